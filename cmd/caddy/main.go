@@ -1,0 +1,15 @@
+// Command caddy is stock Caddy with Fairway built in: the everyday development
+// build. Users build their own with xcaddy.
+package main
+
+import (
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	_ "github.com/fairwayhq/fairway"
+)
+
+func main() {
+	caddycmd.Main()
+}

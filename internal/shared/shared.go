@@ -1,0 +1,83 @@
+// Package shared gives tests the real documents and schemas that are not part of
+// the repository: other people's OpenAPI documents and the protocols' own
+// schemas. They stand in a folder named shared beside the checkout; tests that
+// need them skip where it is absent.
+package shared
+
+import (
+	"compress/gzip"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// All is the environment variable under which a missing requirement of a test is
+// a failure: CI sets it to 1.
+const All = "FAIRWAY_TEST_ALL"
+
+// Missing skips the test for want of something that a user's machine need not
+// have, or fails it where everything must run.
+func Missing(t testing.TB, format string, arguments ...any) {
+	t.Helper()
+	if os.Getenv(All) == "1" {
+		t.Fatalf(format, arguments...)
+	}
+	t.Skipf(format, arguments...)
+}
+
+// Path returns the path of a file or folder below shared, whose name is written
+// with slashes.
+func Path(t testing.TB, name string) string {
+	t.Helper()
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(root, "..", "shared", filepath.FromSlash(name))
+	if _, err := os.Stat(path); err != nil {
+		Missing(t, "shared/%s is not beside the checkout", name)
+	}
+	return path
+}
+
+// Read returns the content of a file below shared, uncompressed if its name ends
+// in .gz.
+func Read(t testing.TB, name string) []byte {
+	t.Helper()
+	file, err := os.Open(Path(t, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var content io.Reader = file
+	if strings.HasSuffix(name, ".gz") {
+		if content, err = gzip.NewReader(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := io.ReadAll(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// moduleRoot returns the folder of go.mod, at or above the working directory.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", os.ErrNotExist
+		}
+		dir = parent
+	}
+}

@@ -1,0 +1,96 @@
+package wire
+
+import (
+	"bytes"
+	stdjson "encoding/json"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// reader is a pooled strict decoder of bytes that are all in memory.
+type reader struct {
+	jsontext.Decoder
+	source bytes.Buffer
+}
+
+var readers = sync.Pool{New: func() any { return new(reader) }}
+
+func newReader(data []byte) *reader {
+	r := readers.Get().(*reader)
+	r.source = *bytes.NewBuffer(data)
+	r.Reset(&r.source)
+	return r
+}
+
+func (r *reader) free() {
+	r.source = bytes.Buffer{}
+	readers.Put(r)
+}
+
+// expectEnd returns an error unless only white space is left.
+func (r *reader) expectEnd() error {
+	switch _, err := r.ReadToken(); err {
+	case io.EOF:
+		return nil
+	case nil:
+		return errors.New("more than one JSON value")
+	default:
+		return err
+	}
+}
+
+// decode decodes the next value. The caller has bounded the nesting.
+func (r *reader) decode() (any, error) {
+	token, err := r.ReadToken()
+	if err != nil {
+		return nil, err
+	}
+	switch token.Kind() {
+	case 'n':
+		return nil, nil
+	case 't':
+		return true, nil
+	case 'f':
+		return false, nil
+	case '"':
+		return token.String(), nil
+	case '0':
+		return stdjson.Number(token.String()), nil
+	case '[':
+		return r.decodeArray()
+	default:
+		return r.decodeObject()
+	}
+}
+
+func (r *reader) decodeArray() (any, error) {
+	items := []any{}
+	for r.PeekKind() != ']' {
+		item, err := r.decode()
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	_, err := r.ReadToken()
+	return items, err
+}
+
+func (r *reader) decodeObject() (any, error) {
+	object := map[string]any{}
+	for r.PeekKind() != '}' {
+		name, err := r.ReadToken()
+		if err != nil {
+			return nil, err
+		}
+		key := name.String()
+		if object[key], err = r.decode(); err != nil {
+			return nil, err
+		}
+	}
+	_, err := r.ReadToken()
+	return object, err
+}

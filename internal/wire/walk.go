@@ -1,0 +1,163 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// ErrMalformed reports bytes that were taken for checked JSON and are not.
+var ErrMalformed = errors.New("malformed JSON")
+
+// A Walk steps through the elements of an array or the members of an object
+// that has been checked already. It decodes nothing and allocates nothing:
+//
+//	for walk := wire.Into(value); walk.Next(); {
+//		use(walk.Name, walk.Value)
+//	}
+//
+// Given bytes that are not JSON it stops early, and Err says so.
+type Walk struct {
+	Name  jsontext.Value // of a member, still quoted; nil in an array
+	Value jsontext.Value // without surrounding space
+
+	rest    []byte // after the opening bracket or the last element
+	closing byte
+	first   bool
+	err     error
+}
+
+// Into starts a walk through value. A value that is neither an array nor an
+// object has no elements.
+func Into(value jsontext.Value) Walk {
+	w := Walk{rest: skipSpace(value), first: true}
+	if len(w.rest) == 0 {
+		return w
+	}
+	switch w.rest[0] {
+	case '[':
+		w.closing = ']'
+	case '{':
+		w.closing = '}'
+	default:
+		return w
+	}
+	w.rest = w.rest[1:]
+	return w
+}
+
+// Next goes on to the next element and reports whether there is one.
+func (w *Walk) Next() bool {
+	if w.closing == 0 || w.err != nil {
+		return false
+	}
+	w.rest = skipSpace(w.rest)
+	if len(w.rest) > 0 && w.rest[0] == w.closing {
+		w.closing = 0
+		return false
+	}
+	if !w.first && !w.skip(',') {
+		return false
+	}
+	w.first = false
+	if w.closing == '}' && (!w.take(&w.Name) || !w.skip(':')) {
+		return false
+	}
+	return w.take(&w.Value)
+}
+
+// Err returns ErrMalformed if the walk ended before the closing bracket because
+// the bytes are not JSON.
+func (w *Walk) Err() error {
+	return w.err
+}
+
+// skip passes over space and the delimiter c.
+func (w *Walk) skip(c byte) bool {
+	w.rest = skipSpace(w.rest)
+	if len(w.rest) == 0 || w.rest[0] != c {
+		w.err = ErrMalformed
+		return false
+	}
+	w.rest = w.rest[1:]
+	return true
+}
+
+// take cuts the next value off the rest.
+func (w *Walk) take(v *jsontext.Value) bool {
+	w.rest = skipSpace(w.rest)
+	n := valueLen(w.rest)
+	if n == 0 {
+		w.err = ErrMalformed
+		return false
+	}
+	*v, w.rest = jsontext.Value(w.rest[:n:n]), w.rest[n:]
+	return true
+}
+
+// valueLen returns the length of the JSON value that b begins with, 0 if it
+// does not end or there is none.
+func valueLen(b []byte) int {
+	if len(b) == 0 {
+		return 0
+	}
+	switch b[0] {
+	case '"':
+		return stringLen(b)
+	case '{', '[':
+		return bracketedLen(b)
+	}
+	for i, c := range b {
+		switch c {
+		case ',', ':', ']', '}', ' ', '\t', '\r', '\n':
+			return i
+		}
+	}
+	return len(b)
+}
+
+// stringLen returns the length of the JSON string that b begins with, quotes
+// included.
+func stringLen(b []byte) int {
+	for i := 1; i < len(b); {
+		quote := bytes.IndexByte(b[i:], '"')
+		if quote < 0 {
+			return 0
+		}
+		backslash := bytes.IndexByte(b[i:i+quote], '\\')
+		if backslash < 0 {
+			return i + quote + 1
+		}
+		i += backslash + 2
+	}
+	return 0
+}
+
+func bracketedLen(b []byte) int {
+	depth := 0
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			n := stringLen(b[i:])
+			if n == 0 {
+				return 0
+			}
+			i += n - 1
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return 0
+}
+
+func skipSpace(b []byte) []byte {
+	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t' || b[0] == '\n' || b[0] == '\r') {
+		b = b[1:]
+	}
+	return b
+}

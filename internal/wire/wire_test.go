@@ -1,0 +1,133 @@
+package wire
+
+import (
+	stdjson "encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestMembers(t *testing.T) {
+	got, err := Members(nil, []byte(` {"b": 1e400, "a":{"x":[ 1 ]} , "\u0063":"d"} `))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text []string
+	for _, m := range got {
+		text = append(text, m.Name+"="+string(m.Value))
+	}
+	want := []string{"b=1e400", `a={"x":[ 1 ]}`, `c="d"`}
+	if !reflect.DeepEqual(text, want) {
+		t.Errorf("members = %q, want %q", text, want)
+	}
+}
+
+func TestStrict(t *testing.T) {
+	for name, input := range map[string]string{
+		"empty":            ``,
+		"not an object":    `[]`,
+		"duplicate name":   `{"a":1,"a":2}`,
+		"escaped twin":     `{"a":1,"\u0061":2}`,
+		"invalid UTF-8":    "{\"a\":\"\xff\"}",
+		"lone surrogate":   `{"a":"\ud800"}`,
+		"second value":     `{} {}`,
+		"trailing garbage": `{}x`,
+		"truncated":        `{"a":`,
+		"too deep":         `{"a":` + strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth) + `}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if members, err := Members(nil, []byte(input)); err == nil {
+				t.Errorf("Members(%q) = %v, want an error", input, members)
+			}
+			var v struct{ A any }
+			if err := Unmarshal([]byte(input), &v); err == nil {
+				t.Errorf("Unmarshal(%q) gave no error", input)
+			}
+		})
+	}
+}
+
+func TestDecode(t *testing.T) {
+	got, err := Decode([]byte(`{"a":[1,2.50,12345678901234567890,"x\n",true,null],"b":{}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"a": []any{stdjson.Number("1"), stdjson.Number("2.50"), stdjson.Number("12345678901234567890"), "x\n", true, nil},
+		"b": map[string]any{},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("decoded %#v, want %#v", got, want)
+	}
+	if _, err := Decode([]byte(strings.Repeat("[", 100_000))); !errors.Is(err, ErrTooDeep) {
+		t.Errorf("error = %v, want ErrTooDeep", err)
+	}
+}
+
+func TestValid(t *testing.T) {
+	for input, want := range map[string]bool{
+		`{"a":1,"a":2}`: true,
+		`[1, 2]`:        true,
+		`nul`:           false,
+		"\"\xff\"":      false,
+		`{"a":1}}`:      false,
+		``:              false,
+	} {
+		if got := Valid([]byte(input)); got != want {
+			t.Errorf("Valid(%q) = %v, want %v", input, got, want)
+		}
+	}
+}
+
+func TestAppendString(t *testing.T) {
+	for input, want := range map[string]string{
+		"":                  `""`,
+		"plain":             `"plain"`,
+		"a\"b\\c\n\r\t\x01": `"a\"b\\c\n\r\t\u0001"`,
+		"é 日本 🚆":            `"é 日本 🚆"`,
+		"\u2028\u2029":      `"\u2028\u2029"`,
+		"bad \xff\xc3 end":  "\"bad \ufffd\ufffd end\"",
+		"\x7f</script>":     `"\u007f</script>"`,
+	} {
+		if got := string(AppendString(nil, input)); got != want {
+			t.Errorf("AppendString(%q) = %s, want %s", input, got, want)
+		}
+		if got := string(AppendString(nil, []byte(input))); got != want {
+			t.Errorf("AppendString([]byte(%q)) = %s, want %s", input, got, want)
+		}
+	}
+}
+
+func FuzzAppendString(f *testing.F) {
+	f.Add("a\"\\\x00\xff\u2028🚆")
+	f.Fuzz(func(t *testing.T, s string) {
+		var back string
+		if err := stdjson.Unmarshal(AppendString(nil, s), &back); err != nil {
+			t.Fatalf("not JSON: %v", err)
+		}
+		if utf8.ValidString(s) && back != s {
+			t.Fatalf("read back %q, wrote %q", back, s)
+		}
+	})
+}
+
+func BenchmarkAppendString(b *testing.B) {
+	text := strings.Repeat(`{"id":"berlin-hbf","name":"Berlin \"Hbf\"","line":[1,2,3]}`, 350)
+	var dst []byte
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		dst = AppendString(dst[:0], text)
+	}
+}
+
+func BenchmarkMembers(b *testing.B) {
+	data := []byte(`{"jsonrpc":"2.0","id":12,"method":"tools/call","params":{"name":"get_trip","arguments":{"id":"7","fields":["a","b"]}}}`)
+	var members []Member
+	b.ReportAllocs()
+	for b.Loop() {
+		members, _ = Members(members[:0], data)
+	}
+}
