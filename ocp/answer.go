@@ -1,0 +1,72 @@
+package ocp
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/schema"
+)
+
+// maxResponseSchema bounds one tool's Answer.Schema, in bytes: in many documents
+// every answer reaches most of the schemas.
+const maxResponseSchema = 32 << 10
+
+// describeAnswer gathers what the document says of successful answers.
+func (t *toolBuilder) describeAnswer() {
+	answer := &t.tool.Answer
+	var first openapi.Place
+	for i := range t.operation.Responses {
+		response := &t.operation.Responses[i]
+		if !isSuccess(response.Status, t.operation.Responses) {
+			continue
+		}
+		if answer.Description == "" {
+			answer.Description = response.Description
+		}
+		answer.Empty = answer.Empty || len(response.Content) == 0
+		for _, media := range response.Content {
+			if m := mediaType(media.Type); isMediaType(m) && !slices.Contains(answer.MediaTypes, m) {
+				answer.MediaTypes = append(answer.MediaTypes, m)
+			}
+			if first.Node == nil && rank(media.Type) < 2 {
+				first = media.Schema
+			}
+		}
+	}
+	t.tool.accept = accept(answer.MediaTypes)
+	if first.Node == nil {
+		return
+	}
+	answer.Types = schema.Types(first)
+	if t.options.ResponseSchemas {
+		answer.Schema = t.output.AppendBounded(nil, first, maxResponseSchema)
+	}
+}
+
+// isMediaType reports whether m can stand in an Accept header.
+func isMediaType(m string) bool {
+	return strings.Count(m, "/") == 1 && !strings.ContainsFunc(m, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\\"[]?={}`, r)
+	})
+}
+
+// isSuccess reports whether the status of a declared response is a success; the
+// default response counts where there is no other.
+func isSuccess(status string, all []openapi.Response) bool {
+	return strings.HasPrefix(status, "2") || status == "default" && len(all) == 1
+}
+
+// accept returns the Accept header: JSON where the document knows it, then the
+// declared types, then anything.
+func accept(mediaTypes []string) string {
+	ordered := slices.Clone(mediaTypes)
+	slices.SortStableFunc(ordered, func(a, b string) int { return rank(a) - rank(b) })
+	if len(ordered) == 0 {
+		return "application/json, */*;q=0.8"
+	}
+	if !slices.Contains(ordered, "*/*") {
+		ordered = append(ordered, "*/*;q=0.8")
+	}
+	return strings.Join(ordered, ", ")
+}

@@ -1,0 +1,122 @@
+package ocp
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// A Call is a tool and the arguments it is called with, found to fit the tool's
+// schema.
+type Call struct {
+	Tool *Tool
+
+	// Arguments are the arguments as the caller wrote them, without defaults;
+	// numbers are json.Number.
+	Arguments map[string]any
+
+	values []jsontext.Value // of Tool.Arguments, by position; nil if absent
+	extra  []wire.Member    // further properties of a body that allows them
+}
+
+// Bind checks raw arguments against the tool's schema. Empty and null stand for
+// {}, and null for an argument that is optional and cannot be null counts as
+// not given, as many clients fill in every argument they know. The error is a
+// *Failure of kind InvalidArguments. The Call keeps references to the bytes.
+func (t *Tool) Bind(arguments []byte) (*Call, error) {
+	call := &Call{Tool: t, values: make([]jsontext.Value, len(t.Arguments))}
+	problems, err := call.read(arguments)
+	if err != nil {
+		return nil, t.invalid([]Problem{{Message: "the arguments are not a JSON object that can be read: " + err.Error()}})
+	}
+	invalid, err := t.validator.validate(t, call.Arguments)
+	if err != nil {
+		return nil, &Failure{Kind: Internal, Message: fmt.Sprintf("the schema of tool %s cannot be used: %v", t.Name, err)}
+	}
+	problems = append(problems, invalid...)
+	problems = append(problems, call.missingFromBody()...)
+	if len(problems) > 0 {
+		return nil, t.invalid(problems)
+	}
+	return call, nil
+}
+
+// read splits and decodes the arguments. Its problems are unknown names.
+func (c *Call) read(arguments []byte) (problems []Problem, err error) {
+	if len(arguments) == 0 || string(arguments) == "null" {
+		c.Arguments = map[string]any{}
+		return nil, nil
+	}
+	var onStack [16]wire.Member
+	members, err := wire.Members(onStack[:0], arguments)
+	if err != nil {
+		return nil, err
+	}
+	c.Arguments = make(map[string]any, len(members))
+	for _, m := range members {
+		i, known := c.Tool.index[m.Name]
+		if known && m.Value.Kind() == 'n' && c.Tool.plans[i].dropNull {
+			continue
+		}
+		switch {
+		case known:
+			c.values[i] = m.Value
+		case c.Tool.openBody:
+			c.extra = append(c.extra, m)
+		default:
+			if len(problems) < maxProblems {
+				problems = append(problems, c.Tool.unknownArgument(m.Name))
+			}
+			continue
+		}
+		if c.Arguments[m.Name], err = wire.Decode(m.Value); err != nil {
+			return nil, err
+		}
+	}
+	return problems, nil
+}
+
+func (t *Tool) unknownArgument(name string) Problem {
+	message := "no such argument"
+	near := nearest(name, func(yield func(string) bool) {
+		for i := range t.Arguments {
+			if !yield(t.Arguments[i].Name) {
+				return
+			}
+		}
+	})
+	switch {
+	case near != "":
+		message += "; did you mean " + near + "?"
+	case len(t.Arguments) == 0:
+		message += "; the tool takes none"
+	}
+	return Problem{Path: pointer(name), Message: message}
+}
+
+// missingFromBody reports what a body needs that was begun but may be left out
+// altogether: the schema of a flat object cannot say that.
+func (c *Call) missingFromBody() (problems []Problem) {
+	if c.Tool.body == nil || c.Tool.body.required || !c.hasBody() {
+		return nil
+	}
+	for i := range c.Tool.Arguments {
+		a := &c.Tool.Arguments[i]
+		if a.In == InBody && c.Tool.plans[i].neededInBody && c.values[i] == nil && a.Default == nil {
+			problems = append(problems, Problem{Path: pointer(a.Name), Message: "missing: the request body needs it as soon as one of its arguments is given"})
+		}
+	}
+	return problems
+}
+
+// hasBody reports whether one of the body's arguments is given.
+func (c *Call) hasBody() bool {
+	for i := range c.Tool.Arguments {
+		if c.Tool.Arguments[i].In == InBody && c.values[i] != nil {
+			return true
+		}
+	}
+	return len(c.extra) > 0
+}

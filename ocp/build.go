@@ -1,0 +1,179 @@
+package ocp
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/schema"
+)
+
+// BuildOptions says which tools a document gives. The zero value takes every
+// operation and lets the document name no other file.
+type BuildOptions struct {
+	// Name is the Toolset's name.
+	Name string
+
+	// Location is where the document came from: a path or a URL, for messages
+	// and for relative $refs.
+	Location string
+
+	// Refs is the directory below which relative $refs may name other files;
+	// "" allows none.
+	Refs string
+
+	// Include and Exclude choose operations: one becomes a tool if an Include
+	// selects it, or there is none, and no Exclude does.
+	Include, Exclude []Selector
+
+	// Schemas says what happens to shared schemas; "" is schema.Auto.
+	Schemas schema.Mode
+
+	// BasePath stands before every path. "" takes the path of the document's
+	// first server; "/" is none.
+	BasePath string
+
+	// ResponseSchemas asks for Answer.Schema, which costs memory and is wanted
+	// by few protocols.
+	ResponseSchemas bool
+
+	// Limits bounds the document; zero fields take the defaults of package
+	// openapi.
+	Limits openapi.Limits
+}
+
+// Build reads an OpenAPI document and makes each of its operations a tool.
+// Operations that cannot be one are warnings of the Toolset. It fails only if
+// data is no OpenAPI document, or the options make no sense.
+func Build(data []byte, o BuildOptions) (*Toolset, error) {
+	include, err := compileSelectors(o.Include)
+	if err != nil {
+		return nil, fmt.Errorf("include: %w", err)
+	}
+	exclude, err := compileSelectors(o.Exclude)
+	if err != nil {
+		return nil, fmt.Errorf("exclude: %w", err)
+	}
+	document, err := openapi.Read(data, openapi.Options{Location: o.Location, Refs: o.Refs, Limits: o.Limits})
+	if err != nil {
+		return nil, err
+	}
+	mode, err := schema.ParseMode(string(o.Schemas))
+	if err != nil {
+		return nil, err
+	}
+	b := newBuilder(o, mode)
+	operations := document.Operations()
+	for i := range operations {
+		operation := &operations[i]
+		if len(include) > 0 && !include.matches(operation) || exclude.matches(operation) {
+			b.names.claim(toolName(operation.ID, operation.Method, operation.Path))
+			b.set.Excluded++
+			continue
+		}
+		b.add(operation)
+	}
+	b.describe(document, len(operations))
+	b.set.Hash = b.hash(document)
+	return b.set, nil
+}
+
+// builder makes the tools of one document.
+type builder struct {
+	options BuildOptions
+	set     *Toolset
+	names   namespace
+	input   *schema.Translator
+	output  *schema.Translator
+}
+
+func newBuilder(o BuildOptions, mode schema.Mode) *builder {
+	return &builder{
+		options: o,
+		set:     &Toolset{Name: o.Name, byName: make(map[string]*Tool)},
+		names:   make(namespace),
+		input:   schema.NewTranslator(mode, schema.Input),
+		output:  schema.NewTranslator(mode, schema.Output),
+	}
+}
+
+// add makes the operation a tool, or a warning that says why it is none.
+func (b *builder) add(operation *openapi.Operation) {
+	where := operation.Method + " " + operation.Path
+	if operation.Err != nil {
+		b.warn(Warning{Operation: where, Reason: operation.Err.Error(), Lost: true})
+		return
+	}
+	name := b.names.claim(toolName(operation.ID, operation.Method, operation.Path))
+	for _, reason := range operation.Warnings {
+		b.warn(Warning{Operation: where, Reason: reason})
+	}
+	t := &toolBuilder{builder: b, operation: operation, names: make(namespace), tool: &Tool{
+		Name:        name,
+		Title:       operation.Summary,
+		Description: description(operation),
+		Method:      operation.Method,
+		Path:        operation.Path,
+		OperationID: operation.ID,
+		Tags:        operation.Tags,
+		Deprecated:  operation.Deprecated,
+		Security:    security(operation),
+		index:       make(map[string]int),
+	}}
+	if err := t.build(); err != nil {
+		b.warn(Warning{Operation: where, Reason: err.Error(), Lost: true})
+		return
+	}
+	b.set.tools = append(b.set.tools, t.tool)
+	b.set.byName[name] = t.tool
+}
+
+func (b *builder) warn(w Warning) {
+	b.set.Warnings = append(b.set.Warnings, w)
+}
+
+// describe fills in what the document says of itself.
+func (b *builder) describe(document *openapi.Document, operations int) {
+	b.set.Title = document.Title
+	b.set.Description = document.Description
+	b.set.Version = document.Version
+	b.set.Operations = operations
+	b.set.Files = document.Files()
+	for _, reason := range slices.Concat(document.Warnings, b.input.Warnings(), b.output.Warnings()) {
+		b.warn(Warning{Reason: reason})
+	}
+	switch {
+	case operations == 0:
+		b.warn(Warning{Reason: "the document has no operations, so there are no tools"})
+	case b.set.Excluded == operations:
+		b.warn(Warning{Reason: "include and exclude leave no operation, so there are no tools"})
+	}
+}
+
+// hash identifies the Toolset by everything it is made from.
+func (b *builder) hash(document *openapi.Document) string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s\n%+v", document.Hash(), b.options)
+	return hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// description is never empty: some clients refuse a tool without one.
+func description(operation *openapi.Operation) string {
+	switch {
+	case operation.Description != "":
+		return operation.Description
+	case operation.Summary != "":
+		return operation.Summary
+	}
+	return operation.Method + " " + operation.Path
+}
+
+func security(operation *openapi.Operation) []SecurityRequirement {
+	var requirements []SecurityRequirement
+	for _, r := range operation.Security {
+		requirements = append(requirements, r)
+	}
+	return requirements
+}

@@ -1,0 +1,84 @@
+package ocp
+
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// definitions are the $defs of a tool's input schema.
+type definitions []wire.Member
+
+// refPrefix is how package ocp/schema writes a reference to one of the $defs. In
+// a JSON string the quotes would be escaped, so the text stands for nothing else.
+const refPrefix = `"$ref":"#/$defs/`
+
+func readDefinitions(inputSchema jsontext.Value) definitions {
+	members, err := wire.Members(nil, inputSchema)
+	if err != nil {
+		return nil
+	}
+	for _, m := range members {
+		if m.Name == "$defs" {
+			defs, err := wire.Members(nil, m.Value)
+			if err != nil {
+				return nil
+			}
+			return defs
+		}
+	}
+	return nil
+}
+
+// complete makes a schema that refers to $defs stand on its own, by giving it
+// those that it reaches.
+func (d definitions) complete(schema jsontext.Value) jsontext.Value {
+	reached := make(map[string]bool)
+	d.reach(schema, reached)
+	if len(reached) == 0 {
+		return schema
+	}
+	defs := []byte{'{'}
+	for _, m := range d {
+		if reached[m.Name] {
+			defs = appendMember(defs, m.Name, m.Value)
+		}
+	}
+	whole := bytes.Clone(schema[:len(schema)-1])
+	whole = appendMember(whole, "$defs", append(defs, '}'))
+	return append(whole, '}')
+}
+
+// reach marks the definitions that the text refers to, at any remove.
+func (d definitions) reach(text []byte, reached map[string]bool) {
+	for _, name := range references(text) {
+		if reached[name] {
+			continue
+		}
+		reached[name] = true
+		for _, m := range d {
+			if m.Name == name {
+				d.reach(m.Value, reached)
+			}
+		}
+	}
+}
+
+// references returns the names of the definitions that the text refers to.
+func references(text []byte) (names []string) {
+	for {
+		start := bytes.Index(text, []byte(refPrefix))
+		if start < 0 {
+			return names
+		}
+		text = text[start+len(refPrefix):]
+		end := bytes.IndexByte(text, '"')
+		if end < 0 {
+			return names
+		}
+		names = append(names, string(text[:end]))
+		text = text[end:]
+	}
+}

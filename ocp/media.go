@@ -1,0 +1,12 @@
+package ocp
+
+import "strings"
+
+// mediaType returns the media type in a Content-Type value, in lower case and
+// without parameters.
+func mediaType(contentType string) string {
+	if semicolon := strings.IndexByte(contentType, ';'); semicolon >= 0 {
+		contentType = contentType[:semicolon]
+	}
+	return strings.ToLower(strings.TrimSpace(contentType))
+}

@@ -1,0 +1,164 @@
+package ocp
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// maxName is the longest name of a tool or argument, in bytes: the most that
+// every known client accepts.
+const maxName = 64
+
+// toolName returns the name of an operation by the OCP rule (OCP 1.0, Tool
+// Naming): the operationId if it is a name, else the operationId with its other
+// characters replaced, else method and path in snake case.
+func toolName(operationID, method, path string) string {
+	if name := sanitize(operationID); name != "" {
+		return shorten(name)
+	}
+	var name strings.Builder
+	name.WriteString(strings.ToLower(method))
+	for segment := range strings.SplitSeq(path, "/") {
+		if word := snake(segment); word != "" {
+			name.WriteByte('_')
+			name.WriteString(word)
+		}
+	}
+	return shorten(name.String())
+}
+
+// sanitize replaces what a name must not contain by underscores and makes it
+// start with a letter. It returns "" if no letter or digit is in s.
+func sanitize(s string) string {
+	name := strings.Map(func(r rune) rune {
+		if isNameRune(r) {
+			return r
+		}
+		return '_'
+	}, s)
+	if isName(name) {
+		return name
+	}
+	name = strings.TrimLeft(name, "_")
+	switch {
+	case name == "":
+		return ""
+	case '0' <= name[0] && name[0] <= '9':
+		return "n" + name
+	}
+	return name
+}
+
+// isName reports whether s matches [a-zA-Z][a-zA-Z0-9_]*.
+func isName(s string) bool {
+	for i, r := range s {
+		if !isNameRune(r) || i == 0 && (r == '_' || '0' <= r && r <= '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func isNameRune(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_'
+}
+
+// snake puts one path segment into snake case: "{tripId}" is trip_id,
+// "users.json" is users_json.
+func snake(segment string) string {
+	var word strings.Builder
+	var previous rune
+	for _, r := range segment {
+		switch {
+		case !isNameRune(r) || r == '_':
+			r = '_'
+			if word.Len() == 0 || previous == '_' {
+				continue
+			}
+		case unicode.IsUpper(r) && (unicode.IsLower(previous) || unicode.IsDigit(previous)):
+			word.WriteByte('_')
+		}
+		word.WriteRune(unicode.ToLower(r))
+		previous = r
+	}
+	return strings.TrimRight(word.String(), "_")
+}
+
+// shorten cuts a name that is too long and ends it with a hash of the whole, so
+// that it stays the same from one reading of the document to the next.
+func shorten(name string) string {
+	if len(name) <= maxName {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	suffix := "_" + hex.EncodeToString(sum[:4])
+	return strings.TrimRight(name[:maxName-len(suffix)], "_") + suffix
+}
+
+// A namespace hands out names that are unique within it.
+type namespace map[string]bool
+
+// claim returns name, or name with the first free of the suffixes _2, _3, ….
+func (n namespace) claim(name string) string {
+	unique := name
+	for i := 2; n[unique]; i++ {
+		suffix := "_" + strconv.Itoa(i)
+		unique = name[:min(len(name), maxName-len(suffix))] + suffix
+	}
+	n[unique] = true
+	return unique
+}
+
+// nearest returns the name among candidates that is closest to what was asked
+// for, "" if none is close.
+func nearest(asked string, candidates func(yield func(string) bool)) string {
+	const longest = 2 * maxName // bytes; more is no typing error
+	if len(asked) > longest {
+		return ""
+	}
+	asked = fold(asked)
+	best, distance := "", len(asked)/3+2
+	for candidate := range candidates {
+		if d := editDistance(asked, fold(candidate), distance); d < distance {
+			best, distance = candidate, d
+		}
+	}
+	return best
+}
+
+// fold makes spellings equal that differ in case and separators only.
+func fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r == '.' || r == '/' || r == ' ' {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name)
+}
+
+// editDistance returns the Levenshtein distance of a and b, or limit if it is
+// at least that.
+func editDistance(a, b string, limit int) int {
+	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
+		return limit
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return min(row[len(b)], limit)
+}

@@ -1,0 +1,175 @@
+package ocp
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+const (
+	// maxDetail is how much of the API's own words a failure repeats, in bytes.
+	maxDetail = 1 << 10
+
+	// maxProblemBody is the largest error answer that is searched for a
+	// message, in bytes.
+	maxProblemBody = 64 << 10
+)
+
+// refusal puts a 4xx or 5xx answer into words: the status, what the API says of
+// it, and what to do next.
+func (t *Tool) refusal(kind FailureKind, r *Result) *Failure {
+	f := &Failure{Kind: kind, Status: r.Status, RetryAfter: retryAfter(r.Header.Get("Retry-After"), time.Now())}
+	message := t.where() + " answered " + statusLine(r.Status)
+	if detail := problemDetail(r); detail != "" {
+		message += ": " + detail
+	}
+	if advice := adviceOn(r.Status); advice != "" {
+		message += " (" + advice + ")"
+	}
+	if f.RetryAfter > 0 {
+		message += fmt.Sprintf("; the API asks to wait %s before the next try", f.RetryAfter)
+	}
+	f.Message = message
+	return f
+}
+
+func (t *Tool) redirection(r *Result) *Failure {
+	message := t.where() + " answered " + statusLine(r.Status)
+	if location := r.Header.Get("Location"); location != "" {
+		message += " to " + clip(strconv.Quote(location), maxDetail)
+	}
+	return &Failure{Kind: Redirected, Status: r.Status, Message: message + "; redirects are not followed"}
+}
+
+func adviceOn(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "the API wants credentials, or other ones"
+	case http.StatusForbidden:
+		return "these credentials do not allow it"
+	case http.StatusConflict:
+		return "read the current state before trying again"
+	}
+	return ""
+}
+
+func statusLine(status int) string {
+	if text := http.StatusText(status); text != "" {
+		return strconv.Itoa(status) + " " + text
+	}
+	return strconv.Itoa(status)
+}
+
+// retryAfter reads both forms of a Retry-After header: seconds and a date.
+func retryAfter(header string, now time.Time) time.Duration {
+	const longest = 30 * 24 * time.Hour
+	if header == "" {
+		return 0
+	}
+	wait := time.Duration(0)
+	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
+		wait = time.Duration(seconds) * time.Second
+	} else if date, err := http.ParseTime(header); err == nil {
+		wait = date.Sub(now).Round(time.Second)
+	}
+	return min(max(wait, 0), longest)
+}
+
+// problemDetail finds the sentence that says what went wrong: in a problem
+// document (RFC 9457), in the error shapes most APIs use, or in plain text.
+func problemDetail(r *Result) string {
+	body := bytes.TrimSpace(r.Body)
+	switch {
+	case len(body) == 0 || len(body) > maxProblemBody:
+		return ""
+	case body[0] == '{':
+		members, err := wire.Members(nil, body)
+		if err != nil {
+			return ""
+		}
+		return clip(errorText(members, 0), maxDetail)
+	case r.MediaType() == "text/html":
+		return clip(strings.TrimSpace("an HTML page"+pageTitle(body)), maxDetail)
+	case strings.HasPrefix(r.MediaType(), "text/"):
+		return clip(strings.ToValidUTF8(string(body), "\ufffd"), maxDetail)
+	}
+	return ""
+}
+
+// errorText joins the members of an error object that are meant to be read.
+func errorText(members []wire.Member, depth int) string {
+	const deepest = 3
+	var parts []string
+	for _, name := range []string{"title", "error", "message", "error_description", "detail", "details", "errors"} {
+		for _, m := range members {
+			if m.Name != name {
+				continue
+			}
+			if text := errorValue(m.Value, depth+1); text != "" && depth < deepest && !contains(parts, text) {
+				parts = append(parts, text)
+			}
+		}
+	}
+	return strings.Join(parts, ": ")
+}
+
+func errorValue(value jsontext.Value, depth int) string {
+	switch value.Kind() {
+	case '"':
+		text, err := jsontext.AppendUnquote(nil, value)
+		if err != nil {
+			return ""
+		}
+		return string(text)
+	case '{':
+		members, err := wire.Members(nil, value)
+		if err != nil {
+			return ""
+		}
+		if text := errorText(members, depth); text != "" {
+			return text
+		}
+		return string(value)
+	case '[':
+		if len(value) > len("[]") {
+			return string(value)
+		}
+	}
+	return ""
+}
+
+// contains reports whether one of the parts already says the text.
+func contains(parts []string, text string) bool {
+	for _, part := range parts {
+		if strings.Contains(part, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// pageTitle returns the title of an HTML page as ` titled "…"`, "" if it has
+// none near its beginning.
+func pageTitle(page []byte) string {
+	const head, longest = 4 << 10, 200 // bytes
+	page = page[:min(len(page), head)]
+	lower := bytes.ToLower(page)
+	start := bytes.Index(lower, []byte("<title>"))
+	if start < 0 {
+		return ""
+	}
+	start += len("<title>")
+	end := bytes.Index(lower[start:], []byte("</title>"))
+	if end < 0 || len(lower) != len(page) {
+		return ""
+	}
+	title := strings.Join(strings.Fields(string(page[start:start+end])), " ")
+	return fmt.Sprintf(" titled %q", clip(strings.ToValidUTF8(title, ""), longest))
+}

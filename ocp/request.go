@@ -1,0 +1,269 @@
+package ocp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/body"
+	"github.com/fairwayhq/fairway/ocp/style"
+)
+
+// argumentPlan is how one argument goes into the request.
+type argumentPlan struct {
+	param        *style.Serializer // nil for an argument of the body
+	fill         jsontext.Value    // sent where the argument is not given; nil for nothing
+	dropNull     bool              // null counts as not given
+	neededInBody bool              // required by the body's schema
+}
+
+// pathPart is a literal piece of the escaped path, or an argument.
+type pathPart struct {
+	literal  string
+	argument int // position in Arguments, if literal is empty
+}
+
+// bodyPlan is how the body's arguments become the request body.
+type bodyPlan struct {
+	encoder  *body.Encoder
+	required bool
+	whole    int // position of the argument that is the whole body; -1 if its properties are arguments
+}
+
+// Request builds the REST request that the call means: an absolute path, no
+// host. Arguments that cannot be sent (a path argument that would leave its
+// segment, say) give a *Failure of kind InvalidArguments.
+func (c *Call) Request(ctx context.Context) (*http.Request, error) {
+	target := &url.URL{}
+	if err := c.setPath(target); err != nil {
+		return nil, err
+	}
+	r := &http.Request{
+		Method:     c.Tool.Method,
+		URL:        target,
+		Proto:      "HTTP/1.1",
+		ProtoMajor: 1,
+		ProtoMinor: 1,
+		Header:     make(http.Header, 16),
+		Body:       http.NoBody,
+	}
+	r.Header["Accept"] = []string{c.Tool.accept}
+	if err := c.setParameters(r); err != nil {
+		return nil, err
+	}
+	if err := c.setBody(r); err != nil {
+		return nil, err
+	}
+	return r.WithContext(ctx), nil
+}
+
+// value returns what is sent for the argument at position i, nil for nothing.
+func (c *Call) value(i int) jsontext.Value {
+	if v := c.values[i]; v != nil {
+		return v
+	}
+	return c.Tool.plans[i].fill
+}
+
+func (c *Call) setPath(target *url.URL) error {
+	escaped := make([]byte, 0, 128)
+	for _, part := range c.Tool.path {
+		if part.literal != "" {
+			escaped = append(escaped, part.literal...)
+			continue
+		}
+		value := c.value(part.argument)
+		if value == nil || value.Kind() == 'n' {
+			return c.unsendable(part.argument, errors.New("must not be empty"))
+		}
+		var err error
+		if escaped, err = c.Tool.plans[part.argument].param.Append(escaped, value); err != nil {
+			return c.unsendable(part.argument, err)
+		}
+	}
+	if hasDotSegment(escaped) {
+		return c.Tool.invalid([]Problem{{Message: "the path arguments together make a . or .. segment, which would lead to another path"}})
+	}
+	raw := string(escaped)
+	target.Path = raw
+	if isPlainPath(raw) {
+		return nil
+	}
+	unescaped, err := url.PathUnescape(raw)
+	if err != nil {
+		return &Failure{Kind: Internal, Message: fmt.Sprintf("the path of %s cannot be built: %v", c.Tool.where(), err)}
+	}
+	target.Path, target.RawPath = unescaped, raw
+	return nil
+}
+
+// hasDotSegment reports whether a segment of the path is "." or "..".
+func hasDotSegment(path []byte) bool {
+	for i := 0; i < len(path); i++ {
+		if path[i] != '/' {
+			continue
+		}
+		rest := path[i+1:]
+		dots := 0
+		for dots < len(rest) && rest[dots] == '.' {
+			dots++
+		}
+		if (dots == 1 || dots == 2) && (dots == len(rest) || rest[dots] == '/') {
+			return true
+		}
+	}
+	return false
+}
+
+// isPlainPath reports whether the path reads the same escaped and unescaped.
+func isPlainPath(path string) bool {
+	for i := range len(path) {
+		switch c := path[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case c == '/', c == '-', c == '_', c == '.', c == '~':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// setParameters sets the query, header and cookie arguments.
+func (c *Call) setParameters(r *http.Request) error {
+	var query, cookies []byte
+	for i := range c.Tool.Arguments {
+		a, param := &c.Tool.Arguments[i], c.Tool.plans[i].param
+		value := c.value(i)
+		if value == nil || value.Kind() == 'n' {
+			continue
+		}
+		var err error
+		switch a.In {
+		case InQuery:
+			query, err = appendJoined(query, "&", param, value)
+		case InCookie:
+			cookies, err = appendJoined(cookies, "; ", param, value)
+		case InHeader:
+			var text []byte
+			if text, err = param.Append(nil, value); err == nil {
+				r.Header[a.WireName] = []string{string(text)}
+			}
+		}
+		if err != nil {
+			return c.unsendable(i, err)
+		}
+	}
+	r.URL.RawQuery = string(query)
+	if len(cookies) > 0 {
+		r.Header["Cookie"] = []string{string(cookies)}
+	}
+	return nil
+}
+
+// appendJoined appends the parameter behind the separator, or nothing at all if
+// the value serializes to nothing.
+func appendJoined(dst []byte, separator string, param *style.Serializer, value jsontext.Value) ([]byte, error) {
+	start := len(dst)
+	if start > 0 {
+		dst = append(dst, separator...)
+	}
+	begin := len(dst)
+	dst, err := param.Append(dst, value)
+	if err != nil {
+		return nil, err
+	}
+	if len(dst) == begin {
+		dst = dst[:start]
+	}
+	return dst, nil
+}
+
+func (c *Call) setBody(r *http.Request) error {
+	plan := c.Tool.body
+	if plan == nil || !plan.required && !c.hasBody() {
+		return nil
+	}
+	content, contentType, err := c.encodeBody(plan)
+	if err != nil {
+		return c.Tool.invalid([]Problem{c.bodyProblem(err)})
+	}
+	if contentType == "" {
+		return nil
+	}
+	r.Header["Content-Type"] = []string{contentType}
+	r.ContentLength = int64(len(content))
+	// The transport may still read a body after the answer has come, so its
+	// bytes never come from a pool.
+	r.Body = io.NopCloser(bytes.NewReader(content))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }
+	return nil
+}
+
+func (c *Call) encodeBody(plan *bodyPlan) (content []byte, contentType string, err error) {
+	if plan.whole >= 0 {
+		value := c.value(plan.whole)
+		if value == nil {
+			return nil, "", nil
+		}
+		return plan.encoder.AppendValue(nil, value)
+	}
+	var onStack [16]wire.Member
+	members := onStack[:0]
+	for i := range c.Tool.Arguments {
+		if a := &c.Tool.Arguments[i]; a.In == InBody {
+			if value := c.value(i); value != nil {
+				members = append(members, wire.Member{Name: a.WireName, Value: value})
+			}
+		}
+	}
+	return plan.encoder.AppendObject(make([]byte, 0, 256), append(members, c.extra...))
+}
+
+// unsendable reports an argument that fits the schema and still cannot be sent.
+func (c *Call) unsendable(argument int, err error) error {
+	message := err.Error()
+	if refused, ok := errors.AsType[*style.Error](err); ok {
+		message = refused.Problem
+	}
+	return c.Tool.invalid([]Problem{{Path: pointer(c.Tool.Arguments[argument].Name), Message: message}})
+}
+
+// bodyProblem names the argument that the body could not be built from.
+func (c *Call) bodyProblem(err error) Problem {
+	refused, ok := errors.AsType[*style.Error](err)
+	if !ok {
+		return Problem{Message: err.Error()}
+	}
+	for i := range c.Tool.Arguments {
+		if a := &c.Tool.Arguments[i]; a.In == InBody && a.WireName == refused.Name {
+			return Problem{Path: pointer(a.Name), Message: refused.Problem}
+		}
+	}
+	return Problem{Message: refused.Error()}
+}
+
+// invalid puts the problems into one message that a model can work off.
+func (t *Tool) invalid(problems []Problem) *Failure {
+	var message strings.Builder
+	fmt.Fprintf(&message, "invalid arguments for %s:", t.Name)
+	for i, p := range problems[:min(len(problems), maxProblems)] {
+		if i > 0 {
+			message.WriteByte(';')
+		}
+		message.WriteByte(' ')
+		if p.Path != "" {
+			message.WriteString(clip(p.Path, maxProblem))
+			message.WriteString(": ")
+		}
+		message.WriteString(clip(p.Message, maxProblem))
+	}
+	return &Failure{Kind: InvalidArguments, Message: message.String(), Problems: problems}
+}

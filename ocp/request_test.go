@@ -1,0 +1,259 @@
+package ocp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// trains is a document with one of everything that a request is built from.
+const trains = `
+openapi: 3.1.0
+info: {title: Trains, version: "1.2"}
+servers: [{url: https://api.example.com/v1/}]
+paths:
+  /trips/{id}:
+    parameters:
+      - {name: id, in: path, required: true, schema: {type: string}}
+    get:
+      operationId: getTrip
+      parameters:
+        - {name: fields, in: query, explode: false, schema: {type: array, items: {type: string}}}
+        - {name: "filter[class]", in: query, schema: {type: string, enum: [first, second]}}
+        - {name: page, in: query, schema: {type: integer, default: 1}}
+        - {name: X-Trace-Id, in: header, schema: {type: string}}
+        - {name: theme, in: cookie, schema: {type: string}}
+        - {name: Authorization, in: header, schema: {type: string}}
+      responses: {"200": {description: A trip, content: {application/json: {schema: {type: object}}}}}
+    patch:
+      operationId: changeTrip
+      requestBody:
+        required: true
+        content:
+          application/merge-patch+json:
+            schema:
+              type: object
+              required: [note]
+              properties:
+                id: {type: string, description: The new id}
+                note: {type: string, default: none}
+                seats: {type: integer, default: 1}
+                private: {type: boolean, default: false}
+                created: {type: string, readOnly: true}
+                window: {type: [boolean, "null"]}
+      responses: {"204": {description: Changed}}
+  /labels:
+    post:
+      operationId: addLabel
+      requestBody:
+        content:
+          application/json:
+            schema:
+              type: object
+              required: [name]
+              properties: {name: {type: string}, colour: {type: string}}
+              additionalProperties: {type: integer}
+      responses: {"201": {description: Added}}
+  /search:
+    post:
+      operationId: search
+      requestBody:
+        required: true
+        content:
+          application/json:
+            schema: {oneOf: [{type: string}, {type: array, items: {type: string}}]}
+      responses: {"200": {description: Found, content: {application/json: {}}}}
+  /a{x}{y}/b:
+    get:
+      operationId: joined
+      parameters:
+        - {name: x, in: path, required: true, schema: {type: string}}
+        - {name: y, in: path, required: true, schema: {type: string}}
+      responses: {"200": {description: OK}}
+`
+
+func buildTools(t testing.TB, document string, options BuildOptions) *Toolset {
+	t.Helper()
+	tools, err := Build([]byte(document), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tools
+}
+
+// requestText writes a request as it goes to the API.
+func requestText(t *testing.T, r *http.Request) string {
+	t.Helper()
+	var text strings.Builder
+	text.WriteString(r.Method + " " + r.URL.RequestURI())
+	for _, name := range []string{"X-Trace-Id", "Cookie", "Content-Type"} {
+		if value := r.Header.Get(name); value != "" {
+			text.WriteString(" | " + name + ": " + value)
+		}
+	}
+	content, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(content) > 0 {
+		text.WriteString(" | " + string(content))
+	}
+	if int64(len(content)) != r.ContentLength {
+		t.Errorf("Content-Length is %d for %d bytes", r.ContentLength, len(content))
+	}
+	return text.String()
+}
+
+func TestRequest(t *testing.T) {
+	tools := buildTools(t, trains, BuildOptions{})
+	for _, test := range []struct{ name, tool, arguments, want string }{
+		{"defaults of parameters are sent", "getTrip", `{"id":"7"}`, "GET /v1/trips/7?page=1"},
+		{"every location", "getTrip", `{"id":"a b","fields":["from","to"],"filter_class":"first","page":2,"X_Trace_Id":"t1","theme":"dark"}`,
+			"GET /v1/trips/a%20b?fields=from,to&filter%5Bclass%5D=first&page=2 | X-Trace-Id: t1 | Cookie: theme=dark"},
+		{"null for an optional argument is none", "getTrip", `{"id":"7","fields":null,"page":null,"theme":null}`, "GET /v1/trips/7?page=1"},
+		{"a slash stays in its segment", "getTrip", `{"id":"a/b?c#d"}`, "GET /v1/trips/a%2Fb%3Fc%23d?page=1"},
+		{"body properties that clash, required default, no other default", "changeTrip", `{"id":"7","body_id":"8"}`,
+			`PATCH /v1/trips/7 | Content-Type: application/merge-patch+json | {"id":"8","note":"none"}`},
+		{"null for a body property that may be null is sent", "changeTrip", `{"id":"7","window":null,"seats":null}`,
+			`PATCH /v1/trips/7 | Content-Type: application/merge-patch+json | {"note":"none","window":null}`},
+		{"numbers keep their text", "changeTrip", `{"id":"7","seats":12345678901234567890}`,
+			`PATCH /v1/trips/7 | Content-Type: application/merge-patch+json | {"note":"none","seats":12345678901234567890}`},
+		{"an optional body may be left out", "addLabel", `{}`, "POST /v1/labels"},
+		{"further properties where the body allows them", "addLabel", `{"name":"x","weight":3}`,
+			`POST /v1/labels | Content-Type: application/json | {"name":"x","weight":3}`},
+		{"the whole body", "search", `{"body":["a", "b"]}`, `POST /v1/search | Content-Type: application/json | ["a", "b"]`},
+		{"no arguments at all", "addLabel", ``, "POST /v1/labels"},
+		{"null arguments", "addLabel", `null`, "POST /v1/labels"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			tool, ok := tools.Tool(test.tool)
+			if !ok {
+				t.Fatalf("no tool %s", test.tool)
+			}
+			call, err := tool.Bind([]byte(test.arguments))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := call.Request(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := requestText(t, r); got != test.want {
+				t.Errorf("request\n got %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestInvalidArguments(t *testing.T) {
+	tools := buildTools(t, trains, BuildOptions{})
+	for _, test := range []struct{ name, tool, arguments, want string }{
+		{"missing", "getTrip", `{}`, "/id: missing, and required"},
+		{"unknown, with the nearest", "getTrip", `{"id":"7","field":["a"]}`, "/field: no such argument; did you mean fields?"},
+		{"unknown, with none near", "getTrip", `{"id":"7","zzzzzzzz":1}`, "/zzzzzzzz: no such argument"},
+		{"wrong type", "getTrip", `{"id":7}`, "/id: must be string, and is number"},
+		{"wrong type inside", "getTrip", `{"id":"7","fields":["a",1]}`, "/fields/1: must be string, and is number"},
+		{"not in the enum", "getTrip", `{"id":"7","filter_class":"third"}`, `/filter_class: must be one of "first", "second"`},
+		{"null for a required argument", "getTrip", `{"id":null}`, "/id: must be string, and is null"},
+		{"no alternative fits", "search", `{"body":1}`, "/body: fits none of the alternatives"},
+		{"a body begun needs the rest", "addLabel", `{"colour":"red"}`, "/name: missing: the request body needs it"},
+		{"further property of the wrong type", "addLabel", `{"name":"x","weight":"heavy"}`, "/weight: must be integer, and is string"},
+		{"read-only properties are no arguments", "changeTrip", `{"id":"7","created":"now"}`, "/created: no such argument"},
+		{"not an object", "getTrip", `[1]`, "not a JSON object"},
+		{"not JSON", "getTrip", `{"id":`, "not a JSON object that can be read"},
+		{"duplicate", "getTrip", `{"id":"1","id":"2"}`, "duplicate object member"},
+		{"deep", "getTrip", `{"id":` + strings.Repeat("[", 1000), "nests deeper"},
+		{"empty path argument", "getTrip", `{"id":""}`, "/id: "},
+		{"dot segment", "getTrip", `{"id":".."}`, "/id: "},
+		{"dot segment inside", "getTrip", `{"id":"a/../b"}`, "/id: "},
+		{"escaped dot segment", "getTrip", `{"id":"%2e%2e"}`, "/id: "},
+		{"control character", "getTrip", `{"id":"a\u0000"}`, "/id: "},
+		{"header injection", "getTrip", `{"id":"7","X_Trace_Id":"a\r\nHost: evil"}`, "/X_Trace_Id: "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			tool, ok := tools.Tool(test.tool)
+			if !ok {
+				t.Fatalf("no tool %s", test.tool)
+			}
+			call, err := tool.Bind([]byte(test.arguments))
+			if err == nil {
+				_, err = call.Request(context.Background())
+			}
+			var failure *Failure
+			if !errors.As(err, &failure) || failure.Kind != InvalidArguments {
+				t.Fatalf("error %v is no InvalidArguments", err)
+			}
+			if !strings.Contains(failure.Message, test.want) {
+				t.Errorf("message %q does not say %q", failure.Message, test.want)
+			}
+		})
+	}
+}
+
+func TestJoinedDots(t *testing.T) {
+	tool, _ := buildTools(t, strings.Replace(trains, "/a{x}{y}/b", "/{x}{y}/b", 1), BuildOptions{BasePath: "/"}).Tool("joined")
+	for arguments, want := range map[string]string{
+		`{"x":"a","y":"b"}`:   "/ab/b",
+		`{"x":"a.","y":".b"}`: "/a..b/b",
+	} {
+		call, err := tool.Bind([]byte(arguments))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := call.Request(context.Background())
+		if err != nil || r.URL.Path != want {
+			t.Errorf("%s: path %v, error %v, want %s", arguments, r, err, want)
+		}
+	}
+	if !hasDotSegment([]byte("/a/../b")) || !hasDotSegment([]byte("/a/.")) || hasDotSegment([]byte("/a/.../..b")) {
+		t.Error("dot segments are not told from others")
+	}
+}
+
+// FuzzRequest holds every request that can be built to the operation's own path.
+func FuzzRequest(f *testing.F) {
+	tools := buildTools(f, trains, BuildOptions{})
+	for _, seed := range []string{
+		`{"id":"7"}`, `{"id":"../x"}`, `{"id":"%2e%2e/","fields":["a&b"],"theme":"a;b"}`, `{"id":"x","X_Trace_Id":"é"}`, `{}`, `[`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, arguments string) {
+		tool, _ := tools.Tool("getTrip")
+		call, err := tool.Bind([]byte(arguments))
+		if err != nil {
+			return
+		}
+		r, err := call.Request(context.Background())
+		if err != nil {
+			return
+		}
+		segments := strings.Split(r.URL.EscapedPath(), "/")
+		if len(segments) != 4 || segments[1] != "v1" || segments[2] != "trips" || segments[3] == "" {
+			t.Fatalf("arguments %q lead to %s", arguments, r.URL.EscapedPath())
+		}
+		for name, values := range r.Header {
+			if strings.ContainsAny(name+strings.Join(values, ""), "\r\n\x00") {
+				t.Fatalf("arguments %q give the header %s: %q", arguments, name, values)
+			}
+		}
+	})
+}
+
+func BenchmarkBindAndRequest(b *testing.B) {
+	tool, _ := buildTools(b, trains, BuildOptions{}).Tool("getTrip")
+	arguments := []byte(`{"id":"berlin-hbf","fields":["from","to"],"page":2}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		call, err := tool.Bind(arguments)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := call.Request(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

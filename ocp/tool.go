@@ -1,0 +1,89 @@
+package ocp
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A Tool is one operation of a document, in the shape of the OCP tool schema:
+// what a model is told about it, and how a call of it becomes a request. It is
+// immutable and safe for concurrent use.
+type Tool struct {
+	Name        string // unique in its Toolset: [a-zA-Z][a-zA-Z0-9_]*, at most 64 characters
+	Title       string // the operation's summary, or ""
+	Description string // never empty
+	Method      string // upper case
+	Path        string // the path template, "/trips/{id}", without the server's base path
+	OperationID string // as in the document, or ""
+	Tags        []string
+	Deprecated  bool
+	Security    []SecurityRequirement // alternatives; nil if the operation needs none
+	Arguments   []Argument            // path, query, header, cookie, then body, each in document order
+
+	// InputSchema is the JSON Schema 2020-12 of the arguments object. Its root
+	// is {"type":"object"} with no oneOf, anyOf or allOf.
+	InputSchema jsontext.Value
+
+	// Answer is what the document says about successful answers.
+	Answer Answer
+
+	index     map[string]int // position in Arguments by name
+	plans     []argumentPlan // of Arguments, by position
+	path      []pathPart
+	body      *bodyPlan // nil if the operation takes none
+	openBody  bool      // the body takes properties that the document does not name
+	accept    string    // the Accept header
+	validator validator
+}
+
+// ReadOnly reports whether the method is safe in the sense of HTTP: GET, HEAD
+// or OPTIONS.
+func (t *Tool) ReadOnly() bool {
+	switch t.Method {
+	case "GET", "HEAD", "OPTIONS":
+		return true
+	}
+	return false
+}
+
+// Idempotent reports whether the method is idempotent in the sense of HTTP.
+func (t *Tool) Idempotent() bool {
+	return t.ReadOnly() || t.Method == "PUT" || t.Method == "DELETE"
+}
+
+// Location is where an argument goes in the request.
+type Location string
+
+// The locations of arguments.
+const (
+	InPath   Location = "path"
+	InQuery  Location = "query"
+	InHeader Location = "header"
+	InCookie Location = "cookie"
+	InBody   Location = "body"
+)
+
+// An Argument is one name of a tool's flat arguments object.
+type Argument struct {
+	Name        string // what the caller writes: [a-zA-Z][a-zA-Z0-9_]*
+	WireName    string // what the API reads; "" if the argument is the whole body
+	In          Location
+	Required    bool
+	Description string
+	Schema      jsontext.Value // JSON Schema 2020-12; $defs it refers to are in the tool's InputSchema
+	Default     jsontext.Value // nil if there is none
+
+	types []string // the JSON types it allows, nil if unknown
+}
+
+// An Answer is what the document declares of a tool's successful answers.
+type Answer struct {
+	Description string
+	MediaTypes  []string       // of all 2xx answers, lower case, without parameters
+	Types       []string       // the JSON types of the body, nil if unknown
+	Empty       bool           // some 2xx answer has no body
+	Schema      jsontext.Value // full JSON Schema 2020-12; nil unless built WithResponseSchemas
+}
+
+// SecurityRequirement names the security schemes that one alternative needs,
+// each with its scopes.
+type SecurityRequirement map[string][]string

@@ -1,0 +1,187 @@
+package ocp
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+const (
+	// maxProblems is how many problems one answer lists.
+	maxProblems = 10
+
+	// maxProblem is the length of one problem's message, in bytes.
+	maxProblem = 400
+
+	// maxListed is how many values of an enum a message names.
+	maxListed = 20
+)
+
+// validator compiles a tool's input schema on the tool's first call and keeps
+// it.
+type validator struct {
+	once   sync.Once
+	schema *jsonschema.Schema
+	err    error
+}
+
+// validate returns what is wrong with the arguments. Its error says that the
+// schema itself does not compile.
+func (v *validator) validate(t *Tool, arguments map[string]any) ([]Problem, error) {
+	v.once.Do(func() { v.schema, v.err = compileSchema(t.InputSchema) })
+	if v.err != nil {
+		return nil, v.err
+	}
+	err := v.schema.Validate(arguments)
+	if err == nil {
+		return nil, nil
+	}
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		return nil, err
+	}
+	return explain(invalid), nil
+}
+
+// noLoader refuses every schema that is not part of the one being compiled.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("schemas are never loaded from elsewhere, nor is %s", url)
+}
+
+func compileSchema(text []byte) (*jsonschema.Schema, error) {
+	const here = "fairway:///tool"
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	compiler.UseLoader(noLoader{})
+	if err := compiler.AddResource(here, document); err != nil {
+		return nil, err
+	}
+	return compiler.Compile(here)
+}
+
+// explain turns a validation error into one line for each thing that is wrong,
+// the most specific first found, in the order of the arguments' names.
+func explain(err *jsonschema.ValidationError) []Problem {
+	var problems []Problem
+	collect(err, &problems)
+	slices.SortStableFunc(problems, func(a, b Problem) int { return cmp.Compare(a.Path, b.Path) })
+	return slices.Compact(problems)
+}
+
+func collect(err *jsonschema.ValidationError, problems *[]Problem) {
+	if len(*problems) >= maxProblems {
+		return
+	}
+	path := pointer(err.InstanceLocation...)
+	switch k := err.ErrorKind.(type) {
+	case *kind.Required:
+		for _, name := range k.Missing {
+			*problems = append(*problems, Problem{path + pointer(name), "missing, and required"})
+		}
+	case *kind.AdditionalProperties:
+		// At the root, unknown names were reported with the nearest known one.
+		for _, name := range k.Properties {
+			if path != "" {
+				*problems = append(*problems, Problem{path + pointer(name), "no such property"})
+			}
+		}
+	case *kind.AnyOf, *kind.OneOf:
+		*problems = append(*problems, Problem{path, alternatives(err)})
+	default:
+		if len(err.Causes) > 0 {
+			for _, cause := range err.Causes {
+				collect(cause, problems)
+			}
+			return
+		}
+		*problems = append(*problems, Problem{path, clip(describe(err.ErrorKind), maxProblem)})
+	}
+}
+
+// alternatives says in one line why none of several schemas fits, or too many do.
+func alternatives(err *jsonschema.ValidationError) string {
+	if len(err.Causes) == 0 {
+		return "must fit exactly one of the alternatives of its schema, and fits more"
+	}
+	var reasons []string
+	for _, cause := range err.Causes {
+		var nested []Problem
+		collect(cause, &nested)
+		for _, p := range nested {
+			reason := p.Message
+			if at := strings.TrimPrefix(p.Path, pointer(err.InstanceLocation...)); at != "" {
+				reason = at + ": " + reason
+			}
+			if !slices.Contains(reasons, reason) {
+				reasons = append(reasons, reason)
+			}
+		}
+	}
+	return clip("fits none of the alternatives of its schema: "+strings.Join(reasons, "; or "), maxProblem)
+}
+
+func describe(k jsonschema.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.Type:
+		return fmt.Sprintf("must be %s, and is %s", strings.Join(k.Want, " or "), k.Got)
+	case *kind.Enum:
+		return "must be one of " + listValues(k.Want)
+	case *kind.Const:
+		return fmt.Sprintf("must be %s", listValues([]any{k.Want}))
+	case *kind.Pattern:
+		return "must match the pattern " + k.Want
+	case *kind.Format:
+		return "must be a valid " + k.Want
+	}
+	return k.LocalizedString(message.NewPrinter(language.English))
+}
+
+func listValues(values []any) string {
+	var list []string
+	for _, v := range values[:min(len(values), maxListed)] {
+		if text, ok := v.(string); ok {
+			list = append(list, fmt.Sprintf("%q", text))
+		} else {
+			list = append(list, fmt.Sprint(v))
+		}
+	}
+	if more := len(values) - maxListed; more > 0 {
+		list = append(list, fmt.Sprintf("… (%d more)", more))
+	}
+	return strings.Join(list, ", ")
+}
+
+// pointer returns the JSON Pointer (RFC 6901) of the tokens.
+func pointer(tokens ...string) string {
+	var p strings.Builder
+	for _, token := range tokens {
+		p.WriteByte('/')
+		p.WriteString(pointerEscaper.Replace(token))
+	}
+	return p.String()
+}
+
+var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
+
+// clip shortens s to at most limit bytes, ending it with an ellipsis.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit-len("…")], "") + "…"
+}
