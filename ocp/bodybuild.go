@@ -75,7 +75,7 @@ func (t *toolBuilder) fields(media *openapi.Media, object *schema.Object) map[st
 	for _, e := range media.Encoding {
 		fields[e.Name] = body.Field{
 			ContentType: e.ContentType, Style: style.Style(e.Style), Explode: e.Explode,
-			AllowReserved: e.AllowReserved, HasStyle: e.HasStyle,
+			AllowReserved: e.AllowReserved, HasStyle: e.HasStyle || e.HasExplode || e.AllowReserved,
 		}
 	}
 	if object == nil || mediaType(media.Type) != "multipart/form-data" {

@@ -173,7 +173,7 @@ func (l *Loader) look(ctx context.Context) (toolset *Toolset, news bool, err err
 		l.snapshot = snapshot
 		return nil, false, l.rejected
 	}
-	toolset, files, err := l.make(ctx, snapshot)
+	toolset, files, err := l.assemble(ctx, snapshot)
 	if err != nil && ctx.Err() != nil {
 		return nil, false, err
 	}
@@ -202,8 +202,8 @@ func (l *Loader) fetch(ctx context.Context) (snapshot *openapi.Snapshot, changed
 	return l.source.Fetch(ctx, l.snapshot)
 }
 
-// make builds the Toolset. The libraries that read documents may panic on some.
-func (l *Loader) make(ctx context.Context, snapshot *openapi.Snapshot) (toolset *Toolset, files []string, err error) {
+// assemble builds the Toolset. The libraries that read documents may panic on some.
+func (l *Loader) assemble(ctx context.Context, snapshot *openapi.Snapshot) (toolset *Toolset, files []string, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			toolset, err = nil, fmt.Errorf("building the tools of %s: panic: %v", l.Location(), cause)
@@ -245,5 +245,5 @@ func (l *Loader) pause() time.Duration {
 
 // jitter returns d, a tenth more or less.
 func jitter(d time.Duration) time.Duration {
-	return d - d/10 + rand.N(d/5+1)
+	return d - d/10 + rand.N(d/5+1) //nolint:gosec // spreads load, guards nothing
 }

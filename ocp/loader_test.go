@@ -146,7 +146,7 @@ func TestLoader_Load(t *testing.T) {
 		if step.says == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), step.says) {
 			t.Errorf("%s: error %v, want %q", step.rule, err, step.says)
 		}
-		if l.Err() != err {
+		if !errors.Is(l.Err(), err) {
 			t.Errorf("%s: Err is %v, Load returned %v", step.rule, l.Err(), err)
 		}
 		if got := title(l); got != step.title {

@@ -1,0 +1,139 @@
+package body
+
+import (
+	"bytes"
+	"encoding/base64"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// FileSchema is the JSON Schema 2020-12 of an argument that is a file. A base64
+// string by itself is taken too, but the schema keeps to one shape that a model
+// cannot mistake.
+const FileSchema = `{"type":"object","properties":{` +
+	`"data":{"type":"string","contentEncoding":"base64","description":"the content of the file in base64"},` +
+	`"filename":{"type":"string","maxLength":255,"description":"the name of the file, such as report.pdf"},` +
+	`"type":{"type":"string","description":"the media type of the file, such as application/pdf"}},` +
+	`"required":["data"],"additionalProperties":false}`
+
+// A file is the argument that FileSchema describes, taken apart.
+type file struct {
+	data     jsontext.Value // a JSON string of base64
+	filename string
+	wanted   string // the media type it asks for
+}
+
+// readFile takes a file argument apart.
+func readFile(name string, value jsontext.Value) (file, error) {
+	switch value.Kind() {
+	case '"':
+		return file{data: value}, nil
+	case '{':
+	default:
+		return file{}, refuse(name, `must be a file: an object {"data": base64, "filename": …, "type": …}`)
+	}
+	var f file
+	walk := wire.Into(value)
+	for walk.Next() {
+		if err := f.set(name, walk.Name, walk.Value); err != nil {
+			return file{}, err
+		}
+	}
+	switch {
+	case walk.Err() != nil:
+		return file{}, refuse(name, "is not valid JSON")
+	case f.data == nil:
+		return file{}, refuse(name, `lacks "data", the content of the file in base64`)
+	}
+	return f, nil
+}
+
+func (f *file) set(argument string, name, value jsontext.Value) error {
+	key, err := jsontext.AppendUnquote(nil, name)
+	if err != nil {
+		return refuse(argument, "is not valid JSON")
+	}
+	if value.Kind() == 'n' && string(key) != "data" {
+		return nil
+	}
+	if value.Kind() != '"' {
+		return refuse(argument, "must have strings only in its "+strconv.Quote(string(key)))
+	}
+	switch string(key) {
+	case "data":
+		f.data = value
+		return nil
+	case "filename", "type":
+	default:
+		return refuse(argument, "has an unknown member "+strconv.Quote(string(key))+": a file has data, filename and type")
+	}
+	text, err := jsontext.AppendUnquote(nil, value)
+	if err != nil {
+		return refuse(argument, "is not valid JSON")
+	}
+	if string(key) == "type" {
+		f.wanted = string(text)
+		return nil
+	}
+	f.filename = cleanFilename(string(text))
+	if len(f.filename) > MaxFilename {
+		return refuse(argument, "has a filename longer than "+strconv.Itoa(MaxFilename)+" bytes")
+	}
+	return nil
+}
+
+// cleanFilename returns what may be sent of a file name: its last element,
+// without control characters, "" if nothing is left of it. Servers have taken
+// such names for paths.
+func cleanFilename(name string) string {
+	name = name[strings.LastIndexAny(name, `/\`)+1:]
+	name = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == utf8.RuneError {
+			return -1
+		}
+		return r
+	}, name)
+	name = strings.TrimSpace(name)
+	if strings.Trim(name, ".") == "" {
+		return ""
+	}
+	return name
+}
+
+// appendData appends the bytes of a file. The base64 may be of the standard or
+// the URL-safe alphabet (RFC 4648 sections 4 and 5), padded or not, and broken
+// into lines.
+func (f file) appendData(dst []byte, name string) ([]byte, error) {
+	if len(f.data) < 2 {
+		return dst, refuse(name, "is not valid JSON")
+	}
+	text := []byte(f.data[1 : len(f.data)-1])
+	if bytes.IndexByte(text, '\\') >= 0 {
+		var err error
+		if text, err = jsontext.AppendUnquote(nil, f.data); err != nil {
+			return dst, refuse(name, "is not valid JSON")
+		}
+	}
+	alphabet := base64.RawStdEncoding
+	if bytes.ContainsAny(text, "-_") {
+		alphabet = base64.RawURLEncoding
+	}
+	text = bytes.TrimRight(text, "\r\n")
+	for range 2 {
+		text = bytes.TrimSuffix(text, []byte("="))
+	}
+	decoded, err := alphabet.AppendDecode(dst, text)
+	if err == nil {
+		return decoded, nil
+	}
+	if bytes.HasPrefix(text, []byte("data:")) {
+		return dst, refuse(name, "is not base64: leave the data: prefix away, up to and with its comma")
+	}
+	return dst, refuse(name, "is not base64: "+err.Error())
+}

@@ -1,0 +1,115 @@
+package body
+
+import (
+	"mime"
+	"strings"
+)
+
+const octetStream = "application/octet-stream"
+
+// A mediaType is one element of a contentType: a type or a range.
+type mediaType struct {
+	base    string // lower case, without parameters
+	full    string // as written
+	charset string
+}
+
+// accepted is the media types that a document allows for a value.
+type accepted []mediaType
+
+// parseAccepted reads the contentType of an Encoding Object, a list by comma.
+// Elements that are no media types are left out.
+func parseAccepted(contentType string) accepted {
+	var types accepted
+	for element := range strings.SplitSeq(contentType, ",") {
+		element = strings.TrimSpace(element)
+		base, parameters, err := mime.ParseMediaType(element)
+		if err == nil && isMediaType(base) {
+			types = append(types, mediaType{base: base, full: oneLine(element, base, parameters), charset: parameters["charset"]})
+		}
+	}
+	return types
+}
+
+// isMediaType reports whether base is of the form type/subtype. It has been
+// through mime.ParseMediaType, which has it in lower case and made of tokens.
+func isMediaType(base string) bool {
+	slash := strings.IndexByte(base, '/')
+	return slash > 0 && slash < len(base)-1
+}
+
+// oneLine returns a media type as it is written, unless that has characters no
+// header may hold, which mime.ParseMediaType overlooks.
+func oneLine(written, base string, parameters map[string]string) string {
+	for i := range len(written) {
+		if c := written[i]; c < ' ' || c >= 0x7f {
+			return mime.FormatMediaType(base, parameters)
+		}
+	}
+	return written
+}
+
+func (t mediaType) isRange() bool {
+	return strings.HasSuffix(t.base, "/*")
+}
+
+// takes reports whether the type base is this type or in this range.
+// application/octet-stream says nothing of a value, so it takes every type.
+func (t mediaType) takes(base string) bool {
+	switch {
+	case t.base == base || t.base == "*/*" || t.base == octetStream:
+		return true
+	case t.isRange():
+		return strings.HasPrefix(base, strings.TrimSuffix(t.base, "*"))
+	}
+	return false
+}
+
+// choose returns the Content-Type of a value for which the caller asks for the
+// type wanted, "" if for none, and what is wrong with that, "" if nothing is.
+func (a accepted) choose(wanted string) (contentType, problem string) {
+	if wanted == "" {
+		return a.preferred()
+	}
+	base, parameters, err := mime.ParseMediaType(wanted)
+	if err != nil || !isMediaType(base) || strings.Contains(base, "*") {
+		return "", `has a type that is not a media type: give one such as "image/png"`
+	}
+	if len(a) == 0 {
+		return mime.FormatMediaType(base, parameters), ""
+	}
+	for _, t := range a {
+		if t.takes(base) {
+			return mime.FormatMediaType(base, parameters), ""
+		}
+	}
+	return "", "has the type " + base + ", which the API does not take: it takes " + a.String()
+}
+
+// preferred returns the type of a value for which the caller asks for none: the
+// first that is not a range.
+func (a accepted) preferred() (contentType, problem string) {
+	anything := len(a) == 0
+	for _, t := range a {
+		if !t.isRange() {
+			return t.full, ""
+		}
+		anything = anything || t.base == "*/*"
+	}
+	if anything {
+		return octetStream, ""
+	}
+	return "", `must say its type, for the API takes ` + a.String() + `: give an object {"data": …, "type": …}`
+}
+
+// String lists the types.
+func (a accepted) String() string {
+	var list strings.Builder
+	for i, t := range a {
+		if i > 0 {
+			list.WriteString(", ")
+		}
+		list.WriteString(t.base)
+	}
+	return list.String()
+}

@@ -1,0 +1,154 @@
+package style
+
+import "strings"
+
+const (
+	letters    = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	digits     = "0123456789"
+	upperHex   = "0123456789ABCDEF"
+	unreserved = letters + digits + "-._~" // RFC 3986 section 2.3
+
+	// queryReserved is what AllowReserved lets pass: the reserved characters of
+	// RFC 3986 without those that a query may not hold ("#", "[", "]") and
+	// those that form decoders read as a delimiter or a space ("&", ";", "+").
+	// A "=" is safe, since only the first one of a pair divides it.
+	queryReserved = ":/?@!$'()*,="
+
+	// tchar is the characters of a token (RFC 9110 section 5.6.2), and so of
+	// header and cookie names.
+	tchar = letters + digits + "!#$%&'*+-.^_`|~"
+)
+
+// A set tells which bytes stand for themselves.
+type set [256]bool
+
+func setOf(chars string) *set {
+	var s set
+	for i := range len(chars) {
+		s[chars[i]] = true
+	}
+	return &s
+}
+
+// except returns a copy of s without some characters.
+func (s *set) except(chars string) *set {
+	rest := *s
+	for i := range len(chars) {
+		rest[chars[i]] = false
+	}
+	return &rest
+}
+
+// printable is the space and the visible characters of ASCII.
+func printable() *set {
+	var s set
+	for c := ' '; c < 0x7f; c++ {
+		s[c] = true
+	}
+	return &s
+}
+
+var (
+	unreservedSet   = setOf(unreserved)
+	reservedSet     = setOf(unreserved + queryReserved)
+	reservedItemSet = reservedSet.except(",")
+	cookieNameSet   = setOf(tchar).except("%")
+
+	headerSet     = printable()
+	headerItemSet = headerSet.except(",")
+	headerNameSet = headerSet.except(",=")
+
+	// cookieSet is the cookie-octets of RFC 6265 section 4.1.1 but for "%".
+	// Encoding no more than is needed serves both the servers that decode
+	// cookies and those that take them as they stand.
+	cookieSet = printable().except(" \"%,;\\")
+)
+
+// An escape percent-encodes the text of a value.
+type escape struct {
+	plain *set
+
+	// triples keeps a %XX that is in the text, as reserved expansion does (RFC
+	// 6570 section 3.2.3).
+	triples bool
+
+	// whole encodes "%" only in a text where something else needs encoding. A
+	// header value in ASCII then stays as it is, and any other one can be
+	// decoded.
+	whole bool
+}
+
+// escapes returns how the values, list items and names of a parameter are
+// encoded. RFC 6570 would let the reserved characters of a property's name pass;
+// a "&" there would be the beginning of another pair.
+func escapes(p Param) (values, items, names escape) {
+	switch p.In {
+	case Header:
+		return escape{plain: headerSet, whole: true},
+			escape{plain: headerItemSet, whole: true},
+			escape{plain: headerNameSet, whole: true}
+	case Cookie:
+		return escape{plain: cookieSet}, escape{plain: cookieSet}, escape{plain: cookieNameSet}
+	case Query, Body:
+		if p.AllowReserved && p.ContentType == "" {
+			return escape{plain: reservedSet, triples: true},
+				escape{plain: reservedItemSet, triples: true},
+				escape{plain: unreservedSet}
+		}
+	}
+	full := escape{plain: unreservedSet}
+	return full, full, full
+}
+
+// append appends text, escaped.
+func (e escape) append(dst, text []byte) []byte {
+	start := 0
+	plain := e.plain
+	if e.whole && !plain.all(text) {
+		encoded := *plain
+		encoded['%'] = false
+		plain = &encoded
+	}
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if plain[c] || e.triples && isTriple(text[i:]) {
+			continue
+		}
+		dst = append(dst, text[start:i]...)
+		dst = append(dst, '%', upperHex[c>>4], upperHex[c&0xf])
+		start = i + 1
+	}
+	return append(dst, text[start:]...)
+}
+
+// all reports whether every byte of text is in the set.
+func (s *set) all(text []byte) bool {
+	for _, c := range text {
+		if !s[c] {
+			return false
+		}
+	}
+	return true
+}
+
+func isTriple(text []byte) bool {
+	return len(text) >= 3 && text[0] == '%' && unhex(text[1]) >= 0 && unhex(text[2]) >= 0
+}
+
+// unhex returns the value of a hexadecimal digit, -1 for any other byte.
+func unhex(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'a' <= c && c <= 'f':
+		return int(c-'a') + 10
+	case 'A' <= c && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}
+
+// isToken reports whether name is a token (RFC 9110 section 5.6.2).
+func isToken(name string) bool {
+	return name != "" && strings.Trim(name, tchar) == ""
+}

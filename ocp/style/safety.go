@@ -1,0 +1,205 @@
+package style
+
+import (
+	"fmt"
+	"strings"
+)
+
+// checkName returns an error if no parameter of that name can be sent.
+func checkName(in In, name string) error {
+	switch {
+	case defaultStyle(in) == "":
+		return fmt.Errorf("parameter %q: %q is no place that a parameter can go to", name, in)
+	case name == "":
+		return fmt.Errorf("a %s parameter has no name", in)
+	case (in == Header || in == Cookie) && !isToken(name):
+		return fmt.Errorf("%s parameter %q: the name has characters that no %s name may have", in, name, in)
+	case in == Header && ForbiddenHeader(name):
+		return fmt.Errorf("header parameter %s: this header belongs to the gateway and cannot be an argument", name)
+	}
+	return nil
+}
+
+// ForbiddenHeader reports whether a header must never be set from an argument.
+// The name may be in any case, and "_" counts as "-", since CGI and its heirs
+// read both as one. These are:
+//
+//   - what a connection is made of, and is not the caller's to say: Connection,
+//     Keep-Alive, Proxy-…, TE, Trailer, Transfer-Encoding, Upgrade,
+//     HTTP2-Settings, Host, Expect, Via;
+//   - what describes the body, which the gateway builds: Content-Length,
+//     Content-Encoding, Content-Type; and Accept. OpenAPI has parameters named
+//     Accept, Content-Type and Authorization ignored;
+//   - credentials: Authorization, Cookie, Set-Cookie and their second versions;
+//   - claims about who calls and for which host, which upstreams trust because a
+//     proxy is meant to have made them: Forwarded, X-Forwarded-…, X-Real-IP,
+//     X-Client-IP and the like;
+//   - what makes the request another one than the gateway has allowed: the
+//     X-HTTP-Method-Override family, X-Original-URL, X-Rewrite-URL;
+//   - what tells the upstream which files to serve: X-Sendfile-Type,
+//     X-Accel-….
+func ForbiddenHeader(name string) bool {
+	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	for _, prefix := range [...]string{"proxy-", "x-forwarded-", "x-accel-"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	switch name {
+	case "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "http2-settings",
+		"host", "expect", "via",
+		"content-length", "content-encoding", "content-type", "accept",
+		"authorization", "cookie", "cookie2", "set-cookie", "set-cookie2",
+		"forwarded", "x-forwarded", "x-real-ip", "x-client-ip", "client-ip", "x-cluster-client-ip", "true-client-ip",
+		"cf-connecting-ip", "fastly-client-ip", "x-host", "x-original-host",
+		"x-http-method", "x-http-method-override", "x-method-override",
+		"x-original-url", "x-rewrite-url", "x-sendfile-type":
+		return true
+	}
+	return false
+}
+
+const (
+	problemEmpty   = "must not be empty"
+	problemDots    = `must not have "." or ".." as a path segment, in plain or percent-encoded`
+	problemSlash   = "must not be percent-encoded already: give the plain text, it is encoded when it is sent"
+	problemControl = "must not have control characters such as line breaks"
+)
+
+// problemOf returns what keeps a text out of the place of the parameter, "" if
+// nothing does.
+func (s *Serializer) problemOf(text []byte) string {
+	switch s.in {
+	case Header:
+		if hasControl(text, false) {
+			return problemControl
+		}
+	case Path:
+		switch {
+		case isHarmless(text):
+			return ""
+		case hasControl(text, false), hasControl(text, true):
+			return problemControl
+		case hasEncodedSlash(text):
+			return problemSlash
+		case hasDotSegment(text, false), hasDotSegment(text, true):
+			return problemDots
+		}
+	}
+	return ""
+}
+
+// checkSegment returns an error if the text of a path parameter, once decoded
+// by the upstream, would leave the segment it stands in. The values were checked
+// one by one; this is about what they make together.
+func (s *Serializer) checkSegment(text []byte) error {
+	switch {
+	case isHarmless(text):
+		return nil
+	case isBlank(text):
+		return s.refuse(problemEmpty)
+	case hasDotSegment(text, true):
+		return s.refuse(problemDots)
+	}
+	return nil
+}
+
+// isHarmless reports whether text is made of unreserved characters and not of
+// dots alone, as nearly every path value is: nothing can come of it.
+func isHarmless(text []byte) bool {
+	dots := true
+	for _, c := range text {
+		if !unreservedSet[c] {
+			return false
+		}
+		dots = dots && c == '.'
+	}
+	return !dots
+}
+
+// isBlank reports whether an escaped text is nothing, or spaces and slashes
+// only, which an upstream may well fold into nothing; or the label "." of an
+// empty value.
+func isBlank(escaped []byte) bool {
+	for i := 0; i < len(escaped); {
+		c, size := unescape(escaped[i:], true)
+		if c != ' ' && c != '/' && c != '\\' {
+			return string(escaped) == "."
+		}
+		i += size
+	}
+	return true
+}
+
+// hasDotSegment reports whether text, percent-decoded once if decode is set, has
+// a segment "." or ".." between slashes of either kind. Spaces in a segment and
+// what follows a ";" are overlooked, as some servers overlook them.
+func hasDotSegment(text []byte, decode bool) bool {
+	dots, other, parameters := 0, false, false
+	for i := 0; i < len(text); {
+		c, size := unescape(text[i:], decode)
+		i += size
+		switch {
+		case c == '/' || c == '\\':
+			if !other && (dots == 1 || dots == 2) {
+				return true
+			}
+			dots, other, parameters = 0, false, false
+		case parameters || c == ' ':
+		case c == '.':
+			dots++
+		case c == ';':
+			parameters = true
+		default:
+			other = true
+		}
+	}
+	return !other && (dots == 1 || dots == 2)
+}
+
+// hasEncodedSlash reports whether text has a slash of either kind that is
+// percent-encoded already.
+func hasEncodedSlash(text []byte) bool {
+	for i := range text {
+		if c, size := unescape(text[i:], true); size > 1 && (c == '/' || c == '\\') {
+			return true
+		}
+	}
+	return false
+}
+
+// hasDecoded reports whether text, percent-decoded once, has the byte.
+func hasDecoded(text []byte, b byte) bool {
+	for i := 0; i < len(text); {
+		c, size := unescape(text[i:], true)
+		if c == b {
+			return true
+		}
+		i += size
+	}
+	return false
+}
+
+// hasControl reports whether text, which is UTF-8 and percent-decoded once if
+// decode is set, has a control character: C0, DEL or C1.
+func hasControl(text []byte, decode bool) bool {
+	last := byte(0)
+	for i := 0; i < len(text); {
+		c, size := unescape(text[i:], decode)
+		i += size
+		if c < ' ' || c == 0x7f || last == 0xc2 && 0x80 <= c && c < 0xa0 {
+			return true
+		}
+		last = c
+	}
+	return false
+}
+
+// unescape returns the first byte of text and how many bytes it takes there: 3
+// for a %XX if decode is set.
+func unescape(text []byte, decode bool) (c byte, size int) {
+	if decode && isTriple(text) {
+		return byte(unhex(text[1])<<4 | unhex(text[2])), 3
+	}
+	return text[0], 1
+}
