@@ -1,0 +1,115 @@
+package openapi
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// accept lists the media types of documents.
+const accept = "application/openapi+json, application/openapi+yaml, application/json, application/yaml;q=0.9, */*;q=0.5"
+
+// validators are what a server gave to ask later whether its document changed.
+type validators struct {
+	etag         string
+	lastModified string
+}
+
+// ask sets the headers of a request for a document.
+func (v validators) ask(header http.Header) {
+	header.Set("Accept", accept)
+	header.Set("User-Agent", "Fairway")
+	if v.etag != "" {
+		header.Set("If-None-Match", v.etag)
+	}
+	if v.lastModified != "" {
+		header.Set("If-Modified-Since", v.lastModified)
+	}
+}
+
+func (s *Snapshot) heldValidators() validators {
+	if s == nil {
+		return validators{}
+	}
+	return s.validators
+}
+
+// checkAnswer decides by the head of an answer whether its body is a document
+// (fresh), or the one that is already held.
+func checkAnswer(status int, header http.Header, asked validators) (fresh bool, err error) {
+	switch {
+	case status == http.StatusNotModified && asked != validators{}:
+		return false, nil
+	case status != http.StatusOK:
+		return false, fmt.Errorf("status %s instead of a document", statusText(status))
+	}
+	contentType, _, _ := strings.Cut(header.Get("Content-Type"), ";")
+	if strings.EqualFold(strings.TrimSpace(contentType), "text/html") {
+		return false, errors.New("a text/html page instead of a document")
+	}
+	return true, nil
+}
+
+func statusText(status int) string {
+	if text := http.StatusText(status); text != "" {
+		return fmt.Sprintf("%d %s", status, text)
+	}
+	return fmt.Sprint(status)
+}
+
+// unpack undoes the Content-Encoding of a body that was read whole.
+func unpack(body []byte, header http.Header, limit int64) ([]byte, error) {
+	switch encoding := strings.ToLower(strings.TrimSpace(header.Get("Content-Encoding"))); encoding {
+	case "", "identity":
+		return body, nil
+	case "gzip", "x-gzip":
+		unzipped, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			return nil, fmt.Errorf("decompressing: %w", err)
+		}
+		body, err = readBounded(unzipped, limit, 0)
+		if err != nil {
+			return nil, fmt.Errorf("decompressing: %w", err)
+		}
+		return body, nil
+	default:
+		return nil, fmt.Errorf("a body with content encoding %q, which was not asked for", encoding)
+	}
+}
+
+// answered makes the snapshot of a fresh answer.
+func answered(data []byte, header http.Header, location string, previous *Snapshot) (*Snapshot, bool, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, false, errors.New("an empty body instead of a document")
+	}
+	snapshot := &Snapshot{
+		Data:     data,
+		Location: location,
+		hash:     sha256.Sum256(data),
+		validators: validators{
+			etag:         header.Get("Etag"),
+			lastModified: header.Get("Last-Modified"),
+		},
+	}
+	changed := !snapshot.sameContent(previous)
+	if !changed {
+		snapshot.Data = nil
+	}
+	return snapshot, changed, nil
+}
+
+// shown returns the URL without what may be secret in it: user and password,
+// and the query, where some APIs take their keys.
+func shown(u *url.URL) string {
+	bare := *u
+	bare.User, bare.Fragment, bare.RawFragment = nil, "", ""
+	if bare.RawQuery != "" {
+		bare.RawQuery = "…"
+	}
+	return bare.String()
+}

@@ -1,0 +1,82 @@
+package openapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+)
+
+// ErrNoSite reports a SiteSource whose site has not been given yet: no request
+// has come in.
+var ErrNoSite = errors.New("the site that serves the document has had no request yet")
+
+// A SiteFetch performs a GET of a path through the site's own handlers. The
+// header is to be sent; the body may be compressed as the answer's header says.
+// It must end when ctx does.
+type SiteFetch func(ctx context.Context, path string, header http.Header) (status int, answer http.Header, body []byte, err error)
+
+// A SiteSource reads a document that the site itself serves. How to reach the
+// site is known once a request has come in, and given by Use.
+type SiteSource struct {
+	Path    string // "/openapi.json", with its query if it has one
+	MaxSize int64  // bytes after decompression; 0 means DefaultMaxDocument
+
+	site atomic.Pointer[SiteFetch]
+}
+
+// Use makes later fetches go through fetch. It is safe for concurrent use.
+func (s *SiteSource) Use(fetch SiteFetch) {
+	s.site.Store(&fetch)
+}
+
+// Location returns the path.
+func (s *SiteSource) Location() string {
+	path, _, _ := strings.Cut(s.Path, "?")
+	return path
+}
+
+// Fetch asks the site for the document if it is not the one it gave before.
+func (s *SiteSource) Fetch(ctx context.Context, previous *Snapshot) (*Snapshot, bool, error) {
+	site := s.site.Load()
+	if site == nil {
+		return nil, false, fmt.Errorf("fetching %s: %w", s.Location(), ErrNoSite)
+	}
+	snapshot, changed, err := s.fetch(ctx, *site, previous)
+	if err != nil {
+		return nil, false, fmt.Errorf("fetching %s from the site: %w", s.Location(), err)
+	}
+	return snapshot, changed, nil
+}
+
+func (s *SiteSource) fetch(ctx context.Context, site SiteFetch, previous *Snapshot) (*Snapshot, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, DefaultFetchTimeout)
+	defer cancel()
+	header := make(http.Header)
+	asked := previous.heldValidators()
+	asked.ask(header)
+	status, answer, body, err := site(ctx, s.Path, header)
+	if err != nil {
+		return nil, false, err
+	}
+	fresh, err := checkAnswer(status, answer, asked)
+	if err != nil {
+		return nil, false, err
+	}
+	if !fresh {
+		return previous, false, nil
+	}
+	limit := s.MaxSize
+	if limit <= 0 {
+		limit = DefaultMaxDocument
+	}
+	if int64(len(body)) > limit {
+		return nil, false, tooLarge(limit)
+	}
+	if body, err = unpack(body, answer, limit); err != nil {
+		return nil, false, err
+	}
+	return answered(body, answer, s.Location(), previous)
+}

@@ -1,0 +1,145 @@
+package openapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+const (
+	// DefaultFetchTimeout is how long one fetch may take, from the connection
+	// to the last byte.
+	DefaultFetchTimeout = 30 * time.Second
+
+	// maxRedirects is how many redirects a fetch follows.
+	maxRedirects = 5
+
+	// maxAnswerHeader is the limit of an answer's header, in bytes.
+	maxAnswerHeader = 256 << 10
+)
+
+// A URLSource reads a document from an http or https URL. It keeps the ETag and
+// Last-Modified of the answer, so that a document that stands is not sent again.
+// Only a 200 is a document.
+type URLSource struct {
+	url     *url.URL
+	maxSize int64
+	timeout time.Duration
+	client  *http.Client
+}
+
+// URLOptions bound a URLSource.
+type URLOptions struct {
+	MaxSize int64         // bytes after decompression; 0 means DefaultMaxDocument
+	Timeout time.Duration // of one fetch; 0 means DefaultFetchTimeout
+}
+
+// NewURLSource returns the source of the document at address, which may carry a
+// user and password for basic authentication.
+func NewURLSource(address string, options URLOptions) (*URLSource, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		// The parser's own message quotes the address, and with it the password.
+		return nil, errors.New("the document's URL cannot be parsed; write it as https://host/path")
+	}
+	if u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("the document's URL %s has the scheme %q; http and https are read", shown(u), u.Scheme)
+	}
+	if u.Host == "" {
+		return nil, fmt.Errorf("the document's URL %s names no host", shown(u))
+	}
+	timeout := options.Timeout
+	if timeout <= 0 {
+		timeout = DefaultFetchTimeout
+	}
+	return &URLSource{
+		url:     u,
+		maxSize: options.MaxSize,
+		timeout: timeout,
+		client: &http.Client{
+			CheckRedirect: checkRedirect,
+			// Fetches are minutes apart, so no connection is kept for the next one.
+			Transport: &http.Transport{
+				Proxy:                  http.ProxyFromEnvironment,
+				DisableKeepAlives:      true,
+				ForceAttemptHTTP2:      true,
+				MaxResponseHeaderBytes: maxAnswerHeader,
+			},
+		},
+	}, nil
+}
+
+// Location returns the URL without its credentials and query.
+func (s *URLSource) Location() string {
+	return shown(s.url)
+}
+
+// Fetch asks the server for the document if it is not the one it gave before.
+func (s *URLSource) Fetch(ctx context.Context, previous *Snapshot) (*Snapshot, bool, error) {
+	bounded, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("no answer within %v", s.timeout))
+	defer cancel()
+	snapshot, changed, err := s.fetch(bounded, previous)
+	if err == nil {
+		return snapshot, changed, nil
+	}
+	if ctx.Err() == nil && bounded.Err() != nil {
+		err = context.Cause(bounded)
+	}
+	return nil, false, fmt.Errorf("fetching %s: %w", s.Location(), err)
+}
+
+func (s *URLSource) fetch(ctx context.Context, previous *Snapshot) (*Snapshot, bool, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url.String(), nil)
+	if err != nil {
+		return nil, false, errors.New("the URL makes no request")
+	}
+	asked := previous.heldValidators()
+	asked.ask(request.Header)
+	response, err := s.client.Do(request)
+	if err != nil {
+		return nil, false, withoutURL(err)
+	}
+	defer response.Body.Close()
+	fresh, err := checkAnswer(response.StatusCode, response.Header, asked)
+	if err != nil {
+		return nil, false, err
+	}
+	if !fresh {
+		return previous, false, nil
+	}
+	body, err := readBounded(response.Body, s.maxSize, response.ContentLength)
+	if err != nil {
+		return nil, false, fmt.Errorf("reading the body: %w", err)
+	}
+	// The transport has already undone the compression that it asked for.
+	if body, err = unpack(body, response.Header, s.maxSize); err != nil {
+		return nil, false, err
+	}
+	return answered(body, response.Header, s.Location(), previous)
+}
+
+// withoutURL takes the URL, which may hold secrets, out of a client's error.
+func withoutURL(err error) error {
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		return failed.Err
+	}
+	return err
+}
+
+func checkRedirect(request *http.Request, via []*http.Request) error {
+	if len(via) > maxRedirects {
+		return fmt.Errorf("more than %d redirects", maxRedirects)
+	}
+	from := via[len(via)-1].URL
+	switch {
+	case request.URL.Scheme != "http" && request.URL.Scheme != "https":
+		return fmt.Errorf("a redirect to the scheme %q", request.URL.Scheme)
+	case from.Scheme == "https" && request.URL.Scheme == "http":
+		return fmt.Errorf("a redirect from https down to http (%s)", shown(request.URL))
+	}
+	return nil
+}

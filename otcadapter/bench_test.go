@@ -1,0 +1,66 @@
+package otcadapter
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+func pooledResult(body string) *ocp.Result {
+	b := buffer.Get()
+	b.B = append(b.B, body...)
+	result := jsonResult("")
+	result.Buffer, result.Body = b, b.B
+	return result
+}
+
+// discard is a ResponseWriter that keeps nothing.
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header         { return d.header }
+func (d discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d discard) WriteHeader(int)             {}
+
+func BenchmarkCall(b *testing.B) {
+	for _, size := range []struct {
+		name string
+		body string
+	}{
+		{"answer=200B", `{"text":"` + strings.Repeat("x", 188) + `"}`},
+		{"answer=20KB", `{"text":"` + strings.Repeat("x", 20_000) + `"}`},
+	} {
+		b.Run(size.name, func(b *testing.B) {
+			s, tools := New(Options{}), calculator()
+			result := jsonResult(size.body)
+			caller := callerFunc(func(context.Context, string, []byte) ocp.Outcome { return ocp.Outcome{Result: result} })
+			body := []byte(`{"request":{"call_id":"123e4567-e89b-12d3-a456-426614174000","tool_id":"Calculator.Add@1.0.0","input":{"a":1,"b":2}}}`)
+			reader := bytes.NewReader(body)
+			request := httptest.NewRequest("POST", "/call", nil)
+			request.Header.Set("Content-Type", "application/json")
+			request.Body = io.NopCloser(reader)
+			w := discard{http.Header{}}
+			b.ReportAllocs()
+			for b.Loop() {
+				reader.Reset(body)
+				s.ServeHTTP(w, request, "/call", tools, caller)
+			}
+		})
+	}
+}
+
+func BenchmarkTools(b *testing.B) {
+	s, tools := New(Options{}), calculator()
+	request := httptest.NewRequest("GET", "/tools", nil)
+	w := discard{http.Header{}}
+	b.ReportAllocs()
+	for b.Loop() {
+		s.ServeHTTP(w, request, "/tools", tools, nil)
+	}
+}

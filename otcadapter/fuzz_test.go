@@ -1,0 +1,49 @@
+package otcadapter
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http/httptest"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// FuzzServeHTTP wants an answer to everything: valid JSON with a message or an
+// outcome, and tools called with JSON objects only.
+func FuzzServeHTTP(f *testing.F) {
+	f.Add("POST", "/call", "application/json", []byte(`{"request":{"call_id":"c","tool_id":"Calculator.Add@1.0.0","input":{"a":1,"b":2}}}`), []byte(`{"sum":3}`))
+	f.Add("POST", "/call", "application/json", []byte(`{"tool_id":"Calculator.Add","inputs":{}}`), []byte("\xff"))
+	f.Add("POST", "/call", "application/json; charset=utf-8", []byte(`{"tool_id":"Calculator.Add@latest"`), []byte(""))
+	f.Add("POST", "/call", "text/plain", []byte(`null`), []byte("[[["))
+	f.Add("GET", "/tools", "", []byte(`{}`), []byte("null"))
+	f.Add("PUT", "/health", "", []byte(nil), []byte(nil))
+	f.Add("GET", "/\x00\xff", "", []byte(nil), []byte(nil))
+	s, tools := New(Options{MaxBody: 1 << 16}), calculator()
+	f.Fuzz(func(t *testing.T, method, endpoint, contentType string, body, result []byte) {
+		caller := callerFunc(func(_ context.Context, tool string, arguments []byte) ocp.Outcome {
+			if !isWord(tool) {
+				t.Errorf("called %q", tool)
+			}
+			if members, err := wire.Members(nil, arguments); len(arguments) > 0 && err != nil {
+				t.Errorf("called with %q (%v): %v", arguments, members, err)
+			}
+			return ocp.Outcome{Result: jsonResult(string(result))}
+		})
+		request := httptest.NewRequest("POST", "/", bytes.NewReader(body))
+		request.Method = method
+		request.Header.Set("Content-Type", contentType)
+		recorder := httptest.NewRecorder()
+		s.ServeHTTP(recorder, request, endpoint, tools, caller)
+		answer := recorder.Body.Bytes()
+		if !json.Valid(answer) || !utf8.Valid(answer) {
+			t.Fatalf("status %d, invalid answer %q", recorder.Code, answer)
+		}
+		if recorder.Code != 200 && !bytes.Contains(answer, []byte(`"message":"`)) {
+			t.Errorf("status %d without a message: %s", recorder.Code, answer)
+		}
+	})
+}

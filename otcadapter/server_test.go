@@ -1,0 +1,207 @@
+package otcadapter
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// callerFunc is a Caller for tests.
+type callerFunc func(ctx context.Context, tool string, arguments []byte) ocp.Outcome
+
+func (f callerFunc) Call(ctx context.Context, tool string, arguments []byte) ocp.Outcome {
+	return f(ctx, tool, arguments)
+}
+
+// calculator is the Toolset of the protocol's own example.
+func calculator() *ocp.Toolset {
+	tools := ocp.NewToolset("calc", []*ocp.Tool{
+		{
+			Name: "Add", Description: "Add two numbers together", Method: "POST", Path: "/add",
+			InputSchema: []byte(`{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"]}`),
+			Arguments: []ocp.Argument{
+				{Name: "a", In: ocp.InBody, Required: true},
+				{Name: "b", In: ocp.InBody, Required: true},
+				{Name: "precision", In: ocp.InQuery},
+			},
+			Answer: ocp.Answer{Description: "The sum.", MediaTypes: []string{"application/json"}, Types: []string{"number"}},
+		},
+		{
+			Name: "clear", Description: "Forget everything.", Method: "DELETE", Path: "/memory", Deprecated: true,
+			Answer: ocp.Answer{Empty: true},
+		},
+		{
+			Name: "plot", Description: "Draw a function.", Method: "GET", Path: "/plot",
+			Answer: ocp.Answer{MediaTypes: []string{"image/png"}},
+		},
+		{Name: "guess", Description: "An answer of any form.", Method: "GET", Path: "/guess"},
+		{
+			Name: "list", Description: "All sums.", Method: "GET", Path: "/sums",
+			Answer: ocp.Answer{MediaTypes: []string{"application/json", "text/csv"}, Types: []string{"array", "null"}},
+		},
+	})
+	tools.Title = "Calculator"
+	tools.Description = "A toolkit for performing calculations."
+	tools.Version = "1.0"
+	return tools
+}
+
+// answering returns a Caller that gives the same outcome to every call.
+func answering(outcome ocp.Outcome) ocp.Caller {
+	return callerFunc(func(context.Context, string, []byte) ocp.Outcome { return outcome })
+}
+
+func jsonResult(body string) *ocp.Result {
+	return &ocp.Result{Status: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)}
+}
+
+// answer is what the server wrote.
+type answer struct {
+	*httptest.ResponseRecorder
+	t *testing.T
+}
+
+func (a answer) json() map[string]any {
+	a.t.Helper()
+	var members map[string]any
+	if err := json.Unmarshal(a.Body.Bytes(), &members); err != nil {
+		a.t.Fatalf("the answer is not a JSON object: %v\n%s", err, a.Body)
+	}
+	if members["$schema"] != schemaURI {
+		a.t.Errorf("$schema = %v, want %s", members["$schema"], schemaURI)
+	}
+	return members
+}
+
+func post(t *testing.T, s *Server, tools *ocp.Toolset, caller ocp.Caller, body string) answer {
+	t.Helper()
+	request := httptest.NewRequest("POST", "/otc/call", strings.NewReader(body))
+	request.Header.Set("Content-Type", "application/json")
+	recorder := httptest.NewRecorder()
+	s.ServeHTTP(recorder, request, "/call", tools, caller)
+	return answer{recorder, t}
+}
+
+func TestServer(t *testing.T) {
+	cases := []struct {
+		rule, method, endpoint string
+		contentType            string
+		contentEncoding        string
+		body                   string
+		unloaded               bool
+		status                 int
+		header, value          string
+		says                   string // in developer_message
+	}{
+		{rule: "health is 200", method: "GET", endpoint: "/health", status: 200},
+		{rule: "health takes HEAD", method: "HEAD", endpoint: "/health", status: 200},
+		{rule: "health without a document is 503", method: "GET", endpoint: "/health", unloaded: true, status: 503, header: "Retry-After", value: "7", says: "7 s"},
+		{rule: "tools without a document is 503", method: "GET", endpoint: "/tools", unloaded: true, status: 503, header: "Retry-After", value: "7"},
+		{rule: "call without a document is 503", method: "POST", endpoint: "/call", unloaded: true, status: 503, header: "Retry-After", value: "7"},
+		{rule: "tools is 200", method: "GET", endpoint: "/tools", status: 200},
+		{rule: "tools takes a GET with a body", method: "GET", endpoint: "/tools", contentType: "application/json", body: "{}", status: 200},
+		{rule: "health refuses POST", method: "POST", endpoint: "/health", status: 405, header: "Allow", value: "GET, HEAD"},
+		{rule: "tools refuses DELETE", method: "DELETE", endpoint: "/tools", status: 405, header: "Allow", value: "GET, HEAD"},
+		{rule: "call refuses GET", method: "GET", endpoint: "/call", status: 405, header: "Allow", value: "POST"},
+		{rule: "a wrong method is told before a missing document", method: "GET", endpoint: "/call", unloaded: true, status: 405},
+		{rule: "unknown endpoint", method: "GET", endpoint: "/toolz", status: 404, says: `"/toolz"`},
+		{rule: "the base itself is no endpoint", method: "GET", endpoint: "", status: 404},
+		{rule: "an endpoint has no trailing slash", method: "GET", endpoint: "/tools/", status: 404},
+		{rule: "call wants a content type", method: "POST", endpoint: "/call", body: "{}", status: 415, says: "application/json"},
+		{rule: "call refuses text", method: "POST", endpoint: "/call", contentType: "text/plain", body: "{}", status: 415, says: `"text/plain"`},
+		{rule: "call refuses another charset", method: "POST", endpoint: "/call", contentType: "application/json; charset=latin1", body: "{}", status: 415},
+		{rule: "call refuses a malformed content type", method: "POST", endpoint: "/call", contentType: ";;", body: "{}", status: 415},
+		{rule: "call refuses compressed bodies", method: "POST", endpoint: "/call", contentType: "application/json", contentEncoding: "gzip", body: "x", status: 415, header: "Accept-Encoding", value: "identity"},
+		{rule: "call takes utf-8", method: "POST", endpoint: "/call", contentType: "application/json; charset=UTF-8", body: `{"tool_id":"Calculator.Add"}`, status: 200},
+		{rule: "a body at the limit is read", method: "POST", endpoint: "/call", contentType: "application/json", body: `{"tool_id":"Calculator.Add"}` + strings.Repeat(" ", 1000-28), status: 200},
+		{rule: "a body over the limit is 413", method: "POST", endpoint: "/call", contentType: "application/json", body: `{"tool_id":"Calculator.Add"}` + strings.Repeat(" ", 1001-28), status: 413, says: "1000 bytes"},
+	}
+	for _, c := range cases {
+		t.Run(c.rule, func(t *testing.T) {
+			s := New(Options{MaxBody: 1000, RetryAfter: func() time.Duration { return 6500 * time.Millisecond }})
+			// A reader of no known kind, so that the length is not announced.
+			request := httptest.NewRequest(c.method, "/otc"+c.endpoint, io.MultiReader(strings.NewReader(c.body)))
+			if c.contentType != "" {
+				request.Header.Set("Content-Type", c.contentType)
+			}
+			if c.contentEncoding != "" {
+				request.Header.Set("Content-Encoding", c.contentEncoding)
+			}
+			tools := calculator()
+			if c.unloaded {
+				tools = nil
+			}
+			recorder := httptest.NewRecorder()
+			s.ServeHTTP(recorder, request, c.endpoint, tools, answering(ocp.Outcome{Result: jsonResult("3")}))
+			if recorder.Code != c.status {
+				t.Fatalf("status %d, want %d: %s", recorder.Code, c.status, recorder.Body)
+			}
+			if got := recorder.Header().Get(c.header); c.header != "" && got != c.value {
+				t.Errorf("%s: %q, want %q", c.header, got, c.value)
+			}
+			if got := recorder.Header().Get("Content-Type"); got != "application/json" {
+				t.Errorf("Content-Type: %q", got)
+			}
+			members := answer{recorder, t}.json()
+			if c.status == 200 {
+				return
+			}
+			if message, _ := members["message"].(string); message == "" {
+				t.Errorf("no message in %s", recorder.Body)
+			}
+			if developer, _ := members["developer_message"].(string); developer == "" || !strings.Contains(developer, c.says) {
+				t.Errorf("developer_message = %q, want it to contain %q", developer, c.says)
+			}
+		})
+	}
+}
+
+func TestServer_announced_length_over_the_limit_is_not_read(t *testing.T) {
+	request := httptest.NewRequest("POST", "/call", failingReader{t})
+	request.Header.Set("Content-Type", "application/json")
+	request.ContentLength = DefaultMaxBody + 1
+	recorder := httptest.NewRecorder()
+	New(Options{}).ServeHTTP(recorder, request, "/call", calculator(), nil)
+	if recorder.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("status %d: %s", recorder.Code, recorder.Body)
+	}
+}
+
+type failingReader struct{ t *testing.T }
+
+func (r failingReader) Read([]byte) (int, error) {
+	r.t.Error("the body was read")
+	return 0, io.EOF
+}
+
+func TestServer_body_that_breaks_off(t *testing.T) {
+	request := httptest.NewRequest("POST", "/call", io.MultiReader(strings.NewReader(`{"tool_id":`), brokenReader{}))
+	request.Header.Set("Content-Type", "application/json")
+	recorder := httptest.NewRecorder()
+	New(Options{}).ServeHTTP(recorder, request, "/call", calculator(), nil)
+	if recorder.Code != http.StatusBadRequest || !strings.Contains(recorder.Body.String(), "broke off") {
+		t.Errorf("status %d: %s", recorder.Code, recorder.Body)
+	}
+}
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+func TestServer_limit_set_by_a_handler_before(t *testing.T) {
+	recorder := httptest.NewRecorder()
+	request := httptest.NewRequest("POST", "/call", nil)
+	request.Header.Set("Content-Type", "application/json")
+	request.Body = http.MaxBytesReader(recorder, io.NopCloser(strings.NewReader(strings.Repeat(" ", 100))), 10)
+	New(Options{}).ServeHTTP(recorder, request, "/call", calculator(), nil)
+	if recorder.Code != http.StatusRequestEntityTooLarge || !strings.Contains(recorder.Body.String(), "10 bytes") {
+		t.Errorf("status %d: %s", recorder.Code, recorder.Body)
+	}
+}
