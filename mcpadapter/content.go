@@ -1,0 +1,122 @@
+package mcpadapter
+
+import (
+	"bytes"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// A form is the shape in which an answer of the API is shown to a model.
+type form uint8
+
+const (
+	emptyForm form = iota // a line about the status
+	jsonForm              // text, and structuredContent
+	textForm              // text
+	imageForm             // Base64, to look at
+	audioForm             // Base64, to listen to
+	blobForm              // Base64, an embedded resource
+)
+
+// formOf decides by media type. An answer that is declared as JSON and is not
+// JSON is text. One without a type is text if it reads as such. The value is
+// the JSON without space around it; nil for other forms.
+func formOf(r *ocp.Result) (form, []byte) {
+	if r == nil || len(r.Body) == 0 {
+		return emptyForm, nil
+	}
+	media := r.MediaType()
+	kind, subtype, _ := strings.Cut(media, "/")
+	switch {
+	case subtype == "json" || strings.HasSuffix(subtype, "+json"):
+		if value := bytes.TrimSpace(r.Body); wire.Valid(value) {
+			return jsonForm, value
+		}
+		return textForm, nil
+	case textual(kind, subtype):
+		return textForm, nil
+	case kind == "image":
+		return imageForm, nil
+	case kind == "audio":
+		return audioForm, nil
+	case media == "" && utf8.Valid(r.Body):
+		return textForm, nil
+	}
+	return blobForm, nil
+}
+
+// textual tells the media types that are text under another name than text/*.
+// SVG is among them: models read it and take no such image.
+func textual(kind, subtype string) bool {
+	if kind == "text" || strings.HasSuffix(subtype, "+xml") || strings.HasSuffix(subtype, "+yaml") {
+		return true
+	}
+	if kind != "application" {
+		return false
+	}
+	switch subtype {
+	case "xml", "yaml", "x-yaml", "toml", "javascript", "x-javascript", "graphql", "sql",
+		"x-www-form-urlencoded", "x-ndjson", "ndjson", "jsonl", "json-seq", "problem":
+		return true
+	}
+	return false
+}
+
+// appendContent appends the content block of a successful answer.
+func appendContent(dst []byte, f form, outcome ocp.Outcome, tools *ocp.Toolset) []byte {
+	r := outcome.Result
+	switch f {
+	case jsonForm, textForm:
+		return appendText(dst, r.Body)
+	case imageForm:
+		return append(appendBytes(append(dst, `{"type":"image","data":`...), r), '}')
+	case audioForm:
+		return append(appendBytes(append(dst, `{"type":"audio","data":`...), r), '}')
+	case blobForm:
+		dst = append(dst, `{"type":"resource","resource":{"uri":`...)
+		dst = wire.AppendString(dst, resourceURI(tools, outcome.Tool))
+		return append(appendBytes(append(dst, `,"blob":`...), r), "}}"...)
+	}
+	return appendText(dst, statusLine(r))
+}
+
+// appendBytes appends the body in Base64 and its media type.
+func appendBytes(dst []byte, r *ocp.Result) []byte {
+	dst = append(dst, '"')
+	dst = base64.StdEncoding.AppendEncode(dst, r.Body)
+	dst = append(dst, `","mimeType":`...)
+	return wire.AppendString(dst, first(r.MediaType(), "application/octet-stream"))
+}
+
+// resourceURI says where the bytes of an embedded resource came from:
+// tool://TOOLSET/TOOL. Nothing can be read from there again but by calling the
+// tool.
+func resourceURI(tools *ocp.Toolset, tool *ocp.Tool) string {
+	name := ""
+	if tool != nil {
+		name = tool.Name
+	}
+	return "tool://" + url.PathEscape(first(tools.Name, "fairway")) + "/" + url.PathEscape(name)
+}
+
+// statusLine is what there is to say about an answer without a body.
+func statusLine(r *ocp.Result) string {
+	if r == nil {
+		return "done, without an answer"
+	}
+	line := strconv.Itoa(r.Status)
+	if reason := http.StatusText(r.Status); reason != "" {
+		line += " " + reason
+	}
+	if location := r.Header.Get("Location"); location != "" {
+		line += "\nLocation: " + location
+	}
+	return line
+}

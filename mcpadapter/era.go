@@ -1,0 +1,181 @@
+package mcpadapter
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// The members of _meta that describe a request (MCP 2026-07-28, Overview, _meta).
+const (
+	metaVersion      = "io.modelcontextprotocol/protocolVersion"
+	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+)
+
+// The header fields that repeat what the body says (MCP 2026-07-28, Streamable
+// HTTP, Request Metadata), in canonical form.
+const (
+	methodHeader = "Mcp-Method"
+	nameHeader   = "Mcp-Name"
+)
+
+// metaSpans says where in _meta the members are that decide how a request is
+// served.
+type metaSpans struct {
+	Version      span `json:"io.modelcontextprotocol/protocolVersion"`
+	Capabilities span `json:"io.modelcontextprotocol/clientCapabilities"`
+}
+
+// meta are these members, nil where there is none.
+type meta struct {
+	version, capabilities jsontext.Value
+}
+
+// agree finds the revision that a message is served in, and holds the message
+// to what that revision asks of its headers and its _meta.
+func (x *exchange) agree(method string) *fault {
+	if x.batched && method == "initialize" {
+		return malformed("initialize must not be part of a batch: send it in a POST of its own")
+	}
+	header, sent := headerValue(x.header, versionHeader)
+	described, f := x.readMeta()
+	if f != nil {
+		return f
+	}
+	if described.version == nil {
+		return x.agreeByHeader(method, header, sent, described)
+	}
+	name := text(described.version)
+	version := revisionOf(name)
+	switch {
+	case described.version.Kind() != '"':
+		return faultf(http.StatusBadRequest, invalidParams,
+			"_meta[%q] must be a string, not %s", metaVersion, kindName(described.version))
+	case !sent && (version == unknown || version.selfDescribing()):
+		return mismatched("the header MCP-Protocol-Version is missing: send it with the value %q, as in _meta", name)
+	case sent && header != name:
+		return mismatched("the header MCP-Protocol-Version is %q and _meta[%q] is %q: send the same value in both",
+			header, metaVersion, name)
+	case version == unknown:
+		return unsupportedVersionFault(name)
+	}
+	x.version = version
+	if !version.selfDescribing() {
+		return nil
+	}
+	return x.checkDescribed(method, described)
+}
+
+// agreeByHeader is agree for a message that does not name its revision itself.
+func (x *exchange) agreeByHeader(method, header string, sent bool, described meta) *fault {
+	switch {
+	case x.version.selfDescribing():
+		return x.checkDescribed(method, described)
+	case x.version == unknown && header > v20260728.String():
+		return unsupportedVersionFault(header)
+	case x.version == unknown && method != "initialize":
+		return malformed("MCP-Protocol-Version %q is not supported: this server speaks %s",
+			clip(header, maxQuoted), supportedText)
+	case x.version == unknown || !sent && method == "initialize":
+		// Initialize settles the version in its parameters; the header of a
+		// client that already sends one there counts for nothing.
+		x.version = newestInitialized
+	}
+	return nil
+}
+
+// readMeta returns what _meta says of the request, nothing if there is none.
+func (x *exchange) readMeta() (meta, *fault) {
+	raw := x.params.meta
+	switch raw.Kind() {
+	case 0, 'n':
+		return meta{}, nil
+	case '{':
+	default:
+		return meta{}, faultf(http.StatusBadRequest, invalidParams, "_meta must be an object, not %s", kindName(raw))
+	}
+	at := &x.at.meta
+	if f := decode(raw, at); f != nil {
+		return meta{}, f
+	}
+	return meta{version: at.Version.in(raw), capabilities: at.Capabilities.in(raw)}, nil
+}
+
+// checkDescribed holds a request to the rules of 2026-07-28: the headers repeat
+// the body, and _meta has what it must have. Notifications are asked neither.
+func (x *exchange) checkDescribed(method string, described meta) *fault {
+	if x.id == nil || method == "" {
+		return nil
+	}
+	if f := x.checkRepeated(methodHeader, "method", method); f != nil {
+		return f
+	}
+	if method == "tools/call" && x.params.name.Kind() == '"' {
+		if f := x.checkRepeated(nameHeader, "params.name", text(x.params.name)); f != nil {
+			return f
+		}
+	}
+	if described.version == nil {
+		return missingMeta(metaVersion, `the revision, "2026-07-28"`)
+	}
+	if described.capabilities.Kind() != '{' {
+		return missingMeta(metaCapabilities, "the client's capabilities, an object, {} if it has none")
+	}
+	return nil
+}
+
+// checkRepeated checks that a header says the same as the body does.
+func (x *exchange) checkRepeated(header, member, want string) *fault {
+	value, present := headerValue(x.header, header)
+	if !present {
+		return mismatched("the header %s is missing: send it with the value of %s, %q", header, member, clip(want, maxQuoted))
+	}
+	if header == nameHeader {
+		plain, ok := decodeHeader(value)
+		if !ok {
+			return mismatched("the header %s is not valid Base64 between =?base64? and ?=", header)
+		}
+		value = plain
+	}
+	if value != want {
+		return mismatched("the header %s is %q and %s is %q: send the same value in both",
+			header, clip(value, maxQuoted), member, clip(want, maxQuoted))
+	}
+	return nil
+}
+
+// decodeHeader undoes the Base64 form of values that a header field cannot carry
+// as they are (MCP 2026-07-28, Streamable HTTP, Value Encoding).
+func decodeHeader(value string) (string, bool) {
+	inner, found := strings.CutPrefix(value, "=?base64?")
+	if !found {
+		return value, true
+	}
+	inner, found = strings.CutSuffix(inner, "?=")
+	if !found {
+		return value, true
+	}
+	decoded, err := base64.StdEncoding.Strict().DecodeString(inner)
+	return string(decoded), err == nil
+}
+
+func mismatched(format string, args ...any) *fault {
+	return faultf(http.StatusBadRequest, headerMismatch, format, args...)
+}
+
+func missingMeta(key, what string) *fault {
+	return faultf(http.StatusBadRequest, invalidParams, "params._meta[%q] is missing: it must be %s", key, what)
+}
+
+// unsupportedVersionFault names the revisions to choose from.
+func unsupportedVersionFault(requested string) *fault {
+	f := faultf(http.StatusBadRequest, unsupportedVersion,
+		"protocol version %q is not supported: this server speaks %s", clip(requested, maxQuoted), supportedText)
+	f.data = append(append([]byte(`{"supported":`), supported...), `,"requested":`...)
+	f.data = append(wire.AppendString(f.data, requested), '}')
+	return f
+}

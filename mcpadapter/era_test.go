@@ -1,0 +1,132 @@
+package mcpadapter
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestRevisionIsDecidedPerRequest(t *testing.T) {
+	describing := func(version string) string {
+		return `{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"_meta":{"` + metaVersion + `":` + version + `,"` + metaCapabilities + `":{}}}}`
+	}
+	plain := `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`
+	initialize := `{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+	for _, c := range []struct {
+		rule, header, body string
+		status, code       int
+	}{
+		{"no-header", "", plain, 200, 0},
+		{"2025-03-26", "2025-03-26", plain, 200, 0},
+		{"2025-06-18", "2025-06-18", plain, 200, 0},
+		{"2025-11-25", "2025-11-25", plain, 200, 0},
+		{"space-around", " 2025-11-25\t", plain, 200, 0},
+		{"2024-11-05", "2024-11-05", plain, 400, invalidRequest},
+		{"garbage", "v1", plain, 400, unsupportedVersion},
+		{"old-garbage", "1900-01-01", plain, 400, invalidRequest},
+		{"old-garbage/notification", "1900-01-01", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, 400, invalidRequest},
+		{"future", "2030-01-01", plain, 400, unsupportedVersion},
+		{"initialize/no-header", "", initialize, 200, 0},
+		{"initialize/unknown-header", "2024-11-05", initialize, 200, 0},
+		{"2026-07-28", "2026-07-28", describing(`"2026-07-28"`), 200, 0},
+		{"2026-07-28/without-meta", "2026-07-28", plain, 400, invalidParams},
+		{"2026-07-28/without-header", "", describing(`"2026-07-28"`), 400, headerMismatch},
+		{"2026-07-28/other-header", "2025-11-25", describing(`"2026-07-28"`), 400, headerMismatch},
+		{"2026-07-28/other-meta", "2026-07-28", describing(`"v999"`), 400, headerMismatch},
+		{"2026-07-28/meta-number", "2026-07-28", describing(`20260728`), 400, invalidParams},
+		{"unknown-in-both", "1900-01-01", describing(`"1900-01-01"`), 400, unsupportedVersion},
+		{"old-in-both", "2025-11-25", describing(`"2025-11-25"`), 200, 0},
+		{"old-in-meta-only", "", describing(`"2025-11-25"`), 200, 0},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			r := request{body: c.body, header: map[string]string{versionHeader: c.header, methodHeader: "tools/list"}}
+			a := parse(t, r.send(t))
+			r.fault(t, c.status, c.code)
+			if c.code != unsupportedVersion {
+				return
+			}
+			var data struct {
+				Supported []string
+				Requested string
+			}
+			if err := json.Unmarshal(a.Error.Data, &data); err != nil {
+				t.Fatal(err)
+			}
+			if data.Requested != c.header || !slices.Contains(data.Supported, "2026-07-28") || len(data.Supported) != len(revisions) {
+				t.Errorf("data %s", a.Error.Data)
+			}
+		})
+	}
+}
+
+func TestHeadersRepeatTheBody(t *testing.T) {
+	encoded := func(s string) string { return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(s)) + "?=" }
+	call := func(name string) string { return `"name":` + name + `,"arguments":{}` }
+	for _, c := range []struct {
+		rule, method, params string
+		header               map[string]string
+		status, code         int
+	}{
+		{"conformant", "tools/call", call(`"get_trip"`), nil, 200, 0},
+		{"method/missing", "tools/list", "", map[string]string{methodHeader: ""}, 400, headerMismatch},
+		{"method/other", "tools/list", "", map[string]string{methodHeader: "tools/call"}, 400, headerMismatch},
+		{"method/case", "tools/list", "", map[string]string{methodHeader: "TOOLS/LIST"}, 400, headerMismatch},
+		{"name/missing", "tools/call", call(`"get_trip"`), map[string]string{nameHeader: ""}, 400, headerMismatch},
+		{"name/other", "tools/call", call(`"get_trip"`), map[string]string{nameHeader: "cancel_trip"}, 400, headerMismatch},
+		{"name/padded", "tools/call", call(`"get_trip"`), map[string]string{nameHeader: "  get_trip "}, 200, 0},
+		{"name/base64", "tools/call", call(`"h\u00e9"`), map[string]string{nameHeader: encoded("hé")}, 200, 0},
+		{"name/base64-of-base64", "tools/call", call(`"=?base64?a?="`), map[string]string{nameHeader: encoded("=?base64?a?=")}, 200, 0},
+		{"name/base64-other", "tools/call", call(`"get_trip"`), map[string]string{nameHeader: encoded("x")}, 400, headerMismatch},
+		{"name/base64-broken", "tools/call", call(`"get_trip"`), map[string]string{nameHeader: "=?base64?Z2V0X3RyaXA?="}, 400, headerMismatch},
+		{"name/base64-loose-bits", "tools/call", call(`"x"`), map[string]string{nameHeader: "=?base64?eB==?="}, 400, headerMismatch},
+		{"name/unwrapped", "tools/call", call(`"=?base64?x"`), map[string]string{nameHeader: "=?base64?x"}, 200, 0},
+		{"name/absent-in-body", "tools/call", `"arguments":{}`, map[string]string{nameHeader: ""}, 200, invalidParams},
+		{"unknown-method", "tools/destroy", "", nil, 404, methodNotFound},
+		{"removed/initialize", "initialize", `"protocolVersion":"2025-11-25"`, nil, 404, methodNotFound},
+		{"removed/ping", "ping", "", nil, 404, methodNotFound},
+		{"removed/setLevel", "logging/setLevel", `"level":"info"`, nil, 404, methodNotFound},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			r := conformant(v20260728, c.method, c.params)
+			for name, value := range c.header {
+				r.header[name] = value
+			}
+			if a := r.fault(t, c.status, c.code); string(a.ID) != "7" {
+				t.Errorf("id %s", a.ID)
+			}
+		})
+	}
+	t.Run("method/twice", func(t *testing.T) {
+		x := exchange{header: map[string][]string{methodHeader: {"tools/list", "tools/list"}}}
+		if f := x.checkRepeated(methodHeader, "method", "tools/list"); f == nil {
+			t.Error("a header sent twice was taken")
+		}
+	})
+}
+
+func TestMetaIsRequired(t *testing.T) {
+	for rule, meta := range map[string]string{
+		"missing":              ``,
+		"null":                 `"_meta":null`,
+		"empty":                `"_meta":{}`,
+		"no-version":           `"_meta":{"` + metaCapabilities + `":{}}`,
+		"no-capabilities":      `"_meta":{"` + metaVersion + `":"2026-07-28"}`,
+		"capabilities-of-kind": `"_meta":{"` + metaVersion + `":"2026-07-28","` + metaCapabilities + `":[]}`,
+	} {
+		t.Run(rule, func(t *testing.T) {
+			r := conformant(v20260728, "tools/list", "")
+			r.body = `{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{` + meta + `}}`
+			r.fault(t, 400, invalidParams)
+		})
+	}
+}
+
+func TestErrorsQuoteLittle(t *testing.T) {
+	long := strings.Repeat("é", 100000)
+	a := request{body: `{"jsonrpc":"2.0","id":7,"method":"` + long + `"}`}.fault(t, 200, methodNotFound)
+	if len(a.Error.Message) > 500 || !strings.Contains(a.Error.Message, "…") {
+		t.Errorf("%d bytes", len(a.Error.Message))
+	}
+}

@@ -1,0 +1,78 @@
+package mcpadapter
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// The error codes of JSON-RPC 2.0 and of MCP 2026-07-28.
+const (
+	parseError         = -32700
+	invalidRequest     = -32600
+	methodNotFound     = -32601
+	invalidParams      = -32602
+	headerMismatch     = -32020
+	unsupportedVersion = -32022
+)
+
+// A fault is why a message is not served, told as a JSON-RPC error.
+type fault struct {
+	status  int // of the HTTP answer
+	code    int
+	message string
+	data    []byte // JSON; nil if there is none
+
+	anonymous bool // leave the id out, whatever the revision: nothing was read
+	allow     bool // name the allowed methods
+}
+
+func faultf(status, code int, format string, args ...any) *fault {
+	return &fault{status: status, code: code, message: fmt.Sprintf(format, args...)}
+}
+
+// badParams is a fault in the parameters of a well-formed message.
+func badParams(format string, args ...any) *fault {
+	return faultf(http.StatusOK, invalidParams, format, args...)
+}
+
+// refuse makes the fault the answer to the message being served.
+func (x *exchange) refuse(f *fault) {
+	x.status = f.status
+	if f.status == http.StatusNoContent {
+		return
+	}
+	id := x.id
+	if id == nil && !f.anonymous && !x.version.omitsUnreadID() {
+		id = jsontext.Value("null")
+	}
+	b := append(x.out.B, `{"jsonrpc":"2.0"`...)
+	if id != nil {
+		b = append(append(b, `,"id":`...), id...)
+	}
+	b = strconv.AppendInt(append(b, `,"error":{"code":`...), int64(f.code), 10)
+	b = wire.AppendString(append(b, `,"message":`...), f.message)
+	if f.data != nil {
+		b = append(append(b, `,"data":`...), f.data...)
+	}
+	x.out.B = append(b, "}}"...)
+}
+
+// maxQuoted is how many bytes of what a client wrote an error repeats.
+const maxQuoted = 100
+
+// clip cuts s to at most limit bytes at the end of a character.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit] + "…"
+}

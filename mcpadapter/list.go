@@ -1,0 +1,185 @@
+package mcpadapter
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"sync"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// A catalog is what is encoded once for a Toolset and then sent as it is.
+type catalog struct {
+	tools    *ocp.Toolset
+	complete []byte // "resultType":"complete","_meta":{…}, of 2026-07-28
+	fresh    []byte // "ttlMs":…,"cacheScope":…
+	stamp    [8]byte
+	size     int // tools on a page
+
+	plain  func() [][]byte // the pages of revisions without tool titles
+	titled func() [][]byte // and of those with
+}
+
+// catalog returns the catalog of the exchange's Toolset, which is the one kept
+// unless the document changed in between.
+func (x *exchange) catalog() *catalog {
+	s := x.server
+	if c := s.latest.Load(); c != nil && c.tools == x.tools {
+		return c
+	}
+	c := s.newCatalog(x.tools)
+	s.latest.Store(c)
+	return c
+}
+
+func (s *Server) newCatalog(tools *ocp.Toolset) *catalog {
+	c := &catalog{tools: tools, size: s.options.PageSize}
+	if c.size <= 0 {
+		c.size = max(len(tools.Tools()), 1)
+	}
+	c.complete = append(c.complete, `"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":`...)
+	c.complete = append(s.appendIdentity(c.complete, tools, v20260728), '}')
+	c.fresh = s.appendFreshness(nil)
+
+	sum := sha256.New()
+	sum.Write([]byte(tools.Hash))
+	sum.Write(binary.BigEndian.AppendUint64(nil, uint64(c.size)))
+	copy(c.stamp[:], sum.Sum(nil))
+
+	c.plain = sync.OnceValue(func() [][]byte { return c.encode(false) })
+	c.titled = sync.OnceValue(func() [][]byte { return c.encode(true) })
+	return c
+}
+
+// listTools answers with one page: a head that is made now, and kept bytes.
+func (x *exchange) listTools() *fault {
+	c := x.catalog()
+	pages := c.plain
+	if x.version.titles() {
+		pages = c.titled
+	}
+	page, f := x.page(c)
+	if f != nil {
+		return f
+	}
+	if page >= len(pages()) {
+		return staleCursor()
+	}
+	b := x.begin()
+	if x.version.selfDescribing() {
+		b = append(append(b, c.complete...), ',')
+		b = append(append(b, c.fresh...), ',')
+	}
+	x.out.B = b
+	x.kept = pages()[page]
+	return nil
+}
+
+// page returns the number of the page that the cursor asks for. No cursor of ours
+// is empty, so an empty one is a client's way to send none.
+func (x *exchange) page(c *catalog) (int, *fault) {
+	switch x.params.cursor.Kind() {
+	case 0, 'n':
+		return 0, nil
+	case '"':
+	default:
+		return 0, badParams("params.cursor must be a string, not %s", kindName(x.params.cursor))
+	}
+	cursor := text(x.params.cursor)
+	if cursor == "" {
+		return 0, nil
+	}
+	page, ok := c.page(cursor)
+	if !ok {
+		return 0, staleCursor()
+	}
+	return page, nil
+}
+
+func staleCursor() *fault {
+	return badParams("params.cursor is not of this list, or the tools have changed since: " +
+		"drop what you have and call tools/list again without a cursor")
+}
+
+// encode returns the pages of the list, each from "tools" to the end of the
+// answer.
+func (c *catalog) encode(titles bool) [][]byte {
+	var pages [][]byte
+	rest := c.tools.Tools()
+	for {
+		tools := rest[:min(c.size, len(rest))]
+		rest = rest[len(tools):]
+		b := []byte(`"tools":[`)
+		for i, tool := range tools {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendTool(b, tool, titles)
+		}
+		b = append(b, ']')
+		if len(rest) > 0 {
+			b = wire.AppendString(append(b, `,"nextCursor":`...), c.cursor(len(pages)+1))
+		}
+		b = append(b, "}}"...)
+		pages = append(pages, append(make([]byte, 0, len(b)), b...))
+		if len(rest) == 0 {
+			return pages
+		}
+	}
+}
+
+// appendTool appends a tool as tools/list shows it. Where tools have no title
+// yet, their annotations do.
+//
+// The annotations say what HTTP promises of the method and no more. GET, HEAD
+// and OPTIONS are read-only. Every other method may destroy something: a POST
+// may well be a cancellation, and clients that are not told assume the worst as
+// well. Whether an API reaches beyond itself is not known, so its world counts
+// as open.
+func appendTool(dst []byte, tool *ocp.Tool, titles bool) []byte {
+	dst = wire.AppendString(append(dst, `{"name":`...), tool.Name)
+	if titles && tool.Title != "" {
+		dst = wire.AppendString(append(dst, `,"title":`...), tool.Title)
+	}
+	dst = wire.AppendString(append(dst, `,"description":`...), tool.Description)
+	dst = append(dst, `,"inputSchema":`...)
+	if len(tool.InputSchema) == 0 {
+		dst = append(dst, `{"type":"object"}`...)
+	} else {
+		dst = append(dst, tool.InputSchema...)
+	}
+	dst = append(dst, `,"annotations":{`...)
+	if !titles && tool.Title != "" {
+		dst = append(wire.AppendString(append(dst, `"title":`...), tool.Title), ',')
+	}
+	dst = appendHint(dst, `"readOnlyHint":`, tool.ReadOnly())
+	dst = appendHint(dst, `,"destructiveHint":`, !tool.ReadOnly())
+	dst = appendHint(dst, `,"idempotentHint":`, tool.Idempotent())
+	dst = appendHint(dst, `,"openWorldHint":`, true)
+	return append(dst, "}}"...)
+}
+
+func appendHint(dst []byte, name string, hint bool) []byte {
+	dst = append(dst, name...)
+	if hint {
+		return append(dst, "true"...)
+	}
+	return append(dst, "false"...)
+}
+
+// cursor names a page of this list and of no other: the list's stamp and the
+// page's number.
+func (c *catalog) cursor(page int) string {
+	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(c.stamp[:], uint32(page)))
+}
+
+// page is the inverse of cursor.
+func (c *catalog) page(cursor string) (int, bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil || len(raw) != len(c.stamp)+4 || string(raw[:len(c.stamp)]) != string(c.stamp[:]) {
+		return 0, false
+	}
+	return int(binary.BigEndian.Uint32(raw[len(c.stamp):])), true
+}

@@ -1,0 +1,194 @@
+package mcpadapter
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+type listedTool struct {
+	Name, Title, Description string
+	InputSchema              json.RawMessage
+	Annotations              struct {
+		Title                         string
+		ReadOnlyHint, DestructiveHint bool
+		IdempotentHint, OpenWorldHint bool
+	}
+}
+
+type toolList struct {
+	ResultType string
+	Tools      []listedTool
+	NextCursor *string
+}
+
+func TestListToolsHasTheFieldsOfItsRevision(t *testing.T) {
+	for _, v := range revisions {
+		t.Run(v.String(), func(t *testing.T) {
+			var got toolList
+			conformant(v, "tools/list", "").result(t, "ListToolsResult", &got)
+			if len(got.Tools) != 5 || got.NextCursor != nil {
+				t.Fatalf("got %d tools", len(got.Tools))
+			}
+			trip := got.Tools[0]
+			if trip.Name != "get_trip" || trip.Description != "Returns one trip." || !strings.Contains(string(trip.InputSchema), `"required":["id"]`) {
+				t.Errorf("got %+v", trip)
+			}
+			if (trip.Title == "Get a trip") != (v >= v20250618) || (trip.Annotations.Title == "Get a trip") != (v < v20250618) {
+				t.Errorf("titles %q and %q", trip.Title, trip.Annotations.Title)
+			}
+			if (got.ResultType == "complete") != (v >= v20260728) {
+				t.Errorf("resultType %q", got.ResultType)
+			}
+			if string(got.Tools[1].InputSchema) != `{"type":"object"}` {
+				t.Errorf("schema %s of a tool without arguments", got.Tools[1].InputSchema)
+			}
+		})
+	}
+}
+
+func TestAnnotationsFollowTheMethod(t *testing.T) {
+	for method, want := range map[string][3]bool{ // read-only, destructive, idempotent
+		"GET": {true, false, true}, "HEAD": {true, false, true}, "OPTIONS": {true, false, true},
+		"POST": {false, true, false}, "PATCH": {false, true, false},
+		"PUT": {false, true, true}, "DELETE": {false, true, true},
+	} {
+		t.Run(method, func(t *testing.T) {
+			var got listedTool
+			if err := json.Unmarshal(appendTool(nil, &ocp.Tool{Name: "x", Description: "d", Method: method}, true), &got); err != nil {
+				t.Fatal(err)
+			}
+			a := got.Annotations
+			if [3]bool{a.ReadOnlyHint, a.DestructiveHint, a.IdempotentHint} != want || !a.OpenWorldHint {
+				t.Errorf("got %+v", a)
+			}
+		})
+	}
+}
+
+func many(n int, hash string) *ocp.Toolset {
+	tools := make([]*ocp.Tool, n)
+	for i := range tools {
+		tools[i] = &ocp.Tool{
+			Name: fmt.Sprintf("tool_%d", i), Title: "A tool", Description: strings.Repeat("It does something useful. ", 8), Method: "GET",
+			InputSchema: []byte(`{"type":"object","properties":{"id":{"type":"string","description":"Which one"},"limit":{"type":"integer","minimum":1}},"required":["id"]}`),
+		}
+	}
+	set := ocp.NewToolset("many", tools)
+	set.Hash = hash
+	return set
+}
+
+func TestPages(t *testing.T) {
+	for _, c := range []struct{ tools, size, pages int }{
+		{0, 0, 1}, {0, 3, 1}, {1, 3, 1}, {3, 3, 1}, {4, 3, 2}, {1000, 0, 1}, {1000, 1, 1000}, {10, 1000, 1},
+	} {
+		t.Run(fmt.Sprintf("%d-by-%d", c.tools, c.size), func(t *testing.T) {
+			server, tools := New(Options{PageSize: c.size}), many(c.tools, "h")
+			seen, pages, cursor := 0, 0, ""
+			for {
+				var got toolList
+				r := conformant(v20251125, "tools/list", cursor)
+				r.server, r.tools = server, tools
+				r.result(t, "ListToolsResult", &got)
+				for _, tool := range got.Tools {
+					if tool.Name != fmt.Sprintf("tool_%d", seen) {
+						t.Fatalf("tool %d is %s", seen, tool.Name)
+					}
+					seen++
+				}
+				pages++
+				if got.NextCursor == nil {
+					break
+				}
+				cursor = `"cursor":"` + *got.NextCursor + `"`
+			}
+			if seen != c.tools || pages != c.pages {
+				t.Errorf("%d tools on %d pages", seen, pages)
+			}
+		})
+	}
+}
+
+func TestCursorIsBoundToItsList(t *testing.T) {
+	server := New(Options{PageSize: 2})
+	list := func(tools *ocp.Toolset, cursor string) request {
+		r := conformant(v20260728, "tools/list", `"cursor":`+cursor)
+		r.server, r.tools = server, tools
+		return r
+	}
+	old, changed := many(5, "old"), many(5, "changed")
+	var first toolList
+	list(old, "null").result(t, "ListToolsResult", &first)
+	next, _ := json.Marshal(*first.NextCursor)
+	var second toolList
+	list(old, string(next)).result(t, "ListToolsResult", &second)
+	if second.Tools[0].Name != "tool_2" {
+		t.Errorf("the second page starts with %s", second.Tools[0].Name)
+	}
+	list(many(5, "old"), string(next)).result(t, "ListToolsResult", &second) // an equal document
+
+	list(old, `""`).result(t, "ListToolsResult", &second)
+	if second.Tools[0].Name != "tool_0" {
+		t.Errorf("without a cursor the list starts with %s", second.Tools[0].Name)
+	}
+	beyond, _ := json.Marshal(server.newCatalog(old).cursor(99))
+	for rule, r := range map[string]request{
+		"stale":     list(changed, string(next)),
+		"garbage":   list(old, `"x"`),
+		"not-ours":  list(old, `"`+strings.Repeat("A", 16)+`"`),
+		"number":    list(old, `2`),
+		"beyond":    list(old, string(beyond)),
+		"truncated": list(old, string(next[:len(next)-3])+`"`),
+	} {
+		t.Run(rule, func(t *testing.T) {
+			if a := r.fault(t, 200, invalidParams); rule == "stale" && !strings.Contains(a.Error.Message, "without a cursor") {
+				t.Errorf("message %q", a.Error.Message)
+			}
+		})
+	}
+}
+
+func TestListIsEncodedOnce(t *testing.T) {
+	s, tools := New(Options{}), trains()
+	kept := func(tools *ocp.Toolset, v revision) *byte {
+		x := exchange{server: s, tools: tools, version: v, out: bufferOf()}
+		if f := x.listTools(); f != nil {
+			t.Fatal(f.message)
+		}
+		return &x.kept[0]
+	}
+	if kept(tools, v20251125) != kept(tools, v20251125) || kept(tools, v20251125) != kept(tools, v20260728) {
+		t.Error("the list was encoded again")
+	}
+	if kept(tools, v20250326) == kept(tools, v20250618) {
+		t.Error("revisions with and without titles share a list")
+	}
+	if kept(tools, v20251125) == kept(trains(), v20251125) {
+		t.Error("a new Toolset is listed as the old one")
+	}
+}
+
+func TestToolsetIsReplacedWhileServing(t *testing.T) {
+	s := New(Options{})
+	sets := []*ocp.Toolset{many(3, "a"), many(5, "b")}
+	var wait sync.WaitGroup
+	for i := range 8 {
+		wait.Go(func() {
+			for j := range 50 {
+				tools := sets[(i+j)%2]
+				r := conformant(v20251125, "tools/list", "")
+				r.server, r.tools = s, tools
+				var got toolList
+				if err := json.Unmarshal(parse(t, r.send(t)).Result, &got); err != nil || len(got.Tools) != len(tools.Tools()) {
+					t.Errorf("%d tools, %v", len(got.Tools), err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+}

@@ -1,0 +1,140 @@
+package mcpadapter
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// A method is what serves the requests of one name.
+type method struct {
+	serve func(*exchange) *fault
+	known func(revision) bool
+}
+
+// methods are the requests that the server answers. Notifications are all
+// accepted and change nothing, since nothing is remembered.
+var methods = map[string]method{
+	"initialize":      {(*exchange).initialize, handshaken},
+	"ping":            {(*exchange).ping, handshaken},
+	"server/discover": {(*exchange).discover, revision.selfDescribing},
+	"tools/list":      {(*exchange).listTools, always},
+	"tools/call":      {(*exchange).callTool, always},
+}
+
+func handshaken(v revision) bool { return !v.selfDescribing() }
+func always(revision) bool       { return true }
+
+// dispatch answers a request.
+func (x *exchange) dispatch(name string) {
+	if len(x.out.B) > maxBatchAnswer {
+		x.refuse(malformed("the answers to this batch are larger than %d bytes: send this request in another POST", maxBatchAnswer))
+		return
+	}
+	m, ok := methods[name]
+	if !ok || !m.known(x.version) {
+		f := faultf(http.StatusOK, methodNotFound,
+			"method %q is unknown to this server in revision %v", clip(name, maxQuoted), x.version)
+		if x.version.selfDescribing() {
+			f.status = http.StatusNotFound
+		}
+		x.refuse(f)
+		return
+	}
+	if f := m.serve(x); f != nil {
+		x.refuse(f)
+	}
+}
+
+// begin appends the answer up to the members of the result.
+func (x *exchange) begin() []byte {
+	b := append(x.out.B, `{"jsonrpc":"2.0","id":`...)
+	b = append(b, x.id...)
+	return append(b, `,"result":{`...)
+}
+
+// initialize settles the revision of a client that opens with a handshake: its
+// own if this server speaks it, else the newest of that era.
+func (x *exchange) initialize() *fault {
+	if x.params.protocolVersion.Kind() != '"' {
+		return badParams("params.protocolVersion must be a string that names a revision, such as %q", newestInitialized)
+	}
+	v := revisionOf(text(x.params.protocolVersion))
+	if v == unknown || v.selfDescribing() {
+		v = newestInitialized
+	}
+	b := wire.AppendString(append(x.begin(), `"protocolVersion":`...), v.String())
+	b = append(b, `,"capabilities":{"tools":{}},"serverInfo":`...)
+	b = x.server.appendIdentity(b, x.tools, v)
+	b = x.server.appendInstructions(b, x.tools)
+	x.out.B = append(b, "}}"...)
+	return nil
+}
+
+// ping answers with nothing, which is what it is for.
+func (x *exchange) ping() *fault {
+	x.out.B = append(x.begin(), "}}"...)
+	return nil
+}
+
+// discover tells what the server speaks and can do.
+func (x *exchange) discover() *fault {
+	b := append(x.begin(), `"supportedVersions":`...)
+	b = append(b, supported...)
+	b = append(b, `,"capabilities":{"tools":{}},`...)
+	b = x.server.appendFreshness(b)
+	b = append(b, ',')
+	b = x.appendComplete(b)
+	b = x.server.appendInstructions(b, x.tools)
+	x.out.B = append(b, "}}"...)
+	return nil
+}
+
+// appendComplete appends what every result of 2026-07-28 has: resultType, and
+// in _meta who answers.
+func (x *exchange) appendComplete(dst []byte) []byte {
+	return append(dst, x.catalog().complete...)
+}
+
+// appendFreshness appends how long, and by whom, a result may be kept.
+func (s *Server) appendFreshness(dst []byte) []byte {
+	dst = strconv.AppendInt(append(dst, `"ttlMs":`...), s.options.ListTTL.Milliseconds(), 10)
+	if s.options.PublicLists {
+		return append(dst, `,"cacheScope":"public"`...)
+	}
+	return append(dst, `,"cacheScope":"private"`...)
+}
+
+// appendIdentity appends serverInfo.
+func (s *Server) appendIdentity(dst []byte, tools *ocp.Toolset, v revision) []byte {
+	dst = wire.AppendString(append(dst, `{"name":`...), first(s.options.Name, tools.Name, "fairway"))
+	if title := first(s.options.Title, tools.Title); title != "" && v.titles() {
+		dst = wire.AppendString(append(dst, `,"title":`...), title)
+	}
+	dst = wire.AppendString(append(dst, `,"version":`...), first(s.options.Version, tools.Version, "0"))
+	return append(dst, '}')
+}
+
+// maxInstructions is how many bytes of a document's description become
+// instructions: they go into every conversation.
+const maxInstructions = 2048
+
+func (s *Server) appendInstructions(dst []byte, tools *ocp.Toolset) []byte {
+	instructions := first(s.options.Instructions, clip(tools.Description, maxInstructions))
+	if instructions == "" {
+		return dst
+	}
+	return wire.AppendString(append(dst, `,"instructions":`...), instructions)
+}
+
+// first returns the first that is not empty.
+func first(alternatives ...string) string {
+	for _, s := range alternatives {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}

@@ -1,0 +1,262 @@
+package mcpadapter
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+var revisions = []revision{v20250326, v20250618, v20251125, v20260728}
+
+// A callerFunc is an ocp.Caller.
+type callerFunc func(ctx context.Context, tool string, arguments []byte) ocp.Outcome
+
+func (f callerFunc) Call(ctx context.Context, tool string, arguments []byte) ocp.Outcome {
+	return f(ctx, tool, arguments)
+}
+
+// echo answers every call with its arguments.
+var echo = callerFunc(func(_ context.Context, _ string, arguments []byte) ocp.Outcome {
+	return answered(http.StatusOK, "application/json", string(arguments))
+})
+
+func answered(status int, contentType, body string) ocp.Outcome {
+	header := http.Header{}
+	if contentType != "" {
+		header.Set("Content-Type", contentType)
+	}
+	return ocp.Outcome{
+		Tool:   &ocp.Tool{Name: "get_trip", Method: "GET"},
+		Result: &ocp.Result{Status: status, Header: header, Body: []byte(body)},
+	}
+}
+
+// trains is a Toolset that has a tool of every kind of method.
+func trains() *ocp.Toolset {
+	object := []byte(`{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}`)
+	tools := ocp.NewToolset("trains", []*ocp.Tool{
+		{Name: "get_trip", Title: "Get a trip", Description: "Returns one trip.", Method: "GET", InputSchema: object},
+		{Name: "list_trips", Description: "Lists \"all\" trips.", Method: "GET"},
+		{Name: "book_trip", Title: "Book", Description: "Books a trip.", Method: "POST", InputSchema: object},
+		{Name: "replace_trip", Description: "Replaces a trip.", Method: "PUT", InputSchema: object},
+		{Name: "cancel_trip", Description: "Cancels a trip.", Method: "DELETE", InputSchema: object},
+	})
+	tools.Title, tools.Description, tools.Version, tools.Hash = "Train Travel", "Book trains.", "1.2.0", "h1"
+	return tools
+}
+
+// A request is one POST in the making.
+type request struct {
+	version revision
+	body    string
+	header  map[string]string // "" deletes
+	tools   *ocp.Toolset
+	caller  ocp.Caller
+	server  *Server
+}
+
+// message builds a conformant request of the revision. Params are the members of
+// the object, without braces.
+func conformant(v revision, method, params string) request {
+	r := request{version: v, header: map[string]string{}}
+	if v.selfDescribing() {
+		own := `"_meta":{"` + metaVersion + `":"` + v.String() + `","` + metaCapabilities + `":{}}`
+		if params != "" {
+			own += ","
+		}
+		params = own + params
+		r.header[methodHeader] = method
+		var p struct{ Name string }
+		if json.Unmarshal([]byte("{"+params+"}"), &p) == nil && method == "tools/call" {
+			r.header[nameHeader] = p.Name
+		}
+	}
+	r.body = `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":{` + params + `}}`
+	return r
+}
+
+// send serves the request and checks what holds for every answer.
+func (r request) send(t testing.TB) *httptest.ResponseRecorder {
+	t.Helper()
+	if r.server == nil {
+		r.server = New(Options{})
+	}
+	if r.tools == nil {
+		r.tools = trains()
+	}
+	if r.caller == nil {
+		r.caller = echo
+	}
+	post := httptest.NewRequest(http.MethodPost, "http://api.example.com/mcp", strings.NewReader(r.body))
+	post.Header.Set("Content-Type", "application/json")
+	post.Header.Set("Accept", "application/json, text/event-stream")
+	if r.version != unknown {
+		post.Header.Set(versionHeader, r.version.String())
+	}
+	for name, value := range r.header {
+		if post.Header.Del(name); value != "" {
+			post.Header.Set(name, value)
+		}
+	}
+	w := httptest.NewRecorder()
+	r.server.ServeHTTP(w, post, r.tools, r.caller)
+	checkAnswer(t, w)
+	return w
+}
+
+// checkAnswer checks that a body is JSON and described as such.
+func checkAnswer(t testing.TB, w *httptest.ResponseRecorder) {
+	t.Helper()
+	body := w.Body.Bytes()
+	if len(body) == 0 {
+		if w.Code != http.StatusAccepted && w.Code != http.StatusNoContent {
+			t.Errorf("status %d has no body", w.Code)
+		}
+		return
+	}
+	if !wire.Valid(body) {
+		t.Errorf("not JSON: %q", body)
+	}
+	if got := w.Header().Get("Content-Type"); got != "application/json" {
+		t.Errorf("Content-Type %q", got)
+	}
+	if w.Result().ContentLength != int64(len(body)) {
+		t.Errorf("Content-Length %d for %d bytes", w.Result().ContentLength, len(body))
+	}
+}
+
+// An answer is what a client reads.
+type answer struct {
+	ID     json.RawMessage `json:"id"`
+	Result json.RawMessage `json:"result"`
+	Error  *struct {
+		Code    int             `json:"code"`
+		Message string          `json:"message"`
+		Data    json.RawMessage `json:"data"`
+	} `json:"error"`
+}
+
+func (a answer) code() int {
+	if a.Error == nil {
+		return 0
+	}
+	return a.Error.Code
+}
+
+func parse(t testing.TB, w *httptest.ResponseRecorder) answer {
+	t.Helper()
+	var a answer
+	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
+		t.Fatalf("%v in %s", err, w.Body)
+	}
+	return a
+}
+
+// result sends the request, holds the answer to the revision's schema and decodes
+// the result into v.
+func (r request) result(t testing.TB, definition string, v any) {
+	t.Helper()
+	w := r.send(t)
+	a := parse(t, w)
+	if w.Code != http.StatusOK || a.Error != nil {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	validate(t, r.version, definition, w.Body.Bytes())
+	if err := json.Unmarshal(a.Result, v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fault sends the request and checks code and status of the error it is answered
+// with.
+func (r request) fault(t testing.TB, status, code int) answer {
+	t.Helper()
+	w := r.send(t)
+	a := parse(t, w)
+	if w.Code != status || a.code() != code {
+		t.Errorf("got %d with code %d, want %d with %d: %s", w.Code, a.code(), status, code, w.Body)
+	}
+	if len(a.ID) > 0 && string(a.ID) != "null" && r.version != unknown {
+		validate(t, r.version, "", w.Body.Bytes())
+	}
+	return a
+}
+
+var schemas sync.Map // by revision and definition
+
+// validate checks an answer against the published schema of its revision: the
+// envelope, and the result if a definition is named.
+func validate(t testing.TB, v revision, definition string, body []byte) {
+	t.Helper()
+	file := filepath.Join("..", "..", "shared", "schemas", "mcp", v.String()+".schema.json")
+	if _, err := os.Stat(file); err != nil {
+		if os.Getenv("FAIRWAY_TEST_ALL") == "1" {
+			t.Fatalf("the schemas of MCP are missing: %v", err)
+		}
+		t.Log("not held to the schema, which is not here: the rest of the test counts")
+		return
+	}
+	instance, err := jsonschema.UnmarshalJSON(strings.NewReader(string(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, refused := instance.(map[string]any)["error"]
+	envelope := map[bool]string{false: "JSONRPCResponse", true: "JSONRPCError"}[refused]
+	if v >= v20251125 {
+		envelope = map[bool]string{false: "JSONRPCResultResponse", true: "JSONRPCErrorResponse"}[refused]
+	}
+	if err := schema(t, v, file, envelope).Validate(instance); err != nil {
+		t.Errorf("%v: %v\n%s", v, err, clip(string(body), 500))
+	}
+	if definition == "" {
+		return
+	}
+	if err := schema(t, v, file, definition).Validate(instance.(map[string]any)["result"]); err != nil {
+		t.Errorf("%v: %v\n%s", v, err, clip(string(body), 500))
+	}
+}
+
+func schema(t testing.TB, v revision, file, definition string) *jsonschema.Schema {
+	t.Helper()
+	key := v.String() + definition
+	if kept, ok := schemas.Load(key); ok {
+		return kept.(*jsonschema.Schema)
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(string(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := "definitions"
+	if _, ok := document.(map[string]any)["$defs"]; ok {
+		place = "$defs"
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	if err := compiler.AddResource("mcp.json", document); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := compiler.Compile("mcp.json#/" + place + "/" + definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schemas.Store(key, compiled)
+	return compiled
+}
+
+func bufferOf() *buffer.Buffer { return &buffer.Buffer{} }
