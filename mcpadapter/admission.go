@@ -47,8 +47,13 @@ func (s *Server) admit(r *http.Request) *fault {
 
 // checkHost refuses names that point a browser on this machine at a loopback
 // address (DNS rebinding): with the name under an attacker's control, Origin and
-// Host agree, and only the name itself gives it away.
+// Host agree, and only the name itself gives it away. Browsers send an Origin
+// with every POST; whatever sends none is no page, and may well be a proxy on
+// this machine that passes the public name on.
 func (s *Server) checkHost(r *http.Request) *fault {
+	if len(r.Header["Origin"]) == 0 {
+		return nil
+	}
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok || !loopback(local.String()) || loopback(r.Host) {
 		return nil
@@ -57,7 +62,7 @@ func (s *Server) checkHost(r *http.Request) *fault {
 		return nil
 	}
 	f := faultf(http.StatusForbidden, invalidRequest,
-		"host %q is not served on a loopback address: call localhost, or allow this host in the server's configuration",
+		"pages of host %q are not served on a loopback address: use localhost, or allow this host in the server's configuration",
 		clip(r.Host, maxQuoted))
 	f.anonymous = true
 	return f

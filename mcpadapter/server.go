@@ -52,11 +52,11 @@ type Options struct {
 	// Origin header, which no browser sends, are always let through.
 	AllowedOrigins []string
 
-	// AllowedHosts are the Host names, without port, that are served on a
-	// loopback connection beside localhost and loopback addresses; "*" stands
+	// AllowedHosts are the Host names, without port, whose pages may call over a
+	// loopback connection, beside localhost and loopback addresses; "*" stands
 	// for all. Name the public host here if a proxy on the same machine passes
-	// it on: without that, a foreign name that reaches a loopback address is
-	// taken for DNS rebinding.
+	// pages' requests on: a foreign name that reaches a loopback address is
+	// otherwise taken for DNS rebinding. Requests without Origin are not asked.
 	AllowedHosts []string
 
 	// PageSize is how many tools a page of tools/list has. Default 0: all in
