@@ -1,0 +1,293 @@
+package schema
+
+// A visit is how far Tarjan's algorithm has come with a component.
+type visit struct {
+	number int // 0: not met
+	low    int
+	open   bool
+}
+
+// step is a component whose holes are being walked, without a call of its own:
+// references may lead through the whole document.
+type step struct {
+	c    *component
+	next int
+}
+
+// finish translates root and all that it refers to, as far as that is not done.
+func (t *Translator) finish(root *component) {
+	meet := func(c *component) { t.write(c) }
+	leads := func(*hole) bool { return true }
+	connected(0, []*component{root}, meet, leads, t.seal)
+}
+
+// connected calls found with each set of components that refer to each other in
+// circles, in the holes that lead accepts, or with a single one that is in no
+// circle; always after the sets that it refers to. The slot says which of a
+// component's visits to use; those of components met before must be done.
+func connected(slot int, roots []*component, meet func(*component), leads func(*hole) bool, found func([]*component)) {
+	var number int
+	var open []*component
+	var path []step
+	enter := func(c *component) {
+		meet(c)
+		number++
+		c.visits[slot] = visit{number, number, true}
+		open = append(open, c)
+		path = append(path, step{c: c})
+	}
+	for _, root := range roots {
+		if root.visits[slot].number == 0 {
+			enter(root)
+		}
+		for len(path) > 0 {
+			top := &path[len(path)-1]
+			here := &top.c.visits[slot]
+			if top.next < len(top.c.holes) {
+				h := &top.c.holes[top.next]
+				top.next++
+				switch there := &h.to.visits[slot]; {
+				case !leads(h):
+				case there.number == 0:
+					enter(h.to)
+				case there.open:
+					here.low = min(here.low, there.number)
+				}
+				continue
+			}
+			c := top.c
+			path = path[:len(path)-1]
+			if len(path) > 0 {
+				above := &path[len(path)-1].c.visits[slot]
+				above.low = min(above.low, here.low)
+			}
+			if here.low == here.number {
+				first := len(open) - 1
+				for open[first] != c {
+					first--
+				}
+				for _, member := range open[first:] {
+					member.visits[slot].open = false
+				}
+				found(open[first:])
+				open = open[:first]
+			}
+		}
+	}
+}
+
+// seal decides how the components of a circle, or the single one, are written.
+func (t *Translator) seal(circle []*component) {
+	if len(circle) == 1 && !refersTo(circle[0], circle[0]) {
+		t.measure(circle[0])
+		return
+	}
+	for _, c := range circle {
+		c.recursive = true
+	}
+	for _, c := range t.untangle(circle) {
+		t.measure(c)
+	}
+}
+
+func refersTo(c, to *component) bool {
+	for i := range c.holes {
+		if c.holes[i].to == to {
+			return true
+		}
+	}
+	return false
+}
+
+// untangle cuts the references by which a component of the circle would judge
+// a value by judging the same value, which never ends. It returns the circle,
+// with what it added to it, each after those by which it judges the same value.
+//
+// The usual case is a base with a oneOf of its subtypes, each of which has an
+// allOf with the base. A subtype then refers to a variant of the base without
+// the oneOf: to be the base is all that the document means.
+func (t *Translator) untangle(circle []*component) []*component {
+	inside := make(map[*component]bool, len(circle))
+	for _, c := range circle {
+		inside[c] = true
+		c.visits[1] = visit{}
+	}
+	same := func(h *hole) bool { return h.reach != apart && inside[h.to] }
+	all := circle[:len(circle):len(circle)]
+	connected(1, circle, func(*component) {}, same, func(tangle []*component) {
+		if len(tangle) > 1 {
+			all = append(all, t.bases(tangle)...)
+		}
+	})
+	for _, c := range all {
+		inside[c] = true
+		c.visits[1] = visit{}
+	}
+	return cutCircles(all, same)
+}
+
+// bases makes the variants of a tangle's components that are parts of others.
+func (t *Translator) bases(tangle []*component) []*component {
+	base := make(map[*component]*component, len(tangle))
+	for _, c := range tangle {
+		base[c] = nil
+	}
+	var made []*component
+	variant := func(c *component) *component {
+		if base[c] == nil {
+			b := *c
+			b.name = t.newName(c.name)
+			b.holes = append([]hole(nil), c.holes...)
+			b.text = append([]byte(nil), c.text...)
+			base[c] = &b
+			made = append(made, &b)
+		}
+		return base[c]
+	}
+	redirect := func(c *component) {
+		for i := range c.holes {
+			h := &c.holes[i]
+			if _, tangled := base[h.to]; tangled && h.reach == together {
+				h.to = variant(h.to)
+			}
+		}
+	}
+	for _, c := range tangle {
+		redirect(c)
+	}
+	for i := 0; i < len(made); i++ {
+		redirect(made[i])
+		open(made[i], base)
+	}
+	return made
+}
+
+// open makes c accept what its choices among the components of a tangle would
+// refuse.
+func open(c *component, tangle map[*component]*component) {
+	opened := false
+	for i := range c.holes {
+		h := &c.holes[i]
+		if _, tangled := tangle[h.to]; tangled && h.reach == choosing {
+			h.cut, h.reach, opened = true, together, true
+		}
+	}
+	if !opened {
+		return
+	}
+	for _, choice := range c.choices {
+		copy(c.text[choice.at:], "anyOf")
+	}
+	c.choices, c.loose = nil, true
+}
+
+// cutCircles cuts the references of the kind that would lead back to where a
+// walk along them came from, and returns the components in the order in which
+// the walk left them.
+func cutCircles(components []*component, kind func(*hole) bool) []*component {
+	left := make([]*component, 0, len(components))
+	var path []step
+	for _, root := range components {
+		if root.visits[1].number == 0 {
+			path = append(path, step{c: root})
+			root.visits[1] = visit{number: 1, open: true}
+		}
+		for len(path) > 0 {
+			top := &path[len(path)-1]
+			if top.next == len(top.c.holes) {
+				top.c.visits[1].open = false
+				left = append(left, top.c)
+				path = path[:len(path)-1]
+				continue
+			}
+			h := &top.c.holes[top.next]
+			top.next++
+			switch there := &h.to.visits[1]; {
+			case h.cut || !kind(h):
+			case there.open:
+				h.cut = true
+			case there.number == 0:
+				*there = visit{number: 1, open: true}
+				path = append(path, step{c: h.to})
+			}
+		}
+	}
+	return left
+}
+
+// measure sets what depends on the components that c refers to. It cuts what
+// would make a validator judge one value by too many subschemas.
+func (t *Translator) measure(c *component) {
+	c.together = 1
+	for i := range c.holes {
+		h := &c.holes[i]
+		if h.reach == apart || h.cut {
+			continue
+		}
+		if h.reach == negated && h.to.loose {
+			h.cut = true // it would refuse what the document allows
+			continue
+		}
+		if c.together+h.to.together > maxTogether {
+			t.warn("the schema %s is simplified: it would judge each value by more than %d others", c.title(), maxTogether)
+			h.cut, c.loose = true, true
+			continue
+		}
+		c.together += h.to.together
+		c.loose = c.loose || h.to.loose
+	}
+	c.relax()
+	switch t.mode {
+	case Defs:
+		c.resize(0)
+	case Inline:
+		c.resize(inlineBudget)
+		if c.size > inlineBudget {
+			c.resize(smallTarget)
+		}
+	default:
+		c.resize(smallTarget)
+	}
+}
+
+// relax turns each oneOf whose subschemas accept more than the document says
+// into an anyOf.
+func (c *component) relax() {
+	for _, choice := range c.choices {
+		for _, h := range c.holes[choice.first:choice.last] {
+			if h.to.loose || h.cut {
+				copy(c.text[choice.at:], "anyOf")
+				break
+			}
+		}
+	}
+}
+
+// resize sets the limit of targets in place, and what follows from it.
+func (c *component) resize(limit int) {
+	c.limit, c.height = limit, 0
+	c.size, c.worst = len(c.text), len(c.text)
+	for i := range c.holes {
+		h := &c.holes[i]
+		switch {
+		case h.cut:
+			c.size += len(`"allOf":[{"not":{}}]`)
+			c.worst += len(`"allOf":[{"not":{}}]`)
+		case c.inPlace(h):
+			c.size += h.to.size + len(`"allOf":[]`)
+			c.worst += h.to.worst + len(`"allOf":[]`)
+			c.height = max(c.height, h.to.height+1)
+		default:
+			c.size += h.to.refSize()
+			c.worst += max(h.to.refSize(), h.to.stubSize())
+		}
+	}
+}
+
+// title names c in a warning.
+func (c *component) title() string {
+	if c.name == "" {
+		return "of an operation"
+	}
+	return c.name
+}

@@ -1,0 +1,259 @@
+package schema
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/ocp/openapi"
+)
+
+// typeSet is a set of JSON types, in the order of jsonTypes.
+type typeSet uint8
+
+const (
+	objectType typeSet = 1 << iota
+	arrayType
+	stringType
+	integerType
+	numberType
+	booleanType
+	nullType
+	anyType = 1<<iota - 1
+)
+
+// maxTypeLook is how many schemas are looked at to learn the types of one.
+const maxTypeLook = 128
+
+// Types returns the JSON types that a schema allows, in the order object,
+// array, string, integer, number, boolean, null; nil if they are unknown.
+// Without the keyword type they are inferred from what the other keywords are
+// about.
+func Types(place openapi.Place) []string {
+	look := typeLook{left: maxTypeLook}
+	set := look.types(place, 0)
+	if set == anyType || set == 0 {
+		return nil
+	}
+	var types []string
+	for i, name := range jsonTypes {
+		if set&(1<<i) != 0 {
+			types = append(types, name)
+		}
+	}
+	return types
+}
+
+// typeLook infers types, up to a number of schemas.
+type typeLook struct {
+	left int
+}
+
+// types returns what p allows, anyType if that is unknown.
+func (l *typeLook) types(p openapi.Place, steps int) typeSet {
+	if l.left--; l.left < 0 || steps > maxSteps || p.Kind() != '{' {
+		return anyType
+	}
+	if p.Ref() != "" {
+		to, _, err := p.Follow()
+		if err != nil {
+			return anyType
+		}
+		set := l.types(to, steps+1)
+		if isNullable(p) && set != anyType {
+			set |= nullType
+		}
+		return set & l.stated(p, steps)
+	}
+	return l.stated(p, steps)
+}
+
+// stated returns what the keywords of p other than $ref allow.
+func (l *typeLook) stated(p openapi.Place, steps int) typeSet {
+	set := statedTypes(p.Get("type"))
+	if set == anyType {
+		set = l.implied(p)
+	}
+	for _, keyword := range [...]string{"anyOf", "oneOf"} {
+		arms := p.At(keyword)
+		var union typeSet
+		for _, arm := range arms.Items() {
+			union |= l.types(arms.Item(arm), steps+1)
+		}
+		if union != 0 {
+			set = meet(set, union)
+		}
+	}
+	parts := p.At("allOf")
+	for _, part := range parts.Items() {
+		set = meet(set, l.types(parts.Item(part), steps+1))
+	}
+	if isNullable(p) && set != anyType {
+		set |= nullType
+	}
+	return set
+}
+
+// meet returns the types in both sets. An integer is a number; schemas that
+// allow nothing together say nothing of use.
+func meet(a, b typeSet) typeSet {
+	both := a & b
+	if a&numberType != 0 && b&integerType != 0 || b&numberType != 0 && a&integerType != 0 {
+		both |= integerType
+	}
+	if both&numberType != 0 && a != anyType && b != anyType {
+		both &^= integerType
+	}
+	if both == 0 {
+		return anyType
+	}
+	return both
+}
+
+func statedTypes(n *openapi.Node) typeSet {
+	var set typeSet
+	if n.Kind() == '"' {
+		set = typeOf(plainText(n))
+	}
+	for _, item := range n.Items() {
+		set |= typeOf(plainText(item))
+	}
+	if set == 0 {
+		return anyType
+	}
+	return set
+}
+
+func typeOf(name []byte) typeSet {
+	if string(name) == "file" {
+		return stringType
+	}
+	for i, known := range jsonTypes {
+		if known == string(name) {
+			return 1 << i
+		}
+	}
+	return 0
+}
+
+// implied returns the types that keywords of p are about.
+func (l *typeLook) implied(p openapi.Place) typeSet {
+	var values, about typeSet
+	for _, m := range p.Members() {
+		switch m.Name {
+		case "const":
+			values |= typeOfValue(m.Value)
+		case "enum":
+			for _, item := range m.Value.Items() {
+				values |= typeOfValue(item)
+			}
+		case "properties", "additionalProperties", "required", "patternProperties", "propertyNames", "minProperties", "maxProperties":
+			if k := m.Value.Kind(); k != 't' && k != 'f' || m.Name == "additionalProperties" {
+				about |= objectType
+			}
+		case "items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains":
+			about |= arrayType
+		case "pattern", "minLength", "maxLength", "contentEncoding":
+			about |= stringType
+		case "minimum", "maximum", "multipleOf", "exclusiveMinimum", "exclusiveMaximum":
+			about |= numberType
+		}
+	}
+	switch {
+	case values != 0:
+		if values&numberType != 0 {
+			values &^= integerType
+		}
+		return values
+	case about != 0:
+		return about
+	}
+	return anyType
+}
+
+func typeOfValue(n *openapi.Node) typeSet {
+	switch n.Kind() {
+	case '{':
+		return objectType
+	case '[':
+		return arrayType
+	case '"':
+		return stringType
+	case '0':
+		if isDigits(string(n.Raw())) || len(n.Raw()) > 1 && isDigits(string(n.Raw()[1:])) && n.Raw()[0] == '-' {
+			return integerType
+		}
+		return numberType
+	case 't', 'f':
+		return booleanType
+	case 'n':
+		return nullType
+	}
+	return 0
+}
+
+func isNullable(p openapi.Place) bool {
+	return p.Get("nullable").True() || p.Get("x-nullable").True()
+}
+
+// first returns what find gives for the first schema that has it: place, and
+// those that its $ref, or an allOf with a single part, leads to.
+func first[T any](place openapi.Place, find func(openapi.Place) (T, bool)) T {
+	for range maxSteps {
+		if found, ok := find(place); ok {
+			return found
+		}
+		switch parts := place.At("allOf"); {
+		case place.Ref() != "":
+			to, _, err := place.Follow()
+			if err != nil {
+				break
+			}
+			place = to
+			continue
+		case len(parts.Items()) == 1:
+			place = parts.Item(parts.Items()[0])
+			continue
+		}
+		break
+	}
+	var none T
+	return none
+}
+
+// Description returns the description of a schema, "" if it has none.
+func Description(place openapi.Place) string {
+	return first(place, func(p openapi.Place) (string, bool) {
+		text := p.Get("description").Text()
+		return text, text != ""
+	})
+}
+
+// Default returns the default value of a schema as JSON, nil if it has none.
+func Default(place openapi.Place) jsontext.Value {
+	return first(place, func(p openapi.Place) (jsontext.Value, bool) {
+		n := p.Get("default")
+		if n == nil {
+			return nil, false
+		}
+		return n.AppendJSON(nil), true
+	})
+}
+
+// IsFile reports whether a schema stands for the bytes of a file: the type file
+// of Swagger 2.0, the format binary of OpenAPI 3.0, or a contentMediaType
+// without a contentEncoding, as in 3.1. The caller knows the media type of the
+// whole, under which a schema that says nothing may be a file as well.
+func IsFile(place openapi.Place) bool {
+	return first(place, func(p openapi.Place) (bool, bool) {
+		types := statedTypes(p.Get("type"))
+		text := types&stringType != 0
+		switch {
+		case string(plainText(p.Get("type"))) == "file":
+			return true, true
+		case text && string(plainText(p.Get("format"))) == "binary":
+			return true, true
+		case text && p.Get("contentMediaType").Kind() == '"' && p.Get("contentEncoding") == nil:
+			return true, true
+		}
+		return false, types != anyType
+	})
+}

@@ -1,0 +1,70 @@
+package schema
+
+import (
+	"regexp/syntax"
+	"strconv"
+	"strings"
+
+	"github.com/fairwayhq/fairway/ocp/openapi"
+)
+
+// isNumber reports whether n is a number of a size that a validator can compute
+// with.
+func isNumber(n *openapi.Node) bool {
+	return n.Kind() == '0' && isBounded(string(n.Raw()))
+}
+
+func isBounded(number string) bool {
+	if len(number) > maxNumber {
+		return false
+	}
+	value, err := strconv.ParseFloat(number, 64)
+	return err == nil && (value != 0 || !strings.ContainsAny(number, "eE"))
+}
+
+func isPositive(n *openapi.Node) bool {
+	value, err := strconv.ParseFloat(string(n.Raw()), 64)
+	return err == nil && value > 0
+}
+
+// isNumberText reports whether text is written as a JSON number.
+func isNumberText(text string) bool {
+	digits := strings.TrimPrefix(text, "-")
+	if digits == "" || len(text) > maxNumber {
+		return false
+	}
+	whole, fraction, pointed := strings.Cut(digits, ".")
+	switch {
+	case !isDigits(whole), len(whole) > 1 && whole[0] == '0', pointed && !isDigits(fraction):
+		return false
+	}
+	return true
+}
+
+func isDigits(text string) bool {
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return false
+		}
+	}
+	return text != ""
+}
+
+// countDigits returns the digits of a number that is a whole one and not
+// negative.
+func countDigits(n *openapi.Node) (string, bool) {
+	if n.Kind() != '0' {
+		return "", false
+	}
+	digits, zeros, _ := strings.Cut(string(n.Raw()), ".")
+	if strings.Trim(zeros, "0") != "" || len(digits) > maxCount {
+		return "", false
+	}
+	return digits, isDigits(digits)
+}
+
+// parses reports whether Go can read a regular expression.
+func parses(pattern string) bool {
+	_, err := syntax.Parse(pattern, syntax.Perl)
+	return err == nil
+}

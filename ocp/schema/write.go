@@ -1,0 +1,230 @@
+package schema
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/openapi"
+)
+
+// A writer writes the text of one component at a time.
+type writer struct {
+	t       *Translator
+	dst     []byte
+	holes   []hole
+	choices []choice
+	about   span
+	depth   int
+	lost    bool // something was left out, so that more is accepted
+	arm     bool // the outermost schema tells values apart by format only
+
+	outline bool // write no holes
+	levels  int  // of an outline
+}
+
+// setting is what a schema needs to know of those around it.
+type setting struct {
+	reach  reach
+	part   bool            // one of several that describe the object together
+	hidden map[string]bool // properties left out of the object
+}
+
+// write translates the place of c.
+func (t *Translator) write(c *component) {
+	w := &t.writer
+	*w = writer{t: t, dst: w.dst[:0], holes: w.holes[:0], choices: w.choices[:0]}
+	w.schema(c.place, setting{})
+	c.text = bytes.Clone(w.dst)
+	c.holes = slices.Clone(w.holes)
+	c.choices = slices.Clone(w.choices)
+	c.about = w.about
+	c.loose = w.lost || w.arm
+}
+
+// schema appends the translation of p, a JSON object or a hole for one.
+func (w *writer) schema(p openapi.Place, s setting) {
+	switch p.Kind() {
+	case '{':
+	case 'f':
+		w.text(`{"not":{}}`)
+		return
+	case 't', 0:
+		w.text(`{}`)
+		return
+	default:
+		w.lost = true
+		w.text(`{}`)
+		return
+	}
+	if w.outline && w.depth > w.levels {
+		w.dst = appendStub(w.dst, p, "")
+		return
+	}
+	if w.depth >= maxDepth || len(w.dst) >= maxText {
+		w.t.warn("a schema is cut: it is over %d bytes or %d levels", maxText, maxDepth)
+		w.lost = true
+		w.text(`{}`)
+		return
+	}
+	w.depth++
+	k := w.survey(p)
+	switch {
+	case k.ref != nil:
+		w.reference(p, &k, s)
+	case k.nullable && k.combined:
+		w.nullable(p, &k, s)
+	default:
+		w.text(`{`)
+		w.keywords(p, &k, s, everything)
+		w.text(`}`)
+	}
+	w.depth--
+}
+
+// nullable appends a schema that allows null beside what its subschemas or its
+// const say.
+func (w *writer) nullable(p openapi.Place, k *survey, s setting) {
+	k.nullable = false
+	w.text(`{"anyOf":[{`)
+	inner := setting{reach: s.reach.then(choosing), hidden: s.hidden, part: s.part}
+	w.keywords(p, k, inner, assertions)
+	w.text(`},{"type":"null"}]`)
+	w.keywords(p, k, s, annotations)
+	w.text(`}`)
+}
+
+// reference appends a schema that is a $ref. OpenAPI 3.0 ignores what stands
+// beside a $ref, but authors who describe one or call it nullable mean it.
+func (w *writer) reference(p openapi.Place, k *survey, s setting) {
+	to := w.t.target(p, k.ref)
+	if to == nil {
+		w.missing(p, k)
+		return
+	}
+	if w.outline {
+		w.dst = appendStub(w.dst, to.place, "")
+		return
+	}
+	described := k.description != nil
+	old := p.File != nil && p.File.Version30
+	switch {
+	case k.nullable:
+		w.text(`{"anyOf":[`)
+		w.hole(to, whole, s.reach.then(choosing))
+		w.text(`,{"type":"null"}]`)
+		w.keywords(p, k, s, annotations)
+		w.text(`}`)
+	case !old && k.siblings > 0:
+		w.extended(p, k, s, to)
+	case described:
+		w.text(`{`)
+		w.describe(k.description)
+		w.hole(to, members, s.reach)
+		w.text(`}`)
+	default:
+		w.hole(to, whole, s.reach)
+	}
+}
+
+// extended appends a $ref that keywords beside it add to.
+func (w *writer) extended(p openapi.Place, k *survey, s setting, to *component) {
+	w.text(`{`)
+	if k.allOf {
+		k.lead = to
+	}
+	w.keywords(p, k, s, everything)
+	if !k.allOf {
+		w.comma()
+		w.hole(to, member, s.reach)
+	}
+	w.text(`}`)
+}
+
+// missing appends what is known of a schema whose $ref leads nowhere.
+func (w *writer) missing(p openapi.Place, k *survey) {
+	w.lost = true
+	note := "The document does not say more: " + k.ref.Text() + " leads nowhere."
+	if own := k.description.Text(); own != "" {
+		note = own + "\n\n" + note
+	}
+	w.text(`{`)
+	start := len(w.dst)
+	w.member("description")
+	w.dst = wire.AppendString(w.dst, note)
+	w.described(start)
+	w.text(`}`)
+}
+
+func (w *writer) hole(to *component, f form, r reach) {
+	w.holes = append(w.holes, hole{at: len(w.dst), to: to, form: f, reach: r})
+}
+
+// then returns the reach of a subschema of a schema of this reach.
+func (r reach) then(next reach) reach {
+	if r == apart {
+		return apart
+	}
+	return next
+}
+
+func (w *writer) text(s string) {
+	w.dst = append(w.dst, s...)
+}
+
+// member begins a member of an object. Name needs no escaping.
+func (w *writer) member(name string) {
+	w.comma()
+	w.dst = append(w.dst, '"')
+	w.dst = append(w.dst, name...)
+	w.dst = append(w.dst, '"', ':')
+}
+
+func (w *writer) comma() {
+	if w.dst[len(w.dst)-1] != '{' {
+		w.dst = append(w.dst, ',')
+	}
+}
+
+func (w *writer) describe(n *openapi.Node) {
+	start := len(w.dst)
+	w.member("description")
+	w.value(n)
+	w.described(start)
+}
+
+// described takes note of a description that began at start, which a reference
+// may replace if it is that of the whole component.
+func (w *writer) described(start int) {
+	if w.depth == 1 {
+		w.about = span{start, len(w.dst)}
+	}
+}
+
+func (w *writer) value(n *openapi.Node) {
+	w.dst = n.AppendJSON(w.dst)
+}
+
+// mark remembers where the writer stands, to take back what follows.
+type mark struct {
+	dst, holes, choices int
+	lost                bool
+}
+
+func (w *writer) mark() mark {
+	m := mark{len(w.dst), len(w.holes), len(w.choices), w.lost}
+	w.lost = false
+	return m
+}
+
+// loosened ends the part that began at m and reports whether anything was lost
+// in it.
+func (w *writer) loosened(m mark) bool {
+	lost := w.lost
+	w.lost = lost || m.lost
+	return lost
+}
+
+func (w *writer) takeBack(m mark) {
+	w.dst, w.holes, w.choices = w.dst[:m.dst], w.holes[:m.holes], w.choices[:m.choices]
+}
