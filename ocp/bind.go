@@ -13,10 +13,6 @@ import (
 type Call struct {
 	Tool *Tool
 
-	// Arguments are the arguments as the caller wrote them, without defaults;
-	// numbers are json.Number.
-	Arguments map[string]any
-
 	values []jsontext.Value // of Tool.Arguments, by position; nil if absent
 	extra  []wire.Member    // further properties of a body that allows them
 }
@@ -31,11 +27,13 @@ func (t *Tool) Bind(arguments []byte) (*Call, error) {
 	if err != nil {
 		return nil, t.invalid([]Problem{{Message: "the arguments are not a JSON object that can be read: " + err.Error()}})
 	}
-	invalid, err := t.validator.validate(t, call.Arguments)
-	if err != nil {
-		return nil, &Failure{Kind: Internal, Message: fmt.Sprintf("the schema of tool %s cannot be used: %v", t.Name, err)}
+	if !call.acceptsPlainly() {
+		invalid, err := t.validator.validate(t, call.Arguments())
+		if err != nil {
+			return nil, &Failure{Kind: Internal, Message: fmt.Sprintf("the schema of tool %s cannot be used: %v", t.Name, err)}
+		}
+		problems = append(problems, invalid...)
 	}
-	problems = append(problems, invalid...)
 	problems = append(problems, call.missingFromBody()...)
 	if len(problems) > 0 {
 		return nil, t.invalid(problems)
@@ -43,10 +41,24 @@ func (t *Tool) Bind(arguments []byte) (*Call, error) {
 	return call, nil
 }
 
-// read splits and decodes the arguments. Its problems are unknown names.
+// Arguments decodes the arguments as the caller wrote them, without defaults;
+// numbers are json.Number. Each call decodes anew.
+func (c *Call) Arguments() map[string]any {
+	arguments := make(map[string]any, len(c.values))
+	for i, value := range c.values {
+		if value != nil {
+			arguments[c.Tool.Arguments[i].Name], _ = wire.Decode(value) // was checked by read
+		}
+	}
+	for _, m := range c.extra {
+		arguments[m.Name], _ = wire.Decode(m.Value)
+	}
+	return arguments
+}
+
+// read splits the arguments. Its problems are unknown names.
 func (c *Call) read(arguments []byte) (problems []Problem, err error) {
 	if len(arguments) == 0 || string(arguments) == "null" {
-		c.Arguments = map[string]any{}
 		return nil, nil
 	}
 	var onStack [16]wire.Member
@@ -54,25 +66,16 @@ func (c *Call) read(arguments []byte) (problems []Problem, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Arguments = make(map[string]any, len(members))
 	for _, m := range members {
 		i, known := c.Tool.index[m.Name]
-		if known && m.Value.Kind() == 'n' && c.Tool.plans[i].dropNull {
-			continue
-		}
 		switch {
+		case known && m.Value.Kind() == 'n' && c.Tool.plans[i].dropNull:
 		case known:
 			c.values[i] = m.Value
 		case c.Tool.openBody:
 			c.extra = append(c.extra, m)
-		default:
-			if len(problems) < maxProblems {
-				problems = append(problems, c.Tool.unknownArgument(m.Name))
-			}
-			continue
-		}
-		if c.Arguments[m.Name], err = wire.Decode(m.Value); err != nil {
-			return nil, err
+		case len(problems) < maxProblems:
+			problems = append(problems, c.Tool.unknownArgument(m.Name))
 		}
 	}
 	return problems, nil

@@ -21,6 +21,7 @@ import (
 type argumentPlan struct {
 	param        *style.Serializer // nil for an argument of the body
 	fill         jsontext.Value    // sent where the argument is not given; nil for nothing
+	plain        *plainSchema      // nil if only the schema itself can tell what is good
 	dropNull     bool              // null counts as not given
 	neededInBody bool              // required by the body's schema
 }
@@ -46,15 +47,12 @@ func (c *Call) Request(ctx context.Context) (*http.Request, error) {
 	if err := c.setPath(target); err != nil {
 		return nil, err
 	}
-	r := &http.Request{
-		Method:     c.Tool.Method,
-		URL:        target,
-		Proto:      "HTTP/1.1",
-		ProtoMajor: 1,
-		ProtoMinor: 1,
-		Header:     make(http.Header, 16),
-		Body:       http.NoBody,
-	}
+	r := new(http.Request).WithContext(ctx)
+	r.Method = c.Tool.Method
+	r.URL = target
+	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
+	r.Header = make(http.Header)
+	r.Body = http.NoBody
 	r.Header["Accept"] = []string{c.Tool.accept}
 	if err := c.setParameters(r); err != nil {
 		return nil, err
@@ -62,7 +60,7 @@ func (c *Call) Request(ctx context.Context) (*http.Request, error) {
 	if err := c.setBody(r); err != nil {
 		return nil, err
 	}
-	return r.WithContext(ctx), nil
+	return r, nil
 }
 
 // value returns what is sent for the argument at position i, nil for nothing.

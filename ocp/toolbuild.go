@@ -66,6 +66,7 @@ func (t *toolBuilder) addArgument(a Argument, plan argumentPlan, place openapi.P
 			a.Required = false
 		}
 	}
+	plan.plain = readPlain(a.Schema)
 	plan.dropNull = !a.Required && !fits(jsontext.Value("null"), a.types)
 	t.tool.index[a.Name] = len(t.tool.Arguments)
 	t.tool.Arguments = append(t.tool.Arguments, a)

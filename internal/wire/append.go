@@ -1,37 +1,34 @@
 package wire
 
-import "unicode/utf8"
+import (
+	"encoding/binary"
+	"unicode/utf8"
+)
 
 const hex = "0123456789abcdef"
-
-// plain tells which ASCII bytes stand for themselves inside a JSON string.
-var plain = func() (table [utf8.RuneSelf]bool) {
-	for c := range table {
-		table[c] = c >= ' ' && c != '"' && c != '\\' && c != 0x7f
-	}
-	return table
-}()
 
 // AppendString appends s as a JSON string. Bytes that are not UTF-8 become
 // U+FFFD, and the line separators U+2028 and U+2029, which end a line in
 // JavaScript source and in some event-stream readers, are escaped.
 func AppendString[T string | []byte](dst []byte, s T) []byte {
+	return appendQuoted(dst, []byte(s))
+}
+
+func appendQuoted(dst, s []byte) []byte {
 	dst = append(dst, '"')
 	start := 0
 	for i := 0; i < len(s); {
-		c := s[i]
-		if c < utf8.RuneSelf {
-			if plain[c] {
-				i++
-				continue
-			}
+		if i += leadingPlain(s[i:]); i == len(s) {
+			break
+		}
+		if s[i] < utf8.RuneSelf {
 			dst = append(dst, s[start:i]...)
-			dst = appendEscape(dst, c)
+			dst = appendEscape(dst, s[i])
 			i++
 			start = i
 			continue
 		}
-		r, size := decodeRune(s[i:])
+		r, size := utf8.DecodeRune(s[i:])
 		switch {
 		case r == utf8.RuneError && size == 1:
 			dst = append(dst, s[start:i]...)
@@ -49,6 +46,46 @@ func AppendString[T string | []byte](dst []byte, s T) []byte {
 	return append(dst, '"')
 }
 
+// leadingPlain returns how many bytes at the beginning of s are ASCII that
+// stands for itself in a JSON string. In JSON that is quoted the next one that
+// does not is near; in prose it is far, and bytes are looked at eight at a time.
+func leadingPlain(s []byte) int {
+	const near = 16
+	n := 0
+	for n < len(s) && plain[s[n]] {
+		if n++; n == near {
+			n += plainWords(s[n:])
+		}
+	}
+	return n
+}
+
+// plainWords returns how many bytes at the beginning of s are plain in words of
+// eight. In each term of special a byte that is not plain sets its own highest
+// bit; a borrow may set those of others as well, which does no harm.
+func plainWords(s []byte) int {
+	const ones, highest = 0x0101010101010101, 0x8080808080808080
+	n := 0
+	for ; len(s)-n >= 8; n += 8 {
+		w := binary.LittleEndian.Uint64(s[n:])
+		quote, backslash, del := w^(ones*'"'), w^(ones*'\\'), w^(ones*0x7f)
+		special := w | (w-ones*' ')&^w |
+			(quote-ones)&^quote | (backslash-ones)&^backslash | (del-ones)&^del
+		if special&highest != 0 {
+			break
+		}
+	}
+	return n
+}
+
+// plain tells which bytes stand for themselves inside a JSON string.
+var plain = func() (table [256]bool) {
+	for c := ' '; c < 0x7f; c++ {
+		table[c] = c != '"' && c != '\\'
+	}
+	return table
+}()
+
 func appendEscape(dst []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':
@@ -61,10 +98,4 @@ func appendEscape(dst []byte, c byte) []byte {
 		return append(dst, '\\', 't')
 	}
 	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
-}
-
-// decodeRune decodes the first rune of s without converting all of it.
-func decodeRune[T string | []byte](s T) (rune, int) {
-	var head [utf8.UTFMax]byte
-	return utf8.DecodeRune(head[:copy(head[:], s)])
 }

@@ -100,6 +100,23 @@ func TestAppendString(t *testing.T) {
 	}
 }
 
+// TestAppendStringPositions puts each byte at each place of a word.
+func TestAppendStringPositions(t *testing.T) {
+	for c := range 256 {
+		for at := range 17 {
+			text := []byte("abcdefghijklmnopq")
+			text[at] = byte(c)
+			var back string
+			if err := stdjson.Unmarshal(AppendString(nil, text), &back); err != nil {
+				t.Fatalf("byte %#x at %d: %v", c, at, err)
+			}
+			if want := strings.ToValidUTF8(string(text), "\ufffd"); back != want {
+				t.Errorf("byte %#x at %d: read back %q, want %q", c, at, back, want)
+			}
+		}
+	}
+}
+
 func FuzzAppendString(f *testing.F) {
 	f.Add("a\"\\\x00\xff\u2028🚆")
 	f.Fuzz(func(t *testing.T, s string) {

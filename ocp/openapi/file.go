@@ -1,0 +1,158 @@
+package openapi
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Version is the OpenAPI version whose rules a file is read by.
+type Version int
+
+// The versions, by their first two numbers. 3.2 is read as 3.1.
+const (
+	Swagger20 Version = iota + 1
+	OpenAPI30
+	OpenAPI31
+)
+
+// A File is one file of a Document: the document itself, or one that a $ref
+// named. It is safe for concurrent use.
+type File struct {
+	Name    string  // path or URL, for messages
+	Version Version // its own, or that of the document which refers to it
+	Root    *Node
+
+	// Version30 reports that schemas are in the dialect of OpenAPI 3.0: nullable,
+	// boolean exclusiveMinimum. It holds for Swagger 2.0 as well, whose schemas
+	// are brought to that form as they are read.
+	Version30 bool
+
+	files *files
+	dir   string // absolute, where relative $refs begin
+
+	mutex   sync.Mutex
+	targets map[string]target // by the $ref as it is written
+
+	anchorsOnce sync.Once
+	anchors     map[string]*Node
+}
+
+// A target is what a $ref leads to.
+type target struct {
+	place Place
+	name  string
+	err   error
+}
+
+// follow returns what ref leads to from this file.
+func (f *File) follow(ref *Node) (Place, string, error) {
+	f.mutex.Lock()
+	t, known := f.targets[string(ref.raw)]
+	f.mutex.Unlock()
+	if known {
+		return t.place, t.name, t.err
+	}
+	t.place, t.name, t.err = f.find(ref.Text())
+	if t.err != nil {
+		t.err = fmt.Errorf("$ref %.200s: %w", ref.raw, t.err)
+	}
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.targets == nil {
+		f.targets = make(map[string]target)
+	}
+	f.targets[string(ref.raw)] = t
+	return t.place, t.name, t.err
+}
+
+func (f *File) find(ref string) (Place, string, error) {
+	location, fragment, _ := strings.Cut(ref, "#")
+	file := f
+	if location != "" {
+		var err error
+		if file, err = f.files.open(f, location); err != nil {
+			return Place{}, "", err
+		}
+	}
+	node, name, err := file.lookup(fragment)
+	if err != nil {
+		return Place{}, "", err
+	}
+	return Place{node, file}, name, nil
+}
+
+// lookup finds the value that the fragment of a URL names: a JSON Pointer
+// (RFC 6901, section 6) or an $anchor.
+func (f *File) lookup(fragment string) (*Node, string, error) {
+	switch {
+	case fragment == "":
+		base := filepath.Base(f.Name)
+		return f.Root, strings.TrimSuffix(base, filepath.Ext(base)), nil
+	case fragment[0] != '/':
+		f.anchorsOnce.Do(func() {
+			f.anchors = make(map[string]*Node)
+			collectAnchors(f.Root, f.anchors)
+		})
+		if node := f.anchors[fragment]; node != nil {
+			return node, fragment, nil
+		}
+		return nil, "", fmt.Errorf("no $anchor of that name in %s", f.Name)
+	}
+	pointer := fragment
+	if decoded, err := url.PathUnescape(fragment); err == nil {
+		pointer = decoded
+	}
+	node, name, err := f.point(pointer)
+	if err != nil && pointer != fragment {
+		// A name may hold a bare percent sign that was not escaped.
+		if node, name, err := f.point(fragment); err == nil {
+			return node, name, nil
+		}
+	}
+	return node, name, err
+}
+
+var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
+
+func (f *File) point(pointer string) (*Node, string, error) {
+	node, name := f.Root, ""
+	for segment := range strings.SplitSeq(pointer[1:], "/") {
+		name = unescapePointer.Replace(segment)
+		next := node.Get(name)
+		if node.Kind() == '[' {
+			next = item(node, name)
+		}
+		if next == nil {
+			return nil, "", fmt.Errorf("%s has no %.100q there", f.Name, name)
+		}
+		node = next
+	}
+	return node, name, nil
+}
+
+func item(array *Node, index string) *Node {
+	i, err := strconv.Atoi(index)
+	if err != nil || i < 0 || i >= len(array.Items()) {
+		return nil
+	}
+	return array.Items()[i]
+}
+
+func collectAnchors(n *Node, anchors map[string]*Node) {
+	if name := n.Get("$anchor").Text(); name != "" && anchors[name] == nil {
+		anchors[name] = n
+	}
+	for _, m := range n.Members() {
+		collectAnchors(m.Value, anchors)
+	}
+	for _, i := range n.Items() {
+		collectAnchors(i, anchors)
+	}
+}
+
+var errNetworkRef = errors.New("$refs to the network are never followed: put what it names into the document or a file beside it")

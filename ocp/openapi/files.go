@@ -1,0 +1,159 @@
+package openapi
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// The limits on what the $refs of one document may bring in.
+const (
+	maxFiles     = 256
+	maxFilesSize = 256 << 20 // bytes, of all files of a document together
+)
+
+// files is every file of one document, read when a $ref first names it.
+type files struct {
+	refs   string // absolute directory below which files may be read, or ""
+	limits Limits
+
+	mutex  sync.Mutex
+	opened map[string]*opened // by path below refs
+	paths  []string           // everything looked for, in that order
+	hashes []string           // of what was read
+	size   int
+}
+
+type opened struct {
+	file *File
+	err  error
+}
+
+// open returns the file that the part of a $ref before its '#' names.
+func (fs *files) open(from *File, location string) (*File, error) {
+	name, err := fs.name(from, location)
+	if err != nil {
+		return nil, err
+	}
+	fs.mutex.Lock()
+	defer fs.mutex.Unlock()
+	if o := fs.opened[name]; o != nil {
+		return o.file, o.err
+	}
+	if len(fs.opened) >= maxFiles {
+		return nil, fmt.Errorf("the document refers to more than %d files", maxFiles)
+	}
+	o := new(opened)
+	o.file, o.err = fs.read(name, from.Version)
+	fs.opened[name] = o
+	return o.file, o.err
+}
+
+// name returns the path of the named file below fs.refs.
+func (fs *files) name(from *File, location string) (string, error) {
+	switch scheme, _, found := strings.Cut(location, ":"); {
+	case strings.HasPrefix(location, "//"), found && (scheme == "http" || scheme == "https"):
+		return "", errNetworkRef
+	case found && !strings.ContainsAny(scheme, `/\`):
+		return "", fmt.Errorf("a $ref may name a file by its relative path, not by %q", scheme+":")
+	}
+	if fs.refs == "" {
+		return "", errors.New("other files are read only below the directory that the option refs names, and none is named")
+	}
+	if path, err := url.PathUnescape(location); err == nil {
+		location = path
+	}
+	if strings.ContainsRune(location, 0) || filepath.IsAbs(location) || strings.HasPrefix(location, "/") {
+		return "", errors.New("a $ref may name a file by its relative path only")
+	}
+	name, err := filepath.Rel(fs.refs, filepath.Join(from.dir, filepath.FromSlash(location)))
+	if err != nil || !filepath.IsLocal(name) {
+		return "", fmt.Errorf("the file lies outside %s, the directory that the option refs names", fs.refs)
+	}
+	return name, nil
+}
+
+func (fs *files) read(name string, version Version) (*File, error) {
+	path := filepath.Join(fs.refs, name)
+	fs.paths = append(fs.paths, path)
+	data, err := fs.load(name)
+	if err != nil {
+		return nil, err
+	}
+	fs.size += len(data)
+	sum := sha256.Sum256(data)
+	fs.hashes = append(fs.hashes, hex.EncodeToString(sum[:]))
+	root, err := Parse(data, fs.limits)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return fs.file(path, filepath.Dir(path), root, version), nil
+}
+
+// file makes a File of a tree that nobody else has seen.
+func (fs *files) file(name, dir string, root *Node, version Version) *File {
+	if own, _ := versionOf(root); own != 0 {
+		version = own
+	}
+	if version == Swagger20 {
+		modernise(root, false)
+	}
+	return &File{Name: name, Version: version, Version30: version != OpenAPI31, Root: root, files: fs, dir: dir}
+}
+
+// load reads a regular file below fs.refs; no symbolic link leads out of there.
+func (fs *files) load(name string) ([]byte, error) {
+	root, err := os.OpenRoot(fs.refs)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	stat, err := root.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !stat.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	}
+	file, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	most := min(fs.limits.Size, maxFilesSize-fs.size)
+	data, err := io.ReadAll(io.LimitReader(file, int64(most)+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > most {
+		return nil, fmt.Errorf("%s has more than the %d bytes that are left to it", name, most)
+	}
+	return data, nil
+}
+
+// list returns the path of every file that was looked for.
+func (fs *files) list() []string {
+	fs.mutex.Lock()
+	defer fs.mutex.Unlock()
+	return slices.Clone(fs.paths)
+}
+
+// hash identifies the content of all files that were read.
+func (fs *files) hash() string {
+	fs.mutex.Lock()
+	defer fs.mutex.Unlock()
+	if len(fs.hashes) == 1 {
+		return fs.hashes[0]
+	}
+	hashes := slices.Sorted(slices.Values(fs.hashes[1:]))
+	sum := sha256.Sum256([]byte(fs.hashes[0] + strings.Join(hashes, "")))
+	return hex.EncodeToString(sum[:])
+}

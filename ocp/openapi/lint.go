@@ -1,0 +1,114 @@
+package openapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi2"
+	"github.com/getkin/kin-openapi/openapi2conv"
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+const (
+	maxLintRefs = 50  // broken $refs that are told one by one
+	maxLintLine = 500 // bytes of one finding
+)
+
+// Lint says where a document departs from its specification, one line for each
+// finding, none if it conforms. It is stricter than Read and decides nothing: a
+// document with findings may serve perfectly well. Other files are not read.
+func Lint(ctx context.Context, data []byte) (findings []string) {
+	document, err := Read(data, Options{})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	findings = slices.Clone(document.Warnings)
+	broken := brokenRefs(document.Root())
+	findings = append(findings, broken...)
+	if len(broken) > 0 {
+		return append(findings, "the rest was not checked, as it takes every $ref to lead somewhere")
+	}
+	if err := validate(ctx, document); err != nil {
+		findings = append(findings, lintLine(err))
+	}
+	return findings
+}
+
+// brokenRefs returns a finding for each $ref that leads nowhere, in a circle or
+// through too many others. The validator takes time quadratic in such chains.
+func brokenRefs(root Place) []string {
+	var findings []string
+	seen := make(map[string]bool)
+	var walk func(p Place, names bool)
+	walk = func(p Place, names bool) {
+		if ref := string(p.Get("$ref").Raw()); !names && p.IsRef() && !seen[ref] && len(findings) < maxLintRefs {
+			seen[ref] = true
+			if _, err := p.Resolve(); err != nil {
+				findings = append(findings, lintLine(err))
+			}
+		}
+		for _, m := range p.Members() {
+			if names || !isLiteral(m.Name) {
+				walk(Place{m.Value, p.File}, !names && namesByAuthor(m.Name))
+			}
+		}
+		for _, item := range p.Items() {
+			walk(Place{item, p.File}, false)
+		}
+	}
+	walk(root, false)
+	return findings
+}
+
+// validate runs the validator of kin-openapi over the JSON of the document, as
+// bounded by Parse. Examples and defaults are left unchecked: a recursive schema
+// that has one makes the validator exhaust the stack, which nothing can recover.
+func validate(ctx context.Context, document *Document) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("the validator failed: %v", reason)
+		}
+	}()
+	data := document.Root().AppendJSON(nil)
+	loader := openapi3.NewLoader()
+	loader.Context = ctx
+	loader.IsExternalRefsAllowed = false
+	var doc *openapi3.T
+	if document.Root().File.Version == Swagger20 {
+		doc, err = convert(loader, data)
+	} else {
+		doc, err = loader.LoadFromData(data)
+	}
+	if err != nil {
+		return err
+	}
+	return doc.Validate(ctx,
+		openapi3.DisableExamplesValidation(),
+		openapi3.DisableSchemaDefaultsValidation(),
+	)
+}
+
+// convert makes OpenAPI 3.0 of Swagger 2.0.
+func convert(loader *openapi3.Loader, data []byte) (*openapi3.T, error) {
+	var old openapi2.T
+	if err := json.Unmarshal(data, &old); err != nil {
+		return nil, err
+	}
+	return openapi2conv.ToV3WithLoader(&old, loader, nil)
+}
+
+// lintLine returns the first line of a message, cut where it gets long.
+func lintLine(err error) string {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return "not checked to the end: " + err.Error()
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	if len(line) > maxLintLine {
+		line = strings.ToValidUTF8(line[:maxLintLine], "") + "…"
+	}
+	return line
+}

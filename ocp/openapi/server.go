@@ -1,0 +1,111 @@
+package openapi
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// serve reads the servers that the operation or its path has of its own.
+func (r *reader) serve(item Place) {
+	if r.File.Version == Swagger20 {
+		return
+	}
+	servers := r.At("servers")
+	if len(servers.Items()) == 0 {
+		servers = item.At("servers")
+	}
+	if len(servers.Items()) == 0 {
+		return
+	}
+	path, err := r.document.firstBasePath(servers)
+	if err != nil {
+		r.warn("%v", err)
+	}
+	r.BasePath = path
+}
+
+// firstBasePath returns the path of the first server of a list.
+func (d *Document) firstBasePath(servers Place) (string, error) {
+	if len(servers.Items()) == 0 {
+		return "", nil
+	}
+	server := servers.Item(servers.Items()[0])
+	address := server.Node
+	if address.Kind() == '{' {
+		address = address.Get("url")
+	}
+	if len(address.Raw()) > maxPath {
+		return "", fmt.Errorf("the URL of a server has more than %d bytes: it is taken to have no base path", maxPath)
+	}
+	source := address.Text()
+	path, err := d.basePathOf(source, server.Get("variables"))
+	if err != nil {
+		return "", fmt.Errorf("server %q: %w: it is taken to have no base path", source, err)
+	}
+	return path, nil
+}
+
+// basePathOf returns the path of a server's URL, escaped and without a slash at
+// its end, "" for the root. A relative URL is read against the document's own.
+func (d *Document) basePathOf(source string, variables *Node) (string, error) {
+	source, err := substitute(strings.TrimSpace(source), variables)
+	if err != nil {
+		return "", err
+	}
+	server, err := url.Parse(source)
+	if err != nil {
+		return "", err
+	}
+	base, err := url.Parse(d.location)
+	if err != nil || !base.IsAbs() || base.Opaque != "" || isPath(d.location) {
+		base = &url.URL{Scheme: "http", Host: "server", Path: "/"}
+	}
+	server = base.ResolveReference(server)
+	if server.Opaque != "" {
+		return "", fmt.Errorf("a %s URL has no path", server.Scheme)
+	}
+	return strings.TrimRight(server.EscapedPath(), "/"), nil
+}
+
+// substitute puts the defaults of the variables into a server's URL.
+func substitute(source string, variables *Node) (string, error) {
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(source, "{")
+		out.WriteString(before)
+		if !found {
+			return out.String(), nil
+		}
+		name, after, closed := strings.Cut(rest, "}")
+		if !closed {
+			return "", errors.New("a brace is not closed")
+		}
+		value := variables.Get(name).Get("default")
+		if allowed := variables.Get(name).Get("enum").Items(); value == nil && len(allowed) > 0 {
+			value = allowed[0]
+		}
+		if value == nil {
+			return "", fmt.Errorf("the variable %q has no default", name)
+		}
+		if out.Len()+len(value.Raw()) > maxPath {
+			return "", fmt.Errorf("with its variables it has more than %d bytes", maxPath)
+		}
+		out.WriteString(plainText(value))
+		source = after
+	}
+}
+
+// swaggerBasePath returns the basePath of Swagger 2.0.
+func (d *Document) swaggerBasePath() (string, error) {
+	source := plainText(d.root.Get("basePath"))
+	if strings.Trim(source, "/") == "" {
+		return "", nil
+	}
+	base, err := url.Parse("/" + strings.Trim(source, "/"))
+	if err != nil {
+		return "", fmt.Errorf("basePath %q: %w: it is taken as none", source, err)
+	}
+	return base.EscapedPath(), nil
+}

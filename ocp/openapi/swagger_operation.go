@@ -1,0 +1,215 @@
+package openapi
+
+import (
+	"slices"
+	"strings"
+)
+
+const (
+	jsonType       = "application/json"
+	urlencodedType = "application/x-www-form-urlencoded"
+	multipartType  = "multipart/form-data"
+)
+
+// maxKeywords is how many members of a parameter can be part of its schema.
+const maxKeywords = 100
+
+// swaggerParameters reads the parameters of Swagger 2.0, of which those in body
+// and formData are the request body.
+func (r *reader) swaggerParameters(declared []declaration) {
+	var bodies, fields []declaration
+	for _, d := range declared {
+		switch d.in {
+		case "body":
+			bodies = append(bodies, d)
+		case "formData":
+			fields = append(fields, d)
+		default:
+			r.Parameters = append(r.Parameters, r.swaggerParameter(d))
+		}
+	}
+	if len(bodies) > 1 {
+		r.warn("body parameter: declared %d times, the first is used", len(bodies))
+	}
+	switch {
+	case len(bodies) > 0:
+		if len(fields) > 0 {
+			r.warn("formData parameters: left out, as there is a body parameter")
+		}
+		r.swaggerBody(bodies[0])
+	case len(fields) > 0:
+		r.swaggerForm(fields)
+	}
+}
+
+func (r *reader) swaggerParameter(d declaration) Parameter {
+	p := Parameter{
+		Name:        d.name,
+		In:          d.in,
+		Description: d.description,
+		Required:    r.requires(d),
+		Schema:      swaggerSchema(d),
+	}
+	p.Style, p.Explode = r.collection(d)
+	return p
+}
+
+// swaggerSchema returns the schema that a parameter other than the body is
+// itself.
+func swaggerSchema(d declaration) Place {
+	if d.Get("schema").Kind() == '{' { // not allowed, and plainly meant
+		return d.At("schema")
+	}
+	return Place{object(schemaMembers(d.Place)), d.File}
+}
+
+func schemaMembers(parameter Place) []Member {
+	var members []Member
+	for _, m := range parameter.Members()[:min(len(parameter.Members()), maxKeywords)] {
+		switch m.Name {
+		case "name", "in", "required", "description", "collectionFormat", "allowEmptyValue", "schema":
+		default:
+			members = append(members, m)
+		}
+	}
+	return members
+}
+
+// collection returns the style that writes a list as collectionFormat says. It
+// is csv if the document does not say.
+func (r *reader) collection(d declaration) (style string, explode bool) {
+	style = defaultStyle(d.in)
+	if d.Get("type").Text() != "array" {
+		return style, style == "form"
+	}
+	format := d.Get("collectionFormat").Text()
+	if format == "" || format == "csv" {
+		return style, false
+	}
+	if style == "form" {
+		switch format {
+		case "multi":
+			return style, true
+		case "ssv":
+			return "spaceDelimited", false
+		case "pipes":
+			return "pipeDelimited", false
+		}
+	}
+	r.warn("%s parameter %q: the collectionFormat %q has no style, its items are separated by commas", d.in, d.name, format)
+	return style, false
+}
+
+// swaggerBody makes the request body of a body parameter.
+func (r *reader) swaggerBody(d declaration) {
+	r.Body = &Body{Required: d.required, Description: d.description}
+	schema := d.At("schema")
+	if schema.Node == nil && d.Get("type") != nil {
+		schema = swaggerSchema(d)
+	}
+	for _, mediaType := range r.mediaTypes("consumes") {
+		if r.part() {
+			r.Body.Content = append(r.Body.Content, Media{Type: mediaType, Schema: schema})
+		}
+	}
+}
+
+// swaggerForm makes the request body of formData parameters: an object with a
+// property for each.
+func (r *reader) swaggerForm(fields []declaration) {
+	var properties []Member
+	var encoding []Encoding
+	var required []*Node
+	file := false
+	for _, d := range fields {
+		properties = append(properties, Member{d.name, fieldSchema(d)})
+		if d.required {
+			required = append(required, text(d.name))
+		}
+		if d.Get("type").Text() == "array" {
+			style, explode := r.collection(d)
+			encoding = append(encoding, Encoding{Name: d.name, Style: style, Explode: explode, HasStyle: true, HasExplode: true})
+		}
+		file = file || isFile(d.Node)
+	}
+	members := []Member{{"type", text("object")}, {"properties", object(properties)}}
+	if len(required) > 0 {
+		members = append(members, Member{"required", array(required...)})
+	}
+	r.Body = &Body{Required: len(required) > 0}
+	for _, mediaType := range formTypes(r.mediaTypes("consumes"), file) {
+		r.Body.Content = append(r.Body.Content, Media{
+			Type:     mediaType,
+			Schema:   Place{object(members), r.File},
+			Encoding: encoding,
+		})
+	}
+}
+
+// fieldSchema returns the schema of a form's property, with its description.
+func fieldSchema(d declaration) *Node {
+	schema := swaggerSchema(d)
+	if d.description == "" || schema.IsRef() {
+		return schema.Node
+	}
+	return object(append(slices.Clone(schema.Members()), Member{"description", text(d.description)}))
+}
+
+// isFile reports whether a parameter was of the type file, which modernise has
+// made into binary text.
+func isFile(parameter *Node) bool {
+	return parameter.Get("type").Text() == "string" && parameter.Get("format").Text() == "binary"
+}
+
+// formTypes returns those media types that a form can have. A file can be sent
+// as multipart only.
+func formTypes(consumes []string, file bool) []string {
+	if file {
+		return []string{multipartType}
+	}
+	var forms []string
+	for _, mediaType := range consumes {
+		base, _, _ := strings.Cut(strings.ToLower(mediaType), ";")
+		if base = strings.TrimSpace(base); base == urlencodedType || base == multipartType {
+			forms = append(forms, mediaType)
+		}
+	}
+	if len(forms) == 0 {
+		return []string{urlencodedType}
+	}
+	return forms
+}
+
+// mediaTypes returns what the operation, or else the document, consumes or
+// produces: JSON if neither says.
+func (r *reader) mediaTypes(name string) []string {
+	list := r.Get(name)
+	if list == nil {
+		list = r.File.Root.Get(name)
+	}
+	if list == nil {
+		list = r.document.root.Get(name)
+	}
+	if types := r.texts(list); len(types) > 0 {
+		return types
+	}
+	return []string{jsonType}
+}
+
+// swaggerResponses reads the answers of Swagger 2.0.
+func (r *reader) swaggerResponses() {
+	produces := r.mediaTypes("produces")
+	r.eachResponse(func(response Response) Response {
+		schema := response.At("schema")
+		if schema.Node == nil {
+			return response
+		}
+		for _, mediaType := range produces {
+			if !r.part() {
+				break
+			}
+			response.Content = append(response.Content, Media{Type: mediaType, Schema: schema})
+		}
+		return response
+	})
+}

@@ -1,0 +1,215 @@
+package ocp
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// A plainSchema is the schema of an argument that says so little that a value
+// can be found good by its bytes alone, as most parameters do. What it does not
+// find good may still be: the schema itself decides then, and finds the words.
+type plainSchema struct {
+	types    []string         // of which the value must have one
+	enum     []jsontext.Value // as text; nil if any value is good
+	items    *plainSchema     // of an array
+	bounded  bounded          // what min and max are about
+	min, max int64
+}
+
+// bounded is what the bounds of a plainSchema are about: the keywords of one
+// kind at most.
+type bounded uint8
+
+const (
+	unbounded bounded = iota
+	byLength          // minLength, maxLength
+	byValue           // minimum, maximum
+)
+
+// annotations are the keywords that no value can fail.
+var annotations = []string{
+	"title", "description", "default", "example", "examples", "deprecated", "readOnly", "writeOnly",
+	"format", "contentEncoding", "contentMediaType", "$comment",
+}
+
+// readPlain returns the plain form of a schema, nil if it has none.
+func readPlain(schema jsontext.Value) *plainSchema {
+	members, err := wire.Members(nil, schema)
+	if err != nil {
+		return nil
+	}
+	p := &plainSchema{min: -maxPlainNumber, max: maxPlainNumber}
+	for _, m := range members {
+		if !slices.Contains(annotations, m.Name) && !p.readKeyword(m) {
+			return nil
+		}
+	}
+	if len(p.types) == 0 || p.allows("array") != (p.items != nil) {
+		return nil
+	}
+	switch p.bounded {
+	case byLength:
+		if p.allows("integer") || p.allows("number") {
+			return nil
+		}
+	case byValue:
+		if p.allows("string") {
+			return nil
+		}
+	}
+	return p
+}
+
+func (p *plainSchema) allows(name string) bool {
+	return slices.Contains(p.types, name)
+}
+
+// readKeyword reports whether the keyword can be checked here.
+func (p *plainSchema) readKeyword(m wire.Member) (known bool) {
+	switch m.Name {
+	case "type":
+		p.types, known = readTypes(m.Value)
+	case "enum":
+		p.enum, known = readTexts(m.Value)
+	case "items":
+		p.items = readPlain(m.Value)
+		known = p.items != nil
+	case "minimum":
+		known = p.readBound(&p.min, byValue, m.Value)
+	case "maximum":
+		known = p.readBound(&p.max, byValue, m.Value)
+	case "minLength":
+		known = p.readBound(&p.min, byLength, m.Value)
+	case "maxLength":
+		known = p.readBound(&p.max, byLength, m.Value)
+	}
+	return known
+}
+
+func (p *plainSchema) readBound(bound *int64, about bounded, value jsontext.Value) (known bool) {
+	if p.bounded != unbounded && p.bounded != about {
+		return false
+	}
+	p.bounded = about
+	*bound, known = plainInteger(value)
+	return known
+}
+
+func readTypes(value jsontext.Value) (types []string, ok bool) {
+	decoded, err := wire.Decode(value)
+	if err != nil {
+		return nil, false
+	}
+	list, isList := decoded.([]any)
+	if !isList {
+		list = []any{decoded}
+	}
+	for _, item := range list {
+		name, isText := item.(string)
+		if !isText || name == "object" {
+			return nil, false
+		}
+		types = append(types, name)
+	}
+	return types, true
+}
+
+// readTexts returns the strings of an enum that has nothing else in it.
+func readTexts(value jsontext.Value) (texts []jsontext.Value, ok bool) {
+	decoded, err := wire.Decode(value)
+	if err != nil {
+		return nil, false
+	}
+	list, _ := decoded.([]any)
+	for _, item := range list {
+		text, isText := item.(string)
+		if !isText {
+			return nil, false
+		}
+		texts = append(texts, wire.AppendString(nil, text))
+	}
+	return texts, len(texts) > 0
+}
+
+// maxPlainNumber is the largest number that is compared here.
+const maxPlainNumber = 1 << 53
+
+// plainInteger reads an integer that is written as one and not too large.
+func plainInteger(value jsontext.Value) (int64, bool) {
+	const longest = 15 // digits
+	if len(value) == 0 || len(value) > longest {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(value), 10, 64)
+	return n, err == nil
+}
+
+// accepts reports whether the value is good beyond doubt.
+func (p *plainSchema) accepts(value jsontext.Value) bool {
+	switch kind := value.Kind(); {
+	case kind == '"':
+		return p.allows("string") && p.acceptsText(value)
+	case p.enum != nil:
+		return false
+	case kind == 'n':
+		return p.allows("null")
+	case kind == 't', kind == 'f':
+		return p.allows("boolean")
+	case kind == '0':
+		return p.acceptsNumber(value)
+	case kind == '[':
+		return p.items != nil && p.acceptsItems(value)
+	}
+	return false
+}
+
+func (p *plainSchema) acceptsNumber(value jsontext.Value) bool {
+	n, isInteger := plainInteger(value)
+	if !isInteger {
+		return p.bounded == unbounded && p.allows("number")
+	}
+	return p.min <= n && n <= p.max && (p.allows("integer") || p.allows("number"))
+}
+
+func (p *plainSchema) acceptsText(value jsontext.Value) bool {
+	if bytes.IndexByte(value, '\\') >= 0 {
+		return false
+	}
+	if p.enum != nil && !slices.ContainsFunc(p.enum, func(text jsontext.Value) bool { return bytes.Equal(text, value) }) {
+		return false
+	}
+	length := int64(utf8.RuneCount(value) - len(`""`))
+	return p.min <= length && length <= p.max
+}
+
+func (p *plainSchema) acceptsItems(value jsontext.Value) bool {
+	items := wire.Into(value)
+	for items.Next() {
+		if !p.items.accepts(items.Value) {
+			return false
+		}
+	}
+	return items.Err() == nil
+}
+
+// acceptsPlainly reports whether the call's arguments are good beyond doubt, and
+// need not be decoded to find out.
+func (c *Call) acceptsPlainly() bool {
+	if len(c.extra) > 0 {
+		return false
+	}
+	for i, value := range c.values {
+		switch plain := c.Tool.plans[i].plain; {
+		case value == nil && !c.Tool.Arguments[i].Required:
+		case value == nil || plain == nil || !plain.accepts(value):
+			return false
+		}
+	}
+	return true
+}
