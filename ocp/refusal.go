@@ -94,7 +94,7 @@ func problemDetail(r *Result) string {
 		if err != nil {
 			return ""
 		}
-		return clip(errorText(members, 0), maxDetail)
+		return clip(errorText(members, http.StatusText(r.Status), 0), maxDetail)
 	case r.MediaType() == "text/html":
 		return clip(strings.TrimSpace("an HTML page"+pageTitle(body)), maxDetail)
 	case strings.HasPrefix(r.MediaType(), "text/"):
@@ -103,8 +103,9 @@ func problemDetail(r *Result) string {
 	return ""
 }
 
-// errorText joins the members of an error object that are meant to be read.
-func errorText(members []wire.Member, depth int) string {
+// errorText joins the members of an error object that are meant to be read,
+// without what has been said already.
+func errorText(members []wire.Member, said string, depth int) string {
 	const deepest = 3
 	var parts []string
 	for _, name := range []string{"title", "error", "message", "error_description", "detail", "details", "errors"} {
@@ -112,7 +113,7 @@ func errorText(members []wire.Member, depth int) string {
 			if m.Name != name {
 				continue
 			}
-			if text := errorValue(m.Value, depth+1); text != "" && depth < deepest && !contains(parts, text) {
+			if text := errorValue(m.Value, depth+1); text != "" && text != said && depth < deepest && !contains(parts, text) {
 				parts = append(parts, text)
 			}
 		}
@@ -133,7 +134,7 @@ func errorValue(value jsontext.Value, depth int) string {
 		if err != nil {
 			return ""
 		}
-		if text := errorText(members, depth); text != "" {
+		if text := errorText(members, "", depth); text != "" {
 			return text
 		}
 		return string(value)

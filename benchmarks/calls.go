@@ -1,0 +1,263 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// connectionCounts are the loads under which everything is compared, each with
+// the share of the baseline's calls that Fairway is meant to reach.
+var connectionCounts = []struct {
+	connections int
+	target      bound
+}{
+	{32, atLeast(0.85)},
+	{1, atLeast(0.75)},
+}
+
+// listTarget is the share that tools/list is meant to reach.
+var listTarget = atLeast(0.8)
+
+// compareCalls prints how tool calls compare with the same calls through plain
+// Caddy, and tools/list with Caddy sending the same bytes.
+func compareCalls(ctx context.Context, t *table, dir string, s settings) error {
+	binary, err := buildCaddy(ctx, dir, s.caddy)
+	if err != nil {
+		return err
+	}
+	for name, document := range map[string][]byte{"items.json": []byte(itemsDocument), "many.json": manyDocument()} {
+		if err := os.WriteFile(filepath.Join(dir, name), document, 0o600); err != nil {
+			return err
+		}
+	}
+	upstream, stop, err := startUpstream(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	g, err := startGateway(ctx, binary, dir, upstream)
+	if err != nil {
+		return err
+	}
+	if err := g.start(ctx); err != nil {
+		return err
+	}
+	defer g.stop()
+
+	if s.profile != "" {
+		return profileCalls(ctx, g, s.profile)
+	}
+	t.section("A tool call, beside plain reverse_proxy doing the same REST call",
+		"call", "calls/s", "ratio", "target", "CPU us", "allocations", "KB")
+	for _, load := range connectionCounts {
+		for _, kind := range callKinds(g) {
+			for _, p := range kind.calls {
+				name := fmt.Sprintf("%s, %d connections", p.name, load.connections)
+				if err := g.compare(ctx, t, name, kind.baseline, p, load.connections, load.target, s); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return compareLists(ctx, t, g, s)
+}
+
+// A callKind is one REST call and the tool calls that come down to it.
+type callKind struct {
+	baseline probe
+	calls    []probe
+}
+
+const newItem = `{"name":"Folding chair","price":4950,"stock":17,"tags":["garden","wood"],"description":"A chair that folds flat."}`
+
+// callKinds returns a call that reads and one that creates.
+func callKinds(g *gateway) []callKind {
+	const want = "sku-42"
+	return []callKind{
+		{
+			newProbe("GET", g.plain, http.MethodGet, "/items/42?currency=CHF", want, "", nil),
+			toolCalls(g.tools, "GET", "read_item", `{"item_id":"42","currency":"CHF"}`, want),
+		},
+		{
+			newProbe("POST", g.plain, http.MethodPost, "/items", want, newItem, nil),
+			toolCalls(g.tools, "POST", "create_item", newItem, want),
+		},
+	}
+}
+
+// toolCalls returns the call of one tool in each protocol.
+func toolCalls(address, method, tool, arguments, want string) []probe {
+	return []probe{
+		newProbe("MCP 2025-11-25 "+method, address, http.MethodPost, "/mcp", want,
+			mcpRequest("tools/call", fmt.Sprintf(`"name":%q,"arguments":%s`, tool, arguments)),
+			mcpHeader("2025-11-25", "tools/call", "")),
+		newProbe("MCP 2026-07-28 "+method, address, http.MethodPost, "/mcp", want,
+			mcpRequest("tools/call", fmt.Sprintf(`"name":%q,"arguments":%s,%s`, tool, arguments, statelessMeta)),
+			mcpHeader("2026-07-28", "tools/call", tool)),
+		newProbe("OTC "+method, address, http.MethodPost, "/otc/call", want,
+			fmt.Sprintf(`{"request":{"call_id":"1","tool_id":"Items.%s@1.0.0","input":%s}}`, tool, arguments), nil),
+	}
+}
+
+// statelessMeta is what each request of MCP 2026-07-28 says of its client.
+const statelessMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+
+func mcpRequest(method, params string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s}}`, method, params)
+}
+
+// mcpHeader returns the protocol's headers. Revision 2026-07-28 wants the method
+// and the name repeated there.
+func mcpHeader(revision, method, name string) map[string]string {
+	header := map[string]string{"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": revision}
+	if revision >= "2026-07-28" {
+		header["Mcp-Method"] = method
+		if name != "" {
+			header["Mcp-Name"] = name
+		}
+	}
+	return header
+}
+
+// compareLists prints how tools/list compares with respond sending the same
+// bytes.
+func compareLists(ctx context.Context, t *table, g *gateway, s settings) error {
+	list := newProbe("tools/list", g.many, http.MethodPost, "/mcp", "get_resource_999",
+		mcpRequest("tools/list", ""), mcpHeader("2025-11-25", "tools/list", ""))
+	answer, err := list.once()
+	if err != nil {
+		return fmt.Errorf("tools/list: %w", err)
+	}
+	var envelope struct {
+		Result struct {
+			Tools []json.RawMessage `json:"tools"`
+		} `json:"result"`
+	}
+	if err := json.Unmarshal(answer, &envelope); err != nil {
+		return fmt.Errorf("tools/list: %w", err)
+	}
+	if n := len(envelope.Result.Tools); n != manyOperations {
+		return fmt.Errorf("tools/list answered with %d tools, want %d in one page", n, manyOperations)
+	}
+	if err := g.can(ctx, answer); err != nil {
+		return err
+	}
+	respond := newProbe("respond", g.respond, http.MethodGet, "/", "get_resource_999", "", nil)
+	if canned, err := respond.once(); err != nil || !bytes.Equal(canned, answer) {
+		return fmt.Errorf("respond does not answer with the bytes of tools/list (%d, want %d): %w", len(canned), len(answer), err)
+	}
+
+	t.section(fmt.Sprintf("tools/list of %d tools, beside respond sending the same %d KB", manyOperations, len(answer)>>10),
+		"list", "lists/s", "ratio", "target", "CPU us", "allocations", "KB")
+	for _, load := range connectionCounts {
+		name := fmt.Sprintf("MCP 2025-11-25, %d connections", load.connections)
+		if err := g.compare(ctx, t, name, respond, list, load.connections, listTarget, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// once sends the request once and returns the answer's body.
+func (p probe) once() ([]byte, error) {
+	c, err := dial(p.address)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	err = c.roundTrip(p)
+	return c.body, err
+}
+
+// compare lets the baseline and the call take turns and prints their line.
+func (g *gateway) compare(ctx context.Context, t *table, name string, baseline, call probe, connections int, target bound, s settings) error {
+	a, err := g.side(ctx, baseline, connections)
+	if err != nil {
+		return err
+	}
+	defer a.load.close()
+	b, err := g.side(ctx, call, connections)
+	if err != nil {
+		return err
+	}
+	defer b.load.close()
+
+	var ratios []float64
+	for range s.rounds {
+		before, err := a.run(ctx, s.segment)
+		if err != nil {
+			return err
+		}
+		after, err := b.run(ctx, s.segment)
+		if err != nil {
+			return err
+		}
+		ratios = append(ratios, after/before)
+	}
+	t.line(name,
+		pairCell("%.0f", median(a.rates), median(b.rates)), ratioCell(ratios), target.verdict(median(ratios)),
+		pairCell("%.0f", a.perCall(a.used.cpu)*1e6, b.perCall(b.used.cpu)*1e6),
+		pairCell("%.0f", a.perCall(a.used.allocs), b.perCall(b.used.allocs)),
+		pairCell("%.1f", a.perCall(a.used.bytes)/1024, b.perCall(b.used.bytes)/1024))
+	return nil
+}
+
+// A side is one of the two things compared, and what it has taken so far.
+type side struct {
+	gateway *gateway
+	load    *load
+	rates   []float64
+	answers int
+	used    cost
+}
+
+// side opens the connections and warms the way up.
+func (g *gateway) side(ctx context.Context, p probe, connections int) (*side, error) {
+	l, err := openLoad(p, connections)
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := l.run(50 * time.Millisecond); err != nil {
+		l.close()
+		return nil, err
+	}
+	return &side{gateway: g, load: l}, nil
+}
+
+// run measures one segment and returns its answers a second.
+func (s *side) run(ctx context.Context, d time.Duration) (float64, error) {
+	idle, err := s.gateway.cost(ctx)
+	if err != nil {
+		return 0, err
+	}
+	before, err := s.gateway.cost(ctx)
+	if err != nil {
+		return 0, err
+	}
+	answers, took, err := s.load.run(d)
+	if err != nil {
+		return 0, err
+	}
+	after, err := s.gateway.cost(ctx)
+	if err != nil {
+		return 0, err
+	}
+	reading := before.minus(idle)
+	reading.cpu = 0 // too short for the system's clock ticks
+	rate := float64(answers) / took.Seconds()
+	s.rates = append(s.rates, rate)
+	s.answers += answers
+	s.used = s.used.plus(after.minus(before).minus(reading))
+	return rate, nil
+}
+
+// perCall spreads a quantity over all answers.
+func (s *side) perCall(quantity float64) float64 {
+	return quantity / float64(max(s.answers, 1))
+}

@@ -1,0 +1,302 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	startTimeout = 20 * time.Second // until a server answers
+	stopTimeout  = 10 * time.Second // until it has ended
+)
+
+// item is what the benchmark API answers: about 1 KB, as many answers are.
+var item = `{"id":"42","sku":"sku-42","name":"Folding chair","price":{"amount":4950,"currency":"CHF"},"stock":17,"tags":["garden","wood"],` +
+	`"description":"` + strings.Repeat("A chair that folds flat and weighs little. ", 18) + `"}`
+
+// serveUpstream is the API behind every comparison. It prints its address and
+// ends when its standard input does, so that it cannot outlive the benchmark.
+func serveUpstream(ctx context.Context) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	body := []byte(item)
+	answer := func(w http.ResponseWriter, status int) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		w.WriteHeader(status)
+		w.Write(body)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /items/{item_id}", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK)
+	})
+	mux.HandleFunc("POST /items", func(w http.ResponseWriter, r *http.Request) {
+		if n, err := io.Copy(io.Discard, r.Body); err != nil || n == 0 {
+			http.Error(w, "no item", http.StatusBadRequest)
+			return
+		}
+		answer(w, http.StatusCreated)
+	})
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: startTimeout}
+	fmt.Println(listener.Addr())
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		server.Close()
+	}()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return ctx.Err()
+}
+
+// startUpstream runs serveUpstream in a process of its own.
+func startUpstream(ctx context.Context) (address string, stop func(), err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, "upstream")
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", nil, err
+	}
+	stop = func() {
+		stdin.Close()
+		cmd.Wait()
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		stop()
+		return "", nil, fmt.Errorf("upstream: %w", err)
+	}
+	return strings.TrimSpace(line), stop, nil
+}
+
+// A gateway is a running Caddy with Fairway and the addresses of its sites.
+type gateway struct {
+	admin string // the admin API
+
+	plain   string // reverse_proxy alone
+	tools   string // mcp, otc and reverse_proxy in front of the same API
+	many    string // mcp with a toolset of 1,000 tools
+	respond string // the answer of that site's tools/list, from respond
+
+	upstream string
+	dir      string // of the documents
+	cmd      *exec.Cmd
+	log      bytes.Buffer
+}
+
+// buildCaddy builds ./cmd/caddy unless a binary was named.
+func buildCaddy(ctx context.Context, dir, binary string) (string, error) {
+	if binary != "" {
+		return filepath.Abs(binary)
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	binary = filepath.Join(dir, "caddy")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/caddy")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build ./cmd/caddy: %w\n%s", err, out)
+	}
+	return binary, nil
+}
+
+// moduleRoot returns the directory of Fairway's go.mod.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("run it inside a checkout of Fairway: no go.mod here or above")
+		}
+		dir = parent
+	}
+}
+
+// startGateway runs the binary with the documents in dir.
+func startGateway(ctx context.Context, binary, dir, upstream string) (*gateway, error) {
+	g := &gateway{upstream: upstream, dir: dir}
+	for _, address := range []*string{&g.admin, &g.plain, &g.tools, &g.many, &g.respond} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		*address = listener.Addr().String()
+		defer listener.Close()
+	}
+	config := filepath.Join(dir, "Caddyfile")
+	if err := os.WriteFile(config, []byte(g.caddyfile("")), 0o600); err != nil {
+		return nil, err
+	}
+	g.cmd = exec.CommandContext(ctx, binary, "run", "--config", config, "--adapter", "caddyfile")
+	g.cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+	g.cmd.Dir = dir
+	g.cmd.Stdout, g.cmd.Stderr = &g.log, &g.log
+	g.cmd.Cancel = func() error { return g.cmd.Process.Signal(os.Interrupt) }
+	g.cmd.WaitDelay = stopTimeout
+	return g, nil
+}
+
+// start runs the process and waits until the tools' site answers.
+func (g *gateway) start(ctx context.Context) error {
+	if err := g.cmd.Start(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		answer, err := get(ctx, "http://"+g.tools+"/items/42")
+		if err == nil && bytes.Contains(answer, []byte("sku-42")) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			g.stop()
+			return fmt.Errorf("caddy did not answer within %s:\n%s", startTimeout, g.log.String())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (g *gateway) stop() {
+	g.cmd.Process.Signal(os.Interrupt)
+	g.cmd.Wait()
+}
+
+// caddyfile returns the configuration. Canned is what the last site responds
+// with.
+func (g *gateway) caddyfile(canned string) string {
+	return fmt.Sprintf(`{
+	admin %s
+	persist_config off
+	log {
+		level ERROR
+	}
+}
+http://%s {
+	reverse_proxy %[6]s
+}
+http://%[3]s {
+	mcp /mcp items.json
+	otc /otc items.json
+	reverse_proxy %[6]s
+}
+http://%[4]s {
+	mcp /mcp many.json
+	reverse_proxy %[6]s
+}
+http://%[5]s {
+	header Content-Type application/json
+	respond `+"`%[7]s`"+`
+}
+`, g.admin, g.plain, g.tools, g.many, g.respond, g.upstream, canned)
+}
+
+// can reloads the configuration so that the respond site answers with body.
+func (g *gateway) can(ctx context.Context, body []byte) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+g.admin+"/load", strings.NewReader(g.caddyfile(string(body))))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "text/caddyfile")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		problem, _ := io.ReadAll(io.LimitReader(response.Body, 4<<10))
+		return fmt.Errorf("reload: %s: %s", response.Status, problem)
+	}
+	return nil
+}
+
+// A cost is what the gateway has used since it started, or between two readings.
+type cost struct {
+	cpu    float64 // seconds, user and system
+	allocs float64 // heap objects
+	bytes  float64 // of heap
+}
+
+func (c cost) minus(d cost) cost {
+	return cost{c.cpu - d.cpu, c.allocs - d.allocs, c.bytes - d.bytes}
+}
+
+func (c cost) plus(d cost) cost {
+	return cost{c.cpu + d.cpu, c.allocs + d.allocs, c.bytes + d.bytes}
+}
+
+// cost reads the metrics that Caddy keeps of its own process.
+func (g *gateway) cost(ctx context.Context) (c cost, err error) {
+	metrics, err := get(ctx, "http://"+g.admin+"/metrics")
+	if err != nil {
+		return cost{}, err
+	}
+	wanted := map[string]*float64{
+		"process_cpu_seconds_total":     &c.cpu,
+		"go_memstats_mallocs_total":     &c.allocs,
+		"go_memstats_alloc_bytes_total": &c.bytes,
+	}
+	for line := range strings.Lines(string(metrics)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if into, ok := wanted[name]; ok {
+			if *into, err = strconv.ParseFloat(value, 64); err != nil {
+				return cost{}, fmt.Errorf("metric %s: %w", name, err)
+			}
+		}
+	}
+	return c, nil
+}
+
+// get returns the body of a 200 answer.
+func get(ctx context.Context, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", url, response.Status)
+	}
+	return body, nil
+}

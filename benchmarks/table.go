@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// A table prints one line for each comparison as soon as it is measured.
+type table struct {
+	w io.Writer
+}
+
+func newTable(w io.Writer) *table {
+	return &table{w: w}
+}
+
+// section starts a new block of lines with its own columns.
+func (t *table) section(title string, columns ...string) {
+	fmt.Fprintf(t.w, "\n%s\n", title)
+	t.line(columns...)
+	rules := make([]string, len(columns))
+	for i, c := range columns {
+		rules[i] = strings.Repeat("-", max(len(c), 3))
+	}
+	t.line(rules...)
+}
+
+// line prints the cells: the first to the left in a wide column, the others to
+// the right.
+func (t *table) line(cells ...string) {
+	var b strings.Builder
+	for i, c := range cells {
+		if i == 0 {
+			fmt.Fprintf(&b, "%-38s", c)
+			continue
+		}
+		fmt.Fprintf(&b, "  %15s", c)
+	}
+	fmt.Fprintln(t.w, strings.TrimRight(b.String(), " "))
+}
+
+// note prints a remark.
+func (t *table) note(format string, args ...any) {
+	fmt.Fprintf(t.w, format+"\n", args...)
+}
+
+// A bound is what a ratio is meant to keep: at least, or at most.
+type bound struct {
+	limit float64
+	least bool
+}
+
+func atLeast(limit float64) bound { return bound{limit, true} }
+func atMost(limit float64) bound  { return bound{limit, false} }
+
+// verdict returns the bound as the table's last cell.
+func (b bound) verdict(ratio float64) string {
+	sign, kept := "<=", ratio <= b.limit
+	if b.least {
+		sign, kept = ">=", ratio >= b.limit
+	}
+	word := "missed"
+	if kept {
+		word = "kept"
+	}
+	return fmt.Sprintf("%s %.2f %s", sign, b.limit, word)
+}
+
+// median returns the middle of the values, which it sorts; 0 if there are none.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	slices.Sort(values)
+	middle := len(values) / 2
+	if len(values)%2 == 1 {
+		return values[middle]
+	}
+	return (values[middle-1] + values[middle]) / 2
+}
+
+// ratioCell shows a median with the range it was taken from.
+func ratioCell(ratios []float64) string {
+	return fmt.Sprintf("%.2f (%.2f-%.2f)", median(ratios), slices.Min(ratios), slices.Max(ratios))
+}
+
+// pairCell shows a quantity of the baseline and of Fairway.
+func pairCell(format string, baseline, fairway float64) string {
+	return fmt.Sprintf(format+" / "+format, baseline, fairway)
+}

@@ -1,0 +1,122 @@
+package caddymodule
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+)
+
+func init() {
+	caddy.RegisterModule(new(Agents))
+}
+
+// Agents is the Caddy app that owns what Fairway's handlers share: the toolsets
+// and the documents they are made of. Documents stay loaded over reloads of the
+// configuration that do not change them.
+type Agents struct {
+	// Toolsets by name. Handlers name the one they offer.
+	Toolsets map[string]*ToolsetConfig `json:"toolsets,omitempty"`
+
+	logger *zap.Logger
+	named  map[string]*toolset
+	held   []*document // closed by Cleanup, once for each entry
+	inline int         // toolsets that handlers define themselves
+}
+
+// CaddyModule returns the Caddy module information.
+func (*Agents) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "agents",
+		New: func() caddy.Module { return new(Agents) },
+	}
+}
+
+// Provision opens the named toolsets. A document that is a file must be there and
+// be good; others are not contacted.
+func (a *Agents) Provision(ctx caddy.Context) error {
+	a.logger = ctx.Logger()
+	a.named = make(map[string]*toolset, len(a.Toolsets))
+	if err := collected.register(ctx.GetMetricsRegistry()); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Toolsets)) {
+		if name == "" || a.Toolsets[name] == nil {
+			return fmt.Errorf("toolset %q: a toolset needs a name and an OpenAPI document", name)
+		}
+		t, err := a.open(ctx, a.Toolsets[name], name, "")
+		if err != nil {
+			return err
+		}
+		a.named[name] = t
+	}
+	return nil
+}
+
+// open opens a toolset and holds its document until Cleanup.
+func (a *Agents) open(ctx caddy.Context, config *ToolsetConfig, name, site string) (*toolset, error) {
+	t, err := config.open(ctx, name, site, a.logger)
+	if err != nil {
+		if name != "" && !strings.HasPrefix(err.Error(), "toolset ") {
+			err = fmt.Errorf("toolset %q: %w", name, err)
+		}
+		return nil, err
+	}
+	a.held = append(a.held, t.document)
+	return t, nil
+}
+
+// toolset returns the toolset of that name.
+func (a *Agents) toolset(name string) (*toolset, bool) {
+	t, ok := a.named[name]
+	return t, ok
+}
+
+// names lists the toolsets, for messages.
+func (a *Agents) names() string {
+	if len(a.named) == 0 {
+		return "there are none"
+	}
+	return "there are: " + strings.Join(slices.Sorted(maps.Keys(a.named)), ", ")
+}
+
+// define opens the toolset that a handler defines itself. Handlers that define
+// the same share it, except where the document is one of the site: then each has
+// its own, as the same path is another document on another site.
+func (a *Agents) define(ctx caddy.Context, config *ToolsetConfig) (*toolset, error) {
+	a.inline++
+	return a.open(ctx, config, "", fmt.Sprintf("%p/%s", a, strconv.Itoa(a.inline)))
+}
+
+// Start begins to load and watch the documents.
+func (a *Agents) Start() error {
+	for _, d := range a.held {
+		d.start(a.logger)
+	}
+	return nil
+}
+
+// Stop leaves the documents as they are: the next configuration may use them.
+func (a *Agents) Stop() error {
+	return nil
+}
+
+// Cleanup gives the documents up. One that no other configuration uses stops.
+func (a *Agents) Cleanup() error {
+	for _, d := range a.held {
+		closeDocument(d.key)
+	}
+	a.held = nil
+	return nil
+}
+
+// Interface guards
+var (
+	_ caddy.App          = (*Agents)(nil)
+	_ caddy.Provisioner  = (*Agents)(nil)
+	_ caddy.CleanerUpper = (*Agents)(nil)
+)

@@ -1,0 +1,160 @@
+package caddymodule_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// adapt turns a Caddyfile into indented JSON.
+func adapt(caddyfile string) (string, []caddyconfig.Warning, error) {
+	config, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		return "", nil, err
+	}
+	var indented bytes.Buffer
+	err = json.Indent(&indented, config, "", "\t")
+	return indented.String(), warnings, err
+}
+
+// TestAdapt compares Caddyfiles with their JSON twins: what is above and below
+// the line of dashes.
+func TestAdapt(t *testing.T) {
+	const line = "----------\n"
+	files, err := filepath.Glob("../testdata/caddyfile/*.caddyfiletest")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no golden files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			caddyfile, want, _ := strings.Cut(string(content), line)
+			got, warnings, err := adapt(caddyfile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range warnings {
+				t.Errorf("warning: %s", w)
+			}
+			if *update {
+				content := strings.TrimRight(caddyfile, "\n") + "\n" + line + got + "\n"
+				if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if strings.TrimSpace(got) != strings.TrimSpace(want) {
+				t.Errorf("got %s\nwant %s", got, want)
+			}
+		})
+	}
+}
+
+// TestAdaptErrors wants every error to say what is wrong and in which line.
+func TestAdaptErrors(t *testing.T) {
+	inSite := func(directive string) string { return "http://a.test {\n\t" + directive + "\n}" }
+	inAgents := func(option string) string { return "{\n\tagents {\n\t\t" + option + "\n\t}\n}" }
+	inToolset := func(option string) string {
+		return inAgents("toolset trains {\n\t\t\topenapi o.yaml\n\t\t\t" + option + "\n\t\t}")
+	}
+	for name, test := range map[string]struct {
+		caddyfile string
+		want      string
+		line      string
+	}{
+		"mcp/unknown subdirective":   {inSite("mcp {\n\t\tfrobnicate\n\t}"), "unrecognized mcp subdirective 'frobnicate'", ":3"},
+		"mcp/otc's subdirective":     {inSite("mcp {\n\t\ttoolkit x\n\t}"), "unrecognized mcp subdirective 'toolkit'", ":3"},
+		"mcp/too many arguments":     {inSite("mcp /mcp a b"), "not 3 arguments", ":2"},
+		"mcp/path second":            {inSite("mcp trains /mcp"), "the endpoint's path and begins with a slash", ":2"},
+		"mcp/document as path":       {inSite("mcp /openapi.json /mcp"), "the endpoint's path comes before the document", ":2"},
+		"mcp/wildcard path":          {inSite("mcp /mcp/* a.yaml"), "plain", ":2"},
+		"mcp/unknown matcher":        {inSite("mcp @nobody"), "@nobody", ":2"},
+		"mcp/duplicate":              {inSite("mcp {\n\t\tname a\n\t\tname b\n\t}"), "name is given twice", ":4"},
+		"mcp/path twice":             {inSite("mcp /mcp {\n\t\tpath /other\n\t}"), "path is given twice", ":3"},
+		"mcp/toolset twice":          {inSite("mcp trains {\n\t\ttoolset other\n\t}"), "toolset is given twice", ":3"},
+		"mcp/toolset and openapi":    {inSite("mcp trains {\n\t\topenapi o.yaml\n\t}"), "two documents", ":3"},
+		"mcp/openapi and toolset":    {inSite("mcp {\n\t\topenapi o.yaml\n\t\ttoolset trains\n\t}"), "two documents", ":4"},
+		"mcp/no argument":            {inSite("mcp {\n\t\tname\n\t}"), "wrong argument count", ":3"},
+		"mcp/extra argument":         {inSite("mcp {\n\t\tname a b\n\t}"), "wrong argument count", ":3"},
+		"mcp/empty argument":         {inSite("mcp {\n\t\tname \"\"\n\t}"), "empty", ":3"},
+		"mcp/origins without any":    {inSite("mcp {\n\t\torigins\n\t}"), "wrong argument count", ":3"},
+		"mcp/page_size":              {inSite("mcp {\n\t\tpage_size -1\n\t}"), "page_size -1: not a whole number", ":3"},
+		"mcp/max_body":               {inSite("mcp {\n\t\tmax_body lots\n\t}"), "max_body lots: not a size", ":3"},
+		"mcp/block of subdirective":  {inSite("mcp {\n\t\tname a {\n\t\t}\n\t}"), "unrecognized", ":3"},
+		"otc/unknown subdirective":   {inSite("otc {\n\t\torigins a\n\t}"), "unrecognized otc subdirective 'origins'", ":3"},
+		"otc/duplicate":              {inSite("otc {\n\t\ttoolkit a\n\t\ttoolkit b\n\t}"), "toolkit is given twice", ":4"},
+		"agents/argument":            {"{\n\tagents all {\n\t}\n}", "wrong argument count", ":2"},
+		"agents/twice":               {"{\n\tagents {\n\t}\n\tagents {\n\t}\n}", "agents is given twice", ":4"},
+		"agents/unknown":             {inAgents("tools x"), "unrecognized agents subdirective 'tools'", ":3"},
+		"agents/toolset unnamed":     {inAgents("toolset"), "toolset needs a name", ":3"},
+		"agents/toolset twice":       {inAgents("toolset a o.yaml\n\t\ttoolset a o.yaml"), "toolset a is given twice", ":4"},
+		"agents/toolset empty":       {inAgents("toolset a"), "toolset a has no document", ":3"},
+		"toolset/unknown":            {inToolset("frobnicate"), "unrecognized toolset subdirective 'frobnicate'", ":5"},
+		"toolset/openapi twice":      {inToolset("openapi other.yaml"), "openapi is given twice", ":5"},
+		"toolset/argument, openapi":  {inAgents("toolset a o.yaml {\n\t\t\topenapi o.yaml\n\t\t}"), "openapi is given twice", ":4"},
+		"toolset/refresh":            {inToolset("refresh often"), "refresh often: not a duration", ":5"},
+		"toolset/refresh zero":       {inToolset("refresh 0s"), "refresh 0s: not a duration", ":5"},
+		"toolset/include what":       {inToolset("include bookings"), "as in: include tag bookings", ":5"},
+		"toolset/include unknown":    {inToolset("include label bookings"), `unknown selector "label"`, ":5"},
+		"toolset/include twice":      {inToolset("include tag a a"), "include tag a is given twice", ":5"},
+		"toolset/schemas":            {inToolset("schemas some"), "schemas some", ":5"},
+		"toolset/base_path":          {inToolset("base_path v2"), "a path begins with a slash", ":5"},
+		"toolset/max_document":       {inToolset("max_document 0"), "max_document 0: not a size", ":5"},
+		"toolset/max_response":       {inToolset("max_response -5"), "max_response -5: not a size", ":5"},
+		"toolset/token_budget":       {inToolset("token_budget many"), "token_budget many: not a number", ":5"},
+		"toolset/timeout twice":      {inToolset("timeout 5s\n\t\t\ttimeout 6s"), "timeout is given twice", ":6"},
+		"toolset/refs without value": {inToolset("refs"), "wrong argument count", ":5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := adapt(test.caddyfile)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "Caddyfile"+test.line) {
+				t.Errorf("got %q, want %q and line %s", err, test.want, test.line)
+			}
+		})
+	}
+}
+
+// TestOrder adapts a site whose directives stand upside down.
+func TestOrder(t *testing.T) {
+	got, _, err := adapt(`http://a.test {
+		reverse_proxy legacy:8080
+		respond /health ok
+		handle /static/* {
+			file_server
+		}
+		templates
+		otc trains.yaml
+		mcp trains.yaml
+		encode gzip
+		basic_auth {
+			ada x
+		}
+	}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := -1
+	for _, handler := range []string{
+		"authentication", "encode", "mcp", "otc", "templates", "file_server", "static_response", "reverse_proxy",
+	} {
+		at := strings.Index(got, `"handler": "`+handler+`"`)
+		if at <= last {
+			t.Errorf("%s stands before what should be before it:\n%s", handler, got)
+		}
+		last = at
+	}
+}

@@ -1,0 +1,90 @@
+package caddymodule
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// caller is the ocp.Caller of one incoming request. It runs calls through the
+// chain and tells of them: in the metrics, in the access log of the request and
+// in its placeholders.
+type caller struct {
+	dispatch
+	tools   *ocp.Toolset
+	metrics *callMetrics
+	tool    atomic.Pointer[ocp.Tool] // of the latest call; nil before one
+
+	mu  sync.Mutex // guards log
+	log *caddyhttp.ExtraLogFields
+}
+
+// newCaller returns the caller of the request that d dispatches for, and makes
+// the request's {http.tool.*} placeholders and log fields known.
+func newCaller(d dispatch, tools *ocp.Toolset, m *callMetrics) *caller {
+	c := &caller{dispatch: d, tools: tools, metrics: m}
+	if c.repl != nil {
+		c.repl.Map(c.placeholder)
+	}
+	if c.server == nil || c.server.Logs != nil {
+		c.log, _ = c.outer.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
+	}
+	if c.log != nil {
+		c.log.Set(zap.String("toolset", c.toolset))
+		c.log.Set(zap.String("protocol", c.protocol))
+	}
+	return c
+}
+
+// placeholder returns the {http.tool.*} placeholders of the request; in one that
+// calls several tools, the name is that of the latest.
+func (c *caller) placeholder(key string) (any, bool) {
+	name := ""
+	if tool := c.tool.Load(); tool != nil {
+		name = tool.Name
+	}
+	return toolPlaceholder(key, name, c.toolset, c.protocol)
+}
+
+// Call runs the tool.
+func (c *caller) Call(ctx context.Context, tool string, arguments []byte) ocp.Outcome {
+	outcome := ocp.Execute(ctx, c.tools, tool, arguments, &c.dispatch)
+	c.metrics.observe(&outcome)
+	if outcome.Tool != nil {
+		c.tool.Store(outcome.Tool)
+		c.mu.Lock()
+		if c.log != nil {
+			c.log.Set(zap.String("tool", outcome.Tool.Name))
+		}
+		c.mu.Unlock()
+	}
+	if entry := c.logger.Check(zapcore.DebugLevel, "tool call"); entry != nil {
+		entry.Write(outcomeFields(tool, c.toolset, c.protocol, &outcome)...)
+	}
+	return outcome
+}
+
+func outcomeFields(tool, toolset, protocol string, outcome *ocp.Outcome) []zap.Field {
+	const longestName = 128 // bytes; a client may ask for any name
+	fields := []zap.Field{
+		zap.String("tool", tool[:min(len(tool), longestName)]),
+		zap.String("toolset", toolset),
+		zap.String("protocol", protocol),
+		zap.Duration("duration", outcome.Duration),
+	}
+	if outcome.Result != nil {
+		fields = append(fields, zap.Int("status", outcome.Result.Status), zap.Int("size", len(outcome.Result.Body)))
+	}
+	if outcome.Failure != nil {
+		fields = append(fields, zap.String("failure", string(outcome.Failure.Kind)), zap.String("message", outcome.Failure.Message))
+	}
+	return fields
+}
+
+var _ ocp.Caller = (*caller)(nil)

@@ -1,0 +1,207 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+func init() {
+	caddycmd.RegisterCommand(caddycmd.Command{
+		Name:  "tools",
+		Usage: "DOCUMENT [--json] [--include <by=value>] [--exclude <by=value>] [--schemas <mode>] [--refs <directory>] [--base-path <path>] [--lint]",
+		Short: "Prints the tools that an OpenAPI document becomes",
+		Long: `
+Prints the tools that Fairway makes of an OpenAPI document (3.0, 3.1 or Swagger
+2.0; JSON or YAML), which is a file or an http(s) URL: their names, methods,
+paths, about how many tokens each of them costs a model, and their arguments
+(required ones with a star); then the total, and what in the document could not
+be used.
+
+--include and --exclude choose operations as in the Caddyfile, and may be given
+more than once: --include tag=bookings --exclude method=DELETE
+
+--json prints the tools as a JSON array in the shape of the OCP tool schema, and
+the rest to stderr.
+
+--lint ends with an error if an operation did not become a tool.
+`,
+		CobraFunc: func(cmd *cobra.Command) {
+			f := cmd.Flags()
+			f.Bool("json", false, "Print the tools as OCP tool JSON")
+			f.StringArray("include", nil, "Choose operations: tag=…, operation=…, path=… or method=…")
+			f.StringArray("exclude", nil, "Leave operations out, likewise")
+			f.String("schemas", "", "What happens to shared schemas: auto, inline or defs")
+			f.String("refs", "", "Directory below which $refs may name other files")
+			f.String("base-path", "", "What stands before the paths; the path of the first server by default")
+			f.Bool("lint", false, "Fail if an operation is lost")
+			cmd.Args = cobra.ExactArgs(1)
+			cmd.RunE = caddycmd.WrapCommandFuncForCobra(commandTools(cmd))
+		},
+	})
+}
+
+// maxCommandWait bounds how long the document may take to be read.
+const maxCommandWait = time.Minute
+
+func commandTools(cmd *cobra.Command) caddycmd.CommandFunc {
+	return func(flags caddycmd.Flags) (int, error) {
+		toolset, err := readTools(flags)
+		if err != nil {
+			return caddy.ExitCodeFailedStartup, err
+		}
+		return printTools(cmd, flags, toolset)
+	}
+}
+
+func printTools(cmd *cobra.Command, flags caddycmd.Flags, toolset *ocp.Toolset) (int, error) {
+	out, aside := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	err := error(nil)
+	if flags.Bool("json") {
+		err = writeToolsJSON(out, toolset)
+	} else {
+		err, aside = writeToolsTable(out, toolset), out
+	}
+	if err != nil {
+		return caddy.ExitCodeFailedStartup, err
+	}
+	lost := writeWarnings(aside, toolset)
+	switch {
+	case !flags.Bool("lint") || lost == 0:
+	case lost == 1:
+		return caddy.ExitCodeFailedStartup, errors.New("1 operation did not become a tool")
+	default:
+		return caddy.ExitCodeFailedStartup, fmt.Errorf("%d operations did not become tools", lost)
+	}
+	return caddy.ExitCodeSuccess, nil
+}
+
+// readTools builds the toolset that the command line asks for.
+func readTools(flags caddycmd.Flags) (*ocp.Toolset, error) {
+	config := ToolsetConfig{
+		OpenAPI:  flags.Arg(0),
+		Schemas:  flags.String("schemas"),
+		Refs:     flags.String("refs"),
+		BasePath: flags.String("base-path"),
+	}
+	var err error
+	if config.Include, err = selectorFlag(flags, "include"); err != nil {
+		return nil, err
+	}
+	if config.Exclude, err = selectorFlag(flags, "exclude"); err != nil {
+		return nil, err
+	}
+	key, err := config.key("")
+	if err != nil {
+		return nil, err
+	}
+	if key.Kind == sourceSite {
+		// There is no site here: what looks like a path on it is a missing file.
+		key.Kind = sourceFile
+	}
+	source, err := key.source()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), maxCommandWait)
+	defer cancel()
+	loader := ocp.NewLoader(ocp.LoaderOptions{Source: source, Build: key.build})
+	if err := loader.Load(ctx); err != nil {
+		return nil, err
+	}
+	return loader.Toolset(), nil
+}
+
+// selectorFlag reads selectors such as tag=bookings.
+func selectorFlag(flags caddycmd.Flags, name string) ([]ocp.Selector, error) {
+	values, err := flags.GetStringArray(name)
+	if err != nil {
+		return nil, err
+	}
+	selectors := make([]ocp.Selector, 0, len(values))
+	for _, text := range values {
+		by, value, ok := strings.Cut(text, "=")
+		if !ok {
+			by, value, ok = strings.Cut(text, " ")
+		}
+		if !ok {
+			return nil, fmt.Errorf("--%s %s: write it as --%s tag=bookings", name, text, name)
+		}
+		s := ocp.Selector{By: by, Value: value}
+		if err := checkSelector(s); err != nil {
+			return nil, fmt.Errorf("--%s %s: %w", name, text, err)
+		}
+		selectors = append(selectors, s)
+	}
+	return selectors, nil
+}
+
+func writeToolsTable(out io.Writer, toolset *ocp.Toolset) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tMETHOD\tPATH\tTOKENS\tARGUMENTS")
+	for _, tool := range toolset.Tools() {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", tool.Name, tool.Method, tool.Path, toolTokens(tool), argumentNames(tool))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "\n%d tools of %d operations (%d excluded), about %d tokens\n",
+		len(toolset.Tools()), toolset.Operations, toolset.Excluded, estimateTokens(toolset))
+	return err
+}
+
+func argumentNames(tool *ocp.Tool) string {
+	names := make([]string, 0, len(tool.Arguments))
+	for i := range tool.Arguments {
+		name := tool.Arguments[i].Name
+		if tool.Arguments[i].Required {
+			name += "*"
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return "-"
+	}
+	return strings.Join(names, " ")
+}
+
+func writeToolsJSON(out io.Writer, toolset *ocp.Toolset) error {
+	text := []byte("[")
+	for i, tool := range toolset.Tools() {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = tool.AppendOCP(append(text, '\n'))
+	}
+	_, err := out.Write(append(text, "\n]\n"...))
+	return err
+}
+
+// writeWarnings prints the warnings and returns how many operations were lost.
+func writeWarnings(out io.Writer, toolset *ocp.Toolset) (lost int) {
+	if len(toolset.Warnings) > 0 {
+		fmt.Fprintf(out, "\nwarnings (%d):\n", len(toolset.Warnings))
+	}
+	for _, w := range toolset.Warnings {
+		kind, operation := "note", w.Operation
+		if w.Lost {
+			kind = "lost"
+			lost++
+		}
+		if operation == "" {
+			operation = "the document"
+		}
+		fmt.Fprintf(out, "  %s  %s: %s\n", kind, operation, w.Reason)
+	}
+	return lost
+}

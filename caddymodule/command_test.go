@@ -1,0 +1,90 @@
+package caddymodule_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+)
+
+// tools runs the tools command.
+func tools(arguments ...string) (stdout, stderr string, err error) {
+	cmd := &cobra.Command{Use: "tools", SilenceUsage: true}
+	caddycmd.Commands()["tools"].CobraFunc(cmd)
+	var out, aside bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&aside)
+	cmd.SetArgs(arguments)
+	err = cmd.Execute()
+	return out.String(), aside.String(), err
+}
+
+func TestToolsCommand(t *testing.T) {
+	s := newSite(t)
+	path := s.write("trips.yaml", trips+"  /broken:\n    get:\n      operationId: broken\n      requestBody: {$ref: '#/nowhere'}\n      responses: {}\n")
+
+	t.Run("table", func(t *testing.T) {
+		out, _, err := tools(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range [][]string{
+			{"NAME", "METHOD", "PATH", "ARGUMENTS", "TOKENS"},
+			{"getTrip ", "GET ", "/trips/{id} ", "id*"},
+			{"listTrips ", "limit X_Trace lang"},
+			{"tools of 6 operations (0 excluded), about"},
+			{"lost", "GET /broken"},
+		} {
+			found := false
+			for line := range strings.Lines(out) {
+				found = found || containsAll(line, want)
+			}
+			if !found {
+				t.Errorf("no line with %q in\n%s", want, out)
+			}
+		}
+	})
+	t.Run("selection", func(t *testing.T) {
+		out, _, err := tools(path, "--include", "path=/trips/**", "--exclude", "method=delete")
+		if err != nil || !strings.Contains(out, "getTrip") || strings.Contains(out, "deleteTrip") || strings.Contains(out, "listTrips") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+	t.Run("json", func(t *testing.T) {
+		out, aside, err := tools(path, "--json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list []map[string]any
+		if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 5 {
+			t.Errorf("%v: %s", err, out)
+		}
+		if !strings.Contains(aside, "GET /broken") {
+			t.Errorf("warnings: %s", aside)
+		}
+	})
+	for name, test := range map[string]struct {
+		arguments []string
+		want      string
+	}{
+		"lint":               {[]string{path, "--lint"}, "1 operation did not become a tool"},
+		"missing file":       {[]string{s.dir + "/nowhere.yaml"}, "nowhere.yaml"},
+		"unreachable URL":    {[]string{"http://127.0.0.1:1/openapi.json"}, "127.0.0.1:1"},
+		"garbage":            {[]string{s.write("garbage", "{")}, "garbage"},
+		"no document":        {nil, "accepts 1 arg"},
+		"bad selector":       {[]string{path, "--include", "bookings"}, "tag=bookings"},
+		"unknown selector":   {[]string{path, "--exclude", "label=x"}, "unknown selector"},
+		"unknown schemas":    {[]string{path, "--schemas", "some"}, "some"},
+		"unsupported scheme": {[]string{"ftp://x/y"}, "ftp"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := tools(test.arguments...)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,254 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// errCallTimeout is the cause that ends a tool call which took too long.
+var errCallTimeout = errors.New("the tool call took longer than it may")
+
+// dispatch is the ocp.Invoker of one incoming request: every call becomes a
+// request of its own through the handlers that stand behind the adapter, with
+// fresh route state, variables and placeholders, and its answer is recorded.
+//
+// Error routes (handle_errors) are the site's words to a visitor and are not run
+// for tool calls: an error of a handler becomes the outcome of the call.
+type dispatch struct {
+	next     caddyhttp.Handler
+	outer    *http.Request
+	repl     *caddy.Replacer   // of outer
+	server   *caddyhttp.Server // of outer
+	vars     map[string]any    // of outer
+	limits   limits
+	protocol string
+	toolset  string
+	logger   *zap.Logger
+}
+
+func newDispatch(next caddyhttp.Handler, outer *http.Request, protocol, toolset string, l limits, logger *zap.Logger) dispatch {
+	ctx := outer.Context()
+	d := dispatch{
+		next:     next,
+		outer:    outer,
+		limits:   l,
+		protocol: protocol,
+		toolset:  toolset,
+		logger:   logger,
+	}
+	d.repl, _ = ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	d.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	d.vars, _ = ctx.Value(caddyhttp.VarsCtxKey).(map[string]any)
+	return d
+}
+
+// Invoke sends the call through the chain and returns what it answers. Its
+// errors are *ocp.Failure. The chain runs in this goroutine: when the time is up
+// its context ends, and a handler that does not look at that is waited for.
+func (d *dispatch) Invoke(ctx context.Context, call *ocp.Call) (*ocp.Result, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if d.limits.timeout > 0 {
+		timer := time.AfterFunc(d.limits.timeout, func() { cancel(errCallTimeout) })
+		defer timer.Stop()
+	}
+	r, err := call.Request(ocp.ContextWithCall(ctx, call))
+	if err != nil {
+		return nil, err
+	}
+	rec := newRecorder(r.Method, d.limits.maxResponse, cancel)
+	r = d.prepare(r, rec, call)
+	err = serve(d.next, rec, r)
+	return d.conclude(ctx, call, rec, err)
+}
+
+// prepare makes of r a request that has just arrived from the caller.
+func (d *dispatch) prepare(r *http.Request, rec *recorder, call *ocp.Call) *http.Request {
+	carryHeaders(r.Header, d.outer.Header)
+	r.Host = d.outer.Host
+	r.RemoteAddr = d.outer.RemoteAddr
+	r.TLS = d.outer.TLS
+	r.Proto, r.ProtoMajor, r.ProtoMinor = d.outer.Proto, d.outer.ProtoMajor, d.outer.ProtoMinor
+	r.URL.Scheme, r.URL.Host = "", ""
+	r.RequestURI = r.URL.RequestURI()
+
+	repl := caddy.NewReplacer()
+	r = caddyhttp.PrepareRequest(r, repl, rec, d.server)
+	repl.Map(func(key string) (any, bool) {
+		if value, ok := toolPlaceholder(key, call.Tool.Name, d.toolset, d.protocol); ok {
+			return value, true
+		}
+		return d.inherited(key)
+	})
+	d.carryVars(r)
+	return r
+}
+
+// preparedVars is how many variables PrepareRequest sets.
+const preparedVars = 3
+
+// carryVars gives the call the variables that handlers before the adapter have
+// set, among them the site's root. What is said of a request itself is not
+// carried: PrepareRequest has said it of this one.
+func (d *dispatch) carryVars(r *http.Request) {
+	if len(d.vars) <= preparedVars {
+		return
+	}
+	vars, _ := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
+	for name, value := range d.vars {
+		if _, set := vars[name]; !set && name != "unhandled" {
+			vars[name] = value
+		}
+	}
+}
+
+// inherited looks up a placeholder of the caller's request that holds for its
+// tool calls too: who the caller is and says it is, and what the operator has
+// defined (map). Others speak of a request that is not this one.
+func (d *dispatch) inherited(key string) (any, bool) {
+	if d.repl == nil {
+		return nil, false
+	}
+	if strings.HasPrefix(key, "http.") && !strings.HasPrefix(key, "http.auth.") && !strings.HasPrefix(key, "http.ocp.") {
+		return nil, false
+	}
+	return d.repl.Get(key)
+}
+
+// toolPlaceholder returns the value of a {http.tool.*} placeholder.
+func toolPlaceholder(key, tool, toolset, protocol string) (any, bool) {
+	name, ok := strings.CutPrefix(key, "http.tool.")
+	if !ok {
+		return nil, false
+	}
+	switch name {
+	case "name":
+		return tool, true
+	case "toolset":
+		return toolset, true
+	case "protocol":
+		return protocol, true
+	}
+	return nil, false
+}
+
+// panicked is the error of a handler that panicked.
+type panicked struct {
+	value any
+	stack []byte // nil if the handler only gave up the answer (http.ErrAbortHandler)
+}
+
+func (p *panicked) Error() string {
+	return fmt.Sprintf("panic: %v", p.value)
+}
+
+// serve runs the chain. A panic in it is an error of this call alone.
+func serve(next caddyhttp.Handler, rec *recorder, r *http.Request) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			p := &panicked{value: value}
+			if value != http.ErrAbortHandler {
+				p.stack = debug.Stack()
+			}
+			err = p
+		}
+	}()
+	return next.ServeHTTP(rec, r)
+}
+
+// conclude makes a Result of what was recorded, or a Failure of what went wrong.
+func (d *dispatch) conclude(ctx context.Context, call *ocp.Call, rec *recorder, err error) (*ocp.Result, error) {
+	defer rec.drop()
+	where := call.Tool.Method + " " + call.Tool.Path
+	switch {
+	case rec.tooLarge:
+		return nil, d.tooLarge(call.Tool, rec.declared)
+	case ctx.Err() != nil && (err != nil || rec.status == 0):
+		return nil, d.interrupted(ctx, where)
+	case err != nil:
+		if failure := d.failed(call.Tool, rec, err); failure != nil {
+			return nil, failure
+		}
+	case rec.status == 0:
+		return nil, unanswered(where, d.protocol)
+	}
+	return d.result(call.Tool, rec)
+}
+
+// result decodes the recorded body and hands it over.
+func (d *dispatch) result(tool *ocp.Tool, rec *recorder) (*ocp.Result, error) {
+	body, err := decodeBody(rec.header, rec.take(), d.limits.maxResponse)
+	if err != nil {
+		return nil, d.undecodable(tool, err)
+	}
+	result := &ocp.Result{Status: rec.status, Header: rec.header}
+	switch {
+	case body == nil:
+	case len(body.B) == 0:
+		buffer.Put(body)
+	default:
+		result.Body, result.Buffer = body.B, body
+	}
+	return result, nil
+}
+
+// failed judges the error of a handler. It returns nil if the error is an HTTP
+// refusal, of which it makes the recorded answer: one by authentication or a
+// rate limit reads like one by the API.
+func (d *dispatch) failed(tool *ocp.Tool, rec *recorder, err error) *ocp.Failure {
+	where := tool.Method + " " + tool.Path
+	if p, ok := errors.AsType[*panicked](err); ok {
+		return d.panicked(where, p)
+	}
+	handlerError, ok := errors.AsType[caddyhttp.HandlerError](err)
+	if !ok {
+		if c := d.logger.Check(zapcore.ErrorLevel, "handler failed in a tool call"); c != nil {
+			c.Write(zap.String("tool", tool.Name), zap.String("toolset", d.toolset), zap.Error(err))
+		}
+		return &ocp.Failure{Kind: ocp.Internal, Message: "the gateway failed while it handled " + where + "; its log says why"}
+	}
+	if c := d.logger.Check(levelOf(handlerError.StatusCode), "tool call ended in an error of a handler"); c != nil {
+		c.Write(zap.String("tool", tool.Name), zap.String("toolset", d.toolset),
+			zap.Int("status", handlerError.StatusCode), zap.Error(err))
+	}
+	if failure := gatewayFailure(where, handlerError.StatusCode); failure != nil {
+		return failure
+	}
+	if rec.status < http.StatusBadRequest {
+		rec.status = handlerError.StatusCode
+		rec.drop() // what was written before belongs to no answer
+	}
+	return nil
+}
+
+func levelOf(status int) zapcore.Level {
+	if status >= http.StatusInternalServerError {
+		return zapcore.ErrorLevel
+	}
+	return zapcore.DebugLevel
+}
+
+func (d *dispatch) panicked(where string, p *panicked) *ocp.Failure {
+	if p.stack == nil {
+		return &ocp.Failure{Kind: ocp.Unreachable, Message: where + " broke off: the connection was closed in the middle of the answer; " +
+			"try again, and look at the API if it goes on"}
+	}
+	if c := d.logger.Check(zapcore.ErrorLevel, "panic in a tool call"); c != nil {
+		c.Write(zap.String("operation", where), zap.String("toolset", d.toolset),
+			zap.Any("panic", p.value), zap.ByteString("stack", p.stack))
+	}
+	return &ocp.Failure{Kind: ocp.Internal, Message: "the gateway failed while it handled " + where + "; its log says why"}
+}

@@ -1,0 +1,136 @@
+package caddymodule
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/mcpadapter"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+const benchDocument = `openapi: 3.1.0
+info: {title: Trips, version: 1.0.0}
+paths:
+  /trips/{id}:
+    get:
+      operationId: getTrip
+      parameters:
+        - {name: id, in: path, required: true, schema: {type: string}}
+        - {name: limit, in: query, schema: {type: integer}}
+      responses: {"200": {description: ok, content: {application/json: {schema: {type: object}}}}}
+`
+
+var benchAnswer = []byte(`{"id":"7","from":"Bern","to":"Berlin","price":{"amount":59.5,"currency":"CHF"}}`)
+
+// benchNext is the least that an API can be.
+func benchNext(w http.ResponseWriter, _ *http.Request) error {
+	header := w.Header()
+	header["Content-Type"] = []string{"application/json"}
+	_, err := w.Write(benchAnswer)
+	return err
+}
+
+func benchOuter() *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+	r.Header = http.Header{
+		"Content-Type":         {"application/json"},
+		"Accept":               {"application/json, text/event-stream"},
+		"User-Agent":           {"agent/1.0"},
+		"Authorization":        {"Bearer abcdefgh"},
+		"Mcp-Protocol-Version": {"2025-06-18"},
+	}
+	return caddyhttp.PrepareRequest(r, caddy.NewReplacer(), nil, new(caddyhttp.Server))
+}
+
+// BenchmarkDispatch measures one call by its parts: what Caddy takes to prepare a
+// request at all, the dispatch of a call that is already bound, the call of a
+// tool, and a whole tools/call.
+func BenchmarkDispatch(b *testing.B) {
+	tools, err := ocp.Build([]byte(benchDocument), ocp.BuildOptions{Name: "trips"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	tool, _ := tools.Tool("getTrip")
+	arguments := []byte(`{"id":"7","limit":10}`)
+	call, err := tool.Bind(arguments)
+	if err != nil {
+		b.Fatal(err)
+	}
+	next := caddyhttp.HandlerFunc(benchNext)
+	outer := benchOuter()
+	l := limits{timeout: DefaultTimeout, maxResponse: DefaultMaxResponse}
+	d := newDispatch(next, outer, "mcp", "trips", l, zap.NewNop())
+	calls := collected.of("trips", "mcp")
+
+	b.Run("PrepareRequest", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			r := &http.Request{Method: "GET", URL: outer.URL, Header: outer.Header, RemoteAddr: outer.RemoteAddr}
+			caddyhttp.PrepareRequest(r.WithContext(b.Context()), caddy.NewReplacer(), nil, d.server)
+		}
+	})
+	b.Run("Request", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := call.Request(outer.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("Invoke", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			result, err := d.Invoke(outer.Context(), call)
+			if err != nil || len(result.Body) != len(benchAnswer) {
+				b.Fatal(err)
+			}
+			result.Release()
+		}
+	})
+	b.Run("Call", func(b *testing.B) {
+		c := newCaller(d, tools, &calls)
+		b.ReportAllocs()
+		for b.Loop() {
+			outcome := c.Call(outer.Context(), "getTrip", arguments)
+			if outcome.Failure != nil {
+				b.Fatal(outcome.Failure)
+			}
+			outcome.Release()
+		}
+	})
+	b.Run("tools-call", func(b *testing.B) {
+		const message = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"getTrip","arguments":{"id":"7","limit":10}}}`
+		server := mcpadapter.New(mcpadapter.Options{})
+		body := strings.NewReader(message)
+		w := &discard{header: make(http.Header)}
+		b.ReportAllocs()
+		for b.Loop() {
+			body.Reset(message)
+			r := outer.Clone(outer.Context())
+			r.Body, r.ContentLength = io.NopCloser(body), int64(len(message))
+			d := newDispatch(next, r, "mcp", "trips", l, zap.NewNop())
+			d.repl = nil // the same replacer would grow with every request
+			server.ServeHTTP(w, r, tools, newCaller(d, tools, &calls))
+			if w.status != 200 {
+				b.Fatal(w.status)
+			}
+		}
+	})
+}
+
+// discard is a http.ResponseWriter that keeps the status only.
+type discard struct {
+	header http.Header
+	status int
+}
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) WriteHeader(status int)      { d.status = status }
+func (d *discard) Write(p []byte) (int, error) { return len(p), nil }

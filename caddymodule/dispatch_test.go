@@ -1,0 +1,291 @@
+package caddymodule_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"golang.org/x/crypto/bcrypt"
+)
+
+func init() {
+	caddy.RegisterModule(panics{})
+	httpcaddyfile.RegisterHandlerDirective("test_panic", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+		return new(panics), nil
+	})
+	httpcaddyfile.RegisterDirectiveOrder("test_panic", httpcaddyfile.Before, "respond")
+}
+
+// panics is a handler that does.
+type panics struct{}
+
+func (panics) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.test_panic", New: func() caddy.Module { return new(panics) }}
+}
+
+func (panics) UnmarshalCaddyfile(*caddyfile.Dispenser) error { return nil }
+
+func (panics) ServeHTTP(http.ResponseWriter, *http.Request, caddyhttp.Handler) error {
+	panic("a fault of the handler")
+}
+
+// upstream runs an API and returns its host:port.
+func upstream(t *testing.T, handler http.HandlerFunc) string {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
+}
+
+// echo answers what it was asked.
+func echo(w http.ResponseWriter, r *http.Request) {
+	body := new(bytes.Buffer)
+	_, _ = body.ReadFrom(r.Body)
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"method": r.Method,
+		"uri":    r.RequestURI,
+		"host":   r.Host,
+		"header": r.Header,
+		"body":   body.String(),
+	})
+}
+
+// echoed is what echo answered.
+type echoed struct {
+	Method, URI, Host, Body string
+	Header                  http.Header
+}
+
+func (s *site) echo(r *http.Request) echoed {
+	s.t.Helper()
+	result := s.result(s.do(r))
+	if result.IsError {
+		s.t.Fatal(result.text())
+	}
+	var e echoed
+	if err := json.Unmarshal([]byte(result.text()), &e); err != nil {
+		s.t.Fatalf("%v: %s", err, result.text())
+	}
+	return e
+}
+
+func TestDispatch(t *testing.T) {
+	api := upstream(t, echo)
+	s := run(t, "", `mcp TRIPS
+		reverse_proxy `+api)
+
+	t.Run("a call is the API's own request", func(t *testing.T) {
+		s := s.with(t)
+		e := s.echo(s.callRequest("createTrip", `{"to":"Bern"}`))
+		if e.Method != "POST" || e.URI != "/trips" || e.Body != `{"to":"Bern"}` {
+			t.Errorf("got %+v", e)
+		}
+		if e.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("Content-Type %q", e.Header.Get("Content-Type"))
+		}
+		if want := strings.TrimPrefix(s.url, "http://"); e.Host != want {
+			t.Errorf("host %q, want that of the caller's request, %q", e.Host, want)
+		}
+	})
+
+	t.Run("headers of the caller go along, those of the message stay", func(t *testing.T) {
+		s := s.with(t)
+		r := s.callRequest("listTrips", `{"limit":3}`)
+		carried := map[string]string{
+			"Authorization": "Bearer abc", "X-Tenant": "blue", "Cookie": "session=1", "Traceparent": "00-a-b-01",
+			"Tracestate": "x=y", "Baggage": "k=v", "User-Agent": "agent/1",
+		}
+		dropped := map[string]string{
+			"Connection": "X-Hop, keep-alive", "X-Hop": "1", "Mcp-Session-Id": "s", "Accept-Language": "de", "Content-Language": "de",
+			"Origin": s.url, "Referer": "http://x/", "Sec-Fetch-Mode": "cors", "If-None-Match": `"x"`, "Range": "bytes=0-1",
+			"Last-Event-Id": "7", "Proxy-Authorization": "Basic x", "Te": "trailers", "X-Http-Method-Override": "DELETE",
+		}
+		for name, value := range carried {
+			r.Header.Set(name, value)
+		}
+		for name, value := range dropped {
+			r.Header.Set(name, value)
+		}
+		e := s.echo(r)
+		for name, value := range carried {
+			if got := e.Header.Get(name); got != value {
+				t.Errorf("%s is %q, want %q", name, got, value)
+			}
+		}
+		for name, value := range dropped {
+			if got := e.Header.Get(name); got == value {
+				t.Errorf("%s went along", name)
+			}
+		}
+		if e.Header.Get("Mcp-Protocol-Version") != "" || e.Header.Get("Content-Type") != "" {
+			t.Errorf("headers of the message went along: %v", e.Header)
+		}
+		if got := e.Header.Get("Accept"); !strings.HasPrefix(got, "application/json") {
+			t.Errorf("Accept is %q", got)
+		}
+		if got := e.Header.Get("Accept-Encoding"); got != "identity" {
+			t.Errorf("Accept-Encoding is %q", got)
+		}
+		if e.URI != "/trips?limit=3" {
+			t.Errorf("URI %q", e.URI)
+		}
+	})
+
+	t.Run("arguments do not override the caller's headers", func(t *testing.T) {
+		s := s.with(t)
+		r := s.callRequest("listTrips", `{"X_Trace":"argument","lang":"de"}`)
+		if e := s.echo(r); e.Header.Get("X-Trace") != "argument" || e.Header.Get("Cookie") != "lang=de" {
+			t.Errorf("arguments alone: %v", e.Header)
+		}
+		r = s.callRequest("listTrips", `{"X_Trace":"argument","lang":"de"}`)
+		r.Header.Set("X-Trace", "caller")
+		r.Header.Set("Cookie", "session=1; lang=fr")
+		if e := s.echo(r); e.Header.Get("X-Trace") != "caller" || e.Header.Get("Cookie") != "session=1; lang=fr" {
+			t.Errorf("with the caller's: %v", e.Header)
+		}
+		r = s.callRequest("listTrips", `{"lang":"de"}`)
+		r.Header.Set("Cookie", "session=1")
+		if e := s.echo(r); e.Header.Get("Cookie") != "session=1; lang=de" {
+			t.Errorf("Cookie is %q", e.Header.Get("Cookie"))
+		}
+	})
+
+	t.Run("other requests pass by", func(t *testing.T) {
+		s := s.with(t)
+		for _, path := range []string{"/", "/trips", "/mcpx", "/mcp/below"} {
+			if a := s.get(path); a.status != 200 || !strings.Contains(a.body, `"uri":"`+path+`"`) {
+				t.Errorf("%s: %d %s", path, a.status, a.body)
+			}
+		}
+		if a := s.get("/mcp/"); a.status != http.StatusMethodNotAllowed {
+			t.Errorf("/mcp/ is the endpoint's: %d", a.status)
+		}
+	})
+}
+
+func TestDispatchChain(t *testing.T) {
+	api := upstream(t, echo)
+
+	t.Run("route groups are fresh", func(t *testing.T) {
+		s := run(t, "", `mcp TRIPS
+			handle /mcp* {
+				respond "never" 418
+			}
+			handle /trips/* {
+				respond "one {path}" 200
+			}
+			handle {
+				respond "others {method} {path}" 200
+			}`)
+		if got := s.succeed("getTrip", `{"id":"7"}`); got != "one /trips/7" {
+			t.Errorf("got %q", got)
+		}
+		if got := s.succeed("listTrips", ``); got != "others GET /trips" {
+			t.Errorf("got %q", got)
+		}
+		if got := s.succeed("getTrip", `{"id":"8"}`); got != "one /trips/8" {
+			t.Errorf("again: %q", got)
+		}
+	})
+
+	t.Run("inside a handle block", func(t *testing.T) {
+		s := run(t, "", `handle {
+				mcp TRIPS
+				handle /trips* {
+					respond "answered" 200
+				}
+			}`)
+		if got := s.succeed("listTrips", ``); got != "answered" {
+			t.Errorf("got %q", got)
+		}
+	})
+
+	t.Run("a tool call is no request for another endpoint", func(t *testing.T) {
+		s := newSite(t)
+		s.write("self.yaml", strings.Replace(document("self"), "/x:", "/otc/tools:", 1))
+		s.start("", `mcp /mcp DIR/self.yaml
+			otc TRIPS
+			respond "the API's own {path}"`)
+		if got := s.succeed("self", ""); got != "the API's own /otc/tools" {
+			t.Errorf("got %q", got)
+		}
+	})
+
+	t.Run("error routes are not run", func(t *testing.T) {
+		s := run(t, "", `mcp TRIPS
+			header /trips WWW-Authenticate Basic
+			error /trips "no entry" 401
+			respond "ok"
+			handle_errors {
+				respond "a page for people"
+			}`)
+		r := s.call("listTrips", "")
+		if !r.IsError || !strings.Contains(r.text(), "401") || strings.Contains(r.text(), "people") {
+			t.Errorf("got %+v", r)
+		}
+	})
+
+	t.Run("calls at the same time do not mix", func(t *testing.T) {
+		s := run(t, "", "mcp TRIPS\nreverse_proxy "+api)
+		var group sync.WaitGroup
+		for worker := range 8 {
+			group.Go(func() {
+				for i := range 25 {
+					id := fmt.Sprintf("w%d-%d-%s", worker, i, strings.Repeat("x", i*40))
+					if e := s.echo(s.callRequest("getTrip", fmt.Sprintf(`{"id":%q}`, id))); e.URI != "/trips/"+id {
+						t.Errorf("asked for %s, got %s", id, e.URI)
+					}
+				}
+			})
+		}
+		group.Wait()
+	})
+
+	t.Run("who the caller is", func(t *testing.T) {
+		hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := run(t, "", `basic_auth {
+				ada `+string(hash)+`
+			}
+			map {http.auth.user.id} {tenant} {
+				ada blue
+			}
+			vars team rail
+			mcp TRIPS
+			reverse_proxy `+api+` {
+				header_up X-User {http.auth.user.id}
+				header_up X-Tenant {tenant}
+				header_up X-Team {vars.team}
+				header_up X-Tool "{http.tool.name} {http.tool.toolset} {http.tool.protocol}"
+				header_up X-Uri {http.request.orig_uri}
+			}`)
+		if a := s.do(s.callRequest("listTrips", "")); a.status != http.StatusUnauthorized {
+			t.Fatalf("without credentials: %d", a.status)
+		}
+		r := s.callRequest("listTrips", "")
+		r.SetBasicAuth("ada", "secret")
+		r.Header.Set("X-User", "eve")
+		e := s.echo(r)
+		for name, want := range map[string]string{
+			"X-User": "ada", "X-Tenant": "blue", "X-Team": "rail", "X-Uri": "/trips",
+			"X-Tool": "listTrips " + filepath.Join(s.dir, "trips.yaml") + " mcp",
+		} {
+			if got := e.Header.Get(name); got != want {
+				t.Errorf("%s is %q, want %q", name, got, want)
+			}
+		}
+	})
+}

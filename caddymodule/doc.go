@@ -1,0 +1,17 @@
+// Package caddymodule is the Caddy side of Fairway: the modules that a Caddyfile
+// or JSON configuration names. It joins packages that know no Caddy (ocp,
+// mcpadapter, otcadapter) to Caddy's routes, placeholders, logs and metrics.
+//
+// The app agents (agents.go) opens the toolsets that the configuration defines
+// (toolset.go). Each stands for a document that is kept current over reloads and
+// shared by whoever wants the same tools of it (document.go). The handlers mcp and
+// otc offer a toolset at a path of the site (endpoint.go, mcp.go, otc.go) and hand
+// their requests to an adapter, together with a caller (caller.go).
+//
+// A tool call that the adapter asks of the caller becomes a request of its own
+// through the handlers that stand behind (dispatch.go). It takes along what the
+// caller's request says of the caller (headers.go); its answer is recorded up to a
+// limit (recorder.go), decoded (encoding.go), and becomes an ocp.Result, or an
+// ocp.Failure in words fit for a model (failures.go). Nothing else of the site
+// knows that it answers a tool call, unless it asks ocp.CallFromContext.
+package caddymodule

@@ -1,0 +1,216 @@
+package caddymodule
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/schema"
+)
+
+// documents are shared by all handlers, and by successive configurations, that
+// want the same tools of the same document: a reload keeps what is loaded.
+var documents = caddy.NewUsagePool()
+
+// documentKey is everything that the tools of a document depend on, normalised.
+// Equal keys share one document.
+type documentKey struct {
+	Name        string         `json:"name"`
+	Kind        sourceKind     `json:"kind"`
+	Address     string         `json:"address"`
+	Refresh     time.Duration  `json:"refresh"`
+	Refs        string         `json:"refs"`
+	Include     []ocp.Selector `json:"include"`
+	Exclude     []ocp.Selector `json:"exclude"`
+	Schemas     schema.Mode    `json:"schemas"`
+	BasePath    string         `json:"base_path"`
+	MaxDocument int64          `json:"max_document"`
+	TokenBudget int            `json:"token_budget"`
+	Site        string         `json:"site"` // tells apart sites whose documents have the same path
+}
+
+// String returns the key as a value that can be compared.
+func (k documentKey) String() string {
+	text, _ := json.Marshal(k) // strings and numbers: cannot fail
+	return string(text)
+}
+
+// document keeps the tools of one document current and tells of its loads.
+type document struct {
+	key    documentKey
+	loader *ocp.Loader
+	bySite bool // loaded through requests (ocp.Loader.Ensure)
+
+	logger atomic.Pointer[zap.Logger] // of the configuration that was started last
+	told   map[string]struct{}        // warnings that have been logged; of the loader's observer
+}
+
+// openDocument returns the document of that key from the pool; whoever opens it
+// calls closeDocument with its key once. A file is read at once, and must be
+// good; URLs and sites are not asked before start.
+func openDocument(ctx context.Context, key documentKey, logger *zap.Logger) (*document, error) {
+	value, _, err := documents.LoadOrNew(key.String(), func() (caddy.Destructor, error) {
+		return newDocument(key, logger)
+	})
+	if err != nil {
+		return nil, err
+	}
+	d := value.(*document)
+	if key.Kind != sourceFile {
+		return d, nil
+	}
+	if err := d.loader.Load(ctx); err != nil {
+		closeDocument(key)
+		return nil, explainFile(key, err)
+	}
+	return d, nil
+}
+
+func closeDocument(key documentKey) {
+	_, _ = documents.Delete(key.String())
+}
+
+func newDocument(key documentKey, logger *zap.Logger) (*document, error) {
+	source, err := key.source()
+	if err != nil {
+		return nil, err
+	}
+	d := &document{key: key, bySite: key.Kind == sourceSite, told: make(map[string]struct{})}
+	d.logger.Store(logger)
+	d.loader = ocp.NewLoader(ocp.LoaderOptions{
+		Source:   source,
+		Build:    key.build,
+		Refresh:  key.Refresh,
+		Observer: ocp.LoadObserver{Loaded: d.loaded, Failed: d.failed},
+	})
+	collected.hold(key.Name)
+	return d, nil
+}
+
+// source returns where the document is read from.
+func (k documentKey) source() (openapi.Source, error) {
+	switch k.Kind {
+	case sourceFile:
+		return &openapi.FileSource{Path: k.Address, MaxSize: k.MaxDocument}, nil
+	case sourceSite:
+		return &openapi.SiteSource{Path: k.Address, MaxSize: k.MaxDocument}, nil
+	}
+	return openapi.NewURLSource(k.Address, openapi.URLOptions{MaxSize: k.MaxDocument})
+}
+
+// build is an ocp.BuildFunc.
+func (k documentKey) build(_ context.Context, data []byte, location string, _ *ocp.Toolset) (*ocp.Toolset, []string, error) {
+	toolset, err := ocp.Build(data, ocp.BuildOptions{
+		Name:     k.Name,
+		Location: location,
+		Refs:     k.Refs,
+		Include:  k.Include,
+		Exclude:  k.Exclude,
+		Schemas:  k.Schemas,
+		BasePath: k.BasePath,
+		Limits:   openapi.Limits{Size: int(k.MaxDocument)},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return toolset, toolset.Files, nil
+}
+
+// start begins to load and watch, with the logger of the configuration that is
+// being started.
+func (d *document) start(logger *zap.Logger) {
+	d.logger.Store(logger)
+	d.loader.Start()
+}
+
+// Destruct stops the loader. It is called when no configuration uses the
+// document any more.
+func (d *document) Destruct() error {
+	d.loader.Stop()
+	collected.release(d.key.Name)
+	return nil
+}
+
+// loaded tells of a new toolset. The loader calls its observer one at a time.
+func (d *document) loaded(toolset *ocp.Toolset, took time.Duration) {
+	collected.loaded(d.key.Name, toolset)
+	logger := d.logger.Load().With(zap.String("toolset", d.key.Name), zap.String("document", d.loader.Location()))
+	tokens := estimateTokens(toolset)
+	logger.Info("loaded the tools of a document",
+		zap.Int("tools", len(toolset.Tools())),
+		zap.Int("operations", toolset.Operations),
+		zap.Int("excluded", toolset.Excluded),
+		zap.Int("warnings", len(toolset.Warnings)),
+		zap.Int("estimated_tokens", tokens),
+		zap.Duration("took", took))
+	if budget := d.key.TokenBudget; budget > 0 && tokens > budget {
+		logger.Warn("the list of tools is larger than the token budget: every model that is given it pays for all of it; "+
+			"choose tools with include and exclude, or raise token_budget",
+			zap.Int("estimated_tokens", tokens), zap.Int("token_budget", budget))
+	}
+	d.logWarnings(logger, toolset.Warnings)
+}
+
+// maxLoggedWarnings is how many warnings of one document are logged one by one.
+const maxLoggedWarnings = 20
+
+// logWarnings logs what it has not logged of this document before: as a warning
+// where an operation was lost, at debug where it was not.
+func (d *document) logWarnings(logger *zap.Logger, warnings []ocp.Warning) {
+	logged, left := 0, 0
+	told := make(map[string]struct{}, len(warnings))
+	for _, w := range warnings {
+		text := w.Operation + "\x00" + w.Reason
+		told[text] = struct{}{}
+		if _, known := d.told[text]; known {
+			continue
+		}
+		if logged == maxLoggedWarnings {
+			left++
+			continue
+		}
+		logged++
+		log := logger.Debug
+		if w.Lost || w.Operation == "" {
+			log = logger.Warn
+		}
+		log("document warning", zap.String("operation", w.Operation), zap.String("reason", w.Reason), zap.Bool("lost", w.Lost))
+	}
+	d.told = told
+	if left > 0 {
+		logger.Warn("more document warnings; caddy tools prints all of them", zap.Int("more", left))
+	}
+}
+
+// failed tells that the document could not be loaded.
+func (d *document) failed(err error) {
+	collected.failed(d.key.Name)
+	message := "could not load the document; the tools it had stay"
+	if d.loader.Toolset() == nil {
+		message = "could not load the document; its tools answer 503 until it loads"
+	}
+	d.logger.Load().Error(message, zap.String("toolset", d.key.Name),
+		zap.String("document", d.loader.Location()), zap.Error(err))
+}
+
+// explainFile says what to do about a file that cannot be loaded.
+func explainFile(key documentKey, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("toolset %q: %w: check the path; a relative one starts at Caddy's working directory", key.Name, err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("toolset %q: %w: let Caddy's user read the file", key.Name, err)
+	case errors.Is(err, openapi.ErrTooLarge):
+		return fmt.Errorf("toolset %q: %w: raise max_document if the file is right", key.Name, err)
+	}
+	return fmt.Errorf("toolset %q: %s: %w: see what is wrong with `caddy tools %s`", key.Name, key.Address, err, key.Address)
+}

@@ -1,0 +1,141 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// endpoint is what the handlers of all tool protocols have in common: a path of
+// the site and the toolset that is offered there.
+type endpoint struct {
+	protocol string
+	path     string // without a slash at its end
+	toolset  *toolset
+	calls    callMetrics
+	logger   *zap.Logger
+}
+
+// newEndpoint provisions an endpoint. Reference is a toolset's name or the
+// address of a document, config what the handler itself says of the document.
+func newEndpoint(ctx caddy.Context, protocol, path, reference string, config *ToolsetConfig) (*endpoint, error) {
+	if err := checkPath(path); err != nil {
+		return nil, fmt.Errorf("path %q: %w", path, err)
+	}
+	app, err := ctx.App("agents")
+	if err != nil {
+		return nil, err
+	}
+	e := &endpoint{protocol: protocol, path: strings.TrimRight(path, "/"), logger: ctx.Logger()}
+	if e.toolset, err = resolveToolset(ctx, app.(*Agents), reference, config); err != nil {
+		return nil, err
+	}
+	e.calls = collected.of(e.toolset.name, protocol)
+	warnIfNothingBehind(ctx, protocol, e.logger)
+	return e, nil
+}
+
+// resolveToolset finds out what a handler offers. A toolset of that name comes
+// first; otherwise what looks like a file, a path or a URL is a document; and a
+// handler that says nothing means the only toolset there is.
+func resolveToolset(ctx caddy.Context, app *Agents, reference string, config *ToolsetConfig) (*toolset, error) {
+	if config == nil {
+		config = new(ToolsetConfig)
+	}
+	if reference == "" && config.empty() && len(app.named) == 1 {
+		for _, only := range app.named {
+			return only, nil
+		}
+	}
+	if named, ok := app.toolset(reference); ok {
+		if !config.empty() {
+			return nil, fmt.Errorf("toolset %q is defined in the agents app: give its options there", reference)
+		}
+		return named, nil
+	}
+	inline := *config
+	switch {
+	case reference == "":
+	case !strings.ContainsAny(reference, `./\:{`):
+		return nil, fmt.Errorf("there is no toolset %q (%s), and it is not the address of a document either: "+
+			"a document has a dot, a slash or a colon in it, such as ./%s", reference, app.names(), reference)
+	case inline.OpenAPI != "":
+		return nil, fmt.Errorf("two documents, %q and %q: give one", reference, withoutSecrets(inline.OpenAPI))
+	default:
+		inline.OpenAPI = reference
+	}
+	if inline.OpenAPI == "" {
+		return nil, fmt.Errorf("no toolset and no document: name a toolset (%s), or give an OpenAPI document", app.names())
+	}
+	return app.define(ctx, &inline)
+}
+
+// owns reports whether a request is for the endpoint's path or one below it, and
+// is no tool call itself. Rest is the path below the endpoint's.
+func (e *endpoint) owns(r *http.Request) (rest string, owned bool) {
+	rest, owned = strings.CutPrefix(r.URL.Path, e.path)
+	if !owned || rest != "" && rest[0] != '/' {
+		return "", false
+	}
+	return rest, ocp.CallFromContext(r.Context()) == nil
+}
+
+// tools returns the toolset of the moment, nil if there is none yet. A document
+// of the site is asked for through next.
+func (e *endpoint) tools(r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
+	if !e.toolset.bySite {
+		return e.toolset.loader.Toolset()
+	}
+	tools, err := e.toolset.loader.Ensure(r.Context(), fetchThrough(next, r, e.toolset.key.MaxDocument))
+	if err != nil && !errors.Is(err, ocp.ErrNotLoaded) {
+		return nil
+	}
+	return tools
+}
+
+// retryAfter says how long a client should wait for the tools.
+func (e *endpoint) retryAfter() time.Duration {
+	return e.toolset.loader.RetryAfter()
+}
+
+// unavailable answers 503 with a problem document (RFC 9457). Why the document
+// could not be loaded is for the operator, and in the log.
+func (e *endpoint) unavailable(w http.ResponseWriter) error {
+	wait := strconv.Itoa(int(math.Ceil(e.retryAfter().Seconds())))
+	detail := fmt.Sprintf("The OpenAPI document of toolset %q has not been loaded yet, so its tools are not known. "+
+		"Try again in %s seconds; the operator finds the reason in the log.", e.toolset.name, wait)
+	body := append([]byte(nil), `{"type":"about:blank","title":"The tools are not loaded yet","status":503,"detail":`...)
+	body = append(wire.AppendString(body, detail), '}')
+
+	header := w.Header()
+	header.Set("Content-Type", "application/problem+json")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	header.Set("Cache-Control", "no-store")
+	header.Set("Retry-After", wait)
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_, _ = w.Write(body) // the client may be gone
+	return nil
+}
+
+// caller returns what runs the tool calls of one request.
+func (e *endpoint) caller(r *http.Request, next caddyhttp.Handler, tools *ocp.Toolset) *caller {
+	return newCaller(newDispatch(next, r, e.protocol, e.toolset.name, e.toolset.limits, e.logger), tools, &e.calls)
+}
+
+// What is wrong with an endpoint's path.
+var (
+	errNoSlash    = errors.New("the path of an endpoint begins with a slash")
+	errNotPlain   = errors.New("the path of an endpoint is plain, without *, ? or #: the handler knows what is below it")
+	errIsDocument = errors.New("the endpoint's path comes before the document, as in: /mcp /openapi.json")
+)

@@ -1,0 +1,100 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// statusClientClosed is what reverse_proxy answers when the client went away.
+const statusClientClosed = 499
+
+// interrupted says why a call ended before its answer did.
+func (d *dispatch) interrupted(ctx context.Context, where string) *ocp.Failure {
+	if errors.Is(context.Cause(ctx), errCallTimeout) || errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return &ocp.Failure{Kind: ocp.TimedOut, Message: fmt.Sprintf(
+			"%s did not answer within %s; try again later, or ask for less", where, d.limits.timeout)}
+	}
+	return &ocp.Failure{Kind: ocp.Canceled, Message: where + " was canceled, as the client went away"}
+}
+
+// gatewayFailure returns the failure of a handler's error that says the upstream
+// cannot be reached, nil if the status says something else.
+func gatewayFailure(where string, status int) *ocp.Failure {
+	switch status {
+	case http.StatusBadGateway:
+		return &ocp.Failure{Kind: ocp.Unreachable, Status: status, Message: where +
+			" could not be reached (502 Bad Gateway): the API is down or broke the connection off; try again later"}
+	case http.StatusServiceUnavailable:
+		return &ocp.Failure{Kind: ocp.Unreachable, Status: status, Message: where +
+			" could not be reached (503 Service Unavailable): no server of the API is available; try again later"}
+	case http.StatusGatewayTimeout:
+		return &ocp.Failure{Kind: ocp.TimedOut, Status: status, Message: where +
+			" did not answer in time (504 Gateway Timeout); try again later, or ask for less"}
+	case statusClientClosed:
+		return &ocp.Failure{Kind: ocp.Canceled, Message: where + " was canceled, as the client went away"}
+	}
+	return nil
+}
+
+// unanswered says that no handler took the request.
+func unanswered(where, protocol string) *ocp.Failure {
+	return &ocp.Failure{Kind: ocp.Unanswered, Message: fmt.Sprintf(
+		"nothing on this site answers %s: the operator has to put a handler for the API, such as reverse_proxy, behind %s, "+
+			"or set base_path if the API is served below another path", where, protocol)}
+}
+
+// tooLarge says how large the answer is, where that is known, and which
+// arguments of the tool may make it smaller.
+func (d *dispatch) tooLarge(tool *ocp.Tool, declared int64) *ocp.Failure {
+	limit := humanize.IBytes(uint64(d.limits.maxResponse))
+	size := "more than " + limit
+	if declared > 0 {
+		size = humanize.IBytes(uint64(declared)) + ", over the limit of " + limit
+	}
+	message := fmt.Sprintf("%s %s answered with %s: narrow the call", tool.Method, tool.Path, size)
+	if names := narrowingArguments(tool); len(names) > 0 {
+		message += " with " + strings.Join(names, ", ")
+	} else {
+		message += " if its arguments allow it"
+	}
+	return &ocp.Failure{Kind: ocp.TooLarge, Message: message + "; the operator can raise max_response"}
+}
+
+// narrowingArguments returns the optional arguments of a tool whose names promise
+// a smaller answer.
+func narrowingArguments(tool *ocp.Tool) (names []string) {
+	const most = 6
+	for i := range tool.Arguments {
+		a := &tool.Arguments[i]
+		if a.In != ocp.InQuery || len(names) == most {
+			continue
+		}
+		switch strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(a.Name)) {
+		case "limit", "perpage", "pagesize", "size", "first", "top", "count", "max", "maxresults", "page", "offset",
+			"fields", "select", "filter", "q", "query", "search", "since", "from", "to", "before", "after":
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
+// undecodable says why the body of an answer could not be decoded.
+func (d *dispatch) undecodable(tool *ocp.Tool, err error) *ocp.Failure {
+	if errors.Is(err, errAnswerTooLarge) {
+		return d.tooLarge(tool, 0)
+	}
+	where := tool.Method + " " + tool.Path
+	if coding, ok := errors.AsType[errUnknownCoding](err); ok {
+		return &ocp.Failure{Kind: ocp.Unreadable, Message: fmt.Sprintf(
+			"%s answered in the content coding %.40q, though it was asked for none; the API should send identity, gzip, deflate or zstd",
+			where, coding.coding)}
+	}
+	return &ocp.Failure{Kind: ocp.Unreadable, Message: where + " answered a compressed body that is broken or cut off; try again, and look at the API if it goes on"}
+}

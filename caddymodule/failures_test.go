@@ -1,0 +1,188 @@
+package caddymodule_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestDispatchFailures(t *testing.T) {
+	arrived, gone := make(chan struct{}), make(chan struct{})
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	api := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		switch id := strings.TrimPrefix(r.URL.Path, "/trips/"); id {
+		case "slow":
+			select {
+			case <-r.Context().Done():
+			case <-release:
+			}
+		case "canceled":
+			close(arrived)
+			<-r.Context().Done()
+			close(gone)
+		case "large":
+			w.Header().Set("Content-Length", "5000000")
+			_, _ = w.Write(bytes.Repeat([]byte("x"), 5_000_000))
+		case "endless":
+			for r.Context().Err() == nil {
+				if _, err := w.Write(bytes.Repeat([]byte("x"), 64<<10)); err != nil {
+					return
+				}
+			}
+		case "cut":
+			w.Header().Set("Content-Length", "1000")
+			_, _ = w.Write([]byte("half"))
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		case "gzip":
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			fmt.Fprint(z, "unzipped")
+			z.Close()
+		case "bomb":
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			_, _ = z.Write(make([]byte, 20<<20))
+			z.Close()
+		case "garbled":
+			w.Header().Set("Content-Encoding", "gzip")
+			fmt.Fprint(w, "this is not gzip")
+		case "brotli":
+			w.Header().Set("Content-Encoding", "br")
+			fmt.Fprint(w, "xxxx")
+		case "early":
+			w.Header().Set("Link", "</x>; rel=preload")
+			w.WriteHeader(http.StatusEarlyHints)
+			fmt.Fprint(w, "after hints")
+		case "teapot":
+			http.Error(w, "short and stout", http.StatusTeapot)
+		case "moved":
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+		default:
+			fmt.Fprint(w, "fine")
+		}
+	})
+	s := run(t, "", `mcp TRIPS {
+			timeout 2s
+		}
+		handle /trips/panic {
+			test_panic
+		}
+		handle /trips/forbidden {
+			error "not for you" 403
+		}
+		handle /trips/down {
+			reverse_proxy 127.0.0.1:1
+		}
+		handle /trips* {
+			reverse_proxy `+api+`
+		}`)
+
+	failing := map[string][]string{
+		"timeout":            {"slow", "GET /trips/{id}", "did not answer within 2s"},
+		"too large":          {"large", "4.8 MiB, over the limit of 1.0 MiB", "max_response"},
+		"endless":            {"endless", "more than 1.0 MiB"},
+		"cut off":            {"cut", "closed in the middle"},
+		"zip bomb":           {"bomb", "more than 1.0 MiB"},
+		"garbled encoding":   {"garbled", "compressed body that is broken"},
+		"unknown encoding":   {"brotli", `"br"`},
+		"panic":              {"panic", "the gateway failed"},
+		"upstream down":      {"down", "502 Bad Gateway", "down"},
+		"refused by handler": {"forbidden", "403"},
+		"refused by API":     {"teapot", "418", "short and stout"},
+		"redirect":           {"moved", "302", "/elsewhere"},
+	}
+	for name, want := range failing {
+		t.Run(name, func(t *testing.T) {
+			s := s.with(t)
+			s.fail("getTrip", fmt.Sprintf(`{"id":%q}`, want[0]), want[1:]...)
+			if got := s.succeed("getTrip", `{"id":"ok"}`); got != "fine" {
+				t.Errorf("the next call: %q", got)
+			}
+			r := s.call("getTrip", fmt.Sprintf(`{"id":%q}`, want[0]))
+			if strings.Contains(r.text(), api) || strings.Contains(r.text(), "127.0.0.1") {
+				t.Errorf("the message tells the upstream's address: %s", r.text())
+			}
+		})
+	}
+	s.logged("panic in a tool call", "a fault of the handler", "stack")
+
+	t.Run("gzip is decoded", func(t *testing.T) {
+		s := s.with(t)
+		if got := s.succeed("getTrip", `{"id":"gzip"}`); got != "unzipped" {
+			t.Errorf("got %q", got)
+		}
+	})
+	t.Run("1xx answers are skipped", func(t *testing.T) {
+		s := s.with(t)
+		if got := s.succeed("getTrip", `{"id":"early"}`); got != "after hints" {
+			t.Errorf("got %q", got)
+		}
+	})
+	t.Run("HEAD has no body", func(t *testing.T) {
+		s := s.with(t)
+		s.succeed("probeTrips", "")
+	})
+	t.Run("a client that goes away cancels the upstream", func(t *testing.T) {
+		s := s.with(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		r := s.callRequest("getTrip", `{"id":"canceled"}`).WithContext(ctx)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if response, err := http.DefaultClient.Do(r); err == nil {
+				response.Body.Close()
+			}
+		}()
+		await(t, "the call at the upstream", arrived)
+		cancel()
+		await(t, "the client's end", done)
+		await(t, "the end of the upstream's request", gone)
+	})
+}
+
+func TestDispatchUnanswered(t *testing.T) {
+	t.Run("nothing behind", func(t *testing.T) {
+		s := run(t, "", "mcp TRIPS")
+		s.fail("listTrips", "", "nothing on this site answers GET /trips", "reverse_proxy", "behind mcp")
+		s.logged("nothing behind mcp answers requests", "warn")
+	})
+	t.Run("alone in a handle block", func(t *testing.T) {
+		s := run(t, "", `handle /trips/* {
+				respond "stands before it" 200
+			}
+			handle /mcp {
+				mcp TRIPS
+			}`)
+		s.fail("listTrips", "", "nothing on this site answers GET /trips")
+		s.logged("nothing behind mcp answers requests")
+	})
+	t.Run("in a handle block with the API in a later one", func(t *testing.T) {
+		s := run(t, "", `handle /mcp {
+				mcp TRIPS
+			}
+			handle {
+				respond "ok" 200
+			}`)
+		s.succeed("listTrips", "")
+		if strings.Contains(s.log(), "nothing behind") {
+			t.Errorf("warned: %s", s.log())
+		}
+	})
+	t.Run("no warning where something answers", func(t *testing.T) {
+		s := run(t, "", `mcp TRIPS
+			otc TRIPS
+			handle {
+				respond "ok"
+			}`)
+		s.succeed("listTrips", "")
+		if strings.Contains(s.log(), "nothing behind") {
+			t.Errorf("warned: %s", s.log())
+		}
+	})
+}

@@ -1,0 +1,168 @@
+package caddymodule
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// outcomeOK is the outcome label of a call that succeeded; the others are the
+// kinds of ocp.Failure.
+const outcomeOK = "ok"
+
+// metrics are Fairway's collectors. Caddy makes a new registry for every
+// configuration; the collectors stay, so that counters outlive a reload.
+//
+// Labels come from the configuration and its documents, never from a client: a
+// call of a tool that does not exist has the tool label "".
+type metrics struct {
+	calls    *prometheus.CounterVec   // toolset, protocol, tool, outcome
+	duration *prometheus.HistogramVec // toolset, protocol
+	loads    *prometheus.CounterVec   // toolset, result
+	tools    *prometheus.GaugeVec     // toolset
+	warnings *prometheus.GaugeVec     // toolset
+
+	mu     sync.Mutex
+	labels map[string]*labelUse // by toolset label
+}
+
+// labelUse is who uses a toolset label. While one configuration replaces another
+// these may be two documents.
+type labelUse struct {
+	documents int
+	latest    *ocp.Toolset // nil until one is loaded
+}
+
+// collected is the one set of collectors of the process.
+var collected = newMetrics()
+
+func newMetrics() *metrics {
+	const namespace = "fairway"
+	return &metrics{
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace,
+			Name:      "tool_calls_total",
+			Help:      "Tool calls by how they ended: ok, or the kind of failure.",
+		}, []string{"toolset", "protocol", "tool", "outcome"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace,
+			Name:      "tool_call_duration_seconds",
+			Help:      "How long tool calls take, from their arguments to the API's whole answer.",
+			Buckets:   []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"toolset", "protocol"}),
+		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace,
+			Name:      "document_loads_total",
+			Help:      "OpenAPI documents that became a new toolset (result ok) or could not (result failed).",
+		}, []string{"toolset", "result"}),
+		tools: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace,
+			Name:      "document_tools",
+			Help:      "Tools of the toolset that is serving.",
+		}, []string{"toolset"}),
+		warnings: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace,
+			Name:      "document_warnings",
+			Help:      "Things in the document that could not be used as they stand.",
+		}, []string{"toolset"}),
+		labels: make(map[string]*labelUse),
+	}
+}
+
+// register adds the collectors to a configuration's registry.
+func (m *metrics) register(registry prometheus.Registerer) error {
+	for _, c := range []prometheus.Collector{m.calls, m.duration, m.loads, m.tools, m.warnings} {
+		already := prometheus.AlreadyRegisteredError{}
+		if err := registry.Register(c); err != nil && !errors.As(err, &already) {
+			return err
+		}
+	}
+	return nil
+}
+
+// hold notes that a document uses the toolset label.
+func (m *metrics) hold(toolset string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	use := m.labels[toolset]
+	if use == nil {
+		use = new(labelUse)
+		m.labels[toolset] = use
+	}
+	use.documents++
+}
+
+// release removes the toolset's series with the last document that uses the
+// label.
+func (m *metrics) release(toolset string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if use := m.labels[toolset]; use != nil && use.documents > 1 {
+		use.documents--
+		return
+	}
+	delete(m.labels, toolset)
+	label := prometheus.Labels{"toolset": toolset}
+	m.calls.DeletePartialMatch(label)
+	m.duration.DeletePartialMatch(label)
+	m.loads.DeletePartialMatch(label)
+	m.tools.DeletePartialMatch(label)
+	m.warnings.DeletePartialMatch(label)
+}
+
+// loaded notes a new toolset, and removes the series of tools that are gone.
+func (m *metrics) loaded(label string, toolset *ocp.Toolset) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.loads.WithLabelValues(label, outcomeOK).Inc()
+	m.tools.WithLabelValues(label).Set(float64(len(toolset.Tools())))
+	m.warnings.WithLabelValues(label).Set(float64(len(toolset.Warnings)))
+
+	use := m.labels[label]
+	if use == nil {
+		return
+	}
+	previous := use.latest
+	use.latest = toolset
+	if previous == nil {
+		return
+	}
+	for _, tool := range previous.Tools() {
+		if _, stays := toolset.Tool(tool.Name); !stays {
+			m.calls.DeletePartialMatch(prometheus.Labels{"toolset": label, "tool": tool.Name})
+		}
+	}
+}
+
+func (m *metrics) failed(label string) {
+	m.loads.WithLabelValues(label, "failed").Inc()
+}
+
+// callMetrics are the collectors of one toolset over one protocol.
+type callMetrics struct {
+	calls    *prometheus.CounterVec // tool, outcome
+	duration prometheus.Observer
+}
+
+func (m *metrics) of(toolset, protocol string) callMetrics {
+	return callMetrics{
+		calls:    m.calls.MustCurryWith(prometheus.Labels{"toolset": toolset, "protocol": protocol}),
+		duration: m.duration.WithLabelValues(toolset, protocol),
+	}
+}
+
+// observe counts one call.
+func (m *callMetrics) observe(outcome *ocp.Outcome) {
+	tool, result := "", outcomeOK
+	if outcome.Tool != nil {
+		tool = outcome.Tool.Name
+	}
+	if outcome.Failure != nil {
+		result = string(outcome.Failure.Kind)
+	}
+	m.calls.WithLabelValues(tool, result).Inc()
+	m.duration.Observe(outcome.Duration.Seconds())
+}

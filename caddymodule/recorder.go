@@ -1,0 +1,181 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
+)
+
+// errAnswerTooLarge is what a handler sees when it writes more than the tool
+// call may return.
+var errAnswerTooLarge = errors.New("the answer is larger than a tool call may return")
+
+// errRecorded is what a handler sees that writes after its call has ended.
+var errRecorded = errors.New("the tool call has ended")
+
+// recorder is the http.ResponseWriter of one tool call. It keeps the final
+// answer in a pooled buffer up to a limit and has no way to the client's
+// connection: it neither hijacks nor unwraps.
+type recorder struct {
+	header   http.Header
+	body     *buffer.Buffer
+	limit    int64 // bytes
+	status   int   // 0 until the final header is written
+	bodiless bool  // nothing that is written belongs to the answer
+	tooLarge bool
+	declared int64                   // Content-Length, where that alone was over the limit
+	cancel   context.CancelCauseFunc // ends the call
+}
+
+func newRecorder(method string, limit int64, cancel context.CancelCauseFunc) *recorder {
+	return &recorder{
+		header:   make(http.Header, 8),
+		body:     buffer.Get(),
+		limit:    limit,
+		bodiless: method == http.MethodHead,
+		cancel:   cancel,
+	}
+}
+
+// Header returns the header of the answer.
+func (r *recorder) Header() http.Header {
+	return r.header
+}
+
+// WriteHeader keeps the first final status. An answer that announces more bytes
+// than the limit ends the call before any of them is read.
+func (r *recorder) WriteHeader(status int) {
+	if r.status != 0 || status < http.StatusOK {
+		return
+	}
+	r.status = status
+	if status == http.StatusNoContent || status == http.StatusNotModified {
+		r.bodiless = true
+	}
+	if r.bodiless {
+		return
+	}
+	if length := r.header["Content-Length"]; len(length) == 1 {
+		if n, err := strconv.ParseInt(length[0], 10, 64); err == nil && n > r.limit {
+			r.declared = n
+			r.exceed()
+		}
+	}
+}
+
+// Write appends to the answer.
+func (r *recorder) Write(p []byte) (int, error) {
+	if err := r.accept(); err != nil {
+		return 0, err
+	}
+	if r.bodiless {
+		return len(p), nil
+	}
+	if int64(len(r.body.B))+int64(len(p)) > r.limit {
+		r.exceed()
+		return 0, errAnswerTooLarge
+	}
+	r.body.B = append(r.body.B, p...)
+	return len(p), nil
+}
+
+// WriteString appends to the answer.
+func (r *recorder) WriteString(s string) (int, error) {
+	if err := r.accept(); err != nil {
+		return 0, err
+	}
+	if r.bodiless {
+		return len(s), nil
+	}
+	if int64(len(r.body.B))+int64(len(s)) > r.limit {
+		r.exceed()
+		return 0, errAnswerTooLarge
+	}
+	r.body.B = append(r.body.B, s...)
+	return len(s), nil
+}
+
+// ReadFrom appends all of source to the answer, reading straight into the
+// buffer.
+func (r *recorder) ReadFrom(source io.Reader) (int64, error) {
+	if err := r.accept(); err != nil {
+		return 0, err
+	}
+	if r.bodiless {
+		return io.Copy(io.Discard, source)
+	}
+	before := int64(len(r.body.B))
+	err := readAll(r.body, source, r.limit)
+	if errors.Is(err, errAnswerTooLarge) {
+		r.exceed()
+	}
+	if r.body == nil {
+		return 0, err
+	}
+	return int64(len(r.body.B)) - before, err
+}
+
+// FlushError does nothing: there is no one to flush to before the end.
+func (r *recorder) FlushError() error {
+	return nil
+}
+
+// accept writes the implied header, and refuses bytes that have nowhere to go.
+func (r *recorder) accept() error {
+	if r.status == 0 {
+		r.WriteHeader(http.StatusOK)
+	}
+	switch {
+	case r.tooLarge:
+		return errAnswerTooLarge
+	case r.body == nil:
+		return errRecorded
+	}
+	return nil
+}
+
+// exceed ends the call and drops what was recorded of it.
+func (r *recorder) exceed() {
+	r.tooLarge = true
+	r.drop()
+	r.cancel(errAnswerTooLarge)
+}
+
+// drop gives the buffer back.
+func (r *recorder) drop() {
+	buffer.Put(r.body)
+	r.body = nil
+}
+
+// take hands the body over to whoever makes a Result of it, and leaves nothing
+// that a late write could change.
+func (r *recorder) take() *buffer.Buffer {
+	body := r.body
+	r.body = nil
+	return body
+}
+
+// readAll appends source to dst until EOF; errAnswerTooLarge if dst would grow
+// over limit bytes.
+func readAll(dst *buffer.Buffer, source io.Reader, limit int64) error {
+	for {
+		if len(dst.B) == cap(dst.B) {
+			dst.B = append(dst.B, 0)[:len(dst.B)]
+		}
+		n, err := source.Read(dst.B[len(dst.B):cap(dst.B)])
+		if int64(len(dst.B)+n) > limit {
+			return errAnswerTooLarge
+		}
+		dst.B = dst.B[:len(dst.B)+n]
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}

@@ -1,0 +1,26 @@
+package caddymodule
+
+import "github.com/fairwayhq/fairway/ocp"
+
+const (
+	// bytesPerToken is what a token of English JSON has on average.
+	bytesPerToken = 4
+
+	// toolFraming is about what a tool's JSON has beside its texts and schema,
+	// in bytes: the names of members, annotations, punctuation.
+	toolFraming = 120
+)
+
+// estimateTokens returns about how many tokens a model pays for the list of a
+// toolset's tools.
+func estimateTokens(toolset *ocp.Toolset) int {
+	total := 0
+	for _, tool := range toolset.Tools() {
+		total += toolTokens(tool)
+	}
+	return total
+}
+
+func toolTokens(tool *ocp.Tool) int {
+	return (len(tool.Name) + len(tool.Title) + len(tool.Description) + len(tool.InputSchema) + toolFraming) / bytesPerToken
+}

@@ -1,0 +1,268 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/schema"
+)
+
+// Defaults of a toolset.
+const (
+	DefaultTimeout     = 30 * time.Second // of one tool call
+	DefaultMaxResponse = 1 << 20          // bytes of one answer
+	DefaultTokenBudget = 25_000           // estimated tokens of the list of tools
+)
+
+// ToolsetConfig says which tools are made of an OpenAPI document, and what bounds
+// their calls.
+type ToolsetConfig struct {
+	// The OpenAPI document (3.0, 3.1 or Swagger 2.0; JSON or YAML): the path or
+	// file:// URL of a file, an http:// or https:// URL, or a path on the site
+	// itself such as /openapi.json. An absolute path is the site's unless a
+	// file of that name exists. Required. Placeholders such as {env.SPEC} are
+	// replaced.
+	//
+	// A file is read when the configuration is loaded, must be good then, and is
+	// watched. A URL is read after start; until it answers, the tools are
+	// unavailable (503 with Retry-After). A document of the site is read through
+	// the handlers behind this one, without the caller's credentials, when the
+	// first request asks for tools.
+	OpenAPI string `json:"openapi,omitempty"`
+
+	// How often a document that is not a file is asked for. Default: 5m.
+	// Negative ("off" in the Caddyfile) means never again once it is loaded.
+	Refresh caddy.Duration `json:"refresh,omitempty"`
+
+	// The directory below which relative $refs of a file may name other files.
+	// Default: none, such $refs are warnings. $refs over the network are never
+	// followed.
+	Refs string `json:"refs,omitempty"`
+
+	// Which operations become tools: those that one of these selects. Default:
+	// all of them.
+	Include []ocp.Selector `json:"include,omitempty"`
+
+	// Which operations do not, though they are included.
+	Exclude []ocp.Selector `json:"exclude,omitempty"`
+
+	// What happens to schemas that are shared: "inline" writes them out where
+	// they are used within a budget, "defs" keeps them in $defs, "auto" does
+	// either, by size. Default: auto.
+	Schemas string `json:"schemas,omitempty"`
+
+	// What stands before the document's paths on this site. Default: the path
+	// of the document's first server.
+	BasePath string `json:"base_path,omitempty"`
+
+	// The largest document, in bytes. Default: 64 MiB.
+	MaxDocument int64 `json:"max_document,omitempty"`
+
+	// How long one tool call may take. Default: 30s. Negative means as long as
+	// the handlers behind it allow.
+	Timeout caddy.Duration `json:"timeout,omitempty"`
+
+	// The largest answer of one tool call, in bytes, compressed or not. Default:
+	// 1 MiB.
+	MaxResponse int64 `json:"max_response,omitempty"`
+
+	// The estimated number of tokens (bytes of JSON by four) from which on a
+	// list of tools is warned about in the log. Default: 25000. 0 means never.
+	TokenBudget *int `json:"token_budget,omitempty"`
+}
+
+// empty reports whether nothing is configured.
+func (c *ToolsetConfig) empty() bool {
+	return c.OpenAPI == "" && !c.optionsSet()
+}
+
+// optionsSet reports whether anything but the document is configured.
+func (c *ToolsetConfig) optionsSet() bool {
+	return c.Refresh != 0 || c.Refs != "" || len(c.Include) > 0 || len(c.Exclude) > 0 || c.Schemas != "" ||
+		c.BasePath != "" || c.MaxDocument != 0 || c.Timeout != 0 || c.MaxResponse != 0 || c.TokenBudget != nil
+}
+
+// limits bound the calls of a toolset.
+type limits struct {
+	timeout     time.Duration // 0 or less: none
+	maxResponse int64         // bytes
+}
+
+func (c *ToolsetConfig) limits() limits {
+	l := limits{timeout: time.Duration(c.Timeout), maxResponse: c.MaxResponse}
+	if l.timeout == 0 {
+		l.timeout = DefaultTimeout
+	}
+	if l.maxResponse == 0 {
+		l.maxResponse = DefaultMaxResponse
+	}
+	return l
+}
+
+// sourceKind is where a document comes from.
+type sourceKind string
+
+const (
+	sourceFile sourceKind = "file"
+	sourceURL  sourceKind = "url"
+	sourceSite sourceKind = "site"
+)
+
+// locate decides what the address of a document means. A file's path is made
+// absolute.
+func locate(address string) (kind sourceKind, where string, err error) {
+	scheme, rest, isURL := strings.Cut(address, "://")
+	switch {
+	case address == "":
+		return "", "", errors.New("no OpenAPI document: give a file, a URL or a path on the site")
+	case isURL && strings.EqualFold(scheme, "file"):
+		u, err := url.Parse(address)
+		if err != nil || u.Host != "" && u.Host != "localhost" || u.Path == "" {
+			return "", "", fmt.Errorf("%q is not the URL of a file: write it as file:///path/to/openapi.yaml", address)
+		}
+		return sourceFile, filepath.Clean(filepath.FromSlash(u.Path)), nil
+	case isURL && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")):
+		return sourceURL, address, nil
+	case isURL:
+		return "", "", fmt.Errorf("documents are read from files, http and https, not from %q (%s)", scheme, openapiHint(rest))
+	case strings.HasPrefix(address, "/"):
+		if file, err := os.Stat(address); err == nil && !file.IsDir() {
+			return sourceFile, filepath.Clean(address), nil
+		}
+		return sourceSite, address, nil
+	}
+	where, err = filepath.Abs(address)
+	return sourceFile, where, err
+}
+
+func openapiHint(rest string) string {
+	return "is https://" + strings.SplitN(rest, "?", 2)[0] + " meant?"
+}
+
+// key normalises the configuration. The name is that of a toolset; "" takes the
+// document as it is written, without its secrets.
+func (c *ToolsetConfig) key(name string) (documentKey, error) {
+	repl := caddy.NewReplacer()
+	kind, address, err := locate(repl.ReplaceAll(c.OpenAPI, ""))
+	if err != nil {
+		return documentKey{}, err
+	}
+	k := documentKey{
+		Name:        name,
+		Kind:        kind,
+		Address:     address,
+		Refresh:     time.Duration(c.Refresh),
+		Include:     c.Include,
+		Exclude:     c.Exclude,
+		BasePath:    repl.ReplaceAll(c.BasePath, ""),
+		MaxDocument: c.MaxDocument,
+		TokenBudget: DefaultTokenBudget,
+	}
+	if k.Name == "" {
+		k.Name = withoutSecrets(c.OpenAPI)
+	}
+	if c.TokenBudget != nil {
+		k.TokenBudget = *c.TokenBudget
+	}
+	if k.Refresh == 0 || kind == sourceFile {
+		k.Refresh = ocp.DefaultRefresh
+	}
+	if k.MaxDocument == 0 {
+		k.MaxDocument = openapi.DefaultMaxDocument
+	}
+	if k.Schemas, err = schema.ParseMode(c.Schemas); err != nil {
+		return documentKey{}, fmt.Errorf("schemas: %w", err)
+	}
+	if refs := repl.ReplaceAll(c.Refs, ""); refs != "" {
+		if k.Refs, err = filepath.Abs(refs); err != nil {
+			return documentKey{}, err
+		}
+	}
+	return k, k.check()
+}
+
+// check refuses what can never work.
+func (k *documentKey) check() error {
+	switch {
+	case k.MaxDocument < 0:
+		return fmt.Errorf("max_document %d is negative: give a size, such as 64MiB", k.MaxDocument)
+	case k.TokenBudget < 0:
+		return fmt.Errorf("token_budget %d is negative: 0 turns the warning off", k.TokenBudget)
+	case k.BasePath != "" && !strings.HasPrefix(k.BasePath, "/"):
+		return fmt.Errorf("base_path %q does not begin with a slash", k.BasePath)
+	case k.Refs != "" && k.Kind != sourceFile:
+		return fmt.Errorf("refs is for documents that are files: $refs of %s cannot name other files", withoutSecrets(k.Address))
+	}
+	for _, s := range append(append([]ocp.Selector(nil), k.Include...), k.Exclude...) {
+		if err := checkSelector(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkSelector(s ocp.Selector) error {
+	switch s.By {
+	case "tag", "operation", "path", "method":
+	default:
+		return fmt.Errorf("unknown selector %q: operations are selected by tag, operation, path or method", s.By)
+	}
+	if s.Value == "" {
+		return fmt.Errorf("selector %q needs a value", s.By)
+	}
+	return nil
+}
+
+// withoutSecrets returns an address without user, password, query and fragment.
+func withoutSecrets(address string) string {
+	if !strings.Contains(address, "://") {
+		return address
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return "(a URL that cannot be parsed)"
+	}
+	u.User, u.RawQuery, u.Fragment, u.RawFragment = nil, "", "", ""
+	return u.String()
+}
+
+// toolset is a document as one configuration uses it.
+type toolset struct {
+	name string
+	*document
+	limits limits
+}
+
+// open provisions the configuration: see openDocument. Site tells apart documents
+// of the site that have the same path on different sites.
+func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.Logger) (*toolset, error) {
+	if c.MaxResponse < 0 {
+		return nil, fmt.Errorf("max_response %d is negative: give a size, such as 1MiB", c.MaxResponse)
+	}
+	key, err := c.key(name)
+	if err != nil {
+		return nil, err
+	}
+	if key.Kind == sourceSite {
+		key.Site = site
+	}
+	if strings.HasPrefix(c.OpenAPI, "/") {
+		logger.Info("an absolute path is a document of the site itself, unless there is a file of that name",
+			zap.String("openapi", c.OpenAPI), zap.String("taken_for", string(key.Kind)))
+	}
+	d, err := openDocument(ctx, key, logger)
+	if err != nil {
+		return nil, err
+	}
+	return &toolset{name: key.Name, document: d, limits: c.limits()}, nil
+}

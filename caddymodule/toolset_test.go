@@ -1,0 +1,101 @@
+package caddymodule
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+func TestLocate(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "openapi.yaml")
+	if err := writeFile(file); err != nil {
+		t.Fatal(err)
+	}
+	here, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		address string
+		kind    sourceKind
+		where   string
+	}{
+		"relative file":        {"a/b.yaml", sourceFile, filepath.Join(here, "a", "b.yaml")},
+		"file that exists":     {file, sourceFile, file},
+		"file URL":             {"file://" + dir + "/x/../o.yaml", sourceFile, filepath.Join(dir, "o.yaml")},
+		"path on the site":     {"/no/such/file/openapi.json", sourceSite, "/no/such/file/openapi.json"},
+		"directory by name":    {dir, sourceSite, dir},
+		"http":                 {"http://a.test/o.json", sourceURL, "http://a.test/o.json"},
+		"https in upper case":  {"HTTPS://a.test/o.json", sourceURL, "HTTPS://a.test/o.json"},
+		"another scheme":       {"ftp://a.test/o.json", "", ""},
+		"file URL with a host": {"file://other/o.yaml", "", ""},
+		"nothing":              {"", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kind, where, err := locate(test.address)
+			if kind != test.kind || where != test.where || (err != nil) != (test.kind == "") {
+				t.Errorf("got %q %q %v", kind, where, err)
+			}
+		})
+	}
+}
+
+func TestKey(t *testing.T) {
+	key := func(c ToolsetConfig) string {
+		t.Helper()
+		k, err := c.key("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k.String()
+	}
+	budget := DefaultTokenBudget
+	base := ToolsetConfig{OpenAPI: "https://a.test/o.json"}
+	for name, c := range map[string]ToolsetConfig{
+		"defaults written out": {OpenAPI: base.OpenAPI, Refresh: caddy.Duration(ocp.DefaultRefresh), Schemas: "auto", TokenBudget: &budget},
+		"limits of calls":      {OpenAPI: base.OpenAPI, Timeout: caddy.Duration(time.Second), MaxResponse: 5},
+	} {
+		if key(c) != key(base) {
+			t.Errorf("%s: another document", name)
+		}
+	}
+	for name, c := range map[string]ToolsetConfig{
+		"query":   {OpenAPI: base.OpenAPI + "?v=2"},
+		"include": {OpenAPI: base.OpenAPI, Include: []ocp.Selector{{By: "tag", Value: "a"}}},
+		"refresh": {OpenAPI: base.OpenAPI, Refresh: -1},
+	} {
+		if key(c) == key(base) {
+			t.Errorf("%s: the same document", name)
+		}
+	}
+	k, err := (&ToolsetConfig{OpenAPI: "https://user:password@a.test/o.json?key=secret#x"}).key("")
+	if err != nil || k.Name != "https://a.test/o.json" {
+		t.Errorf("name %q, %v", k.Name, err)
+	}
+}
+
+func TestKeyErrors(t *testing.T) {
+	negative := -1
+	for want, c := range map[string]ToolsetConfig{
+		"no OpenAPI document":     {},
+		"max_document -1":         {OpenAPI: "o.yaml", MaxDocument: -1},
+		"token_budget -1":         {OpenAPI: "o.yaml", TokenBudget: &negative},
+		"base_path \"v2\"":        {OpenAPI: "o.yaml", BasePath: "v2"},
+		"refs is for documents":   {OpenAPI: "https://a.test/o", Refs: "dir"},
+		"unknown selector \"x\"":  {OpenAPI: "o.yaml", Exclude: []ocp.Selector{{By: "x", Value: "y"}}},
+		"selector \"tag\" needs":  {OpenAPI: "o.yaml", Include: []ocp.Selector{{By: "tag"}}},
+		"https://a.test/o.json":   {OpenAPI: "ftp://a.test/o.json"},
+		"schemas":                 {OpenAPI: "o.yaml", Schemas: "some"},
+		"file:///path/to/openapi": {OpenAPI: "file://"},
+	} {
+		if _, err := c.key("x"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}

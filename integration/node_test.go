@@ -1,0 +1,149 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// nodeTimeout is how long one client written in JavaScript may run.
+const nodeTimeout = time.Minute
+
+// nodeClients is the directory of those clients; "npm ci" there installs them.
+const nodeClients = "../testdata/npm"
+
+// node runs a script of nodeClients and returns what it prints. It skips the
+// test where Node or the packages are missing.
+func node(t *testing.T, args ...string) []byte {
+	t.Helper()
+	missing := func(what string) {
+		t.Helper()
+		if everything {
+			t.Fatal(what)
+		}
+		t.Skip(what)
+	}
+	if _, err := os.Stat(filepath.Join(nodeClients, "node_modules")); err != nil {
+		missing("the npm clients are not installed: run npm ci --ignore-scripts in testdata/npm")
+	}
+	// The packages bring a Node new enough for all of them, where npm has one.
+	program, err := filepath.Abs(filepath.Join(nodeClients, "node_modules", ".bin", "node"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(program); err != nil {
+		if program, err = exec.LookPath("node"); err != nil {
+			missing("Node is not installed")
+		}
+	}
+	home := t.TempDir()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir = nodeClients
+	cmd.Env = append(os.Environ(), "HOME="+home, "NO_COLOR=1")
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	timer := time.AfterFunc(nodeTimeout, func() { cmd.Process.Kill() })
+	defer timer.Stop()
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("node %s: %v\n%s%s", strings.Join(args, " "), err, stdout.Bytes(), stderr.Bytes())
+	}
+	return stdout.Bytes()
+}
+
+// decodeOutput reads the JSON object that a client has printed.
+func decodeOutput(t *testing.T, out []byte, into any) {
+	t.Helper()
+	if err := json.Unmarshal(out, into); err != nil {
+		t.Fatalf("the client printed no JSON: %v\n%.1000s", err, out)
+	}
+}
+
+// callOutput is a tool result as the clients print it.
+type callOutput struct {
+	Content []struct {
+		Text string `json:"text"`
+	} `json:"content"`
+	StructuredContent struct {
+		To string `json:"to"`
+	} `json:"structuredContent"`
+	IsError bool `json:"isError"`
+}
+
+// scriptOutput is what sdk.mjs and client.mjs print.
+type scriptOutput struct {
+	Protocol string     `json:"protocol"`
+	Tools    []string   `json:"tools"`
+	Result   callOutput `json:"result"`
+}
+
+// TestTypeScriptSDK speaks with the official TypeScript clients.
+func TestTypeScriptSDK(t *testing.T) {
+	g := startExample(t)
+	for _, c := range []struct {
+		name, script, mode, protocol string
+		structured                   bool
+	}{
+		{"sdk", "sdk.mjs", "", "2025-11-25", true},
+		{"client legacy", "client.mjs", "legacy", "2025-11-25", true},
+		{"client auto", "client.mjs", "auto", "2026-07-28", true},
+		{"client pinned", "client.mjs", "2026-07-28", "2026-07-28", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out scriptOutput
+			decodeOutput(t, node(t, c.script, g.url+"/mcp", "get_trip", `{"trip_id":"ir-1512"}`, c.mode), &out)
+			if out.Protocol != c.protocol {
+				t.Errorf("revision %q, want %q", out.Protocol, c.protocol)
+			}
+			if !slices.Equal(out.Tools, exampleTools) {
+				t.Errorf("tools %q, want %q", out.Tools, exampleTools)
+			}
+			if out.Result.IsError || out.Result.StructuredContent.To != "Geneva" {
+				t.Errorf("get_trip: %+v", out.Result)
+			}
+
+			decodeOutput(t, node(t, c.script, g.url+"/mcp", "get_trip", `{}`, c.mode), &out)
+			if !out.Result.IsError || len(out.Result.Content) == 0 || !strings.Contains(out.Result.Content[0].Text, "trip_id") {
+				t.Errorf("get_trip without arguments: %+v, want an error that names trip_id", out.Result)
+			}
+		})
+	}
+}
+
+// inspector runs the command line of the MCP Inspector against the gateway.
+func inspector(t *testing.T, g *gateway, args ...string) []byte {
+	t.Helper()
+	return node(t, append([]string{
+		"node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js",
+		"--cli", g.url + "/mcp", "--transport", "http",
+	}, args...)...)
+}
+
+// TestInspector uses the MCP Inspector. With --strict it also fails on schemas
+// that some clients do not take.
+func TestInspector(t *testing.T) {
+	g := startExample(t)
+	t.Run("list", func(t *testing.T) {
+		var out struct {
+			Tools []struct {
+				Name string `json:"name"`
+			} `json:"tools"`
+		}
+		decodeOutput(t, inspector(t, g, "--method", "tools/list", "--strict"), &out)
+		if len(out.Tools) != len(exampleTools) {
+			t.Errorf("%d tools, want %d: %+v", len(out.Tools), len(exampleTools), out.Tools)
+		}
+	})
+	t.Run("call", func(t *testing.T) {
+		var out callOutput
+		decodeOutput(t, inspector(t, g, "--method", "tools/call", "--tool-name", "get_trip", "--tool-arg", "trip_id=ir-1512"), &out)
+		if out.IsError || out.StructuredContent.To != "Geneva" {
+			t.Errorf("get_trip: %+v", out)
+		}
+	})
+}
