@@ -117,9 +117,9 @@ func decodeBody(header http.Header, body *buffer.Buffer, limit int64) (*buffer.B
 	decoded := buffer.Get()
 	err := d.open(source)
 	if err == nil {
-		err = readAll(decoded, d, limit)
+		err = decoded.ReadAll(d, limit)
 	}
-	if err == nil || errors.Is(err, errAnswerTooLarge) {
+	if err == nil || errors.Is(err, buffer.ErrTooLarge) {
 		pool.Put(d)
 	}
 	if err != nil {

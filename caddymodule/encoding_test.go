@@ -66,7 +66,7 @@ func TestDecodeBody(t *testing.T) {
 		})
 		t.Run(coding+"/bomb", func(t *testing.T) {
 			bomb := encoded(t, strings.Repeat("\x00", 8<<20), writer)
-			if _, err := decodeBody(http.Header{"Content-Encoding": {coding}}, asBuffer(bomb), limit); !errors.Is(err, errAnswerTooLarge) {
+			if _, err := decodeBody(http.Header{"Content-Encoding": {coding}}, asBuffer(bomb), limit); !errors.Is(err, buffer.ErrTooLarge) {
 				t.Errorf("got %v", err)
 			}
 		})

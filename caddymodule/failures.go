@@ -9,6 +9,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -87,7 +88,7 @@ func narrowingArguments(tool *ocp.Tool) (names []string) {
 
 // undecodable says why the body of an answer could not be decoded.
 func (d *dispatch) undecodable(tool *ocp.Tool, err error) *ocp.Failure {
-	if errors.Is(err, errAnswerTooLarge) {
+	if errors.Is(err, buffer.ErrTooLarge) {
 		return d.tooLarge(tool, 0)
 	}
 	where := tool.Method + " " + tool.Path

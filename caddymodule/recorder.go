@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -12,7 +13,7 @@ import (
 
 // errAnswerTooLarge is what a handler sees when it writes more than the tool
 // call may return.
-var errAnswerTooLarge = errors.New("the answer is larger than a tool call may return")
+var errAnswerTooLarge = fmt.Errorf("the answer is larger than a tool call may return: %w", buffer.ErrTooLarge)
 
 // errRecorded is what a handler sees that writes after its call has ended.
 var errRecorded = errors.New("the tool call has ended")
@@ -109,9 +110,10 @@ func (r *recorder) ReadFrom(source io.Reader) (int64, error) {
 		return io.Copy(io.Discard, source)
 	}
 	before := int64(len(r.body.B))
-	err := readAll(r.body, source, r.limit)
-	if errors.Is(err, errAnswerTooLarge) {
+	err := r.body.ReadAll(source, r.limit)
+	if errors.Is(err, buffer.ErrTooLarge) {
 		r.exceed()
+		err = errAnswerTooLarge
 	}
 	if r.body == nil {
 		return 0, err
@@ -157,25 +159,4 @@ func (r *recorder) take() *buffer.Buffer {
 	body := r.body
 	r.body = nil
 	return body
-}
-
-// readAll appends source to dst until EOF; errAnswerTooLarge if dst would grow
-// over limit bytes.
-func readAll(dst *buffer.Buffer, source io.Reader, limit int64) error {
-	for {
-		if len(dst.B) == cap(dst.B) {
-			dst.B = append(dst.B, 0)[:len(dst.B)]
-		}
-		n, err := source.Read(dst.B[len(dst.B):cap(dst.B)])
-		if int64(len(dst.B)+n) > limit {
-			return errAnswerTooLarge
-		}
-		dst.B = dst.B[:len(dst.B)+n]
-		switch {
-		case err == io.EOF:
-			return nil
-		case err != nil:
-			return err
-		}
-	}
 }

@@ -2,7 +2,6 @@ package mcpadapter
 
 import (
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -182,21 +181,13 @@ func (s *Server) readBody(b *buffer.Buffer, r *http.Request) *fault {
 	if want := int(min(max(r.ContentLength+1, 512), firstRead)); cap(b.B) < want {
 		b.B = make([]byte, 0, want)
 	}
-	for {
-		if len(b.B) == cap(b.B) {
-			b.B = append(b.B, 0)[:len(b.B)]
-		}
-		n, err := r.Body.Read(b.B[len(b.B):cap(b.B)])
-		b.B = b.B[:len(b.B)+n]
-		if int64(len(b.B)) > limit {
-			return tooLarge(limit)
-		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return brokenOff(err, len(b.B))
-		}
+	switch err := b.ReadAll(r.Body, limit); {
+	case err == nil:
+		return nil
+	case errors.Is(err, buffer.ErrTooLarge):
+		return tooLarge(limit)
+	default:
+		return brokenOff(err, len(b.B))
 	}
 }
 

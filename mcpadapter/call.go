@@ -22,8 +22,8 @@ func (x *exchange) callTool() *fault {
 	default:
 		return badParams("params.arguments must be an object, not %s", kindName(x.params.arguments))
 	}
-	// The arguments are copied out of the pooled body: what they become part of,
-	// such as the body of a request, may be read after the call is over.
+	// The arguments are copied out of the pooled body: what they become part of
+	// may be looked at after the call is over.
 	outcome := x.caller.Call(x.ctx, text(x.params.name), x.params.arguments.Clone())
 	defer outcome.Release()
 

@@ -23,14 +23,8 @@ const (
 	nameHeader   = "Mcp-Name"
 )
 
-// metaSpans says where in _meta the members are that decide how a request is
-// served.
-type metaSpans struct {
-	Version      span `json:"io.modelcontextprotocol/protocolVersion"`
-	Capabilities span `json:"io.modelcontextprotocol/clientCapabilities"`
-}
-
-// meta are these members, nil where there is none.
+// meta are the members of _meta that decide how a request is served, nil where
+// there is none.
 type meta struct {
 	version, capabilities jsontext.Value
 }
@@ -89,7 +83,7 @@ func (x *exchange) agreeByHeader(method, header string, sent bool, described met
 }
 
 // readMeta returns what _meta says of the request, nothing if there is none.
-func (x *exchange) readMeta() (meta, *fault) {
+func (x *exchange) readMeta() (described meta, f *fault) {
 	raw := x.params.meta
 	switch raw.Kind() {
 	case 0, 'n':
@@ -98,11 +92,15 @@ func (x *exchange) readMeta() (meta, *fault) {
 	default:
 		return meta{}, faultf(http.StatusBadRequest, invalidParams, "_meta must be an object, not %s", kindName(raw))
 	}
-	at := &x.at.meta
-	if f := decode(raw, at); f != nil {
-		return meta{}, f
+	for walk := wire.Into(raw); walk.Next(); {
+		switch {
+		case walk.Is(metaVersion):
+			described.version = walk.Value
+		case walk.Is(metaCapabilities):
+			described.capabilities = walk.Value
+		}
 	}
-	return meta{version: at.Version.in(raw), capabilities: at.Capabilities.in(raw)}, nil
+	return described, nil
 }
 
 // checkDescribed holds a request to the rules of 2026-07-28: the headers repeat

@@ -3,7 +3,6 @@ package mcpadapter
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -19,28 +18,15 @@ const (
 	maxBatchAnswer = 16 << 20 // bytes after which no further request is served
 )
 
-// An envelope says where the members of a JSON-RPC 2.0 message are.
+// An envelope is the members of a JSON-RPC 2.0 message, nil where there is none.
+// Like all that is taken out of a message they lie in the body, which another
+// request will overwrite.
 type envelope struct {
-	Version span `json:"jsonrpc"`
-	ID      span `json:"id"`
-	Method  span `json:"method"`
-	Params  span `json:"params"`
-	Result  span `json:"result"`
-	Error   span `json:"error"`
+	version, id, method, params, result, failure jsontext.Value
 }
 
-// paramSpans says where in its parameters the members are that any served method
-// reads.
-type paramSpans struct {
-	Meta            span `json:"_meta"`
-	Name            span `json:"name"`
-	Arguments       span `json:"arguments"`
-	Cursor          span `json:"cursor"`
-	ProtocolVersion span `json:"protocolVersion"`
-}
-
-// params are these members, nil where there is none. They lie in the body, which
-// another request will overwrite.
+// params are the parameters that any served method reads, nil where there is
+// none.
 type params struct {
 	meta, name, arguments, cursor, protocolVersion jsontext.Value
 }
@@ -48,11 +34,18 @@ type params struct {
 // serve answers a body: one message, or an array of them where the revision
 // knows batches.
 func (x *exchange) serve(body []byte) {
-	if isArray(body) {
-		x.serveBatch(body)
+	if err := wire.Check(body); err != nil {
+		x.refuse(unreadable(err))
 		return
 	}
-	x.serveMessage(body)
+	switch body = bytes.TrimLeft(body, " \t\r\n"); body[0] {
+	case '{':
+		x.serveMessage(body)
+	case '[':
+		x.serveBatch(body)
+	default:
+		x.refuse(malformed("the body must be one JSON-RPC message, a JSON object"))
+	}
 }
 
 // serveMessage answers one message. A notification, or a response of the client,
@@ -75,34 +68,48 @@ func (x *exchange) serveMessage(data []byte) {
 // open checks the envelope and takes from it the id and the parameters. The
 // method of a client's response is "".
 func (x *exchange) open(data []byte) (method string, f *fault) {
-	x.id, x.params, x.at = nil, params{}, positions{}
-	m := &x.at.envelope
-	if f := decode(data, m); f != nil {
-		return "", f
-	}
-	if id := m.ID.in(data); id != nil {
-		if kind := id.Kind(); kind != '"' && kind != '0' {
-			return "", malformed("the id must be a string or a number, not %s", kindName(id))
+	x.id, x.params = nil, params{}
+	m := readEnvelope(data)
+	if m.id != nil {
+		if kind := m.id.Kind(); kind != '"' && kind != '0' {
+			return "", malformed("the id must be a string or a number, not %s", kindName(m.id))
 		}
-		x.id = id
+		x.id = m.id
 	}
-	if string(m.Version.in(data)) != `"2.0"` {
+	switch {
+	case string(m.version) != `"2.0"`:
 		return "", malformed(`the member jsonrpc must be "2.0"`)
-	}
-	name := m.Method.in(data)
-	if name == nil {
-		return "", x.checkResponse(m)
-	}
-	if name.Kind() != '"' {
-		return "", malformed("the method must be a string, not %s", kindName(name))
-	}
-	if string(name) == `""` {
+	case m.method == nil:
+		return "", x.checkResponse(&m)
+	case m.method.Kind() != '"':
+		return "", malformed("the method must be a string, not %s", kindName(m.method))
+	case string(m.method) == `""`:
 		return "", malformed("the method is empty")
-	}
-	if m.Result.present() || m.Error.present() {
+	case m.result != nil || m.failure != nil:
 		return "", malformed("a message with a method can have neither result nor error")
 	}
-	return text(name), x.openParams(m.Params.in(data))
+	return text(m.method), x.openParams(m.params)
+}
+
+// readEnvelope takes a message apart that has been checked to be strict JSON.
+func readEnvelope(data []byte) (m envelope) {
+	for walk := wire.Into(data); walk.Next(); {
+		switch {
+		case walk.Is("jsonrpc"):
+			m.version = walk.Value
+		case walk.Is("id"):
+			m.id = walk.Value
+		case walk.Is("method"):
+			m.method = walk.Value
+		case walk.Is("params"):
+			m.params = walk.Value
+		case walk.Is("result"):
+			m.result = walk.Value
+		case walk.Is("error"):
+			m.failure = walk.Value
+		}
+	}
+	return m
 }
 
 // openParams takes the parameters apart. Clients that have none may send null.
@@ -114,16 +121,19 @@ func (x *exchange) openParams(raw jsontext.Value) *fault {
 	default:
 		return faultf(http.StatusBadRequest, invalidParams, "params must be an object, not %s", kindName(raw))
 	}
-	at := &x.at.params
-	if f := decode(raw, at); f != nil {
-		return f
-	}
-	x.params = params{
-		meta:            at.Meta.in(raw),
-		name:            at.Name.in(raw),
-		arguments:       at.Arguments.in(raw),
-		cursor:          at.Cursor.in(raw),
-		protocolVersion: at.ProtocolVersion.in(raw),
+	for walk := wire.Into(raw); walk.Next(); {
+		switch {
+		case walk.Is("_meta"):
+			x.params.meta = walk.Value
+		case walk.Is("name"):
+			x.params.name = walk.Value
+		case walk.Is("arguments"):
+			x.params.arguments = walk.Value
+		case walk.Is("cursor"):
+			x.params.cursor = walk.Value
+		case walk.Is("protocolVersion"):
+			x.params.protocolVersion = walk.Value
+		}
 	}
 	return nil
 }
@@ -131,7 +141,7 @@ func (x *exchange) openParams(raw jsontext.Value) *fault {
 // checkResponse looks at a message that has no method. The server asks clients
 // nothing yet, so a response belongs to no request; it is taken and dropped.
 func (x *exchange) checkResponse(m *envelope) *fault {
-	if x.id == nil || m.Result.present() == m.Error.present() {
+	if x.id == nil || (m.result == nil) == (m.failure == nil) {
 		return malformed("the message has no method: it is neither a request nor a notification nor a response")
 	}
 	if x.version.selfDescribing() {
@@ -144,18 +154,16 @@ func (x *exchange) checkResponse(m *envelope) *fault {
 // their order, one after the other.
 func (x *exchange) serveBatch(body []byte) {
 	if !x.version.batches() {
-		// Whether it is JSON at all is still the first question.
-		if f := decode(body, &jsontext.Value{}); f != nil {
-			x.refuse(f)
-			return
-		}
 		x.refuse(malformed("batches belong to revision 2025-03-26 only: send each message in a POST of its own"))
 		return
 	}
-	var messages batch
-	if f := decode(body, &messages); f != nil {
-		x.refuse(f)
-		return
+	var messages []jsontext.Value
+	for walk := wire.Into(body); walk.Next(); {
+		if len(messages) == maxBatch {
+			x.refuse(malformed("a batch may have at most %d messages: send the rest in another POST", maxBatch))
+			return
+		}
+		messages = append(messages, walk.Value)
 	}
 	if len(messages) == 0 {
 		x.refuse(malformed("the batch is empty: send at least one message"))
@@ -193,95 +201,18 @@ func (x *exchange) serveElement(raw jsontext.Value) {
 	}
 }
 
-// A batch is an array of messages that stops being read at its limit.
-type batch []jsontext.Value
-
-var errBatchTooLong = fmt.Errorf("a batch may have at most %d messages", maxBatch)
-
-// UnmarshalJSONFrom reads the array.
-func (b *batch) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
-	if _, err := decoder.ReadToken(); err != nil {
-		return err
-	}
-	for decoder.PeekKind() != ']' {
-		if len(*b) == maxBatch {
-			return errBatchTooLong
-		}
-		value, err := decoder.ReadValue()
-		if err != nil {
-			return err
-		}
-		*b = append(*b, value.Clone())
-	}
-	_, err := decoder.ReadToken()
-	return err
-}
-
-// positions are what the parts of one message are decoded into. They stand in the
-// exchange so that decoding allocates nothing.
-type positions struct {
-	envelope envelope
-	params   paramSpans
-	meta     metaSpans
-}
-
-// A span is where in the JSON that is decoded a value stands: a value that is
-// passed on is neither copied nor decoded.
-type span struct{ from, to int }
-
-// UnmarshalJSONFrom notes the place of the value and steps over it.
-func (s *span) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
-	value, err := decoder.ReadValue()
-	if err != nil {
-		return err
-	}
-	s.to = int(decoder.InputOffset())
-	s.from = s.to - len(value)
-	return nil
-}
-
-// present reports whether there was a value, null included.
-func (s span) present() bool { return s.to > 0 }
-
-// in returns the value, out of the data that was decoded; nil if there was none.
-func (s span) in(data []byte) jsontext.Value {
-	if !s.present() {
-		return nil
-	}
-	return data[s.from:s.to:s.to]
-}
-
-// decode reads strict JSON into v and tells a client what is wrong with it.
-func decode(data []byte, v any) *fault {
-	if err := wire.Unmarshal(data, v); err != nil {
-		return unreadable(err)
-	}
-	return nil
-}
-
-// unreadable tells why JSON was refused: it is broken, or it is something else
-// than was asked for.
+// unreadable tells why a body was refused that is not strict JSON.
 func unreadable(err error) *fault {
-	if errors.Is(err, errBatchTooLong) {
-		return malformed("%v: send the rest in another POST", errBatchTooLong)
-	}
 	if errors.Is(err, wire.ErrTooDeep) {
 		return faultf(http.StatusBadRequest, parseError, "%v", err)
 	}
-	if syntax := (*jsontext.SyntacticError)(nil); errors.As(err, &syntax) {
-		reason := strings.TrimPrefix(syntax.Error(), "jsontext: ")
-		return faultf(http.StatusBadRequest, parseError, "the body is not valid JSON: %s", clip(reason, 2*maxQuoted))
-	}
-	return malformed("the body must be one JSON-RPC message, a JSON object")
+	reason := strings.TrimPrefix(err.Error(), "jsontext: ")
+	return faultf(http.StatusBadRequest, parseError, "the body is not valid JSON: %s", clip(reason, 2*maxQuoted))
 }
 
 // malformed is a fault in the envelope of a message.
 func malformed(format string, args ...any) *fault {
 	return faultf(http.StatusBadRequest, invalidRequest, format, args...)
-}
-
-func isArray(body []byte) bool {
-	return bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("["))
 }
 
 // text returns the string that a strict JSON value is, "" for any other kind.

@@ -154,7 +154,6 @@ type exchange struct {
 	batched bool           // the message is one of several in the body
 	id      jsontext.Value // of the message being answered; nil if it has none or none can be read
 	params  params
-	at      positions
 
 	status int
 	out    *buffer.Buffer

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"io"
 	"net/http"
 	"reflect"
 
@@ -48,24 +47,17 @@ func readBody(b *buffer.Buffer, r *http.Request, limit int64) *fault {
 	if r.ContentLength > limit {
 		return tooLarge(limit)
 	}
-	for {
-		if len(b.B) == cap(b.B) {
-			b.B = append(b.B, 0)[:len(b.B)]
-		}
-		n, err := r.Body.Read(b.B[len(b.B):cap(b.B)])
-		b.B = b.B[:len(b.B)+n]
-		if int64(len(b.B)) > limit {
-			return tooLarge(limit)
-		}
-		if err == io.EOF {
-			return nil
-		}
-		if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
-			return tooLarge(tooLong.Limit)
-		}
-		if err != nil {
-			return badRequest("the body broke off before its end")
-		}
+	err := b.ReadAll(r.Body, limit)
+	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
+		return tooLarge(tooLong.Limit)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, buffer.ErrTooLarge):
+		return tooLarge(limit)
+	default:
+		return badRequest("the body broke off before its end")
 	}
 }
 

@@ -2,7 +2,11 @@
 // answers and encoded results are built in buffers from here.
 package buffer
 
-import "sync"
+import (
+	"errors"
+	"io"
+	"sync"
+)
 
 // maxKept is the capacity, in bytes, above which a buffer is left to the
 // garbage collector, so that one big answer does not stay in memory for ever.
@@ -33,4 +37,29 @@ func Put(b *Buffer) {
 func (b *Buffer) Write(p []byte) (int, error) {
 	b.B = append(b.B, p...)
 	return len(p), nil
+}
+
+// ErrTooLarge reports a source that has more bytes than may be read of it.
+var ErrTooLarge = errors.New("more bytes than the limit")
+
+// ReadAll appends what source has until EOF. ErrTooLarge reports that the buffer
+// would hold more than limit bytes then; what it holds is no more than that.
+func (b *Buffer) ReadAll(source io.Reader, limit int64) error {
+	for {
+		if len(b.B) == cap(b.B) {
+			b.B = append(b.B, 0)[:len(b.B)]
+		}
+		n, err := source.Read(b.B[len(b.B):cap(b.B)])
+		if int64(len(b.B)+n) > limit {
+			return ErrTooLarge
+		}
+		b.B = b.B[:len(b.B)+n]
+		switch err {
+		case nil:
+		case io.EOF:
+			return nil
+		default:
+			return err
+		}
+	}
 }

@@ -67,6 +67,18 @@ func (w *Walk) Next() bool {
 	return w.take(&w.Value)
 }
 
+// Is reports whether the member at hand has that name, however it is escaped.
+func (w *Walk) Is(name string) bool {
+	if len(w.Name) == len(name)+2 {
+		return string(w.Name[1:len(w.Name)-1]) == name
+	}
+	if bytes.IndexByte(w.Name, '\\') < 0 {
+		return false
+	}
+	unquoted, err := jsontext.AppendUnquote(nil, w.Name)
+	return err == nil && string(unquoted) == name
+}
+
 // Err returns ErrMalformed if the walk ended before the closing bracket because
 // the bytes are not JSON.
 func (w *Walk) Err() error {

@@ -40,6 +40,20 @@ func Unmarshal(data []byte, v any) error {
 	return json.Unmarshal(data, v)
 }
 
+// Check returns an error unless data is one strict JSON value that nests no
+// deeper than MaxDepth. What it lets through can be taken apart with a Walk.
+func Check(data []byte) error {
+	if err := CheckDepth(data, MaxDepth); err != nil {
+		return err
+	}
+	r := newReader(data)
+	defer r.free()
+	if _, err := r.ReadValue(); err != nil {
+		return err
+	}
+	return r.expectEnd()
+}
+
 // Members splits a strict JSON object into its members, appending them to dst.
 // The values point into data.
 func Members(dst []Member, data []byte) ([]Member, error) {
