@@ -83,8 +83,10 @@ func TestDocumentFileErrors(t *testing.T) {
 		"no such toolset":   {"agents {\ntoolset trips TRIPS\n}", "mcp /mcp trains", []string{`no toolset "trains"`, "there are: trips"}},
 		"no toolset":        {"", "mcp", []string{"no toolset and no document", "there are none"}},
 		"several toolsets":  {"agents {\ntoolset a TRIPS\ntoolset b TRIPS\n}", "mcp", []string{"there are: a, b"}},
-		"options of a named toolset": {"agents {\ntoolset a TRIPS\n}", "mcp /mcp a {\ntimeout 5s\n}",
-			[]string{`toolset "a" is defined in the agents app`}},
+		"options of a named toolset": {
+			"agents {\ntoolset a TRIPS\n}", "mcp /mcp a {\ntimeout 5s\n}",
+			[]string{`toolset "a" is defined in the agents app`},
+		},
 		"root path of otc": {"", "otc / TRIPS", []string{"whole site"}},
 		"refs of a URL":    {"", "mcp http://127.0.0.1:1/o.yaml {\nrefs .\n}", []string{"refs is for documents that are files"}},
 	} {

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -51,10 +52,8 @@ func answersBehind(routes caddyhttp.RouteList) bool {
 		if present {
 			raw = raw[min(presentHandler(raw)+1, len(raw)):]
 		}
-		for _, handler := range raw {
-			if mayAnswer(handler) {
-				return true
-			}
+		if slices.ContainsFunc(raw, mayAnswer) {
+			return true
 		}
 		if present && routes[i].Terminal {
 			return false
@@ -90,10 +89,8 @@ func holdsEndpoint(raw json.RawMessage) bool {
 		return false
 	}
 	for _, route := range h.Routes {
-		for _, inner := range route.Handle {
-			if holdsEndpoint(inner) {
-				return true
-			}
+		if slices.ContainsFunc(route.Handle, holdsEndpoint) {
+			return true
 		}
 	}
 	return h.Handler == "mcp" || h.Handler == "otc"
@@ -109,10 +106,8 @@ func mayAnswer(raw json.RawMessage) bool {
 	switch h.Handler {
 	case "subroute":
 		for _, route := range h.Routes {
-			for _, inner := range route.Handle {
-				if mayAnswer(inner) {
-					return true
-				}
+			if slices.ContainsFunc(route.Handle, mayAnswer) {
+				return true
 			}
 		}
 		return false

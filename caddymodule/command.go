@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
 func init() {
@@ -31,10 +33,11 @@ be used.
 --include and --exclude choose operations as in the Caddyfile, and may be given
 more than once: --include tag=bookings --exclude method=DELETE
 
---json prints the tools as a JSON array in the shape of the OCP tool schema, and
-the rest to stderr.
+--json prints the tools as a JSON array in the shape of the OCP tool schema, with
+the schemas of their answers, and the rest to stderr.
 
---lint ends with an error if an operation did not become a tool.
+--lint adds what a strict validator says of the document, of which tools need
+nothing, and ends with an error if an operation did not become a tool.
 `,
 		CobraFunc: func(cmd *cobra.Command) {
 			f := cmd.Flags()
@@ -44,7 +47,7 @@ the rest to stderr.
 			f.String("schemas", "", "What happens to shared schemas: auto, inline or defs")
 			f.String("refs", "", "Directory below which $refs may name other files")
 			f.String("base-path", "", "What stands before the paths; the path of the first server by default")
-			f.Bool("lint", false, "Fail if an operation is lost")
+			f.Bool("lint", false, "Add what a strict validator says, and fail if an operation is lost")
 			cmd.Args = cobra.ExactArgs(1)
 			cmd.RunE = caddycmd.WrapCommandFuncForCobra(commandTools(cmd))
 		},
@@ -56,15 +59,15 @@ const maxCommandWait = time.Minute
 
 func commandTools(cmd *cobra.Command) caddycmd.CommandFunc {
 	return func(flags caddycmd.Flags) (int, error) {
-		toolset, err := readTools(flags)
+		toolset, findings, err := readTools(flags)
 		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
-		return printTools(cmd, flags, toolset)
+		return printTools(cmd, flags, toolset, findings)
 	}
 }
 
-func printTools(cmd *cobra.Command, flags caddycmd.Flags, toolset *ocp.Toolset) (int, error) {
+func printTools(cmd *cobra.Command, flags caddycmd.Flags, toolset *ocp.Toolset, findings []string) (int, error) {
 	out, aside := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	err := error(nil)
 	if flags.Bool("json") {
@@ -76,6 +79,9 @@ func printTools(cmd *cobra.Command, flags caddycmd.Flags, toolset *ocp.Toolset) 
 		return caddy.ExitCodeFailedStartup, err
 	}
 	lost := writeWarnings(aside, toolset)
+	if flags.Bool("lint") {
+		writeFindings(aside, findings, toolset.Warnings)
+	}
 	switch {
 	case !flags.Bool("lint") || lost == 0:
 	case lost == 1:
@@ -86,24 +92,24 @@ func printTools(cmd *cobra.Command, flags caddycmd.Flags, toolset *ocp.Toolset) 
 	return caddy.ExitCodeSuccess, nil
 }
 
-// readTools builds the toolset that the command line asks for.
-func readTools(flags caddycmd.Flags) (*ocp.Toolset, error) {
+// readTools builds the toolset that the command line asks for. Findings are what
+// a strict validator says of the document, if --lint asks for it.
+func readTools(flags caddycmd.Flags) (toolset *ocp.Toolset, findings []string, err error) {
 	config := ToolsetConfig{
 		OpenAPI:  flags.Arg(0),
 		Schemas:  flags.String("schemas"),
 		Refs:     flags.String("refs"),
 		BasePath: flags.String("base-path"),
 	}
-	var err error
 	if config.Include, err = selectorFlag(flags, "include"); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if config.Exclude, err = selectorFlag(flags, "exclude"); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	key, err := config.key("")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if key.Kind == sourceSite {
 		// There is no site here: what looks like a path on it is a missing file.
@@ -111,15 +117,24 @@ func readTools(flags caddycmd.Flags) (*ocp.Toolset, error) {
 	}
 	source, err := key.source()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), maxCommandWait)
 	defer cancel()
-	loader := ocp.NewLoader(ocp.LoaderOptions{Source: source, Build: key.build})
-	if err := loader.Load(ctx); err != nil {
-		return nil, err
+	build := func(ctx context.Context, data []byte, location string, _ *ocp.Toolset) (*ocp.Toolset, []string, error) {
+		if flags.Bool("lint") {
+			findings = openapi.Lint(ctx, data)
+		}
+		options := key.options(location)
+		options.ResponseSchemas = flags.Bool("json")
+		toolset, err := ocp.Build(data, options)
+		return toolset, nil, err
 	}
-	return loader.Toolset(), nil
+	loader := ocp.NewLoader(ocp.LoaderOptions{Source: source, Build: build})
+	if err := loader.Load(ctx); err != nil {
+		return nil, nil, err
+	}
+	return loader.Toolset(), findings, nil
 }
 
 // selectorFlag reads selectors such as tag=bookings.
@@ -204,4 +219,15 @@ func writeWarnings(out io.Writer, toolset *ocp.Toolset) (lost int) {
 		fmt.Fprintf(out, "  %s  %s: %s\n", kind, operation, w.Reason)
 	}
 	return lost
+}
+
+// writeFindings prints what the validator found and no warning has said.
+func writeFindings(out io.Writer, findings []string, warnings []ocp.Warning) {
+	findings = slices.DeleteFunc(findings, func(finding string) bool {
+		return slices.ContainsFunc(warnings, func(w ocp.Warning) bool { return w.Reason == finding })
+	})
+	fmt.Fprintf(out, "\nlint (%d):\n", len(findings))
+	for _, finding := range findings {
+		fmt.Fprintf(out, "  %s\n", finding)
+	}
 }

@@ -66,6 +66,33 @@ func TestToolsCommand(t *testing.T) {
 			t.Errorf("warnings: %s", aside)
 		}
 	})
+	t.Run("json-has-response-schemas", func(t *testing.T) {
+		out, _, err := tools(s.write("answer.json", `{"openapi":"3.1.0","info":{"title":"A","version":"1"},"paths":{"/a":{"get":{"operationId":"a","responses":{"200":{
+			"description":"A","content":{"application/json":{"schema":{"type":"object","properties":{"seats":{"type":"integer"}}}}}}}}}}}`), "--json")
+		if err != nil || !strings.Contains(out, `"response_schema":{"type":"object","properties":{"seats":{"type":"integer"}}}`) {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+	t.Run("lint-adds-the-validator", func(t *testing.T) {
+		bare := s.write("bare.json", `{"openapi":"3.0.3","info":{"title":"A"},"paths":{"/a":{"get":{"operationId":"a"}}}}`)
+		out, _, err := tools(bare, "--lint")
+		if err != nil || !strings.Contains(out, "lint (1):") || !strings.Contains(out, "1 tools of 1") {
+			t.Errorf("findings do not fail, and are told: %v\n%s", err, out)
+		}
+		if out, _, err := tools(bare); err != nil || strings.Contains(out, "lint") {
+			t.Errorf("unasked: %v\n%s", err, out)
+		}
+		out, aside, err := tools(bare, "--lint", "--json")
+		if err != nil || strings.Contains(out, "lint") || !strings.Contains(aside, "lint (1):") {
+			t.Errorf("beside JSON: %v\n%s\n%s", err, out, aside)
+		}
+	})
+	t.Run("lint-repeats-no-warning", func(t *testing.T) {
+		out, _, err := tools(s.write("twice.json", `{"openapi":"3.0.3","info":{"title":"A","version":"1"},"servers":[{"url":"https://{x}/"}],"paths":{}}`), "--lint")
+		if err != nil || strings.Count(out, "has no default") != 1 {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
 	for name, test := range map[string]struct {
 		arguments []string
 		want      string

@@ -109,7 +109,16 @@ func (k documentKey) source() (openapi.Source, error) {
 
 // build is an ocp.BuildFunc.
 func (k documentKey) build(_ context.Context, data []byte, location string, _ *ocp.Toolset) (*ocp.Toolset, []string, error) {
-	toolset, err := ocp.Build(data, ocp.BuildOptions{
+	toolset, err := ocp.Build(data, k.options(location))
+	if err != nil {
+		return nil, nil, err
+	}
+	return toolset, toolset.Files, nil
+}
+
+// options says which tools are made of the document that came from location.
+func (k documentKey) options(location string) ocp.BuildOptions {
+	return ocp.BuildOptions{
 		Name:     k.Name,
 		Location: location,
 		Refs:     k.Refs,
@@ -118,11 +127,7 @@ func (k documentKey) build(_ context.Context, data []byte, location string, _ *o
 		Schemas:  k.Schemas,
 		BasePath: k.BasePath,
 		Limits:   openapi.Limits{Size: int(k.MaxDocument)},
-	})
-	if err != nil {
-		return nil, nil, err
 	}
-	return toolset, toolset.Files, nil
 }
 
 // start begins to load and watch, with the logger of the configuration that is

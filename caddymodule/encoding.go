@@ -75,10 +75,10 @@ var (
 	}}
 )
 
-// errUnknownCoding reports an answer in a content coding that cannot be decoded.
-type errUnknownCoding struct{ coding string }
+// unknownCodingError reports an answer in a content coding that cannot be decoded.
+type unknownCodingError struct{ coding string }
 
-func (e errUnknownCoding) Error() string {
+func (e unknownCodingError) Error() string {
 	return fmt.Sprintf("content coding %q", e.coding)
 }
 
@@ -109,7 +109,7 @@ func decodeBody(header http.Header, body *buffer.Buffer, limit int64) (*buffer.B
 	}
 	defer buffer.Put(body)
 	if pool == nil {
-		return nil, errUnknownCoding{coding}
+		return nil, unknownCodingError{coding}
 	}
 
 	d := pool.Get().(decoder)

@@ -80,7 +80,7 @@ func TestDecodeBody(t *testing.T) {
 	t.Run("unknown", func(t *testing.T) {
 		for _, coding := range []string{"br", "gzip, gzip", "compress"} {
 			_, err := decodeBody(http.Header{"Content-Encoding": {coding}}, asBuffer([]byte("x")), limit)
-			if unknown, ok := errors.AsType[errUnknownCoding](err); !ok || unknown.coding != coding {
+			if unknown, ok := errors.AsType[unknownCodingError](err); !ok || unknown.coding != coding {
 				t.Errorf("%s: %v", coding, err)
 			}
 		}

@@ -92,7 +92,7 @@ func (d *dispatch) undecodable(tool *ocp.Tool, err error) *ocp.Failure {
 		return d.tooLarge(tool, 0)
 	}
 	where := tool.Method + " " + tool.Path
-	if coding, ok := errors.AsType[errUnknownCoding](err); ok {
+	if coding, ok := errors.AsType[unknownCodingError](err); ok {
 		return &ocp.Failure{Kind: ocp.Unreadable, Message: fmt.Sprintf(
 			"%s answered in the content coding %.40q, though it was asked for none; the API should send identity, gzip, deflate or zstd",
 			where, coding.coding)}

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -72,10 +73,8 @@ func connectionOptions(header http.Header) (names []string) {
 // carried reports whether a header of the caller's request, named in canonical
 // form, goes along with the tool call.
 func carried(name string, connection []string) bool {
-	for _, option := range connection {
-		if option == name {
-			return false
-		}
+	if slices.Contains(connection, name) {
+		return false
 	}
 	switch name {
 	case "Alt-Svc", "Connection", "Http2-Settings", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",

@@ -32,10 +32,6 @@ const (
 	waitTimeout  = 20 * time.Second // until a condition holds
 )
 
-// everything reports whether what is missing on this machine is a failure
-// instead of a reason to skip.
-var everything = os.Getenv("FAIRWAY_TEST_ALL") == "1"
-
 // caddy is the binary under test.
 var caddy string
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fairwayhq/fairway/internal/shared"
 )
 
 // nodeTimeout is how long one client written in JavaScript may run.
@@ -22,15 +24,8 @@ const nodeClients = "../testdata/npm"
 // test where Node or the packages are missing.
 func node(t *testing.T, args ...string) []byte {
 	t.Helper()
-	missing := func(what string) {
-		t.Helper()
-		if everything {
-			t.Fatal(what)
-		}
-		t.Skip(what)
-	}
 	if _, err := os.Stat(filepath.Join(nodeClients, "node_modules")); err != nil {
-		missing("the npm clients are not installed: run npm ci --ignore-scripts in testdata/npm")
+		shared.Missing(t, "the npm clients are not installed: run npm ci --ignore-scripts in testdata/npm")
 	}
 	// The packages bring a Node new enough for all of them, where npm has one.
 	program, err := filepath.Abs(filepath.Join(nodeClients, "node_modules", ".bin", "node"))
@@ -39,7 +34,7 @@ func node(t *testing.T, args ...string) []byte {
 	}
 	if _, err := os.Stat(program); err != nil {
 		if program, err = exec.LookPath("node"); err != nil {
-			missing("Node is not installed")
+			shared.Missing(t, "Node is not installed")
 		}
 	}
 	home := t.TempDir()

@@ -3,6 +3,7 @@ package mcpadapter
 import (
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -90,9 +91,7 @@ func TestHeadersRepeatTheBody(t *testing.T) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			r := conformant(v20260728, c.method, c.params)
-			for name, value := range c.header {
-				r.header[name] = value
-			}
+			maps.Copy(r.header, c.header)
 			if a := r.fault(t, c.status, c.code); string(a.ID) != "7" {
 				t.Errorf("id %s", a.ID)
 			}

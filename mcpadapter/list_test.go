@@ -162,7 +162,8 @@ func TestListIsEncodedOnce(t *testing.T) {
 		}
 		return &x.kept[0]
 	}
-	if kept(tools, v20251125) != kept(tools, v20251125) || kept(tools, v20251125) != kept(tools, v20260728) {
+	first := kept(tools, v20251125)
+	if first != kept(tools, v20251125) || first != kept(tools, v20260728) {
 		t.Error("the list was encoded again")
 	}
 	if kept(tools, v20250326) == kept(tools, v20250618) {

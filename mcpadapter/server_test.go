@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/shared"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
 )
@@ -200,11 +200,8 @@ var schemas sync.Map // by revision and definition
 // envelope, and the result if a definition is named.
 func validate(t testing.TB, v revision, definition string, body []byte) {
 	t.Helper()
-	file := filepath.Join("..", "..", "shared", "schemas", "mcp", v.String()+".schema.json")
-	if _, err := os.Stat(file); err != nil {
-		if os.Getenv("FAIRWAY_TEST_ALL") == "1" {
-			t.Fatalf("the schemas of MCP are missing: %v", err)
-		}
+	file, ok := shared.Find(t, "schemas/mcp/"+v.String()+".schema.json")
+	if !ok {
 		t.Log("not held to the schema, which is not here: the rest of the test counts")
 		return
 	}

@@ -44,10 +44,14 @@ func TestExecute(t *testing.T) {
 		{"no content", "getTrip", answering(204, nil, ``), "", ""},
 		{"unknown tool", "get_trip", nil, UnknownTool, `did you mean "getTrip"?`},
 		{"unknown tool, none near", "xyzzyxyzzy", nil, UnknownTool, "list the tools"},
-		{"problem document", "getTrip", answering(404, problem, `{"title":"No such trip","detail":"trip 7 left"}`),
-			Refused, "GET /trips/{id} answered 404 Not Found: No such trip: trip 7 left"},
-		{"problem document whose title is the status", "getTrip", answering(404, problem, `{"title":"Not Found","detail":"trip 7 left"}`),
-			Refused, "answered 404 Not Found: trip 7 left"},
+		{
+			"problem document", "getTrip", answering(404, problem, `{"title":"No such trip","detail":"trip 7 left"}`),
+			Refused, "GET /trips/{id} answered 404 Not Found: No such trip: trip 7 left",
+		},
+		{
+			"problem document whose title is the status", "getTrip", answering(404, problem, `{"title":"Not Found","detail":"trip 7 left"}`),
+			Refused, "answered 404 Not Found: trip 7 left",
+		},
 		{"nested error", "getTrip", answering(400, nil, `{"error":{"message":"bad class","code":3}}`), Refused, "400 Bad Request: bad class"},
 		{"list of errors", "getTrip", answering(422, nil, `{"errors":[{"field":"id"}]}`), Refused, `[{"field":"id"}]`},
 		{"text", "getTrip", answering(500, http.Header{"Content-Type": {"text/plain"}}, "boom\n"), Failed, "500 Internal Server Error: boom"},

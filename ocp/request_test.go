@@ -111,19 +111,29 @@ func TestRequest(t *testing.T) {
 	tools := buildTools(t, trains, BuildOptions{})
 	for _, test := range []struct{ name, tool, arguments, want string }{
 		{"defaults of parameters are sent", "getTrip", `{"id":"7"}`, "GET /v1/trips/7?page=1"},
-		{"every location", "getTrip", `{"id":"a b","fields":["from","to"],"filter_class":"first","page":2,"X_Trace_Id":"t1","theme":"dark"}`,
-			"GET /v1/trips/a%20b?fields=from,to&filter%5Bclass%5D=first&page=2 | X-Trace-Id: t1 | Cookie: theme=dark"},
+		{
+			"every location", "getTrip", `{"id":"a b","fields":["from","to"],"filter_class":"first","page":2,"X_Trace_Id":"t1","theme":"dark"}`,
+			"GET /v1/trips/a%20b?fields=from,to&filter%5Bclass%5D=first&page=2 | X-Trace-Id: t1 | Cookie: theme=dark",
+		},
 		{"null for an optional argument is none", "getTrip", `{"id":"7","fields":null,"page":null,"theme":null}`, "GET /v1/trips/7?page=1"},
 		{"a slash stays in its segment", "getTrip", `{"id":"a/b?c#d"}`, "GET /v1/trips/a%2Fb%3Fc%23d?page=1"},
-		{"body properties that clash, required default, no other default", "changeTrip", `{"id":"7","body_id":"8"}`,
-			`PATCH /v1/trips/7 | Content-Type: application/merge-patch+json | {"id":"8","note":"none"}`},
-		{"null for a body property that may be null is sent", "changeTrip", `{"id":"7","window":null,"seats":null}`,
-			`PATCH /v1/trips/7 | Content-Type: application/merge-patch+json | {"note":"none","window":null}`},
-		{"numbers keep their text", "changeTrip", `{"id":"7","seats":12345678901234567890}`,
-			`PATCH /v1/trips/7 | Content-Type: application/merge-patch+json | {"note":"none","seats":12345678901234567890}`},
+		{
+			"body properties that clash, required default, no other default", "changeTrip", `{"id":"7","body_id":"8"}`,
+			`PATCH /v1/trips/7 | Content-Type: application/merge-patch+json | {"id":"8","note":"none"}`,
+		},
+		{
+			"null for a body property that may be null is sent", "changeTrip", `{"id":"7","window":null,"seats":null}`,
+			`PATCH /v1/trips/7 | Content-Type: application/merge-patch+json | {"note":"none","window":null}`,
+		},
+		{
+			"numbers keep their text", "changeTrip", `{"id":"7","seats":12345678901234567890}`,
+			`PATCH /v1/trips/7 | Content-Type: application/merge-patch+json | {"note":"none","seats":12345678901234567890}`,
+		},
 		{"an optional body may be left out", "addLabel", `{}`, "POST /v1/labels"},
-		{"further properties where the body allows them", "addLabel", `{"name":"x","weight":3}`,
-			`POST /v1/labels | Content-Type: application/json | {"name":"x","weight":3}`},
+		{
+			"further properties where the body allows them", "addLabel", `{"name":"x","weight":3}`,
+			`POST /v1/labels | Content-Type: application/json | {"name":"x","weight":3}`,
+		},
 		{"the whole body", "search", `{"body":["a", "b"]}`, `POST /v1/search | Content-Type: application/json | ["a", "b"]`},
 		{"no arguments at all", "addLabel", ``, "POST /v1/labels"},
 		{"null arguments", "addLabel", `null`, "POST /v1/labels"},

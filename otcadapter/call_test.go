@@ -206,7 +206,8 @@ func TestCall_failure(t *testing.T) {
 		{
 			"bad input names the parameters", add,
 			ocp.Failure{Kind: ocp.InvalidArguments, Message: "invalid arguments for Add: /b: missing, and required", Problems: []ocp.Problem{
-				{Path: "/b", Message: "missing, and required"}, {Path: "", Message: "too many"}}},
+				{Path: "/b", Message: "missing, and required"}, {Path: "", Message: "too many"},
+			}},
 			map[string]any{
 				"message":                   "invalid arguments for Add: /b: missing, and required",
 				"developer_message":         "/b: missing, and required (and 1 more)",
@@ -216,7 +217,8 @@ func TestCall_failure(t *testing.T) {
 		},
 		{"many problems are bounded", add, ocp.Failure{Kind: ocp.InvalidArguments, Message: "m", Problems: many}, nil},
 		{
-			"a refusal is final", add, ocp.Failure{Kind: ocp.Refused, Status: 404, Message: "no such trip"},
+			"a refusal is final", add,
+			ocp.Failure{Kind: ocp.Refused, Status: 404, Message: "no such trip"},
 			map[string]any{"message": "no such trip", "can_retry": false},
 		},
 		{
@@ -225,15 +227,18 @@ func TestCall_failure(t *testing.T) {
 			map[string]any{"message": "slow down", "can_retry": true, "retry_after_ms": 1500.0},
 		},
 		{
-			"an unreachable upstream can be retried by GET", get, ocp.Failure{Kind: ocp.Unreachable, Message: "down"},
+			"an unreachable upstream can be retried by GET", get,
+			ocp.Failure{Kind: ocp.Unreachable, Message: "down"},
 			map[string]any{"message": "down", "can_retry": true},
 		},
 		{
-			"but not by POST", add, ocp.Failure{Kind: ocp.Unreachable, Message: "down"},
+			"but not by POST", add,
+			ocp.Failure{Kind: ocp.Unreachable, Message: "down"},
 			map[string]any{"message": "down", "can_retry": false},
 		},
 		{
-			"a fault of the gateway", nil, ocp.Failure{Kind: ocp.Internal, Message: "broken"},
+			"a fault of the gateway", nil,
+			ocp.Failure{Kind: ocp.Internal, Message: "broken"},
 			map[string]any{"message": "broken", "can_retry": false},
 		},
 	}

@@ -51,16 +51,19 @@ func TestTools_definitions(t *testing.T) {
 		t.Errorf("a deprecated tool is described as %q", got)
 	}
 	if got := definitions[1].(map[string]any)["input"]; !reflect.DeepEqual(got, map[string]any{
-		"parameters": map[string]any{"type": "object"}, "required": []any{}}) {
+		"parameters": map[string]any{"type": "object"}, "required": []any{},
+	}) {
 		t.Errorf("a tool without arguments has the input %v", got)
 	}
 	outputs := []map[string]any{
 		{"available_modes": []any{"error", "null"}},
 		{"available_modes": []any{"value", "error"}, "value": map[string]any{"parameters": map[string]any{
-			"type": "string", "contentEncoding": "base64", "contentMediaType": "image/png"}}},
+			"type": "string", "contentEncoding": "base64", "contentMediaType": "image/png",
+		}}},
 		{"available_modes": []any{"value", "error", "null"}, "value": map[string]any{"parameters": map[string]any{}}},
 		{"available_modes": []any{"value", "error", "null"}, "value": map[string]any{"parameters": map[string]any{
-			"type": []any{"array", "null"}}}},
+			"type": []any{"array", "null"},
+		}}},
 	}
 	for i, want := range outputs {
 		if got := definitions[i+1].(map[string]any)["output"]; !reflect.DeepEqual(got, want) {

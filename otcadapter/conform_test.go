@@ -2,46 +2,15 @@ package otcadapter
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
-	"io"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/fairwayhq/fairway/internal/shared"
 	"github.com/fairwayhq/fairway/ocp"
 )
-
-// sharedFile returns the path of a file in the folder shared beside the
-// checkout. Without it the test is skipped, unless FAIRWAY_TEST_ALL is set.
-func sharedFile(t *testing.T, path ...string) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			t.Fatal("no go.mod above the test")
-		}
-		dir = parent
-	}
-	file := filepath.Join(append([]string{dir, "..", "shared"}, path...)...)
-	if _, err := os.Stat(file); err != nil {
-		if os.Getenv("FAIRWAY_TEST_ALL") == "1" {
-			t.Fatalf("FAIRWAY_TEST_ALL is set and the file is missing: %v", err)
-		}
-		t.Skipf("the protocol's schemas are not beside the checkout: %v", err)
-	}
-	return file
-}
 
 // A standard is one of the protocol's OpenAPI documents, relaxed where it says
 // what its authors cannot have meant.
@@ -52,11 +21,7 @@ type standard struct {
 
 func openStandard(t *testing.T, name string, relax func(schemas map[string]any)) standard {
 	t.Helper()
-	data, err := os.ReadFile(sharedFile(t, "schemas", "otc", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(shared.Read(t, "schemas/otc/"+name)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,19 +89,7 @@ func TestConform_tools(t *testing.T) {
 // realToolset builds the tools of a published document.
 func realToolset(t *testing.T, name string) *ocp.Toolset {
 	t.Helper()
-	file, err := os.Open(sharedFile(t, "openapi", name+".gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	unzipped, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	document, err := io.ReadAll(unzipped)
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := shared.Read(t, "openapi/"+name+".gz")
 	tools, err := ocp.Build(document, ocp.BuildOptions{Name: "real", Location: name})
 	if err != nil {
 		t.Fatal(err)

@@ -39,8 +39,10 @@ func TestForm(t *testing.T) {
 		{"style form", body.Field{HasStyle: true, Explode: true}, `{"a":{"b":1,"c":2},"d":3}`, "b=1&c=2&d=3"},
 		{"pipeDelimited", body.Field{HasStyle: true, Style: style.PipeDelimited}, `{"a":["b","c"]}`, "a=b%7Cc"},
 		{"allowReserved", body.Field{HasStyle: true, Explode: true, AllowReserved: true}, `{"a":"http://b/?c&d"}`, "a=http://b/?c%26d"},
-		{"deepObject", deep, `{"a":{"b":{"c":1},"d":["x","y"]},"e":2}`,
-			"a%5Bb%5D%5Bc%5D=1&a%5Bd%5D%5B0%5D=x&a%5Bd%5D%5B1%5D=y&e=2"},
+		{
+			"deepObject", deep, `{"a":{"b":{"c":1},"d":["x","y"]},"e":2}`,
+			"a%5Bb%5D%5Bc%5D=1&a%5Bd%5D%5B0%5D=x&a%5Bd%5D%5B1%5D=y&e=2",
+		},
 		{"deepObject of an array", deep, `{"a":["x"]}`, "a%5B0%5D=x"},
 		{"deepObject of text", deep, `{"a":""}`, "a="},
 		{"names are encoded", body.Field{}, `{"b&c=d[]":1}`, "b%26c%3Dd%5B%5D=1"},

@@ -4,12 +4,14 @@ import (
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/fairwayhq/fairway/internal/shared"
 )
 
 // BenchmarkReadGitHub reads GitHub's document, of 13 MB, beside kin-openapi
 // that only loads it.
 func BenchmarkReadGitHub(b *testing.B) {
-	data := shared(b, "github-api.github.com.json")
+	data := shared.Read(b, "openapi/"+"github-api.github.com.json"+".gz")
 	b.Run("fairway", func(b *testing.B) {
 		b.SetBytes(int64(len(data)))
 		b.ReportAllocs()

@@ -165,7 +165,7 @@ func strange(root *Node, version string) error {
 	case root.Get("openapi") != nil || root.Get("swagger") != nil:
 		return errors.New("the member openapi or swagger must be text, such as \"3.1.0\"")
 	case root.Get("swaggerVersion") != nil:
-		return errors.New("Swagger 1 is not supported: convert the document to OpenAPI 3")
+		return errors.New("documents in Swagger 1 are not supported: convert it to OpenAPI 3")
 	case root.Get("asyncapi") != nil:
 		return errors.New("an AsyncAPI document, not an OpenAPI document")
 	}
@@ -175,14 +175,20 @@ func strange(root *Node, version string) error {
 // memberNames says which members an object has, as far as fits a message.
 func memberNames(n *Node) string {
 	const most = 5
-	var names []string
-	for _, m := range n.Members()[:min(most, len(n.Members()))] {
+	members := n.Members()[:min(most, len(n.Members()))]
+	names := make([]string, 0, len(members))
+	for _, m := range members {
 		names = append(names, string(appendQuoted(nil, m.Name)))
 	}
 	if len(names) == 0 {
 		return ""
 	}
 	return ", its members begin with " + strings.Join(names, ", ")
+}
+
+// Location returns where the document came from, as Options has it.
+func (d *Document) Location() string {
+	return d.location
 }
 
 // Root returns the whole document.

@@ -60,7 +60,7 @@ func TestReadRefusesWhatIsNoDocument(t *testing.T) {
 		{"plain-text", "Service unavailable", "a single value"},
 		{"version-2.1", `swagger: '2.1'`, `version "2.1" is not supported`},
 		{"version-4", `openapi: 4.0.0`, `version "4.0.0" is not supported`},
-		{"version-1", `swaggerVersion: '1.2'`, "Swagger 1 is not supported"},
+		{"version-1", `swaggerVersion: '1.2'`, "documents in Swagger 1 are not supported"},
 		{"version-is-object", `openapi: {}`, "must be text"},
 		{"version-is-empty", `openapi: ''`, "must be text"},
 		{"version-3-dot", `openapi: '3.x'`, `version "3.x" is not supported`},

@@ -179,8 +179,10 @@ func TestOperationRules(t *testing.T) {
 		{"operation-by-ref", `{"/a":{"get":{"$ref":"#/paths/~1b/get"}},"/b":{"get":{"operationId":"x"}}}`, "GET /a x; GET /b x"},
 		{"upper-case-method", `{"/a":{"GET":{}}}`, "GET /a"},
 		{"two-cases-of-a-method", `{"/a":{"GET":{},"get":{"operationId":"x"}}}`, "GET /a x"},
-		{"all-methods", `{"/a":{"get":{},"put":{},"post":{},"delete":{},"options":{},"head":{},"patch":{},"trace":{},"query":{},"summary":"s"}}`,
-			"GET /a; PUT /a; POST /a; DELETE /a; OPTIONS /a; HEAD /a; PATCH /a; TRACE /a failed"},
+		{
+			"all-methods", `{"/a":{"get":{},"put":{},"post":{},"delete":{},"options":{},"head":{},"patch":{},"trace":{},"query":{},"summary":"s"}}`,
+			"GET /a; PUT /a; POST /a; DELETE /a; OPTIONS /a; HEAD /a; PATCH /a; TRACE /a failed",
+		},
 		{"body-without-media-type", `{"/a":{"post":{"requestBody":{"content":{}}}}}`, "POST /a"},
 		{"required-body-without-media-type", `{"/a":{"post":{"requestBody":{"required":true,"content":{}}}}}`, "POST /a failed"},
 		{"body-is-text", `{"/a":{"post":{"requestBody":"text"}}}`, "POST /a failed"},

@@ -18,8 +18,10 @@ func TestParse(t *testing.T) {
 		{"json/duplicate-name-keeps-last", `{"a":1,"b":2,"a":3}`, `{"a":3,"b":2}`},
 		{"json/numbers-keep-their-digits", `{"a":1.10,"b":-0,"c":12345678901234567890123}`, `{"a":1.10,"b":-0,"c":12345678901234567890123}`},
 		{"json/escaped-name", `{"\u0061\n":"\u00e9"}`, `{"a\n":"\u00e9"}`},
-		{"json/many-members-with-duplicate", "{" + many.String() + `"m0":"last"}`,
-			"{" + strings.TrimSuffix(strings.Replace(many.String(), `"m0":0`, `"m0":"last"`, 1), ",") + "}"},
+		{
+			"json/many-members-with-duplicate", "{" + many.String() + `"m0":"last"}`,
+			"{" + strings.TrimSuffix(strings.Replace(many.String(), `"m0":0`, `"m0":"last"`, 1), ",") + "}",
+		},
 		{"yaml/order-is-kept", "b: 1\na: [true, null, x]\nc: {}", `{"b":1,"a":[true,null,"x"],"c":{}}`},
 		{"yaml/byte-order-mark", "\ufeffa: 1", `{"a":1}`},
 		{"yaml/keys-become-text", "200: a\ntrue: b\n1.5: c\nnull: d", `{"200":"a","true":"b","1.5":"c","null":"d"}`},

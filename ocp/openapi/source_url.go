@@ -123,8 +123,7 @@ func (s *URLSource) fetch(ctx context.Context, previous *Snapshot) (*Snapshot, b
 
 // withoutURL takes the URL, which may hold secrets, out of a client's error.
 func withoutURL(err error) error {
-	var failed *url.Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*url.Error](err); ok {
 		return failed.Err
 	}
 	return err

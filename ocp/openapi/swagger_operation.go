@@ -117,7 +117,7 @@ func (r *reader) swaggerBody(d declaration) {
 // swaggerForm makes the request body of formData parameters: an object with a
 // property for each.
 func (r *reader) swaggerForm(fields []declaration) {
-	var properties []Member
+	properties := make([]Member, 0, len(fields))
 	var encoding []Encoding
 	var required []*Node
 	file := false

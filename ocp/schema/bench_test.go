@@ -3,6 +3,7 @@ package schema_test
 import (
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/shared"
 	"github.com/fairwayhq/fairway/ocp/openapi"
 	"github.com/fairwayhq/fairway/ocp/schema"
 )
@@ -47,7 +48,7 @@ func BenchmarkAnswers(b *testing.B) {
 }
 
 func operationSchemas(b *testing.B, name string, content func(openapi.Place) openapi.Place) []openapi.Place {
-	d, err := openapi.Read(shared(b, name), openapi.Options{})
+	d, err := openapi.Read(shared.Read(b, "openapi/"+name), openapi.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -2,16 +2,13 @@ package schema_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
-	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/fairwayhq/fairway/internal/shared"
 	"github.com/fairwayhq/fairway/ocp/openapi"
 	"github.com/fairwayhq/fairway/ocp/schema"
 )
@@ -65,42 +62,6 @@ func compile(t testing.TB, text []byte) *jsonschema.Schema {
 	return s
 }
 
-// shared returns a document of the folder beside the checkout.
-func shared(t testing.TB, name string) []byte {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			t.Fatal("not in a module")
-		}
-		dir = filepath.Dir(dir)
-	}
-	path := filepath.Join(dir, "..", "shared", "openapi", name)
-	file, err := os.Open(path)
-	if err != nil {
-		if os.Getenv("FAIRWAY_TEST_ALL") == "1" {
-			t.Fatal(err)
-		}
-		t.Skipf("the document %s is not beside the checkout", name)
-	}
-	defer file.Close()
-	unzipped, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := io.ReadAll(unzipped)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
 var sharedDocuments = []string{
 	"discord-3.1.json.gz", "github-api.github.com.json.gz", "kubernetes-1.33-swagger-2.0.json.gz", "museum-3.1.yaml.gz",
 	"slack-web-v2.json.gz", "stripe.json.gz", "train-travel-3.1.yaml.gz", "twilio-messaging-v1.json.gz", "xero-files.json.gz",
@@ -109,10 +70,11 @@ var sharedDocuments = []string{
 // TestSharedDocuments translates every component of real documents, in both
 // directions, and compiles the result.
 func TestSharedDocuments(t *testing.T) {
+	t.Parallel()
 	for _, name := range sharedDocuments {
 		t.Run(strings.TrimSuffix(name, ".gz"), func(t *testing.T) {
 			t.Parallel()
-			d, err := openapi.Read(shared(t, name), openapi.Options{Location: strings.TrimSuffix(name, ".gz")})
+			d, err := openapi.Read(shared.Read(t, "openapi/"+name), openapi.Options{Location: strings.TrimSuffix(name, ".gz")})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,5 +1,7 @@
 package schema
 
+import "slices"
+
 // A visit is how far Tarjan's algorithm has come with a component.
 type visit struct {
 	number int // 0: not met
@@ -113,7 +115,7 @@ func (t *Translator) untangle(circle []*component) []*component {
 		c.visits[1] = visit{}
 	}
 	same := func(h *hole) bool { return h.reach != apart && inside[h.to] }
-	all := circle[:len(circle):len(circle)]
+	all := slices.Clip(circle)
 	connected(1, circle, func(*component) {}, same, func(tangle []*component) {
 		if len(tangle) > 1 {
 			all = append(all, t.bases(tangle)...)

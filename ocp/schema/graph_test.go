@@ -9,6 +9,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/fairwayhq/fairway/internal/shared"
 	"github.com/fairwayhq/fairway/ocp/openapi"
 	"github.com/fairwayhq/fairway/ocp/schema"
 )
@@ -28,46 +29,54 @@ func TestCycles(t *testing.T) {
 		{
 			"by a property",
 			`{"S":{"type":"object","properties":{"next":` + ref + `S"}}}}`,
-			[]string{`{"next":{"next":{}}}`}, []string{`{"next":3}`},
+			[]string{`{"next":{"next":{}}}`},
+			[]string{`{"next":3}`},
 		},
 		{
 			"by two components",
 			`{"S":{"type":"object","properties":{"b":` + ref + `B"}}},"B":{"type":"array","items":` + ref + `S"}}}`,
-			[]string{`{"b":[{"b":[]}]}`}, []string{`{"b":[3]}`},
+			[]string{`{"b":[{"b":[]}]}`},
+			[]string{`{"b":[3]}`},
 		},
 		{
 			"of nothing but references",
 			`{"S":` + ref + `B"},"B":` + ref + `S"}}`,
-			[]string{`3`}, nil,
+			[]string{`3`},
+			nil,
 		},
 		{
 			"by allOf",
 			`{"S":{"allOf":[` + ref + `S"},{"type":"object"}]}}`,
-			[]string{`{}`}, []string{`3`},
+			[]string{`{}`},
+			[]string{`3`},
 		},
 		{
 			"by anyOf",
 			`{"S":{"anyOf":[` + ref + `S"},{"type":"object"}]}}`,
-			[]string{`{}`}, []string{`3`},
+			[]string{`{}`},
+			[]string{`3`},
 		},
 		{
 			"of a base and its subtypes, from the base",
 			`{"S":{"type":"object","required":["kind"],"oneOf":[` + ref + `Cat"},` + ref + `Dog"}]},
 			"Cat":{"allOf":[` + ref + `S"},{"properties":{"kind":{"const":"cat"}},"required":["claws"]}]},
 			"Dog":{"allOf":[` + ref + `S"},{"properties":{"kind":{"const":"dog"}}}]}}`,
-			[]string{`{"kind":"cat","claws":4}`, `{"kind":"dog"}`}, []string{`{"kind":"cat"}`, `{"claws":4}`, `{"kind":"cow"}`},
+			[]string{`{"kind":"cat","claws":4}`, `{"kind":"dog"}`},
+			[]string{`{"kind":"cat"}`, `{"claws":4}`, `{"kind":"cow"}`},
 		},
 		{
 			"of a base and its subtypes, from a subtype",
 			`{"Pet":{"type":"object","required":["kind"],"oneOf":[` + ref + `S"},` + ref + `Dog"}]},
 			"S":{"allOf":[` + ref + `Pet"},{"properties":{"kind":{"const":"cat"}},"required":["claws"]}]},
 			"Dog":{"allOf":[` + ref + `Pet"},{"properties":{"kind":{"const":"dog"},"friend":` + ref + `Pet"}}}]}}`,
-			[]string{`{"kind":"cat","claws":4}`}, []string{`{"kind":"cat"}`, `{"claws":4}`, `{"kind":"dog"}`},
+			[]string{`{"kind":"cat","claws":4}`},
+			[]string{`{"kind":"cat"}`, `{"claws":4}`, `{"kind":"dog"}`},
 		},
 		{
 			"by not, which means nothing",
 			`{"S":{"type":"object","not":` + ref + `S"}}}`,
-			nil, []string{`3`},
+			nil,
+			[]string{`3`},
 		},
 	}
 	for _, test := range tests {
@@ -216,7 +225,7 @@ func chainCost(t *testing.T, n int, link string, mode schema.Mode) (time.Duratio
 }
 
 func TestSameBytesTwice(t *testing.T) {
-	d, err := openapi.Read(shared(t, "stripe.json.gz"), openapi.Options{})
+	d, err := openapi.Read(shared.Read(t, "openapi/"+"stripe.json.gz"), openapi.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

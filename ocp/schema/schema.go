@@ -16,6 +16,7 @@ package schema
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
@@ -152,7 +153,7 @@ func (t *Translator) Warnings() []string {
 	if t.unheard == 0 {
 		return t.warnings
 	}
-	return append(t.warnings[:len(t.warnings):len(t.warnings)], fmt.Sprintf("and %d more", t.unheard))
+	return append(slices.Clip(t.warnings), fmt.Sprintf("and %d more", t.unheard))
 }
 
 func (t *Translator) warn(format string, args ...any) {

@@ -109,7 +109,7 @@ func (e escape) append(dst, text []byte) []byte {
 		encoded['%'] = false
 		plain = &encoded
 	}
-	for i := 0; i < len(text); i++ {
+	for i := range text {
 		c := text[i]
 		if plain[c] || e.triples && isTriple(text[i:]) {
 			continue

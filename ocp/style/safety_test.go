@@ -43,8 +43,10 @@ func TestPath(t *testing.T) {
 		values []string
 	}{
 		{"empty", "must not be empty", []string{`""`, `" "`, `null`, `[]`, `{}`, `[""]`, `[null]`, `"/"`, `"//"`, `"\\"`, `" / "`}},
-		{"dot segments", "path segment", []string{`"."`, `".."`, `"../a"`, `"a/.."`, `"a/../b"`, `"a/./b"`, `"..\\a"`, `"a\\..\\b"`,
-			`"\u002e\u002e"`, `".. "`, `" .."`, `"..;"`, `"..;x=y"`, `"a/..;x/b"`, `["a",".."]`, `{"..":1}`, `"/.."`}},
+		{"dot segments", "path segment", []string{
+			`"."`, `".."`, `"../a"`, `"a/.."`, `"a/../b"`, `"a/./b"`, `"..\\a"`, `"a\\..\\b"`,
+			`"\u002e\u002e"`, `".. "`, `" .."`, `"..;"`, `"..;x=y"`, `"a/..;x/b"`, `["a",".."]`, `{"..":1}`, `"/.."`,
+		}},
 		{"encoded dot segments", "path segment", []string{`"%2e"`, `"%2e%2e"`, `"%2E."`, `".%2e"`, `"a/%2e%2e/b"`}},
 		{"encoded slashes", "percent-encoded already", []string{`"%2f"`, `"a%2Fb"`, `"..%2f..%2fa"`, `"%5c"`, `"a%5Cb"`}},
 		{"control characters", "control characters", []string{`"a\u0000"`, `"a\nb"`, `"a\r\nb"`, `"\t"`, `"\u007f"`, `"\u0085"`, `"\u009f"`}},
@@ -94,8 +96,10 @@ func TestHeader(t *testing.T) {
 	if got, want := appended(t, p, `{"a=b":"c=d,e"}`), "a%3Db=c=d%2Ce"; got != want {
 		t.Errorf("exploded object: got %q, want %q", got, want)
 	}
-	for _, value := range []string{`"a\r\nEvil: 1"`, `"a\nb"`, `"a\u0000"`, `"\ta"`, `"a\u007f"`, `"a\u0085b"`,
-		`["a","b\r"]`, `{"a\n":"b"}`, `{"a":"b\n"}`} {
+	for _, value := range []string{
+		`"a\r\nEvil: 1"`, `"a\nb"`, `"a\u0000"`, `"\ta"`, `"a\u007f"`, `"a\u0085b"`,
+		`["a","b\r"]`, `{"a\n":"b"}`, `{"a":"b\n"}`,
+	} {
 		if problem := refused(t, p, value); !strings.Contains(problem, "control characters") {
 			t.Errorf("%s: refused with %q", value, problem)
 		}
@@ -103,17 +107,21 @@ func TestHeader(t *testing.T) {
 }
 
 func TestForbiddenHeader(t *testing.T) {
-	for _, name := range []string{"Connection", "keep-alive", "PROXY-Authorization", "Proxy-Connection", "TE", "Trailer",
+	for _, name := range []string{
+		"Connection", "keep-alive", "PROXY-Authorization", "Proxy-Connection", "TE", "Trailer",
 		"Transfer-Encoding", "transfer_encoding", "Upgrade", "HTTP2-Settings", "Host", "Content-Length", "Content_Length",
 		"Content-Type", "Content-Encoding", "Accept", "Expect", "Via", "Authorization", "Cookie", "Set-Cookie", "Forwarded",
 		"X-Forwarded-For", "X_Forwarded_Host", "X-Real-IP", "X-HTTP-Method-Override", "X-Method-Override", "X-HTTP-Method",
-		"X-Original-URL", "X-Rewrite-URL", "X-Accel-Mapping"} {
+		"X-Original-URL", "X-Rewrite-URL", "X-Accel-Mapping",
+	} {
 		if !style.ForbiddenHeader(name) {
 			t.Errorf("%s may be set", name)
 		}
 	}
-	for _, name := range []string{"X-Request-Id", "If-Match", "Accept-Language", "Idempotency-Key", "Stripe-Version",
-		"Xero-Tenant-Id", "Range", "Prefer", "Content-Language", "Hostname", "X-Api-Key"} {
+	for _, name := range []string{
+		"X-Request-Id", "If-Match", "Accept-Language", "Idempotency-Key", "Stripe-Version",
+		"Xero-Tenant-Id", "Range", "Prefer", "Content-Language", "Hostname", "X-Api-Key",
+	} {
 		if style.ForbiddenHeader(name) {
 			t.Errorf("%s may not be set", name)
 		}
