@@ -15,12 +15,12 @@ const maxErrorBody = 16 << 10
 // error of the protocol.
 func (x *exchange) callTool() *fault {
 	if x.params.name.Kind() != '"' {
-		return badParams("params.name must be a string that names a tool, not %s", kindName(x.params.name))
+		return badParams("params.name must be a string that names a tool, not %s", wire.KindName(x.params.name.Kind()))
 	}
 	switch x.params.arguments.Kind() {
 	case 0, 'n', '{':
 	default:
-		return badParams("params.arguments must be an object, not %s", kindName(x.params.arguments))
+		return badParams("params.arguments must be an object, not %s", wire.KindName(x.params.arguments.Kind()))
 	}
 	// The arguments are copied out of the pooled body: what they become part of
 	// may be looked at after the call is over.

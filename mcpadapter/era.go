@@ -48,7 +48,7 @@ func (x *exchange) agree(method string) *fault {
 	switch {
 	case described.version.Kind() != '"':
 		return faultf(http.StatusBadRequest, invalidParams,
-			"_meta[%q] must be a string, not %s", metaVersion, kindName(described.version))
+			"_meta[%q] must be a string, not %s", metaVersion, wire.KindName(described.version.Kind()))
 	case !sent && (version == unknown || version.selfDescribing()):
 		return mismatched("the header MCP-Protocol-Version is missing: send it with the value %q, as in _meta", name)
 	case sent && header != name:
@@ -90,7 +90,7 @@ func (x *exchange) readMeta() (described meta, f *fault) {
 		return meta{}, nil
 	case '{':
 	default:
-		return meta{}, faultf(http.StatusBadRequest, invalidParams, "_meta must be an object, not %s", kindName(raw))
+		return meta{}, faultf(http.StatusBadRequest, invalidParams, "_meta must be an object, not %s", wire.KindName(raw.Kind()))
 	}
 	for walk := wire.Into(raw); walk.Next(); {
 		switch {

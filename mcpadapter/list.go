@@ -85,7 +85,7 @@ func (x *exchange) page(c *catalog) (int, *fault) {
 		return 0, nil
 	case '"':
 	default:
-		return 0, badParams("params.cursor must be a string, not %s", kindName(x.params.cursor))
+		return 0, badParams("params.cursor must be a string, not %s", wire.KindName(x.params.cursor.Kind()))
 	}
 	cursor := text(x.params.cursor)
 	if cursor == "" {

@@ -72,7 +72,7 @@ func (x *exchange) open(data []byte) (method string, f *fault) {
 	m := readEnvelope(data)
 	if m.id != nil {
 		if kind := m.id.Kind(); kind != '"' && kind != '0' {
-			return "", malformed("the id must be a string or a number, not %s", kindName(m.id))
+			return "", malformed("the id must be a string or a number, not %s", wire.KindName(m.id.Kind()))
 		}
 		x.id = m.id
 	}
@@ -82,7 +82,7 @@ func (x *exchange) open(data []byte) (method string, f *fault) {
 	case m.method == nil:
 		return "", x.checkResponse(&m)
 	case m.method.Kind() != '"':
-		return "", malformed("the method must be a string, not %s", kindName(m.method))
+		return "", malformed("the method must be a string, not %s", wire.KindName(m.method.Kind()))
 	case string(m.method) == `""`:
 		return "", malformed("the method is empty")
 	case m.result != nil || m.failure != nil:
@@ -119,7 +119,7 @@ func (x *exchange) openParams(raw jsontext.Value) *fault {
 		return nil
 	case '{':
 	default:
-		return faultf(http.StatusBadRequest, invalidParams, "params must be an object, not %s", kindName(raw))
+		return faultf(http.StatusBadRequest, invalidParams, "params must be an object, not %s", wire.KindName(raw.Kind()))
 	}
 	for walk := wire.Into(raw); walk.Next(); {
 		switch {
@@ -192,7 +192,7 @@ func (x *exchange) serveElement(raw jsontext.Value) {
 	if raw.Kind() == '{' {
 		x.serveMessage(raw)
 	} else {
-		x.refuse(malformed("a message must be an object, not %s", kindName(raw)))
+		x.refuse(malformed("a message must be an object, not %s", wire.KindName(raw.Kind())))
 	}
 	x.out.B = append(x.out.B, x.kept...)
 	x.kept = nil
@@ -229,23 +229,4 @@ func text(value jsontext.Value) string {
 		return ""
 	}
 	return string(unquoted)
-}
-
-// kindName names the kind of a JSON value.
-func kindName(value jsontext.Value) string {
-	switch value.Kind() {
-	case '{':
-		return "an object"
-	case '[':
-		return "an array"
-	case '"':
-		return "a string"
-	case '0':
-		return "a number"
-	case 't', 'f':
-		return "a boolean"
-	case 'n':
-		return "null"
-	}
-	return "nothing"
 }

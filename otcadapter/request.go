@@ -91,7 +91,7 @@ func (f *callFields) call() (callRequest, *fault) {
 		return callRequest{}, badRequest(`the request has both "input" and "inputs"; send one of them`)
 	}
 	if !isNull(input) && input.Kind() != '{' {
-		return callRequest{}, badRequest(`"input" is ` + kindWord(input.Kind()) + `; it must be an object with the tool's parameters`)
+		return callRequest{}, badRequest(`"input" is ` + wire.KindName(input.Kind()) + `; it must be an object with the tool's parameters`)
 	}
 	call := callRequest{callID: f.CallID, toolID: f.ToolID, input: input}
 	if call.callID == "" {
@@ -118,24 +118,7 @@ func explainBody(err error) string {
 	if mismatch.GoType != nil && mismatch.GoType.Kind() == reflect.String {
 		want = "a string"
 	}
-	return where + " is " + kindWord(mismatch.JSONKind) + "; it must be " + want
-}
-
-func kindWord(kind jsontext.Kind) string {
-	switch kind {
-	case '{':
-		return "an object"
-	case '[':
-		return "an array"
-	case '"':
-		return "a string"
-	case '0':
-		return "a number"
-	case 't', 'f':
-		return "a boolean"
-	default:
-		return "null"
-	}
+	return where + " is " + wire.KindName(mismatch.JSONKind) + "; it must be " + want
 }
 
 // newCallID returns a random UUID (RFC 9562, version 4).

@@ -161,3 +161,22 @@ func CheckDepth(data []byte, limit int) error {
 	}
 	return nil
 }
+
+// KindName names the kind of a JSON value for a message: "an object".
+func KindName(kind jsontext.Kind) string {
+	switch kind {
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case '"':
+		return "a string"
+	case '0':
+		return "a number"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	}
+	return "nothing"
+}
