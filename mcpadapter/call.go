@@ -24,7 +24,8 @@ func (x *exchange) callTool() *fault {
 	}
 	// The arguments are copied out of the pooled body: what they become part of
 	// may be looked at after the call is over.
-	outcome := x.caller.Call(x.ctx, text(x.params.name), x.params.arguments.Clone())
+	ctx, own := x.context()
+	outcome := x.caller.Call(ctx, text(x.params.name), x.params.arguments.Clone())
 	defer outcome.Release()
 
 	if failure := outcome.Failure; failure != nil && failure.Kind == ocp.UnknownTool {
@@ -39,7 +40,7 @@ func (x *exchange) callTool() *fault {
 	} else {
 		b = x.appendSuccess(b, outcome)
 	}
-	x.out.B = append(b, "}}"...)
+	x.out.B = append(appendReply(b, own, outcome.Result), "}}"...)
 	return nil
 }
 

@@ -72,10 +72,17 @@ func rank(contentType string) int {
 // fields says how the properties of a form are written.
 func (t *toolBuilder) fields(media *openapi.Media, object *schema.Object) map[string]body.Field {
 	fields := make(map[string]body.Field)
+	var names []string
+	if object != nil && len(media.Encoding) > 0 {
+		for _, p := range object.Properties {
+			names = append(names, p.Name)
+		}
+	}
 	for _, e := range media.Encoding {
 		fields[e.Name] = body.Field{
 			ContentType: e.ContentType, Style: style.Style(e.Style), Explode: e.Explode,
 			AllowReserved: e.AllowReserved, HasStyle: e.HasStyle || e.HasExplode || e.AllowReserved,
+			Reserved: names,
 		}
 	}
 	if object == nil || mediaType(media.Type) != "multipart/form-data" {

@@ -87,13 +87,16 @@ type builder struct {
 	names   namespace
 	input   *schema.Translator
 	output  *schema.Translator
+	written int // bytes of the input schemas so far, those that were too large among them
+
+	enhanced int // bytes of the schemas of enhanced properties so far
 }
 
 func newBuilder(o BuildOptions, mode schema.Mode) *builder {
 	return &builder{
 		options: o,
 		set:     &Toolset{Name: o.Name, byName: make(map[string]*Tool)},
-		names:   make(namespace),
+		names:   newNamespace(),
 		input:   schema.NewTranslator(mode, schema.Input),
 		output:  schema.NewTranslator(mode, schema.Output),
 	}
@@ -110,7 +113,7 @@ func (b *builder) add(operation *openapi.Operation) {
 	for _, reason := range operation.Warnings {
 		b.warn(Warning{Operation: where, Reason: reason})
 	}
-	t := &toolBuilder{builder: b, operation: operation, names: make(namespace), tool: &Tool{
+	t := &toolBuilder{builder: b, operation: operation, names: newNamespace(), tool: &Tool{
 		Name:        name,
 		Title:       operation.Summary,
 		Description: description(operation),
@@ -134,12 +137,42 @@ func (b *builder) warn(w Warning) {
 	b.set.Warnings = append(b.set.Warnings, w)
 }
 
+// What the input schemas of one document may take. Each has its own copy of the
+// shared schemas that it reaches, so a small document in which many operations
+// reach many schemas would fill any memory.
+const (
+	maxInputSchema = 4 << 20   // bytes of one tool's; no model reads as much
+	maxWritten     = 256 << 20 // bytes of all of them together
+)
+
+// take reports why a tool cannot have its input schema, if it is too large or
+// there are too many such already.
+func (b *builder) take(inputSchema []byte) error {
+	b.written += len(inputSchema)
+	if len(inputSchema) > maxInputSchema {
+		return fmt.Errorf("the schema of its arguments takes %d KiB, and %d KiB are the most: let it refer to fewer schemas",
+			len(inputSchema)>>10, maxInputSchema>>10)
+	}
+	return nil
+}
+
+// spent reports that there is no room for the input schemas of further tools.
+func (b *builder) spent() error {
+	if b.written <= maxWritten {
+		return nil
+	}
+	return fmt.Errorf("the schemas of the tools up to here take more than %d MiB: choose operations with include and exclude, or split the document",
+		maxWritten>>20)
+}
+
 // describe fills in what the document says of itself.
 func (b *builder) describe(document *openapi.Document, operations int) {
 	b.set.Title = document.Title
 	b.set.Description = document.Description
 	b.set.Version = document.Version
 	b.set.Operations = operations
+	b.set.Origin = serverOrigin(document)
+	b.set.OCP = readAPIExtension(document)
 	b.set.Files = document.Files()
 	for _, reason := range slices.Concat(document.Warnings, b.input.Warnings(), b.output.Warnings()) {
 		b.warn(Warning{Reason: reason})
@@ -171,7 +204,7 @@ func description(operation *openapi.Operation) string {
 }
 
 func security(operation *openapi.Operation) []SecurityRequirement {
-	var requirements []SecurityRequirement
+	requirements := make([]SecurityRequirement, 0, len(operation.Security))
 	for _, r := range operation.Security {
 		requirements = append(requirements, r)
 	}

@@ -37,6 +37,49 @@ func TestExponentialReferences(t *testing.T) {
 	}
 }
 
+// TestManyOperationsOnManySchemas holds what all tools take together to a limit:
+// each of them has its own copy of what it reaches.
+func TestManyOperationsOnManySchemas(t *testing.T) {
+	const operations, schemas = 700, 4000 // of about 1 MB together, and 400 KB for each tool
+	var document strings.Builder
+	document.WriteString(`{"openapi":"3.1.0","info":{"title":"Wide","version":"1"},"components":{"schemas":{`)
+	for i := range schemas {
+		fmt.Fprintf(&document, `"S%d":{"type":"object","properties":{"next":{"$ref":"#/components/schemas/S%d"},"other":{"$ref":"#/components/schemas/S%d"}}},`, i, (i+1)%schemas, (i+7)%schemas)
+	}
+	document.WriteString(`"Last":{}}},"paths":{`)
+	for i := range operations {
+		fmt.Fprintf(&document, `"/p%d":{"post":{"requestBody":{"content":{"application/json":{"schema":{"type":"array","items":{"$ref":"#/components/schemas/S%d"}}}}}}},`, i, i)
+	}
+	document.WriteString(`"/last":{"get":{}}}}`)
+	set := buildTools(t, document.String(), BuildOptions{})
+	size, lost := 0, 0
+	for _, tool := range set.Tools() {
+		size += len(tool.InputSchema)
+	}
+	for _, w := range set.Warnings {
+		if w.Lost {
+			lost++
+		}
+	}
+	if size > maxWritten+maxInputSchema || len(set.Tools())+lost != set.Operations {
+		t.Errorf("%d tools and %d warnings of %d operations take %d bytes", len(set.Tools()), lost, set.Operations, size)
+	}
+	if lost == 0 {
+		t.Errorf("the limit of %d bytes is not reached with %d", maxWritten, size)
+	}
+}
+
+func TestInputSchemaTooLarge(t *testing.T) {
+	var document strings.Builder
+	document.WriteString(`{"openapi":"3.1.0","info":{"title":"Large","version":"1"},"paths":{"/large":{"get":{"parameters":[{"name":"q","in":"query","schema":{"enum":["`)
+	document.WriteString(strings.Repeat("x", maxInputSchema))
+	document.WriteString(`"]}}]}},"/small":{"get":{"operationId":"small"}}}}`)
+	set := buildTools(t, document.String(), BuildOptions{})
+	if len(set.Tools()) != 1 || len(set.Warnings) != 1 || !set.Warnings[0].Lost || !strings.Contains(set.Warnings[0].Reason, "4096 KiB are the most") {
+		t.Errorf("%d tools, warnings %+v", len(set.Tools()), set.Warnings)
+	}
+}
+
 func BenchmarkBuild(b *testing.B) {
 	for _, name := range []string{"github-api.github.com.json", "kubernetes-1.33-swagger-2.0.json", "stripe.json"} {
 		data := shared.Read(b, "openapi/"+name+".gz")

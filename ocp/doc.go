@@ -11,4 +11,11 @@
 // [Call] (defaults, validation), lets an [Invoker] send the request that
 // [Call.Request] builds (packages ocp/style and ocp/body), and judges the
 // [Result] in an [Outcome] that every protocol can put in its own words.
+//
+// The other half of the protocol is what an agent says of itself. [ReadIncoming]
+// takes the OCP headers of a request, each for itself, and leaves the [Session]
+// encoded until somebody asks for its [Context]; [Incoming.Reply] is what an
+// answer says back. On an agent's side a [Discovery] finds tools, and a [Client]
+// calls them, or any http.Client does with a [Transport]: a [SharedContext] goes
+// out with each request, and what comes back is merged into it.
 package ocp

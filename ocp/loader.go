@@ -72,6 +72,9 @@ type Loader struct {
 	polled   bool          // the source is a file: looking costs next to nothing
 
 	toolset atomic.Pointer[Toolset]
+	keep    atomic.Bool // the text of the document is wanted
+	stale   atomic.Bool // so it must be fetched though it may not have changed
+	kept    atomic.Pointer[LoadedDocument]
 	due     atomic.Int64 // when the next look may begin, in Unix nanoseconds
 
 	turn     chan struct{}     // holds one value while somebody loads
@@ -102,6 +105,28 @@ func NewLoader(options LoaderOptions) *Loader {
 		l.interval = filePoll
 	}
 	return l
+}
+
+// A LoadedDocument is the text of a document that a Loader has loaded.
+type LoadedDocument struct {
+	Data     []byte // must not be changed
+	Location string // where it was read
+	Toolset  *Toolset
+}
+
+// KeepDocument makes the Loader keep the document's text from now on, beside the
+// Toolset that was built from it. What it has loaded already is loaded anew when
+// it is next looked at, by Load or in the background.
+func (l *Loader) KeepDocument() {
+	if !l.keep.Swap(true) {
+		l.stale.Store(true)
+	}
+}
+
+// Document returns the text of the current document, nil unless KeepDocument was
+// called and a document has been loaded since.
+func (l *Loader) Document() *LoadedDocument {
+	return l.kept.Load()
 }
 
 // Toolset returns the current Toolset, nil until one has been loaded.
@@ -186,10 +211,18 @@ func (l *Loader) look(ctx context.Context) (toolset *Toolset, news bool, err err
 		return nil, true, err
 	}
 	if current := l.Toolset(); current != nil && current.Hash != "" && current.Hash == toolset.Hash {
+		l.keepText(snapshot, current)
 		return nil, false, nil
 	}
+	l.keepText(snapshot, toolset)
 	l.toolset.Store(toolset)
 	return toolset, true, nil
+}
+
+func (l *Loader) keepText(snapshot *openapi.Snapshot, toolset *Toolset) {
+	if l.keep.Load() {
+		l.kept.Store(&LoadedDocument{Data: snapshot.Data, Location: snapshot.Location, Toolset: toolset})
+	}
 }
 
 // fetch asks the source. A SiteSource runs handlers, which may panic.
@@ -199,7 +232,13 @@ func (l *Loader) fetch(ctx context.Context) (snapshot *openapi.Snapshot, changed
 			err = fmt.Errorf("fetching %s: panic: %v", l.Location(), cause)
 		}
 	}()
-	return l.source.Fetch(ctx, l.snapshot)
+	if !l.stale.Load() {
+		return l.source.Fetch(ctx, l.snapshot)
+	}
+	if snapshot, changed, err = l.source.Fetch(ctx, nil); err == nil {
+		l.stale.Store(false)
+	}
+	return snapshot, changed, err
 }
 
 // assemble builds the Toolset. The libraries that read documents may panic on some.

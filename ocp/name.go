@@ -98,18 +98,33 @@ func shorten(name string) string {
 	return strings.TrimRight(name[:maxName-len(suffix)], "_") + suffix
 }
 
-// A namespace hands out names that are unique within it.
-type namespace map[string]bool
+// A namespace hands out names that are unique within it, in time that does not
+// grow with how often one of them is asked for.
+type namespace struct {
+	taken map[string]bool
+	last  map[string]int // the last suffix tried, by what stands before suffixes
+}
+
+func newNamespace() namespace {
+	return namespace{taken: make(map[string]bool), last: make(map[string]int)}
+}
 
 // claim returns name, or name with the first free of the suffixes _2, _3, ….
 func (n namespace) claim(name string) string {
-	unique := name
-	for i := 2; n[unique]; i++ {
-		suffix := "_" + strconv.Itoa(i)
-		unique = name[:min(len(name), maxName-len(suffix))] + suffix
+	if !n.taken[name] {
+		n.taken[name] = true
+		return name
 	}
-	n[unique] = true
-	return unique
+	const longestSuffix = len("_999999")
+	stem := name[:min(len(name), maxName-longestSuffix)]
+	for i := max(n.last[stem]+1, 2); ; i++ {
+		suffix := "_" + strconv.Itoa(i)
+		unique := name[:min(len(name), maxName-len(suffix))] + suffix
+		if !n.taken[unique] {
+			n.taken[unique], n.last[stem] = true, i
+			return unique
+		}
+	}
 }
 
 // nearest returns the name among candidates that is closest to what was asked

@@ -39,12 +39,27 @@ func TestToolName(t *testing.T) {
 }
 
 func TestNamespace(t *testing.T) {
-	names := make(namespace)
+	names := newNamespace()
 	long := strings.Repeat("a", maxName)
 	got := []string{names.claim("list"), names.claim("list"), names.claim("list_2"), names.claim("list"), names.claim(long), names.claim(long)}
 	want := []string{"list", "list_2", "list_2_2", "list_3", long, long[:maxName-2] + "_2"}
 	if !slices.Equal(got, want) {
 		t.Errorf("claimed %q, want %q", got, want)
+	}
+}
+
+// TestNamespaceOfEqualNames claims one name so often that trying every suffix
+// from the first would take hours.
+func TestNamespaceOfEqualNames(t *testing.T) {
+	const claims = 400_000
+	for _, name := range []string{"same", strings.Repeat("a", maxName)} {
+		names := newNamespace()
+		for range claims {
+			names.claim(name)
+		}
+		if len(names.taken) != claims {
+			t.Errorf("%d names of %d claims", len(names.taken), claims)
+		}
 	}
 }
 

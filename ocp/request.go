@@ -63,6 +63,15 @@ func (c *Call) Request(ctx context.Context) (*http.Request, error) {
 	return r, nil
 }
 
+// path returns the escaped path of the request.
+func (c *Call) path() (string, error) {
+	target := &url.URL{}
+	if err := c.setPath(target); err != nil {
+		return "", err
+	}
+	return target.EscapedPath(), nil
+}
+
 // value returns what is sent for the argument at position i, nil for nothing.
 func (c *Call) value(i int) jsontext.Value {
 	if v := c.values[i]; v != nil {
@@ -105,7 +114,7 @@ func (c *Call) setPath(target *url.URL) error {
 
 // hasDotSegment reports whether a segment of the path is "." or "..".
 func hasDotSegment(path []byte) bool {
-	for i := 0; i < len(path); i++ {
+	for i := range path {
 		if path[i] != '/' {
 			continue
 		}

@@ -107,6 +107,28 @@ func requestText(t *testing.T, r *http.Request) string {
 	return text.String()
 }
 
+// TestObjectsInjectNoParameter: what stands in a free-form object passes for no
+// other argument, whose schema would not see it.
+func TestObjectsInjectNoParameter(t *testing.T) {
+	tools := buildTools(t, `{"openapi":"3.1.0","info":{"title":"A","version":"1"},"paths":{"/a":{
+		"get":{"operationId":"query","parameters":[{"name":"page","in":"query","schema":{"type":"integer"}},{"name":"extra","in":"query","schema":{"type":"object"}}]},
+		"post":{"operationId":"form","requestBody":{"required":true,"content":{"application/x-www-form-urlencoded":{
+			"schema":{"type":"object","properties":{"page":{"type":"integer"},"extra":{"type":"object"}}},
+			"encoding":{"extra":{"style":"form","explode":true}}}}}}}}}`, BuildOptions{})
+	for _, tool := range tools.Tools() {
+		for arguments, good := range map[string]bool{`{"extra":{"other":"x"}}`: true, `{"extra":{"page":"x"}}`: false} {
+			call, err := tool.Bind([]byte(arguments))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = call.Request(context.Background())
+			if failure, _ := errors.AsType[*Failure](err); (err == nil) != good || err != nil && failure.Problems[0].Path != "/extra" {
+				t.Errorf("%s %s: %v", tool.Name, arguments, err)
+			}
+		}
+	}
+}
+
 func TestRequest(t *testing.T) {
 	tools := buildTools(t, trains, BuildOptions{})
 	for _, test := range []struct{ name, tool, arguments, want string }{

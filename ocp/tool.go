@@ -26,6 +26,10 @@ type Tool struct {
 	// Answer is what the document says about successful answers.
 	Answer Answer
 
+	// OCP is what the document says of the operation's use of OCP context; nil
+	// if it says nothing.
+	OCP *OperationExtension
+
 	index     map[string]int // position in Arguments by name
 	plans     []argumentPlan // of Arguments, by position
 	path      []pathPart
@@ -33,6 +37,8 @@ type Tool struct {
 	openBody  bool      // the body takes properties that the document does not name
 	accept    string    // the Accept header
 	validator validator
+
+	answerValidator validator // of Answer.Schema
 }
 
 // ReadOnly reports whether the method is safe in the sense of HTTP: GET, HEAD

@@ -19,16 +19,25 @@ type toolBuilder struct {
 	*builder
 	operation *openapi.Operation
 	tool      *Tool
-	names     namespace        // of the arguments
-	shared    []*schema.Schema // whose $defs the tool's schema needs
-	closed    jsontext.Value   // additionalProperties of the arguments object
+	names     namespace           // of the arguments
+	places    map[string][]string // the names of the parameters by where they go
+	shared    []*schema.Schema    // whose $defs the tool's schema needs
+	closed    jsontext.Value      // additionalProperties of the arguments object
 }
 
 // locations is the order of the arguments.
 var locations = []Location{InPath, InQuery, InHeader, InCookie}
 
 func (t *toolBuilder) build() error {
+	if err := t.spent(); err != nil {
+		return err
+	}
 	t.closed = jsontext.Value("false")
+	t.places = make(map[string][]string)
+	for i := range t.operation.Parameters {
+		p := &t.operation.Parameters[i]
+		t.places[p.In] = append(t.places[p.In], p.Name)
+	}
 	for _, in := range locations {
 		for i := range t.operation.Parameters {
 			if p := &t.operation.Parameters[i]; p.In == string(in) {
@@ -43,14 +52,15 @@ func (t *toolBuilder) build() error {
 	}
 	t.planPath()
 	t.describeAnswer()
+	t.readExtension()
 	t.tool.InputSchema = t.inputSchema()
-	return nil
+	return t.take(t.tool.InputSchema)
 }
 
 // addArgument claims a name for the argument and adds it with its plan.
 func (t *toolBuilder) addArgument(a Argument, plan argumentPlan, place openapi.Place) {
 	name := argumentName(a.WireName)
-	if t.names[name] {
+	if t.names.taken[name] {
 		name = shorten(string(a.In) + "_" + name)
 	}
 	a.Name = t.names.claim(name)
@@ -118,7 +128,7 @@ func (t *toolBuilder) addParameter(p *openapi.Parameter) error {
 	}
 	param, err := style.New(style.Param{
 		Name: p.Name, In: style.In(p.In), Style: style.Style(p.Style), Explode: p.Explode,
-		AllowReserved: p.AllowReserved, ContentType: p.ContentType,
+		AllowReserved: p.AllowReserved, ContentType: p.ContentType, Reserved: t.places[p.In],
 	})
 	if err != nil {
 		return t.cannotSend(p, err)

@@ -13,6 +13,10 @@ type Toolset struct {
 	Warnings    []Warning
 	Files       []string // the files that the document was read from, if it came from files
 
+	Origin string // "https://api.example.com", of the document's first server; "" if it names no host
+
+	OCP *APIExtension // what the document says of the API's use of OCP context; nil if nothing
+
 	tools  []*Tool
 	byName map[string]*Tool
 }

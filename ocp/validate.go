@@ -26,8 +26,8 @@ const (
 	maxListed = 20
 )
 
-// validator compiles a tool's input schema on the tool's first call and keeps
-// it.
+// validator compiles a schema when it is first needed and keeps it: a tool's input
+// schema on the tool's first call.
 type validator struct {
 	once   sync.Once
 	schema *jsonschema.Schema
@@ -37,11 +37,11 @@ type validator struct {
 // validate returns what is wrong with the arguments. Its error says that the
 // schema itself does not compile.
 func (v *validator) validate(t *Tool, arguments map[string]any) ([]Problem, error) {
-	v.once.Do(func() { v.schema, v.err = compileSchema(t.InputSchema) })
-	if v.err != nil {
-		return nil, v.err
+	compiled, err := v.compile(t.InputSchema)
+	if err != nil {
+		return nil, err
 	}
-	err := v.schema.Validate(arguments)
+	err = compiled.Validate(arguments)
 	if err == nil {
 		return nil, nil
 	}
@@ -50,6 +50,12 @@ func (v *validator) validate(t *Tool, arguments map[string]any) ([]Problem, erro
 		return nil, err
 	}
 	return explain(invalid), nil
+}
+
+// compile compiles the schema, which must be the same at every call.
+func (v *validator) compile(schema []byte) (*jsonschema.Schema, error) {
+	v.once.Do(func() { v.schema, v.err = compileSchema(schema) })
+	return v.schema, v.err
 }
 
 // noLoader refuses every schema that is not part of the one being compiled.

@@ -136,21 +136,15 @@ func CheckDepth(data []byte, limit int) error {
 	if bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) <= limit {
 		return nil
 	}
-	depth, quoted := 0, false
+	depth := 0
 	for i := 0; i < len(data); i++ {
-		c := data[i]
-		if quoted {
-			switch c {
-			case '\\':
-				i++
-			case '"':
-				quoted = false
-			}
-			continue
-		}
-		switch c {
+		switch data[i] {
 		case '"':
-			quoted = true
+			n := stringLen(data[i:])
+			if n == 0 {
+				return nil // the rest is a string without an end
+			}
+			i += n - 1
 		case '{', '[':
 			if depth++; depth > limit {
 				return fmt.Errorf("%w at byte %d", ErrTooDeep, i)

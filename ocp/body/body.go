@@ -68,6 +68,7 @@ type Field struct {
 	Style         style.Style // "" is form
 	Explode       bool        // with its default applied
 	AllowReserved bool
+	Reserved      []string // the names of the other properties; see style.Param
 }
 
 // An Encoder builds the bodies of one operation. It is immutable and safe for

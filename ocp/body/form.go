@@ -28,7 +28,7 @@ func newField(kind Kind, name string, f Field) (*field, error) {
 	if f.HasStyle && !made.file {
 		made.styled, err = style.New(style.Param{
 			Name: name, In: style.Body, MaxLength: MaxForm,
-			Style: f.Style, Explode: f.Explode, AllowReserved: f.AllowReserved,
+			Style: f.Style, Explode: f.Explode, AllowReserved: f.AllowReserved, Reserved: f.Reserved,
 		})
 		if err != nil {
 			return nil, err

@@ -18,6 +18,9 @@ func templateNames(path string) ([]string, error) {
 	if i := strings.IndexFunc(path, forbiddenInPath); i >= 0 {
 		return nil, fmt.Errorf("the path %q must not contain %q", path, path[i:i+1])
 	}
+	if hasDotSegment(path) {
+		return nil, fmt.Errorf("the path %q has a . or .. segment, which leads to another path", path)
+	}
 	var names []string
 	for rest := path; ; {
 		open := strings.IndexAny(rest, "{}")
@@ -40,6 +43,18 @@ func templateNames(path string) ([]string, error) {
 		}
 		rest = rest[open+end+2:]
 	}
+}
+
+// hasDotSegment reports whether a segment of the path is "." or "..", in plain or
+// percent-encoded.
+func hasDotSegment(path string) bool {
+	for segment := range strings.SplitSeq(path, "/") {
+		switch strings.ReplaceAll(strings.ToLower(segment), "%2e", ".") {
+		case ".", "..":
+			return true
+		}
+	}
+	return false
 }
 
 func errBraces(path string) error {

@@ -3,6 +3,8 @@ package style
 import (
 	"fmt"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // checkName returns an error if no parameter of that name can be sent.
@@ -84,6 +86,27 @@ func (s *Serializer) problemOf(text []byte) string {
 			return problemSlash
 		case hasDotSegment(text, false), hasDotSegment(text, true):
 			return problemDots
+		}
+	}
+	return ""
+}
+
+// anothersName returns the other parameter that the API would take a property of
+// an exploded object for, "" if there is none. Many servers overlook case, and
+// read name[] and name[key] as parts of name.
+func (s *Serializer) anothersName(property jsontext.Value) string {
+	if len(s.reserved) == 0 {
+		return ""
+	}
+	text, err := jsontext.AppendUnquote(nil, property)
+	if err != nil {
+		return ""
+	}
+	whole := string(text)
+	stem, _, _ := strings.Cut(whole, "[")
+	for _, other := range s.reserved {
+		if other != s.name && (strings.EqualFold(other, whole) || strings.EqualFold(other, stem)) {
+			return other
 		}
 	}
 	return ""

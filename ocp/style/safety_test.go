@@ -8,6 +8,26 @@ import (
 	"github.com/fairwayhq/fairway/ocp/style"
 )
 
+// TestReserved: a property of an exploded object does not pass for another
+// parameter, however a server reads its name.
+func TestReserved(t *testing.T) {
+	for _, in := range []style.In{style.Query, style.Cookie, style.Body} {
+		p := style.Param{Name: "filter", In: in, Style: style.Form, Explode: true, Reserved: []string{"filter", "page", "a[b]"}}
+		for _, value := range []string{`{"page":2}`, `{"x":1,"PAGE":2}`, `{"p\u0061ge":2}`, `{"page[]":2}`, `{"page[x]":2}`, `{"a[b]":1}`} {
+			if problem := refused(t, p, value); !strings.Contains(problem, "read as the argument") {
+				t.Errorf("%s: %s is refused with %q", in, value, problem)
+			}
+		}
+		if got := appended(t, p, `{"filter":1,"pages":2,"a":3}`); strings.Count(got, "=") != 3 {
+			t.Errorf("%s: got %q", in, got)
+		}
+		p.Explode = false
+		if got := appended(t, p, `{"page":2}`); got != "filter=page,2" && got != "filter=page%2C2" {
+			t.Errorf("%s: not exploded: got %q", in, got)
+		}
+	}
+}
+
 // TestPath: a path value never leaves its segment.
 func TestPath(t *testing.T) {
 	id := func(s style.Style, explode bool) style.Param {

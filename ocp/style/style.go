@@ -83,6 +83,11 @@ type Param struct {
 	// Style, Explode and AllowReserved do not apply to it.
 	ContentType string
 
+	// Reserved are the names of the parameters that go to the same place, its
+	// own may be among them. An exploded object may have no property by whose
+	// name the API would read one of the others, unseen by that one's schema.
+	Reserved []string
+
 	// MaxLength is how many bytes Append may add, 0 for the constant MaxLength.
 	MaxLength int
 }
@@ -114,6 +119,7 @@ type Serializer struct {
 	explode   bool
 	content   bool
 	json      bool // content is a JSON media type
+	reserved  []string
 	maxLength int
 }
 
@@ -137,6 +143,7 @@ func New(p Param) (*Serializer, error) {
 		explode:   p.Explode,
 		content:   p.ContentType != "",
 		json:      isJSON(p.ContentType),
+		reserved:  p.Reserved,
 		maxLength: p.MaxLength,
 	}
 	if s.maxLength == 0 {

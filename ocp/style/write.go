@@ -78,6 +78,9 @@ func (w *writer) explodedPart(name, value jsontext.Value) error {
 
 // property writes name=value for a property of an exploded object.
 func (w *writer) property(name, value jsontext.Value) error {
+	if other := w.anothersName(name); other != "" {
+		return w.refuse(fmt.Sprintf("has a property %s, which the API would read as the argument %q: give it there", name, other))
+	}
 	mark := len(w.dst)
 	if err := w.piece(name, w.names); err != nil {
 		return err

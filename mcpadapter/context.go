@@ -1,0 +1,118 @@
+package mcpadapter
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// An agent that cannot set HTTP headers for one call, over stdio or in a batch,
+// puts its OCP context into _meta of tools/call. Each key stands for one header
+// and has its value, a string (OCP 1.0, HTTP Headers):
+//
+//	org.opencontextprotocol/context-id     OCP-Context-ID
+//	org.opencontextprotocol/agent-type     OCP-Agent-Type
+//	org.opencontextprotocol/current-goal   OCP-Current-Goal
+//	org.opencontextprotocol/user           OCP-User
+//	org.opencontextprotocol/workspace      OCP-Workspace
+//	org.opencontextprotocol/version        OCP-Version
+//	org.opencontextprotocol/session        OCP-Session
+//
+// With any of them, the context of the call is what they say, and none of it is
+// what the request's headers say. The result's _meta then has context-id, version and
+// session as the API's answer has them in its headers.
+const contextPrefix = "org.opencontextprotocol/"
+
+// contextHeaders are the headers by what follows the prefix.
+var contextHeaders = map[string]string{
+	"context-id":   ocp.HeaderContextID,
+	"agent-type":   ocp.HeaderAgentType,
+	"current-goal": ocp.HeaderCurrentGoal,
+	"user":         ocp.HeaderUser,
+	"workspace":    ocp.HeaderWorkspace,
+	"version":      ocp.HeaderVersion,
+	"session":      ocp.HeaderSession,
+}
+
+// readContext returns the OCP context in _meta, nil if it has none. As in headers,
+// what is wrong is ignored.
+func readContext(meta jsontext.Value) *ocp.Incoming {
+	var header http.Header
+	for walk := wire.Into(meta); walk.Next(); {
+		name := text(walk.Name)
+		if len(name) <= len(contextPrefix) || name[:len(contextPrefix)] != contextPrefix {
+			continue
+		}
+		key, known := contextHeaders[name[len(contextPrefix):]]
+		if !known {
+			continue
+		}
+		if header == nil {
+			header = make(http.Header)
+		}
+		value := text(walk.Value)
+		if key == ocp.HeaderSession && !isHeaderText(value) {
+			value = "" // which is a fault of its own
+		}
+		header[key] = []string{value}
+	}
+	if header == nil {
+		return nil
+	}
+	return ocp.ReadIncoming(header, ocp.ReadOptions{})
+}
+
+// isHeaderText reports whether a text of JSON can be the value of a header: ASCII
+// without control characters.
+func isHeaderText(value string) bool {
+	for i := range len(value) {
+		if value[i] < ' ' || value[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// context returns the context of the call, with the OCP context that it brings
+// along; own is nil if that is none.
+func (x *exchange) context() (ctx context.Context, own *ocp.Incoming) {
+	if own = readContext(x.params.meta); own == nil {
+		return x.ctx, nil
+	}
+	return ocp.ContextWithIncoming(x.ctx, own), own
+}
+
+// replyKeys are the members of a result's _meta and the headers they are taken
+// from.
+var replyKeys = [...]struct{ key, header string }{
+	{`"` + contextPrefix + `context-id":`, ocp.HeaderContextID},
+	{`"` + contextPrefix + `version":`, ocp.HeaderVersion},
+	{`"` + contextPrefix + `session":`, ocp.HeaderSession},
+}
+
+// appendReply appends to a result what the API's answer tells of the context that
+// the call brought along.
+func appendReply(dst []byte, own *ocp.Incoming, result *ocp.Result) []byte {
+	if own == nil || result == nil || len(result.Header[ocp.HeaderSession]) == 0 {
+		return dst
+	}
+	dst = append(dst, `,"_meta":{`...)
+	first := true
+	for _, reply := range replyKeys {
+		values := result.Header[reply.header]
+		if len(values) != 1 {
+			continue
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(dst, reply.key...)
+		dst = wire.AppendString(dst, values[0])
+	}
+	return append(dst, '}')
+}

@@ -1,0 +1,170 @@
+package ocp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// A Client calls the tools of one API on behalf of an agent (OCP 1.0, Client
+// Libraries): it sends the agent's context with each call, takes over what the
+// answer says of it, and records the call in its history. It is a Caller, and
+// safe for concurrent use.
+type Client struct {
+	tools   *Toolset
+	invoker *HTTPInvoker
+	context *SharedContext
+}
+
+// ClientOptions say where and how a Client calls.
+type ClientOptions struct {
+	// Origin is where the API is, "https://api.example.com"; "" takes the
+	// Toolset's.
+	Origin string
+
+	// Context is the agent's context; nil sends no OCP headers and records
+	// nothing.
+	Context *SharedContext
+
+	// Transport sends the requests and is where credentials are added; nil means
+	// http.DefaultTransport.
+	Transport http.RoundTripper
+
+	Timeout     time.Duration // of one call; 0 means DefaultCallTimeout
+	MaxResponse int64         // bytes of an answer; 0 means DefaultMaxResponse
+}
+
+// NewClient returns a Client for the tools. The Toolset's name becomes the first
+// part of the tool names in the history: "github.list_issues".
+func NewClient(tools *Toolset, options ClientOptions) (*Client, error) {
+	origin := options.Origin
+	if origin == "" {
+		origin = tools.Origin
+	}
+	if origin == "" {
+		return nil, fmt.Errorf("the document of %q does not say at which host the API is: set ClientOptions.Origin", tools.Name)
+	}
+	invoker, err := NewHTTPInvoker(origin)
+	if err != nil {
+		return nil, err
+	}
+	invoker.MaxResponse = options.MaxResponse
+	invoker.Client.Transport = &Transport{Base: options.Transport, Context: options.Context}
+	if options.Timeout > 0 {
+		invoker.Client.Timeout = options.Timeout
+	}
+	return &Client{tools: tools, invoker: invoker, context: options.Context}, nil
+}
+
+// Tools returns the API's tools.
+func (c *Client) Tools() *Toolset {
+	return c.tools
+}
+
+// Call runs the named tool with a JSON object of arguments; empty stands for {}.
+// The caller must Release the outcome.
+func (c *Client) Call(ctx context.Context, tool string, arguments []byte) Outcome {
+	sent := c.context.Context()
+	call := &recordedCall{invoker: c.invoker}
+	outcome := Execute(ctx, c.tools, tool, arguments, call)
+	if sent != nil && call.made {
+		c.record(outcome, call, sent)
+	}
+	return outcome
+}
+
+// record merges the answer's context and adds the call to the history, unless the
+// answer has reported it already.
+func (c *Client) record(outcome Outcome, call *recordedCall, sent *Context) {
+	status := 0
+	var reported []HistoryEntry
+	if outcome.Result != nil {
+		status = outcome.Result.Status
+		reported = c.context.MergeHeaders(outcome.Result.Header, sent, ReadOptions{})
+	}
+	operation := outcome.Tool.OperationID
+	if operation == "" {
+		operation = outcome.Tool.Name
+	}
+	name := outcome.Tool.Name
+	if c.tools.Name != "" {
+		name = c.tools.Name + "." + name
+	}
+	entry := CallEntry(call.at, call.endpoint, operation, name, status)
+	for i := range reported {
+		if reported[i].isCallOf(&entry) {
+			return
+		}
+	}
+	c.context.Change(func(context *Context) { context.Record(entry) })
+}
+
+// isCallOf reports whether two entries speak of one call of an API, each in the
+// words of its own side.
+func (e *HistoryEntry) isCallOf(other *HistoryEntry) bool {
+	if e.Action != ActionAPICall {
+		return false
+	}
+	if e.Operation != "" && other.Operation != "" {
+		return e.Operation == other.Operation
+	}
+	return e.APIEndpoint != "" && strings.HasSuffix(other.APIEndpoint, e.APIEndpoint)
+}
+
+// recordedCall is an Invoker that remembers what it sent.
+type recordedCall struct {
+	invoker  *HTTPInvoker
+	made     bool
+	at       time.Time
+	endpoint string
+}
+
+// Invoke sends the call.
+func (r *recordedCall) Invoke(ctx context.Context, call *Call) (*Result, error) {
+	endpoint, err := call.path()
+	if err != nil {
+		return nil, err
+	}
+	r.made, r.at = true, time.Now()
+	r.endpoint = r.invoker.origin.Scheme + "://" + r.invoker.origin.Host + endpoint
+	return r.invoker.Invoke(ctx, call)
+}
+
+// CheckAnswer returns an error that says where the body of a successful answer
+// departs from the schema that the document declares for it. Many APIs depart
+// from their own documents, so it is for the caller to decide what that means.
+// It returns nil if the tool was built without ResponseSchemas.
+func (t *Tool) CheckAnswer(body jsontext.Value) error {
+	if t.Answer.Schema == nil {
+		return nil
+	}
+	decoded, err := wire.Decode(body)
+	if err != nil {
+		return fmt.Errorf("the answer of %s is not JSON: %w", t.where(), err)
+	}
+	compiled, err := t.answerValidator.compile(t.Answer.Schema)
+	if err != nil {
+		return fmt.Errorf("the schema of the answers of %s cannot be used: %w", t.where(), err)
+	}
+	err = compiled.Validate(decoded)
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	return t.departs(explain(invalid))
+}
+
+func (t *Tool) departs(problems []Problem) error {
+	if len(problems) == 0 {
+		return fmt.Errorf("the answer of %s does not fit its schema", t.where())
+	}
+	return fmt.Errorf("the answer of %s does not fit its schema: %s: %s", t.where(), first(problems[0].Path, "the whole"), problems[0].Message)
+}

@@ -1,0 +1,404 @@
+package ocp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const shop = `{"openapi":"3.0.3","info":{"title":"Shop","version":"1"},"servers":[{"url":"/v1"}],"paths":{
+	"/orders/{id}":{"get":{"operationId":"getOrder","parameters":[{"name":"id","in":"path","required":true,"schema":{"type":"integer"}},
+		{"name":"key","in":"query","schema":{"type":"string"}}],
+		"responses":{"200":{"description":"OK","content":{"application/json":{"schema":{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}}}}}}},
+	"/slow":{"get":{"responses":{"200":{"description":"OK"}}}}}}`
+
+// shopServer serves the shop's document and API. Answer writes an order.
+func shopServer(t *testing.T, answer http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Etag", `"1"`)
+		if r.Header.Get("If-None-Match") == `"1"` {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		_, _ = io.WriteString(w, shop)
+	})
+	mux.HandleFunc("GET /v1/orders/{id}", answer)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server
+}
+
+func shopClient(t *testing.T, server *httptest.Server, shared *SharedContext) *Client {
+	t.Helper()
+	tools, err := new(Discovery).Tools(context.Background(), "shop", server.URL+"/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := NewClient(tools, ClientOptions{Context: shared})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// replying is a server that answers with context.
+func replying(update func(in *Incoming) Update) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if in := ReadIncoming(r.Header, ReadOptions{Strict: true}); in != nil && in.Judge().Verdict == Conforming {
+			in.Reply(update(in)).SetReplyHeaders(w.Header())
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":`+r.PathValue("id")+`}`)
+	}
+}
+
+// TestClient_Call: the context goes out with the call, and the call into it.
+func TestClient_Call(t *testing.T) {
+	shared := NewSharedContext(NewContext("cli_tool"))
+	shared.Change(func(c *Context) { c.SetGoal("buy bread", "") })
+	var got *Incoming
+	server := shopServer(t, func(w http.ResponseWriter, r *http.Request) {
+		got = ReadIncoming(r.Header, ReadOptions{Strict: true})
+		if r.PathValue("id") == "7" {
+			http.Error(w, "no such order", http.StatusNotFound)
+		}
+	})
+	client := shopClient(t, server, shared)
+	outcome := client.Call(context.Background(), "getOrder", []byte(`{"id":7,"key":"secret"}`))
+	defer outcome.Release()
+	if outcome.Failure == nil || outcome.Failure.Kind != Refused {
+		t.Fatalf("%+v", outcome.Failure)
+	}
+	if got == nil || got.Judge().Verdict != Conforming || got.CurrentGoal != "buy bread" || got.Version != Version {
+		t.Fatalf("sent %+v", got)
+	}
+	history := shared.Context().History
+	if len(history) != 1 || len(got.Context().History) != 0 {
+		t.Fatalf("%+v", history)
+	}
+	e := history[0]
+	if e.Action != ActionAPICall || e.APIEndpoint != server.URL+"/v1/orders/7" || e.Result != "error: 404 Not Found" || e.Operation != "getOrder" || e.ToolName != "shop.getOrder" {
+		t.Errorf("%+v", e)
+	}
+	if faults := shared.Context().Validate(true); len(faults) > 0 {
+		t.Error(faults)
+	}
+	client.Call(context.Background(), "getOrder", []byte(`{"id":"x"}`)).Release()
+	client.Call(context.Background(), "none", nil).Release()
+	if n := len(shared.Context().History); n != 1 {
+		t.Errorf("%d entries: calls that were not made are in the history", n)
+	}
+	client.Call(context.Background(), "getOrder", []byte(`{"id":8}`)).Release()
+	if history := got.Context().History; len(history) != 1 {
+		t.Errorf("the next call carries %+v", history)
+	}
+}
+
+// TestClient_merges: what the answer says is taken over, and a call that it
+// reports is recorded once.
+func TestClient_merges(t *testing.T) {
+	shared := NewSharedContext(NewContext("cli_tool"))
+	server := shopServer(t, replying(func(in *Incoming) Update {
+		now := time.Now()
+		entries := append([]HistoryEntry{}, in.Context().History...) // an echo, as it should not be
+		return Update{
+			At: now, CurrentGoal: "eat bread", RecentChanges: []string{"order read"},
+			Entries: append(entries, CallEntry(now, "/v1/orders/7", "getOrder", "gateway.getOrder", 200)),
+		}
+	}))
+	client := shopClient(t, server, shared)
+	for range 3 {
+		outcome := client.Call(context.Background(), "getOrder", []byte(`{"id":7}`))
+		if outcome.Failure != nil {
+			t.Fatal(outcome.Failure)
+		}
+		outcome.Release()
+	}
+	c := shared.Context()
+	if len(c.History) != 3 || c.CurrentGoal != "eat bread" || len(c.RecentChanges) != 1 {
+		t.Errorf("%s", c.AppendJSON(nil))
+	}
+}
+
+// TestClient_degraded: calls work without a context, and with one that cannot be
+// sent.
+func TestClient_degraded(t *testing.T) {
+	bad := NewContext("not a good agent type!")
+	for name, shared := range map[string]*SharedContext{"none": nil, "empty": {}, "bad": NewSharedContext(bad)} {
+		server := shopServer(t, func(w http.ResponseWriter, r *http.Request) {
+			if h := ReadHeaders(r.Header, ReadOptions{}); h.Present() {
+				t.Errorf("%s: OCP headers were sent: %+v", name, h)
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{}`)
+		})
+		outcome := shopClient(t, server, shared).Call(context.Background(), "getOrder", []byte(`{"id":7}`))
+		if outcome.Failure != nil || string(outcome.Result.Body) != `{}` {
+			t.Errorf("%s: %+v", name, outcome)
+		}
+		outcome.Release()
+	}
+}
+
+func TestClient_concurrent(t *testing.T) {
+	shared := NewSharedContext(NewContext("cli_tool"))
+	server := shopServer(t, replying(func(*Incoming) Update { return Update{At: time.Now()} }))
+	client := shopClient(t, server, shared)
+	var all sync.WaitGroup
+	for i := range 10 {
+		all.Go(func() {
+			client.Call(context.Background(), "getOrder", fmt.Appendf(nil, `{"id":%d}`, i)).Release()
+			shared.Change(func(c *Context) { c.AddChange(fmt.Sprint(i)) })
+		})
+	}
+	all.Wait()
+	if c := shared.Context(); len(c.History) != 10 || len(c.RecentChanges) != 10 {
+		t.Errorf("%d entries, %d changes", len(c.History), len(c.RecentChanges))
+	}
+}
+
+func TestNewClient_refuses(t *testing.T) {
+	for origin, want := range map[string]string{
+		"":                          "does not say at which host",
+		"ftp://a.example":           "must be an http or https URL",
+		"a.example":                 "must be an http or https URL",
+		"https://a.example/v1":      "must end at its host",
+		"https://u:secret@a/\x7f":   "cannot be parsed",
+		"https://u:secret@a.b/path": "must end at its host",
+	} {
+		_, err := NewClient(NewToolset("x", nil), ClientOptions{Origin: origin})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got %v, want %s", origin, err, want)
+		}
+	}
+}
+
+func TestHTTPInvoker(t *testing.T) {
+	release := make(chan struct{})
+	server := shopServer(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.PathValue("id") {
+		case "1":
+			_, _ = w.Write(make([]byte, 2000))
+		case "2":
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+		case "3":
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		}
+	})
+	defer close(release)
+	tools := buildTools(t, shop, BuildOptions{Name: "shop", Location: server.URL + "/openapi.json"})
+	client, err := NewClient(tools, ClientOptions{MaxResponse: 1000, Timeout: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for arguments, want := range map[string]FailureKind{`{"id":1}`: TooLarge, `{"id":2}`: Redirected, `{"id":3}`: TimedOut} {
+		outcome := client.Call(context.Background(), "getOrder", []byte(arguments))
+		if outcome.Failure == nil || outcome.Failure.Kind != want || !strings.HasPrefix(outcome.Failure.Message, "GET /orders/{id}") {
+			t.Errorf("%s: got %+v, want %s", arguments, outcome.Failure, want)
+		}
+		outcome.Release()
+	}
+	canceled, cancel := context.WithCancel(context.Background())
+	cancel()
+	if outcome := client.Call(canceled, "getOrder", []byte(`{"id":3}`)); outcome.Failure.Kind != Canceled {
+		t.Errorf("%+v", outcome.Failure)
+	}
+	server.Close()
+	if outcome := client.Call(context.Background(), "getOrder", []byte(`{"id":4,"key":"secret"}`)); outcome.Failure.Kind != Unreachable || strings.Contains(outcome.Failure.Message, "secret") {
+		t.Errorf("%+v", outcome.Failure)
+	}
+}
+
+// TestTransport: which requests carry the context.
+func TestTransport(t *testing.T) {
+	shared := NewSharedContext(NewContext("cli_tool"))
+	id := shared.Context().ContextID
+	var got []string
+	see := func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.URL.Path+" "+r.Header.Get(HeaderContextID))
+	}
+	other := httptest.NewServer(http.HandlerFunc(see))
+	defer other.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		see(w, r)
+		switch r.URL.Path {
+		case "/here":
+			http.Redirect(w, r, "/end", http.StatusFound)
+		case "/there":
+			http.Redirect(w, r, other.URL+"/other", http.StatusFound)
+		}
+	}))
+	defer server.Close()
+	client := &http.Client{Transport: &Transport{Context: shared}}
+	for _, test := range []struct {
+		path   string
+		header http.Header
+		want   []string
+	}{
+		{"/plain", nil, []string{"/plain " + id}},
+		{"/own", http.Header{HeaderContextID: {"ocp-own"}}, []string{"/own ocp-own"}},
+		{"/here", http.Header{}, []string{"/here " + id, "/end " + id}},
+		{"/there", nil, []string{"/there " + id, "/other "}},
+	} {
+		got = nil
+		request, err := http.NewRequest(http.MethodGet, server.URL+test.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header = test.header
+		before := len(request.Header)
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if fmt.Sprint(got) != fmt.Sprint(test.want) {
+			t.Errorf("%s: got %q, want %q", test.path, got, test.want)
+		}
+		if len(request.Header) != before {
+			t.Errorf("%s: the request was changed: %v", test.path, request.Header)
+		}
+	}
+	broken := errors.New("no way")
+	client.Transport = &Transport{Context: shared, Merge: true, Base: roundTrip(func(*http.Request) (*http.Response, error) { return nil, broken })}
+	if _, err := client.Get("http://127.0.0.1/"); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestTransport_merges(t *testing.T) {
+	shared := NewSharedContext(NewContext("cli_tool"))
+	server := shopServer(t, replying(func(*Incoming) Update {
+		return Update{At: time.Now(), ContextSummary: "went well"}
+	}))
+	client := &http.Client{Transport: &Transport{Context: shared, Merge: true}}
+	response, err := client.Get(server.URL + "/v1/orders/7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if got := shared.Context().ContextSummary; got != "went well" {
+		t.Errorf("summary %q", got)
+	}
+}
+
+// TestDiscovery: a document is fetched once, asked for again when it is due, and
+// its tools outlive it.
+func TestDiscovery(t *testing.T) {
+	var asked, sent atomic.Int32
+	var broken atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Etag", `"1"`)
+		switch {
+		case broken.Load():
+			w.WriteHeader(http.StatusBadGateway)
+		case r.Header.Get("If-None-Match") == `"1"`:
+			w.WriteHeader(http.StatusNotModified)
+		default:
+			sent.Add(1)
+			_, _ = io.WriteString(w, shop)
+		}
+	}))
+	defer server.Close()
+	ctx := context.Background()
+	find := func(d *Discovery) *Toolset {
+		tools, err := d.Tools(ctx, "shop", server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tools
+	}
+	d := &Discovery{}
+	first := find(d)
+	if again := find(d); again != first || asked.Load() != 1 || first.Name != "shop" || first.Origin != server.URL {
+		t.Errorf("asked %d times; %+v", asked.Load(), first)
+	}
+	eager := &Discovery{Refresh: time.Nanosecond}
+	old := find(eager)
+	if find(eager) != old || asked.Load() != 3 || sent.Load() != 2 {
+		t.Errorf("asked %d times, sent %d times", asked.Load(), sent.Load())
+	}
+	broken.Store(true)
+	if find(eager) != old {
+		t.Error("the tools are gone with the document")
+	}
+	d.Forget("shop", server.URL)
+	if _, err := d.Tools(ctx, "shop", server.URL); err == nil || !strings.Contains(err.Error(), "502 Bad Gateway") {
+		t.Errorf("forgotten, and still: %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "shop.json")
+	if err := os.WriteFile(path, []byte(shop), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if tools, err := d.Tools(ctx, "file", path); err != nil || len(tools.Tools()) != 2 {
+		t.Errorf("%v", err)
+	}
+	if _, err := d.Tools(ctx, "x", "ftp://a.example/"); err == nil {
+		t.Error("ftp")
+	}
+	for i := range maxDiscovered + 5 {
+		_, _ = d.Tools(ctx, fmt.Sprint(i), path)
+	}
+	if len(d.entries) != maxDiscovered || len(d.order) != maxDiscovered {
+		t.Errorf("%d documents are kept", len(d.entries))
+	}
+}
+
+func TestCheckAnswer(t *testing.T) {
+	tool, _ := buildTools(t, shop, BuildOptions{ResponseSchemas: true}).Tool("getOrder")
+	for body, want := range map[string]string{
+		`{"id":1}`: "", `{}`: "/id: missing", `[]`: "the whole: must be object", `{`: "not JSON",
+	} {
+		err := tool.CheckAnswer(jsontext.Value(body))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", body, err, want)
+		}
+	}
+	tool, _ = buildTools(t, shop, BuildOptions{}).Tool("getOrder")
+	if err := tool.CheckAnswer(jsontext.Value(`[]`)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSetHeaders(t *testing.T) {
+	c := NewContext("cli_tool")
+	c.CurrentGoal, c.User, c.Workspace = strings.Repeat("long ", 60), "al\nice", "shop"
+	header := http.Header{HeaderUser: {"bob"}, "Accept": {"*/*"}}
+	if err := c.SetHeaders(header); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := header[HeaderUser]; ok || header.Get(HeaderCurrentGoal) != "" || header.Get(HeaderWorkspace) != "shop" || header.Get("Accept") == "" {
+		t.Errorf("%v", header)
+	}
+	in := ReadIncoming(header, ReadOptions{})
+	if got := in.Context(); len(in.Faults) > 0 || got.CurrentGoal != c.CurrentGoal || got.User != c.User {
+		t.Errorf("%+v, %v", got, in.Faults)
+	}
+	c.ContextID = ""
+	before := len(header)
+	if err := c.SetHeaders(header); err == nil || len(header) != before {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,196 @@
+package ocp
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// maxUncompressed is how long the JSON of a session may be, in characters, before
+// it is compressed. The text says 1 KB (OCP 1.0, Performance Requirements); both
+// known clients take it for 1,000 characters.
+const maxUncompressed = 1000
+
+// ErrSessionTooLong reports a context that does not fit an OCP-Session header.
+var ErrSessionTooLong = errors.New("the encoded session is too long")
+
+// AppendJSON appends the context as a JSON object that has the schema's fields
+// and no other. Fields without a value are left out, but for the required ones.
+func (c *Context) AppendJSON(dst []byte) []byte {
+	dst = append(dst, `{"context_id":`...)
+	dst = wire.AppendString(dst, c.ContextID)
+	dst = append(dst, `,"agent_type":`...)
+	dst = wire.AppendString(dst, c.AgentType)
+	dst = appendTextField(dst, "user", c.User)
+	dst = appendTextField(dst, "workspace", c.Workspace)
+	dst = appendTextField(dst, "current_file", c.CurrentFile)
+	dst = appendTextField(dst, "current_goal", c.CurrentGoal)
+	dst = appendTextField(dst, "context_summary", c.ContextSummary)
+	dst = appendTextField(dst, "error_context", c.ErrorContext)
+	if len(c.RecentChanges) > 0 {
+		dst = append(dst, `,"recent_changes":`...)
+		dst = appendStrings(dst, c.RecentChanges)
+	}
+	if c.Session != nil {
+		dst = append(dst, `,"session":`...)
+		dst = c.Session.append(dst)
+	}
+	if len(c.History) > 0 {
+		dst = append(dst, `,"history":[`...)
+		for i := range c.History {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = c.History[i].append(dst)
+		}
+		dst = append(dst, ']')
+	}
+	if len(c.APISpecs) > 0 {
+		dst = append(dst, `,"api_specs":{`...)
+		for i, name := range slices.Sorted(maps.Keys(c.APISpecs)) {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = wire.AppendString(dst, name)
+			dst = append(dst, ':')
+			dst = wire.AppendString(dst, c.APISpecs[name])
+		}
+		dst = append(dst, '}')
+	}
+	dst = append(dst, `,"created_at":`...)
+	dst = appendTime(dst, c.CreatedAt)
+	dst = append(dst, `,"last_updated":`...)
+	dst = appendTime(dst, c.LastUpdated)
+	return append(dst, '}')
+}
+
+func appendTextField(dst []byte, name, text string) []byte {
+	if text == "" {
+		return dst
+	}
+	dst = append(dst, ',', '"')
+	dst = append(dst, name...)
+	dst = append(dst, '"', ':')
+	return wire.AppendString(dst, text)
+}
+
+// appendTime appends the time with no, three or six digits after the second: the
+// Python client reads no other number of them.
+func appendTime(dst []byte, t time.Time) []byte {
+	t = timestamp(t)
+	layout := `"2006-01-02T15:04:05Z"`
+	switch nanoseconds := t.Nanosecond(); {
+	case nanoseconds%int(time.Millisecond) != 0:
+		layout = `"2006-01-02T15:04:05.000000Z"`
+	case nanoseconds != 0:
+		layout = `"2006-01-02T15:04:05.000Z"`
+	}
+	return t.AppendFormat(dst, layout)
+}
+
+func (s *SessionMetadata) append(dst []byte) []byte {
+	dst = append(dst, `{"start_time":`...)
+	dst = appendTime(dst, s.StartTime)
+	dst = append(dst, `,"interaction_count":`...)
+	dst = strconv.AppendInt(dst, s.InteractionCount, 10)
+	dst = append(dst, `,"agent_type":`...)
+	dst = wire.AppendString(dst, s.AgentType)
+	dst = appendMembers(dst, s.Extra)
+	return append(dst, '}')
+}
+
+// appendMembers appends the members of an object to another that is still open.
+func appendMembers(dst []byte, object jsontext.Value) []byte {
+	for walk := wire.Into(object); walk.Next() && walk.Name != nil; {
+		if dst[len(dst)-1] != '{' {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, walk.Name...)
+		dst = append(dst, ':')
+		dst = append(dst, walk.Value...)
+	}
+	return dst
+}
+
+// EncodeSession returns the context as the value of an OCP-Session header:
+// Base64, of gzip behind the prefix "gzip:" where the JSON has more than 1,000
+// characters. The error is ErrSessionTooLong if it is longer than MaxSession;
+// FitSession has none.
+func (c *Context) EncodeSession() (string, error) {
+	encoded := c.encode()
+	if len(encoded) > MaxSession {
+		return "", fmt.Errorf("%w: it has %d bytes and may have %d", ErrSessionTooLong, len(encoded), MaxSession)
+	}
+	return encoded, nil
+}
+
+func (c *Context) encode() string {
+	text := buffer.Get()
+	defer buffer.Put(text)
+	text.B = c.AppendJSON(text.B)
+	if utf8.RuneCount(text.B) <= maxUncompressed {
+		return base64.StdEncoding.EncodeToString(text.B)
+	}
+	compressed := buffer.Get()
+	defer buffer.Put(compressed)
+	compress(compressed, text.B)
+	encoded := make([]byte, 0, len(gzipPrefix)+base64.StdEncoding.EncodedLen(len(compressed.B)))
+	encoded = append(encoded, gzipPrefix...)
+	return string(base64.StdEncoding.AppendEncode(encoded, compressed.B))
+}
+
+var deflaters = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+
+// compress writes gzip of content to dst, which cannot fail.
+func compress(dst *buffer.Buffer, content []byte) {
+	z := deflaters.Get().(*gzip.Writer)
+	defer deflaters.Put(z)
+	z.Reset(dst)
+	_, _ = z.Write(content)
+	_ = z.Close()
+	z.Reset(nil)
+}
+
+// SetHeaders writes the OCP headers of the context (OCP 1.0, HTTP Headers) over
+// those that header has. The session is made to fit with FitSession; a text that
+// its header cannot carry, because it is too long or has line breaks, stays in
+// the session alone. The error is a Fault if one of the required headers cannot
+// be written, and header is left as it was then.
+func (c *Context) SetHeaders(header http.Header) error {
+	if reason := checkContextID(c.ContextID, false); reason != "" {
+		return Fault{Field: HeaderName(HeaderContextID), Reason: reason}
+	}
+	if reason := checkAgentType(c.AgentType); reason != "" {
+		return Fault{Field: HeaderName(HeaderAgentType), Reason: reason}
+	}
+	session, _ := c.FitSession(MaxSession)
+	setHeader(header, HeaderContextID, c.ContextID)
+	setHeader(header, HeaderAgentType, c.AgentType)
+	setHeader(header, HeaderCurrentGoal, carried(c.CurrentGoal, checkCurrentGoal))
+	setHeader(header, HeaderUser, carried(c.User, checkUser))
+	setHeader(header, HeaderWorkspace, carried(c.Workspace, checkWorkspace))
+	setHeader(header, HeaderSession, session)
+	setHeader(header, HeaderVersion, Version)
+	return nil
+}
+
+// carried returns the text if a header can carry it, else "".
+func carried(text string, check func(string) Reason) string {
+	if check(text) != "" {
+		return ""
+	}
+	return text
+}

@@ -1,0 +1,171 @@
+package ocp
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fairwayhq/fairway/ocp/openapi"
+)
+
+// maxDiscovered is how many documents a Discovery keeps the tools of.
+const maxDiscovered = 64
+
+// A Discovery finds the tools of APIs by the addresses of their documents (OCP
+// 1.0, Schema Discovery), and keeps them. A document is asked for again when it
+// is Refresh old, and sent again only if it has changed (ETag, Last-Modified); one
+// that cannot be fetched then leaves its tools as they were. The zero value is
+// ready for use, and safe for concurrent use.
+type Discovery struct {
+	// Refresh is how long a document is taken to stand; 0 means DefaultRefresh,
+	// negative means for ever.
+	Refresh time.Duration
+
+	// Options say how the tools are built; Name and Location are set for each
+	// document.
+	Options BuildOptions
+
+	mu      sync.Mutex
+	entries map[string]*Loader
+	order   []string // of addresses, the one asked for longest ago first
+}
+
+// Tools returns the tools of the document at address, an http or https URL or the
+// path of a file. Name becomes the name of the Toolset.
+func (d *Discovery) Tools(ctx context.Context, name, address string) (*Toolset, error) {
+	loader, err := d.loader(name, address)
+	if err != nil {
+		return nil, err
+	}
+	if toolset := loader.Toolset(); toolset != nil && time.Now().UnixNano() < loader.due.Load() {
+		return toolset, nil
+	}
+	if err := loader.Load(ctx); err != nil && loader.Toolset() == nil {
+		return nil, fmt.Errorf("discovering the tools of %s: %w", name, err)
+	}
+	return loader.Toolset(), nil
+}
+
+// Forget drops what is kept of the document at address.
+func (d *Discovery) Forget(name, address string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.drop(discoveryKey(name, address))
+}
+
+func discoveryKey(name, address string) string {
+	return name + "\x00" + address
+}
+
+// loader returns the Loader of a document, a new one if it is not known.
+func (d *Discovery) loader(name, address string) (*Loader, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	key := discoveryKey(name, address)
+	loader, known := d.entries[key]
+	if !known {
+		source, err := sourceOf(address, int64(d.Options.Limits.Size))
+		if err != nil {
+			return nil, err
+		}
+		loader = NewLoader(LoaderOptions{Source: source, Build: d.build(name), Refresh: d.Refresh})
+		if d.entries == nil {
+			d.entries = make(map[string]*Loader)
+		}
+		if len(d.order) == maxDiscovered {
+			d.drop(d.order[0])
+		}
+	} else {
+		d.drop(key)
+	}
+	d.entries[key] = loader
+	d.order = append(d.order, key)
+	return loader, nil
+}
+
+func (d *Discovery) drop(key string) {
+	delete(d.entries, key)
+	for i, k := range d.order {
+		if k == key {
+			d.order = append(d.order[:i], d.order[i+1:]...)
+			return
+		}
+	}
+}
+
+func (d *Discovery) build(name string) BuildFunc {
+	options := d.Options
+	return func(_ context.Context, data []byte, location string, _ *Toolset) (*Toolset, []string, error) {
+		options := options
+		options.Name, options.Location = name, location
+		toolset, err := Build(data, options)
+		if err != nil {
+			return nil, nil, err
+		}
+		return toolset, toolset.Files, nil
+	}
+}
+
+func sourceOf(address string, limit int64) (openapi.Source, error) {
+	if strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://") {
+		return openapi.NewURLSource(address, openapi.URLOptions{MaxSize: limit})
+	}
+	if strings.Contains(address, "://") {
+		return nil, fmt.Errorf("documents are read from http and https URLs and from files, not from %.200q", address)
+	}
+	return &openapi.FileSource{Path: address, MaxSize: limit}, nil
+}
+
+// serverOrigin returns scheme and host of the document's first server, "" if it
+// names none. A relative server is on the host that the document came from.
+func serverOrigin(document *openapi.Document) string {
+	base, err := url.Parse(document.Location())
+	if err != nil || base.Scheme != "http" && base.Scheme != "https" {
+		base = &url.URL{}
+	}
+	server, err := url.Parse(serverAddress(document))
+	if err != nil {
+		return ""
+	}
+	server = base.ResolveReference(server)
+	if server.Scheme != "http" && server.Scheme != "https" || server.Host == "" {
+		return ""
+	}
+	return server.Scheme + "://" + server.Host
+}
+
+// serverAddress returns the URL of the first server with the defaults of its
+// variables; in Swagger 2.0, what its scheme and host make.
+func serverAddress(document *openapi.Document) string {
+	root := document.Root()
+	if host := root.Get("host").Text(); host != "" && strings.HasPrefix(document.OpenAPI, "2") {
+		if schemes := root.Get("schemes").Items(); len(schemes) > 0 && schemes[0].Text() == "http" {
+			return "http://" + host
+		}
+		return "https://" + host
+	}
+	servers := root.Get("servers").Items()
+	if len(servers) == 0 {
+		return ""
+	}
+	address := servers[0].Get("url").Text()
+	if len(address) > maxServerAddress {
+		return ""
+	}
+	for _, variable := range servers[0].Get("variables").Members() {
+		value := variable.Value.Get("default").Text()
+		if len(value) <= maxServerAddress {
+			address = strings.ReplaceAll(address, "{"+variable.Name+"}", value)
+		}
+		if len(address) > maxServerAddress {
+			return ""
+		}
+	}
+	return address
+}
+
+// maxServerAddress bounds the URL of a server, in bytes.
+const maxServerAddress = 2 << 10

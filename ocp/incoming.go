@@ -1,0 +1,132 @@
+package ocp
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+)
+
+// An Incoming is what one message says of its context: its headers, and the
+// session, which is decoded when somebody first asks for it. It is safe for
+// concurrent use.
+type Incoming struct {
+	Headers // must not be changed
+
+	once      sync.Once
+	context   *Context
+	judgement Judgement
+}
+
+// ReadIncoming reads the OCP headers of a request or a response. It returns nil if there
+// are none, and allocates nothing then.
+func ReadIncoming(header http.Header, options ReadOptions) *Incoming {
+	headers := ReadHeaders(header, options)
+	if !headers.Present() {
+		return nil
+	}
+	return &Incoming{Headers: headers}
+}
+
+// Context returns the context of the message: its session's, if that is of use,
+// under what the headers say. It is nil unless both required headers are there.
+// It is shared and must not be changed.
+func (in *Incoming) Context() *Context {
+	in.judge()
+	return in.context
+}
+
+// Judge says what the session is worth and why, disagreement with the headers
+// included. The verdict is "" if the message has no session.
+func (in *Incoming) Judge() Judgement {
+	in.judge()
+	return in.judgement
+}
+
+func (in *Incoming) judge() {
+	in.once.Do(func() {
+		session := in.judgeSession()
+		if !in.Valid() {
+			return
+		}
+		in.context = in.under(session)
+	})
+}
+
+// judgeSession sets the judgement and returns the session's context, nil if it
+// is ignored.
+func (in *Incoming) judgeSession() *Context {
+	if in.Session == nil {
+		for _, fault := range in.Faults {
+			if fault.Field == HeaderName(HeaderSession) {
+				in.judgement = Judgement{Ignored, []Fault{fault}}
+			}
+		}
+		return nil
+	}
+	session, judgement := in.Session.Context()
+	in.judgement = judgement
+	if session == nil {
+		return nil
+	}
+	disagreements := in.disagreements(session)
+	if len(disagreements) == 0 {
+		return session
+	}
+	in.judgement = Judgement{Usable, slices.Concat(judgement.Faults, disagreements)}
+	if in.Session.options.Strict {
+		in.judgement.Verdict = Ignored
+		return nil
+	}
+	return session
+}
+
+// disagreements compares what stands in both (OCP 1.0, Required Fields).
+func (in *Incoming) disagreements(session *Context) (faults []Fault) {
+	if in.ContextID != "" && session.ContextID != "" && in.ContextID != session.ContextID {
+		faults = append(faults, Fault{Field: "context_id", Reason: ReasonDisagrees})
+	}
+	if in.AgentType != "" && session.AgentType != "" && in.AgentType != session.AgentType {
+		faults = append(faults, Fault{Field: "agent_type", Reason: ReasonDisagrees})
+	}
+	return faults
+}
+
+// under puts the headers over the session's context.
+func (in *Incoming) under(session *Context) *Context {
+	c := &Context{}
+	if session != nil {
+		*c = *session
+	}
+	c.ContextID, c.AgentType = in.ContextID, in.AgentType
+	c.CurrentGoal = first(in.CurrentGoal, c.CurrentGoal)
+	c.User = first(in.User, c.User)
+	c.Workspace = first(in.Workspace, c.Workspace)
+	return c
+}
+
+type incomingKey struct{}
+
+// ContextWithIncoming returns a context that carries what a request says of its
+// OCP context, for the handlers behind the one that read it.
+func ContextWithIncoming(ctx context.Context, in *Incoming) context.Context {
+	return context.WithValue(ctx, incomingKey{}, in)
+}
+
+// IncomingFromContext returns what the request says of its OCP context, nil if
+// it has no OCP headers or nobody has read them.
+func IncomingFromContext(ctx context.Context) *Incoming {
+	in, _ := ctx.Value(incomingKey{}).(*Incoming)
+	return in
+}
+
+// FromContext returns the OCP context of the request that ctx belongs to, nil if
+// it has no valid one. The session is decoded if nobody has asked before. The
+// Context is shared and must not be changed.
+func FromContext(ctx context.Context) *Context {
+	in := IncomingFromContext(ctx)
+	if in == nil {
+		return nil
+	}
+	return in.Context()
+}

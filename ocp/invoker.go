@@ -1,0 +1,120 @@
+package ocp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
+)
+
+const (
+	// DefaultMaxResponse is the size limit of an API's answer, in bytes.
+	DefaultMaxResponse = 4 << 20
+
+	// DefaultCallTimeout is how long a call may take that an HTTPInvoker sends
+	// with its own client.
+	DefaultCallTimeout = 30 * time.Second
+)
+
+// An HTTPInvoker sends calls straight to an API. It is safe for concurrent use.
+type HTTPInvoker struct {
+	// Client sends the requests. Its transport is where credentials are added,
+	// and OCP headers (Transport).
+	Client *http.Client
+
+	// MaxResponse is the limit of an answer, in bytes; 0 means
+	// DefaultMaxResponse.
+	MaxResponse int64
+
+	origin *url.URL
+}
+
+// NewHTTPInvoker returns an Invoker for the API at origin, "https://host". The
+// tools know the path of the API themselves (BuildOptions.BasePath).
+func NewHTTPInvoker(origin string) (*HTTPInvoker, error) {
+	u, err := url.Parse(origin)
+	switch {
+	case err != nil:
+		return nil, errors.New("the address of the API cannot be parsed; write it as https://host")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, fmt.Errorf("the address of the API, %q, must be an http or https URL with a host", u.Redacted())
+	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "":
+		return nil, fmt.Errorf("the address of the API, %q, must end at its host; a path belongs into BuildOptions.BasePath", u.Redacted())
+	}
+	return &HTTPInvoker{
+		Client: &http.Client{Timeout: DefaultCallTimeout, CheckRedirect: followNone},
+		origin: &url.URL{Scheme: u.Scheme, Host: u.Host, User: u.User},
+	}, nil
+}
+
+// followNone hands a redirect to the caller: it is an answer of the tool, and a
+// call must not end up elsewhere than its document says.
+func followNone(*http.Request, []*http.Request) error {
+	return http.ErrUseLastResponse
+}
+
+// Invoke sends the call and reads its answer. Its errors are *Failure.
+func (i *HTTPInvoker) Invoke(ctx context.Context, call *Call) (*Result, error) {
+	r, err := call.Request(ContextWithCall(ctx, call))
+	if err != nil {
+		return nil, err
+	}
+	r.URL.Scheme, r.URL.Host, r.URL.User = i.origin.Scheme, i.origin.Host, i.origin.User
+	client := i.Client
+	if client == nil {
+		client = &http.Client{Timeout: DefaultCallTimeout, CheckRedirect: followNone}
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		return nil, unreachable(ctx, call.Tool, err)
+	}
+	defer response.Body.Close()
+	result := &Result{Status: response.StatusCode, Header: response.Header, Buffer: buffer.Get()}
+	if err := i.readBody(result, response.Body); err != nil {
+		result.Release()
+		if failure, ok := errors.AsType[*Failure](err); ok {
+			failure.Message = call.Tool.where() + " " + failure.Message
+			return nil, failure
+		}
+		return nil, unreachable(ctx, call.Tool, err)
+	}
+	return result, nil
+}
+
+func (i *HTTPInvoker) readBody(result *Result, body io.Reader) error {
+	limit := i.MaxResponse
+	if limit <= 0 {
+		limit = DefaultMaxResponse
+	}
+	n, err := io.Copy(result.Buffer, io.LimitReader(body, limit+1))
+	switch {
+	case err != nil:
+		return err
+	case n > limit:
+		return &Failure{Kind: TooLarge, Status: result.Status, Message: fmt.Sprintf("answered with more than %d bytes, which is the limit; ask for less", limit)}
+	}
+	result.Body = result.Buffer.B
+	return nil
+}
+
+// unreachable puts an error of the HTTP client into words, without the URL, which
+// may have secrets in it.
+func unreachable(ctx context.Context, t *Tool, err error) error {
+	if cause := ctx.Err(); cause != nil {
+		return cause
+	}
+	if sent, ok := errors.AsType[*url.Error](err); ok {
+		err = sent.Err
+	}
+	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() {
+		return &Failure{Kind: TimedOut, Message: t.where() + " was not answered in time"}
+	}
+	return &Failure{Kind: Unreachable, Message: fmt.Sprintf("%s could not be sent: %v", t.where(), err)}
+}

@@ -1,0 +1,177 @@
+package ocp
+
+import (
+	"net/url"
+	"strings"
+)
+
+// Routes finds the operation that a request means: the way back from a request
+// to the tool that would have made it. It is immutable and safe for concurrent
+// use.
+//
+// A template matches a path that has as many segments, where each parameter
+// stands for one or more characters of its segment (OpenAPI, Paths Object). Where
+// several templates match, the one whose first different segment is the more
+// concrete wins, as OpenAPI has it: text before text with a parameter before a
+// parameter alone.
+type Routes struct {
+	methods map[string]*routeNode
+}
+
+// routeNode stands for the beginning of a path, up to a slash.
+type routeNode struct {
+	tool     *Tool // of the path that ends here; nil if none does
+	literals map[string]*routeNode
+	mixed    []mixedRoute // in document order
+	any      *routeNode   // a segment that is one parameter
+}
+
+// mixedRoute is a segment such as "{name}.json": texts with a parameter between
+// each two of them.
+type mixedRoute struct {
+	texts []string
+	next  *routeNode
+}
+
+// NewRoutes returns the routes of the Toolset's tools. Of two operations that
+// differ in the names of their parameters only, the first is found.
+func NewRoutes(s *Toolset) *Routes {
+	routes := &Routes{methods: make(map[string]*routeNode)}
+	for _, tool := range s.Tools() {
+		root := routes.methods[tool.Method]
+		if root == nil {
+			root = new(routeNode)
+			routes.methods[tool.Method] = root
+		}
+		if node := root.add(tool.segments()); node.tool == nil {
+			node.tool = tool
+		}
+	}
+	return routes
+}
+
+// Tool returns the tool of a request, nil if no operation is meant. Path is the
+// escaped path of the URL.
+func (r *Routes) Tool(method, path string) *Tool {
+	root := r.methods[method]
+	if root == nil || path == "" || path[0] != '/' {
+		return nil
+	}
+	return root.find(path[1:])
+}
+
+// segments splits the tool's path. In a segment, each parameter is a NUL, which
+// no path has.
+func (t *Tool) segments() []string {
+	var template strings.Builder
+	for _, part := range t.path {
+		if part.literal == "" {
+			template.WriteByte(0)
+		} else {
+			template.WriteString(part.literal)
+		}
+	}
+	segments := strings.Split(strings.TrimPrefix(template.String(), "/"), "/")
+	for i := range segments {
+		segments[i] = unescapeSegment(segments[i])
+	}
+	return segments
+}
+
+func unescapeSegment(segment string) string {
+	if strings.IndexByte(segment, '%') < 0 {
+		return segment
+	}
+	text, err := url.PathUnescape(segment)
+	if err != nil {
+		return segment
+	}
+	return text
+}
+
+// add returns the node of a path, which it makes if it is not there.
+func (n *routeNode) add(segments []string) *routeNode {
+	for _, segment := range segments {
+		n = n.child(segment)
+	}
+	return n
+}
+
+func (n *routeNode) child(segment string) *routeNode {
+	switch {
+	case segment == "\x00":
+		if n.any == nil {
+			n.any = new(routeNode)
+		}
+		return n.any
+	case strings.IndexByte(segment, 0) >= 0:
+		for i := range n.mixed {
+			if strings.Join(n.mixed[i].texts, "\x00") == segment {
+				return n.mixed[i].next
+			}
+		}
+		next := new(routeNode)
+		n.mixed = append(n.mixed, mixedRoute{strings.Split(segment, "\x00"), next})
+		return next
+	}
+	next := n.literals[segment]
+	if next == nil {
+		next = new(routeNode)
+		if n.literals == nil {
+			n.literals = make(map[string]*routeNode)
+		}
+		n.literals[segment] = next
+	}
+	return next
+}
+
+// find returns the tool of what is left of a path. It looks at each node once at
+// most, as the segment that a node is compared with depends on its depth alone.
+func (n *routeNode) find(rest string) *Tool {
+	segment, rest, more := strings.Cut(rest, "/")
+	segment = unescapeSegment(segment)
+	if next := n.literals[segment]; next != nil {
+		if tool := next.follow(rest, more); tool != nil {
+			return tool
+		}
+	}
+	for i := range n.mixed {
+		if m := &n.mixed[i]; m.matches(segment) {
+			if tool := m.next.follow(rest, more); tool != nil {
+				return tool
+			}
+		}
+	}
+	if n.any != nil && segment != "" {
+		return n.any.follow(rest, more)
+	}
+	return nil
+}
+
+func (n *routeNode) follow(rest string, more bool) *Tool {
+	if more {
+		return n.find(rest)
+	}
+	return n.tool
+}
+
+// matches reports whether the texts stand in the segment in their order, the
+// first and the last at its ends, with at least a byte between each two.
+func (m *mixedRoute) matches(segment string) bool {
+	first, last := m.texts[0], m.texts[len(m.texts)-1]
+	rest, ok := strings.CutPrefix(segment, first)
+	if !ok {
+		return false
+	}
+	for _, text := range m.texts[1 : len(m.texts)-1] {
+		if rest == "" {
+			return false
+		}
+		at := strings.Index(rest[1:], text)
+		if at < 0 {
+			return false
+		}
+		rest = rest[1+at+len(text):]
+	}
+	return len(rest) > len(last) && strings.HasSuffix(rest, last)
+}

@@ -1,0 +1,351 @@
+package ocp
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// MaxInflated is how large the JSON of a session may be, in bytes.
+const MaxInflated = 1 << 20
+
+// gzipPrefix is what clients write before Base64 of a gzip stream.
+const gzipPrefix = "gzip:"
+
+// A Session is the value of an OCP-Session header. It is decoded when somebody
+// first asks for what is in it, once, and is safe for concurrent use. What it
+// returns must not be changed.
+type Session struct {
+	encoded string
+	options ReadOptions
+
+	once    sync.Once
+	decoded *decodedSession
+}
+
+// decodedSession is what a session holds. Sessions with the same value may share
+// one (SessionCache).
+type decodedSession struct {
+	fields fields
+	fault  *Fault // why it cannot be decoded
+
+	read      sync.Once
+	context   *Context
+	judgement Judgement
+}
+
+// NewSession returns the session of a header's value. The error is a Fault if
+// the value is too long, or begins like nothing that could be a session; what
+// else may be wrong shows when it is decoded.
+func NewSession(encoded string, options ReadOptions) (*Session, error) {
+	if reason := checkSession(encoded, options); reason != "" {
+		return nil, Fault{Field: HeaderName(HeaderSession), Reason: reason}
+	}
+	return &Session{encoded: encoded, options: options}, nil
+}
+
+// Encoded returns the header's value.
+func (s *Session) Encoded() string {
+	return s.encoded
+}
+
+// JSON returns the decoded JSON object as the client wrote it, fields unknown to
+// the schema included. The error is a Fault.
+func (s *Session) JSON() (jsontext.Value, error) {
+	d := s.open()
+	if d.fault != nil {
+		return nil, *d.fault
+	}
+	return d.fields.all, nil
+}
+
+// Field returns one field of the session, without decoding the others; nil if
+// it is absent or null, or the session cannot be decoded.
+func (s *Session) Field(name string) jsontext.Value {
+	d := s.open()
+	if d.fault != nil {
+		return nil
+	}
+	value := d.fields.get(name)
+	if value.Kind() == 'n' {
+		return nil
+	}
+	return value
+}
+
+// Text returns one field as text: a string as it is, anything else as JSON; ""
+// if it is absent or null, or the session cannot be decoded.
+func (s *Session) Text(name string) string {
+	value := s.Field(name)
+	if value.Kind() != '"' {
+		return string(value)
+	}
+	text, _ := unquote(value)
+	return text
+}
+
+// Context returns the session's context, nil if the verdict is Ignored, and what
+// is wrong with it. Whether it agrees with the headers is for Incoming to say.
+func (s *Session) Context() (*Context, Judgement) {
+	d := s.open()
+	d.read.Do(func() {
+		if d.fault != nil {
+			d.judgement = Judgement{Ignored, []Fault{*d.fault}}
+			return
+		}
+		d.context, d.judgement = judgeContext(&d.fields, s.options.Strict)
+	})
+	return d.context, d.judgement
+}
+
+// ReadContext reads a context from plain JSON, as Session.Context does from a
+// header. It takes what it needs of text, which may be changed afterwards.
+func ReadContext(text []byte, options ReadOptions) (*Context, Judgement) {
+	fault := &Fault{Reason: ReasonInflated}
+	var f fields
+	if len(text) <= options.maxInflated() {
+		fault = f.split(append([]byte(nil), text...))
+	}
+	if fault != nil {
+		fault.Field = "context"
+		return nil, Judgement{Ignored, []Fault{*fault}}
+	}
+	return judgeContext(&f, options.Strict)
+}
+
+// judgeContext decodes the fields; the context is nil if it is to be ignored.
+func judgeContext(f *fields, strict bool) (*Context, Judgement) {
+	context, faults := decodeContext(f)
+	faults = append(faults, context.Validate(strict)...)
+	switch {
+	case len(faults) == 0:
+		return context, Judgement{Verdict: Conforming}
+	case strict:
+		return nil, Judgement{Ignored, faults}
+	}
+	return context, Judgement{Usable, faults}
+}
+
+// open decodes the session down to its fields.
+func (s *Session) open() *decodedSession {
+	s.once.Do(func() {
+		if cache := s.options.Cache; cache != nil {
+			s.decoded = cache.open(s.encoded, s.options)
+		} else {
+			s.decoded = openSession(s.encoded, s.options)
+		}
+	})
+	return s.decoded
+}
+
+func openSession(encoded string, options ReadOptions) *decodedSession {
+	d := &decodedSession{}
+	content, fault := decodeSession(encoded, options.maxInflated())
+	if fault == nil {
+		fault = d.fields.split(content)
+	}
+	if fault != nil {
+		fault.Field = HeaderName(HeaderSession)
+		*d = decodedSession{fault: fault}
+	}
+	return d
+}
+
+// checkSession looks at what costs next to nothing: the length and the first few
+// characters, which tell apart the forms of a session and give away most of what
+// is none.
+func checkSession(encoded string, options ReadOptions) Reason {
+	switch {
+	case encoded == "":
+		return ReasonEmpty
+	case len(encoded) > options.maxSession():
+		return ReasonTooLong
+	}
+	const group = 4 // characters that hold three bytes
+	text, gzipped := strings.CutPrefix(encoded, gzipPrefix)
+	text = strings.TrimRight(text[:min(len(text), group)], "=")
+	var head [3]byte
+	n, err := encodingOf(text).Decode(head[:], []byte(text))
+	if err != nil || n < 2 {
+		return ReasonBase64
+	}
+	decoded := head[:n]
+	if isGzip(decoded) {
+		return ""
+	}
+	if gzipped {
+		return ReasonGzip
+	}
+	return beginsObject(decoded)
+}
+
+// beginsObject returns "" if JSON that begins so may be an object.
+func beginsObject(head []byte) Reason {
+	for _, c := range head {
+		switch c {
+		case ' ', '\t', '\r', '\n':
+		case '{':
+			return ""
+		case '[', '"', 'n', 't', 'f', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+			return ReasonObject
+		default:
+			return ReasonJSON
+		}
+	}
+	return ""
+}
+
+func isGzip(head []byte) bool {
+	return len(head) >= 2 && head[0] == 0x1f && head[1] == 0x8b
+}
+
+// encodingOf returns the Base64 alphabet that the text uses, without padding.
+func encodingOf(text string) *base64.Encoding {
+	if strings.ContainsAny(text, "-_") {
+		return base64.RawURLEncoding
+	}
+	return base64.RawStdEncoding
+}
+
+// decodeSession undoes Base64 and gzip. What it returns is a slice of its own.
+func decodeSession(encoded string, limit int) ([]byte, *Fault) {
+	text, gzipped := strings.CutPrefix(encoded, gzipPrefix)
+	text = strings.TrimSuffix(strings.TrimSuffix(text, "="), "=")
+	if strings.ContainsAny(text, "\r\n") { // which package base64 would pass over
+		return nil, &Fault{Reason: ReasonBase64}
+	}
+	encoding := encodingOf(text)
+	buffered := buffer.Get()
+	defer buffer.Put(buffered)
+	decoded, err := encoding.AppendDecode(buffered.B, []byte(text))
+	if err != nil {
+		return nil, base64Fault(err)
+	}
+	buffered.B = decoded
+	switch {
+	case isGzip(decoded):
+		return inflate(decoded, limit)
+	case gzipped:
+		return nil, &Fault{Reason: ReasonGzip}
+	case len(decoded) > limit:
+		return nil, &Fault{Reason: ReasonInflated}
+	}
+	return append([]byte(nil), decoded...), nil
+}
+
+func base64Fault(err error) *Fault {
+	fault := &Fault{Reason: ReasonBase64}
+	if corrupt, ok := errors.AsType[base64.CorruptInputError](err); ok {
+		fault.Detail = "at character " + strconv.FormatInt(int64(corrupt), 10)
+	}
+	return fault
+}
+
+// inflater is a pooled gzip reader and the bytes it reads.
+type inflater struct {
+	gzip.Reader
+	source bytes.Reader
+}
+
+var inflaters = sync.Pool{New: func() any { return new(inflater) }}
+
+// maxRatio is how many bytes one byte of a DEFLATE stream can stand for.
+const maxRatio = 1032
+
+// inflate decompresses one gzip member, and nothing may follow it. The stream
+// ends with its own size; one that promises too much is refused unread, and one
+// that has more than it promised is left there, so that a bomb costs no more
+// than what it owns up to.
+func inflate(compressed []byte, limit int) ([]byte, *Fault) {
+	const shortest = 18 // bytes of a header and a trailer
+	if len(compressed) < shortest {
+		return nil, &Fault{Reason: ReasonGzip}
+	}
+	size := int64(binary.LittleEndian.Uint32(compressed[len(compressed)-4:]))
+	switch {
+	case size > int64(len(compressed))*maxRatio:
+		return nil, &Fault{Reason: ReasonGzip}
+	case size > int64(limit):
+		return nil, &Fault{Reason: ReasonInflated}
+	}
+	z := inflaters.Get().(*inflater)
+	defer func() {
+		z.source.Reset(nil)
+		inflaters.Put(z)
+	}()
+	z.source.Reset(compressed)
+	if err := z.Reset(&z.source); err != nil {
+		return nil, &Fault{Reason: ReasonGzip}
+	}
+	z.Multistream(false)
+	content := make([]byte, size)
+	if _, err := io.ReadFull(z, content); err != nil {
+		return nil, &Fault{Reason: ReasonGzip}
+	}
+	var more [1]byte
+	n, err := z.Read(more[:]) // checks the CRC at the end of the stream
+	if n != 0 || err != io.EOF || z.source.Len() != 0 {
+		return nil, &Fault{Reason: ReasonGzip}
+	}
+	return content, nil
+}
+
+// unquote decodes a JSON string.
+func unquote(value jsontext.Value) (string, bool) {
+	if value.Kind() != '"' {
+		return "", false
+	}
+	// Few strings have escapes, and those without need no copy of a copy.
+	inner := value[1 : len(value)-1]
+	if bytes.IndexByte(inner, '\\') >= 0 {
+		text, err := jsontext.AppendUnquote(nil, value)
+		return string(text), err == nil
+	}
+	switch string(inner) { // what most entries of a history have
+	case ActionAPICall:
+		return ActionAPICall, true
+	case ResultSuccess:
+		return ResultSuccess, true
+	}
+	return string(inner), true
+}
+
+// maxValues is about how many values a session may be made of: as many as 1 MiB
+// of history has, and far fewer than 1 MiB of "{},{},{}" has, over which a parser
+// takes its time.
+const maxValues = 1 << 16
+
+// checkJSON returns why content is not a JSON object that can be read.
+func checkJSON(content []byte) *Fault {
+	values := bytes.Count(content, []byte(",")) + bytes.Count(content, []byte("{")) + bytes.Count(content, []byte("["))
+	if values > maxValues {
+		return &Fault{Reason: ReasonTooMany}
+	}
+	if wire.CheckDepth(content, wire.MaxDepth) != nil {
+		return &Fault{Reason: ReasonDepth}
+	}
+	// A second pass finds the words, where there is something to say.
+	if !wire.Valid(content) {
+		fault := &Fault{Reason: ReasonJSON}
+		_, err := wire.Members(nil, content)
+		if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+			fault.Detail = "at byte " + strconv.FormatInt(syntax.ByteOffset, 10)
+		}
+		return fault
+	}
+	if jsontext.Value(content).Kind() != '{' {
+		return &Fault{Reason: ReasonObject}
+	}
+	return nil
+}
