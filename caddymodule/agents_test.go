@@ -87,8 +87,11 @@ func TestDocumentFileErrors(t *testing.T) {
 			"agents {\ntoolset a TRIPS\n}", "mcp /mcp a {\ntimeout 5s\n}",
 			[]string{`toolset "a" is defined in the agents app`},
 		},
-		"root path of otc": {"", "otc / TRIPS", []string{"whole site"}},
-		"refs of a URL":    {"", "mcp http://127.0.0.1:1/o.yaml {\nrefs .\n}", []string{"refs is for documents that are files"}},
+		"root path of otc":        {"", "otc / TRIPS", []string{"whole site"}},
+		"origin without a scheme": {"", "mcp TRIPS {\norigins app.example.com\n}", []string{`origins "app.example.com"`, "https://app.example.com"}},
+		"origin with a path":      {"", "mcp TRIPS {\norigins https://app.example.com/x\n}", []string{"not a web origin"}},
+		"host that is a URL":      {"", "mcp TRIPS {\nhosts https://app.example.com\n}", []string{"not the name of a host"}},
+		"refs of a URL":           {"", "mcp http://127.0.0.1:1/o.yaml {\nrefs .\n}", []string{"refs is for documents that are files"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := new(caddy.Config)

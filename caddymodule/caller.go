@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"context"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -54,7 +55,7 @@ func (c *caller) placeholder(key string) (any, bool) {
 
 // Call runs the tool.
 func (c *caller) Call(ctx context.Context, tool string, arguments []byte) ocp.Outcome {
-	outcome := ocp.Execute(ctx, c.tools, tool, arguments, &c.dispatch)
+	outcome := c.execute(ctx, tool, arguments)
 	c.metrics.observe(&outcome)
 	if outcome.Tool != nil {
 		c.tool.Store(outcome.Tool)
@@ -68,6 +69,18 @@ func (c *caller) Call(ctx context.Context, tool string, arguments []byte) ocp.Ou
 		entry.Write(outcomeFields(tool, c.toolset, c.protocol, &outcome)...)
 	}
 	return outcome
+}
+
+// execute runs the tool. A panic on the way, of the validator on some schema,
+// say, is an error of this call alone, as one in a handler is.
+func (c *caller) execute(ctx context.Context, tool string, arguments []byte) (outcome ocp.Outcome) {
+	defer func() {
+		if value := recover(); value != nil {
+			p := &panicked{value: value, stack: debug.Stack()}
+			outcome = ocp.Outcome{Failure: c.panicked("the call", p)}
+		}
+	}()
+	return ocp.Execute(ctx, c.tools, tool, arguments, &c.dispatch)
 }
 
 func outcomeFields(tool, toolset, protocol string, outcome *ocp.Outcome) []zap.Field {

@@ -71,13 +71,17 @@ func (d *dispatch) Invoke(ctx context.Context, call *ocp.Call) (*ocp.Result, err
 	}
 	rec := newRecorder(r.Method, d.limits.maxResponse, cancel)
 	r = d.prepare(r, rec, call)
-	err = serve(d.next, rec, r)
+	err = serve(d.chain(), rec, r)
 	return d.conclude(ctx, call, rec, err)
 }
 
 // prepare makes of r a request that has just arrived from the caller.
 func (d *dispatch) prepare(r *http.Request, rec *recorder, call *ocp.Call) *http.Request {
 	carryHeaders(r.Header, d.outer.Header)
+	own := d.ownContext(r)
+	if own != nil {
+		own.Set(r.Header)
+	}
 	r.Host = d.outer.Host
 	r.RemoteAddr = d.outer.RemoteAddr
 	r.TLS = d.outer.TLS
@@ -87,6 +91,9 @@ func (d *dispatch) prepare(r *http.Request, rec *recorder, call *ocp.Call) *http
 
 	repl := caddy.NewReplacer()
 	r = caddyhttp.PrepareRequest(r, repl, rec, d.server)
+	if own != nil {
+		repl.Map(placeholdersOf(own))
+	}
 	repl.Map(func(key string) (any, bool) {
 		if value, ok := toolPlaceholder(key, call.Tool.Name, d.toolset, d.protocol); ok {
 			return value, true
@@ -191,6 +198,9 @@ func (d *dispatch) conclude(ctx context.Context, call *ocp.Call, rec *recorder, 
 // result decodes the recorded body and hands it over.
 func (d *dispatch) result(tool *ocp.Tool, rec *recorder) (*ocp.Result, error) {
 	body, err := decodeBody(rec.header, rec.take(), d.limits.maxResponse)
+	if err == nil {
+		body, err = decodeText(rec.header, body, d.limits.maxResponse)
+	}
 	if err != nil {
 		return nil, d.undecodable(tool, err)
 	}

@@ -110,6 +110,7 @@ func TestDispatch(t *testing.T) {
 			"Connection": "X-Hop, keep-alive", "X-Hop": "1", "Mcp-Session-Id": "s", "Accept-Language": "de", "Content-Language": "de",
 			"Origin": s.url, "Referer": "http://x/", "Sec-Fetch-Mode": "cors", "If-None-Match": `"x"`, "Range": "bytes=0-1",
 			"Last-Event-Id": "7", "Proxy-Authorization": "Basic x", "Te": "trailers", "X-Http-Method-Override": "DELETE",
+			"X_http_method_override": "DELETE", "Mcp_session_id": "s",
 		}
 		for name, value := range carried {
 			r.Header.Set(name, value)

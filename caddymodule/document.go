@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -116,10 +119,24 @@ func (k documentKey) build(_ context.Context, data []byte, location string, _ *o
 	return toolset, toolset.Files, nil
 }
 
+// shownName returns the toolset's name as clients see it. One that is called by
+// its document's address shows the last part of that only: where documents lie
+// inside is not for clients.
+func (k documentKey) shownName() string {
+	name := k.Name
+	if _, rest, isURL := strings.Cut(name, "://"); isURL {
+		_, name, _ = strings.Cut(rest, "/")
+	}
+	if name = path.Base(filepath.ToSlash(name)); name == "." || name == "/" {
+		return "openapi"
+	}
+	return name
+}
+
 // options says which tools are made of the document that came from location.
 func (k documentKey) options(location string) ocp.BuildOptions {
 	return ocp.BuildOptions{
-		Name:     k.Name,
+		Name:     k.shownName(),
 		Location: location,
 		Refs:     k.Refs,
 		Include:  k.Include,
@@ -201,6 +218,9 @@ func (d *document) failed(err error) {
 	collected.failed(d.key.Name)
 	message := "could not load the document; the tools it had stay"
 	if d.loader.Toolset() == nil {
+		if d.key.Kind == sourceFile {
+			return // it is the configuration that fails, with this error
+		}
 		message = "could not load the document; its tools answer 503 until it loads"
 	}
 	d.logger.Load().Error(message, zap.String("toolset", d.key.Name),
@@ -217,5 +237,5 @@ func explainFile(key documentKey, err error) error {
 	case errors.Is(err, openapi.ErrTooLarge):
 		return fmt.Errorf("toolset %q: %w: raise max_document if the file is right", key.Name, err)
 	}
-	return fmt.Errorf("toolset %q: %s: %w: see what is wrong with `caddy tools %s`", key.Name, key.Address, err, key.Address)
+	return fmt.Errorf("toolset %q: %w: see what is wrong with `caddy tools %s`", key.Name, err, key.Address)
 }

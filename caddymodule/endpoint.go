@@ -43,6 +43,7 @@ func newEndpoint(ctx caddy.Context, protocol, path, reference string, config *To
 	}
 	e.calls = collected.of(e.toolset.name, protocol)
 	warnIfNothingBehind(ctx, protocol, e.logger)
+	warnIfBypassed(ctx, protocol, e.path, e.logger)
 	return e, nil
 }
 
@@ -91,17 +92,10 @@ func (e *endpoint) owns(r *http.Request) (rest string, owned bool) {
 	return rest, ocp.CallFromContext(r.Context()) == nil
 }
 
-// tools returns the toolset of the moment, nil if there is none yet. A document
-// of the site is asked for through next.
+// tools returns the toolset of the moment, nil if there is none yet.
 func (e *endpoint) tools(r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
-	if !e.toolset.bySite {
-		return e.toolset.loader.Toolset()
-	}
-	tools, err := e.toolset.loader.Ensure(r.Context(), fetchThrough(next, r, e.toolset.key.MaxDocument))
-	if err != nil && !errors.Is(err, ocp.ErrNotLoaded) {
-		return nil
-	}
-	return tools
+	ofTools(r)
+	return e.toolset.current(r, next)
 }
 
 // retryAfter says how long a client should wait for the tools.
@@ -114,7 +108,7 @@ func (e *endpoint) retryAfter() time.Duration {
 func (e *endpoint) unavailable(w http.ResponseWriter) error {
 	wait := strconv.Itoa(int(math.Ceil(e.retryAfter().Seconds())))
 	detail := fmt.Sprintf("The OpenAPI document of toolset %q has not been loaded yet, so its tools are not known. "+
-		"Try again in %s seconds; the operator finds the reason in the log.", e.toolset.name, wait)
+		"Try again in %s seconds; the operator finds the reason in the log.", e.toolset.key.shownName(), wait)
 	body := append([]byte(nil), `{"type":"about:blank","title":"The tools are not loaded yet","status":503,"detail":`...)
 	body = append(wire.AppendString(body, detail), '}')
 

@@ -76,6 +76,10 @@ func carried(name string, connection []string) bool {
 	if slices.Contains(connection, name) {
 		return false
 	}
+	if strings.IndexByte(name, '_') >= 0 {
+		// CGI and its heirs read "_" as "-".
+		name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+	}
 	switch name {
 	case "Alt-Svc", "Connection", "Http2-Settings", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
 		"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade": // the connection's

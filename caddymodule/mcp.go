@@ -1,7 +1,10 @@
 package caddymodule
 
 import (
+	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -109,10 +112,32 @@ func (m *MCP) Provision(ctx caddy.Context) (err error) {
 
 // Validate refuses options that make no sense.
 func (m *MCP) Validate() error {
+	for _, origin := range m.Origins {
+		if err := checkOrigin(origin); err != nil {
+			return err
+		}
+	}
+	for _, host := range m.Hosts {
+		if host != "*" && strings.ContainsAny(host, "/*") {
+			return fmt.Errorf("hosts %q is not the name of a host: write it as app.example.com", host)
+		}
+	}
 	if err := notNegative("page_size", int64(m.PageSize)); err != nil {
 		return err
 	}
 	return notNegative("max_body", m.MaxBody)
+}
+
+// checkOrigin refuses what no browser sends as its Origin and so would never match.
+func checkOrigin(origin string) error {
+	if origin == "*" {
+		return nil
+	}
+	u, err := url.Parse(strings.TrimSuffix(origin, "/"))
+	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || strings.Contains(u.Host, "*") {
+		return fmt.Errorf("origins %q is not a web origin: write it as https://app.example.com, or * for all", origin)
+	}
+	return nil
 }
 
 // ServeHTTP answers requests for the endpoint and passes all others on.

@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/ocp"
@@ -265,4 +267,18 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 		return nil, err
 	}
 	return &toolset{name: key.Name, document: d, limits: c.limits()}, nil
+}
+
+// current returns the tools of the moment, nil if there are none yet. A document
+// of the site is asked for through next, the handlers behind the one that r has
+// reached.
+func (t *toolset) current(r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
+	if !t.bySite {
+		return t.loader.Toolset()
+	}
+	tools, err := t.loader.Ensure(r.Context(), fetchThrough(next, r, t.key.MaxDocument))
+	if err != nil && !errors.Is(err, ocp.ErrNotLoaded) {
+		return nil
+	}
+	return tools
 }

@@ -80,6 +80,23 @@ func TestKey(t *testing.T) {
 	}
 }
 
+// TestShownName: clients are not told where a document lies.
+func TestShownName(t *testing.T) {
+	for name, want := range map[string]string{
+		"trains":                              "trains",
+		"http://10.0.0.7:8080/v1/trains.json": "trains.json",
+		"http://10.0.0.7:8080":                "openapi",
+		"http://10.0.0.7:8080/":               "openapi",
+		"/srv/private/trains.yaml":            "trains.yaml",
+		"../trains.yaml":                      "trains.yaml",
+	} {
+		k := documentKey{Name: name}
+		if got := k.options("").Name; got != want {
+			t.Errorf("%s: clients see %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestKeyErrors(t *testing.T) {
 	negative := -1
 	for want, c := range map[string]ToolsetConfig{

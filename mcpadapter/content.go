@@ -106,6 +106,9 @@ func resourceURI(tools *ocp.Toolset, tool *ocp.Tool) string {
 	return "tool://" + url.PathEscape(first(tools.Name, "fairway")) + "/" + url.PathEscape(name)
 }
 
+// maxLocation is how much of a Location header is shown, in bytes.
+const maxLocation = 2 << 10
+
 // statusLine is what there is to say about an answer without a body.
 func statusLine(r *ocp.Result) string {
 	if r == nil {
@@ -116,7 +119,7 @@ func statusLine(r *ocp.Result) string {
 		line += " " + reason
 	}
 	if location := r.Header.Get("Location"); location != "" {
-		line += "\nLocation: " + location
+		line += "\nLocation: " + clip(location, maxLocation)
 	}
 	return line
 }

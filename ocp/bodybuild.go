@@ -148,11 +148,18 @@ func (t *toolBuilder) translate(place openapi.Place) jsontext.Value {
 func (t *toolBuilder) openBody(object *schema.Object) {
 	switch object.Additional {
 	case schema.AdditionalAllowed:
-		t.tool.openBody = true
 		t.closed = jsontext.Value("true")
 	case schema.AdditionalTyped:
-		t.tool.openBody = true
 		t.closed = t.translate(object.AdditionalPlace)
+	default:
+		return
+	}
+	t.tool.openBody = true
+	t.tool.taken = make(map[string]bool)
+	for _, p := range object.Properties {
+		if _, argument := t.tool.index[p.Name]; !argument {
+			t.tool.taken[p.Name] = true
+		}
 	}
 }
 

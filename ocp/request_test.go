@@ -129,6 +129,27 @@ func TestObjectsInjectNoParameter(t *testing.T) {
 	}
 }
 
+// TestOpenBody: where a body takes further properties, none of them passes for one
+// that the document names, past its schema or its being read-only.
+func TestOpenBody(t *testing.T) {
+	tools := buildTools(t, `{"openapi":"3.1.0","info":{"title":"A","version":"1"},"paths":{"/a":{"post":{"operationId":"a",
+		"parameters":[{"name":"id","in":"query","schema":{"type":"string"}}],
+		"requestBody":{"required":true,"content":{"application/json":{"schema":{"type":"object","additionalProperties":true,"properties":{
+			"seats[first]":{"type":"integer"},"created":{"type":"string","readOnly":true},"id":{"type":"integer"}}}}}}}}}}`, BuildOptions{})
+	tool, _ := tools.Tool("a")
+	for arguments, problem := range map[string]string{
+		`{"seats_first":1,"body_id":2,"other":3}`: "",
+		`{"seats[first]":"none"}`:                 "did you mean seats_first",
+		`{"seats_first":1,"seats[first]":"none"}`: "did you mean seats_first",
+		`{"created":"today"}`:                     "no such argument",
+	} {
+		_, err := tool.Bind([]byte(arguments))
+		if (err == nil) != (problem == "") || err != nil && !strings.Contains(err.Error(), problem) {
+			t.Errorf("%s: got %v, want %q", arguments, err, problem)
+		}
+	}
+}
+
 func TestRequest(t *testing.T) {
 	tools := buildTools(t, trains, BuildOptions{})
 	for _, test := range []struct{ name, tool, arguments, want string }{

@@ -60,6 +60,16 @@ func (r *Routes) Tool(method, path string) *Tool {
 	return root.find(path[1:])
 }
 
+// BasePath returns what stands before Path in the tool's requests, escaped and
+// without a slash at its end; "" for nothing.
+func (t *Tool) BasePath() string {
+	if len(t.path) == 0 {
+		return ""
+	}
+	beginning, _, _ := strings.Cut(t.Path, "{")
+	return strings.TrimSuffix(t.path[0].literal, escapeLiteral(beginning))
+}
+
 // segments splits the tool's path. In a segment, each parameter is a NUL, which
 // no path has.
 func (t *Tool) segments() []string {

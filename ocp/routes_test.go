@@ -79,6 +79,11 @@ paths:
 			t.Errorf("%s: got %q, want %q", request, got, want)
 		}
 	}
+	for _, tool := range toolset.Tools() {
+		if got := tool.BasePath(); got != "/v1" {
+			t.Errorf("%s: base path %q", tool.Path, got)
+		}
+	}
 	if n := testing.AllocsPerRun(100, func() { routes.Tool("GET", "/v1/trips/7/seats") }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -33,9 +33,10 @@ type Tool struct {
 	index     map[string]int // position in Arguments by name
 	plans     []argumentPlan // of Arguments, by position
 	path      []pathPart
-	body      *bodyPlan // nil if the operation takes none
-	openBody  bool      // the body takes properties that the document does not name
-	accept    string    // the Accept header
+	body      *bodyPlan       // nil if the operation takes none
+	openBody  bool            // the body takes properties that the document does not name
+	taken     map[string]bool // properties that are read-only, or arguments of another name; nil unless openBody
+	accept    string          // the Accept header
 	validator validator
 
 	answerValidator validator // of Answer.Schema

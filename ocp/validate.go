@@ -1,7 +1,6 @@
 package ocp
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -30,7 +29,7 @@ const (
 // schema on the tool's first call.
 type validator struct {
 	once   sync.Once
-	schema *jsonschema.Schema
+	schema *boundedSchema
 	err    error
 }
 
@@ -47,37 +46,15 @@ func (v *validator) validate(t *Tool, arguments map[string]any) ([]Problem, erro
 	}
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
-		return nil, err
+		return []Problem{{Message: "the object of arguments " + err.Error()}}, nil
 	}
 	return explain(invalid), nil
 }
 
 // compile compiles the schema, which must be the same at every call.
-func (v *validator) compile(schema []byte) (*jsonschema.Schema, error) {
+func (v *validator) compile(schema []byte) (*boundedSchema, error) {
 	v.once.Do(func() { v.schema, v.err = compileSchema(schema) })
 	return v.schema, v.err
-}
-
-// noLoader refuses every schema that is not part of the one being compiled.
-type noLoader struct{}
-
-func (noLoader) Load(url string) (any, error) {
-	return nil, fmt.Errorf("schemas are never loaded from elsewhere, nor is %s", url)
-}
-
-func compileSchema(text []byte) (*jsonschema.Schema, error) {
-	const here = "fairway:///tool"
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		return nil, err
-	}
-	compiler := jsonschema.NewCompiler()
-	compiler.DefaultDraft(jsonschema.Draft2020)
-	compiler.UseLoader(noLoader{})
-	if err := compiler.AddResource(here, document); err != nil {
-		return nil, err
-	}
-	return compiler.Compile(here)
 }
 
 // explain turns a validation error into one line for each thing that is wrong,

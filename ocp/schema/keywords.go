@@ -344,12 +344,18 @@ func (w *writer) dependencies(p openapi.Place, k *survey) {
 }
 
 // compiles reports whether a regular expression is one for Go, whose syntax is
-// nearly a part of that of ECMAScript.
+// nearly a part of that of ECMAScript, and whether there is room to compile it.
 func (t *Translator) compiles(pattern string) bool {
-	valid, known := t.patterns[pattern]
+	size, known := t.patterns[pattern]
 	if !known {
-		valid = len(pattern) <= maxPattern && !strings.Contains(pattern, "(?P<") && parses(pattern)
-		t.patterns[pattern] = valid
+		if len(pattern) <= maxPattern && !strings.Contains(pattern, "(?P<") {
+			size = programSize(pattern)
+		}
+		t.patterns[pattern] = size
 	}
-	return valid
+	if size == 0 || size > maxProgram || size > maxPrograms-t.programs {
+		return false
+	}
+	t.programs += size
+	return true
 }

@@ -65,6 +65,8 @@ const (
 	maxName       = 120      // bytes of a name in $defs
 	maxExample    = 1 << 10  // bytes of an example, which is but a hint
 	maxPattern    = 4 << 10  // bytes of a regular expression
+	maxProgram    = 1 << 14  // instructions of one, of some 40 bytes each
+	maxPrograms   = 1 << 22  // instructions of all of them
 	maxNumber     = 40       // bytes of a bound such as minimum
 	maxCount      = 15       // digits of a count such as maxLength
 	maxHiddenLook = 64       // schemas searched for properties to be left out
@@ -79,7 +81,8 @@ type Translator struct {
 	targets  map[*openapi.Node]*component
 	refs     map[reference]*component // nil: leads nowhere
 	names    map[string]int           // of $defs: how often each was asked for
-	patterns map[string]bool          // whether it compiles
+	patterns map[string]int           // instructions it compiles to, 0 if it does not
+	programs int                      // instructions of all patterns so far
 	writer   writer
 	round    int // marks the components of one walk
 	warnings []string
@@ -100,7 +103,7 @@ func NewTranslator(mode Mode, direction Direction) *Translator {
 		targets:   make(map[*openapi.Node]*component),
 		refs:      make(map[reference]*component),
 		names:     make(map[string]int),
-		patterns:  make(map[string]bool),
+		patterns:  make(map[string]int),
 	}
 }
 

@@ -78,6 +78,7 @@ func TestKeywords(t *testing.T) {
 		{"enum of numbers as text", v30, `{"type":"integer","enum":["1","-2",3]}`, `{"type":"integer","enum":[1,-2,3]}`},
 		{"pattern that Go cannot read", v30, `{"type":"string","pattern":"^(?!x)a"}`, `{"type":"string"}`},
 		{"pattern", v30, `{"type":"string","pattern":"^a\\d$"}`, `{"type":"string","pattern":"^a\\d$"}`},
+		{"pattern of too many instructions", v30, `{"type":"string","pattern":"((x{1,100}){1,10}y{1,1000}){10}"}`, `{"type":"string"}`},
 		{"patternProperties", v31, `{"patternProperties":{"^a":{"type":"string"},"(?=b)":{}}}`, `{"patternProperties":{"^a":{"type":"string"}}}`},
 		{"minimum as text", v30, `{"type":"integer","minimum":"1"}`, `{"type":"integer"}`},
 		{"minimum beyond reason", v30, `{"minimum":1e99999999}`, `{}`},

@@ -63,8 +63,23 @@ func countDigits(n *openapi.Node) (string, bool) {
 	return digits, isDigits(digits)
 }
 
-// parses reports whether Go can read a regular expression.
-func parses(pattern string) bool {
-	_, err := syntax.Parse(pattern, syntax.Perl)
-	return err == nil
+// programSize returns about how many instructions a regular expression compiles
+// to, 0 if Go cannot read it.
+func programSize(pattern string) int {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return 0
+	}
+	return instructions(re)
+}
+
+func instructions(re *syntax.Regexp) int {
+	size := 1 + len(re.Rune)/2
+	for _, sub := range re.Sub {
+		size += instructions(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		size *= max(re.Min, re.Max, 1) // each repetition is written out
+	}
+	return size
 }

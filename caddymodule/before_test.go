@@ -1,0 +1,33 @@
+package caddymodule_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestBypassed: what guards or changes other paths in front of an endpoint does
+// not see the tool calls for them, and the operator is told.
+func TestBypassed(t *testing.T) {
+	const users = " {\nada $2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG\n}\n"
+	for name, test := range map[string]struct {
+		block, handler string // handler is "" where nothing is wrong
+	}{
+		"authentication of another path": {"basic_auth /admin/*" + users, "authentication"},
+		"forward_auth of another path":   {"forward_auth /admin/* 127.0.0.1:1 {\nuri /auth\n}\n", "reverse_proxy"},
+		"rewrite of another path":        {"rewrite /old/* /new\n", "rewrite"},
+		"authentication of the endpoint": {"basic_auth /mcp" + users, ""},
+		"authentication of all":          {"basic_auth" + users, ""},
+		"authentication behind":          {"handle /admin/* {\nbasic_auth" + users + "respond ok\n}\n", ""},
+		"headers of another path":        {"header /static/* Cache-Control no-store\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.start("", test.block+"mcp /mcp TRIPS\nrespond ok")
+			if test.handler != "" {
+				s.logged("does not see the tool calls", `"handler":"`+test.handler+`"`)
+			} else if log := s.log(); strings.Contains(log, "does not see the tool calls") {
+				t.Error(log)
+			}
+		})
+	}
+}

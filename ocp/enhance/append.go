@@ -1,0 +1,137 @@
+package enhance
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// An Exchange is a request and the answer to it, without the answer's body.
+type Exchange struct {
+	Incoming *ocp.Incoming // the request's context; without a valid one nothing is enhanced
+	Request  *http.Request
+	Status   int
+	Header   http.Header // of the answer
+	Tool     *ocp.Tool   // the operation; nil if it is not known
+}
+
+// Takes reports whether an answer can be enhanced at all, as far as its status
+// and header tell: "" if it can, and must then be held back to its end.
+func (e *Enhancer) Takes(x *Exchange) Reason {
+	switch {
+	case x.Incoming == nil || !x.Incoming.Valid():
+		return NoContext
+	case !e.applies(x.Tool):
+		return NoProperty
+	case x.Request.Method == http.MethodHead || x.Status == http.StatusNoContent || x.Status == http.StatusResetContent:
+		return NoBody
+	case x.Status == http.StatusPartialContent || x.Header.Get("Content-Range") != "":
+		return Status
+	case x.Status < 200 || 300 <= x.Status && (x.Status < 400 || !e.options.Errors):
+		return Status
+	case !isJSON(x.Header.Get("Content-Type")):
+		return NotJSON
+	}
+	if encoding := x.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return Encoded
+	}
+	if length, err := strconv.ParseInt(x.Header.Get("Content-Length"), 10, 64); err == nil && length > int64(e.options.Limits.Body) {
+		return TooLarge
+	}
+	return ""
+}
+
+func (e *Enhancer) applies(tool *ocp.Tool) bool {
+	for i := range e.properties {
+		if e.properties[i].appliesTo(tool) {
+			return true
+		}
+	}
+	return false
+}
+
+// isJSON reports whether a Content-Type names one JSON value: application/json
+// or a media type with the suffix +json. Streams of values have others.
+func isJSON(contentType string) bool {
+	if semicolon := strings.IndexByte(contentType, ';'); semicolon >= 0 {
+		contentType = contentType[:semicolon]
+	}
+	contentType = strings.TrimSpace(contentType)
+	const suffix = "+json"
+	return strings.EqualFold(contentType, "application/json") ||
+		len(contentType) > len(suffix) && strings.EqualFold(contentType[len(contentType)-len(suffix):], suffix)
+}
+
+// MaxBody returns how many bytes of an answer are worth holding back.
+func (e *Enhancer) MaxBody() int {
+	return e.options.Limits.Body
+}
+
+// Append appends the body with its properties to dst. If the outcome is not
+// Enhanced, dst is returned as it was and the body should be sent as it came.
+//
+// The body must be strict JSON: an object, or an array as Options.Lists says.
+// Its bytes stay as they are; members are added at an object's end, and one that
+// the object has already is not touched. If any property fails, in any item,
+// nothing is added anywhere.
+func (e *Enhancer) Append(ctx context.Context, dst, body []byte, x *Exchange) ([]byte, Outcome) {
+	switch {
+	case x.Incoming == nil || x.Incoming.Context() == nil:
+		return dst, Outcome{Reason: NoContext}
+	case !e.applies(x.Tool):
+		return dst, Outcome{Reason: NoProperty}
+	case len(body) > e.options.Limits.Body:
+		return dst, Outcome{Reason: TooLarge}
+	case wire.Check(body) != nil:
+		return dst, Outcome{Reason: NotJSON}
+	}
+	scratch := buffer.Get()
+	defer buffer.Put(scratch)
+	i := insertion{
+		enhancer:  e,
+		exchange:  x,
+		dst:       dst,
+		body:      body,
+		scratch:   scratch,
+		variables: variables{exchange: x},
+		clock:     clock{parent: ctx, end: time.Now().Add(e.options.Limits.Time)},
+	}
+	defer i.clock.stop()
+	i.variables.body.raw = trim(body)
+	i.run()
+	if i.outcome.Reason != "" {
+		return dst, i.outcome
+	}
+	return i.dst, i.outcome
+}
+
+// clock is the time that the expressions for one answer have.
+type clock struct {
+	parent context.Context
+	end    time.Time
+	ctx    context.Context // made for the first expression that can be interrupted
+	cancel context.CancelFunc
+}
+
+func (c *clock) context() context.Context {
+	if c.ctx == nil {
+		c.ctx, c.cancel = context.WithDeadline(c.parent, c.end)
+	}
+	return c.ctx
+}
+
+func (c *clock) ended() bool {
+	return !time.Now().Before(c.end)
+}
+
+func (c *clock) stop() {
+	if c.cancel != nil {
+		c.cancel()
+	}
+}

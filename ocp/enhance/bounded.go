@@ -1,0 +1,169 @@
+package enhance
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+)
+
+const (
+	// maxText is the longest text that an expression may look at or make with
+	// one function, in bytes.
+	maxText = 64 << 10
+
+	// maxList is the longest list of the answer or the context that an
+	// expression may look at.
+	maxList = 10_000
+
+	// maxDistinct is the longest list that distinct takes, which compares each
+	// item with each other.
+	maxDistinct = 1000
+)
+
+var (
+	errTextTooLong = fmt.Errorf("the text has more than %d bytes", maxText)
+	errListTooLong = errors.New("the list is too long")
+	errOffset      = errors.New("the offset lies outside the text")
+)
+
+// bounded replaces those functions of the extensions whose work or result is
+// the product of their arguments. CEL's cost limit looks at a call only when it
+// is done, which with the words of a client would be too late.
+func bounded() cel.EnvOption {
+	text, whole := cel.StringType, cel.IntType
+	items := cel.ListType(cel.TypeParamType("T"))
+	return cel.Lib(functions{
+		cel.Function("replace",
+			cel.MemberOverload("string_replace_string_string", []*cel.Type{text, text, text}, text, cel.FunctionBinding(replace)),
+			cel.MemberOverload("string_replace_string_string_int", []*cel.Type{text, text, text, whole}, text, cel.FunctionBinding(replace))),
+		cel.Function("join",
+			cel.MemberOverload("list_join", []*cel.Type{cel.ListType(text)}, text, cel.UnaryBinding(func(list ref.Val) ref.Val { return join(list, types.String("")) })),
+			cel.MemberOverload("list_join_string", []*cel.Type{cel.ListType(text), text}, text, cel.BinaryBinding(join))),
+		cel.Function("indexOf",
+			cel.MemberOverload("string_index_of_string", []*cel.Type{text, text}, whole, cel.FunctionBinding(indexOf)),
+			cel.MemberOverload("string_index_of_string_int", []*cel.Type{text, text, whole}, whole, cel.FunctionBinding(indexOf))),
+		cel.Function("lastIndexOf",
+			cel.MemberOverload("string_last_index_of_string", []*cel.Type{text, text}, whole, cel.FunctionBinding(lastIndexOf)),
+			cel.MemberOverload("string_last_index_of_string_int", []*cel.Type{text, text, whole}, whole, cel.FunctionBinding(lastIndexOf))),
+		cel.Function("distinct",
+			cel.MemberOverload("list_distinct", []*cel.Type{items}, items, cel.UnaryBinding(distinct))),
+	})
+}
+
+// functions are a cel.Library.
+type functions []cel.EnvOption
+
+func (f functions) CompileOptions() []cel.EnvOption   { return f }
+func (functions) ProgramOptions() []cel.ProgramOption { return nil }
+
+// replace is text.replace(old, new[, limit]).
+func replace(arguments ...ref.Val) ref.Val {
+	text, old, replacement := string(arguments[0].(types.String)), string(arguments[1].(types.String)), string(arguments[2].(types.String))
+	limit := len(text) + 1
+	if len(arguments) == 4 {
+		if given := arguments[3].(types.Int); given >= 0 && given < types.Int(limit) {
+			limit = int(given)
+		}
+	}
+	times := min(strings.Count(text, old), limit)
+	if len(text)+times*max(len(replacement)-len(old), 0) > maxText {
+		return types.WrapErr(errTextTooLong)
+	}
+	return types.String(strings.Replace(text, old, replacement, limit))
+}
+
+func join(list, separator ref.Val) ref.Val {
+	between := string(separator.(types.String))
+	var joined strings.Builder
+	first := true
+	for iterator := list.(traits.Lister).Iterator(); iterator.HasNext() == types.True; {
+		item := iterator.Next()
+		text, ok := item.(types.String)
+		if !ok {
+			return types.MaybeNoSuchOverloadErr(item)
+		}
+		if !first {
+			joined.WriteString(between)
+		}
+		first = false
+		if joined.Len()+len(between)+len(text) > maxText {
+			return types.WrapErr(errTextTooLong)
+		}
+		joined.WriteString(string(text))
+	}
+	return types.String(joined.String())
+}
+
+// indexOf is text.indexOf(part[, from]), counted in characters.
+func indexOf(arguments ...ref.Val) ref.Val {
+	text, part := string(arguments[0].(types.String)), string(arguments[1].(types.String))
+	skipped := 0
+	if len(arguments) == 3 {
+		var ok bool
+		if skipped, ok = byteOffset(text, arguments[2].(types.Int)); !ok {
+			return types.WrapErr(errOffset)
+		}
+	}
+	at := strings.Index(text[skipped:], part)
+	if at < 0 {
+		return types.IntNegOne
+	}
+	return types.Int(utf8.RuneCountInString(text[:skipped+at]))
+}
+
+// lastIndexOf is text.lastIndexOf(part[, from]): part begins at from at the
+// latest.
+func lastIndexOf(arguments ...ref.Val) ref.Val {
+	text, part := string(arguments[0].(types.String)), string(arguments[1].(types.String))
+	end := len(text)
+	if len(arguments) == 3 {
+		from, ok := byteOffset(text, arguments[2].(types.Int))
+		if !ok {
+			return types.WrapErr(errOffset)
+		}
+		end = min(from+len(part), end)
+	}
+	at := strings.LastIndex(text[:end], part)
+	if at < 0 {
+		return types.IntNegOne
+	}
+	return types.Int(utf8.RuneCountInString(text[:at]))
+}
+
+// byteOffset returns where the character at that index begins.
+func byteOffset(text string, index types.Int) (int, bool) {
+	count := types.Int(0)
+	for at := range text {
+		if count == index {
+			return at, true
+		}
+		count++
+	}
+	return len(text), index == count
+}
+
+func distinct(list ref.Val) ref.Val {
+	var kept []ref.Val
+	for iterator := list.(traits.Lister).Iterator(); iterator.HasNext() == types.True; {
+		item, known := iterator.Next(), false
+		for _, k := range kept {
+			if known = k.Equal(item) == types.True; known {
+				break
+			}
+		}
+		if known {
+			continue
+		}
+		if len(kept) == maxDistinct {
+			return types.WrapErr(errListTooLong)
+		}
+		kept = append(kept, item)
+	}
+	return types.NewRefValList(adapter{}, kept)
+}

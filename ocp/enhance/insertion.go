@@ -1,0 +1,204 @@
+package enhance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// An insertion writes one answer's body with its properties to dst. It stops at
+// the first reason not to.
+type insertion struct {
+	enhancer  *Enhancer
+	exchange  *Exchange
+	dst       []byte
+	body      []byte // checked
+	copied    int    // bytes of body that are in dst
+	added     int    // bytes in dst that are not of body
+	scratch   *buffer.Buffer
+	variables variables
+	clock     clock
+	outcome   Outcome
+}
+
+func (i *insertion) run() {
+	value := i.variables.body.raw
+	switch {
+	case value.Kind() == '{':
+		i.object(value, i.body)
+	case value.Kind() == '[' && i.enhancer.options.Lists == EachItem:
+		i.items(value)
+	case value.Kind() == '[' && i.enhancer.options.Lists == WrapList:
+		i.wrap()
+	default:
+		i.outcome.Reason = NotObject
+		return
+	}
+	if i.outcome.Reason == "" && i.outcome.Added == 0 {
+		i.outcome.Reason = NoProperty
+	}
+	i.dst = append(i.dst, i.body[i.copied:]...)
+}
+
+// object adds the properties to an object that ends where end does, but for
+// white space.
+func (i *insertion) object(value jsontext.Value, end []byte) {
+	item, ok := i.variables.setItem(value).(*object)
+	if !ok {
+		i.outcome.Reason = TooMany
+		return
+	}
+	closing := bytes.LastIndexByte(end, '}')
+	i.dst = append(i.dst, i.body[i.copied:closing]...)
+	i.copied = closing
+	i.members(i.enhancer.present(item), item.IsZeroValue())
+}
+
+// members computes the properties that are not present and writes them behind
+// the last member of an object, which may be empty.
+func (i *insertion) members(present uint64, empty bool) {
+	for n := range i.enhancer.properties {
+		p := &i.enhancer.properties[n]
+		if !p.appliesTo(i.exchange.Tool) {
+			continue
+		}
+		if present&(1<<n) != 0 {
+			i.outcome.Kept++
+			continue
+		}
+		value, ok := i.compute(p)
+		if !ok {
+			return
+		}
+		if value == nil {
+			continue
+		}
+		before := len(i.dst)
+		if !empty {
+			i.dst = append(i.dst, ',')
+		}
+		empty = false
+		i.dst = append(append(i.dst, p.member...), value...)
+		i.outcome.Added++
+		if i.added += len(i.dst) - before; i.added > i.enhancer.options.Limits.Added {
+			i.fail(AddedSize, p, fmt.Errorf("the properties have more than %d bytes together", i.enhancer.options.Limits.Added))
+			return
+		}
+	}
+}
+
+// compute returns the JSON of one property, which is good until the next is
+// computed; nil for none.
+func (i *insertion) compute(p *property) (value []byte, ok bool) {
+	result, err := p.program.evaluate(&i.clock, &i.variables)
+	if err != nil {
+		i.fail(reasonOf(err), p, err)
+		return nil, false
+	}
+	if result = unwrap(result); result == nil {
+		return nil, true
+	}
+	w := valueWriter{dst: i.scratch.B[:0], limit: i.enhancer.options.Limits.Added}
+	w.write(result, 0)
+	i.scratch.B = w.dst
+	if w.err != nil {
+		i.fail(w.reason, p, w.err)
+		return nil, false
+	}
+	if declared := p.declaredBy(i.exchange.Tool); declared != nil {
+		if err := declared.Check(w.dst); err != nil {
+			i.fail(Schema, p, err)
+			return nil, false
+		}
+	}
+	return w.dst, true
+}
+
+func (i *insertion) fail(reason Reason, p *property, err error) {
+	i.outcome = Outcome{Reason: reason, Property: p.Name, Err: err}
+}
+
+// items adds the properties to each object of a list.
+func (i *insertion) items(list jsontext.Value) {
+	objects, count := 0, 0
+	for walk := wire.Into(list); walk.Next(); count++ {
+		if walk.Value.Kind() == '{' {
+			objects++
+		}
+	}
+	switch {
+	case count > i.enhancer.options.Limits.Items:
+		i.outcome.Reason = TooMany
+		return
+	case objects == 0:
+		i.outcome.Reason = NotObject
+		return
+	}
+	at := bytes.IndexByte(i.body, '[') + 1
+	for walk := wire.Into(list); walk.Next(); {
+		at += separator(i.body[at:]) + len(walk.Value)
+		if walk.Value.Kind() != '{' {
+			continue
+		}
+		if i.clock.ended() {
+			i.outcome = Outcome{Reason: Deadline, Err: context.DeadlineExceeded}
+			return
+		}
+		if i.object(walk.Value, i.body[:at]); i.outcome.Reason != "" {
+			return
+		}
+	}
+}
+
+// separator returns how many bytes stand before the next item of a list.
+func separator(rest []byte) int {
+	for n, c := range rest {
+		switch c {
+		case ' ', '\t', '\r', '\n', ',':
+		default:
+			return n
+		}
+	}
+	return len(rest)
+}
+
+// wrap makes the list a member of an object and adds the properties to that.
+func (i *insertion) wrap() {
+	name := i.enhancer.options.Wrap
+	for n := range i.enhancer.properties {
+		if p := &i.enhancer.properties[n]; p.Name == name && p.appliesTo(i.exchange.Tool) {
+			i.fail(Value, p, errors.New("the list is wrapped under the same name; give one of them another"))
+			return
+		}
+	}
+	i.dst = append(i.dst, `{"`...)
+	i.dst = append(i.dst, name...)
+	i.dst = append(i.dst, `":`...)
+	i.dst = append(i.dst, i.variables.body.raw...)
+	i.variables.item = &i.variables.body
+	i.members(0, false)
+	i.dst = append(i.dst, '}')
+	i.copied = len(i.body)
+}
+
+// present returns which of the properties the object has already, a bit for
+// each.
+func (e *Enhancer) present(o *object) (bits uint64) {
+	for n := range e.properties {
+		if o.find(e.properties[n].Name) != nil {
+			bits |= 1 << n
+		}
+	}
+	return bits
+}
+
+// trim cuts white space off.
+func trim(body []byte) jsontext.Value {
+	return bytes.Trim(body, " \t\r\n")
+}

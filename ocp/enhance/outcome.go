@@ -1,0 +1,81 @@
+package enhance
+
+import (
+	"errors"
+	"strings"
+
+	"cel.dev/cel-go/interpreter"
+)
+
+// A Reason says why an answer was left as it is. Its text is fit for a metric's
+// label.
+type Reason string
+
+// The reasons why an answer has nothing to enhance.
+const (
+	NoContext  Reason = "no_context"  // the request has no valid OCP context
+	NoProperty Reason = "no_property" // no property applies, or each yielded optional.none() or is there already
+	NotJSON    Reason = "not_json"    // another media type, or a body that is no strict JSON
+	NotObject  Reason = "not_object"  // neither an object nor a list, or a list without objects
+	NoBody     Reason = "no_body"     // HEAD, or a status without a body of its own
+	Status     Reason = "status"      // an error, a redirection, or a part of an answer
+	Encoded    Reason = "encoded"     // the body is compressed or otherwise encoded
+	TooLarge   Reason = "too_large"   // the answer is larger than the limit
+	TooMany    Reason = "too_many"    // the list has more items, or an object more members, than the limit
+)
+
+// The reasons why an answer was not enhanced though it should have been.
+const (
+	MissingKey Reason = "missing_key" // an expression read what is not there
+	Failed     Reason = "failed"      // an expression failed otherwise
+	Cost       Reason = "cost"        // an expression went over the cost limit
+	Deadline   Reason = "deadline"    // the expressions took too long
+	Value      Reason = "value"       // the value has no JSON, or nests too deeply
+	Schema     Reason = "schema"      // the value does not fit the declared schema
+	AddedSize  Reason = "added_size"  // the values are too large together
+)
+
+// Fault reports whether the reason is one that an operator should hear of: an
+// expression did not do what it is there for.
+func (r Reason) Fault() bool {
+	switch r {
+	case MissingKey, Failed, Cost, Deadline, Value, Schema, AddedSize:
+		return true
+	}
+	return false
+}
+
+// An Outcome says what became of an answer: it is enhanced exactly if Reason is
+// "".
+type Outcome struct {
+	Reason   Reason
+	Property string // the one that failed; "" if none did
+
+	// Err is what a Fault came from, else nil. It may quote values of the
+	// context or the answer, and so belongs into no log by default.
+	Err error
+
+	Added int // properties that were written, counted in each item of a list
+	Kept  int // properties that the answer had already, and which stay as they are
+}
+
+// Enhanced reports whether the answer got anything.
+func (o Outcome) Enhanced() bool {
+	return o.Reason == ""
+}
+
+// reasonOf classifies the error of an evaluation.
+func reasonOf(err error) Reason {
+	var cancelled interpreter.EvalCancelledError
+	switch {
+	case errors.Is(err, interpreter.InterruptError{}):
+		return Deadline
+	case errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded:
+		return Cost
+	case errors.As(err, &cancelled):
+		return Deadline
+	case strings.Contains(err.Error(), "no such key"), strings.Contains(err.Error(), "no such attribute"):
+		return MissingKey
+	}
+	return Failed
+}

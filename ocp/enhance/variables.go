@@ -1,0 +1,194 @@
+package enhance
+
+import (
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types/ref"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// variables are what the expressions for one answer see, a cel.Activation. What
+// no expression asks for is not made.
+type variables struct {
+	exchange *Exchange
+	body     node
+	item     *node
+
+	ocp, request, response, tool map[string]any
+}
+
+// setItem binds the object that gets the properties: the whole body, or one item
+// of a list.
+func (v *variables) setItem(value jsontext.Value) ref.Val {
+	v.item = &v.body
+	if len(value) < len(v.body.raw) {
+		v.item = &node{raw: value}
+	}
+	return v.item.look()
+}
+
+// ResolveName implements cel.Activation.
+func (v *variables) ResolveName(name string) (any, bool) {
+	switch name {
+	case "ocp":
+		if v.ocp == nil {
+			v.ocp = contextFields(v.exchange.Incoming.Context())
+		}
+		return v.ocp, true
+	case "request":
+		if v.request == nil {
+			v.request = v.requestFields()
+		}
+		return v.request, true
+	case "response":
+		if v.response == nil {
+			v.response = map[string]any{
+				"status":  v.exchange.Status,
+				"headers": &deferred{build: func() any { return headers(v.exchange.Header) }},
+				"body":    &v.body,
+			}
+		}
+		return v.response, true
+	case "tool":
+		if v.tool == nil {
+			v.tool = toolFields(v.exchange.Tool)
+		}
+		return v.tool, true
+	case "item":
+		return v.item, true
+	}
+	return nil, false
+}
+
+// Parent implements cel.Activation.
+func (v *variables) Parent() cel.Activation {
+	return nil
+}
+
+func (v *variables) requestFields() map[string]any {
+	r := v.exchange.Request
+	return map[string]any{
+		"method": r.Method,
+		"path":   r.URL.Path,
+		"query": &deferred{build: func() any {
+			query := make(map[string]any)
+			for name, values := range r.URL.Query() {
+				query[name] = values
+			}
+			return query
+		}},
+		"headers": &deferred{build: func() any { return headers(r.Header) }},
+	}
+}
+
+// headers returns the values by lower-case name, repeated ones joined.
+func headers(header map[string][]string) map[string]any {
+	lower := make(map[string]any, len(header))
+	for name, values := range header {
+		lower[strings.ToLower(name)] = strings.Join(values, ", ")
+	}
+	return lower
+}
+
+func toolFields(tool *ocp.Tool) map[string]any {
+	if tool == nil {
+		return map[string]any{}
+	}
+	return map[string]any{
+		"name":         tool.Name,
+		"operation_id": tool.OperationID,
+		"method":       tool.Method,
+		"path":         tool.Path,
+		"tags":         tool.Tags,
+	}
+}
+
+func contextFields(c *ocp.Context) map[string]any {
+	fields := map[string]any{
+		"context_id":     c.ContextID,
+		"agent_type":     c.AgentType,
+		"recent_changes": c.RecentChanges,
+		"history":        &deferred{build: func() any { return historyItems(c.History) }},
+		"api_specs":      &deferred{build: func() any { return apiSpecs(c.APISpecs) }},
+	}
+	for _, text := range []struct{ name, value string }{
+		{"user", c.User},
+		{"workspace", c.Workspace},
+		{"current_file", c.CurrentFile},
+		{"current_goal", c.CurrentGoal},
+		{"context_summary", c.ContextSummary},
+		{"error_context", c.ErrorContext},
+	} {
+		setText(fields, text.name, text.value)
+	}
+	if c.Session != nil {
+		fields["session"] = &deferred{build: func() any { return sessionFields(c.Session) }}
+	}
+	if !c.CreatedAt.IsZero() {
+		fields["created_at"] = c.CreatedAt
+	}
+	if !c.LastUpdated.IsZero() {
+		fields["last_updated"] = c.LastUpdated
+	}
+	return fields
+}
+
+func apiSpecs(specs map[string]string) map[string]any {
+	addresses := make(map[string]any, len(specs))
+	for name, address := range specs {
+		addresses[name] = address
+	}
+	return addresses
+}
+
+func setText(fields map[string]any, name, text string) {
+	if text != "" {
+		fields[name] = text
+	}
+}
+
+func sessionFields(s *ocp.SessionMetadata) map[string]any {
+	fields := extraFields(s.Extra)
+	fields["interaction_count"] = s.InteractionCount
+	setText(fields, "agent_type", s.AgentType)
+	if !s.StartTime.IsZero() {
+		fields["start_time"] = s.StartTime
+	}
+	return fields
+}
+
+func historyItems(history []ocp.HistoryEntry) []any {
+	items := make([]any, len(history))
+	for i := range history {
+		items[i] = &deferred{build: func() any { return entryFields(&history[i]) }}
+	}
+	return items
+}
+
+func entryFields(e *ocp.HistoryEntry) map[string]any {
+	metadata := extraFields(e.Metadata)
+	setText(metadata, "operation", e.Operation)
+	setText(metadata, "tool_name", e.ToolName)
+	fields := map[string]any{"action": e.Action, "metadata": metadata}
+	setText(fields, "api_endpoint", e.APIEndpoint)
+	setText(fields, "result", e.Result)
+	if !e.Timestamp.IsZero() {
+		fields["timestamp"] = e.Timestamp
+	}
+	return fields
+}
+
+// extraFields returns the members of an object that the context keeps as JSON.
+func extraFields(object jsontext.Value) map[string]any {
+	fields := make(map[string]any)
+	for walk := wire.Into(object); walk.Next() && walk.Name != nil; {
+		if name, err := jsontext.AppendUnquote(nil, walk.Name); err == nil {
+			fields[string(name)] = &node{raw: walk.Value}
+		}
+	}
+	return fields
+}
