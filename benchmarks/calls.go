@@ -65,6 +65,9 @@ func compareCalls(ctx context.Context, t *table, dir string, s settings) error {
 			}
 		}
 	}
+	if err := compareContexts(ctx, t, g, s); err != nil {
+		return err
+	}
 	return compareLists(ctx, t, g, s)
 }
 

@@ -24,6 +24,18 @@ type probe struct {
 	address string // host:port
 	request []byte // as on the wire
 	want    []byte // stands in the answer's body
+
+	// others are sent in turn with request where it matters that no two
+	// requests in a row are the same.
+	others [][]byte
+}
+
+// next returns the n-th request.
+func (p *probe) next(n int) []byte {
+	if n %= len(p.others) + 1; n > 0 {
+		return p.others[n-1]
+	}
+	return p.request
 }
 
 // newProbe encodes a request with a JSON body, or without one if body is "".
@@ -104,6 +116,7 @@ type conn struct {
 	net.Conn
 	r    *bufio.Reader
 	body []byte
+	sent int // requests
 }
 
 func dial(address string) (*conn, error) {
@@ -120,9 +133,10 @@ func (c *conn) roundTrip(p probe) error {
 	if err := c.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
 		return err
 	}
-	if _, err := c.Write(p.request); err != nil {
+	if _, err := c.Write(p.next(c.sent)); err != nil {
 		return err
 	}
+	c.sent++
 	status, err := c.readAnswer()
 	if err != nil {
 		return err

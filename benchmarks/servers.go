@@ -99,6 +99,9 @@ type gateway struct {
 	admin string // the admin API
 
 	plain   string // reverse_proxy alone
+	context string // ocp and reverse_proxy
+	forward string // the same with ocp that answers nothing itself
+	enhance string // the same with ocp that enhances answers
 	tools   string // mcp, otc and reverse_proxy in front of the same API
 	many    string // mcp with a toolset of 1,000 tools
 	respond string // the answer of that site's tools/list, from respond
@@ -148,7 +151,7 @@ func moduleRoot() (string, error) {
 // startGateway runs the binary with the documents in dir.
 func startGateway(ctx context.Context, binary, dir, upstream string) (*gateway, error) {
 	g := &gateway{upstream: upstream, dir: dir}
-	for _, address := range []*string{&g.admin, &g.plain, &g.tools, &g.many, &g.respond} {
+	for _, address := range []*string{&g.admin, &g.plain, &g.context, &g.forward, &g.enhance, &g.tools, &g.many, &g.respond} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
@@ -221,7 +224,23 @@ http://%[5]s {
 	header Content-Type application/json
 	respond `+"`%[7]s`"+`
 }
-`, g.admin, g.plain, g.tools, g.many, g.respond, g.upstream, canned)
+http://%[8]s {
+	ocp
+	reverse_proxy %[6]s
+}
+http://%[9]s {
+	ocp {
+		reply off
+	}
+	reverse_proxy %[6]s
+}
+http://%[10]s {
+	ocp {
+		enhance next_actions "[ocp.current_goal, response.body.name]"
+	}
+	reverse_proxy %[6]s
+}
+`, g.admin, g.plain, g.tools, g.many, g.respond, g.upstream, canned, g.context, g.forward, g.enhance)
 }
 
 // can reloads the configuration so that the respond site answers with body.

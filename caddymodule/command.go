@@ -69,13 +69,11 @@ func commandTools(cmd *cobra.Command) caddycmd.CommandFunc {
 
 func printTools(cmd *cobra.Command, flags caddycmd.Flags, toolset *ocp.Toolset, findings []string) (int, error) {
 	out, aside := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	err := error(nil)
-	if flags.Bool("json") {
-		err = writeToolsJSON(out, toolset)
-	} else {
-		err, aside = writeToolsTable(out, toolset), out
+	write := writeToolsJSON
+	if !flags.Bool("json") {
+		write, aside = writeToolsTable, out
 	}
-	if err != nil {
+	if err := write(out, toolset); err != nil {
 		return caddy.ExitCodeFailedStartup, err
 	}
 	lost := writeWarnings(aside, toolset)

@@ -14,4 +14,10 @@
 // limit (recorder.go), decoded (encoding.go), and becomes an ocp.Result, or an
 // ocp.Failure in words fit for a model (failures.go). Nothing else of the site
 // knows that it answers a tool call, unless it asks ocp.CallFromContext.
+//
+// The handler ocp reads what a request says of its agent's context (ocp.go), passes
+// on what is good (ocp_forward.go), and is the http.ResponseWriter of the answer
+// (ocp_exchange.go): it adds the reply to the header, and holds a JSON answer
+// that gets further properties until its end (ocp_hold.go). Tool calls are led
+// through it as well, though they begin behind it (ocp_call.go).
 package caddymodule

@@ -13,7 +13,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -109,16 +108,8 @@ func (e *endpoint) unavailable(w http.ResponseWriter) error {
 	wait := strconv.Itoa(int(math.Ceil(e.retryAfter().Seconds())))
 	detail := fmt.Sprintf("The OpenAPI document of toolset %q has not been loaded yet, so its tools are not known. "+
 		"Try again in %s seconds; the operator finds the reason in the log.", e.toolset.key.shownName(), wait)
-	body := append([]byte(nil), `{"type":"about:blank","title":"The tools are not loaded yet","status":503,"detail":`...)
-	body = append(wire.AppendString(body, detail), '}')
-
-	header := w.Header()
-	header.Set("Content-Type", "application/problem+json")
-	header.Set("Content-Length", strconv.Itoa(len(body)))
-	header.Set("Cache-Control", "no-store")
-	header.Set("Retry-After", wait)
-	w.WriteHeader(http.StatusServiceUnavailable)
-	_, _ = w.Write(body) // the client may be gone
+	w.Header().Set("Retry-After", wait)
+	writeProblem(w, http.StatusServiceUnavailable, "The tools are not loaded yet", detail)
 	return nil
 }
 

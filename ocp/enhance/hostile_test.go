@@ -2,6 +2,7 @@ package enhance_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,10 +52,8 @@ func TestHostile(t *testing.T) {
 				}
 				return
 			}
-			for _, reason := range test.want {
-				if outcome.Reason == reason {
-					return
-				}
+			if slices.Contains(test.want, outcome.Reason) {
+				return
 			}
 			t.Errorf("got %s (%.200v), want %v", outcome.Reason, outcome.Err, test.want)
 		})

@@ -175,8 +175,10 @@ func TestOperationRules(t *testing.T) {
 		{"unresolvable-path-item", `{"/a":{"$ref":"#/x"},"/b":{"get":{}}}`, "/a failed; GET /b"},
 		{"operations-beside-path-ref", `{"/a":{"$ref":"#/paths/~1b","put":{}},"/b":{"get":{}}}`, "GET /a; PUT /a; GET /b"},
 		{"operation-on-both-sides-of-path-ref", `{"/a":{"$ref":"#/paths/~1b","get":{"operationId":"mine"}},"/b":{"get":{"operationId":"x"}}}`, "GET /a x; GET /b x"},
-		{"path-leads-elsewhere", `{"/a/../b":{"get":{}},"/a/%2E%2e":{"get":{}},"/./a":{"get":{}},"/a..b/...":{"get":{}}}`,
-			"GET /a/../b failed; GET /a/%2E%2e failed; GET /./a failed; GET /a..b/..."},
+		{
+			"path-leads-elsewhere", `{"/a/../b":{"get":{}},"/a/%2E%2e":{"get":{}},"/./a":{"get":{}},"/a..b/...":{"get":{}}}`,
+			"GET /a/../b failed; GET /a/%2E%2e failed; GET /./a failed; GET /a..b/...",
+		},
 		{"operations-beside-broken-path-ref", `{"/a":{"$ref":"#/x","put":{}}}`, "/a failed; PUT /a"},
 		{"operation-by-ref", `{"/a":{"get":{"$ref":"#/paths/~1b/get"}},"/b":{"get":{"operationId":"x"}}}`, "GET /a x; GET /b x"},
 		{"upper-case-method", `{"/a":{"GET":{}}}`, "GET /a"},

@@ -1,0 +1,163 @@
+package caddymodule_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// TestOCPAdaptErrors wants every error to say what is wrong and in which line.
+func TestOCPAdaptErrors(t *testing.T) {
+	block := func(lines string) string { return "ocp {\n\t\t" + lines + "\n\t}" }
+	for name, test := range map[string]struct {
+		directive string
+		want      string
+		line      string
+	}{
+		"unknown":                 {block("frobnicate"), "unrecognized ocp subdirective 'frobnicate'", ":3"},
+		"argument":                {"ocp trains", "ocp takes no argument besides a matcher: write 'toolset trains'", ":2"},
+		"path is of endpoints":    {block("path /x"), "unrecognized ocp subdirective 'path'", ":3"},
+		"timeout is of endpoints": {block("timeout 5s"), "unrecognized ocp subdirective 'timeout'", ":3"},
+		"toolset twice":           {block("toolset a\n\t\ttoolset b"), "toolset is given twice", ":4"},
+		"toolset and openapi":     {block("toolset a\n\t\topenapi b.yaml"), "two documents", ":4"},
+		"toolset without name":    {block("toolset"), "wrong argument count", ":3"},
+		"refresh":                 {block("refresh often"), "refresh often: not a duration", ":3"},
+		"enhance without all":     {block("enhance x"), "enhance needs a property and one quoted expression", ":3"},
+		"enhance unquoted":        {block("enhance x 1 + 1 + 1"), "enhance needs a property and one quoted expression", ":3"},
+		"enhance with more":       {block("enhance x 1 everywhere"), "'everywhere' behind the expression is not known, only 'declared'", ":3"},
+		"enhance twice":           {block("enhance x 1\n\t\tenhance x 2"), "enhance x is given twice", ":4"},
+		"enhance bad name":        {block("enhance x-y 1"), `property "x-y"`, ":3"},
+		"enhance bad expression":  {block("enhance x \"1 +\""), "property x", ":3"},
+		"enhance unknown name":    {block("enhance x context.user"), "undeclared reference", ":3"},
+		"lists":                   {block("lists some"), "each", ":3"},
+		"lists none":              {block("lists"), "wrong argument count", ":3"},
+		"lists each with more":    {block("lists each x"), "wrong argument count", ":3"},
+		"lists wrap bad name":     {block("lists wrap a-b"), `wrap "a-b"`, ":3"},
+		"lists twice":             {block("lists each\n\t\tlists each"), "lists is given twice", ":4"},
+		"enhance_errors argument": {block("enhance_errors yes"), "wrong argument count", ":3"},
+		"max_enhanced":            {block("max_enhanced some"), "max_enhanced some: not a size", ":3"},
+		"forward":                 {block("forward all"), "forward all: it is headers or strip or json", ":3"},
+		"forward twice":           {block("forward strip\n\t\tforward json"), "forward is given twice", ":4"},
+		"reply":                   {block("reply maybe"), "reply maybe: it is on or off", ":3"},
+		"log nothing":             {block("log"), "wrong argument count", ":3"},
+		"log unknown":             {block("log goal"), "log goal: there is no such field; there are context_id", ":3"},
+		"log all of the session":  {block("log session."), "there is no such field", ":3"},
+		"log twice":               {block("log user user"), "user is given twice", ":3"},
+		"strict argument":         {block("strict on"), "wrong argument count", ":3"},
+		"strict twice":            {block("strict\n\t\tstrict"), "strict is given twice", ":4"},
+		"require argument":        {block("require all"), "wrong argument count", ":3"},
+		"discovery":               {block("discovery openapi.json"), "a plain path of the site is needed", ":3"},
+		"discovery wildcard":      {block("discovery /docs/*"), "a plain path of the site is needed", ":3"},
+		"matcher empty":           {"@x ocp", "ocp needs something to match", ":2"},
+		"matcher unknown field":   {"@x ocp goal a", "there is no field 'goal'", ":2"},
+		"matcher no pattern":      {"@x ocp valid agent_type", "agent_type needs a pattern", ":2"},
+		"matcher block":           {"@x ocp valid {\n\t\tfoo\n\t}", "blocks are not supported", ":3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := adapt("http://a.test {\n\t" + test.directive + "\n\trespond @x ok\n}")
+			if strings.HasPrefix(test.directive, "ocp") {
+				_, _, err = adapt("http://a.test {\n\t" + test.directive + "\n}")
+			}
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "Caddyfile"+test.line) {
+				t.Errorf("got %q, want %q and line %s", err, test.want, test.line)
+			}
+		})
+	}
+}
+
+// TestOCPProvisionErrors wants what only a running configuration can know to be
+// told when it is loaded.
+func TestOCPProvisionErrors(t *testing.T) {
+	for name, test := range map[string]struct{ block, want string }{
+		"unknown toolset":           {"ocp {\ntoolset buses\n}", `there is no toolset "buses"`},
+		"require without toolset":   {"ocp {\nrequire\n}", "require needs a toolset"},
+		"declared without toolset":  {"ocp {\nenhance x 1 declared\n}", "needs a toolset"},
+		"discovery without toolset": {"ocp {\ndiscovery /openapi.json\n}", "discovery needs a toolset"},
+		"CEL/unknown field":         {"@x expression ocp({'goal': 'a'})\nrespond @x ok", "there is no field 'goal'"},
+		"CEL/nothing":               {"@x expression ocp({})\nrespond @x ok", "nothing in particular"},
+		"CEL/valid false":           {"@x expression ocp({'valid': 'false'})\nrespond @x ok", "with 'true' only"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			err := s.load("", test.block)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestOCPMatcher asks a site whose every matcher answers with its name.
+func TestOCPMatcher(t *testing.T) {
+	a := newAPI(t, nil)
+	const matchers = `
+	@valid ocp valid
+	@ide ocp agent_type ide_*
+	@both ocp agent_type ide_* agent_type cli_*
+	@user ocp user a*a workspace * valid
+	@file ocp session.current_file *.go
+	@cel expression ocp({'agent_type': ['ide_*', 'cli_*'], 'valid': 'true'}) && {http.ocp.user} != 'eve'
+	`
+	before := matchers + `
+	header @valid +X-Before valid
+	header @ide +X-Before ide
+	header @both +X-Before both
+	header @user +X-Before user
+	header @file +X-Before file
+	header @cel +X-Before cel
+	`
+	// The matchers behind the handler know what it has taken away.
+	s := ocpSite(t, a, before+`
+	route {
+		ocp {
+			forward strip
+			reply off
+		}
+		header @valid +X-Behind valid
+		header @ide +X-Behind ide
+		header @both +X-Behind both
+		header @user +X-Behind user
+		header @file +X-Behind file
+		header @cel +X-Behind cel
+		reverse_proxy API
+	}`)
+	file := session(t, func(c *ocp.Context) { c.CurrentFile = "a.go" })
+	for rule, c := range map[string]struct {
+		headers []string
+		want    string
+	}{
+		"no headers":         {nil, ""},
+		"valid":              {[]string{"OCP-Context-ID", "c", "OCP-Agent-Type", "bot"}, "valid"},
+		"field alone":        {[]string{"OCP-Agent-Type", "ide_x"}, "ide both"},
+		"case counts":        {[]string{"OCP-Agent-Type", "IDE_x"}, ""},
+		"one of several":     {[]string{"OCP-Context-ID", "c", "OCP-Agent-Type", "cli_x"}, "valid both cel"},
+		"ignored is absent":  {[]string{"OCP-Context-ID", "c", "OCP-Agent-Type", "ide_ x"}, ""},
+		"all fields":         {[]string{"OCP-Context-ID", "c", "OCP-Agent-Type", "bot", "OCP-User", "anna", "OCP-Workspace", "w"}, "valid user"},
+		"all fields but one": {[]string{"OCP-Context-ID", "c", "OCP-Agent-Type", "bot", "OCP-User", "anna"}, "valid"},
+		"pattern as a whole": {[]string{"OCP-Context-ID", "c", "OCP-Agent-Type", "bot", "OCP-User", "a", "OCP-Workspace", "w"}, "valid"},
+		"session":            {[]string{"OCP-Session", file}, "file"},
+		"placeholder":        {[]string{"OCP-Context-ID", "c", "OCP-Agent-Type", "cli_x", "OCP-User", "eve"}, "valid both"},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			r := s.agent("GET", "/")
+			r.Header = map[string][]string{}
+			for i := 0; i < len(c.headers); i += 2 {
+				r.Header.Set(c.headers[i], c.headers[i+1])
+			}
+			got := s.with(t).do(r)
+			if behind := strings.Join(got.header["X-Behind"], " "); behind != c.want {
+				t.Errorf("behind the handler: got %q, want %q", behind, c.want)
+			}
+			if rule == "placeholder" {
+				return // placeholders are known behind the handler only
+			}
+			if before := strings.Join(got.header["X-Before"], " "); before != c.want {
+				t.Errorf("before the handler: got %q, want %q", before, c.want)
+			}
+		})
+	}
+}
