@@ -215,9 +215,13 @@ type answer struct {
 	body   string
 }
 
+// client opens a connection for each request: one that a reload closes at the
+// wrong moment would fail a request on it.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
 func (s *site) do(r *http.Request) answer {
 	s.t.Helper()
-	response, err := http.DefaultClient.Do(r)
+	response, err := client.Do(r)
 	if err != nil {
 		s.t.Fatal(err)
 	}
