@@ -59,11 +59,16 @@ const DefaultMaxEnhanced = 1 << 20 // bytes, decompressed
 // `{http.ocp.user}` | OCP-User, likewise: what the agent says, never an identity
 // `{http.ocp.workspace}` | OCP-Workspace, likewise
 // `{http.ocp.version}` | OCP-Version, likewise
-// `{http.ocp.session.<field>}` | A field of the decoded OCP-Session: a text as it is, anything else as JSON
+// `{http.ocp.session.<field>}` | A field of the decoded OCP-Session: a text as it is, anything else as JSON, with spaces for line breaks and other control characters
 //
 // The session is decoded when one of its fields is asked for, and otherwise only
 // where the configuration needs it: for replies, enhanced answers, `forward json`
 // and `strict`. It is held against the context schema for the last two only.
+//
+// This handler logs nothing of a context but the fields of `log`. Caddy's access
+// log, however, has all headers of requests and answers, and is written without
+// asking any handler: where they are not to be kept, delete Ocp-Session, Ocp-User
+// and the others from request>headers and resp_headers with `format filter`.
 type OCP struct {
 	// Which document's x-ocp-* extensions are read: the name of a toolset of
 	// the agents app, or else the address of an OpenAPI document as in `openapi`
@@ -128,7 +133,6 @@ type OCP struct {
 	judges   bool // and held against the schema
 	toolset  *toolset
 	routes   atomic.Pointer[operations]
-	sessions *sessions
 	enhancer *enhancer
 	document *discovery
 	fields   []logField
@@ -213,7 +217,9 @@ func (h *OCP) Validate() error {
 func (h *OCP) plan() {
 	h.judges = h.Strict || h.Forward == forwardJSON
 	h.decodes = h.judges || !h.NoReply || h.enhancer != nil
-	h.sessions = newSessions()
+	if h.decodes {
+		h.read.Cache = new(ocp.SessionCache)
+	}
 }
 
 // ServeHTTP reads the context of the request and sees to that of the answer.
@@ -263,7 +269,7 @@ func (h *OCP) serveWithout(w http.ResponseWriter, r *http.Request, next caddyhtt
 func (h *OCP) accept(in *ocp.Incoming) {
 	var err error
 	if in.Session != nil && h.decodes {
-		in.Session, err = h.sessions.decode(in.Session)
+		_, err = in.Session.JSON()
 	}
 	switch {
 	case err != nil:
@@ -312,10 +318,17 @@ func (h *OCP) ignore(in *ocp.Incoming, err error) {
 	in.Faults = append(in.Faults, fault)
 }
 
-// faultTexts names what is wrong, without values.
+// faultTexts names what is wrong, without values and without names that are the
+// client's own words.
 func faultTexts(faults []ocp.Fault) []string {
 	texts := make([]string, 0, len(faults))
 	for _, fault := range faults {
+		switch field, _, _ := strings.Cut(fault.Field, "/"); {
+		case fault.Reason == ocp.ReasonUnknown && field != "history":
+			fault.Field = "a field"
+		case fault.Reason == ocp.ReasonUnknown, field == "api_specs":
+			fault.Field = field
+		}
 		texts = append(texts, fault.Error())
 	}
 	return texts

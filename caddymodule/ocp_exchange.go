@@ -6,11 +6,13 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -74,14 +76,22 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	return err
 }
 
+// maxEndpoint is how long the URL of a history entry may be, in bytes. Whatever is
+// longer would be shed again, after it has been encoded and compressed.
+const maxEndpoint = 2 << 10
+
 // endpointURL returns the URL of a request without its query, which may hold what
-// is nobody else's business.
+// is nobody else's business. One that is too long ends with a whole segment.
 func endpointURL(r *http.Request) string {
 	scheme := "http://"
 	if r.TLS != nil {
 		scheme = "https://"
 	}
-	return scheme + r.Host + r.URL.EscapedPath()
+	endpoint := scheme + r.Host + r.URL.EscapedPath()
+	if len(endpoint) > maxEndpoint {
+		endpoint = endpoint[:strings.LastIndexByte(endpoint[:maxEndpoint], '/')+1]
+	}
+	return endpoint
 }
 
 // WriteHeader writes or holds the header of the answer.
@@ -257,6 +267,9 @@ func (x *exchange) update(status int, header http.Header) ocp.Update {
 	return update
 }
 
+// maxMethod bounds the method in a history entry, in characters.
+const maxMethod = 32
+
 // entry returns the history entry of this request.
 func (x *exchange) entry(now time.Time, status int) ocp.HistoryEntry {
 	operation, name := "", ""
@@ -264,10 +277,10 @@ func (x *exchange) entry(now time.Time, status int) ocp.HistoryEntry {
 		operation, name = x.tool.OperationID, x.tool.Name
 	}
 	entry := ocp.CallEntry(now, x.endpoint, operation, name, status)
-	metadata := make([]byte, 0, len(`{"method":"","status":000}`)+len(x.method))
-	metadata = append(metadata, `{"method":"`...)
-	metadata = append(metadata, x.method...) // a token (RFC 9110, section 9.1), which needs no escape
-	metadata = append(metadata, `","status":`...)
+	metadata := make([]byte, 0, len(`{"method":"OPTIONS","status":000}`))
+	metadata = append(metadata, `{"method":`...)
+	metadata = wire.AppendString(metadata, clipText(x.method, maxMethod)) // HTTP/2 lets any text be a method
+	metadata = append(metadata, `,"status":`...)
 	metadata = strconv.AppendInt(metadata, int64(status), 10)
 	entry.Metadata = append(metadata, '}')
 	return entry
@@ -302,7 +315,9 @@ func (x *exchange) upstreamUpdate(header http.Header) (update ocp.Update) {
 	sent := *x.in.Context()
 	sent.History = sent.History[max(0, len(sent.History)-kept):]
 	merged := sent.Clone()
-	if !merged.MergeHeaders(header, &sent, x.handler.read) {
+	options := x.handler.read
+	options.Cache = nil // hardly an answer is like another
+	if !merged.MergeHeaders(header, &sent, options) {
 		return update
 	}
 	changed := func(now, before string) string {

@@ -74,8 +74,23 @@ func placeholdersOf(in *ocp.Incoming) caddy.ReplacerFunc {
 		if !known {
 			return nil, false
 		}
-		return value, true
+		return oneLine(value), true
 	}
+}
+
+// oneLine puts spaces for control characters, which sessions may have and headers
+// may not: a context of several lines must not break the request that it is for.
+func oneLine(text string) string {
+	isControl := func(r rune) bool { return r < ' ' || r == 0x7f }
+	if strings.IndexFunc(text, isControl) < 0 {
+		return text
+	}
+	return strings.Map(func(r rune) rune {
+		if isControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
 }
 
 // noPlaceholders are those of a request without OCP headers: false and empty.

@@ -140,6 +140,7 @@ func (h *hold) begin(x *exchange, status int) bool {
 	header := x.ResponseWriter.Header()
 	h.message.Status, h.message.Header = status, header
 	head := h.message.Request.Method == http.MethodHead
+	h.varies = status == http.StatusNotModified // what the client has may be an enhanced answer
 	if reason := h.takes(head); reason != "" {
 		if reason != string(enhance.Status) && reason != string(enhance.NoBody) {
 			h.enhancer.tell(reason, "", false)

@@ -193,32 +193,22 @@ func TestOCPLazy(t *testing.T) {
 	}
 }
 
-// TestSessions wants equal sessions to be decoded once, and large ones not to be kept.
-func TestSessions(t *testing.T) {
-	kept := newSessions()
-	open := func(encoded string) *ocp.Session {
-		t.Helper()
-		session, err := ocp.NewSession(encoded, ocp.ReadOptions{})
+// TestOCPSessionsKept wants equal sessions to be decoded once.
+func TestOCPSessionsKept(t *testing.T) {
+	h := benchOCP(t, nil)
+	encoded := benchContext(t)
+	decoded := func() []byte {
+		header := http.Header{ocp.HeaderContextID: {"c"}, ocp.HeaderAgentType: {"a"}, ocp.HeaderSession: {strings.Clone(encoded)}}
+		in := ocp.ReadIncoming(header, h.read)
+		h.accept(in)
+		content, err := in.Session.JSON()
 		if err != nil {
 			t.Fatal(err)
 		}
-		session, _ = kept.decode(session)
-		return session
+		return content
 	}
-	keeps := func(encoded string) bool {
-		first := open(encoded)
-		return first == open(encoded)
-	}
-	if !keeps(benchContext(t)) {
-		t.Error("the session is decoded again")
-	}
-	c := ocp.NewContext("ide")
-	c.ContextSummary = strings.Repeat("x", maxKeptSession)
-	if large, _ := c.EncodeSession(); keeps(large) {
-		t.Error("a large session is kept")
-	}
-	if keeps("eyJzZWNyZXQ=") {
-		t.Error("a broken session is kept")
+	if first, again := decoded(), decoded(); &first[0] != &again[0] {
+		t.Error("the session was decoded again")
 	}
 }
 
@@ -291,5 +281,21 @@ type recording struct{ *httptest.ResponseRecorder }
 func (r *recording) WriteHeader(status int) {
 	if status >= http.StatusOK {
 		r.ResponseRecorder.WriteHeader(status)
+	}
+}
+
+// TestEntryMethod wants a history entry to be JSON whatever HTTP/2 has let through
+// as a method.
+func TestEntryMethod(t *testing.T) {
+	for _, method := range []string{"GET", "", `A","x":{`, "\xff\n", strings.Repeat("Ä", 5000)} {
+		x := &exchange{method: method, endpoint: "http://x/"}
+		entry := x.entry(time.Now(), http.StatusOK)
+		var metadata struct {
+			Method string
+			Status int
+		}
+		if err := json.Unmarshal(entry.Metadata, &metadata); err != nil || metadata.Status != http.StatusOK || len(entry.Metadata) > 128 {
+			t.Errorf("%.40q: %v, %s", method, err, entry.Metadata)
+		}
 	}
 }

@@ -147,6 +147,14 @@ func (c *Context) interact() {
 	c.Session.InteractionCount++
 }
 
+// hasFourDigits reports whether the year can be written as RFC 3339 has it, and
+// read by Python, whose first year is 1. In UTC it may be another than in the time's
+// own zone.
+func hasFourDigits(t time.Time) bool {
+	year := t.UTC().Year()
+	return 1 <= year && year <= 9999
+}
+
 // newest returns the last items, at most limit of them.
 func newest[T any](items []T, limit int) []T {
 	if over := len(items) - limit; over > 0 {
@@ -220,7 +228,7 @@ func (v *validation) time(field string, t time.Time) {
 	switch {
 	case t.IsZero():
 		v.check(field, ReasonMissing)
-	case t.Year() < 0 || t.Year() > 9999:
+	case !hasFourDigits(t):
 		v.check(field, ReasonTimestamp)
 	}
 }

@@ -26,22 +26,26 @@ type fields struct {
 
 // split checks the JSON of a session and finds its fields.
 func (f *fields) split(content []byte) *Fault {
-	if fault := checkJSON(content); fault != nil {
+	if fault := checkExtent(content); fault != nil {
 		return fault
 	}
-	f.all = bytes.TrimSpace(content)
-	for walk := wire.Into(f.all); walk.Next(); {
-		i := fieldIndex(walk.Name)
+	var twice *Fault
+	err := wire.Split(content, func(name, value jsontext.Value) {
+		i := fieldIndex(name)
 		switch {
 		case i < 0:
 			f.unknown = true
 		case f.known[i] != nil:
-			return &Fault{Reason: ReasonJSON, Detail: "(it has " + fieldNames[i] + " twice)"}
+			twice = &Fault{Reason: ReasonJSON, Detail: "(it has " + fieldNames[i] + " twice)"}
 		default:
-			f.known[i] = walk.Value
+			f.known[i] = value
 		}
+	})
+	if err != nil {
+		return jsonFault(err)
 	}
-	return nil
+	f.all = bytes.TrimSpace(content)
+	return twice
 }
 
 // fieldIndex returns the position of a quoted name in fieldNames, -1 if it is
@@ -81,7 +85,19 @@ func (f *fields) get(name string) jsontext.Value {
 // becomes a fault; what its value then lacks is for Validate to say.
 func decodeContext(f *fields) (*Context, []Fault) {
 	d := decoder{}
-	c := &Context{
+	c := d.brief(f)
+	c.Session = d.session(f.get("session"))
+	c.History = d.history(f.get("history"))
+	c.APISpecs = d.apiSpecs(f.get("api_specs"))
+	if f.unknown {
+		d.unknownFields(f.all)
+	}
+	return c, d.faults
+}
+
+// brief decodes the fields that are texts, times or a few of them.
+func (d *decoder) brief(f *fields) *Context {
+	return &Context{
 		ContextID:      d.text("context_id", f.get("context_id"), false),
 		AgentType:      d.text("agent_type", f.get("agent_type"), false),
 		User:           d.text("user", f.get("user"), true),
@@ -91,16 +107,9 @@ func decodeContext(f *fields) (*Context, []Fault) {
 		ContextSummary: d.text("context_summary", f.get("context_summary"), true),
 		ErrorContext:   d.text("error_context", f.get("error_context"), true),
 		RecentChanges:  d.changes(f.get("recent_changes")),
-		Session:        d.session(f.get("session")),
-		History:        d.history(f.get("history")),
-		APISpecs:       d.apiSpecs(f.get("api_specs")),
 		CreatedAt:      d.time("created_at", f.get("created_at")),
 		LastUpdated:    d.time("last_updated", f.get("last_updated")),
 	}
-	if f.unknown {
-		d.unknownFields(f.all)
-	}
-	return c, d.faults
 }
 
 // decoder decodes the fields of a context and gathers what is wrong with them.
@@ -140,7 +149,7 @@ func (d *decoder) time(field string, value jsontext.Value) time.Time {
 	}
 	text = strings.ToUpper(text)
 	for i, layout := range timeLayouts {
-		if t, err := time.Parse(layout, text); err == nil && !t.IsZero() {
+		if t, err := time.Parse(layout, text); err == nil && !t.IsZero() && hasFourDigits(t) {
 			if i > 0 {
 				d.check(field, ReasonTimestamp)
 			}

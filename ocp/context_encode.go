@@ -91,14 +91,35 @@ func appendTextField(dst []byte, name, text string) []byte {
 // Python client reads no other number of them.
 func appendTime(dst []byte, t time.Time) []byte {
 	t = timestamp(t)
-	layout := `"2006-01-02T15:04:05Z"`
-	switch nanoseconds := t.Nanosecond(); {
-	case nanoseconds%int(time.Millisecond) != 0:
-		layout = `"2006-01-02T15:04:05.000000Z"`
-	case nanoseconds != 0:
-		layout = `"2006-01-02T15:04:05.000Z"`
+	if year := t.Year(); year < 0 || year > 9999 { // Validate has a word for it
+		return t.AppendFormat(dst, `"2006-01-02T15:04:05Z"`)
 	}
-	return t.AppendFormat(dst, layout)
+	year, month, day := t.Date()
+	hour, minute, second := t.Clock()
+	dst = append(dst, '"')
+	dst = appendDigits(dst, year, 4)
+	dst = appendDigits(append(dst, '-'), int(month), 2)
+	dst = appendDigits(append(dst, '-'), day, 2)
+	dst = appendDigits(append(dst, 'T'), hour, 2)
+	dst = appendDigits(append(dst, ':'), minute, 2)
+	dst = appendDigits(append(dst, ':'), second, 2)
+	switch microseconds := t.Nanosecond() / int(time.Microsecond); {
+	case microseconds%1000 != 0:
+		dst = appendDigits(append(dst, '.'), microseconds, 6)
+	case microseconds != 0:
+		dst = appendDigits(append(dst, '.'), microseconds/1000, 3)
+	}
+	return append(dst, 'Z', '"')
+}
+
+// appendDigits appends the last digits of a number.
+func appendDigits(dst []byte, number, digits int) []byte {
+	dst = append(dst, "000000"[:digits]...)
+	for i := len(dst) - 1; number > 0 && digits > 0; i, digits = i-1, digits-1 {
+		dst[i] = byte('0' + number%10)
+		number /= 10
+	}
+	return dst
 }
 
 func (s *SessionMetadata) append(dst []byte) []byte {
@@ -141,15 +162,17 @@ func (c *Context) encode() string {
 	text := buffer.Get()
 	defer buffer.Put(text)
 	text.B = c.AppendJSON(text.B)
-	if utf8.RuneCount(text.B) <= maxUncompressed {
-		return base64.StdEncoding.EncodeToString(text.B)
+	content, prefix := text, ""
+	if utf8.RuneCount(text.B) > maxUncompressed {
+		content, prefix = buffer.Get(), gzipPrefix
+		defer buffer.Put(content)
+		compress(content, text.B)
 	}
-	compressed := buffer.Get()
-	defer buffer.Put(compressed)
-	compress(compressed, text.B)
-	encoded := make([]byte, 0, len(gzipPrefix)+base64.StdEncoding.EncodedLen(len(compressed.B)))
-	encoded = append(encoded, gzipPrefix...)
-	return string(base64.StdEncoding.AppendEncode(encoded, compressed.B))
+	encoded := buffer.Get()
+	defer buffer.Put(encoded)
+	encoded.B = append(encoded.B, prefix...)
+	encoded.B = base64.StdEncoding.AppendEncode(encoded.B, content.B)
+	return string(encoded.B)
 }
 
 var deflaters = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}

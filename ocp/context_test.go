@@ -344,3 +344,33 @@ func TestContext_updates(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+// Brief is Context but for what takes long to decode, and decodes none of that.
+func TestIncoming_Brief(t *testing.T) {
+	const fields = `,"user":"eve","current_file":"a.go","recent_changes":["x"],"history":[{"timestamp":"2025-11-16T10:30:00Z","action":"a"}],` +
+		`"session":{"start_time":"2025-11-16T10:30:00Z","interaction_count":1,"agent_type":"cli_tool"},"api_specs":{"a":"https://a.example/"}}`
+	for name, session := range map[string]string{
+		"conforming": minimal[:len(minimal)-1] + fields,
+		"usable":     `{"current_goal":7` + fields,
+		"minimal":    minimal,
+		"broken":     `{"user":`,
+		"none":       "",
+	} {
+		for _, strict := range []bool{false, true} {
+			header := http.Header{HeaderContextID: {"ocp-a1b2c3d4"}, HeaderAgentType: {"cli_tool"}, HeaderCurrentGoal: {"g"}}
+			if session != "" {
+				header.Set(HeaderSession, encoded(session))
+			}
+			in := ReadIncoming(header, ReadOptions{Strict: strict})
+			brief := in.Brief()
+			want := in.Context().Clone()
+			want.History, want.Session, want.APISpecs = nil, nil, nil
+			if !reflect.DeepEqual(brief, want) {
+				t.Errorf("%s, strict %v: got %+v, want %+v", name, strict, brief, want)
+			}
+		}
+	}
+	if (&Incoming{}).Brief() != nil {
+		t.Error("a context of a message that is not valid")
+	}
+}

@@ -36,6 +36,23 @@ func (in *Incoming) Context() *Context {
 	return in.context
 }
 
+// Brief returns the context of the message like Context, but without its history,
+// session metadata and API specifications, which are most of a long session and
+// are not decoded for it.
+func (in *Incoming) Brief() *Context {
+	switch {
+	case !in.Valid():
+		return nil
+	case in.Session == nil:
+		return in.under(nil)
+	case in.Session.options.Strict: // which has to know all of it
+		c := in.Context().Clone()
+		c.History, c.Session, c.APISpecs = nil, nil, nil
+		return c
+	}
+	return in.under(in.Session.briefly())
+}
+
 // Judge says what the session is worth and why, disagreement with the headers
 // included. The verdict is "" if the message has no session.
 func (in *Incoming) Judge() Judgement {

@@ -216,8 +216,9 @@ func first(text, otherwise string) string {
 // OCP-Version and OCP-Session, which always fits. Shed is as FitSession has it.
 func (c *Context) SetReplyHeaders(header http.Header) (shed int) {
 	session, shed := c.FitSession(MaxSession)
-	setHeader(header, HeaderContextID, c.ContextID)
-	setHeader(header, HeaderVersion, Version)
-	setHeader(header, HeaderSession, session)
+	values := []string{c.ContextID, Version, session}
+	header[HeaderContextID] = values[0:1:1]
+	header[HeaderVersion] = values[1:2:2]
+	header[HeaderSession] = values[2:3:3]
 	return shed
 }

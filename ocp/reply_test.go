@@ -174,6 +174,23 @@ func TestReply_time_never_goes_back(t *testing.T) {
 	}
 }
 
+// Times that Python has no year for come back neither in a reply nor in a context.
+func TestReply_unwritable_times(t *testing.T) {
+	for _, text := range []string{"0000-05-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"} {
+		in := ReadIncoming(http.Header{
+			HeaderContextID: {"ocp-a1b2c3d4"}, HeaderAgentType: {"cli_tool"},
+			HeaderSession: {encoded(strings.ReplaceAll(minimal, "2025-11-16T10:30:00Z", text))},
+		}, ReadOptions{})
+		reply := in.Reply(Update{At: at("2026-01-02T03:04:05Z")})
+		if faults := reply.Validate(false); len(faults) > 0 || reply.LastUpdated.Year() != 2026 || reply.CreatedAt.Year() != 2026 {
+			t.Errorf("%s: %v, %s", text, faults, reply.AppendJSON(nil))
+		}
+	}
+	if faults := (&Context{ContextID: "a", AgentType: "b", CreatedAt: at("0000-05-01T00:00:00Z"), LastUpdated: at("2026-01-02T03:04:05Z")}).Validate(false); len(faults) != 1 {
+		t.Errorf("year 0: %v", faults)
+	}
+}
+
 func TestCallEntry(t *testing.T) {
 	for status, want := range map[int]string{200: "success", 302: "success", 404: "error: 404 Not Found", 599: "error: 599", 0: "error"} {
 		if got := CallEntry(at("2026-01-02T03:04:05Z"), "", "", "", status).Result; got != want {

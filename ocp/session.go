@@ -43,6 +43,9 @@ type decodedSession struct {
 	read      sync.Once
 	context   *Context
 	judgement Judgement
+
+	readBrief sync.Once
+	brief     *Context
 }
 
 // NewSession returns the session of a header's value. The error is a Fault if
@@ -107,6 +110,18 @@ func (s *Session) Context() (*Context, Judgement) {
 		d.context, d.judgement = judgeContext(&d.fields, s.options.Strict)
 	})
 	return d.context, d.judgement
+}
+
+// briefly returns the session's context without its history, session metadata and
+// API specifications; nil if it cannot be decoded.
+func (s *Session) briefly() *Context {
+	d := s.open()
+	d.readBrief.Do(func() {
+		if d.fault == nil {
+			d.brief = new(decoder).brief(&d.fields)
+		}
+	})
+	return d.brief
 }
 
 // ReadContext reads a context from plain JSON, as Session.Context does from a
@@ -326,8 +341,8 @@ func unquote(value jsontext.Value) (string, bool) {
 // takes its time.
 const maxValues = 1 << 16
 
-// checkJSON returns why content is not a JSON object that can be read.
-func checkJSON(content []byte) *Fault {
+// checkExtent returns why content is more than what can be read of a session.
+func checkExtent(content []byte) *Fault {
 	values := bytes.Count(content, []byte(",")) + bytes.Count(content, []byte("{")) + bytes.Count(content, []byte("["))
 	if values > maxValues {
 		return &Fault{Reason: ReasonTooMany}
@@ -335,17 +350,17 @@ func checkJSON(content []byte) *Fault {
 	if wire.CheckDepth(content, wire.MaxDepth) != nil {
 		return &Fault{Reason: ReasonDepth}
 	}
-	// A second pass finds the words, where there is something to say.
-	if !wire.Valid(content) {
-		fault := &Fault{Reason: ReasonJSON}
-		_, err := wire.Members(nil, content)
-		if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-			fault.Detail = "at byte " + strconv.FormatInt(syntax.ByteOffset, 10)
-		}
-		return fault
-	}
-	if jsontext.Value(content).Kind() != '{' {
+	return nil
+}
+
+// jsonFault puts an error of wire.Split into words.
+func jsonFault(err error) *Fault {
+	if errors.Is(err, wire.ErrNotObject) {
 		return &Fault{Reason: ReasonObject}
 	}
-	return nil
+	fault := &Fault{Reason: ReasonJSON}
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		fault.Detail = "at byte " + strconv.FormatInt(syntax.ByteOffset, 10)
+	}
+	return fault
 }

@@ -18,11 +18,21 @@ type reader struct {
 
 var readers = sync.Pool{New: func() any { return new(reader) }}
 
-func newReader(data []byte) *reader {
+func newReader(data []byte, options ...jsontext.Options) *reader {
 	r := readers.Get().(*reader)
 	r.source = *bytes.NewBuffer(data)
-	r.Reset(&r.source)
+	r.Reset(&r.source, options...)
 	return r
+}
+
+// cut reads the next value and returns the part of data that it is.
+func (r *reader) cut(data []byte) (jsontext.Value, error) {
+	value, err := r.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	end := int(r.InputOffset())
+	return data[end-len(value) : end : end], nil
 }
 
 func (r *reader) free() {

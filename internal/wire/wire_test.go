@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestMembers(t *testing.T) {
@@ -146,5 +148,41 @@ func BenchmarkMembers(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		members, _ = Members(members[:0], data)
+	}
+}
+
+func TestSplit(t *testing.T) {
+	for text, want := range map[string]string{
+		` { "a" : 1 , "b":{"c":[2]},"a":null} `: `"a"=1 "b"={"c":[2]} "a"=null `,
+		`{}`:                                    "",
+		`{"\u0061":"x"}`:                        `"\u0061"="x" `,
+		`{"a":{"b":1,"b":2}}`:                   `"a"={"b":1,"b":2} `,
+		`[1]`:                                   ErrNotObject.Error(),
+		`7`:                                     ErrNotObject.Error(),
+		`{"a":1`:                                "error",
+		`{"a":1,}`:                              "error",
+		`{"a" 1}`:                               "error",
+		`{a:1}`:                                 "error",
+		`{1:1}`:                                 "error",
+		`{"a":1} {}`:                            "error",
+		`{"a":1}}`:                              "error",
+		`[1] 2`:                                 "error",
+		"{\"a\":\"\xff\"}":                      "error",
+		"":                                      "error",
+	} {
+		got := ""
+		err := Split([]byte(text), func(name, value jsontext.Value) { got += string(name) + "=" + string(value) + " " })
+		switch {
+		case errors.Is(err, ErrNotObject):
+			got = err.Error()
+		case err != nil:
+			got = "error"
+		}
+		if got != want {
+			t.Errorf("%q: got %s, %v; want %s", text, got, err, want)
+		}
+		if (err == nil || errors.Is(err, ErrNotObject)) != Valid([]byte(text)) {
+			t.Errorf("%q: %v, and Valid says %v", text, err, Valid([]byte(text)))
+		}
 	}
 }

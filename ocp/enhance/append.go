@@ -82,7 +82,7 @@ func (e *Enhancer) MaxBody() int {
 // nothing is added anywhere.
 func (e *Enhancer) Append(ctx context.Context, dst, body []byte, x *Exchange) ([]byte, Outcome) {
 	switch {
-	case x.Incoming == nil || x.Incoming.Context() == nil:
+	case x.Incoming == nil || !x.Incoming.Valid():
 		return dst, Outcome{Reason: NoContext}
 	case !e.applies(x.Tool):
 		return dst, Outcome{Reason: NoProperty}
@@ -99,7 +99,7 @@ func (e *Enhancer) Append(ctx context.Context, dst, body []byte, x *Exchange) ([
 		dst:       dst,
 		body:      body,
 		scratch:   scratch,
-		variables: variables{exchange: x},
+		variables: variables{exchange: x, brief: e.brief},
 		clock:     clock{parent: ctx, end: time.Now().Add(e.options.Limits.Time)},
 	}
 	defer i.clock.stop()

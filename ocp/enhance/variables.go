@@ -17,6 +17,7 @@ type variables struct {
 	exchange *Exchange
 	body     node
 	item     *node
+	brief    bool // no expression looks at what Incoming.Brief leaves out
 
 	ocp, request, response, tool map[string]any
 }
@@ -36,7 +37,7 @@ func (v *variables) ResolveName(name string) (any, bool) {
 	switch name {
 	case "ocp":
 		if v.ocp == nil {
-			v.ocp = contextFields(v.exchange.Incoming.Context())
+			v.ocp = contextFields(v.context())
 		}
 		return v.ocp, true
 	case "request":
@@ -62,6 +63,13 @@ func (v *variables) ResolveName(name string) (any, bool) {
 		return v.item, true
 	}
 	return nil, false
+}
+
+func (v *variables) context() *ocp.Context {
+	if v.brief {
+		return v.exchange.Incoming.Brief()
+	}
+	return v.exchange.Incoming.Context()
 }
 
 // Parent implements cel.Activation.
