@@ -3,6 +3,7 @@ package openapi
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -92,20 +93,20 @@ func (w *yamlWriter) newline(depth int) {
 	}
 }
 
-// longestKey is how long the name of a member may be to be written as it is; a
-// longer one needs another syntax.
-const longestKey = 1000 // characters, of the 1,024 that YAML allows
+// longestKey is how long the name of a member may be, as it is written, to stand
+// before its colon; a longer one needs another syntax.
+const longestKey = 1000 // bytes, of the 1,024 characters that YAML allows
 
 func (w *yamlWriter) key(name string, depth int) {
-	switch {
-	case len(name) > longestKey:
-		w.dst = append(w.dst, "? "...)
-		w.quoted(name)
-		w.newline(depth)
-	case isPlain(name):
+	if len(name) <= longestKey && isPlain(name) {
 		w.dst = append(w.dst, name...)
-	default:
-		w.quoted(name)
+		return
+	}
+	mark := len(w.dst)
+	w.quoted(name)
+	if len(w.dst)-mark > longestKey {
+		w.dst = slices.Insert(w.dst, mark, '?', ' ')
+		w.newline(depth)
 	}
 }
 

@@ -58,7 +58,8 @@ func TestAppendYAML(t *testing.T) {
 }
 
 func TestAppendYAMLLongKey(t *testing.T) {
-	n := Object(Member{strings.Repeat("k", 3000), Object(Member{"a", Text("b")})}, Member{"z", List(Text("c"))})
+	n := Object(Member{strings.Repeat("k", 3000), Object(Member{"a", Text("b")})},
+		Member{strings.Repeat("\x01", 500), Text("longer as it is written")}, Member{"z", List(Text("c"))})
 	if got, want := viaYAML(t, n), string(n.AppendJSON(nil)); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
