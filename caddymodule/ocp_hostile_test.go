@@ -233,7 +233,10 @@ func TestOCPRawAnswers(t *testing.T) {
 	}
 	upstream := rawServer(t, answers)
 	s := newSite(t)
-	s.start("", "handle_path /plain/* {\nreverse_proxy "+upstream+"\n}\nhandle_path /ocp/* {\nroute {\nocp {\nenhance by ocp.agent_type\n}\nreverse_proxy "+upstream+"\n}\n}")
+	// A connection that the upstream has closed, or left bytes on, must not be
+	// the next request's.
+	proxy := "reverse_proxy " + upstream + " {\ntransport http {\nkeepalive off\n}\n}"
+	s.start("", "handle_path /plain/* {\n"+proxy+"\n}\nhandle_path /ocp/* {\nroute {\nocp {\nenhance by ocp.agent_type\n}\n"+proxy+"\n}\n}")
 	for path := range answers {
 		for _, method := range []string{"GET", "HEAD"} {
 			want := s.raw(method, "/plain"+path, "")

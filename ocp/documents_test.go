@@ -12,24 +12,11 @@ import (
 	"github.com/fairwayhq/fairway/ocp/schema"
 )
 
-// realDocuments are the documents in shared/openapi with their operations.
-var realDocuments = map[string]int{
-	"github-api.github.com.json":       1223,
-	"kubernetes-1.33-swagger-2.0.json": 1041,
-	"stripe.json":                      452,
-	"discord-3.1.json":                 242,
-	"slack-web-v2.json":                174,
-	"twilio-messaging-v1.json":         58,
-	"xero-files.json":                  16,
-	"museum-3.1.yaml":                  8,
-	"train-travel-3.1.yaml":            7,
-}
-
 // TestRealDocuments holds every real document to what a client will meet: each
 // operation is a tool or a warning that names it, and each tool is well formed.
 func TestRealDocuments(t *testing.T) {
 	definition := definitionSchema(t)
-	for name, operations := range realDocuments {
+	for name, operations := range shared.Documents() {
 		for _, mode := range []schema.Mode{schema.Auto, schema.Inline, schema.Defs} {
 			t.Run(name+"/"+string(mode), func(t *testing.T) {
 				tools := buildTools(t, string(shared.Read(t, "openapi/"+name+".gz")), BuildOptions{

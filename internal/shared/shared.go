@@ -75,6 +75,22 @@ func Read(t testing.TB, name string) []byte {
 	return data
 }
 
+// Documents returns the names of the real documents, which Read finds under
+// openapi/ and with .gz at their end, and how many operations each has.
+func Documents() map[string]int {
+	return map[string]int{
+		"github-api.github.com.json":       1223,
+		"kubernetes-1.33-swagger-2.0.json": 1041,
+		"stripe.json":                      452,
+		"discord-3.1.json":                 242,
+		"slack-web-v2.json":                174,
+		"twilio-messaging-v1.json":         58,
+		"xero-files.json":                  16,
+		"museum-3.1.yaml":                  8,
+		"train-travel-3.1.yaml":            7,
+	}
+}
+
 // moduleRoot returns the folder of go.mod, at or above the working directory.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()

@@ -14,21 +14,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/shared"
 )
 
-// sharedOperations is how many operations each of the real documents has.
-var sharedOperations = map[string]int{
-	"github-api.github.com.json":       1223,
-	"kubernetes-1.33-swagger-2.0.json": 1041,
-	"stripe.json":                      452,
-	"discord-3.1.json":                 242,
-	"slack-web-v2.json":                174,
-	"twilio-messaging-v1.json":         58,
-	"xero-files.json":                  16,
-	"museum-3.1.yaml":                  8,
-	"train-travel-3.1.yaml":            7,
-}
-
 func TestSharedDocuments(t *testing.T) {
-	for name, count := range sharedOperations {
+	for name, count := range shared.Documents() {
 		t.Run(name, func(t *testing.T) {
 			d, err := Read(shared.Read(t, "openapi/"+name+".gz"), Options{Location: name})
 			if err != nil {
@@ -53,7 +40,7 @@ func TestSharedDocuments(t *testing.T) {
 // TestSharedDocumentsAgreeWithKin compares what each operation takes with what
 // kin-openapi reads from the same document.
 func TestSharedDocumentsAgreeWithKin(t *testing.T) {
-	for name := range sharedOperations {
+	for name := range shared.Documents() {
 		if name == "slack-web-v2.json" {
 			continue // kin-openapi does not load it
 		}

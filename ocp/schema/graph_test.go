@@ -225,7 +225,7 @@ func chainCost(t *testing.T, n int, link string, mode schema.Mode) (time.Duratio
 }
 
 func TestSameBytesTwice(t *testing.T) {
-	d, err := openapi.Read(shared.Read(t, "openapi/"+"stripe.json.gz"), openapi.Options{})
+	d, err := openapi.Read(shared.Read(t, "openapi/stripe.json.gz"), openapi.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
