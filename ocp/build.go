@@ -39,6 +39,10 @@ type BuildOptions struct {
 	// by few protocols.
 	ResponseSchemas bool
 
+	// NonInferrable names arguments that a model must not make up, "argument"
+	// of any tool or "tool.argument", beside those that the document marks.
+	NonInferrable []string
+
 	// Limits bounds the document; zero fields take the defaults of package
 	// openapi.
 	Limits openapi.Limits
@@ -173,6 +177,8 @@ func (b *builder) describe(document *openapi.Document, operations int) {
 	b.set.Operations = operations
 	b.set.Origin = serverOrigin(document)
 	b.set.OCP = readAPIExtension(document)
+	b.set.MCP = b.readMCP("", document.Root())
+	b.set.SecuritySchemes = readSecuritySchemes(document)
 	b.set.Files = document.Files()
 	for _, reason := range slices.Concat(document.Warnings, b.input.Warnings(), b.output.Warnings()) {
 		b.warn(Warning{Reason: reason})

@@ -30,6 +30,10 @@ type Tool struct {
 	// if it says nothing.
 	OCP *OperationExtension
 
+	// MCP is the operation's x-mcp extension as it stands in the document; nil
+	// if there is none. What it says is the business of the MCP server.
+	MCP jsontext.Value
+
 	index     map[string]int // position in Arguments by name
 	plans     []argumentPlan // of Arguments, by position
 	path      []pathPart
@@ -78,6 +82,15 @@ type Argument struct {
 	Description string
 	Schema      jsontext.Value // JSON Schema 2020-12; $defs it refers to are in the tool's InputSchema
 	Default     jsontext.Value // nil if there is none
+
+	// NonInferrable says that a model must not make the value up
+	// (x-otc-non-inferrable; OTC 1.0, Input Schema).
+	NonInferrable bool
+
+	// MCPHeader is the name for which MCP clients repeat the value in a header
+	// Mcp-Param-{name} (x-mcp-header; MCP 2026-07-28, Streamable HTTP); "" for
+	// none.
+	MCPHeader string
 
 	types []string // the JSON types it allows, nil if unknown
 }

@@ -53,12 +53,15 @@ func (t *toolBuilder) build() error {
 	t.planPath()
 	t.describeAnswer()
 	t.readExtension()
+	t.tool.MCP = t.readMCP(t.tool.where(), t.operation.Place)
+	t.markNonInferrable()
 	t.tool.InputSchema = t.inputSchema()
 	return t.take(t.tool.InputSchema)
 }
 
-// addArgument claims a name for the argument and adds it with its plan.
-func (t *toolBuilder) addArgument(a Argument, plan argumentPlan, place openapi.Place) {
+// addArgument claims a name for the argument and adds it with its plan. The place
+// is that of its schema; extensions are read there and in the holders.
+func (t *toolBuilder) addArgument(a Argument, plan argumentPlan, place openapi.Place, holders ...openapi.Place) {
 	name := argumentName(a.WireName)
 	if t.names.taken[name] {
 		name = shorten(string(a.In) + "_" + name)
@@ -77,6 +80,7 @@ func (t *toolBuilder) addArgument(a Argument, plan argumentPlan, place openapi.P
 		}
 	}
 	plan.plain = readPlain(a.Schema)
+	t.readArgumentExtensions(&a, append(holders, place)...)
 	plan.dropNull = !a.Required && !fits(jsontext.Value("null"), a.types)
 	t.tool.index[a.Name] = len(t.tool.Arguments)
 	t.tool.Arguments = append(t.tool.Arguments, a)
@@ -143,7 +147,7 @@ func (t *toolBuilder) addParameter(p *openapi.Parameter) error {
 		Required:    p.Required,
 		Description: p.Description,
 		Schema:      annotate(t.translate(p.Schema), p.Description, p.Deprecated),
-	}, argumentPlan{param: param}, p.Schema)
+	}, argumentPlan{param: param}, p.Schema, p.Object)
 	return nil
 }
 

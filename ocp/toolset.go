@@ -1,5 +1,7 @@
 package ocp
 
+import "github.com/go-json-experiment/json/jsontext"
+
 // A Toolset is the immutable tools of one document. A document that changes
 // becomes a new Toolset.
 type Toolset struct {
@@ -14,6 +16,13 @@ type Toolset struct {
 	Files       []string // the files that the document was read from, if it came from files
 
 	Origin string // "https://api.example.com", of the document's first server; "" if it names no host
+
+	// SecuritySchemes are the ways to be authorized that Tool.Security names.
+	SecuritySchemes map[string]*SecurityScheme
+
+	// MCP is the document's x-mcp extension as it stands there; nil if there is
+	// none.
+	MCP jsontext.Value
 
 	OCP *APIExtension // what the document says of the API's use of OCP context; nil if nothing
 

@@ -45,6 +45,7 @@ type Parameter struct {
 	Explode       bool   // its default filled in
 	ContentType   string // the value is encoded as this media type; "" if by Style
 	Schema        Place  // its Node is nil if the document gives none
+	Object        Place  // the parameter object, for its extensions
 }
 
 // A Body is what an operation takes as its request body.

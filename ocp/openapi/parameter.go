@@ -160,6 +160,7 @@ func (r *reader) parameters(declared []declaration) {
 			Deprecated:    flag(d.Get("deprecated")),
 			AllowReserved: flag(d.Get("allowReserved")),
 			Schema:        d.At("schema"),
+			Object:        d.Place,
 		}
 		if content := d.Get("content").Members(); p.Schema.Node == nil && len(content) > 0 {
 			if len(content) > 1 {

@@ -49,6 +49,7 @@ func (r *reader) swaggerParameter(d declaration) Parameter {
 		Description: d.description,
 		Required:    r.requires(d),
 		Schema:      swaggerSchema(d),
+		Object:      d.Place,
 	}
 	p.Style, p.Explode = r.collection(d)
 	return p

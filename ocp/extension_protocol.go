@@ -1,0 +1,106 @@
+package ocp
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/openapi"
+)
+
+// The extensions by which a document speaks to the tool protocols.
+const (
+	// extensionMCP stands at the root or in an operation and is an object.
+	extensionMCP = "x-mcp"
+
+	// extensionMCPHeader stands in a parameter or a property and is the name
+	// of a header.
+	extensionMCPHeader = "x-mcp-header"
+
+	// extensionNonInferrable stands in a parameter or a property and is true,
+	// or in an operation and lists names of its arguments.
+	extensionNonInferrable = "x-otc-non-inferrable"
+)
+
+const (
+	maxMCPExtension = 64 << 10 // bytes of one x-mcp
+	maxMCPHeader    = 64       // bytes of a header's name
+)
+
+// readMCP returns the holder's x-mcp as JSON, nil if it has none.
+func (b *builder) readMCP(where string, holder openapi.Place) jsontext.Value {
+	x := holder.At(extensionMCP)
+	if x.Node == nil || x.Kind() == 'n' {
+		return nil
+	}
+	reason := ""
+	switch text := x.AppendJSON(nil); {
+	case x.Kind() != '{':
+		reason = "x-mcp must be an object and is " + x.Kind().String() + "; it is left out"
+	case len(text) > maxMCPExtension:
+		reason = "x-mcp is larger than 64 KiB; it is left out"
+	default:
+		return text
+	}
+	b.warn(Warning{Operation: where, Reason: reason})
+	return nil
+}
+
+// readArgumentExtensions reads what the argument's parameter or schema says of it
+// to the tool protocols.
+func (t *toolBuilder) readArgumentExtensions(a *Argument, holders ...openapi.Place) {
+	for _, holder := range holders {
+		if holder.Get(extensionNonInferrable).True() {
+			a.NonInferrable = true
+		}
+		if name := holder.Get(extensionMCPHeader); name != nil && a.MCPHeader == "" {
+			t.readMCPHeader(a, name)
+		}
+	}
+	if a.MCPHeader != "" {
+		a.Schema = withMember(a.Schema, extensionMCPHeader, wire.AppendString(nil, a.MCPHeader))
+	}
+}
+
+// readMCPHeader takes the name only if clients will: they drop a tool that breaks
+// the rules of the extension (MCP 2026-07-28, Streamable HTTP, x-mcp-header).
+func (t *toolBuilder) readMCPHeader(a *Argument, node *openapi.Node) {
+	name := node.Text()
+	switch {
+	case len(name) > maxMCPHeader || !httpguts.ValidHeaderFieldName(name):
+		t.bend("x-mcp-header of %s must be a name that a header can have; it is left out", a.WireName)
+	case len(a.types) != 1 || !slices.Contains([]string{"string", "integer", "boolean"}, a.types[0]):
+		t.bend("x-mcp-header of %s is for strings, integers and booleans only; it is left out", a.WireName)
+	case slices.ContainsFunc(t.tool.Arguments, func(other Argument) bool { return strings.EqualFold(other.MCPHeader, name) }):
+		t.bend("x-mcp-header %s is the name of two arguments; the second is left out", name)
+	default:
+		a.MCPHeader = name
+	}
+}
+
+// withMember returns the schema, an object, with one more member.
+func withMember(schema jsontext.Value, name string, value []byte) jsontext.Value {
+	if schema.Kind() != '{' {
+		schema = jsontext.Value("{}") // the schema true
+	}
+	open := append([]byte(nil), schema[:len(schema)-1]...)
+	return append(appendMember(open, name, value), '}')
+}
+
+// markNonInferrable marks the arguments that the operation or the configuration
+// lists.
+func (t *toolBuilder) markNonInferrable() {
+	listed := append([]string(nil), t.options.NonInferrable...)
+	for _, item := range t.operation.Get(extensionNonInferrable).Items() {
+		listed = append(listed, item.Text())
+	}
+	for i := range t.tool.Arguments {
+		a := &t.tool.Arguments[i]
+		if slices.Contains(listed, a.Name) || slices.Contains(listed, t.tool.Name+"."+a.Name) {
+			a.NonInferrable = true
+		}
+	}
+}
