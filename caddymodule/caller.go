@@ -21,6 +21,7 @@ type caller struct {
 	tools   *ocp.Toolset
 	metrics *callMetrics
 	tool    atomic.Pointer[ocp.Tool] // of the latest call; nil before one
+	conceal func(string) string      // takes what came with the call in confidence out of a text; nil if nothing did
 
 	mu  sync.Mutex // guards log
 	log *caddyhttp.ExtraLogFields
@@ -43,6 +44,13 @@ func newCaller(d dispatch, tools *ocp.Toolset, m *callMetrics) *caller {
 	return c
 }
 
+// newStreamCaller returns the caller of one message of a request that carries
+// many, at the same time: its log entry and its placeholders speak of no single
+// call.
+func newStreamCaller(d dispatch, tools *ocp.Toolset, m *callMetrics) *caller {
+	return &caller{dispatch: d, tools: tools, metrics: m}
+}
+
 // placeholder returns the {http.tool.*} placeholders of the request; in one that
 // calls several tools, the name is that of the latest.
 func (c *caller) placeholder(key string) (any, bool) {
@@ -56,6 +64,9 @@ func (c *caller) placeholder(key string) (any, bool) {
 // Call runs the tool.
 func (c *caller) Call(ctx context.Context, tool string, arguments []byte) ocp.Outcome {
 	outcome := c.execute(ctx, tool, arguments)
+	if c.conceal != nil && outcome.Failure != nil {
+		outcome.Failure.Message = c.conceal(outcome.Failure.Message)
+	}
 	c.metrics.observe(&outcome)
 	if outcome.Tool != nil {
 		c.tool.Store(outcome.Tool)

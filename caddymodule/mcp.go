@@ -143,15 +143,25 @@ func checkOrigin(origin string) error {
 // ServeHTTP answers requests for the endpoint and passes all others on.
 func (m *MCP) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	rest, owned := m.endpoint.owns(r)
-	if !owned || rest != "" && rest != "/" {
+	if !owned || !isEndpoint(rest) {
 		return next.ServeHTTP(w, r)
 	}
 	tools := m.endpoint.tools(r, next)
 	if tools == nil {
 		return m.endpoint.unavailable(w)
 	}
-	m.server.ServeHTTP(w, r, tools, m.endpoint.caller(r, next, tools))
+	m.server.ServeHTTP(w, r, m.site(r, next, rest, tools))
 	return nil
+}
+
+// isEndpoint reports whether there is something of the protocol at the path below
+// the endpoint's.
+func isEndpoint(rest string) bool {
+	switch rest {
+	case "", "/", "/sse", "/message":
+		return true
+	}
+	return false
 }
 
 // Interface guards

@@ -21,11 +21,15 @@ func (s *Server) admit(r *http.Request) *fault {
 	}
 	switch r.Method {
 	case http.MethodPost:
+	case http.MethodGet:
+		return admitStream(r)
+	case http.MethodDelete:
+		return nil
 	case http.MethodOptions:
 		return &fault{status: http.StatusNoContent, allow: true}
 	default:
 		f := faultf(http.StatusMethodNotAllowed, invalidRequest,
-			"this endpoint answers POST only: it opens no stream on GET and has no session to DELETE")
+			"this endpoint answers POST, a stream on GET and the end of a session on DELETE, not %s", clip(r.Method, maxQuoted))
 		f.anonymous, f.allow = true, true
 		return f
 	}
@@ -42,6 +46,27 @@ func (s *Server) admit(r *http.Request) *fault {
 			"answers are application/json, which the Accept header excludes: send \"application/json, text/event-stream\"")
 	}
 	return nil
+}
+
+// admitStream looks at a GET: all that there is to get is a stream.
+func admitStream(r *http.Request) *fault {
+	if acceptsStream(r.Header["Accept"]) {
+		return nil
+	}
+	f := faultf(http.StatusNotAcceptable, invalidRequest,
+		"GET opens a stream of events for MCP clients: let the Accept header list text/event-stream, or POST a request")
+	f.anonymous = true
+	return f
+}
+
+// acceptsStream reports whether an Accept header asks for text/event-stream.
+func acceptsStream(accept []string) bool {
+	for _, line := range accept {
+		if strings.Contains(line, "text/event-stream") {
+			return true
+		}
+	}
+	return false
 }
 
 // checkHost refuses names that point a browser on this machine at a loopback

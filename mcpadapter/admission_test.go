@@ -12,12 +12,12 @@ import (
 
 func TestOnlyPOST(t *testing.T) {
 	for method, want := range map[string]int{
-		"GET": 405, "DELETE": 405, "HEAD": 405, "PUT": 405, "PATCH": 405, "OPTIONS": 204,
+		"HEAD": 405, "PUT": 405, "PATCH": 405, "OPTIONS": 204,
 	} {
 		t.Run(method, func(t *testing.T) {
 			w := httptest.NewRecorder()
-			New(Options{}).ServeHTTP(w, httptest.NewRequest(method, "/mcp", nil), trains(), echo)
-			if w.Code != want || w.Header().Get("Allow") != "POST" {
+			New(Options{}).ServeHTTP(w, httptest.NewRequest(method, "/mcp", nil), siteOf(trains(), echo))
+			if w.Code != want || w.Header().Get("Allow") != "POST, GET, DELETE" {
 				t.Errorf("status %d, Allow %q", w.Code, w.Header().Get("Allow"))
 			}
 			checkAnswer(t, w)
@@ -79,7 +79,7 @@ func TestTwoOriginsAreRefused(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "http://api.example.com/mcp", strings.NewReader("{}"))
 	r.Header["Origin"] = []string{"http://api.example.com", "http://evil.example"}
 	w := httptest.NewRecorder()
-	New(Options{}).ServeHTTP(w, r, trains(), echo)
+	New(Options{}).ServeHTTP(w, r, siteOf(trains(), echo))
 	if w.Code != http.StatusForbidden {
 		t.Errorf("status %d", w.Code)
 	}
@@ -117,7 +117,7 @@ func TestDNSRebinding(t *testing.T) {
 			}
 			w := httptest.NewRecorder()
 			ctx := context.WithValue(r.Context(), http.LocalAddrContextKey, c.local)
-			New(Options{AllowedHosts: c.allow}).ServeHTTP(w, r.WithContext(ctx), trains(), echo)
+			New(Options{AllowedHosts: c.allow}).ServeHTTP(w, r.WithContext(ctx), siteOf(trains(), echo))
 			if w.Code != c.want {
 				t.Errorf("status %d, want %d: %s", w.Code, c.want, w.Body)
 			}
@@ -149,7 +149,7 @@ func TestBodyLimit(t *testing.T) {
 			}
 			r.Header.Set("Content-Type", "application/json")
 			w := httptest.NewRecorder()
-			New(Options{MaxBody: limit}).ServeHTTP(w, r, trains(), echo)
+			New(Options{MaxBody: limit}).ServeHTTP(w, r, siteOf(trains(), echo))
 			checkAnswer(t, w)
 			if w.Code != c.want {
 				t.Errorf("status %d, want %d: %s", w.Code, c.want, w.Body)
@@ -190,7 +190,7 @@ func TestBrokenBody(t *testing.T) {
 			r := httptest.NewRequest(http.MethodPost, "/mcp", c.body)
 			r.Header.Set("Content-Type", "application/json")
 			w := httptest.NewRecorder()
-			New(Options{}).ServeHTTP(w, r, trains(), echo)
+			New(Options{}).ServeHTTP(w, r, siteOf(trains(), echo))
 			checkAnswer(t, w)
 			if w.Code != c.want {
 				t.Errorf("status %d: %s", w.Code, w.Body)

@@ -48,7 +48,7 @@ func serve(b *testing.B, r request, tools *ocp.Toolset) {
 		reader.Reset(body)
 		clear(w.header)
 		w.size = 0
-		server.ServeHTTP(w, post, tools, r.caller)
+		server.ServeHTTP(w, post, siteOf(tools, r.caller))
 	}
 	if w.status != http.StatusOK {
 		b.Fatalf("status %d", w.status)
@@ -91,7 +91,7 @@ func BenchmarkToolsListOverHTTP(b *testing.B) {
 	r.server, r.tools = server, tools
 	same := r.send(b).Body.Bytes()
 	for name, handler := range map[string]http.HandlerFunc{
-		"mcp": func(w http.ResponseWriter, r *http.Request) { server.ServeHTTP(w, r, tools, echo) },
+		"mcp": func(w http.ResponseWriter, r *http.Request) { server.ServeHTTP(w, r, siteOf(tools, echo)) },
 		"bytes": func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			w.Header().Set("Content-Type", "application/json")

@@ -177,7 +177,7 @@ func TestCallParameters(t *testing.T) {
 		"name-number": {`"name":1`, invalidParams, ``},
 		"escaped":     {`"name":"get\u005ftrip","arguments":{}`, 0, `{}`},
 	} {
-		for _, v := range revisions[:3] {
+		for _, v := range revisions[:4] {
 			t.Run(rule+"/"+v.String(), func(t *testing.T) {
 				r := conformant(v, "tools/call", c.params)
 				calls := 0

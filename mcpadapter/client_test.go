@@ -16,21 +16,23 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
+// goClientCaller answers the calls of callAll.
+var goClientCaller = callerFunc(func(_ context.Context, tool string, arguments []byte) ocp.Outcome {
+	switch tool {
+	case "get_trip":
+		return answered(http.StatusOK, "application/json", string(arguments))
+	case "list_trips":
+		return answered(http.StatusOK, "image/png", "\x89PNG")
+	case "book_trip":
+		outcome := answered(http.StatusConflict, "application/problem+json", `{"title":"Sold out"}`)
+		outcome.Failure = &ocp.Failure{Kind: ocp.Refused, Status: http.StatusConflict, Message: "sold out"}
+		return outcome
+	}
+	return ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.UnknownTool, Message: "unknown tool " + tool}}
+})
+
 // The official Go client in each revision that it speaks over Streamable HTTP.
 func TestOfficialGoClient(t *testing.T) {
-	caller := callerFunc(func(_ context.Context, tool string, arguments []byte) ocp.Outcome {
-		switch tool {
-		case "get_trip":
-			return answered(http.StatusOK, "application/json", string(arguments))
-		case "list_trips":
-			return answered(http.StatusOK, "image/png", "\x89PNG")
-		case "book_trip":
-			outcome := answered(http.StatusConflict, "application/problem+json", `{"title":"Sold out"}`)
-			outcome.Failure = &ocp.Failure{Kind: ocp.Refused, Status: http.StatusConflict, Message: "sold out"}
-			return outcome
-		}
-		return ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.UnknownTool, Message: "unknown tool " + tool}}
-	})
 	server, tools := New(Options{PageSize: 2}), trains()
 	var lock sync.Mutex // the client may ask for a stream beside its calls
 	var spoken []string
@@ -40,7 +42,7 @@ func TestOfficialGoClient(t *testing.T) {
 			spoken = append(spoken, name)
 			lock.Unlock()
 		}
-		server.ServeHTTP(w, r, tools, caller)
+		server.ServeHTTP(w, r, siteOf(tools, goClientCaller))
 	}))
 	defer site.Close()
 
@@ -99,7 +101,11 @@ func listAll(t *testing.T, session *mcp.ClientSession) {
 		t.Errorf("listed %s", got)
 	}
 	page, err := session.ListTools(t.Context(), nil)
-	if err != nil || len(page.Tools) != 2 || !page.Tools[0].Annotations.ReadOnlyHint {
+	if err != nil || len(page.Tools) != 2 {
+		t.Fatalf("the first page is %+v, %v", page, err)
+	}
+	annotated := session.InitializeResult().ProtocolVersion >= v20250326.String()
+	if hints := page.Tools[0].Annotations; (hints != nil) != annotated || annotated && !hints.ReadOnlyHint {
 		t.Errorf("the first page is %+v, %v", page, err)
 	}
 	_, err = session.ListTools(t.Context(), &mcp.ListToolsParams{Cursor: "stale"})

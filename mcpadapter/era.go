@@ -14,6 +14,7 @@ import (
 const (
 	metaVersion      = "io.modelcontextprotocol/protocolVersion"
 	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	metaLogLevel     = "io.modelcontextprotocol/logLevel"
 )
 
 // The header fields that repeat what the body says (MCP 2026-07-28, Streamable
@@ -35,6 +36,9 @@ func (x *exchange) agree(method string) *fault {
 	if x.batched && method == "initialize" {
 		return malformed("initialize must not be part of a batch: send it in a POST of its own")
 	}
+	if x.connection != nil {
+		return x.connection.agree(x, method)
+	}
 	header, sent := headerValue(x.header, versionHeader)
 	described, f := x.readMeta()
 	if f != nil {
@@ -44,7 +48,7 @@ func (x *exchange) agree(method string) *fault {
 		return x.agreeByHeader(method, header, sent, described)
 	}
 	name := text(described.version)
-	version := revisionOf(name)
+	version := x.server.revisionOf(name)
 	switch {
 	case described.version.Kind() != '"':
 		return faultf(http.StatusBadRequest, invalidParams,
@@ -55,7 +59,7 @@ func (x *exchange) agree(method string) *fault {
 		return mismatched("the header MCP-Protocol-Version is %q and _meta[%q] is %q: send the same value in both",
 			header, metaVersion, name)
 	case version == unknown:
-		return unsupportedVersionFault(name)
+		return x.server.unsupportedVersion(name)
 	}
 	x.version = version
 	if !version.selfDescribing() {
@@ -66,15 +70,16 @@ func (x *exchange) agree(method string) *fault {
 
 // agreeByHeader is agree for a message that does not name its revision itself.
 func (x *exchange) agreeByHeader(method, header string, sent bool, described meta) *fault {
+	spoken := x.server.speaks(x.version)
 	switch {
-	case x.version.selfDescribing():
+	case spoken && x.version.selfDescribing():
 		return x.checkDescribed(method, described)
-	case x.version == unknown && header > v20260728.String():
-		return unsupportedVersionFault(header)
-	case x.version == unknown && method != "initialize":
+	case !spoken && header >= v20260728.String():
+		return x.server.unsupportedVersion(header)
+	case !spoken && method != "initialize":
 		return malformed("MCP-Protocol-Version %q is not supported: this server speaks %s",
-			clip(header, maxQuoted), supportedText)
-	case x.version == unknown || !sent && method == "initialize":
+			clip(first(header, x.version.String()), maxQuoted), x.server.spokenText())
+	case !spoken || !sent && method == "initialize":
 		// Initialize settles the version in its parameters; the header of a
 		// client that already sends one there counts for nothing.
 		x.version = newestInitialized
@@ -112,10 +117,20 @@ func (x *exchange) checkDescribed(method string, described meta) *fault {
 	if f := x.checkRepeated(methodHeader, "method", method); f != nil {
 		return f
 	}
-	if method == "tools/call" && x.params.name.Kind() == '"' {
-		if f := x.checkRepeated(nameHeader, "params.name", text(x.params.name)); f != nil {
-			return f
+	if named, ok := methods[method]; ok && named.name != "" {
+		if value := member(x.params.raw, named.name); value.Kind() == '"' {
+			if f := x.checkRepeated(nameHeader, "params."+named.name, text(value)); f != nil {
+				return f
+			}
 		}
+	}
+	return x.checkMeta(described)
+}
+
+// checkMeta holds _meta of a request to the rules of 2026-07-28.
+func (x *exchange) checkMeta(described meta) *fault {
+	if x.id == nil {
+		return nil
 	}
 	if described.version == nil {
 		return missingMeta(metaVersion, `the revision, "2026-07-28"`)
@@ -123,6 +138,7 @@ func (x *exchange) checkDescribed(method string, described meta) *fault {
 	if described.capabilities.Kind() != '{' {
 		return missingMeta(metaCapabilities, "the client's capabilities, an object, {} if it has none")
 	}
+	x.client = readCapabilities(described.capabilities)
 	return nil
 }
 
@@ -169,11 +185,11 @@ func missingMeta(key, what string) *fault {
 	return faultf(http.StatusBadRequest, invalidParams, "params._meta[%q] is missing: it must be %s", key, what)
 }
 
-// unsupportedVersionFault names the revisions to choose from.
-func unsupportedVersionFault(requested string) *fault {
+// unsupportedVersion names the revisions to choose from.
+func (s *Server) unsupportedVersion(requested string) *fault {
 	f := faultf(http.StatusBadRequest, unsupportedVersion,
-		"protocol version %q is not supported: this server speaks %s", clip(requested, maxQuoted), supportedText)
-	f.data = append(append([]byte(`{"supported":`), supported...), `,"requested":`...)
+		"protocol version %q is not supported: this server speaks %s", clip(requested, maxQuoted), s.spokenText())
+	f.data = append(s.appendSpoken([]byte(`{"supported":`)), `,"requested":`...)
 	f.data = append(wire.AppendString(f.data, requested), '}')
 	return f
 }

@@ -24,7 +24,7 @@ func TestRevisionIsDecidedPerRequest(t *testing.T) {
 		{"2025-06-18", "2025-06-18", plain, 200, 0},
 		{"2025-11-25", "2025-11-25", plain, 200, 0},
 		{"space-around", " 2025-11-25\t", plain, 200, 0},
-		{"2024-11-05", "2024-11-05", plain, 400, invalidRequest},
+		{"2024-11-05", "2024-11-05", plain, 200, 0},
 		{"garbage", "v1", plain, 400, unsupportedVersion},
 		{"old-garbage", "1900-01-01", plain, 400, invalidRequest},
 		{"old-garbage/notification", "1900-01-01", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, 400, invalidRequest},

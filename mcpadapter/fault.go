@@ -2,8 +2,10 @@ package mcpadapter
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,12 +15,15 @@ import (
 
 // The error codes of JSON-RPC 2.0 and of MCP 2026-07-28.
 const (
-	parseError         = -32700
-	invalidRequest     = -32600
-	methodNotFound     = -32601
-	invalidParams      = -32602
-	headerMismatch     = -32020
-	unsupportedVersion = -32022
+	parseError              = -32700
+	invalidRequest          = -32600
+	methodNotFound          = -32601
+	invalidParams           = -32602
+	internalError           = -32603
+	sessionNotFound         = -32001
+	headerMismatch          = -32020
+	missingClientCapability = -32021
+	unsupportedVersion      = -32022
 )
 
 // A fault is why a message is not served, told as a JSON-RPC error.
@@ -30,6 +35,9 @@ type fault struct {
 
 	anonymous bool // leave the id out, whatever the revision: nothing was read
 	allow     bool // name the allowed methods
+
+	retryAfter time.Duration // 0 for no advice
+	challenge  string        // WWW-Authenticate; "" for none
 }
 
 func faultf(status, code int, format string, args ...any) *fault {
@@ -43,7 +51,7 @@ func badParams(format string, args ...any) *fault {
 
 // refuse makes the fault the answer to the message being served.
 func (x *exchange) refuse(f *fault) {
-	x.status = f.status
+	x.status, x.fault = f.status, f
 	if f.status == http.StatusNoContent {
 		return
 	}
@@ -61,6 +69,19 @@ func (x *exchange) refuse(f *fault) {
 		b = append(append(b, `,"data":`...), f.data...)
 	}
 	x.out.B = append(b, "}}"...)
+}
+
+// setHeader says what the fault has to say in headers.
+func (f *fault) setHeader(header http.Header) {
+	if f.allow {
+		header["Allow"] = []string{"POST, GET, DELETE"}
+	}
+	if f.retryAfter > 0 {
+		header["Retry-After"] = []string{strconv.Itoa(int(math.Ceil(f.retryAfter.Seconds())))}
+	}
+	if f.challenge != "" {
+		header["Www-Authenticate"] = []string{f.challenge}
+	}
 }
 
 // maxQuoted is how many bytes of what a client wrote an error repeats.

@@ -39,7 +39,7 @@ func FuzzServeHTTP(f *testing.F) {
 			}
 		}
 		w := httptest.NewRecorder()
-		server.ServeHTTP(w, r, tools, echo)
+		server.ServeHTTP(w, r, siteOf(tools, echo))
 		checkAnswer(t, w)
 		if w.Code == http.StatusForbidden || w.Code == http.StatusRequestEntityTooLarge || w.Body.Len() == 0 {
 			return

@@ -13,53 +13,84 @@ import (
 // A catalog is what is encoded once for a Toolset and then sent as it is.
 type catalog struct {
 	tools    *ocp.Toolset
-	complete []byte // "resultType":"complete","_meta":{…}, of 2026-07-28
-	fresh    []byte // "ttlMs":…,"cacheScope":…
+	visible  []*ocp.Tool // those that are listed
+	complete []byte      // "resultType":"complete","_meta":{…}, of 2026-07-28
+	fresh    []byte      // "ttlMs":…,"cacheScope":…
 	stamp    [8]byte
 	size     int // tools on a page
 
-	plain  func() [][]byte // the pages of revisions without tool titles
-	titled func() [][]byte // and of those with
+	pages [v20260728 + 1]func() [][]byte // by revision
 }
 
 // catalog returns the catalog of the exchange's Toolset, which is the one kept
 // unless the document changed in between.
 func (x *exchange) catalog() *catalog {
 	s := x.server
+	if x.site.Access != nil {
+		return s.lists.catalog(s, x.tools, x.site.Access)
+	}
 	if c := s.latest.Load(); c != nil && c.tools == x.tools {
 		return c
 	}
-	c := s.newCatalog(x.tools)
+	c := s.newCatalog(x.tools, nil)
 	s.latest.Store(c)
 	return c
 }
 
-func (s *Server) newCatalog(tools *ocp.Toolset) *catalog {
+// restricted are the catalogs of tokens that may not see everything.
+type restricted struct {
+	mu    sync.Mutex
+	tools *ocp.Toolset
+	byKey map[string]*catalog
+}
+
+// maxRestricted is how many of them are kept; on one more, all are made anew.
+const maxRestricted = 64
+
+func (l *restricted) catalog(s *Server, tools *ocp.Toolset, access *Access) *catalog {
+	key := access.key()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tools != tools || len(l.byKey) >= maxRestricted {
+		l.tools, l.byKey = tools, make(map[string]*catalog)
+	}
+	c := l.byKey[key]
+	if c == nil {
+		c = s.newCatalog(tools, access)
+		l.byKey[key] = c
+	}
+	return c
+}
+
+func (s *Server) newCatalog(tools *ocp.Toolset, access *Access) *catalog {
 	c := &catalog{tools: tools, size: s.options.PageSize}
 	if c.size <= 0 {
 		c.size = max(len(tools.Tools()), 1)
+	}
+	for _, tool := range tools.Tools() {
+		if access.missing(tool, tools.SecuritySchemes) == nil {
+			c.visible = append(c.visible, tool)
+		}
 	}
 	c.complete = append(c.complete, `"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":`...)
 	c.complete = append(s.appendIdentity(c.complete, tools, v20260728), '}')
 	c.fresh = s.appendFreshness(nil)
 
 	sum := sha256.New()
-	sum.Write([]byte(tools.Hash))
+	sum.Write([]byte(tools.Hash + access.key()))
 	sum.Write(binary.BigEndian.AppendUint64(nil, uint64(c.size)))
 	copy(c.stamp[:], sum.Sum(nil))
 
-	c.plain = sync.OnceValue(func() [][]byte { return c.encode(false) })
-	c.titled = sync.OnceValue(func() [][]byte { return c.encode(true) })
+	for v := range c.pages {
+		c.pages[v] = sync.OnceValue(func() [][]byte { return c.encode(revision(v)) })
+	}
 	return c
 }
 
 // listTools answers with one page: a head that is made now, and kept bytes.
 func (x *exchange) listTools() *fault {
 	c := x.catalog()
-	pages := c.plain
-	if x.version.titles() {
-		pages = c.titled
-	}
+	pages := c.pages[x.version]
 	page, f := x.page(c)
 	if f != nil {
 		return f
@@ -105,9 +136,9 @@ func staleCursor() *fault {
 
 // encode returns the pages of the list, each from "tools" to the end of the
 // answer.
-func (c *catalog) encode(titles bool) [][]byte {
+func (c *catalog) encode(v revision) [][]byte {
 	var pages [][]byte
-	rest := c.tools.Tools()
+	rest := c.visible
 	for {
 		tools := rest[:min(c.size, len(rest))]
 		rest = rest[len(tools):]
@@ -116,7 +147,7 @@ func (c *catalog) encode(titles bool) [][]byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendTool(b, tool, titles)
+			b = appendTool(b, tool, v)
 		}
 		b = append(b, ']')
 		if len(rest) > 0 {
@@ -138,9 +169,9 @@ func (c *catalog) encode(titles bool) [][]byte {
 // may well be a cancellation, and clients that are not told assume the worst as
 // well. Whether an API reaches beyond itself is not known, so its world counts
 // as open.
-func appendTool(dst []byte, tool *ocp.Tool, titles bool) []byte {
+func appendTool(dst []byte, tool *ocp.Tool, v revision) []byte {
 	dst = wire.AppendString(append(dst, `{"name":`...), tool.Name)
-	if titles && tool.Title != "" {
+	if v.titles() && tool.Title != "" {
 		dst = wire.AppendString(append(dst, `,"title":`...), tool.Title)
 	}
 	dst = wire.AppendString(append(dst, `,"description":`...), tool.Description)
@@ -150,8 +181,11 @@ func appendTool(dst []byte, tool *ocp.Tool, titles bool) []byte {
 	} else {
 		dst = append(dst, tool.InputSchema...)
 	}
+	if !v.annotates() {
+		return append(dst, '}')
+	}
 	dst = append(dst, `,"annotations":{`...)
-	if !titles && tool.Title != "" {
+	if !v.titles() && tool.Title != "" {
 		dst = append(wire.AppendString(append(dst, `"title":`...), tool.Title), ',')
 	}
 	dst = appendHint(dst, `"readOnlyHint":`, tool.ReadOnly())

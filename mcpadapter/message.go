@@ -28,6 +28,7 @@ type envelope struct {
 // params are the parameters that any served method reads, nil where there is
 // none.
 type params struct {
+	raw                                            jsontext.Value // all of them
 	meta, name, arguments, cursor, protocolVersion jsontext.Value
 }
 
@@ -60,6 +61,9 @@ func (x *exchange) serveMessage(data []byte) {
 		x.refuse(f)
 	case x.id == nil || method == "":
 		x.status = http.StatusAccepted
+		if method == "notifications/cancelled" {
+			x.cancelRequest()
+		}
 	default:
 		x.dispatch(method)
 	}
@@ -80,7 +84,7 @@ func (x *exchange) open(data []byte) (method string, f *fault) {
 	case string(m.version) != `"2.0"`:
 		return "", malformed(`the member jsonrpc must be "2.0"`)
 	case m.method == nil:
-		return "", x.checkResponse(&m)
+		return "", x.takeResponse(&m)
 	case m.method.Kind() != '"':
 		return "", malformed("the method must be a string, not %s", wire.KindName(m.method.Kind()))
 	case string(m.method) == `""`:
@@ -121,6 +125,7 @@ func (x *exchange) openParams(raw jsontext.Value) *fault {
 	default:
 		return faultf(http.StatusBadRequest, invalidParams, "params must be an object, not %s", wire.KindName(raw.Kind()))
 	}
+	x.params.raw = raw
 	for walk := wire.Into(raw); walk.Next(); {
 		switch {
 		case walk.Is("_meta"):
@@ -134,18 +139,6 @@ func (x *exchange) openParams(raw jsontext.Value) *fault {
 		case walk.Is("protocolVersion"):
 			x.params.protocolVersion = walk.Value
 		}
-	}
-	return nil
-}
-
-// checkResponse looks at a message that has no method. The server asks clients
-// nothing yet, so a response belongs to no request; it is taken and dropped.
-func (x *exchange) checkResponse(m *envelope) *fault {
-	if x.id == nil || (m.result == nil) == (m.failure == nil) {
-		return malformed("the message has no method: it is neither a request nor a notification nor a response")
-	}
-	if x.version.selfDescribing() {
-		return malformed("revision %v has no responses from clients: send a request", x.version)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func TestEnvelope(t *testing.T) {
 		{"params-array", `{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}`, 400, invalidParams, "1"},
 		{"meta-string", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":""}}`, 400, invalidParams, "1"},
 		{"unknown-method", `{"jsonrpc":"2.0","id":1,"method":"tools/destroy"}`, 200, methodNotFound, "1"},
-		{"not-advertised", `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"info"}}`, 200, methodNotFound, "1"},
+		{"level-unknown", `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"loud"}}`, 200, invalidParams, "1"},
 		{"discover-is-newer", `{"jsonrpc":"2.0","id":1,"method":"server/discover"}`, 200, methodNotFound, "1"},
 	} {
 		for _, v := range []revision{v20250326, v20250618, v20251125} {

@@ -1,8 +1,10 @@
 package mcpadapter
 
 import (
+	"context"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
@@ -12,16 +14,23 @@ import (
 type method struct {
 	serve func(*exchange) *fault
 	known func(revision) bool
+	name  string // the parameter that the header Mcp-Name repeats; "" for none
 }
 
 // methods are the requests that the server answers. Notifications are all
-// accepted and change nothing, since nothing is remembered.
-var methods = map[string]method{
-	"initialize":      {(*exchange).initialize, handshaken},
-	"ping":            {(*exchange).ping, handshaken},
-	"server/discover": {(*exchange).discover, revision.selfDescribing},
-	"tools/list":      {(*exchange).listTools, always},
-	"tools/call":      {(*exchange).callTool, always},
+// accepted; only notifications/cancelled has an effect.
+var methods map[string]method
+
+func init() {
+	methods = map[string]method{
+		"initialize":           {(*exchange).initialize, handshaken, ""},
+		"ping":                 {(*exchange).ping, handshaken, ""},
+		"logging/setLevel":     {(*exchange).setLevel, handshaken, ""},
+		"server/discover":      {(*exchange).discover, revision.selfDescribing, ""},
+		"subscriptions/listen": {(*exchange).listen, revision.selfDescribing, ""},
+		"tools/list":           {(*exchange).listTools, always, ""},
+		"tools/call":           {(*exchange).callTool, always, "name"},
+	}
 }
 
 func handshaken(v revision) bool { return !v.selfDescribing() }
@@ -43,6 +52,15 @@ func (x *exchange) dispatch(name string) {
 		x.refuse(f)
 		return
 	}
+	if x.live != nil {
+		running, done := x.live.run(x.ctx, x.id)
+		defer done()
+		defer func(before context.Context) {
+			x.canceled = context.Cause(running) == errCanceled
+			x.ctx = before
+		}(x.ctx)
+		x.ctx = running
+	}
 	if f := m.serve(x); f != nil {
 		x.refuse(f)
 	}
@@ -61,16 +79,38 @@ func (x *exchange) initialize() *fault {
 	if x.params.protocolVersion.Kind() != '"' {
 		return badParams("params.protocolVersion must be a string that names a revision, such as %q", newestInitialized)
 	}
-	v := revisionOf(text(x.params.protocolVersion))
+	v := x.server.revisionOf(text(x.params.protocolVersion))
 	if v == unknown || v.selfDescribing() {
-		v = newestInitialized
+		v = x.server.newestHandshaken()
 	}
+	if v == unknown {
+		return x.server.unsupportedVersion(text(x.params.protocolVersion))
+	}
+	x.beginSession(v, readCapabilities(member(x.params.raw, "capabilities")))
 	b := wire.AppendString(append(x.begin(), `"protocolVersion":`...), v.String())
-	b = append(b, `,"capabilities":{"tools":{}},"serverInfo":`...)
+	b = x.appendCapabilities(append(b, `,"capabilities":`...), v)
+	b = append(b, `,"serverInfo":`...)
 	b = x.server.appendIdentity(b, x.tools, v)
 	b = x.server.appendInstructions(b, x.tools)
 	x.out.B = append(b, "}}"...)
 	return nil
+}
+
+// beginSession notes what initialize has settled: on the connection, or else in
+// the id of a session.
+func (x *exchange) beginSession(v revision, client capabilities) {
+	if x.connection != nil {
+		x.connection.settle(v, client)
+		return
+	}
+	x.begun = x.server.signer.issue(v, client, x.site.User, time.Now().Add(x.server.options.SessionTTL))
+}
+
+// appendCapabilities appends what the server can do in the revision.
+func (x *exchange) appendCapabilities(dst []byte, v revision) []byte {
+	dst = append(dst, `{"tools":{"listChanged":true}`...)
+	dst = append(dst, `,"logging":{}`...)
+	return append(dst, '}')
 }
 
 // ping answers with nothing, which is what it is for.
@@ -82,8 +122,9 @@ func (x *exchange) ping() *fault {
 // discover tells what the server speaks and can do.
 func (x *exchange) discover() *fault {
 	b := append(x.begin(), `"supportedVersions":`...)
-	b = append(b, supported...)
-	b = append(b, `,"capabilities":{"tools":{}},`...)
+	b = x.server.appendSpoken(b)
+	b = x.appendCapabilities(append(b, `,"capabilities":`...), x.version)
+	b = append(b, ',')
 	b = x.server.appendFreshness(b)
 	b = append(b, ',')
 	b = x.appendComplete(b)

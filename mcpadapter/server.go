@@ -2,22 +2,30 @@
 // knows net/http and nothing of Caddy.
 //
 // One path speaks Streamable HTTP in the revisions 2025-03-26, 2025-06-18,
-// 2025-11-25 and 2026-07-28. Each POST is served from what it carries itself:
-// admit looks at the HTTP request, readBody bounds and reads it, message.go
-// takes the JSON-RPC envelope apart, era.go finds the revision and holds the
-// request to its rules, methods.go names who serves the method, and the answer
-// is appended to a pooled buffer and written at once as application/json.
+// 2025-11-25 and 2026-07-28, and HTTP+SSE of 2024-11-05. Each body is served from
+// what it carries itself: admit looks at the HTTP request, readBody bounds and
+// reads it, message.go takes the JSON-RPC envelope apart, era.go finds the
+// revision and holds the request to its rules, methods.go names who serves the
+// method, and the answer is appended to a pooled buffer and written at once as
+// application/json. It becomes a stream (stream.go) only when something is sent
+// before it: progress, log messages, a question to the client (ask.go).
 //
 // tools/list is encoded once for each Toolset and kept (list.go). tools/call
 // hands the arguments on as they came to an ocp.Caller and puts its Outcome into
-// words of the protocol (call.go, content.go). Nothing of a client is remembered
-// between requests.
+// words of the protocol (call.go, content.go).
+//
+// A session is a signed id (session.go), so that nothing is stored between
+// requests. While something is going on, live.go remembers what can be canceled,
+// answered or told; watch.go tells those who listen of changes. HTTP+SSE and
+// standard input and output are connections (connection.go, legacy.go, stdio.go).
 package mcpadapter
 
 import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -68,6 +76,34 @@ type Options struct {
 	// DefaultListTTL.
 	ListTTL time.Duration
 
+	// Versions are the revisions that are spoken, "2025-11-25". Default: all.
+	Versions []string
+
+	// Secret signs the ids of sessions and seals what clients keep for the
+	// server. Servers that share the work must have the same. Default: a random
+	// one, with which sessions end when the Server does.
+	Secret []byte
+
+	// SessionTTL is how long a session lasts. Default: DefaultSessionTTL.
+	SessionTTL time.Duration
+
+	// MaxStreams is how many streams may be open at once, and MaxClientStreams
+	// how many of one user or, without users, of one address. Defaults:
+	// DefaultMaxStreams, DefaultMaxClientStreams.
+	MaxStreams, MaxClientStreams int
+
+	// KeepAlive is how often a quiet stream shows a sign of life. Default:
+	// DefaultKeepAlive.
+	KeepAlive time.Duration
+
+	// WatchInterval is how often a resource that somebody watches is looked at.
+	// Default: DefaultWatchInterval.
+	WatchInterval time.Duration
+
+	// AskTimeout is how long a client may take to answer a request of the
+	// server. Default: DefaultAskTimeout.
+	AskTimeout time.Duration
+
 	// PublicLists lets caches share lists between users (cacheScope "public",
 	// 2026-07-28). Set it only if whoever may reach the server may know all of
 	// its tools. Default: "private".
@@ -80,25 +116,29 @@ type Server struct {
 	options Options
 	origins map[string]bool
 	hosts   map[string]bool
+	spoken  []revision // newest first
+	signer  *signer
 	latest  atomic.Pointer[catalog]
+	lists   restricted
+
+	lives   lives
+	streams streams
+	legacy  legacyClients
+	closing sync.Once
+	closed  chan struct{}
 }
 
 // New returns a Server with the given options.
 func New(options Options) *Server {
-	if options.MaxBody <= 0 {
-		options.MaxBody = DefaultMaxBody
-	}
-	switch {
-	case options.ListTTL == 0:
-		options.ListTTL = DefaultListTTL
-	case options.ListTTL < 0:
-		options.ListTTL = 0
-	}
 	s := &Server{
 		options: options,
 		origins: make(map[string]bool, len(options.AllowedOrigins)),
 		hosts:   make(map[string]bool, len(options.AllowedHosts)),
+		spoken:  spokenOf(options.Versions),
+		signer:  newSigner(options.Secret),
+		closed:  make(chan struct{}),
 	}
+	s.options.setDefaults()
 	for _, origin := range options.AllowedOrigins {
 		s.origins[normalOrigin(origin)] = true
 	}
@@ -108,61 +148,162 @@ func New(options Options) *Server {
 	return s
 }
 
-// ServeHTTP answers one request of the MCP endpoint with the given tools, whose
-// calls run through caller. It always answers; tools and caller must not be nil.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, tools *ocp.Toolset, caller ocp.Caller) {
+// setDefaults fills in what is not set.
+func (o *Options) setDefaults() {
+	orDefault(&o.MaxBody, DefaultMaxBody)
+	orDefault(&o.SessionTTL, DefaultSessionTTL)
+	orDefault(&o.MaxStreams, DefaultMaxStreams)
+	orDefault(&o.MaxClientStreams, DefaultMaxClientStreams)
+	orDefault(&o.KeepAlive, DefaultKeepAlive)
+	orDefault(&o.WatchInterval, DefaultWatchInterval)
+	orDefault(&o.AskTimeout, DefaultAskTimeout)
+	if o.ListTTL == 0 {
+		o.ListTTL = DefaultListTTL
+	}
+	o.ListTTL = max(o.ListTTL, 0)
+}
+
+func orDefault[T int | int64 | time.Duration](option *T, value T) {
+	if *option <= 0 {
+		*option = value
+	}
+}
+
+// ServeHTTP answers one request of the MCP endpoint, or of an address below it.
+// It always answers. It returns when the answer has been written, which for a
+// stream is when the stream ends.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, site Site) {
 	out := buffer.Get()
 	defer buffer.Put(out)
 
+	if site.Base == "" {
+		site.Base = strings.TrimSuffix(r.URL.Path, site.Rest)
+	}
 	x := exchange{
 		server:  s,
-		tools:   tools,
-		caller:  caller,
+		site:    &site,
 		ctx:     r.Context(),
 		header:  r.Header,
 		out:     out,
 		version: headerRevision(r.Header),
 		status:  http.StatusOK,
 	}
-	if f := s.admit(r); f != nil {
-		if f.allow {
-			w.Header()["Allow"] = []string{http.MethodPost}
-		}
+	if f := x.route(w, r); f != nil {
 		x.refuse(f)
 		x.write(w)
-		return
 	}
-	body := buffer.Get()
-	defer buffer.Put(body)
-	if f := s.readBody(body, r); f != nil {
-		x.refuse(f)
-	} else {
-		x.serve(body.B)
-	}
-	x.write(w)
 }
 
-// An exchange is one HTTP request and the answer that grows for it.
+// route serves the request by its address and method. A fault is yet to be
+// answered; without one everything is.
+func (x *exchange) route(w http.ResponseWriter, r *http.Request) *fault {
+	if f := x.server.admit(r); f != nil {
+		return f
+	}
+	switch {
+	case x.site.Rest == "/sse" && r.Method == http.MethodGet:
+		return x.serveLegacyStream(w, r)
+	case x.site.Rest == "/message" && r.Method == http.MethodPost:
+		return x.answer(w, x.takeLegacyMessage(r))
+	case strings.Trim(x.site.Rest, "/") != "":
+		f := faultf(http.StatusNotFound, invalidRequest, "there is nothing here for %s: the endpoint is %s", r.Method, x.site.Base)
+		f.anonymous = true
+		return f
+	}
+	if f := x.resume(); f != nil {
+		return f
+	}
+	live, leave := x.server.lives.enter(x.session)
+	defer leave()
+	x.live = live
+	switch r.Method {
+	case http.MethodPost:
+		return x.servePost(w, r)
+	case http.MethodDelete:
+		return x.answer(w, x.endSession())
+	}
+	if wantsLegacyStream(r) {
+		return x.serveLegacyStream(w, r)
+	}
+	x.tools = x.site.Tools()
+	return x.serveStream(w, r)
+}
+
+// answer sends what stands in the exchange unless there is a fault.
+func (x *exchange) answer(w http.ResponseWriter, f *fault) *fault {
+	if f == nil {
+		x.write(w)
+	}
+	return f
+}
+
+// servePost serves one body. The answer is a stream from the first message on
+// that is sent before it, if the client takes streams.
+func (x *exchange) servePost(w http.ResponseWriter, r *http.Request) *fault {
+	body := buffer.Get()
+	defer buffer.Put(body)
+	if f := x.server.readBody(body, r); f != nil {
+		return f
+	}
+	x.tools = x.site.Tools()
+	x.caller = x.site.Caller(x.tools)
+	x.listener = clientOf(x.site.User, r)
+	if !acceptsStream(r.Header["Accept"]) {
+		x.serve(body.B)
+		x.write(w)
+		return nil
+	}
+	stream := eventStream{w: w}
+	x.channel = &stream
+	defer stream.close()
+	x.serve(body.B)
+	if !stream.isOpen() {
+		x.write(w)
+	} else if len(x.out.B)+len(x.kept) > 0 {
+		_ = stream.send(append(x.out.B, x.kept...)) // whoever is gone is not told
+	}
+	return nil
+}
+
+// An exchange is one body and the answer that grows for it.
 type exchange struct {
 	server *Server
+	site   *Site
 	tools  *ocp.Toolset
 	caller ocp.Caller
 	ctx    context.Context
-	header http.Header
+	header http.Header // nil if the body came over a connection
+
+	channel    channel     // carries messages besides the answer; nil if nothing can
+	connection *connection // that the body came over; nil if it is an HTTP request of its own
+	session    *session    // nil without one
+	live       *live       // of the session or the connection; nil without one
+	listener   string      // who is asking, for the count of streams
 
 	version revision
+	client  capabilities
 	batched bool           // the message is one of several in the body
 	id      jsontext.Value // of the message being answered; nil if it has none or none can be read
 	params  params
 
-	status int
-	out    *buffer.Buffer
-	kept   []byte // encoded before, follows out; never changed
+	begun  string // the id of the session that initialize has begun
+	status int    // 0 if the answer has been written
+	fault  *fault // the last that was made the answer
+
+	canceled bool // by the client, which waits for no answer
+	out      *buffer.Buffer
+	kept     []byte // encoded before, follows out; never changed
 }
 
 // write sends the answer. The header values are not shared between answers,
 // because handlers around this one may rewrite them in place.
 func (x *exchange) write(w http.ResponseWriter) {
+	if x.begun != "" {
+		w.Header()[sessionHeader] = []string{x.begun}
+	}
+	if x.fault != nil {
+		x.fault.setHeader(w.Header())
+	}
 	size := len(x.out.B) + len(x.kept)
 	if size == 0 {
 		w.WriteHeader(x.status)

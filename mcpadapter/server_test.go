@@ -18,7 +18,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-var revisions = []revision{v20250326, v20250618, v20251125, v20260728}
+var revisions = []revision{v20241105, v20250326, v20250618, v20251125, v20260728}
 
 // A callerFunc is an ocp.Caller.
 type callerFunc func(ctx context.Context, tool string, arguments []byte) ocp.Outcome
@@ -111,7 +111,7 @@ func (r request) send(t testing.TB) *httptest.ResponseRecorder {
 		}
 	}
 	w := httptest.NewRecorder()
-	r.server.ServeHTTP(w, post, r.tools, r.caller)
+	r.server.ServeHTTP(w, post, siteOf(r.tools, r.caller))
 	checkAnswer(t, w)
 	return w
 }
@@ -257,3 +257,11 @@ func schema(t testing.TB, v revision, file, definition string) *jsonschema.Schem
 }
 
 func bufferOf() *buffer.Buffer { return &buffer.Buffer{} }
+
+// siteOf returns a Site without a user.
+func siteOf(tools *ocp.Toolset, caller ocp.Caller) Site {
+	return Site{
+		Tools:  func() *ocp.Toolset { return tools },
+		Caller: func(*ocp.Toolset) ocp.Caller { return caller },
+	}
+}

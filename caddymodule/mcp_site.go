@@ -1,0 +1,68 @@
+package caddymodule
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/mcpadapter"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// site says what stands around a request: the tools, the handlers behind, and who
+// has been authenticated by those in front. A request that is a stream has the
+// tools of each moment.
+func (m *MCP) site(r *http.Request, next caddyhttp.Handler, rest string, tools *ocp.Toolset) mcpadapter.Site {
+	site := mcpadapter.Site{
+		Rest:   rest,
+		User:   authenticatedUser(r),
+		Access: accessOf(r),
+	}
+	if r.Method == http.MethodPost {
+		site.Tools = func() *ocp.Toolset { return tools }
+		site.Caller = func(tools *ocp.Toolset) ocp.Caller { return m.endpoint.caller(r, next, tools) }
+		return site
+	}
+	site.Base = strings.TrimSuffix(originalPath(r), rest)
+	site.Tools = func() *ocp.Toolset {
+		if current := m.endpoint.toolset.current(r, next); current != nil {
+			return current
+		}
+		return tools
+	}
+	site.Caller = func(tools *ocp.Toolset) ocp.Caller { return m.endpoint.streamCaller(r, next, tools) }
+	return site
+}
+
+// originalPath returns the path that the client asked for, before handlers took
+// off a part of it.
+func originalPath(r *http.Request) string {
+	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && original.URL != nil {
+		return original.URL.Path
+	}
+	return r.URL.Path
+}
+
+// authenticatedUser returns the {http.auth.user.id} of a request, "" if nobody is
+// authenticated.
+func authenticatedUser(r *http.Request) string {
+	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return ""
+	}
+	user, _ := repl.GetString("http.auth.user.id")
+	return user
+}
+
+// accessOf returns what the access token of a request allows, nil if it came
+// without one.
+func accessOf(r *http.Request) *mcpadapter.Access {
+	scopes, ok := caddyhttp.GetVar(r.Context(), varScopes).([]string)
+	if !ok {
+		return nil
+	}
+	metadata, _ := caddyhttp.GetVar(r.Context(), varResourceMetadata).(string)
+	return &mcpadapter.Access{Scopes: scopes, Metadata: metadata}
+}

@@ -1,0 +1,90 @@
+package mcpadapter
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// capabilities are what a client says it can be asked for.
+type capabilities uint16
+
+const (
+	canSample      capabilities = 1 << iota // sampling/createMessage
+	canSampleTools                          // with tools
+	canElicit                               // elicitation/create with a form
+	canElicitURL                            // elicitation/create with a URL
+	canListRoots                            // roots/list
+	canShowUI                               // MCP Apps
+)
+
+// uiExtension is the identifier of MCP Apps among a client's extensions.
+const uiExtension = "io.modelcontextprotocol/ui"
+
+// readCapabilities reads a ClientCapabilities object. Before 2025-11-25 an
+// elicitation without modes means forms, and so it does today.
+func readCapabilities(raw jsontext.Value) (c capabilities) {
+	for walk := wire.Into(raw); walk.Next(); {
+		object := walk.Value.Kind() == '{'
+		switch {
+		case walk.Is("sampling") && object:
+			c |= canSample
+			if hasMember(walk.Value, "tools") {
+				c |= canSampleTools
+			}
+		case walk.Is("elicitation") && object:
+			if form, url := hasMember(walk.Value, "form"), hasMember(walk.Value, "url"); form || !url {
+				c |= canElicit
+			}
+			if hasMember(walk.Value, "url") {
+				c |= canElicitURL
+			}
+		case walk.Is("roots") && object:
+			c |= canListRoots
+		case (walk.Is("extensions") || walk.Is("experimental")) && object && hasMember(walk.Value, uiExtension):
+			c |= canShowUI
+		}
+	}
+	return c
+}
+
+func hasMember(object jsontext.Value, name string) bool {
+	for walk := wire.Into(object); walk.Next(); {
+		if walk.Is(name) {
+			return walk.Value.Kind() != 'n'
+		}
+	}
+	return false
+}
+
+// has reports whether the client can all of that.
+func (c capabilities) has(all capabilities) bool { return c&all == all }
+
+// appendTo appends the capabilities as a ClientCapabilities object.
+func (c capabilities) appendTo(dst []byte) []byte {
+	dst = append(dst, '{')
+	if c.has(canSample) {
+		dst = append(dst, `"sampling":{`...)
+		if c.has(canSampleTools) {
+			dst = append(dst, `"tools":{}`...)
+		}
+		dst = append(dst, "},"...)
+	}
+	if c&(canElicit|canElicitURL) != 0 {
+		dst = append(dst, `"elicitation":{`...)
+		if c.has(canElicit) {
+			dst = append(dst, `"form":{},`...)
+		}
+		if c.has(canElicitURL) {
+			dst = append(dst, `"url":{},`...)
+		}
+		dst = append(dst[:len(dst)-1], "},"...)
+	}
+	if c.has(canListRoots) {
+		dst = append(dst, `"roots":{},`...)
+	}
+	if dst[len(dst)-1] == ',' {
+		dst = dst[:len(dst)-1]
+	}
+	return append(dst, '}')
+}

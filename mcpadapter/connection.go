@@ -1,0 +1,155 @@
+package mcpadapter
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// maxServing is how many requests of one connection are served at once; those
+// that come on top wait.
+const maxServing = 64
+
+// A connection carries messages both ways for as long as it is open: standard
+// input and output, or the stream and the posts of HTTP+SSE. Its calls run in the
+// context, and with the identity, of the request that opened it.
+type connection struct {
+	server *Server
+	site   *Site
+	ctx    context.Context
+	client string
+	out    channel
+	live   live
+
+	watcher *watcher      // of the whole connection; wants nothing before initialize
+	ended   chan struct{} // closed when the client sends nothing more
+	slots   chan struct{}
+	serving sync.WaitGroup
+
+	mu      sync.Mutex
+	version revision // as settled by initialize
+	can     capabilities
+}
+
+func (s *Server) newConnection(ctx context.Context, site *Site, client string, out channel) *connection {
+	return &connection{
+		server:  s,
+		site:    site,
+		ctx:     ctx,
+		client:  client,
+		out:     out,
+		watcher: newWatcher(0),
+		ended:   make(chan struct{}),
+		slots:   make(chan struct{}, maxServing),
+		version: newestInitialized,
+	}
+}
+
+// receive serves one body that came over the connection. Requests are served side
+// by side, but for initialize, which decides how the next are read. It blocks
+// while the connection has as much going on as it may have, and ctx ends that.
+func (c *connection) receive(ctx context.Context, body []byte) {
+	if !c.isRequest(body) {
+		c.serve(body)
+		return
+	}
+	select {
+	case c.slots <- struct{}{}:
+	case <-ctx.Done():
+		return
+	case <-c.ctx.Done():
+		return
+	}
+	c.serving.Go(func() {
+		defer func() { <-c.slots }()
+		c.serve(body)
+	})
+}
+
+// isRequest reports whether a body may take its time.
+func (c *connection) isRequest(body []byte) bool {
+	if int64(len(body)) > c.server.options.MaxBody || wire.Check(body) != nil {
+		return false
+	}
+	if body = bytes.TrimLeft(body, " \t\r\n"); body[0] != '{' {
+		return true
+	}
+	m := readEnvelope(body)
+	return m.id != nil && m.method != nil && text(m.method) != "initialize"
+}
+
+// wait returns when everything that was received has been served.
+func (c *connection) wait() { c.serving.Wait() }
+
+// serve answers one body.
+func (c *connection) serve(body []byte) {
+	out := buffer.Get()
+	defer buffer.Put(out)
+	tools := c.site.Tools()
+	c.mu.Lock()
+	x := exchange{
+		server:     c.server,
+		site:       c.site,
+		tools:      tools,
+		caller:     c.site.Caller(tools),
+		ctx:        c.ctx,
+		out:        out,
+		channel:    c.out,
+		connection: c,
+		live:       &c.live,
+		listener:   c.client,
+		version:    c.version,
+		client:     c.can,
+		status:     http.StatusOK,
+	}
+	c.mu.Unlock()
+	if limit := c.server.options.MaxBody; int64(len(body)) > limit {
+		x.refuse(tooLarge(limit))
+	} else {
+		x.serve(body)
+	}
+	if len(out.B)+len(x.kept) == 0 || x.canceled {
+		return
+	}
+	out.B = append(out.B, x.kept...)
+	_ = c.out.send(out.B) // an error ends the connection's reading side
+}
+
+// settle notes what initialize has settled.
+func (c *connection) settle(v revision, can capabilities) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version, c.can = v, can
+	c.watcher.wanted.Store(uint32(everyChange))
+}
+
+// agree finds the revision of a message that has no HTTP header: its own word in
+// _meta, or else what initialize has settled.
+func (c *connection) agree(x *exchange, method string) *fault {
+	described, f := x.readMeta()
+	if f != nil || described.version == nil || method == "initialize" {
+		return f
+	}
+	name := text(described.version)
+	v := c.server.revisionOf(name)
+	if v == unknown {
+		return x.server.unsupportedVersion(name)
+	}
+	x.version = v
+	if v.selfDescribing() {
+		return x.checkMeta(described)
+	}
+	return nil
+}
+
+// cancelRequest serves notifications/cancelled.
+func (x *exchange) cancelRequest() {
+	id := member(x.params.raw, "requestId")
+	if x.live != nil && (id.Kind() == '"' || id.Kind() == '0') {
+		x.live.cancel(id)
+	}
+}

@@ -1,0 +1,216 @@
+package mcpadapter
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+func TestLegacyClient(t *testing.T) {
+	e := serveEndpoint(t, Options{PageSize: 2}, goClientCaller)
+	for _, path := range []string{"/mcp/sse", "/mcp"} {
+		t.Run(path, func(t *testing.T) {
+			client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+			session, err := client.Connect(t.Context(), &mcp.SSEClientTransport{Endpoint: e.URL + path}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer session.Close()
+			listAll(t, session)
+			callAll(t, session)
+		})
+	}
+}
+
+func TestLegacyStream(t *testing.T) {
+	e := serveEndpoint(t, Options{}, echo)
+	stream := e.open(t, "GET", "/mcp/sse", "", nil)
+	name, _, target := stream.event()
+	if name != "endpoint" || !strings.HasPrefix(target, "/mcp/message?sessionId=") {
+		t.Fatalf("the first event is %s %s", name, target)
+	}
+	post := func(body string) int { return e.do(t, "POST", target, body, nil).StatusCode }
+	initialize := `{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+	if status := post(initialize); status != 202 {
+		t.Errorf("status %d", status)
+	}
+	_, _, data := stream.event()
+	validate(t, v20241105, "InitializeResult", []byte(data))
+	if !strings.Contains(data, `"protocolVersion":"2024-11-05"`) {
+		t.Errorf("initialized as %s", data)
+	}
+	if post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`); post(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`) != 202 {
+		t.Error("tools/list was not accepted")
+	}
+	_, _, data = stream.event()
+	validate(t, v20241105, "ListToolsResult", []byte(data))
+	e.server.Notify(ToolsChanged)
+	if _, _, data = stream.event(); !strings.Contains(data, "tools/list_changed") {
+		t.Errorf("told %s", data)
+	}
+	post(`{"jsonrpc":`)
+	if _, _, data = stream.event(); !strings.Contains(data, `"code":-32700`) {
+		t.Errorf("told %s", data)
+	}
+	t.Run("another user", func(t *testing.T) {
+		user := "eve"
+		e.user.Store(&user)
+		defer e.user.Store(new(string))
+		if status := post(`{"jsonrpc":"2.0","id":3,"method":"ping"}`); status != 404 {
+			t.Errorf("status %d", status)
+		}
+	})
+	t.Run("no session", func(t *testing.T) {
+		if response := e.do(t, "POST", "/mcp/message", `{}`, nil); response.StatusCode != 400 {
+			t.Errorf("status %d", response.StatusCode)
+		}
+	})
+	e.server.Close()
+	stream.ends()
+	if status := post(`{"jsonrpc":"2.0","id":3,"method":"ping"}`); status != 404 {
+		t.Errorf("after the end: status %d", status)
+	}
+}
+
+func TestLegacyCallEndsWithStream(t *testing.T) {
+	began, ended := make(chan struct{}, 1), make(chan struct{})
+	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
+		began <- struct{}{}
+		<-ctx.Done()
+		close(ended)
+		return ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.Canceled}}
+	})
+	e := serveEndpoint(t, Options{}, caller)
+	stream := e.open(t, "GET", "/mcp/sse", "", nil)
+	_, _, target := stream.event()
+	if response := e.do(t, "POST", target, callBlocked, nil); response.StatusCode != http.StatusAccepted {
+		t.Fatalf("status %d", response.StatusCode)
+	}
+	<-began
+	stream.response.Body.Close()
+	<-ended
+}
+
+// A terminal is the client's side of standard input and output.
+type terminal struct {
+	t     *testing.T
+	in    *io.PipeWriter
+	lines *bufio.Reader
+	ended chan error
+}
+
+func openTerminal(t *testing.T, s *Server, caller ocp.Caller) *terminal {
+	fromClient, in := io.Pipe()
+	out, toClient := io.Pipe()
+	term := &terminal{t, in, bufio.NewReader(out), make(chan error, 1)}
+	go func() {
+		term.ended <- s.ServeStdio(t.Context(), fromClient, toClient, siteOf(trains(), caller))
+		toClient.Close()
+	}()
+	t.Cleanup(func() { in.Close(); out.Close() })
+	return term
+}
+
+func (t *terminal) write(line string) {
+	t.t.Helper()
+	if _, err := io.WriteString(t.in, line+"\n"); err != nil {
+		t.t.Fatal(err)
+	}
+}
+
+func (t *terminal) read() string {
+	t.t.Helper()
+	line, err := t.lines.ReadString('\n')
+	if err != nil {
+		t.t.Fatal(err)
+	}
+	return line
+}
+
+func TestStdio(t *testing.T) {
+	s := New(Options{MaxBody: 4096})
+	term := openTerminal(t, s, echo)
+	term.write(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+	if line := term.read(); !strings.Contains(line, `"protocolVersion":"2025-06-18"`) {
+		t.Errorf("got %s", line)
+	}
+	term.write(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	term.write(`{"jsonrpc":"2.0","id":12345678901234567890,"method":"tools/call","params":{"name":"get_trip","arguments":{"id":` + "\r" + `"1"}}}`)
+	line := term.read()
+	validate(t, v20250618, "CallToolResult", []byte(line))
+	if !strings.Contains(line, `"id":12345678901234567890`) {
+		t.Errorf("got %s", line)
+	}
+	t.Run("each request of 2026-07-28 says so itself", func(t *testing.T) {
+		term.write(`{"jsonrpc":"2.0","id":2,"method":"server/discover","params":{"_meta":{"` + metaVersion + `":"2026-07-28","` + metaCapabilities + `":{}}}}`)
+		line := term.read()
+		validate(t, v20260728, "DiscoverResult", []byte(line))
+	})
+	t.Run("too long", func(t *testing.T) {
+		term.write(`{"jsonrpc":"2.0","id":3,"method":"ping","params":{"x":"` + strings.Repeat("x", 100_000) + `"}}`)
+		if line := term.read(); !strings.Contains(line, "larger than the limit of 4096 bytes") {
+			t.Errorf("got %.200s", line)
+		}
+	})
+	t.Run("garbage", func(t *testing.T) {
+		term.write(`hello`)
+		if line := term.read(); !strings.Contains(line, "-32700") {
+			t.Errorf("got %s", line)
+		}
+	})
+	t.Run("changes", func(t *testing.T) {
+		s.Notify(ToolsChanged)
+		if line := term.read(); !strings.Contains(line, "tools/list_changed") {
+			t.Errorf("got %s", line)
+		}
+	})
+	term.in.Close()
+	if err := <-term.ended; err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+func TestStdioAnswersWhatCameBeforeTheEnd(t *testing.T) {
+	release := make(chan struct{})
+	caller := callerFunc(func(_ context.Context, _ string, arguments []byte) ocp.Outcome {
+		<-release
+		return answered(200, "application/json", string(arguments))
+	})
+	term := openTerminal(t, New(Options{}), caller)
+	term.write(`{"jsonrpc":"2.0","id":"listening","method":"subscriptions/listen","params":{"_meta":{"` + metaVersion + `":"2026-07-28","` + metaCapabilities + `":{}},"notifications":{}}}`)
+	term.read() // acknowledged
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		term.write(callBlocked)
+		term.in.Close()
+		close(release)
+	})
+	got := term.read() + term.read()
+	wait.Wait()
+	if !strings.Contains(got, `"id":41,"result"`) || !strings.Contains(got, `"id":"listening","result"`) {
+		t.Errorf("got %s", got)
+	}
+	if err := <-term.ended; err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+func TestStdioCancel(t *testing.T) {
+	began := make(chan struct{}, 1)
+	term := openTerminal(t, New(Options{}), blocked(began))
+	term.write(callBlocked)
+	<-began
+	term.write(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":41}}`)
+	term.write(`{"jsonrpc":"2.0","id":42,"method":"ping"}`)
+	if line := term.read(); !strings.Contains(line, `"id":42`) {
+		t.Errorf("a canceled request was answered: %s", line)
+	}
+}

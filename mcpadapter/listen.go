@@ -1,0 +1,202 @@
+package mcpadapter
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// maxWatched is how many resources one client may watch.
+const maxWatched = 64
+
+// serveStream answers GET: a stream on which the client of an older revision is
+// told of changes (MCP 2025-11-25, Streamable HTTP, Listening for Messages).
+func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *fault {
+	if x.version.selfDescribing() {
+		f := faultf(http.StatusMethodNotAllowed, invalidRequest,
+			"revision %v has no stream on GET: send subscriptions/listen with POST", x.version)
+		f.anonymous, f.allow = true, true
+		return f
+	}
+	stream := &eventStream{w: w}
+	defer stream.close()
+	watcher := newWatcher(everyChange)
+	leave, f := x.server.join(watcher, clientOf(x.site.User, r))
+	if f != nil {
+		f.anonymous = true
+		return f
+	}
+	defer leave()
+	watch := &watch{server: x.server, watcher: watcher, out: stream, keepAlive: stream.comment}
+	if x.live != nil {
+		forget := x.live.watch(watcher)
+		defer forget()
+		watch.resources, watch.stamp = x.live.watched, x.stamp
+	}
+	x.status = 0 // the stream is the answer
+	if !x.beginStream(stream, r.Header) {
+		return nil
+	}
+	watch.run(r.Context())
+	return nil
+}
+
+// beginStream opens the stream. Its one event id tells the state of the tools, so
+// that a client which comes back with it learns of a change that it has missed.
+func (x *exchange) beginStream(stream *eventStream, header http.Header) bool {
+	if stream.open() != nil {
+		return false
+	}
+	current := x.tools.Hash
+	if last, sent := headerValue(header, "Last-Event-Id"); sent && last != current {
+		changed := []byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		return stream.write("message", current, changed) == nil
+	}
+	if x.version.primes() && current != "" {
+		return stream.write("", current, nil) == nil
+	}
+	return true
+}
+
+// watch notes a stream of the client.
+func (l *live) watch(w *watcher) (forget func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.watchers == nil {
+		l.watchers = make(map[*watcher]struct{})
+	}
+	l.watchers[w] = struct{}{}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.watchers, w)
+	}
+}
+
+// watched returns the URIs that the client has subscribed to.
+func (l *live) watched() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	uris := make([]string, 0, len(l.watching))
+	for uri := range l.watching {
+		uris = append(uris, uri)
+	}
+	slices.Sort(uris)
+	return uris
+}
+
+// A filter is what a client listens for (MCP 2026-07-28, SubscriptionFilter).
+type filter struct {
+	changes   Change
+	resources []string
+}
+
+func readFilter(raw jsontext.Value) (f filter, bad *fault) {
+	for walk := wire.Into(raw); walk.Next(); {
+		var change Change
+		switch {
+		case walk.Is("toolsListChanged"):
+			change = ToolsChanged
+		case walk.Is("promptsListChanged"):
+			change = PromptsChanged
+		case walk.Is("resourcesListChanged"):
+			change = ResourcesChanged
+		case walk.Is("resourceSubscriptions"):
+			if f.resources, bad = readURIs(walk.Value); bad != nil {
+				return f, bad
+			}
+		}
+		if walk.Value.Kind() == 't' {
+			f.changes |= change
+		}
+	}
+	return f, nil
+}
+
+func readURIs(raw jsontext.Value) (uris []string, bad *fault) {
+	if raw.Kind() != '[' {
+		return nil, badParams("params.notifications.resourceSubscriptions must be an array of URIs")
+	}
+	for walk := wire.Into(raw); walk.Next(); {
+		uri := text(walk.Value)
+		switch {
+		case uri == "":
+			return nil, badParams("params.notifications.resourceSubscriptions must be an array of URIs")
+		case len(uris) == maxWatched:
+			return nil, badParams("at most %d resources can be watched at once", maxWatched)
+		}
+		uris = append(uris, uri)
+	}
+	return uris, nil
+}
+
+// appendTo appends the filter as it is honored.
+func (f *filter) appendTo(dst []byte) []byte {
+	dst = append(dst, '{')
+	for _, n := range []struct {
+		change Change
+		name   string
+	}{{ToolsChanged, "toolsListChanged"}, {PromptsChanged, "promptsListChanged"}, {ResourcesChanged, "resourcesListChanged"}} {
+		if f.changes&n.change != 0 {
+			dst = append(append(append(dst, '"'), n.name...), `":true,`...)
+		}
+	}
+	if len(f.resources) > 0 {
+		dst = append(dst, `"resourceSubscriptions":[`...)
+		for _, uri := range f.resources {
+			dst = append(wire.AppendString(dst, uri), ',')
+		}
+		dst = append(dst[:len(dst)-1], "],"...)
+	}
+	if dst[len(dst)-1] == ',' {
+		dst = dst[:len(dst)-1]
+	}
+	return append(dst, '}')
+}
+
+// listen answers subscriptions/listen: a stream of what the client asks to be told
+// of, until one of the two ends it.
+func (x *exchange) listen() *fault {
+	raw := member(x.params.raw, "notifications")
+	if raw.Kind() != '{' {
+		return badParams("params.notifications must be an object that says what to listen for")
+	}
+	wanted, f := readFilter(raw)
+	if f != nil {
+		return f
+	}
+	if x.channel == nil {
+		return faultf(http.StatusNotAcceptable, invalidRequest,
+			"subscriptions/listen is answered by a stream: let the Accept header list text/event-stream")
+	}
+	wanted.resources = slices.DeleteFunc(wanted.resources, func(uri string) bool { return !x.watchable(uri) })
+	id := x.id.Clone()
+	watcher := newWatcher(wanted.changes)
+	leave, f := x.server.join(watcher, x.listener)
+	if f != nil {
+		return f
+	}
+	defer leave()
+	watch := &watch{server: x.server, watcher: watcher, out: x.channel, meta: id}
+	if x.connection != nil {
+		watch.ended = x.connection.ended
+	} else if stream, ok := x.channel.(*eventStream); ok {
+		watch.keepAlive = stream.comment
+	}
+	if len(wanted.resources) > 0 {
+		watch.resources, watch.stamp = func() []string { return wanted.resources }, x.stamp
+	}
+	honored := wanted.appendTo([]byte(`"notifications":`))
+	if x.channel.send(watch.notification("notifications/subscriptions/acknowledged", honored)) != nil {
+		return nil
+	}
+	if closing := watch.run(x.ctx); !closing {
+		return nil
+	}
+	b := append(x.begin(), `"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":`...)
+	x.out.B = append(append(b, id...), "}}}"...)
+	return nil
+}

@@ -1,0 +1,187 @@
+package mcpadapter
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+var secret = []byte("a secret that two servers share")
+
+func TestSessionIsSigned(t *testing.T) {
+	g, now := newSigner(secret), time.Unix(1_800_000_000, 0)
+	id := g.issue(v20250618, canSample|canListRoots, "ada", now.Add(time.Hour))
+	if len(id) != sessionLength {
+		t.Errorf("%d characters: %s", len(id), id)
+	}
+	got, err := newSigner(secret).open(id, "ada", now)
+	if err != nil {
+		t.Fatalf("another server with the secret: %v", err)
+	}
+	if got.version != v20250618 || got.client != canSample|canListRoots || !got.expires.Equal(now.Add(time.Hour)) {
+		t.Errorf("got %+v", got)
+	}
+	if again, _ := g.open(g.issue(v20250618, 0, "ada", now.Add(time.Hour)), "ada", now); again.key == got.key {
+		t.Error("two sessions have the same key")
+	}
+	flipped := []byte(id)
+	flipped[3] ^= 1
+	for rule, c := range map[string]struct {
+		signer   *signer
+		id, user string
+		at       time.Time
+		want     error
+	}{
+		"other-secret": {newSigner([]byte("another")), id, "ada", now, errForeignSession},
+		"random":       {newSigner(nil), id, "ada", now, errForeignSession},
+		"other-user":   {g, id, "bob", now, errForeignSession},
+		"no-user":      {g, id, "", now, errForeignSession},
+		"changed":      {g, string(flipped), "ada", now, errForeignSession},
+		"cut":          {g, id[:20], "ada", now, errForeignSession},
+		"empty":        {g, "", "ada", now, errForeignSession},
+		"not-base64":   {g, strings.Repeat("*", sessionLength), "ada", now, errForeignSession},
+		"long":         {g, strings.Repeat("A", 10_000), "ada", now, errForeignSession},
+		"expired":      {g, id, "ada", now.Add(time.Hour), errExpiredSession},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			if _, err := c.signer.open(c.id, c.user, c.at); err != c.want {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+// begin initializes and returns the session's id.
+func begin(t *testing.T, s *Server, v revision) string {
+	t.Helper()
+	r := conformant(unknown, "initialize", `"protocolVersion":"`+v.String()+`","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}`)
+	r.server = s
+	return r.send(t).Header().Get(sessionHeader)
+}
+
+func TestSessionOfRequest(t *testing.T) {
+	first, second := New(Options{Secret: secret}), New(Options{Secret: secret})
+	id := begin(t, first, v20250618)
+	for rule, c := range map[string]struct {
+		server *Server
+		id     string
+		status int
+		code   int
+	}{
+		"same-server":  {first, id, 200, 0},
+		"other-server": {second, id, 200, 0},
+		"foreign":      {New(Options{}), id, 404, sessionNotFound},
+		"garbage":      {first, "garbage", 404, sessionNotFound},
+		"none":         {first, "", 200, 0},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			r := conformant(v20250618, "tools/list", "")
+			r.server, r.header[sessionHeader] = c.server, c.id
+			r.fault(t, c.status, c.code)
+		})
+	}
+	t.Run("settles-the-revision", func(t *testing.T) {
+		r := conformant(unknown, "tools/list", "")
+		r.server, r.header[sessionHeader] = first, id
+		if w := r.send(t); !strings.Contains(w.Body.String(), `"title":"Get a trip"`) {
+			t.Errorf("not listed as in 2025-06-18: %s", w.Body)
+		}
+	})
+	t.Run("not-in-2026-07-28", func(t *testing.T) {
+		r := conformant(v20260728, "tools/list", "")
+		r.server, r.header[sessionHeader] = first, "garbage"
+		r.fault(t, 200, 0)
+	})
+}
+
+func TestSessionEnds(t *testing.T) {
+	s := New(Options{})
+	id := begin(t, s, v20251125)
+	remove := func(id string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodDelete, "/mcp", nil)
+		if id != "" {
+			r.Header.Set(sessionHeader, id)
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r, siteOf(trains(), echo))
+		return w
+	}
+	if w := remove(""); w.Code != 400 {
+		t.Errorf("DELETE without a session: %d %s", w.Code, w.Body)
+	}
+	if w := remove("garbage"); w.Code != 404 {
+		t.Errorf("DELETE of an unknown one: %d %s", w.Code, w.Body)
+	}
+	if w := remove(id); w.Code != 204 || w.Body.Len() > 0 {
+		t.Errorf("DELETE: %d %s", w.Code, w.Body)
+	}
+	if w := remove(id); w.Code != 404 {
+		t.Errorf("a second DELETE: %d %s", w.Code, w.Body)
+	}
+	r := conformant(v20251125, "tools/list", "")
+	r.server, r.header[sessionHeader] = s, id
+	r.fault(t, 404, sessionNotFound)
+	if len(s.lives.sessions) != 0 {
+		t.Errorf("%d sessions are remembered", len(s.lives.sessions))
+	}
+}
+
+func TestSessionExpires(t *testing.T) {
+	s := New(Options{SessionTTL: time.Nanosecond})
+	r := conformant(v20251125, "tools/list", "")
+	r.server, r.header[sessionHeader] = s, begin(t, s, v20251125)
+	r.fault(t, 404, sessionNotFound)
+}
+
+func TestVersionsAreLimited(t *testing.T) {
+	s := New(Options{Versions: []string{"2025-11-25", "2025-06-18"}})
+	for _, v := range revisions {
+		r := conformant(v, "tools/list", "")
+		r.server = s
+		switch v {
+		case v20250618, v20251125:
+			r.fault(t, 200, 0)
+		case v20260728:
+			r.fault(t, 400, unsupportedVersion)
+		default:
+			r.fault(t, 400, invalidRequest)
+		}
+	}
+	w := httptest.NewRecorder()
+	get := httptest.NewRequest(http.MethodGet, "/mcp/sse", nil)
+	get.Header.Set("Accept", "text/event-stream")
+	site := siteOf(trains(), echo)
+	site.Rest = "/sse"
+	if s.ServeHTTP(w, get, site); w.Code != 405 {
+		t.Errorf("HTTP+SSE: %d %s", w.Code, w.Body)
+	}
+	newest := New(Options{Versions: []string{"2026-07-28"}})
+	r := conformant(unknown, "initialize", `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}`)
+	r.server = newest
+	r.fault(t, 400, unsupportedVersion)
+}
+
+func TestSealedTextIsBound(t *testing.T) {
+	g := newSigner(secret)
+	sealed := g.seal([]byte("step 2"), "ada tools/call book_trip")
+	if plain, err := newSigner(secret).unseal(sealed, "ada tools/call book_trip"); err != nil || string(plain) != "step 2" {
+		t.Errorf("got %q, %v", plain, err)
+	}
+	if strings.Contains(sealed, "step") {
+		t.Error("it can be read")
+	}
+	flipped := []byte(sealed)
+	flipped[len(flipped)/2] ^= 1
+	for rule, c := range map[string][2]string{
+		"other-binding": {sealed, "bob tools/call book_trip"},
+		"changed":       {string(flipped), "ada tools/call book_trip"},
+		"empty":         {"", "ada tools/call book_trip"},
+		"not-base64":    {"!", "ada tools/call book_trip"},
+	} {
+		if _, err := g.unseal(c[0], c[1]); err == nil {
+			t.Errorf("%s: unsealed", rule)
+		}
+	}
+}

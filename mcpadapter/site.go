@@ -1,0 +1,81 @@
+package mcpadapter
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// A Site is what stands around one request of the endpoint: the tools, what runs
+// their calls, and who asks.
+type Site struct {
+	// Rest is the path below the endpoint's: "" or "/" for the endpoint itself,
+	// "/sse" and "/message" for HTTP+SSE.
+	Rest string
+
+	// Base is the endpoint's path as the client wrote it, for clients that are
+	// told where to send messages. Default: the request's path without Rest.
+	Base string
+
+	// Tools returns the tools of the moment, never nil.
+	Tools func() *ocp.Toolset
+
+	// Caller returns what runs calls of these tools. A stream asks for one again
+	// for each message.
+	Caller func(*ocp.Toolset) ocp.Caller
+
+	// User is who has been authenticated, "" for nobody. A session belongs to
+	// the user that began it.
+	User string
+
+	// Access is what the user may do. Nil: everything.
+	Access *Access
+}
+
+// Access is what an access token allows.
+type Access struct {
+	Scopes   []string // that the token has
+	Metadata string   // URL of the protected resource metadata (RFC 9728), "" if there is none
+}
+
+// missing returns the scopes that a call of the tool needs beside those of the
+// token; of several alternatives the one that is nearest. Nil means that the
+// token allows the call.
+func (a *Access) missing(tool *ocp.Tool, schemes map[string]*ocp.SecurityScheme) []string {
+	if a == nil || len(tool.Security) == 0 {
+		return nil
+	}
+	var nearest []string
+	for i, requirement := range tool.Security {
+		var lacking []string
+		for name, scopes := range requirement {
+			if s := schemes[name]; s == nil || s.Type != "oauth2" && s.Type != "openIdConnect" {
+				continue
+			}
+			for _, scope := range scopes {
+				if !slices.Contains(a.Scopes, scope) && !slices.Contains(lacking, scope) {
+					lacking = append(lacking, scope)
+				}
+			}
+		}
+		if len(lacking) == 0 {
+			return nil
+		}
+		if i == 0 || len(lacking) < len(nearest) {
+			nearest = lacking
+		}
+	}
+	slices.Sort(nearest)
+	return nearest
+}
+
+// key names what is the same for all tokens with these scopes; "" without Access.
+func (a *Access) key() string {
+	if a == nil {
+		return ""
+	}
+	scopes := slices.Clone(a.Scopes)
+	slices.Sort(scopes)
+	return "scopes " + strings.Join(slices.Compact(scopes), " ")
+}

@@ -1,0 +1,129 @@
+package mcpadapter
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+)
+
+// ServeStdio serves one client over a pair of streams, one JSON-RPC message a line
+// (MCP, stdio), until in ends, out breaks or ctx is done. Requests that are being
+// served when in ends are served to their end. What it returns is nil for a clean
+// end.
+func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, site Site) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lines := &lineWriter{w: out, broken: cancel}
+	c := s.newConnection(ctx, &site, "stdio", lines)
+	leave, f := s.join(c.watcher, c.client)
+	if f != nil {
+		return errors.New(f.message)
+	}
+	defer leave()
+
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		x := exchange{server: s, site: &site, ctx: ctx, connection: c}
+		watch := &watch{server: s, watcher: c.watcher, out: lines, resources: c.live.watched, stamp: x.stamp}
+		watch.run(ctx)
+	})
+	err := s.readLines(ctx, in, c)
+	close(c.ended)
+	c.wait()
+	cancel()
+	watching.Wait()
+	return errors.Join(err, lines.err())
+}
+
+// readLines hands on one line after the other. Reading cannot be interrupted, so
+// that it goes on in a goroutine of its own, which ends with its next line or the
+// process.
+func (s *Server) readLines(ctx context.Context, in io.Reader, c *connection) error {
+	lines := make(chan []byte)
+	ended := make(chan error, 1)
+	go func() {
+		reader := bufio.NewReaderSize(in, 64<<10)
+		for {
+			line, err := s.readLine(reader)
+			if len(line) > 0 {
+				select {
+				case lines <- line:
+				case <-ctx.Done():
+					return
+				}
+			}
+			if err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	for {
+		select {
+		case line := <-lines:
+			c.receive(ctx, line)
+		case err := <-ended:
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// readLine reads one line without its end. Of one over the limit it returns so
+// much that whoever serves it sees that.
+func (s *Server) readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	limit := s.options.MaxBody
+	for {
+		part, err := r.ReadSlice('\n')
+		if room := limit + 1 - int64(len(line)); int64(len(part)) > room {
+			part = part[:max(room, 0)]
+		}
+		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return bytes.TrimSpace(line), err
+		}
+	}
+}
+
+// A lineWriter is a channel that writes one line for each message.
+type lineWriter struct {
+	w      io.Writer
+	broken func()
+
+	mu   sync.Mutex
+	line []byte
+	fail error
+}
+
+func (l *lineWriter) send(message []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fail != nil {
+		return l.fail
+	}
+	l.line = append(append(l.line[:0], message...), '\n')
+	for i, c := range l.line[:len(l.line)-1] {
+		if c == '\n' || c == '\r' {
+			l.line[i] = ' ' // between the tokens of what an API wrote
+		}
+	}
+	if _, err := l.w.Write(l.line); err != nil {
+		l.fail = err
+		l.broken()
+	}
+	return l.fail
+}
+
+func (l *lineWriter) err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fail
+}

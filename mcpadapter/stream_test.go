@@ -1,0 +1,340 @@
+package mcpadapter
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// A feed reads the events of a stream.
+type feed struct {
+	t        *testing.T
+	response *http.Response
+	lines    *bufio.Reader
+}
+
+// event returns the next event that has data or a name; comments are passed over.
+func (f *feed) event() (name, id, data string) {
+	f.t.Helper()
+	for {
+		line, err := f.lines.ReadString('\n')
+		if err != nil {
+			f.t.Fatalf("the stream ended: %v", err)
+		}
+		field, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		switch field {
+		case "event":
+			name = value
+		case "id":
+			id = value
+		case "data":
+			data += value
+		case "":
+			if name != "" || id != "" || data != "" {
+				return name, id, data
+			}
+		}
+	}
+}
+
+// ends checks that the stream ends in good order.
+func (f *feed) ends() {
+	f.t.Helper()
+	if rest, err := io.ReadAll(f.lines); err != nil {
+		f.t.Errorf("the stream broke off after %q: %v", rest, err)
+	}
+}
+
+// endpoint is a server on a loopback address whose tools can be replaced.
+type endpoint struct {
+	*httptest.Server
+	server *Server
+	tools  atomic.Pointer[ocp.Toolset]
+	user   atomic.Pointer[string]
+}
+
+func serveEndpoint(t *testing.T, options Options, caller ocp.Caller) *endpoint {
+	e := &endpoint{server: New(options)}
+	e.tools.Store(trains())
+	e.user.Store(new(string))
+	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e.server.ServeHTTP(w, r, Site{
+			Rest:   strings.TrimPrefix(r.URL.Path, "/mcp"),
+			Tools:  e.tools.Load,
+			Caller: func(*ocp.Toolset) ocp.Caller { return caller },
+			User:   *e.user.Load(),
+		})
+	}))
+	t.Cleanup(func() {
+		e.server.Close()
+		e.Server.Close()
+	})
+	return e
+}
+
+// open sends a request whose answer is a stream.
+func (e *endpoint) open(t *testing.T, method, path, body string, header map[string]string) *feed {
+	t.Helper()
+	response := e.do(t, method, path, body, header)
+	if response.StatusCode != 200 || response.Header.Get("Content-Type") != "text/event-stream" {
+		text, _ := io.ReadAll(response.Body)
+		t.Fatalf("status %d, %s: %s", response.StatusCode, response.Header.Get("Content-Type"), text)
+	}
+	return &feed{t, response, bufio.NewReader(response.Body)}
+}
+
+func (e *endpoint) do(t *testing.T, method, path, body string, header map[string]string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, e.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set("Content-Type", "application/json")
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	response, err := e.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { response.Body.Close() })
+	return response
+}
+
+func TestStreamOfChanges(t *testing.T) {
+	e := serveEndpoint(t, Options{}, echo)
+	id := begin(t, e.server, v20251125)
+	header := map[string]string{sessionHeader: id, versionHeader: "2025-11-25"}
+	stream := e.open(t, "GET", "/mcp", "", header)
+	_, last, data := stream.event()
+	if last == "" || data != "" {
+		t.Errorf("the first event has the id %q and the data %q", last, data)
+	}
+	e.server.Notify(ToolsChanged | PromptsChanged)
+	for _, want := range []string{"notifications/tools/list_changed", "notifications/prompts/list_changed"} {
+		if name, _, data := stream.event(); name != "message" || !strings.Contains(data, want) {
+			t.Errorf("got %s %s, want %s", name, data, want)
+		}
+	}
+	t.Run("Last-Event-ID", func(t *testing.T) {
+		changed := trains()
+		changed.Hash = "h2"
+		e.tools.Store(changed)
+		again := e.open(t, "GET", "/mcp", "", map[string]string{sessionHeader: id, versionHeader: "2025-11-25", "Last-Event-ID": last})
+		if _, _, data := again.event(); !strings.Contains(data, "tools/list_changed") {
+			t.Errorf("who missed a change is told %q", data)
+		}
+	})
+	t.Run("ends with its session", func(t *testing.T) {
+		if response := e.do(t, "DELETE", "/mcp", "", header); response.StatusCode != 204 {
+			t.Errorf("status %d", response.StatusCode)
+		}
+		stream.ends()
+	})
+	t.Run("a dead session has none", func(t *testing.T) {
+		if response := e.do(t, "GET", "/mcp", "", header); response.StatusCode != 404 {
+			t.Errorf("status %d", response.StatusCode)
+		}
+	})
+}
+
+func TestStreamEndsWithServer(t *testing.T) {
+	e := serveEndpoint(t, Options{}, echo)
+	stream := e.open(t, "GET", "/mcp", "", map[string]string{versionHeader: "2025-06-18"})
+	e.server.Close()
+	stream.ends()
+}
+
+func TestStreamStaysAlive(t *testing.T) {
+	e := serveEndpoint(t, Options{KeepAlive: time.Millisecond}, echo)
+	stream := e.open(t, "GET", "/mcp", "", map[string]string{versionHeader: "2025-06-18"})
+	for range 3 {
+		if line, err := stream.lines.ReadString('\n'); err != nil || line != ":\n" && line != "\n" {
+			t.Fatalf("got %q, %v", line, err)
+		}
+	}
+}
+
+func TestStreamsAreLimited(t *testing.T) {
+	header := map[string]string{versionHeader: "2025-06-18"}
+	for rule, c := range map[string]struct {
+		options Options
+		status  int
+	}{
+		"client": {Options{MaxClientStreams: 2}, 429},
+		"all":    {Options{MaxStreams: 2}, 503},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			e := serveEndpoint(t, c.options, echo)
+			open := []*feed{e.open(t, "GET", "/mcp", "", header), e.open(t, "GET", "/mcp", "", header)}
+			response := e.do(t, "GET", "/mcp", "", header)
+			if response.StatusCode != c.status || response.Header.Get("Retry-After") == "" {
+				t.Errorf("status %d, Retry-After %q", response.StatusCode, response.Header.Get("Retry-After"))
+			}
+			open[0].response.Body.Close()
+			waitUntil(t, func() bool {
+				e.server.streams.mu.Lock()
+				defer e.server.streams.mu.Unlock()
+				return len(e.server.streams.watchers) == 1
+			})
+			e.open(t, "GET", "/mcp", "", header)
+		})
+	}
+}
+
+func waitUntil(t *testing.T, reached func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !reached(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it never happened")
+		}
+	}
+}
+
+func TestGetWithoutStream(t *testing.T) {
+	e := serveEndpoint(t, Options{}, echo)
+	for rule, c := range map[string]struct {
+		header map[string]string
+		status int
+	}{
+		"a browser":  {map[string]string{"Accept": "text/html"}, 406},
+		"2026-07-28": {map[string]string{versionHeader: "2026-07-28"}, 405},
+	} {
+		if response := e.do(t, "GET", "/mcp", "", c.header); response.StatusCode != c.status {
+			t.Errorf("%s: status %d", rule, response.StatusCode)
+		}
+	}
+}
+
+func listenBody(filter string) string {
+	return `{"jsonrpc":"2.0","id":"L1","method":"subscriptions/listen","params":{"_meta":{"` + metaVersion + `":"2026-07-28","` +
+		metaCapabilities + `":{}},"notifications":` + filter + `}}`
+}
+
+var listenHeader = map[string]string{versionHeader: "2026-07-28", methodHeader: "subscriptions/listen"}
+
+func TestListen(t *testing.T) {
+	e := serveEndpoint(t, Options{}, echo)
+	stream := e.open(t, "POST", "/mcp", listenBody(`{"toolsListChanged":true,"resourceSubscriptions":["x://unknown"]}`), listenHeader)
+	_, _, data := stream.event()
+	want := `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true},` +
+		`"_meta":{"io.modelcontextprotocol/subscriptionId":"L1"}}}`
+	if data != want {
+		t.Errorf("acknowledged as %s", data)
+	}
+	e.server.Notify(PromptsChanged) // was not asked for
+	e.server.Notify(ToolsChanged)
+	if _, _, data = stream.event(); !strings.Contains(data, "tools/list_changed") || !strings.Contains(data, `"io.modelcontextprotocol/subscriptionId":"L1"`) {
+		t.Errorf("told %s", data)
+	}
+	e.server.Close()
+	if _, _, data = stream.event(); !strings.Contains(data, `"id":"L1","result":{"resultType":"complete"`) {
+		t.Errorf("ended with %s", data)
+	}
+	validate(t, v20260728, "SubscriptionsListenResult", []byte(data))
+	stream.ends()
+}
+
+func TestListen_refused(t *testing.T) {
+	e := serveEndpoint(t, Options{}, echo)
+	for rule, c := range map[string]struct {
+		filter, accept string
+		status         int
+	}{
+		"no filter":   {`null`, "", 200},
+		"no stream":   {`{}`, "application/json", 406},
+		"not URIs":    {`{"resourceSubscriptions":"x"}`, "", 200},
+		"many":        {`{"resourceSubscriptions":[` + strings.Repeat(`"x",`, maxWatched) + `"x"]}`, "", 200},
+		"not strings": {`{"resourceSubscriptions":[1]}`, "", 200},
+	} {
+		header := map[string]string{versionHeader: "2026-07-28", methodHeader: "subscriptions/listen"}
+		if c.accept != "" {
+			header["Accept"] = c.accept
+		}
+		response := e.do(t, "POST", "/mcp", listenBody(c.filter), header)
+		body, _ := io.ReadAll(response.Body)
+		if response.StatusCode != c.status || !strings.Contains(string(body), `"error"`) {
+			t.Errorf("%s: status %d: %s", rule, response.StatusCode, body)
+		}
+	}
+}
+
+// blocked answers when its context ends.
+func blocked(began chan<- struct{}) callerFunc {
+	return func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
+		began <- struct{}{}
+		<-ctx.Done()
+		return ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.Canceled, Message: context.Cause(ctx).Error()}}
+	}
+}
+
+const callBlocked = `{"jsonrpc":"2.0","id":41,"method":"tools/call","params":{"name":"get_trip","arguments":{"id":"1"}}}`
+
+func TestCancelByNotification(t *testing.T) {
+	began := make(chan struct{}, 2)
+	e := serveEndpoint(t, Options{}, blocked(began))
+	id, other := begin(t, e.server, v20251125), begin(t, e.server, v20251125)
+	done := make(chan string, 2)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	for _, session := range []string{id, other} {
+		go func() {
+			r, _ := http.NewRequestWithContext(ctx, "POST", e.URL+"/mcp", strings.NewReader(callBlocked))
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set(versionHeader, "2025-11-25")
+			r.Header.Set(sessionHeader, session)
+			if response, err := e.Client().Do(r); err == nil {
+				body, _ := io.ReadAll(response.Body)
+				response.Body.Close()
+				done <- string(body)
+			}
+		}()
+		<-began
+	}
+	cancel := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":41,"reason":"enough"}}`
+	response := e.do(t, "POST", "/mcp", cancel, map[string]string{versionHeader: "2025-11-25", sessionHeader: id})
+	if response.StatusCode != 202 {
+		t.Errorf("status %d", response.StatusCode)
+	}
+	if body := <-done; !strings.Contains(body, "canceled") {
+		t.Errorf("got %s", body)
+	}
+	select {
+	case body := <-done:
+		t.Errorf("the same id of another session was canceled too: %s", body)
+	default:
+	}
+}
+
+func TestCancelByClosing(t *testing.T) {
+	began, ended := make(chan struct{}, 1), make(chan error, 1)
+	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
+		began <- struct{}{}
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.Canceled}}
+	})
+	e := serveEndpoint(t, Options{}, caller)
+	ctx, leave := context.WithCancel(t.Context())
+	go func() {
+		r, _ := http.NewRequestWithContext(ctx, "POST", e.URL+"/mcp", strings.NewReader(callBlocked))
+		r.Header.Set("Content-Type", "application/json")
+		if response, err := e.Client().Do(r); err == nil {
+			response.Body.Close()
+		}
+	}()
+	<-began
+	leave()
+	if err := <-ended; err == nil {
+		t.Error("the call went on")
+	}
+}

@@ -1,0 +1,246 @@
+package mcpadapter
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// Defaults of Options for streams.
+const (
+	DefaultMaxStreams       = 10_000           // open at once
+	DefaultMaxClientStreams = 64               // of one client
+	DefaultKeepAlive        = 25 * time.Second // between signs of life on a quiet stream
+	DefaultWatchInterval    = 10 * time.Second // between looks at a resource that is watched
+)
+
+// A Change is something that clients with an open stream are told of.
+type Change uint32
+
+// The changes.
+const (
+	ToolsChanged Change = 1 << iota
+	PromptsChanged
+	ResourcesChanged
+
+	everyChange = ToolsChanged | PromptsChanged | ResourcesChanged
+)
+
+// notifications are what a change is called in the protocol.
+var notifications = []struct {
+	change Change
+	method string
+}{
+	{ToolsChanged, "notifications/tools/list_changed"},
+	{PromptsChanged, "notifications/prompts/list_changed"},
+	{ResourcesChanged, "notifications/resources/list_changed"},
+}
+
+// Notify tells the clients that listen of a change. It does not wait for them.
+func (s *Server) Notify(c Change) {
+	s.streams.mu.Lock()
+	defer s.streams.mu.Unlock()
+	for w := range s.streams.watchers {
+		w.notify(c)
+	}
+}
+
+// Close ends all streams in good order and gives up what waits for an answer of a
+// client. Requests that need neither are served to their end.
+func (s *Server) Close() {
+	s.closing.Do(func() { close(s.closed) })
+}
+
+// A watcher is one open stream that waits for changes.
+type watcher struct {
+	wanted  atomic.Uint32
+	pending atomic.Uint32
+	wake    chan struct{}
+	end     chan struct{}
+	once    sync.Once
+}
+
+func newWatcher(wanted Change) *watcher {
+	w := &watcher{wake: make(chan struct{}, 1), end: make(chan struct{})}
+	w.wanted.Store(uint32(wanted))
+	return w
+}
+
+func (w *watcher) notify(c Change) {
+	if c &= Change(w.wanted.Load()); c == 0 {
+		return
+	}
+	w.pending.Or(uint32(c))
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *watcher) close() {
+	w.once.Do(func() { close(w.end) })
+}
+
+// streams are the open streams of a server.
+type streams struct {
+	mu       sync.Mutex
+	watchers map[*watcher]struct{}
+	clients  map[string]int // open streams by client
+}
+
+// join counts a stream in; leave must be called after it.
+func (s *Server) join(w *watcher, client string) (leave func(), f *fault) {
+	set := &s.streams
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	switch {
+	case len(set.watchers) >= s.options.MaxStreams:
+		return nil, tooManyStreams(http.StatusServiceUnavailable, "this server has as many open streams as it may have: try again later")
+	case set.clients[client] >= s.options.MaxClientStreams:
+		return nil, tooManyStreams(http.StatusTooManyRequests, "you have %d open streams, which is the most: close one first", set.clients[client])
+	}
+	if set.watchers == nil {
+		set.watchers, set.clients = make(map[*watcher]struct{}), make(map[string]int)
+	}
+	set.watchers[w] = struct{}{}
+	set.clients[client]++
+	return func() {
+		set.mu.Lock()
+		defer set.mu.Unlock()
+		delete(set.watchers, w)
+		if set.clients[client]--; set.clients[client] == 0 {
+			delete(set.clients, client)
+		}
+	}, nil
+}
+
+func tooManyStreams(status int, format string, args ...any) *fault {
+	f := faultf(status, invalidRequest, format, args...)
+	f.retryAfter = 10 * time.Second
+	return f
+}
+
+// clientOf names who opened a stream: the user, or else the address.
+func clientOf(user string, r *http.Request) string {
+	if user != "" {
+		return "user " + user
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	return "address " + host
+}
+
+// A watch tells one client of changes until it or the server ends the stream.
+type watch struct {
+	server    *Server
+	watcher   *watcher
+	out       channel
+	ended     <-chan struct{} // closed when the client sends nothing more; nil if that ends nothing
+	keepAlive func() error    // nil where the connection needs none
+	meta      jsontext.Value  // the id of the subscription; nil before 2026-07-28
+
+	// resources returns the URIs of the resources that the client wants to be
+	// told of; stamp what tells one state of a resource from another. Nil where
+	// none can be.
+	resources func() []string
+	stamp     func(ctx context.Context, uri string) (string, bool)
+
+	seen map[string]string // stamps, by URI
+}
+
+// run sends notifications until the context or the watcher ends, or the server
+// closes, which it reports.
+func (w *watch) run(ctx context.Context) (closing bool) {
+	alive := time.NewTicker(w.server.options.KeepAlive)
+	defer alive.Stop()
+	look := time.NewTicker(w.server.options.WatchInterval)
+	defer look.Stop()
+	w.look(ctx)
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return false
+		case <-w.watcher.end:
+			return false
+		case <-w.ended:
+			return true
+		case <-w.server.closed:
+			return true
+		case <-w.watcher.wake:
+			err = w.tell()
+		case <-look.C:
+			err = w.look(ctx)
+		case <-alive.C:
+			if w.keepAlive != nil {
+				err = w.keepAlive()
+			}
+		}
+		if err != nil {
+			return false
+		}
+	}
+}
+
+// tell sends the notifications that are pending.
+func (w *watch) tell() error {
+	pending := Change(w.watcher.pending.Swap(0))
+	for _, n := range notifications {
+		if pending&n.change == 0 {
+			continue
+		}
+		if err := w.out.send(w.notification(n.method, nil)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look compares the resources that are watched with how they were.
+func (w *watch) look(ctx context.Context) error {
+	if w.resources == nil || w.stamp == nil {
+		return nil
+	}
+	uris := w.resources()
+	seen := make(map[string]string, len(uris))
+	for _, uri := range uris {
+		stamp, ok := w.stamp(ctx, uri)
+		before, known := w.seen[uri]
+		if !ok {
+			stamp = before
+		}
+		seen[uri] = stamp
+		if !ok || !known || stamp == before {
+			continue
+		}
+		params := wire.AppendString([]byte(`"uri":`), uri)
+		if err := w.out.send(w.notification("notifications/resources/updated", params)); err != nil {
+			return err
+		}
+	}
+	w.seen = seen
+	return nil
+}
+
+// notification returns a notification with these members of params.
+func (w *watch) notification(method string, params []byte) []byte {
+	b := append([]byte(`{"jsonrpc":"2.0","method":"`), method...)
+	b = append(b, `","params":{`...)
+	b = append(b, params...)
+	if w.meta != nil {
+		if len(params) > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, `"_meta":{"io.modelcontextprotocol/subscriptionId":`...), w.meta...), '}')
+	}
+	return append(b, "}}"...)
+}
