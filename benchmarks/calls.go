@@ -65,10 +65,34 @@ func compareCalls(ctx context.Context, t *table, dir string, s settings) error {
 			}
 		}
 	}
+	if err := compareRecorded(ctx, t, g, s); err != nil {
+		return err
+	}
 	if err := compareContexts(ctx, t, g, s); err != nil {
 		return err
 	}
+	if err := compareRivals(ctx, t, dir, g, s); err != nil {
+		return err
+	}
 	return compareLists(ctx, t, g, s)
+}
+
+// compareRecorded prints what it costs to record OTC calls by their call_id in the
+// embedded store: one that reads, which may run again after a crash, and one that
+// creates, which is on disk before the API sees it.
+func compareRecorded(ctx context.Context, t *table, g *gateway, s settings) error {
+	t.section("An OTC call with a call_id of its own, recorded in the embedded store, beside plain reverse_proxy",
+		"call", "calls/s", "ratio", "target", "CPU us", "allocations", "KB")
+	arguments := map[string]string{"read_item": `{"item_id":"42","currency":"CHF"}`, "create_item": newItem}
+	for i, tool := range []string{"read_item", "create_item"} {
+		call := newProbe("OTC "+tool, g.tools, http.MethodPost, "/otc/call", "sku-42",
+			fmt.Sprintf(`{"request":{"call_id":"bench-%d-%s","tool_id":"Items.%s@1.0.0","input":%s}}`, os.Getpid(), serialDigits, tool, arguments[tool]), nil)
+		name := fmt.Sprintf("%s, %d connections", call.name, connectionCounts[0].connections)
+		if err := g.compare(ctx, t, name, callKinds(g)[i].baseline, call, connectionCounts[0].connections, atLeast(0.6), s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // A callKind is one REST call and the tool calls that come down to it.
@@ -104,7 +128,7 @@ func toolCalls(address, method, tool, arguments, want string) []probe {
 			mcpRequest("tools/call", fmt.Sprintf(`"name":%q,"arguments":%s,%s`, tool, arguments, statelessMeta)),
 			mcpHeader("2026-07-28", "tools/call", tool)),
 		newProbe("OTC "+method, address, http.MethodPost, "/otc/call", want,
-			fmt.Sprintf(`{"request":{"call_id":"1","tool_id":"Items.%s@1.0.0","input":%s}}`, tool, arguments), nil),
+			fmt.Sprintf(`{"request":{"tool_id":"Items.%s@1.0.0","input":%s}}`, tool, arguments), nil),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,6 +29,27 @@ type probe struct {
 	// others are sent in turn with request where it matters that no two
 	// requests in a row are the same.
 	others [][]byte
+
+	// serial is the offset in request of digits that are to be another number
+	// each time; 0 for none.
+	serial int
+}
+
+// serialDigits stand where a request has its serial number.
+const serialDigits = "0000000000000000"
+
+// serials counts the requests that have one.
+var serials atomic.Uint64
+
+// numbered returns the request with its next serial number, written over what
+// own had before.
+func (p *probe) numbered(own []byte) []byte {
+	own = append(own[:0], p.request...)
+	digits := own[p.serial : p.serial+len(serialDigits)]
+	for i, n := len(digits)-1, serials.Add(1); i >= 0 && n > 0; i, n = i-1, n/10 {
+		digits[i] = byte('0' + n%10)
+	}
+	return own
 }
 
 // next returns the n-th request.
@@ -49,7 +71,9 @@ func newProbe(name, address, method, path, want, body string, header map[string]
 		fmt.Fprintf(&b, "%s: %s\r\n", name, value)
 	}
 	fmt.Fprintf(&b, "\r\n%s", body)
-	return probe{name: name, address: address, request: b.Bytes(), want: []byte(want)}
+	p := probe{name: name, address: address, request: b.Bytes(), want: []byte(want)}
+	p.serial = max(bytes.Index(p.request, []byte(serialDigits)), 0)
+	return p
 }
 
 // A load keeps connections open on which a probe is sent: on each the next
@@ -116,7 +140,8 @@ type conn struct {
 	net.Conn
 	r    *bufio.Reader
 	body []byte
-	sent int // requests
+	own  []byte // the last request with a serial number
+	sent int    // requests
 }
 
 func dial(address string) (*conn, error) {
@@ -133,7 +158,12 @@ func (c *conn) roundTrip(p probe) error {
 	if err := c.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
 		return err
 	}
-	if _, err := c.Write(p.next(c.sent)); err != nil {
+	request := p.next(c.sent)
+	if p.serial > 0 {
+		c.own = p.numbered(c.own)
+		request = c.own
+	}
+	if _, err := c.Write(request); err != nil {
 		return err
 	}
 	c.sent++
