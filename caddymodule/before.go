@@ -46,7 +46,7 @@ func bypassed(routes caddyhttp.RouteList, path string) (names []string) {
 				continue
 			}
 			switch name := module.CaddyModule().ID.Name(); name {
-			case "authentication", "reverse_proxy", "rewrite", "request_body":
+			case "agent_auth", "authentication", "reverse_proxy", "rewrite", "request_body":
 				names = append(names, name)
 			}
 		}

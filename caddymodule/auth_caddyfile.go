@@ -1,0 +1,322 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/fairwayhq/fairway/internal/oauth"
+)
+
+func init() {
+	httpcaddyfile.RegisterDirective("agent_auth", parseAgentAuth)
+}
+
+// parseAgentAuth sets up the handler with its matcher, and the metadata of the
+// resource beside it, which are no part of what the matcher selects.
+func parseAgentAuth(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
+	h.Next() // consume directive name
+	path := ""
+	if h.NextArg() {
+		path = pathOfMatcher(h.Val())
+	}
+	h.Reset()
+	h.Next()
+	matchers, err := h.ExtractMatcherSet()
+	if err != nil {
+		return nil, h.WrapErr(err)
+	}
+	c := &authConfig{resource: path}
+	if err := c.unmarshal(h.Dispenser); err != nil {
+		return nil, err
+	}
+	values := h.NewRoute(matchers, c.handler())
+	if metadata := c.metadata(); metadata != nil {
+		values = append(h.NewRoute(nil, metadata), values...)
+	}
+	return values, nil
+}
+
+// pathOfMatcher returns the path of a resource that a path matcher such as /mcp*
+// selects, "" if it is another matcher, or selects more.
+func pathOfMatcher(token string) string {
+	path := strings.TrimRight(strings.TrimSuffix(token, "*"), "/")
+	if !strings.HasPrefix(token, "/") || strings.ContainsAny(path, "*?#{}") {
+		return ""
+	}
+	return path
+}
+
+// authConfig is the directive agent_auth as it is read.
+type authConfig struct {
+	handlerOptions AgentAuth
+	oauth          OAuth
+	issuers        []string
+	jwks           string
+	resource       string
+	scopes         []string // scopes_supported
+	name           string
+	documentation  string
+}
+
+// unmarshal reads the directive, behind its matcher. Syntax:
+//
+//	agent_auth [<matcher>] {
+//		issuer                 <urls...>
+//		jwks                   <url or file>
+//		audience               <audiences...>
+//		resource               <path or url>
+//		resource_name          <text>
+//		resource_documentation <url>
+//		algorithms             <names...>
+//		scopes_supported       <scopes...>
+//		require_scope          <scopes...>
+//		leeway                 <duration> | off
+//		pass_token
+//		exempt                 <paths...>
+//		optional
+//		api_key {
+//			header <name>
+//			query  <name>
+//			key    <name> <secret>
+//			pass_through
+//		}
+//	}
+//
+// issuer, audience, algorithms, scopes_supported, require_scope, exempt and key may
+// be repeated. jwks is for an only issuer; each of several finds its keys by its
+// metadata. At least one issuer or key is needed, and without an issuer there are
+// only exempt, optional and api_key. resource defaults to the path of the matcher
+// if that is one path with or without a * behind it, such as /mcp*, and to the
+// whole site otherwise. See AgentAuth, OAuth, APIKey and ProtectedResource for what
+// the options mean.
+func (c *authConfig) unmarshal(d *caddyfile.Dispenser) error {
+	d.Next() // consume directive name
+	if d.NextArg() {
+		return d.Errf("agent_auth takes a matcher and a block, not '%s'", d.Val())
+	}
+	b := newBlock(d)
+	first := "" // option that needs an issuer
+	for b.NextBlock(0) {
+		name := b.Val()
+		switch name {
+		case "exempt", "optional", "api_key", "issuer":
+		default:
+			if first == "" {
+				first = name
+			}
+		}
+		known, err := c.unmarshalOption(b)
+		if err != nil {
+			return err
+		}
+		if !known {
+			return b.Errf("unrecognized agent_auth subdirective '%s'", name)
+		}
+	}
+	switch {
+	case len(c.issuers) == 0 && first != "":
+		return d.Errf("%s is for tokens, and there is no issuer: add issuer with the URL of the authorization server", first)
+	case len(c.issuers) == 0 && c.handlerOptions.APIKey == nil:
+		return d.Err("agent_auth needs an issuer or an api_key: nobody could ever be let through")
+	case len(c.issuers) > 1 && c.jwks != "":
+		return d.Err("jwks is for one issuer, and there are several: leave it out, and their metadata tell where their keys are")
+	}
+	return nil
+}
+
+func (c *authConfig) unmarshalOption(b *block) (known bool, err error) {
+	switch b.Val() {
+	case "issuer":
+		err = b.each(&c.issuers, func(text string) error {
+			return (&oauth.Issuer{URL: text}).Check()
+		})
+	case "jwks":
+		err = b.text(&c.jwks)
+	case "audience":
+		err = b.list(&c.oauth.Audiences)
+	case "resource":
+		err = b.value(func(text string) error {
+			c.resource = text
+			_, err := parseResource(text)
+			return unlessPlaceholder(text, err)
+		})
+	case "resource_name":
+		err = b.text(&c.name)
+	case "resource_documentation":
+		err = b.text(&c.documentation)
+	case "algorithms":
+		err = b.each(&c.oauth.Algorithms, oauth.CheckAlgorithm)
+	case "scopes_supported":
+		err = b.each(&c.scopes, checkScope)
+	case "require_scope":
+		err = b.each(&c.oauth.RequireScope, checkScope)
+	case "leeway":
+		err = b.leeway(&c.oauth.Leeway)
+	case "pass_token":
+		err = b.flag(&c.oauth.PassToken)
+	case "exempt":
+		err = b.each((*[]string)(&c.handlerOptions.Exempt), func(path string) error {
+			if !strings.HasPrefix(path, "/") {
+				return errors.New("a path begins with a slash")
+			}
+			return nil
+		})
+	case "optional":
+		err = b.flag(&c.handlerOptions.Optional)
+	case "api_key":
+		if err = b.once(); err == nil {
+			c.handlerOptions.APIKey = new(APIKey)
+			err = c.handlerOptions.APIKey.unmarshal(b)
+		}
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+// handler returns the handler with all that is configured.
+func (c *authConfig) handler() *AgentAuth {
+	handler := c.handlerOptions
+	if len(c.issuers) == 0 {
+		return &handler
+	}
+	provider := c.oauth
+	provider.Resource = c.resource
+	for _, issuer := range c.issuers {
+		provider.Issuers = append(provider.Issuers, OAuthIssuer{Issuer: issuer, JWKS: c.jwks})
+	}
+	handler.OAuth = &provider
+	return &handler
+}
+
+// metadata returns the handler of the resource's metadata, nil without an issuer.
+func (c *authConfig) metadata() *ProtectedResource {
+	if len(c.issuers) == 0 {
+		return nil
+	}
+	scopes := c.scopes
+	if scopes == nil {
+		scopes = slices.Clone(c.oauth.RequireScope)
+	}
+	return &ProtectedResource{
+		Resource:             c.resource,
+		AuthorizationServers: c.issuers,
+		ScopesSupported:      scopes,
+		Name:                 c.name,
+		Documentation:        c.documentation,
+	}
+}
+
+// unmarshal reads the block of api_key.
+func (a *APIKey) unmarshal(outer *block) error {
+	if outer.NextArg() {
+		return outer.Err("api_key takes a block, with key, a name and a secret in it")
+	}
+	b := newBlock(outer.Dispenser)
+	for nesting := b.Nesting(); b.NextBlock(nesting); {
+		var err error
+		switch b.Val() {
+		case "header":
+			err = b.value(func(text string) error {
+				a.Header = text
+				return checkKeyHeader(text)
+			})
+		case "query":
+			err = b.text(&a.Query)
+		case "key":
+			err = a.unmarshalKey(b)
+		case "pass_through":
+			err = b.flag(&a.PassThrough)
+		default:
+			err = b.Errf("unrecognized api_key subdirective '%s'", b.Val())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(a.Keys) == 0:
+		return outer.Err("api_key has no key: add key with a name and a secret, as in: key ada {env.ADA_KEY}")
+	case a.Header != "" && a.Query != "":
+		return outer.Err("api_key has both header and query: give one")
+	}
+	return nil
+}
+
+// unmarshalKey reads <name> <secret>. Its errors do not show the secret.
+func (a *APIKey) unmarshalKey(b *block) error {
+	var key NamedKey
+	if !b.AllArgs(&key.Name, &key.Secret) {
+		return b.Err("key needs a name and a secret, as in: key ada {env.ADA_KEY}")
+	}
+	if err := checkKeyName(key.Name); err != nil {
+		return b.Errf("key %s: %v", key.Name, err)
+	}
+	if key.Secret == "" {
+		return b.Errf("key %s: its secret is empty", key.Name)
+	}
+	if strings.HasPrefix(key.Secret, "sha256:") {
+		if _, err := digestOf(key.Secret); err != nil {
+			return b.Errf("key %s: %v", key.Name, err)
+		}
+	}
+	if slices.ContainsFunc(a.Keys, func(known NamedKey) bool { return known.Name == key.Name }) {
+		return b.Errf("key %s is given twice", key.Name)
+	}
+	a.Keys = append(a.Keys, key)
+	return nil
+}
+
+// each reads one or more arguments of a subdirective that may come again, and
+// checks those that are no placeholders.
+func (b *block) each(to *[]string, check func(text string) error) error {
+	name, before := b.Val(), len(*to)
+	if err := b.list(to); err != nil {
+		return err
+	}
+	for _, text := range (*to)[before:] {
+		if err := unlessPlaceholder(text, check(text)); err != nil {
+			return b.Errf("%s: %v", name, err)
+		}
+	}
+	return nil
+}
+
+// unlessPlaceholder returns err unless what it is about is not known before start.
+func unlessPlaceholder(text string, err error) error {
+	if strings.Contains(text, "{") {
+		return nil
+	}
+	return err
+}
+
+// leeway reads how far clocks may differ.
+func (b *block) leeway(to *caddy.Duration) error {
+	return b.value(func(text string) error {
+		if text == "off" {
+			*to = -1
+			return nil
+		}
+		d, err := caddy.ParseDuration(text)
+		if err != nil || d <= 0 || d > oauth.MaxLeeway {
+			return fmt.Errorf("not a duration of at most %d minutes: write it as 30s, or off", oauth.MaxLeeway/time.Minute)
+		}
+		*to = caddy.Duration(d)
+		return nil
+	})
+}
+
+// checkScope refuses what is no scope (RFC 6749, section 3.3).
+func checkScope(scope string) error {
+	if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
+		return fmt.Errorf("%q is not a scope: it has spaces, quotes or characters that are not ASCII", scope)
+	}
+	return nil
+}

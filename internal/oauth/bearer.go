@@ -1,0 +1,51 @@
+package oauth
+
+import (
+	"net/http"
+	"strings"
+)
+
+// MaxToken is the longest token that is looked at, in bytes.
+const MaxToken = 8 << 10
+
+// Bearer returns the access token of a request's header, "" if it has none
+// (RFC 6750, section 2.1). Credentials of other schemes are not looked at. An
+// error is an *Error with InvalidRequest.
+func Bearer(header http.Header) (string, error) {
+	values := header["Authorization"]
+	token, found := "", false
+	for _, value := range values {
+		scheme, rest, _ := strings.Cut(strings.TrimSpace(value), " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			continue
+		}
+		token, found = strings.TrimLeft(rest, " "), true
+	}
+	switch {
+	case !found:
+		return "", nil
+	case len(values) > 1:
+		return "", invalidRequest("the request has several Authorization headers: send one")
+	case token == "":
+		return "", invalidRequest("the Authorization header has no token behind Bearer")
+	case !isToken68(token):
+		return "", invalidRequest("the token in the Authorization header has characters that no token has")
+	}
+	return token, nil
+}
+
+// isToken68 reports whether text has the form of RFC 6750, section 2.1: letters,
+// digits and some marks, then any number of equals signs.
+func isToken68(text string) bool {
+	text = strings.TrimRight(text, "=")
+	for i := range len(text) {
+		c := text[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case c == '-', c == '.', c == '_', c == '~', c == '+', c == '/':
+		default:
+			return false
+		}
+	}
+	return text != ""
+}

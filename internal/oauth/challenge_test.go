@@ -1,0 +1,120 @@
+package oauth
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestBearer(t *testing.T) {
+	for rule, test := range map[string]struct {
+		values []string
+		token  string
+		want   string
+	}{
+		"none":                {nil, "", ""},
+		"token":               {[]string{"Bearer a.b.c"}, "a.b.c", ""},
+		"scheme in any case":  {[]string{"bEARER a-._~+/9=="}, "a-._~+/9==", ""},
+		"several spaces":      {[]string{"  Bearer   x  "}, "x", ""},
+		"another scheme":      {[]string{"Basic YTpi"}, "", ""},
+		"several, none of it": {[]string{"Basic YTpi", "Digest x"}, "", ""},
+		"no token":            {[]string{"Bearer"}, "", "no token"},
+		"no token, spaces":    {[]string{"Bearer   "}, "", "no token"},
+		"two tokens":          {[]string{"Bearer a b"}, "", "characters"},
+		"list":                {[]string{"Bearer a, Bearer b"}, "", "characters"},
+		"two headers":         {[]string{"Bearer a", "Bearer a"}, "", "several Authorization"},
+		"two headers, Basic":  {[]string{"Bearer a", "Basic b"}, "", "several Authorization"},
+		"control character":   {[]string{"Bearer a\x01b"}, "", "characters"},
+		"not ASCII":           {[]string{"Bearer é"}, "", "characters"},
+		"equals inside":       {[]string{"Bearer a=b"}, "", "characters"},
+		"equals alone":        {[]string{"Bearer =="}, "", "characters"},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			token, err := Bearer(http.Header{"Authorization": test.values})
+			if test.want != "" {
+				if refusal := wantError(t, err, InvalidRequest, test.want); refusal.Status() != http.StatusBadRequest {
+					t.Errorf("status %d", refusal.Status())
+				}
+				return
+			}
+			if err != nil || token != test.token {
+				t.Errorf("got %q, %v", token, err)
+			}
+		})
+	}
+}
+
+func TestChallenge(t *testing.T) {
+	for rule, test := range map[string]struct {
+		challenge Challenge
+		want      string
+	}{
+		"nothing": {Challenge{}, `Bearer`},
+		"all": {
+			Challenge{Realm: "r", Error: InsufficientScope, Description: "no", Scope: []string{"a", "b:c"}, ResourceMetadata: "https://a.test/x"},
+			`Bearer realm="r", error="insufficient_scope", error_description="no", scope="a b:c", resource_metadata="https://a.test/x"`,
+		},
+		"missing token":  {ChallengeOf(&Error{Code: Missing, Description: "x"}, nil, "https://a.test/x"), `Bearer resource_metadata="https://a.test/x"`},
+		"invalid token":  {ChallengeOf(&Error{Code: InvalidToken, Description: "expired"}, []string{"a"}, ""), `Bearer error="invalid_token", error_description="expired", scope="a"`},
+		"hostile values": {Challenge{Realm: "a\"b\\c\r\nX: y", Description: "é\x00"}, `Bearer realm="a'b'c  X: y", error_description="??"`},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			if got := test.challenge.String(); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestStatus(t *testing.T) {
+	for code, want := range map[Code]int{Missing: 401, InvalidToken: 401, InvalidRequest: 400, InsufficientScope: 403, Unavailable: 503} {
+		if got := (&Error{Code: code}).Status(); got != want {
+			t.Errorf("%s: got %d, want %d", code, got, want)
+		}
+	}
+}
+
+func TestMetadata(t *testing.T) {
+	full := Metadata{
+		Resource: testAudience, AuthorizationServers: []string{testIssuer, "https://b.test"}, Scopes: []string{"a", "b"},
+		Name: `Trips "by train"`, Documentation: "https://docs.test/",
+	}
+	var got, want map[string]any
+	if err := json.Unmarshal(full.Append(nil), &got); err != nil {
+		t.Fatal(err)
+	}
+	_ = json.Unmarshal([]byte(`{"resource":"https://api.test/mcp","authorization_servers":["https://auth.test/tenant","https://b.test"],
+		"scopes_supported":["a","b"],"bearer_methods_supported":["header"],"resource_name":"Trips \"by train\"","resource_documentation":"https://docs.test/"}`), &want)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v", got)
+	}
+	if got := string((&Metadata{Resource: "x"}).Append(nil)); got != `{"resource":"x","bearer_methods_supported":["header"]}` {
+		t.Errorf("got %s", got)
+	}
+	for path, want := range map[string]string{"": WellKnown, "/": WellKnown, "/mcp": WellKnown + "/mcp", "/a/b/": WellKnown + "/a/b"} {
+		if got := MetadataPath(path); got != want {
+			t.Errorf("%q: got %s, want %s", path, got, want)
+		}
+	}
+}
+
+func TestCheckResource(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://api.test/mcp":   "",
+		"http://localhost:8080":  "",
+		"api.test":               "absolute URL",
+		"ftp://api.test":         "absolute URL",
+		"https://a:b@api.test":   "user or password",
+		"https://api.test/?a":    "no query",
+		"https://api.test/#":     "no fragment",
+		"https://api.test/%zz":   "absolute URL",
+		"https:///no-host/in-it": "absolute URL",
+	} {
+		err := CheckResource(text)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+	}
+}

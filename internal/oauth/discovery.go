@@ -1,0 +1,108 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// checkIssuer returns an error unless text can be an issuer (RFC 8414, section 2).
+func checkIssuer(text string) error {
+	u, err := checkAddress(text)
+	if err != nil {
+		return err
+	}
+	if u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#") {
+		return errors.New("an issuer has no query and no fragment")
+	}
+	return nil
+}
+
+// metadataAddresses returns where the metadata of an issuer may lie, in the order
+// in which it is looked for: RFC 8414 with the well-known path before the
+// issuer's own, then OpenID Connect Discovery likewise, and in its first form.
+func metadataAddresses(issuer string) []string {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return nil // checkIssuer refused it
+	}
+	origin, path := u.Scheme+"://"+u.Host, strings.TrimSuffix(u.EscapedPath(), "/")
+	addresses := []string{
+		origin + "/.well-known/oauth-authorization-server" + path,
+		origin + "/.well-known/openid-configuration" + path,
+	}
+	if path != "" {
+		addresses = append(addresses, origin+path+"/.well-known/openid-configuration")
+	}
+	return addresses
+}
+
+// discover returns the address of an issuer's key set.
+func (f *fetcher) discover(ctx context.Context, issuer string) (string, error) {
+	var failures []string
+	for _, address := range metadataAddresses(issuer) {
+		keys, err := f.metadata(ctx, address, issuer)
+		if err == nil {
+			return keys, nil
+		}
+		failures = append(failures, err.Error())
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return "", errors.New(strings.Join(failures, "; "))
+}
+
+// metadata reads one metadata document, which must be of that very issuer (RFC
+// 8414, section 3.3).
+func (f *fetcher) metadata(ctx context.Context, address, issuer string) (keys string, err error) {
+	document, _, err := f.get(ctx, address)
+	if err != nil {
+		return "", err
+	}
+	var of struct {
+		Issuer string `json:"issuer"`
+		Keys   string `json:"jwks_uri"`
+	}
+	if wire.Unmarshal(document, &of) != nil {
+		return "", fmt.Errorf("%s: not the metadata of an authorization server", address)
+	}
+	if of.Issuer != issuer {
+		return "", fmt.Errorf("%s: is the metadata of issuer %.200q, and the issuer is configured as %q: they have to be equal, slash for slash",
+			address, of.Issuer, issuer)
+	}
+	if of.Keys == "" {
+		return "", fmt.Errorf("%s: has no jwks_uri", address)
+	}
+	if _, err := checkAddress(of.Keys); err != nil {
+		return "", fmt.Errorf("%s: jwks_uri: %w", address, err)
+	}
+	return of.Keys, nil
+}
+
+// fetch finds and fetches the key set of an issuer.
+func (f *fetcher) fetch(ctx context.Context, of Issuer) (*keySet, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	address := of.JWKS
+	if address == "" {
+		var err error
+		if address, err = f.discover(ctx, of.URL); err != nil {
+			return nil, 0, err
+		}
+	}
+	document, keep, err := f.get(ctx, address)
+	if err != nil {
+		return nil, 0, err
+	}
+	keys, err := parseKeys(document)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%s: %w", address, err)
+	}
+	return keys, keep, nil
+}

@@ -1,0 +1,169 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
+)
+
+const (
+	// maxDocument is how large a metadata document or key set may be, in bytes.
+	maxDocument = 512 << 10
+
+	// fetchTimeout is for finding and fetching the key set of one issuer.
+	fetchTimeout = 15 * time.Second
+
+	// documentTimeout is for one document of it.
+	documentTimeout = 5 * time.Second
+
+	// maxRedirects is how often a server may send a fetch elsewhere on itself.
+	maxRedirects = 3
+)
+
+// fetcher reads documents from the network.
+type fetcher struct {
+	client *http.Client
+}
+
+func newFetcher(transport http.RoundTripper) *fetcher {
+	if transport == nil {
+		own := http.DefaultTransport.(*http.Transport).Clone()
+		own.MaxIdleConnsPerHost = 1
+		own.IdleConnTimeout = 10 * time.Second
+		transport = own
+	}
+	return &fetcher{client: &http.Client{Transport: transport, CheckRedirect: stayOnHost}}
+}
+
+// close gives up idle connections.
+func (f *fetcher) close() {
+	f.client.CloseIdleConnections()
+}
+
+// stayOnHost refuses redirects that would let one server speak for another.
+func stayOnHost(r *http.Request, before []*http.Request) error {
+	first := before[0].URL
+	switch {
+	case len(before) > maxRedirects:
+		return fmt.Errorf("redirected more than %d times", maxRedirects)
+	case r.URL.Host != first.Host:
+		return errors.New("redirected to another host, which is not followed")
+	case r.URL.Scheme != first.Scheme:
+		return errors.New("redirected to another scheme, which is not followed")
+	}
+	return nil
+}
+
+// statusError is an answer that is not 200.
+type statusError int
+
+func (e statusError) Error() string {
+	return fmt.Sprintf("answered %d %s", int(e), http.StatusText(int(e)))
+}
+
+// get returns a document, and how long it may be kept by the server's word, 0 if
+// it says nothing.
+func (f *fetcher) get(ctx context.Context, address string) ([]byte, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	r.Header.Set("Accept", "application/json")
+	response, err := f.client.Do(r)
+	if err != nil {
+		return nil, 0, err // has the address
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, 0, fmt.Errorf("%s %w", address, statusError(response.StatusCode))
+	}
+	document, err := readLimited(response.Body)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%s: %w", address, err)
+	}
+	return document, maxAge(response.Header), nil
+}
+
+func readLimited(source io.Reader) ([]byte, error) {
+	b := buffer.Get()
+	defer buffer.Put(b)
+	if err := b.ReadAll(source, maxDocument); err != nil {
+		if errors.Is(err, buffer.ErrTooLarge) {
+			return nil, fmt.Errorf("larger than %d bytes", maxDocument)
+		}
+		return nil, err
+	}
+	return append([]byte(nil), b.B...), nil
+}
+
+// readKeyFile reads a key set from a file.
+func readKeyFile(path string) (*keySet, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	document, err := readLimited(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	keys, err := parseKeys(document)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return keys, nil
+}
+
+// maxAge returns the freshness that Cache-Control gives (RFC 9111, section
+// 5.2.2.1), 0 if none.
+func maxAge(header http.Header) time.Duration {
+	for _, value := range header.Values("Cache-Control") {
+		for directive := range strings.SplitSeq(value, ",") {
+			name, seconds, _ := strings.Cut(strings.TrimSpace(directive), "=")
+			if !strings.EqualFold(name, "max-age") {
+				continue
+			}
+			if n, err := strconv.ParseUint(strings.Trim(seconds, `"`), 10, 31); err == nil {
+				return time.Duration(n) * time.Second
+			}
+		}
+	}
+	return 0
+}
+
+// checkAddress returns an error unless documents that decide on who gets in may
+// be fetched from the address: over TLS, or from this machine itself.
+func checkAddress(address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Host == "":
+		return nil, errors.New("not an absolute URL such as https://auth.example.com")
+	case u.User != nil:
+		return nil, errors.New("it has a user or password, which does not belong into this URL")
+	case u.Scheme == "https", u.Scheme == "http" && isLoopback(u.Hostname()):
+		return u, nil
+	case u.Scheme == "http":
+		return nil, errors.New("it is plain http: tokens can be trusted only if keys come over https, or from a loopback address")
+	}
+	return nil, errors.New("its scheme is not https")
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,128 @@
+package oauth
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+const (
+	// maxKeys is how many keys a key set may have.
+	maxKeys = 100
+
+	// RSA keys are looked at if their modulus has so many bits: fewer can be
+	// broken, and more cost too much for each signature.
+	minRSABits, maxRSABits = 2048, 8192
+)
+
+// key is a public key that signatures are verified with.
+type key struct {
+	id        string
+	algorithm string // "" if the set does not bind it to one
+	public    crypto.PublicKey
+}
+
+// keySet is a JWK set (RFC 7517, section 5), without what verifies no signature.
+type keySet struct {
+	keys   []key
+	digest [sha256.Size]byte // of the document
+}
+
+// parseKeys reads a JWK set. Keys of types and uses that are not known are left
+// out, as the RFC asks; a set without any that is left is an error.
+func parseKeys(document []byte) (*keySet, error) {
+	var set struct {
+		Keys []jsontext.Value `json:"keys"`
+	}
+	if err := wire.Unmarshal(document, &set); err != nil {
+		return nil, errors.New("not a JWK set: not a JSON object with keys")
+	}
+	if len(set.Keys) > maxKeys {
+		return nil, fmt.Errorf("the JWK set has %d keys, more than %d", len(set.Keys), maxKeys)
+	}
+	parsed := &keySet{digest: sha256.Sum256(document)}
+	for _, raw := range set.Keys {
+		var jwk jose.JSONWebKey
+		if jwk.UnmarshalJSON(raw) != nil || jwk.Use != "" && jwk.Use != "sig" {
+			continue
+		}
+		if public := publicKey(jwk.Key); public != nil {
+			parsed.keys = append(parsed.keys, key{id: jwk.KeyID, algorithm: jwk.Algorithm, public: public})
+		}
+	}
+	if len(parsed.keys) == 0 {
+		return nil, errors.New("the JWK set has no public key that signatures can be verified with")
+	}
+	return parsed, nil
+}
+
+// publicKey returns the public half of an asymmetric key that is strong enough,
+// nil for any other. A symmetric key never verifies anything here: whoever can
+// read it could sign with it.
+func publicKey(of any) crypto.PublicKey {
+	if private, ok := of.(interface{ Public() crypto.PublicKey }); ok {
+		of = private.Public()
+	}
+	switch public := of.(type) {
+	case *rsa.PublicKey:
+		if bits := public.N.BitLen(); bits < minRSABits || bits > maxRSABits {
+			return nil
+		}
+		return public
+	case *ecdsa.PublicKey:
+		return public
+	case ed25519.PublicKey:
+		return public
+	}
+	return nil
+}
+
+// find returns the keys that a token with this header can be signed with: those
+// of its kid, or all where it has none, that suit its algorithm.
+func (s *keySet) find(header *joseHeader) (found []*key) {
+	for i := range s.keys {
+		k := &s.keys[i]
+		if header.KeyID != "" && k.id != header.KeyID {
+			continue
+		}
+		if k.suits(header.Algorithm) {
+			found = append(found, k)
+		}
+	}
+	return found
+}
+
+// suits reports whether the key's type, and the algorithm it may be bound to, go
+// with the token's.
+func (k *key) suits(algorithm string) bool {
+	if k.algorithm != "" && k.algorithm != algorithm && !(k.algorithm == "Ed25519" && algorithm == "EdDSA") {
+		return false
+	}
+	switch public := k.public.(type) {
+	case *rsa.PublicKey:
+		return strings.HasPrefix(algorithm, "RS") || strings.HasPrefix(algorithm, "PS")
+	case *ecdsa.PublicKey:
+		return curves[algorithm] != nil && curves[algorithm] == public.Curve
+	case ed25519.PublicKey:
+		return algorithm == "EdDSA"
+	}
+	return false
+}
+
+// curves has the curve of each ECDSA algorithm (RFC 7518, section 3.4).
+var curves = map[string]elliptic.Curve{
+	"ES256": elliptic.P256(),
+	"ES384": elliptic.P384(),
+	"ES512": elliptic.P521(),
+}

@@ -1,0 +1,79 @@
+package oauth
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// WellKnown is the path below which the metadata of a resource lies (RFC 9728,
+// section 3).
+const WellKnown = "/.well-known/oauth-protected-resource"
+
+// Metadata is a protected resource's description of itself (RFC 9728, section 2).
+type Metadata struct {
+	Resource             string   // URL, which the audience of tokens has
+	AuthorizationServers []string // issuers
+	Scopes               []string // scopes_supported
+	Name                 string   // resource_name
+	Documentation        string   // resource_documentation, a URL
+}
+
+// Append appends the document as JSON.
+func (m *Metadata) Append(dst []byte) []byte {
+	dst = append(dst, `{"resource":`...)
+	dst = wire.AppendString(dst, m.Resource)
+	dst = appendStrings(dst, "authorization_servers", m.AuthorizationServers)
+	dst = appendStrings(dst, "scopes_supported", m.Scopes)
+	dst = append(dst, `,"bearer_methods_supported":["header"]`...)
+	if m.Name != "" {
+		dst = append(dst, `,"resource_name":`...)
+		dst = wire.AppendString(dst, m.Name)
+	}
+	if m.Documentation != "" {
+		dst = append(dst, `,"resource_documentation":`...)
+		dst = wire.AppendString(dst, m.Documentation)
+	}
+	return append(dst, '}')
+}
+
+func appendStrings(dst []byte, name string, values []string) []byte {
+	if len(values) == 0 {
+		return dst
+	}
+	dst = append(dst, ',', '"')
+	dst = append(dst, name...)
+	dst = append(dst, '"', ':')
+	for i, value := range values {
+		separator := byte(',')
+		if i == 0 {
+			separator = '['
+		}
+		dst = wire.AppendString(append(dst, separator), value)
+	}
+	return append(dst, ']')
+}
+
+// MetadataPath returns where the metadata of a resource with that path lies on
+// its host: the well-known path is put before the resource's own.
+func MetadataPath(resource string) string {
+	return WellKnown + strings.TrimSuffix(resource, "/")
+}
+
+// CheckResource returns an error unless text can identify a resource: an absolute
+// URL without query and fragment (RFC 9728, section 1.2, leaves a query to those
+// who cannot do without).
+func CheckResource(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil, u.Scheme != "https" && u.Scheme != "http", u.Host == "":
+		return errors.New("not an absolute URL such as https://api.example.com/mcp")
+	case u.User != nil:
+		return errors.New("a resource has no user or password in its URL")
+	case u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
+		return errors.New("a resource has no query and no fragment")
+	}
+	return nil
+}

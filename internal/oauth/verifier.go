@@ -1,0 +1,314 @@
+package oauth
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+const (
+	// DefaultLeeway is how far the clocks of issuer and resource may differ.
+	DefaultLeeway = 30 * time.Second
+
+	// MaxLeeway is how large a leeway may be.
+	MaxLeeway = 10 * time.Minute
+
+	// DefaultRefresh is how long keys are kept before they are fetched again,
+	// where their server does not say.
+	DefaultRefresh = time.Hour
+
+	// DefaultMinRefetch is how long after a fetch an unknown key makes for
+	// another one.
+	DefaultMinRefetch = 10 * time.Second
+
+	// DefaultMaxStale is how long the last keys are good while their server is
+	// down.
+	DefaultMaxStale = 24 * time.Hour
+
+	// DefaultMaxWait is how long a caller waits for keys to be fetched.
+	DefaultMaxWait = 5 * time.Second
+)
+
+// DefaultAlgorithms are the signatures that are accepted where nothing else is
+// said.
+func DefaultAlgorithms() []string {
+	return []string{"RS256", "PS256", "ES256", "ES384", "EdDSA"}
+}
+
+// knownAlgorithms are those that may be accepted. There is no "none" among them,
+// and no HMAC: whoever verifies those can sign them.
+var knownAlgorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+
+// CheckAlgorithm returns an error unless tokens may be signed with the algorithm.
+func CheckAlgorithm(name string) error {
+	if slices.Contains(knownAlgorithms, name) {
+		return nil
+	}
+	return fmt.Errorf("algorithm %.40q cannot be accepted: choose of %s", name, strings.Join(knownAlgorithms, ", "))
+}
+
+// An Issuer is an authorization server whose tokens are accepted.
+type Issuer struct {
+	// URL is its identifier, equal to iss in tokens, character for character.
+	URL string
+
+	// JWKS is the URL or file of its keys. Default: as the issuer's metadata say
+	// (RFC 8414 or OpenID Connect Discovery).
+	JWKS string
+}
+
+func (i *Issuer) isFile() bool {
+	return i.JWKS != "" && !strings.Contains(i.JWKS, "://")
+}
+
+// Check returns an error unless the issuer can be asked. It opens no connection.
+func (i *Issuer) Check() error {
+	if err := checkIssuer(i.URL); err != nil {
+		return fmt.Errorf("issuer %.200q: %w", redacted(i.URL), err)
+	}
+	if i.JWKS == "" || i.isFile() {
+		return nil
+	}
+	if _, err := checkAddress(i.JWKS); err != nil {
+		return fmt.Errorf("jwks %.200q: %w", redacted(i.JWKS), err)
+	}
+	return nil
+}
+
+// redacted returns an address without a password that it should not have.
+func redacted(address string) string {
+	if u, err := url.Parse(address); err == nil {
+		return u.Redacted()
+	}
+	return "…" + address[strings.LastIndexByte(address, '@')+1:]
+}
+
+// Options say which tokens are good. Issuers are needed; everything else has a
+// default.
+type Options struct {
+	Issuers    []Issuer
+	Algorithms []string      // of signatures; default: DefaultAlgorithms
+	Leeway     time.Duration // default: DefaultLeeway; none if negative
+	Refresh    time.Duration // default: DefaultRefresh
+	MinRefetch time.Duration // default: DefaultMinRefetch
+	MaxStale   time.Duration // default: DefaultMaxStale
+	MaxWait    time.Duration // default: DefaultMaxWait
+
+	// Transport fetches keys. Default: one like http.DefaultTransport.
+	Transport http.RoundTripper
+
+	Observer Observer
+}
+
+// Observer is told how fetches went, in the goroutine that makes them.
+type Observer struct {
+	Fetched func(issuer string, keys int)
+	Failed  func(issuer string, err error, haveKeys bool)
+}
+
+// setDefaults fills in and checks.
+func (o *Options) setDefaults() error {
+	if len(o.Algorithms) == 0 {
+		o.Algorithms = DefaultAlgorithms()
+	}
+	for _, algorithm := range o.Algorithms {
+		if err := CheckAlgorithm(algorithm); err != nil {
+			return err
+		}
+	}
+	if o.Leeway > MaxLeeway {
+		return fmt.Errorf("a leeway of %s is more than %s", o.Leeway, MaxLeeway)
+	}
+	o.Leeway = orDefault(o.Leeway, DefaultLeeway)
+	o.Leeway = max(o.Leeway, 0)
+	o.Refresh = orDefault(o.Refresh, DefaultRefresh)
+	o.MinRefetch = orDefault(o.MinRefetch, DefaultMinRefetch)
+	o.MaxStale = orDefault(o.MaxStale, DefaultMaxStale)
+	o.MaxWait = orDefault(o.MaxWait, DefaultMaxWait)
+	return nil
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d
+}
+
+// A Verifier judges access tokens. It is safe for concurrent use.
+type Verifier struct {
+	options    Options
+	algorithms []jose.SignatureAlgorithm
+	rings      map[string]*keyring
+	fetcher    *fetcher
+	verified   cache
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+}
+
+// New returns a Verifier, which must be closed. It opens no connection before
+// the first Verify or Warm; keys in files are read at once and must be good.
+func New(options Options) (*Verifier, error) {
+	if err := options.setDefaults(); err != nil {
+		return nil, err
+	}
+	if len(options.Issuers) == 0 {
+		return nil, errors.New("no issuer: tokens of none can be accepted")
+	}
+	v := &Verifier{options: options, rings: make(map[string]*keyring), fetcher: newFetcher(options.Transport)}
+	v.ctx, v.cancel = context.WithCancel(context.Background())
+	for _, algorithm := range options.Algorithms {
+		v.algorithms = append(v.algorithms, jose.SignatureAlgorithm(algorithm))
+	}
+	for _, issuer := range options.Issuers {
+		if err := issuer.Check(); err != nil {
+			return nil, err
+		}
+		if v.rings[issuer.URL] != nil {
+			return nil, fmt.Errorf("issuer %s is given twice", issuer.URL)
+		}
+		ring, err := v.newKeyring(issuer)
+		if err != nil {
+			return nil, fmt.Errorf("issuer %s: %w", issuer.URL, err)
+		}
+		v.rings[issuer.URL] = ring
+	}
+	return v, nil
+}
+
+func (v *Verifier) newKeyring(issuer Issuer) (*keyring, error) {
+	ring := &keyring{issuer: issuer, options: &v.options, wanted: make(chan struct{}, 1), ended: v.ctx.Done()}
+	if !issuer.isFile() {
+		ring.load = func(ctx context.Context) (*keySet, time.Duration, error) { return v.fetcher.fetch(ctx, issuer) }
+		return ring, nil
+	}
+	ring.load = func(context.Context) (*keySet, time.Duration, error) {
+		keys, err := readKeyFile(issuer.JWKS)
+		return keys, 0, err
+	}
+	keys, err := readKeyFile(issuer.JWKS)
+	if err != nil {
+		return nil, err
+	}
+	ring.settle(keys, fileRefresh)
+	return ring, nil
+}
+
+// Warm begins to fetch the keys of all issuers, if that has not begun yet.
+func (v *Verifier) Warm() {
+	for _, ring := range v.rings {
+		ring.begin(v.ctx, &v.tasks)
+	}
+}
+
+// Close ends the background and waits until it has ended. Keys that are known
+// stay known.
+func (v *Verifier) Close() {
+	v.cancel()
+	for _, ring := range v.rings {
+		ring.once.Do(func() {}) // from now on it cannot begin
+	}
+	v.tasks.Wait()
+	v.fetcher.close()
+}
+
+// Verify returns what an access token says if it is good and for one of the
+// audiences. An error is an *Error with InvalidToken or Unavailable.
+func (v *Verifier) Verify(ctx context.Context, token string, audiences ...string) (*Token, error) {
+	if len(token) > MaxToken {
+		return nil, invalidToken("the token is longer than %d bytes", MaxToken)
+	}
+	verified, err := v.signed(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	if err := verified.checkAudience(audiences); err != nil {
+		return nil, err
+	}
+	return verified, nil
+}
+
+// signed returns the token if it is signed by its issuer and valid now, of the
+// cache if that has it.
+func (v *Verifier) signed(ctx context.Context, token string) (*Token, error) {
+	hash := sha256.Sum256([]byte(token))
+	if known, ok := v.verified.get(hash); ok {
+		err := known.token.checkTime(time.Now(), v.options.Leeway)
+		if err == nil && v.rings[known.token.Issuer].current.Load() == known.keys {
+			return known.token, nil
+		}
+		v.verified.forget(hash)
+		if err != nil {
+			return nil, err
+		}
+	}
+	verified, keys, err := v.judge(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	if err := verified.checkTime(time.Now(), v.options.Leeway); err != nil {
+		return nil, err
+	}
+	v.verified.put(hash, remembered{token: verified, keys: keys})
+	return verified, nil
+}
+
+// judge verifies the signature of a token with the keys of the issuer it names,
+// and reads its claims.
+func (v *Verifier) judge(ctx context.Context, token string) (*Token, *keySet, error) {
+	header, payload, err := split(token)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := header.check(v.options.Algorithms); err != nil {
+		return nil, nil, err
+	}
+	says, err := readClaims(payload)
+	if err != nil {
+		return nil, nil, err
+	}
+	ring, known := v.rings[says.Issuer]
+	if !known {
+		return nil, nil, invalidToken("the token's iss %s is not an issuer that this resource accepts", shown(says.Issuer))
+	}
+	signature, err := jose.ParseSignedCompact(token, v.algorithms)
+	if err != nil {
+		return nil, nil, invalidToken("the token is not a well-formed signed JWT")
+	}
+	ring.begin(v.ctx, &v.tasks)
+	keys, set, err := ring.find(ctx, &header)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !verifies(signature, payload, keys) {
+		return nil, nil, invalidToken("the token's signature is not its issuer's")
+	}
+	verified, err := says.token()
+	return verified, set, err
+}
+
+// maxTried is how many keys are tried on a token that names none of them.
+const maxTried = 4
+
+// verifies reports whether one of the keys signed the payload.
+func verifies(signature *jose.JSONWebSignature, payload []byte, keys []*key) bool {
+	for _, k := range keys[:min(len(keys), maxTried)] {
+		signed, err := signature.Verify(k.public)
+		if err == nil {
+			return bytes.Equal(signed, payload)
+		}
+	}
+	return false
+}

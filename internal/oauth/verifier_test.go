@@ -1,0 +1,440 @@
+package oauth
+
+import (
+	"bytes"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+func TestVerify(t *testing.T) {
+	s := newAuthServer(t)
+	v := s.verifier(t, nil)
+	token, err := v.Verify(t.Context(), s.token(t, goodClaims()), testAudience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token.Subject != "ada" || token.ClientID != "inspector" || token.Issuer != testIssuer ||
+		fmt.Sprint(token.Scopes) != "[trips:read trips:write]" || fmt.Sprint(token.Audience) != "["+testAudience+"]" {
+		t.Errorf("got %+v", token)
+	}
+	if len(token.MissingScopes([]string{"trips:read"})) != 0 || !token.HasScopes([]string{"trips:write"}) || token.HasScopes([]string{"trips"}) {
+		t.Error("the scopes are judged wrongly")
+	}
+}
+
+// TestClaims has what is refused, and accepted, of tokens with good signatures.
+func TestClaims(t *testing.T) {
+	s := newAuthServer(t)
+	v := s.verifier(t, nil)
+	now := time.Now()
+	at := func(d time.Duration) int64 { return now.Add(d).Unix() }
+	for rule, test := range map[string]struct {
+		change []any
+		want   string // "" if the token is good
+	}{
+		"aud/array":                 {[]any{"aud", []string{"x", testAudience}}, ""},
+		"aud/other":                 {[]any{"aud", "https://api.test/other"}, "not for this resource"},
+		"aud/prefix":                {[]any{"aud", testAudience + "/x"}, "not for this resource"},
+		"aud/slash":                 {[]any{"aud", testAudience + "/"}, "not for this resource"},
+		"aud/case":                  {[]any{"aud", "https://api.test/MCP"}, "not for this resource"},
+		"aud/none":                  {[]any{"aud", nil}, "not for this resource"},
+		"aud/empty":                 {[]any{"aud", []string{}}, "not for this resource"},
+		"aud/number":                {[]any{"aud", 7}, "aud is neither"},
+		"aud/mixed":                 {[]any{"aud", []any{testAudience, 7}}, "aud is neither"},
+		"iss/other":                 {[]any{"iss", "https://evil.test"}, `iss "https://evil.test" is not an issuer`},
+		"iss/slash":                 {[]any{"iss", testIssuer + "/"}, "is not an issuer"},
+		"iss/none":                  {[]any{"iss", nil}, "is not an issuer"},
+		"iss/number":                {[]any{"iss", 7}, "not JSON of the expected types"},
+		"iss/long":                  {[]any{"iss", strings.Repeat("é", 900)}, "is not an issuer"},
+		"exp/past":                  {[]any{"exp", at(-time.Hour)}, "expired"},
+		"exp/within the leeway":     {[]any{"exp", at(-10 * time.Second)}, ""},
+		"exp/none":                  {[]any{"exp", nil}, "no exp"},
+		"exp/text":                  {[]any{"exp", "tomorrow"}, "no exp"},
+		"exp/milliseconds":          {[]any{"exp", now.Add(time.Hour).UnixMilli()}, "no exp"},
+		"exp/negative":              {[]any{"exp", -1}, "no exp"},
+		"exp/fraction":              {[]any{"exp", float64(at(time.Hour)) + 0.5}, ""},
+		"nbf/future":                {[]any{"nbf", at(time.Hour)}, "not valid yet"},
+		"nbf/within the leeway":     {[]any{"nbf", at(20 * time.Second)}, ""},
+		"nbf/text":                  {[]any{"nbf", "x"}, "nbf or iat"},
+		"iat/future":                {[]any{"iat", at(time.Hour)}, "not valid yet"},
+		"iat/none":                  {[]any{"iat", nil}, ""},
+		"sub/none":                  {[]any{"sub", nil}, ""},
+		"sub/nobody":                {[]any{"sub", nil, "client_id", nil}, "says nobody"},
+		"sub/azp":                   {[]any{"sub", nil, "client_id", nil, "azp", "app"}, ""},
+		"sub/control characters":    {[]any{"sub", "ada\r\nX: y"}, "control characters"},
+		"cnf/bound to a key":        {[]any{"cnf", map[string]any{"jkt": "x"}}, "bound to a key"},
+		"scope/none":                {[]any{"scope", nil}, ""},
+		"scope/object":              {[]any{"scope", map[string]any{}}, "scope or scp"},
+		"scope/two issuers' habits": {[]any{"scope", nil, "scp", []string{"a", "b"}}, ""},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			_, err := v.Verify(t.Context(), s.token(t, with(goodClaims(), test.change...)), testAudience)
+			if test.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if refusal := wantError(t, err, InvalidToken, test.want); len(refusal.Description) > 300 {
+				t.Errorf("%d bytes of description", len(refusal.Description))
+			}
+		})
+	}
+}
+
+// TestScopes reads the forms in which issuers write them.
+func TestScopes(t *testing.T) {
+	s := newAuthServer(t)
+	v := s.verifier(t, nil)
+	for rule, test := range map[string]struct {
+		scope, scp any
+		want       string
+	}{
+		"string":       {"a b", nil, "[a b]"},
+		"spaces":       {" a  b a ", nil, "[a b]"},
+		"array":        {[]string{"a", "b"}, nil, "[a b]"},
+		"scp/string":   {nil, "a b", "[a b]"},
+		"scp/array":    {nil, []string{"a", "b"}, "[a b]"},
+		"scope wins":   {"a", "b", "[a]"},
+		"scope empty":  {"", "b", "[b]"},
+		"null":         {json.RawMessage("null"), nil, "[]"},
+		"none of both": {nil, nil, "[]"},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			token, err := v.Verify(t.Context(), s.token(t, with(goodClaims(), "scope", test.scope, "scp", test.scp)), testAudience)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if fmt.Sprint(token.Scopes) != test.want {
+				t.Errorf("got %v, want %s", token.Scopes, test.want)
+			}
+		})
+	}
+}
+
+// TestAlgorithms has the ways to sign, with one key of each kind published.
+func TestAlgorithms(t *testing.T) {
+	s := newAuthServer(t)
+	p256, p384, p521, ed := ecKey(t, elliptic.P256()), ecKey(t, elliptic.P384()), ecKey(t, elliptic.P521()), edKey(t)
+	s.add("p256", "", p256)
+	s.add("p384", "ES384", p384)
+	s.add("p521", "", p521)
+	s.add("ed", "", ed)
+	s.add("bound", "PS256", rsaKey())
+	v := s.verifier(t, nil)
+	all := s.verifier(t, func(o *Options) { o.Algorithms = knownAlgorithms })
+	kid := func(id string) map[string]any { return map[string]any{"kid": id} }
+	for rule, test := range map[string]struct {
+		v     *Verifier
+		token string
+		want  string
+	}{
+		"RS256":                        {v, sign(t, "RS256", rsaKey(), kid("rsa"), goodClaims()), ""},
+		"PS256":                        {v, sign(t, "PS256", rsaKey(), kid("rsa"), goodClaims()), ""},
+		"ES256":                        {v, sign(t, "ES256", p256, kid("p256"), goodClaims()), ""},
+		"ES384":                        {v, sign(t, "ES384", p384, kid("p384"), goodClaims()), ""},
+		"EdDSA":                        {v, sign(t, "EdDSA", ed, kid("ed"), goodClaims()), ""},
+		"ES512/not by default":         {v, sign(t, "ES512", p521, kid("p521"), goodClaims()), `alg "ES512" is not accepted`},
+		"ES512/chosen":                 {all, sign(t, "ES512", p521, kid("p521"), goodClaims()), ""},
+		"RS512/chosen":                 {all, sign(t, "RS512", rsaKey(), kid("rsa"), goodClaims()), ""},
+		"no kid/only one suits":        {v, sign(t, "ES256", p256, nil, goodClaims()), ""},
+		"no kid/several suit":          {v, sign(t, "PS256", rsaKey(), nil, goodClaims()), ""},
+		"kid of another type":          {v, sign(t, "ES256", p256, kid("rsa"), goodClaims()), "does not publish"},
+		"key bound to another alg":     {v, sign(t, "RS256", rsaKey(), kid("bound"), goodClaims()), "does not publish"},
+		"kid unknown":                  {v, sign(t, "RS256", rsaKey(), kid("x"), goodClaims()), "does not publish"},
+		"stranger's key, known kid":    {v, sign(t, "ES256", ecKey(t, elliptic.P256()), kid("p256"), goodClaims()), "signature is not"},
+		"stranger's key, embedded":     {v, embedded(t, ecKey(t, elliptic.P256()), "p256"), "signature is not"},
+		"HS256/public key as secret":   {v, sign(t, "HS256", publicPEM(t), kid("rsa"), goodClaims()), `alg "HS256" is not accepted`},
+		"HS256/all algorithms":         {all, sign(t, "HS256", publicPEM(t), kid("rsa"), goodClaims()), `alg "HS256" is not accepted`},
+		"none":                         {v, forged(`{"alg":"none","kid":"rsa"}`, goodClaims(), ""), `alg "none" is not accepted`},
+		"None":                         {v, forged(`{"alg":"None","kid":"rsa"}`, goodClaims(), "AA"), `alg "None" is not accepted`},
+		"none/all algorithms":          {all, forged(`{"alg":"none"}`, goodClaims(), "AA"), `alg "none" is not accepted`},
+		"no alg":                       {v, forged(`{"kid":"rsa"}`, goodClaims(), "AA"), `alg "" is not accepted`},
+		"alg twice":                    {v, forged(`{"alg":"RS256","alg":"none"}`, goodClaims(), "AA"), "header is not JSON"},
+		"alg/case of the name":         {v, forged(`{"ALG":"RS256"}`, goodClaims(), "AA"), `alg "" is not accepted`},
+		"crit/unknown":                 {v, sign(t, "RS256", rsaKey(), map[string]any{"kid": "rsa", "crit": []string{"x"}, "x": 1}, goodClaims()), "crit"},
+		"crit/b64":                     {v, forged(`{"alg":"RS256","b64":false,"crit":["b64"]}`, goodClaims(), "AA"), "crit"},
+		"crit/null":                    {v, forged(`{"alg":"RS256","crit":null}`, goodClaims(), "AA"), "crit"},
+		"typ/JWT":                      {v, sign(t, "RS256", rsaKey(), map[string]any{"kid": "rsa", "typ": "JWT"}, goodClaims()), ""},
+		"typ/application/at+jwt":       {v, sign(t, "RS256", rsaKey(), map[string]any{"kid": "rsa", "typ": "application/at+jwt"}, goodClaims()), ""},
+		"typ/of something else":        {v, sign(t, "RS256", rsaKey(), map[string]any{"kid": "rsa", "typ": "logout+jwt"}, goodClaims()), "no access token has"},
+		"signature cut off":            {v, cut(sign(t, "RS256", rsaKey(), kid("rsa"), goodClaims())), "signature is not"},
+		"signature missing":            {v, forged(`{"alg":"RS256","kid":"rsa"}`, goodClaims(), ""), "not"},
+		"two parts":                    {v, "a.b", "three parts"},
+		"five parts":                   {v, "a.b.c.d.e", "three parts"},
+		"opaque":                       {v, "0123456789abcdef", "three parts"},
+		"not base64":                   {v, "!.b.c", "three parts"},
+		"line break":                   {v, "YQ\n.b.c", "three parts"},
+		"header no JSON":               {v, "YQ.YQ.YQ", "header is not JSON"},
+		"claims no JSON":               {v, b64(`{"alg":"RS256"}`) + ".YQ.YQ", "claims are not JSON"},
+		"claims/name twice":            {v, b64(`{"alg":"RS256"}`) + "." + b64(`{"iss":"a","iss":"b"}`) + ".YQ", "claims are not JSON"},
+		"claims/nested too deeply":     {v, b64(`{"alg":"RS256"}`) + "." + b64(strings.Repeat("[", 1000)) + ".YQ", "claims are not JSON"},
+		"longer than the limit":        {v, strings.Repeat("a", MaxToken+1), "longer than"},
+		"longer than the limit/signed": {v, sign(t, "RS256", rsaKey(), kid("rsa"), with(goodClaims(), "x", strings.Repeat("x", MaxToken))), "longer than"},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			_, err := test.v.Verify(t.Context(), test.token, testAudience)
+			if test.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			refusal := wantError(t, err, InvalidToken, test.want)
+			if strings.Contains(refusal.Error(), test.token) {
+				t.Error("the error has the token")
+			}
+		})
+	}
+}
+
+func b64(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+
+// forged makes a token with a header of any kind.
+func forged(header string, claims map[string]any, signature string) string {
+	payload, _ := json.Marshal(claims)
+	return b64(header) + "." + b64(string(payload)) + "." + signature
+}
+
+// cut removes a few bytes at the end of a token.
+func cut(token string) string { return token[:len(token)-8] }
+
+// publicPEM is the published key in the form that a careless verifier would take
+// for the secret of an HMAC.
+func publicPEM(t *testing.T) []byte {
+	t.Helper()
+	der, err := x509.MarshalPKIXPublicKey(rsaKey().Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+}
+
+// embedded signs with a key that the token brings along.
+func embedded(t *testing.T, key any, kid string) string {
+	t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key}, &jose.SignerOptions{
+		EmbedJWK: true, ExtraHeaders: map[jose.HeaderKey]any{"kid": kid},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, _ := json.Marshal(goodClaims())
+	signed, err := signer.Sign(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := signed.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// TestIssuersApart wants each issuer's keys to verify its own tokens only.
+func TestIssuersApart(t *testing.T) {
+	ada, eve := newAuthServer(t), newAuthServer(t)
+	eve.issuer = "https://eve.test"
+	eveKeys := filepath.Join(t.TempDir(), "eve.json")
+	key := ecKey(t, elliptic.P256())
+	document, _ := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "e"}}})
+	if err := os.WriteFile(eveKeys, document, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v := ada.verifier(t, func(o *Options) { o.Issuers = append(o.Issuers, Issuer{URL: eve.issuer, JWKS: eveKeys}) })
+	claims := with(goodClaims(), "iss", eve.issuer)
+	headers := map[string]any{"kid": "e"}
+	if _, err := v.Verify(t.Context(), sign(t, "ES256", key, headers, claims), testAudience); err != nil {
+		t.Error(err)
+	}
+	_, err := v.Verify(t.Context(), sign(t, "ES256", key, headers, goodClaims()), testAudience)
+	wantError(t, err, InvalidToken, "does not publish")
+}
+
+// TestOptions has configurations that are refused at once.
+func TestOptions(t *testing.T) {
+	directory := t.TempDir()
+	bad := filepath.Join(directory, "bad.json")
+	if err := os.WriteFile(bad, []byte(`{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for rule, test := range map[string]struct {
+		options Options
+		want    string
+	}{
+		"no issuer":            {Options{}, "no issuer"},
+		"plain http":           {Options{Issuers: []Issuer{{URL: "http://auth.test"}}}, "plain http"},
+		"no URL":               {Options{Issuers: []Issuer{{URL: "auth.test"}}}, "not an absolute URL"},
+		"query":                {Options{Issuers: []Issuer{{URL: "https://auth.test?x=1"}}}, "no query"},
+		"fragment":             {Options{Issuers: []Issuer{{URL: "https://auth.test#"}}}, "no query and no fragment"},
+		"password":             {Options{Issuers: []Issuer{{URL: "https://a:b@auth.test"}}}, "user or password"},
+		"twice":                {Options{Issuers: []Issuer{{URL: testIssuer}, {URL: testIssuer}}}, "twice"},
+		"jwks/plain http":      {Options{Issuers: []Issuer{{URL: testIssuer, JWKS: "http://keys.test/"}}}, "plain http"},
+		"jwks/ftp":             {Options{Issuers: []Issuer{{URL: testIssuer, JWKS: "ftp://keys.test/"}}}, "scheme is not https"},
+		"jwks/file missing":    {Options{Issuers: []Issuer{{URL: testIssuer, JWKS: filepath.Join(directory, "none.json")}}}, "no such file"},
+		"jwks/symmetric keys":  {Options{Issuers: []Issuer{{URL: testIssuer, JWKS: bad}}}, "no public key"},
+		"algorithm/none":       {Options{Issuers: []Issuer{{URL: testIssuer}}, Algorithms: []string{"none"}}, "cannot be accepted"},
+		"algorithm/HS256":      {Options{Issuers: []Issuer{{URL: testIssuer}}, Algorithms: []string{"HS256"}}, "cannot be accepted"},
+		"leeway of a year":     {Options{Issuers: []Issuer{{URL: testIssuer}}, Leeway: 24 * 365 * time.Hour}, "leeway"},
+		"loopback may be http": {Options{Issuers: []Issuer{{URL: "http://127.0.0.1:8080/a"}, {URL: "http://localhost"}, {URL: "http://[::1]:99"}}}, ""},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			v, err := New(test.options)
+			if err == nil {
+				v.Close()
+			}
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+			if err != nil && strings.Contains(err.Error(), ":b@") {
+				t.Errorf("the error has a password: %v", err)
+			}
+		})
+	}
+}
+
+// TestCache wants tokens to be remembered, forgotten when they end, and never too
+// many of them.
+func TestCache(t *testing.T) {
+	var c cache
+	for i := range 5 * maxRemembered {
+		c.put([32]byte{byte(i), byte(i >> 8), byte(i >> 16)}, remembered{})
+		c.get([32]byte{1}) // asked for all the time, and so kept
+	}
+	if n := len(c.younger) + len(c.elder); n > 2*maxRemembered {
+		t.Errorf("%d tokens", n)
+	}
+	if _, ok := c.get([32]byte{1}); !ok {
+		t.Error("a token that is in use was forgotten")
+	}
+	c.forget([32]byte{1})
+	if _, ok := c.get([32]byte{1}); ok {
+		t.Error("a token that was forgotten is there")
+	}
+}
+
+// TestCacheSkipsNothing asks twice with another audience and with the same bytes
+// changed.
+func TestCacheSkipsNothing(t *testing.T) {
+	s := newAuthServer(t)
+	v := s.verifier(t, nil)
+	good := s.token(t, goodClaims())
+	first, err := v.Verify(t.Context(), good, testAudience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := v.Verify(t.Context(), good, "other", testAudience)
+	if err != nil || first != again {
+		t.Errorf("not from the cache: %v", err)
+	}
+	_, err = v.Verify(t.Context(), good, "https://other.test/")
+	wantError(t, err, InvalidToken, "not for this resource")
+	_, err = v.Verify(t.Context(), cut(good), testAudience)
+	wantError(t, err, InvalidToken, "signature")
+	if len(v.verified.younger) != 1 {
+		t.Errorf("%d tokens are remembered, of which one was good", len(v.verified.younger))
+	}
+}
+
+// TestKeySets reads JWK sets.
+func TestKeySets(t *testing.T) {
+	weak, err := rsa.GenerateKey(rand.Reader, 1024)
+	if err != nil {
+		t.Skip(err)
+	}
+	public := func(key jose.JSONWebKey) string {
+		text, _ := json.Marshal(key)
+		return string(text)
+	}
+	good := public(jose.JSONWebKey{Key: rsaKey().Public(), KeyID: "a"})
+	for rule, test := range map[string]struct {
+		document string
+		keys     int
+		want     string
+	}{
+		"one":                 {`{"keys":[` + good + `]}`, 1, ""},
+		"private half":        {`{"keys":[` + public(jose.JSONWebKey{Key: rsaKey(), KeyID: "a"}) + `]}`, 1, ""},
+		"others left out":     {`{"keys":[{"kty":"oct","k":"AAAA"},{"kty":"future"},{},7,` + good + `]}`, 1, ""},
+		"for encryption":      {`{"keys":[` + public(jose.JSONWebKey{Key: rsaKey().Public(), Use: "enc"}) + `]}`, 0, "no public key"},
+		"weak":                {`{"keys":[` + public(jose.JSONWebKey{Key: weak.Public()}) + `]}`, 0, "no public key"},
+		"none":                {`{"keys":[]}`, 0, "no public key"},
+		"no object":           {`[]`, 0, "not a JWK set"},
+		"garbage":             {`<html>`, 0, "not a JWK set"},
+		"too many":            {`{"keys":[` + strings.Repeat("{},", maxKeys) + good + `]}`, 0, "more than 100"},
+		"keys twice":          {`{"keys":[` + good + `],"keys":[]}`, 0, "not a JWK set"},
+		"nested too deeply":   {`{"keys":` + strings.Repeat("[", 500) + `}`, 0, "not a JWK set"},
+		"cut off":             {`{"keys":[` + good, 0, "not a JWK set"},
+		"unknown member":      {`{"x":1,"keys":[` + good + `]}`, 1, ""},
+		"with a null for use": {`{"keys":[` + strings.Replace(good, "{", `{"use":null,`, 1) + `]}`, 1, ""},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			set, err := parseKeys([]byte(test.document))
+			if test.want != "" {
+				if err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Fatalf("got %v, want %q", err, test.want)
+				}
+				return
+			}
+			if err != nil || len(set.keys) != test.keys {
+				t.Errorf("got %v, %v", set, err)
+			}
+		})
+	}
+}
+
+// FuzzToken looks for a panic, and for a token that is accepted though nobody
+// signed it.
+func FuzzToken(f *testing.F) {
+	var t testing.T
+	s := newAuthServer(&t)
+	keys, _ := json.Marshal(jose.JSONWebKeySet{Keys: s.keys})
+	path := filepath.Join(f.TempDir(), "keys.json")
+	if err := os.WriteFile(path, keys, 0o600); err != nil {
+		f.Fatal(err)
+	}
+	v, err := New(Options{Issuers: []Issuer{{URL: testIssuer, JWKS: path}}, MinRefetch: time.Hour})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(v.Close)
+	good := s.token(&t, goodClaims())
+	f.Add("Bearer " + good)
+	f.Add("bearer   " + cut(good))
+	f.Add("Bearer " + forged(`{"alg":"none"}`, goodClaims(), ""))
+	f.Add("Basic YTpi")
+	f.Fuzz(func(t *testing.T, header string) {
+		token, err := Bearer(map[string][]string{"Authorization": {header}})
+		if err != nil {
+			wantError(t, err, InvalidRequest, "")
+			return
+		}
+		if token == "" {
+			return
+		}
+		verified, err := v.Verify(t.Context(), token, testAudience)
+		if err == nil {
+			// Only the unused bits of the last base64 digits may differ.
+			if !bytes.HasPrefix([]byte(token), []byte(good[:strings.LastIndex(good, ".")])) || verified.Subject != "ada" {
+				t.Fatalf("accepted %q", header)
+			}
+			return
+		}
+		challenge := ChallengeOf(wantError(t, err, InvalidToken, ""), nil, "https://a.test/").String()
+		if strings.ContainsFunc(challenge, func(r rune) bool { return r < ' ' || r > '~' }) || strings.Count(challenge, `"`) != 6 {
+			t.Fatalf("not one challenge: %q", challenge)
+		}
+	})
+}

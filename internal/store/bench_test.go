@@ -1,0 +1,107 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/storetest"
+)
+
+// places are the stores that benchmarks compare.
+func places(b *testing.B, run func(*testing.B, store.Store)) {
+	b.Run("bolt", func(b *testing.B) {
+		s := openBolt(b, filepath.Join(b.TempDir(), "records.db"), store.BoltOptions{})
+		defer s.Close()
+		run(b, s)
+	})
+	b.Run("redis", func(b *testing.B) {
+		address, _ := storetest.Redis(b)
+		s := openRedis(b, address)
+		defer s.Close()
+		run(b, s)
+	})
+}
+
+// BenchmarkUpdate makes durable changes of new records by so many writers.
+func BenchmarkUpdate(b *testing.B) {
+	places(b, func(b *testing.B, s store.Store) {
+		for _, writers := range []int{1, 8, 64} {
+			b.Run(strconv.Itoa(writers), func(b *testing.B) {
+				var n atomic.Int64
+				value := make([]byte, 500)
+				b.SetParallelism(max(writers/2, 1))
+				b.RunParallel(func(pb *testing.PB) {
+					for pb.Next() {
+						key := fmt.Sprintf("%x/%d", time.Now().UnixNano(), n.Add(1))
+						err := s.Update(context.Background(), key, func(store.Record) (store.Change, error) {
+							return store.Change{Value: value, TTL: time.Hour}, nil
+						})
+						if err != nil {
+							b.Error(err)
+						}
+					}
+				})
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "writes/s")
+			})
+		}
+	})
+}
+
+// BenchmarkCall does what a call with a call_id does, by 64 callers: a durable
+// claim, and the answer later.
+func BenchmarkCall(b *testing.B) {
+	places(b, func(b *testing.B, s store.Store) {
+		var n atomic.Int64
+		value := make([]byte, 500)
+		b.SetParallelism(32)
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				key := fmt.Sprintf("%016x", uint64(n.Add(1))*0x9e3779b97f4a7c15)
+				claim := store.Change{Value: value[:40], TTL: time.Hour}
+				answer := store.Change{Value: value, TTL: time.Hour, Later: true, Spare: true}
+				err := s.Update(context.Background(), key, func(store.Record) (store.Change, error) { return claim, nil })
+				if err != nil {
+					b.Error(err)
+				}
+				if err := s.Put(context.Background(), key, answer); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
+	})
+}
+
+// BenchmarkAppend appends one entry to logs of several lengths.
+func BenchmarkAppend(b *testing.B) {
+	places(b, func(b *testing.B, s store.Store) {
+		for _, length := range []int{10, 1000, 100_000} {
+			key := "log" + strconv.Itoa(length)
+			entry := make([]byte, 300)
+			for done := 0; done < length; {
+				entries := make([][]byte, min(store.MaxEntries, length-done))
+				for i := range entries {
+					entries[i] = entry
+				}
+				if err := s.Put(b.Context(), key, store.Change{Entries: entries, TTL: time.Hour}); err != nil {
+					b.Fatal(err)
+				}
+				done += len(entries)
+			}
+			b.Run(strconv.Itoa(length), func(b *testing.B) {
+				for b.Loop() {
+					err := s.Put(b.Context(), key, store.Change{Value: entry, Entries: [][]byte{entry}, TTL: time.Hour})
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	})
+}

@@ -1,0 +1,37 @@
+package store
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// lockHolder returns the process that has the file locked; 0 if that cannot be
+// seen.
+func lockHolder(path string) int {
+	stat, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	system, ok := stat.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0
+	}
+	locks, err := os.Open("/proc/locks")
+	if err != nil {
+		return 0
+	}
+	defer locks.Close()
+	inode := ":" + strconv.FormatUint(system.Ino, 10)
+	for lines := bufio.NewScanner(io.LimitReader(locks, 1<<20)); lines.Scan(); {
+		// 1: FLOCK ADVISORY WRITE 1234 fe:00:567890 0 EOF
+		if f := strings.Fields(lines.Text()); len(f) > 5 && f[1] == "FLOCK" && strings.HasSuffix(f[5], inode) {
+			pid, _ := strconv.Atoi(f[4])
+			return max(pid, 0)
+		}
+	}
+	return 0
+}

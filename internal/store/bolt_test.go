@@ -1,0 +1,292 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+func openTest(t *testing.T, options BoltOptions) *Bolt {
+	t.Helper()
+	if options.Failed == nil {
+		options.Failed = func(err error) { t.Errorf("failed: %v", err) }
+	}
+	s, err := OpenBolt(filepath.Join(t.TempDir(), "records.db"), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// counted returns how many pairs each bucket has.
+func counted(t *testing.T, s *Bolt) map[string]int {
+	t.Helper()
+	counts := make(map[string]int)
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		for _, name := range [][]byte{bucketRecords, bucketLog, bucketExpiry, bucketDead} {
+			counts[string(name)] = tx.Bucket(name).Stats().KeyN
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return counts
+}
+
+// total returns the totals when all is written.
+func total(t *testing.T, s *Bolt) totals {
+	t.Helper()
+	if err := s.flush(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.totals != s.written {
+		t.Errorf("totals are %+v, written %+v", s.totals, s.written)
+	}
+	return s.totals
+}
+
+// TestSweep wants nothing left of what has expired, and of long logs.
+func TestSweep(t *testing.T) {
+	s := openTest(t, BoltOptions{sweepEvery: time.Millisecond})
+	ctx := t.Context()
+	for i := range 3 * sweepAtOnce {
+		c := Change{Value: []byte("x"), Entries: [][]byte{{1}, {2}}, TTL: 5 * time.Millisecond, Later: true, Spare: i%2 == 0}
+		if err := s.Put(ctx, fmt.Sprintf("short%d", i), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 10 {
+		c := Change{Entries: make([][]byte, MaxEntries), TTL: time.Second / 2, Later: true}
+		if err := s.Put(ctx, "long", c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// One whose life was prolonged after it was indexed.
+	for _, ttl := range []time.Duration{time.Millisecond, time.Hour} {
+		if err := s.Put(ctx, "stays", Change{Value: []byte("y"), Entries: [][]byte{{1}}, TTL: time.Second + ttl}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for want := map[string]int{"records": 1, "log": 2, "expiry": 1, "dead": 0}; ; runtime.Gosched() {
+		counts := counted(t, s)
+		if fmt.Sprint(counts) == fmt.Sprint(want) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("what remains is %v, want %v", counts, want)
+		}
+	}
+	k, err := s.look("stays")
+	if err != nil || k == nil {
+		t.Fatalf("the other record is %v, error %v", k, err)
+	}
+	if got := total(t, s); got.records != 1 || got.bytes != k.size("stays") {
+		t.Errorf("totals are %+v, want 1 record of %d bytes", got, k.size("stays"))
+	}
+}
+
+// TestEviction wants the limits held: spare records go, the first to expire
+// first, and others are refused.
+func TestEviction(t *testing.T) {
+	for name, options := range map[string]BoltOptions{
+		"records": {MaxRecords: 100},
+		"bytes":   {MaxBytes: 100 * (1000 + recordOverhead + 9)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openTest(t, options)
+			ctx := t.Context()
+			value := make([]byte, 1000)
+			put := func(key string, ttl time.Duration, spare bool) error {
+				return s.Put(ctx, key, Change{Value: value, TTL: ttl, Spare: spare, Later: true})
+			}
+			for i := range 1000 {
+				if err := put(fmt.Sprintf("spare%04d", i), time.Hour+time.Duration(i)*time.Second, true); err != nil {
+					t.Fatal(err)
+				}
+			}
+			keys, err := s.Keys(ctx, "", "", 1001)
+			if err != nil || len(keys) < 90 || len(keys) > 100 || keys[len(keys)-1] != "spare0999" || keys[0] < "spare0900" {
+				t.Fatalf("%d keys remain, the first %q: error %v", len(keys), keys[:1], err)
+			}
+			kept := 0
+			for ; err == nil && kept < 200; kept++ {
+				err = put(fmt.Sprintf("kept%05d", kept), time.Hour, false)
+			}
+			if kept--; !errors.Is(err, ErrFull) || kept < 99 || kept > 100 {
+				t.Fatalf("%d are kept, error %v, want 100 and ErrFull", kept, err)
+			}
+			if err := put("kept00000", 2*time.Hour, false); err != nil {
+				t.Errorf("a record that is there cannot be changed: %v", err)
+			}
+			if err := s.Put(ctx, "big", Change{Value: make([]byte, DefaultMaxValue), TTL: time.Hour}); !errors.Is(err, ErrFull) {
+				t.Errorf("a record larger than all: %v", err)
+			}
+			if err := s.Delete(ctx, "kept00000"); err != nil {
+				t.Fatal(err)
+			}
+			if err := put("kept99999", time.Hour, false); err != nil {
+				t.Errorf("after one is deleted: %v", err)
+			}
+			var recount totals
+			for key := range allKept(t, s) {
+				k, _ := s.look(key)
+				recount.count(key, k, +1)
+			}
+			if got := total(t, s); got.records != recount.records || got.bytes != recount.bytes {
+				t.Errorf("totals are %+v, want %+v", got, recount)
+			}
+		})
+	}
+}
+
+func allKept(t *testing.T, s *Bolt) map[string]bool {
+	t.Helper()
+	keys, err := s.Keys(t.Context(), "", "", MaxRead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]bool)
+	for _, key := range keys {
+		all[key] = true
+	}
+	return all
+}
+
+// TestBatchFails wants nothing left of a batch that cannot be written, everybody
+// told, and the store as good as before.
+func TestBatchFails(t *testing.T) {
+	var mu sync.Mutex
+	var told []error
+	s := openTest(t, BoltOptions{Options: Options{Failed: func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, err)
+	}}})
+	ctx := t.Context()
+	later := func(key, value string) {
+		t.Helper()
+		err := s.Put(ctx, key, Change{Value: []byte(value), Entries: [][]byte{[]byte(value)}, TTL: time.Hour, Later: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	tx, err := s.db.Begin(true) // the committer waits
+	if err != nil {
+		t.Fatal(err)
+	}
+	later("a", "first")
+	for taken := false; !taken; runtime.Gosched() {
+		s.mu.Lock()
+		taken = len(s.batch.writes) == 0
+		s.mu.Unlock()
+	}
+	bad := &write{key: "", new: &kept{expires: 1 << 50, value: []byte{}}} // what bbolt refuses
+	if err := s.stage(bad, 0); err != nil {
+		t.Fatal(err)
+	}
+	later("a", "second")
+	later("b", "third")
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := bad.batch.wait(ctx); err == nil {
+		t.Fatal("the batch does not fail")
+	}
+	if r, err := s.Get(ctx, "a"); err != nil || string(r.Value) != "first" || r.Length != 1 {
+		t.Errorf("a is %q with %d entries, error %v, want the first", r.Value, r.Length, err)
+	}
+	if _, err := s.Get(ctx, "b"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("b: %v", err)
+	}
+	mu.Lock()
+	if len(told) != 2 {
+		t.Errorf("told of %v, want two records", told)
+	}
+	mu.Unlock()
+	later("b", "fourth")
+	if got := total(t, s); got.records != 2 {
+		t.Errorf("totals are %+v, want 2 records", got)
+	}
+}
+
+// TestLocked wants to be told what to do about a file that another has.
+func TestLocked(t *testing.T) {
+	s := openTest(t, BoltOptions{})
+	_, err := OpenBolt(s.db.Path(), BoltOptions{})
+	if err == nil || !strings.Contains(err.Error(), "one process has it at a time") {
+		t.Fatalf("error %v", err)
+	}
+	if runtime.GOOS == "linux" && !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
+		t.Errorf("%v does not name process %d", err, os.Getpid())
+	}
+}
+
+func TestFile(t *testing.T) {
+	s := openTest(t, BoltOptions{})
+	stat, err := os.Stat(s.db.Path())
+	if err != nil || stat.Mode().Perm() != 0o600 {
+		t.Errorf("the file's mode is %v, error %v", stat.Mode(), err)
+	}
+	foreign := filepath.Join(t.TempDir(), "foreign.db")
+	if err := os.WriteFile(foreign, []byte(strings.Repeat("not a store", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenBolt(foreign, BoltOptions{}); err == nil || !strings.Contains(err.Error(), "is not a store") {
+		t.Errorf("a foreign file: %v", err)
+	}
+	if _, err := OpenBolt(t.TempDir(), BoltOptions{}); err == nil {
+		t.Error("a folder is opened")
+	}
+	path := s.db.Path()
+	err = s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketStore).Put(keyFormat, []byte{9}) })
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenBolt(path, BoltOptions{}); err == nil || !strings.Contains(err.Error(), "another version") {
+		t.Errorf("another format: %v", err)
+	}
+}
+
+// TestGroups wants writers who come together to share transactions.
+func TestGroups(t *testing.T) {
+	const writers, each = 64, 20
+	s := openTest(t, BoltOptions{})
+	before := transactions(t, s)
+	var all sync.WaitGroup
+	for i := range writers {
+		all.Go(func() {
+			for n := range each {
+				err := s.Put(context.Background(), fmt.Sprintf("%d/%d", i, n), Change{Value: []byte("x"), TTL: time.Hour})
+				if err != nil {
+					t.Errorf("put: %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := transactions(t, s) - before; n > writers*each/4 {
+		t.Errorf("%d changes took %d transactions", writers*each, n)
+	}
+}
+
+func transactions(t *testing.T, s *Bolt) (id int) {
+	t.Helper()
+	if err := s.db.View(func(tx *bbolt.Tx) error { id = tx.ID(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}

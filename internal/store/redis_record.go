@@ -1,0 +1,200 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The fields of a record's hash; those of its log are numbers.
+const (
+	fieldValue    = "v"
+	fieldRevision = "r"
+	fieldLength   = "n"
+
+	anyRevision = "*" // what a change that does not ask for one stands on
+	scanAtOnce  = 1000
+)
+
+// What the script of a change answers.
+const (
+	changeDone     = 1
+	changeOvertook = 0  // the record is another by now
+	changeTooLong  = -1 // the log would be
+)
+
+// changeScript makes a change of KEYS[1]. ARGV: the revision it stands on, the
+// new revision, what to do with the value (set, keep, delete) and the value, the
+// time to live in milliseconds, how long a log may be, the channel to tell and
+// what to tell it, and the entries. A change that has been made, by a request
+// whose answer was lost, is not made again.
+var changeScript = redis.NewScript(`
+local now = redis.call('HMGET', KEYS[1], 'r', 'n')
+local revision, length = now[1] or '', tonumber(now[2] or '0')
+if revision == ARGV[2] then return 1 end
+if ARGV[1] ~= '*' and ARGV[1] ~= revision then return 0 end
+if ARGV[3] == 'delete' then
+	redis.call('UNLINK', KEYS[1])
+else
+	local more = #ARGV - 8
+	if length + more > tonumber(ARGV[6]) then return -1 end
+	for i = 1, more do
+		redis.call('HSET', KEYS[1], string.format('%d', length + i - 1), ARGV[8 + i])
+	end
+	if ARGV[3] == 'set' or revision == '' then
+		redis.call('HSET', KEYS[1], 'v', ARGV[4])
+	end
+	redis.call('HSET', KEYS[1], 'r', ARGV[2], 'n', string.format('%d', length + more))
+	redis.call('PEXPIRE', KEYS[1], ARGV[5])
+end
+redis.call('PUBLISH', ARGV[7], ARGV[8])
+return 1
+`)
+
+// readScript returns entries of the log of KEYS[1]. ARGV: the first, how many at
+// most, and after how many bytes to stop.
+var readScript = redis.NewScript(`
+local first = tonumber(ARGV[1])
+local last = math.min(first + tonumber(ARGV[2]), tonumber(redis.call('HGET', KEYS[1], 'n') or '0')) - 1
+local entries, size = {}, 0
+for i = first, last do
+	local entry = redis.call('HGET', KEYS[1], string.format('%d', i))
+	if not entry then break end
+	size = size + #entry
+	if #entries > 0 and size > tonumber(ARGV[3]) then break end
+	entries[#entries + 1] = entry
+end
+return entries
+`)
+
+// write makes the change if the record still has that revision, and reports
+// whether it had.
+func (s *Redis) write(ctx context.Context, key, revision string, c *Change) (bool, error) {
+	what, ttl := "keep", c.TTL
+	switch {
+	case c.Delete:
+		what = "delete"
+	case c.Value != nil:
+		what = "set"
+	}
+	args := make([]any, 0, 8+len(c.Entries))
+	args = append(args, revision, rand.Text(), what, c.Value, max(ttl.Milliseconds(), 1), MaxLength, s.channel(), key)
+	if !c.Delete {
+		for _, entry := range c.Entries {
+			args = append(args, entry)
+		}
+	}
+	tries, outcome := 0, int64(0)
+	err := s.ask(ctx, func() (err error) {
+		tries++
+		outcome, err = changeScript.Run(ctx, s.client, []string{s.options.Prefix + key}, args...).Int64()
+		return err
+	})
+	switch {
+	case err != nil:
+		return false, err
+	case outcome == changeTooLong:
+		return false, fmt.Errorf("%w: a log that cannot take %d more entries; the limit is %d", ErrTooLarge, len(c.Entries), MaxLength)
+	case outcome == changeOvertook && tries > 1:
+		return false, fmt.Errorf("redis at %s: the connection was lost and the record has changed since: whether by this change is unknown", s.name)
+	case outcome == changeDone:
+		s.waiters.wake(key)
+	}
+	return outcome == changeDone, nil
+}
+
+// Delete implements Store.
+func (s *Redis) Delete(ctx context.Context, keys ...string) error {
+	for _, key := range keys {
+		if err := checkKey(key); err != nil {
+			return err
+		}
+	}
+	ctx, done := s.begin(ctx)
+	defer done()
+	for _, key := range keys {
+		if _, err := s.write(ctx, key, anyRevision, &Change{Delete: true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Read implements Store.
+func (s *Redis) Read(ctx context.Context, key string, from int64, limit int) ([][]byte, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	limit, err := checkRange(from, limit)
+	if err != nil {
+		return nil, err
+	}
+	ctx, done := s.begin(ctx)
+	defer done()
+	var texts []string
+	err = s.ask(ctx, func() (err error) {
+		texts, err = readScript.Run(ctx, s.client, []string{s.options.Prefix + key}, from, limit, MaxReadBytes).StringSlice()
+		if errors.Is(err, redis.Nil) {
+			err = nil
+		}
+		return err
+	})
+	entries := make([][]byte, len(texts))
+	for i, text := range texts {
+		entries[i] = []byte(text)
+	}
+	return entries, err
+}
+
+// Keys implements Store. SCAN has no order, so all keys are walked, and the first
+// limit of them kept.
+func (s *Redis) Keys(ctx context.Context, prefix, after string, limit int) ([]string, error) {
+	limit, err := checkRange(0, limit)
+	if err != nil {
+		return nil, err
+	}
+	var keys []string
+	pattern := quoteGlob(s.options.Prefix+prefix) + "*"
+	for cursor := uint64(0); ; {
+		within, done := s.begin(ctx) // each step; the walk is limited by the caller's context
+		var found []string
+		var next uint64
+		err := s.ask(within, func() (err error) {
+			found, next, err = s.client.Scan(within, cursor, pattern, scanAtOnce).Result()
+			return err
+		})
+		done()
+		if err != nil {
+			return nil, err
+		}
+		cursor = next
+		for _, name := range found {
+			if key := strings.TrimPrefix(name, s.options.Prefix); key > after {
+				keys = append(keys, key)
+			}
+		}
+		if len(keys) > limit+scanAtOnce || cursor == 0 {
+			slices.Sort(keys)
+			keys = slices.Compact(keys)
+			keys = keys[:min(limit, len(keys))]
+		}
+		if cursor == 0 {
+			return keys, nil
+		}
+	}
+}
+
+// quoteGlob quotes what has a meaning in patterns of SCAN.
+func quoteGlob(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
+}
+
+// channel is where changed keys are told.
+func (s *Redis) channel() string {
+	return s.options.Prefix + "changed"
+}

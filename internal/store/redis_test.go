@@ -1,0 +1,165 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/storetest"
+)
+
+// TestRedisAddress wants wrong addresses named, and no secret told.
+func TestRedisAddress(t *testing.T) {
+	for _, address := range []string{
+		"", "127.0.0.1:6379", "http://:hunter2@host", "redis://user:hunter2@host:port", "redis://:hunter2%@host/0",
+		"redis://:hunter2@host/zero", "redis://:hunter2@host/0?hunter2=1", "unix://", "redis://:hunter2@ho st",
+	} {
+		_, err := store.OpenRedis(address, store.RedisOptions{})
+		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "redis://host:6379/0") {
+			t.Errorf("%s: error %v", address, err)
+		}
+	}
+	for _, address := range []string{"redis://host", "rediss://user:secret@host:6380/2", "unix:///run/redis.sock?db=1"} {
+		if err := store.CheckRedisAddress(address); err != nil {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+// all calls each method and returns the errors.
+func all(ctx context.Context, s store.Store) map[string]error {
+	c := store.Change{Value: []byte("x"), TTL: time.Hour}
+	_, getErr := s.Get(ctx, "k")
+	_, readErr := s.Read(ctx, "k", 0, 1)
+	_, keysErr := s.Keys(ctx, "", "", 1)
+	_, waitErr := s.Wait(ctx, "k", []byte("x"))
+	return map[string]error{
+		"Get": getErr, "Read": readErr, "Keys": keysErr, "Wait": waitErr,
+		"Put": s.Put(ctx, "k", c), "Delete": s.Delete(ctx, "k"),
+		"Update": s.Update(ctx, "k", func(store.Record) (store.Change, error) { return c, nil }),
+	}
+}
+
+// TestRedisDown wants a clear error soon, from all who ask.
+func TestRedisDown(t *testing.T) {
+	address, kill := storetest.Redis(t, "--requirepass", "hunter2")
+	address = strings.Replace(address, "redis://", "redis://:hunter2@", 1)
+	s := openRedis(t, address)
+	defer s.Close()
+	if err := s.Put(t.Context(), "k", store.Change{Value: []byte("x"), TTL: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan error, 1)
+	go func() {
+		_, err := s.Wait(context.Background(), "k", []byte("x"))
+		waited <- err
+	}()
+	kill()
+	var clients sync.WaitGroup
+	start := time.Now()
+	for range 64 {
+		clients.Go(func() {
+			for name, err := range all(t.Context(), s) {
+				if err == nil || !strings.Contains(err.Error(), "redis at tcp://127.0.0.1:") || strings.Contains(err.Error(), "hunter2") {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	if err := <-waited; err == nil {
+		t.Error("Wait returns without an error")
+	}
+	if took := time.Since(start); took > 30*time.Second {
+		t.Errorf("that took %s", took)
+	}
+}
+
+// TestRedisSilent asks a server that accepts and never answers.
+func TestRedisSilent(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	s := openRedis(t, "redis://"+listener.Addr().String()+"?read_timeout=100ms&dial_timeout=100ms")
+	defer s.Close()
+	_, err = s.Get(t.Context(), "k")
+	if err == nil || !strings.Contains(err.Error(), "does not answer in time") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestRedisPassword(t *testing.T) {
+	address, _ := storetest.Redis(t, "--requirepass", "right")
+	s := openRedis(t, strings.Replace(address, "redis://", "redis://:wrong-secret@", 1))
+	defer s.Close()
+	for name, err := range all(t.Context(), s) {
+		if err == nil || !strings.Contains(err.Error(), "WRONGPASS") || strings.Contains(err.Error(), "wrong-secret") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestRedisFull wants a server without memory told as a full store.
+func TestRedisFull(t *testing.T) {
+	address, _ := storetest.Redis(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction")
+	s := openRedis(t, address)
+	defer s.Close()
+	for range 10 {
+		err := s.Put(t.Context(), "k", store.Change{Entries: [][]byte{make([]byte, 500_000)}, TTL: time.Hour})
+		if errors.Is(err, store.ErrFull) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Error("5 MB fit into 1")
+}
+
+// TestRedisPrefix wants stores of different prefixes to know nothing of each other.
+func TestRedisPrefix(t *testing.T) {
+	address, _ := storetest.Redis(t)
+	var stores []store.Store
+	for _, prefix := range []string{"a*:", "ab:"} {
+		s, err := store.OpenRedis(address, store.RedisOptions{Prefix: prefix})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		stores = append(stores, s)
+		if err := s.Put(t.Context(), "k"+prefix, store.Change{Value: []byte(prefix), TTL: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keys, err := stores[0].Keys(t.Context(), "", "", 10)
+	if err != nil || len(keys) != 1 || keys[0] != "ka*:" {
+		t.Errorf("keys %q, error %v", keys, err)
+	}
+	if _, err := stores[1].Get(t.Context(), "ka*:"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestRedisUnix speaks through a Unix socket.
+func TestRedisUnix(t *testing.T) {
+	socket := t.TempDir() + "/redis.sock"
+	if len(socket) > 100 {
+		t.Skip("the temporary folder's name is too long for a socket")
+	}
+	storetest.Redis(t, "--unixsocket", socket)
+	s := openRedis(t, "unix://"+socket+"?db=1")
+	defer s.Close()
+	if err := s.Put(t.Context(), "k", store.Change{Value: []byte("x"), TTL: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.Get(t.Context(), "k"); err != nil || string(r.Value) != "x" {
+		t.Errorf("%q, error %v", r.Value, err)
+	}
+}

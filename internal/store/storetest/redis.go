@@ -1,0 +1,81 @@
+package storetest
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/fairwayhq/fairway/internal/shared"
+)
+
+// Redis starts a server of its own on a free port of the loopback interface, and
+// returns its address and what kills it, which the end of the test does as well.
+// The test is skipped where redis-server is not installed.
+func Redis(t testing.TB, arguments ...string) (address string, kill func()) {
+	t.Helper()
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		shared.Missing(t, "redis-server is not installed")
+	}
+	for range 3 { // somebody else may take the port first
+		port := freePort(t)
+		if kill, ok := startRedis(t, program, port, arguments); ok {
+			t.Cleanup(kill)
+			return fmt.Sprintf("redis://127.0.0.1:%d/0", port), kill
+		}
+	}
+	t.Fatal("redis-server does not start")
+	return "", nil
+}
+
+func startRedis(t testing.TB, program string, port int, arguments []string) (kill func(), ok bool) {
+	t.Helper()
+	command := exec.Command(program, append([]string{
+		"--port", fmt.Sprint(port), "--bind", "127.0.0.1",
+		"--save", "", "--appendonly", "no", "--dir", t.TempDir(),
+	}, arguments...)...)
+	output, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	ready := make(chan bool, 1)
+	go func() {
+		defer close(ended)
+		defer func() { _ = command.Wait() }()
+		for lines := bufio.NewScanner(output); lines.Scan(); {
+			if strings.Contains(lines.Text(), "Ready to accept connections") {
+				select {
+				case ready <- true:
+				default:
+				}
+			}
+		}
+	}()
+	kill = func() {
+		_ = command.Process.Kill()
+		<-ended
+	}
+	select {
+	case <-ready:
+		return kill, true
+	case <-ended:
+		return nil, false
+	}
+}
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}

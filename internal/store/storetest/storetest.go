@@ -1,0 +1,498 @@
+// Package storetest is what every store must do. Run is given a way to open a new
+// and empty store; what it checks is what package store promises.
+//
+// Crash is one of the checks, and needs a program to kill: the test's own binary,
+// started once more. A package whose tests call Run calls Child first in its
+// TestMain.
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/store"
+)
+
+// patience is how long a condition may take to come true.
+const patience = 20 * time.Second
+
+// Place is where records are, empty at first.
+type Place struct {
+	// Open opens a store there. What it opens the test closes.
+	Open func(testing.TB) store.Store
+	// Nodes says that several stores may be open at that place at a time.
+	Nodes bool
+	// Address is what Child opens.
+	Address string
+}
+
+// Run checks a store of each new place.
+func Run(t *testing.T, place func(*testing.T) Place) {
+	for _, check := range []struct {
+		name string
+		run  func(*testing.T, Place)
+	}{
+		{"get, put, update, delete", basics},
+		{"limits", limits},
+		{"an error of change changes nothing", changeFails},
+		{"value and log change together", together},
+		{"update under contention is exact", contention},
+		{"put under contention loses no entry", appending},
+		{"later is visible at once", later},
+		{"a record expires with its log", expiry},
+		{"each change counts the ttl anew", refresh},
+		{"a key that comes again has a new log", rebirth},
+		{"a large record", large},
+		{"a long log", long},
+		{"keys", keys},
+		{"a restart", restart},
+		{"wait", wait},
+		{"wait ends when a record expires", waitExpiry},
+		{"a context that ends", contexts},
+		{"close", closing},
+		{"a crash in the middle", crash},
+	} {
+		t.Run(check.name, func(t *testing.T) { check.run(t, place(t)) })
+	}
+}
+
+// open opens a store that the test's end closes.
+func open(t *testing.T, place Place) store.Store {
+	t.Helper()
+	s := place.Open(t)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("closing: %v", err)
+		}
+	})
+	return s
+}
+
+// nodes opens two stores at that place, or one twice.
+func nodes(t *testing.T, place Place) []store.Store {
+	t.Helper()
+	first := open(t, place)
+	if !place.Nodes {
+		return []store.Store{first, first}
+	}
+	return []store.Store{first, open(t, place)}
+}
+
+func value(text string) store.Change {
+	return store.Change{Value: []byte(text), TTL: time.Hour}
+}
+
+func put(t *testing.T, s store.Store, key string, c store.Change) {
+	t.Helper()
+	if err := s.Put(t.Context(), key, c); err != nil {
+		t.Fatalf("put %s: %v", key, err)
+	}
+}
+
+func want(t *testing.T, s store.Store, key, text string, length int64) {
+	t.Helper()
+	r, err := s.Get(t.Context(), key)
+	if err != nil || string(r.Value) != text || r.Value == nil || r.Length != length {
+		t.Fatalf("%s is %q with %d entries (error %v), want %q with %d", key, r.Value, r.Length, err, text, length)
+	}
+}
+
+func wantNone(t *testing.T, s store.Store, key string) {
+	t.Helper()
+	if r, err := s.Get(t.Context(), key); !errors.Is(err, store.ErrNotFound) || r.Value != nil {
+		t.Fatalf("%s is %q, error %v, want none", key, r.Value, err)
+	}
+}
+
+func wantLog(t *testing.T, s store.Store, key string, from int64, limit int, wanted ...string) {
+	t.Helper()
+	entries, err := s.Read(t.Context(), key, from, limit)
+	got := make([]string, len(entries))
+	for i, e := range entries {
+		got[i] = string(e)
+	}
+	if err != nil || !slices.Equal(got, wanted) {
+		t.Fatalf("log of %s from %d: %q, error %v, want %q", key, from, got, err, wanted)
+	}
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+func basics(t *testing.T, place Place) {
+	s := open(t, place)
+	key := "a/\x00b*?[é]{}"
+	wantNone(t, s, key)
+	put(t, s, key, value("one"))
+	want(t, s, key, "one", 0)
+	wantNone(t, s, key+"x")
+	err := s.Update(t.Context(), key, func(old store.Record) (store.Change, error) {
+		return value(string(old.Value) + " two"), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, s, key, "one two", 0)
+	put(t, s, key, value(""))
+	want(t, s, key, "", 0)
+	if err := s.Delete(t.Context(), key, "nobody"); err != nil {
+		t.Fatal(err)
+	}
+	wantNone(t, s, key)
+
+	err = s.Update(t.Context(), key, func(old store.Record) (store.Change, error) {
+		if old.Value != nil || old.Length != 0 {
+			t.Errorf("no record is %q with %d entries", old.Value, old.Length)
+		}
+		return value("three"), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time there is nothing to delete
+		err = s.Update(t.Context(), key, func(store.Record) (store.Change, error) { return store.Change{Delete: true}, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantNone(t, s, key)
+	}
+	put(t, s, key, store.Change{Delete: true})
+	wantNone(t, s, key)
+}
+
+func limits(t *testing.T, place Place) {
+	s := open(t, place)
+	many := make([][]byte, store.MaxEntries+1)
+	big := make([]byte, store.DefaultMaxValue+1)
+	for name, test := range map[string]struct {
+		key    string
+		change store.Change
+		large  bool
+	}{
+		"no key":            {"", value("x"), false},
+		"key":               {strings.Repeat("k", store.MaxKey+1), value("x"), true},
+		"no ttl":            {"k", store.Change{Value: []byte("x")}, false},
+		"ttl":               {"k", store.Change{Value: []byte("x"), TTL: store.MaxTTL + 1}, false},
+		"value":             {"k", store.Change{Value: big, TTL: time.Hour}, true},
+		"number of entries": {"k", store.Change{Entries: many, TTL: time.Hour}, true},
+		"bytes of entries":  {"k", store.Change{Entries: [][]byte{big[1:], {1}}, TTL: time.Hour}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, err := range []error{
+				s.Put(t.Context(), test.key, test.change),
+				s.Update(t.Context(), test.key, func(store.Record) (store.Change, error) { return test.change, nil }),
+			} {
+				if err == nil || errors.Is(err, store.ErrTooLarge) != test.large {
+					t.Errorf("error %v, want one; ErrTooLarge: %v", err, test.large)
+				}
+			}
+		})
+	}
+	wantNone(t, s, "k")
+	longest := strings.Repeat("k", store.MaxKey)
+	put(t, s, longest, store.Change{Value: big[1:], TTL: store.MaxTTL})
+	if _, err := s.Read(t.Context(), longest, -1, 1); err == nil {
+		t.Error("a log is read from -1 on")
+	}
+	if _, err := s.Keys(t.Context(), "", "", 0); err == nil {
+		t.Error("0 keys may be asked for")
+	}
+}
+
+func changeFails(t *testing.T, place Place) {
+	s := open(t, place)
+	put(t, s, "k", store.Change{Value: []byte("old"), Entries: [][]byte{{1}}, TTL: time.Hour})
+	refused := errors.New("refused")
+	err := s.Update(t.Context(), "k", func(store.Record) (store.Change, error) { return value("new"), refused })
+	if !errors.Is(err, refused) {
+		t.Errorf("error %v, want change's own", err)
+	}
+	want(t, s, "k", "old", 1)
+}
+
+func together(t *testing.T, place Place) {
+	s := open(t, place)
+	put(t, s, "k", store.Change{Entries: [][]byte{[]byte("a"), {}}, TTL: time.Hour})
+	want(t, s, "k", "", 2)
+	err := s.Update(t.Context(), "k", func(old store.Record) (store.Change, error) {
+		if old.Length != 2 {
+			t.Errorf("the log has %d entries, want 2", old.Length)
+		}
+		return store.Change{Value: []byte("v"), Entries: [][]byte{[]byte("c")}, TTL: time.Hour}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "k", store.Change{Entries: [][]byte{[]byte("d")}, TTL: time.Hour})
+	want(t, s, "k", "v", 4)
+	wantLog(t, s, "k", 0, 10, "a", "", "c", "d")
+	wantLog(t, s, "k", 1, 2, "", "c")
+	wantLog(t, s, "k", 4, 10)
+	wantLog(t, s, "other", 0, 10)
+	put(t, s, "k2", store.Change{Value: []byte("other"), Entries: [][]byte{[]byte("z")}, TTL: time.Hour})
+	wantLog(t, s, "k", 3, 10, "d")
+}
+
+// contention: as many increments as were made are counted, and each has its entry.
+func contention(t *testing.T, place Place) {
+	const clients, each = 64, 10
+	stores := nodes(t, place)
+	var all sync.WaitGroup
+	for i := range clients {
+		all.Go(func() {
+			for range each {
+				err := stores[i%len(stores)].Update(t.Context(), "counter", func(old store.Record) (store.Change, error) {
+					n, _ := strconv.Atoi(string(old.Value))
+					c := value(strconv.Itoa(n + 1))
+					c.Entries = [][]byte{c.Value}
+					return c, nil
+				})
+				if err != nil {
+					t.Errorf("update: %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, s := range stores {
+		want(t, s, "counter", strconv.Itoa(clients*each), clients*each)
+		wantCounted(t, s, "counter", clients*each)
+	}
+}
+
+// wantCounted wants a log of the numbers from 1 to n.
+func wantCounted(t testing.TB, s store.Store, key string, n int) {
+	t.Helper()
+	entries, err := s.Read(context.Background(), key, 0, n+1)
+	if err != nil || len(entries) != n {
+		t.Fatalf("%s has %d entries, error %v, want %d", key, len(entries), err, n)
+	}
+	for i, e := range entries {
+		if string(e) != strconv.Itoa(i+1) {
+			t.Fatalf("entry %d of %s is %q", i, key, e)
+		}
+	}
+}
+
+func appending(t *testing.T, place Place) {
+	const clients, each = 16, 20
+	stores := nodes(t, place)
+	var all sync.WaitGroup
+	for i := range clients {
+		all.Go(func() {
+			for n := range each {
+				entry := fmt.Sprintf("%02d-%02d", i, n)
+				err := stores[i%len(stores)].Put(t.Context(), "log", store.Change{Entries: [][]byte{[]byte(entry)}, TTL: time.Hour})
+				if err != nil {
+					t.Errorf("put: %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	entries, err := stores[1].Read(t.Context(), "log", 0, store.MaxRead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]bool)
+	for _, e := range entries {
+		seen[string(e)] = true
+	}
+	if len(entries) != clients*each || len(seen) != clients*each {
+		t.Errorf("%d entries, %d different, want %d", len(entries), len(seen), clients*each)
+	}
+}
+
+func later(t *testing.T, place Place) {
+	s := place.Open(t)
+	const n = 10_000 // more than may wait
+	for i := range n {
+		c := value(strconv.Itoa(i))
+		c.Entries, c.Later = [][]byte{[]byte(strconv.Itoa(i + 1))}, true
+		put(t, s, "k", c)
+		if i%1000 == 0 {
+			want(t, s, "k", strconv.Itoa(i), int64(i+1))
+		}
+	}
+	wantCounted(t, s, "k", n)
+	c := value("last")
+	c.Later = true
+	put(t, s, "other", c)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, place)
+	want(t, s, "k", strconv.Itoa(n-1), n)
+	want(t, s, "other", "last", 0)
+}
+
+// short is a time to live that a test waits for.
+const short = 100 * time.Millisecond
+
+func expiry(t *testing.T, place Place) {
+	s := open(t, place)
+	put(t, s, "k", store.Change{Value: []byte("x"), Entries: [][]byte{{1}, {2}}, TTL: short})
+	put(t, s, "stays", value("y"))
+	until(t, "the record expires", func() bool {
+		_, err := s.Get(t.Context(), "k")
+		return errors.Is(err, store.ErrNotFound)
+	})
+	wantLog(t, s, "k", 0, 10)
+	found, err := s.Keys(t.Context(), "", "", 10)
+	if err != nil || !slices.Equal(found, []string{"stays"}) {
+		t.Errorf("keys %q, error %v", found, err)
+	}
+}
+
+func refresh(t *testing.T, place Place) {
+	s := open(t, place)
+	put(t, s, "k", store.Change{Value: []byte("x"), TTL: short})
+	put(t, s, "first to go", store.Change{Value: []byte("y"), TTL: 2 * short})
+	put(t, s, "k", store.Change{Entries: [][]byte{{1}}, TTL: time.Hour})
+	put(t, s, "shorter", value("z"))
+	put(t, s, "shorter", store.Change{TTL: short})
+	for _, key := range []string{"first to go", "shorter"} {
+		until(t, key+" expires", func() bool {
+			_, err := s.Get(t.Context(), key)
+			return errors.Is(err, store.ErrNotFound)
+		})
+	}
+	want(t, s, "k", "x", 1)
+}
+
+func rebirth(t *testing.T, place Place) {
+	s := open(t, place)
+	first := store.Change{Value: []byte("first"), Entries: [][]byte{[]byte("a"), []byte("b")}, TTL: short}
+	put(t, s, "k", first)
+	until(t, "the record expires", func() bool {
+		_, err := s.Get(t.Context(), "k")
+		return errors.Is(err, store.ErrNotFound)
+	})
+	again := store.Change{Entries: [][]byte{[]byte("c")}, TTL: time.Hour}
+	put(t, s, "k", again)
+	want(t, s, "k", "", 1)
+	wantLog(t, s, "k", 0, 10, "c")
+	if err := s.Delete(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "k", again)
+	want(t, s, "k", "", 1)
+	wantLog(t, s, "k", 0, 10, "c")
+}
+
+func large(t *testing.T, place Place) {
+	s := open(t, place)
+	big := bytes.Repeat([]byte{0, 'x', 0xff, '\n'}, store.DefaultMaxValue/4)
+	put(t, s, "k", store.Change{Value: big, Entries: [][]byte{big}, TTL: time.Hour})
+	r, err := s.Get(t.Context(), "k")
+	if err != nil || !bytes.Equal(r.Value, big) {
+		t.Errorf("%d bytes come back, error %v", len(r.Value), err)
+	}
+	const more = store.MaxReadBytes/store.DefaultMaxValue + 2
+	for range more {
+		put(t, s, "k", store.Change{Entries: [][]byte{big}, TTL: time.Hour})
+	}
+	entries, err := s.Read(t.Context(), "k", 0, store.MaxRead)
+	if err != nil || len(entries) != store.MaxReadBytes/store.DefaultMaxValue || !bytes.Equal(entries[0], big) {
+		t.Errorf("%d entries are read at once, error %v", len(entries), err)
+	}
+	if entries, err = s.Read(t.Context(), "k", int64(len(entries)), store.MaxRead); err != nil || len(entries) != 3 {
+		t.Errorf("%d entries remain, error %v, want 3", len(entries), err)
+	}
+}
+
+// long wants what is appended to a long log to cost what it costs in a short one.
+func long(t *testing.T, place Place) {
+	const chunk, chunks, probes = store.MaxEntries, 40, 100
+	s := open(t, place)
+	cost := func() time.Duration {
+		times := make([]time.Duration, probes)
+		for i := range times {
+			start := time.Now()
+			put(t, s, "k", store.Change{Value: []byte("state"), Entries: [][]byte{[]byte("x")}, TTL: time.Hour})
+			times[i] = time.Since(start)
+		}
+		slices.Sort(times)
+		return times[probes/2]
+	}
+	short := cost()
+	entries := make([][]byte, chunk)
+	for c := range chunks {
+		for i := range entries {
+			entries[i] = fmt.Appendf(nil, "%d: what was called and what came of it", c*chunk+i)
+		}
+		put(t, s, "k", store.Change{Entries: entries, TTL: time.Hour})
+	}
+	long := cost()
+	t.Logf("one more entry: %s after %d, %s after %d", short, probes, long, chunk*chunks)
+	if long > 10*short+5*time.Millisecond {
+		t.Errorf("an entry costs %s in a short log and %s in a long one", short, long)
+	}
+	want(t, s, "k", "state", chunk*chunks+2*probes)
+	wantLog(t, s, "k", probes+12_345, 1, "12345: what was called and what came of it")
+	wantLog(t, s, "k", chunk*chunks+2*probes-1, 5, "x")
+	if err := s.Delete(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	wantLog(t, s, "k", 0, 1)
+}
+
+func keys(t *testing.T, place Place) {
+	s := open(t, place)
+	for _, key := range []string{"b/2", "a/1", "b/1", "b/*", "c", "b"} {
+		put(t, s, key, value("x"))
+	}
+	for _, test := range []struct {
+		prefix, after string
+		limit         int
+		want          []string
+	}{
+		{"", "", 10, []string{"a/1", "b", "b/*", "b/1", "b/2", "c"}},
+		{"b/", "", 10, []string{"b/*", "b/1", "b/2"}},
+		{"b/", "b/*", 1, []string{"b/1"}},
+		{"b/", "b/2", 10, nil},
+		{"b/", "a", 1, []string{"b/*"}},
+		{"b/", "c", 10, nil},
+		{"b/*", "", 10, []string{"b/*"}},
+		{"nobody", "", 10, nil},
+	} {
+		got, err := s.Keys(t.Context(), test.prefix, test.after, test.limit)
+		if err != nil || !slices.Equal(got, test.want) {
+			t.Errorf("keys %q after %q: %q, error %v, want %q", test.prefix, test.after, got, err, test.want)
+		}
+	}
+}
+
+func restart(t *testing.T, place Place) {
+	s := place.Open(t)
+	put(t, s, "k", store.Change{Value: []byte("x"), Entries: [][]byte{[]byte("a")}, TTL: time.Hour})
+	put(t, s, "short", store.Change{Value: []byte("x"), TTL: time.Millisecond})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, place)
+	want(t, s, "k", "x", 1)
+	put(t, s, "k", store.Change{Entries: [][]byte{[]byte("b")}, TTL: time.Hour})
+	put(t, s, "k2", store.Change{Entries: [][]byte{[]byte("z")}, TTL: time.Hour})
+	wantLog(t, s, "k", 0, 10, "a", "b")
+	until(t, "what expired meanwhile is gone", func() bool {
+		_, err := s.Get(t.Context(), "short")
+		return errors.Is(err, store.ErrNotFound)
+	})
+}
