@@ -226,6 +226,33 @@ func TestHTTPInvoker(t *testing.T) {
 	}
 }
 
+// An answer that streams is what it comes to, and a supplement goes along.
+func TestHTTPInvoker_stream(t *testing.T) {
+	server := shopServer(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "event: progress\ndata: {\"progress\":1,\"total\":2}\n\nevent: result\ndata: {\"key\":\""+r.Header.Get("X-Key")+"\"}\n\n")
+	})
+	tools := buildTools(t, shop, BuildOptions{Name: "shop", Location: server.URL + "/openapi.json"})
+	client, err := NewClient(tools, ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []EventKind
+	ctx := ContextWithListener(t.Context(), func(e Event) { told = append(told, e.Kind) })
+	ctx = ContextWithSupplement(ctx, &Supplement{Header: http.Header{"X-Key": {"k1"}}})
+	outcome := client.Call(ctx, "getOrder", []byte(`{"id":1}`))
+	defer outcome.Release()
+	if outcome.Failure != nil {
+		t.Fatal(outcome.Failure)
+	}
+	if got := string(outcome.Result.Body); got != `{"key":"k1"}` || outcome.Result.MediaType() != "application/json" {
+		t.Errorf("got %s as %s", got, outcome.Result.MediaType())
+	}
+	if len(told) != 1 || told[0] != EventProgress {
+		t.Errorf("told %v", told)
+	}
+}
+
 // TestTransport: which requests carry the context.
 func TestTransport(t *testing.T) {
 	shared := NewSharedContext(NewContext("cli_tool"))

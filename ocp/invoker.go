@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/ocp/stream"
 )
 
 const (
@@ -66,6 +67,7 @@ func (i *HTTPInvoker) Invoke(ctx context.Context, call *Call) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	SupplementFromContext(ctx).Apply(r)
 	r.URL.Scheme, r.URL.Host, r.URL.User = i.origin.Scheme, i.origin.Host, i.origin.User
 	client := i.Client
 	if client == nil {
@@ -77,7 +79,7 @@ func (i *HTTPInvoker) Invoke(ctx context.Context, call *Call) (*Result, error) {
 	}
 	defer response.Body.Close()
 	result := &Result{Status: response.StatusCode, Header: response.Header, Buffer: buffer.Get()}
-	if err := i.readBody(result, response.Body); err != nil {
+	if err := i.readBody(ctx, result, response.Body); err != nil {
 		result.Release()
 		if failure, ok := errors.AsType[*Failure](err); ok {
 			failure.Message = call.Tool.where() + " " + failure.Message
@@ -88,19 +90,41 @@ func (i *HTTPInvoker) Invoke(ctx context.Context, call *Call) (*Result, error) {
 	return result, nil
 }
 
-func (i *HTTPInvoker) readBody(result *Result, body io.Reader) error {
+// readBody reads the answer, of one that streams what it comes to.
+func (i *HTTPInvoker) readBody(ctx context.Context, result *Result, body io.Reader) error {
 	limit := i.MaxResponse
 	if limit <= 0 {
 		limit = DefaultMaxResponse
 	}
-	n, err := io.Copy(result.Buffer, io.LimitReader(body, limit+1))
+	var err error
+	if format := stream.FormatOf(result.Header.Get("Content-Type")); format != 0 && result.Status < http.StatusMultipleChoices {
+		err = reduce(ctx, result, body, format, limit)
+	} else {
+		err = result.Buffer.ReadAll(body, limit)
+	}
 	switch {
+	case errors.Is(err, buffer.ErrTooLarge):
+		return &Failure{Kind: TooLarge, Status: result.Status, Message: fmt.Sprintf("answered with more than %d bytes, which is the limit; ask for less", limit)}
 	case err != nil:
 		return err
-	case n > limit:
-		return &Failure{Kind: TooLarge, Status: result.Status, Message: fmt.Sprintf("answered with more than %d bytes, which is the limit; ask for less", limit)}
 	}
 	result.Body = result.Buffer.B
+	return nil
+}
+
+func reduce(ctx context.Context, result *Result, body io.Reader, format stream.Format, limit int64) error {
+	reducer := stream.NewReducer(format, result.Buffer, stream.Options{Listener: ListenerFromContext(ctx), MaxContent: limit})
+	defer reducer.Release()
+	if _, err := io.Copy(reducer, body); err != nil && !reducer.Settled() {
+		return err
+	}
+	contentType, err := reducer.Finish()
+	if err != nil {
+		return &Failure{Kind: Unreadable, Status: result.Status, Message: "streamed an answer that cannot be used: " + err.Error()}
+	}
+	if result.Header.Del("Content-Type"); contentType != "" {
+		result.Header.Set("Content-Type", contentType)
+	}
 	return nil
 }
 
