@@ -15,17 +15,22 @@ func init() {
 	caddy.RegisterModule(new(Agents))
 }
 
-// Agents is the Caddy app that owns what Fairway's handlers share: the toolsets
-// and the documents they are made of. Documents stay loaded over reloads of the
-// configuration that do not change them.
+// Agents is the Caddy app that owns what Fairway's handlers share: the toolsets,
+// the documents they are made of, and the store. Documents stay loaded and the
+// store open over reloads of the configuration that do not change them.
 type Agents struct {
 	// Toolsets by name. Handlers name the one they offer.
 	Toolsets map[string]*ToolsetConfig `json:"toolsets,omitempty"`
+
+	// Where handlers keep what must outlive a request. It is opened at its first
+	// use. Default: a file in Caddy's data directory.
+	Store *StoreConfig `json:"store,omitempty"`
 
 	logger *zap.Logger
 	named  map[string]*toolset
 	held   []*document // closed by Cleanup, once for each entry
 	inline int         // toolsets that handlers define themselves
+	store  *sharedStore
 }
 
 // CaddyModule returns the Caddy module information.
@@ -43,6 +48,10 @@ func (a *Agents) Provision(ctx caddy.Context) error {
 	a.named = make(map[string]*toolset, len(a.Toolsets))
 	if err := collected.register(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
+	}
+	var err error
+	if a.store, err = a.Store.hold(a.logger); err != nil {
+		return fmt.Errorf("store: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Toolsets)) {
 		if name == "" || a.Toolsets[name] == nil {
@@ -92,8 +101,20 @@ func (a *Agents) define(ctx caddy.Context, config *ToolsetConfig) (*toolset, err
 	return a.open(ctx, config, "", fmt.Sprintf("%p/%s", a, strconv.Itoa(a.inline)))
 }
 
+// described returns the toolset that was named as a handler wants it: with the
+// schemas of the tools' answers if it asks for them.
+func (a *Agents) described(ctx caddy.Context, named *toolset, answers bool) (*toolset, error) {
+	if !answers {
+		return named, nil
+	}
+	config := *a.Toolsets[named.name]
+	config.answers = true
+	return a.open(ctx, &config, named.name, "")
+}
+
 // Start begins to load and watch the documents.
 func (a *Agents) Start() error {
+	a.store.logger.Store(a.logger)
 	for _, d := range a.held {
 		d.start(a.logger)
 	}
@@ -105,8 +126,12 @@ func (a *Agents) Stop() error {
 	return nil
 }
 
-// Cleanup gives the documents up. One that no other configuration uses stops.
+// Cleanup gives the documents and the store up. What no other configuration uses
+// stops.
 func (a *Agents) Cleanup() error {
+	if a.store != nil {
+		a.store.release()
+	}
 	for _, d := range a.held {
 		closeDocument(d.key)
 	}

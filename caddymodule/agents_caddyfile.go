@@ -38,11 +38,19 @@ func parseAgents(d *caddyfile.Dispenser, existing any) (any, error) {
 //			timeout      <duration> | off
 //			max_response <size>
 //			token_budget <tokens> | off
+//			credential   header|query <name> <value> | basic <user> <password>
+//		}
+//		store bolt [<file>] {
+//			max_records <number>
+//			max_size    <size>
+//		}
+//		store redis <url> {
+//			prefix <text>
 //		}
 //	}
 //
-// toolset, include and exclude may be repeated. See ToolsetConfig for what the
-// options mean and their defaults.
+// toolset, include, exclude and credential may be repeated. See ToolsetConfig and StoreConfig
+// for what the options mean and their defaults.
 func (a *Agents) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume option name
 	if d.NextArg() {
@@ -53,6 +61,10 @@ func (a *Agents) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		switch b.Val() {
 		case "toolset":
 			if err := a.unmarshalToolset(b); err != nil {
+				return err
+			}
+		case "store":
+			if err := a.unmarshalStore(b); err != nil {
 				return err
 			}
 		default:

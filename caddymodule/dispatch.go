@@ -35,19 +35,22 @@ type dispatch struct {
 	vars     map[string]any    // of outer
 	limits   limits
 	protocol string
-	toolset  string
+	toolset  string // its name
 	logger   *zap.Logger
+
+	credentials credentials
 }
 
-func newDispatch(next caddyhttp.Handler, outer *http.Request, protocol, toolset string, l limits, logger *zap.Logger) dispatch {
+func newDispatch(next caddyhttp.Handler, outer *http.Request, protocol string, t *toolset, logger *zap.Logger) dispatch {
 	ctx := outer.Context()
 	d := dispatch{
-		next:     next,
-		outer:    outer,
-		limits:   l,
-		protocol: protocol,
-		toolset:  toolset,
-		logger:   logger,
+		next:        next,
+		outer:       outer,
+		limits:      t.limits,
+		protocol:    protocol,
+		toolset:     t.name,
+		logger:      logger,
+		credentials: t.credentials,
 	}
 	d.repl, _ = ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	d.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
@@ -61,8 +64,9 @@ func newDispatch(next caddyhttp.Handler, outer *http.Request, protocol, toolset 
 func (d *dispatch) Invoke(ctx context.Context, call *ocp.Call) (*ocp.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	var timer *time.Timer
 	if d.limits.timeout > 0 {
-		timer := time.AfterFunc(d.limits.timeout, func() { cancel(errCallTimeout) })
+		timer = time.AfterFunc(d.limits.timeout, func() { cancel(errCallTimeout) })
 		defer timer.Stop()
 	}
 	r, err := call.Request(ocp.ContextWithCall(ctx, call))
@@ -70,18 +74,31 @@ func (d *dispatch) Invoke(ctx context.Context, call *ocp.Call) (*ocp.Result, err
 		return nil, err
 	}
 	rec := newRecorder(r.Method, d.limits.maxResponse, cancel)
-	r = d.prepare(r, rec, call)
+	rec.streams = streams{ctx: ctx, timer: timer, timeout: d.limits.timeout}
+	r, err = d.prepare(r, rec, call)
+	if err != nil {
+		rec.drop()
+		return nil, d.withoutCredential(call.Tool, err)
+	}
 	err = serve(d.chain(), rec, r)
 	return d.conclude(ctx, call, rec, err)
 }
 
-// prepare makes of r a request that has just arrived from the caller.
-func (d *dispatch) prepare(r *http.Request, rec *recorder, call *ocp.Call) *http.Request {
+// prepare makes of r a request that has just arrived from the caller, with what
+// belongs to the call beside its arguments. From the weakest to the strongest that
+// is: what the caller's own request says, the toolset's credentials, and what the
+// adapter supplements.
+func (d *dispatch) prepare(r *http.Request, rec *recorder, call *ocp.Call) (*http.Request, error) {
 	carryHeaders(r.Header, d.outer.Header)
 	own := d.ownContext(r)
 	if own != nil {
 		own.Set(r.Header)
 	}
+	repl := caddy.NewReplacer()
+	if err := d.credentials.apply(r, repl); err != nil {
+		return nil, err
+	}
+	ocp.SupplementFromContext(r.Context()).Apply(r)
 	r.Host = d.outer.Host
 	r.RemoteAddr = d.outer.RemoteAddr
 	r.TLS = d.outer.TLS
@@ -89,7 +106,6 @@ func (d *dispatch) prepare(r *http.Request, rec *recorder, call *ocp.Call) *http
 	r.URL.Scheme, r.URL.Host = "", ""
 	r.RequestURI = r.URL.RequestURI()
 
-	repl := caddy.NewReplacer()
 	r = caddyhttp.PrepareRequest(r, repl, rec, d.server)
 	if own != nil {
 		repl.Map(placeholdersOf(own))
@@ -101,7 +117,7 @@ func (d *dispatch) prepare(r *http.Request, rec *recorder, call *ocp.Call) *http
 		return d.inherited(key)
 	})
 	d.carryVars(r)
-	return r
+	return r, nil
 }
 
 // preparedVars is how many variables PrepareRequest sets.
@@ -123,13 +139,15 @@ func (d *dispatch) carryVars(r *http.Request) {
 }
 
 // inherited looks up a placeholder of the caller's request that holds for its
-// tool calls too: who the caller is and says it is, and what the operator has
-// defined (map). Others speak of a request that is not this one.
+// tool calls too: who the caller is and says it is, what it says of the call, and
+// what the operator has defined (map). Others speak of a request that is not this
+// one.
 func (d *dispatch) inherited(key string) (any, bool) {
 	if d.repl == nil {
 		return nil, false
 	}
-	if strings.HasPrefix(key, "http.") && !strings.HasPrefix(key, "http.auth.") && !strings.HasPrefix(key, "http.ocp.") {
+	if strings.HasPrefix(key, "http.") && !strings.HasPrefix(key, "http.auth.") && !strings.HasPrefix(key, "http.ocp.") &&
+		!strings.HasPrefix(key, "http.otc.") {
 		return nil, false
 	}
 	return d.repl.Get(key)
@@ -180,11 +198,16 @@ func serve(next caddyhttp.Handler, rec *recorder, r *http.Request) (err error) {
 func (d *dispatch) conclude(ctx context.Context, call *ocp.Call, rec *recorder, err error) (*ocp.Result, error) {
 	defer rec.drop()
 	where := call.Tool.Method + " " + call.Tool.Path
+	if err != nil && rec.saidAll() && (ctx.Err() != nil || brokeOff(err)) {
+		err = nil
+	}
 	switch {
 	case rec.tooLarge:
 		return nil, d.tooLarge(call.Tool, rec.declared)
-	case ctx.Err() != nil && (err != nil || rec.status == 0):
-		return nil, d.interrupted(ctx, where)
+	case rec.broken != nil:
+		return nil, unstreamable(where, rec.broken)
+	case ctx.Err() != nil && (err != nil || rec.status == 0 || rec.stream != nil) && !rec.saidAll():
+		return nil, d.interrupted(ctx, where, rec)
 	case err != nil:
 		if failure := d.failed(call.Tool, rec, err); failure != nil {
 			return nil, failure
@@ -195,8 +218,20 @@ func (d *dispatch) conclude(ctx context.Context, call *ocp.Call, rec *recorder, 
 	return d.result(call.Tool, rec)
 }
 
+// brokeOff reports whether a handler gave the answer up in the middle, as
+// reverse_proxy does when its upstream has.
+func brokeOff(err error) bool {
+	p, ok := errors.AsType[*panicked](err)
+	return ok && p.stack == nil
+}
+
 // result decodes the recorded body and hands it over.
 func (d *dispatch) result(tool *ocp.Tool, rec *recorder) (*ocp.Result, error) {
+	if rec.stream != nil {
+		if err := rec.finishStream(); err != nil {
+			return nil, d.unfinished(tool, err)
+		}
+	}
 	body, err := decodeBody(rec.header, rec.take(), d.limits.maxResponse)
 	if err == nil {
 		body, err = decodeText(rec.header, body, d.limits.maxResponse)

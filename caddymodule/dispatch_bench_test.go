@@ -65,8 +65,8 @@ func BenchmarkDispatch(b *testing.B) {
 	}
 	next := caddyhttp.HandlerFunc(benchNext)
 	outer := benchOuter()
-	l := limits{timeout: DefaultTimeout, maxResponse: DefaultMaxResponse}
-	d := newDispatch(next, outer, "mcp", "trips", l, zap.NewNop())
+	of := &toolset{name: "trips", limits: limits{timeout: DefaultTimeout, maxResponse: DefaultMaxResponse}}
+	d := newDispatch(next, outer, "mcp", of, zap.NewNop())
 	calls := collected.of("trips", "mcp")
 
 	b.Run("PrepareRequest", func(b *testing.B) {
@@ -115,9 +115,12 @@ func BenchmarkDispatch(b *testing.B) {
 			body.Reset(message)
 			r := outer.Clone(outer.Context())
 			r.Body, r.ContentLength = io.NopCloser(body), int64(len(message))
-			d := newDispatch(next, r, "mcp", "trips", l, zap.NewNop())
+			d := newDispatch(next, r, "mcp", of, zap.NewNop())
 			d.repl = nil // the same replacer would grow with every request
-			server.ServeHTTP(w, r, tools, newCaller(d, tools, &calls))
+			server.ServeHTTP(w, r, mcpadapter.Site{
+				Tools:  func() *ocp.Toolset { return tools },
+				Caller: func(*ocp.Toolset) ocp.Caller { return newCaller(d, tools, &calls) },
+			})
 			if w.status != 200 {
 				b.Fatal(w.status)
 			}

@@ -107,7 +107,7 @@ func TestDispatch(t *testing.T) {
 			"Tracestate": "x=y", "Baggage": "k=v", "User-Agent": "agent/1",
 		}
 		dropped := map[string]string{
-			"Connection": "X-Hop, keep-alive", "X-Hop": "1", "Mcp-Session-Id": "s", "Accept-Language": "de", "Content-Language": "de",
+			"Connection": "X-Hop, keep-alive", "X-Hop": "1", "Mcp-Session-Id": s.begin("/mcp"), "Accept-Language": "de", "Content-Language": "de",
 			"Origin": s.url, "Referer": "http://x/", "Sec-Fetch-Mode": "cors", "If-None-Match": `"x"`, "Range": "bytes=0-1",
 			"Last-Event-Id": "7", "Proxy-Authorization": "Basic x", "Te": "trailers", "X-Http-Method-Override": "DELETE",
 			"X_http_method_override": "DELETE", "Mcp_session_id": "s",
@@ -169,7 +169,7 @@ func TestDispatch(t *testing.T) {
 				t.Errorf("%s: %d %s", path, a.status, a.body)
 			}
 		}
-		if a := s.get("/mcp/"); a.status != http.StatusMethodNotAllowed {
+		if a := s.get("/mcp/"); a.status != http.StatusNotAcceptable {
 			t.Errorf("/mcp/ is the endpoint's: %d", a.status)
 		}
 	})

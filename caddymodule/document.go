@@ -39,6 +39,9 @@ type documentKey struct {
 	MaxDocument int64          `json:"max_document"`
 	TokenBudget int            `json:"token_budget"`
 	Site        string         `json:"site"` // tells apart sites whose documents have the same path
+
+	NonInferrable []string `json:"non_inferrable"`
+	Answers       bool     `json:"answers"` // the tools have the schemas of their answers
 }
 
 // String returns the key as a value that can be compared.
@@ -144,6 +147,9 @@ func (k documentKey) options(location string) ocp.BuildOptions {
 		Schemas:  k.Schemas,
 		BasePath: k.BasePath,
 		Limits:   openapi.Limits{Size: int(k.MaxDocument)},
+
+		NonInferrable:   k.NonInferrable,
+		ResponseSchemas: k.Answers,
 	}
 }
 

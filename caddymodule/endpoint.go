@@ -46,6 +46,21 @@ func newEndpoint(ctx caddy.Context, protocol, path, reference string, config *To
 	return e, nil
 }
 
+// beside returns the endpoint's twin for one more toolset that is offered at the
+// same path.
+func (e *endpoint) beside(ctx caddy.Context, reference string) (*endpoint, error) {
+	app, err := ctx.App("agents")
+	if err != nil {
+		return nil, err
+	}
+	twin := *e
+	if twin.toolset, err = resolveToolset(ctx, app.(*Agents), reference, nil); err != nil {
+		return nil, err
+	}
+	twin.calls = collected.of(twin.toolset.name, e.protocol)
+	return &twin, nil
+}
+
 // resolveToolset finds out what a handler offers. A toolset of that name comes
 // first; otherwise what looks like a file, a path or a URL is a document; and a
 // handler that says nothing means the only toolset there is.
@@ -55,14 +70,14 @@ func resolveToolset(ctx caddy.Context, app *Agents, reference string, config *To
 	}
 	if reference == "" && config.empty() && len(app.named) == 1 {
 		for _, only := range app.named {
-			return only, nil
+			return app.described(ctx, only, config.answers)
 		}
 	}
 	if named, ok := app.toolset(reference); ok {
 		if !config.empty() {
 			return nil, fmt.Errorf("toolset %q is defined in the agents app: give its options there", reference)
 		}
-		return named, nil
+		return app.described(ctx, named, config.answers)
 	}
 	inline := *config
 	switch {
@@ -115,7 +130,12 @@ func (e *endpoint) unavailable(w http.ResponseWriter) error {
 
 // caller returns what runs the tool calls of one request.
 func (e *endpoint) caller(r *http.Request, next caddyhttp.Handler, tools *ocp.Toolset) *caller {
-	return newCaller(newDispatch(next, r, e.protocol, e.toolset.name, e.toolset.limits, e.logger), tools, &e.calls)
+	return newCaller(newDispatch(next, r, e.protocol, e.toolset, e.logger), tools, &e.calls)
+}
+
+// streamCaller returns what runs the tool calls of one message of a stream.
+func (e *endpoint) streamCaller(r *http.Request, next caddyhttp.Handler, tools *ocp.Toolset) *caller {
+	return newStreamCaller(newDispatch(next, r, e.protocol, e.toolset, e.logger), tools, &e.calls)
 }
 
 // What is wrong with an endpoint's path.

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -50,14 +51,19 @@ func parseEndpoint(h httpcaddyfile.Helper, handler endpointHandler) ([]httpcaddy
 type reference struct {
 	path     *string
 	toolset  *string
+	toolsets *[]string // further toolsets; nil if the protocol takes one only
 	document **ToolsetConfig
 }
 
-// unmarshalArguments reads [<path>] [<toolset or document>]. An only argument
-// that ends like a document's name is one, though it begins with a slash.
+// unmarshalArguments reads [<path>] [<toolset or document>], where the protocol
+// takes several with more of these. An only argument that ends like a document's
+// name is one, though it begins with a slash.
 func (to reference) unmarshalArguments(b *block) error {
 	directive := b.Val()
 	arguments := b.RemainingArgs()
+	if to.toolsets != nil {
+		return to.unmarshalSeveral(b, directive, arguments)
+	}
 	if len(arguments) > 2 {
 		return b.Errf("%s takes a path and a toolset or document, not %d arguments", directive, len(arguments))
 	}
@@ -82,6 +88,43 @@ func (to reference) unmarshalArguments(b *block) error {
 	return nil
 }
 
+// unmarshalSeveral reads the arguments of a protocol that takes several toolsets.
+func (to reference) unmarshalSeveral(b *block, directive string, arguments []string) error {
+	onlyDocument := len(arguments) == 1 && looksLikeDocument(arguments[0])
+	if len(arguments) > 0 && strings.HasPrefix(arguments[0], "/") && !onlyDocument {
+		if err := checkPath(arguments[0]); err != nil {
+			return b.Errf("%s %s: %v", directive, arguments[0], err)
+		}
+		*to.path, arguments = arguments[0], arguments[1:]
+		b.seen["path"] = true
+	}
+	if len(arguments) == 0 {
+		return nil
+	}
+	b.seen["toolset"] = true
+	return to.addToolsets(b, directive, arguments)
+}
+
+// addToolsets takes the first of the toolsets for the one that every protocol
+// has, and the others for those beside it.
+func (to reference) addToolsets(b *block, directive string, toolsets []string) error {
+	for _, toolset := range toolsets {
+		switch {
+		case toolset == "":
+			return b.Errf("%s: the toolset is empty", directive)
+		case strings.HasPrefix(toolset, "/") && !looksLikeDocument(toolset):
+			return b.Errf("%s %s: the endpoint's path begins with a slash and is the first argument", directive, toolset)
+		case toolset == *to.toolset || slices.Contains(*to.toolsets, toolset):
+			return b.Errf("%s: toolset %s is given twice", directive, toolset)
+		case *to.toolset == "":
+			*to.toolset = toolset
+		default:
+			*to.toolsets = append(*to.toolsets, toolset)
+		}
+	}
+	return nil
+}
+
 // unmarshalOption reads the subdirective at which b stands if all protocols have
 // it: path, toolset and those of a toolset.
 func (to reference) unmarshalOption(b *block) (known bool, err error) {
@@ -92,6 +135,9 @@ func (to reference) unmarshalOption(b *block) (known bool, err error) {
 			return checkPath(text)
 		})
 	case "toolset":
+		if to.toolsets != nil {
+			return true, to.unmarshalToolsets(b)
+		}
 		if err = b.text(to.toolset); err == nil && *to.document != nil {
 			err = to.checkOne(b, *to.document)
 		}
@@ -109,6 +155,21 @@ func (to reference) unmarshalOption(b *block) (known bool, err error) {
 		err = to.checkOne(b, config)
 	}
 	return known, err
+}
+
+// unmarshalToolsets reads toolset of a protocol that takes several.
+func (to reference) unmarshalToolsets(b *block) error {
+	if err := b.once(); err != nil {
+		return err
+	}
+	toolsets := b.RemainingArgs()
+	if len(toolsets) == 0 {
+		return b.ArgErr()
+	}
+	if err := to.addToolsets(b, "toolset", toolsets); err != nil || *to.document == nil {
+		return err
+	}
+	return to.checkOne(b, *to.document)
 }
 
 // checkOne refuses a toolset and a document of its own beside it.

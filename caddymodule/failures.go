@@ -6,23 +6,77 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/stream"
 )
 
 // statusClientClosed is what reverse_proxy answers when the client went away.
 const statusClientClosed = 499
 
 // interrupted says why a call ended before its answer did.
-func (d *dispatch) interrupted(ctx context.Context, where string) *ocp.Failure {
+func (d *dispatch) interrupted(ctx context.Context, where string, rec *recorder) *ocp.Failure {
 	if errors.Is(context.Cause(ctx), errCallTimeout) || errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		if rec.stream != nil && d.limits.timeout > 0 {
+			return d.streamedTooLong(where, rec.stream)
+		}
 		return &ocp.Failure{Kind: ocp.TimedOut, Message: fmt.Sprintf(
 			"%s did not answer within %s; try again later, or ask for less", where, d.limits.timeout)}
 	}
 	return &ocp.Failure{Kind: ocp.Canceled, Message: where + " was canceled, as the client went away"}
+}
+
+// streamedTooLong says which of the two limits of time a stream has passed.
+func (d *dispatch) streamedTooLong(where string, s *streamed) *ocp.Failure {
+	message := fmt.Sprintf("%s began to answer and then sent nothing for %s", where, d.limits.timeout)
+	if !time.Now().Before(s.end) {
+		message = fmt.Sprintf("%s streamed its answer for more than %s", where, maxStreamTimeouts*d.limits.timeout)
+	}
+	return &ocp.Failure{Kind: ocp.TimedOut, Message: message + " without coming to an end; try again later, or ask for less"}
+}
+
+// unstreamable says why a stream was given up.
+func unstreamable(where string, err error) *ocp.Failure {
+	if errors.Is(err, stream.ErrTooManyEvents) {
+		return &ocp.Failure{Kind: ocp.TooLarge, Message: where + " streamed events without coming to an end; ask for less, and look at the API if it goes on"}
+	}
+	return &ocp.Failure{Kind: ocp.TooLarge, Message: fmt.Sprintf(
+		"%s streamed progress or a log line of more than %s, which is more than either may have; look at the API",
+		where, humanize.IBytes(stream.DefaultMaxEvent))}
+}
+
+// unfinished says why a stream that has ended comes to no result.
+func (d *dispatch) unfinished(tool *ocp.Tool, err error) *ocp.Failure {
+	where := tool.Method + " " + tool.Path
+	switch {
+	case errors.Is(err, buffer.ErrTooLarge):
+		return d.tooLarge(tool, 0)
+	case errors.Is(err, stream.ErrCutOff):
+		return &ocp.Failure{Kind: ocp.Unreadable, Message: where + " broke its stream off in the middle of an event, " +
+			"which ends with an empty line; try again, and look at the API if it goes on"}
+	}
+	return unstreamable(where, err)
+}
+
+// withoutCredential says that a call was not sent. Which value is missing is the
+// operator's to know.
+func (d *dispatch) withoutCredential(tool *ocp.Tool, err error) *ocp.Failure {
+	if c := d.logger.Check(zapcore.ErrorLevel, "a tool call was not sent, as a credential for the API has no usable value"); c != nil {
+		c.Write(zap.String("tool", tool.Name), zap.String("toolset", d.toolset), zap.Error(err))
+	}
+	place := "the API"
+	if missing, ok := errors.AsType[*missingCredential](err); ok {
+		place += " (" + missing.place + ")"
+	}
+	return &ocp.Failure{Kind: ocp.Internal, Message: fmt.Sprintf(
+		"%s %s was not sent: the gateway's credential for %s is missing; the operator has to set it, and finds the reason in the log",
+		tool.Method, tool.Path, place)}
 }
 
 // gatewayFailure returns the failure of a handler's error that says the upstream

@@ -77,8 +77,66 @@ type MCP struct {
 	// The largest request body, in bytes. Default: 4 MiB.
 	MaxBody int64 `json:"max_body,omitempty"`
 
+	// The revisions of the protocol that are spoken, such as 2025-11-25. Default:
+	// all.
+	Versions []string `json:"versions,omitempty"`
+
+	// Signs the ids of sessions and seals what clients keep for the server, in at
+	// least 16 bytes; placeholders such as {env.MCP_SECRET} are replaced. Nodes
+	// that share the work, and so accept each other's sessions, need the same
+	// secret, path and toolset. Default: one that is made once and kept in
+	// Caddy's storage, which such nodes have in common.
+	Secret string `json:"secret,omitempty"`
+
+	// How long a session lasts. Default: 24h.
+	SessionTTL caddy.Duration `json:"session_ttl,omitempty"`
+
+	// How many streams may be open at once. Default: 10000.
+	MaxStreams int `json:"max_streams,omitempty"`
+
+	// How many of them may be of one user or, where nobody is authenticated, of
+	// one client address. Default: 64.
+	MaxClientStreams int `json:"max_client_streams,omitempty"`
+
+	// How often a quiet stream shows a sign of life. Default: 25s.
+	KeepAlive caddy.Duration `json:"keep_alive,omitempty"`
+
+	// How long a client, and often the person in front of it, may take to answer
+	// what the server asks. Default: 5m.
+	AskTimeout caddy.Duration `json:"ask_timeout,omitempty"`
+
+	// How often a resource that a client has subscribed to is looked at. Default:
+	// 10s.
+	WatchInterval caddy.Duration `json:"watch_interval,omitempty"`
+
+	// How long a client may take a list for fresh, where the revision has that.
+	// Default: 1m. Negative ("off" in the Caddyfile) means it must not.
+	ListTTL caddy.Duration `json:"list_ttl,omitempty"`
+
+	// Lets caches share lists between users. Set it only if whoever may reach the
+	// server may know all of its tools.
+	PublicLists bool `json:"public_lists,omitempty"`
+
+	// What tools/list says of answers: "off", nothing; "loose", what the document
+	// says in a form that describes and demands nothing; "strict", the document's
+	// schemas, and an answer that departs from its own becomes an error that says
+	// where. Clients refuse answers that miss what they were told. Default: off.
+	OutputSchema string `json:"output_schema,omitempty"`
+
+	// Who may call a tool and see it in the list, where agent_auth stands before
+	// the server: "document", those whose access token has the scopes that the
+	// document asks for; "off", whoever was let through. Default: document.
+	ToolScopes string `json:"tool_scopes,omitempty"`
+
+	// Experimental: serves what clients find the server by. Default: not.
+	Discovery *MCPDiscovery `json:"discovery,omitempty"`
+
+	// What is offered beside the tools.
+	MCPLibrary
+
 	endpoint *endpoint
 	server   *mcpadapter.Server
+	forget   func() // ends the subscription to changes of the document
 }
 
 // CaddyModule returns the Caddy module information.
@@ -94,19 +152,34 @@ func (m *MCP) Provision(ctx caddy.Context) (err error) {
 	if m.Path == "" {
 		m.Path = "/mcp"
 	}
-	if m.endpoint, err = newEndpoint(ctx, "mcp", m.Path, m.Toolset, m.Document); err != nil {
+	if m.endpoint, err = newEndpoint(ctx, "mcp", m.Path, m.Toolset, m.document()); err != nil {
 		return err
 	}
-	m.server = mcpadapter.New(mcpadapter.Options{
-		Name:           m.Name,
-		Title:          m.Title,
-		Version:        m.Version,
-		Instructions:   m.Instructions,
-		MaxBody:        m.MaxBody,
-		AllowedOrigins: m.Origins,
-		AllowedHosts:   m.Hosts,
-		PageSize:       m.PageSize,
-	})
+	options, err := m.options(ctx)
+	if err != nil {
+		return err
+	}
+	m.server = mcpadapter.New(options)
+	if err := m.provisionLibrary(ctx, m.server); err != nil {
+		return err
+	}
+	m.forget = m.endpoint.toolset.loader.OnChange(m.changeTeller(ctx.Logger()))
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
+		// A server that is replaced or stops waits for its requests, and would
+		// wait for streams forever.
+		server.RegisterOnShutdown(m.server.Close)
+	}
+	return nil
+}
+
+// Cleanup ends what streams are left.
+func (m *MCP) Cleanup() error {
+	if m.forget != nil {
+		m.forget()
+	}
+	if m.server != nil {
+		m.server.Close()
+	}
 	return nil
 }
 
@@ -122,10 +195,7 @@ func (m *MCP) Validate() error {
 			return fmt.Errorf("hosts %q is not the name of a host: write it as app.example.com", host)
 		}
 	}
-	if err := notNegative("page_size", int64(m.PageSize)); err != nil {
-		return err
-	}
-	return notNegative("max_body", m.MaxBody)
+	return m.validateOptions()
 }
 
 // checkOrigin refuses what no browser sends as its Origin and so would never match.
@@ -142,9 +212,16 @@ func checkOrigin(origin string) error {
 
 // ServeHTTP answers requests for the endpoint and passes all others on.
 func (m *MCP) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if m.Discovery != nil && m.isDiscovery(r) {
+		return m.discover(w, r, next)
+	}
 	rest, owned := m.endpoint.owns(r)
 	if !owned || !isEndpoint(rest) {
 		return next.ServeHTTP(w, r)
+	}
+	if line := stdioOf(r); line != nil {
+		line.serve(m, r, next)
+		return nil
 	}
 	tools := m.endpoint.tools(r, next)
 	if tools == nil {
@@ -168,5 +245,6 @@ func isEndpoint(rest string) bool {
 var (
 	_ caddy.Provisioner           = (*MCP)(nil)
 	_ caddy.Validator             = (*MCP)(nil)
+	_ caddy.CleanerUpper          = (*MCP)(nil)
 	_ caddyhttp.MiddlewareHandler = (*MCP)(nil)
 )

@@ -1,6 +1,11 @@
 package caddymodule
 
-import "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+import (
+	"errors"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
 
 // UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Syntax:
 //
@@ -16,6 +21,23 @@ import "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 //		page_size    <tools>
 //		max_body     <size>
 //
+//		versions           <revisions...>
+//		secret             <text>
+//		session_ttl        <duration>
+//		max_streams        <streams>
+//		max_client_streams <streams>
+//		keep_alive         <duration>
+//		ask_timeout        <duration>
+//		watch_interval     <duration>
+//		list_ttl           <duration> | off
+//		public_lists
+//		output_schema      off | loose | strict
+//		tool_scopes        document | off
+//		discovery {
+//			name <reverse DNS name>
+//			url  <URL of the endpoint>
+//		}
+//
 //		# of a document that is no toolset of the agents option:
 //		openapi      <file, URL or path on the site>
 //		refresh      <duration> | off
@@ -28,11 +50,13 @@ import "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 //		timeout      <duration> | off
 //		max_response <size>
 //		token_budget <tokens> | off
+//		credential   header <name> <value> | query <name> <value> | basic <user> <password>
+//		non_inferrable <arguments...>
 //	}
 //
 // The matcher is * or @name: a first argument that begins with a slash is the
 // endpoint's path, unless it is the only one and ends in
-// .json, .yaml or .yml: then it is the document. origins, hosts, include and exclude may be repeated.
+// .json, .yaml or .yml: then it is the document. origins, hosts, versions, include and exclude may be repeated.
 func (m *MCP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	b := newBlock(d)
@@ -70,8 +94,81 @@ func (m *MCP) unmarshalOption(b *block) error {
 		return b.count(&m.PageSize)
 	case "max_body":
 		return b.size(&m.MaxBody)
+	case "versions":
+		return b.each(&m.Versions, checkVersion)
+	case "secret":
+		return b.text(&m.Secret)
+	case "session_ttl":
+		return b.period(&m.SessionTTL)
+	case "max_streams":
+		return b.count(&m.MaxStreams)
+	case "max_client_streams":
+		return b.count(&m.MaxClientStreams)
+	case "keep_alive":
+		return b.period(&m.KeepAlive)
+	case "ask_timeout":
+		return b.period(&m.AskTimeout)
+	case "watch_interval":
+		return b.period(&m.WatchInterval)
+	case "list_ttl":
+		return b.duration(&m.ListTTL)
+	case "public_lists":
+		return b.flag(&m.PublicLists)
+	case "tool_scopes":
+		return b.oneOf(&m.ToolScopes, toolScopes...)
+	case "output_schema":
+		return b.oneOf(&m.OutputSchema, outputSchemas...)
+	case "discovery":
+		return m.unmarshalDiscovery(b)
+	}
+	if known, err := m.unmarshalLibrary(b); known {
+		return err
 	}
 	return b.Errf("unrecognized mcp subdirective '%s'", b.Val())
+}
+
+func (m *MCP) unmarshalDiscovery(outer *block) error {
+	if err := outer.once(); err != nil {
+		return err
+	}
+	if outer.NextArg() {
+		return outer.ArgErr()
+	}
+	m.Discovery = new(MCPDiscovery)
+	b := newBlock(outer.Dispenser)
+	for nesting := b.Nesting(); b.NextBlock(nesting); {
+		var err error
+		switch b.Val() {
+		case "name":
+			err = b.value(func(text string) error {
+				m.Discovery.Name = text
+				return checkCardName(text)
+			})
+		case "url":
+			err = b.value(func(text string) error {
+				m.Discovery.URL = text
+				return checkCardURL(text)
+			})
+		default:
+			err = b.Errf("unrecognized discovery subdirective '%s'", b.Val())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// period reads a duration that cannot be turned off.
+func (b *block) period(to *caddy.Duration) error {
+	return b.value(func(text string) error {
+		d, err := caddy.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return errors.New("not a duration: write it as 30s or 5m")
+		}
+		*to = caddy.Duration(d)
+		return nil
+	})
 }
 
 // Interface guard

@@ -16,9 +16,12 @@ import (
 // tools of each moment.
 func (m *MCP) site(r *http.Request, next caddyhttp.Handler, rest string, tools *ocp.Toolset) mcpadapter.Site {
 	site := mcpadapter.Site{
-		Rest:   rest,
-		User:   authenticatedUser(r),
-		Access: accessOf(r),
+		Rest: rest,
+		User: authenticatedUser(r),
+	}
+	site.Address, _ = caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	if m.ToolScopes != toolScopesOff {
+		site.Access = accessOf(r)
 	}
 	if r.Method == http.MethodPost {
 		site.Tools = func() *ocp.Toolset { return tools }

@@ -1,37 +1,43 @@
 package caddymodule
 
-import "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+import (
+	"errors"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
 
 // UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Syntax:
 //
-//	otc [<matcher>] [<path>] [<toolset>|<file, URL or path on the site>] {
-//		path         <path>
-//		toolset      <toolset>|<file, URL or path on the site>
-//		toolkit      <name>
-//		version      <text>
-//		max_body     <size>
+//	otc [<matcher>] [<path>] [<toolset>|<file, URL or path on the site>...] {
+//		path               <path>
+//		toolset            <toolset>|<file, URL or path on the site>...
+//		toolkit            <name>
+//		version            <text>
+//		max_body           <size>
+//		idempotency        off
+//		idempotency {
+//			ttl      <duration>
+//			max_size <size>
+//			lease    <duration>
+//			secret   <text>
+//		}
+//		requirements       off
+//		developer_messages
+//		health_upstream    <path>
+//		authorization_url  <security scheme> <URL>
 //
-//		# of a document that is no toolset of the agents option:
-//		openapi      <file, URL or path on the site>
-//		refresh      <duration> | off
-//		refs         <directory>
-//		include      tag | operation | path | method <values...>
-//		exclude      tag | operation | path | method <values...>
-//		schemas      auto | inline | defs
-//		base_path    <path>
-//		max_document <size>
-//		timeout      <duration> | off
-//		max_response <size>
-//		token_budget <tokens> | off
+//		# of a document that is no toolset of the agents option, see ToolsetConfig:
+//		openapi            <file, URL or path on the site>
+//		…
 //	}
 //
 // The matcher is * or @name: a first argument that begins with a slash is the path
 // below which the endpoints are, unless it is the only one and ends in .json, .yaml
-// or .yml: then it is the document. include and exclude may be repeated.
+// or .yml: then it is the document. authorization_url may be repeated.
 func (o *OTC) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	b := newBlock(d)
-	shared := reference{path: &o.Path, toolset: &o.Toolset, document: &o.Document}
+	shared := reference{path: &o.Path, toolset: &o.Toolset, toolsets: &o.Toolsets, document: &o.Document}
 	if err := shared.unmarshalArguments(b); err != nil {
 		return err
 	}
@@ -44,6 +50,9 @@ func (o *OTC) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			return err
 		}
 	}
+	if len(o.Toolsets) > 0 && o.Document != nil {
+		return b.Err("several toolsets have no options of their own here: define them in the agents option")
+	}
 	return nil
 }
 
@@ -55,8 +64,79 @@ func (o *OTC) unmarshalOption(b *block) error {
 		return b.text(&o.Version)
 	case "max_body":
 		return b.size(&o.MaxBody)
+	case "idempotency":
+		return o.unmarshalIdempotency(b)
+	case "requirements":
+		return b.value(func(text string) error {
+			if o.NoRequirements = text == "off"; !o.NoRequirements {
+				return errors.New("requirements are those of the document, or off")
+			}
+			return nil
+		})
+	case "developer_messages":
+		if err := b.once(); err != nil {
+			return err
+		}
+		o.DeveloperMessages = true
+		if b.NextArg() {
+			return b.ArgErr()
+		}
+		return nil
+	case "health_upstream":
+		return b.text(&o.HealthUpstream)
+	case "authorization_url":
+		return o.unmarshalAuthorizationURL(b)
 	}
 	return b.Errf("unrecognized otc subdirective '%s'", b.Val())
+}
+
+func (o *OTC) unmarshalAuthorizationURL(b *block) error {
+	var id, url string
+	if !b.AllArgs(&id, &url) {
+		return b.Err("authorization_url needs the name of a security scheme and a URL")
+	}
+	if _, twice := o.AuthorizationURLs[id]; twice {
+		return b.Errf("authorization_url of %s is given twice", id)
+	}
+	if o.AuthorizationURLs == nil {
+		o.AuthorizationURLs = make(map[string]string)
+	}
+	o.AuthorizationURLs[id] = url
+	return nil
+}
+
+func (o *OTC) unmarshalIdempotency(outer *block) error {
+	if err := outer.once(); err != nil {
+		return err
+	}
+	config := new(OTCIdempotency)
+	o.Idempotency = config
+	switch arguments := outer.RemainingArgs(); {
+	case len(arguments) == 1 && arguments[0] == "off":
+		config.Off = true
+	case len(arguments) > 0:
+		return outer.Err("idempotency is off, or has a block of options")
+	}
+	b := newBlock(outer.Dispenser)
+	for nesting := b.Nesting(); b.NextBlock(nesting); {
+		var err error
+		switch b.Val() {
+		case "ttl":
+			err = b.duration(&config.TTL)
+		case "max_size":
+			err = b.size(&config.MaxSize)
+		case "lease":
+			err = b.duration(&config.Lease)
+		case "secret":
+			err = b.text(&config.Secret)
+		default:
+			err = b.Errf("unrecognized idempotency subdirective '%s'", b.Val())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Interface guard

@@ -20,7 +20,8 @@ var errRecorded = errors.New("the tool call has ended")
 
 // recorder is the http.ResponseWriter of one tool call. It keeps the final
 // answer in a pooled buffer up to a limit and has no way to the client's
-// connection: it neither hijacks nor unwraps.
+// connection: it neither hijacks nor unwraps. Of an answer that streams it keeps
+// what the stream comes to.
 type recorder struct {
 	header   http.Header
 	body     *buffer.Buffer
@@ -30,6 +31,10 @@ type recorder struct {
 	tooLarge bool
 	declared int64                   // Content-Length, where that alone was over the limit
 	cancel   context.CancelCauseFunc // ends the call
+
+	streams streams   // what is done with a stream; zero if that is an answer like others
+	stream  *streamed // of an answer that streams
+	broken  error     // why a stream was given up that is not too large
 }
 
 func newRecorder(method string, limit int64, cancel context.CancelCauseFunc) *recorder {
@@ -60,6 +65,9 @@ func (r *recorder) WriteHeader(status int) {
 	if r.bodiless {
 		return
 	}
+	if r.stream = r.streams.begin(r); r.stream != nil {
+		return
+	}
 	if length := r.header["Content-Length"]; len(length) == 1 {
 		if n, err := strconv.ParseInt(length[0], 10, 64); err == nil && n > r.limit {
 			r.declared = n
@@ -73,8 +81,11 @@ func (r *recorder) Write(p []byte) (int, error) {
 	if err := r.accept(); err != nil {
 		return 0, err
 	}
-	if r.bodiless {
+	switch {
+	case r.bodiless:
 		return len(p), nil
+	case r.stream != nil:
+		return r.writeStream(p)
 	}
 	if int64(len(r.body.B))+int64(len(p)) > r.limit {
 		r.exceed()
@@ -89,8 +100,11 @@ func (r *recorder) WriteString(s string) (int, error) {
 	if err := r.accept(); err != nil {
 		return 0, err
 	}
-	if r.bodiless {
+	switch {
+	case r.bodiless:
 		return len(s), nil
+	case r.stream != nil:
+		return r.writeStream([]byte(s))
 	}
 	if int64(len(r.body.B))+int64(len(s)) > r.limit {
 		r.exceed()
@@ -106,8 +120,11 @@ func (r *recorder) ReadFrom(source io.Reader) (int64, error) {
 	if err := r.accept(); err != nil {
 		return 0, err
 	}
-	if r.bodiless {
+	switch {
+	case r.bodiless:
 		return io.Copy(io.Discard, source)
+	case r.stream != nil:
+		return r.readStream(source)
 	}
 	before := int64(len(r.body.B))
 	err := r.body.ReadAll(source, r.limit)
@@ -134,6 +151,8 @@ func (r *recorder) accept() error {
 	switch {
 	case r.tooLarge:
 		return errAnswerTooLarge
+	case r.broken != nil:
+		return r.broken
 	case r.body == nil:
 		return errRecorded
 	}
@@ -147,8 +166,12 @@ func (r *recorder) exceed() {
 	r.cancel(errAnswerTooLarge)
 }
 
-// drop gives the buffer back.
+// drop gives the buffers back.
 func (r *recorder) drop() {
+	if r.stream != nil {
+		r.stream.Release()
+		r.stream = nil
+	}
 	buffer.Put(r.body)
 	r.body = nil
 }

@@ -71,7 +71,8 @@ type ToolsetConfig struct {
 	MaxDocument int64 `json:"max_document,omitempty"`
 
 	// How long one tool call may take. Default: 30s. Negative means as long as
-	// the handlers behind it allow.
+	// the handlers behind it allow. Of an answer that streams it is how long
+	// nothing may come; the whole stream may take ten times as long.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
 
 	// The largest answer of one tool call, in bytes, compressed or not. Default:
@@ -81,6 +82,17 @@ type ToolsetConfig struct {
 	// The estimated number of tokens (bytes of JSON by four) from which on a
 	// list of tools is warned about in the log. Default: 25000. 0 means never.
 	TokenBudget *int `json:"token_budget,omitempty"`
+
+	// What the gateway shows to the API with each tool call. Default: what the
+	// caller's own request has is carried along, and nothing else.
+	Credentials []Credential `json:"credentials,omitempty"`
+
+	// Arguments that a model must not make up: a name, or a tool's name, a dot and
+	// a name. Clients that can are asked for them; others are told not to guess.
+	// Default: those that the document marks by x-otc-non-inferrable.
+	NonInferrable []string `json:"non_inferrable,omitempty"`
+
+	answers bool // the handler wants the schemas of answers, which cost memory
 }
 
 // empty reports whether nothing is configured.
@@ -91,7 +103,8 @@ func (c *ToolsetConfig) empty() bool {
 // optionsSet reports whether anything but the document is configured.
 func (c *ToolsetConfig) optionsSet() bool {
 	return c.Refresh != 0 || c.Refs != "" || len(c.Include) > 0 || len(c.Exclude) > 0 || c.Schemas != "" ||
-		c.BasePath != "" || c.MaxDocument != 0 || c.Timeout != 0 || c.MaxResponse != 0 || c.TokenBudget != nil
+		c.BasePath != "" || c.MaxDocument != 0 || c.Timeout != 0 || c.MaxResponse != 0 || c.TokenBudget != nil ||
+		len(c.Credentials) > 0 || len(c.NonInferrable) > 0
 }
 
 // limits bound the calls of a toolset.
@@ -169,6 +182,9 @@ func (c *ToolsetConfig) key(name string) (documentKey, error) {
 		BasePath:    repl.ReplaceAll(c.BasePath, ""),
 		MaxDocument: c.MaxDocument,
 		TokenBudget: DefaultTokenBudget,
+
+		NonInferrable: c.NonInferrable,
+		Answers:       c.answers,
 	}
 	if k.Name == "" {
 		k.Name = withoutSecrets(c.OpenAPI)
@@ -242,7 +258,8 @@ func withoutSecrets(address string) string {
 type toolset struct {
 	name string
 	*document
-	limits limits
+	limits      limits
+	credentials credentials // of the gateway for the API; none if callers show their own
 }
 
 // open provisions the configuration: see openDocument. Site tells apart documents
@@ -252,6 +269,10 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 		return nil, fmt.Errorf("max_response %d is negative: give a size, such as 1MiB", c.MaxResponse)
 	}
 	key, err := c.key(name)
+	if err != nil {
+		return nil, err
+	}
+	checked, err := newCredentials(c.Credentials, logger)
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +287,7 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 	if err != nil {
 		return nil, err
 	}
-	return &toolset{name: key.Name, document: d, limits: c.limits()}, nil
+	return &toolset{name: key.Name, document: d, limits: c.limits(), credentials: checked}, nil
 }
 
 // current returns the tools of the moment, nil if there are none yet. A document

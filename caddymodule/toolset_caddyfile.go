@@ -130,8 +130,10 @@ func (b *block) list(to *[]string) error {
 //	timeout      <duration> | off
 //	max_response <size>
 //	token_budget <tokens> | off
+//	credential   header <name> <value> | query <name> <value> | basic <user> <password>
+//	non_inferrable <arguments...>
 //
-// where include and exclude may be repeated, and the others may not.
+// where include, exclude, credential and non_inferrable may be repeated, and the others may not.
 func (c *ToolsetConfig) unmarshalOption(b *block) (known bool, err error) {
 	switch b.Val() {
 	case "openapi":
@@ -166,6 +168,10 @@ func (c *ToolsetConfig) unmarshalOption(b *block) (known bool, err error) {
 		err = b.size(&c.MaxResponse)
 	case "token_budget":
 		c.TokenBudget, err = b.tokenBudget()
+	case "credential":
+		err = b.credential(&c.Credentials)
+	case "non_inferrable":
+		err = b.list(&c.NonInferrable)
 	default:
 		return false, nil
 	}
@@ -184,6 +190,25 @@ func (b *block) tokenBudget() (*int, error) {
 		return nil
 	})
 	return budget, err
+}
+
+// credential reads where a credential goes, its name and its value. Errors do not
+// repeat the value.
+func (b *block) credential(to *[]Credential) error {
+	var c Credential
+	if !b.AllArgs(&c.In, &c.Name, &c.Value) {
+		return b.Err("credential needs its place, a name and a value, as in: credential header Authorization \"Bearer {env.API_TOKEN}\"")
+	}
+	if err := c.check(); err != nil {
+		return b.WrapErr(err)
+	}
+	for _, other := range *to {
+		if other.place() == c.place() {
+			return b.Errf("credential for %s is given twice", c.place())
+		}
+	}
+	*to = append(*to, c)
+	return nil
 }
 
 // selectors reads what operations are selected by, and one or more values.

@@ -20,9 +20,9 @@ const nodeTimeout = time.Minute
 // nodeClients is the directory of those clients; "npm ci" there installs them.
 const nodeClients = "../testdata/npm"
 
-// node runs a script of nodeClients and returns what it prints. It skips the
-// test where Node or the packages are missing.
-func node(t *testing.T, args ...string) []byte {
+// nodeProgram returns the path of Node, and skips the test where it or the
+// packages are missing.
+func nodeProgram(t *testing.T) string {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(nodeClients, "node_modules")); err != nil {
 		shared.Missing(t, "the npm clients are not installed: run npm ci --ignore-scripts in testdata/npm")
@@ -37,6 +37,13 @@ func node(t *testing.T, args ...string) []byte {
 			shared.Missing(t, "Node is not installed")
 		}
 	}
+	return program
+}
+
+// node runs a script of nodeClients and returns what it prints.
+func node(t *testing.T, args ...string) []byte {
+	t.Helper()
+	program := nodeProgram(t)
 	home := t.TempDir()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), program, args...)

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -114,8 +115,9 @@ func (g *gateway) otcID(t *testing.T, tool string) string {
 // callOTC calls a tool over OTC. Arguments are JSON.
 func (g *gateway) callOTC(t *testing.T, tool, arguments string) toolResult {
 	t.Helper()
+	id := rand.Text() // each is a call of its own
 	a := g.send(t, http.MethodPost, "/otc/call", "application/json",
-		strings.NewReader(`{"request":{"call_id":"c1","tool_id":"`+g.otcID(t, tool)+`","input":`+arguments+`}}`), nil)
+		strings.NewReader(`{"request":{"call_id":"`+id+`","tool_id":"`+g.otcID(t, tool)+`","input":`+arguments+`}}`), nil)
 	var response struct {
 		CallID  string `json:"call_id"`
 		Success *bool  `json:"success"`
@@ -130,7 +132,7 @@ func (g *gateway) callOTC(t *testing.T, tool, arguments string) toolResult {
 	if err := json.Unmarshal(a.body, &response); err != nil {
 		t.Fatalf("POST /otc/call: %d %v\n%.500s", a.status, err, a.body)
 	}
-	if response.Success == nil || response.CallID != "c1" || *response.Success == (response.Output.Error != nil) {
+	if response.Success == nil || response.CallID != id || *response.Success == (response.Output.Error != nil) {
 		t.Fatalf("POST /otc/call: %d, not an answer to a call: %.500s", a.status, a.body)
 	}
 	r := toolResult{failed: !*response.Success, value: response.Output.Value, text: string(response.Output.Value)}

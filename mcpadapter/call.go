@@ -1,6 +1,10 @@
 package mcpadapter
 
 import (
+	"net/http"
+	"strconv"
+	"strings"
+
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
 )
@@ -11,8 +15,8 @@ const maxErrorBody = 16 << 10
 
 // callTool runs a tool and answers with its outcome. A call that fails is still
 // a result, marked as an error, so that the model reads why and can do better;
-// wrong arguments too, in every revision. Only a name that no tool has is an
-// error of the protocol.
+// wrong arguments too, in every revision. Only a name that no tool has, and a
+// header that contradicts an argument, are errors of the protocol.
 func (x *exchange) callTool() *fault {
 	if x.params.name.Kind() != '"' {
 		return badParams("params.name must be a string that names a tool, not %s", wire.KindName(x.params.name.Kind()))
@@ -22,57 +26,125 @@ func (x *exchange) callTool() *fault {
 	default:
 		return badParams("params.arguments must be an object, not %s", wire.KindName(x.params.arguments.Kind()))
 	}
+	name := text(x.params.name)
+	if tool, known := x.tools.Tool(name); known {
+		if isHidden(tool) {
+			return badParams("there is no tool %q", name)
+		}
+		if f := x.checkParamHeaders(tool); f != nil {
+			return f
+		}
+	}
 	// The arguments are copied out of the pooled body: what they become part of
 	// may be looked at after the call is over.
-	ctx, own := x.context()
-	outcome := x.caller.Call(ctx, text(x.params.name), x.params.arguments.Clone())
-	defer outcome.Release()
-
-	if failure := outcome.Failure; failure != nil && failure.Kind == ocp.UnknownTool {
-		return badParams("%s", failure.Message)
+	r, f := x.invoke(invocation{method: "tools/call", target: name, tool: name, arguments: x.params.arguments.Clone()})
+	if f != nil {
+		return f
 	}
-	b := x.begin()
-	if x.version.selfDescribing() {
-		b = append(x.appendComplete(b), ',')
+	defer r.Release()
+	switch {
+	case r.asks != nil:
+		x.answerAsks(r)
+	case r.Failure != nil && r.Failure.Kind == ocp.UnknownTool:
+		return badParams("%s", r.Failure.Message)
+	case r.Failure != nil:
+		x.answerFailure(r)
+	case r.native != nil:
+		x.answerNative(r)
+	default:
+		x.answerSuccess(r)
 	}
-	if outcome.Failure != nil {
-		b = appendFailure(b, outcome)
-	} else {
-		b = x.appendSuccess(b, outcome)
-	}
-	x.out.B = append(appendReply(b, own, outcome.Result), "}}"...)
 	return nil
 }
 
-// appendSuccess appends the API's answer: as content, and once more as
+// answerSuccess answers with what the API said: as content, and once more as
 // structuredContent if it is JSON that the revision takes there.
-func (x *exchange) appendSuccess(dst []byte, outcome ocp.Outcome) []byte {
-	form, value := formOf(outcome.Result)
-	dst = append(dst, `"content":[`...)
-	dst = appendContent(dst, form, outcome, x.tools)
-	dst = append(dst, ']')
-	if form == jsonForm && x.version.structures(value[0]) {
-		dst = append(append(dst, `,"structuredContent":`...), value...)
-	}
-	return dst
-}
-
-// appendFailure appends what went wrong, and what the API itself said about it
-// if that is text. A page of HTML is made for another reader and left out.
-func appendFailure(dst []byte, outcome ocp.Outcome) []byte {
-	dst = append(dst, `"content":[`...)
-	dst = appendText(dst, outcome.Failure.Message)
-	if r := outcome.Result; r != nil && r.MediaType() != "text/html" {
-		switch form, _ := formOf(r); form {
-		case jsonForm, textForm:
-			dst = append(dst, ',')
-			dst = appendText(dst, clip(string(r.Body[:min(len(r.Body), maxErrorBody+4)]), maxErrorBody))
+func (x *exchange) answerSuccess(r reply) {
+	form, value := formOf(r.Result)
+	output := x.server.outputOf(r.Tool, x.version)
+	if output.strict {
+		if err := r.departs(form, value); err != nil {
+			r.Failure = &ocp.Failure{Kind: ocp.Unreadable, Message: err.Error()}
+			x.answerFailure(r)
+			return
 		}
 	}
-	return append(dst, `],"isError":true`...)
+	b := x.appendResultHead(x.begin(), "complete", r.contextMeta())
+	b = append(b, `"content":[`...)
+	b = x.appendContent(b, form, r.Outcome)
+	b = x.appendLinks(b, r.Result)
+	b = append(b, ']')
+	before := len(b)
+	b = output.append(b, form, value, x.version)
+	if size := len(b) - before; size > advisedStructure {
+		x.server.noteLargeStructure(r.Tool, size)
+	}
+	x.out.B = append(b, "}}"...)
+}
+
+// answerFailure answers with what went wrong, and what the API itself said about
+// it if that is text. A page of HTML is made for another reader and left out.
+// There is no structuredContent: clients hold it to the tool's outputSchema, which
+// speaks of successes.
+func (x *exchange) answerFailure(r reply) {
+	b := x.appendResultHead(x.begin(), "complete", x.failureMeta(r))
+	b = append(b, `"content":[`...)
+	b = appendText(b, r.Failure.Message)
+	if r := r.Result; r != nil && r.MediaType() != "text/html" {
+		switch form, _ := formOf(r); form {
+		case jsonForm, textForm:
+			b = append(b, ',')
+			b = appendText(b, clip(string(r.Body[:min(len(r.Body), maxErrorBody+4)]), maxErrorBody))
+		}
+	}
+	x.out.B = append(b, `],"isError":true}}`...)
 }
 
 func appendText[T string | []byte](dst []byte, s T) []byte {
 	dst = wire.AppendString(append(dst, `{"type":"text","text":`...), s)
 	return append(dst, '}')
+}
+
+// checkAccess refuses a call that the access token does not allow, in the words
+// that tell a client which scopes to ask for (RFC 6750, section 3.1; MCP,
+// Authorization, Runtime Insufficient Scope). The scopes that the token has are
+// among them, so that the next token still allows what this one did.
+func (x *exchange) checkAccess(tool *ocp.Tool) *fault {
+	missing := x.site.Access.missing(tool, x.tools.SecuritySchemes)
+	if missing == nil {
+		return nil
+	}
+	f := faultf(http.StatusForbidden, invalidRequest,
+		"the access token does not allow %s: it lacks %s", tool.Name, strings.Join(missing, ", "))
+	f.challenge = `Bearer error="insufficient_scope", scope="` + scopeList(x.site.Access.Scopes, missing) + `"`
+	if metadata := x.site.Access.Metadata; metadata != "" {
+		f.challenge += `, resource_metadata=` + strconv.QuoteToASCII(metadata)
+	}
+	return f
+}
+
+// maxScopes bounds the scopes in a challenge, in bytes.
+const maxScopes = 4 << 10
+
+// scopeList writes scopes as a challenge has them, what no scope can be left out
+// (RFC 6749, section 3.3).
+func scopeList(has, missing []string) string {
+	var list []string
+	length := 0
+	for _, scopes := range [][]string{missing, has} {
+		for _, scope := range scopes {
+			if !isScope(scope) || length+len(scope) >= maxScopes {
+				continue
+			}
+			length += len(scope) + 1
+			list = append(list, scope)
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+func isScope(scope string) bool {
+	return scope != "" && !strings.ContainsFunc(scope, func(r rune) bool {
+		return r <= ' ' || r > '~' || r == '"' || r == '\\'
+	})
 }

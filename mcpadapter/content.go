@@ -70,8 +70,11 @@ func textual(kind, subtype string) bool {
 }
 
 // appendContent appends the content block of a successful answer.
-func appendContent(dst []byte, f form, outcome ocp.Outcome, tools *ocp.Toolset) []byte {
+func (x *exchange) appendContent(dst []byte, f form, outcome ocp.Outcome) []byte {
 	r := outcome.Result
+	if f == audioForm && !x.version.listens() {
+		f = blobForm
+	}
 	switch f {
 	case jsonForm, textForm:
 		return appendText(dst, r.Body)
@@ -81,7 +84,7 @@ func appendContent(dst []byte, f form, outcome ocp.Outcome, tools *ocp.Toolset) 
 		return append(appendBytes(append(dst, `{"type":"audio","data":`...), r), '}')
 	case blobForm:
 		dst = append(dst, `{"type":"resource","resource":{"uri":`...)
-		dst = wire.AppendString(dst, resourceURI(tools, outcome.Tool))
+		dst = wire.AppendString(dst, resourceURI(x.tools, outcome.Tool))
 		return append(appendBytes(append(dst, `,"blob":`...), r), "}}"...)
 	}
 	return appendText(dst, statusLine(r))

@@ -77,13 +77,14 @@ func isHeaderText(value string) bool {
 	return true
 }
 
-// context returns the context of the call, with the OCP context that it brings
-// along; own is nil if that is none.
+// context returns the context of the call, with what the client says of its user
+// and the OCP context that it brings along; own is nil if that is none.
 func (x *exchange) context() (ctx context.Context, own *ocp.Incoming) {
+	ctx = x.hinted(x.ctx)
 	if own = readContext(x.params.meta); own == nil {
-		return x.ctx, nil
+		return ctx, nil
 	}
-	return ocp.ContextWithIncoming(x.ctx, own), own
+	return ocp.ContextWithIncoming(ctx, own), own
 }
 
 // replyKeys are the members of a result's _meta and the headers they are taken
@@ -94,25 +95,21 @@ var replyKeys = [...]struct{ key, header string }{
 	{`"` + contextPrefix + `session":`, ocp.HeaderSession},
 }
 
-// appendReply appends to a result what the API's answer tells of the context that
-// the call brought along.
-func appendReply(dst []byte, own *ocp.Incoming, result *ocp.Result) []byte {
-	if own == nil || result == nil || len(result.Header[ocp.HeaderSession]) == 0 {
-		return dst
+// contextMeta returns the members of _meta that tell what the API's answer says of
+// the context that the call brought along, nil if that is nothing.
+func (r *reply) contextMeta() (meta []byte) {
+	if r.own == nil || r.Result == nil || len(r.Result.Header[ocp.HeaderSession]) == 0 {
+		return nil
 	}
-	dst = append(dst, `,"_meta":{`...)
-	first := true
-	for _, reply := range replyKeys {
-		values := result.Header[reply.header]
+	for _, key := range replyKeys {
+		values := r.Result.Header[key.header]
 		if len(values) != 1 {
 			continue
 		}
-		if !first {
-			dst = append(dst, ',')
+		if len(meta) > 0 {
+			meta = append(meta, ',')
 		}
-		first = false
-		dst = append(dst, reply.key...)
-		dst = wire.AppendString(dst, values[0])
+		meta = wire.AppendString(append(meta, key.key...), values[0])
 	}
-	return append(dst, '}')
+	return meta
 }

@@ -58,7 +58,7 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fa
 	}
 	stream := &eventStream{w: w}
 	defer stream.close()
-	client := clientOf(x.site.User, r)
+	client := clientOf(x.site, r)
 	c := x.server.newConnection(r.Context(), x.site, client, stream)
 	leave, f := x.server.join(c.watcher, client)
 	if f != nil {
@@ -67,8 +67,8 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fa
 	}
 	defer leave()
 
-	id := x.server.signer.issue(v20241105, 0, x.site.User, time.Now().Add(x.server.options.SessionTTL))
-	opened, err := x.server.signer.open(id, x.site.User, time.Now())
+	id := x.server.signer().issue(v20241105, 0, x.site.User, time.Now().Add(x.server.options.SessionTTL))
+	opened, err := x.server.signer().open(id, x.site.User, time.Now())
 	if err != nil {
 		return faultf(http.StatusInternalServerError, internalError, "the stream could not be opened")
 	}

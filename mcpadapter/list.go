@@ -12,7 +12,9 @@ import (
 
 // A catalog is what is encoded once for a Toolset and then sent as it is.
 type catalog struct {
+	server   *Server
 	tools    *ocp.Toolset
+	library  *Library
 	visible  []*ocp.Tool // those that are listed
 	complete []byte      // "resultType":"complete","_meta":{…}, of 2026-07-28
 	fresh    []byte      // "ttlMs":…,"cacheScope":…
@@ -20,16 +22,17 @@ type catalog struct {
 	size     int // tools on a page
 
 	pages [v20260728 + 1]func() [][]byte // by revision
+	shelf func() *shelf
 }
 
 // catalog returns the catalog of the exchange's Toolset, which is the one kept
-// unless the document changed in between.
+// unless the document or the Library changed in between.
 func (x *exchange) catalog() *catalog {
 	s := x.server
 	if x.site.Access != nil {
 		return s.lists.catalog(s, x.tools, x.site.Access)
 	}
-	if c := s.latest.Load(); c != nil && c.tools == x.tools {
+	if c := s.latest.Load(); c != nil && c.tools == x.tools && c.library == s.library.Load() {
 		return c
 	}
 	c := s.newCatalog(x.tools, nil)
@@ -39,9 +42,10 @@ func (x *exchange) catalog() *catalog {
 
 // restricted are the catalogs of tokens that may not see everything.
 type restricted struct {
-	mu    sync.Mutex
-	tools *ocp.Toolset
-	byKey map[string]*catalog
+	mu      sync.Mutex
+	tools   *ocp.Toolset
+	library *Library
+	byKey   map[string]*catalog
 }
 
 // maxRestricted is how many of them are kept; on one more, all are made anew.
@@ -51,8 +55,8 @@ func (l *restricted) catalog(s *Server, tools *ocp.Toolset, access *Access) *cat
 	key := access.key()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.tools != tools || len(l.byKey) >= maxRestricted {
-		l.tools, l.byKey = tools, make(map[string]*catalog)
+	if library := s.library.Load(); l.tools != tools || l.library != library || len(l.byKey) >= maxRestricted {
+		l.tools, l.library, l.byKey = tools, library, make(map[string]*catalog)
 	}
 	c := l.byKey[key]
 	if c == nil {
@@ -63,12 +67,12 @@ func (l *restricted) catalog(s *Server, tools *ocp.Toolset, access *Access) *cat
 }
 
 func (s *Server) newCatalog(tools *ocp.Toolset, access *Access) *catalog {
-	c := &catalog{tools: tools, size: s.options.PageSize}
+	c := &catalog{server: s, tools: tools, library: s.library.Load(), size: s.options.PageSize}
 	if c.size <= 0 {
 		c.size = max(len(tools.Tools()), 1)
 	}
 	for _, tool := range tools.Tools() {
-		if access.missing(tool, tools.SecuritySchemes) == nil {
+		if access.missing(tool, tools.SecuritySchemes) == nil && !isHidden(tool) {
 			c.visible = append(c.visible, tool)
 		}
 	}
@@ -78,12 +82,14 @@ func (s *Server) newCatalog(tools *ocp.Toolset, access *Access) *catalog {
 
 	sum := sha256.New()
 	sum.Write([]byte(tools.Hash + access.key()))
+	sum.Write(c.library.hash[:])
 	sum.Write(binary.BigEndian.AppendUint64(nil, uint64(c.size)))
 	copy(c.stamp[:], sum.Sum(nil))
 
 	for v := range c.pages {
 		c.pages[v] = sync.OnceValue(func() [][]byte { return c.encode(revision(v)) })
 	}
+	c.shelf = sync.OnceValue(func() *shelf { return newShelf(c.library, tools, access) })
 	return c
 }
 
@@ -147,7 +153,7 @@ func (c *catalog) encode(v revision) [][]byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendTool(b, tool, v)
+			b = c.decorate(c.server.appendTool(b, tool, v), tool, v)
 		}
 		b = append(b, ']')
 		if len(rest) > 0 {
@@ -169,18 +175,14 @@ func (c *catalog) encode(v revision) [][]byte {
 // may well be a cancellation, and clients that are not told assume the worst as
 // well. Whether an API reaches beyond itself is not known, so its world counts
 // as open.
-func appendTool(dst []byte, tool *ocp.Tool, v revision) []byte {
+func (s *Server) appendTool(dst []byte, tool *ocp.Tool, v revision) []byte {
 	dst = wire.AppendString(append(dst, `{"name":`...), tool.Name)
 	if v.titles() && tool.Title != "" {
 		dst = wire.AppendString(append(dst, `,"title":`...), tool.Title)
 	}
 	dst = wire.AppendString(append(dst, `,"description":`...), tool.Description)
-	dst = append(dst, `,"inputSchema":`...)
-	if len(tool.InputSchema) == 0 {
-		dst = append(dst, `{"type":"object"}`...)
-	} else {
-		dst = append(dst, tool.InputSchema...)
-	}
+	dst = appendVisibleSchema(append(dst, `,"inputSchema":`...), tool)
+	dst = s.appendOutputSchema(dst, tool, v)
 	if !v.annotates() {
 		return append(dst, '}')
 	}

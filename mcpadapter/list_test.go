@@ -59,7 +59,7 @@ func TestAnnotationsFollowTheMethod(t *testing.T) {
 	} {
 		t.Run(method, func(t *testing.T) {
 			var got listedTool
-			if err := json.Unmarshal(appendTool(nil, &ocp.Tool{Name: "x", Description: "d", Method: method}, v20251125), &got); err != nil {
+			if err := json.Unmarshal(New(Options{}).appendTool(nil, &ocp.Tool{Name: "x", Description: "d", Method: method}, v20251125), &got); err != nil {
 				t.Fatal(err)
 			}
 			a := got.Annotations

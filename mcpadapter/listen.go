@@ -24,7 +24,7 @@ func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *fault {
 	stream := &eventStream{w: w}
 	defer stream.close()
 	watcher := newWatcher(everyChange)
-	leave, f := x.server.join(watcher, clientOf(x.site.User, r))
+	leave, f := x.server.join(watcher, clientOf(x.site, r))
 	if f != nil {
 		f.anonymous = true
 		return f

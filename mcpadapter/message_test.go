@@ -191,7 +191,7 @@ func TestBatch(t *testing.T) {
 	t.Run("canceled", func(t *testing.T) {
 		calls := 0
 		ctx, cancel := context.WithCancel(context.Background())
-		x := exchange{server: New(Options{}), tools: trains(), ctx: ctx, version: v20250326, out: bufferOf(), caller: callerFunc(
+		x := exchange{server: New(Options{}), site: &Site{}, tools: trains(), ctx: ctx, version: v20250326, out: bufferOf(), caller: callerFunc(
 			func(context.Context, string, []byte) ocp.Outcome { calls++; cancel(); return ocp.Outcome{} })}
 		call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_trip"}}`
 		x.serve([]byte(`[` + call + `,` + call + `]`))

@@ -30,6 +30,15 @@ func init() {
 		"subscriptions/listen": {(*exchange).listen, revision.selfDescribing, ""},
 		"tools/list":           {(*exchange).listTools, always, ""},
 		"tools/call":           {(*exchange).callTool, always, "name"},
+
+		"resources/list":           {(*exchange).listResources, always, ""},
+		"resources/templates/list": {(*exchange).listTemplates, always, ""},
+		"resources/read":           {(*exchange).readResource, always, "uri"},
+		"resources/subscribe":      {(*exchange).subscribe, handshaken, ""},
+		"resources/unsubscribe":    {(*exchange).unsubscribe, handshaken, ""},
+		"prompts/list":             {(*exchange).listPrompts, always, ""},
+		"prompts/get":              {(*exchange).getPrompt, always, "name"},
+		"completion/complete":      {(*exchange).complete, always, ""},
 	}
 }
 
@@ -92,6 +101,9 @@ func (x *exchange) initialize() *fault {
 	b = append(b, `,"serverInfo":`...)
 	b = x.server.appendIdentity(b, x.tools, v)
 	b = x.server.appendInstructions(b, x.tools)
+	if meta := x.appendLocale(nil); meta != nil {
+		b = append(append(append(b, `,"_meta":{`...), meta...), '}')
+	}
 	x.out.B = append(b, "}}"...)
 	return nil
 }
@@ -103,12 +115,19 @@ func (x *exchange) beginSession(v revision, client capabilities) {
 		x.connection.settle(v, client)
 		return
 	}
-	x.begun = x.server.signer.issue(v, client, x.site.User, time.Now().Add(x.server.options.SessionTTL))
+	x.begun = x.server.signer().issue(v, client, x.site.User, time.Now().Add(x.server.options.SessionTTL))
 }
 
 // appendCapabilities appends what the server can do in the revision.
 func (x *exchange) appendCapabilities(dst []byte, v revision) []byte {
 	dst = append(dst, `{"tools":{"listChanged":true}`...)
+	dst = append(dst, `,"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true}`...)
+	if v.completes() {
+		dst = append(dst, `,"completions":{}`...)
+	}
+	if v.extends() && len(x.server.library.Load().apps) > 0 {
+		dst = append(dst, `,"extensions":{"`+uiExtension+`":{"mimeTypes":["`+appType+`"]}}`...)
+	}
 	dst = append(dst, `,"logging":{}`...)
 	return append(dst, '}')
 }
@@ -155,7 +174,7 @@ func (s *Server) appendIdentity(dst []byte, tools *ocp.Toolset, v revision) []by
 		dst = wire.AppendString(append(dst, `,"title":`...), title)
 	}
 	dst = wire.AppendString(append(dst, `,"version":`...), first(s.options.Version, tools.Version, "0"))
-	return append(dst, '}')
+	return append(appendIcons(dst, readIcons(readExtension(tools.MCP).icons), v), '}')
 }
 
 // maxInstructions is how many bytes of a document's description become

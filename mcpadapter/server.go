@@ -84,6 +84,10 @@ type Options struct {
 	// one, with which sessions end when the Server does.
 	Secret []byte
 
+	// LoadSecret returns the secret where Secret is empty. It is asked once, when
+	// the secret is first needed.
+	LoadSecret func() []byte
+
 	// SessionTTL is how long a session lasts. Default: DefaultSessionTTL.
 	SessionTTL time.Duration
 
@@ -108,6 +112,16 @@ type Options struct {
 	// 2026-07-28). Set it only if whoever may reach the server may know all of
 	// its tools. Default: "private".
 	PublicLists bool
+
+	// OutputSchema says whether tools/list describes what tools answer, which
+	// takes toolsets that are built with ocp.BuildOptions.ResponseSchemas.
+	// Default: OutputOff.
+	OutputSchema OutputSchema
+
+	// OnLargeStructure is told once of each tool whose structuredContent is
+	// larger than hosts of MCP Apps advise, 10 KiB; size is in bytes. It is
+	// called while the tool's answer is written. Nil: nobody is told.
+	OnLargeStructure func(tool *ocp.Tool, size int)
 }
 
 // A Server answers MCP requests. It is safe for concurrent use. Use one Server
@@ -117,13 +131,15 @@ type Server struct {
 	origins map[string]bool
 	hosts   map[string]bool
 	spoken  []revision // newest first
-	signer  *signer
+	signer  func() *signer
+	library atomic.Pointer[Library] // never nil
 	latest  atomic.Pointer[catalog]
 	lists   restricted
 
 	lives   lives
 	streams streams
 	legacy  legacyClients
+	noted   noted
 	closing sync.Once
 	closed  chan struct{}
 }
@@ -135,10 +151,11 @@ func New(options Options) *Server {
 		origins: make(map[string]bool, len(options.AllowedOrigins)),
 		hosts:   make(map[string]bool, len(options.AllowedHosts)),
 		spoken:  spokenOf(options.Versions),
-		signer:  newSigner(options.Secret),
+		signer:  sync.OnceValue(options.newSigner),
 		closed:  make(chan struct{}),
 	}
 	s.options.setDefaults()
+	s.SetLibrary(nil)
 	for _, origin := range options.AllowedOrigins {
 		s.origins[normalOrigin(origin)] = true
 	}
@@ -247,7 +264,7 @@ func (x *exchange) servePost(w http.ResponseWriter, r *http.Request) *fault {
 	}
 	x.tools = x.site.Tools()
 	x.caller = x.site.Caller(x.tools)
-	x.listener = clientOf(x.site.User, r)
+	x.listener = clientOf(x.site, r)
 	if !acceptsStream(r.Header["Accept"]) {
 		x.serve(body.B)
 		x.write(w)

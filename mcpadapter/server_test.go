@@ -225,6 +225,23 @@ func validate(t testing.TB, v revision, definition string, body []byte) {
 	}
 }
 
+// validateMessage checks a message of the server that is no answer.
+func validateMessage(t testing.TB, v revision, definition string, body []byte) {
+	t.Helper()
+	file, ok := shared.Find(t, "schemas/mcp/"+v.String()+".schema.json")
+	if !ok {
+		t.Log("not held to the schema, which is not here: the rest of the test counts")
+		return
+	}
+	instance, err := jsonschema.UnmarshalJSON(strings.NewReader(string(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema(t, v, file, definition).Validate(instance); err != nil {
+		t.Errorf("%v: %v\n%s", v, err, clip(string(body), 500))
+	}
+}
+
 func schema(t testing.TB, v revision, file, definition string) *jsonschema.Schema {
 	t.Helper()
 	key := v.String() + definition
@@ -245,6 +262,14 @@ func schema(t testing.TB, v revision, file, definition string) *jsonschema.Schem
 	}
 	compiler := jsonschema.NewCompiler()
 	compiler.AssertFormat()
+	// The package's own check takes no {?query}, which RFC 6570 has.
+	compiler.RegisterFormat(&jsonschema.Format{Name: "uri-template", Validate: func(v any) error {
+		if text, ok := v.(string); ok {
+			_, err := parseTemplate(text)
+			return err
+		}
+		return nil
+	}})
 	if err := compiler.AddResource("mcp.json", document); err != nil {
 		t.Fatal(err)
 	}

@@ -58,6 +58,15 @@ type signer struct {
 	state []byte    // the key of sealed states
 }
 
+// newSigner returns the signer for the secret that the options have or load.
+func (o *Options) newSigner() *signer {
+	secret := o.Secret
+	if len(secret) == 0 && o.LoadSecret != nil {
+		secret = o.LoadSecret()
+	}
+	return newSigner(secret)
+}
+
 // newSigner returns the signer for a secret; without one, for a random one that
 // no other server has.
 func newSigner(secret []byte) *signer {
@@ -150,7 +159,7 @@ func (x *exchange) resume() *fault {
 
 // session returns the session of that id unless it is over.
 func (s *Server) session(id, user string) (session, error) {
-	opened, err := s.signer.open(id, user, time.Now())
+	opened, err := s.signer().open(id, user, time.Now())
 	if err == nil && s.lives.ended(opened.key) {
 		err = errEndedSession
 	}

@@ -29,6 +29,10 @@ type Site struct {
 	// the user that began it.
 	User string
 
+	// Address is the client's address, by which streams are counted where there is
+	// no user. Default: that of the connection.
+	Address string
+
 	// Access is what the user may do. Nil: everything.
 	Access *Access
 }

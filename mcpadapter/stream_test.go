@@ -59,6 +59,7 @@ type endpoint struct {
 	server *Server
 	tools  atomic.Pointer[ocp.Toolset]
 	user   atomic.Pointer[string]
+	access atomic.Pointer[Access]
 }
 
 func serveEndpoint(t *testing.T, options Options, caller ocp.Caller) *endpoint {
@@ -71,6 +72,7 @@ func serveEndpoint(t *testing.T, options Options, caller ocp.Caller) *endpoint {
 			Tools:  e.tools.Load,
 			Caller: func(*ocp.Toolset) ocp.Caller { return caller },
 			User:   *e.user.Load(),
+			Access: e.access.Load(),
 		})
 	}))
 	t.Cleanup(func() {
@@ -88,6 +90,10 @@ func (e *endpoint) open(t *testing.T, method, path, body string, header map[stri
 		text, _ := io.ReadAll(response.Body)
 		t.Fatalf("status %d, %s: %s", response.StatusCode, response.Header.Get("Content-Type"), text)
 	}
+	return feedOf(t, response)
+}
+
+func feedOf(t *testing.T, response *http.Response) *feed {
 	return &feed{t, response, bufio.NewReader(response.Body)}
 }
 

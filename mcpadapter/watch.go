@@ -128,9 +128,12 @@ func tooManyStreams(status int, format string, args ...any) *fault {
 }
 
 // clientOf names who opened a stream: the user, or else the address.
-func clientOf(user string, r *http.Request) string {
-	if user != "" {
-		return "user " + user
+func clientOf(site *Site, r *http.Request) string {
+	if site.User != "" {
+		return "user " + site.User
+	}
+	if site.Address != "" {
+		return "address " + site.Address
 	}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

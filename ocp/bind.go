@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
@@ -83,7 +84,7 @@ func (c *Call) read(arguments []byte) (problems []Problem, err error) {
 
 func (t *Tool) unknownArgument(name string) Problem {
 	message := "no such argument"
-	near := nearest(name, func(yield func(string) bool) {
+	near := nearest.Name(name, func(yield func(string) bool) {
 		for i := range t.Arguments {
 			if !yield(t.Arguments[i].Name) {
 				return

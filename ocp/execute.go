@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fairwayhq/fairway/internal/nearest"
 )
 
 // Execute runs one call: it finds the tool, binds the arguments, invokes and
@@ -33,7 +35,7 @@ func Execute(ctx context.Context, tools *Toolset, name string, arguments []byte,
 
 func (s *Toolset) unknownTool(name string) *Failure {
 	message := fmt.Sprintf("unknown tool %q", clip(name, 2*maxName))
-	near := nearest(name, func(yield func(string) bool) {
+	near := nearest.Name(name, func(yield func(string) bool) {
 		for _, t := range s.tools {
 			if !yield(t.Name) {
 				return

@@ -84,6 +84,7 @@ type Loader struct {
 	failures int               // in a row; guarded by turn
 
 	mu     sync.Mutex
+	told   map[*subscription]struct{} // who is told of a new Toolset
 	err    error
 	run    *background   // nil unless started
 	flight chan struct{} // closed when the load that requests wait for ends; nil if none runs
@@ -176,6 +177,9 @@ func (l *Loader) Load(ctx context.Context) error {
 		l.observer.Failed(err)
 	case toolset != nil && l.observer.Loaded != nil:
 		l.observer.Loaded(toolset, time.Since(began))
+	}
+	if toolset != nil {
+		l.tell()
 	}
 	return err
 }

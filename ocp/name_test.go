@@ -63,21 +63,6 @@ func TestNamespaceOfEqualNames(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	names := []string{"get_trip", "list_trips", "create_booking", "x"}
-	for asked, want := range map[string]string{
-		"getTrip":                  "get_trip",
-		"get-trips":                "get_trip",
-		"create_bookings":          "create_booking",
-		"delete_everything":        "",
-		strings.Repeat("a", 10000): "",
-	} {
-		if got := nearest(asked, slices.Values(names)); got != want {
-			t.Errorf("nearest(%.20q) = %q, want %q", asked, got, want)
-		}
-	}
-}
-
 func TestGlob(t *testing.T) {
 	for _, test := range []struct {
 		glob, path string

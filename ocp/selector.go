@@ -40,6 +40,17 @@ func compileSelectors(selectors []Selector) (selection, error) {
 	return compiled, nil
 }
 
+// SelectTools returns what tells the tools that one of the selectors chooses.
+func SelectTools(selectors []Selector) (func(*Tool) bool, error) {
+	chosen, err := compileSelectors(selectors)
+	if err != nil {
+		return nil, err
+	}
+	return func(t *Tool) bool {
+		return chosen.matches(&openapi.Operation{ID: t.OperationID, Method: t.Method, Path: t.Path, Tags: t.Tags})
+	}, nil
+}
+
 func (s Selector) compile() (func(*openapi.Operation) bool, error) {
 	if s.Value == "" {
 		return nil, fmt.Errorf("selector %q needs a value", s.By)

@@ -11,33 +11,60 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-const (
-	// maxProblems is how many wrong arguments an answer tells of.
-	maxProblems = 20
-
-	// maxProblem is how much it says of each, in bytes.
-	maxProblem = 300
-)
-
 // appendAnswer appends the answer to a call that has run (OTC 1.0, Tool Response
 // Schema).
-func appendAnswer(b []byte, call callRequest, outcome ocp.Outcome) []byte {
-	b = append(b, `{"$schema":"`+schemaURI+`","call_id":`...)
-	b = wire.AppendString(b, call.callID)
+func (c *call) appendAnswer(b []byte, outcome *ocp.Outcome) []byte {
+	b = c.appendStart(b)
 	b = append(b, `,"duration":`...)
 	b = appendMilliseconds(b, outcome.Duration)
 	if outcome.Failure != nil {
-		b = append(b, `,"success":false,"output":{"error":`...)
-		b = appendError(b, call, outcome)
-		return append(b, "}}"...)
+		return c.appendFailure(b, outcome)
 	}
 	b = append(b, `,"success":true`...)
-	if outcome.Result != nil && len(outcome.Result.Body) > 0 {
+	hasValue := outcome.Result != nil && len(outcome.Result.Body) > 0
+	switch {
+	case c.form.oxp && hasValue:
+		b = append(b, `,"value":`...)
+		b = appendValue(b, outcome.Result)
+	case c.form.oxp:
+		b = append(b, `,"value":null`...)
+	case hasValue:
 		b = append(b, `,"output":{"value":`...)
 		b = appendValue(b, outcome.Result)
 		b = append(b, '}')
 	}
+	return c.appendEnd(b)
+}
+
+// appendStart appends what an answer begins with.
+func (c *call) appendStart(b []byte) []byte {
+	b = append(b, `{"$schema":"`...)
+	b = append(b, c.form.schema...)
+	if c.form.oxp {
+		b = append(b, `","result":{"call_id":`...)
+	} else {
+		b = append(b, `","call_id":`...)
+	}
+	return wire.AppendString(b, c.callID)
+}
+
+func (c *call) appendEnd(b []byte) []byte {
+	if c.form.oxp {
+		b = append(b, '}')
+	}
 	return append(b, '}')
+}
+
+// appendFailure appends the rest of an answer whose tool has failed.
+func (c *call) appendFailure(b []byte, outcome *ocp.Outcome) []byte {
+	if c.form.oxp {
+		b = append(b, `,"success":false,"error":`...)
+		b = c.appendError(b, outcome)
+		return append(b, "}}"...)
+	}
+	b = append(b, `,"success":false,"output":{"error":`...)
+	b = c.appendError(b, outcome)
+	return append(b, "}}"...)
 }
 
 // appendMilliseconds appends d in milliseconds, to the microsecond.
@@ -45,65 +72,26 @@ func appendMilliseconds(b []byte, d time.Duration) []byte {
 	return strconv.AppendFloat(b, float64(d.Microseconds())/1000, 'f', -1, 64)
 }
 
-func appendError(b []byte, call callRequest, outcome ocp.Outcome) []byte {
+func (c *call) appendError(b []byte, outcome *ocp.Outcome) []byte {
 	failure := outcome.Failure
+	again := failure.Retryable(outcome.Tool)
 	b = append(b, `{"message":`...)
 	b = wire.AppendString(b, failure.Message)
-	if failure.Kind == ocp.InvalidArguments && len(failure.Problems) > 0 {
+	if c.developerMessages {
 		b = append(b, `,"developer_message":`...)
-		b = wire.AppendString(b, firstProblem(failure.Problems))
+		b = wire.AppendString(b, developerMessage(outcome.Tool, failure))
 	}
 	b = append(b, `,"can_retry":`...)
-	b = strconv.AppendBool(b, failure.Retryable(outcome.Tool))
-	if failure.Kind == ocp.InvalidArguments {
+	b = strconv.AppendBool(b, again)
+	if prompt := promptContent(c.toolID, outcome.Tool, failure); prompt != "" {
 		b = append(b, `,"additional_prompt_content":`...)
-		b = wire.AppendString(b, repairPrompt(call.toolID, failure.Problems))
+		b = wire.AppendString(b, prompt)
 	}
-	if failure.RetryAfter > 0 {
+	if again && failure.RetryAfter > 0 {
 		b = append(b, `,"retry_after_ms":`...)
 		b = strconv.AppendInt(b, failure.RetryAfter.Milliseconds(), 10)
 	}
 	return append(b, '}')
-}
-
-// firstProblem says which parameter is wrong, and how many more are.
-func firstProblem(problems []ocp.Problem) string {
-	text := describeProblem(problems[0])
-	if more := len(problems) - 1; more > 0 {
-		text += " (and " + strconv.Itoa(more) + " more)"
-	}
-	return text
-}
-
-// repairPrompt tells a model what to change in its call.
-func repairPrompt(toolID string, problems []ocp.Problem) string {
-	var prompt strings.Builder
-	prompt.WriteString("Correct the input and call " + toolID + " again.")
-	for i, problem := range problems {
-		if i == maxProblems {
-			prompt.WriteString("\n- and " + strconv.Itoa(len(problems)-i) + " more")
-			break
-		}
-		prompt.WriteString("\n- " + describeProblem(problem))
-	}
-	return prompt.String()
-}
-
-// describeProblem names the parameter by its JSON Pointer.
-func describeProblem(problem ocp.Problem) string {
-	path := problem.Path
-	if path == "" {
-		path = "input"
-	}
-	return clip(path) + ": " + clip(problem.Message)
-}
-
-// clip shortens text in which the client's own words may stand.
-func clip(text string) string {
-	if len(text) <= maxProblem {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxProblem], "") + "…"
 }
 
 // appendValue appends the API's answer as a JSON value: JSON as its own bytes, text

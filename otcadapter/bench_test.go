@@ -46,10 +46,11 @@ func BenchmarkCall(b *testing.B) {
 			request.Header.Set("Content-Type", "application/json")
 			request.Body = io.NopCloser(reader)
 			w := discard{http.Header{}}
+			site := siteOf(tools, caller)
 			b.ReportAllocs()
 			for b.Loop() {
 				reader.Reset(body)
-				s.ServeHTTP(w, request, "/call", tools, caller)
+				s.ServeHTTP(w, request, "/call", site)
 			}
 		})
 	}
@@ -59,8 +60,9 @@ func BenchmarkTools(b *testing.B) {
 	s, tools := New(Options{}), calculator()
 	request := httptest.NewRequest("GET", "/tools", nil)
 	w := discard{http.Header{}}
+	site := siteOf(tools, nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		s.ServeHTTP(w, request, "/tools", tools, nil)
+		s.ServeHTTP(w, request, "/tools", site)
 	}
 }

@@ -21,13 +21,17 @@ func TestCall_request(t *testing.T) {
 		input      string // what the tool got
 		says       string // in developer_message or message
 	}{
-		{"enveloped", `{"$schema":"x","request":{` + id + `,"input":{"a":1,"b":2}}}`, 200, `{"a":1,"b":2}`, ""},
+		{"enveloped", `{"$schema":"` + otcStandard.schema + `","request":{` + id + `,"input":{"a":1,"b":2}}}`, 200, `{"a":1,"b":2}`, ""},
 		{"flat", `{` + id + `,"input":{"a":1}}`, 200, `{"a":1}`, ""},
 		{"inputs", `{` + id + `,"inputs":{"a":1}}`, 200, `{"a":1}`, ""},
 		{"enveloped inputs", `{"request":{` + id + `,"inputs":{"a":1}}}`, 200, `{"a":1}`, ""},
 		{"null input gives way to inputs", `{` + id + `,"input":null,"inputs":{"a":1}}`, 200, `{"a":1}`, ""},
 		{"no input", `{` + id + `}`, 200, "", ""},
 		{"null request is none", `{"request":null,` + id + `}`, 200, "", ""},
+		{"an OXP $schema", `{"$schema":"` + oxpStandard.schema + `","request":{` + id + `}}`, 200, "", ""},
+		{"a $schema of the file, with a fragment", `{"$schema":"https://github.com/ArcadeAI/OpenToolCalling/blob/main/specification/http/1.0/openapi.json#/x",` + id + `}`, 200, "", ""},
+		{"an unknown $schema", `{"$schema":"https://example.com/2.0",` + id + `}`, 400, "", "those known are " + otcStandard.schema + ", " + oxpStandard.schema},
+		{"a $schema of another type", `{"$schema":1,` + id + `}`, 400, "", `"$schema" is a number; it must be a string`},
 		{"context, trace_id and unknown fields are let by", `{` + id + `,"trace_id":"t","context":{"user_id":"u"},"later":1}`, 200, "", ""},
 		{"input and inputs", `{` + id + `,"input":{},"inputs":{}}`, 400, "", "both"},
 		{"fields inside and beside request", `{"request":{` + id + `},"tool_id":"Calculator.Add"}`, 400, "", `into "request"`},
@@ -38,6 +42,12 @@ func TestCall_request(t *testing.T) {
 		{"call_id of another type", `{"request":{"tool_id":"Calculator.Add","call_id":{}}}`, 400, "", `"call_id" is an object; it must be a string`},
 		{"request of another type", `{"request":"Calculator.Add"}`, 400, "", `"request" is a string; it must be an object`},
 		{"input of another type", `{` + id + `,"input":[1,2]}`, 400, "", `"input" is an array`},
+		{"context of another type", `{` + id + `,"context":[]}`, 400, "", `"context": the body is an array`},
+		{"authorization of another type", `{` + id + `,"context":{"authorization":{}}}`, 400, "", `"authorization" is an object; it must be an array`},
+		{"a token without an id", `{` + id + `,"context":{"authorization":[{"token":"t"}]}}`, 400, "", `"context.authorization[0]" has no "id"`},
+		{"a secret without a value", `{` + id + `,"context":{"secrets":[{"id":"k"}]}}`, 400, "", `"context.secrets[0]" has no "value"`},
+		{"two credentials for one id", `{` + id + `,"context":{"secrets":[{"id":"k","value":"1"},{"id":"k","value":"2"}]}}`, 400, "", `"context.secrets[1]" has an "id" that another`},
+		{"trace_id too long", `{"tool_id":"Calculator.Add","trace_id":"` + long + `"}`, 400, "", "256 bytes"},
 		{"call_id too long", `{"tool_id":"Calculator.Add","call_id":"` + long + `"}`, 400, "", "256 bytes"},
 		{"empty body", ``, 400, "", "not valid JSON"},
 		{"truncated", `{"tool_id":"Calculator.Add"`, 400, "", "not valid JSON"},
@@ -131,9 +141,6 @@ func TestCall_tool_id(t *testing.T) {
 			if message := members["message"].(string); !strings.Contains(message, c.says) || len(message) > 400 {
 				t.Errorf("message = %q, want it to contain %q", message, c.says)
 			}
-			if members["developer_message"] == "" {
-				t.Error("no developer_message")
-			}
 		})
 	}
 }
@@ -210,7 +217,6 @@ func TestCall_failure(t *testing.T) {
 			}},
 			map[string]any{
 				"message":                   "invalid arguments for Add: /b: missing, and required",
-				"developer_message":         "/b: missing, and required (and 1 more)",
 				"can_retry":                 false,
 				"additional_prompt_content": "Correct the input and call Calculator.Add again.\n- /b: missing, and required\n- input: too many",
 			},
@@ -219,22 +225,44 @@ func TestCall_failure(t *testing.T) {
 		{
 			"a refusal is final", add,
 			ocp.Failure{Kind: ocp.Refused, Status: 404, Message: "no such trip"},
-			map[string]any{"message": "no such trip", "can_retry": false},
+			map[string]any{"message": "no such trip", "can_retry": false,
+				"additional_prompt_content": "What the input names is not there: look for it with another tool, and call Calculator.Add with what you find."},
 		},
 		{
 			"too many requests can be retried", add,
 			ocp.Failure{Kind: ocp.Refused, Status: 429, Message: "slow down", RetryAfter: 1500 * time.Millisecond},
-			map[string]any{"message": "slow down", "can_retry": true, "retry_after_ms": 1500.0},
+			map[string]any{"message": "slow down", "can_retry": true, "retry_after_ms": 1500.0,
+				"additional_prompt_content": "Too many calls: call Calculator.Add again with the same input after 1.5s."},
+		},
+		{
+			"no wait is asked for where no retry is", add,
+			ocp.Failure{Kind: ocp.Refused, Status: 402, Message: "pay first", RetryAfter: time.Second},
+			map[string]any{"message": "pay first", "can_retry": false,
+				"additional_prompt_content": "Other input does not help: do not repeat the call, and tell the user what is missing."},
+		},
+		{
+			"a conflict wants a look first", add,
+			ocp.Failure{Kind: ocp.Refused, Status: 409, Message: "taken"},
+			map[string]any{"message": "taken", "can_retry": false,
+				"additional_prompt_content": "The present state does not allow it: read the state with another tool before you call Calculator.Add again."},
+		},
+		{
+			"what the API finds wrong can be corrected", &ocp.Tool{Name: "Add", Method: "POST", Arguments: []ocp.Argument{{Name: "a", Required: true}, {Name: "b"}}},
+			ocp.Failure{Kind: ocp.Refused, Status: 422, Message: "a is odd"},
+			map[string]any{"message": "a is odd", "can_retry": false,
+				"additional_prompt_content": "Correct the input by what the API says, and call Calculator.Add again.\nIts parameters (required ones with *): a*, b"},
 		},
 		{
 			"an unreachable upstream can be retried by GET", get,
 			ocp.Failure{Kind: ocp.Unreachable, Message: "down"},
-			map[string]any{"message": "down", "can_retry": true},
+			map[string]any{"message": "down", "can_retry": true,
+				"additional_prompt_content": "The input need not change: call Calculator.Add again with the same input later."},
 		},
 		{
 			"but not by POST", add,
 			ocp.Failure{Kind: ocp.Unreachable, Message: "down"},
-			map[string]any{"message": "down", "can_retry": false},
+			map[string]any{"message": "down", "can_retry": false,
+				"additional_prompt_content": "It is not known whether the call had an effect. Do not repeat it before you have looked at the present state with another tool."},
 		},
 		{
 			"a fault of the gateway", nil,

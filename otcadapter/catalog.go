@@ -1,207 +1,185 @@
 package otcadapter
 
 import (
+	"net/http"
 	"slices"
 	"strings"
-
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"time"
 )
 
-// schemaURI names the version of the standard that answers follow.
-const schemaURI = "https://github.com/ArcadeAI/OpenToolCalling/tree/main/specification/http/1.0/openapi.json"
-
-// A catalog is what the server says of one Toolset: its toolkit, and the encoded
-// answer to GET /tools.
+// A catalog is what the server says of the Toolsets of the moment: their
+// toolkits, and the encoded answer to GET /tools.
 type catalog struct {
-	tools   *ocp.Toolset
-	toolkit toolkit
-	list    []byte
+	source   []Toolkit  // what it was made of
+	toolkits []*toolkit // of those that are loaded, the newest version first
+	partial  bool       // some are not loaded
+	list     []byte
+	wait     func() time.Duration // of Options
 }
 
-// catalog returns the catalog of the Toolset, which is made at its first request
-// and kept until the next Toolset comes.
-func (s *Server) catalog(tools *ocp.Toolset) *catalog {
-	if c := s.current.Load(); c != nil && c.tools == tools {
+// catalog returns the catalog of the Toolsets, which is made at its first request
+// and kept until one of them changes.
+func (s *Server) catalog(source []Toolkit) *catalog {
+	if c := s.current.Load(); c != nil && slices.Equal(c.source, source) {
 		return c
 	}
 	s.compiling.Lock()
 	defer s.compiling.Unlock()
-	if c := s.current.Load(); c != nil && c.tools == tools {
+	if c := s.current.Load(); c != nil && slices.Equal(c.source, source) {
 		return c
 	}
-	kit := newToolkit(s.options, tools)
-	c := &catalog{tools: tools, toolkit: kit, list: kit.appendList(nil, tools)}
+	c := newCatalog(s.options, slices.Clone(source))
 	s.current.Store(c)
 	return c
 }
 
-// resolve returns the name of the tool that the id means. It decides on toolkit
-// and version; whether there is such a tool is for the Caller to say.
-func (c *catalog) resolve(id string) (name string, f *fault) {
+func newCatalog(options Options, source []Toolkit) *catalog {
+	c := &catalog{source: source, wait: options.RetryAfter}
+	for i, site := range source {
+		if site.Tools == nil {
+			c.partial = true
+			continue
+		}
+		c.toolkits = append(c.toolkits, newToolkit(options, i, site))
+	}
+	c.list = c.appendList(nil, options.Warn)
+	slices.SortStableFunc(c.toolkits, func(a, b *toolkit) int { return compareVersions(b.version, a.version) })
+	return c
+}
+
+// loaded reports whether there are tools to offer.
+func (c *catalog) loaded() bool {
+	return len(c.toolkits) > 0
+}
+
+// A reference is a tool id, taken apart.
+type reference struct {
+	id      string
+	toolkit string
+	tool    string
+	version string // "" for the latest
+}
+
+// parseID reads a tool id: Toolkit.Tool, Toolkit.Tool@Version.
+func parseID(id string) (reference, bool) {
 	path, version, versioned := strings.Cut(id, "@")
 	kit, name, dotted := strings.Cut(path, ".")
 	if !dotted || !isWord(kit) || !isWord(name) || versioned && !isVersion(version) {
-		return "", badToolID(id, c.toolkit)
+		return reference{}, false
 	}
-	if kit != c.toolkit.name {
-		return "", unknownToolkit(kit, c.toolkit)
+	if version == latestVersion {
+		version = ""
 	}
-	if versioned && version != "latest" && version != c.toolkit.version {
-		return "", unknownVersion(version, c.toolkit)
-	}
-	return name, nil
+	return reference{id, kit, name, version}, true
 }
 
-// appendList appends the answer to GET /tools. The definitions under "tools" are
-// those of OTC 1.0 (Tool Definition Schema); those under "items" have the shape
-// that OXP, its successor, gives them.
-func (k toolkit) appendList(b []byte, tools *ocp.Toolset) []byte {
-	b = append(b, `{"$schema":"`+schemaURI+`","tools":[`...)
-	for i, t := range tools.Tools() {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = k.appendDefinition(b, t)
+// resolve finds the tool that the id means (OXP, Tool Version Resolution): that of
+// the exact version, or of the newest version that has the tool. The entry is nil
+// if the toolkit has no such tool in any version; what to say of that is for the
+// Caller, who knows which name is near.
+func (c *catalog) resolve(id string) (*toolkit, *entry, reference, *fault) {
+	ref, ok := parseID(id)
+	if !ok {
+		return nil, nil, ref, badToolID(id)
 	}
-	b = append(b, `],"items":[`...)
-	for i, t := range tools.Tools() {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = k.appendItem(b, t)
-	}
-	return append(b, "]}"...)
-}
-
-func (k toolkit) appendDefinition(b []byte, t *ocp.Tool) []byte {
-	b = k.appendHead(b, t)
-	b = append(b, `,"toolkit":{"name":"`...)
-	b = append(b, k.name...)
-	b = append(b, `","description":`...)
-	b = wire.AppendString(b, k.description)
-	b = append(b, `,"version":"`...)
-	b = append(b, k.version...)
-	b = append(b, `"},"input":{"parameters":`...)
-	b = append(b, inputSchema(t)...)
-	b = appendRequired(b, t)
-	b = append(b, `},"output":`...)
-	b = appendOutput(b, &t.Answer)
-	return append(b, '}')
-}
-
-// appendItem appends the definition in the shape of OXP.
-func (k toolkit) appendItem(b []byte, t *ocp.Tool) []byte {
-	b = k.appendHead(b, t)
-	b = append(b, `,"version":"`...)
-	b = append(b, k.version...)
-	b = append(b, `","input_schema":`...)
-	b = append(b, inputSchema(t)...)
-	return append(b, '}')
-}
-
-// appendHead appends what both shapes have: id, name and description.
-func (k toolkit) appendHead(b []byte, t *ocp.Tool) []byte {
-	b = append(b, `{"id":"`...)
-	b = k.appendID(b, t.Name)
-	b = append(b, `","name":`...)
-	b = wire.AppendString(b, t.Name)
-	b = append(b, `,"description":`...)
-	return wire.AppendString(b, describe(t))
-}
-
-// describe returns the tool's description. Neither protocol has a field to mark a
-// deprecated tool with, and their schemas allow no other.
-func describe(t *ocp.Tool) string {
-	const mark = "Deprecated"
-	if t.Deprecated && !strings.HasPrefix(strings.ToLower(t.Description), strings.ToLower(mark)) {
-		return mark + ". " + t.Description
-	}
-	return t.Description
-}
-
-func inputSchema(t *ocp.Tool) []byte {
-	if len(t.InputSchema) == 0 {
-		return []byte(`{"type":"object"}`)
-	}
-	return t.InputSchema
-}
-
-// appendRequired appends the names of the required arguments beside the
-// parameters, where the protocol's example has them.
-func appendRequired(b []byte, t *ocp.Tool) []byte {
-	b = append(b, `,"required":[`...)
-	first := true
-	for _, argument := range t.Arguments {
-		if !argument.Required {
+	var first, withTool *toolkit // of the wanted version
+	var versions []string        // that have the tool
+	known := false               // the toolkit
+	for _, k := range c.toolkits {
+		if k.name != ref.toolkit {
 			continue
 		}
-		if !first {
-			b = append(b, ',')
+		known = true
+		_, has := k.entries[ref.tool]
+		if has {
+			versions = append(versions, k.version)
 		}
-		first = false
-		b = wire.AppendString(b, argument.Name)
+		if !k.matches(ref.version) {
+			continue
+		}
+		if first == nil {
+			first = k
+		}
+		if has && withTool == nil {
+			withTool = k
+		}
 	}
-	return append(b, ']')
+	switch {
+	case withTool != nil:
+		return withTool, withTool.entries[ref.tool], ref, nil
+	case c.partial:
+		return nil, nil, ref, notLoaded(c.wait)
+	case !known:
+		return nil, nil, ref, unknownToolkit(ref.toolkit, c.names())
+	case len(versions) > 0:
+		return nil, nil, ref, unknownVersion(ref, slices.Compact(versions))
+	case first == nil:
+		return nil, nil, ref, unknownVersion(ref, c.versions(ref.toolkit))
+	}
+	return first, nil, ref, nil
 }
 
-// appendOutput appends what a call may give. A document that declares nothing of
-// its answers leaves every mode open.
-func appendOutput(b []byte, answer *ocp.Answer) []byte {
-	unknown := len(answer.MediaTypes) == 0 && len(answer.Types) == 0 && !answer.Empty
-	hasValue := unknown || len(answer.MediaTypes) > 0 || len(answer.Types) > 0
-	b = append(b, `{"available_modes":[`...)
-	if hasValue {
-		b = append(b, `"value",`...)
-	}
-	b = append(b, `"error"`...)
-	if unknown || answer.Empty || slices.Contains(answer.Types, "null") {
-		b = append(b, `,"null"`...)
-	}
-	b = append(b, ']')
-	if answer.Description != "" {
-		b = append(b, `,"description":`...)
-		b = wire.AppendString(b, answer.Description)
-	}
-	if hasValue {
-		b = append(b, `,"value":{"parameters":`...)
-		b = appendValueSchema(b, answer)
-		b = append(b, '}')
-	}
-	return append(b, '}')
+// matches reports whether the toolkit has the version that a tool id asks for.
+func (k *toolkit) matches(version string) bool {
+	return version == "" || version == k.version || wantedVersion(version) == k.version
 }
 
-// appendValueSchema appends a loose schema of the value: real APIs often miss the
-// one that they declare.
-func appendValueSchema(b []byte, answer *ocp.Answer) []byte {
-	if len(answer.MediaTypes) > 0 && !slices.ContainsFunc(answer.MediaTypes, maybeStructured) {
-		b = append(b, `{"type":"string"`...)
-		if !slices.ContainsFunc(answer.MediaTypes, isText) {
-			b = append(b, `,"contentEncoding":"base64","contentMediaType":`...)
-			b = wire.AppendString(b, answer.MediaTypes[0])
+// names lists the toolkits.
+func (c *catalog) names() (names []string) {
+	for _, k := range c.toolkits {
+		if !slices.Contains(names, k.name) {
+			names = append(names, k.name)
 		}
-		return append(b, '}')
 	}
-	switch len(answer.Types) {
-	case 0:
-		return append(b, "{}"...)
-	case 1:
-		b = append(b, `{"type":`...)
-		b = wire.AppendString(b, answer.Types[0])
-		return append(b, '}')
-	}
-	b = append(b, `{"type":[`...)
-	for i, name := range answer.Types {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = wire.AppendString(b, name)
-	}
-	return append(b, "]}"...)
+	return names
 }
 
-// maybeStructured reports whether bodies of the media type, which may be a range
-// such as */*, can be JSON.
-func maybeStructured(mediaType string) bool {
-	return isStructured(mediaType) || strings.Contains(mediaType, "*")
+// versions lists those of a toolkit, the newest first.
+func (c *catalog) versions(name string) (versions []string) {
+	for _, k := range c.toolkits {
+		if k.name == name && !slices.Contains(versions, k.version) {
+			versions = append(versions, k.version)
+		}
+	}
+	return versions
+}
+
+// maxListed is how many toolkits or versions a message names.
+const maxListed = 10
+
+func listed(names []string) string {
+	if len(names) > maxListed {
+		return strings.Join(names[:maxListed], ", ") + ", …"
+	}
+	return strings.Join(names, ", ")
+}
+
+func badToolID(id string) *fault {
+	return &fault{
+		status:    http.StatusBadRequest,
+		message:   quoted(id) + " is not the id of a tool: it is Toolkit.Tool or Toolkit.Tool@Version, as GET /tools lists it",
+		developer: "tool_id does not have the form ^[A-Za-z0-9_]+\\.[A-Za-z0-9_]+(@[A-Za-z0-9_.\\-]+)?$",
+	}
+}
+
+func unknownToolkit(name string, names []string) *fault {
+	return &fault{
+		status:    http.StatusBadRequest,
+		message:   "unknown toolkit " + quoted(name) + "; the tools here are in " + listed(names),
+		developer: "GET /tools lists the ids of the tools there are",
+	}
+}
+
+func unknownVersion(ref reference, versions []string) *fault {
+	of := "toolkit " + ref.toolkit
+	if len(versions) == 1 {
+		versions = []string{"version " + versions[0]}
+	} else if len(versions) > 1 {
+		versions[0] = "versions " + versions[0]
+	}
+	return &fault{
+		status:    http.StatusBadRequest,
+		message:   "unknown version " + quoted(ref.version) + " of " + ref.tool + " of the " + of + "; it has " + listed(versions),
+		developer: "write one of these after the @, or @latest, or no version, which is the latest",
+	}
 }

@@ -13,7 +13,7 @@ import (
 func list(t *testing.T, s *Server, tools *ocp.Toolset) answer {
 	t.Helper()
 	recorder := httptest.NewRecorder()
-	s.ServeHTTP(recorder, httptest.NewRequest("GET", "/tools", nil), "/tools", tools, nil)
+	s.ServeHTTP(recorder, httptest.NewRequest("GET", "/tools", nil), "/tools", siteOf(tools, nil))
 	return answer{recorder, t}
 }
 
@@ -73,7 +73,8 @@ func TestTools_definitions(t *testing.T) {
 	item := members["items"].([]any)[0]
 	if want := map[string]any{
 		"id": add["id"], "name": "Add", "description": add["description"], "version": "1.0.0",
-		"input_schema": add["input"].(map[string]any)["parameters"],
+		"input_schema":  add["input"].(map[string]any)["parameters"],
+		"output_schema": map[string]any{"type": "number"},
 	}; !reflect.DeepEqual(item, want) {
 		t.Errorf("item = %v, want %v", item, want)
 	}
@@ -81,8 +82,8 @@ func TestTools_definitions(t *testing.T) {
 
 func TestTools_are_encoded_once(t *testing.T) {
 	s, tools := New(Options{}), calculator()
-	first := s.catalog(tools)
-	if again := s.catalog(tools); again != first {
+	first := s.catalog([]Toolkit{{Tools: tools}})
+	if again := s.catalog([]Toolkit{{Tools: tools}}); again != first {
 		t.Error("the catalog was made twice")
 	}
 	reloaded := ocp.NewToolset("calc", tools.Tools()[:1])
@@ -93,7 +94,7 @@ func TestTools_are_encoded_once(t *testing.T) {
 	var group sync.WaitGroup
 	made := make([]*catalog, 8)
 	for i := range made {
-		group.Go(func() { made[i] = s.catalog(fresh) })
+		group.Go(func() { made[i] = s.catalog([]Toolkit{{Tools: fresh}}) })
 	}
 	group.Wait()
 	for _, c := range made {
@@ -128,7 +129,7 @@ func TestToolkit_name(t *testing.T) {
 	for _, c := range cases {
 		tools := ocp.NewToolset(c.toolset, nil)
 		tools.Title = c.title
-		if got := newToolkit(Options{Toolkit: c.configured}, tools).name; got != c.want {
+		if got := newToolkit(Options{Toolkit: c.configured}, 0, Toolkit{Tools: tools}).name; got != c.want {
 			t.Errorf("configured %q, title %q, toolset %q: %q, want %q", c.configured, c.title, c.toolset, got, c.want)
 		}
 	}
@@ -157,7 +158,7 @@ func TestToolkit_version(t *testing.T) {
 	for _, c := range cases {
 		tools := ocp.NewToolset("t", nil)
 		tools.Version = c.document
-		if got := newToolkit(Options{Version: c.configured}, tools).version; got != c.want {
+		if got := newToolkit(Options{Version: c.configured}, 0, Toolkit{Tools: tools}).version; got != c.want {
 			t.Errorf("configured %q, document %q: %q, want %q", c.configured, c.document, got, c.want)
 		}
 	}

@@ -3,6 +3,8 @@ package otcadapter
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
+	"strconv"
 	"testing"
 	"time"
 
@@ -12,26 +14,26 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// A standard is one of the protocol's OpenAPI documents, relaxed where it says
+// A document is one of the protocol's OpenAPI documents, relaxed where it says
 // what its authors cannot have meant.
-type standard struct {
+type document struct {
 	compiler *jsonschema.Compiler
 	url      string
 }
 
-func openStandard(t *testing.T, name string, relax func(schemas map[string]any)) standard {
+func openStandard(t *testing.T, name string, relax func(schemas map[string]any)) document {
 	t.Helper()
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(shared.Read(t, "schemas/otc/"+name)))
+	content, err := jsonschema.UnmarshalJSON(bytes.NewReader(shared.Read(t, "schemas/otc/"+name)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	relax(at(document, "components", "schemas"))
+	relax(at(content, "components", "schemas"))
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
-	if err := compiler.AddResource("standard:"+name, document); err != nil {
+	if err := compiler.AddResource("standard:"+name, content); err != nil {
 		t.Fatal(err)
 	}
-	return standard{compiler, "standard:" + name}
+	return document{compiler, "standard:" + name}
 }
 
 func at(value any, path ...string) map[string]any {
@@ -41,9 +43,9 @@ func at(value any, path ...string) map[string]any {
 	return value.(map[string]any)
 }
 
-func (s standard) check(t *testing.T, pointer string, instance any) {
+func (d document) check(t *testing.T, pointer string, instance any) {
 	t.Helper()
-	schema, err := s.compiler.Compile(s.url + "#" + pointer)
+	schema, err := d.compiler.Compile(d.url + "#" + pointer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +58,7 @@ func (s standard) check(t *testing.T, pointer string, instance any) {
 // reject what the protocol's text intends: the schemas of parameters, whose "not"
 // no object passes and which would have to have the members name and description
 // themselves, and output.value, which may be an array or null too.
-func otc(t *testing.T) standard {
+func otc(t *testing.T) document {
 	return openStandard(t, "otc-2025-03-09.openapi.json", func(schemas map[string]any) {
 		delete(at(schemas, "SimpleJSONSchema"), "not")
 		delete(at(schemas, "ToolDefinition", "properties", "input_schema", "properties", "parameters"), "required")
@@ -65,9 +67,15 @@ func otc(t *testing.T) standard {
 	})
 }
 
-// oxp is the OpenAPI document of the successor.
-func oxp(t *testing.T) standard {
-	return openStandard(t, "oxp-1.0.openapi.json", func(map[string]any) {})
+// oxp is the OpenAPI document of the successor. Relaxed is the place that no answer
+// with a value or an error can pass: additionalProperties does not see that these
+// two stand in oneOf, which unevaluatedProperties does.
+func oxp(t *testing.T) document {
+	return openStandard(t, "oxp-1.0.openapi.json", func(schemas map[string]any) {
+		response := at(schemas, "CallToolResponse")
+		response["unevaluatedProperties"] = response["additionalProperties"]
+		delete(response, "additionalProperties")
+	})
 }
 
 func instance(t *testing.T, a answer) map[string]any {
@@ -89,8 +97,8 @@ func TestConform_tools(t *testing.T) {
 // realToolset builds the tools of a published document.
 func realToolset(t *testing.T, name string) *ocp.Toolset {
 	t.Helper()
-	document := shared.Read(t, "openapi/"+name+".gz")
-	tools, err := ocp.Build(document, ocp.BuildOptions{Name: "real", Location: name})
+	content := shared.Read(t, "openapi/"+name+".gz")
+	tools, err := ocp.Build(content, ocp.BuildOptions{Name: "real", Location: name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,10 +116,12 @@ func checkTools(t *testing.T, tools *ocp.Toolset) {
 	}
 	for _, definition := range members["tools"].([]any) {
 		// The text has input and output where its schema has input_schema and
-		// output_schema, and its example has required beside the parameters.
+		// output_schema, its example has required beside the parameters, and the
+		// text has non_inferrable_parameters there.
 		d := definition.(map[string]any)
 		d["input_schema"], d["output_schema"] = d["input"], d["output"]
 		delete(at(d, "input_schema"), "required")
+		delete(at(d, "input_schema"), "non_inferrable_parameters")
 		delete(d, "input")
 		delete(d, "output")
 	}
@@ -119,41 +129,100 @@ func checkTools(t *testing.T, tools *ocp.Toolset) {
 	oxp(t).check(t, "/paths/~1tools/get/responses/200/content/application~1json/schema", members)
 }
 
-func TestConform_call(t *testing.T) {
+// conformOutcomes are the ways in which a call can end.
+func conformOutcomes() map[string]ocp.Outcome {
 	text := &ocp.Result{Status: 200, Body: []byte("hello")}
-	outcomes := map[string]ocp.Outcome{
+	return map[string]ocp.Outcome{
 		"object":      {Result: jsonResult(`{"sum":3}`), Duration: time.Millisecond},
 		"array":       {Result: jsonResult(`[3]`)},
 		"null":        {Result: jsonResult(`null`)},
 		"number":      {Result: jsonResult(`3`)},
+		"boolean":     {Result: jsonResult(`false`)},
 		"text":        {Result: text},
 		"empty":       {Result: &ocp.Result{Status: 204}},
 		"bad input":   {Failure: &ocp.Failure{Kind: ocp.InvalidArguments, Message: "m", Problems: []ocp.Problem{{Path: "/b", Message: "missing"}}}},
 		"API failure": {Failure: &ocp.Failure{Kind: ocp.Failed, Message: "m", Status: 503, RetryAfter: time.Second}},
+		"API refusal": {Failure: &ocp.Failure{Kind: ocp.Refused, Message: "m", Status: 404}},
+		"no API":      {Failure: &ocp.Failure{Kind: ocp.Unreachable, Message: "m"}},
 	}
+}
+
+func TestConform_call(t *testing.T) {
 	standard := otc(t)
-	for rule, outcome := range outcomes {
-		t.Run(rule, func(t *testing.T) {
-			got := post(t, New(Options{}), calculator(), answering(outcome), `{"request":{"tool_id":"Calculator.Add"}}`)
-			standard.check(t, "/components/schemas/CallToolResponse", instance(t, got))
-		})
+	for rule, outcome := range conformOutcomes() {
+		for _, developer := range []bool{false, true} {
+			t.Run(rule, func(t *testing.T) {
+				got := post(t, New(Options{DeveloperMessages: developer}), calculator(), answering(outcome), `{"request":{"tool_id":"Calculator.Add"}}`)
+				if got.Code != 200 {
+					t.Fatalf("status %d: %s", got.Code, got.Body)
+				}
+				standard.check(t, "/components/schemas/CallToolResponse", instance(t, got))
+			})
+		}
+	}
+}
+
+func TestConform_call_OXP(t *testing.T) {
+	standard := oxp(t)
+	for rule, outcome := range conformOutcomes() {
+		for _, developer := range []bool{false, true} {
+			t.Run(rule, func(t *testing.T) {
+				got := postTo(t, "/tools/call", New(Options{DeveloperMessages: developer}), calculator(), answering(outcome), `{"request":{"tool_id":"Calculator.Add"}}`)
+				status := "200"
+				if rule == "bad input" {
+					status = "422"
+				}
+				if strconv.Itoa(got.Code) != status {
+					t.Fatalf("status %d: %s", got.Code, got.Body)
+				}
+				members := instance(t, got)
+				standard.check(t, "/paths/~1tools~1call/post/responses/"+status+"/content/application~1json/schema", members)
+				if members["$schema"] != oxpStandard.schema {
+					t.Errorf("$schema = %v", members["$schema"])
+				}
+			})
+		}
 	}
 }
 
 func TestConform_faults(t *testing.T) {
-	got := post(t, New(Options{}), calculator(), nil, `{"tool_id":"Calculator.Add@9"}`)
-	if got.Code != 400 {
-		t.Fatalf("status %d", got.Code)
+	for rule, body := range map[string]string{
+		"unknown version": `{"tool_id":"Calculator.Add@9"}`,
+		"unknown toolkit": `{"tool_id":"Other.Add"}`,
+		"no tool id":      `{}`,
+		"no JSON":         `{`,
+		"unknown $schema": `{"$schema":"https://example.com/","tool_id":"Calculator.Add"}`,
+	} {
+		for _, endpoint := range []string{"/call", "/tools/call"} {
+			t.Run(rule+endpoint, func(t *testing.T) {
+				got := postTo(t, endpoint, New(Options{DeveloperMessages: true}), calculator(), nil, body)
+				if got.Code != 400 {
+					t.Fatalf("status %d", got.Code)
+				}
+				oxp(t).check(t, "/paths/~1tools~1call/post/responses/400/content/application~1json/schema", instance(t, got))
+			})
+		}
 	}
-	oxp(t).check(t, "/components/schemas/ServerErrorResponse", instance(t, got))
+}
+
+// TestConform_OXP_input wants the parameters named one by one.
+func TestConform_OXP_input(t *testing.T) {
+	outcome := ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.InvalidArguments, Message: "invalid arguments", Problems: []ocp.Problem{
+		{Path: "/b", Message: "missing, and required"}, {Path: "/list/0/x~1y", Message: "is a number"}, {Path: "/list/1", Message: "is null"}, {Path: "", Message: "too many"},
+	}}}
+	got := postTo(t, "/tools/call", New(Options{}), calculator(), answering(outcome), `{"tool_id":"Calculator.Add"}`)
+	want := map[string]any{"b": "missing, and required", "list": "/0/x~1y: is a number; /1: is null", "input": "too many"}
+	if members := got.json(); got.Code != 422 || !reflect.DeepEqual(members["parameter_errors"], want) {
+		t.Errorf("status %d, parameter_errors = %v, want %v", got.Code, members["parameter_errors"], want)
+	}
 }
 
 // TestConform_example sends the request of the protocol's text and wants its
 // answers.
 func TestConform_example(t *testing.T) {
-	const request = `{"$schema":"` + schemaURI + `","request":{"call_id":"123e4567-e89b-12d3-a456-426614174000","tool_id":"Calculator.Add@1.0.0","input":{"a":1,"b":2}}}`
+	request := `{"$schema":"` + otcStandard.schema + `","request":{"call_id":"123e4567-e89b-12d3-a456-426614174000","tool_id":"Calculator.Add@1.0.0","input":{"a":1,"b":2}}}`
 	got := post(t, New(Options{}), calculator(), answering(ocp.Outcome{Result: jsonResult("3"), Duration: 2 * time.Millisecond}), request)
-	const want = `{"$schema":"` + schemaURI + `","call_id":"123e4567-e89b-12d3-a456-426614174000","duration":2,"success":true,"output":{"value":3}}`
+	want := `{"$schema":"` + otcStandard.schema + `","call_id":"123e4567-e89b-12d3-a456-426614174000","duration":2,"success":true,"output":{"value":3}}`
 	if got.Body.String() != want {
 		t.Errorf("got  %s\nwant %s", got.Body, want)
 	}

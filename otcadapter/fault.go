@@ -6,69 +6,133 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// A fault is an answer to a request that is wrong in itself, or that comes too
-// early: no tool has run.
+// A fault is an answer to a request that is wrong in itself, that lacks something,
+// or that comes too early: no tool has run.
 type fault struct {
 	status    int
-	message   string // for the user and the model
-	developer string // what exactly is wrong and what to do
+	message   string // for the user and the model: what is wrong and what to do
+	developer string // what else a developer may want to know, "" for nothing
+
+	kit      *toolkit      // of missing
+	missing  []requirement // what the call has to bring
+	problems []ocp.Problem // of the input
 
 	header, value string // one more header of the answer, "" if there is none
 }
 
-func (f *fault) write(w http.ResponseWriter) {
-	answer := buffer.Get()
-	defer buffer.Put(answer)
-	b := append(answer.B, `{"$schema":"`+schemaURI+`","message":`...)
+// append appends the body of the answer (OXP, Server Errors and Input Validation).
+func (f *fault) append(b []byte, form *standard, developerMessages bool) []byte {
+	b = append(b, `{"$schema":"`...)
+	b = append(b, form.schema...)
+	b = append(b, `","message":`...)
 	b = wire.AppendString(b, f.message)
-	b = append(b, `,"developer_message":`...)
-	b = wire.AppendString(b, f.developer)
-	answer.B = append(b, '}')
-	if f.header != "" {
-		w.Header().Set(f.header, f.value)
+	if developerMessages && f.developer != "" {
+		b = append(b, `,"developer_message":`...)
+		b = wire.AppendString(b, f.developer)
 	}
-	writeAnswer(w, f.status, answer.B)
+	if len(f.missing) > 0 {
+		b = append(b, `,"missing_requirements":{`...)
+		b = appendRequirementList(b, "authorization", f.missing, requireAuthorization, func(b []byte, need requirement) []byte {
+			// OXP wants a url in every challenge; nobody may have said one.
+			b = append(b, `,"url":`...)
+			return wire.AppendString(b, f.kit.authorizationURL(need))
+		})
+		b = appendRequirementList(b, "secrets", f.missing, requireSecret, nil)
+		b = append(b, '}')
+	}
+	if len(f.problems) > 0 {
+		b = append(b, `,"parameter_errors":`...)
+		b = appendParameterErrors(b, f.problems)
+	}
+	return append(b, '}')
+}
+
+// appendParameterErrors appends an object that says of each parameter what is
+// wrong with it. What concerns no single one stands under "input".
+func appendParameterErrors(b []byte, problems []ocp.Problem) []byte {
+	var names []string
+	messages := make(map[string]string)
+	for i, problem := range problems {
+		if i == maxProblems {
+			break
+		}
+		name, rest := parameterOf(problem.Path)
+		text := clip(problem.Message)
+		if rest != "" {
+			text = clip(rest) + ": " + text
+		}
+		if earlier, known := messages[name]; known {
+			text = earlier + "; " + text
+		} else {
+			names = append(names, name)
+		}
+		messages[name] = text
+	}
+	b = append(b, '{')
+	for i, name := range names {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = wire.AppendString(b, name)
+		b = append(b, ':')
+		b = wire.AppendString(b, messages[name])
+	}
+	return append(b, '}')
+}
+
+// parameterOf splits a JSON Pointer into the parameter's name and the rest.
+func parameterOf(path string) (name, rest string) {
+	if path == "" {
+		return "input", ""
+	}
+	name, rest, nested := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	if nested {
+		rest = "/" + rest
+	}
+	return clip(strings.NewReplacer("~1", "/", "~0", "~").Replace(name)), rest
 }
 
 func noEndpoint(endpoint string) *fault {
 	return &fault{
-		status:    http.StatusNotFound,
-		message:   "there is no such endpoint",
-		developer: "no endpoint " + quoted(endpoint) + " stands below the base path; there are GET /health, GET /tools and POST /call",
+		status:  http.StatusNotFound,
+		message: "no endpoint " + quoted(endpoint) + " stands below the base path; there are GET /health, GET /tools, POST /call and POST /tools/call",
 	}
 }
 
 func wrongMethod(method, endpoint, allow string) *fault {
 	return &fault{
-		status:    http.StatusMethodNotAllowed,
-		message:   "this endpoint does not take that method",
-		developer: "send " + allow + " to " + endpoint + ", not " + quoted(method),
-		header:    "Allow",
-		value:     allow,
+		status:  http.StatusMethodNotAllowed,
+		message: "this endpoint does not take that method: send " + allow + " to " + endpoint + ", not " + quoted(method),
+		header:  "Allow",
+		value:   allow,
 	}
 }
 
-func notLoaded(wait time.Duration) *fault {
+func notLoaded(wait func() time.Duration) *fault {
+	f := unavailable("the tools are not available yet", wait())
+	f.developer = "a document that describes tools has not been loaded yet; the gateway's log says why"
+	return f
+}
+
+// unavailable asks to come back.
+func unavailable(what string, wait time.Duration) *fault {
 	seconds := strconv.FormatInt(int64(max((wait+time.Second-1)/time.Second, 1)), 10)
 	return &fault{
-		status:    http.StatusServiceUnavailable,
-		message:   "the tools are not available yet",
-		developer: "the document that describes the tools has not been loaded yet; try again in " + seconds + " s",
-		header:    "Retry-After",
-		value:     seconds,
+		status:  http.StatusServiceUnavailable,
+		message: what + "; try again in " + seconds + " s",
+		header:  "Retry-After",
+		value:   seconds,
 	}
 }
 
 func wrongContent(header, got, want string) *fault {
 	f := &fault{
-		status:    http.StatusUnsupportedMediaType,
-		message:   "the request body has an unsupported form",
-		developer: "send the body with " + header + ": " + want + ", not " + quoted(got),
+		status:  http.StatusUnsupportedMediaType,
+		message: "the request body has an unsupported form: send it with " + header + ": " + want + ", not " + quoted(got),
 	}
 	if header == "Content-Encoding" {
 		f.header, f.value = "Accept-Encoding", want
@@ -78,18 +142,103 @@ func wrongContent(header, got, want string) *fault {
 
 func tooLarge(limit int64) *fault {
 	return &fault{
-		status:    http.StatusRequestEntityTooLarge,
-		message:   "the request body is too large",
-		developer: "the body of a call may have " + strconv.FormatInt(limit, 10) + " bytes at most; send less input",
+		status:  http.StatusRequestEntityTooLarge,
+		message: "the request body is too large: it may have " + strconv.FormatInt(limit, 10) + " bytes at most; send less input",
 	}
 }
 
-func badRequest(developer string) *fault {
-	return &fault{status: http.StatusBadRequest, message: "the request is not a tool call", developer: developer}
+func badRequest(why string) *fault {
+	return &fault{status: http.StatusBadRequest, message: "the request cannot be understood: " + why}
+}
+
+func unknownSchema(uri string) *fault {
+	return &fault{
+		status: http.StatusBadRequest,
+		message: "the $schema " + quoted(uri) + " names no version of the standard that is known here; those known are " +
+			strings.Join(knownSchemas, ", ") + "; without a $schema the latest is assumed",
+	}
 }
 
 func unknownTool(failure *ocp.Failure) *fault {
-	return &fault{status: http.StatusBadRequest, message: failure.Message, developer: "GET /tools lists the ids of the tools there are"}
+	return &fault{
+		status:    http.StatusBadRequest,
+		message:   failure.Message,
+		developer: "GET /tools lists the ids of the tools there are",
+	}
+}
+
+// invalidInput is how OXP is told of input that does not fit.
+func invalidInput(failure *ocp.Failure) *fault {
+	return &fault{
+		status:    http.StatusUnprocessableEntity,
+		message:   failure.Message,
+		developer: developerMessage(nil, failure),
+		problems:  failure.Problems,
+	}
+}
+
+func (k *toolkit) missingRequirements(tool *entry, missing []requirement) *fault {
+	ids := make([]string, len(missing))
+	for i, need := range missing {
+		list := "authorization"
+		if need.kind == requireSecret {
+			list = "secrets"
+		}
+		ids[i] = strconv.Quote(need.id) + " in context." + list
+	}
+	return &fault{
+		status:    http.StatusBadRequest,
+		message:   tool.Name + " needs credentials that the call does not bring: " + listed(ids),
+		developer: "GET /tools lists the requirements of each tool; ids are the names of the document's security schemes",
+		kit:       k,
+		missing:   missing,
+	}
+}
+
+func unfitCredential(err error) *fault {
+	return &fault{status: http.StatusBadRequest, message: err.Error()}
+}
+
+// insufficientScope answers as RFC 6750, section 3.1, says.
+func insufficientScope(tool string, scopes []string, metadata string) *fault {
+	challenge := `Bearer error="insufficient_scope", scope="` + strings.Join(scopes, " ") + `"`
+	if metadata != "" {
+		challenge += `, resource_metadata="` + metadata + `"`
+	}
+	f := &fault{
+		status:  http.StatusForbidden,
+		message: tool + " needs scopes that the access token does not have: " + listed(scopes),
+		header:  "WWW-Authenticate",
+		value:   challenge,
+	}
+	if strings.ContainsFunc(challenge, func(r rune) bool { return r < ' ' || r > '~' }) {
+		f.header = ""
+	}
+	return f
+}
+
+// badCredentials is for a caller whose own credentials the API has refused.
+func badCredentials(outcome *ocp.Outcome, c *call) *fault {
+	message := outcome.Failure.Message
+	if supplied := c.grant.supplied; len(supplied) > 0 {
+		ids := make([]string, len(supplied))
+		for i, need := range supplied {
+			ids[i] = strconv.Quote(need.id)
+		}
+		message += "; the credentials came with the call's context: renew " + listed(ids)
+	}
+	f := &fault{
+		status:    http.StatusUnauthorized,
+		message:   message,
+		developer: developerMessage(outcome.Tool, outcome.Failure),
+	}
+	if outcome.Result != nil {
+		f.header, f.value = "WWW-Authenticate", outcome.Result.Header.Get("WWW-Authenticate")
+		if c.conceal != nil {
+			f.value = c.conceal(f.value)
+		}
+	}
+	return f
 }
 
 // quoted quotes text of the client for a message, shortened.

@@ -37,7 +37,7 @@ func FuzzServeHTTP(f *testing.F) {
 		request.Method = method
 		request.Header.Set("Content-Type", contentType)
 		recorder := httptest.NewRecorder()
-		s.ServeHTTP(recorder, request, endpoint, tools, caller)
+		s.ServeHTTP(recorder, request, endpoint, siteOf(tools, caller))
 		answer := recorder.Body.Bytes()
 		if !json.Valid(answer) || !utf8.Valid(answer) {
 			t.Fatalf("status %d, invalid answer %q", recorder.Code, answer)

@@ -4,8 +4,10 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"mime"
 	"net/http"
 	"reflect"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,32 +16,99 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// maxCallID is how long a call id of the client may be, in bytes.
-const maxCallID = 256
+const (
+	// maxCallID is how long a call id of the client may be, in bytes.
+	maxCallID = 256
 
-// A callRequest is a POST /call as it was understood.
+	// maxTraceID is how long a trace id may be, in bytes.
+	maxTraceID = 256
+
+	// maxListBody is the size limit of the body of a GET, in bytes.
+	maxListBody = 64 << 10
+)
+
+// A callRequest is a call as it was understood.
 type callRequest struct {
-	callID string // of the client, or made here
-	toolID string
-	input  []byte // a JSON object; nil if there was none
+	callID  string // of the client, or made here
+	named   bool   // the client sent the call id
+	traceID string
+	toolID  string
+	input   jsontext.Value // a JSON object; nil if there was none
+	context callContext
 }
 
-// callBody is the body of a POST /call. The protocol's text describes it flat, its
+// callBody is the body of a call. The protocol's text describes it flat, its
 // example and its schema put it into an envelope.
 type callBody struct {
+	Schema string `json:"$schema"`
 	callFields
 	Request *callFields `json:"request"`
 }
 
 type callFields struct {
-	CallID string         `json:"call_id"`
-	ToolID string         `json:"tool_id"`
-	Input  jsontext.Value `json:"input"`
-	Inputs jsontext.Value `json:"inputs"` // what the text calls it
+	CallID  string         `json:"call_id"`
+	TraceID string         `json:"trace_id"`
+	ToolID  string         `json:"tool_id"`
+	Input   jsontext.Value `json:"input"`
+	Inputs  jsontext.Value `json:"inputs"` // what the text calls it
+	Context jsontext.Value `json:"context"`
 }
 
 func (f *callFields) empty() bool {
-	return f.CallID == "" && f.ToolID == "" && f.Input == nil && f.Inputs == nil
+	return f.CallID == "" && f.TraceID == "" && f.ToolID == "" && f.Input == nil && f.Inputs == nil && f.Context == nil
+}
+
+// readCall reads the request of a call.
+func (s *Server) readCall(r *http.Request) (callRequest, *fault) {
+	if f := checkContent(r); f != nil {
+		return callRequest{}, f
+	}
+	body := buffer.Get()
+	defer buffer.Put(body)
+	if f := readBody(body, r, s.options.MaxBody); f != nil {
+		return callRequest{}, f
+	}
+	return parseCall(body.B)
+}
+
+// checkList judges the body that live clients send with GET /tools. A body that
+// does not call itself JSON is nothing that this endpoint reads.
+func checkList(r *http.Request) *fault {
+	if r.Body == nil || r.ContentLength == 0 || checkContent(r) != nil {
+		return nil
+	}
+	body := buffer.Get()
+	defer buffer.Put(body)
+	if f := readBody(body, r, maxListBody); f != nil || len(body.B) == 0 {
+		return f
+	}
+	var parsed struct {
+		Schema string `json:"$schema"`
+	}
+	if err := wire.Unmarshal(body.B, &parsed); err != nil {
+		return badRequest(explainBody(err))
+	}
+	if !knowsSchema(parsed.Schema) {
+		return unknownSchema(parsed.Schema)
+	}
+	return nil
+}
+
+// checkContent wants uncompressed JSON. A browser cannot send that to another
+// site without asking it first.
+func checkContent(r *http.Request) *fault {
+	contentType := r.Header.Get("Content-Type")
+	if contentType != "application/json" {
+		mediaType, parameters, err := mime.ParseMediaType(contentType)
+		charset := strings.ToLower(parameters["charset"])
+		if err != nil || mediaType != "application/json" || charset != "" && charset != "utf-8" {
+			return wrongContent("Content-Type", contentType, "application/json")
+		}
+	}
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return wrongContent("Content-Encoding", encoding, "identity")
+	}
+	return nil
 }
 
 // readBody reads the request's body into b.
@@ -67,6 +136,9 @@ func parseCall(body []byte) (callRequest, *fault) {
 	if err := wire.Unmarshal(body, &parsed); err != nil {
 		return callRequest{}, badRequest(explainBody(err))
 	}
+	if !knowsSchema(parsed.Schema) {
+		return callRequest{}, unknownSchema(parsed.Schema)
+	}
 	fields := &parsed.callFields
 	if parsed.Request != nil {
 		if !fields.empty() {
@@ -84,6 +156,9 @@ func (f *callFields) call() (callRequest, *fault) {
 	if len(f.CallID) > maxCallID {
 		return callRequest{}, badRequest(`"call_id" is longer than 256 bytes; a UUID will do`)
 	}
+	if len(f.TraceID) > maxTraceID {
+		return callRequest{}, badRequest(`"trace_id" is longer than 256 bytes; a UUID will do`)
+	}
 	input := f.Input
 	if isNull(input) {
 		input = f.Inputs
@@ -93,32 +168,57 @@ func (f *callFields) call() (callRequest, *fault) {
 	if !isNull(input) && input.Kind() != '{' {
 		return callRequest{}, badRequest(`"input" is ` + wire.KindName(input.Kind()) + `; it must be an object with the tool's parameters`)
 	}
-	call := callRequest{callID: f.CallID, toolID: f.ToolID, input: input}
-	if call.callID == "" {
+	call := callRequest{callID: f.CallID, named: f.CallID != "", traceID: f.TraceID, toolID: f.ToolID, input: input}
+	if !call.named {
 		call.callID = newCallID()
 	}
-	return call, nil
+	if isNull(f.Context) {
+		return call, nil
+	}
+	var flaw *fault
+	call.context, flaw = parseContext(f.Context)
+	return call, flaw
 }
 
 func isNull(value jsontext.Value) bool {
 	return value == nil || value.Kind() == 'n'
 }
 
-// explainBody says what is wrong with a body in the words of JSON.
+// explainBody says what is wrong with a body in the words of JSON, and repeats
+// nothing of it.
 func explainBody(err error) string {
 	var mismatch *json.SemanticError
 	if !errors.As(err, &mismatch) || mismatch.JSONKind == 0 {
-		return "the body is not valid JSON: " + err.Error()
+		return "the body is not valid JSON: " + explainSyntax(err)
 	}
 	where := "the body"
 	if mismatch.JSONPointer != "" {
 		where = `"` + mismatch.JSONPointer.LastToken() + `"`
 	}
-	want := "an object"
-	if mismatch.GoType != nil && mismatch.GoType.Kind() == reflect.String {
-		want = "a string"
+	return where + " is " + wire.KindName(mismatch.JSONKind) + "; it must be " + wantedKind(mismatch.GoType)
+}
+
+// explainSyntax keeps the position of an error and leaves out what stands there,
+// which may be part of a secret.
+func explainSyntax(err error) string {
+	var syntax *jsontext.SyntacticError
+	if !errors.As(err, &syntax) {
+		return err.Error()
 	}
-	return where + " is " + wire.KindName(mismatch.JSONKind) + "; it must be " + want
+	return (&jsontext.SyntacticError{ByteOffset: syntax.ByteOffset, Err: syntax.Err}).Error()
+}
+
+func wantedKind(wanted reflect.Type) string {
+	if wanted == nil {
+		return "an object"
+	}
+	switch wanted.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Slice:
+		return "an array"
+	}
+	return "an object"
 }
 
 // newCallID returns a random UUID (RFC 9562, version 4).

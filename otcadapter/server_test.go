@@ -3,6 +3,7 @@ package otcadapter
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -53,6 +54,11 @@ func calculator() *ocp.Toolset {
 	return tools
 }
 
+// siteOf is a site that offers these tools, nil for a document that is not loaded.
+func siteOf(tools *ocp.Toolset, caller ocp.Caller) Site {
+	return Site{Toolkits: []Toolkit{{Tools: tools}}, Caller: func(int, Asked) ocp.Caller { return caller }}
+}
+
 // answering returns a Caller that gives the same outcome to every call.
 func answering(outcome ocp.Outcome) ocp.Caller {
 	return callerFunc(func(context.Context, string, []byte) ocp.Outcome { return outcome })
@@ -74,18 +80,23 @@ func (a answer) json() map[string]any {
 	if err := json.Unmarshal(a.Body.Bytes(), &members); err != nil {
 		a.t.Fatalf("the answer is not a JSON object: %v\n%s", err, a.Body)
 	}
-	if members["$schema"] != schemaURI {
-		a.t.Errorf("$schema = %v, want %s", members["$schema"], schemaURI)
+	if schema := members["$schema"]; schema != otcStandard.schema && schema != oxpStandard.schema {
+		a.t.Errorf("$schema = %v", schema)
 	}
 	return members
 }
 
 func post(t *testing.T, s *Server, tools *ocp.Toolset, caller ocp.Caller, body string) answer {
 	t.Helper()
-	request := httptest.NewRequest("POST", "/otc/call", strings.NewReader(body))
+	return postTo(t, "/call", s, tools, caller, body)
+}
+
+func postTo(t *testing.T, endpoint string, s *Server, tools *ocp.Toolset, caller ocp.Caller, body string) answer {
+	t.Helper()
+	request := httptest.NewRequest("POST", "/otc"+endpoint, strings.NewReader(body))
 	request.Header.Set("Content-Type", "application/json")
 	recorder := httptest.NewRecorder()
-	s.ServeHTTP(recorder, request, "/call", tools, caller)
+	s.ServeHTTP(recorder, request, endpoint, siteOf(tools, caller))
 	return answer{recorder, t}
 }
 
@@ -98,7 +109,7 @@ func TestServer(t *testing.T) {
 		unloaded               bool
 		status                 int
 		header, value          string
-		says                   string // in developer_message
+		says                   string // in message
 	}{
 		{rule: "health is 200", method: "GET", endpoint: "/health", status: 200},
 		{rule: "health takes HEAD", method: "HEAD", endpoint: "/health", status: 200},
@@ -107,6 +118,10 @@ func TestServer(t *testing.T) {
 		{rule: "call without a document is 503", method: "POST", endpoint: "/call", unloaded: true, status: 503, header: "Retry-After", value: "7"},
 		{rule: "tools is 200", method: "GET", endpoint: "/tools", status: 200},
 		{rule: "tools takes a GET with a body", method: "GET", endpoint: "/tools", contentType: "application/json", body: "{}", status: 200},
+		{rule: "tools takes a $schema that is known", method: "GET", endpoint: "/tools", contentType: "application/json", body: `{"$schema":"` + oxpStandard.schema + `"}`, status: 200},
+		{rule: "tools refuses one that is not", method: "GET", endpoint: "/tools", contentType: "application/json", body: `{"$schema":"https://example.com/"}`, status: 400, says: otcStandard.schema},
+		{rule: "tools refuses a body that is no JSON", method: "GET", endpoint: "/tools", contentType: "application/json", body: `{`, status: 400, says: "not valid JSON"},
+		{rule: "tools leaves a body alone that is something else", method: "GET", endpoint: "/tools", contentType: "text/plain", body: `{`, status: 200},
 		{rule: "health refuses POST", method: "POST", endpoint: "/health", status: 405, header: "Allow", value: "GET, HEAD"},
 		{rule: "tools refuses DELETE", method: "DELETE", endpoint: "/tools", status: 405, header: "Allow", value: "GET, HEAD"},
 		{rule: "call refuses GET", method: "GET", endpoint: "/call", status: 405, header: "Allow", value: "POST"},
@@ -139,7 +154,7 @@ func TestServer(t *testing.T) {
 				tools = nil
 			}
 			recorder := httptest.NewRecorder()
-			s.ServeHTTP(recorder, request, c.endpoint, tools, answering(ocp.Outcome{Result: jsonResult("3")}))
+			s.ServeHTTP(recorder, request, c.endpoint, siteOf(tools, answering(ocp.Outcome{Result: jsonResult("3")})))
 			if recorder.Code != c.status {
 				t.Fatalf("status %d, want %d: %s", recorder.Code, c.status, recorder.Body)
 			}
@@ -153,11 +168,11 @@ func TestServer(t *testing.T) {
 			if c.status == 200 {
 				return
 			}
-			if message, _ := members["message"].(string); message == "" {
-				t.Errorf("no message in %s", recorder.Body)
+			if message, _ := members["message"].(string); message == "" || !strings.Contains(message, c.says) {
+				t.Errorf("message = %q, want it to contain %q", message, c.says)
 			}
-			if developer, _ := members["developer_message"].(string); developer == "" || !strings.Contains(developer, c.says) {
-				t.Errorf("developer_message = %q, want it to contain %q", developer, c.says)
+			if _, told := members["developer_message"]; told {
+				t.Errorf("a developer_message, though none is configured: %s", recorder.Body)
 			}
 		})
 	}
@@ -168,7 +183,7 @@ func TestServer_announced_length_over_the_limit_is_not_read(t *testing.T) {
 	request.Header.Set("Content-Type", "application/json")
 	request.ContentLength = DefaultMaxBody + 1
 	recorder := httptest.NewRecorder()
-	New(Options{}).ServeHTTP(recorder, request, "/call", calculator(), nil)
+	New(Options{}).ServeHTTP(recorder, request, "/call", siteOf(calculator(), nil))
 	if recorder.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("status %d: %s", recorder.Code, recorder.Body)
 	}
@@ -185,7 +200,7 @@ func TestServer_body_that_breaks_off(t *testing.T) {
 	request := httptest.NewRequest("POST", "/call", io.MultiReader(strings.NewReader(`{"tool_id":`), brokenReader{}))
 	request.Header.Set("Content-Type", "application/json")
 	recorder := httptest.NewRecorder()
-	New(Options{}).ServeHTTP(recorder, request, "/call", calculator(), nil)
+	New(Options{}).ServeHTTP(recorder, request, "/call", siteOf(calculator(), nil))
 	if recorder.Code != http.StatusBadRequest || !strings.Contains(recorder.Body.String(), "broke off") {
 		t.Errorf("status %d: %s", recorder.Code, recorder.Body)
 	}
@@ -200,8 +215,58 @@ func TestServer_limit_set_by_a_handler_before(t *testing.T) {
 	request := httptest.NewRequest("POST", "/call", nil)
 	request.Header.Set("Content-Type", "application/json")
 	request.Body = http.MaxBytesReader(recorder, io.NopCloser(strings.NewReader(strings.Repeat(" ", 100))), 10)
-	New(Options{}).ServeHTTP(recorder, request, "/call", calculator(), nil)
+	New(Options{}).ServeHTTP(recorder, request, "/call", siteOf(calculator(), nil))
 	if recorder.Code != http.StatusRequestEntityTooLarge || !strings.Contains(recorder.Body.String(), "10 bytes") {
 		t.Errorf("status %d: %s", recorder.Code, recorder.Body)
+	}
+}
+
+func TestDeveloperMessages(t *testing.T) {
+	failure := &ocp.Failure{Kind: ocp.Refused, Status: 404, Message: "POST /add answered 404 Not Found"}
+	outcome := ocp.Outcome{Tool: &ocp.Tool{Method: "POST", Path: "/add"}, Failure: failure}
+	for configured, want := range map[bool]any{true: "failure: refused, operation: POST /add, status of the API: 404", false: nil} {
+		s := New(Options{DeveloperMessages: configured})
+		told := at(post(t, s, calculator(), answering(outcome), `{"tool_id":"Calculator.Add"}`).json(), "output", "error")["developer_message"]
+		if told != want {
+			t.Errorf("configured %v: developer_message = %v, want %v", configured, told, want)
+		}
+		_, told2 := post(t, s, calculator(), nil, `{"tool_id":"Calculator.Add@9"}`).json()["developer_message"]
+		if told2 != configured {
+			t.Errorf("configured %v: a fault has one: %v", configured, told2)
+		}
+	}
+}
+
+func TestHealth_asks_the_upstream_now_and_then(t *testing.T) {
+	s := New(Options{})
+	asked, ill := 0, errors.New("GET /healthz: status 500")
+	site := siteOf(calculator(), nil)
+	site.Upstream = func(ctx context.Context) error {
+		asked++
+		if ctx.Err() != nil {
+			t.Error("asked with the context of a client that is gone")
+		}
+		return ill
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 3 {
+		recorder := httptest.NewRecorder()
+		s.ServeHTTP(recorder, httptest.NewRequest("GET", "/health", nil).WithContext(gone), "/health", site)
+		if recorder.Code != 503 || recorder.Header().Get("Retry-After") == "" {
+			t.Errorf("status %d: %s", recorder.Code, recorder.Body)
+		}
+		if strings.Contains(recorder.Body.String(), "healthz") {
+			t.Errorf("tells where the API is: %s", recorder.Body)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("asked %d times, want once", asked)
+	}
+	ill, s.health.until = nil, time.Time{}
+	recorder := httptest.NewRecorder()
+	s.ServeHTTP(recorder, httptest.NewRequest("GET", "/health", nil), "/health", site)
+	if recorder.Code != 200 || asked != 2 {
+		t.Errorf("status %d after asking %d times", recorder.Code, asked)
 	}
 }

@@ -1,7 +1,6 @@
 package otcadapter
 
 import (
-	"net/http"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -21,21 +20,44 @@ const (
 	maxVersionPart = 18
 )
 
-// A toolkit is the tools of one document under one name and version.
+// A toolkit is the tools of one document under one name and version. Several may
+// have the same name.
 type toolkit struct {
 	name        string // [A-Za-z0-9_]+
 	version     string // [A-Za-z0-9_.-]+, x.y.z unless the configuration says another
 	description string
+	index       int               // in Site.Toolkits
+	entries     map[string]*entry // by the tool's name
+
+	held              bool              // the gateway authorizes the calls itself
+	authorizationURLs map[string]string // of the configuration, by id of the requirement
 }
 
-func newToolkit(options Options, tools *ocp.Toolset) toolkit {
-	k := toolkit{version: options.Version, description: summary(tools)}
+// An entry is a tool as the server offers it.
+type entry struct {
+	*ocp.Tool
+	requirements [][]requirement // alternatives
+}
+
+func newToolkit(options Options, index int, site Toolkit) *toolkit {
+	tools := site.Tools
+	k := &toolkit{
+		version:           options.Version,
+		description:       summary(tools),
+		index:             index,
+		entries:           make(map[string]*entry, len(tools.Tools())),
+		held:              site.Held,
+		authorizationURLs: options.AuthorizationURLs,
+	}
+	for _, t := range tools.Tools() {
+		k.entries[t.Name] = &entry{t, requirementsOf(t, tools.SecuritySchemes)}
+	}
 	for _, source := range []string{options.Toolkit, tools.Title, tools.Name, "Toolkit"} {
 		if k.name = pascalCase(source); k.name != "" {
 			break
 		}
 	}
-	if !isVersion(k.version) || k.version == "latest" {
+	if !isVersion(k.version) || k.version == latestVersion {
 		k.version = semver(k.version)
 	}
 	if options.Version == "" {
@@ -45,7 +67,7 @@ func newToolkit(options Options, tools *ocp.Toolset) toolkit {
 }
 
 // appendID appends the full id of a tool.
-func (k toolkit) appendID(b []byte, tool string) []byte {
+func (k *toolkit) appendID(b []byte, tool string) []byte {
 	b = append(b, k.name...)
 	b = append(b, '.')
 	b = append(b, tool...)
@@ -99,40 +121,6 @@ func pascalCase(title string) string {
 	return name.String()
 }
 
-// semver makes x.y.z of a version as documents write it: "v2" is 2.0.0 and
-// "2024-10-01-preview" is 2024.10.1. A version without a number is 1.0.0.
-func semver(version string) string {
-	start := strings.IndexFunc(version, func(r rune) bool { return r >= '0' && r <= '9' })
-	if start < 0 {
-		return "1.0.0"
-	}
-	parts := make([]string, 0, 3)
-	rest := version[start:]
-	for len(parts) < cap(parts) {
-		digits := 0
-		for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
-			digits++
-		}
-		if digits == 0 {
-			break
-		}
-		part := strings.TrimLeft(rest[:min(digits, maxVersionPart)], "0")
-		if part == "" {
-			part = "0"
-		}
-		parts = append(parts, part)
-		rest = rest[digits:]
-		if rest == "" || !strings.Contains(".-_", rest[:1]) {
-			break
-		}
-		rest = rest[1:]
-	}
-	for len(parts) < cap(parts) {
-		parts = append(parts, "0")
-	}
-	return strings.Join(parts, ".")
-}
-
 // isWord reports whether s may be a part of a tool id: [A-Za-z0-9_]+.
 func isWord(s string) bool {
 	for i := range len(s) {
@@ -155,28 +143,4 @@ func isVersion(s string) bool {
 		}
 	}
 	return s != ""
-}
-
-func badToolID(id string, k toolkit) *fault {
-	return &fault{
-		status:    http.StatusBadRequest,
-		message:   quoted(id) + " is not the id of a tool",
-		developer: "an id is Toolkit.Tool or Toolkit.Tool@Version; GET /tools lists those of " + k.name,
-	}
-}
-
-func unknownToolkit(name string, k toolkit) *fault {
-	return &fault{
-		status:    http.StatusBadRequest,
-		message:   "unknown toolkit " + quoted(name) + "; the tools here are in " + k.name,
-		developer: "GET /tools lists the ids of the tools there are",
-	}
-}
-
-func unknownVersion(version string, k toolkit) *fault {
-	return &fault{
-		status:    http.StatusBadRequest,
-		message:   "unknown version " + quoted(version) + " of the toolkit " + k.name + "; it has version " + k.version,
-		developer: "write @" + k.version + " or @latest, or no version, which is the latest",
-	}
 }

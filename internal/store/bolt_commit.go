@@ -45,7 +45,7 @@ func (s *Bolt) Put(ctx context.Context, key string, change Change) error {
 
 // Update implements Store.
 func (s *Bolt) Update(ctx context.Context, key string, change func(old Record) (Change, error)) error {
-	if err := checkKey(key); err != nil {
+	if err := errors.Join(checkKey(key), ctx.Err()); err != nil {
 		return err
 	}
 	for {

@@ -7,7 +7,6 @@
 package storetest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -340,117 +339,6 @@ func later(t *testing.T, place Place) {
 	s = open(t, place)
 	want(t, s, "k", strconv.Itoa(n-1), n)
 	want(t, s, "other", "last", 0)
-}
-
-// short is a time to live that a test waits for.
-const short = 100 * time.Millisecond
-
-func expiry(t *testing.T, place Place) {
-	s := open(t, place)
-	put(t, s, "k", store.Change{Value: []byte("x"), Entries: [][]byte{{1}, {2}}, TTL: short})
-	put(t, s, "stays", value("y"))
-	until(t, "the record expires", func() bool {
-		_, err := s.Get(t.Context(), "k")
-		return errors.Is(err, store.ErrNotFound)
-	})
-	wantLog(t, s, "k", 0, 10)
-	found, err := s.Keys(t.Context(), "", "", 10)
-	if err != nil || !slices.Equal(found, []string{"stays"}) {
-		t.Errorf("keys %q, error %v", found, err)
-	}
-}
-
-func refresh(t *testing.T, place Place) {
-	s := open(t, place)
-	put(t, s, "k", store.Change{Value: []byte("x"), TTL: short})
-	put(t, s, "first to go", store.Change{Value: []byte("y"), TTL: 2 * short})
-	put(t, s, "k", store.Change{Entries: [][]byte{{1}}, TTL: time.Hour})
-	put(t, s, "shorter", value("z"))
-	put(t, s, "shorter", store.Change{TTL: short})
-	for _, key := range []string{"first to go", "shorter"} {
-		until(t, key+" expires", func() bool {
-			_, err := s.Get(t.Context(), key)
-			return errors.Is(err, store.ErrNotFound)
-		})
-	}
-	want(t, s, "k", "x", 1)
-}
-
-func rebirth(t *testing.T, place Place) {
-	s := open(t, place)
-	first := store.Change{Value: []byte("first"), Entries: [][]byte{[]byte("a"), []byte("b")}, TTL: short}
-	put(t, s, "k", first)
-	until(t, "the record expires", func() bool {
-		_, err := s.Get(t.Context(), "k")
-		return errors.Is(err, store.ErrNotFound)
-	})
-	again := store.Change{Entries: [][]byte{[]byte("c")}, TTL: time.Hour}
-	put(t, s, "k", again)
-	want(t, s, "k", "", 1)
-	wantLog(t, s, "k", 0, 10, "c")
-	if err := s.Delete(t.Context(), "k"); err != nil {
-		t.Fatal(err)
-	}
-	put(t, s, "k", again)
-	want(t, s, "k", "", 1)
-	wantLog(t, s, "k", 0, 10, "c")
-}
-
-func large(t *testing.T, place Place) {
-	s := open(t, place)
-	big := bytes.Repeat([]byte{0, 'x', 0xff, '\n'}, store.DefaultMaxValue/4)
-	put(t, s, "k", store.Change{Value: big, Entries: [][]byte{big}, TTL: time.Hour})
-	r, err := s.Get(t.Context(), "k")
-	if err != nil || !bytes.Equal(r.Value, big) {
-		t.Errorf("%d bytes come back, error %v", len(r.Value), err)
-	}
-	const more = store.MaxReadBytes/store.DefaultMaxValue + 2
-	for range more {
-		put(t, s, "k", store.Change{Entries: [][]byte{big}, TTL: time.Hour})
-	}
-	entries, err := s.Read(t.Context(), "k", 0, store.MaxRead)
-	if err != nil || len(entries) != store.MaxReadBytes/store.DefaultMaxValue || !bytes.Equal(entries[0], big) {
-		t.Errorf("%d entries are read at once, error %v", len(entries), err)
-	}
-	if entries, err = s.Read(t.Context(), "k", int64(len(entries)), store.MaxRead); err != nil || len(entries) != 3 {
-		t.Errorf("%d entries remain, error %v, want 3", len(entries), err)
-	}
-}
-
-// long wants what is appended to a long log to cost what it costs in a short one.
-func long(t *testing.T, place Place) {
-	const chunk, chunks, probes = store.MaxEntries, 40, 100
-	s := open(t, place)
-	cost := func() time.Duration {
-		times := make([]time.Duration, probes)
-		for i := range times {
-			start := time.Now()
-			put(t, s, "k", store.Change{Value: []byte("state"), Entries: [][]byte{[]byte("x")}, TTL: time.Hour})
-			times[i] = time.Since(start)
-		}
-		slices.Sort(times)
-		return times[probes/2]
-	}
-	short := cost()
-	entries := make([][]byte, chunk)
-	for c := range chunks {
-		for i := range entries {
-			entries[i] = fmt.Appendf(nil, "%d: what was called and what came of it", c*chunk+i)
-		}
-		put(t, s, "k", store.Change{Entries: entries, TTL: time.Hour})
-	}
-	long := cost()
-	t.Logf("one more entry: %s after %d, %s after %d", short, probes, long, chunk*chunks)
-	if long > 10*short+5*time.Millisecond {
-		t.Errorf("an entry costs %s in a short log and %s in a long one", short, long)
-	}
-	want(t, s, "k", "state", chunk*chunks+2*probes)
-	wantLog(t, s, "k", probes+12_345, 1, "12345: what was called and what came of it")
-	wantLog(t, s, "k", chunk*chunks+2*probes-1, 5, "x")
-	if err := s.Delete(t.Context(), "k"); err != nil {
-		t.Fatal(err)
-	}
-	wantLog(t, s, "k", 0, 1)
 }
 
 func keys(t *testing.T, place Place) {

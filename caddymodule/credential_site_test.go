@@ -1,0 +1,83 @@
+package caddymodule_test
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestCredentialSite: tool calls have the credentials, other requests have not,
+// and no log has them.
+func TestCredentialSite(t *testing.T) {
+	api := upstream(t, echo)
+	t.Setenv("FAIRWAY_TEST_TOKEN", "env-s3cret")
+	s := newSite(t)
+	s.write("key", "first-s3cret\n")
+	s.start(`agents {
+		toolset trips TRIPS {
+			credential header Authorization "Bearer {env.FAIRWAY_TEST_TOKEN}"
+			credential query key {file.DIR/key}
+		}
+	}`, `mcp trips
+		reverse_proxy `+api)
+	call := func() *http.Request {
+		r := s.callRequest("listTrips", `{"limit":3}`)
+		r.Header.Set("Authorization", "Bearer caller")
+		return r
+	}
+	e := s.echo(call())
+	if e.Header.Get("Authorization") != "Bearer env-s3cret" || e.URI != "/trips?limit=3&key=first-s3cret" {
+		t.Errorf("got %s %v", e.URI, e.Header)
+	}
+	s.write("key", "second-s3cret\n")
+	if e := s.echo(call()); e.URI != "/trips?limit=3&key=second-s3cret" {
+		t.Errorf("the file has changed: %s", e.URI)
+	}
+	if a := s.get("/trips"); !strings.Contains(a.body, `"uri":"/trips"`) || strings.Contains(a.body, "s3cret") {
+		t.Errorf("a request that is no tool call: %s", a.body)
+	}
+	s.write("key", "\n")
+	s.fail("listTrips", "", "GET /trips was not sent", "the query parameter key", "operator")
+	s.logged("a tool call was not sent", "/key", `"toolset":"trips"`, `"level":"error"`)
+	for line := range strings.Lines(s.log()) {
+		// reverse_proxy tells at level DEBUG which request it has sent.
+		if strings.Contains(line, "s3cret") && !strings.Contains(line, `"http.handlers.reverse_proxy"`) {
+			t.Errorf("logged: %s", line)
+		}
+	}
+}
+
+func TestCredentialBasic(t *testing.T) {
+	api := upstream(t, echo)
+	s := run(t, "", `mcp TRIPS {
+			credential basic ada secret
+		}
+		reverse_proxy `+api)
+	want := "Basic " + base64.StdEncoding.EncodeToString([]byte("ada:secret"))
+	if e := s.echo(s.callRequest("listTrips", "")); e.Header.Get("Authorization") != want {
+		t.Errorf("got %q", e.Header.Get("Authorization"))
+	}
+}
+
+func TestAdaptCredentialErrors(t *testing.T) {
+	for option, want := range map[string]string{
+		"credential":                                                        "as in: credential header Authorization",
+		"credential header X-Key":                                           "as in: credential header Authorization",
+		"credential header X-Key a b":                                       "as in: credential header Authorization",
+		"credential cookie a secret":                                        `unknown credential "cookie"`,
+		"credential header X:Key secret":                                    "cannot be the name of a header",
+		`credential query key ""`:                                           "the value is empty",
+		"credential header a secret\n\t\tcredential header A secret":        "the header A is given twice",
+		"credential basic a secret\n\t\tcredential header authorization se": "the header Authorization is given twice",
+	} {
+		_, _, err := adapt("http://a.test {\n\tmcp {\n\t\topenapi o.yaml\n\t\t" + option + "\n\t}\n}")
+		line := "Caddyfile:4"
+		if strings.Contains(option, "\n") {
+			line = "Caddyfile:5"
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), line) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got %v, want %q and %s", option, err, want, line)
+		}
+	}
+}

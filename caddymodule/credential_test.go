@@ -1,0 +1,129 @@
+package caddymodule
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+func TestCredentials(t *testing.T) {
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "secret")
+	if err := os.WriteFile(secret, []byte("from-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken := filepath.Join(dir, "broken")
+	if err := os.WriteFile(broken, []byte("two\nlines"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("FAIRWAY_TEST_TOKEN", "from-env")
+	t.Setenv("FAIRWAY_TEST_USER", "a:b")
+	for name, test := range map[string]struct {
+		credentials []Credential
+		header      http.Header // of the request then, beside X-Other
+		query       string
+		missing     string // part of the error instead
+	}{
+		"none":                 {nil, http.Header{"Authorization": {"Bearer caller"}}, "key=argument&page=2", ""},
+		"header":               {[]Credential{{"header", "authorization", "Bearer {env.FAIRWAY_TEST_TOKEN}"}}, http.Header{"Authorization": {"Bearer from-env"}}, "key=argument&page=2", ""},
+		"header of a file":     {[]Credential{{"header", "X-Key", "{file." + secret + "}"}}, http.Header{"Authorization": {"Bearer caller"}, "X-Key": {"from-file"}}, "key=argument&page=2", ""},
+		"query":                {[]Credential{{"query", "key", "a&b={env.FAIRWAY_TEST_TOKEN}"}}, http.Header{"Authorization": {"Bearer caller"}}, "page=2&key=a%26b%3Dfrom-env", ""},
+		"basic":                {[]Credential{{"basic", "ada", "se:cret"}}, http.Header{"Authorization": {"Basic YWRhOnNlOmNyZXQ="}}, "key=argument&page=2", ""},
+		"basic by placeholder": {[]Credential{{"basic", "{env.FAIRWAY_TEST_TOKEN}", "x"}}, http.Header{"Authorization": {"Basic ZnJvbS1lbnY6eA=="}}, "key=argument&page=2", ""},
+		"a brace":              {[]Credential{{"header", "X-Key", `a\{b\}`}}, http.Header{"Authorization": {"Bearer caller"}, "X-Key": {"a{b}"}}, "key=argument&page=2", ""},
+		"variable not set":     {[]Credential{{"header", "X-Key", "Bearer {env.FAIRWAY_TEST_UNSET}"}}, nil, "", "the header X-Key: evaluated placeholder {env.FAIRWAY_TEST_UNSET} is empty"},
+		"no such file":         {[]Credential{{"query", "key", "{file." + dir + "/none}"}}, nil, "", "the query parameter key"},
+		"lines":                {[]Credential{{"header", "X-Key", "{file." + broken + "}"}}, nil, "", "may not stand in a header"},
+		"user with a colon":    {[]Credential{{"basic", "{env.FAIRWAY_TEST_USER}", "x"}}, nil, "", "the user has a colon"},
+		"one of several": {[]Credential{{"header", "X-Key", "x"}, {"header", "X-Other", "{env.FAIRWAY_TEST_UNSET}"}},
+			nil, "", "the header X-Other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			core, logs := observer.New(zap.WarnLevel)
+			checked, err := newCredentials(test.credentials, zap.New(core))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if warned := logs.Len() > 0; warned != (test.missing != "") {
+				t.Errorf("warned at start: %t", warned)
+			}
+			r := httptest.NewRequest("GET", "/trips?key=argument&page=2", nil)
+			r.Header = http.Header{"Authorization": {"Bearer caller"}}
+			err = checked.apply(r, caddy.NewReplacer())
+			if test.missing != "" {
+				if err == nil || !strings.Contains(err.Error(), test.missing) || strings.Contains(err.Error(), "lines\n") {
+					t.Errorf("got %v, want %q", err, test.missing)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.URL.RawQuery != test.query || len(r.Header) != len(test.header) {
+				t.Errorf("query %s, header %v", r.URL.RawQuery, r.Header)
+			}
+			for name := range test.header {
+				if r.Header.Get(name) != test.header.Get(name) {
+					t.Errorf("%s is %q", name, r.Header.Get(name))
+				}
+			}
+		})
+	}
+}
+
+func TestCredentialErrors(t *testing.T) {
+	for want, configured := range map[string][]Credential{
+		`unknown credential "cookie"`:                       {{"cookie", "a", "b"}},
+		"cannot be the name of a header":                    {{"header", "X Key", "b"}},
+		"Host: that header is not a credential's":           {{"header", "host", "b"}},
+		"Content-Length: that header is":                    {{"header", "content-length", "b"}},
+		"parameter's name is empty":                         {{"query", "", "b"}},
+		"user is empty":                                     {{"basic", "", "b"}},
+		"the header X-Key: the value is empty":              {{"header", "x-key", ""}},
+		"two credentials for the header X-Key":              {{"header", "x-key", "a"}, {"header", "X-Key", "b"}},
+		"two credentials for the header Authorization":      {{"header", "authorization", "a"}, {"basic", "a", "b"}},
+		"{http.request.header.X-Key}: placeholders of a":    {{"header", "X-Key", "{http.request.header.X-Key}"}},
+		"the query parameter key: unrecognized placeholder": {{"query", "key", `{"json":1}`}},
+	} {
+		if _, err := newCredentials(configured, zap.NewNop()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// TestSupplement: what an adapter adds to a call wins over the toolset's
+// credentials, and both over the caller's headers and the arguments.
+func TestSupplement(t *testing.T) {
+	var got *http.Request
+	i := invocation{handler: func(w http.ResponseWriter, r *http.Request) error {
+		got = r
+		return benchNext(w, r)
+	}}
+	i.toolset.credentials = credentials{{"header", "Authorization", "Bearer gateway"}, {"header", "X-Key", "gateway"}, {"query", "limit", "20"}}
+	i.supplement = &ocp.Supplement{
+		Header: http.Header{"X-Key": {"adapter"}, "Mcp-Progress": {"1"}},
+		Query:  map[string][]string{"token": {"t"}},
+	}
+	result, err := i.run(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result.Release()
+	for name, want := range map[string]string{"Authorization": "Bearer gateway", "X-Key": "adapter", "Mcp-Progress": "1", "User-Agent": "agent/1.0"} {
+		if got := got.Header.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if want := "/trips/7?limit=20&token=t"; got.RequestURI != want || got.URL.RequestURI() != want {
+		t.Errorf("RequestURI %s, URL %s", got.RequestURI, got.URL)
+	}
+}

@@ -1,0 +1,193 @@
+package caddymodule
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// Discovery follows drafts (MCP Server Cards, SEP-2127, and AI Catalog 1.0) and
+// changes with them.
+const (
+	cardPath      = "/server-card" // below the endpoint
+	cardType      = "application/mcp-server-card+json"
+	cardSchema    = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
+	catalogPath   = "/.well-known/ai-catalog.json"
+	catalogType   = "application/ai-catalog+json"
+	catalogFormat = "1.0" // specVersion
+
+	// maxCatalog is the largest catalog of the API itself that is added to, in
+	// bytes.
+	maxCatalog = 1 << 20
+
+	// discoveryMaxAge is how long cards and catalogs may be kept, in seconds.
+	discoveryMaxAge = 3600
+)
+
+// MCPDiscovery serves, to everybody and to the pages of all origins, what clients
+// find the server by: a card that says what it is, at the endpoint's path with
+// /server-card behind it, and a catalog of the site's servers at
+// /.well-known/ai-catalog.json. If a handler behind this one has a catalog, the
+// server is added to that. Both are drafts: what is served changes with them.
+type MCPDiscovery struct {
+	// The name of the server in reverse DNS, such as com.example/trains. Default:
+	// the host of the endpoint's URL and the name of the server.
+	Name string `json:"name,omitempty"`
+
+	// The URL of the endpoint, for a gateway behind a proxy that changes scheme,
+	// host or path. Default: that of each request.
+	URL string `json:"url,omitempty"`
+}
+
+func (d *MCPDiscovery) check() error {
+	if d.Name != "" {
+		if err := checkCardName(d.Name); err != nil {
+			return fmt.Errorf("discovery: name %q: %w", d.Name, err)
+		}
+	}
+	if d.URL != "" {
+		if err := checkCardURL(d.URL); err != nil {
+			return fmt.Errorf("discovery: url %q: %w", d.URL, err)
+		}
+	}
+	return nil
+}
+
+// isDiscovery reports whether a request is for the card or the catalog.
+func (m *MCP) isDiscovery(r *http.Request) bool {
+	if !strings.HasSuffix(r.URL.Path, cardPath) && r.URL.Path != catalogPath {
+		return false
+	}
+	rest, owned := m.endpoint.owns(r)
+	return owned && rest == cardPath || r.URL.Path == catalogPath && ocp.CallFromContext(r.Context()) == nil
+}
+
+// discover answers with the card or the catalog.
+func (m *MCP) discover(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	header := w.Header()
+	header.Set("Access-Control-Allow-Origin", "*")
+	header.Set("Access-Control-Allow-Methods", "GET")
+	header.Set("Access-Control-Allow-Headers", "Content-Type, If-None-Match")
+	header.Set("Access-Control-Expose-Headers", "ETag")
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+	case http.MethodOptions:
+		header.Set("Access-Control-Max-Age", "86400")
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	default:
+		header.Set("Allow", "GET, HEAD, OPTIONS")
+		writeProblem(w, http.StatusMethodNotAllowed, "This can only be read", "Use GET.")
+		return nil
+	}
+	tools := m.endpoint.tools(r, next)
+	if tools == nil {
+		return m.endpoint.unavailable(w)
+	}
+	at := m.endpointURL(r)
+	if r.URL.Path == catalogPath {
+		return m.serveCatalog(w, r, next, at, tools)
+	}
+	content, err := json.Marshal(m.card(at, tools))
+	if err != nil {
+		return err
+	}
+	serveDiscovered(w, r, newRepresentation(content, cardType))
+	return nil
+}
+
+// endpointURL returns the URL of the endpoint as the client of a request sees it.
+// Who asks for the catalog says nothing of a path that handlers took off.
+func (m *MCP) endpointURL(r *http.Request) string {
+	if m.Discovery.URL != "" {
+		return strings.TrimSuffix(m.Discovery.URL, "/")
+	}
+	path := m.endpoint.path
+	if before, ok := strings.CutSuffix(originalPath(r), cardPath); ok {
+		path = before
+	}
+	return resource{}.originOf(r) + (&url.URL{Path: path}).EscapedPath()
+}
+
+// serveCatalog answers with what the handlers behind have as catalog, if anything,
+// and this server in front of it.
+func (m *MCP) serveCatalog(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, at string, tools *ocp.Toolset) error {
+	card := m.card(at, tools)
+	entry, err := json.Marshal(catalogEntry{
+		Identifier:  card.identifier(),
+		DisplayName: cmp.Or(card.Title, card.Name),
+		Type:        cardType,
+		URL:         at + cardPath,
+	})
+	if err != nil {
+		return err
+	}
+	members, entries := catalogBehind(r, next)
+	if members["entries"], err = json.Marshal(append([]json.RawMessage{entry}, entries...)); err != nil {
+		return err
+	}
+	content, err := json.Marshal(members)
+	if err != nil {
+		return err
+	}
+	serveDiscovered(w, r, newRepresentation(content, catalogType))
+	return nil
+}
+
+type catalogEntry struct {
+	Identifier  string `json:"identifier"`
+	DisplayName string `json:"displayName"`
+	Type        string `json:"type"`
+	URL         string `json:"url"`
+}
+
+// catalogBehind asks the handlers behind for a catalog and returns its members
+// and entries; those of an empty one if there is none.
+func catalogBehind(r *http.Request, next caddyhttp.Handler) (members map[string]json.RawMessage, entries []json.RawMessage) {
+	none := map[string]json.RawMessage{"specVersion": json.RawMessage(strconv.Quote(catalogFormat))}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	rec := newRecorder(http.MethodGet, maxCatalog, cancel)
+	defer rec.drop()
+	asked := r.Clone(ctx)
+	asked.Method = http.MethodGet
+	asked.Header.Set("Accept-Encoding", "identity")
+	for name := range asked.Header {
+		if strings.HasPrefix(name, "If-") || name == "Range" {
+			asked.Header.Del(name)
+		}
+	}
+	if err := serve(next, rec, asked); err != nil || rec.status != http.StatusOK || rec.body == nil {
+		return none, nil
+	}
+	if json.Unmarshal(rec.body.B, &members) != nil || members == nil || json.Unmarshal(members["entries"], &entries) != nil {
+		return none, nil
+	}
+	return members, entries
+}
+
+// serveDiscovered answers with a document that everybody may keep for a while.
+func serveDiscovered(w http.ResponseWriter, r *http.Request, p representation) {
+	header := w.Header()
+	header.Set("Etag", p.tag)
+	header.Set("Cache-Control", "public, max-age="+strconv.Itoa(discoveryMaxAge))
+	if matchesTag(r.Header["If-None-Match"], p.tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	header.Set("Content-Type", p.mediaType)
+	header.Set("Content-Length", strconv.Itoa(len(p.content)))
+	w.WriteHeader(http.StatusOK)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(p.content) // the client may be gone
+	}
+}

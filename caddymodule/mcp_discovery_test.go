@@ -1,0 +1,153 @@
+package caddymodule_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// discovered asks for a card or a catalog.
+func (s *site) discovered(method, path string, header map[string]string) answer {
+	s.t.Helper()
+	r, err := http.NewRequest(method, s.url+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	return s.do(r)
+}
+
+func TestMCPServerCard(t *testing.T) {
+	s := run(t, "", `
+		mcp /mcp TRIPS {
+			versions 2025-06-18 2026-07-28
+			discovery
+		}
+		mcp /named TRIPS {
+			title "Journeys by Train"
+			version 7
+			discovery {
+				name com.example/trains
+				url https://api.example.com/named/
+			}
+		}
+		mcp /plain TRIPS
+		respond "behind {path}"`)
+	for _, test := range []struct{ path, want string }{
+		{"/mcp/server-card", fmt.Sprintf(`{"$schema":"https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json",`+
+			`"name":"127.0.0.1/trips","title":"Trips","description":"Trips by train.","version":"1.2.3",`+
+			`"remotes":[{"type":"streamable-http","url":"http://127.0.0.1:%d/mcp","supportedProtocolVersions":["2026-07-28","2025-06-18"]}]}`, s.port)},
+		{"/named/server-card", `{"$schema":"https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json",` +
+			`"name":"com.example/trains","title":"Journeys by Train","description":"Trips by train.","version":"7",` +
+			`"remotes":[{"type":"streamable-http","url":"https://api.example.com/named","supportedProtocolVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]}]}`},
+		{"/plain/server-card", "behind /plain/server-card"},
+		{"/mcp/server-card/", "behind /mcp/server-card/"},
+	} {
+		if a := s.get(test.path); a.status != 200 || a.body != test.want {
+			t.Errorf("%s: %d %s, want %s", test.path, a.status, a.body, test.want)
+		}
+	}
+
+	a := s.discovered("GET", "/mcp/server-card", nil)
+	for name, want := range map[string]string{
+		"Content-Type":                  "application/mcp-server-card+json",
+		"Cache-Control":                 "public, max-age=3600",
+		"Access-Control-Allow-Origin":   "*",
+		"Access-Control-Allow-Methods":  "GET",
+		"Access-Control-Allow-Headers":  "Content-Type, If-None-Match",
+		"Access-Control-Expose-Headers": "ETag",
+	} {
+		if got := a.header.Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	tag := map[string]string{"If-None-Match": a.header.Get("Etag")}
+	if a := s.discovered("GET", "/mcp/server-card", tag); a.status != http.StatusNotModified || a.body != "" {
+		t.Errorf("unchanged: %d %s", a.status, a.body)
+	}
+	if a := s.discovered("HEAD", "/mcp/server-card", nil); a.status != 200 || a.body != "" || a.header.Get("Content-Length") == "0" {
+		t.Errorf("HEAD: %d %s", a.status, a.body)
+	}
+	if a := s.discovered("OPTIONS", "/mcp/server-card", nil); a.status != 204 || a.header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("OPTIONS: %d %v", a.status, a.header)
+	}
+	if a := s.discovered("POST", "/mcp/server-card", nil); a.status != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d %s", a.status, a.body)
+	}
+}
+
+// TestMCPCatalog wants the catalog to name each server that is to be found, and
+// what the API's own catalog has.
+func TestMCPCatalog(t *testing.T) {
+	for name, test := range map[string]struct {
+		behind string // what answers for the catalog itself
+		want   string // identifiers
+		host   bool   // the members of the API's catalog stay
+	}{
+		"none":      {`respond 404`, "urn:air:example.com:mcp:trains urn:air:127.0.0.1:mcp:trips", false},
+		"broken":    {`error 500`, "urn:air:example.com:mcp:trains urn:air:127.0.0.1:mcp:trips", false},
+		"a page":    {"respond `<html>`", "urn:air:example.com:mcp:trains urn:air:127.0.0.1:mcp:trips", false},
+		"no object": {"respond `[]`", "urn:air:example.com:mcp:trains urn:air:127.0.0.1:mcp:trips", false},
+		"its own": {"respond `{\"specVersion\":\"1.0\",\"host\":{\"displayName\":\"Railway\"},\"entries\":[{\"identifier\":\"urn:x:y\",\"type\":\"text/plain\",\"url\":\"https://a.test/\"}]}`",
+			"urn:air:example.com:mcp:trains urn:air:127.0.0.1:mcp:trips urn:x:y", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := run(t, "", `
+				mcp /named TRIPS {
+					discovery {
+						name com.example/trains
+					}
+				}
+				mcp /plain TRIPS
+				mcp /mcp TRIPS {
+					discovery
+				}
+				`+test.behind)
+			a := s.discovered("GET", "/.well-known/ai-catalog.json", map[string]string{"If-None-Match": "*"})
+			if a.status == http.StatusNotModified {
+				a = s.get("/.well-known/ai-catalog.json")
+			}
+			var catalog struct {
+				SpecVersion string          `json:"specVersion"`
+				Host        json.RawMessage `json:"host"`
+				Entries     []struct {
+					Identifier, DisplayName, Type, URL string
+				} `json:"entries"`
+			}
+			if err := json.Unmarshal([]byte(a.body), &catalog); err != nil || a.status != 200 {
+				t.Fatalf("%d %s: %v", a.status, a.body, err)
+			}
+			var identifiers []string
+			for _, e := range catalog.Entries {
+				identifiers = append(identifiers, e.Identifier)
+			}
+			if got := strings.Join(identifiers, " "); got != test.want || catalog.SpecVersion != "1.0" || (catalog.Host != nil) != test.host {
+				t.Errorf("got %s", a.body)
+			}
+			if got := a.header.Get("Content-Type"); got != "application/ai-catalog+json" {
+				t.Errorf("Content-Type %q", got)
+			}
+			for _, e := range catalog.Entries[:2] {
+				if e.Type != "application/mcp-server-card+json" || !strings.HasSuffix(e.URL, "/server-card") || e.DisplayName != "Trips" {
+					t.Errorf("entry %+v", e)
+				}
+				if a := s.get(strings.TrimPrefix(e.URL, s.url)); a.status != 200 || !strings.Contains(a.body, `"description":"Trips by train."`) {
+					t.Errorf("%s: %d %s", e.URL, a.status, a.body)
+				}
+			}
+		})
+	}
+}
+
+// TestMCPCatalogIsTheSites leaves the catalog to the API where no server is to be
+// found.
+func TestMCPCatalogIsTheSites(t *testing.T) {
+	s := run(t, "", "mcp /mcp TRIPS\nrespond own")
+	if a := s.get("/.well-known/ai-catalog.json"); a.body != "own" {
+		t.Errorf("got %d %s", a.status, a.body)
+	}
+}

@@ -1,0 +1,250 @@
+package caddymodule
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// unmarshalLibrary reads the subdirective at which b stands if it is one of the
+// library. The syntax is
+//
+//	resource <uri> <file> {
+//		name        <text>
+//		title       <text>
+//		description <text>
+//		mime_type   <type>
+//	}
+//	resources <folder> [<uri prefix>]
+//	resources get all
+//	resources get tag | operation | path <values...>
+//	prompts   <file>
+//	app <ui://...> <file> {
+//		tools       <names...>
+//		name        <text>
+//		title       <text>
+//		description <text>
+//		csp {
+//			connect  <origins...>
+//			resource <origins...>
+//			frame    <origins...>
+//		}
+//		domain         <origin>
+//		prefers_border [on | off]
+//		invoking       <text>
+//		invoked        <text>
+//		widget_accessible
+//		visibility     model | app ...
+//	}
+//	locales <tags...>
+//	hint user_agent | location <header>
+//	max_resource <size>
+//
+// where prompts and max_resource may come once, and the others may be repeated.
+func (l *MCPLibrary) unmarshalLibrary(b *block) (known bool, err error) {
+	switch b.Val() {
+	case "resource":
+		err = l.unmarshalResource(b)
+	case "resources":
+		err = l.unmarshalResources(b)
+	case "prompts":
+		err = b.text(&l.Prompts)
+	case "app":
+		err = l.unmarshalApp(b)
+	case "locales":
+		err = b.list(&l.Locales)
+	case "hint":
+		err = l.unmarshalHint(b)
+	case "max_resource":
+		err = b.size(&l.MaxResource)
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+func (l *MCPLibrary) unmarshalResource(b *block) error {
+	var r MCPResource
+	arguments := b.RemainingArgs()
+	if len(arguments) != 2 {
+		return b.Err("resource needs a URI and a file, as in: resource docs:///fares fares.md")
+	}
+	r.URI, r.File = arguments[0], arguments[1]
+	for _, other := range l.Resources {
+		if other.URI == r.URI {
+			return b.Errf("resource %s is given twice", r.URI)
+		}
+	}
+	inner := newBlock(b.Dispenser)
+	for nesting := b.Nesting(); b.NextBlock(nesting); {
+		to := map[string]*string{"name": &r.Name, "title": &r.Title, "description": &r.Description, "mime_type": &r.MIMEType}[b.Val()]
+		if to == nil {
+			return b.Errf("unrecognized resource subdirective '%s'", b.Val())
+		}
+		if err := inner.text(to); err != nil {
+			return err
+		}
+	}
+	l.Resources = append(l.Resources, r)
+	return nil
+}
+
+// unmarshalResources reads a folder, or which operations are resources. A folder
+// that is called get is written ./get.
+func (l *MCPLibrary) unmarshalResources(b *block) error {
+	arguments := b.RemainingArgs()
+	if len(arguments) == 0 {
+		return b.Err("resources needs a folder, or which operations are resources, as in: resources get tag stations")
+	}
+	if arguments[0] == "get" {
+		return l.unmarshalOperations(b, arguments[1:])
+	}
+	if len(arguments) > 2 {
+		return b.Err("resources takes a folder and what the URIs of its files begin with")
+	}
+	f := MCPFolder{Path: arguments[0]}
+	if len(arguments) == 2 {
+		f.Prefix = arguments[1]
+	}
+	if slices.Contains(l.Folders, f) {
+		return b.Errf("resources %s is given twice", f.Path)
+	}
+	l.Folders = append(l.Folders, f)
+	return nil
+}
+
+func (l *MCPLibrary) unmarshalOperations(b *block, arguments []string) error {
+	if len(arguments) == 1 && arguments[0] == "all" {
+		arguments = []string{"path", "**"}
+	}
+	if len(arguments) < 2 {
+		return b.Err("resources get needs what operations are selected by and one or more values, as in: resources get tag stations, or resources get all")
+	}
+	for _, value := range arguments[1:] {
+		s := ocp.Selector{By: arguments[0], Value: value}
+		if err := checkSelector(s); err != nil {
+			return b.Errf("resources get: %v", err)
+		}
+		if slices.Contains(l.Operations, s) {
+			return b.Errf("resources get %s is given twice", s)
+		}
+		l.Operations = append(l.Operations, s)
+	}
+	return nil
+}
+
+func (l *MCPLibrary) unmarshalApp(b *block) error {
+	arguments := b.RemainingArgs()
+	if len(arguments) != 2 {
+		return b.Err("app needs a URI and a file, as in: app ui://trips/board.html board.html")
+	}
+	a := MCPApp{URI: arguments[0], File: arguments[1]}
+	for _, other := range l.Apps {
+		if other.URI == a.URI {
+			return b.Errf("app %s is given twice", a.URI)
+		}
+	}
+	inner := newBlock(b.Dispenser)
+	for nesting := b.Nesting(); b.NextBlock(nesting); {
+		if err := a.unmarshalOption(inner); err != nil {
+			return err
+		}
+	}
+	l.Apps = append(l.Apps, a)
+	return nil
+}
+
+func (a *MCPApp) unmarshalOption(b *block) error {
+	switch b.Val() {
+	case "tools":
+		return b.list(&a.Tools)
+	case "name":
+		return b.text(&a.Name)
+	case "title":
+		return b.text(&a.Title)
+	case "description":
+		return b.text(&a.Description)
+	case "csp":
+		return a.unmarshalPolicy(b)
+	case "domain":
+		return b.text(&a.Domain)
+	case "prefers_border":
+		a.PrefersBorder = new(bool)
+		return b.toggle(a.PrefersBorder)
+	case "invoking":
+		return b.text(&a.Invoking)
+	case "invoked":
+		return b.text(&a.Invoked)
+	case "widget_accessible":
+		return b.flag(&a.WidgetAccessible)
+	case "visibility":
+		if err := b.list(&a.Visibility); err != nil {
+			return err
+		}
+		for _, who := range a.Visibility {
+			if who != "model" && who != "app" {
+				return b.Errf("visibility %s: it is model or app", who)
+			}
+		}
+		return nil
+	}
+	return b.Errf("unrecognized app subdirective '%s'", b.Val())
+}
+
+// toggle reads on, off or nothing, which is on.
+func (b *block) toggle(to *bool) error {
+	if err := b.once(); err != nil {
+		return err
+	}
+	name, arguments := b.Val(), b.RemainingArgs()
+	switch {
+	case len(arguments) == 0 || len(arguments) == 1 && arguments[0] == "on":
+		*to = true
+	case len(arguments) == 1 && arguments[0] == "off":
+		*to = false
+	default:
+		return b.Errf("%s is on or off", name)
+	}
+	return nil
+}
+
+func (a *MCPApp) unmarshalPolicy(b *block) error {
+	if err := b.once(); err != nil {
+		return err
+	}
+	if b.NextArg() {
+		return b.ArgErr()
+	}
+	for nesting := b.Nesting(); b.NextBlock(nesting); {
+		to := map[string]*[]string{"connect": &a.Connect, "resource": &a.Resource, "frame": &a.Frame}[b.Val()]
+		if to == nil {
+			return b.Errf("unrecognized csp subdirective '%s'", b.Val())
+		}
+		if err := b.list(to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errHint = errors.New("hint needs what is told and the header for it, as in: hint user_agent X-Client-Agent, or hint location X-Client-Location")
+
+func (l *MCPLibrary) unmarshalHint(b *block) error {
+	arguments := b.RemainingArgs()
+	if len(arguments) != 2 {
+		return b.WrapErr(errHint)
+	}
+	if l.Hints == nil {
+		l.Hints = new(MCPHints)
+	}
+	to := map[string]*string{"user_agent": &l.Hints.UserAgent, "location": &l.Hints.Location}[arguments[0]]
+	switch {
+	case to == nil:
+		return b.WrapErr(errHint)
+	case *to != "":
+		return b.Errf("hint %s is given twice", arguments[0])
+	}
+	*to = arguments[1]
+	return nil
+}

@@ -1,0 +1,181 @@
+package caddymodule_test
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// post sends one message to the endpoint.
+func (s *site) post(path, message string, header map[string]string) answer {
+	s.t.Helper()
+	r, err := http.NewRequest(http.MethodPost, s.url+path, strings.NewReader(message))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	return s.do(r)
+}
+
+// begin begins a session and returns its id.
+func (s *site) begin(path string) string {
+	s.t.Helper()
+	a := s.post(path, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`, nil)
+	id := a.header.Get("Mcp-Session-Id")
+	if id == "" {
+		s.t.Fatalf("no session: %d %s", a.status, a.body)
+	}
+	return id
+}
+
+// ping returns the status of a request of a session.
+func (s *site) ping(path, session string) int {
+	s.t.Helper()
+	return s.post(path, `{"jsonrpc":"2.0","id":2,"method":"ping"}`, map[string]string{"Mcp-Session-Id": session}).status
+}
+
+// TestMCPSessionLasts wants sessions to go on where the storage or the secret is
+// the same, and nowhere else.
+func TestMCPSessionLasts(t *testing.T) {
+	s := newSite(t)
+	stored := filepath.Join(s.dir, "storage", "fairway", "secret")
+	block := "mcp /mcp TRIPS\nmcp /other TRIPS\nrespond ok"
+	s.start("", block)
+	if _, err := os.Stat(stored); err == nil {
+		t.Error("the secret was stored before there was a session")
+	}
+	session := s.begin("/mcp")
+	if info, err := os.Stat(stored); err != nil || info.Mode().Perm()&0o077 != 0 {
+		t.Errorf("the stored secret: %v, %v", info, err)
+	}
+	for name, step := range map[string]struct {
+		path string
+		want int
+	}{
+		"same endpoint":  {"/mcp", 200},
+		"other endpoint": {"/other", 404},
+	} {
+		if status := s.ping(step.path, session); status != step.want {
+			t.Errorf("%s: status %d, want %d", name, status, step.want)
+		}
+	}
+	for _, step := range []struct {
+		name, block string
+		want        int
+	}{
+		{"reload", "mcp /mcp TRIPS {\ninstructions new\n}\nrespond ok", 200},
+		{"other secret", "mcp /mcp TRIPS {\nsecret 0123456789abcdef\n}\nrespond ok", 404},
+		{"first secret", block, 200},
+	} {
+		if err := s.load("", step.block); err != nil {
+			t.Fatal(err)
+		}
+		if status := s.ping("/mcp", session); status != step.want {
+			t.Errorf("%s: status %d, want %d", step.name, status, step.want)
+		}
+	}
+	if err := caddy.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.load("", block); err != nil {
+		t.Fatal(err)
+	}
+	if status := s.ping("/mcp", session); status != 200 {
+		t.Errorf("after a restart: status %d", status)
+	}
+}
+
+// TestMCPStreamTellsOfDocument wants an open stream to tell of a document that
+// changes, and to end with its configuration though Caddy waits for it.
+func TestMCPStreamTellsOfDocument(t *testing.T) {
+	s := run(t, "", "mcp /mcp TRIPS {\nmax_client_streams 1\n}\nrespond ok")
+	r, err := http.NewRequest(http.MethodGet, s.url+"/mcp", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	r.Header.Set("Mcp-Session-Id", s.begin("/mcp"))
+	stream, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	if a := s.do(r); a.status != http.StatusTooManyRequests {
+		t.Errorf("one stream too many: %d %s", a.status, a.body)
+	}
+
+	s.write("trips.yaml", trips+"  /stations:\n    get:\n      operationId: listStations\n      responses: {\"200\": {description: ok}}\n")
+	s.logged("loaded the tools of a document", `"tools":6`)
+	if err := s.load("", "respond gone"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(stream.Body)
+	if err != nil || !strings.HasSuffix(string(text), "\n\n") {
+		t.Errorf("the stream ended with %v: %q", err, text)
+	}
+	if !strings.Contains(string(text), `"method":"notifications/tools/list_changed"`) {
+		t.Errorf("the stream does not tell of the change: %q", text)
+	}
+}
+
+// TestMCPVersions wants the revisions that are chosen, and no others.
+func TestMCPVersions(t *testing.T) {
+	s := run(t, "", "mcp /mcp TRIPS {\nversions 2025-06-18\nlist_ttl off\n}\nrespond ok")
+	a := s.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`, nil)
+	if !strings.Contains(a.body, `"protocolVersion":"2025-06-18"`) {
+		t.Errorf("initialize: %s", a.body)
+	}
+	r, err := http.NewRequest(http.MethodGet, s.url+"/mcp/sse", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	if a := s.do(r); a.status != http.StatusMethodNotAllowed {
+		t.Errorf("HTTP+SSE: %d %s", a.status, a.body)
+	}
+}
+
+// TestMCPOutputSchema wants schemas of answers where a handler asks for them, of
+// its own document and of a toolset that others offer without.
+func TestMCPOutputSchema(t *testing.T) {
+	s := run(t, "agents {\ntoolset trips TRIPS\n}", `
+		mcp /plain trips
+		mcp /loose trips {
+			output_schema loose
+		}
+		mcp /strict TRIPS {
+			output_schema strict
+		}
+		mcp /off TRIPS {
+			output_schema off
+		}
+		respond ok`)
+	for path, want := range map[string]bool{"/plain": false, "/loose": true, "/strict": true, "/off": false} {
+		a := s.post(path, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, map[string]string{"MCP-Protocol-Version": "2025-06-18"})
+		if got := strings.Contains(a.body, `"outputSchema"`); got != want || !strings.Contains(a.body, "listTrips") {
+			t.Errorf("%s: outputSchema %t, want %t: %s", path, got, want, a.body)
+		}
+	}
+}
+
+// TestMCPLargeStructure wants a warning, once, of an answer that is large for a
+// model.
+func TestMCPLargeStructure(t *testing.T) {
+	s := run(t, "", "mcp /mcp TRIPS\nheader Content-Type application/json\nrespond `{\"note\":\""+strings.Repeat("x", 11<<10)+"\"}`")
+	for range 2 {
+		s.succeed("listTrips", "")
+	}
+	s.logged("larger than the 10 KB", `"tool":"listTrips"`, `"size":11275`)
+	if n := strings.Count(s.log(), "larger than the 10 KB"); n != 1 {
+		t.Errorf("%d warnings, want 1", n)
+	}
+}

@@ -1,0 +1,105 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/otcadapter"
+)
+
+// OTCIdempotency says how calls are kept that their client has given a call_id. A
+// repeated call gets the answer of the first; one with other content is refused;
+// one whose node died in the middle is reported, and run again only if its method
+// is idempotent. Records are in the store of the agents app, which bounds their
+// number.
+type OTCIdempotency struct {
+	// Runs each request, whatever its call_id is.
+	Off bool `json:"off,omitempty"`
+
+	// How long a record is kept. Default: 24h.
+	TTL caddy.Duration `json:"ttl,omitempty"`
+
+	// The largest answer that is kept, in bytes, up to 768 KiB. Who repeats a
+	// call with a larger one is told that it ran. Default: 64 KiB.
+	MaxSize int64 `json:"max_size,omitempty"`
+
+	// How long after its last sign of life a call of another node counts as
+	// dead. The clocks of the nodes must not be further apart. Default: 15s.
+	Lease caddy.Duration `json:"lease,omitempty"`
+
+	// The secret with which contents are hashed, so that credentials cannot be
+	// guessed from a copy of the store; the same on all nodes. Placeholders such
+	// as {env.SECRET} and {file.PATH} are replaced. Default: a random one, which
+	// is kept in the store itself.
+	Secret string `json:"secret,omitempty"`
+}
+
+// minSecret is how long a secret must be, in bytes.
+const minSecret = 16
+
+// provision returns the options of the adapter, nil for none.
+func (i *OTCIdempotency) provision(ctx caddy.Context, o *OTC) (*otcadapter.Idempotency, error) {
+	if i == nil {
+		i = new(OTCIdempotency)
+	}
+	if i.Off {
+		return nil, nil
+	}
+	app, err := ctx.App("agents")
+	if err != nil {
+		return nil, err
+	}
+	secret := caddy.NewReplacer().ReplaceAll(i.Secret, "")
+	if i.Secret != "" && len(secret) < minSecret {
+		return nil, fmt.Errorf("idempotency: the secret has %d bytes, and %d are the least", len(secret), minSecret)
+	}
+	logger := o.endpoint.logger
+	options := &otcadapter.Idempotency{
+		Open:      app.(*Agents).openStore,
+		Endpoint:  o.identity(),
+		TTL:       time.Duration(i.TTL),
+		Lease:     time.Duration(i.Lease),
+		MaxAnswer: int(i.MaxSize),
+		Failed: func(err error) {
+			logger.Error("the store could not keep a call", zap.String("path", o.Path), zap.Error(err))
+		},
+	}
+	if secret != "" {
+		options.Key = []byte(secret)
+	}
+	return options, nil
+}
+
+// identity names the endpoint in the store: by its path and toolsets.
+func (o *OTC) identity() string {
+	names := []string{o.endpoint.path}
+	for _, e := range o.endpoints {
+		names = append(names, e.toolset.name)
+	}
+	return strings.Join(names, "\n")
+}
+
+func (i *OTCIdempotency) validate() error {
+	switch {
+	case i == nil:
+		return nil
+	case i.Off && *i != OTCIdempotency{Off: true}:
+		return errors.New("idempotency is off and has options: drop one of these")
+	case i.TTL < 0 || time.Duration(i.TTL) > store.MaxTTL:
+		return fmt.Errorf("idempotency: ttl %s is not between 0 and %s", time.Duration(i.TTL), store.MaxTTL)
+	case i.Lease < 0 || i.Lease > 0 && time.Duration(i.Lease) < minLease:
+		return fmt.Errorf("idempotency: lease %s is shorter than %s", time.Duration(i.Lease), minLease)
+	case i.MaxSize < 0 || i.MaxSize > otcadapter.MaxAnswer:
+		return fmt.Errorf("idempotency: max_size %d is not between 0 and %d bytes", i.MaxSize, otcadapter.MaxAnswer)
+	}
+	return nil
+}
+
+// minLease leaves a node the time to give signs of life.
+const minLease = time.Second

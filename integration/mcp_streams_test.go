@@ -1,0 +1,326 @@
+package integration
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	openStreams = 1000
+
+	// spareGoroutines is how many goroutines may come and go by themselves: of
+	// connections that are kept for a while, and of Caddy's own upkeep.
+	spareGoroutines = 25
+)
+
+// An openStream is a stream of the server that a client reads.
+type openStream struct {
+	name     string
+	body     io.ReadCloser
+	farewell string      // words of the event that must be the last; "" for any
+	events   chan string // data of each event; closed at the end of the stream
+	err      error       // why it ended, nil if in good order; after events is closed
+}
+
+func newOpenStream(name string, body io.ReadCloser) *openStream {
+	s := &openStream{name: name, body: body, events: make(chan string, 16)}
+	go func() {
+		defer close(s.events)
+		lines, whole := bufio.NewScanner(body), true
+		for lines.Scan() {
+			whole = lines.Text() == ""
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && data != "" {
+				s.events <- data
+			}
+		}
+		if s.err = lines.Err(); s.err == nil && !whole {
+			s.err = errors.New("the last event is not complete")
+		}
+	}()
+	return s
+}
+
+// next waits for an event with these words in it.
+func (s *openStream) next(ctx context.Context, words string) error {
+	for {
+		select {
+		case data, open := <-s.events:
+			switch {
+			case !open:
+				return fmt.Errorf("%s ended (%v) before %q came", s.name, s.err, words)
+			case strings.Contains(data, words):
+				return nil
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("%s: no %q came", s.name, words)
+		}
+	}
+}
+
+// take returns the next event.
+func (s *openStream) take(ctx context.Context) (string, error) {
+	select {
+	case data, open := <-s.events:
+		if !open {
+			return "", fmt.Errorf("%s ended: %v", s.name, s.err)
+		}
+		return data, nil
+	case <-ctx.Done():
+		return "", fmt.Errorf("%s: nothing came", s.name)
+	}
+}
+
+// end waits until the server has ended the stream in good order: after a whole
+// event, with the words that it must end with, and no broken connection.
+func (s *openStream) end(ctx context.Context) error {
+	last := ""
+	for {
+		select {
+		case data, open := <-s.events:
+			switch {
+			case open:
+				last = data
+			case s.err == nil && !strings.Contains(last, s.farewell):
+				return fmt.Errorf("%s ended with %q", s.name, last)
+			default:
+				return s.err
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("%s is still open", s.name)
+		}
+	}
+}
+
+// A streamClient opens streams of both eras, each on a connection of its own.
+type streamClient struct {
+	url, session string
+	http         *http.Client
+}
+
+func (c *streamClient) do(ctx context.Context, method, body string, header map[string]string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, c.url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "application/json, text/event-stream")
+	if method == http.MethodPost {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range header {
+		request.Header.Set(name, value)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusAccepted {
+		text, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		return nil, fmt.Errorf("%s: %s", response.Status, text)
+	}
+	return response, nil
+}
+
+// initialize begins the session of 2025-11-25 that all its GET streams are of.
+func (c *streamClient) initialize(ctx context.Context) error {
+	response, err := c.do(ctx, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"fairway-test","version":"1"}}}`, nil)
+	if err != nil {
+		return err
+	}
+	response.Body.Close()
+	if c.session = response.Header.Get("Mcp-Session-Id"); c.session == "" {
+		return errors.New("initialize gave no session")
+	}
+	return nil
+}
+
+// open opens stream n: of a session, of 2026-07-28 or of HTTP+SSE in turn.
+func (c *streamClient) open(ctx context.Context, n int) (s *openStream, err error) {
+	switch n % 3 {
+	case 0:
+		s, err = c.openSession(ctx, n)
+	case 1:
+		s, err = c.listen(ctx, n)
+	default:
+		s, err = c.openLegacy(ctx, n)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("stream %d: %w", n, err)
+	}
+	return s, nil
+}
+
+func (c *streamClient) openSession(ctx context.Context, n int) (*openStream, error) {
+	response, err := c.do(ctx, http.MethodGet, "", map[string]string{"Mcp-Protocol-Version": "2025-11-25", "Mcp-Session-Id": c.session})
+	if err != nil {
+		return nil, err
+	}
+	return newOpenStream("session stream "+strconv.Itoa(n), response.Body), nil
+}
+
+func (c *streamClient) listen(ctx context.Context, n int) (*openStream, error) {
+	response, err := c.do(ctx, http.MethodPost,
+		`{"jsonrpc":"2.0","id":`+strconv.Itoa(n)+`,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},`+
+			`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`,
+		map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen"})
+	if err != nil {
+		return nil, err
+	}
+	s := newOpenStream("subscription "+strconv.Itoa(n), response.Body)
+	s.farewell = `"id":` + strconv.Itoa(n) + `,"result":{"resultType":"complete"`
+	return s, s.next(ctx, "notifications/subscriptions/acknowledged")
+}
+
+func (c *streamClient) openLegacy(ctx context.Context, n int) (*openStream, error) {
+	response, err := c.do(ctx, http.MethodGet, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	s := newOpenStream("HTTP+SSE stream "+strconv.Itoa(n), response.Body)
+	target, err := s.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	messages := *c
+	messages.url = c.url[:strings.LastIndex(c.url, "/mcp")] + target
+	accepted, err := messages.do(ctx, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"fairway-test","version":"1"}}}`, nil)
+	if err != nil {
+		return nil, err
+	}
+	accepted.Body.Close()
+	return s, s.next(ctx, `"protocolVersion":"2024-11-05"`)
+}
+
+// each does something with all streams at once.
+func each(t *testing.T, streams []*openStream, do func(*openStream) error) {
+	t.Helper()
+	var mu sync.Mutex
+	var failures []error
+	var wg sync.WaitGroup
+	for _, s := range streams {
+		wg.Go(func() {
+			if err := do(s); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failures = append(failures, err)
+			}
+		})
+	}
+	wg.Wait()
+	if len(failures) > 0 {
+		t.Fatalf("%d of %d streams, such as: %v", len(failures), len(streams), failures[0])
+	}
+}
+
+// goroutines asks Caddy's admin endpoint how many there are.
+func goroutines(t *testing.T, admin string) int {
+	t.Helper()
+	response, err := http.Get("http://" + admin + "/debug/pprof/goroutine?debug=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var n int
+	if _, err := fmt.Fscanf(response.Body, "goroutine profile: total %d", &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestStreamsThroughReload has a thousand clients listen. They are all told that
+// the document has changed; when the configuration is loaded anew, their streams
+// are ended in good order and a call on the way is answered; and nothing of them
+// is left in the gateway.
+func TestStreamsThroughReload(t *testing.T) {
+	const timeout = 2 * time.Minute
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+
+	dir := t.TempDir()
+	for _, name := range []string{"openapi.yaml", "prompts.yaml"} {
+		writeFile(t, filepath.Join(dir, name), readFixture(t, name))
+	}
+	api, site, admin := freeAddress(t), freeAddress(t), freeAddress(t)
+	startFixtureAPI(t, dir, api)
+	config := func(instructions string) string {
+		return "{\n\tadmin " + admin + "\n}\n\nhttp://" + site + " {\n\tmcp /mcp openapi.yaml {\n\t\tinstructions " + instructions +
+			"\n\t\tmax_client_streams " + strconv.Itoa(2*openStreams) + "\n\t}\n\treverse_proxy " + api + "\n}\n"
+	}
+	g := startGateway(t, dir, site, config("before"))
+
+	transport := &http.Transport{}
+	c := &streamClient{url: g.url + "/mcp", http: &http.Client{Transport: transport}}
+	if err := c.initialize(ctx); err != nil {
+		t.Fatal(err)
+	}
+	transport.CloseIdleConnections()
+	before := goroutines(t, admin)
+
+	streams := make([]*openStream, openStreams)
+	for n := range streams {
+		var err error
+		if streams[n], err = c.open(ctx, n); err != nil {
+			t.Fatal(err)
+		}
+		defer streams[n].body.Close()
+	}
+
+	replaceFile(t, filepath.Join(dir, "openapi.yaml"), readFixture(t, "openapi.yaml")+`
+  /another:
+    get:
+      operationId: another
+      responses: {'204': {description: nothing}}
+`)
+	each(t, streams, func(s *openStream) error { return s.next(ctx, "notifications/tools/list_changed") })
+
+	// The call takes longer than it takes to load a configuration. Its answer has
+	// begun with the first progress.
+	call, err := c.do(ctx, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"test_tool_with_progress","_meta":{"progressToken":1}}}`,
+		map[string]string{"Mcp-Protocol-Version": "2025-11-25", "Mcp-Session-Id": c.session})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer call.Body.Close()
+
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+admin+"/load", strings.NewReader(config("after")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "text/caddyfile")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("loading the configuration: %s", response.Status)
+	}
+
+	each(t, streams, func(s *openStream) error { return s.end(ctx) })
+	if err := newOpenStream("the call on the way", call.Body).next(ctx, "Tool with progress executed."); err != nil {
+		t.Error(err)
+	}
+	for n := range 3 {
+		again, err := c.open(ctx, n) // of the session that began before
+		if err != nil {
+			t.Fatalf("after the reload: %v", err)
+		}
+		again.body.Close()
+	}
+	checkResult(t, g.callMCP(t, "test_simple_text", `{}`), false, []string{"simple text"})
+
+	transport.CloseIdleConnections()
+	waitFor(t, waitTimeout, "the goroutines of the streams to end", func() bool {
+		return goroutines(t, admin) <= before+spareGoroutines
+	})
+}

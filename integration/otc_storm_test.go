@@ -1,0 +1,193 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/fairwayhq/fairway/internal/store/storetest"
+)
+
+const (
+	stormCalls = 1000 // at the same time
+	stormIDs   = 100  // call_ids
+)
+
+// storm sends stormCalls calls to the nodes in turn. A client whose node dies
+// asks the last one until it is answered.
+func storm(t *testing.T, nodes []*brittleNode) map[string][]orderAnswer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*waitTimeout)
+	defer cancel()
+	var mu sync.Mutex
+	answers := make(map[string][]orderAnswer)
+	var group sync.WaitGroup
+	for i := range stormCalls {
+		group.Go(func() {
+			id := fmt.Sprint("call-", i%stormIDs)
+			node := nodes[i/stormIDs%len(nodes)]
+			got, err := node.order(ctx, id)
+			for err != nil && ctx.Err() == nil {
+				got, err = nodes[len(nodes)-1].order(ctx, id)
+			}
+			if err != nil {
+				t.Errorf("%s is lost: %v", id, err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			answers[id] = append(answers[id], got)
+		})
+	}
+	group.Wait()
+	return answers
+}
+
+// checkStorm wants each order once, and the same answer for all who asked.
+func checkStorm(t *testing.T, api *orders, answers map[string][]orderAnswer) {
+	t.Helper()
+	if begun, names := api.total(); begun != stormIDs || names != stormIDs {
+		t.Errorf("%d orders of %d names, want %d of each", begun, names, stormIDs)
+	}
+	if len(answers) != stormIDs {
+		t.Errorf("answers to %d call_ids, want %d", len(answers), stormIDs)
+	}
+	for id, all := range answers {
+		if len(all) != stormCalls/stormIDs {
+			t.Errorf("%s: %d answers", id, len(all))
+		}
+		for _, got := range all {
+			if got.status != 200 || !got.success || got.body != all[0].body {
+				t.Errorf("%s: %d %s, and %s", id, got.status, got.body, all[0].body)
+			}
+		}
+	}
+}
+
+// TestOTC_storm_on_one_node repeats calls on one node with the embedded store.
+func TestOTC_storm_on_one_node(t *testing.T) {
+	api := startOrders(t)
+	close(api.hold)
+	address := freeAddress(t)
+	node := startBrittle(t, t.TempDir(), address, ordersSite(address, "bolt", "ttl 1h", api))
+	checkStorm(t, api, storm(t, []*brittleNode{node}))
+}
+
+// startPair runs two nodes on one Redis.
+func startPair(t *testing.T, api *orders, idempotency string) []*brittleNode {
+	t.Helper()
+	redis, _ := storetest.Redis(t)
+	nodes := make([]*brittleNode, 2)
+	for i := range nodes {
+		address := freeAddress(t)
+		nodes[i] = startBrittle(t, t.TempDir(), address, ordersSite(address, "redis "+redis, idempotency, api))
+	}
+	return nodes
+}
+
+func TestOTC_storm_on_two_nodes(t *testing.T) {
+	api := startOrders(t)
+	close(api.hold)
+	checkStorm(t, api, storm(t, startPair(t, api, "ttl 1h")))
+}
+
+// TestOTC_storm_with_a_node_killed kills one of two nodes while orders are under
+// way. Those that it had begun are reported to whoever asks the other node.
+func TestOTC_storm_with_a_node_killed(t *testing.T) {
+	api := startOrders(t)
+	nodes := startPair(t, api, "lease 2s")
+	answered := make(chan map[string][]orderAnswer)
+	go func() { answered <- storm(t, nodes) }()
+	waitFor(t, waitTimeout, "orders that are under way", func() bool {
+		begun, _ := api.total()
+		return begun >= stormIDs
+	})
+	nodes[0].kill()
+	close(api.hold)
+	answers := <-answered
+
+	checkOnce(t, api, answers)
+	lost := 0
+	for _, all := range answers {
+		for _, got := range all {
+			if !got.success {
+				lost++
+				break
+			}
+		}
+	}
+	if lost == 0 || lost == stormIDs {
+		t.Errorf("%d of %d calls were reported as unfinished: the node did not die in the middle", lost, stormIDs)
+	}
+}
+
+// checkOnce wants no order twice, and each client told of one that it may have
+// lost.
+func checkOnce(t *testing.T, api *orders, answers map[string][]orderAnswer) {
+	t.Helper()
+	if twice := api.twice(); len(twice) > 0 {
+		t.Errorf("ordered twice: %q", twice)
+	}
+	if len(answers) != stormIDs {
+		t.Errorf("answers to %d call_ids, want %d", len(answers), stormIDs)
+	}
+	for id, all := range answers {
+		if len(all) != stormCalls/stormIDs {
+			t.Errorf("%s: %d answers", id, len(all))
+		}
+		for _, got := range all {
+			switch {
+			case got.status != 200:
+				t.Errorf("%s: %d %s", id, got.status, got.body)
+			case got.success && got.number != 1:
+				t.Errorf("%s: %s", id, got.body)
+			case !got.success && (!strings.Contains(got.body, "never finished") || !strings.Contains(got.body, `"can_retry":false`)):
+				t.Errorf("%s: %s", id, got.body)
+			}
+		}
+	}
+}
+
+// TestOTC_node_killed_and_started_again finds the answers of before in the
+// embedded store, and reports what was under way, at once.
+func TestOTC_node_killed_and_started_again(t *testing.T) {
+	api := startOrders(t)
+	dir, address := t.TempDir(), freeAddress(t)
+	site := ordersSite(address, "bolt", "lease 1h", api)
+	node := startBrittle(t, dir, address, site)
+
+	lost := make(chan error, 1)
+	close(api.hold)
+	before, err := node.order(t.Context(), "done")
+	if err != nil || !before.success {
+		t.Fatalf("%+v, %v", before, err)
+	}
+
+	api.mu.Lock()
+	api.hold = make(chan struct{})
+	api.mu.Unlock()
+	go func() {
+		_, err := node.order(t.Context(), "cut off")
+		lost <- err
+	}()
+	waitFor(t, waitTimeout, "the order", func() bool { begun, _ := api.total(); return begun == 2 })
+	node.kill()
+	if err := <-lost; err == nil {
+		t.Fatal("the client of a killed node was answered")
+	}
+
+	node = startBrittle(t, dir, address, site)
+	after, err := node.order(t.Context(), "done")
+	if err != nil || after.body != before.body {
+		t.Errorf("%s, want %s (%v)", after.body, before.body, err)
+	}
+	cut, err := node.order(t.Context(), "cut off")
+	if err != nil || cut.success || !strings.Contains(cut.body, "never finished") {
+		t.Errorf("%+v, %v", cut, err)
+	}
+	if twice := api.twice(); len(twice) > 0 {
+		t.Errorf("ordered twice: %q", twice)
+	}
+}

@@ -1,0 +1,68 @@
+package storetest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/store"
+)
+
+func large(t *testing.T, place Place) {
+	s := open(t, place)
+	big := bytes.Repeat([]byte{0, 'x', 0xff, '\n'}, store.DefaultMaxValue/4)
+	put(t, s, "k", store.Change{Value: big, Entries: [][]byte{big}, TTL: time.Hour})
+	r, err := s.Get(t.Context(), "k")
+	if err != nil || !bytes.Equal(r.Value, big) {
+		t.Errorf("%d bytes come back, error %v", len(r.Value), err)
+	}
+	const more = store.MaxReadBytes/store.DefaultMaxValue + 2
+	for range more {
+		put(t, s, "k", store.Change{Entries: [][]byte{big}, TTL: time.Hour})
+	}
+	entries, err := s.Read(t.Context(), "k", 0, store.MaxRead)
+	if err != nil || len(entries) != store.MaxReadBytes/store.DefaultMaxValue || !bytes.Equal(entries[0], big) {
+		t.Errorf("%d entries are read at once, error %v", len(entries), err)
+	}
+	if entries, err = s.Read(t.Context(), "k", int64(len(entries)), store.MaxRead); err != nil || len(entries) != 3 {
+		t.Errorf("%d entries remain, error %v, want 3", len(entries), err)
+	}
+}
+
+// long wants what is appended to a long log to cost what it costs in a short one.
+func long(t *testing.T, place Place) {
+	const chunk, chunks, probes = store.MaxEntries, 40, 100
+	s := open(t, place)
+	cost := func() time.Duration {
+		times := make([]time.Duration, probes)
+		for i := range times {
+			start := time.Now()
+			put(t, s, "k", store.Change{Value: []byte("state"), Entries: [][]byte{[]byte("x")}, TTL: time.Hour})
+			times[i] = time.Since(start)
+		}
+		slices.Sort(times)
+		return times[probes/2]
+	}
+	short := cost()
+	entries := make([][]byte, chunk)
+	for c := range chunks {
+		for i := range entries {
+			entries[i] = fmt.Appendf(nil, "%d: what was called and what came of it", c*chunk+i)
+		}
+		put(t, s, "k", store.Change{Entries: entries, TTL: time.Hour})
+	}
+	long := cost()
+	t.Logf("one more entry: %s after %d, %s after %d", short, probes, long, chunk*chunks)
+	if long > 10*short+5*time.Millisecond {
+		t.Errorf("an entry costs %s in a short log and %s in a long one", short, long)
+	}
+	want(t, s, "k", "state", chunk*chunks+2*probes)
+	wantLog(t, s, "k", probes+12_345, 1, "12345: what was called and what came of it")
+	wantLog(t, s, "k", chunk*chunks+2*probes-1, 5, "x")
+	if err := s.Delete(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	wantLog(t, s, "k", 0, 1)
+}

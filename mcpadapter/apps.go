@@ -1,0 +1,323 @@
+package mcpadapter
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// An App is a page that clients show for the results of some tools (MCP Apps,
+// and the Apps SDK before it). It is two resources: under its URI as
+// text/html;profile=mcp-app, and as text/html+skybridge under the same URI with
+// ".skybridge" before the extension, for hosts that know that type only.
+type App struct {
+	URI         string // begins with ui://
+	File        string // HTML
+	Name        string // default: the last part of the URI
+	Title       string
+	Description string   // tells the model what the page shows
+	Tools       []string // names of those whose results it shows
+
+	ConnectDomains  []string // origins that the page may fetch from
+	ResourceDomains []string // origins of its scripts, styles, images and fonts
+	FrameDomains    []string // origins of pages in it
+	Domain          string   // origin that the host is to give the page; "" leaves it to the host
+	PrefersBorder   *bool
+
+	Invoking, Invoked string   // what people read while a tool runs, and after it
+	WidgetAccessible  bool     // the page may call the tools itself
+	Visibility        []string // who may call the tools: "model", "app". Default: both
+}
+
+// maxStatusText is how many characters the texts about an invocation have.
+const maxStatusText = 64
+
+func (l *Library) addApps() error {
+	for i := range l.options.Apps {
+		app := &l.options.Apps[i]
+		if err := app.check(); err != nil {
+			return fmt.Errorf("app %s: %w", app.URI, err)
+		}
+		page := resource{
+			uri:         app.URI,
+			name:        first(app.Name, lastPart(app.URI)),
+			title:       app.Title,
+			description: app.Description,
+			mime:        appType,
+			meta:        app.pageMeta(),
+			size:        -1,
+			file:        &file{path: app.File, limit: l.options.MaxFile},
+		}
+		older := page
+		older.uri, older.mime, older.meta = app.skybridge(), skybridgeType, app.skybridgeMeta()
+		l.resources = append(l.resources, &page, &older)
+		for _, tool := range app.Tools {
+			if other := l.apps[tool]; other != nil {
+				return fmt.Errorf("app %s: tool %s has the app %s already", app.URI, tool, other.URI)
+			}
+			l.apps[tool] = app
+		}
+	}
+	return nil
+}
+
+func (a *App) check() error {
+	switch {
+	case !strings.HasPrefix(a.URI, "ui://") || len(a.URI) == len("ui://"):
+		return errors.New("the URI of an app begins with ui://")
+	case a.File == "":
+		return errors.New("has no file")
+	case len([]rune(a.Invoking)) > maxStatusText || len([]rune(a.Invoked)) > maxStatusText:
+		return fmt.Errorf("invoking and invoked have at most %d characters", maxStatusText)
+	}
+	if err := checkURI(a.URI); err != nil {
+		return err
+	}
+	origins := slices.Concat(a.ConnectDomains, a.ResourceDomains, a.FrameDomains)
+	if a.Domain != "" && strings.Contains(a.Domain, "://") {
+		origins = append(origins, a.Domain)
+	}
+	for _, origin := range origins {
+		if err := checkOrigin(origin); err != nil {
+			return err
+		}
+	}
+	for _, who := range a.Visibility {
+		if who != "model" && who != "app" {
+			return fmt.Errorf("visibility is model or app, not %q", who)
+		}
+	}
+	return nil
+}
+
+// checkOrigin refuses what a content security policy has no place for.
+func checkOrigin(origin string) error {
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme == "" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil ||
+		strings.ContainsAny(origin, " ;,'\"") {
+		return fmt.Errorf("%q is no origin: write it as https://cdn.example.com", origin)
+	}
+	return nil
+}
+
+// skybridge returns the URI of the page for hosts that know the older type only.
+func (a *App) skybridge() string {
+	extension := path.Ext(a.URI)
+	if strings.Contains(extension, "/") {
+		extension = ""
+	}
+	return strings.TrimSuffix(a.URI, extension) + ".skybridge" + extension
+}
+
+// pageMeta returns _meta of the page (MCP Apps, UI Resource Format).
+func (a *App) pageMeta() jsontext.Value {
+	var ui members
+	if csp := a.policy("connectDomains", "resourceDomains", "frameDomains"); csp != nil {
+		ui.add("csp", csp)
+	}
+	if a.Domain != "" {
+		ui.add("domain", wire.AppendString(nil, a.Domain))
+	}
+	if a.PrefersBorder != nil {
+		ui.add("prefersBorder", boolean(*a.PrefersBorder))
+	}
+	if len(ui) == 0 {
+		return nil
+	}
+	var meta members
+	meta.add("ui", ui.object())
+	return meta.object()
+}
+
+// skybridgeMeta returns _meta of the page for the Apps SDK (Resource Definition).
+func (a *App) skybridgeMeta() jsontext.Value {
+	var meta members
+	if a.Description != "" {
+		meta.add("openai/widgetDescription", wire.AppendString(nil, a.Description))
+	}
+	if a.PrefersBorder != nil {
+		meta.add("openai/widgetPrefersBorder", boolean(*a.PrefersBorder))
+	}
+	if csp := a.policy("connect_domains", "resource_domains", "frame_domains"); csp != nil {
+		meta.add("openai/widgetCSP", csp)
+	}
+	if a.Domain != "" {
+		meta.add("openai/widgetDomain", wire.AppendString(nil, a.Domain))
+	}
+	if len(meta) == 0 {
+		return nil
+	}
+	return meta.object()
+}
+
+// policy returns the origins as a JSON object, nil if there are none. The first
+// two members are always there: the Apps SDK wants both.
+func (a *App) policy(connect, resource, frame string) []byte {
+	if len(a.ConnectDomains)+len(a.ResourceDomains)+len(a.FrameDomains) == 0 {
+		return nil
+	}
+	var csp members
+	csp.add(connect, appendStrings(nil, a.ConnectDomains))
+	csp.add(resource, appendStrings(nil, a.ResourceDomains))
+	if len(a.FrameDomains) > 0 {
+		csp.add(frame, appendStrings(nil, a.FrameDomains))
+	}
+	return csp.object()
+}
+
+// addTo adds what a tool says of its app.
+func (a *App) addTo(meta *members) {
+	var ui members
+	ui.add("resourceUri", wire.AppendString(nil, a.URI))
+	if len(a.Visibility) > 0 {
+		ui.add("visibility", appendStrings(nil, a.Visibility))
+	}
+	meta.add("ui", ui.object())
+	meta.add("openai/outputTemplate", wire.AppendString(nil, a.skybridge()))
+	if a.Invoking != "" {
+		meta.add("openai/toolInvocation/invoking", wire.AppendString(nil, a.Invoking))
+	}
+	if a.Invoked != "" {
+		meta.add("openai/toolInvocation/invoked", wire.AppendString(nil, a.Invoked))
+	}
+	if a.WidgetAccessible {
+		meta.add("openai/widgetAccessible", boolean(true))
+	}
+	if len(a.Visibility) > 0 {
+		public := "private"
+		if slices.Contains(a.Visibility, "model") {
+			public = "public"
+		}
+		meta.add("openai/visibility", wire.AppendString(nil, public))
+	}
+}
+
+// members are those of an object that grows.
+type members []byte
+
+func (m *members) add(name string, value []byte) {
+	separator := byte(',')
+	if len(*m) == 0 {
+		separator = '{'
+	}
+	*m = append(append(wire.AppendString(append(*m, separator), name), ':'), value...)
+}
+
+func (m members) object() []byte { return append(slices.Clone(m), '}') }
+
+func boolean(value bool) []byte {
+	if value {
+		return []byte("true")
+	}
+	return []byte("false")
+}
+
+// decorate appends to a tool, which ends in a brace, what is not of its operation
+// alone: icons, how it is authorized, and _meta with its app.
+func (c *catalog) decorate(dst []byte, tool *ocp.Tool, v revision) []byte {
+	if !v.titles() {
+		return dst
+	}
+	e := readExtension(tool.MCP)
+	schemes := securitySchemes(tool, c.tools)
+	dst = appendIcons(dst[:len(dst)-1], readIcons(e.icons), v)
+	if schemes != nil && v.pictures() {
+		dst = append(append(dst, `,"securitySchemes":`...), schemes...)
+	}
+	var meta members
+	if schemes != nil {
+		meta.add("securitySchemes", schemes)
+	}
+	if app := c.library.apps[tool.Name]; app != nil {
+		app.addTo(&meta)
+	} else {
+		addDocumented(&meta, e)
+	}
+	if len(meta) > 0 {
+		dst = append(append(dst, `,"_meta":`...), meta.object()...)
+	}
+	return append(dst, '}')
+}
+
+// addDocumented adds what x-mcp says of a tool's app, as it stands there.
+func addDocumented(meta *members, e extension) {
+	if e.ui != nil {
+		meta.add("ui", e.ui)
+	}
+	added := make(map[string]bool)
+	for walk := wire.Into(e.openai); walk.Next(); {
+		name := "openai/" + strings.TrimPrefix(text(walk.Name), "openai/")
+		if !added[name] {
+			added[name] = true
+			meta.add(name, walk.Value)
+		}
+	}
+}
+
+// securitySchemes returns how a call of the tool is authorized as far as a client
+// can do it, nil if the document does not say (Apps SDK, Tool Definition
+// Structure): with a token that has these scopes, or not at all. Keys and
+// passwords of the API are the gateway's business.
+func securitySchemes(tool *ocp.Tool, tools *ocp.Toolset) []byte {
+	if !usesTokens(tools) {
+		return nil
+	}
+	if len(tool.Security) == 0 {
+		return []byte(`[{"type":"noauth"}]`)
+	}
+	var list []string
+	for _, alternative := range tool.Security {
+		if one, ok := appendScheme(nil, alternative, tools); ok && !slices.Contains(list, string(one)) {
+			list = append(list, string(one))
+		}
+	}
+	if list == nil {
+		return nil
+	}
+	return []byte("[" + strings.Join(list, ",") + "]")
+}
+
+func appendScheme(dst []byte, alternative ocp.SecurityRequirement, tools *ocp.Toolset) ([]byte, bool) {
+	if len(alternative) == 0 {
+		return append(dst, `{"type":"noauth"}`...), true
+	}
+	var scopes []string
+	found := false
+	for name, needed := range alternative {
+		if isTokenScheme(tools.SecuritySchemes[name]) {
+			found = true
+			scopes = append(scopes, needed...)
+		}
+	}
+	if !found {
+		return dst, false
+	}
+	dst = append(dst, `{"type":"oauth2"`...)
+	if len(scopes) > 0 {
+		slices.Sort(scopes)
+		dst = appendStrings(append(dst, `,"scopes":`...), slices.Compact(scopes))
+	}
+	return append(dst, '}'), true
+}
+
+// usesTokens reports whether the document knows OAuth at all.
+func usesTokens(tools *ocp.Toolset) bool {
+	for _, scheme := range tools.SecuritySchemes {
+		if isTokenScheme(scheme) {
+			return true
+		}
+	}
+	return false
+}
+
+func isTokenScheme(s *ocp.SecurityScheme) bool {
+	return s != nil && (s.Type == "oauth2" || s.Type == "openIdConnect")
+}

@@ -1,0 +1,136 @@
+package mcpadapter
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+func metaOf(t *testing.T, r request) map[string]json.RawMessage {
+	t.Helper()
+	var got struct {
+		Meta map[string]json.RawMessage `json:"_meta"`
+	}
+	r.result(t, "CallToolResult", &got)
+	return got.Meta
+}
+
+// Programs find in _meta what the text of a failure says.
+func TestFailureInMeta(t *testing.T) {
+	refused := func(status int, contentType, body string, f ocp.Failure) ocp.Outcome {
+		o := answered(status, contentType, body)
+		f.Kind, f.Status = ocp.Refused, status
+		o.Failure = &f
+		return o
+	}
+	for _, c := range []struct {
+		rule    string
+		outcome ocp.Outcome
+		want    string
+	}{
+		{"problem", refused(404, "application/problem+json", ` {"title": "No such trip"} `, ocp.Failure{}), `{"status":404,"retryable":false,"problem":{"title": "No such trip"}}`},
+		{"retry", refused(429, "text/plain", "slow", ocp.Failure{RetryAfter: 1500 * time.Millisecond}), `{"status":429,"retryable":true,"retryAfterMs":1500}`},
+		{"problem-broken", refused(400, "application/problem+json", `{"title":`, ocp.Failure{}), `{"status":400,"retryable":false}`},
+		{"problem-twice", refused(400, "application/problem+json", `{"a":1,"a":2}`, ocp.Failure{}), `{"status":400,"retryable":false}`},
+		{"problem-array", refused(400, "application/problem+json", `[]`, ocp.Failure{}), `{"status":400,"retryable":false}`},
+		{"problem-large", refused(400, "application/problem+json", `{"a":"`+strings.Repeat("x", maxProblem)+`"}`, ocp.Failure{}), `{"status":400,"retryable":false}`},
+		{"unreachable", ocp.Outcome{Tool: &ocp.Tool{Method: "GET"}, Failure: &ocp.Failure{Kind: ocp.Unreachable, Message: "down"}}, `{"retryable":true}`},
+	} {
+		for _, v := range revisions {
+			if got := metaOf(t, call(v, returning(c.outcome)))[metaHTTP]; string(got) != c.want {
+				t.Errorf("%s/%v: %s", c.rule, v, got)
+			}
+		}
+	}
+}
+
+func TestChallengesInMeta(t *testing.T) {
+	unauthorized := answered(http.StatusUnauthorized, "", "")
+	unauthorized.Failure = &ocp.Failure{Kind: ocp.Refused, Status: http.StatusUnauthorized, Message: "who are you"}
+	serve := func(challenges []string, access *Access) string {
+		unauthorized.Result.Header["Www-Authenticate"] = challenges
+		r := call(v20251125, returning(unauthorized))
+		x := exchange{server: New(Options{}), site: &Site{Access: access}, version: r.version, tools: trains()}
+		meta := x.failureMeta(reply{Outcome: unauthorized})
+		return string(member([]byte("{"+string(meta)+"}"), metaChallenges))
+	}
+	access := &Access{Metadata: "https://a.example/.well-known/oauth-protected-resource"}
+	for rule, c := range map[string]struct {
+		challenges []string
+		access     *Access
+		want       string
+	}{
+		"the-api's": {[]string{`Bearer realm="a"`, "Basic"}, access, `["Bearer realm=\"a\"","Basic"]`},
+		"ours":      {nil, access, `["Bearer error=\"invalid_token\", resource_metadata=\"https://a.example/.well-known/oauth-protected-resource\""]`},
+		"nobody's":  {nil, nil, ""},
+		"many":      {[]string{"a", "b", "c", "d", "e"}, nil, `["a","b","c","d"]`},
+	} {
+		if got := serve(c.challenges, c.access); got != c.want {
+			t.Errorf("%s: %s", rule, got)
+		}
+	}
+}
+
+// A result has one _meta, whatever is said in it.
+func TestMetaIsWrittenOnce(t *testing.T) {
+	outcome := answered(404, "text/plain", "no")
+	outcome.Failure = &ocp.Failure{Kind: ocp.Refused, Status: 404, Message: "no"}
+	outcome.Result.Header[ocp.HeaderSession] = []string{"abc"}
+	for _, v := range revisions {
+		r := conformant(v, "tools/call", `"name":"get_trip"`)
+		own := `"org.opencontextprotocol/agent-type":"coder"`
+		if v.selfDescribing() {
+			r.body = strings.Replace(r.body, `"_meta":{`, `"_meta":{`+own+`,`, 1)
+		} else {
+			r.body = strings.Replace(r.body, `"params":{`, `"params":{"_meta":{`+own+`},`, 1)
+		}
+		r.caller = returning(outcome)
+		w := r.send(t)
+		if n := strings.Count(w.Body.String(), `"_meta"`); n != 1 {
+			t.Errorf("%v: %d times in %s", v, n, w.Body)
+		}
+		meta := metaOf(t, r)
+		if meta["org.opencontextprotocol/session"] == nil || meta[metaHTTP] == nil || (meta[metaServer] != nil) != v.selfDescribing() {
+			t.Errorf("%v: %s", v, meta)
+		}
+	}
+}
+
+// A call that the access token does not allow is refused with the scopes to ask for.
+func TestCallBeyondScopes(t *testing.T) {
+	tools := trains()
+	tools.SecuritySchemes = map[string]*ocp.SecurityScheme{"login": {Name: "login", Type: "oauth2"}}
+	tool, _ := tools.Tool("get_trip")
+	tool.Security = []ocp.SecurityRequirement{{"login": {"trips:read", "trips:all", "we\"ird"}}}
+	access := &Access{Scopes: []string{"trips:read", "profile"}, Metadata: "https://a.example/meta"}
+	for _, v := range revisions {
+		for _, allowed := range []bool{false, true} {
+			granted := *access
+			if allowed {
+				granted.Scopes = append(granted.Scopes[:2:2], "trips:all", `we"ird`)
+			}
+			calls := 0
+			e := serveEndpoint(t, Options{}, callerFunc(func(_ context.Context, _ string, _ []byte) ocp.Outcome { calls++; return answered(200, "", "x") }))
+			e.tools.Store(tools)
+			e.access.Store(&granted)
+			r := call(v, nil)
+			r.header[versionHeader] = v.String()
+			response := e.do(t, "POST", "/mcp", r.body, r.header)
+			if allowed {
+				if response.StatusCode != 200 || calls != 1 {
+					t.Errorf("%v: status %d with all scopes", v, response.StatusCode)
+				}
+				continue
+			}
+			want := `Bearer error="insufficient_scope", scope="trips:all trips:read profile", resource_metadata="https://a.example/meta"`
+			if got := response.Header.Get("WWW-Authenticate"); response.StatusCode != 403 || got != want || calls != 0 {
+				t.Errorf("%v: status %d, %s", v, response.StatusCode, got)
+			}
+		}
+	}
+}

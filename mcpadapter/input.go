@@ -1,0 +1,178 @@
+package mcpadapter
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// The requests that an API may have for a client.
+const (
+	methodElicit = "elicitation/create"
+	methodSample = "sampling/createMessage"
+	methodRoots  = "roots/list"
+)
+
+const (
+	// maxInputRequests is how many things an API may ask at once.
+	maxInputRequests = 16
+
+	// maxInputKey is how many bytes the key of one of them may have.
+	maxInputKey = 256
+)
+
+// An inputRequired is what an API wants to know before it answers.
+type inputRequired struct {
+	raw      jsontext.Value // inputRequests as the API wrote them; nil for none
+	requests []inputRequest
+	state    string // to be given back; "" for none
+}
+
+// An inputRequest is one request to the client.
+type inputRequest struct {
+	key    jsontext.Value // quoted
+	method string
+	params jsontext.Value // an object, or nil
+	needs  capabilities
+}
+
+// needed returns what a client must be able to do to answer everything.
+func (r *inputRequired) needed() (all capabilities) {
+	for i := range r.requests {
+		all |= r.requests[i].needs
+	}
+	return all
+}
+
+// readInputRequired checks a native result that is no answer yet. What it returns
+// outlives the result, whose bytes serve other calls while the client is asked.
+func readInputRequired(result jsontext.Value) (*inputRequired, error) {
+	asked := &inputRequired{raw: member(result, "inputRequests").Clone()}
+	switch asked.raw.Kind() {
+	case 0:
+	case '{':
+	default:
+		return nil, fmt.Errorf("inputRequests must be an object, not %s", wire.KindName(asked.raw.Kind()))
+	}
+	for walk := wire.Into(asked.raw); walk.Next(); {
+		if len(asked.requests) == maxInputRequests {
+			return nil, fmt.Errorf("inputRequests asks for more than %d things at once", maxInputRequests)
+		}
+		request, err := readInputRequest(walk.Name, walk.Value)
+		if err != nil {
+			return nil, fmt.Errorf("inputRequests[%s]: %w", clip(string(walk.Name), maxQuoted), err)
+		}
+		asked.requests = append(asked.requests, request)
+	}
+	switch state := member(result, "requestState"); {
+	case state.Kind() == '"':
+		asked.state = text(state)
+	case state.Kind() != 0:
+		return nil, fmt.Errorf("requestState must be a string, not %s", wire.KindName(state.Kind()))
+	}
+	switch {
+	case len(asked.state) > maxState:
+		return nil, fmt.Errorf("requestState has %d bytes, and may have %d", len(asked.state), maxState)
+	case len(asked.requests) == 0 && asked.state == "":
+		return nil, fmt.Errorf(`a result of the type "input_required" must have inputRequests or a requestState`)
+	case len(asked.requests) == 0:
+		asked.raw = nil
+	}
+	return asked, nil
+}
+
+func readInputRequest(key, raw jsontext.Value) (r inputRequest, err error) {
+	if len(key) > maxInputKey {
+		return r, fmt.Errorf("the key has more than %d bytes", maxInputKey)
+	}
+	if raw.Kind() != '{' {
+		return r, fmt.Errorf("a request must be an object, not %s", wire.KindName(raw.Kind()))
+	}
+	r = inputRequest{key: key, method: text(member(raw, "method")), params: member(raw, "params")}
+	if kind := r.params.Kind(); kind != '{' && (kind != 0 || r.method != methodRoots) {
+		return r, fmt.Errorf("params must be an object, not %s", wire.KindName(kind))
+	}
+	switch r.method {
+	case methodElicit:
+		r.needs, err = checkElicitation(r.params)
+	case methodSample:
+		r.needs, err = checkSampling(r.params)
+	case methodRoots:
+		r.needs = canListRoots
+	default:
+		err = fmt.Errorf("method must be %s, %s or %s, and is %q", methodElicit, methodSample, methodRoots, clip(r.method, maxQuoted))
+	}
+	return r, err
+}
+
+// checkElicitation returns what a client must be able to do to put it to its user.
+func checkElicitation(params jsontext.Value) (capabilities, error) {
+	if member(params, "message").Kind() != '"' {
+		return 0, fmt.Errorf("params.message must be a string")
+	}
+	mode := member(params, "mode")
+	switch {
+	case mode.Kind() == 0 || text(mode) == "form":
+	case text(mode) == "url":
+		if !isAbsoluteURL(text(member(params, "url"))) {
+			return 0, fmt.Errorf("params.url must be an absolute URL")
+		}
+		return canElicitURL, nil
+	default:
+		return 0, fmt.Errorf(`params.mode must be "form" or "url"`)
+	}
+	schema := member(params, "requestedSchema")
+	if schema.Kind() != '{' || text(member(schema, "type")) != "object" || member(schema, "properties").Kind() != '{' {
+		return 0, fmt.Errorf(`params.requestedSchema must be an object with "type":"object" and properties`)
+	}
+	for walk := wire.Into(member(schema, "properties")); walk.Next(); {
+		if kind := text(member(walk.Value, "type")); !slices.Contains(formTypes, kind) {
+			return 0, fmt.Errorf("params.requestedSchema.properties[%s].type must be one of %q: forms are flat", clip(string(walk.Name), maxQuoted), formTypes)
+		}
+	}
+	return canElicit, nil
+}
+
+// formTypes are the types of the fields in a form. An array is a choice of several
+// strings.
+var formTypes = []string{"string", "number", "integer", "boolean", "array"}
+
+// checkSampling returns what a client must be able to do to ask its model.
+func checkSampling(params jsontext.Value) (capabilities, error) {
+	messages := member(params, "messages")
+	if messages.Kind() != '[' {
+		return 0, fmt.Errorf("params.messages must be an array")
+	}
+	if member(params, "maxTokens").Kind() != '0' {
+		return 0, fmt.Errorf("params.maxTokens must be a number")
+	}
+	for walk := wire.Into(messages); walk.Next(); {
+		role, content := text(member(walk.Value, "role")), member(walk.Value, "content").Kind()
+		if role != "user" && role != "assistant" || content != '{' && content != '[' {
+			return 0, fmt.Errorf(`each of params.messages must have a role, "user" or "assistant", and a content`)
+		}
+	}
+	if hasMember(params, "tools") || hasMember(params, "toolChoice") {
+		return canSample | canSampleTools, nil
+	}
+	return canSample, nil
+}
+
+// isAbsoluteURL reports whether text is a URL with a scheme, in the characters
+// that a URI may have.
+func isAbsoluteURL(text string) bool {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c <= ' ' || c > '~':
+			return false
+		case c == '"' || c == '<' || c == '>' || c == '\\' || c == '^' || c == '`' || c == '{' || c == '|' || c == '}':
+			return false
+		}
+	}
+	u, err := url.Parse(text)
+	return err == nil && u.Scheme != "" && (u.Host != "" || u.Opaque != "" || u.Path != "")
+}

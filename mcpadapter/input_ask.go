@@ -1,0 +1,241 @@
+package mcpadapter
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// askClient sends a client of the revisions before 2026-07-28 what the API asks,
+// one request after the other, and returns the results by the keys of the
+// requests. A Failure in the reply says why there are none.
+func (x *exchange) askClient(tool *ocp.Tool, requests []inputRequest) (jsontext.Value, reply) {
+	able := x.askable()
+	for i := range requests {
+		if lacking := requests[i].needs &^ able; lacking != 0 {
+			return nil, failed(tool, ocp.Unanswered, x.cannotAsk(tool, lacking))
+		}
+	}
+	responses := []byte{'{'}
+	for i := range requests {
+		r := &requests[i]
+		params, err := x.adaptParams(r)
+		if err != nil {
+			return nil, failed(tool, ocp.Unanswered, fmt.Sprintf("%s was not called to an end: %v", tool.Name, err))
+		}
+		result, err := x.ask(r.method, params)
+		if err != nil {
+			return nil, failed(tool, ocp.Unanswered, fmt.Sprintf("%s was not called to an end: %s", tool.Name, unansweredAsk(r.method, err)))
+		}
+		if result.Kind() != '{' {
+			return nil, failed(tool, ocp.Unanswered, fmt.Sprintf("%s was not called to an end: the client answered %s with %s, and not with an object",
+				tool.Name, r.method, wire.KindName(result.Kind())))
+		}
+		if i > 0 {
+			responses = append(responses, ',')
+		}
+		responses = append(append(append(responses, r.key...), ':'), result...)
+	}
+	if len(requests) == 0 {
+		return nil, reply{}
+	}
+	return append(responses, '}'), reply{}
+}
+
+// cannotAsk says what a client lacks that a tool needs.
+func (x *exchange) cannotAsk(tool *ocp.Tool, lacking capabilities) string {
+	if !x.version.selfDescribing() && !x.canAsk() {
+		return fmt.Sprintf("%s needs answers of the client (%s), and %v: open a session with initialize, and accept text/event-stream", tool.Name, lacking, errNoWayToAsk)
+	}
+	return fmt.Sprintf("%s needs a client that can be asked (%s), and this one has not declared that it can in revision %v", tool.Name, lacking, x.version)
+}
+
+// String lists the capabilities for people.
+func (c capabilities) String() string {
+	var names []string
+	for _, named := range []struct {
+		bit  capabilities
+		name string
+	}{
+		{canSample, "sampling"}, {canSampleTools, "sampling.tools"}, {canElicit, "elicitation.form"},
+		{canElicitURL, "elicitation.url"}, {canListRoots, "roots"},
+	} {
+		if c.has(named.bit) {
+			names = append(names, named.name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// maxRefusal is how many bytes of a client's own words are passed on.
+const maxRefusal = 1 << 10
+
+// unansweredAsk says why there is no answer.
+func unansweredAsk(method string, err error) string {
+	if refused, ok := errors.AsType[*refusedAsk](err); ok {
+		return fmt.Sprintf("the client refused %s: %s", method, clip(text(member(refused.failure, "message")), maxRefusal))
+	}
+	return fmt.Sprintf("the client was asked with %s, and there is no answer: %v", method, err)
+}
+
+// adaptParams returns the parameters of a request to the client as its revision
+// has them.
+func (x *exchange) adaptParams(r *inputRequest) (jsontext.Value, error) {
+	switch {
+	case r.method == methodRoots:
+		return nil, nil
+	case r.method == methodSample && x.version.samplesMore():
+		return r.params, nil
+	case r.method == methodSample:
+		return x.adaptSampling(r.params)
+	case r.needs == canElicitURL:
+		return withElicitationID(r.params), nil
+	case x.version.elicitsMore():
+		return r.params, nil
+	}
+	return adaptForm(r.params)
+}
+
+// withElicitationID adds the id that a request with a URL had until 2025-11-25.
+func withElicitationID(params jsontext.Value) jsontext.Value {
+	if hasMember(params, "elicitationId") {
+		return params
+	}
+	b := append([]byte(nil), params[:len(params)-1]...) // it has other members
+	return append(wire.AppendString(append(b, `,"elicitationId":`...), rand.Text()), '}')
+}
+
+// adaptForm writes a form as 2025-06-18 has it: without a mode, and with fields of
+// a single value.
+func adaptForm(params jsontext.Value) (jsontext.Value, error) {
+	schema := member(params, "requestedSchema")
+	b := append([]byte(`{"message":`), member(params, "message")...)
+	b = append(b, `,"requestedSchema":{"type":"object","properties":{`...)
+	for walk := wire.Into(member(schema, "properties")); walk.Next(); {
+		if b[len(b)-1] != '{' {
+			b = append(b, ',')
+		}
+		b = append(append(b, walk.Name...), ':')
+		var ok bool
+		if b, ok = appendOldField(b, walk.Value); !ok {
+			return nil, fmt.Errorf("the field %s of its form is a choice of several, which revision %v does not have", clip(string(walk.Name), maxQuoted), v20250618)
+		}
+	}
+	b = append(b, '}')
+	if required := member(schema, "required"); required.Kind() == '[' {
+		b = append(append(b, `,"required":`...), required...)
+	}
+	return append(b, "}}"...), nil
+}
+
+// appendOldField appends the field of a form as 2025-06-18 has it. Titles of
+// choices were a list beside that of the choices.
+func appendOldField(dst []byte, field jsontext.Value) ([]byte, bool) {
+	kind := text(member(field, "type"))
+	if kind == "array" {
+		return dst, false
+	}
+	dst = wire.AppendString(append(dst, `{"type":`...), kind)
+	for walk := wire.Into(field); walk.Next(); {
+		switch {
+		case walk.Is("title"), walk.Is("description"), walk.Is("enum"), walk.Is("enumNames"), walk.Is("minLength"),
+			walk.Is("maxLength"), walk.Is("format"), walk.Is("minimum"), walk.Is("maximum"),
+			walk.Is("default") && kind == "boolean":
+			dst = append(append(append(append(dst, ','), walk.Name...), ':'), walk.Value...)
+		case walk.Is("oneOf"):
+			dst = append(appendEach(append(dst, `,"enum":[`...), walk.Value, "const"), ']')
+			dst = append(appendEach(append(dst, `,"enumNames":[`...), walk.Value, "title"), ']')
+		}
+	}
+	return append(dst, '}'), true
+}
+
+// appendEach appends a member of each element, separated by commas; its const
+// where it has no such member.
+func appendEach(dst []byte, list jsontext.Value, name string) []byte {
+	first := true
+	for walk := wire.Into(list); walk.Next(); first = false {
+		if !first {
+			dst = append(dst, ',')
+		}
+		value := member(walk.Value, name)
+		if value == nil {
+			value = member(walk.Value, "const")
+		}
+		if value == nil {
+			value = jsontext.Value(`""`)
+		}
+		dst = append(dst, value...)
+	}
+	return dst
+}
+
+// adaptSampling writes a request for a model as the revisions before 2025-11-25
+// have it: each message has one part.
+func (x *exchange) adaptSampling(params jsontext.Value) (jsontext.Value, error) {
+	b := []byte{'{'}
+	for walk := wire.Into(params); walk.Next(); {
+		switch {
+		case walk.Is("messages"), walk.Is("maxTokens"), walk.Is("systemPrompt"), walk.Is("temperature"), walk.Is("stopSequences"),
+			walk.Is("includeContext"), walk.Is("modelPreferences"), walk.Is("metadata"):
+		default:
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(append(b, walk.Name...), ':')
+		if !walk.Is("messages") {
+			b = append(b, walk.Value...)
+			continue
+		}
+		var err error
+		if b, err = x.appendOldMessages(append(b, '['), walk.Value); err != nil {
+			return nil, err
+		}
+		b = append(b, ']')
+	}
+	return append(b, '}'), nil
+}
+
+// appendOldMessages appends a message for each part.
+func (x *exchange) appendOldMessages(dst []byte, messages jsontext.Value) ([]byte, error) {
+	first := true
+	one := func(role, content jsontext.Value) error {
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(append(append(dst, `{"role":`...), role...), `,"content":`...)
+		if kind := text(member(content, "type")); kind != "text" && kind != "image" && (kind != "audio" || !x.version.listens()) {
+			return fmt.Errorf("it asks a model with content that revision %v does not have", x.version)
+		}
+		var err error
+		if dst, err = x.appendBlock(dst, content); err != nil {
+			return fmt.Errorf("params.messages: %w", err)
+		}
+		dst = append(dst, '}')
+		return nil
+	}
+	for walk := wire.Into(messages); walk.Next(); {
+		role, content := member(walk.Value, "role"), member(walk.Value, "content")
+		if content.Kind() == '{' {
+			if err := one(role, content); err != nil {
+				return dst, err
+			}
+			continue
+		}
+		for part := wire.Into(content); part.Next(); {
+			if err := one(role, part.Value); err != nil {
+				return dst, err
+			}
+		}
+	}
+	return dst, nil
+}

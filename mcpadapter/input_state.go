@@ -1,0 +1,127 @@
+package mcpadapter
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+const (
+	// requestStateTTL is how long a client may take to answer what it is asked.
+	requestStateTTL = 10 * time.Minute
+
+	// maxState is how many bytes of state an API may give to a client.
+	maxState = 32 << 10
+
+	// maxInputResponses is how many answers one request may bring.
+	maxInputResponses = 64
+)
+
+// A memory is what a sealed requestState holds: all that is known of a request
+// between two of its rounds (MCP 2026-07-28, Multi Round-Trip Requests). It is
+// bound to the user, the request and its arguments, and expires.
+type memory struct {
+	asked   bool           // the last round asked the user for arguments
+	answers jsontext.Value // the arguments that the user gave, an object; nil for none
+	state   string         // of the API; "" for none
+}
+
+func (m *memory) empty() bool { return !m.asked && m.answers == nil && m.state == "" }
+
+// resumeRound returns what a request continues: nothing, if it is the first of its
+// kind.
+func (x *exchange) resumeRound(i invocation) (now round, f *fault) {
+	if now.responses, f = readInputResponses(member(x.params.raw, "inputResponses")); f != nil {
+		return now, f
+	}
+	sealed := member(x.params.raw, "requestState")
+	switch sealed.Kind() {
+	case 0:
+		return now, nil
+	case '"':
+	default:
+		return now, badParams("params.requestState must be a string, not %s", wire.KindName(sealed.Kind()))
+	}
+	plain, err := x.server.signer().unseal(text(sealed), x.binding(i))
+	if err != nil {
+		return now, badParams("params.requestState %v: call again without it", err)
+	}
+	until := int64(0)
+	for walk := wire.Into(plain); walk.Next(); {
+		switch {
+		case walk.Is("until"):
+			until, _ = strconv.ParseInt(string(walk.Value), 10, 64)
+		case walk.Is("asked"):
+			now.asked = walk.Value.Kind() == 't'
+		case walk.Is("answers"):
+			now.answers = walk.Value
+		case walk.Is("state"):
+			now.state = text(walk.Value)
+		}
+	}
+	if time.Now().Unix() > until {
+		return now, badParams("params.requestState has expired after %v: call again without it", requestStateTTL)
+	}
+	return now, nil
+}
+
+// sealMemory returns the requestState that holds m.
+func (x *exchange) sealMemory(i invocation, m *memory) string {
+	b := strconv.AppendInt([]byte(`{"until":`), time.Now().Add(requestStateTTL).Unix(), 10)
+	if m.asked {
+		b = append(b, `,"asked":true`...)
+	}
+	if m.answers != nil {
+		b = append(append(b, `,"answers":`...), m.answers...)
+	}
+	if m.state != "" {
+		b = wire.AppendString(append(b, `,"state":`...), m.state)
+	}
+	return x.server.signer().seal(append(b, '}'), x.binding(i))
+}
+
+// binding names the request that a state belongs to: one of the same user for the
+// same thing. The order of arguments and the space between them do not count.
+func (x *exchange) binding(i invocation) string {
+	arguments := jsontext.Value(slices.Clone(i.arguments))
+	if kind := arguments.Kind(); kind != '{' {
+		arguments = jsontext.Value("{}")
+	}
+	if err := arguments.Format(jsontext.ReorderRawObjects(true)); err != nil {
+		arguments = jsontext.Value(i.arguments)
+	}
+	sum := sha256.Sum256(arguments)
+	return strings.Join([]string{
+		"requestState", strconv.Quote(x.site.User), strconv.Quote(i.method), strconv.Quote(i.target), hex.EncodeToString(sum[:]),
+	}, " ")
+}
+
+// readInputResponses checks the answers that a request brings. That some are
+// missing, or some were not asked for, is for the asker to judge.
+func readInputResponses(raw jsontext.Value) (jsontext.Value, *fault) {
+	switch raw.Kind() {
+	case 0:
+		return nil, nil
+	case '{':
+	default:
+		return nil, badParams("params.inputResponses must be an object, not %s", wire.KindName(raw.Kind()))
+	}
+	count := 0
+	for walk := wire.Into(raw); walk.Next(); count++ {
+		if walk.Value.Kind() != '{' {
+			return nil, badParams("params.inputResponses[%s] must be the result of a request, an object, not %s",
+				clip(string(walk.Name), maxQuoted), wire.KindName(walk.Value.Kind()))
+		}
+	}
+	if count > maxInputResponses {
+		return nil, badParams("params.inputResponses has %d answers, and may have %d: answer what was asked", count, maxInputResponses)
+	}
+	return raw, nil
+}

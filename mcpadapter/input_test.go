@@ -1,0 +1,241 @@
+package mcpadapter
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// askingAPI asks for a name, a sentence of a model and the roots, then for a
+// color, and then answers with all of it.
+func askingAPI(w http.ResponseWriter, r *http.Request) {
+	var responses map[string]struct {
+		Action  string
+		Content json.RawMessage
+		Roots   []struct{ URI string }
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(r.Header.Get(headerInputResponses))
+	if err == nil && len(raw) > 0 {
+		err = json.Unmarshal(raw, &responses)
+	}
+	state, _ := decodeHeader(r.Header.Get(headerRequestState))
+	switch {
+	case err != nil:
+		http.Error(w, err.Error(), 400)
+	case strings.HasPrefix(state, "asked\n"):
+		answerNative(w, fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, state[len("asked\n"):]+" likes "+string(responses["color"].Content)))
+	case state == "ä first":
+		name := string(responses["name"].Content) + " " + string(responses["model"].Content) + " " + responses["roots"].Roots[0].URI
+		text, _ := json.Marshal("asked\n" + name)
+		answerNative(w, `{"resultType":"input_required","requestState":`+string(text)+`,"inputRequests":{"color":`+
+			`{"method":"elicitation/create","params":{"mode":"form","message":"color","requestedSchema":{"type":"object","properties":{"c":`+
+			`{"type":"string","oneOf":[{"const":"r","title":"red"},{"const":"b","title":"blue"}]}}}}}}}`)
+	default:
+		answerNative(w, `{"resultType":"input_required","requestState":"ä first","inputRequests":{`+
+			`"name":{"method":"elicitation/create","params":{"message":"name","requestedSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"string","default":"Ada"},"ok":{"type":"boolean","default":true}}}}},`+
+			`"model":{"method":"sampling/createMessage","params":{"maxTokens":10,"messages":[{"role":"user","content":[{"type":"text","text":"a","_meta":{}},{"type":"text","text":"b"}]}]}},`+
+			`"roots":{"method":"roots/list"}}}`)
+	}
+}
+
+const askable = `{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`
+
+// What an API asks looks the same to it in every revision that can ask for it.
+func TestRoundTrips(t *testing.T) {
+	e := serveAPI(t, askingAPI)
+	for _, v := range []revision{v20250618, v20251125, v20260728} {
+		t.Run(v.String(), func(t *testing.T) {
+			c := newClient(t, e, v, askable)
+			c.answers["name"] = `"result":{"action":"accept","content":{"n":"Grace"}}`
+			c.answers["color"] = `"result":{"action":"accept","content":{"c":"r"}}`
+			c.answers[methodSample] = `"result":{"role":"assistant","model":"m","content":{"type":"text","text":"x"}}`
+			c.answers[methodRoots] = `"result":{"roots":[{"uri":"file:///r"}]}`
+			got := words(resultOf(t, v, c.call(t, "native", `{}`)))
+			if want := `{"n":"Grace"} {"type":"text","text":"x"} file:///r likes {"c":"r"}`; got != want {
+				t.Errorf("got %q after %q", got, c.asked)
+			}
+			if len(c.asked) != 4 {
+				t.Errorf("asked %q", c.asked)
+			}
+			all := strings.Join(c.asked, "\n")
+			if v == v20250618 && (strings.Contains(all, "mode") || strings.Contains(all, `"default":"Ada"`) || !strings.Contains(all, `"enum":["r","b"],"enumNames":["red","blue"]`)) {
+				t.Errorf("asked %s", all)
+			}
+		})
+	}
+}
+
+func TestAskedWhatItCannot(t *testing.T) {
+	e := serveAPI(t, askingAPI)
+	for _, c := range []struct {
+		rule, capabilities string
+		version            revision
+		want               string
+	}{
+		{"2024-11-05", `{"sampling":{},"roots":{}}`, v20241105, "elicitation.form"},
+		{"2025-11-25", `{"sampling":{}}`, v20251125, "elicitation.form"},
+		{"all-but-one", `{"sampling":{},"elicitation":{}}`, v20251125, "needs a client that can be asked (roots)"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			got := resultOf(t, c.version, newClient(t, e, c.version, c.capabilities).call(t, "native", `{}`))
+			if text := words(got); !got.IsError || !strings.Contains(text, c.want) {
+				t.Errorf("got %q", text)
+			}
+		})
+	}
+	t.Run("no-session", func(t *testing.T) {
+		c := newClient(t, e, v20251125, askable)
+		c.session = ""
+		if text := words(resultOf(t, v20251125, c.call(t, "native", `{}`))); !strings.Contains(text, "open a session") {
+			t.Errorf("got %q", text)
+		}
+	})
+	t.Run("2026-07-28", func(t *testing.T) {
+		body := string(newClient(t, e, v20260728, `{"sampling":{}}`).call(t, "native", `{}`))
+		if !strings.Contains(body, `"code":-32021`) || !strings.Contains(body, `"requiredCapabilities":{"elicitation":{"form":{}},"roots":{}}`) {
+			t.Errorf("got %s", body)
+		}
+	})
+	t.Run("refused", func(t *testing.T) {
+		got := resultOf(t, v20251125, newClient(t, e, v20251125, askable).call(t, "native", `{}`))
+		if text := words(got); !got.IsError || !strings.Contains(text, "the client refused elicitation/create: nobody is there") {
+			t.Errorf("got %q", text)
+		}
+	})
+}
+
+func TestEndlessQuestions(t *testing.T) {
+	rounds := 0
+	e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+		rounds++
+		answerNative(w, `{"resultType":"input_required","requestState":"again"}`)
+	})
+	got := resultOf(t, v20251125, newClient(t, e, v20251125, askable).call(t, "native", `{}`))
+	if !got.IsError || rounds != maxRounds {
+		t.Errorf("%d rounds: %q", rounds, words(got))
+	}
+}
+
+func TestURLElicitation(t *testing.T) {
+	e := serveAPI(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(headerInputResponses) != "" {
+			answerNative(w, `{"content":[{"type":"text","text":"in"}]}`)
+			return
+		}
+		answerNative(w, `{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"url","message":"log in","url":"https://example.com/login"}}}}`)
+	})
+	for _, v := range []revision{v20251125, v20260728} {
+		c := newClient(t, e, v, askable)
+		c.answers["log in"] = `"result":{"action":"accept"}`
+		if got := words(resultOf(t, v, c.call(t, "native", `{}`))); got != "in" {
+			t.Errorf("%v: got %q", v, got)
+		}
+		if asked := strings.Join(c.asked, ""); (v == v20251125) != strings.Contains(asked, "elicitationId") {
+			t.Errorf("%v: asked %s", v, asked)
+		}
+	}
+}
+
+// A state comes back to the API only as it was given, for the request and the user
+// that it was given to, and not too late.
+func TestRequestStateIsSealed(t *testing.T) {
+	called := 0
+	e := serveAPI(t, func(w http.ResponseWriter, r *http.Request) {
+		called++
+		if r.Header.Get(headerRequestState) == "secret state" {
+			answerNative(w, `{"content":[]}`)
+			return
+		}
+		answerNative(w, `{"resultType":"input_required","requestState":"secret state"}`)
+	})
+	c := newClient(t, e, v20260728, `{}`)
+	var first struct{ Result struct{ RequestState string } }
+	body := c.post(t, "native", `,"arguments":{}`)
+	if err := json.Unmarshal(body, &first); err != nil || strings.Contains(first.Result.RequestState, "secret") {
+		t.Fatalf("%v: %s", err, body)
+	}
+	state := first.Result.RequestState
+	x := exchange{server: e.server, site: &Site{}}
+	request := invocation{method: "tools/call", target: "native", tool: "native"}
+	late := x.server.signer().seal([]byte(fmt.Sprintf(`{"until":%d,"state":"secret state"}`, time.Now().Add(-time.Second).Unix())), x.binding(request))
+	other := invocation{method: "prompts/get", target: "native", tool: "native"}
+	for _, c := range []struct {
+		rule, tool, params string
+		ok                 bool
+	}{
+		{"same", "native", `,"arguments":{},"requestState":"` + state + `"`, true},
+		{"no-arguments", "native", `,"requestState":"` + state + `"`, true},
+		{"tampered", "native", `,"requestState":"` + state + `-TAMPERED"`, false},
+		{"cut", "native", `,"requestState":"` + state[:20] + `"`, false},
+		{"empty", "native", `,"requestState":""`, false},
+		{"other-arguments", "native", `,"arguments":{"a":1},"requestState":"` + state + `"`, false},
+		{"other-tool", "vault", `,"requestState":"` + state + `"`, false},
+		{"other-method", "native", `,"requestState":"` + x.sealMemory(other, &memory{state: "secret state"}) + `"`, false},
+		{"expired", "native", `,"requestState":"` + late + `"`, false},
+		{"number", "native", `,"requestState":7`, false},
+		{"responses-null", "native", `,"inputResponses":null`, false},
+		{"responses-number", "native", `,"inputResponses":{"a":1}`, false},
+		{"responses-many", "native", `,"inputResponses":{` + manyResponses() + `}`, false},
+		{"responses-large", "native", `,"inputResponses":{"a":{"b":"` + strings.Repeat("x", maxResponses) + `"}}`, false},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			before := called
+			client := newClient(t, e, v20260728, `{}`)
+			body := client.post(t, c.tool, c.params)
+			if strings.Contains(string(body), `"result"`) != c.ok || !c.ok && !strings.Contains(string(body), `"code":-32602`) {
+				t.Errorf("got %s", body)
+			}
+			if (called != before) != c.ok {
+				t.Errorf("the API was called %d times", called-before)
+			}
+		})
+	}
+	t.Run("other-user", func(t *testing.T) {
+		eve := "eve"
+		e.user.Store(&eve)
+		if body := c.post(t, "native", `,"requestState":"`+state+`"`); !strings.Contains(string(body), `"code":-32602`) {
+			t.Errorf("got %s", body)
+		}
+	})
+}
+
+func manyResponses() string {
+	var members []string
+	for i := range maxInputResponses + 1 {
+		members = append(members, fmt.Sprintf(`"%d":{}`, i))
+	}
+	return strings.Join(members, ",")
+}
+
+// The order of arguments is not part of what a state is bound to.
+func TestBinding(t *testing.T) {
+	x := exchange{site: &Site{User: "ada"}}
+	bind := func(arguments string) string {
+		return x.binding(invocation{method: "tools/call", target: "pay", arguments: []byte(arguments)})
+	}
+	if bind(`{"a":1,"b":{"c":[2,3],"d":"é"}}`) != bind(` { "b" : {"d":"\u00e9", "c":[2, 3]}, "a":1 } `) {
+		t.Error("space, order and escapes count")
+	}
+	if bind(``) != bind(`{}`) || bind(`null`) != bind(`{}`) {
+		t.Error("no arguments are not the same as {}")
+	}
+	others := []string{bind(`{"a":9007199254740993}`), bind(`{"a":9007199254740992}`), bind(`{"a":"1"}`), bind(`{"a":1}`), bind(`{}`)}
+	slices.Sort(others)
+	if len(slices.Compact(others)) != 5 {
+		t.Error("different arguments are bound alike")
+	}
+}
+
+func TestEncodeHeader(t *testing.T) {
+	for _, value := range []string{"plain", " padded", "padded ", "ä", "a\nb", "=?base64?YQ==?=", "=?base64?x", "\x7f", "tab\t"} {
+		encoded := encodeHeader(value)
+		if plain, ok := decodeHeader(encoded); !ok || plain != value || !isHeaderText(encoded) || strings.TrimSpace(encoded) != encoded {
+			t.Errorf("%q is sent as %q and read as %q", value, encoded, plain)
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package mcpadapter
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+const (
+	maxLinkHeader = 16 << 10 // bytes of Link headers that are read
+	maxLinks      = 8        // in one result
+	maxLinkURL    = 2 << 10  // bytes
+	maxLinkTitle  = 200      // bytes
+)
+
+// A link is where an answer points to: its Location, or one of its Link headers
+// (RFC 8288).
+type link struct {
+	target   string
+	relation string
+	title    string
+	media    string
+}
+
+// relations are those of Link headers that are of use to a reader. What a browser
+// loads in advance, and what says the same in another form, is not.
+var relations = map[string]bool{
+	"next": true, "prev": true, "previous": true, "first": true, "last": true, "up": true, "item": true,
+	"collection": true, "related": true, "alternate": true, "edit": true, "enclosure": true, "monitor": true,
+	"status": true, "describedby": true, "latest-version": true, "successor-version": true, "payment": true,
+}
+
+// appendLinks appends to content that has a block the links of an answer: those
+// that a client can follow as links to resources, in revisions that know them, and
+// the others as lines of text.
+func (x *exchange) appendLinks(dst []byte, r *ocp.Result) []byte {
+	if r == nil {
+		return dst
+	}
+	location, headers := r.Header["Location"], r.Header["Link"]
+	if len(location) == 0 && len(headers) == 0 {
+		return dst
+	}
+	var links []link
+	if len(location) == 1 && location[0] != "" {
+		links = append(links, link{target: location[0], relation: "location"})
+	}
+	links = append(links, parseLinks(headers)...)
+	for i := range links[:min(len(links), maxLinks)] {
+		dst = x.appendLink(dst, &links[i], len(r.Body) == 0)
+	}
+	return dst
+}
+
+// appendLink appends one link. The line about an answer without a body says its
+// Location already.
+func (x *exchange) appendLink(dst []byte, l *link, bodiless bool) []byte {
+	uri, name, known := x.resolveLink(l.target)
+	if uri != "" && x.version.links() {
+		dst = wire.AppendString(append(dst, `,{"type":"resource_link","uri":`...), uri)
+		dst = wire.AppendString(append(dst, `,"name":`...), first(name, l.relation))
+		if known && name != "" {
+			dst = wire.AppendString(append(dst, `,"description":`...), l.relation)
+		}
+		if l.title != "" {
+			dst = wire.AppendString(append(dst, `,"title":`...), l.title)
+		}
+		if l.media != "" {
+			dst = wire.AppendString(append(dst, `,"mimeType":`...), l.media)
+		}
+		return append(dst, '}')
+	}
+	if l.relation == "location" && bodiless && !known {
+		return dst
+	}
+	target := clip(first(uri, l.target), maxLocation)
+	if l.relation == "location" {
+		return appendText(append(dst, ','), "Location: "+target)
+	}
+	return appendText(append(dst, ','), "Link: <"+target+`>; rel="`+l.relation+`"`)
+}
+
+// resolveLink returns the URI that a client can follow a link by: that of the
+// resource that the same GET of the API is, or else the link itself if it is a URL;
+// "" if it is relative. What it is relative to is not known: the API's own URL is
+// none that a client can reach.
+func (x *exchange) resolveLink(target string) (uri, name string, known bool) {
+	u, err := url.Parse(target)
+	if err != nil || len(target) > maxLinkURL {
+		return "", "", false
+	}
+	absolute := u.Scheme != ""
+	if strings.HasPrefix(u.Path, "/") && (!absolute && u.Host == "" || absolute && x.tools.Origin != "" && u.Scheme+"://"+u.Host == x.tools.Origin) {
+		path := u.EscapedPath()
+		if u.RawQuery != "" {
+			path += "?" + u.RawQuery
+		}
+		if uri, name, known = x.resourceAt(path); known {
+			return uri, name, true
+		}
+	}
+	if u.Scheme != "http" && u.Scheme != "https" {
+		return "", "", false
+	}
+	u.User = nil
+	if uri = u.String(); !isAbsoluteURL(uri) {
+		return "", "", false
+	}
+	return uri, "", false
+}
+
+// parseLinks reads Link headers (RFC 8288, section 3), up to what is malformed, for
+// links of this answer that are of use to a reader.
+func parseLinks(headers []string) (links []link) {
+	size := 0
+	for _, header := range headers {
+		if size += len(header); size > maxLinkHeader {
+			return links
+		}
+		for rest := header; len(links) < maxLinks; {
+			var l link
+			var ok bool
+			if l, rest, ok = parseLink(rest); !ok {
+				break
+			}
+			if l.relation != "" {
+				links = append(links, l)
+			}
+		}
+	}
+	return links
+}
+
+// parseLink reads the first link of a header. One without a useful relation has
+// none.
+func parseLink(s string) (l link, rest string, ok bool) {
+	s = strings.TrimLeft(s, " \t,")
+	if s == "" || s[0] != '<' {
+		return l, "", false
+	}
+	l.target, rest, ok = strings.Cut(s[1:], ">")
+	if !ok {
+		return l, "", false
+	}
+	anchored := false
+	seen := false
+	for {
+		rest = strings.TrimLeft(rest, " \t")
+		if rest == "" || rest[0] != ';' {
+			break
+		}
+		var name, value string
+		name, value, rest = parseParameter(rest[1:])
+		switch name {
+		case "rel":
+			if !seen { // the first counts
+				l.relation, seen = usefulRelation(value), true
+			}
+		case "title":
+			l.title = clip(strings.ToValidUTF8(value, "\ufffd"), maxLinkTitle)
+		case "type":
+			l.media = mediaType(value)
+		case "anchor":
+			anchored = true // the link is another document's
+		}
+	}
+	if anchored || l.target == "" {
+		l.relation = ""
+	}
+	return l, rest, true
+}
+
+func usefulRelation(value string) string {
+	for relation := range strings.FieldsSeq(strings.ToLower(value)) {
+		if relations[relation] {
+			return relation
+		}
+	}
+	return ""
+}
+
+// parseParameter reads name, name=token or name="quoted string".
+func parseParameter(s string) (name, value, rest string) {
+	end := strings.IndexAny(s, "=;,")
+	if end < 0 {
+		return strings.ToLower(strings.TrimSpace(s)), "", ""
+	}
+	name = strings.ToLower(strings.TrimSpace(s[:end]))
+	if s[end] != '=' {
+		return name, "", s[end:]
+	}
+	s = strings.TrimLeft(s[end+1:], " \t")
+	if s == "" || s[0] != '"' {
+		end = strings.IndexAny(s, ";,")
+		if end < 0 {
+			return name, strings.TrimSpace(s), ""
+		}
+		return name, strings.TrimSpace(s[:end]), s[end:]
+	}
+	var quoted strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch {
+		case s[i] == '"':
+			return name, quoted.String(), s[i+1:]
+		case s[i] == '\\' && i+1 < len(s):
+			i++
+		}
+		quoted.WriteByte(s[i])
+	}
+	return name, quoted.String(), ""
+}

@@ -1,0 +1,104 @@
+package mcpadapter
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestParseLinks(t *testing.T) {
+	for _, c := range []struct {
+		rule    string
+		headers []string
+		want    []link
+	}{
+		{"one", []string{`<https://a.example/?p=2>; rel="next"`}, []link{{"https://a.example/?p=2", "next", "", ""}}},
+		{"token", []string{`</x>;rel=next`}, []link{{"/x", "next", "", ""}}},
+		{"two", []string{`</a>; rel="next", </b>; rel="last"`}, []link{{"/a", "next", "", ""}, {"/b", "last", "", ""}}},
+		{"two-headers", []string{`</a>; rel=next`, `</b>; rel=prev`}, []link{{"/a", "next", "", ""}, {"/b", "prev", "", ""}}},
+		{"several-relations", []string{`</a>; rel="https://x.example/rel First"`}, []link{{"/a", "first", "", ""}}},
+		{"comma-in-target", []string{`</a,b;c>; rel=next`}, []link{{"/a,b;c", "next", "", ""}}},
+		{"quoted", []string{`</a>; title="a \"b\", c; d"; rel=next; type="Text/HTML"`}, []link{{"/a", "next", `a "b", c; d`, "text/html"}}},
+		{"case", []string{`</a>; REL=NEXT`}, []link{{"/a", "next", "", ""}}},
+		{"first-relation-counts", []string{`</a>; rel=preload; rel=next`}, nil},
+		{"useless", []string{`</a.css>; rel=preload; as=style, </b>; rel=next`}, []link{{"/b", "next", "", ""}}},
+		{"anchored", []string{`</a>; rel=next; anchor="/other"`}, nil},
+		{"no-relation", []string{`</a>`}, nil},
+		{"empty-target", []string{`<>; rel=next`}, nil},
+		{"flag", []string{`</a>; crossorigin; rel=next`}, []link{{"/a", "next", "", ""}}},
+		{"space", []string{" , </a> ; rel = \"next\" ,, "}, []link{{"/a", "next", "", ""}}},
+		{"malformed", []string{`/a; rel=next`, `</b; rel=next`, `</c>; rel="next`}, []link{{"/c", "next", "", ""}}},
+		{"too-long", []string{strings.Repeat("x", maxLinkHeader+1), `</a>; rel=next`}, nil},
+		{"too-many", []string{strings.Repeat(`</a>; rel=next,`, 100)}, repeat(link{"/a", "next", "", ""}, maxLinks)},
+	} {
+		if got := parseLinks(c.headers); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: got %+v", c.rule, got)
+		}
+	}
+}
+
+func repeat(l link, n int) (links []link) {
+	for range n {
+		links = append(links, l)
+	}
+	return links
+}
+
+func FuzzParseLinks(f *testing.F) {
+	f.Add(`</a>; rel="next", <b>; title="x\"`)
+	f.Fuzz(func(t *testing.T, header string) {
+		for _, l := range parseLinks([]string{header}) {
+			if l.relation == "" || l.target == "" || len(l.title) > maxLinkTitle+len("…") {
+				t.Errorf("%q gives %+v", header, l)
+			}
+		}
+	})
+}
+
+func TestLinksOfAnAnswer(t *testing.T) {
+	for _, c := range []struct {
+		rule, body     string
+		location, link string
+		old, new       []string // blocks after the first: before 2025-06-18, and since
+	}{
+		{"none", "x", "", "", nil, nil},
+		{"absolute-location", `{"id":7}`, "https://api.example.com/trips/7", "",
+			[]string{"Location: https://api.example.com/trips/7"}, []string{"https://api.example.com/trips/7 location"}},
+		{"relative-location", `{"id":7}`, "/trips/9", "", []string{"Location: /trips/9"}, []string{"Location: /trips/9"}},
+		{"location-without-body", "", "/trips/9", "", nil, nil},
+		{"credentials", "x", "https://user:secret@api.example.com/", "", []string{"Location: https://api.example.com/"}, []string{"https://api.example.com/ location"}},
+		{"script", "x", "javascript:alert(1)", "", []string{"Location: javascript:alert(1)"}, []string{"Location: javascript:alert(1)"}},
+		{"not-a-url", "x", "http://[::1", "", []string{"Location: http://[::1"}, []string{"Location: http://[::1"}},
+		{"link", "x", "", `<https://api.example.com/?page=2>; rel="next"; title="Page 2"; type=application/json`,
+			[]string{`Link: <https://api.example.com/?page=2>; rel="next"`}, []string{"https://api.example.com/?page=2 next Page 2 application/json"}},
+	} {
+		for _, v := range revisions {
+			t.Run(c.rule+"/"+v.String(), func(t *testing.T) {
+				outcome := answered(http.StatusCreated, "text/plain", c.body)
+				if c.location != "" {
+					outcome.Result.Header.Set("Location", c.location)
+				}
+				if c.link != "" {
+					outcome.Result.Header.Set("Link", c.link)
+				}
+				var got struct {
+					Content []struct{ Type, Text, URI, Name, Title, MimeType string }
+				}
+				call(v, returning(outcome)).result(t, "CallToolResult", &got)
+				var blocks []string
+				for _, b := range got.Content[1:] {
+					blocks = append(blocks, strings.TrimSpace(fmt.Sprint(b.Text, b.URI, " ", b.Name, " ", b.Title, " ", b.MimeType)))
+				}
+				want := c.new
+				if v < v20250618 {
+					want = c.old
+				}
+				if !reflect.DeepEqual(blocks, want) {
+					t.Errorf("got %q, want %q", blocks, want)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package mcpadapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"regexp"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// The members of _meta in which a client speaks of its user (Apps SDK, Locale
+// Negotiation, Client Hints). They are hints: nothing is allowed or refused by
+// them.
+const (
+	metaLocale       = "openai/locale"
+	metaLegacyLocale = "webplus/i18n" // of older clients
+	metaUserAgent    = "openai/userAgent"
+	metaUserLocation = "openai/userLocation"
+)
+
+const (
+	maxUserAgent = 256 // bytes that are passed on
+	maxPlace     = 128 // bytes of one member of a location
+	maxLocales   = 256
+)
+
+// languageTag is a language tag, or a range of them (RFC 5646, RFC 4647).
+var languageTag = regexp.MustCompile(`^[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8}){0,8}$`)
+
+// guarded are headers that no hint may be put in: they decide where a request goes
+// or what it may do.
+var guarded = []string{
+	"Authorization", "Proxy-Authorization", "Cookie", "Host", "Connection", "Content-Length", "Content-Type",
+	"Transfer-Encoding", "Te", "Trailer", "Upgrade", "Accept", "Accept-Language", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host",
+	"X-Forwarded-Proto", "X-Real-Ip",
+}
+
+// checkHints refuses locales and headers that cannot be such.
+func (l *Library) checkHints() error {
+	if len(l.options.Locales) > maxLocales {
+		return fmt.Errorf("there are more than %d locales", maxLocales)
+	}
+	for _, locale := range l.options.Locales {
+		if !languageTag.MatchString(locale) {
+			return fmt.Errorf("locale %q is not a language tag: write it as en or pt-BR", locale)
+		}
+	}
+	for _, header := range []*string{&l.options.UserAgentHeader, &l.options.LocationHeader} {
+		if err := checkHintHeader(*header); err != nil {
+			return fmt.Errorf("hint %q: %w", *header, err)
+		}
+		*header = textproto.CanonicalMIMEHeaderKey(*header)
+	}
+	if agent := l.options.UserAgentHeader; agent != "" && agent == l.options.LocationHeader {
+		return fmt.Errorf("hint %q: two hints cannot have the same header", agent)
+	}
+	return nil
+}
+
+func checkHintHeader(name string) error {
+	if name != "" && !httpguts.ValidHeaderFieldName(name) {
+		return errors.New("is not the name of a header")
+	}
+	for _, header := range guarded {
+		if strings.EqualFold(name, header) {
+			return errors.New("a hint is what anybody may say, and must not be put into this header")
+		}
+	}
+	return nil
+}
+
+// locale returns the language of the API for what the client asks for, "" if the
+// client asks for none or the API's languages are not known.
+func (x *exchange) locale() string {
+	l := x.server.library.Load()
+	if len(l.options.Locales) == 0 || x.params.meta == nil {
+		return ""
+	}
+	wanted := text(member(x.params.meta, metaLocale))
+	if wanted == "" {
+		wanted = text(member(x.params.meta, metaLegacyLocale))
+	}
+	if wanted == "" {
+		return ""
+	}
+	return lookup(wanted, l.options.Locales)
+}
+
+// lookup finds the language for a range (RFC 4647, section 3.4): the range itself,
+// or what is left of it when parts are taken off its end, or the first language.
+func lookup(wanted string, locales []string) string {
+	wanted = strings.ReplaceAll(wanted, "_", "-")
+	if !languageTag.MatchString(wanted) {
+		return locales[0]
+	}
+	for wanted != "" {
+		for _, locale := range locales {
+			if strings.EqualFold(locale, wanted) {
+				return locale
+			}
+		}
+		cut := max(strings.LastIndexByte(wanted, '-'), 0)
+		if cut >= 2 && wanted[cut-2] == '-' {
+			cut -= 2 // a part of one character belongs to what follows it
+		}
+		wanted = wanted[:cut]
+	}
+	return locales[0]
+}
+
+// appendLocale appends to members of a result's _meta the language it was made in.
+func (x *exchange) appendLocale(meta []byte) []byte {
+	locale := x.locale()
+	if locale == "" {
+		return meta
+	}
+	if len(meta) > 0 {
+		meta = append(meta, ',')
+	}
+	return wire.AppendString(append(meta, `"`+metaLocale+`":`...), locale)
+}
+
+// hinted returns the context of a call that tells the API what the client says of
+// its user, as far as the Library passes it on.
+func (x *exchange) hinted(ctx context.Context) context.Context {
+	if x.params.meta == nil {
+		return ctx
+	}
+	l := x.server.library.Load()
+	header := make(http.Header)
+	if locale := x.locale(); locale != "" {
+		header["Accept-Language"] = []string{locale}
+	}
+	if name := l.options.UserAgentHeader; name != "" {
+		if agent := visible(text(member(x.params.meta, metaUserAgent)), maxUserAgent); agent != "" {
+			header[name] = []string{agent}
+		}
+	}
+	if name := l.options.LocationHeader; name != "" {
+		if place := locationHeader(member(x.params.meta, metaUserLocation)); place != "" {
+			header[name] = []string{place}
+		}
+	}
+	if len(header) == 0 {
+		return ctx
+	}
+	return ocp.ContextWithSupplement(ctx, &ocp.Supplement{Header: header})
+}
+
+// visible returns what a header can carry of a text: ASCII without control
+// characters.
+func visible(value string, limit int) string {
+	value = strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return -1
+		}
+		return r
+	}, value[:min(len(value), 4*limit)])
+	return strings.TrimSpace(value[:min(len(value), limit)])
+}
+
+// placeMembers are the members of a location, with the kind of each.
+var placeMembers = []struct {
+	name string
+	kind jsontext.Kind
+}{
+	{"city", '"'}, {"region", '"'}, {"country", '"'}, {"timezone", '"'}, {"latitude", '0'}, {"longitude", '0'},
+}
+
+// locationHeader returns a location as a header carries it: a JSON object in
+// ASCII with those of city, region, country, timezone, latitude and longitude that
+// the client gave; "" if it gave none.
+func locationHeader(raw jsontext.Value) string {
+	if raw.Kind() != '{' {
+		return ""
+	}
+	var place members
+	for _, m := range placeMembers {
+		value := member(raw, m.name)
+		if value.Kind() != m.kind || len(value) > maxPlace {
+			continue
+		}
+		if m.kind == '"' {
+			value = asciiString(text(value))
+		}
+		place.add(m.name, value)
+	}
+	if len(place) == 0 {
+		return ""
+	}
+	return string(place.object())
+}
+
+// asciiString quotes a text with everything beyond ASCII escaped.
+func asciiString(value string) jsontext.Value {
+	quoted := wire.AppendString(nil, value)
+	b := make([]byte, 0, len(quoted))
+	for _, r := range string(quoted) {
+		switch {
+		case r < 0x80:
+			b = append(b, byte(r))
+		case r < 0x10000:
+			b = fmt.Appendf(b, `\u%04x`, r)
+		default:
+			r -= 0x10000
+			b = fmt.Appendf(b, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
+		}
+	}
+	return b
+}

@@ -1,0 +1,142 @@
+package mcpadapter
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// nativeType is the media type of answers that are results of MCP themselves:
+// CallToolResult, GetPromptResult, ReadResourceResult, InputRequiredResult, or
+// {"error":{"code":…,"message":…,"data":…}} for an error of the protocol. They are
+// written as in the newest revision, and put into the words of the client's.
+const nativeType = "application/vnd.mcp.result+json"
+
+// maxNativeError is how many bytes the message of an error of the API may have.
+const maxNativeError = 4 << 10
+
+// A nativeAnswer is a native result taken apart.
+type nativeAnswer struct {
+	result  jsontext.Value // the result, strict JSON; nil if it is one of the others
+	asks    *inputRequired // what the API wants to know first; nil if nothing
+	failure *fault         // nil if it is no error
+}
+
+// readNative reads a native result. Its errors say what is wrong with it, for the
+// people who made the API.
+func readNative(body []byte) (n nativeAnswer, err error) {
+	if err := wire.Check(body); err != nil {
+		return n, fmt.Errorf("it is not strict JSON: %s", strings.TrimPrefix(err.Error(), "jsontext: "))
+	}
+	result := jsontext.Value(body)
+	if result.Kind() != '{' {
+		return n, fmt.Errorf("it must be an object, not %s", wire.KindName(result.Kind()))
+	}
+	if failure := member(result, "error"); failure != nil {
+		n.failure, err = readNativeError(failure)
+		return n, err
+	}
+	if meta := member(result, "_meta").Kind(); meta != 0 && meta != '{' {
+		return n, fmt.Errorf("_meta must be an object, not %s", wire.KindName(meta))
+	}
+	switch kind := member(result, "resultType"); {
+	case kind.Kind() == 0, text(kind) == "complete":
+		n.result = result
+	case text(kind) == "input_required":
+		n.asks, err = readInputRequired(result)
+	default:
+		err = fmt.Errorf(`resultType must be "complete" or "input_required"`)
+	}
+	return n, err
+}
+
+func readNativeError(raw jsontext.Value) (*fault, error) {
+	code, err := strconv.ParseInt(string(member(raw, "code")), 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("error.code must be an integer of 32 bits")
+	}
+	message := text(member(raw, "message"))
+	if message == "" {
+		return nil, fmt.Errorf("error.message must be a string that says what is wrong")
+	}
+	f := &fault{status: http.StatusOK, code: int(code), message: clip(message, maxNativeError)}
+	if data := member(raw, "data"); data != nil {
+		f.data = append([]byte(nil), data...) // the body goes back to the pool
+	}
+	return f, nil
+}
+
+func malformedNative(tool *ocp.Tool, err error) *ocp.Failure {
+	return &ocp.Failure{Kind: ocp.Unreadable, Message: fmt.Sprintf(
+		"%s %s answered, but with an MCP result (%s) that is malformed: %v", tool.Method, tool.Path, nativeType, err)}
+}
+
+// answerNative answers with the result that the API wrote, as the revision has it.
+func (x *exchange) answerNative(r reply) {
+	start := len(x.out.B)
+	b := x.appendResultHead(x.begin(), "complete", r.nativeMeta())
+	b, err := x.appendToolResult(b, r.native)
+	if err != nil {
+		x.out.B = b[:start]
+		r.Failure = malformedNative(r.Tool, err)
+		x.answerFailure(r)
+		return
+	}
+	x.out.B = append(b, "}}"...)
+}
+
+// nativeMeta returns the members of _meta: the API's, and what is said of the
+// context that the call brought along.
+func (r *reply) nativeMeta() []byte {
+	meta := r.contextMeta()
+	for walk := wire.Into(member(r.native, "_meta")); walk.Next(); {
+		if name := text(walk.Name); name == metaServer || strings.HasPrefix(name, contextPrefix) {
+			continue
+		}
+		if len(meta) > 0 {
+			meta = append(meta, ',')
+		}
+		meta = append(append(append(meta, walk.Name...), ':'), walk.Value...)
+	}
+	return meta
+}
+
+// metaServer is where results say who answers, which is this server.
+const metaServer = "io.modelcontextprotocol/serverInfo"
+
+// appendToolResult appends the members of a CallToolResult. What no revision knows
+// is left out.
+func (x *exchange) appendToolResult(dst []byte, result jsontext.Value) ([]byte, error) {
+	structured, flag := member(result, "structuredContent"), member(result, "isError")
+	if kind := flag.Kind(); kind != 0 && kind != 't' && kind != 'f' {
+		return dst, fmt.Errorf("isError must be true or false, not %s", wire.KindName(kind))
+	}
+	dst = append(dst, `"content":[`...)
+	switch content := member(result, "content"); {
+	case content.Kind() == '[':
+		var err error
+		if dst, err = x.appendBlocks(dst, content); err != nil {
+			return dst, err
+		}
+	case content.Kind() != 0:
+		return dst, fmt.Errorf("content must be an array, not %s", wire.KindName(content.Kind()))
+	case structured == nil:
+		return dst, fmt.Errorf("a result of a tool must have content or structuredContent")
+	default:
+		dst = appendText(dst, []byte(structured))
+	}
+	dst = append(dst, ']')
+	if structured != nil && x.version.structures(structured[0]) {
+		dst = append(append(dst, `,"structuredContent":`...), structured...)
+	}
+	if flag.Kind() == 't' {
+		dst = append(dst, `,"isError":true`...)
+	}
+	return dst, nil
+}

@@ -1,0 +1,184 @@
+package mcpadapter
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestNativeResult(t *testing.T) {
+	const every = `{"content":[
+		{"type":"text","text":"hello","annotations":{"audience":["user"],"priority":0.5,"lastModified":"2026-01-01T00:00:00Z","other":1},"_meta":{"a":1},"other":2},
+		{"type":"image","data":"AAAA","mimeType":"image/png"},
+		{"type":"audio","data":"AAAA","mimeType":"audio/wav"},
+		{"type":"resource","resource":{"uri":"x://y","text":"t","mimeType":"text/plain","_meta":{}}},
+		{"type":"resource_link","uri":"x://z","name":"z","icons":[{"src":"https://example.com/i.png"}],"size":3}],
+		"structuredContent":[1],"isError":true,"_meta":{"com.example/a":1,"io.modelcontextprotocol/serverInfo":{}},"ttlMs":3}`
+	for _, c := range []struct {
+		rule, result string
+		want         map[revision]string // the result but for _meta
+	}{
+		{"every-block", every, map[revision]string{
+			v20241105: `{"content":[{"type":"text","text":"hello","annotations":{"audience":["user"],"priority":0.5}},{"type":"image","data":"AAAA","mimeType":"image/png"},` +
+				`{"type":"resource","resource":{"uri":"tool://payments/","blob":"AAAA","mimeType":"audio/wav"}},` +
+				`{"type":"resource","resource":{"uri":"x://y","mimeType":"text/plain","text":"t"}},{"type":"text","text":"z: x://z"}],"isError":true}`,
+			v20250326: `{"content":[{"type":"text","text":"hello","annotations":{"audience":["user"],"priority":0.5}},{"type":"image","data":"AAAA","mimeType":"image/png"},` +
+				`{"type":"audio","data":"AAAA","mimeType":"audio/wav"},` +
+				`{"type":"resource","resource":{"uri":"x://y","mimeType":"text/plain","text":"t"}},{"type":"text","text":"z: x://z"}],"isError":true}`,
+			v20250618: `{"content":[{"type":"text","text":"hello","annotations":{"audience":["user"],"priority":0.5,"lastModified":"2026-01-01T00:00:00Z"},"_meta":{"a":1}},` +
+				`{"type":"image","data":"AAAA","mimeType":"image/png"},{"type":"audio","data":"AAAA","mimeType":"audio/wav"},` +
+				`{"type":"resource","resource":{"uri":"x://y","mimeType":"text/plain","text":"t","_meta":{}}},{"type":"resource_link","uri":"x://z","name":"z","size":3}],"isError":true}`,
+			v20260728: `{"content":[{"type":"text","text":"hello","annotations":{"audience":["user"],"priority":0.5,"lastModified":"2026-01-01T00:00:00Z"},"_meta":{"a":1}},` +
+				`{"type":"image","data":"AAAA","mimeType":"image/png"},{"type":"audio","data":"AAAA","mimeType":"audio/wav"},` +
+				`{"type":"resource","resource":{"uri":"x://y","mimeType":"text/plain","text":"t","_meta":{}}},` +
+				`{"type":"resource_link","uri":"x://z","name":"z","size":3,"icons":[{"src":"https://example.com/i.png"}]}],"structuredContent":[1],"isError":true,"resultType":"complete"}`,
+		}},
+		{"structured-alone", `{"structuredContent":{"a":1},"resultType":"complete"}`, map[revision]string{
+			v20250326: `{"content":[{"type":"text","text":"{\"a\":1}"}]}`,
+			v20251125: `{"content":[{"type":"text","text":"{\"a\":1}"}],"structuredContent":{"a":1}}`,
+			v20260728: `{"content":[{"type":"text","text":"{\"a\":1}"}],"structuredContent":{"a":1},"resultType":"complete"}`,
+		}},
+		{"nothing-to-say", `{"content":[]}`, map[revision]string{
+			v20251125: `{"content":[]}`,
+			v20260728: `{"content":[],"resultType":"complete"}`,
+		}},
+	} {
+		e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) { answerNative(w, c.result) })
+		for v, want := range c.want {
+			t.Run(c.rule+"/"+v.String(), func(t *testing.T) {
+				body := newClient(t, e, v, `{}`).call(t, "native", `{}`)
+				resultOf(t, v, body)
+				got, meta := withoutMeta(t, body)
+				if !sameJSON(t, got, want) {
+					t.Errorf("got  %s\nwant %s", got, want)
+				}
+				if c.rule == "every-block" && (!strings.Contains(meta, `"com.example/a":1`) || strings.Contains(meta, `serverInfo":{}`)) {
+					t.Errorf("_meta is %s", meta)
+				}
+			})
+		}
+	}
+}
+
+// withoutMeta returns the result of a response, and its _meta apart.
+func withoutMeta(t *testing.T, body []byte) (result, meta string) {
+	t.Helper()
+	var a struct{ Result map[string]json.RawMessage }
+	if err := json.Unmarshal(body, &a); err != nil {
+		t.Fatal(err)
+	}
+	meta = string(a.Result["_meta"])
+	delete(a.Result, "_meta")
+	rest, _ := json.Marshal(a.Result)
+	return string(rest), meta
+}
+
+func sameJSON(t *testing.T, a, b string) bool {
+	t.Helper()
+	var one, other any
+	if json.Unmarshal([]byte(a), &one) != nil || json.Unmarshal([]byte(b), &other) != nil {
+		t.Fatalf("not JSON: %s or %s", a, b)
+	}
+	x, _ := json.Marshal(one)
+	y, _ := json.Marshal(other)
+	return string(x) == string(y)
+}
+
+// A native result that is none is an answer of the tool that says what is wrong.
+func TestNativeResult_malformed(t *testing.T) {
+	for rule, c := range map[string]struct{ result, want string }{
+		"not-json":          {`{`, "not strict JSON"},
+		"duplicate-member":  {`{"content":[],"content":[]}`, "not strict JSON"},
+		"surrogate":         {`{"content":[{"type":"text","text":"\ud800"}]}`, "not strict JSON"},
+		"array":             {`[]`, "must be an object, not an array"},
+		"empty":             {``, "not strict JSON"},
+		"no-content":        {`{}`, "content or structuredContent"},
+		"prompt":            {`{"messages":[]}`, "content or structuredContent"},
+		"content-object":    {`{"content":{}}`, "content must be an array"},
+		"block-string":      {`{"content":["x"]}`, "content[0]: a block must be an object"},
+		"block-unknown":     {`{"content":[{"type":"text","text":""},{"type":"video"}]}`, `content[1]: type must be text, image, audio, resource or resource_link, and is "video"`},
+		"no-text":           {`{"content":[{"type":"text"}]}`, "content[0]: text is missing"},
+		"base64":            {`{"content":[{"type":"image","data":"*","mimeType":"image/png"}]}`, "data must be Base64"},
+		"base64-cut":        {`{"content":[{"type":"image","data":"AAA","mimeType":"image/png"}]}`, "data must be Base64"},
+		"resource-both":     {`{"content":[{"type":"resource","resource":{"uri":"x://y","text":"","blob":""}}]}`, "resource: the contents of a resource must have either"},
+		"resource-relative": {`{"content":[{"type":"resource","resource":{"uri":"/y","text":""}}]}`, "uri must be a URI"},
+		"resource-string":   {`{"content":[{"type":"resource","resource":"x"}]}`, "must be an object"},
+		"link-nameless":     {`{"content":[{"type":"resource_link","uri":"x://y"}]}`, "name is missing"},
+		"audience":          {`{"content":[{"type":"text","text":"","annotations":{"audience":["all"]}}]}`, "annotations .audience"},
+		"priority":          {`{"content":[{"type":"text","text":"","annotations":{"priority":7}}]}`, "annotations .priority"},
+		"is-error":          {`{"content":[],"isError":"yes"}`, "isError must be true or false"},
+		"meta":              {`{"content":[],"_meta":[]}`, "_meta must be an object"},
+		"result-type":       {`{"content":[],"resultType":"task"}`, "resultType must be"},
+		"error-code":        {`{"error":{"code":1.5,"message":"x"}}`, "error.code must be an integer"},
+		"error-range":       {`{"error":{"code":99999999999,"message":"x"}}`, "error.code must be an integer"},
+		"error-silent":      {`{"error":{"code":1}}`, "error.message"},
+		"error-string":      {`{"error":"no"}`, "error.code"},
+		"asks-nothing":      {`{"resultType":"input_required"}`, "must have inputRequests or a requestState"},
+		"asks-array":        {`{"resultType":"input_required","inputRequests":[]}`, "inputRequests must be an object"},
+		"asks-string":       {`{"resultType":"input_required","inputRequests":{"a":"b"}}`, "a request must be an object"},
+		"asks-unknown":      {`{"resultType":"input_required","inputRequests":{"a":{"method":"tools/list","params":{}}}}`, "method must be"},
+		"asks-no-params":    {`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create"}}}`, "params must be an object"},
+		"form-no-message":   {`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{}}}}`, "params.message"},
+		"form-no-schema":    {`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":""}}}}`, "params.requestedSchema"},
+		"form-nested": {`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"","requestedSchema":{"type":"object","properties":{"o":{"type":"object"}}}}}}}`,
+			`properties["o"].type`},
+		"form-mode":      {`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"","mode":"voice"}}}}`, "params.mode"},
+		"url-relative":   {`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"","mode":"url","url":"/x"}}}}`, "params.url"},
+		"sample-nothing": {`{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{"maxTokens":1}}}}`, "params.messages"},
+		"sample-endless": {`{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{"messages":[]}}}}`, "params.maxTokens"},
+		"sample-role":    {`{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{"maxTokens":1,"messages":[{"role":"system","content":{}}]}}}}`, "role"},
+		"state-number":   {`{"resultType":"input_required","requestState":1}`, "requestState must be a string"},
+		"state-large":    {`{"resultType":"input_required","requestState":"` + strings.Repeat("x", maxState+1) + `"}`, "requestState has"},
+	} {
+		e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) { answerNative(w, c.result) })
+		for _, v := range []revision{v20241105, v20251125, v20260728} {
+			t.Run(rule+"/"+v.String(), func(t *testing.T) {
+				got := resultOf(t, v, newClient(t, e, v, `{}`).call(t, "native", `{}`))
+				if text := words(got); !got.IsError || !strings.Contains(text, c.want) || !strings.Contains(text, "POST /native answered") {
+					t.Errorf("got %q, want %q in it", text, c.want)
+				}
+			})
+		}
+	}
+}
+
+func TestNativeError(t *testing.T) {
+	e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", nativeType)
+		w.WriteHeader(http.StatusNotFound)
+		io.WriteString(w, `{"error":{"code":-32002,"message":"no such thing","data":{"uri":"x"}}}`)
+	})
+	for _, v := range revisions {
+		body := newClient(t, e, v, `{}`).call(t, "native", `{}`)
+		validate(t, v, "", body)
+		if !strings.Contains(string(body), `"error":{"code":-32002,"message":"no such thing","data":{"uri":"x"}}`) {
+			t.Errorf("%v: %s", v, body)
+		}
+	}
+}
+
+// Only operations that the document says speak MCP are taken at their word, and
+// told of the client.
+func TestNativeIsDeclared(t *testing.T) {
+	e := serveAPI(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/plain" {
+			for name := range r.Header {
+				if strings.HasPrefix(name, "Mcp-") {
+					t.Errorf("the API got the header %s", name)
+				}
+			}
+		} else if got := r.Header.Get(headerCapabilities); got != `{"sampling":{},"elicitation":{"form":{}}}` {
+			t.Errorf("the API was told %q", got)
+		}
+		answerNative(w, `{"content":[{"type":"text","text":"hi"}]}`)
+	})
+	c := newClient(t, e, v20260728, `{"sampling":{},"elicitation":{},"extensions":{"io.modelcontextprotocol/ui":{}}}`)
+	if got := words(resultOf(t, v20260728, c.call(t, "plain", `{}`))); !strings.HasPrefix(got, `{"content"`) {
+		t.Errorf("got %q", got)
+	}
+	if got := words(resultOf(t, v20260728, c.call(t, "native", `{}`))); got != "hi" {
+		t.Errorf("got %q", got)
+	}
+}

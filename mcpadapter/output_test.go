@@ -1,0 +1,321 @@
+package mcpadapter
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/fairwayhq/fairway/internal/shared"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// describedAnswers is a document whose answers are described in every way that matters.
+const describedAnswers = `
+openapi: 3.1.0
+info: {title: Stations, version: "1"}
+paths:
+  /one: {get: {operationId: one, responses: {'200': {description: it, content: {application/json: {schema: {$ref: '#/components/schemas/station'}}}}}}}
+  /list: {get: {operationId: list, responses: {'200': {description: them, content: {application/json: {schema: {type: array, items: {$ref: '#/components/schemas/station'}}}}}}}}
+  /count: {get: {operationId: count, responses: {'200': {description: number, content: {application/json: {schema: {type: [integer, 'null'], minimum: 0}}}}}}}
+  /maybe: {get: {operationId: maybe, responses: {'200': {description: it, content: {application/json: {schema: {$ref: '#/components/schemas/station'}}}}, '204': {description: none}}}}
+  /either: {get: {operationId: either, responses: {'200': {description: it, content: {application/json: {schema: {type: object}}, text/csv: {}}}}}}
+  /plain: {get: {operationId: plain, responses: {'200': {description: it, content: {text/plain: {schema: {type: string}}}}}}}
+  /native: {get: {operationId: native, responses: {'200': {description: it, content: {application/vnd.mcp.result+json: {schema: {type: object}}}}}}}
+components:
+  schemas:
+    station:
+      type: object
+      additionalProperties: false
+      required: [id, name]
+      properties:
+        id: {type: string, format: uuid, pattern: '^(?i)x|[^x]', description: Its id}
+        name: {type: string, minLength: 1}
+        kind: {type: string, enum: [halt, terminal]}
+        next: {$ref: '#/components/schemas/station'}
+        platforms: {type: array, items: {oneOf: [{type: integer}, {type: number}]}}
+        free: true
+        opened: {type: string, format: date-time}
+`
+
+// answers are what the API answers to the path, as content type and body.
+type answers map[string][2]string
+
+func (a answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer, ok := a[strings.TrimPrefix(r.URL.Path, "/")]
+	if !ok {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	if answer[0] != "" {
+		w.Header().Set("Content-Type", answer[0])
+	}
+	fmt.Fprint(w, answer[1])
+}
+
+func describing(t testing.TB, mode OutputSchema, a answers) (*Server, *ocp.Toolset, ocp.Caller) {
+	tools := build(t, describedAnswers, ocp.BuildOptions{Name: "stations", ResponseSchemas: true})
+	return New(Options{OutputSchema: mode}), tools, api{tools, a.ServeHTTP}
+}
+
+// listedOutputs returns the outputSchema of each tool.
+func listedOutputs(t *testing.T, s *Server, tools *ocp.Toolset, v revision) map[string]json.RawMessage {
+	t.Helper()
+	r := conformant(v, "tools/list", "")
+	r.server, r.tools = s, tools
+	var got struct {
+		Tools []struct {
+			Name         string
+			OutputSchema json.RawMessage
+		}
+	}
+	r.result(t, "ListToolsResult", &got)
+	listed := make(map[string]json.RawMessage)
+	for _, tool := range got.Tools {
+		if tool.OutputSchema != nil {
+			listed[tool.Name] = tool.OutputSchema
+		}
+	}
+	return listed
+}
+
+func TestOutputSchemaIsListed(t *testing.T) {
+	for _, c := range []struct {
+		mode    OutputSchema
+		version revision
+		want    string // tools that have one
+	}{
+		{"", v20251125, ""},
+		{OutputOff, v20260728, ""},
+		{OutputLoose, v20250326, ""},
+		{OutputLoose, v20250618, "count either list maybe one"},
+		{OutputLoose, v20260728, "count either list maybe one"},
+		{OutputStrict, v20251125, "count list one"},
+		{OutputStrict, v20260728, "count list one"},
+	} {
+		s, tools, _ := describing(t, c.mode, nil)
+		listed := listedOutputs(t, s, tools, c.version)
+		var names []string
+		for _, name := range []string{"count", "either", "list", "maybe", "native", "one", "plain"} {
+			if listed[name] != nil {
+				names = append(names, name)
+			}
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%s in %v: %s", c.mode, c.version, got)
+		}
+	}
+}
+
+func TestOutputSchemaForms(t *testing.T) {
+	for _, c := range []struct {
+		mode       OutputSchema
+		version    revision
+		tool, want string
+	}{
+		{OutputLoose, v20251125, "count", `{"type":"object","properties":{"result":{"description":"integer or null"}}}`},
+		{OutputStrict, v20251125, "count", `{"type":"object","properties":{"result":{"type":["integer","null"],"minimum":0}},"required":["result"]}`},
+		{OutputLoose, v20260728, "count", `{"description":"integer or null"}`},
+		{OutputStrict, v20260728, "count", `{"type":["integer","null"],"minimum":0}`},
+	} {
+		s, tools, _ := describing(t, c.mode, nil)
+		if got := string(listedOutputs(t, s, tools, c.version)[c.tool]); got != c.want {
+			t.Errorf("%s %s in %v: %s", c.mode, c.tool, c.version, got)
+		}
+	}
+	s, tools, _ := describing(t, OutputStrict, nil)
+	one := string(listedOutputs(t, s, tools, v20251125)["one"])
+	for _, keyword := range []string{"pattern", "format", "oneOf"} {
+		if strings.Contains(one, `"`+keyword+`"`) {
+			t.Errorf("clients are to judge %s: %s", keyword, one)
+		}
+	}
+	s, tools, _ = describing(t, OutputLoose, nil)
+	one = string(listedOutputs(t, s, tools, v20251125)["one"])
+	for _, want := range []string{`"description":"string (uuid). Its id"`, `one of \"halt\",\"terminal\"`} {
+		if !strings.Contains(one, want) {
+			t.Errorf("%s is not in %s", want, one)
+		}
+	}
+}
+
+// What an API answers, right and wrong.
+var outputAnswers = []answers{
+	{
+		"one": {"application/json", `{"id":"a","name":"b","opened":"long ago","platforms":[1],"free":{}}`}, "list": {"application/json", `[{"id":"a","name":"b"}]`},
+		"count": {"application/json", `7`}, "maybe": {"application/json", `{"id":"a","name":"b"}`}, "either": {"application/json", `{}`},
+	},
+	{
+		"one": {"application/json", `{"id":7,"other":true}`}, "list": {"application/json", `{"id":"a"}`},
+		"count": {"application/json", `-1`}, "either": {"text/csv", "a,b"},
+	},
+	{
+		"one": {"application/json", `null`}, "list": {"application/json", `"x"`},
+		"count": {"application/json", `null`}, "maybe": {"application/json", `[]`}, "either": {"application/json", `0`},
+	},
+	{
+		"one": {"application/json", `{"id":`}, "list": {"text/plain", "x"}, "count": {"image/png", "x"}, "maybe": {"text/html", "<p>"}, "either": {"application/json", `false`},
+	},
+	{},
+}
+
+// Whatever an API answers, structuredContent is as tools/list has it, or the result
+// is an error and has none.
+func TestAnswersFitTheListedSchema(t *testing.T) {
+	for _, mode := range []OutputSchema{OutputLoose, OutputStrict} {
+		for number, a := range outputAnswers {
+			s, tools, caller := describing(t, mode, a)
+			for _, v := range []revision{v20250618, v20251125, v20260728} {
+				for name, raw := range listedOutputs(t, s, tools, v) {
+					r := conformant(v, "tools/call", `"name":"`+name+`"`)
+					r.server, r.tools, r.caller = s, tools, caller
+					var got toolResult
+					r.result(t, "CallToolResult", &got)
+					at := fmt.Sprintf("%s answer %d of %s in %v", mode, number, name, v)
+					switch {
+					case got.IsError && got.StructuredContent != nil:
+						t.Errorf("%s: an error with structuredContent", at)
+					case !got.IsError && got.StructuredContent == nil:
+						t.Errorf("%s: no structuredContent", at)
+					case !got.IsError && !fitsSchema(t, raw, got.StructuredContent):
+						t.Errorf("%s: %s does not fit %s", at, got.StructuredContent, raw)
+					case got.IsError && (mode == OutputLoose && a[name][0] != "text/html" || number == 0):
+						t.Errorf("%s: %s", at, words(got))
+					case got.IsError && mode == OutputStrict && !strings.Contains(words(got), "the call was carried out (20"):
+						t.Errorf("%s: %s", at, words(got))
+					}
+				}
+			}
+		}
+	}
+}
+
+func fitsSchema(t *testing.T, schema, value []byte) bool {
+	t.Helper()
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("output.json", document); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := compiler.Compile("output.json")
+	if err != nil {
+		t.Fatalf("%v in %s", err, schema)
+	}
+	return compiled.Validate(instance) == nil
+}
+
+func TestStrictMissSaysWhere(t *testing.T) {
+	s, tools, caller := describing(t, OutputStrict, outputAnswers[1])
+	r := conformant(v20251125, "tools/call", `"name":"one"`)
+	r.server, r.tools, r.caller = s, tools, caller
+	var got toolResult
+	r.result(t, "CallToolResult", &got)
+	if text := words(got); !strings.Contains(text, "/id") || !strings.HasSuffix(text, `|{"id":7,"other":true}`) {
+		t.Errorf("got %q", text)
+	}
+}
+
+// callAllTools lists the tools and calls them all with the client of a package.
+const callAllTools = `
+const [sdk, url] = process.argv.slice(1);
+let client, transport;
+if (sdk === 'sdk') {
+	const { Client } = await import('@modelcontextprotocol/sdk/client/index.js');
+	const { StreamableHTTPClientTransport } = await import('@modelcontextprotocol/sdk/client/streamableHttp.js');
+	client = new Client({ name: 'test', version: '1' });
+	transport = new StreamableHTTPClientTransport(new URL(url));
+} else {
+	const { Client, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client');
+	client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: { pin: '2026-07-28' } } });
+	transport = new StreamableHTTPClientTransport(new URL(url));
+}
+await client.connect(transport);
+const out = {};
+for (const { name } of (await client.listTools()).tools) {
+	try {
+		const { isError, structuredContent } = await client.callTool({ name, arguments: {} });
+		out[name] = isError ? 'error' : JSON.stringify(structuredContent) ?? 'none';
+	} catch (e) {
+		out[name] = 'BROKE: ' + e.message;
+	}
+}
+console.log(JSON.stringify(out));
+await client.close();
+`
+
+// The official clients check answers against the outputSchema and throw away those
+// that depart from it.
+func TestTypeScriptClientsTakeEveryAnswer(t *testing.T) {
+	modules, err := filepath.Abs(filepath.Join("..", "testdata", "npm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := filepath.Join(modules, "node_modules", ".bin", "node")
+	if _, err := os.Stat(filepath.Join(modules, "node_modules", "@modelcontextprotocol")); err != nil {
+		shared.Missing(t, "the npm clients are not installed: run npm ci --ignore-scripts in testdata/npm")
+	}
+	if _, err := os.Stat(node); err != nil {
+		if node, err = exec.LookPath("node"); err != nil {
+			shared.Missing(t, "Node is not installed")
+		}
+	}
+	for _, mode := range []OutputSchema{OutputLoose, OutputStrict} {
+		for number, a := range outputAnswers {
+			tools := build(t, describedAnswers, ocp.BuildOptions{Name: "stations", ResponseSchemas: true})
+			a["native"] = [2]string{nativeType, `{"content":[]}`}
+			e := serveEndpoint(t, Options{OutputSchema: mode}, api{tools, a.ServeHTTP})
+			e.tools.Store(tools)
+			for _, sdk := range []string{"sdk", "client"} {
+				cmd := exec.CommandContext(t.Context(), node, "--input-type=module", "-e", callAllTools, sdk, e.URL+"/mcp")
+				cmd.Dir, cmd.WaitDelay = modules, time.Second
+				var stderr bytes.Buffer
+				cmd.Stderr = &stderr
+				out, err := cmd.Output()
+				if err != nil {
+					t.Fatalf("%s: %v: %s", sdk, err, stderr.String())
+				}
+				var results map[string]string
+				if err := json.Unmarshal(out, &results); err != nil || len(results) != 7 {
+					t.Fatalf("%s: %v: %s", sdk, err, out)
+				}
+				for name, result := range results {
+					if strings.HasPrefix(result, "BROKE") || number == 0 && result == "error" {
+						t.Errorf("%s with answer %d of %s in %s: %s", mode, number, name, sdk, result)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestLargeStructureIsNotedOnce(t *testing.T) {
+	var noted []string
+	s := New(Options{OnLargeStructure: func(tool *ocp.Tool, size int) { noted = append(noted, fmt.Sprint(tool.Name, size > advisedStructure)) }})
+	large := answered(200, "application/json", `{"a":"`+strings.Repeat("x", advisedStructure)+`"}`)
+	small := answered(200, "application/json", `{"a":1}`)
+	for _, outcome := range []ocp.Outcome{small, large, large} {
+		for _, v := range revisions {
+			r := call(v, returning(outcome))
+			r.server = s
+			r.send(t)
+		}
+	}
+	if strings.Join(noted, " ") != "get_triptrue" {
+		t.Errorf("noted %q", noted)
+	}
+}

@@ -1,0 +1,91 @@
+package mcpadapter
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// paramHeader is what precedes the name of an argument that x-mcp-header marks
+// (MCP 2026-07-28, Streamable HTTP, Custom Headers from Tool Parameters).
+const paramHeader = "Mcp-Param-"
+
+// maxSafeInteger is the largest integer that both ends surely read alike.
+const maxSafeInteger = 1<<53 - 1
+
+// checkParamHeaders holds the headers that repeat arguments of the tool to what
+// the arguments are: a proxy in between may have decided on them. Over a
+// connection there are no headers to be wrong.
+func (x *exchange) checkParamHeaders(tool *ocp.Tool) *fault {
+	if !x.version.selfDescribing() || x.header == nil {
+		return nil
+	}
+	for i := range tool.Arguments {
+		a := &tool.Arguments[i]
+		if a.MCPHeader == "" || a.NonInferrable {
+			continue
+		}
+		if f := x.checkParamHeader(paramHeader+a.MCPHeader, a.Name); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+func (x *exchange) checkParamHeader(header, argument string) *fault {
+	value := member(x.params.arguments, argument)
+	values := x.header[http.CanonicalHeaderKey(header)]
+	switch value.Kind() {
+	case 0, 'n':
+		if len(values) > 0 {
+			return mismatched("the header %s is sent and the argument %s is not: send both or neither", header, argument)
+		}
+		return nil
+	case '{', '[':
+		return nil // which the tool's schema refuses
+	}
+	switch {
+	case len(values) == 0:
+		return mismatched("the header %s is missing: send it with the value of the argument %s", header, argument)
+	case len(values) > 1:
+		return mismatched("the header %s is sent %d times: send it once, with the value of the argument %s", header, len(values), argument)
+	}
+	sent, _ := headerValue(x.header, http.CanonicalHeaderKey(header))
+	if !isHeaderText(strings.ReplaceAll(sent, "\t", " ")) {
+		return mismatched("the header %s has characters that a header must not have: send its value as =?base64?…?=", header)
+	}
+	plain, ok := decodeHeader(sent)
+	if !ok || !utf8.ValidString(plain) {
+		return mismatched("the header %s is not UTF-8 in valid Base64 between =?base64? and ?=", header)
+	}
+	if !repeats(plain, value) {
+		return mismatched("the header %s is %q and the argument %s is %s: send the same value in both",
+			header, clip(plain, maxQuoted), argument, clip(string(value), maxQuoted))
+	}
+	return nil
+}
+
+// repeats reports whether a header says what the argument, a scalar, is. Integers
+// are compared as numbers: 42.0 is 42.
+func repeats(header string, value jsontext.Value) bool {
+	switch value.Kind() {
+	case '"':
+		return header == text(value)
+	case '0':
+		if header == string(value) {
+			return true
+		}
+		a, err := strconv.ParseFloat(header, 64)
+		if err != nil || a < -maxSafeInteger || a > maxSafeInteger {
+			return false
+		}
+		b, err := strconv.ParseFloat(string(value), 64)
+		return err == nil && a == b
+	}
+	return header == string(value) // true and false
+}

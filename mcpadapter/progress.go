@@ -1,0 +1,104 @@
+package mcpadapter
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+const (
+	// stepInterval is how often an answer that streams is told of by its parts
+	// alone. What the API itself calls progress is always told.
+	stepInterval = 100 * time.Millisecond
+
+	maxProgressToken   = 1 << 10 // bytes; each notification repeats it
+	maxProgressMessage = 4 << 10 // bytes
+)
+
+// logInfo is the level of a log event that names none.
+const logInfo logLevel = 2
+
+// logEmergency is the highest level: who does not want it wants no logs.
+const logEmergency logLevel = 8
+
+// progressToken returns the token for which the client wants to hear of progress,
+// nil if it does not or cannot.
+func (x *exchange) progressToken() jsontext.Value {
+	if x.channel == nil || len(x.params.meta) == 0 {
+		return nil
+	}
+	token := member(x.params.meta, "progressToken")
+	if kind := token.Kind(); kind != '"' && kind != '0' || len(token) > maxProgressToken {
+		return nil
+	}
+	return token
+}
+
+// hearing returns a context for a call of whose events the client is told, where
+// it can be and wants to.
+func (x *exchange) hearing(ctx context.Context) context.Context {
+	if x.channel == nil || x.progressToken() == nil && !x.logs(logEmergency) {
+		return ctx
+	}
+	var t *teller // few answers stream
+	return ocp.ContextWithListener(ctx, func(e ocp.Event) {
+		if t == nil {
+			t = &teller{x: x, token: x.progressToken(), latest: math.Inf(-1)}
+		}
+		t.tell(e)
+	})
+}
+
+// A teller passes the events of one request on to the client: log messages, and
+// progress that must grow with each notification, over all calls that the request
+// makes.
+type teller struct {
+	x      *exchange
+	token  jsontext.Value // nil: no progress is wanted
+	latest float64        // progress that was told
+	at     time.Time      // when that was
+}
+
+func (t *teller) tell(e ocp.Event) {
+	switch e.Kind {
+	case ocp.EventLog:
+		level := logLevelOf(e.Level)
+		if level == 0 {
+			level = logInfo
+		}
+		t.x.log(level, e.Logger, e.Data)
+	case ocp.EventProgress:
+		t.progress(&e)
+	case ocp.EventContent:
+		if time.Since(t.at) >= stepInterval {
+			t.progress(&e)
+		}
+	}
+}
+
+// progress sends a notification if there is progress.
+func (t *teller) progress(e *ocp.Event) {
+	if t.token == nil || e.Progress.Kind() != '0' {
+		return
+	}
+	value, err := strconv.ParseFloat(string(e.Progress), 64)
+	if err != nil || value <= t.latest {
+		return
+	}
+	t.latest, t.at = value, time.Now()
+	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`), t.token...)
+	b = append(append(b, `,"progress":`...), e.Progress...)
+	if e.Total.Kind() == '0' {
+		b = append(append(b, `,"total":`...), e.Total...)
+	}
+	if e.Message != "" && t.x.version.explainsProgress() {
+		b = wire.AppendString(append(b, `,"message":`...), clip(e.Message, maxProgressMessage))
+	}
+	_ = t.x.channel.send(append(b, "}}"...)) // whoever is gone needs no progress
+}

@@ -1,0 +1,158 @@
+package mcpadapter
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// streaming answers after it has told of the events.
+func streaming(events ...ocp.Event) callerFunc {
+	return func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
+		if listener := ocp.ListenerFromContext(ctx); listener != nil {
+			for _, e := range events {
+				listener(e)
+			}
+		}
+		return answered(200, "text/plain", "done")
+	}
+}
+
+func progress(value, total, message string) ocp.Event {
+	return ocp.Event{Kind: ocp.EventProgress, Progress: jsontext.Value(value), Total: jsontext.Value(total), Message: message}
+}
+
+func TestProgress(t *testing.T) {
+	for _, c := range []struct {
+		rule   string
+		token  string
+		events []ocp.Event
+		want   []string // the notifications' params, with T for the token
+	}{
+		{"string-token", `"a\u0062\"c"`, []ocp.Event{progress("0", "", ""), progress("0.5", "1.0", "half"), progress("1", "1", "")},
+			[]string{`{"progressToken":T,"progress":0}`, `{"progressToken":T,"progress":0.5,"total":1.0,"message":"half"}`, `{"progressToken":T,"progress":1,"total":1}`}},
+		{"big-number-token", `12345678901234567890123`, []ocp.Event{progress("1", "", "")}, []string{`{"progressToken":T,"progress":1}`}},
+		{"increases", `1`, []ocp.Event{progress("5", "", ""), progress("5", "", ""), progress("4", "", ""), progress("6", "", "")},
+			[]string{`{"progressToken":T,"progress":5}`, `{"progressToken":T,"progress":6}`}},
+		{"not-a-number", `1`, []ocp.Event{progress("", "", "x"), progress("1e999", "", "")}, nil},
+		{"object-token", `{}`, []ocp.Event{progress("1", "", "")}, nil},
+		{"endless-token", `"` + strings.Repeat("x", maxProgressToken) + `"`, []ocp.Event{progress("1", "", "")}, nil},
+	} {
+		for _, v := range []revision{v20241105, v20250326, v20250618, v20251125, v20260728} {
+			t.Run(c.rule+"/"+v.String(), func(t *testing.T) {
+				e := serveEndpoint(t, Options{}, streaming(c.events...))
+				client := newClient(t, e, v, `{}`)
+				r := conformant(v, "tools/call", `"name":"get_trip"`)
+				if v.selfDescribing() {
+					r.body = strings.Replace(r.body, `"_meta":{`, `"_meta":{"progressToken":`+c.token+`,`, 1)
+				} else {
+					r.body = strings.Replace(r.body, `"params":{`, `"params":{"_meta":{"progressToken":`+c.token+`},`, 1)
+					r.header[sessionHeader] = client.session
+				}
+				r.header[versionHeader] = v.String()
+				got := toldOf(t, e, r, v, "notifications/progress", "ProgressNotification")
+				var want []string
+				for _, params := range c.want {
+					if v == v20241105 {
+						params = strings.Replace(params, `,"message":"half"`, "", 1)
+					}
+					want = append(want, strings.Replace(params, ":T,", ":"+c.token+",", 1))
+				}
+				if strings.Join(got, "\n") != strings.Join(want, "\n") {
+					t.Errorf("told %q, want %q", got, want)
+				}
+			})
+		}
+	}
+}
+
+// An answer that streams by itself is told of now and then.
+func TestStepsAreThrottled(t *testing.T) {
+	var steps []ocp.Event
+	for i := range 1000 {
+		steps = append(steps, ocp.Event{Kind: ocp.EventContent, Progress: jsontext.Value(strconv.Itoa(i + 1))})
+	}
+	e := serveEndpoint(t, Options{}, streaming(steps...))
+	r := conformant(v20250618, "tools/call", `"name":"get_trip","_meta":{"progressToken":1}`)
+	r.header[versionHeader] = "2025-06-18"
+	got := toldOf(t, e, r, v20250618, "notifications/progress", "ProgressNotification")
+	if len(got) == 0 || len(got) > 500 {
+		t.Errorf("told %d times", len(got))
+	}
+}
+
+// toldOf sends a request and returns the parameters of what comes before the
+// answer.
+func toldOf(t *testing.T, e *endpoint, r request, v revision, method, definition string) (params []string) {
+	t.Helper()
+	response := e.do(t, "POST", "/mcp", r.body, r.header)
+	if response.Header.Get("Content-Type") != "text/event-stream" {
+		return nil
+	}
+	stream := feedOf(t, response)
+	for {
+		_, _, data := stream.event()
+		var m struct {
+			Method string
+			Params json.RawMessage
+		}
+		if err := json.Unmarshal([]byte(data), &m); err != nil {
+			t.Fatalf("%v in %s", err, data)
+		}
+		if m.Method == "" {
+			validate(t, v, "CallToolResult", []byte(data))
+			stream.ends()
+			return params
+		}
+		if m.Method == method {
+			validateMessage(t, v, definition, []byte(data))
+			params = append(params, string(m.Params))
+		}
+	}
+}
+
+func TestLogsOfTheAPI(t *testing.T) {
+	e := serveEndpoint(t, Options{}, streaming(
+		ocp.Event{Kind: ocp.EventLog, Level: "debug", Data: jsontext.Value(`"too much"`)},
+		ocp.Event{Kind: ocp.EventLog, Level: "warning", Logger: "db", Data: jsontext.Value(`{"a":1}`)},
+		ocp.Event{Kind: ocp.EventLog, Data: jsontext.Value(`"plain"`)},
+	))
+	for _, v := range revisions {
+		t.Run(v.String(), func(t *testing.T) {
+			r := conformant(v, "tools/call", `"name":"get_trip"`)
+			r.body = strings.Replace(r.body, `"_meta":{`, `"_meta":{"`+metaLogLevel+`":"info",`, 1)
+			r.header[sessionHeader] = newClient(t, e, v, `{}`).session
+			r.header[versionHeader] = v.String()
+			got := toldOf(t, e, r, v, "notifications/message", "LoggingMessageNotification")
+			if want := `{"level":"warning","logger":"db","data":{"a":1}} {"level":"info","data":"plain"}`; strings.Join(got, " ") != want {
+				t.Errorf("told %s", got)
+			}
+		})
+	}
+	t.Run("not-asked-for", func(t *testing.T) {
+		r := conformant(v20260728, "tools/call", `"name":"get_trip"`)
+		r.header[versionHeader] = "2026-07-28"
+		if got := e.do(t, "POST", "/mcp", r.body, r.header).Header.Get("Content-Type"); got != "application/json" {
+			t.Errorf("answered with %s", got)
+		}
+	})
+}
+
+// Nothing is told to a client that takes no stream.
+func TestNoProgressWithoutStream(t *testing.T) {
+	r := conformant(v20250618, "tools/call", `"name":"get_trip","_meta":{"progressToken":1}`)
+	r.header["Accept"] = "application/json"
+	r.caller = callerFunc(func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
+		if ocp.ListenerFromContext(ctx) != nil {
+			t.Error("somebody listens")
+		}
+		return answered(200, "", "x")
+	})
+	r.fault(t, 200, 0)
+}

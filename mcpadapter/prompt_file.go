@@ -1,0 +1,435 @@
+package mcpadapter
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	// MaxPromptFile is how many bytes a file of prompts may have.
+	MaxPromptFile = 1 << 20
+
+	maxPrompts         = 1000
+	maxPromptMessages  = 100      // of one prompt
+	maxPromptMedia     = 4 << 20  // bytes of one image, sound or resource
+	maxAllPromptMedia  = 32 << 20 // bytes of all of them
+	maxPromptFileDepth = 32       // levels of lists and mappings
+)
+
+// ReadPrompts reads the prompts of a file, YAML or JSON:
+//
+//	prompts:
+//	  - name: plan_trip             # required
+//	    title: Plan a trip
+//	    description: Asks for a trip with two changes at most.
+//	    icons: [{src: "https://example.com/trip.svg", mimeType: image/svg+xml, sizes: [any], theme: light}]
+//	    arguments:
+//	      - name: city              # required
+//	        title: City
+//	        description: Where it begins
+//	        required: true          # default: false
+//	        enum: [berlin, paris]   # the only values; or
+//	        values: [berlin, paris] # those that are proposed
+//	    messages:                   # required
+//	      - role: user              # or assistant
+//	        content: Plan a trip from {{city}}.
+//	      - role: user
+//	        content: {type: image, file: map.png}    # or data in Base64; mimeType
+//	      - role: user
+//	        content: {type: resource, resource: {uri: "docs:///fares/{{city}}"}} # read when the prompt is
+//	      - role: user
+//	        content: {type: resource_link, uri: "docs:///fares", name: fares}
+//
+// A list of prompts may also stand alone. {{argument}} is replaced in the text and
+// the URI of a content; {{{{ stands for two braces. Everything else that is not in
+// this list is an error. Errors name the line. Read reads a file that a content
+// names, whose path is relative to that of the prompts.
+func ReadPrompts(data []byte, read func(path string) ([]byte, error)) ([]Prompt, error) {
+	if len(data) > MaxPromptFile {
+		return nil, fmt.Errorf("the file is larger than %d bytes", MaxPromptFile)
+	}
+	root, err := promptTree(data)
+	if err != nil {
+		return nil, err
+	}
+	f := promptFile{read: read}
+	list := root
+	if root.Kind == yaml.MappingNode {
+		if err := f.members(root, map[string]func(*yaml.Node) error{"prompts": func(n *yaml.Node) error { list = n; return nil }}, "prompts"); err != nil {
+			return nil, err
+		}
+	}
+	var prompts []Prompt
+	seen := make(map[string]bool)
+	err = f.items(list, "prompts", maxPrompts, func(n *yaml.Node) error {
+		p, err := f.prompt(n)
+		if err == nil && seen[p.Name] {
+			err = fmt.Errorf("another prompt is called %s", p.Name)
+		}
+		seen[p.Name] = true
+		prompts = append(prompts, p)
+		return at(n, err)
+	})
+	return prompts, err
+}
+
+// promptTree reads the file as one tree of nodes that know their lines.
+func promptTree(data []byte) (*yaml.Node, error) {
+	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
+		// What is JSON is read as such: YAML knows no surrogate pairs.
+		return jsonTree(data)
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var document, next yaml.Node
+	switch err := decoder.Decode(&document); {
+	case errors.Is(err, io.EOF):
+		return nil, errors.New("the file is empty")
+	case err != nil:
+		return nil, err
+	}
+	if err := decoder.Decode(&next); !errors.Is(err, io.EOF) {
+		return nil, errors.New("the file has more than one YAML document")
+	}
+	root := document.Content[0]
+	return root, checkTree(root, 0)
+}
+
+// checkTree refuses what would make a file stand for more than it shows.
+func checkTree(n *yaml.Node, depth int) error {
+	switch {
+	case depth > maxPromptFileDepth:
+		return at(n, fmt.Errorf("lists and mappings nest deeper than %d levels", maxPromptFileDepth))
+	case n.Kind == yaml.AliasNode || n.Anchor != "":
+		return at(n, errors.New("anchors and aliases are not read here: write the value out"))
+	}
+	for _, child := range n.Content {
+		if err := checkTree(child, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A lined is an error that knows its line.
+type lined struct {
+	line int
+	err  error
+}
+
+func (l *lined) Error() string { return fmt.Sprintf("line %d: %v", l.line, l.err) }
+func (l *lined) Unwrap() error { return l.err }
+
+// at puts the line of a node before an error that has none.
+func at(n *yaml.Node, err error) error {
+	if err == nil {
+		return nil
+	}
+	if known := (*lined)(nil); errors.As(err, &known) {
+		return err
+	}
+	return &lined{n.Line, err}
+}
+
+// A promptFile is a file of prompts being read.
+type promptFile struct {
+	read  func(string) ([]byte, error)
+	media int // bytes so far
+}
+
+// members hands each member of a mapping to what reads it. Others are errors, and
+// so are those that are needed and missing.
+func (f *promptFile) members(n *yaml.Node, readers map[string]func(*yaml.Node) error, needed ...string) error {
+	if n.Kind != yaml.MappingNode {
+		return at(n, fmt.Errorf("a mapping with %s is wanted here", strings.Join(namesOf(readers), ", ")))
+	}
+	seen := make(map[string]bool)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		read := readers[key.Value]
+		switch {
+		case read == nil:
+			return at(key, fmt.Errorf("%q is not known here; known are %s", clip(key.Value, maxQuoted), strings.Join(namesOf(readers), ", ")))
+		case seen[key.Value]:
+			return at(key, fmt.Errorf("%s is given twice", key.Value))
+		}
+		seen[key.Value] = true
+		if err := read(value); err != nil {
+			return at(value, err)
+		}
+	}
+	for _, name := range needed {
+		if !seen[name] {
+			return at(n, fmt.Errorf("%s is missing", name))
+		}
+	}
+	return nil
+}
+
+func namesOf(readers map[string]func(*yaml.Node) error) (names []string) {
+	for name := range readers {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// items hands each item of a list to what reads it.
+func (f *promptFile) items(n *yaml.Node, what string, most int, read func(*yaml.Node) error) error {
+	if n.Kind != yaml.SequenceNode {
+		return at(n, fmt.Errorf("%s must be a list", what))
+	}
+	if len(n.Content) > most {
+		return at(n, fmt.Errorf("there are more than %d %s", most, what))
+	}
+	for _, item := range n.Content {
+		if err := read(item); err != nil {
+			return at(item, err)
+		}
+	}
+	return nil
+}
+
+// textInto returns what reads a text. Numbers and booleans that are not in quotes are
+// taken as they are written.
+func textInto(to *string) func(*yaml.Node) error {
+	return func(n *yaml.Node) error {
+		if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
+			return errors.New("a text is wanted here")
+		}
+		*to = n.Value
+		return nil
+	}
+}
+
+func textsInto(to *[]string) func(*yaml.Node) error {
+	return func(n *yaml.Node) error {
+		if n.Kind != yaml.SequenceNode {
+			return errors.New("a list of texts is wanted here")
+		}
+		*to = make([]string, len(n.Content))
+		for i, item := range n.Content {
+			if err := textInto(&(*to)[i])(item); err != nil {
+				return at(item, err)
+			}
+		}
+		return nil
+	}
+}
+
+func boolInto(to *bool) func(*yaml.Node) error {
+	return func(n *yaml.Node) error {
+		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" {
+			return errors.New("true or false is wanted here")
+		}
+		return n.Decode(to)
+	}
+}
+
+func templateInto(to *Template, given *bool) func(*yaml.Node) error {
+	return func(n *yaml.Node) (err error) {
+		var source string
+		if err = textInto(&source)(n); err == nil {
+			*given = true
+			*to, err = ParseTemplate(source)
+		}
+		return err
+	}
+}
+
+func (f *promptFile) prompt(n *yaml.Node) (p Prompt, err error) {
+	err = f.members(n, map[string]func(*yaml.Node) error{
+		"name":        textInto(&p.Name),
+		"title":       textInto(&p.Title),
+		"description": textInto(&p.Description),
+		"icons":       func(n *yaml.Node) error { return f.icons(n, &p.Icons) },
+		"arguments": func(n *yaml.Node) error {
+			return f.items(n, "arguments", maxPromptArguments, func(n *yaml.Node) error {
+				a, err := f.argument(n)
+				p.Arguments = append(p.Arguments, a)
+				return err
+			})
+		},
+		"messages": func(n *yaml.Node) error {
+			return f.items(n, "messages", maxPromptMessages, func(n *yaml.Node) error {
+				m, err := f.message(n)
+				p.Messages = append(p.Messages, m)
+				return err
+			})
+		},
+	}, "name", "messages")
+	if err == nil {
+		err = p.check()
+	}
+	return p, err
+}
+
+func (f *promptFile) icons(n *yaml.Node, to *[]Icon) error {
+	return f.items(n, "icons", maxIcons, func(n *yaml.Node) error {
+		var icon Icon
+		err := f.members(n, map[string]func(*yaml.Node) error{
+			"src":      textInto(&icon.Source),
+			"mimeType": textInto(&icon.MIMEType),
+			"sizes":    textsInto(&icon.Sizes),
+			"theme":    textInto(&icon.Theme),
+		}, "src")
+		if err == nil {
+			err = icon.check()
+		}
+		*to = append(*to, icon)
+		return err
+	})
+}
+
+func (f *promptFile) argument(n *yaml.Node) (a PromptArgument, err error) {
+	err = f.members(n, map[string]func(*yaml.Node) error{
+		"name":        textInto(&a.Name),
+		"title":       textInto(&a.Title),
+		"description": textInto(&a.Description),
+		"required":    boolInto(&a.Required),
+		"enum":        textsInto(&a.Enum),
+		"values":      textsInto(&a.Values),
+	}, "name")
+	if err == nil && a.Enum != nil && a.Values != nil {
+		err = errors.New("enum has the only values there are, values those that are proposed: give one")
+	}
+	return a, err
+}
+
+func (f *promptFile) message(n *yaml.Node) (m PromptMessage, err error) {
+	err = f.members(n, map[string]func(*yaml.Node) error{
+		"role":    textInto(&m.Role),
+		"content": func(n *yaml.Node) error { return f.content(n, &m.Content) },
+	}, "role", "content")
+	if err == nil && m.Role != "user" && m.Role != "assistant" {
+		err = fmt.Errorf("the role is user or assistant, not %q", clip(m.Role, maxQuoted))
+	}
+	return m, err
+}
+
+// content reads a content by its type. A text alone is a content too.
+func (f *promptFile) content(n *yaml.Node, c *PromptContent) error {
+	var isText, hasURI bool
+	if n.Kind == yaml.ScalarNode {
+		c.Type = "text"
+		return templateInto(&c.Text, &isText)(n)
+	}
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == "type" {
+			c.Type = n.Content[i+1].Value
+		}
+	}
+	kind := func(*yaml.Node) error { return nil }
+	switch c.Type {
+	case "text":
+		return f.members(n, map[string]func(*yaml.Node) error{"type": kind, "text": templateInto(&c.Text, &isText)}, "text")
+	case "image", "audio":
+		return f.mediaContent(n, c, "type", kind)
+	case "resource":
+		return f.members(n, map[string]func(*yaml.Node) error{
+			"type":     kind,
+			"resource": func(n *yaml.Node) error { return f.resource(n, c) },
+		}, "resource")
+	case "resource_link":
+		return f.members(n, map[string]func(*yaml.Node) error{
+			"type": kind, "uri": templateInto(&c.URI, &hasURI), "mimeType": textInto(&c.MIMEType),
+			"name": textInto(&c.Name), "title": textInto(&c.Title), "description": textInto(&c.Description),
+		}, "uri")
+	}
+	return fmt.Errorf("the type of a content is one of %s, not %q", strings.Join(contentTypes, ", "), clip(c.Type, maxQuoted))
+}
+
+// mediaContent reads an image or a sound: data or a file.
+func (f *promptFile) mediaContent(n *yaml.Node, c *PromptContent, also string, reader func(*yaml.Node) error) error {
+	var name string
+	err := f.members(n, map[string]func(*yaml.Node) error{
+		also:       reader,
+		"data":     func(n *yaml.Node) error { return f.data(n, &c.Data) },
+		"file":     func(n *yaml.Node) error { return f.file(n, &name, &c.Data) },
+		"mimeType": textInto(&c.MIMEType),
+	})
+	if err != nil {
+		return err
+	}
+	if c.Data == nil {
+		return errors.New("data in Base64 or a file is missing")
+	}
+	c.MIMEType = first(c.MIMEType, mimeOf("", name))
+	if !strings.HasPrefix(c.MIMEType, c.Type+"/") {
+		return fmt.Errorf("mimeType must be one of %s, such as %s, not %q", c.Type, map[string]string{"image": "image/png", "audio": "audio/wav"}[c.Type], c.MIMEType)
+	}
+	return nil
+}
+
+// resource reads a resource: given here, or by its URI alone.
+func (f *promptFile) resource(n *yaml.Node, c *PromptContent) error {
+	var hasURI, hasText bool
+	var name string
+	err := f.members(n, map[string]func(*yaml.Node) error{
+		"uri":      templateInto(&c.URI, &hasURI),
+		"mimeType": textInto(&c.MIMEType),
+		"text":     templateInto(&c.Text, &hasText),
+		"blob":     func(n *yaml.Node) error { return f.data(n, &c.Data) },
+		"file":     func(n *yaml.Node) error { return f.file(n, &name, &c.Data) },
+	}, "uri")
+	if err == nil && hasText && c.Data != nil {
+		err = errors.New("a resource has text or blob or file")
+	}
+	c.Inline = hasText || c.Data != nil
+	if c.Inline {
+		c.MIMEType = first(c.MIMEType, mimeOf("", name))
+	}
+	if hasText && c.MIMEType == "" {
+		c.MIMEType = "text/plain"
+	}
+	return err
+}
+
+// data reads Base64, in which there may be line breaks.
+func (f *promptFile) data(n *yaml.Node, to *[]byte) error {
+	var source string
+	if err := textInto(&source)(n); err != nil {
+		return err
+	}
+	data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(source), ""))
+	if err != nil {
+		return fmt.Errorf("not Base64: %w", err)
+	}
+	return f.take(data, to)
+}
+
+func (f *promptFile) file(n *yaml.Node, name *string, to *[]byte) error {
+	if err := textInto(name)(n); err != nil {
+		return err
+	}
+	if f.read == nil {
+		return errors.New("files cannot be read here: give the data in Base64")
+	}
+	data, err := f.read(*name)
+	if err != nil {
+		return fmt.Errorf("file %s: %w", clip(*name, maxQuoted), err)
+	}
+	return f.take(data, to)
+}
+
+func (f *promptFile) take(data []byte, to *[]byte) error {
+	f.media += len(data)
+	switch {
+	case *to != nil:
+		return errors.New("the content is given twice")
+	case len(data) == 0:
+		return errors.New("the content is empty")
+	case len(data) > maxPromptMedia:
+		return fmt.Errorf("the content is larger than %d bytes", maxPromptMedia)
+	case f.media > maxAllPromptMedia:
+		return fmt.Errorf("the contents of all prompts are larger than %d bytes", maxAllPromptMedia)
+	}
+	*to = data
+	return nil
+}

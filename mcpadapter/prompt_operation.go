@@ -1,0 +1,119 @@
+package mcpadapter
+
+import (
+	"encoding/base64"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// addOperationPrompt puts the operation on the shelf as a prompt. Raw is what
+// x-mcp says of it; what it does not say is the operation's.
+func (s *shelf) addOperationPrompt(tool *ocp.Tool, raw jsontext.Value, denied bool) {
+	p := &prompt{
+		Prompt:    &Prompt{Name: tool.Name, Title: tool.Title, Description: tool.Description},
+		tool:      tool,
+		denied:    denied,
+		arguments: make(map[string]*ocp.Argument),
+	}
+	for walk := wire.Into(raw); walk.Next(); {
+		value := text(walk.Value)
+		switch {
+		case walk.Is("name") && value != "":
+			p.Name = value
+		case walk.Is("title"):
+			p.Title = value
+		case walk.Is("description"):
+			p.Description = value
+		case walk.Is("icons"):
+			p.Icons = readIcons(walk.Value)
+		}
+	}
+	if list := member(raw, "arguments"); list.Kind() == '[' {
+		s.describeArguments(p, list)
+	} else {
+		for i := range tool.Arguments {
+			p.addArgument(&tool.Arguments[i], PromptArgument{})
+		}
+	}
+	for i := range tool.Arguments {
+		if a := &tool.Arguments[i]; a.Required && a.Default == nil && !p.takes(a) {
+			s.warn(tool, "x-mcp: the prompt %s lacks the argument %s, which the operation needs", p.Name, a.Name)
+			return
+		}
+	}
+	if !s.addPrompt(p) {
+		s.warn(tool, "x-mcp: the prompt %s is left out: another has its name", p.Name)
+	}
+}
+
+// describeArguments reads the prompt's own list of arguments: which there are, and
+// in what words.
+func (s *shelf) describeArguments(p *prompt, list jsontext.Value) {
+	for walk := wire.Into(list); walk.Next(); {
+		name := text(member(walk.Value, "name"))
+		a := argumentOf(p.tool, name)
+		if a == nil {
+			s.warn(p.tool, "x-mcp: the prompt %s has the argument %q, which the operation does not have", p.Name, name)
+			continue
+		}
+		words := PromptArgument{
+			Name:        name,
+			Title:       text(member(walk.Value, "title")),
+			Description: text(member(walk.Value, "description")),
+			Required:    member(walk.Value, "required").Kind() == 't',
+		}
+		if values := member(walk.Value, "values"); values.Kind() == '[' {
+			for each := wire.Into(values); each.Next(); {
+				words.Values = append(words.Values, text(each.Value))
+			}
+		}
+		p.addArgument(a, words)
+	}
+}
+
+// addArgument adds an argument of the operation in these words, or in its own.
+func (p *prompt) addArgument(a *ocp.Argument, words PromptArgument) {
+	words.Name = first(words.Name, a.Name)
+	words.Description = first(words.Description, a.Description)
+	words.Required = words.Required || a.Required && a.Default == nil
+	if _, twice := p.arguments[words.Name]; twice || len(p.Arguments) == maxPromptArguments {
+		return
+	}
+	p.arguments[words.Name] = a
+	p.Arguments = append(p.Arguments, words)
+}
+
+func (p *prompt) takes(a *ocp.Argument) bool {
+	for _, taken := range p.arguments {
+		if taken == a {
+			return true
+		}
+	}
+	return false
+}
+
+// call returns the operation's arguments for these values. Empty ones count as not
+// given where they need not be: clients send what a user left empty.
+func (p *prompt) call(values map[string]string) []byte {
+	b := []byte{'{'}
+	for _, described := range p.Arguments {
+		a := p.arguments[described.Name]
+		value, given := values[described.Name]
+		if !given || value == "" && !a.Required {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(wire.AppendString(b, a.Name), ':')
+		b = appendArgument(b, a, p.tool, value)
+	}
+	return append(b, '}')
+}
+
+func appendBase64(dst, data []byte) []byte {
+	return base64.StdEncoding.AppendEncode(dst, data)
+}

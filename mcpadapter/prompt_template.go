@@ -1,0 +1,93 @@
+package mcpadapter
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Template is a text with {{argument}} in it, where {{{{ stands for two braces.
+// Arguments are put in as they are: what they bring along is never looked at
+// again.
+type Template struct {
+	Parts []TemplatePart
+}
+
+// A TemplatePart is a piece of text or, if Argument is not empty, the value of an
+// argument.
+type TemplatePart struct{ Text, Argument string }
+
+// ParseTemplate reads a Template.
+func ParseTemplate(source string) (Template, error) {
+	var t Template
+	literal := strings.Builder{}
+	flush := func() {
+		if literal.Len() > 0 {
+			t.Parts = append(t.Parts, TemplatePart{Text: literal.String()})
+			literal.Reset()
+		}
+	}
+	for rest := source; ; {
+		before, after, found := strings.Cut(rest, "{{")
+		literal.WriteString(before)
+		if !found {
+			flush()
+			return t, nil
+		}
+		if escaped, ok := strings.CutPrefix(after, "{{"); ok {
+			literal.WriteString("{{")
+			rest = escaped
+			continue
+		}
+		name, end, closed := strings.Cut(after, "}}")
+		name = strings.TrimSpace(name)
+		if !closed || name == "" || strings.ContainsAny(name, "{}\n") {
+			return Template{}, fmt.Errorf("%q is not the name of an argument between {{ and }}; two braces in a text are written {{{{", clip("{{"+after, maxQuoted))
+		}
+		flush()
+		t.Parts = append(t.Parts, TemplatePart{Argument: name})
+		rest = end
+	}
+}
+
+// names returns the arguments that stand in the template.
+func (t Template) names() (names []string) {
+	for _, part := range t.Parts {
+		if part.Argument != "" {
+			names = append(names, part.Argument)
+		}
+	}
+	return names
+}
+
+// size is how many bytes the template has with these values.
+func (t Template) size(values map[string]string) (size int) {
+	for _, part := range t.Parts {
+		size += len(part.Text) + len(values[part.Argument])
+	}
+	return size
+}
+
+// fill returns the text with these values. Those that are not given are empty.
+func (t Template) fill(values map[string]string) string {
+	return t.join(values, func(value string) string { return value })
+}
+
+// fillURI is fill for a URI: a value is the whole of it, or else is
+// percent-encoded, so that it stays the part that it is.
+func (t Template) fillURI(values map[string]string) string {
+	if len(t.Parts) == 1 {
+		return t.fill(values)
+	}
+	return t.join(values, escapeValue)
+}
+
+func (t Template) join(values map[string]string, escape func(string) string) string {
+	var b strings.Builder
+	for _, part := range t.Parts {
+		b.WriteString(part.Text)
+		if part.Argument != "" {
+			b.WriteString(escape(values[part.Argument]))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,384 @@
+package mcpadapter
+
+import (
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// addOperation puts the operation on the shelf if x-mcp or the Library says so.
+func (s *shelf) addOperation(l *Library, tools *ocp.Toolset, tool *ocp.Tool, denied bool) {
+	e := readExtension(tool.MCP)
+	if e.prompt != nil {
+		s.addOperationPrompt(tool, e.prompt, denied)
+	}
+	if e.resource == nil && (l.chosen == nil || tool.Method != "GET" || !l.chosen(tool)) {
+		return
+	}
+	if tool.Method != "GET" {
+		s.warn(tool, "x-mcp: only a GET operation can be a resource")
+		return
+	}
+	described := readResource(e.resource, tool)
+	described.denied = denied
+	if described.uri == "" {
+		s.addByPath(tools, tool, described)
+		return
+	}
+	template, err := parseTemplate(described.uri)
+	if err != nil {
+		s.warn(tool, "x-mcp: the uri of the resource cannot be used: %v", err)
+		return
+	}
+	s.addTemplate(tool, described, template)
+}
+
+// readResource reads what x-mcp says of a resource; what it does not say is the
+// operation's.
+func readResource(raw jsontext.Value, tool *ocp.Tool) resource {
+	r := resource{name: tool.Name, title: tool.Title, description: tool.Description, mime: declaredType(tool), size: -1, tool: tool}
+	for walk := wire.Into(raw); walk.Next(); {
+		value := text(walk.Value)
+		switch {
+		case value == "":
+		case walk.Is("uri"):
+			r.uri = value
+		case walk.Is("name"):
+			r.name = value
+		case walk.Is("title"):
+			r.title = value
+		case walk.Is("description"):
+			r.description = value
+		case walk.Is("mimeType"):
+			r.mime = value
+		}
+	}
+	r.icons = readIcons(member(raw, "icons"))
+	if meta := member(raw, "_meta"); meta.Kind() == '{' {
+		r.meta = meta
+	}
+	return r
+}
+
+// declaredType returns the one type that the document knows of answers, "" if
+// there are more or none.
+func declaredType(tool *ocp.Tool) string {
+	if types := tool.Answer.MediaTypes; len(types) == 1 && types[0] != nativeType && !strings.Contains(types[0], "*") {
+		return types[0]
+	}
+	return ""
+}
+
+// addByPath gives the operation the URI that its path makes,
+// TOOLSET:///PATH{?QUERY}. If that can be read without the variables of the
+// query, it is a resource beside the template.
+func (s *shelf) addByPath(tools *ocp.Toolset, tool *ocp.Tool, described resource) {
+	uri := schemeOf(tools.Name) + "://" + pathTemplate(tool)
+	var query []string
+	needed := false
+	for i := range tool.Arguments {
+		switch a := &tool.Arguments[i]; {
+		case a.In == ocp.InQuery:
+			query = append(query, a.Name)
+			needed = needed || a.Required
+		case a.In != ocp.InPath && a.Required:
+			s.warn(tool, "the operation cannot be a resource: a URI cannot tell the argument %s, which it needs", a.Name)
+			return
+		}
+	}
+	plain, err := parseTemplate(uri)
+	if err != nil {
+		s.warn(tool, "the operation cannot be a resource by its path: %v; give it a uri in x-mcp", err)
+		return
+	}
+	if plain.isURI() && !needed {
+		s.addTemplate(tool, described, plain)
+	}
+	query = query[:min(len(query), maxVariables-len(plain.variables))]
+	if len(query) > 0 {
+		if plain, err = parseTemplate(uri + "{?" + strings.Join(query, ",") + "}"); err != nil {
+			s.warn(tool, "the operation cannot be a resource with its query: %v", err)
+			return
+		}
+	}
+	if !plain.isURI() {
+		s.addTemplate(tool, described, plain)
+	}
+}
+
+// schemeOf makes a URI scheme of a toolset's name.
+func schemeOf(name string) string {
+	switch extension := path.Ext(name); extension {
+	case ".yaml", ".yml", ".json":
+		name = strings.TrimSuffix(name, extension)
+	}
+	scheme := strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-', r == '.', r == '+':
+			return r
+		case 'A' <= r && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return '-'
+	}, name)
+	if scheme == "" || scheme[0] < 'a' || scheme[0] > 'z' {
+		return "api"
+	}
+	return scheme
+}
+
+// pathTemplate returns the operation's path with its parameters called as the
+// tool's arguments are.
+func pathTemplate(tool *ocp.Tool) string {
+	var b strings.Builder
+	rest := tool.Path
+	for {
+		literal, after, found := strings.Cut(rest, "{")
+		b.WriteString((&url.URL{Path: literal}).EscapedPath())
+		if !found {
+			return b.String()
+		}
+		var name string
+		if name, rest, found = strings.Cut(after, "}"); !found {
+			return b.String()
+		}
+		b.WriteString("{" + argumentName(tool, name) + "}")
+	}
+}
+
+// argumentName returns the name of the path argument that the API calls so.
+func argumentName(tool *ocp.Tool, wireName string) string {
+	for i := range tool.Arguments {
+		if a := &tool.Arguments[i]; a.In == ocp.InPath && a.WireName == wireName {
+			return a.Name
+		}
+	}
+	return wireName
+}
+
+// addTemplate puts the operation on the shelf under a URI or a template of it.
+func (s *shelf) addTemplate(tool *ocp.Tool, described resource, template *uriTemplate) {
+	r := described
+	r.arguments = make(map[string]*ocp.Argument)
+	for _, variable := range slices.Concat(template.variables, template.query) {
+		a := argumentOf(tool, variable)
+		if a == nil {
+			s.warn(tool, "x-mcp: the uri of the resource has the variable %s, which is no argument of the operation", variable)
+			return
+		}
+		r.arguments[variable] = a
+	}
+	for i := range tool.Arguments {
+		if a := &tool.Arguments[i]; a.Required && a.Default == nil && !r.takes(a) {
+			s.warn(tool, "x-mcp: the uri of the resource lacks the argument %s, which the operation needs: write it as {%s}", a.Name, a.Name)
+			return
+		}
+	}
+	if template.isURI() {
+		r.uri = template.text
+		if !s.addResource(&r) {
+			s.warn(tool, "the resource %s is left out: another has its URI", r.uri)
+			return
+		}
+	} else {
+		r.uri, r.template = "", template
+		s.templates = append(s.templates, &r)
+	}
+	s.byTool[tool] = &r
+}
+
+// argumentOf returns the argument of that name, the tool's or the API's.
+func argumentOf(tool *ocp.Tool, name string) *ocp.Argument {
+	for i := range tool.Arguments {
+		if tool.Arguments[i].Name == name {
+			return &tool.Arguments[i]
+		}
+	}
+	for i := range tool.Arguments {
+		if tool.Arguments[i].WireName == name {
+			return &tool.Arguments[i]
+		}
+	}
+	return nil
+}
+
+// takes reports whether a variable stands for the argument.
+func (r *resource) takes(a *ocp.Argument) bool {
+	for _, taken := range r.arguments {
+		if taken == a {
+			return true
+		}
+	}
+	return false
+}
+
+// call returns the arguments of the operation that a URI means.
+func (t target) call() []byte {
+	b := []byte{'{'}
+	for _, binding := range t.bindings {
+		a := t.arguments[binding.name]
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(wire.AppendString(b, a.Name), ':')
+		b = appendArgument(b, a, t.tool, binding.value)
+	}
+	return append(b, '}')
+}
+
+// appendArgument appends a text as a value of the type that the argument's schema
+// names: a number, a boolean, an array of what commas separate. What does not fit
+// stays text, and whoever checks the arguments finds the words for it.
+func appendArgument(dst []byte, a *ocp.Argument, tool *ocp.Tool, value string) []byte {
+	schema := resolve(a.Schema, tool)
+	types := typesOf(schema)
+	switch {
+	case types["string"] || len(types) == 0:
+	case types["array"]:
+		return appendArray(dst, resolve(member(schema, "items"), tool), value)
+	case types["object"]:
+		if wire.Check([]byte(value)) == nil && jsontext.Value(value).Kind() == '{' {
+			return append(dst, value...)
+		}
+	default:
+		return appendScalar(dst, types, value)
+	}
+	return wire.AppendString(dst, value)
+}
+
+func appendArray(dst []byte, items jsontext.Value, value string) []byte {
+	if strings.HasPrefix(value, "[") && wire.Check([]byte(value)) == nil {
+		return append(dst, value...)
+	}
+	types := typesOf(items)
+	dst = append(dst, '[')
+	for i, part := range strings.Split(value, ",") {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if types["string"] || len(types) == 0 {
+			dst = wire.AppendString(dst, part)
+		} else {
+			dst = appendScalar(dst, types, part)
+		}
+	}
+	return append(dst, ']')
+}
+
+func appendScalar(dst []byte, types map[string]bool, value string) []byte {
+	kind := jsontext.Value(value).Kind()
+	fits := kind == '0' && (types["integer"] || types["number"]) ||
+		(kind == 't' || kind == 'f') && types["boolean"] ||
+		kind == 'n' && types["null"]
+	if fits && wire.Check([]byte(value)) == nil {
+		return append(dst, value...)
+	}
+	return wire.AppendString(dst, value)
+}
+
+// typesOf returns the types that a schema names, none if it names none.
+func typesOf(schema jsontext.Value) map[string]bool {
+	types := make(map[string]bool)
+	switch value := member(schema, "type"); value.Kind() {
+	case '"':
+		types[text(value)] = true
+	case '[':
+		for walk := wire.Into(value); walk.Next(); {
+			types[text(walk.Value)] = true
+		}
+	}
+	return types
+}
+
+// resolve follows a $ref into the $defs of the tool's input schema.
+func resolve(schema jsontext.Value, tool *ocp.Tool) jsontext.Value {
+	const most = 8 // references that lead to one another
+	for range most {
+		name, found := strings.CutPrefix(text(member(schema, "$ref")), "#/$defs/")
+		if !found {
+			break
+		}
+		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+		if schema = member(member(tool.InputSchema, "$defs"), name); schema == nil {
+			break
+		}
+	}
+	return schema
+}
+
+// resourceAt returns the resource that a GET of a path of the API means, escaped
+// and with its query, if there is one.
+func (x *exchange) resourceAt(location string) (uri, name string, ok bool) {
+	s := x.catalog().shelf()
+	if s.routes == nil {
+		return "", "", false
+	}
+	escaped, query, _ := strings.Cut(location, "?")
+	escaped, _, _ = strings.Cut(escaped, "#")
+	tool := s.routes.Tool("GET", escaped)
+	r := s.byTool[tool]
+	if tool == nil || r == nil {
+		return "", "", false
+	}
+	template, err := parseTemplate("path:" + tool.BasePath() + pathTemplate(tool))
+	if err != nil {
+		return "", "", false
+	}
+	bindings, ok := template.match("path:" + escaped)
+	if !ok {
+		return "", "", false
+	}
+	values, err := url.ParseQuery(strings.SplitN(query, "#", 2)[0])
+	if err != nil {
+		return "", "", false
+	}
+	return r.expand(bindings, values)
+}
+
+// expand returns the URI of the resource for these values of its operation's path
+// and query arguments; ok is false if it cannot say all of them.
+func (r *resource) expand(bindings []binding, query url.Values) (uri, name string, ok bool) {
+	if r.template == nil {
+		if len(bindings)+len(query) > 0 {
+			return "", "", false
+		}
+		return r.uri, r.name, true
+	}
+	byName := make(map[string]string)
+	for _, b := range bindings {
+		byName[b.name] = b.value
+	}
+	for i := range r.tool.Arguments {
+		if a := &r.tool.Arguments[i]; a.In == ocp.InQuery && len(query[a.WireName]) == 1 {
+			byName[a.Name] = query[a.WireName][0]
+		}
+	}
+	left := len(byName)
+	uri = r.template.text
+	for _, variable := range r.template.variables {
+		value, given := byName[r.arguments[variable].Name]
+		if !given {
+			return "", "", false
+		}
+		left--
+		uri = strings.NewReplacer("{"+variable+"}", escapeValue(value), "{+"+variable+"}", escapePath(value)).Replace(uri)
+	}
+	uri, _, _ = strings.Cut(uri, "{?")
+	separator := "?"
+	for _, variable := range r.template.query {
+		if value, given := byName[r.arguments[variable].Name]; given {
+			uri += separator + variable + "=" + escapeValue(value)
+			separator, left = "&", left-1
+		}
+	}
+	if left != 0 || len(byName) != len(bindings)+len(query) {
+		return "", "", false
+	}
+	return uri, r.name, true
+}

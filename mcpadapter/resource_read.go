@@ -1,0 +1,238 @@
+package mcpadapter
+
+import (
+	"encoding/base64"
+	"errors"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// resourceNotFound is the error before 2026-07-28 for a URI that means nothing;
+// since then it is invalidParams.
+const resourceNotFound = -32002
+
+// readResource answers with what a URI means.
+func (x *exchange) readResource() *fault {
+	uri, f := x.uri()
+	if f != nil {
+		return f
+	}
+	t, ok := x.catalog().shelf().find(uri)
+	if !ok {
+		return x.noResource(uri)
+	}
+	r, f := x.openResource(t, "resources/read", uri)
+	if f != nil {
+		return f
+	}
+	defer r.Release()
+	if r.asks != nil {
+		x.answerAsks(r.reply)
+		return nil
+	}
+	b := x.appendResultHead(x.begin(), "complete", nil)
+	if x.version.selfDescribing() {
+		b = r.appendFreshness(b, x.server)
+	}
+	if b, f = x.appendContents(append(b, `"contents":[`...), r); f != nil {
+		return f
+	}
+	x.out.B = append(b, "]}}"...)
+	return nil
+}
+
+// uri returns the parameter of that name.
+func (x *exchange) uri() (string, *fault) {
+	raw := member(x.params.raw, "uri")
+	if raw.Kind() != '"' {
+		return "", badParams("params.uri must be a string that names a resource, not %s", wire.KindName(raw.Kind()))
+	}
+	uri := text(raw)
+	if len(uri) > maxURI {
+		return "", badParams("params.uri is longer than %d bytes", maxURI)
+	}
+	return uri, nil
+}
+
+// noResource tells that there is no resource of that URI.
+func (x *exchange) noResource(uri string) *fault {
+	f := faultf(http.StatusOK, resourceNotFound,
+		"there is no resource %s: resources/list and resources/templates/list name those there are", clip(uri, 4*maxQuoted))
+	if x.version.selfDescribing() {
+		f.code = invalidParams
+	}
+	f.data = append(wire.AppendString([]byte(`{"uri":`), uri), '}')
+	return f
+}
+
+// An opened is what a resource has in it. It must be released.
+type opened struct {
+	target
+	reply        // of an operation
+	mime  string // of a file
+	body  []byte // of a file
+}
+
+// openResource reads the resource for a request of the client: method and name say which
+// (invocation). A fault is the answer to the request.
+func (x *exchange) openResource(t target, method, name string) (opened, *fault) {
+	if t.tool != nil {
+		return x.openOperation(t, method, name)
+	}
+	f := t.file
+	if t.folder != nil {
+		var ok bool
+		if f, ok = t.folder.file(t.bindings[0].value); !ok {
+			return opened{}, x.noResource(t.uri)
+		}
+		t.mime = mimeOf(t.uri, f.path)
+	}
+	body, err := f.read()
+	switch {
+	case err == nil:
+	case errors.Is(err, errFileSize):
+		return opened{}, x.unreadable(t.uri, "the resource is larger than the %d bytes that are read", f.limit)
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotRegular) || t.folder != nil:
+		// A path that leads out of its folder is no resource either.
+		return opened{}, x.noResource(t.uri)
+	default:
+		return opened{}, x.unreadable(t.uri, "the resource cannot be read now")
+	}
+	return opened{target: t, mime: typeOf(t.mime, body), body: body}, nil
+}
+
+// openOperation calls the operation that the resource is.
+func (x *exchange) openOperation(t target, method, name string) (opened, *fault) {
+	r, f := x.invoke(invocation{method: method, target: name, tool: t.tool.Name, arguments: t.call()})
+	if f != nil {
+		return opened{}, f
+	}
+	if r.Failure == nil {
+		return opened{target: t, reply: r}, nil
+	}
+	defer r.Release()
+	switch failure := r.Failure; {
+	case failure.Status == http.StatusNotFound || failure.Status == http.StatusGone:
+		return opened{}, x.noResource(t.uri)
+	case failure.Kind == ocp.InvalidArguments:
+		f = badParams("%s", failure.Message)
+	default:
+		f = x.unreadable(t.uri, "%s", failure.Message)
+	}
+	return opened{}, f
+}
+
+// unreadable tells why a resource that there is cannot be given.
+func (x *exchange) unreadable(uri, format string, args ...any) *fault {
+	f := faultf(http.StatusOK, internalError, format, args...)
+	f.data = append(wire.AppendString([]byte(`{"uri":`), uri), '}')
+	return f
+}
+
+// appendContents appends what the resource has in it, of which there are several
+// only if the API says so itself.
+func (x *exchange) appendContents(dst []byte, r opened) ([]byte, *fault) {
+	if r.tool == nil {
+		return appendContentsOf(dst, r.target, r.mime, r.body, x.version), nil
+	}
+	if r.native != nil {
+		return x.appendNativeContents(dst, r)
+	}
+	if r.Result == nil {
+		return appendContentsOf(dst, r.target, first(r.target.mime, "text/plain"), nil, x.version), nil
+	}
+	declared := first(r.Result.MediaType(), r.target.mime)
+	if strings.HasPrefix(r.target.uri, "ui://") && declared == "text/html" {
+		declared = appType
+	}
+	return appendContentsOf(dst, r.target, typeOf(declared, r.Result.Body), r.Result.Body, x.version), nil
+}
+
+func (x *exchange) appendNativeContents(dst []byte, r opened) ([]byte, *fault) {
+	contents := member(r.native, "contents")
+	count := 0
+	for walk := wire.Into(contents); walk.Next(); count++ {
+		if count > 0 {
+			dst = append(dst, ',')
+		}
+		var err error
+		if dst, err = x.appendResourceContents(dst, walk.Value); err != nil {
+			return dst, x.unreadable(r.target.uri, "the API's contents[%d] cannot be used: %v", count, err)
+		}
+	}
+	if contents.Kind() != '[' || count == 0 {
+		return dst, x.unreadable(r.target.uri, "the API answered with a result that has no contents")
+	}
+	return dst, nil
+}
+
+// appendContentsOf appends the one content of a resource: as text if it is some.
+func appendContentsOf(dst []byte, t target, mediaType string, body []byte, v revision) []byte {
+	dst = wire.AppendString(append(dst, `{"uri":`...), t.uri)
+	dst = wire.AppendString(append(dst, `,"mimeType":`...), mediaType)
+	if readable(mediaType, body) || len(body) == 0 {
+		dst = wire.AppendString(append(dst, `,"text":`...), body)
+	} else {
+		dst = append(dst, `,"blob":"`...)
+		dst = append(base64.StdEncoding.AppendEncode(dst, body), '"')
+	}
+	return append(appendMeta(dst, t.meta, v), '}')
+}
+
+// appendFreshness appends how long the contents may be kept, and by whom: files as
+// long as lists, answers of the API as long as the API says. Only files are the
+// same for everybody.
+func (r *opened) appendFreshness(dst []byte, s *Server) []byte {
+	if r.tool == nil {
+		return append(s.appendFreshness(dst), ',')
+	}
+	var ttl time.Duration
+	if r.Result != nil && r.native == nil {
+		ttl = maxAge(r.Result.Header)
+	}
+	if r.native != nil {
+		ttl = nativeAge(r.native)
+	}
+	dst = strconv.AppendInt(append(dst, `"ttlMs":`...), ttl.Milliseconds(), 10)
+	return append(dst, `,"cacheScope":"private",`...)
+}
+
+// longestAge bounds what a server may say of its own freshness.
+const longestAge = 365 * 24 * time.Hour
+
+// maxAge returns how long an answer may be kept by its Cache-Control, 0 if it does
+// not say (RFC 9111).
+func maxAge(header http.Header) time.Duration {
+	var age time.Duration
+	for _, line := range header["Cache-Control"] {
+		for directive := range strings.SplitSeq(line, ",") {
+			name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
+			switch strings.ToLower(name) {
+			case "no-store", "no-cache":
+				return 0
+			case "max-age":
+				if seconds, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 32); err == nil {
+					age = min(time.Duration(seconds)*time.Second, longestAge)
+				}
+			}
+		}
+	}
+	return age
+}
+
+// nativeAge is maxAge for an API that says ttlMs itself.
+func nativeAge(native jsontext.Value) time.Duration {
+	ms, err := strconv.ParseUint(string(member(native, "ttlMs")), 10, 40)
+	if err != nil {
+		return 0
+	}
+	return min(time.Duration(ms)*time.Millisecond, longestAge)
+}

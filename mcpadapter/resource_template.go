@@ -1,0 +1,208 @@
+package mcpadapter
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	maxURI       = 8 << 10 // bytes of a URI that a client sends
+	maxTemplate  = 2 << 10 // bytes of a URI template
+	maxVariables = 32      // of one template
+)
+
+// A uriTemplate is a URI template as resources use it: the expressions {name}, a
+// segment, and {+name}, which may have slashes in it, and at the end {?name,…}
+// (RFC 6570). It can be matched because between two variables there is always
+// something else.
+type uriTemplate struct {
+	text      string
+	path      *regexp.Regexp // of what comes before the variables of the query
+	variables []string       // in path, in this order
+	query     []string       // in {?…}
+}
+
+// A binding is the value that a URI has for a variable.
+type binding struct{ name, value string }
+
+// templateExpression finds the expressions; what it does not match is literal.
+var templateExpression = regexp.MustCompile(`\{([^{}]*)\}`)
+
+// templateVariable is the name of a variable, without percent-encoded characters.
+var templateVariable = regexp.MustCompile(`^[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*$`)
+
+// parseTemplate reads a template. One without variables is a URI.
+func parseTemplate(text string) (*uriTemplate, error) {
+	if len(text) > maxTemplate {
+		return nil, fmt.Errorf("the URI is longer than %d bytes", maxTemplate)
+	}
+	t := &uriTemplate{text: text}
+	pattern := strings.Builder{}
+	rest, after := text, "" // after is the expression that has just ended
+	for {
+		at := templateExpression.FindStringSubmatchIndex(rest)
+		literal := rest
+		if at != nil {
+			literal = rest[:at[0]]
+		}
+		if err := checkLiteral(literal); err != nil {
+			return nil, err
+		}
+		switch {
+		case t.query != nil && (literal != "" || at != nil):
+			return nil, fmt.Errorf("%s must stand at the end of the URI", after)
+		case at != nil && strings.HasPrefix(rest[at[0]:], "{?") && strings.Contains(text[:len(text)-len(rest)+at[0]], "?"):
+			return nil, fmt.Errorf("the URI has a query before %s already", rest[at[0]:at[1]])
+		case at != nil && literal == "" && after != "" && !strings.HasPrefix(rest, "{?"):
+			return nil, fmt.Errorf("nothing stands between %s and %s, so that a URI cannot be taken apart", after, rest[:at[1]])
+		}
+		pattern.WriteString(regexp.QuoteMeta(literal))
+		if at == nil {
+			break
+		}
+		after = rest[at[0]:at[1]]
+		if err := t.addExpression(rest[at[2]:at[3]], &pattern); err != nil {
+			return nil, err
+		}
+		rest = rest[at[1]:]
+	}
+	if !uriScheme.MatchString(text) {
+		return nil, fmt.Errorf("%q does not begin with a scheme and a colon, such as docs:", clip(text, maxQuoted))
+	}
+	t.path = regexp.MustCompile(`^(?s:` + pattern.String() + `)$`)
+	return t, nil
+}
+
+// checkLiteral refuses what no URI can have. Percent signs stand for themselves.
+func checkLiteral(literal string) error {
+	for i := range len(literal) {
+		if c := literal[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`"<>\^`+"`{|}", c) >= 0 {
+			return fmt.Errorf("%q cannot stand in a URI: write it with %%", literal[i:i+1])
+		}
+	}
+	return nil
+}
+
+func (t *uriTemplate) addExpression(expression string, pattern *strings.Builder) error {
+	operator := ""
+	if expression != "" && strings.IndexByte("+?", expression[0]) >= 0 {
+		operator, expression = expression[:1], expression[1:]
+	}
+	names := strings.Split(expression, ",")
+	for _, name := range names {
+		switch {
+		case !templateVariable.MatchString(name):
+			return fmt.Errorf("{%s%s} is not understood: write {name}, {+name} or, at the end, {?name,name}", operator, expression)
+		case t.has(name):
+			return fmt.Errorf("the variable %s stands in the URI twice", name)
+		case len(t.variables)+len(t.query) == maxVariables:
+			return fmt.Errorf("the URI has more than %d variables", maxVariables)
+		}
+		if operator == "?" {
+			t.query = append(t.query, name)
+			continue
+		}
+		if len(names) > 1 {
+			return fmt.Errorf("{%s%s} has several variables, which only {?…} may have", operator, expression)
+		}
+		t.variables = append(t.variables, name)
+	}
+	switch operator {
+	case "":
+		pattern.WriteString(`([^/?#]+?)`)
+	case "+":
+		pattern.WriteString(`([^?#]+?)`)
+	}
+	return nil
+}
+
+// scheme is how a URI begins (RFC 3986, Scheme).
+var uriScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:[^{]`)
+
+func (t *uriTemplate) has(name string) bool {
+	return slices.Contains(t.variables, name) || slices.Contains(t.query, name)
+}
+
+// isURI reports whether there is nothing to be filled in.
+func (t *uriTemplate) isURI() bool { return len(t.variables)+len(t.query) == 0 }
+
+// bare returns the URI that is left without the variables of the query, "" if
+// there are others.
+func (t *uriTemplate) bare() string {
+	if len(t.variables) > 0 {
+		return ""
+	}
+	uri, _, _ := strings.Cut(t.text, "{")
+	return uri
+}
+
+// match takes a URI apart. Variables of the query may be missing.
+func (t *uriTemplate) match(uri string) (bindings []binding, ok bool) {
+	if len(uri) > maxURI {
+		return nil, false
+	}
+	path, query := uri, ""
+	if len(t.query) > 0 {
+		path, query, _ = strings.Cut(uri, "?")
+	}
+	found := t.path.FindStringSubmatch(path)
+	if found == nil {
+		return nil, false
+	}
+	for i, name := range t.variables {
+		value, ok := unescape(found[i+1])
+		if !ok {
+			return nil, false
+		}
+		bindings = append(bindings, binding{name, value})
+	}
+	return t.matchQuery(bindings, query)
+}
+
+func (t *uriTemplate) matchQuery(bindings []binding, query string) ([]binding, bool) {
+	if query == "" {
+		return bindings, true
+	}
+	given := len(bindings)
+	for pair := range strings.SplitSeq(query, "&") {
+		name, escaped, _ := strings.Cut(pair, "=")
+		value, ok := unescape(escaped)
+		if !ok || !slices.Contains(t.query, name) {
+			return nil, false
+		}
+		for _, earlier := range bindings[given:] {
+			if earlier.name == name {
+				return nil, false
+			}
+		}
+		bindings = append(bindings, binding{name, value})
+	}
+	return bindings, true
+}
+
+// unescape undoes percent-encoding. What it stands for must be text.
+func unescape(escaped string) (string, bool) {
+	value, err := url.PathUnescape(escaped)
+	return value, err == nil && utf8.ValidString(value) && strings.IndexByte(value, 0) < 0
+}
+
+// escapeValue percent-encodes everything that could mean something in a URI, as
+// the expansion of {name} does.
+func escapeValue(value string) string {
+	const hex = "0123456789ABCDEF"
+	b := make([]byte, 0, len(value))
+	for i := range len(value) {
+		c := value[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '.', c == '_', c == '~':
+			b = append(b, c)
+		default:
+			b = append(b, '%', hex[c>>4], hex[c&0xf])
+		}
+	}
+	return string(b)
+}

@@ -1,0 +1,361 @@
+package mcpadapter
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+type listedResource struct {
+	URI, URITemplate, Name, Title, Description, MIMEType string
+	Size                                                 *int64
+	Annotations                                          struct{ LastModified string }
+	Icons                                                []any
+	Meta                                                 map[string]any `json:"_meta"`
+}
+
+type resourceList struct {
+	Resources, ResourceTemplates []listedResource
+	NextCursor                   string
+	TTLMS                        *int64 `json:"ttlMs"`
+	CacheScope                   string
+}
+
+func TestResourcesAreListed(t *testing.T) {
+	server := stocked(t, Options{})
+	for _, v := range revisions {
+		t.Run(v.String(), func(t *testing.T) {
+			var got resourceList
+			shelved(t, server, v, "resources/list", "").result(t, "ListResourcesResult", &got)
+			byURI := make(map[string]listedResource)
+			var uris []string
+			for _, r := range got.Resources {
+				byURI[r.URI] = r
+				uris = append(uris, r.URI)
+			}
+			want := "docs:///fares docs:///dot.png docs:///gone ui://trains/board.html ui://trains/board.skybridge.html " +
+				"trains:///stations notice://today native://all secret://one " +
+				"guide://all/data.bin guide://all/deep/a%20b.txt guide://all/intro.md guide://all/unknownformat"
+			if all := strings.Join(uris, " "); all != want {
+				t.Errorf("got  %s\nwant %s", all, want)
+			}
+			fares, intro := byURI["docs:///fares"], byURI["guide://all/intro.md"]
+			if fares.Name != "fares" || fares.MIMEType != "text/markdown" || fares.Description != "All fares" || (fares.Title == "Fares") != (v >= v20250618) || (len(fares.Icons) == 1) != (v >= v20251125) {
+				t.Errorf("got %+v", fares)
+			}
+			if intro.Size == nil || *intro.Size != 5 || (intro.Annotations.LastModified != "") != (v >= v20250618) {
+				t.Errorf("got %+v", intro)
+			}
+			if app := byURI["ui://trains/board.html"]; app.MIMEType != "text/html;profile=mcp-app" || (app.Meta["ui"] != nil) != (v >= v20250618) {
+				t.Errorf("got %+v", app)
+			}
+			if (got.TTLMS != nil && got.CacheScope == "private") != v.selfDescribing() {
+				t.Errorf("may be kept for %v by %q", got.TTLMS, got.CacheScope)
+			}
+		})
+	}
+}
+
+func TestTemplatesAreListed(t *testing.T) {
+	server := stocked(t, Options{})
+	for _, v := range revisions {
+		var got resourceList
+		shelved(t, server, v, "resources/templates/list", "").result(t, "ListResourceTemplatesResult", &got)
+		var templates []string
+		for _, r := range got.ResourceTemplates {
+			templates = append(templates, r.URITemplate)
+		}
+		want := "guide://all/{+path} trains:///stations{?kind,open,limit} trains:///stations/{station_id} photos://all/{id}.png"
+		if all := strings.Join(templates, " "); all != want {
+			t.Errorf("got  %s\nwant %s", all, want)
+		}
+	}
+}
+
+func TestChosenOperationsAreResources(t *testing.T) {
+	const document = `
+openapi: 3.1.0
+info: {title: T, version: '1'}
+paths:
+  /a: {get: {operationId: a, tags: [x], description: d, responses: {'200': {description: ok}}}}
+  /b: {get: {operationId: b, description: d, responses: {'200': {description: ok}}}, post: {operationId: c, tags: [x], description: d, responses: {'200': {description: ok}}}}
+  /h: {get: {operationId: h, tags: [x], description: d, parameters: [{name: H, in: header, required: true, schema: {type: string}}], responses: {'200': {description: ok}}}}
+  /q: {get: {operationId: q, tags: [y], description: d, parameters: [{name: q, in: query, required: true, schema: {type: string}}], responses: {'200': {description: ok}}}}
+`
+	tools, err := ocp.Build([]byte(document), ocp.BuildOptions{Name: "3 things.yaml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rule, c := range map[string]struct {
+		options LibraryOptions
+		want    string
+	}{
+		"none":      {LibraryOptions{}, ""},
+		"tag":       {LibraryOptions{Operations: []ocp.Selector{{By: "tag", Value: "x"}}}, "api:///a"},
+		"operation": {LibraryOptions{Operations: []ocp.Selector{{By: "operation", Value: "q"}}}, "api:///q{?q}"},
+		"path":      {LibraryOptions{Operations: []ocp.Selector{{By: "path", Value: "/b"}}}, "api:///b"},
+		"all":       {LibraryOptions{AllOperations: true}, "api:///a api:///b api:///q{?q}"},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			library, err := NewLibrary(c.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := newShelf(library, tools, nil)
+			var uris []string
+			for _, r := range append(s.resources, s.templates...) {
+				uri := r.uri
+				if r.template != nil {
+					uri = r.template.text
+				}
+				uris = append(uris, uri)
+			}
+			if got := strings.Join(uris, " "); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+type readAnswer struct {
+	Contents []struct {
+		URI, MIMEType string
+		Text          *string
+		Blob          *string
+		Meta          map[string]any `json:"_meta"`
+	}
+	TTLMS      *int64 `json:"ttlMs"`
+	CacheScope string
+	ResultType string
+}
+
+func TestResourcesAreRead(t *testing.T) {
+	server := stocked(t, Options{})
+	png := base64.StdEncoding.EncodeToString([]byte("\x89PNG"))
+	for _, c := range []struct{ uri, mime, text, blob string }{
+		{"docs:///fares", "text/markdown", "# Fares", ""},
+		{"docs:///dot.png", "image/png", "", png},
+		{"guide://all/intro.md", "text/markdown", "Intro", ""},
+		{"guide://all/deep/a%20b.txt", "text/plain", "deep", ""},
+		{"guide://all/deep%2Fa%20b.txt", "text/plain", "deep", ""},
+		{"guide://all/data.bin", "application/octet-stream", "", base64.StdEncoding.EncodeToString([]byte("\xff\x00"))},
+		{"guide://all/unknownformat", "text/plain", "text", ""},
+		{"ui://trains/board.html", "text/html;profile=mcp-app", "<p>Board</p>", ""},
+		{"ui://trains/board.skybridge.html", "text/html+skybridge", "<p>Board</p>", ""},
+		{"notice://today", "text/plain", "asked /notice in ", ""},
+		{"trains:///stations", "application/json", `{"asked":"/stations"}`, ""},
+		{"trains:///stations?limit=5&open=true", "application/json", `{"asked":"/stations?open=true&limit=5"}`, ""},
+		{"trains:///stations/a%2Fb%20c", "application/json", `{"asked":"/stations/a%2Fb%20c"}`, ""},
+		{"photos://all/7.png", "image/png", "", png},
+	} {
+		for _, v := range revisions {
+			t.Run(v.String()+" "+c.uri, func(t *testing.T) {
+				var got readAnswer
+				shelved(t, server, v, "resources/read", `"uri":"`+c.uri+`"`).result(t, "ReadResourceResult", &got)
+				if len(got.Contents) != 1 {
+					t.Fatalf("got %+v", got)
+				}
+				content := got.Contents[0]
+				if content.URI != c.uri || content.MIMEType != c.mime {
+					t.Errorf("got %+v", content)
+				}
+				if c.blob == "" && (content.Text == nil || *content.Text != c.text) || c.blob != "" && (content.Blob == nil || *content.Blob != c.blob) {
+					body, _ := json.Marshal(content)
+					t.Errorf("got %s", body)
+				}
+				if v.selfDescribing() && (got.TTLMS == nil || got.CacheScope != "private" || got.ResultType != "complete") {
+					t.Errorf("got %+v", got)
+				}
+				if c.uri == "notice://today" && v.selfDescribing() && *got.TTLMS != 60_000 {
+					t.Errorf("may be kept for %d ms", *got.TTLMS)
+				}
+			})
+		}
+	}
+}
+
+func TestNativeContentsAreReadAsTheyAre(t *testing.T) {
+	server := stocked(t, Options{})
+	for _, v := range revisions {
+		var got readAnswer
+		shelved(t, server, v, "resources/read", `"uri":"native://all"`).result(t, "ReadResourceResult", &got)
+		if len(got.Contents) != 2 || got.Contents[0].URI != "native://1" || *got.Contents[0].Text != "one" || *got.Contents[1].Blob != "AAEC" {
+			t.Errorf("%v: got %+v", v, got)
+		}
+	}
+}
+
+func TestResourcesThatThereAreNot(t *testing.T) {
+	server := stocked(t, Options{})
+	for _, uri := range []string{
+		"docs:///nothing", "docs:///gone", "docs:///", "", "nothing",
+		"guide://all/../fares.md", "guide://all/%2e%2e/fares.md", "guide://all/..%2ffares.md", "guide://all//fares.md", "guide://all//etc/passwd",
+		"guide://all/.hidden", "guide://all/.git/config", "guide://all/deep", "guide://all/deep/", "guide://all/%00", "guide://all/\\u0000",
+		"trains:///stations/none", "trains:///stations/", "trains:///stations/a/b", "trains:///stations?unknown=1", "trains:///stations?limit=1&limit=2",
+		"photos://all/7.jpg", "trains:///stations/%zz",
+	} {
+		for _, v := range []revision{v20251125, v20260728} {
+			t.Run(v.String()+" "+uri, func(t *testing.T) {
+				r := shelved(t, server, v, "resources/read", `"uri":"`+uri+`"`)
+				if v.selfDescribing() && (uri == "" || strings.Contains(uri, "u0000")) {
+					t.Skip("a header cannot say it")
+				}
+				code := resourceNotFound
+				if v.selfDescribing() {
+					code = invalidParams
+				}
+				a := r.fault(t, 200, code)
+				var data struct{ URI string }
+				if err := json.Unmarshal(a.Error.Data, &data); err != nil || data.URI != uri && !strings.Contains(uri, "u0000") {
+					t.Errorf("data %s", a.Error.Data)
+				}
+			})
+		}
+	}
+}
+
+func TestLinkOutOfAFolderIsNotFollowed(t *testing.T) {
+	folder := writeFiles(t, map[string]string{"secret": "s", "in/a": "a"})
+	if err := os.Symlink("../secret", filepath.Join(folder, "in", "out")); err != nil {
+		t.Skip(err)
+	}
+	if err := os.Symlink("a", filepath.Join(folder, "in", "same")); err != nil {
+		t.Fatal(err)
+	}
+	library, err := NewLibrary(LibraryOptions{Folders: []Folder{{Path: filepath.Join(folder, "in")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := New(Options{})
+	server.SetLibrary(library)
+	shelved(t, server, v20251125, "resources/read", `"uri":"file:///in/out"`).fault(t, 200, resourceNotFound)
+	var list resourceList
+	shelved(t, server, v20251125, "resources/list", "").result(t, "ListResourcesResult", &list)
+	for _, r := range list.Resources {
+		if r.URI == "file:///in/out" {
+			t.Error("the link is listed")
+		}
+	}
+	var got readAnswer
+	shelved(t, server, v20251125, "resources/read", `"uri":"file:///in/same"`).result(t, "ReadResourceResult", &got)
+}
+
+func TestReadFaults(t *testing.T) {
+	server := stocked(t, Options{})
+	for rule, c := range map[string]struct {
+		params string
+		code   int
+	}{
+		"no-uri":           {``, invalidParams},
+		"uri-no-string":    {`"uri":7`, invalidParams},
+		"uri-too-long":     {`"uri":"docs:///` + strings.Repeat("a", maxURI) + `"`, invalidParams},
+		"arguments-do-not": {`"uri":"photos://all/x.png"`, invalidParams},
+		"api-fails":        {`"uri":"trains:///stations/broken"`, internalError},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			shelved(t, server, v20251125, "resources/read", c.params).fault(t, 200, c.code)
+		})
+	}
+}
+
+func TestLargeFileIsNotRead(t *testing.T) {
+	folder := writeFiles(t, map[string]string{"a": "12345"})
+	library, err := NewLibrary(LibraryOptions{MaxFile: 4, Resources: []Resource{{URI: "docs:a", File: filepath.Join(folder, "a")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := New(Options{})
+	server.SetLibrary(library)
+	a := shelved(t, server, v20251125, "resources/read", `"uri":"docs:a"`).fault(t, 200, internalError)
+	if !strings.Contains(a.Error.Message, "4 bytes") {
+		t.Errorf("message %q", a.Error.Message)
+	}
+}
+
+func TestTokenWithoutScopes(t *testing.T) {
+	server := stocked(t, Options{})
+	r := shelved(t, server, v20251125, "resources/read", `"uri":"secret://one"`)
+	send := func(access *Access, body string) *httptest.ResponseRecorder {
+		post := httptest.NewRequest(http.MethodPost, "http://api.example.com/mcp", strings.NewReader(body))
+		post.Header.Set("Content-Type", "application/json")
+		post.Header.Set(versionHeader, v20251125.String())
+		site := siteOf(r.tools, r.caller)
+		site.Access = access
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, post, site)
+		return w
+	}
+	some := &Access{Scopes: []string{"other"}}
+	// One of the alternatives is a key, which no token has anything to do with.
+	tools := r.tools
+	secret, _ := tools.Tool("get_secret")
+	secret.Security = secret.Security[:1]
+	if w := send(some, r.body); w.Code != http.StatusForbidden || !strings.Contains(w.Header().Get("Www-Authenticate"), "insufficient_scope") {
+		t.Errorf("got %d %v %s", w.Code, w.Header(), w.Body)
+	}
+	list := conformant(v20251125, "resources/list", "").body
+	if w := send(some, list); strings.Contains(w.Body.String(), "secret://one") {
+		t.Errorf("listed: %s", w.Body)
+	}
+	if w := send(&Access{Scopes: []string{"read", "write"}}, list); !strings.Contains(w.Body.String(), "secret://one") {
+		t.Errorf("not listed: %s", w.Body)
+	}
+}
+
+func TestResourcesAreListedInPages(t *testing.T) {
+	server := stocked(t, Options{PageSize: 5})
+	var uris []string
+	cursor, pages := "", 0
+	for {
+		var got resourceList
+		shelved(t, server, v20260728, "resources/list", cursor).result(t, "ListResourcesResult", &got)
+		for _, r := range got.Resources {
+			uris = append(uris, r.URI)
+		}
+		pages++
+		if got.NextCursor == "" {
+			break
+		}
+		cursor = fmt.Sprintf("%q:%q", "cursor", got.NextCursor)
+		shelved(t, server, v20260728, "prompts/list", cursor).fault(t, 200, invalidParams)
+	}
+	if len(uris) != 13 || pages != 3 {
+		t.Errorf("%d on %d pages", len(uris), pages)
+	}
+	for _, wrong := range []string{`"cursor":7`, `"cursor":"x"`} {
+		shelved(t, server, v20260728, "resources/list", wrong).fault(t, 200, invalidParams)
+	}
+	server.SetLibrary(nil)
+	shelved(t, server, v20260728, "resources/list", cursor).fault(t, 200, invalidParams)
+}
+
+func TestPathOfTheAPIIsAResource(t *testing.T) {
+	server := stocked(t, Options{})
+	x := exchange{server: server, site: &Site{}, tools: stationTools(t)}
+	for path, want := range map[string]string{
+		"/stations/7":           "trains:///stations/7",
+		"/stations/a%20b":       "trains:///stations/a%20b",
+		"/stations":             "trains:///stations",
+		"/stations?limit=5":     "trains:///stations?limit=5",
+		"/stations?unknown=5":   "",
+		"/stations/7?unknown=5": "",
+		"/notice":               "notice://today",
+		"/notice?x=1":           "",
+		"/photos/7":             "photos://all/7.png",
+		"/board":                "",
+		"/nothing":              "",
+		"":                      "",
+	} {
+		if uri, _, ok := x.resourceAt(path); uri != want || ok != (want != "") {
+			t.Errorf("%s is %q, %v; want %q", path, uri, ok, want)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package mcpadapter
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+)
+
+// subscribe answers resources/subscribe: from now on the session's streams tell
+// when the resource changes.
+func (x *exchange) subscribe() *fault {
+	uri, f := x.uri()
+	if f != nil {
+		return f
+	}
+	if !x.watchable(uri) {
+		return x.noResource(uri)
+	}
+	if x.live == nil {
+		return faultf(http.StatusOK, invalidRequest, "a subscription belongs to a session: begin one with initialize and send its Mcp-Session-Id")
+	}
+	if !x.live.subscribe(uri) {
+		return faultf(http.StatusOK, invalidRequest, "you watch %d resources, which is the most: unsubscribe from one first", maxWatched)
+	}
+	x.out.B = append(x.begin(), "}}"...)
+	return nil
+}
+
+// unsubscribe answers resources/unsubscribe. What nobody subscribed to is no
+// error: the session may have come from another server.
+func (x *exchange) unsubscribe() *fault {
+	uri, f := x.uri()
+	if f != nil {
+		return f
+	}
+	if x.live != nil {
+		x.live.unsubscribe(uri)
+	}
+	x.out.B = append(x.begin(), "}}"...)
+	return nil
+}
+
+func (l *live) subscribe(uri string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.watching[uri] && len(l.watching) >= maxWatched {
+		return false
+	}
+	if l.watching == nil {
+		l.watching = make(map[string]bool)
+	}
+	l.watching[uri] = true
+	return true
+}
+
+func (l *live) unsubscribe(uri string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.watching, uri)
+}
+
+// watchable reports whether there is a resource of that URI.
+func (x *exchange) watchable(uri string) bool {
+	t, ok := x.catalog().shelf().find(uri)
+	return ok && !t.denied
+}
+
+// stamp returns what tells one state of the resource from another: of a file its
+// size and time, of an operation the entity tag of its answer, or else a hash of
+// it. It is not ok if that cannot be told now.
+func (x *exchange) stamp(ctx context.Context, uri string) (string, bool) {
+	now := *x // the tools of this moment, for a stream that is older
+	now.ctx, now.params = ctx, params{}
+	now.tools = x.site.Tools()
+	t, ok := now.catalog().shelf().find(uri)
+	switch {
+	case !ok || t.denied:
+		return "gone", true
+	case t.tool != nil:
+		now.caller = x.site.Caller(now.tools)
+		return now.operationStamp(t)
+	case t.folder != nil:
+		f, ok := t.folder.file(t.bindings[0].value)
+		if !ok {
+			return "gone", true
+		}
+		return f.stamp()
+	}
+	return t.file.stamp()
+}
+
+func (x *exchange) operationStamp(t target) (string, bool) {
+	outcome := x.caller.Call(x.ctx, t.tool.Name, t.call())
+	defer outcome.Release()
+	if outcome.Failure != nil {
+		status := outcome.Failure.Status
+		return "gone", status == http.StatusNotFound || status == http.StatusGone
+	}
+	if outcome.Result == nil {
+		return "", true
+	}
+	if tag := outcome.Result.Header.Get("Etag"); tag != "" {
+		return tag, true
+	}
+	sum := sha256.Sum256(outcome.Result.Body)
+	return string(sum[:]), true
+}

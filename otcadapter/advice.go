@@ -1,0 +1,140 @@
+package otcadapter
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+const (
+	// maxProblems is how many wrong arguments an answer tells of.
+	maxProblems = 20
+
+	// maxProblem is how much it says of each, in bytes.
+	maxProblem = 300
+
+	// maxNamed is how many parameters of the tool it names.
+	maxNamed = 40
+)
+
+// promptContent tells a model what to do about a failed call (OTC 1.0, Tool
+// Response Schema, additional_prompt_content), "" if there is nothing to add to
+// the message.
+func promptContent(toolID string, tool *ocp.Tool, failure *ocp.Failure) string {
+	again := failure.Retryable(tool)
+	switch failure.Kind {
+	case ocp.InvalidArguments:
+		return repairPrompt(toolID, tool, failure.Problems)
+	case ocp.TooLarge:
+		return "Ask for less: choose other input for " + toolID + " that gives a smaller answer." + parameters(tool)
+	case ocp.Refused:
+		return refusedPrompt(toolID, tool, failure)
+	case ocp.Failed, ocp.Unreachable, ocp.TimedOut:
+		if again {
+			return "The input need not change: call " + toolID + " again with the same input" + after(failure.RetryAfter) + "."
+		}
+		return "It is not known whether the call had an effect. Do not repeat it before you have looked at the present state with another tool."
+	}
+	return ""
+}
+
+func refusedPrompt(toolID string, tool *ocp.Tool, failure *ocp.Failure) string {
+	switch failure.Status {
+	case http.StatusTooManyRequests:
+		return "Too many calls: call " + toolID + " again with the same input" + after(failure.RetryAfter) + "."
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusPaymentRequired:
+		return "Other input does not help: do not repeat the call, and tell the user what is missing."
+	case http.StatusNotFound, http.StatusGone:
+		return "What the input names is not there: look for it with another tool, and call " + toolID + " with what you find." + parameters(tool)
+	case http.StatusConflict, http.StatusPreconditionFailed:
+		return "The present state does not allow it: read the state with another tool before you call " + toolID + " again."
+	case http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType:
+		return ""
+	}
+	return "Correct the input by what the API says, and call " + toolID + " again." + parameters(tool)
+}
+
+func after(wait time.Duration) string {
+	if wait <= 0 {
+		return " later"
+	}
+	return " after " + wait.String()
+}
+
+// repairPrompt tells a model what to change in its call.
+func repairPrompt(toolID string, tool *ocp.Tool, problems []ocp.Problem) string {
+	var prompt strings.Builder
+	prompt.WriteString("Correct the input and call " + toolID + " again.")
+	for i, problem := range problems {
+		if i == maxProblems {
+			prompt.WriteString("\n- and " + strconv.Itoa(len(problems)-i) + " more")
+			break
+		}
+		prompt.WriteString("\n- " + describeProblem(problem))
+	}
+	prompt.WriteString(parameters(tool))
+	return prompt.String()
+}
+
+// parameters names the parameters of the tool, required ones with a star.
+func parameters(tool *ocp.Tool) string {
+	if tool == nil || len(tool.Arguments) == 0 {
+		return ""
+	}
+	var text strings.Builder
+	text.WriteString("\nIts parameters (required ones with *): ")
+	for i := range tool.Arguments {
+		if i == maxNamed {
+			text.WriteString(", …")
+			break
+		}
+		if i > 0 {
+			text.WriteString(", ")
+		}
+		text.WriteString(tool.Arguments[i].Name)
+		if tool.Arguments[i].Required {
+			text.WriteByte('*')
+		}
+	}
+	return text.String()
+}
+
+// describeProblem names the parameter by its JSON Pointer.
+func describeProblem(problem ocp.Problem) string {
+	path := problem.Path
+	if path == "" {
+		path = "input"
+	}
+	return clip(path) + ": " + clip(problem.Message)
+}
+
+// clip shortens text in which the client's own words may stand.
+func clip(text string) string {
+	if len(text) <= maxProblem {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxProblem], "") + "…"
+}
+
+// developerMessage says what a developer looks for first: which step failed, and
+// what the API answered. It repeats nothing that came with the call.
+func developerMessage(tool *ocp.Tool, failure *ocp.Failure) string {
+	text := "failure: " + string(failure.Kind)
+	if tool != nil {
+		text += ", operation: " + tool.Method + " " + tool.Path
+	}
+	if failure.Status != 0 {
+		text += fmt.Sprintf(", status of the API: %d", failure.Status)
+	}
+	if n := len(failure.Problems); n > 0 {
+		text += ", " + describeProblem(failure.Problems[0])
+		if n > 1 {
+			text += fmt.Sprintf(" (and %d more)", n-1)
+		}
+	}
+	return text
+}

@@ -1,0 +1,105 @@
+package otcadapter
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// A call is a request for a tool that is known, with all that it takes to run it.
+type call struct {
+	callRequest
+	form              *standard
+	developerMessages bool
+	kit               *toolkit
+	tool              *entry // nil if the toolkit has no such tool
+	name              string // of the tool, as the client wrote it
+	grant             grant
+	caller            ocp.Caller
+	conceal           func(string) string // nil if no credentials are sent
+}
+
+// A reply is what becomes of a call beside the body of its answer.
+type reply struct {
+	status        int
+	header, value string // one more header, "" if there is none
+
+	// again says that the same call may run once more: it has had no effect, or
+	// does no harm twice.
+	again bool
+}
+
+func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, catalog *catalog, form *standard, site Site) {
+	request, f := s.readCall(r)
+	if f != nil {
+		s.refuse(w, f, form)
+		return
+	}
+	kit, tool, ref, f := catalog.resolve(request.toolID)
+	if f != nil {
+		s.refuse(w, f, form)
+		return
+	}
+	c := &call{callRequest: request, form: form, developerMessages: s.options.DeveloperMessages, kit: kit, tool: tool, name: ref.tool}
+	if tool != nil {
+		if c.grant, f = kit.authorize(tool, &c.context, r, site.Access); f != nil {
+			s.refuse(w, f, form)
+			return
+		}
+	}
+	c.conceal = c.grant.conceal(&c.context)
+	c.caller = site.Caller(kit.index, Asked{CallID: c.callID, TraceID: c.traceID, UserID: c.context.userID, Conceal: c.conceal})
+	ctx := r.Context()
+	if c.grant.supplement != nil {
+		ctx = ocp.ContextWithSupplement(ctx, c.grant.supplement)
+	}
+	if s.records != nil && c.named && tool != nil {
+		s.serveOnce(ctx, w, r, c, site.User)
+		return
+	}
+	answer := buffer.Get()
+	defer buffer.Put(answer)
+	var rep reply
+	answer.B, rep = c.run(ctx, answer.B)
+	rep.write(w, answer.B)
+}
+
+func (r *reply) write(w http.ResponseWriter, answer []byte) {
+	if r.header != "" && r.value != "" {
+		w.Header().Set(r.header, r.value)
+	}
+	writeAnswer(w, r.status, answer)
+}
+
+// run calls the tool and appends the answer.
+func (c *call) run(ctx context.Context, b []byte) ([]byte, reply) {
+	outcome := c.caller.Call(ctx, c.name, c.input)
+	defer outcome.Release()
+	failure := outcome.Failure
+	if failure != nil && c.conceal != nil {
+		failure.Message = c.conceal(failure.Message)
+	}
+	switch {
+	case failure == nil:
+	case failure.Kind == ocp.UnknownTool:
+		return c.refused(b, unknownTool(failure))
+	case failure.Kind == ocp.InvalidArguments && c.form.oxp:
+		return c.refused(b, invalidInput(failure))
+	case failure.Kind == ocp.Refused && failure.Status == http.StatusUnauthorized && c.grant.byCaller():
+		return c.refused(b, badCredentials(&outcome, c))
+	}
+	return c.appendAnswer(b, &outcome), reply{status: http.StatusOK, again: mayRunAgain(&outcome)}
+}
+
+// refused appends the answer of a call that did not run.
+func (c *call) refused(b []byte, f *fault) ([]byte, reply) {
+	rep := reply{status: f.status, header: f.header, value: f.value, again: true}
+	return f.append(b, c.form, c.developerMessages), rep
+}
+
+func mayRunAgain(outcome *ocp.Outcome) bool {
+	failure := outcome.Failure
+	return failure != nil && (failure.Kind == ocp.InvalidArguments || failure.Retryable(outcome.Tool))
+}

@@ -1,0 +1,396 @@
+package otcadapter
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// Defaults of Idempotency, and what is not for anybody to choose.
+const (
+	DefaultCallTTL   = 24 * time.Hour
+	DefaultCallLease = 15 * time.Second
+	DefaultMaxAnswer = 64 << 10  // bytes
+	MaxAnswer        = 768 << 10 // bytes; what the store takes, less what stands around it
+
+	beatsInLease = 3               // how often a lease is prolonged before it ends
+	abandonAfter = time.Minute     // a call whose client has gone runs on
+	storeTimeout = 5 * time.Second // for one word with the store
+	againFor     = time.Minute     // how long who waited may find an answer that is not kept
+	retryStore   = time.Second     // what a client is told to wait if the store does not work
+)
+
+// Idempotency says how calls with a call_id are kept (OTC 1.0, Tool Request
+// Schema: call_id is an idempotency key).
+type Idempotency struct {
+	// Open returns the store. It is asked for each call, and so must be quick
+	// once it is open. The store must not be closed before the server's last
+	// request is answered.
+	Open func(context.Context) (store.Store, error)
+
+	// Endpoint tells this server's records from those of others in the store;
+	// the nodes of one site have the same.
+	Endpoint string
+
+	// TTL is how long a record is kept. Default: DefaultCallTTL.
+	TTL time.Duration
+
+	// Lease is how long after its last sign of life a call counts as dead,
+	// measured by the clocks of the nodes. Default: DefaultCallLease.
+	Lease time.Duration
+
+	// MaxAnswer is the largest answer that is kept, in bytes, at most the
+	// constant of that name. Default: DefaultMaxAnswer.
+	MaxAnswer int
+
+	// Key hashes what records are found by and compared with. Default: a random
+	// one that the store keeps, beside the records.
+	Key []byte
+
+	// Failed is told what the store could not do. Default: nobody is.
+	Failed func(error)
+}
+
+// records make a call with a call_id run once, in this process (flights) and on
+// all nodes (the store).
+//
+// Who comes first begins a record, which is durable before the API is called
+// unless the method is idempotent, prolongs it while the call runs, and puts the
+// answer into it. Who comes later finds the answer, waits for it, is refused as
+// the content is another, or learns that the node died with the call: then nobody
+// knows what became of it, and only what does no harm twice is run again.
+type records struct {
+	options Idempotency
+	keys    hashKeys
+
+	mu      sync.Mutex
+	flights map[string]*flight
+}
+
+// A flight is a call that this process runs, or waits for.
+type flight struct {
+	content digest
+	landed  chan struct{} // closed when answer is there
+	answer  *kept         // nil if its client went away before it ran
+}
+
+// A kept answer can be written several times.
+type kept struct {
+	reply
+	body     []byte
+	replayed bool // it is of an earlier request
+}
+
+func newRecords(options Idempotency) *records {
+	if options.TTL <= 0 {
+		options.TTL = DefaultCallTTL
+	}
+	if options.Lease <= 0 {
+		options.Lease = DefaultCallLease
+	}
+	if options.MaxAnswer <= 0 {
+		options.MaxAnswer = DefaultMaxAnswer
+	}
+	options.MaxAnswer = min(options.MaxAnswer, MaxAnswer)
+	if options.Failed == nil {
+		options.Failed = func(error) {}
+	}
+	return &records{options: options, keys: hashKeys{configured: options.Key}, flights: make(map[string]*flight)}
+}
+
+// serveOnce answers a call that its client has named.
+func (s *Server) serveOnce(ctx context.Context, w http.ResponseWriter, r *http.Request, c *call, user string) {
+	p := s.records
+	st, err := p.options.Open(ctx)
+	var key []byte
+	if err == nil {
+		key, err = p.keys.key(ctx, st)
+	}
+	var answer *kept
+	if err != nil {
+		answer = p.without(ctx, c, err)
+	} else {
+		answer = p.once(ctx, st, c, recordKey(key, p.options.Endpoint, user, r, c), contentOf(key, user, r, c))
+	}
+	if answer == nil {
+		return // the client is gone
+	}
+	if answer.replayed {
+		w.Header().Set("Idempotent-Replayed", "true")
+	}
+	answer.write(w, answer.body)
+}
+
+// once returns the answer to the call, nil if its client has gone. Of those who
+// ask at the same time one leads.
+func (p *records) once(ctx context.Context, st store.Store, c *call, key string, content digest) *kept {
+	for ctx.Err() == nil {
+		p.mu.Lock()
+		f := p.flights[key]
+		if f == nil {
+			f = &flight{content: content, landed: make(chan struct{})}
+			p.flights[key] = f
+			p.mu.Unlock()
+			p.lead(ctx, st, c, key, f)
+			return f.answer
+		}
+		p.mu.Unlock()
+		if f.content != content {
+			return c.otherContent()
+		}
+		select {
+		case <-f.landed:
+		case <-ctx.Done():
+			return nil
+		}
+		if f.answer != nil {
+			answer := *f.answer
+			answer.replayed = true
+			return &answer
+		}
+	}
+	return nil
+}
+
+// lead finds the flight's answer.
+func (p *records) lead(ctx context.Context, st store.Store, c *call, key string, f *flight) {
+	defer func() {
+		p.mu.Lock()
+		delete(p.flights, key)
+		p.mu.Unlock()
+		close(f.landed)
+	}()
+	mine := record{state: recordBegun, process: thisProcess, attempt: newNodeID(), content: f.content}
+	for waited := false; ctx.Err() == nil; waited = true {
+		found, value, err := p.begin(ctx, st, c, key, &mine, waited)
+		switch {
+		case err != nil:
+			f.answer = p.without(ctx, c, err)
+			return
+		case found == nil:
+			f.answer = p.run(ctx, st, c, key, mine)
+			return
+		case found.content != f.content:
+			f.answer = c.otherContent()
+			return
+		case found.state != recordBegun:
+			f.answer = c.replay(found)
+			return
+		case found.dead(st):
+			f.answer = c.died()
+			return
+		}
+		if err := p.await(ctx, st, key, value, found.until); err != nil {
+			f.answer = p.without(ctx, c, err)
+			return
+		}
+	}
+}
+
+// errTaken ends a change: the record is there already.
+var errTaken = errors.New("the call has a record")
+
+// begin makes the record of the call, or returns the one that there is, and its
+// bytes.
+func (p *records) begin(ctx context.Context, st store.Store, c *call, key string, mine *record, waited bool) (*record, []byte, error) {
+	// A change that ends with its client may have been made or not.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	var found *record
+	var value []byte
+	idempotent := c.tool.Idempotent()
+	err := st.Update(ctx, key, func(old store.Record) (store.Change, error) {
+		found, value = nil, nil
+		if r, ok := decodeRecord(old.Value); ok && !r.free(st, mine.content, idempotent, waited) {
+			found, value = &r, old.Value
+			return store.Change{}, errTaken
+		}
+		mine.until = time.Now().Add(p.options.Lease)
+		return store.Change{Value: mine.encode(), TTL: p.options.TTL, Later: idempotent}, nil
+	})
+	if errors.Is(err, errTaken) {
+		err = nil
+	}
+	return found, value, err
+}
+
+// free reports whether a call may take the place of the record.
+func (r *record) free(st store.Store, content digest, idempotent, waited bool) bool {
+	if r.state != recordBegun {
+		return r.again && !waited
+	}
+	return idempotent && r.content == content && r.dead(st)
+}
+
+// dead reports whether nobody runs the call of a begun record any more.
+func (r *record) dead(st store.Store) bool {
+	if _, embedded := st.(*store.Bolt); embedded && r.process != thisProcess {
+		return true // one process has the store at a time
+	}
+	return time.Now().After(r.until)
+}
+
+// await returns when there may be something new about a call that another node
+// runs.
+func (p *records) await(ctx context.Context, st store.Store, key string, seen []byte, until time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, until.Add(time.Millisecond))
+	defer cancel()
+	_, err := st.Wait(ctx, key, seen)
+	if ctx.Err() != nil || errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// run runs the call and keeps its answer. It runs on though the client goes
+// away: a client that comes back finds the answer.
+func (p *records) run(ctx context.Context, st store.Store, c *call, key string, mine record) *kept {
+	ctx, release := detach(ctx)
+	defer release()
+	stop := p.prolong(ctx, st, key, mine)
+	var answer *kept
+	value := make([]byte, atAnswer, atAnswer+1<<10)
+	func() {
+		defer stop() // before the answer is put over what it prolongs
+		var rep reply
+		value, rep = c.run(ctx, value)
+		answer = &kept{reply: rep, body: value[atAnswer:]}
+	}()
+
+	mine.state, mine.status, mine.again = recordDone, answer.status, answer.again
+	ttl := p.options.TTL
+	if answer.again {
+		ttl = min(ttl, againFor)
+	}
+	if len(answer.body) > p.options.MaxAnswer {
+		mine.state, value = recordTooBig, value[:atAnswer:atAnswer]
+	}
+	mine.put(value)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	if err := st.Put(ctx, key, store.Change{Value: value, TTL: ttl, Later: true, Spare: true}); err != nil {
+		p.options.Failed(err)
+	}
+	return answer
+}
+
+// detach returns a context that outlives ctx by abandonAfter, but not release.
+func detach(ctx context.Context) (detached context.Context, release func()) {
+	detached, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.NewTimer(abandonAfter)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel()
+		case <-detached.Done():
+		}
+	})
+	return detached, func() {
+		stop()
+		cancel()
+	}
+}
+
+// prolong gives signs of life of a call until it is stopped.
+func (p *records) prolong(ctx context.Context, st store.Store, key string, mine record) (stop func()) {
+	ctx = context.WithoutCancel(ctx)
+	every := p.options.Lease / beatsInLease
+	var mu sync.Mutex
+	var timer *time.Timer
+	stopped := false
+	beat := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if stopped {
+			return
+		}
+		ctx, cancel := context.WithTimeout(ctx, min(every, storeTimeout))
+		defer cancel()
+		err := st.Update(ctx, key, func(old store.Record) (store.Change, error) {
+			r, ok := decodeRecord(old.Value)
+			if !ok || r.attempt != mine.attempt {
+				return store.Change{}, errTaken
+			}
+			mine.until = time.Now().Add(p.options.Lease)
+			return store.Change{Value: mine.encode(), TTL: p.options.TTL, Later: true}, nil
+		})
+		if err != nil && !errors.Is(err, errTaken) {
+			p.options.Failed(err)
+		}
+		timer.Reset(every)
+	}
+	mu.Lock()
+	timer = time.AfterFunc(every, beat)
+	mu.Unlock()
+	return func() {
+		timer.Stop()
+		mu.Lock()
+		stopped = true
+		mu.Unlock()
+	}
+}
+
+// without answers a call that the store cannot keep. What does harm twice is
+// refused: the client may have been here before.
+func (p *records) without(ctx context.Context, c *call, err error) *kept {
+	if ctx.Err() != nil {
+		return nil
+	}
+	p.options.Failed(err)
+	if c.tool.Idempotent() {
+		body, rep := c.run(ctx, nil)
+		return &kept{reply: rep, body: body}
+	}
+	return c.refuse(unavailable("calls with a call_id cannot be kept at the moment, so this one was not run", retryStore))
+}
+
+// refuse makes a fault an answer.
+func (c *call) refuse(f *fault) *kept {
+	body, rep := c.refused(nil, f)
+	return &kept{reply: rep, body: body}
+}
+
+// otherContent refuses a call_id that has been used for something else. Of the
+// standard's statuses 400 is the one that fits; 409 is none of them.
+func (c *call) otherContent() *kept {
+	return c.refuse(&fault{
+		status: http.StatusBadRequest,
+		message: "the call_id " + quoted(c.callID) + " belongs to a call with another tool, input or context; " +
+			"a new call needs a call_id of its own, and a repeated one must be the same",
+	})
+}
+
+// replay returns the answer of the record.
+func (c *call) replay(r *record) *kept {
+	if r.state == recordTooBig {
+		return c.lost("this call ran and was answered, but its answer was too large to be kept for a repetition",
+			"The call has been carried out: do not repeat it. Read what you need with another tool, or ask for less under another call_id.")
+	}
+	return &kept{reply: reply{status: r.status}, body: r.answer, replayed: true}
+}
+
+// died reports a call whose node is gone.
+func (c *call) died() *kept {
+	return c.lost("this call was begun and never finished, as the gateway that ran it stopped: it is not known whether it had an effect",
+		"Do not repeat the call before you have looked at the present state with another tool. If it had no effect, call again under another call_id.")
+}
+
+// lost answers in the place of an answer that there is not.
+func (c *call) lost(message, prompt string) *kept {
+	b := c.appendStart(nil)
+	b = append(b, `,"success":false,`...)
+	if !c.form.oxp {
+		b = append(b, `"output":{`...)
+	}
+	b = append(b, `"error":{"message":`...)
+	b = wire.AppendString(b, message)
+	b = append(b, `,"can_retry":false,"additional_prompt_content":`...)
+	b = wire.AppendString(b, prompt)
+	return &kept{reply: reply{status: http.StatusOK}, body: append(b, "}}}"...)}
+}

@@ -1,0 +1,441 @@
+package otcadapter
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/storetest"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// openBolt opens an embedded store for the test.
+func openBolt(t testing.TB, path string) *store.Bolt {
+	t.Helper()
+	st, err := store.OpenBolt(path, store.BoltOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { st.Close() })
+	return st
+}
+
+// idempotency keeps calls in the store.
+func idempotency(st store.Store) *Idempotency {
+	return &Idempotency{Open: func(context.Context) (store.Store, error) { return st, nil }, Endpoint: "/otc"}
+}
+
+// counting is a Caller that counts its calls and answers each with its number.
+type counting struct {
+	calls atomic.Int64
+	wait  chan struct{} // nil, or a call returns when it is closed
+}
+
+func (c *counting) Call(_ context.Context, tool string, _ []byte) ocp.Outcome {
+	n := c.calls.Add(1)
+	if c.wait != nil {
+		<-c.wait
+	}
+	return ocp.Outcome{Result: jsonResult(fmt.Sprintf(`{"call":%d}`, n)), Duration: time.Millisecond}
+}
+
+// a question is a request for a call.
+type question struct {
+	endpoint, host, user, body string
+	header                     http.Header
+}
+
+func (q question) ask(ctx context.Context, s *Server, tools *ocp.Toolset, caller ocp.Caller) *httptest.ResponseRecorder {
+	if q.endpoint == "" {
+		q.endpoint = "/call"
+	}
+	request := httptest.NewRequest("POST", "/otc"+q.endpoint, strings.NewReader(q.body)).WithContext(ctx)
+	if q.host != "" {
+		request.Host = q.host
+	}
+	for name, values := range q.header {
+		request.Header[name] = values
+	}
+	request.Header.Set("Content-Type", "application/json")
+	recorder := httptest.NewRecorder()
+	site := siteOf(tools, caller)
+	site.User = q.user
+	s.ServeHTTP(recorder, request, q.endpoint, site)
+	return recorder
+}
+
+const addOnce = `{"call_id":"c1","tool_id":"Calculator.Add","input":{"a":1,"b":2}}`
+
+func TestOnce_repetitions(t *testing.T) {
+	cases := []struct {
+		rule   string
+		first  question
+		second question
+		runs   int64 // how often the tool runs in the end
+		status int
+		same   bool // the second answer is the first
+	}{
+		{"the same call", question{body: addOnce}, question{body: addOnce}, 1, 200, true},
+		{"the same call, written in another way", question{body: addOnce},
+			question{body: `{"request": {"inputs": {"b": 2, "a": 1}, "tool_id": "Calculator.Add@1", "call_id": "c1", "trace_id": "t"}}`}, 1, 200, true},
+		{"no call_id", question{body: `{"tool_id":"Calculator.Add"}`}, question{body: `{"tool_id":"Calculator.Add"}`}, 2, 200, false},
+		{"another call_id", question{body: addOnce}, question{body: strings.Replace(addOnce, "c1", "c2", 1)}, 2, 200, false},
+		{"other input", question{body: addOnce}, question{body: strings.Replace(addOnce, "2", "3", 1)}, 1, 400, false},
+		{"a number that only rounds to the same", question{body: strings.Replace(addOnce, "2", "9007199254740993", 1)},
+			question{body: strings.Replace(addOnce, "2", "9007199254740992", 1)}, 1, 400, false},
+		{"another tool", question{body: addOnce}, question{body: strings.Replace(addOnce, "Add", "guess", 1)}, 1, 400, false},
+		{"another context", question{body: addOnce}, question{body: strings.Replace(addOnce, `"input"`, `"context":{"user_id":"u"},"input"`, 1)}, 1, 400, false},
+		{"another form of answer", question{body: addOnce}, question{endpoint: "/tools/call", body: addOnce}, 1, 400, false},
+		{"another user", question{body: addOnce, user: "ada"}, question{body: addOnce, user: "bob"}, 2, 200, false},
+		{"nobody and somebody", question{body: addOnce}, question{body: addOnce, user: "bob"}, 2, 200, false},
+		{"a user with another token", question{body: addOnce, user: "ada", header: http.Header{"Authorization": {"Bearer 1"}}},
+			question{body: addOnce, user: "ada", header: http.Header{"Authorization": {"Bearer 2"}}}, 1, 200, true},
+		{"nobody with another token", question{body: addOnce, header: http.Header{"Authorization": {"Bearer 1"}}},
+			question{body: addOnce, header: http.Header{"Authorization": {"Bearer 2"}}}, 2, 200, false},
+		{"nobody with another cookie", question{body: addOnce, header: http.Header{"Cookie": {"s=1"}}},
+			question{body: addOnce, header: http.Header{"Cookie": {"s=2"}}}, 1, 400, false},
+		{"another site", question{body: addOnce, host: "a.example"}, question{body: addOnce, host: "b.example"}, 2, 200, false},
+		{"another node of the site", question{body: addOnce, host: "a.example:1"}, question{body: addOnce, host: "a.example:2"}, 1, 200, true},
+	}
+	for _, c := range cases {
+		t.Run(c.rule, func(t *testing.T) {
+			s := New(Options{Idempotency: idempotency(openBolt(t, filepath.Join(t.TempDir(), "s")))})
+			tools, caller := calculator(), new(counting)
+			first := c.first.ask(t.Context(), s, tools, caller)
+			second := c.second.ask(t.Context(), s, tools, caller)
+			if first.Code != 200 || second.Code != c.status {
+				t.Fatalf("%d %s\n%d %s", first.Code, first.Body, second.Code, second.Body)
+			}
+			if n := caller.calls.Load(); n != c.runs {
+				t.Errorf("ran %d times, want %d", n, c.runs)
+			}
+			if same := bytes.Equal(first.Body.Bytes(), second.Body.Bytes()); same != c.same {
+				t.Errorf("first  %s\nsecond %s", first.Body, second.Body)
+			}
+			if replayed := second.Header().Get("Idempotent-Replayed") == "true"; replayed != c.same {
+				t.Errorf("Idempotent-Replayed: %v", replayed)
+			}
+		})
+	}
+}
+
+// TestOnce_what_did_not_run runs calls again that had no effect, with whatever
+// content they come back.
+func TestOnce_what_did_not_run(t *testing.T) {
+	add, list := &ocp.Tool{Name: "Add", Method: "POST"}, &ocp.Tool{Name: "list", Method: "GET"}
+	for _, c := range []struct {
+		rule    string
+		tool    *ocp.Tool
+		failure ocp.Failure
+		again   bool
+	}{
+		{"bad input", add, ocp.Failure{Kind: ocp.InvalidArguments, Message: "m"}, true},
+		{"too many requests", add, ocp.Failure{Kind: ocp.Refused, Status: 429, Message: "m"}, true},
+		{"unavailable", add, ocp.Failure{Kind: ocp.Failed, Status: 503, Message: "m"}, true},
+		{"failed, and idempotent", list, ocp.Failure{Kind: ocp.Failed, Status: 500, Message: "m"}, true},
+		{"failed, and not idempotent", add, ocp.Failure{Kind: ocp.Failed, Status: 500, Message: "m"}, false},
+		{"unreachable, and not idempotent", add, ocp.Failure{Kind: ocp.Unreachable, Message: "m"}, false},
+		{"not found", add, ocp.Failure{Kind: ocp.Refused, Status: 404, Message: "m"}, false},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			s := New(Options{Idempotency: idempotency(openBolt(t, filepath.Join(t.TempDir(), "s")))})
+			calls := 0
+			caller := callerFunc(func(context.Context, string, []byte) ocp.Outcome {
+				if calls++; calls == 1 {
+					return ocp.Outcome{Tool: c.tool, Failure: &c.failure}
+				}
+				return ocp.Outcome{Tool: c.tool, Result: jsonResult("1")}
+			})
+			body := `{"call_id":"c1","tool_id":"Calculator.` + c.tool.Name + `"`
+			first := question{body: body + `}`}.ask(t.Context(), s, calculator(), caller)
+			second := question{body: body + `}`}.ask(t.Context(), s, calculator(), caller)
+			if first.Code != 200 || second.Code != 200 || (calls == 2) != c.again {
+				t.Errorf("called %d times: %s %s", calls, first.Body, second.Body)
+			}
+		})
+	}
+}
+
+func TestOnce_answers_that_are_too_large(t *testing.T) {
+	for _, endpoint := range []string{"/call", "/tools/call"} {
+		options := idempotency(openBolt(t, filepath.Join(t.TempDir(), "s")))
+		options.MaxAnswer = 1000
+		s := New(Options{Idempotency: options})
+		calls := 0
+		caller := callerFunc(func(context.Context, string, []byte) ocp.Outcome {
+			calls++
+			return ocp.Outcome{Result: jsonResult(`"` + strings.Repeat("x", 1000) + `"`)}
+		})
+		q := question{endpoint: endpoint, body: addOnce}
+		first, second := q.ask(t.Context(), s, calculator(), caller), q.ask(t.Context(), s, calculator(), caller)
+		if first.Code != 200 || !strings.Contains(first.Body.String(), "xxx") {
+			t.Errorf("the first answer is %s", first.Body)
+		}
+		if second.Code != 200 || calls != 1 || !strings.Contains(second.Body.String(), "too large to be kept") ||
+			!strings.Contains(second.Body.String(), `"success":false`) || !strings.Contains(second.Body.String(), `"can_retry":false`) {
+			t.Errorf("called %d times: %s", calls, second.Body)
+		}
+		members := instance(t, answer{second, t})
+		if endpoint == "/call" {
+			otc(t).check(t, "/components/schemas/CallToolResponse", members)
+		} else {
+			oxp(t).check(t, "/paths/~1tools~1call/post/responses/200/content/application~1json/schema", members)
+		}
+	}
+}
+
+// TestOnce_storm sends 1,000 calls with 100 call ids to two servers, as one node
+// before and after a reload has them, or two nodes on one Redis.
+func TestOnce_storm(t *testing.T) {
+	storm := func(t *testing.T, a, b store.Store) {
+		servers := []*Server{New(Options{Idempotency: idempotency(a)}), New(Options{Idempotency: idempotency(b)})}
+		tools, caller := calculator(), new(counting)
+		var mu sync.Mutex
+		answers := make(map[string]string)
+		var group sync.WaitGroup
+		for i := range 1000 {
+			group.Go(func() {
+				id := fmt.Sprint("call-", i%100)
+				got := question{body: strings.Replace(addOnce, "c1", id, 1)}.ask(t.Context(), servers[i/100%2], tools, caller)
+				mu.Lock()
+				defer mu.Unlock()
+				if got.Code != 200 {
+					t.Errorf("%s: %d %s", id, got.Code, got.Body)
+				}
+				if earlier, known := answers[id]; known && earlier != got.Body.String() {
+					t.Errorf("%s: %s and %s", id, earlier, got.Body)
+				}
+				answers[id] = got.Body.String()
+			})
+		}
+		group.Wait()
+		if n := caller.calls.Load(); n != 100 || len(answers) != 100 {
+			t.Errorf("%d calls and %d answers, want 100", n, len(answers))
+		}
+	}
+	t.Run("bolt", func(t *testing.T) {
+		st := openBolt(t, filepath.Join(t.TempDir(), "s"))
+		storm(t, st, st)
+	})
+	t.Run("redis", func(t *testing.T) {
+		address, _ := storetest.Redis(t)
+		open := func() store.Store {
+			st, err := store.OpenRedis(address, store.RedisOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { st.Close() })
+			return st
+		}
+		storm(t, open(), open())
+	})
+}
+
+// diedBetween leaves the record of a call in the store whose node is gone.
+func diedBetween(t *testing.T, st store.Store, s *Server, tools *ocp.Toolset, body string, process nodeID, until time.Time) {
+	t.Helper()
+	wait := make(chan struct{})
+	caller := &counting{wait: wait}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		question{body: body}.ask(t.Context(), s, tools, caller)
+	}()
+	for caller.calls.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	keys, err := st.Keys(t.Context(), recordPrefix, "", 10)
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("%q, %v", keys, err)
+	}
+	held, err := st.Get(t.Context(), keys[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := bytes.Clone(held.Value)
+	close(wait)
+	<-done
+	r, ok := decodeRecord(value)
+	if !ok || r.state != recordBegun {
+		t.Fatalf("the record of a call that runs: %q", value)
+	}
+	r.process, r.until = process, until
+	if err := st.Put(t.Context(), keys[0], store.Change{Value: r.encode(), TTL: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOnce_died(t *testing.T) {
+	for _, c := range []struct {
+		rule    string
+		tool    string
+		process nodeID
+		until   time.Duration // from now
+		runs    int64
+		says    string
+	}{
+		{"not idempotent", "Add", nodeID{1}, -time.Second, 0, "never finished"},
+		{"not idempotent, and of an earlier process", "Add", nodeID{1}, time.Hour, 0, "never finished"},
+		{"not idempotent, and without a sign of life", "Add", thisProcess, -time.Second, 0, "never finished"},
+		{"idempotent", "guess", nodeID{1}, -time.Second, 1, `"success":true`},
+		{"idempotent, and of an earlier process", "clear", nodeID{1}, time.Hour, 1, `"success":true`},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			st := openBolt(t, filepath.Join(t.TempDir(), "s"))
+			s := New(Options{Idempotency: idempotency(st)})
+			body := `{"call_id":"c1","tool_id":"Calculator.` + c.tool + `"}`
+			diedBetween(t, st, s, calculator(), body, c.process, time.Now().Add(c.until))
+			caller := new(counting)
+			got := question{body: body}.ask(t.Context(), s, calculator(), caller)
+			if n := caller.calls.Load(); got.Code != 200 || n != c.runs || !strings.Contains(got.Body.String(), c.says) {
+				t.Errorf("ran %d times: %d %s", n, got.Code, got.Body)
+			}
+			if c.runs == 0 {
+				otc(t).check(t, "/components/schemas/CallToolResponse", instance(t, answer{got, t}))
+			}
+			got = question{body: strings.Replace(body, `"}`, `","input":{"a":1}}`, 1)}.ask(t.Context(), s, calculator(), caller)
+			if got.Code != 400 {
+				t.Errorf("other content: %d %s", got.Code, got.Body)
+			}
+		})
+	}
+}
+
+// TestOnce_waits_for_another_server lets one server run the call and another wait
+// for it longer than the lease.
+func TestOnce_waits_for_another_server(t *testing.T) {
+	st := openBolt(t, filepath.Join(t.TempDir(), "s"))
+	options := idempotency(st)
+	options.Lease = 150 * time.Millisecond
+	servers := []*Server{New(Options{Idempotency: options}), New(Options{Idempotency: options})}
+	caller := &counting{wait: make(chan struct{})}
+	answers := make(chan *httptest.ResponseRecorder, 2)
+	for i, s := range servers {
+		go func() { answers <- question{body: addOnce}.ask(t.Context(), s, calculator(), caller) }()
+		for i == 0 && caller.calls.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	keys, _ := st.Keys(t.Context(), recordPrefix, "", 10)
+	held, _ := st.Get(t.Context(), keys[0])
+	for range 4 { // signs of life
+		var err error
+		if held, err = st.Wait(t.Context(), keys[0], held.Value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(caller.wait)
+	first, second := <-answers, <-answers
+	if first.Code != 200 || first.Body.String() != second.Body.String() || caller.calls.Load() != 1 {
+		t.Errorf("ran %d times: %s and %s", caller.calls.Load(), first.Body, second.Body)
+	}
+}
+
+// TestOnce_a_client_that_goes_away finds the answer when it comes back.
+func TestOnce_a_client_that_goes_away(t *testing.T) {
+	s := New(Options{Idempotency: idempotency(openBolt(t, filepath.Join(t.TempDir(), "s")))})
+	ctx, leave := context.WithCancel(t.Context())
+	var calls int
+	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
+		calls++
+		leave()
+		if ctx.Err() != nil {
+			t.Error("the call is canceled with its client")
+		}
+		return ocp.Outcome{Result: jsonResult("1")}
+	})
+	question{body: addOnce}.ask(ctx, s, calculator(), caller)
+	got := question{body: addOnce}.ask(t.Context(), s, calculator(), caller)
+	if calls != 1 || !strings.Contains(got.Body.String(), `"success":true`) {
+		t.Errorf("called %d times: %s", calls, got.Body)
+	}
+	if got := (question{body: addOnce}).ask(ctx, s, calculator(), caller); got.Body.Len() != 0 {
+		t.Errorf("told to a client that is gone: %s", got.Body)
+	}
+}
+
+func TestOnce_survives_a_restart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	caller := new(counting)
+	st := openBolt(t, path)
+	first := question{body: addOnce}.ask(t.Context(), New(Options{Idempotency: idempotency(st)}), calculator(), caller)
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := question{body: addOnce}.ask(t.Context(), New(Options{Idempotency: idempotency(openBolt(t, path))}), calculator(), caller)
+	if caller.calls.Load() != 1 || first.Body.String() != second.Body.String() {
+		t.Errorf("ran %d times: %s and %s", caller.calls.Load(), first.Body, second.Body)
+	}
+}
+
+// TestOnce_without_a_store runs only what does no harm twice.
+func TestOnce_without_a_store(t *testing.T) {
+	broken := errors.New("the disk is gone")
+	var told error
+	options := &Idempotency{
+		Open:   func(context.Context) (store.Store, error) { return nil, broken },
+		Failed: func(err error) { told = err },
+	}
+	s := New(Options{Idempotency: options})
+	caller := new(counting)
+	got := question{body: addOnce}.ask(t.Context(), s, calculator(), caller)
+	if got.Code != 503 || got.Header().Get("Retry-After") == "" || caller.calls.Load() != 0 || strings.Contains(got.Body.String(), "disk") {
+		t.Errorf("POST: %d %s", got.Code, got.Body)
+	}
+	if !errors.Is(told, broken) {
+		t.Errorf("told %v", told)
+	}
+	got = question{body: strings.Replace(addOnce, "Add", "guess", 1)}.ask(t.Context(), s, calculator(), caller)
+	if got.Code != 200 || caller.calls.Load() != 1 {
+		t.Errorf("GET: %d %s", got.Code, got.Body)
+	}
+}
+
+// TestOnce_keeps_no_secret looks for what was sent in confidence in the store.
+func TestOnce_keeps_no_secret(t *testing.T) {
+	st := openBolt(t, filepath.Join(t.TempDir(), "s"))
+	s := New(Options{Idempotency: idempotency(st)})
+	body := `{"call_id":"the-call","tool_id":"Vault.secured","context":{"authorization":[{"id":"oauth","token":"T0psecret"}]}}`
+	got := question{body: body, user: "ada"}.ask(t.Context(), s, secured(need{"oauth": {}}), new(counting))
+	if got.Code != 200 {
+		t.Fatalf("%d %s", got.Code, got.Body)
+	}
+	keys, err := st.Keys(t.Context(), "", "", 100)
+	if err != nil || len(keys) != 2 {
+		t.Fatalf("%q, %v", keys, err)
+	}
+	for _, key := range keys {
+		r, err := st.Get(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, secret := range []string{"T0psecret", "ada"} {
+			if strings.Contains(key, secret) || bytes.Contains(r.Value, []byte(secret)) {
+				t.Errorf("%s is in the record %q: %q", secret, key, r.Value)
+			}
+		}
+	}
+}
+
+func TestRecord_of_another_kind_is_none(t *testing.T) {
+	whole := (&record{state: recordDone, status: 200}).encode()
+	for i := range whole {
+		if _, ok := decodeRecord(whole[:i]); ok {
+			t.Errorf("%d bytes are a record", i)
+		}
+	}
+	whole[0]++
+	if _, ok := decodeRecord(whole); ok {
+		t.Error("a record of another version is read")
+	}
+}

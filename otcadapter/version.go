@@ -1,0 +1,84 @@
+package otcadapter
+
+import (
+	"strings"
+)
+
+// latestVersion is what a tool id says for the newest version.
+const latestVersion = "latest"
+
+// semver makes x.y.z of a version as documents write it: "v2" is 2.0.0 and
+// "2024-10-01-preview" is 2024.10.1. A version without a number is 1.0.0.
+func semver(version string) string {
+	start := strings.IndexFunc(version, func(r rune) bool { return r >= '0' && r <= '9' })
+	if start < 0 {
+		return "1.0.0"
+	}
+	parts := make([]string, 0, 3)
+	rest := version[start:]
+	for len(parts) < cap(parts) {
+		digits := leadingDigits(rest)
+		if digits == 0 {
+			break
+		}
+		part := strings.TrimLeft(rest[:min(digits, maxVersionPart)], "0")
+		if part == "" {
+			part = "0"
+		}
+		parts = append(parts, part)
+		rest = rest[digits:]
+		if rest == "" || !strings.Contains(".-_", rest[:1]) {
+			break
+		}
+		rest = rest[1:]
+	}
+	for len(parts) < cap(parts) {
+		parts = append(parts, "0")
+	}
+	return strings.Join(parts, ".")
+}
+
+func leadingDigits(s string) int {
+	n := 0
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+// compareVersions is positive if a is newer than b. Runs of digits count as
+// numbers, everything else as text.
+func compareVersions(a, b string) int {
+	for a != "" && b != "" {
+		m, n := leadingDigits(a), leadingDigits(b)
+		if m == 0 || n == 0 {
+			if a[0] != b[0] {
+				return int(a[0]) - int(b[0])
+			}
+			a, b = a[1:], b[1:]
+			continue
+		}
+		if order := compareNumbers(a[:m], b[:n]); order != 0 {
+			return order
+		}
+		a, b = a[m:], b[n:]
+	}
+	return len(a) - len(b)
+}
+
+func compareNumbers(a, b string) int {
+	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
+	if len(a) != len(b) {
+		return len(a) - len(b)
+	}
+	return strings.Compare(a, b)
+}
+
+// wantedVersion returns the version that the one in a tool id stands for: x is
+// x.0.0 (OXP, Tool Version Resolution).
+func wantedVersion(version string) string {
+	if leadingDigits(version) == len(version) {
+		return semver(version)
+	}
+	return version
+}

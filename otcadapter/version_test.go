@@ -1,0 +1,140 @@
+package otcadapter
+
+import (
+	"context"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// edition is a Toolset of that title and version with these tools.
+func edition(title, version string, names ...string) *ocp.Toolset {
+	var tools []*ocp.Tool
+	for _, name := range names {
+		tools = append(tools, &ocp.Tool{Name: name, Description: title + " " + version, Method: "GET", Path: "/" + name})
+	}
+	set := ocp.NewToolset(title+version, tools)
+	set.Title, set.Version = title, version
+	return set
+}
+
+func TestVersions(t *testing.T) {
+	editions := []*ocp.Toolset{
+		edition("Trains", "1.0.0", "find", "cancel"),
+		edition("Trains", "10.2.0", "find", "book"),
+		edition("Trains", "2.0.0", "find", "cancel"),
+		edition("Boats", "v3", "find"),
+		edition("Trains", "2.0.0", "find", "extra"),
+	}
+	var site Site
+	for _, tools := range editions {
+		site.Toolkits = append(site.Toolkits, Toolkit{Tools: tools})
+	}
+	called := -1
+	site.Caller = func(i int, _ Asked) ocp.Caller {
+		return callerFunc(func(_ context.Context, tool string, _ []byte) ocp.Outcome {
+			called = i
+			if _, ok := editions[i].Tool(tool); !ok {
+				return ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.UnknownTool, Message: "unknown tool"}}
+			}
+			return ocp.Outcome{Result: jsonResult("1")}
+		})
+	}
+	var warnings []string
+	s := New(Options{Warn: func(message string) { warnings = append(warnings, message) }})
+	for _, c := range []struct {
+		rule, id string
+		toolkit  int // -1: none
+		status   int
+		says     string
+	}{
+		{"exact", "Trains.find@1.0.0", 0, 200, ""},
+		{"exact among several", "Trains.find@2.0.0", 2, 200, ""},
+		{"x is x.0.0", "Trains.find@2", 2, 200, ""},
+		{"x is not x.y.0", "Trains.find@10", -1, 400, "it has versions 10.2.0, 2.0.0, 1.0.0"},
+		{"none is the newest, by number", "Trains.find", 1, 200, ""},
+		{"latest is the newest", "Trains.find@latest", 1, 200, ""},
+		{"the newest that has the tool", "Trains.cancel", 2, 200, ""},
+		{"documents of one version are one", "Trains.extra@2.0.0", 4, 200, ""},
+		{"another toolkit", "Boats.find@3.0.0", 3, 200, ""},
+		{"unknown version", "Trains.find@7.0.0", -1, 400, "it has versions 10.2.0, 2.0.0, 1.0.0"},
+		{"a version without the tool", "Trains.book@1.0.0", -1, 400, "it has version 10.2.0"},
+		{"unknown version of an unknown tool", "Trains.sail@7.0.0", -1, 400, "it has versions 10.2.0, 2.0.0, 1.0.0"},
+		{"unknown tool", "Trains.sail", 1, 400, "unknown tool"},
+		{"unknown toolkit", "Planes.find", -1, 400, "the tools here are in Trains, Boats"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			called = -1
+			request := httptest.NewRequest("POST", "/otc/call", strings.NewReader(`{"tool_id":"`+c.id+`"}`))
+			request.Header.Set("Content-Type", "application/json")
+			recorder := httptest.NewRecorder()
+			s.ServeHTTP(recorder, request, "/call", site)
+			if recorder.Code != c.status || called != c.toolkit || !strings.Contains(recorder.Body.String(), c.says) {
+				t.Errorf("status %d, toolkit %d, %s; want %d, %d, %q", recorder.Code, called, recorder.Body, c.status, c.toolkit, c.says)
+			}
+		})
+	}
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "Trains.find@2.0.0") {
+		t.Errorf("warnings: %q", warnings)
+	}
+
+	t.Run("all are listed", func(t *testing.T) {
+		recorder := httptest.NewRecorder()
+		s.ServeHTTP(recorder, httptest.NewRequest("GET", "/tools", nil), "/tools", site)
+		members := answer{recorder, t}.json()
+		var ids []string
+		for _, item := range members["items"].([]any) {
+			ids = append(ids, item.(map[string]any)["id"].(string))
+		}
+		want := "Trains.find@1.0.0 Trains.cancel@1.0.0 Trains.find@10.2.0 Trains.book@10.2.0 Trains.find@2.0.0 Trains.cancel@2.0.0 Boats.find@3.0.0 Trains.extra@2.0.0"
+		if got := strings.Join(ids, " "); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	})
+
+	t.Run("one that is not loaded", func(t *testing.T) {
+		partial := site
+		partial.Toolkits = append([]Toolkit(nil), site.Toolkits...)
+		partial.Toolkits[3].Tools = nil
+		for path, status := range map[string]int{"/health": 503, "/tools": 200} {
+			recorder := httptest.NewRecorder()
+			s.ServeHTTP(recorder, httptest.NewRequest("GET", path, nil), path, partial)
+			if recorder.Code != status {
+				t.Errorf("%s: status %d, want %d", path, recorder.Code, status)
+			}
+		}
+		for id, status := range map[string]int{"Boats.find": 503, "Trains.find": 200} {
+			request := httptest.NewRequest("POST", "/otc/call", strings.NewReader(`{"tool_id":"`+id+`"}`))
+			request.Header.Set("Content-Type", "application/json")
+			recorder := httptest.NewRecorder()
+			s.ServeHTTP(recorder, request, "/call", partial)
+			if recorder.Code != status {
+				t.Errorf("%s: status %d, want %d: %s", id, recorder.Code, status, recorder.Body)
+			}
+		}
+	})
+
+	t.Run("a configured toolkit is all of them", func(t *testing.T) {
+		recorder := httptest.NewRecorder()
+		request := httptest.NewRequest("POST", "/otc/call", strings.NewReader(`{"tool_id":"Travel.find@3.0.0"}`))
+		request.Header.Set("Content-Type", "application/json")
+		New(Options{Toolkit: "Travel"}).ServeHTTP(recorder, request, "/call", site)
+		if recorder.Code != 200 || called != 3 {
+			t.Errorf("status %d, toolkit %d: %s", recorder.Code, called, recorder.Body)
+		}
+	})
+}
+
+func TestVersions_compare(t *testing.T) {
+	ordered := []string{"", "1", "1.0.0", "1.0.1", "1.2.0", "1.10.0", "2.0.0", "10.0.0", "2024.1.1", "a", "b"}
+	for i, a := range ordered {
+		for j, b := range ordered {
+			got := compareVersions(a, b)
+			if (got < 0) != (i < j) || (got == 0) != (i == j) {
+				t.Errorf("compare %q with %q: %d", a, b, got)
+			}
+		}
+	}
+}
