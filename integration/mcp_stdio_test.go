@@ -245,6 +245,34 @@ func TestStdioUpstream(t *testing.T) {
 	}
 }
 
+// TestStdioRemoteDocument takes the document from the API itself, by its URL and
+// by its path on the site, and waits for it.
+func TestStdioRemoteDocument(t *testing.T) {
+	document, err := os.ReadFile(demoDocument(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/openapi.yaml" {
+			_, _ = w.Write(document)
+		}
+	}))
+	t.Cleanup(api.Close)
+	config := filepath.Join(t.TempDir(), "Caddyfile")
+	writeFile(t, config, "http://a.test {\n\tmcp /mcp /openapi.yaml\n\treverse_proxy "+api.URL+"\n}\n")
+	for name, args := range map[string][]string{
+		"URL":  {"--openapi", api.URL + "/openapi.yaml", "--upstream", api.URL},
+		"site": {"--config", config},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result := runStdio(t, strings.Replace(discoverMessage, "server/discover", "tools/list", 1), args...)
+			if result.exit != 0 || !strings.Contains(result.stdout, `"get_trip"`) {
+				t.Errorf("exit code %d: %s\n%s", result.exit, result.stdout, result.stderr)
+			}
+		})
+	}
+}
+
 // TestStdioSignals ends the program while a call is under way: the call is
 // answered, and the program ends in good order.
 func TestStdioSignals(t *testing.T) {

@@ -2,11 +2,13 @@ package integration
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -57,7 +59,7 @@ func (s *openStream) next(ctx context.Context, words string) error {
 		case data, open := <-s.events:
 			switch {
 			case !open:
-				return fmt.Errorf("%s ended (%v) before %q came", s.name, s.err, words)
+				return fmt.Errorf("%s ended before %q came: %w", s.name, words, cmp.Or(s.err, io.EOF))
 			case strings.Contains(data, words):
 				return nil
 			}
@@ -72,7 +74,7 @@ func (s *openStream) take(ctx context.Context) (string, error) {
 	select {
 	case data, open := <-s.events:
 		if !open {
-			return "", fmt.Errorf("%s ended: %v", s.name, s.err)
+			return "", fmt.Errorf("%s ended: %w", s.name, cmp.Or(s.err, io.EOF))
 		}
 		return data, nil
 	case <-ctx.Done():
@@ -237,24 +239,47 @@ func goroutines(t *testing.T, admin string) int {
 	return n
 }
 
+// holdCalls starts an API with one operation, GET /held. It answers when release
+// is called, and arrived is closed when it is asked.
+func holdCalls(t *testing.T) (address string, arrived <-chan struct{}, release func()) {
+	t.Helper()
+	asked, released := make(chan struct{}), make(chan struct{})
+	once := sync.OnceFunc(func() { close(asked) })
+	release = sync.OnceFunc(func() { close(released) })
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		once()
+		<-released
+		fmt.Fprint(w, "held no longer")
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(release)
+	return server.Listener.Addr().String(), asked, release
+}
+
 // TestStreamsThroughReload has a thousand clients listen. They are all told that
 // the document has changed; when the configuration is loaded anew, their streams
-// are ended in good order and a call on the way is answered; and nothing of them
-// is left in the gateway.
+// are ended in good order while a call on the way is waited for; and nothing of
+// them is left in the gateway.
 func TestStreamsThroughReload(t *testing.T) {
 	const timeout = 2 * time.Minute
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 
 	dir := t.TempDir()
-	for _, name := range []string{"openapi.yaml", "prompts.yaml"} {
-		writeFile(t, filepath.Join(dir, name), readFixture(t, name))
-	}
+	document := readFixture(t, "openapi.yaml") + `
+  /held:
+    get:
+      operationId: held
+      responses: {'200': {description: in its own time, content: {text/plain: {}}}}
+`
+	writeFile(t, filepath.Join(dir, "openapi.yaml"), document)
+	writeFile(t, filepath.Join(dir, "prompts.yaml"), readFixture(t, "prompts.yaml"))
 	api, site, admin := freeAddress(t), freeAddress(t), freeAddress(t)
 	startFixtureAPI(t, dir, api)
+	holding, arrived, release := holdCalls(t)
 	config := func(instructions string) string {
-		return "{\n\tadmin " + admin + "\n}\n\nhttp://" + site + " {\n\tmcp /mcp openapi.yaml {\n\t\tinstructions " + instructions +
-			"\n\t\tmax_client_streams " + strconv.Itoa(2*openStreams) + "\n\t}\n\treverse_proxy " + api + "\n}\n"
+		return "{\n\tadmin " + admin + "\n}\n\nhttp://" + site + " {\n\tmcp /mcp openapi.yaml {\n\t\tprompts prompts.yaml\n\t\tinstructions " + instructions +
+			"\n\t\tmax_client_streams " + strconv.Itoa(2*openStreams) + "\n\t}\n\treverse_proxy /held " + holding + "\n\treverse_proxy " + api + "\n}\n"
 	}
 	g := startGateway(t, dir, site, config("before"))
 
@@ -275,7 +300,7 @@ func TestStreamsThroughReload(t *testing.T) {
 		defer streams[n].body.Close()
 	}
 
-	replaceFile(t, filepath.Join(dir, "openapi.yaml"), readFixture(t, "openapi.yaml")+`
+	replaceFile(t, filepath.Join(dir, "openapi.yaml"), document+`
   /another:
     get:
       operationId: another
@@ -283,33 +308,23 @@ func TestStreamsThroughReload(t *testing.T) {
 `)
 	each(t, streams, func(s *openStream) error { return s.next(ctx, "notifications/tools/list_changed") })
 
-	// The call takes longer than it takes to load a configuration. Its answer has
-	// begun with the first progress.
-	call, err := c.do(ctx, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"test_tool_with_progress","_meta":{"progressToken":1}}}`,
-		map[string]string{"Mcp-Protocol-Version": "2025-11-25", "Mcp-Session-Id": c.session})
-	if err != nil {
-		t.Fatal(err)
+	answered, loaded := make(chan error, 1), make(chan error, 1)
+	go func() { answered <- c.callHeld(ctx) }()
+	select {
+	case <-arrived:
+	case err := <-answered:
+		t.Fatalf("the call to hold: %v", err)
 	}
-	defer call.Body.Close()
-
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+admin+"/load", strings.NewReader(config("after")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "text/caddyfile")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		t.Fatalf("loading the configuration: %s", response.Status)
-	}
-
+	go func() { loaded <- load(ctx, admin, config("after")) }()
 	each(t, streams, func(s *openStream) error { return s.end(ctx) })
-	if err := newOpenStream("the call on the way", call.Body).next(ctx, "Tool with progress executed."); err != nil {
-		t.Error(err)
+	release()
+	if err := <-answered; err != nil {
+		t.Errorf("the call on the way: %v", err)
 	}
+	if err := <-loaded; err != nil {
+		t.Fatalf("loading the configuration: %v", err)
+	}
+
 	for n := range 3 {
 		again, err := c.open(ctx, n) // of the session that began before
 		if err != nil {
@@ -323,4 +338,38 @@ func TestStreamsThroughReload(t *testing.T) {
 	waitFor(t, waitTimeout, "the goroutines of the streams to end", func() bool {
 		return goroutines(t, admin) <= before+spareGoroutines
 	})
+}
+
+// callHeld calls the operation that is held.
+func (c *streamClient) callHeld(ctx context.Context) error {
+	response, err := c.do(ctx, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"held"}}`,
+		map[string]string{"Mcp-Protocol-Version": "2025-11-25", "Mcp-Session-Id": c.session})
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && !strings.Contains(string(body), "held no longer") {
+		err = fmt.Errorf("answered with %s", body)
+	}
+	return err
+}
+
+// load puts a Caddyfile in the place of the one that runs.
+func load(ctx context.Context, admin, caddyfile string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+admin+"/load", strings.NewReader(caddyfile))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "text/caddyfile")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(response.Body)
+		return fmt.Errorf("%s: %s", response.Status, text)
+	}
+	return nil
 }

@@ -1,9 +1,12 @@
 package mcpadapter
 
 import (
+	"bytes"
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
@@ -26,10 +29,10 @@ func (x *exchange) callTool() *fault {
 	default:
 		return badParams("params.arguments must be an object, not %s", wire.KindName(x.params.arguments.Kind()))
 	}
-	name := text(x.params.name)
-	if tool, known := x.tools.Tool(name); known {
+	tool, name := x.toolNamed(x.params.name)
+	if tool != nil {
 		if isHidden(tool) {
-			return badParams("there is no tool %q", name)
+			return badParams("unknown tool %q; list the tools to see which there are", clip(name, maxQuoted))
 		}
 		if f := x.checkParamHeaders(tool); f != nil {
 			return f
@@ -55,6 +58,19 @@ func (x *exchange) callTool() *fault {
 		x.answerSuccess(r)
 	}
 	return nil
+}
+
+// toolNamed returns the tool that a JSON string names, nil if there is none, and
+// the name. That of a tool that is found is the tool's own, so that none is made.
+func (x *exchange) toolNamed(raw jsontext.Value) (*ocp.Tool, string) {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		if tool, ok := x.tools.Tool(string(raw[1 : len(raw)-1])); ok {
+			return tool, tool.Name
+		}
+	}
+	name := text(raw)
+	tool, _ := x.tools.Tool(name)
+	return tool, name
 }
 
 // answerSuccess answers with what the API said: as content, and once more as

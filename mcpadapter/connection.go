@@ -101,7 +101,6 @@ func (c *connection) serve(body []byte) {
 		channel:    c.out,
 		connection: c,
 		live:       &c.live,
-		listener:   c.client,
 		version:    c.version,
 		client:     c.can,
 		status:     http.StatusOK,

@@ -1,8 +1,10 @@
 package mcpadapter
 
 import (
+	"bytes"
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -43,11 +45,14 @@ var contextHeaders = map[string]string{
 func readContext(meta jsontext.Value) *ocp.Incoming {
 	var header http.Header
 	for walk := wire.Into(meta); walk.Next(); {
-		name := text(walk.Name)
-		if len(name) <= len(contextPrefix) || name[:len(contextPrefix)] != contextPrefix {
+		if !bytes.HasPrefix(walk.Name[1:], []byte(contextPrefix)) && bytes.IndexByte(walk.Name, '\\') < 0 {
 			continue
 		}
-		key, known := contextHeaders[name[len(contextPrefix):]]
+		name, ours := strings.CutPrefix(text(walk.Name), contextPrefix)
+		if !ours {
+			continue
+		}
+		key, known := contextHeaders[name]
 		if !known {
 			continue
 		}

@@ -239,3 +239,36 @@ func TestEncodeHeader(t *testing.T) {
 		}
 	}
 }
+
+// A request for a model says in an old revision what it can say there.
+func TestAdaptSampling(t *testing.T) {
+	for _, c := range []struct {
+		version      revision
+		params, want string // "" for a refusal
+	}{
+		{v20250618, `{"maxTokens":1,"task":{},"systemPrompt":"s","messages":[{"role":"user","content":{"type":"text","text":"a","_meta":{}},"_meta":{}},{"role":"assistant","content":[{"type":"audio","data":"","mimeType":"audio/wav"}]}]}`,
+			`{"maxTokens":1,"systemPrompt":"s","messages":[{"role":"user","content":{"type":"text","text":"a","_meta":{}}},{"role":"assistant","content":{"type":"audio","data":"","mimeType":"audio/wav"}}]}`},
+		{v20241105, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text","text":"a","_meta":{}}}]}`, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text","text":"a"}}]}`},
+		{v20241105, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"audio","data":"","mimeType":"audio/wav"}}]}`, ``},
+		{v20250618, `{"maxTokens":1,"messages":[{"role":"user","content":[{"type":"tool_use","id":"1"}]}]}`, ``},
+		{v20250618, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text"}}]}`, ``},
+	} {
+		x := exchange{version: c.version}
+		got, err := x.adaptSampling([]byte(c.params))
+		if (err != nil) != (c.want == "") || err == nil && string(got) != c.want {
+			t.Errorf("%s in %v: %s, %v", c.params, c.version, got, err)
+		}
+	}
+}
+
+// A form that an old revision cannot show is not shown in part.
+func TestFormOfSeveralChoices(t *testing.T) {
+	e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+		answerNative(w, `{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object",`+
+			`"properties":{"many":{"type":"array","items":{"type":"string","enum":["a"]}}}}}}}}`)
+	})
+	c := newClient(t, e, v20250618, askable)
+	if got := words(resultOf(t, v20250618, c.call(t, "native", `{}`))); !strings.Contains(got, `"many" of its form is a choice of several`) || len(c.asked) != 0 {
+		t.Errorf("got %q after %q", got, c.asked)
+	}
+}

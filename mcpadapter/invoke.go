@@ -107,18 +107,28 @@ func (x *exchange) invokeInRounds(ctx context.Context, tool *ocp.Tool, i invocat
 		if f != nil || asked == nil {
 			return r, f
 		}
-		r.Release()
 		now.state = asked.state
-		switch {
-		case x.version.selfDescribing():
-			return x.passOn(tool, i, asked, &now)
-		case count == maxRounds:
-			return failed(tool, ocp.Unreadable, "the API goes on asking after several answers; call the tool again, and look at the API if it does not end"), nil
-		}
-		if now.responses, r = x.askClient(tool, asked.requests); r.Failure != nil {
-			return r, nil
+		asking, again, f := x.putToClient(tool, i, asked, &now, count == maxRounds)
+		r.Release() // what is asked lies in it
+		if !again {
+			return asking, f
 		}
 	}
+}
+
+// putToClient asks the client what the API wants to know: at once, or since
+// 2026-07-28 with the result of this request. Again says that it has answered, and
+// the tool is to be called with that.
+func (x *exchange) putToClient(tool *ocp.Tool, i invocation, asked *inputRequired, now *round, last bool) (r reply, again bool, f *fault) {
+	if x.version.selfDescribing() {
+		r, f = x.passOn(tool, i, asked, now)
+		return r, false, f
+	}
+	if last {
+		return failed(tool, ocp.Unreadable, "the API goes on asking after several answers: call the tool again, and look at the API if it does not end"), false, nil
+	}
+	now.responses, r = x.askClient(tool, asked.requests)
+	return r, r.Failure == nil, nil
 }
 
 // callRound calls the tool once. What the API asks for before it answers is in

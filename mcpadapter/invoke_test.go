@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -92,7 +93,9 @@ func (a api) Invoke(ctx context.Context, call *ocp.Call) (*ocp.Result, error) {
 	ocp.SupplementFromContext(ctx).Apply(r)
 	w := httptest.NewRecorder()
 	a.handler(w, r)
-	return &ocp.Result{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}, nil
+	body := buffer.Get() // others write into it once it is released
+	body.B = append(body.B[:0], w.Body.Bytes()...)
+	return &ocp.Result{Status: w.Code, Header: w.Header(), Body: body.B, Buffer: body}, nil
 }
 
 func answerNative(w http.ResponseWriter, result string) {

@@ -58,7 +58,7 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fa
 	}
 	stream := &eventStream{w: w}
 	defer stream.close()
-	client := clientOf(x.site, r)
+	client := clientOf(x.site, r.RemoteAddr)
 	c := x.server.newConnection(r.Context(), x.site, client, stream)
 	leave, f := x.server.join(c.watcher, client)
 	if f != nil {

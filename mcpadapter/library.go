@@ -64,6 +64,7 @@ type Library struct {
 	prompts   []*prompt
 	apps      map[string]*App // by the name of the tool
 	chosen    func(*ocp.Tool) bool
+	hints     bool // something that clients say of their users is passed on
 	hash      [sha256.Size]byte
 }
 

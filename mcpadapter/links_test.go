@@ -102,3 +102,23 @@ func TestLinksOfAnAnswer(t *testing.T) {
 		}
 	}
 }
+
+// What the API links to is a resource where it is one.
+func TestLinkToAResource(t *testing.T) {
+	tools := stationTools(t)
+	tools.Origin = "https://stations.example.com"
+	x := exchange{server: stocked(t, Options{}), site: &Site{}, tools: tools, version: v20251125}
+	for location, want := range map[string]string{
+		"/stations/7": `,{"type":"resource_link","uri":"trains:///stations/7","name":"get_station","description":"location"}`,
+		"https://stations.example.com/stations/7": `,{"type":"resource_link","uri":"trains:///stations/7","name":"get_station","description":"location"}`,
+		"https://other.example.com/stations/7":    `,{"type":"resource_link","uri":"https://other.example.com/stations/7","name":"location"}`,
+		"//other.example.com/stations/7":          ``,
+		"stations/7":                              ``,
+	} {
+		outcome := answered(http.StatusCreated, "", "")
+		outcome.Result.Header.Set("Location", location)
+		if got := string(x.appendLinks(nil, outcome.Result)); got != want {
+			t.Errorf("%s: %s", location, got)
+		}
+	}
+}

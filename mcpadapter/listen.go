@@ -24,7 +24,7 @@ func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *fault {
 	stream := &eventStream{w: w}
 	defer stream.close()
 	watcher := newWatcher(everyChange)
-	leave, f := x.server.join(watcher, clientOf(x.site, r))
+	leave, f := x.server.join(watcher, clientOf(x.site, r.RemoteAddr))
 	if f != nil {
 		f.anonymous = true
 		return f
@@ -157,6 +157,14 @@ func (f *filter) appendTo(dst []byte) []byte {
 	return append(dst, '}')
 }
 
+// listener names who is asking, for the count of streams.
+func (x *exchange) listener() string {
+	if x.connection != nil {
+		return x.connection.client
+	}
+	return clientOf(x.site, x.remote)
+}
+
 // listen answers subscriptions/listen: a stream of what the client asks to be told
 // of, until one of the two ends it.
 func (x *exchange) listen() *fault {
@@ -175,7 +183,7 @@ func (x *exchange) listen() *fault {
 	wanted.resources = slices.DeleteFunc(wanted.resources, func(uri string) bool { return !x.watchable(uri) })
 	id := x.id.Clone()
 	watcher := newWatcher(wanted.changes)
-	leave, f := x.server.join(watcher, x.listener)
+	leave, f := x.server.join(watcher, x.listener())
 	if f != nil {
 		return f
 	}

@@ -59,6 +59,8 @@ func (l *Library) checkHints() error {
 		}
 		*header = textproto.CanonicalMIMEHeaderKey(*header)
 	}
+	o := &l.options
+	l.hints = len(o.Locales) > 0 || o.UserAgentHeader != "" || o.LocationHeader != ""
 	if agent := l.options.UserAgentHeader; agent != "" && agent == l.options.LocationHeader {
 		return fmt.Errorf("hint %q: two hints cannot have the same header", agent)
 	}
@@ -131,10 +133,10 @@ func (x *exchange) appendLocale(meta []byte) []byte {
 // hinted returns the context of a call that tells the API what the client says of
 // its user, as far as the Library passes it on.
 func (x *exchange) hinted(ctx context.Context) context.Context {
-	if x.params.meta == nil {
+	l := x.server.library.Load()
+	if x.params.meta == nil || !l.hints {
 		return ctx
 	}
-	l := x.server.library.Load()
 	header := make(http.Header)
 	if locale := x.locale(); locale != "" {
 		header["Accept-Language"] = []string{locale}

@@ -29,6 +29,17 @@ const (
 	OutputStrict OutputSchema = "strict"
 )
 
+// ParseOutputSchema returns the OutputSchema of that name; "" is OutputOff.
+func ParseOutputSchema(name string) (OutputSchema, error) {
+	switch mode := OutputSchema(name); mode {
+	case "":
+		return OutputOff, nil
+	case OutputOff, OutputLoose, OutputStrict:
+		return mode, nil
+	}
+	return "", fmt.Errorf("output_schema %q is not known: write off, loose or strict", clip(name, maxQuoted))
+}
+
 // advisedStructure is how large structuredContent should be at most, in bytes: what
 // hosts of MCP Apps advise.
 const advisedStructure = 10 << 10

@@ -150,7 +150,7 @@ func TestOutputSchemaForms(t *testing.T) {
 // What an API answers, right and wrong.
 var outputAnswers = []answers{
 	{
-		"one": {"application/json", `{"id":"a","name":"b","opened":"long ago","platforms":[1],"free":{}}`}, "list": {"application/json", `[{"id":"a","name":"b"}]`},
+		"one": {"application/json", `{"id":"a","name":"b","opened":"long ago","platforms":[1.5],"free":{}}`}, "list": {"application/json", `[{"id":"a","name":"b"}]`},
 		"count": {"application/json", `7`}, "maybe": {"application/json", `{"id":"a","name":"b"}`}, "either": {"application/json", `{}`},
 	},
 	{
@@ -317,5 +317,16 @@ func TestLargeStructureIsNotedOnce(t *testing.T) {
 	}
 	if strings.Join(noted, " ") != "get_triptrue" {
 		t.Errorf("noted %q", noted)
+	}
+}
+
+func TestParseOutputSchema(t *testing.T) {
+	for name, want := range map[string]OutputSchema{"": OutputOff, "off": OutputOff, "loose": OutputLoose, "strict": OutputStrict} {
+		if got, err := ParseOutputSchema(name); got != want || err != nil {
+			t.Errorf("%q is %q, %v", name, got, err)
+		}
+	}
+	if _, err := ParseOutputSchema("Strict"); err == nil {
+		t.Error("Strict is taken")
 	}
 }

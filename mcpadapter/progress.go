@@ -46,13 +46,8 @@ func (x *exchange) hearing(ctx context.Context) context.Context {
 	if x.channel == nil || x.progressToken() == nil && !x.logs(logEmergency) {
 		return ctx
 	}
-	var t *teller // few answers stream
-	return ocp.ContextWithListener(ctx, func(e ocp.Event) {
-		if t == nil {
-			t = &teller{x: x, token: x.progressToken(), latest: math.Inf(-1)}
-		}
-		t.tell(e)
-	})
+	x.teller = teller{x: x, latest: math.Inf(-1)}
+	return ocp.ContextWithListener(ctx, x.teller.tell)
 }
 
 // A teller passes the events of one request on to the client: log messages, and
@@ -60,9 +55,8 @@ func (x *exchange) hearing(ctx context.Context) context.Context {
 // makes.
 type teller struct {
 	x      *exchange
-	token  jsontext.Value // nil: no progress is wanted
-	latest float64        // progress that was told
-	at     time.Time      // when that was
+	latest float64   // progress that was told
+	at     time.Time // when that was
 }
 
 func (t *teller) tell(e ocp.Event) {
@@ -84,7 +78,8 @@ func (t *teller) tell(e ocp.Event) {
 
 // progress sends a notification if there is progress.
 func (t *teller) progress(e *ocp.Event) {
-	if t.token == nil || e.Progress.Kind() != '0' {
+	token := t.x.progressToken()
+	if token == nil || e.Progress.Kind() != '0' {
 		return
 	}
 	value, err := strconv.ParseFloat(string(e.Progress), 64)
@@ -92,7 +87,7 @@ func (t *teller) progress(e *ocp.Event) {
 		return
 	}
 	t.latest, t.at = value, time.Now()
-	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`), t.token...)
+	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`), token...)
 	b = append(append(b, `,"progress":`...), e.Progress...)
 	if e.Total.Kind() == '0' {
 		b = append(append(b, `,"total":`...), e.Total...)

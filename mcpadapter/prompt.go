@@ -308,13 +308,11 @@ func (x *exchange) appendPromptLink(dst []byte, c *PromptContent, values map[str
 func (x *exchange) embed(dst []byte, uri string, p *prompt) (b []byte, answered bool, f *fault) {
 	t, ok := x.catalog().shelf().find(uri)
 	if !ok {
-		f = x.noResource(uri)
-		f.code = invalidParams // it is an argument that is wrong, or the prompt itself
-		return dst, false, f
+		return dst, false, misplaced(x.noResource(uri))
 	}
 	r, f := x.openResource(t, "prompts/get", p.Name)
 	if f != nil {
-		return dst, false, f
+		return dst, false, misplaced(f)
 	}
 	defer r.Release()
 	if r.asks != nil {
@@ -335,6 +333,15 @@ func (x *exchange) embed(dst []byte, uri string, p *prompt) (b []byte, answered 
 		return dst, false, f
 	}
 	return append(dst, '}'), false, nil
+}
+
+// misplaced makes of a resource that there is not what it is in a prompt: an
+// argument that is wrong, or the prompt itself.
+func misplaced(f *fault) *fault {
+	if f.code == resourceNotFound {
+		f.code = invalidParams
+	}
+	return f
 }
 
 func firstItem(array jsontext.Value) jsontext.Value {

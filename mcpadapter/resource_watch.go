@@ -77,7 +77,9 @@ func (x *exchange) stamp(ctx context.Context, uri string) (string, bool) {
 	case !ok || t.denied:
 		return "gone", true
 	case t.tool != nil:
-		now.caller = x.site.Caller(now.tools)
+		if now.caller == nil || now.tools != x.tools {
+			now.caller = x.site.Caller(now.tools)
+		}
 		return now.operationStamp(t)
 	case t.folder != nil:
 		f, ok := t.folder.file(t.bindings[0].value)

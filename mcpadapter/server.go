@@ -264,7 +264,7 @@ func (x *exchange) servePost(w http.ResponseWriter, r *http.Request) *fault {
 	}
 	x.tools = x.site.Tools()
 	x.caller = x.site.Caller(x.tools)
-	x.listener = clientOf(x.site, r)
+	x.remote = r.RemoteAddr
 	if !acceptsStream(r.Header["Accept"]) {
 		x.serve(body.B)
 		x.write(w)
@@ -295,13 +295,14 @@ type exchange struct {
 	connection *connection // that the body came over; nil if it is an HTTP request of its own
 	session    *session    // nil without one
 	live       *live       // of the session or the connection; nil without one
-	listener   string      // who is asking, for the count of streams
+	remote     string      // the client's address; "" over a connection
 
 	version revision
 	client  capabilities
 	batched bool           // the message is one of several in the body
 	id      jsontext.Value // of the message being answered; nil if it has none or none can be read
 	params  params
+	teller  teller // of what the call of a tool says before its end
 
 	begun  string // the id of the session that initialize has begun
 	status int    // 0 if the answer has been written

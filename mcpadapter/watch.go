@@ -128,18 +128,17 @@ func tooManyStreams(status int, format string, args ...any) *fault {
 }
 
 // clientOf names who opened a stream: the user, or else the address.
-func clientOf(site *Site, r *http.Request) string {
+func clientOf(site *Site, remote string) string {
 	if site.User != "" {
 		return "user " + site.User
 	}
 	if site.Address != "" {
 		return "address " + site.Address
 	}
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		host = r.RemoteAddr
+	if host, _, err := net.SplitHostPort(remote); err == nil {
+		remote = host
 	}
-	return "address " + host
+	return "address " + remote
 }
 
 // A watch tells one client of changes until it or the server ends the stream.

@@ -3,11 +3,13 @@ package ocp
 import (
 	"net/url"
 	"strings"
+	"sync"
 )
 
 // Routes finds the operation that a request means: the way back from a request
 // to the tool that would have made it. It is immutable and safe for concurrent
-// use.
+// use. Tool serves those who describe a request, Match those who decide whether it
+// may pass.
 //
 // A template matches a path that has as many segments, where each parameter
 // stands for one or more characters of its segment (OpenAPI, Paths Object). Where
@@ -16,6 +18,10 @@ import (
 // parameter alone.
 type Routes struct {
 	methods map[string]*routeNode
+
+	once    sync.Once
+	lenient map[string]*lenientNode // by method; made when Match is first asked
+	tools   []*Tool
 }
 
 // routeNode stands for the beginning of a path, up to a slash.
@@ -33,11 +39,14 @@ type mixedRoute struct {
 	next  *routeNode
 }
 
-// NewRoutes returns the routes of the Toolset's tools. Of two operations that
+// NewRoutes returns the routes of the Toolsets' tools. Of two operations that
 // differ in the names of their parameters only, the first is found.
-func NewRoutes(s *Toolset) *Routes {
+func NewRoutes(toolsets ...*Toolset) *Routes {
 	routes := &Routes{methods: make(map[string]*routeNode)}
-	for _, tool := range s.Tools() {
+	for _, s := range toolsets {
+		routes.tools = append(routes.tools, s.Tools()...)
+	}
+	for _, tool := range routes.tools {
 		root := routes.methods[tool.Method]
 		if root == nil {
 			root = new(routeNode)

@@ -44,6 +44,8 @@ type Tool struct {
 	validator validator
 
 	answerValidator validator // of Answer.Schema
+
+	requests requestPlan // how plain requests are read back
 }
 
 // ReadOnly reports whether the method is safe in the sense of HTTP: GET, HEAD

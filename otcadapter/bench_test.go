@@ -3,9 +3,11 @@ package otcadapter
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -64,5 +66,27 @@ func BenchmarkTools(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		s.ServeHTTP(w, request, "/tools", site)
+	}
+}
+
+// BenchmarkOnce is a call with a call_id of its own, kept in the embedded store.
+func BenchmarkOnce(b *testing.B) {
+	for _, tool := range []string{"guess", "Add"} { // idempotent by its method, and not
+		b.Run(tool, func(b *testing.B) {
+			s, tools := New(Options{Idempotency: idempotency(openBolt(b, filepath.Join(b.TempDir(), "s")))}), calculator()
+			result := jsonResult(`{"text":"` + strings.Repeat("x", 188) + `"}`)
+			site := siteOf(tools, callerFunc(func(context.Context, string, []byte) ocp.Outcome { return ocp.Outcome{Result: result} }))
+			b.SetParallelism(16)
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				w := discard{http.Header{}}
+				for pb.Next() {
+					body := `{"request":{"call_id":"` + rand.Text() + `","tool_id":"Calculator.` + tool + `@1.0.0","input":{"a":1,"b":2}}}`
+					request := httptest.NewRequest("POST", "/call", strings.NewReader(body))
+					request.Header.Set("Content-Type", "application/json")
+					s.ServeHTTP(w, request, "/call", site)
+				}
+			})
+		})
 	}
 }

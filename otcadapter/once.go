@@ -59,9 +59,10 @@ type Idempotency struct {
 // records make a call with a call_id run once, in this process (flights) and on
 // all nodes (the store).
 //
-// Who comes first begins a record, which is durable before the API is called
-// unless the method is idempotent, prolongs it while the call runs, and puts the
-// answer into it. Who comes later finds the answer, waits for it, is refused as
+// Who comes first begins a record, which is durable before the API is called,
+// prolongs it while the call runs, and puts the answer into it. What is idempotent
+// by its method has no record before its answer where one process has the store
+// for itself: the flight is enough. Who comes later finds the answer, waits for it, is refused as
 // the content is another, or learns that the node died with the call: then nobody
 // knows what became of it, and only what does no harm twice is run again.
 type records struct {
@@ -201,9 +202,12 @@ func (p *records) begin(ctx context.Context, st store.Store, c *call, key string
 	// A change that ends with its client may have been made or not.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
+	idempotent := c.tool.Idempotent()
+	if idempotent && embedded(st) {
+		return p.look(ctx, st, key, mine.content, waited)
+	}
 	var found *record
 	var value []byte
-	idempotent := c.tool.Idempotent()
 	err := st.Update(ctx, key, func(old store.Record) (store.Change, error) {
 		found, value = nil, nil
 		if r, ok := decodeRecord(old.Value); ok && !r.free(st, mine.content, idempotent, waited) {
@@ -211,12 +215,34 @@ func (p *records) begin(ctx context.Context, st store.Store, c *call, key string
 			return store.Change{}, errTaken
 		}
 		mine.until = time.Now().Add(p.options.Lease)
-		return store.Change{Value: mine.encode(), TTL: p.options.TTL, Later: idempotent}, nil
+		return store.Change{Value: mine.encode(), TTL: p.options.TTL}, nil
 	})
 	if errors.Is(err, errTaken) {
 		err = nil
 	}
 	return found, value, err
+}
+
+// look is begin for a call that may be run again if it dies, and of which no
+// other process needs to know.
+func (p *records) look(ctx context.Context, st store.Store, key string, content digest, waited bool) (*record, []byte, error) {
+	old, err := st.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if r, ok := decodeRecord(old.Value); ok && !r.free(st, content, true, waited) {
+		return &r, old.Value, nil
+	}
+	return nil, nil, nil
+}
+
+// embedded reports whether this process has the store for itself.
+func embedded(st store.Store) bool {
+	_, is := st.(*store.Bolt)
+	return is
 }
 
 // free reports whether a call may take the place of the record.
@@ -229,8 +255,8 @@ func (r *record) free(st store.Store, content digest, idempotent, waited bool) b
 
 // dead reports whether nobody runs the call of a begun record any more.
 func (r *record) dead(st store.Store) bool {
-	if _, embedded := st.(*store.Bolt); embedded && r.process != thisProcess {
-		return true // one process has the store at a time
+	if embedded(st) && r.process != thisProcess {
+		return true
 	}
 	return time.Now().After(r.until)
 }
@@ -252,7 +278,10 @@ func (p *records) await(ctx context.Context, st store.Store, key string, seen []
 func (p *records) run(ctx context.Context, st store.Store, c *call, key string, mine record) *kept {
 	ctx, release := detach(ctx)
 	defer release()
-	stop := p.prolong(ctx, st, key, mine)
+	stop := func() {}
+	if !embedded(st) || !c.tool.Idempotent() {
+		stop = p.prolong(ctx, st, key, mine)
+	}
 	var answer *kept
 	value := make([]byte, atAnswer, atAnswer+1<<10)
 	func() {

@@ -241,19 +241,10 @@ func TestOnce_storm(t *testing.T) {
 	})
 }
 
-// diedBetween leaves the record of a call in the store whose node is gone.
-func diedBetween(t *testing.T, st store.Store, s *Server, tools *ocp.Toolset, body string, process nodeID, until time.Time) {
+// leaveUnfinished makes of the call a record whose node is gone.
+func leaveUnfinished(t *testing.T, st store.Store, s *Server, tools *ocp.Toolset, body string, process nodeID, until time.Time) {
 	t.Helper()
-	wait := make(chan struct{})
-	caller := &counting{wait: wait}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		question{body: body}.ask(t.Context(), s, tools, caller)
-	}()
-	for caller.calls.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	question{body: body}.ask(t.Context(), s, tools, new(counting))
 	keys, err := st.Keys(t.Context(), recordPrefix, "", 10)
 	if err != nil || len(keys) != 1 {
 		t.Fatalf("%q, %v", keys, err)
@@ -262,14 +253,11 @@ func diedBetween(t *testing.T, st store.Store, s *Server, tools *ocp.Toolset, bo
 	if err != nil {
 		t.Fatal(err)
 	}
-	value := bytes.Clone(held.Value)
-	close(wait)
-	<-done
-	r, ok := decodeRecord(value)
-	if !ok || r.state != recordBegun {
-		t.Fatalf("the record of a call that runs: %q", value)
+	r, ok := decodeRecord(held.Value)
+	if !ok || r.state != recordDone {
+		t.Fatalf("the record of a call that has run: %q", held.Value)
 	}
-	r.process, r.until = process, until
+	r.state, r.process, r.until = recordBegun, process, until
 	if err := st.Put(t.Context(), keys[0], store.Change{Value: r.encode(), TTL: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +282,7 @@ func TestOnce_died(t *testing.T) {
 			st := openBolt(t, filepath.Join(t.TempDir(), "s"))
 			s := New(Options{Idempotency: idempotency(st)})
 			body := `{"call_id":"c1","tool_id":"Calculator.` + c.tool + `"}`
-			diedBetween(t, st, s, calculator(), body, c.process, time.Now().Add(c.until))
+			leaveUnfinished(t, st, s, calculator(), body, c.process, time.Now().Add(c.until))
 			caller := new(counting)
 			got := question{body: body}.ask(t.Context(), s, calculator(), caller)
 			if n := caller.calls.Load(); got.Code != 200 || n != c.runs || !strings.Contains(got.Body.String(), c.says) {

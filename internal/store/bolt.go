@@ -23,6 +23,8 @@ const (
 	maxWaitingBytes = 16 << 20    // bytes of those
 	lockTimeout     = time.Second // for another process to let go of the file
 	sweepEvery      = 30 * time.Second
+
+	lingerFor = 10 * time.Millisecond // until changes are written for which nobody waits
 )
 
 // BoltOptions are those of the embedded store. The zero value has the defaults.
@@ -53,6 +55,7 @@ type Bolt struct {
 	locks   *keyLocks // held from reading a record to staging its change
 	waiters waiters
 	wake    chan struct{} // there is something to write
+	hurry   chan struct{} // and somebody waits for it
 	evictor chan struct{} // held by who makes room
 	closing chan struct{}
 	ended   sync.WaitGroup // committer and sweeper
@@ -62,6 +65,7 @@ type Bolt struct {
 	mu       sync.Mutex
 	staged   map[string]*write // the last change of each record that is not written
 	batch    *batch            // what is written next
+	hurried  bool              // somebody waits for it
 	totals   totals            // with all that is staged
 	written  totals            // without
 	failures uint64            // batches that failed
@@ -105,6 +109,7 @@ func OpenBolt(path string, options BoltOptions) (*Bolt, error) {
 		db:      db,
 		locks:   newKeyLocks(),
 		wake:    make(chan struct{}, 1),
+		hurry:   make(chan struct{}, 1),
 		evictor: make(chan struct{}, 1),
 		closing: make(chan struct{}),
 		staged:  make(map[string]*write),

@@ -151,6 +151,9 @@ func (s *Bolt) stage(w *write, failures uint64) error {
 	if w.later && (len(s.batch.writes) >= maxWaiting || s.batch.bytes >= maxWaitingBytes) {
 		w.later = false
 	}
+	if !w.later || len(s.batch.writes) >= maxWaiting/2 {
+		s.hasten()
+	}
 	s.batch.writes = append(s.batch.writes, w)
 	s.batch.bytes += w.size()
 	s.staged[w.key] = w
@@ -204,8 +207,10 @@ func (s *Bolt) flush(ctx context.Context, key string) error {
 	var wait *batch
 	if w := s.staged[key]; w != nil {
 		wait = w.batch
+		s.hasten()
 	} else if key == "" && len(s.staged) > 0 {
 		wait = s.batch
+		s.hasten()
 		select {
 		case s.wake <- struct{}{}: // the batch may be empty, behind one that is being written
 		default:
@@ -228,17 +233,53 @@ func (s *Bolt) commitAll() {
 		closing := false
 		select {
 		case <-s.wake:
+			closing = s.linger()
 		case <-s.closing:
 			closing = true // and nothing more is staged: what is taken now is the last
 		}
 		s.mu.Lock()
 		b, totals := s.batch, s.totals
 		s.batch = newBatch()
+		s.hurried = false
+		select {
+		case <-s.hurry: // it was for this batch
+		default:
+		}
 		s.mu.Unlock()
 		s.commit(b, totals)
 		if closing {
 			return
 		}
+	}
+}
+
+// linger lets a batch grow for which nobody waits. It reports whether the store is
+// being closed.
+func (s *Bolt) linger() (closing bool) {
+	s.mu.Lock()
+	hurried := s.hurried
+	s.mu.Unlock()
+	if hurried {
+		return false
+	}
+	timer := time.NewTimer(lingerFor)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.hurry:
+	case <-s.closing:
+		return true
+	}
+	return false
+}
+
+// hasten ends the lingering of the next batch, as somebody waits for it. s.mu is
+// held.
+func (s *Bolt) hasten() {
+	s.hurried = true
+	select {
+	case s.hurry <- struct{}{}:
+	default:
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 )
 
@@ -51,28 +52,43 @@ func (a reply) message() string {
 func rounds(serve func(c *call)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c := &call{w: w, state: r.Header.Get("Mcp-Request-State")}
-		json.NewDecoder(r.Body).Decode(&c.body) // no body, no arguments
-		json.Unmarshal([]byte(r.Header.Get("Mcp-Client-Capabilities")), &c.capabilities)
-		if header := r.Header.Get("Mcp-Input-Responses"); header != "" {
-			var all map[string]json.RawMessage
-			decoded, err := base64.RawURLEncoding.DecodeString(header)
-			if err == nil {
-				err = json.Unmarshal(decoded, &all)
-			}
-			if err != nil {
-				http.Error(w, "Mcp-Input-Responses: "+err.Error(), http.StatusBadRequest)
-				return
-			}
-			c.responses = make(map[string]reply)
-			for key, value := range all {
-				var a reply
-				if json.Unmarshal(value, &a) == nil { // what is no reply is asked for again
-					c.responses[key] = a
-				}
-			}
+		if err := c.read(r); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
 		}
 		serve(c)
 	}
+}
+
+func (c *call) read(r *http.Request) error {
+	if err := json.NewDecoder(r.Body).Decode(&c.body); err != nil && err != io.EOF {
+		return fmt.Errorf("body: %w", err)
+	}
+	if header := r.Header.Get("Mcp-Client-Capabilities"); header != "" {
+		if err := json.Unmarshal([]byte(header), &c.capabilities); err != nil {
+			return fmt.Errorf("Mcp-Client-Capabilities: %w", err)
+		}
+	}
+	header := r.Header.Get("Mcp-Input-Responses")
+	if header == "" {
+		return nil
+	}
+	var all map[string]json.RawMessage
+	decoded, err := base64.RawURLEncoding.DecodeString(header)
+	if err == nil {
+		err = json.Unmarshal(decoded, &all)
+	}
+	if err != nil {
+		return fmt.Errorf("Mcp-Input-Responses: %w", err)
+	}
+	c.responses = make(map[string]reply)
+	for key, value := range all {
+		var a reply
+		if json.Unmarshal(value, &a) == nil { // what is no reply is asked for again
+			c.responses[key] = a
+		}
+	}
+	return nil
 }
 
 // ask ends a round: the requests go to the client, and the answers come with the

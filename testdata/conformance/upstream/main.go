@@ -48,8 +48,13 @@ func text(s string) object {
 
 // native answers with a result of MCP.
 func native(w http.ResponseWriter, result object) {
-	w.Header().Set("Content-Type", "application/vnd.mcp.result+json")
-	if err := json.NewEncoder(w).Encode(result); err != nil {
+	encode(w, "application/vnd.mcp.result+json", result)
+}
+
+// encode answers with JSON of a media type.
+func encode(w http.ResponseWriter, mediaType string, value object) {
+	w.Header().Set("Content-Type", mediaType)
+	if err := json.NewEncoder(w).Encode(value); err != nil {
 		log.Print(err)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
@@ -27,16 +27,15 @@ func handlePlain(mux *http.ServeMux) {
 	mux.HandleFunc("GET /failing", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(http.StatusInternalServerError)
-		io.WriteString(w, `{"title":"Internal Server Error","status":500,"detail":"This tool intentionally returns an error for testing"}`)
+		fmt.Fprint(w, `{"title":"Internal Server Error","status":500,"detail":"This tool intentionally returns an error for testing"}`)
 	})
 	mux.HandleFunc("GET /resources/items/{id}", func(w http.ResponseWriter, r *http.Request) {
 		id := r.PathValue("id")
-		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(object{"id": id, "templateTest": true, "data": "Data for ID: " + id})
+		encode(w, "application/json", object{"id": id, "templateTest": true, "data": "Data for ID: " + id})
 	})
 	mux.HandleFunc("GET /regions", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
-		io.WriteString(w, "The region is "+r.URL.Query().Get("region")+".")
+		fmt.Fprintf(w, "The region is %s.", r.URL.Query().Get("region"))
 	})
 	mux.HandleFunc("POST /schema", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -84,20 +83,18 @@ func redPixel() []byte {
 // tone is a WAV file: 10 ms of a square wave, mono, 8 bits, 8 kHz.
 func tone() []byte {
 	const rate, samples = 8000, 80
-	var b bytes.Buffer
-	b.WriteString("RIFF")
-	little := func(values ...any) {
-		for _, v := range values {
-			binary.Write(&b, binary.LittleEndian, v) // a bytes.Buffer takes everything
-		}
-	}
-	little(uint32(36 + samples))
-	b.WriteString("WAVEfmt ")
-	little(uint32(16), uint16(1), uint16(1), uint32(rate), uint32(rate), uint16(1), uint16(8))
-	b.WriteString("data")
-	little(uint32(samples))
+	little := binary.LittleEndian
+	b := little.AppendUint32([]byte("RIFF"), 36+samples)
+	b = little.AppendUint32(append(b, "WAVEfmt "...), 16)
+	b = little.AppendUint16(b, 1)    // PCM
+	b = little.AppendUint16(b, 1)    // channels
+	b = little.AppendUint32(b, rate) // samples a second
+	b = little.AppendUint32(b, rate) // bytes a second
+	b = little.AppendUint16(b, 1)    // bytes of a sample
+	b = little.AppendUint16(b, 8)    // bits of a sample
+	b = little.AppendUint32(append(b, "data"...), samples)
 	for i := range samples {
-		b.WriteByte(byte(64 + i/10%2*128))
+		b = append(b, byte(64+i/10%2*128))
 	}
-	return b.Bytes()
+	return b
 }

@@ -1,0 +1,92 @@
+package mcpadapter
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+)
+
+func TestToolsNameTheirApps(t *testing.T) {
+	server := stocked(t, Options{})
+	for _, v := range revisions {
+		t.Run(v.String(), func(t *testing.T) {
+			var got struct {
+				Tools []struct {
+					Name            string
+					Icons           []any
+					SecuritySchemes json.RawMessage
+					Meta            map[string]json.RawMessage `json:"_meta"`
+				}
+			}
+			shelved(t, server, v, "tools/list", "").result(t, "ListToolsResult", &got)
+			if len(got.Tools) != 6 {
+				t.Fatalf("%d tools", len(got.Tools))
+			}
+			for _, tool := range got.Tools {
+				if v < v20250618 && tool.Meta != nil || v < v20251125 && (tool.Icons != nil || tool.SecuritySchemes != nil) {
+					t.Errorf("%s has what the revision does not know: %+v", tool.Name, tool)
+				}
+				want := map[string]map[string]string{
+					"list_stations": {
+						"ui":                             `{"resourceUri":"ui://trains/board.html","visibility":["app"]}`,
+						"openai/outputTemplate":          `"ui://trains/board.skybridge.html"`,
+						"openai/toolInvocation/invoking": `"Looking"`,
+						"openai/toolInvocation/invoked":  `"Found"`,
+						"openai/widgetAccessible":        `true`,
+						"openai/visibility":              `"private"`,
+						"securitySchemes":                `[{"type":"noauth"}]`,
+					},
+					"get_board": {
+						"ui":                      `{"resourceUri":"ui://board"}`,
+						"openai/outputTemplate":   `"ui://board"`,
+						"openai/widgetAccessible": `true`,
+						"securitySchemes":         `[{"type":"noauth"}]`,
+					},
+					"get_secret": {"securitySchemes": `[{"type":"oauth2","scopes":["read","write"]}]`},
+				}[tool.Name]
+				if want == nil || v < v20250618 {
+					continue
+				}
+				has := make(map[string]string)
+				for key, value := range tool.Meta {
+					has[key] = string(value)
+				}
+				if !reflect.DeepEqual(has, want) {
+					t.Errorf("%s has %v", tool.Name, has)
+				}
+				if v >= v20251125 && string(tool.SecuritySchemes) != want["securitySchemes"] {
+					t.Errorf("%s has %s", tool.Name, tool.SecuritySchemes)
+				}
+				if tool.Name == "get_board" && (len(tool.Icons) == 1) != (v >= v20251125) {
+					t.Errorf("icons %v", tool.Icons)
+				}
+			}
+		})
+	}
+}
+
+func TestPagesOfAppsSayWhatTheyNeed(t *testing.T) {
+	server := stocked(t, Options{})
+	for uri, want := range map[string]string{
+		"ui://trains/board.html": `{"ui":{"csp":{"connectDomains":["https://api.example.com"],"resourceDomains":["https://cdn.example.com"]},` +
+			`"domain":"https://app.example.com","prefersBorder":true}}`,
+		"ui://trains/board.skybridge.html": `{"openai/widgetCSP":{"connect_domains":["https://api.example.com"],"resource_domains":["https://cdn.example.com"]},` +
+			`"openai/widgetDescription":"Shows stations","openai/widgetDomain":"https://app.example.com","openai/widgetPrefersBorder":true}`,
+	} {
+		var got readAnswer
+		shelved(t, server, v20251125, "resources/read", `"uri":"`+uri+`"`).result(t, "ReadResourceResult", &got)
+		if meta, _ := json.Marshal(got.Contents[0].Meta); string(meta) != want {
+			t.Errorf("%s\ngot  %s\nwant %s", uri, meta, want)
+		}
+		got = readAnswer{}
+		shelved(t, server, v20250326, "resources/read", `"uri":"`+uri+`"`).result(t, "ReadResourceResult", &got)
+		if got.Contents[0].Meta != nil {
+			t.Errorf("_meta before there was any")
+		}
+	}
+}
+
+func TestHiddenOperationIsNoTool(t *testing.T) {
+	server := stocked(t, Options{})
+	shelved(t, server, v20251125, "tools/call", `"name":"get_photo","arguments":{"id":7}`).fault(t, 200, invalidParams)
+}

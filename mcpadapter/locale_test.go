@@ -1,0 +1,119 @@
+package mcpadapter
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestLocaleIsLookedUp(t *testing.T) {
+	locales := []string{"en", "de", "de-AT", "zh-Hant", "pt-BR"}
+	for wanted, want := range map[string]string{
+		"de": "de", "DE": "de", "de-CH": "de", "de-at": "de-AT", "de-AT-1996": "de-AT", "de_AT": "de-AT",
+		"zh-Hant-TW": "zh-Hant", "zh": "en", "zh-Hans": "en", "pt": "en", "pt-BR": "pt-BR",
+		"de-AT-x-private": "de-AT", "de-u-co-phonebk": "de", "x-private": "en", "fr-FR": "en",
+		"": "en", "*": "en", "-": "en", "de-": "en", "a b": "en", "de\r\nX: y": "en", strings.Repeat("de-", 100): "en",
+	} {
+		if got := lookup(wanted, locales); got != want {
+			t.Errorf("%q is %q, want %q", wanted, got, want)
+		}
+	}
+}
+
+// said is a call with these members of _meta, and the request that came of it.
+func said(t *testing.T, server *Server, v revision, method, params, meta string) (http.Header, map[string]any) {
+	t.Helper()
+	r := shelved(t, server, v, method, params)
+	if v.selfDescribing() {
+		r.body = strings.Replace(r.body, `"_meta":{`, `"_meta":{`+meta+",", 1)
+	} else {
+		r.body = strings.Replace(r.body, `"params":{`, `"params":{"_meta":{`+meta+"},", 1)
+	}
+	var sent http.Header
+	r.caller = through(r.tools, func(w http.ResponseWriter, r *http.Request) {
+		sent = r.Header
+		stationsAPI(w, r)
+	})
+	a := parse(t, r.send(t))
+	var result struct {
+		Meta map[string]any `json:"_meta"`
+	}
+	if err := json.Unmarshal(a.Result, &result); err != nil {
+		t.Fatal(err)
+	}
+	validate(t, v, "", []byte(`{"jsonrpc":"2.0","id":7,"result":`+string(a.Result)+`}`))
+	return sent, result.Meta
+}
+
+func TestLocaleGoesToTheAPIAndComesBack(t *testing.T) {
+	server := stocked(t, Options{})
+	for _, v := range revisions {
+		for method, params := range map[string]string{
+			"tools/call":     `"name":"get_board"`,
+			"prompts/get":    `"name":"greeting","arguments":{"who":"x"}`,
+			"resources/read": `"uri":"notice://today"`,
+		} {
+			t.Run(v.String()+" "+method, func(t *testing.T) {
+				for meta, want := range map[string]string{
+					`"openai/locale":"de-CH"`:                      "de",
+					`"webplus/i18n":"pt-br"`:                       "pt-BR",
+					`"openai/locale":"fr","webplus/i18n":"pt-br"`:  "en",
+					`"openai/locale":7`:                            "",
+					`"openai/userAgent":"x"`:                       "",
+					`"openai/locale":""`:                           "",
+					`"openai/locale":"de\r\nAuthorization: admin"`: "en",
+				} {
+					sent, result := said(t, server, v, method, params, meta)
+					if got := sent.Get("Accept-Language"); got != want {
+						t.Errorf("%s: asked for %q, want %q", meta, got, want)
+					}
+					if got, _ := result["openai/locale"].(string); got != want {
+						t.Errorf("%s: told %q, want %q", meta, got, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestInitializeTellsTheLocale(t *testing.T) {
+	r := shelved(t, stocked(t, Options{}), v20251125, "initialize",
+		`"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"},"_meta":{"openai/locale":"de-DE"}`)
+	var got struct {
+		Meta map[string]string `json:"_meta"`
+	}
+	if r.result(t, "InitializeResult", &got); got.Meta["openai/locale"] != "de" {
+		t.Errorf("got %v", got.Meta)
+	}
+}
+
+func TestHintsAreBounded(t *testing.T) {
+	server := stocked(t, Options{})
+	long := strings.Repeat("a", 2000)
+	for meta, want := range map[string][2]string{
+		`"openai/userAgent":"ChatGPT/1.0"`:                            {"ChatGPT/1.0", ""},
+		`"openai/userAgent":"a\r\nX-Admin: 1\u0000ü"`:                 {"aX-Admin: 1", ""},
+		`"openai/userAgent":"` + long + `"`:                           {long[:maxUserAgent], ""},
+		`"openai/userAgent":{"a":1}`:                                  {"", ""},
+		`"openai/userLocation":"Berlin"`:                              {"", ""},
+		`"openai/userLocation":{}`:                                    {"", ""},
+		`"openai/userLocation":{"country":"DE","city":"Köln 🚂\r\n"}`:  {"", `{"city":"K\u00f6ln \ud83d\ude82\r\n","country":"DE"}`},
+		`"openai/userLocation":{"latitude":37.7,"admin":true}`:        {"", `{"latitude":37.7}`},
+		`"openai/userLocation":{"latitude":"37.7","city":7}`:          {"", ""},
+		`"openai/userLocation":{"city":"` + long + `","country":"x"}`: {"", `{"country":"x"}`},
+	} {
+		sent, _ := said(t, server, v20251125, "tools/call", `"name":"get_board"`, meta)
+		if got := [2]string{sent.Get("X-Client"), sent.Get("X-Place")}; got != want {
+			t.Errorf("%s: sent %q, want %q", clip(meta, maxQuoted), got, want)
+		}
+	}
+}
+
+func TestHintsStayWhereNothingIsConfigured(t *testing.T) {
+	sent, result := said(t, New(Options{}), v20251125, "tools/call", `"name":"get_board"`,
+		`"openai/locale":"de","openai/userAgent":"x","openai/userLocation":{"city":"x"}`)
+	if len(sent) != 1 || sent.Get("Accept") == "" || len(result) != 0 {
+		t.Errorf("sent %v, told %v", sent, result)
+	}
+}

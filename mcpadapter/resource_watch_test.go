@@ -1,0 +1,218 @@
+package mcpadapter
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+func TestStampFollowsTheResource(t *testing.T) {
+	folder := oneFile(t)
+	file := filepath.Join(folder, "a.txt")
+	library, err := NewLibrary(LibraryOptions{
+		Resources: []Resource{{URI: "docs:a", File: file}},
+		Folders:   []Folder{{Path: folder, Prefix: "all:/"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, tools := New(Options{}), stationTools(t)
+	server.SetLibrary(library)
+	answer, tag := "one", ""
+	site := siteOf(tools, through(tools, func(w http.ResponseWriter, _ *http.Request) {
+		if tag != "" {
+			w.Header().Set("ETag", tag)
+		}
+		if answer == "" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = w.Write([]byte(answer))
+	}))
+	x := exchange{server: server, site: &site}
+	stamp := func(uri string) string {
+		t.Helper()
+		s, ok := x.stamp(t.Context(), uri)
+		if !ok {
+			t.Fatalf("%s has no stamp", uri)
+		}
+		return s
+	}
+	for _, uri := range []string{"docs:a", "all:/a.txt"} {
+		before := stamp(uri)
+		if before != stamp(uri) {
+			t.Errorf("%s changes by itself", uri)
+		}
+		if err := os.WriteFile(file, []byte("longer"+before), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if before == stamp(uri) {
+			t.Errorf("%s has changed and its stamp has not", uri)
+		}
+	}
+	before := stamp("notice://today")
+	if answer = "two"; before == stamp("notice://today") {
+		t.Error("the answer has changed and its stamp has not")
+	}
+	tag = `"1"`
+	before = stamp("notice://today")
+	if answer = "three"; before != stamp("notice://today") {
+		t.Error("the entity tag is the same and the stamp is not")
+	}
+	tag, answer = "", ""
+	if _, ok := x.stamp(t.Context(), "notice://today"); ok {
+		t.Error("an answer that failed has a stamp")
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if before = stamp("docs:a"); before != "" {
+		t.Errorf("a file that is gone has the stamp %q", before)
+	}
+}
+
+func oneFile(t *testing.T) string { return writeFiles(t, map[string]string{"a.txt": "a"}) }
+
+func TestSubscriptionsBelongToASession(t *testing.T) {
+	server := stocked(t, Options{})
+	for _, v := range []revision{v20241105, v20250326, v20250618, v20251125} {
+		shelved(t, server, v, "resources/subscribe", `"uri":"docs:///fares"`).fault(t, 200, invalidRequest)
+		shelved(t, server, v, "resources/subscribe", `"uri":"docs:///nothing"`).fault(t, 200, resourceNotFound)
+		var got struct{}
+		shelved(t, server, v, "resources/unsubscribe", `"uri":"docs:///fares"`).result(t, "EmptyResult", &got)
+	}
+	shelved(t, server, v20260728, "resources/subscribe", `"uri":"docs:///fares"`).fault(t, 404, methodNotFound)
+	shelved(t, server, v20260728, "resources/unsubscribe", `"uri":"docs:///fares"`).fault(t, 404, methodNotFound)
+}
+
+func TestSubscriptionsAreBounded(t *testing.T) {
+	var l live
+	for i := range maxWatched {
+		if !l.subscribe(strings.Repeat("a", i)) {
+			t.Fatal("too few")
+		}
+	}
+	if !l.subscribe("aa") || l.subscribe("b") {
+		t.Error("the limit is not one of different resources")
+	}
+	l.unsubscribe("a")
+	if !l.subscribe("b") {
+		t.Error("nothing was unsubscribed")
+	}
+}
+
+// The official Go client reads the library in each revision, and is told when a
+// resource that it has subscribed to changes.
+func TestOfficialGoClientReadsTheLibrary(t *testing.T) {
+	folder := oneFile(t)
+	file := filepath.Join(folder, "a.txt")
+	library, err := NewLibrary(LibraryOptions{
+		Resources: []Resource{{URI: "docs:///a", File: file}},
+		Folders:   []Folder{{Path: folder, Prefix: "all:///"}},
+		Prompts:   fixturePrompts(t)[:1],
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, tools := New(Options{WatchInterval: 20 * time.Millisecond, PageSize: 2}), stationTools(t)
+	server.SetLibrary(library)
+	caller := through(tools, stationsAPI)
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		server.ServeHTTP(w, r, siteOf(tools, caller))
+	}))
+	defer site.Close()
+	defer server.Close()
+	for _, v := range revisions {
+		t.Run(v.String(), func(t *testing.T) { useLibrary(t, site.URL, v, file) })
+	}
+}
+
+func useLibrary(t *testing.T, url string, v revision, file string) {
+	ctx := t.Context()
+	updated := make(chan string, 100)
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
+		ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) {
+			select {
+			case updated <- r.Params.URI:
+			default:
+			}
+		},
+	})
+	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url, MaxRetries: -1}, &mcp.ClientSessionOptions{ProtocolVersion: v.String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	var uris []string
+	for r, err := range session.Resources(ctx, nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		uris = append(uris, r.URI)
+	}
+	if all := strings.Join(uris, " "); all != "docs:///a trains:///stations notice://today native://all secret://one all:///a.txt" {
+		t.Errorf("listed %s", all)
+	}
+	count := 0
+	for _, err := range session.ResourceTemplates(ctx, nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		count++
+	}
+	if count != 4 {
+		t.Errorf("%d templates", count)
+	}
+	got, err := session.ReadResource(ctx, &mcp.ReadResourceParams{URI: "photos://all/7.png"})
+	if err != nil || string(got.Contents[0].Blob) != "\x89PNG" {
+		t.Errorf("read %+v, %v", got, err)
+	}
+	_, err = session.ReadResource(ctx, &mcp.ReadResourceParams{URI: "docs:///nothing"})
+	code := int64(resourceNotFound)
+	if v.selfDescribing() {
+		code = invalidParams
+	}
+	wantCode(t, err, code)
+	prompt, err := session.GetPrompt(ctx, &mcp.GetPromptParams{Name: "plan_trip", Arguments: map[string]string{"city": "Bern"}})
+	if err != nil || !strings.HasPrefix(prompt.Messages[0].Content.(*mcp.TextContent).Text, "From Bern") {
+		t.Errorf("got %+v, %v", prompt, err)
+	}
+	values, err := session.Complete(ctx, &mcp.CompleteParams{
+		Ref: &mcp.CompleteReference{Type: "ref/prompt", Name: "plan_trip"}, Argument: mcp.CompleteParamsArgument{Name: "city", Value: "be"},
+	})
+	if err != nil || strings.Join(values.Completion.Values, " ") != "Berlin Bern" {
+		t.Errorf("completed %+v, %v", values, err)
+	}
+	if v == v20241105 || v.selfDescribing() {
+		return // whose streams have tests of their own
+	}
+	if err := session.Subscribe(ctx, &mcp.SubscribeParams{URI: "docs:///a"}); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.After(20 * time.Second)
+	for n := 0; ; n++ {
+		// The client's stream may be opened after the file is changed first.
+		if err := os.WriteFile(file, []byte(strings.Repeat("b", n%1000)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case uri := <-updated:
+			if uri != "docs:///a" {
+				t.Errorf("told of %s", uri)
+			}
+			if err := session.Unsubscribe(ctx, &mcp.UnsubscribeParams{URI: "docs:///a"}); err != nil {
+				t.Error(err)
+			}
+			return
+		case <-time.After(30 * time.Millisecond):
+		case <-deadline:
+			t.Fatal("not told")
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package ocp
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/fairwayhq/fairway/ocp/style"
+)
+
+// lenientNode stands for the beginning of a path as servers read it that overlook
+// case, empty segments and spaces.
+type lenientNode struct {
+	tools    []*Tool // of the paths that end here, in document order
+	literals map[string]*lenientNode
+	mixed    []lenientMixed
+	any      *lenientNode
+}
+
+type lenientMixed struct {
+	route mixedRoute // its texts
+	next  *lenientNode
+}
+
+func (r *Routes) makeLenient() {
+	r.lenient = make(map[string]*lenientNode)
+	for _, tool := range r.tools {
+		root := r.lenient[tool.Method]
+		if root == nil {
+			root = new(lenientNode)
+			r.lenient[tool.Method] = root
+		}
+		root.add(tool)
+	}
+}
+
+// pathKey is the path without the names of its parameters.
+func (t *Tool) pathKey() string {
+	return strings.Join(t.segments(), "/")
+}
+
+func (n *lenientNode) add(tool *Tool) {
+	for _, segment := range tool.segments() {
+		// A NUL is a parameter, and folding would leave it.
+		for part := range strings.SplitSeq(fold(segment), "/") {
+			if part != "" {
+				n = n.child(part)
+			}
+		}
+	}
+	n.tools = append(n.tools, tool)
+}
+
+func (n *lenientNode) child(segment string) *lenientNode {
+	switch {
+	case segment == "\x00":
+		if n.any == nil {
+			n.any = new(lenientNode)
+		}
+		return n.any
+	case strings.IndexByte(segment, 0) >= 0:
+		texts := strings.Split(segment, "\x00")
+		for i := range n.mixed {
+			if slices.Equal(n.mixed[i].route.texts, texts) {
+				return n.mixed[i].next
+			}
+		}
+		next := new(lenientNode)
+		n.mixed = append(n.mixed, lenientMixed{mixedRoute{texts: texts}, next})
+		return next
+	}
+	next := n.literals[segment]
+	if next == nil {
+		next = new(lenientNode)
+		if n.literals == nil {
+			n.literals = make(map[string]*lenientNode)
+		}
+		n.literals[segment] = next
+	}
+	return next
+}
+
+// find returns the tools of the most concrete path that rest, a folded path,
+// matches. Empty segments are none.
+func (n *lenientNode) find(rest string) []*Tool {
+	rest = strings.TrimLeft(rest, "/")
+	if rest == "" {
+		return n.tools
+	}
+	segment, rest, _ := strings.Cut(rest, "/")
+	if next := n.literals[segment]; next != nil {
+		if tools := next.find(rest); len(tools) > 0 {
+			return tools
+		}
+	}
+	for i := range n.mixed {
+		if m := &n.mixed[i]; m.route.matches(segment) {
+			if tools := m.next.find(rest); len(tools) > 0 {
+				return tools
+			}
+		}
+	}
+	if n.any != nil {
+		return n.any.find(rest)
+	}
+	return nil
+}
+
+// appendReading appends a path, folded and without dot segments, unless it is
+// there.
+func appendReading(readings []string, reading string) []string {
+	reading = fold(reading)
+	if strings.Contains(reading, "/.") {
+		reading = path.Clean(reading)
+	}
+	if slices.Contains(readings, reading) {
+		return readings
+	}
+	return append(readings, reading)
+}
+
+// fold returns one text for all that servers may take for the same: backslashes
+// are slashes, case and the forms of a character do not count, and neither do
+// spaces and dots at the end of a segment.
+func fold(text string) string {
+	if !isASCIIText(text) {
+		text = norm.NFKC.String(text)
+	}
+	text = strings.Map(func(r rune) rune {
+		if r == '\\' {
+			return '/'
+		}
+		return style.Fold(r)
+	}, text)
+	if !strings.ContainsAny(text, ". ") {
+		return text
+	}
+	segments := strings.Split(text, "/")
+	for i, segment := range segments {
+		segment = strings.Trim(segment, " ")
+		if trimmed := strings.TrimRight(segment, ". "); trimmed != "" {
+			segment = trimmed
+		}
+		segments[i] = segment
+	}
+	return strings.Join(segments, "/")
+}
+
+func isASCIIText(text string) bool {
+	for i := range len(text) {
+		if text[i] > unicode.MaxASCII {
+			return false
+		}
+	}
+	return true
+}
+
+// keptSlash stands for a slash inside a segment, where no template has one.
+const keptSlash = '\x01'
+
+// decodeSegments decodes what stands between the slashes of an escaped path, fully,
+// and keeps the slashes that come of it apart from those that divide it.
+func decodeSegments(path string) string {
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		for range maxDecoded {
+			segment = decodeTriples(segment)
+		}
+		segments[i] = strings.ReplaceAll(segment, "/", string(keptSlash))
+	}
+	return strings.Join(segments, "/")
+}
+
+// keepSlashes keeps backslashes inside their segment.
+func keepSlashes(r rune) rune {
+	if r == '\\' {
+		return keptSlash
+	}
+	return r
+}
+
+// cutSegments cuts each segment off at its first semicolon.
+func cutSegments(path string) string {
+	if strings.IndexByte(path, ';') < 0 {
+		return path
+	}
+	segments := strings.Split(path, "/")
+	for i := range segments {
+		segments[i], _, _ = strings.Cut(segments[i], ";")
+	}
+	return strings.Join(segments, "/")
+}
+
+// decodeTriples decodes each %XX once, and leaves any other "%" as it is.
+func decodeTriples(text string) string {
+	at := strings.IndexByte(text, '%')
+	if at < 0 {
+		return text
+	}
+	decoded := make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		if text[i] == '%' && i+2 < len(text) {
+			if high, low := unhex(text[i+1]), unhex(text[i+2]); high >= 0 && low >= 0 {
+				decoded = append(decoded, byte(high<<4|low))
+				i += len("XX")
+				continue
+			}
+		}
+		decoded = append(decoded, text[i])
+	}
+	return string(decoded)
+}
+
+// unhex returns the value of a hexadecimal digit, -1 for any other byte.
+func unhex(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'a' <= c|0x20 && c|0x20 <= 'f':
+		return int(c|0x20-'a') + 10
+	}
+	return -1
+}
+
+// hasControl reports whether a text has a control character.
+func hasControl(text string) bool {
+	return strings.ContainsFunc(text, unicode.IsControl)
+}
+
+// hasDotSegments reports whether a segment of the path, between slashes of either
+// kind and without what follows a semicolon, is "." or "..".
+func hasDotSegments(path string) bool {
+	if strings.IndexByte(path, '.') < 0 {
+		return false
+	}
+	for _, segment := range strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == '\\' || r == '?' || r == '#' }) {
+		segment, _, _ = strings.Cut(segment, ";")
+		switch strings.Trim(segment, " ") {
+		case ".", "..":
+			return true
+		}
+	}
+	return false
+}
