@@ -103,7 +103,7 @@ func (e *Enhancer) Append(ctx context.Context, dst, body []byte, x *Exchange) ([
 		clock:     clock{parent: ctx, end: time.Now().Add(e.options.Limits.Time)},
 	}
 	defer i.clock.stop()
-	i.variables.body.raw = trim(body)
+	i.variables.body.Raw = trim(body)
 	i.run()
 	if i.outcome.Reason != "" {
 		return dst, i.outcome

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/expr"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -38,7 +39,7 @@ const (
 	MaxProperties = 64
 
 	// MaxExpression is how long an expression may be, in characters.
-	MaxExpression = 16 << 10
+	MaxExpression = expr.MaxExpression
 
 	// maxName is how long a property's name may be, in bytes.
 	maxName = 128

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/expr"
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
@@ -28,7 +29,7 @@ type insertion struct {
 }
 
 func (i *insertion) run() {
-	value := i.variables.body.raw
+	value := i.variables.body.Raw
 	switch {
 	case value.Kind() == '{':
 		i.object(value, i.body)
@@ -49,7 +50,7 @@ func (i *insertion) run() {
 // object adds the properties to an object that ends where end does, but for
 // white space.
 func (i *insertion) object(value jsontext.Value, end []byte) {
-	item, ok := i.variables.setItem(value).(*object)
+	item, ok := i.variables.setItem(value).(*expr.Object)
 	if !ok {
 		i.outcome.Reason = TooMany
 		return
@@ -101,23 +102,22 @@ func (i *insertion) compute(p *property) (value []byte, ok bool) {
 		i.fail(reasonOf(err), p, err)
 		return nil, false
 	}
-	if result = unwrap(result); result == nil {
+	if result = expr.Unwrap(result); result == nil {
 		return nil, true
 	}
-	w := valueWriter{dst: i.scratch.B[:0], limit: i.enhancer.options.Limits.Added}
-	w.write(result, 0)
-	i.scratch.B = w.dst
-	if w.err != nil {
-		i.fail(w.reason, p, w.err)
+	value, err = expr.AppendJSON(i.scratch.B[:0], result, i.enhancer.options.Limits.Added)
+	i.scratch.B = value
+	if err != nil {
+		i.fail(reasonOf(err), p, err)
 		return nil, false
 	}
 	if declared := p.declaredBy(i.exchange.Tool); declared != nil {
-		if err := declared.Check(w.dst); err != nil {
+		if err := declared.Check(value); err != nil {
 			i.fail(Schema, p, err)
 			return nil, false
 		}
 	}
-	return w.dst, true
+	return value, true
 }
 
 func (i *insertion) fail(reason Reason, p *property, err error) {
@@ -180,7 +180,7 @@ func (i *insertion) wrap() {
 	i.dst = append(i.dst, `{"`...)
 	i.dst = append(i.dst, name...)
 	i.dst = append(i.dst, `":`...)
-	i.dst = append(i.dst, i.variables.body.raw...)
+	i.dst = append(i.dst, i.variables.body.Raw...)
 	i.variables.item = &i.variables.body
 	i.members(0, false)
 	i.dst = append(i.dst, '}')
@@ -189,9 +189,9 @@ func (i *insertion) wrap() {
 
 // present returns which of the properties the object has already, a bit for
 // each.
-func (e *Enhancer) present(o *object) (bits uint64) {
+func (e *Enhancer) present(o *expr.Object) (bits uint64) {
 	for n := range e.properties {
-		if o.find(e.properties[n].Name) != nil {
+		if o.Has(e.properties[n].Name) {
 			bits |= 1 << n
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"cel.dev/cel-go/interpreter"
+
+	"github.com/fairwayhq/fairway/internal/expr"
 )
 
 // A Reason says why an answer was left as it is. Its text is fit for a metric's
@@ -64,10 +66,14 @@ func (o Outcome) Enhanced() bool {
 	return o.Reason == ""
 }
 
-// reasonOf classifies the error of an evaluation.
+// reasonOf classifies the error of an evaluation, or of writing its value.
 func reasonOf(err error) Reason {
 	var cancelled interpreter.EvalCancelledError
 	switch {
+	case errors.Is(err, expr.ErrSize):
+		return AddedSize
+	case errors.Is(err, expr.ErrNoJSON):
+		return Value
 	case errors.Is(err, interpreter.InterruptError{}):
 		return Deadline
 	case errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded:

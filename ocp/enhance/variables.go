@@ -7,6 +7,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/expr"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
 )
@@ -15,8 +16,8 @@ import (
 // no expression asks for is not made.
 type variables struct {
 	exchange *Exchange
-	body     node
-	item     *node
+	body     expr.Node
+	item     *expr.Node
 	brief    bool // no expression looks at what Incoming.Brief leaves out
 
 	ocp, request, response, tool map[string]any
@@ -26,10 +27,10 @@ type variables struct {
 // of a list.
 func (v *variables) setItem(value jsontext.Value) ref.Val {
 	v.item = &v.body
-	if len(value) < len(v.body.raw) {
-		v.item = &node{raw: value}
+	if len(value) < len(v.body.Raw) {
+		v.item = &expr.Node{Raw: value}
 	}
-	return v.item.look()
+	return v.item.Look()
 }
 
 // ResolveName implements cel.Activation.
@@ -49,7 +50,7 @@ func (v *variables) ResolveName(name string) (any, bool) {
 		if v.response == nil {
 			v.response = map[string]any{
 				"status":  v.exchange.Status,
-				"headers": &deferred{build: func() any { return headers(v.exchange.Header) }},
+				"headers": &expr.Deferred{Build: func() any { return headers(v.exchange.Header) }},
 				"body":    &v.body,
 			}
 		}
@@ -82,14 +83,14 @@ func (v *variables) requestFields() map[string]any {
 	return map[string]any{
 		"method": r.Method,
 		"path":   r.URL.Path,
-		"query": &deferred{build: func() any {
+		"query": &expr.Deferred{Build: func() any {
 			query := make(map[string]any)
 			for name, values := range r.URL.Query() {
 				query[name] = values
 			}
 			return query
 		}},
-		"headers": &deferred{build: func() any { return headers(r.Header) }},
+		"headers": &expr.Deferred{Build: func() any { return headers(r.Header) }},
 	}
 }
 
@@ -120,8 +121,8 @@ func contextFields(c *ocp.Context) map[string]any {
 		"context_id":     c.ContextID,
 		"agent_type":     c.AgentType,
 		"recent_changes": c.RecentChanges,
-		"history":        &deferred{build: func() any { return historyItems(c.History) }},
-		"api_specs":      &deferred{build: func() any { return apiSpecs(c.APISpecs) }},
+		"history":        &expr.Deferred{Build: func() any { return historyItems(c.History) }},
+		"api_specs":      &expr.Deferred{Build: func() any { return apiSpecs(c.APISpecs) }},
 	}
 	for _, text := range []struct{ name, value string }{
 		{"user", c.User},
@@ -134,7 +135,7 @@ func contextFields(c *ocp.Context) map[string]any {
 		setText(fields, text.name, text.value)
 	}
 	if c.Session != nil {
-		fields["session"] = &deferred{build: func() any { return sessionFields(c.Session) }}
+		fields["session"] = &expr.Deferred{Build: func() any { return sessionFields(c.Session) }}
 	}
 	if !c.CreatedAt.IsZero() {
 		fields["created_at"] = c.CreatedAt
@@ -172,7 +173,7 @@ func sessionFields(s *ocp.SessionMetadata) map[string]any {
 func historyItems(history []ocp.HistoryEntry) []any {
 	items := make([]any, len(history))
 	for i := range history {
-		items[i] = &deferred{build: func() any { return entryFields(&history[i]) }}
+		items[i] = &expr.Deferred{Build: func() any { return entryFields(&history[i]) }}
 	}
 	return items
 }
@@ -195,7 +196,7 @@ func extraFields(object jsontext.Value) map[string]any {
 	fields := make(map[string]any)
 	for walk := wire.Into(object); walk.Next() && walk.Name != nil; {
 		if name, err := jsontext.AppendUnquote(nil, walk.Name); err == nil {
-			fields[string(name)] = &node{raw: walk.Value}
+			fields[string(name)] = &expr.Node{Raw: walk.Value}
 		}
 	}
 	return fields

@@ -1,4 +1,4 @@
-package enhance
+package expr
 
 import (
 	"encoding/base64"
@@ -17,27 +17,56 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// maxValueDepth is how deeply the value of a property may nest.
+// maxValueDepth is how deeply a value may nest that becomes JSON.
 const maxValueDepth = 32
 
-// A valueWriter appends CEL values as JSON. What was JSON in the answer or the
-// context is written as it stood there.
-type valueWriter struct {
-	dst    []byte
-	limit  int // bytes of dst
-	reason Reason
-	err    error
+// Why AppendJSON fails, apart from what the value itself is an error of.
+var (
+	ErrSize   = errors.New("the value is too large")
+	ErrNoJSON = errors.New("the value has no JSON")
+)
+
+// AppendJSON appends a CEL value as JSON. What was JSON is written as it stood.
+// The error wraps ErrSize if dst would have more than limit bytes, ErrNoJSON if
+// JSON cannot say the value or it nests too deeply.
+func AppendJSON(dst []byte, value ref.Val, limit int) ([]byte, error) {
+	w := writer{dst: dst, limit: limit}
+	w.write(value, 0)
+	return w.dst, w.err
 }
 
-func (w *valueWriter) fail(reason Reason, err error) {
+type writer struct {
+	dst   []byte
+	limit int // bytes of dst
+	err   error
+}
+
+// A valueError is an error of a kind, in words of its own.
+type valueError struct {
+	kind error
+	text string
+}
+
+func (m *valueError) Error() string { return m.text }
+func (m *valueError) Unwrap() error { return m.kind }
+
+func (w *writer) fail(kind error, format string, arguments ...any) {
 	if w.err == nil {
-		w.reason, w.err = reason, err
+		w.err = &valueError{kind, fmt.Sprintf(format, arguments...)}
 	}
 }
 
-func (w *valueWriter) write(value ref.Val, depth int) {
+func (w *writer) failSize() {
+	w.fail(ErrSize, "the value has more than %d bytes", w.limit)
+}
+
+func (w *writer) failDepth() {
+	w.fail(ErrNoJSON, "the value nests deeper than %d levels", maxValueDepth)
+}
+
+func (w *writer) write(value ref.Val, depth int) {
 	if depth > maxValueDepth {
-		w.fail(Value, fmt.Errorf("the value nests deeper than %d levels", maxValueDepth))
+		w.failDepth()
 		return
 	}
 	switch v := value.(type) {
@@ -63,7 +92,7 @@ func (w *valueWriter) write(value ref.Val, depth int) {
 		w.dst = append(w.dst, '"')
 	case types.Duration:
 		w.text(strconv.FormatFloat(v.Seconds(), 'f', -1, 64) + "s")
-	case *object:
+	case *Object:
 		w.json(v.raw, depth)
 	case list:
 		w.json(v.raw, depth)
@@ -72,32 +101,30 @@ func (w *valueWriter) write(value ref.Val, depth int) {
 	case traits.Lister:
 		w.list(v, depth)
 	default:
-		if types.IsError(value) {
-			w.fail(reasonOf(value.(*types.Err)), value.(*types.Err))
+		if err, ok := value.(*types.Err); ok {
+			if w.err == nil {
+				w.err = err
+			}
 			return
 		}
-		w.fail(Value, fmt.Errorf("a value of type %s has no JSON", value.Type().TypeName()))
+		w.fail(ErrNoJSON, "a value of type %s has no JSON", value.Type().TypeName())
 	}
-	w.checkSize()
-}
-
-func (w *valueWriter) checkSize() {
 	if len(w.dst) > w.limit {
-		w.fail(AddedSize, fmt.Errorf("the value has more than %d bytes", w.limit))
+		w.failSize()
 	}
 }
 
-func (w *valueWriter) text(s string) {
+func (w *writer) text(s string) {
 	if len(w.dst)+len(s) > w.limit {
-		w.fail(AddedSize, fmt.Errorf("the value has more than %d bytes", w.limit))
+		w.failSize()
 		return
 	}
 	w.dst = wire.AppendString(w.dst, s)
 }
 
-func (w *valueWriter) double(number float64) {
+func (w *writer) double(number float64) {
 	if math.IsNaN(number) || math.IsInf(number, 0) {
-		w.fail(Value, errors.New("the number is not finite, which JSON cannot say"))
+		w.fail(ErrNoJSON, "the number is not finite, which JSON cannot say")
 		return
 	}
 	format := byte('f')
@@ -107,25 +134,24 @@ func (w *valueWriter) double(number float64) {
 	w.dst = strconv.AppendFloat(w.dst, number, format, -1, 64)
 }
 
-func (w *valueWriter) json(raw jsontext.Value, depth int) {
-	if len(w.dst)+len(raw) > w.limit {
-		w.fail(AddedSize, fmt.Errorf("the value has more than %d bytes", w.limit))
-		return
+func (w *writer) json(raw jsontext.Value, depth int) {
+	switch {
+	case len(w.dst)+len(raw) > w.limit:
+		w.failSize()
+	case wire.CheckDepth(raw, maxValueDepth-depth) != nil:
+		w.failDepth()
+	default:
+		w.dst = append(w.dst, raw...)
 	}
-	if wire.CheckDepth(raw, maxValueDepth-depth) != nil {
-		w.fail(Value, fmt.Errorf("the value nests deeper than %d levels", maxValueDepth))
-		return
-	}
-	w.dst = append(w.dst, raw...)
 }
 
 // mapping writes a map in the order of its keys, which must be texts.
-func (w *valueWriter) mapping(m traits.Mapper, depth int) {
+func (w *writer) mapping(m traits.Mapper, depth int) {
 	var names []string
 	for iterator := m.Iterator(); iterator.HasNext() == types.True; {
 		name, ok := iterator.Next().(types.String)
 		if !ok {
-			w.fail(Value, errors.New("a key of a map is no text, as JSON wants it"))
+			w.fail(ErrNoJSON, "a key of a map is no text, as JSON wants it")
 			return
 		}
 		names = append(names, string(name))
@@ -145,7 +171,7 @@ func (w *valueWriter) mapping(m traits.Mapper, depth int) {
 	w.dst = append(w.dst, '}')
 }
 
-func (w *valueWriter) list(l traits.Lister, depth int) {
+func (w *writer) list(l traits.Lister, depth int) {
 	w.dst = append(w.dst, '[')
 	first := true
 	for iterator := l.Iterator(); iterator.HasNext() == types.True; first = false {
@@ -159,9 +185,9 @@ func (w *valueWriter) list(l traits.Lister, depth int) {
 	w.dst = append(w.dst, ']')
 }
 
-// unwrap returns what an optional holds, nil if that is nothing, and any other
+// Unwrap returns what an optional holds, nil if that is nothing, and any other
 // value itself.
-func unwrap(value ref.Val) ref.Val {
+func Unwrap(value ref.Val) ref.Val {
 	optional, ok := value.(*types.Optional)
 	switch {
 	case !ok:

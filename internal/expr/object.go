@@ -1,4 +1,4 @@
-package enhance
+package expr
 
 import (
 	"bytes"
@@ -15,34 +15,39 @@ import (
 // indexFrom is how many members an object has at most without an index.
 const indexFrom = 16
 
-// An object is a JSON object as a CEL map, a traits.Mapper. It remembers its
+// An Object is a JSON object as a CEL map, a traits.Mapper. It remembers its
 // bytes, and decodes the members that an expression looks at.
-type object struct {
+type Object struct {
 	raw     jsontext.Value
 	members []member
-	index   map[string]*node // of many members, made for the first look
+	index   map[string]*Node // of many members, made for the first look
 }
 
 // member is one name, still quoted, and its value.
 type member struct {
 	name  jsontext.Value
-	value node
+	value Node
 }
 
-func decodeObject(raw jsontext.Value) ref.Val {
+func decodeObject(raw jsontext.Value, exact bool) ref.Val {
 	const few = 8
-	o := &object{raw: raw, members: make([]member, 0, few)}
+	o := &Object{raw: raw, members: make([]member, 0, few)}
 	for walk := wire.Into(raw); walk.Next(); {
-		if len(o.members) == maxList {
-			return types.WrapErr(errListTooLong)
+		if len(o.members) == MaxList {
+			return types.WrapErr(ErrListTooLong)
 		}
-		o.members = append(o.members, member{walk.Name, node{raw: walk.Value}})
+		o.members = append(o.members, member{walk.Name, Node{Raw: walk.Value, Exact: exact}})
 	}
 	return o
 }
 
+// Has reports whether the object has a member of that name.
+func (o *Object) Has(name string) bool {
+	return o.find(name) != nil
+}
+
 // find returns the value of that name, nil if there is none.
-func (o *object) find(name string) *node {
+func (o *Object) find(name string) *Node {
 	if len(o.members) <= indexFrom {
 		for i := range o.members {
 			if o.members[i].is(name) {
@@ -52,7 +57,7 @@ func (o *object) find(name string) *node {
 		return nil
 	}
 	if o.index == nil {
-		o.index = make(map[string]*node, len(o.members))
+		o.index = make(map[string]*Node, len(o.members))
 		for i := range o.members {
 			o.index[o.members[i].text()] = &o.members[i].value
 		}
@@ -75,7 +80,7 @@ func (m *member) text() string {
 }
 
 // Find implements traits.Mapper.
-func (o *object) Find(key ref.Val) (ref.Val, bool) {
+func (o *Object) Find(key ref.Val) (ref.Val, bool) {
 	name, ok := key.(types.String)
 	if !ok {
 		return nil, false
@@ -84,11 +89,11 @@ func (o *object) Find(key ref.Val) (ref.Val, bool) {
 	if value == nil {
 		return nil, false
 	}
-	return value.look(), true
+	return value.Look(), true
 }
 
 // Get implements traits.Indexer.
-func (o *object) Get(key ref.Val) ref.Val {
+func (o *Object) Get(key ref.Val) ref.Val {
 	if value, ok := o.Find(key); ok {
 		return value
 	}
@@ -96,60 +101,60 @@ func (o *object) Get(key ref.Val) ref.Val {
 }
 
 // Contains implements traits.Container.
-func (o *object) Contains(key ref.Val) ref.Val {
+func (o *Object) Contains(key ref.Val) ref.Val {
 	_, ok := o.Find(key)
 	return types.Bool(ok)
 }
 
 // Size implements traits.Sizer.
-func (o *object) Size() ref.Val {
+func (o *Object) Size() ref.Val {
 	return types.Int(len(o.members))
 }
 
 // IsZeroValue implements traits.Zeroer.
-func (o *object) IsZeroValue() bool {
+func (o *Object) IsZeroValue() bool {
 	return len(o.members) == 0
 }
 
 // Iterator implements traits.Iterable: over the names, in the order of the text.
-func (o *object) Iterator() traits.Iterator {
+func (o *Object) Iterator() traits.Iterator {
 	names := make([]ref.Val, len(o.members))
 	for i := range o.members {
 		names[i] = types.String(o.members[i].text())
 	}
-	return types.NewRefValList(adapter{}, names).Iterator()
+	return types.NewRefValList(Adapter{}, names).Iterator()
 }
 
 // Type implements ref.Val.
-func (o *object) Type() ref.Type {
+func (o *Object) Type() ref.Type {
 	return types.MapType
 }
 
 // Equal implements ref.Val.
-func (o *object) Equal(other ref.Val) ref.Val {
+func (o *Object) Equal(other ref.Val) ref.Val {
 	return o.full().Equal(other)
 }
 
 // ConvertToNative implements ref.Val.
-func (o *object) ConvertToNative(t reflect.Type) (any, error) {
+func (o *Object) ConvertToNative(t reflect.Type) (any, error) {
 	return o.full().ConvertToNative(t)
 }
 
 // ConvertToType implements ref.Val.
-func (o *object) ConvertToType(t ref.Type) ref.Val {
+func (o *Object) ConvertToType(t ref.Type) ref.Val {
 	return o.full().ConvertToType(t)
 }
 
 // Value implements ref.Val.
-func (o *object) Value() any {
+func (o *Object) Value() any {
 	return o.full().Value()
 }
 
 // full returns the object as one of CEL's own maps, for what is seldom asked.
-func (o *object) full() traits.Mapper {
+func (o *Object) full() traits.Mapper {
 	values := make(map[string]any, len(o.members))
 	for i := range o.members {
 		values[o.members[i].text()] = &o.members[i].value
 	}
-	return types.NewStringInterfaceMap(adapter{}, values)
+	return types.NewStringInterfaceMap(Adapter{}, values)
 }

@@ -1,8 +1,6 @@
-package enhance
+package expr
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -10,26 +8,6 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
-)
-
-const (
-	// maxText is the longest text that an expression may look at or make with
-	// one function, in bytes.
-	maxText = 64 << 10
-
-	// maxList is the longest list of the answer or the context that an
-	// expression may look at.
-	maxList = 10_000
-
-	// maxDistinct is the longest list that distinct takes, which compares each
-	// item with each other.
-	maxDistinct = 1000
-)
-
-var (
-	errTextTooLong = fmt.Errorf("the text has more than %d bytes", maxText)
-	errListTooLong = errors.New("the list is too long")
-	errOffset      = errors.New("the offset lies outside the text")
 )
 
 // bounded replaces those functions of the extensions whose work or result is
@@ -72,8 +50,8 @@ func replace(arguments ...ref.Val) ref.Val {
 		}
 	}
 	times := min(strings.Count(text, old), limit)
-	if len(text)+times*max(len(replacement)-len(old), 0) > maxText {
-		return types.WrapErr(errTextTooLong)
+	if len(text)+times*max(len(replacement)-len(old), 0) > MaxText {
+		return types.WrapErr(ErrTextTooLong)
 	}
 	return types.String(strings.Replace(text, old, replacement, limit))
 }
@@ -92,8 +70,8 @@ func join(list, separator ref.Val) ref.Val {
 			joined.WriteString(between)
 		}
 		first = false
-		if joined.Len()+len(between)+len(text) > maxText {
-			return types.WrapErr(errTextTooLong)
+		if joined.Len()+len(between)+len(text) > MaxText {
+			return types.WrapErr(ErrTextTooLong)
 		}
 		joined.WriteString(string(text))
 	}
@@ -161,9 +139,9 @@ func distinct(list ref.Val) ref.Val {
 			continue
 		}
 		if len(kept) == maxDistinct {
-			return types.WrapErr(errListTooLong)
+			return types.WrapErr(ErrListTooLong)
 		}
 		kept = append(kept, item)
 	}
-	return types.NewRefValList(adapter{}, kept)
+	return types.NewRefValList(Adapter{}, kept)
 }

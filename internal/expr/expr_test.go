@@ -1,0 +1,175 @@
+package expr_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/interpreter"
+
+	"github.com/fairwayhq/fairway/internal/expr"
+)
+
+func environment(t *testing.T, limits expr.Limits) *expr.Environment {
+	t.Helper()
+	env, err := expr.New(limits, expr.Variable{Name: "v", Type: cel.DynType})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return env
+}
+
+func activation(t *testing.T, v any) cel.Activation {
+	t.Helper()
+	a, err := interpreter.NewActivation(map[string]any{"v": v})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestNode(t *testing.T) {
+	env := environment(t, expr.Limits{Cost: 1000})
+	for _, test := range []struct {
+		json, expression string
+		exact            bool
+	}{
+		{`{"a":{"b":[1,2.5,"x",null,true]}}`, `v.a.b == [1, 2.5, "x", null, true]`, false},
+		{`9223372036854775807`, `v == 9223372036854775807`, true},
+		{`9223372036854775808`, `v == 9223372036854775808u`, false},
+		{`9223372036854775808`, `v == "9223372036854775808"`, true},
+		{`-9223372036854775809`, `v == "-9223372036854775809"`, true},
+		{`[123456789012345678901234567890]`, `v[0] == "123456789012345678901234567890"`, true},
+		{`{"a":[1e3]}`, `v.a[0] == 1000`, true},
+		{`1e30`, `v == 1e30`, true},
+		{`{"\u0061":1}`, `v.a == 1`, false},
+		{`"\u00e9\n"`, `v == "é\n"`, false},
+		{`{"a":1,"b":2}`, `v == {"b": 2, "a": 1} && size(v) == 2 && "a" in v && !("c" in v)`, false},
+	} {
+		p, err := env.Compile(test.expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := p.Evaluate(activation(t, &expr.Node{Raw: []byte(test.json), Exact: test.exact}))
+		if err != nil || got != types.True {
+			t.Errorf("%s of %s: %v, %v", test.expression, test.json, got, err)
+		}
+	}
+}
+
+func TestAppendJSON(t *testing.T) {
+	env := environment(t, expr.Limits{Cost: 100_000})
+	for expression, want := range map[string]string{
+		`{"b": [1, 2u, 1.5], "a": null}`: `{"a":null,"b":[1,2,1.5]}`,
+		`b"a"`:                           `"YQ=="`,
+		`duration("90s")`:                `"90s"`,
+		`timestamp(0)`:                   `"1970-01-01T00:00:00Z"`,
+		`v`:                              `{"z": 1, "a" : 12345678901234567890}`,
+		`[v.a]`:                          `["12345678901234567890"]`,
+	} {
+		p, err := env.Compile(expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, err := p.Evaluate(activation(t, &expr.Node{Raw: []byte(`{"z": 1, "a" : 12345678901234567890}`), Exact: true}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := expr.AppendJSON(nil, value, 100)
+		if err != nil || string(got) != want {
+			t.Errorf("%s: got %s, %v", expression, got, err)
+		}
+	}
+	deep := types.DefaultTypeAdapter.NativeToValue([]string{"a"})
+	for range 40 {
+		deep = types.DefaultTypeAdapter.NativeToValue([]ref.Val{deep})
+	}
+	for name, test := range map[string]struct {
+		value ref.Val
+		want  error
+	}{
+		"size":  {types.String(strings.Repeat("a", 100)), expr.ErrSize},
+		"depth": {deep, expr.ErrNoJSON},
+		"nan":   {types.Double(0).Divide(types.Double(0)), expr.ErrNoJSON},
+		"keys":  {types.DefaultTypeAdapter.NativeToValue(map[int]string{1: "a"}), expr.ErrNoJSON},
+		"type":  {types.StringType, expr.ErrNoJSON},
+		"error": {types.WrapErr(expr.ErrListTooLong), expr.ErrListTooLong},
+	} {
+		if _, err := expr.AppendJSON(nil, test.value, 100); !errors.Is(err, test.want) {
+			t.Errorf("%s: got %v, want %v", name, err, test.want)
+		}
+	}
+}
+
+func TestUnknown(t *testing.T) {
+	env := environment(t, expr.Limits{Cost: 1000})
+	for expression, want := range map[string][]string{
+		`v.a == b.c && size(d) > 0`:                  {"b", "d"},
+		`v.all(x, x == y) && int("1") == 1 && y`:     {"y"},
+		`type(v) == string && math.greatest(1,z)==1`: {"z"},
+		`true`: nil,
+	} {
+		if got, err := env.Unknown(expression); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %q, %v", expression, got, err)
+		}
+	}
+	if _, err := env.Unknown("1 +"); err == nil {
+		t.Error("no error")
+	}
+}
+
+// A scan has no limits if they are not wanted; another loop always has.
+func TestFreeScans(t *testing.T) {
+	for expression, limited := range map[string]bool{
+		`v == 1`:                                 false,
+		`v.exists(x, x == 1 && x in [1, 2])`:     false,
+		`v.all(x, x.a.startsWith("a"))`:          false,
+		`v.map(x, x)`:                            true,
+		`v.all(x, v.exists(y, x == y))`:          true,
+		`v.exists(x, x) || v.exists(x, x)`:       true,
+		`v.all(x, x.matches("a*b"))`:             true,
+		`lists.range(1000).all(x, x < 1000)`:     true,
+		`v.all(x, x.replace("a", "b") == "abc")`: true,
+	} {
+		for _, free := range []bool{true, false} {
+			p, err := environment(t, expr.Limits{Cost: 1000, FreeScans: free}).Compile(expression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := limited || !free && strings.Contains(expression, "(x, "); p.Loops() != want {
+				t.Errorf("%s: limits %v, want %v", expression, p.Loops(), want)
+			}
+		}
+	}
+}
+
+func TestCutOff(t *testing.T) {
+	p, err := environment(t, expr.Limits{Cost: 1000}).Compile(`lists.range(1000).all(x, x >= 0)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Evaluate(activation(t, 1)); !expr.IsCutOff(err) {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.EvaluateContext(ctx, activation(t, 1)); !expr.IsCutOff(err) || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if expr.IsCutOff(errors.New("no such key: a")) {
+		t.Error("another error is a cut")
+	}
+}
+
+func TestFault(t *testing.T) {
+	_, err := environment(t, expr.Limits{Cost: 1000}).Compile("v ==\n  w")
+	fault, ok := errors.AsType[*expr.CompileError](err)
+	if !ok || len(fault.Places) != 1 || fault.Places[0].Line != 2 || fault.Places[0].Column != 3 {
+		t.Errorf("got %v", err)
+	}
+}

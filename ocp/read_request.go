@@ -1,0 +1,269 @@
+package ocp
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/style"
+)
+
+// The members of the arguments that ReadRequest returns for what the document
+// does not declare. No argument has such a name, as none begins with "_".
+const (
+	UndeclaredQuery      = "_query" // {"name": ["value", …], …}
+	UndeclaredProperties = "_body"  // {"name": value, …}
+)
+
+// ReadRequest is the way back from a request to the arguments of the call that
+// would have made it: the inverse of Call.Request. The request must be one for
+// which Routes.Match returns the tool; body is the whole of its body, which the
+// caller has read and bounded.
+//
+// Text becomes what the argument's schema says it is: a number, a boolean, an
+// array, an object. What it does not fit is refused, and not left as text: a rule
+// such as seats != 5 would let "05" pass, which the API may well read as 5. A
+// list is decoded before it is divided, as servers do.
+//
+// Query parameters and properties of the body that the document does not declare
+// are collected in the members UndeclaredQuery and UndeclaredProperties, unless
+// the body is declared to take further properties: then they are arguments, as in
+// a call. A name that some servers take for a declared one (in other case, with
+// brackets behind it) is refused, and so is whatever else one server might read
+// otherwise than another: a parameter or a JSON name given twice, a body in
+// another charset, compressed, or of a Content-Type that the document does not
+// declare. Headers and cookies that are not declared are passed over.
+//
+// The arguments are an object, {} at least. They are not held to the rest of the
+// schema, its bounds and required arguments: ReadCall does that. The error is a
+// *RequestError.
+func (t *Tool) ReadRequest(r *http.Request, body []byte) (arguments jsontext.Value, err error) {
+	reader, err := t.readRequest(r, body)
+	if err != nil {
+		return nil, err
+	}
+	return reader.withUndeclared(), nil
+}
+
+// ReadCall is ReadRequest for those who want what a tool call would have been held
+// to: the arguments fit the tool's schema. Undeclared is an object with the
+// members UndeclaredQuery and UndeclaredProperties, nil if the request has nothing
+// of the kind.
+func (t *Tool) ReadCall(r *http.Request, body []byte) (call *Call, undeclared jsontext.Value, err error) {
+	reader, err := t.readRequest(r, body)
+	if err != nil {
+		return nil, nil, err
+	}
+	if call, err = t.Bind(append(reader.out, '}')); err != nil {
+		failure, ok := errors.AsType[*Failure](err)
+		if !ok || failure.Kind != InvalidArguments {
+			return nil, nil, err
+		}
+		return nil, nil, &RequestError{Kind: InvalidArgument, Message: failure.Message}
+	}
+	rest := requestReader{out: []byte{'{'}, query: reader.query, properties: reader.properties}
+	if undeclared = rest.withUndeclared(); len(undeclared) == len("{}") {
+		undeclared = nil
+	}
+	return call, undeclared, nil
+}
+
+// requestReader is one run of ReadRequest.
+type requestReader struct {
+	tool    *Tool
+	plan    *requestPlan
+	request *http.Request
+
+	out        []byte        // the arguments object, still open
+	query      []style.Pair  // what is not taken is undeclared
+	properties []wire.Member // undeclared
+}
+
+func (t *Tool) readRequest(request *http.Request, body []byte) (*requestReader, error) {
+	r := &requestReader{tool: t, plan: t.requestPlan(), request: request}
+	r.out = append(make([]byte, 0, 256+len(body)), '{')
+	err := r.readPath(request.URL.EscapedPath())
+	if err == nil {
+		err = r.readQuery(request.URL.RawQuery)
+	}
+	if err == nil {
+		err = r.readHeaders()
+	}
+	if err == nil {
+		err = r.readCookies()
+	}
+	if err == nil {
+		err = r.readBody(body)
+	}
+	if err != nil {
+		return nil, requestError(err)
+	}
+	return r, nil
+}
+
+// begin opens the member of an argument. What is appended then is its value; end
+// takes the member away again if that is nothing.
+func (r *requestReader) begin(name string) (mark, value int) {
+	mark = len(r.out)
+	if mark > 1 {
+		r.out = append(r.out, ',')
+	}
+	r.out = append(wire.AppendString(r.out, name), ':')
+	return mark, len(r.out)
+}
+
+func (r *requestReader) end(mark, value int) {
+	if len(r.out) == value {
+		r.out = r.out[:mark]
+	}
+}
+
+func (r *requestReader) readPath(path string) error {
+	var onStack [8]string
+	values, err := r.tool.pathValues(onStack[:0], path)
+	if err != nil {
+		return err
+	}
+	for _, part := range r.tool.path {
+		if part.literal != "" {
+			continue
+		}
+		i := part.argument
+		mark, value := r.begin(r.tool.Arguments[i].Name)
+		r.out, err = r.tool.plans[i].param.ReadPath(r.out, values[0], r.plan.shapes[i])
+		if err != nil {
+			return err
+		}
+		r.end(mark, value)
+		values = values[1:]
+	}
+	return nil
+}
+
+func (r *requestReader) readQuery(query string) error {
+	if query == "" {
+		return nil
+	}
+	pairs, err := style.ParsePairs(make([]style.Pair, 0, 8), style.Query, query)
+	if err != nil {
+		return err
+	}
+	if err := r.readPairs(pairs, r.plan.query); err != nil {
+		return err
+	}
+	for i := range pairs {
+		if p := &pairs[i]; !p.Taken {
+			if err := r.plan.queryNames.check(InQuery, p.Name); err != nil {
+				return err
+			}
+		}
+	}
+	r.query = pairs
+	return nil
+}
+
+func (r *requestReader) readPairs(pairs []style.Pair, arguments []int) (err error) {
+	for _, i := range arguments {
+		mark, value := r.begin(r.tool.Arguments[i].Name)
+		if r.out, err = r.tool.plans[i].param.ReadPairs(r.out, pairs, r.plan.shapes[i]); err != nil {
+			return err
+		}
+		r.end(mark, value)
+	}
+	return nil
+}
+
+func (r *requestReader) readHeaders() (err error) {
+	if len(r.plan.headers) == 0 {
+		return nil
+	}
+	for _, i := range r.plan.headers {
+		a := &r.tool.Arguments[i]
+		mark, value := r.begin(a.Name)
+		if r.out, err = r.tool.plans[i].param.ReadHeader(r.out, r.request.Header[a.WireName], r.plan.shapes[i]); err != nil {
+			return err
+		}
+		r.end(mark, value)
+	}
+	for name := range r.request.Header {
+		if strings.IndexByte(name, '_') < 0 {
+			continue
+		}
+		if i, known := r.plan.headerNames[http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))]; known && r.tool.Arguments[i].WireName != name {
+			return &RequestError{
+				Kind: AmbiguousValue, In: InHeader, Name: name,
+				Message: "the header " + clip(name, maxProblem) + " is read by some servers as " + r.tool.Arguments[i].WireName + ": send that one",
+			}
+		}
+	}
+	return nil
+}
+
+func (r *requestReader) readCookies() error {
+	if len(r.plan.cookies) == 0 {
+		return nil
+	}
+	var pairs []style.Pair
+	for _, line := range r.request.Header["Cookie"] {
+		var err error
+		if pairs, err = style.ParseCookies(pairs, line); err != nil {
+			return err
+		}
+	}
+	return r.readPairs(pairs, r.plan.cookies)
+}
+
+// withUndeclared closes the object, behind what the document does not declare.
+func (r *requestReader) withUndeclared() jsontext.Value {
+	r.appendQuery()
+	if len(r.properties) > 0 {
+		r.begin(UndeclaredProperties)
+		r.out = append(r.out, '{')
+		for i, m := range r.properties {
+			if i > 0 {
+				r.out = append(r.out, ',')
+			}
+			r.out = append(wire.AppendString(r.out, m.Name), ':')
+			r.out = append(r.out, m.Value...)
+		}
+		r.out = append(r.out, '}')
+	}
+	return append(r.out, '}')
+}
+
+// appendQuery appends the undeclared query parameters, all values of a name
+// together.
+func (r *requestReader) appendQuery() {
+	var names []string
+	values := map[string][][]byte(nil)
+	for i := range r.query {
+		p := &r.query[i]
+		if p.Taken {
+			continue
+		}
+		if values == nil {
+			values = make(map[string][][]byte)
+		}
+		if values[p.Name] == nil {
+			names = append(names, p.Name)
+		}
+		values[p.Name] = append(values[p.Name], wire.AppendString(nil, p.Value))
+	}
+	if len(names) == 0 {
+		return
+	}
+	r.begin(UndeclaredQuery)
+	r.out = append(r.out, '{')
+	for i, name := range names {
+		if i > 0 {
+			r.out = append(r.out, ',')
+		}
+		r.out = append(wire.AppendString(r.out, name), ":["...)
+		r.out = append(append(r.out, bytes.Join(values[name], []byte{','})...), ']')
+	}
+	r.out = append(r.out, '}')
+}

@@ -1,0 +1,125 @@
+package ocp
+
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/body"
+)
+
+func (r *requestReader) readBody(content []byte) error {
+	if len(content) == 0 {
+		return nil
+	}
+	plan := r.tool.body
+	if plan == nil {
+		return r.refuseBody(UndeclaredBody, "is none that the document declares: send none")
+	}
+	contentType, err := r.contentType()
+	if err != nil {
+		return err
+	}
+	if plan.whole >= 0 {
+		a := &r.tool.Arguments[plan.whole]
+		_, value := r.begin(a.Name)
+		if r.out, err = plan.encoder.ReadValue(r.out, content, contentType, r.plan.shapes[plan.whole]); err != nil {
+			return err
+		}
+		return r.checkType(plan.whole, r.out[value:])
+	}
+	var onStack [16]wire.Member
+	members, err := plan.encoder.ReadObject(onStack[:0], content, contentType, &r.plan.body)
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		if err := r.readProperty(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// contentType returns the Content-Type of a body that can be read as it is.
+func (r *requestReader) contentType() (string, error) {
+	header := r.request.Header
+	for _, coding := range header["Content-Encoding"] {
+		if coding != "" && !strings.EqualFold(coding, "identity") {
+			return "", r.refuseBody(EncodedBody, "has the Content-Encoding "+clip(coding, maxProblem)+": send it as it is")
+		}
+	}
+	switch types := header["Content-Type"]; len(types) {
+	case 0:
+		return "", nil
+	case 1:
+		return types[0], nil
+	}
+	return "", r.refuseBody(DuplicateValue, "has more than one Content-Type")
+}
+
+// readProperty makes a property of the body an argument, or one that is kept as
+// undeclared.
+func (r *requestReader) readProperty(m wire.Member) error {
+	if i, declared := r.plan.properties[m.Name]; declared {
+		if err := r.checkType(i, m.Value); err != nil {
+			return err
+		}
+		r.begin(r.tool.Arguments[i].Name)
+		r.out = append(r.out, m.Value...)
+		return nil
+	}
+	if isOverride(m.Name) && !r.namesMethod(m.Value) {
+		return r.refuseBody(MethodOverride, "has a field "+m.Name+", by which some servers take the request for one of another method")
+	}
+	if err := r.plan.bodyNames.check(InBody, m.Name); err != nil {
+		return err
+	}
+	if r.tool.undeclaredMember(m.Name) {
+		r.properties = append(r.properties, m)
+		return nil
+	}
+	r.begin(m.Name)
+	r.out = append(r.out, m.Value...)
+	return nil
+}
+
+// namesMethod reports whether a field that would override the method names the
+// request's own.
+func (r *requestReader) namesMethod(value jsontext.Value) bool {
+	text, err := wire.Decode(value)
+	return err == nil && text == any(r.request.Method)
+}
+
+// checkType returns an error if a JSON value is of none of the argument's types.
+// Text was made one of them when it was read.
+func (r *requestReader) checkType(argument int, value jsontext.Value) error {
+	a := &r.tool.Arguments[argument]
+	if r.tool.body.encoder.Kind() != body.JSON || fits(value, a.types) || isNull(value) && r.tool.plans[argument].dropNull {
+		return nil
+	}
+	name := "body"
+	if a.WireName != "" {
+		name += " parameter " + a.WireName
+	}
+	return &RequestError{
+		Kind: UnfitValue, In: InBody, Name: a.WireName,
+		Message: "the " + name + " must be " + strings.Join(a.types, " or ") + ", and is " + wire.KindName(value.Kind()),
+	}
+}
+
+func (r *requestReader) refuseBody(kind RequestErrorKind, problem string) error {
+	return &RequestError{Kind: kind, In: InBody, Message: "the body of " + r.tool.where() + " " + problem}
+}
+
+// isOverride reports whether frameworks read a parameter or field of that name as
+// the method to be used in place of the request's.
+func isOverride(name string) bool {
+	for _, known := range [...]string{"_method", "$httpMethod", "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"} {
+		if strings.EqualFold(known, name) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,252 @@
+package ocp
+
+import (
+	"crypto/sha256"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/style"
+)
+
+// requestPlan is what a tool's requests are read with. It is made when the first
+// one is, for most tools never meet one.
+type requestPlan struct {
+	once sync.Once
+
+	shapes      []style.Shape // of Tool.Arguments, by position
+	query       []int         // positions in the order in which they are read
+	cookies     []int
+	headers     []int
+	headerNames map[string]int // canonical
+	properties  map[string]int // arguments of the body by wire name
+	body        bodyShape
+
+	queryNames aliases
+	bodyNames  aliases
+}
+
+func (t *Tool) requestPlan() *requestPlan {
+	t.requests.once.Do(func() { t.requests.make(t) })
+	return &t.requests
+}
+
+func (p *requestPlan) make(t *Tool) {
+	owner := &shapes{schema: t.InputSchema, nodes: make(map[[sha256.Size]byte]*shape)}
+	p.shapes = make([]style.Shape, len(t.Arguments))
+	p.headerNames, p.properties = make(map[string]int), make(map[string]int)
+	p.queryNames, p.bodyNames = make(aliases), make(aliases)
+	for i := range t.Arguments {
+		a := &t.Arguments[i]
+		p.shapes[i] = owner.of(a.Schema)
+		switch a.In {
+		case InQuery:
+			p.query = append(p.query, i)
+			p.queryNames.add(a.WireName)
+		case InCookie:
+			p.cookies = append(p.cookies, i)
+		case InHeader:
+			p.headers = append(p.headers, i)
+			p.headerNames[a.WireName] = i
+		case InBody:
+			p.properties[a.WireName] = i
+			p.bodyNames.add(a.WireName)
+		}
+	}
+	// An exploded object takes the names that no other parameter has, and one
+	// that is open takes any of them.
+	byGreed := func(a, b int) int { return greed(p.shapes[a]) - greed(p.shapes[b]) }
+	slices.SortStableFunc(p.query, byGreed)
+	slices.SortStableFunc(p.cookies, byGreed)
+	p.body = bodyShape{plan: p}
+	if t.openBody {
+		p.body.further, p.body.open = furtherProperties(owner), true
+	}
+}
+
+// greed is how readily an object would take the parameter of another.
+func greed(s style.Shape) int {
+	if s.Types()&style.Object == 0 {
+		return 0
+	}
+	if _, takesAny := s.Property(""); takesAny {
+		return 2
+	}
+	return 1
+}
+
+// furtherProperties returns the shape of properties that the document does not
+// name, nil if they may be anything.
+func furtherProperties(owner *shapes) style.Shape {
+	root, _ := wire.Members(nil, owner.schema)
+	for _, m := range root {
+		if m.Name == "additionalProperties" && m.Value.Kind() == '{' {
+			return owner.of(m.Value)
+		}
+	}
+	return nil
+}
+
+// bodyShape is the shape of a body whose properties are arguments.
+type bodyShape struct {
+	plan    *requestPlan
+	further style.Shape
+	open    bool
+}
+
+// Types is an object.
+func (b *bodyShape) Types() style.Types { return style.Object }
+
+// Item is none.
+func (b *bodyShape) Item() style.Shape { return nil }
+
+// Property is the shape of the argument for a property.
+func (b *bodyShape) Property(name string) (style.Shape, bool) {
+	if i, ok := b.plan.properties[name]; ok {
+		return b.plan.shapes[i], true
+	}
+	return b.further, b.open
+}
+
+// aliases are the declared names of a place, by what servers may take for them.
+type aliases map[string]string
+
+// bare marks the name that a declared one has before its brackets.
+const bare = "\x00"
+
+func (a aliases) add(name string) {
+	whole, stem := style.Alias(name), style.Alias(style.Stem(name))
+	a[whole] = name
+	if stem != whole {
+		a[stem+bare] = name
+	}
+	if strings.HasSuffix(name, "[]") {
+		a[stem] = name
+	}
+}
+
+// check returns an error if an undeclared name may be taken for a declared one,
+// or for a method to be used in place of the request's.
+func (a aliases) check(in Location, name string) error {
+	whole := style.Alias(name)
+	declared, ok := a[whole]
+	if !ok {
+		declared, ok = a[whole+bare]
+	}
+	if !ok {
+		declared, ok = a[style.Alias(style.Stem(name))]
+	}
+	if ok {
+		return &RequestError{
+			Kind: AmbiguousValue, In: in, Name: name,
+			Message: "the " + string(in) + " parameter " + strconv.Quote(clip(name, maxProblem)) + " is read by some servers as " +
+				strconv.Quote(declared) + ": write it so",
+		}
+	}
+	return nil
+}
+
+// pathValues appends what stands in the path for each of the tool's path
+// parameters, still encoded, in the order of the template.
+func (t *Tool) pathValues(dst []string, path string) ([]string, error) {
+	rest := path
+	for i, part := range t.path {
+		if part.literal != "" {
+			if !hasPrefixEscaped(rest, part.literal) {
+				return nil, t.wrongPath(path)
+			}
+			rest = rest[len(part.literal):]
+			continue
+		}
+		next := ""
+		if i+1 < len(t.path) {
+			if next = t.path[i+1].literal; next == "" {
+				return nil, &RequestError{
+					Kind: AmbiguousValue, In: InPath, Name: t.Arguments[part.argument].WireName,
+					Message: "the path parameters of " + t.where() + " stand next to each other and cannot be told apart: call it as a tool",
+				}
+			}
+		}
+		length, err := t.valueLen(rest, next, i+2 >= len(t.path), part.argument)
+		if err != nil {
+			return nil, err
+		}
+		if length <= 0 {
+			return nil, t.wrongPath(path)
+		}
+		dst = append(dst, rest[:length])
+		rest = rest[length:]
+	}
+	if rest != "" {
+		return nil, t.wrongPath(path)
+	}
+	return dst, nil
+}
+
+// valueLen returns the length of the value of a path parameter, which the literal
+// next follows; 0 if there is none.
+func (t *Tool) valueLen(rest, next string, last bool, argument int) (int, error) {
+	segment, _, _ := strings.Cut(rest, "/")
+	next, _, ends := strings.Cut(next, "/")
+	if ends || last {
+		if len(segment) < len(next) || !hasPrefixEscaped(segment[len(segment)-len(next):], next) {
+			return 0, nil
+		}
+		return len(segment) - len(next), nil
+	}
+	if segment == "" {
+		return 0, nil
+	}
+	at := strings.Index(segment[1:], next)
+	if at >= 0 && strings.Count(decodeTriples(segment[1:]), decodeTriples(next)) > 1 {
+		return 0, &RequestError{
+			Kind: AmbiguousValue, In: InPath, Name: t.Arguments[argument].WireName,
+			Message: "the path parameters of " + t.where() + " cannot be told apart: " + strconv.Quote(next) + " is between them and in one of them",
+		}
+	}
+	return at + 1, nil
+}
+
+func (t *Tool) wrongPath(path string) error {
+	return &RequestError{
+		Kind: WrongPath, In: InPath,
+		Message: "the path " + strconv.Quote(clip(path, maxProblem)) + " is not one of " + t.where(),
+	}
+}
+
+// hasPrefixEscaped reports whether the escaped path begins with the literal, the
+// case of the digits of a %XX aside.
+func hasPrefixEscaped(path, literal string) bool {
+	if len(path) < len(literal) {
+		return false
+	}
+	if path[:len(literal)] == literal {
+		return true
+	}
+	for i := 0; i < len(literal); i++ {
+		if path[i] != literal[i] {
+			return false
+		}
+		if literal[i] == '%' && i+2 < len(literal) {
+			if !strings.EqualFold(path[i+1:i+3], literal[i+1:i+3]) {
+				return false
+			}
+			i += len("XX")
+		}
+	}
+	return true
+}
+
+// undeclaredMember reports whether a property of the body is no argument and
+// cannot stand among the arguments.
+func (t *Tool) undeclaredMember(name string) bool {
+	_, argument := t.index[name]
+	return argument || !t.openBody || t.taken[name] || name == UndeclaredQuery || name == UndeclaredProperties
+}
+
+// isNull reports whether a value is null.
+func isNull(value jsontext.Value) bool { return value.Kind() == 'n' }

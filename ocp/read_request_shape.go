@@ -1,0 +1,318 @@
+package ocp
+
+import (
+	"crypto/sha256"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/style"
+)
+
+const (
+	// maxShapes is how many shapes are kept of one tool's schema.
+	maxShapes = 1 << 13
+
+	// maxShapeRefs is how many schemas one shape is put together from.
+	maxShapeRefs = 1 << 10
+
+	number = style.Number | style.Integer
+)
+
+// shapes are the shapes of one tool's arguments, made when they are first asked
+// for. Equal schemas share one, so that recursive ones come to an end.
+type shapes struct {
+	schema []byte // the tool's InputSchema
+
+	mu    sync.Mutex
+	defs  map[string]jsontext.Value // of schema; nil until a $ref needs them
+	nodes map[[sha256.Size]byte]*shape
+}
+
+// A shape is what some schemas, of which one must fit, say of the types of a
+// value. It is a style.Shape.
+type shape struct {
+	owner   *shapes
+	schemas []jsontext.Value
+
+	once       sync.Once
+	types      style.Types
+	items      []jsontext.Value
+	properties map[string][]jsontext.Value
+	further    []jsontext.Value // of additionalProperties
+	open       bool             // further properties are plainly allowed
+
+	item  *shape
+	known map[string]*shape // of properties that were asked for; guarded by owner.mu
+}
+
+// of returns the shape of a value for which one of the schemas must fit.
+func (s *shapes) of(schemas ...jsontext.Value) *shape {
+	hash := sha256.New()
+	for _, schema := range schemas {
+		hash.Write(schema)
+		hash.Write([]byte{0})
+	}
+	key := [sha256.Size]byte(hash.Sum(nil))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.nodes[key]; known != nil {
+		return known
+	}
+	made := &shape{owner: s, schemas: schemas}
+	if len(s.nodes) >= maxShapes {
+		made.schemas = []jsontext.Value{jsontext.Value(`{"type":"null"}`)} // which no text fits
+	} else {
+		s.nodes[key] = made
+	}
+	return made
+}
+
+// definition returns the schema that a $ref in the tool's schema means.
+func (s *shapes) definition(ref string) (schema jsontext.Value, ok bool) {
+	name, ok := strings.CutPrefix(ref, "#/$defs/")
+	if !ok {
+		return nil, false
+	}
+	if decoded, err := url.PathUnescape(name); err == nil {
+		name = decoded
+	}
+	name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.defs == nil {
+		s.defs = make(map[string]jsontext.Value)
+		root, _ := wire.Members(nil, s.schema)
+		for _, m := range root {
+			if m.Name != "$defs" {
+				continue
+			}
+			defs, _ := wire.Members(nil, m.Value)
+			for _, def := range defs {
+				s.defs[def.Name] = def.Value
+			}
+		}
+	}
+	schema, ok = s.defs[name]
+	return schema, ok
+}
+
+// Types is the union of what the schemas allow; 0 if one of them allows anything.
+func (s *shape) Types() style.Types {
+	s.once.Do(s.resolve)
+	return s.types
+}
+
+// Item is the shape of an array's items.
+func (s *shape) Item() style.Shape {
+	s.once.Do(s.resolve)
+	if s.item == nil {
+		return nil
+	}
+	return s.item
+}
+
+// Property is the shape of an object's property.
+func (s *shape) Property(name string) (style.Shape, bool) {
+	s.once.Do(s.resolve)
+	schemas, named := s.properties[name]
+	if !named {
+		if schemas = s.further; len(schemas) == 0 {
+			return nil, s.open
+		}
+		name = "" // all further properties are of one shape
+	}
+	s.owner.mu.Lock()
+	known := s.known[name]
+	s.owner.mu.Unlock()
+	if known != nil {
+		return known, true
+	}
+	known = s.owner.of(schemas...)
+	s.owner.mu.Lock()
+	if s.known == nil {
+		s.known = make(map[string]*shape)
+	}
+	s.known[name] = known
+	s.owner.mu.Unlock()
+	return known, true
+}
+
+func (s *shape) resolve() {
+	r := shapeReader{shape: s}
+	types := style.Types(0)
+	for i, schema := range s.schemas {
+		t := r.read(schema)
+		if i == 0 {
+			types = t
+			continue
+		}
+		types = union(types, t)
+	}
+	s.types = types
+	if len(s.items) > 0 {
+		s.item = s.owner.of(s.items...)
+	}
+	s.open = s.open || s.properties == nil
+}
+
+// union returns the types of a value of either; 0 is any type.
+func union(a, b style.Types) style.Types {
+	if a == 0 || b == 0 {
+		return 0
+	}
+	return a | b
+}
+
+// both returns the types of a value that is of both. Schemas that contradict each
+// other leave null, which no text is.
+func both(a, b style.Types) style.Types {
+	switch {
+	case a == 0:
+		return b
+	case b == 0:
+		return a
+	case a&b == 0:
+		return style.Null
+	}
+	return a & b
+}
+
+// shapeReader gathers what one shape's schemas say.
+type shapeReader struct {
+	*shape
+	count int // schemas so far
+}
+
+// read returns the types that a schema allows, 0 for any.
+func (r *shapeReader) read(schema jsontext.Value) style.Types {
+	if r.count++; r.count > maxShapeRefs {
+		return style.Null
+	}
+	members, err := wire.Members(nil, schema)
+	if err != nil {
+		return 0 // true, which allows anything
+	}
+	var types, listed style.Types
+	for _, m := range members {
+		switch m.Name {
+		case "type":
+			types = both(types, namedTypes(m.Value))
+		case "const":
+			listed = typeOf(m.Value)
+		case "enum":
+			for walk := wire.Into(m.Value); walk.Next(); {
+				listed |= typeOf(walk.Value)
+			}
+		case "items":
+			r.items = append(r.items, m.Value)
+		case "properties":
+			r.readProperties(m.Value)
+		case "additionalProperties":
+			r.readFurther(m.Value)
+		case "$ref":
+			types = both(types, r.follow(m.Value))
+		case "allOf":
+			for walk := wire.Into(m.Value); walk.Next(); {
+				types = both(types, r.read(walk.Value))
+			}
+		case "anyOf", "oneOf":
+			types = both(types, r.readAlternatives(m.Value))
+		}
+	}
+	return both(types, listed)
+}
+
+func (r *shapeReader) follow(ref jsontext.Value) style.Types {
+	text, err := jsontext.AppendUnquote(nil, ref)
+	if err != nil {
+		return 0
+	}
+	schema, ok := r.owner.definition(string(text))
+	if !ok {
+		return 0
+	}
+	return r.read(schema)
+}
+
+func (r *shapeReader) readAlternatives(list jsontext.Value) (types style.Types) {
+	first := true
+	for walk := wire.Into(list); walk.Next(); first = false {
+		t := r.read(walk.Value)
+		if first {
+			types = t
+			continue
+		}
+		types = union(types, t)
+	}
+	return types
+}
+
+func (r *shapeReader) readProperties(object jsontext.Value) {
+	members, err := wire.Members(nil, object)
+	if err != nil || len(members) == 0 {
+		return
+	}
+	if r.properties == nil {
+		r.properties = make(map[string][]jsontext.Value, len(members))
+	}
+	for _, m := range members {
+		r.properties[m.Name] = append(r.properties[m.Name], m.Value)
+	}
+}
+
+func (r *shapeReader) readFurther(schema jsontext.Value) {
+	switch schema.Kind() {
+	case 't':
+		r.open = true
+	case '{':
+		r.open = true
+		r.further = append(r.further, schema)
+	}
+}
+
+// namedTypes returns the types of a keyword "type".
+func namedTypes(value jsontext.Value) (types style.Types) {
+	if value.Kind() == '[' {
+		for walk := wire.Into(value); walk.Next(); {
+			types |= namedTypes(walk.Value)
+		}
+		return types
+	}
+	switch string(value) {
+	case `"string"`:
+		return style.String
+	case `"integer"`:
+		return style.Integer
+	case `"number"`:
+		return number
+	case `"boolean"`:
+		return style.Boolean
+	case `"array"`:
+		return style.Array
+	case `"object"`:
+		return style.Object
+	case `"null"`:
+		return style.Null
+	}
+	return 0
+}
+
+func typeOf(value jsontext.Value) style.Types {
+	switch value.Kind() {
+	case '"':
+		return style.String
+	case '0':
+		return number
+	case 't', 'f':
+		return style.Boolean
+	case '[':
+		return style.Array
+	case '{':
+		return style.Object
+	}
+	return style.Null
+}

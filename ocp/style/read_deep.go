@@ -1,0 +1,154 @@
+package style
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// A deepNode is one level of a deepObject: a text, or what is below it by name,
+// in the order in which the names came.
+type deepNode struct {
+	text  string
+	leaf  bool
+	names []string
+	below map[string]*deepNode
+	count int // of items written "[]"
+}
+
+// readDeep reads the pairs name[a][b]=text. Elements of an array have the indices
+// 0, 1, …, or [] each. A pair without brackets is a value that is no object.
+func (s *Serializer) readDeep(dst []byte, pairs []Pair, shape Shape) ([]byte, error) {
+	types := typesOf(shape)
+	if types == 0 || types&single != 0 {
+		switch pair, err := s.takeOne(pairs); {
+		case err != nil:
+			return dst, err
+		case pair != nil:
+			return s.readSingle(dst, pair.Value, types&^nested)
+		}
+	}
+	var root deepNode
+	for i := range pairs {
+		p := &pairs[i]
+		brackets, ok := strings.CutPrefix(p.Name, s.name+"[")
+		if p.Taken || !ok {
+			continue
+		}
+		p.Taken = true
+		path, ok := strings.CutSuffix(brackets, "]")
+		if !ok {
+			return dst, s.misread(Malformed, "has brackets that do not match in "+quote(p.Name))
+		}
+		if err := s.addDeep(&root, strings.Split(path, "]["), p.Value); err != nil {
+			return dst, err
+		}
+	}
+	if root.below == nil {
+		return dst, nil
+	}
+	out, err := s.appendDeep(dst, &root, shape)
+	if err != nil {
+		return dst, err
+	}
+	return out, nil
+}
+
+func (s *Serializer) addDeep(n *deepNode, path []string, text string) error {
+	if len(path) > MaxDepth {
+		return s.misread(Malformed, "nests deeper than "+strconv.Itoa(MaxDepth)+" levels")
+	}
+	for i, name := range path {
+		if strings.ContainsAny(name, "[]") {
+			return s.misread(Malformed, "has brackets that do not match")
+		}
+		if name == "" {
+			if i < len(path)-1 {
+				return s.misread(Ambiguous, "has [] before other brackets, which servers read in different ways: number the items, [0], [1], …")
+			}
+			name = strconv.Itoa(n.count)
+			n.count++
+		}
+		if n.leaf {
+			return s.misread(Duplicate, "gives "+quote(name)+" both a value and properties")
+		}
+		next := n.below[name]
+		if next == nil {
+			if n.below == nil {
+				n.below = make(map[string]*deepNode)
+			}
+			next = new(deepNode)
+			n.below[name] = next
+			n.names = append(n.names, name)
+		}
+		n = next
+	}
+	if n.leaf || n.below != nil {
+		return s.misread(Duplicate, "is given more than once as "+quote("["+strings.Join(path, "][")+"]"))
+	}
+	n.text, n.leaf = text, true
+	return nil
+}
+
+func (s *Serializer) appendDeep(dst []byte, n *deepNode, shape Shape) ([]byte, error) {
+	types := typesOf(shape)
+	switch {
+	case n.leaf:
+		if types != 0 && types&^(nested|Null) == 0 {
+			return dst, s.misread(Unfit, "has a value "+quote(n.text)+" where the document has an array or object")
+		}
+		return s.readSingle(dst, n.text, types&^nested)
+	case n.isList(types):
+		return s.appendDeepList(dst, n, shape)
+	case types != 0 && types&Object == 0:
+		return dst, s.misread(Unfit, "has properties where the document has none, in "+quote(strings.Join(n.names, ", ")))
+	}
+	dst = append(dst, '{')
+	for i, name := range n.names {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		var property Shape
+		if shape != nil {
+			property, _ = shape.Property(name)
+		}
+		dst = append(wire.AppendString(dst, name), ':')
+		var err error
+		if dst, err = s.appendDeep(dst, n.below[name], property); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+// isList reports whether a node is an array by its types, or, where these allow
+// both, by its names.
+func (n *deepNode) isList(types Types) bool {
+	switch {
+	case types&nested == Array:
+		return true
+	case types != 0 && types&Array == 0:
+		return false
+	}
+	return n.count > 0 || n.below["0"] != nil && n.below[strconv.Itoa(len(n.names)-1)] != nil
+}
+
+func (s *Serializer) appendDeepList(dst []byte, n *deepNode, shape Shape) ([]byte, error) {
+	dst = append(dst, '[')
+	for i := range n.names {
+		item := n.below[strconv.Itoa(i)]
+		if item == nil {
+			return dst, s.misread(Ambiguous, fmt.Sprintf("is an array of %d items without the index %d: number them 0, 1, …", len(n.names), i))
+		}
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		var err error
+		if dst, err = s.appendDeep(dst, item, itemOf(shape)); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, ']'), nil
+}
