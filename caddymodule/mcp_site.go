@@ -12,8 +12,8 @@ import (
 )
 
 // site says what stands around a request: the tools, the handlers behind, and who
-// has been authenticated by those in front. A request that is a stream has the
-// tools of each moment.
+// has been authenticated by those in front. The tools are those of each moment, as a
+// request may be a stream.
 func (m *MCP) site(r *http.Request, next caddyhttp.Handler, rest string, tools *ocp.Toolset) mcpadapter.Site {
 	site := mcpadapter.Site{
 		Rest: rest,
@@ -23,18 +23,17 @@ func (m *MCP) site(r *http.Request, next caddyhttp.Handler, rest string, tools *
 	if m.ToolScopes != toolScopesOff {
 		site.Access = accessOf(r)
 	}
-	if r.Method == http.MethodPost {
-		site.Tools = func() *ocp.Toolset { return tools }
-		site.Caller = func(tools *ocp.Toolset) ocp.Caller { return m.endpoint.caller(r, next, tools) }
-		return site
-	}
-	site.Base = strings.TrimSuffix(originalPath(r), rest)
 	site.Tools = func() *ocp.Toolset {
 		if current := m.endpoint.toolset.current(r, next); current != nil {
 			return current
 		}
 		return tools
 	}
+	if r.Method == http.MethodPost {
+		site.Caller = func(tools *ocp.Toolset) ocp.Caller { return m.endpoint.caller(r, next, tools) }
+		return site
+	}
+	site.Base = strings.TrimSuffix(originalPath(r), rest)
 	site.Caller = func(tools *ocp.Toolset) ocp.Caller { return m.endpoint.streamCaller(r, next, tools) }
 	return site
 }
