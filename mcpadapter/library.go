@@ -148,17 +148,22 @@ func (l *Library) checkUnique() error {
 		seen[name] = true
 		return nil
 	}
-	var errs []error
 	for _, r := range l.resources {
-		errs = append(errs, take("resource "+r.uri))
+		if err := take("resource " + r.uri); err != nil {
+			return err
+		}
 	}
 	for _, r := range l.templates {
-		errs = append(errs, take("folder "+r.template.text))
+		if err := take("folder " + r.template.text); err != nil {
+			return err
+		}
 	}
 	for _, p := range l.prompts {
-		errs = append(errs, take("prompt "+p.Name))
+		if err := take("prompt " + p.Name); err != nil {
+			return err
+		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // checkURI refuses what is no absolute URI.

@@ -117,24 +117,24 @@ func checkTree(n *yaml.Node, depth int) error {
 	return nil
 }
 
-// A lined is an error that knows its line.
-type lined struct {
+// A lineError is an error that knows its line.
+type lineError struct {
 	line int
 	err  error
 }
 
-func (l *lined) Error() string { return fmt.Sprintf("line %d: %v", l.line, l.err) }
-func (l *lined) Unwrap() error { return l.err }
+func (l *lineError) Error() string { return fmt.Sprintf("line %d: %v", l.line, l.err) }
+func (l *lineError) Unwrap() error { return l.err }
 
 // at puts the line of a node before an error that has none.
 func at(n *yaml.Node, err error) error {
 	if err == nil {
 		return nil
 	}
-	if known := (*lined)(nil); errors.As(err, &known) {
+	if known := (*lineError)(nil); errors.As(err, &known) {
 		return err
 	}
-	return &lined{n.Line, err}
+	return &lineError{n.Line, err}
 }
 
 // A promptFile is a file of prompts being read.

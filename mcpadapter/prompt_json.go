@@ -24,7 +24,7 @@ func jsonTree(data []byte) (*yaml.Node, error) {
 		}
 	}
 	if err != nil {
-		return nil, &lined{t.line(), err}
+		return nil, &lineError{t.line(), err}
 	}
 	return root, nil
 }

@@ -123,8 +123,11 @@ func (x *exchange) listPage(c *catalog, name string, items []listed) *fault {
 		encoded = append(item.appendTo(encoded, x.version), ',')
 		ends[i] = len(encoded)
 	}
-	sum := sha256.Sum256(append(append(encoded[:len(encoded):len(encoded)], name...), c.stamp[:]...))
-	stamp := [8]byte(sum[:8])
+	sum := sha256.New()
+	sum.Write(c.stamp[:])
+	sum.Write([]byte(name))
+	sum.Write(encoded)
+	stamp := [8]byte(sum.Sum(nil)[:8])
 	size := x.server.options.PageSize
 	if size <= 0 {
 		size = max(len(items), 1)

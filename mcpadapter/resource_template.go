@@ -71,7 +71,7 @@ func parseTemplate(text string) (*uriTemplate, error) {
 		rest = rest[at[1]:]
 	}
 	if !uriScheme.MatchString(text) {
-		return nil, fmt.Errorf("%q does not begin with a scheme and a colon, such as docs:", clip(text, maxQuoted))
+		return nil, fmt.Errorf("%q does not begin with a scheme and a colon, as docs:///fares does", clip(text, maxQuoted))
 	}
 	t.path = regexp.MustCompile(`^(?s:` + pattern.String() + `)$`)
 	return t, nil
@@ -129,16 +129,6 @@ func (t *uriTemplate) has(name string) bool {
 
 // isURI reports whether there is nothing to be filled in.
 func (t *uriTemplate) isURI() bool { return len(t.variables)+len(t.query) == 0 }
-
-// bare returns the URI that is left without the variables of the query, "" if
-// there are others.
-func (t *uriTemplate) bare() string {
-	if len(t.variables) > 0 {
-		return ""
-	}
-	uri, _, _ := strings.Cut(t.text, "{")
-	return uri
-}
 
 // match takes a URI apart. Variables of the query may be missing.
 func (t *uriTemplate) match(uri string) (bindings []binding, ok bool) {

@@ -14,6 +14,10 @@
 // hands the arguments on as they came to an ocp.Caller and puts its Outcome into
 // words of the protocol (call.go, content.go).
 //
+// Resources, prompts and apps are those of a Library and of the document's x-mcp,
+// which library.go puts on one shelf for each catalog; reading one is a file that
+// is read or a tool that is called (resource.go, prompt.go, complete.go, apps.go).
+//
 // A session is a signed id (session.go), so that nothing is stored between
 // requests. While something is going on, live.go remembers what can be canceled,
 // answered or told; watch.go tells those who listen of changes. HTTP+SSE and

@@ -22,6 +22,7 @@ const (
 	Refused          FailureKind = "refused"           // the API answered 4xx
 	Failed           FailureKind = "failed"            // the API answered 5xx
 	Redirected       FailureKind = "redirected"        // the API answered 3xx
+	Restricted       FailureKind = "restricted"        // the guard of the agent does not allow it, or its result
 	Internal         FailureKind = "internal"          // a panic or a fault of the gateway
 )
 
@@ -55,6 +56,8 @@ func (f *Failure) Retryable(t *Tool) bool {
 		return false
 	case Refused:
 		return f.Status == http.StatusTooManyRequests
+	case Restricted:
+		return f.RetryAfter > 0
 	case Failed:
 		return f.Status == http.StatusServiceUnavailable || t != nil && t.Idempotent()
 	case Unreachable, TimedOut:

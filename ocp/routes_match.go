@@ -112,7 +112,10 @@ func (r *Routes) compareReadings(tool *Tool, method, path string) error {
 	if isFolded(path) {
 		return r.compare(tool, method, path, path)
 	}
-	readings, problem := readingsOf(path, tool)
+	readings, problem := plainReadings(path, tool)
+	if readings == nil {
+		readings, problem = readingsOf(path, tool)
+	}
 	if problem != "" && tool != nil {
 		return &AmbiguousError{Tool: tool, Reason: problem}
 	}
@@ -255,6 +258,15 @@ func isFolded(path string) bool {
 	return true
 }
 
+// plainReadings are the readings of a path that has unreserved characters only, as
+// most have; nil if it has others.
+func plainReadings(path string, tool *Tool) (readings []string, problem string) {
+	if !isPlainPath(path) || hasDotSegments(path) {
+		return nil, ""
+	}
+	return appendStems([]string{fold(path)}, tool), ""
+}
+
 // maxDecoded is how often a path may be percent-encoded.
 const maxDecoded = 4
 
@@ -289,15 +301,23 @@ func readingsOf(path string, tool *Tool) (readings []string, problem string) {
 			}
 		}
 	}
-	if tool == nil || tool.endsWithParameter() {
-		for _, reading := range readings {
-			last := strings.LastIndexByte(reading, '/')
-			if dot := strings.LastIndexByte(reading, '.'); dot > last+1 {
-				readings = appendReading(readings, reading[:dot])
-			}
+	return appendStems(readings, tool), problem
+}
+
+// appendStems appends the readings without a file extension, by which some servers
+// choose the form of an answer. A template that has an extension itself leaves
+// none to choose.
+func appendStems(readings []string, tool *Tool) []string {
+	if tool != nil && !tool.endsWithParameter() {
+		return readings
+	}
+	for _, reading := range readings {
+		last := strings.LastIndexByte(reading, '/')
+		if dot := strings.LastIndexByte(reading, '.'); dot > last+1 {
+			readings = appendReading(readings, reading[:dot])
 		}
 	}
-	return readings, problem
+	return readings
 }
 
 // endsWithParameter reports whether the last segment of the tool's path is one

@@ -14,8 +14,9 @@ type call struct {
 	form              *standard
 	developerMessages bool
 	kit               *toolkit
-	tool              *entry // nil if the toolkit has no such tool
-	name              string // of the tool, as the client wrote it
+	tool              *entry   // nil if the toolkit has no such tool
+	name              string   // of the tool, as the client wrote it
+	keyHeaders        []string // see catalog
 	grant             grant
 	caller            ocp.Caller
 	conceal           func(string) string // nil if no credentials are sent
@@ -42,7 +43,7 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, catalog *cata
 		s.refuse(w, f, form)
 		return
 	}
-	c := &call{callRequest: request, form: form, developerMessages: s.options.DeveloperMessages, kit: kit, tool: tool, name: ref.tool}
+	c := &call{callRequest: request, form: form, developerMessages: s.options.DeveloperMessages, kit: kit, tool: tool, name: ref.tool, keyHeaders: catalog.keyHeaders}
 	if tool != nil {
 		if c.grant, f = kit.authorize(tool, &c.context, r, site.Access); f != nil {
 			s.refuse(w, f, form)

@@ -2,6 +2,7 @@ package otcadapter
 
 import (
 	"net/http"
+	"net/textproto"
 	"slices"
 	"strings"
 	"time"
@@ -10,11 +11,12 @@ import (
 // A catalog is what the server says of the Toolsets of the moment: their
 // toolkits, and the encoded answer to GET /tools.
 type catalog struct {
-	source   []Toolkit  // what it was made of
-	toolkits []*toolkit // of those that are loaded, the newest version first
-	partial  bool       // some are not loaded
-	list     []byte
-	wait     func() time.Duration // of Options
+	source     []Toolkit  // what it was made of
+	toolkits   []*toolkit // of those that are loaded, the newest version first
+	partial    bool       // some are not loaded
+	list       []byte
+	keyHeaders []string             // in which the APIs take keys, canonical and sorted
+	wait       func() time.Duration // of Options
 }
 
 // catalog returns the catalog of the Toolsets, which is made at its first request
@@ -41,7 +43,14 @@ func newCatalog(options Options, source []Toolkit) *catalog {
 			continue
 		}
 		c.toolkits = append(c.toolkits, newToolkit(options, i, site))
+		for _, scheme := range site.Tools.SecuritySchemes {
+			if scheme.Type == "apiKey" && scheme.In == "header" {
+				c.keyHeaders = append(c.keyHeaders, textproto.CanonicalMIMEHeaderKey(scheme.ParameterName))
+			}
+		}
 	}
+	slices.Sort(c.keyHeaders)
+	c.keyHeaders = slices.Compact(c.keyHeaders)
 	c.list = c.appendList(nil, options.Warn)
 	slices.SortStableFunc(c.toolkits, func(a, b *toolkit) int { return compareVersions(b.version, a.version) })
 	return c

@@ -19,6 +19,8 @@ func FuzzServeHTTP(f *testing.F) {
 	f.Add("POST", "/call", "application/json", []byte(`{"tool_id":"Calculator.Add","inputs":{}}`), []byte("\xff"))
 	f.Add("POST", "/call", "application/json; charset=utf-8", []byte(`{"tool_id":"Calculator.Add@latest"`), []byte(""))
 	f.Add("POST", "/call", "text/plain", []byte(`null`), []byte("[[["))
+	f.Add("POST", "/tools/call", "application/json", []byte(`{"$schema":"x","request":{"tool_id":"Calculator.Add","context":{"secrets":[{"id":"k","value":"v"}]}}}`), []byte("1"))
+	f.Add("GET", "/tools", "application/json", []byte(`{"$schema":"x"}`), []byte("null"))
 	f.Add("GET", "/tools", "", []byte(`{}`), []byte("null"))
 	f.Add("PUT", "/health", "", []byte(nil), []byte(nil))
 	f.Add("GET", "/\x00\xff", "", []byte(nil), []byte(nil))

@@ -1,15 +1,18 @@
 package otcadapter
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"hash"
 	"net"
 	"net/http"
-	"net/textproto"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,48 +36,53 @@ const (
 type hashKey struct {
 	bytes  []byte
 	loaded time.Time
+	idle   sync.Pool // of hash.Hash, as setting one up costs more than using it
+}
+
+func newHashKey(key []byte) *hashKey {
+	k := &hashKey{bytes: key, loaded: time.Now()}
+	k.idle.New = func() any { return hmac.New(sha256.New, key) }
+	return k
 }
 
 // hashKeys finds the key: the operator's, or a random one that the store keeps.
 type hashKeys struct {
-	configured []byte
+	configured *hashKey // nil if there is none
 	current    atomic.Pointer[hashKey]
 }
 
-func (h *hashKeys) key(ctx context.Context, st store.Store) ([]byte, error) {
+func (h *hashKeys) key(ctx context.Context, st store.Store) (*hashKey, error) {
 	if h.configured != nil {
 		return h.configured, nil
 	}
-	current := h.current.Load()
-	if current != nil && time.Since(current.loaded) < keyRefreshed {
-		return current.bytes, nil
+	if k := h.current.Load(); k != nil && time.Since(k.loaded) < keyRefreshed {
+		return k, nil
 	}
-	fresh := &hashKey{loaded: time.Now()}
+	var key []byte
 	err := st.Update(ctx, keyAt, func(old store.Record) (store.Change, error) {
-		fresh.bytes = old.Value
-		if len(fresh.bytes) != keySize {
-			fresh.bytes = make([]byte, keySize)
-			_, _ = rand.Read(fresh.bytes) // never fails
+		if key = bytes.Clone(old.Value); len(key) != keySize {
+			key = make([]byte, keySize)
+			_, _ = rand.Read(key) // never fails
 		}
-		return store.Change{Value: fresh.bytes, TTL: keyLife}, nil
+		return store.Change{Value: key, TTL: keyLife}, nil
 	})
 	if err != nil {
 		return nil, err
 	}
+	fresh := newHashKey(key)
 	h.current.Store(fresh)
-	return fresh.bytes, nil
+	return fresh, nil
 }
 
 // A hasher hashes fields so that no two lists of fields give the same bytes.
 type hasher struct {
-	mac interface {
-		Write([]byte) (int, error)
-		Sum([]byte) []byte
-	}
+	hash.Hash
+	key *hashKey
 }
 
-func newHasher(key []byte, purpose string) hasher {
-	h := hasher{hmac.New(sha256.New, key)}
+func (k *hashKey) hasher(purpose string) hasher {
+	h := hasher{k.idle.Get().(hash.Hash), k}
+	h.Reset()
 	h.add(purpose)
 	return h
 }
@@ -82,30 +90,31 @@ func newHasher(key []byte, purpose string) hasher {
 func (h hasher) add(field string) {
 	var length [8]byte
 	binary.BigEndian.PutUint64(length[:], uint64(len(field)))
-	_, _ = h.mac.Write(length[:])
-	_, _ = h.mac.Write([]byte(field))
+	_, _ = h.Write(length[:])
+	_, _ = h.Write([]byte(field))
 }
 
+// sum ends the hasher.
 func (h hasher) sum() (d digest) {
-	h.mac.Sum(d[:0])
+	h.Sum(d[:0])
+	h.key.idle.Put(h.Hash)
 	return d
 }
 
 // recordKey returns where the record of the call is: at one place for one call_id
 // of one user at one endpoint. Who has not been authenticated here, but
 // identifies to the API, is told apart by that.
-func recordKey(key []byte, endpoint, user string, r *http.Request, c *call) string {
-	h := newHasher(key, "record")
+func recordKey(key *hashKey, endpoint, user string, r *http.Request, c *call) string {
+	h := key.hasher("record")
 	h.add(endpoint)
 	h.add(hostOf(r))
 	h.add(user)
 	if user == "" {
 		h.add(r.Header.Get("Authorization"))
-		for _, all := range c.tool.requirements {
-			for _, need := range all {
-				if s := need.scheme; s.Type == "apiKey" && s.In == "header" {
-					h.add(r.Header.Get(textproto.CanonicalMIMEHeaderKey(s.ParameterName)))
-				}
+		for _, name := range c.keyHeaders {
+			if value := r.Header.Get(name); value != "" {
+				h.add(name)
+				h.add(value)
 			}
 		}
 	}
@@ -117,17 +126,18 @@ func recordKey(key []byte, endpoint, user string, r *http.Request, c *call) stri
 // hostOf returns the site's host name: records of one site are not for another.
 // Nodes of one site may have different ports.
 func hostOf(r *http.Request) string {
-	if host, _, err := net.SplitHostPort(r.Host); err == nil {
-		return host
+	host := strings.ToLower(r.Host)
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
 	}
-	return r.Host
+	return host
 }
 
 // contentOf hashes what makes a call the same call: the tool, its input and its
 // context, in which form it is answered, and the cookies of who has not been
 // authenticated. What traces a call is no part of it.
-func contentOf(key []byte, user string, r *http.Request, c *call) digest {
-	h := newHasher(key, "content")
+func contentOf(key *hashKey, user string, r *http.Request, c *call) digest {
+	h := key.hasher("content")
 	h.add(c.form.schema)
 	h.add(string(c.kit.appendID(nil, c.tool.Name)))
 	h.add(canonical(c.input))

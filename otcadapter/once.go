@@ -101,14 +101,18 @@ func newRecords(options Idempotency) *records {
 	if options.Failed == nil {
 		options.Failed = func(error) {}
 	}
-	return &records{options: options, keys: hashKeys{configured: options.Key}, flights: make(map[string]*flight)}
+	p := &records{options: options, flights: make(map[string]*flight)}
+	if len(options.Key) > 0 {
+		p.keys.configured = newHashKey(options.Key)
+	}
+	return p
 }
 
 // serveOnce answers a call that its client has named.
 func (s *Server) serveOnce(ctx context.Context, w http.ResponseWriter, r *http.Request, c *call, user string) {
 	p := s.records
 	st, err := p.options.Open(ctx)
-	var key []byte
+	var key *hashKey
 	if err == nil {
 		key, err = p.keys.key(ctx, st)
 	}
@@ -199,13 +203,13 @@ var errTaken = errors.New("the call has a record")
 // begin makes the record of the call, or returns the one that there is, and its
 // bytes.
 func (p *records) begin(ctx context.Context, st store.Store, c *call, key string, mine *record, waited bool) (*record, []byte, error) {
-	// A change that ends with its client may have been made or not.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
 	idempotent := c.tool.Idempotent()
 	if idempotent && embedded(st) {
 		return p.look(ctx, st, key, mine.content, waited)
 	}
+	// A change that ends with its client may have been made or not.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
 	var found *record
 	var value []byte
 	err := st.Update(ctx, key, func(old store.Record) (store.Change, error) {

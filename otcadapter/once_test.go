@@ -352,6 +352,29 @@ func TestOnce_a_client_that_goes_away(t *testing.T) {
 	}
 }
 
+// TestOnce_callers_with_keys_of_their_own tells them apart whatever tool they call.
+func TestOnce_callers_with_keys_of_their_own(t *testing.T) {
+	s := New(Options{Idempotency: idempotency(openBolt(t, filepath.Join(t.TempDir(), "s")))})
+	tools, caller := secured(need{"key": {}}), new(counting)
+	for _, c := range []struct {
+		tool, key string
+		status    int
+		runs      int64
+	}{
+		{"secured", "1", 200, 1},
+		{"secured", "2", 200, 2},
+		{"secured", "1", 200, 2},
+		{"open", "1", 400, 2},
+		{"open", "3", 200, 3},
+	} {
+		body := `{"call_id":"c1","tool_id":"Vault.` + c.tool + `"}`
+		got := question{body: body, header: http.Header{"X-Key": {c.key}}}.ask(t.Context(), s, tools, caller)
+		if n := caller.calls.Load(); got.Code != c.status || n != c.runs {
+			t.Errorf("%s with key %s: %d %s after %d runs, want %d after %d", c.tool, c.key, got.Code, got.Body, n, c.status, c.runs)
+		}
+	}
+}
+
 func TestOnce_survives_a_restart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	caller := new(counting)

@@ -32,6 +32,9 @@ func readParts(body []byte, boundary string) (*fields, error) {
 	if boundary == "" {
 		return nil, unread(style.Malformed, "", "has no boundary in its Content-Type")
 	}
+	if !bytes.Contains(body, []byte("--"+boundary+"--")) {
+		return nil, unread(style.Malformed, "", "does not end with its boundary")
+	}
 	reader := multipart.NewReader(bytes.NewReader(body), boundary)
 	f := new(fields)
 	for {

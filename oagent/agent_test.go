@@ -1,0 +1,399 @@
+package oagent_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/fairwayhq/fairway/oagent"
+)
+
+// head is a document up to its capabilities.
+const head = `kind: "openagentspec:v1/agent"
+name: desk
+description: Answers questions.
+intent: You answer questions.
+owner: team
+`
+
+// whole is a document with these capabilities, a line each, and more after them.
+func whole(capabilities string, more ...string) string {
+	text := head + "capabilities:\n"
+	for line := range strings.SplitSeq(capabilities, "\n") {
+		text += "  " + line + "\n"
+	}
+	return text + strings.Join(more, "\n")
+}
+
+// without is the smallest document without one of its lines.
+func without(key string) string {
+	var kept []string
+	for line := range strings.SplitSeq(whole("get-trip: {}"), "\n") {
+		if !strings.HasPrefix(line, key+":") {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "\n")
+}
+
+// TestOAgent has a case for each rule of OpenAgentSpec v1 about names and
+// documents. A case with no want is read.
+func TestOAgent(t *testing.T) {
+	replace := func(old, by string) string {
+		text := strings.Replace(whole("get-trip: {}"), old, by, 1)
+		if text == whole("get-trip: {}") {
+			t.Fatalf("%q is not in the document", old)
+		}
+		return text
+	}
+	long := strings.Repeat(strings.Repeat("a", 62)+".", 4) + "a"
+	guardrail := "guardrails:\n  input:\n    "
+	for _, test := range []struct {
+		rule, document string
+		want           string
+	}{
+		{"names/253-characters", replace("name: desk", "name: "+long), ""},
+		{"names/254-characters", replace("name: desk", "name: a"+long), "agent.yaml:2:7: name: the name has 254 characters; 253 is the most"},
+		{"names/lowercase", replace("name: desk", "name: frontDesk"), `name: the name "frontDesk" has 'D' in it; it may have a-z, 0-9, '-' and '.' only: write front-desk`},
+		{"names/underscore", whole("get_trip: {}"), `agent.yaml:7:3: capabilities.get_trip: the name "get_trip" has '_' in it; it may have a-z, 0-9, '-' and '.' only: write get-trip`},
+		{"names/digits-dash-dot", replace("name: desk", "name: 1.front-desk.2"), ""},
+		{"names/start", replace("name: desk", "name: .desk"), "name: the name \".desk\" has an empty part"},
+		{"names/start-dash", replace("name: desk", "name: -desk"), "must start and end with a letter or digit"},
+		{"names/end", replace("name: desk", "name: desk-"), "must start and end with a letter or digit"},
+		{"names/label", replace("name: desk", "name: desk.-a"), "so must each part between dots"},
+		{"names/space", replace("name: desk", `name: "de sk"`), "write de-sk"},
+
+		{"references/tool", whole("get-trip: {}"), ""},
+		{"references/toolset", whole("trains.get-trip: {}"), ""},
+		{"references/agent", whole("oagent://planner: {}"), ""},
+		{"references/remote", whole("oagent://agents.example.com/planner: {}"), ""},
+		{"references/remote-path", whole("oagent://agents.example.com:8443/a/b/planner: {}"), ""},
+		{"references/remote-name", whole("oagent://agents.example.com/Planner: {}"), "write planner"},
+		{"references/remote-host", whole("oagent://a_b/planner: {}"), "the host name is none"},
+		{"references/remote-port", whole("oagent://a:x/planner: {}"), "the port is no number"},
+		{"references/remote-segment", whole("oagent://a/../planner: {}"), "empty or relative segment"},
+		{"references/remote-query", whole("\"oagent://a/b?c/planner\": {}"), "the path has '?' in it"},
+		{"references/agent-name", whole("oagent://: {}"), "the name is empty"},
+		{"references/scheme", whole("https://a/planner: {}"), "begins with oagent://, not with https://"},
+		{"references/same-name", whole("planner: {}\noagent://planner: {}"), "agent.yaml:8:3: capabilities.oagent://planner: planner is in line 7 already"},
+
+		{"agent/1-kind", whole("get-trip: {}"), ""},
+		{"agent/1-kind-missing", without("kind"), `agent.yaml:1:1: kind: is missing: expected kind: "openagentspec:v1/agent"`},
+		{"agent/1-kind-version", replace("v1/agent", "v2/agent"), `agent.yaml:1:7: kind: "openagentspec:v2/agent" is not what is read here`},
+		{"agent/1-kind-tool", replace("v1/agent", "v1/tool"), `"openagentspec:v1/tool" is not`},
+		{"agent/1-kind-case", replace("v1/agent", "v1/Agent"), "is not what is read here"},
+		{"agent/1-kind-only", "openapi: 3.1.0\nkind: x\n", `agent.yaml:2:7: kind: "x" is not`},
+		{"agent/2-name-missing", without("name"), "name: is missing"},
+		{"agent/2-name-empty", replace("name: desk", `name: ""`), "name: the text is empty"},
+		{"agent/2-name-number", replace("name: desk", "name: 12"), "name: expected a text, not the number 12: put it in quotes"},
+		{"agent/2-name-unique", whole("get-trip: {}") + "---\n" + whole("get-trip: {}"), "agent.yaml:9: name: desk is the name of the agent in line 1 already"},
+		{"agent/3-description-missing", without("description"), "description: is missing: expected what the agent is"},
+		{"agent/3-description-null", replace("description: Answers questions.", "description: null"), "description: is missing"},
+		{"agent/3-description-list", replace("description: Answers questions.", "description: [a]"), "description: expected a text, not a list"},
+		{"agent/3-description-long", replace("Answers questions.", strings.Repeat("a", 70_000)), "the text has 70000 bytes; 65536 is the most"},
+		{"agent/4-intent-missing", without("intent"), "intent: is missing: expected the goal of the agent"},
+		{"agent/4-intent-blank", replace("intent: You answer questions.", "intent: '  '"), "intent: the text is empty"},
+		{"agent/5-owner-missing", without("owner"), "owner: is missing"},
+		{"agent/5-owner-unprinted", replace("owner: team", `owner: "a\x07"`), "owner: \"a\\a\" has space around it, or characters that are not printed"},
+
+		{"agent/6-capabilities-missing", head, "capabilities: is missing: expected capabilities: {}"},
+		{"agent/6-capabilities-none", head + "capabilities: {}", ""},
+		{"agent/6-capabilities-list", head + "capabilities: [get-trip]", "agent.yaml:6:15: capabilities: expected a mapping of keys to values, not a list"},
+		{"agent/6-capability-null", whole("get-trip:"), ""},
+		{"agent/6-capability-text", whole("get-trip: yes"), `capabilities.get-trip: expected a mapping of keys to values, not the text "yes"`},
+		{"agent/6-capability-twice", whole("get-trip: {}\nget-trip: {}"), "agent.yaml:8:3: capabilities.get-trip: the key is in line 7 already"},
+		{"agent/6-capability-unknown-key", whole("get-trip:\n  collectResults: true"), "agent.yaml:8:5: capabilities.get-trip.collectResults: there is no such key; did you mean collect_results?; the keys here are collect_results, user_identity,"},
+		{"agent/6-capability-number", whole("12: {}"), "a key must be a text, not the number 12: put it in quotes"},
+		{"agent/7-collect_results", whole("get-trip: {collect_results: False}"), ""},
+		{"agent/7-collect_results-yes", whole("get-trip: {collect_results: yes}"), `collect_results: expected true or false, not the text "yes"`},
+		{"agent/7-collect_results-number", whole("get-trip: {collect_results: 1}"), "expected true or false, not the number 1"},
+		{"agent/8-user_identity", whole("get-trip: {user_identity: TRUE}"), ""},
+		{"agent/8-user_identity-text", whole(`get-trip: {user_identity: "True"}`), `expected true or false, not the text "True"`},
+		{"agent/9-static_identity", whole("get-trip: {static_identity: ops}"), ""},
+		{"agent/9-static_identity-null", whole("get-trip: {static_identity: null}"), ""},
+		{"agent/9-static_identity-None", whole("get-trip: {static_identity: None}"), "None is a text in YAML: leave static_identity out"},
+		{"agent/9-static_identity-boolean", whole("get-trip: {static_identity: true}"), "expected a text, not the boolean true"},
+		{"agent/10-input_restriction", whole("get-trip: {input_restriction: {assertion: history._total < 3}}"), ""},
+		{"agent/10-input_restriction-null", whole("get-trip: {input_restriction: null}"), ""},
+		{"agent/10-input_restriction-text", whole("get-trip: {input_restriction: 'history._total < 3'}"), "input_restriction: expected a mapping"},
+		{"agent/10-input_restriction-key", whole("get-trip: {input_restriction: {assert: 'true'}}"), "did you mean assertion?"},
+		{"agent/11-output_restriction", whole("get-trip: {output_restriction: {assertion: recent.get-trip.outputs.ok}}"), ""},
+		{"agent/11-output_restriction-list", whole("get-trip: {output_restriction: []}"), "output_restriction: expected a mapping"},
+		{"agent/12-require_review", whole("get-trip: {input_restriction: {require_review: ann@example.com}}"), ""},
+		{"agent/12-require_review-empty", whole(`get-trip: {input_restriction: {require_review: ""}}`), "require_review: the text is empty"},
+		{"agent/12-require_review-mapping", whole("get-trip: {input_restriction: {require_review: {}}}"), "require_review: expected a text, not a mapping"},
+		{"agent/13-assertion-cel", whole("get-trip: {input_restriction: {assertion: 1 +}}"), "agent.yaml:7:48: capabilities.get-trip.input_restriction.assertion: Syntax error"},
+		{"agent/13-assertion-empty", whole("get-trip: {input_restriction: {assertion: ''}}"), "assertion: the text is empty"},
+		{"agent/13-assertion-type", whole("get-trip: {input_restriction: {assertion: 1 + 1}}"), "an assertion must be true or false; this is a value of type int"},
+		{"agent/13-assertion-boolean", whole("get-trip: {input_restriction: {assertion: True}}"), ""},
+		{"agent/13-assertion-only-the-engagement", whole("get-trip: {input_restriction: {assertion: inputs.id == 1}}"), "undeclared reference to 'inputs'"},
+		{"agent/13-assertion-unknown-name", whole("get-trip: {input_restriction: {assertion: recent.get-trap.inputs.id == 1}}"), `agent.yaml:7:52: capabilities.get-trip.input_restriction.assertion: recent has no "get-trap", because the agent has no such capability; did you mean get-trip?`},
+		{"agent/14-guardrails-null", whole("get-trip: {}", "guardrails: null"), ""},
+		{"agent/14-guardrails-one", whole("get-trip: {}", guardrail+"{tool_name: check, assertion: output.ok}"), ""},
+		{"agent/14-guardrails-key", whole("get-trip: {}", "guardrails: {inputs: null}"), "did you mean input?"},
+		{"agent/15-tool_name-missing", whole("get-trip: {}", guardrail+"{assertion: output.ok}"), "agent.yaml:10:5: guardrails.input.tool_name: is missing"},
+		{"agent/15-assertion-missing", whole("get-trip: {}", guardrail+"{tool_name: check}"), "guardrails.input.assertion: is missing"},
+		{"agent/15-assertion-null", whole("get-trip: {}", guardrail+"{tool_name: check, assertion: null}"), "guardrails.input.assertion: is missing"},
+		{"agent/15.1-tool_name-agent", whole("get-trip: {}", guardrail+"{tool_name: 'oagent://check', assertion: output.ok}"), "guardrails.input.tool_name: the name \"oagent://check\" has ':' in it"},
+		{"agent/15.2-assertion-cel", whole("get-trip: {}", guardrail+"{tool_name: check, assertion: '&& ok'}"), "guardrails.input.assertion: Syntax error"},
+		{"agent/15.2-assertion-type", whole("get-trip: {}", guardrail+"{tool_name: check, assertion: '1'}"), "this is a value of type int"},
+		{"agent/16-exposes-null", whole("get-trip: {}", "exposes: null"), ""},
+		{"agent/16-exposes", whole("get-trip: {}", "exposes:\n  trip id: recent.get-trip.outputs[\"id\"]\n  n: history._total"), ""},
+		{"agent/16-exposes-cel", whole("get-trip: {}", `exposes: {n: history.}`), "agent.yaml:8:22: exposes.n: Syntax error"},
+		{"agent/16-exposes-elsewhere", whole("get-trip: {}", `exposes: {n: agent.name}`), "undeclared reference to 'agent'"},
+		{"agent/16-exposes-null-value", whole("get-trip: {}", `exposes: {n: null}`), "exposes.n: expected a text, not null"},
+		{"agent/17-lifespan-null", whole("get-trip: {}", "lifespan: null"), ""},
+		{"agent/17-lifespan-key", whole("get-trip: {}", "lifespan: {ttl: 1}"), "the keys here are retain_memory, short_circuit"},
+		{"agent/17.1-retain_memory", whole("get-trip: {}", "lifespan: {retain_memory: False}"), ""},
+		{"agent/17.1-retain_memory-text", whole("get-trip: {}", "lifespan: {retain_memory: no}"), `expected true or false, not the text "no"`},
+		{"agent/17.2-short_circuit", whole("get-trip: {}", "lifespan: {short_circuit: 2}"), ""},
+		{"agent/17.2-short_circuit-null", whole("get-trip: {}", "lifespan: {short_circuit: null}"), ""},
+		{"agent/17.2-short_circuit-1", whole("get-trip: {}", "lifespan: {short_circuit: 1}"), "1 would refuse every call: 2 is the least"},
+		{"agent/17.2-short_circuit-negative", whole("get-trip: {}", "lifespan: {short_circuit: -3}"), "-3 would refuse every call"},
+		{"agent/17.2-short_circuit-fraction", whole("get-trip: {}", "lifespan: {short_circuit: 2.5}"), "expected a whole number, not the number 2.5"},
+		{"agent/17.2-short_circuit-text", whole("get-trip: {}", `lifespan: {short_circuit: "3"}`), `expected a whole number, not the text "3"`},
+		{"agent/17.2-short_circuit-huge", whole("get-trip: {}", "lifespan: {short_circuit: 99999999999999999999}"), "expected a whole number"},
+		{"agent/unknown-key", whole("get-trip: {}", "guardrail: {}"), "agent.yaml:8:1: guardrail: there is no such key; did you mean guardrails?; the keys here are kind, name, description, intent, owner, capabilities, guardrails, exposes, lifespan"},
+	} {
+		t.Run(test.rule, func(t *testing.T) {
+			agents, err := oagent.ReadAgents([]byte(test.document), "agent.yaml")
+			switch {
+			case test.want == "" && err != nil:
+				t.Errorf("%v", err)
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+				t.Errorf("got %v\nwant %s", err, test.want)
+			case err != nil && agents != nil:
+				t.Error("a part of the file was read")
+			}
+		})
+	}
+}
+
+func TestReadAgentValues(t *testing.T) {
+	file := filepath.Join("..", "testdata", "agents", "desk.yaml")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := oagent.ReadAgent(data, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Name != "travel-desk" || a.Owner != "team-travel" || !strings.HasPrefix(a.Intent, "You ") || !strings.HasPrefix(a.Description, "Answers ") {
+		t.Errorf("%+v", a)
+	}
+	if a.RetainMemory || a.ShortCircuit != 3 || string(a.Source) != string(data) || len(a.Hash) != 64 || a.Location != file || a.Line != 2 {
+		t.Errorf("%+v", a)
+	}
+	type capability struct {
+		reference       string
+		collect, asUser bool
+		static          string
+		review          string
+	}
+	var got []capability
+	for _, c := range a.Capabilities {
+		review := ""
+		if c.Input != nil {
+			review = c.Input.RequireReview
+		}
+		got = append(got, capability{c.Reference.String(), c.CollectResults, c.UserIdentity, c.StaticIdentity, review})
+	}
+	want := []capability{
+		{"search-faqs", true, false, "faq-reader", ""},
+		{"get-booking", true, true, "", ""},
+		{"refund-booking", true, true, "", "supervisor@example.com"},
+		{"oagent://route-planner", true, true, "", ""},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	planner, ok := a.Capability("route-planner")
+	if !ok || !planner.Reference.Agent || planner.Rule() != "capabilities.oagent://route-planner" {
+		t.Errorf("%+v", planner)
+	}
+	if _, ok := a.Capability("check-text"); ok {
+		t.Error("a guardrail's tool is a capability")
+	}
+	if a.Input.Tool != "check-text" || a.Output.Assertion.Rule != "guardrails.output.assertion" || a.Output.Assertion.Line != 32 {
+		t.Errorf("%+v, %+v", a.Input, a.Output.Assertion)
+	}
+	if len(a.Exposes) != 3 || a.Exposes[0].Name != "booking" || a.Exposes[2].Value.Expression != "history._total" {
+		t.Errorf("%+v", a.Exposes)
+	}
+	reads := oagent.Reads{
+		Total:   true,
+		Inputs:  []string{"refund-booking", "search-faqs"},
+		Outputs: []string{"get-booking", "refund-booking"},
+		History: []string{"get-booking", "search-faqs"},
+	}
+	if got := a.Reads(); !reflect.DeepEqual(normalize(got), normalize(reads)) {
+		t.Errorf("got %+v, want %+v", got, reads)
+	}
+}
+
+// Every document that is there for others to try is good.
+func TestReadAgentTestdata(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "testdata", "agents", "*.yaml"))
+	if err != nil || len(files) < 2 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if faults := oagent.Lint(data, file, nil); len(faults) > 0 {
+			t.Error(faults)
+		}
+	}
+}
+
+// What a document does not say is what the rules have for absent.
+func TestReadAgentDefaults(t *testing.T) {
+	a, err := oagent.ReadAgent([]byte(whole("get-trip:")), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := a.Capabilities[0]
+	if !c.CollectResults || !c.UserIdentity || c.StaticIdentity != "" || c.Input != nil || c.Output != nil {
+		t.Errorf("%+v", c)
+	}
+	if !a.RetainMemory || a.ShortCircuit != 0 || a.Input != nil || a.Output != nil || a.Exposes != nil {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestReadAgentsFile(t *testing.T) {
+	second := strings.Replace(whole("get-trip: {}"), "name: desk", "name: other", 1)
+	for name, test := range map[string]struct {
+		data string
+		want []string // names and lines, or the error
+	}{
+		"one":            {whole("a: {}"), []string{"desk 1"}},
+		"two":            {whole("a: {}") + "---\n" + second, []string{"desk 1", "other 9"}},
+		"marker first":   {"---\n" + whole("a: {}") + "\n--- # next\n" + second + "...\n", []string{"desk 2", "other 11"}},
+		"directive":      {"%YAML 1.1\n# agents\n---\n" + whole("a: {}"), []string{"desk 4"}},
+		"empty between":  {whole("a: {}") + "---\n---\n# nothing\n---\n" + second, []string{"desk 1", "other 12"}},
+		"byte order":     {"\ufeff" + whole("a: {}"), []string{"desk 1"}},
+		"crlf":           {strings.ReplaceAll(whole("a: {}")+"---\n"+second, "\n", "\r\n"), []string{"desk 1", "other 9"}},
+		"json":           {`{"kind":"openagentspec:v1/agent","name":"desk","description":"d","intent":"i","owner":"o","capabilities":{"a":null}}`, []string{"desk 1"}},
+		"anchors":        {whole("a: &x {input_restriction: &r {assertion: 'true'}}\nb: *x\nc: {output_restriction: *r}"), []string{"desk 1"}},
+		"nothing":        {"", []string{"agents.yaml: there is no agent in the file; one begins with kind: \"openagentspec:v1/agent\""}},
+		"comment":        {"# nothing\n", []string{"there is no agent in the file"}},
+		"null":           {"null\n", []string{"there is no agent in the file"}},
+		"list":           {"- a\n", []string{"agents.yaml:1:1: expected a mapping of keys to values, not a list"}},
+		"syntax":         {head + "capabilities: {\n---\n" + second, []string{"agents.yaml:", "the YAML cannot be read: "}},
+		"syntax later":   {whole("a: {}") + "---\nkind: [\n", []string{"agents.yaml:9: the YAML cannot be read: "}},
+		"itself":         {head + "capabilities: &a {b: *a}", []string{"capabilities.b.b: there is no such key"}},
+		"itself as key":  {head + "capabilities: &a {*a : 1}", []string{"a key must be a text"}},
+		"merge":          {head + "capabilities: {a: &x {}, b: {<<: *x}}", []string{"a key must be a text"}},
+		"unknown anchor": {head + "capabilities: {a: *x}", []string{"unknown anchor"}},
+		"not utf-8":      {"\xff", []string{"agents.yaml: the file is not valid UTF-8"}},
+		"too large":      {strings.Repeat("#", oagent.MaxDocument+1), []string{"the file has 1048577 bytes; 1048576 is the most"}},
+		"control":        {head + "capabilities: {\"a\\nb\": {}}", []string{`agents.yaml:6:16: capabilities."a\nb": the name "a\nb" has '\n' in it`}},
+		"deep":           {head + "capabilities: " + strings.Repeat("[", 9000) + strings.Repeat("]", 9000), []string{"expected a mapping"}},
+		"too deep":       {head + "capabilities: " + strings.Repeat("[", 100_000), []string{"the YAML cannot be read"}},
+		"capabilities":   {head + "capabilities: {" + manyKeys(oagent.MaxCapabilities+1) + "}", []string{"capabilities: there are more than 1000 entries"}},
+		"expressions":    {head + "capabilities: {" + strings.ReplaceAll(manyKeys(300), "{}", "{input_restriction: *r}") + ", z: {input_restriction: &r {assertion: 'true'}}}", []string{"unknown anchor"}},
+		"expression sum": {head + "capabilities: {z: {input_restriction: &r {assertion: '" + strings.Repeat(" ", 1000) + "true'}}, " + strings.ReplaceAll(manyKeys(300), "{}", "{input_restriction: *r}") + "}", []string{"the expressions have more than 262144 bytes together"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			agents, err := oagent.ReadAgents([]byte(test.data), "agents.yaml")
+			if err != nil {
+				for _, want := range test.want {
+					if !strings.Contains(err.Error(), want) {
+						t.Errorf("got %v\nwant %s", err, want)
+					}
+				}
+				return
+			}
+			var got []string
+			for _, a := range agents {
+				got = append(got, fmt.Sprintf("%s %d", a.Name, a.Line))
+			}
+			if !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// Each agent of a file has its own part of it as source.
+func TestReadAgentsSource(t *testing.T) {
+	first := "# the desk\n" + whole("a: {}")
+	second := "---\n" + strings.Replace(whole("a: {}"), "name: desk", "name: other", 1)
+	agents, err := oagent.ReadAgents([]byte(first+second), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(agents[0].Source); got != first {
+		t.Errorf("got %q", got)
+	}
+	again, err := oagent.ReadAgent(agents[1].Source, "")
+	if err != nil || again.Name != "other" || again.Hash != agents[1].Hash {
+		t.Errorf("%+v, %v", again, err)
+	}
+	if _, err := oagent.ReadAgent([]byte(first+second), "a.yaml"); err == nil || err.Error() != "a.yaml:10: a second agent begins here; one is expected" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An author is told of everything at once, in the order of the document.
+func TestReadAgentAll(t *testing.T) {
+	_, err := oagent.ReadAgent([]byte("kind: openagentspec:v1/agent\nname: A\nowner: x\ncapabilities:\n  a_b: {}\n  c: {user_identity: 3}\nlifespan: {short_circuit: 0}\n"), "a.yaml")
+	faults, ok := errors.AsType[oagent.LintErrors](err)
+	if !ok {
+		t.Fatalf("%T: %v", err, err)
+	}
+	var rules []string
+	for _, f := range faults {
+		rules = append(rules, fmt.Sprintf("%d %s", f.Line, f.Rule))
+	}
+	want := []string{"1 description", "1 intent", "2 name", "5 capabilities.a_b", "6 capabilities.c.user_identity", "7 lifespan.short_circuit"}
+	if !reflect.DeepEqual(rules, want) {
+		t.Errorf("got %q, want %q", rules, want)
+	}
+	if one, ok := errors.AsType[*oagent.LintError](err); !ok || one.Location != "a.yaml" {
+		t.Errorf("%+v", one)
+	}
+}
+
+func manyKeys(n int) string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("k%d: {}", i)
+	}
+	return strings.Join(keys, ", ")
+}
+
+func FuzzReadAgent(f *testing.F) {
+	f.Add([]byte(whole("get-trip: {}")))
+	f.Add([]byte(head + "capabilities: &a {b: *a}\n---\n" + head))
+	f.Add([]byte("%YAML 1.1\n---\n" + whole("a-b: {input_restriction: {assertion: |\n      recent.a-b.inputs.x\n      == 1}}")))
+	if data, err := os.ReadFile(filepath.Join("..", "testdata", "agents", "desk.yaml")); err == nil {
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		agents, err := oagent.ReadAgents(data, "a.yaml")
+		if err != nil {
+			if agents != nil || err.Error() == "" {
+				t.Errorf("%v, %v", agents, err)
+			}
+			return
+		}
+		for _, a := range agents {
+			if oagent.CheckName(a.Name) != nil || a.Intent == "" || a.Owner == "" {
+				t.Errorf("%+v", a)
+			}
+			again, err := oagent.ReadAgent(a.Source, "a.yaml")
+			if err != nil || again.Name != a.Name {
+				t.Errorf("its own source is not read: %v", err)
+			}
+		}
+	})
+}

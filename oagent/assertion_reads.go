@@ -1,0 +1,243 @@
+package oagent
+
+import (
+	"fmt"
+	"slices"
+
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
+	"cel.dev/cel-go/common/types"
+
+	"github.com/fairwayhq/fairway/internal/expr"
+)
+
+// Reads says which parts of an Engagement an expression looks at, so that no
+// more than that need be at hand.
+type Reads struct {
+	All bool // it cannot be told: everything may be looked at
+
+	Started bool // started_at
+	User    bool // user
+	Last    bool // recent._name
+	Total   bool // history._total
+	List    bool // history._list
+
+	// Inputs and Outputs are the names of recent.<name> whose inputs, or outputs,
+	// are looked at. Whether a name is there at all counts as inputs.
+	Inputs, Outputs []string
+
+	// History is the names of history.<name> whose items are looked at; Counts
+	// those of which only the number is, or whether there are any, and which are
+	// not in History.
+	History, Counts []string
+}
+
+// Union returns what a and b look at together.
+func (a Reads) Union(b Reads) Reads {
+	union := Reads{
+		All:     a.All || b.All,
+		Started: a.Started || b.Started,
+		User:    a.User || b.User,
+		Last:    a.Last || b.Last,
+		Total:   a.Total || b.Total,
+		List:    a.List || b.List,
+		Inputs:  slices.Concat(a.Inputs, b.Inputs),
+		Outputs: slices.Concat(a.Outputs, b.Outputs),
+		History: slices.Concat(a.History, b.History),
+		Counts:  slices.Concat(a.Counts, b.Counts),
+	}
+	union.tidy()
+	return union
+}
+
+// Reads says what the assertions and the exposed values of an agent look at
+// together.
+func (a *Agent) Reads() Reads {
+	var all Reads
+	for i := range a.Capabilities {
+		for _, restriction := range []*Restriction{a.Capabilities[i].Input, a.Capabilities[i].Output} {
+			if restriction != nil && restriction.Assertion != nil {
+				all = all.Union(restriction.Assertion.Reads())
+			}
+		}
+	}
+	for _, exposure := range a.Exposes {
+		all = all.Union(exposure.Value.Reads())
+	}
+	return all
+}
+
+// tidy sorts the names and leaves out what is there twice.
+func (a *Reads) tidy() {
+	for _, names := range []*[]string{&a.Inputs, &a.Outputs, &a.History, &a.Counts} {
+		slices.Sort(*names)
+		*names = slices.Compact(*names)
+	}
+	a.Counts = slices.DeleteFunc(a.Counts, func(name string) bool {
+		_, found := slices.BinarySearch(a.History, name)
+		return found
+	})
+}
+
+// The fields of the Engagement, and of each of its entries.
+var (
+	userFields  = [...]string{"id", "email"}
+	entryFields = [...]string{"inputs", "outputs"}
+)
+
+// survey finds what an expression looks at, and paths that no Engagement has.
+// The error is an *expr.CompileError.
+func survey(program *expr.Program, names *nameset) (Reads, error) {
+	s := surveyor{program: program, root: program.Root(), names: names}
+	for _, variable := range ast.MatchDescendants(s.root, ast.KindMatcher(ast.IdentKind)) {
+		switch name := variable.AsIdent(); {
+		case !slices.Contains([]string{"started_at", "user", "recent", "history"}, name):
+		case expr.IsShadowed(s.root, name):
+			s.reads.All = true
+		default:
+			s.variable(variable, name)
+		}
+	}
+	if len(s.faults) > 0 {
+		return Reads{}, &expr.CompileError{Places: s.faults}
+	}
+	s.reads.tidy()
+	return s.reads, nil
+}
+
+type surveyor struct {
+	program *expr.Program
+	root    ast.NavigableExpr
+	names   *nameset
+	reads   Reads
+	faults  []expr.Place
+}
+
+func (s *surveyor) fault(at ast.Expr, format string, arguments ...any) {
+	const most = 3
+	if len(s.faults) == most {
+		return
+	}
+	line, column := s.program.Where(at)
+	s.faults = append(s.faults, expr.Place{Line: line, Column: column, Message: fmt.Sprintf(format, arguments...)})
+}
+
+func (s *surveyor) variable(variable ast.NavigableExpr, name string) {
+	field, hasField := expr.FieldOf(variable)
+	switch {
+	case name == "started_at":
+		s.reads.Started = true
+	case name == "user":
+		s.reads.User = true
+		if hasField && !slices.Contains(userFields[:], field) {
+			s.fault(variable, "user has no %.64q: it has id and email", field)
+		}
+	case hasField:
+		entry, _ := variable.Parent()
+		if name == "recent" {
+			s.recent(entry, field)
+		} else {
+			s.history(entry, field)
+		}
+	default:
+		s.whole(variable, name)
+	}
+}
+
+// whole notes a variable of which no field is taken by name.
+func (s *surveyor) whole(variable ast.NavigableExpr, name string) {
+	field, ok := memberOf(variable)
+	switch {
+	case !ok:
+		s.reads.All = true
+	case name == "recent" && field == "_name", name == "history" && (field == "_list" || field == "_total"):
+		s.reads.Last = s.reads.Last || name == "recent" // there once something was invoked
+	case !s.names.known[field]:
+		s.fault(variable, "%s", s.names.unknown(name, field))
+	case name == "recent":
+		s.reads.Inputs = append(s.reads.Inputs, field)
+	default:
+		s.reads.Counts = append(s.reads.Counts, field)
+	}
+}
+
+// memberOf returns the text that is looked for in a variable: "x" in variable.
+func memberOf(variable ast.NavigableExpr) (string, bool) {
+	parent, ok := variable.Parent()
+	if !ok || parent.Kind() != ast.CallKind || parent.AsCall().FunctionName() != operators.In {
+		return "", false
+	}
+	arguments := parent.AsCall().Args()
+	if len(arguments) != 2 || arguments[1].ID() != variable.ID() || arguments[0].Kind() != ast.LiteralKind {
+		return "", false
+	}
+	name, ok := arguments[0].AsLiteral().(types.String)
+	return string(name), ok
+}
+
+// recent notes recent.name, which is the entry.
+func (s *surveyor) recent(entry ast.NavigableExpr, name string) {
+	if name == "_name" {
+		s.reads.Last = true
+		return
+	}
+	if !s.names.known[name] {
+		s.fault(entry, "%s", s.names.unknown("recent", name))
+		return
+	}
+	field, ok := expr.FieldOf(entry)
+	switch {
+	case isPresence(entry) || field == "inputs":
+		s.reads.Inputs = append(s.reads.Inputs, name)
+	case field == "outputs":
+		s.reads.Outputs = append(s.reads.Outputs, name)
+	case ok:
+		s.fault(entry, "recent[%q] has no %.64q: it has inputs and outputs", name, field)
+	default:
+		s.reads.Inputs = append(s.reads.Inputs, name)
+		s.reads.Outputs = append(s.reads.Outputs, name)
+	}
+}
+
+// history notes history.name, which is the list.
+func (s *surveyor) history(list ast.NavigableExpr, name string) {
+	switch name {
+	case "_total":
+		s.reads.Total = true
+		return
+	case "_list":
+		s.reads.List = true
+		return
+	}
+	if !s.names.known[name] {
+		s.fault(list, "%s", s.names.unknown("history", name))
+		return
+	}
+	if field, ok := expr.FieldOf(list); ok && !isPresence(list) {
+		s.fault(list, "history[%q] is a list: write history[%q][0].%s for the first", name, name, field)
+		return
+	}
+	if parent, ok := list.Parent(); ok && parent.Kind() == ast.CallKind && parent.AsCall().FunctionName() == operators.Index {
+		if field, ok := expr.FieldOf(parent); ok && !slices.Contains(entryFields[:], field) {
+			s.fault(list, "an entry of history[%q] has no %.64q: it has inputs and outputs", name, field)
+			return
+		}
+	}
+	if isPresence(list) || isCounted(list) {
+		s.reads.Counts = append(s.reads.Counts, name)
+		return
+	}
+	s.reads.History = append(s.reads.History, name)
+}
+
+// isPresence reports whether an expression is has(x.f) itself.
+func isPresence(e ast.NavigableExpr) bool {
+	return e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly()
+}
+
+// isCounted reports whether only the size of a list is asked.
+func isCounted(list ast.NavigableExpr) bool {
+	parent, ok := list.Parent()
+	return ok && parent.Kind() == ast.CallKind && parent.AsCall().FunctionName() == overloads.Size
+}

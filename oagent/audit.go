@@ -1,0 +1,76 @@
+package oagent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/fairwayhq/fairway/internal/store"
+)
+
+// MaxAudit is how many entries one look at a record returns.
+const MaxAudit = 1000
+
+// Engagement returns what is known of the Engagement of that key, or
+// ErrNoEngagement. Who may see it is for the caller to decide.
+func (g *Guard) Engagement(ctx context.Context, key string) (*Engagement, error) {
+	var e *Engagement
+	err := g.look(ctx, key, func(t *turn) error {
+		e = t.state.engagement(key, t.record.length)
+		return nil
+	})
+	return e, err
+}
+
+// Engagements returns Engagements in the order of their keys, from the one after
+// that key on ("" for all), at most limit of them. It is for an operator's list:
+// with Redis it walks the whole database.
+func (g *Guard) Engagements(ctx context.Context, after string, limit int) ([]*Engagement, error) {
+	if after != "" {
+		after = engagementPath + after
+	}
+	keys, err := g.store.Keys(ctx, engagementPath, after, min(limit, MaxAudit))
+	if err != nil {
+		return nil, fmt.Errorf("listing Engagements: %w", err)
+	}
+	engagements := make([]*Engagement, 0, len(keys))
+	for _, key := range keys {
+		record, err := g.store.Get(ctx, key)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading an Engagement: %w", err)
+		}
+		s, err := decodeState(record.Value)
+		if err != nil {
+			return nil, err
+		}
+		engagements = append(engagements, s.engagement(strings.TrimPrefix(key, engagementPath), record.Length))
+	}
+	return engagements, nil
+}
+
+// Audit returns entries of the record of the Engagement of that key, from the one
+// of that number on (the first is 0), at most limit of them and of MaxAudit. There
+// are none where the record ends. It holds inputs and outputs as they were.
+func (g *Guard) Audit(ctx context.Context, key string, from int64, limit int) ([]Entry, error) {
+	if !isKey(key) || from < 0 {
+		return nil, ErrNoEngagement
+	}
+	if _, err := g.store.Get(ctx, engagementPath+key); errors.Is(err, store.ErrNotFound) {
+		return nil, ErrNoEngagement
+	}
+	read, err := g.store.Read(ctx, engagementPath+key, from, max(1, min(limit, MaxAudit)))
+	if err != nil {
+		return nil, fmt.Errorf("reading the record of an Engagement: %w", err)
+	}
+	entries := make([]Entry, len(read))
+	for i, data := range read {
+		if entries[i], err = decodeEntry(data); err != nil {
+			return nil, err
+		}
+	}
+	return entries, nil
+}

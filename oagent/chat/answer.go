@@ -1,0 +1,61 @@
+package chat
+
+import (
+	"bytes"
+	"errors"
+	"mime"
+	"net/http"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// An Answer is what a model has said.
+type Answer struct {
+	Text string // all of it, that of tool calls and of its reasoning as well; "" if it has said nothing
+	Body []byte // what may be given to the client if the text may
+}
+
+// ReadAnswer reads a whole answer of status 2xx. A stream's Body has what was read
+// and nothing else: comments and fields that nobody needs are gone from it. The
+// error is a *Fault.
+func (f Format) ReadAnswer(contentType string, body []byte, o ReadOptions) (*Answer, error) {
+	kind, _, _ := mime.ParseMediaType(contentType)
+	t := newTexts(o.AllowMedia)
+	t.responses = f == Responses
+	answer := &Answer{Body: body}
+	switch {
+	case kind == "text/event-stream":
+		events, err := readEvents(body)
+		if err != nil {
+			return nil, unreadable("the stream of the model cannot be read, so nothing of it is given: " + err.Error())
+		}
+		answer.Body = make([]byte, 0, len(body))
+		for _, e := range events {
+			answer.Body = e.append(answer.Body)
+			if e.isEnd() {
+				continue
+			}
+			if err := t.gather(e.data); err != nil {
+				return nil, unchecked(err)
+			}
+		}
+	case kind == "application/json":
+		if err := wire.Check(body); err != nil {
+			return nil, unreadable("the answer of the model is not good JSON, so nothing of it is given: " + tellSyntax(err))
+		}
+		if err := t.gather(bytes.TrimSpace(body)); err != nil {
+			return nil, unchecked(err)
+		}
+	default:
+		return nil, unreadable("the answer of the model is neither JSON nor a stream of events, so nothing of it is given")
+	}
+	answer.Text = t.join()
+	return answer, nil
+}
+
+func unchecked(err error) *Fault {
+	if errors.Is(err, errTooMany) {
+		return unreadable("the answer of the model cannot be looked at: " + err.Error())
+	}
+	return &Fault{Status: http.StatusForbidden, Code: CodeUnchecked, Message: "the answer of the model cannot be looked at by the guardrail: " + err.Error()}
+}

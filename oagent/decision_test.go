@@ -1,0 +1,439 @@
+package oagent_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/oagent"
+)
+
+// A move is one call and what becomes of it.
+type move struct {
+	name, inputs, outputs string
+	want                  oagent.Kind
+}
+
+// TestRules is the rules of the text about what an agent may do and what an
+// Engagement holds, in its order (OpenAgentSpec v1, Agent and Engagement).
+func TestRules(t *testing.T) {
+	for _, test := range []struct {
+		rule, document string
+		moves          []move
+	}{
+		{"capabilities: what is listed may be used, what is not may not", `
+capabilities:
+  get-trip: {}
+`, []move{
+			{"get-trip", `{"id":1}`, `{}`, ""},
+			{"delete-trip", `{"id":1}`, `{}`, oagent.KindNotAllowed},
+			{"get-trip", `{"id":1}`, `{}`, ""}, // it may go on
+		}},
+		{"capabilities: an agent is one", `
+capabilities:
+  oagent://planner:
+`, []move{{"planner", `{}`, `{}`, ""}}},
+		{"collect_results: outputs are in the Engagement", `
+capabilities:
+  find: {}
+  act:
+    input_restriction:
+      assertion: recent.find.outputs.ok && history.find[0].outputs.ok
+`, []move{{"find", `{}`, `{"ok":true}`, ""}, {"act", `{}`, `{}`, ""}, {"find", `{}`, `{"ok":false}`, ""}, {"act", `{}`, `{}`, oagent.KindInputRestriction}}},
+		{"collect_results False: they are not", `
+capabilities:
+  find: {collect_results: False}
+  act:
+    input_restriction:
+      assertion: recent.find.outputs.ok
+  look:
+    input_restriction:
+      assertion: recent.find.outputs == null && history.find[0].outputs == null
+`, []move{{"find", `{}`, `{"ok":true}`, ""}, {"act", `{}`, `{}`, oagent.KindInputRestriction}, {"look", `{}`, `{}`, ""}}},
+		{"collect_results False: its own output restriction sees them", `
+capabilities:
+  find:
+    collect_results: False
+    output_restriction:
+      assertion: recent.find.outputs.ok
+`, []move{{"find", `{}`, `{"ok":true}`, ""}, {"find", `{}`, `{"ok":false}`, oagent.KindOutputRestriction}}},
+		{"input_restriction: sees the inputs of the call", `
+capabilities:
+  search-faqs:
+    input_restriction:
+      assertion: recent.search-faqs.inputs["path"].startsWith("public")
+`, []move{
+			{"search-faqs", `{"path":"public/a"}`, `{}`, ""},
+			{"search-faqs", `{"path":"private"}`, `{}`, oagent.KindInputRestriction},
+			{"search-faqs", `{"other":"public"}`, `{}`, oagent.KindInputRestriction},
+			{"search-faqs", `{"path":7}`, `{}`, oagent.KindInputRestriction},
+			{"search-faqs", `{"path":"public/b"}`, `{}`, ""},
+		}},
+		{"input_restriction: a refused call is not in the history", `
+capabilities:
+  act:
+    input_restriction:
+      assertion: recent.act.inputs.n < 2 && history._total < 2
+`, []move{{"act", `{"n":2}`, ``, oagent.KindInputRestriction}, {"act", `{"n":1}`, ``, ""}, {"act", `{"n":3}`, ``, oagent.KindInputRestriction},
+			{"act", `{"n":1}`, ``, ""}, {"act", `{"n":1}`, ``, oagent.KindInputRestriction}}},
+		{"output_restriction: sees the outputs of the call", `
+capabilities:
+  refund:
+    output_restriction:
+      assertion: recent.refund.outputs.status == "accepted"
+`, []move{
+			{"refund", `{}`, `{"status":"accepted"}`, ""},
+			{"refund", `{}`, `{"status":"no"}`, oagent.KindOutputRestriction},
+			{"refund", `{}`, `{}`, oagent.KindOutputRestriction},
+			{"refund", `{}`, ``, oagent.KindOutputRestriction},
+			{"refund", `{}`, `{"status":"accepted","status":"no"}`, oagent.KindOutputRestriction},
+			{"refund", `{}`, `<html>`, oagent.KindOutputRestriction},
+		}},
+		{"output_restriction: what was withheld is not in the Engagement, the call is", `
+capabilities:
+  find:
+    output_restriction:
+      assertion: recent.find.outputs.ok
+  act:
+    input_restriction:
+      assertion: recent.find.outputs == null && history.find[0].outputs == null && history._total == 1
+`, []move{{"find", `{}`, `{"ok":false}`, oagent.KindOutputRestriction}, {"act", `{}`, `{}`, ""}}},
+		{"assertion: it must be a bool", `
+capabilities:
+  act:
+    input_restriction:
+      assertion: recent.act.inputs.go
+`, []move{{"act", `{"go":true}`, `{}`, ""}, {"act", `{"go":"true"}`, `{}`, oagent.KindInputRestriction}, {"act", `{"go":1}`, `{}`, oagent.KindInputRestriction}}},
+		{"short_circuit: Tool 1, Tool 1, Tool 1 ends it", `
+capabilities: {tool-1: {}, tool-2: {}}
+lifespan: {short_circuit: 3}
+`, []move{{"tool-1", ``, ``, ""}, {"tool-1", ``, ``, ""}, {"tool-1", ``, ``, oagent.KindShortCircuit}, {"tool-2", ``, ``, oagent.KindEnded}}},
+		{"short_circuit: Tool 1, Tool 2 three times ends it", `
+capabilities: {tool-1: {}, tool-2: {}}
+lifespan: {short_circuit: 3}
+`, []move{{"tool-1", ``, ``, ""}, {"tool-2", ``, ``, ""}, {"tool-1", ``, ``, ""}, {"tool-2", ``, ``, ""}, {"tool-1", ``, ``, ""},
+			{"tool-2", ``, ``, oagent.KindShortCircuit}, {"tool-1", ``, ``, oagent.KindEnded}}},
+		{"short_circuit: what is refused does not count", `
+capabilities:
+  tool-1:
+    input_restriction: {assertion: recent.tool-1.inputs.ok}
+lifespan: {short_circuit: 2}
+`, []move{{"tool-1", `{"ok":false}`, ``, oagent.KindInputRestriction}, {"tool-1", `{"ok":false}`, ``, oagent.KindInputRestriction},
+			{"tool-1", `{"ok":true}`, ``, ""}, {"tool-1", `{"ok":false}`, ``, oagent.KindShortCircuit}}},
+		{"Engagement: user, started_at, recent._name", `
+capabilities:
+  first:
+    input_restriction:
+      assertion: recent._name == "" && history._list == [] && history._total == 0 && !has(history.first) && has(recent.first)
+  second:
+    input_restriction:
+      assertion: recent._name == "first" && user.id == "alice" && user.email.endsWith("@example.com") && started_at < timestamp("2999-01-01T00:00:00Z")
+  third:
+    input_restriction:
+      assertion: history._list == ["first", "second"] && "first" in history._list && !("third" in history._list) && history._list[1] == "second"
+`, []move{{"first", ``, ``, ""}, {"second", ``, ``, ""}, {"third", ``, ``, ""}, {"first", ``, ``, oagent.KindInputRestriction}}},
+		{"Engagement: recent and history", `
+capabilities:
+  find: {}
+  act:
+    input_restriction:
+      assertion: >-
+        recent.find.inputs.q == "b" && recent.find.outputs.n == 2 && history.find[0].inputs.q == "a" && history["find"][1].outputs.n == 2
+        && history.find.map(c, c.inputs.q) == ["a", "b"] && history.find.size() == 2 && history.find.all(c, c.outputs.n > 0)
+`, []move{{"find", `{"q":"a"}`, `{"n":1}`, ""}, {"find", `{"q":"b"}`, `{"n":2}`, ""}, {"act", ``, ``, ""}}},
+		{"Engagement: numbers keep their values", `
+capabilities:
+  act:
+    input_restriction:
+      assertion: >-
+        recent.act.inputs.int + 1 == 9007199254740994 && recent.act.inputs.float == 1.5 && recent.act.inputs.big == "12345678901234567890"
+        && type(recent.act.inputs.int) == int && type(recent.act.inputs.float) == double && recent.act.inputs.whole == 2.0
+`, []move{{"act", `{"int":9007199254740993,"float":1.5,"big":12345678901234567890,"whole":2}`, ``, ""}}},
+		{"Engagement: what was not invoked is not there", `
+capabilities:
+  act:
+    input_restriction:
+      assertion: recent.find.outputs.ok
+  find: {}
+`, []move{{"act", ``, ``, oagent.KindInputRestriction}, {"find", ``, `{"ok":true}`, ""}, {"act", ``, ``, ""}}},
+	} {
+		t.Run(test.rule, func(t *testing.T) {
+			a := agent(t, test.document)
+			s := openBolt(t)
+			g, cold := newGuard(t, oagent.GuardOptions{Store: s}), newGuard(t, oagent.GuardOptions{Store: s})
+			second := binding(a)
+			second.Engagement = "cold"
+			for i, m := range test.moves {
+				c := call(a, m.name, m.inputs)
+				if m.inputs == "" {
+					c.Inputs = nil
+				}
+				want(t, m.name, outcomeOf(t, g, c, m.outputs), m.want)
+				// The same with guards that have nothing in memory.
+				c.Binding = second
+				if i%2 == 0 {
+					cold = newGuard(t, oagent.GuardOptions{Store: s})
+				}
+				want(t, m.name+", cold", outcomeOf(t, cold, c, m.outputs), m.want)
+			}
+		})
+	}
+}
+
+// TestGuardrails wants a guardrail that does not hold to end the Engagement.
+func TestGuardrails(t *testing.T) {
+	document := `
+capabilities: {act: {}}
+guardrails:
+  input: {tool_name: check-text, assertion: flagged == false}
+  output: {tool_name: check-text, assertion: "!output.flagged"}
+`
+	for _, test := range []struct {
+		name   string
+		side   oagent.Side
+		output string
+		want   oagent.Kind
+	}{
+		{"input holds", oagent.SideInput, `{"flagged":false}`, ""},
+		{"input fails", oagent.SideInput, `{"flagged":true}`, oagent.KindGuardrail},
+		{"input: a missing field", oagent.SideInput, `{}`, oagent.KindGuardrail},
+		{"input: no JSON", oagent.SideInput, `oops`, oagent.KindGuardrail},
+		{"output holds", oagent.SideOutput, `{"flagged":false}`, ""},
+		{"output fails", oagent.SideOutput, `{"flagged":true}`, oagent.KindGuardrail},
+		{"output is no bool", oagent.SideOutput, `{"flagged":"no"}`, oagent.KindGuardrail},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := agent(t, document)
+			var events []oagent.Event
+			g := newGuard(t, oagent.GuardOptions{Notify: func(e oagent.Event) { events = append(events, e) }})
+			b := binding(a)
+			inFlight, err := g.Begin(t.Context(), call(a, "act", `{}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, "before", kindOf(t, g.CheckActive(t.Context(), b)), "")
+			want(t, "guardrail", kindOf(t, g.CheckGuardrail(t.Context(), b, test.side, jsontext.Value(test.output))), test.want)
+			after, result, ended := oagent.Kind(""), oagent.Kind(""), 0
+			if test.want != "" {
+				after, result, ended = oagent.KindEnded, oagent.KindEnded, 1
+			}
+			want(t, "a call in flight", kindOf(t, inFlight.Finish(t.Context(), jsontext.Value(`{}`), 200)), result)
+			want(t, "active", kindOf(t, g.CheckActive(t.Context(), b)), after)
+			want(t, "a call", outcomeOf(t, g, call(a, "act", `{}`), `{}`), after)
+			want(t, "a guardrail", kindOf(t, g.CheckGuardrail(t.Context(), b, test.side, jsontext.Value(`{"flagged":false}`))), after)
+			if len(events) != ended {
+				t.Errorf("events: %+v", events)
+			}
+			e, err := g.Engagement(t.Context(), b.Key())
+			if err != nil || (e.Status == oagent.StatusEnded) != (test.want != "") || (e.Ended != nil) != (test.want != "") {
+				t.Errorf("%+v, error %v", e, err)
+			}
+		})
+	}
+	t.Run("a tool that does not answer", func(t *testing.T) {
+		a := agent(t, document)
+		g := newGuard(t, oagent.GuardOptions{})
+		want(t, "guardrail", kindOf(t, g.FailGuardrail(t.Context(), binding(a), oagent.SideInput, t.Context().Err())), oagent.KindUnchecked)
+		want(t, "it goes on", outcomeOf(t, g, call(a, "act", `{}`), `{}`), "")
+	})
+}
+
+// TestMessages wants refusals that say what to do, and do not quote.
+func TestMessages(t *testing.T) {
+	a := agent(t, `
+capabilities:
+  act:
+    input_restriction:
+      assertion: int(recent.act.inputs.n) < 5
+    output_restriction:
+      assertion: recent.act.outputs.missing.field == 1
+  other: {}
+`)
+	g := newGuard(t, oagent.GuardOptions{})
+	for name, test := range map[string]struct {
+		call  oagent.Call
+		rule  string
+		words []string
+	}{
+		"a capability":   {call(a, "nothing", `{"n":"hunter2"}`), "capabilities", []string{"nothing", "desk", "act, other"}},
+		"an assertion":   {call(a, "act", `{"n":"7"}`), "capabilities.act.input_restriction.assertion", []string{"was not made", "int(recent.act.inputs.n) < 5"}},
+		"an error":       {call(a, "act", `{"n":"hunter2"}`), "capabilities.act.input_restriction.assertion", []string{"cannot be decided"}},
+		"a missing path": {call(a, "act", `{"m":"hunter2"}`), "capabilities.act.input_restriction.assertion", []string{`recent["act"].inputs.n is missing`}},
+		"outputs":        {call(a, "act", `{"n":"1"}`), "capabilities.act.output_restriction.assertion", []string{"was made", `recent["act"].outputs.missing is missing`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ticket, err := g.Begin(t.Context(), test.call)
+			if err == nil {
+				err = ticket.Finish(t.Context(), jsontext.Value(`{"secret":"hunter2"}`), 200)
+			}
+			r, ok := oagent.AsRefusal(err)
+			if !ok || r.Rule != test.rule || r.Agent != "desk" || r.Engagement != "e1" || r.Status() != 403 || r.Ends() || strings.Contains(r.Message, "hunter2") {
+				t.Fatalf("%+v", r)
+			}
+			for _, word := range test.words {
+				if !strings.Contains(r.Message, word) {
+					t.Errorf("%q is not in: %s", word, r.Message)
+				}
+			}
+		})
+	}
+}
+
+// TestInFlight wants each call's output restriction to see its own outputs, and
+// recent the call that was begun last.
+func TestInFlight(t *testing.T) {
+	a := agent(t, `
+capabilities:
+  find:
+    output_restriction:
+      assertion: recent.find.outputs.ok && history.find[recent.find.inputs.n].outputs.ok
+  look:
+    input_restriction:
+      assertion: recent.find.inputs.n == 1 && recent.find.outputs.tag == "second"
+`)
+	g := newGuard(t, oagent.GuardOptions{})
+	first, err := g.Begin(t.Context(), call(a, "find", `{"n":0}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := g.Begin(t.Context(), call(a, "find", `{"n":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "second", kindOf(t, second.Finish(t.Context(), jsontext.Value(`{"ok":true,"tag":"second"}`), 200)), "")
+	want(t, "first", kindOf(t, first.Finish(t.Context(), jsontext.Value(`{"ok":false,"tag":"first"}`), 200)), oagent.KindOutputRestriction)
+	want(t, "recent", outcomeOf(t, g, call(a, "look", `{}`), `{}`), "")
+	if err := second.Finish(t.Context(), nil, 200); err == nil {
+		t.Error("a ticket can be used twice")
+	}
+}
+
+// TestShed wants what is too large kept out of the record, and assertions that
+// look at it to fail.
+func TestShed(t *testing.T) {
+	a := agent(t, `
+capabilities:
+  act:
+    input_restriction:
+      assertion: recent.act.inputs.size() > 0
+    output_restriction:
+      assertion: recent.act.outputs.size() > 0
+  look:
+    input_restriction:
+      assertion: '!("x" in recent.act.inputs)'
+  glance:
+    input_restriction:
+      assertion: '!("x" in recent.act.outputs)'
+  count:
+    input_restriction:
+      assertion: 'history.act.all(c, !("x" in c.inputs))'
+  total:
+    input_restriction:
+      assertion: history.act.size() == 1
+`)
+	g := newGuard(t, oagent.GuardOptions{MaxPayload: 100})
+	large := `{"a":"` + strings.Repeat("a", 200) + `"}`
+	want(t, "the call itself", outcomeOf(t, g, call(a, "act", large), large), "")
+	for _, name := range []string{"look", "glance", "count"} {
+		want(t, name, outcomeOf(t, g, call(a, name, `{}`), `{}`), oagent.KindInputRestriction)
+	}
+	want(t, "total", outcomeOf(t, g, call(a, "total", `{}`), `{}`), "")
+	b := binding(a)
+	if e := audit(t, g, b.Key())[0]; string(e.Inputs) != `{"_shed":208}` {
+		t.Errorf("the record has %s", e.Inputs)
+	}
+	g = newGuard(t, oagent.GuardOptions{MaxRecord: 300})
+	want(t, "first", outcomeOf(t, g, call(a, "act", large), `{}`), oagent.KindOutputRestriction)
+	want(t, "there is room", outcomeOf(t, g, call(a, "look", `{}`), `{}`), "")
+	want(t, "second", outcomeOf(t, g, call(a, "act", large), `{"a":1}`), "")
+	want(t, "there is none", outcomeOf(t, g, call(a, "look", `{}`), `{}`), oagent.KindInputRestriction)
+}
+
+// TestRecord wants the record to say what was decided, and why.
+func TestRecord(t *testing.T) {
+	a := agent(t, `
+capabilities:
+  act:
+    input_restriction:
+      assertion: recent.act.inputs.n < 5
+    output_restriction: {assertion: recent.act.outputs.ok}
+guardrails:
+  input: {tool_name: check-text, assertion: ok}
+`)
+	at := time.Date(2026, 3, 4, 5, 6, 7, 8e6, time.UTC)
+	g := newGuard(t, oagent.GuardOptions{Now: func() time.Time { return at }})
+	b := binding(a)
+	outcomeOf(t, g, call(a, "act", `{"n":1}`), `{"ok":true}`)
+	outcomeOf(t, g, call(a, "act", `{"n":9}`), ``)
+	outcomeOf(t, g, call(a, "nothing", `{"n":9}`), ``)
+	outcomeOf(t, g, call(a, "act", `{"n":2}`), `{"ok":false,"secret":1}`)
+	ticket, err := g.Begin(t.Context(), call(a, "act", `{"n":3}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticket.Abort(t.Context(), "the upstream does not answer")
+	if _, err = g.Begin(t.Context(), call(a, "act", `{"n":4}`)); err != nil {
+		t.Fatal(err)
+	}
+	_ = g.CheckGuardrail(t.Context(), b, oagent.SideInput, jsontext.Value(`{"ok":true}`))
+	_ = g.CheckGuardrail(t.Context(), b, oagent.SideInput, jsontext.Value(`{"ok":false}`))
+	entries := audit(t, g, b.Key())
+	wanted := "begun finished refused:input_restriction refused:not_allowed begun finished:output_restriction begun aborted begun guardrail guardrail:guardrail"
+	if got := whats(entries); got != wanted {
+		t.Fatalf("got  %s\nwant %s", got, wanted)
+	}
+	first, refused, withheld := entries[0], entries[2], entries[5]
+	if !first.At.Equal(at) || first.Call != 1 || first.Nth != 1 || first.Name != "act" || string(first.Inputs) != `{"n":1}` || string(entries[1].Outputs) != `{"ok":true}` {
+		t.Errorf("%+v, %+v", first, entries[1])
+	}
+	if refused.Rule != "capabilities.act.input_restriction.assertion" || refused.Why == "" || string(refused.Inputs) != `{"n":9}` || refused.Call != 0 {
+		t.Errorf("%+v", refused)
+	}
+	if withheld.Outputs != nil || withheld.Call != 2 || withheld.Status != 200 || withheld.Why == "" {
+		t.Errorf("%+v", withheld)
+	}
+	e, err := g.Engagement(t.Context(), b.Key())
+	if err != nil || e.Total != 4 || e.Refused != 4 || e.Entries != 11 || !e.StartedAt.Equal(at) || e.Agent != "desk" || e.User != alice || e.ID != "e1" {
+		t.Errorf("%+v, error %v", e, err)
+	}
+	all, err := g.Engagements(t.Context(), "", 10)
+	if err != nil || len(all) != 1 || all[0].Key != b.Key() {
+		t.Errorf("%+v, error %v", all, err)
+	}
+	if _, err := g.Audit(t.Context(), strings.Repeat("0", 40), 0, 10); err != oagent.ErrNoEngagement { //nolint:errorlint // as it is
+		t.Errorf("another's: %v", err)
+	}
+}
+
+// TestExposed wants the values of exposes, without those that are not there.
+func TestExposed(t *testing.T) {
+	a := agent(t, `
+capabilities: {create-ticket: {}, search: {}}
+exposes:
+  ticket: recent.create-ticket.outputs["ticket_id"]
+  urls: history.search.map(t, t.inputs.url)
+  calls: history._total
+  list: history._list
+  all: history
+`)
+	s := openBolt(t)
+	g := newGuard(t, oagent.GuardOptions{Store: s})
+	check := func(g *oagent.Guard, wanted string, missing int) {
+		t.Helper()
+		e, err := g.Exposed(t.Context(), binding(a))
+		if err != nil || string(e.Object) != wanted || len(e.Missing) != missing {
+			t.Errorf("got  %s\nwant %s\nmissing %v, error %v", e.Object, wanted, e.Missing, err)
+		}
+	}
+	check(g, `{"calls":0,"list":[],"all":{"_list":[],"_total":0}}`, 2)
+	outcomeOf(t, g, call(a, "search", `{"url":"u1"}`), `{}`)
+	check(g, `{"urls":["u1"],"calls":1,"list":["search"],"all":{"_list":["search"],"_total":1,"search":[{"inputs":{"url":"u1"},"outputs":{}}]}}`, 1)
+	outcomeOf(t, g, call(a, "create-ticket", `{}`), `{"ticket_id":12345678901234567890}`)
+	full := `{"ticket":12345678901234567890,"urls":["u1"],"calls":2,"list":["search","create-ticket"],"all":{"_list":["search","create-ticket"],"_total":2,` +
+		`"create-ticket":[{"inputs":{},"outputs":{"ticket_id":12345678901234567890}}],"search":[{"inputs":{"url":"u1"},"outputs":{}}]}}`
+	full = strings.Replace(full, `{"ticket":12345678901234567890`, `{"ticket":"12345678901234567890"`, 1) // a value by itself is what CEL has
+	check(g, full, 0)
+	check(newGuard(t, oagent.GuardOptions{Store: s}), full, 0)
+}

@@ -1,0 +1,287 @@
+package oagent
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/fairwayhq/fairway/internal/expr"
+)
+
+// The limits on a file of documents.
+const (
+	MaxDocument     = 1 << 20   // bytes of a file
+	MaxAgents       = 1000      // documents in it
+	MaxCapabilities = 1000      // of one agent
+	MaxExposes      = 100       // of one agent
+	MaxExpressions  = 256 << 10 // bytes of one agent's expressions, aliases counted each time
+)
+
+// ReadAgent reads a document that is one agent. Location says in errors where
+// the document is from. It returns all of the agent or none: what is unknown,
+// missing or of a wrong type is an error, and so is an expression that does not
+// compile. The error is LintErrors.
+func ReadAgent(data []byte, location string) (*Agent, error) {
+	agents, err := ReadAgents(data, location)
+	if err != nil {
+		return nil, err
+	}
+	if len(agents) > 1 {
+		return nil, LintErrors{{Location: location, Line: agents[1].Line, Message: "a second agent begins here; one is expected"}}
+	}
+	return agents[0], nil
+}
+
+// ReadAgents reads a file of one or more agents, each a YAML document. It
+// returns all of them or none.
+func ReadAgents(data []byte, location string) ([]*Agent, error) {
+	if len(data) > MaxDocument {
+		return nil, LintErrors{{Location: location, Message: fmt.Sprintf("the file has %d bytes; %d is the most", len(data), MaxDocument)}}
+	}
+	if !utf8.Valid(data) {
+		return nil, LintErrors{{Location: location, Message: "the file is not valid UTF-8"}}
+	}
+	var agents []*Agent
+	var faults LintErrors
+	lines := make(map[string]int)
+	for i, part := range splitDocuments(data) {
+		if i == MaxAgents {
+			return nil, LintErrors{{Location: location, Line: part.line + 1, Message: fmt.Sprintf("the file has more than %d documents", MaxAgents)}}
+		}
+		r := reader{location: location, source: part.text, before: part.line}
+		agent := r.read()
+		faults = append(faults, r.faults...)
+		if agent == nil {
+			continue
+		}
+		if line, taken := lines[agent.Name]; taken && agent.Name != "" {
+			faults = append(faults, &LintError{Location: location, Line: agent.Line, Rule: "name", Message: fmt.Sprintf("%s is the name of the agent in line %d already", agent.Name, line)})
+		}
+		lines[agent.Name] = agent.Line
+		agents = append(agents, agent)
+	}
+	if len(agents) == 0 && len(faults) == 0 {
+		faults = LintErrors{{Location: location, Message: "there is no agent in the file; one begins with kind: " + strconv.Quote(DocumentKind)}}
+	}
+	if err := faults.orNil(); err != nil {
+		return nil, err
+	}
+	return agents, nil
+}
+
+// A part is one document of a file.
+type part struct {
+	text []byte
+	line int // lines of the file before it
+}
+
+// splitDocuments splits a file at its document markers, which YAML allows
+// nowhere else at the start of a line. Directives and comments stay with the
+// document that they stand before.
+func splitDocuments(data []byte) []part {
+	var parts []part
+	start, first, line := 0, 0, 0
+	hasMarker, hasContent := false, false
+	// cut ends the document at hand, if there is one, and begins the next. It
+	// leaves out one that is empty.
+	cut := func(end, lines int) {
+		if hasContent {
+			parts = append(parts, part{text: data[start:end], line: first})
+		}
+		start, first, hasMarker, hasContent = end, lines, false, false
+	}
+	for at := 0; at < len(data); line++ {
+		end := len(data)
+		if newline := bytes.IndexByte(data[at:], '\n'); newline >= 0 {
+			end = at + newline + 1
+		}
+		text := bytes.TrimPrefix(data[at:end], []byte("\ufeff"))
+		switch {
+		case isMarker(text, "---"):
+			if hasMarker || hasContent {
+				cut(at, line)
+			}
+			hasMarker, hasContent = true, !isBlank(text[3:])
+		case isMarker(text, "..."):
+			cut(end, line+1)
+		case !bytes.HasPrefix(text, []byte("%")) && !isBlank(text):
+			hasContent = true
+		}
+		at = end
+	}
+	cut(len(data), line)
+	return parts
+}
+
+func isMarker(line []byte, marker string) bool {
+	rest, ok := bytes.CutPrefix(line, []byte(marker))
+	return ok && (len(rest) == 0 || strings.IndexByte(" \t\r\n", rest[0]) >= 0)
+}
+
+// isBlank reports whether a line has nothing but space and a comment.
+func isBlank(line []byte) bool {
+	line = bytes.TrimSpace(line)
+	return len(line) == 0 || line[0] == '#'
+}
+
+// A reader reads one document.
+type reader struct {
+	location string
+	source   []byte
+	before   int // lines of the file before the document
+	faults   LintErrors
+	pending  []uncompiled
+}
+
+// uncompiled is an expression that is compiled when all names are known.
+type uncompiled struct {
+	node      *yaml.Node
+	rule      string
+	assertion *Assertion
+	selection *Selection
+}
+
+// fault notes what is wrong at a node.
+func (r *reader) fault(n *yaml.Node, rule, format string, arguments ...any) {
+	r.faults = append(r.faults, &LintError{
+		Location: r.location,
+		Line:     r.before + n.Line,
+		Column:   n.Column,
+		Rule:     rule,
+		Message:  fmt.Sprintf(format, arguments...),
+	})
+}
+
+// read returns the agent, nil if the document is empty. It is good only if there
+// are no faults.
+func (r *reader) read() *Agent {
+	var document yaml.Node
+	if err := yaml.NewDecoder(bytes.NewReader(r.source)).Decode(&document); err != nil {
+		if !errors.Is(err, io.EOF) {
+			r.faults = append(r.faults, r.syntax(err))
+		}
+		return nil
+	}
+	if len(document.Content) != 1 || isNull(document.Content[0]) {
+		return nil
+	}
+	root := document.Content[0]
+	a := &Agent{RetainMemory: true, Source: r.source, Location: r.location, Line: r.before + root.Line}
+	sum := sha256.Sum256(r.source)
+	a.Hash = hex.EncodeToString(sum[:])
+	r.agent(a, root)
+	if len(r.faults) == 0 {
+		r.compile(a)
+	}
+	return a
+}
+
+// syntax makes a LintError of what the YAML reader says.
+func (r *reader) syntax(err error) *LintError {
+	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	fault := &LintError{Location: r.location}
+	if rest, ok := strings.CutPrefix(message, "line "); ok {
+		if number, what, ok := strings.Cut(rest, ": "); ok {
+			if line, err := strconv.Atoi(number); err == nil {
+				fault.Line, message = r.before+line, what
+			}
+		}
+	}
+	fault.Message = "the YAML cannot be read: " + strings.ReplaceAll(message, "\n", " ")
+	return fault
+}
+
+// compile compiles the expressions, which may name what the agent may invoke.
+func (r *reader) compile(a *Agent) {
+	names := newNameset(a.names())
+	total := 0
+	for _, p := range r.pending {
+		if len(r.faults) >= maxFaults {
+			return
+		}
+		if total += len(p.node.Value); total > MaxExpressions {
+			r.fault(p.node, p.rule, "the expressions have more than %d bytes together", MaxExpressions)
+			return
+		}
+		source := expression{Expression: p.node.Value, Rule: p.rule, Line: r.before + p.node.Line}
+		var err error
+		switch {
+		case p.selection != nil:
+			p.selection.expression = source
+			err = p.selection.compile(names)
+		case strings.HasPrefix(p.rule, guardrailRule):
+			p.assertion.expression = source
+			err = p.assertion.compileOutput()
+		default:
+			p.assertion.expression = source
+			err = p.assertion.compile(names)
+		}
+		if err != nil {
+			r.faults = append(r.faults, r.place(p, err)...)
+		}
+	}
+}
+
+// place makes LintErrors of what is wrong with an expression, as near to the
+// place in the file as can be told.
+func (r *reader) place(p uncompiled, err error) LintErrors {
+	fault, ok := errors.AsType[*expr.CompileError](err)
+	if !ok {
+		return LintErrors{{Location: r.location, Line: r.before + p.node.Line, Column: p.node.Column, Rule: p.rule, Message: err.Error()}}
+	}
+	var faults LintErrors
+	for _, place := range fault.Places {
+		e := &LintError{Location: r.location, Line: r.before + p.node.Line, Column: p.node.Column, Rule: p.rule, Message: place.Message}
+		switch {
+		case place.Line == 0:
+		case p.node.Style&yaml.LiteralStyle != 0:
+			e.Line, e.Column = e.Line+place.Line, 0
+		case r.isVerbatim(p.node):
+			e.Column += place.Column - 1
+			if p.node.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
+				e.Column++
+			}
+		default:
+			e.Message = fmt.Sprintf("line %d, column %d of the expression: %s", place.Line, place.Column, place.Message)
+		}
+		faults = append(faults, e)
+	}
+	return faults
+}
+
+// isVerbatim reports whether the text of a scalar stands in its line as it is.
+func (r *reader) isVerbatim(n *yaml.Node) bool {
+	line := r.source
+	for range n.Line - 1 {
+		_, line, _ = bytes.Cut(line, []byte("\n"))
+	}
+	line, _, _ = bytes.Cut(line, []byte("\n"))
+	runes := []rune(string(line))
+	if n.Column > len(runes) {
+		return false
+	}
+	return strings.HasPrefix(strings.TrimLeft(string(runes[n.Column-1:]), `"'`), n.Value)
+}
+
+// names returns what the Engagement of the agent can have entries of.
+func (a *Agent) names() []string {
+	var names []string
+	for i := range a.Capabilities {
+		names = append(names, a.Capabilities[i].Reference.Name)
+	}
+	for _, g := range []*Guardrail{a.Input, a.Output} {
+		if g != nil && !slices.Contains(names, g.Tool) {
+			names = append(names, g.Tool)
+		}
+	}
+	return names
+}

@@ -1,0 +1,190 @@
+package oagent
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// The limits on the texts of a document.
+const (
+	maxProse      = 64 << 10 // bytes of a description or an intent
+	maxIdentifier = 1024     // bytes of what names a user, credentials or an owner
+	maxExposure   = 128      // bytes of the name of an exposed value
+
+	// MaxShortCircuit is the largest short_circuit.
+	MaxShortCircuit = 1000
+)
+
+const (
+	capabilityRule = "capabilities."
+	guardrailRule  = "guardrails."
+	exposureRule   = "exposes."
+)
+
+// A field is a key that a mapping may have.
+type field struct {
+	name     string
+	required string // what to write if it is missing; "" if it may be
+	read     func(n *yaml.Node, rule string)
+}
+
+// agent reads the whole document (OpenAgentSpec v1, Agent).
+func (r *reader) agent(a *Agent, root *yaml.Node) {
+	if kind := member(root, "kind"); kind != nil && !isNull(kind) && kind.Value != DocumentKind {
+		r.fault(kind, "kind", "%.64q is not what is read here; expected kind: %q", kind.Value, DocumentKind)
+		return
+	}
+	r.mapping(root, "", []field{
+		{"kind", "kind: " + strconv.Quote(DocumentKind), func(n *yaml.Node, rule string) { r.text(n, rule, maxIdentifier) }},
+		{"name", "name: my-agent", func(n *yaml.Node, rule string) { a.Name = r.name(n, rule) }},
+		{"description", "what the agent is, in the third person", func(n *yaml.Node, rule string) { a.Description = r.text(n, rule, maxProse) }},
+		{"intent", "the goal of the agent, in the second person", func(n *yaml.Node, rule string) { a.Intent = r.text(n, rule, maxProse) }},
+		{"owner", "whose agent it is", func(n *yaml.Node, rule string) { a.Owner = r.identifier(n, rule) }},
+		{"capabilities", "capabilities: {} for an agent that may invoke nothing", func(n *yaml.Node, rule string) { r.capabilities(a, n, rule) }},
+		{"guardrails", "", func(n *yaml.Node, rule string) {
+			r.mapping(n, rule, []field{
+				{"input", "", func(n *yaml.Node, rule string) { a.Input = r.guardrail(n, rule) }},
+				{"output", "", func(n *yaml.Node, rule string) { a.Output = r.guardrail(n, rule) }},
+			})
+		}},
+		{"exposes", "", func(n *yaml.Node, rule string) { r.exposes(a, n, rule) }},
+		{"lifespan", "", func(n *yaml.Node, rule string) {
+			r.mapping(n, rule, []field{
+				{"retain_memory", "", func(n *yaml.Node, rule string) { a.RetainMemory = r.boolean(n, rule) }},
+				{"short_circuit", "", func(n *yaml.Node, rule string) { a.ShortCircuit = r.shortCircuit(n, rule) }},
+			})
+		}},
+	})
+}
+
+func (r *reader) capabilities(a *Agent, n *yaml.Node, rule string) {
+	lines := make(map[string]int)
+	a.index = make(map[string]int)
+	r.each(n, rule, MaxCapabilities, func(key, value *yaml.Node, rule string) {
+		reference, err := ParseReference(key.Value)
+		if err != nil {
+			r.fault(key, rule, "%v", err)
+			return
+		}
+		if line, taken := lines[reference.Name]; taken {
+			r.fault(key, rule, "%s is in line %d already, and the Engagement has one entry for both: keep one of them", reference.Name, line)
+			return
+		}
+		lines[reference.Name] = r.before + key.Line
+		a.index[reference.Name] = len(a.Capabilities)
+		a.Capabilities = append(a.Capabilities, r.capability(reference, value, rule, r.before+key.Line))
+	})
+}
+
+func (r *reader) capability(reference Reference, n *yaml.Node, rule string, line int) Capability {
+	c := Capability{Reference: reference, CollectResults: true, UserIdentity: true, Line: line}
+	if isNull(n) {
+		return c
+	}
+	r.mapping(n, rule, []field{
+		{"collect_results", "", func(n *yaml.Node, rule string) { c.CollectResults = r.boolean(n, rule) }},
+		{"user_identity", "", func(n *yaml.Node, rule string) { c.UserIdentity = r.boolean(n, rule) }},
+		{"static_identity", "", func(n *yaml.Node, rule string) { c.StaticIdentity = r.identifier(n, rule) }},
+		{"input_restriction", "", func(n *yaml.Node, rule string) { c.Input = r.restriction(n, rule) }},
+		{"output_restriction", "", func(n *yaml.Node, rule string) { c.Output = r.restriction(n, rule) }},
+	})
+	return c
+}
+
+func (r *reader) restriction(n *yaml.Node, rule string) *Restriction {
+	restriction := &Restriction{}
+	r.mapping(n, rule, []field{
+		{"require_review", "", func(n *yaml.Node, rule string) { restriction.RequireReview = r.identifier(n, rule) }},
+		{"assertion", "", func(n *yaml.Node, rule string) { restriction.Assertion = r.assertion(n, rule) }},
+	})
+	return restriction
+}
+
+func (r *reader) guardrail(n *yaml.Node, rule string) *Guardrail {
+	g := &Guardrail{Line: r.before + n.Line}
+	r.mapping(n, rule, []field{
+		{"tool_name", "the tool that the guardrail asks", func(n *yaml.Node, rule string) { g.Tool = r.name(n, rule) }},
+		{"assertion", "what must hold for the tool's output, in CEL", func(n *yaml.Node, rule string) { g.Assertion = r.assertion(n, rule) }},
+	})
+	return g
+}
+
+func (r *reader) exposes(a *Agent, n *yaml.Node, rule string) {
+	r.each(n, rule, MaxExposes, func(key, value *yaml.Node, rule string) {
+		if len(key.Value) > maxExposure || strings.ContainsFunc(key.Value, unicode.IsControl) || strings.TrimSpace(key.Value) == "" {
+			r.fault(key, rule, "a name has 1 to %d characters and none that is not printed", maxExposure)
+		}
+		if text, ok := r.expression(value, rule); ok {
+			s := &Selection{}
+			a.Exposes = append(a.Exposes, Exposure{Name: key.Value, Value: s})
+			r.pending = append(r.pending, uncompiled{node: text, rule: rule, selection: s})
+		}
+	})
+}
+
+func (r *reader) assertion(n *yaml.Node, rule string) *Assertion {
+	text, ok := r.expression(n, rule)
+	if !ok {
+		return nil
+	}
+	a := &Assertion{}
+	r.pending = append(r.pending, uncompiled{node: text, rule: rule, assertion: a})
+	return a
+}
+
+// expression returns the node of a CEL expression.
+func (r *reader) expression(n *yaml.Node, rule string) (*yaml.Node, bool) {
+	n = resolve(n)
+	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!bool" {
+		plain := *n
+		plain.Value = strconv.FormatBool(r.boolean(n, rule))
+		return &plain, true
+	}
+	before := len(r.faults)
+	r.text(n, rule, MaxExpressions)
+	return n, before == len(r.faults)
+}
+
+func (r *reader) name(n *yaml.Node, rule string) string {
+	before := len(r.faults)
+	name := r.text(n, rule, maxIdentifier)
+	if before != len(r.faults) {
+		return ""
+	}
+	if err := CheckName(name); err != nil {
+		r.fault(n, rule, "%v", err)
+	}
+	return name
+}
+
+// identifier reads what the server understands as a user, credentials or an
+// owner.
+func (r *reader) identifier(n *yaml.Node, rule string) string {
+	before := len(r.faults)
+	text := r.text(n, rule, maxIdentifier)
+	switch {
+	case before != len(r.faults):
+	case text == "None":
+		r.fault(n, rule, `None is a text in YAML: leave %s out, write null, or "none" in quotes if that is its name`, lastKey(rule))
+	case strings.TrimSpace(text) != text || strings.ContainsFunc(text, unicode.IsControl):
+		r.fault(n, rule, "%.64q has space around it, or characters that are not printed", text)
+	}
+	return text
+}
+
+func (r *reader) shortCircuit(n *yaml.Node, rule string) int {
+	n = resolve(n)
+	number, err := strconv.Atoi(n.Value)
+	switch {
+	case n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || err != nil:
+		r.fault(n, rule, "expected a whole number, not %s", describe(n))
+	case number < 2:
+		r.fault(n, rule, "%d would refuse every call: 2 is the least, and without short_circuit there is no limit", number)
+	case number > MaxShortCircuit:
+		r.fault(n, rule, "%d is more than %d, which is the most", number, MaxShortCircuit)
+	}
+	return number
+}

@@ -1,0 +1,108 @@
+package oagent
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Limits of what identifies an Engagement.
+const (
+	MaxEngagementID = 512 // bytes of the id that a client gives
+	MaxUserField    = 512 // bytes of a user's id, and of the address
+)
+
+// A User is whom an Engagement belongs to (OpenAgentSpec v1, Engagement).
+type User struct {
+	ID    string `json:"id"`              // "" if nobody is known
+	Email string `json:"email,omitempty"` // "" if it is not known
+}
+
+// A Binding says which Engagement is meant: one of that agent, for that user, by
+// the id that the client gives it. Equal ids of two users, or of two agents, are
+// two Engagements. The empty id is one as well: what a user does with an agent
+// without naming an Engagement is all in that one.
+type Binding struct {
+	Agent      *Agent
+	Engagement string
+	User       User
+}
+
+// Key returns the name of the Engagement within this server: 40 hexadecimal
+// digits, from which neither user nor id can be read.
+func (b *Binding) Key() string {
+	return digest(b.Agent.Name, b.User.ID, b.Engagement)
+}
+
+func (b *Binding) check() error {
+	switch {
+	case len(b.Engagement) > MaxEngagementID:
+		return fmt.Errorf("the id of the Engagement has %d bytes; the limit is %d", len(b.Engagement), MaxEngagementID)
+	case len(b.User.ID) > MaxUserField || len(b.User.Email) > MaxUserField:
+		return fmt.Errorf("the user's id or address has more than %d bytes", MaxUserField)
+	}
+	return nil
+}
+
+// digest returns 40 hexadecimal digits that stand for these texts.
+func digest(texts ...string) string {
+	sum := sha256.New()
+	var length [8]byte
+	for _, text := range texts {
+		binary.BigEndian.PutUint64(length[:], uint64(len(text)))
+		sum.Write(length[:])
+		sum.Write([]byte(text))
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:20])
+}
+
+// isKey reports whether the text has the form of a Key.
+func isKey(text string) bool {
+	if len(text) != 40 {
+		return false
+	}
+	for i := range len(text) {
+		if c := text[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// ErrNoEngagement says that there is no such Engagement, or no longer.
+var ErrNoEngagement = errors.New("no such Engagement")
+
+// Statuses of an Engagement.
+const (
+	StatusActive = "active"
+	StatusEnded  = "ended"
+)
+
+// An Engagement is what is known of one at a glance. What happened in it, the
+// Entries of its record tell.
+type Engagement struct {
+	Key       string    `json:"key"` // see Binding.Key
+	ID        string    `json:"engagement_id"`
+	Agent     string    `json:"oagent"`
+	User      User      `json:"user"`
+	Status    string    `json:"status"` // StatusActive or StatusEnded
+	StartedAt time.Time `json:"started_at"`
+	LastAt    time.Time `json:"last_at"` // when it was last changed
+	Ended     *Ending   `json:"ended,omitempty"`
+	Recent    string    `json:"recent,omitempty"` // what was invoked last
+	Total     int64     `json:"total"`            // tools and agents invoked
+	Refused   int64     `json:"refused"`          // calls refused
+	Entries   int64     `json:"entries"`          // of its record
+	Reviews   []string  `json:"reviews,omitempty"`
+}
+
+// An Ending says why an Engagement ended.
+type Ending struct {
+	At   time.Time `json:"at"`
+	Kind Kind      `json:"kind"` // KindShortCircuit or KindGuardrail
+	Rule string    `json:"rule"` // path in the document
+	Why  string    `json:"why"`
+}

@@ -1,0 +1,150 @@
+package oagent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Guardrail returns the guardrail of that side, nil if the agent has none.
+func (a *Agent) Guardrail(side Side) *Guardrail {
+	if side == SideInput {
+		return a.Input
+	}
+	return a.Output
+}
+
+// CheckGuardrail decides about what the user says, or about what the model
+// answers, by the output of the guardrail's tool. If the assertion does not hold
+// the Engagement ends. The error is a *Refusal. Without such a guardrail all is
+// well.
+func (g *Guard) CheckGuardrail(ctx context.Context, b Binding, side Side, output jsontext.Value) error {
+	if b.Agent == nil {
+		return refusedUnknown(&b)
+	}
+	guardrail := b.Agent.Guardrail(side)
+	if guardrail == nil {
+		return nil
+	}
+	failed := guardrail.Assertion.CheckOutput(ctx, output)
+	if failed != nil && ctx.Err() != nil {
+		return refuseStore(&b, guardrail.Tool, false, ctx.Err())
+	}
+	e := Entry{What: EntryGuardrail, Name: guardrail.Tool, Side: side, Rule: guardrail.Assertion.Rule}
+	outputs := checkOutputs(output)
+	return g.recordGuardrail(ctx, b, func(t *turn) *Refusal {
+		e := e
+		e.Outputs = t.keep(outputs)
+		if failed == nil {
+			t.log(e)
+			return nil
+		}
+		e.Kind, e.Why = KindGuardrail, cut(failed.Error(), maxWhy)
+		t.log(e)
+		t.end(KindGuardrail, e.Rule, e.Why)
+		t.state.Refused++
+		return &Refusal{Kind: KindGuardrail, Rule: e.Rule, Name: guardrail.Tool, cause: failed, Message: fmt.Sprintf(
+			"the %s does not pass the guardrail %s of the agent %s, so the Engagement has ended", said(side), e.Rule, b.Agent.Name)}
+	})
+}
+
+// said names what a guardrail looks at.
+func said(side Side) string {
+	if side == SideInput {
+		return "message"
+	}
+	return "answer"
+}
+
+// FailGuardrail records that the tool of a guardrail has not answered, so that
+// nothing may pass. The Engagement goes on: nothing has been decided. The error
+// is a *Refusal in any case.
+func (g *Guard) FailGuardrail(ctx context.Context, b Binding, side Side, cause error) error {
+	if b.Agent == nil {
+		return refusedUnknown(&b)
+	}
+	guardrail := b.Agent.Guardrail(side)
+	if guardrail == nil {
+		return refuseStore(&b, "", false, cause)
+	}
+	if cause == nil {
+		cause = errNoAnswer
+	}
+	refusal := &Refusal{Kind: KindUnchecked, Agent: b.Agent.Name, Engagement: b.Engagement, Name: guardrail.Tool, Rule: guardrail.Assertion.Rule,
+		RetryAfter: retryStore, cause: cause, Message: fmt.Sprintf(
+			"the %s cannot be checked just now, because the tool %s of the guardrail does not answer: try again later", said(side), guardrail.Tool)}
+	if err := g.recordGuardrail(ctx, b, func(t *turn) *Refusal {
+		t.log(Entry{What: EntryGuardrail, Name: guardrail.Tool, Side: side, Rule: refusal.Rule, Kind: KindUnchecked, Why: cut(cause.Error(), maxWhy)})
+		t.state.Refused++
+		return refusal
+	}); err != nil {
+		return err
+	}
+	return refusal
+}
+
+var errNoAnswer = errors.New("the tool has not answered")
+
+// recordGuardrail lets record see an Engagement that goes on. The error is a
+// *Refusal.
+func (g *Guard) recordGuardrail(ctx context.Context, b Binding, record func(*turn) *Refusal) error {
+	if err := b.check(); err != nil {
+		return &Refusal{Kind: KindInvalid, Agent: b.Agent.Name, Engagement: b.Engagement, Message: err.Error()}
+	}
+	var refusal *Refusal
+	begin := func(now time.Time) *state { return newState(&b, now) }
+	err := g.change(ctx, b.Key(), begin, func(t *turn) error {
+		refusal = nil
+		switch {
+		case t.state.Ended != 0:
+			refusal = refusedEnded(t.state)
+			return errUnchanged
+		case t.record.length >= maxLength:
+			refusal = &Refusal{Kind: KindEnded, Message: "the Engagement has as many entries as it may have; begin another"}
+			return errUnchanged
+		}
+		refusal = record(t)
+		return nil
+	})
+	if err != nil {
+		return refuseStore(&b, "", false, err)
+	}
+	if refusal == nil {
+		return nil
+	}
+	refusal.Agent, refusal.Engagement = b.Agent.Name, b.Engagement
+	g.notifyEnd(refusal, b.User)
+	return refusal
+}
+
+// CheckActive returns a *Refusal if the Engagement has ended. It is to be asked
+// before a guardrail's tool is invoked.
+func (g *Guard) CheckActive(ctx context.Context, b Binding) error {
+	if b.Agent == nil {
+		return refusedUnknown(&b)
+	}
+	var refusal *Refusal
+	err := g.look(ctx, b.Key(), func(t *turn) error {
+		if t.state.Ended != 0 {
+			refusal = refusedEnded(t.state)
+			refusal.Agent, refusal.Engagement = b.Agent.Name, b.Engagement
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, ErrNoEngagement):
+		return nil
+	case err != nil:
+		return refuseStore(&b, "", false, err)
+	case refusal != nil:
+		return refusal
+	}
+	return nil
+}
+
+func refusedUnknown(b *Binding) *Refusal {
+	return &Refusal{Kind: KindUnknownAgent, Engagement: b.Engagement, Message: "no agent document governs this, so nothing was done"}
+}

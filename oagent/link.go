@@ -1,0 +1,100 @@
+package oagent
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// Names are the tools and agents that a server has.
+type Names interface {
+	// Tool returns the tool of that name, which is in kebab case and may have its
+	// toolset's name and a dot before it, and the name of its toolset.
+	Tool(name string) (toolset string, tool *ocp.Tool, ok bool)
+
+	// Agent reports whether the server has an agent of that name.
+	Agent(name string) bool
+
+	// All returns the names of all tools and agents.
+	All() []string
+}
+
+// Link checks that the server has every tool and agent that the agent refers to.
+// It changes nothing, so that it can be asked again when a toolset changes; what
+// a Reference refers to at the time is what Resolve says. The error is LintErrors.
+func (a *Agent) Link(names Names) error {
+	var faults LintErrors
+	add := func(line int, rule string, err error) {
+		faults = append(faults, &LintError{Location: a.Location, Line: line, Rule: rule, Message: err.Error()})
+	}
+	tools := make(map[*ocp.Tool]string)
+	for i := range a.Capabilities {
+		if len(faults) == maxFaults {
+			break
+		}
+		c := &a.Capabilities[i]
+		target, err := c.Reference.Resolve(names)
+		if err != nil {
+			add(c.Line, c.Rule(), err)
+			continue
+		}
+		if target.Tool == nil {
+			continue
+		}
+		// What one of them forbids, the other would allow.
+		if other, taken := tools[target.Tool]; taken {
+			add(c.Line, c.Rule(), fmt.Errorf("%s is the same tool as %s: keep one of them", c.Reference.Name, other))
+			continue
+		}
+		tools[target.Tool] = c.Reference.Name
+	}
+	for _, g := range []struct {
+		rule string
+		*Guardrail
+	}{{"guardrails.input", a.Input}, {"guardrails.output", a.Output}} {
+		if g.Guardrail == nil {
+			continue
+		}
+		if _, _, ok := names.Tool(g.Tool); !ok {
+			add(g.Line, g.rule+".tool_name", noTool(g.Tool, names))
+		}
+	}
+	return faults.orNil()
+}
+
+func noTool(name string, names Names) error {
+	if names.Agent(name) {
+		return fmt.Errorf("%s is an agent; a guardrail needs a tool", name)
+	}
+	tools := slices.DeleteFunc(slices.Clone(names.All()), func(candidate string) bool {
+		_, _, ok := names.Tool(candidate)
+		return !ok
+	})
+	return fmt.Errorf("there is no tool %s%s", name, suggest(name, tools))
+}
+
+// suggest returns "; did you mean …?" with the nearest of the names, or "".
+func suggest(asked string, names []string) string {
+	if near := nearest.Name(asked, slices.Values(names)); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	if len(names) == 0 {
+		return "; there are none"
+	}
+	return ""
+}
+
+// AsLintErrors returns the LintErrors of what ReadAgent, ReadAgents and Link
+// return, nil if err is nil.
+func AsLintErrors(err error) LintErrors {
+	if faults, ok := errors.AsType[LintErrors](err); ok {
+		return faults
+	}
+	if err == nil {
+		return nil
+	}
+	return LintErrors{{Message: err.Error()}}
+}

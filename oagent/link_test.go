@@ -1,0 +1,96 @@
+package oagent_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// names are an oagent.Names.
+type names struct {
+	tools  map[string]*ocp.Tool
+	agents []string
+}
+
+func (n names) Tool(name string) (string, *ocp.Tool, bool) {
+	tool, ok := n.tools[name]
+	return "trains", tool, ok
+}
+
+func (n names) Agent(name string) bool {
+	for _, known := range n.agents {
+		if known == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (n names) All() []string {
+	all := append([]string(nil), n.agents...)
+	for name := range n.tools {
+		all = append(all, name)
+	}
+	return all
+}
+
+func TestLink(t *testing.T) {
+	trip, plan := &ocp.Tool{Name: "get_trip"}, &ocp.Tool{Name: "plan"}
+	known := names{
+		tools:  map[string]*ocp.Tool{"get-trip": trip, "trains.get-trip": trip, "planner": plan},
+		agents: []string{"planner", "helper"},
+	}
+	guardrail := "guardrails: {output: {assertion: output.ok, tool_name: "
+	for name, test := range map[string]struct{ document, want string }{
+		"tool":            {whole("get-trip: {}"), ""},
+		"qualified":       {whole("trains.get-trip: {}"), ""},
+		"agent":           {whole("helper: {}"), ""},
+		"agent form":      {whole("oagent://helper: {}"), ""},
+		"both":            {whole("planner: {}"), ""},
+		"unknown":         {whole("get-trips: {}"), "a.yaml:7: capabilities.get-trips: there is no tool or agent get-trips; did you mean get-trip?"},
+		"unknown agent":   {whole("oagent://helpr: {}"), "a.yaml:7: capabilities.oagent://helpr: there is no agent helpr; did you mean helper?"},
+		"tool as agent":   {whole("oagent://get-trip: {}"), "there is no agent get-trip, but a tool: write get-trip"},
+		"remote":          {whole("oagent://a.example/helper: {}"), "oagent://a.example/helper is an agent of another server, which is not supported"},
+		"same tool twice": {whole("get-trip: {}\ntrains.get-trip: {}"), "a.yaml:8: capabilities.trains.get-trip: trains.get-trip is the same tool as get-trip"},
+		"guardrail":       {whole("get-trip: {}", guardrail+"planner}}"), ""},
+		"guardrail typo":  {whole("get-trip: {}", guardrail+"get-tripp}}"), "a.yaml:8: guardrails.output.tool_name: there is no tool get-tripp; did you mean get-trip?"},
+		"guardrail agent": {whole("get-trip: {}", guardrail+"helper}}"), "helper is an agent; a guardrail needs a tool"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, err := oagent.ReadAgent([]byte(test.document), "a.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = a.Link(known)
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
+	}
+	t.Run("references/tool-before-agent", func(t *testing.T) {
+		for text, want := range map[string]*ocp.Tool{"planner": plan, "oagent://planner": nil, "helper": nil, "get-trip": trip} {
+			reference, err := oagent.ParseReference(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if target, err := reference.Resolve(known); err != nil || target.Tool != want {
+				t.Errorf("%s: %+v, %v", text, target, err)
+			}
+		}
+	})
+	t.Run("lint", func(t *testing.T) {
+		file := whole("get-trip: {}") + "---\n" + strings.Replace(whole("desk: {}\nnobody: {}"), "name: desk", "name: other", 1)
+		faults := oagent.Lint([]byte(file), "a.yaml", known)
+		if len(faults) != 1 || !strings.Contains(faults[0].Message, "no tool or agent nobody") {
+			t.Errorf("got %v", faults)
+		}
+		if faults := oagent.Lint([]byte(file), "a.yaml", nil); len(faults) != 0 {
+			t.Errorf("got %v", faults)
+		}
+		if faults := oagent.Lint([]byte("a: 1"), "a.yaml", known); len(faults) == 0 {
+			t.Error("nothing is wrong")
+		}
+	})
+}

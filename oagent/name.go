@@ -1,0 +1,92 @@
+package oagent
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// MaxName is the longest name of a tool or an agent, in bytes (OpenAgentSpec v1,
+// Names & References).
+const MaxName = 253
+
+// CheckName returns an error unless the name is an RFC 1123 DNS subdomain, as
+// names of tools and agents must be.
+func CheckName(name string) error {
+	if name == "" {
+		return errors.New("the name is empty")
+	}
+	if len(name) > MaxName {
+		return fmt.Errorf("the name has %d characters; %d is the most", len(name), MaxName)
+	}
+	for _, r := range name {
+		if !isNameRune(r) && r != '-' && r != '.' {
+			return fmt.Errorf("the name %.64q has %q in it; it may have a-z, 0-9, '-' and '.' only%s", name, r, suggestName(name))
+		}
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		switch {
+		case label == "":
+			return fmt.Errorf("the name %.64q has an empty part; one letter or digit at least must stand before and after each '.'", name)
+		case !isNameRune(rune(label[0])) || !isNameRune(rune(label[len(label)-1])):
+			return fmt.Errorf("the name %.64q must start and end with a letter or digit, and so must each part between dots", name)
+		}
+	}
+	return nil
+}
+
+func isNameRune(r rune) bool {
+	return 'a' <= r && r <= 'z' || '0' <= r && r <= '9'
+}
+
+// suggestName says how a name would be right, "" if that is not plain.
+func suggestName(name string) string {
+	var parts []string
+	for part := range strings.SplitSeq(name, ".") {
+		parts = append(parts, KebabName(part))
+	}
+	if right := strings.Join(parts, "."); CheckName(right) == nil {
+		return ": write " + right
+	}
+	return ""
+}
+
+// KebabName returns the OpenAgentSpec name of a tool that has this name as an
+// OCP tool: getTrip and get_trip are both get-trip, so two tools can have one
+// name. It returns "" if no ASCII letter or digit is in the name.
+func KebabName(tool string) string {
+	var kebab strings.Builder
+	runes := []rune(tool)
+	for i, r := range runes {
+		lower := unicode.ToLower(r)
+		if !isNameRune(lower) {
+			if !endsInDash(&kebab) {
+				kebab.WriteByte('-')
+			}
+			continue
+		}
+		if startsWord(runes, i) && !endsInDash(&kebab) {
+			kebab.WriteByte('-')
+		}
+		kebab.WriteRune(lower)
+	}
+	return strings.TrimRight(kebab.String(), "-")
+}
+
+// endsInDash reports whether another dash would be one too many.
+func endsInDash(kebab *strings.Builder) bool {
+	text := kebab.String()
+	return text == "" || text[len(text)-1] == '-'
+}
+
+// startsWord reports whether a capital begins a word: the T of getTrip, and of
+// HTTPTrip.
+func startsWord(name []rune, i int) bool {
+	if i == 0 || !unicode.IsUpper(name[i]) {
+		return false
+	}
+	previous := name[i-1]
+	return unicode.IsLower(previous) || unicode.IsDigit(previous) ||
+		unicode.IsUpper(previous) && i+1 < len(name) && unicode.IsLower(name[i+1])
+}

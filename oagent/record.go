@@ -1,0 +1,362 @@
+package oagent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/store"
+)
+
+// A record is what this process has in memory of one Engagement: its state as it
+// was last seen in the store, and as much of the log as expressions have asked
+// for. The store decides: each change begins with resolve, which compares what
+// the store has with what is here. Two records of one Engagement do no harm.
+type record struct {
+	key     string
+	loading chan struct{} // held by who reads the log
+
+	mu      sync.Mutex
+	value   []byte // of the store's record; nil if nothing is known of it
+	state   *state // what value says
+	length  int64  // of the log then
+	next    *step  // what the store's record is to become, if that succeeds
+	recent  map[string]*recentCall
+	history *history // nil until an expression asks for it
+	size    int      // bytes that this holds, about
+}
+
+// recentCall is the latest call of a name.
+type recentCall struct {
+	callFields
+	begun, done int64 // as in named
+}
+
+// history is all calls.
+type history struct {
+	applied int64                // entries of the log that are in it
+	list    []int32              // indexes of state.Names
+	calls   map[string]*callList // of the names that expressions ask for
+}
+
+// callList is all calls of one name.
+type callList struct{ all []*callFields }
+
+// A step is a change that is on its way to the store.
+type step struct {
+	value   []byte
+	state   *state
+	length  int64
+	entries []Entry
+}
+
+// errGone says that the store has no such Engagement.
+var errGone = errors.New("the Engagement is gone")
+
+// resolve makes the record what the store has. It is nil for an Engagement that
+// is yet to begin.
+func (r *record) resolve(old store.Record) (*state, error) {
+	switch {
+	case old.Value == nil:
+		r.forget()
+		return nil, nil
+	case r.value != nil && bytes.Equal(old.Value, r.value):
+		r.next = nil
+		return r.state, nil
+	case r.next != nil && bytes.Equal(old.Value, r.next.value):
+		r.adopt()
+		return r.state, nil
+	}
+	s, err := decodeState(old.Value)
+	if err != nil {
+		return nil, err
+	}
+	if r.state == nil || r.state.Born != s.Born || old.Length < r.length {
+		r.forget()
+	}
+	r.value, r.state, r.length, r.next = old.Value, s, old.Length, nil
+	return s, nil
+}
+
+// forget begins anew.
+func (r *record) forget() {
+	r.value, r.state, r.length, r.next = nil, nil, 0, nil
+	r.recent, r.history, r.size = nil, nil, 0
+}
+
+// adopt takes over the change that the store has made.
+func (r *record) adopt() {
+	next := r.next
+	first := r.length
+	r.value, r.state, r.length, r.next = next.value, next.state, next.length, nil
+	for i := range next.entries {
+		r.applyRecent(&next.entries[i], first+int64(i))
+	}
+	if h := r.history; h != nil && h.applied == first {
+		for i := range next.entries {
+			r.applyHistory(&next.entries[i])
+		}
+	}
+}
+
+// applyRecent takes what an entry at that place of the log tells of latest calls.
+func (r *record) applyRecent(e *Entry, at int64) {
+	if e.What != EntryBegun && e.What != EntryFinished && e.What != EntryReleased {
+		return
+	}
+	if r.recent == nil {
+		r.recent = make(map[string]*recentCall)
+	}
+	call := r.recent[e.Name]
+	i := r.state.find(e.Name)
+	if i < 0 {
+		return
+	}
+	n := &r.state.Names[i]
+	switch {
+	case e.What == EntryBegun && n.Begun == at:
+		if call != nil {
+			r.size -= call.weight()
+		}
+		call = &recentCall{callFields: callFields{inputs: e.Inputs}, begun: at}
+		r.recent[e.Name] = call
+		r.size += call.weight()
+	case e.What != EntryBegun && n.Done == at && call != nil && call.begun == n.Begun:
+		call.outputs, call.done = e.Outputs, at
+		r.size += len(e.Outputs)
+	}
+}
+
+// applyHistory takes the next entry of the log.
+func (r *record) applyHistory(e *Entry) {
+	h := r.history
+	h.applied++
+	switch e.What {
+	case EntryBegun:
+		h.list = append(h.list, int32(r.state.find(e.Name))) //nolint:gosec // at most maxNames
+		r.size += 4
+		if calls := h.calls[e.Name]; calls != nil {
+			call := &callFields{inputs: e.Inputs}
+			calls.all = append(calls.all, call)
+			r.size += call.weight()
+		}
+	case EntryFinished, EntryReleased:
+		calls := h.calls[e.Name]
+		if calls != nil && e.Nth > 0 && e.Nth <= int64(len(calls.all)) {
+			calls.all[e.Nth-1].outputs = e.Outputs
+			r.size += len(e.Outputs)
+		}
+	}
+}
+
+const callOverhead = 100 // bytes
+
+func (c *callFields) weight() int { return callOverhead + len(c.inputs) + len(c.outputs) }
+
+func newRecord(key string) *record {
+	return &record{key: key, loading: make(chan struct{}, 1)}
+}
+
+// load reads from the log what an expression wants to look at.
+func (r *record) load(ctx context.Context, s store.Store, w *wants) error {
+	select {
+	case r.loading <- struct{}{}:
+		defer func() { <-r.loading }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	type place struct {
+		name        string
+		begun, done int64
+	}
+	r.mu.Lock()
+	state, length, from := r.state, r.length, int64(0)
+	var places []place
+	if state == nil {
+		r.mu.Unlock()
+		return nil
+	}
+	for _, name := range w.recent {
+		if i := state.find(name); i >= 0 {
+			places = append(places, place{name, state.Names[i].Begun, state.Names[i].Done})
+		}
+	}
+	if w.list || len(w.history) > 0 {
+		from = r.trackHistory(w.history)
+	} else {
+		from = length
+	}
+	r.mu.Unlock()
+
+	for _, p := range places {
+		call, err := readCall(ctx, s, r.key, p.begun, p.done)
+		if err != nil {
+			return err
+		}
+		r.mu.Lock()
+		if r.state != nil && r.state.Born == state.Born {
+			if r.recent == nil {
+				r.recent = make(map[string]*recentCall)
+			}
+			if old := r.recent[p.name]; old != nil {
+				r.size -= old.weight()
+			}
+			r.recent[p.name] = call
+			r.size += call.weight()
+		}
+		r.mu.Unlock()
+	}
+	return r.loadHistory(ctx, s, state.Born, from, length)
+}
+
+// trackHistory begins to keep the history, with the calls of these names, and
+// returns from where on the log must be read.
+func (r *record) trackHistory(names []string) int64 {
+	missing := r.history == nil
+	for _, name := range names {
+		missing = missing || r.history.calls[name] == nil
+	}
+	if missing {
+		calls := make(map[string]*callList)
+		for _, name := range names {
+			calls[name] = new(callList)
+		}
+		if r.history != nil {
+			r.size -= 4 * len(r.history.list)
+			for name, old := range r.history.calls {
+				calls[name] = new(callList)
+				for _, call := range old.all {
+					r.size -= call.weight()
+				}
+			}
+		}
+		r.history = &history{calls: calls}
+	}
+	return r.history.applied
+}
+
+// loadHistory reads the log up to that length.
+func (r *record) loadHistory(ctx context.Context, s store.Store, born uint64, from, length int64) error {
+	for from < length {
+		entries, err := s.Read(ctx, r.key, from, int(min(length-from, store.MaxRead)))
+		if err != nil {
+			return err
+		}
+		if len(entries) == 0 {
+			return errGone
+		}
+		decoded := make([]Entry, len(entries))
+		for i, data := range entries {
+			if decoded[i], err = decodeEntry(data); err != nil {
+				return err
+			}
+		}
+		r.mu.Lock()
+		if r.state == nil || r.state.Born != born || r.history == nil || r.history.applied != from {
+			r.mu.Unlock()
+			return nil // the caller looks again
+		}
+		for i := range decoded {
+			r.applyHistory(&decoded[i])
+		}
+		from = r.history.applied
+		r.mu.Unlock()
+	}
+	return nil
+}
+
+// readCall reads the entries of one call.
+func readCall(ctx context.Context, s store.Store, key string, begun, done int64) (*recentCall, error) {
+	call := &recentCall{begun: begun, done: done}
+	e, err := readEntry(ctx, s, key, begun)
+	if err != nil {
+		return nil, err
+	}
+	call.inputs = e.Inputs
+	if done == 0 {
+		return call, nil
+	}
+	if e, err = readEntry(ctx, s, key, done); err != nil {
+		return nil, err
+	}
+	call.outputs = e.Outputs
+	return call, nil
+}
+
+func readEntry(ctx context.Context, s store.Store, key string, at int64) (Entry, error) {
+	entries, err := s.Read(ctx, key, at, 1)
+	switch {
+	case err != nil:
+		return Entry{}, err
+	case len(entries) == 0:
+		return Entry{}, errGone
+	}
+	return decodeEntry(entries[0])
+}
+
+// A turn is one look at an Engagement, inside of a change of the store's record.
+type turn struct {
+	guard   *Guard
+	record  *record
+	state   *state // to be changed; a new one if the Engagement is yet to begin
+	now     time.Time
+	isNew   bool
+	entries []Entry
+	durable bool // the change must be on disk before anything comes of it
+}
+
+// log adds an entry and returns where the log will have it.
+func (t *turn) log(e Entry) int64 {
+	e.At = t.now
+	t.entries = append(t.entries, e)
+	return t.record.length + int64(len(t.entries)) - 1
+}
+
+// keep returns what the record keeps of a payload.
+func (t *turn) keep(p payload) payload {
+	if p == nil {
+		return nil
+	}
+	if len(p) > t.guard.options.MaxPayload || t.state.Kept+int64(len(p)) > t.guard.options.MaxRecord {
+		return appendShed(len(p))
+	}
+	t.state.Kept += int64(len(p))
+	return p
+}
+
+// end ends the Engagement.
+func (t *turn) end(kind Kind, rule, why string) {
+	t.state.Ended = t.now.UnixMilli()
+	t.state.EndedKind, t.state.EndedRule, t.state.EndedWhy = kind, rule, why
+	t.durable = true
+}
+
+// change returns what is to become of the store's record.
+func (t *turn) change() (store.Change, error) {
+	if length := t.record.length + int64(len(t.entries)); length > store.MaxLength {
+		return store.Change{}, fmt.Errorf("%w: the record of an Engagement has %d entries", store.ErrTooLarge, length)
+	}
+	t.state.Revision = random()
+	t.state.Last = t.now.UnixMilli()
+	c := store.Change{
+		Value: t.state.append(make([]byte, 0, stateSize(t.state))),
+		TTL:   t.guard.options.TTL,
+		Later: !t.durable,
+	}
+	for i := range t.entries {
+		e := &t.entries[i]
+		c.Entries = append(c.Entries, e.append(make([]byte, 0, entrySize+len(e.Inputs)+len(e.Outputs))))
+	}
+	t.record.next = &step{value: c.Value, state: t.state, length: t.record.length + int64(len(t.entries)), entries: t.entries}
+	return c, nil
+}
+
+const entrySize = 256 // bytes that an entry has without inputs and outputs, about
+
+func stateSize(s *state) int {
+	const fixed, each = 512, 96
+	return fixed + len(s.tail) + each*len(s.Names) + 4*each*len(s.Reviews)
+}

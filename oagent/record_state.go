@@ -1,0 +1,235 @@
+package oagent
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// A state is what must be at hand to decide about a call, whatever the length of
+// the Engagement: the value of its record in the store. What was said in each
+// call stands in the record's log. It is replaced, never changed, once a record
+// has it.
+type state struct {
+	// Born tells the record from an earlier one of the same key. Revision is
+	// another with each change, so that equal values have equal logs.
+	Born     uint64 `json:"born"`
+	Revision uint64 `json:"revision"`
+
+	Agent   string `json:"agent"`
+	UserID  string `json:"user"`
+	Email   string `json:"email"`
+	ID      string `json:"id"`
+	Started int64  `json:"started"` // milliseconds since 1970, as all times here
+	Last    int64  `json:"last"`
+
+	Ended     int64  `json:"ended"` // 0: it has not
+	EndedKind Kind   `json:"ended_kind"`
+	EndedRule string `json:"ended_rule"`
+	EndedWhy  string `json:"ended_why"`
+
+	Total   int64 `json:"total"`   // calls begun
+	Refused int64 `json:"refused"` // calls refused
+	Kept    int64 `json:"kept"`    // bytes of inputs and outputs in the log
+
+	Recent  int       `json:"recent"` // index of Names; meaningless if Total is 0
+	Names   []named   `json:"names"`  // in the order of their first call
+	Tail    string    `json:"tail"`   // see appendTail; empty while nothing asks for it
+	Reviews []asked   `json:"reviews"`
+	tail    []byte    // what Tail is made of
+	index   nameIndex // of Names
+}
+
+// named is what is known of the calls of one tool or agent.
+type named struct {
+	Name  string `json:"name"`
+	Count int64  `json:"count"`
+	Call  int64  `json:"call"`  // number of the latest call, from 1
+	Begun int64  `json:"begun"` // where the log has it
+	Done  int64  `json:"done"`  // where the log has its outputs; 0 if it has none
+}
+
+// asked is a review that was asked for, and has not been used up.
+type asked struct {
+	ID       string `json:"id"`
+	Side     Side   `json:"side"`
+	Reviewer string `json:"reviewer"`
+	Name     string `json:"name"`
+	Inputs   string `json:"inputs"` // hash
+	Call     int64  `json:"call"`   // whose result it is about; 0 if the call is yet to be made
+	Nth      int64  `json:"nth"`
+	Status   string `json:"status"` // as Review.Status
+	Comment  string `json:"comment"`
+	At       int64  `json:"at"` // when it was asked for
+}
+
+// nameIndex finds a name among many; it is nil among few.
+type nameIndex map[string]int
+
+// indexNamesFrom is how many names a state has at most without an index.
+const indexNamesFrom = 16
+
+func newState(b *Binding, now time.Time) *state {
+	return &state{
+		Born:    random(),
+		Agent:   b.Agent.Name,
+		UserID:  b.User.ID,
+		Email:   b.User.Email,
+		ID:      b.Engagement,
+		Started: now.UnixMilli(),
+		Last:    now.UnixMilli(),
+	}
+}
+
+// random returns a number that JSON can say exactly.
+func random() uint64 { return rand.Uint64() >> 11 } //nolint:gosec // tells revisions apart, and is no secret
+
+func decodeState(value []byte) (*state, error) {
+	s := new(state)
+	if err := json.Unmarshal(value, s); err != nil {
+		return nil, fmt.Errorf("the record of an Engagement cannot be read: %w", err)
+	}
+	s.tail, s.Tail = []byte(s.Tail), ""
+	s.reindex()
+	return s, nil
+}
+
+func (s *state) reindex() {
+	s.index = nil
+	if len(s.Names) <= indexNamesFrom {
+		return
+	}
+	s.index = make(nameIndex, len(s.Names))
+	for i := range s.Names {
+		s.index[s.Names[i].Name] = i
+	}
+}
+
+// find returns the index of a name, -1 if it was not called.
+func (s *state) find(name string) int {
+	if s.index != nil {
+		if i, ok := s.index[name]; ok {
+			return i
+		}
+		return -1
+	}
+	for i := range s.Names {
+		if s.Names[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// clone returns a state that can be changed.
+func (s *state) clone() *state {
+	c := *s
+	c.Names = slices.Clone(s.Names)
+	c.Reviews = slices.Clone(s.Reviews)
+	return &c
+}
+
+// name returns the index of a name, which it adds if it is new.
+func (s *state) name(name string) int {
+	if i := s.find(name); i >= 0 {
+		return i
+	}
+	s.Names = append(s.Names, named{Name: name})
+	s.reindex()
+	return len(s.Names) - 1
+}
+
+// append appends the state as JSON. It is written by hand, as each call does it
+// twice.
+func (s *state) append(dst []byte) []byte {
+	number := func(name string, n int64) {
+		dst = append(append(dst, name...), ':')
+		dst = strconv.AppendInt(dst, n, 10)
+		dst = append(dst, ',')
+	}
+	text := func(name, value string) {
+		if value != "" {
+			dst = append(append(dst, name...), ':')
+			dst = append(wire.AppendString(dst, value), ',')
+		}
+	}
+	dst = append(dst, '{')
+	number(`"born"`, int64(s.Born))         //nolint:gosec // 53 bits
+	number(`"revision"`, int64(s.Revision)) //nolint:gosec // 53 bits
+	text(`"agent"`, s.Agent)
+	text(`"user"`, s.UserID)
+	text(`"email"`, s.Email)
+	text(`"id"`, s.ID)
+	number(`"started"`, s.Started)
+	number(`"last"`, s.Last)
+	if s.Ended != 0 {
+		number(`"ended"`, s.Ended)
+		text(`"ended_kind"`, string(s.EndedKind))
+		text(`"ended_rule"`, s.EndedRule)
+		text(`"ended_why"`, s.EndedWhy)
+	}
+	number(`"total"`, s.Total)
+	number(`"refused"`, s.Refused)
+	number(`"kept"`, s.Kept)
+	number(`"recent"`, int64(s.Recent))
+	if len(s.tail) > 0 {
+		dst = append(dst, `"tail":"`...)
+		dst = append(dst, s.tail...) // nothing in it wants an escape
+		dst = append(dst, `",`...)
+	}
+	if len(s.Reviews) > 0 {
+		reviews, _ := json.Marshal(s.Reviews) // text and numbers only
+		dst = append(dst, `"reviews":`...)
+		dst = append(append(dst, reviews...), ',')
+	}
+	dst = append(dst, `"names":[`...)
+	for i := range s.Names {
+		n := &s.Names[i]
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, '{')
+		text(`"name"`, n.Name)
+		number(`"count"`, n.Count)
+		number(`"call"`, n.Call)
+		number(`"begun"`, n.Begun)
+		number(`"done"`, n.Done)
+		dst[len(dst)-1] = '}'
+	}
+	return append(dst, `]}`...)
+}
+
+// engagement returns what is told of the Engagement.
+func (s *state) engagement(key string, entries int64) *Engagement {
+	e := &Engagement{
+		Key:       key,
+		ID:        s.ID,
+		Agent:     s.Agent,
+		User:      User{ID: s.UserID, Email: s.Email},
+		Status:    StatusActive,
+		StartedAt: milliseconds(s.Started),
+		LastAt:    milliseconds(s.Last),
+		Total:     s.Total,
+		Refused:   s.Refused,
+		Entries:   entries,
+	}
+	if s.Ended != 0 {
+		e.Status = StatusEnded
+		e.Ended = &Ending{At: milliseconds(s.Ended), Kind: s.EndedKind, Rule: s.EndedRule, Why: s.EndedWhy}
+	}
+	if s.Total > 0 {
+		e.Recent = s.Names[s.Recent].Name
+	}
+	for i := range s.Reviews {
+		e.Reviews = append(e.Reviews, s.Reviews[i].ID)
+	}
+	return e
+}
+
+func milliseconds(n int64) time.Time { return time.UnixMilli(n).UTC() }

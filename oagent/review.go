@@ -1,0 +1,172 @@
+package oagent
+
+import (
+	"crypto/rand"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A Side tells what comes before a capability or a model from what comes after.
+type Side string
+
+// Sides.
+const (
+	SideInput  Side = "input"
+	SideOutput Side = "output"
+)
+
+// Statuses of a review.
+const (
+	ReviewPending  = "pending"
+	ReviewApproved = "approved"
+	ReviewDenied   = "denied"
+)
+
+// Limits of reviews.
+const (
+	MaxComment = 2000 // bytes of what a reviewer says
+
+	maxRemembered  = 500              // bytes of that which the Engagement repeats
+	maxPending     = 32               // reviews of one Engagement that are not decided
+	maxAsked       = 128              // that are remembered: of more, the oldest decided is forgotten
+	maxOpen        = 1000             // reviews that one reviewer has to decide
+	reviewSlack    = time.Hour        // that a review is kept for longer than it counts
+	retryReview    = 30 * time.Second // when to look again for a decision, if nothing is waited for
+	reviewPath     = "review/"        // begins the store's keys
+	reviewListPath = "reviews/"       // of the reviews that somebody has to decide
+)
+
+// A Review is a question to a reviewer: whether a call may be made, or its result
+// be given (OpenAgentSpec v1, require_review). The answer is for exactly these
+// inputs, of this tool, in this Engagement, which is that of one agent and one
+// user; and an approval lets one call pass.
+//
+// The call waits for the answer for a while, and is refused then. An identical
+// call after the approval passes; where the result is in question, it gets the
+// result that was held back, and the tool is not used again. For that the result
+// is kept in the store, until it is given or the review expires. After a denial
+// identical calls are refused as long as the Engagement remembers it.
+type Review struct {
+	ID         string         `json:"id"`
+	Reviewer   string         `json:"reviewer"` // a user's id or an agent's name, as the document has it
+	Status     string         `json:"status"`   // ReviewPending, ReviewApproved or ReviewDenied
+	Side       Side           `json:"side"`     // SideOutput if the call was made, and its result is held
+	Rule       string         `json:"rule"`     // path in the document
+	Agent      string         `json:"agent"`
+	Engagement string         `json:"engagement_id"` // as the client gave it
+	Key        string         `json:"key"`           // see Binding.Key
+	User       User           `json:"user"`
+	Name       string         `json:"name"` // the tool or agent called
+	Inputs     jsontext.Value `json:"inputs"`
+	Outputs    jsontext.Value `json:"outputs,omitzero"` // SideOutput only, until they are given
+	Result     int            `json:"result,omitzero"`  // SideOutput only: status of HTTP
+	AskedAt    time.Time      `json:"asked_at"`
+	ExpiresAt  time.Time      `json:"expires_at"` // it counts until then
+	DecidedAt  time.Time      `json:"decided_at,omitzero"`
+	Comment    string         `json:"comment,omitzero"` // of the reviewer
+
+	hash string // of the inputs
+}
+
+// newReview returns a review of a call that is to be asked for.
+func (g *Guard) newReview(c *Call, side Side, inputs payload, hash string) *Review {
+	now := g.options.Now().UTC().Truncate(time.Millisecond)
+	r := &Review{
+		ID:         rand.Text(),
+		Status:     ReviewPending,
+		Side:       side,
+		Agent:      c.Agent.Name,
+		Engagement: c.Engagement,
+		Key:        c.Key(),
+		User:       c.User,
+		Name:       c.Name,
+		Inputs:     inputs,
+		AskedAt:    now,
+		ExpiresAt:  now.Add(g.options.ReviewTTL),
+		hash:       hash,
+	}
+	return r
+}
+
+// ask puts a prepared review into the Engagement.
+func (t *turn) ask(r *Review, call, nth int64) *asked {
+	t.forgetReviews()
+	t.state.Reviews = append(t.state.Reviews, asked{
+		ID: r.ID, Side: r.Side, Reviewer: r.Reviewer, Name: r.Name, Inputs: r.hash,
+		Call: call, Nth: nth, Status: ReviewPending, At: t.now.UnixMilli(),
+	})
+	t.log(Entry{What: EntryReview, Name: r.Name, Call: call, Nth: nth, Side: r.Side, Rule: r.Rule, Review: r.ID, By: r.Reviewer,
+		Inputs: t.keep(r.Inputs)})
+	t.durable = true
+	return &t.state.Reviews[len(t.state.Reviews)-1]
+}
+
+// forgetReviews drops what does not count any more, and makes room for one.
+func (t *turn) forgetReviews() {
+	kept := t.state.Reviews[:0]
+	for _, a := range t.state.Reviews {
+		if !t.expired(&a) {
+			kept = append(kept, a)
+		}
+	}
+	for i := 0; i < len(kept) && len(kept) >= maxAsked; {
+		if kept[i].Status == ReviewPending {
+			i++
+			continue
+		}
+		kept = append(kept[:i], kept[i+1:]...)
+	}
+	t.state.Reviews = kept
+}
+
+func (t *turn) expired(a *asked) bool {
+	return milliseconds(a.At).Add(t.guard.options.ReviewTTL).Before(t.now)
+}
+
+// pendingReviews counts what somebody has yet to decide.
+func (t *turn) pendingReviews() int {
+	n := 0
+	for i := range t.state.Reviews {
+		if a := &t.state.Reviews[i]; a.Status == ReviewPending && !t.expired(a) {
+			n++
+		}
+	}
+	return n
+}
+
+// findReview returns the index of the review that is wanted, and counts; -1 if
+// there is none.
+func (t *turn) findReview(wanted func(*asked) bool) int {
+	for i := range t.state.Reviews {
+		if a := &t.state.Reviews[i]; wanted(a) && !t.expired(a) {
+			return i
+		}
+	}
+	return -1
+}
+
+// dropReview forgets a review that is used up.
+func (t *turn) dropReview(i int) {
+	t.state.Reviews = append(t.state.Reviews[:i], t.state.Reviews[i+1:]...)
+}
+
+// release gives the result that a review has held back.
+func (t *turn) release(i int, c *Capability, outputs payload, status int) {
+	a := t.state.Reviews[i]
+	t.dropReview(i)
+	e := Entry{What: EntryReleased, Call: a.Call, Nth: a.Nth, Name: a.Name, Status: status, Review: a.ID}
+	t.finished(e, c, outputs)
+	t.durable = true // it is given once
+}
+
+// finished records a result that may be used.
+func (t *turn) finished(e Entry, c *Capability, outputs payload) {
+	if c.CollectResults {
+		e.Outputs = t.keep(outputs)
+	}
+	at := t.log(e)
+	if i := t.state.find(e.Name); i >= 0 && t.state.Names[i].Call == e.Call {
+		t.state.Names[i].Done = at
+	}
+}

@@ -1,0 +1,187 @@
+package oagent
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// reviewWait is how long one call may still wait for its reviewer.
+type reviewWait struct{ until time.Time }
+
+func newReviewWait(g *Guard) *reviewWait {
+	return &reviewWait{until: time.Now().Add(g.waitFor())}
+}
+
+// newReview returns the review that the input restriction asks for.
+func (d *decision) newReview() *Review {
+	r := d.guard.newReview(d.call, SideInput, d.inputs, d.hash())
+	r.Reviewer = d.capability.Input.RequireReview
+	r.Rule = d.capability.Rule() + ".input_restriction.require_review"
+	return r
+}
+
+// decideReview lets the call pass if its reviewer has approved it.
+func (d *decision) decideReview(t *turn) error {
+	reviewer := d.capability.Input.RequireReview
+	rule := d.capability.Rule() + ".input_restriction.require_review"
+	i := t.findReview(func(a *asked) bool {
+		return a.Side == SideInput && a.Name == d.call.Name && a.Inputs == d.hash() && a.Reviewer == reviewer
+	})
+	if i < 0 {
+		return d.ask(t, rule)
+	}
+	switch a := t.state.Reviews[i]; a.Status {
+	case ReviewApproved:
+		t.dropReview(i)
+		d.pass(t, a.ID)
+		return nil
+	case ReviewDenied:
+		return d.refuse(t, refusedReview(&a, rule))
+	default:
+		d.wait = &a
+		return errUnchanged
+	}
+}
+
+func (d *decision) ask(t *turn, rule string) error {
+	switch {
+	case len(d.inputs) > t.guard.options.MaxPayload:
+		return d.refuse(t, &Refusal{Kind: KindInputRestriction, Rule: rule, Message: fmt.Sprintf(
+			"the call of %s was not made: somebody must confirm it, and its inputs of %d bytes are too large to be shown; the limit is %d",
+			d.call.Name, len(d.inputs), t.guard.options.MaxPayload)})
+	case t.pendingReviews() >= maxPending:
+		return d.refuse(t, &Refusal{Kind: KindReviewPending, Rule: rule, RetryAfter: retryReview, Message: fmt.Sprintf(
+			"the call of %s was not made: somebody must confirm it, and %d calls of this Engagement are waiting for that already; try again when those are decided",
+			d.call.Name, maxPending)})
+	case d.prepared == nil:
+		d.prepare = true
+		return errUnchanged
+	}
+	a := *t.ask(d.prepared, 0, 0)
+	d.wait = &a
+	return nil
+}
+
+// await waits for the decision of a review, or refuses the call.
+func (d *decision) await(w *reviewWait) error {
+	waiting := *d.wait
+	review, err := d.guard.openReview(d.ctx, &waiting, func() *Review {
+		if waiting.Side == SideOutput {
+			return nil // its outputs are lost
+		}
+		r := d.newReview()
+		r.ID = waiting.ID
+		return r
+	})
+	if d.prepared != nil && d.prepared.ID != waiting.ID {
+		d.guard.dropReview(d.ctx, d.prepared.ID) // an identical call was faster
+	}
+	d.prepared = nil
+	switch {
+	case errors.Is(err, ErrNoReview):
+		d.lost = waiting.ID
+		return nil
+	case errors.Is(err, errBusyReviewer):
+		d.refusal = d.fill(refusedBusy(&waiting, review))
+		return nil
+	case err != nil:
+		return err
+	}
+	decided, err := d.guard.awaitReview(d.ctx, waiting.ID, w.until)
+	if err != nil || decided {
+		return err
+	}
+	d.refusal = d.fill(refusedPending(review))
+	return nil
+}
+
+func (d *decision) fill(r *Refusal) *Refusal {
+	r.Agent, r.Engagement, r.Name = d.call.Agent.Name, d.call.Engagement, d.call.Name
+	return r
+}
+
+// findHeld returns the index of the review of a result of an identical call, -1
+// if there is none. Such a call is not made again.
+func (d *decision) findHeld(t *turn) int {
+	return t.findReview(func(a *asked) bool {
+		return a.Side == SideOutput && a.Name == d.call.Name && a.Inputs == d.hash()
+	})
+}
+
+// decideHeld gives the result of an identical call, if its reviewer lets it.
+func (d *decision) decideHeld(t *turn, i int) error {
+	a := t.state.Reviews[i]
+	rule := d.capability.Rule() + ".output_restriction.require_review"
+	switch {
+	case a.ID == d.lost:
+		t.dropReview(i)
+		r := &Refusal{Kind: KindReviewDenied, Rule: rule, Review: a.ID, Made: true, Message: fmt.Sprintf(
+			"an identical call of %s was made, and its result was held for a review and is lost: find out what it did before you make it again", d.call.Name)}
+		return d.refuse(t, r)
+	case a.Status == ReviewDenied:
+		return d.refuse(t, refusedReview(&a, rule))
+	case a.Status == ReviewPending:
+		d.wait = &a
+		return errUnchanged
+	case d.held == nil || d.held.ID != a.ID:
+		d.fetch = a.ID
+		return errUnchanged
+	}
+	t.release(i, d.capability, d.held.Outputs, d.held.Result)
+	d.ticket = &Ticket{
+		Capability: d.capability, Key: d.key, Number: a.Call, Nth: a.Nth, Review: a.ID,
+		Replayed: &Replay{Outputs: d.held.Outputs, Status: d.held.Result},
+		guard:    d.guard, call: *d.call, inputs: d.inputs,
+	}
+	return nil
+}
+
+// fetchHeld reads the result that was held.
+func (d *decision) fetchHeld() error {
+	held, err := d.guard.readReview(d.ctx, d.fetch)
+	if errors.Is(err, ErrNoReview) {
+		d.lost = d.fetch
+		return nil
+	}
+	d.held = held
+	return err
+}
+
+// refusedReview is for a call that the reviewer has denied.
+func refusedReview(a *asked, rule string) *Refusal {
+	r := &Refusal{Kind: KindReviewDenied, Rule: rule, Review: a.ID, Made: a.Side == SideOutput}
+	what := "the call of " + a.Name + " was not made"
+	if r.Made {
+		what = "the call of " + a.Name + " was made, and its result is withheld"
+	}
+	r.Message = what + ": the reviewer has denied it"
+	if a.Comment != "" {
+		r.Message += ", and says: " + a.Comment
+	}
+	r.Message += "; go on without it"
+	return r
+}
+
+// refusedPending is for a call whose reviewer has not decided.
+func refusedPending(review *Review) *Refusal {
+	r := &Refusal{
+		Kind: KindReviewPending, Rule: review.Rule, Review: review.ID, RetryAfter: retryReview, Made: review.Side == SideOutput,
+	}
+	if r.Made {
+		r.Message = fmt.Sprintf("the call of %s was made, and its result is withheld until it is confirmed; repeat the call with exactly these inputs later, "+
+			"to get the result: it will not be made again (review %s)", review.Name, review.ID)
+	} else {
+		r.Message = fmt.Sprintf("the call of %s was not made: it must be confirmed first, and somebody has been asked to do so; "+
+			"repeat it with exactly these inputs later (review %s)", review.Name, review.ID)
+	}
+	return r
+}
+
+// refusedBusy is for a call whose reviewer has too much to decide.
+func refusedBusy(a *asked, review *Review) *Refusal {
+	r := refusedPending(review)
+	r.Message = fmt.Sprintf("the call of %s must be confirmed, and who is to do so has %d others to decide first; repeat it with exactly these inputs later",
+		a.Name, maxOpen)
+	return r
+}

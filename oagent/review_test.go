@@ -1,0 +1,361 @@
+package oagent_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/oagent"
+)
+
+const reviewed = `
+capabilities:
+  pay:
+    input_restriction:
+      require_review: boss
+      assertion: recent.pay.inputs.amount < 1000
+  other: {}
+`
+
+const held = `
+capabilities:
+  pay:
+    output_restriction:
+      require_review: boss
+      assertion: recent.pay.outputs.ok
+  look:
+    input_restriction:
+      assertion: recent.pay.outputs.ok
+`
+
+// pending returns the only review that the reviewer has to decide.
+func pending(t testing.TB, g *oagent.Guard) *oagent.Review {
+	t.Helper()
+	reviews, err := g.Reviews(t.Context(), "boss")
+	if err != nil || len(reviews) != 1 {
+		t.Fatalf("%d reviews, error %v", len(reviews), err)
+	}
+	return reviews[0]
+}
+
+func decide(t testing.TB, g *oagent.Guard, id string, approve bool) {
+	t.Helper()
+	if _, err := g.Decide(t.Context(), id, "boss", approve, "as I said"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func refusal(t testing.TB, err error) *oagent.Refusal {
+	t.Helper()
+	r, ok := oagent.AsRefusal(err)
+	if !ok {
+		t.Fatalf("no refusal: %v", err)
+	}
+	return r
+}
+
+// TestReviewOfInputs is require_review before a call.
+func TestReviewOfInputs(t *testing.T) {
+	a := agent(t, reviewed)
+	s := openBolt(t)
+	var events []string
+	g := newGuard(t, oagent.GuardOptions{Store: s, Notify: func(e oagent.Event) { events = append(events, string(e.Kind)+" "+e.Review.Status) }})
+	pay := call(a, "pay", `{"amount":5,"to":"x"}`)
+
+	_, err := g.Begin(t.Context(), pay)
+	r := refusal(t, err)
+	review := pending(t, g)
+	if r.Kind != oagent.KindReviewPending || r.Review != review.ID || r.RetryAfter <= 0 || r.Status() != 403 || r.Made ||
+		r.Rule != "capabilities.pay.input_restriction.require_review" || !strings.Contains(r.Message, review.ID) {
+		t.Errorf("%+v", r)
+	}
+	if review.Agent != "desk" || review.User != alice || review.Name != "pay" || string(review.Inputs) != string(pay.Inputs) || review.Engagement != "e1" || review.Side != oagent.SideInput {
+		t.Errorf("%+v", review)
+	}
+	want(t, "again", outcomeOf(t, g, pay, `{}`), oagent.KindReviewPending)
+	if again := pending(t, g); again.ID != review.ID {
+		t.Error("an identical call is a new review")
+	}
+	want(t, "an assertion comes first", outcomeOf(t, g, call(a, "pay", `{"amount":1000}`), `{}`), oagent.KindInputRestriction)
+	pending(t, g)
+
+	// Only the named reviewer sees it and decides.
+	for _, other := range []string{"", "alice", "boss ", "Boss"} {
+		_, decideErr := g.Decide(t.Context(), review.ID, other, true, "")
+		_, readErr := g.Review(t.Context(), review.ID, other)
+		reviews, listErr := g.Reviews(t.Context(), other)
+		if !errors.Is(decideErr, oagent.ErrNoReview) || !errors.Is(readErr, oagent.ErrNoReview) || len(reviews) != 0 || listErr != nil {
+			t.Errorf("%q: %v, %v, %d, %v", other, decideErr, readErr, len(reviews), listErr)
+		}
+	}
+	decide(t, g, review.ID, true)
+	decide(t, g, review.ID, true)
+	if _, err := g.Decide(t.Context(), review.ID, "boss", false, ""); !errors.Is(err, oagent.ErrDecided) {
+		t.Errorf("another verdict: %v", err)
+	}
+	if reviews, err := g.Reviews(t.Context(), "boss"); err != nil || len(reviews) != 0 {
+		t.Errorf("%d reviews, error %v", len(reviews), err)
+	}
+
+	// It is for exactly this call.
+	bob, elsewhere, otherAgent := pay, pay, pay
+	bob.User.ID, elsewhere.Engagement = "bob", "e2"
+	another := *a
+	another.Name = "another"
+	otherAgent.Agent = &another
+	for name, c := range map[string]oagent.Call{
+		"a user": bob, "an Engagement": elsewhere, "an agent": otherAgent,
+		"inputs":   call(a, "pay", `{"amount":6,"to":"x"}`),
+		"a number": call(a, "pay", `{"amount":5.0,"to":"x"}`),
+		"more":     call(a, "pay", `{"amount":5,"to":"x","y":null}`),
+	} {
+		want(t, name, outcomeOf(t, g, c, `{}`), oagent.KindReviewPending)
+	}
+	// In another order, with other space and escapes they are the same inputs.
+	ticket, err := g.Begin(t.Context(), call(a, "pay", ` {"to" : "\u0078", "amount":5}`))
+	if err != nil || ticket.Review != review.ID || ticket.Number != 1 || ticket.Replayed != nil {
+		t.Fatalf("%+v, %v", ticket, err)
+	}
+	want(t, "an approval is for one call", outcomeOf(t, g, pay, `{}`), oagent.KindReviewPending)
+	if got := strings.Join(events[:3], ", "); got != "review_asked pending, review_decided approved, review_asked pending" {
+		t.Error(got)
+	}
+}
+
+// TestReviewPassesOnce wants of many identical calls one to pass.
+func TestReviewPassesOnce(t *testing.T) {
+	stores(t, func(t *testing.T, nodes []store.Store) {
+		a := agent(t, reviewed)
+		var guards []*oagent.Guard
+		for _, s := range nodes {
+			guards = append(guards, newGuard(t, oagent.GuardOptions{Store: s}))
+		}
+		pay := call(a, "pay", `{"amount":5}`)
+		want(t, "asked", outcomeOf(t, guards[0], pay, `{}`), oagent.KindReviewPending)
+		decide(t, guards[0], pending(t, guards[0]).ID, true)
+		var passed atomic.Int64
+		var all sync.WaitGroup
+		for i := range 16 {
+			all.Go(func() {
+				if _, err := guards[i%len(guards)].Begin(t.Context(), pay); err == nil {
+					passed.Add(1)
+				} else if kind := kindOf(t, err); kind != oagent.KindReviewPending {
+					t.Errorf("refused as %s: %v", kind, errors.Unwrap(err))
+				}
+			})
+		}
+		all.Wait()
+		if passed.Load() != 1 {
+			t.Errorf("%d passed", passed.Load())
+		}
+		pending(t, guards[0]) // and all others wait for the same review
+	})
+}
+
+// TestReviewWait wants a call that waits to go on as soon as it is decided, on
+// whichever node.
+func TestReviewWait(t *testing.T) {
+	for _, approve := range []bool{true, false} {
+		for _, document := range []string{reviewed, held} {
+			t.Run(fmt.Sprint(approve, strings.Contains(document, "input_restriction:\n      require")), func(t *testing.T) {
+				stores(t, func(t *testing.T, nodes []store.Store) {
+					a := agent(t, document)
+					asked := make(chan string, 1)
+					g := newGuard(t, oagent.GuardOptions{Store: nodes[0], ReviewWait: time.Minute, Notify: func(e oagent.Event) {
+						if e.Kind == oagent.EventReviewAsked {
+							asked <- e.Review.ID
+						}
+					}})
+					there := newGuard(t, oagent.GuardOptions{Store: nodes[len(nodes)-1]})
+					var reviewer sync.WaitGroup
+					reviewer.Go(func() {
+						if _, err := there.Decide(t.Context(), <-asked, "boss", approve, ""); err != nil {
+							t.Error(err)
+						}
+					})
+					wanted := oagent.KindReviewDenied
+					if approve {
+						wanted = ""
+					}
+					want(t, "the call", outcomeOf(t, g, call(a, "pay", `{"amount":1}`), `{"ok":true}`), wanted)
+					reviewer.Wait()
+				})
+			})
+		}
+	}
+}
+
+// TestReviewDenied wants identical calls to be refused, and others to be asked
+// for.
+func TestReviewDenied(t *testing.T) {
+	a := agent(t, reviewed)
+	g := newGuard(t, oagent.GuardOptions{})
+	pay := call(a, "pay", `{"amount":5}`)
+	want(t, "asked", outcomeOf(t, g, pay, `{}`), oagent.KindReviewPending)
+	decide(t, g, pending(t, g).ID, false)
+	_, err := g.Begin(t.Context(), pay)
+	if r := refusal(t, err); r.Kind != oagent.KindReviewDenied || !strings.Contains(r.Message, "as I said") {
+		t.Errorf("%+v", r)
+	}
+	want(t, "another", outcomeOf(t, g, call(a, "pay", `{"amount":6}`), `{}`), oagent.KindReviewPending)
+	want(t, "it goes on", outcomeOf(t, g, call(a, "other", `{}`), `{}`), "")
+	b := binding(a)
+	if got := whats(audit(t, g, b.Key())); got != "review decided refused:review_denied review begun finished" {
+		t.Error(got)
+	}
+}
+
+// TestReviewExpires wants neither question nor approval to count for ever.
+func TestReviewExpires(t *testing.T) {
+	a := agent(t, reviewed)
+	now := time.Now()
+	g := newGuard(t, oagent.GuardOptions{ReviewTTL: time.Hour, Now: func() time.Time { return now }})
+	pay := call(a, "pay", `{"amount":5}`)
+	want(t, "asked", outcomeOf(t, g, pay, `{}`), oagent.KindReviewPending)
+	first := pending(t, g).ID
+	decide(t, g, first, true)
+	now = now.Add(2 * time.Hour)
+	want(t, "too late", outcomeOf(t, g, pay, `{}`), oagent.KindReviewPending)
+	second := pending(t, g).ID
+	if first == second {
+		t.Fatal("it is the same review")
+	}
+	now = now.Add(2 * time.Hour)
+	if _, err := g.Decide(t.Context(), second, "boss", true, ""); !errors.Is(err, oagent.ErrNoReview) {
+		t.Errorf("an approval too late: %v", err)
+	}
+}
+
+// TestReviewLimits wants no reviewer to be flooded by one Engagement.
+func TestReviewLimits(t *testing.T) {
+	a := agent(t, reviewed)
+	g := newGuard(t, oagent.GuardOptions{MaxPayload: 1000})
+	for i := range 40 {
+		want(t, "asked", outcomeOf(t, g, call(a, "pay", fmt.Sprintf(`{"amount":%d}`, i)), `{}`), oagent.KindReviewPending)
+	}
+	if reviews, err := g.Reviews(t.Context(), "boss"); err != nil || len(reviews) != 32 {
+		t.Errorf("%d reviews, error %v", len(reviews), err)
+	}
+	large := fmt.Sprintf(`{"amount":1,"note":%q}`, strings.Repeat("a", 1000))
+	want(t, "too large", outcomeOf(t, g, call(a, "pay", large), `{}`), oagent.KindInputRestriction)
+}
+
+// TestReviewOfOutputs is require_review before a result: it is given to an
+// identical call, which is not made.
+func TestReviewOfOutputs(t *testing.T) {
+	a := agent(t, held)
+	s := openBolt(t)
+	g := newGuard(t, oagent.GuardOptions{Store: s})
+	pay := call(a, "pay", `{"amount":5}`)
+	begin := func() (*oagent.Ticket, error) { return g.Begin(t.Context(), pay) }
+
+	ticket, err := begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := refusal(t, ticket.Finish(t.Context(), jsontext.Value(`{"ok":true,"n":7}`), 201))
+	review := pending(t, g)
+	if r.Kind != oagent.KindReviewPending || !r.Made || r.Review != review.ID || string(review.Outputs) != `{"ok":true,"n":7}` || review.Result != 201 ||
+		review.Side != oagent.SideOutput {
+		t.Errorf("%+v, %+v", r, review)
+	}
+	want(t, "it is not in the Engagement", outcomeOf(t, g, call(a, "look", `{}`), `{}`), oagent.KindInputRestriction)
+	_, err = begin()
+	if r := refusal(t, err); r.Kind != oagent.KindReviewPending || !r.Made {
+		t.Errorf("%+v", r)
+	}
+	decide(t, g, review.ID, true)
+	g = newGuard(t, oagent.GuardOptions{Store: s}) // after a restart
+	ticket, err = begin()
+	if err != nil || ticket.Replayed == nil || string(ticket.Replayed.Outputs) != `{"ok":true,"n":7}` || ticket.Replayed.Status != 201 || ticket.Number != 1 {
+		t.Fatalf("%+v, %v", ticket, err)
+	}
+	if err := ticket.Finish(t.Context(), nil, 0); err != nil {
+		t.Error(err)
+	}
+	want(t, "it is in the Engagement", outcomeOf(t, g, call(a, "look", `{}`), `{}`), "")
+	if read, err := g.Review(t.Context(), review.ID, "boss"); err != nil || read.Outputs != nil {
+		t.Errorf("the outputs are still in the review: %+v, %v", read, err)
+	}
+
+	// The next is a new call, and denied.
+	if ticket, err = begin(); err != nil || ticket.Replayed != nil || ticket.Number != 3 {
+		t.Fatalf("%+v, %v", ticket, err)
+	}
+	want(t, "the next", kindOf(t, ticket.Finish(t.Context(), jsontext.Value(`{"ok":true}`), 200)), oagent.KindReviewPending)
+	decide(t, g, pending(t, g).ID, false)
+	_, err = begin()
+	if r := refusal(t, err); r.Kind != oagent.KindReviewDenied || !r.Made {
+		t.Errorf("%+v", r)
+	}
+	// Without the assertion nobody is asked.
+	ticket, err = g.Begin(t.Context(), call(a, "pay", `{"amount":6}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "an assertion comes first", kindOf(t, ticket.Finish(t.Context(), jsontext.Value(`{"ok":false}`), 200)), oagent.KindOutputRestriction)
+	b := binding(a)
+	wanted := "begun review held refused:input_restriction decided released begun finished begun review held decided refused:review_denied begun finished:output_restriction"
+	if got := whats(audit(t, g, b.Key())); got != wanted {
+		t.Errorf("got  %s\nwant %s", got, wanted)
+	}
+}
+
+// TestHeldResultIsLost wants a call whose result cannot be given not to be made
+// again without a word.
+func TestHeldResultIsLost(t *testing.T) {
+	a := agent(t, held)
+	s := openBolt(t)
+	g := newGuard(t, oagent.GuardOptions{Store: s})
+	pay := call(a, "pay", `{"amount":5}`)
+	want(t, "held", outcomeOf(t, g, pay, `{"ok":true}`), oagent.KindReviewPending)
+	id := pending(t, g).ID
+	if err := s.Delete(t.Context(), "review/"+id); err != nil {
+		t.Fatal(err)
+	}
+	_, err := g.Begin(t.Context(), pay)
+	if r := refusal(t, err); r.Kind != oagent.KindReviewDenied || !r.Made || !strings.Contains(r.Message, "lost") {
+		t.Errorf("%+v", r)
+	}
+	if _, err := g.Begin(t.Context(), pay); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLostReview wants a question that is lost asked again, with the same id.
+func TestLostReview(t *testing.T) {
+	a := agent(t, reviewed)
+	s := openBolt(t)
+	g := newGuard(t, oagent.GuardOptions{Store: s})
+	pay := call(a, "pay", `{"amount":5}`)
+	want(t, "asked", outcomeOf(t, g, pay, `{}`), oagent.KindReviewPending)
+	id := pending(t, g).ID
+	if err := s.Delete(t.Context(), "review/"+id); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "again", outcomeOf(t, g, pay, `{}`), oagent.KindReviewPending)
+	if again := pending(t, g); again.ID != id {
+		t.Errorf("%s and %s", id, again.ID)
+	}
+	decide(t, g, id, true)
+	want(t, "approved", outcomeOf(t, g, pay, `{}`), "")
+}
+
+// TestReviewJSON wants what a reviewer reads to be plain.
+func TestReviewJSON(t *testing.T) {
+	a := agent(t, reviewed)
+	g := newGuard(t, oagent.GuardOptions{})
+	outcomeOf(t, g, call(a, "pay", `{"amount":5}`), `{}`)
+	text, err := json.Marshal(pending(t, g))
+	if err != nil || !strings.Contains(string(text), `"inputs":{"amount":5}`) || strings.Contains(string(text), "outputs") {
+		t.Errorf("%s, %v", text, err)
+	}
+}

@@ -1,0 +1,219 @@
+package oagent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// A finish is a decision about the result of a call. As with one about a call,
+// decide runs inside of a change, and reach does what takes time.
+type finish struct {
+	ctx     context.Context
+	ticket  *Ticket
+	outputs payload
+	status  int
+
+	prepared *Review // is stored, for the case that one must be asked for
+	approved string  // id of the review that may be approved
+
+	refusal *Refusal
+	prepare bool
+	wait    *asked
+}
+
+// reach comes to an end, with a refusal or without. The error is the store's.
+func (f *finish) reach() error {
+	g := f.ticket.guard
+	wait := newReviewWait(g)
+	for range maxTries {
+		ctx, cancel := recordContext(f.ctx)
+		err := g.change(ctx, f.ticket.Key, nil, f.decide)
+		if err == nil && f.prepare {
+			f.prepared, err = g.prepareReview(ctx, f.newReview())
+		}
+		cancel()
+		switch {
+		case err != nil:
+			return err
+		case f.prepare:
+		case f.wait != nil:
+			if err := f.await(wait); err != nil || f.refusal != nil {
+				return err
+			}
+		default:
+			f.tidy()
+			return nil
+		}
+	}
+	return errContended
+}
+
+// tidy drops what the store has of a review that is over.
+func (f *finish) tidy() {
+	if f.prepared == nil {
+		return
+	}
+	ctx, cancel := recordContext(f.ctx)
+	defer cancel()
+	if f.approved == "" { // in the end there was none
+		f.ticket.guard.dropReview(ctx, f.prepared.ID)
+		return
+	}
+	f.ticket.guard.forgetOutputs(ctx, f.approved)
+}
+
+// decide is one turn.
+func (f *finish) decide(t *turn) error {
+	f.refusal, f.prepare, f.wait = nil, false, nil
+	if t.state.Ended != 0 {
+		r := refusedEnded(t.state)
+		r.Message = "the call was made, but its result is withheld: " + r.Message
+		return f.refuse(t, r)
+	}
+	if f.approved != "" {
+		return f.decideReview(t)
+	}
+	output := f.ticket.Capability.Output
+	if output != nil && output.Assertion != nil {
+		if err := f.checkAssertion(t, output.Assertion); err != nil || f.refusal != nil {
+			return err
+		}
+	}
+	if output != nil && output.RequireReview != "" {
+		return f.ask(t)
+	}
+	e := f.entry()
+	e.What = EntryFinished
+	t.finished(e, f.ticket.Capability, f.outputs)
+	return nil
+}
+
+func (f *finish) entry() Entry {
+	return Entry{Call: f.ticket.Number, Nth: f.ticket.Nth, Name: f.ticket.call.Name, Status: f.status}
+}
+
+func (f *finish) checkAssertion(t *turn, a *Assertion) error {
+	v := &view{record: t.record, state: t.state, pending: &pending{
+		name: f.ticket.call.Name, nth: f.ticket.Nth, inputs: f.ticket.inputs, outputs: f.outputs,
+	}}
+	// That the client has gone does not let a result pass unseen, nor is it a
+	// reason to say that the assertion fails.
+	err := a.Check(context.WithoutCancel(f.ctx), v)
+	switch {
+	case v.wants.any():
+		return &wantsError{v.wants}
+	case err == nil:
+		return nil
+	}
+	return f.refuse(t, &Refusal{
+		Kind: KindOutputRestriction,
+		Rule: a.Rule,
+		Message: fmt.Sprintf("the call of %s was made, but its result is withheld: %s; do not repeat it for that reason, go on without the result",
+			f.ticket.call.Name, tellAssertion(err)),
+		cause: err,
+	})
+}
+
+// refuse records that the result is withheld. It is not kept.
+func (f *finish) refuse(t *turn, r *Refusal) error {
+	f.refusal = f.fill(r)
+	e := f.entry()
+	e.What, e.Kind, e.Rule, e.Why = EntryFinished, r.Kind, r.Rule, cut(r.Message, maxWhy)
+	if r.cause != nil {
+		e.Why = cut(r.cause.Error(), maxWhy)
+	}
+	t.log(e)
+	t.state.Refused++
+	return nil
+}
+
+func (f *finish) fill(r *Refusal) *Refusal {
+	c := &f.ticket.call
+	r.Agent, r.Engagement, r.Name, r.Made = c.Agent.Name, c.Engagement, c.Name, true
+	return r
+}
+
+func (f *finish) rule() string {
+	return f.ticket.Capability.Rule() + ".output_restriction.require_review"
+}
+
+func (f *finish) newReview() *Review {
+	t := f.ticket
+	r := t.guard.newReview(&t.call, SideOutput, t.inputs, hashInputs(t.inputs))
+	r.Reviewer = t.Capability.Output.RequireReview
+	r.Rule = f.rule()
+	r.Outputs, r.Result = f.outputs, f.status
+	return r
+}
+
+// ask holds the result until its reviewer has decided.
+func (f *finish) ask(t *turn) error {
+	limit := t.guard.options.MaxPayload
+	switch {
+	case len(f.outputs) > limit || len(f.ticket.inputs) > limit || isShed(f.outputs):
+		return f.refuse(t, &Refusal{Kind: KindOutputRestriction, Rule: f.rule(), Message: fmt.Sprintf(
+			"the call of %s was made, but its result is withheld: somebody must confirm it, and it is too large to be shown; the limit is %d bytes",
+			f.ticket.call.Name, limit)})
+	case t.pendingReviews() >= maxPending:
+		return f.refuse(t, &Refusal{Kind: KindOutputRestriction, Rule: f.rule(), Message: fmt.Sprintf(
+			"the call of %s was made, but its result is withheld: somebody must confirm it, and %d calls of this Engagement are waiting for that already",
+			f.ticket.call.Name, maxPending)})
+	case f.prepared == nil:
+		f.prepare = true
+		return errUnchanged
+	}
+	a := *t.ask(f.prepared, f.ticket.Number, f.ticket.Nth)
+	e := f.entry()
+	e.What, e.Review = EntryHeld, a.ID
+	t.log(e)
+	f.wait = &a
+	return nil
+}
+
+// await waits for the decision of the review, or refuses the result.
+func (f *finish) await(w *reviewWait) error {
+	g := f.ticket.guard
+	ctx, cancel := recordContext(f.ctx)
+	review, err := g.openReview(ctx, f.wait, func() *Review { return f.prepared })
+	cancel()
+	if errors.Is(err, errBusyReviewer) {
+		f.refusal = f.fill(refusedBusy(f.wait, f.prepared))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	decided, err := g.awaitReview(f.ctx, review.ID, w.until)
+	if err != nil {
+		return err
+	}
+	if !decided {
+		f.refusal = f.fill(refusedPending(review))
+		return nil
+	}
+	f.approved = review.ID
+	return nil
+}
+
+// decideReview gives the result if its review was approved.
+func (f *finish) decideReview(t *turn) error {
+	i := t.findReview(func(a *asked) bool { return a.ID == f.approved })
+	if i < 0 {
+		// An identical call was faster, and has it.
+		f.refusal = f.fill(&Refusal{Kind: KindReviewDenied, Rule: f.rule(), Review: f.approved,
+			Message: fmt.Sprintf("the call of %s was made, and its result was given to an identical call", f.ticket.call.Name)})
+		return errUnchanged
+	}
+	a := t.state.Reviews[i]
+	switch a.Status {
+	case ReviewApproved:
+		t.release(i, f.ticket.Capability, f.outputs, f.status)
+		return nil
+	case ReviewDenied:
+		f.refusal = f.fill(refusedReview(&a, f.rule()))
+		return errUnchanged
+	}
+	f.wait = &a
+	return errUnchanged
+}

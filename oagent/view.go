@@ -1,0 +1,266 @@
+package oagent
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/expr"
+)
+
+// A view is the Engagement as an expression sees it (OpenAgentSpec v1,
+// Engagement), a cel.Activation. It makes what the expression looks at, and notes
+// in wants what it looked at that has yet to be read from the log.
+//
+// What has been invoked is in history, and is recent._name, from the moment it
+// passed. The call that is being decided upon is recent.<its name> already, with
+// its inputs, and, once it was made, its outputs: it is in history only then. So
+// history._total < 100 lets 100 calls pass.
+//
+// user.email is not there if it is not known; recent._name is "" before the first
+// call. Outputs are null while there are none: before the call has ended, where
+// they are not collected, and where they were withheld.
+type view struct {
+	record  *record
+	state   *state
+	pending *pending // nil if no call is being decided upon
+	wants   wants
+}
+
+// pending is a call that is being decided upon. Its inputs and outputs are seen in
+// full, even if they are too large to be kept.
+type pending struct {
+	name    string
+	nth     int64 // number among the calls of the same name, from 1; 0 if it was not made
+	inputs  payload
+	outputs payload
+}
+
+// payload is JSON that is kept in memory; nil is null.
+type payload = jsontext.Value
+
+// wants is what must be read before an expression can be evaluated.
+type wants struct {
+	recent  []string // names of recent.<name>
+	list    bool     // history._list
+	history []string // names of history.<name>
+}
+
+func (w *wants) any() bool {
+	return w.list || len(w.recent) > 0 || len(w.history) > 0
+}
+
+func (w *wants) addRecent(name string) ref.Val {
+	if !slices.Contains(w.recent, name) {
+		w.recent = append(w.recent, name)
+	}
+	return notRead
+}
+
+func (w *wants) addHistory(name string) ref.Val {
+	if !slices.Contains(w.history, name) {
+		w.history = append(w.history, name)
+	}
+	return notRead
+}
+
+// notRead stands for what has yet to be read; the evaluation is repeated then.
+var notRead = types.NewErr("the record has not been read")
+
+// ResolveName implements cel.Activation.
+func (v *view) ResolveName(name string) (any, bool) {
+	switch name {
+	case "started_at":
+		return types.Timestamp{Time: milliseconds(v.state.Started)}, true
+	case "user":
+		user := map[string]any{"id": v.state.UserID}
+		if v.state.Email != "" {
+			user["email"] = v.state.Email
+		}
+		return types.NewStringInterfaceMap(expr.Adapter{}, user), true
+	case "recent":
+		return fields{recentFields{v}}, true
+	case "history":
+		return fields{historyFields{v}}, true
+	}
+	return nil, false
+}
+
+// Parent implements cel.Activation.
+func (v *view) Parent() cel.Activation { return nil }
+
+// value returns what an expression sees of inputs or outputs.
+func value(p payload) ref.Val {
+	switch {
+	case p == nil:
+		return types.NullValue
+	case isShed(p):
+		return types.NewErr("it is too large to be kept in the record, so that it cannot be looked at")
+	}
+	return (&expr.Node{Raw: p, Exact: true}).Look()
+}
+
+// A source is what fields are of.
+type source interface {
+	find(name string) (ref.Val, bool)
+	has(name string) bool
+	names() []string
+}
+
+// recentFields are those of recent.
+type recentFields struct{ *view }
+
+const nameField = "_name"
+
+func (v recentFields) find(name string) (ref.Val, bool) {
+	switch {
+	case name == nameField:
+		if v.state.Total == 0 {
+			return types.String(""), true
+		}
+		return types.String(v.state.Names[v.state.Recent].Name), true
+	case v.pending != nil && v.pending.name == name:
+		return fields{&callFields{inputs: v.pending.inputs, outputs: v.pending.outputs}}, true
+	}
+	i := v.state.find(name)
+	if i < 0 {
+		return nil, false
+	}
+	call := v.record.recent[name]
+	if n := &v.state.Names[i]; call == nil || call.begun != n.Begun || call.done != n.Done {
+		return v.wants.addRecent(name), true
+	}
+	return fields{&callFields{inputs: call.inputs, outputs: call.outputs}}, true
+}
+
+func (v recentFields) has(name string) bool {
+	return name == nameField || v.pending != nil && v.pending.name == name || v.state.find(name) >= 0
+}
+
+func (v recentFields) names() []string {
+	names := []string{nameField}
+	for i := range v.state.Names {
+		names = append(names, v.state.Names[i].Name)
+	}
+	if v.pending != nil && v.state.find(v.pending.name) < 0 {
+		names = append(names, v.pending.name)
+	}
+	return names
+}
+
+// historyFields are those of history.
+type historyFields struct{ *view }
+
+func (v historyFields) find(name string) (ref.Val, bool) {
+	switch name {
+	case "_total":
+		return types.Int(v.state.Total), true
+	case "_list":
+		return items{nameItems{v.view}}, true
+	}
+	i := v.state.find(name)
+	if i < 0 {
+		return nil, false
+	}
+	return items{callItems{v.view, name, v.state.Names[i].Count}}, true
+}
+
+func (v historyFields) has(name string) bool {
+	return name == "_total" || name == "_list" || v.state.find(name) >= 0
+}
+
+func (v historyFields) names() []string {
+	names := []string{"_list", "_total"}
+	for i := range v.state.Names {
+		names = append(names, v.state.Names[i].Name)
+	}
+	return names
+}
+
+// callFields are those of one call.
+type callFields struct{ inputs, outputs payload }
+
+func (c *callFields) find(name string) (ref.Val, bool) {
+	switch name {
+	case "inputs":
+		return value(c.inputs), true
+	case "outputs":
+		return value(c.outputs), true
+	}
+	return nil, false
+}
+
+func (c *callFields) has(name string) bool { return name == "inputs" || name == "outputs" }
+func (c *callFields) names() []string      { return []string{"inputs", "outputs"} }
+
+// fields is a source as a CEL map.
+type fields struct{ source }
+
+// Find implements traits.Mapper.
+func (f fields) Find(key ref.Val) (ref.Val, bool) {
+	name, ok := key.(types.String)
+	if !ok {
+		return nil, false
+	}
+	return f.find(string(name))
+}
+
+// Get implements traits.Indexer.
+func (f fields) Get(key ref.Val) ref.Val {
+	if v, ok := f.Find(key); ok {
+		return v
+	}
+	return types.ValOrErr(key, "no such key: %v", key)
+}
+
+// Contains implements traits.Container.
+func (f fields) Contains(key ref.Val) ref.Val {
+	name, ok := key.(types.String)
+	return types.Bool(ok && f.has(string(name)))
+}
+
+// Size implements traits.Sizer.
+func (f fields) Size() ref.Val { return types.Int(len(f.names())) }
+
+// Iterator implements traits.Iterable.
+func (f fields) Iterator() traits.Iterator {
+	return types.NewStringList(expr.Adapter{}, f.names()).(traits.Lister).Iterator()
+}
+
+// Type implements ref.Val.
+func (f fields) Type() ref.Type { return types.MapType }
+
+// Equal implements ref.Val.
+func (f fields) Equal(other ref.Val) ref.Val { return f.full().Equal(other) }
+
+// ConvertToNative implements ref.Val.
+func (f fields) ConvertToNative(t reflect.Type) (any, error) { return f.full().ConvertToNative(t) }
+
+// ConvertToType implements ref.Val.
+func (f fields) ConvertToType(t ref.Type) ref.Val {
+	if t == types.TypeType {
+		return types.MapType
+	}
+	return f.full().ConvertToType(t)
+}
+
+// Value implements ref.Val.
+func (f fields) Value() any { return f.full().Value() }
+
+// full returns the fields as one of CEL's own maps, for what is seldom asked.
+func (f fields) full() traits.Mapper {
+	all := make(map[string]any)
+	for _, name := range f.names() {
+		all[name], _ = f.find(name)
+	}
+	return types.NewStringInterfaceMap(expr.Adapter{}, all)
+}
+
+// String is for messages, in which no values belong.
+func (f fields) String() string { return fmt.Sprintf("%d fields", len(f.names())) }
