@@ -27,7 +27,7 @@ func storm(t *testing.T, nodes []*brittleNode) map[string][]orderAnswer {
 	for i := range stormCalls {
 		group.Go(func() {
 			id := fmt.Sprint("call-", i%stormIDs)
-			node := nodes[i/stormIDs%len(nodes)]
+			node := nodes[(i+i/stormIDs)%len(nodes)] // each id is asked of all of them
 			got, err := node.order(ctx, id)
 			for err != nil && ctx.Err() == nil {
 				got, err = nodes[len(nodes)-1].order(ctx, id)
