@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/fairwayhq/fairway/internal/store/storetest"
 )
@@ -16,8 +17,9 @@ const (
 )
 
 // storm sends stormCalls calls to the nodes in turn. A client whose node dies
-// asks the last one until it is answered.
-func storm(t *testing.T, nodes []*brittleNode) map[string][]orderAnswer {
+// asks the last one until it is answered. Begun is called when one call of each id
+// has been sent, so that who runs it can be settled before the others come.
+func storm(t *testing.T, nodes []*brittleNode, begun func()) map[string][]orderAnswer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*waitTimeout)
 	defer cancel()
@@ -25,6 +27,9 @@ func storm(t *testing.T, nodes []*brittleNode) map[string][]orderAnswer {
 	answers := make(map[string][]orderAnswer)
 	var group sync.WaitGroup
 	for i := range stormCalls {
+		if i == stormIDs {
+			begun()
+		}
 		group.Go(func() {
 			id := fmt.Sprint("call-", i%stormIDs)
 			node := nodes[(i+i/stormIDs)%len(nodes)] // each id is asked of all of them
@@ -72,7 +77,7 @@ func TestOTC_storm_on_one_node(t *testing.T) {
 	close(api.hold)
 	address := freeAddress(t)
 	node := startBrittle(t, t.TempDir(), address, ordersSite(address, "bolt", "ttl 1h", api))
-	checkStorm(t, api, storm(t, []*brittleNode{node}))
+	checkStorm(t, api, storm(t, []*brittleNode{node}, func() {}))
 }
 
 // startPair runs two nodes on one Redis.
@@ -90,7 +95,7 @@ func startPair(t *testing.T, api *orders, idempotency string) []*brittleNode {
 func TestOTC_storm_on_two_nodes(t *testing.T) {
 	api := startOrders(t)
 	close(api.hold)
-	checkStorm(t, api, storm(t, startPair(t, api, "ttl 1h")))
+	checkStorm(t, api, storm(t, startPair(t, api, "ttl 1h"), func() {}))
 }
 
 // TestOTC_storm_with_a_node_killed kills one of two nodes while orders are under
@@ -98,15 +103,16 @@ func TestOTC_storm_on_two_nodes(t *testing.T) {
 func TestOTC_storm_with_a_node_killed(t *testing.T) {
 	api := startOrders(t)
 	nodes := startPair(t, api, "lease 2s")
-	answered := make(chan map[string][]orderAnswer)
-	go func() { answered <- storm(t, nodes) }()
-	waitFor(t, waitTimeout, "orders that are under way", func() bool {
-		begun, _ := api.total()
-		return begun >= stormIDs
+	answers := storm(t, nodes, func() {
+		waitFor(t, waitTimeout, "orders that are under way", func() bool {
+			begun, _ := api.total()
+			return begun >= stormIDs
+		})
+		time.AfterFunc(100*time.Millisecond, func() { // while the others arrive
+			nodes[0].kill()
+			close(api.hold)
+		})
 	})
-	nodes[0].kill()
-	close(api.hold)
-	answers := <-answered
 
 	checkOnce(t, api, answers)
 	lost := 0
