@@ -105,15 +105,18 @@ func (m *MCP) discover(w http.ResponseWriter, r *http.Request, next caddyhttp.Ha
 	return nil
 }
 
-// endpointURL returns the URL of the endpoint as the client of a request sees it.
-// Who asks for the catalog says nothing of a path that handlers took off.
+// endpointURL returns the URL of the endpoint as the client of a request sees it,
+// with what handlers in front took off the path.
 func (m *MCP) endpointURL(r *http.Request) string {
 	if m.Discovery.URL != "" {
 		return strings.TrimSuffix(m.Discovery.URL, "/")
 	}
 	path := m.endpoint.path
-	if before, ok := strings.CutSuffix(originalPath(r), cardPath); ok {
+	original := originalPath(r)
+	if before, ok := strings.CutSuffix(original, cardPath); ok {
 		path = before
+	} else if before, ok := strings.CutSuffix(original, catalogPath); ok {
+		path = before + path
 	}
 	return resource{}.originOf(r) + (&url.URL{Path: path}).EscapedPath()
 }

@@ -151,3 +151,22 @@ func TestMCPCatalogIsTheSites(t *testing.T) {
 		t.Errorf("got %d %s", a.status, a.body)
 	}
 }
+
+// Card and catalog name the URL that the client asked, with what handlers took off
+// its path.
+func TestMCPDiscoveryBelowAPath(t *testing.T) {
+	s := run(t, "", `
+		handle_path /apis/* {
+			mcp /mcp TRIPS {
+				discovery
+			}
+		}`)
+	for path, want := range map[string]string{
+		"/apis/mcp/server-card":             fmt.Sprintf(`"url":"http://127.0.0.1:%d/apis/mcp"`, s.port),
+		"/apis/.well-known/ai-catalog.json": fmt.Sprintf(`"url":"http://127.0.0.1:%d/apis/mcp/server-card"`, s.port),
+	} {
+		if a := s.get(path); a.status != http.StatusOK || !strings.Contains(a.body, want) {
+			t.Errorf("%s: %d %s, want %s in it", path, a.status, a.body, want)
+		}
+	}
+}

@@ -62,8 +62,13 @@ func admitStream(r *http.Request) *fault {
 // acceptsStream reports whether an Accept header asks for text/event-stream.
 func acceptsStream(accept []string) bool {
 	for _, line := range accept {
-		if strings.Contains(line, "text/event-stream") {
+		if line == "application/json, text/event-stream" { // as most clients write it
 			return true
+		}
+		for part := range strings.SplitSeq(line, ",") {
+			if mediaType(part) == "text/event-stream" && !refusedByWeight(part) {
+				return true
+			}
 		}
 	}
 	return false

@@ -2,8 +2,11 @@ package mcpadapter
 
 import (
 	"encoding/json"
+	"net/http"
 	"reflect"
 	"testing"
+
+	"github.com/fairwayhq/fairway/ocp"
 )
 
 func TestToolsNameTheirApps(t *testing.T) {
@@ -89,4 +92,40 @@ func TestPagesOfAppsSayWhatTheyNeed(t *testing.T) {
 func TestHiddenOperationIsNoTool(t *testing.T) {
 	server := stocked(t, Options{})
 	shelved(t, server, v20251125, "tools/call", `"name":"get_photo","arguments":{"id":7}`).fault(t, 200, invalidParams)
+}
+
+// A page that an operation answers with is listed and read as what a host takes for
+// a page: what the document says it is, or else one of MCP Apps.
+func TestOperationsArePages(t *testing.T) {
+	const document = `
+openapi: 3.1.0
+info: {title: Pages, version: "1"}
+paths:
+  /board: {get: {operationId: board, x-mcp: {resource: {uri: "ui://p/board"}}, responses: {'200': {description: ok, content: {text/html: {}}}}}}
+  /older: {get: {operationId: older, x-mcp: {resource: {uri: "ui://p/older", mimeType: text/html+skybridge}}, responses: {'200': {description: ok, content: {text/html: {}}}}}}
+  /plain: {get: {operationId: plain, x-mcp: {resource: {uri: "web://p/plain"}}, responses: {'200': {description: ok, content: {text/html: {}}}}}}
+`
+	tools, server := build(t, document, ocp.BuildOptions{Name: "pages"}), New(Options{})
+	ask := func(method, params string) request {
+		r := conformant(v20251125, method, params)
+		r.server, r.tools = server, tools
+		r.caller = through(tools, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			_, _ = w.Write([]byte("<p>"))
+		})
+		return r
+	}
+	want := map[string]string{"ui://p/board": appType, "ui://p/older": skybridgeType, "web://p/plain": "text/html"}
+	var list resourceList
+	ask("resources/list", "").result(t, "ListResourcesResult", &list)
+	if len(list.Resources) != len(want) {
+		t.Errorf("listed %+v", list.Resources)
+	}
+	for _, r := range list.Resources {
+		var got readAnswer
+		ask("resources/read", `"uri":"`+r.URI+`"`).result(t, "ReadResourceResult", &got)
+		if r.MIMEType != want[r.URI] || got.Contents[0].MIMEType != want[r.URI] {
+			t.Errorf("%s is listed as %s and read as %s, want %s", r.URI, r.MIMEType, got.Contents[0].MIMEType, want[r.URI])
+		}
+	}
 }

@@ -43,6 +43,7 @@ func (x *exchange) ask(method string, params jsontext.Value) (jsontext.Value, er
 		return nil, errNoWayToAsk
 	}
 	defer forget()
+	defer x.connection.pause()()
 	b := wire.AppendString([]byte(`{"jsonrpc":"2.0","id":`), id)
 	b = wire.AppendString(append(b, `,"method":`...), method)
 	if len(params) > 0 {
@@ -57,21 +58,38 @@ func (x *exchange) ask(method string, params jsontext.Value) (jsontext.Value, er
 	}
 	timeout := time.NewTimer(x.server.options.AskTimeout)
 	defer timeout.Stop()
-	select {
-	case a := <-answer:
-		if a.failure != nil {
-			return nil, &refusedAsk{a.failure}
+	alive := time.NewTicker(x.server.options.KeepAlive)
+	defer alive.Stop()
+	for {
+		select {
+		case a := <-answer:
+			if a.failure != nil {
+				return nil, &refusedAsk{a.failure}
+			}
+			return a.result, nil
+		case <-x.ctx.Done():
+			return nil, context.Cause(x.ctx)
+		case <-x.server.closed:
+			return nil, errClosing
+		case <-ended:
+			return nil, errClosing
+		case <-timeout.C:
+			return nil, errAskTimeout
+		case <-alive.C:
+			if err := x.keepAlive(); err != nil {
+				return nil, err
+			}
 		}
-		return a.result, nil
-	case <-x.ctx.Done():
-		return nil, context.Cause(x.ctx)
-	case <-x.server.closed:
-		return nil, errClosing
-	case <-ended:
-		return nil, errClosing
-	case <-timeout.C:
-		return nil, errAskTimeout
 	}
+}
+
+// keepAlive shows a sign of life on the stream that answers the client's request,
+// if it is one: people take longer to answer than proxies wait.
+func (x *exchange) keepAlive() error {
+	if stream, ok := x.channel.(*eventStream); ok && x.connection == nil {
+		return stream.comment()
+	}
+	return nil
 }
 
 // takeResponse hands a response of the client to what waits for it.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
 )
@@ -32,7 +33,7 @@ func (x *exchange) callTool() *fault {
 	tool, name := x.toolNamed(x.params.name)
 	if tool != nil {
 		if isHidden(tool) {
-			return badParams("unknown tool %q; list the tools to see which there are", clip(name, maxQuoted))
+			return x.unknownTool(name)
 		}
 		if f := x.checkParamHeaders(tool); f != nil {
 			return f
@@ -49,7 +50,7 @@ func (x *exchange) callTool() *fault {
 	case r.asks != nil:
 		x.answerAsks(r)
 	case r.Failure != nil && r.Failure.Kind == ocp.UnknownTool:
-		return badParams("%s", r.Failure.Message)
+		return x.unknownTool(name)
 	case r.Failure != nil:
 		x.answerFailure(r)
 	case r.native != nil:
@@ -71,6 +72,22 @@ func (x *exchange) toolNamed(raw jsontext.Value) (*ocp.Tool, string) {
 	name := text(raw)
 	tool, _ := x.tools.Tool(name)
 	return tool, name
+}
+
+// unknownTool tells that there is no tool of that name, and which of those that the
+// client is shown has a similar one.
+func (x *exchange) unknownTool(name string) *fault {
+	near := nearest.Name(name, func(yield func(string) bool) {
+		for _, tool := range x.catalog().visible {
+			if !yield(tool.Name) {
+				return
+			}
+		}
+	})
+	if near != "" {
+		return badParams("unknown tool %q; did you mean %q?", clip(name, maxQuoted), near)
+	}
+	return badParams("unknown tool %q; list the tools to see which there are", clip(name, maxQuoted))
 }
 
 // answerSuccess answers with what the API said: as content, and once more as

@@ -21,7 +21,7 @@ const (
 	metaHTTP = "io.github.fairwayhq/http"
 
 	// metaChallenges is for hosts of MCP Apps: the challenges with which a user
-	// is asked to log in, as in WWW-Authenticate.
+	// is asked to log in, as one WWW-Authenticate has them, in one text.
 	metaChallenges = "mcp/www_authenticate"
 )
 
@@ -45,7 +45,7 @@ func (x *exchange) appendResultHead(dst []byte, resultType string, meta []byte) 
 		dst = append(append(dst, `"_meta":{`...), meta...)
 		return append(dst, "},"...)
 	}
-	complete := x.catalog().complete
+	complete := x.wholeCatalog().complete
 	if resultType != "complete" {
 		dst = append(append(append(dst, `"resultType":"`...), resultType...), `",`...)
 		complete = bytes.TrimPrefix(complete, []byte(completeHead))
@@ -77,10 +77,22 @@ func (x *exchange) failureMeta(r reply) []byte {
 		meta = append(append(meta, `,"problem":`...), problem...)
 	}
 	meta = append(meta, '}')
-	if failure.Status == http.StatusUnauthorized {
+	if needsLogin(failure, r.Result) {
 		meta = x.appendChallenges(meta, r.Result)
 	}
 	return meta
+}
+
+// needsLogin reports whether a failure is one that a login mends: nobody is logged
+// in, or with less than is needed (RFC 6750, section 3.1).
+func needsLogin(failure *ocp.Failure, r *ocp.Result) bool {
+	switch failure.Status {
+	case http.StatusUnauthorized:
+		return true
+	case http.StatusForbidden:
+		return r != nil && len(r.Header["Www-Authenticate"]) > 0
+	}
+	return false
 }
 
 // problemOf returns the answer if it is a problem document.
@@ -108,12 +120,10 @@ func (x *exchange) appendChallenges(meta []byte, r *ocp.Result) []byte {
 		}
 		challenges = []string{`Bearer error="invalid_token", resource_metadata=` + strconv.QuoteToASCII(x.site.Access.Metadata)}
 	}
-	meta = append(meta, `,"`+metaChallenges+`":[`...)
-	for i, challenge := range challenges[:min(len(challenges), maxChallenges)] {
-		if i > 0 {
-			meta = append(meta, ',')
-		}
-		meta = wire.AppendString(meta, clip(strings.TrimSpace(challenge), maxChallenge))
+	shown := make([]string, min(len(challenges), maxChallenges))
+	for i := range shown {
+		shown[i] = clip(strings.TrimSpace(challenges[i]), maxChallenge)
 	}
-	return append(meta, ']')
+	meta = append(meta, `,"`+metaChallenges+`":`...)
+	return wire.AppendString(meta, strings.Join(shown, ", "))
 }

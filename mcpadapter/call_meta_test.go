@@ -65,12 +65,34 @@ func TestChallengesInMeta(t *testing.T) {
 		access     *Access
 		want       string
 	}{
-		"the-api's": {[]string{`Bearer realm="a"`, "Basic"}, access, `["Bearer realm=\"a\"","Basic"]`},
-		"ours":      {nil, access, `["Bearer error=\"invalid_token\", resource_metadata=\"https://a.example/.well-known/oauth-protected-resource\""]`},
+		"the-api's": {[]string{`Bearer realm="a"`, "Basic"}, access, `"Bearer realm=\"a\", Basic"`},
+		"ours":      {nil, access, `"Bearer error=\"invalid_token\", resource_metadata=\"https://a.example/.well-known/oauth-protected-resource\""`},
 		"nobody's":  {nil, nil, ""},
-		"many":      {[]string{"a", "b", "c", "d", "e"}, nil, `["a","b","c","d"]`},
+		"many":      {[]string{"a", "b", "c", "d", "e"}, nil, `"a, b, c, d"`},
 	} {
 		if got := serve(c.challenges, c.access); got != c.want {
+			t.Errorf("%s: %s", rule, got)
+		}
+	}
+}
+
+// An API that refuses what a login with more scopes would be allowed says so with a
+// challenge, and one that refuses for good does not.
+func TestForbiddenWithAChallengeNeedsALogin(t *testing.T) {
+	const challenge = `Bearer error="insufficient_scope", scope="write"`
+	x := exchange{server: New(Options{}), site: &Site{Access: &Access{Metadata: "https://a.example/.well-known/oauth-protected-resource"}}, version: v20251125, tools: trains()}
+	for rule, c := range map[string]struct {
+		challenges []string
+		want       bool
+	}{
+		"with-a-challenge": {[]string{challenge}, true},
+		"without":          {nil, false},
+	} {
+		refused := answered(http.StatusForbidden, "", "")
+		refused.Failure = &ocp.Failure{Kind: ocp.Refused, Status: http.StatusForbidden, Message: "no"}
+		refused.Result.Header["Www-Authenticate"] = c.challenges
+		meta := "{" + string(x.failureMeta(reply{Outcome: refused})) + "}"
+		if got := string(member([]byte(meta), metaChallenges)); (got != "") != c.want || c.want && !strings.Contains(got, "insufficient_scope") {
 			t.Errorf("%s: %s", rule, got)
 		}
 	}

@@ -166,6 +166,26 @@ func TestUnknownToolIsAnErrorOfTheProtocol(t *testing.T) {
 	}
 }
 
+// A tool that the document hides is not given away by what is said of another.
+func TestHiddenToolIsNotSuggested(t *testing.T) {
+	server := stocked(t, Options{})
+	for name, want := range map[string]string{
+		"get_phot":      "list the tools",
+		"get_photo":     "list the tools",
+		"list_station":  `did you mean "list_stations"?`,
+		"list_stations": "",
+	} {
+		r := shelved(t, server, v20251125, "tools/call", `"name":"`+name+`","arguments":{}`)
+		if want == "" {
+			r.result(t, "CallToolResult", new(any))
+			continue
+		}
+		if a := r.fault(t, 200, invalidParams); !strings.Contains(a.Error.Message, want) || strings.Contains(a.Error.Message, `"get_photo"?`) {
+			t.Errorf("%s: %q", name, a.Error.Message)
+		}
+	}
+}
+
 func TestCallParameters(t *testing.T) {
 	for rule, c := range map[string]struct {
 		params string

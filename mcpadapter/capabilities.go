@@ -15,10 +15,10 @@ const (
 	canElicit                               // elicitation/create with a form
 	canElicitURL                            // elicitation/create with a URL
 	canListRoots                            // roots/list
-	canShowUI                               // MCP Apps
 )
 
-// uiExtension is the identifier of MCP Apps among a client's extensions.
+// uiExtension is the identifier of MCP Apps among the extensions that a server
+// offers.
 const uiExtension = "io.modelcontextprotocol/ui"
 
 // readCapabilities reads a ClientCapabilities object. Before 2025-11-25 an
@@ -41,8 +41,6 @@ func readCapabilities(raw jsontext.Value) (c capabilities) {
 			}
 		case walk.Is("roots") && object:
 			c |= canListRoots
-		case (walk.Is("extensions") || walk.Is("experimental")) && object && hasMember(walk.Value, uiExtension):
-			c |= canShowUI
 		}
 	}
 	return c

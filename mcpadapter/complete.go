@@ -57,12 +57,10 @@ func (x *exchange) proposals(ref jsontext.Value, argument string) ([]string, *fa
 		return p.proposals(argument)
 	case "ref/resource":
 		uri := text(member(ref, "uri"))
-		for _, r := range s.templates {
-			if r.template.text == uri && !r.denied {
-				return r.proposals(argument)
-			}
+		if r := s.byTemplate[uri]; r != nil && !r.denied {
+			return r.proposals(argument)
 		}
-		if _, ok := s.find(uri); ok {
+		if t, ok := s.find(uri); ok && !t.denied {
 			return nil, nil
 		}
 		return nil, badParams("there is no resource or template %q: resources/templates/list names those there are", clip(uri, maxQuoted))

@@ -3,7 +3,9 @@ package mcpadapter
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
+	"runtime/debug"
 	"sync"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
@@ -21,6 +23,7 @@ type connection struct {
 	server *Server
 	site   *Site
 	ctx    context.Context
+	stop   context.CancelFunc // ends ctx
 	client string
 	out    channel
 	live   live
@@ -33,13 +36,19 @@ type connection struct {
 	mu      sync.Mutex
 	version revision // as settled by initialize
 	can     capabilities
+	over    bool // nothing more is taken in
+
+	panicked string // what a message that was served panicked with; "" if none did
 }
 
+// newConnection returns a connection, for which wait must be called in the end.
 func (s *Server) newConnection(ctx context.Context, site *Site, client string, out channel) *connection {
+	ctx, stop := context.WithCancel(ctx)
 	return &connection{
 		server:  s,
 		site:    site,
 		ctx:     ctx,
+		stop:    stop,
 		client:  client,
 		out:     out,
 		watcher: newWatcher(0),
@@ -64,10 +73,44 @@ func (c *connection) receive(ctx context.Context, body []byte) {
 	case <-c.ctx.Done():
 		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		<-c.slots
+		return
+	}
 	c.serving.Go(func() {
 		defer func() { <-c.slots }()
-		c.serve(body)
+		c.serveAlone(body)
 	})
+}
+
+// serveAlone is serve in a goroutine of its own, where a panic would end the
+// process and everybody's connections. It ends this one, whose own goroutine
+// panics with it.
+func (c *connection) serveAlone(body []byte) {
+	defer func() {
+		value := recover()
+		if value == nil {
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.panicked = fmt.Sprintf("%v\n%s", value, debug.Stack())
+		c.stop()
+	}()
+	c.serve(body)
+}
+
+// pause lets another request be served while one waits for the client, whose
+// answer could otherwise stand behind requests that wait in turn. The request goes
+// on when there is room for it again.
+func (c *connection) pause() (resume func()) {
+	if c == nil {
+		return func() {}
+	}
+	<-c.slots
+	return func() { c.slots <- struct{}{} }
 }
 
 // isRequest reports whether a body may take its time.
@@ -82,8 +125,18 @@ func (c *connection) isRequest(body []byte) bool {
 	return m.id != nil && m.method != nil && text(m.method) != "initialize"
 }
 
-// wait returns when everything that was received has been served.
-func (c *connection) wait() { c.serving.Wait() }
+// wait returns when everything that was received has been served. Nothing is
+// received any more.
+func (c *connection) wait() {
+	c.mu.Lock()
+	c.over = true
+	c.mu.Unlock()
+	c.serving.Wait()
+	c.stop()
+	if c.panicked != "" {
+		panic(c.panicked)
+	}
+}
 
 // serve answers one body.
 func (c *connection) serve(body []byte) {
@@ -111,7 +164,7 @@ func (c *connection) serve(body []byte) {
 	} else {
 		x.serve(body)
 	}
-	if len(out.B)+len(x.kept) == 0 || x.canceled {
+	if len(out.B)+len(x.kept) == 0 || x.canceled && !x.batched {
 		return
 	}
 	out.B = append(out.B, x.kept...)

@@ -100,11 +100,29 @@ var replyKeys = [...]struct{ key, header string }{
 	{`"` + contextPrefix + `session":`, ocp.HeaderSession},
 }
 
-// contextMeta returns the members of _meta that tell what the API's answer says of
-// the context that the call brought along, nil if that is nothing.
-func (r *reply) contextMeta() (meta []byte) {
-	if r.own == nil || r.Result == nil || len(r.Result.Header[ocp.HeaderSession]) == 0 {
+// metaExposes is what the agent that made the call exposes (OpenAgentSpec v1,
+// exposes): an object, as its guard has it in the header OAgent-Exposes.
+const metaExposes = "org.openagentspec/exposes"
+
+// exposedMeta returns that member of _meta, nil if the answer has none.
+func (r *reply) exposedMeta() []byte {
+	if r.Result == nil {
 		return nil
+	}
+	values := r.Result.Header["Oagent-Exposes"]
+	if len(values) != 1 || len(values[0]) == 0 || values[0][0] != '{' || wire.Check([]byte(values[0])) != nil {
+		return nil
+	}
+	return append([]byte(`"`+metaExposes+`":`), values[0]...)
+}
+
+// contextMeta returns the members of _meta that tell what the API's answer says of
+// the context that the call brought along, and what the agent exposes, nil if that
+// is nothing.
+func (r *reply) contextMeta() (meta []byte) {
+	meta = r.exposedMeta()
+	if r.own == nil || r.Result == nil || len(r.Result.Header[ocp.HeaderSession]) == 0 {
+		return meta
 	}
 	for _, key := range replyKeys {
 		values := r.Result.Header[key.header]

@@ -87,6 +87,26 @@ func (x *exchange) agreeByHeader(method, header string, sent bool, described met
 	return nil
 }
 
+// agreeWithoutBody holds a GET or DELETE to the revision that its header names. Of
+// those without sessions neither is part (MCP 2026-07-28, Streamable HTTP, Earlier
+// Streamable HTTP Revisions).
+func (x *exchange) agreeWithoutBody(method string) *fault {
+	var f *fault
+	header, sent := headerValue(x.header, versionHeader)
+	switch {
+	case sent && !x.server.speaks(x.version):
+		f = malformed("MCP-Protocol-Version %q is not supported: this server speaks %s", clip(header, maxQuoted), x.server.spokenText())
+	case x.version.selfDescribing() || x.server.newestHandshaken() == unknown:
+		f = faultf(http.StatusMethodNotAllowed, invalidRequest,
+			"revision %v has neither sessions nor a stream on GET, so no %s: send subscriptions/listen with POST", v20260728, method)
+		f.allow = true
+	default:
+		return nil
+	}
+	f.anonymous = true
+	return f
+}
+
 // readMeta returns what _meta says of the request, nothing if there is none.
 func (x *exchange) readMeta() (described meta, f *fault) {
 	raw := x.params.meta

@@ -38,7 +38,7 @@ func (i Icon) check() error {
 	switch scheme, _, _ := strings.Cut(i.Source, ":"); strings.ToLower(scheme) {
 	case "https", "http", "data":
 	default:
-		return errors.New("the source of an icon is an https: or a data: URI")
+		return errors.New("the source of an icon is an https:, http: or data: URI")
 	}
 	if checkLiteral(i.Source) != nil {
 		return errors.New("the source of an icon is no URI")
@@ -56,21 +56,27 @@ func readIcons(raw jsontext.Value) (icons []Icon) {
 		return nil
 	}
 	for walk := wire.Into(raw); walk.Next() && len(icons) < maxIcons; {
-		icon := Icon{
-			Source:   text(member(walk.Value, "src")),
-			MIMEType: text(member(walk.Value, "mimeType")),
-			Theme:    text(member(walk.Value, "theme")),
-		}
-		if sizes := member(walk.Value, "sizes"); sizes.Kind() == '[' {
-			for each := wire.Into(sizes); each.Next(); {
-				icon.Sizes = append(icon.Sizes, text(each.Value))
-			}
-		}
-		if icon.check() == nil {
+		if icon := readIcon(walk.Value); icon.check() == nil {
 			icons = append(icons, icon)
 		}
 	}
 	return icons
+}
+
+// readIcon reads one icon. Members of another kind than they must be count as
+// absent.
+func readIcon(raw jsontext.Value) Icon {
+	icon := Icon{
+		Source:   text(member(raw, "src")),
+		MIMEType: text(member(raw, "mimeType")),
+		Theme:    text(member(raw, "theme")),
+	}
+	if sizes := member(raw, "sizes"); sizes.Kind() == '[' {
+		for each := wire.Into(sizes); each.Next(); {
+			icon.Sizes = append(icon.Sizes, text(each.Value))
+		}
+	}
+	return icon
 }
 
 // appendIcons appends the member icons where the revision has it.

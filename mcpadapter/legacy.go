@@ -56,10 +56,11 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fa
 		f.anonymous, f.allow = true, true
 		return f
 	}
-	stream := &eventStream{w: w}
+	stream := &eventStream{w: w, wait: x.server.writeWait}
 	defer stream.close()
 	client := clientOf(x.site, r.RemoteAddr)
 	c := x.server.newConnection(r.Context(), x.site, client, stream)
+	defer c.stop()
 	leave, f := x.server.join(c.watcher, client)
 	if f != nil {
 		f.anonymous = true
@@ -82,8 +83,12 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fa
 		return nil
 	}
 	watch := &watch{server: x.server, watcher: c.watcher, out: stream, keepAlive: stream.comment, resources: c.live.watched, stamp: x.stamp}
-	watch.run(r.Context())
+	closing := watch.run(c.ctx)
 	close(c.ended)
+	remove()
+	if closing {
+		c.wait() // the answers still have a stream to go to
+	}
 	c.live.end()
 	return nil
 }

@@ -35,7 +35,8 @@ type LibraryOptions struct {
 
 	// UserAgentHeader and LocationHeader are the headers in which an API is told
 	// what a client says of itself and of where its user is (_meta of
-	// tools/call, openai/userAgent and openai/userLocation). Default: none.
+	// tools/call, openai/userAgent and openai/userLocation). What a client's
+	// own request has in these headers is dropped. Default: none.
 	UserAgentHeader, LocationHeader string
 
 	// MaxFile is the largest file that is read, in bytes. Default:
@@ -55,8 +56,9 @@ type Resource struct {
 }
 
 // A Library is what an endpoint offers beside its tools: resources and their
-// templates, prompts, and how it meets what clients say of their users. It is
-// immutable; what it has of files is read when it is asked for.
+// templates, prompts, and pages for results; and what becomes of what clients say
+// of their users. It is immutable; what it has of files is read when it is asked
+// for.
 type Library struct {
 	options   LibraryOptions
 	resources []*resource // of files and apps
@@ -178,9 +180,10 @@ func checkURI(uri string) error {
 	return nil
 }
 
-// lastPart is what comes after the last slash that something comes after.
+// lastPart is what comes after the last slash that something comes after, or else
+// the scheme.
 func lastPart(uri string) string {
-	uri = strings.TrimRight(uri, "/")
+	uri = strings.TrimRight(uri, "/:")
 	name := uri[strings.LastIndexAny(uri, "/:")+1:]
 	if plain, ok := unescape(name); ok && plain != "" {
 		return plain
@@ -203,25 +206,30 @@ type shelf struct {
 	resources []*resource
 	templates []*resource
 	prompts   []*prompt
-	byURI     map[string]*resource
-	byName    map[string]*prompt
 	warnings  []ocp.Warning
 	routes    *ocp.Routes // nil if no operation is a resource
-	byTool    map[*ocp.Tool]*resource
+
+	byURI      map[string]*resource
+	byTemplate map[string]*resource // by its text
+	byName     map[string]*prompt
+	byTool     map[*ocp.Tool]*resource
 }
 
 // newShelf arranges what the Library and the tools have. What a token does not
 // allow can be found, to be refused, and is not listed.
 func newShelf(l *Library, tools *ocp.Toolset, access *Access) *shelf {
 	s := &shelf{
-		byURI:  make(map[string]*resource),
-		byName: make(map[string]*prompt),
-		byTool: make(map[*ocp.Tool]*resource),
+		byURI:      make(map[string]*resource),
+		byTemplate: make(map[string]*resource),
+		byName:     make(map[string]*prompt),
+		byTool:     make(map[*ocp.Tool]*resource),
 	}
 	for _, r := range l.resources {
 		s.addResource(r)
 	}
-	s.templates = append(s.templates, l.templates...)
+	for _, r := range l.templates {
+		s.addTemplate(r)
+	}
 	for _, p := range l.prompts {
 		s.addPrompt(p)
 	}
@@ -251,6 +259,15 @@ func (s *shelf) addResource(r *resource) bool {
 	return true
 }
 
+func (s *shelf) addTemplate(r *resource) bool {
+	if _, taken := s.byTemplate[r.template.text]; taken {
+		return false
+	}
+	s.byTemplate[r.template.text] = r
+	s.templates = append(s.templates, r)
+	return true
+}
+
 func (s *shelf) addPrompt(p *prompt) bool {
 	if _, taken := s.byName[p.Name]; taken {
 		return false
@@ -260,17 +277,48 @@ func (s *shelf) addPrompt(p *prompt) bool {
 	return true
 }
 
-// find returns what a URI means.
+// find returns what a URI means: the resource that has it, or else of the templates
+// that it fits the one that leaves least of it open.
 func (s *shelf) find(uri string) (target, bool) {
 	if r := s.byURI[uri]; r != nil {
 		return target{resource: r, uri: uri}, true
 	}
+	var found target
 	for _, r := range s.templates {
+		if found.resource != nil && r.template.literal <= found.template.literal {
+			continue
+		}
 		if bindings, ok := r.template.match(uri); ok {
-			return target{resource: r, uri: uri, bindings: bindings}, true
+			found = target{resource: r, uri: uri, bindings: bindings}
 		}
 	}
-	return target{}, false
+	return found, found.resource != nil
+}
+
+// filesInFolders returns the files that there are now, each under the folder in
+// which its URI is looked for.
+func (s *shelf) filesInFolders(now time.Time) (files []*resource) {
+	for _, r := range s.templates {
+		if r.folder == nil {
+			continue
+		}
+		for _, f := range r.folder.list(now) {
+			if s.byURI[f.uri] == nil && s.folderOf(f.uri) == r.folder {
+				files = append(files, f)
+			}
+		}
+	}
+	return files
+}
+
+// folderOf returns the folder with the longest prefix that the URI begins with.
+func (s *shelf) folderOf(uri string) (found *folder) {
+	for _, r := range s.templates {
+		if f := r.folder; f != nil && strings.HasPrefix(uri, f.prefix) && (found == nil || len(f.prefix) > len(found.prefix)) {
+			found = f
+		}
+	}
+	return found
 }
 
 // Warnings returns what the tools' document and the Library say that cannot be

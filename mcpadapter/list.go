@@ -28,10 +28,16 @@ type catalog struct {
 // catalog returns the catalog of the exchange's Toolset, which is the one kept
 // unless the document or the Library changed in between.
 func (x *exchange) catalog() *catalog {
-	s := x.server
-	if x.site.Access != nil {
+	if s := x.server; x.site.Access != nil {
 		return s.lists.catalog(s, x.tools, x.site.Access)
 	}
+	return x.wholeCatalog()
+}
+
+// wholeCatalog returns the catalog of whoever may see everything, for what is the
+// same in all.
+func (x *exchange) wholeCatalog() *catalog {
+	s := x.server
 	if c := s.latest.Load(); c != nil && c.tools == x.tools && c.library == s.library.Load() {
 		return c
 	}
@@ -48,18 +54,24 @@ type restricted struct {
 	byKey   map[string]*catalog
 }
 
-// maxRestricted is how many of them are kept; on one more, all are made anew.
+// maxRestricted is how many of them are kept; one is dropped for one more.
 const maxRestricted = 64
 
 func (l *restricted) catalog(s *Server, tools *ocp.Toolset, access *Access) *catalog {
 	key := access.key()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if library := s.library.Load(); l.tools != tools || l.library != library || len(l.byKey) >= maxRestricted {
+	if library := s.library.Load(); l.tools != tools || l.library != library {
 		l.tools, l.library, l.byKey = tools, library, make(map[string]*catalog)
 	}
 	c := l.byKey[key]
 	if c == nil {
+		for other := range l.byKey {
+			if len(l.byKey) < maxRestricted {
+				break
+			}
+			delete(l.byKey, other)
+		}
 		c = s.newCatalog(tools, access)
 		l.byKey[key] = c
 	}
@@ -78,7 +90,9 @@ func (s *Server) newCatalog(tools *ocp.Toolset, access *Access) *catalog {
 	}
 	c.complete = append(c.complete, `"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":`...)
 	c.complete = append(s.appendIdentity(c.complete, tools, v20260728), '}')
-	c.fresh = s.appendFreshness(nil)
+	if c.fresh = s.appendFreshness(nil); access != nil {
+		c.fresh = s.appendPrivateFreshness(nil) // what is listed depends on the token
+	}
 
 	sum := sha256.New()
 	sum.Write([]byte(tools.Hash + access.key()))

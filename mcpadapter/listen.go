@@ -1,8 +1,10 @@
 package mcpadapter
 
 import (
+	"crypto/rand"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -15,13 +17,7 @@ const maxWatched = 64
 // serveStream answers GET: a stream on which the client of an older revision is
 // told of changes (MCP 2025-11-25, Streamable HTTP, Listening for Messages).
 func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *fault {
-	if x.version.selfDescribing() {
-		f := faultf(http.StatusMethodNotAllowed, invalidRequest,
-			"revision %v has no stream on GET: send subscriptions/listen with POST", x.version)
-		f.anonymous, f.allow = true, true
-		return f
-	}
-	stream := &eventStream{w: w}
+	stream := &eventStream{w: w, wait: x.server.writeWait}
 	defer stream.close()
 	watcher := newWatcher(everyChange)
 	leave, f := x.server.join(watcher, clientOf(x.site, r.RemoteAddr))
@@ -34,7 +30,8 @@ func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *fault {
 	if x.live != nil {
 		forget := x.live.watch(watcher)
 		defer forget()
-		watch.resources, watch.stamp = x.live.watched, x.stamp
+		watch.resources, watch.stamp = func() []string { return x.live.watchedBy(watcher) }, x.stamp
+		watch.seen = &x.live.seen
 	}
 	x.status = 0 // the stream is the answer
 	if !x.beginStream(stream, r.Header) {
@@ -45,35 +42,59 @@ func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *fault {
 }
 
 // beginStream opens the stream. Its one event id tells the state of the tools, so
-// that a client which comes back with it learns of a change that it has missed.
+// that a client which comes back with it learns of a change that it has missed,
+// and the stream, since no two may have events of the same id.
 func (x *exchange) beginStream(stream *eventStream, header http.Header) bool {
 	if stream.open() != nil {
 		return false
 	}
 	current := x.tools.Hash
-	if last, sent := headerValue(header, "Last-Event-Id"); sent && last != current {
+	id := current + "." + rand.Text()
+	last, sent := headerValue(header, "Last-Event-Id")
+	if last, _, _ = strings.Cut(last, "."); sent && last != current {
 		changed := []byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
-		return stream.write("message", current, changed) == nil
+		return stream.write("message", id, changed) == nil
 	}
 	if x.version.primes() && current != "" {
-		return stream.write("", current, nil) == nil
+		return stream.write("", id, nil) == nil
 	}
 	return true
 }
 
-// watch notes a stream of the client.
+// watch notes a stream of the client. Of several streams only one tells of
+// changes, as no message may be sent on two (MCP 2025-11-25, Streamable HTTP,
+// Multiple Connections): the latest, since the others may be dead.
 func (l *live) watch(w *watcher) (forget func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.watchers == nil {
-		l.watchers = make(map[*watcher]struct{})
+	if len(l.watchers) > 0 {
+		l.watchers[len(l.watchers)-1].handOver(w)
 	}
-	l.watchers[w] = struct{}{}
+	l.watchers = append(l.watchers, w)
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		delete(l.watchers, w)
+		at := slices.Index(l.watchers, w)
+		if at < 0 {
+			return
+		}
+		last := at == len(l.watchers)-1
+		if l.watchers = slices.Delete(l.watchers, at, at+1); last && at > 0 {
+			w.handOver(l.watchers[at-1])
+		}
 	}
+}
+
+// watchedBy is watched for one stream of the client: nothing, unless it is the one
+// that tells of changes.
+func (l *live) watchedBy(w *watcher) []string {
+	l.mu.Lock()
+	tells := len(l.watchers) > 0 && l.watchers[len(l.watchers)-1] == w
+	l.mu.Unlock()
+	if !tells {
+		return nil
+	}
+	return l.watched()
 }
 
 // watched returns the URIs that the client has subscribed to.

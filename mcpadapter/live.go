@@ -11,9 +11,13 @@ import (
 )
 
 const (
-	// maxLives is how many sessions a server remembers something of at once;
-	// what comes on top is served and cannot be canceled or asked.
+	// maxLives is how many sessions a server remembers something of at once. One
+	// of those that have nothing going on is forgotten for the one that is too
+	// many; if all have, it is served and cannot be canceled or asked.
 	maxLives = 100_000
+
+	// maxForgettable is how many of them are looked at for one to forget.
+	maxForgettable = 64
 
 	// maxEnded is how many ended sessions are remembered until they expire. The
 	// oldest is forgotten for the one that is too many.
@@ -36,8 +40,9 @@ type live struct {
 	asked    map[string]chan response           // by the id of the server's request
 	level    logLevel
 	watching map[string]bool // resources, by URI
-	watchers map[*watcher]struct{}
-	uses     int // of this life; guarded by lives.mu
+	watchers []*watcher      // of its streams; the last one tells of changes
+	seen     stamps          // of the resources that are watched
+	uses     int             // of this life; guarded by lives.mu
 }
 
 // An response is a client's answer to a request of the server.
@@ -134,7 +139,7 @@ func (ls *lives) enter(s *session) (l *live, leave func()) {
 	defer ls.mu.Unlock()
 	l = ls.sessions[key]
 	if l == nil {
-		if len(ls.sessions) >= maxLives {
+		if _, ended := ls.over[key]; ended || len(ls.sessions) >= maxLives && !ls.forget() {
 			return nil, func() {}
 		}
 		if ls.sessions == nil {
@@ -147,10 +152,26 @@ func (ls *lives) enter(s *session) (l *live, leave func()) {
 	return l, func() {
 		ls.mu.Lock()
 		defer ls.mu.Unlock()
-		if l.uses--; l.uses == 0 && l.idle() {
+		if l.uses--; l.uses == 0 && l.idle() && ls.sessions[key] == l {
 			delete(ls.sessions, key)
 		}
 	}
+}
+
+// forget forgets a session that nobody uses at the moment: the log level that it
+// has set, and what it has subscribed to without a stream to be told on.
+func (ls *lives) forget() bool {
+	looked := 0
+	for key, l := range ls.sessions {
+		if l.uses == 0 {
+			delete(ls.sessions, key)
+			return true
+		}
+		if looked++; looked == maxForgettable {
+			break
+		}
+	}
+	return false
 }
 
 // end ends a session for good: what it has going on is canceled, its streams
@@ -182,7 +203,7 @@ func (l *live) end() {
 	for _, cancel := range l.running {
 		cancel(errCanceled)
 	}
-	for w := range l.watchers {
+	for _, w := range l.watchers {
 		w.close()
 	}
 }

@@ -131,10 +131,11 @@ func (x *exchange) appendLocale(meta []byte) []byte {
 }
 
 // hinted returns the context of a call that tells the API what the client says of
-// its user, as far as the Library passes it on.
+// its user, as far as the Library passes it on. The headers for that have nothing
+// else in them: what the client's own request has there was not cleaned.
 func (x *exchange) hinted(ctx context.Context) context.Context {
 	l := x.server.library.Load()
-	if x.params.meta == nil || !l.hints {
+	if !l.hints {
 		return ctx
 	}
 	header := make(http.Header)
@@ -142,19 +143,23 @@ func (x *exchange) hinted(ctx context.Context) context.Context {
 		header["Accept-Language"] = []string{locale}
 	}
 	if name := l.options.UserAgentHeader; name != "" {
-		if agent := visible(text(member(x.params.meta, metaUserAgent)), maxUserAgent); agent != "" {
-			header[name] = []string{agent}
-		}
+		header[name] = notEmpty(visible(text(member(x.params.meta, metaUserAgent)), maxUserAgent))
 	}
 	if name := l.options.LocationHeader; name != "" {
-		if place := locationHeader(member(x.params.meta, metaUserLocation)); place != "" {
-			header[name] = []string{place}
-		}
+		header[name] = notEmpty(locationHeader(member(x.params.meta, metaUserLocation)))
 	}
 	if len(header) == 0 {
 		return ctx
 	}
 	return ocp.ContextWithSupplement(ctx, &ocp.Supplement{Header: header})
+}
+
+// notEmpty returns the values of a header that has that one, none if it is empty.
+func notEmpty(value string) []string {
+	if value == "" {
+		return nil
+	}
+	return []string{value}
 }
 
 // visible returns what a header can carry of a text: ASCII without control

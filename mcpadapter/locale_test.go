@@ -1,10 +1,14 @@
 package mcpadapter
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/fairwayhq/fairway/ocp"
 )
 
 func TestLocaleIsLookedUp(t *testing.T) {
@@ -106,6 +110,26 @@ func TestHintsAreBounded(t *testing.T) {
 		sent, _ := said(t, server, v20251125, "tools/call", `"name":"get_board"`, meta)
 		if got := [2]string{sent.Get("X-Client"), sent.Get("X-Place")}; got != want {
 			t.Errorf("%s: sent %q, want %q", clip(meta, maxQuoted), got, want)
+		}
+	}
+}
+
+// A header that is for hints carries them alone: a client that writes it itself
+// would pass by what cleans them.
+func TestHintHeadersAreNotTheClients(t *testing.T) {
+	for _, meta := range []string{"", `"openai/userAgent":"\r\n"`} {
+		r := shelved(t, stocked(t, Options{}), v20251125, "tools/call", `"name":"get_board","_meta":{`+meta+`}`)
+		var given http.Header
+		r.caller = callerFunc(func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
+			upstream := httptest.NewRequest(http.MethodGet, "/board", nil)
+			upstream.Header = http.Header{"X-Client": {"\u0001"}, "X-Place": {"{"}, "X-Other": {"other"}}
+			ocp.SupplementFromContext(ctx).Apply(upstream)
+			given = upstream.Header
+			return answered(http.StatusOK, "text/plain", "ok")
+		})
+		r.result(t, "CallToolResult", new(any))
+		if given.Get("X-Client") != "" || given.Get("X-Place") != "" || given.Get("X-Other") != "other" {
+			t.Errorf("with %q: sent %q", meta, given)
 		}
 	}
 }

@@ -155,16 +155,25 @@ func (x *exchange) discover() *fault {
 // appendComplete appends what every result of 2026-07-28 has: resultType, and
 // in _meta who answers.
 func (x *exchange) appendComplete(dst []byte) []byte {
-	return append(dst, x.catalog().complete...)
+	return append(dst, x.wholeCatalog().complete...)
 }
 
 // appendFreshness appends how long, and by whom, a result may be kept.
 func (s *Server) appendFreshness(dst []byte) []byte {
-	dst = strconv.AppendInt(append(dst, `"ttlMs":`...), s.options.ListTTL.Milliseconds(), 10)
-	if s.options.PublicLists {
-		return append(dst, `,"cacheScope":"public"`...)
+	if !s.options.PublicLists {
+		return s.appendPrivateFreshness(dst)
 	}
-	return append(dst, `,"cacheScope":"private"`...)
+	return append(s.appendTTL(dst), `,"cacheScope":"public"`...)
+}
+
+// appendPrivateFreshness is appendFreshness for what one user must not see of
+// another.
+func (s *Server) appendPrivateFreshness(dst []byte) []byte {
+	return append(s.appendTTL(dst), `,"cacheScope":"private"`...)
+}
+
+func (s *Server) appendTTL(dst []byte) []byte {
+	return strconv.AppendInt(append(dst, `"ttlMs":`...), s.options.ListTTL.Milliseconds(), 10)
 }
 
 // appendIdentity appends serverInfo.

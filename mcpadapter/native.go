@@ -80,7 +80,7 @@ func malformedNative(tool *ocp.Tool, err error) *ocp.Failure {
 // answerNative answers with the result that the API wrote, as the revision has it.
 func (x *exchange) answerNative(r reply) {
 	start := len(x.out.B)
-	b := x.appendResultHead(x.begin(), "complete", r.nativeMeta())
+	b := x.appendResultHead(x.begin(), "complete", r.nativeMeta(x.locale() != ""))
 	b, err := x.appendToolResult(b, r.native)
 	if err != nil {
 		x.out.B = b[:start]
@@ -88,15 +88,19 @@ func (x *exchange) answerNative(r reply) {
 		x.answerFailure(r)
 		return
 	}
+	if structured := member(r.native, "structuredContent"); len(structured) > advisedStructure && x.version.structures(structured[0]) {
+		x.server.noteLargeStructure(r.Tool, len(structured))
+	}
 	x.out.B = append(b, "}}"...)
 }
 
 // nativeMeta returns the members of _meta: the API's, and what is said of the
-// context that the call brought along.
-func (r *reply) nativeMeta() []byte {
+// context that the call brought along. Localized says that this server names the
+// language.
+func (r *reply) nativeMeta(localized bool) []byte {
 	meta := r.contextMeta()
 	for walk := wire.Into(member(r.native, "_meta")); walk.Next(); {
-		if name := text(walk.Name); name == metaServer || strings.HasPrefix(name, contextPrefix) {
+		if name := text(walk.Name); name == metaServer || localized && name == metaLocale || strings.HasPrefix(name, contextPrefix) {
 			continue
 		}
 		if len(meta) > 0 {

@@ -226,11 +226,31 @@ func isIcons(v jsontext.Value) error {
 		return err
 	}
 	for walk := wire.Into(v); walk.Next(); {
-		if err := isURI(member(walk.Value, "src")); err != nil {
-			return fmt.Errorf("[…].src %w", err)
+		if err := isIcon(walk.Value); err != nil {
+			return fmt.Errorf("[…] %w", err)
 		}
 	}
 	return nil
+}
+
+// isIcon holds an icon to what the icons of the configuration are held to.
+func isIcon(v jsontext.Value) error {
+	if err := isObject(v); err != nil {
+		return err
+	}
+	for walk := wire.Into(v); walk.Next(); {
+		var err error
+		switch {
+		case walk.Is("src"), walk.Is("mimeType"), walk.Is("theme"):
+			err = isString(walk.Value)
+		case walk.Is("sizes") && !allStrings(walk.Value):
+			err = fmt.Errorf("must be an array of strings")
+		}
+		if err != nil {
+			return fmt.Errorf("%s %w", text(walk.Name), err)
+		}
+	}
+	return readIcon(v).check()
 }
 
 func isAnnotations(v jsontext.Value) error {

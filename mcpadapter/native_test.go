@@ -144,6 +144,28 @@ func TestNativeResult_malformed(t *testing.T) {
 	}
 }
 
+// Icons of the API are held to what those of the configuration are: clients show
+// them.
+func TestNativeIconsAreChecked(t *testing.T) {
+	for rule, c := range map[string]struct{ icon, want string }{
+		"script":      {`{"src":"javascript:alert(1)"}`, "icons […] the source of an icon"},
+		"nothing":     {`{}`, "icons […] the source of an icon"},
+		"sizes":       {`{"src":"https://e.example/i","sizes":"48x48"}`, "sizes must be an array of strings"},
+		"theme":       {`{"src":"https://e.example/i","theme":1}`, "theme must be a string"},
+		"other-theme": {`{"src":"https://e.example/i","theme":"red"}`, "light or dark"},
+	} {
+		e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+			answerNative(w, `{"content":[{"type":"resource_link","uri":"x://y","name":"y","icons":[`+c.icon+`]}]}`)
+		})
+		for _, v := range []revision{v20250618, v20251125, v20260728} {
+			got := resultOf(t, v, newClient(t, e, v, `{}`).call(t, "native", `{}`))
+			if text := words(got); !got.IsError || !strings.Contains(text, c.want) {
+				t.Errorf("%s in %v: %q", rule, v, text)
+			}
+		}
+	}
+}
+
 func TestNativeError(t *testing.T) {
 	e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", nativeType)

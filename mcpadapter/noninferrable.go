@@ -2,6 +2,7 @@ package mcpadapter
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -51,7 +52,7 @@ func (x *exchange) completeArguments(tool *ocp.Tool, i invocation, now *round) (
 			return nil, r, f
 		}
 	}
-	return joinObjects(i.arguments, now.answers), reply{}, nil
+	return fillArguments(tool, i.arguments, now.answers), reply{}, nil
 }
 
 // madeUp returns the names of the arguments that are there and must not be.
@@ -166,21 +167,21 @@ func askedNames(tool *ocp.Tool) (names []string) {
 	return names
 }
 
-// joinObjects returns an object with the members of both.
-func joinObjects(a, b jsontext.Value) []byte {
-	joined := []byte{'{'}
-	for _, object := range []jsontext.Value{a, b} {
-		if object.Kind() != '{' {
-			continue
-		}
-		for walk := wire.Into(object); walk.Next(); {
-			if len(joined) > 1 {
-				joined = append(joined, ',')
-			}
-			joined = append(append(append(joined, walk.Name...), ':'), walk.Value...)
-		}
+// fillArguments returns the arguments with the answers of the user. What the model
+// gives for those arguments can only be null, which counts as left out.
+func fillArguments(tool *ocp.Tool, arguments, answers jsontext.Value) []byte {
+	asked := askedNames(tool)
+	filled := []byte{'{'}
+	if arguments.Kind() == '{' {
+		filled = appendWithout(filled, arguments, func(w *wire.Walk) bool { return slices.Contains(asked, text(w.Name)) })
 	}
-	return append(joined, '}')
+	for walk := wire.Into(answers); walk.Next(); {
+		if len(filled) > 1 {
+			filled = append(filled, ',')
+		}
+		filled = append(append(append(filled, walk.Name...), ':'), walk.Value...)
+	}
+	return append(filled, '}')
 }
 
 // appendVisibleSchema appends a tool's input schema as a model sees it: without

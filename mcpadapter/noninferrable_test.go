@@ -47,6 +47,7 @@ func TestUserIsAskedForArguments(t *testing.T) {
 			{"made-up", `{"amount":5,"iban":"DE12"}`, ``, "iban of pay must not be made up", true, 0},
 			{"made-up-optional", `{"amount":5,"memo":"x"}`, ``, "memo of pay must not be made up", true, 0},
 			{"null", `{"amount":5,"memo":null}`, `"result":{"action":"accept","content":{"iban":"DE12"}}`, "iban=DE12&amount=5", false, 1},
+			{"null-required", `{"amount":5,"iban":null}`, `"result":{"action":"accept","content":{"iban":"DE12"}}`, "iban=DE12&amount=5", false, 1},
 		} {
 			t.Run(c.rule+"/"+v.String(), func(t *testing.T) {
 				client := newClient(t, e, v, askable)

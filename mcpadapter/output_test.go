@@ -320,6 +320,21 @@ func TestLargeStructureIsNotedOnce(t *testing.T) {
 	}
 }
 
+// What an API that speaks MCP itself puts there is as large for a host.
+func TestLargeStructureOfTheAPIIsNoted(t *testing.T) {
+	var noted []string
+	e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+		answerNative(w, `{"structuredContent":{"a":"`+strings.Repeat("x", advisedStructure)+`"}}`)
+	})
+	e.server.options.OnLargeStructure = func(tool *ocp.Tool, _ int) { noted = append(noted, tool.Name) }
+	for _, v := range revisions {
+		newClient(t, e, v, `{}`).call(t, "native", `{}`)
+	}
+	if strings.Join(noted, " ") != "native" {
+		t.Errorf("noted %q", noted)
+	}
+}
+
 func TestParseOutputSchema(t *testing.T) {
 	for name, want := range map[string]OutputSchema{"": OutputOff, "off": OutputOff, "loose": OutputLoose, "strict": OutputStrict} {
 		if got, err := ParseOutputSchema(name); got != want || err != nil {

@@ -35,11 +35,13 @@ func (s *shelf) addOperationPrompt(tool *ocp.Tool, raw jsontext.Value, denied bo
 		s.describeArguments(p, list)
 	} else {
 		for i := range tool.Arguments {
-			p.addArgument(&tool.Arguments[i], PromptArgument{})
+			if a := &tool.Arguments[i]; !a.NonInferrable { // for which the user is asked
+				p.addArgument(a, PromptArgument{})
+			}
 		}
 	}
 	for i := range tool.Arguments {
-		if a := &tool.Arguments[i]; a.Required && a.Default == nil && !p.takes(a) {
+		if a := &tool.Arguments[i]; a.Required && a.Default == nil && !a.NonInferrable && !p.takes(a) {
 			s.warn(tool, "x-mcp: the prompt %s lacks the argument %s, which the operation needs", p.Name, a.Name)
 			return
 		}
@@ -57,6 +59,10 @@ func (s *shelf) describeArguments(p *prompt, list jsontext.Value) {
 		a := argumentOf(p.tool, name)
 		if a == nil {
 			s.warn(p.tool, "x-mcp: the prompt %s has the argument %q, which the operation does not have", p.Name, name)
+			continue
+		}
+		if a.NonInferrable {
+			s.warn(p.tool, "x-mcp: the prompt %s cannot have the argument %s: it is non-inferrable, so that the user is asked for it", p.Name, name)
 			continue
 		}
 		words := PromptArgument{

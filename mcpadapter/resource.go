@@ -84,12 +84,7 @@ func appendMeta(dst []byte, meta jsontext.Value, v revision) []byte {
 // there are now.
 func (x *exchange) listResources() *fault {
 	c := x.catalog()
-	all := slices.Clone(c.shelf().resources)
-	for _, r := range c.shelf().templates {
-		if r.folder != nil {
-			all = append(all, r.folder.list(time.Now())...)
-		}
-	}
+	all := slices.Concat(c.shelf().resources, c.shelf().filesInFolders(time.Now()))
 	return x.listItems(c, "resources", all)
 }
 

@@ -91,7 +91,8 @@ type Folder struct {
 	Path string
 
 	// Prefix is what the URIs of the files begin with. Default: file:/// and
-	// the folder's name.
+	// the folder's name. A URI that begins with several prefixes is looked for
+	// under the longest.
 	Prefix string
 }
 
@@ -213,7 +214,7 @@ func (f *folder) entry(name string, about fs.FileInfo) *resource {
 	return &resource{
 		uri:      f.prefix + escapePath(name),
 		name:     name,
-		mime:     mimeOf("", name),
+		mime:     mimeOf(f.prefix, name),
 		size:     about.Size(),
 		modified: about.ModTime(),
 	}
@@ -233,6 +234,20 @@ const (
 	appType       = "text/html;profile=mcp-app"
 	skybridgeType = "text/html+skybridge"
 )
+
+// isPage reports whether a resource is a page of an app, as far as an API says it
+// that knows no such thing.
+func isPage(uri, mediaType string) bool {
+	return strings.HasPrefix(uri, "ui://") && mediaType == "text/html"
+}
+
+// pageType returns the media type if it is one of a page, "" if not.
+func pageType(mediaType string) string {
+	if mediaType == appType || mediaType == skybridgeType {
+		return mediaType
+	}
+	return ""
+}
 
 // mimeOf returns the media type of a file by its name, "" if the name does not
 // say.

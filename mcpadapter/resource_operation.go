@@ -27,6 +27,9 @@ func (s *shelf) addOperation(l *Library, tools *ocp.Toolset, tool *ocp.Tool, den
 	}
 	described := readResource(e.resource, tool)
 	described.denied = denied
+	if isPage(described.uri, described.mime) {
+		described.mime = appType
+	}
 	if described.uri == "" {
 		s.addByPath(tools, tool, described)
 		return
@@ -36,7 +39,7 @@ func (s *shelf) addOperation(l *Library, tools *ocp.Toolset, tool *ocp.Tool, den
 		s.warn(tool, "x-mcp: the uri of the resource cannot be used: %v", err)
 		return
 	}
-	s.addTemplate(tool, described, template)
+	s.addUnder(template, tool, described)
 }
 
 // readResource reads what x-mcp says of a resource; what it does not say is the
@@ -84,6 +87,7 @@ func (s *shelf) addByPath(tools *ocp.Toolset, tool *ocp.Tool, described resource
 	needed := false
 	for i := range tool.Arguments {
 		switch a := &tool.Arguments[i]; {
+		case a.NonInferrable && a.In != ocp.InPath: // the user is asked for it
 		case a.In == ocp.InQuery:
 			query = append(query, a.Name)
 			needed = needed || a.Required
@@ -98,7 +102,7 @@ func (s *shelf) addByPath(tools *ocp.Toolset, tool *ocp.Tool, described resource
 		return
 	}
 	if plain.isURI() && !needed {
-		s.addTemplate(tool, described, plain)
+		s.addUnder(plain, tool, described)
 	}
 	query = query[:min(len(query), maxVariables-len(plain.variables))]
 	if len(query) > 0 {
@@ -108,7 +112,7 @@ func (s *shelf) addByPath(tools *ocp.Toolset, tool *ocp.Tool, described resource
 		}
 	}
 	if !plain.isURI() {
-		s.addTemplate(tool, described, plain)
+		s.addUnder(plain, tool, described)
 	}
 }
 
@@ -162,8 +166,8 @@ func argumentName(tool *ocp.Tool, wireName string) string {
 	return wireName
 }
 
-// addTemplate puts the operation on the shelf under a URI or a template of it.
-func (s *shelf) addTemplate(tool *ocp.Tool, described resource, template *uriTemplate) {
+// addUnder puts the operation on the shelf under a URI or a template of it.
+func (s *shelf) addUnder(template *uriTemplate, tool *ocp.Tool, described resource) {
 	r := described
 	r.arguments = make(map[string]*ocp.Argument)
 	for _, variable := range slices.Concat(template.variables, template.query) {
@@ -172,10 +176,14 @@ func (s *shelf) addTemplate(tool *ocp.Tool, described resource, template *uriTem
 			s.warn(tool, "x-mcp: the uri of the resource has the variable %s, which is no argument of the operation", variable)
 			return
 		}
+		if a.NonInferrable {
+			s.warn(tool, "the operation cannot be a resource whose URI has the argument %s: it is non-inferrable, so that only the user may give it", a.Name)
+			return
+		}
 		r.arguments[variable] = a
 	}
 	for i := range tool.Arguments {
-		if a := &tool.Arguments[i]; a.Required && a.Default == nil && !r.takes(a) {
+		if a := &tool.Arguments[i]; a.Required && a.Default == nil && !a.NonInferrable && !r.takes(a) {
 			s.warn(tool, "x-mcp: the uri of the resource lacks the argument %s, which the operation needs: write it as {%s}", a.Name, a.Name)
 			return
 		}
@@ -188,7 +196,10 @@ func (s *shelf) addTemplate(tool *ocp.Tool, described resource, template *uriTem
 		}
 	} else {
 		r.uri, r.template = "", template
-		s.templates = append(s.templates, &r)
+		if !s.addTemplate(&r) {
+			s.warn(tool, "the template %s is left out: another resource has it", template.text)
+			return
+		}
 	}
 	s.byTool[tool] = &r
 }

@@ -150,8 +150,8 @@ func (x *exchange) appendContents(dst []byte, r opened) ([]byte, *fault) {
 		return appendContentsOf(dst, r.target, first(r.target.mime, "text/plain"), nil, x.version), nil
 	}
 	declared := first(r.Result.MediaType(), r.target.mime)
-	if strings.HasPrefix(r.target.uri, "ui://") && declared == "text/html" {
-		declared = appType
+	if isPage(r.target.uri, declared) {
+		declared = first(pageType(r.target.mime), appType)
 	}
 	return appendContentsOf(dst, r.target, typeOf(declared, r.Result.Body), r.Result.Body, x.version), nil
 }

@@ -22,6 +22,7 @@ const (
 type uriTemplate struct {
 	text      string
 	path      *regexp.Regexp // of what comes before the variables of the query
+	literal   int            // bytes outside of the expressions
 	variables []string       // in path, in this order
 	query     []string       // in {?…}
 }
@@ -61,6 +62,7 @@ func parseTemplate(text string) (*uriTemplate, error) {
 			return nil, fmt.Errorf("nothing stands between %s and %s, so that a URI cannot be taken apart", after, rest[:at[1]])
 		}
 		pattern.WriteString(regexp.QuoteMeta(literal))
+		t.literal += len(literal)
 		if at == nil {
 			break
 		}
@@ -96,7 +98,8 @@ func (t *uriTemplate) addExpression(expression string, pattern *strings.Builder)
 	for _, name := range names {
 		switch {
 		case !templateVariable.MatchString(name):
-			return fmt.Errorf("{%s%s} is not understood: write {name}, {+name} or, at the end, {?name,name}", operator, expression)
+			return fmt.Errorf("{%s%s} is not understood: write {name}, {+name} or, at the end, {?name,name}, and in a name an underscore for what is no letter, digit or dot",
+				operator, expression)
 		case t.has(name):
 			return fmt.Errorf("the variable %s stands in the URI twice", name)
 		case len(t.variables)+len(t.query) == maxVariables:

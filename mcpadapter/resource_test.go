@@ -359,3 +359,151 @@ func TestPathOfTheAPIIsAResource(t *testing.T) {
 		}
 	}
 }
+
+// Of folders that lie in one another the inner one has what both could have, and a
+// resource with the URI of a file is in its place: what is listed can be read, and
+// is listed once.
+func TestFoldersThatOverlap(t *testing.T) {
+	files := writeFiles(t, map[string]string{
+		"outer/a.txt": "outer", "outer/fixed": "outer", "outer/in/hidden.txt": "outer", "inner/b.txt": "inner", "page/w.html": "<p>", "fixed": "fixed",
+	})
+	for rule, folders := range map[string][]Folder{
+		"outer-first": {{Path: filepath.Join(files, "outer"), Prefix: "docs:///"}, {Path: filepath.Join(files, "inner"), Prefix: "docs:///in"}},
+		"inner-first": {{Path: filepath.Join(files, "inner"), Prefix: "docs:///in"}, {Path: filepath.Join(files, "outer"), Prefix: "docs:///"}},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			library, err := NewLibrary(LibraryOptions{
+				Resources: []Resource{{URI: "docs:///fixed", File: filepath.Join(files, "fixed")}},
+				Folders:   append(folders, Folder{Path: filepath.Join(files, "page"), Prefix: "ui://page"}),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := New(Options{})
+			server.SetLibrary(library)
+			want := map[string]string{"docs:///fixed": "fixed", "docs:///a.txt": "outer", "docs:///in/b.txt": "inner", "ui://page/w.html": "<p>"}
+			var list resourceList
+			shelved(t, server, v20251125, "resources/list", "").result(t, "ListResourcesResult", &list)
+			for _, r := range list.Resources {
+				content, known := want[r.URI]
+				delete(want, r.URI)
+				if !known {
+					if !strings.HasPrefix(r.URI, "docs:") && !strings.HasPrefix(r.URI, "ui:") {
+						continue // of the document
+					}
+					t.Errorf("%s is listed, or twice", r.URI)
+				}
+				var got readAnswer
+				shelved(t, server, v20251125, "resources/read", `"uri":"`+r.URI+`"`).result(t, "ReadResourceResult", &got)
+				if *got.Contents[0].Text != content || r.MIMEType != "" && got.Contents[0].MIMEType != r.MIMEType {
+					t.Errorf("%s as %q is %+v", r.URI, r.MIMEType, got.Contents[0])
+				}
+			}
+			if len(want) > 0 {
+				t.Errorf("not listed: %v", want)
+			}
+		})
+	}
+}
+
+const bankDocument = `
+openapi: 3.1.0
+info: {title: Bank, version: "1"}
+paths:
+  /one:
+    get:
+      operationId: one
+      parameters: [{name: id, in: query, required: true, schema: {type: string}}]
+      x-mcp: {resource: {uri: 'bank://{id}'}}
+      responses: {'200': {description: ok}}
+  /other:
+    get:
+      operationId: other
+      parameters: [{name: id, in: query, required: true, schema: {type: string}}]
+      x-mcp: {resource: {uri: 'bank://{id}'}}
+      responses: {'200': {description: ok}}
+  /accounts/{account}:
+    get:
+      operationId: get_account
+      parameters: [{name: account, in: path, required: true, schema: {type: string}, x-otc-non-inferrable: true}]
+      x-mcp: {resource: true, prompt: {arguments: [{name: account}]}}
+      responses: {'200': {description: ok, content: {text/plain: {}}}}
+  /balance:
+    get:
+      operationId: get_balance
+      parameters:
+        - {name: pin, in: query, required: true, schema: {type: string}, x-otc-non-inferrable: true}
+        - {name: day, in: query, schema: {type: string}}
+      x-mcp: {resource: true, prompt: true}
+      responses: {'200': {description: ok, content: {text/plain: {}}}}
+`
+
+// Two templates that are the same are one, and the operator is told.
+func TestTemplateIsListedOnce(t *testing.T) {
+	tools, server := build(t, bankDocument, ocp.BuildOptions{Name: "bank"}), New(Options{})
+	r := conformant(v20251125, "resources/templates/list", "")
+	r.server, r.tools = server, tools
+	var got resourceList
+	r.result(t, "ListResourceTemplatesResult", &got)
+	var all []string
+	for _, template := range got.ResourceTemplates {
+		all = append(all, template.URITemplate+" "+template.Name)
+	}
+	if want := "bank://{id} one, bank:///balance{?day} get_balance"; strings.Join(all, ", ") != want {
+		t.Errorf("got %s", strings.Join(all, ", "))
+	}
+	warned := false
+	for _, w := range server.Warnings(tools) {
+		warned = warned || w.Operation == "GET /other" && strings.Contains(w.Reason, "another resource has it")
+	}
+	if !warned {
+		t.Errorf("the operator is not told: %v", server.Warnings(tools))
+	}
+}
+
+// What only the user may give is no part of a URI and no argument of a prompt, in
+// which anybody could write it: the user is asked.
+func TestNonInferrableIsAskedOfWhoReads(t *testing.T) {
+	tools, server := build(t, bankDocument, ocp.BuildOptions{Name: "bank"}), New(Options{})
+	ask := func(method, params, name string) request {
+		r := conformant(v20260728, method, params)
+		r.header[nameHeader] = name
+		r.body = strings.Replace(r.body, `"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}`, 1)
+		r.server, r.tools, r.caller = server, tools, through(tools, paid)
+		return r
+	}
+	for rule, r := range map[string]request{
+		"resource": ask("resources/read", `"uri":"bank:///balance?day=monday"`, "bank:///balance?day=monday"),
+		"prompt":   ask("prompts/get", `"name":"get_balance","arguments":{"day":"monday"}`, "get_balance"),
+	} {
+		var first struct {
+			ResultType, RequestState string
+			InputRequests            map[string]any
+		}
+		r.result(t, "InputRequiredResult", &first)
+		if first.ResultType != "input_required" || first.InputRequests["fairway_arguments"] == nil {
+			t.Errorf("%s: %+v", rule, first)
+			continue
+		}
+		state, _ := json.Marshal(first.RequestState)
+		r.body = strings.Replace(r.body, `"params":{`, `"params":{"requestState":`+string(state)+`,"inputResponses":{"fairway_arguments":{"action":"accept","content":{"pin":"1234"}}},`, 1)
+		if body := r.send(t).Body.String(); !strings.Contains(body, "pin=1234") || !strings.Contains(body, "day=monday") {
+			t.Errorf("%s: %s", rule, body)
+		}
+	}
+	for _, r := range []request{
+		ask("resources/read", `"uri":"bank:///accounts/7"`, "bank:///accounts/7"),
+		ask("resources/read", `"uri":"bank:///balance?pin=1234"`, "bank:///balance?pin=1234"),
+	} {
+		r.fault(t, 200, invalidParams)
+	}
+	var reasons []string
+	for _, w := range server.Warnings(tools) {
+		reasons = append(reasons, w.Reason)
+	}
+	for _, want := range []string{"cannot be a resource whose URI has the argument account", "the prompt get_account cannot have the argument account"} {
+		if !strings.Contains(strings.Join(reasons, "\n"), want) {
+			t.Errorf("%q is not in %q", want, reasons)
+		}
+	}
+}

@@ -144,8 +144,11 @@ type Server struct {
 	streams streams
 	legacy  legacyClients
 	noted   noted
-	closing sync.Once
-	closed  chan struct{}
+	open    context.Context // until Close
+	close   context.CancelFunc
+	closed  <-chan struct{} // of open
+
+	writeWait time.Duration // maxWriteWait, but in tests
 }
 
 // New returns a Server with the given options.
@@ -156,8 +159,11 @@ func New(options Options) *Server {
 		hosts:   make(map[string]bool, len(options.AllowedHosts)),
 		spoken:  spokenOf(options.Versions),
 		signer:  sync.OnceValue(options.newSigner),
-		closed:  make(chan struct{}),
+
+		writeWait: maxWriteWait,
 	}
+	s.open, s.close = context.WithCancel(context.Background())
+	s.closed = s.open.Done()
 	s.options.setDefaults()
 	s.SetLibrary(nil)
 	for _, origin := range options.AllowedOrigins {
@@ -237,14 +243,17 @@ func (x *exchange) route(w http.ResponseWriter, r *http.Request) *fault {
 	live, leave := x.server.lives.enter(x.session)
 	defer leave()
 	x.live = live
-	switch r.Method {
-	case http.MethodPost:
+	switch {
+	case r.Method == http.MethodPost:
 		return x.servePost(w, r)
-	case http.MethodDelete:
-		return x.answer(w, x.endSession())
-	}
-	if wantsLegacyStream(r) {
+	case r.Method == http.MethodGet && wantsLegacyStream(r):
 		return x.serveLegacyStream(w, r)
+	}
+	if f := x.agreeWithoutBody(r.Method); f != nil {
+		return f
+	}
+	if r.Method == http.MethodDelete {
+		return x.answer(w, x.endSession())
 	}
 	x.tools = x.site.Tools()
 	return x.serveStream(w, r)
@@ -274,7 +283,7 @@ func (x *exchange) servePost(w http.ResponseWriter, r *http.Request) *fault {
 		x.write(w)
 		return nil
 	}
-	stream := eventStream{w: w}
+	stream := eventStream{w: w, wait: x.server.writeWait}
 	x.channel = &stream
 	defer stream.close()
 	x.serve(body.B)

@@ -14,10 +14,10 @@ import (
 // served when in ends are served to their end. What it returns is nil for a clean
 // end.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, site Site) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	lines := &lineWriter{w: out, broken: cancel}
+	lines := &lineWriter{w: out}
 	c := s.newConnection(ctx, &site, "stdio", lines)
+	defer c.stop()
+	ctx, lines.broken = c.ctx, c.stop
 	leave, f := s.join(c.watcher, c.client)
 	if f != nil {
 		return errors.New(f.message)
@@ -33,7 +33,6 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, si
 	err := s.readLines(ctx, in, c)
 	close(c.ended)
 	c.wait()
-	cancel()
 	watching.Wait()
 	return errors.Join(err, lines.err())
 }

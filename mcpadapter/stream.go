@@ -5,6 +5,17 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"time"
+)
+
+const (
+	// maxWriteWait is how long a client may take nothing of what it is sent on a
+	// stream. One that is stuck would otherwise hold up the call whose events it is
+	// told, and the server that shuts down, for as long as its connection lives.
+	maxWriteWait = 30 * time.Second
+
+	// maxWrite is how many bytes are written under one deadline.
+	maxWrite = 64 << 10
 )
 
 // A channel carries messages to the client beside the answer to its request:
@@ -20,7 +31,8 @@ var errStreamClosed = errors.New("the stream is closed")
 // An eventStream writes messages as server-sent events. The first one turns the
 // HTTP answer into a stream: until then it may still become something else.
 type eventStream struct {
-	w http.ResponseWriter
+	w    http.ResponseWriter
+	wait time.Duration // maxWriteWait, but in tests
 
 	mu     sync.Mutex
 	opened bool
@@ -48,7 +60,7 @@ func (s *eventStream) begin() error {
 	header["Cache-Control"] = []string{"no-cache, no-transform"}
 	header["X-Accel-Buffering"] = []string{"no"} // nginx would hold the events back
 	s.w.WriteHeader(http.StatusOK)
-	return http.NewResponseController(s.w).Flush()
+	return s.put(nil)
 }
 
 // isOpen reports whether the answer is a stream by now.
@@ -113,13 +125,28 @@ func (s *eventStream) flush(b []byte) error {
 	if s.event = b[:0]; cap(b) > kept {
 		s.event = nil
 	}
-	if _, err := s.w.Write(b); err != nil {
+	return s.put(b)
+}
+
+// put writes b and sees that it is sent. A client that takes none of it for too
+// long is gone. The deadline is taken back, as the connection may outlive the
+// stream; one that cannot be set is the server's own affair.
+func (s *eventStream) put(b []byte) (err error) {
+	controller := http.NewResponseController(s.w)
+	for len(b) > 0 && err == nil {
+		part := b[:min(len(b), maxWrite)]
+		b = b[len(part):]
+		_ = controller.SetWriteDeadline(time.Now().Add(s.wait))
+		_, err = s.w.Write(part)
+	}
+	if err == nil {
+		_ = controller.SetWriteDeadline(time.Now().Add(s.wait))
+		err = controller.Flush()
+	}
+	if err != nil {
 		s.closed = true
 		return err
 	}
-	if err := http.NewResponseController(s.w).Flush(); err != nil {
-		s.closed = true
-		return err
-	}
+	_ = controller.SetWriteDeadline(time.Time{})
 	return nil
 }

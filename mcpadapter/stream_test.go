@@ -207,15 +207,24 @@ func waitUntil(t *testing.T, reached func() bool) {
 }
 
 func TestGetWithoutStream(t *testing.T) {
-	e := serveEndpoint(t, Options{}, echo)
+	all, newest := serveEndpoint(t, Options{}, echo), serveEndpoint(t, Options{Versions: []string{"2026-07-28"}}, echo)
 	for rule, c := range map[string]struct {
-		header map[string]string
-		status int
+		endpoint *endpoint
+		method   string
+		header   map[string]string
+		status   int
 	}{
-		"a browser":  {map[string]string{"Accept": "text/html"}, 406},
-		"2026-07-28": {map[string]string{versionHeader: "2026-07-28"}, 405},
+		"a browser":               {all, "GET", map[string]string{"Accept": "text/html"}, 406},
+		"2026-07-28":              {all, "GET", map[string]string{versionHeader: "2026-07-28"}, 405},
+		"2026-07-28/DELETE":       {all, "DELETE", map[string]string{versionHeader: "2026-07-28"}, 405},
+		"unknown revision":        {all, "GET", map[string]string{versionHeader: "2025-01-01"}, 400},
+		"unknown revision/DELETE": {all, "DELETE", map[string]string{versionHeader: "2025-01-01"}, 400},
+		"no session/DELETE":       {all, "DELETE", nil, 400},
+		"only 2026-07-28":         {newest, "GET", nil, 405},
+		"only 2026-07-28/DELETE":  {newest, "DELETE", nil, 405},
+		"not spoken":              {newest, "GET", map[string]string{versionHeader: "2025-11-25"}, 400},
 	} {
-		if response := e.do(t, "GET", "/mcp", "", c.header); response.StatusCode != c.status {
+		if response := c.endpoint.do(t, c.method, "/mcp", "", c.header); response.StatusCode != c.status {
 			t.Errorf("%s: status %d", rule, response.StatusCode)
 		}
 	}

@@ -55,7 +55,7 @@ func (s *Server) Notify(c Change) {
 // Close ends all streams in good order and gives up what waits for an answer of a
 // client. Requests that need neither are served to their end.
 func (s *Server) Close() {
-	s.closing.Do(func() { close(s.closed) })
+	s.close()
 }
 
 // A watcher is one open stream that waits for changes.
@@ -82,6 +82,14 @@ func (w *watcher) notify(c Change) {
 	case w.wake <- struct{}{}:
 	default:
 	}
+}
+
+// handOver leaves it to another stream of the client to tell of changes, with those
+// that have not been told yet.
+func (w *watcher) handOver(to *watcher) {
+	to.wanted.Store(uint32(everyChange))
+	w.wanted.Store(0)
+	to.notify(Change(w.pending.Swap(0)))
 }
 
 func (w *watcher) close() {
@@ -156,12 +164,39 @@ type watch struct {
 	resources func() []string
 	stamp     func(ctx context.Context, uri string) (string, bool)
 
-	seen map[string]string // stamps, by URI
+	seen *stamps // what is known of them; nil for nothing yet
+}
+
+// stamps are those of resources, by URI, for the streams of one client.
+type stamps struct {
+	mu    sync.Mutex
+	byURI map[string]string
+}
+
+func (s *stamps) get() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byURI
+}
+
+func (s *stamps) set(byURI map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byURI = byURI
 }
 
 // run sends notifications until the context or the watcher ends, or the server
 // closes, which it reports.
 func (w *watch) run(ctx context.Context) (closing bool) {
+	// A look may take as long as the API does, which must not keep a server that
+	// closes waiting.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(w.server.open, cancel)()
+
+	if w.seen == nil {
+		w.seen = new(stamps)
+	}
 	alive := time.NewTicker(w.server.options.KeepAlive)
 	defer alive.Stop()
 	look := time.NewTicker(w.server.options.WatchInterval)
@@ -171,7 +206,7 @@ func (w *watch) run(ctx context.Context) (closing bool) {
 		var err error
 		select {
 		case <-ctx.Done():
-			return false
+			return w.server.open.Err() != nil
 		case <-w.watcher.end:
 			return false
 		case <-w.ended:
@@ -213,10 +248,17 @@ func (w *watch) look(ctx context.Context) error {
 		return nil
 	}
 	uris := w.resources()
+	if uris == nil { // another stream looks at them
+		return nil
+	}
+	earlier := w.seen.get()
 	seen := make(map[string]string, len(uris))
 	for _, uri := range uris {
+		if ctx.Err() != nil {
+			return nil
+		}
 		stamp, ok := w.stamp(ctx, uri)
-		before, known := w.seen[uri]
+		before, known := earlier[uri]
 		if !ok {
 			stamp = before
 		}
@@ -229,7 +271,7 @@ func (w *watch) look(ctx context.Context) error {
 			return err
 		}
 	}
-	w.seen = seen
+	w.seen.set(seen)
 	return nil
 }
 

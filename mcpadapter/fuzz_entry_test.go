@@ -1,0 +1,100 @@
+package mcpadapter
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// FuzzStdio holds for any input: it is served to its end, and what comes out is one
+// JSON value a line.
+func FuzzStdio(f *testing.F) {
+	f.Add(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26"}}` + "\n[" + callBlocked + "]\n")
+	f.Add("\n\r\n \x00\n{\n}\n[]\n" + callBlocked)
+	f.Add(`{"jsonrpc":"2.0","id":"x","result":{}}` + "\n" + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}` + "\n")
+	server, tools := New(Options{MaxBody: 16 << 10}), trains()
+	f.Fuzz(func(t *testing.T, input string) {
+		var out strings.Builder
+		if err := server.ServeStdio(t.Context(), strings.NewReader(input), &out, siteOf(tools, echo)); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if !strings.HasSuffix(line, "\n") || !json.Valid([]byte(line)) {
+				t.Errorf("wrote %q", line)
+			}
+		}
+	})
+}
+
+// FuzzSessionID holds for any id but those that were issued: it is refused.
+func FuzzSessionID(f *testing.F) {
+	g := newSigner(secret)
+	good := g.issue(v20251125, 0, "ada", time.Now().Add(time.Hour))
+	f.Add(good, "bob")
+	f.Add(good[:len(good)-1]+"=", "ada")
+	f.Add(strings.Repeat("A", sessionLength), "")
+	f.Fuzz(func(t *testing.T, id, user string) {
+		if _, err := g.open(id, user, time.Now()); err == nil && (id != good || user != "ada") {
+			t.Errorf("%q of %q was accepted", id, user)
+		}
+		if plain, err := g.unseal(id, user); err == nil {
+			t.Errorf("%q was opened as %q", id, plain)
+		}
+	})
+}
+
+// FuzzNative holds for any answer of an API that speaks MCP itself, in any
+// revision: what the client gets is strict JSON.
+func FuzzNative(f *testing.F) {
+	f.Add(`{"content":[{"type":"audio","data":"AA==","mimeType":"a/b"},{"type":"resource","resource":{"uri":"a:b","text":""}}],"_meta":{"openai/locale":"de"}}`, `{}`)
+	f.Add(`{"resultType":"input_required","requestState":"é","inputRequests":{"a":{"method":"sampling/createMessage","params":{"maxTokens":1,"messages":[]}}}}`, `{"a":{}}`)
+	f.Add(`{"error":{"code":1,"message":"x","data":[]}}`, `{"fairway_arguments":{"action":"accept","content":{}}}`)
+	f.Add(`{"structuredContent":[1],"isError":true}`, `[]`)
+	var answer string
+	tools := build(f, payments, ocp.BuildOptions{Name: "payments"})
+	caller := api{tools, func(w http.ResponseWriter, _ *http.Request) { answerNative(w, answer) }}
+	server := New(Options{})
+	f.Fuzz(func(t *testing.T, native, responses string) {
+		answer = native
+		for _, v := range revisions {
+			params := `"name":"native","arguments":{}`
+			if wire.Valid([]byte(responses)) {
+				params += `,"inputResponses":` + responses
+			}
+			r := conformant(v, "tools/call", params)
+			r.server, r.tools, r.caller = server, tools, caller
+			body, err := io.ReadAll(r.send(t).Result().Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := wire.Check(body); err != nil && len(native)+len(responses) < 4<<10 && wire.CheckDepth(body, wire.MaxDepth) == nil {
+				t.Errorf("%v: %v in %s", v, err, body)
+			}
+		}
+	})
+}
+
+// FuzzLinks holds for any headers: the links are few, and have a target and a
+// relation that is of use.
+func FuzzLinks(f *testing.F) {
+	f.Add(`</a>; rel="next"; title="\"x", <b>;rel=prev;anchor="#x"`)
+	f.Add(`<a>;rel="`)
+	f.Add(`<a>;;;=;rel=item;rel=up,,,<`)
+	f.Fuzz(func(t *testing.T, header string) {
+		links := parseLinks([]string{header, header})
+		for _, l := range links {
+			if !relations[l.relation] || l.target == "" || len(l.title) > maxLinkTitle+len("…") {
+				t.Errorf("%q is read as %+v", header, l)
+			}
+		}
+		if len(links) > maxLinks {
+			t.Errorf("%d links", len(links))
+		}
+	})
+}

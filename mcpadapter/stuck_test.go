@@ -1,0 +1,330 @@
+package mcpadapter
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// dial sends a request and reads nothing of its answer.
+func dial(t *testing.T, e *endpoint, head, body string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", e.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
+		"Accept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n%s", head, len(body), body)
+	return conn
+}
+
+// A client that does not read what it is told holds up neither the call for ever,
+// nor Notify, nor the end of the server.
+func TestStuckClient(t *testing.T) {
+	ended := make(chan struct{})
+	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
+		tell := ocp.ListenerFromContext(ctx)
+		for n := range 20_000 {
+			tell(ocp.Event{Kind: ocp.EventProgress, Progress: jsontext.Value(strconv.Itoa(n)), Message: strings.Repeat("x", 4<<10)})
+		}
+		close(ended)
+		return answered(200, "application/json", `{}`)
+	})
+	e := serveEndpoint(t, Options{}, caller)
+	e.server.writeWait = 100 * time.Millisecond
+	dial(t, e, "POST /mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_trip","arguments":{"id":"1"},"_meta":{"progressToken":1}}}`)
+	e.server.Notify(ToolsChanged)
+	<-ended
+	e.server.Close()
+	e.Config.Shutdown(t.Context())
+}
+
+// What is sent on a stream for longer than one write may take is not cut off.
+func TestDeadlineIsOfEachWrite(t *testing.T) {
+	e := serveEndpoint(t, Options{KeepAlive: 20 * time.Millisecond}, echo)
+	e.server.writeWait = 100 * time.Millisecond
+	conn := dial(t, e, "GET /mcp", "")
+	lines := bufio.NewReader(conn)
+	for until := time.Now().Add(300 * time.Millisecond); time.Now().Before(until); {
+		if _, err := lines.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A server that closes does not wait for an API that is asked whether a resource
+// has changed.
+func TestCloseEndsLooks(t *testing.T) {
+	began := make(chan struct{})
+	w := &watch{
+		server:    New(Options{}),
+		watcher:   newWatcher(0),
+		resources: func() []string { return []string{"a", "b"} },
+		stamp: func(ctx context.Context, uri string) (string, bool) {
+			if uri != "a" {
+				t.Errorf("looked at %s after the end", uri)
+				return "", false
+			}
+			close(began)
+			<-ctx.Done()
+			return "", false
+		},
+	}
+	closing := make(chan bool)
+	go func() { closing <- w.run(t.Context()) }()
+	<-began
+	w.server.Close()
+	if !<-closing {
+		t.Error("the end is not told as that of the server")
+	}
+}
+
+// Sessions that have set a log level and are gone do not keep others from being
+// canceled and asked.
+func TestIdleSessionsAreForgotten(t *testing.T) {
+	var ls lives
+	session := func(n int) *session {
+		s := new(session)
+		copy(s.key[:], strconv.Itoa(n))
+		return s
+	}
+	used, leave := ls.enter(session(-1))
+	for n := range maxLives + 10 {
+		l, leave := ls.enter(session(n))
+		if l == nil {
+			t.Fatalf("session %d is not remembered", n)
+		}
+		l.level = 1
+		leave()
+	}
+	if len(ls.sessions) > maxLives {
+		t.Errorf("%d are remembered", len(ls.sessions))
+	}
+	if again, leave := ls.enter(session(-1)); again != used {
+		t.Error("a session that is in use was forgotten")
+	} else {
+		leave()
+	}
+	leave()
+}
+
+func TestEndedSessionIsNotEntered(t *testing.T) {
+	var ls lives
+	s := &session{expires: time.Now().Add(time.Hour)}
+	_, leave := ls.enter(s)
+	ls.end(*s)
+	if l, _ := ls.enter(s); l != nil {
+		t.Error("a session that has ended was entered")
+	}
+	leave()
+}
+
+// Lists that depend on the token are nobody else's, whatever is configured.
+func TestRestrictedListsArePrivate(t *testing.T) {
+	e := serveEndpoint(t, Options{PublicLists: true}, echo)
+	for _, access := range []*Access{nil, {}} {
+		e.access.Store(access)
+		for _, method := range []string{"tools/list", "prompts/list", "resources/list", "resources/templates/list"} {
+			r := conformant(v20260728, method, "")
+			r.header[versionHeader] = v20260728.String()
+			body, _ := io.ReadAll(e.do(t, "POST", "/mcp", r.body, r.header).Body)
+			if public := strings.Contains(string(body), `"cacheScope":"public"`); public != (access == nil) {
+				t.Errorf("%s with %v: %s", method, access, body)
+			}
+		}
+	}
+}
+
+// Answers of the user are read while as many requests wait for them as are served
+// at once.
+func TestStdioAsksManyAtOnce(t *testing.T) {
+	tools := build(t, payments, ocp.BuildOptions{Name: "payments"})
+	fromClient, in := io.Pipe()
+	out, toClient := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- New(Options{}).ServeStdio(t.Context(), fromClient, toClient, siteOf(tools, api{tools, paid}))
+		toClient.Close()
+	}()
+	const count = maxServing + 8
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		fmt.Fprintln(in, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`)
+		for n := range count {
+			fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"pay","arguments":{"amount":5}}}`+"\n", n+1)
+		}
+	}()
+	lines := bufio.NewReader(out)
+	for done := 0; done <= count; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m struct{ ID, Method, Result json.RawMessage }
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatal(err)
+		}
+		if m.Method == nil {
+			done++
+			continue
+		}
+		go func() {
+			<-sent
+			fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`+"\n", m.ID)
+		}()
+	}
+	in.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// The stream on which the client is asked shows signs of life while somebody
+// thinks.
+func TestAskKeepsStreamAlive(t *testing.T) {
+	tools := build(t, payments, ocp.BuildOptions{Name: "payments"})
+	e := serveEndpoint(t, Options{KeepAlive: time.Millisecond}, api{tools, paid})
+	e.tools.Store(tools)
+	c := newClient(t, e, v20251125, askable)
+	r := conformant(v20251125, "tools/call", `"name":"pay","arguments":{"amount":5}`)
+	stream := e.open(t, "POST", "/mcp", r.body, map[string]string{sessionHeader: c.session, versionHeader: "2025-11-25"})
+	stream.event()
+	if line, err := stream.lines.ReadString('\n'); line != ":\n" {
+		t.Errorf("got %q, %v", line, err)
+	}
+	stream.response.Body.Close()
+}
+
+// Requests of HTTP+SSE that are being served when the server closes are answered
+// before the stream ends.
+func TestLegacyStreamEndsWithItsAnswers(t *testing.T) {
+	began, release := make(chan struct{}), make(chan struct{})
+	e := serveEndpoint(t, Options{}, callerFunc(func(context.Context, string, []byte) ocp.Outcome {
+		close(began)
+		<-release
+		return answered(200, "application/json", `{}`)
+	}))
+	stream := e.open(t, "GET", "/mcp/sse", "", nil)
+	_, _, target := stream.event()
+	e.do(t, "POST", target, callBlocked, nil)
+	<-began
+	e.server.Close()
+	close(release)
+	if _, _, data := stream.event(); !strings.Contains(data, `"id":41,"result"`) {
+		t.Errorf("got %s", data)
+	}
+	stream.ends()
+}
+
+// A panic while one message of a connection is served ends that connection, and
+// not the process.
+func TestPanicEndsConnection(t *testing.T) {
+	s := New(Options{})
+	ended := make(chan any, 1)
+	e := &endpoint{server: s}
+	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if value := recover(); value != nil {
+				ended <- value
+				panic(http.ErrAbortHandler)
+			}
+		}()
+		site := siteOf(trains(), callerFunc(func(context.Context, string, []byte) ocp.Outcome { panic("odd") }))
+		site.Rest = strings.TrimPrefix(r.URL.Path, "/mcp")
+		s.ServeHTTP(w, r, site)
+	}))
+	t.Cleanup(e.Close)
+	stream := e.open(t, "GET", "/mcp/sse", "", nil)
+	_, _, target := stream.event()
+	e.do(t, "POST", target, callBlocked, nil)
+	if value := <-ended; !strings.HasPrefix(fmt.Sprint(value), "odd\n") {
+		t.Errorf("ended with %v", value)
+	}
+}
+
+// The answer to a batch is sent though the last of its requests was canceled.
+func TestStdioBatchOutlivesCancel(t *testing.T) {
+	began := make(chan struct{}, 1)
+	term := openTerminal(t, New(Options{}), blocked(began))
+	term.write(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+	term.read()
+	term.write(`[{"jsonrpc":"2.0","id":40,"method":"ping"},` + callBlocked + `]`)
+	<-began
+	term.write(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":41}}`)
+	if line := term.read(); !strings.Contains(line, `"id":40,"result"`) {
+		t.Errorf("got %s", line)
+	}
+}
+
+func TestAcceptsStream(t *testing.T) {
+	for accept, want := range map[string]bool{
+		"application/json, text/event-stream":      true,
+		"text/event-stream":                        true,
+		"Text/Event-Stream; q=0.5":                 true,
+		"application/json,text/event-stream;q=0":   false,
+		"text/event-stream-of-another":             false,
+		"*/*":                                      false,
+		"application/json;x=\"text/event-stream\"": false,
+	} {
+		if got := acceptsStream([]string{"text/plain", accept}); got != want {
+			t.Errorf("%s: %v", accept, got)
+		}
+	}
+}
+
+// No message is sent on two streams of a session: the latest has the word, and
+// after it the one before. No two of their events have the same id.
+func TestOneStreamOfSessionTells(t *testing.T) {
+	e := serveEndpoint(t, Options{}, echo)
+	header := map[string]string{sessionHeader: begin(t, e.server, v20251125), versionHeader: "2025-11-25"}
+	first := e.open(t, "GET", "/mcp", "", header)
+	_, firstID, _ := first.event()
+	second := e.open(t, "GET", "/mcp", "", header)
+	_, secondID, _ := second.event()
+	if firstID == secondID {
+		t.Errorf("both begin with the event %s", firstID)
+	}
+	waitUntil(t, func() bool { return streamsThatTell(e.server) == 1 })
+	e.server.Notify(ToolsChanged)
+	if _, _, data := second.event(); !strings.Contains(data, "tools/list_changed") {
+		t.Errorf("told %s", data)
+	}
+	second.response.Body.Close()
+	waitUntil(t, func() bool {
+		e.server.streams.mu.Lock()
+		defer e.server.streams.mu.Unlock()
+		return len(e.server.streams.watchers) == 1
+	})
+	waitUntil(t, func() bool { return streamsThatTell(e.server) == 1 })
+	e.server.Notify(PromptsChanged)
+	if _, _, data := first.event(); !strings.Contains(data, "prompts/list_changed") {
+		t.Errorf("told %s", data)
+	}
+}
+
+func streamsThatTell(s *Server) (count int) {
+	s.streams.mu.Lock()
+	defer s.streams.mu.Unlock()
+	for w := range s.streams.watchers {
+		if w.wanted.Load() != 0 {
+			count++
+		}
+	}
+	return count
+}
