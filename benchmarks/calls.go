@@ -31,7 +31,7 @@ func compareCalls(ctx context.Context, t *table, dir string, s settings) error {
 	if err != nil {
 		return err
 	}
-	for name, document := range map[string][]byte{"items.json": []byte(itemsDocument), "many.json": manyDocument()} {
+	for name, document := range map[string][]byte{"items.json": []byte(itemsDocument), "many.json": manyDocument(), "agent.yaml": []byte(agentDocument)} {
 		if err := os.WriteFile(filepath.Join(dir, name), document, 0o600); err != nil {
 			return err
 		}
@@ -66,6 +66,9 @@ func compareCalls(ctx context.Context, t *table, dir string, s settings) error {
 		}
 	}
 	if err := compareRecorded(ctx, t, g, s); err != nil {
+		return err
+	}
+	if err := compareGuarded(ctx, t, g, s); err != nil {
 		return err
 	}
 	if err := compareContexts(ctx, t, g, s); err != nil {

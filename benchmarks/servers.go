@@ -103,6 +103,7 @@ type gateway struct {
 	forward string // the same with ocp that answers nothing itself
 	enhance string // the same with ocp that enhances answers
 	tools   string // mcp, otc and reverse_proxy in front of the same API
+	guarded string // oagent and reverse_proxy
 	many    string // mcp with a toolset of 1,000 tools
 	respond string // the answer of that site's tools/list, from respond
 
@@ -151,7 +152,7 @@ func moduleRoot() (string, error) {
 // startGateway runs the binary with the documents in dir.
 func startGateway(ctx context.Context, binary, dir, upstream string) (*gateway, error) {
 	g := &gateway{upstream: upstream, dir: dir}
-	for _, address := range []*string{&g.admin, &g.plain, &g.context, &g.forward, &g.enhance, &g.tools, &g.many, &g.respond} {
+	for _, address := range []*string{&g.admin, &g.plain, &g.context, &g.forward, &g.enhance, &g.tools, &g.guarded, &g.many, &g.respond} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
@@ -240,7 +241,14 @@ http://%[10]s {
 	}
 	reverse_proxy %[6]s
 }
-`, g.admin, g.plain, g.tools, g.many, g.respond, g.upstream, canned, g.context, g.forward, g.enhance)
+http://%[11]s {
+	oagent agent.yaml {
+		toolset items.json
+		engagement {http.request.header.X-Engagement}
+	}
+	reverse_proxy %[6]s
+}
+`, g.admin, g.plain, g.tools, g.many, g.respond, g.upstream, canned, g.context, g.forward, g.enhance, g.guarded)
 }
 
 // can reloads the configuration so that the respond site answers with body.

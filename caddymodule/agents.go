@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
@@ -31,6 +32,13 @@ type Agents struct {
 	held   []*document // closed by Cleanup, once for each entry
 	inline int         // toolsets that handlers define themselves
 	store  *sharedStore
+
+	oagents []*OAgent   // in the order in which they are provisioned
+	offered []offer     // toolsets of handlers, likewise
+	bound   []*endpoint // that offer what an agent may use
+	started atomic.Bool // nothing of these changes any more
+	guards  sharedGuards
+	events  *eventEmitter // nil as long as no guard is configured
 }
 
 // CaddyModule returns the Caddy module information.
@@ -118,7 +126,7 @@ func (a *Agents) Start() error {
 	for _, d := range a.held {
 		d.start(a.logger)
 	}
-	return nil
+	return a.checkBound()
 }
 
 // Stop leaves the documents as they are: the next configuration may use them.
@@ -129,6 +137,7 @@ func (a *Agents) Stop() error {
 // Cleanup gives the documents and the store up. What no other configuration uses
 // stops.
 func (a *Agents) Cleanup() error {
+	a.events.close()
 	if a.store != nil {
 		a.store.release()
 	}

@@ -120,11 +120,17 @@ func (a *AgentAuth) isOpen(r *http.Request) bool {
 	if r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != "" {
 		return true
 	}
-	if rest, ok := strings.CutPrefix(r.URL.Path, oauth.WellKnown); ok && (rest == "" || rest[0] == '/') && plainPath(rest) {
+	if rest, ok := strings.CutPrefix(r.URL.Path, oauth.WellKnown); ok && readsOnly(r.Method) && (rest == "" || rest[0] == '/') && plainPath(rest) {
 		return true
 	}
 	matches, err := a.Exempt.MatchWithError(r)
 	return err == nil && matches
+}
+
+// readsOnly reports whether a method is one by which metadata are read: what else
+// comes to their path goes on to the handlers behind.
+func readsOnly(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
 // plainPath reports whether no handler can read the path as another one.

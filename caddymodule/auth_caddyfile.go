@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/internal/oauth"
 )
@@ -22,15 +24,20 @@ func init() {
 // resource beside it, which are no part of what the matcher selects.
 func parseAgentAuth(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	h.Next() // consume directive name
-	path := ""
+	token, path := "", ""
 	if h.NextArg() {
-		path = pathOfMatcher(h.Val())
+		token = h.Val()
+		path = pathOfMatcher(token)
 	}
 	h.Reset()
 	h.Next()
 	matchers, err := h.ExtractMatcherSet()
 	if err != nil {
 		return nil, h.WrapErr(err)
+	}
+	if path != "" && !strings.HasSuffix(token, "*") {
+		// An endpoint answers at its path with a slash behind it too, and below it.
+		matchers["path"] = caddyconfig.JSON(caddyhttp.MatchPath{path, path + "/*"}, nil)
 	}
 	c := &authConfig{resource: path}
 	if err := c.unmarshal(h.Dispenser); err != nil {
@@ -94,7 +101,7 @@ type authConfig struct {
 // metadata. At least one issuer or key is needed, and without an issuer there are
 // only exempt, optional and api_key. resource defaults to the path of the matcher
 // if that is one path with or without a * behind it, such as /mcp*, and to the
-// whole site otherwise. See AgentAuth, OAuth, APIKey and ProtectedResource for what
+// whole site otherwise. Without a * it selects what is below the path as well. See AgentAuth, OAuth, APIKey and ProtectedResource for what
 // the options mean.
 func (c *authConfig) unmarshal(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name

@@ -534,3 +534,14 @@ func TestAgentAuthAdaptErrors(t *testing.T) {
 		})
 	}
 }
+
+// TestMetadataPathIsForReading: what is not a read of the metadata needs
+// credentials at their path too.
+func TestMetadataPathIsForReading(t *testing.T) {
+	s := run(t, "", "agent_auth {\napi_key {\nkey ada secret-of-ada\n}\n}\n"+who)
+	for method, status := range map[string]int{"GET": 200, "HEAD": 200, "POST": 401, "DELETE": 401} {
+		if got := s.ask(method, "/.well-known/oauth-protected-resource/x"); got.status != status {
+			t.Errorf("%s: status %d, want %d", method, got.status, status)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -30,7 +31,66 @@ func warnIfBypassed(ctx caddy.Context, endpoint, path string, logger *zap.Logger
 	}
 }
 
-// bypassed returns the names of such handlers in the routes before the present
+// warnIfHalfGuarded logs a warning for each handler before the endpoint that asks
+// for credentials at its path and not at those below it where it answers too, or
+// the other way around: basic_auth /mcp leaves /mcp/ to everybody.
+func warnIfHalfGuarded(ctx caddy.Context, endpoint, path string, below []string, logger *zap.Logger) {
+	warn := func(routes caddyhttp.RouteList) {
+		for _, open := range halfGuarded(routes, path, below) {
+			logger.Warn("a handler before "+endpoint+" asks for credentials at some of the paths where it answers and lets everybody in at another: "+
+				"let its matcher select all of them, as "+path+"* does",
+				zap.String("handler", open.handler), zap.String("open", open.path))
+		}
+	}
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
+		warn(server.Routes)
+	}
+	for _, ancestor := range ctx.Modules() {
+		if subroute, ok := ancestor.(*caddyhttp.Subroute); ok {
+			warn(subroute.Routes)
+		}
+	}
+}
+
+// An openPath is a path that a handler does not guard.
+type openPath struct{ handler, path string }
+
+func halfGuarded(routes caddyhttp.RouteList, path string, below []string) (open []openPath) {
+	for i := range routes {
+		if routes[i].HandlersRaw != nil {
+			break
+		}
+		guarded, unguarded := 0, ""
+		for _, rest := range append([]string{""}, below...) {
+			if forOtherPaths(routes[i].MatcherSets, path+rest) {
+				unguarded = path + rest
+			} else {
+				guarded++
+			}
+		}
+		if guarded == 0 || unguarded == "" {
+			continue
+		}
+		for _, name := range namesOf(routes[i].Handlers, "agent_auth", "authentication") {
+			open = append(open, openPath{name, unguarded})
+		}
+	}
+	return open
+}
+
+// namesOf returns the names of those handlers that are one of the wanted.
+func namesOf(handlers []caddyhttp.MiddlewareHandler, wanted ...string) (names []string) {
+	for _, handler := range handlers {
+		if module, ok := handler.(caddy.Module); ok {
+			if name := module.CaddyModule().ID.Name(); slices.Contains(wanted, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// bypassed returns the names of the handlers that warnIfBypassed tells of, in the routes before the present
 // one, which are provisioned already and so have no raw configuration any more.
 func bypassed(routes caddyhttp.RouteList, path string) (names []string) {
 	for i := range routes {
@@ -40,16 +100,7 @@ func bypassed(routes caddyhttp.RouteList, path string) (names []string) {
 		if !forOtherPaths(routes[i].MatcherSets, path) {
 			continue
 		}
-		for _, handler := range routes[i].Handlers {
-			module, ok := handler.(caddy.Module)
-			if !ok {
-				continue
-			}
-			switch name := module.CaddyModule().ID.Name(); name {
-			case "agent_auth", "authentication", "reverse_proxy", "rewrite", "request_body":
-				names = append(names, name)
-			}
-		}
+		names = append(names, namesOf(routes[i].Handlers, "agent_auth", "authentication", "reverse_proxy", "rewrite", "request_body")...)
 	}
 	return names
 }

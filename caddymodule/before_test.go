@@ -31,3 +31,39 @@ func TestBypassed(t *testing.T) {
 		})
 	}
 }
+
+// TestHalfGuarded: authentication that asks at some of the paths of an endpoint
+// only is told of, and agent_auth with a path selects what is below it too.
+func TestHalfGuarded(t *testing.T) {
+	const users = " {\nada $2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG\n}\n"
+	const keys = " {\napi_key {\nkey ada secret-of-ada\n}\n}\n"
+	for name, test := range map[string]struct {
+		block, handler string // handler is "" where nothing is wrong
+	}{
+		"exact":                   {"basic_auth /mcp" + users, "authentication"},
+		"below":                   {"basic_auth /mcp/*" + users, "authentication"},
+		"all":                     {"basic_auth /mcp*" + users, ""},
+		"two paths":               {"@mcp path /mcp /mcp/*\nbasic_auth @mcp" + users, ""},
+		"agent_auth":              {"agent_auth /mcp" + keys, ""},
+		"agent_auth with a slash": {"agent_auth /mcp/" + keys, ""},
+		"agent_auth, named":       {"@mcp path /mcp\nagent_auth @mcp" + keys, "agent_auth"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.start("", test.block+"mcp /mcp TRIPS\nrespond ok")
+			if test.handler != "" {
+				s.logged("lets everybody in at another", `"handler":"`+test.handler+`"`)
+			} else if log := s.log(); strings.Contains(log, "lets everybody in at another") {
+				t.Error(log)
+			}
+			if test.handler != "" {
+				return
+			}
+			for _, path := range []string{"/mcp", "/mcp/", "/mcp/sse", "/mcp/message", "/mcp%2F", "//mcp", "/x/../mcp"} {
+				if got := s.ask("POST", path); got.status == 200 || got.status == 415 {
+					t.Errorf("%s is open: %d", path, got.status)
+				}
+			}
+		})
+	}
+}

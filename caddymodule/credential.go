@@ -162,14 +162,24 @@ func (e *missingCredential) Unwrap() error { return e.err }
 // caller says must not become a part of the gateway's credential. An error is a
 // *missingCredential, and the request must not be sent then.
 func (cs credentials) apply(r *http.Request, repl *caddy.Replacer) error {
-	if len(cs) == 0 {
-		return nil
+	s, err := cs.supplement(repl)
+	if err != nil {
+		return err
 	}
-	s := ocp.Supplement{Header: make(http.Header, len(cs)), Query: make(url.Values)}
+	s.Apply(r)
+	return nil
+}
+
+// supplement returns what apply puts into a request, nil for nothing.
+func (cs credentials) supplement(repl *caddy.Replacer) (*ocp.Supplement, error) {
+	if len(cs) == 0 {
+		return nil, nil
+	}
+	s := &ocp.Supplement{Header: make(http.Header, len(cs)), Query: make(url.Values)}
 	for _, c := range cs {
 		resolved, err := c.resolve(repl)
 		if err != nil {
-			return &missingCredential{place: c.place(), err: err}
+			return nil, &missingCredential{place: c.place(), err: err}
 		}
 		if resolved.In == inQuery {
 			s.Query.Set(resolved.Name, resolved.Value)
@@ -177,6 +187,5 @@ func (cs credentials) apply(r *http.Request, repl *caddy.Replacer) error {
 			s.Header.Set(resolved.Name, resolved.Value)
 		}
 	}
-	s.Apply(r)
-	return nil
+	return s, nil
 }

@@ -215,7 +215,11 @@ func (d *dispatch) conclude(ctx context.Context, call *ocp.Call, rec *recorder, 
 	case rec.status == 0:
 		return nil, unanswered(where, d.protocol)
 	}
-	return d.result(call.Tool, rec)
+	result, err := d.result(call.Tool, rec)
+	if err == nil && rec.refused != nil {
+		return result, restricted(rec.refused)
+	}
+	return result, err
 }
 
 // brokeOff reports whether a handler gave the answer up in the middle, as

@@ -24,6 +24,11 @@ type endpoint struct {
 	toolset  *toolset
 	calls    callMetrics
 	logger   *zap.Logger
+
+	agent   string // whose tools are offered; "" for all
+	changed func() // tells clients that they are others; nil if nobody is told
+	app     *Agents
+	place   place
 }
 
 // newEndpoint provisions an endpoint. Reference is a toolset's name or the
@@ -36,10 +41,11 @@ func newEndpoint(ctx caddy.Context, protocol, path, reference string, config *To
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoint{protocol: protocol, path: strings.TrimRight(path, "/"), logger: ctx.Logger()}
-	if e.toolset, err = resolveToolset(ctx, app.(*Agents), reference, config); err != nil {
+	e := &endpoint{protocol: protocol, path: strings.TrimRight(path, "/"), logger: ctx.Logger(), app: app.(*Agents), place: placeOf(ctx)}
+	if e.toolset, err = resolveToolset(ctx, e.app, reference, config); err != nil {
 		return nil, err
 	}
+	e.app.offer(e.place, e.toolset)
 	e.calls = collected.of(e.toolset.name, protocol)
 	warnIfNothingBehind(ctx, protocol, e.logger)
 	warnIfBypassed(ctx, protocol, e.path, e.logger)
@@ -49,14 +55,12 @@ func newEndpoint(ctx caddy.Context, protocol, path, reference string, config *To
 // beside returns the endpoint's twin for one more toolset that is offered at the
 // same path.
 func (e *endpoint) beside(ctx caddy.Context, reference string) (*endpoint, error) {
-	app, err := ctx.App("agents")
-	if err != nil {
-		return nil, err
-	}
 	twin := *e
-	if twin.toolset, err = resolveToolset(ctx, app.(*Agents), reference, nil); err != nil {
+	var err error
+	if twin.toolset, err = resolveToolset(ctx, e.app, reference, nil); err != nil {
 		return nil, err
 	}
+	e.app.offer(e.place, twin.toolset)
 	twin.calls = collected.of(twin.toolset.name, e.protocol)
 	return &twin, nil
 }
@@ -109,7 +113,26 @@ func (e *endpoint) owns(r *http.Request) (rest string, owned bool) {
 // tools returns the toolset of the moment, nil if there is none yet.
 func (e *endpoint) tools(r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
 	ofTools(r)
-	return e.toolset.current(r, next)
+	return e.current(r, next)
+}
+
+// current is toolset.current, of which an agent's endpoint offers what that agent
+// may use.
+func (e *endpoint) current(r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
+	tools := e.toolset.current(r, next)
+	if e.agent == "" || tools == nil {
+		return tools
+	}
+	return e.app.narrow(e.place, e.agent, e.toolset, tools)
+}
+
+// bind has the endpoint offer what the agent of that name may use.
+func (e *endpoint) bind(agent string) {
+	if agent == "" {
+		return
+	}
+	e.agent = agent
+	e.app.bound = append(e.app.bound, e)
 }
 
 // retryAfter says how long a client should wait for the tools.

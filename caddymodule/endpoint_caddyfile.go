@@ -53,6 +53,7 @@ type reference struct {
 	toolset  *string
 	toolsets *[]string // further toolsets; nil if the protocol takes one only
 	document **ToolsetConfig
+	agent    *string // nil if the protocol does not narrow its lists
 }
 
 // unmarshalArguments reads [<path>] [<toolset or document>], where the protocol
@@ -142,6 +143,10 @@ func (to reference) unmarshalOption(b *block) (known bool, err error) {
 			err = to.checkOne(b, *to.document)
 		}
 		return true, err
+	case "agent":
+		if to.agent != nil {
+			return true, b.text(to.agent)
+		}
 	}
 	config := *to.document
 	if config == nil {

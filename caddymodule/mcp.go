@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -131,6 +132,10 @@ type MCP struct {
 	// Experimental: serves what clients find the server by. Default: not.
 	Discovery *MCPDiscovery `json:"discovery,omitempty"`
 
+	// Offers only what the agent of this name may use, of an oagent handler behind.
+	// Default: all tools.
+	Agent string `json:"agent,omitempty"`
+
 	// What is offered beside the tools.
 	MCPLibrary
 
@@ -155,6 +160,8 @@ func (m *MCP) Provision(ctx caddy.Context) (err error) {
 	if m.endpoint, err = newEndpoint(ctx, "mcp", m.Path, m.Toolset, m.document()); err != nil {
 		return err
 	}
+	m.endpoint.bind(m.Agent)
+	warnIfHalfGuarded(ctx, "mcp", m.endpoint.path, endpointPaths[1:], m.endpoint.logger)
 	options, err := m.options(ctx)
 	if err != nil {
 		return err
@@ -163,6 +170,7 @@ func (m *MCP) Provision(ctx caddy.Context) (err error) {
 	if err := m.provisionLibrary(ctx, m.server); err != nil {
 		return err
 	}
+	m.endpoint.changed = func() { m.server.Notify(mcpadapter.ToolsChanged) }
 	m.forget = m.endpoint.toolset.loader.OnChange(m.changeTeller(ctx.Logger()))
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
 		// A server that is replaced or stops waits for its requests, and would
@@ -234,12 +242,11 @@ func (m *MCP) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 // isEndpoint reports whether there is something of the protocol at the path below
 // the endpoint's.
 func isEndpoint(rest string) bool {
-	switch rest {
-	case "", "/", "/sse", "/message":
-		return true
-	}
-	return false
+	return slices.Contains(endpointPaths[:], rest)
 }
+
+// endpointPaths are those paths, the endpoint's own first.
+var endpointPaths = [...]string{"", "/", "/sse", "/message"}
 
 // Interface guards
 var (

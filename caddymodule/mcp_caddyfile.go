@@ -33,6 +33,7 @@ import (
 //		public_lists
 //		output_schema      off | loose | strict
 //		tool_scopes        document | off
+//		agent              <name>
 //		discovery {
 //			name <reverse DNS name>
 //			url  <URL of the endpoint>
@@ -81,7 +82,7 @@ import (
 func (m *MCP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	b := newBlock(d)
-	shared := reference{path: &m.Path, toolset: &m.Toolset, document: &m.Document}
+	shared := reference{path: &m.Path, toolset: &m.Toolset, document: &m.Document, agent: &m.Agent}
 	if err := shared.unmarshalArguments(b); err != nil {
 		return err
 	}

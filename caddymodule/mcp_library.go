@@ -48,7 +48,8 @@ type MCPLibrary struct {
 	Locales []string `json:"locales,omitempty"`
 
 	// The headers in which the API is told what clients say of themselves and of
-	// their users. Anybody may say anything there: allow nothing by them.
+	// their users. Anybody may say anything there: allow nothing by them. What a
+	// client's own request has in these headers is dropped.
 	Hints *MCPHints `json:"hints,omitempty"`
 
 	// The largest file that is read for a client, in bytes. Default: 4 MiB.
@@ -70,7 +71,7 @@ type MCPFolder struct {
 	Path string `json:"path"`
 
 	// What the URIs of the files begin with. Default: file:/// and the folder's
-	// name.
+	// name. Of prefixes that begin alike, the longest counts.
 	Prefix string `json:"prefix,omitempty"`
 }
 

@@ -24,7 +24,7 @@ func (m *MCP) site(r *http.Request, next caddyhttp.Handler, rest string, tools *
 		site.Access = accessOf(r)
 	}
 	site.Tools = func() *ocp.Toolset {
-		if current := m.endpoint.toolset.current(r, next); current != nil {
+		if current := m.endpoint.current(r, next); current != nil {
 			return current
 		}
 		return tools

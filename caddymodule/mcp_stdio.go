@@ -62,7 +62,7 @@ func (l *stdioLine) serve(m *MCP, r *http.Request, next caddyhttp.Handler) {
 // input could be told to come again.
 func (m *MCP) awaitTools(r *http.Request, next caddyhttp.Handler) (*ocp.Toolset, error) {
 	ofTools(r)
-	if tools := m.endpoint.toolset.current(r, next); tools != nil {
+	if tools := m.endpoint.current(r, next); tools != nil {
 		return tools, nil
 	}
 	loader := m.endpoint.toolset.loader

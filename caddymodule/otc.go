@@ -98,6 +98,10 @@ type OTC struct {
 	// authorizationUrl of the document.
 	AuthorizationURLs map[string]string `json:"authorization_urls,omitempty"`
 
+	// Offers only what the agent of this name may use, of an oagent handler behind.
+	// Default: all tools.
+	Agent string `json:"agent,omitempty"`
+
 	endpoint  *endpoint
 	endpoints []*endpoint // endpoint, and its twins for Toolsets
 	server    *otcadapter.Server
@@ -119,6 +123,7 @@ func (o *OTC) Provision(ctx caddy.Context) (err error) {
 	if o.endpoint, err = newEndpoint(ctx, "otc", o.Path, o.Toolset, o.Document); err != nil {
 		return err
 	}
+	o.endpoint.bind(o.Agent)
 	o.endpoints = []*endpoint{o.endpoint}
 	for _, reference := range o.Toolsets {
 		twin, err := o.endpoint.beside(ctx, reference)

@@ -25,6 +25,7 @@ import (
 //		developer_messages
 //		health_upstream    <path>
 //		authorization_url  <security scheme> <URL>
+//		agent              <name>
 //
 //		# of a document that is no toolset of the agents option, see ToolsetConfig:
 //		openapi            <file, URL or path on the site>
@@ -37,7 +38,7 @@ import (
 func (o *OTC) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	b := newBlock(d)
-	shared := reference{path: &o.Path, toolset: &o.Toolset, toolsets: &o.Toolsets, document: &o.Document}
+	shared := reference{path: &o.Path, toolset: &o.Toolset, toolsets: &o.Toolsets, document: &o.Document, agent: &o.Agent}
 	if err := shared.unmarshalArguments(b); err != nil {
 		return err
 	}

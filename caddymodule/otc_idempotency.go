@@ -93,13 +93,19 @@ func (i *OTCIdempotency) validate() error {
 		return errors.New("idempotency is off and has options: drop one of these")
 	case i.TTL < 0 || time.Duration(i.TTL) > store.MaxTTL:
 		return fmt.Errorf("idempotency: ttl %s is not between 0 and %s", time.Duration(i.TTL), store.MaxTTL)
-	case i.Lease < 0 || i.Lease > 0 && time.Duration(i.Lease) < minLease:
-		return fmt.Errorf("idempotency: lease %s is shorter than %s", time.Duration(i.Lease), minLease)
+	case i.Lease != 0 && (time.Duration(i.Lease) < minLease || time.Duration(i.Lease) > maxLease):
+		return fmt.Errorf("idempotency: lease %s is not between %s and %s", time.Duration(i.Lease), minLease, maxLease)
 	case i.MaxSize < 0 || i.MaxSize > otcadapter.MaxAnswer:
 		return fmt.Errorf("idempotency: max_size %d is not between 0 and %d bytes", i.MaxSize, otcadapter.MaxAnswer)
 	}
 	return nil
 }
 
-// minLease leaves a node the time to give signs of life.
-const minLease = time.Second
+const (
+	// minLease leaves a node the time to give signs of life.
+	minLease = time.Second
+
+	// maxLease is how long who repeats a call of a node that died has to wait to be
+	// told so.
+	maxLease = 24 * time.Hour
+)

@@ -20,7 +20,7 @@ func (o *OTC) site(r *http.Request, next caddyhttp.Handler) otcadapter.Site {
 	ofTools(r)
 	toolkits := make([]otcadapter.Toolkit, len(o.endpoints))
 	for i, e := range o.endpoints {
-		toolkits[i] = otcadapter.Toolkit{Tools: e.toolset.current(r, next), Held: o.NoRequirements || len(e.toolset.credentials) > 0}
+		toolkits[i] = otcadapter.Toolkit{Tools: e.current(r, next), Held: o.NoRequirements || len(e.toolset.credentials) > 0}
 	}
 	site := otcadapter.Site{
 		Toolkits: toolkits,

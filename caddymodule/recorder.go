@@ -31,6 +31,7 @@ type recorder struct {
 	tooLarge bool
 	declared int64                   // Content-Length, where that alone was over the limit
 	cancel   context.CancelCauseFunc // ends the call
+	refused  *refused                // by a guard behind, which is what the answer says then
 
 	streams streams   // what is done with a stream; zero if that is an answer like others
 	stream  *streamed // of an answer that streams
@@ -174,6 +175,15 @@ func (r *recorder) drop() {
 	}
 	buffer.Put(r.body)
 	r.body = nil
+}
+
+// reset makes place for another answer.
+func (r *recorder) reset(method string) {
+	r.drop()
+	clear(r.header)
+	r.body = buffer.Get()
+	r.status, r.declared = 0, 0
+	r.bodiless, r.tooLarge, r.broken = method == http.MethodHead, false, nil
 }
 
 // take hands the body over to whoever makes a Result of it, and leaves nothing

@@ -39,7 +39,7 @@ func fetchThrough(next caddyhttp.Handler, outer *http.Request, limit int64) open
 		if local != nil {
 			ctx = context.WithValue(ctx, http.LocalAddrContextKey, local)
 		}
-		r := head.WithContext(ctx)
+		r := head.WithContext(contextOfGateway(ctx))
 		r.URL, r.RequestURI = target, path
 		r.Header = header
 		r.Header.Set("Accept-Encoding", "identity")

@@ -45,28 +45,35 @@ type Access struct {
 
 // missing returns the scopes that a call of the tool needs beside those of the
 // token; of several alternatives the one that is nearest. Nil means that the
-// token allows the call.
+// token allows the call. An alternative that asks for another credential in place
+// of a token, such as an API key, is none to somebody who has a token: the key
+// that the gateway itself has for the API must not make up for a scope.
 func (a *Access) missing(tool *ocp.Tool, schemes map[string]*ocp.SecurityScheme) []string {
 	if a == nil || len(tool.Security) == 0 {
 		return nil
 	}
 	var nearest []string
-	for i, requirement := range tool.Security {
+	for _, requirement := range tool.Security {
 		var lacking []string
+		tokens := len(requirement) == 0 // which nobody needs
 		for name, scopes := range requirement {
 			if s := schemes[name]; s == nil || s.Type != "oauth2" && s.Type != "openIdConnect" {
 				continue
 			}
+			tokens = true
 			for _, scope := range scopes {
 				if !slices.Contains(a.Scopes, scope) && !slices.Contains(lacking, scope) {
 					lacking = append(lacking, scope)
 				}
 			}
 		}
+		if !tokens {
+			continue
+		}
 		if len(lacking) == 0 {
 			return nil
 		}
-		if i == 0 || len(lacking) < len(nearest) {
+		if nearest == nil || len(lacking) < len(nearest) {
 			nearest = lacking
 		}
 	}

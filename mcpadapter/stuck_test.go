@@ -328,3 +328,14 @@ func streamsThatTell(s *Server) (count int) {
 	}
 	return count
 }
+
+// The _meta of a result has no member twice: what this server says of itself and
+// of the language is not the API's to say.
+func TestNativeMetaHasNoMemberTwice(t *testing.T) {
+	native := jsontext.Value(`{"_meta":{"openai/locale":"en","` + metaServer + `":{},"a":1,"` + contextPrefix + `session":"x"}}`)
+	for localized, want := range map[bool]string{true: `"a":1`, false: `"openai/locale":"en","a":1`} {
+		if got := string((&reply{native: native}).nativeMeta(localized)); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

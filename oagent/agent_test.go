@@ -281,6 +281,8 @@ func TestReadAgentsFile(t *testing.T) {
 		"empty between":  {whole("a: {}") + "---\n---\n# nothing\n---\n" + second, []string{"desk 1", "other 12"}},
 		"byte order":     {"\ufeff" + whole("a: {}"), []string{"desk 1"}},
 		"crlf":           {strings.ReplaceAll(whole("a: {}")+"---\n"+second, "\n", "\r\n"), []string{"desk 1", "other 9"}},
+		"cr":             {strings.ReplaceAll(whole("a: {}")+"---\n"+second, "\n", "\r"), []string{"agents.yaml:1: a second document begins here behind a line break other than LF"}},
+		"next line":      {whole("a: {}") + "# more\u0085---\u0085" + strings.ReplaceAll(second, "\n", "\u0085"), []string{"a second document begins here"}},
 		"json":           {`{"kind":"openagentspec:v1/agent","name":"desk","description":"d","intent":"i","owner":"o","capabilities":{"a":null}}`, []string{"desk 1"}},
 		"anchors":        {whole("a: &x {input_restriction: &r {assertion: 'true'}}\nb: *x\nc: {output_restriction: *r}"), []string{"desk 1"}},
 		"nothing":        {"", []string{"agents.yaml: there is no agent in the file; one begins with kind: \"openagentspec:v1/agent\""}},

@@ -17,11 +17,10 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// The limits on one evaluation of an expression that has a loop, unless it walks
-// through one list and only compares. Without a loop an expression does no more
-// than its text says.
+// The limits on one evaluation of an expression that has a loop. Without a loop
+// an expression does no more than its text says.
 const (
-	MaxCost = 2_000_000 // CEL cost units; a step through a list is about 5
+	MaxCost = 2_000_000 // CEL cost units; a step through a list is about 5, and none if there is one loop, which only compares
 	MaxTime = 500 * time.Millisecond
 )
 
@@ -167,7 +166,9 @@ func (a *Assertion) checkType() error {
 }
 
 // Check returns nil if the assertion of a restriction holds for the Engagement,
-// else an *AssertionError. What cannot be decided does not hold.
+// else an *AssertionError. What cannot be decided does not hold. A part that
+// cannot be decided, and does not matter, is passed over as CEL has it: where the
+// other side of || is true, or of && is false.
 func (a *Assertion) Check(ctx context.Context, engagement Variables) error {
 	value, err := a.evaluate(ctx, engagement)
 	if err == nil && value == types.True {
@@ -194,7 +195,11 @@ func (e *expression) evaluate(ctx context.Context, variables Variables) (ref.Val
 	if !e.program.Loops() {
 		return e.program.Evaluate(variables)
 	}
-	ctx, cancel := context.WithTimeout(ctx, MaxTime)
+	if err := ctx.Err(); err != nil {
+		return e.program.EvaluateContext(ctx, variables) // which says so
+	}
+	// What lasts so short a time need not end sooner, and not to look is quicker.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), MaxTime)
 	defer cancel()
 	return e.program.EvaluateContext(ctx, variables)
 }

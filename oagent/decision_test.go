@@ -34,7 +34,8 @@ capabilities:
 		{"capabilities: an agent is one", `
 capabilities:
   oagent://planner:
-`, []move{{"planner", `{}`, `{}`, ""}}},
+  helper:
+`, []move{{"oagent://planner", `{}`, `{}`, ""}, {"planner", `{}`, `{}`, oagent.KindNotAllowed}, {"oagent://helper", `{}`, `{}`, ""}, {"helper", `{}`, `{}`, ""}}},
 		{"collect_results: outputs are in the Engagement", `
 capabilities:
   find: {}
@@ -167,6 +168,7 @@ capabilities:
 			second.Engagement = "cold"
 			for i, m := range test.moves {
 				c := call(a, m.name, m.inputs)
+				c.Name, c.IsAgent = strings.CutPrefix(m.name, oagent.Scheme)
 				if m.inputs == "" {
 					c.Inputs = nil
 				}

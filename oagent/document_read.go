@@ -164,11 +164,18 @@ func (r *reader) fault(n *yaml.Node, rule, format string, arguments ...any) {
 // read returns the agent, nil if the document is empty. It is good only if there
 // are no faults.
 func (r *reader) read() *Agent {
-	var document yaml.Node
-	if err := yaml.NewDecoder(bytes.NewReader(r.source)).Decode(&document); err != nil {
+	var document, more yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(r.source))
+	if err := decoder.Decode(&document); err != nil {
 		if !errors.Is(err, io.EOF) {
 			r.faults = append(r.faults, r.syntax(err))
 		}
+		return nil
+	}
+	// YAML knows more line breaks than splitDocuments does.
+	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
+		r.faults = append(r.faults, &LintError{Location: r.location, Line: r.before + 1,
+			Message: "a second document begins here behind a line break other than LF: end each line with LF or CR LF"})
 		return nil
 	}
 	if len(document.Content) != 1 || isNull(document.Content[0]) {

@@ -92,11 +92,12 @@ type Engagement struct {
 	StartedAt time.Time `json:"started_at"`
 	LastAt    time.Time `json:"last_at"` // when it was last changed
 	Ended     *Ending   `json:"ended,omitempty"`
-	Recent    string    `json:"recent,omitempty"` // what was invoked last
-	Total     int64     `json:"total"`            // tools and agents invoked
-	Refused   int64     `json:"refused"`          // calls refused
-	Entries   int64     `json:"entries"`          // of its record
-	Reviews   []string  `json:"reviews,omitempty"`
+	Recent    string    `json:"recent,omitempty"`          // what was invoked last
+	Total     int64     `json:"total"`                     // tools and agents invoked
+	Refused   int64     `json:"refused"`                   // calls refused
+	Entries   int64     `json:"entries"`                   // of its record
+	Reviews   []string  `json:"reviews,omitempty"`         // ids of those that count
+	Pending   []string  `json:"pending_reviews,omitempty"` // and of those among them that nobody has decided
 }
 
 // An Ending says why an Engagement ended.

@@ -228,6 +228,32 @@ func TestBound(t *testing.T) {
 }
 
 // TestInvalid wants what cannot be recorded refused.
+// TestCallerKeepsBytes wants the record to be its own: the caller's bytes may
+// change once the call is over.
+func TestCallerKeepsBytes(t *testing.T) {
+	a := agent(t, `
+capabilities:
+  act: {}
+  look:
+    input_restriction:
+      assertion: recent.act.inputs.n == 1 && history.act[0].inputs.n == 1 && recent.act.outputs.n == 2 && history.act[0].outputs.n == 2
+`)
+	g := newGuard(t, oagent.GuardOptions{})
+	want(t, "before", outcomeOf(t, g, call(a, "look", `{}`), `{}`), oagent.KindInputRestriction) // the history is kept from now on
+	c := call(a, "act", `{"n":1}`)
+	outputs := jsontext.Value(`{"n":2}`)
+	ticket, err := g.Begin(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ticket.Finish(t.Context(), outputs, 200); err != nil {
+		t.Fatal(err)
+	}
+	copy(c.Inputs, `{"n":7}`)
+	copy(outputs, `{"n":7}`)
+	want(t, "after", outcomeOf(t, g, call(a, "look", `{}`), `{}`), "")
+}
+
 func TestInvalid(t *testing.T) {
 	a := agent(t, "capabilities:\n  act: {}\n")
 	g := newGuard(t, oagent.GuardOptions{})

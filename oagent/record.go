@@ -315,7 +315,8 @@ func (t *turn) log(e Entry) int64 {
 	return t.record.length + int64(len(t.entries)) - 1
 }
 
-// keep returns what the record keeps of a payload.
+// keep returns what the record keeps of a payload: a copy, for it may stand in
+// bytes of the caller that are many more, or change.
 func (t *turn) keep(p payload) payload {
 	if p == nil {
 		return nil
@@ -324,7 +325,7 @@ func (t *turn) keep(p payload) payload {
 		return appendShed(len(p))
 	}
 	t.state.Kept += int64(len(p))
-	return p
+	return bytes.Clone(p)
 }
 
 // end ends the Engagement.

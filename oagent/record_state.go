@@ -61,8 +61,9 @@ type asked struct {
 	Side     Side   `json:"side"`
 	Reviewer string `json:"reviewer"`
 	Name     string `json:"name"`
-	Inputs   string `json:"inputs"` // hash
-	Call     int64  `json:"call"`   // whose result it is about; 0 if the call is yet to be made
+	Inputs   string `json:"inputs"`   // hash
+	Document string `json:"document"` // Agent.Hash
+	Call     int64  `json:"call"`     // whose result it is about; 0 if the call is yet to be made
 	Nth      int64  `json:"nth"`
 	Status   string `json:"status"` // as Review.Status
 	Comment  string `json:"comment"`
@@ -228,6 +229,9 @@ func (s *state) engagement(key string, entries int64) *Engagement {
 	}
 	for i := range s.Reviews {
 		e.Reviews = append(e.Reviews, s.Reviews[i].ID)
+		if s.Reviews[i].Status == ReviewPending {
+			e.Pending = append(e.Pending, s.Reviews[i].ID)
+		}
 	}
 	return e
 }

@@ -42,6 +42,10 @@ const (
 // inputs, of this tool, in this Engagement, which is that of one agent and one
 // user; and an approval lets one call pass.
 //
+// The answer is for the document as it was, too: when that has changed, a call is
+// asked for anew. A result that was held is not, for its call was made; it must
+// pass what the document says now.
+//
 // The call waits for the answer for a while, and is refused then. An identical
 // call after the approval passes; where the result is in question, it gets the
 // result that was held back, and the tool is not used again. For that the result
@@ -66,7 +70,8 @@ type Review struct {
 	DecidedAt  time.Time      `json:"decided_at,omitzero"`
 	Comment    string         `json:"comment,omitzero"` // of the reviewer
 
-	hash string // of the inputs
+	hash     string // of the inputs
+	document string // of the agent, its hash
 }
 
 // newReview returns a review of a call that is to be asked for.
@@ -85,6 +90,7 @@ func (g *Guard) newReview(c *Call, side Side, inputs payload, hash string) *Revi
 		AskedAt:    now,
 		ExpiresAt:  now.Add(g.options.ReviewTTL),
 		hash:       hash,
+		document:   c.Agent.Hash,
 	}
 	return r
 }
@@ -93,7 +99,7 @@ func (g *Guard) newReview(c *Call, side Side, inputs payload, hash string) *Revi
 func (t *turn) ask(r *Review, call, nth int64) *asked {
 	t.forgetReviews()
 	t.state.Reviews = append(t.state.Reviews, asked{
-		ID: r.ID, Side: r.Side, Reviewer: r.Reviewer, Name: r.Name, Inputs: r.hash,
+		ID: r.ID, Side: r.Side, Reviewer: r.Reviewer, Name: r.Name, Inputs: r.hash, Document: r.document,
 		Call: call, Nth: nth, Status: ReviewPending, At: t.now.UnixMilli(),
 	})
 	t.log(Entry{What: EntryReview, Name: r.Name, Call: call, Nth: nth, Side: r.Side, Rule: r.Rule, Review: r.ID, By: r.Reviewer,

@@ -26,7 +26,7 @@ func (d *decision) decideReview(t *turn) error {
 	reviewer := d.capability.Input.RequireReview
 	rule := d.capability.Rule() + ".input_restriction.require_review"
 	i := t.findReview(func(a *asked) bool {
-		return a.Side == SideInput && a.Name == d.call.Name && a.Inputs == d.hash() && a.Reviewer == reviewer
+		return a.Side == SideInput && a.Name == d.call.Name && a.Inputs == d.hash() && a.Reviewer == reviewer && a.Document == d.call.Agent.Hash
 	})
 	if i < 0 {
 		return d.ask(t, rule)
@@ -128,6 +128,9 @@ func (d *decision) decideHeld(t *turn, i int) error {
 		d.fetch = a.ID
 		return errUnchanged
 	}
+	if err := d.checkHeld(t, &a); err != nil || d.refusal != nil {
+		return err
+	}
 	t.release(i, d.capability, d.held.Outputs, d.held.Result)
 	d.ticket = &Ticket{
 		Capability: d.capability, Key: d.key, Number: a.Call, Nth: a.Nth, Review: a.ID,
@@ -135,6 +138,35 @@ func (d *decision) decideHeld(t *turn, i int) error {
 		guard:    d.guard, call: *d.call, inputs: d.inputs,
 	}
 	return nil
+}
+
+// checkHeld refuses a result that was held by an earlier document, and that the
+// document does not let pass as it is now.
+func (d *decision) checkHeld(t *turn, a *asked) error {
+	output := d.capability.Output
+	if a.Document == d.call.Agent.Hash || output == nil {
+		return nil
+	}
+	if reviewer := output.RequireReview; reviewer != "" && reviewer != a.Reviewer {
+		return d.refuse(t, &Refusal{Kind: KindReviewDenied, Rule: d.capability.Rule() + ".output_restriction.require_review", Review: a.ID, Made: true,
+			Message: fmt.Sprintf("an identical call of %s was made, and its result is withheld: who confirmed it is not whom the agent's document names now; go on without it",
+				d.call.Name)})
+	}
+	if output.Assertion == nil {
+		return nil
+	}
+	v := &view{record: t.record, state: t.state, pending: &pending{name: d.call.Name, nth: a.Nth, inputs: d.inputs, outputs: d.held.Outputs}}
+	err := output.Assertion.Check(d.ctx, v)
+	switch {
+	case v.wants.any():
+		return &wantsError{v.wants}
+	case err == nil:
+		return nil
+	case d.ctx.Err() != nil:
+		return d.ctx.Err()
+	}
+	return d.refuse(t, &Refusal{Kind: KindOutputRestriction, Rule: output.Assertion.Rule, Review: a.ID, Made: true, cause: err,
+		Message: fmt.Sprintf("an identical call of %s was made, and its result is withheld: %s; go on without it", d.call.Name, tellAssertion(err))})
 }
 
 // fetchHeld reads the result that was held.

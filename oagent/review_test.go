@@ -213,6 +213,47 @@ func TestReviewDenied(t *testing.T) {
 	}
 }
 
+// TestReviewOfChangedDocument wants an approval not to count for what an agent's
+// document has become since.
+func TestReviewOfChangedDocument(t *testing.T) {
+	t.Run("before the call", func(t *testing.T) {
+		g := newGuard(t, oagent.GuardOptions{})
+		before, after := agent(t, reviewed), agent(t, strings.Replace(reviewed, "  pay:\n", "  pay:\n    static_identity: everything\n    user_identity: false\n", 1))
+		want(t, "asked", outcomeOf(t, g, call(before, "pay", `{"amount":5}`), `{}`), oagent.KindReviewPending)
+		decide(t, g, pending(t, g).ID, true)
+		want(t, "changed", outcomeOf(t, g, call(after, "pay", `{"amount":5}`), `{}`), oagent.KindReviewPending)
+		pending(t, g)
+		want(t, "as it was", outcomeOf(t, g, call(before, "pay", `{"amount":5}`), `{}`), "")
+	})
+	for name, test := range map[string]struct {
+		old, by string
+		want    oagent.Kind
+	}{
+		"the same":         {"recent.pay.outputs.ok", "recent.pay.outputs.ok == true", ""},
+		"a new assertion":  {"recent.pay.outputs.ok", "recent.pay.outputs.n < 7", oagent.KindOutputRestriction},
+		"another reviewer": {"require_review: boss", "require_review: board", oagent.KindReviewDenied},
+		"no reviewer":      {"      require_review: boss\n", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGuard(t, oagent.GuardOptions{})
+			before, after := agent(t, held), agent(t, strings.Replace(held, test.old, test.by, 1))
+			want(t, "held", outcomeOf(t, g, call(before, "pay", `{}`), `{"ok":true,"n":7}`), oagent.KindReviewPending)
+			decide(t, g, pending(t, g).ID, true)
+			ticket, err := g.Begin(t.Context(), call(after, "pay", `{}`))
+			want(t, "given", kindOf(t, err), test.want)
+			if err != nil {
+				if r := refusal(t, err); !r.Made || r.Status() != 403 {
+					t.Errorf("%+v", r)
+				}
+				return
+			}
+			if ticket.Replayed == nil {
+				t.Error("the call is made again")
+			}
+		})
+	}
+}
+
 // TestReviewExpires wants neither question nor approval to count for ever.
 func TestReviewExpires(t *testing.T) {
 	a := agent(t, reviewed)

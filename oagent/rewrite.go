@@ -155,6 +155,9 @@ func (w *rewriter) name(variable string) error {
 			continue
 		}
 		if name := strings.ReplaceAll(run[:length], "_", "-"); w.names.known[name] {
+			if strings.HasPrefix(strings.TrimLeft(w.source[start+length:], " \t\r\n"), "(") {
+				return nil // a function of that name: history.size()
+			}
 			w.replace(start, start+length, "`"+name+"`")
 			return nil
 		}

@@ -20,6 +20,8 @@ func TestRewrite(t *testing.T) {
 		`history.a-b == recent.x`:              "history.`a-b` == recent.`x`",
 		`history.a-b.size()-1`:                 "history.`a-b`.size()-1",
 		`history._total-1`:                     `history._total-1`,
+		`history.x(1) + history.x[0]`:          "history.x(1) + history.`x`[0]",
+		`history.x (1)`:                        "history.x (1)",
 		`recent["a-b"].inputs`:                 `recent["a-b"].inputs`,
 		"recent.`a-b`.inputs":                  "recent.`a-b`.inputs",
 		`recent.abc.inputs`:                    `recent.abc.inputs`,

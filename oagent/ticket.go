@@ -15,8 +15,9 @@ import (
 // A Call is one use of a tool or an agent, which has yet to be made.
 type Call struct {
 	Binding
-	Name   string         // the tool's in kebab case, or the agent's
-	Inputs jsontext.Value // an object; nil is one without members
+	Name    string         // the tool's in kebab case, or the agent's
+	IsAgent bool           // Name is an agent's, so that a capability oagent://name is meant too
+	Inputs  jsontext.Value // an object; nil is one without members; not to be changed before the Ticket is used
 }
 
 // A Ticket is a call that may be made, once. It is in the record already. Its
@@ -58,7 +59,9 @@ func (g *Guard) Begin(ctx context.Context, c Call) (*Ticket, error) {
 			Message: "the call was not made: " + err.Error()}
 	}
 	d := &decision{ctx: ctx, guard: g, call: &c, key: c.Key(), inputs: inputs}
-	d.capability, _ = c.Agent.Capability(c.Name)
+	if capability, ok := c.Agent.Capability(c.Name); ok && (c.IsAgent || !capability.Reference.Agent) {
+		d.capability = capability
+	}
 	if err := d.reach(); err != nil {
 		return nil, refuseStore(&c.Binding, c.Name, false, err)
 	}
@@ -90,7 +93,8 @@ func (t *Ticket) Finish(ctx context.Context, outputs jsontext.Value, status int)
 		return nil
 	}
 	if t.done.Swap(true) {
-		return errors.New("the ticket of a call was used before")
+		return &Refusal{Kind: KindInvalid, Agent: t.call.Agent.Name, Engagement: t.call.Engagement, Name: t.call.Name, Made: true,
+			Message: "the result of the call is withheld: the ticket of the call was used before"}
 	}
 	f := &finish{ctx: ctx, ticket: t, outputs: checkOutputs(outputs), status: status}
 	if err := f.reach(); err != nil {
@@ -125,7 +129,7 @@ func (t *Ticket) Abort(ctx context.Context, reason string) {
 	defer cancel()
 	// If this fails the record has a call that has begun, which says as much.
 	_ = t.guard.change(ctx, t.Key, nil, func(turn *turn) error {
-		turn.log(Entry{What: EntryAborted, Call: t.Number, Nth: t.Nth, Name: t.call.Name, Why: reason})
+		turn.log(Entry{What: EntryAborted, Call: t.Number, Nth: t.Nth, Name: t.call.Name, Why: cut(reason, maxWhy)})
 		return nil
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -33,7 +32,11 @@ const (
 // are collected in the members UndeclaredQuery and UndeclaredProperties, unless
 // the body is declared to take further properties: then they are arguments, as in
 // a call. A name that some servers take for a declared one (in other case, with
-// brackets behind it) is refused, and so is whatever else one server might read
+// brackets behind it) is refused: one of the query for any argument of query, path
+// and body, which many servers hand on as one, and one of the body for any of
+// query and body. So is a name inside of an argument that differs from another in
+// case alone. Refused is, too, a header that would be taken away on the way
+// (Connection), or comes behind the body, and so is whatever else one server might read
 // otherwise than another: a parameter or a JSON name given twice, a body in
 // another charset, compressed, or of a Content-Type that the document does not
 // declare. Headers and cookies that are not declared are passed over.
@@ -99,6 +102,9 @@ func (t *Tool) readRequest(request *http.Request, body []byte) (*requestReader, 
 	if err == nil {
 		err = r.readBody(body)
 	}
+	if err == nil {
+		err = r.checkNames()
+	}
 	if err != nil {
 		return nil, requestError(err)
 	}
@@ -157,7 +163,7 @@ func (r *requestReader) readQuery(query string) error {
 	}
 	for i := range pairs {
 		if p := &pairs[i]; !p.Taken {
-			if err := r.plan.queryNames.check(InQuery, p.Name); err != nil {
+			if err := r.plan.checkUndeclared(InQuery, p.Name); err != nil {
 				return err
 			}
 		}
@@ -178,6 +184,9 @@ func (r *requestReader) readPairs(pairs []style.Pair, arguments []int) (err erro
 }
 
 func (r *requestReader) readHeaders() (err error) {
+	if err := checkHeaders(r.request, r.plan); err != nil {
+		return err
+	}
 	if len(r.plan.headers) == 0 {
 		return nil
 	}
@@ -188,17 +197,6 @@ func (r *requestReader) readHeaders() (err error) {
 			return err
 		}
 		r.end(mark, value)
-	}
-	for name := range r.request.Header {
-		if strings.IndexByte(name, '_') < 0 {
-			continue
-		}
-		if i, known := r.plan.headerNames[http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))]; known && r.tool.Arguments[i].WireName != name {
-			return &RequestError{
-				Kind: AmbiguousValue, In: InHeader, Name: name,
-				Message: "the header " + clip(name, maxProblem) + " is read by some servers as " + r.tool.Arguments[i].WireName + ": send that one",
-			}
-		}
 	}
 	return nil
 }

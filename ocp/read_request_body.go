@@ -27,6 +27,9 @@ func (r *requestReader) readBody(content []byte) error {
 		if r.out, err = plan.encoder.ReadValue(r.out, content, contentType, r.plan.shapes[plan.whole]); err != nil {
 			return err
 		}
+		if err := r.checkOverrides(r.out[value:]); err != nil {
+			return err
+		}
 		return r.checkType(plan.whole, r.out[value:])
 	}
 	var onStack [16]wire.Member
@@ -70,10 +73,10 @@ func (r *requestReader) readProperty(m wire.Member) error {
 		r.out = append(r.out, m.Value...)
 		return nil
 	}
-	if isOverride(m.Name) && !r.namesMethod(m.Value) {
-		return r.refuseBody(MethodOverride, "has a field "+m.Name+", by which some servers take the request for one of another method")
+	if err := r.checkOverride(m.Name, m.Value); err != nil {
+		return err
 	}
-	if err := r.plan.bodyNames.check(InBody, m.Name); err != nil {
+	if err := r.plan.checkUndeclared(InBody, m.Name); err != nil {
 		return err
 	}
 	if r.tool.undeclaredMember(m.Name) {
@@ -83,6 +86,31 @@ func (r *requestReader) readProperty(m wire.Member) error {
 	r.begin(m.Name)
 	r.out = append(r.out, m.Value...)
 	return nil
+}
+
+// checkOverrides is checkOverride for each member of a body that is one argument.
+func (r *requestReader) checkOverrides(body jsontext.Value) error {
+	if body.Kind() != '{' {
+		return nil
+	}
+	for walk := wire.Into(body); walk.Next(); {
+		name, err := jsontext.AppendUnquote(nil, walk.Name)
+		if err != nil {
+			return err
+		}
+		if err := r.checkOverride(string(name), walk.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkOverride refuses a field that asks for another method.
+func (r *requestReader) checkOverride(name string, value jsontext.Value) error {
+	if !isOverride(name) || r.namesMethod(value) {
+		return nil
+	}
+	return r.refuseBody(MethodOverride, "has a field "+name+", by which some servers take the request for one of another method")
 }
 
 // namesMethod reports whether a field that would override the method names the
@@ -116,7 +144,7 @@ func (r *requestReader) refuseBody(kind RequestErrorKind, problem string) error 
 // isOverride reports whether frameworks read a parameter or field of that name as
 // the method to be used in place of the request's.
 func isOverride(name string) bool {
-	for _, known := range [...]string{"_method", "$httpMethod", "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"} {
+	for _, known := range [...]string{"_method", "_HttpMethod", "$httpMethod", "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"} {
 		if strings.EqualFold(known, name) {
 			return true
 		}

@@ -27,6 +27,7 @@ type requestPlan struct {
 	body        bodyShape
 
 	queryNames aliases
+	pathNames  aliases
 	bodyNames  aliases
 }
 
@@ -39,7 +40,7 @@ func (p *requestPlan) make(t *Tool) {
 	owner := &shapes{schema: t.InputSchema, nodes: make(map[[sha256.Size]byte]*shape)}
 	p.shapes = make([]style.Shape, len(t.Arguments))
 	p.headerNames, p.properties = make(map[string]int), make(map[string]int)
-	p.queryNames, p.bodyNames = make(aliases), make(aliases)
+	p.queryNames, p.pathNames, p.bodyNames = make(aliases), make(aliases), make(aliases)
 	for i := range t.Arguments {
 		a := &t.Arguments[i]
 		p.shapes[i] = owner.of(a.Schema)
@@ -47,6 +48,8 @@ func (p *requestPlan) make(t *Tool) {
 		case InQuery:
 			p.query = append(p.query, i)
 			p.queryNames.add(a.WireName)
+		case InPath:
+			p.pathNames.add(a.WireName)
 		case InCookie:
 			p.cookies = append(p.cookies, i)
 		case InHeader:
@@ -129,8 +132,26 @@ func (a aliases) add(name string) {
 	}
 }
 
-// check returns an error if an undeclared name may be taken for a declared one,
-// or for a method to be used in place of the request's.
+// checkUndeclared returns an error if a name of the query or the body that the
+// document does not declare there may be taken for one that it declares. Many
+// servers hand parameters on without their place (Servlet, Rails, PHP). What the
+// body has beside a path parameter is often the same, though: the id of a whole
+// object.
+func (p *requestPlan) checkUndeclared(in Location, name string) error {
+	first, second := p.queryNames, p.bodyNames
+	if in == InBody {
+		first, second = second, first
+	}
+	if err := first.check(in, name); err != nil {
+		return err
+	}
+	if err := second.check(in, name); err != nil || in == InBody {
+		return err
+	}
+	return p.pathNames.check(in, name)
+}
+
+// check returns an error if an undeclared name may be taken for a declared one.
 func (a aliases) check(in Location, name string) error {
 	whole := style.Alias(name)
 	declared, ok := a[whole]

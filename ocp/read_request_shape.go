@@ -42,8 +42,9 @@ type shape struct {
 	types      style.Types
 	items      []jsontext.Value
 	properties map[string][]jsontext.Value
-	further    []jsontext.Value // of additionalProperties
-	open       bool             // further properties are plainly allowed
+	byFold     map[string]string // names of properties by what they are without case
+	further    []jsontext.Value  // of additionalProperties
+	open       bool              // further properties are plainly allowed
 
 	item  *shape
 	known map[string]*shape // of properties that were asked for; guarded by owner.mu
@@ -157,6 +158,12 @@ func (s *shape) resolve() {
 		s.item = s.owner.of(s.items...)
 	}
 	s.open = s.open || s.properties == nil
+	if s.properties != nil {
+		s.byFold = make(map[string]string, len(s.properties))
+		for name := range s.properties {
+			s.byFold[foldName(name)] = name
+		}
+	}
 }
 
 // union returns the types of a value of either; 0 is any type.

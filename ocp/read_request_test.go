@@ -99,6 +99,17 @@ paths:
       operationId: image
       requestBody: {content: {image/*: {}}}
       responses: {"200": {description: OK}}
+  /whole/{id}:
+    parameters: [{name: id, in: path, required: true, schema: {type: string}}]
+    put:
+      operationId: whole
+      requestBody: {content: {application/json: {schema: {type: object, properties: {note: {type: string}, price: {type: object, properties: {amount: {type: number}, Unit: {type: string}, unit: {type: string}}}, legs: {type: array, items: {type: object, properties: {to: {type: string}}}}}}}}}
+      responses: {"200": {description: OK}}
+  /free:
+    post:
+      operationId: free
+      requestBody: {content: {application/x-www-form-urlencoded: {}}}
+      responses: {"200": {description: OK}}
   /range/{from}-{to}:
     parameters: [{name: from, in: path, required: true, schema: {type: integer}}, {name: to, in: path, required: true, schema: {type: integer}}]
     get: {operationId: range, responses: {"200": {description: OK}}}
@@ -177,6 +188,10 @@ func TestReadRequest(t *testing.T) {
 		},
 		{"text", "POST /v1/notes", "Content-Type: text/plain; charset=utf-8", "é\n", `{"body":"é\n"}`},
 		{"bytes", "POST /v1/images", "Content-Type: image/png", "PNG\xff", `{"body":{"data":"UE5H/w==","type":"image/png"}}`},
+		{"connections that take nothing away", "GET /v1/trips/7", "Connection: keep-alive, TE, close | X-Trace-Id: a", "", `{"id":"7","X_Trace_Id":"a"}`},
+		{"a body with the path's id", "PUT /v1/whole/7", asJSON, `{"id":"7"}`, `{"id":"7","_body":{"id":"7"}}`},
+		{"names that the document has in two cases", "PUT /v1/whole/7", asJSON, `{"price":{"unit":"a","Unit":"b","x":{"y":1}},"legs":[{"to":"a"},{"to":"b"}]}`, `{"id":"7","price":{"unit":"a","Unit":"b","x":{"y":1}},"legs":[{"to":"a"},{"to":"b"}]}`},
+		{"a form of anything", "POST /v1/free", asForm, `a=1&_method=POST`, `{"body":{"a":"1","_method":"POST"}}`},
 		{"a method that overrides nothing", "POST /v1/forms", asForm, `_method=POST`, `{"_body":{"_method":"POST"}}`},
 	} {
 		t.Run(test.rule, func(t *testing.T) {
@@ -267,6 +282,26 @@ func TestReadRequestRefuses(t *testing.T) {
 		{"UTF-7", "POST /v1/notes", "Content-Type: text/plain; charset=utf-7", `+AGE-`, "charset"},
 		{"text that is not UTF-8", "POST /v1/notes", "Content-Type: text/plain", "\xe9", "charset"},
 		{"compressed", "PATCH /v1/trips/7", asJSON + " | Content-Encoding: gzip", "\x1f\x8b", "content_encoding"},
+		{"a query parameter by the name of a field", "POST /v1/forms?seats=500", asForm, "seats=5", "ambiguous"},
+		{"a query parameter by the name of a field that is absent", "PATCH /v1/trips/7?Seats=500", asJSON, `{"note":"x"}`, "ambiguous"},
+		{"a query parameter by the name of one of the path", "GET /v1/trips/7?id=8", "", "", "ambiguous"},
+		{"a property by the name of a query parameter", "POST /v1/labels?tag=a", asJSON, `{"tag":7}`, "ambiguous"},
+		{"a header that is taken away", "GET /v1/trips/7", "X-Trace-Id: a | Connection: close, X-Trace-Id", "", "ambiguous"},
+		{"a Content-Type that is taken away", "PATCH /v1/trips/7", asJSON + " | Connection: content-type", `{}`, "ambiguous"},
+		{"a cookie that is taken away", "GET /v1/trips/7", "Cookie: theme=a | Connection: Cookie", "", "ambiguous"},
+		{"a Content-Type with an underscore", "PATCH /v1/trips/7", asJSON + " | Content_Type: text/plain", `{}`, "ambiguous"},
+		{"a preamble", "POST /v1/uploads", asParts, "--b \r\n" + multipartBody, "malformed"},
+		{"an epilogue", "POST /v1/uploads", asParts, multipartBody + multipartBody[:60], "malformed"},
+		{"lines that end with LF", "POST /v1/uploads", asParts, strings.ReplaceAll(multipartBody, "\r\n", "\n"), "malformed"},
+		{"two boundaries", "POST /v1/uploads", asParts + "; boundary*0=c", multipartBody, "ambiguous"},
+		{"a method in a form of anything", "POST /v1/free", asForm, "a=1&_METHOD=DELETE", "method_override"},
+		{"a method in multipart", "POST /v1/uploads", asParts, strings.Replace(multipartBody, `name="name"`, `name="_method"`, 1), "method_override"},
+		{"a name inside in another case beside it", "PUT /v1/whole/7", asJSON, `{"price":{"amount":5,"Amount":5000}}`, "ambiguous"},
+		{"a name inside in another case alone", "PUT /v1/whole/7", asJSON, `{"price":{"AMOUNT":5000}}`, "ambiguous"},
+		{"a name inside of a list in another case", "PUT /v1/whole/7", asJSON, `{"legs":[{"to":"a"},{"T\u006f":"b"}]}`, "ambiguous"},
+		{"undeclared names inside that differ in case", "PUT /v1/whole/7", asJSON, `{"price":{"x":{"y":1,"Y":2}}}`, "ambiguous"},
+		{"a deepObject with names that differ in case", "GET /v1/trips/7?filter[from]=1&filter[From]=2", "", "", "ambiguous"},
+		{"JSON in the query with names that differ in case", "GET /v1/trips/7?query=%7B%22a%22:1,%22A%22:2%7D", "", "", "ambiguous"},
 		{"a method in a form", "POST /v1/forms", asForm, "_method=DELETE", "method_override"},
 		{"a method in JSON", "PATCH /v1/trips/7", asJSON, `{"_METHOD":"DELETE"}`, "method_override"},
 		{"a field twice", "POST /v1/forms", asForm, "seats=1&seats=2", "duplicate"},
@@ -291,6 +326,23 @@ func TestReadRequestRefuses(t *testing.T) {
 				t.Errorf("got %s: %s\nwant %s", refused.Kind, refused.Message, test.want)
 			}
 		})
+	}
+}
+
+// TestReadRequestTrailer: a header behind the body is read by some servers only.
+func TestReadRequestTrailer(t *testing.T) {
+	tools := buildTools(t, readable, BuildOptions{})
+	for name, want := range map[string]RequestErrorKind{"X-Trace-Id": AmbiguousValue, "X_trace_id": AmbiguousValue, "Content-Type": AmbiguousValue, "Etag": ""} {
+		tool, r := plainRequest{request: "GET /v1/trips/7"}.build(t, tools)
+		r.Trailer = http.Header{name: {"a"}}
+		_, err := tool.ReadRequest(r, nil)
+		got := RequestErrorKind("")
+		if refused, ok := errors.AsType[*RequestError](err); ok {
+			got = refused.Kind
+		}
+		if got != want {
+			t.Errorf("%s: got %q (%v), want %q", name, got, err, want)
+		}
 	}
 }
 
@@ -320,6 +372,36 @@ func TestReadCall(t *testing.T) {
 				t.Errorf("%s, %v", undeclared, call.Arguments())
 			}
 		})
+	}
+}
+
+// TestCheckNames: what holds for a plain request holds for a tool's call.
+func TestCheckNames(t *testing.T) {
+	tools := buildTools(t, readable, BuildOptions{})
+	for _, test := range []struct{ tool, arguments, want string }{
+		{"whole", `{"id":"7","price":{"amount":5,"Amount":5000}}`, "ambiguous"},
+		{"whole", `{"id":"7","price":{"Amount":5000}}`, "ambiguous"},
+		{"whole", `{"id":"7","price":{"amount":5,"unit":"a","Unit":"b"},"legs":[{"to":"a"}]}`, ""},
+		{"addLabel", `{"name":"x","Name":7}`, "ambiguous"},
+		{"addLabel", `{"name":"x","weight":1,"Weight":2}`, "ambiguous"},
+		{"addLabel", `{"name":"x","Tag":2}`, "ambiguous"},
+		{"addLabel", `{"name":"x","weight":1}`, ""},
+	} {
+		tool, ok := tools.Tool(test.tool)
+		if !ok {
+			t.Fatal(test.tool)
+		}
+		call, err := tool.Bind([]byte(test.arguments))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if refused, ok := errors.AsType[*RequestError](call.CheckNames()); ok {
+			got = string(refused.Kind)
+		}
+		if got != test.want {
+			t.Errorf("%s %s: got %q, want %q", test.tool, test.arguments, got, test.want)
+		}
 	}
 }
 

@@ -227,7 +227,7 @@ const (
 // overrideHeader says what a header overrides. Servers that hand headers on as
 // variables read "_" as "-".
 func overrideHeader(name string) overriding {
-	if len(name) < len("Upgrade") || name[0]|0x20 != 'x' && name[0]|0x20 != 'u' && name[0]|0x20 != 'h' {
+	if len(name) < len("Upgrade") || strings.IndexByte("xuhsp", name[0]|0x20) < 0 {
 		return overridesNothing
 	}
 	if strings.IndexByte(name, '_') >= 0 {
@@ -236,7 +236,8 @@ func overrideHeader(name string) overriding {
 	switch {
 	case strings.EqualFold(name, "Upgrade"), strings.EqualFold(name, "HTTP2-Settings"):
 		return switchesProtocol
-	case strings.EqualFold(name, "X-Original-URL"), strings.EqualFold(name, "X-Rewrite-URL"), strings.EqualFold(name, "X-Override-URL"):
+	case strings.EqualFold(name, "X-Original-URL"), strings.EqualFold(name, "X-Rewrite-URL"), strings.EqualFold(name, "X-Override-URL"),
+		strings.EqualFold(name, "X-Script-Name"), strings.EqualFold(name, "Script-Name"), strings.EqualFold(name, "Path-Info"):
 		return overridesPath
 	case isOverride(name):
 		return overridesMethod

@@ -1,6 +1,7 @@
 package ocp
 
 import (
+	"bufio"
 	"errors"
 	"net/http"
 	"net/url"
@@ -170,6 +171,7 @@ func TestMatch(t *testing.T) {
 		"POST /v1/trips?_method=DELETE":                ambiguous,
 		"POST /v1/trips?a=b&%5FMETHOD=DELETE":          ambiguous,
 		"POST /v1/trips?_method=POST":                  "create",
+		"POST /v1/trips?_HttpMethod=DELETE":            ambiguous,
 		"POST /v1/trips?x-http-method-override=DELETE": ambiguous,
 	} {
 		method, target, _ := strings.Cut(request, " ")
@@ -185,6 +187,9 @@ func TestMatch(t *testing.T) {
 		{"X_HTTP_Method_Override", "DELETE", ambiguous},
 		{"X-Original-URL", "/v1/trips", ambiguous},
 		{"X-Rewrite-Url", "/v1/trips", ambiguous},
+		{"Script_name", "/v1/trips", ambiguous},
+		{"Path_info", "/v1/trips/latest", ambiguous},
+		{"X-Script-Name", "/v1", ambiguous},
 		{"Upgrade", "h2c", ambiguous},
 		{"Upgrade", "websocket", ambiguous},
 		{"HTTP2-Settings", "AAMAAABkAARAAAAAAAIAAAAA", ambiguous},
@@ -283,5 +288,52 @@ func BenchmarkMatch(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestMatchRaw: requests as they come from the wire.
+func TestMatchRaw(t *testing.T) {
+	routes := NewRoutes(buildTools(t, matched, BuildOptions{}))
+	for line, want := range map[string]string{
+		"GET /v1/trips/7":                                "get",
+		"GET http://api.example.com/v1/trips/7":          "get", // its authority is the Host
+		"GET http://api.example.com/v1/trips/LATEST":     "ambiguous",
+		"GET http://api.example.com//v1/trips/7":         "ambiguous",
+		"GET http://api.example.com":                     "none",
+		"GET http://user:secret@api.example.com/v1/x":    "none",
+		"GET //api.example.com/v1/trips/7":               "none",
+		"GET ///v1/trips/7":                              "ambiguous",
+		"GET /v1/trips/latest#x":                         "ambiguous",
+		"GET /v1/trips/7?/../latest":                     "get",
+		"GET /v1/trips/latest%3F/../7":                   "ambiguous",
+		"GET /v1/trips/latest;/../7":                     "ambiguous",
+		"GET /v1/trips/%C0%AE%C0%AE/latest":              "none", // two segments, of which no operation is
+		"GET /v1/trips/l%E1atest":                        "ambiguous",
+		"OPTIONS *":                                      "none",
+		"CONNECT api.example.com:443":                    "none",
+		"PRI *":                                          "none",
+		"get /v1/trips/7":                                "ambiguous",
+		"DELETE /v1/trips/7":                             "remove",
+		"GET /v1/trips/7?_method=DELETE&_method=GET":     "ambiguous",
+		"POST /v1/trips?%5Fmethod=DELETE":                "ambiguous",
+		"POST /v1/trips?X-HTTP-Method-Override=DELETE&a": "ambiguous",
+	} {
+		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(line + " HTTP/1.1\r\nHost: localhost\r\n\r\n")))
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		tool, err := routes.Match(r)
+		got := "none"
+		var ambiguous *AmbiguousError
+		switch {
+		case tool != nil:
+			got = tool.Name
+		case errors.As(err, &ambiguous):
+			got = "ambiguous"
+		}
+		if got != want {
+			t.Errorf("%s: got %s (%v), want %s", line, got, err, want)
+		}
 	}
 }

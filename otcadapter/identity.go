@@ -27,7 +27,7 @@ import (
 const (
 	keySize      = 32               // bytes
 	keyAt        = "otc/key"        // where the store has the key of all nodes
-	keyRefreshed = 24 * time.Hour   // the record of the key is prolonged this often
+	keyRefreshed = time.Minute      // how long a key is used before the store is asked for it again
 	recordPrefix = "otc/call/"      // before the key of each record
 	keyLife      = store.MaxTTL - 1 // of its record
 )
@@ -55,16 +55,16 @@ func (h *hashKeys) key(ctx context.Context, st store.Store) (*hashKey, error) {
 	if h.configured != nil {
 		return h.configured, nil
 	}
-	if k := h.current.Load(); k != nil && time.Since(k.loaded) < keyRefreshed {
-		return k, nil
+	had := h.current.Load()
+	if had != nil && time.Since(had.loaded) < keyRefreshed {
+		return had, nil
 	}
 	var key []byte
 	err := st.Update(ctx, keyAt, func(old store.Record) (store.Change, error) {
 		if key = bytes.Clone(old.Value); len(key) != keySize {
-			key = make([]byte, keySize)
-			_, _ = rand.Read(key) // never fails
+			key = had.orRandom()
 		}
-		return store.Change{Value: key, TTL: keyLife}, nil
+		return store.Change{Value: key, TTL: keyLife, Later: had != nil}, nil
 	})
 	if err != nil {
 		return nil, err
@@ -72,6 +72,17 @@ func (h *hashKeys) key(ctx context.Context, st store.Store) (*hashKey, error) {
 	fresh := newHashKey(key)
 	h.current.Store(fresh)
 	return fresh, nil
+}
+
+// orRandom returns the key to put where the store has none. A store that has lost
+// it gets back the one by which this node still finds its records.
+func (k *hashKey) orRandom() []byte {
+	if k != nil {
+		return k.bytes
+	}
+	key := make([]byte, keySize)
+	_, _ = rand.Read(key) // never fails
+	return key
 }
 
 // A hasher hashes fields so that no two lists of fields give the same bytes.

@@ -37,7 +37,8 @@ type Idempotency struct {
 	// the nodes of one site have the same.
 	Endpoint string
 
-	// TTL is how long a record is kept. Default: DefaultCallTTL.
+	// TTL is how long a record is kept; that of a call that runs, a Lease at
+	// least. Default: DefaultCallTTL.
 	TTL time.Duration
 
 	// Lease is how long after its last sign of life a call counts as dead,
@@ -219,12 +220,18 @@ func (p *records) begin(ctx context.Context, st store.Store, c *call, key string
 			return store.Change{}, errTaken
 		}
 		mine.until = time.Now().Add(p.options.Lease)
-		return store.Change{Value: mine.encode(), TTL: p.options.TTL}, nil
+		return store.Change{Value: mine.encode(), TTL: p.whileRunning()}, nil
 	})
 	if errors.Is(err, errTaken) {
 		err = nil
 	}
 	return found, value, err
+}
+
+// whileRunning is how long the record of a call lives that has no answer yet. It
+// must not end between two signs of life, or another node would run the call too.
+func (p *records) whileRunning() time.Duration {
+	return max(p.options.TTL, p.options.Lease)
 }
 
 // look is begin for a call that may be run again if it dies, and of which no
@@ -352,7 +359,7 @@ func (p *records) prolong(ctx context.Context, st store.Store, key string, mine 
 				return store.Change{}, errTaken
 			}
 			mine.until = time.Now().Add(p.options.Lease)
-			return store.Change{Value: mine.encode(), TTL: p.options.TTL, Later: true}, nil
+			return store.Change{Value: mine.encode(), TTL: p.whileRunning(), Later: true}, nil
 		})
 		if err != nil && !errors.Is(err, errTaken) {
 			p.options.Failed(err)
@@ -409,9 +416,9 @@ func (c *call) replay(r *record) *kept {
 	return &kept{reply: reply{status: r.status}, body: r.answer, replayed: true}
 }
 
-// died reports a call whose node is gone.
+// died reports a call whose node is gone, or could not record the end of it.
 func (c *call) died() *kept {
-	return c.lost("this call was begun and never finished, as the gateway that ran it stopped: it is not known whether it had an effect",
+	return c.lost("this call was begun and never finished, as far as is recorded: the gateway that ran it stopped or lost its store, and it is not known whether it had an effect",
 		"Do not repeat the call before you have looked at the present state with another tool. If it had no effect, call again under another call_id.")
 }
 

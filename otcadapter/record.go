@@ -3,6 +3,7 @@ package otcadapter
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"net/http"
 	"time"
 )
 
@@ -76,6 +77,17 @@ func (r *record) encode() []byte {
 	return b
 }
 
+// sound reports whether the record can be answered with.
+func (r *record) sound() bool {
+	switch r.state {
+	case recordBegun:
+		return true
+	case recordDone, recordTooBig:
+		return r.status >= http.StatusOK && r.status < 600
+	}
+	return false
+}
+
 // decodeRecord reads a record; false if it is none that this version wrote.
 func decodeRecord(b []byte) (r record, ok bool) {
 	if len(b) < atAnswer || b[0] != recordVersion {
@@ -91,5 +103,5 @@ func decodeRecord(b []byte) (r record, ok bool) {
 	copy(r.process[:], b[atProcess:])
 	copy(r.attempt[:], b[atAttempt:])
 	copy(r.content[:], b[atContent:])
-	return r, true
+	return r, r.sound()
 }

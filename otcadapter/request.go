@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -204,6 +205,9 @@ func explainSyntax(err error) string {
 	var syntax *jsontext.SyntacticError
 	if !errors.As(err, &syntax) {
 		return err.Error()
+	}
+	if errors.Is(syntax.Err, jsontext.ErrDuplicateName) {
+		return "an object has two members of one name, the second before byte " + strconv.FormatInt(syntax.ByteOffset, 10)
 	}
 	return (&jsontext.SyntacticError{ByteOffset: syntax.ByteOffset, Err: syntax.Err}).Error()
 }

@@ -32,9 +32,6 @@ const (
 	// maxRecursion bounds its nesting.
 	maxRecursion = 50
 
-	// maxRegex bounds a regular expression, in instructions.
-	maxRegex = 512
-
 	// maxRange is the longest list that lists.range makes.
 	maxRange = 1000
 )
@@ -54,9 +51,9 @@ func Fields() *cel.Type {
 type Limits struct {
 	Cost uint64 // CEL cost units of an expression with a loop
 
-	// FreeScans lets an expression walk through one list once, and compare, with
-	// no limit: that takes no longer than the list is long, and counting what it
-	// costs would take as long again.
+	// FreeScans lets an expression walk through one list once, and compare, at no
+	// cost: that is quick, and counting what it costs would take as long again.
+	// What it compares with may be long as well, so that time still bounds it.
 	FreeScans bool
 }
 
@@ -72,6 +69,7 @@ type Environment struct {
 // strings, lists, math and encoders extensions.
 func New(limits Limits, variables ...Variable) (*Environment, error) {
 	options := []cel.EnvOption{
+		cel.StdLib(cel.StdLibSubset(withoutMatches())),
 		cel.CustomTypeAdapter(Adapter{}),
 		cel.OptionalTypes(),
 		cel.EnableIdentifierEscapeSyntax(),
@@ -80,14 +78,14 @@ func New(limits Limits, variables ...Variable) (*Environment, error) {
 		cel.ParserExpressionSizeLimit(MaxExpression),
 		cel.ParserRecursionLimit(maxRecursion),
 		cel.ExpressionNodeLimit(maxNodes),
-		cel.RegexProgramSizeLimit(maxRegex),
 		ext.Strings(),
 		ext.Lists(ext.ListsMaxRangeSize(maxRange)),
 		ext.Math(),
 		ext.Encoders(),
 		bounded(),
+		boundedMatches(),
 	}
-	env, err := cel.NewEnv(append(options, declare(variables)...)...)
+	env, err := cel.NewCustomEnv(append(options, declare(variables)...)...)
 	if err != nil {
 		return nil, fmt.Errorf("setting up CEL: %w", err)
 	}
@@ -156,6 +154,9 @@ func (e *Environment) Compile(expression string) (*Program, error) {
 	}
 	checked, issues := e.env.Compile(expression)
 	if err := explain(issues); err != nil {
+		return nil, err
+	}
+	if err := checkLiterals(checked.NativeRep()); err != nil {
 		return nil, err
 	}
 	return e.program(checked)

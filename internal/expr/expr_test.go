@@ -3,9 +3,11 @@ package expr_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
@@ -123,7 +125,8 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// A scan has no limits if they are not wanted; another loop always has.
+// A scan has no cost limit if it is not wanted; another loop always has. Each can
+// be interrupted.
 func TestFreeScans(t *testing.T) {
 	for expression, limited := range map[string]bool{
 		`v == 1`:                                 false,
@@ -141,9 +144,92 @@ func TestFreeScans(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := limited || !free && strings.Contains(expression, "(x, "); p.Loops() != want {
-				t.Errorf("%s: limits %v, want %v", expression, p.Loops(), want)
+			loops := strings.Contains(expression, "(x, ")
+			if want := limited || !free && loops; p.Costs() != want || p.Loops() != loops {
+				t.Errorf("%s: limits %v, want %v; loops %v", expression, p.Costs(), want, p.Loops())
 			}
+		}
+	}
+}
+
+// A scan compares with what a client may have made long, so it ends with its
+// context.
+func TestFreeScanIsInterrupted(t *testing.T) {
+	p, err := environment(t, expr.Limits{Cost: 1000, FreeScans: true}).Compile(`v.items.all(x, !(x in v.others))`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := make([]any, expr.MaxList)
+	for i := range items {
+		items[i] = "item"
+	}
+	others := make([]any, expr.MaxList)
+	for i := range others {
+		others[i] = "other"
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := p.EvaluateContext(ctx, activation(t, map[string]any{"items": items, "others": others})); !expr.IsCutOff(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A large object is looked for among many small ones without a look at all of it
+// each time.
+func TestObjectAmongMany(t *testing.T) {
+	p, err := environment(t, expr.Limits{Cost: 1000}).Compile(`v.object in v.list || v.object == v.list[0]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var members strings.Builder
+	for i := range 9000 {
+		fmt.Fprintf(&members, `,"m%d":0`, i)
+	}
+	raw := `{"object":{"a":0` + members.String() + `},"list":[{}` + strings.Repeat(`,{"a":0}`, 9000) + `]}`
+	began := time.Now()
+	value, err := p.Evaluate(activation(t, &expr.Node{Raw: []byte(raw)}))
+	if err != nil || value != types.False {
+		t.Errorf("got %v, %v", value, err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// A regular expression is bounded, and one with a counted repetition is none to
+// panic at.
+func TestRegularExpressions(t *testing.T) {
+	const holds, fails = "true", "false"
+	for expression, want := range map[string]string{
+		`"2026-11-21".matches("^[0-9]{4}-[0-9]{2}-[0-9]{2}$")`: holds,
+		`matches("abc", "^a{1,3}b")`:                           holds,
+		`"abc".matches("(b")`:                                  "missing closing )",
+		`"abc".matches("(a{20}){40}")`:                         "the regular expression is too large: it has more than 512 steps",
+		`matches("abc", "((a{30}){30})?")`:                     "the regular expression is too large",
+		`v.text.matches(v.date)`:                               holds,
+		`v.text.matches(v.none)`:                               "missing closing )",
+		`v.text.matches(v.large)`:                              "the regular expression is too large",
+		`v.text.matches(v.long)`:                               "the regular expression is too large",
+		`v.text.matches(v.number)`:                             "no such overload",
+		`v.number.matches("a")`:                                "no such overload",
+		`v.date.matches("x{3}")`:                               fails,
+	} {
+		value := map[string]any{
+			"text": "2026", "date": "^[0-9]{4}$", "none": "(", "large": "(((a{9}){9}){9})", "long": strings.Repeat("a", 5000), "number": 7,
+		}
+		p, err := environment(t, expr.Limits{Cost: 1000}).Compile(expression)
+		got := ""
+		if err == nil {
+			var out ref.Val
+			if out, err = p.Evaluate(activation(t, value)); err == nil {
+				got = fmt.Sprint(out.Value())
+			}
+		}
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, want %s", expression, got, want)
 		}
 	}
 }

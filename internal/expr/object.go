@@ -21,6 +21,7 @@ type Object struct {
 	raw     jsontext.Value
 	members []member
 	index   map[string]*Node // of many members, made for the first look
+	whole   traits.Mapper    // see full
 }
 
 // member is one name, still quoted, and its value.
@@ -130,8 +131,12 @@ func (o *Object) Type() ref.Type {
 	return types.MapType
 }
 
-// Equal implements ref.Val.
+// Equal implements ref.Val. A large object may be looked for among many others, so
+// it is taken apart only where that can tell.
 func (o *Object) Equal(other ref.Val) ref.Val {
+	if m, ok := other.(traits.Mapper); ok && m.Size() != o.Size() {
+		return types.False
+	}
 	return o.full().Equal(other)
 }
 
@@ -152,9 +157,12 @@ func (o *Object) Value() any {
 
 // full returns the object as one of CEL's own maps, for what is seldom asked.
 func (o *Object) full() traits.Mapper {
-	values := make(map[string]any, len(o.members))
-	for i := range o.members {
-		values[o.members[i].text()] = &o.members[i].value
+	if o.whole == nil {
+		values := make(map[string]any, len(o.members))
+		for i := range o.members {
+			values[o.members[i].text()] = &o.members[i].value
+		}
+		o.whole = types.NewStringInterfaceMap(Adapter{}, values)
 	}
-	return types.NewStringInterfaceMap(Adapter{}, values)
+	return o.whole
 }

@@ -23,19 +23,21 @@ type Program struct {
 	cel   cel.Program
 	tree  *ast.AST
 	kind  *cel.Type
-	loops bool // so that it needs limits
+	loops bool // so that it can be interrupted
+	costs bool // so that it has a cost limit
 }
 
 func (e *Environment) program(checked *cel.Ast) (*Program, error) {
 	p := &Program{tree: checked.NativeRep(), kind: checked.OutputType()}
-	p.loops = len(ast.MatchDescendants(p.Root(), ast.KindMatcher(ast.ComprehensionKind))) > 0 &&
-		!(e.limits.FreeScans && isScan(p.Root()))
+	p.loops = len(ast.MatchDescendants(p.Root(), ast.KindMatcher(ast.ComprehensionKind))) > 0
 	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
 	if p.loops {
+		options = append(options, cel.InterruptCheckFrequency(interruptEvery))
+	}
+	if p.costs = p.loops && !(e.limits.FreeScans && isScan(p.Root())); p.costs {
 		options = append(options,
 			cel.CostLimit(e.limits.Cost),
-			cel.CostTrackerOptions(interpreter.OverloadCostTracker("add_list", sizeOfResult)),
-			cel.InterruptCheckFrequency(interruptEvery))
+			cel.CostTrackerOptions(interpreter.OverloadCostTracker("add_list", sizeOfResult)))
 	}
 	var err error
 	if p.cel, err = e.env.Program(checked, options...); err != nil {
@@ -44,10 +46,15 @@ func (e *Environment) program(checked *cel.Ast) (*Program, error) {
 	return p, nil
 }
 
-// Loops reports whether the program has a loop that needs limits. Only such a
-// program has a cost limit, and can be interrupted.
+// Loops reports whether the program has a loop. Only such a program can be
+// interrupted.
 func (p *Program) Loops() bool {
 	return p.loops
+}
+
+// Costs reports whether the program has a cost limit.
+func (p *Program) Costs() bool {
+	return p.costs
 }
 
 // Type returns the type of what the program yields, as far as it is known.

@@ -95,12 +95,7 @@ func OpenBolt(path string, options BoltOptions) (*Bolt, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of the store: %w", err)
 	}
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
-		Timeout:        lockTimeout,
-		NoFreelistSync: true, // less to write in each commit; the list is found again on opening
-		FreelistType:   bbolt.FreelistMapType,
-		NoStatistics:   true,
-	})
+	db, err := openFile(path)
 	if err != nil {
 		return nil, explainOpen(path, err)
 	}
@@ -135,7 +130,8 @@ func explainOpen(path string, err error) error {
 		}
 		return fmt.Errorf("the store %s is in use by %s: one process has it at a time; stop the other, or name another file, "+
 			"or use redis for several", path, by)
-	case errors.Is(err, bbolterrors.ErrInvalid), errors.Is(err, bbolterrors.ErrVersionMismatch), errors.Is(err, bbolterrors.ErrChecksum):
+	case errors.Is(err, bbolterrors.ErrInvalid), errors.Is(err, bbolterrors.ErrVersionMismatch), errors.Is(err, bbolterrors.ErrChecksum),
+		errors.Is(err, errDamaged):
 		return fmt.Errorf("%s is not a store, or is damaged: move it away and a new one is made: %w", path, err)
 	}
 	return fmt.Errorf("opening the store %s: %w", path, err)

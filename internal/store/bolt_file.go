@@ -11,15 +11,19 @@ import (
 )
 
 // The buckets of the file. All numbers are big-endian, so that bytes sort as the
-// numbers do; times are milliseconds since 1970.
+// numbers do; times are milliseconds since 1970. Keys may be hashes, of which each
+// is on a page of its own, so what changes with each write is filed under the id,
+// where records of one time are neighbors.
 //
-//	records  key                  → kept.encode
+//	records  key                  → id
+//	values   id                   → kept.encode
 //	log      id, number of entry  → entry
 //	expiry   class, indexed, id   → key
 //	dead     id                   → nothing: logs that remain to be removed
 //	store    format, totals       → numbers
 var (
 	bucketRecords = []byte("records")
+	bucketValues  = []byte("values")
 	bucketLog     = []byte("log")
 	bucketExpiry  = []byte("expiry")
 	bucketDead    = []byte("dead")
@@ -30,7 +34,7 @@ var (
 )
 
 const (
-	format = 1 // of the file
+	format = 2 // of the file
 
 	keptHeader     = 41  // bytes before the value
 	recordOverhead = 128 // bytes that a record costs beside its own
@@ -98,6 +102,10 @@ func (k *kept) indexKey() []byte {
 	return binary.BigEndian.AppendUint64(b, k.id)
 }
 
+func idKey(id uint64) []byte {
+	return binary.BigEndian.AppendUint64(nil, id)
+}
+
 func logKey(id uint64, number int64) []byte {
 	b := make([]byte, 0, 16)
 	b = binary.BigEndian.AppendUint64(b, id)
@@ -106,10 +114,11 @@ func logKey(id uint64, number int64) []byte {
 
 // readKept returns a copy of the record, or nil.
 func readKept(tx *bbolt.Tx, key string) (*kept, error) {
-	b := tx.Bucket(bucketRecords).Get([]byte(key))
-	if b == nil {
+	id := tx.Bucket(bucketRecords).Get([]byte(key))
+	if id == nil {
 		return nil, nil
 	}
+	b := tx.Bucket(bucketValues).Get(id)
 	if len(b) < keptHeader {
 		return nil, fmt.Errorf("the store is damaged: record %q has %d bytes", key, len(b))
 	}
@@ -136,7 +145,7 @@ func readLog(tx *bbolt.Tx, k *kept, from int64, limit int) [][]byte {
 	var entries [][]byte
 	size := 0
 	c := tx.Bucket(bucketLog).Cursor()
-	id := binary.BigEndian.AppendUint64(nil, k.id)
+	id := idKey(k.id)
 	for key, entry := c.Seek(logKey(k.id, from)); bytes.HasPrefix(key, id); key, entry = c.Next() {
 		if size += len(entry); len(entries) == limit || len(entries) > 0 && size > MaxReadBytes {
 			break
@@ -149,9 +158,10 @@ func readLog(tx *bbolt.Tx, k *kept, from int64, limit int) [][]byte {
 func readKeys(tx *bbolt.Tx, prefix, after string, limit int) []string {
 	var keys []string
 	now := time.Now().UnixMilli()
+	values := tx.Bucket(bucketValues)
 	c := tx.Bucket(bucketRecords).Cursor()
-	for key, b := c.Seek([]byte(max(prefix, after))); key != nil && bytes.HasPrefix(key, []byte(prefix)) && len(keys) < limit; key, b = c.Next() {
-		if string(key) != after && expiresAt(b) > now {
+	for key, id := c.Seek([]byte(max(prefix, after))); key != nil && bytes.HasPrefix(key, []byte(prefix)) && len(keys) < limit; key, id = c.Next() {
+		if string(key) != after && expiresAt(values.Get(id)) > now {
 			keys = append(keys, string(key))
 		}
 	}
@@ -162,7 +172,7 @@ func readKeys(tx *bbolt.Tx, prefix, after string, limit int) []string {
 // returns the totals.
 func prepare(db *bbolt.DB) (t totals, err error) {
 	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{bucketRecords, bucketLog, bucketExpiry, bucketDead, bucketStore} {
+		for _, name := range [][]byte{bucketRecords, bucketValues, bucketLog, bucketExpiry, bucketDead, bucketStore} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}
@@ -186,12 +196,13 @@ func prepare(db *bbolt.DB) (t totals, err error) {
 
 // buckets are those of one transaction that writes.
 type buckets struct {
-	records, log, expiry, dead, store *bbolt.Bucket
+	records, values, log, expiry, dead, store *bbolt.Bucket
 }
 
 func openBuckets(tx *bbolt.Tx) buckets {
 	return buckets{
 		records: tx.Bucket(bucketRecords),
+		values:  tx.Bucket(bucketValues),
 		log:     tx.Bucket(bucketLog),
 		expiry:  tx.Bucket(bucketExpiry),
 		dead:    tx.Bucket(bucketDead),
@@ -202,8 +213,9 @@ func openBuckets(tx *bbolt.Tx) buckets {
 // apply makes the change.
 func (f buckets) apply(w *write) error {
 	old, next := w.old, w.new
-	if old != nil && (next == nil || next.id != old.id) {
-		if err := f.removeLog(old); err != nil {
+	born := next != nil && (old == nil || next.id != old.id)
+	if old != nil && (next == nil || born) {
+		if err := errors.Join(f.removeLog(old), f.values.Delete(idKey(old.id))); err != nil {
 			return err
 		}
 	}
@@ -219,7 +231,12 @@ func (f buckets) apply(w *write) error {
 			return err
 		}
 	}
-	return f.records.Put([]byte(w.key), next.encode())
+	if born {
+		if err := f.records.Put([]byte(w.key), idKey(next.id)); err != nil {
+			return err
+		}
+	}
+	return f.values.Put(idKey(next.id), next.encode())
 }
 
 // index keeps the expiry index, which is left alone where it looks at the record
@@ -241,7 +258,7 @@ func (f buckets) index(key string, old, next *kept) error {
 // removeLog removes a short log; a long one is left to the sweeper.
 func (f buckets) removeLog(k *kept) error {
 	if k.length > maxLogAtOnce {
-		return f.dead.Put(binary.BigEndian.AppendUint64(nil, k.id), nil)
+		return f.dead.Put(idKey(k.id), nil)
 	}
 	for i := range k.length {
 		if err := f.log.Delete(logKey(k.id, i)); err != nil {

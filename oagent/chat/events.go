@@ -97,7 +97,7 @@ func (e *event) check() error {
 			return errEventName
 		}
 	}
-	if e.isEnd() {
+	if e.data = bytes.TrimSpace(e.data); e.isEnd() {
 		return nil
 	}
 	if wire.Check(e.data) != nil || e.data[0] != '{' {

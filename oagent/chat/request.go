@@ -74,26 +74,24 @@ type requestReader struct {
 
 // read takes the members that decide what a model is told.
 func (r *requestReader) read(body jsontext.Value) error {
-	conversation := "messages"
-	if r.format == Responses {
-		conversation = "input"
-	}
 	found := false
 	for walk := wire.Into(body); walk.Next(); {
-		name, err := exactName(&walk, conversation, "stream", "background", "prompt")
+		name, err := exactName(&walk, "messages", "input", "prompt", "system", "instructions", "stream", "background")
 		if err != nil {
 			return err
 		}
 		switch name {
-		case conversation:
-			found = true
+		case "messages", "input": // some servers know the other's name as well
+			found = found || name == "messages"
 			err = r.readConversation(walk.Value)
 		case "stream":
 			r.Stream = walk.Value.Kind() == 't'
 		case "background":
 			r.Background = walk.Value.Kind() == 't'
-		case "prompt": // a stored one, whose variables are filled in
-			if r.format == Responses {
+		case "prompt": // text, or a stored one whose variables are filled in
+			err = r.add(walk.Value, false)
+		case "system", "instructions":
+			if r.isUsers("system") {
 				err = r.add(walk.Value, false)
 			}
 		}
@@ -102,7 +100,7 @@ func (r *requestReader) read(body jsontext.Value) error {
 		}
 	}
 	if !found && r.format != Responses {
-		return fmt.Errorf("the request has no %s", conversation)
+		return errors.New("the request has no messages")
 	}
 	return nil
 }
@@ -126,9 +124,9 @@ func exactName(walk *wire.Walk, known ...string) (string, error) {
 func (r *requestReader) readConversation(value jsontext.Value) error {
 	switch value.Kind() {
 	case '"':
-		if r.format == Responses {
-			return r.add(value, false)
-		}
+		return r.add(value, false)
+	case 'n':
+		return nil
 	case '[':
 		for walk := wire.Into(value); walk.Next(); {
 			if err := r.readMessage(walk.Value); err != nil {
@@ -167,7 +165,7 @@ func (r *requestReader) readMessage(message jsontext.Value) error {
 		role = roleOf(kind)
 	}
 	if !r.isUsers(role) {
-		return r.readForeign(message)
+		return checkParts(message)
 	}
 	return r.add(message, r.format == Messages)
 }
@@ -193,11 +191,6 @@ func (r *requestReader) isUsers(role string) bool {
 		return slices.Contains(r.options.Roles, "tool")
 	}
 	return true
-}
-
-// readForeign checks the names of a message that is not looked at.
-func (r *requestReader) readForeign(message jsontext.Value) error {
-	return checkParts(message)
 }
 
 // checkParts refuses names in the parts of a message that could be read as others.

@@ -107,7 +107,7 @@ func (t *texts) walkObject(value jsontext.Value, name string, depth int) error {
 		if t.skips(member, walk.Value, kind, depth) {
 			continue
 		}
-		if isMedia(member, kind, walk.Value) {
+		if isMedia(member, kind, walk.Value) || t.request && kind == "" && depth > 0 && isMediaName(member) {
 			if !t.allowMedia {
 				return fmt.Errorf("it has %q, which is not text", member)
 			}
@@ -124,11 +124,12 @@ func (t *texts) walkObject(value jsontext.Value, name string, depth int) error {
 // enter adds to the place what tells the object from others at the same place in
 // other events, and returns its type.
 func (t *texts) enter(value jsontext.Value) (kind string) {
+	root := len(t.place) == 0
 	for walk := wire.Into(value); walk.Next(); {
 		switch {
 		case walk.Is("type"):
 			kind, _ = unquote(walk.Value)
-			if len(t.place) == 0 || !t.request {
+			if root { // of an event; that of a part may be said once
 				t.place = append(append(t.place, ';'), kind...)
 			}
 		case isIndex(&walk):
@@ -159,7 +160,7 @@ func (t *texts) skips(name string, value jsontext.Value, kind string, depth int)
 		return value.Kind() == '"' && len(value) <= maxLabel
 	case "signature", "thought_signature", "encrypted_content", "obfuscation":
 		return value.Kind() == '"'
-	case "usage", "logprobs", "cache_control":
+	case "usage", "logprobs", "cache_control", "content_filter_results", "prompt_filter_results":
 		return true
 	case "data":
 		return kind == "redacted_thinking"
@@ -190,6 +191,15 @@ func isMediaPart(kind string) bool {
 		return false
 	}
 	return true
+}
+
+// isMediaName reports whether a part that has this member, and no type, is no text.
+func isMediaName(name string) bool {
+	switch name {
+	case "image_url", "input_image", "image", "image_embeds", "input_audio", "audio_url", "audio", "video_url", "video", "file", "source", "inline_data":
+		return true
+	}
+	return false
 }
 
 // isMedia reports whether a string is an image, sound or a file.

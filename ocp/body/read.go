@@ -105,6 +105,9 @@ func (e *Encoder) readType(body []byte, contentType string) (parameters map[stri
 	if err != nil || !isMediaType(base) {
 		return nil, unread(style.Malformed, "", "has a Content-Type that cannot be read")
 	}
+	if e.kind == Multipart && strings.IndexByte(contentType, '*') >= 0 {
+		return nil, unread(style.Ambiguous, "", "has a Content-Type in extended notation, of which servers read different boundaries")
+	}
 	declared := e.types[0]
 	known := declared.base == base
 	if e.kind == Binary || declared.isRange() {

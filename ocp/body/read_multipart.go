@@ -32,7 +32,11 @@ func readParts(body []byte, boundary string) (*fields, error) {
 	if boundary == "" {
 		return nil, unread(style.Malformed, "", "has no boundary in its Content-Type")
 	}
-	if !bytes.Contains(body, []byte("--"+boundary+"--")) {
+	// What stands before the first part or behind the last, some servers read.
+	if !bytes.HasPrefix(body, []byte("--"+boundary+"\r\n")) && !bytes.HasPrefix(body, []byte("--"+boundary+"--")) {
+		return nil, unread(style.Malformed, "", "does not begin with its boundary and CR LF")
+	}
+	if !bytes.HasSuffix(bytes.TrimSuffix(body, []byte("\r\n")), []byte("--"+boundary+"--")) {
 		return nil, unread(style.Malformed, "", "does not end with its boundary")
 	}
 	reader := multipart.NewReader(bytes.NewReader(body), boundary)

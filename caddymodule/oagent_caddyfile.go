@@ -1,0 +1,200 @@
+package caddymodule
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+)
+
+func init() {
+	httpcaddyfile.RegisterDirective("oagent", parseOAgent)
+}
+
+// parseOAgent sets up the handler and its route. A first argument that begins with
+// a slash is a matcher, as elsewhere, unless it ends in .yaml, .yml or .json: then
+// it is a file.
+func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
+	h.Next() // consume directive name
+	isFile := h.NextArg() && strings.HasPrefix(h.Val(), "/") && looksLikeDocument(h.Val())
+	h.Reset()
+	var matchers caddy.ModuleMap
+	if !isFile {
+		h.Next()
+		var err error
+		if matchers, err = h.ExtractMatcherSet(); err != nil {
+			return nil, h.WrapErr(err)
+		}
+	}
+	o := new(OAgent)
+	if err := o.UnmarshalCaddyfile(h.Dispenser); err != nil {
+		return nil, err
+	}
+	return h.NewRoute(matchers, o), nil
+}
+
+// UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Syntax:
+//
+//	oagent [<matcher>] <files...> {
+//		guard          <agent's name, of placeholders>
+//		engagement     <id, of placeholders>
+//		identity <name> {
+//			header_up  <header> <value>
+//			credential header | query <name> <value>
+//			credential basic <user> <password>
+//		}
+//		caller_headers <headers...>
+//		toolset        <toolset>|<file, URL or path on the site>...
+//		review_wait    <duration> | off
+//		engagement_ttl <duration>
+//		max_input      <size>
+//		max_output     <size>
+//		exposes        header | off
+//		serve          <path>
+//		engagements    <path>
+//		reviews        <path>
+//		auditors       <users...>
+//		reviewer       <agent> <users...>
+//		chat           [<paths...>] {
+//			upstream    <url>
+//			roles       system | developer | assistant | tool...
+//			allow_media
+//			max_input   <size>
+//			max_output  <size>
+//			keep_alive  <duration> | off
+//		}
+//		log_inputs     <arguments...>
+//	}
+//
+// identity, caller_headers, toolset, auditors, reviewer and log_inputs may be
+// repeated. header_up is credential header.
+func (o *OAgent) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // consume directive name
+	b := newBlock(d)
+	for _, file := range b.RemainingArgs() {
+		switch {
+		case file == "":
+			return b.Err("the name of a file is empty")
+		case slices.Contains(o.Files, file):
+			return b.Errf("%s is given twice", file)
+		}
+		o.Files = append(o.Files, file)
+	}
+	if len(o.Files) == 0 {
+		return b.Err("oagent needs the file of an agent's document, as in: oagent agents/support.yaml")
+	}
+	for b.NextBlock(0) {
+		if err := o.unmarshalOption(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *OAgent) unmarshalOption(b *block) error {
+	switch b.Val() {
+	case "guard":
+		return b.text(&o.Guard)
+	case "engagement":
+		return b.text(&o.Engagement)
+	case "identity":
+		return o.unmarshalIdentity(b)
+	case "caller_headers":
+		return b.each(&o.CallerHeaders, checkCallerHeader)
+	case "toolset":
+		return b.list(&o.Toolsets)
+	case "review_wait":
+		return b.duration(&o.ReviewWait)
+	case "engagement_ttl":
+		return b.period(&o.EngagementTTL)
+	case "max_input":
+		return b.size(&o.MaxInput)
+	case "max_output":
+		return b.size(&o.MaxOutput)
+	case "exposes":
+		return b.oneOf(&o.Exposes, exposesHeader, exposesOff)
+	case "serve":
+		return b.ownPath(&o.Serve)
+	case "engagements":
+		return b.ownPath(&o.Engagements)
+	case "reviews":
+		return b.ownPath(&o.Reviews)
+	case "log_inputs":
+		return b.list(&o.LogInputs)
+	}
+	if known, err := o.unmarshalExtra(b); known {
+		return err
+	}
+	return b.Errf("unrecognized oagent subdirective '%s'", b.Val())
+}
+
+// ownPath reads a path of the site that is the handler's own.
+func (b *block) ownPath(to *string) error {
+	return b.value(func(text string) error {
+		*to = text
+		if strings.Trim(text, "/") == "" {
+			return errors.New("that would be the whole site: give it a path of its own")
+		}
+		return checkPath(text)
+	})
+}
+
+func (o *OAgent) unmarshalIdentity(outer *block) error {
+	var name string
+	if !outer.AllArgs(&name) || name == "" {
+		return outer.Err("identity needs the name that static_identity has in the agent's document")
+	}
+	if _, twice := o.Identities[name]; twice {
+		return outer.Errf("identity %s is given twice", name)
+	}
+	identity := new(StaticIdentity)
+	b := newBlock(outer.Dispenser)
+	for nesting := b.Nesting(); b.NextBlock(nesting); {
+		var err error
+		switch b.Val() {
+		case "header_up":
+			err = b.headerUp(&identity.Credentials)
+		case "credential":
+			err = b.credential(&identity.Credentials)
+		default:
+			err = b.Errf("unrecognized identity subdirective '%s'", b.Val())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(identity.Credentials) == 0 {
+		return outer.Errf("identity %s has no credentials: add header_up or credential", name)
+	}
+	if o.Identities == nil {
+		o.Identities = make(map[string]*StaticIdentity)
+	}
+	o.Identities[name] = identity
+	return nil
+}
+
+// headerUp reads a header's name and value. Errors do not repeat the value.
+func (b *block) headerUp(to *[]Credential) error {
+	c := Credential{In: inHeader}
+	if !b.AllArgs(&c.Name, &c.Value) {
+		return b.Err("header_up needs a header and its value, as in: header_up Authorization \"Bearer {env.OPS_TOKEN}\"")
+	}
+	c.Name = http.CanonicalHeaderKey(c.Name)
+	if err := c.check(); err != nil {
+		return b.WrapErr(err)
+	}
+	for _, other := range *to {
+		if other.place() == c.place() {
+			return b.Errf("%s is given twice", c.place())
+		}
+	}
+	*to = append(*to, c)
+	return nil
+}
+
+// Interface guard
+var _ caddyfile.Unmarshaler = (*OAgent)(nil)

@@ -1,0 +1,198 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/oagent/chat"
+)
+
+// answer asks the model and gives the client what the output guardrail lets pass.
+// Until then all of the answer is held.
+func (x *chatExchange) answer() error {
+	rec, err := x.record()
+	defer rec.drop()
+	switch {
+	case rec.tooLarge:
+		return x.refuse(&chat.Fault{Status: http.StatusBadGateway, Code: chat.CodeUnchecked, Message: fmt.Sprintf(
+			"the answer of the model has more than %d bytes, which is the most that a guardrail looks at; ask for less", x.OAgentChat.MaxOutput)})
+	case err != nil:
+		return x.fail(err)
+	case rec.status == 0:
+		return x.refuse(&chat.Fault{Status: http.StatusBadGateway, Code: chat.CodeUnreadable, Message: "nothing stands behind oagent that answers for the model"})
+	}
+	if coding := rec.header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return x.refuse(&chat.Fault{Status: http.StatusBadGateway, Code: chat.CodeUnreadable,
+			Message: "the answer of the model is compressed though it was asked for as it is, so nothing of it is given"})
+	}
+	if rec.status >= http.StatusMultipleChoices {
+		return x.passError(rec)
+	}
+	answer, err := x.format.ReadAnswer(rec.header.Get("Content-Type"), rec.body.B, x.options())
+	if err != nil {
+		return x.refuse(err)
+	}
+	if err := x.checkOutput(answer.Text); err != nil {
+		return x.refuse(err)
+	}
+	return x.pass(rec, answer.Body)
+}
+
+// record runs the chain behind, of which nothing reaches the client.
+func (x *chatExchange) record() (*recorder, error) {
+	ctx, cancel := context.WithCancelCause(x.r.Context())
+	defer cancel(nil)
+	rec := newRecorder(x.r.Method, x.OAgentChat.MaxOutput, cancel)
+	return rec, serve(x.next, rec, x.r.WithContext(ctx))
+}
+
+// fail is for an error of a handler behind. What it has written is dropped.
+func (x *chatExchange) fail(err error) error {
+	if p, ok := errors.AsType[*panicked](err); ok {
+		if p.stack != nil {
+			x.OAgentChat.logger.Error("panic behind a guardrail", zap.Any("value", p.value), zap.ByteString("stack", p.stack))
+		}
+		return x.refuse(&chat.Fault{Status: http.StatusBadGateway, Code: chat.CodeUnreadable,
+			Message: "the model broke off in the middle of its answer, so nothing of it is given; try again"})
+	}
+	if !x.alive.stop() {
+		return err // other handlers may have a page for it
+	}
+	status := http.StatusBadGateway
+	if handlerError, ok := errors.AsType[caddyhttp.HandlerError](err); ok && handlerError.StatusCode != 0 {
+		status = handlerError.StatusCode
+	}
+	return x.refuse(&chat.Fault{Status: status, Code: "upstream_error", Message: "the model could not be asked: " + http.StatusText(status)})
+}
+
+// passError gives the client an error of the API, as far as it is known not to be
+// what the model has said.
+func (x *chatExchange) passError(rec *recorder) error {
+	status := rec.status
+	if status < http.StatusBadRequest {
+		status = http.StatusBadGateway
+	}
+	fault := x.format.ReadError(status, rec.body.B)
+	for name, values := range rec.header {
+		lower := strings.ToLower(name)
+		if lower == "retry-after" || lower == "request-id" || lower == "x-request-id" || strings.Contains(lower, "ratelimit-") {
+			if !x.alive.stop() {
+				x.w.Header()[name] = values
+			}
+		}
+	}
+	x.status = status
+	x.allow()
+	x.write(fault)
+	return nil
+}
+
+// pass gives the client the answer.
+func (x *chatExchange) pass(rec *recorder, body []byte) error {
+	x.status = rec.status
+	x.allow()
+	if x.alive.stop() {
+		_, err := x.w.Write(body)
+		return err
+	}
+	header := x.w.Header()
+	named := connectionOptions(rec.header)
+	for name, values := range rec.header {
+		if passesBack(name, named) {
+			header[name] = values
+		}
+	}
+	x.expose(header)
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	x.w.WriteHeader(rec.status)
+	_, err := x.w.Write(body)
+	return err
+}
+
+// passesBack reports whether a header of a held answer holds for what is given of
+// it.
+func passesBack(name string, connection []string) bool {
+	for _, option := range connection {
+		if name == option {
+			return false
+		}
+	}
+	switch name {
+	case "Connection", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade", "Proxy-Connection", "Te",
+		"Content-Length", "Content-Encoding", "Content-Digest", "Repr-Digest", "Digest", "Content-Md5", "Etag":
+		return false
+	}
+	return !strings.HasPrefix(name, http.TrailerPrefix)
+}
+
+// keepAlive writes comments to a client that waits for a stream. A nil keepAlive
+// writes none.
+type keepAlive struct {
+	w       http.ResponseWriter
+	end     chan struct{}
+	ended   chan struct{}
+	once    sync.Once
+	started bool // the header is written; read after ended is closed
+}
+
+// keepAliveComment is what is written: a line that clients ignore.
+var keepAliveComment = []byte(": the answer is being checked\n\n")
+
+func startKeepAlive(w http.ResponseWriter, interval time.Duration) *keepAlive {
+	if interval <= 0 {
+		return nil
+	}
+	k := &keepAlive{w: w, end: make(chan struct{}), ended: make(chan struct{})}
+	go k.run(interval)
+	return k
+}
+
+func (k *keepAlive) run(interval time.Duration) {
+	defer close(k.ended)
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-k.end:
+			return
+		case <-ticker.C:
+		}
+		select {
+		case <-k.end: // the answer has come at the same time
+			return
+		default:
+		}
+		if !k.started {
+			k.started = true
+			header := k.w.Header()
+			header.Set("Content-Type", "text/event-stream")
+			header.Set("Cache-Control", "no-store")
+			header.Set("X-Accel-Buffering", "no")
+			k.w.WriteHeader(http.StatusOK)
+		}
+		if _, err := k.w.Write(keepAliveComment); err != nil {
+			return // the client has gone, and the request's context ends
+		}
+		_ = http.NewResponseController(k.w).Flush()
+	}
+}
+
+// stop ends the comments, so that the answer can be written, and reports whether
+// a stream has begun with them.
+func (k *keepAlive) stop() (begun bool) {
+	if k == nil {
+		return false
+	}
+	k.once.Do(func() { close(k.end) })
+	<-k.ended
+	return k.started
+}

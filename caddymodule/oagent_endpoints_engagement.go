@@ -1,0 +1,160 @@
+package caddymodule
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/oagent"
+)
+
+const (
+	defaultAuditPage = 100 // entries
+	maxAuditPage     = oagent.MaxAudit
+)
+
+// Statuses of an Engagement as clients are told them.
+const (
+	statusAwaitingModel  = "awaiting-llm"          // what comes next is for the agent to decide
+	statusAwaitingReview = "awaiting-verification" // a reviewer has been asked
+	statusError          = "error"                 // it has ended by a guardrail or by repetition
+)
+
+// engagementState is what GET of an Engagement answers.
+type engagementState struct {
+	*oagent.Engagement
+	Status  string         `json:"status"`
+	Results jsontext.Value `json:"results"` // what the agent exposes
+	Audit   string         `json:"audit"`   // path of the record
+}
+
+// auditPage is one page of a record.
+type auditPage struct {
+	Engagement string         `json:"engagement"` // its key
+	From       int64          `json:"from"`       // number of the first entry
+	Entries    []oagent.Entry `json:"entries"`
+	Next       string         `json:"next,omitempty"` // where the record goes on
+}
+
+// serveEngagement serves the state of an Engagement, and its record below it.
+func (q *pageRequest) serveEngagement() {
+	if !q.allow(http.MethodGet) {
+		return
+	}
+	if len(q.rest) == 0 || len(q.rest) > 2 || len(q.rest) == 2 && q.rest[1] != "audit" {
+		q.notFound()
+		return
+	}
+	e, err := q.findEngagement(q.rest[0])
+	switch {
+	case isNothing(err):
+		q.notFound()
+	case err != nil:
+		q.fail(err)
+	case len(q.rest) == 2:
+		q.writeAudit(e)
+	default:
+		q.writeState(e)
+	}
+}
+
+// findEngagement returns an Engagement that the user may see, by its key or by the
+// id that the user has given it. Of the others it says that there are none.
+func (q *pageRequest) findEngagement(id string) (*oagent.Engagement, error) {
+	e, err := q.guard.Engagement(q.r.Context(), id)
+	if err == nil && (e.User.ID == q.user.ID || q.isAuditor()) {
+		return e, nil
+	}
+	if err != nil && !errors.Is(err, oagent.ErrNoEngagement) {
+		return nil, err
+	}
+	wanted := q.r.URL.Query().Get("agent")
+	for _, a := range q.hostedAgents() {
+		if wanted != "" && a.Name != wanted {
+			continue
+		}
+		binding := oagent.Binding{Agent: a, Engagement: id, User: oagent.User{ID: q.user.ID}}
+		if e, err := q.guard.Engagement(q.r.Context(), binding.Key()); !errors.Is(err, oagent.ErrNoEngagement) {
+			return e, err
+		}
+	}
+	return nil, oagent.ErrNoEngagement
+}
+
+func (q *pageRequest) isAuditor() bool {
+	return slices.Contains(q.Auditors, q.user.ID)
+}
+
+func (q *pageRequest) writeState(e *oagent.Engagement) {
+	state := engagementState{Engagement: e, Status: statusAwaitingModel, Results: jsontext.Value("{}"), Audit: q.engagements + "/" + e.Key + "/audit"}
+	switch {
+	case e.Ended != nil:
+		state.Status = statusError
+		if !q.isAuditor() {
+			ended := *e.Ended
+			ended.Why = "" // it may quote what was withheld
+			e.Ended = &ended
+		}
+	case len(e.Pending) > 0:
+		state.Status = statusAwaitingReview
+	}
+	for _, a := range q.hostedAgents() {
+		if a.Name != e.Agent {
+			continue
+		}
+		exposed, err := q.guard.Exposed(q.r.Context(), oagent.Binding{Agent: a, Engagement: e.ID, User: e.User})
+		if err != nil {
+			q.fail(err)
+			return
+		}
+		state.Results = exposed.Object
+	}
+	q.write(state)
+}
+
+func (q *pageRequest) writeAudit(e *oagent.Engagement) {
+	query := q.r.URL.Query()
+	from, ok := q.number(query, "from", 0, math.MaxInt32)
+	if !ok {
+		return
+	}
+	limit, ok := q.number(query, "limit", defaultAuditPage, maxAuditPage)
+	if !ok {
+		return
+	}
+	entries, err := q.guard.Audit(q.r.Context(), e.Key, from, int(limit))
+	switch {
+	case isNothing(err):
+		q.notFound()
+		return
+	case err != nil:
+		q.fail(err)
+		return
+	}
+	if !q.isAuditor() {
+		for i := range entries {
+			conceal(&entries[i])
+		}
+	}
+	page := auditPage{Engagement: e.Key, From: from, Entries: entries}
+	if next := from + int64(len(entries)); len(entries) > 0 && next < e.Entries {
+		page.Next = q.engagements + "/" + e.Key + "/audit?from=" + strconv.FormatInt(next, 10)
+	}
+	q.write(page)
+}
+
+// conceal takes out of an entry what the user of the Engagement was not given: the
+// reason why something was refused may quote what an assertion has seen, and what
+// a guardrail's tool says is for the gateway.
+func conceal(e *oagent.Entry) {
+	if e.Kind != "" {
+		e.Why = ""
+	}
+	if e.What == oagent.EntryGuardrail {
+		e.Outputs = nil
+	}
+}

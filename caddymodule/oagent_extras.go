@@ -1,0 +1,229 @@
+package caddymodule
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/chat"
+)
+
+// oagentExtras is what an oagent handler answers beside guarding the API: its own
+// endpoints, and traffic to a model.
+type oagentExtras struct {
+	pages oagentPages
+}
+
+// provisionExtras is the end of Provision: agents and toolsets are known.
+func (o *OAgent) provisionExtras(caddy.Context) error {
+	o.extras.pages = oagentPages{
+		OAgent:      o,
+		serve:       strings.TrimRight(o.Serve, "/"),
+		engagements: strings.TrimRight(o.Engagements, "/"),
+		reviews:     strings.TrimRight(o.Reviews, "/"),
+	}
+	if o.Chat != nil {
+		if err := o.Chat.provision(o.logger); err != nil {
+			return err
+		}
+	}
+	return o.checkExtras()
+}
+
+// checkExtras refuses what the agents ask for and cannot get here, and warns of
+// what nobody answers.
+func (o *OAgent) checkExtras() error {
+	l := o.relink(nil, nil)
+	for _, name := range slices.Sorted(maps.Keys(o.Reviewers)) {
+		if l.agents[name] == nil {
+			return fmt.Errorf("reviewer %s: there is no such agent; there are: %s", name, l.agentNames())
+		}
+	}
+	for _, a := range o.hostedAgents() {
+		if err := o.checkGuardrails(l, a); err != nil {
+			return err
+		}
+		for i := range a.Capabilities {
+			c := &a.Capabilities[i]
+			for _, restriction := range []*oagent.Restriction{c.Input, c.Output} {
+				if restriction != nil && restriction.RequireReview != "" {
+					o.warnUnanswered(l, a, c, restriction.RequireReview)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// checkGuardrails finds out whether the tools of the guardrails can be asked, as
+// far as they are known already.
+func (o *OAgent) checkGuardrails(l *linked, a *oagent.Agent) error {
+	if a.Input == nil && a.Output == nil {
+		return nil
+	}
+	if o.Chat == nil {
+		o.logger.Warn("an agent has guardrails, and nothing asks them here: they are for traffic to a model, see the subdirective chat",
+			zap.String("agent", a.Name))
+		return nil
+	}
+	for _, side := range []oagent.Side{oagent.SideInput, oagent.SideOutput} {
+		guardrail := a.Guardrail(side)
+		if guardrail == nil {
+			continue
+		}
+		op := l.names.find(guardrail.Tool)
+		if op == nil {
+			continue // not loaded yet
+		}
+		_, err := chat.InputArguments(op.tool)
+		if side == oagent.SideOutput {
+			_, err = chat.OutputArguments(op.tool)
+		}
+		if err == nil {
+			_, err = o.Chat.invoker(op.toolset, op.set)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: guardrails.%s of the agent %s cannot be asked: %w", a.Location, side, a.Name, err)
+		}
+	}
+	return nil
+}
+
+// warnUnanswered logs a warning if nobody can decide what the reviewer is asked.
+func (o *OAgent) warnUnanswered(l *linked, a *oagent.Agent, c *oagent.Capability, reviewer string) {
+	name := strings.TrimPrefix(reviewer, agentScheme)
+	isAgent := name != reviewer || l.agents[name] != nil
+	switch {
+	case o.extras.pages.reviews == "":
+		o.logger.Warn("an agent needs reviews, and reviewers have no endpoint here: see the subdirective reviews",
+			zap.String("agent", a.Name), zap.String("rule", c.Rule()), zap.String("reviewer", reviewer))
+	case isAgent && len(o.Reviewers[name]) == 0:
+		o.logger.Warn("an agent is to review, and no user answers for it: see the subdirective reviewer",
+			zap.String("agent", a.Name), zap.String("rule", c.Rule()), zap.String("reviewer", reviewer))
+	}
+}
+
+func (o *OAgent) cleanupExtras() error {
+	return nil
+}
+
+// serveExtras answers a request that is not one for the API. It comes before all
+// decisions; answered says that it was one.
+func (o *OAgent) serveExtras(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (answered bool, err error) {
+	if answered, err := o.extras.pages.answer(w, r); answered {
+		return true, err
+	}
+	return o.serveChat(w, r, next)
+}
+
+// unmarshalExtra reads the subdirective at which b stands if it is one of these.
+func (o *OAgent) unmarshalExtra(b *block) (known bool, err error) {
+	switch b.Val() {
+	case "auditors":
+		return true, b.list(&o.Auditors)
+	case "reviewer":
+		return true, o.unmarshalReviewer(b)
+	case "chat":
+		return true, o.unmarshalChat(b)
+	}
+	return false, nil
+}
+
+func (o *OAgent) unmarshalReviewer(b *block) error {
+	arguments := b.RemainingArgs()
+	if len(arguments) < 2 {
+		return b.Err("reviewer needs an agent and the users who answer for it, as in: reviewer supervisor alice bob")
+	}
+	if _, twice := o.Reviewers[arguments[0]]; twice {
+		return b.Errf("reviewer %s is given twice", arguments[0])
+	}
+	if o.Reviewers == nil {
+		o.Reviewers = make(map[string][]string)
+	}
+	o.Reviewers[arguments[0]] = arguments[1:]
+	return nil
+}
+
+// unmarshalChat reads the subdirective chat. Syntax:
+//
+//	chat [<paths...>] {
+//		upstream    <url>
+//		roles       system | developer | assistant | tool...
+//		allow_media
+//		max_input   <size>
+//		max_output  <size>
+//		keep_alive  <duration> | off
+//	}
+func (o *OAgent) unmarshalChat(outer *block) error {
+	if o.Chat != nil {
+		return outer.Err("chat is given twice: give all paths in one")
+	}
+	o.Chat = new(OAgentChat)
+	for _, p := range outer.RemainingArgs() {
+		if err := checkChatPath(p); err != nil {
+			return outer.Errf("chat %s: %v", p, err)
+		}
+		o.Chat.Paths = append(o.Chat.Paths, p)
+	}
+	b := newBlock(outer.Dispenser)
+	for nesting := b.Nesting(); b.NextBlock(nesting); {
+		if err := o.Chat.unmarshalOption(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *OAgentChat) unmarshalOption(b *block) error {
+	switch b.Val() {
+	case "upstream":
+		return b.text(&c.Upstream)
+	case "roles":
+		return b.each(&c.Roles, checkChatRole)
+	case "allow_media":
+		if b.NextArg() {
+			return b.ArgErr()
+		}
+		c.AllowMedia = true
+		return nil
+	case "max_input":
+		return b.size(&c.MaxInput)
+	case "max_output":
+		return b.size(&c.MaxOutput)
+	case "keep_alive":
+		return b.duration(&c.KeepAlive)
+	}
+	return b.Errf("unrecognized chat subdirective '%s'", b.Val())
+}
+
+// hostedAgents returns the agents in the order of their names.
+func (o *OAgent) hostedAgents() []*oagent.Agent {
+	l := o.relink(nil, nil)
+	agents := make([]*oagent.Agent, 0, len(l.agents))
+	for _, a := range l.agents {
+		agents = append(agents, a.Agent)
+	}
+	slices.SortFunc(agents, func(a, b *oagent.Agent) int { return strings.Compare(a.Name, b.Name) })
+	return agents
+}
+
+// beside returns the passage of a request that is none to the API: who governs it
+// and which Engagement it belongs to.
+func (o *OAgent) beside(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (*passage, *refused) {
+	p := &passage{OAgent: o, w: w, r: r, next: next, began: time.Now()}
+	p.repl, _ = r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if next == nil {
+		p.linked = o.relink(nil, nil)
+	} else {
+		p.linked = o.relink(r, next)
+	}
+	return p, p.findAgent()
+}

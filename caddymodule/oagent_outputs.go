@@ -1,0 +1,160 @@
+package caddymodule
+
+import (
+	"bytes"
+	"maps"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/stream"
+)
+
+// outputs returns what has been written as an Engagement has it. A tool call's
+// stream is what it comes to, as that is all its caller gets.
+func (a *heldAnswer) outputs(ofCall bool) jsontext.Value {
+	switch {
+	case !a.recorded || a.bodiless || a.size == 0:
+		return nil
+	case a.shed || a.body == nil:
+		return appendShed(a.size)
+	}
+	header := a.Header()
+	if format := stream.FormatOf(header.Get("Content-Type")); ofCall && format != 0 && a.status < http.StatusMultipleChoices {
+		return reducedOutputs(header, a.status, format, a.body.B, a.limit)
+	}
+	return outputsOf(header, a.status, a.body.B, a.limit)
+}
+
+// reducedOutputs returns the outputs of what a stream comes to.
+func reducedOutputs(header http.Header, status int, format stream.Format, body []byte, limit int64) jsontext.Value {
+	content := buffer.Get()
+	defer buffer.Put(content)
+	reducer := stream.NewReducer(format, content, stream.Options{MaxContent: limit})
+	defer reducer.Release()
+	if _, err := reducer.Write(body); err != nil {
+		return appendShed(int64(len(body)))
+	}
+	contentType, err := reducer.Finish()
+	if err != nil {
+		return appendShed(int64(len(body)))
+	}
+	header = maps.Clone(header)
+	header["Content-Type"] = []string{contentType}
+	return outputsOf(header, status, content.B, limit)
+}
+
+// outputsOf returns the body of an answer as an Engagement has it: JSON as it is,
+// text as a string, and of anything else, and of a part of something,
+//
+//	{"_media_type":"image/png","_bytes":1234}
+//
+// Nil stands for no body. The body may be changed afterwards.
+func outputsOf(header http.Header, status int, body []byte, limit int64) jsontext.Value {
+	if len(body) == 0 {
+		return nil
+	}
+	contentType := header.Get("Content-Type")
+	if coding := header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") || saysCharset(contentType) {
+		decoded := decodedCopy(header, body, limit)
+		if decoded == nil {
+			return opaque(contentType, len(body))
+		}
+		defer buffer.Put(decoded)
+		body = decoded.B
+	}
+	body = bytes.TrimPrefix(body, byteOrderMark)
+	base, _, _ := strings.Cut(contentType, ";")
+	base = strings.ToLower(strings.TrimSpace(base))
+	switch {
+	case status == http.StatusPartialContent:
+		return opaque(contentType, len(body))
+	case base == "application/json", base == "text/json", strings.HasSuffix(base, "+json"):
+		return jsontext.Value(bytes.Clone(body)) // what is no strict JSON is shed
+	case base == "" && startsJSON(body) && wire.Check(body) == nil:
+		return jsontext.Value(bytes.Clone(body))
+	case (base == "" || isText(base)) && utf8.Valid(body):
+		return wire.AppendString(nil, body)
+	}
+	return opaque(contentType, len(body))
+}
+
+func startsJSON(body []byte) bool {
+	body = bytes.TrimSpace(body)
+	return len(body) > 0 && (body[0] == '{' || body[0] == '[')
+}
+
+// saysCharset reports whether text may be in another charset than UTF-8.
+func saysCharset(contentType string) bool {
+	if !strings.Contains(contentType, "=") || !isText(contentType) {
+		return false
+	}
+	_, parameters, err := mime.ParseMediaType(contentType)
+	charset := strings.ToLower(parameters["charset"])
+	return err == nil && charset != "" && charset != "utf-8" && charset != "us-ascii"
+}
+
+// decodedCopy undoes the coding of a body and turns text into UTF-8, nil if that
+// cannot be done.
+func decodedCopy(header http.Header, body []byte, limit int64) *buffer.Buffer {
+	header = maps.Clone(header)
+	content := buffer.Get()
+	content.B = append(content.B, body...)
+	content, err := decodeBody(header, content, limit)
+	if err == nil {
+		content, err = decodeText(header, content, limit)
+	}
+	if err != nil {
+		return nil
+	}
+	if saysCharset(header.Get("Content-Type")) { // a charset that nobody knows
+		buffer.Put(content)
+		return nil
+	}
+	return content
+}
+
+// opaque stands for a body that expressions cannot look into.
+func opaque(contentType string, size int) jsontext.Value {
+	base, _, _ := strings.Cut(contentType, ";")
+	b := append([]byte(nil), `{"_media_type":`...)
+	b = wire.AppendString(b, strings.ToValidUTF8(strings.ToLower(strings.TrimSpace(base)), ""))
+	b = append(b, `,"_bytes":`...)
+	return append(strconv.AppendInt(b, int64(size), 10), '}')
+}
+
+// appendShed returns what stands in a record for what was too much to be kept.
+func appendShed(size int64) jsontext.Value {
+	return append(strconv.AppendInt([]byte(`{"_shed":`), size, 10), '}')
+}
+
+// plainForm returns outputs as an answer has them: text again as text, unless the
+// tool answers with JSON.
+func plainForm(tool *ocp.Tool, outputs jsontext.Value) (contentType string, body []byte) {
+	if len(outputs) == 0 {
+		return "", nil
+	}
+	if outputs.Kind() == '"' {
+		text, err := jsontext.AppendUnquote(nil, outputs)
+		if err == nil && !answersJSON(tool) {
+			return "text/plain; charset=utf-8", text
+		}
+	}
+	return "application/json", outputs
+}
+
+func answersJSON(tool *ocp.Tool) bool {
+	for _, mediaType := range tool.Answer.MediaTypes {
+		if strings.HasSuffix(mediaType, "json") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,357 @@
+package caddymodule_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+const reviewed = `kind: openagentspec:v1/agent
+name: desk
+description: Works at the desk.
+intent: You work.
+owner: tests
+capabilities:
+  list-trips: {}
+  create-trip:
+    input_restriction: {require_review: boss}
+  delete-trip:
+    input_restriction: {require_review: oagent://supervisor}
+  get-trip:
+    output_restriction: {assertion: recent.get-trip.outputs.public == true}
+exposes:
+  calls: history._total
+---
+kind: openagentspec:v1/agent
+name: supervisor
+description: Supervises.
+intent: You supervise.
+owner: tests
+capabilities:
+  list-trips: {}
+lifespan: {short_circuit: 2}
+`
+
+// pagesSite runs a site with all endpoints of oagent, where X-API-Key says who one
+// is.
+func pagesSite(t *testing.T) *site {
+	t.Helper()
+	s := newSite(t)
+	s.write("agents.yaml", reviewed)
+	api := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"public":%t,"token":"hunter2"}`, r.URL.Path != "/trips/secret")
+	})
+	keys := ""
+	for _, user := range []string{"alice", "bob", "boss", "auditor", "supervisor", "robot"} {
+		keys += "key " + user + " key-of-" + user + "\n"
+	}
+	s.start("agents {\n\tstore bolt DIR/store.db\n\ttoolset trips {\n\t\topenapi TRIPS\n\t}\n}", `agent_auth {
+	optional
+	api_key {
+		`+keys+`
+	}
+}
+oagent DIR/agents.yaml {
+	guard {http.request.header.X-Agent}
+	engagement {http.request.header.X-Talk}
+	review_wait off
+	serve /agents
+	engagements /engagements
+	reviews /reviews
+	auditors auditor
+	reviewer supervisor robot
+}
+reverse_proxy `+api)
+	return s
+}
+
+// as makes a request of a user, in the name of an agent.
+func (s *site) as(user, agent, method, path, body string) answer {
+	s.t.Helper()
+	header := []string{"X-Agent", agent, "X-Talk", "t1"}
+	if user != "" {
+		header = append(header, "X-Api-Key", "key-of-"+user)
+	}
+	return s.request(method, path, body, header...)
+}
+
+func decode[T any](t *testing.T, a answer) (v T) {
+	t.Helper()
+	if a.status != 200 || a.header.Get("Content-Type") != "application/json" {
+		t.Fatalf("answer %d %s", a.status, a.body)
+	}
+	if err := json.Unmarshal([]byte(a.body), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestServeAgents(t *testing.T) {
+	s := pagesSite(t)
+	listed := decode[struct {
+		Agents []struct{ Name, Definition string }
+	}](t, s.get("/agents"))
+	if len(listed.Agents) != 2 || listed.Agents[0].Name != "desk" || listed.Agents[1].Definition != "/agents/supervisor" {
+		t.Errorf("agents %+v", listed)
+	}
+	a := s.get("/agents/desk")
+	if a.status != 200 || a.header.Get("Content-Type") != "application/yaml" || !strings.Contains(a.body, "name: desk") || strings.Contains(a.body, "name: supervisor") {
+		t.Errorf("definition %d %v %s", a.status, a.header, a.body)
+	}
+	if a := s.request("GET", "/agents/desk", "", "If-None-Match", a.header.Get("Etag")); a.status != http.StatusNotModified || a.body != "" {
+		t.Errorf("the same again: %d %s", a.status, a.body)
+	}
+	if p := s.problem(s.get("/agents/nobody")); p.Status != 404 {
+		t.Errorf("nobody: %+v", p)
+	}
+	if a := s.request("POST", "/agents/desk", "{}"); a.status != 405 || a.header.Get("Allow") != "GET, HEAD" {
+		t.Errorf("POST: %d", a.status)
+	}
+}
+
+func TestReviews(t *testing.T) {
+	s := pagesSite(t)
+	ask := func(method, path, body string) problem {
+		t.Helper()
+		return s.problem(s.as("alice", "desk", method, path, body))
+	}
+	pending := ask("POST", "/trips", `{"to":"Bern"}`)
+	if pending.Kind != "review_pending" || pending.Review == "" {
+		t.Fatalf("problem %+v", pending)
+	}
+	path := "/reviews/" + pending.Review
+	approve := func(user, agent, path string) answer {
+		return s.as(user, agent, "POST", path, `{"decision":"approve"}`)
+	}
+
+	t.Run("nobody else sees or decides it", func(t *testing.T) {
+		for _, user := range []string{"alice", "bob", "auditor", "supervisor", "robot"} {
+			for _, agent := range []string{"", "desk", "supervisor"} {
+				if a := s.as(user, agent, "GET", path, ""); a.status != 404 {
+					t.Errorf("%s as %s: %d %s", user, agent, a.status, a.body)
+				}
+				if a := approve(user, agent, path); a.status != 404 {
+					t.Errorf("%s as %s decides: %d %s", user, agent, a.status, a.body)
+				}
+			}
+		}
+		for _, p := range []string{path, "/reviews", "/reviews/nothing", "/engagements/nothing"} {
+			if a := s.as("", "desk", "GET", p, ""); a.status != 401 {
+				t.Errorf("%s: nobody gets %d %s", p, a.status, a.body)
+			}
+		}
+	})
+	t.Run("a form cannot decide", func(t *testing.T) {
+		for _, header := range [][]string{{"Content-Type", "text/plain"}, {"Content-Type", "application/json", "Sec-Fetch-Site", "cross-site"},
+			{"Content-Type", "application/json", "Origin", "https://evil.example"}} {
+			a := s.request("POST", path+"/approve", "", append(header, "X-Api-Key", "key-of-boss")...)
+			if a.status != 403 && a.status != 415 {
+				t.Errorf("%v: %d %s", header, a.status, a.body)
+			}
+		}
+	})
+	t.Run("what is no decision", func(t *testing.T) {
+		for _, body := range []string{`{}`, `{"decision":"maybe"}`, `{"decision":true}`, `[]`, `{`, `{"decision":"approve","decision":"deny"}`, `{"decision":"approve","x":"y"}`,
+			`{"decision":"approve","comment":"` + strings.Repeat("x", 3000) + `"}`} {
+			if a := s.as("boss", "", "POST", path, body); a.status != 400 {
+				t.Errorf("%.50s: %d %s", body, a.status, a.body)
+			}
+		}
+		if a := s.as("boss", "", "POST", path, `{"decision":"approve","comment":"`+strings.Repeat("x", 30_000)+`"}`); a.status != 413 {
+			t.Errorf("too large: %d", a.status)
+		}
+	})
+	t.Run("the reviewer", func(t *testing.T) {
+		listed := decode[struct {
+			Reviews []struct{ ID, Name, Location string }
+		}](t, s.as("boss", "", "GET", "/reviews", ""))
+		if len(listed.Reviews) != 1 || listed.Reviews[0].Location != path || listed.Reviews[0].Name != "create-trip" {
+			t.Fatalf("reviews %+v", listed)
+		}
+		shown := decode[struct {
+			Status string
+			Inputs struct{ To string }
+		}](t, s.as("boss", "", "GET", path, ""))
+		if shown.Status != "pending" || shown.Inputs.To != "Bern" {
+			t.Errorf("review %+v", shown)
+		}
+		if a := approve("boss", "", path); a.status != 200 || !strings.Contains(a.body, `"approved"`) {
+			t.Fatalf("answer %d %s", a.status, a.body)
+		}
+		if a := s.as("boss", "", "POST", path+"/deny", `{}`); a.status != 409 {
+			t.Errorf("decided again: %d %s", a.status, a.body)
+		}
+		if p := ask("POST", "/trips", `{"to":"Basel"}`); p.Kind != "review_pending" {
+			t.Errorf("other inputs: %+v", p)
+		}
+		if a := s.as("alice", "desk", "POST", "/trips", `{"to":"Bern"}`); a.status != 200 {
+			t.Errorf("the approved call: %d %s", a.status, a.body)
+		}
+		if p := ask("POST", "/trips", `{"to":"Bern"}`); p.Kind != "review_pending" || p.Review == pending.Review {
+			t.Errorf("it passed twice: %+v", p)
+		}
+	})
+	t.Run("an agent whose Engagement has ended", func(t *testing.T) {
+		path := "/reviews/" + ask("DELETE", "/trips/2", "").Review
+		mad := func(method, path, body string) answer {
+			return s.request(method, path, body, "X-Agent", "supervisor", "X-Talk", "mad", "X-Api-Key", "key-of-robot")
+		}
+		for range 2 {
+			mad("GET", "/trips", "")
+		}
+		if a := mad("POST", path, `{"decision":"approve"}`); a.status != 403 || !strings.Contains(a.body, "it has ended by lifespan.short_circuit") {
+			t.Errorf("it decides: %d %s", a.status, a.body)
+		}
+		if p := ask("DELETE", "/trips/2", ""); p.Kind != "review_pending" {
+			t.Errorf("problem %+v", p)
+		}
+	})
+	t.Run("an agent", func(t *testing.T) {
+		asked := ask("DELETE", "/trips/1", "")
+		path := "/reviews/" + asked.Review
+		for _, who := range [][2]string{{"alice", "supervisor"}, {"supervisor", "supervisor"}, {"supervisor", ""}, {"robot", "desk"}, {"robot", ""}} {
+			if a := approve(who[0], who[1], path); a.status != 404 {
+				t.Errorf("%v: %d %s", who, a.status, a.body)
+			}
+		}
+		if a := s.as("robot", "supervisor", "POST", path+"/deny", `{"comment":"too late"}`); a.status != 200 {
+			t.Fatalf("answer %d %s", a.status, a.body)
+		}
+		if p := ask("DELETE", "/trips/1", ""); p.Kind != "review_denied" || !strings.Contains(p.Detail, "too late") {
+			t.Errorf("problem %+v", p)
+		}
+	})
+}
+
+func TestEngagements(t *testing.T) {
+	s := pagesSite(t)
+	if a := s.as("alice", "desk", "GET", "/trips", ""); a.status != 200 {
+		t.Fatalf("answer %d %s", a.status, a.body)
+	}
+	withheld := s.problem(s.as("alice", "desk", "GET", "/trips/secret", ""))
+	if withheld.Kind != "output_restriction" {
+		t.Fatalf("problem %+v", withheld)
+	}
+	path := "/engagements/" + withheld.Engagement
+	type state struct {
+		Status, OAgent, Audit string
+		User                  struct{ ID string }
+		Total                 int
+		Results               struct{ Calls int }
+		EngagementID          string `json:"engagement_id"`
+	}
+	for _, test := range []struct{ name, user, path string }{
+		{"its user, by key", "alice", path}, {"its user, by id", "alice", "/engagements/t1"}, {"its user, by id and agent", "alice", "/engagements/t1?agent=desk"},
+		{"an auditor", "auditor", path},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := decode[state](t, s.as(test.user, "", "GET", test.path, ""))
+			if got.Status != "awaiting-llm" || got.OAgent != "desk" || got.User.ID != "alice" || got.Total != 2 || got.Results.Calls != 2 || got.EngagementID != "t1" {
+				t.Errorf("state %+v", got)
+			}
+		})
+	}
+	t.Run("others", func(t *testing.T) {
+		for _, p := range []string{path, path + "/audit", "/engagements/t1", "/engagements/nothing", "/engagements", path + "/more"} {
+			if a := s.as("bob", "", "GET", p, ""); a.status != 404 {
+				t.Errorf("%s: %d %s", p, a.status, a.body)
+			}
+			if a := s.as("", "desk", "GET", p, ""); a.status != 401 {
+				t.Errorf("%s: nobody gets %d", p, a.status)
+			}
+		}
+		if a := s.as("alice", "", "DELETE", path, ""); a.status != 405 {
+			t.Errorf("DELETE: %d", a.status)
+		}
+	})
+	t.Run("awaiting verification", func(t *testing.T) {
+		s.as("alice", "desk", "POST", "/trips", `{"to":"Bern"}`)
+		if got := decode[state](t, s.as("alice", "", "GET", path, "")); got.Status != "awaiting-verification" {
+			t.Errorf("state %+v", got)
+		}
+	})
+	t.Run("the record, page by page", func(t *testing.T) {
+		type page struct {
+			Entries []struct{ What, Name, Why string }
+			Next    string
+		}
+		read := func(user string) (whats string) {
+			for next := path + "/audit?limit=2"; next != ""; {
+				a := s.as(user, "", "GET", next, "")
+				if strings.Contains(a.body, `"public":false`) {
+					t.Errorf("what was withheld is in the record: %s", a.body)
+				}
+				p := decode[page](t, a)
+				if len(p.Entries) > 2 {
+					t.Errorf("%d entries", len(p.Entries))
+				}
+				for _, e := range p.Entries {
+					whats += e.What + " "
+					if user == "alice" && e.What == "finished" && e.Why != "" {
+						t.Errorf("the user is told %s", e.Why)
+					}
+				}
+				if next = p.Next; next != "" {
+					next += "&limit=2"
+				}
+			}
+			return whats
+		}
+		const want = "begun finished begun finished review "
+		if got := read("alice"); got != want {
+			t.Errorf("entries %q, want %q", got, want)
+		}
+		if got := read("auditor"); got != want {
+			t.Errorf("entries %q, want %q", got, want)
+		}
+		for _, query := range []string{"?from=-1", "?limit=x", "?limit=100000", "?from=99999999999999999999"} {
+			if a := s.as("alice", "", "GET", path+"/audit"+query, ""); a.status != 400 {
+				t.Errorf("%s: %d", query, a.status)
+			}
+		}
+		if p := decode[page](t, s.as("alice", "", "GET", path+"/audit?from=1000", "")); p.Entries == nil || len(p.Entries) != 0 || p.Next != "" {
+			t.Errorf("behind the end: %+v", p)
+		}
+	})
+}
+
+func TestExtrasConfig(t *testing.T) {
+	for _, test := range []struct{ name, agent, options, want, warning string }{
+		{"a reviewer that is no agent", reviewed, "reviews /reviews\nreviewer nobody alice", "there is no such agent; there are: desk, supervisor", ""},
+		{"a guardrail's tool that takes no text", guardrails("get-trips-count"), "chat", "guardrails.input of the agent helper cannot be asked", ""},
+		{"a guardrail's tool of nowhere", guardrails("get-trip"), "chat", "does not say where its API is: give chat an upstream", ""},
+		{"a guardrail's tool by upstream", guardrails("get-trip"), "chat {\n\tupstream http://127.0.0.1:1\n}", "", ""},
+		{"guardrails that nothing asks", guardrails("get-trip"), "", "", "nothing asks them here"},
+		{"reviews without an endpoint", reviewed, "", "", "reviewers have no endpoint here"},
+		{"an agent that is to review", reviewed, "reviews /reviews", "", "no user answers for it"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSite(t)
+			s.write("agents.yaml", test.agent)
+			s.write("trips.yaml", strings.Replace(trips, "paths:\n", "paths:\n  /count:\n    get: {operationId: getTripsCount, responses: {\"200\": {description: ok}}}\n", 1))
+			err := s.load("agents {\n\tstore bolt DIR/store.db\n\ttoolset trips {\n\t\topenapi TRIPS\n\t}\n}", "oagent DIR/agents.yaml {\n"+test.options+"\n}\nrespond ok")
+			t.Cleanup(func() { _ = caddy.Stop() })
+			if test.want != "" {
+				if err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("error %v, want %q", err, test.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.warning != "" {
+				s.logged(`"level":"warn"`, test.warning)
+			}
+		})
+	}
+}
+
+func guardrails(tool string) string {
+	return strings.Split(guardrailed, "guardrails:")[0] + "guardrails:\n  input: {tool_name: " + tool + ", assertion: output.safe}\n"
+}

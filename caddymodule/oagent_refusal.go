@@ -1,0 +1,184 @@
+package caddymodule
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// Kinds of refusals beside those of package oagent: of requests about which there
+// is nothing to decide.
+const (
+	kindUnknownOperation oagent.Kind = "unknown_operation" // the request is no operation of the documents
+	kindAmbiguous        oagent.Kind = "ambiguous"         // some servers would take it for another one
+	kindUnreadable       oagent.Kind = "unreadable"        // its arguments cannot be told
+	kindTooLarge         oagent.Kind = "too_large"         // its body is larger than max_input
+	kindIdentity         oagent.Kind = "identity"          // there are no credentials to make it with
+	kindUnavailable      oagent.Kind = "unavailable"       // the document of the API is not loaded
+)
+
+// titles say in few words what a refusal is.
+func title(kind oagent.Kind) string {
+	switch kind {
+	case oagent.KindUnknownAgent:
+		return "No agent governs this request"
+	case oagent.KindInvalid:
+		return "The call is malformed"
+	case oagent.KindNotAllowed:
+		return "The agent may not use this"
+	case oagent.KindInputRestriction:
+		return "An input restriction of the agent does not allow this call"
+	case oagent.KindOutputRestriction:
+		return "An output restriction of the agent withholds this result"
+	case oagent.KindShortCircuit:
+		return "The agent repeats itself, and was ended"
+	case oagent.KindReviewPending:
+		return "This must be confirmed first"
+	case oagent.KindReviewDenied:
+		return "The reviewer has denied this"
+	case oagent.KindGuardrail:
+		return "A guardrail has ended the Engagement"
+	case oagent.KindUnchecked:
+		return "This cannot be checked just now"
+	case oagent.KindEnded:
+		return "The Engagement has ended"
+	case oagent.KindStore:
+		return "The record cannot be kept just now"
+	case kindUnknownOperation:
+		return "This is no operation of the API"
+	case kindAmbiguous:
+		return "This may be another request than it seems"
+	case kindUnreadable:
+		return "This request cannot be judged"
+	case kindTooLarge:
+		return "The request is too large to be judged"
+	case kindIdentity:
+		return "There are no credentials for this call"
+	case kindUnavailable:
+		return "The API's document is not loaded yet"
+	}
+	return "Refused"
+}
+
+// refused is a refusal with the status that goes with it.
+type refused struct {
+	*oagent.Refusal
+	status int
+	cause  error // for the log; nil if the refusal has it
+}
+
+// refusedBy returns what a guard's error says, nil if there is none.
+func refusedBy(err error) *refused {
+	if err == nil {
+		return nil
+	}
+	r, ok := oagent.AsRefusal(err)
+	if !ok {
+		r = &oagent.Refusal{Kind: oagent.KindStore, Message: "the call could not be judged; the operator finds the reason in the log"}
+	}
+	return &refused{Refusal: r, status: r.Status(), cause: err}
+}
+
+// retryUnavailable is when to try again if the gateway is not ready.
+const retryUnavailable = 2 * time.Second
+
+// refuse returns a refusal of what no guard has been asked about. A status of 0 is
+// that of the kind.
+func (p *passage) refuse(kind oagent.Kind, status int, rule, message string, cause error) *refused {
+	r := &oagent.Refusal{Kind: kind, Rule: rule, Message: message, Name: p.name, Engagement: p.binding.Engagement}
+	if p.agent != nil {
+		r.Agent = p.agent.Name
+	}
+	if status == 0 {
+		status = r.Status()
+	}
+	if status == http.StatusServiceUnavailable {
+		r.RetryAfter = retryUnavailable
+	}
+	return &refused{Refusal: r, status: status, cause: cause}
+}
+
+// answerRefusal answers with a refusal, in place of an answer that has not begun.
+func (p *passage) answerRefusal(r *refused) error {
+	p.status = r.status
+	p.decided(string(r.Kind))
+	p.tell(string(r.Kind), r, "")
+	if p.rec != nil {
+		p.rec.refused = r
+	}
+	p.writeRefusal(p.w, r)
+	return nil
+}
+
+// docs is where a kind of refusal is explained.
+const docs = "https://github.com/fairwayhq/fairway/blob/main/docs/oagent.md#"
+
+// writeRefusal answers with a problem document (RFC 9457) that no cache keeps.
+func (p *passage) writeRefusal(w http.ResponseWriter, r *refused) {
+	body := append([]byte(nil), `{"type":`...)
+	body = wire.AppendString(body, docs+string(r.Kind))
+	text := func(name, value string) {
+		if value != "" {
+			body = append(append(append(body, ',', '"'), name...), `":`...)
+			body = wire.AppendString(body, value)
+		}
+	}
+	text("title", title(r.Kind))
+	body = append(body, `,"status":`...)
+	body = strconv.AppendInt(body, int64(r.status), 10)
+	text("detail", r.Message)
+	header := w.Header()
+	if r.Review != "" {
+		text("review", r.Review)
+		if p.Reviews != "" {
+			text("instance", strings.TrimRight(p.Reviews, "/")+"/"+r.Review)
+		}
+	}
+	text("kind", string(r.Kind))
+	text("agent", r.Agent)
+	text("engagement", p.engagementKey())
+	text("engagement_id", r.Engagement)
+	text("rule", r.Rule)
+	text("tool", r.Name)
+	if r.RetryAfter > 0 {
+		wait := int64(math.Ceil(r.RetryAfter.Seconds()))
+		header.Set("Retry-After", strconv.FormatInt(wait, 10))
+		body = append(body, `,"retry_after":`...)
+		body = strconv.AppendInt(body, wait, 10)
+	}
+	body = append(body, `,"made":`...)
+	body = append(strconv.AppendBool(body, r.Made), '}')
+
+	header.Set("Content-Type", "application/problem+json")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	header.Set("Cache-Control", "no-store")
+	w.WriteHeader(r.status)
+	_, _ = w.Write(body) // the client may be gone
+}
+
+// restricted is how a tool call ends that a guard has refused.
+func restricted(r *refused) *ocp.Failure {
+	return &ocp.Failure{Kind: ocp.Restricted, Status: r.status, RetryAfter: r.RetryAfter, Message: r.Message}
+}
+
+// causeOf returns what a refusal says to the log, nil if that is no more than its
+// message.
+func (r *refused) causeOf() error {
+	if r.cause == nil {
+		return nil
+	}
+	if inner := errors.Unwrap(r.Refusal); inner != nil {
+		return inner
+	}
+	if _, ok := oagent.AsRefusal(r.cause); ok {
+		return nil
+	}
+	return r.cause
+}

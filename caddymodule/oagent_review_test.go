@@ -1,0 +1,65 @@
+package caddymodule_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
+
+func init() {
+	caddy.RegisterModule(new(noteEvents))
+}
+
+// noted is how many events have come, of any test.
+var noted atomic.Int64
+
+// noteEvents is a handler of events that counts them.
+type noteEvents struct{}
+
+func (*noteEvents) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "events.handlers.test_note", New: func() caddy.Module { return new(noteEvents) }}
+}
+
+func (*noteEvents) UnmarshalCaddyfile(*caddyfile.Dispenser) error { return nil }
+
+func (*noteEvents) Handle(_ context.Context, e caddy.Event) error {
+	if e.Data["reviewer"] == "boss" && e.Data["agent"] == "desk" && e.Data["inputs"] == nil {
+		noted.Add(1)
+	}
+	return nil
+}
+
+// TestOAgentReviewIsAskedFor has a call wait for its reviewer for longer than a
+// call may take.
+func TestOAgentReviewIsAskedFor(t *testing.T) {
+	s := newSite(t)
+	s.write("agent.yaml", agentDocument("desk", `
+  create-trip: {user_identity: false, input_restriction: {require_review: boss}}
+  get-trip: {user_identity: false, output_restriction: {require_review: boss}}
+`))
+	var reached atomic.Int64
+	before := noted.Load()
+	s.start("agents {\n\ttoolset trips TRIPS {\n\ttimeout 300ms\n\t}\n\tstore bolt DIR/store.db\n}\nevents {\n\ton oagent_review_asked test_note\n}",
+		"mcp trips\noagent DIR/agent.yaml {\n\treview_wait 600ms\n\treviews /reviews\n}\nreverse_proxy "+upstream(t, func(w http.ResponseWriter, r *http.Request) {
+			reached.Add(1)
+			_, _ = w.Write([]byte("hunter2"))
+		}))
+	s.fail("createTrip", `{"to":"Bern"}`, "must be confirmed first", "repeat it with exactly these inputs", `"retry_after":30`)
+	if reached.Load() != 0 {
+		t.Error("the API was called")
+	}
+	r := s.call("getTrip", `{"id":"1"}`)
+	if text := r.text(); !r.IsError || strings.Contains(text, "hunter2") || !strings.Contains(text, "withheld until it is confirmed") {
+		t.Error(text)
+	}
+	a := s.request("POST", "/trips", `{"to":"Bern"}`)
+	if p := s.problem(a); p.Kind != "review_pending" || p.Review == "" || a.header.Get("Retry-After") != "30" || !strings.Contains(a.body, `"instance":"/reviews/`+p.Review) {
+		t.Errorf("%+v %s", p, a.body)
+	}
+	eventually(t, "both events", func() bool { return noted.Load() == before+2 })
+}

@@ -1,0 +1,41 @@
+package caddymodule
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fairwayhq/fairway/oagent"
+)
+
+// guardKey is what tells the guards of one configuration apart.
+type guardKey struct{ ttl, reviewWait time.Duration }
+
+// sharedGuards are the guards of one configuration: handlers with equal options
+// have one, and so one memory of what is in the store.
+type sharedGuards struct {
+	mu   sync.Mutex
+	made map[guardKey]*oagent.Guard
+}
+
+// guard returns the guard of those options. It opens the store.
+func (a *Agents) guard(ctx context.Context, key guardKey) (*oagent.Guard, error) {
+	s, err := a.openStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.guards.mu.Lock()
+	defer a.guards.mu.Unlock()
+	if g := a.guards.made[key]; g != nil {
+		return g, nil
+	}
+	g, err := oagent.NewGuard(oagent.GuardOptions{Store: s, TTL: key.ttl, ReviewWait: key.reviewWait, Notify: a.notify})
+	if err != nil {
+		return nil, err
+	}
+	if a.guards.made == nil {
+		a.guards.made = make(map[guardKey]*oagent.Guard)
+	}
+	a.guards.made[key] = g
+	return g, nil
+}

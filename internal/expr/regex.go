@@ -1,0 +1,117 @@
+package expr
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/env"
+	"cel.dev/cel-go/common/overloads"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+)
+
+// maxRegex bounds a regular expression, in steps of its program with repetitions
+// written out: x{20} has 20 of them.
+const maxRegex = 512
+
+var errRegexTooLarge = errors.New("the regular expression is too large")
+
+// withoutMatches is what there is of CEL beside boundedMatches.
+func withoutMatches() *env.LibrarySubset {
+	return env.NewLibrarySubset().AddExcludedFunctions(env.NewFunction(overloads.Matches))
+}
+
+// boundedMatches replaces text.matches(pattern) for a pattern that is not a
+// literal: one may come from a client. CEL's own limit is not used, as it panics
+// at a pattern with a counted repetition.
+func boundedMatches() cel.EnvOption {
+	text := cel.StringType
+	return cel.Lib(functions{
+		cel.Function("matches",
+			cel.Overload(overloads.Matches, []*cel.Type{text, text}, cel.BoolType),
+			cel.MemberOverload(overloads.MatchesString, []*cel.Type{text, text}, cel.BoolType),
+			cel.SingletonBinaryBinding(matches)),
+	})
+}
+
+func matches(text, pattern ref.Val) ref.Val {
+	subject, ok := text.(types.String)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(text)
+	}
+	written, ok := pattern.(types.String)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(pattern)
+	}
+	expression := string(written)
+	if err := checkRegex(expression); err != nil {
+		return types.WrapErr(err)
+	}
+	compiled, err := regexp.Compile(expression)
+	if err != nil {
+		return types.WrapErr(err)
+	}
+	return types.Bool(compiled.MatchString(string(subject)))
+}
+
+// checkLiterals checks the patterns that stand in an expression. What is no
+// pattern at all is found when the program is made.
+func checkLiterals(tree *ast.AST) error {
+	for _, node := range ast.MatchDescendants(ast.NavigateAST(tree), ast.FunctionMatcher(overloads.Matches)) {
+		arguments := node.AsCall().Args()
+		if len(arguments) == 0 {
+			continue
+		}
+		last := arguments[len(arguments)-1]
+		if last.Kind() != ast.LiteralKind {
+			continue
+		}
+		pattern, ok := last.AsLiteral().(types.String)
+		if !ok || !errors.Is(checkRegex(string(pattern)), errRegexTooLarge) {
+			continue
+		}
+		place := Place{Message: fmt.Sprintf("%v: it has more than %d steps", errRegexTooLarge, maxRegex)}
+		if at := tree.SourceInfo().GetStartLocation(last.ID()); at != nil && at.Line() > 0 {
+			place.Line, place.Column = at.Line(), at.Column()+1
+		}
+		return &CompileError{Places: []Place{place}}
+	}
+	return nil
+}
+
+// checkRegex returns an error if a pattern is too large, or none.
+func checkRegex(pattern string) error {
+	if len(pattern) > 2*maxRegex {
+		return errRegexTooLarge
+	}
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return err
+	}
+	if stepsOf(parsed) > maxRegex {
+		return errRegexTooLarge
+	}
+	return nil
+}
+
+// stepsOf returns about how many steps the program of a pattern has. It stops to
+// count beyond the limit.
+func stepsOf(pattern *syntax.Regexp) int {
+	steps := 1
+	if pattern.Op == syntax.OpLiteral {
+		steps = len(pattern.Rune)
+	}
+	for _, part := range pattern.Sub {
+		if steps += stepsOf(part); steps > maxRegex {
+			return maxRegex + 1
+		}
+	}
+	if pattern.Op == syntax.OpRepeat {
+		steps *= max(pattern.Min+1, pattern.Max)
+	}
+	return min(steps, maxRegex+1)
+}

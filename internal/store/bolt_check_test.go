@@ -1,0 +1,73 @@
+package store_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/store"
+)
+
+// TestDamagedFile wants an error from each file that is cut or overwritten, and
+// the process alive: what is not noticed must at least be readable.
+func TestDamagedFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "records.db")
+	s := openBolt(t, path, store.BoltOptions{})
+	for i := range 500 {
+		change := store.Change{Value: make([]byte, 300), TTL: time.Hour, Later: true}
+		if err := s.Put(t.Context(), fmt.Sprint("key-", i), change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := os.Getpagesize()
+	open := func(name string, content []byte) (refused bool) {
+		damaged := filepath.Join(dir, name)
+		if err := os.WriteFile(damaged, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := store.OpenBolt(damaged, store.BoltOptions{})
+		if err != nil {
+			if !strings.Contains(err.Error(), "damaged") || !strings.Contains(err.Error(), "move it away") {
+				t.Errorf("%s: %v", name, err)
+			}
+			return true
+		}
+		for i := range 500 {
+			_, _ = s.Get(t.Context(), fmt.Sprint("key-", i))
+		}
+		_ = s.Close()
+		return false
+	}
+	refused := 0
+	for at := 2 * page; at < min(len(whole), 200*page); at += page {
+		content := append([]byte{}, whole...)
+		for i := at; i < at+page; i++ {
+			content[i] = byte(7 * i)
+		}
+		if open(fmt.Sprint("page-", at/page), content) {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("no overwritten page was noticed")
+	}
+	for _, size := range []int{1, page, 2 * page, 3 * page, 8 * page} {
+		if !open(fmt.Sprint("cut-", size), whole[:size]) {
+			t.Errorf("a file cut to %d bytes is opened", size)
+		}
+	}
+	if open("empty", nil) {
+		t.Error("an empty file is refused")
+	}
+}

@@ -1,0 +1,173 @@
+package ocp
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/style"
+)
+
+// CheckNames returns an error if servers may read the call's arguments otherwise
+// than they stand: many overlook the case of a name, and take "Amount" for the
+// amount that was decided on. It looks at what may have names beside those of the
+// document: objects inside of arguments, and further properties of the body.
+// ReadRequest has done the same. The error is a *RequestError.
+func (c *Call) CheckNames() error {
+	plan := c.Tool.requestPlan()
+	for i, value := range c.values {
+		if err := c.Tool.checkNames(i, value); err != nil {
+			return err
+		}
+	}
+	var seen map[string]string
+	for _, m := range c.extra {
+		if err := plan.checkUndeclared(InBody, m.Name); err != nil {
+			return err
+		}
+		if seen == nil {
+			seen = make(map[string]string, len(c.extra))
+		}
+		folded := foldName(m.Name)
+		if other, taken := seen[folded]; taken {
+			return sameName(InBody, m.Name, m.Name, other)
+		}
+		seen[folded] = m.Name
+		further, _ := plan.body.further.(*shape)
+		if name, other := confusable(further, m.Value); name != "" {
+			return sameName(InBody, m.Name, name, other)
+		}
+	}
+	return nil
+}
+
+// checkNames is CheckNames for all arguments of a request.
+func (r *requestReader) checkNames() error {
+	for walk := wire.Into(r.out); walk.Next(); { // the object is still open, which ends the walk
+		if !isNested(walk.Value) {
+			continue
+		}
+		name, err := jsontext.AppendUnquote(nil, walk.Name)
+		if err != nil {
+			return err
+		}
+		i, known := r.tool.index[string(name)]
+		if known {
+			if err := r.tool.checkNames(i, walk.Value); err != nil {
+				return err
+			}
+			continue
+		}
+		further, _ := r.plan.body.further.(*shape)
+		if found, other := confusable(further, walk.Value); found != "" {
+			return sameName(InBody, string(name), found, other)
+		}
+	}
+	return nil
+}
+
+// checkNames checks the value of the argument at that position.
+func (t *Tool) checkNames(argument int, value jsontext.Value) error {
+	if !isNested(value) {
+		return nil
+	}
+	declared, _ := t.requestPlan().shapes[argument].(*shape)
+	if name, other := confusable(declared, value); name != "" {
+		a := &t.Arguments[argument]
+		return sameName(a.In, a.WireName, name, other)
+	}
+	return nil
+}
+
+func isNested(value jsontext.Value) bool {
+	kind := value.Kind()
+	return kind == '{' || kind == '['
+}
+
+func sameName(in Location, argument, name, other string) error {
+	where := "the " + string(in)
+	if argument != "" && argument != name {
+		where += " parameter " + clip(argument, maxProblem)
+	}
+	return &RequestError{
+		Kind: AmbiguousValue, In: in, Name: argument,
+		Message: where + " has the name " + strconv.Quote(clip(name, maxProblem)) + ", which some servers read as " +
+			strconv.Quote(clip(other, maxProblem)) + ": leave one of them away, and write it as the document does",
+	}
+}
+
+// confusable returns a name inside of a value that differs from another, which
+// stands beside it or in its schema, in case alone; "" if there is none. The
+// schema may be nil.
+func confusable(s *shape, value jsontext.Value) (name, other string) {
+	if value.Kind() == '[' {
+		var item *shape
+		if s != nil {
+			item, _ = s.Item().(*shape)
+		}
+		for walk := wire.Into(value); walk.Next(); {
+			if name, other = confusable(item, walk.Value); name != "" {
+				return name, other
+			}
+		}
+		return "", ""
+	}
+	if value.Kind() != '{' {
+		return "", ""
+	}
+	var seen map[string]string
+	for walk := wire.Into(value); walk.Next(); {
+		unquoted, err := jsontext.AppendUnquote(nil, walk.Name)
+		if err != nil {
+			return string(walk.Name), ""
+		}
+		name, folded := string(unquoted), foldName(string(unquoted))
+		if !s.declares(name) {
+			if declared := s.folded(folded); declared != "" {
+				return name, declared
+			}
+			if beside, taken := seen[folded]; taken {
+				return name, beside
+			}
+			if seen == nil {
+				seen = make(map[string]string)
+			}
+			seen[folded] = name
+		}
+		if !isNested(walk.Value) {
+			continue
+		}
+		var property *shape
+		if s != nil {
+			below, _ := s.Property(name)
+			property, _ = below.(*shape)
+		}
+		if found, beside := confusable(property, walk.Value); found != "" {
+			return found, beside
+		}
+	}
+	return "", ""
+}
+
+// declares reports whether the schema names a property.
+func (s *shape) declares(name string) bool {
+	if s == nil {
+		return false
+	}
+	s.once.Do(s.resolve)
+	_, named := s.properties[name]
+	return named
+}
+
+// folded returns the property of the schema that has that name but for its case.
+func (s *shape) folded(name string) string {
+	if s == nil {
+		return ""
+	}
+	s.once.Do(s.resolve)
+	return s.byFold[name]
+}
+
+func foldName(name string) string { return strings.Map(style.Fold, name) }
