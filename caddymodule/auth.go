@@ -166,8 +166,10 @@ func (a *AgentAuth) authenticate(r *http.Request) (caddyauth.User, error) {
 	}
 	switch {
 	case token != "" && key != "":
-		return caddyauth.User{}, &oauth.Error{Code: oauth.InvalidRequest,
-			Description: "the request has both an access token and an API key: send one"}
+		return caddyauth.User{}, &oauth.Error{
+			Code:        oauth.InvalidRequest,
+			Description: "the request has both an access token and an API key: send one",
+		}
 	case token != "":
 		return a.OAuth.judge(r, token)
 	case key != "":
@@ -209,7 +211,7 @@ func (a *AgentAuth) refuse(w http.ResponseWriter, r *http.Request, err error) er
 	case oauth.Unavailable:
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(refusal.RetryAfter.Seconds()))))
 	default:
-		w.Header().Set("WWW-Authenticate", a.challenge(r, refusal))
+		w.Header().Set("Www-Authenticate", a.challenge(r, refusal))
 	}
 	writeProblem(w, refusal.Status(), refusalTitles[refusal.Code], sentence(refusal.Description))
 	return nil

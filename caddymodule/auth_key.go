@@ -154,7 +154,7 @@ func checkKeyName(name string) error {
 // checkKeyHeader refuses headers that cannot be an API key's.
 func checkKeyHeader(name string) error {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_')
+		return ('a' > r || r > 'z') && ('A' > r || r > 'Z') && ('0' > r || r > '9') && r != '-' && r != '_'
 	}) {
 		return fmt.Errorf("header %q is not the name of a header", name)
 	}
@@ -174,7 +174,7 @@ func (a *APIKey) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth
 			return user, true, nil
 		}
 	}
-	w.Header().Add("WWW-Authenticate", a.challenge())
+	w.Header().Add("Www-Authenticate", a.challenge())
 	return caddyauth.User{}, false, nil
 }
 

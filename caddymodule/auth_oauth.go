@@ -147,7 +147,7 @@ func (o *OAuth) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth.
 	if !ok || refusal.Code == oauth.Unavailable {
 		return caddyauth.User{}, false, err
 	}
-	w.Header().Add("WWW-Authenticate", o.challenge(r, refusal))
+	w.Header().Add("Www-Authenticate", o.challenge(r, refusal))
 	return caddyauth.User{}, false, nil
 }
 

@@ -132,15 +132,25 @@ func TestAgentAuth(t *testing.T) {
 		challenge string // WWW-Authenticate
 		body      string // part of it
 	}{
-		"good": {"/mcp", []string{"Authorization", "Bearer " + good}, 200, "",
-			i.URL + "#ada|trips:read|inspector|" + metadata + "|[trips:read]|"},
+		"good": {
+			"/mcp",
+			[]string{"Authorization", "Bearer " + good},
+			200, "",
+			i.URL + "#ada|trips:read|inspector|" + metadata + "|[trips:read]|",
+		},
 		"good/below": {"/mcp/x", []string{"Authorization", "bearer " + good}, 200, "", "#ada|"},
-		"missing": {"/mcp", nil, 401, `Bearer scope="trips:read", resource_metadata="` + metadata + `"`,
-			"in the header Authorization, as Bearer, or an API key in the header X-Api-Key"},
+		"missing": {
+			"/mcp", nil, 401, `Bearer scope="trips:read", resource_metadata="` + metadata + `"`,
+			"in the header Authorization, as Bearer, or an API key in the header X-Api-Key",
+		},
 		"other scheme": {"/mcp", []string{"Authorization", "Basic YTpi"}, 401, `Bearer scope="trips:read", resource_metadata="` + metadata + `"`, ""},
-		"expired": {"/mcp", []string{"Authorization", "Bearer " + i.token(t, resource, "exp", 1)}, 401,
+		"expired": {
+			"/mcp",
+			[]string{"Authorization", "Bearer " + i.token(t, resource, "exp", 1)},
+			401,
 			`Bearer error="invalid_token", error_description="the token has expired: get a new one", scope="trips:read", resource_metadata="` + metadata + `"`,
-			"The token has expired"},
+			"The token has expired",
+		},
 		"audience/other":  {"/mcp", []string{"Authorization", "Bearer " + i.token(t, s.url)}, 401, `error="invalid_token"`, "not for this resource"},
 		"opaque":          {"/mcp", []string{"Authorization", "Bearer abc"}, 401, `error="invalid_token"`, ""},
 		"malformed":       {"/mcp", []string{"Authorization", "Bearer a b"}, 400, `error="invalid_request"`, ""},

@@ -149,18 +149,20 @@ func (c Credential) resolve(repl *caddy.Replacer) (Credential, error) {
 	return c, nil
 }
 
-// missingCredential reports a credential that has no usable value.
-type missingCredential struct {
+// missingCredentialError reports a credential that has no usable value.
+type missingCredentialError struct {
 	place string
 	err   error
 }
 
-func (e *missingCredential) Error() string { return "credential for " + e.place + ": " + e.err.Error() }
-func (e *missingCredential) Unwrap() error { return e.err }
+func (e *missingCredentialError) Error() string {
+	return "credential for " + e.place + ": " + e.err.Error()
+}
+func (e *missingCredentialError) Unwrap() error { return e.err }
 
 // apply puts the credentials into the request. Repl knows of no request: what a
 // caller says must not become a part of the gateway's credential. An error is a
-// *missingCredential, and the request must not be sent then.
+// *missingCredentialError, and the request must not be sent then.
 func (cs credentials) apply(r *http.Request, repl *caddy.Replacer) error {
 	s, err := cs.supplement(repl)
 	if err != nil {
@@ -179,7 +181,7 @@ func (cs credentials) supplement(repl *caddy.Replacer) (*ocp.Supplement, error) 
 	for _, c := range cs {
 		resolved, err := c.resolve(repl)
 		if err != nil {
-			return nil, &missingCredential{place: c.place(), err: err}
+			return nil, &missingCredentialError{place: c.place(), err: err}
 		}
 		if resolved.In == inQuery {
 			s.Query.Set(resolved.Name, resolved.Value)

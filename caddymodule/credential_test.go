@@ -44,8 +44,10 @@ func TestCredentials(t *testing.T) {
 		"no such file":         {[]Credential{{"query", "key", "{file." + dir + "/none}"}}, nil, "", "the query parameter key"},
 		"lines":                {[]Credential{{"header", "X-Key", "{file." + broken + "}"}}, nil, "", "may not stand in a header"},
 		"user with a colon":    {[]Credential{{"basic", "{env.FAIRWAY_TEST_USER}", "x"}}, nil, "", "the user has a colon"},
-		"one of several": {[]Credential{{"header", "X-Key", "x"}, {"header", "X-Other", "{env.FAIRWAY_TEST_UNSET}"}},
-			nil, "", "the header X-Other"},
+		"one of several": {
+			[]Credential{{"header", "X-Key", "x"}, {"header", "X-Other", "{env.FAIRWAY_TEST_UNSET}"}},
+			nil, "", "the header X-Other",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			core, logs := observer.New(zap.WarnLevel)

@@ -71,7 +71,7 @@ func (d *dispatch) withoutCredential(tool *ocp.Tool, err error) *ocp.Failure {
 		c.Write(zap.String("tool", tool.Name), zap.String("toolset", d.toolset), zap.Error(err))
 	}
 	place := "the API"
-	if missing, ok := errors.AsType[*missingCredential](err); ok {
+	if missing, ok := errors.AsType[*missingCredentialError](err); ok {
 		place += " (" + missing.place + ")"
 	}
 	return &ocp.Failure{Kind: ocp.Internal, Message: fmt.Sprintf(

@@ -92,8 +92,10 @@ func TestMCPCatalog(t *testing.T) {
 		"broken":    {`error 500`, "urn:air:example.com:mcp:trains urn:air:127.0.0.1:mcp:trips", false},
 		"a page":    {"respond `<html>`", "urn:air:example.com:mcp:trains urn:air:127.0.0.1:mcp:trips", false},
 		"no object": {"respond `[]`", "urn:air:example.com:mcp:trains urn:air:127.0.0.1:mcp:trips", false},
-		"its own": {"respond `{\"specVersion\":\"1.0\",\"host\":{\"displayName\":\"Railway\"},\"entries\":[{\"identifier\":\"urn:x:y\",\"type\":\"text/plain\",\"url\":\"https://a.test/\"}]}`",
-			"urn:air:example.com:mcp:trains urn:air:127.0.0.1:mcp:trips urn:x:y", true},
+		"its own": {
+			"respond `{\"specVersion\":\"1.0\",\"host\":{\"displayName\":\"Railway\"},\"entries\":[{\"identifier\":\"urn:x:y\",\"type\":\"text/plain\",\"url\":\"https://a.test/\"}]}`",
+			"urn:air:example.com:mcp:trains urn:air:127.0.0.1:mcp:trips urn:x:y", true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := run(t, "", `

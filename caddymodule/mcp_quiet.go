@@ -260,7 +260,7 @@ func (a *quietAnswer) Write(p []byte) (int, error) {
 // text returns the answer for people.
 func (a *quietAnswer) text() string {
 	text := http.StatusText(a.status)
-	if challenge := a.header.Get("WWW-Authenticate"); challenge != "" {
+	if challenge := a.header.Get("Www-Authenticate"); challenge != "" {
 		text += " (" + challenge + ")"
 	}
 	if body := strings.Join(strings.Fields(string(a.body)), " "); body != "" {

@@ -77,8 +77,8 @@ func printServerJSON(cmd *cobra.Command, flags caddycmd.Flags) error {
 // registryCard returns the endpoint's server.json.
 func (s *quietSite) registryCard(discovery *MCPDiscovery) (serverCard, error) {
 	m := *s.mcp
-	switch {
-	case m.Discovery == nil:
+	switch m.Discovery {
+	case nil:
 		m.Discovery = discovery
 	default:
 		configured := *m.Discovery

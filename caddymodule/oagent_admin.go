@@ -139,8 +139,10 @@ func (a *adminAgents) agents(*http.Request) (any, error) {
 		read := o.read
 		o.mu.Unlock()
 		for _, agent := range read {
-			shown := adminAgent{Name: agent.Name, Description: agent.Description, Owner: agent.Owner, Location: agent.Location, Hash: agent.Hash,
-				Capabilities: make([]adminCapability, len(agent.Capabilities))}
+			shown := adminAgent{
+				Name: agent.Name, Description: agent.Description, Owner: agent.Owner, Location: agent.Location, Hash: agent.Hash,
+				Capabilities: make([]adminCapability, len(agent.Capabilities)),
+			}
 			for i := range agent.Capabilities {
 				c := &agent.Capabilities[i]
 				shown.Capabilities[i].Reference = c.Reference.String()
@@ -156,9 +158,9 @@ func (a *adminAgents) agents(*http.Request) (any, error) {
 
 func (a *adminAgents) engagements(r *http.Request) (any, error) {
 	const most = 1000
-	list := []*oagent.Engagement{}
+	none := []*oagent.Engagement{}
 	if a.app == nil || len(a.app.oagents) == 0 {
-		return list, nil
+		return none, nil
 	}
 	limit := 100
 	if text := r.URL.Query().Get("limit"); text != "" {
@@ -176,7 +178,7 @@ func (a *adminAgents) engagements(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
 	}
-	return append(list, engagements...), nil
+	return append(none, engagements...), nil
 }
 
 // Interface guards

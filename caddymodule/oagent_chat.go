@@ -193,8 +193,10 @@ func (x *chatExchange) serve() error {
 		return x.passOn()
 	}
 	if x.request.Background {
-		return x.refuse(&chat.Fault{Status: http.StatusForbidden, Code: chat.CodeUnchecked,
-			Message: "an answer in the background is not looked at by the guardrail: ask without background"})
+		return x.refuse(&chat.Fault{
+			Status: http.StatusForbidden, Code: chat.CodeUnchecked,
+			Message: "an answer in the background is not looked at by the guardrail: ask without background",
+		})
 	}
 	if x.request.Stream {
 		x.alive = startKeepAlive(x.w, time.Duration(x.KeepAlive))
@@ -207,8 +209,10 @@ func (x *chatExchange) serve() error {
 func (x *chatExchange) open() (err error) {
 	if x.guard, err = x.passage.guard(x.r); err != nil {
 		x.OAgentChat.logger.Error("the records of agents cannot be opened", zap.Error(err))
-		return &chat.Fault{Status: http.StatusServiceUnavailable, Code: string(oagent.KindStore),
-			Message: "the model was not asked, because the record of the Engagement cannot be kept just now: try again later"}
+		return &chat.Fault{
+			Status: http.StatusServiceUnavailable, Code: string(oagent.KindStore),
+			Message: "the model was not asked, because the record of the Engagement cannot be kept just now: try again later",
+		}
 	}
 	return x.guard.CheckActive(x.r.Context(), x.binding)
 }
@@ -229,14 +233,18 @@ func (x *chatExchange) allow() {
 // readChat reads the request, and puts its body back as it was.
 func (x *chatExchange) readChat() (err error) {
 	if coding := x.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return &chat.Fault{Status: http.StatusUnsupportedMediaType, Code: chat.CodeMalformed,
-			Message: "the request is compressed, so that no guardrail can look at it: send it without Content-Encoding"}
+		return &chat.Fault{
+			Status: http.StatusUnsupportedMediaType, Code: chat.CodeMalformed,
+			Message: "the request is compressed, so that no guardrail can look at it: send it without Content-Encoding",
+		}
 	}
 	body := new(buffer.Buffer) // not of the pool: the transport may read of it after the answer has come
 	switch err := body.ReadAll(x.r.Body, x.OAgentChat.MaxInput); {
 	case errors.Is(err, buffer.ErrTooLarge):
-		return &chat.Fault{Status: http.StatusRequestEntityTooLarge, Code: chat.CodeMalformed,
-			Message: fmt.Sprintf("the request has more than %d bytes, which is the limit", x.OAgentChat.MaxInput)}
+		return &chat.Fault{
+			Status: http.StatusRequestEntityTooLarge, Code: chat.CodeMalformed,
+			Message: fmt.Sprintf("the request has more than %d bytes, which is the limit", x.OAgentChat.MaxInput),
+		}
 	case err != nil:
 		return &chat.Fault{Status: http.StatusBadRequest, Code: chat.CodeMalformed, Message: "the request could not be read to its end"}
 	}
@@ -291,7 +299,8 @@ func (x *chatExchange) write(fault *chat.Fault) {
 
 // faultOf puts an error into the words of the API, and tells the log of it.
 func (x *chatExchange) faultOf(err error) (fault *chat.Fault, retryAfter time.Duration) {
-	refusal, ok := err.(*refused)
+	refusal := &refused{}
+	ok := errors.As(err, &refusal)
 	if !ok {
 		refusal = x.refusedBy(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,8 +32,10 @@ func (x *chatExchange) answer() error {
 		return x.refuse(&chat.Fault{Status: http.StatusBadGateway, Code: chat.CodeUnreadable, Message: "nothing stands behind oagent that answers for the model"})
 	}
 	if coding := rec.header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return x.refuse(&chat.Fault{Status: http.StatusBadGateway, Code: chat.CodeUnreadable,
-			Message: "the answer of the model is compressed though it was asked for as it is, so nothing of it is given"})
+		return x.refuse(&chat.Fault{
+			Status: http.StatusBadGateway, Code: chat.CodeUnreadable,
+			Message: "the answer of the model is compressed though it was asked for as it is, so nothing of it is given",
+		})
 	}
 	if rec.status >= http.StatusMultipleChoices {
 		return x.passError(rec)
@@ -61,8 +64,10 @@ func (x *chatExchange) fail(err error) error {
 		if p.stack != nil {
 			x.OAgentChat.logger.Error("panic behind a guardrail", zap.Any("value", p.value), zap.ByteString("stack", p.stack))
 		}
-		return x.refuse(&chat.Fault{Status: http.StatusBadGateway, Code: chat.CodeUnreadable,
-			Message: "the model broke off in the middle of its answer, so nothing of it is given; try again"})
+		return x.refuse(&chat.Fault{
+			Status: http.StatusBadGateway, Code: chat.CodeUnreadable,
+			Message: "the model broke off in the middle of its answer, so nothing of it is given; try again",
+		})
 	}
 	if !x.alive.stop() {
 		return err // other handlers may have a page for it
@@ -121,10 +126,8 @@ func (x *chatExchange) pass(rec *recorder, body []byte) error {
 // passesBack reports whether a header of a held answer holds for what is given of
 // it.
 func passesBack(name string, connection []string) bool {
-	for _, option := range connection {
-		if name == option {
-			return false
-		}
+	if slices.Contains(connection, name) {
+		return false
 	}
 	switch name {
 	case "Connection", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade", "Proxy-Connection", "Te",

@@ -79,7 +79,7 @@ func (q *pageRequest) reviewersOf() ([]string, error) {
 		names = append(names, q.user.ID)
 	}
 	p, refusal := q.beside(q.w, q.r, nil)
-	if refusal != nil || !slices.Contains(q.Reviewers[p.agent.Name], q.user.ID) {
+	if answers := refusal == nil && slices.Contains(q.Reviewers[p.agent.Name], q.user.ID); !answers {
 		return names, nil
 	}
 	if err := q.guard.CheckActive(q.r.Context(), p.binding); err != nil {
@@ -105,8 +105,10 @@ func (q *pageRequest) listReviews(reviewers []string) {
 			return
 		}
 		for _, r := range reviews {
-			listed = append(listed, listedReview{r.ID, r.Reviewer, r.Side, r.Rule, r.Agent, r.User, r.Name, r.AskedAt, r.ExpiresAt,
-				q.oagentPages.reviews + "/" + r.ID})
+			listed = append(listed, listedReview{
+				r.ID, r.Reviewer, r.Side, r.Rule, r.Agent, r.User, r.Name, r.AskedAt, r.ExpiresAt,
+				q.oagentPages.reviews + "/" + r.ID,
+			})
 		}
 	}
 	q.write(struct {

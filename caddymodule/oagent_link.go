@@ -174,7 +174,7 @@ func (o *OAgent) link(agents []*oagent.Agent) (*linked, error) {
 			l.names.all = append(l.names.all, a.Name)
 		}
 	}
-	var faults oagent.LintErrors
+	faults := make(oagent.LintErrors, 0, len(agents))
 	for _, a := range agents {
 		if len(agents) == 1 {
 			l.only = l.agents[a.Name]

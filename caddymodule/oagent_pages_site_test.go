@@ -147,8 +147,11 @@ func TestReviews(t *testing.T) {
 		}
 	})
 	t.Run("a form cannot decide", func(t *testing.T) {
-		for _, header := range [][]string{{"Content-Type", "text/plain"}, {"Content-Type", "application/json", "Sec-Fetch-Site", "cross-site"},
-			{"Content-Type", "application/json", "Origin", "https://evil.example"}} {
+		for _, header := range [][]string{
+			{"Content-Type", "text/plain"},
+			{"Content-Type", "application/json", "Sec-Fetch-Site", "cross-site"},
+			{"Content-Type", "application/json", "Origin", "https://evil.example"},
+		} {
 			a := s.request("POST", path+"/approve", "", append(header, "X-Api-Key", "key-of-boss")...)
 			if a.status != 403 && a.status != 415 {
 				t.Errorf("%v: %d %s", header, a.status, a.body)
@@ -156,8 +159,10 @@ func TestReviews(t *testing.T) {
 		}
 	})
 	t.Run("what is no decision", func(t *testing.T) {
-		for _, body := range []string{`{}`, `{"decision":"maybe"}`, `{"decision":true}`, `[]`, `{`, `{"decision":"approve","decision":"deny"}`, `{"decision":"approve","x":"y"}`,
-			`{"decision":"approve","comment":"` + strings.Repeat("x", 3000) + `"}`} {
+		for _, body := range []string{
+			`{}`, `{"decision":"maybe"}`, `{"decision":true}`, `[]`, `{`, `{"decision":"approve","decision":"deny"}`, `{"decision":"approve","x":"y"}`,
+			`{"decision":"approve","comment":"` + strings.Repeat("x", 3000) + `"}`,
+		} {
 			if a := s.as("boss", "", "POST", path, body); a.status != 400 {
 				t.Errorf("%.50s: %d %s", body, a.status, a.body)
 			}
@@ -246,7 +251,9 @@ func TestEngagements(t *testing.T) {
 		EngagementID          string `json:"engagement_id"`
 	}
 	for _, test := range []struct{ name, user, path string }{
-		{"its user, by key", "alice", path}, {"its user, by id", "alice", "/engagements/t1"}, {"its user, by id and agent", "alice", "/engagements/t1?agent=desk"},
+		{"its user, by key", "alice", path},
+		{"its user, by id", "alice", "/engagements/t1"},
+		{"its user, by id and agent", "alice", "/engagements/t1?agent=desk"},
 		{"an auditor", "auditor", path},
 	} {
 		t.Run(test.name, func(t *testing.T) {

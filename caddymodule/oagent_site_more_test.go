@@ -423,8 +423,14 @@ func TestOAgentEngagements(t *testing.T) {
 		user, engagement string
 		status           int
 	}{
-		{"ada", "1", 200}, {"ada", "1", 403}, {"ada", "2", 200}, {"bob", "1", 200}, {"bob", "1", 403},
-		{"ada", "", 200}, {"ada", "", 403}, {"ada", strings.Repeat("x", 600), 400},
+		{"ada", "1", 200},
+		{"ada", "1", 403},
+		{"ada", "2", 200},
+		{"bob", "1", 200},
+		{"bob", "1", 403},
+		{"ada", "", 200},
+		{"ada", "", 403},
+		{"ada", strings.Repeat("x", 600), 400},
 	} {
 		if status := ask(test.user, test.engagement); status != test.status {
 			t.Errorf("%d: %s %.10s: %d, want %d", i, test.user, test.engagement, status, test.status)

@@ -78,7 +78,7 @@ func (i *OTCIdempotency) provision(ctx caddy.Context, o *OTC) (*otcadapter.Idemp
 
 // identity names the endpoint in the store: by its path and toolsets.
 func (o *OTC) identity() string {
-	names := []string{o.endpoint.path}
+	names := append(make([]string, 0, 1+len(o.endpoints)), o.endpoint.path)
 	for _, e := range o.endpoints {
 		names = append(names, e.toolset.name)
 	}

@@ -219,7 +219,7 @@ func TestStreamedTimeout(t *testing.T) {
 				case <-r.Context().Done():
 				}
 				if r.Context().Err() != nil {
-					return nil // as a handler may that thinks nothing of it
+					return nil //nolint:nilerr // as a handler may that thinks nothing of it
 				}
 			}
 			for _, piece := range after {

@@ -22,10 +22,10 @@ var (
 	errClosing    = errors.New("the server is shutting down")
 )
 
-// A refusedAsk is the error with which a client response a request of the server.
-type refusedAsk struct{ failure jsontext.Value }
+// A refusedAskError is the error with which a client response a request of the server.
+type refusedAskError struct{ failure jsontext.Value }
 
-func (r *refusedAsk) Error() string { return "the client response with an error" }
+func (r *refusedAskError) Error() string { return "the client response with an error" }
 
 // canAsk reports whether requests can be sent to the client while its own is
 // being served. Since 2026-07-28 they are part of results instead.
@@ -64,7 +64,7 @@ func (x *exchange) ask(method string, params jsontext.Value) (jsontext.Value, er
 		select {
 		case a := <-answer:
 			if a.failure != nil {
-				return nil, &refusedAsk{a.failure}
+				return nil, &refusedAskError{a.failure}
 			}
 			return a.result, nil
 		case <-x.ctx.Done():

@@ -63,8 +63,11 @@ func (c capabilities) String() string {
 		bit  capabilities
 		name string
 	}{
-		{canSample, "sampling"}, {canSampleTools, "sampling.tools"}, {canElicit, "elicitation.form"},
-		{canElicitURL, "elicitation.url"}, {canListRoots, "roots"},
+		{canSample, "sampling"},
+		{canSampleTools, "sampling.tools"},
+		{canElicit, "elicitation.form"},
+		{canElicitURL, "elicitation.url"},
+		{canListRoots, "roots"},
 	} {
 		if c.has(named.bit) {
 			names = append(names, named.name)
@@ -78,7 +81,7 @@ const maxRefusal = 1 << 10
 
 // unansweredAsk says why there is no answer.
 func unansweredAsk(method string, err error) string {
-	if refused, ok := errors.AsType[*refusedAsk](err); ok {
+	if refused, ok := errors.AsType[*refusedAskError](err); ok {
 		return fmt.Sprintf("the client refused %s: %s", method, clip(text(member(refused.failure, "message")), maxRefusal))
 	}
 	return fmt.Sprintf("the client was asked with %s, and there is no answer: %v", method, err)

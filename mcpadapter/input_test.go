@@ -246,8 +246,10 @@ func TestAdaptSampling(t *testing.T) {
 		version      revision
 		params, want string // "" for a refusal
 	}{
-		{v20250618, `{"maxTokens":1,"task":{},"systemPrompt":"s","messages":[{"role":"user","content":{"type":"text","text":"a","_meta":{}},"_meta":{}},{"role":"assistant","content":[{"type":"audio","data":"","mimeType":"audio/wav"}]}]}`,
-			`{"maxTokens":1,"systemPrompt":"s","messages":[{"role":"user","content":{"type":"text","text":"a","_meta":{}}},{"role":"assistant","content":{"type":"audio","data":"","mimeType":"audio/wav"}}]}`},
+		{
+			v20250618, `{"maxTokens":1,"task":{},"systemPrompt":"s","messages":[{"role":"user","content":{"type":"text","text":"a","_meta":{}},"_meta":{}},{"role":"assistant","content":[{"type":"audio","data":"","mimeType":"audio/wav"}]}]}`,
+			`{"maxTokens":1,"systemPrompt":"s","messages":[{"role":"user","content":{"type":"text","text":"a","_meta":{}}},{"role":"assistant","content":{"type":"audio","data":"","mimeType":"audio/wav"}}]}`,
+		},
 		{v20241105, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text","text":"a","_meta":{}}}]}`, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text","text":"a"}}]}`},
 		{v20241105, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"audio","data":"","mimeType":"audio/wav"}}]}`, ``},
 		{v20250618, `{"maxTokens":1,"messages":[{"role":"user","content":[{"type":"tool_use","id":"1"}]}]}`, ``},

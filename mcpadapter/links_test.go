@@ -64,15 +64,21 @@ func TestLinksOfAnAnswer(t *testing.T) {
 		old, new       []string // blocks after the first: before 2025-06-18, and since
 	}{
 		{"none", "x", "", "", nil, nil},
-		{"absolute-location", `{"id":7}`, "https://api.example.com/trips/7", "",
-			[]string{"Location: https://api.example.com/trips/7"}, []string{"https://api.example.com/trips/7 location"}},
+		{
+			"absolute-location", `{"id":7}`, "https://api.example.com/trips/7", "",
+			[]string{"Location: https://api.example.com/trips/7"},
+			[]string{"https://api.example.com/trips/7 location"},
+		},
 		{"relative-location", `{"id":7}`, "/trips/9", "", []string{"Location: /trips/9"}, []string{"Location: /trips/9"}},
 		{"location-without-body", "", "/trips/9", "", nil, nil},
 		{"credentials", "x", "https://user:secret@api.example.com/", "", []string{"Location: https://api.example.com/"}, []string{"https://api.example.com/ location"}},
 		{"script", "x", "javascript:alert(1)", "", []string{"Location: javascript:alert(1)"}, []string{"Location: javascript:alert(1)"}},
 		{"not-a-url", "x", "http://[::1", "", []string{"Location: http://[::1"}, []string{"Location: http://[::1"}},
-		{"link", "x", "", `<https://api.example.com/?page=2>; rel="next"; title="Page 2"; type=application/json`,
-			[]string{`Link: <https://api.example.com/?page=2>; rel="next"`}, []string{"https://api.example.com/?page=2 next Page 2 application/json"}},
+		{
+			"link", "x", "", `<https://api.example.com/?page=2>; rel="next"; title="Page 2"; type=application/json`,
+			[]string{`Link: <https://api.example.com/?page=2>; rel="next"`},
+			[]string{"https://api.example.com/?page=2 next Page 2 application/json"},
+		},
 	} {
 		for _, v := range revisions {
 			t.Run(c.rule+"/"+v.String(), func(t *testing.T) {

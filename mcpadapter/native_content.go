@@ -64,8 +64,14 @@ var (
 	textMembers  = [...]blockMember{{"text", true, nil, isString}, annotationsMember, metaMember}
 	mediaMembers = [...]blockMember{{"data", true, nil, isBase64}, {"mimeType", true, nil, isString}, annotationsMember, metaMember}
 	linkMembers  = [...]blockMember{
-		{"uri", true, nil, isURI}, {"name", true, nil, isString}, {"title", false, nil, isString}, {"description", false, nil, isString},
-		{"mimeType", false, nil, isString}, {"size", false, nil, isInteger}, {"icons", false, revision.pictures, isIcons}, annotationsMember, metaMember,
+		{"uri", true, nil, isURI},
+		{"name", true, nil, isString},
+		{"title", false, nil, isString},
+		{"description", false, nil, isString},
+		{"mimeType", false, nil, isString},
+		{"size", false, nil, isInteger},
+		{"icons", false, revision.pictures, isIcons},
+		annotationsMember, metaMember,
 	}
 	embeddedMembers = [...]blockMember{annotationsMember, metaMember}
 	contentsMembers = [...]blockMember{

@@ -122,8 +122,10 @@ func TestNativeResult_malformed(t *testing.T) {
 		"asks-no-params":    {`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create"}}}`, "params must be an object"},
 		"form-no-message":   {`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{}}}}`, "params.message"},
 		"form-no-schema":    {`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":""}}}}`, "params.requestedSchema"},
-		"form-nested": {`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"","requestedSchema":{"type":"object","properties":{"o":{"type":"object"}}}}}}}`,
-			`properties["o"].type`},
+		"form-nested": {
+			`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"","requestedSchema":{"type":"object","properties":{"o":{"type":"object"}}}}}}}`,
+			`properties["o"].type`,
+		},
 		"form-mode":      {`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"","mode":"voice"}}}}`, "params.mode"},
 		"url-relative":   {`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"","mode":"url","url":"/x"}}}}`, "params.url"},
 		"sample-nothing": {`{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{"maxTokens":1}}}}`, "params.messages"},

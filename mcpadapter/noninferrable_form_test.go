@@ -21,8 +21,10 @@ func TestFieldOfForm(t *testing.T) {
 		{`{"type":["number","null"],"default":1.5,"minLength":1}`, `{"type":"number","title":"n"}`, `{"type":"number","title":"n","default":1.5}`},
 		{`{"type":["number","string"]}`, ``, ``},
 		{`{"type":"boolean","default":true,"description":"sure?"}`, `{"type":"boolean","title":"n","description":"sure?","default":true}`, `{"type":"boolean","title":"n","description":"sure?","default":true}`},
-		{`{"type":"string","default":"a","format":"date","pattern":"a","minLength":1,"maxLength":2}`,
-			`{"type":"string","title":"n","format":"date","minLength":1,"maxLength":2}`, `{"type":"string","title":"n","default":"a","format":"date","minLength":1,"maxLength":2}`},
+		{
+			`{"type":"string","default":"a","format":"date","pattern":"a","minLength":1,"maxLength":2}`,
+			`{"type":"string","title":"n","format":"date","minLength":1,"maxLength":2}`, `{"type":"string","title":"n","default":"a","format":"date","minLength":1,"maxLength":2}`,
+		},
 		{`{"type":"string","default":1,"format":"uuid","enum":["a",null],"minLength":1.5}`, `{"type":"string","title":"n"}`, `{"type":"string","title":"n"}`},
 		{`{"type":"integer","enum":[1,2],"default":"x"}`, `{"type":"integer","title":"n"}`, `{"type":"integer","title":"n"}`},
 		{`{"type":"object"}`, ``, ``},

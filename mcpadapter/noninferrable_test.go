@@ -62,8 +62,10 @@ func TestUserIsAskedForArguments(t *testing.T) {
 				if c.asked == 0 {
 					return
 				}
-				for _, want := range []string{`"iban":{"type":"string","title":"iban","description":"Where to","minLength":4}`, `"memo":{"type":"string","title":"memo","maxLength":20}`,
-					`"enum":["slow","fast"]`, `"required":["iban"]`} {
+				for _, want := range []string{
+					`"iban":{"type":"string","title":"iban","description":"Where to","minLength":4}`, `"memo":{"type":"string","title":"memo","maxLength":20}`,
+					`"enum":["slow","fast"]`, `"required":["iban"]`,
+				} {
 					if !strings.Contains(client.asked[0], want) {
 						t.Errorf("%s is not in %s", want, client.asked[0])
 					}

@@ -2,6 +2,7 @@ package mcpadapter
 
 import (
 	"encoding/base64"
+	"maps"
 	"testing"
 
 	"github.com/fairwayhq/fairway/ocp"
@@ -43,9 +44,7 @@ func TestParamHeaders(t *testing.T) {
 		t.Run(c.rule, func(t *testing.T) {
 			r := conformant(v20260728, "tools/call", `"name":"route","arguments":`+c.arguments)
 			r.tools = tools
-			for name, value := range c.header {
-				r.header[name] = value
-			}
+			maps.Copy(r.header, c.header)
 			if c.ok {
 				r.fault(t, 200, 0)
 				return

@@ -35,11 +35,17 @@ func TestProgress(t *testing.T) {
 		events []ocp.Event
 		want   []string // the notifications' params, with T for the token
 	}{
-		{"string-token", `"a\u0062\"c"`, []ocp.Event{progress("0", "", ""), progress("0.5", "1.0", "half"), progress("1", "1", "")},
-			[]string{`{"progressToken":T,"progress":0}`, `{"progressToken":T,"progress":0.5,"total":1.0,"message":"half"}`, `{"progressToken":T,"progress":1,"total":1}`}},
+		{
+			"string-token", `"a\u0062\"c"`,
+			[]ocp.Event{progress("0", "", ""), progress("0.5", "1.0", "half"), progress("1", "1", "")},
+			[]string{`{"progressToken":T,"progress":0}`, `{"progressToken":T,"progress":0.5,"total":1.0,"message":"half"}`, `{"progressToken":T,"progress":1,"total":1}`},
+		},
 		{"big-number-token", `12345678901234567890123`, []ocp.Event{progress("1", "", "")}, []string{`{"progressToken":T,"progress":1}`}},
-		{"increases", `1`, []ocp.Event{progress("5", "", ""), progress("5", "", ""), progress("4", "", ""), progress("6", "", "")},
-			[]string{`{"progressToken":T,"progress":5}`, `{"progressToken":T,"progress":6}`}},
+		{
+			"increases", `1`,
+			[]ocp.Event{progress("5", "", ""), progress("5", "", ""), progress("4", "", ""), progress("6", "", "")},
+			[]string{`{"progressToken":T,"progress":5}`, `{"progressToken":T,"progress":6}`},
+		},
 		{"not-a-number", `1`, []ocp.Event{progress("", "", "x"), progress("1e999", "", "")}, nil},
 		{"object-token", `{}`, []ocp.Event{progress("1", "", "")}, nil},
 		{"endless-token", `"` + strings.Repeat("x", maxProgressToken) + `"`, []ocp.Event{progress("1", "", "")}, nil},

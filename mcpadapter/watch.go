@@ -201,9 +201,8 @@ func (w *watch) run(ctx context.Context) (closing bool) {
 	defer alive.Stop()
 	look := time.NewTicker(w.server.options.WatchInterval)
 	defer look.Stop()
-	w.look(ctx)
-	for {
-		var err error
+	err := w.look(ctx)
+	for err == nil {
 		select {
 		case <-ctx.Done():
 			return w.server.open.Err() != nil
@@ -222,10 +221,8 @@ func (w *watch) run(ctx context.Context) (closing bool) {
 				err = w.keepAlive()
 			}
 		}
-		if err != nil {
-			return false
-		}
 	}
+	return false
 }
 
 // tell sends the notifications that are pending.
@@ -255,7 +252,7 @@ func (w *watch) look(ctx context.Context) error {
 	seen := make(map[string]string, len(uris))
 	for _, uri := range uris {
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // run sees it, and why
 		}
 		stamp, ok := w.stamp(ctx, uri)
 		before, known := earlier[uri]

@@ -77,8 +77,13 @@ capabilities:
   act:
     input_restriction:
       assertion: recent.act.inputs.n < 2 && history._total < 2
-`, []move{{"act", `{"n":2}`, ``, oagent.KindInputRestriction}, {"act", `{"n":1}`, ``, ""}, {"act", `{"n":3}`, ``, oagent.KindInputRestriction},
-			{"act", `{"n":1}`, ``, ""}, {"act", `{"n":1}`, ``, oagent.KindInputRestriction}}},
+`, []move{
+			{"act", `{"n":2}`, ``, oagent.KindInputRestriction},
+			{"act", `{"n":1}`, ``, ""},
+			{"act", `{"n":3}`, ``, oagent.KindInputRestriction},
+			{"act", `{"n":1}`, ``, ""},
+			{"act", `{"n":1}`, ``, oagent.KindInputRestriction},
+		}},
 		{"output_restriction: sees the outputs of the call", `
 capabilities:
   refund:
@@ -114,15 +119,26 @@ lifespan: {short_circuit: 3}
 		{"short_circuit: Tool 1, Tool 2 three times ends it", `
 capabilities: {tool-1: {}, tool-2: {}}
 lifespan: {short_circuit: 3}
-`, []move{{"tool-1", ``, ``, ""}, {"tool-2", ``, ``, ""}, {"tool-1", ``, ``, ""}, {"tool-2", ``, ``, ""}, {"tool-1", ``, ``, ""},
-			{"tool-2", ``, ``, oagent.KindShortCircuit}, {"tool-1", ``, ``, oagent.KindEnded}}},
+`, []move{
+			{"tool-1", ``, ``, ""},
+			{"tool-2", ``, ``, ""},
+			{"tool-1", ``, ``, ""},
+			{"tool-2", ``, ``, ""},
+			{"tool-1", ``, ``, ""},
+			{"tool-2", ``, ``, oagent.KindShortCircuit},
+			{"tool-1", ``, ``, oagent.KindEnded},
+		}},
 		{"short_circuit: what is refused does not count", `
 capabilities:
   tool-1:
     input_restriction: {assertion: recent.tool-1.inputs.ok}
 lifespan: {short_circuit: 2}
-`, []move{{"tool-1", `{"ok":false}`, ``, oagent.KindInputRestriction}, {"tool-1", `{"ok":false}`, ``, oagent.KindInputRestriction},
-			{"tool-1", `{"ok":true}`, ``, ""}, {"tool-1", `{"ok":false}`, ``, oagent.KindShortCircuit}}},
+`, []move{
+			{"tool-1", `{"ok":false}`, ``, oagent.KindInputRestriction},
+			{"tool-1", `{"ok":false}`, ``, oagent.KindInputRestriction},
+			{"tool-1", `{"ok":true}`, ``, ""},
+			{"tool-1", `{"ok":false}`, ``, oagent.KindShortCircuit},
+		}},
 		{"Engagement: user, started_at, recent._name", `
 capabilities:
   first:

@@ -174,8 +174,10 @@ func (r *reader) read() *Agent {
 	}
 	// YAML knows more line breaks than splitDocuments does.
 	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
-		r.faults = append(r.faults, &LintError{Location: r.location, Line: r.before + 1,
-			Message: "a second document begins here behind a line break other than LF: end each line with LF or CR LF"})
+		r.faults = append(r.faults, &LintError{
+			Location: r.location, Line: r.before + 1,
+			Message: "a second document begins here behind a line break other than LF: end each line with LF or CR LF",
+		})
 		return nil
 	}
 	if len(document.Content) != 1 || isNull(document.Content[0]) {

@@ -161,6 +161,7 @@ func step(b *testing.B, g *oagent.Guard, c oagent.Call) {
 		err = ticket.Finish(context.Background(), jsontext.Value(`{"status":"ok","trip":{"id":"7","from":"Berlin","to":"Paris"}}`), 200)
 	}
 	if err != nil {
-		b.Fatalf("%v: %v", err, err.(*oagent.Refusal).Unwrap())
+		refusal, _ := oagent.AsRefusal(err)
+		b.Fatalf("%v: %v", err, refusal.Unwrap())
 	}
 }

@@ -73,9 +73,11 @@ func (g *Guard) FailGuardrail(ctx context.Context, b Binding, side Side, cause e
 	if cause == nil {
 		cause = errNoAnswer
 	}
-	refusal := &Refusal{Kind: KindUnchecked, Agent: b.Agent.Name, Engagement: b.Engagement, Name: guardrail.Tool, Rule: guardrail.Assertion.Rule,
+	refusal := &Refusal{
+		Kind: KindUnchecked, Agent: b.Agent.Name, Engagement: b.Engagement, Name: guardrail.Tool, Rule: guardrail.Assertion.Rule,
 		RetryAfter: retryStore, cause: cause, Message: fmt.Sprintf(
-			"the %s cannot be checked just now, because the tool %s of the guardrail does not answer: try again later", said(side), guardrail.Tool)}
+			"the %s cannot be checked just now, because the tool %s of the guardrail does not answer: try again later", said(side), guardrail.Tool),
+	}
 	if err := g.recordGuardrail(ctx, b, func(t *turn) *Refusal {
 		t.log(Entry{What: EntryGuardrail, Name: guardrail.Tool, Side: side, Rule: refusal.Rule, Kind: KindUnchecked, Why: cut(cause.Error(), maxWhy)})
 		t.state.Refused++

@@ -1,6 +1,7 @@
 package oagent_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,12 +21,7 @@ func (n names) Tool(name string) (string, *ocp.Tool, bool) {
 }
 
 func (n names) Agent(name string) bool {
-	for _, known := range n.agents {
-		if known == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(n.agents, name)
 }
 
 func (n names) All() []string {

@@ -173,7 +173,7 @@ func (r *record) load(ctx context.Context, s store.Store, w *wants) error {
 		begun, done int64
 	}
 	r.mu.Lock()
-	state, length, from := r.state, r.length, int64(0)
+	state, length := r.state, r.length
 	var places []place
 	if state == nil {
 		r.mu.Unlock()
@@ -184,10 +184,9 @@ func (r *record) load(ctx context.Context, s store.Store, w *wants) error {
 			places = append(places, place{name, state.Names[i].Begun, state.Names[i].Done})
 		}
 	}
+	from := length
 	if w.list || len(w.history) > 0 {
 		from = r.trackHistory(w.history)
-	} else {
-		from = length
 	}
 	r.mu.Unlock()
 

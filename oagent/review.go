@@ -102,8 +102,10 @@ func (t *turn) ask(r *Review, call, nth int64) *asked {
 		ID: r.ID, Side: r.Side, Reviewer: r.Reviewer, Name: r.Name, Inputs: r.hash, Document: r.document,
 		Call: call, Nth: nth, Status: ReviewPending, At: t.now.UnixMilli(),
 	})
-	t.log(Entry{What: EntryReview, Name: r.Name, Call: call, Nth: nth, Side: r.Side, Rule: r.Rule, Review: r.ID, By: r.Reviewer,
-		Inputs: t.keep(r.Inputs)})
+	t.log(Entry{
+		What: EntryReview, Name: r.Name, Call: call, Nth: nth, Side: r.Side, Rule: r.Rule, Review: r.ID, By: r.Reviewer,
+		Inputs: t.keep(r.Inputs),
+	})
 	t.durable = true
 	return &t.state.Reviews[len(t.state.Reviews)-1]
 }

@@ -148,9 +148,11 @@ func (d *decision) checkHeld(t *turn, a *asked) error {
 		return nil
 	}
 	if reviewer := output.RequireReview; reviewer != "" && reviewer != a.Reviewer {
-		return d.refuse(t, &Refusal{Kind: KindReviewDenied, Rule: d.capability.Rule() + ".output_restriction.require_review", Review: a.ID, Made: true,
+		return d.refuse(t, &Refusal{
+			Kind: KindReviewDenied, Rule: d.capability.Rule() + ".output_restriction.require_review", Review: a.ID, Made: true,
 			Message: fmt.Sprintf("an identical call of %s was made, and its result is withheld: who confirmed it is not whom the agent's document names now; go on without it",
-				d.call.Name)})
+				d.call.Name),
+		})
 	}
 	if output.Assertion == nil {
 		return nil
@@ -165,8 +167,10 @@ func (d *decision) checkHeld(t *turn, a *asked) error {
 	case d.ctx.Err() != nil:
 		return d.ctx.Err()
 	}
-	return d.refuse(t, &Refusal{Kind: KindOutputRestriction, Rule: output.Assertion.Rule, Review: a.ID, Made: true, cause: err,
-		Message: fmt.Sprintf("an identical call of %s was made, and its result is withheld: %s; go on without it", d.call.Name, tellAssertion(err))})
+	return d.refuse(t, &Refusal{
+		Kind: KindOutputRestriction, Rule: output.Assertion.Rule, Review: a.ID, Made: true, cause: err,
+		Message: fmt.Sprintf("an identical call of %s was made, and its result is withheld: %s; go on without it", d.call.Name, tellAssertion(err)),
+	})
 }
 
 // fetchHeld reads the result that was held.

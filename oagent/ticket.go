@@ -50,13 +50,17 @@ type Replay struct {
 // is waited for.
 func (g *Guard) Begin(ctx context.Context, c Call) (*Ticket, error) {
 	if c.Agent == nil {
-		return nil, &Refusal{Kind: KindUnknownAgent, Engagement: c.Engagement, Name: c.Name,
-			Message: "no agent document governs this call, so it was not made"}
+		return nil, &Refusal{
+			Kind: KindUnknownAgent, Engagement: c.Engagement, Name: c.Name,
+			Message: "no agent document governs this call, so it was not made",
+		}
 	}
 	inputs, err := checkInputs(c.Inputs)
 	if err := errors.Join(err, c.check()); err != nil {
-		return nil, &Refusal{Kind: KindInvalid, Agent: c.Agent.Name, Engagement: c.Engagement, Name: c.Name,
-			Message: "the call was not made: " + err.Error()}
+		return nil, &Refusal{
+			Kind: KindInvalid, Agent: c.Agent.Name, Engagement: c.Engagement, Name: c.Name,
+			Message: "the call was not made: " + err.Error(),
+		}
 	}
 	d := &decision{ctx: ctx, guard: g, call: &c, key: c.Key(), inputs: inputs}
 	if capability, ok := c.Agent.Capability(c.Name); ok && (c.IsAgent || !capability.Reference.Agent) {
@@ -93,8 +97,10 @@ func (t *Ticket) Finish(ctx context.Context, outputs jsontext.Value, status int)
 		return nil
 	}
 	if t.done.Swap(true) {
-		return &Refusal{Kind: KindInvalid, Agent: t.call.Agent.Name, Engagement: t.call.Engagement, Name: t.call.Name, Made: true,
-			Message: "the result of the call is withheld: the ticket of the call was used before"}
+		return &Refusal{
+			Kind: KindInvalid, Agent: t.call.Agent.Name, Engagement: t.call.Engagement, Name: t.call.Name, Made: true,
+			Message: "the result of the call is withheld: the ticket of the call was used before",
+		}
 	}
 	f := &finish{ctx: ctx, ticket: t, outputs: checkOutputs(outputs), status: status}
 	if err := f.reach(); err != nil {

@@ -201,8 +201,10 @@ func (f *finish) decideReview(t *turn) error {
 	i := t.findReview(func(a *asked) bool { return a.ID == f.approved })
 	if i < 0 {
 		// An identical call was faster, and has it.
-		f.refusal = f.fill(&Refusal{Kind: KindReviewDenied, Rule: f.rule(), Review: f.approved,
-			Message: fmt.Sprintf("the call of %s was made, and its result was given to an identical call", f.ticket.call.Name)})
+		f.refusal = f.fill(&Refusal{
+			Kind: KindReviewDenied, Rule: f.rule(), Review: f.approved,
+			Message: fmt.Sprintf("the call of %s was made, and its result was given to an identical call", f.ticket.call.Name),
+		})
 		return errUnchanged
 	}
 	a := t.state.Reviews[i]

@@ -176,7 +176,7 @@ func (v historyFields) has(name string) bool {
 }
 
 func (v historyFields) names() []string {
-	names := []string{"_list", "_total"}
+	names := append(make([]string, 0, 2+len(v.state.Names)), "_list", "_total")
 	for i := range v.state.Names {
 		names = append(names, v.state.Names[i].Name)
 	}
@@ -230,7 +230,7 @@ func (f fields) Size() ref.Val { return types.Int(len(f.names())) }
 
 // Iterator implements traits.Iterable.
 func (f fields) Iterator() traits.Iterator {
-	return types.NewStringList(expr.Adapter{}, f.names()).(traits.Lister).Iterator()
+	return types.NewStringList(expr.Adapter{}, f.names()).Iterator()
 }
 
 // Type implements ref.Val.

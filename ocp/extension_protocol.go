@@ -36,7 +36,7 @@ func (b *builder) readMCP(where string, holder openapi.Place) jsontext.Value {
 	if x.Node == nil || x.Kind() == 'n' {
 		return nil
 	}
-	reason := ""
+	var reason string
 	switch text := x.AppendJSON(nil); {
 	case x.Kind() != '{':
 		reason = "x-mcp must be an object and is " + x.Kind().String() + "; it is left out"

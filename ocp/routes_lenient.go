@@ -196,8 +196,8 @@ func cutSegments(path string) string {
 
 // decodeTriples decodes each %XX once, and leaves any other "%" as it is.
 func decodeTriples(text string) string {
-	at := strings.IndexByte(text, '%')
-	if at < 0 {
+	found := strings.Contains(text, "%")
+	if !found {
 		return text
 	}
 	decoded := make([]byte, 0, len(text))

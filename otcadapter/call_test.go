@@ -225,44 +225,58 @@ func TestCall_failure(t *testing.T) {
 		{
 			"a refusal is final", add,
 			ocp.Failure{Kind: ocp.Refused, Status: 404, Message: "no such trip"},
-			map[string]any{"message": "no such trip", "can_retry": false,
-				"additional_prompt_content": "What the input names is not there: look for it with another tool, and call Calculator.Add with what you find."},
+			map[string]any{
+				"message": "no such trip", "can_retry": false,
+				"additional_prompt_content": "What the input names is not there: look for it with another tool, and call Calculator.Add with what you find.",
+			},
 		},
 		{
 			"too many requests can be retried", add,
 			ocp.Failure{Kind: ocp.Refused, Status: 429, Message: "slow down", RetryAfter: 1500 * time.Millisecond},
-			map[string]any{"message": "slow down", "can_retry": true, "retry_after_ms": 1500.0,
-				"additional_prompt_content": "Too many calls: call Calculator.Add again with the same input after 1.5s."},
+			map[string]any{
+				"message": "slow down", "can_retry": true, "retry_after_ms": 1500.0,
+				"additional_prompt_content": "Too many calls: call Calculator.Add again with the same input after 1.5s.",
+			},
 		},
 		{
 			"no wait is asked for where no retry is", add,
 			ocp.Failure{Kind: ocp.Refused, Status: 402, Message: "pay first", RetryAfter: time.Second},
-			map[string]any{"message": "pay first", "can_retry": false,
-				"additional_prompt_content": "Other input does not help: do not repeat the call, and tell the user what is missing."},
+			map[string]any{
+				"message": "pay first", "can_retry": false,
+				"additional_prompt_content": "Other input does not help: do not repeat the call, and tell the user what is missing.",
+			},
 		},
 		{
 			"a conflict wants a look first", add,
 			ocp.Failure{Kind: ocp.Refused, Status: 409, Message: "taken"},
-			map[string]any{"message": "taken", "can_retry": false,
-				"additional_prompt_content": "The present state does not allow it: read the state with another tool before you call Calculator.Add again."},
+			map[string]any{
+				"message": "taken", "can_retry": false,
+				"additional_prompt_content": "The present state does not allow it: read the state with another tool before you call Calculator.Add again.",
+			},
 		},
 		{
 			"what the API finds wrong can be corrected", &ocp.Tool{Name: "Add", Method: "POST", Arguments: []ocp.Argument{{Name: "a", Required: true}, {Name: "b"}}},
 			ocp.Failure{Kind: ocp.Refused, Status: 422, Message: "a is odd"},
-			map[string]any{"message": "a is odd", "can_retry": false,
-				"additional_prompt_content": "Correct the input by what the API says, and call Calculator.Add again.\nIts parameters (required ones with *): a*, b"},
+			map[string]any{
+				"message": "a is odd", "can_retry": false,
+				"additional_prompt_content": "Correct the input by what the API says, and call Calculator.Add again.\nIts parameters (required ones with *): a*, b",
+			},
 		},
 		{
 			"an unreachable upstream can be retried by GET", get,
 			ocp.Failure{Kind: ocp.Unreachable, Message: "down"},
-			map[string]any{"message": "down", "can_retry": true,
-				"additional_prompt_content": "The input need not change: call Calculator.Add again with the same input later."},
+			map[string]any{
+				"message": "down", "can_retry": true,
+				"additional_prompt_content": "The input need not change: call Calculator.Add again with the same input later.",
+			},
 		},
 		{
 			"but not by POST", add,
 			ocp.Failure{Kind: ocp.Unreachable, Message: "down"},
-			map[string]any{"message": "down", "can_retry": false,
-				"additional_prompt_content": "It is not known whether the call had an effect. Do not repeat it before you have looked at the present state with another tool."},
+			map[string]any{
+				"message": "down", "can_retry": false,
+				"additional_prompt_content": "It is not known whether the call had an effect. Do not repeat it before you have looked at the present state with another tool.",
+			},
 		},
 		{
 			"a fault of the gateway", nil,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -63,9 +64,7 @@ func (q question) ask(ctx context.Context, s *Server, tools *ocp.Toolset, caller
 	if q.host != "" {
 		request.Host = q.host
 	}
-	for name, values := range q.header {
-		request.Header[name] = values
-	}
+	maps.Copy(request.Header, q.header)
 	request.Header.Set("Content-Type", "application/json")
 	recorder := httptest.NewRecorder()
 	site := siteOf(tools, caller)
@@ -86,24 +85,44 @@ func TestOnce_repetitions(t *testing.T) {
 		same   bool // the second answer is the first
 	}{
 		{"the same call", question{body: addOnce}, question{body: addOnce}, 1, 200, true},
-		{"the same call, written in another way", question{body: addOnce},
-			question{body: `{"request": {"inputs": {"b": 2, "a": 1}, "tool_id": "Calculator.Add@1", "call_id": "c1", "trace_id": "t"}}`}, 1, 200, true},
+		{
+			"the same call, written in another way",
+			question{body: addOnce},
+			question{body: `{"request": {"inputs": {"b": 2, "a": 1}, "tool_id": "Calculator.Add@1", "call_id": "c1", "trace_id": "t"}}`},
+			1, 200, true,
+		},
 		{"no call_id", question{body: `{"tool_id":"Calculator.Add"}`}, question{body: `{"tool_id":"Calculator.Add"}`}, 2, 200, false},
 		{"another call_id", question{body: addOnce}, question{body: strings.Replace(addOnce, "c1", "c2", 1)}, 2, 200, false},
 		{"other input", question{body: addOnce}, question{body: strings.Replace(addOnce, "2", "3", 1)}, 1, 400, false},
-		{"a number that only rounds to the same", question{body: strings.Replace(addOnce, "2", "9007199254740993", 1)},
-			question{body: strings.Replace(addOnce, "2", "9007199254740992", 1)}, 1, 400, false},
+		{
+			"a number that only rounds to the same",
+			question{body: strings.Replace(addOnce, "2", "9007199254740993", 1)},
+			question{body: strings.Replace(addOnce, "2", "9007199254740992", 1)},
+			1, 400, false,
+		},
 		{"another tool", question{body: addOnce}, question{body: strings.Replace(addOnce, "Add", "guess", 1)}, 1, 400, false},
 		{"another context", question{body: addOnce}, question{body: strings.Replace(addOnce, `"input"`, `"context":{"user_id":"u"},"input"`, 1)}, 1, 400, false},
 		{"another form of answer", question{body: addOnce}, question{endpoint: "/tools/call", body: addOnce}, 1, 400, false},
 		{"another user", question{body: addOnce, user: "ada"}, question{body: addOnce, user: "bob"}, 2, 200, false},
 		{"nobody and somebody", question{body: addOnce}, question{body: addOnce, user: "bob"}, 2, 200, false},
-		{"a user with another token", question{body: addOnce, user: "ada", header: http.Header{"Authorization": {"Bearer 1"}}},
-			question{body: addOnce, user: "ada", header: http.Header{"Authorization": {"Bearer 2"}}}, 1, 200, true},
-		{"nobody with another token", question{body: addOnce, header: http.Header{"Authorization": {"Bearer 1"}}},
-			question{body: addOnce, header: http.Header{"Authorization": {"Bearer 2"}}}, 2, 200, false},
-		{"nobody with another cookie", question{body: addOnce, header: http.Header{"Cookie": {"s=1"}}},
-			question{body: addOnce, header: http.Header{"Cookie": {"s=2"}}}, 1, 400, false},
+		{
+			"a user with another token",
+			question{body: addOnce, user: "ada", header: http.Header{"Authorization": {"Bearer 1"}}},
+			question{body: addOnce, user: "ada", header: http.Header{"Authorization": {"Bearer 2"}}},
+			1, 200, true,
+		},
+		{
+			"nobody with another token",
+			question{body: addOnce, header: http.Header{"Authorization": {"Bearer 1"}}},
+			question{body: addOnce, header: http.Header{"Authorization": {"Bearer 2"}}},
+			2, 200, false,
+		},
+		{
+			"nobody with another cookie",
+			question{body: addOnce, header: http.Header{"Cookie": {"s=1"}}},
+			question{body: addOnce, header: http.Header{"Cookie": {"s=2"}}},
+			1, 400, false,
+		},
 		{"another site", question{body: addOnce, host: "a.example"}, question{body: addOnce, host: "b.example"}, 2, 200, false},
 		{"another node of the site", question{body: addOnce, host: "a.example:1"}, question{body: addOnce, host: "a.example:2"}, 1, 200, true},
 	}

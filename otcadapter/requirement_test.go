@@ -2,6 +2,7 @@ package otcadapter
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -45,18 +46,24 @@ func TestRequirements_listed(t *testing.T) {
 	}{
 		{"none", nil, false, nil},
 		{"oauth2 with scopes", []need{{"oauth": {"read", "write"}}}, false, map[string]any{
-			"authorization": []any{map[string]any{"id": "oauth", "oauth2": map[string]any{"scopes": []any{"read", "write"}}}}}},
+			"authorization": []any{map[string]any{"id": "oauth", "oauth2": map[string]any{"scopes": []any{"read", "write"}}}},
+		}},
 		{"openIdConnect is OAuth", []need{{"oidc": {}}}, false, map[string]any{
-			"authorization": []any{map[string]any{"id": "oidc", "oauth2": map[string]any{"scopes": []any{}}}}}},
+			"authorization": []any{map[string]any{"id": "oidc", "oauth2": map[string]any{"scopes": []any{}}}},
+		}},
 		{"bearer is an authorization without OAuth", []need{{"bearer": {}}}, false, map[string]any{
-			"authorization": []any{map[string]any{"id": "bearer"}}}},
+			"authorization": []any{map[string]any{"id": "bearer"}},
+		}},
 		{"keys and basic are secrets", []need{{"key": {}, "basic": {}}}, false, map[string]any{
-			"secrets": []any{map[string]any{"id": "basic"}, map[string]any{"id": "key"}}}},
+			"secrets": []any{map[string]any{"id": "basic"}, map[string]any{"id": "key"}},
+		}},
 		{"the first alternative", []need{{"key": {}}, {"oauth": {}}}, false, map[string]any{
-			"secrets": []any{map[string]any{"id": "key"}}}},
+			"secrets": []any{map[string]any{"id": "key"}},
+		}},
 		{"an alternative without any makes all optional", []need{{"key": {}}, {}}, false, nil},
 		{"what a call cannot bring is not asked for", []need{{"mtls": {}, "key": {}}}, false, map[string]any{
-			"secrets": []any{map[string]any{"id": "key"}}}},
+			"secrets": []any{map[string]any{"id": "key"}},
+		}},
 		{"a scheme that nobody defined", []need{{"typo": {}}}, false, nil},
 		{"what the gateway holds", []need{{"key": {}}}, true, nil},
 	}
@@ -105,47 +112,80 @@ func TestRequirements_applied(t *testing.T) {
 		want     map[string]string // headers of the call, or ?k
 		missing  any
 	}{
-		{rule: "a token", security: []need{{"oauth": {"read"}}}, context: `{"authorization":[{"id":"oauth","token":"T0ken"}]}`,
-			status: 200, want: map[string]string{"Authorization": "Bearer T0ken"}},
-		{rule: "a token for bearer", security: []need{{"bearer": {}}}, context: `{"authorization":[{"id":"bearer","token":"T0ken"}]}`,
-			status: 200, want: map[string]string{"Authorization": "Bearer T0ken"}},
-		{rule: "user and password", security: []need{{"basic": {}}}, context: `{"secrets":[{"id":"basic","value":"ada:pw"}]}`,
-			status: 200, want: map[string]string{"Authorization": "Basic YWRhOnB3"}},
-		{rule: "a key in a header", security: []need{{"key": {}}}, context: `{"secrets":[{"id":"key","value":"K"}]}`,
-			status: 200, want: map[string]string{"X-Key": "K", "Authorization": "Bearer own"}},
-		{rule: "a key in the query", security: []need{{"query": {}}}, context: `{"secrets":[{"id":"query","value":"a&b"}]}`,
-			status: 200, want: map[string]string{"?k": "a&b"}},
-		{rule: "a key in a cookie", security: []need{{"session": {}}}, context: `{"secrets":[{"id":"session","value":"S"}]}`,
-			status: 200, want: map[string]string{"Cookie": "sid=S"}},
-		{rule: "all of an alternative", security: []need{{"key": {}, "oauth": {}}},
+		{
+			rule: "a token", security: []need{{"oauth": {"read"}}}, context: `{"authorization":[{"id":"oauth","token":"T0ken"}]}`,
+			status: 200, want: map[string]string{"Authorization": "Bearer T0ken"},
+		},
+		{
+			rule: "a token for bearer", security: []need{{"bearer": {}}}, context: `{"authorization":[{"id":"bearer","token":"T0ken"}]}`,
+			status: 200, want: map[string]string{"Authorization": "Bearer T0ken"},
+		},
+		{
+			rule: "user and password", security: []need{{"basic": {}}}, context: `{"secrets":[{"id":"basic","value":"ada:pw"}]}`,
+			status: 200, want: map[string]string{"Authorization": "Basic YWRhOnB3"},
+		},
+		{
+			rule: "a key in a header", security: []need{{"key": {}}}, context: `{"secrets":[{"id":"key","value":"K"}]}`,
+			status: 200, want: map[string]string{"X-Key": "K", "Authorization": "Bearer own"},
+		},
+		{
+			rule: "a key in the query", security: []need{{"query": {}}}, context: `{"secrets":[{"id":"query","value":"a&b"}]}`,
+			status: 200, want: map[string]string{"?k": "a&b"},
+		},
+		{
+			rule: "a key in a cookie", security: []need{{"session": {}}}, context: `{"secrets":[{"id":"session","value":"S"}]}`,
+			status: 200, want: map[string]string{"Cookie": "sid=S"},
+		},
+		{
+			rule: "all of an alternative", security: []need{{"key": {}, "oauth": {}}},
 			context: `{"secrets":[{"id":"key","value":"K"}],"authorization":[{"id":"oauth","token":"T"}]}`,
-			status:  200, want: map[string]string{"X-Key": "K", "Authorization": "Bearer T"}},
-		{rule: "the alternative that the context has", security: []need{{"key": {}}, {"oauth": {}}},
-			context: `{"authorization":[{"id":"oauth","token":"T"}]}`, status: 200, want: map[string]string{"Authorization": "Bearer T", "X-Key": ""}},
-		{rule: "credentials are used though they are optional", security: []need{{}, {"key": {}}},
-			context: `{"secrets":[{"id":"key","value":"K"}]}`, status: 200, want: map[string]string{"X-Key": "K"}},
+			status:  200, want: map[string]string{"X-Key": "K", "Authorization": "Bearer T"},
+		},
+		{
+			rule: "the alternative that the context has", security: []need{{"key": {}}, {"oauth": {}}},
+			context: `{"authorization":[{"id":"oauth","token":"T"}]}`, status: 200, want: map[string]string{"Authorization": "Bearer T", "X-Key": ""},
+		},
+		{
+			rule: "credentials are used though they are optional", security: []need{{}, {"key": {}}},
+			context: `{"secrets":[{"id":"key","value":"K"}]}`, status: 200, want: map[string]string{"X-Key": "K"},
+		},
 		{rule: "optional", security: []need{{"key": {}}, {}}, status: 200, want: map[string]string{"X-Key": ""}},
-		{rule: "the caller's own header", security: []need{{"oauth": {}}}, header: http.Header{"Authorization": {"Bearer own"}}, status: 200,
-			want: map[string]string{"Authorization": "Bearer own"}},
+		{
+			rule: "the caller's own header", security: []need{{"oauth": {}}}, header: http.Header{"Authorization": {"Bearer own"}}, status: 200,
+			want: map[string]string{"Authorization": "Bearer own"},
+		},
 		{rule: "the caller's own key", security: []need{{"key": {}}}, header: http.Header{"X-Key": {"own"}}, status: 200},
 		{rule: "the caller's own cookie", security: []need{{"session": {}}}, header: http.Header{"Cookie": {"a=b; sid=own"}}, status: 200},
-		{rule: "another cookie", security: []need{{"session": {}}}, header: http.Header{"Cookie": {"a=b"}}, status: 400,
-			missing: map[string]any{"secrets": []any{map[string]any{"id": "session"}}}},
-		{rule: "half from the context, half from the caller", security: []need{{"key": {}, "oauth": {}}},
+		{
+			rule: "another cookie", security: []need{{"session": {}}}, header: http.Header{"Cookie": {"a=b"}}, status: 400,
+			missing: map[string]any{"secrets": []any{map[string]any{"id": "session"}}},
+		},
+		{
+			rule: "half from the context, half from the caller", security: []need{{"key": {}, "oauth": {}}},
 			context: `{"secrets":[{"id":"key","value":"K"}]}`, header: http.Header{"Authorization": {"Bearer own"}}, status: 200,
-			want: map[string]string{"X-Key": "K"}},
+			want: map[string]string{"X-Key": "K"},
+		},
 		{rule: "the gateway's", security: []need{{"key": {}}}, held: true, status: 200},
-		{rule: "the call's before the gateway's", security: []need{{"key": {}}}, held: true, context: `{"secrets":[{"id":"key","value":"K"}]}`,
-			status: 200, want: map[string]string{"X-Key": "K"}},
+		{
+			rule: "the call's before the gateway's", security: []need{{"key": {}}}, held: true, context: `{"secrets":[{"id":"key","value":"K"}]}`,
+			status: 200, want: map[string]string{"X-Key": "K"},
+		},
 		{rule: "missing", security: []need{{"oauth": {}, "key": {}}}, status: 400, missing: map[string]any{
 			"authorization": []any{map[string]any{"id": "oauth", "url": "https://id.example/authorize"}},
-			"secrets":       []any{map[string]any{"id": "key"}}}},
-		{rule: "only what is missing", security: []need{{"oauth": {}, "key": {}}}, context: `{"authorization":[{"id":"oauth","token":"T"}]}`,
-			status: 400, missing: map[string]any{"secrets": []any{map[string]any{"id": "key"}}}},
-		{rule: "the operator's URL", security: []need{{"bearer": {}}}, status: 400,
-			missing: map[string]any{"authorization": []any{map[string]any{"id": "bearer", "url": "https://connect.example"}}}},
-		{rule: "a credential of another id", security: []need{{"key": {}}}, context: `{"secrets":[{"id":"other","value":"K"}]}`, status: 400,
-			missing: map[string]any{"secrets": []any{map[string]any{"id": "key"}}}},
+			"secrets":       []any{map[string]any{"id": "key"}},
+		}},
+		{
+			rule: "only what is missing", security: []need{{"oauth": {}, "key": {}}}, context: `{"authorization":[{"id":"oauth","token":"T"}]}`,
+			status: 400, missing: map[string]any{"secrets": []any{map[string]any{"id": "key"}}},
+		},
+		{
+			rule: "the operator's URL", security: []need{{"bearer": {}}}, status: 400,
+			missing: map[string]any{"authorization": []any{map[string]any{"id": "bearer", "url": "https://connect.example"}}},
+		},
+		{
+			rule: "a credential of another id", security: []need{{"key": {}}}, context: `{"secrets":[{"id":"other","value":"K"}]}`, status: 400,
+			missing: map[string]any{"secrets": []any{map[string]any{"id": "key"}}},
+		},
 		{rule: "a credential that breaks the line", security: []need{{"key": {}}}, context: `{"secrets":[{"id":"key","value":"Kx\r\nX-Admin: 1"}]}`, status: 400},
 	}
 	for _, c := range cases {
@@ -158,9 +198,7 @@ func TestRequirements_applied(t *testing.T) {
 				body = `{"tool_id":"Vault.secured","context":` + c.context + `}`
 			}
 			request := httptest.NewRequest("POST", "/otc/call", strings.NewReader(body))
-			for name, values := range c.header {
-				request.Header[name] = values
-			}
+			maps.Copy(request.Header, c.header)
 			request.Header.Set("Content-Type", "application/json")
 			recorder := httptest.NewRecorder()
 			s := New(Options{AuthorizationURLs: map[string]string{"bearer": "https://connect.example"}})
@@ -182,7 +220,7 @@ func TestRequirements_applied(t *testing.T) {
 				if got := members["missing_requirements"]; !reflect.DeepEqual(got, c.missing) {
 					t.Errorf("missing_requirements = %v, want %v", got, c.missing)
 				}
-				oxp(t).check(t, "/components/schemas/ServerErrorResponse", map[string]any(members))
+				oxp(t).check(t, "/components/schemas/ServerErrorResponse", members)
 			}
 			if strings.Contains(recorder.Body.String(), "X-Admin") {
 				t.Errorf("the answer repeats a secret: %s", recorder.Body)
@@ -201,9 +239,7 @@ func TestRequirements_bad_credentials(t *testing.T) {
 	post := func(body string, header http.Header) answer {
 		caller := callerFunc(func(context.Context, string, []byte) ocp.Outcome { return refusal() })
 		request := httptest.NewRequest("POST", "/otc/call", strings.NewReader(body))
-		for name, values := range header {
-			request.Header[name] = values
-		}
+		maps.Copy(request.Header, header)
 		request.Header.Set("Content-Type", "application/json")
 		recorder := httptest.NewRecorder()
 		New(Options{DeveloperMessages: true}).ServeHTTP(recorder, request, "/tools/call", siteOf(secured(need{"oauth": {}}), caller))

@@ -1,6 +1,7 @@
 package otcadapter
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -35,10 +36,5 @@ func knowsSchema(uri string) bool {
 	}
 	uri, _, _ = strings.Cut(uri, "#")
 	uri = strings.Replace(uri, "/blob/", "/tree/", 1)
-	for _, known := range knownSchemas {
-		if uri == known {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(knownSchemas, uri)
 }

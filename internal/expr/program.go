@@ -34,7 +34,7 @@ func (e *Environment) program(checked *cel.Ast) (*Program, error) {
 	if p.loops {
 		options = append(options, cel.InterruptCheckFrequency(interruptEvery))
 	}
-	if p.costs = p.loops && !(e.limits.FreeScans && isScan(p.Root())); p.costs {
+	if p.costs = p.loops && (!e.limits.FreeScans || !isScan(p.Root())); p.costs {
 		options = append(options,
 			cel.CostLimit(e.limits.Cost),
 			cel.CostTrackerOptions(interpreter.OverloadCostTracker("add_list", sizeOfResult)))

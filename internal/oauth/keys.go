@@ -106,7 +106,7 @@ func (s *keySet) find(header *joseHeader) (found []*key) {
 // suits reports whether the key's type, and the algorithm it may be bound to, go
 // with the token's.
 func (k *key) suits(algorithm string) bool {
-	if k.algorithm != "" && k.algorithm != algorithm && !(k.algorithm == "Ed25519" && algorithm == "EdDSA") {
+	if k.algorithm != "" && k.algorithm != algorithm && (k.algorithm != "Ed25519" || algorithm != "EdDSA") {
 		return false
 	}
 	switch public := k.public.(type) {

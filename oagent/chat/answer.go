@@ -23,8 +23,8 @@ func (f Format) ReadAnswer(contentType string, body []byte, o ReadOptions) (*Ans
 	t := newTexts(o.AllowMedia)
 	t.responses = f == Responses
 	answer := &Answer{Body: body}
-	switch {
-	case kind == "text/event-stream":
+	switch kind {
+	case "text/event-stream":
 		events, err := readEvents(body)
 		if err != nil {
 			return nil, unreadable("the stream of the model cannot be read, so nothing of it is given: " + err.Error())
@@ -39,7 +39,7 @@ func (f Format) ReadAnswer(contentType string, body []byte, o ReadOptions) (*Ans
 				return nil, unchecked(err)
 			}
 		}
-	case kind == "application/json":
+	case "application/json":
 		if err := wire.Check(body); err != nil {
 			return nil, unreadable("the answer of the model is not good JSON, so nothing of it is given: " + tellSyntax(err))
 		}

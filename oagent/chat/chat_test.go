@@ -35,36 +35,83 @@ func TestReadRequest(t *testing.T) {
 		want    []string
 	}{
 		{"completions/text", chat.Completions, chat.ReadOptions{}, `{"messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"hello"}]}`, []string{"hello"}},
-		{"completions/parts are joined", chat.Completions, chat.ReadOptions{},
-			`{"messages":[{"role":"user","content":[{"type":"text","text":"one"},{"type":"text","text":"two"}]}]}`, []string{"one\ntwo"}},
-		{"completions/every message of the user", chat.Completions, chat.ReadOptions{},
-			`{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}`, []string{"a", "c"}},
-		{"completions/results of tools are not the user's", chat.Completions, chat.ReadOptions{},
-			`{"messages":[{"role":"tool","tool_call_id":"1","content":"x"}]}`, nil},
-		{"completions/unless they are said to be", chat.Completions, chat.ReadOptions{Roles: []string{"tool"}},
-			`{"messages":[{"role":"tool","tool_call_id":"1","content":"x"}]}`, []string{"x"}},
+		{
+			"completions/parts are joined", chat.Completions,
+			chat.ReadOptions{},
+			`{"messages":[{"role":"user","content":[{"type":"text","text":"one"},{"type":"text","text":"two"}]}]}`,
+			[]string{"one\ntwo"},
+		},
+		{
+			"completions/every message of the user", chat.Completions,
+			chat.ReadOptions{},
+			`{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}`,
+			[]string{"a", "c"},
+		},
+		{
+			"completions/results of tools are not the user's", chat.Completions,
+			chat.ReadOptions{},
+			`{"messages":[{"role":"tool","tool_call_id":"1","content":"x"}]}`, nil,
+		},
+		{
+			"completions/unless they are said to be", chat.Completions,
+			chat.ReadOptions{Roles: []string{"tool"}},
+			`{"messages":[{"role":"tool","tool_call_id":"1","content":"x"}]}`,
+			[]string{"x"},
+		},
 		{"completions/an unknown role is the user's", chat.Completions, chat.ReadOptions{}, `{"messages":[{"role":"human","content":"x"}]}`, []string{"x"}},
-		{"completions/the name of the user is told to the model", chat.Completions, chat.ReadOptions{},
-			`{"messages":[{"role":"user","name":"evil","content":"x"}]}`, []string{"evil\nx"}},
-		{"completions/a prompt beside the messages", chat.Completions, chat.ReadOptions{},
-			`{"prompt":"p","messages":[{"role":"user","content":"x"}]}`, []string{"p", "x"}},
-		{"completions/images may pass", chat.Completions, chat.ReadOptions{AllowMedia: true},
-			`{"messages":[{"role":"user","content":[{"type":"text","text":"one"},{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}]}`, []string{"one"}},
+		{
+			"completions/the name of the user is told to the model", chat.Completions,
+			chat.ReadOptions{},
+			`{"messages":[{"role":"user","name":"evil","content":"x"}]}`,
+			[]string{"evil\nx"},
+		},
+		{
+			"completions/a prompt beside the messages", chat.Completions,
+			chat.ReadOptions{},
+			`{"prompt":"p","messages":[{"role":"user","content":"x"}]}`,
+			[]string{"p", "x"},
+		},
+		{
+			"completions/images may pass", chat.Completions,
+			chat.ReadOptions{AllowMedia: true},
+			`{"messages":[{"role":"user","content":[{"type":"text","text":"one"},{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}]}`,
+			[]string{"one"},
+		},
 		{"responses/text", chat.Responses, chat.ReadOptions{}, `{"input":"hello","instructions":"Be kind."}`, []string{"hello"}},
-		{"responses/items", chat.Responses, chat.ReadOptions{},
+		{
+			"responses/items", chat.Responses,
+			chat.ReadOptions{},
 			`{"input":[{"role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"function_call_output","call_id":"1","output":"r"},` +
-				`{"type":"function_call","name":"f","arguments":"{}"},{"type":"message","role":"user","content":"b"}]}`, []string{"a", "b"}},
+				`{"type":"function_call","name":"f","arguments":"{}"},{"type":"message","role":"user","content":"b"}]}`,
+			[]string{"a", "b"},
+		},
 		{"responses/an unknown item is the user's", chat.Responses, chat.ReadOptions{}, `{"input":[{"type":"novelty","words":"x"}]}`, []string{"x"}},
 		{"responses/variables of a stored prompt", chat.Responses, chat.ReadOptions{}, `{"prompt":{"id":"p","variables":{"who":"x"}}}`, []string{"x"}},
 		{"messages/text", chat.Messages, chat.ReadOptions{}, `{"system":"Be kind.","messages":[{"role":"user","content":"hello"}]}`, []string{"hello"}},
-		{"messages/the system prompt if it is to be", chat.Messages, chat.ReadOptions{Roles: []string{"system"}},
-			`{"system":[{"type":"text","text":"Be kind."}],"messages":[{"role":"user","content":"hello"}]}`, []string{"Be kind.", "hello"}},
-		{"responses/the instructions if they are to be", chat.Responses, chat.ReadOptions{Roles: []string{"system"}},
-			`{"instructions":"Be kind.","input":"hello"}`, []string{"Be kind.", "hello"}},
-		{"messages/results of tools are left out", chat.Messages, chat.ReadOptions{},
-			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"r"},{"type":"text","text":"a"}]}]}`, []string{"a"}},
-		{"messages/unless they are the user's", chat.Messages, chat.ReadOptions{Roles: []string{"tool"}},
-			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"r"},{"type":"text","text":"a"}]}]}`, []string{"r\na"}},
+		{
+			"messages/the system prompt if it is to be", chat.Messages,
+			chat.ReadOptions{Roles: []string{"system"}},
+			`{"system":[{"type":"text","text":"Be kind."}],"messages":[{"role":"user","content":"hello"}]}`,
+			[]string{"Be kind.", "hello"},
+		},
+		{
+			"responses/the instructions if they are to be", chat.Responses,
+			chat.ReadOptions{Roles: []string{"system"}},
+			`{"instructions":"Be kind.","input":"hello"}`,
+			[]string{"Be kind.", "hello"},
+		},
+		{
+			"messages/results of tools are left out", chat.Messages,
+			chat.ReadOptions{},
+			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"r"},{"type":"text","text":"a"}]}]}`,
+			[]string{"a"},
+		},
+		{
+			"messages/unless they are the user's", chat.Messages,
+			chat.ReadOptions{Roles: []string{"tool"}},
+			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"r"},{"type":"text","text":"a"}]}]}`,
+			[]string{"r\na"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r, err := test.format.ReadRequest([]byte(test.body), test.options)
@@ -97,8 +144,10 @@ func TestReadRequestRefuses(t *testing.T) {
 		{"a text in another case", chat.Completions, `{"messages":[{"role":"user","content":[{"type":"text","text":"x","Text":"y"}]}]}`, http.StatusBadRequest},
 		{"an image", chat.Completions, `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://e/a.png"}}]}]}`, http.StatusForbidden},
 		{"an image without a type", chat.Completions, `{"messages":[{"role":"user","content":[{"image_url":"https://e/a.png"}]}]}`, http.StatusForbidden},
-		{"an image in a message of Anthropic's", chat.Messages,
-			`{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","data":"AAAA"}}]}]}`, http.StatusForbidden},
+		{
+			"an image in a message of Anthropic's", chat.Messages,
+			`{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","data":"AAAA"}}]}]}`, http.StatusForbidden,
+		},
 		{"a file", chat.Responses, `{"input":[{"role":"user","content":[{"type":"input_file","file_id":"f"}]}]}`, http.StatusForbidden},
 		{"too deep", chat.Completions, `{"messages":[` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `]}`, http.StatusBadRequest},
 	} {
@@ -121,40 +170,56 @@ func TestReadAnswer(t *testing.T) {
 		body        string
 		want        string
 	}{
-		{"completions/every choice", chat.Completions, json,
+		{
+			"completions/every choice", chat.Completions, json,
 			`{"id":"1","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"},` +
-				`{"index":1,"message":{"role":"assistant","content":"b"}}],"usage":{"total_tokens":1}}`, "a\nb"},
-		{"completions/refusal, reasoning and tool calls", chat.Completions, json,
+				`{"index":1,"message":{"role":"assistant","content":"b"}}],"usage":{"total_tokens":1}}`, "a\nb",
+		},
+		{
+			"completions/refusal, reasoning and tool calls", chat.Completions, json,
 			`{"choices":[{"message":{"content":null,"refusal":"no","reasoning_content":"hm","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"q\":1}"}}]}}]}`,
-			"no\nhm\nf\n{\"q\":1}"},
+			"no\nhm\nf\n{\"q\":1}",
+		},
 		{"completions/what nobody knows", chat.Completions, json, `{"choices":[{"message":{"novelty":{"deep":["secret"]}}}]}`, "secret"},
-		{"completions/stream", chat.Completions, events,
+		{
+			"completions/stream", chat.Completions, events,
 			"data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n" +
 				"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"for\"}},{\"index\":1,\"delta\":{\"content\":\"other\"}}]}\n\n" +
-				"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"bidden\"}}]}\n\ndata: [DONE]\n\n", "forbidden\nother"},
-		{"completions/arguments of tool calls in a stream", chat.Completions, events,
+				"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"bidden\"}}]}\n\ndata: [DONE]\n\n", "forbidden\nother",
+		},
+		{
+			"completions/arguments of tool calls in a stream", chat.Completions, events,
 			"data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\"}}]}}]}\n\n" +
-				"data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"\\\":1}\"}}]}}]}\n\n", "f\n{\"a\":1}"},
-		{"messages/blocks", chat.Messages, json,
+				"data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"\\\":1}\"}}]}}]}\n\n", "f\n{\"a\":1}",
+		},
+		{
+			"messages/blocks", chat.Messages, json,
 			`{"id":"m","type":"message","role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"AAAA"},{"type":"text","text":"a"},` +
-				`{"type":"tool_use","id":"t","name":"f","input":{"q":"x"}}],"stop_reason":"end_turn","usage":{}}`, "hm\na\nf\n{\"q\":\"x\"}"},
-		{"messages/stream", chat.Messages, events,
+				`{"type":"tool_use","id":"t","name":"f","input":{"q":"x"}}],"stop_reason":"end_turn","usage":{}}`, "hm\na\nf\n{\"q\":\"x\"}",
+		},
+		{
+			"messages/stream", chat.Messages, events,
 			"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"role\":\"assistant\",\"content\":[]}}\n\n" +
 				"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n" +
 				"event: ping\ndata: {\"type\":\"ping\"}\n\n" +
 				"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"for\"}}\n\n" +
 				"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"bidden\"}}\n\n" +
-				"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n", "forbidden"},
-		{"responses/the request is not repeated", chat.Responses, json,
+				"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n", "forbidden",
+		},
+		{
+			"responses/the request is not repeated", chat.Responses, json,
 			`{"id":"r","object":"response","status":"completed","instructions":"Be kind.","metadata":{"a":"b"},"text":{"format":{"type":"text"}},"reasoning":{"effort":"low"},` +
-				`"output":[{"type":"message","id":"m","role":"assistant","content":[{"type":"output_text","text":"a","annotations":[]}]}]}`, "a"},
-		{"responses/stream, each text once", chat.Responses, events,
+				`"output":[{"type":"message","id":"m","role":"assistant","content":[{"type":"output_text","text":"a","annotations":[]}]}]}`, "a",
+		},
+		{
+			"responses/stream, each text once", chat.Responses, events,
 			"event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"r\",\"instructions\":\"Be kind.\",\"output\":[]}}\n\n" +
 				"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"item_id\":\"m\",\"output_index\":0,\"content_index\":0,\"delta\":\"for\",\"obfuscation\":\"xx\"}\n\n" +
 				"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"item_id\":\"m\",\"output_index\":0,\"content_index\":0,\"delta\":\"bidden\"}\n\n" +
 				"event: response.output_text.done\ndata: {\"type\":\"response.output_text.done\",\"output_index\":0,\"content_index\":0,\"text\":\"forbidden\"}\n\n" +
 				"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"output\":[{\"type\":\"message\",\"content\":[{\"type\":\"output_text\",\"text\":\"forbidden\"}]}]}}\n\n",
-			"forbidden"},
+			"forbidden",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			answer, err := test.format.ReadAnswer(test.contentType, []byte(test.body), chat.ReadOptions{})

@@ -3,6 +3,7 @@ package chat
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"github.com/fairwayhq/fairway/internal/wire"
 )
@@ -82,7 +83,7 @@ func readEvents(body []byte) ([]event, error) {
 
 func (e *event) addLine(line []byte) {
 	if e.data == nil {
-		e.data = line[:len(line):len(line)]
+		e.data = slices.Clip(line)
 		return
 	}
 	e.data = append(append(e.data, '\n'), line...)

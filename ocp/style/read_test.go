@@ -45,7 +45,7 @@ func TestAppendText(t *testing.T) {
 		{style.Object, `{} {"a":1}`, `|{"a":1,"a":2}|[]|a`},
 		{style.Null, "", "|null|a"},
 	} {
-		for _, text := range strings.Fields(test.good) {
+		for text := range strings.FieldsSeq(test.good) {
 			if out, problem := style.AppendText(nil, text, test.types); problem != "" || string(out) != text {
 				t.Errorf("%q: %s, %s", text, out, problem)
 			}

@@ -35,7 +35,7 @@ func AppendText(dst []byte, text string, types Types) (out []byte, problem strin
 
 // isNested reports whether text is the JSON of an array or object.
 func isNested(text string, types Types) bool {
-	if text == "" || !(text[0] == '[' && types&Array != 0 || text[0] == '{' && types&Object != 0) {
+	if text == "" || ((text[0] != '[' || types&Array == 0) && (text[0] != '{' || types&Object == 0)) {
 		return false
 	}
 	return wire.Check([]byte(text)) == nil
