@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/caddyserver/caddy/v2"
@@ -158,9 +159,8 @@ func (a *adminAgents) agents(*http.Request) (any, error) {
 
 func (a *adminAgents) engagements(r *http.Request) (any, error) {
 	const most = 1000
-	none := []*oagent.Engagement{}
 	if a.app == nil || len(a.app.oagents) == 0 {
-		return none, nil
+		return []*oagent.Engagement{}, nil
 	}
 	limit := 100
 	if text := r.URL.Query().Get("limit"); text != "" {
@@ -178,7 +178,7 @@ func (a *adminAgents) engagements(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
 	}
-	return append(none, engagements...), nil
+	return slices.Concat([]*oagent.Engagement{}, engagements), nil
 }
 
 // Interface guards
