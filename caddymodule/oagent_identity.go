@@ -147,6 +147,8 @@ func stripCaller(r *http.Request, schemes map[string]*ocp.SecurityScheme, furthe
 	headers := append([]string{"Authorization", "Proxy-Authorization", "Cookie"}, further...)
 	for _, s := range schemes {
 		switch {
+		case s.Type == "http" && strings.EqualFold(s.Scheme, "bearer"), s.Type == "oauth2", s.Type == "openIdConnect":
+			query = append(query, "access_token") // the other place of a bearer token (RFC 6750, section 2.3)
 		case s.Type != "apiKey":
 		case s.In == "header":
 			headers = append(headers, textproto.CanonicalMIMEHeaderKey(s.ParameterName))

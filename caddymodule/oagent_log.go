@@ -64,7 +64,7 @@ func (p *passage) tell(decision string, refusal *refused, note string) {
 	}
 	if refusal != nil {
 		text("rule", refusal.Rule)
-		text("reason", refusal.Message)
+		text("reason", refusal.loggedReason())
 		text("review", refusal.Review)
 		fields = append(fields, zap.Bool("made", refusal.Made))
 	}
@@ -75,6 +75,15 @@ func (p *passage) tell(decision string, refusal *refused, note string) {
 	}
 	entry.Write(fields...)
 	p.logCause(refusal)
+}
+
+// loggedReason returns what the log may say of a refusal: a message about arguments
+// that cannot be told, or make another path, quotes them.
+func (r *refused) loggedReason() string {
+	if r.Kind == kindUnreadable || r.Kind == kindAmbiguous {
+		return title(r.Kind)
+	}
+	return r.Message
 }
 
 // logCause logs why a refusal is the operator's to look into. What an assertion

@@ -52,10 +52,12 @@ func reducedOutputs(header http.Header, status int, format stream.Format, body [
 }
 
 // outputsOf returns the body of an answer as an Engagement has it: JSON as it is,
-// text as a string, and of anything else, and of a part of something,
+// text as a string, and of anything else
 //
 //	{"_media_type":"image/png","_bytes":1234}
 //
+// What cannot be decoded, and a part of something, is shed: whoever looks at it
+// fails, rather than find nothing in it.
 // Nil stands for no body. The body may be changed afterwards.
 func outputsOf(header http.Header, status int, body []byte, limit int64) jsontext.Value {
 	if len(body) == 0 {
@@ -65,7 +67,7 @@ func outputsOf(header http.Header, status int, body []byte, limit int64) jsontex
 	if coding := header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") || saysCharset(contentType) {
 		decoded := decodedCopy(header, body, limit)
 		if decoded == nil {
-			return opaque(contentType, len(body))
+			return appendShed(int64(len(body)))
 		}
 		defer buffer.Put(decoded)
 		body = decoded.B
@@ -75,7 +77,7 @@ func outputsOf(header http.Header, status int, body []byte, limit int64) jsontex
 	base = strings.ToLower(strings.TrimSpace(base))
 	switch {
 	case status == http.StatusPartialContent:
-		return opaque(contentType, len(body))
+		return appendShed(int64(len(body)))
 	case base == "application/json", base == "text/json", strings.HasSuffix(base, "+json"):
 		return jsontext.Value(bytes.Clone(body)) // what is no strict JSON is shed
 	case base == "" && startsJSON(body) && wire.Check(body) == nil:
@@ -128,6 +130,23 @@ func opaque(contentType string, size int) jsontext.Value {
 	b = wire.AppendString(b, strings.ToValidUTF8(strings.ToLower(strings.TrimSpace(base)), ""))
 	b = append(b, `,"_bytes":`...)
 	return append(strconv.AppendInt(b, int64(size), 10), '}')
+}
+
+var opaquePrefix = []byte(`{"_media_type":`)
+
+func isOpaque(outputs jsontext.Value) bool { return bytes.HasPrefix(outputs, opaquePrefix) }
+
+// asksForForm reports whether an expression knows that a body may be opaque. In any
+// other, "there is no such member" would hold of every body that cannot be seen.
+func asksForForm(expression string) bool {
+	return strings.Contains(expression, "_media_type") || strings.Contains(expression, "_bytes")
+}
+
+// shedOpaque returns opaque outputs as those that an assertion fails on which looks
+// at them.
+func shedOpaque(outputs jsontext.Value) jsontext.Value {
+	size, _ := strconv.ParseInt(string(outputs[bytes.LastIndexByte(outputs, ':')+1:len(outputs)-1]), 10, 64)
+	return appendShed(size)
 }
 
 // appendShed returns what stands in a record for what was too much to be kept.

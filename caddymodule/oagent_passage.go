@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -190,6 +191,9 @@ func (p *passage) readCall() *refused {
 		return p.refuse(kindUnknownOperation, 0, "", fmt.Sprintf("the call of %s was not made: its toolset is not one that this site's agents have", p.call.Tool.Name), nil)
 	}
 	p.found(op)
+	if refusal := p.checkBuilt(); refusal != nil {
+		return refusal
+	}
 	if op.reread {
 		// The caller's own headers and cookies go to the API along with the
 		// arguments, and before them.
@@ -200,6 +204,25 @@ func (p *passage) readCall() *refused {
 	}
 	p.inputs = p.call.AppendArguments(nil)
 	return nil
+}
+
+// checkBuilt refuses a call whose request the API would take for another operation
+// than the one that was called: get-trip of "latest" goes to the path of
+// latest-trip, if there is such an operation.
+func (p *passage) checkBuilt() *refused {
+	tool, err := p.linked.routes.Match(p.r)
+	if err != nil {
+		if errors.Is(err, ocp.ErrNoOperation) && !slices.Contains(p.toolsets, p.operation.toolset) {
+			return nil // plain requests are not matched to its toolset's operations
+		}
+		return p.refuseUnmatched(err)
+	}
+	other := p.linked.operations[tool]
+	if other == p.operation || tool.Method == p.call.Tool.Method && tool.Path == p.call.Tool.Path {
+		return nil
+	}
+	return p.refuse(kindAmbiguous, 0, "", fmt.Sprintf(
+		"the call of %s was not made: with these arguments its request is one of %s; call that, if it is what you mean", p.name, other.name), nil)
 }
 
 // refuseUnmatched is for a request that is no operation, or could be several.
@@ -294,8 +317,13 @@ func (p *passage) isRecorded() bool { return p.isChecked() || p.ticket.Capabilit
 // finish takes what came of the call.
 func (p *passage) finish(outputs jsontext.Value, status int) *refused {
 	p.status = status
-	if output := p.ticket.Capability.Output; output != nil && output.RequireReview != "" {
-		defer p.stopClock()()
+	if output := p.ticket.Capability.Output; output != nil {
+		if output.RequireReview != "" {
+			defer p.stopClock()()
+		}
+		if output.Assertion != nil && isOpaque(outputs) && !asksForForm(output.Assertion.Expression) {
+			outputs = shedOpaque(outputs)
+		}
 	}
 	if err := p.ticket.Finish(p.r.Context(), outputs, status); err != nil {
 		return refusedBy(err)

@@ -140,6 +140,9 @@ func (p *passage) writeRefusal(w http.ResponseWriter, r *refused) {
 		if p.Reviews != "" {
 			text("instance", strings.TrimRight(p.Reviews, "/")+"/"+r.Review)
 		}
+		if p.Engagements != "" && p.binding.User.ID != "" { // the review is its reviewer's to see
+			text("location", strings.TrimRight(p.Engagements, "/")+"/"+p.engagementKey())
+		}
 	}
 	text("kind", string(r.Kind))
 	text("agent", r.Agent)

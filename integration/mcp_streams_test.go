@@ -133,24 +133,27 @@ func (c *streamClient) do(ctx context.Context, method, body string, header map[s
 	return response, nil
 }
 
-// initialize begins the session of 2025-11-25 that all its GET streams are of.
-func (c *streamClient) initialize(ctx context.Context) error {
+// initialize begins a session of 2025-11-25 and returns its id.
+func (c *streamClient) initialize(ctx context.Context) (session string, err error) {
 	response, err := c.do(ctx, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"fairway-test","version":"1"}}}`, nil)
 	if err != nil {
-		return err
+		return "", err
 	}
 	response.Body.Close()
-	if c.session = response.Header.Get("Mcp-Session-Id"); c.session == "" {
-		return errors.New("initialize gave no session")
+	if session = response.Header.Get("Mcp-Session-Id"); session == "" {
+		return "", errors.New("initialize gave no session")
 	}
-	return nil
+	return session, nil
 }
 
-// open opens stream n: of a session, of 2026-07-28 or of HTTP+SSE in turn.
+// open opens stream n: of a session of its own, of 2026-07-28 or of HTTP+SSE in turn.
 func (c *streamClient) open(ctx context.Context, n int) (s *openStream, err error) {
 	switch n % 3 {
 	case 0:
-		s, err = c.openSession(ctx, n)
+		var session string
+		if session, err = c.initialize(ctx); err == nil {
+			s, err = c.openSession(ctx, n, session)
+		}
 	case 1:
 		s, err = c.listen(ctx, n)
 	default:
@@ -162,8 +165,8 @@ func (c *streamClient) open(ctx context.Context, n int) (s *openStream, err erro
 	return s, nil
 }
 
-func (c *streamClient) openSession(ctx context.Context, n int) (*openStream, error) {
-	response, err := c.do(ctx, http.MethodGet, "", map[string]string{"Mcp-Protocol-Version": "2025-11-25", "Mcp-Session-Id": c.session})
+func (c *streamClient) openSession(ctx context.Context, n int, session string) (*openStream, error) {
+	response, err := c.do(ctx, http.MethodGet, "", map[string]string{"Mcp-Protocol-Version": "2025-11-25", "Mcp-Session-Id": session})
 	if err != nil {
 		return nil, err
 	}
@@ -285,7 +288,8 @@ func TestStreamsThroughReload(t *testing.T) {
 
 	transport := &http.Transport{}
 	c := &streamClient{url: g.url + "/mcp", http: &http.Client{Transport: transport}}
-	if err := c.initialize(ctx); err != nil {
+	var err error
+	if c.session, err = c.initialize(ctx); err != nil {
 		t.Fatal(err)
 	}
 	transport.CloseIdleConnections()
@@ -325,8 +329,13 @@ func TestStreamsThroughReload(t *testing.T) {
 		t.Fatalf("loading the configuration: %v", err)
 	}
 
+	again, err := c.openSession(ctx, 0, c.session)
+	if err != nil {
+		t.Fatalf("the session that began before the reload: %v", err)
+	}
+	again.body.Close()
 	for n := range 3 {
-		again, err := c.open(ctx, n) // of the session that began before
+		again, err := c.open(ctx, n)
 		if err != nil {
 			t.Fatalf("after the reload: %v", err)
 		}

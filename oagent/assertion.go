@@ -37,16 +37,26 @@ type Variables = cel.Activation
 // environments are made once: they are the same for every document.
 var (
 	engagementEnvironment = sync.OnceValues(func() (*expr.Environment, error) {
-		return expr.New(expr.Limits{Cost: MaxCost, FreeScans: true},
+		return environment(
 			expr.Variable{Name: "started_at", Type: cel.TimestampType},
 			expr.Variable{Name: "user", Type: expr.Fields()},
 			expr.Variable{Name: "recent", Type: expr.Fields()},
 			expr.Variable{Name: "history", Type: expr.Fields()})
 	})
 	outputEnvironment = sync.OnceValues(func() (*expr.Environment, error) {
-		return expr.New(expr.Limits{Cost: MaxCost, FreeScans: true}, expr.Variable{Name: outputVariable, Type: cel.DynType})
+		return environment(expr.Variable{Name: outputVariable, Type: cel.DynType})
 	})
 )
+
+// environment is of expressions that decide: !has(…) must not hold of a text, or
+// of whatever else an answer is that nobody had in mind.
+func environment(variables ...expr.Variable) (*expr.Environment, error) {
+	env, err := expr.New(expr.Limits{Cost: MaxCost, FreeScans: true}, variables...)
+	if err != nil {
+		return nil, err
+	}
+	return env.WithStrictHas()
+}
 
 // outputVariable is what a guardrail's assertion calls the whole output.
 const outputVariable = "output"

@@ -101,6 +101,17 @@ func (e *Environment) With(variables ...Variable) (*Environment, error) {
 	return &Environment{env: env, limits: e.limits}, nil
 }
 
+// WithStrictHas returns the environment with a has() that fails on what cannot
+// have fields: text, say. Otherwise it says no, and !has(…) holds of everything
+// that is not what its author had in mind.
+func (e *Environment) WithStrictHas() (*Environment, error) {
+	env, err := e.env.Extend(cel.EnableErrorOnBadPresenceTest(true))
+	if err != nil {
+		return nil, fmt.Errorf("setting up CEL: %w", err)
+	}
+	return &Environment{env: env, limits: e.limits}, nil
+}
+
 func declare(variables []Variable) []cel.EnvOption {
 	options := make([]cel.EnvOption, len(variables))
 	for i, v := range variables {

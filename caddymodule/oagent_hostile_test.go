@@ -1,0 +1,211 @@
+package caddymodule_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// latestTrips is a document in which a value of one operation's argument makes the
+// path of another operation.
+const latestTrips = `openapi: 3.1.0
+info: {title: Trips, version: 1.2.3}
+paths:
+  /trips/{id}:
+    parameters:
+      - {name: id, in: path, required: true, schema: {type: string}}
+    get:
+      operationId: getTrip
+      responses: {"200": {description: ok}}
+  /trips/latest:
+    get:
+      operationId: latestTrip
+      responses: {"200": {description: ok}}
+  /trips/{id}/secret:
+    parameters:
+      - {name: id, in: path, required: true, schema: {type: string}}
+    get:
+      operationId: secretTrip
+      responses: {"200": {description: ok}}
+`
+
+func latestSite(t *testing.T, agent string, handler http.HandlerFunc) *site {
+	t.Helper()
+	s := newSite(t)
+	s.write("trips.yaml", latestTrips)
+	s.write("agent.yaml", agent)
+	s.start("agents {\n\tstore bolt DIR/store.db\n}", guardedBlock("", upstream(t, handler)))
+	return s
+}
+
+// TestOAgentCallOfAnotherOperation calls an allowed tool with arguments, or beside
+// headers, that make the API answer an operation which is not allowed.
+func TestOAgentCallOfAnotherOperation(t *testing.T) {
+	var reached atomic.Int64
+	s := latestSite(t, agentDocument("desk", "  get-trip: {user_identity: false}\n"), func(w http.ResponseWriter, r *http.Request) {
+		reached.Add(1)
+		_, _ = io.WriteString(w, "fine")
+	})
+	for _, id := range []string{"latest", "LATEST", "latest.json", "%6catest", "1/secret", `1\\secret`} {
+		t.Run(id, func(t *testing.T) {
+			s := s.with(t)
+			arguments := fmt.Sprintf(`{"id":"%s"}`, id)
+			if r := s.call("getTrip", arguments); !r.IsError {
+				t.Errorf("mcp: %s", r.text())
+			}
+			if body := s.otc("getTrip", arguments); !strings.Contains(body, `"success":false`) {
+				t.Errorf("otc: %s", body)
+			}
+		})
+	}
+	for _, name := range []string{"X-Override-Url", "X-Script-Name", "Script-Name", "Path-Info"} {
+		t.Run(name, func(t *testing.T) {
+			s := s.with(t)
+			r := s.callRequest("getTrip", `{"id":"1"}`)
+			r.Header.Set(name, "/trips/latest")
+			if got := s.result(s.do(r)); !got.IsError {
+				t.Error(got.text())
+			}
+		})
+	}
+	if n := reached.Load(); n != 0 {
+		t.Errorf("the API was called %d times", n)
+	}
+	for _, id := range []string{"1", "A.b", "x;y", "x?y", "latest2"} {
+		if text := s.succeed("getTrip", fmt.Sprintf(`{"id":%q}`, id)); text != "fine" {
+			t.Errorf("%s: %s", id, text)
+		}
+	}
+}
+
+// TestOAgentUnseenOutputs has the API answer with what an assertion cannot look
+// into. That something is not in there does not hold then.
+func TestOAgentUnseenOutputs(t *testing.T) {
+	const secret = `{"salary":"hunter2"}`
+	s := latestSite(t, agentDocument("desk", `
+  get-trip:
+    user_identity: false
+    output_restriction:
+      assertion: "!has(recent.get-trip.outputs.salary)"
+  secret-trip:
+    user_identity: false
+    output_restriction:
+      assertion: "recent.secret-trip.outputs._media_type == 'image/png'"
+`), func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Content-Type", "application/json")
+		switch strings.TrimPrefix(r.URL.Path, "/trips/") {
+		case "open":
+			_, _ = io.WriteString(w, `{"public":true}`)
+			return
+		case "map/secret":
+			header.Set("Content-Type", "image/png")
+			_, _ = io.WriteString(w, "\x89PNG")
+			return
+		case "part":
+			w.WriteHeader(http.StatusPartialContent)
+		case "coded":
+			header.Set("Content-Encoding", "x-unknown")
+		case "bytes":
+			header.Set("Content-Type", "application/octet-stream")
+		case "text":
+			header.Set("Content-Type", "text/plain")
+		case "xml":
+			header.Set("Content-Type", "application/xml")
+		case "lines":
+			header.Set("Content-Type", "application/x-ndjson")
+			_, _ = io.WriteString(w, secret+"\n")
+		case "twice":
+			_, _ = io.WriteString(w, secret)
+		}
+		_, _ = io.WriteString(w, secret)
+	})
+	for _, id := range []string{"part", "coded", "bytes", "text", "xml", "lines", "twice"} {
+		t.Run(id, func(t *testing.T) {
+			s := s.with(t)
+			if a := s.get("/trips/" + id); strings.Contains(a.body, "hunter2") || s.problem(a).Kind != "output_restriction" {
+				t.Errorf("http: %+v", a)
+			}
+			if a := s.do(s.callRequest("getTrip", fmt.Sprintf(`{"id":%q}`, id))); strings.Contains(a.body, "hunter2") {
+				t.Errorf("mcp: %s", a.body)
+			}
+			if body := s.otc("getTrip", fmt.Sprintf(`{"id":%q}`, id)); strings.Contains(body, "hunter2") {
+				t.Errorf("otc: %s", body)
+			}
+		})
+	}
+	if a := s.get("/trips/open"); a.status != 200 {
+		t.Errorf("%+v", a)
+	}
+	if a := s.get("/trips/map/secret"); a.status != 200 || a.body != "\x89PNG" {
+		t.Errorf("an assertion that asks for the media type: %+v", a)
+	}
+}
+
+// TestOAgentStaticIdentityAlone has a caller show credentials in each place that
+// there is for them: a static identity's are the only ones that the API sees.
+func TestOAgentStaticIdentityAlone(t *testing.T) {
+	s := newSite(t)
+	s.write("trips.yaml", `components:
+  securitySchemes:
+    token: {type: http, scheme: bearer}
+    header: {type: apiKey, in: header, name: X-Api-Key}
+    query: {type: apiKey, in: query, name: api_key}
+    cookie: {type: apiKey, in: cookie, name: sid}
+`+latestTrips)
+	s.write("agent.yaml", agentDocument("desk", "  get-trip: {user_identity: false, static_identity: OPS}\n"))
+	s.start("agents {\n\tstore bolt DIR/store.db\n}", guardedBlock(
+		"identity OPS {\ncredential header X-Api-Key ops\ncredential query key ops\n}", upstream(t, echo)))
+	a := s.request("GET", "/trips/1?api_key=evil&API_KEY=evil&%61pi_key=evil&key=evil&access_token=evil&page=2", "",
+		"Authorization", "Bearer evil", "Proxy-Authorization", "Basic evil", "X-Api-Key", "evil", "X_Api_Key", "evil", "Cookie", "sid=evil; theme=evil")
+	if a.status != 200 {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	e := decodeEcho(t, a.body)
+	if strings.Contains(fmt.Sprint(e.URI, e.Header), "evil") || !strings.Contains(e.URI, "key=ops") || !strings.Contains(e.URI, "page=2") || e.Header.Get("X-Api-Key") != "ops" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestOAgentReviewPendingSaysWhere looks where a refusal says what has become of a
+// review: its user may not see the review itself.
+func TestOAgentReviewPendingSaysWhere(t *testing.T) {
+	s := newSite(t)
+	s.write("agent.yaml", agentDocument("desk", "  create-trip: {input_restriction: {require_review: boss}}\n"))
+	s.start("agents {\n\tstore bolt DIR/store.db\n}\norder test_user first", "test_user\nmcp TRIPS\noagent DIR/agent.yaml {\n"+
+		"review_wait off\nreviews /reviews\nengagements /engagements\n}\nreverse_proxy "+upstream(t, echo))
+	a := s.request("POST", "/trips", `{"to":"Bern"}`, "X-Test-User", "ada")
+	var refusal struct{ Location, Instance string }
+	if err := json.Unmarshal([]byte(a.body), &refusal); err != nil || refusal.Location == "" {
+		t.Fatalf("%v %s", err, a.body)
+	}
+	if a := s.request("GET", refusal.Location, "", "X-Test-User", "ada"); a.status != 200 || !strings.Contains(a.body, "awaiting-verification") {
+		t.Errorf("%+v", a)
+	}
+	if a := s.request("GET", refusal.Instance, "", "X-Test-User", "boss"); a.status != 200 || !strings.Contains(a.body, `"pending"`) {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestOAgentLogHasNoInputs refuses requests for what is in their arguments: the log
+// says that, and nothing of them.
+func TestOAgentLogHasNoInputs(t *testing.T) {
+	s := guarded(t, agentDocument("desk", "  list-trips: {user_identity: false}\n  get-trip: {user_identity: false}\n"), "", echo)
+	for _, path := range []string{"/trips?limit=hunter2", "/trips/1%2Fhunter2%2F"} {
+		s.request("GET", path, "")
+	}
+	s.call("getTrip", `{"id":"../hunter2"}`)
+	r := s.callRequest("listTrips", `{"limit":7}`)
+	r.Header["X-Trace"] = []string{"hunter2", "hunter3"}
+	s.do(r)
+	s.logged(`"http.handlers.oagent"`, `"decision":"unreadable"`, `"reason":"This request cannot be judged"`)
+	for line := range strings.Lines(s.log()) {
+		if strings.Contains(line, `"http.handlers.oagent"`) && strings.Contains(line, `"tool"`) && strings.Contains(line, "hunter2") {
+			t.Error(line)
+		}
+	}
+}
