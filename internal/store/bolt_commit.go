@@ -230,7 +230,7 @@ func (s *Bolt) flush(ctx context.Context, key string) error {
 func (s *Bolt) commitAll() {
 	defer s.ended.Done()
 	for {
-		closing := false
+		var closing bool
 		select {
 		case <-s.wake:
 			closing = s.linger()
