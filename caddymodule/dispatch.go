@@ -243,7 +243,7 @@ func (d *dispatch) result(tool *ocp.Tool, rec *recorder) (*ocp.Result, error) {
 	if err != nil {
 		return nil, d.undecodable(tool, err)
 	}
-	result := &ocp.Result{Status: rec.status, Header: rec.header}
+	result := &ocp.Result{Status: rec.status, Header: rec.header, Exposed: rec.exposed}
 	switch {
 	case body == nil:
 	case len(body.B) == 0:

@@ -45,6 +45,9 @@ func (p *passage) expose(header http.Header) {
 		return
 	}
 	header[headerExposes] = []string{string(text)}
+	if p.rec != nil {
+		p.rec.exposed = string(text)
+	}
 }
 
 // asciiJSON escapes everything beyond ASCII, as a header may not survive it.

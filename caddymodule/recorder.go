@@ -32,6 +32,7 @@ type recorder struct {
 	declared int64                   // Content-Length, where that alone was over the limit
 	cancel   context.CancelCauseFunc // ends the call
 	refused  *refused                // by a guard behind, which is what the answer says then
+	exposed  string                  // by the agent of a guard behind: see ocp.Result
 
 	streams streams   // what is done with a stream; zero if that is an answer like others
 	stream  *streamed // of an answer that streams
@@ -182,7 +183,7 @@ func (r *recorder) reset(method string) {
 	r.drop()
 	clear(r.header)
 	r.body = buffer.Get()
-	r.status, r.declared = 0, 0
+	r.status, r.declared, r.exposed = 0, 0, ""
 	r.bodiless, r.tooLarge, r.broken = method == http.MethodHead, false, nil
 }
 

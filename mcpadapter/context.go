@@ -100,20 +100,15 @@ var replyKeys = [...]struct{ key, header string }{
 	{`"` + contextPrefix + `session":`, ocp.HeaderSession},
 }
 
-// metaExposes is what the agent that made the call exposes (OpenAgentSpec v1,
-// exposes): an object, as its guard has it in the header OAgent-Exposes.
+// metaExposes is what the agent that made the call exposes (ocp.Result).
 const metaExposes = "org.openagentspec/exposes"
 
-// exposedMeta returns that member of _meta, nil if the answer has none.
+// exposedMeta returns that member of _meta, nil if there is none.
 func (r *reply) exposedMeta() []byte {
-	if r.Result == nil {
+	if r.Result == nil || r.Result.Exposed == "" {
 		return nil
 	}
-	values := r.Result.Header["Oagent-Exposes"]
-	if len(values) != 1 || len(values[0]) == 0 || values[0][0] != '{' || wire.Check([]byte(values[0])) != nil {
-		return nil
-	}
-	return append([]byte(`"`+metaExposes+`":`), values[0]...)
+	return []byte(`"` + metaExposes + `":` + r.Result.Exposed)
 }
 
 // contextMeta returns the members of _meta that tell what the API's answer says of

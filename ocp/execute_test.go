@@ -115,6 +115,12 @@ func TestRetryable(t *testing.T) {
 	}{
 		{Failure{Kind: Refused, Status: 429}, post, true},
 		{Failure{Kind: Refused, Status: 404}, get, false},
+		{Failure{Kind: Refused, Status: 408}, get, true},
+		{Failure{Kind: Refused, Status: 408}, post, false},
+		{Failure{Kind: Refused, Status: 425}, get, true},
+		{Failure{Kind: Refused, Status: 425}, post, false},
+		{Failure{Kind: Refused, Status: 425}, nil, false},
+		{Failure{Kind: Failed, Status: 501}, get, false},
 		{Failure{Kind: Failed, Status: 503}, post, true},
 		{Failure{Kind: Failed, Status: 500}, post, false},
 		{Failure{Kind: Failed, Status: 500}, get, true},

@@ -55,10 +55,20 @@ func (f *Failure) Retryable(t *Tool) bool {
 	case Unanswered:
 		return false
 	case Refused:
-		return f.Status == http.StatusTooManyRequests
+		switch f.Status {
+		case http.StatusTooManyRequests:
+			return true
+		case http.StatusRequestTimeout, http.StatusTooEarly:
+			// The API may have begun (RFC 9110, section 15.5.9; RFC 8470, section 5.2).
+			return t != nil && t.ReadOnly()
+		}
+		return false
 	case Restricted:
 		return f.RetryAfter > 0
 	case Failed:
+		if f.Status == http.StatusNotImplemented {
+			return false // nor will it be later
+		}
 		return f.Status == http.StatusServiceUnavailable || t != nil && t.Idempotent()
 	case Unreachable, TimedOut:
 		return t != nil && t.Idempotent()

@@ -31,6 +31,11 @@ type Result struct {
 	Header http.Header
 	Body   []byte // decoded: never compressed
 
+	// Exposed is what the agent that made the call exposes (OpenAgentSpec v1,
+	// exposes): a JSON object in ASCII, "" if there is none. Its guard says so,
+	// never the API.
+	Exposed string
+
 	// Buffer holds Body if it came from the pool; Release gives it back.
 	Buffer *buffer.Buffer
 }

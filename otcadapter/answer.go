@@ -22,7 +22,6 @@ func (c *call) appendAnswer(b []byte, outcome *ocp.Outcome) []byte {
 	}
 	b = append(b, `,"success":true`...)
 	hasValue := outcome.Result != nil && len(outcome.Result.Body) > 0
-	exposed := exposedBy(outcome.Result)
 	switch {
 	case c.form.oxp && hasValue:
 		b = append(b, `,"value":`...)
@@ -31,38 +30,9 @@ func (c *call) appendAnswer(b []byte, outcome *ocp.Outcome) []byte {
 		b = append(b, `,"value":null`...)
 	case hasValue:
 		b = append(b, `,"output":{"value":`...)
-		b = appendValue(b, outcome.Result)
-		b = append(appendExposed(b, exposed), '}')
-	case exposed != "":
-		b = append(b, `,"output":{"value":null`...)
-		b = append(appendExposed(b, exposed), '}')
-	}
-	if c.form.oxp {
-		b = appendExposed(b, exposed)
+		b = append(appendValue(b, outcome.Result), '}')
 	}
 	return c.appendEnd(b)
-}
-
-// exposedBy returns what the agent that made the call exposes (OpenAgentSpec v1,
-// exposes): a JSON object, as its guard has it in the header OAgent-Exposes; ""
-// if there is none.
-func exposedBy(result *ocp.Result) string {
-	if result == nil {
-		return ""
-	}
-	values := result.Header["Oagent-Exposes"]
-	if len(values) != 1 || !strings.HasPrefix(values[0], "{") || wire.Check([]byte(values[0])) != nil {
-		return ""
-	}
-	return values[0]
-}
-
-// appendExposed appends that as a member beside the value.
-func appendExposed(b []byte, exposed string) []byte {
-	if exposed == "" {
-		return b
-	}
-	return append(append(b, `,"org.openagentspec/exposes":`...), exposed...)
 }
 
 // appendStart appends what an answer begins with.

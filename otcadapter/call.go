@@ -22,6 +22,9 @@ type call struct {
 	conceal           func(string) string // nil if no credentials are sent
 }
 
+// headerExposes tells what the agent that made the call exposes (ocp.Result).
+const headerExposes = "OAgent-Exposes"
+
 // A reply is what becomes of a call beside the body of its answer.
 type reply struct {
 	status        int
@@ -91,7 +94,12 @@ func (c *call) run(ctx context.Context, b []byte) ([]byte, reply) {
 	case failure.Kind == ocp.Refused && failure.Status == http.StatusUnauthorized && c.grant.byCaller():
 		return c.refused(b, badCredentials(&outcome, c))
 	}
-	return c.appendAnswer(b, &outcome), reply{status: http.StatusOK, again: mayRunAgain(&outcome)}
+	rep := reply{status: http.StatusOK, again: mayRunAgain(&outcome)}
+	if outcome.Result != nil {
+		// The standards' schemas leave no place for it in the body.
+		rep.header, rep.value = headerExposes, outcome.Result.Exposed
+	}
+	return c.appendAnswer(b, &outcome), rep
 }
 
 // refused appends the answer of a call that did not run.

@@ -2,9 +2,13 @@ package otcadapter
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"net/http/httptest"
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,22 +23,110 @@ import (
 type document struct {
 	compiler *jsonschema.Compiler
 	url      string
+	paths    map[string]any
 }
 
-func openStandard(t *testing.T, name string, relax func(schemas map[string]any)) document {
+// A relaxation is a place where a document rejects what the protocol's text
+// intends. TestConform_relaxations wants each of them to be needed.
+type relaxation struct {
+	document, why string
+	relax         func(schemas map[string]any)
+	pointer       string               // of a schema that fails without it
+	witness       func(*testing.T) any // at that
+}
+
+const (
+	otcDocument = "otc-2025-03-09.openapi.json"
+	oxpDocument = "oxp-1.0.openapi.json"
+
+	toolsPointer = "/paths/~1tools/get/responses/200/content/application~1json/schema"
+	callPointer  = "/components/schemas/CallToolResponse"
+)
+
+// relaxations are all there are. Beyond them, tools under their names of the text
+// are checked under those of its schema (asOpenAPI).
+var relaxations = []relaxation{
+	{
+		otcDocument, "SimpleJSONSchema has a not with properties alone, which no object passes",
+		func(schemas map[string]any) { delete(at(schemas, "SimpleJSONSchema"), "not") },
+		toolsPointer, calculatorTools,
+	},
+	{
+		otcDocument, "the parameters are a JSON Schema, but would have to have members name and description",
+		func(schemas map[string]any) {
+			delete(at(schemas, "ToolDefinition", "properties", "input_schema", "properties", "parameters"), "required")
+		},
+		toolsPointer, calculatorTools,
+	},
+	{
+		otcDocument, "output.value cannot be an array or null",
+		func(schemas map[string]any) {
+			forms := at(schemas, "CallToolResponse", "properties", "output")["oneOf"].([]any)
+			value := at(forms[0], "properties", "value")
+			value["oneOf"] = append(value["oneOf"].([]any), map[string]any{"type": "array"}, map[string]any{"type": "null"})
+		},
+		callPointer, func(t *testing.T) any { return instance(t, answered(t, "/call", "[3]")) },
+	},
+	{
+		oxpDocument, "additionalProperties does not see value and error, which stand in oneOf; unevaluatedProperties does",
+		func(schemas map[string]any) {
+			response := at(schemas, "CallToolResponse")
+			response["unevaluatedProperties"] = response["additionalProperties"]
+			delete(response, "additionalProperties")
+		},
+		callPointer, func(t *testing.T) any { return instance(t, answered(t, "/tools/call", "3"))["result"] },
+	},
+}
+
+// calculatorTools is a list of tools.
+func calculatorTools(t *testing.T) any {
+	return asOpenAPI(instance(t, list(t, New(Options{}), calculator())))
+}
+
+// answered is the answer to a call of which the API returned the value.
+func answered(t *testing.T, endpoint, value string) answer {
+	return postTo(t, endpoint, New(Options{}), calculator(), answering(ocp.Outcome{Result: jsonResult(value)}), `{"tool_id":"Calculator.Add"}`)
+}
+
+// asOpenAPI gives a list of tools the names that the documents have. The text has
+// input and output where they have input_schema and output_schema, its example has
+// required beside the parameters, and the text has non_inferrable_parameters there.
+func asOpenAPI(members map[string]any) map[string]any {
+	for _, definition := range members["tools"].([]any) {
+		d := definition.(map[string]any)
+		d["input_schema"], d["output_schema"] = d["input"], d["output"]
+		delete(at(d, "input_schema"), "required")
+		delete(at(d, "input_schema"), "non_inferrable_parameters")
+		delete(d, "input")
+		delete(d, "output")
+	}
+	return members
+}
+
+// openStandard opens a document with its relaxations, but for one of them; -1 is
+// none.
+func openStandard(t *testing.T, name string, without int) document {
 	t.Helper()
 	content, err := jsonschema.UnmarshalJSON(bytes.NewReader(shared.Read(t, "schemas/otc/"+name)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	relax(at(content, "components", "schemas"))
+	for i, r := range relaxations {
+		if r.document == name && i != without {
+			r.relax(at(content, "components", "schemas"))
+		}
+	}
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	if err := compiler.AddResource("standard:"+name, content); err != nil {
 		t.Fatal(err)
 	}
-	return document{compiler, "standard:" + name}
+	return document{compiler, "standard:" + name, at(content, "paths")}
 }
+
+// otc is the OpenAPI document of 2025-03-09, oxp that of its successor.
+func otc(t *testing.T) document { return openStandard(t, otcDocument, -1) }
+func oxp(t *testing.T) document { return openStandard(t, oxpDocument, -1) }
 
 func at(value any, path ...string) map[string]any {
 	for _, name := range path {
@@ -54,28 +146,79 @@ func (d document) check(t *testing.T, pointer string, instance any) {
 	}
 }
 
-// otc is the OpenAPI document of 2025-03-09. Relaxed are the two places that
-// reject what the protocol's text intends: the schemas of parameters, whose "not"
-// no object passes and which would have to have the members name and description
-// themselves, and output.value, which may be an array or null too.
-func otc(t *testing.T) document {
-	return openStandard(t, "otc-2025-03-09.openapi.json", func(schemas map[string]any) {
-		delete(at(schemas, "SimpleJSONSchema"), "not")
-		delete(at(schemas, "ToolDefinition", "properties", "input_schema", "properties", "parameters"), "required")
-		forms := at(schemas, "CallToolResponse", "properties", "output")["oneOf"].([]any)
-		delete(at(forms[0], "properties", "value"), "oneOf")
-	})
+func TestConform_relaxations(t *testing.T) {
+	for i, r := range relaxations {
+		t.Run(r.why, func(t *testing.T) {
+			d, whole := openStandard(t, r.document, i), openStandard(t, r.document, -1)
+			schema, err := d.compiler.Compile(d.url + "#" + r.pointer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			witness := r.witness(t)
+			if schema.Validate(witness) == nil {
+				t.Error("is not needed")
+			}
+			whole.check(t, r.pointer, witness)
+		})
+	}
 }
 
-// oxp is the OpenAPI document of the successor. Relaxed is the place that no answer
-// with a value or an error can pass: additionalProperties does not see that these
-// two stand in oneOf, which unevaluatedProperties does.
-func oxp(t *testing.T) document {
-	return openStandard(t, "oxp-1.0.openapi.json", func(schemas map[string]any) {
-		response := at(schemas, "CallToolResponse")
-		response["unevaluatedProperties"] = response["additionalProperties"]
-		delete(response, "additionalProperties")
-	})
+// TestConform_statuses wants the answers besides those of a call that ran to be
+// those that the documents declare, but for the statuses that the document of
+// 2025-03-09 does not know. A body that is not described is that of other errors.
+func TestConform_statuses(t *testing.T) {
+	refusing := answering(ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.Refused, Status: 401, Message: "m"}, Result: &ocp.Result{Status: 401}})
+	vault := secured(need{"oauth": {}})
+	ill := func(context.Context) error { return errors.New("down") }
+	token := `{"tool_id":"Vault.secured","context":{"authorization":[{"id":"oauth","token":"t"}]}}`
+	for rule, c := range map[string]struct {
+		method, endpoint, body string
+		site                   Site
+		status                 int
+		otc, oxp               bool // the document declares the status
+	}{
+		"healthy":          {"GET", "/health", "", siteOf(vault, nil), 200, true, true},
+		"not loaded":       {"GET", "/health", "", siteOf(nil, nil), 503, false, true},
+		"API is ill":       {"GET", "/health", "", Site{Toolkits: siteOf(vault, nil).Toolkits, Upstream: ill}, 503, false, true},
+		"bad credentials":  {"POST", "/tools/call", token, siteOf(vault, refusing), 401, false, true},
+		"bad, text's":      {"POST", "/call", token, siteOf(vault, refusing), 401, false, true},
+		"lacking":          {"POST", "/tools/call", `{"tool_id":"Vault.secured"}`, siteOf(vault, refusing), 400, true, true},
+		"no tools to list": {"GET", "/tools", "", siteOf(nil, nil), 503, false, false},
+		"no tools to call": {"POST", "/tools/call", token, siteOf(nil, nil), 503, false, false},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			request := httptest.NewRequest(c.method, "/otc"+c.endpoint, strings.NewReader(c.body))
+			request.Header.Set("Content-Type", "application/json")
+			recorder := httptest.NewRecorder()
+			New(Options{DeveloperMessages: true}).ServeHTTP(recorder, request, c.endpoint, c.site)
+			if recorder.Code != c.status {
+				t.Fatalf("status %d: %s", recorder.Code, recorder.Body)
+			}
+			members := instance(t, answer{recorder, t})
+			otc(t).checkStatus(t, c.method, c.endpoint, c.status, c.otc, members)
+			oxp(t).checkStatus(t, c.method, c.endpoint, c.status, c.oxp, members)
+			if c.status >= 400 {
+				oxp(t).check(t, "/components/schemas/ServerErrorResponse", members)
+			}
+		})
+	}
+}
+
+// checkStatus checks an answer against what the document declares of its status.
+func (d document) checkStatus(t *testing.T, method, endpoint string, status int, want bool, members map[string]any) {
+	t.Helper()
+	path := endpoint
+	if path == "/call" {
+		path = "/tools/call"
+	}
+	code, method := strconv.Itoa(status), strings.ToLower(method)
+	declared, is := at(d.paths, path, method, "responses")[code].(map[string]any)
+	if is != want {
+		t.Errorf("%s declares %s for %s: %t, want %t", d.url, code, endpoint, is, want)
+	}
+	if declared["content"] != nil {
+		d.check(t, "/paths/"+strings.ReplaceAll(path, "/", "~1")+"/"+method+"/responses/"+code+"/content/application~1json/schema", members)
+	}
 }
 
 func instance(t *testing.T, a answer) map[string]any {
@@ -114,19 +257,34 @@ func checkTools(t *testing.T, tools *ocp.Toolset) {
 	if n := len(members["tools"].([]any)); n != len(tools.Tools()) {
 		t.Errorf("%d definitions of %d tools", n, len(tools.Tools()))
 	}
-	for _, definition := range members["tools"].([]any) {
-		// The text has input and output where its schema has input_schema and
-		// output_schema, its example has required beside the parameters, and the
-		// text has non_inferrable_parameters there.
-		d := definition.(map[string]any)
-		d["input_schema"], d["output_schema"] = d["input"], d["output"]
-		delete(at(d, "input_schema"), "required")
-		delete(at(d, "input_schema"), "non_inferrable_parameters")
-		delete(d, "input")
-		delete(d, "output")
-	}
+	asOpenAPI(members)
 	otc(t).check(t, "/paths/~1tools/get/responses/200/content/application~1json/schema", members)
 	oxp(t).check(t, "/paths/~1tools/get/responses/200/content/application~1json/schema", members)
+}
+
+// TestConform_exposed wants what an agent exposes in the header: the bodies of
+// both standards are closed. Only its guard's word counts, not the API's.
+func TestConform_exposed(t *testing.T) {
+	for rule, c := range map[string]struct{ said, want string }{
+		"by the guard": {`{"n":1}`, `{"n":1}`},
+		"by the API":   {"", ""},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			result := jsonResult(`3`)
+			result.Header.Set("OAgent-Exposes", `{"forged":true}`)
+			result.Exposed = c.said
+			outcome := answering(ocp.Outcome{Result: result})
+			flat := post(t, New(Options{}), calculator(), outcome, `{"tool_id":"Calculator.Add"}`)
+			otc(t).check(t, "/components/schemas/CallToolResponse", instance(t, flat))
+			enveloped := postTo(t, "/tools/call", New(Options{}), calculator(), outcome, `{"tool_id":"Calculator.Add"}`)
+			oxp(t).check(t, "/paths/~1tools~1call/post/responses/200/content/application~1json/schema", instance(t, enveloped))
+			for _, got := range []answer{flat, enveloped} {
+				if exposed := got.Header().Get("OAgent-Exposes"); exposed != c.want {
+					t.Errorf("OAgent-Exposes: %q, want %q", exposed, c.want)
+				}
+			}
+		})
+	}
 }
 
 // conformOutcomes are the ways in which a call can end.

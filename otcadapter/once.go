@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/store"
@@ -69,6 +70,7 @@ type Idempotency struct {
 type records struct {
 	options Idempotency
 	keys    hashKeys
+	unkept  atomic.Int32 // answers that keepLater tries to keep
 
 	mu      sync.Mutex
 	flights map[string]*flight
@@ -314,8 +316,10 @@ func (p *records) run(ctx context.Context, st store.Store, c *call, key string, 
 	mine.put(value)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	if err := st.Put(ctx, key, store.Change{Value: value, TTL: ttl, Later: true, Spare: true}); err != nil {
+	change := store.Change{Value: value, TTL: ttl, Later: true, Spare: true}
+	if err := st.Put(ctx, key, change); err != nil {
 		p.options.Failed(err)
+		p.keepLater(st, key, mine.attempt, change)
 	}
 	return answer
 }
