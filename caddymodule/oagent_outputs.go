@@ -48,7 +48,7 @@ func reducedOutputs(header http.Header, status int, format stream.Format, body [
 	}
 	header = maps.Clone(header)
 	header["Content-Type"] = []string{contentType}
-	return outputsOf(header, status, content.B, limit)
+	return outputsOf(header, status, content.B, limit).Clone()
 }
 
 // outputsOf returns the body of an answer as an Engagement has it: JSON as it is,
@@ -58,7 +58,7 @@ func reducedOutputs(header http.Header, status int, format stream.Format, body [
 //
 // What cannot be decoded, and a part of something, is shed: whoever looks at it
 // fails, rather than find nothing in it.
-// Nil stands for no body. The body may be changed afterwards.
+// Nil stands for no body. The outputs may be part of the body.
 func outputsOf(header http.Header, status int, body []byte, limit int64) jsontext.Value {
 	if len(body) == 0 {
 		return nil
@@ -70,8 +70,13 @@ func outputsOf(header http.Header, status int, body []byte, limit int64) jsontex
 			return appendShed(int64(len(body)))
 		}
 		defer buffer.Put(decoded)
-		body = decoded.B
+		return plainOutputs(contentType, status, decoded.B).Clone()
 	}
+	return plainOutputs(contentType, status, body)
+}
+
+// plainOutputs are those of a body without an encoding.
+func plainOutputs(contentType string, status int, body []byte) jsontext.Value {
 	body = bytes.TrimPrefix(body, byteOrderMark)
 	base, _, _ := strings.Cut(contentType, ";")
 	base = strings.ToLower(strings.TrimSpace(base))
@@ -79,9 +84,9 @@ func outputsOf(header http.Header, status int, body []byte, limit int64) jsontex
 	case status == http.StatusPartialContent:
 		return appendShed(int64(len(body)))
 	case base == "application/json", base == "text/json", strings.HasSuffix(base, "+json"):
-		return jsontext.Value(bytes.Clone(body)) // what is no strict JSON is shed
+		return body // what is no strict JSON is shed
 	case base == "" && startsJSON(body) && wire.Check(body) == nil:
-		return jsontext.Value(bytes.Clone(body))
+		return body
 	case (base == "" || isText(base)) && utf8.Valid(body):
 		return wire.AppendString(nil, body)
 	}

@@ -209,9 +209,7 @@ func (e *expression) evaluate(ctx context.Context, variables Variables) (ref.Val
 		return e.program.EvaluateContext(ctx, variables) // which says so
 	}
 	// What lasts so short a time need not end sooner, and not to look is quicker.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), MaxTime)
-	defer cancel()
-	return e.program.EvaluateContext(ctx, variables)
+	return e.program.EvaluateWithin(MaxTime, variables)
 }
 
 // failure returns why an assertion does not hold.

@@ -23,6 +23,8 @@ const (
 	EntryReview    = "review"    // somebody is asked to confirm
 	EntryDecided   = "decided"   // and has decided
 	EntryGuardrail = "guardrail" // a guardrail was asked; with a Kind it does not hold
+	EntryQuestion  = "question"  // the agent itself is to decide a review of another Engagement
+	EntryDecision  = "decision"  // and has decided
 )
 
 // An Entry is one line of the record of an Engagement, in the order of what
@@ -45,6 +47,10 @@ type Entry struct {
 	By      string         `json:"by,omitzero"`      // the reviewer
 	Verdict string         `json:"verdict,omitzero"` // ReviewApproved or ReviewDenied
 	Comment string         `json:"comment,omitzero"`
+
+	// Of a question and its decision: who is to be let go on.
+	Agent      string `json:"agent,omitzero"`
+	Engagement string `json:"engagement,omitzero"` // its key
 }
 
 func decodeEntry(data []byte) (Entry, error) {
@@ -53,6 +59,12 @@ func decodeEntry(data []byte) (Entry, error) {
 		return e, fmt.Errorf("an entry of an Engagement's record cannot be read: %w", err)
 	}
 	return e, nil
+}
+
+// size is about how many bytes the entry has when it is written.
+func (e *Entry) size() int {
+	const fixed = 128
+	return fixed + len(e.Name) + len(e.Inputs) + len(e.Outputs) + len(e.Rule) + len(e.Why) + len(e.Comment) + len(e.Agent) + len(e.Engagement)
 }
 
 func (e *Entry) append(dst []byte) []byte {
@@ -91,6 +103,8 @@ func (e *Entry) append(dst []byte) []byte {
 	text("by", e.By)
 	text("verdict", e.Verdict)
 	text("comment", e.Comment)
+	text("agent", e.Agent)
+	text("engagement", e.Engagement)
 	raw("inputs", e.Inputs)
 	raw("outputs", e.Outputs)
 	return append(dst, '}')

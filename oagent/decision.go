@@ -40,7 +40,7 @@ type outcome struct {
 
 // reach comes to a ticket or a refusal. The error is the store's.
 func (d *decision) reach() error {
-	wait := newReviewWait(d.guard)
+	var wait *reviewWait
 	for range maxTries {
 		d.outcome = outcome{}
 		err := d.guard.change(d.ctx, d.key, d.begin, d.decide)
@@ -50,6 +50,9 @@ func (d *decision) reach() error {
 		case d.prepare:
 			d.prepared, err = d.guard.prepareReview(d.ctx, d.newReview())
 		case d.wait != nil:
+			if wait == nil {
+				wait = newReviewWait(d.guard)
+			}
 			err = d.await(wait)
 		case d.fetch != "":
 			err = d.fetchHeld()

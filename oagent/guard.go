@@ -138,7 +138,7 @@ func (*wantsError) Error() string { return "more of the record must be read" }
 // may be called several times, of which the last counts. It returns errUnchanged
 // if nothing is to be written.
 func (g *Guard) change(ctx context.Context, key string, begin func(now time.Time) *state, decide func(*turn) error) error {
-	r := g.records.get(engagementPath + key)
+	r := g.records.get(key)
 	defer g.records.weigh(r)
 	for range maxTries {
 		err := g.store.Update(ctx, r.key, func(old store.Record) (store.Change, error) {
@@ -153,11 +153,11 @@ func (g *Guard) change(ctx context.Context, key string, begin func(now time.Time
 			}
 			return t.change()
 		})
-		var more *wantsError
-		switch {
-		case err == nil, errors.Is(err, errUnchanged):
+		if err == nil || errors.Is(err, errUnchanged) {
 			return nil
-		case !errors.As(err, &more):
+		}
+		more, ok := errors.AsType[*wantsError](err)
+		if !ok {
 			if !errors.Is(err, ErrNoEngagement) && ctx.Err() == nil {
 				r.mu.Lock()
 				r.forget() // the store may have gone back to what it was
@@ -205,7 +205,7 @@ func (g *Guard) look(ctx context.Context, key string, see func(*turn) error) err
 	if !isKey(key) {
 		return ErrNoEngagement
 	}
-	r := g.records.get(engagementPath + key)
+	r := g.records.get(key)
 	defer g.records.weigh(r)
 	for range maxTries {
 		old, err := g.store.Get(ctx, r.key)

@@ -16,7 +16,7 @@ import (
 // for. The store decides: each change begins with resolve, which compares what
 // the store has with what is here. Two records of one Engagement do no harm.
 type record struct {
-	key     string
+	key     string        // the store's
 	loading chan struct{} // held by who reads the log
 
 	mu      sync.Mutex
@@ -156,8 +156,11 @@ const callOverhead = 100 // bytes
 
 func (c *callFields) weight() int { return callOverhead + len(c.inputs) + len(c.outputs) }
 
-func newRecord(key string) *record {
-	return &record{key: key, loading: make(chan struct{}, 1)}
+// engagement returns the key of the Engagement.
+func (r *record) engagement() string { return r.key[len(engagementPath):] }
+
+func newRecord(engagement string) *record {
+	return &record{key: engagementPath + engagement, loading: make(chan struct{}, 1)}
 }
 
 // load reads from the log what an expression wants to look at.
@@ -304,12 +307,16 @@ type turn struct {
 	now     time.Time
 	isNew   bool
 	entries []Entry
-	durable bool // the change must be on disk before anything comes of it
+	first   [1]Entry // of entries: there is seldom more than one
+	durable bool     // the change must be on disk before anything comes of it
 }
 
 // log adds an entry and returns where the log will have it.
 func (t *turn) log(e Entry) int64 {
 	e.At = t.now
+	if t.entries == nil {
+		t.entries = t.first[:0]
+	}
 	t.entries = append(t.entries, e)
 	return t.record.length + int64(len(t.entries)) - 1
 }
@@ -341,22 +348,26 @@ func (t *turn) change() (store.Change, error) {
 	}
 	t.state.Revision = random()
 	t.state.Last = t.now.UnixMilli()
-	c := store.Change{
-		Value: t.state.append(make([]byte, 0, stateSize(t.state))),
-		TTL:   t.guard.options.TTL,
-		Later: !t.durable,
-	}
+	size := t.stateSize()
 	for i := range t.entries {
-		e := &t.entries[i]
-		c.Entries = append(c.Entries, e.append(make([]byte, 0, entrySize+len(e.Inputs)+len(e.Outputs))))
+		size += t.entries[i].size()
+	}
+	written := t.state.append(make([]byte, 0, size)) // all in one piece of memory
+	c := store.Change{Value: written[:len(written):len(written)], TTL: t.guard.options.TTL, Later: !t.durable}
+	for i := range t.entries {
+		begin := len(written)
+		written = t.entries[i].append(written)
+		c.Entries = append(c.Entries, written[begin:len(written):len(written)])
 	}
 	t.record.next = &step{value: c.Value, state: t.state, length: t.record.length + int64(len(t.entries)), entries: t.entries}
 	return c, nil
 }
 
-const entrySize = 256 // bytes that an entry has without inputs and outputs, about
-
-func stateSize(s *state) int {
+// stateSize is about how many bytes the state has when it is written.
+func (t *turn) stateSize() int {
 	const fixed, each = 512, 96
-	return fixed + len(s.tail) + each*len(s.Names) + 4*each*len(s.Reviews)
+	if t.record.value != nil {
+		return len(t.record.value) + each
+	}
+	return fixed + each*len(t.state.Names)
 }

@@ -27,7 +27,7 @@ func newCache(limit int) *cache {
 	return &cache{limit: limit, records: make(map[string]*list.Element), order: list.New()}
 }
 
-// get returns the record of that key.
+// get returns the record of the Engagement of that key.
 func (c *cache) get(key string) *record {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,7 +48,7 @@ func (c *cache) weigh(r *record) {
 	r.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	found := c.records[r.key]
+	found := c.records[r.engagement()]
 	if found == nil || found.Value.(*cached).record != r {
 		return
 	}
@@ -60,6 +60,6 @@ func (c *cache) weigh(r *record) {
 		evicted := last.Value.(*cached)
 		c.bytes -= evicted.bytes
 		c.order.Remove(last)
-		delete(c.records, evicted.record.key)
+		delete(c.records, evicted.record.engagement())
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,7 @@ type Call struct {
 	Binding
 	Name    string         // the tool's in kebab case, or the agent's
 	IsAgent bool           // Name is an agent's, so that a capability oagent://name is meant too
+	Names   Names          // tells reviewers that are agents from users; nil if only oagent://name is an agent
 	Inputs  jsontext.Value // an object; nil is one without members; not to be changed before the Ticket is used
 }
 
@@ -90,7 +92,7 @@ func checkInputs(inputs jsontext.Value) (payload, error) {
 }
 
 // Finish takes what came of the call, nil for nothing, and decides whether it may
-// be used. The error is a *Refusal then: nobody must get to see the outputs. It
+// be used. The outputs may be changed once it has returned. The error is a *Refusal then: nobody must get to see the outputs. It
 // may take as long as a reviewer is waited for, if ctx lets it.
 func (t *Ticket) Finish(ctx context.Context, outputs jsontext.Value, status int) error {
 	if t.Replayed != nil {
@@ -141,9 +143,49 @@ func (t *Ticket) Abort(ctx context.Context, reason string) {
 }
 
 // recordContext is for writing what came of a call, whether or not its client is
-// still there.
+// still there. Its clock is only set where somebody waits, which is seldom.
 func recordContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), recordTime)
+	g := &grace{Context: ctx, until: time.Now().Add(recordTime)}
+	return g, g.end
+}
+
+// grace is a context that has the values of another, and ends at a time of its own.
+type grace struct {
+	context.Context
+	until time.Time
+
+	mu     sync.Mutex
+	timed  context.Context // nil until somebody waits
+	cancel context.CancelFunc
+}
+
+func (g *grace) Deadline() (time.Time, bool) { return g.until, true }
+
+func (g *grace) Done() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.timed == nil {
+		g.timed, g.cancel = context.WithDeadline(context.WithoutCancel(g.Context), g.until)
+	}
+	return g.timed.Done()
+}
+
+func (g *grace) Err() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.timed != nil {
+		return g.timed.Err()
+	}
+	return nil
+}
+
+// end gives the clock back, if it was set.
+func (g *grace) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.cancel != nil {
+		g.cancel()
+	}
 }
 
 func (g *Guard) notifyEnd(r *Refusal, user User) {

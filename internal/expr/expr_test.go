@@ -52,6 +52,10 @@ func TestNode(t *testing.T) {
 		{`{"\u0061":1}`, `v.a == 1`, false},
 		{`"\u00e9\n"`, `v == "é\n"`, false},
 		{`{"a":1,"b":2}`, `v == {"b": 2, "a": 1} && size(v) == 2 && "a" in v && !("c" in v)`, false},
+		{`{"a":1,"b":2}`, `v.b == 2 && v.b == 2 && v.a == 1 && v.b == 2 && !has(v.c)`, false},
+		{`{"a":1,"b":2}`, `!has(v.c) && v.a == 1 && size(v) == 2`, false},
+		{`{"\u0061":{"b":1}}`, `v.a.b == 1 && !("" in v) && v.a == {"b": 1}`, false},
+		{`{}`, `!has(v.a) && !has(v.b) && size(v) == 0`, false},
 	} {
 		p, err := env.Compile(test.expression)
 		if err != nil {
@@ -132,7 +136,11 @@ func TestFreeScans(t *testing.T) {
 		`v == 1`:                                 false,
 		`v.exists(x, x == 1 && x in [1, 2])`:     false,
 		`v.all(x, x.a.startsWith("a"))`:          false,
-		`v.map(x, x)`:                            true,
+		`v.map(x, x)`:                            false,
+		`v.filter(x, x.a == 1).size() < 3`:       false,
+		`v.map(x, x.a + "a") == []`:              true,
+		`v.map(x, [x, x])`:                       true,
+		`v.map(x, v)`:                            true,
 		`v.all(x, v.exists(y, x == y))`:          true,
 		`v.exists(x, x) || v.exists(x, x)`:       true,
 		`v.all(x, x.matches("a*b"))`:             true,
@@ -167,10 +175,23 @@ func TestFreeScanIsInterrupted(t *testing.T) {
 	for i := range others {
 		others[i] = "other"
 	}
+	long := activation(t, map[string]any{"items": items, "others": others})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if _, err := p.EvaluateContext(ctx, activation(t, map[string]any{"items": items, "others": others})); !expr.IsCutOff(err) {
+	if _, err := p.EvaluateContext(ctx, long); !expr.IsCutOff(err) {
 		t.Errorf("got %v", err)
+	}
+	// And what comes after has its own time.
+	short := activation(t, map[string]any{"items": []any{"item"}, "others": []any{"other"}})
+	for range 3 {
+		if _, err := p.EvaluateWithin(time.Millisecond, long); !expr.IsCutOff(err) {
+			t.Errorf("within a millisecond: got %v", err)
+		}
+		for range 2 {
+			if value, err := p.EvaluateWithin(time.Hour, short); err != nil || value != types.True {
+				t.Errorf("within an hour: got %v, %v", value, err)
+			}
+		}
 	}
 }
 

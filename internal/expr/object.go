@@ -19,7 +19,9 @@ const indexFrom = 16
 // bytes, and decodes the members that an expression looks at.
 type Object struct {
 	raw     jsontext.Value
-	members []member
+	exact   bool
+	first   member           // that an expression has looked at, while it is the only one
+	members []member         // nil until more is asked for
 	index   map[string]*Node // of many members, made for the first look
 	whole   traits.Mapper    // see full
 }
@@ -30,16 +32,28 @@ type member struct {
 	value Node
 }
 
+// smallObject is how many bytes an object may have that surely has no more than
+// MaxList members.
+const smallObject = 5 * MaxList // "":0,
+
 func decodeObject(raw jsontext.Value, exact bool) ref.Val {
-	const few = 8
-	o := &Object{raw: raw, members: make([]member, 0, few)}
-	for walk := wire.Into(raw); walk.Next(); {
-		if len(o.members) == MaxList {
-			return types.WrapErr(ErrListTooLong)
-		}
-		o.members = append(o.members, member{walk.Name, Node{Raw: walk.Value, Exact: exact}})
+	o := &Object{raw: raw, exact: exact}
+	if len(raw) > smallObject && len(o.all()) > MaxList {
+		return types.WrapErr(ErrListTooLong)
 	}
 	return o
+}
+
+// all returns the members, one more than MaxList at most.
+func (o *Object) all() []member {
+	if o.members == nil {
+		const few = 8
+		o.members = make([]member, 0, few)
+		for walk := wire.Into(o.raw); len(o.members) <= MaxList && walk.Next(); {
+			o.members = append(o.members, member{walk.Name, Node{Raw: walk.Value, Exact: o.exact}})
+		}
+	}
+	return o.members
 }
 
 // Has reports whether the object has a member of that name.
@@ -49,7 +63,15 @@ func (o *Object) Has(name string) bool {
 
 // find returns the value of that name, nil if there is none.
 func (o *Object) find(name string) *Node {
-	if len(o.members) <= indexFrom {
+	if o.members == nil {
+		if o.first.name == nil {
+			return o.findFirst(name)
+		}
+		if o.first.is(name) {
+			return &o.first.value
+		}
+	}
+	if len(o.all()) <= indexFrom {
 		for i := range o.members {
 			if o.members[i].is(name) {
 				return &o.members[i].value
@@ -64,6 +86,18 @@ func (o *Object) find(name string) *Node {
 		}
 	}
 	return o.index[name]
+}
+
+// findFirst looks for the only member that most expressions want to see.
+func (o *Object) findFirst(name string) *Node {
+	for walk := wire.Into(o.raw); walk.Next(); {
+		o.first = member{walk.Name, Node{Raw: walk.Value, Exact: o.exact}}
+		if o.first.is(name) {
+			return &o.first.value
+		}
+	}
+	o.all()
+	return nil
 }
 
 func (m *member) is(name string) bool {
@@ -109,17 +143,17 @@ func (o *Object) Contains(key ref.Val) ref.Val {
 
 // Size implements traits.Sizer.
 func (o *Object) Size() ref.Val {
-	return types.Int(len(o.members))
+	return types.Int(len(o.all()))
 }
 
 // IsZeroValue implements traits.Zeroer.
 func (o *Object) IsZeroValue() bool {
-	return len(o.members) == 0
+	return len(o.all()) == 0
 }
 
 // Iterator implements traits.Iterable: over the names, in the order of the text.
 func (o *Object) Iterator() traits.Iterator {
-	names := make([]ref.Val, len(o.members))
+	names := make([]ref.Val, len(o.all()))
 	for i := range o.members {
 		names[i] = types.String(o.members[i].text())
 	}
@@ -158,7 +192,7 @@ func (o *Object) Value() any {
 // full returns the object as one of CEL's own maps, for what is seldom asked.
 func (o *Object) full() traits.Mapper {
 	if o.whole == nil {
-		values := make(map[string]any, len(o.members))
+		values := make(map[string]any, len(o.all()))
 		for i := range o.members {
 			values[o.members[i].text()] = &o.members[i].value
 		}

@@ -19,15 +19,28 @@ var comparisons = [...]string{
 }
 
 // isScan reports whether an expression walks through one list at most once, and
-// only compares.
+// only compares, or picks items of it.
 func isScan(root ast.NavigableExpr) bool {
-	if len(ast.MatchDescendants(root, ast.KindMatcher(ast.ComprehensionKind))) > 1 {
+	loops := ast.MatchDescendants(root, ast.KindMatcher(ast.ComprehensionKind))
+	if len(loops) > 1 {
 		return false
 	}
 	for _, call := range ast.MatchDescendants(root, ast.KindMatcher(ast.CallKind)) {
-		if !slices.Contains(comparisons[:], call.AsCall().FunctionName()) {
+		if !slices.Contains(comparisons[:], call.AsCall().FunctionName()) && !isPick(call.AsCall(), loops) {
 			return false
 		}
 	}
 	return true
+}
+
+// isPick reports whether a call puts the item at hand to what a loop has gathered,
+// as filter does.
+func isPick(call ast.CallExpr, loops []ast.NavigableExpr) bool {
+	if call.FunctionName() != operators.Add || len(call.Args()) != 2 || len(loops) != 1 {
+		return false
+	}
+	loop, gathered, item := loops[0].AsComprehension(), call.Args()[0], call.Args()[1]
+	return gathered.Kind() == ast.IdentKind && gathered.AsIdent() == loop.AccuVar() &&
+		item.Kind() == ast.ListKind && item.AsList().Size() == 1 &&
+		item.AsList().Elements()[0].Kind() == ast.IdentKind && item.AsList().Elements()[0].AsIdent() == loop.IterVar()
 }
