@@ -202,7 +202,7 @@ func TestOCPStream(t *testing.T) {
 				}
 				select {
 				case next <- struct{}{}:
-				case <-time.After(15 * time.Second):
+				case <-time.After(time.Minute):
 					t.Fatal("the stream has ended")
 				}
 			}

@@ -51,17 +51,31 @@ func checkSession(ctx context.Context, t *testing.T, session *mcp.ClientSession)
 		t.Errorf("tools %q, want %q", names, exampleTools)
 	}
 
-	for _, c := range []struct {
-		tool      string
-		arguments map[string]any
-		failed    bool
-		want      string
-	}{
+	checkTools(ctx, t, session, []toolCall{
 		{"get_trip", map[string]any{"trip_id": "ir-1512"}, false, "Geneva"},
 		{"create_booking", map[string]any{"trip_id": "ic-801", "passenger": "Ada", "seats": 2}, false, "bk-1001"},
 		{"create_booking", map[string]any{"trip_id": "ice-71", "passenger": "Ada"}, true, "no seat left"},
 		{"get_trip", map[string]any{}, true, "trip_id"},
-	} {
+	})
+
+	_, err = session.CallTool(ctx, &mcp.CallToolParams{Name: "get_trips", Arguments: map[string]any{}})
+	if err == nil || !strings.Contains(err.Error(), "get_trip") {
+		t.Errorf("a tool that does not exist: error %v, want one that names get_trip", err)
+	}
+}
+
+// toolCall is a call, and what must be in its result.
+type toolCall struct {
+	tool      string
+	arguments map[string]any
+	failed    bool
+	want      string
+}
+
+// checkTools makes calls one after the other.
+func checkTools(ctx context.Context, t *testing.T, session *mcp.ClientSession, calls []toolCall) {
+	t.Helper()
+	for _, c := range calls {
 		result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: c.tool, Arguments: c.arguments})
 		if err != nil {
 			t.Errorf("%s %v: %v", c.tool, c.arguments, err)
@@ -74,10 +88,5 @@ func checkSession(ctx context.Context, t *testing.T, session *mcp.ClientSession)
 		if result.IsError != c.failed || !strings.Contains(string(content), c.want) {
 			t.Errorf("%s %v: isError %t, want %t with %q in it: %.500s", c.tool, c.arguments, result.IsError, c.failed, c.want, content)
 		}
-	}
-
-	_, err = session.CallTool(ctx, &mcp.CallToolParams{Name: "get_trips", Arguments: map[string]any{}})
-	if err == nil || !strings.Contains(err.Error(), "get_trip") {
-		t.Errorf("a tool that does not exist: error %v, want one that names get_trip", err)
 	}
 }

@@ -60,29 +60,11 @@ func checkTransport(ctx context.Context, t *testing.T, session *mcp.ClientSessio
 	if !slices.Equal(names, exampleTools) {
 		t.Errorf("tools %q, want %q", names, exampleTools)
 	}
-	for _, c := range []struct {
-		tool      string
-		arguments map[string]any
-		failed    bool
-		want      string
-	}{
+	checkTools(ctx, t, session, []toolCall{
 		{"get_trip", map[string]any{"trip_id": "ir-1512"}, false, "Geneva"},
 		{"create_booking", map[string]any{"trip_id": "ice-71", "passenger": "Ada"}, true, "no seat left"},
 		{"get_trip", map[string]any{}, true, "trip_id"},
-	} {
-		result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: c.tool, Arguments: c.arguments})
-		if err != nil {
-			t.Errorf("%s %v: %v", c.tool, c.arguments, err)
-			continue
-		}
-		content, err := json.Marshal(result.Content)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if result.IsError != c.failed || !strings.Contains(string(content), c.want) {
-			t.Errorf("%s %v: isError %t, want %t with %q in it: %.500s", c.tool, c.arguments, result.IsError, c.failed, c.want, content)
-		}
-	}
+	})
 }
 
 // TestServerSentEvents speaks HTTP with SSE, the transport of 2024-11-05, at the

@@ -180,15 +180,18 @@ func (r *Reducer) content(v *value) error {
 		return err
 	}
 	r.steps++
-	if r.options.Listener == nil {
-		return nil
+	if r.options.Listener != nil {
+		r.tellProgress(Event{Kind: Content, Data: v.shown(v.text)})
 	}
-	e := Event{Kind: Content, Data: v.shown(v.text)}
+	return nil
+}
+
+// tellProgress tells of a step, by its number if the API does not count itself.
+func (r *Reducer) tellProgress(e Event) {
 	if !r.counts {
 		e.Progress = number(r.steps)
 	}
 	r.options.Listener(e)
-	return nil
 }
 
 // progress takes an event of progress: an object, a number alone or a message
@@ -222,13 +225,9 @@ func (r *Reducer) progress(v *value) error {
 	} else {
 		r.steps++
 	}
-	if r.options.Listener == nil {
-		return nil
+	if r.options.Listener != nil {
+		r.tellProgress(e)
 	}
-	if !r.counts {
-		e.Progress = number(r.steps)
-	}
-	r.options.Listener(e)
 	return nil
 }
 
