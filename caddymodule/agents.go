@@ -126,11 +126,18 @@ func (a *Agents) Start() error {
 	for _, d := range a.held {
 		d.start(a.logger)
 	}
+	for _, o := range a.oagents {
+		o.startAsking()
+	}
 	return a.checkBound()
 }
 
-// Stop leaves the documents as they are: the next configuration may use them.
+// Stop leaves the documents as they are: the next configuration may use them. What
+// agents are being asked is broken off, while the store is still open.
 func (a *Agents) Stop() error {
+	for _, o := range a.oagents {
+		o.extras.asker.Load().stop()
+	}
 	return nil
 }
 

@@ -2,8 +2,6 @@ package caddymodule_test
 
 import (
 	"encoding/json"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,27 +66,13 @@ func TestMCPLibraryAdaptErrors(t *testing.T) {
 // library sends one MCP request and returns its result, or its error as text.
 func (s *site) library(method, params string) string {
 	s.t.Helper()
-	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `}}`
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+"/mcp", strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Mcp-Protocol-Version", "2025-11-25")
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	message := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `}}`
+	text := s.post("/mcp", message, map[string]string{"MCP-Protocol-Version": "2025-11-25"}).body
 	var m struct {
 		Result json.RawMessage
 		Error  struct{ Message string }
 	}
-	if err := json.Unmarshal(text, &m); err != nil {
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
 		s.t.Fatalf("%v in %s", err, text)
 	}
 	if m.Result == nil {

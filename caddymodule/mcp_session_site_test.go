@@ -104,7 +104,7 @@ func TestMCPStreamTellsOfDocument(t *testing.T) {
 	}
 	r.Header.Set("Accept", "text/event-stream")
 	r.Header.Set("Mcp-Session-Id", s.begin("/mcp"))
-	stream, err := client.Do(r)
+	stream, err := send(r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -110,10 +111,9 @@ type OAgent struct {
 	// The users who may see every Engagement, and the record of each. Default: none.
 	Auditors []string `json:"auditors,omitempty"`
 
-	// The users who answer for an agent that is asked to review, by its name. Such
-	// a user's request counts as the agent's if guard names that agent for it.
-	// Default: nobody does.
-	Reviewers map[string][]string `json:"reviewers,omitempty"`
+	// Who decides for an agent that is asked to review, by its name. Default: nobody
+	// does.
+	Reviewers map[string]*ReviewingAgent `json:"reviewers,omitempty"`
 
 	// The traffic to a model API, on which the guardrails of agents are put.
 	// Default: there is none.
@@ -267,10 +267,15 @@ func (o *OAgent) Cleanup() error {
 
 // guard returns the Guard, which its first use makes, as that opens the store.
 func (o *OAgent) guard(r *http.Request) (*oagent.Guard, error) {
+	return o.guardFor(r.Context())
+}
+
+// guardFor is guard where there is no request.
+func (o *OAgent) guardFor(ctx context.Context) (*oagent.Guard, error) {
 	if g := o.guarding.Load(); g != nil {
 		return g, nil
 	}
-	g, err := o.app.guard(r.Context(), guardKey{ttl: time.Duration(o.EngagementTTL), reviewWait: time.Duration(o.ReviewWait)})
+	g, err := o.app.guard(ctx, guardKey{ttl: time.Duration(o.EngagementTTL), reviewWait: time.Duration(o.ReviewWait)})
 	if err != nil {
 		return nil, err
 	}

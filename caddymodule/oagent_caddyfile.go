@@ -47,6 +47,8 @@ func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //			credential header | query <name> <value>
 //			credential basic <user> <password>
 //		}
+//		identity <name> header_up <header> <value>
+//		identity <name> credential header | query | basic <name> <value>
 //		caller_headers <headers...>
 //		toolset        <toolset>|<file, URL or path on the site>...
 //		review_wait    <duration> | off
@@ -58,7 +60,13 @@ func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		engagements    <path>
 //		reviews        <path>
 //		auditors       <users...>
-//		reviewer       <agent> <users...>
+//		reviewer       <agent> [<users...>] {
+//			ask        <url>
+//			header     <name> <value>
+//			credential header | query <name> <value>
+//			credential basic <user> <password>
+//			timeout    <duration>
+//		}
 //		chat           [<paths...>] {
 //			upstream    <url>
 //			roles       system | developer | assistant | tool...
@@ -143,27 +151,29 @@ func (b *block) ownPath(to *string) error {
 	})
 }
 
+// unmarshalIdentity reads an identity, whose credentials stand in its block. An
+// only one may stand on its line instead.
 func (o *OAgent) unmarshalIdentity(outer *block) error {
-	var name string
-	if !outer.AllArgs(&name) || name == "" {
+	if !outer.NextArg() || outer.Val() == "" {
 		return outer.Err("identity needs the name that static_identity has in the agent's document")
 	}
+	name := outer.Val()
 	if _, twice := o.Identities[name]; twice {
 		return outer.Errf("identity %s is given twice", name)
 	}
 	identity := new(StaticIdentity)
+	if outer.NextArg() {
+		if err := outer.identityCredential(&identity.Credentials); err != nil {
+			return err
+		}
+	}
+	onLine := len(identity.Credentials) > 0
 	b := newBlock(outer.Dispenser)
 	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		var err error
-		switch b.Val() {
-		case "header_up":
-			err = b.headerUp(&identity.Credentials)
-		case "credential":
-			err = b.credential(&identity.Credentials)
-		default:
-			err = b.Errf("unrecognized identity subdirective '%s'", b.Val())
+		if onLine {
+			return b.Errf("identity %s has a credential on its line and a block: put all of them into the block", name)
 		}
-		if err != nil {
+		if err := b.identityCredential(&identity.Credentials); err != nil {
 			return err
 		}
 	}
@@ -177,11 +187,27 @@ func (o *OAgent) unmarshalIdentity(outer *block) error {
 	return nil
 }
 
+// identityCredential reads the credential at which b stands.
+func (b *block) identityCredential(to *[]Credential) error {
+	switch b.Val() {
+	case "header_up":
+		return b.headerUp(to)
+	case "credential":
+		return b.credential(to)
+	}
+	return b.Errf("unrecognized identity subdirective '%s'", b.Val())
+}
+
 // headerUp reads a header's name and value. Errors do not repeat the value.
 func (b *block) headerUp(to *[]Credential) error {
+	return b.headerNamed("header_up", to)
+}
+
+// headerNamed is headerUp for a subdirective of another name.
+func (b *block) headerNamed(subdirective string, to *[]Credential) error {
 	c := Credential{In: inHeader}
 	if !b.AllArgs(&c.Name, &c.Value) {
-		return b.Err("header_up needs a header and its value, as in: header_up Authorization \"Bearer {env.OPS_TOKEN}\"")
+		return b.Errf("%[1]s needs a header and its value, as in: %[1]s Authorization \"Bearer {env.OPS_TOKEN}\"", subdirective)
 	}
 	c.Name = http.CanonicalHeaderKey(c.Name)
 	if err := c.check(); err != nil {

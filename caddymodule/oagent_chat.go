@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"path"
@@ -137,7 +138,7 @@ func checkChatRole(role string) error {
 
 // formatOf tells which API a request is for, 0 if for none.
 func (c *OAgentChat) formatOf(r *http.Request) chat.Format {
-	if r.Method != http.MethodPost || ocp.CallFromContext(r.Context()) != nil {
+	if r.Method != http.MethodPost {
 		return 0
 	}
 	for _, pattern := range c.Paths {
@@ -158,11 +159,26 @@ func (o *OAgent) serveChat(w http.ResponseWriter, r *http.Request, next caddyhtt
 		return false, nil
 	}
 	p, refusal := o.beside(w, r, next)
+	if p.call = ocp.CallFromContext(r.Context()); p.call != nil {
+		return p.refuseChatCall(refusal)
+	}
 	x := &chatExchange{passage: p, OAgentChat: o.Chat, format: format}
 	if refusal != nil {
 		return true, x.refuse(refusal)
 	}
 	return true, x.serve()
+}
+
+// refuseChatCall refuses a tool call that asks a model whose traffic guardrails
+// look at: the call would go past them.
+func (p *passage) refuseChatCall(unknown *refused) (answered bool, err error) {
+	if unknown != nil || p.agent.Input == nil && p.agent.Output == nil {
+		return false, nil // it is judged as every call
+	}
+	p.rec, p.name = recorderOf(p.w), oagent.KebabName(p.call.Tool.Name)
+	return true, p.answerRefusal(p.refuse(kindUnreadable, 0, "", fmt.Sprintf(
+		"the call of %s was not made: it asks a model, and the guardrails of the agent %s look at requests to %s alone; send it there",
+		p.name, p.agent.Name, p.r.URL.Path), nil))
 }
 
 // chatExchange is one request to a model and its answer.
@@ -220,8 +236,23 @@ func (x *chatExchange) open() (err error) {
 // passOn lets the model answer as it likes.
 func (x *chatExchange) passOn() error {
 	x.allow()
-	x.expose(x.w.Header())
-	return x.next.ServeHTTP(x.w, x.r)
+	w := &exposingWriter{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: x.w}, exposed: make(http.Header)}
+	x.expose(w.exposed)
+	return x.next.ServeHTTP(w, x.r)
+}
+
+// exposingWriter is a http.ResponseWriter of which the agent alone says what is
+// exposed.
+type exposingWriter struct {
+	caddyhttp.ResponseWriterWrapper
+	exposed http.Header
+}
+
+// WriteHeader replaces what the API says that the agent exposes.
+func (w *exposingWriter) WriteHeader(status int) {
+	delete(w.Header(), headerExposes)
+	maps.Copy(w.Header(), w.exposed)
+	w.ResponseWriterWrapper.WriteHeader(status)
 }
 
 // allow tells of a request that has passed.
@@ -259,14 +290,26 @@ func (x *chatExchange) readChat() (err error) {
 	delete(x.r.Header, "Trailer")
 	x.r.Header.Set("Content-Length", strconv.Itoa(len(body.B)))
 	x.r.Header.Set("Accept-Encoding", "identity")
-	for _, name := range overrides {
-		x.r.Header.Del(name)
+	x.r.Header.Set("Content-Type", "application/json") // in no other character set than it was read in
+	for name := range x.r.Header {
+		if isOverride(name) {
+			delete(x.r.Header, name)
+		}
 	}
 	return nil
 }
 
-// overrides are headers by which some servers take a request for another one.
-var overrides = [...]string{"X-Http-Method", "X-Http-Method-Override", "X-Method-Override", "X-Original-Url", "X-Rewrite-Url"}
+// isOverride reports whether some servers take a request with that header for
+// another one, or what follows it for no request at all. Servers that hand headers
+// on as variables read "_" as "-".
+func isOverride(name string) bool {
+	switch http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")) {
+	case "X-Http-Method", "X-Http-Method-Override", "X-Method-Override", "X-Original-Url", "X-Rewrite-Url", "X-Override-Url",
+		"X-Script-Name", "Script-Name", "Path-Info", "Upgrade", "Http2-Settings":
+		return true
+	}
+	return false
+}
 
 func (c *OAgentChat) options() chat.ReadOptions {
 	return chat.ReadOptions{Roles: c.Roles, AllowMedia: c.AllowMedia}
@@ -305,6 +348,7 @@ func (x *chatExchange) faultOf(err error) (fault *chat.Fault, retryAfter time.Du
 		refusal = x.refusedBy(err)
 	}
 	x.status = refusal.status
+	x.recordRefusal(refusal)
 	x.decided(string(refusal.Kind))
 	x.tell(string(refusal.Kind), refusal, "")
 	return &chat.Fault{Status: refusal.status, Code: string(refusal.Kind), Message: refusal.Message}, refusal.RetryAfter

@@ -80,13 +80,18 @@ func (x *chatExchange) fail(err error) error {
 }
 
 // passError gives the client an error of the API, as far as it is known not to be
-// what the model has said.
+// what the model has said, or the guardrail lets it pass.
 func (x *chatExchange) passError(rec *recorder) error {
 	status := rec.status
 	if status < http.StatusBadRequest {
 		status = http.StatusBadGateway
 	}
 	fault := x.format.ReadError(status, rec.body.B)
+	if fault.Said != "" {
+		if err := x.checkOutput(fault.Said); err != nil {
+			return x.refuse(err)
+		}
+	}
 	for name, values := range rec.header {
 		lower := strings.ToLower(name)
 		if lower == "retry-after" || lower == "request-id" || lower == "x-request-id" || strings.Contains(lower, "ratelimit-") {
@@ -110,12 +115,13 @@ func (x *chatExchange) pass(rec *recorder, body []byte) error {
 		return err
 	}
 	header := x.w.Header()
-	named := connectionOptions(rec.header)
+	named := append(connectionOptions(rec.header), trailersOf(rec.header)...)
 	for name, values := range rec.header {
 		if passesBack(name, named) {
 			header[name] = values
 		}
 	}
+	header["Content-Type"] = rec.header["Content-Type"][:1] // by which it was read
 	x.expose(header)
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	x.w.WriteHeader(rec.status)
@@ -125,16 +131,27 @@ func (x *chatExchange) pass(rec *recorder, body []byte) error {
 
 // passesBack reports whether a header of a held answer holds for what is given of
 // it.
-func passesBack(name string, connection []string) bool {
-	if slices.Contains(connection, name) {
+func passesBack(name string, dropped []string) bool {
+	if slices.Contains(dropped, name) {
 		return false
 	}
 	switch name {
 	case "Connection", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade", "Proxy-Connection", "Te",
-		"Content-Length", "Content-Encoding", "Content-Digest", "Repr-Digest", "Digest", "Content-Md5", "Etag":
+		headerExposes, "Content-Length", "Content-Encoding", "Content-Digest", "Repr-Digest", "Digest", "Content-Md5", "Etag":
 		return false
 	}
 	return !strings.HasPrefix(name, http.TrailerPrefix)
+}
+
+// trailersOf returns the names of the headers that have come after the body.
+func trailersOf(header http.Header) []string {
+	var names []string
+	for _, line := range header["Trailer"] {
+		for name := range strings.SplitSeq(line, ",") {
+			names = append(names, http.CanonicalHeaderKey(strings.TrimSpace(name)))
+		}
+	}
+	return names
 }
 
 // keepAlive writes comments to a client that waits for a stream. A nil keepAlive

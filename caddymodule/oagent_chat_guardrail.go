@@ -47,7 +47,7 @@ func (x *chatExchange) checkInput() error {
 // checkOutput asks the output guardrail about what the model says.
 func (x *chatExchange) checkOutput(text string) error {
 	if text == "" {
-		return nil
+		return x.guard.CheckActive(x.r.Context(), x.binding)
 	}
 	said := ""
 	if n := len(x.request.Inputs); n > 0 {

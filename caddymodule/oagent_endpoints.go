@@ -140,8 +140,16 @@ type listedAgent struct {
 	Definition  string `json:"definition"` // path of the document
 }
 
-// serveDefinition serves the documents (OpenAgentSpec v1, Server).
+// serveDefinition serves the documents (OpenAgentSpec v1, Server, rules 1 and 3.1).
+// Rule 3.3 is for servers that run their agents: here an Engagement begins with
+// what an agent asks of the API.
 func (q *pageRequest) serveDefinition() {
+	if q.r.Method == http.MethodPost {
+		q.w.Header().Set("Allow", "GET, HEAD")
+		q.problem(http.StatusMethodNotAllowed, "The method is not allowed",
+			"This takes GET, HEAD: it is the agent's document. No agent runs here; an Engagement begins with what an agent asks of the API.")
+		return
+	}
 	if !q.allow(http.MethodGet) {
 		return
 	}

@@ -66,7 +66,7 @@ func (q *pageRequest) serveEngagement() {
 // id that the user has given it. Of the others it says that there are none.
 func (q *pageRequest) findEngagement(id string) (*oagent.Engagement, error) {
 	e, err := q.guard.Engagement(q.r.Context(), id)
-	if err == nil && (e.User.ID == q.user.ID || q.isAuditor()) {
+	if err == nil && q.maySee(e) {
 		return e, nil
 	}
 	if err != nil && !errors.Is(err, oagent.ErrNoEngagement) {
@@ -78,11 +78,21 @@ func (q *pageRequest) findEngagement(id string) (*oagent.Engagement, error) {
 			continue
 		}
 		binding := oagent.Binding{Agent: a, Engagement: id, User: oagent.User{ID: q.user.ID}}
+		q.bindReviewing(&binding)
 		if e, err := q.guard.Engagement(q.r.Context(), binding.Key()); !errors.Is(err, oagent.ErrNoEngagement) {
 			return e, err
 		}
 	}
 	return nil, oagent.ErrNoEngagement
+}
+
+// maySee reports whether an Engagement is the user's to see. One in which an agent
+// reviews is not: it has what may be withheld from that user.
+func (q *pageRequest) maySee(e *oagent.Engagement) bool {
+	if e.Reviewed != "" {
+		return q.isAuditor() || q.answersFor(q.user.ID, e.Agent)
+	}
+	return q.isAuditor() || e.User.ID == q.user.ID
 }
 
 func (q *pageRequest) isAuditor() bool {
@@ -106,7 +116,7 @@ func (q *pageRequest) writeState(e *oagent.Engagement) {
 		if a.Name != e.Agent {
 			continue
 		}
-		exposed, err := q.guard.Exposed(q.r.Context(), oagent.Binding{Agent: a, Engagement: e.ID, User: e.User})
+		exposed, err := q.guard.Exposed(q.r.Context(), oagent.Binding{Agent: a, Engagement: e.ID, User: e.User, Reviewed: e.Reviewed})
 		if err != nil {
 			q.fail(err)
 			return

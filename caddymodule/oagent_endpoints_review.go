@@ -3,11 +3,15 @@ package caddymodule
 import (
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/oagent"
@@ -19,24 +23,34 @@ const maxDecision = 16 << 10
 // agentScheme is what stands before an agent's name in a reference to it.
 const agentScheme = "oagent://"
 
+// Pages of the list of reviews.
+const (
+	defaultReviewPage = 100
+	maxReviewPage     = 1000
+)
+
 // listedReview is a review in the list of those to decide. The inputs and outputs
 // are shown by the review itself.
 type listedReview struct {
-	ID        string      `json:"id"`
-	Reviewer  string      `json:"reviewer"`
-	Side      oagent.Side `json:"side"`
-	Rule      string      `json:"rule"`
-	Agent     string      `json:"agent"`
-	User      oagent.User `json:"user"`
-	Name      string      `json:"name"`
-	AskedAt   time.Time   `json:"asked_at"`
-	ExpiresAt time.Time   `json:"expires_at"`
-	Location  string      `json:"location"`
+	oagent.ReviewSummary
+	Location string `json:"location"`
+}
+
+// reviewPage is one page of the list.
+type reviewPage struct {
+	Reviews []listedReview `json:"reviews"`
+	Next    string         `json:"next,omitempty"` // where the list goes on
+}
+
+// A decider is a name under which a request may decide.
+type decider struct {
+	name  string        // as oagent.Guard.Review has it
+	agent *oagent.Agent // nil if a user decides
 }
 
 // serveReview serves reviews to those who decide them.
 func (q *pageRequest) serveReview() {
-	reviewers, err := q.reviewersOf()
+	deciders, err := q.decidersOf()
 	if err != nil {
 		q.refuseReviewer(err)
 		return
@@ -44,17 +58,17 @@ func (q *pageRequest) serveReview() {
 	switch {
 	case len(q.rest) == 0:
 		if q.allow(http.MethodGet) {
-			q.listReviews(reviewers)
+			q.listReviews(deciders)
 		}
 	case len(q.rest) == 1 && q.r.Method == http.MethodPost:
-		q.decide(reviewers, "")
+		q.decide(deciders, "")
 	case len(q.rest) == 1:
 		if q.allow(http.MethodGet, http.MethodPost) {
-			q.showReview(reviewers)
+			q.showReview(deciders)
 		}
 	case len(q.rest) == 2 && (q.rest[1] == decisionApprove || q.rest[1] == decisionDeny):
 		if q.allow(http.MethodPost) {
-			q.decide(reviewers, q.rest[1])
+			q.decide(deciders, q.rest[1])
 		}
 	default:
 		q.notFound()
@@ -67,81 +81,141 @@ const (
 	decisionDeny    = "deny"
 )
 
-// reviewersOf returns the names under which the request may decide: that of its
+// decidersOf returns the names under which the request may decide: that of its
 // user, and that of the agent that governs it, if the user answers for the agent
-// and the agent's own Engagement goes on. A name that is an agent's is no user's:
-// nobody becomes a reviewer by being called like an agent.
-func (q *pageRequest) reviewersOf() ([]string, error) {
-	var names []string
+// and the Engagement that the request belongs to goes on. A name that is an
+// agent's is no user's: nobody becomes a reviewer by being called like an agent.
+func (q *pageRequest) decidersOf() ([]decider, error) {
+	var deciders []decider
 	isAgent := strings.HasPrefix(q.user.ID, agentScheme) ||
 		slices.ContainsFunc(q.hostedAgents(), func(a *oagent.Agent) bool { return a.Name == q.user.ID })
 	if _, answered := q.Reviewers[q.user.ID]; !isAgent && !answered {
-		names = append(names, q.user.ID)
+		deciders = append(deciders, decider{name: q.user.ID})
 	}
 	p, refusal := q.beside(q.w, q.r, nil)
-	if answers := refusal == nil && slices.Contains(q.Reviewers[p.agent.Name], q.user.ID); !answers {
-		return names, nil
+	if answers := refusal == nil && q.answersFor(q.user.ID, p.agent.Name); !answers {
+		return deciders, nil
 	}
 	if err := q.guard.CheckActive(q.r.Context(), p.binding); err != nil {
 		return nil, err
 	}
-	return append(names, p.agent.Name, agentScheme+p.agent.Name), nil
+	return append(deciders, decider{agentScheme + p.agent.Name, p.agent.Agent}), nil
 }
 
+// refuseReviewer answers for an agent that cannot read a review, or not decide it.
 func (q *pageRequest) refuseReviewer(err error) {
-	if refusal, ok := oagent.AsRefusal(err); ok && refusal.Status() != http.StatusServiceUnavailable {
-		q.problem(refusal.Status(), "The agent cannot decide", sentence(refusal.Message))
+	refusal, ok := oagent.AsRefusal(err)
+	if !ok || refusal.Kind == oagent.KindStore {
+		q.fail(err)
 		return
 	}
-	q.fail(err)
+	if refusal.RetryAfter > 0 {
+		q.w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(refusal.RetryAfter.Seconds()))))
+	}
+	q.problem(refusal.Status(), "The agent cannot decide", sentence(refusal.Message))
 }
 
-func (q *pageRequest) listReviews(reviewers []string) {
-	listed := []listedReview{}
-	for _, reviewer := range reviewers {
-		reviews, err := q.guard.Reviews(q.r.Context(), reviewer)
+// listReviews answers with a page of what there is to decide, the oldest first.
+func (q *pageRequest) listReviews(deciders []decider) {
+	query := q.r.URL.Query()
+	limit, ok := q.number(query, "limit", defaultReviewPage, maxReviewPage)
+	if !ok {
+		return
+	}
+	after, err := parseReviewCursor(query.Get("after"))
+	if err != nil {
+		q.problem(http.StatusBadRequest, "The page is not known", "after is what next of the page before says.")
+		return
+	}
+	var all []oagent.ReviewSummary
+	for _, d := range deciders {
+		reviews, err := q.guard.Reviews(q.r.Context(), d.name)
 		if err != nil {
 			q.fail(err)
 			return
 		}
-		for _, r := range reviews {
-			listed = append(listed, listedReview{
-				r.ID, r.Reviewer, r.Side, r.Rule, r.Agent, r.User, r.Name, r.AskedAt, r.ExpiresAt,
-				q.oagentPages.reviews + "/" + r.ID,
-			})
-		}
+		all = append(all, reviews...)
 	}
-	q.write(struct {
-		Reviews []listedReview `json:"reviews"`
-	}{listed})
+	slices.SortFunc(all, oagent.ReviewSummary.Compare)
+	if after != nil {
+		all = slices.DeleteFunc(all, func(r oagent.ReviewSummary) bool { return r.Compare(*after) <= 0 })
+	}
+	page := reviewPage{Reviews: make([]listedReview, 0, min(int(limit), len(all)))}
+	for i, r := range all {
+		if int64(i) == limit {
+			if i > 0 {
+				page.Next = q.oagentPages.reviews + "?limit=" + strconv.FormatInt(limit, 10) + "&after=" + reviewCursor(all[i-1])
+			}
+			break
+		}
+		page.Reviews = append(page.Reviews, listedReview{r, q.oagentPages.reviews + "/" + r.ID})
+	}
+	q.write(page)
 }
 
-// findReview returns a review and under which name it is decided. It answers and
-// returns nil if there is none.
-func (q *pageRequest) findReview(reviewers []string) (*oagent.Review, string) {
-	for _, reviewer := range reviewers {
-		review, err := q.guard.Review(q.r.Context(), q.rest[0], reviewer)
+// reviewCursor says where a page ends: it stays good when that review is decided.
+func reviewCursor(r oagent.ReviewSummary) string {
+	return strconv.FormatInt(r.AskedAt.UnixMilli(), 10) + "." + r.ID
+}
+
+// parseReviewCursor reads what reviewCursor wrote; nil for "".
+func parseReviewCursor(text string) (*oagent.ReviewSummary, error) {
+	if text == "" {
+		return nil, nil
+	}
+	at, id, ok := strings.Cut(text, ".")
+	n, err := strconv.ParseInt(at, 10, 64)
+	if err != nil || !ok {
+		return nil, errors.New("no cursor")
+	}
+	return &oagent.ReviewSummary{ID: id, AskedAt: time.UnixMilli(n)}, nil
+}
+
+// findReview returns a review and who decides it. It answers and returns nil if
+// there is none.
+func (q *pageRequest) findReview(deciders []decider) (*oagent.Review, decider) {
+	for _, d := range deciders {
+		review, err := q.guard.Review(q.r.Context(), q.rest[0], d.name)
 		switch {
 		case err == nil:
-			return review, reviewer
+			return review, d
 		case !isNothing(err):
 			q.fail(err)
-			return nil, ""
+			return nil, d
 		}
 	}
 	q.notFound()
-	return nil, ""
+	return nil, decider{}
 }
 
-func (q *pageRequest) showReview(reviewers []string) {
-	if review, _ := q.findReview(reviewers); review != nil {
-		q.write(review)
+// showReview answers with a review. What an agent gets to read is looked at by its
+// guardrail first.
+func (q *pageRequest) showReview(deciders []decider) {
+	review, by := q.findReview(deciders)
+	if review == nil {
+		return
 	}
+	shown, err := q.shownReview(q.r.Context(), q.guard, review, by.agent)
+	if err != nil {
+		q.fail(err)
+		return
+	}
+	if by.agent != nil {
+		question, err := json.Marshal(shown, json.Deterministic(true))
+		if err == nil {
+			err = q.checkQuestion(q.r.Context(), q.guard, by.agent, review, question)
+		}
+		if err != nil {
+			q.refuseReviewer(err)
+			return
+		}
+	}
+	q.write(shown)
 }
 
 // decide approves or denies. Decision is "" if the body has it.
-func (q *pageRequest) decide(reviewers []string, decision string) {
-	review, reviewer := q.findReview(reviewers)
+func (q *pageRequest) decide(deciders []decider, decision string) {
+	review, by := q.findReview(deciders)
 	if review == nil {
 		return
 	}
@@ -164,12 +238,31 @@ func (q *pageRequest) decide(reviewers []string, decision string) {
 		q.problem(http.StatusBadRequest, "The comment is too long", "It may have "+strconv.Itoa(oagent.MaxComment)+" bytes.")
 		return
 	}
-	decided, err := q.guard.Decide(q.r.Context(), review.ID, reviewer, decision == decisionApprove, said["comment"])
+	q.answerDecided(q.record(review, by, decision == decisionApprove, said["comment"]))
+}
+
+// record records a decision.
+func (q *pageRequest) record(review *oagent.Review, by decider, approve bool, comment string) (*oagent.Review, error) {
+	if by.agent == nil {
+		return q.guard.Decide(q.r.Context(), review.ID, by.name, approve, comment)
+	}
+	decided, err := q.decideFor(q.r.Context(), q.guard, by.agent, review, approve, comment)
+	if err == nil {
+		q.logger.Info("an agent has decided a review", zap.String("agent", by.agent.Name), zap.String("review", review.ID),
+			zap.String("status", decided.Status), zap.String("user", q.user.ID))
+	}
+	return decided, err
+}
+
+func (q *pageRequest) answerDecided(decided *oagent.Review, err error) {
+	_, refused := oagent.AsRefusal(err)
 	switch {
 	case errors.Is(err, oagent.ErrDecided):
 		q.problem(http.StatusConflict, "The review was decided before", "It was decided in another way, which stays.")
 	case isNothing(err):
 		q.problem(http.StatusGone, "The review is over", "It has expired, or was used up.")
+	case refused:
+		q.refuseReviewer(err)
 	case err != nil:
 		q.fail(err)
 	default:

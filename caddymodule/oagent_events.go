@@ -85,6 +85,11 @@ func (a *Agents) notify(told oagent.Event) {
 		next.values["agent"], next.values["engagement"], next.values["name"] = r.Agent, r.Key, r.Name
 		next.values["side"], next.values["rule"] = string(r.Side), r.Rule
 	}
+	if told.Kind == oagent.EventReviewAsked && told.Review.ByAgent != "" {
+		for _, o := range a.oagents {
+			o.extras.asker.Load().wake()
+		}
+	}
 	if r := told.Refusal; r != nil {
 		next.values["agent"], next.values["name"], next.values["rule"] = r.Agent, r.Name, r.Rule
 		next.values["kind"] = string(r.Kind)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -20,6 +21,7 @@ import (
 // endpoints, and traffic to a model.
 type oagentExtras struct {
 	pages oagentPages
+	asker atomic.Pointer[reviewAsker] // nil if no agent is asked about reviews
 }
 
 // provisionExtras is the end of Provision: agents and toolsets are known.
@@ -29,6 +31,9 @@ func (o *OAgent) provisionExtras(caddy.Context) error {
 		serve:       strings.TrimRight(o.Serve, "/"),
 		engagements: strings.TrimRight(o.Engagements, "/"),
 		reviews:     strings.TrimRight(o.Reviews, "/"),
+	}
+	if err := o.provisionReviewers(); err != nil {
+		return err
 	}
 	if o.Chat != nil {
 		if err := o.Chat.provision(o.logger); err != nil {
@@ -69,8 +74,8 @@ func (o *OAgent) checkGuardrails(l *linked, a *oagent.Agent) error {
 	if a.Input == nil && a.Output == nil {
 		return nil
 	}
-	if o.Chat == nil {
-		o.logger.Warn("an agent has guardrails, and nothing asks them here: they are for traffic to a model, see the subdirective chat",
+	if o.Chat == nil && o.Reviewers[a.Name] == nil {
+		o.logger.Warn("an agent has guardrails, and nothing asks them here: they are for traffic to a model, see the subdirective chat, and for agents that review",
 			zap.String("agent", a.Name))
 		return nil
 	}
@@ -88,7 +93,7 @@ func (o *OAgent) checkGuardrails(l *linked, a *oagent.Agent) error {
 			_, err = chat.OutputArguments(op.tool)
 		}
 		if err == nil {
-			_, err = o.Chat.invoker(op.toolset, op.set)
+			_, err = o.guardrailChat().invoker(op.toolset, op.set)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: guardrails.%s of the agent %s cannot be asked: %w", a.Location, side, a.Name, err)
@@ -102,10 +107,11 @@ func (o *OAgent) warnUnanswered(l *linked, a *oagent.Agent, c *oagent.Capability
 	name := strings.TrimPrefix(reviewer, agentScheme)
 	isAgent := name != reviewer || l.agents[name] != nil
 	switch {
+	case isAgent && o.Reviewers[name] != nil && o.Reviewers[name].Ask != nil:
 	case o.extras.pages.reviews == "":
 		o.logger.Warn("an agent needs reviews, and reviewers have no endpoint here: see the subdirective reviews",
 			zap.String("agent", a.Name), zap.String("rule", c.Rule()), zap.String("reviewer", reviewer))
-	case isAgent && len(o.Reviewers[name]) == 0:
+	case isAgent && o.Reviewers[name] == nil:
 		o.logger.Warn("an agent is to review, and no user answers for it: see the subdirective reviewer",
 			zap.String("agent", a.Name), zap.String("rule", c.Rule()), zap.String("reviewer", reviewer))
 	}
@@ -135,21 +141,6 @@ func (o *OAgent) unmarshalExtra(b *block) (known bool, err error) {
 		return true, o.unmarshalChat(b)
 	}
 	return false, nil
-}
-
-func (o *OAgent) unmarshalReviewer(b *block) error {
-	arguments := b.RemainingArgs()
-	if len(arguments) < 2 {
-		return b.Err("reviewer needs an agent and the users who answer for it, as in: reviewer supervisor alice bob")
-	}
-	if _, twice := o.Reviewers[arguments[0]]; twice {
-		return b.Errf("reviewer %s is given twice", arguments[0])
-	}
-	if o.Reviewers == nil {
-		o.Reviewers = make(map[string][]string)
-	}
-	o.Reviewers[arguments[0]] = arguments[1:]
-	return nil
 }
 
 // unmarshalChat reads the subdirective chat. Syntax:

@@ -130,7 +130,7 @@ func (o *OAgent) checkIdentities(agents []*oagent.Agent) error {
 			if _, ok := o.identities[c.StaticIdentity]; ok || c.StaticIdentity == "" {
 				continue
 			}
-			hint := "add the subdirective identity " + c.StaticIdentity + " to oagent, and in its block header_up Authorization \"Bearer {env.TOKEN}\""
+			hint := "add to oagent: identity " + c.StaticIdentity + " header_up Authorization \"Bearer {env.TOKEN}\""
 			if near := nearest.Name(c.StaticIdentity, func(yield func(string) bool) {
 				for name := range o.identities {
 					if !yield(name) {

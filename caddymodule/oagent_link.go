@@ -185,7 +185,25 @@ func (o *OAgent) link(agents []*oagent.Agent) (*linked, error) {
 	if len(faults) > 0 && all {
 		return l, faults
 	}
+	o.warnUncalled(l, agents, all)
 	return l, nil
+}
+
+// warnUncalled logs a warning for each capability that is an agent, as nothing
+// here runs agents. All says that all tools are known: until then a bare name may
+// be that of a tool.
+func (o *OAgent) warnUncalled(l *linked, agents []*oagent.Agent, all bool) {
+	for _, a := range agents {
+		for i := range a.Capabilities {
+			c := &a.Capabilities[i]
+			target, err := c.Reference.Resolve(l.names)
+			if err != nil || target.Tool != nil || !all && !c.Reference.Agent {
+				continue
+			}
+			o.logger.Warn("a capability is an agent, and the gateway runs no agents: nothing calls it",
+				zap.String("agent", a.Name), zap.String("capability", c.Reference.String()), zap.String("file", a.Location), zap.Int("line", c.Line))
+		}
+	}
 }
 
 // add adds the tools of a toolset. The same tools with other options, which

@@ -153,6 +153,7 @@ func (o *OAgent) bind(r *http.Request, agent *oagent.Agent) oagent.Binding {
 		address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 		b.Engagement += "@" + address
 	}
+	o.bindReviewing(&b)
 	return b
 }
 
@@ -296,7 +297,7 @@ func (p *passage) begin() *refused {
 	if p.capability != nil && p.capability.Input != nil && p.capability.Input.RequireReview != "" {
 		defer p.stopClock()()
 	}
-	p.ticket, err = guard.Begin(p.r.Context(), oagent.Call{Binding: p.binding, Name: p.name, Inputs: p.inputs})
+	p.ticket, err = guard.Begin(p.r.Context(), oagent.Call{Binding: p.binding, Name: p.name, Names: p.linked.names, Inputs: p.inputs})
 	return refusedBy(err)
 }
 

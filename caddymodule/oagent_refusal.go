@@ -108,6 +108,7 @@ func (p *passage) refuse(kind oagent.Kind, status int, rule, message string, cau
 // answerRefusal answers with a refusal, in place of an answer that has not begun.
 func (p *passage) answerRefusal(r *refused) error {
 	p.status = r.status
+	p.recordRefusal(r)
 	p.decided(string(r.Kind))
 	p.tell(string(r.Kind), r, "")
 	if p.rec != nil {

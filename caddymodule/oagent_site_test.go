@@ -34,7 +34,8 @@ func init() {
 	httpcaddyfile.RegisterDirectiveOrder("test_user", httpcaddyfile.Before, "respond")
 }
 
-// testUser takes X-Test-User for who has been authenticated.
+// testUser takes X-Test-User for who has been authenticated, with the address
+// X-Test-Email.
 type testUser struct{}
 
 func (testUser) CaddyModule() caddy.ModuleInfo {
@@ -42,8 +43,12 @@ func (testUser) CaddyModule() caddy.ModuleInfo {
 }
 
 func (testUser) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	repl := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if user := r.Header.Get("X-Test-User"); user != "" {
-		r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer).Set("http.auth.user.id", user)
+		repl.Set("http.auth.user.id", user)
+	}
+	if email := r.Header.Get("X-Test-Email"); email != "" {
+		repl.Set("http.auth.user.email", email)
 	}
 	return next.ServeHTTP(w, r)
 }

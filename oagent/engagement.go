@@ -29,11 +29,18 @@ type Binding struct {
 	Agent      *Agent
 	Engagement string
 	User       User
+
+	// Reviewed is the key of an Engagement whose reviews the agent decides in this
+	// one, which is the only one of that agent for it: see Reviewing. Else "".
+	Reviewed string
 }
 
 // Key returns the name of the Engagement within this server: 40 hexadecimal
 // digits, from which neither user nor id can be read.
 func (b *Binding) Key() string {
+	if b.Reviewed != "" {
+		return digest(b.Agent.Name, "", "", b.Reviewed)
+	}
 	return digest(b.Agent.Name, b.User.ID, b.Engagement)
 }
 
@@ -49,14 +56,14 @@ func (b *Binding) check() error {
 
 // digest returns 40 hexadecimal digits that stand for these texts.
 func digest(texts ...string) string {
-	sum := sha256.New()
-	var length [8]byte
+	var room [512]byte
+	all := room[:0]
 	for _, text := range texts {
-		binary.BigEndian.PutUint64(length[:], uint64(len(text)))
-		sum.Write(length[:])
-		sum.Write([]byte(text))
+		all = binary.BigEndian.AppendUint64(all, uint64(len(text)))
+		all = append(all, text...)
 	}
-	return hex.EncodeToString(sum.Sum(nil)[:20])
+	sum := sha256.Sum256(all)
+	return hex.EncodeToString(sum[:20])
 }
 
 // isKey reports whether the text has the form of a Key.
@@ -88,7 +95,8 @@ type Engagement struct {
 	ID        string    `json:"engagement_id"`
 	Agent     string    `json:"oagent"`
 	User      User      `json:"user"`
-	Status    string    `json:"status"` // StatusActive or StatusEnded
+	Reviewed  string    `json:"reviewed,omitempty"` // see Binding.Reviewed: it is for those who answer for the agent, not for the user
+	Status    string    `json:"status"`             // StatusActive or StatusEnded
 	StartedAt time.Time `json:"started_at"`
 	LastAt    time.Time `json:"last_at"` // when it was last changed
 	Ended     *Ending   `json:"ended,omitempty"`

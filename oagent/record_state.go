@@ -44,6 +44,9 @@ type state struct {
 	Reviews []asked   `json:"reviews"`
 	tail    []byte    // what Tail is made of
 	index   nameIndex // of Names
+
+	Reviewed  string     `json:"reviewed"`  // see Binding.Reviewed
+	Questions []question `json:"questions"` // that the agent decides, or has decided
 }
 
 // named is what is known of the calls of one tool or agent.
@@ -85,6 +88,8 @@ func newState(b *Binding, now time.Time) *state {
 		ID:      b.Engagement,
 		Started: now.UnixMilli(),
 		Last:    now.UnixMilli(),
+
+		Reviewed: b.Reviewed,
 	}
 }
 
@@ -133,6 +138,7 @@ func (s *state) clone() *state {
 	c := *s
 	c.Names = slices.Clone(s.Names)
 	c.Reviews = slices.Clone(s.Reviews)
+	c.Questions = slices.Clone(s.Questions)
 	return &c
 }
 
@@ -189,6 +195,12 @@ func (s *state) append(dst []byte) []byte {
 		dst = append(dst, `"reviews":`...)
 		dst = append(append(dst, reviews...), ',')
 	}
+	text(`"reviewed"`, s.Reviewed)
+	if len(s.Questions) > 0 {
+		questions, _ := json.Marshal(s.Questions) // text and numbers only
+		dst = append(dst, `"questions":`...)
+		dst = append(append(dst, questions...), ',')
+	}
 	dst = append(dst, `"names":[`...)
 	for i := range s.Names {
 		n := &s.Names[i]
@@ -213,6 +225,7 @@ func (s *state) engagement(key string, entries int64) *Engagement {
 		ID:        s.ID,
 		Agent:     s.Agent,
 		User:      User{ID: s.UserID, Email: s.Email},
+		Reviewed:  s.Reviewed,
 		Status:    StatusActive,
 		StartedAt: milliseconds(s.Started),
 		LastAt:    milliseconds(s.Last),

@@ -21,6 +21,8 @@ func TestStateReadsBack(t *testing.T) {
 		if names > 1 {
 			s.Ended, s.EndedKind, s.EndedRule, s.EndedWhy = 1_700_000_000_999, KindGuardrail, "guardrails.input.assertion", `it has "x"`
 			s.Reviews = []asked{{ID: "A", Side: SideOutput, Reviewer: `"boss"`, Name: "tool-1", Inputs: "ff", Call: 2, Nth: 1, Status: ReviewDenied, Comment: "no\n", At: 5}}
+			s.Reviewed = "3f6c"
+			s.Questions = []question{{ID: "A", At: 5, Verdict: ReviewApproved, Comment: "ä\"", Tries: 2, Until: 9, Quiet: true}, {ID: "B"}}
 		}
 		read, err := decodeState(s.append(nil))
 		if err != nil {
@@ -44,7 +46,7 @@ func TestEntryReadsBack(t *testing.T) {
 		{What: EntryBegun, At: time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)},
 		{
 			What: EntryFinished, At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Call: 7, Nth: 3, Name: "act", Inputs: payload(`{"a":[1,"ä"]}`), Outputs: payload(`null`),
-			Status: 200, Kind: KindOutputRestriction, Rule: "r", Why: "w\x00\"", Side: SideOutput, Review: "R", By: "boss", Verdict: ReviewDenied, Comment: "c",
+			Status: 200, Kind: KindOutputRestriction, Rule: "r", Why: "w\x00\"", Side: SideOutput, Review: "R", By: "boss", Verdict: ReviewDenied, Comment: "c", Agent: "desk", Engagement: "3f6c",
 		},
 	} {
 		if read, err := decodeEntry(e.append(nil)); err != nil || !reflect.DeepEqual(read, e) {

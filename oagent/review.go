@@ -2,6 +2,7 @@ package oagent
 
 import (
 	"crypto/rand"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -27,14 +28,14 @@ const (
 const (
 	MaxComment = 2000 // bytes of what a reviewer says
 
-	maxRemembered  = 500              // bytes of that which the Engagement repeats
-	maxPending     = 32               // reviews of one Engagement that are not decided
-	maxAsked       = 128              // that are remembered: of more, the oldest decided is forgotten
-	maxOpen        = 1000             // reviews that one reviewer has to decide
-	reviewSlack    = time.Hour        // that a review is kept for longer than it counts
-	retryReview    = 30 * time.Second // when to look again for a decision, if nothing is waited for
-	reviewPath     = "review/"        // begins the store's keys
-	reviewListPath = "reviews/"       // of the reviews that somebody has to decide
+	maxRemembered = 500              // bytes of that which the Engagement repeats
+	maxPending    = 32               // reviews of one Engagement that are not decided
+	maxAsked      = 128              // that are remembered: of more, the oldest decided is forgotten
+	maxOpen       = 1000             // reviews that one reviewer has to decide
+	reviewSlack   = time.Hour        // that a review is kept for longer than it counts
+	retryReview   = 30 * time.Second // when to look again for a decision, if nothing is waited for
+	reviewPath    = "review/"        // begins the store's keys
+	openPath      = "reviewer/"      // of the lists of what somebody has to decide
 )
 
 // A Review is a question to a reviewer: whether a call may be made, or its result
@@ -53,10 +54,11 @@ const (
 // identical calls are refused as long as the Engagement remembers it.
 type Review struct {
 	ID         string         `json:"id"`
-	Reviewer   string         `json:"reviewer"` // a user's id or an agent's name, as the document has it
-	Status     string         `json:"status"`   // ReviewPending, ReviewApproved or ReviewDenied
-	Side       Side           `json:"side"`     // SideOutput if the call was made, and its result is held
-	Rule       string         `json:"rule"`     // path in the document
+	Reviewer   string         `json:"reviewer"`                // a user's id or a reference to an agent, as the document has it
+	ByAgent    string         `json:"reviewer_agent,omitzero"` // name of the agent that decides; "" if a user does
+	Status     string         `json:"status"`                  // ReviewPending, ReviewApproved or ReviewDenied
+	Side       Side           `json:"side"`                    // SideOutput if the call was made, and its result is held
+	Rule       string         `json:"rule"`                    // path in the document
 	Agent      string         `json:"agent"`
 	Engagement string         `json:"engagement_id"` // as the client gave it
 	Key        string         `json:"key"`           // see Binding.Key
@@ -93,6 +95,30 @@ func (g *Guard) newReview(c *Call, side Side, inputs payload, hash string) *Revi
 		document:   c.Agent.Hash,
 	}
 	return r
+}
+
+// setReviewer notes who decides: an agent if the reference can be to nothing else,
+// or if the server has an agent of that name.
+func (r *Review) setReviewer(c *Call, reviewer string) {
+	r.Reviewer = reviewer
+	name, isAgent := strings.CutPrefix(reviewer, Scheme)
+	if isAgent && CheckName(name) == nil || c.Names != nil && c.Names.Agent(reviewer) {
+		r.ByAgent = name
+	}
+}
+
+// decider returns under which name the review is decided: no user has one that
+// begins with the Scheme.
+func (r *Review) decider() string {
+	if r.ByAgent != "" {
+		return Scheme + r.ByAgent
+	}
+	return r.Reviewer
+}
+
+// over reports whether the review cannot be decided any more.
+func (g *Guard) over(r *Review) bool {
+	return r.Status != ReviewPending || r.ExpiresAt.Before(g.options.Now())
 }
 
 // ask puts a prepared review into the Engagement.

@@ -16,7 +16,7 @@ func newReviewWait(g *Guard) *reviewWait {
 // newReview returns the review that the input restriction asks for.
 func (d *decision) newReview() *Review {
 	r := d.guard.newReview(d.call, SideInput, d.inputs, d.hash())
-	r.Reviewer = d.capability.Input.RequireReview
+	r.setReviewer(d.call, d.capability.Input.RequireReview)
 	r.Rule = d.capability.Rule() + ".input_restriction.require_review"
 	return r
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -22,9 +21,9 @@ var (
 	errBusyReviewer = errors.New("the reviewer has too many reviews to decide")
 )
 
-// The store has a review under its id, and under a digest of each reviewer the
-// ids of what is to be decided. What counts is in the Engagement: whether a call
-// passes is decided there, together with its record.
+// The store has a review under its id, and a list of what each reviewer has to
+// decide (review_list.go). What counts is in the Engagement: whether a call passes
+// is decided there, together with its record.
 
 // prepareReview stores a review that is about to be asked for.
 func (g *Guard) prepareReview(ctx context.Context, r *Review) (*Review, error) {
@@ -102,64 +101,22 @@ func (g *Guard) openReview(ctx context.Context, a *asked, again func() *Review) 
 		r.ExpiresAt = r.AskedAt.Add(g.options.ReviewTTL)
 		err = g.putReview(ctx, r)
 	}
-	if err != nil {
-		return nil, err
+	if err != nil || r.Status != ReviewPending {
+		return r, err
 	}
-	if r.Status != ReviewPending {
-		return r, nil
-	}
-	added, err := g.changeOpen(ctx, r.Reviewer, func(open []string) []string {
-		if slices.Contains(open, r.ID) {
-			return open
+	if r.ByAgent != "" {
+		switch err := g.Question(ctx, r); {
+		case isEnded(err):
+			return r, nil // it has just been denied
+		case err != nil:
+			return nil, err
 		}
-		return append(open, r.ID)
-	})
+	}
+	added, err := g.openFor(ctx, r)
 	if added {
 		g.options.Notify(Event{Kind: EventReviewAsked, Review: r, User: r.User})
 	}
 	return r, err
-}
-
-// changeOpen changes the list of what a reviewer has to decide, and reports
-// whether it did.
-func (g *Guard) changeOpen(ctx context.Context, reviewer string, change func(open []string) []string) (changed bool, err error) {
-	err = g.store.Update(ctx, openKey(reviewer), func(old store.Record) (store.Change, error) {
-		changed = false
-		open, err := decodeOpen(old.Value)
-		if err != nil {
-			return store.Change{}, err
-		}
-		next := change(slices.Clone(open))
-		switch {
-		case slices.Equal(open, next):
-			return store.Change{}, errUnchanged
-		case len(next) > maxOpen && len(next) > len(open):
-			return store.Change{}, errBusyReviewer
-		}
-		changed = true
-		value, err := json.Marshal(next)
-		return store.Change{Value: value, TTL: g.options.ReviewTTL + reviewSlack}, err
-	})
-	if err != nil {
-		changed = false
-	}
-	if errors.Is(err, errUnchanged) {
-		return false, nil
-	}
-	return changed, err
-}
-
-func openKey(reviewer string) string { return reviewListPath + digest(reviewer) }
-
-func decodeOpen(value []byte) ([]string, error) {
-	if len(value) == 0 {
-		return nil, nil
-	}
-	var open []string
-	if err := json.Unmarshal(value, &open); err != nil {
-		return nil, fmt.Errorf("the list of a reviewer cannot be read: %w", err)
-	}
-	return open, nil
 }
 
 // awaitReview waits for a review to be decided, and reports whether it was.
@@ -186,64 +143,28 @@ func (g *Guard) awaitReview(ctx context.Context, id string, until time.Time) (de
 	}
 }
 
-// Reviews returns what the reviewer has to decide, the oldest first.
-func (g *Guard) Reviews(ctx context.Context, reviewer string) ([]*Review, error) {
-	record, err := g.store.Get(ctx, openKey(reviewer))
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading a reviewer's list: %w", err)
-	}
-	open, err := decodeOpen(record.Value)
-	if err != nil {
-		return nil, err
-	}
-	var reviews []*Review
-	var over []string
-	for _, id := range open {
-		r, err := g.readReview(ctx, id)
-		switch {
-		case errors.Is(err, ErrNoReview):
-			over = append(over, id)
-		case err != nil:
-			return nil, err
-		case r.Status != ReviewPending || r.ExpiresAt.Before(g.options.Now()):
-			over = append(over, id)
-		default:
-			reviews = append(reviews, r)
-		}
-	}
-	if len(over) > 0 {
-		_ = g.closeReviews(ctx, reviewer, over...) // else the next time
-	}
-	return reviews, nil
-}
-
-// closeReviews takes reviews off a reviewer's list.
-func (g *Guard) closeReviews(ctx context.Context, reviewer string, ids ...string) error {
-	_, err := g.changeOpen(ctx, reviewer, func(open []string) []string {
-		return slices.DeleteFunc(open, func(id string) bool { return slices.Contains(ids, id) })
-	})
-	return err
-}
-
 // Review returns a review that is the reviewer's to decide, or was. Else, as if
-// there were none, ErrNoReview.
+// there were none, ErrNoReview. The reviewer is a user's id, or oagent:// and the
+// name of an agent.
 func (g *Guard) Review(ctx context.Context, id, reviewer string) (*Review, error) {
 	r, err := g.readReview(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if r.Reviewer != reviewer {
+	if r.decider() != reviewer {
 		return nil, ErrNoReview
+	}
+	if g.over(r) {
+		_ = g.closeReview(ctx, reviewer, id) // else the next time
 	}
 	return r, nil
 }
 
 // Decide approves or denies a review. Only its reviewer may, for others there is
-// none (ErrNoReview). To decide again in the same way is no error, in another it
-// is ErrDecided.
+// none (ErrNoReview); see Review for who that is. To decide again in the same way
+// is no error, in another it is ErrDecided. An agent decides in an Engagement of
+// its own (see Reviewing): once that has ended the review is denied, whatever the
+// agent says, and the error is a *Refusal.
 func (g *Guard) Decide(ctx context.Context, id, reviewer string, approve bool, comment string) (*Review, error) {
 	r, err := g.Review(ctx, id, reviewer)
 	if err != nil {
@@ -253,28 +174,40 @@ func (g *Guard) Decide(ctx context.Context, id, reviewer string, approve bool, c
 	if approve {
 		verdict = ReviewApproved
 	}
-	if r.Status != ReviewPending {
-		if r.Status != verdict {
-			return r, ErrDecided
-		}
+	switch {
+	case r.Status == verdict:
 		return r, nil
+	case r.Status != ReviewPending:
+		return r, ErrDecided
+	case g.over(r):
+		return nil, ErrNoReview
 	}
+	if r.ByAgent != "" {
+		if err := g.recordDecision(ctx, r, verdict, comment); err != nil {
+			return nil, err
+		}
+	}
+	return r, g.settle(ctx, r, verdict, comment)
+}
+
+// settle gives a review its verdict.
+func (g *Guard) settle(ctx context.Context, r *Review, verdict, comment string) error {
 	if err := g.decideInEngagement(ctx, r, verdict, comment); err != nil {
 		if errors.Is(err, ErrNoReview) {
-			_ = g.closeReviews(ctx, r.Reviewer, r.ID) // it has expired, or was used up
+			_ = g.closeReview(ctx, r.decider(), r.ID) // it has expired, or was used up
 		}
-		return nil, err
+		return err
 	}
 	r.Status, r.Comment, r.DecidedAt = verdict, comment, g.options.Now().UTC().Truncate(time.Millisecond)
 	if verdict == ReviewDenied {
 		r.Outputs = nil // nobody gets them
 	}
 	if err := g.putReview(ctx, r); err != nil {
-		return nil, fmt.Errorf("writing a review: %w", err)
+		return fmt.Errorf("writing a review: %w", err)
 	}
-	_ = g.closeReviews(ctx, r.Reviewer, r.ID) // else Reviews does it
+	_ = g.closeReview(ctx, r.decider(), r.ID) // else Review does it
 	g.options.Notify(Event{Kind: EventReviewDecided, Review: r, User: r.User})
-	return r, nil
+	return nil
 }
 
 // decideInEngagement puts the verdict where it counts. One that is there already

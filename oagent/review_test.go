@@ -43,7 +43,11 @@ func pending(t testing.TB, g *oagent.Guard) *oagent.Review {
 	if err != nil || len(reviews) != 1 {
 		t.Fatalf("%d reviews, error %v", len(reviews), err)
 	}
-	return reviews[0]
+	review, err := g.Review(t.Context(), reviews[0].ID, "boss")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return review
 }
 
 func decide(t testing.TB, g *oagent.Guard, id string, approve bool) {

@@ -25,7 +25,7 @@ type finish struct {
 // reach comes to an end, with a refusal or without. The error is the store's.
 func (f *finish) reach() error {
 	g := f.ticket.guard
-	wait := newReviewWait(g)
+	var wait *reviewWait
 	for range maxTries {
 		ctx, cancel := recordContext(f.ctx)
 		err := g.change(ctx, f.ticket.Key, nil, f.decide)
@@ -38,6 +38,9 @@ func (f *finish) reach() error {
 			return err
 		case f.prepare:
 		case f.wait != nil:
+			if wait == nil {
+				wait = newReviewWait(g)
+			}
 			if err := f.await(wait); err != nil || f.refusal != nil {
 				return err
 			}
@@ -99,7 +102,7 @@ func (f *finish) checkAssertion(t *turn, a *Assertion) error {
 	}}
 	// That the client has gone does not let a result pass unseen, nor is it a
 	// reason to say that the assertion fails.
-	err := a.Check(context.WithoutCancel(f.ctx), v)
+	err := a.Check(context.Background(), v)
 	switch {
 	case v.wants.any():
 		return &wantsError{v.wants}
@@ -141,7 +144,7 @@ func (f *finish) rule() string {
 func (f *finish) newReview() *Review {
 	t := f.ticket
 	r := t.guard.newReview(&t.call, SideOutput, t.inputs, hashInputs(t.inputs))
-	r.Reviewer = t.Capability.Output.RequireReview
+	r.setReviewer(&t.call, t.Capability.Output.RequireReview)
 	r.Rule = f.rule()
 	r.Outputs, r.Result = f.outputs, f.status
 	return r

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"mime"
 	"net/http"
+	"strings"
 
 	"github.com/fairwayhq/fairway/internal/wire"
 )
@@ -19,9 +20,12 @@ type Answer struct {
 // and nothing else: comments and fields that nobody needs are gone from it. The
 // error is a *Fault.
 func (f Format) ReadAnswer(contentType string, body []byte, o ReadOptions) (*Answer, error) {
-	kind, _, _ := mime.ParseMediaType(contentType)
+	kind, parameters, _ := mime.ParseMediaType(contentType)
+	if !isUTF8(parameters["charset"]) {
+		return nil, unreadable("the answer of the model is in another character set than UTF-8, so nothing of it is given")
+	}
 	t := newTexts(o.AllowMedia)
-	t.responses = f == Responses
+	t.responses, t.document = f == Responses, kind == "application/json"
 	answer := &Answer{Body: body}
 	switch kind {
 	case "text/event-stream":
@@ -51,6 +55,15 @@ func (f Format) ReadAnswer(contentType string, body []byte, o ReadOptions) (*Ans
 	}
 	answer.Text = t.join()
 	return answer, nil
+}
+
+// isUTF8 reports whether what is good in UTF-8 reads the same in a character set.
+func isUTF8(charset string) bool {
+	switch strings.ToLower(charset) {
+	case "", "utf-8", "utf8", "us-ascii":
+		return true
+	}
+	return false
 }
 
 func unchecked(err error) *Fault {

@@ -39,7 +39,7 @@ func TestReadRequest(t *testing.T) {
 			"completions/parts are joined", chat.Completions,
 			chat.ReadOptions{},
 			`{"messages":[{"role":"user","content":[{"type":"text","text":"one"},{"type":"text","text":"two"}]}]}`,
-			[]string{"one\ntwo"},
+			[]string{"one\ntwo\nonetwo"},
 		},
 		{
 			"completions/every message of the user", chat.Completions,
@@ -58,7 +58,7 @@ func TestReadRequest(t *testing.T) {
 			`{"messages":[{"role":"tool","tool_call_id":"1","content":"x"}]}`,
 			[]string{"x"},
 		},
-		{"completions/an unknown role is the user's", chat.Completions, chat.ReadOptions{}, `{"messages":[{"role":"human","content":"x"}]}`, []string{"x"}},
+		{"completions/an unknown role is the user's", chat.Completions, chat.ReadOptions{}, `{"messages":[{"role":"human","content":"x"}]}`, []string{"human\nx"}},
 		{
 			"completions/the name of the user is told to the model", chat.Completions,
 			chat.ReadOptions{},

@@ -3,6 +3,7 @@ package chat
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -14,6 +15,10 @@ type Fault struct {
 	Status  int    // of HTTP
 	Code    string // what it is about, for programs: "guardrail"
 	Message string // what was wrong and what to do
+
+	// Said is what the model's API says in Message, as far as the model may have
+	// written it; "" if it has not.
+	Said string
 }
 
 // Error returns the message.
@@ -110,7 +115,7 @@ const maxErrorText = 1000
 
 // ReadError returns what an answer that is no success says of the error: its
 // message and code and nothing else. Some servers put there what the model has
-// written, which no guardrail has seen.
+// written, and some quote it in the message, which no guardrail has seen yet.
 func (f Format) ReadError(status int, body []byte) *Fault {
 	fault := &Fault{Status: status, Code: "upstream_error", Message: "the model API answered " + http.StatusText(status)}
 	if wire.Check(body) != nil {
@@ -124,17 +129,33 @@ func (f Format) ReadError(status int, body []byte) *Fault {
 			switch {
 			case inner.Is("message"):
 				setText(&fault.Message, inner.Value)
+				fault.Said = fault.Message
 			case inner.Is("code"), inner.Is("type") && f == Messages:
-				setText(&fault.Code, inner.Value)
+				if isLabel(inner.Value) {
+					setText(&fault.Code, inner.Value)
+				}
 			}
 		}
+	}
+	if isBeforeModel(status) {
+		fault.Said = ""
 	}
 	return fault
 }
 
+// isBeforeModel reports whether an error of this status is one of a request that
+// no model was asked.
+func isBeforeModel(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
+		return true
+	}
+	return false
+}
+
 func setText(to *string, value jsontext.Value) {
 	if text, ok := unquote(value); ok && text != "" {
-		*to = text[:min(len(text), maxErrorText)]
+		*to = strings.ToValidUTF8(text[:min(len(text), maxErrorText)], "")
 	}
 }
 

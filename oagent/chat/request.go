@@ -16,7 +16,8 @@ import (
 type ReadOptions struct {
 	// Roles are those whose messages are the user's besides "user", out of
 	// "system", "developer", "assistant" and "tool". A role that is none of these
-	// is always the user's.
+	// is always the user's, and so is a member of a request that nobody knows;
+	// tools and the schema of the answer are said with the role "system".
 	Roles []string
 
 	// AllowMedia lets images, sound and files pass without anybody looking at
@@ -26,8 +27,8 @@ type ReadOptions struct {
 
 // A Request is what matters of a request to a model.
 type Request struct {
-	// Inputs are the texts of the user, one of each message, in their order; the
-	// last is the newest. There are none in a request that only hands over the
+	// Inputs are the texts of the user: those that stand in no message, and one of
+	// each message, in their order; the last is the newest. There are none in a request that only hands over the
 	// results of tools.
 	Inputs []string
 
@@ -70,30 +71,31 @@ type requestReader struct {
 	Request
 	format  Format
 	options ReadOptions
+	beside  []string // the user's texts that stand in no message
 }
 
 // read takes the members that decide what a model is told.
 func (r *requestReader) read(body jsontext.Value) error {
 	found := false
 	for walk := wire.Into(body); walk.Next(); {
-		name, err := exactName(&walk, "messages", "input", "prompt", "system", "instructions", "stream", "background")
+		name, use, err := useOf(&walk)
 		if err != nil {
 			return err
 		}
-		switch name {
-		case "messages", "input": // some servers know the other's name as well
+		switch use {
+		case isConversation: // some servers know the other's name as well
 			found = found || name == "messages"
 			err = r.readConversation(walk.Value)
-		case "stream":
-			r.Stream = walk.Value.Kind() == 't'
-		case "background":
-			r.Background = walk.Value.Kind() == 't'
-		case "prompt": // text, or a stored one whose variables are filled in
-			err = r.add(walk.Value, false)
-		case "system", "instructions":
-			if r.isUsers("system") {
-				err = r.add(walk.Value, false)
+		case isSetting:
+			err = r.set(name, walk.Value)
+		case isPrompt: // text, or a stored one whose variables are filled in
+			err = r.addPrompt(walk.Value)
+		case isInstruction:
+			if r.isUsersRole("system") {
+				err = r.addPrompt(walk.Value)
 			}
+		case isProgram, isPrediction, isUnknown:
+			err = r.addBeside(name, use, walk.Value)
 		}
 		if err != nil {
 			return err
@@ -102,29 +104,34 @@ func (r *requestReader) read(body jsontext.Value) error {
 	if !found && r.format != Responses {
 		return errors.New("the request has no messages")
 	}
+	r.Inputs = append(r.beside, r.Inputs...)
 	return nil
 }
 
-// exactName returns the name of a member if it is one of these. One that differs
-// from them in case alone is an error: some servers take it for the same, and
-// would read another request than was looked at.
-func exactName(walk *wire.Walk, known ...string) (string, error) {
-	name, _ := unquote(walk.Name)
-	for _, k := range known {
-		if name == k {
-			return k, nil
-		}
-		if strings.EqualFold(name, k) {
-			return "", fmt.Errorf("the member %q must be written %q", name, k)
-		}
+// set takes a switch. Some servers take other values than true for it as well.
+func (r *requestReader) set(name string, value jsontext.Value) error {
+	switch value.Kind() {
+	case 't', 'f', 'n':
+	default:
+		return fmt.Errorf("%s must be true or false", name)
 	}
-	return "", nil
+	on := value.Kind() == 't'
+	if name == "stream" {
+		r.Stream = on
+	} else {
+		r.Background = on
+	}
+	return nil
 }
 
 func (r *requestReader) readConversation(value jsontext.Value) error {
 	switch value.Kind() {
 	case '"':
-		return r.add(value, false)
+		text, err := r.textOf(value, false)
+		if text != "" {
+			r.Inputs = append(r.Inputs, text)
+		}
+		return err
 	case 'n':
 		return nil
 	case '[':
@@ -138,12 +145,29 @@ func (r *requestReader) readConversation(value jsontext.Value) error {
 	return errors.New("the conversation must be a list of messages")
 }
 
+// exactName returns the name of a member if it is one of these. One that differs
+// from them in case alone is an error: some servers take it for the same, and
+// would read another request than was looked at.
+func exactName(walk *wire.Walk, known ...string) (string, error) {
+	name, _ := unquote(walk.Name)
+	for _, k := range known {
+		if name == k {
+			return k, nil
+		}
+		if strings.EqualFold(name, k) {
+			return "", fmt.Errorf("the member %.64q must be written %q", name, k)
+		}
+	}
+	return "", nil
+}
+
 // readMessage reads a message, or an item of another kind.
 func (r *requestReader) readMessage(message jsontext.Value) error {
 	if message.Kind() != '{' {
 		return errors.New("each message must be an object")
 	}
 	var role, kind string
+	speaks := false
 	for walk := wire.Into(message); walk.Next(); {
 		name, err := exactName(&walk, "role", "type", "content")
 		if err != nil {
@@ -156,18 +180,36 @@ func (r *requestReader) readMessage(message jsontext.Value) error {
 			}
 		case "type":
 			kind, _ = unquote(walk.Value)
+		case "content":
+			speaks = true
 		}
 	}
-	if role == "" {
-		if r.format != Responses {
-			return errors.New("a message has no role")
-		}
-		role = roleOf(kind)
+	if role == "" && r.format != Responses {
+		return errors.New("a message has no role")
 	}
-	if !r.isUsers(role) {
+	if !r.isUsers(role, kind, speaks) {
 		return checkParts(message)
 	}
-	return r.add(message, r.format == Messages)
+	text, err := r.textOf(message, r.format == Messages)
+	if text != "" {
+		r.Inputs = append(r.Inputs, text)
+	}
+	return err
+}
+
+// isUsers reports whether a message is looked at: it is if it may be taken for one
+// of the user.
+func (r *requestReader) isUsers(role, kind string, speaks bool) bool {
+	if role != "" && r.isUsersRole(role) {
+		return true
+	}
+	if r.format != Responses || role != "" && (kind == "" || kind == "message") {
+		return role == ""
+	}
+	if speaks && role == "" && kind != "reasoning" {
+		return true // a message, whatever it calls itself
+	}
+	return r.isUsersRole(roleOf(kind))
 }
 
 // roleOf says whose an item of the responses API is that names no role.
@@ -183,7 +225,16 @@ func roleOf(kind string) string {
 	return "user"
 }
 
-func (r *requestReader) isUsers(role string) bool {
+// isRole reports whether models know a role.
+func isRole(role string) bool {
+	switch role {
+	case "user", "system", "developer", "assistant", "tool", "function":
+		return true
+	}
+	return false
+}
+
+func (r *requestReader) isUsersRole(role string) bool {
 	switch role {
 	case "system", "developer", "assistant":
 		return slices.Contains(r.options.Roles, role)
@@ -210,19 +261,16 @@ func checkParts(message jsontext.Value) error {
 	return nil
 }
 
-// add takes the text of a message of the user.
-func (r *requestReader) add(message jsontext.Value, hasResults bool) error {
+// textOf returns the text of a message of the user.
+func (r *requestReader) textOf(message jsontext.Value, hasResults bool) (string, error) {
 	if err := checkParts(message); err != nil {
-		return err
+		return "", err
 	}
 	t := newTexts(r.options.AllowMedia)
 	t.request = true
-	t.skipResults = hasResults && !r.isUsers("tool")
+	t.skipResults = hasResults && !r.isUsersRole("tool")
 	if err := t.gather(message); err != nil {
-		return &Fault{Status: http.StatusForbidden, Code: CodeUnchecked, Message: "a message cannot be looked at by the guardrail: " + err.Error()}
+		return "", &Fault{Status: http.StatusForbidden, Code: CodeUnchecked, Message: "a message cannot be looked at by the guardrail: " + err.Error()}
 	}
-	if text := t.join(); text != "" {
-		r.Inputs = append(r.Inputs, text)
-	}
-	return nil
+	return t.join(), nil
 }

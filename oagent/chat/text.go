@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -27,28 +28,158 @@ type texts struct {
 	request     bool // it is a message to the model
 	skipResults bool // results of tools are left out
 	responses   bool // it is an answer of the responses API, which repeats the request
+	document    bool // it is one answer, and no stream of events
 
-	order  []*strings.Builder
-	places map[string]*strings.Builder
+	order  []*placed
+	places map[string]*placed
 	place  []byte // of the value at hand
 }
 
-func newTexts(allowMedia bool) *texts {
-	return &texts{allowMedia: allowMedia, places: make(map[string]*strings.Builder)}
+// placed is the text of one place.
+type placed struct {
+	strings.Builder
+	place string
 }
 
-// join returns the texts, each once.
+func newTexts(allowMedia bool) *texts {
+	return &texts{allowMedia: allowMedia, places: make(map[string]*placed)}
+}
+
+// join returns the texts, each once: as they are; where clients and models read
+// the texts of several parts as one, as that one; and where JSON in a text has
+// escapes, as what they stand for.
 func (t *texts) join() string {
 	seen := make(map[string]bool, len(t.order))
 	parts := make([]string, 0, len(t.order))
-	for _, b := range t.order {
-		text := b.String()
+	add := func(text string) {
 		if strings.TrimSpace(text) != "" && !seen[text] {
 			seen[text] = true
 			parts = append(parts, text)
 		}
 	}
+	for _, p := range t.order {
+		add(p.String())
+	}
+	for _, text := range t.concatenated() {
+		add(text)
+	}
+	for _, text := range parts {
+		if plain, escaped := unescape(text); escaped {
+			add(plain)
+		}
+	}
 	return strings.Join(parts, "\n")
+}
+
+// concatenated returns what the parts of messages come to which have several.
+func (t *texts) concatenated() []string {
+	type message struct {
+		strings.Builder
+		parts int
+	}
+	var order []*message
+	messages := make(map[string]*message)
+	for _, p := range t.order {
+		content, ok := contentOf(p.place)
+		if !ok {
+			continue
+		}
+		m := messages[content]
+		if m == nil {
+			m = new(message)
+			messages[content] = m
+			order = append(order, m)
+		}
+		m.WriteString(p.String())
+		m.parts++
+	}
+	var texts []string
+	for _, m := range order {
+		if m.parts > 1 {
+			texts = append(texts, m.String())
+		}
+	}
+	return texts
+}
+
+// contentOf returns the place of a text without the numbers of its part, and
+// whether it is one of the parts of a message.
+func contentOf(place string) (string, bool) {
+	last := strings.LastIndexAny(place, "0123456789")
+	if last < 0 {
+		return "", false
+	}
+	switch place[last+1:] {
+	case "/text", "/delta/text", "/delta":
+	case "":
+		if !strings.HasSuffix(strings.TrimRight(place, "0123456789"), "/content/") {
+			return "", false
+		}
+	default:
+		return "", false
+	}
+	return strings.Map(func(c rune) rune {
+		if '0' <= c && c <= '9' {
+			return -1
+		}
+		return c
+	}, place), true
+}
+
+// unescape replaces the escapes that JSON has for characters which need none,
+// whether the text is good JSON or not: clients read the half of a document, too.
+func unescape(text string) (plain string, escaped bool) {
+	if !strings.Contains(text, `\u`) && !strings.Contains(text, `\/`) {
+		return text, false
+	}
+	var b strings.Builder
+	for rest := text; rest != ""; {
+		i := strings.IndexByte(rest, '\\')
+		if i < 0 {
+			b.WriteString(rest)
+			break
+		}
+		b.WriteString(rest[:i])
+		rest = rest[i:]
+		switch r, size := escapeOf(rest); {
+		case size > 0:
+			b.WriteRune(r)
+			rest, escaped = rest[size:], true
+		default:
+			b.WriteByte('\\')
+			rest = rest[1:]
+		}
+	}
+	return b.String(), escaped
+}
+
+// escapeOf returns what the escape stands for that the text begins with; its size
+// is 0 if it is none.
+func escapeOf(text string) (r rune, size int) {
+	if strings.HasPrefix(text, `\/`) {
+		return '/', 2
+	}
+	r, ok := unitOf(text)
+	if !ok {
+		return 0, 0
+	}
+	if utf16.IsSurrogate(r) {
+		if second, ok := unitOf(text[6:]); ok {
+			if pair := utf16.DecodeRune(r, second); pair != '\ufffd' {
+				return pair, 12
+			}
+		}
+	}
+	return r, 6
+}
+
+// unitOf returns the UTF-16 code unit of the escape that the text begins with.
+func unitOf(text string) (rune, bool) {
+	if len(text) < 6 || text[:2] != `\u` {
+		return 0, false
+	}
+	unit, err := strconv.ParseUint(text[2:6], 16, 16)
+	return rune(unit), err == nil
 }
 
 // gather takes the texts of one document or event, which has been checked.
@@ -72,9 +203,10 @@ func (t *texts) walk(value jsontext.Value, name string, depth int) error {
 
 func (t *texts) walkArray(value jsontext.Value, name string, depth int) error {
 	length, i := len(t.place), 0
+	tokens := isTokens(t.place)
 	for walk := wire.Into(value); walk.Next(); i++ {
 		t.place = append(t.place[:length], '/')
-		if walk.Value.Kind() != '{' || !hasIndex(walk.Value) { // else walkObject knows it
+		if !tokens && (walk.Value.Kind() != '{' || !hasIndex(walk.Value)) { // else walkObject knows it
 			t.place = strconv.AppendInt(t.place, int64(i), 10)
 		}
 		if err := t.walk(walk.Value, name, depth+1); err != nil {
@@ -86,17 +218,14 @@ func (t *texts) walkArray(value jsontext.Value, name string, depth int) error {
 }
 
 func (t *texts) walkObject(value jsontext.Value, name string, depth int) error {
-	switch name {
-	case "input", "arguments", "args", "parsed", "parameters":
-		if !t.request { // what a model has chosen, names and all
-			return t.take(string(value), len(value) > 2)
-		}
+	if isWhole(name) {
+		return t.take(string(value), len(value) > 2)
 	}
 	length := len(t.place)
 	kind := t.enter(value)
 	defer func() { t.place = t.place[:length] }()
 	switch {
-	case t.request && kind == "tool_result" && t.skipResults:
+	case t.skipResults && kind == "tool_result" && depth == 2 && bytes.HasPrefix(t.place, []byte("/content/")):
 		return nil
 	case t.request && depth > 0 && isMediaPart(kind) && !t.allowMedia:
 		return fmt.Errorf("it has a part of the type %q, which is not text", kind[:min(len(kind), 64)])
@@ -109,11 +238,17 @@ func (t *texts) walkObject(value jsontext.Value, name string, depth int) error {
 		}
 		if isMedia(member, kind, walk.Value) || t.request && kind == "" && depth > 0 && isMediaName(member) {
 			if !t.allowMedia {
-				return fmt.Errorf("it has %q, which is not text", member)
+				return fmt.Errorf("it has %.64q, which is not text", member)
 			}
-			continue
+			if isOpaque(walk.Value) {
+				continue
+			}
 		}
-		t.place = append(append(t.place[:inner], '/'), member...)
+		if t.place = append(append(t.place[:inner], '/'), nameOf(member)...); !isName(member) {
+			if err := t.take(member, true); err != nil {
+				return err
+			}
+		}
 		if err := t.walk(walk.Value, member, depth+1); err != nil {
 			return err
 		}
@@ -130,13 +265,31 @@ func (t *texts) enter(value jsontext.Value) (kind string) {
 		case walk.Is("type"):
 			kind, _ = unquote(walk.Value)
 			if root { // of an event; that of a part may be said once
-				t.place = append(append(t.place, ';'), kind...)
+				t.place = append(append(t.place, ';'), goesOn(kind)...)
 			}
 		case isIndex(&walk):
 			t.place = append(append(t.place, ';'), walk.Value...)
 		}
 	}
 	return kind
+}
+
+// goesOn returns the type of the events that go on with what one of that type has
+// begun: a block of Anthropic's stream may begin with a text.
+func goesOn(kind string) string {
+	if kind == "content_block_start" {
+		return "content_block_delta"
+	}
+	return kind
+}
+
+// nameOf returns the name of a member under which its text goes on in later
+// events.
+func nameOf(member string) string {
+	if member == "content_block" {
+		return "delta"
+	}
+	return member
 }
 
 func hasIndex(value jsontext.Value) bool {
@@ -152,78 +305,12 @@ func isIndex(walk *wire.Walk) bool {
 	return walk.Value.Kind() == '0' && bytes.HasSuffix(walk.Name, []byte(`index"`))
 }
 
-// skips reports whether a member is known to say nothing.
-func (t *texts) skips(name string, value jsontext.Value, kind string, depth int) bool {
-	switch name {
-	case "id", "object", "role", "type", "model", "index", "status", "call_id", "item_id", "tool_call_id", "tool_use_id", "response_id",
-		"finish_reason", "native_finish_reason", "stop_reason", "system_fingerprint", "service_tier", "provider":
-		return value.Kind() == '"' && len(value) <= maxLabel
-	case "signature", "thought_signature", "encrypted_content", "obfuscation":
-		return value.Kind() == '"'
-	case "usage", "logprobs", "cache_control", "content_filter_results", "prompt_filter_results":
-		return true
-	case "data":
-		return kind == "redacted_thinking"
-	}
-	if !t.responses || depth > 1 || depth == 1 && !isResponse(t.place) {
-		return false
-	}
-	switch name { // what the request has said
-	case "instructions", "tools", "tool_choice", "metadata", "text", "reasoning", "prompt", "prompt_cache_key", "user", "safety_identifier",
-		"previous_response_id", "truncation", "conversation", "input":
-		return depth == 1 || kind == ""
-	}
-	return false
-}
-
-// maxLabel is the longest string, quotes included, that can be a label.
-const maxLabel = 256
-
-// isResponse reports whether the place is that of the whole response in an event.
-func isResponse(place []byte) bool {
-	return bytes.Contains(place, []byte("/response")) && bytes.Count(place, []byte("/")) == 1
-}
-
-// isMediaPart reports whether a part of a message of that type is no text.
-func isMediaPart(kind string) bool {
-	switch kind {
-	case "", "text", "input_text", "output_text", "message", "tool_result", "refusal", "ephemeral":
-		return false
-	}
-	return true
-}
-
-// isMediaName reports whether a part that has this member, and no type, is no text.
-func isMediaName(name string) bool {
-	switch name {
-	case "image_url", "input_image", "image", "image_embeds", "input_audio", "audio_url", "audio", "video_url", "video", "file", "source", "inline_data":
-		return true
-	}
-	return false
-}
-
-// isMedia reports whether a string is an image, sound or a file.
-func isMedia(name, kind string, value jsontext.Value) bool {
-	if value.Kind() != '"' {
-		return false
-	}
-	switch {
-	case name == "data", name == "file_data":
-		return kind != "text"
-	case name == "file_id", name == "file_url":
-		return true
-	case strings.Contains(name, "b64"), name == "result" && kind == "image_generation_call":
-		return true
-	}
-	return bytes.HasPrefix(value, []byte(`"data:`)) && bytes.Contains(value[:min(len(value), 200)], []byte(";base64,"))
-}
-
 func (t *texts) add(value jsontext.Value, name string) error {
 	text, ok := unquote(value)
 	if !ok {
 		return errors.New("it has a string that cannot be read")
 	}
-	if t.request && t.allowMedia && (name == "url" || name == "image_url") {
+	if t.request && t.allowMedia && (name == "url" || name == "image_url") && isOpaque(value) {
 		return nil
 	}
 	return t.take(text, text != "")
@@ -239,8 +326,8 @@ func (t *texts) take(text string, any bool) error {
 		if len(t.order) == maxTexts {
 			return errTooMany
 		}
-		b = new(strings.Builder)
-		t.places[string(t.place)] = b
+		b = &placed{place: string(t.place)}
+		t.places[b.place] = b
 		t.order = append(t.order, b)
 	}
 	b.WriteString(text)

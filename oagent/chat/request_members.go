@@ -1,0 +1,129 @@
+package chat
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// use is what a member of a request is for.
+type use uint8
+
+// Uses. What is not known is looked at as if the user had said it, because some
+// server may tell it to the model.
+const (
+	isUnknown      use = iota
+	isConversation     // the messages
+	isPrompt           // said by the user beside them
+	isInstruction      // a system message beside the messages
+	isProgram          // said by the program: looked at as system messages are
+	isPrediction       // what the model may say: looked at as its messages are
+	isSetting          // a switch that is read here
+	isSilent           // told to no model
+)
+
+// uses are those of the members that the APIs have, and servers which are
+// compatible with them.
+var uses = [...]struct {
+	use   use
+	names []string
+}{
+	{isConversation, []string{"messages", "input"}},
+	{isPrompt, []string{"prompt"}},
+	{isSetting, []string{"stream", "background"}},
+	{isInstruction, []string{"system", "instructions"}},
+	{isPrediction, []string{"prediction"}},
+	{isProgram, []string{
+		"tools", "functions", "tool_choice", "function_call", "response_format", "text", "output_config", "output_format",
+		"web_search_options", "mcp_servers", "context_management", "container", "skills",
+		"guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "json_schema", "grammar", "regex", "ebnf", "format",
+	}},
+	{isSilent, []string{
+		"model", "models", "stream_options", "n", "temperature", "top_p", "top_k", "min_p", "max_tokens", "max_completion_tokens", "max_output_tokens",
+		"stop", "stop_sequences", "stop_token_ids", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "logprobs", "top_logprobs",
+		"user", "metadata", "seed", "service_tier", "store", "parallel_tool_calls", "reasoning_effort", "verbosity", "modalities", "audio",
+		"prompt_cache_key", "prompt_cache_retention", "safety_identifier", "include", "truncation", "previous_response_id", "conversation",
+		"thinking", "reasoning", "max_tool_calls", "inference_geo", "keep_alive", "provider", "route",
+	}},
+}
+
+// useOf returns what a member of a request is for. A name that differs from a
+// known one in case alone is an error, as for exactName.
+func useOf(walk *wire.Walk) (name string, of use, err error) {
+	name, _ = unquote(walk.Name)
+	for i := range uses {
+		if slices.Contains(uses[i].names, name) {
+			return name, uses[i].use, nil
+		}
+	}
+	for i := range uses {
+		if uses[i].use == isSilent {
+			continue // is looked at then
+		}
+		for _, known := range uses[i].names {
+			if strings.EqualFold(name, known) {
+				return "", 0, fmt.Errorf("the member %.64q must be written %q", name, known)
+			}
+		}
+	}
+	return name, isUnknown, nil
+}
+
+// addPrompt takes what the user, or the system, says beside the messages.
+func (r *requestReader) addPrompt(value jsontext.Value) error {
+	if hasNumbers(value) {
+		return errTokens
+	}
+	text, err := r.textOf(value, false)
+	if text != "" {
+		r.beside = append(r.beside, text)
+	}
+	return err
+}
+
+var errTokens = errors.New("the request has tokens in place of text, which no guardrail can look at")
+
+// addBeside takes a member that is no message: as it is written, since its names
+// may be told to the model, too.
+func (r *requestReader) addBeside(name string, of use, value jsontext.Value) error {
+	switch {
+	case of == isProgram && !r.isUsersRole("system"), of == isPrediction && !r.isUsersRole("assistant"):
+		return nil
+	case of == isUnknown && hasNumbers(value):
+		return &Fault{Status: http.StatusForbidden, Code: CodeUnchecked, Message: fmt.Sprintf(
+			"the member %.64q cannot be looked at by the guardrail: it has numbers that may stand for text", name)}
+	}
+	t := newTexts(true)
+	var err error
+	switch value.Kind() {
+	case '"':
+		err = t.add(value, name)
+	case '{', '[':
+		err = t.take(string(value), len(value) > len("{}"))
+	default:
+		return nil
+	}
+	if text := t.join(); text != "" {
+		r.beside = append(r.beside, text)
+	}
+	return err
+}
+
+// hasNumbers reports whether a value is a list of numbers.
+func hasNumbers(value jsontext.Value) bool {
+	if value.Kind() != '[' {
+		return false
+	}
+	for walk := wire.Into(value); walk.Next(); {
+		if kind := walk.Value.Kind(); kind == '0' || hasNumbers(walk.Value) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,431 @@
+package oagent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+const byAgent = `
+capabilities:
+  pay:
+    input_restriction:
+      require_review: supervisor
+  send:
+    output_restriction:
+      require_review: oagent://supervisor
+  look: {}
+`
+
+const supervisor = `kind: openagentspec:v1/agent
+name: supervisor
+description: Supervises.
+intent: You supervise.
+owner: team
+capabilities:
+  look: {}
+guardrails:
+  input: {tool_name: scan, assertion: output.safe}
+lifespan: {short_circuit: 2}
+`
+
+// agents are the names of a server that has these agents and no tools.
+type agents []string
+
+func (agents) Tool(string) (string, *ocp.Tool, bool) { return "", nil, false }
+func (a agents) All() []string                       { return a }
+func (a agents) Agent(name string) bool              { return slices.Contains(a, name) }
+
+// asking is a call on a server that has the agent supervisor.
+func asking(a *oagent.Agent, name, inputs string) oagent.Call {
+	c := call(a, name, inputs)
+	c.Names = agents{"desk", "supervisor"}
+	return c
+}
+
+func reviewingAgent(t testing.TB) *oagent.Agent {
+	t.Helper()
+	a, err := oagent.ReadAgent([]byte(supervisor), "supervisor.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// asked makes a call that an agent is asked about, and returns the review.
+func asked(t testing.TB, g *oagent.Guard, c oagent.Call, outputs string) *oagent.Review {
+	t.Helper()
+	ticket, err := g.Begin(t.Context(), c)
+	if err == nil {
+		err = ticket.Finish(t.Context(), jsontext.Value(outputs), 200)
+	}
+	r := refusal(t, err)
+	if r.Kind != oagent.KindReviewPending {
+		t.Fatalf("refused as %s: %s", r.Kind, r.Message)
+	}
+	review, err := g.Review(t.Context(), r.Review, "oagent://supervisor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return review
+}
+
+// TestAgentReviews wants the question and the decision in the reviewing agent's
+// own Engagement, and nobody to decide for it.
+func TestAgentReviews(t *testing.T) {
+	a, by := agent(t, byAgent), reviewingAgent(t)
+	g := newGuard(t, oagent.GuardOptions{})
+	for _, test := range []struct{ name, reviewer, outputs string }{{"pay", "supervisor", ""}, {"send", "oagent://supervisor", `{"sent":true}`}} {
+		t.Run(test.name, func(t *testing.T) {
+			c := asking(a, test.name, `{"amount":5}`)
+			review := asked(t, g, c, test.outputs)
+			if review.ByAgent != "supervisor" || review.Reviewer != test.reviewer {
+				t.Errorf("%+v", review)
+			}
+			own := oagent.Reviewing(by, review.Key, review.User)
+			entries := audit(t, g, own.Key())
+			e := entries[len(entries)-1]
+			if e.What != oagent.EntryQuestion || e.Review != review.ID || e.Agent != "desk" || e.Engagement != c.Key() || e.Name != test.name ||
+				string(e.Inputs) != `{"amount":5}` || string(e.Outputs) != test.outputs || e.Side != review.Side || e.Rule != review.Rule {
+				t.Errorf("question %+v", e)
+			}
+			want(t, "again", outcomeOf(t, g, c, test.outputs), oagent.KindReviewPending)
+			if again := audit(t, g, own.Key()); len(again) != len(entries) {
+				t.Error("it stands there twice")
+			}
+			for _, other := range []string{"supervisor", "desk", "alice", "", "oagent://desk", "oagent://Supervisor"} {
+				if _, err := g.Decide(t.Context(), review.ID, other, true, ""); !errors.Is(err, oagent.ErrNoReview) {
+					t.Errorf("%s decides: %v", other, err)
+				}
+				if list, err := g.Reviews(t.Context(), other); len(list) != 0 || err != nil {
+					t.Errorf("%s is asked %d, error %v", other, len(list), err)
+				}
+			}
+			decided, err := g.Decide(t.Context(), review.ID, "oagent://supervisor", true, "all well")
+			if err != nil || decided.Status != oagent.ReviewApproved {
+				t.Fatalf("%+v, %v", decided, err)
+			}
+			if _, err := g.Decide(t.Context(), review.ID, "oagent://supervisor", false, ""); !errors.Is(err, oagent.ErrDecided) {
+				t.Errorf("another verdict: %v", err)
+			}
+			entries = audit(t, g, own.Key())
+			if e = entries[len(entries)-1]; e.What != oagent.EntryDecision || e.Verdict != oagent.ReviewApproved || e.Comment != "all well" || e.Review != review.ID {
+				t.Errorf("decision %+v", e)
+			}
+			want(t, "approved", outcomeOf(t, g, c, test.outputs), "")
+			engagement, err := g.Engagement(t.Context(), own.Key())
+			if err != nil || engagement.Reviewed != c.Key() || engagement.User != alice || engagement.Agent != "supervisor" || engagement.ID != "review-"+c.Key() {
+				t.Errorf("%+v, %v", engagement, err)
+			}
+		})
+	}
+	b := binding(by) // one of a client, by the same name
+	b.Engagement = "review-" + strings.Repeat("a", 40)
+	if own := oagent.Reviewing(by, strings.Repeat("a", 40), alice); own.Key() == b.Key() {
+		t.Error("a client can name an Engagement in which an agent reviews")
+	}
+}
+
+// TestUserCalledLikeAnAgent wants a reviewer to be a user where there is no agent
+// of that name.
+func TestUserCalledLikeAnAgent(t *testing.T) {
+	g := newGuard(t, oagent.GuardOptions{})
+	c := call(agent(t, byAgent), "pay", `{}`)
+	want(t, "asked", outcomeOf(t, g, c, `{}`), oagent.KindReviewPending)
+	list, err := g.Reviews(t.Context(), "supervisor")
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%d reviews, error %v", len(list), err)
+	}
+	if _, err := g.Decide(t.Context(), list[0].ID, "oagent://supervisor", true, ""); !errors.Is(err, oagent.ErrNoReview) {
+		t.Errorf("an agent decides for a user: %v", err)
+	}
+	if _, err := g.Decide(t.Context(), list[0].ID, "supervisor", true, ""); err != nil {
+		t.Error(err)
+	}
+	if own := oagent.Reviewing(reviewingAgent(t), c.Key(), alice); !errors.Is(errorOf(g.Engagement(t.Context(), own.Key())), oagent.ErrNoEngagement) {
+		t.Error("an agent has an Engagement for it")
+	}
+}
+
+func errorOf(_ any, err error) error { return err }
+
+// TestReviewingEngagementEnds wants an agent whose Engagement has ended to decide
+// nothing more in that one, and everything elsewhere.
+func TestReviewingEngagementEnds(t *testing.T) {
+	by := reviewingAgent(t)
+	for name, end := range map[string]func(t *testing.T, g *oagent.Guard, own oagent.Binding) error{
+		"guardrails.input": func(t *testing.T, g *oagent.Guard, own oagent.Binding) error {
+			return g.CheckGuardrail(t.Context(), own, oagent.SideInput, jsontext.Value(`{"safe":false}`))
+		},
+		"lifespan.short_circuit": func(t *testing.T, g *oagent.Guard, own oagent.Binding) error {
+			for range 2 {
+				ticket, err := g.Begin(t.Context(), oagent.Call{Binding: own, Name: "look"})
+				if err != nil {
+					return err
+				}
+				if err := ticket.Finish(t.Context(), nil, 200); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := agent(t, byAgent)
+			g := newGuard(t, oagent.GuardOptions{})
+			pay := asking(a, "pay", `{"amount":5}`)
+			review := asked(t, g, pay, `{}`)
+			own := oagent.Reviewing(by, review.Key, review.User)
+			if r := refusal(t, end(t, g, own)); !r.Ends() {
+				t.Fatalf("%+v", r)
+			}
+			_, err := g.Decide(t.Context(), review.ID, "oagent://supervisor", true, "")
+			if r := refusal(t, err); r.Kind != oagent.KindEnded || !strings.Contains(r.Message, name) {
+				t.Errorf("%+v", r)
+			}
+			for what, c := range map[string]oagent.Call{"the call": pay, "another": asking(a, "pay", `{"amount":6}`)} {
+				_, err := g.Begin(t.Context(), c)
+				if r := refusal(t, err); r.Kind != oagent.KindReviewDenied || !strings.Contains(r.Message, "decides nothing more about this Engagement") || !strings.Contains(r.Message, name) {
+					t.Errorf("%s: %+v", what, r)
+				}
+			}
+			ticket, err := g.Begin(t.Context(), asking(a, "send", `{}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := refusal(t, ticket.Finish(t.Context(), jsontext.Value(`{"sent":true}`), 200)); r.Kind != oagent.KindReviewDenied || !r.Made {
+				t.Errorf("%+v", r)
+			}
+			if list, err := g.Reviews(t.Context(), "oagent://supervisor"); err != nil || len(list) != 0 {
+				t.Errorf("%d reviews, error %v", len(list), err)
+			}
+			elsewhere := pay
+			elsewhere.Engagement = "e2"
+			review = asked(t, g, elsewhere, `{}`)
+			if _, err := g.Decide(t.Context(), review.ID, "oagent://supervisor", true, ""); err != nil {
+				t.Errorf("elsewhere: %v", err)
+			}
+		})
+	}
+}
+
+// TestReviewClaim wants one to ask at a time, on all nodes, and nobody once it is
+// of no use.
+func TestReviewClaim(t *testing.T) {
+	stores(t, func(t *testing.T, nodes []store.Store) {
+		const lease = time.Minute
+		a := agent(t, byAgent)
+		var late atomic.Int64
+		now := func() time.Time { return time.Now().Add(time.Duration(late.Load())) }
+		var guards []*oagent.Guard
+		for _, s := range nodes {
+			guards = append(guards, newGuard(t, oagent.GuardOptions{Store: s, Now: now}))
+		}
+		g := guards[0]
+		claims := func(id string) (claimed []*oagent.ReviewClaim, again time.Time) {
+			var mu sync.Mutex
+			var all sync.WaitGroup
+			for i := range 8 {
+				all.Go(func() {
+					claim, at, err := guards[i%len(guards)].ClaimReview(t.Context(), id, lease)
+					if err != nil {
+						t.Error(err)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					if claim != nil {
+						claimed = append(claimed, claim)
+					} else {
+						again = at
+					}
+				})
+			}
+			all.Wait()
+			return claimed, again
+		}
+		one := func(what, id string) *oagent.ReviewClaim {
+			t.Helper()
+			claimed, again := claims(id)
+			if len(claimed) != 1 || again.Before(now()) {
+				t.Fatalf("%s: %d ask, again %v", what, len(claimed), again)
+			}
+			return claimed[0]
+		}
+		none := func(what, id string) (again time.Time) {
+			t.Helper()
+			claimed, again := claims(id)
+			if len(claimed) != 0 {
+				t.Fatalf("%s: %d ask", what, len(claimed))
+			}
+			return again
+		}
+		review := asked(t, g, asking(a, "pay", `{"amount":1}`), `{}`)
+		first := one("it is new", review.ID)
+		none("somebody asks", review.ID)
+		late.Add(int64(2 * lease))
+		second := one("who asked is gone", review.ID)
+		if _, err := first.Fail(t.Context()); err != nil {
+			t.Error(err)
+		}
+		none("who was gone is back", review.ID)
+		again, err := second.Fail(t.Context())
+		if err != nil || again.Sub(now()) > 2*time.Second {
+			t.Errorf("again %v, error %v", again, err)
+		}
+		if at := none("it has just failed", review.ID); at.IsZero() {
+			t.Error("it is never asked again")
+		}
+		late.Add(int64(time.Minute))
+		if err := one("after a pause", review.ID).Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := one("it was released", review.ID).Defer(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if at := none("the program decides later", review.ID); !at.IsZero() {
+			t.Errorf("it is looked at again at %v", at)
+		}
+
+		review = asked(t, g, asking(a, "pay", `{"amount":2}`), `{}`)
+		tries := 0
+		for again = now(); !again.IsZero(); tries++ {
+			if pause := again.Sub(now()); pause > 10*time.Minute {
+				t.Fatalf("a pause of %s", pause)
+			}
+			late.Add(int64(10 * time.Minute))
+			if again, err = one("once more", review.ID).Fail(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if none("often enough", review.ID); tries != 20 {
+			t.Errorf("asked %d times", tries)
+		}
+		if _, err := g.Decide(t.Context(), review.ID, "oagent://supervisor", true, ""); err != nil {
+			t.Error(err)
+		}
+		if at := none("it is decided", review.ID); !at.IsZero() {
+			t.Errorf("it is looked at again at %v", at)
+		}
+		if _, _, err := g.ClaimReview(t.Context(), "nothing", lease); !errors.Is(err, oagent.ErrNoReview) {
+			t.Error(err)
+		}
+	})
+}
+
+// cutOff is a store that fails the changes of one key.
+type cutOff struct {
+	store.Store
+	key atomic.Value
+}
+
+func (c *cutOff) Update(ctx context.Context, key string, change func(store.Record) (store.Change, error)) error {
+	if key == c.key.Load() {
+		return errors.New("cut off")
+	}
+	return c.Store.Update(ctx, key, change)
+}
+
+// TestDecisionOfAgentIsCutOff wants a decision that an agent's record has, and no
+// other, to be made to count.
+func TestDecisionOfAgentIsCutOff(t *testing.T) {
+	a := agent(t, byAgent)
+	s := &cutOff{Store: openBolt(t)}
+	g := newGuard(t, oagent.GuardOptions{Store: s})
+	pay := asking(a, "pay", `{"amount":1}`)
+	review := asked(t, g, pay, `{}`)
+	s.key.Store("engagement/" + review.Key)
+	if _, err := g.Decide(t.Context(), review.ID, "oagent://supervisor", false, "no"); err == nil {
+		t.Fatal("no error")
+	}
+	s.key.Store("")
+	want(t, "nothing counts yet", outcomeOf(t, g, pay, `{}`), oagent.KindReviewPending)
+	if _, err := g.Decide(t.Context(), review.ID, "oagent://supervisor", true, ""); !errors.Is(err, oagent.ErrDecided) {
+		t.Errorf("the other decision: %v", err)
+	}
+	if claim, _, err := g.ClaimReview(t.Context(), review.ID, time.Minute); claim != nil || err != nil {
+		t.Errorf("%v, %v", claim, err)
+	}
+	_, err := g.Begin(t.Context(), pay)
+	if r := refusal(t, err); r.Kind != oagent.KindReviewDenied || !strings.Contains(r.Message, "says: no") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestReviewedEngagement wants a reviewer to see the Engagement as expressions do,
+// within limits.
+func TestReviewedEngagement(t *testing.T) {
+	a := agent(t, byAgent)
+	g := newGuard(t, oagent.GuardOptions{})
+	type fields struct{ Inputs, Outputs jsontext.Value }
+	type seen struct {
+		StartedAt time.Time   `json:"started_at"`
+		User      oagent.User `json:"user"`
+		Recent    struct {
+			Name            string `json:"_name"`
+			Look, Pay, Send *fields
+		} `json:"recent"`
+		History struct {
+			Total      int64    `json:"_total"`
+			Omitted    int64    `json:"_omitted"`
+			List       []string `json:"_list"`
+			Look, Send []fields
+		} `json:"history"`
+	}
+	see := func(r *oagent.Review) (s seen, size int) {
+		t.Helper()
+		object, err := g.ReviewedEngagement(t.Context(), r)
+		if err == nil {
+			err = json.Unmarshal(object, &s, json.MatchCaseInsensitiveNames(true))
+		}
+		if err != nil {
+			t.Fatalf("%v: %.500s", err, object)
+		}
+		return s, len(object)
+	}
+	s, _ := see(asked(t, g, asking(a, "pay", `{"amount":1}`), `{}`))
+	if s.User != alice || s.StartedAt.IsZero() || s.Recent.Name != "" || s.History.Total != 0 || s.History.List == nil || string(s.Recent.Pay.Inputs) != `{"amount":1}` {
+		t.Errorf("before the first call: %+v", s)
+	}
+	want(t, "look", outcomeOf(t, g, asking(a, "look", `{"n":0}`), `{"ok":true}`), "")
+	held := asked(t, g, asking(a, "send", `{"to":"x"}`), `{"sent":true}`)
+	s, _ = see(held)
+	if s.Recent.Name != "send" || string(s.Recent.Send.Outputs) != `{"sent":true}` || strings.Join(s.History.List, " ") != "look send" ||
+		string(s.Recent.Look.Outputs) != `{"ok":true}` || string(s.History.Send[0].Outputs) != `{"sent":true}` || string(s.History.Look[0].Inputs) != `{"n":0}` {
+		t.Errorf("of a result: %+v", s)
+	}
+	other := asked(t, g, asking(a, "pay", `{"amount":2}`), `{}`)
+	if s, _ = see(other); string(s.Recent.Send.Outputs) != "null" || string(s.History.Send[0].Outputs) != "null" {
+		t.Errorf("what is held is seen in another review: %+v", s)
+	}
+	for i := range 150 {
+		want(t, "look", outcomeOf(t, g, asking(a, "look", fmt.Sprintf(`{"n":%d}`, i+1)), `{}`), "")
+	}
+	s, _ = see(other)
+	if s.History.Total != 152 || s.History.Omitted != 52 || len(s.History.List) != 100 || len(s.History.Look) != 100 || string(s.History.Look[99].Inputs) != `{"n":150}` {
+		t.Errorf("%d calls, %d omitted, %d shown", s.History.Total, s.History.Omitted, len(s.History.List))
+	}
+	large := `"` + strings.Repeat("x", 60<<10) + `"`
+	for range 5 {
+		want(t, "look", outcomeOf(t, g, asking(a, "look", `{}`), large), "")
+	}
+	s, size := see(other)
+	if n := len(s.History.Look); size > 300<<10 || n < 3 || string(s.History.Look[n-1].Outputs) != large || !strings.HasPrefix(string(s.History.Look[n-3].Outputs), `{"_shed":`) {
+		t.Errorf("%d bytes, %d calls", size, n)
+	}
+	if _, err := g.ReviewedEngagement(t.Context(), &oagent.Review{ID: "x", Key: strings.Repeat("a", 40)}); !errors.Is(err, oagent.ErrNoEngagement) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,206 @@
+package oagent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// Limits of the Engagement that a reviewer is shown.
+const (
+	MaxShownCalls = 100       // in history: the latest
+	MaxShownNames = 32        // in recent: those that were called last
+	MaxShownBytes = 128 << 10 // of inputs and outputs in history, and as many in recent; what is beyond is shed
+
+	maxShownEntries = 1024 // of the record that are looked through for these
+	shownChunk      = 32   // of them at a time
+)
+
+// shown is an Engagement as its reviewer sees it: what an expression would see,
+// as far as the limits let it.
+type shown struct {
+	guard  *Guard
+	key    string
+	state  *state
+	length int64
+	review *Review
+	asked  asked // about the review; the zero value if it is over
+
+	calls  []*shownCall             // the latest, in the order of calls
+	latest map[string]*recentCall   // by name
+	ended  map[int64]jsontext.Value // outputs by number of the call, until the call is found
+}
+
+type shownCall struct {
+	number int64
+	name   string
+	callFields
+}
+
+// ReviewedEngagement returns the Engagement that a review is about, as a JSON
+// object of the fields that expressions see (OpenAgentSpec v1, Engagement). The
+// call in question is recent.<its name>, with its outputs if these are in
+// question. The latest MaxShownCalls calls are in history: if there were more,
+// history._omitted is how many came before these. Inputs and outputs beyond
+// MaxShownBytes are {"_shed": <bytes>}. The error is ErrNoEngagement if it is gone.
+func (g *Guard) ReviewedEngagement(ctx context.Context, r *Review) (jsontext.Value, error) {
+	s := &shown{guard: g, key: engagementPath + r.Key, review: r, latest: make(map[string]*recentCall), ended: make(map[int64]jsontext.Value)}
+	err := g.look(ctx, r.Key, func(t *turn) error {
+		s.state, s.length = t.state, t.record.length
+		if i := t.findReview(func(a *asked) bool { return a.ID == r.ID }); i >= 0 {
+			s.asked = t.state.Reviews[i]
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if s.asked.Call > 0 {
+		s.ended[s.asked.Call] = r.Outputs
+	}
+	if err := s.read(ctx); err != nil {
+		return nil, fmt.Errorf("reading the record of an Engagement: %w", err)
+	}
+	return s.append(make([]byte, 0, shownChunk<<10)), nil
+}
+
+// read reads from the end of the log what is shown.
+func (s *shown) read(ctx context.Context) error {
+	room := MaxShownBytes
+	for to := s.length; to > max(0, s.length-maxShownEntries) && len(s.calls) < MaxShownCalls && room > 0; {
+		from := max(0, to-shownChunk)
+		entries, err := s.guard.store.Read(ctx, s.key, from, int(to-from))
+		if err != nil {
+			return err
+		}
+		for i := len(entries) - 1; i >= 0 && len(s.calls) < MaxShownCalls; i-- {
+			e, err := decodeEntry(entries[i])
+			if err != nil {
+				return err
+			}
+			s.take(&e, &room)
+		}
+		to = from
+	}
+	slices.Reverse(s.calls)
+	return s.readRecent(ctx)
+}
+
+// take takes an entry, of which those behind it have been taken.
+func (s *shown) take(e *Entry, room *int) {
+	switch e.What {
+	case EntryFinished, EntryReleased:
+		if _, known := s.ended[e.Call]; !known {
+			s.ended[e.Call] = e.Outputs
+		}
+	case EntryBegun:
+		call := &shownCall{number: e.Call, name: e.Name, callFields: callFields{fit(e.Inputs, room), fit(s.ended[e.Call], room)}}
+		s.calls = append(s.calls, call)
+		delete(s.ended, e.Call)
+	}
+}
+
+// fit returns a payload if there is room for it, and what stands for it if not.
+func fit(p payload, room *int) payload {
+	if len(p) > *room {
+		return appendShed(len(p))
+	}
+	*room -= len(p)
+	return p
+}
+
+// readRecent finds the latest call of each name.
+func (s *shown) readRecent(ctx context.Context) error {
+	names := slices.Clone(s.state.Names)
+	slices.SortFunc(names, func(a, b named) int { return cmp.Compare(b.Call, a.Call) })
+	room := MaxShownBytes
+	for _, n := range names[:min(len(names), MaxShownNames)] {
+		call, err := readCall(ctx, s.guard.store, s.key, n.Begun, n.Done)
+		if errors.Is(err, errGone) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		call.inputs, call.outputs = fit(call.inputs, &room), fit(call.outputs, &room)
+		s.latest[n.Name] = call
+	}
+	// The call in question is the latest of its name, whether it was made or not.
+	s.latest[s.review.Name] = &recentCall{callFields: callFields{s.review.Inputs, s.review.Outputs}}
+	return nil
+}
+
+func (s *shown) append(dst []byte) []byte {
+	text := func(value string) { dst = wire.AppendString(dst, value) }
+	member := func(name string) {
+		if last := dst[len(dst)-1]; last != '{' && last != '[' {
+			dst = append(dst, ',')
+		}
+		if name != "" {
+			text(name)
+			dst = append(dst, ':')
+		}
+	}
+	fields := func(c *callFields) {
+		dst = appendOrNull(append(dst, `{"inputs":`...), c.inputs)
+		dst = append(appendOrNull(append(dst, `,"outputs":`...), c.outputs), '}')
+	}
+	dst = append(dst, `{"started_at":"`...)
+	dst = milliseconds(s.state.Started).AppendFormat(dst, time.RFC3339Nano)
+	dst = append(dst, `","user":{"id":`...)
+	text(s.state.UserID)
+	if s.state.Email != "" {
+		member("email")
+		text(s.state.Email)
+	}
+	dst = append(dst, `},"recent":{"_name":`...)
+	if s.state.Total > 0 {
+		text(s.state.Names[s.state.Recent].Name)
+	} else {
+		text("")
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.latest)) {
+		member(name)
+		fields(&s.latest[name].callFields)
+	}
+	dst = append(dst, `},"history":{"_total":`...)
+	dst = strconv.AppendInt(dst, s.state.Total, 10)
+	if omitted := s.state.Total - int64(len(s.calls)); omitted > 0 {
+		member("_omitted")
+		dst = strconv.AppendInt(dst, omitted, 10)
+	}
+	byName := make(map[string][]*shownCall)
+	dst = append(dst, `,"_list":[`...)
+	for _, c := range s.calls {
+		member("")
+		text(c.name)
+		byName[c.name] = append(byName[c.name], c)
+	}
+	dst = append(dst, ']')
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		member(name)
+		dst = append(dst, '[')
+		for _, c := range byName[name] {
+			member("")
+			fields(&c.callFields)
+		}
+		dst = append(dst, ']')
+	}
+	return append(dst, `}}`...)
+}
+
+func appendOrNull(dst []byte, p payload) []byte {
+	if p == nil {
+		return append(dst, "null"...)
+	}
+	return append(dst, p...)
+}

@@ -1,0 +1,134 @@
+package oagent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/fairwayhq/fairway/internal/store"
+)
+
+// maxOpenList is how many bytes of JSON the list of one reviewer may have: as
+// many as maxOpen reviews with names of a usual length, or fewer with long ones.
+const maxOpenList = 768 << 10
+
+// A ReviewSummary is a review in the list of what somebody has to decide. The
+// inputs and outputs are shown by the Review.
+type ReviewSummary struct {
+	ID        string    `json:"id"`
+	Reviewer  string    `json:"reviewer"` // as Review has it
+	Side      Side      `json:"side"`
+	Rule      string    `json:"rule"`
+	Agent     string    `json:"agent"`
+	User      User      `json:"user"`
+	Name      string    `json:"name"`
+	AskedAt   time.Time `json:"asked_at"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+func (r *Review) summary() ReviewSummary {
+	return ReviewSummary{r.ID, r.Reviewer, r.Side, r.Rule, r.Agent, r.User, r.Name, r.AskedAt, r.ExpiresAt}
+}
+
+// Compare orders summaries by age, the oldest first.
+func (s ReviewSummary) Compare(other ReviewSummary) int {
+	return cmp.Or(s.AskedAt.Compare(other.AskedAt), cmp.Compare(s.ID, other.ID))
+}
+
+// Reviews returns what the reviewer has to decide, the oldest first: a user, or
+// an agent as oagent:// and its name. It is one look at the store. A review that
+// was decided just now may still be there; who opens it finds out.
+func (g *Guard) Reviews(ctx context.Context, reviewer string) ([]ReviewSummary, error) {
+	record, err := g.store.Get(ctx, openKey(reviewer))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading a reviewer's list: %w", err)
+	}
+	open, err := decodeOpen(record.Value)
+	if err != nil {
+		return nil, err
+	}
+	open = g.withoutExpired(open)
+	slices.SortFunc(open, ReviewSummary.Compare)
+	return open, nil
+}
+
+func (g *Guard) withoutExpired(open []ReviewSummary) []ReviewSummary {
+	now := g.options.Now()
+	return slices.DeleteFunc(open, func(s ReviewSummary) bool { return s.ExpiresAt.Before(now) })
+}
+
+// openFor puts a review on the list of who decides it, and reports whether it was
+// not there before.
+func (g *Guard) openFor(ctx context.Context, r *Review) (added bool, err error) {
+	return g.changeOpen(ctx, r.decider(), func(open []ReviewSummary) ([]ReviewSummary, error) {
+		open = g.withoutExpired(open)
+		switch {
+		case slices.ContainsFunc(open, func(s ReviewSummary) bool { return s.ID == r.ID }):
+			return nil, errUnchanged
+		case len(open) >= maxOpen:
+			return nil, errBusyReviewer
+		}
+		return append(open, r.summary()), nil
+	})
+}
+
+// closeReview takes a review off the list of who decides it.
+func (g *Guard) closeReview(ctx context.Context, reviewer, id string) error {
+	_, err := g.changeOpen(ctx, reviewer, func(open []ReviewSummary) ([]ReviewSummary, error) {
+		before := len(open)
+		open = slices.DeleteFunc(open, func(s ReviewSummary) bool { return s.ID == id })
+		if len(open) == before {
+			return nil, errUnchanged
+		}
+		return open, nil
+	})
+	return err
+}
+
+// changeOpen changes the list of what a reviewer has to decide, and reports
+// whether it did.
+func (g *Guard) changeOpen(ctx context.Context, reviewer string, change func([]ReviewSummary) ([]ReviewSummary, error)) (changed bool, err error) {
+	err = g.store.Update(ctx, openKey(reviewer), func(old store.Record) (store.Change, error) {
+		open, err := decodeOpen(old.Value)
+		if err != nil {
+			return store.Change{}, err
+		}
+		next, err := change(open)
+		switch {
+		case err != nil:
+			return store.Change{}, err
+		case len(next) == 0:
+			return store.Change{Delete: true}, nil
+		}
+		value, err := json.Marshal(next)
+		if err == nil && len(value) > maxOpenList && len(value) > len(old.Value) {
+			err = errBusyReviewer
+		}
+		return store.Change{Value: value, TTL: g.options.ReviewTTL + reviewSlack}, err
+	})
+	if errors.Is(err, errUnchanged) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func openKey(reviewer string) string { return openPath + digest(reviewer) }
+
+func decodeOpen(value []byte) ([]ReviewSummary, error) {
+	if len(value) == 0 {
+		return nil, nil
+	}
+	var open []ReviewSummary
+	if err := json.Unmarshal(value, &open); err != nil {
+		return nil, fmt.Errorf("the list of a reviewer cannot be read: %w", err)
+	}
+	return open, nil
+}
