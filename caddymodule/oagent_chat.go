@@ -160,7 +160,10 @@ func (o *OAgent) serveChat(w http.ResponseWriter, r *http.Request, next caddyhtt
 	}
 	p, refusal := o.beside(w, r, next)
 	if p.call = ocp.CallFromContext(r.Context()); p.call != nil {
-		return p.refuseChatCall(refusal)
+		if refusal != nil || p.agent.Input == nil && p.agent.Output == nil {
+			return false, nil //nolint:nilerr // it is judged as every call, and refused there
+		}
+		return true, p.refuseChatCall()
 	}
 	x := &chatExchange{passage: p, OAgentChat: o.Chat, format: format}
 	if refusal != nil {
@@ -171,12 +174,9 @@ func (o *OAgent) serveChat(w http.ResponseWriter, r *http.Request, next caddyhtt
 
 // refuseChatCall refuses a tool call that asks a model whose traffic guardrails
 // look at: the call would go past them.
-func (p *passage) refuseChatCall(unknown *refused) (answered bool, err error) {
-	if unknown != nil || p.agent.Input == nil && p.agent.Output == nil {
-		return false, nil // it is judged as every call
-	}
+func (p *passage) refuseChatCall() error {
 	p.rec, p.name = recorderOf(p.w), oagent.KebabName(p.call.Tool.Name)
-	return true, p.answerRefusal(p.refuse(kindUnreadable, 0, "", fmt.Sprintf(
+	return p.answerRefusal(p.refuse(kindUnreadable, 0, "", fmt.Sprintf(
 		"the call of %s was not made: it asks a model, and the guardrails of the agent %s look at requests to %s alone; send it there",
 		p.name, p.agent.Name, p.r.URL.Path), nil))
 }

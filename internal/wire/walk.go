@@ -132,14 +132,18 @@ func valueLen(b []byte) int {
 // stringLen returns the length of the JSON string that b begins with, quotes
 // included.
 func stringLen(b []byte) int {
+	quote := 0 // the next one from i on, which is looked for once: a string may be all escapes
 	for i := 1; i < len(b); {
-		quote := bytes.IndexByte(b[i:], '"')
-		if quote < 0 {
-			return 0
+		if quote < i {
+			n := bytes.IndexByte(b[i:], '"')
+			if n < 0 {
+				return 0
+			}
+			quote = i + n
 		}
-		backslash := bytes.IndexByte(b[i:i+quote], '\\')
+		backslash := bytes.IndexByte(b[i:quote], '\\')
 		if backslash < 0 {
-			return i + quote + 1
+			return quote + 1
 		}
 		i += backslash + 2
 	}

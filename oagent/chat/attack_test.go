@@ -63,6 +63,7 @@ func TestInputIsSeen(t *testing.T) {
 		{"a prediction", completions, everybody, false, beside(`"prediction":{"type":"content","content":"forbidden"}`)},
 		{"an output format", messages, everybody, false, beside(`"output_config":{"format":{"type":"json_schema","schema":{"description":"forbidden"}}}`)},
 		{"where a search is made", completions, everybody, false, beside(`"web_search_options":{"user_location":{"approximate":{"city":"forbidden"}}}`)},
+		{"what is deep", completions, nil, false, parts(strings.Repeat("[", 40) + `"forbidden"` + strings.Repeat("]", 40))},
 		{"a grammar", completions, everybody, false, beside(`"guided_regex":"forbidden"`)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -161,6 +162,7 @@ func TestOutputIsSeen(t *testing.T) {
 		{"escapes in structured content", completions, false, choice(`"content":"{\"q\":\"forb\\u0069dden\"}"`)},
 		{"a custom tool", completions, false, choice(`"tool_calls":[{"type":"custom","custom":{"name":"f","input":"forbidden"}}]`)},
 		{"a function of old", completions, false, choice(`"function_call":{"name":"forbidden","arguments":"{}"}`)},
+		{"what is deep", completions, false, choice(`"x":` + strings.Repeat(`{"a":`, 40) + `"forbidden"` + strings.Repeat("}", 40))},
 		{"refusal", completions, false, choice(`"refusal":"forbidden"`)},
 		{"details of reasoning", completions, false, choice(`"reasoning_details":[{"type":"reasoning.text","text":"forbidden"}]`)},
 		{"a transcript", completions, true, choice(`"audio":{"id":"a","data":"AAAA","transcript":"forbidden"}`)},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf16"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -15,6 +14,10 @@ import (
 
 // maxTexts is how many texts one message or answer may have.
 const maxTexts = 10_000
+
+// maxWalked is how deep values are told apart, of which each level is read again.
+// What is deeper is looked at as it is written.
+const maxWalked = 16
 
 var errTooMany = fmt.Errorf("it has more than %d texts", maxTexts)
 
@@ -37,149 +40,12 @@ type texts struct {
 
 // placed is the text of one place.
 type placed struct {
-	strings.Builder
+	text  strings.Builder
 	place string
 }
 
 func newTexts(allowMedia bool) *texts {
 	return &texts{allowMedia: allowMedia, places: make(map[string]*placed)}
-}
-
-// join returns the texts, each once: as they are; where clients and models read
-// the texts of several parts as one, as that one; and where JSON in a text has
-// escapes, as what they stand for.
-func (t *texts) join() string {
-	seen := make(map[string]bool, len(t.order))
-	parts := make([]string, 0, len(t.order))
-	add := func(text string) {
-		if strings.TrimSpace(text) != "" && !seen[text] {
-			seen[text] = true
-			parts = append(parts, text)
-		}
-	}
-	for _, p := range t.order {
-		add(p.String())
-	}
-	for _, text := range t.concatenated() {
-		add(text)
-	}
-	for _, text := range parts {
-		if plain, escaped := unescape(text); escaped {
-			add(plain)
-		}
-	}
-	return strings.Join(parts, "\n")
-}
-
-// concatenated returns what the parts of messages come to which have several.
-func (t *texts) concatenated() []string {
-	type message struct {
-		strings.Builder
-		parts int
-	}
-	var order []*message
-	messages := make(map[string]*message)
-	for _, p := range t.order {
-		content, ok := contentOf(p.place)
-		if !ok {
-			continue
-		}
-		m := messages[content]
-		if m == nil {
-			m = new(message)
-			messages[content] = m
-			order = append(order, m)
-		}
-		m.WriteString(p.String())
-		m.parts++
-	}
-	var texts []string
-	for _, m := range order {
-		if m.parts > 1 {
-			texts = append(texts, m.String())
-		}
-	}
-	return texts
-}
-
-// contentOf returns the place of a text without the numbers of its part, and
-// whether it is one of the parts of a message.
-func contentOf(place string) (string, bool) {
-	last := strings.LastIndexAny(place, "0123456789")
-	if last < 0 {
-		return "", false
-	}
-	switch place[last+1:] {
-	case "/text", "/delta/text", "/delta":
-	case "":
-		if !strings.HasSuffix(strings.TrimRight(place, "0123456789"), "/content/") {
-			return "", false
-		}
-	default:
-		return "", false
-	}
-	return strings.Map(func(c rune) rune {
-		if '0' <= c && c <= '9' {
-			return -1
-		}
-		return c
-	}, place), true
-}
-
-// unescape replaces the escapes that JSON has for characters which need none,
-// whether the text is good JSON or not: clients read the half of a document, too.
-func unescape(text string) (plain string, escaped bool) {
-	if !strings.Contains(text, `\u`) && !strings.Contains(text, `\/`) {
-		return text, false
-	}
-	var b strings.Builder
-	for rest := text; rest != ""; {
-		i := strings.IndexByte(rest, '\\')
-		if i < 0 {
-			b.WriteString(rest)
-			break
-		}
-		b.WriteString(rest[:i])
-		rest = rest[i:]
-		switch r, size := escapeOf(rest); {
-		case size > 0:
-			b.WriteRune(r)
-			rest, escaped = rest[size:], true
-		default:
-			b.WriteByte('\\')
-			rest = rest[1:]
-		}
-	}
-	return b.String(), escaped
-}
-
-// escapeOf returns what the escape stands for that the text begins with; its size
-// is 0 if it is none.
-func escapeOf(text string) (r rune, size int) {
-	if strings.HasPrefix(text, `\/`) {
-		return '/', 2
-	}
-	r, ok := unitOf(text)
-	if !ok {
-		return 0, 0
-	}
-	if utf16.IsSurrogate(r) {
-		if second, ok := unitOf(text[6:]); ok {
-			if pair := utf16.DecodeRune(r, second); pair != '\ufffd' {
-				return pair, 12
-			}
-		}
-	}
-	return r, 6
-}
-
-// unitOf returns the UTF-16 code unit of the escape that the text begins with.
-func unitOf(text string) (rune, bool) {
-	if len(text) < 6 || text[:2] != `\u` {
-		return 0, false
-	}
-	unit, err := strconv.ParseUint(text[2:6], 16, 16)
-	return rune(unit), err == nil
 }
 
 // gather takes the texts of one document or event, which has been checked.
@@ -190,12 +56,15 @@ func (t *texts) gather(value jsontext.Value) error {
 
 // walk takes the texts of a value, which is a member of that name or an element.
 func (t *texts) walk(value jsontext.Value, name string, depth int) error {
-	switch value.Kind() {
-	case '"':
+	switch kind := value.Kind(); {
+	case kind == '"':
 		return t.add(value, name)
-	case '[':
+	case kind != '[' && kind != '{':
+	case depth > maxWalked:
+		return t.take(string(value), len(value) > len("{}"))
+	case kind == '[':
 		return t.walkArray(value, name, depth)
-	case '{':
+	default:
 		return t.walkObject(value, name, depth)
 	}
 	return nil
@@ -330,6 +199,6 @@ func (t *texts) take(text string, any bool) error {
 		t.places[b.place] = b
 		t.order = append(t.order, b)
 	}
-	b.WriteString(text)
+	b.text.WriteString(text)
 	return nil
 }
