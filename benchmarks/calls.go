@@ -71,6 +71,9 @@ func compareCalls(ctx context.Context, t *table, dir string, s settings) error {
 	if err := compareGuarded(ctx, t, g, s); err != nil {
 		return err
 	}
+	if err := compareHistories(ctx, t, g, s); err != nil {
+		return err
+	}
 	if err := compareContexts(ctx, t, g, s); err != nil {
 		return err
 	}
@@ -86,16 +89,21 @@ func compareCalls(ctx context.Context, t *table, dir string, s settings) error {
 func compareRecorded(ctx context.Context, t *table, g *gateway, s settings) error {
 	t.section("An OTC call with a call_id of its own, recorded in the embedded store, beside plain reverse_proxy",
 		"call", "calls/s", "ratio", "target", "CPU us", "allocations", "KB")
-	arguments := map[string]string{"read_item": `{"item_id":"42","currency":"CHF"}`, "create_item": newItem}
 	for i, tool := range []string{"read_item", "create_item"} {
-		call := newProbe("OTC "+tool, g.tools, http.MethodPost, "/otc/call", "sku-42",
-			fmt.Sprintf(`{"request":{"call_id":"bench-%d-%s","tool_id":"Items.%s@1.0.0","input":%s}}`, os.Getpid(), serialDigits, tool, arguments[tool]), nil)
+		arguments := []string{`{"item_id":"42","currency":"CHF"}`, newItem}[i]
+		call := recordedCall(g, tool, arguments)
 		name := fmt.Sprintf("%s, %d connections", call.name, connectionCounts[0].connections)
 		if err := g.compare(ctx, t, name, callKinds(g)[i].baseline, call, connectionCounts[0].connections, atLeast(0.6), s); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// recordedCall is an OTC call with another call_id each time.
+func recordedCall(g *gateway, tool, arguments string) probe {
+	return newProbe("OTC "+tool, g.tools, http.MethodPost, "/otc/call", "sku-42",
+		fmt.Sprintf(`{"request":{"call_id":"bench-%d-%s","tool_id":"Items.%s@1.0.0","input":%s}}`, os.Getpid(), serialDigits, tool, arguments), nil)
 }
 
 // A callKind is one REST call and the tool calls that come down to it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 )
 
 // agentDocument is an agent that may read items, with an assertion on what it asks
@@ -29,14 +30,62 @@ const guardedEngagements = 32
 // compareGuarded prints what it costs to guard and record a REST call, each of
 // which is on disk before the API sees it.
 func compareGuarded(ctx context.Context, t *table, g *gateway, s settings) error {
+	call := guardedCall(g)
 	t.section("A REST call guarded by one input and one output assertion, recorded in the embedded store, beside plain reverse_proxy",
 		"call", "calls/s", "ratio", "target", "CPU us", "allocations", "KB")
-	call := newProbe("oagent GET", g.guarded, http.MethodGet, "/items/42?currency=CHF", "sku-42", "", map[string]string{"X-Engagement": "e0"})
-	for i := 1; i < guardedEngagements; i++ {
-		other := newProbe("", g.guarded, http.MethodGet, "/items/42?currency=CHF", "sku-42", "", map[string]string{"X-Engagement": fmt.Sprint("e", i)})
-		call.others = append(call.others, other.request)
-	}
 	connections := connectionCounts[0].connections
 	name := fmt.Sprintf("%s, %d connections", call.name, connections)
 	return g.compare(ctx, t, name, callKinds(g)[0].baseline, call, connections, atLeast(0.7), s)
+}
+
+// compareHistories prints the same of calls that all belong to one Engagement,
+// which wait for each other, after so many of them.
+func compareHistories(ctx context.Context, t *table, g *gateway, s settings) error {
+	t.section("The same calls, all in one Engagement, after others in it",
+		"calls before", "calls/s", "ratio", "target", "CPU us", "allocations", "KB")
+	connections := connectionCounts[0].connections
+	for _, length := range s.history {
+		call := engagementCall(g, fmt.Sprint("after-", length))
+		if err := makeCalls(ctx, call, connections, length); err != nil {
+			return err
+		}
+		if err := g.compare(ctx, t, fmt.Sprint(length), callKinds(g)[0].baseline, call, connections, bound{}, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeCalls makes about so many calls, and no fewer.
+func makeCalls(ctx context.Context, p probe, connections, calls int) error {
+	l, err := openLoad(p, min(connections, calls))
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	for made := len(l.conns); made < calls; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		answers, _, err := l.run(100 * time.Millisecond)
+		if err != nil {
+			return err
+		}
+		made += answers
+	}
+	return nil
+}
+
+// guardedCall is a call in one of many Engagements.
+func guardedCall(g *gateway) probe {
+	call := engagementCall(g, "e0")
+	for i := 1; i < guardedEngagements; i++ {
+		call.others = append(call.others, engagementCall(g, fmt.Sprint("e", i)).request)
+	}
+	return call
+}
+
+// engagementCall is a REST call in an Engagement.
+func engagementCall(g *gateway, id string) probe {
+	return newProbe("oagent GET", g.guarded, http.MethodGet, "/items/42?currency=CHF", "sku-42", "", map[string]string{"X-Engagement": id})
 }

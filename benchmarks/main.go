@@ -33,6 +33,7 @@ type settings struct {
 	rounds  int           // of each comparison of calls
 	segment time.Duration // how long one side of a round runs
 	reads   int           // of each document by each side
+	history []int         // calls of an Engagement, before more are measured
 	profile string        // a directory; "" takes no profile
 }
 
@@ -59,16 +60,16 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
 	short := flags.Bool("short", false, "fewer and shorter rounds")
 	caddy := flags.String("caddy", "", "a Caddy `binary` with Fairway in it (default: build ./cmd/caddy)")
-	profile := flags.String("profile", "", "only write CPU and allocation profiles of the gateway under tool calls to `dir`")
+	profile := flags.String("profile", "", "only write CPU and allocation profiles of the gateway under calls to `dir`")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil
 		}
 		return err
 	}
-	s := settings{caddy: *caddy, profile: *profile, rounds: 11, segment: 400 * time.Millisecond, reads: 5}
+	s := settings{caddy: *caddy, profile: *profile, rounds: 11, segment: 400 * time.Millisecond, reads: 5, history: []int{10, 1000, 100_000}}
 	if *short {
-		s.rounds, s.segment, s.reads = 3, 150*time.Millisecond, 1
+		s.rounds, s.segment, s.reads, s.history = 3, 150*time.Millisecond, 1, []int{10, 1000}
 	}
 
 	dir, err := os.MkdirTemp("", "fairway-benchmarks-")

@@ -11,29 +11,47 @@ import (
 // profileTime is how long each profile is taken for.
 const profileTime = 5 * time.Second
 
-// profileCalls loads the gateway with one kind of tool call and writes what it
-// does meanwhile to dir: cpu.pprof, and allocs.pprof for the same time, to be
-// read with go tool pprof.
+// profileCalls loads the gateway with one kind of call after the other and writes
+// what it does meanwhile to dir: tool-call.cpu.pprof and tool-call.allocs.pprof,
+// and the same of a call that is guarded and of one that is recorded by its
+// call_id, to be read with go tool pprof.
 func profileCalls(ctx context.Context, g *gateway, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	p := callKinds(g)[0].calls[0]
+	for _, kind := range []struct {
+		name string
+		call probe
+	}{
+		{"tool-call", callKinds(g)[0].calls[0]},
+		{"guarded", guardedCall(g)},
+		{"recorded", recordedCall(g, "create_item", newItem)},
+	} {
+		if err := profileCall(ctx, g, kind.call, filepath.Join(dir, kind.name)); err != nil {
+			return fmt.Errorf("%s: %w", kind.name, err)
+		}
+	}
+	return nil
+}
+
+// profileCall writes the profiles of one kind of call to files that begin with
+// path.
+func profileCall(ctx context.Context, g *gateway, p probe, path string) error {
 	l, err := openLoad(p, connectionCounts[0].connections)
 	if err != nil {
 		return err
 	}
 	defer l.close()
 	for _, profile := range []struct{ file, endpoint string }{
-		{"cpu.pprof", "profile"},
-		{"allocs.pprof", "allocs"},
+		{".cpu.pprof", "profile"},
+		{".allocs.pprof", "allocs"},
 	} {
 		taken := make(chan error, 1)
 		go func() {
 			url := fmt.Sprintf("http://%s/debug/pprof/%s?seconds=%d", g.admin, profile.endpoint, profileTime/time.Second)
 			data, err := get(ctx, url)
 			if err == nil {
-				err = os.WriteFile(filepath.Join(dir, profile.file), data, 0o600)
+				err = os.WriteFile(path+profile.file, data, 0o600)
 			}
 			taken <- err
 		}()
@@ -41,7 +59,7 @@ func profileCalls(ctx context.Context, g *gateway, dir string) error {
 			return err
 		}
 		if err := <-taken; err != nil {
-			return fmt.Errorf("%s: %w", profile.file, err)
+			return err
 		}
 	}
 	return nil

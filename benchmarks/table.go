@@ -57,6 +57,9 @@ func atMost(limit float64) bound  { return bound{limit, false} }
 
 // verdict returns the bound as the table's last cell.
 func (b bound) verdict(ratio float64) string {
+	if b == (bound{}) {
+		return "-"
+	}
 	sign, kept := "<=", ratio <= b.limit
 	if b.least {
 		sign, kept = ">=", ratio >= b.limit
