@@ -19,12 +19,8 @@ const (
 	DefaultMaxRecords = 1_000_000 // records
 	DefaultMaxBytes   = 1 << 30   // bytes of all records; their file can be twice as large
 
-	maxWaiting      = 4096        // changes that wait for the disk before none is made later
-	maxWaitingBytes = 16 << 20    // bytes of those
-	lockTimeout     = time.Second // for another process to let go of the file
-	sweepEvery      = 30 * time.Second
-
-	lingerFor = 10 * time.Millisecond // until changes are written for which nobody waits
+	lockTimeout = time.Second // for another process to let go of the file
+	sweepEvery  = 30 * time.Second
 )
 
 // BoltOptions are those of the embedded store. The zero value has the defaults.
@@ -36,39 +32,99 @@ type BoltOptions struct {
 	// DefaultMaxBytes.
 	MaxBytes int64
 
-	sweepEvery time.Duration
+	// What tests change.
+	sweepEvery   time.Duration
+	flushPace    time.Duration
+	applyEvery   time.Duration
+	applyChanges int
+	maxStaged    int
+	syncJournal  func(*os.File) error
+	beforeCommit func() error // of a layer to the file
 }
 
-// Bolt is the embedded store: one file, which one process has open at a time.
+// complete sets what is not set.
+func (o *BoltOptions) complete() {
+	o.setDefaults()
+	if o.MaxRecords <= 0 {
+		o.MaxRecords = DefaultMaxRecords
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	if o.sweepEvery <= 0 {
+		o.sweepEvery = sweepEvery
+	}
+	if o.flushPace <= 0 {
+		o.flushPace = flushPace
+	}
+	if o.applyEvery <= 0 {
+		o.applyEvery = applyEvery
+	}
+	if o.applyChanges <= 0 {
+		o.applyChanges = applyChanges
+	}
+	if o.maxStaged <= 0 {
+		o.maxStaged = maxStaged
+	}
+	if o.beforeCommit == nil {
+		o.beforeCommit = func() error { return nil }
+	}
+	if o.syncJournal == nil {
+		o.syncJournal = syncData
+	}
+}
+
+// Bolt is the embedded store: one file and its journal, which one process has open
+// at a time.
 //
-// A change is made in memory first, where it is visible to this process, and put
-// into the batch that waits for the disk (stage). One goroutine writes batch after
-// batch, each in one transaction of the file (commitAll): what came while one was
-// written is the next, so that many changes share one sync. A batch that cannot be
-// written fails all its changes and all that came after, which may stand on them.
+// A change is made in memory first, in the top layer, where it is visible to this
+// process, and put into the batch that waits for the disk (stage). One goroutine
+// appends batch after batch to the journal (journalAll), each with one write and one
+// sync for all changes that came since the last. Then they are durable, and their
+// writers are told. A batch that cannot be written fails all its changes and all
+// that came after, which may stand on them.
 //
-// The file keeps the space that deleted records had for new ones; it does not
-// shrink.
+// From time to time the top layer becomes the one below, and a new one takes its
+// place. Another goroutine brings the layer below into the file in one transaction
+// (applyAll), in which each record is put once, however often it has changed, and
+// with it how far the journal is applied. While that cannot be done no changes are
+// taken, and while it takes long writers wait. After a crash the journal is applied
+// when the store is opened again (replay).
+//
+// The journal is two files beside the store's, whose names end in .journal.1 and
+// .journal.2; Close removes them when all is applied. The file keeps the space that
+// deleted records had for new ones; it does not shrink.
 type Bolt struct {
-	options BoltOptions
-	db      *bbolt.DB
-	locks   *keyLocks // held from reading a record to staging its change
-	waiters waiters
-	wake    chan struct{} // there is something to write
-	hurry   chan struct{} // and somebody waits for it
-	evictor chan struct{} // held by who makes room
-	closing chan struct{}
-	ended   sync.WaitGroup // committer and sweeper
-	closed  error          // of db.Close, once closing is closed
-	once    sync.Once
+	options  BoltOptions
+	db       *bbolt.DB
+	path     string
+	journal  *journal  // of journalAll
+	locks    *keyLocks // held from reading a record to staging its change
+	waiters  waiters
+	wake     chan struct{} // there is something to flush or to apply
+	hurry    chan struct{} // and somebody waits for it
+	handover chan *layer   // to applyAll; has room for one
+	evictor  chan struct{} // held by who makes room
+	closing  chan struct{}
+	ended    sync.WaitGroup // journalAll, applyAll and sweepAll
+	closed   error          // of Close, once it is over
+	once     sync.Once
+
+	journalEnded chan struct{} // closed when journalAll has ended
+	unapplied    error         // why the journal has what the file has not, once all have ended
 
 	mu       sync.Mutex
-	staged   map[string]*write // the last change of each record that is not written
-	batch    *batch            // what is written next
-	hurried  bool              // somebody waits for it
-	totals   totals            // with all that is staged
-	written  totals            // without
-	failures uint64            // batches that failed
+	top      *layer  // takes changes
+	below    *layer  // is brought into the file; nil: none is
+	batch    *batch  // what is flushed next
+	hurried  bool    // it is not to linger
+	asked    bool    // the top layer is to be applied soon
+	askers   []asker // who wait for it
+	way      chan struct{}
+	broken   error  // why the last layer could not be brought into the file
+	totals   totals // with all that is staged
+	written  totals // with all that is journaled
+	failures uint64 // batches that failed
 	shut     bool
 }
 
@@ -82,16 +138,7 @@ type totals struct {
 // OpenBolt opens the store in that file, which it makes if there is none, with
 // its folder.
 func OpenBolt(path string, options BoltOptions) (*Bolt, error) {
-	options.setDefaults()
-	if options.MaxRecords <= 0 {
-		options.MaxRecords = DefaultMaxRecords
-	}
-	if options.MaxBytes <= 0 {
-		options.MaxBytes = DefaultMaxBytes
-	}
-	if options.sweepEvery <= 0 {
-		options.sweepEvery = sweepEvery
-	}
+	options.complete()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of the store: %w", err)
 	}
@@ -99,23 +146,37 @@ func OpenBolt(path string, options BoltOptions) (*Bolt, error) {
 	if err != nil {
 		return nil, explainOpen(path, err)
 	}
-	s := &Bolt{
-		options: options,
-		db:      db,
-		locks:   newKeyLocks(),
-		wake:    make(chan struct{}, 1),
-		hurry:   make(chan struct{}, 1),
-		evictor: make(chan struct{}, 1),
-		closing: make(chan struct{}),
-		staged:  make(map[string]*write),
-		batch:   newBatch(),
+	before, m, err := prepare(db)
+	var j *journal
+	if err == nil {
+		before, j, err = replay(db, before, m, options.syncJournal)
 	}
-	if s.written, err = prepare(db); err != nil {
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the store %s: %w", path, err), db.Close())
 	}
-	s.totals = s.written
-	s.ended.Add(2)
-	go s.commitAll()
+	s := &Bolt{
+		options:  options,
+		db:       db,
+		path:     path,
+		journal:  j,
+		locks:    newKeyLocks(),
+		wake:     make(chan struct{}, 1),
+		hurry:    make(chan struct{}, 1),
+		handover: make(chan *layer, 1),
+		evictor:  make(chan struct{}, 1),
+		closing:  make(chan struct{}),
+
+		journalEnded: make(chan struct{}),
+
+		top:     newLayer(1, 0),
+		batch:   newBatch(0),
+		way:     make(chan struct{}),
+		totals:  before,
+		written: before,
+	}
+	s.ended.Add(3)
+	go s.journalAll()
+	go s.applyAll()
 	go s.sweepAll()
 	return s, nil
 }
@@ -142,7 +203,7 @@ func (s *Bolt) Get(_ context.Context, key string) (Record, error) {
 	if err := checkKey(key); err != nil {
 		return Record{}, err
 	}
-	k, err := s.look(key)
+	k, _, err := s.look(key)
 	if err != nil {
 		return Record{}, err
 	}
@@ -152,70 +213,12 @@ func (s *Bolt) Get(_ context.Context, key string) (Record, error) {
 	return k.record(), nil
 }
 
-// look returns the record as it stands, written or not, expired or not; nil if
-// there is none.
-func (s *Bolt) look(key string) (*kept, error) {
-	s.mu.Lock()
-	w, shut := s.staged[key], s.shut
-	s.mu.Unlock()
-	if shut {
-		return nil, ErrClosed
-	}
-	if w != nil {
-		return w.new, nil
-	}
-	var k *kept
-	err := s.view(func(tx *bbolt.Tx) (err error) {
-		k, err = readKept(tx, key)
-		return err
-	})
-	return k, err
-}
-
 func (s *Bolt) view(read func(*bbolt.Tx) error) error {
 	err := s.db.View(read)
 	if errors.Is(err, bbolterrors.ErrDatabaseNotOpen) {
 		return ErrClosed
 	}
 	return err
-}
-
-// Read implements Store.
-func (s *Bolt) Read(ctx context.Context, key string, from int64, limit int) ([][]byte, error) {
-	limit, err := checkRange(from, limit)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.flush(ctx, key); err != nil {
-		return nil, err
-	}
-	var entries [][]byte
-	err = s.view(func(tx *bbolt.Tx) error {
-		k, err := readKept(tx, key)
-		if k = k.living(); err != nil || k == nil {
-			return err
-		}
-		entries = readLog(tx, k, from, limit)
-		return nil
-	})
-	return entries, err
-}
-
-// Keys implements Store.
-func (s *Bolt) Keys(ctx context.Context, prefix, after string, limit int) ([]string, error) {
-	limit, err := checkRange(0, limit)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.flush(ctx, ""); err != nil {
-		return nil, err
-	}
-	var keys []string
-	err = s.view(func(tx *bbolt.Tx) error {
-		keys = readKeys(tx, prefix, after, limit)
-		return nil
-	})
-	return keys, err
 }
 
 // Wait implements Store.
@@ -227,7 +230,7 @@ func (s *Bolt) Wait(ctx context.Context, key string, seen []byte) (Record, error
 	defer s.waiters.leave(key)
 	for {
 		changed := s.waiters.changed(key)
-		k, err := s.look(key)
+		k, _, err := s.look(key)
 		if err != nil {
 			return Record{}, err
 		}
@@ -264,7 +267,8 @@ func (s *Bolt) sleep(ctx context.Context, changed <-chan struct{}, k *kept) erro
 	}
 }
 
-// Close implements Store.
+// Close implements Store. An error may say that the journal has what the file has
+// not; then it is there when the store is opened again.
 func (s *Bolt) Close() error {
 	s.once.Do(func() {
 		s.mu.Lock()
@@ -272,7 +276,11 @@ func (s *Bolt) Close() error {
 		s.mu.Unlock()
 		close(s.closing)
 		s.ended.Wait()
-		s.closed = s.db.Close()
+		s.closed = errors.Join(s.unapplied, s.journal.close())
+		if s.unapplied == nil {
+			s.closed = errors.Join(s.closed, removeJournal(s.path))
+		}
+		s.closed = errors.Join(s.closed, s.db.Close())
 	})
 	return s.closed
 }

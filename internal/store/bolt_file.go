@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -16,11 +17,11 @@ import (
 // where records of one time are neighbors.
 //
 //	records  key                  → id
-//	values   id                   → kept.encode
+//	values   id                   → kept.appendTo
 //	log      id, number of entry  → entry
 //	expiry   class, indexed, id   → key
 //	dead     id                   → nothing: logs that remain to be removed
-//	store    format, totals       → numbers
+//	store    format, totals, mark → numbers; mark is what the file knows of its journal
 var (
 	bucketRecords = []byte("records")
 	bucketValues  = []byte("values")
@@ -31,10 +32,12 @@ var (
 
 	keyFormat = []byte("format")
 	keyTotals = []byte("totals")
+	keyMark   = []byte("mark")
 )
 
 const (
-	format = 2 // of the file
+	format     = 3 // of the file
+	formatBare = 2 // of one that was made before there was a journal; it becomes a new one
 
 	keptHeader     = 41  // bytes before the value
 	recordOverhead = 128 // bytes that a record costs beside its own
@@ -76,8 +79,8 @@ func (k *kept) size(key string) int64 {
 	return int64(len(key)+len(k.value)) + k.logBytes + k.length*entryOverhead + recordOverhead
 }
 
-func (k *kept) encode() []byte {
-	b := make([]byte, 0, keptHeader+len(k.value))
+// appendTo appends the record as the file has it.
+func (k *kept) appendTo(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, k.id)
 	b = binary.BigEndian.AppendUint64(b, uint64(k.expires))
 	b = binary.BigEndian.AppendUint64(b, uint64(k.indexed))
@@ -119,8 +122,17 @@ func readKept(tx *bbolt.Tx, key string) (*kept, error) {
 		return nil, nil
 	}
 	b := tx.Bucket(bucketValues).Get(id)
-	if len(b) < keptHeader {
+	k := decodeKept(b)
+	if k == nil {
 		return nil, fmt.Errorf("the store is damaged: record %q has %d bytes", key, len(b))
+	}
+	return k, nil
+}
+
+// decodeKept returns a copy of an encoded record; nil if it is none.
+func decodeKept(b []byte) *kept {
+	if len(b) < keptHeader {
+		return nil
 	}
 	return &kept{
 		id:       binary.BigEndian.Uint64(b),
@@ -130,7 +142,7 @@ func readKept(tx *bbolt.Tx, key string) (*kept, error) {
 		logBytes: int64(binary.BigEndian.Uint64(b[32:])),
 		spare:    b[40] == classSpare,
 		value:    append([]byte{}, b[keptHeader:]...),
-	}, nil
+	}
 }
 
 // expiresAt is kept.expires of an encoded record.
@@ -141,36 +153,9 @@ func expiresAt(b []byte) int64 {
 	return int64(binary.BigEndian.Uint64(b[8:]))
 }
 
-func readLog(tx *bbolt.Tx, k *kept, from int64, limit int) [][]byte {
-	var entries [][]byte
-	size := 0
-	c := tx.Bucket(bucketLog).Cursor()
-	id := idKey(k.id)
-	for key, entry := c.Seek(logKey(k.id, from)); bytes.HasPrefix(key, id); key, entry = c.Next() {
-		if size += len(entry); len(entries) == limit || len(entries) > 0 && size > MaxReadBytes {
-			break
-		}
-		entries = append(entries, append([]byte{}, entry...))
-	}
-	return entries
-}
-
-func readKeys(tx *bbolt.Tx, prefix, after string, limit int) []string {
-	var keys []string
-	now := time.Now().UnixMilli()
-	values := tx.Bucket(bucketValues)
-	c := tx.Bucket(bucketRecords).Cursor()
-	for key, id := c.Seek([]byte(max(prefix, after))); key != nil && bytes.HasPrefix(key, []byte(prefix)) && len(keys) < limit; key, id = c.Next() {
-		if string(key) != after && expiresAt(values.Get(id)) > now {
-			keys = append(keys, string(key))
-		}
-	}
-	return keys
-}
-
 // prepare makes the buckets of a new file, or checks the old one's format, and
-// returns the totals.
-func prepare(db *bbolt.DB) (t totals, err error) {
+// returns the totals and what it knows of its journal.
+func prepare(db *bbolt.DB) (t totals, m mark, err error) {
 	err = db.Update(func(tx *bbolt.Tx) error {
 		for _, name := range [][]byte{bucketRecords, bucketValues, bucketLog, bucketExpiry, bucketDead, bucketStore} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
@@ -179,8 +164,10 @@ func prepare(db *bbolt.DB) (t totals, err error) {
 		}
 		b := tx.Bucket(bucketStore)
 		switch was := b.Get(keyFormat); {
-		case was == nil:
-			return b.Put(keyFormat, []byte{format})
+		case was == nil, bytes.Equal(was, []byte{formatBare}):
+			if err := b.Put(keyFormat, []byte{format}); err != nil {
+				return err
+			}
 		case !bytes.Equal(was, []byte{format}):
 			return fmt.Errorf("its format is %d, not %d: another version of Fairway made it; use that, or move the file away", was, format)
 		}
@@ -189,18 +176,28 @@ func prepare(db *bbolt.DB) (t totals, err error) {
 			t.bytes = int64(binary.BigEndian.Uint64(n[8:]))
 			t.lastID = binary.BigEndian.Uint64(n[16:])
 		}
-		return nil
+		if n := b.Get(keyMark); len(n) == 16 {
+			m.salt = binary.BigEndian.Uint64(n)
+			m.applied = binary.BigEndian.Uint64(n[8:])
+			return nil
+		}
+		var salt [8]byte
+		_, _ = rand.Read(salt[:]) // never fails
+		m.salt = binary.BigEndian.Uint64(salt[:])
+		return openBuckets(tx).putMark(m)
 	})
-	return t, err
+	return t, m, err
 }
 
 // buckets are those of one transaction that writes.
 type buckets struct {
 	records, values, log, expiry, dead, store *bbolt.Bucket
+
+	memory []byte // for what bbolt does not copy: values, until the transaction ends
 }
 
-func openBuckets(tx *bbolt.Tx) buckets {
-	return buckets{
+func openBuckets(tx *bbolt.Tx) *buckets {
+	return &buckets{
 		records: tx.Bucket(bucketRecords),
 		values:  tx.Bucket(bucketValues),
 		log:     tx.Bucket(bucketLog),
@@ -210,38 +207,58 @@ func openBuckets(tx *bbolt.Tx) buckets {
 	}
 }
 
-// apply makes the change.
-func (f buckets) apply(w *write) error {
-	old, next := w.old, w.new
-	born := next != nil && (old == nil || next.id != old.id)
-	if old != nil && (next == nil || born) {
+// room returns so many bytes of memory, with nothing in them.
+func (f *buckets) room(size int) []byte {
+	if cap(f.memory)-len(f.memory) < size {
+		f.memory = make([]byte, 0, size)
+	}
+	n := len(f.memory)
+	f.memory = f.memory[:n+size]
+	return f.memory[n : n : n+size]
+}
+
+// born reports whether a record begins a life of which the file has nothing.
+func born(old, next *kept) bool {
+	return next != nil && (old == nil || next.id != old.id)
+}
+
+// name files the record under its key.
+func (f *buckets) name(key string, old, next *kept) error {
+	switch {
+	case born(old, next):
+		return f.records.Put([]byte(key), binary.BigEndian.AppendUint64(f.room(8), next.id))
+	case next == nil:
+		return f.records.Delete([]byte(key))
+	}
+	return nil
+}
+
+// apply makes the rest of the change. The entries are the last of the log, which
+// the file has not.
+func (f *buckets) apply(key string, old, next *kept, entries [][]byte) error {
+	if old != nil && (next == nil || born(old, next)) {
 		if err := errors.Join(f.removeLog(old), f.values.Delete(idKey(old.id))); err != nil {
 			return err
 		}
 	}
 	if next == nil {
-		return errors.Join(f.expiry.Delete(old.indexKey()), f.records.Delete([]byte(w.key)))
+		return f.expiry.Delete(old.indexKey())
 	}
-	if err := f.index(w.key, old, next); err != nil {
+	if err := f.index(key, old, next); err != nil {
 		return err
 	}
-	first := next.length - int64(len(w.entries))
-	for i, entry := range w.entries {
+	first := next.length - int64(len(entries))
+	for i, entry := range entries {
 		if err := f.log.Put(logKey(next.id, first+int64(i)), entry); err != nil {
 			return err
 		}
 	}
-	if born {
-		if err := f.records.Put([]byte(w.key), idKey(next.id)); err != nil {
-			return err
-		}
-	}
-	return f.values.Put(idKey(next.id), next.encode())
+	return f.values.Put(idKey(next.id), next.appendTo(f.room(keptHeader+len(next.value))))
 }
 
 // index keeps the expiry index, which is left alone where it looks at the record
 // early enough.
-func (f buckets) index(key string, old, next *kept) error {
+func (f *buckets) index(key string, old, next *kept) error {
 	at := next.indexKey()
 	if old != nil {
 		was := old.indexKey()
@@ -256,7 +273,7 @@ func (f buckets) index(key string, old, next *kept) error {
 }
 
 // removeLog removes a short log; a long one is left to the sweeper.
-func (f buckets) removeLog(k *kept) error {
+func (f *buckets) removeLog(k *kept) error {
 	if k.length > maxLogAtOnce {
 		return f.dead.Put(idKey(k.id), nil)
 	}
@@ -268,9 +285,14 @@ func (f buckets) removeLog(k *kept) error {
 	return nil
 }
 
-func (f buckets) putTotals(t totals) error {
+func (f *buckets) putTotals(t totals) error {
 	b := make([]byte, 0, 24)
 	b = binary.BigEndian.AppendUint64(b, uint64(t.records))
 	b = binary.BigEndian.AppendUint64(b, uint64(t.bytes))
 	return f.store.Put(keyTotals, binary.BigEndian.AppendUint64(b, t.lastID))
+}
+
+func (f *buckets) putMark(m mark) error {
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, 16), m.salt)
+	return f.store.Put(keyMark, binary.BigEndian.AppendUint64(b, m.applied))
 }

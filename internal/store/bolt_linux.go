@@ -2,12 +2,33 @@ package store
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 )
+
+// syncData makes what is written to the file durable, and of what the system knows
+// about the file only what is needed to read it.
+func syncData(file *os.File) error {
+	for {
+		if err := syscall.Fdatasync(int(file.Fd())); err != syscall.EINTR {
+			return err
+		}
+	}
+}
+
+// syncFolder makes the names in the file's folder durable.
+func syncFolder(path string) error {
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
 
 // lockHolder returns the process that has the file locked; 0 if that cannot be
 // seen.

@@ -27,12 +27,12 @@ func (s *Bolt) Delete(ctx context.Context, keys ...string) error {
 	}
 	var last *batch
 	for _, key := range keys {
-		w, err := s.remove(ctx, key, func(*kept) bool { return true })
+		b, err := s.remove(ctx, key, func(*kept) bool { return true })
 		if err != nil {
 			return err
 		}
-		if w != nil {
-			last = w.batch
+		if b != nil {
+			last = b
 		}
 	}
 	if last == nil {
@@ -42,26 +42,22 @@ func (s *Bolt) Delete(ctx context.Context, keys ...string) error {
 }
 
 // remove removes the record if it is to go; else it sees that the expiry index
-// has it at the right time.
-func (s *Bolt) remove(ctx context.Context, key string, goes func(*kept) bool) (w *write, err error) {
-	for {
-		w, err = s.locked(ctx, key, func(old *kept) (*write, error) {
-			switch {
-			case old == nil:
-				return nil, nil
-			case goes(old):
-				return &write{key: key, old: old}, nil
-			case old.indexed == old.expires:
-				return nil, nil
-			}
-			next := *old
-			next.indexed = next.expires
-			return &write{key: key, old: old, new: &next}, nil
-		})
-		if !errors.Is(err, errOvertaken) {
-			return w, err
+// has it at the right time. It returns the batch that does, if anything changes.
+func (s *Bolt) remove(ctx context.Context, key string, goes func(*kept) bool) (*batch, error) {
+	_, b, err := s.locked(ctx, key, func(old *kept) (write, error) {
+		switch {
+		case old == nil:
+			return write{}, nil
+		case goes(old):
+			return write{key: key, old: old}, nil
+		case old.indexed == old.expires:
+			return write{}, nil
 		}
-	}
+		next := *old
+		next.indexed = next.expires
+		return write{key: key, old: old, new: &next}, nil
+	})
+	return b, err
 }
 
 // sweepAll removes what has expired, until the store is closed.
@@ -106,23 +102,22 @@ func (s *Bolt) sweep(ctx context.Context) error {
 }
 
 // removeAll removes those of the records that are to go, and returns how many
-// it has changed. It returns when they are removed from the file as well.
+// it has changed. It returns when they are removed from the file as well, where the
+// next are looked for.
 func (s *Bolt) removeAll(ctx context.Context, keys []string, goes func(*kept) bool) (changed int, err error) {
-	var last *write
 	for _, key := range keys {
-		w, err := s.remove(ctx, key, goes)
+		b, err := s.remove(ctx, key, goes)
 		if err != nil {
 			return changed, err
 		}
-		if w != nil {
+		if b != nil {
 			changed++
-			last = w
 		}
 	}
-	if last == nil {
+	if changed == 0 {
 		return 0, nil
 	}
-	return changed, last.batch.wait(ctx)
+	return changed, s.settle(ctx)
 }
 
 // indexed returns the first records that the expiry index looks at until then,
@@ -202,7 +197,7 @@ func (s *Bolt) makeRoom(ctx context.Context, bytes int64) error {
 			return ErrFull
 		default:
 			// What is staged is not in the index of the file yet.
-			if err := s.flush(ctx, ""); err != nil {
+			if err := s.settle(ctx); err != nil {
 				return err
 			}
 			flushed = true

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,7 +48,7 @@ func counted(t *testing.T, s *Bolt) map[string]int {
 // total returns the totals when all is written.
 func total(t *testing.T, s *Bolt) totals {
 	t.Helper()
-	if err := s.flush(t.Context(), ""); err != nil {
+	if err := s.settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.mu.Lock()
@@ -90,7 +91,7 @@ func TestSweep(t *testing.T) {
 			t.Fatalf("what remains is %v, want %v", counts, want)
 		}
 	}
-	k, err := s.look("stays")
+	k, _, err := s.look("stays")
 	if err != nil || k == nil {
 		t.Fatalf("the other record is %v, error %v", k, err)
 	}
@@ -143,7 +144,7 @@ func TestEviction(t *testing.T) {
 			}
 			var recount totals
 			for key := range allKept(t, s) {
-				k, _ := s.look(key)
+				k, _, _ := s.look(key)
 				recount.count(key, k, +1)
 			}
 			if got := total(t, s); got.records != recount.records || got.bytes != recount.bytes {
@@ -167,44 +168,46 @@ func allKept(t *testing.T, s *Bolt) map[string]bool {
 }
 
 // TestBatchFails wants nothing left of a batch that cannot be written, everybody
-// told, and the store as good as before.
+// told, and the store as good as before, also when it is opened again.
 func TestBatchFails(t *testing.T) {
 	var mu sync.Mutex
 	var told []error
-	s := openTest(t, BoltOptions{Options: Options{Failed: func(err error) {
+	syncing, outcome := make(chan struct{}), make(chan error)
+	var hold atomic.Bool
+	options := BoltOptions{applyEvery: time.Hour, Options: Options{Failed: func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		told = append(told, err)
-	}}})
+	}}}
+	options.syncJournal = func(file *os.File) error {
+		if !hold.Load() {
+			return file.Sync()
+		}
+		syncing <- struct{}{}
+		return <-outcome
+	}
+	s := openTest(t, options)
 	ctx := t.Context()
-	later := func(key, value string) {
-		t.Helper()
-		err := s.Put(ctx, key, Change{Value: []byte(value), Entries: [][]byte{[]byte(value)}, TTL: time.Hour, Later: true})
-		if err != nil {
+	put := func(key, value string, later bool) error {
+		return s.Put(ctx, key, Change{Value: []byte(value), Entries: [][]byte{[]byte(value)}, TTL: time.Hour, Later: later})
+	}
+	if err := put("a", "first", false); err != nil {
+		t.Fatal(err)
+	}
+	hold.Store(true)
+	failed := make(chan error)
+	go func() { failed <- put("a", "second", false) }()
+	<-syncing
+	hold.Store(false)
+	for _, key := range []string{"a", "b"} {
+		if err := put(key, "third", true); err != nil {
 			t.Fatal(err)
 		}
 	}
-	tx, err := s.db.Begin(true) // the committer waits
-	if err != nil {
-		t.Fatal(err)
-	}
-	later("a", "first")
-	for taken := false; !taken; runtime.Gosched() {
-		s.mu.Lock()
-		taken = len(s.batch.writes) == 0
-		s.mu.Unlock()
-	}
-	bad := &write{key: "", new: &kept{expires: 1 << 50, value: []byte{}}} // what bbolt refuses
-	if err := s.stage(bad, 0); err != nil {
-		t.Fatal(err)
-	}
-	later("a", "second")
-	later("b", "third")
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	if err := bad.batch.wait(ctx); err == nil {
-		t.Fatal("the batch does not fail")
+	broken := errors.New("the disk is broken")
+	outcome <- broken
+	if err := <-failed; !errors.Is(err, broken) {
+		t.Fatalf("the batch fails with %v", err)
 	}
 	if r, err := s.Get(ctx, "a"); err != nil || string(r.Value) != "first" || r.Length != 1 {
 		t.Errorf("a is %q with %d entries, error %v, want the first", r.Value, r.Length, err)
@@ -217,9 +220,17 @@ func TestBatchFails(t *testing.T) {
 		t.Errorf("told of %v, want two records", told)
 	}
 	mu.Unlock()
-	later("b", "fourth")
-	if got := total(t, s); got.records != 2 {
-		t.Errorf("totals are %+v, want 2 records", got)
+	if err := put("b", "fourth", false); err != nil {
+		t.Fatal(err)
+	}
+	again := reopen(t, killed(t, s))
+	for _, s := range []*Bolt{s, again} {
+		if got := total(t, s); got.records != 2 {
+			t.Errorf("totals are %+v, want 2 records", got)
+		}
+		if entries, err := s.Read(ctx, "a", 0, 9); err != nil || len(entries) != 1 || string(entries[0]) != "first" {
+			t.Errorf("the log of a is %q, error %v", entries, err)
+		}
 	}
 }
 
@@ -261,11 +272,14 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestGroups wants writers who come together to share transactions.
+// TestGroups wants writers who come together to share syncs.
 func TestGroups(t *testing.T) {
 	const writers, each = 64, 20
-	s := openTest(t, BoltOptions{})
-	before := transactions(t, s)
+	var syncs atomic.Int64
+	s := openTest(t, BoltOptions{syncJournal: func(file *os.File) error {
+		syncs.Add(1)
+		return syncData(file)
+	}})
 	var all sync.WaitGroup
 	for i := range writers {
 		all.Go(func() {
@@ -278,15 +292,7 @@ func TestGroups(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := transactions(t, s) - before; n > writers*each/4 {
-		t.Errorf("%d changes took %d transactions", writers*each, n)
+	if n := syncs.Load(); n > writers*each/4 {
+		t.Errorf("%d changes took %d syncs", writers*each, n)
 	}
-}
-
-func transactions(t *testing.T, s *Bolt) (id int) {
-	t.Helper()
-	if err := s.db.View(func(tx *bbolt.Tx) error { id = tx.ID(); return nil }); err != nil {
-		t.Fatal(err)
-	}
-	return id
 }

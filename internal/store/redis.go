@@ -173,11 +173,11 @@ func (s *Redis) Update(ctx context.Context, key string, change func(old Record) 
 	}
 	within, done := s.begin(ctx)
 	defer done()
-	unlock, err := s.locks.lock(within, key)
+	held, err := s.locks.acquire(within, key)
 	if err != nil {
 		return s.explain(within, err)
 	}
-	defer unlock()
+	defer held.release()
 	for backoff := time.Millisecond; ; backoff = min(2*backoff, maxBackoff) {
 		old, revision, err := s.get(within, key)
 		if err != nil {

@@ -10,10 +10,16 @@ import (
 	"github.com/fairwayhq/fairway/internal/store/storetest"
 )
 
+// busy is before the path of a store that is opened with store.Busy.
+const busy = "busy:"
+
 func TestMain(m *testing.M) {
 	storetest.Child(func(address string) (store.Store, error) {
 		if strings.Contains(address, "://") {
 			return store.OpenRedis(address, store.RedisOptions{})
+		}
+		if path, is := strings.CutPrefix(address, busy); is {
+			return store.OpenBolt(path, store.Busy(store.BoltOptions{}))
 		}
 		return store.OpenBolt(address, store.BoltOptions{})
 	})
@@ -47,6 +53,18 @@ func TestBolt(t *testing.T) {
 		return storetest.Place{
 			Address: path,
 			Open:    func(t testing.TB) store.Store { return openBolt(t, path, store.BoltOptions{}) },
+		}
+	})
+}
+
+// TestBolt_busy is the same with a layer on its way into the file at all times, so
+// that a kill comes in the middle of that, with frames in both files of the journal.
+func TestBolt_busy(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Place {
+		path := filepath.Join(t.TempDir(), "records.db")
+		return storetest.Place{
+			Address: busy + path,
+			Open:    func(t testing.TB) store.Store { return openBolt(t, path, store.Busy(store.BoltOptions{})) },
 		}
 	})
 }

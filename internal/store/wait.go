@@ -95,17 +95,22 @@ func newKeyLocks() *keyLocks {
 	return l
 }
 
-// lock returns what unlocks the key, or the context's error.
-func (l *keyLocks) lock(ctx context.Context, key string) (unlock func(), err error) {
+// heldKey is a key that is locked.
+type heldKey chan struct{}
+
+func (h heldKey) release() { <-h }
+
+// acquire locks the key, or returns the context's error.
+func (l *keyLocks) acquire(ctx context.Context, key string) (heldKey, error) {
 	held := l.held[maphash.String(l.seed, key)%stripes]
 	select {
 	case held <- struct{}{}:
-		return func() { <-held }, nil
+		return held, nil
 	default:
 	}
 	select {
 	case held <- struct{}{}:
-		return func() { <-held }, nil
+		return held, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

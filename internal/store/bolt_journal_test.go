@@ -1,0 +1,648 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+// killed copies the files of a store that is at rest to where they are what a kill
+// leaves, and returns the copy's path.
+func killed(t *testing.T, s *Bolt) string {
+	t.Helper()
+	copied := filepath.Join(t.TempDir(), "records.db")
+	to := journalPaths(copied)
+	for i, from := range journalPaths(s.db.Path()) {
+		copyFile(t, from, to[i])
+	}
+	copyFile(t, s.db.Path(), copied)
+	return copied
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	content, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func reopen(t *testing.T, path string) *Bolt {
+	t.Helper()
+	s, err := OpenBolt(path, BoltOptions{Options: Options{Failed: func(err error) { t.Errorf("failed: %v", err) }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !is(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Errorf("in vain: %s", what)
+			return
+		}
+	}
+}
+
+// fill makes n changes of ten records, each with an entry.
+func fill(t *testing.T, s *Bolt, n int) {
+	t.Helper()
+	for i := range n {
+		text := fmt.Append(nil, i)
+		if err := s.Put(t.Context(), fmt.Sprint("key", i%10), Change{Value: text, Entries: [][]byte{text}, TTL: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// filled is a store of which n changes are journaled, none applied.
+func filled(t *testing.T, n int) *Bolt {
+	t.Helper()
+	s := openTest(t, BoltOptions{applyEvery: time.Hour})
+	fill(t, s, n)
+	if err := s.Delete(t.Context(), "key0", "nobody"); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// inTheFile counts the records in the file of a store that is closed or killed.
+func inTheFile(t *testing.T, path string) (records int) {
+	t.Helper()
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.View(func(tx *bbolt.Tx) error { records = tx.Bucket(bucketRecords).Stats().KeyN; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return records
+}
+
+// wantLog checks that a log has the texts of these numbers.
+func wantLog(t *testing.T, s *Bolt, key string, numbers ...int) {
+	t.Helper()
+	entries, err := s.Read(t.Context(), key, 0, MaxRead)
+	var got []string
+	for _, e := range entries {
+		got = append(got, string(e))
+	}
+	var want []string
+	for _, n := range numbers {
+		want = append(want, fmt.Sprint(n))
+	}
+	if err != nil || strings.Join(got, " ") != strings.Join(want, " ") {
+		t.Errorf("the log of %s is %q, error %v, want %q", key, got, err, want)
+	}
+}
+
+// TestReplay wants all that was acknowledged after each of several kills, once, and
+// numbers that go on.
+func TestReplay(t *testing.T) {
+	s := filled(t, 100)
+	path := killed(t, s)
+	if n := inTheFile(t, path); n != 0 {
+		t.Fatalf("%d records are in the file before the journal is applied", n)
+	}
+	want := total(t, s)
+	for round := range 3 {
+		s := reopen(t, path)
+		if got := total(t, s); got.records != want.records || got.bytes < want.bytes || got.lastID != want.lastID {
+			t.Errorf("totals are %+v, want %+v", got, want)
+		}
+		for i := range 10 {
+			r, err := s.Get(t.Context(), fmt.Sprint("key", i))
+			if i == 0 && !errors.Is(err, ErrNotFound) || i > 0 && (err != nil || string(r.Value) != fmt.Sprint(90+i) || r.Length != int64(10+round)) {
+				t.Errorf("key%d is %q with %d entries, error %v", i, r.Value, r.Length, err)
+			}
+			if i > 0 {
+				if err := s.Put(t.Context(), fmt.Sprint("key", i), Change{Entries: [][]byte{{1}}, TTL: time.Hour}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		path = killed(t, s)
+	}
+}
+
+// TestReplay_applied applies nothing again that is in the file already, though the
+// journal still has it, and finds the frames of both files in their order.
+func TestReplay_applied(t *testing.T) {
+	s := openTest(t, BoltOptions{applyEvery: time.Hour})
+	fill(t, s, 20)
+	if err := s.settle(t.Context()); err != nil { // the first file, which is kept until its next turn
+		t.Fatal(err)
+	}
+	again := reopen(t, killed(t, s))
+	wantLog(t, again, "key1", 1, 11)
+	tx, err := s.db.Begin(true) // the applier waits
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, s, 20)
+	s.mu.Lock()
+	s.askForAll()
+	s.mu.Unlock()
+	eventually(t, "the second file is to be applied", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.below != nil
+	})
+	fill(t, s, 20) // the first file again
+	path := killed(t, s)
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	again = reopen(t, path)
+	wantLog(t, again, "key1", 1, 11, 1, 11, 1, 11)
+	wantLog(t, s, "key1", 1, 11, 1, 11, 1, 11)
+	if got, want := total(t, again), total(t, s); got != want {
+		t.Errorf("totals are %+v, want %+v", got, want)
+	}
+}
+
+// TestReplay_torn opens a journal whose last frame is cut, or has other bytes, at
+// each place, without that frame and with all before.
+func TestReplay_torn(t *testing.T) {
+	s := openTest(t, BoltOptions{applyEvery: time.Hour})
+	fill(t, s, 9)
+	begins := s.journal.files[0].end
+	if err := s.Put(t.Context(), "key0", Change{Value: []byte("torn"), Entries: [][]byte{[]byte("torn")}, TTL: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	ends := s.journal.files[0].end
+	db, err := os.ReadFile(s.db.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	journal, err := os.ReadFile(journalPaths(s.db.Path())[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "records.db")
+	check := func(what string, content []byte, length int64) {
+		t.Helper()
+		for name, content := range map[string][]byte{path: db, journalPaths(path)[0]: content} {
+			if err := os.WriteFile(name, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again, err := OpenBolt(path, BoltOptions{})
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		r, err := again.Get(t.Context(), "key0")
+		if last, lastErr := again.Get(t.Context(), "key8"); err != nil || r.Length != length || lastErr != nil || last.Length != 1 {
+			t.Errorf("%s: key0 has %d entries, error %v, want %d; key8 %d, error %v", what, r.Length, err, length, last.Length, lastErr)
+		}
+		if err := again.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("whole", journal[:ends], 2)
+	step := int64(1)
+	if testing.Short() {
+		step = 13
+	}
+	for at := begins; at < ends; at += step {
+		if at < ends-frameAlign {
+			check(fmt.Sprint("cut at ", at-begins), journal[:at], 1)
+		}
+		zeros := append(bytes.Clone(journal[:at]), make([]byte, 4096)...)
+		if !bytes.Equal(zeros[:ends], journal[:ends]) {
+			check(fmt.Sprint("zeros from ", at-begins), zeros, 1)
+		}
+	}
+}
+
+// TestReplay_damaged refuses a journal that lacks what has others after it, and
+// names the file and the place.
+func TestReplay_damaged(t *testing.T) {
+	s := filled(t, 100)
+	ends := int(s.journal.files[0].end)
+	// The second frame is damaged, whatever of it is.
+	second := journalHeader
+	content, err := os.ReadFile(journalPaths(s.db.Path())[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, size := parseFrame(content[second:], s.journal.salt)
+	second += size
+	secondAt := fmt.Sprintf("byte %d,", second)
+	for name, test := range map[string]struct {
+		damage func([]byte) []byte
+		want   string // in the error; "": it opens
+		length int64  // of key9
+	}{
+		"whole":            {func(b []byte) []byte { return b }, "", 10},
+		"cut behind":       {func(b []byte) []byte { return b[:ends] }, "", 10},
+		"empty":            {func([]byte) []byte { return nil }, "", 0},
+		"zeros":            {func(b []byte) []byte { return make([]byte, len(b)) }, "", 0},
+		"magic":            {func(b []byte) []byte { b[3] ^= 1; return b }, "byte 0", 0},
+		"salt":             {func(b []byte) []byte { b[9] ^= 1; return b }, "byte 0", 0},
+		"header of zeros":  {func(b []byte) []byte { clear(b[:journalHeader]); return b }, "byte 0", 0},
+		"first frame":      {func(b []byte) []byte { b[journalHeader+30] ^= 1; return b }, "byte 32,", 0},
+		"length of second": {func(b []byte) []byte { b[second+3] = 0x7f; return b }, secondAt, 0},
+		"number of second": {func(b []byte) []byte { b[second+8] ^= 1; return b }, secondAt, 0},
+		"body of second":   {func(b []byte) []byte { b[second+frameHeader] ^= 1; return b }, secondAt, 0},
+		"sector of zeros":  {func(b []byte) []byte { clear(b[512:1024]); return b }, "is damaged at byte", 0},
+		"newer version": {func(b []byte) []byte {
+			copy(b, encodeHeader([]byte("fwjourn9"), s.journal.salt))
+			return b
+		}, "another version", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := killed(t, s)
+			name := journalPaths(path)[0]
+			if err := os.WriteFile(name, test.damage(bytes.Clone(content)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			again, err := OpenBolt(path, BoltOptions{})
+			if test.want != "" {
+				if !errors.Is(err, errJournal) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), name) {
+					t.Errorf("error %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer again.Close()
+			r, err := again.Get(t.Context(), "key9")
+			if r.Length != test.length || err != nil && test.length > 0 {
+				t.Errorf("key9 has %d entries, error %v, want %d", r.Length, err, test.length)
+			}
+		})
+	}
+}
+
+// TestReplay_foreign refuses the journal of another store.
+func TestReplay_foreign(t *testing.T) {
+	path := killed(t, filled(t, 10))
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenBolt(path, BoltOptions{}); !errors.Is(err, errJournal) || !strings.Contains(err.Error(), "another store") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestReplay_bare opens a file that was made before there was a journal, and makes
+// it one that who does not know of a journal refuses.
+func TestReplay_bare(t *testing.T) {
+	s := openTest(t, BoltOptions{})
+	fill(t, s, 10)
+	if err := s.settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err := s.db.Update(func(tx *bbolt.Tx) error {
+		b := tx.Bucket(bucketStore)
+		return errors.Join(b.Delete(keyMark), b.Put(keyFormat, []byte{formatBare}))
+	})
+	path := s.db.Path()
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		s := reopen(t, path)
+		wantLog(t, s, "key3", 3)
+		var is []byte
+		_ = s.db.View(func(tx *bbolt.Tx) error {
+			is = bytes.Clone(tx.Bucket(bucketStore).Get(keyFormat))
+			return nil
+		})
+		if !bytes.Equal(is, []byte{format}) {
+			t.Errorf("the format is %d", is)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestJournal_close wants all in the file, also what was made later, and the
+// journal gone.
+func TestJournal_close(t *testing.T) {
+	s := filled(t, 100)
+	file := s.db.Path()
+	for _, path := range journalPaths(file) {
+		if stat, err := os.Stat(path); err != nil || stat.Mode().Perm() != 0o600 {
+			t.Errorf("%s: mode %v, error %v", path, stat.Mode(), err)
+		}
+	}
+	if err := s.Put(t.Context(), "later", Change{TTL: time.Hour, Later: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range journalPaths(file) {
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s after Close: %v", path, err)
+		}
+	}
+	if n := inTheFile(t, file); n != 10 {
+		t.Errorf("%d records are in the file, want 10", n)
+	}
+}
+
+// TestLayers wants Read and Keys to see file and layers as one, in each state that
+// a record can be in.
+func TestLayers(t *testing.T) {
+	s := openTest(t, BoltOptions{applyEvery: time.Hour})
+	ctx := t.Context()
+	put := func(key string, n int) {
+		t.Helper()
+		if err := s.Put(ctx, key, Change{Entries: [][]byte{fmt.Append(nil, n)}, TTL: time.Hour, Later: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove := func(keys ...string) {
+		t.Helper()
+		if err := s.Delete(ctx, keys...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, key := range []string{"a1", "a2", "a3", "a4"} {
+		put(key, 1)
+	}
+	if err := s.settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := s.db.Begin(true) // the applier waits
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"a1", "a2", "b"} {
+		put(key, 2)
+	}
+	remove("a3")
+	s.mu.Lock()
+	s.askForAll()
+	s.mu.Unlock()
+	eventually(t, "there are two layers", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.below != nil
+	})
+	for _, key := range []string{"a1", "a3", "a5"} {
+		put(key, 3)
+	}
+	remove("b")
+	put("b", 4) // another life
+	check := func() {
+		t.Helper()
+		wantLog(t, s, "a1", 1, 2, 3)
+		wantLog(t, s, "a2", 1, 2)
+		wantLog(t, s, "a3", 3)
+		wantLog(t, s, "a4", 1)
+		wantLog(t, s, "b", 4)
+		for from := range int64(4) {
+			for limit := 1; limit < 4; limit++ {
+				entries, err := s.Read(ctx, "a1", from, limit)
+				want := []string{"1", "2", "3"}[from:min(int(from)+limit, 3)]
+				if got := fmt.Sprintf("%s", entries); err != nil || got != fmt.Sprint(want) {
+					t.Errorf("from %d, limit %d: %s, error %v, want %s", from, limit, got, err, want)
+				}
+			}
+		}
+		for _, test := range []struct {
+			prefix, after string
+			limit         int
+			want          string
+		}{
+			{"", "", 10, "[a1 a2 a3 a4 a5 b]"},
+			{"a", "", 10, "[a1 a2 a3 a4 a5]"},
+			{"a", "a2", 2, "[a3 a4]"},
+			{"a", "a4", 2, "[a5]"},
+			{"", "a3", 1, "[a4]"},
+			{"b", "", 1, "[b]"},
+			{"b", "b", 1, "[]"},
+			{"c", "", 1, "[]"},
+		} {
+			keys, err := s.Keys(ctx, test.prefix, test.after, test.limit)
+			if err != nil || fmt.Sprint(keys) != test.want {
+				t.Errorf("keys %q after %q: %v, error %v, want %s", test.prefix, test.after, keys, err, test.want)
+			}
+		}
+	}
+	check()
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	check()
+	if err := s.settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	check()
+	if got := counted(t, s); got["log"] != 3+2+1+1+1+1 || got["expiry"] != 6 {
+		t.Errorf("the file has %v", got)
+	}
+}
+
+// TestJournal_bounded wants writers held up where the file does not keep pace, by
+// their context at most, and the journal's space used again.
+func TestJournal_bounded(t *testing.T) {
+	const writers, each = 16, 50
+	s := openTest(t, BoltOptions{applyChanges: 10, maxStaged: 100})
+	tx, err := s.db.Begin(true) // the applier waits
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := range writers {
+		all.Go(func() {
+			for n := range each {
+				if err := s.Put(t.Context(), fmt.Sprint(i), Change{Value: fmt.Append(nil, n), TTL: time.Hour}); err != nil {
+					t.Errorf("put: %v", err)
+				}
+			}
+		})
+	}
+	staged := func() int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		n := s.top.changes
+		if s.below != nil {
+			n += s.below.changes
+		}
+		return n
+	}
+	eventually(t, "writers are held up", func() bool { return staged() == 100 })
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.Put(ctx, "late", Change{TTL: time.Hour}) }()
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("who is held up gets %v", err)
+	}
+	if n := staged(); n != 100 {
+		t.Errorf("%d changes are staged", n)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	for i := range writers {
+		if r, err := s.Get(t.Context(), fmt.Sprint(i)); err != nil || string(r.Value) != fmt.Sprint(each-1) {
+			t.Errorf("record %d is %q, error %v", i, r.Value, err)
+		}
+	}
+	for _, f := range journalPaths(s.db.Path()) {
+		if stat, err := os.Stat(f); err != nil || stat.Size() > journalStep {
+			t.Errorf("%s has %d bytes, error %v", f, stat.Size(), err)
+		}
+	}
+}
+
+// TestApplyFails wants writers refused while the file cannot be written, nothing
+// lost that was acknowledged, Close to say so, and the next Open to have it all.
+func TestApplyFails(t *testing.T) {
+	told := make(chan error, 100)
+	s := openTest(t, BoltOptions{applyEvery: time.Hour, Options: Options{Failed: func(err error) { told <- err }}})
+	fill(t, s, 20)
+	if err := s.db.Close(); err != nil { // so that no transaction can begin
+		t.Fatal(err)
+	}
+	if err := s.settle(t.Context()); err == nil {
+		t.Fatal("a layer is in a file that is closed")
+	}
+	if err := <-told; !strings.Contains(err.Error(), "journal is ahead") {
+		t.Errorf("told of %v", err)
+	}
+	for _, later := range []bool{false, true} {
+		err := s.Put(t.Context(), "key1", Change{TTL: time.Hour, Later: later})
+		if err == nil || !strings.Contains(err.Error(), "takes no changes until") {
+			t.Errorf("a writer gets %v", err)
+		}
+	}
+	if r, err := s.Get(t.Context(), "key1"); err != nil || r.Length != 2 {
+		t.Errorf("key1 has %d entries, error %v", r.Length, err)
+	}
+	if err := s.Close(); err == nil {
+		t.Error("closed without an error, though the file has not everything")
+	}
+	wantLog(t, reopen(t, s.path), "key1", 1, 11)
+}
+
+// TestApplyFails_recovers wants writers taken again when the file can be written
+// again.
+func TestApplyFails_recovers(t *testing.T) {
+	var failing atomic.Bool
+	failing.Store(true)
+	broken := errors.New("the disk is full")
+	s := openTest(t, BoltOptions{applyEvery: time.Millisecond, Options: Options{Failed: func(err error) {
+		if !errors.Is(err, broken) {
+			t.Errorf("failed: %v", err)
+		}
+	}}, beforeCommit: func() error {
+		if failing.Load() {
+			return broken
+		}
+		return nil
+	}})
+	put := func(n int) error {
+		return s.Put(t.Context(), "k", Change{Entries: [][]byte{fmt.Append(nil, n)}, TTL: time.Hour})
+	}
+	acknowledged := []int{}
+	eventually(t, "writers are refused", func() bool {
+		err := put(len(acknowledged))
+		if err == nil {
+			acknowledged = append(acknowledged, len(acknowledged))
+		}
+		return errors.Is(err, broken)
+	})
+	failing.Store(false)
+	eventually(t, "writers are taken", func() bool { return put(len(acknowledged)) == nil })
+	acknowledged = append(acknowledged, len(acknowledged))
+	wantLog(t, s, "k", acknowledged...)
+	if err := s.settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantLog(t, s, "k", acknowledged...)
+}
+
+// TestClose_failing ends Close while neither the journal nor the file can be
+// written, with writers and those who wait for room at it.
+func TestClose_failing(t *testing.T) {
+	broken := errors.New("the disk is gone")
+	s := openTest(t, BoltOptions{
+		Options: Options{Failed: func(error) {}}, maxStaged: 4, applyChanges: 2, applyEvery: time.Millisecond,
+		syncJournal:  func(*os.File) error { return broken },
+		beforeCommit: func() error { return broken },
+	})
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for {
+				err := s.Put(t.Context(), fmt.Sprint(i), Change{TTL: time.Hour})
+				if errors.Is(err, ErrClosed) {
+					return
+				}
+				if !errors.Is(err, broken) {
+					t.Errorf("put: %v", err)
+				}
+			}
+		})
+	}
+	if err := s.Put(t.Context(), "one", Change{TTL: time.Hour}); !errors.Is(err, broken) {
+		t.Errorf("put: %v", err)
+	}
+	if err := s.Close(); err != nil { // nothing was acknowledged
+		t.Errorf("close: %v", err)
+	}
+	all.Wait()
+}
+
+// TestPace wants writers who come together to share flushes, and who writes alone
+// not to wait for others.
+func TestPace(t *testing.T) {
+	var syncs atomic.Int64
+	disk := func(*os.File) error { // that takes its time
+		syncs.Add(1)
+		time.Sleep(time.Millisecond)
+		return nil
+	}
+	alone := openTest(t, BoltOptions{flushPace: time.Hour, syncJournal: disk})
+	for range 3 {
+		if err := alone.Put(t.Context(), "k", Change{TTL: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const writers, each = 32, 20
+	together := openTest(t, BoltOptions{flushPace: 5 * time.Millisecond, syncJournal: disk})
+	syncs.Store(0)
+	var all sync.WaitGroup
+	for i := range writers {
+		all.Go(func() {
+			for n := range each {
+				if err := together.Put(t.Context(), fmt.Sprint(i, n), Change{TTL: time.Hour}); err != nil {
+					t.Errorf("put: %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := syncs.Load(); n > writers*each/2 {
+		t.Errorf("%d flushes of %d changes", n, writers*each)
+	}
+}

@@ -1,0 +1,241 @@
+package store
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"slices"
+
+	"go.etcd.io/bbolt"
+)
+
+// journalReadable is the size of a file of the journal that is read, in bytes: more
+// than any has that this package has written.
+const journalReadable = 1 << 30
+
+// errJournal says that the journal lacks changes that were made durable, or is
+// another store's.
+var errJournal = errors.New("the store's journal cannot be used")
+
+// frame is one of the journal.
+type frame struct {
+	number  uint64
+	body    []byte
+	file    int   // in which of the two it is
+	at, end int64 // where
+}
+
+// replay brings the store up to what its journal has, and starts that anew. m is
+// what the store knows of it.
+func replay(db *bbolt.DB, t totals, m mark, sync func(*os.File) error) (totals, *journal, error) {
+	var frames []frame
+	paths := journalPaths(db.Path())
+	for i, path := range paths {
+		some, err := readJournal(path, m)
+		if err != nil {
+			return t, nil, err
+		}
+		for _, f := range some {
+			f.file = i
+			frames = append(frames, f)
+		}
+	}
+	todo, err := inOrder(frames, paths, m.applied)
+	if err != nil {
+		return t, nil, err
+	}
+	for len(todo) > 0 {
+		n, size := 0, 0
+		for n < len(todo) && size < applyBytes {
+			size += len(todo[n].body)
+			n++
+		}
+		m.applied = todo[n-1].number
+		if t, err = replaySome(db, t, m, todo[:n]); err != nil {
+			return t, nil, fmt.Errorf("applying the journal: %w", err)
+		}
+		todo = todo[n:]
+	}
+	j, err := newJournal(db.Path(), m.salt, m.applied+1, sync)
+	return t, j, err
+}
+
+// inOrder returns the frames that are not applied, or an error if there are any
+// behind one that is missing.
+func inOrder(frames []frame, paths [2]string, applied uint64) ([]frame, error) {
+	var todo []frame
+	for _, f := range frames {
+		if f.number > applied {
+			todo = append(todo, f)
+		}
+	}
+	slices.SortFunc(todo, func(a, b frame) int { return cmp.Compare(a.number, b.number) })
+	for i, f := range todo {
+		if f.number != applied+1+uint64(i) {
+			file, at := missingAt(frames, f)
+			return nil, fmt.Errorf("%w: %s is damaged at byte %d, and there are changes after it which were acknowledged; "+
+				"restore it together with the store, or move %s and %s away to go on without what they have",
+				errJournal, paths[file], at, paths[0], paths[1])
+		}
+	}
+	return todo, nil
+}
+
+// missingAt is where a frame is missing before that one. Frames are in the order of
+// the files.
+func missingAt(frames []frame, next frame) (file int, at int64) {
+	ends := [2]int64{journalHeader, journalHeader} // of what comes before next
+	for _, f := range frames {
+		if f.number < next.number && (f.file != next.file || f.end <= next.at) {
+			ends[f.file] = max(ends[f.file], f.end)
+		}
+	}
+	if ends[next.file] < next.at {
+		return next.file, ends[next.file]
+	}
+	return 1 - next.file, ends[1-next.file]
+}
+
+func replaySome(db *bbolt.DB, t totals, m mark, frames []frame) (totals, error) {
+	err := db.Update(func(tx *bbolt.Tx) error {
+		f := openBuckets(tx)
+		for _, frame := range frames {
+			changes := changeReader{rest: frame.body}
+			for len(changes.rest) > 0 {
+				w, err := changes.next()
+				if err != nil {
+					return fmt.Errorf("frame %d: %w", frame.number, err)
+				}
+				if w.old, err = readKept(tx, w.key); err != nil {
+					return err
+				}
+				t.count(w.key, w.old, -1)
+				t.count(w.key, w.new, +1)
+				if w.new != nil {
+					t.lastID = max(t.lastID, w.new.id)
+				}
+				if w.old == nil && w.new == nil {
+					continue
+				}
+				if err := errors.Join(f.name(w.key, w.old, w.new), f.apply(w.key, w.old, w.new, w.entries)); err != nil {
+					return err
+				}
+			}
+		}
+		return errors.Join(f.putTotals(t), f.putMark(m))
+	})
+	return t, err
+}
+
+// readJournal returns the frames that a file of the journal has, in its order. It
+// may be missing or cut.
+func readJournal(path string, m mark) ([]frame, error) {
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	b, err := io.ReadAll(io.LimitReader(file, journalReadable+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(b) > journalReadable:
+		return nil, fmt.Errorf("%w: %s has more than %d bytes", errJournal, path, journalReadable)
+	case len(b) < journalHeader:
+		return nil, nil // it was not made completely, so nothing was written to it
+	}
+	frames := scanFrames(b, m.salt)
+	header := [journalHeader]byte(b)
+	theirs := binary.LittleEndian.Uint64(header[8:])
+	if header != [journalHeader]byte{} && header != [journalHeader]byte(encodeHeader(header[:8], theirs)) || header == [journalHeader]byte{} && len(frames) > 0 {
+		return nil, fmt.Errorf("%w: the header of %s, at byte 0, is damaged; move it and its twin away to go on without what they have",
+			errJournal, path)
+	}
+	switch {
+	case len(frames) > 0 && string(header[:8]) != journalMagic:
+		return nil, fmt.Errorf("%w: another version of Fairway made %s; use that, or move it and its twin away to go on without what they have",
+			errJournal, path)
+	case theirs != m.salt && len(scanFrames(b, theirs)) > 0:
+		return nil, fmt.Errorf("%w: %s belongs to another store file; restore that, or move the journal away", errJournal, path)
+	}
+	return frames, nil
+}
+
+// scanFrames finds all frames. Behind those of the last use of the file are others
+// of an earlier one, and after a crash what the disk had written of the last one.
+func scanFrames(b []byte, salt uint64) []frame {
+	var frames []frame
+	for at := journalHeader; at+frameHeader <= len(b); {
+		f, size := parseFrame(b[at:], salt)
+		if size == 0 {
+			at += frameAlign
+			continue
+		}
+		f.at, f.end = int64(at), int64(at+size)
+		frames = append(frames, f)
+		at += size
+	}
+	return frames
+}
+
+// parseFrame returns the frame that b begins with and how many bytes it takes; 0
+// if it is none. The header's CRC, which nobody can make who does not know the salt,
+// comes first, so that what looks like a frame costs little.
+func parseFrame(b []byte, salt uint64) (frame, int) {
+	length := int64(binary.LittleEndian.Uint32(b))
+	if length == 0 || length > int64(len(b)-frameHeader) || binary.LittleEndian.Uint32(b[16:]) != sumHeader(salt, b[:frameHeader]) {
+		return frame{}, 0
+	}
+	body := b[frameHeader : frameHeader+length]
+	if binary.LittleEndian.Uint32(b[4:]) != crc32.Checksum(body, castagnoli) {
+		return frame{}, 0
+	}
+	size := (frameHeader + int(length) + frameAlign - 1) / frameAlign * frameAlign
+	return frame{number: binary.LittleEndian.Uint64(b[8:]), body: body}, size
+}
+
+// changeReader reads changes; after the first thing that is missing it has an error
+// and returns nothing more.
+type changeReader struct {
+	rest []byte
+	err  error
+}
+
+func (r *changeReader) take(n int) []byte {
+	if n > len(r.rest) {
+		r.err = errDamaged
+		r.rest = nil
+		return nil
+	}
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *changeReader) number(size int) int {
+	var b [4]byte
+	copy(b[:], r.take(size))
+	return int(binary.LittleEndian.Uint32(b[:]))
+}
+
+func (r *changeReader) next() (*write, error) {
+	what := r.number(1)
+	w := &write{key: string(r.take(r.number(2)))}
+	if what == changePut {
+		w.new = decodeKept(r.take(r.number(4)))
+		for n := r.number(4); n > 0 && r.err == nil; n-- {
+			w.entries = append(w.entries, r.take(r.number(4)))
+		}
+	}
+	if r.err != nil || w.key == "" || (what == changePut) != (w.new != nil) || what != changePut && what != changeDelete {
+		return nil, errDamaged
+	}
+	return w, nil
+}
