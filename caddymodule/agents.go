@@ -38,6 +38,7 @@ type Agents struct {
 	bound   []*endpoint // that offer what an agent may use
 	started atomic.Bool // nothing of these changes any more
 	guards  sharedGuards
+	pace    askPace
 	events  *eventEmitter // nil as long as no guard is configured
 }
 
@@ -53,6 +54,7 @@ func (*Agents) CaddyModule() caddy.ModuleInfo {
 // be good; others are not contacted.
 func (a *Agents) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Logger()
+	a.pace = defaultPace()
 	a.named = make(map[string]*toolset, len(a.Toolsets))
 	if err := collected.register(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
@@ -126,10 +128,13 @@ func (a *Agents) Start() error {
 	for _, d := range a.held {
 		d.start(a.logger)
 	}
+	if err := a.checkBound(); err != nil {
+		return err // and Stop is not called
+	}
 	for _, o := range a.oagents {
 		o.startAsking()
 	}
-	return a.checkBound()
+	return nil
 }
 
 // Stop leaves the documents as they are: the next configuration may use them. What

@@ -146,8 +146,9 @@ func (q *pageRequest) writeAudit(e *oagent.Engagement) {
 		return
 	}
 	if !q.isAuditor() {
+		guarded := q.readsGuarded(e)
 		for i := range entries {
-			conceal(&entries[i])
+			conceal(&entries[i], guarded)
 		}
 	}
 	page := auditPage{Engagement: e.Key, From: from, Entries: entries}
@@ -157,10 +158,22 @@ func (q *pageRequest) writeAudit(e *oagent.Engagement) {
 	q.write(page)
 }
 
+// readsGuarded reports whether an Engagement is one in which an agent reviews that
+// has an input guardrail. What such an agent is asked it reads as a review alone.
+func (q *pageRequest) readsGuarded(e *oagent.Engagement) bool {
+	return e.Reviewed != "" && slices.ContainsFunc(q.hostedAgents(), func(a *oagent.Agent) bool {
+		return a.Name == e.Agent && a.Input != nil
+	})
+}
+
 // conceal takes out of an entry what the user of the Engagement was not given: the
 // reason why something was refused may quote what an assertion has seen, and what
-// a guardrail's tool says is for the gateway.
-func conceal(e *oagent.Entry) {
+// a guardrail's tool says is for the gateway. Guarded says that questions are for an
+// agent whose guardrail looks at them before it does.
+func conceal(e *oagent.Entry, guarded bool) {
+	if guarded && e.What == oagent.EntryQuestion {
+		e.Inputs, e.Outputs = nil, nil
+	}
 	if e.Kind != "" {
 		e.Why = ""
 	}

@@ -248,6 +248,7 @@ func (q *pageRequest) record(review *oagent.Review, by decider, approve bool, co
 	}
 	decided, err := q.decideFor(q.r.Context(), q.guard, by.agent, review, approve, comment)
 	if err == nil {
+		decided.Inputs, decided.Outputs = nil, nil // no guardrail has looked at them: see showReview
 		q.logger.Info("an agent has decided a review", zap.String("agent", by.agent.Name), zap.String("review", review.ID),
 			zap.String("status", decided.Status), zap.String("user", q.user.ID))
 	}

@@ -225,13 +225,16 @@ func reviewing(agent *oagent.Agent, r *oagent.Review) oagent.Binding {
 }
 
 // checkQuestion asks the input guardrail of a reviewing agent about what it is
-// about to read, as JSON, each time. The error is a *oagent.Refusal.
+// about to read, as JSON, each time, also when the review is decided already. The
+// error is a *oagent.Refusal.
 func (o *OAgent) checkQuestion(ctx context.Context, guard *oagent.Guard, agent *oagent.Agent, r *oagent.Review, question []byte) error {
-	if r.Status != oagent.ReviewPending {
-		return nil
+	if r.Status == oagent.ReviewPending {
+		if err := guard.Question(ctx, r); err != nil {
+			return err
+		}
 	}
-	if err := guard.Question(ctx, r); err != nil || agent.Input == nil {
-		return err
+	if agent.Input == nil {
+		return nil
 	}
 	return o.askGuardrail(ctx, guard, agent, r, oagent.SideInput, string(question), "")
 }

@@ -16,11 +16,20 @@ import (
 )
 
 const (
-	maxAsking    = 8                // questions that are out at once for one agent
-	askScan      = 15 * time.Second // between two looks at what other nodes have left to be asked
-	askElsewhere = 5 * time.Second  // before a question is looked at again that somebody else has
-	askGrace     = time.Minute      // of a claim beyond the timeout: for guardrails and the store
+	maxAsking = 8           // questions that are out at once for one agent
+	askGrace  = time.Minute // of a claim beyond the timeout: for guardrails and the store
 )
+
+// askPace is how often agents are asked.
+type askPace struct {
+	scan      time.Duration // between two looks at what other nodes have left to be asked
+	elsewhere time.Duration // before a question is looked at again that somebody else has
+	pause     time.Duration // see oagent.GuardOptions.AskPause
+}
+
+func defaultPace() askPace {
+	return askPace{scan: 15 * time.Second, elsewhere: 5 * time.Second, pause: oagent.DefaultAskPause}
+}
 
 // A reviewAsker asks the programs of reviewing agents. What is to be asked stands
 // in the store, as does who is asking: the asker is woken when a review was asked
@@ -28,13 +37,14 @@ const (
 // have left. Nothing is lost with it.
 type reviewAsker struct {
 	*OAgent
+	pace   askPace
 	woken  chan struct{}
 	slots  map[string]chan struct{} // by the agent's name: one that is slow keeps no other waiting
 	cancel context.CancelFunc
 	all    sync.WaitGroup
 
 	mu    sync.Mutex
-	asked map[string]*askState // by the review's id
+	asked map[string]map[string]*askState // by the agent's name, and the review's id
 }
 
 // askState is what is known of a question.
@@ -57,8 +67,11 @@ func (o *OAgent) startAsking() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &reviewAsker{
-		OAgent: o, woken: make(chan struct{}, 1), slots: slots, cancel: cancel,
-		asked: make(map[string]*askState),
+		OAgent: o, pace: o.app.pace, woken: make(chan struct{}, 1), slots: slots, cancel: cancel,
+		asked: make(map[string]map[string]*askState),
+	}
+	for name := range slots {
+		a.asked[name] = make(map[string]*askState)
 	}
 	o.extras.asker.Store(a)
 	a.all.Go(func() { a.run(ctx) })
@@ -85,8 +98,8 @@ func (a *reviewAsker) wake() {
 }
 
 func (a *reviewAsker) run(ctx context.Context) {
-	client := newAskClient()
-	defer client.CloseIdleConnections()
+	transport := newAskTransport()
+	defer transport.CloseIdleConnections()
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	timer := time.NewTimer(0)
@@ -100,9 +113,9 @@ func (a *reviewAsker) run(ctx context.Context) {
 		}
 		timer.Reset(a.round(ctx, func(question *pendingQuestion) {
 			workers.Go(func() {
-				question.client = client
+				question.transport = transport
 				again := question.ask(ctx)
-				a.note(question.id, again)
+				a.note(question.agent, question.id, again)
 				<-a.slots[question.agent]
 				a.wake()
 			})
@@ -117,30 +130,32 @@ func (a *reviewAsker) round(ctx context.Context, begin func(*pendingQuestion)) t
 		if ctx.Err() == nil {
 			a.logger.Error("agents are not asked about reviews, as the records cannot be opened", zap.Error(err))
 		}
-		return askScan
+		return a.pace.scan
 	}
-	listed := make(map[string]bool)
-	next := time.Now().Add(askScan)
+	next := time.Now().Add(a.pace.scan)
+	known := a.relink(nil, nil).agents
 	for _, name := range slices.Sorted(maps.Keys(a.slots)) {
+		if known[name] == nil {
+			continue // another site may have it: its questions are not taken away
+		}
 		reviews, err := guard.Reviews(ctx, agentScheme+name)
 		if err != nil {
 			if ctx.Err() == nil {
 				a.logger.Error("an agent is not asked about reviews, as the records cannot be read", zap.String("agent", name), zap.Error(err))
 			}
-			return askScan
+			continue
 		}
+		listed := make(map[string]bool, len(reviews))
 		for _, r := range reviews {
 			listed[r.ID] = true
-			if at, due := a.due(name, r.ID); !due {
-				if at.Before(next) {
-					next = at
-				}
-				continue
+			if at, due := a.due(name, r.ID); due {
+				begin(&pendingQuestion{reviewAsker: a, guard: guard, agent: name, id: r.ID})
+			} else {
+				next = earlier(next, at)
 			}
-			begin(&pendingQuestion{reviewAsker: a, guard: guard, agent: name, id: r.ID})
 		}
+		a.forget(name, listed)
 	}
-	a.forget(listed)
 	return max(time.Until(next), time.Millisecond)
 }
 
@@ -149,8 +164,8 @@ func (a *reviewAsker) round(ctx context.Context, begin func(*pendingQuestion)) t
 func (a *reviewAsker) due(agent, id string) (at time.Time, due bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	later := time.Now().Add(askScan)
-	s := a.asked[id]
+	later := time.Now().Add(a.pace.scan)
+	s := a.asked[agent][id]
 	switch {
 	case s == nil:
 		s = new(askState)
@@ -165,22 +180,22 @@ func (a *reviewAsker) due(agent, id string) (at time.Time, due bool) {
 		return later, false // who ends wakes the asker
 	}
 	s.busy = true
-	a.asked[id] = s
+	a.asked[agent][id] = s
 	return time.Time{}, true
 }
 
 // note notes when a question is to be looked at again; zero for never.
-func (a *reviewAsker) note(id string, again time.Time) {
+func (a *reviewAsker) note(agent, id string, again time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.asked[id] = &askState{over: again.IsZero(), at: again}
+	a.asked[agent][id] = &askState{over: again.IsZero(), at: again}
 }
 
-// forget drops what nobody has to decide any more.
-func (a *reviewAsker) forget(listed map[string]bool) {
+// forget drops what an agent does not have to decide any more.
+func (a *reviewAsker) forget(agent string, listed map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	maps.DeleteFunc(a.asked, func(id string, s *askState) bool { return !s.busy && !listed[id] })
+	maps.DeleteFunc(a.asked[agent], func(id string, s *askState) bool { return !s.busy && !listed[id] })
 }
 
 // pendingQuestion is one review about which a program is asked.
@@ -188,7 +203,7 @@ type pendingQuestion struct {
 	*reviewAsker
 	guard     *oagent.Guard
 	agent, id string
-	client    *http.Client
+	transport *http.Transport
 }
 
 // ask asks, if nobody else does, and returns when to look again, zero for never.
@@ -202,11 +217,11 @@ func (q *pendingQuestion) ask(ctx context.Context) time.Time {
 		return time.Time{}
 	case err != nil:
 		q.failed("the record of a review cannot be kept", err)
-		return time.Now().Add(askElsewhere)
+		return time.Now().Add(q.pace.elsewhere)
 	case claim == nil && again.IsZero():
 		return time.Time{}
 	case claim == nil:
-		return earlier(again, time.Now().Add(askElsewhere))
+		return earlier(again, time.Now().Add(q.pace.elsewhere))
 	}
 	err = q.answer(within, claim)
 	switch {
@@ -222,7 +237,7 @@ func (q *pendingQuestion) ask(ctx context.Context) time.Time {
 	again, failed := claim.Fail(ctx)
 	q.failed("an agent has not decided a review", errors.Join(err, failed), zap.Time("again", again))
 	if failed != nil {
-		return time.Now().Add(askElsewhere)
+		return time.Now().Add(q.pace.elsewhere)
 	}
 	return again
 }
@@ -245,7 +260,7 @@ func (q *pendingQuestion) answer(ctx context.Context, claim *oagent.ReviewClaim)
 	if err := q.checkQuestion(ctx, q.guard, agent, r, question); err != nil {
 		return err
 	}
-	answer, err := q.Reviewers[q.agent].Ask.put(ctx, q.client, question)
+	answer, err := q.Reviewers[q.agent].Ask.put(ctx, q.transport, question)
 	if err != nil {
 		return err
 	}

@@ -3,11 +3,12 @@ package caddymodule
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -28,21 +29,19 @@ type reviewerAnswer struct{ decision, comment string }
 
 var errRedirected = errors.New("it answers with a redirect, which is not followed: give ask the URL at which it is")
 
-// newAskClient returns what questions are sent with. It follows no redirect, which
-// would take the credentials elsewhere.
-func newAskClient() *http.Client {
+// newAskTransport returns what questions are sent with. No client stands before it,
+// so that no redirect is followed, nor looked into: it would take the credentials
+// elsewhere.
+func newAskTransport() *http.Transport {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = maxAsking
 	transport.MaxResponseHeaderBytes = maxAnswer
-	return &http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	return transport
 }
 
 // put asks the program. An error means that nothing is decided; it holds neither
 // credentials nor anything of the question or the answer.
-func (a *ReviewerAsk) put(ctx context.Context, client *http.Client, question []byte) (*reviewerAnswer, error) {
+func (a *ReviewerAsk) put(ctx context.Context, transport *http.Transport, question []byte) (*reviewerAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(a.Timeout))
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url, bytes.NewReader(question))
@@ -54,9 +53,9 @@ func (a *ReviewerAsk) put(ctx context.Context, client *http.Client, question []b
 	if err := a.credentials.apply(r, caddy.NewReplacer()); err != nil {
 		return nil, err
 	}
-	response, err := client.Do(r)
+	response, err := transport.RoundTrip(r)
 	if err != nil {
-		return nil, withoutURL(err)
+		return nil, withoutWords(ctx, err)
 	}
 	defer response.Body.Close()
 	switch {
@@ -70,20 +69,36 @@ func (a *ReviewerAsk) put(ctx context.Context, client *http.Client, question []b
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("its answer breaks off: %w", withoutURL(err))
+		return nil, fmt.Errorf("its answer breaks off: %w", withoutWords(ctx, err))
 	case len(body) > maxAnswer:
 		return nil, fmt.Errorf("its answer has more than %d bytes", maxAnswer)
 	}
 	return readReviewerAnswer(body)
 }
 
-// withoutURL takes the URL out of an error, in whose query there may be a
-// credential.
-func withoutURL(err error) error {
-	if of, ok := errors.AsType[*url.Error](err); ok {
-		return of.Err
+// What the log says of an answer that is none.
+var (
+	errNotHTTP  = errors.New("what it answers is not HTTP, or not as much as it says")
+	errTooLate  = errors.New("there is no answer in time")
+	errNotHTTPS = errors.New("it does not speak TLS: give ask an http:// URL, if that is meant")
+)
+
+// withoutWords returns what an error says of the connection. Others may quote the
+// answer, or an address with what is secret in it.
+func withoutWords(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errTooLate
 	}
-	return err
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return errNotHTTPS
+	}
+	if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return untrusted
+	}
+	if broken, ok := errors.AsType[*net.OpError](err); ok {
+		return broken
+	}
+	return errNotHTTP
 }
 
 // readReviewerAnswer reads a decision. What is not clear is none.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"runtime/pprof"
@@ -112,7 +113,7 @@ type askedSite struct {
 	reached atomic.Int64
 }
 
-const askedGlobal = "agents {\n\tstore bolt DIR/store.db\n\ttoolset trips {\n\t\topenapi TRIPS\n\t}\n\ttoolset checks {\n\t\topenapi DIR/checks.yaml\n\t}\n}\norder test_user before oagent"
+const askedGlobal = "agents {\n\tstore bolt DIR/store.db\n\ttoolset trips {\n\t\topenapi TRIPS\n\t}\n\ttoolset checks {\n\t\topenapi DIR/checks.yaml\n\t}\n}\norder test_user before oagent\norder test_pace before oagent"
 
 func newAskedSite(t *testing.T, agents string, wait string, answer http.HandlerFunc) *askedSite {
 	t.Helper()
@@ -140,6 +141,7 @@ func (s *askedSite) block(wait string) string {
 
 func (s *askedSite) blockWith(wait, reviewer string) string {
 	return `test_user
+test_pace
 oagent DIR/agents.yaml {
 	toolset trips
 	guard {http.request.header.X-Agent}
@@ -336,6 +338,9 @@ func TestReviewerUnclear(t *testing.T) {
 			s.pending("Bern")
 			if strings.HasSuffix(name, "in time") {
 				await(t, "the request is given up", gone)
+				if err := s.load(askedGlobal, s.block("off")); err != nil { // with time enough
+					t.Fatal(err)
+				}
 			}
 			s.program.says(saying(200, approving))
 			s.passes("Bern")
@@ -354,10 +359,78 @@ func TestReviewerUnclear(t *testing.T) {
 	}
 }
 
+// TestReviewerQuotesNothing wants nothing in the log of what an address or an answer
+// has in it, however broken that is.
+func TestReviewerQuotesNothing(t *testing.T) {
+	for name, reply := range map[string]string{
+		"a redirect to nowhere": "HTTP/1.1 307 Go\r\nLocation: http://[?key=hunter2\r\nContent-Length: 0\r\n\r\n",
+		"no HTTP":               "hunter2\r\n\r\n",
+		"a broken header":       "HTTP/1.1 200 OK\r\nhunter2\r\n\r\n",
+		"a broken chunk":        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nhunter2\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newAskedSite(t, askedAgents, "off", func(w http.ResponseWriter, _ *http.Request) {
+				c, _, err := w.(http.Hijacker).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer c.Close()
+				_, _ = io.WriteString(c, reply)
+			})
+			id := s.pending("Bern")
+			s.logged("an agent has not decided a review", id)
+			if strings.Contains(s.log(), "hunter2") {
+				t.Errorf("the log quotes it: %s", s.log())
+			}
+		})
+	}
+}
+
+// TestReviewerFailedStart wants a configuration that does not start to leave nobody
+// who asks.
+func TestReviewerFailedStart(t *testing.T) {
+	s := newAskedSite(t, askedAgents, "off", saying(202, ""))
+	eventually(t, "one asker", func() bool { return askers() == 1 })
+	for range 3 {
+		if err := s.load(askedGlobal, "mcp /mcp trips {\n\tagent nobody\n}\n"+s.block("off")); err == nil || !strings.Contains(err.Error(), "nobody") {
+			t.Fatalf("error %v", err)
+		}
+	}
+	s.pending("Bern")
+	s.logged("an agent decides a review later")
+	if n := askers(); n != 1 {
+		t.Errorf("%d ask", n)
+	}
+}
+
+// TestReviewerIsGone wants nobody to be asked while the document of the agent is
+// gone, and no try to be spent: another site may have it.
+func TestReviewerIsGone(t *testing.T) {
+	agents := strings.Replace(askedAgents, "review: supervisor", "review: oagent://supervisor", 1)
+	s := newAskedSite(t, agents, "off", saying(200, approving))
+	s.write("agents.yaml", strings.Split(agents, "---\n")[0])
+	eventually(t, "the agent is gone", func() bool {
+		return strings.Contains(s.by("alice", "supervisor", "gone", "GET", "/trips", "").body, "unknown_agent")
+	})
+	s.pending("Bern")
+	s.write("agents.yaml", agents)
+	s.passes("Bern")
+	if strings.Contains(s.log(), "an agent has not decided a review") {
+		t.Error("it was tried")
+	}
+}
+
 // TestReviewerAway has nobody where the program should be, and no credential.
 func TestReviewerAway(t *testing.T) {
 	s := newAskedSite(t, askedAgents, "off", saying(200, approving))
+	untrusted := httptest.NewUnstartedServer(saying(200, approving))
+	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	untrusted.StartTLS()
+	defer untrusted.Close()
 	for what, reviewer := range map[string]string{
+		"certificate":        "{\n\task " + untrusted.URL + "/?key=hunter2\n}",
+		"does not speak TLS": "{\n\task https" + strings.TrimPrefix(s.program.URL, "http") + "/?key=hunter2\n}",
 		"connection refused": "{\n\task http://127.0.0.1:1/?key=hunter2\n\tcredential query token hunter2\n}",
 		"env.NOWHERE":        "{\n\task " + s.program.URL + "\n\theader Authorization {env.NOWHERE}\n}",
 	} {
@@ -556,6 +629,30 @@ func TestReviewerGuardrails(t *testing.T) {
 		}
 		if p := s.problem(s.create("Bern")); p.Kind != "review_denied" {
 			t.Errorf("%+v", p)
+		}
+	})
+	t.Run("by other ways", func(t *testing.T) {
+		s := start(t, "reading", nil)
+		id := s.pending("forbidden")
+		path := "/reviews/" + id
+		if a := s.by("robot", "supervisor", "", "POST", path, `{"decision":"deny"}`); a.status != 200 || !strings.Contains(a.body, `"denied"`) || strings.Contains(a.body, "forbidden") {
+			t.Errorf("it decides: %d %s", a.status, a.body)
+		}
+		key := decode[programQuestion](t, s.by("robot", "supervisor", "", "POST", path, `{"decision":"deny"}`)).Key
+		record := "/engagements/review-" + key + "/audit"
+		a := s.by("robot", "supervisor", "", "GET", record, "")
+		if a.status != 200 || !strings.Contains(a.body, `"question"`) || strings.Contains(a.body, "forbidden") {
+			t.Errorf("it reads the record: %d %s", a.status, a.body)
+		}
+		own := decode[struct{ Engagement string }](t, a)
+		if a := s.by("auditor", "", "", "GET", "/engagements/"+own.Engagement+"/audit", ""); !strings.Contains(a.body, "forbidden") {
+			t.Errorf("an auditor reads the record: %d %s", a.status, a.body)
+		}
+		if a := s.by("robot", "supervisor", "", "GET", path, ""); a.status != 403 || strings.Contains(a.body, "forbidden") {
+			t.Errorf("it reads what it has decided: %d %s", a.status, a.body)
+		}
+		if a := s.by("robot", "supervisor", "", "GET", path, ""); a.status != 403 || strings.Contains(a.body, "forbidden") {
+			t.Errorf("it reads it again: %d %s", a.status, a.body)
 		}
 	})
 	t.Run("a comment over HTTP", func(t *testing.T) {

@@ -29,7 +29,7 @@ func (a *Agents) guard(ctx context.Context, key guardKey) (*oagent.Guard, error)
 	if g := a.guards.made[key]; g != nil {
 		return g, nil
 	}
-	g, err := oagent.NewGuard(oagent.GuardOptions{Store: s, TTL: key.ttl, ReviewWait: key.reviewWait, Notify: a.notify})
+	g, err := oagent.NewGuard(oagent.GuardOptions{Store: s, TTL: key.ttl, ReviewWait: key.reviewWait, AskPause: a.pace.pause, Notify: a.notify})
 	if err != nil {
 		return nil, err
 	}

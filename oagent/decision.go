@@ -48,7 +48,7 @@ func (d *decision) reach() error {
 		case err != nil:
 			return err
 		case d.prepare:
-			d.prepared, err = d.guard.prepareReview(d.ctx, d.newReview())
+			err = d.prepareReview()
 		case d.wait != nil:
 			if wait == nil {
 				wait = newReviewWait(d.guard)
@@ -59,6 +59,9 @@ func (d *decision) reach() error {
 		default:
 			if d.held != nil && d.ticket != nil {
 				d.guard.forgetOutputs(d.ctx, d.held.ID)
+			}
+			if d.prepared != nil { // in the end nobody was to be asked
+				d.guard.dropReview(d.ctx, d.prepared.ID)
 			}
 			return nil
 		}

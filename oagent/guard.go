@@ -13,6 +13,7 @@ import (
 const (
 	DefaultTTL        = 7 * 24 * time.Hour // life of an Engagement after its last call
 	DefaultReviewWait = 30 * time.Second   // for a reviewer, before the call is refused
+	DefaultAskPause   = time.Second        // before an agent's program is asked once more
 	DefaultMaxPayload = 64 << 10           // bytes of inputs, or of outputs, that the record keeps
 	DefaultMaxRecord  = 64 << 20           // bytes of all inputs and outputs of one Engagement
 	DefaultCacheSize  = 64 << 20           // bytes of the Engagements held in memory
@@ -20,6 +21,7 @@ const (
 	maxRefused     = 10_000          // refusals that have an entry; more are counted
 	maxLength      = 1_000_000       // entries of a record that takes another call
 	maxTries       = 100             // to decide on what does not change meanwhile
+	strayTTL       = time.Hour       // life of an Engagement of nobody who is known, in which all was refused
 	recordTime     = 5 * time.Second // to write what came of a call whose client has gone
 	engagementPath = "engagement/"   // begins the store's keys
 )
@@ -45,6 +47,10 @@ type GuardOptions struct {
 	// CacheSize is how many bytes of Engagements are held in memory. Default:
 	// DefaultCacheSize.
 	CacheSize int
+	// AskPause is after how long the program of an agent that reviews is asked
+	// again, if it has given no answer; twice as long after each further time.
+	// Default: DefaultAskPause.
+	AskPause time.Duration
 	// Notify is told of reviews and of the end of an Engagement. It must return
 	// soon.
 	Notify func(Event)
@@ -72,6 +78,9 @@ func (o *GuardOptions) setDefaults() {
 	}
 	if o.CacheSize <= 0 {
 		o.CacheSize = DefaultCacheSize
+	}
+	if o.AskPause <= 0 {
+		o.AskPause = DefaultAskPause
 	}
 	if o.Notify == nil {
 		o.Notify = func(Event) {}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -353,7 +354,13 @@ func (t *turn) change() (store.Change, error) {
 		size += t.entries[i].size()
 	}
 	written := t.state.append(make([]byte, 0, size)) // all in one piece of memory
-	c := store.Change{Value: written[:len(written):len(written)], TTL: t.guard.options.TTL, Later: !t.durable}
+	c := store.Change{Value: slices.Clip(written), TTL: t.guard.options.TTL, Later: !t.durable}
+	if t.isStray() {
+		c.Spare = true
+		if t.state.UserID == "" {
+			c.TTL = min(c.TTL, strayTTL)
+		}
+	}
 	for i := range t.entries {
 		begin := len(written)
 		written = t.entries[i].append(written)
@@ -361,6 +368,15 @@ func (t *turn) change() (store.Change, error) {
 	}
 	t.record.next = &step{value: c.Value, state: t.state, length: t.record.length + int64(len(t.entries)), entries: t.entries}
 	return c, nil
+}
+
+// isStray reports whether nothing has happened in the Engagement but that something
+// was refused. Whoever may ask at all can begin as many of these as there are ids, so
+// they make room for others.
+func (t *turn) isStray() bool {
+	s := t.state
+	return s.Total == 0 && s.Ended == 0 && len(s.Reviews) == 0 && len(s.Questions) == 0 &&
+		s.Refused >= t.record.length+int64(len(t.entries))
 }
 
 // stateSize is about how many bytes the state has when it is written.

@@ -9,8 +9,7 @@ import (
 // How the program of an agent is asked about a review.
 const (
 	maxTriesToAsk = 20               // after that it has to look by itself
-	firstAskPause = time.Second      // after a try that came to nothing; twice as long after each further one
-	maxAskPause   = 10 * time.Minute // the longest of these
+	maxAskPause   = 10 * time.Minute // the longest pause between two tries
 )
 
 // A ReviewClaim is the right to ask the program of an agent about a review. For
@@ -76,7 +75,7 @@ func (c *ReviewClaim) Release(ctx context.Context) error {
 // after a while, at the time that this returns; zero if it was asked often enough.
 func (c *ReviewClaim) Fail(ctx context.Context) (again time.Time, err error) {
 	err = c.end(ctx, func(t *turn, q *question) {
-		pause := min(firstAskPause<<(c.try-1), maxAskPause)
+		pause := min(t.guard.options.AskPause<<min(c.try-1, maxTriesToAsk), maxAskPause)
 		again = t.now.Add(pause)
 		q.Until = again.UnixMilli()
 		if c.try >= maxTriesToAsk {

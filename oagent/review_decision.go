@@ -21,6 +21,19 @@ func (d *decision) newReview() *Review {
 	return r
 }
 
+// prepareReview prepares the review, or refuses the call if its reviewer has too
+// much to decide.
+func (d *decision) prepareReview() (err error) {
+	r := d.newReview()
+	d.prepared, err = d.guard.prepareReview(d.ctx, r)
+	if errors.Is(err, errBusyReviewer) {
+		d.refusal = d.fill(refusedBusy(r))
+		d.refusal.Review = "" // there is none
+		return nil
+	}
+	return err
+}
+
 // decideReview lets the call pass if its reviewer has approved it.
 func (d *decision) decideReview(t *turn) error {
 	reviewer := d.capability.Input.RequireReview
@@ -83,7 +96,7 @@ func (d *decision) await(w *reviewWait) error {
 		d.lost = waiting.ID
 		return nil
 	case errors.Is(err, errBusyReviewer):
-		d.refusal = d.fill(refusedBusy(&waiting, review))
+		d.refusal = d.fill(refusedBusy(review))
 		return nil
 	case err != nil:
 		return err
@@ -215,9 +228,9 @@ func refusedPending(review *Review) *Refusal {
 }
 
 // refusedBusy is for a call whose reviewer has too much to decide.
-func refusedBusy(a *asked, review *Review) *Refusal {
+func refusedBusy(review *Review) *Refusal {
 	r := refusedPending(review)
 	r.Message = fmt.Sprintf("the call of %s must be confirmed, and who is to do so has %d others to decide first; repeat it with exactly these inputs later",
-		a.Name, maxOpen)
+		review.Name, maxOpen)
 	return r
 }

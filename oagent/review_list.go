@@ -69,15 +69,42 @@ func (g *Guard) withoutExpired(open []ReviewSummary) []ReviewSummary {
 // not there before.
 func (g *Guard) openFor(ctx context.Context, r *Review) (added bool, err error) {
 	return g.changeOpen(ctx, r.decider(), func(open []ReviewSummary) ([]ReviewSummary, error) {
-		open = g.withoutExpired(open)
-		switch {
-		case slices.ContainsFunc(open, func(s ReviewSummary) bool { return s.ID == r.ID }):
-			return nil, errUnchanged
-		case len(open) >= maxOpen:
-			return nil, errBusyReviewer
-		}
-		return append(open, r.summary()), nil
+		return g.withReview(open, r)
 	})
+}
+
+// withReview returns a list with the review on it. The error is errUnchanged if it
+// is there already.
+func (g *Guard) withReview(open []ReviewSummary, r *Review) ([]ReviewSummary, error) {
+	open = g.withoutExpired(open)
+	switch {
+	case slices.ContainsFunc(open, func(s ReviewSummary) bool { return s.ID == r.ID }):
+		return nil, errUnchanged
+	case len(open) >= maxOpen:
+		return nil, errBusyReviewer
+	}
+	return append(open, r.summary()), nil
+}
+
+// checkRoom returns errBusyReviewer if the list of who would decide a review, which
+// is new, has no room for it at the moment.
+func (g *Guard) checkRoom(ctx context.Context, r *Review) error {
+	record, err := g.store.Get(ctx, openKey(r.decider()))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading a reviewer's list: %w", err)
+	}
+	open, err := decodeOpen(record.Value)
+	if err == nil {
+		open, err = g.withReview(open, r)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = encodeOpen(open, len(record.Value))
+	return err
 }
 
 // closeReview takes a review off the list of who decides it.
@@ -108,10 +135,7 @@ func (g *Guard) changeOpen(ctx context.Context, reviewer string, change func([]R
 		case len(next) == 0:
 			return store.Change{Delete: true}, nil
 		}
-		value, err := json.Marshal(next)
-		if err == nil && len(value) > maxOpenList && len(value) > len(old.Value) {
-			err = errBusyReviewer
-		}
+		value, err := encodeOpen(next, len(old.Value))
 		return store.Change{Value: value, TTL: g.options.ReviewTTL + reviewSlack}, err
 	})
 	if errors.Is(err, errUnchanged) {
@@ -121,6 +145,16 @@ func (g *Guard) changeOpen(ctx context.Context, reviewer string, change func([]R
 }
 
 func openKey(reviewer string) string { return openPath + digest(reviewer) }
+
+// encodeOpen returns a list as the store has it, of what were so many bytes before.
+// The error is errBusyReviewer if it grows beyond what it may have.
+func encodeOpen(open []ReviewSummary, before int) ([]byte, error) {
+	value, err := json.Marshal(open)
+	if err == nil && len(value) > maxOpenList && len(value) > before {
+		err = errBusyReviewer
+	}
+	return value, err
+}
 
 func decodeOpen(value []byte) ([]ReviewSummary, error) {
 	if len(value) == 0 {

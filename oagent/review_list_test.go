@@ -26,6 +26,22 @@ func (l *looked) Get(ctx context.Context, key string) (store.Record, error) {
 	return l.Store.Get(ctx, key)
 }
 
+// fillList gives boss so many reviews to decide.
+func fillList(t *testing.T, g *Guard, n int, review func(int) *Review) {
+	t.Helper()
+	var open []ReviewSummary
+	for i := range n {
+		open = append(open, review(i).summary())
+	}
+	value, err := json.Marshal(open)
+	if err == nil {
+		err = g.store.Put(t.Context(), openKey("boss"), store.Change{Value: value, TTL: time.Hour})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestReviewList wants the list of a reviewer to be one look at the store, in the
 // order of time, without what has expired, and no longer than its limits.
 func TestReviewList(t *testing.T) {
@@ -45,17 +61,7 @@ func TestReviewList(t *testing.T) {
 	}
 	fill := func(n int) {
 		t.Helper()
-		var open []ReviewSummary
-		for i := range n {
-			open = append(open, review(i).summary())
-		}
-		value, err := json.Marshal(open)
-		if err == nil {
-			err = s.Put(t.Context(), openKey("boss"), store.Change{Value: value, TTL: time.Hour})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fillList(t, g, n, review)
 	}
 	fill(maxOpen - 1)
 	for i, isNew := range map[int]bool{maxOpen: true, 7: false} {
@@ -103,5 +109,54 @@ func TestReviewList(t *testing.T) {
 	}
 	if n < 100 || n > 300 {
 		t.Errorf("%d long reviews in a list", n)
+	}
+}
+
+// TestBusyReviewerStoresNothing wants calls that a reviewer has no room for to leave
+// nothing in the store, whatever Engagement they belong to.
+func TestBusyReviewerStoresNothing(t *testing.T) {
+	s, err := store.OpenBolt(filepath.Join(t.TempDir(), "records.db"), store.BoltOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	g, err := NewGuard(GuardOptions{Store: s, ReviewWait: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := ReadAgent([]byte("kind: openagentspec:v1/agent\nname: desk\ndescription: Answers.\nintent: You answer.\nowner: team\n"+
+		"capabilities: {pay: {input_restriction: {require_review: boss}}}"), "desk.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(i int) *Refusal {
+		t.Helper()
+		_, err := g.Begin(t.Context(), Call{Binding: Binding{Agent: a, Engagement: fmt.Sprint("e", i)}, Name: "pay"})
+		r, ok := AsRefusal(err)
+		if !ok || r.Kind != KindReviewPending || r.RetryAfter == 0 {
+			t.Fatalf("call %d: %v", i, err)
+		}
+		return r
+	}
+	now := time.Now()
+	fillList(t, g, maxOpen-1, func(i int) *Review {
+		return &Review{ID: fmt.Sprint("R", i), Reviewer: "boss", AskedAt: now, ExpiresAt: now.Add(time.Hour)}
+	})
+	id := ask(0).Review
+	for i := range 10 {
+		if r := ask(i + 1); r.Review != "" || !strings.Contains(r.Message, "others to decide first") {
+			t.Errorf("call %d: %+v", i, r)
+		}
+	}
+	for prefix, wanted := range map[string]int{reviewPath: 1, engagementPath: 1} {
+		if keys, err := s.Keys(t.Context(), prefix, "", 100); err != nil || len(keys) != wanted {
+			t.Errorf("%d records %s, error %v", len(keys), prefix, err)
+		}
+	}
+	if _, err := g.Decide(t.Context(), id, "boss", true, ""); err != nil {
+		t.Fatal(err)
+	}
+	if r := ask(1); r.Review == "" {
+		t.Errorf("there is room again: %+v", r)
 	}
 }

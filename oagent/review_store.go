@@ -25,8 +25,16 @@ var (
 // decide (review_list.go). What counts is in the Engagement: whether a call passes
 // is decided there, together with its record.
 
-// prepareReview stores a review that is about to be asked for.
+// prepareReview stores a review that is about to be asked for. The error is
+// errBusyReviewer if nobody is to be asked before the call is made, as who would be
+// has too much to decide: nothing is stored then, so that those who ask and ask do
+// not fill the store.
 func (g *Guard) prepareReview(ctx context.Context, r *Review) (*Review, error) {
+	if r.Side == SideInput {
+		if err := g.checkRoom(ctx, r); err != nil {
+			return nil, err
+		}
+	}
 	return r, g.putReview(ctx, r)
 }
 
@@ -82,11 +90,37 @@ func (g *Guard) dropReview(ctx context.Context, id string) {
 // forgetOutputs takes the outputs out of a review that has given them. If that
 // fails they expire.
 func (g *Guard) forgetOutputs(ctx context.Context, id string) {
-	r, err := g.readReview(ctx, id)
-	if err == nil && r.Outputs != nil {
+	_ = g.changeReview(ctx, id, func(r *Review) error {
+		if r == nil || r.Outputs == nil {
+			return errUnchanged
+		}
 		r.Outputs = nil
-		_ = g.putReview(ctx, r)
+		return nil
+	})
+}
+
+// changeReview changes what the store has of a review, whoever else does so at the
+// same moment. Change gets nil if the store has nothing, and returns errUnchanged
+// if nothing is to be written.
+func (g *Guard) changeReview(ctx context.Context, id string, change func(*Review) error) error {
+	err := g.store.Update(ctx, reviewPath+id, func(old store.Record) (store.Change, error) {
+		var r *Review
+		var err error
+		if old.Value != nil {
+			if r, err = decodeReview(old.Value); err != nil {
+				return store.Change{}, err
+			}
+		}
+		if err := change(r); err != nil {
+			return store.Change{}, err
+		}
+		value, err := json.Marshal(r)
+		return store.Change{Value: value, TTL: g.options.ReviewTTL + reviewSlack}, err
+	})
+	if errors.Is(err, errUnchanged) {
+		return nil
 	}
+	return err
 }
 
 // openReview returns a review that an Engagement waits for, and sees to it that
@@ -198,15 +232,33 @@ func (g *Guard) settle(ctx context.Context, r *Review, verdict, comment string) 
 		}
 		return err
 	}
-	r.Status, r.Comment, r.DecidedAt = verdict, comment, g.options.Now().UTC().Truncate(time.Millisecond)
-	if verdict == ReviewDenied {
-		r.Outputs = nil // nobody gets them
-	}
-	if err := g.putReview(ctx, r); err != nil {
+	var isNew bool
+	at := g.options.Now().UTC().Truncate(time.Millisecond)
+	err := g.changeReview(ctx, r.ID, func(kept *Review) error {
+		if kept == nil {
+			kept = r // the store has lost it: the Engagement has what counts
+		}
+		if isNew = kept.Status != verdict; !isNew {
+			*r = *kept
+			return errUnchanged // somebody was faster
+		}
+		kept.Status, kept.Comment, kept.DecidedAt = verdict, comment, at
+		if verdict == ReviewDenied {
+			kept.Outputs = nil // nobody gets them
+		}
+		if kept == r {
+			return errUnchanged
+		}
+		*r = *kept
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("writing a review: %w", err)
 	}
 	_ = g.closeReview(ctx, r.decider(), r.ID) // else Review does it
-	g.options.Notify(Event{Kind: EventReviewDecided, Review: r, User: r.User})
+	if isNew {
+		g.options.Notify(Event{Kind: EventReviewDecided, Review: r, User: r.User})
+	}
 	return nil
 }
 

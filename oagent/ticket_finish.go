@@ -181,7 +181,7 @@ func (f *finish) await(w *reviewWait) error {
 	review, err := g.openReview(ctx, f.wait, func() *Review { return f.prepared })
 	cancel()
 	if errors.Is(err, errBusyReviewer) {
-		f.refusal = f.fill(refusedBusy(f.wait, f.prepared))
+		f.refusal = f.fill(refusedBusy(f.prepared))
 		return nil
 	}
 	if err != nil {
