@@ -3,7 +3,6 @@ package caddymodule_test
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fairwayhq/fairway/internal/freeport"
 )
 
 // document has one tool of that name.
@@ -176,12 +177,7 @@ func TestDocumentURL(t *testing.T) {
 }
 
 func TestDocumentURLDown(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
+	address := fmt.Sprintf("127.0.0.1:%d", freeport.Find(t))
 	s := run(t, "", "mcp http://user:password@"+address+"/openapi.yaml?key=secret\nrespond ok")
 	if a := s.do(s.callRequest("x", "")); a.status != 503 || strings.Contains(a.body, "secret") || strings.Contains(a.body, "password") {
 		t.Errorf("got %d %s", a.status, a.body)

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -238,15 +239,21 @@ func isNothing(err error) bool {
 
 // number reads a query parameter that is a number from 0 on. It answers and
 // returns false if it is none.
-func (q *pageRequest) number(query url.Values, name string, preset, most int64) (int64, bool) {
+func (q *pageRequest) number(query url.Values, name string, preset, least, most int64) (int64, bool) {
 	text := query.Get(name)
 	if text == "" {
 		return preset, true
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 || n > most {
-		q.problem(http.StatusBadRequest, "A number is wrong", name+" is a whole number from 0 to "+strconv.FormatInt(most, 10)+".")
+	if err != nil || n < least || n > most {
+		q.problem(http.StatusBadRequest, "A number is wrong",
+			fmt.Sprintf("%s is a whole number from %d to %d.", name, least, most))
 		return 0, false
 	}
 	return n, true
+}
+
+// limit reads how many items a page is to have.
+func (q *pageRequest) limit(query url.Values, preset, most int64) (int64, bool) {
+	return q.number(query, "limit", preset, 1, most)
 }

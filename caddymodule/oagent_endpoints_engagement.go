@@ -128,11 +128,11 @@ func (q *pageRequest) writeState(e *oagent.Engagement) {
 
 func (q *pageRequest) writeAudit(e *oagent.Engagement) {
 	query := q.r.URL.Query()
-	from, ok := q.number(query, "from", 0, math.MaxInt32)
+	from, ok := q.number(query, "from", 0, 0, math.MaxInt32)
 	if !ok {
 		return
 	}
-	limit, ok := q.number(query, "limit", defaultAuditPage, maxAuditPage)
+	limit, ok := q.limit(query, defaultAuditPage, maxAuditPage)
 	if !ok {
 		return
 	}
@@ -153,7 +153,7 @@ func (q *pageRequest) writeAudit(e *oagent.Engagement) {
 	}
 	page := auditPage{Engagement: e.Key, From: from, Entries: entries}
 	if next := from + int64(len(entries)); len(entries) > 0 && next < e.Entries {
-		page.Next = q.engagements + "/" + e.Key + "/audit?from=" + strconv.FormatInt(next, 10)
+		page.Next = q.engagements + "/" + e.Key + "/audit?from=" + strconv.FormatInt(next, 10) + "&limit=" + strconv.FormatInt(limit, 10)
 	}
 	q.write(page)
 }

@@ -118,7 +118,7 @@ func (q *pageRequest) refuseReviewer(err error) {
 // listReviews answers with a page of what there is to decide, the oldest first.
 func (q *pageRequest) listReviews(deciders []decider) {
 	query := q.r.URL.Query()
-	limit, ok := q.number(query, "limit", defaultReviewPage, maxReviewPage)
+	limit, ok := q.limit(query, defaultReviewPage, maxReviewPage)
 	if !ok {
 		return
 	}

@@ -59,7 +59,7 @@ func (o *OAgent) provisionFiles() error {
 func (o *OAgent) readAgents() error {
 	agents, err := readAgentFiles(o.paths)
 	if err == nil {
-		err = o.checkIdentities(agents)
+		err = errors.Join(o.checkIdentities(agents), o.checkGoverning(agents))
 	}
 	if err != nil {
 		return err

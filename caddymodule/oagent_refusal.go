@@ -148,7 +148,7 @@ func (p *passage) writeRefusal(w http.ResponseWriter, r *refused) {
 	text("kind", string(r.Kind))
 	text("agent", r.Agent)
 	text("engagement", p.engagementKey())
-	text("engagement_id", r.Engagement)
+	text("engagement_id", cutText(r.Engagement, oagent.MaxEngagementID))
 	text("rule", r.Rule)
 	text("tool", r.Name)
 	if r.RetryAfter > 0 {

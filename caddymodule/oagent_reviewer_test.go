@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fairwayhq/fairway/internal/freeport"
 )
 
 const askedAgents = `kind: openagentspec:v1/agent
@@ -448,7 +450,7 @@ func TestReviewerAway(t *testing.T) {
 func TestReviewerAskedOnce(t *testing.T) {
 	s := newAskedSite(t, askedAgents, "off", saying(202, ""))
 	other := *s.site
-	other.port = freePort(t)
+	other.port = freeport.Find(t)
 	other.url = fmt.Sprintf("http://127.0.0.1:%d", other.port)
 	block := s.block("30s")
 	if err := s.load(askedGlobal, block+fmt.Sprintf("\n}\nhttp://127.0.0.1:%d {\n", other.port)+block); err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	_ "github.com/fairwayhq/fairway/caddymodule"
+	"github.com/fairwayhq/fairway/internal/freeport"
 )
 
 // trips is a small document with what the tests call.
@@ -67,7 +67,7 @@ type site struct {
 // newSite prepares a site: a directory with trips.yaml and a free port.
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, dir: t.TempDir(), port: freePort(t)}
+	s := &site{t: t, dir: t.TempDir(), port: freeport.Find(t)}
 	s.url = fmt.Sprintf("http://127.0.0.1:%d", s.port)
 	s.write("trips.yaml", trips)
 	return s
@@ -78,16 +78,6 @@ func (s *site) with(t *testing.T) *site {
 	sub := *s
 	sub.t = t
 	return &sub
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // write writes a file of the site and returns its path.

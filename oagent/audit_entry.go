@@ -67,6 +67,9 @@ func (e *Entry) size() int {
 	return fixed + len(e.Name) + len(e.Inputs) + len(e.Outputs) + len(e.Rule) + len(e.Why) + len(e.Comment) + len(e.Agent) + len(e.Engagement)
 }
 
+// append appends the entry as JSON. From then on its inputs and outputs are those
+// that were written: those before may stand in bytes of the caller that are many
+// more, or change.
 func (e *Entry) append(dst []byte) []byte {
 	text := func(name, value string) {
 		if value != "" {
@@ -80,10 +83,11 @@ func (e *Entry) append(dst []byte) []byte {
 			dst = strconv.AppendInt(dst, n, 10)
 		}
 	}
-	raw := func(name string, value jsontext.Value) {
-		if value != nil {
+	raw := func(name string, value *jsontext.Value) {
+		if *value != nil {
 			dst = append(append(append(dst, ',', '"'), name...), `":`...)
-			dst = append(dst, value...)
+			dst = append(dst, *value...)
+			*value = jsontext.Value(dst[len(dst)-len(*value) : len(dst) : len(dst)])
 		}
 	}
 	dst = append(dst, `{"what":"`...)
@@ -105,8 +109,8 @@ func (e *Entry) append(dst []byte) []byte {
 	text("comment", e.Comment)
 	text("agent", e.Agent)
 	text("engagement", e.Engagement)
-	raw("inputs", e.Inputs)
-	raw("outputs", e.Outputs)
+	raw("inputs", &e.Inputs)
+	raw("outputs", &e.Outputs)
 	return append(dst, '}')
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -153,7 +152,7 @@ func (r *record) applyHistory(e *Entry) {
 	}
 }
 
-const callOverhead = 100 // bytes
+const callOverhead = 256 // bytes, with those of its entries that its payloads are part of
 
 func (c *callFields) weight() int { return callOverhead + len(c.inputs) + len(c.outputs) }
 
@@ -322,8 +321,8 @@ func (t *turn) log(e Entry) int64 {
 	return t.record.length + int64(len(t.entries)) - 1
 }
 
-// keep returns what the record keeps of a payload: a copy, for it may stand in
-// bytes of the caller that are many more, or change.
+// keep returns what the record keeps of a payload. The entry copies it when it is
+// written.
 func (t *turn) keep(p payload) payload {
 	if p == nil {
 		return nil
@@ -332,7 +331,7 @@ func (t *turn) keep(p payload) payload {
 		return appendShed(len(p))
 	}
 	t.state.Kept += int64(len(p))
-	return bytes.Clone(p)
+	return p
 }
 
 // end ends the Engagement.
@@ -349,18 +348,18 @@ func (t *turn) change() (store.Change, error) {
 	}
 	t.state.Revision = random()
 	t.state.Last = t.now.UnixMilli()
-	size := t.stateSize()
-	for i := range t.entries {
-		size += t.entries[i].size()
-	}
-	written := t.state.append(make([]byte, 0, size)) // all in one piece of memory
-	c := store.Change{Value: slices.Clip(written), TTL: t.guard.options.TTL, Later: !t.durable}
+	c := store.Change{Value: t.state.append(make([]byte, 0, t.stateSize())), TTL: t.guard.options.TTL, Later: !t.durable}
 	if t.isStray() {
 		c.Spare = true
 		if t.state.UserID == "" {
 			c.TTL = min(c.TTL, strayTTL)
 		}
 	}
+	size := 0
+	for i := range t.entries {
+		size += t.entries[i].size()
+	}
+	written := make([]byte, 0, size)
 	for i := range t.entries {
 		begin := len(written)
 		written = t.entries[i].append(written)

@@ -3,11 +3,11 @@ package storetest
 import (
 	"bufio"
 	"fmt"
-	"net"
 	"os/exec"
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/freeport"
 	"github.com/fairwayhq/fairway/internal/shared"
 )
 
@@ -21,7 +21,7 @@ func Redis(t testing.TB, arguments ...string) (address string, kill func()) {
 		shared.Missing(t, "redis-server is not installed")
 	}
 	for range 3 { // somebody else may take the port first
-		port := freePort(t)
+		port := freeport.Find(t)
 		if kill, ok := startRedis(t, program, port, arguments); ok {
 			t.Cleanup(kill)
 			return fmt.Sprintf("redis://127.0.0.1:%d/0", port), kill
@@ -68,14 +68,4 @@ func startRedis(t testing.TB, program string, port int, arguments []string) (kil
 	case <-ended:
 		return nil, false
 	}
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
 }
