@@ -79,6 +79,9 @@ func (q *pageRequest) findEngagement(id string) (*oagent.Engagement, error) {
 		}
 		binding := oagent.Binding{Agent: a, Engagement: id, User: oagent.User{ID: q.user.ID}}
 		q.bindReviewing(&binding)
+		if reviewed, ok := oagent.ReviewedBy(id); ok && q.isAuditor() {
+			binding.Reviewed = reviewed
+		}
 		if e, err := q.guard.Engagement(q.r.Context(), binding.Key()); !errors.Is(err, oagent.ErrNoEngagement) {
 			return e, err
 		}

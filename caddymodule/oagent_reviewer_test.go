@@ -647,8 +647,13 @@ func TestReviewerGuardrails(t *testing.T) {
 			t.Errorf("it reads the record: %d %s", a.status, a.body)
 		}
 		own := decode[struct{ Engagement string }](t, a)
-		if a := s.by("auditor", "", "", "GET", "/engagements/"+own.Engagement+"/audit", ""); !strings.Contains(a.body, "forbidden") {
-			t.Errorf("an auditor reads the record: %d %s", a.status, a.body)
+		for _, path := range []string{"/engagements/" + own.Engagement + "/audit", record} {
+			if a := s.by("auditor", "", "", "GET", path, ""); !strings.Contains(a.body, "forbidden") {
+				t.Errorf("an auditor reads the record at %s: %d %s", path, a.status, a.body)
+			}
+			if a := s.by("alice", "desk", "", "GET", path, ""); a.status != 404 {
+				t.Errorf("the user reads the record at %s: %d %s", path, a.status, a.body)
+			}
 		}
 		if a := s.by("robot", "supervisor", "", "GET", path, ""); a.status != 403 || strings.Contains(a.body, "forbidden") {
 			t.Errorf("it reads what it has decided: %d %s", a.status, a.body)

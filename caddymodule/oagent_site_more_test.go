@@ -488,8 +488,10 @@ func TestOAgentConfigErrors(t *testing.T) {
 		"not an agent": {"kind: other\n", "mcp TRIPS\noagent DIR/agent.yaml", []string{"agent.yaml:1"}},
 		"unknown tool": {agentDocument("desk", "  list-trip: {}\n"), "mcp TRIPS\noagent DIR/agent.yaml", []string{"agent.yaml:7", "did you mean list-trips?"}},
 		"no toolset":   {agentDocument("desk", "  list-trips: {}\n"), "oagent DIR/agent.yaml", []string{"there is no toolset", "toolset openapi.yaml"}},
-		"no guard": {agentDocument("desk", "  list-trips: {}\n") + "---\n" + agentDocument("helpdesk", "  list-trips: {}\n"), "mcp TRIPS\noagent DIR/agent.yaml",
-			[]string{"several agents (desk, helpdesk)", "guard {http.ocp.agent_type}"}},
+		"no guard": {
+			agentDocument("desk", "  list-trips: {}\n") + "---\n" + agentDocument("helpdesk", "  list-trips: {}\n"), "mcp TRIPS\noagent DIR/agent.yaml",
+			[]string{"several agents (desk, helpdesk)", "guard {http.ocp.agent_type}"},
+		},
 		"a guard that is no agent": {agentDocument("desk", "  list-trips: {}\n"), "mcp TRIPS\noagent DIR/agent.yaml {\nguard dexk\n}", []string{`no agent "dexk"`, "did you mean desk?"}},
 		"unknown identity":         {agentDocument("desk", "  list-trips: {static_identity: OP}\n"), "mcp TRIPS\noagent DIR/agent.yaml {\nidentity OPS {\nheader_up A b\n}\n}", []string{"agent.yaml:7", "no identity OP", "did you mean OPS?"}},
 		"the same twice":           {agentDocument("desk", "  list-trips: {}\n") + "---\n" + agentDocument("desk", "  list-trips: {}\n"), "mcp TRIPS\noagent DIR/agent.yaml", []string{"desk"}},

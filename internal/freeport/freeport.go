@@ -26,7 +26,7 @@ func Find(t testing.TB) int {
 		port := lowest + rand.IntN(count) //nolint:gosec // no secret
 		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err == nil {
-			listener.Close()
+			_ = listener.Close()
 			return port
 		}
 	}
