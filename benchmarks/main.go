@@ -1,7 +1,7 @@
 // Command benchmarks measures Fairway beside its baselines, on this machine and
 // in one run, and prints a table of ratios:
 //
-//	go run ./benchmarks            every comparison, under three minutes
+//	go run ./benchmarks            every comparison, about five minutes
 //	go run ./benchmarks -short     the same with less care, under half a minute
 //
 // Reading a document is compared with kin-openapi loading it: each read is a
