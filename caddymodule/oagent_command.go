@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 
 	"cel.dev/cel-go/common/types"
 	"github.com/caddyserver/caddy/v2"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/expr"
+	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/ocp"
@@ -92,10 +95,43 @@ func lintAgents(out io.Writer, files, documents []string) error {
 	if faults > 0 {
 		return errors.New("the documents are not good")
 	}
+	noteReviewers(out, agents)
+	verdict := "good"
+	if len(documents) == 0 {
+		verdict = "good, but nobody has looked for its tools and agents (see --openapi)"
+	}
 	for _, a := range agents {
-		fmt.Fprintf(out, "%s:%d: agent %s, %d capabilities: good\n", a.Location, a.Line, a.Name, len(a.Capabilities))
+		count := "1 capability"
+		if n := len(a.Capabilities); n != 1 {
+			count = strconv.Itoa(n) + " capabilities"
+		}
+		fmt.Fprintf(out, "%s:%d: agent %s, %s: %s\n", a.Location, a.Line, a.Name, count, verdict)
 	}
 	return nil
+}
+
+// noteReviewers prints who is to review and is none of the agents. That may be right:
+// another site can have them.
+func noteReviewers(out io.Writer, agents []*oagent.Agent) {
+	names := make([]string, len(agents))
+	for i, a := range agents {
+		names[i] = a.Name
+	}
+	for _, a := range agents {
+		for i := range a.Capabilities {
+			for rule, reviewer := range a.Capabilities[i].Reviewers() {
+				name, isAgent := strings.CutPrefix(reviewer, oagent.Scheme)
+				if !isAgent || slices.Contains(names, name) {
+					continue
+				}
+				note := ""
+				if near := nearest.Name(name, slices.Values(names)); near != "" {
+					note = "; did you mean " + near + "?"
+				}
+				fmt.Fprintf(out, "%s:%d: note: %s: %s is no agent of these documents%s\n", a.Location, a.Capabilities[i].Line, rule, name, note)
+			}
+		}
+	}
 }
 
 // commandNames returns the names of the tools of documents, and of agents.

@@ -38,7 +38,18 @@ func TestOAgentEval(t *testing.T) {
 
 func TestOAgentLint(t *testing.T) {
 	var out bytes.Buffer
-	if err := lintAgents(&out, []string{"../testdata/agents/desk.yaml"}, nil); err != nil || !strings.Contains(out.String(), "desk.yaml:2: agent travel-desk") {
+	if err := lintAgents(&out, []string{"../testdata/agents/desk.yaml"}, nil); err != nil || !strings.Contains(out.String(), "desk.yaml:2: agent travel-desk, 4 capabilities: good, but nobody has looked for its tools and agents") {
+		t.Errorf("%v %s", err, &out)
+	}
+	out.Reset()
+	file := filepath.Join(t.TempDir(), "agents.yaml")
+	content := strings.Replace(benchAgent, "limit < 100", "limit < 100, require_review: oagent://dask", 1)
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := lintAgents(&out, []string{file}, nil); err != nil ||
+		!strings.Contains(out.String(), "agents.yaml:7: note: capabilities.list-trips.input_restriction.require_review: dask is no agent of these documents; did you mean desk?") ||
+		!strings.Contains(out.String(), "agent desk, 1 capability: good") {
 		t.Errorf("%v %s", err, &out)
 	}
 	out.Reset()

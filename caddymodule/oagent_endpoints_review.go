@@ -20,9 +20,6 @@ import (
 // maxDecision is the largest body that decides a review, in bytes.
 const maxDecision = 16 << 10
 
-// agentScheme is what stands before an agent's name in a reference to it.
-const agentScheme = "oagent://"
-
 // Pages of the list of reviews.
 const (
 	defaultReviewPage = 100
@@ -87,7 +84,7 @@ const (
 // agent's is no user's: nobody becomes a reviewer by being called like an agent.
 func (q *pageRequest) decidersOf() ([]decider, error) {
 	var deciders []decider
-	isAgent := strings.HasPrefix(q.user.ID, agentScheme) ||
+	isAgent := strings.HasPrefix(q.user.ID, oagent.Scheme) ||
 		slices.ContainsFunc(q.hostedAgents(), func(a *oagent.Agent) bool { return a.Name == q.user.ID })
 	if _, answered := q.Reviewers[q.user.ID]; !isAgent && !answered {
 		deciders = append(deciders, decider{name: q.user.ID})
@@ -99,7 +96,7 @@ func (q *pageRequest) decidersOf() ([]decider, error) {
 	if err := q.guard.CheckActive(q.r.Context(), p.binding); err != nil {
 		return nil, err
 	}
-	return append(deciders, decider{agentScheme + p.agent.Name, p.agent.Agent}), nil
+	return append(deciders, decider{oagent.Scheme + p.agent.Name, p.agent.Agent}), nil
 }
 
 // refuseReviewer answers for an agent that cannot read a review, or not decide it.

@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/chat"
 )
@@ -57,11 +58,8 @@ func (o *OAgent) checkExtras() error {
 			return err
 		}
 		for i := range a.Capabilities {
-			c := &a.Capabilities[i]
-			for _, restriction := range []*oagent.Restriction{c.Input, c.Output} {
-				if restriction != nil && restriction.RequireReview != "" {
-					o.warnUnanswered(l, a, c, restriction.RequireReview)
-				}
+			for rule, reviewer := range a.Capabilities[i].Reviewers() {
+				o.warnUnanswered(l, a, rule, reviewer)
 			}
 		}
 	}
@@ -103,17 +101,21 @@ func (o *OAgent) checkGuardrails(l *linked, a *oagent.Agent) error {
 }
 
 // warnUnanswered logs a warning if nobody can decide what the reviewer is asked.
-func (o *OAgent) warnUnanswered(l *linked, a *oagent.Agent, c *oagent.Capability, reviewer string) {
-	name := strings.TrimPrefix(reviewer, agentScheme)
+func (o *OAgent) warnUnanswered(l *linked, a *oagent.Agent, rule, reviewer string) {
+	name := strings.TrimPrefix(reviewer, oagent.Scheme)
 	isAgent := name != reviewer || l.agents[name] != nil
 	switch {
+	case isAgent && l.agents[name] == nil:
+		o.logger.Warn("an agent is to review that this site does not have, so that it is asked only if another site with the same store has it",
+			zap.String("agent", a.Name), zap.String("rule", rule), zap.String("reviewer", reviewer),
+			zap.String("nearest", nearest.Name(name, slices.Values(slices.Sorted(maps.Keys(l.agents))))))
 	case isAgent && o.Reviewers[name] != nil && o.Reviewers[name].Ask != nil:
 	case o.extras.pages.reviews == "":
 		o.logger.Warn("an agent needs reviews, and reviewers have no endpoint here: see the subdirective reviews",
-			zap.String("agent", a.Name), zap.String("rule", c.Rule()), zap.String("reviewer", reviewer))
+			zap.String("agent", a.Name), zap.String("rule", rule), zap.String("reviewer", reviewer))
 	case isAgent && o.Reviewers[name] == nil:
 		o.logger.Warn("an agent is to review, and no user answers for it: see the subdirective reviewer",
-			zap.String("agent", a.Name), zap.String("rule", c.Rule()), zap.String("reviewer", reviewer))
+			zap.String("agent", a.Name), zap.String("rule", rule), zap.String("reviewer", reviewer))
 	}
 }
 

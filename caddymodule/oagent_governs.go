@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fairwayhq/fairway/internal/nearest"
@@ -24,14 +25,7 @@ func (o *OAgent) checkGoverning(agents []*oagent.Agent) error {
 	case o.Guard == "" || strings.Contains(o.Guard, "{"):
 		return nil
 	}
-	near := nearest.Name(o.Guard, func(yield func(string) bool) {
-		for _, name := range names {
-			if !yield(name) {
-				return
-			}
-		}
-	})
-	if near != "" {
+	if near := nearest.Name(o.Guard, slices.Values(names)); near != "" {
 		return fmt.Errorf("guard: there is no agent %q; did you mean %s?", o.Guard, near)
 	}
 	return fmt.Errorf("guard: there is no agent %q; there are: %s", o.Guard, strings.Join(names, ", "))

@@ -327,13 +327,15 @@ func TestEngagements(t *testing.T) {
 
 func TestExtrasConfig(t *testing.T) {
 	for _, test := range []struct{ name, agent, options, want, warning string }{
-		{"a reviewer that is no agent", reviewed, "reviews /reviews\nreviewer nobody alice", "there is no such agent; there are: desk, supervisor", ""},
+		{"a reviewer that is no agent", reviewed, "guard desk\nreviews /reviews\nreviewer nobody alice", "there is no such agent; there are: desk, supervisor", ""},
 		{"a guardrail's tool that takes no text", guardrails("get-trips-count"), "chat", "guardrails.input of the agent helper cannot be asked", ""},
 		{"a guardrail's tool of nowhere", guardrails("get-trip"), "chat", "does not say where its API is: give chat an upstream", ""},
 		{"a guardrail's tool by upstream", guardrails("get-trip"), "chat {\n\tupstream http://127.0.0.1:1\n}", "", ""},
 		{"guardrails that nothing asks", guardrails("get-trip"), "", "", "nothing asks them here"},
-		{"reviews without an endpoint", reviewed, "", "", "reviewers have no endpoint here"},
-		{"an agent that is to review", reviewed, "reviews /reviews", "", "no user answers for it"},
+		{"reviews without an endpoint", reviewed, "guard desk", "", "reviewers have no endpoint here"},
+		{"an agent that is to review", reviewed, "guard desk\nreviews /reviews", "", `input_restriction.require_review","reviewer":"oagent://supervisor"`},
+		{"an agent that is not there is to review", strings.Replace(reviewed, "oagent://supervisor", "oagent://supervisr", 1), "guard desk\nreviews /reviews", "",
+			`"reviewer":"oagent://supervisr","nearest":"supervisor"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newSite(t)

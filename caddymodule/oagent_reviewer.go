@@ -250,7 +250,7 @@ func (o *OAgent) decideFor(ctx context.Context, guard *oagent.Guard, agent *oage
 			return nil, err
 		}
 	}
-	return guard.Decide(ctx, r.ID, agentScheme+agent.Name, approve, comment)
+	return guard.Decide(ctx, r.ID, oagent.Scheme+agent.Name, approve, comment)
 }
 
 // askGuardrail asks a guardrail of a reviewing agent, as on traffic to a model. If

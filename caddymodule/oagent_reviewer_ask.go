@@ -138,7 +138,7 @@ func (a *reviewAsker) round(ctx context.Context, begin func(*pendingQuestion)) t
 		if known[name] == nil {
 			continue // another site may have it: its questions are not taken away
 		}
-		reviews, err := guard.Reviews(ctx, agentScheme+name)
+		reviews, err := guard.Reviews(ctx, oagent.Scheme+name)
 		if err != nil {
 			if ctx.Err() == nil {
 				a.logger.Error("an agent is not asked about reviews, as the records cannot be read", zap.String("agent", name), zap.Error(err))

@@ -131,7 +131,7 @@ func TestOAgent(t *testing.T) {
 		{"agent/13-assertion-type", whole("get-trip: {input_restriction: {assertion: 1 + 1}}"), "an assertion must be true or false; this is a value of type int"},
 		{"agent/13-assertion-boolean", whole("get-trip: {input_restriction: {assertion: True}}"), ""},
 		{"agent/13-assertion-only-the-engagement", whole("get-trip: {input_restriction: {assertion: inputs.id == 1}}"), "undeclared reference to 'inputs'"},
-		{"agent/13-assertion-unknown-name", whole("get-trip: {input_restriction: {assertion: recent.get-trap.inputs.id == 1}}"), `agent.yaml:7:52: capabilities.get-trip.input_restriction.assertion: recent has no "get-trap", because the agent has no such capability; did you mean get-trip?`},
+		{"agent/13-assertion-unknown-name", whole("get-trip: {input_restriction: {assertion: recent.get-trap.inputs.id == 1}}"), `agent.yaml:7:52: capabilities.get-trip.input_restriction.assertion: recent has no "get-trap", because the agent has no such capability, but get-trip: one of the two may be misspelt`},
 		{"agent/14-guardrails-null", whole("get-trip: {}", "guardrails: null"), ""},
 		{"agent/14-guardrails-one", whole("get-trip: {}", guardrail+"{tool_name: check, assertion: output.ok}"), ""},
 		{"agent/14-guardrails-key", whole("get-trip: {}", "guardrails: {inputs: null}"), "did you mean input?"},

@@ -3,6 +3,7 @@ package oagent
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/fairwayhq/fairway/internal/nearest"
@@ -63,6 +64,18 @@ func (a *Agent) Link(names Names) error {
 		}
 	}
 	return faults.orNil()
+}
+
+// Reviewers yields who is to review, after the rule that says so.
+func (c *Capability) Reviewers() iter.Seq2[string, string] {
+	return func(yield func(rule, reviewer string) bool) {
+		if c.Input != nil && c.Input.RequireReview != "" && !yield(c.Rule()+".input_restriction.require_review", c.Input.RequireReview) {
+			return
+		}
+		if c.Output != nil && c.Output.RequireReview != "" {
+			yield(c.Rule()+".output_restriction.require_review", c.Output.RequireReview)
+		}
+	}
 }
 
 func noTool(name string, names Names) error {

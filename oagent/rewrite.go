@@ -3,11 +3,13 @@ package oagent
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/fairwayhq/fairway/internal/expr"
+	"github.com/fairwayhq/fairway/internal/nearest"
 )
 
 // A nameset is the names of tools and agents that an expression may write after
@@ -38,7 +40,10 @@ func (s *nameset) unknown(variable, name string) string {
 		}
 		return fmt.Sprintf("%s has no %.64q: it has _list and _total, and the names of tools and agents", variable, name)
 	}
-	text := fmt.Sprintf("%s has no %.64q, because the agent has no such capability%s", variable, name, suggest(name, s.sorted))
+	text := fmt.Sprintf("%s has no %.64q, because the agent has no such capability", variable, name)
+	if near := nearest.Name(name, slices.Values(s.sorted)); near != "" {
+		text += ", but " + near + ": one of the two may be misspelt"
+	}
 	if len(s.sorted) == 0 || len(s.sorted) > most {
 		return text
 	}
