@@ -334,8 +334,10 @@ func TestExtrasConfig(t *testing.T) {
 		{"guardrails that nothing asks", guardrails("get-trip"), "", "", "nothing asks them here"},
 		{"reviews without an endpoint", reviewed, "guard desk", "", "reviewers have no endpoint here"},
 		{"an agent that is to review", reviewed, "guard desk\nreviews /reviews", "", `input_restriction.require_review","reviewer":"oagent://supervisor"`},
-		{"an agent that is not there is to review", strings.Replace(reviewed, "oagent://supervisor", "oagent://supervisr", 1), "guard desk\nreviews /reviews", "",
-			`"reviewer":"oagent://supervisr","nearest":"supervisor"`},
+		{
+			"an agent that is not there is to review", strings.Replace(reviewed, "oagent://supervisor", "oagent://supervisr", 1), "guard desk\nreviews /reviews", "",
+			`"reviewer":"oagent://supervisr","nearest":"supervisor"`,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newSite(t)
