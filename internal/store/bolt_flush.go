@@ -189,12 +189,16 @@ func (s *Bolt) fail(b *batch, l *layer, err error) {
 	signal(s.wake) // the layer may have to be applied
 	s.mu.Unlock()
 	for _, failed := range []*batch{b, behind} {
+		for _, w := range failed.writes {
+			if w.later { // nobody waits for it
+				s.options.Failed(fmt.Errorf("record %q: %w", w.key, err))
+			}
+		}
+	}
+	for _, failed := range []*batch{b, behind} {
 		failed.err = err
 		close(failed.done)
 		for _, w := range failed.writes {
-			if w.later {
-				s.options.Failed(fmt.Errorf("record %q: %w", w.key, err))
-			}
 			s.waiters.wake(w.key)
 		}
 	}
