@@ -1,6 +1,7 @@
 package caddymodule_test
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -299,7 +300,7 @@ func TestOTC(t *testing.T) {
 		}`)
 	call := func(id, input string) answer {
 		r, err := http.NewRequest(http.MethodPost, s.url+"/otc/call", strings.NewReader(
-			fmt.Sprintf(`{"request":{"call_id":"c1","tool_id":%q,"input":%s}}`, id, input)))
+			fmt.Sprintf(`{"request":{"call_id":%q,"tool_id":%q,"input":%s}}`, rand.Text(), id, input)))
 		if err != nil {
 			t.Fatal(err)
 		}
