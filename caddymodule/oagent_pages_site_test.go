@@ -333,7 +333,7 @@ func TestExtrasConfig(t *testing.T) {
 		{"a guardrail's tool by upstream", guardrails("get-trip"), "chat {\n\tupstream http://127.0.0.1:1\n}", "", ""},
 		{"guardrails that nothing asks", guardrails("get-trip"), "", "", "nothing asks them here"},
 		{"reviews without an endpoint", reviewed, "guard desk", "", "reviewers have no endpoint here"},
-		{"an agent that is to review", reviewed, "guard desk\nreviews /reviews", "", `input_restriction.require_review","reviewer":"oagent://supervisor"`},
+		{"an agent that is to review", reviewed, "guard desk\nreviews /reviews", "", `no user answers for it: see the subdirective reviewer","agent":"desk","rule":"capabilities.delete-trip.input_restriction.require_review","reviewer":"oagent://supervisor"`},
 		{
 			"an agent that is not there is to review", strings.Replace(reviewed, "oagent://supervisor", "oagent://supervisr", 1), "guard desk\nreviews /reviews", "",
 			`"reviewer":"oagent://supervisr","nearest":"supervisor"`,

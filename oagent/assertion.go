@@ -20,7 +20,7 @@ import (
 // The limits on one evaluation of an expression that has a loop. Without a loop
 // an expression does no more than its text says.
 const (
-	MaxCost = 2_000_000 // CEL cost units; a step through a list is about 5, and none if there is one loop, which only compares
+	MaxCost = 2_000_000 // CEL cost units; a step through a list is about 5, and none if there is one loop, which only compares or filters
 	MaxTime = 500 * time.Millisecond
 )
 

@@ -19,24 +19,30 @@ var comparisons = [...]string{
 }
 
 // isScan reports whether an expression walks through one list at most once, and
-// only compares, or picks items of it.
+// only compares, or filters it.
 func isScan(root ast.NavigableExpr) bool {
 	loops := ast.MatchDescendants(root, ast.KindMatcher(ast.ComprehensionKind))
 	if len(loops) > 1 {
 		return false
 	}
 	for _, call := range ast.MatchDescendants(root, ast.KindMatcher(ast.CallKind)) {
-		if !slices.Contains(comparisons[:], call.AsCall().FunctionName()) && !isPick(call.AsCall(), loops) {
+		if !slices.Contains(comparisons[:], call.AsCall().FunctionName()) && !isPick(call, loops) {
 			return false
 		}
 	}
 	return true
 }
 
-// isPick reports whether a call puts the item at hand to what a loop has gathered,
-// as filter does.
-func isPick(call ast.CallExpr, loops []ast.NavigableExpr) bool {
+// isPick reports whether an expression puts the item at hand, if a condition holds,
+// to what a loop has gathered, as filter does: what it makes has no more items than
+// the list.
+func isPick(e ast.NavigableExpr, loops []ast.NavigableExpr) bool {
+	call := e.AsCall()
 	if call.FunctionName() != operators.Add || len(call.Args()) != 2 || len(loops) != 1 {
+		return false
+	}
+	parent, ok := e.Parent()
+	if !ok || parent.Kind() != ast.CallKind || parent.AsCall().FunctionName() != operators.Conditional {
 		return false
 	}
 	loop, gathered, item := loops[0].AsComprehension(), call.Args()[0], call.Args()[1]
