@@ -325,6 +325,40 @@ func TestReviewClaim(t *testing.T) {
 	})
 }
 
+// leaving is a store whose caller goes away in the middle of a change.
+type leaving struct {
+	store.Store
+	leave func()
+}
+
+func (l leaving) Update(ctx context.Context, key string, change func(store.Record) (store.Change, error)) error {
+	return l.Store.Update(ctx, key, func(old store.Record) (store.Change, error) {
+		c, err := change(old)
+		l.leave()
+		return c, err
+	})
+}
+
+// TestReviewClaimIsLeft wants a claim that was written to be returned, so that it
+// can be released, though who asked for it is going.
+func TestReviewClaimIsLeft(t *testing.T) {
+	stores(t, func(t *testing.T, nodes []store.Store) {
+		review := asked(t, newGuard(t, oagent.GuardOptions{Store: nodes[0]}), asking(agent(t, byAgent), "pay", `{"amount":1}`), `{}`)
+		ctx, leave := context.WithCancel(t.Context())
+		g := newGuard(t, oagent.GuardOptions{Store: leaving{nodes[0], leave}})
+		claim, _, err := g.ClaimReview(ctx, review.ID, time.Hour)
+		if claim == nil || err != nil {
+			t.Fatalf("%v, %v", claim, err)
+		}
+		if err := claim.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if claim, _, err = g.ClaimReview(t.Context(), review.ID, time.Hour); claim == nil || err != nil {
+			t.Errorf("after it was released: %v, %v", claim, err)
+		}
+	})
+}
+
 // cutOff is a store that fails the changes of one key.
 type cutOff struct {
 	store.Store

@@ -37,6 +37,8 @@ func (g *Guard) ClaimReview(ctx context.Context, id string, lease time.Duration)
 	case g.over(r):
 		return nil, time.Time{}, g.closeReview(ctx, r.decider(), id)
 	}
+	ctx, cancel := recordContext(ctx) // a claim that is written is returned, or nobody could release it
+	defer cancel()
 	var decided question
 	err = g.changeQuestion(ctx, r, func(t *turn, q *question) error {
 		claim, again, decided = nil, time.Time{}, *q
