@@ -32,6 +32,7 @@ const (
 	maxPending    = 32               // reviews of one Engagement that are not decided
 	maxAsked      = 128              // that are remembered: of more, the oldest decided is forgotten
 	maxOpen       = 1000             // reviews that one reviewer has to decide
+	maxOpenOfUser = maxOpen / 2      // of them that are about the calls of one user
 	reviewSlack   = time.Hour        // that a review is kept for longer than it counts
 	retryReview   = 30 * time.Second // when to look again for a decision, if nothing is waited for
 	reviewPath    = "review/"        // begins the store's keys

@@ -230,7 +230,7 @@ func refusedPending(review *Review) *Refusal {
 // refusedBusy is for a call whose reviewer has too much to decide.
 func refusedBusy(review *Review) *Refusal {
 	r := refusedPending(review)
-	r.Message = fmt.Sprintf("the call of %s must be confirmed, and who is to do so has %d others to decide first; repeat it with exactly these inputs later",
-		review.Name, maxOpen)
+	r.Message = fmt.Sprintf("the call of %s must be confirmed, and who is to do so has too many others to decide first; repeat it with exactly these inputs later",
+		review.Name)
 	return r
 }

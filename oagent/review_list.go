@@ -80,10 +80,20 @@ func (g *Guard) withReview(open []ReviewSummary, r *Review) ([]ReviewSummary, er
 	switch {
 	case slices.ContainsFunc(open, func(s ReviewSummary) bool { return s.ID == r.ID }):
 		return nil, errUnchanged
-	case len(open) >= maxOpen:
+	case len(open) >= maxOpen, countOf(open, r.User) >= maxOpenOfUser:
 		return nil, errBusyReviewer
 	}
 	return append(open, r.summary()), nil
+}
+
+// countOf returns how many reviews are about the calls of the user.
+func countOf(open []ReviewSummary, user User) (n int) {
+	for _, s := range open {
+		if s.User.ID == user.ID {
+			n++
+		}
+	}
+	return n
 }
 
 // checkRoom returns errBusyReviewer if the list of who would decide a review, which

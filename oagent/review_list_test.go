@@ -57,7 +57,10 @@ func TestReviewList(t *testing.T) {
 		t.Fatal(err)
 	}
 	review := func(i int) *Review {
-		return &Review{ID: fmt.Sprint("R", i), Reviewer: "boss", AskedAt: now.Add(time.Duration(-i) * time.Minute), ExpiresAt: now.Add(time.Hour)}
+		return &Review{
+			ID: fmt.Sprint("R", i), Reviewer: "boss", User: User{ID: fmt.Sprint("u", i%3)},
+			AskedAt: now.Add(time.Duration(-i) * time.Minute), ExpiresAt: now.Add(time.Hour),
+		}
 	}
 	fill := func(n int) {
 		t.Helper()
@@ -90,11 +93,30 @@ func TestReviewList(t *testing.T) {
 		t.Errorf("after the others have expired: %t, %v", added, err)
 	}
 
+	// One user leaves room for the others.
+	fill(0)
+	of := func(user string, i int) *Review {
+		r := review(i)
+		r.User = User{ID: user}
+		return r
+	}
+	for i := range maxOpenOfUser {
+		if _, err := g.openFor(t.Context(), of("alice", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := g.openFor(t.Context(), of("alice", maxOpenOfUser)); !errors.Is(err, errBusyReviewer) {
+		t.Errorf("one too many of a user: %v", err)
+	}
+	if added, err := g.openFor(t.Context(), of("bob", maxOpenOfUser)); !added || err != nil {
+		t.Errorf("another user: %t, %v", added, err)
+	}
+
 	// Long names take more room.
 	fill(0)
 	long := func(i int) *Review {
 		r := review(i)
-		r.User.ID = strings.Repeat("u", MaxUserField)
+		r.User.ID += strings.Repeat("u", MaxUserField-len(r.User.ID))
 		r.Rule = strings.Repeat("r", 3000)
 		return r
 	}
@@ -140,7 +162,7 @@ func TestBusyReviewerStoresNothing(t *testing.T) {
 	}
 	now := time.Now()
 	fillList(t, g, maxOpen-1, func(i int) *Review {
-		return &Review{ID: fmt.Sprint("R", i), Reviewer: "boss", AskedAt: now, ExpiresAt: now.Add(time.Hour)}
+		return &Review{ID: fmt.Sprint("R", i), Reviewer: "boss", User: User{ID: fmt.Sprint("u", i%3)}, AskedAt: now, ExpiresAt: now.Add(time.Hour)}
 	})
 	id := ask(0).Review
 	for i := range 10 {
