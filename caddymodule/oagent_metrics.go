@@ -13,7 +13,14 @@ import (
 type agentMetrics struct {
 	decisions *prometheus.CounterVec   // agent, outcome
 	duration  *prometheus.HistogramVec // agent
+	asked     *prometheus.CounterVec   // agent, answer
 }
+
+// Answers of an agent's program to the question about a review.
+const (
+	answerLater = "later"
+	answerNone  = "none" // that decides anything
+)
 
 // collectedAgents is the one set of these collectors of the process.
 var collectedAgents = newAgentMetrics()
@@ -32,11 +39,16 @@ func newAgentMetrics() *agentMetrics {
 			Help:      "How long requests of agents take, with the waiting for reviewers and the API's answer.",
 			Buckets:   []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"agent"}),
+		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace,
+			Name:      "agent_review_questions_total",
+			Help:      "Questions to the programs of reviewing agents: what they answer.",
+		}, []string{"agent", "answer"}),
 	}
 }
 
 func (m *agentMetrics) register(registry prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{m.decisions, m.duration} {
+	for _, c := range []prometheus.Collector{m.decisions, m.duration, m.asked} {
 		already := prometheus.AlreadyRegisteredError{}
 		if err := registry.Register(c); err != nil && !errors.As(err, &already) {
 			return err

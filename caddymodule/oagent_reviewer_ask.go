@@ -234,6 +234,7 @@ func (q *pendingQuestion) ask(ctx context.Context) time.Time {
 		q.failed("an agent decides nothing more in this Engagement", err)
 		return time.Time{}
 	}
+	q.count(answerNone)
 	again, failed := claim.Fail(ctx)
 	q.failed("an agent has not decided a review", errors.Join(err, failed), zap.Time("again", again))
 	if failed != nil {
@@ -266,10 +267,12 @@ func (q *pendingQuestion) answer(ctx context.Context, claim *oagent.ReviewClaim)
 	}
 	if answer.decision == decisionPending {
 		q.tell("an agent decides a review later", r)
+		q.count(answerLater)
 		return claim.Defer(ctx)
 	}
 	if r, err = q.decideFor(ctx, q.guard, agent, r, answer.decision == decisionApprove, answer.comment); err == nil {
 		q.tell("an agent has decided a review", r)
+		q.count(r.Status)
 	}
 	return err
 }
@@ -285,6 +288,10 @@ func (q *pendingQuestion) failed(message string, err error, more ...zap.Field) {
 	q.logger.Warn(message, append([]zap.Field{
 		zap.String("agent", q.agent), zap.String("review", q.id), zap.String("url", withoutSecrets(q.Reviewers[q.agent].Ask.url)), zap.Error(err),
 	}, more...)...)
+}
+
+func (q *pendingQuestion) count(answer string) {
+	q.metrics.asked.WithLabelValues(q.agent, answer).Inc()
 }
 
 func endsEngagement(err error) bool {
