@@ -48,8 +48,16 @@ func compareCalls(ctx context.Context, t *table, dir string, s settings) error {
 	if err := g.start(ctx); err != nil {
 		return err
 	}
-	defer g.stop()
+	err = g.measure(ctx, t, dir, s)
+	g.stop()
+	if err != nil && g.log.Len() > 0 {
+		return fmt.Errorf("%w; caddy wrote:\n%s", err, g.log.String())
+	}
+	return err
+}
 
+// measure makes the comparisons, or takes the profiles, of a gateway that runs.
+func (g *gateway) measure(ctx context.Context, t *table, dir string, s settings) error {
 	if s.profile != "" {
 		return profileCalls(ctx, g, s.profile)
 	}

@@ -165,7 +165,7 @@ func startGateway(ctx context.Context, binary, dir, upstream string) (*gateway, 
 		return nil, err
 	}
 	g.cmd = exec.CommandContext(ctx, binary, "run", "--config", config, "--adapter", "caddyfile")
-	g.cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+	g.cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+filepath.Join(dir, "data"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	g.cmd.Dir = dir
 	g.cmd.Stdout, g.cmd.Stderr = &g.log, &g.log
 	g.cmd.Cancel = func() error { return g.cmd.Process.Signal(os.Interrupt) }
