@@ -34,23 +34,19 @@ var goClientCaller = callerFunc(func(_ context.Context, tool string, arguments [
 // The official Go client in each revision that it speaks over Streamable HTTP.
 func TestOfficialGoClient(t *testing.T) {
 	server, tools := New(Options{PageSize: 2}), trains()
-	var lock sync.Mutex // the client may ask for a stream beside its calls
-	var spoken []string
-	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if name := r.Header.Get(versionHeader); name != "" {
-			lock.Lock()
-			spoken = append(spoken, name)
-			lock.Unlock()
-		}
-		server.ServeHTTP(w, r, siteOf(tools, goClientCaller))
-	}))
-	defer site.Close()
-
 	for _, v := range revisions {
 		t.Run(v.String(), func(t *testing.T) {
-			lock.Lock()
-			spoken = nil
-			lock.Unlock()
+			var lock sync.Mutex // the client may ask for a stream beside its calls, and late
+			var spoken []string
+			site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if name := r.Header.Get(versionHeader); name != "" {
+					lock.Lock()
+					spoken = append(spoken, name)
+					lock.Unlock()
+				}
+				server.ServeHTTP(w, r, siteOf(tools, goClientCaller))
+			}))
+			t.Cleanup(site.Close)
 			session := connect(t, site.URL, v)
 			if got := session.InitializeResult(); got.ProtocolVersion != v.String() || got.ServerInfo.Name != "trains" || got.Instructions != "Book trains." {
 				t.Fatalf("connected as %+v", got)

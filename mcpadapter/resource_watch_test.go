@@ -195,7 +195,7 @@ func useLibrary(t *testing.T, url string, v revision, file string) {
 	if err := session.Subscribe(ctx, &mcp.SubscribeParams{URI: "docs:///a"}); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for n := 0; ; n++ {
 		// The client's stream may be opened after the file is changed first.
 		if err := os.WriteFile(file, []byte(strings.Repeat("b", n%1000)), 0o644); err != nil {

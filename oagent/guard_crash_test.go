@@ -60,7 +60,7 @@ func TestCrash(t *testing.T) {
 	b := binding(a)
 	reached := map[int64]bool{}
 	for _, enough := range []int{1, 50, 500} {
-		command := exec.Command(program, "-test.run=^TestCrashChild$", "-test.timeout=1m")
+		command := exec.Command(program, "-test.run=^TestCrashChild$", "-test.timeout=5m")
 		command.Env = append(os.Environ(), crashVariable+"="+path)
 		command.Stderr = os.Stderr
 		output, err := command.StdoutPipe()

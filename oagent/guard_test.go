@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -302,25 +303,27 @@ func TestStoreDown(t *testing.T) {
 
 // TestExpiry wants an Engagement to end with its TTL, and a new one to begin.
 func TestExpiry(t *testing.T) {
-	a := agent(t, "capabilities:\n  act:\n    input_restriction:\n      assertion: history._total < 1\n")
-	s := openBolt(t)
-	g := newGuard(t, oagent.GuardOptions{Store: s, TTL: 30 * time.Millisecond})
-	want(t, "first", outcomeOf(t, g, call(a, "act", `{}`), `{}`), "")
-	b := binding(a)
-	before, err := g.Engagement(t.Context(), b.Key())
-	if err != nil {
-		t.Fatal(err)
-	}
-	record, err := s.Get(t.Context(), "engagement/"+b.Key())
-	if err == nil {
-		_, err = s.Wait(t.Context(), "engagement/"+b.Key(), record.Value)
-	}
-	if !errors.Is(err, store.ErrNotFound) {
-		t.Fatal(err)
-	}
-	want(t, "after", outcomeOf(t, g, call(a, "act", `{}`), `{}`), "")
-	after, err := g.Engagement(t.Context(), b.Key())
-	if err != nil || !after.StartedAt.After(before.StartedAt) || after.Total != 1 {
-		t.Errorf("%+v after %+v, error %v", after, before, err)
-	}
+	synctest.Test(t, func(t *testing.T) { // or a slow machine would end it in the middle of a call
+		a := agent(t, "capabilities:\n  act:\n    input_restriction:\n      assertion: history._total < 1\n")
+		s := openBolt(t)
+		g := newGuard(t, oagent.GuardOptions{Store: s, TTL: time.Hour})
+		want(t, "first", outcomeOf(t, g, call(a, "act", `{}`), `{}`), "")
+		b := binding(a)
+		before, err := g.Engagement(t.Context(), b.Key())
+		if err != nil {
+			t.Fatal(err)
+		}
+		record, err := s.Get(t.Context(), "engagement/"+b.Key())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = s.Wait(t.Context(), "engagement/"+b.Key(), record.Value); !errors.Is(err, store.ErrNotFound) {
+			t.Fatal(err)
+		}
+		want(t, "after", outcomeOf(t, g, call(a, "act", `{}`), `{}`), "")
+		after, err := g.Engagement(t.Context(), b.Key())
+		if err != nil || !after.StartedAt.After(before.StartedAt) || after.Total != 1 {
+			t.Errorf("%+v after %+v, error %v", after, before, err)
+		}
+	})
 }

@@ -228,8 +228,9 @@ func TestReviewClaim(t *testing.T) {
 	stores(t, func(t *testing.T, nodes []store.Store) {
 		const lease = time.Minute
 		a := agent(t, byAgent)
-		var late atomic.Int64
-		now := func() time.Time { return time.Now().Add(time.Duration(late.Load())) }
+		began := time.Now()
+		var late atomic.Int64 // all the time that passes, or a slow machine would end the pauses
+		now := func() time.Time { return began.Add(time.Duration(late.Load())) }
 		var guards []*oagent.Guard
 		for _, s := range nodes {
 			guards = append(guards, newGuard(t, oagent.GuardOptions{Store: s, Now: now}))

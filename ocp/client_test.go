@@ -204,11 +204,19 @@ func TestHTTPInvoker(t *testing.T) {
 	})
 	defer close(release)
 	tools := buildTools(t, shop, BuildOptions{Name: "shop", Location: server.URL + "/openapi.json"})
-	client, err := NewClient(tools, ClientOptions{MaxResponse: 1000, Timeout: 100 * time.Millisecond})
+	client, err := NewClient(tools, ClientOptions{MaxResponse: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hasty, err := NewClient(tools, ClientOptions{MaxResponse: 1000, Timeout: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for arguments, want := range map[string]FailureKind{`{"id":1}`: TooLarge, `{"id":2}`: Redirected, `{"id":3}`: TimedOut} {
+		client := client
+		if want == TimedOut {
+			client = hasty
+		}
 		outcome := client.Call(context.Background(), "getOrder", []byte(arguments))
 		if outcome.Failure == nil || outcome.Failure.Kind != want || !strings.HasPrefix(outcome.Failure.Message, "GET /orders/{id}") {
 			t.Errorf("%s: got %+v, want %s", arguments, outcome.Failure, want)

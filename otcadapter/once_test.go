@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/store"
@@ -321,31 +322,36 @@ func TestOnce_died(t *testing.T) {
 // TestOnce_waits_for_another_server lets one server run the call and another wait
 // for it longer than the lease.
 func TestOnce_waits_for_another_server(t *testing.T) {
-	st := openBolt(t, filepath.Join(t.TempDir(), "s"))
-	options := idempotency(st)
-	options.Lease = 150 * time.Millisecond
-	servers := []*Server{New(Options{Idempotency: options}), New(Options{Idempotency: options})}
-	caller := &counting{wait: make(chan struct{})}
-	answers := make(chan *httptest.ResponseRecorder, 2)
-	for i, s := range servers {
-		go func() { answers <- question{body: addOnce}.ask(t.Context(), s, calculator(), caller) }()
-		for i == 0 && caller.calls.Load() == 0 {
-			time.Sleep(time.Millisecond)
+	synctest.Test(t, func(t *testing.T) { // or a machine that stands still would end the lease
+		st := openBolt(t, filepath.Join(t.TempDir(), "s"))
+		options := idempotency(st)
+		servers := []*Server{New(Options{Idempotency: options}), New(Options{Idempotency: options})}
+		caller := &counting{wait: make(chan struct{})}
+		answers := make(chan *httptest.ResponseRecorder, 2)
+		for i, s := range servers {
+			go func() { answers <- question{body: addOnce}.ask(t.Context(), s, calculator(), caller) }()
+			for i == 0 && caller.calls.Load() == 0 {
+				time.Sleep(time.Millisecond)
+			}
 		}
-	}
-	keys, _ := st.Keys(t.Context(), recordPrefix, "", 10)
-	held, _ := st.Get(t.Context(), keys[0])
-	for range 4 { // signs of life
-		var err error
-		if held, err = st.Wait(t.Context(), keys[0], held.Value); err != nil {
-			t.Fatal(err)
+		keys, _ := st.Keys(t.Context(), recordPrefix, "", 10)
+		held, _ := st.Get(t.Context(), keys[0])
+		began := time.Now()
+		for range 4 { // signs of life
+			var err error
+			if held, err = st.Wait(t.Context(), keys[0], held.Value); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	close(caller.wait)
-	first, second := <-answers, <-answers
-	if first.Code != 200 || first.Body.String() != second.Body.String() || caller.calls.Load() != 1 {
-		t.Errorf("ran %d times: %s and %s", caller.calls.Load(), first.Body, second.Body)
-	}
+		if took := time.Since(began); took < DefaultCallLease {
+			t.Errorf("the call ended after %s, within its first lease", took)
+		}
+		close(caller.wait)
+		first, second := <-answers, <-answers
+		if first.Code != 200 || first.Body.String() != second.Body.String() || caller.calls.Load() != 1 {
+			t.Errorf("ran %d times: %s and %s", caller.calls.Load(), first.Body, second.Body)
+		}
+	})
 }
 
 // TestOnce_a_client_that_goes_away finds the answer when it comes back.

@@ -61,7 +61,9 @@ func TestAmplificationIsBounded(t *testing.T) {
 			if last := operations[len(operations)-1]; strings.HasPrefix(rule, "shared-desc") && !errors.Is(last.Err, errTooMuch) {
 				t.Errorf("the last operation does not stand for the rest: %v", last.Err)
 			}
-			if took > 20*time.Second || allocated > 1500 {
+			// Squared it would be hours, or many times the memory. Much of a minute is
+			// what a machine may need that watches for races and has other work.
+			if took > time.Minute || allocated > 1500 {
 				t.Errorf("took %v and %d MB", took, allocated)
 			}
 		})

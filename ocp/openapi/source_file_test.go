@@ -117,7 +117,7 @@ func TestFileSource_symbolic_link_swapped(t *testing.T) {
 // A write within one tick of the clock leaves size and time as they were.
 func TestFileSource_just_written_file_is_read_again(t *testing.T) {
 	main := filepath.Join(t.TempDir(), "main.yaml")
-	writeAged(t, main, "one", -time.Second)
+	writeAged(t, main, "one", -time.Hour)
 	source := &FileSource{Path: main}
 	first, _ := mustFetch(t, source, nil)
 	info, err := os.Stat(main)
@@ -142,7 +142,7 @@ func TestFileSource_file_written_during_the_build_counts_as_changed(t *testing.T
 	writeAged(t, main, "one", time.Hour)
 	source := &FileSource{Path: main}
 	first, _ := mustFetch(t, source, nil)
-	writeAged(t, other, "other", -time.Second)
+	writeAged(t, other, "other", -time.Hour)
 	kept := first.Keep([]string{other})
 	writeAged(t, other, "other", time.Hour)
 	second, changed := mustFetch(t, source, kept)

@@ -85,7 +85,7 @@ func (s *URLSource) Fetch(ctx context.Context, previous *Snapshot) (*Snapshot, b
 	if err == nil {
 		return snapshot, changed, nil
 	}
-	if ctx.Err() == nil && bounded.Err() != nil {
+	if ctx.Err() == nil && (bounded.Err() != nil || errors.Is(err, context.DeadlineExceeded)) { // a dialer's own clock may be ahead
 		err = context.Cause(bounded)
 	}
 	return nil, false, fmt.Errorf("fetching %s: %w", s.Location(), err)

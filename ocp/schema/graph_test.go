@@ -193,13 +193,19 @@ func TestChain(t *testing.T) {
 	for name, link := range links {
 		for _, mode := range modes {
 			t.Run(name+"/"+string(mode), func(t *testing.T) {
-				quarter, quarterSize := chainCost(t, n/4, link, mode)
-				whole, size := chainCost(t, n, link, mode)
-				if size > 5*quarterSize {
-					t.Errorf("four times the components give %d bytes instead of %d", size, quarterSize)
+				small, large := document(t, "3.1.0", chain(n/4, link)), document(t, "3.1.0", chain(n, link))
+				quarter, whole := time.Hour, time.Hour
+				// The shortest of some times, in turns: the machine may have other work.
+				for round := 0; round < 2 || round < 8 && !inProportion(whole, quarter); round++ {
+					took, quarterSize := chainCost(small, mode)
+					quarter = min(quarter, took)
+					took, size := chainCost(large, mode)
+					whole = min(whole, took)
+					if size > 5*quarterSize {
+						t.Errorf("four times the components give %d bytes instead of %d", size, quarterSize)
+					}
 				}
-				// In a time that is quadratic, it would be 16 times as much.
-				if whole > 12*quarter+200*time.Millisecond {
+				if !inProportion(whole, quarter) {
 					t.Errorf("four times the components take %v instead of %v", whole, quarter)
 				}
 			})
@@ -207,21 +213,21 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// chainCost returns the shortest time of several, and the size of the result.
-func chainCost(t *testing.T, n int, link string, mode schema.Mode) (time.Duration, int) {
-	root := document(t, "3.1.0", chain(n, link))
-	shortest := time.Hour
-	var text []byte
-	for range 2 {
-		start := time.Now()
-		translator := schema.NewTranslator(mode, schema.Input)
-		text = translator.AppendWhole(nil, translator.Translate(root.At("C0")))
-		translator.AppendBounded(nil, root.At("C0"), 4000)
-		schema.Types(root.At("C0"))
-		schema.ObjectOf(root.At("C0"))
-		shortest = min(shortest, time.Since(start))
-	}
-	return shortest, len(text)
+// inProportion reports whether four times the components take no more than four
+// times as long, or little more. In a time that is quadratic it would be 16 times.
+func inProportion(whole, quarter time.Duration) bool {
+	return whole <= 12*quarter+200*time.Millisecond
+}
+
+// chainCost returns how long a chain takes, and the size of the result.
+func chainCost(root openapi.Place, mode schema.Mode) (time.Duration, int) {
+	start := time.Now()
+	translator := schema.NewTranslator(mode, schema.Input)
+	text := translator.AppendWhole(nil, translator.Translate(root.At("C0")))
+	translator.AppendBounded(nil, root.At("C0"), 4000)
+	schema.Types(root.At("C0"))
+	schema.ObjectOf(root.At("C0"))
+	return time.Since(start), len(text)
 }
 
 func TestSameBytesTwice(t *testing.T) {

@@ -29,9 +29,21 @@ func expiry(t *testing.T, place Place) {
 
 func refresh(t *testing.T, place Place) {
 	s := open(t, place)
-	put(t, s, "k", store.Change{Value: []byte("x"), TTL: short})
-	put(t, s, "first to go", store.Change{Value: []byte("y"), TTL: 2 * short})
-	put(t, s, "k", store.Change{Entries: [][]byte{{1}}, TTL: time.Hour})
+	// The second change must come while the record lives, on a slow machine too.
+	ttl, inTime := short/2, false
+	for !inTime {
+		ttl *= 2
+		put(t, s, "k", store.Change{Delete: true})
+		put(t, s, "k", store.Change{Value: []byte("x"), TTL: ttl})
+		err := s.Update(t.Context(), "k", func(old store.Record) (store.Change, error) {
+			inTime = old.Value != nil
+			return store.Change{Entries: [][]byte{{1}}, TTL: time.Hour}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, s, "first to go", store.Change{Value: []byte("y"), TTL: ttl})
 	put(t, s, "shorter", value("z"))
 	put(t, s, "shorter", store.Change{TTL: short})
 	for _, key := range []string{"first to go", "shorter"} {

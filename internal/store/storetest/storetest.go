@@ -22,7 +22,7 @@ import (
 )
 
 // patience is how long a condition may take to come true.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // Place is where records are, empty at first.
 type Place struct {
