@@ -14,8 +14,6 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
-
-	"github.com/fairwayhq/fairway/internal/freeport"
 )
 
 // document has one tool of that name.
@@ -178,8 +176,7 @@ func TestDocumentURL(t *testing.T) {
 }
 
 func TestDocumentURLDown(t *testing.T) {
-	address := fmt.Sprintf("127.0.0.1:%d", freeport.Find(t))
-	s := run(t, "", "mcp http://user:password@"+address+"/openapi.yaml?key=secret\nrespond ok")
+	s := run(t, "", "mcp http://user:password@127.0.0.1:1/openapi.yaml?key=secret\nrespond ok")
 	if a := s.do(s.callRequest("x", "")); a.status != 503 || strings.Contains(a.body, "secret") || strings.Contains(a.body, "password") {
 		t.Errorf("got %d %s", a.status, a.body)
 	}

@@ -17,7 +17,7 @@ func tools(arguments ...string) (stdout, stderr string, err error) {
 	var out, aside bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&aside)
-	cmd.SetArgs(arguments)
+	cmd.SetArgs(append([]string{}, arguments...)) // nil would stand for those of the test
 	err = cmd.Execute()
 	return out.String(), aside.String(), err
 }

@@ -35,7 +35,7 @@ func (*noteEvents) Handle(_ context.Context, e caddy.Event) error {
 }
 
 // TestOAgentReviewIsAskedFor has a call wait for its reviewer for longer than a
-// call may take.
+// call may take, which is time enough for what the call itself does.
 func TestOAgentReviewIsAskedFor(t *testing.T) {
 	s := newSite(t)
 	s.write("agent.yaml", agentDocument("desk", `
@@ -44,8 +44,8 @@ func TestOAgentReviewIsAskedFor(t *testing.T) {
 `))
 	var reached atomic.Int64
 	before := noted.Load()
-	s.start("agents {\n\ttoolset trips TRIPS {\n\ttimeout 300ms\n\t}\n\tstore bolt DIR/store.db\n}\nevents {\n\ton oagent_review_asked test_note\n}",
-		"mcp trips\noagent DIR/agent.yaml {\n\treview_wait 600ms\n\treviews /reviews\n}\nreverse_proxy "+upstream(t, func(w http.ResponseWriter, r *http.Request) {
+	s.start("agents {\n\ttoolset trips TRIPS {\n\ttimeout 2s\n\t}\n\tstore bolt DIR/store.db\n}\nevents {\n\ton oagent_review_asked test_note\n}",
+		"mcp trips\noagent DIR/agent.yaml {\n\treview_wait 3s\n\treviews /reviews\n}\nreverse_proxy "+upstream(t, func(w http.ResponseWriter, r *http.Request) {
 			reached.Add(1)
 			_, _ = w.Write([]byte("hunter2"))
 		}))

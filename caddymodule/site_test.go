@@ -122,11 +122,16 @@ http://127.0.0.1:%d {
 	return config
 }
 
-// load makes the configuration the running one.
+// load makes the configuration the running one. When it returns, only that one
+// listens, or the one before it if there was an error: Caddy does not wait until a
+// server that it stops has closed its socket, and of two sockets on a port either
+// may be given the next connection.
 func (s *site) load(global, block string) error {
 	s.t.Helper()
 	http.DefaultClient.CloseIdleConnections()
-	return caddy.Load(s.config(global, block), true)
+	err := caddy.Load(s.config(global, block), true)
+	eventually(s.t, "one configuration alone on the port", func() bool { return freeport.Listeners(s.port) <= 1 })
+	return err
 }
 
 // run starts a site with the block and stops it with the test.
@@ -181,7 +186,7 @@ func containsAll(text string, parts []string) bool {
 // eventually waits until the condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !holds() {
 		if time.Now().After(deadline) {
 			t.Fatalf("never came: %s", what)

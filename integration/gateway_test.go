@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -27,10 +28,11 @@ import (
 	"github.com/fairwayhq/fairway/internal/freeport"
 )
 
+// Limits for what hangs: a machine that is busy may be slow.
 const (
-	startTimeout = 30 * time.Second // until the gateway answers
-	stopTimeout  = 10 * time.Second // until it has ended
-	waitTimeout  = 20 * time.Second // until a condition holds
+	startTimeout = time.Minute // until the gateway answers
+	stopTimeout  = time.Minute // until it has ended; Caddy waits 5 s for a connection on which nothing was sent
+	waitTimeout  = time.Minute // until a condition holds
 )
 
 // caddy is the binary under test.
@@ -151,6 +153,17 @@ func (o *output) String() string {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	return fmt.Sprintf("127.0.0.1:%d", freeport.Find(t))
+}
+
+// waitForOneListener waits until a configuration that was replaced has closed its
+// socket (see freeport.Listeners).
+func waitForOneListener(t *testing.T, address string) {
+	t.Helper()
+	number, err := strconv.Atoi(port(address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, waitTimeout, "one listener alone on "+address, func() bool { return freeport.Listeners(number) <= 1 })
 }
 
 // waitFor asks again and again until the condition holds.

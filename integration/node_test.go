@@ -15,7 +15,7 @@ import (
 )
 
 // nodeTimeout is how long one client written in JavaScript may run.
-const nodeTimeout = time.Minute
+const nodeTimeout = 3 * time.Minute
 
 // nodeClients is the directory of those clients; "npm ci" there installs them.
 const nodeClients = "../testdata/npm"

@@ -102,7 +102,7 @@ func TestOTC_storm_on_two_nodes(t *testing.T) {
 // way. Those that it had begun are reported to whoever asks the other node.
 func TestOTC_storm_with_a_node_killed(t *testing.T) {
 	api := startOrders(t)
-	nodes := startPair(t, api, "lease 2s")
+	nodes := startPair(t, api, "lease 10s") // which a busy machine keeps up too
 	answers := storm(t, nodes, func() {
 		waitFor(t, waitTimeout, "orders that are under way", func() bool {
 			begun, _ := api.total()

@@ -158,7 +158,7 @@ func (z zipped) Write(p []byte) (int, error) { return z.z.Write(p) }
 func startUpstream(t *testing.T) *upstream {
 	t.Helper()
 	u := &upstream{}
-	bomb() // takes longer than a call may
+	bomb() // takes long, and no call is to wait for it
 	mux := http.NewServeMux()
 	for name, behave := range behaviours {
 		mux.HandleFunc("/"+name, func(w http.ResponseWriter, r *http.Request) { behave(u, w, r) })
@@ -183,10 +183,16 @@ func document(names ...string) string {
 	return b.String()
 }
 
-// startFaults runs a gateway with tight limits in front of upstream. One more
-// operation, "down", leads to a port on which nothing listens. It returns the
-// path of the document too.
+// startFaults runs a gateway in front of upstream, with a tight limit of size and
+// time enough. One more operation, "down", leads to a port on which nothing
+// listens. It returns the path of the document too.
 func startFaults(t *testing.T) (g *gateway, u *upstream, path string) {
+	t.Helper()
+	return startFaultsWithin(t, "30s")
+}
+
+// startFaultsWithin is startFaults whose calls may take so long.
+func startFaultsWithin(t *testing.T, timeout string) (g *gateway, u *upstream, path string) {
 	t.Helper()
 	u = startUpstream(t)
 	names := []string{"down"}
@@ -203,7 +209,7 @@ func startFaults(t *testing.T) (g *gateway, u *upstream, path string) {
 	agents {
 		toolset faults {
 			openapi faults.json
-			timeout 1s
+			timeout %s
 			max_response 100KiB
 		}
 	}
@@ -211,10 +217,10 @@ func startFaults(t *testing.T) (g *gateway, u *upstream, path string) {
 http://%s {
 	mcp /mcp faults
 	otc /otc faults
-	reverse_proxy /down %s
+	reverse_proxy /down 127.0.0.1:1
 	reverse_proxy %s
 }
-`, site, freeAddress(t), strings.TrimPrefix(u.URL, "http://")))
+`, timeout, site, strings.TrimPrefix(u.URL, "http://")))
 	return g, u, path
 }
 
