@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/certmagic"
@@ -22,6 +23,9 @@ const (
 
 	// maxStorageWait is how long the storage may take.
 	maxStorageWait = 10 * time.Second
+
+	// lookInterval is how often who waits to make the secret looks for another's.
+	lookInterval = 100 * time.Millisecond
 )
 
 // storedSecret is the secret that all nodes have which share a storage, and that
@@ -58,7 +62,12 @@ func (s storedSecret) read(ctx context.Context) ([]byte, error) {
 
 // make stores a new secret unless another node comes first.
 func (s storedSecret) make(ctx context.Context) (secret []byte, err error) {
-	if err := s.storage.Lock(ctx, secretKey); err != nil {
+	done, err := s.lock(ctx)
+	defer done()
+	if err != nil {
+		if secret, found := s.read(ctx); found == nil {
+			return secret, nil
+		}
 		return nil, err
 	}
 	defer func() {
@@ -70,6 +79,42 @@ func (s storedSecret) make(ctx context.Context) (secret []byte, err error) {
 	}
 	secret = randomSecret()
 	return secret, s.storage.Store(ctx, secretKey, secret)
+}
+
+// lock waits for the lock, but no longer than until there is a secret: a storage may
+// look so seldom whether the lock is free that not all who wait get it in time. The
+// lock may need its context: done ends that, whether or not the lock was given.
+func (s storedSecret) lock(ctx context.Context) (done func(), err error) {
+	waiting, giveUp := context.WithCancel(ctx)
+	locked := make(chan struct{})
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		if s.appears(ctx, locked) {
+			giveUp()
+		}
+	})
+	err = s.storage.Lock(waiting, secretKey)
+	close(locked)
+	looking.Wait()
+	return giveUp, err
+}
+
+// appears reports whether there is a secret before who waits for the lock has it.
+func (s storedSecret) appears(ctx context.Context, locked <-chan struct{}) bool {
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-locked:
+			return false
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+			if _, err := s.read(ctx); err == nil {
+				return true
+			}
+		}
+	}
 }
 
 func randomSecret() []byte {

@@ -46,7 +46,7 @@ func (b *brokenStorage) Store(ctx context.Context, key string, value []byte) err
 // if they ask for it at once.
 func TestStoredSecretIsOne(t *testing.T) {
 	storage := &certmagic.FileStorage{Path: t.TempDir()}
-	secrets := make([][]byte, 8)
+	secrets := make([][]byte, 24)
 	var nodes sync.WaitGroup
 	for i := range secrets {
 		nodes.Go(func() { secrets[i] = storedSecret{storage, zap.NewNop()}.load() })
