@@ -177,7 +177,7 @@ func (cs credentials) supplement(repl *caddy.Replacer) (*ocp.Supplement, error) 
 	if len(cs) == 0 {
 		return nil, nil
 	}
-	s := &ocp.Supplement{Header: make(http.Header, len(cs)), Query: make(url.Values)}
+	s := &ocp.Supplement{Header: make(http.Header, len(cs)), Query: make(url.Values), Credentials: true}
 	for _, c := range cs {
 		resolved, err := c.resolve(repl)
 		if err != nil {

@@ -102,8 +102,9 @@ func TestCredentialErrors(t *testing.T) {
 	}
 }
 
-// TestSupplement: what an adapter adds to a call wins over the toolset's
-// credentials, and both over the caller's headers and the arguments.
+// TestSupplement: the toolset's credentials win over what an adapter adds to a
+// call, which may have come with it, and both over the caller's headers and the
+// arguments.
 func TestSupplement(t *testing.T) {
 	var got *http.Request
 	i := invocation{handler: func(w http.ResponseWriter, r *http.Request) error {
@@ -112,20 +113,20 @@ func TestSupplement(t *testing.T) {
 	}}
 	i.toolset.credentials = credentials{{"header", "Authorization", "Bearer gateway"}, {"header", "X-Key", "gateway"}, {"query", "limit", "20"}}
 	i.supplement = &ocp.Supplement{
-		Header: http.Header{"X-Key": {"adapter"}, "Mcp-Progress": {"1"}},
-		Query:  map[string][]string{"token": {"t"}},
+		Header: http.Header{"X-Key": {"adapter"}, "Mcp-Progress": {"1"}, "User-Agent": {"adapter"}},
+		Query:  map[string][]string{"token": {"t"}, "limit": {"30"}},
 	}
 	result, err := i.run(t)
 	if err != nil {
 		t.Fatal(err)
 	}
 	result.Release()
-	for name, want := range map[string]string{"Authorization": "Bearer gateway", "X-Key": "adapter", "Mcp-Progress": "1", "User-Agent": "agent/1.0"} {
+	for name, want := range map[string]string{"Authorization": "Bearer gateway", "X-Key": "gateway", "Mcp-Progress": "1", "User-Agent": "adapter"} {
 		if got := got.Header.Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if want := "/trips/7?limit=20&token=t"; got.RequestURI != want || got.URL.RequestURI() != want {
+	if want := "/trips/7?token=t&limit=20"; got.RequestURI != want || got.URL.RequestURI() != want {
 		t.Errorf("RequestURI %s, URL %s", got.RequestURI, got.URL)
 	}
 }

@@ -86,8 +86,8 @@ func (d *dispatch) Invoke(ctx context.Context, call *ocp.Call) (*ocp.Result, err
 
 // prepare makes of r a request that has just arrived from the caller, with what
 // belongs to the call beside its arguments. From the weakest to the strongest that
-// is: what the caller's own request says, the toolset's credentials, and what the
-// adapter supplements.
+// is: what the caller's own request says, what the adapter supplements, and the
+// toolset's credentials.
 func (d *dispatch) prepare(r *http.Request, rec *recorder, call *ocp.Call) (*http.Request, error) {
 	carryHeaders(r.Header, d.outer.Header)
 	own := d.ownContext(r)
@@ -95,10 +95,13 @@ func (d *dispatch) prepare(r *http.Request, rec *recorder, call *ocp.Call) (*htt
 		own.Set(r.Header)
 	}
 	repl := caddy.NewReplacer()
-	if err := d.credentials.apply(r, repl); err != nil {
+	ocp.SupplementFromContext(r.Context()).Apply(r)
+	credentials, err := d.credentials.supplement(repl)
+	if err != nil {
 		return nil, err
 	}
-	ocp.SupplementFromContext(r.Context()).Apply(r)
+	credentials.Apply(r)
+	rec.present(credentials)
 	r.Host = d.outer.Host
 	r.RemoteAddr = d.outer.RemoteAddr
 	r.TLS = d.outer.TLS
@@ -243,6 +246,7 @@ func (d *dispatch) result(tool *ocp.Tool, rec *recorder) (*ocp.Result, error) {
 	if err != nil {
 		return nil, d.undecodable(tool, err)
 	}
+	rec.conceal(body)
 	result := &ocp.Result{Status: rec.status, Header: rec.header, Exposed: rec.exposed}
 	switch {
 	case body == nil:
@@ -292,8 +296,7 @@ func levelOf(status int) zapcore.Level {
 
 func (d *dispatch) panicked(where string, p *panicked) *ocp.Failure {
 	if p.stack == nil {
-		return &ocp.Failure{Kind: ocp.Unreachable, Message: where + " broke off: the connection was closed in the middle of the answer; " +
-			"try again, and look at the API if it goes on"}
+		return &ocp.Failure{Kind: ocp.Unreachable, Message: where + " broke off: the connection was closed in the middle of the answer; " + repeatedOrLook(where)}
 	}
 	if c := d.logger.Check(zapcore.ErrorLevel, "panic in a tool call"); c != nil {
 		c.Write(zap.String("operation", where), zap.String("toolset", d.toolset),

@@ -27,7 +27,7 @@ func (d *dispatch) interrupted(ctx context.Context, where string, rec *recorder)
 			return d.streamedTooLong(where, rec.stream)
 		}
 		return &ocp.Failure{Kind: ocp.TimedOut, Message: fmt.Sprintf(
-			"%s did not answer within %s; try again later, or ask for less", where, d.limits.timeout)}
+			"%s did not answer within %s; %s", where, d.limits.timeout, repeatedOrLess(where))}
 	}
 	return &ocp.Failure{Kind: ocp.Canceled, Message: where + " was canceled, as the client went away"}
 }
@@ -38,7 +38,37 @@ func (d *dispatch) streamedTooLong(where string, s *streamed) *ocp.Failure {
 	if !time.Now().Before(s.end) {
 		message = fmt.Sprintf("%s streamed its answer for more than %s", where, maxStreamTimeouts*d.limits.timeout)
 	}
-	return &ocp.Failure{Kind: ocp.TimedOut, Message: message + " without coming to an end; try again later, or ask for less"}
+	return &ocp.Failure{Kind: ocp.TimedOut, Message: message + " without coming to an end; " + repeatedOrLess(where)}
+}
+
+// repeated says whether a call that failed on its way can be made once more: it
+// may have reached the API. Where is its method and path.
+func repeated(where string) string {
+	if isIdempotent(where) {
+		return "try again later"
+	}
+	return "whether the call had an effect is not known, so look before you repeat it"
+}
+
+// repeatedOrLess is repeated for a call that took too long.
+func repeatedOrLess(where string) string {
+	if isIdempotent(where) {
+		return "try again later, or ask for less"
+	}
+	return repeated(where)
+}
+
+// repeatedOrLook is repeated for an answer that broke off.
+func repeatedOrLook(where string) string {
+	if isIdempotent(where) {
+		return "try again, and look at the API if it goes on"
+	}
+	return repeated(where)
+}
+
+func isIdempotent(where string) bool {
+	method, _, _ := strings.Cut(where, " ")
+	return (&ocp.Tool{Method: method}).Idempotent()
 }
 
 // unstreamable says why a stream was given up.
@@ -58,8 +88,8 @@ func (d *dispatch) unfinished(tool *ocp.Tool, err error) *ocp.Failure {
 	case errors.Is(err, buffer.ErrTooLarge):
 		return d.tooLarge(tool, 0)
 	case errors.Is(err, stream.ErrCutOff):
-		return &ocp.Failure{Kind: ocp.Unreadable, Message: where + " broke its stream off in the middle of an event, " +
-			"which ends with an empty line; try again, and look at the API if it goes on"}
+		return &ocp.Failure{Kind: ocp.Unreachable, Message: where + " broke its stream off in the middle of an event, " +
+			"which ends with an empty line; " + repeatedOrLook(where)}
 	}
 	return unstreamable(where, err)
 }
@@ -85,13 +115,13 @@ func gatewayFailure(where string, status int) *ocp.Failure {
 	switch status {
 	case http.StatusBadGateway:
 		return &ocp.Failure{Kind: ocp.Unreachable, Status: status, Message: where +
-			" could not be reached (502 Bad Gateway): the API is down or broke the connection off; try again later"}
+			" could not be reached (502 Bad Gateway): the API is down or broke the connection off; " + repeated(where)}
 	case http.StatusServiceUnavailable:
 		return &ocp.Failure{Kind: ocp.Unreachable, Status: status, Message: where +
-			" could not be reached (503 Service Unavailable): no server of the API is available; try again later"}
+			" could not be reached (503 Service Unavailable): no server of the API is available; " + repeated(where)}
 	case http.StatusGatewayTimeout:
 		return &ocp.Failure{Kind: ocp.TimedOut, Status: status, Message: where +
-			" did not answer in time (504 Gateway Timeout); try again later, or ask for less"}
+			" did not answer in time (504 Gateway Timeout); " + repeatedOrLess(where)}
 	case statusClientClosed:
 		return &ocp.Failure{Kind: ocp.Canceled, Message: where + " was canceled, as the client went away"}
 	}
@@ -151,5 +181,5 @@ func (d *dispatch) undecodable(tool *ocp.Tool, err error) *ocp.Failure {
 			"%s answered in the content coding %.40q, though it was asked for none; the API should send identity, gzip, deflate or zstd",
 			where, coding.coding)}
 	}
-	return &ocp.Failure{Kind: ocp.Unreadable, Message: where + " answered a compressed body that is broken or cut off; try again, and look at the API if it goes on"}
+	return &ocp.Failure{Kind: ocp.Unreadable, Message: where + " answered a compressed body that is broken or cut off; look at the API, and at what stands before it"}
 }

@@ -151,7 +151,7 @@ func (q *pageRequest) writeAudit(e *oagent.Engagement) {
 	if !q.isAuditor() {
 		guarded := q.readsGuarded(e)
 		for i := range entries {
-			conceal(&entries[i], guarded)
+			concealEntry(&entries[i], guarded)
 		}
 	}
 	page := auditPage{Engagement: e.Key, From: from, Entries: entries}
@@ -169,11 +169,11 @@ func (q *pageRequest) readsGuarded(e *oagent.Engagement) bool {
 	})
 }
 
-// conceal takes out of an entry what the user of the Engagement was not given: the
+// concealEntry takes out of an entry what the user of the Engagement was not given: the
 // reason why something was refused may quote what an assertion has seen, and what
 // a guardrail's tool says is for the gateway. Guarded says that questions are for an
 // agent whose guardrail looks at them before it does.
-func conceal(e *oagent.Entry, guarded bool) {
+func concealEntry(e *oagent.Entry, guarded bool) {
 	if guarded && e.What == oagent.EntryQuestion {
 		e.Inputs, e.Outputs = nil, nil
 	}

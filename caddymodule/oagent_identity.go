@@ -143,17 +143,10 @@ func bringsCredentials(r *http.Request, schemes map[string]*ocp.SecurityScheme) 
 // stripCaller takes out of a request what says who its caller is: Authorization,
 // all cookies, and the API keys that the document names.
 func stripCaller(r *http.Request, schemes map[string]*ocp.SecurityScheme, further []string) {
-	var query []string
 	headers := append([]string{"Authorization", "Proxy-Authorization", "Cookie"}, further...)
 	for _, s := range schemes {
-		switch {
-		case s.Type == "http" && strings.EqualFold(s.Scheme, "bearer"), s.Type == "oauth2", s.Type == "openIdConnect":
-			query = append(query, "access_token") // the other place of a bearer token (RFC 6750, section 2.3)
-		case s.Type != "apiKey":
-		case s.In == "header":
+		if s.Type == "apiKey" && s.In == "header" {
 			headers = append(headers, textproto.CanonicalMIMEHeaderKey(s.ParameterName))
-		case s.In == "query":
-			query = append(query, s.ParameterName)
 		}
 	}
 	for name := range r.Header {
@@ -165,14 +158,29 @@ func stripCaller(r *http.Request, schemes map[string]*ocp.SecurityScheme, furthe
 			delete(r.Header, name)
 		}
 	}
-	if len(query) > 0 && r.URL.RawQuery != "" {
-		r.URL.RawQuery = withoutQuery(r.URL.RawQuery, query)
-	}
+	r.URL.RawQuery = withoutQuery(r.URL.RawQuery, queryCredentials(schemes))
 	r.URL.User = nil
+}
+
+// queryCredentials returns the names under which a caller's credentials may be in the
+// query.
+func queryCredentials(schemes map[string]*ocp.SecurityScheme) (names []string) {
+	for _, s := range schemes {
+		switch {
+		case s.Type == "http" && strings.EqualFold(s.Scheme, "bearer"), s.Type == "oauth2", s.Type == "openIdConnect":
+			names = append(names, "access_token") // the other place of a bearer token (RFC 6750, section 2.3)
+		case s.Type == "apiKey" && s.In == "query":
+			names = append(names, s.ParameterName)
+		}
+	}
+	return names
 }
 
 // withoutQuery leaves what it does not remove as it is written.
 func withoutQuery(raw string, names []string) string {
+	if raw == "" || len(names) == 0 {
+		return raw
+	}
 	var kept []string
 	for pair := range strings.SplitSeq(raw, "&") {
 		name, _, _ := strings.Cut(pair, "=")

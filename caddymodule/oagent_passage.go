@@ -45,6 +45,7 @@ type passage struct {
 	key    string // see engagementKey
 	ticket *oagent.Ticket
 	status int // of the answer
+	with   presented
 }
 
 // serve lets the request pass, or refuses it.
@@ -73,10 +74,24 @@ func (p *passage) serve() error {
 		return p.replay()
 	}
 	identity.apply(p.r, p.operation.set.SecuritySchemes, p.callerHeaders)
+	p.present(identity.with)
 	if p.rec != nil && p.w == http.ResponseWriter(p.rec) {
 		return p.serveCall()
 	}
 	return p.servePlain()
+}
+
+// present notes the credentials that the API is shown in place of the caller's, which
+// the record must not repeat; nil for none.
+func (p *passage) present(with *ocp.Supplement) {
+	if p.rec != nil {
+		p.rec.present(with)
+		p.with = p.rec.with
+		return
+	}
+	if with != nil {
+		p.with = presented{with}
+	}
 }
 
 // recorderOf returns the recorder of a tool call, nil if there is none.
@@ -226,15 +241,6 @@ func (p *passage) checkBuilt() *refused {
 		"the call of %s was not made: with these arguments its request is one of %s; call that, if it is what you mean", p.name, other.name), nil)
 }
 
-// refuseUnmatched is for a request that is no operation, or could be several.
-func (p *passage) refuseUnmatched(err error) *refused {
-	if ambiguous, ok := errors.AsType[*ocp.AmbiguousError](err); ok {
-		return p.refuse(kindAmbiguous, 0, "", "the request was not passed on: "+ambiguous.Reason, err)
-	}
-	return p.refuse(kindUnknownOperation, 0, "",
-		"the request was not passed on: it is none of the operations that the API's document declares, and only those can be judged", err)
-}
-
 // readPlain reads the arguments back from the request, whose body it replaces.
 func (p *passage) readPlain() *refused {
 	body, refusal := p.readBody()
@@ -245,7 +251,7 @@ func (p *passage) readPlain() *refused {
 	if p.call != nil {
 		tool = p.call.Tool
 	}
-	inputs, err := tool.ReadRequest(p.r, body)
+	inputs, err := tool.ReadRequest(p.judged(), body)
 	if err != nil {
 		return p.refuse(kindUnreadable, 0, "", fmt.Sprintf("the call of %s was not made, because the request cannot be judged: %s", p.name, err), err)
 	}
@@ -318,6 +324,7 @@ func (p *passage) isRecorded() bool { return p.isChecked() || p.ticket.Capabilit
 // finish takes what came of the call.
 func (p *passage) finish(outputs jsontext.Value, status int) *refused {
 	p.status = status
+	outputs = p.with.concealed(status, outputs)
 	if output := p.ticket.Capability.Output; output != nil {
 		if output.RequireReview != "" {
 			defer p.stopClock()()

@@ -33,6 +33,7 @@ type recorder struct {
 	cancel   context.CancelCauseFunc // ends the call
 	refused  *refused                // by a guard behind, which is what the answer says then
 	exposed  string                  // by the agent of a guard behind: see ocp.Result
+	with     presented               // what the gateway has put into the request
 
 	streams streams   // what is done with a stream; zero if that is an answer like others
 	stream  *streamed // of an answer that streams

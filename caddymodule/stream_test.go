@@ -179,7 +179,7 @@ func TestStreamedFailures(t *testing.T) {
 		"too large in the last line":  {answers(200, "application/jsonl", x+"\n", x), 0, ocp.TooLarge, "max_response"},
 		"a log line that is too long": {answers(200, events, "event: log\ndata: "+strings.Repeat("x", 256<<10+1)+"\n\n"), 1 << 20, ocp.TooLarge, "256 KiB"},
 		"events without an end":       {answers(200, "application/jsonl", strings.Repeat("{\"progress\":1}\n", 100_001)), 0, ocp.TooLarge, "without coming to an end"},
-		"cut off":                     {answers(200, events, "data: half"), 0, ocp.Unreadable, "in the middle of an event"},
+		"cut off":                     {answers(200, events, "data: half"), 0, ocp.Unreachable, "in the middle of an event, which ends with an empty line; try again"},
 		"broken off":                  {then(answers(200, events, "data: 1\n\n"), abort), 0, ocp.Unreachable, "broke off"},
 		"broken off after the result": {then(answers(200, events, result), abort), 0, "", `{"a":1}`},
 		"a fault after the result":    {then(answers(200, events, result), fault), 0, ocp.Internal, "log"},

@@ -16,6 +16,8 @@ type Supplement struct {
 	Query   url.Values    // replaces the query parameters of these names
 	Cookies []http.Cookie // replace the cookies of these names; only Name and Value count
 
+	Credentials bool // that is what is in here, and no input of the call
+
 	below *Supplement // applied before
 }
 
@@ -53,10 +55,43 @@ func (s *Supplement) Apply(r *http.Request) {
 	}
 }
 
-// supplementQuery leaves what it does not replace as it is written: encoding it
-// anew might change what it means to the API.
+// HasCredentials reports whether RemoveCredentials may remove something.
+func (s *Supplement) HasCredentials() bool {
+	return s != nil && (s.Credentials || s.below.HasCredentials())
+}
+
+// RemoveCredentials takes the credentials that Apply has put into a request out of it,
+// and so all else that stands where they do.
+func (s *Supplement) RemoveCredentials(r *http.Request) {
+	if s == nil {
+		return
+	}
+	s.below.RemoveCredentials(r)
+	if !s.Credentials {
+		return
+	}
+	for name := range s.Header {
+		delete(r.Header, name)
+	}
+	if len(s.Query) > 0 {
+		r.URL.RawQuery = strings.Join(otherPairs(r.URL.RawQuery, s.Query), "&")
+	}
+	if len(s.Cookies) > 0 {
+		if kept := otherCookies(r.Header["Cookie"], s.Cookies); len(kept) > 0 {
+			r.Header["Cookie"] = []string{strings.Join(kept, "; ")}
+		} else {
+			delete(r.Header, "Cookie")
+		}
+	}
+}
+
 func supplementQuery(raw string, with url.Values) string {
-	var kept []string
+	return strings.Join(append(otherPairs(raw, with), with.Encode()), "&")
+}
+
+// otherPairs returns the pairs of a query that are not replaced, as they are written:
+// encoding them anew might change what they mean to the API.
+func otherPairs(raw string, with url.Values) (kept []string) {
 	for pair := range strings.SplitSeq(raw, "&") {
 		name, _, _ := strings.Cut(pair, "=")
 		if plain, err := url.QueryUnescape(name); err == nil {
@@ -66,23 +101,28 @@ func supplementQuery(raw string, with url.Values) string {
 			kept = append(kept, pair)
 		}
 	}
-	return strings.Join(append(kept, with.Encode()), "&")
+	return kept
 }
 
 func supplementCookies(lines []string, with []http.Cookie) string {
+	kept := otherCookies(lines, with)
+	for _, cookie := range with {
+		kept = append(kept, cookie.Name+"="+cookie.Value)
+	}
+	return strings.Join(kept, "; ")
+}
+
+// otherCookies returns the cookies that are not replaced.
+func otherCookies(lines []string, with []http.Cookie) (kept []string) {
 	replaced := make(map[string]bool, len(with))
 	for _, cookie := range with {
 		replaced[cookie.Name] = true
 	}
-	var kept []string
 	for pair := range strings.SplitSeq(strings.Join(lines, "; "), ";") {
 		pair = strings.TrimSpace(pair)
 		if name, _, _ := strings.Cut(pair, "="); pair != "" && !replaced[name] {
 			kept = append(kept, pair)
 		}
 	}
-	for _, cookie := range with {
-		kept = append(kept, cookie.Name+"="+cookie.Value)
-	}
-	return strings.Join(kept, "; ")
+	return kept
 }

@@ -2,6 +2,7 @@ package ocp
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -20,6 +21,8 @@ func TestSupplement(t *testing.T) {
 		Header:  http.Header{"Authorization": {"Bearer second"}},
 		Query:   url.Values{"key": {"s p"}},
 		Cookies: []http.Cookie{{Name: "session", Value: "ours"}},
+
+		Credentials: true,
 	})
 	SupplementFromContext(ctx).Apply(r)
 	for what, c := range map[string][2]string{
@@ -30,6 +33,20 @@ func TestSupplement(t *testing.T) {
 	} {
 		if c[0] != c[1] {
 			t.Errorf("%s: got %q, want %q", what, c[0], c[1])
+		}
+	}
+	SupplementFromContext(ctx).RemoveCredentials(r)
+	for what, c := range map[string][2]string{
+		"a header":                      {strings.Join(r.Header["Authorization"], "|"), ""},
+		"what is no credential stays":   {r.Header.Get("X-Key"), "k"},
+		"a parameter":                   {r.URL.RawQuery, "to=Bern&to=Brig&a%5Bb%5D=%2B"},
+		"a cookie":                      {strings.Join(r.Header["Cookie"], "|"), "a=1; b=2"},
+		"there are some":                {fmt.Sprint(SupplementFromContext(ctx).HasCredentials()), "true"},
+		"there are none without them":   {fmt.Sprint((&Supplement{Header: http.Header{"A": {"b"}}}).HasCredentials()), "false"},
+		"there are none without others": {fmt.Sprint(SupplementFromContext(context.Background()).HasCredentials()), "false"},
+	} {
+		if c[0] != c[1] {
+			t.Errorf("removed: %s: got %q, want %q", what, c[0], c[1])
 		}
 	}
 	before := r.URL.RawQuery

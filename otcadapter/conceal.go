@@ -1,45 +1,21 @@
 package otcadapter
 
-import (
-	"encoding/base64"
-	"net/url"
-	"strings"
-)
-
-// concealed stands where a credential was.
-const concealed = "[concealed]"
-
-// minConcealed is how long a credential must be to be looked for in texts, in
-// bytes: what is shorter stands in many by chance.
-const minConcealed = 4
+import "github.com/fairwayhq/fairway/internal/conceal"
 
 // conceal returns what takes the credentials that a call sends out of a text,
 // because some APIs repeat them in what they refuse; nil if it sends none.
 func (g *grant) conceal(c *callContext) func(string) string {
-	if len(g.supplied) == 0 {
-		return nil
-	}
-	var pairs []string
-	hide := func(secret string) {
-		if len(secret) < minConcealed {
-			return
-		}
-		pairs = append(pairs, secret, concealed)
-		if escaped := url.QueryEscape(secret); escaped != secret {
-			pairs = append(pairs, escaped, concealed)
-		}
-	}
+	var secrets conceal.Secrets
 	for _, need := range g.supplied {
 		value, _ := c.credential(need.id)
-		hide(value)
 		if need.scheme.Type == "http" && need.scheme.Scheme == "basic" {
-			hide(base64.StdEncoding.EncodeToString([]byte(value)))
-			_, password, _ := strings.Cut(value, ":")
-			hide(password)
+			secrets.AddBasic(value)
+		} else {
+			secrets.Add(value)
 		}
 	}
-	if len(pairs) == 0 {
-		return nil
+	if r := secrets.Replacer(); r != nil {
+		return r.Replace
 	}
-	return strings.NewReplacer(pairs...).Replace
+	return nil
 }
