@@ -111,15 +111,14 @@ func (a *Agents) define(ctx caddy.Context, config *ToolsetConfig) (*toolset, err
 	return a.open(ctx, config, "", fmt.Sprintf("%p/%s", a, strconv.Itoa(a.inline)))
 }
 
-// described returns the toolset that was named as a handler wants it: with the
-// schemas of the tools' answers if it asks for them.
+// described returns the toolset that was named, from now on with the schemas of the
+// tools' answers if a handler asks for them.
 func (a *Agents) described(ctx caddy.Context, named *toolset, answers bool) (*toolset, error) {
 	if !answers {
 		return named, nil
 	}
-	config := *a.Toolsets[named.name]
-	config.answers = true
-	return a.open(ctx, &config, named.name, "")
+	named.describe()
+	return named, named.load(ctx)
 }
 
 // Start begins to load and watch the documents.

@@ -21,7 +21,8 @@ import (
 )
 
 // documents are shared by all handlers, and by successive configurations, that
-// want the same tools of the same document: a reload keeps what is loaded.
+// want the same tools of the same document: a reload keeps what is loaded. Once one
+// of them wants the schemas of answers, all have them.
 var documents = caddy.NewUsagePool()
 
 // documentKey is everything that the tools of a document depend on, normalised.
@@ -41,7 +42,7 @@ type documentKey struct {
 	Site        string         `json:"site"` // tells apart sites whose documents have the same path
 
 	NonInferrable []string `json:"non_inferrable"`
-	Answers       bool     `json:"answers"` // the tools have the schemas of their answers
+	Answers       bool     `json:"-"` // the handler wants the schemas of answers
 }
 
 // String returns the key as a value that can be compared.
@@ -55,6 +56,8 @@ type document struct {
 	key    documentKey
 	loader *ocp.Loader
 	bySite bool // loaded through requests (ocp.Loader.Ensure)
+
+	answers atomic.Bool // the tools have the schemas of their answers
 
 	logger atomic.Pointer[zap.Logger] // of the configuration that was started last
 	told   map[string]struct{}        // warnings that have been logged; of the loader's observer
@@ -71,14 +74,33 @@ func openDocument(ctx context.Context, key documentKey, logger *zap.Logger) (*do
 		return nil, err
 	}
 	d := value.(*document)
-	if key.Kind != sourceFile {
-		return d, nil
+	if key.Answers {
+		d.describe()
 	}
-	if err := d.loader.Load(ctx); err != nil {
+	if err := d.load(ctx); err != nil {
 		closeDocument(key)
-		return nil, explainFile(key, err)
+		return nil, err
 	}
 	return d, nil
+}
+
+// describe has the tools have the schemas of their answers from the next load on,
+// which they keep as long as there is a configuration with the document.
+func (d *document) describe() {
+	if !d.answers.Swap(true) {
+		d.loader.Rebuild()
+	}
+}
+
+// load reads a file, which must be good. Other documents are for start.
+func (d *document) load(ctx context.Context) error {
+	if d.key.Kind != sourceFile {
+		return nil
+	}
+	if err := d.loader.Load(ctx); err != nil {
+		return explainFile(d.key, err)
+	}
+	return nil
 }
 
 func closeDocument(key documentKey) {
@@ -92,9 +114,10 @@ func newDocument(key documentKey, logger *zap.Logger) (*document, error) {
 	}
 	d := &document{key: key, bySite: key.Kind == sourceSite, told: make(map[string]struct{})}
 	d.logger.Store(logger)
+	d.answers.Store(key.Answers)
 	d.loader = ocp.NewLoader(ocp.LoaderOptions{
 		Source:   source,
-		Build:    key.build,
+		Build:    d.build,
 		Refresh:  key.Refresh,
 		Observer: ocp.LoadObserver{Loaded: d.loaded, Failed: d.failed},
 	})
@@ -120,6 +143,13 @@ func (k documentKey) build(_ context.Context, data []byte, location string, _ *o
 		return nil, nil, err
 	}
 	return toolset, toolset.Files, nil
+}
+
+// build is the key's, with the schemas of answers if anybody wants them by now.
+func (d *document) build(ctx context.Context, data []byte, location string, previous *ocp.Toolset) (*ocp.Toolset, []string, error) {
+	key := d.key
+	key.Answers = d.answers.Load()
+	return key.build(ctx, data, location, previous)
 }
 
 // shownName returns the toolset's name as clients see it. One that is called by

@@ -53,11 +53,11 @@ func newEndpoint(ctx caddy.Context, protocol, path, reference string, config *To
 }
 
 // beside returns the endpoint's twin for one more toolset that is offered at the
-// same path.
-func (e *endpoint) beside(ctx caddy.Context, reference string) (*endpoint, error) {
+// same path, as config wants it.
+func (e *endpoint) beside(ctx caddy.Context, reference string, config *ToolsetConfig) (*endpoint, error) {
 	twin := *e
 	var err error
-	if twin.toolset, err = resolveToolset(ctx, e.app, reference, nil); err != nil {
+	if twin.toolset, err = resolveToolset(ctx, e.app, reference, config); err != nil {
 		return nil, err
 	}
 	e.app.offer(e.place, twin.toolset)

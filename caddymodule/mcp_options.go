@@ -76,12 +76,7 @@ func (m *MCP) document() *ToolsetConfig {
 	if m.OutputSchema == "" || m.OutputSchema == string(mcpadapter.OutputOff) {
 		return m.Document
 	}
-	config := new(ToolsetConfig)
-	if m.Document != nil {
-		*config = *m.Document
-	}
-	config.answers = true
-	return config
+	return described(m.Document)
 }
 
 // secret returns the configured secret, nil if there is none.

@@ -67,7 +67,7 @@ type OTC struct {
 	// title.
 	Toolkit string `json:"toolkit,omitempty"`
 
-	// The last part of tool ids, if there is one toolset only. Default: the
+	// The last part of tool ids, x.y.z, if there is one toolset only. Default: the
 	// document's version as x.y.z.
 	Version string `json:"version,omitempty"`
 
@@ -120,13 +120,13 @@ func (o *OTC) Provision(ctx caddy.Context) (err error) {
 	if o.Path == "" {
 		o.Path = "/otc"
 	}
-	if o.endpoint, err = newEndpoint(ctx, "otc", o.Path, o.Toolset, o.Document); err != nil {
+	if o.endpoint, err = newEndpoint(ctx, "otc", o.Path, o.Toolset, described(o.Document)); err != nil {
 		return err
 	}
 	o.endpoint.bind(o.Agent)
 	o.endpoints = []*endpoint{o.endpoint}
 	for _, reference := range o.Toolsets {
-		twin, err := o.endpoint.beside(ctx, reference)
+		twin, err := o.endpoint.beside(ctx, reference, described(nil))
 		if err != nil {
 			return err
 		}
@@ -155,20 +155,39 @@ func (o *OTC) Provision(ctx caddy.Context) (err error) {
 	return nil
 }
 
+// described returns the options of a toolset whose definitions say what its tools
+// answer, which OTC wants of all.
+func described(config *ToolsetConfig) *ToolsetConfig {
+	with := new(ToolsetConfig)
+	if config != nil {
+		*with = *config
+	}
+	with.answers = true
+	return with
+}
+
 // Validate refuses options that make no sense.
 func (o *OTC) Validate() error {
 	if o.endpoint.path == "" {
 		return errors.New("path / would take the whole site: give the endpoints a path of their own, such as /otc")
 	}
+	if o.Version != "" {
+		if err := otcadapter.CheckVersion(o.Version); err != nil {
+			return err
+		}
+	}
 	if o.Version != "" && len(o.endpoints) > 1 {
 		return fmt.Errorf("version %s is for one toolset, and there are %d: the version of each is that of its document", o.Version, len(o.endpoints))
 	}
 	for i, e := range o.endpoints {
-		if slices.ContainsFunc(o.endpoints[:i], func(other *endpoint) bool { return other.toolset == e.toolset }) {
+		if slices.ContainsFunc(o.endpoints[:i], func(other *endpoint) bool { return other.toolset.document == e.toolset.document }) {
 			return fmt.Errorf("toolset %s is given twice", e.toolset.name)
 		}
 	}
 	if err := o.checkHealthUpstream(); err != nil {
+		return err
+	}
+	if err := o.checkAuthorizationURLs(); err != nil {
 		return err
 	}
 	if err := o.Idempotency.validate(); err != nil {

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/fairwayhq/fairway/otcadapter"
 )
 
 // UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Syntax:
@@ -12,7 +14,7 @@ import (
 //		path               <path>
 //		toolset            <toolset>|<file, URL or path on the site>...
 //		toolkit            <name>
-//		version            <text>
+//		version            <x.y.z>
 //		max_body           <size>
 //		idempotency        off
 //		idempotency {
@@ -62,7 +64,13 @@ func (o *OTC) unmarshalOption(b *block) error {
 	case "toolkit":
 		return b.text(&o.Toolkit)
 	case "version":
-		return b.text(&o.Version)
+		if err := b.text(&o.Version); err != nil {
+			return err
+		}
+		if err := otcadapter.CheckVersion(o.Version); err != nil {
+			return b.WrapErr(err)
+		}
+		return nil
 	case "max_body":
 		return b.size(&o.MaxBody)
 	case "idempotency":

@@ -1,8 +1,12 @@
 package caddymodule_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/caddyserver/caddy/v2"
 )
 
 // TestOTC_adapt_errors wants every error to say what is wrong and in which line.
@@ -23,6 +27,8 @@ func TestOTC_adapt_errors(t *testing.T) {
 		"authorization_url":         {inBlock("authorization_url github"), "authorization_url needs the name of a security scheme and a URL", ":3"},
 		"authorization_url twice":   {inBlock("authorization_url a b\n\t\tauthorization_url a c"), "authorization_url of a is given twice", ":4"},
 		"health_upstream":           {inBlock("health_upstream"), "wrong argument count", ":3"},
+		"a version of words":        {inBlock("version x"), `version "x": ids of tools take three numbers with dots between them, such as 1.0.0`, ":3"},
+		"a version of two numbers":  {inBlock("toolkit Kit\n\t\tversion 2.1"), "such as 2.1.0", ":4"},
 		"a second health_upstream":  {inBlock("health_upstream /a\n\t\thealth_upstream /b"), "health_upstream is given twice", ":4"},
 		"an empty toolset argument": {"http://a.test {\n\totc /otc \"\"\n}", "the toolset is empty", ":2"},
 	} {
@@ -38,6 +44,53 @@ func TestOTC_adapt_errors(t *testing.T) {
 	}
 }
 
+// vault is a document with security schemes.
+const vault = `openapi: 3.1.0
+info: {title: Vault, version: 1.0.0}
+paths: {/a: {get: {operationId: a, responses: {"200": {description: ok}}}}}
+components:
+  securitySchemes:
+    github: {type: oauth2, flows: {}}
+    key: {type: apiKey, in: header, name: X-Key}
+`
+
+// TestOTC_JSON_errors wants the same of what the Caddyfile could not say.
+func TestOTC_JSON_errors(t *testing.T) {
+	const version = `"version":"1.2.3"`
+	for _, test := range []struct{ bad, want string }{
+		{`"version":"2.1"`, `version "2.1": ids of tools take three numbers with dots between them, such as 2.1.0`},
+		{`"toolsets":["a"]`, "toolset a is given twice"},
+		{`"max_body":-1`, "max_body -1 is negative"},
+	} {
+		t.Run(test.bad, func(t *testing.T) {
+			s := newSite(t)
+			config := s.config("agents {\n toolset a TRIPS\n toolset b TRIPS\n }", "otc /otc a {\n version 1.2.3\n }\n respond ok")
+			changed := bytes.Replace(config, []byte(version), []byte(test.bad), 1)
+			if bytes.Equal(changed, config) {
+				t.Fatalf("%s has no %s", config, version)
+			}
+			parsed := new(caddy.Config)
+			if err := json.Unmarshal(changed, parsed); err != nil {
+				t.Fatal(err)
+			}
+			if err := caddy.Validate(parsed); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestOTC_authorization_URL_of_a_known_scheme is told.
+func TestOTC_authorization_URL_of_a_known_scheme(t *testing.T) {
+	s := newSite(t)
+	s.write("vault.yaml", vault+"security: [{github: []}]\n")
+	s.start("", "otc /otc DIR/vault.yaml {\n authorization_url github https://id.example/a\n }\n respond ok")
+	got := s.request("POST", "/otc/call", `{"tool_id":"Vault.a"}`)
+	if got.status != 400 || !strings.Contains(got.body, `{"id":"github","url":"https://id.example/a"}`) {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
 // TestOTC_config_errors wants what cannot work to be refused when it is loaded.
 func TestOTC_config_errors(t *testing.T) {
 	const two = `agents {
@@ -46,6 +99,9 @@ func TestOTC_config_errors(t *testing.T) {
 	}`
 	for name, test := range map[string]struct{ global, block, want string }{
 		"version of several":       {two, "otc /otc a b {\n version 2.0.0\n }", "version 2.0.0 is for one toolset, and there are 2"},
+		"unknown scheme":           {"", "otc /otc DIR/vault.yaml {\n authorization_url giihub https://id.example/a\n }", `authorization_url of "giihub": no document here has a security scheme of that name; did you mean github?`},
+		"unknown scheme, not near": {"", "otc /otc DIR/vault.yaml {\n authorization_url nosuch https://id.example/a\n }", "of that name; there are: github, key"},
+		"no schemes at all":        {two, "otc /otc a b {\n authorization_url nosuch https://id.example/a\n }", "of that name; there are none"},
 		"unknown toolset":          {two, "otc /otc a c", `there is no toolset "c"`},
 		"health below the path":    {two, "otc /otc a {\n health_upstream /otc/health\n }", "below the endpoint itself"},
 		"health without a slash":   {two, "otc /otc a {\n health_upstream healthz\n }", "does not begin with a slash"},
@@ -58,6 +114,7 @@ func TestOTC_config_errors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
+			s.write("vault.yaml", vault)
 			err := s.load(test.global, test.block)
 			if err == nil {
 				t.Fatal("no error")

@@ -15,9 +15,9 @@ import (
 
 // OTCIdempotency says how calls are kept that their client has given a call_id. A
 // repeated call gets the answer of the first; one with other content is refused;
-// one whose node died in the middle is reported, and run again only if its method
-// is idempotent. Records are in the store of the agents app, which bounds their
-// number.
+// one whose node died in the middle, or whose answer was too large, is reported,
+// and run again only if its method is idempotent. Records are in the store of the
+// agents app, which bounds their number.
 type OTCIdempotency struct {
 	// Runs each request, whatever its call_id is.
 	Off bool `json:"off,omitempty"`
@@ -25,8 +25,9 @@ type OTCIdempotency struct {
 	// How long a record is kept. Default: 24h.
 	TTL caddy.Duration `json:"ttl,omitempty"`
 
-	// The largest answer that is kept, in bytes, up to 768 KiB. Who repeats a
-	// call with a larger one is told that it ran. Default: 64 KiB.
+	// The largest answer that is kept, in bytes, up to 768 KiB. A call with a
+	// larger one runs again if it is repeated and its method is idempotent; of
+	// others it is told that they ran. Default: 64 KiB.
 	MaxSize int64 `json:"max_size,omitempty"`
 
 	// How long after its last sign of life a call of another node counts as

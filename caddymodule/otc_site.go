@@ -103,3 +103,18 @@ func (o *OTC) checkHealthUpstream() error {
 	}
 	return nil
 }
+
+// checkAuthorizationURLs refuses a URL for a security scheme that none of the
+// documents has, where these are files: they have been read by now. Of others the
+// server tells when they are there.
+func (o *OTC) checkAuthorizationURLs() error {
+	sets := make([]*ocp.Toolset, 0, len(o.endpoints))
+	for _, e := range o.endpoints {
+		set := e.toolset.loader.Toolset()
+		if e.toolset.key.Kind != sourceFile || set == nil {
+			return nil
+		}
+		sets = append(sets, set)
+	}
+	return otcadapter.CheckAuthorizationURLs(o.AuthorizationURLs, sets...)
+}

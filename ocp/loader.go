@@ -72,8 +72,9 @@ type Loader struct {
 	polled   bool          // the source is a file: looking costs next to nothing
 
 	toolset atomic.Pointer[Toolset]
-	keep    atomic.Bool // the text of the document is wanted
-	stale   atomic.Bool // so it must be fetched though it may not have changed
+	keep    atomic.Bool   // the text of the document is wanted
+	stale   atomic.Bool   // so it must be fetched though it may not have changed
+	wake    chan struct{} // holds a value when the background is to look at once
 	kept    atomic.Pointer[LoadedDocument]
 	due     atomic.Int64 // when the next look may begin, in Unix nanoseconds
 
@@ -98,6 +99,7 @@ func NewLoader(options LoaderOptions) *Loader {
 		observer: options.Observer,
 		interval: options.Refresh,
 		turn:     make(chan struct{}, 1),
+		wake:     make(chan struct{}, 1),
 	}
 	if l.interval == 0 {
 		l.interval = DefaultRefresh
@@ -121,6 +123,21 @@ type LoadedDocument struct {
 func (l *Loader) KeepDocument() {
 	if !l.keep.Swap(true) {
 		l.stale.Store(true)
+	}
+}
+
+// Rebuild has the document built anew though it may not have changed, because the
+// BuildFunc makes another Toolset of it from now on: by Load, in the background at
+// once, or of a document of the site when it is next asked for.
+func (l *Loader) Rebuild() {
+	l.stale.Store(true)
+	if l.Toolset() == nil {
+		return // it has yet to be built
+	}
+	l.due.Store(0)
+	select {
+	case l.wake <- struct{}{}:
+	default:
 	}
 }
 

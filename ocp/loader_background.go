@@ -58,6 +58,8 @@ func (l *Loader) watch(ctx context.Context) {
 		case <-ctx.Done():
 			timer.Stop()
 			return
+		case <-l.wake:
+			timer.Stop()
 		case <-timer.C:
 		}
 		// A Load of somebody else may have come in between; one more look is cheap.

@@ -21,39 +21,64 @@ const (
 	maxNamed = 40
 )
 
+// What a model is told in several cases.
+const (
+	lookFirst   = "It is not known whether the call had an effect. Do not repeat it before you have looked at the present state with another tool."
+	hadItsTurn  = "The API has answered, so that the call may have had its effect. Do not repeat it before you have looked at the present state with another tool."
+	otherwise   = "Do not repeat the call: use another tool, or tell the user."
+	tellTheUser = "Other input does not help: do not repeat the call, and tell the user what is missing."
+)
+
 // promptContent tells a model what to do about a failed call (OTC 1.0, Tool
 // Response Schema, additional_prompt_content), "" if there is nothing to add to
-// the message.
+// the message. It speaks of the same input where the call can be retried, and
+// only there.
 func promptContent(toolID string, tool *ocp.Tool, failure *ocp.Failure) string {
-	again := failure.Retryable(tool)
+	if failure.Retryable(tool) {
+		again := "all " + toolID + " again with the same input" + after(failure.RetryAfter) + "."
+		if failure.Status == http.StatusTooManyRequests {
+			return "Too many calls: c" + again
+		}
+		return "The input need not change: c" + again
+	}
+	safe := tool != nil && tool.ReadOnly()
 	switch failure.Kind {
 	case ocp.InvalidArguments:
 		return repairPrompt(toolID, tool, failure.Problems)
-	case ocp.TooLarge:
-		return "Ask for less: choose other input for " + toolID + " that gives a smaller answer." + parameters(tool)
 	case ocp.Refused:
 		return refusedPrompt(toolID, tool, failure)
 	case ocp.Failed, ocp.Unreachable, ocp.TimedOut:
-		if again {
-			return "The input need not change: call " + toolID + " again with the same input" + after(failure.RetryAfter) + "."
+		if failure.Status == http.StatusNotImplemented {
+			return "The API cannot do this. " + otherwise
 		}
-		return "It is not known whether the call had an effect. Do not repeat it before you have looked at the present state with another tool."
+		return lookFirst
+	case ocp.TooLarge:
+		if safe {
+			return "Ask for less: choose other input for " + toolID + " that gives a smaller answer." + parameters(tool)
+		}
+		return hadItsTurn
+	case ocp.Unreadable, ocp.Redirected:
+		if safe {
+			return "The same call would end alike. " + otherwise
+		}
+		return hadItsTurn
 	}
 	return ""
 }
 
+// refusedPrompt is promptContent for a refusal that is final.
 func refusedPrompt(toolID string, tool *ocp.Tool, failure *ocp.Failure) string {
 	switch failure.Status {
-	case http.StatusTooManyRequests:
-		return "Too many calls: call " + toolID + " again with the same input" + after(failure.RetryAfter) + "."
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusPaymentRequired:
-		return "Other input does not help: do not repeat the call, and tell the user what is missing."
+		return tellTheUser
 	case http.StatusNotFound, http.StatusGone:
 		return "What the input names is not there: look for it with another tool, and call " + toolID + " with what you find." + parameters(tool)
 	case http.StatusConflict, http.StatusPreconditionFailed:
 		return "The present state does not allow it: read the state with another tool before you call " + toolID + " again."
+	case http.StatusRequestTimeout, http.StatusTooEarly:
+		return lookFirst // of a safe call they can be retried
 	case http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType:
-		return ""
+		return otherwise
 	}
 	return "Correct the input by what the API says, and call " + toolID + " again." + parameters(tool)
 }

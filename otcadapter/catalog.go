@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fairwayhq/fairway/ocp"
 )
 
 // A catalog is what the server says of the Toolsets of the moment: their
@@ -52,8 +54,23 @@ func newCatalog(options Options, source []Toolkit) *catalog {
 	slices.Sort(c.keyHeaders)
 	c.keyHeaders = slices.Compact(c.keyHeaders)
 	c.list = c.appendList(nil, options.Warn)
+	c.checkURLs(options)
 	slices.SortStableFunc(c.toolkits, func(a, b *toolkit) int { return compareVersions(b.version, a.version) })
 	return c
+}
+
+// checkURLs warns of URLs that clients are never told, as far as that is known.
+func (c *catalog) checkURLs(options Options) {
+	if c.partial || options.Warn == nil {
+		return
+	}
+	sets := make([]*ocp.Toolset, len(c.source))
+	for i, site := range c.source {
+		sets[i] = site.Tools
+	}
+	if err := CheckAuthorizationURLs(options.AuthorizationURLs, sets...); err != nil {
+		options.Warn(err.Error())
+	}
 }
 
 // loaded reports whether there are tools to offer.

@@ -151,7 +151,8 @@ func TestToolkit_version(t *testing.T) {
 		{"", "", "1.0.0"},
 		{"", strings.Repeat("9", 100), strings.Repeat("9", 18) + ".0.0"},
 		{"4.5.6", "1.2.3", "4.5.6"},
-		{"2024-10", "1.2.3", "2024-10"},
+		{"2024-10", "1.2.3", "2024.10.0"},
+		{"2.1", "1.2.3", "2.1.0"},
 		{"v 4", "1.2.3", "4.0.0"},
 		{"latest", "1.2.3", "1.0.0"},
 	}
@@ -195,7 +196,7 @@ func TestTools_value_schema(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {
-			if got := string(appendValueSchema(nil, &c.answer)); got != c.want {
+			if got := string(appendValueSchema(nil, &c.answer, maxValueSchema)); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})

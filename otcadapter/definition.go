@@ -4,34 +4,53 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// How much of the API's own schemas of its answers the definitions have: models
-// pay for each byte. Beyond it they say the type alone.
+// How much of the schemas the definitions have: models pay for each byte. Schemas
+// for which there is no room say less of what stands deep in them, those of
+// values in the end the type alone. All of one list share the room evenly, and
+// what one leaves is for those after it.
 const (
-	maxValueSchema  = 8 << 10 // bytes of one
-	maxValueSchemas = 1 << 20 // bytes of all in one list
+	maxValueSchema  = 8 << 10  // bytes of the schema of one value
+	maxValueSchemas = 2 << 20  // bytes of all in one list
+	maxInputSchema  = 64 << 10 // bytes of the schema of one input, if it has to be flattened
+	maxInputSchemas = 16 << 20 // bytes of all in one list
 )
+
+// A room is what is left for some schemas.
+type room struct {
+	bytes, most int
+	schemas     int // that are still to come
+}
+
+func (r *room) next() int {
+	return max(min(r.bytes/max(r.schemas, 1), r.most), 0)
+}
+
+func (r *room) take(bytes int) {
+	r.bytes -= bytes
+	r.schemas--
+}
+
+// A described tool is one with its schemas as they are listed.
+type described struct {
+	*entry
+	input, value []byte
+}
 
 // appendList appends the answer to GET /tools. The definitions under "tools" are
 // those of OTC 1.0 (Tool Definition Schema); those under "items" have the form
-// that OXP gives them. Of tools with the same id the first is there.
+// that OXP gives them. They are in the order of the configuration; of tools with
+// the same id the first is there, and warn is told of the others.
 func (c *catalog) appendList(b []byte, warn func(string)) []byte {
 	b = append(b, `{"$schema":"`+otcStandard.schema+`","tools":[`...)
-	b = c.appendAll(b, warn, (*toolkit).appendDefinition)
-	b = append(b, `],"items":[`...)
-	b = c.appendAll(b, nil, (*toolkit).appendItem)
-	return append(b, "]}"...)
-}
-
-// appendAll appends the tools of all toolkits, in the order of the configuration,
-// and warns of those that are hidden behind others of the same id.
-func (c *catalog) appendAll(b []byte, warn func(string), define func(*toolkit, []byte, *entry, *ocp.Answer) []byte) []byte {
-	budget := maxValueSchemas
+	items := []byte(`],"items":[`)
+	inputs, values := c.rooms()
 	listed := make(map[string]bool)
-	first := true
 	for _, k := range c.toolkits {
 		for _, t := range c.source[k.index].Tools.Tools() {
 			id := string(k.appendID(nil, t.Name))
@@ -41,23 +60,33 @@ func (c *catalog) appendAll(b []byte, warn func(string), define func(*toolkit, [
 				}
 				continue
 			}
+			if len(listed) > 0 {
+				b, items = append(b, ','), append(items, ',')
+			}
 			listed[id] = true
-			if !first {
-				b = append(b, ',')
-			}
-			first = false
-			answer := t.Answer
-			if budget -= len(answer.Schema); len(answer.Schema) > maxValueSchema || budget < 0 {
-				answer.Schema = nil
-			}
-			b = define(k, b, k.entries[t.Name], &answer)
+			d := described{entry: k.entries[t.Name]}
+			d.input = flatInput(inputSchema(t), inputs.next())
+			d.value = appendValueSchema(nil, &t.Answer, values.next())
+			inputs.take(len(d.input))
+			values.take(len(d.value))
+			b = k.appendDefinition(b, &d)
+			items = k.appendItem(items, &d)
 		}
 	}
-	return b
+	return append(append(b, items...), "]}"...)
 }
 
-func (k *toolkit) appendDefinition(b []byte, t *entry, answer *ocp.Answer) []byte {
-	b = k.appendHead(b, t)
+// rooms returns what the schemas of the list may take.
+func (c *catalog) rooms() (inputs, values room) {
+	n := 0
+	for _, k := range c.toolkits {
+		n += len(k.entries)
+	}
+	return room{maxInputSchemas, maxInputSchema, n}, room{maxValueSchemas, maxValueSchema, n}
+}
+
+func (k *toolkit) appendDefinition(b []byte, t *described) []byte {
+	b = k.appendHead(b, t.entry)
 	b = append(b, `,"toolkit":{"name":"`...)
 	b = append(b, k.name...)
 	b = append(b, `","description":`...)
@@ -65,33 +94,33 @@ func (k *toolkit) appendDefinition(b []byte, t *entry, answer *ocp.Answer) []byt
 	b = append(b, `,"version":"`...)
 	b = append(b, k.version...)
 	b = append(b, `"},"input":{"parameters":`...)
-	b = append(b, inputSchema(t.Tool)...)
+	b = append(b, t.input...)
 	b = append(b, `,"required":`...)
 	b = appendStrings(b, argumentNames(t.Tool, func(a *ocp.Argument) bool { return a.Required }))
-	if hidden := argumentNames(t.Tool, func(a *ocp.Argument) bool { return a.NonInferrable }); len(hidden) > 0 {
+	if hidden := argumentNames(t.Tool, isNonInferrable); len(hidden) > 0 {
 		b = append(b, `,"non_inferrable_parameters":`...)
 		b = appendStrings(b, hidden)
 	}
 	b = append(b, `},"output":`...)
-	b = appendOutput(b, answer)
-	b = k.appendRequirements(b, t)
+	b = appendOutput(b, &t.Answer, t.value)
+	b = k.appendRequirements(b, t.entry)
 	return append(b, '}')
 }
 
 // appendItem appends the definition in the form of OXP.
-func (k *toolkit) appendItem(b []byte, t *entry, answer *ocp.Answer) []byte {
-	b = k.appendHead(b, t)
+func (k *toolkit) appendItem(b []byte, t *described) []byte {
+	b = k.appendHead(b, t.entry)
 	b = append(b, `,"version":"`...)
 	b = append(b, k.version...)
 	b = append(b, `","input_schema":`...)
-	b = append(b, inputSchema(t.Tool)...)
+	b = appendItemInput(b, t)
 	b = append(b, `,"output_schema":`...)
-	if hasValue, _ := modes(answer); hasValue {
-		b = appendValueSchema(b, answer)
+	if hasValue, _ := modes(&t.Answer); hasValue {
+		b = append(b, t.value...)
 	} else {
 		b = append(b, "null"...)
 	}
-	b = k.appendRequirements(b, t)
+	b = k.appendRequirements(b, t.entry)
 	return append(b, '}')
 }
 
@@ -114,6 +143,62 @@ func (k *toolkit) appendRequirements(b []byte, t *entry) []byte {
 	return appendRequirements(b, demanded(t.requirements))
 }
 
+// notInferred tells a model of an argument that it must not make up. OXP has no
+// list of these, other than OTC, and its clients show the schema to the model as
+// it is; hidden they cannot be, as it is the client that has to give them.
+const notInferred = "Not for a model to make up: the application or the user has to give this value."
+
+// appendItemInput appends the input schema with a word at each argument that a
+// model must not make up.
+func appendItemInput(b []byte, t *described) []byte {
+	hidden := argumentNames(t.Tool, isNonInferrable)
+	if len(hidden) == 0 {
+		return append(b, t.input...)
+	}
+	b = append(b, '{')
+	for _, m := range membersOf(t.input) {
+		b = appendName(b, m.Name)
+		if m.Name != "properties" {
+			b = append(b, m.Value...)
+			continue
+		}
+		b = append(b, '{')
+		for _, p := range membersOf(m.Value) {
+			b = appendName(b, p.Name)
+			if slices.Contains(hidden, p.Name) {
+				b = appendNotInferred(b, p.Value)
+			} else {
+				b = append(b, p.Value...)
+			}
+		}
+		b = append(b, '}')
+	}
+	return append(b, '}')
+}
+
+// appendNotInferred appends the schema of such an argument.
+func appendNotInferred(b []byte, schema jsontext.Value) []byte {
+	text := notInferred
+	b = append(b, '{')
+	for _, m := range membersOf(schema) {
+		if m.Name == "description" && m.Value.Kind() == '"' {
+			text = unquoted(m.Value) + "\n\n" + notInferred
+			continue
+		}
+		b = appendName(b, m.Name)
+		b = append(b, m.Value...)
+	}
+	b = appendName(b, "description")
+	return append(wire.AppendString(b, text), '}')
+}
+
+func appendName(b []byte, name string) []byte {
+	if b[len(b)-1] != '{' {
+		b = append(b, ',')
+	}
+	return append(wire.AppendString(b, name), ':')
+}
+
 // describe returns the tool's description. Neither protocol has a field to mark a
 // deprecated tool with, and their schemas allow no other.
 func describe(t *ocp.Tool) string {
@@ -124,12 +209,14 @@ func describe(t *ocp.Tool) string {
 	return t.Description
 }
 
-func inputSchema(t *ocp.Tool) []byte {
+func inputSchema(t *ocp.Tool) jsontext.Value {
 	if len(t.InputSchema) == 0 {
-		return []byte(`{"type":"object"}`)
+		return jsontext.Value(`{"type":"object"}`)
 	}
 	return t.InputSchema
 }
+
+func isNonInferrable(a *ocp.Argument) bool { return a.NonInferrable }
 
 // argumentNames lists the arguments of which that is true.
 func argumentNames(t *ocp.Tool, holds func(*ocp.Argument) bool) (names []string) {
@@ -162,7 +249,7 @@ func modes(answer *ocp.Answer) (value, null bool) {
 }
 
 // appendOutput appends what a call may give.
-func appendOutput(b []byte, answer *ocp.Answer) []byte {
+func appendOutput(b []byte, answer *ocp.Answer, value []byte) []byte {
 	hasValue, hasNull := modes(answer)
 	b = append(b, `{"available_modes":[`...)
 	if hasValue {
@@ -179,15 +266,15 @@ func appendOutput(b []byte, answer *ocp.Answer) []byte {
 	}
 	if hasValue {
 		b = append(b, `,"value":{"parameters":`...)
-		b = appendValueSchema(b, answer)
+		b = append(b, value...)
 		b = append(b, '}')
 	}
 	return append(b, '}')
 }
 
-// appendValueSchema appends the schema of the value: the document's own where the
-// Toolset has it and it is an object, or else the type.
-func appendValueSchema(b []byte, answer *ocp.Answer) []byte {
+// appendValueSchema appends the schema of the value: as much of the document's own
+// as there is room for, in bytes, or else the type.
+func appendValueSchema(b []byte, answer *ocp.Answer, room int) []byte {
 	if len(answer.MediaTypes) > 0 && !slices.ContainsFunc(answer.MediaTypes, maybeStructured) {
 		b = append(b, `{"type":"string"`...)
 		if !slices.ContainsFunc(answer.MediaTypes, isText) {
@@ -197,7 +284,9 @@ func appendValueSchema(b []byte, answer *ocp.Answer) []byte {
 		return append(b, '}')
 	}
 	if answer.Schema.Kind() == '{' {
-		return append(b, answer.Schema...)
+		if flat := flatOutput(answer.Schema, room); flat != nil {
+			return append(b, flat...)
+		}
 	}
 	switch len(answer.Types) {
 	case 0:

@@ -145,11 +145,10 @@ func hostOf(r *http.Request) string {
 }
 
 // contentOf hashes what makes a call the same call: the tool, its input and its
-// context, in which form it is answered, and the cookies of who has not been
-// authenticated. What traces a call is no part of it.
+// context, and the cookies of who has not been authenticated. What traces a call
+// is no part of it, nor is the form in which it is answered (recast).
 func contentOf(key *hashKey, user string, r *http.Request, c *call) digest {
 	h := key.hasher("content")
-	h.add(c.form.schema)
 	h.add(string(c.kit.appendID(nil, c.tool.Name)))
 	h.add(canonical(c.input))
 	h.add(canonical(c.context.raw))

@@ -64,9 +64,10 @@ type Idempotency struct {
 // Who comes first begins a record, which is durable before the API is called,
 // prolongs it while the call runs, and puts the answer into it. What is idempotent
 // by its method has no record before its answer where one process has the store
-// for itself: the flight is enough. Who comes later finds the answer, waits for it, is refused as
-// the content is another, or learns that the node died with the call: then nobody
-// knows what became of it, and only what does no harm twice is run again.
+// for itself: the flight is enough. Who comes later finds the answer, waits for it,
+// is refused as the content is another, or learns that there is no answer: it was
+// too large, or the node died with the call, so that nobody knows what became of
+// it. Then only what does no harm twice is run again.
 type records struct {
 	options Idempotency
 	keys    hashKeys
@@ -157,9 +158,9 @@ func (p *records) once(ctx context.Context, st store.Store, c *call, key string,
 			return nil
 		}
 		if f.answer != nil {
-			answer := *f.answer
-			answer.replayed = true
-			return &answer
+			if answer := c.again(f.answer); answer != nil {
+				return answer
+			}
 		}
 	}
 	return nil
@@ -206,9 +207,8 @@ var errTaken = errors.New("the call has a record")
 // begin makes the record of the call, or returns the one that there is, and its
 // bytes.
 func (p *records) begin(ctx context.Context, st store.Store, c *call, key string, mine *record, waited bool) (*record, []byte, error) {
-	idempotent := c.tool.Idempotent()
-	if idempotent && embedded(st) {
-		return p.look(ctx, st, key, mine.content, waited)
+	if c.tool.Idempotent() && embedded(st) {
+		return p.look(ctx, st, c, key, mine.content, waited)
 	}
 	// A change that ends with its client may have been made or not.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
@@ -217,7 +217,7 @@ func (p *records) begin(ctx context.Context, st store.Store, c *call, key string
 	var value []byte
 	err := st.Update(ctx, key, func(old store.Record) (store.Change, error) {
 		found, value = nil, nil
-		if r, ok := decodeRecord(old.Value); ok && !r.free(st, mine.content, idempotent, waited) {
+		if r, ok := decodeRecord(old.Value); ok && !r.free(st, c, mine.content, waited) {
 			found, value = &r, old.Value
 			return store.Change{}, errTaken
 		}
@@ -238,7 +238,7 @@ func (p *records) whileRunning() time.Duration {
 
 // look is begin for a call that may be run again if it dies, and of which no
 // other process needs to know.
-func (p *records) look(ctx context.Context, st store.Store, key string, content digest, waited bool) (*record, []byte, error) {
+func (p *records) look(ctx context.Context, st store.Store, c *call, key string, content digest, waited bool) (*record, []byte, error) {
 	old, err := st.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil, nil
@@ -246,7 +246,7 @@ func (p *records) look(ctx context.Context, st store.Store, key string, content 
 	if err != nil {
 		return nil, nil, err
 	}
-	if r, ok := decodeRecord(old.Value); ok && !r.free(st, content, true, waited) {
+	if r, ok := decodeRecord(old.Value); ok && !r.free(st, c, content, waited) {
 		return &r, old.Value, nil
 	}
 	return nil, nil, nil
@@ -258,12 +258,17 @@ func embedded(st store.Store) bool {
 	return is
 }
 
-// free reports whether a call may take the place of the record.
-func (r *record) free(st store.Store, content digest, idempotent, waited bool) bool {
-	if r.state != recordBegun {
-		return r.again && !waited
+// free reports whether the call may take the place of the record.
+func (r *record) free(st store.Store, c *call, content digest, waited bool) bool {
+	harmless := c.tool.Idempotent() && r.content == content
+	switch {
+	case r.state == recordBegun:
+		return harmless && r.dead(st)
+	case r.again:
+		// Who waited for the answer takes it, if it is there and in its form.
+		return !waited || formOf(r.answer) != c.form
 	}
-	return idempotent && r.content == content && r.dead(st)
+	return harmless && r.state == recordTooBig
 }
 
 // dead reports whether nobody runs the call of a begun record any more.
@@ -401,12 +406,25 @@ func (c *call) refuse(f *fault) *kept {
 	return &kept{reply: rep, body: body}
 }
 
+// again returns an answer that was given to another request for the call as the
+// answer to this one; nil if it cannot be that, and the call may run once more.
+func (c *call) again(answer *kept) *kept {
+	other := answer.reply.again && formOf(answer.body) != c.form
+	body := c.recast(answer.body)
+	if other || body == nil {
+		return nil
+	}
+	repeated := *answer
+	repeated.body, repeated.replayed = body, true
+	return &repeated
+}
+
 // otherContent refuses a call_id that has been used for something else. Of the
 // standard's statuses 400 is the one that fits; 409 is none of them.
 func (c *call) otherContent() *kept {
 	return c.refuse(&fault{
 		status: http.StatusBadRequest,
-		message: "the call_id " + quoted(c.callID) + " belongs to a call with another tool, input or context; " +
+		message: "the call_id " + quoted(c.callID) + " belongs to a call with another tool, input or context, or, as long as nobody is authenticated here, with other cookies; " +
 			"a new call needs a call_id of its own, and a repeated one must be the same",
 	})
 }
@@ -417,7 +435,11 @@ func (c *call) replay(r *record) *kept {
 		return c.lost("this call ran and was answered, but its answer was too large to be kept for a repetition",
 			"The call has been carried out: do not repeat it. Read what you need with another tool, or ask for less under another call_id.")
 	}
-	return &kept{reply: reply{status: r.status}, body: r.answer, replayed: true}
+	if answer := c.again(&kept{reply: reply{status: r.status}, body: r.answer}); answer != nil {
+		return answer
+	}
+	return c.lost("this call ran and was answered, but the answer that was kept of it cannot be read",
+		"The call has been carried out: do not repeat it. Look at the present state with another tool.")
 }
 
 // died reports a call whose node is gone, or could not record the end of it.

@@ -1,12 +1,14 @@
 package otcadapter
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"net/textproto"
 	"slices"
 	"strings"
 
+	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
 )
@@ -185,7 +187,7 @@ func supply(all []requirement, c *callContext) (grant, *fault) {
 	if len(all) == 0 {
 		return grant{}, nil
 	}
-	g := grant{supplement: new(ocp.Supplement), supplied: all}
+	g := grant{supplement: &ocp.Supplement{Credentials: true}, supplied: all}
 	for _, need := range all {
 		value, _ := c.credential(need.id)
 		if err := need.scheme.Supply(g.supplement, value); err != nil {
@@ -222,7 +224,7 @@ func (a *Access) admit(tool *entry) *fault {
 	if a == nil {
 		return nil
 	}
-	var nearest []string
+	var fewest []string
 	for i, all := range tool.requirements {
 		var lacking []string
 		for _, need := range all {
@@ -235,11 +237,35 @@ func (a *Access) admit(tool *entry) *fault {
 		if len(lacking) == 0 {
 			return nil
 		}
-		if i == 0 || len(lacking) < len(nearest) {
-			nearest = lacking
+		if i == 0 || len(lacking) < len(fewest) {
+			fewest = lacking
 		}
 	}
-	return insufficientScope(tool.Name, nearest, a.Metadata)
+	return insufficientScope(tool.Name, fewest, a.Metadata)
+}
+
+// CheckAuthorizationURLs refuses URLs (Options.AuthorizationURLs) for security
+// schemes that none of the Toolsets has: clients would never be told them.
+func CheckAuthorizationURLs(urls map[string]string, sets ...*ocp.Toolset) error {
+	var known []string
+	for _, set := range sets {
+		known = slices.AppendSeq(known, maps.Keys(set.SecuritySchemes))
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	for _, id := range slices.Sorted(maps.Keys(urls)) {
+		if slices.Contains(known, id) {
+			continue
+		}
+		hint := "there are none"
+		if near := nearest.Name(id, slices.Values(known)); near != "" {
+			hint = "did you mean " + near + "?"
+		} else if len(known) > 0 {
+			hint = "there are: " + listed(known)
+		}
+		return fmt.Errorf("authorization_url of %s: no document here has a security scheme of that name; %s", quoted(id), hint)
+	}
+	return nil
 }
 
 // authorizationURL returns where a user gets what the requirement asks for: what

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -297,6 +298,34 @@ func TestAccess_scopes_of_the_token_bound_what_the_gateway_lends(t *testing.T) {
 			if challenge := recorder.Header().Get("WWW-Authenticate"); c.status == 403 &&
 				challenge != `Bearer error="insufficient_scope", scope="write", resource_metadata="https://x/meta"` {
 				t.Errorf("WWW-Authenticate: %s", challenge)
+			}
+		})
+	}
+}
+
+// TestAuthorizationURLs_of_unknown_schemes warns of URLs that are never told, once
+// all documents are there.
+func TestAuthorizationURLs_of_unknown_schemes(t *testing.T) {
+	for _, c := range []struct {
+		rule, id string
+		sets     []*ocp.Toolset
+		want     []string
+	}{
+		{"known", "oauth", []*ocp.Toolset{calculator(), secured()}, nil},
+		{"near", "Oauth2", []*ocp.Toolset{calculator(), secured()}, []string{`authorization_url of "Oauth2": no document here has a security scheme of that name; did you mean oauth?`}},
+		{"not near", "github", []*ocp.Toolset{secured()}, []string{`authorization_url of "github": no document here has a security scheme of that name; there are: basic, bearer, key, mtls, oauth, oidc, query, session`}},
+		{"one is not loaded", "github", []*ocp.Toolset{nil, secured()}, nil},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			var warned []string
+			s := New(Options{AuthorizationURLs: map[string]string{c.id: "https://id.example/"}, Warn: func(message string) { warned = append(warned, message) }})
+			toolkits := make([]Toolkit, len(c.sets))
+			for i, set := range c.sets {
+				toolkits[i].Tools = set
+			}
+			s.catalog(toolkits)
+			if !slices.Equal(warned, c.want) {
+				t.Errorf("got %q, want %q", warned, c.want)
 			}
 		})
 	}

@@ -27,8 +27,8 @@ type Options struct {
 	// into PascalCase. Default: the title of each document.
 	Toolkit string
 
-	// Version is the last part of tool ids, [A-Za-z0-9_.-]+; clients of OXP want
-	// x.y.z. Default: the version of each document as x.y.z.
+	// Version is the last part of tool ids, x.y.z (CheckVersion); what is written
+	// otherwise is made that. Default: the version of each document, likewise.
 	Version string
 
 	// MaxBody is the size limit of a request body in bytes. Default:

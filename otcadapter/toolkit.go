@@ -24,7 +24,7 @@ const (
 // have the same name.
 type toolkit struct {
 	name        string // [A-Za-z0-9_]+
-	version     string // [A-Za-z0-9_.-]+, x.y.z unless the configuration says another
+	version     string // x.y.z
 	description string
 	index       int               // in Site.Toolkits
 	entries     map[string]*entry // by the tool's name
@@ -57,12 +57,10 @@ func newToolkit(options Options, index int, site Toolkit) *toolkit {
 			break
 		}
 	}
-	if !isVersion(k.version) || k.version == latestVersion {
-		k.version = semver(k.version)
+	if k.version == "" {
+		k.version = tools.Version
 	}
-	if options.Version == "" {
-		k.version = semver(tools.Version)
-	}
+	k.version = semver(k.version)
 	return k
 }
 

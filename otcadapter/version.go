@@ -1,11 +1,27 @@
 package otcadapter
 
 import (
+	"fmt"
 	"strings"
 )
 
 // latestVersion is what a tool id says for the newest version.
 const latestVersion = "latest"
+
+// CheckVersion refuses what is no version of a toolkit: x.y.z in numbers (OXP,
+// ToolId and ToolVersion).
+func CheckVersion(version string) error {
+	parts := strings.Split(version, ".")
+	for _, part := range parts {
+		if n := leadingDigits(part); n == 0 || n < len(part) || n > maxVersionPart {
+			parts = nil
+		}
+	}
+	if len(parts) == 3 {
+		return nil
+	}
+	return fmt.Errorf("version %q: ids of tools take three numbers with dots between them, such as %s", version, semver(version))
+}
 
 // semver makes x.y.z of a version as documents write it: "v2" is 2.0.0 and
 // "2024-10-01-preview" is 2024.10.1. A version without a number is 1.0.0.

@@ -138,3 +138,19 @@ func TestVersions_compare(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckVersion(t *testing.T) {
+	for version, good := range map[string]bool{
+		"1.2.3": true, "0.0.0": true, "2024.10.1": true, "10.20.30": true,
+		"": false, "x": false, "1": false, "2.1": false, "1.2.3.4": false, "v1.2.3": false, "1.2.x": false, "1..3": false,
+		"1.2.3-beta": false, "1.2.3+4": false, "latest": false, "-1.2.3": false, " 1.2.3": false, "1.2.٣": false,
+		"1.2." + strings.Repeat("9", maxVersionPart): true, "1.2." + strings.Repeat("9", maxVersionPart+1): false,
+	} {
+		if err := CheckVersion(version); (err == nil) != good {
+			t.Errorf("%q: %v", version, err)
+		}
+	}
+	if err := CheckVersion("v2.1"); err == nil || !strings.Contains(err.Error(), `version "v2.1"`) || !strings.Contains(err.Error(), "such as 2.1.0") {
+		t.Errorf("got %v", err)
+	}
+}
