@@ -61,8 +61,9 @@ type MCP struct {
 	// description.
 	Instructions string `json:"instructions,omitempty"`
 
-	// Origins of web pages that may call, such as https://app.example.com,
-	// beside those of the site's own host; "*" stands for all.
+	// Origins of web pages that may call and read the answers (CORS), such as
+	// https://app.example.com, beside those of the site's own host; "*" stands for
+	// all. Default: none, and no CORS headers.
 	Origins []string `json:"origins,omitempty"`
 
 	// Host names whose pages may call over a loopback address, where a name that

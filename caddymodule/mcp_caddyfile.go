@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"errors"
+	"strconv"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -123,9 +124,9 @@ func (m *MCP) unmarshalOption(b *block) error {
 	case "session_ttl":
 		return b.period(&m.SessionTTL)
 	case "max_streams":
-		return b.count(&m.MaxStreams)
+		return b.positive(&m.MaxStreams)
 	case "max_client_streams":
-		return b.count(&m.MaxClientStreams)
+		return b.positive(&m.MaxClientStreams)
 	case "keep_alive":
 		return b.period(&m.KeepAlive)
 	case "ask_timeout":
@@ -179,6 +180,18 @@ func (m *MCP) unmarshalDiscovery(outer *block) error {
 		}
 	}
 	return nil
+}
+
+// positive reads a number of which zero makes no sense.
+func (b *block) positive(to *int) error {
+	return b.value(func(text string) error {
+		n, err := strconv.Atoi(text)
+		if err != nil || n <= 0 {
+			return errors.New("not a whole number of 1 or more")
+		}
+		*to = n
+		return nil
+	})
 }
 
 // period reads a duration that cannot be turned off.

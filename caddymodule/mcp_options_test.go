@@ -22,6 +22,8 @@ func TestMCPAdaptErrors(t *testing.T) {
 		"session_ttl off":         {"session_ttl off", "session_ttl off: not a duration", ":3"},
 		"session_ttl zero":        {"session_ttl 0s", "session_ttl 0s: not a duration", ":3"},
 		"max_streams":             {"max_streams many", "max_streams many: not a whole number", ":3"},
+		"max_streams/zero":        {"max_streams 0", "max_streams 0: not a whole number of 1 or more", ":3"},
+		"max_client_streams/zero": {"max_client_streams 0", "max_client_streams 0: not a whole number of 1 or more", ":3"},
 		"max_client_streams":      {"max_client_streams -1", "max_client_streams -1: not a whole number", ":3"},
 		"keep_alive":              {"keep_alive -5s", "keep_alive -5s: not a duration", ":3"},
 		"ask_timeout":             {"ask_timeout soon", "ask_timeout soon: not a duration", ":3"},

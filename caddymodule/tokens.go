@@ -21,6 +21,8 @@ func estimateTokens(toolset *ocp.Toolset) int {
 	return total
 }
 
+// toolTokens counts the schema of answers where there is one: the toolset has it only
+// if the list has.
 func toolTokens(tool *ocp.Tool) int {
-	return (len(tool.Name) + len(tool.Title) + len(tool.Description) + len(tool.InputSchema) + toolFraming) / bytesPerToken
+	return (len(tool.Name) + len(tool.Title) + len(tool.Description) + len(tool.InputSchema) + len(tool.Answer.Schema) + toolFraming) / bytesPerToken
 }

@@ -11,14 +11,17 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 )
 
-// admit decides from the head of the request whether its body is worth reading.
-func (s *Server) admit(r *http.Request) *fault {
+// admitPage decides whether the page may call from which the request comes, if it
+// comes from one.
+func (s *Server) admitPage(r *http.Request) *fault {
 	if f := s.checkHost(r); f != nil {
 		return f
 	}
-	if f := s.checkOrigin(r); f != nil {
-		return f
-	}
+	return s.checkOrigin(r)
+}
+
+// admit decides from the head of the request whether its body is worth reading.
+func (s *Server) admit(r *http.Request) *fault {
 	switch r.Method {
 	case http.MethodPost:
 	case http.MethodGet:
@@ -91,7 +94,7 @@ func (s *Server) checkHost(r *http.Request) *fault {
 		return nil
 	}
 	f := faultf(http.StatusForbidden, invalidRequest,
-		"pages of host %q are not served on a loopback address: use localhost, or allow this host in the server's configuration",
+		"pages of host %q are not served on a loopback address: use localhost, or name this host in the option hosts of the server's configuration",
 		clip(r.Host, maxQuoted))
 	f.anonymous = true
 	return f
@@ -111,7 +114,7 @@ func (s *Server) checkOrigin(r *http.Request) *fault {
 		}
 	}
 	f := faultf(http.StatusForbidden, invalidRequest,
-		"origin %q may not call this server: allow it in the server's configuration", clip(origins[0], maxQuoted))
+		"origin %q may not call this server: name it in the option origins of the server's configuration", clip(origins[0], maxQuoted))
 	f.anonymous = true
 	return f
 }

@@ -211,7 +211,12 @@ func (m *members) add(name string, value []byte) {
 	*m = append(append(wire.AppendString(append(*m, separator), name), ':'), value...)
 }
 
-func (m members) object() []byte { return append(slices.Clone(m), '}') }
+func (m members) object() []byte {
+	if len(m) == 0 {
+		return []byte("{}")
+	}
+	return append(slices.Clone(m), '}')
+}
 
 func boolean(value bool) []byte {
 	if value {
@@ -239,27 +244,14 @@ func (c *catalog) decorate(dst []byte, tool *ocp.Tool, v revision) []byte {
 	if app := c.library.apps[tool.Name]; app != nil {
 		app.addTo(&meta)
 	} else {
-		addDocumented(&meta, e)
+		for walk := wire.Into(jsontext.Value(e.appMeta(false).object())); walk.Next(); {
+			meta.add(text(walk.Name), walk.Value)
+		}
 	}
 	if len(meta) > 0 {
 		dst = append(append(dst, `,"_meta":`...), meta.object()...)
 	}
 	return append(dst, '}')
-}
-
-// addDocumented adds what x-mcp says of a tool's app, as it stands there.
-func addDocumented(meta *members, e extension) {
-	if e.ui != nil {
-		meta.add("ui", e.ui)
-	}
-	added := make(map[string]bool)
-	for walk := wire.Into(e.openai); walk.Next(); {
-		name := "openai/" + strings.TrimPrefix(text(walk.Name), "openai/")
-		if !added[name] {
-			added[name] = true
-			meta.add(name, walk.Value)
-		}
-	}
 }
 
 // securitySchemes returns how a call of the tool is authorized as far as a client

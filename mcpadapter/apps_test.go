@@ -129,3 +129,71 @@ paths:
 		}
 	}
 }
+
+// A document can declare a whole app: the page, what the page needs, and the tool.
+func TestDocumentDeclaresAnApp(t *testing.T) {
+	const document = `
+openapi: 3.1.0
+info: {title: Apps, version: "1"}
+paths:
+  /page:
+    get:
+      operationId: page
+      x-mcp:
+        tool: false
+        resource: {uri: "ui://a/board.html", mimeType: "text/html;profile=mcp-app", _meta: {own: 1}}
+        ui: {csp: {connectDomains: ["https://a.test"]}, prefersBorder: true, domain: a}
+        openai: {widgetCSP: {connect_domains: [], resource_domains: []}, "openai/widgetDescription": Board}
+      responses: {'200': {description: ok, content: {text/html: {}}}}
+  /board:
+    get:
+      operationId: board
+      x-mcp:
+        ui: {resourceUri: "ui://a/board.html", visibility: [app]}
+        openai: {outputTemplate: "ui://a/board.html", widgetAccessible: true}
+      responses: {'200': {description: ok, content: {application/json: {}}}}
+`
+	tools, server := build(t, document, ocp.BuildOptions{Name: "apps"}), New(Options{})
+	ask := func(v revision, method, params string) request {
+		r := conformant(v, method, params)
+		r.server, r.tools = server, tools
+		r.caller = through(tools, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = w.Write([]byte("<p>"))
+		})
+		return r
+	}
+	const page = `{"own":1,"ui":{"csp":{"connectDomains":["https://a.test"]},"prefersBorder":true,"domain":"a"},` +
+		`"openai/widgetCSP":{"connect_domains":[],"resource_domains":[]},"openai/widgetDescription":"Board"}`
+	for method, params := range map[string]string{"resources/list": "", "resources/read": `"uri":"ui://a/board.html"`} {
+		var got struct {
+			Resources, Contents []struct {
+				Meta json.RawMessage `json:"_meta"`
+			}
+		}
+		ask(v20251125, method, params).result(t, "", &got)
+		if all := append(got.Resources, got.Contents...); len(all) != 1 || !sameJSON(t, string(all[0].Meta), page) {
+			t.Errorf("%s: %s", method, all)
+		}
+	}
+	var list struct {
+		Tools []struct {
+			Meta json.RawMessage `json:"_meta"`
+		}
+	}
+	ask(v20251125, "tools/list", "").result(t, "ListToolsResult", &list)
+	const tool = `{"ui":{"resourceUri":"ui://a/board.html","visibility":["app"]},"openai/outputTemplate":"ui://a/board.html","openai/widgetAccessible":true}`
+	if len(list.Tools) != 1 || !sameJSON(t, string(list.Tools[0].Meta), tool) {
+		t.Errorf("tools/list: %s", list.Tools)
+	}
+	var found struct {
+		Capabilities struct{ Extensions map[string]any }
+	}
+	ask(v20260728, "server/discover", "").result(t, "DiscoverResult", &found)
+	if found.Capabilities.Extensions[uiExtension] == nil {
+		t.Errorf("server/discover does not tell of apps: %+v", found)
+	}
+	if warnings := server.Warnings(tools); len(warnings) > 0 {
+		t.Errorf("warned: %v", warnings)
+	}
+}

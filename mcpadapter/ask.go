@@ -68,19 +68,28 @@ func (x *exchange) ask(method string, params jsontext.Value) (jsontext.Value, er
 			}
 			return a.result, nil
 		case <-x.ctx.Done():
-			return nil, context.Cause(x.ctx)
+			return nil, x.retract(id, context.Cause(x.ctx))
 		case <-x.server.closed:
-			return nil, errClosing
+			return nil, x.retract(id, errClosing)
 		case <-ended:
-			return nil, errClosing
+			return nil, x.retract(id, errClosing)
 		case <-timeout.C:
-			return nil, errAskTimeout
+			return nil, x.retract(id, errAskTimeout)
 		case <-alive.C:
 			if err := x.keepAlive(); err != nil {
 				return nil, err
 			}
 		}
 	}
+}
+
+// retract tells the client that its answer is not waited for any more, so that no
+// dialog stays open for it (MCP 2025-11-25, Lifecycle, Timeouts), and returns why.
+func (x *exchange) retract(id string, reason error) error {
+	b := wire.AppendString([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id)
+	b = wire.AppendString(append(b, `,"reason":`...), reason.Error())
+	_ = x.channel.send(append(b, "}}"...)) // whoever is gone has no dialog
+	return reason
 }
 
 // keepAlive shows a sign of life on the stream that answers the client's request,

@@ -54,6 +54,8 @@ func TestContentFollowsTheMediaType(t *testing.T) {
 		{"json/blank", "application/json", "  ", "text", "  ", ``},
 		{"json/bad-utf8", "application/json", "{\"a\":\"\xff\"}", "text", "{\"a\":\"\ufffd\"}", ``},
 		{"json/lone-surrogate", "application/json", `{"a":"\ud800"}`, "text", `{"a":"\ud800"}`, ``},
+		{"json/name-twice", "application/json", `{"a":1,"a":2}`, "text", `{"a":1,"a":2}`, ``},
+		{"json/name-twice-escaped", "application/json", `{"b":[{"a":1,"\u0061":2}]}`, "text", `{"b":[{"a":1,"\u0061":2}]}`, ``},
 		{"json/deep", "application/json", strings.Repeat("[", 5000), "text", strings.Repeat("[", 5000), ``},
 		{"text/plain", "text/plain", "a\n\"b\"\x00", "text", "a\n\"b\"\x00", ``},
 		{"text/bad-utf8", "text/plain", "caf\xe9", "text", "caf\ufffd", ``},

@@ -143,3 +143,25 @@ func wantCode(t *testing.T, err error, code int64) {
 		t.Errorf("got %v, want code %d", err, code)
 	}
 }
+
+// A client that cancels a call goes on with its session.
+func TestClientOutlivesCancel(t *testing.T) {
+	for _, v := range []revision{v20250618, v20251125} {
+		t.Run(v.String(), func(t *testing.T) {
+			began := make(chan struct{}, 1)
+			e := serveEndpoint(t, Options{}, blocked(began))
+			session := connect(t, e.URL+"/mcp", v)
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				<-began
+				cancel()
+			}()
+			if _, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "get_trip", Arguments: map[string]any{"id": "1"}}); !errors.Is(err, context.Canceled) {
+				t.Errorf("the call ended with %v", err)
+			}
+			if err := session.Ping(t.Context(), nil); err != nil {
+				t.Errorf("and then %v", err)
+			}
+		})
+	}
+}

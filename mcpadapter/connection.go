@@ -164,7 +164,7 @@ func (c *connection) serve(body []byte) {
 	} else {
 		x.serve(body)
 	}
-	if len(out.B)+len(x.kept) == 0 || x.canceled && !x.batched {
+	if len(out.B)+len(x.kept) == 0 {
 		return
 	}
 	out.B = append(out.B, x.kept...)

@@ -214,3 +214,14 @@ func TestStdioCancel(t *testing.T) {
 		t.Errorf("a canceled request was answered: %s", line)
 	}
 }
+
+// What is refused over standard input is told in words that hold there.
+func TestStdioKnowsNoPOST(t *testing.T) {
+	term := openTerminal(t, New(Options{}), echo)
+	term.write(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+	term.read()
+	term.write(`[{"jsonrpc":"2.0","id":2,"method":"ping"}]`)
+	if line := term.read(); strings.Contains(line, "POST") || !strings.Contains(line, "send each message by itself") {
+		t.Errorf("got %s", line)
+	}
+}

@@ -26,7 +26,8 @@ const (
 )
 
 // formOf decides by media type. An answer that is declared as JSON and is not
-// JSON is text. One without a type is text if it reads as such. The value is
+// JSON, or whose objects have a name twice, is text: clients take it apart with
+// readers that differ in which of the two they see. One without a type is text if it reads as such. The value is
 // the JSON without space around it; nil for other forms.
 func formOf(r *ocp.Result) (form, []byte) {
 	if r == nil || len(r.Body) == 0 {
@@ -36,7 +37,7 @@ func formOf(r *ocp.Result) (form, []byte) {
 	kind, subtype, _ := strings.Cut(media, "/")
 	switch {
 	case subtype == "json" || strings.HasSuffix(subtype, "+json"):
-		if value := bytes.TrimSpace(r.Body); wire.Valid(value) {
+		if value := bytes.TrimSpace(r.Body); wire.Unambiguous(value) {
 			return jsonForm, value
 		}
 		return textForm, nil

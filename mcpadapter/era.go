@@ -27,7 +27,7 @@ const (
 // meta are the members of _meta that decide how a request is served, nil where
 // there is none.
 type meta struct {
-	version, capabilities jsontext.Value
+	version, capabilities, logLevel jsontext.Value
 }
 
 // agree finds the revision that a message is served in, and holds the message
@@ -76,9 +76,12 @@ func (x *exchange) agreeByHeader(method, header string, sent bool, described met
 		return x.checkDescribed(method, described)
 	case !spoken && header >= v20260728.String():
 		return x.server.unsupportedVersion(header)
+	case !spoken && method != "initialize" && !sent:
+		return malformed("the header MCP-Protocol-Version is missing, which stands for %v here, and that is not supported: "+
+			"send the header with a revision that this server speaks, %s", x.version, x.server.spokenText())
 	case !spoken && method != "initialize":
 		return malformed("MCP-Protocol-Version %q is not supported: this server speaks %s",
-			clip(first(header, x.version.String()), maxQuoted), x.server.spokenText())
+			clip(header, maxQuoted), x.server.spokenText())
 	case !spoken || !sent && method == "initialize":
 		// Initialize settles the version in its parameters; the header of a
 		// client that already sends one there counts for nothing.
@@ -123,6 +126,8 @@ func (x *exchange) readMeta() (described meta, f *fault) {
 			described.version = walk.Value
 		case walk.Is(metaCapabilities):
 			described.capabilities = walk.Value
+		case walk.Is(metaLogLevel):
+			described.logLevel = walk.Value
 		}
 	}
 	return described, nil
@@ -155,8 +160,15 @@ func (x *exchange) checkMeta(described meta) *fault {
 	if described.version == nil {
 		return missingMeta(metaVersion, `the revision, "2026-07-28"`)
 	}
-	if described.capabilities.Kind() != '{' {
+	switch kind := described.capabilities.Kind(); kind {
+	case '{':
+	case 0:
 		return missingMeta(metaCapabilities, "the client's capabilities, an object, {} if it has none")
+	default:
+		return badMeta(metaCapabilities, "an object, {} if the client has no capabilities, not "+wire.KindName(kind))
+	}
+	if f := checkLogLevel(described.logLevel); f != nil {
+		return f
 	}
 	x.client = readCapabilities(described.capabilities)
 	return nil
@@ -203,6 +215,10 @@ func mismatched(format string, args ...any) *fault {
 
 func missingMeta(key, what string) *fault {
 	return faultf(http.StatusBadRequest, invalidParams, "params._meta[%q] is missing: it must be %s", key, what)
+}
+
+func badMeta(key, what string) *fault {
+	return faultf(http.StatusBadRequest, invalidParams, "params._meta[%q] must be %s", key, what)
 }
 
 // unsupportedVersion names the revisions to choose from.

@@ -129,3 +129,32 @@ func TestErrorsQuoteLittle(t *testing.T) {
 		t.Errorf("%d bytes", len(a.Error.Message))
 	}
 }
+
+// What was not sent is not quoted, and what is of the wrong kind is not called
+// missing.
+func TestErrorsSayWhatIsWrongWithTheRevision(t *testing.T) {
+	newest := New(Options{Versions: []string{"2026-07-28"}})
+	plain := `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`
+	described := func(capabilities string) string {
+		return `{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"_meta":{"` + metaVersion + `":"2026-07-28"` + capabilities + `}}}`
+	}
+	for _, c := range []struct {
+		rule, header, body string
+		code               int
+		want, not          string
+	}{
+		{"no-header", "", plain, invalidRequest, "the header MCP-Protocol-Version is missing, which stands for 2025-03-26 here, and that is not supported", `"2025-03-26"`},
+		{"header", "2025-03-26", plain, invalidRequest, `MCP-Protocol-Version "2025-03-26" is not supported: this server speaks 2026-07-28`, "missing"},
+		{"capabilities/missing", "2026-07-28", described(``), invalidParams, `params._meta["` + metaCapabilities + `"] is missing`, "not "},
+		{"capabilities/number", "2026-07-28", described(`,"` + metaCapabilities + `":5`), invalidParams, "must be an object, {} if the client has no capabilities, not a number", "missing"},
+		{"capabilities/null", "2026-07-28", described(`,"` + metaCapabilities + `":null`), invalidParams, "not null", "missing"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			r := request{server: newest, body: c.body, header: map[string]string{versionHeader: c.header, methodHeader: "tools/list"}}
+			a := r.fault(t, 400, c.code)
+			if a.Error == nil || !strings.Contains(a.Error.Message, c.want) || strings.Contains(a.Error.Message, c.not) {
+				t.Errorf("got %+v", a.Error)
+			}
+		})
+	}
+}

@@ -73,7 +73,9 @@ func readIcon(raw jsontext.Value) Icon {
 	}
 	if sizes := member(raw, "sizes"); sizes.Kind() == '[' {
 		for each := wire.Into(sizes); each.Next(); {
-			icon.Sizes = append(icon.Sizes, text(each.Value))
+			if size := text(each.Value); size != "" {
+				icon.Sizes = append(icon.Sizes, size)
+			}
 		}
 	}
 	return icon

@@ -203,6 +203,15 @@ func (x *exchange) askable() capabilities {
 	return able
 }
 
+// checkAskable refuses a request that cannot be served without asking the client
+// for what it has not declared. Before 2026-07-28 no error of the protocol says so.
+func (x *exchange) checkAskable(needed capabilities) *fault {
+	if lacking := needed &^ x.askable(); lacking != 0 && x.version.selfDescribing() {
+		return missingCapability(lacking)
+	}
+	return nil
+}
+
 // encodeHeader writes a text as the value of a header, in Base64 where it could
 // not be carried as it is; decodeHeader undoes it.
 func encodeHeader(value string) string {
@@ -216,8 +225,8 @@ func encodeHeader(value string) string {
 // passOn makes what the API asks the result of the request, for a client that
 // answers with its next one.
 func (x *exchange) passOn(tool *ocp.Tool, i invocation, asked *inputRequired, now *round) (reply, *fault) {
-	if lacking := asked.needed() &^ x.askable(); lacking != 0 {
-		return reply{}, missingCapability(lacking)
+	if f := x.checkAskable(asked.needed()); f != nil {
+		return reply{}, f
 	}
 	now.asked = false
 	r := reply{Outcome: ocp.Outcome{Tool: tool}}

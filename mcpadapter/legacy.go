@@ -73,6 +73,7 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fa
 	if err != nil {
 		return faultf(http.StatusInternalServerError, internalError, "the stream could not be opened")
 	}
+	defer c.watcher.closeAt(opened.expires)()
 	defer c.wait()
 	remove := x.server.legacy.add(opened.key, c)
 	defer remove()

@@ -208,6 +208,7 @@ type shelf struct {
 	prompts   []*prompt
 	warnings  []ocp.Warning
 	routes    *ocp.Routes // nil if no operation is a resource
+	pages     bool        // some are pages of apps
 
 	byURI      map[string]*resource
 	byTemplate map[string]*resource // by its text
@@ -255,6 +256,7 @@ func (s *shelf) addResource(r *resource) bool {
 		return false
 	}
 	s.byURI[r.uri] = r
+	s.pages = s.pages || r.mime == appType
 	s.resources = append(s.resources, r)
 	return true
 }
@@ -264,6 +266,7 @@ func (s *shelf) addTemplate(r *resource) bool {
 		return false
 	}
 	s.byTemplate[r.template.text] = r
+	s.pages = s.pages || r.mime == appType
 	s.templates = append(s.templates, r)
 	return true
 }
@@ -325,11 +328,12 @@ func (s *shelf) folderOf(uri string) (found *folder) {
 // used as it stands.
 func (s *Server) Warnings(tools *ocp.Toolset) []ocp.Warning {
 	c := s.newCatalog(tools, nil)
-	warnings := slices.Clone(c.shelf().warnings)
+	warnings := append(c.extensionWarnings(), c.shelf().warnings...)
+	warnings = append(warnings, c.library.selectorWarnings(tools)...)
 	for _, app := range c.library.options.Apps {
 		for _, name := range app.Tools {
 			if _, ok := tools.Tool(name); !ok {
-				warnings = append(warnings, ocp.Warning{Reason: fmt.Sprintf("app %s is for the tool %s, which the document does not have", app.URI, name)})
+				warnings = append(warnings, app.toolWarning(name, tools))
 			}
 		}
 	}

@@ -13,15 +13,15 @@ import (
 //	resource  true, or {uri, name, title, description, mimeType}
 //	prompt    true, or {name, title, description, arguments}
 //	icons     [{src, mimeType, sizes, theme}] of the tool, or at the root of the document of the server
-//	ui        _meta.ui of the tool (MCP Apps)
-//	openai    members of the tool's _meta whose names begin with openai/, with or without that
+//	ui        _meta.ui of the tool and of the page (MCP Apps)
+//	openai    members of their _meta whose names begin with openai/, with or without that
 type extension struct {
 	hidden                              bool // the operation is no tool
 	resource, prompt, icons, ui, openai jsontext.Value
 }
 
 // readExtension takes an x-mcp object apart. Members of another kind than they
-// must be count as absent.
+// must be count as absent; extensionWarnings tells of them.
 func readExtension(raw jsontext.Value) (e extension) {
 	for walk := wire.Into(raw); walk.Next(); {
 		kind := walk.Value.Kind()

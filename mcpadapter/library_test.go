@@ -311,12 +311,16 @@ func TestDocumentThatIsWrongIsWarnedAbout(t *testing.T) {
 	for _, want := range []string{
 		"GET /wrong/{id}: x-mcp: the uri of the resource has the variable other, which is no argument",
 		"POST /wrong/{id}: x-mcp: only a GET operation can be a resource",
+		": x-mcp: icons[1] must be an object whose src is",
+		"GET /board: x-mcp: ui.resourceUri: there is no resource ui://board",
+		"GET /board: x-mcp: openai.outputTemplate: there is no resource ui://board",
+		"GET /board: x-mcp: openai.widgetAccessible is given twice",
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q is not in\n%s", want, all)
 		}
 	}
-	if len(reasons) != 2 {
+	if len(reasons) != 6 {
 		t.Errorf("%d warnings:\n%s", len(reasons), all)
 	}
 	if warnings := server.Warnings(ocp.NewToolset("x", nil)); len(warnings) != 1 || !strings.Contains(warnings[0].Reason, "list_stations") {

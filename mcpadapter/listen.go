@@ -26,6 +26,9 @@ func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *fault {
 		return f
 	}
 	defer leave()
+	if x.session != nil {
+		defer watcher.closeAt(x.session.expires)()
+	}
 	watch := &watch{server: x.server, watcher: watcher, out: stream, keepAlive: stream.comment}
 	if x.live != nil {
 		forget := x.live.watch(watcher)

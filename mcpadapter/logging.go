@@ -25,11 +25,27 @@ func logLevelOf(name string) logLevel {
 	return 0
 }
 
+// levelNames lists the levels for people.
+const levelNames = "one of debug, info, notice, warning, error, critical, alert and emergency"
+
+// checkLogLevel refuses a request that asks for the log from a level on that there
+// is not (MCP 2026-07-28, Logging, Error Handling). Null counts as absent.
+func checkLogLevel(level jsontext.Value) *fault {
+	switch kind := level.Kind(); {
+	case kind == 0, kind == 'n', logLevelOf(text(level)) != 0:
+		return nil
+	case kind == '"':
+		return badMeta(metaLogLevel, levelNames+", not "+clip(string(level), maxQuoted))
+	default:
+		return badMeta(metaLogLevel, levelNames+", not "+wire.KindName(kind))
+	}
+}
+
 // setLevel answers logging/setLevel.
 func (x *exchange) setLevel() *fault {
 	level := logLevelOf(text(member(x.params.raw, "level")))
 	if level == 0 {
-		return badParams("params.level must be one of debug, info, notice, warning, error, critical, alert and emergency")
+		return badParams("params.level must be " + levelNames)
 	}
 	if x.live != nil {
 		x.live.mu.Lock()

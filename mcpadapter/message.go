@@ -147,13 +147,13 @@ func (x *exchange) openParams(raw jsontext.Value) *fault {
 // their order, one after the other.
 func (x *exchange) serveBatch(body []byte) {
 	if !x.version.batches() {
-		x.refuse(malformed("batches belong to revision 2025-03-26 only: send each message in a POST of its own"))
+		x.refuse(malformed("batches belong to revision 2025-03-26 only: send each message by itself"))
 		return
 	}
 	var messages []jsontext.Value
 	for walk := wire.Into(body); walk.Next(); {
 		if len(messages) == maxBatch {
-			x.refuse(malformed("a batch may have at most %d messages: send the rest in another POST", maxBatch))
+			x.refuse(malformed("a batch may have at most %d messages: send the rest in another", maxBatch))
 			return
 		}
 		messages = append(messages, walk.Value)

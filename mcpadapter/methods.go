@@ -48,7 +48,7 @@ func always(revision) bool       { return true }
 // dispatch answers a request.
 func (x *exchange) dispatch(name string) {
 	if len(x.out.B) > maxBatchAnswer {
-		x.refuse(malformed("the answers to this batch are larger than %d bytes: send this request in another POST", maxBatchAnswer))
+		x.refuse(malformed("the answers to this batch are larger than %d bytes: send this request by itself", maxBatchAnswer))
 		return
 	}
 	m, ok := methods[name]
@@ -61,18 +61,34 @@ func (x *exchange) dispatch(name string) {
 		x.refuse(f)
 		return
 	}
-	if x.live != nil {
-		running, done := x.live.run(x.ctx, x.id)
-		defer done()
-		defer func(before context.Context) {
-			x.canceled = context.Cause(running) == errCanceled
-			x.ctx = before
-		}(x.ctx)
-		x.ctx = running
+	if x.live == nil {
+		x.refuseIf(m.serve(x))
+		return
 	}
-	if f := m.serve(x); f != nil {
+	outer, start := x.ctx, len(x.out.B)
+	running, done := x.live.run(outer, x.id)
+	defer func() {
+		x.ctx = outer
+		done()
+	}()
+	x.ctx = running
+	x.refuseIf(m.serve(x))
+	if x.canceled = context.Cause(running) == errCanceled; x.canceled {
+		x.withhold(start)
+	}
+}
+
+func (x *exchange) refuseIf(f *fault) {
+	if f != nil {
 		x.refuse(f)
 	}
+}
+
+// withhold takes back the answer that begins at start: a request that was canceled
+// gets none (MCP 2025-11-25, Cancellation, Behavior Requirements).
+func (x *exchange) withhold(start int) {
+	x.out.B, x.kept, x.fault = x.out.B[:start], nil, nil
+	x.status = http.StatusAccepted
 }
 
 // begin appends the answer up to the members of the result.
@@ -125,7 +141,7 @@ func (x *exchange) appendCapabilities(dst []byte, v revision) []byte {
 	if v.completes() {
 		dst = append(dst, `,"completions":{}`...)
 	}
-	if v.extends() && len(x.server.library.Load().apps) > 0 {
+	if v.extends() && x.catalog().shelf().pages {
 		dst = append(dst, `,"extensions":{"`+uiExtension+`":{"mimeTypes":["`+appType+`"]}}`...)
 	}
 	dst = append(dst, `,"logging":{}`...)

@@ -1,6 +1,7 @@
 package mcpadapter
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,8 +14,8 @@ import (
 
 // Arguments that a model must not make up (OTC 1.0, Input Schema: non-inferrable)
 // are not shown to it, and refused if it gives them all the same. Where a call
-// cannot do without one the user is asked for it, by elicitation, in one form with
-// those that are optional.
+// cannot do without one, and the rest of its arguments is good, the user is asked
+// for it by elicitation, in one form with those that are optional.
 
 // argumentsKey is the key of that form among the requests to the client.
 const argumentsKey = `"fairway_arguments"`
@@ -38,21 +39,45 @@ func (x *exchange) completeArguments(tool *ocp.Tool, i invocation, now *round) (
 		return nil, failed(tool, ocp.InvalidArguments, fmt.Sprintf(
 			"%s of %s must not be made up: leave it out, and the user is asked for it where the call needs it", strings.Join(made, ", "), tool.Name)), nil
 	}
-	if now.asked {
-		if r, again := x.takeArguments(tool, now); again || r.Failure != nil {
-			if again {
-				return nil, x.askAgain(tool, i, now), nil
-			}
-			return nil, r, nil
-		}
-	}
-	if now.answers == nil && needsUser(tool) {
-		r, f := x.askArguments(tool, i, now)
-		if f != nil || r.Failure != nil || r.asks != nil {
+	if now.answers == nil {
+		if r, f := x.completeRound(tool, i, now); f != nil || r.Failure != nil || r.asks != nil {
 			return nil, r, f
 		}
 	}
 	return fillArguments(tool, i.arguments, now.answers), reply{}, nil
+}
+
+// completeRound sees to it that the round has what the user has to give. It has no
+// answers then only if nothing is needed of the user.
+func (x *exchange) completeRound(tool *ocp.Tool, i invocation, now *round) (reply, *fault) {
+	wanted, err := tool.FromUser(i.arguments)
+	if err != nil {
+		return refused(tool, err), nil
+	}
+	if len(wanted.Needed) == 0 && !now.asked {
+		return reply{}, nil
+	}
+	form, err := x.formOf(tool, wanted)
+	if err != nil {
+		return failed(tool, ocp.InvalidArguments, err.Error()), nil
+	}
+	if len(form.fields) == 0 { // the tool has changed since the user was asked
+		return reply{}, nil
+	}
+	if now.asked {
+		if r, again := form.take(now); !again {
+			return r, nil
+		}
+	}
+	return x.askUser(form, i, now)
+}
+
+// refused is the reply that the tool was not called because of its arguments.
+func refused(tool *ocp.Tool, err error) reply {
+	if failure, ok := errors.AsType[*ocp.Failure](err); ok {
+		return reply{Outcome: ocp.Outcome{Tool: tool, Failure: failure}}
+	}
+	return failed(tool, ocp.InvalidArguments, err.Error())
 }
 
 // madeUp returns the names of the arguments that are there and must not be.
@@ -69,96 +94,37 @@ func madeUp(tool *ocp.Tool, arguments jsontext.Value) (names []string) {
 	return names
 }
 
-// needsUser reports whether a call needs an argument that only the user can give.
-func needsUser(tool *ocp.Tool) bool {
-	for i := range tool.Arguments {
-		if tool.Arguments[i].NonInferrable && tool.Arguments[i].Required {
-			return true
-		}
-	}
-	return false
-}
-
-// askArguments asks the user for the arguments: at once, or since 2026-07-28 with
-// the result of this request.
-func (x *exchange) askArguments(tool *ocp.Tool, i invocation, now *round) (reply, *fault) {
-	params, err := x.formOfArguments(tool)
-	if err != nil {
-		return failed(tool, ocp.InvalidArguments, err.Error()), nil
+// askUser puts the form to the user: at once, or since 2026-07-28 with the result
+// of this request.
+func (x *exchange) askUser(form *argumentForm, i invocation, now *round) (reply, *fault) {
+	tool := form.tool
+	if f := x.checkAskable(canElicit); f != nil {
+		return reply{}, f
 	}
 	if !x.askable().has(canElicit) {
 		return failed(tool, ocp.InvalidArguments, fmt.Sprintf("%s needs %s from the user and must not be called with a value that a model made up; %s",
-			tool.Name, strings.Join(askedNames(tool), ", "), x.cannotAsk(tool, canElicit))), nil
+			tool.Name, form.needs(), x.cannotAsk(tool, canElicit))), nil
 	}
 	if x.version.selfDescribing() {
-		return x.askAgain(tool, i, now), nil
+		now.asked, now.answers = true, nil
+		requests := []byte("{" + argumentsKey + `:{"method":"` + methodElicit + `","params":`)
+		requests = append(append(requests, form.params...), "}}"...)
+		return reply{Outcome: ocp.Outcome{Tool: tool}, asks: x.appendAsks(nil, requests, i, &now.memory)}, nil
 	}
-	result, err := x.ask(methodElicit, params)
+	result, err := x.ask(methodElicit, form.params)
 	if err != nil {
 		return failed(tool, ocp.InvalidArguments, fmt.Sprintf("%s was not called: %s", tool.Name, unansweredAsk(methodElicit, err))), nil
 	}
 	now.responses = append(append([]byte("{"+argumentsKey+":"), result...), '}')
-	r, again := x.takeArguments(tool, now)
+	r, again := form.take(now)
 	if again {
-		r = failed(tool, ocp.InvalidArguments, fmt.Sprintf("%s was not called: the user gave no %s", tool.Name, strings.Join(askedNames(tool), ", ")))
+		r = failed(tool, ocp.InvalidArguments, fmt.Sprintf("%s was not called: the user gave no %s", tool.Name, form.needs()))
 	}
 	return r, nil
 }
 
-// askAgain returns the reply that asks for the arguments. That they can be asked
-// for has been seen before.
-func (x *exchange) askAgain(tool *ocp.Tool, i invocation, now *round) reply {
-	params, err := x.formOfArguments(tool)
-	if err != nil {
-		return failed(tool, ocp.InvalidArguments, err.Error())
-	}
-	now.asked, now.answers = true, nil
-	requests := []byte("{" + argumentsKey + `:{"method":"` + methodElicit + `","params":`)
-	requests = append(append(requests, params...), "}}"...)
-	return reply{Outcome: ocp.Outcome{Tool: tool}, asks: x.appendAsks(nil, requests, i, &now.memory)}
-}
-
-// takeArguments takes from the responses what the user gave. Again is set if there
-// is nothing to take, or a required one is missing.
-func (x *exchange) takeArguments(tool *ocp.Tool, now *round) (r reply, again bool) {
-	response := member(now.responses, argumentsKey[1:len(argumentsKey)-1])
-	now.responses = nil
-	if response.Kind() != '{' {
-		return reply{}, true
-	}
-	switch action := text(member(response, "action")); action {
-	case "accept":
-	case "decline", "cancel":
-		return failed(tool, ocp.InvalidArguments, fmt.Sprintf("%s was not called: the user was asked for %s and did not give it (%s)",
-			tool.Name, strings.Join(askedNames(tool), ", "), action)), false
-	default:
-		return reply{}, true
-	}
-	content := member(response, "content")
-	answers := []byte{'{'}
-	for i := range tool.Arguments {
-		a := &tool.Arguments[i]
-		if !a.NonInferrable {
-			continue
-		}
-		value := member(content, a.Name)
-		if kind := value.Kind(); kind == 0 || kind == 'n' {
-			if a.Required {
-				return reply{}, true
-			}
-			continue
-		}
-		if len(answers) > 1 {
-			answers = append(answers, ',')
-		}
-		answers = append(append(wire.AppendString(answers, a.Name), ':'), value...)
-	}
-	now.asked, now.answers = false, append(answers, '}')
-	return reply{}, false
-}
-
-// askedNames returns the names of what a form asks for.
-func askedNames(tool *ocp.Tool) (names []string) {
+// nonInferrable returns the names of the arguments that a model must not make up.
+func nonInferrable(tool *ocp.Tool) (names []string) {
 	for i := range tool.Arguments {
 		if tool.Arguments[i].NonInferrable {
 			names = append(names, tool.Arguments[i].Name)
@@ -170,7 +136,7 @@ func askedNames(tool *ocp.Tool) (names []string) {
 // fillArguments returns the arguments with the answers of the user. What the model
 // gives for those arguments can only be null, which counts as left out.
 func fillArguments(tool *ocp.Tool, arguments, answers jsontext.Value) []byte {
-	asked := askedNames(tool)
+	asked := nonInferrable(tool)
 	filled := []byte{'{'}
 	if arguments.Kind() == '{' {
 		filled = appendWithout(filled, arguments, func(w *wire.Walk) bool { return slices.Contains(asked, text(w.Name)) })
@@ -194,7 +160,7 @@ func appendVisibleSchema(dst []byte, tool *ocp.Tool) []byte {
 		return append(dst, tool.InputSchema...)
 	}
 	hidden := make(map[string]bool)
-	for _, name := range askedNames(tool) {
+	for _, name := range nonInferrable(tool) {
 		hidden[name] = true
 	}
 	dst = append(dst, '{')

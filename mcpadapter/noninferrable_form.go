@@ -2,6 +2,7 @@ package mcpadapter
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,42 +14,100 @@ import (
 // maxReferences is how many references lead to the schema of one argument.
 const maxReferences = 8
 
-// formOfArguments returns the parameters of the elicitation that asks the user for
-// arguments. The form has a field for each; one that is optional and has no field,
-// because it is no single value, is left out.
-func (x *exchange) formOfArguments(tool *ocp.Tool) (jsontext.Value, error) {
-	fields, required := []byte{'{'}, []byte{'['}
+// An argumentForm asks the user for arguments of a tool.
+type argumentForm struct {
+	tool   *ocp.Tool
+	fields []formField
+	params jsontext.Value // of the elicitation
+}
+
+// A formField asks for one argument.
+type formField struct {
+	argument *ocp.Argument
+	needed   bool // the call cannot be made without it
+}
+
+// formOf returns the form that asks the user for what is wanted. It has a field for
+// each argument; one that is optional and has no field, because it is no single
+// value, is left out.
+func (x *exchange) formOf(tool *ocp.Tool, wanted ocp.UserArguments) (*argumentForm, error) {
+	form := &argumentForm{tool: tool}
+	var fields members
 	for i := range tool.Arguments {
 		a := &tool.Arguments[i]
-		if !a.NonInferrable {
+		needed := slices.Contains(wanted.Needed, a)
+		if !needed && !slices.Contains(wanted.Optional, a) {
 			continue
 		}
 		field := x.fieldOf(tool, a)
 		switch {
-		case field == nil && a.Required:
+		case field == nil && needed:
 			return nil, fmt.Errorf("%s needs %s from the user, who can only be asked for a string, a number or a yes or no, and this is neither", tool.Name, a.Name)
 		case field == nil:
 			continue
 		}
-		if len(fields) > 1 {
-			fields = append(fields, ',')
-		}
-		fields = append(append(wire.AppendString(fields, a.Name), ':'), field...)
-		if a.Required {
-			if len(required) > 1 {
-				required = append(required, ',')
-			}
-			required = wire.AppendString(required, a.Name)
-		}
+		fields.add(a.Name, field)
+		form.fields = append(form.fields, formField{a, needed})
 	}
 	b := []byte{'{'}
 	if x.version.elicitsMore() {
 		b = append(b, `"mode":"form",`...)
 	}
 	b = wire.AppendString(append(b, `"message":`...), fmt.Sprintf("%s needs values that only you can give.", first(tool.Title, tool.Name)))
-	b = append(append(b, `,"requestedSchema":{"type":"object","properties":`...), fields...)
-	b = append(append(b, `},"required":`...), required...)
-	return append(b, "]}}"...), nil
+	b = append(append(b, `,"requestedSchema":{"type":"object","properties":`...), fields.object()...)
+	b = append(appendStrings(append(b, `,"required":`...), form.needed()), "}}"...)
+	form.params = b
+	return form, nil
+}
+
+// needed returns the names of the arguments that the call cannot be made without.
+func (form *argumentForm) needed() (names []string) {
+	for _, field := range form.fields {
+		if field.needed {
+			names = append(names, field.argument.Name)
+		}
+	}
+	return names
+}
+
+// needs lists them for people.
+func (form *argumentForm) needs() string { return strings.Join(form.needed(), ", ") }
+
+// take takes from the responses of a round what the user gave. Again is set if there
+// is nothing to take, or something needed is missing. What the form does not ask for
+// is not looked at, and an optional text that is empty counts as not given: clients
+// send what a user left empty.
+func (form *argumentForm) take(now *round) (r reply, again bool) {
+	response := member(now.responses, argumentsKey[1:len(argumentsKey)-1])
+	now.responses = nil
+	if response.Kind() != '{' {
+		return reply{}, true
+	}
+	switch action := text(member(response, "action")); action {
+	case "accept":
+	case "decline", "cancel":
+		return failed(form.tool, ocp.InvalidArguments, fmt.Sprintf("%s was not called: the user was asked for %s and did not give it (%s)",
+			form.tool.Name, form.needs(), action)), false
+	default:
+		return reply{}, true
+	}
+	content := member(response, "content")
+	answers := []byte{'{'}
+	for _, field := range form.fields {
+		value := member(content, field.argument.Name)
+		if kind := value.Kind(); kind == 0 || kind == 'n' || !field.needed && string(value) == `""` {
+			if field.needed {
+				return reply{}, true
+			}
+			continue
+		}
+		if len(answers) > 1 {
+			answers = append(answers, ',')
+		}
+		answers = append(append(wire.AppendString(answers, field.argument.Name), ':'), value...)
+	}
+	now.asked, now.answers = false, append(answers, '}')
+	return reply{}, false
 }
 
 // fieldOf returns the field of a form that asks for an argument, nil if its schema

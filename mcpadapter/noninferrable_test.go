@@ -1,7 +1,9 @@
 package mcpadapter
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -81,8 +83,11 @@ func TestUserIsAskedForArguments(t *testing.T) {
 func TestUserCannotBeAsked(t *testing.T) {
 	e := serveAPI(t, paid)
 	for _, v := range revisions {
+		if v.selfDescribing() {
+			continue // TestAskingNeedsTheCapability
+		}
 		got := resultOf(t, v, newClient(t, e, v, `{"sampling":{}}`).call(t, "pay", `{"amount":5}`))
-		if text := words(got); !got.IsError || !strings.Contains(text, "pay needs iban, memo, speed, extra from the user") || !strings.Contains(text, "elicitation.form") {
+		if text := words(got); !got.IsError || !strings.Contains(text, "pay needs iban from the user") || !strings.Contains(text, "elicitation.form") {
 			t.Errorf("%v: %q", v, text)
 		}
 	}
@@ -121,5 +126,159 @@ func TestArgumentsOutliveFurtherRounds(t *testing.T) {
 		if got := words(resultOf(t, v, c.call(t, "vault", `{}`))); got != "pin=42" || len(c.asked) != 2 {
 			t.Errorf("%v: got %q after %q", v, got, c.asked)
 		}
+	}
+}
+
+// cards is a document whose operations need of the user what a model must not make
+// up, in a body that may be left out and elsewhere.
+const cards = `
+openapi: 3.1.0
+info: {title: Cards, version: "1"}
+paths:
+  /charge:
+    post:
+      operationId: charge
+      requestBody:
+        content:
+          application/json:
+            schema:
+              type: object
+              required: [amount, card]
+              properties:
+                amount: {type: integer}
+                card: {type: string, minLength: 4, x-otc-non-inferrable: true}
+                note: {type: string, minLength: 2, x-otc-non-inferrable: true}
+      responses: {'200': {description: done, content: {text/plain: {}}}}
+  /item/{id}:
+    get:
+      operationId: item
+      parameters:
+        - {name: id, in: path, required: true, schema: {type: string}}
+        - {name: limit, in: query, schema: {type: integer}}
+        - {name: pin, in: query, required: true, schema: {type: string}, x-otc-non-inferrable: true}
+      x-mcp: {resource: true, prompt: true}
+      responses: {'200': {description: an item, content: {text/plain: {}}}}
+  /find:
+    get:
+      operationId: find
+      parameters:
+        - {name: q, in: query, schema: {type: string}}
+        - {name: pin, in: query, schema: {type: string}, x-otc-non-inferrable: true}
+      responses: {'200': {description: found, content: {text/plain: {}}}}
+`
+
+// serveCards serves the cards; the API answers with what it got.
+func serveCards(t *testing.T) *endpoint {
+	t.Helper()
+	tools := build(t, cards, ocp.BuildOptions{Name: "cards"})
+	e := serveEndpoint(t, Options{}, api{tools, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		fmt.Fprint(w, r.URL.Path+" "+r.URL.RawQuery+" ")
+		_, _ = io.Copy(w, r.Body)
+	}})
+	e.tools.Store(tools)
+	return e
+}
+
+// A body that may be left out needs the user as soon as it is begun. What is wrong
+// with the rest is said before anybody is asked, and nobody is asked for what is
+// optional alone.
+func TestUserIsAskedForWhatTheCallNeeds(t *testing.T) {
+	e := serveCards(t)
+	for _, v := range []revision{v20250618, v20251125, v20260728} {
+		for _, c := range []struct {
+			rule, tool, arguments, content string
+			want                           string // in the answer
+			failed                         bool
+			asked                          int
+		}{
+			{"begun", "charge", `{"amount":3}`, `{"card":"1234"}`, `/charge  {"amount":3,"card":"1234"}`, false, 1},
+			{"with-optional", "charge", `{"amount":3}`, `{"card":"1234","note":"hi"}`, `/charge  {"amount":3,"card":"1234","note":"hi"}`, false, 1},
+			{"optional-left-empty", "charge", `{"amount":3}`, `{"card":"1234","note":""}`, `/charge  {"amount":3,"card":"1234"}`, false, 1},
+			{"not-asked-for", "charge", `{"amount":3}`, `{"card":"1234","amount":4}`, `/charge  {"amount":3,"card":"1234"}`, false, 1},
+			{"not-begun", "charge", `{}`, ``, `/charge  `, false, 0},
+			{"made-up", "charge", `{"amount":3,"card":"1234"}`, ``, "card of charge must not be made up", true, 0},
+			{"wrong", "charge", `{"amount":"x"}`, ``, "invalid arguments for charge: /amount: must be integer, and is string", true, 0},
+			{"missing", "item", `{}`, ``, "invalid arguments for item: /id: missing, and required", true, 0},
+			{"unsendable", "item", `{"id":""}`, ``, "invalid arguments for item: /id: ", true, 0},
+			{"optional", "find", `{"q":"a"}`, ``, "/find q=a ", false, 0},
+			{"optional-made-up", "find", `{"q":"a","pin":"1"}`, ``, "pin of find must not be made up", true, 0},
+		} {
+			t.Run(c.rule+"/"+v.String(), func(t *testing.T) {
+				client := newClient(t, e, v, askable)
+				client.answers[methodElicit] = `"result":{"action":"accept","content":` + c.content + `}`
+				got := resultOf(t, v, client.call(t, c.tool, c.arguments))
+				if text := words(got); got.IsError != c.failed || !strings.HasPrefix(text, c.want) || !c.failed && text != c.want {
+					t.Errorf("got %q, want %q", text, c.want)
+				}
+				if len(client.asked) != c.asked || c.asked > 0 && !strings.Contains(client.asked[0], `"required":["card"]`) {
+					t.Errorf("asked %q", client.asked)
+				}
+			})
+		}
+	}
+}
+
+// A request that cannot be served without asking a client that has not declared
+// that it can be asked is an error of the protocol since 2026-07-28, whatever it
+// was a request for (MCP 2026-07-28, Overview, _meta).
+func TestAskingNeedsTheCapability(t *testing.T) {
+	e := serveCards(t)
+	for _, c := range []struct {
+		rule, method, name, params string
+		status                     int
+		want                       string
+	}{
+		{"tool", "tools/call", "item", `"name":"item","arguments":{"id":"7"}`, 400, `"code":-32021`},
+		{"tool/body", "tools/call", "charge", `"name":"charge","arguments":{"amount":3}`, 400, `"code":-32021`},
+		{"resource", "resources/read", "cards:///item/7", `"uri":"cards:///item/7"`, 400, `"code":-32021`},
+		{"prompt", "prompts/get", "item", `"name":"item","arguments":{"id":"7"}`, 400, `"code":-32021`},
+		{"tool/not-needed", "tools/call", "charge", `"name":"charge","arguments":{}`, 200, `"text":"/charge  "`},
+		{"tool/wrong", "tools/call", "charge", `"name":"charge","arguments":{"amount":"x"}`, 200, "/amount: must be integer"},
+		{"resource/wrong", "resources/read", "cards:///item/7?limit=x", `"uri":"cards:///item/7?limit=x"`, 200, `"code":-32602,"message":"invalid arguments for item: /limit: must be integer`},
+		{"prompt/wrong", "prompts/get", "item", `"name":"item","arguments":{"id":"7","limit":"x"}`, 200, `"code":-32602,"message":"invalid arguments for item: /limit: must be integer`},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			r := conformant(v20260728, c.method, c.params)
+			r.header[nameHeader], r.header[versionHeader] = c.name, v20260728.String()
+			response := e.do(t, "POST", "/mcp", r.body, r.header)
+			body, err := io.ReadAll(response.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if response.StatusCode != c.status || !strings.Contains(string(body), c.want) {
+				t.Errorf("status %d: %s", response.StatusCode, body)
+			}
+			if needed := `"data":{"requiredCapabilities":{"elicitation":{"form":{}}}}`; c.status == 400 && !strings.Contains(string(body), needed) {
+				t.Errorf("%s is not in %s", needed, body)
+			}
+			if asked := strings.Replace(r.body, `"`+metaCapabilities+`":{}`, `"`+metaCapabilities+`":`+askable, 1); c.status == 400 {
+				response = e.do(t, "POST", "/mcp", asked, r.header)
+				if body, err = io.ReadAll(response.Body); err != nil || !strings.Contains(string(body), `"resultType":"input_required"`) {
+					t.Errorf("with the capability: %v, %s", err, body)
+				}
+			}
+		})
+	}
+}
+
+// Whoever could be asked in the round before may have come without the capability
+// now, and with nothing that answers.
+func TestAskingAgainNeedsTheCapability(t *testing.T) {
+	e := serveCards(t)
+	c := newClient(t, e, v20260728, askable)
+	body := c.post(t, "charge", `,"arguments":{"amount":3}`)
+	var asked struct{ Result struct{ RequestState string } }
+	if err := json.Unmarshal(body, &asked); err != nil || asked.Result.RequestState == "" {
+		t.Fatalf("%v in %s", err, body)
+	}
+	c.capabilities = `{}`
+	again := `,"arguments":{"amount":3},"requestState":"` + asked.Result.RequestState + `"`
+	if body := string(c.post(t, "charge", again)); !strings.Contains(body, `"code":-32021`) {
+		t.Errorf("got %s", body)
+	}
+	given := again + `,"inputResponses":{"fairway_arguments":{"action":"accept","content":{"card":"1234"}}}`
+	if body := string(c.post(t, "charge", given)); !strings.Contains(body, `\"card\":\"1234\"`) {
+		t.Errorf("got %s", body)
 	}
 }

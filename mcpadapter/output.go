@@ -1,6 +1,7 @@
 package mcpadapter
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -118,7 +119,7 @@ func alwaysJSON(answer *ocp.Answer) bool {
 
 // departs returns an error if the answer is not what the document declares.
 func (r *reply) departs(f form, value []byte) error {
-	err := fmt.Errorf("it is not JSON")
+	err := errors.New("it is not JSON, or an object in it has a name twice")
 	if f == jsonForm {
 		err = r.Tool.CheckAnswer(value)
 	}

@@ -55,8 +55,9 @@ func (x *exchange) hearing(ctx context.Context) context.Context {
 // makes.
 type teller struct {
 	x      *exchange
-	latest float64   // progress that was told
-	at     time.Time // when that was
+	latest float64        // progress that was told
+	total  jsontext.Value // that was told with it; nil for none
+	at     time.Time      // when that was
 }
 
 func (t *teller) tell(e ocp.Event) {
@@ -66,7 +67,11 @@ func (t *teller) tell(e ocp.Event) {
 		if level == 0 {
 			level = logInfo
 		}
-		t.x.log(level, e.Logger, e.Data)
+		data := e.Data
+		if !wire.Unambiguous(data) {
+			data = wire.AppendString(nil, []byte(data)) // to be read, not taken apart
+		}
+		t.x.log(level, e.Logger, data)
 	case ocp.EventProgress:
 		t.progress(&e)
 	case ocp.EventContent:
@@ -76,17 +81,32 @@ func (t *teller) tell(e ocp.Event) {
 	}
 }
 
+// goOn gives an event that has words and no number, of a stream that counts, the next
+// number there is: progress must grow with each notification, and what the stream
+// counts has not.
+func (t *teller) goOn(e *ocp.Event) {
+	if e.Progress != nil || e.Message == "" || !t.x.version.explainsProgress() || math.IsInf(t.latest, 0) {
+		return
+	}
+	e.Progress = strconv.AppendFloat(nil, math.Nextafter(t.latest, math.Inf(1)), 'g', -1, 64)
+	if e.Total == nil && len(t.total) > 0 {
+		e.Total = t.total
+	}
+}
+
 // progress sends a notification if there is progress.
 func (t *teller) progress(e *ocp.Event) {
 	token := t.x.progressToken()
-	if token == nil || e.Progress.Kind() != '0' {
+	if token == nil {
 		return
 	}
+	t.goOn(e)
 	value, err := strconv.ParseFloat(string(e.Progress), 64)
 	if err != nil || value <= t.latest {
 		return
 	}
 	t.latest, t.at = value, time.Now()
+	t.total = append(t.total[:0], e.Total...)
 	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`), token...)
 	b = append(append(b, `,"progress":`...), e.Progress...)
 	if e.Total.Kind() == '0' {

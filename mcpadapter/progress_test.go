@@ -47,6 +47,16 @@ func TestProgress(t *testing.T) {
 			[]string{`{"progressToken":T,"progress":5}`, `{"progressToken":T,"progress":6}`},
 		},
 		{"not-a-number", `1`, []ocp.Event{progress("", "", "x"), progress("1e999", "", "")}, nil},
+		{
+			"words-between-numbers", `1`,
+			[]ocp.Event{
+				{Kind: ocp.EventProgress, Message: "nothing is counted yet"},
+				progress("10", "20", ""),
+				{Kind: ocp.EventProgress, Message: "half"},
+				progress("11", "20", ""),
+			},
+			[]string{`{"progressToken":T,"progress":10,"total":20}`, `{"progressToken":T,"progress":10.000000000000002,"total":20,"message":"half"}`, `{"progressToken":T,"progress":11,"total":20}`},
+		},
 		{"object-token", `{}`, []ocp.Event{progress("1", "", "")}, nil},
 		{"endless-token", `"` + strings.Repeat("x", maxProgressToken) + `"`, []ocp.Event{progress("1", "", "")}, nil},
 	} {
@@ -65,6 +75,9 @@ func TestProgress(t *testing.T) {
 				got := toldOf(t, e, r, v, "notifications/progress", "ProgressNotification")
 				var want []string
 				for _, params := range c.want {
+					if v == v20241105 && strings.Contains(params, "10.00") {
+						continue // without its words it would tell of nothing
+					}
 					if v == v20241105 {
 						params = strings.Replace(params, `,"message":"half"`, "", 1)
 					}
@@ -128,6 +141,7 @@ func TestLogsOfTheAPI(t *testing.T) {
 		ocp.Event{Kind: ocp.EventLog, Level: "debug", Data: jsontext.Value(`"too much"`)},
 		ocp.Event{Kind: ocp.EventLog, Level: "warning", Logger: "db", Data: jsontext.Value(`{"a":1}`)},
 		ocp.Event{Kind: ocp.EventLog, Data: jsontext.Value(`"plain"`)},
+		ocp.Event{Kind: ocp.EventLog, Data: jsontext.Value(`{"a":1,"a":2}`)},
 	))
 	for _, v := range revisions {
 		t.Run(v.String(), func(t *testing.T) {
@@ -136,7 +150,7 @@ func TestLogsOfTheAPI(t *testing.T) {
 			r.header[sessionHeader] = newClient(t, e, v, `{}`).session
 			r.header[versionHeader] = v.String()
 			got := toldOf(t, e, r, v, "notifications/message", "LoggingMessageNotification")
-			if want := `{"level":"warning","logger":"db","data":{"a":1}} {"level":"info","data":"plain"}`; strings.Join(got, " ") != want {
+			if want := `{"level":"warning","logger":"db","data":{"a":1}} {"level":"info","data":"plain"} {"level":"info","data":"{\"a\":1,\"a\":2}"}`; strings.Join(got, " ") != want {
 				t.Errorf("told %s", got)
 			}
 		})

@@ -92,13 +92,36 @@ func promptTree(data []byte) (*yaml.Node, error) {
 	case errors.Is(err, io.EOF):
 		return nil, errors.New("the file is empty")
 	case err != nil:
-		return nil, err
+		return nil, withLine(data, err)
 	}
 	if err := decoder.Decode(&next); !errors.Is(err, io.EOF) {
 		return nil, errors.New("the file has more than one YAML document")
 	}
 	root := document.Content[0]
 	return root, checkTree(root, 0)
+}
+
+// maxLineSearch is how many bytes are read to find the line of a mistake.
+const maxLineSearch = 8 << 20
+
+// withLine gives an error of YAML the line of the mistake: the first one that makes
+// what is before it unreadable. YAML's own is often that where the list or mapping
+// around it begins, counted from zero.
+func withLine(data []byte, err error) error {
+	reason := strings.TrimPrefix(err.Error(), "yaml: ")
+	if _, rest, found := strings.Cut(reason, ": "); found && strings.HasPrefix(reason, "line ") {
+		reason = rest
+	}
+	lines := bytes.SplitAfter(bytes.TrimRight(data, " \t\r\n"), []byte("\n"))
+	before := bytes.Join(lines, nil)
+	for n, left := len(lines), maxLineSearch; n > 0 && left > 0; n-- {
+		before = before[:len(before)-len(lines[n-1])]
+		left -= len(before)
+		if yaml.Unmarshal(before, new(yaml.Node)) == nil {
+			return &lineError{n, errors.New(reason)}
+		}
+	}
+	return err
 }
 
 // checkTree refuses what would make a file stand for more than it shows.

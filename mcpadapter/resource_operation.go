@@ -30,6 +30,7 @@ func (s *shelf) addOperation(l *Library, tools *ocp.Toolset, tool *ocp.Tool, den
 	if isPage(described.uri, described.mime) {
 		described.mime = appType
 	}
+	described.describePage(&e)
 	if described.uri == "" {
 		s.addByPath(tools, tool, described)
 		return

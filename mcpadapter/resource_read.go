@@ -3,6 +3,7 @@ package mcpadapter
 import (
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"strconv"
@@ -121,13 +122,22 @@ func (x *exchange) openOperation(t target, method, name string) (opened, *fault)
 	defer r.Release()
 	switch failure := r.Failure; {
 	case failure.Status == http.StatusNotFound || failure.Status == http.StatusGone:
-		return opened{}, x.noResource(t.uri)
+		f = x.noResource(t.uri)
+		f.message = fmt.Sprintf("there is no resource %s: %s", clip(t.uri, 4*maxQuoted), failure.Message)
 	case failure.Kind == ocp.InvalidArguments:
 		f = badParams("%s", failure.Message)
 	default:
 		f = x.unreadable(t.uri, "%s", failure.Message)
 	}
+	f.data = x.failureData(t.uri, r)
 	return opened{}, f
+}
+
+// failureData says of a failure what _meta of a tool's result would say of it, beside
+// the URI.
+func (x *exchange) failureData(uri string, r reply) []byte {
+	data := append(wire.AppendString([]byte(`{"uri":`), uri), ',')
+	return append(append(data, x.failureMeta(r)...), '}')
 }
 
 // unreadable tells why a resource that there is cannot be given.

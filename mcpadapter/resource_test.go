@@ -507,3 +507,49 @@ func TestNonInferrableIsAskedOfWhoReads(t *testing.T) {
 		}
 	}
 }
+
+// A resource that the API does not give is told of with what a tool's result would
+// say of it.
+func TestReadFaultsSayWhatToolsSay(t *testing.T) {
+	const document = `
+openapi: 3.1.0
+info: {title: Faults, version: "1"}
+paths:
+  /a/{id}: {get: {operationId: a, parameters: [{name: id, in: path, required: true, schema: {type: string}}], x-mcp: {resource: {uri: "a://{id}"}}, responses: {'200': {description: ok}}}}
+`
+	tools := build(t, document, ocp.BuildOptions{Name: "faults"})
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/a/limited":
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(http.StatusTooManyRequests)
+		case "/a/login":
+			w.Header().Set("WWW-Authenticate", `Bearer realm="api"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"title":"Gone to Bern","code":7}`))
+		}
+	}
+	for id, c := range map[string]struct {
+		code          int
+		message, data string
+	}{
+		"limited": {internalError, "429", `{"uri":"a://limited","io.github.fairwayhq/http":{"status":429,"retryable":true,"retryAfterMs":7000}}`},
+		"login":   {internalError, "401", `{"uri":"a://login","io.github.fairwayhq/http":{"status":401,"retryable":false},"mcp/www_authenticate":"Bearer realm=\"api\""}`},
+		"none": {
+			resourceNotFound, "there is no resource a://none: GET /a/{id} answered 404 Not Found: Gone to Bern",
+			`{"uri":"a://none","io.github.fairwayhq/http":{"status":404,"retryable":false,"problem":{"title":"Gone to Bern","code":7}}}`,
+		},
+	} {
+		t.Run(id, func(t *testing.T) {
+			r := conformant(v20251125, "resources/read", `"uri":"a://`+id+`"`)
+			r.tools, r.caller = tools, through(tools, answer)
+			a := r.fault(t, 200, c.code)
+			if !strings.Contains(a.Error.Message, c.message) || string(a.Error.Data) != c.data {
+				t.Errorf("%s\n%s", a.Error.Message, a.Error.Data)
+			}
+		})
+	}
+}

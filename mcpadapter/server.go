@@ -60,8 +60,9 @@ type Options struct {
 	MaxBody int64
 
 	// AllowedOrigins are the web origins, "https://app.example.com", that may
-	// call beside the server's own host; "*" stands for all. Requests without an
-	// Origin header, which no browser sends, are always let through.
+	// call beside the server's own host, and read the answers (CORS); "*" stands
+	// for all. Requests without an Origin header, which no browser sends, are
+	// always let through.
 	AllowedOrigins []string
 
 	// AllowedHosts are the Host names, without port, whose pages may call over a
@@ -224,6 +225,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, site Site) {
 // route serves the request by its address and method. A fault is yet to be
 // answered; without one everything is.
 func (x *exchange) route(w http.ResponseWriter, r *http.Request) *fault {
+	if f := x.server.admitPage(r); f != nil {
+		return f
+	}
+	x.server.share(w.Header(), r)
 	if f := x.server.admit(r); f != nil {
 		return f
 	}
@@ -287,9 +292,12 @@ func (x *exchange) servePost(w http.ResponseWriter, r *http.Request) *fault {
 	x.channel = &stream
 	defer stream.close()
 	x.serve(body.B)
-	if !stream.isOpen() {
+	switch {
+	case x.canceled && !x.batched:
+		_ = stream.open() // and no answer on it: clients bear nothing else in place of one
+	case !stream.isOpen():
 		x.write(w)
-	} else if len(x.out.B)+len(x.kept) > 0 {
+	case len(x.out.B)+len(x.kept) > 0:
 		_ = stream.send(append(x.out.B, x.kept...)) // whoever is gone is not told
 	}
 	return nil

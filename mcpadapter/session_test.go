@@ -185,3 +185,21 @@ func TestSealedTextIsBound(t *testing.T) {
 		}
 	}
 }
+
+// A stream is part of its session and ends with it, so that its client begins anew.
+func TestStreamEndsWithItsSession(t *testing.T) {
+	tools := trains()
+	site := siteOf(tools, echo)
+	x := exchange{
+		server: New(Options{}), site: &site, tools: tools, ctx: t.Context(), version: v20251125, out: bufferOf(),
+		session: &session{version: v20251125, expires: time.Now().Add(-time.Second)},
+	}
+	if f := x.serveStream(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/mcp", nil)); f != nil {
+		t.Errorf("refused: %v", f.message)
+	}
+	t.Run("HTTP+SSE", func(t *testing.T) {
+		e := serveEndpoint(t, Options{SessionTTL: 2 * time.Second}, echo)
+		stream := e.open(t, "GET", "/mcp/sse", "", map[string]string{"Accept": "text/event-stream"})
+		stream.ends()
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -320,13 +321,45 @@ func TestCancelByNotification(t *testing.T) {
 	if response.StatusCode != 202 {
 		t.Errorf("status %d", response.StatusCode)
 	}
-	if body := <-done; !strings.Contains(body, "canceled") {
-		t.Errorf("got %s", body)
+	if body := <-done; body != "" {
+		t.Errorf("a canceled request was answered: %s", body)
 	}
 	select {
 	case body := <-done:
 		t.Errorf("the same id of another session was canceled too: %s", body)
 	default:
+	}
+}
+
+// A request that was canceled is not answered. Where clients take streams, one that
+// ends stands for that, which all of them bear; else an empty answer.
+func TestCanceledRequestIsNotAnswered(t *testing.T) {
+	for rule, c := range map[string]struct {
+		accept, contentType, body string
+		version                   revision
+		status                    int
+		want                      string
+	}{
+		"stream": {"application/json, text/event-stream", "text/event-stream", callBlocked, v20251125, 200, ""},
+		"json":   {"application/json", "", callBlocked, v20251125, 202, ""},
+		"batch":  {"application/json, text/event-stream", "application/json", "[" + callBlocked + `,{"jsonrpc":"2.0","id":42,"method":"ping"}]`, v20250326, 200, `[{"jsonrpc":"2.0","id":42,"result":{}}]`},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			began := make(chan struct{}, 1)
+			e := serveEndpoint(t, Options{}, blocked(began))
+			header := map[string]string{versionHeader: c.version.String(), sessionHeader: begin(t, e.server, c.version)}
+			go func() {
+				<-began
+				e.do(t, "POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":41}}`, header)
+			}()
+			accepting := maps.Clone(header)
+			accepting["Accept"] = c.accept
+			response := e.do(t, "POST", "/mcp", c.body, accepting)
+			body, err := io.ReadAll(response.Body)
+			if err != nil || string(body) != c.want || response.StatusCode != c.status || response.Header.Get("Content-Type") != c.contentType {
+				t.Errorf("status %d, %s: %q, %v", response.StatusCode, response.Header.Get("Content-Type"), body, err)
+			}
+		})
 	}
 }
 

@@ -92,6 +92,13 @@ func (w *watcher) handOver(to *watcher) {
 	to.notify(Change(w.pending.Swap(0)))
 }
 
+// closeAt closes the watcher at that time, when the session ends that it is of. Stop
+// must be called after the use of it.
+func (w *watcher) closeAt(end time.Time) (stop func()) {
+	timer := time.AfterFunc(time.Until(end), w.close)
+	return func() { timer.Stop() }
+}
+
 func (w *watcher) close() {
 	w.once.Do(func() { close(w.end) })
 }

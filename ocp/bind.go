@@ -26,20 +26,35 @@ func (t *Tool) Bind(arguments []byte) (*Call, error) {
 	call := &Call{Tool: t, values: make([]jsontext.Value, len(t.Arguments))}
 	problems, err := call.read(arguments)
 	if err != nil {
-		return nil, t.invalid([]Problem{{Message: "the arguments are not a JSON object that can be read: " + err.Error()}})
+		return nil, err
 	}
-	if !call.acceptsPlainly() {
-		invalid, err := t.validator.validate(t, call.Arguments())
+	if err := call.check(problems, nil); err != nil {
+		return nil, err
+	}
+	return call, nil
+}
+
+// check holds the arguments to the schema, and to what the body needs. Those that
+// are forgiven may be missing; nil forgives none. Problems are those found before.
+func (c *Call) check(problems []Problem, forgiven func(*Argument) bool) error {
+	if !c.acceptsPlainly() {
+		invalid, err := c.Tool.validator.validate(c.Tool, c.Arguments(), forgiven)
 		if err != nil {
-			return nil, &Failure{Kind: Internal, Message: fmt.Sprintf("the schema of tool %s cannot be used: %v", t.Name, err)}
+			return &Failure{Kind: Internal, Message: fmt.Sprintf("the schema of tool %s cannot be used: %v", c.Tool.Name, err)}
 		}
 		problems = append(problems, invalid...)
 	}
-	problems = append(problems, call.missingFromBody()...)
-	if len(problems) > 0 {
-		return nil, t.invalid(problems)
+	if c.bodyIsBegun() {
+		for _, i := range c.missingFromBody() {
+			if a := &c.Tool.Arguments[i]; forgiven == nil || !forgiven(a) {
+				problems = append(problems, Problem{Path: pointer(a.Name), Message: "missing: the request body needs it as soon as one of its arguments is given"})
+			}
+		}
 	}
-	return call, nil
+	if len(problems) > 0 {
+		return c.Tool.invalid(problems)
+	}
+	return nil
 }
 
 // Arguments decodes the arguments as the caller wrote them, without defaults;
@@ -57,7 +72,8 @@ func (c *Call) Arguments() map[string]any {
 	return arguments
 }
 
-// read splits the arguments. Its problems are unknown names.
+// read splits the arguments. Its problems are unknown names; its error is a
+// *Failure.
 func (c *Call) read(arguments []byte) (problems []Problem, err error) {
 	if len(arguments) == 0 || string(arguments) == "null" {
 		return nil, nil
@@ -65,7 +81,7 @@ func (c *Call) read(arguments []byte) (problems []Problem, err error) {
 	var onStack [16]wire.Member
 	members, err := wire.Members(onStack[:0], arguments)
 	if err != nil {
-		return nil, err
+		return nil, c.Tool.invalid([]Problem{{Message: "the arguments are not a JSON object that can be read: " + err.Error()}})
 	}
 	for _, m := range members {
 		i, known := c.Tool.index[m.Name]
@@ -100,19 +116,22 @@ func (t *Tool) unknownArgument(name string) Problem {
 	return Problem{Path: pointer(name), Message: message}
 }
 
-// missingFromBody reports what a body needs that was begun but may be left out
-// altogether: the schema of a flat object cannot say that.
-func (c *Call) missingFromBody() (problems []Problem) {
-	if c.Tool.body == nil || c.Tool.body.required || !c.hasBody() {
-		return nil
-	}
+// missingFromBody returns the positions of the arguments that a body which is sent
+// needs and that are not given.
+func (c *Call) missingFromBody() (positions []int) {
 	for i := range c.Tool.Arguments {
 		a := &c.Tool.Arguments[i]
 		if a.In == InBody && c.Tool.plans[i].neededInBody && c.values[i] == nil && a.Default == nil {
-			problems = append(problems, Problem{Path: pointer(a.Name), Message: "missing: the request body needs it as soon as one of its arguments is given"})
+			positions = append(positions, i)
 		}
 	}
-	return problems
+	return positions
+}
+
+// bodyIsBegun reports whether the body may be left out altogether and is not: what
+// it needs then, the schema of a flat object cannot say.
+func (c *Call) bodyIsBegun() bool {
+	return c.Tool.body != nil && !c.Tool.body.required && c.hasBody()
 }
 
 // hasBody reports whether one of the body's arguments is given.

@@ -80,6 +80,7 @@ func Build(data []byte, o BuildOptions) (*Toolset, error) {
 		b.add(operation)
 	}
 	b.describe(document, len(operations))
+	b.warnOfUnprotected()
 	b.set.Hash = b.hash(document)
 	return b.set, nil
 }
@@ -94,6 +95,8 @@ type builder struct {
 	written int // bytes of the input schemas so far, those that were too large among them
 
 	enhanced int // bytes of the schemas of enhanced properties so far
+
+	unprotected []Warning // of names that were to be non-inferrable and are no arguments
 }
 
 func newBuilder(o BuildOptions, mode schema.Mode) *builder {

@@ -59,6 +59,7 @@ func TestExecute(t *testing.T) {
 			gateway</title>`), Failed, `an HTML page titled "Bad gateway"`},
 		{"broken JSON", "getTrip", answering(500, nil, `{"title":`), Failed, "answered 500 Internal Server Error"},
 		{"retry after", "getTrip", answering(429, http.Header{"Retry-After": {"7"}}, ""), Refused, "asks to wait 7s"},
+		{"not modified", "getTrip", answering(304, nil, ""), Redirected, `304 Not Modified, so it has nothing but what is known already; call it without a condition`},
 		{"redirect", "getTrip", answering(302, http.Header{"Location": {"https://login.example.com/"}}, ""), Redirected, `"https://login.example.com/"; redirects are not followed`},
 		{"HTML where JSON is declared", "getTrip", answering(200, html, `<title>Sign in</title>`), Unreadable, `an HTML page titled "Sign in" where its document declares application/json`},
 		{"HTML where nothing is declared", "addLabel", answering(200, html, `<p>`), "", ""},

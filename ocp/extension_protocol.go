@@ -89,18 +89,3 @@ func withMember(schema jsontext.Value, name string, value []byte) jsontext.Value
 	open := append([]byte(nil), schema[:len(schema)-1]...)
 	return append(appendMember(open, name, value), '}')
 }
-
-// markNonInferrable marks the arguments that the operation or the configuration
-// lists.
-func (t *toolBuilder) markNonInferrable() {
-	listed := append([]string(nil), t.options.NonInferrable...)
-	for _, item := range t.operation.Get(extensionNonInferrable).Items() {
-		listed = append(listed, item.Text())
-	}
-	for i := range t.tool.Arguments {
-		a := &t.tool.Arguments[i]
-		if slices.Contains(listed, a.Name) || slices.Contains(listed, t.tool.Name+"."+a.Name) {
-			a.NonInferrable = true
-		}
-	}
-}

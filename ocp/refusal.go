@@ -42,6 +42,10 @@ func (t *Tool) refusal(kind FailureKind, r *Result) *Failure {
 
 func (t *Tool) redirection(r *Result) *Failure {
 	message := t.where() + " answered " + statusLine(r.Status)
+	if r.Status == http.StatusNotModified {
+		return &Failure{Kind: Redirected, Status: r.Status, Message: message +
+			", so it has nothing but what is known already; call it without a condition (If-None-Match, If-Modified-Since)"}
+	}
 	if location := r.Header.Get("Location"); location != "" {
 		message += " to " + clip(strconv.Quote(location), maxDetail)
 	}

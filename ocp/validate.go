@@ -33,9 +33,10 @@ type validator struct {
 	err    error
 }
 
-// validate returns what is wrong with the arguments. Its error says that the
-// schema itself does not compile.
-func (v *validator) validate(t *Tool, arguments map[string]any) ([]Problem, error) {
+// validate returns what is wrong with the arguments, of which those that are
+// forgiven may be missing; nil forgives none. Its error says that the schema itself
+// does not compile.
+func (v *validator) validate(t *Tool, arguments map[string]any, forgiven func(*Argument) bool) ([]Problem, error) {
 	compiled, err := v.compile(t.InputSchema)
 	if err != nil {
 		return nil, err
@@ -48,7 +49,23 @@ func (v *validator) validate(t *Tool, arguments map[string]any) ([]Problem, erro
 	if !errors.As(err, &invalid) {
 		return []Problem{{Message: "the object of arguments " + err.Error()}}, nil
 	}
+	if forgiven != nil {
+		t.forgive(invalid, forgiven)
+	}
 	return explain(invalid), nil
+}
+
+// forgive takes out of the error that arguments are missing which are forgiven.
+func (t *Tool) forgive(err *jsonschema.ValidationError, forgiven func(*Argument) bool) {
+	if required, ok := err.ErrorKind.(*kind.Required); ok && len(err.InstanceLocation) == 0 {
+		required.Missing = slices.DeleteFunc(required.Missing, func(name string) bool {
+			i, known := t.index[name]
+			return known && forgiven(&t.Arguments[i])
+		})
+	}
+	for _, cause := range err.Causes {
+		t.forgive(cause, forgiven)
+	}
 }
 
 // compile compiles the schema, which must be the same at every call.

@@ -160,6 +160,12 @@ func Valid(data []byte) bool {
 		jsontext.Value(data).IsValid(jsontext.AllowDuplicateNames(true))
 }
 
+// Unambiguous reports whether data is Valid and no object in it has a name twice, of
+// which readers take the one or the other. It takes no longer than Valid.
+func Unambiguous(data []byte) bool {
+	return CheckDepth(data, maxPassedDepth) == nil && jsontext.Value(data).IsValid()
+}
+
 // maxPassedDepth bounds the nesting of JSON that is passed on unread.
 const maxPassedDepth = 1000
 

@@ -1,0 +1,274 @@
+package mcpadapter
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// A rule says what a value in x-mcp must be to be used.
+type rule struct {
+	want    string // in words: "a string"
+	fits    func(jsontext.Value) bool
+	members ruleset // of an object; nil if it is passed on as it is
+	items   *rule   // of an array; nil if it is passed on as it is
+	most    int     // of the items; what comes after them is left out
+}
+
+// A ruleset is the members that an object has, by name.
+type ruleset map[string]rule
+
+// takes reports whether a member is used. One that is not known is passed on: what
+// hosts take is for them to say.
+func (s ruleset) takes(name string, value jsontext.Value) bool {
+	r, known := s[name]
+	return !known || r.fits(value)
+}
+
+func ofKinds(want string, kinds ...jsontext.Kind) rule {
+	return rule{want: want, fits: func(v jsontext.Value) bool { return slices.Contains(kinds, v.Kind()) }}
+}
+
+// textThat is a string of which more is asked.
+func textThat(want string, fits func(string) bool) rule {
+	return rule{want: want, fits: func(v jsontext.Value) bool { return v.Kind() == '"' && fits(text(v)) }}
+}
+
+func oneOfTexts(words ...string) rule {
+	return textThat(strings.Join(words, " or "), func(s string) bool { return slices.Contains(words, s) })
+}
+
+func (r rule) with(members ruleset) rule { r.members = members; return r }
+func (r rule) of(most int, items rule) rule {
+	r.most, r.items = most, &items
+	return r
+}
+
+// each is an array all of whose elements follow a rule.
+func each(want string, items rule) rule {
+	return rule{want: want, fits: func(v jsontext.Value) bool {
+		for walk := wire.Into(v); walk.Next(); {
+			if !items.fits(walk.Value) {
+				return false
+			}
+		}
+		return v.Kind() == '['
+	}}
+}
+
+// policies is an object whose members are lists of origins.
+func policies(names ...string) rule {
+	origins := each("an array of origins", textThat("an origin", func(s string) bool { return checkOrigin(s) == nil }))
+	want := "an object of " + strings.Join(names, ", ") + ", each an array of origins such as https://cdn.example.com"
+	return rule{want: want, fits: func(v jsontext.Value) bool {
+		for walk := wire.Into(v); walk.Next(); {
+			if !slices.Contains(names, text(walk.Name)) || !origins.fits(walk.Value) {
+				return false
+			}
+		}
+		return v.Kind() == '{'
+	}}
+}
+
+// The rules of x-mcp.
+var (
+	aString     = ofKinds("a string", '"')
+	aBoolean    = ofKinds("true or false", 't', 'f')
+	anArray     = ofKinds("an array", '[')
+	anObject    = ofKinds("an object", '{')
+	describable = ofKinds("true, or an object that describes it", 't', 'f', '{')
+	pageURI     = textThat("a URI that begins with ui://", func(s string) bool { return strings.HasPrefix(s, "ui://") && checkLiteral(s) == nil })
+	shortText   = textThat(fmt.Sprintf("a string of at most %d characters", maxStatusText), func(s string) bool { return utf8.RuneCountInString(s) <= maxStatusText })
+
+	iconRules = anArray.of(maxIcons, rule{
+		want: "an object whose src is an https:, http: or data: URI and whose theme, if it has one, is light or dark",
+		fits: func(v jsontext.Value) bool { return v.Kind() == '{' && readIcon(v).check() == nil },
+		members: ruleset{
+			"src": aString, "mimeType": aString, "theme": aString, "sizes": each("an array of strings", aString),
+		},
+	})
+
+	// documentRules are those at the root of the document.
+	documentRules = ruleset{"icons": iconRules}
+
+	operationRules = ruleset{
+		"tool": aBoolean,
+		"resource": describable.with(ruleset{
+			"uri": aString, "name": aString, "title": aString, "description": aString, "mimeType": aString,
+			"icons": iconRules, "_meta": anObject,
+		}),
+		"prompt": describable.with(ruleset{
+			"name": aString, "title": aString, "description": aString, "icons": iconRules,
+			"arguments": anArray.of(maxPromptArguments, anObject.with(ruleset{
+				"name": aString, "title": aString, "description": aString, "required": aBoolean, "values": each("an array of strings", aString),
+			})),
+		}),
+		"icons":  iconRules,
+		"ui":     anObject.with(uiRules),
+		"openai": anObject.with(openaiRules),
+	}
+
+	// uiRules are those of _meta.ui of a tool and of its page (MCP Apps).
+	uiRules = ruleset{
+		"resourceUri":   pageURI,
+		"visibility":    each(`an array of "model" and "app"`, oneOfTexts("model", "app")),
+		"csp":           policies("connectDomains", "resourceDomains", "frameDomains", "baseUriDomains"),
+		"permissions":   anObject,
+		"domain":        aString,
+		"prefersBorder": aBoolean,
+	}
+
+	// openaiRules are those of the Apps SDK, without the prefix of their names.
+	openaiRules = ruleset{
+		"outputTemplate":          pageURI,
+		"toolInvocation/invoking": shortText,
+		"toolInvocation/invoked":  shortText,
+		"widgetAccessible":        aBoolean,
+		"visibility":              oneOfTexts("public", "private"),
+		"fileParams":              each("an array of strings", aString),
+		"widgetDescription":       aString,
+		"widgetPrefersBorder":     aBoolean,
+		"widgetCSP":               policies("connect_domains", "resource_domains", "frame_domains", "redirect_domains"),
+		"widgetDomain":            aString,
+	}
+)
+
+// extensionWarnings returns what the document says in x-mcp that cannot be used,
+// but for what newShelf finds.
+func (c *catalog) extensionWarnings() (warnings []ocp.Warning) {
+	where := ""
+	warn := func(format string, args ...any) {
+		warnings = append(warnings, ocp.Warning{Operation: where, Reason: "x-mcp: " + fmt.Sprintf(format, args...)})
+	}
+	documentRules.check("", c.tools.MCP, warn)
+	for _, tool := range c.tools.Tools() {
+		if tool.MCP == nil {
+			continue
+		}
+		where = tool.Method + " " + tool.Path
+		operationRules.check("", tool.MCP, warn)
+		c.checkApp(tool, warn)
+	}
+	return warnings
+}
+
+// warner notes something that cannot be used.
+type warner func(format string, args ...any)
+
+// check tells of the members of an object that break their rules, and of those that
+// have none. Path is where the object is, with a dot at its end, or "".
+func (s ruleset) check(path string, object jsontext.Value, warn warner) {
+	for walk := wire.Into(object); walk.Next(); {
+		name := text(walk.Name)
+		r, known := s[strings.TrimPrefix(name, s.prefix(path))]
+		if !known {
+			s.unknown(path, name, warn)
+			continue
+		}
+		r.check(path+name, walk.Value, warn)
+	}
+}
+
+// prefix is what the names of the members may begin with.
+func (s ruleset) prefix(path string) string {
+	if path == "openai." {
+		return openaiPrefix
+	}
+	return ""
+}
+
+// unknown tells of a member that no rule is for. In ui and openai it is passed on, and
+// told of only if it looks like a slip.
+func (s ruleset) unknown(path, name string, warn warner) {
+	names := slices.Sorted(maps.Keys(s))
+	near := nearest.Name(strings.TrimPrefix(name, s.prefix(path)), slices.Values(names))
+	passedOn := path == "ui." || path == "openai."
+	where := clip(path+name, maxQuoted)
+	switch {
+	case near != "" && passedOn:
+		warn("%s is not known and passed on as it is; did you mean %s%s?", where, path, near)
+	case near != "":
+		warn("%s is not known and left out; did you mean %s%s? Known here are %s", where, path, near, strings.Join(names, ", "))
+	case !passedOn:
+		warn("%s is not known and left out; known here are %s", where, strings.Join(names, ", "))
+	}
+}
+
+func (r rule) check(path string, value jsontext.Value, warn warner) {
+	if !r.fits(value) {
+		warn("%s must be %s, not %s; it is left out", clip(path, maxQuoted), r.want, shown(value))
+		return
+	}
+	if r.members != nil {
+		r.members.check(path+".", value, warn)
+	}
+	if r.items != nil {
+		i := 0
+		for walk := wire.Into(value); walk.Next(); i++ {
+			if i == r.most {
+				warn("%s has more than %d items; the rest is left out", clip(path, maxQuoted), r.most)
+				break
+			}
+			r.items.check(path+"["+strconv.Itoa(i)+"]", walk.Value, warn)
+		}
+	}
+}
+
+// metaName is the name that a member of ui, or of openai, has in _meta.
+func metaName(prefix, name string) string {
+	if prefix == "" {
+		return "ui"
+	}
+	return prefix + name
+}
+
+// shown is a value as a message repeats it.
+func shown(value jsontext.Value) string {
+	if len(value) <= maxQuoted {
+		return string(value)
+	}
+	return wire.KindName(value.Kind())
+}
+
+// checkApp tells of what x-mcp says of a tool that is none or of a page that is none,
+// of pages that there are not, and of what is said twice.
+func (c *catalog) checkApp(tool *ocp.Tool, warn warner) {
+	e := readExtension(tool.MCP)
+	own := c.shelf().byTool[tool]
+	given := make(map[string]bool)
+	look := func(path, prefix string, object jsontext.Value, rules ruleset, ofPage map[string]bool) {
+		for walk := wire.Into(object); walk.Next(); {
+			name := strings.TrimPrefix(text(walk.Name), prefix)
+			app := c.library.apps[tool.Name]
+			switch {
+			case !rules.takes(name, walk.Value): // told already
+			case given[path+name]:
+				warn("%s is given twice; the first counts", path+name)
+			case ofPage[name] && (own == nil || !own.isPage()):
+				warn("%s is of a page, and the operation is none; it is left out: give the operation a resource whose uri begins with ui://", path+name)
+			case ofPage[name] && hasMember(member(e.resource, "_meta"), metaName(prefix, name)):
+				warn("%s is left out, as _meta of the resource says it already", path+name)
+			case !ofPage[name] && e.hidden:
+				warn("%s is of a tool, and the operation is none (tool: false); it is left out", path+name)
+			case !ofPage[name] && app != nil:
+				warn("%s is left out, as the configuration gives the tool the app %s", path+name, app.URI)
+			case name == "resourceUri" || name == "outputTemplate":
+				if _, found := c.shelf().find(text(walk.Value)); !found {
+					warn("%s: there is no resource %s", path+name, clip(text(walk.Value), maxQuoted))
+				}
+			}
+			given[path+name] = true
+		}
+	}
+	look("ui.", "", e.ui, uiRules, uiOfPage)
+	look("openai.", openaiPrefix, e.openai, openaiRules, openaiOfPage)
+}

@@ -1,0 +1,76 @@
+package mcpadapter
+
+import (
+	"fmt"
+
+	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// selectorWarnings tells of selectors that choose no operation which could be a
+// resource.
+func (l *Library) selectorWarnings(tools *ocp.Toolset) (warnings []ocp.Warning) {
+	for _, s := range l.options.Operations {
+		chosen, err := ocp.SelectTools([]ocp.Selector{s})
+		if err != nil || choosesResource(chosen, tools) { // NewLibrary has seen the errors
+			continue
+		}
+		reason := fmt.Sprintf("resources: %s chooses no GET operation of the document", s)
+		if near := nearestSelected(s, tools); near != "" {
+			reason += "; did you mean " + near + "?"
+		}
+		warnings = append(warnings, ocp.Warning{Reason: reason})
+	}
+	return warnings
+}
+
+func choosesResource(chosen func(*ocp.Tool) bool, tools *ocp.Toolset) bool {
+	for _, tool := range tools.Tools() {
+		if tool.Method == "GET" && chosen(tool) {
+			return true
+		}
+	}
+	return false
+}
+
+// nearestSelected returns the value that the selector was perhaps meant to have, ""
+// if there is none like it.
+func nearestSelected(s ocp.Selector, tools *ocp.Toolset) string {
+	return nearest.Name(s.Value, func(yield func(string) bool) {
+		for _, tool := range tools.Tools() {
+			if tool.Method != "GET" {
+				continue
+			}
+			var values []string
+			switch s.By {
+			case "tag":
+				values = tool.Tags
+			case "operation":
+				values = []string{tool.OperationID}
+			case "path":
+				values = []string{tool.Path}
+			}
+			for _, value := range values {
+				if value != "" && !yield(value) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// toolWarning is the warning that an app is for a tool that there is not.
+func (a *App) toolWarning(name string, tools *ocp.Toolset) ocp.Warning {
+	reason := fmt.Sprintf("app %s is for the tool %s, which the document does not have", a.URI, name)
+	near := nearest.Name(name, func(yield func(string) bool) {
+		for _, tool := range tools.Tools() {
+			if !yield(tool.Name) {
+				return
+			}
+		}
+	})
+	if near != "" {
+		reason += "; did you mean " + near + "?"
+	}
+	return ocp.Warning{Reason: reason}
+}

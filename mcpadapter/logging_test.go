@@ -1,0 +1,40 @@
+package mcpadapter
+
+import (
+	"strings"
+	"testing"
+)
+
+// A request that asks for the log from a level on that there is not is refused
+// (MCP 2026-07-28, Logging, Error Handling), whether it would log or not.
+func TestLogLevelOfARequest(t *testing.T) {
+	for _, c := range []struct {
+		rule, level string
+		code        int
+		want        string
+	}{
+		{"known", `"debug"`, 0, ""},
+		{"null", `null`, 0, ""},
+		{"unknown", `"loud"`, invalidParams, `must be one of debug, info, notice, warning, error, critical, alert and emergency, not "loud"`},
+		{"empty", `""`, invalidParams, `not ""`},
+		{"case", `"INFO"`, invalidParams, `not "INFO"`},
+		{"number", `3`, invalidParams, "not a number"},
+		{"long", `"` + strings.Repeat("x", 10_000) + `"`, invalidParams, "…"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			r := conformant(v20260728, "tools/list", "")
+			r.body = strings.Replace(r.body, `"_meta":{`, `"_meta":{"`+metaLogLevel+`":`+c.level+`,`, 1)
+			if c.code == 0 {
+				r.fault(t, 200, 0)
+				return
+			}
+			if a := r.fault(t, 400, c.code); a.Error == nil || !strings.Contains(a.Error.Message, c.want) || len(a.Error.Message) > 500 {
+				t.Errorf("got %+v", a.Error)
+			}
+		})
+	}
+	t.Run("older", func(t *testing.T) { // in which the key means nothing
+		r := conformant(v20251125, "tools/list", `"_meta":{"`+metaLogLevel+`":"loud"}`)
+		r.fault(t, 200, 0)
+	})
+}

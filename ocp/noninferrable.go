@@ -1,0 +1,83 @@
+package ocp
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fairwayhq/fairway/internal/nearest"
+)
+
+// markNonInferrable marks the arguments that the operation or the configuration
+// lists. A name in the operation's list that is no argument would protect nothing,
+// and nobody would see it.
+func (t *toolBuilder) markNonInferrable() {
+	listed := append([]string(nil), t.options.NonInferrable...)
+	for _, item := range t.operation.Get(extensionNonInferrable).Items() {
+		name := item.Text()
+		listed = append(listed, name)
+		if !marks(name, t.tool) {
+			t.unprotected = append(t.unprotected, unprotected(extensionNonInferrable+" of "+t.tool.where(), name, []*Tool{t.tool}))
+		}
+	}
+	for i := range t.tool.Arguments {
+		a := &t.tool.Arguments[i]
+		if slices.ContainsFunc(listed, func(name string) bool { return marksArgument(name, t.tool, a) }) {
+			a.NonInferrable = true
+		}
+	}
+}
+
+// marks reports whether a name is that of an argument of the tool.
+func marks(name string, t *Tool) bool {
+	return slices.ContainsFunc(t.Arguments, func(a Argument) bool { return marksArgument(name, t, &a) })
+}
+
+// marksArgument reports whether a name, "argument" or "tool.argument", is that of
+// the argument.
+func marksArgument(name string, t *Tool, a *Argument) bool {
+	tool, argument, qualified := strings.Cut(name, ".")
+	if !qualified {
+		return name == a.Name
+	}
+	return tool == t.Name && argument == a.Name
+}
+
+// warnOfUnprotected puts the names that mark nothing before all other warnings:
+// whoever gave one relies on it.
+func (b *builder) warnOfUnprotected() {
+	for _, name := range b.options.NonInferrable {
+		if !slices.ContainsFunc(b.set.tools, func(t *Tool) bool { return marks(name, t) }) {
+			b.unprotected = append(b.unprotected, unprotected("non_inferrable", name, b.set.tools))
+		}
+	}
+	b.set.Warnings = append(b.unprotected, b.set.Warnings...)
+}
+
+// unprotected is the warning that a list of non-inferrable arguments has a name
+// that none of the tools has an argument of.
+func unprotected(list, name string, tools []*Tool) Warning {
+	reason := fmt.Sprintf("%s: there is no argument %q, so it protects nothing", list, clip(name, maxProblem))
+	tool, _, qualified := strings.Cut(name, ".")
+	known := slices.ContainsFunc(tools, func(t *Tool) bool { return t.Name == tool })
+	near := nearest.Name(name, func(yield func(string) bool) {
+		for _, t := range tools {
+			if known && t.Name != tool {
+				continue
+			}
+			for i := range t.Arguments {
+				candidate := t.Arguments[i].Name
+				if qualified {
+					candidate = t.Name + "." + candidate
+				}
+				if !yield(candidate) {
+					return
+				}
+			}
+		}
+	})
+	if near != "" {
+		reason += "; did you mean " + near + "?"
+	}
+	return Warning{Reason: reason}
+}
