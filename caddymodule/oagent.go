@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/dustin/go-humanize"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/oagent"
@@ -91,6 +92,12 @@ type OAgent struct {
 	// it must be checked, and otherwise passed on and left out of the record.
 	// Default: 1 MiB.
 	MaxOutput int64 `json:"max_output,omitempty"`
+
+	// The largest inputs of a call, and the largest outputs, that the record of an
+	// Engagement keeps, in bytes of JSON: of what is larger it has the size alone,
+	// and an assertion that looks at it later fails. At most 256 KiB. Default: 64
+	// KiB.
+	MaxRecorded int64 `json:"max_recorded,omitempty"`
 
 	// How what an agent exposes is told: "header", in the header OAgent-Exposes of
 	// the answer; "off", not. Default: header.
@@ -188,6 +195,9 @@ func (o *OAgent) setDefaults() {
 	if o.MaxOutput == 0 {
 		o.MaxOutput = DefaultMaxOutput
 	}
+	if o.MaxRecorded == 0 {
+		o.MaxRecorded = oagent.DefaultMaxPayload
+	}
 	if o.Exposes == "" {
 		o.Exposes = exposesHeader
 	}
@@ -235,24 +245,68 @@ func (o *OAgent) Validate() error {
 	for _, option := range []struct {
 		name  string
 		value int64
-	}{{"engagement_ttl", int64(o.EngagementTTL)}, {"max_input", o.MaxInput}, {"max_output", o.MaxOutput}} {
+	}{{"engagement_ttl", int64(o.EngagementTTL)}, {"max_input", o.MaxInput}, {"max_output", o.MaxOutput}, {"max_recorded", o.MaxRecorded}} {
 		if err := notNegative(option.name, option.value); err != nil {
 			return err
 		}
 	}
+	if err := checkMaxRecorded(o.MaxRecorded); err != nil {
+		return fmt.Errorf("max_recorded %d: %w", o.MaxRecorded, err)
+	}
 	if o.Exposes != exposesHeader && o.Exposes != exposesOff {
 		return fmt.Errorf("exposes %q: it is header or off", o.Exposes)
 	}
-	for _, option := range []struct{ name, path string }{{"serve", o.Serve}, {"engagements", o.Engagements}, {"reviews", o.Reviews}} {
-		if option.path == "" {
-			continue
-		}
+	for _, option := range o.ownPaths() {
 		if err := checkPath(option.path); err != nil {
 			return fmt.Errorf("%s %q: %w", option.name, option.path, err)
 		}
 		if strings.Trim(option.path, "/") == "" {
 			return fmt.Errorf("%s / would take the whole site: give it a path of its own", option.name)
 		}
+	}
+	return o.checkPathsApart()
+}
+
+// An ownPath is where the handler answers itself.
+type ownPath struct{ name, path string }
+
+// ownPaths returns those that there are, in the order in which they are looked at.
+func (o *OAgent) ownPaths() []ownPath {
+	all := []ownPath{{"serve", o.Serve}, {"engagements", o.Engagements}, {"reviews", o.Reviews}}
+	return slices.DeleteFunc(all, func(p ownPath) bool { return p.path == "" })
+}
+
+// checkPathsApart refuses a path that another takes the requests of.
+func (o *OAgent) checkPathsApart() error {
+	paths := o.ownPaths()
+	for i, p := range paths {
+		for _, other := range paths[:i] {
+			if p.isIn(other) || other.isIn(p) {
+				return fmt.Errorf("%s %s and %s %s: one of them would take the requests of the other: give each a path of its own",
+					other.name, other.path, p.name, p.path)
+			}
+		}
+		if o.Chat == nil {
+			continue
+		}
+		for _, chat := range o.Chat.Paths {
+			if (ownPath{"chat", chat}).isIn(p) {
+				return fmt.Errorf("%s %s would take the requests of chat %s: give it a path of its own", p.name, p.path, chat)
+			}
+		}
+	}
+	return nil
+}
+
+// isIn reports whether the path is the other, or below it.
+func (p ownPath) isIn(other ownPath) bool {
+	return strings.HasPrefix(strings.TrimRight(p.path, "/")+"/", strings.TrimRight(other.path, "/")+"/")
+}
+
+// checkMaxRecorded refuses what the store could not take.
+func checkMaxRecorded(size int64) error {
+	if size > oagent.LargestMaxPayload {
+		return fmt.Errorf("%s is the most that one value in the record may have", humanize.IBytes(oagent.LargestMaxPayload))
 	}
 	return nil
 }
@@ -275,7 +329,9 @@ func (o *OAgent) guardFor(ctx context.Context) (*oagent.Guard, error) {
 	if g := o.guarding.Load(); g != nil {
 		return g, nil
 	}
-	g, err := o.app.guard(ctx, guardKey{ttl: time.Duration(o.EngagementTTL), reviewWait: time.Duration(o.ReviewWait)})
+	g, err := o.app.guard(ctx, guardKey{
+		ttl: time.Duration(o.EngagementTTL), reviewWait: time.Duration(o.ReviewWait), maxRecorded: o.MaxRecorded,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -144,6 +144,7 @@ type heldAnswer struct {
 	bodiless bool
 	passing  bool  // what is written goes to the writer
 	shed     bool  // body is not all of it
+	streamed bool  // it is shed because it streams
 	over     bool  // it is checked, and more than the limit
 	status   int   // 0 until the final header is written
 	size     int64 // bytes written
@@ -190,8 +191,11 @@ func (a *heldAnswer) WriteHeader(status int) {
 	switch {
 	case a.checked:
 		a.over = length > a.limit
-	case length > a.limit, stream.FormatOf(header.Get("Content-Type")) != 0:
+	case length > a.limit:
 		a.shed = true
+		a.pass()
+	case stream.FormatOf(header.Get("Content-Type")) != 0:
+		a.shed, a.streamed = true, true
 		a.pass()
 	}
 }

@@ -55,6 +55,7 @@ func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		engagement_ttl <duration>
 //		max_input      <size>
 //		max_output     <size>
+//		max_recorded   <size>
 //		exposes        header | off
 //		serve          <path>
 //		engagements    <path>
@@ -123,14 +124,22 @@ func (o *OAgent) unmarshalOption(b *block) error {
 		return b.size(&o.MaxInput)
 	case "max_output":
 		return b.size(&o.MaxOutput)
+	case "max_recorded":
+		if err := b.size(&o.MaxRecorded); err != nil {
+			return err
+		}
+		if err := checkMaxRecorded(o.MaxRecorded); err != nil {
+			return b.Errf("max_recorded %s: %v", b.Val(), err)
+		}
+		return nil
 	case "exposes":
 		return b.oneOf(&o.Exposes, exposesHeader, exposesOff)
 	case "serve":
-		return b.ownPath(&o.Serve)
+		return o.unmarshalPath(b, &o.Serve)
 	case "engagements":
-		return b.ownPath(&o.Engagements)
+		return o.unmarshalPath(b, &o.Engagements)
 	case "reviews":
-		return b.ownPath(&o.Reviews)
+		return o.unmarshalPath(b, &o.Reviews)
 	case "log_inputs":
 		return b.list(&o.LogInputs)
 	}
@@ -138,6 +147,17 @@ func (o *OAgent) unmarshalOption(b *block) error {
 		return err
 	}
 	return b.Errf("unrecognized oagent subdirective '%s'", b.Val())
+}
+
+// unmarshalPath reads the path of one of the handler's endpoints.
+func (o *OAgent) unmarshalPath(b *block, to *string) error {
+	if err := b.ownPath(to); err != nil {
+		return err
+	}
+	if err := o.checkPathsApart(); err != nil {
+		return b.WrapErr(err)
+	}
+	return nil
 }
 
 // ownPath reads a path of the site that is the handler's own.

@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -74,7 +75,7 @@ func (p *passage) recorded() (outputs jsontext.Value, ok bool) {
 		return nil, true
 	case rec.stream == nil:
 	case !p.isChecked():
-		return appendShed(int64(len(rec.body.B))), true
+		return oagent.Shed{Bytes: int64(len(rec.body.B)), Why: oagent.ShedStream}.JSON(), true
 	default:
 		if err := rec.finishStream(); err != nil {
 			rec.broken = err
@@ -85,7 +86,7 @@ func (p *passage) recorded() (outputs jsontext.Value, ok bool) {
 	}
 	if int64(len(rec.body.B)) > p.MaxOutput {
 		if !p.isChecked() {
-			return appendShed(int64(len(rec.body.B))), true
+			return oagent.Shed{Bytes: int64(len(rec.body.B)), Why: oagent.ShedAnswer, Limit: p.MaxOutput}.JSON(), true
 		}
 		rec.reset(p.r.Method)
 		p.ticket.Abort(p.r.Context(), "the answer was larger than max_output, so that it could not be checked, and was withheld")

@@ -189,6 +189,7 @@ type chatExchange struct {
 	guard   *oagent.Guard
 	request *chat.Request
 	alive   *keepAlive // nil unless the client waits for a stream
+	asked   bool       // the model has been
 }
 
 func (x *chatExchange) serve() error {
@@ -347,7 +348,7 @@ func (x *chatExchange) faultOf(err error) (fault *chat.Fault, retryAfter time.Du
 	if !ok {
 		refusal = x.refusedBy(err)
 	}
-	x.status = refusal.status
+	x.status, refusal.Made = refusal.status, refusal.Made || x.asked
 	x.recordRefusal(refusal)
 	x.decided(string(refusal.Kind))
 	x.tell(string(refusal.Kind), refusal, "")

@@ -22,6 +22,7 @@ import (
 func (x *chatExchange) answer() error {
 	rec, err := x.record()
 	defer rec.drop()
+	x.asked = rec.status != 0 || rec.tooLarge
 	switch {
 	case rec.tooLarge:
 		return x.refuse(&chat.Fault{Status: http.StatusBadGateway, Code: chat.CodeUnchecked, Message: fmt.Sprintf(

@@ -17,17 +17,9 @@ const (
 	maxAuditPage     = oagent.MaxAudit
 )
 
-// Statuses of an Engagement as clients are told them.
-const (
-	statusAwaitingModel  = "awaiting-llm"          // what comes next is for the agent to decide
-	statusAwaitingReview = "awaiting-verification" // a reviewer has been asked
-	statusError          = "error"                 // it has ended by a guardrail or by repetition
-)
-
 // engagementState is what GET of an Engagement answers.
 type engagementState struct {
 	*oagent.Engagement
-	Status  string         `json:"status"`
 	Results jsontext.Value `json:"results"` // what the agent exposes
 	Audit   string         `json:"audit"`   // path of the record
 }
@@ -103,17 +95,11 @@ func (q *pageRequest) isAuditor() bool {
 }
 
 func (q *pageRequest) writeState(e *oagent.Engagement) {
-	state := engagementState{Engagement: e, Status: statusAwaitingModel, Results: jsontext.Value("{}"), Audit: q.engagements + "/" + e.Key + "/audit"}
-	switch {
-	case e.Ended != nil:
-		state.Status = statusError
-		if !q.isAuditor() {
-			ended := *e.Ended
-			ended.Why = "" // it may quote what was withheld
-			e.Ended = &ended
-		}
-	case len(e.Pending) > 0:
-		state.Status = statusAwaitingReview
+	state := engagementState{Engagement: e, Results: jsontext.Value("{}"), Audit: q.engagements + "/" + e.Key + "/audit"}
+	if e.Ended != nil && !q.isAuditor() {
+		ended := *e.Ended
+		ended.Why = "" // it may quote what was withheld
+		e.Ended = &ended
 	}
 	for _, a := range q.hostedAgents() {
 		if a.Name != e.Agent {

@@ -30,6 +30,7 @@ const (
 // are shown by the review itself.
 type listedReview struct {
 	oagent.ReviewSummary
+	Status   string `json:"status"` // pending: what is decided is not in the list
 	Location string `json:"location"`
 }
 
@@ -145,7 +146,7 @@ func (q *pageRequest) listReviews(deciders []decider) {
 			}
 			break
 		}
-		page.Reviews = append(page.Reviews, listedReview{r, q.oagentPages.reviews + "/" + r.ID})
+		page.Reviews = append(page.Reviews, listedReview{r, oagent.ReviewPending, q.oagentPages.reviews + "/" + r.ID})
 	}
 	q.write(page)
 }

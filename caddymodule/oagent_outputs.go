@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"mime"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/stream"
 )
@@ -23,8 +25,10 @@ func (a *heldAnswer) outputs(ofCall bool) jsontext.Value {
 	switch {
 	case !a.recorded || a.bodiless || a.size == 0:
 		return nil
+	case a.streamed:
+		return oagent.Shed{Bytes: a.size, Why: oagent.ShedStream}.JSON()
 	case a.shed || a.body == nil:
-		return appendShed(a.size)
+		return oagent.Shed{Bytes: a.size, Why: oagent.ShedAnswer, Limit: a.limit}.JSON()
 	}
 	header := a.Header()
 	if format := stream.FormatOf(header.Get("Content-Type")); ofCall && format != 0 && a.status < http.StatusMultipleChoices {
@@ -40,11 +44,11 @@ func reducedOutputs(header http.Header, status int, format stream.Format, body [
 	reducer := stream.NewReducer(format, content, stream.Options{MaxContent: limit})
 	defer reducer.Release()
 	if _, err := reducer.Write(body); err != nil {
-		return appendShed(int64(len(body)))
+		return shedUnread(err, body, limit)
 	}
 	contentType, err := reducer.Finish()
 	if err != nil {
-		return appendShed(int64(len(body)))
+		return shedUnread(err, body, limit)
 	}
 	header = maps.Clone(header)
 	header["Content-Type"] = []string{contentType}
@@ -65,9 +69,9 @@ func outputsOf(header http.Header, status int, body []byte, limit int64) jsontex
 	}
 	contentType := header.Get("Content-Type")
 	if coding := header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") || saysCharset(contentType) {
-		decoded := decodedCopy(header, body, limit)
-		if decoded == nil {
-			return appendShed(int64(len(body)))
+		decoded, err := decodedCopy(header, body, limit)
+		if err != nil {
+			return shedUnread(err, body, limit)
 		}
 		defer buffer.Put(decoded)
 		return plainOutputs(contentType, status, decoded.B).Clone()
@@ -82,7 +86,7 @@ func plainOutputs(contentType string, status int, body []byte) jsontext.Value {
 	base = strings.ToLower(strings.TrimSpace(base))
 	switch {
 	case status == http.StatusPartialContent:
-		return appendShed(int64(len(body)))
+		return oagent.Shed{Bytes: int64(len(body)), Why: oagent.ShedPart}.JSON()
 	case base == "application/json", base == "text/json", strings.HasSuffix(base, "+json"):
 		return body // what is no strict JSON is shed
 	case base == "" && startsJSON(body) && wire.Check(body) == nil:
@@ -108,9 +112,18 @@ func saysCharset(contentType string) bool {
 	return err == nil && charset != "" && charset != "utf-8" && charset != "us-ascii"
 }
 
-// decodedCopy undoes the coding of a body and turns text into UTF-8, nil if that
-// cannot be done.
-func decodedCopy(header http.Header, body []byte, limit int64) *buffer.Buffer {
+// shedUnread returns what stands for a body that could not be decoded.
+func shedUnread(err error, body []byte, limit int64) jsontext.Value {
+	if errors.Is(err, buffer.ErrTooLarge) {
+		return oagent.Shed{Bytes: int64(len(body)), Why: oagent.ShedAnswer, Limit: limit}.JSON()
+	}
+	return oagent.Shed{Bytes: int64(len(body)), Why: oagent.ShedEncoding}.JSON()
+}
+
+var errUnknownCharset = errors.New("the character set is not known")
+
+// decodedCopy undoes the coding of a body and turns text into UTF-8.
+func decodedCopy(header http.Header, body []byte, limit int64) (*buffer.Buffer, error) {
 	header = maps.Clone(header)
 	content := buffer.Get()
 	content.B = append(content.B, body...)
@@ -119,13 +132,13 @@ func decodedCopy(header http.Header, body []byte, limit int64) *buffer.Buffer {
 		content, err = decodeText(header, content, limit)
 	}
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	if saysCharset(header.Get("Content-Type")) { // a charset that nobody knows
+	if saysCharset(header.Get("Content-Type")) {
 		buffer.Put(content)
-		return nil
+		return nil, errUnknownCharset
 	}
-	return content
+	return content, nil
 }
 
 // opaque stands for a body that expressions cannot look into.
@@ -151,12 +164,7 @@ func asksForForm(expression string) bool {
 // at them.
 func shedOpaque(outputs jsontext.Value) jsontext.Value {
 	size, _ := strconv.ParseInt(string(outputs[bytes.LastIndexByte(outputs, ':')+1:len(outputs)-1]), 10, 64)
-	return appendShed(size)
-}
-
-// appendShed returns what stands in a record for what was too much to be kept.
-func appendShed(size int64) jsontext.Value {
-	return append(strconv.AppendInt([]byte(`{"_shed":`), size, 10), '}')
+	return oagent.Shed{Bytes: size, Why: oagent.ShedForm}.JSON()
 }
 
 // plainForm returns outputs as an answer has them: text again as text, unless the

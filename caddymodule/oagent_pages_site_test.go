@@ -173,10 +173,13 @@ func TestReviews(t *testing.T) {
 	})
 	t.Run("the reviewer", func(t *testing.T) {
 		listed := decode[struct {
-			Reviews []struct{ ID, Name, Location string }
+			Reviews []struct{ ID, Name, Location, Status, Key string }
 		}](t, s.as("boss", "", "GET", "/reviews", ""))
 		if len(listed.Reviews) != 1 || listed.Reviews[0].Location != path || listed.Reviews[0].Name != "create-trip" {
 			t.Fatalf("reviews %+v", listed)
+		}
+		if l := listed.Reviews[0]; l.Status != "pending" || l.Key != pending.Engagement {
+			t.Errorf("listed %+v", l)
 		}
 		shown := decode[struct {
 			Status string
@@ -280,6 +283,19 @@ func TestEngagements(t *testing.T) {
 		s.as("alice", "desk", "POST", "/trips", `{"to":"Bern"}`)
 		if got := decode[state](t, s.as("alice", "", "GET", path, "")); got.Status != "awaiting-verification" {
 			t.Errorf("state %+v", got)
+		}
+	})
+	t.Run("ended", func(t *testing.T) {
+		for range 2 {
+			s.as("robot", "supervisor", "GET", "/trips", "")
+		}
+		const path = "/engagements/t1?agent=supervisor"
+		if a := s.as("robot", "", "GET", path, ""); a.status != 200 || !containsAll(a.body, []string{`"status":"error"`, `"kind":"short_circuit"`}) || strings.Contains(a.body, `"why"`) {
+			t.Errorf("its user: %d %s", a.status, a.body)
+		}
+		key := decode[struct{ Key string }](t, s.as("robot", "", "GET", path, "")).Key
+		if a := s.as("auditor", "", "GET", "/engagements/"+key, ""); a.status != 200 || !strings.Contains(a.body, `"why":"a call of list-trips`) {
+			t.Errorf("an auditor: %d %s", a.status, a.body)
 		}
 	})
 	t.Run("the record, page by page", func(t *testing.T) {

@@ -3,11 +3,13 @@ package caddymodule
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -81,11 +83,28 @@ func (a *Agents) oagentWith(at place, agent string) *OAgent {
 func (a *Agents) checkBound() error {
 	for _, e := range a.bound {
 		if a.oagentWith(e.place, e.agent) == nil {
-			return fmt.Errorf("%s %s: no oagent handler has an agent %q: name one of its documents' agents", e.protocol, e.path, e.agent)
+			return fmt.Errorf("%s %s: no oagent handler has an agent %q%s", e.protocol, e.path, e.agent, a.agentsInstead(e.agent))
 		}
 	}
 	a.started.Store(true)
 	return nil
+}
+
+// agentsInstead says which agent may have been meant, or which there are.
+func (a *Agents) agentsInstead(name string) string {
+	all := make(map[string]*governed)
+	for _, o := range a.oagents {
+		if l := o.linked.Load(); l != nil {
+			maps.Copy(all, l.agents)
+		}
+	}
+	if near := nearest.Name(name, slices.Values(slices.Sorted(maps.Keys(all)))); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	if len(all) == 0 {
+		return ", and there is no oagent handler: it names the documents of agents"
+	}
+	return "; there are: " + (&linked{agents: all}).agentNames()
 }
 
 // tellBound tells the endpoints of agents that what these may use has changed.

@@ -59,7 +59,7 @@ func (s *rulesSite) agentRules() []ruleOnSite {
 		{"agent/11 output_restriction", s.acts(public, second), s.acts(public, withheld("getTrip", secret))},
 		{"agent/12 require_review before", s.decides("approve", false), s.decides("deny", false)},
 		{"agent/12 require_review after", s.decides("approve", true), s.decides("deny", true)},
-		{"agent/13 assertion: the Engagement alone", s.asserts(`history._total == 3`, ""), s.rejects(strings.Replace(document, "list-trips: {}", "list-trips: {input_restriction: {assertion: inputs.id == 7}}", 1), "undeclared reference to 'inputs'")},
+		{"agent/13 assertion: the Engagement alone", s.asserts(`history._total == 3`, ""), s.rejects(strings.Replace(document, "list-trips: {}", "list-trips: {input_restriction: {assertion: inputs.id == 7}}", 1), "there is no variable inputs")},
 		{"agent/13.1 assertion before the call", s.acts(input, passes("createTrip", bern), passes("createTrip", bern)), s.acts(input, stopped("createTrip", zug, refused), stopped("createTrip", `{"to":"Bernex"}`, refused))},
 		{"agent/13.2 assertion after the call", s.acts(public, second, second), s.acts(public, withheld("getTrip", secret), withheld("getTrip", secret))},
 		{"agent/13.2 assertion after the call, of a stream", s.acts(stream, passes("getTrip", `{"id":"stream-open"}`)), s.acts(stream, withheld("getTrip", `{"id":"stream-secret"}`))},

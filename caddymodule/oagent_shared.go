@@ -9,7 +9,10 @@ import (
 )
 
 // guardKey is what tells the guards of one configuration apart.
-type guardKey struct{ ttl, reviewWait time.Duration }
+type guardKey struct {
+	ttl, reviewWait time.Duration
+	maxRecorded     int64 // bytes
+}
 
 // sharedGuards are the guards of one configuration: handlers with equal options
 // have one, and so one memory of what is in the store.
@@ -29,7 +32,9 @@ func (a *Agents) guard(ctx context.Context, key guardKey) (*oagent.Guard, error)
 	if g := a.guards.made[key]; g != nil {
 		return g, nil
 	}
-	g, err := oagent.NewGuard(oagent.GuardOptions{Store: s, TTL: key.ttl, ReviewWait: key.reviewWait, AskPause: a.pace.pause, Notify: a.notify})
+	g, err := oagent.NewGuard(oagent.GuardOptions{
+		Store: s, TTL: key.ttl, ReviewWait: key.reviewWait, MaxPayload: int(key.maxRecorded), AskPause: a.pace.pause, Notify: a.notify,
+	})
 	if err != nil {
 		return nil, err
 	}

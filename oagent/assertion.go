@@ -123,7 +123,8 @@ func (e *expression) compile(names *nameset) error {
 		return err
 	}
 	if e.program, err = env.Compile(rewritten.text); err != nil {
-		return rewritten.restore(err)
+		unknown, _ := env.Unknown(rewritten.text) // none if it cannot be parsed
+		return rewritten.restore(explainNames(err, unknown, names))
 	}
 	e.reads, err = survey(e.program, names)
 	return rewritten.restore(err)
@@ -159,7 +160,7 @@ func (a *Assertion) compileOutput() error {
 		return err
 	}
 	if a.program, err = env.Compile(rewritten.text); err != nil {
-		return err
+		return explainNames(err, nil, nil)
 	}
 	return a.checkType()
 }
@@ -217,7 +218,7 @@ func (a *Assertion) failure(value ref.Val, err error, variables Variables) *Asse
 	failure := &AssertionError{Rule: a.Rule, Expression: a.Expression, Cause: err}
 	switch {
 	case err != nil && variables != nil && a.program != nil:
-		failure.Missing = missing(a.program.Root(), variables, err)
+		failure.Missing, failure.Cause = a.diagnose(variables, err)
 	case err == nil && value != types.False:
 		failure.Cause = fmt.Errorf("it must be true or false, and is a value of type %s", value.Type().TypeName())
 	}

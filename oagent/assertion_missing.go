@@ -90,17 +90,31 @@ func stepOf(parent, operand ast.NavigableExpr) ref.Val {
 
 // find follows the path to what is missing. Key is what the error about it says.
 func (p path) find(variables Variables) (text, key string) {
-	resolved, ok := variables.ResolveName(p.variable)
-	if !ok {
+	value, steps := p.follow(variables)
+	switch {
+	case value != nil:
+	case steps == 0:
 		return p.variable, p.variable
-	}
-	value := expr.Adapter{}.NativeToValue(resolved)
-	for i, step := range p.steps {
-		if value = take(value, step); value == nil {
-			return p.text(i + 1), keyOf(step)
-		}
+	default:
+		return p.text(steps), keyOf(p.steps[steps-1])
 	}
 	return "", ""
+}
+
+// follow returns the value of the path, and how many steps lead to it. The value is
+// nil if what they lead to is not there, and an error, a *types.Err, if it cannot be
+// looked at.
+func (p path) follow(variables Variables) (value ref.Val, steps int) {
+	resolved, ok := variables.ResolveName(p.variable)
+	if !ok {
+		return nil, 0
+	}
+	value = expr.Adapter{}.NativeToValue(resolved)
+	for steps < len(p.steps) && value != nil && !types.IsError(value) {
+		value = take(value, p.steps[steps])
+		steps++
+	}
+	return value, steps
 }
 
 // take returns what a value has under a key, nil if nothing.

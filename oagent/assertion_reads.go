@@ -92,7 +92,7 @@ func survey(program *expr.Program, names *nameset) (Reads, error) {
 	s := surveyor{program: program, root: program.Root(), names: names}
 	for _, variable := range ast.MatchDescendants(s.root, ast.KindMatcher(ast.IdentKind)) {
 		switch name := variable.AsIdent(); {
-		case !slices.Contains([]string{"started_at", "user", "recent", "history"}, name):
+		case !slices.Contains(engagementVariables[:], name):
 		case expr.IsShadowed(s.root, name):
 			s.reads.All = true
 		default:

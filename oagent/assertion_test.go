@@ -103,8 +103,16 @@ func TestOAgentAssertion(t *testing.T) {
 		{"cost", `lists.range(1000).all(a, lists.range(1000).all(b, lists.range(1000).all(c, a * b * c >= 0)))`, `cannot be decided: `},
 
 		{"compile/syntax", `recent.refund.inputs.id == `, "line 1, column 28: Syntax error"},
-		{"compile/place behind a name", `recent.search-faqs.inputs.path == "" && nothing`, "line 1, column 41: undeclared reference to 'nothing'"},
-		{"compile/place in lines", "recent.search-faqs.inputs.path == '' &&\n  recent.search-faqs.inputs.path == nothing", "line 2, column 37: undeclared reference to 'nothing'"},
+		{"compile/place behind a name", `recent.search-faqs.inputs.path == "" && nothing`, "line 1, column 41: there is no variable nothing"},
+		{"compile/place in lines", "recent.search-faqs.inputs.path == '' &&\n  recent.search-faqs.inputs.path == nothing", "line 2, column 37: there is no variable nothing"},
+		{
+			"compile/variable", `usr.id == "a" && nothing`,
+			"line 1, column 1: there is no variable usr; did you mean user? There are started_at, user, recent and history; line 1, column 18: there is no variable nothing. There are",
+		},
+		{"compile/variable inputs", `inputs.id == 1`, "there is no variable inputs: those of the call in question, or of the latest one, are recent.<tool>.inputs"},
+		{"compile/variable output", `output.id == 1`, "there is no variable output: only the assertion of a guardrail has it; elsewhere write recent.<tool>.outputs"},
+		{"compile/variable of a tool", `refund.inputs.id == 1`, "there is no variable refund: write recent.refund for the latest call of refund, or history.refund for all of them"},
+		{"compile/function", `frob(user.id)`, "there is no function frob that is used like this"},
 		{"compile/type", `history._total < 3 ? 1 : 2`, "an assertion must be true or false; this is a value of type int"},
 		{"compile/unknown name", `recent.serch-faqs.inputs.path == ""`, `line 1, column 8: recent has no "serch-faqs", because the agent has no such capability, but search-faqs: one of the two may be misspelt`},
 		{"compile/unknown identifier", `recent.refunds.inputs.path == ""`, `recent has no "refunds", because the agent has no such capability, but refund: one of the two may be misspelt`},

@@ -1,7 +1,6 @@
 package oagent
 
 import (
-	"bytes"
 	"fmt"
 	"strconv"
 	"time"
@@ -112,17 +111,4 @@ func (e *Entry) append(dst []byte) []byte {
 	raw("inputs", &e.Inputs)
 	raw("outputs", &e.Outputs)
 	return append(dst, '}')
-}
-
-// What was too much to keep is shed: the record has {"_shed":<bytes>} in its
-// place, and an assertion that looks at it fails. JSON that begins like this by
-// itself is taken for it.
-var shedPrefix = []byte(`{"_shed":`)
-
-func appendShed(size int) jsontext.Value {
-	return append(strconv.AppendInt(bytes.Clone(shedPrefix), int64(size), 10), '}')
-}
-
-func isShed(value jsontext.Value) bool {
-	return bytes.HasPrefix(value, shedPrefix)
 }

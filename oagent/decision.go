@@ -155,7 +155,7 @@ func tellAssertion(err error) string {
 	}
 	cause := e.Cause
 	if cause != nil {
-		cause = errors.New("it cannot be evaluated for these values")
+		cause = plainCause(cause)
 	}
 	return describeFailure(e.Rule, e.Expression, e.Missing, cause)
 }

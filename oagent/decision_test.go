@@ -1,6 +1,7 @@
 package oagent_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -245,9 +246,34 @@ guardrails:
 				t.Errorf("events: %+v", events)
 			}
 			e, err := g.Engagement(t.Context(), b.Key())
-			if err != nil || (e.Status == oagent.StatusEnded) != (test.want != "") || (e.Ended != nil) != (test.want != "") {
+			if err != nil || (e.Status == oagent.StatusError) != (test.want != "") || (e.Ended != nil) != (test.want != "") {
 				t.Errorf("%+v, error %v", e, err)
 			}
+		})
+	}
+	for _, side := range []oagent.Side{oagent.SideInput, oagent.SideOutput} {
+		t.Run("made/"+string(side), func(t *testing.T) {
+			// The model was asked before its answer is looked at, and not before what
+			// the user says is.
+			a, s := agent(t, document), openBolt(t)
+			g, b := newGuard(t, oagent.GuardOptions{Store: s}), binding(a)
+			check := func(what string, err error, kind oagent.Kind) {
+				t.Helper()
+				if r, ok := oagent.AsRefusal(err); !ok || r.Kind != kind || r.Made != (side == oagent.SideOutput) {
+					t.Errorf("%s: %+v", what, r)
+				}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			check("a tool that does not answer", g.FailGuardrail(t.Context(), b, side, nil), oagent.KindUnchecked)
+			check("it does not hold", g.CheckGuardrail(t.Context(), b, side, jsontext.Value(`{"flagged":true}`)), oagent.KindGuardrail)
+			check("it has ended", g.CheckGuardrail(t.Context(), b, side, jsontext.Value(`{"flagged":false}`)), oagent.KindEnded)
+			check("the client has gone", g.CheckGuardrail(ctx, b, side, jsontext.Value(`{}`)), oagent.KindStore)
+			b.Engagement = strings.Repeat("e", oagent.MaxEngagementID+1)
+			check("a malformed id", g.CheckGuardrail(t.Context(), b, side, jsontext.Value(`{"flagged":false}`)), oagent.KindInvalid)
+			b.Engagement = "other"
+			_ = s.Close()
+			check("the store", g.CheckGuardrail(t.Context(), b, side, jsontext.Value(`{"flagged":false}`)), oagent.KindStore)
 		})
 	}
 	t.Run("a tool that does not answer", func(t *testing.T) {
@@ -359,7 +385,7 @@ capabilities:
 	}
 	want(t, "total", outcomeOf(t, g, call(a, "total", `{}`), `{}`), "")
 	b := binding(a)
-	if e := audit(t, g, b.Key())[0]; string(e.Inputs) != `{"_shed":208}` {
+	if e := audit(t, g, b.Key())[0]; string(e.Inputs) != `{"_shed":208,"_why":"max_recorded","_limit":100}` {
 		t.Errorf("the record has %s", e.Inputs)
 	}
 	g = newGuard(t, oagent.GuardOptions{MaxRecord: 300})
@@ -454,4 +480,19 @@ exposes:
 	full = strings.Replace(full, `{"ticket":12345678901234567890`, `{"ticket":"12345678901234567890"`, 1) // a value by itself is what CEL has
 	check(g, full, 0)
 	check(newGuard(t, oagent.GuardOptions{Store: s}), full, 0)
+}
+
+// TestStatus wants the list of Engagements to have the words of the text.
+func TestStatus(t *testing.T) {
+	a := agent(t, "capabilities:\n  act: {}\n  ask:\n    input_restriction: {require_review: boss}\nlifespan: {short_circuit: 2}\n")
+	g := newGuard(t, oagent.GuardOptions{})
+	for _, step := range []struct{ name, status string }{
+		{"act", oagent.StatusAwaitingModel}, {"ask", oagent.StatusAwaitingReview}, {"act", oagent.StatusError},
+	} {
+		outcomeOf(t, g, call(a, step.name, `{}`), `{}`)
+		all, err := g.Engagements(t.Context(), "", 10)
+		if err != nil || len(all) != 1 || all[0].Status != step.status {
+			t.Errorf("%s: %+v, %v", step.name, all, err)
+		}
+	}
 }

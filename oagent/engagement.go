@@ -84,8 +84,9 @@ var ErrNoEngagement = errors.New("no such Engagement")
 
 // Statuses of an Engagement.
 const (
-	StatusActive = "active"
-	StatusEnded  = "ended"
+	StatusAwaitingModel  = "awaiting-llm"          // what comes next is for the agent to decide
+	StatusAwaitingReview = "awaiting-verification" // a reviewer has been asked
+	StatusError          = "error"                 // it has ended, by a guardrail or by repetition
 )
 
 // An Engagement is what is known of one at a glance. What happened in it, the
@@ -96,7 +97,7 @@ type Engagement struct {
 	Agent     string    `json:"oagent"`
 	User      User      `json:"user"`
 	Reviewed  string    `json:"reviewed,omitempty"` // see Binding.Reviewed: it is for those who answer for the agent, not for the user
-	Status    string    `json:"status"`             // StatusActive or StatusEnded
+	Status    string    `json:"status"`             // StatusAwaitingModel, StatusAwaitingReview or StatusError
 	StartedAt time.Time `json:"started_at"`
 	LastAt    time.Time `json:"last_at"` // when it was last changed
 	Ended     *Ending   `json:"ended,omitempty"`
@@ -113,5 +114,5 @@ type Ending struct {
 	At   time.Time `json:"at"`
 	Kind Kind      `json:"kind"` // KindShortCircuit or KindGuardrail
 	Rule string    `json:"rule"` // path in the document
-	Why  string    `json:"why"`
+	Why  string    `json:"why,omitzero"`
 }

@@ -15,6 +15,7 @@ const (
 	DefaultReviewWait = 30 * time.Second   // for a reviewer, before the call is refused
 	DefaultAskPause   = time.Second        // before an agent's program is asked once more
 	DefaultMaxPayload = 64 << 10           // bytes of inputs, or of outputs, that the record keeps
+	LargestMaxPayload = 256 << 10          // bytes: a review has inputs and outputs, and is one value of the store
 	DefaultMaxRecord  = 64 << 20           // bytes of all inputs and outputs of one Engagement
 	DefaultCacheSize  = 64 << 20           // bytes of the Engagements held in memory
 
@@ -39,7 +40,8 @@ type GuardOptions struct {
 	// all. Default: DefaultReviewWait.
 	ReviewWait time.Duration
 	// MaxPayload is how many bytes of JSON the record keeps of the inputs of a
-	// call, and of its outputs: what is larger is shed. Default: DefaultMaxPayload.
+	// call, and of its outputs: what is larger is shed. Default: DefaultMaxPayload;
+	// at most: LargestMaxPayload.
 	MaxPayload int
 	// MaxRecord is how many bytes of JSON the record keeps of all inputs and
 	// outputs: those of later calls are shed. Default: DefaultMaxRecord.
@@ -72,7 +74,7 @@ func (o *GuardOptions) setDefaults() {
 	if o.MaxPayload <= 0 {
 		o.MaxPayload = DefaultMaxPayload
 	}
-	o.MaxPayload = min(o.MaxPayload, store.DefaultMaxValue/4) // a review has inputs and outputs
+	o.MaxPayload = min(o.MaxPayload, LargestMaxPayload)
 	if o.MaxRecord <= 0 {
 		o.MaxRecord = DefaultMaxRecord
 	}

@@ -31,11 +31,11 @@ func (g *Guard) CheckGuardrail(ctx context.Context, b Binding, side Side, output
 	}
 	failed := guardrail.Assertion.CheckOutput(ctx, output)
 	if failed != nil && ctx.Err() != nil {
-		return refuseStore(&b, guardrail.Tool, false, ctx.Err())
+		return refuseStore(&b, guardrail.Tool, isMade(side), ctx.Err())
 	}
 	e := Entry{What: EntryGuardrail, Name: guardrail.Tool, Side: side, Rule: guardrail.Assertion.Rule}
 	outputs := checkOutputs(output)
-	return g.recordGuardrail(ctx, b, func(t *turn) *Refusal {
+	return g.recordGuardrail(ctx, b, side, func(t *turn) *Refusal {
 		e := e
 		e.Outputs = t.keep(outputs)
 		if failed == nil {
@@ -50,6 +50,9 @@ func (g *Guard) CheckGuardrail(ctx context.Context, b Binding, side Side, output
 			"the %s does not pass the guardrail %s of the agent %s, so the Engagement has ended", said(side), e.Rule, b.Agent.Name)}
 	})
 }
+
+// isMade reports whether the model was asked before a guardrail of that side is.
+func isMade(side Side) bool { return side == SideOutput }
 
 // said names what a guardrail looks at.
 func said(side Side) string {
@@ -68,17 +71,17 @@ func (g *Guard) FailGuardrail(ctx context.Context, b Binding, side Side, cause e
 	}
 	guardrail := b.Agent.Guardrail(side)
 	if guardrail == nil {
-		return refuseStore(&b, "", false, cause)
+		return refuseStore(&b, "", isMade(side), cause)
 	}
 	if cause == nil {
 		cause = errNoAnswer
 	}
 	refusal := &Refusal{
 		Kind: KindUnchecked, Agent: b.Agent.Name, Engagement: b.Engagement, Name: guardrail.Tool, Rule: guardrail.Assertion.Rule,
-		RetryAfter: retryStore, cause: cause, Message: fmt.Sprintf(
+		RetryAfter: retryStore, Made: isMade(side), cause: cause, Message: fmt.Sprintf(
 			"the %s cannot be checked just now, because the tool %s of the guardrail does not answer: try again later", said(side), guardrail.Tool),
 	}
-	if err := g.recordGuardrail(ctx, b, func(t *turn) *Refusal {
+	if err := g.recordGuardrail(ctx, b, side, func(t *turn) *Refusal {
 		t.log(Entry{What: EntryGuardrail, Name: guardrail.Tool, Side: side, Rule: refusal.Rule, Kind: KindUnchecked, Why: cut(cause.Error(), maxWhy)})
 		t.state.Refused++
 		return refusal
@@ -92,9 +95,10 @@ var errNoAnswer = errors.New("the tool has not answered")
 
 // recordGuardrail lets record see an Engagement that goes on. The error is a
 // *Refusal.
-func (g *Guard) recordGuardrail(ctx context.Context, b Binding, record func(*turn) *Refusal) error {
+func (g *Guard) recordGuardrail(ctx context.Context, b Binding, side Side, record func(*turn) *Refusal) error {
+	made := isMade(side)
 	if err := b.check(); err != nil {
-		return &Refusal{Kind: KindInvalid, Agent: b.Agent.Name, Engagement: b.Engagement, Message: err.Error()}
+		return &Refusal{Kind: KindInvalid, Agent: b.Agent.Name, Engagement: b.Engagement, Message: err.Error(), Made: made}
 	}
 	var refusal *Refusal
 	begin := func(now time.Time) *state { return newState(&b, now) }
@@ -112,12 +116,12 @@ func (g *Guard) recordGuardrail(ctx context.Context, b Binding, record func(*tur
 		return nil
 	})
 	if err != nil {
-		return refuseStore(&b, "", false, err)
+		return refuseStore(&b, "", made, err)
 	}
 	if refusal == nil {
 		return nil
 	}
-	refusal.Agent, refusal.Engagement = b.Agent.Name, b.Engagement
+	refusal.Agent, refusal.Engagement, refusal.Made = b.Agent.Name, b.Engagement, made
 	g.notifyEnd(refusal, b.User)
 	return refusal
 }

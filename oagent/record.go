@@ -327,10 +327,14 @@ func (t *turn) keep(p payload) payload {
 	if p == nil {
 		return nil
 	}
-	if len(p) > t.guard.options.MaxPayload || t.state.Kept+int64(len(p)) > t.guard.options.MaxRecord {
-		return appendShed(len(p))
+	size, most, all := int64(len(p)), int64(t.guard.options.MaxPayload), t.guard.options.MaxRecord
+	switch {
+	case size > most:
+		return Shed{size, ShedLarge, most}.JSON()
+	case t.state.Kept+size > all:
+		return Shed{size, ShedFull, all}.JSON()
 	}
-	t.state.Kept += int64(len(p))
+	t.state.Kept += size
 	return p
 }
 

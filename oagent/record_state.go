@@ -226,16 +226,12 @@ func (s *state) engagement(key string, entries int64) *Engagement {
 		Agent:     s.Agent,
 		User:      User{ID: s.UserID, Email: s.Email},
 		Reviewed:  s.Reviewed,
-		Status:    StatusActive,
+		Status:    StatusAwaitingModel,
 		StartedAt: milliseconds(s.Started),
 		LastAt:    milliseconds(s.Last),
 		Total:     s.Total,
 		Refused:   s.Refused,
 		Entries:   entries,
-	}
-	if s.Ended != 0 {
-		e.Status = StatusEnded
-		e.Ended = &Ending{At: milliseconds(s.Ended), Kind: s.EndedKind, Rule: s.EndedRule, Why: s.EndedWhy}
 	}
 	if s.Total > 0 {
 		e.Recent = s.Names[s.Recent].Name
@@ -245,6 +241,13 @@ func (s *state) engagement(key string, entries int64) *Engagement {
 		if s.Reviews[i].Status == ReviewPending {
 			e.Pending = append(e.Pending, s.Reviews[i].ID)
 		}
+	}
+	switch {
+	case s.Ended != 0:
+		e.Status = StatusError
+		e.Ended = &Ending{At: milliseconds(s.Ended), Kind: s.EndedKind, Rule: s.EndedRule, Why: s.EndedWhy}
+	case len(e.Pending) > 0:
+		e.Status = StatusAwaitingReview
 	}
 	return e
 }

@@ -62,7 +62,7 @@ func TestRefuse(t *testing.T) {
 		if err := g.Refuse(t.Context(), b, unknown, jsontext.Value(`{"q":"`+long+`"}`), long); err != nil {
 			t.Fatal(err)
 		}
-		if e := audit(t, g, b.Key())[0]; len(e.Why) > 2100 || string(e.Inputs) != `{"_shed":5008}` {
+		if e := audit(t, g, b.Key())[0]; len(e.Why) > 2100 || string(e.Inputs) != `{"_shed":5008,"_why":"max_recorded","_limit":100}` {
 			t.Errorf("%d bytes of reason, inputs %.100s", len(e.Why), e.Inputs)
 		}
 	})

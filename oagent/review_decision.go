@@ -61,7 +61,7 @@ func (d *decision) ask(t *turn, rule string) error {
 	switch {
 	case len(d.inputs) > t.guard.options.MaxPayload:
 		return d.refuse(t, &Refusal{Kind: KindInputRestriction, Rule: rule, Message: fmt.Sprintf(
-			"the call of %s was not made: somebody must confirm it, and its inputs of %d bytes are too large to be shown; the limit is %d",
+			"the call of %s was not made: somebody must confirm it, and its inputs of %d bytes are too large to be shown; the limit is %d, and the operator can raise max_recorded",
 			d.call.Name, len(d.inputs), t.guard.options.MaxPayload)})
 	case t.pendingReviews() >= maxPending:
 		return d.refuse(t, &Refusal{Kind: KindReviewPending, Rule: rule, RetryAfter: retryReview, Message: fmt.Sprintf(
@@ -230,7 +230,7 @@ func refusedPending(review *Review) *Refusal {
 // refusedBusy is for a call whose reviewer has too much to decide.
 func refusedBusy(review *Review) *Refusal {
 	r := refusedPending(review)
-	r.Message = fmt.Sprintf("the call of %s must be confirmed, and who is to do so has too many others to decide first; repeat it with exactly these inputs later",
-		review.Name)
+	r.Message = fmt.Sprintf("the call of %s must be confirmed, and who is to do so has too many others to decide first (there may be %d of one user, and %d of all); "+
+		"repeat it with exactly these inputs later", review.Name, maxOpenOfUser, maxOpen)
 	return r
 }

@@ -112,7 +112,7 @@ func (s *shown) take(e *Entry, room *int) {
 // fit returns a payload if there is room for it, and what stands for it if not.
 func fit(p payload, room *int) payload {
 	if len(p) > *room {
-		return appendShed(len(p))
+		return Shed{Bytes: int64(len(p))}.JSON()
 	}
 	*room -= len(p)
 	return p

@@ -25,6 +25,7 @@ type ReviewSummary struct {
 	Side      Side      `json:"side"`
 	Rule      string    `json:"rule"`
 	Agent     string    `json:"agent"`
+	Key       string    `json:"key,omitzero"` // of the Engagement; "" if it was asked by a version that did not note it
 	User      User      `json:"user"`
 	Name      string    `json:"name"`
 	AskedAt   time.Time `json:"asked_at"`
@@ -32,7 +33,7 @@ type ReviewSummary struct {
 }
 
 func (r *Review) summary() ReviewSummary {
-	return ReviewSummary{r.ID, r.Reviewer, r.Side, r.Rule, r.Agent, r.User, r.Name, r.AskedAt, r.ExpiresAt}
+	return ReviewSummary{r.ID, r.Reviewer, r.Side, r.Rule, r.Agent, r.Key, r.User, r.Name, r.AskedAt, r.ExpiresAt}
 }
 
 // Compare orders summaries by age, the oldest first.

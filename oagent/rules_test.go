@@ -146,7 +146,7 @@ func TestNumberedRules(t *testing.T) {
 		{"agent/11 output_restriction", acts(output, move{"find", `{}`, `{"n":4}`, ""}), acts(output, move{"find", `{}`, `{"n":5}`, oagent.KindOutputRestriction})},
 		{"agent/12 require_review before", confirms(before, true, ""), confirms(before, false, oagent.KindReviewDenied)},
 		{"agent/12 require_review after", confirms(after, true, ""), confirms(after, false, oagent.KindReviewDenied)},
-		{"agent/13 assertion: the Engagement alone", asserts(`history._total == 3`, ""), rejects(whole("get-trip: {input_restriction: {assertion: inputs.id == 7}}"), "undeclared reference to 'inputs'")},
+		{"agent/13 assertion: the Engagement alone", asserts(`history._total == 3`, ""), rejects(whole("get-trip: {input_restriction: {assertion: inputs.id == 7}}"), "there is no variable inputs: those of the call in question")},
 		{"agent/13.1 assertion before the call", acts(input, move{"find", `{"n":4}`, `{"n":9}`, ""}), func(t *testing.T) {
 			_, err := newGuard(t, oagent.GuardOptions{}).Begin(t.Context(), call(agent(t, input), "find", `{"n":5}`))
 			if r := refusal(t, err); r.Made {
@@ -182,7 +182,7 @@ func TestNumberedRules(t *testing.T) {
 		}},
 		{"agent/15.6 guardrail: no more tools", guards(oagent.SideInput, "!flagged", `{"flagged":false}`, "", ""), guards(oagent.SideInput, "!flagged", `{"flagged":null}`, oagent.KindGuardrail, oagent.KindEnded)},
 		{"agent/16 exposes", exposed("exposes: {seats: recent.get-trip.outputs.seats}", `{"seats":3}`), exposed("exposes: {price: recent.get-trip.outputs.price}", `{}`)},
-		{"agent/16 exposes: the Engagement alone", exposed("exposes: {n: history._total}", `{"n":1}`), rejects(whole("get-trip: {}", "exposes: {n: agent.name}"), "undeclared reference to 'agent'")},
+		{"agent/16 exposes: the Engagement alone", exposed("exposes: {n: history._total}", `{"n":1}`), rejects(whole("get-trip: {}", "exposes: {n: agent.name}"), "there is no variable agent. There are started_at, user, recent and history")},
 		{"agent/17 lifespan", accepts(whole("get-trip: {}", "lifespan: {}")), rejects(whole("get-trip: {}", "lifespan: 3"), "expected a mapping")},
 		{"agent/17.1 retain_memory", func(t *testing.T) {
 			if !agent(t, "capabilities: {}").RetainMemory || !agent(t, "capabilities: {}\nlifespan: {retain_memory: True}").RetainMemory {

@@ -34,7 +34,7 @@ func (s *Selection) Append(ctx context.Context, dst []byte, engagement Variables
 	if err != nil {
 		failure := &SelectionError{Rule: s.Rule, Expression: s.Expression, Cause: err}
 		if s.program != nil {
-			failure.Missing = missing(s.program.Root(), engagement, err)
+			failure.Missing, failure.Cause = s.diagnose(engagement, err)
 		}
 		return dst, failure
 	}

@@ -123,7 +123,7 @@ func checkOutputs(outputs jsontext.Value) payload {
 		return nil
 	}
 	if wire.Check(outputs) != nil {
-		return appendShed(len(outputs))
+		return Shed{Bytes: int64(len(outputs)), Why: ShedInvalid}.JSON()
 	}
 	return outputs
 }

@@ -154,9 +154,13 @@ func (f *finish) newReview() *Review {
 func (f *finish) ask(t *turn) error {
 	limit := t.guard.options.MaxPayload
 	switch {
-	case len(f.outputs) > limit || len(f.ticket.inputs) > limit || isShed(f.outputs):
+	case isShed(f.outputs):
 		return f.refuse(t, &Refusal{Kind: KindOutputRestriction, Rule: f.rule(), Message: fmt.Sprintf(
-			"the call of %s was made, but its result is withheld: somebody must confirm it, and it is too large to be shown; the limit is %d bytes",
+			"the call of %s was made, but its result is withheld: somebody must confirm it, and it cannot be shown, because it%s",
+			f.ticket.call.Name, shedFrom(f.outputs).reason())})
+	case len(f.outputs) > limit || len(f.ticket.inputs) > limit:
+		return f.refuse(t, &Refusal{Kind: KindOutputRestriction, Rule: f.rule(), Message: fmt.Sprintf(
+			"the call of %s was made, but its result is withheld: somebody must confirm it, and its inputs or outputs are too large to be shown; the limit is %d bytes, and the operator can raise max_recorded",
 			f.ticket.call.Name, limit)})
 	case t.pendingReviews() >= maxPending:
 		return f.refuse(t, &Refusal{Kind: KindOutputRestriction, Rule: f.rule(), Message: fmt.Sprintf(

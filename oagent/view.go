@@ -101,7 +101,7 @@ func value(p payload) ref.Val {
 	case p == nil:
 		return types.NullValue
 	case isShed(p):
-		return types.NewErr("it is too large to be kept in the record, or in no form that can be read, so that it cannot be looked at")
+		return types.WrapErr(shedFrom(p))
 	}
 	return (&expr.Node{Raw: p, Exact: true}).Look()
 }

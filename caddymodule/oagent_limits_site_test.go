@@ -1,0 +1,223 @@
+package caddymodule_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// lookingBack asks what a trip was that was read before.
+var lookingBack = agentDocument("desk", `
+  get-trip: {user_identity: false}
+  create-trip: {user_identity: false}
+  list-trips:
+    user_identity: false
+    input_restriction: {assertion: recent.get-trip.outputs.id == "z"}
+  delete-trip:
+    user_identity: false
+    input_restriction: {assertion: recent.create-trip.inputs.to.size() > 0}
+`)
+
+// sized answers GET /trips/{n} with n bytes of JSON.
+func sized(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	n, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/trips/"))
+	const frame = `{"id":"z","pad":""}`
+	fmt.Fprintf(w, `{"id":"z","pad":%q}`, strings.Repeat("a", max(0, n-len(frame))))
+}
+
+// TestOAgentMaxRecorded wants a value that is too large for the record to be told as
+// that, and the limit to be the operator's.
+func TestOAgentMaxRecorded(t *testing.T) {
+	t.Run("the default", func(t *testing.T) {
+		s := guarded(t, lookingBack, "", sized)
+		tooLarge := func(a answer, path string) {
+			t.Helper()
+			p := s.problem(a)
+			if p.Kind != "input_restriction" || !containsAll(p.Detail, []string{path + " was too large to be kept in the record", "at most 64 KiB", "max_recorded"}) {
+				t.Errorf("problem %+v", p)
+			}
+		}
+		s.get("/trips/70000")
+		tooLarge(s.get("/trips"), `recent["get-trip"].outputs`)
+		s.request("POST", "/trips", fmt.Sprintf(`{"to":%q}`, strings.Repeat("a", 70_000)))
+		tooLarge(s.request("DELETE", "/trips/1", ""), `recent["create-trip"].inputs`)
+		s.get("/trips/60000")
+		if a := s.get("/trips"); a.status != 200 {
+			t.Errorf("within the limit: %d %s", a.status, a.body)
+		}
+	})
+	t.Run("raised", func(t *testing.T) {
+		s := guarded(t, lookingBack, "max_recorded 128KiB", sized)
+		s.get("/trips/70000")
+		if a := s.get("/trips"); a.status != 200 {
+			t.Errorf("within the limit: %d %s", a.status, a.body)
+		}
+		s.get("/trips/140000")
+		if p := s.problem(s.get("/trips")); !strings.Contains(p.Detail, "at most 128 KiB") {
+			t.Errorf("problem %+v", p)
+		}
+	})
+	t.Run("each handler has its own, and all see what is kept", func(t *testing.T) {
+		s := newSite(t)
+		s.write("agent.yaml", lookingBack)
+		api := upstream(t, sized)
+		s.start("agents {\n\tstore bolt DIR/store.db\n\ttoolset trips TRIPS\n}", "@large header X-Large *\nhandle @large {\n\toagent DIR/agent.yaml {\n\t\tmax_recorded 128KiB\n\t}\n\treverse_proxy "+api+
+			"\n}\nhandle {\n\toagent DIR/agent.yaml\n\treverse_proxy "+api+"\n}")
+		s.request("GET", "/trips/70000", "", "X-Large", "1")
+		if a := s.get("/trips"); a.status != 200 {
+			t.Errorf("what the one has kept: %d %s", a.status, a.body)
+		}
+		s.get("/trips/70000")
+		if p := s.problem(s.request("GET", "/trips", "", "X-Large", "1")); !strings.Contains(p.Detail, "at most 64 KiB") {
+			t.Errorf("what the other has not: %+v", p)
+		}
+	})
+}
+
+// TestOAgentTellsNoJSON wants the refusal of an answer that is no JSON to say so.
+func TestOAgentTellsNoJSON(t *testing.T) {
+	s := guarded(t, agentDocument("desk", "  get-trip:\n    user_identity: false\n    output_restriction: {assertion: recent.get-trip.outputs.public}\n"), "", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "image/png")
+		_, _ = w.Write([]byte("\x89PNG\xff"))
+	})
+	p := s.problem(s.get("/trips/1"))
+	if p.Kind != "output_restriction" || !p.Made || !containsAll(p.Detail, []string{`recent["get-trip"].outputs is neither JSON nor text`, "_media_type and _bytes"}) {
+		t.Errorf("problem %+v", p)
+	}
+}
+
+// TestOAgentTellsEncodedSlash wants a request that is no operation, and would be one
+// if a slash were encoded, to be told so.
+func TestOAgentTellsEncodedSlash(t *testing.T) {
+	s := newSite(t)
+	s.write("trips.yaml", trips+`  /repos/{owner}/{repo}/contents/{path}:
+    get:
+      operationId: getContents
+      parameters:
+        - {name: owner, in: path, required: true, schema: {type: string}}
+        - {name: repo, in: path, required: true, schema: {type: string}}
+        - {name: path, in: path, required: true, schema: {type: string}}
+      responses: {"200": {description: ok}}
+`)
+	s.write("agent.yaml", agentDocument("desk", "  get-contents: {user_identity: false}\n"))
+	s.start("agents {\n\tstore bolt DIR/store.db\n}", guardedBlock("", upstream(t, echo)))
+	for path, want := range map[string]string{
+		"/repos/a/r/contents/dir/file.txt":        "/repos/a/r/contents/dir%2Ffile.txt",
+		"/repos/a/r/contents/dir/sub/file%20.txt": "/repos/a/r/contents/dir%2Fsub%2Ffile%20.txt",
+		"/repos/a/r":      "",
+		"/nothing/at/all": "",
+		"/repos/a/r/contents" + strings.Repeat("/a", 40): "",
+	} {
+		p := s.problem(s.get(path))
+		hint := "; a slash inside of a parameter is written %2F, as in " + want
+		if p.Kind != "unknown_operation" || strings.Contains(p.Detail, "%2F") != (want != "") || want != "" && !strings.HasSuffix(p.Detail, hint) {
+			t.Errorf("%s: %+v", path, p)
+		}
+		if want == "" {
+			continue
+		}
+		if a := s.get(want); a.status != 200 {
+			t.Errorf("what the hint says: %d %s", a.status, a.body)
+		}
+	}
+}
+
+// TestChatTellsWhatWasMade wants the log to say of a refusal whether the model was
+// asked.
+func TestChatTellsWhatWasMade(t *testing.T) {
+	s := chatting(t, guardrailed, "max_output 1KiB")
+	shape := shapes["completions"]
+	ask := func(talk, text string) {
+		t.Helper()
+		if a := s.askIn(talk, shape.path, fmt.Sprintf(shape.ask, text)); a.status < 400 {
+			t.Fatalf("answer %d %s", a.status, a.body)
+		}
+	}
+	logged := func(talk string, made bool) {
+		t.Helper()
+		eventually(t, "a line about "+talk, func() bool {
+			for line := range strings.SplitSeq(s.log(), "\n") {
+				var l struct {
+					Msg        string
+					Made       *bool
+					Engagement string `json:"engagement_id"`
+				}
+				if json.Unmarshal([]byte(line), &l) != nil || l.Msg != "decision" || !strings.HasPrefix(l.Engagement, talk+"@") {
+					continue
+				}
+				if l.Made == nil || *l.Made != made {
+					t.Errorf("%s: want made %t: %s", talk, made, line)
+				}
+				return true
+			}
+			return false
+		})
+	}
+	ask("input", "something forbidden")
+	logged("input", false)
+	s.saysText("application/json", fmt.Sprintf(shape.say, "something forbidden"))
+	ask("output", "hello")
+	logged("output", true)
+	s.saysText("application/json", fmt.Sprintf(shape.say, strings.Repeat("a", 2000)))
+	ask("too-large", "hello")
+	logged("too-large", true)
+	s.saysText("application/json", "<html>")
+	ask("unreadable", "hello")
+	logged("unreadable", true)
+	s.says(func(w http.ResponseWriter, _ *http.Request) {
+		s.down.Store(true)
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, shape.say, "fine")
+	})
+	ask("tool-down", "hello")
+	logged("tool-down", true)
+}
+
+// TestOAgentPathsApart wants paths of endpoints that hide each other refused.
+func TestOAgentPathsApart(t *testing.T) {
+	for options, want := range map[string]string{
+		"serve /agents\nengagements /agents":            "serve /agents and engagements /agents: one of them would take the requests of the other",
+		"reviews /agents/\nserve /agents":               "serve /agents and reviews /agents/: one of them",
+		"serve /agents\nengagements /agents/talks":      "serve /agents and engagements /agents/talks: one of them",
+		"engagements /talks/all\nreviews /talks":        "engagements /talks/all and reviews /talks: one of them",
+		"serve /agents\nengagements /agents-talks":      "",
+		"serve /a/agents\nengagements /a/e\nreviews /r": "",
+	} {
+		_, _, err := adapt("http://a.test {\n\toagent a.yaml {\n" + options + "\n\t}\n}")
+		switch {
+		case want == "" && err != nil, want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Caddyfile:")):
+			t.Errorf("%q: got %v, want %q", options, err, want)
+		}
+	}
+}
+
+// TestOAgentLimitsConfig wants what a JSON configuration says to be checked as well.
+func TestOAgentLimitsConfig(t *testing.T) {
+	for name, test := range map[string]struct{ options, want string }{
+		"max_recorded":              {`"max_recorded": 300000`, "max_recorded 300000: 256 KiB is the most"},
+		"max_recorded below zero":   {`"max_recorded": -1`, "max_recorded"},
+		"paths":                     {`"serve": "/a", "reviews": "/a/r"`, "serve /a and reviews /a/r: one of them"},
+		"a path of the model's API": {`"serve": "/v1", "chat": {}`, "serve /v1 would take the requests of chat /v1/chat/completions"},
+		"good":                      {`"serve": "/a", "reviews": "/r", "chat": {}, "max_recorded": 262144`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.write("agent.yaml", agentDocument("desk", "  list-trips: {}\n"))
+			config := strings.Replace(string(s.config("agents {\n\ttoolset trips TRIPS\n}", "oagent DIR/agent.yaml")), `"handler":"oagent"`, `"handler":"oagent",`+test.options, 1)
+			var c caddy.Config
+			if err := json.Unmarshal([]byte(config), &c); err != nil {
+				t.Fatal(err)
+			}
+			err := caddy.Validate(&c)
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}

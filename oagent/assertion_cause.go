@@ -1,0 +1,116 @@
+package oagent
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+
+	"github.com/fairwayhq/fairway/internal/expr"
+)
+
+// diagnose finds out why an evaluation failed: because a path is not there, or
+// because of what the cause that it returns says.
+func (e *expression) diagnose(variables Variables, cause error) (missed string, told error) {
+	root := e.program.Root()
+	if shed, ok := errors.AsType[*shedError](cause); ok {
+		return "", &shedError{Shed: shed.Shed, path: pathTo(root, variables, func(value ref.Val) bool {
+			err, ok := value.(*types.Err)
+			if !ok {
+				return false
+			}
+			found, ok := errors.AsType[*shedError](err)
+			return ok && found.Shed == shed.Shed
+		})}
+	}
+	if !isOverload(cause) {
+		return missing(root, variables, cause), cause
+	}
+	if path := pathTo(root, variables, isBigDigits); path != "" {
+		return "", &typeError{path, cause}
+	}
+	if missed = missing(root, variables, cause); missed != "" {
+		return missed, cause
+	}
+	return "", &typeError{"", cause}
+}
+
+// pathTo returns the first path of the expression to a value that is wanted, "" if
+// there is none, or it is made up while the expression runs.
+func pathTo(root ast.NavigableExpr, variables Variables, wanted func(ref.Val) bool) string {
+	for _, variable := range ast.MatchDescendants(root, ast.KindMatcher(ast.IdentKind)) {
+		p := pathOf(variable)
+		if strings.HasPrefix(p.variable, "@") || expr.IsShadowed(root, p.variable) {
+			continue
+		}
+		if value, steps := p.follow(variables); value != nil && wanted(value) {
+			return p.text(steps)
+		}
+	}
+	return ""
+}
+
+// isOverload reports whether an operator or a function had values of types that it
+// does not take.
+func isOverload(cause error) bool {
+	return strings.HasPrefix(cause.Error(), "no such overload")
+}
+
+// isBigDigits reports whether a value is a whole number that no int holds, which
+// is a text in an expression.
+func isBigDigits(value ref.Val) bool {
+	text, ok := value.(types.String)
+	if !ok || text == "" || strings.Trim(strings.TrimPrefix(string(text), "-"), "0123456789") != "" {
+		return false
+	}
+	_, err := strconv.ParseInt(string(text), 10, 64)
+	return errors.Is(err, strconv.ErrRange)
+}
+
+// A typeError says that values are of types that cannot be compared, or computed
+// with.
+type typeError struct {
+	path  string // of a whole number that no int holds; "" if there is none that is known
+	cause error
+}
+
+// Error says what CEL says, and what to do.
+func (e *typeError) Error() string { return e.cause.Error() + ": " + e.advice() }
+
+// advice says what to do. It quotes no values.
+func (e *typeError) advice() string {
+	if e.path != "" {
+		return fmt.Sprintf("%[1]s is a whole number too large for an int of 64 bits, and so a text of its digits: write double(%[1]s) to compare it with a number", e.path)
+	}
+	return "an operator or a function does not take values of these types; is one of them null, or a text? " +
+		"A whole number too large for an int of 64 bits is a text of its digits: double(…) makes it a number"
+}
+
+// Unwrap returns what CEL says.
+func (e *typeError) Unwrap() error { return e.cause }
+
+var errNotEvaluated = errors.New("it cannot be evaluated for these values")
+
+// plainCause returns of the cause of a failure what quotes nothing of inputs and
+// outputs.
+func plainCause(cause error) error {
+	if shed, ok := errors.AsType[*shedError](cause); ok {
+		return shed
+	}
+	if mismatch, ok := errors.AsType[*typeError](cause); ok {
+		return errors.New(mismatch.advice())
+	}
+	if expr.IsCutOff(cause) {
+		return errors.New("it takes too long for these values")
+	}
+	known := []error{expr.ErrTextTooLong, expr.ErrListTooLong}
+	if i := slices.IndexFunc(known, func(err error) bool { return errors.Is(cause, err) }); i >= 0 {
+		return fmt.Errorf("it looks at too much: %w", known[i])
+	}
+	return errNotEvaluated
+}

@@ -1,0 +1,151 @@
+package oagent_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/oagent"
+)
+
+// told returns the messages of a refusal: that for the agent, and that of the
+// record.
+func told(t *testing.T, g *oagent.Guard, a *oagent.Agent, err error) (message, why string) {
+	t.Helper()
+	r, ok := oagent.AsRefusal(err)
+	if !ok {
+		t.Fatalf("not a refusal: %v", err)
+	}
+	b := binding(a)
+	entries := audit(t, g, b.Key())
+	return r.Message, entries[len(entries)-1].Why
+}
+
+func checkTold(t *testing.T, g *oagent.Guard, a *oagent.Agent, err error, words ...string) {
+	t.Helper()
+	message, why := told(t, g, a, err)
+	for _, word := range words {
+		if !strings.Contains(message, word) || !strings.Contains(why, word) {
+			t.Errorf("%q is not in the message\n%s\nand in the record\n%s", word, message, why)
+		}
+	}
+}
+
+const lookingBack = `
+capabilities:
+  size: {}
+  act:
+    input_restriction: {assertion: recent.size.outputs.id == "z"}
+  look:
+    input_restriction: {assertion: recent.size.inputs.id == "z"}
+  search:
+    input_restriction: {assertion: 'history.size.exists(s, s.outputs.id == "z")'}
+`
+
+// TestShedTells wants an assertion that looks at what is not in the record to say
+// which value that is, why it is not there, and how large it may be.
+func TestShedTells(t *testing.T) {
+	large := `{"id":"z","pad":"` + strings.Repeat("a", 70_000) + `"}`
+	a := agent(t, lookingBack)
+	for _, test := range []struct {
+		name, call, inputs, outputs string
+		options                     oagent.GuardOptions
+		words                       []string
+	}{
+		{"outputs", "act", `{}`, large, oagent.GuardOptions{}, []string{`recent["size"].outputs was too large to be kept`, "at most 64 KiB", "max_recorded"}},
+		{"inputs", "look", large, `{}`, oagent.GuardOptions{}, []string{`recent["size"].inputs was too large to be kept`, "at most 64 KiB", "max_recorded"}},
+		{"in a loop", "search", `{}`, large, oagent.GuardOptions{}, []string{"was too large to be kept", "at most 64 KiB", "max_recorded"}},
+		{"another limit", "act", `{}`, `{"id":"zz"}`, oagent.GuardOptions{MaxPayload: 10}, []string{"at most 10 B"}},
+		{"a full record", "act", `{}`, `{"id":"zzzzz"}`, oagent.GuardOptions{MaxRecord: 10}, []string{`recent["size"].outputs was not kept`, "has 10 B of inputs and outputs", "begin another"}},
+		{"no strict JSON", "act", `{}`, `{"id":"z","id":"z"}`, oagent.GuardOptions{}, []string{`recent["size"].outputs was said to be JSON`}},
+		{"no JSON", "act", `{}`, string(oagent.Shed{Bytes: 4, Why: oagent.ShedForm}.JSON()), oagent.GuardOptions{}, []string{`recent["size"].outputs is neither JSON nor text`, "_media_type"}},
+		{"a part", "act", `{}`, string(oagent.Shed{Bytes: 4, Why: oagent.ShedPart}.JSON()), oagent.GuardOptions{}, []string{"a part of an answer (206)"}},
+		{"a stream", "act", `{}`, string(oagent.Shed{Bytes: 4, Why: oagent.ShedStream}.JSON()), oagent.GuardOptions{}, []string{"a stream that was passed on"}},
+		{"an encoding", "act", `{}`, string(oagent.Shed{Bytes: 4, Why: oagent.ShedEncoding}.JSON()), oagent.GuardOptions{}, []string{"an encoding"}},
+		{"too large to be looked at", "act", `{}`, string(oagent.Shed{Bytes: 4, Why: oagent.ShedAnswer, Limit: 1 << 20}.JSON()), oagent.GuardOptions{}, []string{"at most 1.0 MiB", "max_output"}},
+		{"of an earlier version", "act", `{}`, `{"_shed":4}`, oagent.GuardOptions{}, []string{`recent["size"].outputs is not in the record`}},
+		{"of somebody else", "act", `{}`, `{"_shed":"x","_why":{}}`, oagent.GuardOptions{}, []string{`recent["size"].outputs is not in the record`}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := newGuard(t, test.options)
+			want(t, "size", outcomeOf(t, g, call(a, "size", test.inputs), test.outputs), "")
+			_, err := g.Begin(t.Context(), call(a, test.call, `{}`))
+			checkTold(t, g, a, err, test.words...)
+			if message, _ := told(t, g, a, err); strings.Contains(message, "missing") {
+				t.Errorf("something is missing: %s", message)
+			}
+		})
+	}
+	t.Run("within a limit that was raised", func(t *testing.T) {
+		g := newGuard(t, oagent.GuardOptions{MaxPayload: oagent.LargestMaxPayload})
+		want(t, "size", outcomeOf(t, g, call(a, "size", large), large), "")
+		for _, name := range []string{"act", "look", "search"} {
+			want(t, name, outcomeOf(t, g, call(a, name, `{}`), `{}`), "")
+		}
+	})
+	t.Run("the largest payloads have room in the store", func(t *testing.T) {
+		largest := jsontext.Value(`{"pad":"` + strings.Repeat("a", oagent.LargestMaxPayload-len(`{"pad":""}`)) + `"}`)
+		a := agent(t, "capabilities:\n  act:\n    output_restriction: {require_review: boss}\n")
+		g := newGuard(t, oagent.GuardOptions{MaxPayload: 2 * oagent.LargestMaxPayload})
+		c := call(a, "act", string(largest))
+		want(t, "a review of both", outcomeOf(t, g, c, string(largest)), oagent.KindReviewPending)
+		decide(t, g, pending(t, g).ID, true)
+		ticket, err := g.Begin(t.Context(), c)
+		if err != nil || ticket.Replayed == nil || len(ticket.Replayed.Outputs) != len(largest) {
+			t.Errorf("the result that was held: %v", err)
+		}
+	})
+	t.Run("a result that cannot be shown to a reviewer", func(t *testing.T) {
+		a := agent(t, "capabilities:\n  act:\n    output_restriction: {require_review: boss}\n")
+		g := newGuard(t, oagent.GuardOptions{})
+		ticket, err := g.Begin(t.Context(), call(a, "act", `{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = ticket.Finish(t.Context(), oagent.Shed{Bytes: 7, Why: oagent.ShedPart}.JSON(), 206)
+		checkTold(t, g, a, err, "it cannot be shown, because it is a part of an answer (206)")
+	})
+}
+
+// TestNumbersTell wants a comparison of a number that no int holds to say what
+// happened.
+func TestNumbersTell(t *testing.T) {
+	const big = `{"n":12345678901234567890,"l":[-12345678901234567890],"text":"abc","none":null}`
+	for expression, words := range map[string][]string{
+		`recent.act.inputs.n > 5`:              {`recent["act"].inputs.n is a whole number too large for an int of 64 bits`, `double(recent["act"].inputs.n)`},
+		`recent.act.inputs.n + 1 > 5`:          {`recent["act"].inputs.n is a whole number too large`},
+		`recent.act.inputs.l[0] < 5`:           {`recent["act"].inputs.l[0] is a whole number too large`},
+		`recent.act.inputs.l.exists(x, x > 5)`: {"does not take values of these types", "is a text of its digits"},
+		`recent.act.inputs.text > 5`:           {"does not take values of these types"},
+		`recent.act.inputs.none > 5`:           {"does not take values of these types", "null"},
+		`recent.act.inputs.none.x > 5`:         {`recent["act"].inputs.none.x is missing`},
+	} {
+		t.Run(expression, func(t *testing.T) {
+			a := agent(t, "capabilities:\n  act:\n    input_restriction:\n      assertion: '"+expression+"'\n")
+			g := newGuard(t, oagent.GuardOptions{})
+			_, err := g.Begin(t.Context(), call(a, "act", big))
+			checkTold(t, g, a, err, words...)
+			if message, _ := told(t, g, a, err); strings.Contains(message, "12345678901234567890") || strings.Contains(message, "abc") {
+				t.Errorf("it quotes a value: %s", message)
+			}
+		})
+	}
+	a := agent(t, "capabilities:\n  act:\n    input_restriction:\n      assertion: double(recent.act.inputs.n) > 5.0 && recent.act.inputs.n == \"12345678901234567890\"\n")
+	want(t, "as a double, or as a text", outcomeOf(t, newGuard(t, oagent.GuardOptions{}), call(a, "act", big), `{}`), "")
+}
+
+// TestValuesTell wants other values that cannot be looked at to be told.
+func TestValuesTell(t *testing.T) {
+	long := `{"text":"` + strings.Repeat("a", 70_000) + `","list":[` + strings.Repeat("1,", 10_000) + `1]}`
+	for expression, word := range map[string]string{
+		`recent.act.inputs.text == "a"`:      "it looks at too much: the text has more than 65536 bytes",
+		`recent.act.inputs.list.size() == 1`: "it looks at too much: the list is too long",
+	} {
+		a := agent(t, "capabilities:\n  act:\n    input_restriction:\n      assertion: '"+expression+"'\n")
+		_, err := newGuard(t, oagent.GuardOptions{MaxPayload: 1 << 20}).Begin(t.Context(), call(a, "act", long))
+		if r, ok := oagent.AsRefusal(err); !ok || !strings.Contains(r.Message, word) {
+			t.Errorf("%s: %v", expression, err)
+		}
+	}
+}
