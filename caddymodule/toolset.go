@@ -88,7 +88,8 @@ type ToolsetConfig struct {
 	Credentials []Credential `json:"credentials,omitempty"`
 
 	// Arguments that a model must not make up: a name, or a tool's name, a dot and
-	// a name. Clients that can are asked for them; others are told not to guess.
+	// a name. Users are asked for those that a call needs, by clients that can; what
+	// needs them cannot be called by others.
 	// Default: those that the document marks by x-otc-non-inferrable.
 	NonInferrable []string `json:"non_inferrable,omitempty"`
 

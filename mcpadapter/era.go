@@ -34,7 +34,7 @@ type meta struct {
 // to what that revision asks of its headers and its _meta.
 func (x *exchange) agree(method string) *fault {
 	if x.batched && method == "initialize" {
-		return malformed("initialize must not be part of a batch: send it in a POST of its own")
+		return malformed("initialize must not be part of a batch: send it by itself")
 	}
 	if x.connection != nil {
 		return x.connection.agree(x, method)
