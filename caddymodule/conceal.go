@@ -2,67 +2,30 @@ package caddymodule
 
 import (
 	"net/http"
-	"strings"
+
+	"github.com/caddyserver/caddy/v2"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/conceal"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// presented are the credentials of the gateway that the API has seen with a call. Some
-// APIs repeat them in what they refuse, which the caller is told.
+// presented are the credentials that the API has seen in place of the caller's own.
+// Some APIs repeat them in what they refuse, which the caller is told and the record
+// keeps.
 type presented []*ocp.Supplement
 
-// concealed takes the credentials out of the body of an answer, unless that is a
-// success: what the API gives then it gives on purpose.
-func (p presented) concealed(status int, body []byte) []byte {
-	replacer := p.replacer(status)
-	if replacer == nil || len(body) == 0 {
-		return body
+// secrets returns what has to be concealed in an answer: nothing in a success, for
+// what the API gives then it gives on purpose.
+func (p presented) secrets(status int) *conceal.Secrets {
+	secrets := new(conceal.Secrets)
+	if status < http.StatusMultipleChoices {
+		return secrets
 	}
-	return []byte(replacer.Replace(string(body)))
-}
-
-// present notes what the gateway puts into the request; nil is nothing.
-func (r *recorder) present(with *ocp.Supplement) {
-	if with != nil {
-		r.with = append(r.with, with)
-	}
-}
-
-// conceal takes the gateway's credentials out of the recorded header and the body,
-// which may be nil.
-func (r *recorder) conceal(body *buffer.Buffer) {
-	replacer := r.with.replacer(r.status)
-	if replacer == nil {
-		return
-	}
-	if body != nil {
-		body.B = append(body.B[:0], replacer.Replace(string(body.B))...)
-	}
-	for name, values := range r.header {
-		without := make([]string, len(values))
-		for i, value := range values {
-			without[i] = replacer.Replace(value)
-		}
-		r.header[name] = without
-	}
-}
-
-// replacer returns nil if there is nothing to conceal.
-func (p presented) replacer(status int) *strings.Replacer {
-	if len(p) == 0 || status < http.StatusMultipleChoices {
-		return nil
-	}
-	var secrets conceal.Secrets
 	for _, with := range p {
-		for name, values := range with.Header {
+		for _, values := range with.Header {
 			for _, value := range values {
-				if name == "Authorization" {
-					secrets.AddAuthorization(value)
-				} else {
-					secrets.Add(value)
-				}
+				secrets.AddHeader(value)
 			}
 		}
 		for _, values := range with.Query {
@@ -70,6 +33,50 @@ func (p presented) replacer(status int) *strings.Replacer {
 				secrets.Add(value)
 			}
 		}
+		for _, cookie := range with.Cookies {
+			secrets.Add(cookie.Value)
+		}
 	}
-	return secrets.Replacer()
+	return secrets
+}
+
+// concealed takes the credentials out of what is said of a call that has failed.
+func (cs credentials) concealed(text string) string {
+	with, err := cs.supplement(caddy.NewReplacer())
+	if err != nil || with == nil {
+		return text // without them it was not sent
+	}
+	return presented{with}.secrets(http.StatusInternalServerError).Conceal(text)
+}
+
+// concealed returns the body of an answer without the credentials.
+func (p presented) concealed(status int, body []byte) []byte {
+	secrets := p.secrets(status)
+	if secrets.None() || len(body) == 0 {
+		return body
+	}
+	return []byte(secrets.Conceal(string(body)))
+}
+
+// conceal takes the credentials out of an answer's header and its body, which may be
+// nil and has no encoding. It reports whether the body has changed.
+func (p presented) conceal(status int, header http.Header, body *buffer.Buffer) (changed bool) {
+	secrets := p.secrets(status)
+	if secrets.None() {
+		return false
+	}
+	for name, values := range header {
+		without := make([]string, len(values))
+		for i, value := range values {
+			without[i] = secrets.Conceal(value)
+		}
+		header[name] = without
+	}
+	if body == nil {
+		return false
+	}
+	before := string(body.B)
+	after := secrets.Conceal(before)
+	body.B = append(body.B[:0], after...)
+	return after != before
 }

@@ -1,9 +1,12 @@
 package caddymodule_test
 
 import (
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -84,22 +87,45 @@ reverse_proxy ` + api,
 	}
 }
 
-// TestKeysAreNoInputs wants the keys for the API that a request brings to be neither
-// judged nor recorded, by whatever protocol it comes, and to reach the API.
-func TestKeysAreNoInputs(t *testing.T) {
-	s := newSite(t)
-	s.write("keys.yaml", `openapi: 3.1.0
+// keysDocument has a key in the query, one in a header that is an argument as well, and
+// an argument whose members are query parameters of any name.
+const keysDocument = `openapi: 3.1.0
 info: {title: Keys, version: 1.0.0}
-components: {securitySchemes: {key: {type: apiKey, in: query, name: api_key}}}
-security: [{key: []}]
+components:
+  securitySchemes:
+    key: {type: apiKey, in: query, name: api_key}
+    tenant: {type: apiKey, in: header, name: X-Tenant}
 paths:
   /items:
     get:
       operationId: listItems
+      security: [{key: []}]
       parameters: [{name: limit, in: query, schema: {type: integer}}, {name: X-Trace, in: header, schema: {type: string}}]
       responses: {"200": {description: ok}}
-`)
-	s.write("agent.yaml", agentDocument("desk", "  list-items: {}\n"))
+  /tenants:
+    get:
+      operationId: listTenants
+      security: [{tenant: []}]
+      parameters: [{name: X-Tenant, in: header, schema: {type: string}}]
+      responses: {"200": {description: ok}}
+  /filtered:
+    get:
+      operationId: listFiltered
+      security: [{key: []}]
+      parameters:
+        - name: filter
+          in: query
+          explode: true
+          schema: {type: object, properties: {Api_Key: {type: string}}, additionalProperties: {type: string}}
+      responses: {"200": {description: ok}}
+`
+
+// keysSite is a site in front of that API whose agent may do what capabilities say.
+func keysSite(t *testing.T, capabilities string, api http.HandlerFunc) *site {
+	t.Helper()
+	s := newSite(t)
+	s.write("keys.yaml", keysDocument)
+	s.write("agent.yaml", agentDocument("desk", capabilities))
 	s.start("agents {\n\tstore bolt DIR/store.db\n}", `route {
 	test_user
 	otc /otc DIR/keys.yaml
@@ -107,27 +133,151 @@ paths:
 		toolset DIR/keys.yaml
 		engagement e1
 		engagements /engagements
+		identity OPS {
+			header_up Authorization "Bearer ops-s3cret"
+		}
 	}
-	reverse_proxy `+upstream(t, echo)+`
+	reverse_proxy `+upstream(t, api)+`
 }`)
-	call := `{"request":{"tool_id":"Keys.listItems","input":{"limit":3},"context":{"secrets":[{"id":"key","value":"otc-s3cret"}]}}}`
-	for name, a := range map[string]answer{
-		"REST": s.request("GET", "/items?limit=3&api_key=rest-s3cret&further=1", "", "X-Test-User", "ada"),
-		"OTC":  s.request("POST", "/otc/call", call, "Content-Type", "application/json", "X-Test-User", "ada"),
+	return s
+}
+
+// TestKeysAreNoInputs wants the keys for the API that a request brings to be neither
+// judged nor recorded, by whatever protocol it comes, and to reach the API.
+func TestKeysAreNoInputs(t *testing.T) {
+	for name, test := range map[string]struct {
+		api    http.HandlerFunc
+		status int
+	}{"answered": {echo, 200}, "refused": {repeating, 401}} {
+		t.Run(name, func(t *testing.T) {
+			s := keysSite(t, "  list-items: {}\n", test.api)
+			call := `{"request":{"tool_id":"Keys.listItems","input":{"limit":3},"context":{"secrets":[{"id":"key","value":"otc-s3cret"}]}}}`
+			rest := s.request("GET", "/items?limit=3&api_key=rest-key&further=1", "", "X-Test-User", "ada")
+			otc := s.request("POST", "/otc/call", call, "Content-Type", "application/json", "X-Test-User", "ada")
+			if rest.status != test.status || !strings.Contains(rest.body, "api_key=rest-key") {
+				t.Errorf("REST: %d %s", rest.status, rest.body)
+			}
+			if otc.status != test.status || strings.Contains(otc.body, "otc-s3cret") != (test.status == 200) {
+				t.Errorf("OTC: %d %s", otc.status, otc.body)
+			}
+			a := s.request("GET", "/engagements/e1/audit", "", "X-Test-User", "ada")
+			for _, want := range []string{`"inputs":{"limit":3}`, `"inputs":{"limit":3,"_query":{"further":["1"]}}`} {
+				if !strings.Contains(a.body, want) {
+					t.Errorf("no %s", want)
+				}
+			}
+			for line := range strings.SplitSeq(a.body, `{"what":`) {
+				if (strings.HasPrefix(line, `"begun"`) || test.status != 200) && strings.Contains(line, "s3cret") {
+					t.Errorf("recorded: %s", line)
+				}
+			}
+		})
+	}
+}
+
+// TestKeysHideNoArguments wants what an operation declares to be judged, though a
+// credential has the same name.
+func TestKeysHideNoArguments(t *testing.T) {
+	s := keysSite(t, `
+  list-items:
+    input_restriction: {assertion: "!has(recent.list-items.inputs._query)"}
+  list-tenants:
+    input_restriction: {assertion: "!has(recent.list-tenants.inputs.X_Tenant) || recent.list-tenants.inputs.X_Tenant == 'mine'"}
+  list-filtered:
+    input_restriction: {assertion: "!has(recent.list-filtered.inputs.filter) || recent.list-filtered.inputs.filter.size() == 0"}
+`, echo)
+	tenant := func(secret string) answer {
+		return s.request("POST", "/otc/call", `{"request":{"tool_id":"Keys.listTenants","input":{},"context":{"secrets":[{"id":"tenant","value":"`+secret+`"}]}}}`,
+			"Content-Type", "application/json", "X-Test-User", "ada")
+	}
+	get := func(path string, header ...string) answer {
+		return s.request("GET", path, "", append(header, "X-Test-User", "ada")...)
+	}
+	for name, test := range map[string]struct {
+		got    answer
+		passes bool
+	}{
+		"a key":                     {get("/items?api_key=k"), true},
+		"its name in other case":    {get("/items?API_KEY=k"), false},
+		"its name in brackets":      {get("/items?api_key[]=k"), false},
+		"encoded":                   {get("/items?%61pi_key=k"), true},
+		"its name and more":         {get("/items?api_key=k&api_keys=k"), false},
+		"a member":                  {get("/filtered?Api_Key=drop"), false},
+		"a member, encoded":         {get("/filtered?Api%5fKey=drop"), false},
+		"a member of its name":      {get("/filtered?api_key=drop"), false},
+		"a header":                  {get("/tenants", "X-Tenant", "mine"), true},
+		"another header":            {get("/tenants", "X-Tenant", "other"), false},
+		"a header by the context":   {tenant("mine"), true},
+		"another, by the context":   {tenant("other"), false},
+		"nothing":                   {get("/filtered"), true},
+		"access_token, no OAuth":    {get("/items?access_token=k"), false},
+		"access_token for a filter": {get("/filtered?access_token=k"), false},
 	} {
-		if a.status != 200 || !strings.Contains(a.body, "api_key="+strings.ToLower(name)+"-s3cret") {
-			t.Errorf("%s: %d %s", name, a.status, a.body)
+		if passed := test.got.status == 200 && !strings.Contains(test.got.body, `"success":false`); passed != test.passes {
+			t.Errorf("%s: %d %s", name, test.got.status, test.got.body)
 		}
 	}
-	a := s.request("GET", "/engagements/e1/audit", "", "X-Test-User", "ada")
-	for _, want := range []string{`"inputs":{"limit":3}`, `"inputs":{"limit":3,"_query":{"further":["1"]}}`} {
-		if !strings.Contains(a.body, want) {
-			t.Errorf("no %s", want)
+}
+
+// TestConcealedIsJudged wants what is judged, given and recorded to be the same where
+// the API repeats the gateway's own credentials to a plain request, coded or not.
+func TestConcealedIsJudged(t *testing.T) {
+	for _, coding := range []string{"", "gzip"} {
+		s := keysSite(t, `
+  list-items: {static_identity: OPS, user_identity: false}
+  list-tenants:
+    static_identity: OPS
+    user_identity: false
+    output_restriction: {assertion: "!recent.list-tenants.outputs.detail.contains('concealed')"}
+`, func(w http.ResponseWriter, r *http.Request) {
+			if coding == "" {
+				repeating(w, r)
+				return
+			}
+			w.Header().Set("Content-Encoding", coding)
+			z := gzip.NewWriter(w)
+			defer z.Close()
+			repeating(coded{w, z}, r)
+		})
+		a := s.request("GET", "/items", "", "X-Test-User", "ada")
+		if a.status != 401 || strings.Contains(a.body, "s3cret") || !strings.Contains(a.body, "Bearer [concealed]") {
+			t.Errorf("%s: %d %s", coding, a.status, a.body)
+		}
+		if a := s.request("GET", "/tenants", "", "X-Test-User", "ada"); a.status != 403 {
+			t.Errorf("%s: %d %s", coding, a.status, a.body)
+		}
+		if a := s.request("GET", "/engagements/e1/audit", "", "X-Test-User", "ada"); strings.Contains(a.body, "s3cret") {
+			t.Errorf("%s: recorded: %s", coding, a.body)
 		}
 	}
-	for line := range strings.SplitSeq(a.body, `{"what":`) {
-		if strings.HasPrefix(line, `"begun"`) && strings.Contains(line, "s3cret") {
-			t.Errorf("recorded: %s", line)
-		}
+}
+
+// coded writes into something else.
+type coded struct {
+	http.ResponseWriter
+	io.Writer
+}
+
+func (c coded) Write(p []byte) (int, error) { return c.Writer.Write(p) }
+
+// TestGuardrailConcealed wants the credentials that a guardrail's tool is asked with
+// neither logged nor told where the tool repeats them.
+func TestGuardrailConcealed(t *testing.T) {
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, "not with "+r.Header.Get("X-Checker-Key"), http.StatusUnauthorized)
+	}))
+	t.Cleanup(refusing.Close)
+	s := newSite(t)
+	s.write("agent.yaml", guardrailed)
+	s.write("checks.yaml", fmt.Sprintf(checks, refusing.URL))
+	s.start("agents {\n\tstore bolt DIR/store.db\n\ttoolset checks {\n\t\topenapi DIR/checks.yaml\n\t\tcredential header X-Checker-Key guard-s3cret\n\t}\n}",
+		"oagent DIR/agent.yaml {\n\tengagement e1\n\tengagements /engagements\n\tauditors ada\n\tchat {\n\t}\n}\nrespond unreached")
+	a := s.request("POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"hello"}]}`, "Content-Type", "application/json")
+	if a.status < 400 || strings.Contains(a.body, "s3cret") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	s.logged("could not be used, so nothing passes", "not with [concealed]")
+	if strings.Contains(s.log(), "s3cret") {
+		t.Error("it is in the log")
 	}
 }

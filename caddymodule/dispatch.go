@@ -95,13 +95,17 @@ func (d *dispatch) prepare(r *http.Request, rec *recorder, call *ocp.Call) (*htt
 		own.Set(r.Header)
 	}
 	repl := caddy.NewReplacer()
-	ocp.SupplementFromContext(r.Context()).Apply(r)
-	credentials, err := d.credentials.supplement(repl)
-	if err != nil {
+	supplement := ocp.SupplementFromContext(r.Context())
+	supplement.Apply(r)
+	rec.with = supplement.Secrets()
+	var err error
+	if rec.own, err = d.credentials.supplement(repl); err != nil {
 		return nil, err
 	}
-	credentials.Apply(r)
-	rec.present(credentials)
+	if rec.own != nil {
+		rec.own.Apply(r)
+		rec.with = append(rec.with, rec.own)
+	}
 	r.Host = d.outer.Host
 	r.RemoteAddr = d.outer.RemoteAddr
 	r.TLS = d.outer.TLS
@@ -246,7 +250,7 @@ func (d *dispatch) result(tool *ocp.Tool, rec *recorder) (*ocp.Result, error) {
 	if err != nil {
 		return nil, d.undecodable(tool, err)
 	}
-	rec.conceal(body)
+	rec.with.conceal(rec.status, rec.header, body)
 	result := &ocp.Result{Status: rec.status, Header: rec.header, Exposed: rec.exposed}
 	switch {
 	case body == nil:

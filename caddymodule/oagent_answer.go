@@ -88,7 +88,12 @@ func (p *passage) giveAnswer(a *heldAnswer) error {
 		p.abort("nothing behind the guard answered")
 		return nil
 	}
-	if refusal := p.finish(a.outputs(p.rec != nil), a.status); refusal != nil {
+	a.conceal(p.with)
+	outputs := a.outputs(p.rec != nil)
+	if a.passing {
+		outputs = p.with.concealed(a.status, outputs) // the record alone can do without
+	}
+	if refusal := p.finish(outputs, a.status); refusal != nil {
 		if a.passing {
 			p.tell(string(refusal.Kind), refusal, "the answer had been given already")
 			return nil
@@ -256,6 +261,24 @@ func (a *heldAnswer) pass() {
 	a.header = nil
 	if a.body != nil && len(a.body.B) > 0 {
 		_, _ = a.ResponseWriter.Write(a.body.B)
+	}
+}
+
+// conceal takes the credentials out of an answer that has not been given yet, so that
+// what is judged, recorded and given is the same.
+func (a *heldAnswer) conceal(with presented) {
+	if a.passing || a.body == nil || with.secrets(a.status).None() {
+		return
+	}
+	coded := buffer.Get()
+	coded.B = append(coded.B, a.body.B...)
+	if plain, err := decodeBody(a.header, coded, a.limit); err == nil {
+		buffer.Put(a.body)
+		a.body, a.size = plain, int64(len(plain.B))
+	}
+	if with.conceal(a.status, a.header, a.body) {
+		delete(a.header, "Content-Length")
+		a.size = int64(len(a.body.B))
 	}
 }
 

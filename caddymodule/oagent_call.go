@@ -93,7 +93,7 @@ func (p *passage) recorded() (outputs jsontext.Value, ok bool) {
 		_ = p.answerRefusal(p.tooMuch())
 		return nil, false
 	}
-	return outputsOf(rec.header, rec.status, rec.body.B, p.MaxOutput), true
+	return p.with.concealed(rec.status, outputsOf(rec.header, rec.status, rec.body.B, p.MaxOutput)), true
 }
 
 // hush has a stream told to nobody while it comes: it is not judged yet.

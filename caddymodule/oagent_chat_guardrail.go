@@ -89,6 +89,7 @@ func (x *chatExchange) invoke(side oagent.Side, name, input, output string) (jso
 	outcome := ocp.Execute(x.r.Context(), op.set, op.tool.Name, arguments.JSON(input, output), invoker)
 	defer outcome.Release()
 	if outcome.Failure != nil {
+		outcome.Failure.Message = op.toolset.credentials.concealed(outcome.Failure.Message)
 		return nil, outcome.Failure
 	}
 	return guardrailOutput(outcome.Result.Body)

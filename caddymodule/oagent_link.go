@@ -38,7 +38,7 @@ type operation struct {
 	name    string // in kebab case, with its toolset's where that alone would be two tools'
 
 	reread bool     // a caller's own headers may say otherwise than the arguments of a call
-	keys   []string // query parameters that are credentials, and no arguments
+	keys   []string // query parameters that are a caller's credentials
 }
 
 // An operationKey tells operations apart over reloads, and over handlers that have
@@ -216,7 +216,7 @@ func (l *linked) add(t *toolset, set *ocp.Toolset, own bool) {
 			l.operations[tool] = known
 			continue
 		}
-		op := &operation{tool: tool, toolset: t, set: set, reread: saidInHeaders(tool), keys: keysOf(tool, set.SecuritySchemes)}
+		op := &operation{tool: tool, toolset: t, set: set, reread: saidInHeaders(tool), keys: queryCredentials(set.SecuritySchemes)}
 		l.operations[tool], l.byKey[key] = op, op
 		name := oagent.KebabName(tool.Name)
 		if own {
@@ -230,14 +230,6 @@ func (l *linked) add(t *toolset, set *ocp.Toolset, own bool) {
 
 func saidInHeaders(tool *ocp.Tool) bool {
 	return slices.ContainsFunc(tool.Arguments, func(a ocp.Argument) bool { return a.In == ocp.InHeader || a.In == ocp.InCookie })
-}
-
-// keysOf returns the query parameters that are a caller's credentials, unless the
-// document declares them as arguments.
-func keysOf(tool *ocp.Tool, schemes map[string]*ocp.SecurityScheme) []string {
-	return slices.DeleteFunc(queryCredentials(schemes), func(name string) bool {
-		return slices.ContainsFunc(tool.Arguments, func(a ocp.Argument) bool { return a.In == ocp.InQuery && strings.EqualFold(a.WireName, name) })
-	})
 }
 
 // nameAll gives each operation the shortest name that is its own.

@@ -81,16 +81,17 @@ func (p *passage) serve() error {
 	return p.servePlain()
 }
 
-// present notes the credentials that the API is shown in place of the caller's, which
-// the record must not repeat; nil for none.
+// present notes the credentials that the API is shown in place of the caller's; nil
+// for none.
 func (p *passage) present(with *ocp.Supplement) {
 	if p.rec != nil {
-		p.rec.present(with)
 		p.with = p.rec.with
-		return
 	}
 	if with != nil {
-		p.with = presented{with}
+		p.with = append(p.with, with)
+	}
+	if p.rec != nil {
+		p.rec.with = p.with
 	}
 }
 
@@ -251,7 +252,7 @@ func (p *passage) readPlain() *refused {
 	if p.call != nil {
 		tool = p.call.Tool
 	}
-	inputs, err := tool.ReadRequest(p.judged(), body)
+	inputs, err := tool.ReadRequest(p.judged(), body, p.operation.keys...)
 	if err != nil {
 		return p.refuse(kindUnreadable, 0, "", fmt.Sprintf("the call of %s was not made, because the request cannot be judged: %s", p.name, err), err)
 	}
@@ -324,7 +325,6 @@ func (p *passage) isRecorded() bool { return p.isChecked() || p.ticket.Capabilit
 // finish takes what came of the call.
 func (p *passage) finish(outputs jsontext.Value, status int) *refused {
 	p.status = status
-	outputs = p.with.concealed(status, outputs)
 	if output := p.ticket.Capability.Output; output != nil {
 		if output.RequireReview != "" {
 			defer p.stopClock()()

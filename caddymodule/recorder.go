@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/ocp"
 )
 
 // errAnswerTooLarge is what a handler sees when it writes more than the tool
@@ -33,7 +34,8 @@ type recorder struct {
 	cancel   context.CancelCauseFunc // ends the call
 	refused  *refused                // by a guard behind, which is what the answer says then
 	exposed  string                  // by the agent of a guard behind: see ocp.Result
-	with     presented               // what the gateway has put into the request
+	own      *ocp.Supplement         // what the gateway has put into the request for the toolset
+	with     presented               // that and what else there is of the kind
 
 	streams streams   // what is done with a stream; zero if that is an answer like others
 	stream  *streamed // of an answer that streams

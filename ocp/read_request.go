@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -39,13 +40,15 @@ const (
 // (Connection), or comes behind the body, and so is whatever else one server might read
 // otherwise than another: a parameter or a JSON name given twice, a body in
 // another charset, compressed, or of a Content-Type that the document does not
-// declare. Headers and cookies that are not declared are passed over.
+// declare. Headers and cookies that are not declared are passed over, and so are the
+// query parameters of exactly these names, if no argument takes them: they are the
+// caller's credentials.
 //
 // The arguments are an object, {} at least. They are not held to the rest of the
 // schema, its bounds and required arguments: ReadCall does that. The error is a
 // *RequestError.
-func (t *Tool) ReadRequest(r *http.Request, body []byte) (arguments jsontext.Value, err error) {
-	reader, err := t.readRequest(r, body)
+func (t *Tool) ReadRequest(r *http.Request, body []byte, credentials ...string) (arguments jsontext.Value, err error) {
+	reader, err := t.readRequest(r, body, credentials...)
 	if err != nil {
 		return nil, err
 	}
@@ -86,12 +89,12 @@ type requestReader struct {
 	properties []wire.Member // undeclared
 }
 
-func (t *Tool) readRequest(request *http.Request, body []byte) (*requestReader, error) {
+func (t *Tool) readRequest(request *http.Request, body []byte, credentials ...string) (*requestReader, error) {
 	r := &requestReader{tool: t, plan: t.requestPlan(), request: request}
 	r.out = append(make([]byte, 0, 256+len(body)), '{')
 	err := r.readPath(request.URL.EscapedPath())
 	if err == nil {
-		err = r.readQuery(request.URL.RawQuery)
+		err = r.readQuery(request.URL.RawQuery, credentials)
 	}
 	if err == nil {
 		err = r.readHeaders()
@@ -150,7 +153,7 @@ func (r *requestReader) readPath(path string) error {
 	return nil
 }
 
-func (r *requestReader) readQuery(query string) error {
+func (r *requestReader) readQuery(query string, credentials []string) error {
 	if query == "" {
 		return nil
 	}
@@ -166,6 +169,7 @@ func (r *requestReader) readQuery(query string) error {
 			if err := r.plan.checkUndeclared(InQuery, p.Name); err != nil {
 				return err
 			}
+			p.Taken = slices.Contains(credentials, p.Name)
 		}
 	}
 	r.query = pairs

@@ -16,7 +16,7 @@ type Supplement struct {
 	Query   url.Values    // replaces the query parameters of these names
 	Cookies []http.Cookie // replace the cookies of these names; only Name and Value count
 
-	Credentials bool // that is what is in here, and no input of the call
+	Credentials bool // that is what is in here: it must not be told to anybody
 
 	below *Supplement // applied before
 }
@@ -55,21 +55,13 @@ func (s *Supplement) Apply(r *http.Request) {
 	}
 }
 
-// HasCredentials reports whether RemoveCredentials may remove something.
-func (s *Supplement) HasCredentials() bool {
-	return s != nil && (s.Credentials || s.below.HasCredentials())
-}
-
-// RemoveCredentials takes the credentials that Apply has put into a request out of it,
-// and so all else that stands where they do.
-func (s *Supplement) RemoveCredentials(r *http.Request) {
+// Remove takes out of a request what Apply has put into it, and so all else that
+// stands there. Nil removes nothing.
+func (s *Supplement) Remove(r *http.Request) {
 	if s == nil {
 		return
 	}
-	s.below.RemoveCredentials(r)
-	if !s.Credentials {
-		return
-	}
+	s.below.Remove(r)
 	for name := range s.Header {
 		delete(r.Header, name)
 	}
@@ -83,6 +75,16 @@ func (s *Supplement) RemoveCredentials(r *http.Request) {
 			delete(r.Header, "Cookie")
 		}
 	}
+}
+
+// Secrets returns the parts that have credentials in them.
+func (s *Supplement) Secrets() (parts []*Supplement) {
+	for ; s != nil; s = s.below {
+		if s.Credentials {
+			parts = append(parts, s)
+		}
+	}
+	return parts
 }
 
 func supplementQuery(raw string, with url.Values) string {

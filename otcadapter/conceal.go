@@ -14,8 +14,8 @@ func (g *grant) conceal(c *callContext) func(string) string {
 			secrets.Add(value)
 		}
 	}
-	if r := secrets.Replacer(); r != nil {
-		return r.Replace
+	if secrets.None() {
+		return nil
 	}
-	return nil
+	return secrets.Conceal
 }

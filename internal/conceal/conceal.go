@@ -1,15 +1,16 @@
 // Package conceal takes secrets out of texts. Some APIs repeat the credentials
 // that they refuse, and what they say of a refused call is told to its caller, who
 // may not be the one whose credentials they are.
+//
+// A secret is found however it is written: as it is, or with any of its characters
+// escaped as JSON, URLs, forms and HTML do.
 package conceal
 
 import (
+	"cmp"
 	"encoding/base64"
-	"net/url"
 	"slices"
 	"strings"
-
-	"github.com/fairwayhq/fairway/internal/wire"
 )
 
 // Text stands where a secret was.
@@ -21,21 +22,18 @@ const minLength = 4
 
 // Secrets are what must not be told. The zero value has none.
 type Secrets struct {
-	written []string // each in all ways in which it may be written
+	all [][]rune // of two that begin alike the longer one first
 }
 
-// Add adds a secret, as it is and as it stands in a query and in JSON, in which
-// some write a slash with a backslash.
+// Add adds a secret.
 func (s *Secrets) Add(secret string) {
 	if len(secret) < minLength {
 		return
 	}
-	quoted := wire.AppendString(nil, secret)
-	quoted = quoted[1 : len(quoted)-1]
-	for _, text := range []string{secret, url.QueryEscape(secret), string(quoted), strings.ReplaceAll(string(quoted), "/", `\/`)} {
-		if !slices.Contains(s.written, text) {
-			s.written = append(s.written, text)
-		}
+	runes := []rune(secret)
+	longer := func(a, b []rune) int { return cmp.Or(len(b)-len(a), slices.Compare(a, b)) }
+	if i, found := slices.BinarySearchFunc(s.all, runes, longer); !found {
+		s.all = slices.Insert(s.all, i, runes)
 	}
 }
 
@@ -48,13 +46,14 @@ func (s *Secrets) AddBasic(credentials string) {
 	s.Add(password)
 }
 
-// AddAuthorization adds the credentials in a value of the header Authorization;
-// its scheme is no secret.
-func (s *Secrets) AddAuthorization(value string) {
-	scheme, credentials, found := strings.Cut(value, " ")
+// AddHeader adds the value of a header. Of one such as Authorization has it, the
+// scheme is no secret, and the parameters are secrets by themselves (RFC 9110,
+// section 11.4).
+func (s *Secrets) AddHeader(value string) {
+	scheme, credentials, found := strings.Cut(strings.TrimSpace(value), " ")
 	credentials = strings.TrimLeft(credentials, " ")
-	if !found || credentials == "" {
-		s.Add(value)
+	if !found {
+		s.Add(scheme)
 		return
 	}
 	if strings.EqualFold(scheme, "Basic") {
@@ -64,18 +63,61 @@ func (s *Secrets) AddAuthorization(value string) {
 		}
 	}
 	s.Add(credentials)
+	for parameter := range strings.SplitSeq(credentials, ",") {
+		if _, value, found := strings.Cut(parameter, "="); found {
+			s.Add(strings.Trim(value, `" `))
+		}
+	}
 }
 
-// Replacer returns what takes the secrets out of a text; nil if there are none.
-func (s *Secrets) Replacer() *strings.Replacer {
-	if len(s.written) == 0 {
-		return nil
+// None reports whether there are no secrets.
+func (s *Secrets) None() bool { return len(s.all) == 0 }
+
+// Conceal returns the text without the secrets: the same one if it has none.
+func (s *Secrets) Conceal(text string) string {
+	var b strings.Builder
+	rest := 0 // from here on the text has yet to be written
+	for i := 0; i < len(text); {
+		end := s.at(text, i)
+		if end < 0 {
+			i++
+			continue
+		}
+		b.WriteString(text[rest:i])
+		b.WriteString(Text)
+		i, rest = end, end
 	}
-	// Of two that begin alike the longer one is to be found.
-	slices.SortFunc(s.written, func(a, b string) int { return len(b) - len(a) })
-	var pairs []string
-	for _, secret := range s.written {
-		pairs = append(pairs, secret, Text)
+	if rest == 0 {
+		return text
 	}
-	return strings.NewReplacer(pairs...)
+	b.WriteString(text[rest:])
+	return b.String()
+}
+
+// at returns where the secret ends that begins at i, -1 if none does.
+func (s *Secrets) at(text string, i int) int {
+	for _, secret := range s.all {
+		if end := match(text, i, secret); end >= 0 {
+			return end
+		}
+	}
+	return -1
+}
+
+// match returns where the secret ends if it begins at i, -1 if it does not.
+func match(text string, i int, secret []rune) int {
+	for n, c := range secret {
+		plain, escaped := afterPlain(text, i, c), afterEscaped(text, i, c)
+		if plain < 0 && escaped < 0 {
+			return -1
+		}
+		if plain >= 0 && escaped >= 0 { // a character that escapes begin with
+			if end := match(text, escaped, secret[n+1:]); end >= 0 {
+				return end
+			}
+			escaped = -1
+		}
+		i = max(plain, escaped)
+	}
+	return i
 }
