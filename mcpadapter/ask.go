@@ -22,10 +22,10 @@ var (
 	errClosing    = errors.New("the server is shutting down")
 )
 
-// A refusedAskError is the error with which a client response a request of the server.
+// A refusedAskError is the error with which a client answered a request of the server.
 type refusedAskError struct{ failure jsontext.Value }
 
-func (r *refusedAskError) Error() string { return "the client response with an error" }
+func (r *refusedAskError) Error() string { return "the client answered with an error" }
 
 // canAsk reports whether requests can be sent to the client while its own is
 // being served. Since 2026-07-28 they are part of results instead.

@@ -27,8 +27,9 @@ const (
 
 // formOf decides by media type. An answer that is declared as JSON and is not
 // JSON, or whose objects have a name twice, is text: clients take it apart with
-// readers that differ in which of the two they see. One without a type is text if it reads as such. The value is
-// the JSON without space around it; nil for other forms.
+// readers that differ in which of the two they see. One without a type is text if
+// it reads as such. The value is the JSON without space around it; nil for other
+// forms.
 func formOf(r *ocp.Result) (form, []byte) {
 	if r == nil || len(r.Body) == 0 {
 		return emptyForm, nil

@@ -23,7 +23,7 @@ const (
 	// preflightAge is how long browsers may keep what they were told.
 	preflightAge = time.Hour
 
-	maxAskedHeaders = 1 << 10 // bytes of what a preflight asks for
+	maxAskedHeaders = 1 << 10 // bytes of what a preflight asks for; what comes after them is not read
 )
 
 // share lets the page that a request comes from, whose origin has been admitted, read
@@ -54,15 +54,19 @@ func (s *Server) share(header http.Header, r *http.Request) {
 }
 
 // withAsked adds to the headers of the protocol those that a page asks for: arguments
-// of tools (Mcp-Param-…), API keys, and whatever else is in front of this server.
+// of tools (Mcp-Param-…), API keys, and whatever else is in front of this server. A
+// preflight comes before authentication: only so much of it is looked at.
 func withAsked(asked []string) string {
-	list := sharedHeaders
-	for name := range strings.SplitSeq(strings.Join(asked, ","), ",") {
-		name = strings.TrimSpace(name)
-		if !isToken(name) || len(list)+len(name) > maxAskedHeaders || hasToken(list, name) {
-			continue
+	list, left := sharedHeaders, maxAskedHeaders
+	for _, names := range asked {
+		for name := range strings.SplitSeq(names, ",") {
+			if left -= len(name) + len(","); left < 0 {
+				return list
+			}
+			if name = strings.TrimSpace(name); isToken(name) && !hasToken(list, name) {
+				list += ", " + name
+			}
 		}
-		list += ", " + name
 	}
 	return list
 }

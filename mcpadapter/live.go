@@ -45,7 +45,7 @@ type live struct {
 	uses     int             // of this life; guarded by lives.mu
 }
 
-// An response is a client's answer to a request of the server.
+// A response is a client's answer to a request of the server.
 type response struct {
 	result, failure jsontext.Value
 }
@@ -103,7 +103,7 @@ func (l *live) expect() (id string, answer <-chan response, forget func(), ok bo
 }
 
 // deliver hands over the client's answer to the request of that id. An answer to
-// what was not asked, or was response, is dropped.
+// what was not asked, or has been answered, is dropped.
 func (l *live) deliver(id string, answer response) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,6 +19,10 @@ const (
 
 	maxProgressToken   = 1 << 10 // bytes; each notification repeats it
 	maxProgressMessage = 4 << 10 // bytes
+
+	// wordStep is by how much progress grows with words that count nothing: too
+	// little to be taken for progress, and few digits to read.
+	wordStep = 1e-6
 )
 
 // logInfo is the level of a log event that names none.
@@ -56,6 +60,8 @@ func (x *exchange) hearing(ctx context.Context) context.Context {
 type teller struct {
 	x      *exchange
 	latest float64        // progress that was told
+	count  float64        // of it, what the stream has counted; the rest is for words
+	words  int            // that were told since
 	total  jsontext.Value // that was told with it; nil for none
 	at     time.Time      // when that was
 }
@@ -81,17 +87,37 @@ func (t *teller) tell(e ocp.Event) {
 	}
 }
 
-// goOn gives an event that has words and no number, of a stream that counts, the next
-// number there is: progress must grow with each notification, and what the stream
-// counts has not.
+// goOn gives an event that has words and no number, of a stream that counts, a number
+// a little over the one before: progress must grow with each notification, and what
+// the stream counts has not. A total that this would pass is not told.
 func (t *teller) goOn(e *ocp.Event) {
 	if e.Progress != nil || e.Message == "" || !t.x.version.explainsProgress() || math.IsInf(t.latest, 0) {
 		return
 	}
-	e.Progress = strconv.AppendFloat(nil, math.Nextafter(t.latest, math.Inf(1)), 'g', -1, 64)
+	t.words++
+	next := t.count + float64(t.words)*wordStep
+	if next <= t.latest {
+		next = math.Nextafter(t.latest, math.Inf(1)) // the count is that large
+	}
+	if math.IsInf(next, 1) {
+		return // and has no next
+	}
+	e.Progress = appendNumber(nil, next)
 	if e.Total == nil && len(t.total) > 0 {
 		e.Total = t.total
 	}
+	if total, err := strconv.ParseFloat(string(e.Total), 64); err == nil && next > total {
+		e.Total = nil
+	}
+}
+
+// appendNumber appends a number without exponent, unless that would be long.
+func appendNumber(b []byte, n float64) []byte {
+	const most = 1e15
+	if math.Abs(n) < most {
+		return strconv.AppendFloat(b, n, 'f', -1, 64)
+	}
+	return strconv.AppendFloat(b, n, 'g', -1, 64)
 }
 
 // progress sends a notification if there is progress.
@@ -100,12 +126,16 @@ func (t *teller) progress(e *ocp.Event) {
 	if token == nil {
 		return
 	}
+	counted := e.Progress != nil
 	t.goOn(e)
 	value, err := strconv.ParseFloat(string(e.Progress), 64)
 	if err != nil || value <= t.latest {
 		return
 	}
 	t.latest, t.at = value, time.Now()
+	if counted {
+		t.count, t.words = value, 0
+	}
 	t.total = append(t.total[:0], e.Total...)
 	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`), token...)
 	b = append(append(b, `,"progress":`...), e.Progress...)

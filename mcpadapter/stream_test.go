@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -348,10 +349,11 @@ func TestCanceledRequestIsNotAnswered(t *testing.T) {
 			began := make(chan struct{}, 1)
 			e := serveEndpoint(t, Options{}, blocked(began))
 			header := map[string]string{versionHeader: c.version.String(), sessionHeader: begin(t, e.server, c.version)}
-			go func() {
+			var canceling sync.WaitGroup
+			canceling.Go(func() {
 				<-began
 				e.do(t, "POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":41}}`, header)
-			}()
+			})
 			accepting := maps.Clone(header)
 			accepting["Accept"] = c.accept
 			response := e.do(t, "POST", "/mcp", c.body, accepting)
@@ -359,6 +361,7 @@ func TestCanceledRequestIsNotAnswered(t *testing.T) {
 			if err != nil || string(body) != c.want || response.StatusCode != c.status || response.Header.Get("Content-Type") != c.contentType {
 				t.Errorf("status %d, %s: %q, %v", response.StatusCode, response.Header.Get("Content-Type"), body, err)
 			}
+			canceling.Wait()
 		})
 	}
 }

@@ -18,14 +18,28 @@ import (
 // or for which there is no room, becomes a stub: the type and the name. So what
 // is written accepts all that the schema does, and may accept more.
 type flattener struct {
-	defs    map[string]jsontext.Value
-	open    []string // the definitions that are being written, outermost first
-	levels  int      // of schemas inside each other; stubs stand below
-	outline bool     // below are stubs for all schemas, not only for references
-	room    int      // bytes
+	defs    map[string]definition
+	open    map[string]bool // the definitions that are being written
+	levels  int             // of schemas inside each other; stubs stand below
+	outline bool            // below are stubs for all schemas, not only for references
+	room    int             // bytes
+	most    int             // bytes that may be read
+	work    int             // bytes that have been read, for what is taken back as well
 	dst     []byte
 	loose   bool // a stub has been written
 }
+
+// A definition is what references lead to.
+type definition struct {
+	members []wire.Member
+	size    int  // bytes; 0 for what is no object
+	plain   bool // without references
+}
+
+// workPerByte is how often a flattener may read each byte of the schema and of its
+// room. Depth alone makes it several times; where much of what is written is taken
+// back, it would be without end.
+const workPerByte = 16
 
 // flatLevels are the depths at which flattening is tried until there is room.
 var flatLevels = [...]int{32, 12, 8, 6, 5, 4, 3, 2, 1, 0}
@@ -44,9 +58,9 @@ func flatInput(schema jsontext.Value, room int) jsontext.Value {
 	}
 	f := newFlattener(schema)
 	for _, f.levels = range flatLevels {
-		f.room = room
-		if f.levels == 0 {
-			f.room = math.MaxInt
+		f.bound(room, len(schema))
+		if f.levels == 0 { // each schema is read once
+			f.room, f.most = math.MaxInt, math.MaxInt
 		}
 		if flat, fits := f.flatten(schema); fits {
 			return flat
@@ -62,7 +76,7 @@ func flatOutput(schema jsontext.Value, room int) jsontext.Value {
 		return schema
 	}
 	f := newFlattener(schema)
-	f.room = room
+	f.bound(room, len(schema))
 	// References first: what a definition says of itself is of more use than
 	// what those that it refers to say.
 	for _, f.levels = range flatLevels {
@@ -80,16 +94,28 @@ func flatOutput(schema jsontext.Value, room int) jsontext.Value {
 }
 
 func newFlattener(schema jsontext.Value) *flattener {
-	f := &flattener{defs: make(map[string]jsontext.Value)}
-	for _, def := range membersOf(memberOf(schema, "$defs")) {
-		f.defs[def.Name] = def.Value
+	f := &flattener{defs: make(map[string]definition), open: make(map[string]bool)}
+	for _, m := range membersOf(schema) {
+		if m.Name != "$defs" {
+			continue
+		}
+		for _, def := range membersOf(m.Value) {
+			if def.Value.Kind() == '{' {
+				f.defs[def.Name] = definition{membersOf(def.Value), len(def.Value), !bytes.Contains(def.Value, []byte(refKey))}
+			}
+		}
 	}
 	return f
 }
 
+// bound sets what a schema of so many bytes may take.
+func (f *flattener) bound(room, size int) {
+	f.room, f.most = room, workPerByte*(room+size)
+}
+
 // flatten writes the schema, and reports whether there was room for it.
 func (f *flattener) flatten(schema jsontext.Value) (flat jsontext.Value, fits bool) {
-	f.dst, f.open, f.loose = f.dst[:0], f.open[:0], false
+	f.dst, f.loose, f.work = f.dst[:0], false, 0
 	f.schema(schema, 0)
 	if f.full() {
 		return nil, false
@@ -98,11 +124,12 @@ func (f *flattener) flatten(schema jsontext.Value) (flat jsontext.Value, fits bo
 }
 
 func (f *flattener) full() bool {
-	return len(f.dst) > f.room
+	return len(f.dst) > f.room || f.work > f.most
 }
 
 // schema writes one schema that stands so many levels deep.
 func (f *flattener) schema(value jsontext.Value, level int) {
+	f.work += len(value)
 	switch {
 	case f.full():
 		return
@@ -140,36 +167,46 @@ func (f *flattener) object(members []wire.Member, level int) {
 func (f *flattener) reference(name string, siblings []wire.Member, level int) {
 	def := f.defs[name]
 	switch {
-	case slices.Contains(f.open, name):
+	case f.open[name]:
 		f.stub(f.remarks(siblings, level), name, ", as above")
 		return
-	case level > f.levels || def.Kind() != '{':
-		f.stub(f.remarks(siblings, level), name, " (details left out)")
+	case def.size == 0 || level > f.levels && !def.brief(name):
+		f.stub(f.remarks(siblings, level), name, leftOut)
 		return
 	}
 	if slices.ContainsFunc(siblings, func(m wire.Member) bool { return !isRemark(m.Name) }) {
 		f.keywords(together(siblings, name), level)
 		return
 	}
+	f.work += def.size
 	merged := slices.Clip(siblings)
-	for _, m := range membersOf(def) {
+	for _, m := range def.members {
 		if !slices.ContainsFunc(siblings, func(own wire.Member) bool { return own.Name == m.Name }) {
 			merged = append(merged, m)
 		}
 	}
-	f.open = append(f.open, name)
+	f.open[name] = true
 	f.object(merged, level)
-	f.open = f.open[:len(f.open)-1]
+	delete(f.open, name)
 }
 
-// remarks returns what stands beside a reference that becomes a stub, if it can
-// stand beside that: all of it where it has no reference of its own.
+// leftOut is what a stub says for want of room.
+const leftOut = " (details left out)"
+
+// brief reports whether a stub would be about as long as the definition, or longer.
+func (d *definition) brief(name string) bool {
+	return d.plain && d.size <= len(`{"type":"string","description":""}`)+len(name)+len(leftOut)
+}
+
+// remarks returns what stands beside a reference that becomes a stub and can stand
+// there alone. Other keywords may judge by what the reference leads to, as
+// unevaluatedProperties does, or by another that has references of its own.
 func (f *flattener) remarks(siblings []wire.Member, level int) []wire.Member {
 	if level > f.levels && f.outline {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(siblings), func(m wire.Member) bool {
-		return !isRemark(m.Name) && bytes.Contains(m.Value, []byte(refKey))
+		return !isRemark(m.Name) && m.Name != "type" && m.Name != "enum" && m.Name != "const"
 	})
 }
 
@@ -228,15 +265,19 @@ func (f *flattener) stub(members []wire.Member, name, note string) {
 func (f *flattener) typesOf(name string) jsontext.Value {
 	const most = 8 // references in a row
 	for range most {
-		def := f.defs[name]
-		if types := memberOf(def, "type"); types != nil {
-			return types
+		next := ""
+		for _, m := range f.defs[name].members {
+			switch m.Name {
+			case "type":
+				return m.Value
+			case "$ref":
+				next = unquoted(m.Value)
+			}
 		}
-		next := memberOf(def, "$ref")
-		if next.Kind() != '"' {
+		if next == "" {
 			return nil
 		}
-		name = strings.TrimPrefix(unquoted(next), defsPrefix)
+		name = strings.TrimPrefix(next, defsPrefix)
 	}
 	return nil
 }
@@ -337,19 +378,6 @@ func membersOf(object jsontext.Value) (members []wire.Member) {
 		members = append(members, wire.Member{Name: unquoted(walk.Name), Value: walk.Value})
 	}
 	return members
-}
-
-// memberOf returns a member of such an object, nil if it is not there.
-func memberOf(object jsontext.Value, name string) jsontext.Value {
-	if object.Kind() != '{' {
-		return nil
-	}
-	for walk := wire.Into(object); walk.Next(); {
-		if walk.Is(name) {
-			return walk.Value
-		}
-	}
-	return nil
 }
 
 func unquoted(text jsontext.Value) string {
