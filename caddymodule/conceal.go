@@ -58,10 +58,9 @@ func (p presented) concealed(status int, body []byte) []byte {
 	return []byte(secrets.Conceal(string(body)))
 }
 
-// conceal takes the credentials out of an answer's header and its body, which may be
-// nil and has no encoding. It reports whether the body has changed.
-func (p presented) conceal(status int, header http.Header, body *buffer.Buffer) (changed bool) {
-	secrets := p.secrets(status)
+// concealAnswer takes secrets out of an answer's header and its body, which may be nil
+// and has no encoding. It reports whether the body has changed.
+func concealAnswer(secrets *conceal.Secrets, header http.Header, body *buffer.Buffer) (changed bool) {
 	if secrets.None() {
 		return false
 	}

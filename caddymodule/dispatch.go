@@ -250,7 +250,7 @@ func (d *dispatch) result(tool *ocp.Tool, rec *recorder) (*ocp.Result, error) {
 	if err != nil {
 		return nil, d.undecodable(tool, err)
 	}
-	rec.with.conceal(rec.status, rec.header, body)
+	concealAnswer(rec.with.secrets(rec.status), rec.header, body)
 	result := &ocp.Result{Status: rec.status, Header: rec.header, Exposed: rec.exposed}
 	switch {
 	case body == nil:

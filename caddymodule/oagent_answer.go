@@ -267,16 +267,19 @@ func (a *heldAnswer) pass() {
 // conceal takes the credentials out of an answer that has not been given yet, so that
 // what is judged, recorded and given is the same.
 func (a *heldAnswer) conceal(with presented) {
-	if a.passing || a.body == nil || with.secrets(a.status).None() {
+	secrets := with.secrets(a.status)
+	if a.passing || a.body == nil || secrets.None() {
 		return
 	}
-	coded := buffer.Get()
-	coded.B = append(coded.B, a.body.B...)
-	if plain, err := decodeBody(a.header, coded, a.limit); err == nil {
-		buffer.Put(a.body)
-		a.body, a.size = plain, int64(len(plain.B))
+	if a.header["Content-Encoding"] != nil {
+		coded := buffer.Get()
+		coded.B = append(coded.B, a.body.B...)
+		if plain, err := decodeBody(a.header, coded, a.limit); err == nil {
+			buffer.Put(a.body)
+			a.body, a.size = plain, int64(len(plain.B))
+		}
 	}
-	if with.conceal(a.status, a.header, a.body) {
+	if concealAnswer(secrets, a.header, a.body) {
 		delete(a.header, "Content-Length")
 		a.size = int64(len(a.body.B))
 	}
