@@ -169,7 +169,10 @@ func (p *passage) writeRefusal(w http.ResponseWriter, r *refused) {
 
 // restricted is how a tool call ends that a guard has refused.
 func restricted(r *refused) *ocp.Failure {
-	return &ocp.Failure{Kind: ocp.Restricted, Status: r.status, RetryAfter: r.RetryAfter, Message: r.Message}
+	return &ocp.Failure{
+		Kind: ocp.Restricted, Status: r.status, RetryAfter: r.RetryAfter, Message: r.Message,
+		Made: r.Made && r.Kind != oagent.KindReviewPending,
+	}
 }
 
 // causeOf returns what a refusal says to the log, nil if that is no more than its

@@ -285,9 +285,12 @@ func TestStoreDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, beginErr := g.Begin(t.Context(), call(a, "act", `{}`))
+	finishErr := ticket.Finish(t.Context(), jsontext.Value(`{}`), 200)
+	if r, ok := oagent.AsRefusal(finishErr); !ok || r.Kind != oagent.KindStore || !r.Made || r.Status() != 500 || r.RetryAfter != 0 {
+		t.Errorf("a call that was made must not be offered for repetition: %+v, error %v", r, finishErr)
+	}
 	for name, err := range map[string]error{
 		"begin":     beginErr,
-		"finish":    ticket.Finish(t.Context(), jsontext.Value(`{}`), 200),
 		"guardrail": g.CheckGuardrail(t.Context(), binding(a), oagent.SideInput, jsontext.Value(`{"ok":true}`)),
 		"active":    g.CheckActive(t.Context(), binding(a)),
 	} {

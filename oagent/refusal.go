@@ -54,11 +54,18 @@ func (r *Refusal) Ends() bool {
 	return r.Kind == KindShortCircuit || r.Kind == KindGuardrail || r.Kind == KindEnded
 }
 
-// Status returns the HTTP status that goes with the refusal: 503 if it is no
-// decision, 400 if the call is malformed, else 403.
+// Status returns the HTTP status that goes with the refusal: 503 if no decision
+// could be made, 400 if the call is malformed, else 403. If the store failed after
+// the call was made, the status is 500, because proxies and clients repeat a
+// request that gets a 503.
 func (r *Refusal) Status() int {
 	switch r.Kind {
-	case KindStore, KindUnchecked:
+	case KindStore:
+		if r.Made {
+			return http.StatusInternalServerError
+		}
+		return http.StatusServiceUnavailable
+	case KindUnchecked:
 		return http.StatusServiceUnavailable
 	case KindInvalid:
 		return http.StatusBadRequest
@@ -76,13 +83,17 @@ func AsRefusal(err error) (*Refusal, bool) {
 // retryStore is when to try again after the store failed.
 const retryStore = 2 * time.Second
 
+// refuseStore refuses a call because the store failed. A call that was made has no
+// RetryAfter: a repetition would make it twice.
 func refuseStore(b *Binding, name string, made bool, err error) *Refusal {
-	message := "the call was not made, because the record of the Engagement cannot be kept just now: try again later"
+	r := &Refusal{Kind: KindStore, Name: name, Engagement: b.Engagement, Made: made, cause: err}
 	if made {
-		message = "the call was made, but its result is withheld, because the record of the Engagement cannot be kept just now: " +
+		r.Message = "the call was made, but its result is withheld, because the record of the Engagement cannot be kept just now: " +
 			"find out what it did before you make it again"
+	} else {
+		r.RetryAfter = retryStore
+		r.Message = "the call was not made, because the record of the Engagement cannot be kept just now: try again later"
 	}
-	r := &Refusal{Kind: KindStore, Name: name, Engagement: b.Engagement, Message: message, RetryAfter: retryStore, Made: made, cause: err}
 	if b.Agent != nil {
 		r.Agent = b.Agent.Name
 	}

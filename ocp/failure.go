@@ -34,6 +34,11 @@ type Failure struct {
 	Status     int           // of the API's answer; 0 if it gave none
 	RetryAfter time.Duration // what the API asked for; 0 if nothing
 	Problems   []Problem     // of InvalidArguments: one for each wrong argument
+
+	// Made reports that a Restricted call reached the API and that a repetition
+	// would reach it again. It is false while the result only waits for a review:
+	// a repetition then asks for the held result.
+	Made bool
 }
 
 // A Problem is one thing wrong with the arguments of a call.
@@ -64,7 +69,7 @@ func (f *Failure) Retryable(t *Tool) bool {
 		}
 		return false
 	case Restricted:
-		return f.RetryAfter > 0
+		return f.RetryAfter > 0 && !f.Made
 	case Failed:
 		if f.Status == http.StatusNotImplemented {
 			return false // nor will it be later
