@@ -213,7 +213,7 @@ func (d *dispatch) conclude(ctx context.Context, call *ocp.Call, rec *recorder, 
 		return nil, d.tooLarge(call.Tool, rec.declared)
 	case rec.broken != nil:
 		return nil, unstreamable(where, rec.broken)
-	case ctx.Err() != nil && (err != nil || rec.status == 0 || rec.stream != nil) && !rec.saidAll():
+	case ctx.Err() != nil && (err != nil || rec.status == 0 || rec.status == statusClientClosed || rec.stream != nil) && !rec.saidAll():
 		return nil, d.interrupted(ctx, where, rec)
 	case err != nil:
 		if failure := d.failed(call.Tool, rec, err); failure != nil {

@@ -335,6 +335,25 @@ func TestStdioSignals(t *testing.T) {
 	}
 }
 
+// TestStdio_call_cut_at_the_end ends standard input while a call hangs: the call is
+// answered as canceled, not with a status that the API never gave.
+func TestStdio_call_cut_at_the_end(t *testing.T) {
+	hang := make(chan struct{})
+	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-hang:
+		}
+	}))
+	t.Cleanup(api.Close)
+	t.Cleanup(func() { close(hang) })
+	got := runStdio(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_trip","arguments":{"trip_id":"ir-1512"}}}`+"\n",
+		"--openapi", demoDocument(t), "--upstream", api.URL)
+	if got.exit != 0 || strings.Contains(got.stdout, "499") || !strings.Contains(got.stdout, "canceled") || !strings.Contains(got.stdout, `"isError":true`) {
+		t.Errorf("exit %d, answered with %s\n%s", got.exit, got.stdout, got.stderr)
+	}
+}
+
 // TestServerJSON prints what the MCP registry takes.
 func TestServerJSON(t *testing.T) {
 	config, _ := writeSites(t, "127.0.0.1:1")

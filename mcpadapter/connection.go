@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/wire"
@@ -58,11 +61,14 @@ func (s *Server) newConnection(ctx context.Context, site *Site, client string, o
 	}
 }
 
-// receive serves one body that came over the connection. Requests are served side
-// by side, but for initialize, which decides how the next are read. It blocks
-// while the connection has as much going on as it may have, and ctx ends that.
+// receive serves one body that came over the connection. Requests are served
+// concurrently, except initialize, which decides how the next messages are read.
+// They are registered before receive returns, so that the next message can cancel
+// them. receive blocks while the connection serves maxServing requests; ctx ends
+// that.
 func (c *connection) receive(ctx context.Context, body []byte) {
-	if !c.isRequest(body) {
+	ids := c.requests(body)
+	if ids == nil {
 		c.serve(body)
 		return
 	}
@@ -79,8 +85,14 @@ func (c *connection) receive(ctx context.Context, body []byte) {
 		<-c.slots
 		return
 	}
+	ids = slices.DeleteFunc(ids, func(id jsontext.Value) bool { return !c.live.register(c.ctx, id) })
 	c.serving.Go(func() {
 		defer func() { <-c.slots }()
+		defer func() {
+			for _, id := range ids {
+				c.live.unregister(id)
+			}
+		}()
 		c.serveAlone(body)
 	})
 }
@@ -113,16 +125,27 @@ func (c *connection) pause() (resume func()) {
 	return func() { c.slots <- struct{}{} }
 }
 
-// isRequest reports whether a body may take its time.
-func (c *connection) isRequest(body []byte) bool {
+// requests returns the ids of the requests in a body that are served concurrently
+// with the messages after it. It returns nil if the body has to be served before
+// the next message is read.
+func (c *connection) requests(body []byte) (ids []jsontext.Value) {
 	if int64(len(body)) > c.server.options.MaxBody || wire.Check(body) != nil {
-		return false
+		return nil
 	}
-	if body = bytes.TrimLeft(body, " \t\r\n"); body[0] != '{' {
-		return true
+	if body = bytes.TrimLeft(body, " \t\r\n"); body[0] == '{' {
+		m := readEnvelope(body)
+		if m.id == nil || m.method == nil || text(m.method) == "initialize" {
+			return nil
+		}
+		return []jsontext.Value{m.id}
 	}
-	m := readEnvelope(body)
-	return m.id != nil && m.method != nil && text(m.method) != "initialize"
+	ids = []jsontext.Value{}
+	for walk := wire.Into(body); walk.Next() && len(ids) < maxBatch; {
+		if m := readEnvelope(walk.Value); m.id != nil && m.method != nil {
+			ids = append(ids, m.id)
+		}
+	}
+	return ids
 }
 
 // wait returns when everything that was received has been served. Nothing is

@@ -3,6 +3,7 @@ package mcpadapter
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -212,6 +213,75 @@ func TestStdioCancel(t *testing.T) {
 	term.write(`{"jsonrpc":"2.0","id":42,"method":"ping"}`)
 	if line := term.read(); !strings.Contains(line, `"id":42`) {
 		t.Errorf("a canceled request was answered: %s", line)
+	}
+}
+
+// cancelRounds is how often a test cancels a request right behind it.
+const cancelRounds = 200
+
+func TestStdioCancel_right_behind_the_call(t *testing.T) {
+	// A caller that was not canceled would block for ever.
+	canceledCaller := callerFunc(func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
+		<-ctx.Done()
+		return ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.Canceled}}
+	})
+	call := func(id int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"get_trip","arguments":{"id":"1"}}}`, id)
+	}
+	cancel := func(id int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, id)
+	}
+	t.Run("message", func(t *testing.T) {
+		term := openTerminal(t, New(Options{}), canceledCaller)
+		go func() {
+			for id := range cancelRounds {
+				_, _ = io.WriteString(term.in, call(id)+"\n"+cancel(id)+"\n")
+			}
+			_, _ = io.WriteString(term.in, `{"jsonrpc":"2.0","id":"last","method":"ping"}`+"\n")
+			term.in.Close()
+		}()
+		if line := term.read(); !strings.Contains(line, `"id":"last"`) {
+			t.Errorf("a canceled call was answered: %s", line)
+		}
+		if err := <-term.ended; err != nil { // when all calls have ended
+			t.Errorf("ended with %v", err)
+		}
+	})
+	t.Run("batch", func(t *testing.T) {
+		term := openTerminal(t, New(Options{}), canceledCaller)
+		term.write(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+		term.read()
+		go func() {
+			for round := range cancelRounds {
+				id := 2*round + 1
+				_, _ = io.WriteString(term.in, "["+call(id)+","+call(id+1)+"]\n"+cancel(id)+"\n"+cancel(id+1)+"\n")
+			}
+			term.in.Close()
+		}()
+		if err := <-term.ended; err != nil {
+			t.Errorf("ended with %v", err)
+		}
+	})
+	t.Run("HTTP+SSE", func(t *testing.T) {
+		e := serveEndpoint(t, Options{}, canceledCaller)
+		stream := e.open(t, "GET", "/mcp/sse", "", nil)
+		_, _, target := stream.event()
+		for id := range cancelRounds {
+			e.do(t, "POST", target, call(id), nil)
+			e.do(t, "POST", target, cancel(id), nil)
+		}
+		e.do(t, "POST", target, `{"jsonrpc":"2.0","id":"last","method":"ping"}`, nil)
+		if _, _, data := stream.event(); !strings.Contains(data, `"id":"last"`) {
+			t.Errorf("a canceled call was answered: %s", data)
+		}
+	})
+}
+
+func TestStdioCancel_other_calls_go_on(t *testing.T) {
+	term := openTerminal(t, New(Options{}), echo)
+	term.write(callBlocked + "\n" + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"41"}}`)
+	if line := term.read(); !strings.Contains(line, `"id":41,"result"`) {
+		t.Errorf("got %s", line)
 	}
 }
 

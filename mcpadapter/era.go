@@ -74,17 +74,14 @@ func (x *exchange) agreeByHeader(method, header string, sent bool, described met
 	switch {
 	case spoken && x.version.selfDescribing():
 		return x.checkDescribed(method, described)
-	case !spoken && header >= v20260728.String():
+	case !spoken && method == "initialize":
+		// The parameters of initialize settle the revision. A header is ignored.
+		x.version = newestInitialized
+	case !spoken && !sent:
+		return x.server.missingVersion(x.version)
+	case !spoken:
 		return x.server.unsupportedVersion(header)
-	case !spoken && method != "initialize" && !sent:
-		return malformed("the header MCP-Protocol-Version is missing, which stands for %v here, and that is not supported: "+
-			"send the header with a revision that this server speaks, %s", x.version, x.server.spokenText())
-	case !spoken && method != "initialize":
-		return malformed("MCP-Protocol-Version %q is not supported: this server speaks %s",
-			clip(header, maxQuoted), x.server.spokenText())
-	case !spoken || !sent && method == "initialize":
-		// Initialize settles the version in its parameters; the header of a
-		// client that already sends one there counts for nothing.
+	case !sent && method == "initialize":
 		x.version = newestInitialized
 	}
 	return nil
@@ -98,7 +95,7 @@ func (x *exchange) agreeWithoutBody(method string) *fault {
 	header, sent := headerValue(x.header, versionHeader)
 	switch {
 	case sent && !x.server.speaks(x.version):
-		f = malformed("MCP-Protocol-Version %q is not supported: this server speaks %s", clip(header, maxQuoted), x.server.spokenText())
+		f = x.server.unsupportedVersion(header)
 	case x.version.selfDescribing() || x.server.newestHandshaken() == unknown:
 		f = faultf(http.StatusMethodNotAllowed, invalidRequest,
 			"revision %v has neither sessions nor a stream on GET, so no %s: send subscriptions/listen with POST", v20260728, method)
@@ -177,6 +174,9 @@ func (x *exchange) checkMeta(described meta) *fault {
 // checkRepeated checks that a header says the same as the body does.
 func (x *exchange) checkRepeated(header, member, want string) *fault {
 	value, present := headerValue(x.header, header)
+	if count := len(x.header[header]); count > 1 {
+		return mismatched("the header %s is sent %d times: send it once, with the value of %s, %q", header, count, member, clip(want, maxQuoted))
+	}
 	if !present {
 		return mismatched("the header %s is missing: send it with the value of %s, %q", header, member, clip(want, maxQuoted))
 	}
@@ -219,6 +219,15 @@ func missingMeta(key, what string) *fault {
 
 func badMeta(key, what string) *fault {
 	return faultf(http.StatusBadRequest, invalidParams, "params._meta[%q] must be %s", key, what)
+}
+
+// missingVersion is the fault of a request without MCP-Protocol-Version, which means
+// the revision implied, to a server that does not speak that one.
+func (s *Server) missingVersion(implied revision) *fault {
+	f := malformed("the header MCP-Protocol-Version is missing, which means %v, and that is not supported: "+
+		"send the header with a revision that this server speaks, %s", implied, s.spokenText())
+	f.data = append(s.appendSpoken([]byte(`{"supported":`)), '}')
+	return f
 }
 
 // unsupportedVersion names the revisions to choose from.

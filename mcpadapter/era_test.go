@@ -26,8 +26,8 @@ func TestRevisionIsDecidedPerRequest(t *testing.T) {
 		{"space-around", " 2025-11-25\t", plain, 200, 0},
 		{"2024-11-05", "2024-11-05", plain, 200, 0},
 		{"garbage", "v1", plain, 400, unsupportedVersion},
-		{"old-garbage", "1900-01-01", plain, 400, invalidRequest},
-		{"old-garbage/notification", "1900-01-01", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, 400, invalidRequest},
+		{"old-garbage", "1900-01-01", plain, 400, unsupportedVersion},
+		{"old-garbage/notification", "1900-01-01", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, 400, unsupportedVersion},
 		{"future", "2030-01-01", plain, 400, unsupportedVersion},
 		{"initialize/no-header", "", initialize, 200, 0},
 		{"initialize/unknown-header", "2024-11-05", initialize, 200, 0},
@@ -97,12 +97,14 @@ func TestHeadersRepeatTheBody(t *testing.T) {
 			}
 		})
 	}
-	t.Run("method/twice", func(t *testing.T) {
-		x := exchange{header: map[string][]string{methodHeader: {"tools/list", "tools/list"}}}
-		if f := x.checkRepeated(methodHeader, "method", "tools/list"); f == nil {
-			t.Error("a header sent twice was taken")
-		}
-	})
+	for _, header := range []string{methodHeader, nameHeader} {
+		t.Run(header+"/twice", func(t *testing.T) {
+			x := exchange{header: map[string][]string{header: {"same", "same"}}}
+			if f := x.checkRepeated(header, "member", "same"); f == nil || !strings.Contains(f.message, "2 times") {
+				t.Errorf("got %+v, want a fault that says that the header is sent 2 times", f)
+			}
+		})
+	}
 }
 
 func TestMetaIsRequired(t *testing.T) {
@@ -143,8 +145,8 @@ func TestErrorsSayWhatIsWrongWithTheRevision(t *testing.T) {
 		code               int
 		want, not          string
 	}{
-		{"no-header", "", plain, invalidRequest, "the header MCP-Protocol-Version is missing, which stands for 2025-03-26 here, and that is not supported", `"2025-03-26"`},
-		{"header", "2025-03-26", plain, invalidRequest, `MCP-Protocol-Version "2025-03-26" is not supported: this server speaks 2026-07-28`, "missing"},
+		{"no-header", "", plain, invalidRequest, "the header MCP-Protocol-Version is missing, which means 2025-03-26", `"2025-03-26"`},
+		{"header", "2025-03-26", plain, unsupportedVersion, `"2025-03-26" is not supported`, "missing"},
 		{"capabilities/missing", "2026-07-28", described(``), invalidParams, `params._meta["` + metaCapabilities + `"] is missing`, "not "},
 		{"capabilities/number", "2026-07-28", described(`,"` + metaCapabilities + `":5`), invalidParams, "must be an object, {} if the client has no capabilities, not a number", "missing"},
 		{"capabilities/null", "2026-07-28", described(`,"` + metaCapabilities + `":null`), invalidParams, "not null", "missing"},

@@ -36,8 +36,8 @@ var errCanceled = errors.New("the client canceled the request")
 // and what it wants to be told.
 type live struct {
 	mu       sync.Mutex
-	running  map[string]context.CancelCauseFunc // by the request's id
-	asked    map[string]chan response           // by the id of the server's request
+	running  map[string]*runningRequest // by the request's id
+	asked    map[string]chan response   // by the id of the server's request
 	level    logLevel
 	watching map[string]bool // resources, by URI
 	watchers []*watcher      // of its streams; the last one tells of changes
@@ -45,27 +45,70 @@ type live struct {
 	uses     int             // of this life; guarded by lives.mu
 }
 
+// A runningRequest is a request of the client that is being served or, if it was
+// registered, is about to be.
+type runningRequest struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	begun  bool // it is being served
+}
+
 // A response is a client's answer to a request of the server.
 type response struct {
 	result, failure jsontext.Value
 }
 
-// run notes a request of the client. Its context ends when the client cancels it;
-// done must be called after it.
+// register makes a request known before it is served, so that the client can cancel
+// it from now on. It reports false if the request cannot be registered, which does
+// not keep it from being served.
+func (l *live) register(ctx context.Context, id jsontext.Value) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.add(ctx, string(id)) != nil
+}
+
+// unregister forgets a registered request that was not served.
+func (l *live) unregister(id jsontext.Value) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.running[string(id)]; r != nil && !r.begun {
+		r.cancel(nil)
+		delete(l.running, string(id))
+	}
+}
+
+// add returns nil if the id is taken or too many requests are running.
+func (l *live) add(ctx context.Context, id string) *runningRequest {
+	if _, taken := l.running[id]; taken || len(l.running) >= maxRunning {
+		return nil
+	}
+	if l.running == nil {
+		l.running = make(map[string]*runningRequest)
+	}
+	r := new(runningRequest)
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	l.running[id] = r
+	return r
+}
+
+// run begins to serve a request of the client, which may have been registered. The
+// returned context ends when the client cancels the request. The caller must call
+// done afterwards.
 func (l *live) run(ctx context.Context, id jsontext.Value) (running context.Context, done func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
 	key := string(id)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, taken := l.running[key]; taken || len(l.running) >= maxRunning {
+	r := l.running[key]
+	if r == nil || r.begun {
+		r = l.add(ctx, key)
+	}
+	if r == nil {
+		ctx, cancel := context.WithCancelCause(ctx)
 		return ctx, func() { cancel(nil) }
 	}
-	if l.running == nil {
-		l.running = make(map[string]context.CancelCauseFunc)
-	}
-	l.running[key] = cancel
-	return ctx, func() {
-		cancel(nil)
+	r.begun = true
+	return r.ctx, func() {
+		r.cancel(nil)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.running, key)
@@ -76,8 +119,8 @@ func (l *live) run(ctx context.Context, id jsontext.Value) (running context.Cont
 func (l *live) cancel(id jsontext.Value) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if cancel := l.running[string(id)]; cancel != nil {
-		cancel(errCanceled)
+	if r := l.running[string(id)]; r != nil {
+		r.cancel(errCanceled)
 	}
 }
 
@@ -200,8 +243,8 @@ func (ls *lives) end(s session) {
 func (l *live) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, cancel := range l.running {
-		cancel(errCanceled)
+	for _, r := range l.running {
+		r.cancel(errCanceled)
 	}
 	for _, w := range l.watchers {
 		w.close()

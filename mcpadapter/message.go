@@ -3,6 +3,7 @@ package mcpadapter
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 
@@ -36,6 +37,7 @@ type params struct {
 // knows batches.
 func (x *exchange) serve(body []byte) {
 	if err := wire.Check(body); err != nil {
+		x.id = lenientID(body)
 		x.refuse(unreadable(err))
 		return
 	}
@@ -75,7 +77,7 @@ func (x *exchange) open(data []byte) (method string, f *fault) {
 	x.id, x.params = nil, params{}
 	m := readEnvelope(data)
 	if m.id != nil {
-		if kind := m.id.Kind(); kind != '"' && kind != '0' {
+		if !isRequestID(m.id) {
 			return "", malformed("the id must be a string or a number, not %s", wire.KindName(m.id.Kind()))
 		}
 		x.id = m.id
@@ -194,14 +196,50 @@ func (x *exchange) serveElement(raw jsontext.Value) {
 	}
 }
 
-// unreadable tells why a body was refused that is not strict JSON.
+// unreadable returns the fault of a body that is not strict JSON, or nests too
+// deeply. The latter is valid JSON, and so no parse error.
 func unreadable(err error) *fault {
 	if errors.Is(err, wire.ErrTooDeep) {
-		return faultf(http.StatusBadRequest, parseError, "%v", err)
+		return malformed("%v", err)
 	}
 	reason := strings.TrimPrefix(err.Error(), "jsontext: ")
 	return faultf(http.StatusBadRequest, parseError, "the body is not valid JSON: %s", clip(reason, 2*maxQuoted))
 }
+
+// lenientID returns the id of a message that wire.Check rejects, so that the client
+// can match the error to its request: the message nests too deeply (up to the
+// 10,000 levels that jsontext reads), or a string in it is not valid Unicode. It
+// returns nil if the body is not one JSON object or its id is not valid.
+func lenientID(body []byte) (id jsontext.Value) {
+	r := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowInvalidUTF8(true))
+	if opening, err := r.ReadToken(); err != nil || opening.Kind() != '{' {
+		return nil
+	}
+	for r.PeekKind() == '"' {
+		name, err := r.ReadToken()
+		if err != nil {
+			return nil
+		}
+		isID := name.String() == "id"
+		value, err := r.ReadValue()
+		if err != nil {
+			return nil
+		}
+		if isID && isRequestID(value) && wire.Check(value) == nil {
+			id = value.Clone()
+		}
+	}
+	if _, err := r.ReadToken(); err != nil {
+		return nil
+	}
+	if _, err := r.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil
+	}
+	return id
+}
+
+// isRequestID reports whether a JSON value is of a kind that an id can have.
+func isRequestID(id jsontext.Value) bool { return id.Kind() == '"' || id.Kind() == '0' }
 
 // malformed is a fault in the envelope of a message.
 func malformed(format string, args ...any) *fault {

@@ -72,7 +72,9 @@ func (x *exchange) dispatch(name string) {
 		done()
 	}()
 	x.ctx = running
-	x.refuseIf(m.serve(x))
+	if context.Cause(running) != errCanceled { // a registered request may have been canceled before it is served
+		x.refuseIf(m.serve(x))
+	}
 	if x.canceled = context.Cause(running) == errCanceled; x.canceled {
 		x.withhold(start)
 	}

@@ -149,6 +149,12 @@ func (x *exchange) resume() *fault {
 		f.anonymous = true
 		return f
 	}
+	if sent := len(x.header[versionHeader]) > 0; sent && x.version != unknown && x.version != s.version {
+		f := malformed("the session speaks %v and the header MCP-Protocol-Version says %v: send the header with %v, or begin a new session",
+			s.version, x.version, s.version)
+		f.anonymous = true
+		return f
+	}
 	x.session = &s
 	x.client = s.client
 	if _, sent := x.header[versionHeader]; !sent {

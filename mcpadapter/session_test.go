@@ -96,6 +96,33 @@ func TestSessionOfRequest(t *testing.T) {
 	})
 }
 
+func TestSession_header_of_another_revision_is_refused(t *testing.T) {
+	for _, begun := range revisions {
+		for _, sent := range revisions {
+			if begun.selfDescribing() || sent.selfDescribing() { // which have no sessions
+				continue
+			}
+			t.Run(begun.String()+" with "+sent.String(), func(t *testing.T) {
+				e := serveEndpoint(t, Options{}, echo)
+				header := map[string]string{sessionHeader: begin(t, e.server, begun), versionHeader: sent.String()}
+				for _, c := range []struct {
+					method string
+					want   int
+				}{{"POST", 200}, {"GET", 200}, {"DELETE", 204}} {
+					method, want := c.method, c.want
+					if begun != sent {
+						want = 400
+					}
+					response := e.do(t, method, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, header)
+					if response.StatusCode != want {
+						t.Errorf("%s: status %d, want %d", method, response.StatusCode, want)
+					}
+				}
+			})
+		}
+	}
+}
+
 func TestSessionEnds(t *testing.T) {
 	s := New(Options{})
 	id := begin(t, s, v20251125)
@@ -146,7 +173,7 @@ func TestVersionsAreLimited(t *testing.T) {
 		case v20260728:
 			r.fault(t, 400, unsupportedVersion)
 		default:
-			r.fault(t, 400, invalidRequest)
+			r.fault(t, 400, unsupportedVersion)
 		}
 	}
 	w := httptest.NewRecorder()
