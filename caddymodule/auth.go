@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/fairwayhq/fairway/internal/oauth"
+	"github.com/fairwayhq/fairway/mcpadapter"
 )
 
 func init() {
@@ -112,7 +113,18 @@ func (a *AgentAuth) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	if user.ID != "" {
 		setUser(r, user)
 	}
+	if !a.Optional {
+		caddyhttp.SetVar(r.Context(), varLogin, a.login())
+	}
 	return next.ServeHTTP(w, r)
+}
+
+// login is what every request needs.
+func (a *AgentAuth) login() *mcpadapter.Login {
+	if a.OAuth == nil {
+		return new(mcpadapter.Login)
+	}
+	return a.OAuth.login()
 }
 
 // isOpen reports whether a request needs no credentials.

@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
 
 	"github.com/fairwayhq/fairway/internal/oauth"
+	"github.com/fairwayhq/fairway/mcpadapter"
 )
 
 func init() {
@@ -24,6 +25,12 @@ func init() {
 const (
 	varResourceMetadata = "agents.resource_metadata" // string, a URL
 	varScopes           = "agents.scopes"            // []string
+
+	// varLogin is what every request needs, where none passes without credentials.
+	varLogin = "agents.login" // *mcpadapter.Login
+
+	// varExpires is when the credentials of a request expire, where they do.
+	varExpires = "agents.expires" // time.Time
 )
 
 // OAuth accepts access tokens: JWTs (RFC 9068, and those of issuers that are not
@@ -140,6 +147,7 @@ func (o *OAuth) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth.
 	if err == nil {
 		var user caddyauth.User
 		if user, err = o.judge(r, token); err == nil {
+			caddyhttp.SetVar(r.Context(), varLogin, o.login())
 			return user, true, nil
 		}
 	}
@@ -165,6 +173,7 @@ func (o *OAuth) judge(r *http.Request, token string) (caddyauth.User, error) {
 	}
 	o.strip(r)
 	o.tell(r, verified.Scopes)
+	caddyhttp.SetVar(r.Context(), varExpires, o.issuers.ValidUntil(verified))
 	return o.user(verified), nil
 }
 
@@ -175,6 +184,11 @@ func (o *OAuth) tell(r *http.Request, scopes []string) {
 	}
 	caddyhttp.SetVar(r.Context(), varResourceMetadata, o.resource.metadata(r))
 	caddyhttp.SetVar(r.Context(), varScopes, scopes)
+}
+
+// login is what requests need where all have to bring a token.
+func (o *OAuth) login() *mcpadapter.Login {
+	return &mcpadapter.Login{OAuth: true, Scopes: o.RequireScope}
 }
 
 // anonymous makes a request without a token ready to go on.

@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -23,6 +24,8 @@ func (m *MCP) site(r *http.Request, next caddyhttp.Handler, rest string, tools *
 	if m.ToolScopes != toolScopesOff {
 		site.Access = accessOf(r)
 	}
+	site.Login, _ = caddyhttp.GetVar(r.Context(), varLogin).(*mcpadapter.Login)
+	site.Expires, _ = caddyhttp.GetVar(r.Context(), varExpires).(time.Time)
 	site.Tools = func() *ocp.Toolset {
 		if current := m.endpoint.current(r, next); current != nil {
 			return current

@@ -232,7 +232,7 @@ func (c *catalog) decorate(dst []byte, tool *ocp.Tool, v revision) []byte {
 		return dst
 	}
 	e := readExtension(tool.MCP)
-	schemes := securitySchemes(tool, c.tools)
+	schemes := securitySchemes(tool, c.tools, c.login)
 	dst = appendIcons(dst[:len(dst)-1], readIcons(e.icons), v)
 	if schemes != nil && v.pictures() {
 		dst = append(append(dst, `,"securitySchemes":`...), schemes...)
@@ -256,20 +256,26 @@ func (c *catalog) decorate(dst []byte, tool *ocp.Tool, v revision) []byte {
 
 // securitySchemes returns how a call of the tool is authorized as far as a client
 // can do it, nil if the document does not say (Apps SDK, Tool Definition
-// Structure): with a token that has these scopes, or not at all. Keys and
-// passwords of the API are the gateway's business.
-func securitySchemes(tool *ocp.Tool, tools *ocp.Toolset) []byte {
-	if !usesTokens(tools) {
+// Structure): with a token that has these scopes, or not at all. Where the site
+// demands a login of every caller, no tool is free, and every token needs the scopes
+// of the login as well. Keys and passwords of the API are the gateway's business.
+func securitySchemes(tool *ocp.Tool, tools *ocp.Toolset, login *Login) []byte {
+	if !usesTokens(tools) || login != nil && !login.OAuth {
 		return nil
 	}
-	if len(tool.Security) == 0 {
-		return []byte(`[{"type":"noauth"}]`)
+	alternatives := tool.Security
+	if len(alternatives) == 0 {
+		alternatives = []ocp.SecurityRequirement{{}} // nothing is required
 	}
 	var list []string
-	for _, alternative := range tool.Security {
-		if one, ok := appendScheme(nil, alternative, tools); ok && !slices.Contains(list, string(one)) {
+	for _, alternative := range alternatives {
+		if one, ok := appendScheme(nil, alternative, tools, login); ok && !slices.Contains(list, string(one)) {
 			list = append(list, string(one))
 		}
+	}
+	if list == nil && login != nil { // the API's own credentials are the gateway's
+		one, _ := appendScheme(nil, nil, tools, login)
+		list = append(list, string(one))
 	}
 	if list == nil {
 		return nil
@@ -277,12 +283,15 @@ func securitySchemes(tool *ocp.Tool, tools *ocp.Toolset) []byte {
 	return []byte("[" + strings.Join(list, ",") + "]")
 }
 
-func appendScheme(dst []byte, alternative ocp.SecurityRequirement, tools *ocp.Toolset) ([]byte, bool) {
-	if len(alternative) == 0 {
+func appendScheme(dst []byte, alternative ocp.SecurityRequirement, tools *ocp.Toolset, login *Login) ([]byte, bool) {
+	if len(alternative) == 0 && login == nil {
 		return append(dst, `{"type":"noauth"}`...), true
 	}
 	var scopes []string
-	found := false
+	found := len(alternative) == 0
+	if login != nil {
+		scopes = append(scopes, login.Scopes...)
+	}
 	for name, needed := range alternative {
 		if isTokenScheme(tools.SecuritySchemes[name]) {
 			found = true

@@ -68,6 +68,47 @@ func TestToolsNameTheirApps(t *testing.T) {
 	}
 }
 
+func TestSecuritySchemes_of_a_site_that_demands_a_login(t *testing.T) {
+	server := stocked(t, Options{})
+	for rule, c := range map[string]struct {
+		login        *Login
+		free, secret string // of a tool without security and of one with scopes
+	}{
+		"none":               {nil, `[{"type":"noauth"}]`, `[{"type":"oauth2","scopes":["read","write"]}]`},
+		"token":              {&Login{OAuth: true}, `[{"type":"oauth2"}]`, `[{"type":"oauth2","scopes":["read","write"]}]`},
+		"token with a scope": {&Login{OAuth: true, Scopes: []string{"base"}}, `[{"type":"oauth2","scopes":["base"]}]`, `[{"type":"oauth2","scopes":["base","read","write"]}]`},
+		"API key":            {&Login{}, ``, ``},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			r := conformant(v20251125, "tools/list", "")
+			r.server, r.tools, r.login = server, stationTools(t), c.login
+			var list struct {
+				Tools []struct {
+					Name            string          `json:"name"`
+					SecuritySchemes json.RawMessage `json:"securitySchemes"`
+				}
+			}
+			if err := json.Unmarshal(parse(t, r.send(t)).Result, &list); err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]string{"list_stations": c.free, "get_secret": c.secret}
+			found := 0
+			for _, tool := range list.Tools {
+				schemes, checked := want[tool.Name]
+				if !checked {
+					continue
+				}
+				if found++; string(tool.SecuritySchemes) != schemes {
+					t.Errorf("%s has %s, want %s", tool.Name, tool.SecuritySchemes, schemes)
+				}
+			}
+			if found != len(want) {
+				t.Errorf("found %d of the tools in %+v", found, list)
+			}
+		})
+	}
+}
+
 func TestPagesOfAppsSayWhatTheyNeed(t *testing.T) {
 	server := stocked(t, Options{})
 	for uri, want := range map[string]string{

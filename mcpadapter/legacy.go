@@ -74,6 +74,7 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fa
 		return faultf(http.StatusInternalServerError, internalError, "the stream could not be opened")
 	}
 	defer c.watcher.closeAt(opened.expires)()
+	defer c.watcher.closeAt(x.site.Expires)()
 	defer c.wait()
 	remove := x.server.legacy.add(opened.key, c)
 	defer remove()
@@ -84,10 +85,10 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fa
 		return nil
 	}
 	watch := &watch{server: x.server, watcher: c.watcher, out: stream, keepAlive: stream.comment, resources: c.live.watched, stamp: x.stamp}
-	closing := watch.run(c.ctx)
+	end := watch.run(c.ctx)
 	close(c.ended)
 	remove()
-	if closing {
+	if end == serverClosing {
 		c.wait() // the answers still have a stream to go to
 	}
 	c.live.end()

@@ -15,6 +15,7 @@ type catalog struct {
 	server   *Server
 	tools    *ocp.Toolset
 	library  *Library
+	login    *Login      // that every caller needs; nil for none
 	visible  []*ocp.Tool // those that are listed
 	complete []byte      // "resultType":"complete","_meta":{…}, of 2026-07-28
 	fresh    []byte      // "ttlMs":…,"cacheScope":…
@@ -28,8 +29,8 @@ type catalog struct {
 // catalog returns the catalog of the exchange's Toolset, which is the one kept
 // unless the document or the Library changed in between.
 func (x *exchange) catalog() *catalog {
-	if s := x.server; x.site.Access != nil {
-		return s.lists.catalog(s, x.tools, x.site.Access)
+	if s := x.server; x.site.Access != nil || x.site.Login != nil {
+		return s.lists.catalog(s, x.tools, x.site.Access, x.site.Login)
 	}
 	return x.wholeCatalog()
 }
@@ -46,7 +47,8 @@ func (x *exchange) wholeCatalog() *catalog {
 	return c
 }
 
-// restricted are the catalogs of tokens that may not see everything.
+// restricted are the catalogs of callers that need credentials: tokens that may not
+// see everything, and what tools/list says of the credentials.
 type restricted struct {
 	mu      sync.Mutex
 	tools   *ocp.Toolset
@@ -57,8 +59,8 @@ type restricted struct {
 // maxRestricted is how many of them are kept; one is dropped for one more.
 const maxRestricted = 64
 
-func (l *restricted) catalog(s *Server, tools *ocp.Toolset, access *Access) *catalog {
-	key := access.key()
+func (l *restricted) catalog(s *Server, tools *ocp.Toolset, access *Access, login *Login) *catalog {
+	key := access.key() + login.key()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if library := s.library.Load(); l.tools != tools || l.library != library {
@@ -73,6 +75,7 @@ func (l *restricted) catalog(s *Server, tools *ocp.Toolset, access *Access) *cat
 			delete(l.byKey, other)
 		}
 		c = s.newCatalog(tools, access)
+		c.login = login
 		l.byKey[key] = c
 	}
 	return c

@@ -29,6 +29,7 @@ func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *fault {
 	if x.session != nil {
 		defer watcher.closeAt(x.session.expires)()
 	}
+	defer watcher.closeAt(x.site.Expires)()
 	watch := &watch{server: x.server, watcher: watcher, out: stream, keepAlive: stream.comment}
 	if x.live != nil {
 		forget := x.live.watch(watcher)
@@ -217,6 +218,7 @@ func (x *exchange) listen() *fault {
 		watch.ended = x.connection.ended
 	} else if stream, ok := x.channel.(*eventStream); ok {
 		watch.keepAlive = stream.comment
+		defer watcher.closeAt(x.site.Expires)()
 	}
 	if len(wanted.resources) > 0 {
 		watch.resources, watch.stamp = func() []string { return wanted.resources }, x.stamp
@@ -225,7 +227,7 @@ func (x *exchange) listen() *fault {
 	if x.channel.send(watch.notification("notifications/subscriptions/acknowledged", honored)) != nil {
 		return nil
 	}
-	if closing := watch.run(x.ctx); !closing {
+	if watch.run(x.ctx) == clientGone {
 		return nil
 	}
 	b := append(x.begin(), `"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":`...)

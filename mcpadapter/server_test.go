@@ -65,6 +65,7 @@ type request struct {
 	tools   *ocp.Toolset
 	caller  ocp.Caller
 	server  *Server
+	login   *Login
 }
 
 // message builds a conformant request of the revision. Params are the members of
@@ -111,7 +112,9 @@ func (r request) send(t testing.TB) *httptest.ResponseRecorder {
 		}
 	}
 	w := httptest.NewRecorder()
-	r.server.ServeHTTP(w, post, siteOf(r.tools, r.caller))
+	site := siteOf(r.tools, r.caller)
+	site.Login = r.login
+	r.server.ServeHTTP(w, post, site)
 	checkAnswer(t, w)
 	return w
 }

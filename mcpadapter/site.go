@@ -1,8 +1,10 @@
 package mcpadapter
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fairwayhq/fairway/ocp"
 )
@@ -35,6 +37,31 @@ type Site struct {
 
 	// Access is what the user may do. Nil: everything.
 	Access *Access
+
+	// Login is what every caller of the endpoint needs to be let in. Nil: nothing, or
+	// it is not known.
+	Login *Login
+
+	// Expires is when the credentials of the request expire, and with them the
+	// streams and subscriptions that were opened with it. Zero: never. Over standard
+	// input and output it ends nothing: whoever started the process has its
+	// configuration.
+	Expires time.Time
+}
+
+// Login is what the site requires of every caller. tools/list repeats it in
+// securitySchemes (Apps SDK).
+type Login struct {
+	OAuth  bool     // an access token is accepted; otherwise only other credentials, such as API keys
+	Scopes []string // that every access token needs
+}
+
+// key is the same for equal logins; "" for nil.
+func (l *Login) key() string {
+	if l == nil {
+		return ""
+	}
+	return fmt.Sprintf("login %t %q", l.OAuth, l.Scopes)
 }
 
 // Access is what an access token allows.

@@ -62,6 +62,8 @@ type endpoint struct {
 	tools  atomic.Pointer[ocp.Toolset]
 	user   atomic.Pointer[string]
 	access atomic.Pointer[Access]
+
+	expires atomic.Pointer[time.Time] // of the credentials; nil for never
 }
 
 func serveEndpoint(t *testing.T, options Options, caller ocp.Caller) *endpoint {
@@ -69,7 +71,13 @@ func serveEndpoint(t *testing.T, options Options, caller ocp.Caller) *endpoint {
 	e.tools.Store(trains())
 	e.user.Store(new(string))
 	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var expires time.Time
+		if at := e.expires.Load(); at != nil {
+			expires = *at
+		}
 		e.server.ServeHTTP(w, r, Site{
+			Expires: expires,
+
 			Rest:   strings.TrimPrefix(r.URL.Path, "/mcp"),
 			Tools:  e.tools.Load,
 			Caller: func(*ocp.Toolset) ocp.Caller { return caller },
@@ -160,6 +168,42 @@ func TestStreamEndsWithServer(t *testing.T) {
 	stream := e.open(t, "GET", "/mcp", "", map[string]string{versionHeader: "2025-06-18"})
 	e.server.Close()
 	stream.ends()
+}
+
+// expireSoon lets the credentials of the requests that follow expire in a moment.
+func (e *endpoint) expireSoon() {
+	soon := time.Now().Add(200 * time.Millisecond)
+	e.expires.Store(&soon)
+}
+
+func TestStream_ends_with_its_credentials(t *testing.T) {
+	for _, v := range []revision{v20250326, v20250618, v20251125} {
+		t.Run(v.String(), func(t *testing.T) {
+			e := serveEndpoint(t, Options{}, echo)
+			header := map[string]string{versionHeader: v.String(), sessionHeader: begin(t, e.server, v)}
+			e.expireSoon()
+			e.open(t, "GET", "/mcp", "", header).ends()
+		})
+	}
+	t.Run("HTTP+SSE", func(t *testing.T) {
+		e := serveEndpoint(t, Options{}, echo)
+		e.expireSoon()
+		stream := e.open(t, "GET", "/mcp/sse", "", nil)
+		_, _, target := stream.event()
+		stream.ends()
+		if response := e.do(t, "POST", target, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, nil); response.StatusCode != http.StatusNotFound {
+			t.Errorf("after the end: status %d, want 404", response.StatusCode)
+		}
+	})
+	t.Run("2026-07-28", func(t *testing.T) {
+		e := serveEndpoint(t, Options{}, echo)
+		e.expireSoon()
+		stream := e.open(t, "POST", "/mcp", listenBody(`{"toolsListChanged":true}`), listenHeader)
+		stream.event() // acknowledged
+		_, _, data := stream.event()
+		validate(t, v20260728, "SubscriptionsListenResult", []byte(data))
+		stream.ends()
+	})
 }
 
 func TestStreamStaysAlive(t *testing.T) {

@@ -85,11 +85,11 @@ func TestCloseEndsLooks(t *testing.T) {
 			return "", false
 		},
 	}
-	closing := make(chan bool)
+	closing := make(chan streamEnd)
 	go func() { closing <- w.run(t.Context()) }()
 	<-began
 	w.server.Close()
-	if !<-closing {
+	if <-closing != serverClosing {
 		t.Error("the end is not told as that of the server")
 	}
 }

@@ -92,9 +92,13 @@ func (w *watcher) handOver(to *watcher) {
 	to.notify(Change(w.pending.Swap(0)))
 }
 
-// closeAt closes the watcher at that time, when the session ends that it is of. Stop
-// must be called after the use of it.
+// closeAt closes the watcher at that time, when its session or the credentials that
+// opened its stream expire; the zero time is never. The caller must call stop
+// afterwards.
 func (w *watcher) closeAt(end time.Time) (stop func()) {
+	if end.IsZero() {
+		return func() {}
+	}
 	timer := time.AfterFunc(time.Until(end), w.close)
 	return func() { timer.Stop() }
 }
@@ -192,11 +196,19 @@ func (s *stamps) set(byURI map[string]string) {
 	s.byURI = byURI
 }
 
-// run sends notifications until the context or the watcher ends, or the server
-// closes, which it reports.
-func (w *watch) run(ctx context.Context) (closing bool) {
+// A streamEnd is why a stream ended.
+type streamEnd int
+
+const (
+	clientGone    streamEnd = iota // nothing more can be sent
+	streamExpired                  // its session or its credentials ended
+	serverClosing                  // the server closes, or the client sends nothing more
+)
+
+// run sends notifications until the stream ends.
+func (w *watch) run(ctx context.Context) streamEnd {
 	// A look may take as long as the API does, which must not keep a server that
-	// closes waiting.
+	// closes, or a stream that expired, waiting.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(w.server.open, cancel)()
@@ -212,13 +224,16 @@ func (w *watch) run(ctx context.Context) (closing bool) {
 	for err == nil {
 		select {
 		case <-ctx.Done():
-			return w.server.open.Err() != nil
+			if w.server.open.Err() != nil {
+				return serverClosing
+			}
+			return clientGone
 		case <-w.watcher.end:
-			return false
+			return streamExpired
 		case <-w.ended:
-			return true
+			return serverClosing
 		case <-w.server.closed:
-			return true
+			return serverClosing
 		case <-w.watcher.wake:
 			err = w.tell()
 		case <-look.C:
@@ -229,7 +244,7 @@ func (w *watch) run(ctx context.Context) (closing bool) {
 			}
 		}
 	}
-	return false
+	return clientGone
 }
 
 // tell sends the notifications that are pending.

@@ -265,6 +265,12 @@ func (v *Verifier) signed(ctx context.Context, token string) (*Token, error) {
 	return verified, nil
 }
 
+// ValidUntil returns when Verify begins to refuse the token as expired: its exp and
+// the leeway.
+func (v *Verifier) ValidUntil(token *Token) time.Time {
+	return token.Expires.Add(v.options.Leeway)
+}
+
 // judge verifies the signature of a token with the keys of the issuer it names,
 // and reads its claims.
 func (v *Verifier) judge(ctx context.Context, token string) (*Token, *keySet, error) {
