@@ -102,6 +102,7 @@ func TestDispatch(t *testing.T) {
 	t.Run("headers of the caller go along, those of the message stay", func(t *testing.T) {
 		s := s.with(t)
 		r := s.callRequest("listTrips", `{"limit":3}`)
+		r.Header.Set("MCP-Protocol-Version", "2025-11-25") // that of the session
 		carried := map[string]string{
 			"Authorization": "Bearer abc", "X-Tenant": "blue", "Cookie": "session=1", "Traceparent": "00-a-b-01",
 			"Tracestate": "x=y", "Baggage": "k=v", "User-Agent": "agent/1",
