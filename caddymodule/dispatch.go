@@ -89,10 +89,18 @@ func (d *dispatch) Invoke(ctx context.Context, call *ocp.Call) (*ocp.Result, err
 // is: what the caller's own request says, what the adapter supplements, and the
 // toolset's credentials.
 func (d *dispatch) prepare(r *http.Request, rec *recorder, call *ocp.Call) (*http.Request, error) {
-	carryHeaders(r.Header, d.outer.Header)
+	asOperator := len(d.credentials) > 0
+	carryHeaders(r.Header, d.outer.Header, asOperator)
 	own := d.ownContext(r)
 	if own != nil {
+		user, declared := r.Header[ocp.HeaderUser]
 		own.Set(r.Header)
+		switch {
+		case asOperator && declared:
+			r.Header[ocp.HeaderUser] = user
+		case asOperator:
+			delete(r.Header, ocp.HeaderUser)
+		}
 	}
 	repl := caddy.NewReplacer()
 	supplement := ocp.SupplementFromContext(r.Context())

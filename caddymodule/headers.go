@@ -4,24 +4,31 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/fairwayhq/fairway/internal/headerkind"
 )
 
 // carryHeaders completes the header of a tool call: what the caller's own request
 // says of the caller goes along and wins over arguments; what belongs to that
 // message, its body, its connection or the tool protocol stays behind. Values
-// are copied, as handlers may change theirs in place.
-func carryHeaders(to, from http.Header) {
+// are copied, as handlers may change theirs in place. A call asOperator is made with
+// the gateway's credentials: headers that name a user stay behind, because the API
+// would take them for the operator's word.
+func carryHeaders(to, from http.Header, asOperator bool) {
 	named := connectionOptions(from)
+	carried := func(name string) bool {
+		return carried(name, named) && !(asOperator && headerkind.NamesUser(name))
+	}
 	count := 1 // Accept-Encoding
 	for name, values := range from {
-		if carried(name, named) {
+		if carried(name) {
 			count += len(values)
 		}
 	}
 	backing := make([]string, 0, count)
 	arguments := to["Cookie"]
 	for name, values := range from {
-		if !carried(name, named) {
+		if !carried(name) {
 			continue
 		}
 		start := len(backing)
@@ -86,10 +93,9 @@ func carried(name string, connection []string) bool {
 		return false
 	case "Dnt", "Expect", "Host", "Last-Event-Id", "Origin", "Range", "Referer", "Upgrade-Insecure-Requests": // the message's
 		return false
-	case "X-Http-Method", "X-Http-Method-Override", "X-Method-Override", "X-Original-Url", "X-Rewrite-Url":
-		// They make frameworks answer another operation than the one that was
-		// called and judged.
-		return false
+	}
+	if headerkind.Of(name) != headerkind.Ordinary {
+		return false // it would make some servers run another operation than the one that was called and judged
 	}
 	switch name[0] {
 	case 'A':

@@ -67,8 +67,10 @@ type OAgent struct {
 	// The credentials that static_identity of a capability names.
 	Identities map[string]*StaticIdentity `json:"identities,omitempty"`
 
-	// Further headers that say who the caller is, beside Authorization, cookies
-	// and the API keys of the document: a static identity takes their place too.
+	// Further headers that say who the caller is. They are removed, as
+	// Authorization, cookies, the API keys of the document and well-known headers
+	// that name a user (X-Forwarded-User, Remote-User, ...) are, where a request is
+	// not made with the caller's credentials. Default: none.
 	CallerHeaders []string `json:"caller_headers,omitempty"`
 
 	// The toolsets whose operations requests are matched to, and whose tools

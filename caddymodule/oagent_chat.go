@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/chat"
 	"github.com/fairwayhq/fairway/ocp"
@@ -293,23 +294,11 @@ func (x *chatExchange) readChat() (err error) {
 	x.r.Header.Set("Accept-Encoding", "identity")
 	x.r.Header.Set("Content-Type", "application/json") // in no other character set than it was read in
 	for name := range x.r.Header {
-		if isOverride(name) {
+		if headerkind.Of(name) != headerkind.Ordinary {
 			delete(x.r.Header, name)
 		}
 	}
 	return nil
-}
-
-// isOverride reports whether some servers take a request with that header for
-// another one, or what follows it for no request at all. Servers that hand headers
-// on as variables read "_" as "-".
-func isOverride(name string) bool {
-	switch http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")) {
-	case "X-Http-Method", "X-Http-Method-Override", "X-Method-Override", "X-Original-Url", "X-Rewrite-Url", "X-Override-Url",
-		"X-Script-Name", "Script-Name", "Path-Info", "Upgrade", "Http2-Settings":
-		return true
-	}
-	return false
 }
 
 func (c *OAgentChat) options() chat.ReadOptions {

@@ -42,12 +42,19 @@ func latestSite(t *testing.T, agent string, handler http.HandlerFunc) *site {
 	return s
 }
 
+var pathOverrides = []string{"X-Override-Url", "X-Script-Name", "Script-Name", "Path-Info"}
+
 // TestOAgentCallOfAnotherOperation calls an allowed tool with arguments, or beside
 // headers, that make the API answer an operation which is not allowed.
 func TestOAgentCallOfAnotherOperation(t *testing.T) {
 	var reached atomic.Int64
 	s := latestSite(t, agentDocument("desk", "  get-trip: {user_identity: false}\n"), func(w http.ResponseWriter, r *http.Request) {
 		reached.Add(1)
+		for _, name := range pathOverrides {
+			if r.Header.Get(name) != "" {
+				t.Errorf("%s reached the API", name)
+			}
+		}
 		_, _ = io.WriteString(w, "fine")
 	})
 	for _, id := range []string{"latest", "LATEST", "latest.json", "%6catest", "1/secret", `1\\secret`} {
@@ -62,18 +69,18 @@ func TestOAgentCallOfAnotherOperation(t *testing.T) {
 			}
 		})
 	}
-	for _, name := range []string{"X-Override-Url", "X-Script-Name", "Script-Name", "Path-Info"} {
+	if n := reached.Load(); n != 0 {
+		t.Errorf("the API was called %d times", n)
+	}
+	for _, name := range pathOverrides {
 		t.Run(name, func(t *testing.T) {
 			s := s.with(t)
 			r := s.callRequest("getTrip", `{"id":"1"}`)
 			r.Header.Set(name, "/trips/latest")
-			if got := s.result(s.do(r)); !got.IsError {
+			if got := s.result(s.do(r)); got.text() != "fine" { // the call is made, without the header
 				t.Error(got.text())
 			}
 		})
-	}
-	if n := reached.Load(); n != 0 {
-		t.Errorf("the API was called %d times", n)
 	}
 	for _, id := range []string{"1", "A.b", "x;y", "x?y", "latest2"} {
 		if text := s.succeed("getTrip", fmt.Sprintf(`{"id":%q}`, id)); text != "fine" {

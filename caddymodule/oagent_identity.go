@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -104,12 +105,31 @@ func (p *passage) gatewayCredentials() bool {
 	return p.call != nil && len(p.operation.toolset.credentials) > 0
 }
 
-// apply puts the identity into the request.
-func (i upstreamIdentity) apply(r *http.Request, schemes map[string]*ocp.SecurityScheme, further []string) {
+// apply puts the identity into the request. Further are names of headers that are
+// removed with the caller's credentials.
+func (i upstreamIdentity) apply(r *http.Request, op *operation, further []string) {
 	if i.strip {
-		stripCaller(r, schemes, further)
+		stripCaller(r, op, further)
 	}
 	i.with.Apply(r)
+}
+
+// removeForwardedTargets removes the headers in which proxies report the method and
+// the path that they received: a server that routes by them would run another
+// request than the one that was judged.
+func removeForwardedTargets(header http.Header) {
+	for name := range header {
+		if headerkind.Of(name) == headerkind.ForwardedTarget {
+			delete(header, name)
+		}
+	}
+}
+
+// declaresHeader reports whether a header is an argument of the tool.
+func declaresHeader(tool *ocp.Tool, name string) bool {
+	return slices.ContainsFunc(tool.Arguments, func(a ocp.Argument) bool {
+		return a.In == ocp.InHeader && strings.EqualFold(a.WireName, name)
+	})
 }
 
 // bringsCredentials reports whether the request has what the API's document says
@@ -141,8 +161,10 @@ func bringsCredentials(r *http.Request, schemes map[string]*ocp.SecurityScheme) 
 }
 
 // stripCaller takes out of a request what says who its caller is: Authorization,
-// all cookies, and the API keys that the document names.
-func stripCaller(r *http.Request, schemes map[string]*ocp.SecurityScheme, further []string) {
+// all cookies, the API keys that the document names, and headers that name a user,
+// unless the document declares them as arguments.
+func stripCaller(r *http.Request, op *operation, further []string) {
+	schemes := op.set.SecuritySchemes
 	headers := append([]string{"Authorization", "Proxy-Authorization", "Cookie"}, further...)
 	for _, s := range schemes {
 		if s.Type == "apiKey" && s.In == "header" {
@@ -154,7 +176,7 @@ func stripCaller(r *http.Request, schemes map[string]*ocp.SecurityScheme, furthe
 		if strings.IndexByte(name, '_') >= 0 { // which CGI and its heirs read as "-"
 			plain = textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
 		}
-		if slices.Contains(headers, plain) {
+		if slices.Contains(headers, plain) || headerkind.NamesUser(name) && !declaresHeader(op.tool, name) {
 			delete(r.Header, name)
 		}
 	}

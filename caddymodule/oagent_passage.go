@@ -73,7 +73,8 @@ func (p *passage) serve() error {
 	if p.ticket.Replayed != nil {
 		return p.replay()
 	}
-	identity.apply(p.r, p.operation.set.SecuritySchemes, p.callerHeaders)
+	removeForwardedTargets(p.r.Header)
+	identity.apply(p.r, p.operation, p.callerHeaders)
 	p.present(identity.with)
 	if p.rec != nil && p.w == http.ResponseWriter(p.rec) {
 		return p.serveCall()

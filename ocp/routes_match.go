@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/fairwayhq/fairway/internal/headerkind"
 )
 
 // ErrNoOperation reports a request that no operation of the documents is, however
@@ -174,13 +176,15 @@ func has(tools []*Tool, tool *Tool) bool {
 // method to the request's path, "" if nothing of it says so.
 func overrides(request *http.Request, tool *Tool) string {
 	for name, values := range request.Header {
-		switch kind := overrideHeader(name); {
-		case kind == overridesNothing:
-		case kind == overridesMethod && len(values) == 1 && values[0] == request.Method:
-		case kind == switchesProtocol:
-			return "it asks to switch protocols, and what follows then cannot be seen: leave the header " + name + " away"
-		default:
-			return "its header " + name + " asks some servers for another request than this one: leave it away"
+		switch headerkind.Of(name) {
+		case headerkind.MethodOverride:
+			if len(values) != 1 || values[0] != request.Method {
+				return "its header " + name + " asks some servers for another method: remove it"
+			}
+		case headerkind.PathOverride:
+			return "its header " + name + " asks some servers for another path: remove it"
+		case headerkind.ProtocolSwitch:
+			return "it asks to switch protocols, and what follows then cannot be seen: remove the header " + name
 		}
 	}
 	query := request.URL.RawQuery
@@ -212,37 +216,6 @@ func (t *Tool) takesQuery(name string) bool {
 		}
 	}
 	return false
-}
-
-// overriding is what a header has an upstream do.
-type overriding uint8
-
-const (
-	overridesNothing overriding = iota
-	overridesMethod
-	overridesPath
-	switchesProtocol
-)
-
-// overrideHeader says what a header overrides. Servers that hand headers on as
-// variables read "_" as "-".
-func overrideHeader(name string) overriding {
-	if len(name) < len("Upgrade") || strings.IndexByte("xuhsp", name[0]|0x20) < 0 {
-		return overridesNothing
-	}
-	if strings.IndexByte(name, '_') >= 0 {
-		name = strings.ReplaceAll(name, "_", "-")
-	}
-	switch {
-	case strings.EqualFold(name, "Upgrade"), strings.EqualFold(name, "HTTP2-Settings"):
-		return switchesProtocol
-	case strings.EqualFold(name, "X-Original-URL"), strings.EqualFold(name, "X-Rewrite-URL"), strings.EqualFold(name, "X-Override-URL"),
-		strings.EqualFold(name, "X-Script-Name"), strings.EqualFold(name, "Script-Name"), strings.EqualFold(name, "Path-Info"):
-		return overridesPath
-	case isOverride(name):
-		return overridesMethod
-	}
-	return overridesNothing
 }
 
 // isFolded reports whether each reading of a path is the path itself: it has small

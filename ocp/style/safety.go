@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/headerkind"
 )
 
 // checkName returns an error if no parameter of that name can be sent.
@@ -36,8 +38,8 @@ func checkName(in In, name string) error {
 //   - claims about who calls and for which host, which upstreams trust because a
 //     proxy is meant to have made them: Forwarded, X-Forwarded-…, X-Real-IP,
 //     X-Client-IP and the like;
-//   - what makes the request another one than the gateway has allowed: the
-//     X-HTTP-Method-Override family, X-Original-URL, X-Rewrite-URL;
+//   - what makes the request another one than the gateway has allowed (package
+//     headerkind): the X-HTTP-Method-Override family, X-Original-URL, Upgrade;
 //   - what tells the upstream which files to serve: X-Sendfile-Type,
 //     X-Accel-….
 func ForbiddenHeader(name string) bool {
@@ -48,17 +50,16 @@ func ForbiddenHeader(name string) bool {
 		}
 	}
 	switch name {
-	case "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "http2-settings",
+	case "connection", "keep-alive", "te", "trailer", "transfer-encoding",
 		"host", "expect", "via",
 		"content-length", "content-encoding", "content-type", "accept",
 		"authorization", "cookie", "cookie2", "set-cookie", "set-cookie2",
 		"forwarded", "x-forwarded", "x-real-ip", "x-client-ip", "client-ip", "x-cluster-client-ip", "true-client-ip",
 		"cf-connecting-ip", "fastly-client-ip", "x-host", "x-original-host",
-		"x-http-method", "x-http-method-override", "x-method-override",
-		"x-original-url", "x-rewrite-url", "x-sendfile-type":
+		"x-sendfile-type":
 		return true
 	}
-	return false
+	return headerkind.Of(name) != headerkind.Ordinary
 }
 
 const (
