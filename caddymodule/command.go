@@ -37,7 +37,8 @@ more than once: --include tag=bookings --exclude method=DELETE
 the schemas of their answers, and the rest to stderr.
 
 --lint adds what a strict validator says of the document, of which tools need
-nothing, and ends with an error if an operation did not become a tool.
+nothing, and which operations have a body whose media type was guessed. It ends
+with an error if an operation did not become a tool.
 `,
 		CobraFunc: func(cmd *cobra.Command) {
 			f := cmd.Flags()
@@ -79,6 +80,7 @@ func printTools(cmd *cobra.Command, flags caddycmd.Flags, toolset *ocp.Toolset, 
 	lost := writeWarnings(aside, toolset)
 	if flags.Bool("lint") {
 		writeFindings(aside, findings, toolset.Warnings)
+		writeGuesses(aside, toolset.Guesses)
 	}
 	switch {
 	case !flags.Bool("lint") || lost == 0:
@@ -227,5 +229,16 @@ func writeFindings(out io.Writer, findings []string, warnings []ocp.Warning) {
 	fmt.Fprintf(out, "\nlint (%d):\n", len(findings))
 	for _, finding := range findings {
 		fmt.Fprintf(out, "  %s\n", finding)
+	}
+}
+
+// writeGuesses prints what the document leaves open and Fairway decided.
+func writeGuesses(out io.Writer, guesses []ocp.Warning) {
+	if len(guesses) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\nguesses (%d):\n", len(guesses))
+	for _, g := range guesses {
+		fmt.Fprintf(out, "  %s: %s\n", g.Operation, g.Reason)
 	}
 }

@@ -87,6 +87,17 @@ func TestToolsCommand(t *testing.T) {
 			t.Errorf("beside JSON: %v\n%s\n%s", err, out, aside)
 		}
 	})
+	t.Run("lint-lists-guessed-body-types", func(t *testing.T) {
+		document := s.write("range.json", `{"openapi":"3.0.3","info":{"title":"A","version":"1"},"paths":{"/a":{"post":{"operationId":"a",
+			"requestBody":{"content":{"*/*":{"schema":{"type":"object"}}}},"responses":{"200":{"description":"OK"}}}}}}`)
+		out, _, err := tools(document, "--lint")
+		if err != nil || !strings.Contains(out, "guesses (1):") || !strings.Contains(out, "POST /a: request body") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		if out, _, err := tools(document); err != nil || strings.Contains(out, "guesses") {
+			t.Errorf("without --lint: %v\n%s", err, out)
+		}
+	})
 	t.Run("lint-repeats-no-warning", func(t *testing.T) {
 		out, _, err := tools(s.write("twice.json", `{"openapi":"3.0.3","info":{"title":"A","version":"1"},"servers":[{"url":"https://{x}/"}],"paths":{}}`), "--lint")
 		if err != nil || strings.Count(out, "has no default") != 1 {

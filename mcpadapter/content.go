@@ -81,13 +81,17 @@ func (x *exchange) appendContent(dst []byte, f form, outcome ocp.Outcome) []byte
 	case jsonForm, textForm:
 		return appendText(dst, r.Body)
 	case imageForm:
-		return append(appendBytes(append(dst, `{"type":"image","data":`...), r), '}')
+		return x.appendFilename(appendBytes(append(dst, `{"type":"image","data":`...), r), r)
 	case audioForm:
-		return append(appendBytes(append(dst, `{"type":"audio","data":`...), r), '}')
+		return x.appendFilename(appendBytes(append(dst, `{"type":"audio","data":`...), r), r)
 	case blobForm:
+		uri := resourceURI(x.tools, outcome.Tool)
+		if name := r.Filename(); name != "" {
+			uri += "/" + url.PathEscape(name)
+		}
 		dst = append(dst, `{"type":"resource","resource":{"uri":`...)
-		dst = wire.AppendString(dst, resourceURI(x.tools, outcome.Tool))
-		return append(appendBytes(append(dst, `,"blob":`...), r), "}}"...)
+		dst = wire.AppendString(dst, uri)
+		return x.appendFilename(append(appendBytes(append(dst, `,"blob":`...), r), '}'), r)
 	}
 	return appendText(dst, statusLine(r))
 }
@@ -100,8 +104,22 @@ func appendBytes(dst []byte, r *ocp.Result) []byte {
 	return wire.AppendString(dst, first(r.MediaType(), "application/octet-stream"))
 }
 
+// metaFilename is the member of a content block's _meta that has the name which the
+// API gave a file.
+const metaFilename = "io.github.fairwayhq/filename"
+
+// appendFilename closes a content block, with the name of the file where the
+// revision has a place for it.
+func (x *exchange) appendFilename(dst []byte, r *ocp.Result) []byte {
+	if name := r.Filename(); name != "" && x.version.annotatesContent() {
+		dst = append(dst, `,"_meta":{"`+metaFilename+`":`...)
+		dst = append(wire.AppendString(dst, name), '}')
+	}
+	return append(dst, '}')
+}
+
 // resourceURI says where the bytes of an embedded resource came from:
-// tool://TOOLSET/TOOL. Nothing can be read from there again but by calling the
+// tool://TOOLSET/TOOL, behind which the name of a file follows. Nothing can be read from there again but by calling the
 // tool.
 func resourceURI(tools *ocp.Toolset, tool *ocp.Tool) string {
 	name := ""

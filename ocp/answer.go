@@ -70,3 +70,20 @@ func accept(mediaTypes []string) string {
 	}
 	return strings.Join(ordered, ", ")
 }
+
+// rank orders the media types of an answer, JSON first.
+func rank(contentType string) int {
+	switch m := mediaType(contentType); {
+	case m == "application/json":
+		return 0
+	case strings.HasSuffix(m, "+json") || m == "*/*" || m == "application/*":
+		return 1
+	case m == "application/x-www-form-urlencoded":
+		return 2
+	case m == "multipart/form-data":
+		return 3
+	case strings.HasPrefix(m, "text/"):
+		return 4
+	}
+	return 5
+}

@@ -1,8 +1,6 @@
 package ocp
 
 import (
-	"strings"
-
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/ocp/body"
@@ -19,7 +17,7 @@ func (t *toolBuilder) addBody() error {
 	}
 	media := preferred(t.operation.Body.Content)
 	object, flat := schema.ObjectOf(media.Schema)
-	encoder, err := body.New(media.Type, t.fields(media, object))
+	encoder, err := t.bodyEncoder(media, object)
 	if err != nil {
 		if t.operation.Body.Required {
 			return err
@@ -30,43 +28,26 @@ func (t *toolBuilder) addBody() error {
 	if flat = flat && encoder.TakesObject(); !flat {
 		object = nil
 	}
+	if flat && mediaType(media.Type) == "multipart/form-data" {
+		t.files = fileProperties(object)
+	}
 	t.tool.body = &bodyPlan{encoder: encoder, required: t.operation.Body.Required, whole: -1}
-	if !flat {
+	if flat {
+		for i := range object.Properties {
+			t.addProperty(&object.Properties[i])
+		}
+	} else {
 		t.addWholeBody(media)
-		return nil
 	}
-	for i := range object.Properties {
-		t.addProperty(&object.Properties[i], media)
-	}
-	t.openBody(object)
-	return nil
-}
-
-// preferred returns the media type that says most about a body, JSON first.
-func preferred(content []openapi.Media) *openapi.Media {
-	best := &content[0]
-	for i := range content {
-		if rank(content[i].Type) < rank(best.Type) {
-			best = &content[i]
+	if choices := bodyTypes(t.operation.Body.Content, media); choices != nil {
+		if err := t.addBodyType(choices); err != nil {
+			return err
 		}
 	}
-	return best
-}
-
-func rank(contentType string) int {
-	switch m := mediaType(contentType); {
-	case m == "application/json":
-		return 0
-	case strings.HasSuffix(m, "+json") || m == "*/*" || m == "application/*":
-		return 1
-	case m == "application/x-www-form-urlencoded":
-		return 2
-	case m == "multipart/form-data":
-		return 3
-	case strings.HasPrefix(m, "text/"):
-		return 4
+	if flat {
+		t.openBody(object)
 	}
-	return 5
+	return nil
 }
 
 // fields says how the properties of a form are written.
@@ -88,17 +69,18 @@ func (t *toolBuilder) fields(media *openapi.Media, object *schema.Object) map[st
 	if object == nil || mediaType(media.Type) != "multipart/form-data" {
 		return fields
 	}
+	files := fileProperties(object)
 	for _, p := range object.Properties {
-		if file, _ := isFile(p.Place); file {
+		if use := files[p.Name]; use != noFile {
 			field := fields[p.Name]
-			field.File = true
+			field.File, field.FileOrText = use == declaredFile, use == likelyFile
 			fields[p.Name] = field
 		}
 	}
 	return fields
 }
 
-// isFile reports whether a property is a file, or an array of files.
+// isFile reports whether a property is declared as a file, or an array of files.
 func isFile(place openapi.Place) (file, many bool) {
 	if schema.IsFile(place) {
 		return true, false
@@ -110,7 +92,7 @@ func isFile(place openapi.Place) (file, many bool) {
 	return schema.IsFile(resolved.At("items")), true
 }
 
-func (t *toolBuilder) addProperty(p *schema.Property, media *openapi.Media) {
+func (t *toolBuilder) addProperty(p *schema.Property) {
 	if p.ReadOnly {
 		return
 	}
@@ -119,21 +101,27 @@ func (t *toolBuilder) addProperty(p *schema.Property, media *openapi.Media) {
 		In:          InBody,
 		Required:    p.Required && t.operation.Body.Required,
 		Description: schema.Description(p.Place),
-		Schema:      t.propertySchema(p.Place, media),
+		Schema:      t.propertySchema(p),
 	}, argumentPlan{neededInBody: p.Required}, p.Place)
+	if t.files[p.Name] == likelyFile {
+		t.tool.Arguments[len(t.tool.Arguments)-1].types = []string{"object", "string"}
+	}
 }
 
 // propertySchema translates a property; in multipart forms a file becomes its
 // bytes in base64 with a name and a type.
-func (t *toolBuilder) propertySchema(place openapi.Place, media *openapi.Media) jsontext.Value {
-	if file, many := isFile(place); file && mediaType(media.Type) == "multipart/form-data" {
+func (t *toolBuilder) propertySchema(p *schema.Property) jsontext.Value {
+	switch t.files[p.Name] {
+	case declaredFile:
 		text := jsontext.Value(body.FileSchema)
-		if many {
+		if _, many := isFile(p.Place); many {
 			text = jsontext.Value(`{"type":"array","items":` + body.FileSchema + `}`)
 		}
-		return annotate(text, schema.Description(place), false)
+		return annotate(text, schema.Description(p.Place), false)
+	case likelyFile:
+		return annotate(jsontext.Value(`{"anyOf":[`+body.FileSchema+`,{"type":"string"}]}`), schema.Description(p.Place), false)
 	}
-	return t.translate(place)
+	return t.translate(p.Place)
 }
 
 // translate returns the schema at the place, and sees to the $defs it needs.

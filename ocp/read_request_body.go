@@ -21,10 +21,15 @@ func (r *requestReader) readBody(content []byte) error {
 	if err != nil {
 		return err
 	}
+	encoder := plan.encoderFor(contentType)
+	if plan.encoders != nil {
+		r.begin(r.tool.Arguments[plan.typeArgument].Name)
+		r.out = wire.AppendString(r.out, mediaType(encoder.ContentType()))
+	}
 	if plan.whole >= 0 {
 		a := &r.tool.Arguments[plan.whole]
 		_, value := r.begin(a.Name)
-		if r.out, err = plan.encoder.ReadValue(r.out, content, contentType, r.plan.shapes[plan.whole]); err != nil {
+		if r.out, err = encoder.ReadValue(r.out, content, contentType, r.plan.shapes[plan.whole]); err != nil {
 			return err
 		}
 		if err := r.checkOverrides(r.out[value:]); err != nil {
@@ -33,7 +38,7 @@ func (r *requestReader) readBody(content []byte) error {
 		return r.checkType(plan.whole, r.out[value:])
 	}
 	var onStack [16]wire.Member
-	members, err := plan.encoder.ReadObject(onStack[:0], content, contentType, &r.plan.body)
+	members, err := encoder.ReadObject(onStack[:0], content, contentType, &r.plan.body)
 	if err != nil {
 		return err
 	}

@@ -44,6 +44,9 @@ func (p *requestPlan) make(t *Tool) {
 	for i := range t.Arguments {
 		a := &t.Arguments[i]
 		p.shapes[i] = owner.of(a.Schema)
+		if t.isBodyType(i) {
+			continue
+		}
 		switch a.In {
 		case InQuery:
 			p.query = append(p.query, i)

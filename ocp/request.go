@@ -19,7 +19,7 @@ import (
 
 // argumentPlan is how one argument goes into the request.
 type argumentPlan struct {
-	param        *style.Serializer // nil for an argument of the body
+	param        *style.Serializer // nil for an argument of the body or for its media type
 	fill         jsontext.Value    // sent where the argument is not given; nil for nothing
 	plain        *plainSchema      // nil if only the schema itself can tell what is good
 	dropNull     bool              // null counts as not given
@@ -37,6 +37,11 @@ type bodyPlan struct {
 	encoder  *body.Encoder
 	required bool
 	whole    int // position of the argument that is the whole body; -1 if its properties are arguments
+
+	// encoders holds one encoder for each media type that the caller can choose
+	// with the argument at position typeArgument; nil if there is no choice.
+	encoders     map[string]*body.Encoder
+	typeArgument int
 }
 
 // Request builds the REST request that the call means: an absolute path, no
@@ -149,7 +154,7 @@ func (c *Call) setParameters(r *http.Request) error {
 	for i := range c.Tool.Arguments {
 		a, param := &c.Tool.Arguments[i], c.Tool.plans[i].param
 		value := c.value(i)
-		if value == nil || value.Kind() == 'n' {
+		if value == nil || value.Kind() == 'n' || param == nil {
 			continue
 		}
 		var err error
@@ -220,7 +225,7 @@ func (c *Call) encodeBody(plan *bodyPlan) (content []byte, contentType string, e
 		if value == nil {
 			return nil, "", nil
 		}
-		return plan.encoder.AppendValue(nil, value)
+		return c.encoderOf(plan).AppendValue(nil, value)
 	}
 	var onStack [16]wire.Member
 	members := onStack[:0]
@@ -231,7 +236,7 @@ func (c *Call) encodeBody(plan *bodyPlan) (content []byte, contentType string, e
 			}
 		}
 	}
-	return plan.encoder.AppendObject(make([]byte, 0, 256), append(members, c.extra...))
+	return c.encoderOf(plan).AppendObject(make([]byte, 0, 256), append(members, c.extra...))
 }
 
 // unsendable reports an argument that fits the schema and still cannot be sent.

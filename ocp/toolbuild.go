@@ -1,6 +1,7 @@
 package ocp
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -23,6 +24,7 @@ type toolBuilder struct {
 	places    map[string][]string // the names of the parameters by where they go
 	shared    []*schema.Schema    // whose $defs the tool's schema needs
 	closed    jsontext.Value      // additionalProperties of the arguments object
+	files     map[string]fileUse  // the properties of a multipart form that are files
 }
 
 // locations is the order of the arguments.
@@ -59,10 +61,11 @@ func (t *toolBuilder) build() error {
 	return t.take(t.tool.InputSchema)
 }
 
-// addArgument claims a name for the argument and adds it with its plan. The place
+// addArgument claims a name for the argument, the one that it has or else that of
+// its wire name, and adds it with its plan. The place
 // is that of its schema; extensions are read there and in the holders.
 func (t *toolBuilder) addArgument(a Argument, plan argumentPlan, place openapi.Place, holders ...openapi.Place) {
-	name := argumentName(a.WireName)
+	name := cmp.Or(a.Name, argumentName(a.WireName))
 	if t.names.taken[name] {
 		name = shorten(string(a.In) + "_" + name)
 	}

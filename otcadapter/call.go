@@ -2,6 +2,7 @@ package otcadapter
 
 import (
 	"context"
+	"mime"
 	"net/http"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
@@ -29,6 +30,7 @@ const headerExposes = "OAgent-Exposes"
 type reply struct {
 	status        int
 	header, value string // one more header, "" if there is none
+	filename      string // of the value, "" if the API gave none
 
 	// again says that the same call may run once more: it has had no effect, or
 	// does no harm twice.
@@ -74,6 +76,9 @@ func (r *reply) write(w http.ResponseWriter, answer []byte) {
 	if r.header != "" && r.value != "" {
 		w.Header().Set(r.header, r.value)
 	}
+	if r.filename != "" {
+		w.Header().Set("Content-Disposition", mime.FormatMediaType("inline", map[string]string{"filename": r.filename}))
+	}
 	writeAnswer(w, r.status, answer)
 }
 
@@ -98,6 +103,7 @@ func (c *call) run(ctx context.Context, b []byte) ([]byte, reply) {
 	if outcome.Result != nil {
 		// The standards' schemas leave no place for it in the body.
 		rep.header, rep.value = headerExposes, outcome.Result.Exposed
+		rep.filename = outcome.Result.Filename()
 	}
 	return c.appendAnswer(b, &outcome), rep
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"strconv"
@@ -404,5 +405,25 @@ func TestConform_example(t *testing.T) {
 	}
 	if !json.Valid(got.Body.Bytes()) {
 		t.Error("not valid JSON")
+	}
+}
+
+// TestFilename_of_a_binary_answer_reaches_the_client in a header: the bodies of
+// both standards are closed.
+func TestFilename_of_a_binary_answer_reaches_the_client(t *testing.T) {
+	for given, want := range map[string]string{
+		`attachment; filename="report.pdf"`:           `inline; filename=report.pdf`,
+		`attachment; filename*=UTF-8''..%2Fr%C3%A9.x`: `inline; filename*=utf-8''r%C3%A9.x`,
+		`attachment`:                "",
+		`attachment; filename=".."`: "",
+	} {
+		result := &ocp.Result{Status: http.StatusOK, Body: []byte("\xff\x00"), Header: http.Header{
+			"Content-Type": {"application/pdf"}, "Content-Disposition": {given},
+		}}
+		got := post(t, New(Options{}), calculator(), answering(ocp.Outcome{Result: result}), `{"tool_id":"Calculator.Add"}`)
+		otc(t).check(t, "/components/schemas/CallToolResponse", instance(t, got))
+		if name := got.Header().Get("Content-Disposition"); name != want {
+			t.Errorf("%s: %q, want %q", given, name, want)
+		}
 	}
 }

@@ -53,6 +53,11 @@ type Field struct {
 	// outside multipart/form-data.
 	File bool
 
+	// FileOrText marks a property that the document declares as text and that may
+	// well be a file: an object as in FileSchema is a part with a file name, text
+	// is a part without one. It has no effect outside multipart/form-data.
+	FileOrText bool
+
 	// ContentType is the media type of the value, of each item if the value is
 	// an array. For a File it may be a list or have ranges ("image/png,
 	// image/*"), of which the file names one. The default is text/plain for
@@ -111,6 +116,30 @@ func New(mediaType string, fields map[string]Field) (*Encoder, error) {
 			return nil, fmt.Errorf("request body: %w", err)
 		}
 	}
+	return e, nil
+}
+
+// NewRange returns the Encoder of a media type that the document gives as a range
+// such as */* or application/*, of which the caller knows the kind: JSON is sent as
+// application/json, Binary as the type that the file names. Bodies are read back if
+// their type is in the range and of that kind.
+func NewRange(mediaRange string, kind Kind) (*Encoder, error) {
+	if kind != JSON && kind != Binary {
+		return nil, fmt.Errorf("request body: kind %d of %q is neither JSON nor Binary", kind, mediaRange)
+	}
+	e, err := New(mediaRange, nil)
+	if err != nil {
+		return nil, err
+	}
+	e.kind = kind
+	base := e.types[0].base
+	switch {
+	case kind == JSON:
+		e.declared = "application/json"
+	case base == "application/*":
+		e.declared = octetStream
+	}
+	e.types[0].full = e.declared
 	return e, nil
 }
 

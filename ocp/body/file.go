@@ -81,17 +81,17 @@ func (f *file) set(argument string, name, value jsontext.Value) error {
 		f.wanted = string(text)
 		return nil
 	}
-	f.filename = cleanFilename(string(text))
+	f.filename = CleanFilename(string(text))
 	if len(f.filename) > MaxFilename {
 		return refuse(argument, "has a filename longer than "+strconv.Itoa(MaxFilename)+" bytes")
 	}
 	return nil
 }
 
-// cleanFilename returns what may be sent of a file name: its last element,
+// CleanFilename returns what may be sent of a file name: its last element,
 // without control characters, "" if nothing is left of it. Servers have taken
 // such names for paths.
-func cleanFilename(name string) string {
+func CleanFilename(name string) string {
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
 	name = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == utf8.RuneError {

@@ -13,6 +13,7 @@ import (
 // A field is a Field made ready.
 type field struct {
 	file   bool
+	either bool              // a file if the value is an object
 	types  accepted          // of the Encoding Object; nil if it has none
 	kind   Kind              // of the first of types; 0 if there is none
 	styled *style.Serializer // if the Encoding Object has a style
@@ -23,7 +24,7 @@ func newField(kind Kind, name string, f Field) (*field, error) {
 	if kind != URLEncoded && kind != Multipart {
 		return &field{}, nil
 	}
-	made := &field{file: f.File && kind == Multipart}
+	made := &field{file: f.File && kind == Multipart, either: f.FileOrText && kind == Multipart}
 	var err error
 	if f.HasStyle && !made.file {
 		made.styled, err = style.New(style.Param{

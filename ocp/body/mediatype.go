@@ -7,6 +7,9 @@ import (
 
 const octetStream = "application/octet-stream"
 
+// anyJSON is a range that ASP.NET writes.
+const anyJSON = "application/*+json"
+
 // A mediaType is one element of a contentType: a type or a range.
 type mediaType struct {
 	base    string // lower case, without parameters
@@ -50,7 +53,7 @@ func oneLine(written, base string, parameters map[string]string) string {
 }
 
 func (t mediaType) isRange() bool {
-	return strings.HasSuffix(t.base, "/*")
+	return strings.HasSuffix(t.base, "/*") || t.base == anyJSON
 }
 
 // takes reports whether the type base is this type or in this range.
@@ -59,6 +62,8 @@ func (t mediaType) takes(base string) bool {
 	switch {
 	case t.base == base || t.base == "*/*" || t.base == octetStream:
 		return true
+	case t.base == anyJSON:
+		return strings.HasPrefix(base, "application/") && strings.HasSuffix(base, "+json") || base == "application/json"
 	case t.isRange():
 		return strings.HasPrefix(base, strings.TrimSuffix(t.base, "*"))
 	}
@@ -94,7 +99,7 @@ func (a accepted) preferred() (contentType, problem string) {
 		if !t.isRange() {
 			return t.full, ""
 		}
-		anything = anything || t.base == "*/*"
+		anything = anything || t.takes(octetStream)
 	}
 	if anything {
 		return octetStream, ""

@@ -62,7 +62,7 @@ func (p *parts) addValue(f *field, name string, value jsontext.Value) error {
 	switch {
 	case value.Kind() == 'n':
 		return nil
-	case f.file:
+	case f.file || f.either && value.Kind() == '{':
 		return p.addFile(f, name, value)
 	}
 	if err := f.check(name, value); err != nil {

@@ -141,10 +141,12 @@ func (f *fields) value(i int, plan *field, types style.Types) ([]byte, error) {
 	made := &f.parts[i]
 	kind := plan.kind
 	switch {
-	case plan.file, made.file && types == 0:
+	case plan.file, made.file && (plan.either || types == 0):
 		return appendFile(nil, []byte(p.Value), made.filename, made.full), nil
 	case made.file:
 		return nil, unread(style.Unfit, clip(p.Name), "is a file, and the document does not have one there")
+	case plan.either:
+		types &^= style.Object // an object is a file
 	case made.json:
 		kind = JSON
 	}

@@ -239,8 +239,8 @@ func Default(place openapi.Place) jsontext.Value {
 }
 
 // IsFile reports whether a schema stands for the bytes of a file: the type file
-// of Swagger 2.0, the format binary of OpenAPI 3.0, or a contentMediaType
-// without a contentEncoding, as in 3.1. The caller knows the media type of the
+// of Swagger 2.0, the format binary of OpenAPI 3.0, a contentMediaType without a
+// contentEncoding, as in 3.1, or the contentEncoding binary. The caller knows the media type of the
 // whole, under which a schema that says nothing may be a file as well.
 func IsFile(place openapi.Place) bool {
 	return first(place, func(p openapi.Place) (bool, bool) {
@@ -252,6 +252,8 @@ func IsFile(place openapi.Place) bool {
 		case text && string(plainText(p.Get("format"))) == "binary":
 			return true, true
 		case text && p.Get("contentMediaType").Kind() == '"' && p.Get("contentEncoding") == nil:
+			return true, true
+		case text && string(plainText(p.Get("contentEncoding"))) == "binary": // RFC 2045: bytes as they are
 			return true, true
 		}
 		return false, types != anyType

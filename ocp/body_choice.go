@@ -1,0 +1,263 @@
+package ocp
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/body"
+	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/schema"
+)
+
+// The media types of patch documents that Fairway tells apart. A server changes a
+// resource in another way for each of them, though the body may be the same.
+const (
+	jsonPatch           = "application/json-patch+json"            // RFC 6902: an array of operations
+	mergePatch          = "application/merge-patch+json"           // RFC 7396: an object
+	strategicMergePatch = "application/strategic-merge-patch+json" // Kubernetes: an object
+)
+
+// The ranks of media types of a request body. The lowest rank is chosen; of equal
+// ranks, the one that the document declares first.
+const (
+	rankJSON       = iota // application/json
+	rankOtherJSON         // text/json, anything +json
+	rankJSONRange         // a range such as */* whose schema is not a file
+	rankURLEncoded        // application/x-www-form-urlencoded
+	rankMultipart         // multipart/form-data
+	rankText              // text/*
+	rankOther             // files and everything else
+	rankUnfit             // added if the schema does not fit the media type
+)
+
+// bodyRank returns the rank of a media type of a request body.
+func bodyRank(media *openapi.Media) int {
+	base := mediaType(media.Type)
+	kind, isRange := rangeKind(media)
+	rank := rankOther
+	switch {
+	case base == "application/json":
+		rank = rankJSON
+	case isRange && kind == body.JSON:
+		rank = rankJSONRange
+	case isRange && kind == body.Binary:
+	case base == "text/json" || strings.HasSuffix(base, "+json"):
+		rank = rankOtherJSON
+	case base == "application/x-www-form-urlencoded":
+		rank = rankURLEncoded
+	case base == "multipart/form-data":
+		rank = rankMultipart
+	case strings.HasPrefix(base, "text/"):
+		rank = rankText
+	}
+	if !fitsMediaType(media) {
+		rank += rankUnfit
+	}
+	return rank
+}
+
+// preferred returns the media type to send a body with: one that the schema fits,
+// JSON before forms before text before files.
+func preferred(content []openapi.Media) *openapi.Media {
+	best := &content[0]
+	for i := range content {
+		if bodyRank(&content[i]) < bodyRank(best) {
+			best = &content[i]
+		}
+	}
+	return best
+}
+
+// fitsMediaType reports whether a value of the schema can be sent as the media
+// type. A JSON Patch is an array of operations, the other patch types are objects;
+// documents often declare all of them with one schema.
+func fitsMediaType(media *openapi.Media) bool {
+	types := schema.Types(media.Schema)
+	switch mediaType(media.Type) {
+	case jsonPatch:
+		return len(types) == 0 || slices.Contains(types, "array") && mayBeOperation(media.Schema)
+	case mergePatch, strategicMergePatch:
+		return len(types) == 0 || slices.Contains(types, "object")
+	}
+	return true
+}
+
+// mayBeOperation reports whether the items of an array can be operations of a JSON
+// Patch: objects with the members op and path, as far as the document says.
+func mayBeOperation(array openapi.Place) bool {
+	resolved, err := array.Resolve()
+	if err != nil || resolved.Get("items") == nil {
+		return true
+	}
+	items := resolved.At("items")
+	if object, ok := schema.ObjectOf(items); ok {
+		named := func(name string) bool {
+			return slices.ContainsFunc(object.Properties, func(p schema.Property) bool { return p.Name == name })
+		}
+		return named("op") && named("path")
+	}
+	types := schema.Types(items)
+	return len(types) == 0 || slices.Contains(types, "object")
+}
+
+// rangeKind returns how a body is built whose media type is a range that says
+// nothing of its format, such as */*: as a file if the schema stands for bytes or
+// is absent, as JSON otherwise.
+func rangeKind(media *openapi.Media) (kind body.Kind, isRange bool) {
+	switch base := mediaType(media.Type); base {
+	case "*/*", "application/*":
+	case "application/*+json":
+		return body.JSON, true
+	default:
+		return 0, false
+	}
+	switch {
+	case schema.IsFile(media.Schema):
+		return body.Binary, true
+	case len(media.Schema.Members()) == 0 && mediaType(media.Type) == "*/*":
+		return body.Binary, true
+	}
+	return body.JSON, true
+}
+
+// bodyEncoder returns the encoder of the media type. For a range it notes that the
+// format of the body was guessed.
+func (t *toolBuilder) bodyEncoder(media *openapi.Media, object *schema.Object) (*body.Encoder, error) {
+	kind, isRange := rangeKind(media)
+	if !isRange {
+		return body.New(media.Type, t.fields(media, object))
+	}
+	encoder, err := body.NewRange(media.Type, kind)
+	if err != nil {
+		return nil, err
+	}
+	sentAs := "a file of any type"
+	if kind == body.JSON {
+		sentAs = "application/json"
+	}
+	t.guess("request body: the document declares only the range " + mediaType(media.Type) + "; the body is sent as " + sentAs)
+	return encoder, nil
+}
+
+// guess notes something that the document leaves open and Fairway decided.
+func (t *toolBuilder) guess(reason string) {
+	t.set.Guesses = append(t.set.Guesses, Warning{Operation: t.tool.where(), Reason: reason})
+}
+
+// maxBodyTypes is how many media types an operation offers for its body.
+const maxBodyTypes = 8
+
+// bodyTypes returns the media types that a caller may choose from, the default
+// first: those that the chosen one's schema fits as well and that mean something
+// else, which only patch types do. Nil means that there is nothing to choose.
+func bodyTypes(content []openapi.Media, chosen *openapi.Media) (choices []*openapi.Media) {
+	choices = append(choices, chosen)
+	patches := isPatch(chosen)
+	for i := range content {
+		media := &content[i]
+		base := mediaType(media.Type)
+		if len(choices) == maxBodyTypes || !isPatch(media) && base != "application/json" ||
+			slices.ContainsFunc(choices, func(c *openapi.Media) bool { return mediaType(c.Type) == base }) {
+			continue
+		}
+		if !fitsMediaType(media) || !sameSchema(media.Schema, chosen.Schema) {
+			continue
+		}
+		patches = patches || isPatch(media)
+		choices = append(choices, media)
+	}
+	if len(choices) == 1 || !patches {
+		return nil
+	}
+	return choices
+}
+
+func isPatch(media *openapi.Media) bool {
+	switch mediaType(media.Type) {
+	case jsonPatch, mergePatch, strategicMergePatch:
+		return true
+	}
+	return false
+}
+
+// sameSchema reports whether two media types plainly have the same schema.
+func sameSchema(a, b openapi.Place) bool {
+	return a.Node == b.Node || bytes.Equal(a.AppendJSON(nil), b.AppendJSON(nil))
+}
+
+// addBodyType adds the argument by which a caller chooses the media type of the
+// body. It is the Content-Type header of the request.
+func (t *toolBuilder) addBodyType(choices []*openapi.Media) error {
+	plan := t.tool.body
+	plan.encoders = make(map[string]*body.Encoder, len(choices))
+	list := []byte{'['}
+	for i, media := range choices {
+		encoder := plan.encoder
+		if i > 0 {
+			var err error
+			if encoder, err = body.New(media.Type, nil); err != nil {
+				return err
+			}
+			list = append(list, ',')
+		}
+		base := mediaType(media.Type)
+		plan.encoders[base] = encoder
+		list = wire.AppendString(list, base)
+	}
+	standard := wire.AppendString(nil, mediaType(choices[0].Type))
+	const description = "The format of the request body, which says how the API applies it."
+	text := []byte(`{"type":"string","enum":`)
+	text = append(append(text, list...), `],"default":`...)
+	text = append(append(text, standard...), `,"description":`...)
+	text = append(wire.AppendString(text, description), '}')
+
+	plan.typeArgument = len(t.tool.Arguments)
+	t.addArgument(Argument{
+		Name:        "content_type",
+		WireName:    contentTypeHeader,
+		In:          InHeader,
+		Description: description,
+		Schema:      text,
+	}, argumentPlan{fill: jsontext.Value(standard)}, openapi.Place{})
+	a := &t.tool.Arguments[plan.typeArgument]
+	a.Default, a.types = standard, []string{"string"}
+	t.tool.plans[plan.typeArgument].dropNull = true
+	return nil
+}
+
+// isBodyType reports whether the argument at position i is the media type of the
+// body.
+func (t *Tool) isBodyType(i int) bool {
+	return t.body != nil && t.body.encoders != nil && t.body.typeArgument == i
+}
+
+const contentTypeHeader = "Content-Type"
+
+// encoderOf returns the encoder of the media type that the caller chose.
+func (c *Call) encoderOf(plan *bodyPlan) *body.Encoder {
+	if plan.encoders == nil {
+		return plan.encoder
+	}
+	var chosen string
+	if value := c.value(plan.typeArgument); value.Kind() == '"' {
+		text, _ := jsontext.AppendUnquote(nil, value)
+		chosen = string(text)
+	}
+	if encoder := plan.encoders[chosen]; encoder != nil {
+		return encoder
+	}
+	return plan.encoder
+}
+
+// encoderFor returns the encoder that writes bodies of the Content-Type, the
+// default one if there is none.
+func (plan *bodyPlan) encoderFor(contentType string) *body.Encoder {
+	if encoder := plan.encoders[mediaType(contentType)]; encoder != nil {
+		return encoder
+	}
+	return plan.encoder
+}

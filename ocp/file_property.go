@@ -1,0 +1,82 @@
+package ocp
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/schema"
+)
+
+// fileUse says whether a property of a multipart form is a file.
+type fileUse uint8
+
+const (
+	noFile       fileUse = iota
+	declaredFile         // the document says so
+	likelyFile           // the document says that it is text, which may be a mistake
+)
+
+// fileProperties returns which properties of a multipart form are files. Forms are
+// multipart for the sake of files. If the document declares none, it has forgotten
+// to: then text that is named or described like a file may be sent as one.
+func fileProperties(object *schema.Object) map[string]fileUse {
+	uses := make(map[string]fileUse)
+	for _, p := range object.Properties {
+		if file, _ := isFile(p.Place); file {
+			uses[p.Name] = declaredFile
+		}
+	}
+	if len(uses) > 0 {
+		return uses
+	}
+	for _, p := range object.Properties {
+		if looksLikeFile(p.Name, p.Place) {
+			uses[p.Name] = likelyFile
+		}
+	}
+	return uses
+}
+
+// fileWords are the last words in the names of properties that are files.
+var fileWords = []string{
+	"file", "files", "upload", "attachment", "attachments", "image", "photo", "picture", "avatar", "logo", "icon",
+	"audio", "video", "media", "document", "binary", "blob",
+}
+
+// looksLikeFile reports whether a property is text of any content, or bytes in
+// base64, with the name or description of a file.
+func looksLikeFile(name string, place openapi.Place) bool {
+	resolved, err := place.Resolve()
+	if err != nil || !slices.Equal(schema.Types(resolved), []string{"string"}) {
+		return false
+	}
+	for _, keyword := range [...]string{"enum", "const", "pattern", "maxLength"} {
+		if resolved.Get(keyword) != nil {
+			return false
+		}
+	}
+	switch resolved.Get("format").Text() {
+	case "byte":
+		return true
+	case "":
+	default:
+		return false
+	}
+	description := strings.ToLower(schema.Description(place))
+	return slices.Contains(fileWords, lastWord(name)) ||
+		strings.Contains(description, "file to upload") || strings.Contains(description, "multipart/form-data")
+}
+
+// lastWord returns the last word of a name such as cover_image or coverImage, in
+// lower case.
+func lastWord(name string) string {
+	name = strings.TrimRightFunc(name, func(r rune) bool { return !unicode.IsLetter(r) })
+	start := strings.LastIndexFunc(name, func(r rune) bool { return !unicode.IsLetter(r) }) + 1
+	word := name[start:]
+	if upper := strings.LastIndexFunc(word, unicode.IsUpper); upper > 0 && strings.ToUpper(word) != word {
+		word = word[upper:]
+	}
+	return strings.ToLower(word)
+}
