@@ -31,7 +31,10 @@ paths, about how many tokens each of them costs a model, and their arguments
 be used.
 
 --include and --exclude choose operations as in the Caddyfile, and may be given
-more than once: --include tag=bookings --exclude method=DELETE
+more than once: --include tag=issues,pulls --exclude method=DELETE. An operation
+is the NAME that is printed here, its operationId, or its method and path:
+--exclude 'operation=DELETE /bookings/{booking_id}'. A value that matches nothing
+is an error.
 
 --json prints the tools as a JSON array in the shape of the OCP tool schema, with
 the schemas of their answers, and the rest to stderr.
@@ -43,7 +46,7 @@ with an error if an operation did not become a tool.
 		CobraFunc: func(cmd *cobra.Command) {
 			f := cmd.Flags()
 			f.Bool("json", false, "Print the tools as OCP tool JSON")
-			f.StringArray("include", nil, "Choose operations: tag=…, operation=…, path=… or method=…")
+			f.StringArray("include", nil, "Choose operations: tag=…, operation=…, path=… or method=…, with commas between values")
 			f.StringArray("exclude", nil, "Leave operations out, likewise")
 			f.String("schemas", "", "What happens to shared schemas: auto, inline or defs")
 			f.String("refs", "", "Directory below which $refs may name other files")
@@ -137,28 +140,42 @@ func readTools(flags caddycmd.Flags) (toolset *ocp.Toolset, findings []string, e
 	return loader.Toolset(), findings, nil
 }
 
-// selectorFlag reads selectors such as tag=bookings.
+// selectorFlag reads selectors such as tag=bookings or tag=issues,pulls.
 func selectorFlag(flags caddycmd.Flags, name string) ([]ocp.Selector, error) {
-	values, err := flags.GetStringArray(name)
+	texts, err := flags.GetStringArray(name)
 	if err != nil {
 		return nil, err
 	}
-	selectors := make([]ocp.Selector, 0, len(values))
-	for _, text := range values {
-		by, value, ok := strings.Cut(text, "=")
-		if !ok {
-			by, value, ok = strings.Cut(text, " ")
-		}
-		if !ok {
+	selectors := make([]ocp.Selector, 0, len(texts))
+	for _, text := range texts {
+		at := strings.IndexAny(text, "= ")
+		if at < 0 {
 			return nil, fmt.Errorf("--%s %s: write it as --%s tag=bookings", name, text, name)
 		}
-		s := ocp.Selector{By: by, Value: value}
-		if err := checkSelector(s); err != nil {
-			return nil, fmt.Errorf("--%s %s: %w", name, text, err)
+		for _, value := range splitValues(text[at+1:]) {
+			s := ocp.Selector{By: text[:at], Value: value}
+			if err := s.Check(); err != nil {
+				return nil, fmt.Errorf("--%s %s: %w", name, text, err)
+			}
+			selectors = append(selectors, s)
 		}
-		selectors = append(selectors, s)
 	}
 	return selectors, nil
+}
+
+// splitValues splits values at commas. A comma before a space or a brace belongs to
+// the value, as in the path /near/{latitude},{longitude}.
+func splitValues(text string) []string {
+	var values []string
+	start := 0
+	for i := range len(text) {
+		if text[i] != ',' || i+1 < len(text) && (text[i+1] == ' ' || text[i+1] == '{') {
+			continue
+		}
+		values = append(values, text[start:i])
+		start = i + 1
+	}
+	return append(values, text[start:])
 }
 
 func writeToolsTable(out io.Writer, toolset *ocp.Toolset) error {

@@ -61,6 +61,7 @@ type document struct {
 
 	logger atomic.Pointer[zap.Logger] // of the configuration that was started last
 	told   map[string]struct{}        // warnings that have been logged; of the loader's observer
+	latest *ocp.Toolset               // the observer was called with; nil at first
 }
 
 // openDocument returns the document of that key from the pool; whoever opens it
@@ -100,6 +101,10 @@ func (d *document) load(ctx context.Context) error {
 	if err := d.loader.Load(ctx); err != nil {
 		return explainFile(d.key, err)
 	}
+	// A document that another configuration has loaded may have changed since.
+	for _, err := range d.loader.Toolset().Unmatched {
+		return explainFile(d.key, err)
+	}
 	return nil
 }
 
@@ -137,8 +142,10 @@ func (k documentKey) source() (openapi.Source, error) {
 }
 
 // build is an ocp.BuildFunc.
-func (k documentKey) build(_ context.Context, data []byte, location string, _ *ocp.Toolset) (*ocp.Toolset, []string, error) {
-	toolset, err := ocp.Build(data, k.options(location))
+func (k documentKey) build(_ context.Context, data []byte, location string, previous *ocp.Toolset) (*ocp.Toolset, []string, error) {
+	options := k.options(location)
+	options.Reloaded = previous != nil
+	toolset, err := ocp.Build(data, options)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -215,7 +222,44 @@ func (d *document) loaded(toolset *ocp.Toolset, took time.Duration) {
 			"choose tools with include and exclude, or raise token_budget",
 			zap.Int("estimated_tokens", tokens), zap.Int("token_budget", budget))
 	}
+	d.logChanges(logger, toolset)
 	d.logWarnings(logger, toolset.Warnings)
+}
+
+// maxLoggedNames is how many tools that appeared, and how many that went, one log line
+// names.
+const maxLoggedNames = 20
+
+// logChanges logs which tools a reload of the document added and removed.
+func (d *document) logChanges(logger *zap.Logger, toolset *ocp.Toolset) {
+	previous := d.latest
+	d.latest = toolset
+	if previous == nil {
+		return
+	}
+	appeared, appearedCount := namesMissing(previous, toolset)
+	gone, goneCount := namesMissing(toolset, previous)
+	if appearedCount+goneCount == 0 {
+		return
+	}
+	logger.Info("the document changed which tools there are",
+		zap.Int("appeared_count", appearedCount), zap.Strings("appeared", appeared),
+		zap.Int("gone_count", goneCount), zap.Strings("gone", gone))
+}
+
+// namesMissing returns how many tools of one toolset another does not have, and the
+// first of their names.
+func namesMissing(from, of *ocp.Toolset) (names []string, count int) {
+	for _, tool := range of.Tools() {
+		if _, has := from.Tool(tool.Name); has {
+			continue
+		}
+		count++
+		if count <= maxLoggedNames {
+			names = append(names, tool.Name)
+		}
+	}
+	return names, count
 }
 
 // maxLoggedWarnings is how many warnings of one document are logged one by one.
@@ -265,6 +309,9 @@ func (d *document) failed(err error) {
 
 // explainFile says what to do about a file that cannot be loaded.
 func explainFile(key documentKey, err error) error {
+	if unmatched, ok := errors.AsType[*ocp.UnmatchedError](err); ok {
+		return fmt.Errorf("toolset %q: %w", key.Name, unmatched)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("toolset %q: %w: check the path; a relative one starts at Caddy's working directory", key.Name, err)

@@ -65,7 +65,7 @@ func mcpFlags(cmd *cobra.Command) {
 	f.String("path", "", "Path of the endpoint, if the site has several")
 	f.String("openapi", "", "OpenAPI document whose operations become tools")
 	f.String("upstream", "", "URL of the API that the document describes")
-	f.StringArray("include", nil, "Choose operations: tag=…, operation=…, path=… or method=…")
+	f.StringArray("include", nil, "Choose operations: tag=…, operation=…, path=… or method=…, with commas between values")
 	f.StringArray("exclude", nil, "Leave operations out, likewise")
 	f.String("schemas", "", "What happens to shared schemas: auto, inline or defs")
 	f.String("refs", "", "Directory below which $refs may name other files")

@@ -137,9 +137,9 @@ func (l *MCPLibrary) unmarshalOperations(b *block, arguments []string) error {
 	if len(arguments) < 2 {
 		return b.Err("resources get needs what operations are selected by and one or more values, as in: resources get tag stations, or resources get all")
 	}
-	for _, value := range arguments[1:] {
+	for _, value := range selectorValues(arguments[0], arguments[1:]) {
 		s := ocp.Selector{By: arguments[0], Value: value}
-		if err := checkSelector(s); err != nil {
+		if err := s.Check(); err != nil {
 			return b.Errf("resources get: %v", err)
 		}
 		if slices.Contains(l.Operations, s) {

@@ -45,7 +45,7 @@ func TestOTC_schemas_of_values(t *testing.T) {
 	const global = "agents {\n toolset orders DIR/orders.yaml\n toolset trips TRIPS\n }"
 	for name, c := range map[string]struct{ global, block string }{
 		"a document":                      {"", "otc /otc DIR/orders.yaml"},
-		"a document with options":         {"", "otc /otc DIR/orders.yaml {\n exclude tag none\n }"},
+		"a document with options":         {"", "otc /otc DIR/orders.yaml {\n timeout 20s\n }"},
 		"a document whose schemas stay":   {"", "otc /otc DIR/orders.yaml {\n schemas defs\n }"},
 		"a toolset of the agents app":     {global, "otc /otc orders"},
 		"a toolset beside another":        {global, "otc /otc trips orders"},

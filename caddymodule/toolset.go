@@ -51,11 +51,14 @@ type ToolsetConfig struct {
 	// followed.
 	Refs string `json:"refs,omitempty"`
 
-	// Which operations become tools: those that one of these selects. Default:
-	// all of them.
+	// Which operations become tools: those that one of these selects. One that
+	// selects nothing is a configuration error. Default: all of them.
 	Include []ocp.Selector `json:"include,omitempty"`
 
-	// Which operations do not, though they are included.
+	// Which operations do not become tools, even if they are included. One that
+	// selects nothing is a configuration error; if the document is loaded after
+	// start, its tools are unavailable (503), and a changed document is not used.
+	// Default: none.
 	Exclude []ocp.Selector `json:"exclude,omitempty"`
 
 	// What happens to schemas that are shared: "inline" writes them out where
@@ -223,21 +226,9 @@ func (k *documentKey) check() error {
 		return fmt.Errorf("refs is for documents that are files: $refs of %s cannot name other files", withoutSecrets(k.Address))
 	}
 	for _, s := range append(append([]ocp.Selector(nil), k.Include...), k.Exclude...) {
-		if err := checkSelector(s); err != nil {
+		if err := s.Check(); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func checkSelector(s ocp.Selector) error {
-	switch s.By {
-	case "tag", "operation", "path", "method":
-	default:
-		return fmt.Errorf("unknown selector %q: operations are selected by tag, operation, path or method", s.By)
-	}
-	if s.Value == "" {
-		return fmt.Errorf("selector %q needs a value", s.By)
 	}
 	return nil
 }

@@ -133,6 +133,8 @@ func (b *block) list(to *[]string) error {
 //	credential   header <name> <value> | query <name> <value> | basic <user> <password>
 //	non_inferrable <arguments...>
 //
+// An operation is the name of its tool, its operationId, or its method and path, as in
+// DELETE /trips/{id};
 // where include, exclude, credential and non_inferrable may be repeated, and the others may not.
 func (c *ToolsetConfig) unmarshalOption(b *block) (known bool, err error) {
 	switch b.Val() {
@@ -218,9 +220,9 @@ func (b *block) selectors(to *[]ocp.Selector) error {
 	if len(arguments) < 2 {
 		return b.Errf("%s needs what operations are selected by and one or more values, as in: %s tag bookings", name, name)
 	}
-	for _, value := range arguments[1:] {
+	for _, value := range selectorValues(arguments[0], arguments[1:]) {
 		s := ocp.Selector{By: arguments[0], Value: value}
-		if err := checkSelector(s); err != nil {
+		if err := s.Check(); err != nil {
 			return b.Errf("%s: %v", name, err)
 		}
 		if slices.Contains(*to, s) {
@@ -229,4 +231,22 @@ func (b *block) selectors(to *[]ocp.Selector) error {
 		*to = append(*to, s)
 	}
 	return nil
+}
+
+// selectorValues returns the values of a selector. Of operations, a method and the
+// path after it are one value: exclude operation DELETE /trips/{id}.
+func selectorValues(by string, arguments []string) []string {
+	if by != "operation" {
+		return arguments
+	}
+	var values []string
+	for _, argument := range arguments {
+		last := len(values) - 1
+		if strings.HasPrefix(argument, "/") && last >= 0 && (ocp.Selector{By: "method", Value: values[last]}).Check() == nil {
+			values[last] += " " + argument
+			continue
+		}
+		values = append(values, argument)
+	}
+	return values
 }

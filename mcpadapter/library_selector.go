@@ -46,7 +46,7 @@ func nearestSelected(s ocp.Selector, tools *ocp.Toolset) string {
 			case "tag":
 				values = tool.Tags
 			case "operation":
-				values = []string{tool.OperationID}
+				values = []string{tool.Name, tool.OperationID}
 			case "path":
 				values = []string{tool.Path}
 			}

@@ -25,8 +25,15 @@ type BuildOptions struct {
 	Refs string
 
 	// Include and Exclude choose operations: one becomes a tool if an Include
-	// selects it, or there is none, and no Exclude does.
+	// selects it, or there is none, and no Exclude does. A selector that matches no
+	// operation is an *UnmatchedError.
 	Include, Exclude []Selector
+
+	// Reloaded says that the document replaces one that all selectors matched. An
+	// Include, or an Exclude of a method, that matches nothing anymore is then
+	// reported in Toolset.Unmatched instead: it cannot make more operations tools.
+	// Any other Exclude may stand for an operation that was renamed and stays an error.
+	Reloaded bool
 
 	// Schemas says what happens to shared schemas; "" is schema.Auto.
 	Schemas schema.Mode
@@ -69,11 +76,12 @@ func Build(data []byte, o BuildOptions) (*Toolset, error) {
 		return nil, err
 	}
 	b := newBuilder(o, mode)
-	operations := document.Operations()
-	for i := range operations {
-		operation := &operations[i]
+	operations := b.candidates(document.Operations())
+	if err := b.checkSelected(include, exclude, operations); err != nil {
+		return nil, err
+	}
+	for _, operation := range operations {
 		if len(include) > 0 && !include.matches(operation) || exclude.matches(operation) {
-			b.names.claim(toolName(operation.ID, operation.Method, operation.Path))
 			b.set.Excluded++
 			continue
 		}
@@ -83,6 +91,43 @@ func Build(data []byte, o BuildOptions) (*Toolset, error) {
 	b.warnOfUnprotected()
 	b.set.Hash = b.hash(document)
 	return b.set, nil
+}
+
+// candidates names the tools of all operations before any is excluded, so that
+// filters match, and leave unchanged, the names that are listed without filters.
+func (b *builder) candidates(operations []openapi.Operation) []candidate {
+	named := make([]candidate, len(operations))
+	for i := range operations {
+		operation := &operations[i]
+		named[i].Operation = operation
+		if operation.Err == nil {
+			named[i].name = b.names.claim(toolName(operation.ID, operation.Method, operation.Path))
+		}
+	}
+	return named
+}
+
+// checkSelected returns an error for selectors that match no operation, or records
+// those that may, as BuildOptions.Reloaded says.
+func (b *builder) checkSelected(include, exclude selection, operations []candidate) error {
+	excluded := exclude
+	if b.options.Reloaded {
+		excluded = slices.DeleteFunc(slices.Clone(exclude), func(s compiledSelector) bool { return s.By == "method" })
+	}
+	if e := excluded.unmatched("exclude", operations); e != nil {
+		return e
+	}
+	for _, e := range []*UnmatchedError{include.unmatched("include", operations), exclude.unmatched("exclude", operations)} {
+		switch {
+		case e == nil:
+		case !b.options.Reloaded:
+			return e
+		default:
+			b.set.Unmatched = append(b.set.Unmatched, e)
+			b.warn(Warning{Reason: e.Error()})
+		}
+	}
+	return nil
 }
 
 // builder makes the tools of one document.
@@ -110,13 +155,13 @@ func newBuilder(o BuildOptions, mode schema.Mode) *builder {
 }
 
 // add makes the operation a tool, or a warning that says why it is none.
-func (b *builder) add(operation *openapi.Operation) {
+func (b *builder) add(named candidate) {
+	operation, name := named.Operation, named.name
 	where := operation.Method + " " + operation.Path
 	if operation.Err != nil {
 		b.warn(Warning{Operation: where, Reason: operation.Err.Error(), Lost: true})
 		return
 	}
-	name := b.names.claim(toolName(operation.ID, operation.Method, operation.Path))
 	for _, reason := range operation.Warnings {
 		b.warn(Warning{Operation: where, Reason: reason})
 	}
@@ -197,7 +242,9 @@ func (b *builder) describe(document *openapi.Document, operations int) {
 // hash identifies the Toolset by everything it is made from.
 func (b *builder) hash(document *openapi.Document) string {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\n%+v", document.Hash(), b.options)
+	options := b.options
+	options.Reloaded = false // says nothing about the tools
+	fmt.Fprintf(sum, "%s\n%+v", document.Hash(), options)
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 

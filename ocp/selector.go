@@ -6,67 +6,111 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
 // A Selector chooses operations of a document.
 type Selector struct {
-	// By is what Value is compared with: "tag", "operation", "path" or "method".
+	// What Value is compared with: "tag", "operation", "path" or "method".
 	By string `json:"by"`
 
-	// Value is a tag, an operationId, a path or a method. In a path, * stands
-	// for anything within one segment and ** for anything at all. Methods are
-	// compared without regard to case.
+	// A tag, an operation, a path or a method. An operation is the name of its tool
+	// as `caddy tools` lists it without filters, its operationId, or its method and
+	// path, as in "DELETE /trips/{id}"; a value that is the name of one tool and the
+	// operationId of another selects both. In a path, * matches anything within one
+	// segment and ** matches anything. Methods are compared without regard to case.
 	Value string `json:"value"`
 }
 
-// String returns the selector as it stands in a Caddyfile: "tag bookings".
+// String returns the selector in Caddyfile syntax: "tag bookings".
 func (s Selector) String() string {
 	return s.By + " " + s.Value
 }
 
-// selection is a compiled set of selectors.
-type selection []func(*openapi.Operation) bool
+// selectorKinds are the values of Selector.By.
+var selectorKinds = []string{"tag", "operation", "path", "method"}
+
+// selectorMethods are the methods that operations of OpenAPI documents have.
+var selectorMethods = []string{"GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE", "QUERY"}
+
+// Check returns an error if the selector is invalid for every document.
+func (s Selector) Check() error {
+	if !slices.Contains(selectorKinds, s.By) {
+		return fmt.Errorf("unknown selector %q%s: operations are selected by tag, operation, path or method",
+			s.By, didYouMean(nearest.Name(s.By, slices.Values(selectorKinds))))
+	}
+	if s.Value == "" {
+		return fmt.Errorf("selector %q needs a value", s.By)
+	}
+	if s.By == "method" && !slices.Contains(selectorMethods, strings.ToUpper(s.Value)) {
+		return fmt.Errorf("unknown method %q%s", s.Value, didYouMean(nearest.Name(s.Value, slices.Values(selectorMethods))))
+	}
+	return nil
+}
+
+// didYouMean returns a suggestion to append to an error, "" without one.
+func didYouMean(near string) string {
+	if near == "" {
+		return ""
+	}
+	return "; did you mean " + near + "?"
+}
+
+// A candidate is an operation that selectors are compared with.
+type candidate struct {
+	*openapi.Operation
+	name string // of its tool; "" if it cannot become one
+}
+
+// A compiledSelector is a Selector that is ready to be compared.
+type compiledSelector struct {
+	Selector
+	matches func(candidate) bool
+}
+
+// A selection is a compiled set of selectors.
+type selection []compiledSelector
 
 func compileSelectors(selectors []Selector) (selection, error) {
 	compiled := make(selection, 0, len(selectors))
 	for _, s := range selectors {
-		matches, err := s.compile()
-		if err != nil {
+		if err := s.Check(); err != nil {
 			return nil, err
 		}
-		compiled = append(compiled, matches)
+		compiled = append(compiled, compiledSelector{s, s.compile()})
 	}
 	return compiled, nil
 }
 
-// SelectTools returns what tells the tools that one of the selectors chooses.
+// SelectTools returns a function that reports whether one of the selectors chooses a
+// tool.
 func SelectTools(selectors []Selector) (func(*Tool) bool, error) {
 	chosen, err := compileSelectors(selectors)
 	if err != nil {
 		return nil, err
 	}
 	return func(t *Tool) bool {
-		return chosen.matches(&openapi.Operation{ID: t.OperationID, Method: t.Method, Path: t.Path, Tags: t.Tags})
+		operation := openapi.Operation{ID: t.OperationID, Method: t.Method, Path: t.Path, Tags: t.Tags}
+		return chosen.matches(candidate{&operation, t.Name})
 	}, nil
 }
 
-func (s Selector) compile() (func(*openapi.Operation) bool, error) {
-	if s.Value == "" {
-		return nil, fmt.Errorf("selector %q needs a value", s.By)
-	}
+// compile returns the comparison of a valid selector.
+func (s Selector) compile() func(candidate) bool {
 	switch s.By {
 	case "tag":
-		return func(o *openapi.Operation) bool { return slices.Contains(o.Tags, s.Value) }, nil
-	case "operation":
-		return func(o *openapi.Operation) bool { return o.ID == s.Value }, nil
+		return func(c candidate) bool { return slices.Contains(c.Tags, s.Value) }
 	case "method":
-		return func(o *openapi.Operation) bool { return strings.EqualFold(o.Method, s.Value) }, nil
+		return func(c candidate) bool { return strings.EqualFold(c.Method, s.Value) }
 	case "path":
 		glob := compileGlob(s.Value)
-		return func(o *openapi.Operation) bool { return glob.MatchString(o.Path) }, nil
+		return func(c candidate) bool { return glob.MatchString(c.Path) }
 	}
-	return nil, fmt.Errorf("unknown selector %q: operations are selected by tag, operation, path or method", s.By)
+	method, path, _ := strings.Cut(s.Value, " ")
+	return func(c candidate) bool {
+		return c.ID == s.Value || c.name == s.Value || c.Path == path && strings.EqualFold(c.Method, method)
+	}
 }
 
 // compileGlob compiles a path glob. Every glob is valid.
@@ -78,11 +122,6 @@ func compileGlob(glob string) *regexp.Regexp {
 }
 
 // matches reports whether one of the selectors chooses the operation.
-func (s selection) matches(o *openapi.Operation) bool {
-	for _, matches := range s {
-		if matches(o) {
-			return true
-		}
-	}
-	return false
+func (s selection) matches(c candidate) bool {
+	return slices.ContainsFunc(s, func(one compiledSelector) bool { return one.matches(c) })
 }

@@ -13,8 +13,9 @@ type Toolset struct {
 	Operations  int    // of the document: each is a tool, a Warning that it was lost, or excluded
 	Excluded    int    // operations that include and exclude left out
 	Warnings    []Warning
-	Guesses     []Warning // what the document leaves open and Fairway decided, such as the format of a */* body
-	Files       []string  // the files that the document was read from, if it came from files
+	Guesses     []Warning         // what the document leaves open and Fairway decided, such as the format of a */* body
+	Unmatched   []*UnmatchedError // selectors that stopped matching; see BuildOptions.Reloaded
+	Files       []string          // the files that the document was read from, if it came from files
 
 	Origin string // "https://api.example.com", of the document's first server; "" if it names no host
 

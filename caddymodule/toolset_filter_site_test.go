@@ -1,0 +1,156 @@
+package caddymodule_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+func TestFilter_that_matches_nothing_is_a_configuration_error(t *testing.T) {
+	for name, test := range map[string]struct{ filter, want string }{
+		"exclude operation": {"exclude operation deleteTrp", "did you mean deleteTrip"},
+		"include operation": {"include operation listTrips getTripp", "did you mean getTrip"},
+		"exclude tag":       {"exclude tag admin", "exclude tag admin matches no operation"},
+		"exclude path":      {"exclude path /trip/*", "did you mean /trips/*"},
+		"exclude method":    {"exclude method DELETE PATCH", "exclude method PATCH"},
+		"method and path":   {"exclude operation DELETE /trip/{id}", "did you mean DELETE /trips/{id}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			for where, block := range map[string][2]string{
+				"toolset":  {"agents {\ntoolset trips TRIPS {\n" + test.filter + "\n}\n}", "mcp /mcp trips\nrespond ok"},
+				"endpoint": {"", "mcp /mcp TRIPS {\n" + test.filter + "\n}\nrespond ok"},
+			} {
+				if err := s.load(block[0], block[1]); err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("%s: got %v, want %q", where, err, test.want)
+				}
+			}
+		})
+	}
+}
+
+func TestFilter_by_tool_name_operation_id_and_method_and_path(t *testing.T) {
+	s := newSite(t)
+	s.start("", "respond ok")
+	for _, filter := range []string{
+		"exclude operation issues_lock", "exclude operation issues/lock",
+		"exclude operation PUT /lock/{id}", `exclude operation "PUT /lock/{id}"`,
+	} {
+		s.write("trips.yaml", trips+"  /lock/{id}:\n    put: {operationId: issues/lock, parameters: [{name: id, in: path, required: true, schema: {type: string}}]}\n")
+		if err := s.load("", "mcp /mcp TRIPS {\n"+filter+"\nexclude method HEAD POST\n}\nrespond ok"); err != nil {
+			t.Errorf("%s: %v", filter, err)
+			continue
+		}
+		s.wantTools("listTrips", "getTrip", "deleteTrip")
+	}
+}
+
+func TestFilter_on_the_command_line(t *testing.T) {
+	s := newSite(t)
+	path := s.write("filter.json", `{"openapi":"3.1.0","info":{"title":"F","version":"1"},"paths":{
+		"/issues":{"get":{"operationId":"issues/list","tags":["issues"]}},
+		"/pulls":{"get":{"operationId":"pulls/list","tags":["pulls"]}},
+		"/near/{x},{y}":{"get":{"operationId":"near","tags":["geo, maps"]}},
+		"/users":{"get":{"operationId":"users/list","tags":["users"]}}}}`)
+	for _, test := range []struct {
+		flags []string
+		want  string // the tools
+	}{
+		{[]string{"--include", "tag=issues,pulls"}, "issues_list pulls_list"},
+		{[]string{"--exclude", "operation=issues_list,pulls/list,GET /users"}, "near"},
+		{[]string{"--include", "operation GET /near/{x},{y}"}, "near"},
+		{[]string{"--include", "tag=geo, maps"}, "near"},
+		{[]string{"--include", "path=/near/{x},{y},/users"}, "near users_list"},
+	} {
+		out, _, err := tools(append([]string{path}, test.flags...)...)
+		var names []string
+		table, _, _ := strings.Cut(out, "\n\n")
+		for line := range strings.Lines(table) {
+			if fields := strings.Fields(line); len(fields) > 1 && fields[1] == "GET" {
+				names = append(names, fields[0])
+			}
+		}
+		if got := strings.Join(names, " "); err != nil || got != test.want {
+			t.Errorf("%q: %v, got %q, want %q", test.flags, err, got, test.want)
+		}
+	}
+	for flag, want := range map[string]string{
+		"tag=issue":            "did you mean issues",
+		"operation=issue_list": "did you mean issues_list",
+		"method=DELTE":         "did you mean DELETE",
+		"tag=issues,":          "needs a value",
+	} {
+		if _, _, err := tools(path, "--exclude", flag); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--exclude %s: got %v, want %q", flag, err, want)
+		}
+	}
+}
+
+// renamed is trips with another operationId in place of deleteTrip.
+var renamed = strings.Replace(trips, "operationId: deleteTrip", "operationId: removeTrip", 1)
+
+func TestFilter_exclude_that_stopped_matching_keeps_the_old_tools(t *testing.T) {
+	s := run(t, "", "mcp /mcp TRIPS {\nexclude operation deleteTrip\n}\nrespond ok")
+	s.write("trips.yaml", renamed)
+	s.logged(`"level":"error"`, "exclude operation deleteTrip matches no operation")
+	s.wantTools("listTrips", "createTrip", "probeTrips", "getTrip")
+}
+
+func TestFilter_include_that_stopped_matching_is_logged(t *testing.T) {
+	const block = "mcp /mcp TRIPS {\ninclude operation listTrips deleteTrip\n}\nrespond ok"
+	s := run(t, "", block)
+	s.write("trips.yaml", renamed)
+	s.logged(`"level":"warn"`, "include operation deleteTrip matches no operation", "did you mean")
+	s.wantTools("listTrips")
+	if err := s.load("", block+" # changed"); err == nil || !strings.Contains(err.Error(), "include operation deleteTrip") {
+		t.Errorf("loading the configuration again: %v", err)
+	}
+}
+
+func TestReload_logs_tools_that_appeared_and_went(t *testing.T) {
+	s := run(t, "", "mcp /mcp TRIPS\nrespond ok")
+	s.write("trips.yaml", renamed)
+	s.logged(`"appeared_count":1,"appeared":["removeTrip"]`, `"gone_count":1,"gone":["deleteTrip"]`)
+
+	var many strings.Builder
+	many.WriteString(renamed)
+	for i := range 50 {
+		fmt.Fprintf(&many, "  /more/%d:\n    get: {operationId: more%d}\n", i, i)
+	}
+	s.write("trips.yaml", many.String())
+	s.logged(`"appeared_count":50,"appeared":["more0"`, `"more19"]`, `"gone_count":0`)
+}
+
+// TestFilter_of_a_document_that_comes_later: a document that is not there at start
+// serves no tool while an exclude matches nothing in it.
+func TestFilter_of_a_document_that_comes_later(t *testing.T) {
+	var document atomic.Value
+	document.Store(renamed)
+	source := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(document.Load().(string)))
+	}))
+	t.Cleanup(source.Close)
+	for name, block := range map[string]string{
+		"url":  "mcp /mcp " + source.URL + "/trips.yaml {\nexclude operation deleteTrip\n}\nrespond ok",
+		"site": "mcp /mcp /openapi.yaml {\nexclude operation deleteTrip\n}\nhandle /openapi.yaml {\nreverse_proxy " + strings.TrimPrefix(source.URL, "http://") + "\n}\nhandle {\nrespond ok\n}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			document.Store(renamed)
+			s := run(t, "", block)
+			list := func() answer {
+				r := s.callRequest("removeTrip", `{"id":"1"}`)
+				return s.do(r)
+			}
+			if a := list(); a.status != 503 {
+				t.Errorf("got %d %s", a.status, a.body)
+			}
+			s.logged(`"level":"error"`, "exclude operation deleteTrip matches no operation", "503")
+			document.Store(trips)
+			eventually(t, "the tools of the corrected document", func() bool { return list().status == 200 })
+			s.wantTools("listTrips", "createTrip", "probeTrips", "getTrip")
+		})
+	}
+}
