@@ -338,6 +338,7 @@ func (x *chatExchange) faultOf(err error) (fault *chat.Fault, retryAfter time.Du
 		refusal = x.refusedBy(err)
 	}
 	x.status, refusal.Made = refusal.status, refusal.Made || x.asked
+	x.adviseRenewal(refusal)
 	x.recordRefusal(refusal)
 	x.decided(string(refusal.Kind))
 	x.tell(string(refusal.Kind), refusal, "")

@@ -198,17 +198,18 @@ func (q *pageRequest) writeDefinition(a *oagent.Agent) {
 // answers and returns false if there is something wrong with the request: one that
 // a form on another site could have sent, above all.
 func (q *pageRequest) jsonObject(members ...string) (map[string]string, bool) {
-	if err := http.NewCrossOriginProtection().Check(q.r); err != nil {
-		q.problem(http.StatusForbidden, "The request comes from another site", "Such requests change nothing here. Send it from this site, or from a program.")
-		return nil, false
-	}
-	if kind, _, _ := strings.Cut(q.r.Header.Get("Content-Type"), ";"); !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
-		q.problem(http.StatusUnsupportedMediaType, "The body must be JSON", "Send the header Content-Type: application/json.")
+	if !q.sameOrigin() {
 		return nil, false
 	}
 	body, err := readSmall(q.w, q.r)
 	if err != nil {
 		q.problem(http.StatusRequestEntityTooLarge, "The body is too large", "It may have "+strconv.Itoa(maxDecision)+" bytes, and must come to its end.")
+		return nil, false
+	}
+	kind, _, _ := strings.Cut(q.r.Header.Get("Content-Type"), ";")
+	hasNone := len(body) == 0 && kind == ""
+	if !hasNone && !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
+		q.problem(http.StatusUnsupportedMediaType, "The body must be JSON", "Send the header Content-Type: application/json, or neither a body nor this header.")
 		return nil, false
 	}
 	values := make(map[string]string, len(members))
@@ -230,6 +231,16 @@ func (q *pageRequest) jsonObject(members ...string) (map[string]string, bool) {
 		values[m.Name] = text
 	}
 	return values, true
+}
+
+// sameOrigin refuses a request that changes something if a browser says that it
+// comes from another site (Sec-Fetch-Site, Origin), and returns false then.
+func (q *pageRequest) sameOrigin() bool {
+	if err := http.NewCrossOriginProtection().Check(q.r); err != nil {
+		q.problem(http.StatusForbidden, "The request comes from another site", "Such requests change nothing here. Send it from this site, or from a program.")
+		return false
+	}
+	return true
 }
 
 // isNothing reports whether the error says that there is no such thing.

@@ -32,13 +32,23 @@ type auditPage struct {
 	Next       string         `json:"next,omitempty"` // where the record goes on
 }
 
-// serveEngagement serves the state of an Engagement, and its record below it.
+// serveEngagement serves the state of an Engagement, its record below it, and the
+// list of all for auditors. DELETE of an Engagement begins it anew.
 func (q *pageRequest) serveEngagement() {
-	if !q.allow(http.MethodGet) {
+	methods := []string{http.MethodGet}
+	switch {
+	case len(q.rest) == 0 && q.isAuditor(), len(q.rest) == 2 && q.rest[1] == "audit":
+	case len(q.rest) == 1:
+		methods = append(methods, http.MethodDelete)
+	default:
+		q.notFound()
 		return
 	}
-	if len(q.rest) == 0 || len(q.rest) > 2 || len(q.rest) == 2 && q.rest[1] != "audit" {
-		q.notFound()
+	if !q.allow(methods...) {
+		return
+	}
+	if len(q.rest) == 0 {
+		q.listEngagements()
 		return
 	}
 	e, err := q.findEngagement(q.rest[0])
@@ -49,6 +59,8 @@ func (q *pageRequest) serveEngagement() {
 		q.fail(err)
 	case len(q.rest) == 2:
 		q.writeAudit(e)
+	case q.r.Method == http.MethodDelete:
+		q.renewEngagement(e)
 	default:
 		q.writeState(e)
 	}

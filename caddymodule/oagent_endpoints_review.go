@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
@@ -24,14 +25,22 @@ const maxDecision = 16 << 10
 const (
 	defaultReviewPage = 100
 	maxReviewPage     = 1000
+	maxListedInputs   = 256 << 10 // bytes of inputs on one page; larger ones are shown by the review itself
 )
 
-// listedReview is a review in the list of those to decide. The inputs and outputs
-// are shown by the review itself.
+// listedReview is a review in the list of those to decide. Outputs are shown by the
+// review itself, and so are inputs that an input guardrail has to check first.
 type listedReview struct {
 	oagent.ReviewSummary
-	Status   string `json:"status"` // pending: what is decided is not in the list
-	Location string `json:"location"`
+	Status   string         `json:"status"`
+	Inputs   jsontext.Value `json:"inputs,omitzero"`
+	Location string         `json:"location"`
+}
+
+// openReview is a review that somebody has to decide.
+type openReview struct {
+	oagent.ReviewSummary
+	by decider
 }
 
 // reviewPage is one page of the list.
@@ -125,30 +134,59 @@ func (q *pageRequest) listReviews(deciders []decider) {
 		q.problem(http.StatusBadRequest, "The page is not known", "after is what next of the page before says.")
 		return
 	}
-	var all []oagent.ReviewSummary
+	var all []openReview
 	for _, d := range deciders {
 		reviews, err := q.guard.Reviews(q.r.Context(), d.name)
 		if err != nil {
 			q.fail(err)
 			return
 		}
-		all = append(all, reviews...)
+		for _, r := range reviews {
+			all = append(all, openReview{r, d})
+		}
 	}
-	slices.SortFunc(all, oagent.ReviewSummary.Compare)
+	slices.SortFunc(all, func(a, b openReview) int { return a.Compare(b.ReviewSummary) })
 	if after != nil {
-		all = slices.DeleteFunc(all, func(r oagent.ReviewSummary) bool { return r.Compare(*after) <= 0 })
+		all = slices.DeleteFunc(all, func(r openReview) bool { return r.Compare(*after) <= 0 })
 	}
 	page := reviewPage{Reviews: make([]listedReview, 0, min(int(limit), len(all)))}
-	for i, r := range all {
-		if int64(i) == limit {
-			if i > 0 {
-				page.Next = q.oagentPages.reviews + "?limit=" + strconv.FormatInt(limit, 10) + "&after=" + reviewCursor(all[i-1])
-			}
-			break
+	if int64(len(all)) > limit {
+		all = all[:limit]
+		page.Next = q.oagentPages.reviews + "?limit=" + strconv.FormatInt(limit, 10) + "&after=" + reviewCursor(all[limit-1].ReviewSummary)
+	}
+	room := maxListedInputs
+	for _, r := range all {
+		listed, err := q.listed(r, &room)
+		if err != nil {
+			q.fail(err)
+			return
 		}
-		page.Reviews = append(page.Reviews, listedReview{r, oagent.ReviewPending, q.oagentPages.reviews + "/" + r.ID})
+		page.Reviews = append(page.Reviews, listed)
 	}
 	q.write(page)
+}
+
+// listed returns a review as the list shows it. Room is how many bytes of inputs the
+// page still takes.
+func (q *pageRequest) listed(r openReview, room *int) (listedReview, error) {
+	listed := listedReview{ReviewSummary: r.ReviewSummary, Status: oagent.ReviewPending, Location: q.oagentPages.reviews + "/" + r.ID}
+	review, err := q.guard.Review(q.r.Context(), r.ID, r.by.name)
+	switch {
+	case isNothing(err):
+		return listed, nil
+	case err != nil:
+		return listed, err
+	}
+	listed.Status = review.Status
+	switch {
+	case r.by.agent != nil && r.by.agent.Input != nil:
+	case len(review.Inputs) > *room:
+		listed.Inputs = oagent.Shed{Bytes: int64(len(review.Inputs))}.JSON()
+	default:
+		listed.Inputs = review.Inputs
+		*room -= len(review.Inputs)
+	}
+	return listed, nil
 }
 
 // reviewCursor says where a page ends: it stays good when that review is decided.

@@ -275,8 +275,11 @@ func TestEngagements(t *testing.T) {
 				t.Errorf("%s: nobody gets %d", p, a.status)
 			}
 		}
-		if a := s.as("alice", "", "DELETE", path, ""); a.status != 405 {
-			t.Errorf("DELETE: %d", a.status)
+		if a := s.as("alice", "", "PUT", path, ""); a.status != 405 || a.header.Get("Allow") != "GET, DELETE, HEAD" {
+			t.Errorf("PUT: %d", a.status)
+		}
+		if a := s.as("alice", "", "DELETE", path, ""); a.status != 409 {
+			t.Errorf("DELETE of one that goes on: %d", a.status)
 		}
 	})
 	t.Run("awaiting verification", func(t *testing.T) {

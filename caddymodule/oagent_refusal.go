@@ -108,6 +108,7 @@ func (p *passage) refuse(kind oagent.Kind, status int, rule, message string, cau
 // answerRefusal answers with a refusal, in place of an answer that has not begun.
 func (p *passage) answerRefusal(r *refused) error {
 	p.status = r.status
+	p.adviseRenewal(r)
 	p.recordRefusal(r)
 	p.decided(string(r.Kind))
 	p.tell(string(r.Kind), r, "")
@@ -116,6 +117,21 @@ func (p *passage) answerRefusal(r *refused) error {
 	}
 	p.writeRefusal(p.w, r)
 	return nil
+}
+
+// adviseRenewal adds to the refusal of an Engagement that has ended how to go on.
+func (p *passage) adviseRenewal(r *refused) {
+	if !r.Ends() || r.Rule == "" {
+		return
+	}
+	advice := "to begin another, ask an auditor of this gateway, or wait until this one expires"
+	if p.Engagements != "" && p.binding.User.ID != "" && p.binding.Reviewed == "" {
+		advice = "to begin another, its user sends DELETE " + strings.TrimRight(p.Engagements, "/") + "/" + p.engagementKey()
+	}
+	if p.Engagement != "" {
+		advice += ", or use another id for the Engagement"
+	}
+	r.Message += "; " + advice
 }
 
 // docs is where a kind of refusal is explained.

@@ -23,33 +23,44 @@ func (g *Guard) Engagement(ctx context.Context, key string) (*Engagement, error)
 	return e, err
 }
 
-// Engagements returns Engagements in the order of their keys, from the one after
-// that key on ("" for all), at most limit of them. It is for an operator's list:
-// with Redis it walks the whole database.
+// Engagements is EngagementPage without the cursor.
 func (g *Guard) Engagements(ctx context.Context, after string, limit int) ([]*Engagement, error) {
+	engagements, _, err := g.EngagementPage(ctx, after, limit)
+	return engagements, err
+}
+
+// EngagementPage returns Engagements in the order of their keys, from the one after
+// that key on ("" for all), at most limit of them and of MaxAudit. Next is the key
+// after which the next page begins, "" after the last page. It is for lists that
+// operators read: with Redis it walks the whole database.
+func (g *Guard) EngagementPage(ctx context.Context, after string, limit int) (engagements []*Engagement, next string, err error) {
 	if after != "" {
 		after = engagementPath + after
 	}
-	keys, err := g.store.Keys(ctx, engagementPath, after, min(limit, MaxAudit))
+	limit = min(limit, MaxAudit)
+	keys, err := g.store.Keys(ctx, engagementPath, after, limit)
 	if err != nil {
-		return nil, fmt.Errorf("listing Engagements: %w", err)
+		return nil, "", fmt.Errorf("listing Engagements: %w", err)
 	}
-	engagements := make([]*Engagement, 0, len(keys))
+	engagements = make([]*Engagement, 0, len(keys))
 	for _, key := range keys {
 		record, err := g.store.Get(ctx, key)
 		if errors.Is(err, store.ErrNotFound) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading an Engagement: %w", err)
+			return nil, "", fmt.Errorf("reading an Engagement: %w", err)
 		}
 		s, err := decodeState(record.Value)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		engagements = append(engagements, s.engagement(strings.TrimPrefix(key, engagementPath), record.Length))
 	}
-	return engagements, nil
+	if len(keys) == limit {
+		next = strings.TrimPrefix(keys[len(keys)-1], engagementPath)
+	}
+	return engagements, next, nil
 }
 
 // Audit returns entries of the record of the Engagement of that key, from the one

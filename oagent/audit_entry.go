@@ -24,6 +24,9 @@ const (
 	EntryGuardrail = "guardrail" // a guardrail was asked; with a Kind it does not hold
 	EntryQuestion  = "question"  // the agent itself is to decide a review of another Engagement
 	EntryDecision  = "decision"  // and has decided
+	EntryRenewed   = "renewed"   // the Engagement was begun anew; with the Kind and Rule by which the one before had ended
+	EntryLate      = "late"      // a call of the one before came to its end; its result was withheld
+	EntryRepeated  = "repeated"  // a result that was released was given to a parallel repetition of the call
 )
 
 // An Entry is one line of the record of an Engagement, in the order of what

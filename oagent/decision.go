@@ -23,6 +23,7 @@ type decision struct {
 
 	prepared *Review // is stored, for the case that one must be asked for
 	held     *Review // the review of a result that may be given
+	released bool    // this call is the first that gets it
 	lost     string  // id of a review of a result that is not stored any more
 	hashed   string  // see hash
 
@@ -57,8 +58,8 @@ func (d *decision) reach() error {
 		case d.fetch != "":
 			err = d.fetchHeld()
 		default:
-			if d.held != nil && d.ticket != nil {
-				d.guard.forgetOutputs(d.ctx, d.held.ID)
+			if d.released {
+				d.guard.shareReleased(d.ctx, d.held)
 			}
 			if d.prepared != nil { // in the end nobody was to be asked
 				d.guard.dropReview(d.ctx, d.prepared.ID)
@@ -78,7 +79,7 @@ func (d *decision) begin(now time.Time) *state {
 
 // decide is one turn.
 func (d *decision) decide(t *turn) error {
-	d.outcome = outcome{}
+	d.outcome, d.released = outcome{}, false
 	if email := d.call.User.Email; email != "" {
 		t.state.Email = email
 	}
@@ -88,7 +89,7 @@ func (d *decision) decide(t *turn) error {
 	case d.capability == nil:
 		return d.refuse(t, &Refusal{Kind: KindNotAllowed, Rule: "capabilities", Message: d.notAllowed()})
 	case isFull(t, d.call.Name):
-		return d.refuse(t, &Refusal{Kind: KindEnded, Message: "the call was not made: the Engagement has as many calls as it may have; begin another"})
+		return d.refuse(t, &Refusal{Kind: KindEnded, Message: "the call was not made: the Engagement has as many calls as it may have"})
 	}
 	if i := d.findHeld(t); i >= 0 {
 		return d.decideHeld(t, i)
@@ -214,10 +215,10 @@ func (d *decision) pass(t *turn, review string) {
 	n.Count++
 	n.Call, n.Done = s.Total, 0
 	n.Begun = t.log(Entry{What: EntryBegun, Call: s.Total, Nth: n.Count, Name: name, Inputs: t.keep(d.inputs), Review: review})
-	t.durable = true
+	t.durable, t.prolong = true, true
 	d.ticket = &Ticket{
 		Capability: d.capability, Key: d.key, Number: s.Total, Nth: n.Count, Review: review,
-		guard: d.guard, call: *d.call, inputs: d.inputs,
+		guard: d.guard, call: *d.call, inputs: d.inputs, born: s.Born,
 	}
 }
 
@@ -244,7 +245,7 @@ func refusedEnded(s *state) *Refusal {
 	return &Refusal{
 		Kind:    KindEnded,
 		Rule:    s.EndedRule,
-		Message: fmt.Sprintf("nothing more is done in this Engagement: it has ended by %s; begin another", s.EndedRule),
+		Message: fmt.Sprintf("nothing more is done in this Engagement, because it has ended by %s", s.EndedRule),
 	}
 }
 

@@ -105,6 +105,8 @@ type Engagement struct {
 	Total     int64     `json:"total"`                     // tools and agents invoked
 	Refused   int64     `json:"refused"`                   // calls refused
 	Entries   int64     `json:"entries"`                   // of its record
+	Renewals  int64     `json:"renewals,omitempty"`        // how often it was begun anew in the same record, see Guard.Renew
+	First     int64     `json:"first_entry,omitempty"`     // of the record that is of this Engagement; those before are of earlier ones
 	Reviews   []string  `json:"reviews,omitempty"`         // ids of those that count
 	Pending   []string  `json:"pending_reviews,omitempty"` // and of those among them that nobody has decided
 }

@@ -117,8 +117,9 @@ func TestAgentIsNoTool(t *testing.T) {
 	}
 }
 
-// TestReviewFaults wants no more calls to pass than were approved, and no result
-// to be given twice, whatever the store makes of a change.
+// TestReviewFaults wants no more calls to pass than were approved, and no result to
+// be released twice, whatever the store makes of a change. Only calls that are made
+// at the same time share a result.
 func TestReviewFaults(t *testing.T) {
 	for name, document := range map[string]string{"inputs": reviewed, "outputs": held} {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +157,7 @@ func TestReviewFaults(t *testing.T) {
 					}
 				}
 			}
-			if given.Load() > approved || name == "inputs" && made.Load() > approved || given.Load() == 0 {
+			if name == "inputs" && (given.Load() > approved || made.Load() > approved) || given.Load() == 0 {
 				t.Errorf("%d were given and %d made, %d approved", given.Load(), made.Load(), approved)
 			}
 			b := binding(a)

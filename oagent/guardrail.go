@@ -39,6 +39,7 @@ func (g *Guard) CheckGuardrail(ctx context.Context, b Binding, side Side, output
 		e := e
 		e.Outputs = t.keep(outputs)
 		if failed == nil {
+			t.prolong = true
 			t.log(e)
 			return nil
 		}
@@ -109,7 +110,7 @@ func (g *Guard) recordGuardrail(ctx context.Context, b Binding, side Side, recor
 			refusal = refusedEnded(t.state)
 			return errUnchanged
 		case t.record.length >= maxLength:
-			refusal = &Refusal{Kind: KindEnded, Message: "the Engagement has as many entries as it may have; begin another"}
+			refusal = &Refusal{Kind: KindEnded, Message: "the Engagement has as many entries as it may have"}
 			return errUnchanged
 		}
 		refusal = record(t)

@@ -91,6 +91,9 @@ func (r *record) forget() {
 func (r *record) adopt() {
 	next := r.next
 	first := r.length
+	if r.state != nil && r.state.Born != next.state.Born { // begun anew in the same record
+		r.recent, r.history, r.size = nil, nil, 0
+	}
 	r.value, r.state, r.length, r.next = next.value, next.state, next.length, nil
 	for i := range next.entries {
 		r.applyRecent(&next.entries[i], first+int64(i))
@@ -235,7 +238,7 @@ func (r *record) trackHistory(names []string) int64 {
 				}
 			}
 		}
-		r.history = &history{calls: calls}
+		r.history = &history{calls: calls, applied: r.state.First}
 	}
 	return r.history.applied
 }
@@ -309,6 +312,7 @@ type turn struct {
 	entries []Entry
 	first   [1]Entry // of entries: there is seldom more than one
 	durable bool     // the change must be on disk before anything comes of it
+	prolong bool     // the life of the Engagement counts from now on; refusals do not set it
 }
 
 // log adds an entry and returns where the log will have it.
@@ -352,7 +356,10 @@ func (t *turn) change() (store.Change, error) {
 	}
 	t.state.Revision = random()
 	t.state.Last = t.now.UnixMilli()
-	c := store.Change{Value: t.state.append(make([]byte, 0, t.stateSize())), TTL: t.guard.options.TTL, Later: !t.durable}
+	if t.prolong {
+		t.state.Used = t.now.UnixMilli()
+	}
+	c := store.Change{Value: t.state.append(make([]byte, 0, t.stateSize())), TTL: t.life(), Later: !t.durable}
 	if t.isStray() {
 		c.Spare = true
 		if t.state.UserID == "" {
@@ -373,12 +380,23 @@ func (t *turn) change() (store.Change, error) {
 	return c, nil
 }
 
+// minLife is the shortest life that the store is given for a record, so that one
+// whose life is over expires at once.
+const minLife = time.Millisecond
+
+// life returns for how long the Engagement still lives.
+func (t *turn) life() time.Duration {
+	ttl := t.guard.options.TTL
+	used := time.Duration(t.now.UnixMilli()-t.state.Used) * time.Millisecond
+	return min(max(ttl-used, minLife), ttl)
+}
+
 // isStray reports whether nothing has happened in the Engagement but that something
 // was refused. Whoever may ask at all can begin as many of these as there are ids, so
 // they make room for others.
 func (t *turn) isStray() bool {
 	s := t.state
-	return s.Total == 0 && s.Ended == 0 && len(s.Reviews) == 0 && len(s.Questions) == 0 &&
+	return s.Total == 0 && s.Ended == 0 && s.Renewals == 0 && len(s.Reviews) == 0 && len(s.Questions) == 0 &&
 		s.Refused >= t.record.length+int64(len(t.entries))
 }
 

@@ -28,6 +28,7 @@ type state struct {
 	ID      string `json:"id"`
 	Started int64  `json:"started"` // milliseconds since 1970, as all times here
 	Last    int64  `json:"last"`
+	Used    int64  `json:"used"` // when its life was last prolonged, see turn.prolong
 
 	Ended     int64  `json:"ended"` // 0: it has not
 	EndedKind Kind   `json:"ended_kind"`
@@ -44,6 +45,10 @@ type state struct {
 	Reviews []asked   `json:"reviews"`
 	tail    []byte    // what Tail is made of
 	index   nameIndex // of Names
+
+	Renewals int64 `json:"renewals"` // how often Renew began the Engagement anew in this record
+	First    int64 `json:"first"`    // entries of the log before those of this Engagement
+	Before   int64 `json:"before"`   // bytes of inputs and outputs in those entries
 
 	Reviewed  string     `json:"reviewed"`  // see Binding.Reviewed
 	Questions []question `json:"questions"` // that the agent decides, or has decided
@@ -70,7 +75,8 @@ type asked struct {
 	Nth      int64  `json:"nth"`
 	Status   string `json:"status"` // as Review.Status
 	Comment  string `json:"comment"`
-	At       int64  `json:"at"` // when it was asked for
+	At       int64  `json:"at"`                // when it was asked for
+	Released int64  `json:"released,omitzero"` // when the result was given, if Status is reviewReleased
 }
 
 // nameIndex finds a name among many; it is nil among few.
@@ -88,6 +94,7 @@ func newState(b *Binding, now time.Time) *state {
 		ID:      b.Engagement,
 		Started: now.UnixMilli(),
 		Last:    now.UnixMilli(),
+		Used:    now.UnixMilli(),
 
 		Reviewed: b.Reviewed,
 	}
@@ -102,6 +109,9 @@ func decodeState(value []byte) (*state, error) {
 		return nil, fmt.Errorf("the record of an Engagement cannot be read: %w", err)
 	}
 	s.tail, s.Tail = []byte(s.Tail), ""
+	if s.Used == 0 {
+		s.Used = s.Last // written by a version that did not note it
+	}
 	s.reindex()
 	return s, nil
 }
@@ -175,6 +185,12 @@ func (s *state) append(dst []byte) []byte {
 	text(`"id"`, s.ID)
 	number(`"started"`, s.Started)
 	number(`"last"`, s.Last)
+	number(`"used"`, s.Used)
+	if s.Renewals > 0 {
+		number(`"renewals"`, s.Renewals)
+		number(`"first"`, s.First)
+		number(`"before"`, s.Before)
+	}
 	if s.Ended != 0 {
 		number(`"ended"`, s.Ended)
 		text(`"ended_kind"`, string(s.EndedKind))
@@ -232,11 +248,16 @@ func (s *state) engagement(key string, entries int64) *Engagement {
 		Total:     s.Total,
 		Refused:   s.Refused,
 		Entries:   entries,
+		Renewals:  s.Renewals,
+		First:     s.First,
 	}
 	if s.Total > 0 {
 		e.Recent = s.Names[s.Recent].Name
 	}
 	for i := range s.Reviews {
+		if s.Reviews[i].Status == reviewReleased {
+			continue
+		}
 		e.Reviews = append(e.Reviews, s.Reviews[i].ID)
 		if s.Reviews[i].Status == ReviewPending {
 			e.Pending = append(e.Pending, s.Reviews[i].ID)

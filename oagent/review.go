@@ -22,7 +22,16 @@ const (
 	ReviewPending  = "pending"
 	ReviewApproved = "approved"
 	ReviewDenied   = "denied"
+
+	// reviewReleased is what the Engagement notes of an approved review whose result
+	// was given, until releaseShared is over.
+	reviewReleased = "released"
 )
+
+// releaseShared is how long identical calls get a result that was held and then
+// given. Clients that waited for the approval repeat their calls at the same time;
+// all of them get the result of the one call that was made.
+const releaseShared = 2 * time.Second
 
 // Limits of reviews.
 const (
@@ -36,6 +45,7 @@ const (
 	reviewSlack   = time.Hour        // that a review is kept for longer than it counts
 	retryReview   = 30 * time.Second // when to look again for a decision, if nothing is waited for
 	reviewPath    = "review/"        // begins the store's keys
+	releasedPath  = "released/"      // of results that were given after a review, for a moment
 	openPath      = "reviewer/"      // of the lists of what somebody has to decide
 )
 
@@ -50,8 +60,9 @@ const (
 //
 // The call waits for the answer for a while, and is refused then. An identical
 // call after the approval passes; where the result is in question, it gets the
-// result that was held back, and the tool is not used again. For that the result
-// is kept in the store, until it is given or the review expires. After a denial
+// result that was held back, and the tool is not used again. So do identical calls
+// within releaseShared of that. For this the result is kept in the store, until it
+// is given or the review expires. After a denial
 // identical calls are refused as long as the Engagement remembers it.
 type Review struct {
 	ID         string         `json:"id"`
@@ -133,7 +144,7 @@ func (t *turn) ask(r *Review, call, nth int64) *asked {
 		What: EntryReview, Name: r.Name, Call: call, Nth: nth, Side: r.Side, Rule: r.Rule, Review: r.ID, By: r.Reviewer,
 		Inputs: t.keep(r.Inputs),
 	})
-	t.durable = true
+	t.durable, t.prolong = true, true
 	return &t.state.Reviews[len(t.state.Reviews)-1]
 }
 
@@ -156,6 +167,9 @@ func (t *turn) forgetReviews() {
 }
 
 func (t *turn) expired(a *asked) bool {
+	if a.Status == reviewReleased {
+		return milliseconds(a.Released).Add(releaseShared).Before(t.now)
+	}
 	return milliseconds(a.At).Add(t.guard.options.ReviewTTL).Before(t.now)
 }
 
@@ -188,11 +202,34 @@ func (t *turn) dropReview(i int) {
 
 // release gives the result that a review has held back.
 func (t *turn) release(i int, c *Capability, outputs payload, status int) {
-	a := t.state.Reviews[i]
-	t.dropReview(i)
+	t.forgetReleased(&i)
+	a := &t.state.Reviews[i]
+	a.Status, a.Released = reviewReleased, t.now.UnixMilli()
 	e := Entry{What: EntryReleased, Call: a.Call, Nth: a.Nth, Name: a.Name, Status: status, Review: a.ID}
 	t.finished(e, c, outputs)
-	t.durable = true // it is given once
+	t.durable, t.prolong = true, true // the call is not made again
+}
+
+// forgetReleased drops the released reviews that do not count any more, of which
+// the one of that index is none.
+func (t *turn) forgetReleased(i *int) {
+	kept := t.state.Reviews[:0]
+	for j := range t.state.Reviews {
+		a := t.state.Reviews[j]
+		if a.Status == reviewReleased && t.expired(&a) {
+			continue
+		}
+		if j == *i {
+			*i = len(kept)
+		}
+		kept = append(kept, a)
+	}
+	t.state.Reviews = kept
+}
+
+// repeat records that a result which was released is given to an identical call.
+func (t *turn) repeat(a *asked, status int) {
+	t.log(Entry{What: EntryRepeated, Call: a.Call, Nth: a.Nth, Name: a.Name, Status: status, Review: a.ID})
 }
 
 // finished records a result that may be used.

@@ -144,7 +144,12 @@ func (d *decision) decideHeld(t *turn, i int) error {
 	if err := d.checkHeld(t, &a); err != nil || d.refusal != nil {
 		return err
 	}
-	t.release(i, d.capability, d.held.Outputs, d.held.Result)
+	if a.Status == reviewReleased {
+		t.repeat(&a, d.held.Result)
+	} else {
+		t.release(i, d.capability, d.held.Outputs, d.held.Result)
+		d.released = true
+	}
 	d.ticket = &Ticket{
 		Capability: d.capability, Key: d.key, Number: a.Call, Nth: a.Nth, Review: a.ID,
 		Replayed: &Replay{Outputs: d.held.Outputs, Status: d.held.Result},
@@ -188,7 +193,7 @@ func (d *decision) checkHeld(t *turn, a *asked) error {
 
 // fetchHeld reads the result that was held.
 func (d *decision) fetchHeld() error {
-	held, err := d.guard.readReview(d.ctx, d.fetch)
+	held, err := d.guard.readHeld(d.ctx, d.fetch)
 	if errors.Is(err, ErrNoReview) {
 		d.lost = d.fetch
 		return nil

@@ -64,7 +64,7 @@ func (g *Guard) ReviewedEngagement(ctx context.Context, r *Review) (jsontext.Val
 	if err != nil {
 		return nil, err
 	}
-	if s.asked.Call > 0 {
+	if s.asked.Call > 0 && s.asked.Status != reviewReleased {
 		s.ended[s.asked.Call] = r.Outputs
 	}
 	if err := s.read(ctx); err != nil {
@@ -76,8 +76,8 @@ func (g *Guard) ReviewedEngagement(ctx context.Context, r *Review) (jsontext.Val
 // read reads from the end of the log what is shown.
 func (s *shown) read(ctx context.Context) error {
 	room := MaxShownBytes
-	for to := s.length; to > max(0, s.length-maxShownEntries) && len(s.calls) < MaxShownCalls && room > 0; {
-		from := max(0, to-shownChunk)
+	for to := s.length; to > max(s.state.First, s.length-maxShownEntries) && len(s.calls) < MaxShownCalls && room > 0; {
+		from := max(s.state.First, to-shownChunk)
 		entries, err := s.guard.store.Read(ctx, s.key, from, int(to-from))
 		if err != nil {
 			return err

@@ -68,7 +68,7 @@ func (g *Guard) recordDecision(ctx context.Context, r *Review, verdict, comment 
 			e := r.entry(EntryDecision)
 			e.Verdict, e.Comment = verdict, comment
 			t.log(e)
-			t.durable = true
+			t.durable, t.prolong = true, true
 			return nil
 		}
 		decided = ErrDecided
@@ -135,7 +135,7 @@ func (t *turn) question(r *Review) (q *question, isNew bool) {
 	e := r.entry(EntryQuestion)
 	e.Inputs, e.Outputs, e.Status = t.keep(r.Inputs), t.keep(r.Outputs), r.Result
 	t.log(e)
-	t.durable = true
+	t.durable, t.prolong = true, true
 	return &t.state.Questions[len(t.state.Questions)-1], true
 }
 

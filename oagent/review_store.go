@@ -87,6 +87,35 @@ func (g *Guard) dropReview(ctx context.Context, id string) {
 	_ = g.store.Delete(ctx, reviewPath+id)
 }
 
+// shareReleased moves the outputs of a review that has given them to where parallel
+// repetitions of the call find them for a moment. If that fails they expire.
+func (g *Guard) shareReleased(ctx context.Context, r *Review) {
+	value, err := json.Marshal(r)
+	if err == nil {
+		err = g.store.Put(ctx, releasedPath+r.ID, store.Change{Value: value, TTL: 2 * releaseShared, Later: true})
+	}
+	if err == nil {
+		g.forgetOutputs(ctx, r.ID)
+	}
+}
+
+// readHeld reads a review with the result that it holds, or has released a moment
+// ago.
+func (g *Guard) readHeld(ctx context.Context, id string) (*Review, error) {
+	r, err := g.readReview(ctx, id)
+	if err != nil || r.Outputs != nil {
+		return r, err
+	}
+	record, err := g.store.Get(ctx, releasedPath+id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return r, nil // a result without outputs
+	case err != nil:
+		return nil, fmt.Errorf("reading a result that was released: %w", err)
+	}
+	return decodeReview(record.Value)
+}
+
 // forgetOutputs takes the outputs out of a review that has given them. If that
 // fails they expire.
 func (g *Guard) forgetOutputs(ctx context.Context, id string) {
@@ -273,7 +302,7 @@ func (g *Guard) decideInEngagement(ctx context.Context, r *Review, verdict, comm
 		case i < 0:
 			decided = ErrNoReview
 			return errUnchanged
-		case t.state.Reviews[i].Status == verdict:
+		case t.state.Reviews[i].Status == verdict, t.state.Reviews[i].Status == reviewReleased && verdict == ReviewApproved:
 			return errUnchanged
 		case t.state.Reviews[i].Status != ReviewPending:
 			decided = ErrDecided
@@ -282,7 +311,7 @@ func (g *Guard) decideInEngagement(ctx context.Context, r *Review, verdict, comm
 		a := &t.state.Reviews[i]
 		a.Status, a.Comment = verdict, cut(comment, maxRemembered)
 		t.log(Entry{What: EntryDecided, Name: a.Name, Call: a.Call, Nth: a.Nth, Side: a.Side, Review: a.ID, By: r.Reviewer, Verdict: verdict, Comment: comment})
-		t.durable = true
+		t.durable, t.prolong = true, true
 		return nil
 	})
 	if errors.Is(err, ErrNoEngagement) {

@@ -38,6 +38,7 @@ type Ticket struct {
 	guard  *Guard
 	call   Call
 	inputs payload
+	born   uint64 // state.Born of the Engagement
 	done   atomic.Bool
 }
 
@@ -137,6 +138,10 @@ func (t *Ticket) Abort(ctx context.Context, reason string) {
 	defer cancel()
 	// If this fails the record has a call that has begun, which says as much.
 	_ = t.guard.change(ctx, t.Key, nil, func(turn *turn) error {
+		if turn.state.Born != t.born {
+			turn.log(Entry{What: EntryLate, Call: t.Number, Nth: t.Nth, Name: t.call.Name, Why: cut(reason, maxWhy)})
+			return nil
+		}
 		turn.log(Entry{What: EntryAborted, Call: t.Number, Nth: t.Nth, Name: t.call.Name, Why: cut(reason, maxWhy)})
 		return nil
 	})

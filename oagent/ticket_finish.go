@@ -16,6 +16,7 @@ type finish struct {
 
 	prepared *Review // is stored, for the case that one must be asked for
 	approved string  // id of the review that may be approved
+	released bool    // this call is the first that gets the result
 
 	refusal *Refusal
 	prepare bool
@@ -63,12 +64,17 @@ func (f *finish) tidy() {
 		f.ticket.guard.dropReview(ctx, f.prepared.ID)
 		return
 	}
-	f.ticket.guard.forgetOutputs(ctx, f.approved)
+	if f.released {
+		f.ticket.guard.shareReleased(ctx, f.prepared)
+	}
 }
 
 // decide is one turn.
 func (f *finish) decide(t *turn) error {
-	f.refusal, f.prepare, f.wait = nil, false, nil
+	f.refusal, f.prepare, f.wait, f.released = nil, false, nil, false
+	if t.state.Born != f.ticket.born {
+		return f.refuseLate(t)
+	}
 	if t.state.Ended != 0 {
 		r := refusedEnded(t.state)
 		r.Message = "the call was made, but its result is withheld: " + r.Message
@@ -88,6 +94,7 @@ func (f *finish) decide(t *turn) error {
 	}
 	e := f.entry()
 	e.What = EntryFinished
+	t.prolong = true
 	t.finished(e, f.ticket.Capability, f.outputs)
 	return nil
 }
@@ -128,6 +135,18 @@ func (f *finish) refuse(t *turn, r *Refusal) error {
 	}
 	t.log(e)
 	t.state.Refused++
+	return nil
+}
+
+// refuseLate withholds the result of a call of an Engagement that was begun anew
+// while the call was running. What may be done with it was for that one to decide.
+func (f *finish) refuseLate(t *turn) error {
+	f.refusal = f.fill(&Refusal{Kind: KindEnded, Message: fmt.Sprintf(
+		"the call of %s was made, but its result is withheld, because its Engagement was ended and begun anew meanwhile: find out what the call did before you repeat it",
+		f.ticket.call.Name)})
+	e := f.entry()
+	e.What, e.Kind = EntryLate, KindEnded
+	t.log(e)
 	return nil
 }
 
@@ -218,6 +237,10 @@ func (f *finish) decideReview(t *turn) error {
 	switch a.Status {
 	case ReviewApproved:
 		t.release(i, f.ticket.Capability, f.outputs, f.status)
+		f.released = true
+		return nil
+	case reviewReleased: // a parallel repetition was faster
+		t.repeat(&a, f.status)
 		return nil
 	case ReviewDenied:
 		f.refusal = f.fill(refusedReview(&a, f.rule()))
