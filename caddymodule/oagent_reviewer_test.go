@@ -719,7 +719,7 @@ func TestReviewPages(t *testing.T) {
 	for next := "/reviews?limit=3"; next != ""; pages++ {
 		p := decode[page](t, s.by("robot", "supervisor", "", "GET", next, ""))
 		for _, r := range p.Reviews {
-			if seen[r.ID] || r.Location != "/reviews/"+r.ID || r.Name != "create-trip" || r.Inputs != nil {
+			if seen[r.ID] || r.Location != "/reviews/"+r.ID || r.Name != "create-trip" || !strings.HasPrefix(string(r.Inputs), `{"to":"trip `) {
 				t.Errorf("%+v", r)
 			}
 			seen[r.ID] = true

@@ -23,7 +23,8 @@ type decision struct {
 
 	prepared *Review // is stored, for the case that one must be asked for
 	held     *Review // the review of a result that may be given
-	released bool    // this call is the first that gets it
+	first    bool    // this call is the first that gets it
+	released int64   // when it was given; 0 if it was not
 	lost     string  // id of a review of a result that is not stored any more
 	hashed   string  // see hash
 
@@ -58,8 +59,11 @@ func (d *decision) reach() error {
 		case d.fetch != "":
 			err = d.fetchHeld()
 		default:
-			if d.released {
+			if d.first {
 				d.guard.shareReleased(d.ctx, d.held)
+			}
+			if d.released != 0 {
+				d.guard.lingerReleased(d.ctx, d.released)
 			}
 			if d.prepared != nil { // in the end nobody was to be asked
 				d.guard.dropReview(d.ctx, d.prepared.ID)
@@ -79,7 +83,7 @@ func (d *decision) begin(now time.Time) *state {
 
 // decide is one turn.
 func (d *decision) decide(t *turn) error {
-	d.outcome, d.released = outcome{}, false
+	d.outcome, d.first, d.released = outcome{}, false, 0
 	if email := d.call.User.Email; email != "" {
 		t.state.Email = email
 	}

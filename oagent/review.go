@@ -28,10 +28,16 @@ const (
 	reviewReleased = "released"
 )
 
-// releaseShared is how long identical calls get a result that was held and then
+// releaseShared is how long identical calls share a result that was held and is now
 // given. Clients that waited for the approval repeat their calls at the same time;
-// all of them get the result of the one call that was made.
-const releaseShared = 2 * time.Second
+// all of them get the result of the one call that was made. None of them returns
+// before that time is over, so that a client which repeats the call after it got the
+// result makes a new call.
+const releaseShared = 200 * time.Millisecond
+
+// releasedKept is how long the store keeps a result that is shared: long enough for
+// every call that found it in time.
+const releasedKept = 10 * time.Second
 
 // Limits of reviews.
 const (
@@ -200,10 +206,11 @@ func (t *turn) dropReview(i int) {
 	t.state.Reviews = append(t.state.Reviews[:i], t.state.Reviews[i+1:]...)
 }
 
-// release gives the result that a review has held back.
-func (t *turn) release(i int, c *Capability, outputs payload, status int) {
-	t.forgetReleased(&i)
-	a := &t.state.Reviews[i]
+// release gives the result that the review of that index has held back. The index
+// changes with the list.
+func (t *turn) release(i *int, c *Capability, outputs payload, status int) {
+	t.forgetReleased(i)
+	a := &t.state.Reviews[*i]
 	a.Status, a.Released = reviewReleased, t.now.UnixMilli()
 	e := Entry{What: EntryReleased, Call: a.Call, Nth: a.Nth, Name: a.Name, Status: status, Review: a.ID}
 	t.finished(e, c, outputs)

@@ -147,9 +147,10 @@ func (d *decision) decideHeld(t *turn, i int) error {
 	if a.Status == reviewReleased {
 		t.repeat(&a, d.held.Result)
 	} else {
-		t.release(i, d.capability, d.held.Outputs, d.held.Result)
-		d.released = true
+		t.release(&i, d.capability, d.held.Outputs, d.held.Result)
+		d.first = true
 	}
+	d.released = t.state.Reviews[i].Released
 	d.ticket = &Ticket{
 		Capability: d.capability, Key: d.key, Number: a.Call, Nth: a.Nth, Review: a.ID,
 		Replayed: &Replay{Outputs: d.held.Outputs, Status: d.held.Result},

@@ -92,10 +92,21 @@ func (g *Guard) dropReview(ctx context.Context, id string) {
 func (g *Guard) shareReleased(ctx context.Context, r *Review) {
 	value, err := json.Marshal(r)
 	if err == nil {
-		err = g.store.Put(ctx, releasedPath+r.ID, store.Change{Value: value, TTL: 2 * releaseShared, Later: true})
+		err = g.store.Put(ctx, releasedPath+r.ID, store.Change{Value: value, TTL: releasedKept, Later: true})
 	}
 	if err == nil {
 		g.forgetOutputs(ctx, r.ID)
+	}
+}
+
+// lingerReleased waits until nobody shares the result any more that was released at
+// that time.
+func (g *Guard) lingerReleased(ctx context.Context, at int64) {
+	timer := time.NewTimer(milliseconds(at).Add(releaseShared + time.Millisecond).Sub(g.options.Now()))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

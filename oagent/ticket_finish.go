@@ -16,7 +16,8 @@ type finish struct {
 
 	prepared *Review // is stored, for the case that one must be asked for
 	approved string  // id of the review that may be approved
-	released bool    // this call is the first that gets the result
+	first    bool    // this call is the first that gets the result
+	released int64   // when the result was given; 0 if it was not
 
 	refusal *Refusal
 	prepare bool
@@ -64,14 +65,17 @@ func (f *finish) tidy() {
 		f.ticket.guard.dropReview(ctx, f.prepared.ID)
 		return
 	}
-	if f.released {
+	if f.first {
 		f.ticket.guard.shareReleased(ctx, f.prepared)
+	}
+	if f.released != 0 {
+		f.ticket.guard.lingerReleased(f.ctx, f.released)
 	}
 }
 
 // decide is one turn.
 func (f *finish) decide(t *turn) error {
-	f.refusal, f.prepare, f.wait, f.released = nil, false, nil, false
+	f.refusal, f.prepare, f.wait, f.first, f.released = nil, false, nil, false, 0
 	if t.state.Born != f.ticket.born {
 		return f.refuseLate(t)
 	}
@@ -236,11 +240,12 @@ func (f *finish) decideReview(t *turn) error {
 	a := t.state.Reviews[i]
 	switch a.Status {
 	case ReviewApproved:
-		t.release(i, f.ticket.Capability, f.outputs, f.status)
-		f.released = true
+		t.release(&i, f.ticket.Capability, f.outputs, f.status)
+		f.first, f.released = true, t.state.Reviews[i].Released
 		return nil
 	case reviewReleased: // a parallel repetition was faster
 		t.repeat(&a, f.status)
+		f.released = a.Released
 		return nil
 	case ReviewDenied:
 		f.refusal = f.fill(refusedReview(&a, f.rule()))
