@@ -2,9 +2,8 @@ package caddymodule
 
 import (
 	"context"
+	"net/http"
 	"runtime/debug"
-	"sync"
-	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
@@ -13,53 +12,55 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// caller is the ocp.Caller of one incoming request. It runs calls through the
-// chain and tells of them: in the metrics, in the access log of the request and
-// in its placeholders.
+// caller is the ocp.Caller of one incoming request. It runs calls through the handler chain
+// and records them in the metrics, in the request's access log entry and in its placeholders.
 type caller struct {
 	dispatch
 	tools   *ocp.Toolset
 	metrics *callMetrics
-	tool    atomic.Pointer[ocp.Tool] // of the latest call; nil before one
-	conceal func(string) string      // takes what came with the call in confidence out of a text; nil if nothing did
-
-	mu  sync.Mutex // guards log
-	log *caddyhttp.ExtraLogFields
+	calls   *requestCalls
+	conceal func(string) string // removes the secrets that came with the call from a text; nil if there are none
 }
 
-// newCaller returns the caller of the request that d dispatches for, and makes
-// the request's {http.tool.*} placeholders and log fields known.
-func newCaller(d dispatch, tools *ocp.Toolset, m *callMetrics) *caller {
-	c := &caller{dispatch: d, tools: tools, metrics: m}
+// newCaller returns the caller of the request that d dispatches for, and sets the request's
+// {http.tool.*} placeholders and log fields.
+func newCaller(d dispatch, tools *ocp.Toolset, m *callMetrics, calls *requestCalls) *caller {
+	c := &caller{dispatch: d, tools: tools, metrics: m, calls: calls}
 	if c.repl != nil {
 		c.repl.Map(c.placeholder)
 	}
-	if c.server == nil || c.server.Logs != nil {
-		c.log, _ = c.outer.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
-	}
-	if c.log != nil {
-		c.log.Set(zap.String("toolset", c.toolset))
-		c.log.Set(zap.String("protocol", c.protocol))
-	}
+	calls.begin(accessLogFields(c.outer), c.toolset, c.protocol)
 	return c
 }
 
-// newStreamCaller returns the caller of one message of a request that carries
-// many, at the same time: its log entry and its placeholders speak of no single
-// call.
-func newStreamCaller(d dispatch, tools *ocp.Toolset, m *callMetrics) *caller {
-	return &caller{dispatch: d, tools: tools, metrics: m}
+// newStreamCaller returns the caller of one message of a stream, whose messages are served
+// concurrently. The stream has no {http.tool.*} placeholders: they describe a single call.
+func newStreamCaller(d dispatch, tools *ocp.Toolset, m *callMetrics, calls *requestCalls) *caller {
+	return &caller{dispatch: d, tools: tools, metrics: m, calls: calls}
+}
+
+// accessLogFields returns the fields of the request's access log entry, nil if the server
+// writes none.
+func accessLogFields(r *http.Request) *caddyhttp.ExtraLogFields {
+	if server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server.Logs == nil {
+		return nil
+	}
+	fields, _ := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
+	return fields
 }
 
 // placeholder returns the {http.tool.*} placeholders of the request; in one that
-// calls several tools, the name is that of the latest.
+// calls several tools, name and outcome are those of the latest call.
 func (c *caller) placeholder(key string) (any, bool) {
-	name := ""
-	if tool := c.tool.Load(); tool != nil {
-		name = tool.Name
+	name, outcome := c.calls.latest()
+	if key == placeholderOutcome {
+		return outcome, true
 	}
 	return toolPlaceholder(key, name, c.toolset, c.protocol)
 }
+
+// placeholderOutcome is the placeholder of how a call ended.
+const placeholderOutcome = "http.tool.outcome"
 
 // Call runs the tool.
 func (c *caller) Call(ctx context.Context, tool string, arguments []byte) ocp.Outcome {
@@ -68,18 +69,22 @@ func (c *caller) Call(ctx context.Context, tool string, arguments []byte) ocp.Ou
 		outcome.Failure.Message = c.conceal(outcome.Failure.Message)
 	}
 	c.metrics.observe(&outcome)
-	if outcome.Tool != nil {
-		c.tool.Store(outcome.Tool)
-		c.mu.Lock()
-		if c.log != nil {
-			c.log.Set(zap.String("tool", outcome.Tool.Name))
-		}
-		c.mu.Unlock()
-	}
+	c.calls.record(outcome.Tool, outcome.Name())
 	if entry := c.logger.Check(zapcore.DebugLevel, "tool call"); entry != nil {
 		entry.Write(outcomeFields(tool, c.toolset, c.protocol, &outcome)...)
 	}
 	return outcome
+}
+
+// RecordCall implements ocp.CallRecorder.
+func (c *caller) RecordCall(tool *ocp.Tool, outcome string) {
+	c.metrics.count(tool, outcome)
+	c.calls.record(tool, outcome)
+}
+
+// AmendCall implements ocp.CallRecorder.
+func (c *caller) AmendCall(outcome string) {
+	c.calls.amend(outcome)
 }
 
 // execute runs the tool. A panic on the way, of the validator on some schema,
@@ -100,15 +105,20 @@ func outcomeFields(tool, toolset, protocol string, outcome *ocp.Outcome) []zap.F
 		zap.String("tool", tool[:min(len(tool), longestName)]),
 		zap.String("toolset", toolset),
 		zap.String("protocol", protocol),
+		zap.String("outcome", outcome.Name()),
 		zap.Duration("duration", outcome.Duration),
 	}
 	if outcome.Result != nil {
 		fields = append(fields, zap.Int("status", outcome.Result.Status), zap.Int("size", len(outcome.Result.Body)))
 	}
 	if outcome.Failure != nil {
-		fields = append(fields, zap.String("failure", string(outcome.Failure.Kind)), zap.String("message", outcome.Failure.Message))
+		fields = append(fields, zap.String("message", outcome.Failure.Message))
 	}
 	return fields
 }
 
-var _ ocp.Caller = (*caller)(nil)
+// Interface guards
+var (
+	_ ocp.Caller       = (*caller)(nil)
+	_ ocp.CallRecorder = (*caller)(nil)
+)

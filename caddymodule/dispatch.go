@@ -181,6 +181,8 @@ func toolPlaceholder(key, tool, toolset, protocol string) (any, bool) {
 		return toolset, true
 	case "protocol":
 		return protocol, true
+	case "outcome":
+		return "", true // the call has not ended
 	}
 	return nil, false
 }
@@ -288,6 +290,10 @@ func (d *dispatch) failed(tool *ocp.Tool, rec *recorder, err error) *ocp.Failure
 	if c := d.logger.Check(levelOf(handlerError.StatusCode), "tool call ended in an error of a handler"); c != nil {
 		c.Write(zap.String("tool", tool.Name), zap.String("toolset", d.toolset),
 			zap.Int("status", handlerError.StatusCode), zap.Error(err))
+	}
+	if message, ok := operatorMessage(handlerError); ok {
+		rec.answerText(handlerError.StatusCode, message)
+		return nil
 	}
 	if failure := gatewayFailure(where, handlerError.StatusCode); failure != nil {
 		return failure

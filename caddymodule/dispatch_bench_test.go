@@ -95,7 +95,7 @@ func BenchmarkDispatch(b *testing.B) {
 		}
 	})
 	b.Run("Call", func(b *testing.B) {
-		c := newCaller(d, tools, &calls)
+		c := newCaller(d, tools, &calls, new(requestCalls))
 		b.ReportAllocs()
 		for b.Loop() {
 			outcome := c.Call(outer.Context(), "getTrip", arguments)
@@ -119,7 +119,7 @@ func BenchmarkDispatch(b *testing.B) {
 			d.repl = nil // the same replacer would grow with every request
 			server.ServeHTTP(w, r, mcpadapter.Site{
 				Tools:  func() *ocp.Toolset { return tools },
-				Caller: func(*ocp.Toolset) ocp.Caller { return newCaller(d, tools, &calls) },
+				Caller: func(*ocp.Toolset) ocp.Caller { return newCaller(d, tools, &calls, new(requestCalls)) },
 			})
 			if w.status != 200 {
 				b.Fatal(w.status)

@@ -151,14 +151,15 @@ func (e *endpoint) unavailable(w http.ResponseWriter) error {
 	return nil
 }
 
-// caller returns what runs the tool calls of one request.
-func (e *endpoint) caller(r *http.Request, next caddyhttp.Handler, tools *ocp.Toolset) *caller {
-	return newCaller(newDispatch(next, r, e.protocol, e.toolset, e.logger), tools, &e.calls)
+// caller returns what runs the tool calls of one request and records them in calls.
+func (e *endpoint) caller(r *http.Request, next caddyhttp.Handler, tools *ocp.Toolset, calls *requestCalls) *caller {
+	return newCaller(newDispatch(next, r, e.protocol, e.toolset, e.logger), tools, &e.calls, calls)
 }
 
-// streamCaller returns what runs the tool calls of one message of a stream.
-func (e *endpoint) streamCaller(r *http.Request, next caddyhttp.Handler, tools *ocp.Toolset) *caller {
-	return newStreamCaller(newDispatch(next, r, e.protocol, e.toolset, e.logger), tools, &e.calls)
+// streamCaller returns what runs the tool calls of one message of a stream and records them
+// in calls.
+func (e *endpoint) streamCaller(r *http.Request, next caddyhttp.Handler, tools *ocp.Toolset, calls *requestCalls) *caller {
+	return newStreamCaller(newDispatch(next, r, e.protocol, e.toolset, e.logger), tools, &e.calls, calls)
 }
 
 // What is wrong with an endpoint's path.

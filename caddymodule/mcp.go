@@ -33,8 +33,10 @@ func init() {
 // `{http.tool.name}` | The tool that is called, of several the latest
 // `{http.tool.toolset}` | The toolset
 // `{http.tool.protocol}` | `mcp`
+// `{http.tool.outcome}` | How the call ended: `ok`, or why it failed; empty before its end, and in the requests of tool calls
 //
-// The request's access log has the fields `tool`, `toolset` and `protocol`.
+// The request's access log has the fields `tool`, `toolset`, `protocol` and `outcome`. A request
+// with several calls (a batch, a stream) has `tool_call_count` and `tool_calls` as well.
 type MCP struct {
 	// The path of the endpoint, with or without a slash at its end. Default:
 	// /mcp.
@@ -236,7 +238,9 @@ func (m *MCP) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	if tools == nil {
 		return m.endpoint.unavailable(w)
 	}
-	m.server.ServeHTTP(w, r, m.site(r, next, rest, tools))
+	calls := new(requestCalls)
+	defer calls.end()
+	m.server.ServeHTTP(w, r, m.site(r, next, rest, tools, calls))
 	return nil
 }
 

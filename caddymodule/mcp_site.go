@@ -14,8 +14,8 @@ import (
 
 // site says what stands around a request: the tools, the handlers behind, and who
 // has been authenticated by those in front. The tools are those of each moment, as a
-// request may be a stream.
-func (m *MCP) site(r *http.Request, next caddyhttp.Handler, rest string, tools *ocp.Toolset) mcpadapter.Site {
+// request may be a stream. Calls records the tool calls of the request.
+func (m *MCP) site(r *http.Request, next caddyhttp.Handler, rest string, tools *ocp.Toolset, calls *requestCalls) mcpadapter.Site {
 	site := mcpadapter.Site{
 		Rest: rest,
 		User: authenticatedUser(r),
@@ -33,11 +33,12 @@ func (m *MCP) site(r *http.Request, next caddyhttp.Handler, rest string, tools *
 		return tools
 	}
 	if r.Method == http.MethodPost {
-		site.Caller = func(tools *ocp.Toolset) ocp.Caller { return m.endpoint.caller(r, next, tools) }
+		site.Caller = func(tools *ocp.Toolset) ocp.Caller { return m.endpoint.caller(r, next, tools, calls) }
 		return site
 	}
 	site.Base = strings.TrimSuffix(originalPath(r), rest)
-	site.Caller = func(tools *ocp.Toolset) ocp.Caller { return m.endpoint.streamCaller(r, next, tools) }
+	calls.begin(accessLogFields(r), m.endpoint.toolset.name, m.endpoint.protocol)
+	site.Caller = func(tools *ocp.Toolset) ocp.Caller { return m.endpoint.streamCaller(r, next, tools, calls) }
 	return site
 }
 

@@ -55,7 +55,7 @@ func (l *stdioLine) serve(m *MCP, r *http.Request, next caddyhttp.Handler) {
 		l.err = err
 		return
 	}
-	l.err = m.server.ServeStdio(r.Context(), l.in, l.out, m.site(r, next, "", tools))
+	l.err = m.server.ServeStdio(r.Context(), l.in, l.out, m.site(r, next, "", tools, new(requestCalls)))
 }
 
 // awaitTools returns the toolset, and waits for it if need be: nobody on standard

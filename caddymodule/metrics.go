@@ -3,15 +3,12 @@ package caddymodule
 import (
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fairwayhq/fairway/ocp"
 )
-
-// outcomeOK is the outcome label of a call that succeeded; the others are the
-// kinds of ocp.Failure.
-const outcomeOK = "ok"
 
 // metrics are Fairway's collectors. Caddy makes a new registry for every
 // configuration; the collectors stay, so that counters outlive a reload.
@@ -25,8 +22,9 @@ type metrics struct {
 	tools    *prometheus.GaugeVec     // toolset
 	warnings *prometheus.GaugeVec     // toolset
 
-	mu     sync.Mutex
-	labels map[string]*labelUse // by toolset label
+	mu      sync.Mutex                  // guards the fields below
+	labels  map[string]*labelUse        // by toolset label
+	retired map[retiredSeries]time.Time // when each is removed
 }
 
 // labelUse is who uses a toolset label. While one configuration replaces another
@@ -45,7 +43,7 @@ func newMetrics() *metrics {
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace,
 			Name:      "tool_calls_total",
-			Help:      "Tool calls by how they ended: ok, or the kind of failure.",
+			Help:      "Tool calls by outcome: ok, or why the call failed.",
 		}, []string{"toolset", "protocol", "tool", "outcome"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace,
@@ -68,7 +66,8 @@ func newMetrics() *metrics {
 			Name:      "document_warnings",
 			Help:      "Things in the document that could not be used as they stand.",
 		}, []string{"toolset"}),
-		labels: make(map[string]*labelUse),
+		labels:  make(map[string]*labelUse),
+		retired: make(map[retiredSeries]time.Time),
 	}
 }
 
@@ -95,8 +94,8 @@ func (m *metrics) hold(toolset string) {
 	use.documents++
 }
 
-// release removes the toolset's series with the last document that uses the
-// label.
+// release removes the gauges of the toolset with the last document that uses the label. Its
+// counters follow after a while (see retire).
 func (m *metrics) release(toolset string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,18 +105,16 @@ func (m *metrics) release(toolset string) {
 	}
 	delete(m.labels, toolset)
 	label := prometheus.Labels{"toolset": toolset}
-	m.calls.DeletePartialMatch(label)
-	m.duration.DeletePartialMatch(label)
-	m.loads.DeletePartialMatch(label)
 	m.tools.DeletePartialMatch(label)
 	m.warnings.DeletePartialMatch(label)
+	m.retire(retiredSeries{toolset: toolset})
 }
 
-// loaded notes a new toolset, and removes the series of tools that are gone.
+// loaded records a new toolset, and retires the series of tools that it no longer has.
 func (m *metrics) loaded(label string, toolset *ocp.Toolset) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.loads.WithLabelValues(label, outcomeOK).Inc()
+	m.loads.WithLabelValues(label, "ok").Inc()
 	m.tools.WithLabelValues(label).Set(float64(len(toolset.Tools())))
 	m.warnings.WithLabelValues(label).Set(float64(len(toolset.Warnings)))
 
@@ -130,11 +127,13 @@ func (m *metrics) loaded(label string, toolset *ocp.Toolset) {
 	if previous == nil {
 		return
 	}
+	var gone []retiredSeries
 	for _, tool := range previous.Tools() {
 		if _, stays := toolset.Tool(tool.Name); !stays {
-			m.calls.DeletePartialMatch(prometheus.Labels{"toolset": label, "tool": tool.Name})
+			gone = append(gone, retiredSeries{label, tool.Name})
 		}
 	}
+	m.retire(gone...)
 }
 
 func (m *metrics) failed(label string) {
@@ -156,13 +155,15 @@ func (m *metrics) of(toolset, protocol string) callMetrics {
 
 // observe counts one call.
 func (m *callMetrics) observe(outcome *ocp.Outcome) {
-	tool, result := "", outcomeOK
-	if outcome.Tool != nil {
-		tool = outcome.Tool.Name
-	}
-	if outcome.Failure != nil {
-		result = string(outcome.Failure.Kind)
-	}
-	m.calls.WithLabelValues(tool, result).Inc()
+	m.count(outcome.Tool, outcome.Name())
 	m.duration.Observe(outcome.Duration.Seconds())
+}
+
+// count counts a call of tool, nil if no tool has the name.
+func (m *callMetrics) count(tool *ocp.Tool, outcome string) {
+	name := ""
+	if tool != nil {
+		name = tool.Name
+	}
+	m.calls.WithLabelValues(name, outcome).Inc()
 }

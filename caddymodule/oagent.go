@@ -48,6 +48,7 @@ const (
 // `{http.oagent.agent}` | The agent that governs the request
 // `{http.oagent.engagement}` | The key of its Engagement: 40 hexadecimal digits
 // `{http.oagent.decision}` | `allowed`, or why the request was refused; empty before
+// `{http.tool.outcome}` | Of a request that is not a tool call: how it ended
 type OAgent struct {
 	// The files of the agents' documents, one or more in each. A relative path
 	// starts at Caddy's working directory; placeholders such as {env.NAME} are

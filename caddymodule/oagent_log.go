@@ -28,6 +28,9 @@ func (p *passage) tell(decision string, refusal *refused, note string) {
 	}
 	outcomes.count(decision)
 	outcomes.duration.Observe(took.Seconds())
+	if p.call == nil {
+		p.recordPlainRequest(refusal)
+	}
 
 	entry := p.logger.Check(zapcore.InfoLevel, "decision")
 	if entry == nil {

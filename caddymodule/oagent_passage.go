@@ -44,7 +44,8 @@ type passage struct {
 	began  time.Time
 	key    string // see engagementKey
 	ticket *oagent.Ticket
-	status int // of the answer
+	status int             // of the answer
+	failed ocp.FailureKind // of a handler behind the guard; "" if none failed
 	with   presented
 }
 
@@ -351,9 +352,13 @@ func (p *passage) abort(reason string) {
 func (p *passage) abortFor(err error) {
 	if handlerError, ok := errors.AsType[caddyhttp.HandlerError](err); ok && handlerError.StatusCode > 0 {
 		p.status = handlerError.StatusCode
+		if failure := gatewayFailure("", p.status); failure != nil {
+			p.failed = failure.Kind
+		}
 		p.abort("the gateway could not get an answer: status " + strconv.Itoa(handlerError.StatusCode))
 		return
 	}
+	p.failed = ocp.Internal
 	p.abort("a handler of the gateway failed")
 }
 

@@ -41,11 +41,12 @@ func init() {
 // `{http.tool.name}` | The tool that is called
 // `{http.tool.toolset}` | The toolset
 // `{http.tool.protocol}` | `otc`
+// `{http.tool.outcome}` | How the call ended: `ok`, or why it failed; empty before its end, and in the requests of tool calls
 // `{http.otc.call_id}` | The call's id, as the client gave it or made here
 // `{http.otc.trace_id}` | The trace id that the client gave
 // `{http.otc.user_id_unverified}` | For whom the client says it calls. Anybody can say anything: it is no identity
 //
-// The request's access log has the fields `tool`, `toolset` and `protocol`.
+// The request's access log has the fields `tool`, `toolset`, `protocol` and `outcome`.
 type OTC struct {
 	// The path below which the endpoints are. Default: /otc.
 	Path string `json:"path,omitempty"`

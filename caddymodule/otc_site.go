@@ -26,9 +26,9 @@ func (o *OTC) site(r *http.Request, next caddyhttp.Handler) otcadapter.Site {
 		Toolkits: toolkits,
 		Caller: func(i int, asked otcadapter.Asked) ocp.Caller {
 			placeAsked(r, asked)
-			calls := o.endpoints[i].caller(r, next, toolkits[i].Tools)
-			calls.conceal = asked.Conceal
-			return calls
+			c := o.endpoints[i].caller(r, next, toolkits[i].Tools, new(requestCalls))
+			c.conceal = asked.Conceal
+			return c
 		},
 		User: authenticatedUser(r),
 	}

@@ -23,19 +23,23 @@ const maxErrorBody = 16 << 10
 // header that contradicts an argument, are errors of the protocol.
 func (x *exchange) callTool() *fault {
 	if x.params.name.Kind() != '"' {
+		ocp.RecordCall(x.caller, nil, string(ocp.InvalidArguments))
 		return badParams("params.name must be a string that names a tool, not %s", wire.KindName(x.params.name.Kind()))
 	}
 	switch x.params.arguments.Kind() {
 	case 0, 'n', '{':
 	default:
+		ocp.RecordCall(x.caller, nil, string(ocp.InvalidArguments))
 		return badParams("params.arguments must be an object, not %s", wire.KindName(x.params.arguments.Kind()))
 	}
 	tool, name := x.toolNamed(x.params.name)
 	if tool != nil {
 		if isHidden(tool) {
+			ocp.RecordCall(x.caller, nil, string(ocp.UnknownTool))
 			return x.unknownTool(name)
 		}
 		if f := x.checkParamHeaders(tool); f != nil {
+			ocp.RecordCall(x.caller, tool, string(ocp.InvalidArguments))
 			return f
 		}
 	}
@@ -98,6 +102,7 @@ func (x *exchange) answerSuccess(r reply) {
 	if output.strict {
 		if err := r.departs(form, value); err != nil {
 			r.Failure = &ocp.Failure{Kind: ocp.Unreadable, Message: err.Error()}
+			ocp.AmendCall(x.caller, string(ocp.Unreadable))
 			x.answerFailure(r)
 			return
 		}

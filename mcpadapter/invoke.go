@@ -45,6 +45,10 @@ type reply struct {
 	// asked of the client, or was not answered.
 	ocp.Outcome
 
+	// uncalled reports whether the Failure or the questions (asks) do not come from a call, so
+	// that the Caller has not recorded it.
+	uncalled bool
+
 	native jsontext.Value // the MCP result, checked to be a strict JSON object; nil if the API answered in its own words
 	asks   []byte         // "inputRequests":{…},"requestState":"…", what the client is asked before there is an answer (2026-07-28); nil otherwise
 	own    *ocp.Incoming  // the context that the request brought along; nil if none
@@ -52,7 +56,7 @@ type reply struct {
 
 // failed is the reply that the tool was not called, or not to an end.
 func failed(tool *ocp.Tool, kind ocp.FailureKind, message string) reply {
-	return reply{Outcome: ocp.Outcome{Tool: tool, Failure: &ocp.Failure{Kind: kind, Message: message}}}
+	return reply{Outcome: ocp.Outcome{Tool: tool, Failure: &ocp.Failure{Kind: kind, Message: message}}, uncalled: true}
 }
 
 // invoke runs a tool: with what the client lets the API know, and, where the API
@@ -63,6 +67,7 @@ func (x *exchange) invoke(i invocation) (reply, *fault) {
 	tool, known := x.tools.Tool(i.tool)
 	if known {
 		if f := x.checkAccess(tool); f != nil {
+			ocp.RecordCall(x.caller, tool, string(ocp.Unauthorized))
 			return reply{}, f
 		}
 	}
@@ -71,8 +76,22 @@ func (x *exchange) invoke(i invocation) (reply, *fault) {
 		return reply{Outcome: x.caller.Call(ctx, i.tool, i.arguments), own: own}, nil
 	}
 	r, f := x.invokeInRounds(ctx, tool, i)
+	x.recordRounds(tool, r)
 	r.own = own
 	return r, f
+}
+
+// recordRounds records what Call could not know of an invocation: that the adapter ended it,
+// or that the client is asked before there is a result.
+func (x *exchange) recordRounds(tool *ocp.Tool, r reply) {
+	switch {
+	case r.asks != nil && r.uncalled:
+		ocp.RecordCall(x.caller, tool, ocp.OutcomeInputRequired)
+	case r.asks != nil:
+		ocp.AmendCall(x.caller, ocp.OutcomeInputRequired)
+	case r.uncalled:
+		ocp.RecordCall(x.caller, tool, r.Name())
+	}
 }
 
 // isNative reports whether the API answers calls of the tool with results of MCP.
@@ -149,6 +168,7 @@ func (x *exchange) callRound(ctx context.Context, tool *ocp.Tool, arguments []by
 	switch {
 	case err != nil && r.Failure == nil:
 		r.Failure = malformedNative(tool, err)
+		ocp.AmendCall(x.caller, r.Name())
 	case err != nil:
 	case n.failure != nil:
 		r.Release()

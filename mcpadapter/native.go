@@ -140,6 +140,7 @@ func (x *exchange) appendToolResult(dst []byte, result jsontext.Value) ([]byte, 
 		dst = append(append(dst, `,"structuredContent":`...), structured...)
 	}
 	if flag.Kind() == 't' {
+		ocp.AmendCall(x.caller, string(ocp.Failed))
 		dst = append(dst, `,"isError":true`...)
 	}
 	return dst, nil

@@ -75,7 +75,7 @@ func (x *exchange) completeRound(tool *ocp.Tool, i invocation, now *round) (repl
 // refused is the reply that the tool was not called because of its arguments.
 func refused(tool *ocp.Tool, err error) reply {
 	if failure, ok := errors.AsType[*ocp.Failure](err); ok {
-		return reply{Outcome: ocp.Outcome{Tool: tool, Failure: failure}}
+		return reply{Outcome: ocp.Outcome{Tool: tool, Failure: failure}, uncalled: true}
 	}
 	return failed(tool, ocp.InvalidArguments, err.Error())
 }
@@ -109,7 +109,7 @@ func (x *exchange) askUser(form *argumentForm, i invocation, now *round) (reply,
 		now.asked, now.answers = true, nil
 		requests := []byte("{" + argumentsKey + `:{"method":"` + methodElicit + `","params":`)
 		requests = append(append(requests, form.params...), "}}"...)
-		return reply{Outcome: ocp.Outcome{Tool: tool}, asks: x.appendAsks(nil, requests, i, &now.memory)}, nil
+		return reply{Outcome: ocp.Outcome{Tool: tool}, asks: x.appendAsks(nil, requests, i, &now.memory), uncalled: true}, nil
 	}
 	result, err := x.ask(methodElicit, form.params)
 	if err != nil {

@@ -5,25 +5,26 @@ import (
 	"time"
 )
 
-// FailureKind says at which step a call failed. Its text is the outcome label of
-// the metrics.
+// FailureKind says at which step a call failed. Its text is the name of the outcome in
+// metrics, access logs and placeholders (see Outcome.Name).
 type FailureKind string
 
 // The kinds of failure.
 const (
-	UnknownTool      FailureKind = "unknown_tool"      // no tool has that name
-	InvalidArguments FailureKind = "invalid_arguments" // the arguments do not fit the tool's schema
-	Unanswered       FailureKind = "unanswered"        // no handler behind the adapter answers
-	Unreachable      FailureKind = "unreachable"       // the upstream is down or broke off
-	TimedOut         FailureKind = "timeout"           // the call took longer than it may
-	Canceled         FailureKind = "canceled"          // the client went away
-	TooLarge         FailureKind = "too_large"         // the answer is over the limit
-	Unreadable       FailureKind = "unreadable"        // the answer cannot be decoded or is not what the document declares
-	Refused          FailureKind = "refused"           // the API answered 4xx
-	Failed           FailureKind = "failed"            // the API answered 5xx
-	Redirected       FailureKind = "redirected"        // the API answered 3xx
-	Restricted       FailureKind = "restricted"        // the guard of the agent does not allow it, or its result
-	Internal         FailureKind = "internal"          // a panic or a fault of the gateway
+	UnknownTool      FailureKind = "unknown_tool" // no tool has that name
+	InvalidArguments FailureKind = "invalid"      // the arguments do not fit the tool's schema
+	Unanswered       FailureKind = "unanswered"   // no handler behind the adapter answers
+	Unreachable      FailureKind = "unreachable"  // the upstream is down or broke off
+	TimedOut         FailureKind = "timeout"      // the call took longer than it may
+	Canceled         FailureKind = "canceled"     // the client went away
+	TooLarge         FailureKind = "too_large"    // the answer is over the limit
+	Unreadable       FailureKind = "unreadable"   // the answer cannot be decoded or is not what the document declares
+	Refused          FailureKind = "refused"      // the API answered 4xx
+	Failed           FailureKind = "api_error"    // the API answered 5xx
+	Redirected       FailureKind = "redirected"   // the API answered 3xx
+	Restricted       FailureKind = "restricted"   // the guard of the agent does not allow it, or its result
+	Unauthorized     FailureKind = "unauthorized" // the caller's credentials do not allow the tool; the API was not called
+	Internal         FailureKind = "internal"     // a panic or a fault of the gateway
 )
 
 // A Failure says why a call did not succeed, in words fit for a model and for

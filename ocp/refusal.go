@@ -27,10 +27,11 @@ const (
 func (t *Tool) refusal(kind FailureKind, r *Result) *Failure {
 	f := &Failure{Kind: kind, Status: r.Status, RetryAfter: retryAfter(r.Header.Get("Retry-After"), time.Now())}
 	message := t.where() + " answered " + statusLine(r.Status)
-	if detail := problemDetail(r); detail != "" {
+	detail := problemDetail(r)
+	if detail != "" {
 		message += ": " + detail
 	}
-	if advice := adviceOn(r.Status); advice != "" {
+	if advice := adviceOn(r.Status); advice != "" && (detail == "" || r.Status != http.StatusForbidden) {
 		message += " (" + advice + ")"
 	}
 	if f.RetryAfter > 0 {

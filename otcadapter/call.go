@@ -51,6 +51,8 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, catalog *cata
 	c := &call{callRequest: request, form: form, developerMessages: s.options.DeveloperMessages, kit: kit, tool: tool, name: ref.tool, keyHeaders: catalog.keyHeaders}
 	if tool != nil {
 		if c.grant, f = kit.authorize(tool, &c.context, r, site.Access); f != nil {
+			asked := Asked{CallID: c.callID, TraceID: c.traceID, UserID: c.context.userID}
+			ocp.RecordCall(site.Caller(kit.index, asked), tool.Tool, string(ocp.Unauthorized))
 			s.refuse(w, f, form)
 			return
 		}

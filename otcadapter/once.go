@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/ocp"
 )
 
 // Defaults of Idempotency, and what is not for anybody to choose.
@@ -122,6 +123,7 @@ func (s *Server) serveOnce(ctx context.Context, w http.ResponseWriter, r *http.R
 		return // the client is gone
 	}
 	if answer.replayed {
+		ocp.RecordCall(c.caller, c.tool.Tool, ocp.OutcomeReplayed)
 		w.Header().Set("Idempotent-Replayed", "true")
 	}
 	answer.write(w, answer.body)

@@ -1,0 +1,182 @@
+package caddymodule_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// accessLogEntries returns the access log entries of requests to the path.
+func (s *site) accessLogEntries(path string) (entries []map[string]any) {
+	for line := range strings.Lines(s.log()) {
+		var entry map[string]any
+		if json.Unmarshal([]byte(line), &entry) != nil || !strings.HasPrefix(entry["logger"].(string), "http.log.access") {
+			continue
+		}
+		if request, _ := entry["request"].(map[string]any); request["uri"] == path {
+			entries = append(entries, entry)
+		}
+	}
+	return entries
+}
+
+// accessLogEntry waits for the nth entry of the path and returns it.
+func (s *site) accessLogEntry(path string, n int) map[string]any {
+	s.t.Helper()
+	var entries []map[string]any
+	eventually(s.t, "an access log entry of "+path, func() bool {
+		entries = s.accessLogEntries(path)
+		return len(entries) >= n
+	})
+	return entries[n-1]
+}
+
+const outcomeHandlers = `
+	log_append result {http.tool.outcome}
+	handle /trips/forbidden {
+		error "only grace cancels trips" 403
+	}
+	handle /trips/limited {
+		error 429
+	}
+	handle /trips/broken {
+		respond 500
+	}
+	handle /trips/moved {
+		redir * /elsewhere
+	}
+	handle /trips/down {
+		reverse_proxy 127.0.0.1:1
+	}
+	handle /trips/* {
+		respond OK
+	}
+`
+
+// tripOutcomes are arguments of getTrip and the outcome of the call.
+var tripOutcomes = [][2]string{
+	{`{"id":"1"}`, "ok"},
+	{`{"id":"forbidden"}`, "refused"},
+	{`{"id":"limited"}`, "rate_limited"},
+	{`{"id":"broken"}`, "api_error"},
+	{`{"id":"moved"}`, "redirected"},
+	{`{"id":"down"}`, "unreachable"},
+	{`{"number":"1"}`, "invalid"},
+}
+
+func TestOutcome_of_each_call_is_in_the_access_log(t *testing.T) {
+	s := run(t, "metrics\nagents {\ntoolset outcomes TRIPS\n}", "mcp\notc\nhandle /metrics {\nmetrics\n}"+outcomeHandlers)
+	for i, test := range tripOutcomes {
+		if status := s.do(s.callRequest("getTrip", test[0])).status; status != http.StatusOK {
+			t.Errorf("mcp %s: status %d", test[0], status)
+		}
+		s.otcCall("getTrip", test[0])
+		for path, protocol := range map[string]string{"/mcp": "mcp", "/otc/call": "otc"} {
+			entry := s.accessLogEntry(path, i+1)
+			if entry["outcome"] != test[1] || entry["result"] != test[1] || entry["tool"] != "getTrip" || entry["protocol"] != protocol {
+				t.Errorf("%s %s: outcome %v, placeholder %v, tool %v, protocol %v; want %s",
+					path, test[0], entry["outcome"], entry["result"], entry["tool"], entry["protocol"], test[1])
+			}
+			if entry["tool_calls"] != nil {
+				t.Errorf("%s: a single call has the list %v", path, entry["tool_calls"])
+			}
+		}
+		s.metric(`fairway_tool_calls_total{outcome="` + test[1] + `",protocol="mcp",tool="getTrip",toolset="outcomes"} 1`)
+		s.metric(`fairway_tool_calls_total{outcome="` + test[1] + `",protocol="otc",tool="getTrip",toolset="outcomes"} 1`)
+	}
+	s.do(s.callRequest("noSuchTool", ""))
+	entry := s.accessLogEntry("/mcp", len(tripOutcomes)+1)
+	if entry["outcome"] != "unknown_tool" || entry["tool"] != nil {
+		t.Errorf("outcome %v, tool %v", entry["outcome"], entry["tool"])
+	}
+}
+
+func TestOutcome_batch_lists_its_calls(t *testing.T) {
+	s := run(t, "", "mcp /mcp TRIPS"+outcomeHandlers)
+	var calls []string
+	for _, id := range []string{"1", "limited", "broken"} {
+		calls = append(calls, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"getTrip","arguments":{"id":"`+id+`"}}}`)
+	}
+	s.post("/mcp", "["+strings.Join(calls, ",")+"]", map[string]string{"MCP-Protocol-Version": "2025-03-26"})
+	entry := s.accessLogEntry("/mcp", 1)
+	list, _ := json.Marshal(entry["tool_calls"])
+	if string(list) != `["getTrip ok","getTrip rate_limited","getTrip api_error"]` || entry["tool_call_count"] != 3.0 || entry["outcome"] != "api_error" {
+		t.Errorf("tool_calls %s, tool_call_count %v, outcome %v", list, entry["tool_call_count"], entry["outcome"])
+	}
+}
+
+func TestOperatorError_message_reaches_the_model(t *testing.T) {
+	s := run(t, "", `mcp /mcp TRIPS {
+		credential query key topsecretkey
+	}
+	otc /otc TRIPS
+	handle /trips/forbidden {
+		header Retry-After 7
+		error "only grace cancels trips" 403
+	}
+	handle /trips/maintenance {
+		error "closed until ten" 503
+	}
+	handle /trips/quoted {
+		error "no access to {http.request.uri}" 403
+	}
+	handle /trips/down {
+		reverse_proxy 127.0.0.1:1
+	}
+	handle /trips {
+		error "no probing" 403
+	}`)
+	for arguments, want := range map[string]string{
+		`{"id":"forbidden"}`:   "only grace cancels trips",
+		`{"id":"maintenance"}`: "closed until ten",
+	} {
+		s.fail("getTrip", arguments, want)
+		if body := s.otc("getTrip", arguments); !strings.Contains(body, want) {
+			t.Errorf("OTC: %s", body)
+		}
+	}
+	s.fail("probeTrips", "", "no probing")
+	s.fail("getTrip", `{"id":"forbidden"}`, "7s")
+	if text := s.call("getTrip", `{"id":"quoted"}`).text(); strings.Contains(text, "topsecretkey") || !strings.Contains(text, "no access to") {
+		t.Errorf("a credential of the gateway is in %q", text)
+	}
+	if text := s.call("getTrip", `{"id":"down"}`).text(); strings.Contains(text, "127.0.0.1") || strings.Contains(text, "dial") {
+		t.Errorf("an error of another handler is passed on: %q", text)
+	}
+}
+
+func TestOutcome_plain_request_that_oagent_judges(t *testing.T) {
+	s := guarded(t, agentDocument("desk", "  get-trip: {user_identity: false}\n"), "", func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "limited") {
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	})
+	for path, want := range map[string][2]any{
+		"/trips/1":       {"ok", "getTrip"},
+		"/trips/limited": {"rate_limited", "getTrip"},
+		"/nowhere":       {"restricted", nil},
+	} {
+		s.get(path)
+		entry := s.accessLogEntry(path, 1)
+		if entry["outcome"] != want[0] || entry["tool"] != want[1] || entry["protocol"] != "http" {
+			t.Errorf("%s: outcome %v, tool %v, protocol %v, want %v", path, entry["outcome"], entry["tool"], entry["protocol"], want)
+		}
+	}
+	s.call("getTrip", `{"id":"limited"}`)
+	if entry := s.accessLogEntry("/mcp", 1); entry["outcome"] != "rate_limited" || entry["protocol"] != "mcp" {
+		t.Errorf("a tool call behind oagent: outcome %v, protocol %v", entry["outcome"], entry["protocol"])
+	}
+}
+
+func TestOutcome_replayed_call(t *testing.T) {
+	s := run(t, "agents {\n\tstore bolt DIR/store.db\n}", "otc TRIPS\nrespond OK")
+	for range 2 {
+		s.post("/otc/call", `{"request":{"call_id":"one","tool_id":"Trips.createTrip","input":{"to":"Bern"}}}`, nil)
+	}
+	for i, want := range []string{"ok", "replayed"} {
+		if entry := s.accessLogEntry("/otc/call", i+1); entry["outcome"] != want || entry["tool"] != "createTrip" {
+			t.Errorf("call %d: outcome %v, tool %v, want %s", i+1, entry["outcome"], entry["tool"], want)
+		}
+	}
+}
