@@ -133,6 +133,7 @@ func keysSite(t *testing.T, capabilities string, api http.HandlerFunc) *site {
 		toolset DIR/keys.yaml
 		engagement e1
 		engagements /engagements
+		undeclared allow
 		identity OPS {
 			header_up Authorization "Bearer ops-s3cret"
 		}

@@ -74,6 +74,12 @@ type OAgent struct {
 	// not made with the caller's credentials. Default: none.
 	CallerHeaders []string `json:"caller_headers,omitempty"`
 
+	// What happens to a plain request with a query parameter or a body property that
+	// the document does not declare. "refuse": it is refused, as the same tool call
+	// is. "allow": it passes, and assertions find the undeclared values in
+	// inputs._query and inputs._body. Default: refuse.
+	Undeclared string `json:"undeclared,omitempty"`
+
 	// The toolsets whose operations requests are matched to, and whose tools
 	// agents may name: names of toolsets of the agents app, or addresses of
 	// OpenAPI documents. Default: those of the mcp and otc handlers that stand
@@ -204,12 +210,21 @@ func (o *OAgent) setDefaults() {
 	if o.Exposes == "" {
 		o.Exposes = exposesHeader
 	}
+	if o.Undeclared == "" {
+		o.Undeclared = undeclaredRefuse
+	}
 }
 
 // The values of exposes.
 const (
 	exposesHeader = "header"
 	exposesOff    = "off"
+)
+
+// The values of undeclared.
+const (
+	undeclaredRefuse = "refuse"
+	undeclaredAllow  = "allow"
 )
 
 // provisionToolsets finds the toolsets.
@@ -258,6 +273,9 @@ func (o *OAgent) Validate() error {
 	}
 	if o.Exposes != exposesHeader && o.Exposes != exposesOff {
 		return fmt.Errorf("exposes %q: it is header or off", o.Exposes)
+	}
+	if o.Undeclared != undeclaredRefuse && o.Undeclared != undeclaredAllow {
+		return fmt.Errorf("undeclared %q: it is refuse or allow", o.Undeclared)
 	}
 	for _, option := range o.ownPaths() {
 		if err := checkPath(option.path); err != nil {

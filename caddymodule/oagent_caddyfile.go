@@ -50,6 +50,7 @@ func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		identity <name> header_up <header> <value>
 //		identity <name> credential header | query | basic <name> <value>
 //		caller_headers <headers...>
+//		undeclared     refuse | allow
 //		toolset        <toolset>|<file, URL or path on the site>...
 //		review_wait    <duration> | off
 //		engagement_ttl <duration>
@@ -114,6 +115,8 @@ func (o *OAgent) unmarshalOption(b *block) error {
 		return o.unmarshalIdentity(b)
 	case "caller_headers":
 		return b.each(&o.CallerHeaders, checkCallerHeader)
+	case "undeclared":
+		return b.oneOf(&o.Undeclared, undeclaredRefuse, undeclaredAllow)
 	case "toolset":
 		return b.list(&o.Toolsets)
 	case "review_wait":

@@ -26,6 +26,8 @@ func TestOAgentAdaptErrors(t *testing.T) {
 		"max_recorded, too much":         {inOAgent("max_recorded 1MiB"), "max_recorded 1MiB: 256 KiB is the most", ":3"},
 		"max_recorded twice":             {inOAgent("max_recorded 1KiB\n\t\tmax_recorded 1KiB"), "max_recorded is given twice", ":4"},
 		"exposes":                        {inOAgent("exposes body"), "exposes body: it is header or off", ":3"},
+		"undeclared":                     {inOAgent("undeclared pass"), "undeclared pass: it is refuse or allow", ":3"},
+		"undeclared twice":               {inOAgent("undeclared allow\n\t\tundeclared refuse"), "undeclared is given twice", ":4"},
 		"serve relative":                 {inOAgent("serve agents"), "begins with a slash", ":3"},
 		"serve all":                      {inOAgent("serve /"), "the whole site", ":3"},
 		"identity unnamed":               {inOAgent("identity {\n\t\t\theader_up A b\n\t\t}"), "identity needs the name", ":3"},

@@ -166,7 +166,7 @@ func TestOAgentStaticIdentityAlone(t *testing.T) {
 `+latestTrips)
 	s.write("agent.yaml", agentDocument("desk", "  get-trip: {user_identity: false, static_identity: OPS}\n"))
 	s.start("agents {\n\tstore bolt DIR/store.db\n}", guardedBlock(
-		"identity OPS {\ncredential header X-Api-Key ops\ncredential query key ops\n}", upstream(t, echo)))
+		"undeclared allow\nidentity OPS {\ncredential header X-Api-Key ops\ncredential query key ops\n}", upstream(t, echo)))
 	a := s.request("GET", "/trips/1?api_key=evil&API_KEY=evil&%61pi_key=evil&key=evil&access_token=evil&page=2", "",
 		"Authorization", "Bearer evil", "Proxy-Authorization", "Basic evil", "X-Api-Key", "evil", "X_Api_Key", "evil", "Cookie", "sid=evil; theme=evil")
 	if a.status != 200 {

@@ -83,7 +83,7 @@ func (p *passage) tell(decision string, refusal *refused, note string) {
 // loggedReason returns what the log may say of a refusal: a message about arguments
 // that cannot be told, or make another path, quotes them.
 func (r *refused) loggedReason() string {
-	if r.Kind == kindUnreadable || r.Kind == kindAmbiguous {
+	if r.Kind == kindUnreadable || r.Kind == kindUndeclared || r.Kind == kindAmbiguous {
 		return title(r.Kind)
 	}
 	return r.Message

@@ -254,7 +254,14 @@ func (p *passage) readPlain() *refused {
 	if p.call != nil {
 		tool = p.call.Tool
 	}
-	inputs, err := tool.ReadRequest(p.judged(), body, p.operation.keys...)
+	read := tool.ReadDeclared
+	if p.Undeclared == undeclaredAllow {
+		read = tool.ReadRequest
+	}
+	inputs, err := read(p.judged(), body, p.operation.keys...)
+	if e, ok := errors.AsType[*ocp.RequestError](err); ok && e.Kind == ocp.UndeclaredName {
+		return p.refuse(kindUndeclared, 0, "", fmt.Sprintf("the call of %s was not made: %s", p.name, e.Message), err)
+	}
 	if err != nil {
 		return p.refuse(kindUnreadable, 0, "", fmt.Sprintf("the call of %s was not made, because the request cannot be judged: %s", p.name, err), err)
 	}

@@ -31,7 +31,7 @@ func isDecided(r *refused) bool {
 	switch r.Kind {
 	case kindIdentity:
 		return true
-	case kindUnknownOperation, kindAmbiguous, kindUnreadable, kindTooLarge:
+	case kindUnknownOperation, kindAmbiguous, kindUnreadable, kindUndeclared, kindTooLarge:
 		return r.status < http.StatusInternalServerError
 	}
 	return string(r.Kind) == chat.CodeUnchecked

@@ -19,6 +19,7 @@ const (
 	kindUnknownOperation oagent.Kind = "unknown_operation" // the request is no operation of the documents
 	kindAmbiguous        oagent.Kind = "ambiguous"         // some servers would take it for another one
 	kindUnreadable       oagent.Kind = "unreadable"        // its arguments cannot be told
+	kindUndeclared       oagent.Kind = "undeclared"        // it has a parameter or property that the document does not declare
 	kindTooLarge         oagent.Kind = "too_large"         // its body is larger than max_input
 	kindIdentity         oagent.Kind = "identity"          // there are no credentials to make it with
 	kindUnavailable      oagent.Kind = "unavailable"       // the document of the API is not loaded
@@ -57,6 +58,8 @@ func title(kind oagent.Kind) string {
 		return "This may be another request than it seems"
 	case kindUnreadable:
 		return "This request cannot be judged"
+	case kindUndeclared:
+		return "The API's document does not declare this"
 	case kindTooLarge:
 		return "The request is too large to be judged"
 	case kindIdentity:

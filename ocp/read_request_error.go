@@ -21,6 +21,7 @@ const (
 	UndeclaredMediaType RequestErrorKind = body.MediaType // the document does not declare the body's Content-Type
 	UnreadableCharset   RequestErrorKind = body.Charset   // the body is text in another charset than UTF-8
 
+	UndeclaredName  RequestErrorKind = "undeclared_name"  // the document does not declare a parameter or property (ReadDeclared)
 	UndeclaredBody  RequestErrorKind = "undeclared_body"  // the operation takes no body
 	EncodedBody     RequestErrorKind = "content_encoding" // the body is compressed
 	MethodOverride  RequestErrorKind = "method_override"  // a field of the body asks for another method

@@ -25,6 +25,7 @@ type requestPlan struct {
 	headerNames map[string]int // canonical
 	properties  map[string]int // arguments of the body by wire name
 	body        bodyShape
+	excludes    bool // see excludesNames
 
 	queryNames aliases
 	pathNames  aliases
@@ -68,6 +69,7 @@ func (p *requestPlan) make(t *Tool) {
 	byGreed := func(a, b int) int { return greed(p.shapes[a]) - greed(p.shapes[b]) }
 	slices.SortStableFunc(p.query, byGreed)
 	slices.SortStableFunc(p.cookies, byGreed)
+	p.excludes = excludesNames(t.InputSchema)
 	p.body = bodyShape{plan: p}
 	if t.openBody {
 		p.body.further, p.body.open = furtherProperties(owner), true

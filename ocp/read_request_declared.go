@@ -1,0 +1,179 @@
+package ocp
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// ReadDeclared is ReadRequest for callers that accept only what the document
+// declares, as Bind does: an undeclared query parameter, an undeclared property of
+// the body, and a property inside of an argument that its schema excludes are
+// errors of kind UndeclaredName. What a body plainly takes further
+// (additionalProperties) counts as declared.
+func (t *Tool) ReadDeclared(r *http.Request, body []byte, credentials ...string) (arguments jsontext.Value, err error) {
+	reader, err := t.readRequest(r, body, credentials...)
+	if err != nil {
+		return nil, err
+	}
+	if err := reader.checkDeclared(); err != nil {
+		return nil, err
+	}
+	return reader.withUndeclared(), nil
+}
+
+func (r *requestReader) checkDeclared() error {
+	for i := range r.query {
+		if p := &r.query[i]; !p.Taken {
+			return r.undeclared(InQuery, p.Name)
+		}
+	}
+	for _, m := range r.properties {
+		if !r.tool.openBody || r.tool.taken[m.Name] {
+			return r.undeclared(InBody, m.Name)
+		}
+	}
+	if !r.plan.excludes {
+		return nil
+	}
+	arguments, err := wire.Decode(append(r.out[:len(r.out):len(r.out)], '}'))
+	if err != nil {
+		return err
+	}
+	return r.tool.checkExcluded(arguments)
+}
+
+// undeclared reports a name that the document does not declare, with the nearest
+// one that it does.
+func (r *requestReader) undeclared(in Location, name string) error {
+	near := nearest.Name(name, func(yield func(string) bool) {
+		for i := range r.tool.Arguments {
+			if a := &r.tool.Arguments[i]; a.In == in && a.WireName != "" && !yield(a.WireName) {
+				return
+			}
+		}
+	})
+	message := "the " + string(in) + " parameter " + strconv.Quote(clip(name, maxProblem)) + " is not one that " + r.tool.where() + " takes"
+	if near != "" {
+		message += "; did you mean " + near + "?"
+	}
+	return &RequestError{Kind: UndeclaredName, In: in, Name: name, Message: message}
+}
+
+// checkExcluded returns an error if a property inside of an argument is one that
+// the tool's schema excludes. Other faults are for the API to find.
+func (t *Tool) checkExcluded(arguments any) error {
+	compiled, err := t.validator.compile(t.InputSchema)
+	if err != nil {
+		return &RequestError{Kind: InvalidArgument, Message: "the schema of " + t.where() + " cannot be used to check the request: " + err.Error()}
+	}
+	err = compiled.Validate(arguments)
+	if err == nil {
+		return nil
+	}
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return &RequestError{Kind: InvalidArgument, Message: "the request cannot be checked against the schema of " + t.where() + ": " + err.Error()}
+	}
+	path := excludedBy(invalid)
+	if path == nil {
+		return nil
+	}
+	e := &RequestError{Kind: UndeclaredName, Name: path[len(path)-1]}
+	if i, ok := t.index[path[0]]; ok {
+		e.In = t.Arguments[i].In
+	}
+	e.Message = "the property " + strconv.Quote(clip(pointer(path...), maxProblem)) + " is not one that " + t.where() + " takes"
+	return e
+}
+
+// excludedBy returns the path of a property that makes a value invalid by being
+// there, nil if there is none. Of alternatives each must exclude one: otherwise the
+// value may be invalid for another reason.
+func excludedBy(err *jsonschema.ValidationError) []string {
+	switch k := err.ErrorKind.(type) {
+	case *kind.AdditionalProperties:
+		return inside(err.InstanceLocation, k.Properties[0])
+	case *kind.PropertyNames:
+		return inside(err.InstanceLocation, k.Property)
+	case *kind.FalseSchema:
+		if len(err.InstanceLocation) > 0 {
+			return slices.Clone(err.InstanceLocation)
+		}
+	case *kind.AnyOf, *kind.OneOf:
+		var first []string
+		for i, cause := range err.Causes {
+			path := excludedBy(cause)
+			if path == nil {
+				return nil
+			}
+			if i == 0 {
+				first = path
+			}
+		}
+		return first
+	}
+	for _, cause := range err.Causes {
+		if path := excludedBy(cause); path != nil {
+			return path
+		}
+	}
+	return nil
+}
+
+// inside returns the path of a property of an object inside of an argument, nil for
+// the object of all arguments, whose names were checked before.
+func inside(location []string, name string) []string {
+	if len(location) == 0 {
+		return nil
+	}
+	return append(slices.Clone(location), name)
+}
+
+// excludesNames reports whether a schema excludes properties of some object below
+// its root. Where a property has the name of a keyword it may report one too many,
+// which costs a check that finds nothing.
+func excludesNames(schema jsontext.Value) bool {
+	value, err := wire.Decode(schema)
+	if err != nil {
+		return false
+	}
+	root, _ := value.(map[string]any)
+	for name, below := range root {
+		if name != "additionalProperties" && excludesIn(name, below) {
+			return true
+		}
+	}
+	return false
+}
+
+// excludesIn is excludesNames for the value of a keyword or a property.
+func excludesIn(name string, value any) bool {
+	switch value := value.(type) {
+	case bool:
+		switch name {
+		case "additionalProperties", "unevaluatedProperties", "items", "additionalItems", "unevaluatedItems":
+			return !value
+		}
+	case map[string]any:
+		if name == "propertyNames" {
+			return true
+		}
+		for below, v := range value {
+			if v == false && (name == "properties" || name == "patternProperties") || excludesIn(below, v) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(value, func(v any) bool { return excludesIn("", v) })
+	}
+	return false
+}
