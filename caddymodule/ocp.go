@@ -61,9 +61,13 @@ const DefaultMaxEnhanced = 1 << 20 // bytes, decompressed
 // `{http.ocp.version}` | OCP-Version, likewise
 // `{http.ocp.session.<field>}` | A field of the decoded OCP-Session: a text as it is, anything else as JSON, with spaces for line breaks and other control characters
 //
-// The session is decoded when one of its fields is asked for, and otherwise only
-// where the configuration needs it: for replies, enhanced answers, `forward json`
-// and `strict`. It is held against the context schema for the last two only.
+// A compressed session is decompressed only when something reads its content: a
+// placeholder, `log` or a matcher with a field of the session, an expression of
+// `enhance`, `forward json`, or `strict`. Otherwise only its length, its Base64, its gzip
+// header and its declared size are checked, and it is forwarded undecoded. An
+// uncompressed session is always checked. Only `forward json` and `strict` compare a
+// session with the context schema. A reply repeats created_at of a session that was read;
+// otherwise created_at is the time of the reply.
 //
 // This handler logs nothing of a context but the fields of `log`. Caddy's access
 // log, however, has all headers of requests and answers, and is written without
@@ -129,8 +133,7 @@ type OCP struct {
 	Discovery string `json:"discovery,omitempty"`
 
 	read     ocp.ReadOptions
-	decodes  bool // the session is decoded before the request goes on
-	judges   bool // and held against the schema
+	judges   bool // every session is decoded, and compared with the schema
 	toolset  *toolset
 	routes   atomic.Pointer[operations]
 	enhancer *enhancer
@@ -211,15 +214,10 @@ func (h *OCP) Validate() error {
 	return notNegative("max_enhanced", h.MaxEnhanced)
 }
 
-// plan decides how far sessions are read that nobody asks for: as far as the
-// configuration needs to know them in any case. Then one that turns out to be bad
-// is not passed on as good either.
+// plan decides whether every session is decoded before the request goes on.
 func (h *OCP) plan() {
 	h.judges = h.Strict || h.Forward == forwardJSON
-	h.decodes = h.judges || !h.NoReply || h.enhancer != nil
-	if h.decodes {
-		h.read.Cache = new(ocp.SessionCache)
-	}
+	h.read.Cache = new(ocp.SessionCache)
 }
 
 // ServeHTTP reads the context of the request and sees to that of the answer.
@@ -246,6 +244,7 @@ func (h *OCP) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 
 	x := &exchange{handler: h, in: in}
 	mark(r, x)
+	defer h.countLate(in)
 	return x.serve(w, r, next, h.operation(r, next))
 }
 
@@ -263,13 +262,13 @@ func (h *OCP) serveWithout(w http.ResponseWriter, r *http.Request, next caddyhtt
 	return next.ServeHTTP(w, r)
 }
 
-// accept sees to a message that has just been read and that nobody else knows
-// yet: it counts what was ignored, tells the debug log of it, and takes away a
-// session that turns out to be good for nothing.
+// accept counts and logs the headers of a new message that were ignored, and drops a
+// session that is invalid. A compressed session is only screened unless the configuration
+// needs its content.
 func (h *OCP) accept(in *ocp.Incoming) {
 	var err error
-	if in.Session != nil && h.decodes {
-		_, err = in.Session.JSON()
+	if in.Session != nil && !h.judges {
+		err = in.Session.Screen()
 	}
 	switch {
 	case err != nil:
@@ -279,14 +278,29 @@ func (h *OCP) accept(in *ocp.Incoming) {
 	case h.judges:
 		h.judge(in)
 	default:
-		// Whether it conforms is a longer question, which nothing asks here.
 		h.metrics.verdict("unjudged")
 	}
 	for _, fault := range in.Faults {
-		h.metrics.ignored.WithLabelValues(fault.Field, string(fault.Reason)).Inc()
-		if c := h.logger.Check(zapcore.DebugLevel, "ignored an OCP header"); c != nil {
-			c.Write(zap.String("header", fault.Field), zap.String("reason", string(fault.Reason)))
-		}
+		h.countIgnored(fault)
+	}
+}
+
+// countIgnored counts and logs one ignored header.
+func (h *OCP) countIgnored(fault ocp.Fault) {
+	h.metrics.ignored.WithLabelValues(fault.Field, string(fault.Reason)).Inc()
+	if c := h.logger.Check(zapcore.DebugLevel, "ignored an OCP header"); c != nil {
+		c.Write(zap.String("header", fault.Field), zap.String("reason", string(fault.Reason)))
+	}
+}
+
+// countLate counts a session that passed the screening and turned out to be invalid when
+// something read its content.
+func (h *OCP) countLate(in *ocp.Incoming) {
+	if in.Session == nil {
+		return
+	}
+	if fault, ok := errors.AsType[ocp.Fault](in.Session.Err()); ok {
+		h.countIgnored(fault)
 	}
 }
 

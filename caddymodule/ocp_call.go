@@ -51,6 +51,7 @@ func (c *contextual) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		}
 		h.accept(x.in)
 		h.forward(x.in, r.Header)
+		defer h.countLate(x.in)
 	}
 	return x.serve(w, r, c.next, tool)
 }

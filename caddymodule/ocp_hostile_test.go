@@ -22,6 +22,12 @@ func sessionJSON(text string) string {
 	return base64.StdEncoding.EncodeToString([]byte(text))
 }
 
+// compressedSessionJSON returns the text as a compressed session.
+func compressedSessionJSON(t *testing.T, text string) string {
+	t.Helper()
+	return "gzip:" + sessionJSON(gzipped(t, text))
+}
+
 // TestOCPForwardControl wants a context that the upstream's header can carry,
 // whatever characters are in it.
 func TestOCPForwardControl(t *testing.T) {

@@ -173,6 +173,7 @@ func TestOCPSite(t *testing.T) {
 // TestOCPForward wants the upstream to see what the option says.
 func TestOCPForward(t *testing.T) {
 	a := newAPI(t, nil)
+	notJSON := compressedSessionJSON(t, "this is text and no JSON, which only decompressing it tells")
 	for rule, c := range map[string]struct {
 		option string
 		send   []string
@@ -187,8 +188,23 @@ func TestOCPForward(t *testing.T) {
 		"headers/session that turns out bad": {"", []string{"OCP-Session", "eyJicm9rZW4="}, map[string]string{
 			"Ocp-Context-Id": "ocp-debug-123", "Ocp-Agent-Type": "ide_coding_assistant",
 		}},
-		"headers/session unread": {"reply off", []string{"OCP-Session", "eyJicm9rZW4="}, map[string]string{
-			"Ocp-Context-Id": "ocp-debug-123", "Ocp-Agent-Type": "ide_coding_assistant", "Ocp-Session": "eyJicm9rZW4=",
+		"headers/session that is never read": {"reply off", []string{"OCP-Session", "eyJicm9rZW4="}, map[string]string{
+			"Ocp-Context-Id": "ocp-debug-123", "Ocp-Agent-Type": "ide_coding_assistant",
+		}},
+		"headers/compressed session": {"", []string{"OCP-Session", notJSON}, map[string]string{
+			"Ocp-Context-Id": "ocp-debug-123", "Ocp-Agent-Type": "ide_coding_assistant", "Ocp-Session": notJSON,
+		}},
+		"headers/compressed session that is read": {"strict", []string{"OCP-Session", notJSON, "OCP-Context-ID", "ocp-a1b2c3d4"}, map[string]string{
+			"Ocp-Context-Id": "ocp-a1b2c3d4", "Ocp-Agent-Type": "ide_coding_assistant",
+		}},
+		"headers/compressed session with characters that are not Base64": {"", []string{"OCP-Session", notJSON[:40] + "§" + notJSON[41:]}, map[string]string{
+			"Ocp-Context-Id": "ocp-debug-123", "Ocp-Agent-Type": "ide_coding_assistant",
+		}},
+		"headers/compressed session that is cut off": {"", []string{"OCP-Session", notJSON[:24]}, map[string]string{
+			"Ocp-Context-Id": "ocp-debug-123", "Ocp-Agent-Type": "ide_coding_assistant",
+		}},
+		"headers/compressed session that is too large": {"", []string{"OCP-Session", compressedSessionJSON(t, strings.Repeat(" ", 2<<20))}, map[string]string{
+			"Ocp-Context-Id": "ocp-debug-123", "Ocp-Agent-Type": "ide_coding_assistant",
 		}},
 		"headers/strict": {"strict", []string{"OCP-User", "ada"}, map[string]string{
 			"Ocp-Agent-Type": "ide_coding_assistant", "Ocp-User": "ada",

@@ -113,7 +113,10 @@ func (d *decoder) brief(f *fields) *Context {
 }
 
 // decoder decodes the fields of a context and gathers what is wrong with them.
-type decoder struct{ validation }
+type decoder struct {
+	validation
+	previous HistoryEntry // the one that was decoded before
+}
 
 func (d *decoder) text(field string, value jsontext.Value, nullable bool) string {
 	switch {
@@ -292,13 +295,27 @@ func memberName(quoted jsontext.Value) string {
 		text, _ := unquote(quoted)
 		name = []byte(text)
 	}
-	for _, known := range [...]string{
-		"timestamp", "action", "api_endpoint", "result", "metadata", "operation", "tool_name",
-		"start_time", "interaction_count", "agent_type",
-	} {
-		if string(name) == known {
-			return known
-		}
+	switch string(name) { // which allocates nothing
+	case "timestamp":
+		return "timestamp"
+	case "action":
+		return "action"
+	case "api_endpoint":
+		return "api_endpoint"
+	case "result":
+		return "result"
+	case "metadata":
+		return "metadata"
+	case "operation":
+		return "operation"
+	case "tool_name":
+		return "tool_name"
+	case "start_time":
+		return "start_time"
+	case "interaction_count":
+		return "interaction_count"
+	case "agent_type":
+		return "agent_type"
 	}
 	return ""
 }

@@ -1,6 +1,8 @@
 package ocp
 
 import (
+	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -92,28 +94,45 @@ func (d *decoder) history(value jsontext.Value) []HistoryEntry {
 	if !d.isKind(field, value, '[') {
 		return nil
 	}
-	count := countElements(value)
+	newest, count := newestItems(value, MaxHistory)
 	if count == 0 {
 		return nil
 	}
-	skip := max(count-MaxHistory, 0)
-	if skip > 0 {
+	if count > MaxHistory {
 		d.check(field, ReasonTooMany)
 	}
-	entries := make([]HistoryEntry, 0, count-skip)
-	i := -1
-	for walk := wire.Into(value); walk.Next(); {
-		if i++; i < skip {
-			continue
-		}
-		d.enter(field, i)
-		if entry, ok := d.entry(walk.Value); ok {
+	entries := make([]HistoryEntry, 0, len(newest))
+	for i, item := range newest {
+		d.enter(field, count-len(newest)+i)
+		if entry, ok := d.entry(item); ok {
 			entries = append(entries, entry)
+			d.previous = entry
 		}
 	}
 	d.leave()
 	return entries
 }
+
+// newestItems returns the last items of a checked array, at most limit of them, and how
+// many it has. It reads the array once.
+func newestItems(array jsontext.Value, limit int) (newest []jsontext.Value, count int) {
+	newest = make([]jsontext.Value, 0, min(len(array)/minEntry, limit))
+	for walk := wire.Into(array); walk.Next(); count++ {
+		if count < limit {
+			newest = append(newest, walk.Value)
+		} else {
+			newest[count%limit] = walk.Value // a ring, whose oldest item is replaced
+		}
+	}
+	if count > limit {
+		oldest := count % limit
+		newest = slices.Concat(newest[oldest:], newest[:oldest])
+	}
+	return newest, count
+}
+
+// minEntry is about how long the JSON of an entry is at least, in bytes.
+const minEntry = 64
 
 func (d *decoder) entry(value jsontext.Value) (e HistoryEntry, ok bool) {
 	if value.Kind() != '{' {
@@ -127,13 +146,13 @@ func (d *decoder) entry(value jsontext.Value) (e HistoryEntry, ok bool) {
 			e.Timestamp = d.time("timestamp", value)
 			return timestamp
 		case "action":
-			e.Action = d.text("action", value, false)
+			e.Action = d.repeated("action", value, false, d.previous.Action)
 			return action
 		case "api_endpoint":
-			e.APIEndpoint = d.text("api_endpoint", value, true)
+			e.APIEndpoint = d.repeated("api_endpoint", value, true, d.previous.APIEndpoint)
 			return endpoint
 		case "result":
-			e.Result = d.text("result", value, true)
+			e.Result = d.repeated("result", value, true, d.previous.Result)
 			return result
 		case "metadata":
 			d.metadata("metadata", value, &e)
@@ -148,6 +167,16 @@ func (d *decoder) entry(value jsontext.Value) (e HistoryEntry, ok bool) {
 	return e, ok
 }
 
+// repeated decodes a text like text. It returns previous, without copying the text once
+// more, where it is equal: a history that decompresses to much repeats itself.
+func (d *decoder) repeated(field string, value jsontext.Value, nullable bool, previous string) string {
+	if len(value) == len(previous)+2 && value[0] == '"' && string(value[1:len(value)-1]) == previous &&
+		strings.IndexByte(previous, '\\') < 0 {
+		return previous
+	}
+	return d.text(field, value, nullable)
+}
+
 func (d *decoder) metadata(field string, value jsontext.Value, e *HistoryEntry) {
 	if !d.isKind(field, value, '{') {
 		return
@@ -158,10 +187,10 @@ func (d *decoder) metadata(field string, value jsontext.Value, e *HistoryEntry) 
 		isText := value.Kind() == '"'
 		switch {
 		case known == "operation" && isText:
-			e.Operation, _ = unquote(value)
+			e.Operation = d.repeated("", value, true, d.previous.Operation)
 			return operation
 		case known == "tool_name" && isText:
-			e.ToolName, _ = unquote(value)
+			e.ToolName = d.repeated("", value, true, d.previous.ToolName)
 			return tool
 		}
 		extra.add(name, value)
@@ -173,4 +202,42 @@ func (d *decoder) metadata(field string, value jsontext.Value, e *HistoryEntry) 
 	if e.Metadata, ok = extra.object(); !ok {
 		d.check(field, ReasonJSON)
 	}
+}
+
+// A History is the history of a message's context whose entries are decoded one by one,
+// when they are read.
+type History struct {
+	decoded []HistoryEntry
+	raw     []jsontext.Value // objects; used if decoded is nil
+}
+
+// History returns the newest MaxHistory entries of the message's context.
+func (in *Incoming) History() History {
+	if !in.Valid() || in.Session == nil {
+		return History{}
+	}
+	if in.Session.options.Strict { // which has decoded all of it
+		return History{decoded: in.Context().History}
+	}
+	value := in.Session.Field("history")
+	if value.Kind() != '[' {
+		return History{}
+	}
+	newest, _ := newestItems(value, MaxHistory)
+	return History{raw: slices.DeleteFunc(newest, func(item jsontext.Value) bool { return item.Kind() != '{' })}
+}
+
+// Len returns how many entries there are.
+func (h History) Len() int {
+	return max(len(h.decoded), len(h.raw))
+}
+
+// At decodes the entry at position i, the oldest first. What is invalid in it is left out.
+func (h History) At(i int) HistoryEntry {
+	if h.decoded != nil {
+		return h.decoded[i]
+	}
+	var d decoder
+	entry, _ := d.entry(h.raw[i])
+	return entry
 }

@@ -53,6 +53,32 @@ func (in *Incoming) Brief() *Context {
 	return in.under(in.Session.briefly())
 }
 
+// FromHeaders returns the context that the headers give on their own if they decide all
+// of these fields, named as in the context schema, and so reads no session. It returns
+// nil if the session has to be read, or the message is not valid.
+func (in *Incoming) FromHeaders(fields []string) *Context {
+	if !in.Valid() {
+		return nil
+	}
+	for _, field := range fields {
+		known := false
+		switch field {
+		case "context_id", "agent_type":
+			known = true
+		case "current_goal":
+			known = in.CurrentGoal != ""
+		case "user":
+			known = in.User != ""
+		case "workspace":
+			known = in.Workspace != ""
+		}
+		if !known && in.Session != nil {
+			return nil
+		}
+	}
+	return in.under(nil)
+}
+
 // Judge says what the session is worth and why, disagreement with the headers
 // included. The verdict is "" if the message has no session.
 func (in *Incoming) Judge() Judgement {

@@ -167,6 +167,9 @@ func (u *Update) Only(declared []string) {
 // that comes back to it may by then be one that it has left behind: known clients
 // take over whatever goal and summary an answer has, and append its history to
 // theirs. Reply returns nil if the message is not valid.
+//
+// CreatedAt is the session's if the session is uncompressed or was decoded before, else
+// the time of the answer: a session is not decompressed for it.
 func (in *Incoming) Reply(u Update) *Context {
 	if !in.Valid() {
 		return nil
@@ -190,11 +193,10 @@ func (in *Incoming) Reply(u Update) *Context {
 	return reply
 }
 
-// times returns when the context was created and updated, the zero times if the
-// session does not say. Nothing else of it is decoded for that, unless a session
-// has to conform to count.
+// times returns when the context was created and updated, the zero times if that is not
+// known. A session is not decompressed only for its times.
 func (in *Incoming) times() (created, updated time.Time) {
-	if in.Session == nil {
+	if in.Session == nil || !in.Session.isCheap() {
 		return created, updated
 	}
 	if in.Session.options.Strict {

@@ -127,6 +127,7 @@ func TestReply(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := ReadIncoming(header, ReadOptions{})
+	in.Context() // a reply repeats created_at of a session that was read
 	now := at("2026-01-02T03:04:05.6789Z")
 	update := Update{
 		At:             now,
@@ -150,6 +151,27 @@ func TestReply(t *testing.T) {
 		`"created_at":"2025-11-16T10:20:00.123456Z","last_updated":"2026-01-02T03:04:05.678900Z"}`
 	if got := string(read.context.AppendJSON(nil)); got != want || read.judgement.Verdict != Conforming {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// A reply decompresses nothing: it is its own time of creation then.
+func TestReply_decompresses_no_session(t *testing.T) {
+	cache := new(SessionCache)
+	in := ReadIncoming(http.Header{
+		HeaderContextID: {"ocp-a1b2c3d4"}, HeaderAgentType: {"cli_tool"}, HeaderSession: {repetitiveSession(t, 256<<10)},
+	}, ReadOptions{Cache: cache})
+	if err := in.Session.Screen(); err != nil {
+		t.Fatal(err)
+	}
+	now := at("2026-01-02T03:04:05Z")
+	if reply := in.Reply(Update{At: now}); !reply.CreatedAt.Equal(now) || cache.Inflations() != 0 {
+		t.Errorf("created at %v, %d sessions decompressed", reply.CreatedAt, cache.Inflations())
+	}
+	if in.Session.Text("context_id") == "" || cache.Inflations() != 1 {
+		t.Errorf("%d sessions decompressed, want 1", cache.Inflations())
+	}
+	if reply := in.Reply(Update{At: now}); reply.CreatedAt.Year() != 2025 || cache.Inflations() != 1 {
+		t.Errorf("created at %v, %d sessions decompressed", reply.CreatedAt, cache.Inflations())
 	}
 }
 

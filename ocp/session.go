@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/klauspost/compress/gzip"
@@ -23,15 +24,16 @@ const MaxInflated = 1 << 20
 // gzipPrefix is what clients write before Base64 of a gzip stream.
 const gzipPrefix = "gzip:"
 
-// A Session is the value of an OCP-Session header. It is decoded when somebody
-// first asks for what is in it, once, and is safe for concurrent use. What it
-// returns must not be changed.
+// A Session is the value of an OCP-Session header. It is decoded at most once, when a
+// method first needs its content. It is safe for concurrent use. Callers must not change
+// what its methods return.
 type Session struct {
 	encoded string
 	options ReadOptions
 
 	once    sync.Once
 	decoded *decodedSession
+	opened  atomic.Bool // decoded is set
 }
 
 // decodedSession is what a session holds. Sessions with the same value may share
@@ -48,9 +50,9 @@ type decodedSession struct {
 	brief     *Context
 }
 
-// NewSession returns the session of a header's value. The error is a Fault if
-// the value is too long, or begins like nothing that could be a session; what
-// else may be wrong shows when it is decoded.
+// NewSession returns the session of a header's value. The error is a Fault if the value
+// is too long, or if its first characters cannot begin a session. Screen and the methods
+// that decode the session find everything else.
 func NewSession(encoded string, options ReadOptions) (*Session, error) {
 	if reason := checkSession(encoded, options); reason != "" {
 		return nil, Fault{Field: HeaderName(HeaderSession), Reason: reason}
@@ -61,6 +63,46 @@ func NewSession(encoded string, options ReadOptions) (*Session, error) {
 // Encoded returns the header's value.
 func (s *Session) Encoded() string {
 	return s.encoded
+}
+
+// Screen reports what can be found wrong with the session without decompressing it. The
+// error is a Fault. An uncompressed session is checked completely, as by JSON. Of a
+// compressed one Screen checks the Base64, the gzip header and the size that the gzip
+// trailer declares; whether it holds JSON is unknown until it is decompressed.
+func (s *Session) Screen() error {
+	if !s.isCompressed() {
+		_, err := s.JSON()
+		return err
+	}
+	if fault := screenCompressed(s.encoded, s.options.maxInflated()); fault != nil {
+		fault.Field = HeaderName(HeaderSession)
+		return *fault
+	}
+	return nil
+}
+
+// Err returns what is known to be wrong with the session, without decoding it: nil if
+// it has not been decoded yet or was decoded without a fault. The error is a Fault.
+func (s *Session) Err() error {
+	if !s.opened.Load() || s.decoded.fault == nil {
+		return nil
+	}
+	return *s.decoded.fault
+}
+
+// isCheap reports whether reading a field decompresses nothing: the session is
+// uncompressed, or has been decoded already.
+func (s *Session) isCheap() bool {
+	return s.opened.Load() || !s.isCompressed()
+}
+
+// isCompressed reports whether the value begins like Base64 of a gzip stream.
+func (s *Session) isCompressed() bool {
+	if strings.HasPrefix(s.encoded, gzipPrefix) {
+		return true
+	}
+	const magic = "H4s" // Base64 of 0x1f 0x8b and the compression method 8
+	return strings.HasPrefix(s.encoded, magic)
 }
 
 // JSON returns the decoded JSON object as the client wrote it, fields unknown to
@@ -160,13 +202,14 @@ func (s *Session) open() *decodedSession {
 		} else {
 			s.decoded = openSession(s.encoded, s.options)
 		}
+		s.opened.Store(true)
 	})
 	return s.decoded
 }
 
 func openSession(encoded string, options ReadOptions) *decodedSession {
 	d := &decodedSession{}
-	content, fault := decodeSession(encoded, options.maxInflated())
+	content, fault := decodeSession(encoded, options)
 	if fault == nil {
 		fault = d.fields.split(content)
 	}
@@ -233,30 +276,62 @@ func encodingOf(text string) *base64.Encoding {
 	return base64.RawStdEncoding
 }
 
-// decodeSession undoes Base64 and gzip. What it returns is a slice of its own.
-func decodeSession(encoded string, limit int) ([]byte, *Fault) {
+// appendBinary appends the bytes that the Base64 of a session stands for. Gzipped
+// reports whether the value has the prefix of a compressed session.
+func appendBinary(dst []byte, encoded string) (decoded []byte, gzipped bool, fault *Fault) {
 	text, gzipped := strings.CutPrefix(encoded, gzipPrefix)
 	text = strings.TrimSuffix(strings.TrimSuffix(text, "="), "=")
-	if strings.ContainsAny(text, "\r\n") { // which package base64 would pass over
-		return nil, &Fault{Reason: ReasonBase64}
+	if strings.ContainsAny(text, "\r\n") { // package base64 ignores line breaks
+		return dst, gzipped, &Fault{Reason: ReasonBase64}
 	}
-	encoding := encodingOf(text)
+	decoded, err := encodingOf(text).AppendDecode(dst, []byte(text))
+	if err != nil {
+		return dst, gzipped, base64Fault(err)
+	}
+	return decoded, gzipped, nil
+}
+
+// decodeSession undoes Base64 and gzip. The content does not share memory with encoded.
+func decodeSession(encoded string, options ReadOptions) ([]byte, *Fault) {
+	limit := options.maxInflated()
 	buffered := buffer.Get()
 	defer buffer.Put(buffered)
-	decoded, err := encoding.AppendDecode(buffered.B, []byte(text))
-	if err != nil {
-		return nil, base64Fault(err)
-	}
+	decoded, gzipped, fault := appendBinary(buffered.B, encoded)
 	buffered.B = decoded
 	switch {
+	case fault != nil:
+		return nil, fault
 	case isGzip(decoded):
-		return inflate(decoded, limit)
+		size, fault := declaredSize(decoded, limit)
+		if fault != nil {
+			return nil, fault
+		}
+		if options.Cache != nil {
+			options.Cache.inflations.Add(1)
+		}
+		return inflate(decoded, size)
 	case gzipped:
 		return nil, &Fault{Reason: ReasonGzip}
 	case len(decoded) > limit:
 		return nil, &Fault{Reason: ReasonInflated}
 	}
 	return append([]byte(nil), decoded...), nil
+}
+
+// screenCompressed checks what a compressed session shows without being decompressed.
+func screenCompressed(encoded string, limit int) *Fault {
+	buffered := buffer.Get()
+	defer buffer.Put(buffered)
+	decoded, _, fault := appendBinary(buffered.B, encoded)
+	buffered.B = decoded
+	if fault != nil {
+		return fault
+	}
+	if !isGzip(decoded) {
+		return &Fault{Reason: ReasonGzip}
+	}
+	_, fault = declaredSize(decoded, limit)
+	return fault
 }
 
 func base64Fault(err error) *Fault {
@@ -278,22 +353,32 @@ var inflaters = sync.Pool{New: func() any { return new(inflater) }}
 // maxRatio is how many bytes one byte of a DEFLATE stream can stand for.
 const maxRatio = 1032
 
-// inflate decompresses one gzip member, and nothing may follow it. The stream
-// ends with its own size; one that promises too much is refused unread, and one
-// that has more than it promised is left there, so that a bomb costs no more
-// than what it owns up to.
-func inflate(compressed []byte, limit int) ([]byte, *Fault) {
-	const shortest = 18 // bytes of a header and a trailer
-	if len(compressed) < shortest {
-		return nil, &Fault{Reason: ReasonGzip}
+// declaredSize returns the uncompressed size that the trailer of a gzip stream declares
+// (RFC 1952, section 2.3.1). It refuses a stream that cannot be read or would be larger
+// than the limit, before anything is decompressed.
+func declaredSize(compressed []byte, limit int) (size int, fault *Fault) {
+	const (
+		shortest      = 18 // bytes of a header and a trailer
+		deflate       = 8  // the only compression method
+		reservedFlags = 0xe0
+	)
+	if len(compressed) < shortest || compressed[2] != deflate || compressed[3]&reservedFlags != 0 {
+		return 0, &Fault{Reason: ReasonGzip}
 	}
-	size := int64(binary.LittleEndian.Uint32(compressed[len(compressed)-4:]))
+	declared := int64(binary.LittleEndian.Uint32(compressed[len(compressed)-4:]))
 	switch {
-	case size > int64(len(compressed))*maxRatio:
-		return nil, &Fault{Reason: ReasonGzip}
-	case size > int64(limit):
-		return nil, &Fault{Reason: ReasonInflated}
+	case declared > int64(len(compressed))*maxRatio:
+		return 0, &Fault{Reason: ReasonGzip}
+	case declared > int64(limit):
+		return 0, &Fault{Reason: ReasonInflated}
 	}
+	return int(declared), nil
+}
+
+// inflate decompresses one gzip member of size bytes, and nothing may follow it. A
+// stream that holds more than it declares is abandoned at its declared size, so a bomb
+// costs no more than it declares.
+func inflate(compressed []byte, size int) ([]byte, *Fault) {
 	z := inflaters.Get().(*inflater)
 	defer func() {
 		z.source.Reset(nil)

@@ -3,6 +3,7 @@ package ocp
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 const (
@@ -23,7 +24,15 @@ type SessionCache struct {
 	mu       sync.Mutex
 	young    map[sessionKey]*decodedSession
 	old      map[sessionKey]*decodedSession // was young before
-	decoding func()                         // told of each session that has to be decoded; for tests
+	decoding func()                         // called for each session that has to be decoded; for tests
+
+	inflations atomic.Int64
+}
+
+// Inflations returns how many sessions have been decompressed with this cache in their
+// ReadOptions. A session found in the cache is not decompressed again.
+func (c *SessionCache) Inflations() int64 {
+	return c.inflations.Load()
 }
 
 // sessionKey is all that a decoded session depends on.

@@ -405,3 +405,27 @@ func bigSession(t testing.TB) string {
 	}
 	return session
 }
+
+// repetitiveSession returns a session of at most 7 KB in its header whose JSON has about
+// size bytes: the history of an agent that calls one operation all the time.
+func repetitiveSession(t testing.TB, size int) string {
+	t.Helper()
+	c := exampleContext()
+	c.History = nil
+	const entrySize = 170 // bytes, about
+	text := []byte(`{"history":[`)
+	for i := 0; len(text) < size-entrySize-2000; i++ {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		entry := CallEntry(c.CreatedAt, "https://api.example.com/repos/issues", "list_issues", "github.list_issues", 200)
+		text = entry.append(text)
+	}
+	text = append(text, ']', ',')
+	text = append(text, c.AppendJSON(nil)[1:]...)
+	session := "gzip:" + encodedBytes(zip(string(text)))
+	if len(session) > 7000 || len(text) > size {
+		t.Fatalf("%d bytes of JSON in a header of %d bytes", len(text), len(session))
+	}
+	return session
+}

@@ -132,6 +132,19 @@ func valueLen(b []byte) int {
 // stringLen returns the length of the JSON string that b begins with, quotes
 // included.
 func stringLen(b []byte) int {
+	const short = 16 // bytes that are looked at one by one: for them that is faster
+	for i := 1; i < min(len(b), short); i++ {
+		switch b[i] {
+		case '"':
+			return i + 1
+		case '\\':
+			return longStringLen(b)
+		}
+	}
+	return longStringLen(b)
+}
+
+func longStringLen(b []byte) int {
 	quote := 0 // the next one from i on, which is looked for once: a string may be all escapes
 	for i := 1; i < len(b); {
 		if quote < i {
@@ -172,6 +185,13 @@ func bracketedLen(b []byte) int {
 }
 
 func skipSpace(b []byte) []byte {
+	if len(b) > 0 && b[0] > ' ' { // short enough to be inlined
+		return b
+	}
+	return skipSpaces(b)
+}
+
+func skipSpaces(b []byte) []byte {
 	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t' || b[0] == '\n' || b[0] == '\r') {
 		b = b[1:]
 	}

@@ -99,7 +99,7 @@ func (e *Enhancer) Append(ctx context.Context, dst, body []byte, x *Exchange) ([
 		dst:       dst,
 		body:      body,
 		scratch:   scratch,
-		variables: variables{exchange: x, brief: e.brief},
+		variables: variables{exchange: x, reads: e.reads},
 		clock:     clock{parent: ctx, end: time.Now().Add(e.options.Limits.Time)},
 	}
 	defer i.clock.stop()

@@ -115,7 +115,7 @@ type Options struct {
 type Enhancer struct {
 	properties []property
 	options    Options
-	brief      bool // no expression looks at what ocp.Incoming.Brief leaves out
+	reads      []string // the fields of the context that the expressions read, sorted
 }
 
 type property struct {
@@ -152,7 +152,7 @@ func Compile(properties []Property, options Options) (*Enhancer, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Enhancer{options: options, properties: make([]property, 0, len(properties)), brief: true}
+	e := &Enhancer{options: options, properties: make([]property, 0, len(properties))}
 	for _, p := range properties {
 		if !isName(p.Name) {
 			return nil, fmt.Errorf("property %.64q: a name must have the form [a-zA-Z][a-zA-Z0-9_]* and at most %d characters", p.Name, maxName)
@@ -164,15 +164,12 @@ func Compile(properties []Property, options Options) (*Enhancer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("property %s: %w", p.Name, err)
 		}
-		e.brief = e.brief && !slices.ContainsFunc(program.reads, isLong)
+		e.reads = append(e.reads, program.reads...)
 		e.properties = append(e.properties, property{Property: p, member: []byte(`"` + p.Name + `":`), program: program})
 	}
+	slices.Sort(e.reads)
+	e.reads = slices.Compact(e.reads)
 	return e, nil
-}
-
-// isLong reports whether ocp.Incoming.Brief leaves the field out.
-func isLong(field string) bool {
-	return field == "history" || field == "session" || field == "api_specs"
 }
 
 // check fills in the defaults.

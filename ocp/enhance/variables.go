@@ -1,6 +1,7 @@
 package enhance
 
 import (
+	"slices"
 	"strings"
 
 	"cel.dev/cel-go/cel"
@@ -18,7 +19,7 @@ type variables struct {
 	exchange *Exchange
 	body     expr.Node
 	item     *expr.Node
-	brief    bool // no expression looks at what Incoming.Brief leaves out
+	reads    []string // the fields of the context that the expressions read, sorted
 
 	ocp, request, response, tool map[string]any
 }
@@ -38,7 +39,7 @@ func (v *variables) ResolveName(name string) (any, bool) {
 	switch name {
 	case "ocp":
 		if v.ocp == nil {
-			v.ocp = contextFields(v.context())
+			v.ocp = v.contextFields()
 		}
 		return v.ocp, true
 	case "request":
@@ -66,11 +67,27 @@ func (v *variables) ResolveName(name string) (any, bool) {
 	return nil, false
 }
 
-func (v *variables) context() *ocp.Context {
-	if v.brief {
-		return v.exchange.Incoming.Brief()
+// contextFields returns the fields of the context. The session is decoded only as far as
+// the expressions need it.
+func (v *variables) contextFields() map[string]any {
+	in := v.exchange.Incoming
+	if c := in.FromHeaders(v.reads); c != nil {
+		return contextFields(c)
 	}
-	return v.exchange.Incoming.Context()
+	if v.read("session") || v.read("api_specs") {
+		return contextFields(in.Context())
+	}
+	fields := contextFields(in.Brief())
+	if v.read("history") {
+		fields["history"] = &expr.Deferred{Build: func() any { return historyItems(in.History()) }}
+	}
+	return fields
+}
+
+// read reports whether an expression reads that field of the context.
+func (v *variables) read(field string) bool {
+	_, found := slices.BinarySearch(v.reads, field)
+	return found
 }
 
 // Parent implements cel.Activation.
@@ -121,7 +138,7 @@ func contextFields(c *ocp.Context) map[string]any {
 		"context_id":     c.ContextID,
 		"agent_type":     c.AgentType,
 		"recent_changes": c.RecentChanges,
-		"history":        &expr.Deferred{Build: func() any { return historyItems(c.History) }},
+		"history":        &expr.Deferred{Build: func() any { return historyEntries(c.History) }},
 		"api_specs":      &expr.Deferred{Build: func() any { return apiSpecs(c.APISpecs) }},
 	}
 	for _, text := range []struct{ name, value string }{
@@ -170,7 +187,18 @@ func sessionFields(s *ocp.SessionMetadata) map[string]any {
 	return fields
 }
 
-func historyItems(history []ocp.HistoryEntry) []any {
+func historyItems(history ocp.History) []any {
+	items := make([]any, history.Len())
+	for i := range items {
+		items[i] = &expr.Deferred{Build: func() any {
+			entry := history.At(i)
+			return entryFields(&entry)
+		}}
+	}
+	return items
+}
+
+func historyEntries(history []ocp.HistoryEntry) []any {
 	items := make([]any, len(history))
 	for i := range history {
 		items[i] = &expr.Deferred{Build: func() any { return entryFields(&history[i]) }}
