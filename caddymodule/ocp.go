@@ -30,7 +30,11 @@ const DefaultMaxEnhanced = 1 << 20 // bytes, decompressed
 // Nothing that is wrong with a header breaks a request. Wrong headers are ignored
 // one by one, counted, and not passed on. A request has a valid context if both
 // OCP-Context-ID and OCP-Agent-Type are good; without one, the answer is the
-// upstream's, byte for byte.
+// upstream's, byte for byte, with one exception: if it would be enhanced for a request
+// with a context, its Vary names the OCP headers, so that shared caches tell both apart.
+//
+// The conditions If-None-Match and If-Modified-Since of a GET with a valid context are
+// checked here and not by the upstream if the answer may be enhanced.
 //
 // The answer to a request with a valid context has OCP-Context-ID, OCP-Version
 // and an OCP-Session with what is new: the time, a history entry for this call,
@@ -254,10 +258,16 @@ func (h *OCP) serveWithout(w http.ResponseWriter, r *http.Request, next caddyhtt
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		repl.Map(noPlaceholders)
 	}
-	if h.Require {
-		if tool := h.operation(r, next); requiresContext(tool) {
-			return refuseWithoutContext(w, tool, nil)
-		}
+	if !h.Require && h.enhancer == nil {
+		return next.ServeHTTP(w, r)
+	}
+	tool := h.operation(r, next)
+	if h.Require && requiresContext(tool) {
+		return refuseWithoutContext(w, tool, nil)
+	}
+	if v := h.varying(w, r, tool); v != nil {
+		mark(r, v)
+		w = v
 	}
 	return next.ServeHTTP(w, r)
 }
@@ -406,8 +416,8 @@ func refuseWithoutContext(w http.ResponseWriter, tool *ocp.Tool, in *ocp.Incomin
 	return nil
 }
 
-// ocpVar is the variable by which handlers behind this one find it: an *exchange,
-// or an *OCP where the request has no OCP headers.
+// ocpVar is the variable by which handlers behind this one find it: an *exchange, or if
+// the request has no OCP headers an *OCP or a *varyingResponse.
 const ocpVar = "fairway.ocp"
 
 func mark(r *http.Request, value any) {

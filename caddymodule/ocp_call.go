@@ -19,6 +19,8 @@ func (d *dispatch) chain() caddyhttp.Handler {
 		return &contextual{passed.handler, passed, d.next}
 	case *OCP:
 		return &contextual{passed, nil, d.next}
+	case *varyingResponse:
+		return &contextual{passed.handler, nil, d.next}
 	}
 	return d.next
 }
@@ -81,8 +83,14 @@ func (d *dispatch) ownContext(r *http.Request) *ocp.Incoming {
 // one of the API.
 func ofTools(r *http.Request) {
 	if vars, ok := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any); ok {
-		if x, ok := vars[ocpVar].(*exchange); ok {
-			x.ofTools = true
+		switch passed := vars[ocpVar].(type) {
+		case *exchange:
+			passed.ofTools = true
+			if passed.varying != nil {
+				passed.varying.ofTools = true
+			}
+		case *varyingResponse:
+			passed.ofTools = true
 		}
 	}
 }

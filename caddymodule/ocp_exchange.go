@@ -41,11 +41,14 @@ type exchange struct {
 	endpoint string // URL without query
 	ofTools  bool   // answered by a tool endpoint: not an answer of the API
 
+	varying *varyingResponse // the writer of the answer if there is no valid context; may be nil
+
 	calls ocp.Update // what the tool calls of the request have to tell; guarded by mu
 
-	mu     sync.Mutex
-	status int // 0 until the final header is written or held
-	hold   *hold
+	mu      sync.Mutex
+	status  int // 0 until the final header is written or held
+	hold    *hold
+	discard bool // the client has the body already
 }
 
 // serve runs the handlers behind. What may be changed of r has been.
@@ -55,6 +58,9 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	if !x.in.Valid() {
 		if h.Require && requiresContext(tool) {
 			return refuseWithoutContext(w, tool, x.in)
+		}
+		if x.varying = h.varying(w, r, tool); x.varying != nil {
+			w = x.varying
 		}
 		return next.ServeHTTP(w, r)
 	}
@@ -116,7 +122,22 @@ func (x *exchange) writeHeader(status int) {
 	if x.hold != nil && x.hold.begin(x, status) {
 		return
 	}
+	if x.hold.isKnown(status, x.ResponseWriter.Header()) {
+		x.notModified()
+		return
+	}
 	x.commit(status)
+}
+
+// notModified answers 304 and discards the body (RFC 9110, section 15.4.5).
+func (x *exchange) notModified() {
+	header := x.ResponseWriter.Header()
+	for _, key := range []string{"Content-Length", "Content-Type", "Content-Encoding"} {
+		delete(header, key)
+	}
+	x.discard = true
+	x.status = http.StatusNotModified
+	x.commit(x.status)
 }
 
 // commit writes the header with the reply in it.
@@ -135,6 +156,9 @@ func (x *exchange) Write(p []byte) (int, error) {
 	if x.hold.holds() {
 		return x.hold.write(x, p)
 	}
+	if x.discard {
+		return len(p), nil
+	}
 	return x.ResponseWriter.Write(p)
 }
 
@@ -144,9 +168,9 @@ func (x *exchange) ReadFrom(source io.Reader) (int64, error) {
 	if x.status == 0 {
 		x.writeHeader(http.StatusOK)
 	}
-	held := x.hold.holds()
+	direct := !x.hold.holds() && !x.discard
 	x.mu.Unlock()
-	if held {
+	if !direct {
 		return io.Copy(struct{ io.Writer }{x}, source)
 	}
 	return x.ResponseWriterWrapper.ReadFrom(source)

@@ -104,6 +104,7 @@ type hold struct {
 	message  enhance.Exchange
 	limit    int64    // bytes of the answer
 	known    []string // If-None-Match of the request
+	since    string   // If-Modified-Since of the request
 
 	body    *buffer.Buffer // nil unless the answer is being held
 	varies  bool           // the answer depends on the context
@@ -112,13 +113,14 @@ type hold struct {
 	timer   *time.Timer
 }
 
-// prepare returns the hold for the answer to r, nil if it gets no property. It
-// sees to it that the answer comes in a coding that can be undone.
+// prepare returns the hold for the answer to r, nil if it gets no property. It changes the
+// request so that the answer comes whole and in a coding that can be undone.
 func (e *enhancer) prepare(in *ocp.Incoming, r *http.Request, tool *ocp.Tool, limit int64) *hold {
 	if e == nil || len(e.Properties(tool)) == 0 {
 		return nil
 	}
-	h := &hold{enhancer: e, limit: limit, known: r.Header["If-None-Match"]}
+	h := &hold{enhancer: e, limit: limit}
+	h.takeConditions(r)
 	restrictCodings(r.Header)
 
 	// Handlers behind may rewrite the URL in place; expressions see it as it came.
@@ -126,6 +128,30 @@ func (e *enhancer) prepare(in *ocp.Incoming, r *http.Request, tool *ocp.Tool, li
 	request.URL = &address
 	h.message = enhance.Exchange{Incoming: in, Request: request, Tool: tool}
 	return h
+}
+
+// takeConditions takes the conditions of a GET or HEAD away from the upstream. The upstream
+// knows only its plain answer: it would answer 304 to a client that has the plain answer
+// and is to get the enhanced one. The conditions are checked when the answer is known.
+func (h *hold) takeConditions(r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return
+	}
+	h.known, h.since = r.Header["If-None-Match"], r.Header.Get("If-Modified-Since")
+	delete(r.Header, "If-None-Match")
+	delete(r.Header, "If-Modified-Since")
+}
+
+// isKnown reports whether the client has the answer already, which is not enhanced. A
+// date counts only if no tag is given (RFC 9110, section 13.1.3).
+func (h *hold) isKnown(status int, header http.Header) bool {
+	switch {
+	case h == nil || status != http.StatusOK:
+		return false
+	case len(h.known) > 0:
+		return len(header["Etag"]) == 1 && matchesTag(h.known, header["Etag"][0])
+	}
+	return h.since != "" && h.since == header.Get("Last-Modified")
 }
 
 func (h *hold) holds() bool {
@@ -179,14 +205,14 @@ func (h *hold) takes(head bool) (reason string) {
 		get.Method = http.MethodGet
 		message.Request = &get
 	}
-	took := h.enhancer.Takes(&message)
+	took := h.enhancer.Suits(&message)
 	if took == enhance.Encoded {
 		if !decodable(header) {
 			return outcomeCoding
 		}
 		message.Header = header.Clone()
 		delete(message.Header, "Content-Encoding")
-		took = h.enhancer.Takes(&message)
+		took = h.enhancer.Suits(&message)
 	}
 	return string(took)
 }
@@ -278,6 +304,11 @@ func (h *hold) end(x *exchange, r *http.Request) {
 	body, outcome := h.enhancer.Append(r.Context(), out.B, content, &h.message)
 	if !outcome.Enhanced() {
 		h.enhancer.tell(string(outcome.Reason), outcome.Property, outcome.Reason.Fault())
+		if h.isKnown(x.status, h.message.Header) {
+			h.drop()
+			x.notModified()
+			return
+		}
 		h.release(x, "")
 		return
 	}

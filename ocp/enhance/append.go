@@ -24,9 +24,16 @@ type Exchange struct {
 // Takes reports whether an answer can be enhanced at all, as far as its status
 // and header tell: "" if it can, and must then be held back to its end.
 func (e *Enhancer) Takes(x *Exchange) Reason {
-	switch {
-	case x.Incoming == nil || !x.Incoming.Valid():
+	if x.Incoming == nil || !x.Incoming.Valid() {
 		return NoContext
+	}
+	return e.Suits(x)
+}
+
+// Suits reports like Takes whether the answer could be enhanced if the request had a valid
+// context. x.Incoming is not used.
+func (e *Enhancer) Suits(x *Exchange) Reason {
+	switch {
 	case !e.applies(x.Tool):
 		return NoProperty
 	case x.Request.Method == http.MethodHead || x.Status == http.StatusNoContent || x.Status == http.StatusResetContent:
