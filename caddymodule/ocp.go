@@ -65,6 +65,10 @@ const DefaultMaxEnhanced = 1 << 20 // bytes, decompressed
 // `{http.ocp.version}` | OCP-Version, likewise
 // `{http.ocp.session.<field>}` | A field of the decoded OCP-Session: a text as it is, anything else as JSON, with spaces for line breaks and other control characters
 //
+// The placeholders have values for the handlers behind this one. Handlers before it, such as
+// `header` in the default order, use their literal text, of which a warning is logged at
+// start; `header >Name` sets a header when the response is written, and works.
+//
 // A compressed session is decompressed only when something reads its content: a
 // placeholder, `log` or a matcher with a field of the session, an expression of
 // `enhance`, `forward json`, or `strict`. Otherwise only its length, its Base64, its gzip
@@ -197,6 +201,7 @@ func (h *OCP) Provision(ctx caddy.Context) (err error) {
 		}
 	}
 	h.plan()
+	warnIfTooEarly(ctx, h.logger)
 	return nil
 }
 

@@ -284,6 +284,30 @@ func TestOCPEnhanceFaults(t *testing.T) {
 	}
 }
 
+// TestOCPEnhance_failure_costs_one_property wants an expression that fails to cost the answer
+// its own property only, in a list only of the item for which it failed.
+func TestOCPEnhance_failure_costs_one_property(t *testing.T) {
+	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `[{"a":1},{"b":2}]`)
+	})
+	s := ocpSite(t, a, "ocp {\nenhance broken ocp.workspace\nenhance next \"item.a + 1\"\nenhance by ocp.agent_type\n}\nmetrics /metrics\nreverse_proxy API")
+	const want = `[{"a":1,"next":2,"by":"ide_coding_assistant"},{"b":2,"by":"ide_coding_assistant"}]`
+	if got := s.do(s.agent("GET", "/trips")); got.body != want {
+		t.Errorf("got %s, want %s", got.body, want)
+	}
+	s.logged(`"property":"next"`, `"reason":"missing_key"`)
+	metrics := s.get("/metrics").body
+	for _, line := range []string{
+		`fairway_ocp_property_failures_total{property="broken",reason="missing_key"} 1`,
+		`fairway_ocp_property_failures_total{property="next",reason="missing_key"} 1`,
+	} {
+		if !strings.Contains(metrics, line) {
+			t.Errorf("no metric %s", line)
+		}
+	}
+}
+
 // TestOCPDeclared wants a property that is for declaring operations only to keep to
 // these and to their schemas.
 func TestOCPDeclared(t *testing.T) {

@@ -16,10 +16,10 @@ import (
 	"github.com/fairwayhq/fairway/ocp/enhance"
 )
 
-// maxStreamHold is how long an answer is held whose handler wants the client to
-// have what is written so far. reverse_proxy flushes every answer of unknown
-// length, so a flush by itself is no sign of a stream; one that has not ended by
-// then is.
+// maxStreamHold is how long an answer is held after a handler asked for its first bytes to
+// be sent to the client. reverse_proxy flushes every answer of unknown length, so a flush
+// does not show that the answer is a stream. An answer that has not ended by then is taken
+// for a stream and passes unchanged.
 const maxStreamHold = time.Second
 
 // The outcomes of an enhancement besides the reasons of package enhance.
@@ -42,8 +42,9 @@ type Enhancement struct {
 	// in ocp.current_goal), `request` (method, path, query, headers), `response`
 	// (status, headers, body), `tool` (name, operation_id, method, path, tags)
 	// and `item` (the object that gets the property). An expression that yields
-	// optional.none() adds nothing. One that fails, or yields what does not fit
-	// the schema that the document declares, leaves the whole answer untouched.
+	// optional.none() adds nothing. If one fails, or yields what does not fit the
+	// schema that the document declares, the answer lacks this property only; in a
+	// list, so does the item for which it failed.
 	Expression string `json:"expression,omitempty"`
 
 	// Adds the property only to answers of operations that declare it in
@@ -84,16 +85,24 @@ func newEnhancer(h *OCP) (*enhancer, error) {
 	return &enhancer{Enhancer: compiled, metrics: h.metrics, logger: h.logger}, nil
 }
 
-// tell counts an outcome. What an operator should hear of is logged once, as a
-// fault in an expression comes back with every answer.
-func (e *enhancer) tell(outcome string, property string, fault bool) {
+// tell counts the outcome of an answer.
+func (e *enhancer) tell(outcome string) {
 	e.metrics.enhanced.WithLabelValues(outcome).Inc()
-	if !fault {
-		return
+}
+
+// tellFailures counts the properties that failed. The log names each property and reason
+// once: a fault in an expression comes back with every answer.
+func (e *enhancer) tellFailures(failures []enhance.Failure) {
+	for _, failure := range failures {
+		e.metrics.failed.WithLabelValues(failure.Property, string(failure.Reason)).Inc()
+		e.warnOnce(failure.Property, string(failure.Reason))
 	}
-	if _, told := e.told.LoadOrStore(property+" "+outcome, struct{}{}); !told {
-		e.logger.Warn("an answer was left as it is, as an expression could not be used; it is not told again, see the metric fairway_ocp_enhancements_total",
-			zap.String("property", property), zap.String("reason", outcome))
+}
+
+func (e *enhancer) warnOnce(property, reason string) {
+	if _, told := e.told.LoadOrStore(property+" "+reason, struct{}{}); !told {
+		e.logger.Warn("an answer was left without a property, as its expression failed; this is logged once, see the metric fairway_ocp_property_failures_total",
+			zap.String("property", property), zap.String("reason", reason))
 	}
 }
 
@@ -169,7 +178,7 @@ func (h *hold) begin(x *exchange, status int) bool {
 	h.varies = status == http.StatusNotModified // what the client has may be an enhanced answer
 	if reason := h.takes(head); reason != "" {
 		if reason != string(enhance.Status) && reason != string(enhance.NoBody) {
-			h.enhancer.tell(reason, "", false)
+			h.enhancer.tell(reason)
 		}
 		return false
 	}
@@ -268,7 +277,7 @@ func (h *hold) stop() {
 func (h *hold) release(x *exchange, outcome string) {
 	h.stop()
 	if outcome != "" {
-		h.enhancer.tell(outcome, "", false)
+		h.enhancer.tell(outcome)
 	}
 	body := h.body
 	h.body = nil
@@ -302,8 +311,12 @@ func (h *hold) end(x *exchange, r *http.Request) {
 	out := buffer.Get()
 	defer buffer.Put(out)
 	body, outcome := h.enhancer.Append(r.Context(), out.B, content, &h.message)
+	h.enhancer.tellFailures(outcome.Failures)
 	if !outcome.Enhanced() {
-		h.enhancer.tell(string(outcome.Reason), outcome.Property, outcome.Reason.Fault())
+		h.enhancer.tell(string(outcome.Reason))
+		if outcome.Reason.Fault() {
+			h.enhancer.warnOnce(outcome.Property, string(outcome.Reason))
+		}
 		if h.isKnown(x.status, h.message.Header) {
 			h.drop()
 			x.notModified()
@@ -313,7 +326,7 @@ func (h *hold) end(x *exchange, r *http.Request) {
 		return
 	}
 	out.B = body
-	h.enhancer.tell(outcomeEnhanced, "", false)
+	h.enhancer.tell(outcomeEnhanced)
 	h.send(x, out.B)
 }
 

@@ -13,6 +13,7 @@ type ocpMetrics struct {
 	contexts *prometheus.CounterVec // verdict
 	replies  *prometheus.CounterVec // shed
 	enhanced *prometheus.CounterVec // outcome
+	failed   *prometheus.CounterVec // property, reason
 
 	verdicts map[string]prometheus.Counter
 	whole    prometheus.Counter // replies of which nothing was shed
@@ -51,6 +52,12 @@ func newOCPMetrics() *ocpMetrics {
 			Help:      "Answers that were to be enhanced, by how that went: enhanced, or why the answer was left as it was.",
 		}, []string{"outcome"}),
 	}
+	m.failed = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: namespace,
+		Subsystem: subsystem,
+		Name:      "property_failures_total",
+		Help:      "Answers in which an expression of enhance failed, by its property and by why it failed.",
+	}, []string{"property", "reason"})
 	m.verdicts = make(map[string]prometheus.Counter)
 	for _, verdict := range []string{"conforming", "usable", "ignored", "none", "unjudged"} {
 		m.verdicts[verdict] = m.contexts.WithLabelValues(verdict)
@@ -60,7 +67,7 @@ func newOCPMetrics() *ocpMetrics {
 }
 
 func (m *ocpMetrics) register(registry prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{m.ignored, m.contexts, m.replies, m.enhanced} {
+	for _, c := range []prometheus.Collector{m.ignored, m.contexts, m.replies, m.enhanced, m.failed} {
 		already := prometheus.AlreadyRegisteredError{}
 		if err := registry.Register(c); err != nil && !errors.As(err, &already) {
 			return err

@@ -85,8 +85,8 @@ func (e *Enhancer) MaxBody() int {
 //
 // The body must be strict JSON: an object, or an array as Options.Lists says.
 // Its bytes stay as they are; members are added at an object's end, and one that
-// the object has already is not touched. If any property fails, in any item,
-// nothing is added anywhere.
+// the object has already is not touched. A property that fails is left out, in a list only
+// of the item for which it failed; Outcome.Failures names it.
 func (e *Enhancer) Append(ctx context.Context, dst, body []byte, x *Exchange) ([]byte, Outcome) {
 	switch {
 	case x.Incoming == nil || !x.Incoming.Valid():

@@ -27,6 +27,7 @@ func TestAppend(t *testing.T) {
 		body, want string         // want is "" where the answer is left
 		reason     enhance.Reason // then
 		kept       int
+		failed     string // properties
 	}{
 		"object":                  {properties: two, body: `{"x":1}`, want: `{"x":1,` + added + `}`},
 		"empty object":            {properties: two, body: `{}`, want: `{` + added + `}`},
@@ -42,9 +43,17 @@ func TestAppend(t *testing.T) {
 			properties: []enhance.Property{{Name: "a", Expression: `optional.none()`}, {Name: "b", Expression: `1`}},
 			body:       `{}`, want: `{"b":1}`,
 		},
-		"one failure stops all": {
-			properties: []enhance.Property{{Name: "a", Expression: `1`}, {Name: "b", Expression: `ocp.workspace`}},
-			body:       `{}`, reason: enhance.MissingKey,
+		"one failure leaves the others": {
+			properties: []enhance.Property{{Name: "a", Expression: `1`}, {Name: "b", Expression: `ocp.workspace`}, {Name: "c", Expression: `2`}},
+			body:       `{}`, want: `{"a":1,"c":2}`, failed: "b",
+		},
+		"a failure first": {
+			properties: []enhance.Property{{Name: "a", Expression: `ocp.workspace`}, {Name: "b", Expression: `1`}},
+			body:       `{"x":1}`, want: `{"x":1,"b":1}`, failed: "a",
+		},
+		"all fail": {
+			properties: []enhance.Property{{Name: "a", Expression: `ocp.workspace`}, {Name: "b", Expression: `[1][2]`}},
+			body:       `{}`, reason: enhance.MissingKey, failed: "a b",
 		},
 
 		"list":               {properties: two, body: `[{"x":1},{}]`, want: `[{"x":1,` + added + `},{` + added + `}]`},
@@ -58,7 +67,18 @@ func TestAppend(t *testing.T) {
 		},
 		"one item fails": {
 			properties: []enhance.Property{{Name: "p", Expression: `item.n`}},
-			body:       `[{"n":2},{}]`, reason: enhance.MissingKey,
+			body:       `[{"n":2},{}]`, want: `[{"n":2,"p":2},{}]`, failed: "p",
+		},
+		"one item fails in one property": {
+			properties: []enhance.Property{{Name: "p", Expression: `item.n`}, {Name: "q", Expression: `1`}},
+			body:       `[{"m":1},{"n":2},{}]`, want: `[{"m":1,"q":1},{"n":2,"p":2,"q":1},{"q":1}]`, failed: "p",
+		},
+		"one property costs too much": {
+			options: enhance.Options{Limits: enhance.Limits{Cost: 100}},
+			properties: []enhance.Property{
+				{Name: "p", Expression: `size(response.body.filter(x, response.body.exists(y, y == 1)))`}, {Name: "q", Expression: `1`},
+			},
+			body: `[` + strings.Repeat("{},", 50) + `{}]`, want: `[` + strings.Repeat(`{"q":1},`, 50) + `{"q":1}]`, failed: "p",
 		},
 		"too many items": {
 			options:    enhance.Options{Limits: enhance.Limits{Items: 2}},
@@ -113,7 +133,7 @@ func TestAppend(t *testing.T) {
 			if test.reason == "" {
 				want += test.want
 			}
-			if string(out) != want || outcome.Reason != test.reason || outcome.Kept != test.kept {
+			if string(out) != want || outcome.Reason != test.reason || outcome.Kept != test.kept || failedIn(outcome) != test.failed {
 				t.Errorf("got  %s %+v\nwant %s %s", out, outcome, want, test.reason)
 			}
 			if string(body) != test.body {
@@ -121,6 +141,15 @@ func TestAppend(t *testing.T) {
 			}
 		})
 	}
+}
+
+// failedIn names the properties that failed.
+func failedIn(o enhance.Outcome) string {
+	var names []string
+	for _, failure := range o.Failures {
+		names = append(names, failure.Property)
+	}
+	return strings.Join(names, " ")
 }
 
 func TestWithoutContext(t *testing.T) {
@@ -152,8 +181,8 @@ func TestDeclared(t *testing.T) {
 		reason     enhance.Reason
 	}{
 		"fits":                 {operation, `{"relevance":0.5}`, `{"relevance":0.5,"match":{"relevance":0.5},"note":"alice"}`, ""},
-		"does not fit":         {operation, `{"relevance":2}`, "", enhance.Schema},
-		"is of another type":   {operation, `{"relevance":"high"}`, "", enhance.Schema},
+		"does not fit":         {operation, `{"relevance":2}`, `{"relevance":2,"note":"alice"}`, ""},
+		"is of another type":   {operation, `{"relevance":"high"}`, `{"relevance":"high","note":"alice"}`, ""},
 		"is not declared here": {nil, `{"relevance":2}`, `{"relevance":2,"note":"alice"}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

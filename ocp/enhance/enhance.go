@@ -11,8 +11,9 @@
 // Nothing is invented. A property that a document declares is added if an
 // expression computes it, and its value fits the declared schema; for one that
 // no expression computes there is no true value here, and Unanswered names it.
-// An expression that fails, takes too long or yields what does not fit leaves
-// the whole answer untouched, and the Outcome says why.
+// An expression that fails, costs too much or yields what does not fit costs the answer
+// that property only; the Outcome says why. Answers that exceed a limit of their own, such
+// as the time of all expressions over a list, are left untouched.
 package enhance
 
 import (

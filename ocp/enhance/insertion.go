@@ -13,8 +13,9 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// An insertion writes one answer's body with its properties to dst. It stops at
-// the first reason not to.
+// An insertion writes one answer's body with its properties to dst. A property whose
+// expression fails is left out, in that item if the answer is a list. What concerns the
+// answer as a whole ends the insertion.
 type insertion struct {
 	enhancer  *Enhancer
 	exchange  *Exchange
@@ -26,6 +27,8 @@ type insertion struct {
 	variables variables
 	clock     clock
 	outcome   Outcome
+	failed    uint64 // the properties that are in outcome.Failures, a bit for each
+	exhausted uint64 // the properties that are not tried again in this answer
 }
 
 func (i *insertion) run() {
@@ -43,6 +46,10 @@ func (i *insertion) run() {
 	}
 	if i.outcome.Reason == "" && i.outcome.Added == 0 {
 		i.outcome.Reason = NoProperty
+		if len(i.outcome.Failures) > 0 {
+			first := i.outcome.Failures[0]
+			i.outcome.Reason, i.outcome.Property, i.outcome.Err = first.Reason, first.Property, first.Err
+		}
 	}
 	i.dst = append(i.dst, i.body[i.copied:]...)
 }
@@ -73,9 +80,13 @@ func (i *insertion) members(present uint64, empty bool) {
 			i.outcome.Kept++
 			continue
 		}
-		value, ok := i.compute(p)
-		if !ok {
-			return
+		if i.exhausted&(1<<n) != 0 {
+			continue
+		}
+		value, failure := i.compute(p)
+		if failure != nil {
+			i.note(n, failure)
+			continue
 		}
 		if value == nil {
 			continue
@@ -94,34 +105,44 @@ func (i *insertion) members(present uint64, empty bool) {
 	}
 }
 
-// compute returns the JSON of one property, which is good until the next is
-// computed; nil for none.
-func (i *insertion) compute(p *property) (value []byte, ok bool) {
+// compute returns the JSON of one property, which is valid until the next is computed;
+// nil for none.
+func (i *insertion) compute(p *property) (value []byte, failure *Failure) {
 	result, err := p.program.evaluate(&i.clock, &i.variables)
 	if err != nil {
-		i.fail(reasonOf(err), p, err)
-		return nil, false
+		return nil, &Failure{p.Name, reasonOf(err), err}
 	}
 	if result = expr.Unwrap(result); result == nil {
-		return nil, true
+		return nil, nil
 	}
 	value, err = expr.AppendJSON(i.scratch.B[:0], result, i.enhancer.options.Limits.Added)
 	i.scratch.B = value
 	if err != nil {
-		i.fail(reasonOf(err), p, err)
-		return nil, false
+		return nil, &Failure{p.Name, reasonOf(err), err}
 	}
 	if declared := p.declaredBy(i.exchange.Tool); declared != nil {
 		if err := declared.Check(value); err != nil {
-			i.fail(Schema, p, err)
-			return nil, false
+			return nil, &Failure{p.Name, Schema, err}
 		}
 	}
-	return value, true
+	return value, nil
 }
 
+// note records that the property at position n failed. One that used up a limit is not
+// tried again: each item of a list would use it up anew.
+func (i *insertion) note(n int, failure *Failure) {
+	if i.failed&(1<<n) == 0 {
+		i.failed |= 1 << n
+		i.outcome.Failures = append(i.outcome.Failures, *failure)
+	}
+	if failure.Reason == Cost || failure.Reason == Deadline {
+		i.exhausted |= 1 << n
+	}
+}
+
+// fail leaves the whole answer as it is.
 func (i *insertion) fail(reason Reason, p *property, err error) {
-	i.outcome = Outcome{Reason: reason, Property: p.Name, Err: err}
+	i.outcome.Reason, i.outcome.Property, i.outcome.Err = reason, p.Name, err
 }
 
 // items adds the properties to each object of a list.
@@ -147,7 +168,7 @@ func (i *insertion) items(list jsontext.Value) {
 			continue
 		}
 		if i.clock.ended() {
-			i.outcome = Outcome{Reason: Deadline, Err: context.DeadlineExceeded}
+			i.outcome.Reason, i.outcome.Err = Deadline, context.DeadlineExceeded
 			return
 		}
 		if i.object(walk.Value, i.body[:at]); i.outcome.Reason != "" {

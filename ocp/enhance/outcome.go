@@ -26,7 +26,8 @@ const (
 	TooMany    Reason = "too_many"    // the list has more items, or an object more members, than the limit
 )
 
-// The reasons why an answer was not enhanced though it should have been.
+// The reasons why a property was not added though it should have been, or, if that left
+// nothing to add, why the answer was not enhanced.
 const (
 	MissingKey Reason = "missing_key" // an expression read what is not there
 	Failed     Reason = "failed"      // an expression failed otherwise
@@ -47,18 +48,28 @@ func (r Reason) Fault() bool {
 	return false
 }
 
-// An Outcome says what became of an answer: it is enhanced exactly if Reason is
-// "".
+// An Outcome says what became of an answer: it is enhanced exactly if Reason is "".
 type Outcome struct {
 	Reason   Reason
-	Property string // the one that failed; "" if none did
-
-	// Err is what a Fault came from, else nil. It may quote values of the
-	// context or the answer, and so belongs into no log by default.
-	Err error
+	Property string // the one that failed, if Reason is a Fault that comes from one
+	Err      error  // what a Fault came from; see Failure.Err
 
 	Added int // properties that were written, counted in each item of a list
 	Kept  int // properties that the answer had already, and which stay as they are
+
+	// Failures has the first failure of each property that failed. The answer can be
+	// enhanced all the same: with the other properties, or in other items of a list.
+	Failures []Failure
+}
+
+// A Failure says why an expression did not yield a property.
+type Failure struct {
+	Property string
+	Reason   Reason // a Fault
+
+	// Err is what happened. It may quote values of the context or the answer, and so
+	// belongs into no log by default.
+	Err error
 }
 
 // Enhanced reports whether the answer got anything.

@@ -1,0 +1,48 @@
+package caddymodule_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestOCPEarly wants a warning at start for each handler that uses a placeholder of ocp
+// before it has a value, and for no other.
+func TestOCPEarly(t *testing.T) {
+	const warning = "before ocp and uses one of its placeholders"
+	a := newAPI(t, nil)
+	for name, c := range map[string]struct {
+		block, handler string // handler is "" if nothing is wrong
+	}{
+		"header":                 {"header X-Goal {http.ocp.current_goal}\nocp", "headers"},
+		"header with a matcher":  {"header /trips* X-Goal \"goal: {http.ocp.current_goal}\"\nocp", "headers"},
+		"request_header":         {"request_header X-Goal {http.ocp.current_goal}\nocp", "headers"},
+		"rewrite":                {"rewrite /{http.ocp.user}\nocp", "rewrite"},
+		"vars":                   {"vars goal {http.ocp.session.current_file}\nocp", "vars"},
+		"in a handle block":      {"handle /trips* {\nheader X-Goal {http.ocp.user}\nocp\nreverse_proxy API\n}", "headers"},
+		"before a handle block":  {"header X-Goal {http.ocp.user}\nhandle {\nocp\nreverse_proxy API\n}", "headers"},
+		"route block before ocp": {"route {\nroute /x {\nheader X-Goal {http.ocp.user}\n}\nocp\n}", "headers"},
+		"deferred header":        {"header >X-Goal {http.ocp.current_goal}\nocp", ""},
+		"log_append":             {"log_append goal {http.ocp.current_goal}\nocp", ""},
+		"map":                    {"map {http.ocp.agent_type} {kind} {\ndefault x\n}\nocp", ""},
+		"behind ocp":             {"route {\nocp\nheader X-Goal {http.ocp.current_goal}\n}", ""},
+		"another placeholder":    {"header X-Method {http.request.method}\nocp", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := ocpSite(t, a, c.block+"\nreverse_proxy API")
+			if c.handler != "" {
+				s.logged(warning, `"handler":"`+c.handler+`"`, "{http.ocp.")
+			} else if log := s.log(); strings.Contains(log, warning) {
+				t.Error(log)
+			}
+		})
+	}
+}
+
+// TestOCPDeferredHeader wants the header that the documentation recommends to have the value.
+func TestOCPDeferredHeader(t *testing.T) {
+	a := newAPI(t, nil)
+	s := ocpSite(t, a, "header >X-Goal {http.ocp.current_goal}\nocp\nreverse_proxy API")
+	if got := s.do(s.agent("GET", "/trips", "OCP-Current-Goal", "debug")); got.header.Get("X-Goal") != "debug" {
+		t.Errorf("got %v", got.header)
+	}
+}
