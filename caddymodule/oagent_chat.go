@@ -50,8 +50,8 @@ type OAgentChat struct {
 	// its document says.
 	Upstream string `json:"upstream,omitempty"`
 
-	// Whose messages are looked at as the user's are: system, developer,
-	// assistant, tool. Default: the user's alone.
+	// Whose messages the input guardrail looks at: user, system, developer,
+	// assistant, tool. The user's are always among them. Default: all.
 	Roles []string `json:"roles,omitempty"`
 
 	// Lets images, sound and files pass unseen. Default: they are refused where a
@@ -131,10 +131,10 @@ func checkChatPath(p string) error {
 
 func checkChatRole(role string) error {
 	switch role {
-	case "system", "developer", "assistant", "tool":
+	case "user", "system", "developer", "assistant", "tool":
 		return nil
 	}
-	return errors.New("it is system, developer, assistant or tool; the user's messages are always looked at")
+	return errors.New("it is user, system, developer, assistant or tool")
 }
 
 // formatOf tells which API a request is for, 0 if for none.

@@ -19,9 +19,9 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// checkInput asks the input guardrail about what the user says: the newest
-// message, each time, and with it those before that have not passed in this
-// Engagement, so that none gets by in the middle of a conversation.
+// checkInput asks the input guardrail about the text that is about to reach the
+// model: the newest message, each time, and with it those before that have not passed
+// in this Engagement, so that none gets by in the middle of a conversation.
 func (x *chatExchange) checkInput() error {
 	if x.binding.Agent.Input == nil || len(x.request.Inputs) == 0 {
 		return nil
@@ -49,11 +49,7 @@ func (x *chatExchange) checkOutput(text string) error {
 	if text == "" {
 		return x.guard.CheckActive(x.r.Context(), x.binding)
 	}
-	said := ""
-	if n := len(x.request.Inputs); n > 0 {
-		said = x.request.Inputs[n-1]
-	}
-	return x.ask(oagent.SideOutput, said, text)
+	return x.ask(oagent.SideOutput, x.request.Said, text)
 }
 
 // ask invokes the tool of a guardrail, and has the Guard decide by its output.

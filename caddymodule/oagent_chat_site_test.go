@@ -284,6 +284,21 @@ func TestChatGuardrails(t *testing.T) {
 	})
 }
 
+func TestChat_checks_every_role_unless_roles_narrows_it(t *testing.T) {
+	const path = "/v1/chat/completions"
+	body := `{"messages":[{"role":"system","content":"forbidden"},{"role":"user","content":"hi"}]}`
+	for options, status := range map[string]int{"": 403, "roles user": 200, "roles user assistant": 200, "roles system": 403} {
+		s := chatting(t, guardrailed, options)
+		s.saysText("application/json", fmt.Sprintf(shapes["completions"].say, "fine"))
+		if a := s.askIn("talk", path, body); a.status != status {
+			t.Errorf("%q: %d %s", options, a.status, a.body)
+		}
+		if a := s.askIn("other", path, `{"messages":[{"role":"user","content":4111111111111111}]}`); a.status != 403 || !strings.Contains(a.body, "unchecked_content") {
+			t.Errorf("%q: a number: %d %s", options, a.status, a.body)
+		}
+	}
+}
+
 func TestChatConversation(t *testing.T) {
 	s := chatting(t, guardrailed, "")
 	s.saysText("application/json", fmt.Sprintf(shapes["completions"].say, "fine"))
@@ -301,7 +316,7 @@ func TestChatConversation(t *testing.T) {
 	}
 	for _, step := range []struct{ body, asked string }{
 		{turn("one"), "/in one|/out fine"},
-		{turn("one", "fine", "two"), "/in two|/out fine"},
+		{turn("one", "fine", "two"), "/in fine\n\ntwo|/out fine"},
 		{turn("one", "fine", "two", "fine", "two"), "/in two|/out fine"},
 		{turn("new", "fine", "two"), "/in new\n\ntwo|/out fine"},
 	} {
@@ -312,7 +327,7 @@ func TestChatConversation(t *testing.T) {
 			t.Errorf("the tools were asked %q, want %q", asked, step.asked)
 		}
 	}
-	if s.askIn("other", path, turn("one", "fine", "two")); !strings.HasPrefix(s.asked(), "/in one\n\ntwo") {
+	if s.askIn("other", path, turn("one", "fine", "two")); !strings.HasPrefix(s.asked(), "/in one\n\nfine\n\ntwo") {
 		t.Error("what passed in one Engagement was taken for passed in another")
 	}
 	if a := s.askIn("talk", path, turn("forbidden", "fine", "two")); a.status != http.StatusForbidden {
@@ -437,7 +452,7 @@ func TestChatConfig(t *testing.T) {
 	for block, want := range map[string]string{
 		"chat /v1/completions":                         "ends in /chat/completions, /responses or /messages",
 		"chat v1/messages":                             "begins with a slash",
-		"chat {\n\troles user\n}":                      "always looked at",
+		"chat {\n\troles nobody\n}":                    "it is user, system, developer, assistant or tool",
 		"chat {\n\tallow_media yes\n}":                 "wrong argument count",
 		"chat {\n\tnovelty\n}":                         "unrecognized chat subdirective",
 		"chat\nchat":                                   "given twice",

@@ -149,7 +149,7 @@ func (o *OAgent) unmarshalExtra(b *block) (known bool, err error) {
 //
 //	chat [<paths...>] {
 //		upstream    <url>
-//		roles       system | developer | assistant | tool...
+//		roles       user | system | developer | assistant | tool...
 //		allow_media
 //		max_input   <size>
 //		max_output  <size>

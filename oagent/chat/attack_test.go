@@ -9,9 +9,50 @@ import (
 	"github.com/fairwayhq/fairway/oagent/chat"
 )
 
-// everybody has the messages of all roles looked at, which is for clients that
-// users control.
-var everybody = []string{"system", "developer", "assistant", "tool"}
+// everybody is the default written out.
+var everybody = []string{"user", "system", "developer", "assistant", "tool"}
+
+// TestReadRequest_looks_at_every_role_by_default puts a text into all that reaches the
+// model and is not the user's message.
+func TestReadRequest_looks_at_every_role_by_default(t *testing.T) {
+	said := func(role string) string {
+		return `{"messages":[{"role":"` + role + `","content":"forbidden"},{"role":"user","content":"hi"}]}`
+	}
+	for _, test := range []struct {
+		name   string
+		format chat.Format
+		body   string
+	}{
+		{"system", chat.Completions, said("system")},
+		{"developer", chat.Completions, said("developer")},
+		{"assistant", chat.Completions, said("assistant")},
+		{"tool", chat.Completions, said("tool")},
+		{"function", chat.Completions, said("function")},
+		{"the system prompt", chat.Messages, `{"system":"forbidden","messages":[{"role":"user","content":"hi"}]}`},
+		{"a tool_result", chat.Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"forbidden"}]}]}`},
+		{"instructions", chat.Responses, `{"instructions":"forbidden","input":"hi"}`},
+		{"a function_call_output", chat.Responses, `{"input":[{"type":"function_call_output","call_id":"1","output":"forbidden"}]}`},
+		{"a function_call", chat.Responses, `{"input":[{"type":"function_call","call_id":"1","name":"f","arguments":"forbidden"}]}`},
+		{"reasoning", chat.Responses, `{"input":[{"type":"reasoning","summary":[{"type":"summary_text","text":"forbidden"}]}]}`},
+		{"a cited answer", chat.Responses, `{"input":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"forbidden","annotations":[{"type":"url_citation","url":"https://e/a","title":"t","start_index":1,"end_index":2}]}]}]}`},
+		{"a tool", chat.Completions, `{"messages":[],"tools":[{"type":"function","function":{"name":"f","description":"forbidden"}}]}`},
+		{"response_format", chat.Completions, `{"messages":[],"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"description":"forbidden"}}}}`},
+		{"prediction", chat.Completions, `{"messages":[],"prediction":{"type":"content","content":"forbidden"}}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r, err := test.format.ReadRequest([]byte(test.body), chat.ReadOptions{})
+			if err != nil || !strings.Contains(strings.Join(r.Inputs, "|"), "forbidden") {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			if strings.Contains(r.Said, "forbidden") && test.name != "a tool_result" {
+				t.Errorf("it is taken for the user's message: %q", r.Said)
+			}
+			if r, err := test.format.ReadRequest([]byte(test.body), onlyUser); err != nil || strings.Contains(strings.Join(r.Inputs, "|"), "forbidden") {
+				t.Errorf("narrowed down to the user: %+v, %v", r, err)
+			}
+		})
+	}
+}
 
 // TestInputIsSeen puts a text into each place of a request from which some server
 // tells it to the model.
@@ -75,8 +116,9 @@ func TestInputIsSeen(t *testing.T) {
 	}
 }
 
-// TestProgramsInputIsNotLookedAt has what a program says beside the user, and
-// what no model is told: it is neither asked about nor a reason to refuse.
+// TestProgramsInputIsNotLookedAt has what a program says beside the user, if roles is
+// narrowed down to the user, and what no model is told: it is neither asked about nor a
+// reason to refuse.
 func TestProgramsInputIsNotLookedAt(t *testing.T) {
 	body := `{"model":"m","stream":false,"stream_options":{"include_usage":true},"n":2,"stop":["END"],"user":"u","metadata":{"a":"b"},"logit_bias":{"5":-1},
 		"service_tier":"auto","reasoning_effort":"low","verbosity":"low","safety_identifier":"s","prompt_cache_key":"k","modalities":["text"],"seed":1,"stop_token_ids":[1],
@@ -85,7 +127,7 @@ func TestProgramsInputIsNotLookedAt(t *testing.T) {
 		"include":["reasoning.encrypted_content"],"conversation":"c","previous_response_id":"r","truncation":"auto",
 		"messages":[{"role":"user","content":[{"type":"text","text":"one","cache_control":{"type":"ephemeral"}}]},{"role":"assistant","content":"two"},{"role":"user","content":"three"}]}`
 	for _, format := range []chat.Format{chat.Completions, chat.Responses, chat.Messages} {
-		r, err := format.ReadRequest([]byte(body), chat.ReadOptions{})
+		r, err := format.ReadRequest([]byte(body), onlyUser)
 		if err != nil || !slices.Equal(r.Inputs, []string{"one", "three"}) {
 			t.Errorf("%v: inputs %+v, %v", format, r, err)
 		}

@@ -26,6 +26,9 @@ func TestFormatOf(t *testing.T) {
 	}
 }
 
+// onlyUser has the messages of the user looked at, and no others.
+var onlyUser = chat.ReadOptions{Roles: []string{"user"}}
+
 func TestReadRequest(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -34,7 +37,7 @@ func TestReadRequest(t *testing.T) {
 		body    string
 		want    []string
 	}{
-		{"completions/text", chat.Completions, chat.ReadOptions{}, `{"messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"hello"}]}`, []string{"hello"}},
+		{"completions/text", chat.Completions, onlyUser, `{"messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"hello"}]}`, []string{"hello"}},
 		{
 			"completions/parts are joined", chat.Completions,
 			chat.ReadOptions{},
@@ -43,13 +46,13 @@ func TestReadRequest(t *testing.T) {
 		},
 		{
 			"completions/every message of the user", chat.Completions,
-			chat.ReadOptions{},
+			onlyUser,
 			`{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}`,
 			[]string{"a", "c"},
 		},
 		{
 			"completions/results of tools are not the user's", chat.Completions,
-			chat.ReadOptions{},
+			onlyUser,
 			`{"messages":[{"role":"tool","tool_call_id":"1","content":"x"}]}`, nil,
 		},
 		{
@@ -77,17 +80,17 @@ func TestReadRequest(t *testing.T) {
 			`{"messages":[{"role":"user","content":[{"type":"text","text":"one"},{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}]}`,
 			[]string{"one"},
 		},
-		{"responses/text", chat.Responses, chat.ReadOptions{}, `{"input":"hello","instructions":"Be kind."}`, []string{"hello"}},
+		{"responses/text", chat.Responses, onlyUser, `{"input":"hello","instructions":"Be kind."}`, []string{"hello"}},
 		{
 			"responses/items", chat.Responses,
-			chat.ReadOptions{},
+			onlyUser,
 			`{"input":[{"role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"function_call_output","call_id":"1","output":"r"},` +
 				`{"type":"function_call","name":"f","arguments":"{}"},{"type":"message","role":"user","content":"b"}]}`,
 			[]string{"a", "b"},
 		},
 		{"responses/an unknown item is the user's", chat.Responses, chat.ReadOptions{}, `{"input":[{"type":"novelty","words":"x"}]}`, []string{"x"}},
 		{"responses/variables of a stored prompt", chat.Responses, chat.ReadOptions{}, `{"prompt":{"id":"p","variables":{"who":"x"}}}`, []string{"x"}},
-		{"messages/text", chat.Messages, chat.ReadOptions{}, `{"system":"Be kind.","messages":[{"role":"user","content":"hello"}]}`, []string{"hello"}},
+		{"messages/text", chat.Messages, onlyUser, `{"system":"Be kind.","messages":[{"role":"user","content":"hello"}]}`, []string{"hello"}},
 		{
 			"messages/the system prompt if it is to be", chat.Messages,
 			chat.ReadOptions{Roles: []string{"system"}},
@@ -102,7 +105,7 @@ func TestReadRequest(t *testing.T) {
 		},
 		{
 			"messages/results of tools are left out", chat.Messages,
-			chat.ReadOptions{},
+			onlyUser,
 			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"r"},{"type":"text","text":"a"}]}]}`,
 			[]string{"a"},
 		},
@@ -149,6 +152,14 @@ func TestReadRequestRefuses(t *testing.T) {
 			`{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","data":"AAAA"}}]}]}`, http.StatusForbidden,
 		},
 		{"a file", chat.Responses, `{"input":[{"role":"user","content":[{"type":"input_file","file_id":"f"}]}]}`, http.StatusForbidden},
+		{"a number as content", chat.Completions, `{"messages":[{"role":"user","content":4111111111111111}]}`, http.StatusForbidden},
+		{"tokens as content", chat.Completions, `{"messages":[{"role":"user","content":[66,65,68]}]}`, http.StatusForbidden},
+		{"tokens in a part", chat.Messages, `{"messages":[{"role":"user","content":[{"type":"text","text":[66,65]}]}]}`, http.StatusForbidden},
+		{"a number in a part", chat.Completions, `{"messages":[{"role":"user","content":[{"type":"text","text":4111}]}]}`, http.StatusForbidden},
+		{"a number as a system message", chat.Completions, `{"messages":[{"role":"system","content":4111}]}`, http.StatusForbidden},
+		{"a number as the result of a tool", chat.Responses, `{"input":[{"type":"function_call_output","call_id":"1","output":4111}]}`, http.StatusForbidden},
+		{"a number as instructions", chat.Responses, `{"instructions":4111,"input":"hi"}`, http.StatusForbidden},
+		{"a list of numbers as input", chat.Responses, `{"input":[66,65]}`, http.StatusBadRequest},
 		{"too deep", chat.Completions, `{"messages":[` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `]}`, http.StatusBadRequest},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -14,10 +14,11 @@ import (
 
 // ReadOptions say what of the traffic is looked at.
 type ReadOptions struct {
-	// Roles are those whose messages are the user's besides "user", out of
-	// "system", "developer", "assistant" and "tool". A role that is none of these
-	// is always the user's, and so is a member of a request that nobody knows;
-	// tools and the schema of the answer are said with the role "system".
+	// Roles narrows down whose messages are looked at besides those of "user", out
+	// of "user", "system", "developer", "assistant" and "tool". A role that is none
+	// of these is always looked at, and so is a member of a request that nobody
+	// knows; tools and the schema of the answer are said with the role "system".
+	// Default: all roles, because whoever sends the request may write any of them.
 	Roles []string
 
 	// AllowMedia lets images, sound and files pass without anybody looking at
@@ -27,10 +28,12 @@ type ReadOptions struct {
 
 // A Request is what matters of a request to a model.
 type Request struct {
-	// Inputs are the texts of the user: those that stand in no message, and one of
-	// each message, in their order; the last is the newest. There are none in a request that only hands over the
-	// results of tools.
+	// Inputs are the texts that are looked at: those that stand in no message, and
+	// one of each message, in their order; the last is the newest.
 	Inputs []string
+
+	// Said is the text of the newest message of the user, "" if there is none.
+	Said string
 
 	Stream     bool // events are asked for
 	Background bool // the answer is to be fetched later, by another request
@@ -128,9 +131,7 @@ func (r *requestReader) readConversation(value jsontext.Value) error {
 	switch value.Kind() {
 	case '"':
 		text, err := r.textOf(value, false)
-		if text != "" {
-			r.Inputs = append(r.Inputs, text)
-		}
+		r.addMessage(text, true)
 		return err
 	case 'n':
 		return nil
@@ -191,10 +192,19 @@ func (r *requestReader) readMessage(message jsontext.Value) error {
 		return checkParts(message)
 	}
 	text, err := r.textOf(message, r.format == Messages)
-	if text != "" {
-		r.Inputs = append(r.Inputs, text)
-	}
+	r.addMessage(text, role == "user" || role == "" && roleOf(kind) == "user")
 	return err
+}
+
+// addMessage adds the text of the next message.
+func (r *requestReader) addMessage(text string, ofUser bool) {
+	if text == "" {
+		return
+	}
+	r.Inputs = append(r.Inputs, text)
+	if ofUser {
+		r.Said = text
+	}
 }
 
 // isUsers reports whether a message is looked at: it is if it may be taken for one
@@ -235,6 +245,9 @@ func isRole(role string) bool {
 }
 
 func (r *requestReader) isUsersRole(role string) bool {
+	if len(r.options.Roles) == 0 {
+		return true
+	}
 	switch role {
 	case "system", "developer", "assistant":
 		return slices.Contains(r.options.Roles, role)

@@ -59,6 +59,8 @@ func (t *texts) walk(value jsontext.Value, name string, depth int) error {
 	switch kind := value.Kind(); {
 	case kind == '"':
 		return t.add(value, name)
+	case kind == '0' && t.request:
+		return t.addNumber(value, name)
 	case kind != '[' && kind != '{':
 	case depth > maxWalked:
 		return t.take(string(value), len(value) > len("{}"))
@@ -183,6 +185,21 @@ func (t *texts) add(value jsontext.Value, name string) error {
 		return nil
 	}
 	return t.take(text, text != "")
+}
+
+var errNumber = errors.New("it has a number in place of text")
+
+// addNumber takes a number of a message. One in place of text is an error: servers
+// write it in forms of their own, or read it as the number of a token.
+func (t *texts) addNumber(value jsontext.Value, name string) error {
+	switch name {
+	case "content", "text", "input", "output", "value", "arguments", "refusal", "thinking", "reasoning", "reasoning_content", "summary", "name", "title", "context", "":
+		return errNumber
+	}
+	if strings.HasSuffix(name, "index") {
+		return nil
+	}
+	return t.take(string(value), true)
 }
 
 // take adds a text to those of its place.

@@ -108,6 +108,12 @@ func isMediaPart(kind string) bool {
 	case "", "text", "input_text", "output_text", "message", "tool_result", "refusal", "ephemeral",
 		"function", "custom", "tool_use", "server_tool_use", "thinking", "redacted_thinking", "reasoning_text", "summary_text":
 		return false
+	case "url_citation", "file_citation", "file_path", "container_file_citation", // of answers that are said again
+		"char_location", "page_location", "content_block_location", "web_search_result_location", "search_result_location", "search_result",
+		"mcp_tool_use", "mcp_tool_result", "web_search_tool_result", "web_search_result", "web_search_tool_result_error", "web_fetch_tool_result",
+		"code_execution_tool_result", "code_execution_result", "tool_reference",
+		"search", "open_page", "find", "exec", "logs", "click", "double_click", "drag", "keypress", "move", "scroll", "type", "wait", "screenshot":
+		return false
 	}
 	return true
 }
