@@ -29,6 +29,12 @@ const (
 // Requests that are no tool calls do not get it; header_up of reverse_proxy is
 // for those.
 //
+// An argument of that name is not offered to clients: the gateway fills it. That
+// is a query parameter or header of the credential's own place. Where the document
+// does not declare the credential as an API key (securitySchemes), it is also a
+// query parameter, header or form field of the name in another place, which then
+// gets the value too.
+//
 // Placeholders are resolved for each call, so that a file is read anew when its
 // content has changed, but only those that speak of no request: {env.*},
 // {file.*}, {system.*} and {time.*}. A call whose credential comes to nothing
@@ -170,6 +176,14 @@ func (cs credentials) apply(r *http.Request, repl *caddy.Replacer) error {
 	}
 	s.Apply(r)
 	return nil
+}
+
+// current returns the supplement of the moment, nil for nothing.
+func (cs credentials) current() (*ocp.Supplement, error) {
+	if len(cs) == 0 {
+		return nil, nil
+	}
+	return cs.supplement(caddy.NewReplacer())
 }
 
 // supplement returns what apply puts into a request, nil for nothing.

@@ -69,28 +69,33 @@ func (d *dispatch) Invoke(ctx context.Context, call *ocp.Call) (*ocp.Result, err
 		timer = time.AfterFunc(d.limits.timeout, func() { cancel(errCallTimeout) })
 		defer timer.Stop()
 	}
+	own, err := d.credentials.current()
+	if err != nil {
+		return nil, d.withoutCredential(call.Tool, err)
+	}
+	if own != nil {
+		call.Fill(valuesOf(own))
+	}
 	r, err := call.Request(ocp.ContextWithCall(ctx, call))
 	if err != nil {
 		return nil, err
 	}
 	rec := newRecorder(r.Method, d.limits.maxResponse, cancel)
 	rec.streams = streams{ctx: ctx, timer: timer, timeout: d.limits.timeout}
-	r, err = d.prepare(r, rec, call)
-	if err != nil {
-		rec.drop()
-		return nil, d.withoutCredential(call.Tool, err)
-	}
+	rec.own = own
+	r = d.prepare(r, rec, call)
 	err = serve(d.chain(), rec, r)
 	return d.conclude(ctx, call, rec, err)
 }
 
 // prepare makes of r a request that has just arrived from the caller, with what
 // belongs to the call beside its arguments. From the weakest to the strongest that
-// is: what the caller's own request says, what the adapter supplements, and the
-// toolset's credentials.
-func (d *dispatch) prepare(r *http.Request, rec *recorder, call *ocp.Call) (*http.Request, error) {
+// is: what the caller's own request says, what the document fixes, what the adapter
+// supplements, and the toolset's credentials (rec.own).
+func (d *dispatch) prepare(r *http.Request, rec *recorder, call *ocp.Call) *http.Request {
 	asOperator := len(d.credentials) > 0
 	carryHeaders(r.Header, d.outer.Header, asOperator)
+	call.SetFilledHeaders(r.Header)
 	own := d.ownContext(r)
 	if own != nil {
 		user, declared := r.Header[ocp.HeaderUser]
@@ -106,10 +111,6 @@ func (d *dispatch) prepare(r *http.Request, rec *recorder, call *ocp.Call) (*htt
 	supplement := ocp.SupplementFromContext(r.Context())
 	supplement.Apply(r)
 	rec.with = supplement.Secrets()
-	var err error
-	if rec.own, err = d.credentials.supplement(repl); err != nil {
-		return nil, err
-	}
 	if rec.own != nil {
 		rec.own.Apply(r)
 		rec.with = append(rec.with, rec.own)
@@ -132,7 +133,7 @@ func (d *dispatch) prepare(r *http.Request, rec *recorder, call *ocp.Call) (*htt
 		return d.inherited(key)
 	})
 	d.carryVars(r)
-	return r, nil
+	return r
 }
 
 // preparedVars is how many variables PrepareRequest sets.

@@ -305,14 +305,14 @@ func readInFolder(folder, name string) ([]byte, error) {
 // says that cannot be used.
 func (m *MCP) changeTeller(logger *zap.Logger) func() {
 	var mu sync.Mutex
-	before := m.endpoint.toolset.loader.Toolset()
+	before := m.endpoint.toolset.filled(m.endpoint.toolset.loader.Toolset())
 	if before != nil {
 		m.logLibraryWarnings(before, logger)
 	}
 	return func() {
 		mu.Lock()
 		defer mu.Unlock()
-		after := m.endpoint.toolset.loader.Toolset()
+		after := m.endpoint.toolset.filled(m.endpoint.toolset.loader.Toolset())
 		changes := mcpadapter.ToolsChanged | mcpadapter.PromptsChanged | mcpadapter.ResourcesChanged
 		if before != nil && after != nil {
 			changes = m.server.Changes(before, after)

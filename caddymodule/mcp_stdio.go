@@ -74,7 +74,7 @@ func (m *MCP) awaitTools(r *http.Request, next caddyhttp.Handler) (*ocp.Toolset,
 	if err := loader.Load(ctx); err != nil {
 		return nil, fmt.Errorf("the document could not be loaded: %w", err)
 	}
-	if tools := loader.Toolset(); tools != nil {
+	if tools := m.endpoint.current(r, next); tools != nil {
 		return tools, nil
 	}
 	return nil, errors.New("the document has no tools")

@@ -71,9 +71,11 @@ func (x *chatExchange) invoke(side oagent.Side, name, input, output string) (jso
 	if op == nil {
 		return nil, errors.New("its toolset is not loaded")
 	}
-	arguments, err := chat.InputArguments(op.tool)
+	tools := op.toolset.filled(op.set)
+	tool, _ := tools.Tool(op.tool.Name)
+	arguments, err := chat.InputArguments(tool)
 	if side == oagent.SideOutput {
-		arguments, err = chat.OutputArguments(op.tool)
+		arguments, err = chat.OutputArguments(tool)
 	}
 	if err != nil {
 		return nil, err
@@ -82,7 +84,7 @@ func (x *chatExchange) invoke(side oagent.Side, name, input, output string) (jso
 	if err != nil {
 		return nil, err
 	}
-	outcome := ocp.Execute(x.r.Context(), op.set, op.tool.Name, arguments.JSON(input, output), invoker)
+	outcome := ocp.Execute(x.r.Context(), tools, tool.Name, arguments.JSON(input, output), invoker)
 	defer outcome.Release()
 	if outcome.Failure != nil {
 		outcome.Failure.Message = op.toolset.credentials.concealed(outcome.Failure.Message)

@@ -128,7 +128,7 @@ func (o *OAgent) isCurrent(l *linked, r *http.Request, next caddyhttp.Handler) b
 	current := true
 	for i, t := range o.toolsets {
 		if r != nil && t.bySite {
-			current = t.current(r, next) == l.views[i] && current
+			current = t.declared(r, next) == l.views[i] && current
 			continue
 		}
 		current = t.loader.Toolset() == l.views[i] && current

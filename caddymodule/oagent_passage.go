@@ -229,7 +229,7 @@ func (p *passage) readCall() *refused {
 // than the one that was called: get-trip of "latest" goes to the path of
 // latest-trip, if there is such an operation.
 func (p *passage) checkBuilt() *refused {
-	tool, err := p.linked.routes.Match(p.r)
+	tool, err := p.linked.routes.MatchCall(p.r, p.call.Tool)
 	if err != nil {
 		if errors.Is(err, ocp.ErrNoOperation) && !slices.Contains(p.toolsets, p.operation.toolset) {
 			return nil // plain requests are not matched to its toolset's operations

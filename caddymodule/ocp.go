@@ -374,7 +374,7 @@ func (h *OCP) operations(r *http.Request, next caddyhttp.Handler) *operations {
 	if h.toolset == nil {
 		return nil
 	}
-	tools := h.toolset.current(r, next)
+	tools := h.toolset.declared(r, next)
 	if tools == nil {
 		return nil
 	}
@@ -396,10 +396,11 @@ func (h *OCP) operation(r *http.Request, next caddyhttp.Handler) *ocp.Tool {
 	if operations == nil {
 		return nil
 	}
-	path := r.URL.EscapedPath()
-	tool := operations.routes.Tool(r.Method, path)
+	tool := operations.routes.ToolOf(r)
 	if tool == nil && r.Method == http.MethodHead {
-		tool = operations.routes.Tool(http.MethodGet, path)
+		get := *r
+		get.Method = http.MethodGet
+		tool = operations.routes.ToolOf(&get)
 	}
 	return tool
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -252,6 +254,9 @@ type toolset struct {
 	*document
 	limits      limits
 	credentials credentials // of the gateway for the API; none if callers show their own
+
+	view   atomic.Pointer[filledView] // of the current document; see filled
+	making sync.Mutex                 // of a view
 }
 
 // open provisions the configuration: see openDocument. Site tells apart documents
@@ -282,10 +287,16 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 	return &toolset{name: key.Name, document: d, limits: c.limits(), credentials: checked}, nil
 }
 
-// current returns the tools of the moment, nil if there are none yet. A document
-// of the site is asked for through next, the handlers behind the one that r has
-// reached.
+// current returns the current tools as they are called, without the arguments that
+// the credentials fill; nil if the document is not loaded. See declared.
 func (t *toolset) current(r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
+	return t.filled(t.declared(r, next))
+}
+
+// declared returns the current tools with all arguments that the document declares,
+// nil if it is not loaded. A document of the site is fetched through next, the
+// handlers behind the one that r has reached.
+func (t *toolset) declared(r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
 	if !t.bySite {
 		return t.loader.Toolset()
 	}

@@ -1,6 +1,7 @@
 package mcpadapter
 
 import (
+	"net/http"
 	"net/url"
 	"path"
 	"slices"
@@ -142,7 +143,7 @@ func schemeOf(name string) string {
 // tool's arguments are.
 func pathTemplate(tool *ocp.Tool) string {
 	var b strings.Builder
-	rest := tool.Path
+	rest := tool.Template()
 	for {
 		literal, after, found := strings.Cut(rest, "{")
 		b.WriteString((&url.URL{Path: literal}).EscapedPath())
@@ -333,7 +334,11 @@ func (x *exchange) resourceAt(location string) (uri, name string, ok bool) {
 	}
 	escaped, query, _ := strings.Cut(location, "?")
 	escaped, _, _ = strings.Cut(escaped, "#")
-	tool := s.routes.Tool("GET", escaped)
+	plain, err := url.PathUnescape(escaped)
+	if err != nil {
+		return "", "", false
+	}
+	tool := s.routes.ToolOf(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: plain, RawPath: escaped, RawQuery: strings.SplitN(query, "#", 2)[0]}})
 	r := s.byTool[tool]
 	if tool == nil || r == nil {
 		return "", "", false

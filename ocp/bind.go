@@ -14,7 +14,7 @@ import (
 type Call struct {
 	Tool *Tool
 
-	values []jsontext.Value // of Tool.Arguments, by position; nil if absent
+	values []jsontext.Value // of Tool.all, by position; nil if absent
 	extra  []wire.Member    // further properties of a body that allows them
 }
 
@@ -23,7 +23,7 @@ type Call struct {
 // not given, as many clients fill in every argument they know. The error is a
 // *Failure of kind InvalidArguments. The Call keeps references to the bytes.
 func (t *Tool) Bind(arguments []byte) (*Call, error) {
-	call := &Call{Tool: t, values: make([]jsontext.Value, len(t.Arguments))}
+	call := &Call{Tool: t, values: make([]jsontext.Value, len(t.all))}
 	problems, err := call.read(arguments)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (c *Call) check(problems []Problem, forgiven func(*Argument) bool) error {
 	}
 	if c.bodyIsBegun() {
 		for _, i := range c.missingFromBody() {
-			if a := &c.Tool.Arguments[i]; forgiven == nil || !forgiven(a) {
+			if a := &c.Tool.all[i]; forgiven == nil || !forgiven(a) {
 				problems = append(problems, Problem{Path: pointer(a.Name), Message: "missing: the request body needs it as soon as one of its arguments is given"})
 			}
 		}
@@ -62,8 +62,8 @@ func (c *Call) check(problems []Problem, forgiven func(*Argument) bool) error {
 func (c *Call) Arguments() map[string]any {
 	arguments := make(map[string]any, len(c.values))
 	for i, value := range c.values {
-		if value != nil {
-			arguments[c.Tool.Arguments[i].Name], _ = wire.Decode(value) // was checked by read
+		if value != nil && !c.Tool.plans[i].filled {
+			arguments[c.Tool.all[i].Name], _ = wire.Decode(value) // was checked by read
 		}
 	}
 	for _, m := range c.extra {
@@ -86,6 +86,10 @@ func (c *Call) read(arguments []byte) (problems []Problem, err error) {
 	for _, m := range members {
 		i, known := c.Tool.index[m.Name]
 		switch {
+		case known && c.Tool.plans[i].filled:
+			if problem, wrong := c.Tool.filledProblem(i, m.Value); wrong && len(problems) < maxProblems {
+				problems = append(problems, problem)
+			}
 		case known && m.Value.Kind() == 'n' && c.Tool.plans[i].dropNull:
 		case known:
 			c.values[i] = m.Value
@@ -119,9 +123,9 @@ func (t *Tool) unknownArgument(name string) Problem {
 // missingFromBody returns the positions of the arguments that a body which is sent
 // needs and that are not given.
 func (c *Call) missingFromBody() (positions []int) {
-	for i := range c.Tool.Arguments {
-		a := &c.Tool.Arguments[i]
-		if a.In == InBody && c.Tool.plans[i].neededInBody && c.values[i] == nil && a.Default == nil {
+	for i := range c.Tool.all {
+		a := &c.Tool.all[i]
+		if a.In == InBody && !c.Tool.plans[i].filled && c.Tool.plans[i].neededInBody && c.values[i] == nil && a.Default == nil {
 			positions = append(positions, i)
 		}
 	}
@@ -134,10 +138,10 @@ func (c *Call) bodyIsBegun() bool {
 	return c.Tool.body != nil && !c.Tool.body.required && c.hasBody()
 }
 
-// hasBody reports whether one of the body's arguments is given.
+// hasBody reports whether the caller gives one of the body's arguments.
 func (c *Call) hasBody() bool {
-	for i := range c.Tool.Arguments {
-		if c.Tool.Arguments[i].In == InBody && c.values[i] != nil {
+	for i := range c.Tool.all {
+		if c.Tool.all[i].In == InBody && c.values[i] != nil && !c.Tool.plans[i].filled {
 			return true
 		}
 	}

@@ -24,13 +24,13 @@ type UserArguments struct {
 // arguments is given. Until then an argument of it is optional only if the body
 // needs nothing else.
 func (t *Tool) FromUser(arguments []byte) (UserArguments, error) {
-	call := &Call{Tool: t, values: make([]jsontext.Value, len(t.Arguments))}
+	call := &Call{Tool: t, values: make([]jsontext.Value, len(t.all))}
 	problems, err := call.read(arguments)
 	if err != nil {
 		return UserArguments{}, err
 	}
-	for i := range t.Arguments {
-		if t.Arguments[i].NonInferrable {
+	for i := range t.all {
+		if t.all[i].NonInferrable {
 			call.values[i] = nil
 		}
 	}
@@ -48,10 +48,10 @@ func isNonInferrable(a *Argument) bool { return a.NonInferrable }
 // fromUser tells the non-inferrable arguments apart.
 func (c *Call) fromUser() (u UserArguments) {
 	missing, begun := c.missingFromBody(), c.bodyIsBegun()
-	for i := range c.Tool.Arguments {
-		a := &c.Tool.Arguments[i]
+	for i := range c.Tool.all {
+		a := &c.Tool.all[i]
 		switch {
-		case !a.NonInferrable:
+		case !a.NonInferrable, c.Tool.plans[i].filled:
 		case a.Required, begun && slices.Contains(missing, i):
 			u.Needed = append(u.Needed, a)
 		case a.In != InBody || c.Tool.body.required || begun || !slices.ContainsFunc(missing, func(other int) bool { return other != i }):
@@ -78,5 +78,5 @@ func (c *Call) checkSendable() error {
 
 // awaitsUser reports whether a part of the path is for the user to give.
 func (c *Call) awaitsUser(part pathPart) bool {
-	return part.literal == "" && c.Tool.Arguments[part.argument].NonInferrable && c.value(part.argument) == nil
+	return part.literal == "" && c.Tool.all[part.argument].NonInferrable && c.value(part.argument) == nil
 }

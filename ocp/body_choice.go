@@ -215,7 +215,7 @@ func (t *toolBuilder) addBodyType(choices []*openapi.Media) error {
 	text = append(append(text, standard...), `,"description":`...)
 	text = append(wire.AppendString(text, description), '}')
 
-	plan.typeArgument = len(t.tool.Arguments)
+	plan.typeArgument = len(t.tool.all)
 	t.addArgument(Argument{
 		Name:        "content_type",
 		WireName:    contentTypeHeader,
@@ -223,7 +223,7 @@ func (t *toolBuilder) addBodyType(choices []*openapi.Media) error {
 		Description: description,
 		Schema:      text,
 	}, argumentPlan{fill: jsontext.Value(standard)}, openapi.Place{})
-	a := &t.tool.Arguments[plan.typeArgument]
+	a := &t.tool.all[plan.typeArgument]
 	a.Default, a.types = standard, []string{"string"}
 	t.tool.plans[plan.typeArgument].dropNull = true
 	return nil

@@ -96,15 +96,22 @@ func (t *toolBuilder) addProperty(p *schema.Property) {
 	if p.ReadOnly {
 		return
 	}
-	t.addArgument(Argument{
+	a := Argument{
 		WireName:    p.Name,
 		In:          InBody,
 		Required:    p.Required && t.operation.Body.Required,
 		Description: schema.Description(p.Place),
-		Schema:      t.propertySchema(p),
-	}, argumentPlan{neededInBody: p.Required}, p.Place)
+	}
+	plan := argumentPlan{neededInBody: p.Required}
+	if plan.fill = singleValue(p.Required, p.Place); plan.fill != nil {
+		plan.filled = true
+		a.Schema = constSchema(plan.fill)
+	} else {
+		a.Schema = t.propertySchema(p)
+	}
+	t.addArgument(a, plan, p.Place)
 	if t.files[p.Name] == likelyFile {
-		t.tool.Arguments[len(t.tool.Arguments)-1].types = []string{"object", "string"}
+		t.tool.all[len(t.tool.all)-1].types = []string{"object", "string"}
 	}
 }
 
@@ -153,7 +160,7 @@ func (t *toolBuilder) openBody(object *schema.Object) {
 
 // addWholeBody makes the body one argument.
 func (t *toolBuilder) addWholeBody(media *openapi.Media) {
-	t.tool.body.whole = len(t.tool.Arguments)
+	t.tool.body.whole = len(t.tool.all)
 	t.addArgument(Argument{
 		In:          InBody,
 		Required:    t.operation.Body.Required,

@@ -3,7 +3,8 @@ package ocp
 import "github.com/fairwayhq/fairway/internal/wire"
 
 // AppendArguments appends the arguments as a JSON object, as they go to the API:
-// as the caller wrote them, and what the document fixes for one that is not given.
+// as the caller wrote them, and the document's default for one that is not given.
+// Those that the gateway fills are left out.
 func (c *Call) AppendArguments(dst []byte) []byte {
 	dst = append(dst, '{')
 	start := len(dst)
@@ -14,8 +15,8 @@ func (c *Call) AppendArguments(dst []byte) []byte {
 		dst = append(wire.AppendString(dst, name), ':')
 	}
 	for i := range c.values {
-		if value := c.value(i); value != nil {
-			member(c.Tool.Arguments[i].Name)
+		if value := c.value(i); value != nil && !c.Tool.plans[i].filled {
+			member(c.Tool.all[i].Name)
 			dst = append(dst, value...)
 		}
 	}

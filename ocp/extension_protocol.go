@@ -74,7 +74,7 @@ func (t *toolBuilder) readMCPHeader(a *Argument, node *openapi.Node) {
 		t.bend("x-mcp-header of %s must be a name that a header can have; it is left out", a.WireName)
 	case len(a.types) != 1 || !slices.Contains([]string{"string", "integer", "boolean"}, a.types[0]):
 		t.bend("x-mcp-header of %s is for strings, integers and booleans only; it is left out", a.WireName)
-	case slices.ContainsFunc(t.tool.Arguments, func(other Argument) bool { return strings.EqualFold(other.MCPHeader, name) }):
+	case slices.ContainsFunc(t.tool.all, func(other Argument) bool { return strings.EqualFold(other.MCPHeader, name) }):
 		t.bend("x-mcp-header %s is the name of two arguments; the second is left out", name)
 	default:
 		a.MCPHeader = name

@@ -20,8 +20,8 @@ func (t *toolBuilder) markNonInferrable() {
 			t.unprotected = append(t.unprotected, unprotected(extensionNonInferrable+" of "+t.tool.where(), name, []*Tool{t.tool}))
 		}
 	}
-	for i := range t.tool.Arguments {
-		a := &t.tool.Arguments[i]
+	for i := range t.tool.all {
+		a := &t.tool.all[i]
 		if slices.ContainsFunc(listed, func(name string) bool { return marksArgument(name, t.tool, a) }) {
 			a.NonInferrable = true
 		}
@@ -30,7 +30,7 @@ func (t *toolBuilder) markNonInferrable() {
 
 // marks reports whether a name is that of an argument of the tool.
 func marks(name string, t *Tool) bool {
-	return slices.ContainsFunc(t.Arguments, func(a Argument) bool { return marksArgument(name, t, &a) })
+	return slices.ContainsFunc(t.all, func(a Argument) bool { return marksArgument(name, t, &a) })
 }
 
 // marksArgument reports whether a name, "argument" or "tool.argument", is that of
@@ -65,8 +65,8 @@ func unprotected(list, name string, tools []*Tool) Warning {
 			if known && t.Name != tool {
 				continue
 			}
-			for i := range t.Arguments {
-				candidate := t.Arguments[i].Name
+			for i := range t.all {
+				candidate := t.all[i].Name
 				if qualified {
 					candidate = t.Name + "." + candidate
 				}

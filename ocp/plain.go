@@ -206,7 +206,7 @@ func (c *Call) acceptsPlainly() bool {
 	}
 	for i, value := range c.values {
 		switch plain := c.Tool.plans[i].plain; {
-		case value == nil && !c.Tool.Arguments[i].Required:
+		case value == nil && !c.Tool.all[i].Required:
 		case value == nil || plain == nil || !plain.accepts(value):
 			return false
 		}

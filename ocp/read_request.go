@@ -142,7 +142,7 @@ func (r *requestReader) readPath(path string) error {
 			continue
 		}
 		i := part.argument
-		mark, value := r.begin(r.tool.Arguments[i].Name)
+		mark, value := r.begin(r.tool.all[i].Name)
 		r.out, err = r.tool.plans[i].param.ReadPath(r.out, values[0], r.plan.shapes[i])
 		if err != nil {
 			return err
@@ -159,6 +159,12 @@ func (r *requestReader) readQuery(query string, credentials []string) error {
 	}
 	pairs, err := style.ParsePairs(make([]style.Pair, 0, 8), style.Query, query)
 	if err != nil {
+		return err
+	}
+	if err := r.takeConstants(pairs); err != nil {
+		return err
+	}
+	if err := r.takeFilled(pairs, InQuery); err != nil {
 		return err
 	}
 	if err := r.readPairs(pairs, r.plan.query); err != nil {
@@ -178,7 +184,7 @@ func (r *requestReader) readQuery(query string, credentials []string) error {
 
 func (r *requestReader) readPairs(pairs []style.Pair, arguments []int) (err error) {
 	for _, i := range arguments {
-		mark, value := r.begin(r.tool.Arguments[i].Name)
+		mark, value := r.begin(r.tool.all[i].Name)
 		if r.out, err = r.tool.plans[i].param.ReadPairs(r.out, pairs, r.plan.shapes[i]); err != nil {
 			return err
 		}
@@ -191,11 +197,11 @@ func (r *requestReader) readHeaders() (err error) {
 	if err := checkHeaders(r.request, r.plan); err != nil {
 		return err
 	}
-	if len(r.plan.headers) == 0 {
-		return nil
+	if err := r.checkFilledHeaders(); err != nil {
+		return err
 	}
 	for _, i := range r.plan.headers {
-		a := &r.tool.Arguments[i]
+		a := &r.tool.all[i]
 		mark, value := r.begin(a.Name)
 		if r.out, err = r.tool.plans[i].param.ReadHeader(r.out, r.request.Header[a.WireName], r.plan.shapes[i]); err != nil {
 			return err
@@ -206,7 +212,7 @@ func (r *requestReader) readHeaders() (err error) {
 }
 
 func (r *requestReader) readCookies() error {
-	if len(r.plan.cookies) == 0 {
+	if !r.plan.readsCookies {
 		return nil
 	}
 	var pairs []style.Pair
@@ -215,6 +221,9 @@ func (r *requestReader) readCookies() error {
 		if pairs, err = style.ParseCookies(pairs, line); err != nil {
 			return err
 		}
+	}
+	if err := r.takeFilled(pairs, InCookie); err != nil {
+		return err
 	}
 	return r.readPairs(pairs, r.plan.cookies)
 }

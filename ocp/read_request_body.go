@@ -23,11 +23,11 @@ func (r *requestReader) readBody(content []byte) error {
 	}
 	encoder := plan.encoderFor(contentType)
 	if plan.encoders != nil {
-		r.begin(r.tool.Arguments[plan.typeArgument].Name)
+		r.begin(r.tool.all[plan.typeArgument].Name)
 		r.out = wire.AppendString(r.out, mediaType(encoder.ContentType()))
 	}
 	if plan.whole >= 0 {
-		a := &r.tool.Arguments[plan.whole]
+		a := &r.tool.all[plan.whole]
 		_, value := r.begin(a.Name)
 		if r.out, err = encoder.ReadValue(r.out, content, contentType, r.plan.shapes[plan.whole]); err != nil {
 			return err
@@ -70,11 +70,13 @@ func (r *requestReader) contentType() (string, error) {
 // readProperty makes a property of the body an argument, or one that is kept as
 // undeclared.
 func (r *requestReader) readProperty(m wire.Member) error {
-	if i, declared := r.plan.properties[m.Name]; declared {
+	if i, declared := r.plan.properties[m.Name]; declared && r.tool.plans[i].filled {
+		return r.checkFilled(i, m.Value)
+	} else if declared {
 		if err := r.checkType(i, m.Value); err != nil {
 			return err
 		}
-		r.begin(r.tool.Arguments[i].Name)
+		r.begin(r.tool.all[i].Name)
 		r.out = append(r.out, m.Value...)
 		return nil
 	}
@@ -128,7 +130,7 @@ func (r *requestReader) namesMethod(value jsontext.Value) bool {
 // checkType returns an error if a JSON value is of none of the argument's types.
 // Text was made one of them when it was read.
 func (r *requestReader) checkType(argument int, value jsontext.Value) error {
-	a := &r.tool.Arguments[argument]
+	a := &r.tool.all[argument]
 	if r.tool.body.encoder.Kind() != body.JSON || fits(value, a.types) || isNull(value) && r.tool.plans[argument].dropNull {
 		return nil
 	}

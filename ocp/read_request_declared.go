@@ -55,8 +55,8 @@ func (r *requestReader) checkDeclared() error {
 // one that it does.
 func (r *requestReader) undeclared(in Location, name string) error {
 	near := nearest.Name(name, func(yield func(string) bool) {
-		for i := range r.tool.Arguments {
-			if a := &r.tool.Arguments[i]; a.In == in && a.WireName != "" && !yield(a.WireName) {
+		for i := range r.tool.all {
+			if a := &r.tool.all[i]; a.In == in && a.WireName != "" && !yield(a.WireName) {
 				return
 			}
 		}
@@ -89,7 +89,7 @@ func (t *Tool) checkExcluded(arguments any) error {
 	}
 	e := &RequestError{Kind: UndeclaredName, Name: path[len(path)-1]}
 	if i, ok := t.index[path[0]]; ok {
-		e.In = t.Arguments[i].In
+		e.In = t.all[i].In
 	}
 	e.Message = "the property " + strconv.Quote(clip(pointer(path...), maxProblem)) + " is not one that " + t.where() + " takes"
 	return e

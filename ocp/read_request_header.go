@@ -50,7 +50,7 @@ func (p *requestPlan) readsHeader(name string) bool {
 	case "Content-Type", "Content-Encoding", "Content-Length", "Transfer-Encoding":
 		return true
 	case "Cookie":
-		return len(p.cookies) > 0
+		return p.readsCookies
 	}
 	_, known := p.headerNames[name]
 	return known

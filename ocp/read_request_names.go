@@ -75,7 +75,7 @@ func (t *Tool) checkNames(argument int, value jsontext.Value) error {
 	}
 	declared, _ := t.requestPlan().shapes[argument].(*shape)
 	if name, other := confusable(declared, value); name != "" {
-		a := &t.Arguments[argument]
+		a := &t.all[argument]
 		return sameName(a.In, a.WireName, name, other)
 	}
 	return nil

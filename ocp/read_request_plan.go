@@ -18,14 +18,16 @@ import (
 type requestPlan struct {
 	once sync.Once
 
-	shapes      []style.Shape // of Tool.Arguments, by position
-	query       []int         // positions in the order in which they are read
-	cookies     []int
-	headers     []int
-	headerNames map[string]int // canonical
-	properties  map[string]int // arguments of the body by wire name
-	body        bodyShape
-	excludes    bool // see excludesNames
+	filled       []int         // positions of those that the gateway fills
+	shapes       []style.Shape // of Tool.all, by position
+	query        []int         // positions in the order in which they are read
+	cookies      []int
+	headers      []int
+	readsCookies bool
+	headerNames  map[string]int // canonical
+	properties   map[string]int // arguments of the body by wire name
+	body         bodyShape
+	excludes     bool // see excludesNames
 
 	queryNames aliases
 	pathNames  aliases
@@ -39,29 +41,45 @@ func (t *Tool) requestPlan() *requestPlan {
 
 func (p *requestPlan) make(t *Tool) {
 	owner := &shapes{schema: t.InputSchema, nodes: make(map[[sha256.Size]byte]*shape)}
-	p.shapes = make([]style.Shape, len(t.Arguments))
+	p.shapes = make([]style.Shape, len(t.all))
 	p.headerNames, p.properties = make(map[string]int), make(map[string]int)
 	p.queryNames, p.pathNames, p.bodyNames = make(aliases), make(aliases), make(aliases)
-	for i := range t.Arguments {
-		a := &t.Arguments[i]
+	for i := range t.all {
+		a := &t.all[i]
 		p.shapes[i] = owner.of(a.Schema)
 		if t.isBodyType(i) {
 			continue
 		}
+		filled := t.plans[i].filled
+		if filled {
+			p.filled = append(p.filled, i)
+		}
 		switch a.In {
 		case InQuery:
-			p.query = append(p.query, i)
+			if !filled {
+				p.query = append(p.query, i)
+			}
 			p.queryNames.add(a.WireName)
 		case InPath:
 			p.pathNames.add(a.WireName)
 		case InCookie:
-			p.cookies = append(p.cookies, i)
+			p.readsCookies = true
+			if !filled {
+				p.cookies = append(p.cookies, i)
+			}
 		case InHeader:
-			p.headers = append(p.headers, i)
+			if !filled {
+				p.headers = append(p.headers, i)
+			}
 			p.headerNames[a.WireName] = i
 		case InBody:
 			p.properties[a.WireName] = i
 			p.bodyNames.add(a.WireName)
+		}
+	}
+	for _, id := range t.identity {
+		if id.in == InQuery {
+			p.queryNames.add(id.name)
 		}
 	}
 	// An exploded object takes the names that no other parameter has, and one
@@ -192,7 +210,7 @@ func (t *Tool) pathValues(dst []string, path string) ([]string, error) {
 		if i+1 < len(t.path) {
 			if next = t.path[i+1].literal; next == "" {
 				return nil, &RequestError{
-					Kind: AmbiguousValue, In: InPath, Name: t.Arguments[part.argument].WireName,
+					Kind: AmbiguousValue, In: InPath, Name: t.all[part.argument].WireName,
 					Message: "the path parameters of " + t.where() + " stand next to each other and cannot be told apart: call it as a tool",
 				}
 			}
@@ -230,7 +248,7 @@ func (t *Tool) valueLen(rest, next string, last bool, argument int) (int, error)
 	at := strings.Index(segment[1:], next)
 	if at >= 0 && strings.Count(decodeTriples(segment[1:]), decodeTriples(next)) > 1 {
 		return 0, &RequestError{
-			Kind: AmbiguousValue, In: InPath, Name: t.Arguments[argument].WireName,
+			Kind: AmbiguousValue, In: InPath, Name: t.all[argument].WireName,
 			Message: "the path parameters of " + t.where() + " cannot be told apart: " + strconv.Quote(next) + " is between them and in one of them",
 		}
 	}

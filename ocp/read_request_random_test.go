@@ -186,8 +186,8 @@ func checkRoundTrip(t *testing.T, call *Call, request *http.Request, arguments [
 		return
 	}
 	want := map[string]any{}
-	for i, a := range call.Tool.Arguments {
-		if value := call.value(i); value != nil {
+	for i, a := range call.Tool.all {
+		if value := call.value(i); value != nil && !call.Tool.plans[i].filled {
 			want[a.Name], _ = wire.Decode(value)
 		}
 	}
@@ -204,8 +204,8 @@ func stripped(value any, tool *Tool) any {
 	if !ok {
 		return value
 	}
-	for i := range tool.Arguments {
-		a := &tool.Arguments[i]
+	for i := range tool.all {
+		a := &tool.all[i]
 		if v, given := object[a.Name]; given && (a.In != InBody || !isJSON) {
 			v = withoutEmpty(v)
 			if list, ok := v.([]any); ok && len(list) == 1 && tool.requestPlan().shapes[i].Types()&^(style.Array|style.Null) != 0 {

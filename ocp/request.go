@@ -24,12 +24,13 @@ type argumentPlan struct {
 	plain        *plainSchema      // nil if only the schema itself can tell what is good
 	dropNull     bool              // null counts as not given
 	neededInBody bool              // required by the body's schema
+	filled       bool              // the gateway fills it, with fill or for each call (Call.Fill)
 }
 
 // pathPart is a literal piece of the escaped path, or an argument.
 type pathPart struct {
 	literal  string
-	argument int // position in Arguments, if literal is empty
+	argument int // position in Tool.all, if literal is empty
 }
 
 // bodyPlan is how the body's arguments become the request body.
@@ -150,9 +151,9 @@ func isPlainPath(path string) bool {
 
 // setParameters sets the query, header and cookie arguments.
 func (c *Call) setParameters(r *http.Request) error {
-	var query, cookies []byte
-	for i := range c.Tool.Arguments {
-		a, param := &c.Tool.Arguments[i], c.Tool.plans[i].param
+	query, cookies := []byte(c.Tool.query), []byte(nil)
+	for i := range c.Tool.all {
+		a, param := &c.Tool.all[i], c.Tool.plans[i].param
 		value := c.value(i)
 		if value == nil || value.Kind() == 'n' || param == nil {
 			continue
@@ -229,8 +230,8 @@ func (c *Call) encodeBody(plan *bodyPlan) (content []byte, contentType string, e
 	}
 	var onStack [16]wire.Member
 	members := onStack[:0]
-	for i := range c.Tool.Arguments {
-		if a := &c.Tool.Arguments[i]; a.In == InBody {
+	for i := range c.Tool.all {
+		if a := &c.Tool.all[i]; a.In == InBody {
 			if value := c.value(i); value != nil {
 				members = append(members, wire.Member{Name: a.WireName, Value: value})
 			}
@@ -245,7 +246,7 @@ func (c *Call) unsendable(argument int, err error) error {
 	if refused, ok := errors.AsType[*style.Error](err); ok {
 		message = refused.Problem
 	}
-	return c.Tool.invalid([]Problem{{Path: pointer(c.Tool.Arguments[argument].Name), Message: message}})
+	return c.Tool.invalid([]Problem{{Path: pointer(c.Tool.all[argument].Name), Message: message}})
 }
 
 // bodyProblem names the argument that the body could not be built from.
@@ -254,8 +255,8 @@ func (c *Call) bodyProblem(err error) Problem {
 	if !ok {
 		return Problem{Message: err.Error()}
 	}
-	for i := range c.Tool.Arguments {
-		if a := &c.Tool.Arguments[i]; a.In == InBody && a.WireName == refused.Name {
+	for i := range c.Tool.all {
+		if a := &c.Tool.all[i]; a.In == InBody && a.WireName == refused.Name {
 			return Problem{Path: pointer(a.Name), Message: refused.Problem}
 		}
 	}

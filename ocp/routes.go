@@ -1,7 +1,9 @@
 package ocp
 
 import (
+	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -26,7 +28,7 @@ type Routes struct {
 
 // routeNode stands for the beginning of a path, up to a slash.
 type routeNode struct {
-	tool     *Tool // of the path that ends here; nil if none does
+	tools    []*Tool // of the path that ends here, in document order
 	literals map[string]*routeNode
 	mixed    []mixedRoute // in document order
 	any      *routeNode   // a segment that is one parameter
@@ -39,8 +41,8 @@ type mixedRoute struct {
 	next  *routeNode
 }
 
-// NewRoutes returns the routes of the Toolsets' tools. Of two operations that
-// differ in the names of their parameters only, the first is found.
+// NewRoutes returns the routes of the Toolsets' tools. Tools of one method and
+// Path are one operation, of which the first is found.
 func NewRoutes(toolsets ...*Toolset) *Routes {
 	routes := &Routes{methods: make(map[string]*routeNode)}
 	for _, s := range toolsets {
@@ -52,16 +54,40 @@ func NewRoutes(toolsets ...*Toolset) *Routes {
 			root = new(routeNode)
 			routes.methods[tool.Method] = root
 		}
-		if node := root.add(tool.segments()); node.tool == nil {
-			node.tool = tool
+		node := root.add(tool.segments())
+		if !slices.ContainsFunc(node.tools, func(t *Tool) bool { return t.Path == tool.Path }) {
+			node.tools = append(node.tools, tool)
 		}
 	}
 	return routes
 }
 
-// Tool returns the tool of a request, nil if no operation is meant. Path is the
-// escaped path of the URL.
+// Tool returns the tool of that method and path, nil if there is none. Path is the
+// escaped path of the URL. Of operations that share method and path it returns the
+// first: ToolOf tells them apart.
 func (r *Routes) Tool(method, path string) *Tool {
+	if tools := r.at(method, path); len(tools) > 0 {
+		return tools[0]
+	}
+	return nil
+}
+
+// ToolOf returns the tool of a request, nil if it is of no operation or could be
+// of several. It is for those who describe the request; see Match.
+func (r *Routes) ToolOf(request *http.Request) *Tool {
+	tools := r.at(request.Method, request.URL.EscapedPath())
+	if len(tools) == 0 {
+		return nil
+	}
+	tool, err := choose(tools, request, nil)
+	if err != nil {
+		return nil
+	}
+	return tool
+}
+
+// at returns the tools of that method and path.
+func (r *Routes) at(method, path string) []*Tool {
 	root := r.methods[method]
 	if root == nil || path == "" || path[0] != '/' {
 		return nil
@@ -72,11 +98,7 @@ func (r *Routes) Tool(method, path string) *Tool {
 // BasePath returns what stands before Path in the tool's requests, escaped and
 // without a slash at its end; "" for nothing.
 func (t *Tool) BasePath() string {
-	if len(t.path) == 0 {
-		return ""
-	}
-	beginning, _, _ := strings.Cut(t.Path, "{")
-	return strings.TrimSuffix(t.path[0].literal, escapeLiteral(beginning))
+	return t.base
 }
 
 // segments splits the tool's path. In a segment, each parameter is a NUL, which
@@ -144,20 +166,20 @@ func (n *routeNode) child(segment string) *routeNode {
 	return next
 }
 
-// find returns the tool of what is left of a path. It looks at each node once at
+// find returns the tools of what is left of a path. It looks at each node once at
 // most, as the segment that a node is compared with depends on its depth alone.
-func (n *routeNode) find(rest string) *Tool {
+func (n *routeNode) find(rest string) []*Tool {
 	segment, rest, more := strings.Cut(rest, "/")
 	segment = unescapeSegment(segment)
 	if next := n.literals[segment]; next != nil {
-		if tool := next.follow(rest, more); tool != nil {
-			return tool
+		if tools := next.follow(rest, more); len(tools) > 0 {
+			return tools
 		}
 	}
 	for i := range n.mixed {
 		if m := &n.mixed[i]; m.matches(segment) {
-			if tool := m.next.follow(rest, more); tool != nil {
-				return tool
+			if tools := m.next.follow(rest, more); len(tools) > 0 {
+				return tools
 			}
 		}
 	}
@@ -167,11 +189,11 @@ func (n *routeNode) find(rest string) *Tool {
 	return nil
 }
 
-func (n *routeNode) follow(rest string, more bool) *Tool {
+func (n *routeNode) follow(rest string, more bool) []*Tool {
 	if more {
 		return n.find(rest)
 	}
-	return n.tool
+	return n.tools
 }
 
 // matches reports whether the texts stand in the segment in their order, the

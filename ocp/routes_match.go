@@ -44,24 +44,46 @@ func (e *AmbiguousError) Error() string {
 //   - No reading makes it an operation: ErrNoOperation. OPTIONS is an operation
 //     where the document says so.
 //
+// Operations may share method and path, and are told apart by the query of their
+// Path, by query parameters and headers with one allowed value, and by required
+// ones that only some of them have. A request that lacks such a value is of no
+// operation; one that could be of several is an *AmbiguousError.
+//
 // Of the operations that are told apart by case alone, or a slash at the end, the
 // one that is spelled exactly is found. An operation that the Toolset excludes is
 // not known, and a path that one template and an excluded operation share is the
 // template's.
 func (r *Routes) Match(request *http.Request) (*Tool, error) {
+	return r.match(request, nil)
+}
+
+// MatchCall is Match for the request of a tool call: where nothing in it tells
+// operations apart that share method and path, it is of the tool that was called.
+func (r *Routes) MatchCall(request *http.Request, called *Tool) (*Tool, error) {
+	return r.match(request, called)
+}
+
+func (r *Routes) match(request *http.Request, called *Tool) (*Tool, error) {
 	path := request.URL.EscapedPath()
 	if request.URL.Opaque != "" || path == "" || path[0] != '/' || len(path) > maxMatched {
 		return nil, ErrNoOperation
 	}
-	tool, err := r.spelled(request.Method, path)
+	tools, err := r.spelled(request.Method, path)
 	if err != nil {
 		return nil, err
+	}
+	var tool *Tool
+	if len(tools) > 0 {
+		tool = tools[0]
 	}
 	if err := r.compareReadings(tool, request.Method, path); err != nil {
 		return nil, err
 	}
 	if tool == nil {
 		return nil, ErrNoOperation
+	}
+	if tool, err = choose(tools, request, called); err != nil {
+		return nil, err
 	}
 	if reason := overrides(request, tool); reason != "" {
 		return nil, &AmbiguousError{Reason: reason}
@@ -73,26 +95,26 @@ func (r *Routes) Match(request *http.Request) (*Tool, error) {
 // server takes.
 const maxMatched = 32 << 10
 
-// spelled returns the tool whose path it is as the document spells it, nil if no
+// spelled returns the tools whose path it is as the document spells it, none if no
 // operation has that path in any spelling of its characters.
-func (r *Routes) spelled(method, path string) (*Tool, error) {
-	tool := r.Tool(method, path)
+func (r *Routes) spelled(method, path string) ([]*Tool, error) {
+	tools := r.at(method, path)
 	if method == http.MethodHead {
-		get := r.Tool(http.MethodGet, path)
-		if tool != nil && get != nil && tool.pathKey() != get.pathKey() {
-			return nil, &AmbiguousError{Tool: get, Reason: "the HEAD of " + tool.Path + " is declared, and the path is also that of " + get.where()}
+		get := r.at(http.MethodGet, path)
+		if len(tools) > 0 && len(get) > 0 && tools[0].pathKey() != get[0].pathKey() {
+			return nil, &AmbiguousError{Tool: get[0], Reason: "the HEAD of " + tools[0].Path + " is declared, and the path is also that of " + get[0].where()}
 		}
-		if tool == nil {
-			tool = get
+		if len(tools) == 0 {
+			tools = get
 		}
 	}
-	if tool == nil {
+	if len(tools) == 0 {
 		return nil, nil
 	}
-	if !tool.spells(path) {
+	if tool := tools[0]; !tool.spells(path) {
 		return nil, &AmbiguousError{Tool: tool, Reason: "its path encodes characters that the document does not encode: write it as in " + tool.Path}
 	}
-	return tool, nil
+	return tools, nil
 }
 
 // spells reports whether the texts of the template stand in the escaped path as
@@ -210,12 +232,7 @@ func overrides(request *http.Request, tool *Tool) string {
 const maxOverride = 3 * len("X-HTTP-Method-Override")
 
 func (t *Tool) takesQuery(name string) bool {
-	for i := range t.Arguments {
-		if t.Arguments[i].In == InQuery && t.Arguments[i].WireName == name {
-			return true
-		}
-	}
-	return false
+	return t.knows(&identifier{in: InQuery, name: name})
 }
 
 // isFolded reports whether each reading of a path is the path itself: it has small

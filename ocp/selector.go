@@ -19,7 +19,8 @@ type Selector struct {
 	// as `caddy tools` lists it without filters, its operationId, or its method and
 	// path, as in "DELETE /trips/{id}"; a value that is the name of one tool and the
 	// operationId of another selects both. In a path, * matches anything within one
-	// segment and ** matches anything. Methods are compared without regard to case.
+	// segment and ** matches anything; the query and fragment that a path of the
+	// document has may be left out. Methods are compared without regard to case.
 	Value string `json:"value"`
 }
 
@@ -91,7 +92,7 @@ func SelectTools(selectors []Selector) (func(*Tool) bool, error) {
 		return nil, err
 	}
 	return func(t *Tool) bool {
-		operation := openapi.Operation{ID: t.OperationID, Method: t.Method, Path: t.Path, Tags: t.Tags}
+		operation := openapi.Operation{ID: t.OperationID, Method: t.Method, Path: t.Path, Template: t.template, Tags: t.Tags}
 		return chosen.matches(candidate{&operation, t.Name})
 	}, nil
 }
@@ -105,7 +106,7 @@ func (s Selector) compile() func(candidate) bool {
 		return func(c candidate) bool { return strings.EqualFold(c.Method, s.Value) }
 	case "path":
 		glob := compileGlob(s.Value)
-		return func(c candidate) bool { return glob.MatchString(c.Path) }
+		return func(c candidate) bool { return glob.MatchString(c.Path) || glob.MatchString(c.Template) }
 	}
 	method, path, _ := strings.Cut(s.Value, " ")
 	return func(c candidate) bool {

@@ -12,12 +12,12 @@ type Tool struct {
 	Title       string // the operation's summary, or ""
 	Description string // never empty
 	Method      string // upper case
-	Path        string // the path template, "/trips/{id}", without the server's base path
+	Path        string // the operation's key in the document, "/trips/{id}" or "/trips/{id}#cancel", without the server's base path
 	OperationID string // as in the document, or ""
 	Tags        []string
 	Deprecated  bool
 	Security    []SecurityRequirement // alternatives; nil if the operation needs none
-	Arguments   []Argument            // path, query, header, cookie, then body, each in document order
+	Arguments   []Argument            // path, query, header, cookie, then body, each in document order; without those that the gateway fills
 
 	// InputSchema is the JSON Schema 2020-12 of the arguments object. Its root
 	// is {"type":"object"} with no oneOf, anyOf or allOf.
@@ -34,9 +34,14 @@ type Tool struct {
 	// if there is none. What it says is the business of the MCP server.
 	MCP jsontext.Value
 
-	index     map[string]int // position in Arguments by name
-	plans     []argumentPlan // of Arguments, by position
+	all       []Argument     // Arguments and those that the gateway fills
+	index     map[string]int // position in all by name
+	plans     []argumentPlan // of all, by position
 	path      []pathPart
+	base      string          // escaped, what path has before Template
+	template  string          // see Template
+	query     string          // escaped, what the document says of the query; "" for nothing
+	identity  []identifier    // what requests must have to be of this operation, beside method and path
 	body      *bodyPlan       // nil if the operation takes none
 	openBody  bool            // the body takes properties that the document does not name
 	taken     map[string]bool // properties that are read-only, or arguments of another name; nil unless openBody
@@ -47,6 +52,11 @@ type Tool struct {
 
 	requests requestPlan // how plain requests are read back
 }
+
+// Template returns the path template that requests are sent to, "/trips/{id}",
+// without the base path and without the query and fragment that Path may have.
+// Each "{" and "}" encloses the WireName of a path argument.
+func (t *Tool) Template() string { return t.template }
 
 // ReadOnly reports whether the method is safe in the sense of HTTP: GET, HEAD
 // or OPTIONS.

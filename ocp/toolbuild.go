@@ -23,6 +23,7 @@ type toolBuilder struct {
 	names     namespace           // of the arguments
 	places    map[string][]string // the names of the parameters by where they go
 	shared    []*schema.Schema    // whose $defs the tool's schema needs
+	constants []style.Pair        // of the query that the path has
 	closed    jsontext.Value      // additionalProperties of the arguments object
 	files     map[string]fileUse  // the properties of a multipart form that are files
 }
@@ -36,9 +37,13 @@ func (t *toolBuilder) build() error {
 	}
 	t.closed = jsontext.Value("false")
 	t.places = make(map[string][]string)
+	t.constants = constantPairs(t.operation.ConstantQuery)
 	for i := range t.operation.Parameters {
 		p := &t.operation.Parameters[i]
 		t.places[p.In] = append(t.places[p.In], p.Name)
+	}
+	for _, pair := range t.constants {
+		t.places["query"] = append(t.places["query"], pair.Name)
 	}
 	for _, in := range locations {
 		for i := range t.operation.Parameters {
@@ -53,25 +58,30 @@ func (t *toolBuilder) build() error {
 		return err
 	}
 	t.planPath()
+	t.planQuery()
 	t.describeAnswer()
 	t.readExtension()
 	t.tool.MCP = t.readMCP(t.tool.where(), t.operation.Place)
 	t.markNonInferrable()
+	t.tool.list()
+	t.tool.identity = t.identity()
 	t.tool.InputSchema = t.inputSchema()
 	return t.take(t.tool.InputSchema)
 }
 
-// addArgument claims a name for the argument, the one that it has or else that of
-// its wire name, and adds it with its plan. The place
-// is that of its schema; extensions are read there and in the holders.
+// addArgument claims a name for the argument and adds it with its plan. The name
+// is that of the document, a.WireName if a.Name is empty. The place is that of its
+// schema; extensions are read there and in the holders.
 func (t *toolBuilder) addArgument(a Argument, plan argumentPlan, place openapi.Place, holders ...openapi.Place) {
-	name := cmp.Or(a.Name, argumentName(a.WireName))
+	name := argumentName(cmp.Or(a.Name, a.WireName))
 	if t.names.taken[name] {
 		name = shorten(string(a.In) + "_" + name)
 	}
 	a.Name = t.names.claim(name)
 	a.types = schema.Types(place)
-	if def := schema.Default(place); def != nil && fits(def, a.types) {
+	if plan.filled {
+		a.Required = false
+	} else if def := schema.Default(place); def != nil && fits(def, a.types) {
 		a.Default = def
 		// What a document calls the default of a body property is often what
 		// the API sets on creation; sending it with an update would change what
@@ -85,8 +95,8 @@ func (t *toolBuilder) addArgument(a Argument, plan argumentPlan, place openapi.P
 	plan.plain = readPlain(a.Schema)
 	t.readArgumentExtensions(&a, append(holders, place)...)
 	plan.dropNull = !a.Required && !fits(jsontext.Value("null"), a.types)
-	t.tool.index[a.Name] = len(t.tool.Arguments)
-	t.tool.Arguments = append(t.tool.Arguments, a)
+	t.tool.index[a.Name] = len(t.tool.all)
+	t.tool.all = append(t.tool.all, a)
 	t.tool.plans = append(t.tool.plans, plan)
 }
 
@@ -127,11 +137,11 @@ func fits(value jsontext.Value, types []string) bool {
 
 func (t *toolBuilder) addParameter(p *openapi.Parameter) error {
 	if p.In == string(InHeader) && style.ForbiddenHeader(p.Name) {
-		if p.Required {
-			return fmt.Errorf("header parameter %s is required, and a caller may not set that header", p.Name)
-		}
-		t.warn(Warning{Operation: t.tool.where(), Reason: fmt.Sprintf("header parameter %s is left out: a caller may not set that header", p.Name)})
+		t.warn(Warning{Operation: t.tool.where(), Reason: fmt.Sprintf("header parameter %s is left out: HTTP or the gateway sets that header", p.Name)})
 		return nil
+	}
+	if p.In == string(InQuery) && slices.ContainsFunc(t.constants, func(pair style.Pair) bool { return pair.Name == p.Name }) {
+		return nil // the path says its value
 	}
 	param, err := style.New(style.Param{
 		Name: p.Name, In: style.In(p.In), Style: style.Style(p.Style), Explode: p.Explode,
@@ -140,17 +150,24 @@ func (t *toolBuilder) addParameter(p *openapi.Parameter) error {
 	if err != nil {
 		return t.cannotSend(p, err)
 	}
-	wireName := p.Name
-	if p.In == string(InHeader) {
-		wireName = http.CanonicalHeaderKey(p.Name)
-	}
-	t.addArgument(Argument{
-		WireName:    wireName,
+	a := Argument{
+		Name:        p.Name,
+		WireName:    p.Name,
 		In:          Location(p.In),
 		Required:    p.Required,
 		Description: p.Description,
-		Schema:      annotate(t.translate(p.Schema), p.Description, p.Deprecated),
-	}, argumentPlan{param: param}, p.Schema, p.Object)
+	}
+	if p.In == string(InHeader) {
+		a.WireName = http.CanonicalHeaderKey(p.Name)
+	}
+	plan := argumentPlan{param: param}
+	if value := singleValue(p.Required, p.Schema); value != nil && isSendable(param, value) {
+		plan.filled, plan.fill = true, value
+		a.Schema = constSchema(value)
+	} else {
+		a.Schema = annotate(t.translate(p.Schema), p.Description, p.Deprecated)
+	}
+	t.addArgument(a, plan, p.Schema, p.Object)
 	return nil
 }
 
@@ -203,39 +220,58 @@ func appendMember(object []byte, name string, value []byte) []byte {
 	return append(object, value...)
 }
 
-// planPath splits the escaped path at its parameters.
+// planPath splits the escaped path at its parameters. Those that the gateway
+// fills are literal.
 func (t *toolBuilder) planPath() {
-	base := t.options.BasePath
-	if base == "" {
-		base = t.operation.BasePath
-	}
-	rest := strings.TrimRight(base, "/") + t.operation.Path
-	for rest != "" {
-		open := strings.IndexByte(rest, '{')
-		closing := strings.IndexByte(rest, '}')
-		if open < 0 || closing < open {
+	base := cmp.Or(t.options.BasePath, t.operation.BasePath)
+	t.tool.base = escapeLiteral(strings.TrimRight(base, "/"))
+	t.addLiteral(t.tool.base)
+	var template strings.Builder
+	rest := t.operation.Template
+	for {
+		literal, behind, found := strings.Cut(rest, "{")
+		t.addLiteral(escapeLiteral(literal))
+		template.WriteString(literal)
+		if !found {
 			break
 		}
-		t.addLiteral(rest[:open])
-		t.tool.path = append(t.tool.path, pathPart{argument: t.pathArgument(rest[open+1 : closing])})
-		rest = rest[closing+1:]
+		var name string
+		name, rest, _ = strings.Cut(behind, "}")
+		i := t.pathArgument(name)
+		if plan := &t.tool.plans[i]; plan.filled {
+			text, _ := plan.param.Append(nil, plan.fill) // isSendable
+			t.addLiteral(string(text))
+			template.Write(text)
+			continue
+		}
+		t.tool.path = append(t.tool.path, pathPart{argument: i})
+		template.WriteString("{" + name + "}")
 	}
-	t.addLiteral(rest)
+	t.tool.template = template.String()
 }
 
-func (t *toolBuilder) addLiteral(path string) {
-	if path != "" {
-		t.tool.path = append(t.tool.path, pathPart{literal: escapeLiteral(path)})
+// addLiteral appends escaped text to the path.
+func (t *toolBuilder) addLiteral(text string) {
+	switch n := len(t.tool.path); {
+	case text == "":
+	case n > 0 && t.tool.path[n-1].literal != "":
+		t.tool.path[n-1].literal += text
+	default:
+		t.tool.path = append(t.tool.path, pathPart{literal: text})
 	}
 }
 
 // escapeLiteral escapes what may not stand in a path; what is escaped already
 // stays as it is.
 func escapeLiteral(path string) string {
-	const allowed = "-._~!$&'()*+,;=:@/%"
+	return escapeExcept(path, "-._~!$&'()*+,;=:@/%")
+}
+
+// escapeExcept percent-encodes all but ASCII letters, digits and what is allowed.
+func escapeExcept(text, allowed string) string {
 	var escaped strings.Builder
-	for i := range len(path) {
-		c := path[i]
+	for i := range len(text) {
+		c := text[i]
 		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte(allowed, c) >= 0 {
 			escaped.WriteByte(c)
 		} else {
@@ -248,7 +284,7 @@ func escapeLiteral(path string) string {
 // pathArgument returns the position of a path parameter. Package openapi sees to
 // it that each name in the template has one.
 func (t *toolBuilder) pathArgument(name string) int {
-	return slices.IndexFunc(t.tool.Arguments, func(a Argument) bool {
+	return slices.IndexFunc(t.tool.all, func(a Argument) bool {
 		return a.In == InPath && a.WireName == name
 	})
 }
@@ -258,8 +294,11 @@ func (t *toolBuilder) inputSchema() jsontext.Value {
 	root := []byte(`{"type":"object"`)
 	properties := []byte{'{'}
 	required := []byte{'['}
-	for i := range t.tool.Arguments {
-		a := &t.tool.Arguments[i]
+	for i := range t.tool.all {
+		a := &t.tool.all[i]
+		if t.tool.plans[i].filled {
+			continue
+		}
 		properties = appendMember(properties, a.Name, a.Schema)
 		if a.Required {
 			if len(required) > 1 {

@@ -60,7 +60,7 @@ func (t *Tool) forgive(err *jsonschema.ValidationError, forgiven func(*Argument)
 	if required, ok := err.ErrorKind.(*kind.Required); ok && len(err.InstanceLocation) == 0 {
 		required.Missing = slices.DeleteFunc(required.Missing, func(name string) bool {
 			i, known := t.index[name]
-			return known && forgiven(&t.Arguments[i])
+			return known && forgiven(&t.all[i])
 		})
 	}
 	for _, cause := range err.Causes {

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -55,8 +56,8 @@ func checkOperation(t *testing.T, op Operation) {
 		}
 		return
 	}
-	if op.Method == "" || op.Path == "" || op.Path[0] != '/' || !utf8.ValidString(op.Path) {
-		t.Errorf("method %q, path %q", op.Method, op.Path)
+	if op.Method == "" || op.Template == "" || op.Template[0] != '/' || strings.ContainsAny(op.Template, "?#") || !utf8.ValidString(op.Path) {
+		t.Errorf("method %q, path %q, template %q", op.Method, op.Path, op.Template)
 	}
 	if op.Body != nil && len(op.Body.Content) == 0 {
 		t.Error("a body without media types")

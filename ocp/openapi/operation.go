@@ -11,13 +11,22 @@ import (
 // are filled as far as they could be read.
 type Operation struct {
 	Method      string // upper case; "" if a path's operations could not be read at all
-	Path        string // the template, "/trips/{id}"
+	Path        string // the key in the Paths Object, "/trips/{id}" or "/trips/{id}#cancel"
 	ID          string // operationId, or ""
 	Summary     string
 	Description string
 	Tags        []string
 	Deprecated  bool
 	BasePath    string // the path of its server, "/api/v1", or ""
+
+	// Template is the part of Path that requests are sent to: it begins with a
+	// slash, each "{" and "}" encloses the name of a path parameter, and it has
+	// neither query nor fragment.
+	Template string
+
+	// ConstantQuery is the query in Path that is sent with every request, without
+	// "?" and as the document writes it; "" for none.
+	ConstantQuery string
 
 	Parameters []Parameter // the path's, then its own, which override them
 	Body       *Body       // nil if it takes none
@@ -235,11 +244,6 @@ func (r *reader) read(item Place) {
 	}
 	r.Place = resolved
 	r.describe(item)
-	names, err := templateNames(r.Path)
-	if err != nil {
-		r.fail("%w", err)
-		return
-	}
 	declared := r.declared(item.At("parameters"))
 	if r.File.Version == Swagger20 {
 		r.swaggerParameters(declared)
@@ -249,7 +253,9 @@ func (r *reader) read(item Place) {
 		r.body()
 		r.responses()
 	}
-	r.matchTemplate(names)
+	if err := r.readPath(); err != nil {
+		r.fail("%w", err)
+	}
 	r.secure()
 	r.serve(item)
 }

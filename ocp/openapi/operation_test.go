@@ -145,7 +145,7 @@ func TestOperationsOfCycles(t *testing.T) {
 
 func TestOperationsOfMalformedDocument(t *testing.T) {
 	d := readDocument(t, "hostile/malformed.yaml", Options{})
-	equal(t, "operations", summary(d), "/list failed; /text failed; GET no-slash failed; GET /open{brace failed; GET /query?x=1 failed; "+
+	equal(t, "operations", summary(d), "/list failed; /text failed; GET no-slash; GET /open{brace; GET /query?x=1; "+
 		"GET /operations failed; PUT /operations failed; POST /operations 12; DELETE /operations; GET /good good")
 	post := find(t, d, "12")
 	equal(t, "tags", post.Tags, []string{"single"})
@@ -177,7 +177,7 @@ func TestOperationRules(t *testing.T) {
 		{"operation-on-both-sides-of-path-ref", `{"/a":{"$ref":"#/paths/~1b","get":{"operationId":"mine"}},"/b":{"get":{"operationId":"x"}}}`, "GET /a x; GET /b x"},
 		{
 			"path-leads-elsewhere", `{"/a/../b":{"get":{}},"/a/%2E%2e":{"get":{}},"/./a":{"get":{}},"/a..b/...":{"get":{}}}`,
-			"GET /a/../b failed; GET /a/%2E%2e failed; GET /./a failed; GET /a..b/...",
+			"GET /a/../b; GET /a/%2E%2e; GET /./a; GET /a..b/...",
 		},
 		{"operations-beside-broken-path-ref", `{"/a":{"$ref":"#/x","put":{}}}`, "/a failed; PUT /a"},
 		{"operation-by-ref", `{"/a":{"get":{"$ref":"#/paths/~1b/get"}},"/b":{"get":{"operationId":"x"}}}`, "GET /a x; GET /b x"},
@@ -190,12 +190,10 @@ func TestOperationRules(t *testing.T) {
 		{"body-without-media-type", `{"/a":{"post":{"requestBody":{"content":{}}}}}`, "POST /a"},
 		{"required-body-without-media-type", `{"/a":{"post":{"requestBody":{"required":true,"content":{}}}}}`, "POST /a failed"},
 		{"body-is-text", `{"/a":{"post":{"requestBody":"text"}}}`, "POST /a failed"},
-		{"empty-name-in-path", `{"/a/{}":{"get":{}}}`, "GET /a/{} failed"},
-		{"brace-inside-brace", `{"/a/{b{c}}":{"get":{}}}`, "GET /a/{b{c}} failed"},
-		{"closing-brace-alone", `{"/a}":{"get":{}}}`, "GET /a} failed"},
-		{"fragment-in-path", `{"/a#b":{"get":{}}}`, "GET /a#b failed"},
+		{"path-leads-above-the-root", `{"/../b":{"get":{}},"/a/../../b":{"get":{}}}`, "GET /../b failed; GET /a/../../b failed"},
 		{"several-names-in-a-segment", `{"/a/{b}.{c}":{"get":{}}}`, "GET /a/{b}.{c}"},
-		{"control-character-in-path", "{\"/a\\nb\":{\"get\":{}}}", "GET /a b failed"},
+		{"control-character-in-path", "{\"/a\\nb\":{\"get\":{}}}", "GET /a b"},
+		{"nul-in-path", "{\"/a\\u0000b\":{\"get\":{}}}", "GET /a\x00b failed"},
 	}
 	for _, test := range tests {
 		t.Run(test.rule, func(t *testing.T) {

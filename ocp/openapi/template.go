@@ -3,68 +3,266 @@ package openapi
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// templateNames returns the names that a path template has in braces, each
-// once.
-func templateNames(path string) ([]string, error) {
-	if !strings.HasPrefix(path, "/") {
-		return nil, fmt.Errorf("the path %q must begin with a slash", path)
+// pathParser splits a key of the Paths Object into what is sent and what only
+// identifies the operation. Documents use keys that OpenAPI does not allow:
+//
+//   - "/files/{id}#add_shared_link": the part from "#" on is never sent.
+//   - "/rest?method=photos.get": the query is sent with every request. A pair
+//     whose value has a parameter ("?q={text}") becomes a query parameter.
+//   - "/trips{?page,limit}" (RFC 6570, section 3.2.8): query parameters.
+type pathParser struct {
+	*reader
+	template strings.Builder // what is sent before the query
+	names    []string        // of the path parameters, each once
+	nameless int             // parameters without a name so far
+}
+
+// readPath sets Template, ConstantQuery and the parameters that the path names.
+// It fails only for a path that cannot be sent.
+func (r *reader) readPath() error {
+	path := r.Path
+	switch {
+	case len(path) > maxPath || strings.Count(path, "{") > maxPathNames:
+		return fmt.Errorf("the path %.50q… has more than %d bytes or %d parameters", path, maxPath, maxPathNames)
+	case strings.IndexByte(path, 0) >= 0:
+		return fmt.Errorf("the path %q has a NUL character, which no request can have", path)
 	}
-	if len(path) > maxPath || strings.Count(path, "{") > maxPathNames {
-		return nil, fmt.Errorf("the path %.50q… has more than %d bytes or %d parameters", path, maxPath, maxPathNames)
+	p := &pathParser{reader: r}
+	path, query := splitPath(p.absolute(path))
+	p.readTemplate(path)
+	template, ok := withoutDotSegments(p.template.String())
+	switch {
+	case !ok:
+		return fmt.Errorf("the path %q leads above the API's base path", r.Path)
+	case template != p.template.String():
+		r.warn("the path has . or .. segments: %s is used", template)
 	}
-	if i := strings.IndexFunc(path, forbiddenInPath); i >= 0 {
-		return nil, fmt.Errorf("the path %q must not contain %q", path, path[i:i+1])
+	r.Template = template
+	p.readQuery(query)
+	r.matchTemplate(slices.DeleteFunc(p.names, func(name string) bool { return !strings.Contains(template, "{"+name+"}") }))
+	return nil
+}
+
+// absolute returns the path with a slash before it, without the space around it
+// and without the scheme and host that some documents repeat.
+func (p *pathParser) absolute(path string) string {
+	trimmed := strings.TrimSpace(path)
+	for _, scheme := range [...]string{"https://", "http://"} {
+		if rest, found := strings.CutPrefix(trimmed, scheme); found {
+			_, rest, _ = strings.Cut(rest, "/")
+			trimmed = "/" + rest
+		}
 	}
-	if hasDotSegment(path) {
-		return nil, fmt.Errorf("the path %q has a . or .. segment, which leads to another path", path)
+	if !strings.HasPrefix(trimmed, "/") {
+		trimmed = "/" + trimmed
 	}
-	var names []string
-	for rest := path; ; {
-		open := strings.IndexAny(rest, "{}")
+	if trimmed != path {
+		p.warn("the path %q is not of the form /path: %s is used", path, trimmed)
+	}
+	return trimmed
+}
+
+// splitPath cuts the fragment off and returns path and query. What is inside of
+// braces belongs to the name of a parameter.
+func splitPath(path string) (before, query string) {
+	depth := 0
+	mark := -1
+	for i := range len(path) {
+		switch c := path[i]; {
+		case c == '{' && closingBrace(path[i:]) > 0:
+			depth++
+		case c == '}' && depth > 0:
+			depth--
+		case depth > 0:
+		case c == '?' && mark < 0:
+			mark = i
+		case c == '#':
+			path = path[:i]
+			if mark < 0 {
+				return path, ""
+			}
+			return path[:mark], path[mark+1:]
+		}
+	}
+	if mark < 0 {
+		return path, ""
+	}
+	return path[:mark], path[mark+1:]
+}
+
+// closingBrace returns the position of the brace that closes the one at the
+// beginning of text, 0 if none does.
+func closingBrace(text string) int {
+	depth := 0
+	for i := range len(text) {
+		switch text[i] {
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return 0
+}
+
+// readTemplate copies the path with its parameters as {name}. Braces that enclose
+// no name are literal.
+func (p *pathParser) readTemplate(path string) {
+	for path != "" {
+		open := strings.IndexAny(path, "{}")
 		if open < 0 {
-			return names, nil
+			p.template.WriteString(path)
+			return
 		}
-		if rest[open] == '}' {
-			return nil, errBraces(path)
+		p.template.WriteString(path[:open])
+		path = path[open:]
+		end := closingBrace(path)
+		if end == 0 {
+			p.literalBrace(path[0])
+			path = path[1:]
+			continue
 		}
-		end := strings.IndexAny(rest[open+1:], "{}/")
-		if end < 0 || rest[open+1+end] != '}' {
-			return nil, errBraces(path)
+		inner := path[1:end]
+		switch names, isQuery := queryExpression(inner); {
+		case isQuery:
+			for _, name := range names {
+				p.queryParameter(name, "{"+name+"}", false)
+			}
+		case strings.HasPrefix(inner, "#"): // a fragment (RFC 6570, section 3.2.4)
+		default:
+			name, ok := p.parameterName(inner)
+			if !ok {
+				p.literalBrace('{')
+				path = path[1:]
+				continue
+			}
+			p.template.WriteString("{" + name + "}")
+			if !slices.Contains(p.names, name) {
+				p.names = append(p.names, name)
+			}
 		}
-		name := rest[open+1 : open+1+end]
-		if name == "" {
-			return nil, fmt.Errorf("the path %q has a parameter without a name", path)
-		}
-		if !slices.Contains(names, name) {
+		path = path[end+1:]
+	}
+}
+
+func (p *pathParser) literalBrace(brace byte) {
+	p.warn("the path has a %q that encloses no parameter: it is sent as text", brace)
+	fmt.Fprintf(&p.template, "%%%02X", brace)
+}
+
+// parameterName returns the parameter that the text inside of braces names: the
+// declared one, also where the path adds an operator ("{+path}", "{proxy+}",
+// "{path*}"), a pattern ("{id:[0-9]+}") or further braces ("{{id}}").
+func (p *pathParser) parameterName(inner string) (name string, ok bool) {
+	if p.has("path", inner) && !strings.ContainsAny(inner, "{}") {
+		return inner, true
+	}
+	if twice, found := strings.CutPrefix(inner, "{"); found {
+		inner = strings.TrimSuffix(twice, "}")
+	}
+	bare, pattern, _ := strings.Cut(inner, ":")
+	bare = strings.TrimRight(strings.TrimLeft(strings.TrimSpace(bare), "+/;."), "*+")
+	switch {
+	case strings.ContainsAny(bare, "{}/"):
+		return "", false
+	case bare == "":
+		p.nameless++
+		name = "parameter" + strconv.Itoa(p.nameless)
+		p.warn("the path has a parameter without a name: it is called %s", name)
+		return name, true
+	case p.has("path", bare), pattern != "", strings.ContainsAny(inner, "{}/"):
+		return bare, true
+	}
+	return inner, true
+}
+
+// queryExpression returns the names of "{?page,limit*}" or "{&page}".
+func queryExpression(inner string) (names []string, ok bool) {
+	if inner == "" || inner[0] != '?' && inner[0] != '&' {
+		return nil, false
+	}
+	for name := range strings.SplitSeq(inner[1:], ",") {
+		name, _, _ = strings.Cut(strings.TrimRight(strings.TrimSpace(name), "*"), ":")
+		if name != "" {
 			names = append(names, name)
 		}
-		rest = rest[open+end+2:]
 	}
+	return names, true
 }
 
-// hasDotSegment reports whether a segment of the path is "." or "..", in plain or
-// percent-encoded.
-func hasDotSegment(path string) bool {
-	for segment := range strings.SplitSeq(path, "/") {
-		switch strings.ReplaceAll(strings.ToLower(segment), "%2e", ".") {
-		case ".", "..":
-			return true
+// readQuery sets ConstantQuery, and makes a parameter of each pair that has one.
+func (p *pathParser) readQuery(query string) {
+	var constant []string
+	for pair := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		switch {
+		case pair == "":
+		case strings.ContainsAny(pair, "{}") && name != "" && !strings.ContainsAny(name, "{}"):
+			p.queryParameter(name, value, true)
+		case strings.ContainsAny(pair, "{}"):
+			p.warn("the query %q of the path names no parameter: it is not sent", pair)
+		default:
+			constant = append(constant, pair)
 		}
 	}
-	return false
+	p.ConstantQuery = strings.Join(constant, "&")
 }
 
-func errBraces(path string) error {
-	return fmt.Errorf("the path %q has braces that do not match", path)
+// queryParameter makes the parameter that the value of a query pair names one of
+// the query, under the name of the pair.
+func (p *pathParser) queryParameter(name, value string, required bool) {
+	if p.has("query", name) {
+		return
+	}
+	inner := strings.TrimSuffix(strings.TrimPrefix(value, "{"), "}")
+	for i := range p.Parameters {
+		if declared := &p.Parameters[i]; value == "{"+declared.Name+"}" && (declared.In == "query" || declared.In == "path") {
+			declared.Required = required || declared.In == "query" && declared.Required
+			declared.Name, declared.In = name, "query"
+			declared.Style, declared.Explode = "form", true
+			return
+		}
+	}
+	description := ""
+	if strings.ContainsAny(inner, "{}") || inner == value {
+		description = "Of the form " + value
+	}
+	p.Parameters = append(p.Parameters, textParameter(name, "query", p.File))
+	added := &p.Parameters[len(p.Parameters)-1]
+	added.Required, added.Description, added.Style, added.Explode = required, description, "form", true
 }
 
-// forbiddenInPath reports characters that would end the path or break the
-// request line.
-func forbiddenInPath(c rune) bool {
-	return c == '?' || c == '#' || c < ' ' || c == 0x7f
+// withoutDotSegments resolves "." and ".." segments, plain or percent-encoded, as
+// clients do (RFC 3986, section 5.2.4). It is not ok if one leads above the root.
+func withoutDotSegments(path string) (clean string, ok bool) {
+	segments := strings.Split(path, "/")
+	kept := segments[:0:0]
+	for i, segment := range segments {
+		last := i == len(segments)-1
+		switch strings.ReplaceAll(strings.ToLower(segment), "%2e", ".") {
+		case ".":
+			if last {
+				kept = append(kept, "")
+			}
+		case "..":
+			if len(kept) < 2 {
+				return "", false
+			}
+			kept = kept[:len(kept)-1]
+			if last {
+				kept = append(kept, "")
+			}
+		default:
+			kept = append(kept, segment)
+		}
+	}
+	return strings.Join(kept, "/"), true
 }
 
 // matchTemplate makes the path parameters those that the template names.
@@ -81,13 +279,18 @@ func (r *reader) matchTemplate(names []string) {
 			continue
 		}
 		r.warn("path parameter %q: not declared, taken as required text", name)
-		r.Parameters = append(r.Parameters, Parameter{
-			Name:     name,
-			In:       "path",
-			Required: true,
-			Style:    "simple",
-			Schema:   Place{object([]Member{{"type", text("string")}}), r.File},
-		})
+		r.Parameters = append(r.Parameters, textParameter(name, "path", r.File))
+	}
+}
+
+// textParameter is a required parameter that the document does not declare.
+func textParameter(name, in string, file *File) Parameter {
+	return Parameter{
+		Name:     name,
+		In:       in,
+		Required: true,
+		Style:    defaultStyle(in),
+		Schema:   Place{object([]Member{{"type", text("string")}}), file},
 	}
 }
 

@@ -1,0 +1,238 @@
+package ocp
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/body"
+	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/schema"
+	"github.com/fairwayhq/fairway/ocp/style"
+)
+
+// The gateway fills some arguments itself: those for which the document allows one
+// value only, and those whose value is a credential of the gateway. They are not
+// in Tool.Arguments and not in Tool.InputSchema. Their argumentPlan is marked as
+// filled, and has the value in fill if it is known when the Toolset is built.
+
+// singleValue returns the value of an argument that the document requires and
+// for which it allows one value only; nil for others. An optional argument is not
+// filled: to send it or not is a choice.
+func singleValue(required bool, place openapi.Place) jsontext.Value {
+	if !required {
+		return nil
+	}
+	value := schema.Single(place)
+	if value == nil || !fits(value, schema.Types(place)) {
+		return nil
+	}
+	return value
+}
+
+// constSchema returns the schema of a single value.
+func constSchema(value jsontext.Value) jsontext.Value {
+	return append(appendMember([]byte{'{'}, "const", value), '}')
+}
+
+// isSendable reports whether the parameter can be sent with that value.
+func isSendable(param *style.Serializer, value jsontext.Value) bool {
+	text, err := param.Append(nil, value)
+	return err == nil && len(text) > 0
+}
+
+// FilledBy returns the Toolset as it is where the gateway fills those arguments
+// for which fills returns true: its tools neither list nor require them. Values
+// are given for each call, by Call.Fill. The Toolset is returned as it is if fills
+// returns true for none; tools that have none of them are shared with it.
+func (s *Toolset) FilledBy(fills func(*Tool, *Argument) bool) *Toolset {
+	filled := *s
+	filled.tools = slices.Clone(s.tools)
+	filled.byName = make(map[string]*Tool, len(s.tools))
+	sum := sha256.New()
+	sum.Write([]byte(s.Hash))
+	changed := false
+	for i, t := range s.tools {
+		if names := t.namesOf(fills); len(names) > 0 {
+			filled.tools[i] = t.without(names)
+			changed = true
+			sum.Write([]byte("\x00" + t.Name + "\x00" + strings.Join(names, "\x01")))
+		}
+		filled.byName[t.Name] = filled.tools[i]
+	}
+	if !changed {
+		return s
+	}
+	filled.Hash = hex.EncodeToString(sum.Sum(nil))
+	return &filled
+}
+
+// namesOf returns the names of the listed arguments for which fills returns true.
+func (t *Tool) namesOf(fills func(*Tool, *Argument) bool) (names []string) {
+	for i := range t.Arguments {
+		if fills(t, &t.Arguments[i]) {
+			names = append(names, t.Arguments[i].Name)
+		}
+	}
+	return names
+}
+
+// without returns the tool with arguments of these names filled by the gateway.
+func (t *Tool) without(names []string) *Tool {
+	c := &Tool{
+		Name: t.Name, Title: t.Title, Description: t.Description, Method: t.Method, Path: t.Path,
+		OperationID: t.OperationID, Tags: t.Tags, Deprecated: t.Deprecated, Security: t.Security,
+		InputSchema: withoutProperties(t.InputSchema, names),
+		Answer:      t.Answer, OCP: t.OCP, MCP: t.MCP,
+		all: slices.Clone(t.all), plans: slices.Clone(t.plans), index: t.index,
+		path: t.path, base: t.base, template: t.template, query: t.query, identity: t.identity,
+		body: t.body, openBody: t.openBody, taken: t.taken, accept: t.accept,
+	}
+	for _, name := range names {
+		i := t.index[name]
+		c.plans[i].filled, c.plans[i].fill = true, nil
+		c.all[i].Required = false
+	}
+	c.list()
+	return c
+}
+
+// list sets Arguments to those that callers give.
+func (t *Tool) list() {
+	t.Arguments = t.all
+	if !slices.ContainsFunc(t.plans, func(p argumentPlan) bool { return p.filled }) {
+		return
+	}
+	t.Arguments = make([]Argument, 0, len(t.all))
+	for i := range t.all {
+		if !t.plans[i].filled {
+			t.Arguments = append(t.Arguments, t.all[i])
+		}
+	}
+}
+
+// withoutProperties returns an object schema without properties of these names.
+func withoutProperties(object jsontext.Value, names []string) jsontext.Value {
+	members, err := wire.Members(nil, object)
+	if err != nil {
+		return object
+	}
+	kept := []byte{'{'}
+	for _, m := range members {
+		switch m.Name {
+		case "properties":
+			properties := []byte{'{'}
+			all, _ := wire.Members(nil, m.Value)
+			for _, p := range all {
+				if !slices.Contains(names, p.Name) {
+					properties = appendMember(properties, p.Name, p.Value)
+				}
+			}
+			kept = appendMember(kept, m.Name, append(properties, '}'))
+		case "required":
+			if required := withoutTexts(m.Value, names); len(required) > len("[]") {
+				kept = appendMember(kept, m.Name, required)
+			}
+		default:
+			kept = appendMember(kept, m.Name, m.Value)
+		}
+	}
+	return append(kept, '}')
+}
+
+// withoutTexts returns a list without these strings.
+func withoutTexts(list jsontext.Value, texts []string) []byte {
+	kept := []byte{'['}
+	for walk := wire.Into(list); walk.Next(); {
+		text, err := jsontext.AppendUnquote(nil, walk.Value)
+		if err == nil && slices.Contains(texts, string(text)) {
+			continue
+		}
+		if len(kept) > 1 {
+			kept = append(kept, ',')
+		}
+		kept = append(kept, walk.Value...)
+	}
+	return append(kept, ']')
+}
+
+// AllowsText reports whether the argument can be a string.
+func (a *Argument) AllowsText() bool { return fits(jsontext.Value(`""`), a.types) }
+
+// TakesForm reports whether the request body is a form whose fields are arguments.
+func (t *Tool) TakesForm() bool {
+	if t.body == nil || t.body.whole >= 0 {
+		return false
+	}
+	kind := t.body.encoder.Kind()
+	return kind == body.URLEncoded || kind == body.Multipart
+}
+
+// Fill gives the arguments that the gateway fills for each call the values that
+// value returns; one for which it is not ok is not sent.
+func (c *Call) Fill(value func(in Location, wireName string) (text string, ok bool)) {
+	for i := range c.Tool.plans {
+		if plan := &c.Tool.plans[i]; plan.filled && plan.fill == nil {
+			a := &c.Tool.all[i]
+			if text, ok := value(a.In, a.WireName); ok {
+				c.values[i] = wire.AppendString(nil, text)
+			}
+		}
+	}
+}
+
+// SetFilledHeaders sets those headers of a request that the gateway fills, in
+// place of what else was put there after Request, in any spelling that a server
+// takes for the same header.
+func (c *Call) SetFilledHeaders(header http.Header) {
+	for i := range c.Tool.plans {
+		a := &c.Tool.all[i]
+		value := c.value(i)
+		if !c.Tool.plans[i].filled || a.In != InHeader || value == nil {
+			continue
+		}
+		text, err := c.Tool.plans[i].param.Append(nil, value)
+		if err != nil {
+			continue // Request has refused it
+		}
+		for name := range header {
+			if strings.IndexByte(name, '_') >= 0 && http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")) == a.WireName {
+				delete(header, name)
+			}
+		}
+		header[a.WireName] = []string{string(text)}
+	}
+}
+
+// filledProblem is what is wrong with a value that a caller gives for an argument
+// which the gateway fills. The value that is sent anyway is accepted, as models
+// know such arguments from the API's own documentation.
+func (t *Tool) filledProblem(argument int, value jsontext.Value) (problem Problem, wrong bool) {
+	fill := t.plans[argument].fill
+	path := pointer(t.all[argument].Name)
+	switch {
+	case isNull(value), fill != nil && sameScalar(value, fill):
+		return Problem{}, false
+	case fill != nil:
+		return Problem{Path: path, Message: "must be " + string(fill) + ", which the gateway sends itself: leave it out"}, true
+	}
+	return Problem{Path: path, Message: "is a credential that the gateway sends itself: leave it out"}, true
+}
+
+// sameScalar reports whether two JSON strings, numbers or booleans are equal.
+func sameScalar(a, b jsontext.Value) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	if a.Kind() != b.Kind() || a.Kind() == '{' || a.Kind() == '[' {
+		return false
+	}
+	x, y := slices.Clone(a), slices.Clone(b)
+	return x.Canonicalize() == nil && y.Canonicalize() == nil && bytes.Equal(x, y)
+}

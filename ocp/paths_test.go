@@ -1,0 +1,312 @@
+package ocp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// sharedPaths has operations that share method and path in each way that documents
+// use.
+const sharedPaths = `openapi: 3.0.3
+info: {title: T, version: "1"}
+servers: [{url: https://api.example.com/v1}]
+paths:
+  /#X-Amz-Target=Store.GetItem:
+    post:
+      operationId: GetItem
+      parameters: [{name: X-Amz-Target, in: header, required: true, schema: {type: string, enum: [Store.GetItem]}}]
+      requestBody: {content: {application/json: {schema: {type: object, properties: {Key: {type: string}}}}}}
+      responses: {}
+  /#X-Amz-Target=Store.DeleteItem:
+    post:
+      operationId: DeleteItem
+      parameters: [{name: X-Amz-Target, in: header, required: true, schema: {type: string, enum: [Store.DeleteItem]}}]
+      requestBody: {content: {application/json: {schema: {type: object, properties: {Key: {type: string}}}}}}
+      responses: {}
+  /files/{id}:
+    parameters: [{name: id, in: path, required: true, schema: {type: string}}]
+    put:
+      operationId: update_file
+      parameters: [{name: fields, in: query, schema: {type: string}}]
+      requestBody: {content: {application/json: {schema: {type: object, properties: {name: {type: string}}}}}}
+      responses: {}
+  /files/{id}#add_shared_link:
+    parameters: [{name: id, in: path, required: true, schema: {type: string}}]
+    put:
+      parameters: [{name: fields, in: query, required: true, schema: {type: string}}]
+      requestBody: {content: {application/json: {schema: {type: object, properties: {shared_link: {type: string}}}}}}
+      responses: {}
+  /services/rest/?method=photos.get:
+    get: {parameters: [{name: photo, in: query, schema: {type: string}}], responses: {}}
+  /services/rest/?method=photos.delete:
+    get: {parameters: [{name: photo, in: query, schema: {type: string}}], responses: {}}
+  /search?mode=fast:
+    get: {operationId: fast, responses: {}}
+  /search:
+    get: {operationId: search, parameters: [{name: mode, in: query, schema: {type: string}}], responses: {}}
+  /{bucket}/objects/{key}:
+    parameters: [{name: bucket, in: path, required: true, schema: {type: string}}, {name: key, in: path, required: true, schema: {type: string}}]
+    put: {operationId: PutObject, responses: {}}
+  /{bucket}/objects/{key}?acl:
+    parameters: [{name: bucket, in: path, required: true, schema: {type: string}}, {name: key, in: path, required: true, schema: {type: string}}]
+    put: {operationId: PutAcl, responses: {}}
+  /{bucket}/objects/{key}#uploadId:
+    parameters: [{name: bucket, in: path, required: true, schema: {type: string}}, {name: key, in: path, required: true, schema: {type: string}}]
+    put:
+      operationId: UploadPart
+      parameters: [{name: uploadId, in: query, required: true, schema: {type: string}}]
+      responses: {}
+  /{bucket}/objects/{key}#copy:
+    parameters: [{name: bucket, in: path, required: true, schema: {type: string}}, {name: key, in: path, required: true, schema: {type: string}}]
+    put:
+      operationId: CopyObject
+      parameters: [{name: x-copy-source, in: header, required: true, schema: {type: string}}]
+      responses: {}
+  /{version}/status:
+    parameters: [{name: version, in: path, required: true, schema: {type: string, enum: [v2]}}]
+    get: {operationId: status, responses: {}}
+`
+
+// TestPath_fragment_and_query_make_operations checks that each operation has a name
+// of its own and sends what its path says.
+func TestPath_fragment_and_query_make_operations(t *testing.T) {
+	tools := buildTools(t, sharedPaths, BuildOptions{})
+	if len(tools.Tools()) != tools.Operations || tools.Operations != 13 {
+		t.Fatalf("%d tools of %d operations: %v", len(tools.Tools()), tools.Operations, tools.Warnings)
+	}
+	for name, test := range map[string]struct{ arguments, want string }{
+		"GetItem":                             {`{"Key":"a"}`, "POST /v1/ X-Amz-Target=Store.GetItem"},
+		"DeleteItem":                          {`{"Key":"a"}`, "POST /v1/ X-Amz-Target=Store.DeleteItem"},
+		"put_files_id_add_shared_link":        {`{"id":"7","fields":"a"}`, "PUT /v1/files/7?fields=a"},
+		"get_services_rest_method_photos_get": {`{"photo":"1&2"}`, "GET /v1/services/rest/?method=photos.get&photo=1%262"},
+		"fast":                                {`{}`, "GET /v1/search?mode=fast"},
+		"search":                              {`{"mode":"slow"}`, "GET /v1/search?mode=slow"},
+		"PutAcl":                              {`{"bucket":"b","key":"k"}`, "PUT /v1/b/objects/k?acl"},
+		"status":                              {`{}`, "GET /v1/v2/status"},
+	} {
+		tool, ok := tools.Tool(name)
+		if !ok {
+			t.Errorf("no tool %s", name)
+			continue
+		}
+		r := callRequest(t, tool, test.arguments)
+		got := r.Method + " " + r.URL.RequestURI()
+		if target := r.Header.Get("X-Amz-Target"); target != "" {
+			got += " X-Amz-Target=" + target
+		}
+		if got != test.want {
+			t.Errorf("%s sends %s, want %s", name, got, test.want)
+		}
+	}
+}
+
+func callRequest(t *testing.T, tool *Tool, arguments string) *http.Request {
+	t.Helper()
+	call, err := tool.Bind([]byte(arguments))
+	if err != nil {
+		t.Fatalf("%s: %v", tool.Name, err)
+	}
+	r, err := call.Request(context.Background())
+	if err != nil {
+		t.Fatalf("%s: %v", tool.Name, err)
+	}
+	return r
+}
+
+// TestMatch_shared_paths checks that a plain request is of an operation only if it
+// can be of no other one.
+func TestMatch_shared_paths(t *testing.T) {
+	routes := NewRoutes(buildTools(t, sharedPaths, BuildOptions{}))
+	const none, ambiguous = "none", "ambiguous"
+	type header = http.Header
+	for _, test := range []struct {
+		request string
+		header  header
+		want    string
+	}{
+		{"POST /v1/", header{"X-Amz-Target": {"Store.GetItem"}}, "GetItem"},
+		{"POST /v1/", header{"X-Amz-Target": {"Store.DeleteItem"}}, "DeleteItem"},
+		{"POST /v1/", nil, none},
+		{"POST /v1/", header{"X-Amz-Target": {"Store.Drop"}}, none},
+		{"POST /v1/", header{"X-Amz-Target": {"store.deleteitem"}}, ambiguous},
+		{"POST /v1/", header{"X-Amz-Target": {"Store.GetItem", "Store.DeleteItem"}}, ambiguous},
+		{"POST /v1/", header{"X-Amz-Target": {"Store.GetItem"}, "X_Amz_Target": {"Store.DeleteItem"}}, ambiguous},
+
+		// Nothing tells them apart.
+		{"PUT /v1/files/7", nil, ambiguous},
+		{"PUT /v1/files/7?fields=a", nil, ambiguous},
+
+		{"GET /v1/services/rest/?method=photos.get", nil, "get_services_rest_method_photos_get"},
+		{"GET /v1/services/rest/?photo=1&method=photos.delete", nil, "get_services_rest_method_photos_delete"},
+		{"GET /v1/services/rest/?%6Dethod=photos%2Edelete", nil, "get_services_rest_method_photos_delete"},
+		{"HEAD /v1/services/rest/?method=photos.get", nil, "get_services_rest_method_photos_get"},
+		{"GET /v1/services/rest/", nil, none},
+		{"GET /v1/services/rest/?method=photos.drop", nil, none},
+		{"GET /v1/services/rest/?method=photos.get&method=photos.delete", nil, ambiguous},
+		{"GET /v1/services/rest/?method=photos.get&Method=photos.delete", nil, ambiguous},
+		{"GET /v1/services/rest/?method=photos.get&method[]=photos.delete", nil, ambiguous},
+		{"GET /v1/services/rest/?method=Photos.Delete", nil, ambiguous},
+		{"GET /v1/services/rest/?method=photos.get;method=photos.delete", nil, ambiguous},
+		{"GET /v1/services/rest?method=photos.get", nil, ambiguous},
+
+		{"GET /v1/search?mode=slow", nil, "search"},
+		{"GET /v1/search", nil, "search"},
+		{"GET /v1/search?mode=fast", nil, ambiguous}, // search takes any mode
+		{"GET /v1/search?MODE=fast", nil, ambiguous},
+		{"GET /v1/search?mode=FAST", nil, ambiguous},
+
+		{"PUT /v1/b/objects/k", nil, "PutObject"},
+		{"PUT /v1/b/objects/k?acl", nil, "PutAcl"},
+		{"PUT /v1/b/objects/k?acl=", nil, "PutAcl"},
+		{"PUT /v1/b/objects/k?acl=x", nil, ambiguous},
+		{"PUT /v1/b/objects/k?ACL", nil, ambiguous},
+		{"PUT /v1/b/objects/k?uploadId=1", nil, "UploadPart"},
+		{"PUT /v1/b/objects/k?upload_id=1", nil, ambiguous},
+		{"PUT /v1/b/objects/k?acl&uploadId=1", nil, ambiguous},
+		{"PUT /v1/b/objects/k", header{"X-Copy-Source": {"/a"}}, "CopyObject"},
+		{"PUT /v1/b/objects/k", header{"X_copy_source": {"/a"}}, ambiguous},
+		{"PUT /v1/b/objects/k?acl", header{"X-Copy-Source": {"/a"}}, ambiguous},
+
+		{"GET /v1/v2/status", nil, "status"},
+		{"GET /v1/v3/status", nil, none},
+	} {
+		method, target, _ := strings.Cut(test.request, " ")
+		if got, err := match(t, routes, method, target, test.header); got != test.want {
+			t.Errorf("%s %v: got %s (%v), want %s", test.request, test.header, got, err, test.want)
+		}
+	}
+}
+
+// TestMatch_unmatched_identity checks one operation alone: a request that names a
+// sibling which the Toolset excludes is not of it.
+func TestMatch_excluded_sibling(t *testing.T) {
+	routes := NewRoutes(buildTools(t, sharedPaths, BuildOptions{Include: []Selector{{"operation", "GetItem"}, {"path", "/services/rest/?method=photos.get"}}}))
+	for _, test := range []struct {
+		request string
+		target  string
+		want    string
+	}{
+		{"POST /v1/", "Store.GetItem", "GetItem"},
+		{"POST /v1/", "Store.DeleteItem", "none"},
+		{"POST /v1/", "", "none"},
+		{"GET /v1/services/rest/?method=photos.get", "", "get_services_rest_method_photos_get"},
+		{"GET /v1/services/rest/?method=photos.delete", "", "none"},
+		{"GET /v1/services/rest/", "", "none"},
+	} {
+		method, target, _ := strings.Cut(test.request, " ")
+		header := http.Header{}
+		if test.target != "" {
+			header.Set("X-Amz-Target", test.target)
+		}
+		if got, err := match(t, routes, method, target, header); got != test.want {
+			t.Errorf("%s %s: got %s (%v), want %s", test.request, test.target, got, err, test.want)
+		}
+	}
+}
+
+// TestMatchCall checks that a call is of the tool that was called unless its request
+// shows another operation.
+func TestMatchCall_shared_paths(t *testing.T) {
+	tools := buildTools(t, sharedPaths, BuildOptions{})
+	routes := NewRoutes(tools)
+	for _, test := range []struct {
+		tool, arguments string
+		header          http.Header // of the caller's own request
+		want            string
+	}{
+		{"update_file", `{"id":"7","name":"x"}`, nil, "update_file"},
+		{"update_file", `{"id":"7","fields":"name"}`, nil, "update_file"},
+		{"put_files_id_add_shared_link", `{"id":"7","fields":"a"}`, nil, "put_files_id_add_shared_link"},
+		{"fast", `{}`, nil, "fast"},
+		{"search", `{"mode":"slow"}`, nil, "search"},
+		{"search", `{"mode":"fast"}`, nil, "fast"}, // the caller is told to call that
+		{"search", `{"mode":"Fast"}`, nil, "ambiguous"},
+		{"GetItem", `{}`, nil, "GetItem"},
+		{"PutObject", `{"bucket":"b","key":"k"}`, nil, "PutObject"},
+		{"PutObject", `{"bucket":"b","key":"k"}`, http.Header{"X-Copy-Source": {"/a"}}, "CopyObject"},
+		{"PutAcl", `{"bucket":"b","key":"k"}`, http.Header{"X-Copy-Source": {"/a"}}, "ambiguous"},
+		{"UploadPart", `{"bucket":"b","key":"k","uploadId":"1"}`, nil, "UploadPart"},
+	} {
+		tool, _ := tools.Tool(test.tool)
+		r := callRequest(t, tool, test.arguments)
+		for name, values := range test.header {
+			r.Header[name] = values
+		}
+		got := ""
+		found, err := routes.MatchCall(r, tool)
+		var ambiguous *AmbiguousError
+		if errors.As(err, &ambiguous) {
+			got = "ambiguous"
+		} else if found != nil {
+			got = found.Name
+		}
+		if got != test.want {
+			t.Errorf("%s %s: got %s (%v), want %s", test.tool, test.arguments, got, err, test.want)
+		}
+	}
+}
+
+// TestRoutes_ToolOf checks what a request is described by.
+func TestRoutes_ToolOf(t *testing.T) {
+	routes := NewRoutes(buildTools(t, sharedPaths, BuildOptions{}))
+	for target, want := range map[string]string{
+		"/v1/services/rest/?method=photos.delete": "get_services_rest_method_photos_delete",
+		"/v1/search?mode=slow":                    "search",
+		"/v1/search?mode=fast":                    "", // could be either
+		"/v1/none":                                "",
+	} {
+		parsed, err := url.ParseRequestURI(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if tool := routes.ToolOf(&http.Request{Method: "GET", URL: parsed}); tool != nil {
+			got = tool.Name
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", target, got, want)
+		}
+	}
+}
+
+// TestName_of_paths_is_stable checks that names of operations without an
+// operationId are unique, short and the same at each reading.
+func TestName_of_paths_is_stable(t *testing.T) {
+	long := strings.Repeat("segment/", 12)
+	document := `{"openapi":"3.0.3","info":{"title":"T","version":"1"},"paths":{"/a":{"get":{}},"/a#b":{"get":{}},"/a?b":{"get":{}},"/a/b":{"get":{}},"/` +
+		long + `#x":{"get":{}},"/` + long + `#y":{"get":{}}}}`
+	var first []string
+	for range 2 {
+		tools := buildTools(t, document, BuildOptions{})
+		var names []string
+		for _, tool := range tools.Tools() {
+			names = append(names, tool.Name)
+			if !isName(tool.Name) || len(tool.Name) > maxName {
+				t.Errorf("the name %s", tool.Name)
+			}
+		}
+		if slices.Sort(names); len(slices.Compact(slices.Clone(names))) != 6 {
+			t.Errorf("names %v", names)
+		}
+		if first != nil && !slices.Equal(first, names) {
+			t.Errorf("names %v, then %v", first, names)
+		}
+		first = names
+	}
+}
+
+// TestSelector_path_without_query_and_fragment checks that an exclude of a path
+// leaves out the operations that share it.
+func TestSelector_path_without_query_and_fragment(t *testing.T) {
+	for value, want := range map[string]int{"/files/{id}": 2, "/files/*#add_shared_link": 1, "/services/**": 2, "/search?mode=fast": 1, "/search": 2} {
+		tools := buildTools(t, sharedPaths, BuildOptions{Exclude: []Selector{{"path", value}}})
+		if tools.Excluded != want {
+			t.Errorf("exclude path %s leaves out %d operations, want %d", value, tools.Excluded, want)
+		}
+	}
+}
