@@ -3,6 +3,8 @@ package caddymodule
 import (
 	"net/textproto"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/fairwayhq/fairway/ocp"
 )
@@ -11,21 +13,27 @@ import (
 // fill.
 type filledView struct{ declared, filled *ocp.Toolset }
 
+// filledViews keeps the view of the current document.
+type filledViews struct {
+	making sync.Mutex
+	latest atomic.Pointer[filledView]
+}
+
 // filled returns the tools without the arguments that the toolset's credentials
 // fill, nil of nil. Toolsets that share a document each have their own.
 func (t *toolset) filled(declared *ocp.Toolset) *ocp.Toolset {
-	if declared == nil || len(t.credentials) == 0 {
+	if declared == nil || t.views == nil {
 		return declared
 	}
-	if view := t.view.Load(); view != nil && view.declared == declared {
+	if view := t.views.latest.Load(); view != nil && view.declared == declared {
 		return view.filled
 	}
-	t.making.Lock()
-	defer t.making.Unlock()
-	view := t.view.Load()
+	t.views.making.Lock()
+	defer t.views.making.Unlock()
+	view := t.views.latest.Load()
 	if view == nil || view.declared != declared {
 		view = &filledView{declared, declared.FilledBy(t.credentials.fillers(declared))}
-		t.view.Store(view)
+		t.views.latest.Store(view)
 	}
 	return view.filled
 }

@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -253,10 +251,8 @@ type toolset struct {
 	name string
 	*document
 	limits      limits
-	credentials credentials // of the gateway for the API; none if callers show their own
-
-	view   atomic.Pointer[filledView] // of the current document; see filled
-	making sync.Mutex                 // of a view
+	credentials credentials  // of the gateway for the API; none if callers show their own
+	views       *filledViews // nil without credentials
 }
 
 // open provisions the configuration: see openDocument. Site tells apart documents
@@ -284,7 +280,11 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 	if err != nil {
 		return nil, err
 	}
-	return &toolset{name: key.Name, document: d, limits: c.limits(), credentials: checked}, nil
+	t := &toolset{name: key.Name, document: d, limits: c.limits(), credentials: checked}
+	if len(checked) > 0 {
+		t.views = new(filledViews)
+	}
+	return t, nil
 }
 
 // current returns the current tools as they are called, without the arguments that
