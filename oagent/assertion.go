@@ -41,7 +41,8 @@ var (
 			expr.Variable{Name: "started_at", Type: cel.TimestampType},
 			expr.Variable{Name: "user", Type: expr.Fields()},
 			expr.Variable{Name: "recent", Type: expr.Fields()},
-			expr.Variable{Name: "history", Type: expr.Fields()})
+			expr.Variable{Name: historyVariable, Type: expr.Fields()},
+			expr.Variable{Name: callsVariable, Type: expr.Fields()})
 	})
 	outputEnvironment = sync.OnceValues(func() (*expr.Environment, error) {
 		return environment(expr.Variable{Name: outputVariable, Type: cel.DynType})
@@ -58,6 +59,9 @@ func environment(variables ...expr.Variable) (*expr.Environment, error) {
 	return env.WithStrictHas()
 }
 
+// historyVariable has the calls that were made.
+const historyVariable = "history"
+
 // outputVariable is what a guardrail's assertion calls the whole output.
 const outputVariable = "output"
 
@@ -68,6 +72,7 @@ type expression struct {
 	Line       int    // where it stands in the document's file
 
 	program *expr.Program
+	calls   bool // it reads callsVariable
 	reads   Reads
 }
 
@@ -122,7 +127,7 @@ func (e *expression) compile(names *nameset) error {
 	if err != nil {
 		return err
 	}
-	if e.program, err = env.Compile(rewritten.text); err != nil {
+	if e.program, e.calls, err = env.CompileRenamed(rewritten.text, readsCalls); err != nil {
 		unknown, _ := env.Unknown(rewritten.text) // none if it cannot be parsed
 		return rewritten.restore(explainNames(err, unknown, names))
 	}
@@ -202,6 +207,9 @@ var errNotCompiled = errors.New("the expression is not compiled")
 func (e *expression) evaluate(ctx context.Context, variables Variables) (ref.Val, error) {
 	if e.program == nil {
 		return nil, errNotCompiled
+	}
+	if e.calls {
+		variables = withCalls{variables}
 	}
 	if !e.program.Loops() {
 		return e.program.Evaluate(variables)

@@ -18,6 +18,9 @@ import (
 // because of what the cause that it returns says.
 func (e *expression) diagnose(variables Variables, cause error) (missed string, told error) {
 	root := e.program.Root()
+	if e.calls {
+		variables = withCalls{variables}
+	}
 	if shed, ok := errors.AsType[*shedError](cause); ok {
 		return "", &shedError{Shed: shed.Shed, path: pathTo(root, variables, func(value ref.Val) bool {
 			err, ok := value.(*types.Err)

@@ -105,9 +105,14 @@ func (p path) find(variables Variables) (text, key string) {
 // nil if what they lead to is not there, and an error, a *types.Err, if it cannot be
 // looked at.
 func (p path) follow(variables Variables) (value ref.Val, steps int) {
-	resolved, ok := variables.ResolveName(p.variable)
+	resolved, ok := any(nil), false
+	if p.variable == historyVariable && len(p.steps) > 0 {
+		resolved, ok = variables.ResolveName(callsVariable)
+	}
 	if !ok {
-		return nil, 0
+		if resolved, ok = variables.ResolveName(p.variable); !ok {
+			return nil, 0
+		}
 	}
 	value = expr.Adapter{}.NativeToValue(resolved)
 	for steps < len(p.steps) && value != nil && !types.IsError(value) {

@@ -451,6 +451,18 @@ guardrails:
 	}
 }
 
+// TestHistory_limits_a_capability_from_its_first_call wants size(history.<itself>)
+// to count from nothing.
+func TestHistory_limits_a_capability_from_its_first_call(t *testing.T) {
+	a := agent(t, "capabilities:\n  act: {input_restriction: {assertion: size(history.act) < 2}}\n  look: {input_restriction: {assertion: has(history.act)}}\n")
+	g := newGuard(t, oagent.GuardOptions{Store: openBolt(t)})
+	want(t, "look before act", outcomeOf(t, g, call(a, "look", `{}`), `{}`), oagent.KindInputRestriction)
+	want(t, "first", outcomeOf(t, g, call(a, "act", `{}`), `{}`), "")
+	want(t, "second", outcomeOf(t, g, call(a, "act", `{}`), `{}`), "")
+	want(t, "third", outcomeOf(t, g, call(a, "act", `{}`), `{}`), oagent.KindInputRestriction)
+	want(t, "look after act", outcomeOf(t, g, call(a, "look", `{}`), `{}`), "")
+}
+
 // TestExposed wants the values of exposes, without those that are not there.
 func TestExposed(t *testing.T) {
 	a := agent(t, `
@@ -471,7 +483,7 @@ exposes:
 			t.Errorf("got  %s\nwant %s\nmissing %v, error %v", e.Object, wanted, e.Missing, err)
 		}
 	}
-	check(g, `{"calls":0,"list":[],"all":{"_list":[],"_total":0}}`, 2)
+	check(g, `{"urls":[],"calls":0,"list":[],"all":{"_list":[],"_total":0}}`, 1)
 	outcomeOf(t, g, call(a, "search", `{"url":"u1"}`), `{}`)
 	check(g, `{"urls":["u1"],"calls":1,"list":["search"],"all":{"_list":["search"],"_total":1,"search":[{"inputs":{"url":"u1"},"outputs":{}}]}}`, 1)
 	outcomeOf(t, g, call(a, "create-ticket", `{}`), `{"ticket_id":12345678901234567890}`)
