@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
+	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
@@ -21,11 +21,11 @@ import (
 func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "tools",
-		Usage: "DOCUMENT [--json] [--include <by=value>] [--exclude <by=value>] [--schemas <mode>] [--refs <directory>] [--base-path <path>] [--lint]",
+		Usage: "DOCUMENT [--format table|ocp|mcp] [--include <by=value>] [--exclude <by=value>] [--schemas <mode>] [--refs <directory>] [--base-path <path>] [--lint]",
 		Short: "Prints the tools that an OpenAPI document becomes",
 		Long: `
 Prints the tools that Fairway makes of an OpenAPI document (3.0, 3.1 or Swagger
-2.0; JSON or YAML), which is a file or an http(s) URL: their names, methods,
+2.0; JSON or YAML), which is a file, an http(s) URL, or - for standard input: their names, methods,
 paths, about how many tokens each of them costs a model, and their arguments
 (required ones with a star); then the total, and what in the document could not
 be used.
@@ -36,8 +36,12 @@ is the NAME that is printed here, its operationId, or its method and path:
 --exclude 'operation=DELETE /bookings/{booking_id}'. A value that matches nothing
 is an error.
 
---json prints the tools as a JSON array in the shape of the OCP tool schema, with
-the schemas of their answers, and the rest to stderr.
+--format chooses the shape: table (the default), ocp (a JSON array in the shape of
+the OCP tool schema, with response schemas) or mcp (what an MCP client gets from
+tools/list). With ocp and mcp, all else goes to stderr. --json is short for
+--format ocp.
+
+The command fails if there are no tools.
 
 --lint adds what a strict validator says of the document, of which tools need
 nothing, and which operations have a body whose media type was guessed. It ends
@@ -45,7 +49,8 @@ with an error if an operation did not become a tool.
 `,
 		CobraFunc: func(cmd *cobra.Command) {
 			f := cmd.Flags()
-			f.Bool("json", false, "Print the tools as OCP tool JSON")
+			f.String("format", "", "Shape of the output: table, ocp or mcp")
+			f.Bool("json", false, "Short for --format ocp")
 			f.StringArray("include", nil, "Choose operations: tag=…, operation=…, path=… or method=…, with commas between values")
 			f.StringArray("exclude", nil, "Leave operations out, likewise")
 			f.String("schemas", "", "What happens to shared schemas: auto, inline or defs")
@@ -63,21 +68,24 @@ const maxCommandWait = time.Minute
 
 func commandTools(cmd *cobra.Command) caddycmd.CommandFunc {
 	return func(flags caddycmd.Flags) (int, error) {
-		toolset, findings, err := readTools(flags)
+		format, err := toolsFormat(flags)
 		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
-		return printTools(cmd, flags, toolset, findings)
+		toolset, findings, err := readTools(flags, format, cmd.InOrStdin())
+		if err != nil {
+			return caddy.ExitCodeFailedStartup, err
+		}
+		return printTools(cmd, flags, format, toolset, findings)
 	}
 }
 
-func printTools(cmd *cobra.Command, flags caddycmd.Flags, toolset *ocp.Toolset, findings []string) (int, error) {
+func printTools(cmd *cobra.Command, flags caddycmd.Flags, format string, toolset *ocp.Toolset, findings []string) (int, error) {
 	out, aside := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	write := writeToolsJSON
-	if !flags.Bool("json") {
-		write, aside = writeToolsTable, out
+	if format == formatTable {
+		aside = out
 	}
-	if err := write(out, toolset); err != nil {
+	if err := writeTools(out, format, toolset); err != nil {
 		return caddy.ExitCodeFailedStartup, err
 	}
 	lost := writeWarnings(aside, toolset)
@@ -85,21 +93,18 @@ func printTools(cmd *cobra.Command, flags caddycmd.Flags, toolset *ocp.Toolset, 
 		writeFindings(aside, findings, toolset.Warnings)
 		writeGuesses(aside, toolset.Guesses)
 	}
-	switch {
-	case !flags.Bool("lint") || lost == 0:
-	case lost == 1:
-		return caddy.ExitCodeFailedStartup, errors.New("1 operation did not become a tool")
-	default:
-		return caddy.ExitCodeFailedStartup, fmt.Errorf("%d operations did not become tools", lost)
-	}
-	return caddy.ExitCodeSuccess, nil
+	return toolsExit(toolset, flags.Bool("lint"), lost)
 }
 
 // readTools builds the toolset that the command line asks for. Findings are what
 // a strict validator says of the document, if --lint asks for it.
-func readTools(flags caddycmd.Flags) (toolset *ocp.Toolset, findings []string, err error) {
+func readTools(flags caddycmd.Flags, format string, stdin io.Reader) (toolset *ocp.Toolset, findings []string, err error) {
+	address := flags.Arg(0)
+	if address == standardInput {
+		address = "./" + standardInput
+	}
 	config := ToolsetConfig{
-		OpenAPI:  flags.Arg(0),
+		OpenAPI:  address,
 		Schemas:  flags.String("schemas"),
 		Refs:     flags.String("refs"),
 		BasePath: flags.String("base-path"),
@@ -122,6 +127,9 @@ func readTools(flags caddycmd.Flags) (toolset *ocp.Toolset, findings []string, e
 	if err != nil {
 		return nil, nil, err
 	}
+	if flags.Arg(0) == standardInput {
+		source = &readerSource{reader: stdin, maxSize: openapi.DefaultMaxDocument}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), maxCommandWait)
 	defer cancel()
 	build := func(ctx context.Context, data []byte, location string, _ *ocp.Toolset) (*ocp.Toolset, []string, error) {
@@ -129,8 +137,11 @@ func readTools(flags caddycmd.Flags) (toolset *ocp.Toolset, findings []string, e
 			findings = openapi.Lint(ctx, data)
 		}
 		options := key.options(location)
-		options.ResponseSchemas = flags.Bool("json")
+		options.ResponseSchemas = format == formatOCP
 		toolset, err := ocp.Build(data, options)
+		if err == nil && flags.Bool("lint") {
+			toolset.Warnings = append(toolset.Warnings, mcpadapter.New(mcpadapter.Options{}).Warnings(toolset)...)
+		}
 		return toolset, nil, err
 	}
 	loader := ocp.NewLoader(ocp.LoaderOptions{Source: source, Build: build})

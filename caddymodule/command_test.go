@@ -99,7 +99,7 @@ func TestToolsCommand(t *testing.T) {
 		}
 	})
 	t.Run("lint-repeats-no-warning", func(t *testing.T) {
-		out, _, err := tools(s.write("twice.json", `{"openapi":"3.0.3","info":{"title":"A","version":"1"},"servers":[{"url":"https://{x}/"}],"paths":{}}`), "--lint")
+		out, _, err := tools(s.write("twice.json", `{"openapi":"3.0.3","info":{"title":"A","version":"1"},"servers":[{"url":"https://{x}/"}],"paths":{"/a":{"get":{"operationId":"a","responses":{"200":{"description":"A"}}}}}}`), "--lint")
 		if err != nil || strings.Count(out, "has no default") != 1 {
 			t.Errorf("%v\n%s", err, out)
 		}

@@ -327,9 +327,9 @@ func (m *MCP) changeTeller(logger *zap.Logger) func() {
 func (m *MCP) logLibraryWarnings(tools *ocp.Toolset, logger *zap.Logger) {
 	warnings := m.server.Warnings(tools)
 	for _, w := range warnings[:min(len(warnings), maxLoggedWarnings)] {
-		logger.Warn("something that MCP clients were to be offered cannot be", zap.String("operation", w.Operation), zap.String("reason", w.Reason))
+		logger.Warn(w.Reason, zap.String("operation", w.Operation), zap.String("toolset", m.endpoint.toolset.name))
 	}
 	if left := len(warnings) - maxLoggedWarnings; left > 0 {
-		logger.Warn("more of what MCP clients were to be offered cannot be", zap.Int("more", left))
+		logger.Warn("the document has more warnings for MCP; caddy tools --lint lists all", zap.Int("more", left), zap.String("toolset", m.endpoint.toolset.name))
 	}
 }

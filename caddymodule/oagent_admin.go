@@ -23,7 +23,7 @@ func init() {
 //	GET /agents/agents                                 the agents, and what they may use
 //	GET /agents/engagements[?after=<key>][&limit=<n>]  the Engagements, in pages
 type adminAgents struct {
-	app *Agents // nil if there is none
+	app *Agents // nil if it could not be provisioned
 }
 
 // CaddyModule returns the Caddy module information.
@@ -34,9 +34,10 @@ func (*adminAgents) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision finds the app of the configuration.
+// Provision finds the app of the configuration. Where there are no global options for it, it
+// is made here: Caddy provisions the admin endpoint before the handlers that need the app.
 func (a *adminAgents) Provision(ctx caddy.Context) error {
-	if app, err := ctx.AppIfConfigured("agents"); err == nil {
+	if app, err := ctx.App("agents"); err == nil {
 		a.app, _ = app.(*Agents)
 	}
 	return nil

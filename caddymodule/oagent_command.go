@@ -35,6 +35,7 @@ For the authors of agents' documents (OpenAgentSpec v1).
 `,
 		CobraFunc: func(cmd *cobra.Command) {
 			cmd.AddCommand(lintCommand(), evalCommand())
+			requireSubcommand(cmd)
 		},
 	})
 }

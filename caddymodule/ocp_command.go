@@ -59,6 +59,7 @@ whole context for want of a required header.
 --strict follows the context schema where it and the text of the protocol disagree.
 `, cobra.MaximumNArgs(1), validateOCP),
 			)
+			requireSubcommand(cmd)
 		},
 	})
 }
@@ -269,6 +270,9 @@ func validateOCP(c *ocpConsole, input []byte) error {
 			return err
 		}
 		_, judgement := session.Context()
+		if missing := missingRequired(judgement); len(missing) > 0 && judgement.Verdict != ocp.Ignored {
+			return c.reject("context", missing, judgement)
+		}
 		return c.judge("context", judgement)
 	}
 	header, isDump, err := parseHeaders(input)
@@ -284,6 +288,27 @@ func validateOCP(c *ocpConsole, input []byte) error {
 		return errors.New("there is no OCP header")
 	}
 	return c.judgeHeaders(header, in)
+}
+
+// missingRequired returns the members that a context needs for its required headers,
+// OCP-Context-ID and OCP-Agent-Type, and does not have.
+func missingRequired(judgement ocp.Judgement) (missing []string) {
+	for _, fault := range judgement.Faults {
+		if fault.Reason == ocp.ReasonMissing && (fault.Field == "context_id" || fault.Field == "agent_type") {
+			missing = append(missing, fault.Field)
+		}
+	}
+	return missing
+}
+
+// reject prints that a context cannot be sent for want of required members.
+func (c *ocpConsole) reject(what string, missing []string, judgement ocp.Judgement) error {
+	fmt.Fprintf(c.out, "%s: %s\n", what, ocp.Ignored)
+	for _, fault := range judgement.Faults {
+		fmt.Fprintf(c.out, "  %s\n", fault.Error())
+	}
+	return fmt.Errorf("the %s would be ignored: %s must be set, as the required headers OCP-Context-ID and OCP-Agent-Type are made of them",
+		what, strings.Join(missing, " and "))
 }
 
 func (c *ocpConsole) judge(what string, judgement ocp.Judgement) error {

@@ -195,11 +195,11 @@ func (s ruleset) unknown(path, name string, warn warner) {
 	where := clip(path+name, maxQuoted)
 	switch {
 	case near != "" && passedOn:
-		warn("%s is not known and passed on as it is; did you mean %s%s?", where, path, near)
+		warn("unknown key `%s` is passed on as it is; did you mean %s%s?", where, path, near)
 	case near != "":
-		warn("%s is not known and left out; did you mean %s%s? Known here are %s", where, path, near, strings.Join(names, ", "))
+		warn("ignored unknown key `%s`; did you mean %s%s? Known keys are %s", where, path, near, strings.Join(names, ", "))
 	case !passedOn:
-		warn("%s is not known and left out; known here are %s", where, strings.Join(names, ", "))
+		warn("ignored unknown key `%s`; known keys are %s", where, strings.Join(names, ", "))
 	}
 }
 

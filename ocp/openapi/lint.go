@@ -32,6 +32,9 @@ func Lint(ctx context.Context, data []byte) (findings []string) {
 	if len(broken) > 0 {
 		return append(findings, "the rest was not checked, as it takes every $ref to lead somewhere")
 	}
+	if misplaced := wrongKinds(document.Root()); len(misplaced) > 0 {
+		return append(append(findings, misplaced...), "the rest was not checked, as the validator reads only documents of the right structure")
+	}
 	if err := validate(ctx, document); err != nil {
 		findings = append(findings, lintLine(err))
 	}
@@ -103,12 +106,24 @@ func convert(loader *openapi3.Loader, data []byte) (*openapi3.T, error) {
 
 // lintLine returns the first line of a message, cut where it gets long.
 func lintLine(err error) string {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		where := ""
+		if wrong.Field != "" {
+			where = " at " + wrong.Field
+		}
+		return fmt.Sprintf("not checked: the document has a value of the wrong type%s: %s where the specification wants %s", where, wrong.Value, wrong.Type.Name())
+	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return "not checked to the end: " + err.Error()
 	}
 	line, _, _ := strings.Cut(err.Error(), "\n")
+	return clipLine(line)
+}
+
+// clipLine shortens a finding that is too long.
+func clipLine(line string) string {
 	if len(line) > maxLintLine {
-		line = strings.ToValidUTF8(line[:maxLintLine], "") + "…"
+		return strings.ToValidUTF8(line[:maxLintLine], "") + "…"
 	}
 	return line
 }

@@ -1,0 +1,27 @@
+package mcpadapter
+
+import (
+	"io"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// WriteTools writes what tools/list responds with in the newest revision with a handshake, as
+// one page: {"tools":[…]}. Each tool is on a line of its own and written before the next one
+// is encoded.
+func (s *Server) WriteTools(out io.Writer, tools *ocp.Toolset) error {
+	c, v := s.newCatalog(tools, nil), s.newestHandshaken()
+	b := []byte(`{"tools":[`)
+	for i, tool := range c.visible {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = c.decorate(s.appendTool(append(b, '\n'), tool, v), tool, v)
+		if _, err := out.Write(b); err != nil {
+			return err
+		}
+		b = b[:0]
+	}
+	_, err := out.Write(append(b, "\n]}\n"...))
+	return err
+}
