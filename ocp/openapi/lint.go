@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,6 +18,10 @@ const (
 	maxLintRefs = 50  // broken $refs that are told one by one
 	maxLintLine = 500 // bytes of one finding
 )
+
+// unmarshalError matches what the validator says of a value whose JSON type is wrong: the type,
+// and the Go field or type that it was read into.
+var unmarshalError = regexp.MustCompile(`cannot unmarshal (\S+) into .*?(?:openapi[23]\.|field )([\w.]+)`)
 
 // Lint says where a document departs from its specification, one line for each
 // finding, none if it conforms. It is stricter than Read and decides nothing: a
@@ -106,12 +111,8 @@ func convert(loader *openapi3.Loader, data []byte) (*openapi3.T, error) {
 
 // lintLine returns the first line of a message, cut where it gets long.
 func lintLine(err error) string {
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		where := ""
-		if wrong.Field != "" {
-			where = " at " + wrong.Field
-		}
-		return fmt.Sprintf("not checked: the document has a value of the wrong type%s: %s where the specification wants %s", where, wrong.Value, wrong.Type.Name())
+	if wrong := unmarshalError.FindStringSubmatch(err.Error()); wrong != nil {
+		return clipLine(fmt.Sprintf("not checked to the end: the document has a value of the wrong type (%s) in %s", wrong[1], wrong[2]))
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return "not checked to the end: " + err.Error()
