@@ -268,7 +268,7 @@ func (d *dispatch) result(tool *ocp.Tool, rec *recorder) (*ocp.Result, error) {
 	case len(body.B) == 0:
 		buffer.Put(body)
 	default:
-		result.Body, result.Buffer = body.B, body
+		result.Body, result.Memory = body.B, body
 	}
 	return result, nil
 }

@@ -228,9 +228,9 @@ func TestOutcomeIsReleased(t *testing.T) {
 		"success": nil, "failure": {Kind: ocp.Failed, Message: "x"}, "unknown": {Kind: ocp.UnknownTool, Message: "x"},
 	} {
 		outcome := answered(200, "text/plain", "x")
-		outcome.Failure, outcome.Result.Buffer = failure, buffer.Get()
+		outcome.Failure, outcome.Result.Memory = failure, buffer.Get()
 		call(v20251125, returning(outcome)).send(t)
-		if outcome.Result.Buffer != nil {
+		if outcome.Result.Memory != nil {
 			t.Errorf("%s: the buffer was kept", rule)
 		}
 	}

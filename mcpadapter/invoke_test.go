@@ -95,7 +95,7 @@ func (a api) Invoke(ctx context.Context, call *ocp.Call) (*ocp.Result, error) {
 	a.handler(w, r)
 	body := buffer.Get() // others write into it once it is released
 	body.B = append(body.B[:0], w.Body.Bytes()...)
-	return &ocp.Result{Status: w.Code, Header: w.Header(), Body: body.B, Buffer: body}, nil
+	return &ocp.Result{Status: w.Code, Header: w.Header(), Body: body.B, Memory: body}, nil
 }
 
 func answerNative(w http.ResponseWriter, result string) {

@@ -2,6 +2,7 @@ package ocp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,10 +15,15 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// A Client calls the tools of one API on behalf of an agent (OCP 1.0, Client
-// Libraries): it sends the agent's context with each call, takes over what the
-// answer says of it, and records the call in its history. It is a Caller, and
-// safe for concurrent use.
+// A Client calls the tools of one API on behalf of an agent (OCP 1.0, Client Libraries). It
+// is safe for concurrent use. With each call it
+//
+//   - sends the agent's context in the OCP headers,
+//   - merges what the answer says of the context, and
+//   - records the call in the history, unless the answer has reported it already.
+//
+// Calls that are never sent (unknown tools, invalid arguments) are not recorded. A
+// Transport sends and merges too, and records nothing.
 type Client struct {
 	tools   *Toolset
 	invoker *HTTPInvoker
@@ -69,16 +75,44 @@ func (c *Client) Tools() *Toolset {
 	return c.tools
 }
 
-// Call runs the named tool with a JSON object of arguments; empty stands for {}.
-// The caller must Release the outcome.
-func (c *Client) Call(ctx context.Context, tool string, arguments []byte) Outcome {
+// Call runs the named tool. Arguments is a Go value that package encoding/json encodes as an
+// object: a map or a struct. Values of type []byte and json.RawMessage are taken for the
+// JSON itself; nil and empty ones stand for {}.
+//
+// If the call fails the error is a *Failure, which errors.As finds. The result is not nil if
+// the API answered, even if it refused the call. It belongs to the caller and needs no
+// Release.
+func (c *Client) Call(ctx context.Context, tool string, arguments any) (*Result, error) {
+	encoded, err := encodeArguments(arguments)
+	if err != nil {
+		return nil, &Failure{Kind: InvalidArguments, Message: fmt.Sprintf("invalid arguments for %s: %v", clip(tool, 2*maxName), err)}
+	}
 	sent := c.context.Context()
 	call := &recordedCall{invoker: c.invoker}
-	outcome := Execute(ctx, c.tools, tool, arguments, call)
+	outcome := Execute(ctx, c.tools, tool, encoded, call)
 	if sent != nil && call.made {
 		c.record(outcome, call, sent)
 	}
-	return outcome
+	result := outcome.Result.owned()
+	if outcome.Failure != nil {
+		return result, outcome.Failure
+	}
+	return result, nil
+}
+
+// encodeArguments returns the JSON of the arguments of a call.
+func encodeArguments(arguments any) ([]byte, error) {
+	switch arguments := arguments.(type) {
+	case nil:
+		return nil, nil
+	case []byte:
+		return arguments, nil
+	case json.RawMessage:
+		return arguments, nil
+	case jsontext.Value:
+		return arguments, nil
+	}
+	return json.Marshal(arguments)
 }
 
 // record merges the answer's context and adds the call to the history, unless the

@@ -2,6 +2,7 @@ package ocp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -78,10 +79,9 @@ func TestClient_Call(t *testing.T) {
 		}
 	})
 	client := shopClient(t, server, shared)
-	outcome := client.Call(context.Background(), "getOrder", []byte(`{"id":7,"key":"secret"}`))
-	defer outcome.Release()
-	if outcome.Failure == nil || outcome.Failure.Kind != Refused {
-		t.Fatalf("%+v", outcome.Failure)
+	result, err := client.Call(context.Background(), "getOrder", []byte(`{"id":7,"key":"secret"}`))
+	if failure := failureOf(err); failure.Kind != Refused || result == nil || result.Status != http.StatusNotFound {
+		t.Fatalf("%+v, %v", result, err)
 	}
 	if got == nil || got.Judge().Verdict != Conforming || got.CurrentGoal != "buy bread" || got.Version != Version {
 		t.Fatalf("sent %+v", got)
@@ -97,12 +97,12 @@ func TestClient_Call(t *testing.T) {
 	if faults := shared.Context().Validate(true); len(faults) > 0 {
 		t.Error(faults)
 	}
-	client.Call(context.Background(), "getOrder", []byte(`{"id":"x"}`)).Release()
-	client.Call(context.Background(), "none", nil).Release()
+	_, _ = client.Call(context.Background(), "getOrder", []byte(`{"id":"x"}`))
+	_, _ = client.Call(context.Background(), "none", nil)
 	if n := len(shared.Context().History); n != 1 {
 		t.Errorf("%d entries: calls that were not made are in the history", n)
 	}
-	client.Call(context.Background(), "getOrder", []byte(`{"id":8}`)).Release()
+	_, _ = client.Call(context.Background(), "getOrder", []byte(`{"id":8}`))
 	if history := got.Context().History; len(history) != 1 {
 		t.Errorf("the next call carries %+v", history)
 	}
@@ -122,11 +122,9 @@ func TestClient_merges(t *testing.T) {
 	}))
 	client := shopClient(t, server, shared)
 	for range 3 {
-		outcome := client.Call(context.Background(), "getOrder", []byte(`{"id":7}`))
-		if outcome.Failure != nil {
-			t.Fatal(outcome.Failure)
+		if _, err := client.Call(context.Background(), "getOrder", []byte(`{"id":7}`)); err != nil {
+			t.Fatal(err)
 		}
-		outcome.Release()
 	}
 	c := shared.Context()
 	if len(c.History) != 3 || c.CurrentGoal != "eat bread" || len(c.RecentChanges) != 1 {
@@ -146,11 +144,10 @@ func TestClient_degraded(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, `{}`)
 		})
-		outcome := shopClient(t, server, shared).Call(context.Background(), "getOrder", []byte(`{"id":7}`))
-		if outcome.Failure != nil || string(outcome.Result.Body) != `{}` {
-			t.Errorf("%s: %+v", name, outcome)
+		result, err := shopClient(t, server, shared).Call(context.Background(), "getOrder", []byte(`{"id":7}`))
+		if err != nil || string(result.Body) != `{}` {
+			t.Errorf("%s: %+v, %v", name, result, err)
 		}
-		outcome.Release()
 	}
 }
 
@@ -161,7 +158,7 @@ func TestClient_concurrent(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 10 {
 		all.Go(func() {
-			client.Call(context.Background(), "getOrder", fmt.Appendf(nil, `{"id":%d}`, i)).Release()
+			_, _ = client.Call(context.Background(), "getOrder", fmt.Appendf(nil, `{"id":%d}`, i))
 			shared.Change(func(c *Context) { c.AddChange(fmt.Sprint(i)) })
 		})
 	}
@@ -217,20 +214,19 @@ func TestHTTPInvoker(t *testing.T) {
 		if want == TimedOut {
 			client = hasty
 		}
-		outcome := client.Call(context.Background(), "getOrder", []byte(arguments))
-		if outcome.Failure == nil || outcome.Failure.Kind != want || !strings.HasPrefix(outcome.Failure.Message, "GET /orders/{id}") {
-			t.Errorf("%s: got %+v, want %s", arguments, outcome.Failure, want)
+		_, err := client.Call(context.Background(), "getOrder", []byte(arguments))
+		if failure := failureOf(err); failure.Kind != want || !strings.HasPrefix(failure.Message, "GET /orders/{id}") {
+			t.Errorf("%s: got %v, want %s", arguments, err, want)
 		}
-		outcome.Release()
 	}
 	canceled, cancel := context.WithCancel(context.Background())
 	cancel()
-	if outcome := client.Call(canceled, "getOrder", []byte(`{"id":3}`)); outcome.Failure.Kind != Canceled {
-		t.Errorf("%+v", outcome.Failure)
+	if _, err := client.Call(canceled, "getOrder", []byte(`{"id":3}`)); failureOf(err).Kind != Canceled {
+		t.Error(err)
 	}
 	server.Close()
-	if outcome := client.Call(context.Background(), "getOrder", []byte(`{"id":4,"key":"secret"}`)); outcome.Failure.Kind != Unreachable || strings.Contains(outcome.Failure.Message, "secret") {
-		t.Errorf("%+v", outcome.Failure)
+	if _, err := client.Call(context.Background(), "getOrder", []byte(`{"id":4,"key":"secret"}`)); failureOf(err).Kind != Unreachable || strings.Contains(err.Error(), "secret") {
+		t.Error(err)
 	}
 }
 
@@ -248,13 +244,12 @@ func TestHTTPInvoker_stream(t *testing.T) {
 	var told []EventKind
 	ctx := ContextWithListener(t.Context(), func(e Event) { told = append(told, e.Kind) })
 	ctx = ContextWithSupplement(ctx, &Supplement{Header: http.Header{"X-Key": {"k1"}}})
-	outcome := client.Call(ctx, "getOrder", []byte(`{"id":1}`))
-	defer outcome.Release()
-	if outcome.Failure != nil {
-		t.Fatal(outcome.Failure)
+	result, err := client.Call(ctx, "getOrder", []byte(`{"id":1}`))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := string(outcome.Result.Body); got != `{"key":"k1"}` || outcome.Result.MediaType() != "application/json" {
-		t.Errorf("got %s as %s", got, outcome.Result.MediaType())
+	if got := string(result.Body); got != `{"key":"k1"}` || result.MediaType() != "application/json" {
+		t.Errorf("got %s as %s", got, result.MediaType())
 	}
 	if len(told) != 1 || told[0] != EventProgress {
 		t.Errorf("told %v", told)
@@ -383,22 +378,81 @@ func TestDiscovery(t *testing.T) {
 	if _, err := d.Tools(ctx, "shop", server.URL); err == nil || !strings.Contains(err.Error(), "502 Bad Gateway") {
 		t.Errorf("forgotten, and still: %v", err)
 	}
-	path := filepath.Join(t.TempDir(), "shop.json")
-	if err := os.WriteFile(path, []byte(shop), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if tools, err := d.Tools(ctx, "file", path); err != nil || len(tools.Tools()) != 2 {
-		t.Errorf("%v", err)
-	}
-	if _, err := d.Tools(ctx, "x", "ftp://a.example/"); err == nil {
-		t.Error("ftp")
-	}
 	for i := range maxDiscovered + 5 {
-		_, _ = d.Tools(ctx, fmt.Sprint(i), path)
+		_, _ = d.Tools(ctx, fmt.Sprint(i), server.URL)
 	}
 	if len(d.entries) != maxDiscovered || len(d.order) != maxDiscovered {
 		t.Errorf("%d documents are kept", len(d.entries))
 	}
+}
+
+// TestDiscovery_reads_no_file: an address may come from somebody else's context.
+func TestDiscovery_reads_no_file(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "shop.json")
+	if err := os.WriteFile(path, []byte(shop), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(filepath.Dir(path))
+	for _, address := range []string{path, "shop.json", "./shop.json", "file://" + path, "ftp://a.example/", "http:" + path, "HTTP:///" + path, "", "not a url"} {
+		if tools, err := new(Discovery).Tools(context.Background(), "x", address); err == nil || tools != nil || strings.Contains(err.Error(), "no such file") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+// TestDiscovery_enters_api_specs: an API that was discovered is in the agent's context.
+func TestDiscovery_enters_api_specs(t *testing.T) {
+	server := shopServer(t, replying(func(*Incoming) Update { return Update{At: time.Now()} }))
+	address := server.URL + "/openapi.json"
+	shared := NewSharedContext(NewContext("cli_tool"))
+	discovery := Discovery{Context: shared}
+	for _, name := range []string{"shop", "shop", "not a name"} {
+		if _, err := discovery.Tools(context.Background(), name, address); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := discovery.Tools(context.Background(), "none", server.URL+"/none"); err == nil {
+		t.Error("there is no such document")
+	}
+	if specs := shared.Context().APISpecs; len(specs) != 1 || specs["shop"] != address {
+		t.Errorf("api_specs: %v", specs)
+	}
+	if faults := shared.Context().Validate(true); len(faults) > 0 {
+		t.Error(faults)
+	}
+}
+
+// TestClient_arguments: arguments may be any Go value.
+func TestClient_arguments(t *testing.T) {
+	server := shopServer(t, replying(func(*Incoming) Update { return Update{At: time.Now()} }))
+	client := shopClient(t, server, nil)
+	type order struct {
+		ID int `json:"id"`
+	}
+	for _, arguments := range []any{
+		map[string]any{"id": 7}, map[string]int{"id": 7}, order{7}, &order{7}, []byte(`{"id":7}`),
+		json.RawMessage(`{"id":7}`), jsontext.Value(`{"id":7}`),
+	} {
+		result, err := client.Call(context.Background(), "getOrder", arguments)
+		if err != nil || string(result.Body) != `{"id":7}` {
+			t.Errorf("%T: %v", arguments, err)
+		}
+	}
+	for _, arguments := range []any{nil, []int{7}, "id", map[string]any{"id": "x"}, make(chan int), (*order)(nil)} {
+		result, err := client.Call(context.Background(), "getOrder", arguments)
+		if failureOf(err).Kind != InvalidArguments || result != nil {
+			t.Errorf("%T: %v", arguments, err)
+		}
+	}
+}
+
+// failureOf finds the failure in the error of a call; it is empty if there is none.
+func failureOf(err error) *Failure {
+	var failure *Failure
+	if errors.As(err, &failure) {
+		return failure
+	}
+	return &Failure{}
 }
 
 func TestCheckAnswer(t *testing.T) {

@@ -218,10 +218,15 @@ func (v *validation) check(field string, reason Reason) {
 	if reason == ReasonEmpty {
 		reason = ReasonMissing
 	}
-	if v.list != "" {
-		field = strings.TrimSuffix(v.list+"/"+strconv.Itoa(v.item)+"/"+field, "/")
+	v.faults = append(v.faults, Fault{Field: v.name(field), Reason: reason})
+}
+
+// name returns the name of a field, within the item that is being looked at.
+func (v *validation) name(field string) string {
+	if v.list == "" {
+		return field
 	}
-	v.faults = append(v.faults, Fault{Field: field, Reason: reason})
+	return strings.TrimSuffix(v.list+"/"+strconv.Itoa(v.item)+"/"+field, "/")
 }
 
 func (v *validation) time(field string, t time.Time) {

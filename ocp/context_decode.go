@@ -2,6 +2,7 @@ package ocp
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -84,7 +85,12 @@ func (f *fields) get(name string) jsontext.Value {
 // decodeContext decodes all fields. What is of the wrong type is left out and
 // becomes a fault; what its value then lacks is for Validate to say.
 func decodeContext(f *fields) (*Context, []Fault) {
-	d := decoder{}
+	var d decoder
+	c := d.context(f)
+	return c, d.faults
+}
+
+func (d *decoder) context(f *fields) *Context {
 	c := d.brief(f)
 	c.Session = d.session(f.get("session"))
 	c.History = d.history(f.get("history"))
@@ -92,7 +98,7 @@ func decodeContext(f *fields) (*Context, []Fault) {
 	if f.unknown {
 		d.unknownFields(f.all)
 	}
-	return c, d.faults
+	return c
 }
 
 // brief decodes the fields that are texts, times or a few of them.
@@ -116,6 +122,15 @@ func (d *decoder) brief(f *fields) *Context {
 type decoder struct {
 	validation
 	previous HistoryEntry // the one that was decoded before
+	lost     *Fault       // the first fault because of which a value is not in the context
+}
+
+// lose reports a fault because of which a value is left out.
+func (d *decoder) lose(field string, reason Reason) {
+	d.check(field, reason)
+	if d.lost == nil {
+		d.lost = &Fault{Field: d.name(field), Reason: reason}
+	}
 }
 
 func (d *decoder) text(field string, value jsontext.Value, nullable bool) string {
@@ -125,7 +140,7 @@ func (d *decoder) text(field string, value jsontext.Value, nullable bool) string
 	}
 	text, ok := unquote(value)
 	if !ok {
-		d.check(field, ReasonType)
+		d.lose(field, ReasonType)
 	}
 	return text
 }
@@ -143,11 +158,11 @@ func (d *decoder) time(field string, value jsontext.Value) time.Time {
 	}
 	text, ok := unquote(value)
 	if !ok {
-		d.check(field, ReasonType)
+		d.lose(field, ReasonType)
 		return time.Time{}
 	}
 	if len(text) > maxTime {
-		d.check(field, ReasonTimestamp)
+		d.lose(field, ReasonTimestamp)
 		return time.Time{}
 	}
 	text = strings.ToUpper(text)
@@ -159,9 +174,16 @@ func (d *decoder) time(field string, value jsontext.Value) time.Time {
 			return timestamp(t)
 		}
 	}
-	d.check(field, ReasonTimestamp)
+	if text == zeroTime {
+		d.check(field, ReasonTimestamp)
+	} else {
+		d.lose(field, ReasonTimestamp)
+	}
 	return time.Time{}
 }
+
+// zeroTime is what AppendJSON writes for a time that is not set.
+const zeroTime = "0001-01-01T00:00:00Z"
 
 // count returns an integer, however it is written.
 func (d *decoder) count(field string, value jsontext.Value) int64 {
@@ -175,7 +197,7 @@ func (d *decoder) count(field string, value jsontext.Value) int64 {
 	const exact = 1 << 53
 	f, err := strconv.ParseFloat(string(value), 64)
 	if value.Kind() != '0' || err != nil || f != float64(int64(f)) || f < -exact || f > exact {
-		d.check(field, ReasonType)
+		d.lose(field, ReasonType)
 		return 0
 	}
 	return int64(f)
@@ -187,8 +209,12 @@ func (d *decoder) isKind(field string, value jsontext.Value, kind jsontext.Kind)
 	if value == nil {
 		return false
 	}
-	if value.Kind() != kind {
+	if value.Kind() == 'n' {
 		d.check(field, ReasonType)
+		return false
+	}
+	if value.Kind() != kind {
+		d.lose(field, ReasonType)
 		return false
 	}
 	return true
@@ -201,7 +227,7 @@ func (d *decoder) changes(value jsontext.Value) (changes []string) {
 	}
 	skip := max(countElements(value)-MaxRecentChanges, 0)
 	if skip > 0 {
-		d.check(field, ReasonTooMany)
+		d.lose(field, ReasonTooMany)
 	}
 	walk := wire.Into(value)
 	for i := 0; walk.Next(); i++ {
@@ -210,7 +236,7 @@ func (d *decoder) changes(value jsontext.Value) (changes []string) {
 		}
 		text, ok := unquote(walk.Value)
 		if !ok {
-			d.check(field, ReasonType)
+			d.lose(field, ReasonType)
 			continue
 		}
 		changes = append(changes, text)
@@ -256,7 +282,7 @@ func (d *decoder) session(value jsontext.Value) *SessionMetadata {
 	}
 	m.Extra, ok = extra.object()
 	if !ok {
-		d.check("session", ReasonJSON)
+		d.lose("session", ReasonJSON)
 	}
 	return m
 }
@@ -267,13 +293,13 @@ func (d *decoder) session(value jsontext.Value) *SessionMetadata {
 // twice.
 func (d *decoder) eachMember(field string, object jsontext.Value, read func(known string, name, value jsontext.Value) (bit int)) (seen int, ok bool) {
 	if hasManyMembers(object) {
-		d.check(field, ReasonTooMany)
+		d.lose(field, ReasonTooMany)
 		return 0, false
 	}
 	for walk := wire.Into(object); walk.Next(); {
 		bit := read(memberName(walk.Name), walk.Name, walk.Value)
 		if seen&bit != 0 {
-			d.check(field, ReasonJSON)
+			d.lose(field, ReasonJSON)
 			return seen, false
 		}
 		seen |= bit
@@ -355,7 +381,7 @@ func (d *decoder) apiSpecs(value jsontext.Value) map[string]string {
 		return nil
 	}
 	if hasManyMembers(value) {
-		d.check(field, ReasonTooMany)
+		d.lose(field, ReasonTooMany)
 		return nil
 	}
 	var specs map[string]string
@@ -365,12 +391,13 @@ func (d *decoder) apiSpecs(value jsontext.Value) map[string]string {
 		switch {
 		case !isAPIName(name):
 			d.once(field, ReasonPattern)
+			d.lost = cmp.Or(d.lost, &Fault{Field: field, Reason: ReasonPattern})
 			continue
 		case !ok:
-			d.check(field+"/"+name, ReasonType)
+			d.lose(field+"/"+name, ReasonType)
 			continue
 		case !isURI(address):
-			d.check(field+"/"+name, ReasonURI)
+			d.lose(field+"/"+name, ReasonURI)
 			continue
 		case specs == nil:
 			specs = make(map[string]string)

@@ -15,11 +15,18 @@ import (
 const maxDiscovered = 64
 
 // A Discovery finds the tools of APIs by the addresses of their documents (OCP
-// 1.0, Schema Discovery), and keeps them. A document is asked for again when it
+// 1.0, Schema Discovery), and keeps them. A document is fetched again when it
 // is Refresh old, and sent again only if it has changed (ETag, Last-Modified); one
 // that cannot be fetched then leaves its tools as they were. The zero value is
 // ready for use, and safe for concurrent use.
+//
+// Addresses are http and https URLs only: one that comes from somebody else's context must
+// not make a Discovery read a file. Build and Loader read documents that are files.
 type Discovery struct {
+	// Context is the agent's context, whose api_specs get the address of each API that
+	// is discovered, by its name; nil for none.
+	Context *SharedContext
+
 	// Refresh is how long a document is taken to stand; 0 means DefaultRefresh,
 	// negative means for ever.
 	Refresh time.Duration
@@ -33,20 +40,35 @@ type Discovery struct {
 	order   []string // of addresses, the one asked for longest ago first
 }
 
-// Tools returns the tools of the document at address, an http or https URL or the
-// path of a file. Name becomes the name of the Toolset.
+// Tools returns the tools of the document at address, an http or https URL. Name becomes
+// the name of the Toolset.
 func (d *Discovery) Tools(ctx context.Context, name, address string) (*Toolset, error) {
 	loader, err := d.loader(name, address)
 	if err != nil {
 		return nil, err
 	}
 	if toolset := loader.Toolset(); toolset != nil && time.Now().UnixNano() < loader.due.Load() {
+		d.specify(name, address)
 		return toolset, nil
 	}
 	if err := loader.Load(ctx); err != nil && loader.Toolset() == nil {
 		return nil, fmt.Errorf("discovering the tools of %s: %w", name, err)
 	}
+	d.specify(name, address)
 	return loader.Toolset(), nil
+}
+
+// specify names the document in the context, if it is not known there. A name that
+// api_specs cannot have, and an address with a password, are left out.
+func (d *Discovery) specify(name, address string) {
+	known := d.Context.Context()
+	if known == nil || known.APISpecs[name] == address || !isAPIName(name) || !isURI(address) {
+		return
+	}
+	if u, err := url.Parse(address); err != nil || u.User != nil {
+		return
+	}
+	d.Context.Change(func(c *Context) { c.AddAPISpec(name, address) })
 }
 
 // Forget drops what is kept of the document at address.
@@ -110,13 +132,11 @@ func (d *Discovery) build(name string) BuildFunc {
 }
 
 func sourceOf(address string, limit int64) (openapi.Source, error) {
-	if strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://") {
-		return openapi.NewURLSource(address, openapi.URLOptions{MaxSize: limit})
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("documents are discovered at http and https URLs, and %.200q is none", address)
 	}
-	if strings.Contains(address, "://") {
-		return nil, fmt.Errorf("documents are read from http and https URLs and from files, not from %.200q", address)
-	}
-	return &openapi.FileSource{Path: address, MaxSize: limit}, nil
+	return openapi.NewURLSource(address, openapi.URLOptions{MaxSize: limit})
 }
 
 // serverOrigin returns scheme and host of the document's first server, "" if it

@@ -2,6 +2,7 @@ package ocp_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -40,7 +41,7 @@ func Example_client() {
 	agent.SetGoal("buy bread", "")
 	shared := ocp.NewSharedContext(agent)
 
-	var discovery ocp.Discovery
+	discovery := ocp.Discovery{Context: shared}
 	tools, err := discovery.Tools(ctx, "bakery", server.URL+"/openapi.json")
 	if err != nil {
 		fmt.Println(err)
@@ -51,25 +52,26 @@ func Example_client() {
 		fmt.Println(err)
 		return
 	}
-	outcome := client.Call(ctx, "getLoaf", []byte(`{"id":7}`))
-	defer outcome.Release()
-	if outcome.Failure != nil {
-		fmt.Println(outcome.Failure)
+	result, err := client.Call(ctx, "getLoaf", map[string]any{"id": 7})
+	if err != nil {
+		fmt.Println(err)
 		return
 	}
-	fmt.Printf("%s\n", outcome.Result.Body)
+	fmt.Printf("%s\n", result.Body)
 
 	now := shared.Context()
 	fmt.Println(now.ContextSummary)
 	fmt.Println(now.History[0].ToolName, now.History[0].Result)
+	fmt.Println(now.APISpecs["bakery"] == server.URL+"/openapi.json")
 	// Output:
 	// {"id":7,"kind":"rye"}
 	// the loaf is fresh
 	// bakery.getLoaf success
+	// true
 }
 
-// A call that does not fit the tool's schema is never sent; the failure says what
-// to put right.
+// A call that does not fit the tool's schema is never sent; the error says what to put
+// right, and errors.As finds the failure in it.
 func ExampleClient_Call_invalid() {
 	server := bakery()
 	defer server.Close()
@@ -84,10 +86,14 @@ func ExampleClient_Call_invalid() {
 		fmt.Println(err)
 		return
 	}
-	outcome := client.Call(context.Background(), "getLoaf", []byte(`{"id":"seven"}`))
-	defer outcome.Release()
-	fmt.Println(outcome.Failure)
+	_, err = client.Call(context.Background(), "getLoaf", map[string]any{"id": "seven"})
+	var failure *ocp.Failure
+	if errors.As(err, &failure) {
+		fmt.Println(failure.Kind)
+	}
+	fmt.Println(err)
 	// Output:
+	// invalid
 	// invalid arguments for getLoaf: /id: must be integer, and is string
 }
 

@@ -99,7 +99,7 @@ func (d *decoder) history(value jsontext.Value) []HistoryEntry {
 		return nil
 	}
 	if count > MaxHistory {
-		d.check(field, ReasonTooMany)
+		d.lose(field, ReasonTooMany)
 	}
 	entries := make([]HistoryEntry, 0, len(newest))
 	for i, item := range newest {
@@ -136,7 +136,7 @@ const minEntry = 64
 
 func (d *decoder) entry(value jsontext.Value) (e HistoryEntry, ok bool) {
 	if value.Kind() != '{' {
-		d.check("", ReasonType)
+		d.lose("", ReasonType)
 		return e, false
 	}
 	const timestamp, action, endpoint, result, metadata = 1, 2, 4, 8, 16
@@ -200,7 +200,7 @@ func (d *decoder) metadata(field string, value jsontext.Value, e *HistoryEntry) 
 		return
 	}
 	if e.Metadata, ok = extra.object(); !ok {
-		d.check(field, ReasonJSON)
+		d.lose(field, ReasonJSON)
 	}
 }
 

@@ -78,8 +78,9 @@ func (i *HTTPInvoker) Invoke(ctx context.Context, call *Call) (*Result, error) {
 		return nil, unreachable(ctx, call.Tool, err)
 	}
 	defer response.Body.Close()
-	result := &Result{Status: response.StatusCode, Header: response.Header, Buffer: buffer.Get()}
-	if err := i.readBody(ctx, result, response.Body); err != nil {
+	content := buffer.Get()
+	result := &Result{Status: response.StatusCode, Header: response.Header, Memory: content}
+	if err := i.readBody(ctx, result, content, response.Body); err != nil {
 		result.Release()
 		if failure, ok := errors.AsType[*Failure](err); ok {
 			failure.Message = call.Tool.where() + " " + failure.Message
@@ -91,16 +92,16 @@ func (i *HTTPInvoker) Invoke(ctx context.Context, call *Call) (*Result, error) {
 }
 
 // readBody reads the answer, of one that streams what it comes to.
-func (i *HTTPInvoker) readBody(ctx context.Context, result *Result, body io.Reader) error {
+func (i *HTTPInvoker) readBody(ctx context.Context, result *Result, content *buffer.Buffer, body io.Reader) error {
 	limit := i.MaxResponse
 	if limit <= 0 {
 		limit = DefaultMaxResponse
 	}
 	var err error
 	if format := stream.FormatOf(result.Header.Get("Content-Type")); format != 0 && result.Status < http.StatusMultipleChoices {
-		err = reduce(ctx, result, body, format, limit)
+		err = reduce(ctx, result, content, body, format, limit)
 	} else {
-		err = result.Buffer.ReadAll(body, limit)
+		err = content.ReadAll(body, limit)
 	}
 	switch {
 	case errors.Is(err, buffer.ErrTooLarge):
@@ -108,12 +109,12 @@ func (i *HTTPInvoker) readBody(ctx context.Context, result *Result, body io.Read
 	case err != nil:
 		return err
 	}
-	result.Body = result.Buffer.B
+	result.Body = content.B
 	return nil
 }
 
-func reduce(ctx context.Context, result *Result, body io.Reader, format stream.Format, limit int64) error {
-	reducer := stream.NewReducer(format, result.Buffer, stream.Options{Listener: ListenerFromContext(ctx), MaxContent: limit})
+func reduce(ctx context.Context, result *Result, content *buffer.Buffer, body io.Reader, format stream.Format, limit int64) error {
+	reducer := stream.NewReducer(format, content, stream.Options{Listener: ListenerFromContext(ctx), MaxContent: limit})
 	defer reducer.Release()
 	if _, err := io.Copy(reducer, body); err != nil && !reducer.Settled() {
 		return err

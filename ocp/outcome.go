@@ -1,11 +1,10 @@
 package ocp
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"time"
-
-	"github.com/fairwayhq/fairway/internal/buffer"
 )
 
 // A Caller runs the tool calls of one incoming request. Protocol adapters call
@@ -36,18 +35,37 @@ type Result struct {
 	// never the API.
 	Exposed string
 
-	// Buffer holds Body if it came from the pool; Release gives it back.
-	Buffer *buffer.Buffer
+	// Memory is what Body belongs to if it is to be used again; nil leaves Body to the
+	// garbage collector.
+	Memory Releaser
 }
 
-// Release gives the body's buffer back to the pool.
+// A Releaser is memory that can be used again.
+type Releaser interface {
+	Release()
+}
+
+// Release ends the use of the result: Body becomes nil, and what was sliced from it must
+// not be used any more. Results of a Client need no Release. Release does nothing the
+// second time.
 func (r *Result) Release() {
-	if r == nil || r.Buffer == nil {
+	if r == nil || r.Memory == nil {
 		return
 	}
-	b := r.Buffer
-	r.Buffer, r.Body = nil, nil
-	buffer.Put(b)
+	memory := r.Memory
+	r.Memory, r.Body = nil, nil
+	memory.Release()
+}
+
+// owned returns the result with a body of its own, which needs no Release.
+func (r *Result) owned() *Result {
+	if r == nil || r.Memory == nil {
+		return r
+	}
+	own := *r
+	own.Memory, own.Body = nil, bytes.Clone(r.Body)
+	r.Release()
+	return &own
 }
 
 // MediaType returns the answer's media type in lower case, without parameters;

@@ -85,7 +85,9 @@ func (s *contextSnapshot) header() (http.Header, error) {
 }
 
 // A Transport is an http.RoundTripper that sends the headers of a context with
-// every request (OCP 1.0, Tool Execution). A request that brings OCP headers of
+// every request (OCP 1.0, Tool Execution), and with Merge takes over what answers say of the
+// context. It adds nothing to the history itself: it does not know which tool a request
+// calls. Use a Client, or Context.Record, for that. A request that brings OCP headers of
 // its own is sent as it is, and so is one to which another host has redirected:
 // what the agent tells one API is not for the next.
 //

@@ -19,7 +19,7 @@ func pooledResult(body string) *ocp.Result {
 	b := buffer.Get()
 	b.B = append(b.B, body...)
 	result := jsonResult("")
-	result.Buffer, result.Body = b, b.B
+	result.Memory, result.Body = b, b.B
 	return result
 }
 

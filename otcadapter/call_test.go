@@ -306,7 +306,7 @@ func TestCall_failure(t *testing.T) {
 func TestCall_releases_the_outcome(t *testing.T) {
 	result := pooledResult(`{"sum":3}`)
 	post(t, New(Options{}), calculator(), answering(ocp.Outcome{Result: result}), `{"tool_id":"Calculator.Add"}`)
-	if result.Buffer != nil {
+	if result.Memory != nil {
 		t.Error("the result's buffer was not given back")
 	}
 }

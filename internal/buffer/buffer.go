@@ -33,6 +33,11 @@ func Put(b *Buffer) {
 	pool.Put(b)
 }
 
+// Release is Put for types that do not know of buffers.
+func (b *Buffer) Release() {
+	Put(b)
+}
+
 // Write appends p, so that a Buffer is an io.Writer.
 func (b *Buffer) Write(p []byte) (int, error) {
 	b.B = append(b.B, p...)
