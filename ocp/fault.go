@@ -44,10 +44,28 @@ type Fault struct { //nolint:errname // more often a reason than an error
 // Error says what is wrong, and where.
 func (f Fault) Error() string {
 	message := f.Field + ": " + f.Reason.words()
+	if f.Reason == ReasonPattern {
+		message += patternOf(f.Field)
+	}
 	if f.Detail != "" {
 		message += " " + f.Detail
 	}
 	return message
+}
+
+// patternOf names the form that a field must have, as the end of a sentence.
+func patternOf(field string) string {
+	switch field {
+	case "OCP-Context-ID", "context_id":
+		return " [a-zA-Z0-9-]{1,64}, in strict mode ocp-[a-f0-9]{8,}"
+	case "OCP-Agent-Type", "agent_type":
+		return " [a-zA-Z0-9_.-]{1,128}"
+	case "OCP-Version":
+		return " of a semantic version, such as 1.0"
+	case "api_specs":
+		return " [a-zA-Z0-9_-]+ of names"
+	}
+	return " that is required"
 }
 
 func (r Reason) words() string {
@@ -63,7 +81,7 @@ func (r Reason) words() string {
 	case ReasonControl:
 		return "has a control character"
 	case ReasonPattern:
-		return "not of the form that is asked for"
+		return "not of the form"
 	case ReasonBase64:
 		return "not Base64"
 	case ReasonGzip:
