@@ -72,6 +72,7 @@ func (x *exchange) invoke(i invocation) (reply, *fault) {
 		}
 	}
 	ctx = x.hearing(ctx)
+	defer func() { x.teller.stop(x.ctx.Err() != nil) }()
 	if !known || !isNative(tool) && !hasNonInferrable(tool) {
 		return reply{Outcome: x.caller.Call(ctx, i.tool, i.arguments), own: own}, nil
 	}

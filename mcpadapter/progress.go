@@ -2,6 +2,7 @@ package mcpadapter
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -13,10 +14,6 @@ import (
 )
 
 const (
-	// stepInterval is how often an answer that streams is told of by its parts
-	// alone. What the API itself calls progress is always told.
-	stepInterval = 100 * time.Millisecond
-
 	maxProgressToken   = 1 << 10 // bytes; each notification repeats it
 	maxProgressMessage = 4 << 10 // bytes
 
@@ -25,8 +22,12 @@ const (
 	wordStep = 1e-6
 )
 
-// logInfo is the level of a log event that names none.
-const logInfo logLevel = 2
+// logInfo is the level of a log event that names none, logWarning that of messages of
+// this server.
+const (
+	logInfo    logLevel = 2
+	logWarning logLevel = 4
+)
 
 // logEmergency is the highest level: who does not want it wants no logs.
 const logEmergency logLevel = 8
@@ -50,7 +51,12 @@ func (x *exchange) hearing(ctx context.Context) context.Context {
 	if x.channel == nil || x.progressToken() == nil && !x.logs(logEmergency) {
 		return ctx
 	}
-	x.teller = teller{x: x, latest: math.Inf(-1)}
+	x.teller = teller{
+		x:      x,
+		latest: math.Inf(-1),
+		sender: &latestOnly{out: x.channel, limit: rateLimit{burst: maxProgressBurst, interval: progressInterval}},
+		logs:   rateLimit{burst: maxLogBurst, interval: logInterval},
+	}
 	return ocp.ContextWithListener(ctx, x.teller.tell)
 }
 
@@ -63,7 +69,24 @@ type teller struct {
 	count  float64        // of it, what the stream has counted; the rest is for words
 	words  int            // that were told since
 	total  jsontext.Value // that was told with it; nil for none
-	at     time.Time      // when that was
+
+	sender *latestOnly // of progress; nil if nothing is told
+	logs   rateLimit
+
+	omitted int // log messages, for the rate
+}
+
+// stop ends what is told of a call: the last progress is sent, and how many log
+// messages were omitted. A client that has canceled the call is told nothing more.
+func (t *teller) stop(canceled bool) {
+	if t.sender == nil {
+		return
+	}
+	t.sender.stop(canceled)
+	if t.omitted > 0 && !canceled {
+		t.x.log(logWarning, "", fmt.Appendf(nil, `"%d log messages of this call were omitted: they came too fast"`, t.omitted))
+	}
+	*t = teller{}
 }
 
 func (t *teller) tell(e ocp.Event) {
@@ -73,17 +96,20 @@ func (t *teller) tell(e ocp.Event) {
 		if level == 0 {
 			level = logInfo
 		}
+		if !t.x.logs(level) {
+			return
+		}
+		if !t.logs.take(time.Now()) {
+			t.omitted++
+			return
+		}
 		data := e.Data
 		if !wire.Unambiguous(data) {
 			data = wire.AppendString(nil, []byte(data)) // to be read, not taken apart
 		}
 		t.x.log(level, e.Logger, data)
-	case ocp.EventProgress:
+	case ocp.EventProgress, ocp.EventContent:
 		t.progress(&e)
-	case ocp.EventContent:
-		if time.Since(t.at) >= stepInterval {
-			t.progress(&e)
-		}
 	}
 }
 
@@ -132,7 +158,7 @@ func (t *teller) progress(e *ocp.Event) {
 	if err != nil || value <= t.latest {
 		return
 	}
-	t.latest, t.at = value, time.Now()
+	t.latest = value
 	if counted {
 		t.count, t.words = value, 0
 	}
@@ -145,5 +171,5 @@ func (t *teller) progress(e *ocp.Event) {
 	if e.Message != "" && t.x.version.explainsProgress() {
 		b = wire.AppendString(append(b, `,"message":`...), clip(e.Message, maxProgressMessage))
 	}
-	_ = t.x.channel.send(append(b, "}}"...)) // whoever is gone needs no progress
+	t.sender.offer(append(b, "}}"...))
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -118,18 +119,67 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// An answer that streams by itself is told of now and then.
-func TestStepsAreThrottled(t *testing.T) {
-	var steps []ocp.Event
-	for i := range 1000 {
-		steps = append(steps, ocp.Event{Kind: ocp.EventContent, Progress: jsontext.Value(strconv.Itoa(i + 1))})
+// manyEvents are more events than a call may tell of.
+const manyEvents = 30_000
+
+// TestProgress_is_rate_limited wants few notifications of many events: the first, the
+// last, and growing ones between.
+func TestProgress_is_rate_limited(t *testing.T) {
+	for kind, name := range map[ocp.EventKind]string{ocp.EventProgress: "progress", ocp.EventContent: "content"} {
+		t.Run(name, func(t *testing.T) {
+			var events []ocp.Event
+			for i := range manyEvents {
+				events = append(events, ocp.Event{Kind: kind, Progress: jsontext.Value(strconv.Itoa(i + 1))})
+			}
+			e := serveEndpoint(t, Options{}, streaming(events...))
+			r := conformant(v20250618, "tools/call", `"name":"get_trip","_meta":{"progressToken":1}`)
+			r.header[versionHeader] = "2025-06-18"
+			begun := time.Now()
+			got := toldOf(t, e, r, v20250618, "notifications/progress", "ProgressNotification")
+			if most := maxProgressBurst + int(time.Since(begun)/progressInterval) + 2; len(got) < 2 || len(got) > most {
+				t.Fatalf("got %d notifications, want 2 to %d", len(got), most)
+			}
+			if first, last := `"progress":1}`, `"progress":`+strconv.Itoa(manyEvents)+`}`; !strings.Contains(got[0], first) || !strings.Contains(got[len(got)-1], last) {
+				t.Errorf("got %s to %s, want the first and the last", got[0], got[len(got)-1])
+			}
+		})
 	}
-	e := serveEndpoint(t, Options{}, streaming(steps...))
-	r := conformant(v20250618, "tools/call", `"name":"get_trip","_meta":{"progressToken":1}`)
+}
+
+// A notification that waits is sent although no other event follows.
+func TestProgress_that_waits_is_sent(t *testing.T) {
+	told := make(chan struct{})
+	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
+		for i := range maxProgressBurst + 5 {
+			ocp.ListenerFromContext(ctx)(progress(strconv.Itoa(i+1), "", ""))
+		}
+		<-told // the call does not end before the client has the last
+		return answered(200, "text/plain", "done")
+	})
+	e := serveEndpoint(t, Options{}, caller)
+	stream := e.open(t, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_trip","_meta":{"progressToken":1}}}`, nil)
+	last := `"progress":` + strconv.Itoa(maxProgressBurst+5) + `}`
+	for data := ""; !strings.Contains(data, last); {
+		_, _, data = stream.event()
+	}
+	close(told)
+}
+
+func TestLogs_are_rate_limited(t *testing.T) {
+	var events []ocp.Event
+	for range manyEvents {
+		events = append(events, ocp.Event{Kind: ocp.EventLog, Data: jsontext.Value(`"x"`)})
+	}
+	e := serveEndpoint(t, Options{}, streaming(events...))
+	r := conformant(v20250618, "tools/call", `"name":"get_trip"`)
 	r.header[versionHeader] = "2025-06-18"
-	got := toldOf(t, e, r, v20250618, "notifications/progress", "ProgressNotification")
-	if len(got) == 0 || len(got) > 500 {
-		t.Errorf("told %d times", len(got))
+	begun := time.Now()
+	got := toldOf(t, e, r, v20250618, "notifications/message", "LoggingMessageNotification")
+	if most := maxLogBurst + int(time.Since(begun)/logInterval) + 2; len(got) < maxLogBurst || len(got) > most {
+		t.Fatalf("got %d log messages, want %d to %d", len(got), maxLogBurst, most)
+	}
+	if last := got[len(got)-1]; !strings.Contains(last, "omitted") || !strings.Contains(last, `"warning"`) {
+		t.Errorf("the last is %s, want the number of those omitted", last)
 	}
 }
 
