@@ -39,7 +39,10 @@ type Agents struct {
 	started atomic.Bool // nothing of these changes any more
 	guards  sharedGuards
 	pace    askPace
-	events  *eventEmitter // nil as long as no guard is configured
+
+	mcpEndpoints map[string]int // how many mcp handlers were provisioned, by the key of their Memory
+
+	events *eventEmitter // nil as long as no guard is configured
 }
 
 // CaddyModule returns the Caddy module information.

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -145,6 +146,9 @@ type MCP struct {
 	endpoint *endpoint
 	server   *mcpadapter.Server
 	forget   func() // ends the subscription to changes of the document
+
+	memory     *mcpMemory
+	endStreams func() // when the configuration ends; does nothing the second time
 }
 
 // CaddyModule returns the Caddy module information.
@@ -169,7 +173,9 @@ func (m *MCP) Provision(ctx caddy.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	m.remember(&options)
 	m.server = mcpadapter.New(options)
+	m.endStreams = sync.OnceFunc(func() { m.replace(ctx) })
 	if err := m.provisionLibrary(ctx, m.server); err != nil {
 		return err
 	}
@@ -178,7 +184,7 @@ func (m *MCP) Provision(ctx caddy.Context) (err error) {
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
 		// A server that is replaced or stops waits for its requests, and would
 		// wait for streams forever.
-		server.RegisterOnShutdown(m.server.Close)
+		server.RegisterOnShutdown(m.endStreams)
 	}
 	return nil
 }
@@ -188,8 +194,11 @@ func (m *MCP) Cleanup() error {
 	if m.forget != nil {
 		m.forget()
 	}
-	if m.server != nil {
-		m.server.Close()
+	if m.endStreams != nil {
+		m.endStreams()
+	}
+	if m.memory != nil {
+		m.memory.release()
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func (x *exchange) ask(method string, params jsontext.Value) (jsontext.Value, er
 			return a.result, nil
 		case <-x.ctx.Done():
 			return nil, x.retract(id, context.Cause(x.ctx))
-		case <-x.server.closed:
+		case <-x.server.asking.Done():
 			return nil, x.retract(id, errClosing)
 		case <-ended:
 			return nil, x.retract(id, errClosing)

@@ -65,25 +65,25 @@ func (s *Server) newConnection(ctx context.Context, site *Site, client string, o
 // concurrently, except initialize, which decides how the next messages are read.
 // They are registered before receive returns, so that the next message can cancel
 // them. receive blocks while the connection serves maxServing requests; ctx ends
-// that.
-func (c *connection) receive(ctx context.Context, body []byte) {
+// that. It reports false for requests that the connection takes no more.
+func (c *connection) receive(ctx context.Context, body []byte) bool {
 	ids := c.requests(body)
 	if ids == nil {
 		c.serve(body)
-		return
+		return true
 	}
 	select {
 	case c.slots <- struct{}{}:
 	case <-ctx.Done():
-		return
+		return false
 	case <-c.ctx.Done():
-		return
+		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
 		<-c.slots
-		return
+		return false
 	}
 	ids = slices.DeleteFunc(ids, func(id jsontext.Value) bool { return !c.live.register(c.ctx, id) })
 	c.serving.Go(func() {
@@ -95,6 +95,7 @@ func (c *connection) receive(ctx context.Context, body []byte) {
 		}()
 		c.serveAlone(body)
 	})
+	return true
 }
 
 // serveAlone is serve in a goroutine of its own, where a panic would end the
@@ -146,6 +147,24 @@ func (c *connection) requests(body []byte) (ids []jsontext.Value) {
 		}
 	}
 	return ids
+}
+
+// drain takes no more requests, and returns when those that are being served have
+// ended, or at the end of until. The client can still answer what it is asked.
+func (c *connection) drain(until <-chan struct{}) {
+	c.mu.Lock()
+	c.over = true
+	c.mu.Unlock()
+	served := make(chan struct{})
+	go func() {
+		c.serving.Wait()
+		close(served)
+	}()
+	select {
+	case <-served:
+	case <-until:
+	case <-c.ctx.Done():
+	}
 }
 
 // wait returns when everything that was received has been served. Nothing is

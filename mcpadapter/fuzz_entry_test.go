@@ -35,7 +35,7 @@ func FuzzStdio(f *testing.F) {
 // FuzzSessionID holds for any id but those that were issued: it is refused.
 func FuzzSessionID(f *testing.F) {
 	g := newSigner(secret)
-	good := g.issue(v20251125, 0, "ada", time.Now().Add(time.Hour))
+	good := g.issue(v20251125, 0, listDigests{}, "ada", time.Now().Add(time.Hour))
 	f.Add(good, "bob")
 	f.Add(good[:len(good)-1]+"=", "ada")
 	f.Add(strings.Repeat("A", sessionLength), "")

@@ -68,7 +68,7 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fa
 	}
 	defer leave()
 
-	id := x.server.signer().issue(v20241105, 0, x.site.User, time.Now().Add(x.server.options.SessionTTL))
+	id := x.server.signer().issue(v20241105, 0, listDigests{}, x.site.User, time.Now().Add(x.server.options.SessionTTL))
 	opened, err := x.server.signer().open(id, x.site.User, time.Now())
 	if err != nil {
 		return faultf(http.StatusInternalServerError, internalError, "the stream could not be opened")
@@ -84,8 +84,11 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fa
 	if stream.write("endpoint", "", []byte(target)) != nil {
 		return nil
 	}
-	watch := &watch{server: x.server, watcher: c.watcher, out: stream, keepAlive: stream.comment, resources: c.live.watched, stamp: x.stamp}
+	watch := &watch{server: x.server, watcher: c.watcher, out: stream, keepAlive: stream.comment, resources: c.live.watched, stamp: x.stamp, lists: x.newListWatch()}
 	end := watch.run(c.ctx)
+	if end == serverClosing {
+		c.drain(x.server.asking.Done())
+	}
 	close(c.ended)
 	remove()
 	if end == serverClosing {
@@ -110,17 +113,25 @@ func (x *exchange) takeLegacyMessage(r *http.Request) *fault {
 		c = x.server.legacy.get(opened.key)
 	}
 	if c == nil {
-		f := faultf(http.StatusNotFound, sessionNotFound,
-			"there is no such stream open on this server: open a new one, and where several servers share the work, let a client always reach the same")
-		f.anonymous = true
-		return f
+		return noLegacyStream()
 	}
 	body := buffer.Get()
 	defer buffer.Put(body)
 	if f := x.server.readBody(body, r); f != nil {
 		return f
 	}
-	c.receive(r.Context(), bytes.Clone(body.B))
+	if !c.receive(r.Context(), bytes.Clone(body.B)) {
+		return noLegacyStream() // which ends
+	}
 	x.status = http.StatusAccepted
 	return nil
+}
+
+// noLegacyStream is the fault of a message for a stream that this server does not have,
+// or that takes no requests because the server closes.
+func noLegacyStream() *fault {
+	f := faultf(http.StatusNotFound, sessionNotFound,
+		"there is no such stream open on this server: open a new one, and where several servers share the work, let a client always reach the same")
+	f.anonymous = true
+	return f
 }

@@ -22,8 +22,9 @@ type catalog struct {
 	stamp    [8]byte
 	size     int // tools on a page
 
-	pages [v20260728 + 1]func() [][]byte // by revision
-	shelf func() *shelf
+	pages   [v20260728 + 1]func() [][]byte // by revision
+	shelf   func() *shelf
+	digests func() listDigests
 }
 
 // catalog returns the catalog of the exchange's Toolset, which is the one kept
@@ -38,11 +39,14 @@ func (x *exchange) catalog() *catalog {
 // wholeCatalog returns the catalog of whoever may see everything, for what is the
 // same in all.
 func (x *exchange) wholeCatalog() *catalog {
-	s := x.server
-	if c := s.latest.Load(); c != nil && c.tools == x.tools && c.library == s.library.Load() {
+	return x.server.catalogOf(x.tools)
+}
+
+func (s *Server) catalogOf(tools *ocp.Toolset) *catalog {
+	if c := s.latest.Load(); c != nil && c.tools == tools && c.library == s.library.Load() {
 		return c
 	}
-	c := s.newCatalog(x.tools, nil)
+	c := s.newCatalog(tools, nil)
 	s.latest.Store(c)
 	return c
 }
@@ -106,6 +110,7 @@ func (s *Server) newCatalog(tools *ocp.Toolset, access *Access) *catalog {
 	for v := range c.pages {
 		c.pages[v] = sync.OnceValue(func() [][]byte { return c.encode(revision(v)) })
 	}
+	c.digests = sync.OnceValue(c.digest)
 	c.shelf = sync.OnceValue(func() *shelf { return newShelf(c.library, tools, access) })
 	return c
 }

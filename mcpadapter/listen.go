@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -38,31 +37,52 @@ func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *fault {
 		watch.seen = &x.live.seen
 	}
 	x.status = 0 // the stream is the answer
-	if !x.beginStream(stream, r.Header) {
+	if stream.open() != nil {
+		return nil
+	}
+	watch.lists = x.newListWatch()
+	if x.version.primes() {
+		watch.lists.eventID = func(d listDigests) string { return d.eventID(rand.Text()) }
+	}
+	if x.session != nil && x.live != nil {
+		watch.lists.told = func(d listDigests) { x.live.tellLists(x.session.lists, d) }
+	}
+	if watch.begin(x.knownLists(r.Header)) != nil {
 		return nil
 	}
 	watch.run(r.Context())
 	return nil
 }
 
-// beginStream opens the stream. Its one event id tells the state of the tools, so
-// that a client which comes back with it learns of a change that it has missed,
-// and the stream, since no two may have events of the same id.
-func (x *exchange) beginStream(stream *eventStream, header http.Header) bool {
-	if stream.open() != nil {
-		return false
+// knownLists returns the lists that a client knows which opens a stream: those of the
+// last event that it saw, or else those that its session knows. Without either, they
+// are the current ones.
+func (x *exchange) knownLists(header http.Header) listDigests {
+	if id, sent := headerValue(header, "Last-Event-Id"); sent {
+		if known, ok := digestsOfEvent(id); ok {
+			return known
+		}
 	}
-	current := x.tools.Hash
-	id := current + "." + rand.Text()
-	last, sent := headerValue(header, "Last-Event-Id")
-	if last, _, _ = strings.Cut(last, "."); sent && last != current {
-		changed := []byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
-		return stream.write("message", id, changed) == nil
+	switch {
+	case x.session == nil:
+		return x.wholeCatalog().digests()
+	case x.live == nil:
+		return x.session.lists
 	}
-	if x.version.primes() && current != "" {
-		return stream.write("", id, nil) == nil
+	return x.live.knownLists(x.session.lists)
+}
+
+// begin sends what a stream begins with: the lists that changed since the client knew
+// them, or else an event with an id, by which it can come back.
+func (w *watch) begin(known listDigests) error {
+	if changed := known.changes(w.lists.known); changed != 0 {
+		w.watcher.notify(changed)
+		return nil
 	}
-	return true
+	if stream, ok := w.out.(*eventStream); ok && w.lists.eventID != nil {
+		return stream.write("", w.lists.eventID(w.lists.known), nil)
+	}
+	return nil
 }
 
 // watch notes a stream of the client. Of several streams only one tells of
@@ -213,7 +233,7 @@ func (x *exchange) listen() *fault {
 		return f
 	}
 	defer leave()
-	watch := &watch{server: x.server, watcher: watcher, out: x.channel, meta: id}
+	watch := &watch{server: x.server, watcher: watcher, out: x.channel, meta: id, lists: x.newListWatch()}
 	if x.connection != nil {
 		watch.ended = x.connection.ended
 	} else if stream, ok := x.channel.(*eventStream); ok {

@@ -42,6 +42,7 @@ type live struct {
 	watching map[string]bool // resources, by URI
 	watchers []*watcher      // of its streams; the last one tells of changes
 	seen     stamps          // of the resources that are watched
+	told     *listDigests    // of the lists that the client was told of; nil for those when its session began
 	uses     int             // of this life; guarded by lives.mu
 }
 
@@ -160,7 +161,27 @@ func (l *live) deliver(id string, answer response) {
 func (l *live) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.running) == 0 && len(l.asked) == 0 && len(l.watching) == 0 && len(l.watchers) == 0 && l.level == 0
+	return len(l.running) == 0 && len(l.asked) == 0 && len(l.watching) == 0 && len(l.watchers) == 0 && l.level == 0 && l.told == nil
+}
+
+// knownLists returns the lists that the client of a session knows: those that it was
+// told of, or else those when the session began.
+func (l *live) knownLists(begun listDigests) listDigests {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.told != nil {
+		return *l.told
+	}
+	return begun
+}
+
+// tellLists notes that the client was told of the lists.
+func (l *live) tellLists(begun, now listDigests) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.told = &now; now == begun {
+		l.told = nil
+	}
 }
 
 // lives are those of all sessions.

@@ -133,7 +133,7 @@ func (x *exchange) beginSession(v revision, client capabilities) {
 		x.connection.settle(v, client)
 		return
 	}
-	x.begun = x.server.signer().issue(v, client, x.site.User, time.Now().Add(x.server.options.SessionTTL))
+	x.begun = x.server.signer().issue(v, client, x.wholeCatalog().digests(), x.site.User, time.Now().Add(x.server.options.SessionTTL))
 }
 
 // appendCapabilities appends what the server can do in the revision.

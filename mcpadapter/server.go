@@ -93,6 +93,19 @@ type Options struct {
 	// the secret is first needed.
 	LoadSecret func() []byte
 
+	// Memory is what the Server shares with the one that it takes the place of.
+	// Default: its own.
+	Memory *Memory
+
+	// Instance tells apart Servers that share a Memory and are in use together: one
+	// takes the place of another of the same number.
+	Instance int
+
+	// Current returns the tools of the moment, nil if they are not known yet. The
+	// clients of the Server that this one takes the place of are told how its lists
+	// differ. Nil: they are not.
+	Current func() *ocp.Toolset
+
 	// SessionTTL is how long a session lasts. Default: DefaultSessionTTL.
 	SessionTTL time.Duration
 
@@ -141,13 +154,17 @@ type Server struct {
 	latest  atomic.Pointer[catalog]
 	lists   restricted
 
-	lives   lives
+	memory  *Memory
+	lives   *lives         // of memory
+	legacy  *legacyClients // of memory
 	streams streams
-	legacy  legacyClients
 	noted   noted
-	open    context.Context // until Close
+	next    atomic.Pointer[Server] // that takes the place of this one; nil for none
+	open    context.Context        // until Close or Replace: then streams end
 	close   context.CancelFunc
-	closed  <-chan struct{} // of open
+	closed  <-chan struct{}    // of open
+	asking  context.Context    // until Close: then questions to clients are given up
+	giveUp  context.CancelFunc // of asking
 
 	writeWait time.Duration // maxWriteWait, but in tests
 }
@@ -165,7 +182,13 @@ func New(options Options) *Server {
 	}
 	s.open, s.close = context.WithCancel(context.Background())
 	s.closed = s.open.Done()
+	s.asking, s.giveUp = context.WithCancel(context.Background())
 	s.options.setDefaults()
+	if s.memory = options.Memory; s.memory == nil {
+		s.memory = NewMemory()
+	}
+	s.lives, s.legacy = &s.memory.lives, &s.memory.legacy
+	s.memory.attach(s)
 	s.SetLibrary(nil)
 	for _, origin := range options.AllowedOrigins {
 		s.origins[normalOrigin(origin)] = true

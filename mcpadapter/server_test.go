@@ -57,6 +57,11 @@ func trains() *ocp.Toolset {
 	return tools
 }
 
+// fewerTrains are trains without the last tool.
+func fewerTrains() *ocp.Toolset {
+	return trains().Only(func(t *ocp.Tool) bool { return t.Name != "cancel_trip" })
+}
+
 // A request is one POST in the making.
 type request struct {
 	version revision

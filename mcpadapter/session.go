@@ -29,17 +29,19 @@ type session struct {
 	version revision
 	client  capabilities
 	expires time.Time
+	lists   listDigests // when the session began
 }
 
 // A sessionKey tells sessions apart.
 type sessionKey [12]byte
 
 // The layout of an id before it is written in Base64: format, revision,
-// capabilities, expiry in Unix seconds, key, and the first bytes of an
-// HMAC-SHA256 over all that and the user.
+// capabilities, expiry in Unix seconds, the digests of the lists, key, and the first
+// bytes of an HMAC-SHA256 over all that and the user.
 const (
-	sessionFormat  = 1
-	sessionPayload = 1 + 1 + 2 + 4 + len(sessionKey{})
+	sessionFormat  = 2
+	sessionKeyAt   = 1 + 1 + 2 + 4 + listDigestSize
+	sessionPayload = sessionKeyAt + len(sessionKey{})
 	sessionMAC     = 16
 	sessionLength  = (sessionPayload + sessionMAC) * 4 / 3
 )
@@ -88,13 +90,14 @@ func newSigner(secret []byte) *signer {
 }
 
 // issue returns the id of a new session.
-func (g *signer) issue(v revision, client capabilities, user string, expires time.Time) string {
+func (g *signer) issue(v revision, client capabilities, lists listDigests, user string, expires time.Time) string {
 	raw := make([]byte, 0, sessionPayload+sessionMAC)
 	raw = append(raw, sessionFormat, byte(v))
 	raw = binary.BigEndian.AppendUint16(raw, uint16(client))
 	raw = binary.BigEndian.AppendUint32(raw, uint32(expires.Unix()))
+	raw = lists.appendTo(raw)
 	raw = raw[:sessionPayload]
-	_, _ = rand.Read(raw[sessionPayload-len(sessionKey{}):])
+	_, _ = rand.Read(raw[sessionKeyAt:])
 	return base64.RawURLEncoding.EncodeToString(g.sign(raw, raw, user))
 }
 
@@ -127,8 +130,9 @@ func (g *signer) open(id, user string, now time.Time) (session, error) {
 		version: revision(raw[1]),
 		client:  capabilities(binary.BigEndian.Uint16(raw[2:])),
 		expires: time.Unix(int64(binary.BigEndian.Uint32(raw[4:])), 0),
+		lists:   readListDigests(raw[8:]),
 	}
-	copy(s.key[:], raw[8:])
+	copy(s.key[:], raw[sessionKeyAt:])
 	if !now.Before(s.expires) {
 		return session{}, errExpiredSession
 	}

@@ -12,7 +12,7 @@ var secret = []byte("a secret that two servers share")
 
 func TestSessionIsSigned(t *testing.T) {
 	g, now := newSigner(secret), time.Unix(1_800_000_000, 0)
-	id := g.issue(v20250618, canSample|canListRoots, "ada", now.Add(time.Hour))
+	id := g.issue(v20250618, canSample|canListRoots, listDigests{}, "ada", now.Add(time.Hour))
 	if len(id) != sessionLength {
 		t.Errorf("%d characters: %s", len(id), id)
 	}
@@ -23,7 +23,7 @@ func TestSessionIsSigned(t *testing.T) {
 	if got.version != v20250618 || got.client != canSample|canListRoots || !got.expires.Equal(now.Add(time.Hour)) {
 		t.Errorf("got %+v", got)
 	}
-	if again, _ := g.open(g.issue(v20250618, 0, "ada", now.Add(time.Hour)), "ada", now); again.key == got.key {
+	if again, _ := g.open(g.issue(v20250618, 0, listDigests{}, "ada", now.Add(time.Hour)), "ada", now); again.key == got.key {
 		t.Error("two sessions have the same key")
 	}
 	flipped := []byte(id)

@@ -142,9 +142,7 @@ func TestStreamOfChanges(t *testing.T) {
 		}
 	}
 	t.Run("Last-Event-ID", func(t *testing.T) {
-		changed := trains()
-		changed.Hash = "h2"
-		e.tools.Store(changed)
+		e.tools.Store(fewerTrains())
 		again := e.open(t, "GET", "/mcp", "", map[string]string{sessionHeader: id, versionHeader: "2025-11-25", "Last-Event-ID": last})
 		if _, _, data := again.event(); !strings.Contains(data, "tools/list_changed") {
 			t.Errorf("who missed a change is told %q", data)

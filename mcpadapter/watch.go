@@ -55,7 +55,24 @@ func (s *Server) Notify(c Change) {
 // Close ends all streams in good order and gives up what waits for an answer of a
 // client. Requests that need neither are served to their end.
 func (s *Server) Close() {
+	s.Replace(0)
+	s.giveUp()
+}
+
+// Replace ends all streams in good order, after they have told how the lists of the
+// Server that takes the place of this one differ. Calls that wait for an answer of the
+// client are given up after grace, or at once if no other Server can take the answer:
+// one with the same Memory and Instance.
+func (s *Server) Replace(grace time.Duration) {
+	if next := s.memory.detach(s); next != nil {
+		s.next.CompareAndSwap(nil, next)
+	}
 	s.close()
+	if s.next.Load() == nil {
+		s.giveUp()
+		return
+	}
+	time.AfterFunc(grace, s.giveUp)
 }
 
 // A watcher is one open stream that waits for changes.
@@ -168,6 +185,7 @@ type watch struct {
 	ended     <-chan struct{} // closed when the client sends nothing more; nil if that ends nothing
 	keepAlive func() error    // nil where the connection needs none
 	meta      jsontext.Value  // the id of the subscription; nil before 2026-07-28
+	lists     *listWatch      // nil where changes come by Notify alone
 
 	// resources returns the URIs of the resources that the client wants to be
 	// told of; stamp what tells one state of a resource from another. Nil where
@@ -205,8 +223,43 @@ const (
 	serverClosing                  // the server closes, or the client sends nothing more
 )
 
-// run sends notifications until the stream ends.
+// A listWatch knows which lists the client of a stream has been told of.
+type listWatch struct {
+	known   listDigests
+	current func() listDigests // of the server's tools of the moment
+	told    func(listDigests)  // remembers what the client was told; nil if nobody does
+	eventID func(listDigests) string
+}
+
+// newListWatch returns the listWatch of a stream that begins now.
+func (x *exchange) newListWatch() *listWatch {
+	current := func() listDigests { return x.server.digests(x.site.Tools()) }
+	return &listWatch{known: current(), current: current}
+}
+
+// run sends notifications until the stream ends. If the server closes because another
+// takes its place, the last ones say how the lists of that one differ.
 func (w *watch) run(ctx context.Context) streamEnd {
+	end := w.notify(ctx)
+	if end == serverClosing && w.lists != nil {
+		_ = w.tellNext() // an error means that the client is gone
+	}
+	return end
+}
+
+func (w *watch) tellNext() error {
+	lists := w.lists.known
+	if next := w.server.next.Load(); next != nil {
+		if current, ok := next.current(); ok {
+			lists = current
+		}
+	}
+	w.watcher.notify(w.lists.known.changes(lists))
+	return w.tell(lists)
+}
+
+// notify sends notifications until the stream ends.
+func (w *watch) notify(ctx context.Context) streamEnd {
 	// A look may take as long as the API does, which must not keep a server that
 	// closes, or a stream that expired, waiting.
 	ctx, cancel := context.WithCancel(ctx)
@@ -235,7 +288,11 @@ func (w *watch) run(ctx context.Context) streamEnd {
 		case <-w.server.closed:
 			return serverClosing
 		case <-w.watcher.wake:
-			err = w.tell()
+			var lists listDigests
+			if w.lists != nil {
+				lists = w.lists.current()
+			}
+			err = w.tell(lists)
 		case <-look.C:
 			err = w.look(ctx)
 		case <-alive.C:
@@ -247,18 +304,35 @@ func (w *watch) run(ctx context.Context) streamEnd {
 	return clientGone
 }
 
-// tell sends the notifications that are pending.
-func (w *watch) tell() error {
+// tell sends the notifications that are pending, after which the client knows these
+// lists.
+func (w *watch) tell(lists listDigests) error {
 	pending := Change(w.watcher.pending.Swap(0))
 	for _, n := range notifications {
 		if pending&n.change == 0 {
 			continue
 		}
-		if err := w.out.send(w.notification(n.method, nil)); err != nil {
+		if err := w.sendChange(n.method, lists); err != nil {
 			return err
 		}
 	}
+	if pending != 0 && w.lists != nil {
+		w.lists.known = lists
+		if w.lists.told != nil {
+			w.lists.told(lists)
+		}
+	}
 	return nil
+}
+
+// sendChange sends the notification of a list. Where events have ids, it tells which
+// lists the client knows then.
+func (w *watch) sendChange(method string, lists listDigests) error {
+	message := w.notification(method, nil)
+	if stream, ok := w.out.(*eventStream); ok && w.lists != nil && w.lists.eventID != nil {
+		return stream.write("message", w.lists.eventID(lists), message)
+	}
+	return w.out.send(message)
 }
 
 // look compares the resources that are watched with how they were.

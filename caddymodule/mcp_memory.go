@@ -1,0 +1,82 @@
+package caddymodule
+
+import (
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/mcpadapter"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// memories are what an endpoint remembers of its clients. Successive configurations
+// share them: clients can go on with what they began before a reload.
+var memories = caddy.NewUsagePool()
+
+// mcpMemory is the Memory of the endpoints with one path and toolset, whose sessions
+// are the same (MCP.ofEndpoint).
+type mcpMemory struct {
+	*mcpadapter.Memory
+	key string
+}
+
+// Destruct forgets everything.
+func (*mcpMemory) Destruct() error { return nil }
+
+func (m *mcpMemory) release() { _, _ = memories.Delete(m.key) }
+
+// remember gives the server of this configuration the Memory of the one before.
+func (m *MCP) remember(options *mcpadapter.Options) {
+	key := strings.Join([]string{m.endpoint.toolset.key.shownName(), m.endpoint.path}, "\x00")
+	value, _, _ := memories.LoadOrNew(key, func() (caddy.Destructor, error) {
+		return &mcpMemory{Memory: mcpadapter.NewMemory(), key: key}, nil
+	})
+	m.memory = value.(*mcpMemory)
+	options.Memory = m.memory.Memory
+	options.Instance = m.endpoint.app.countMCP(key)
+	options.Current = m.currentTools
+}
+
+// countMCP returns how many mcp handlers with this key were provisioned before.
+func (a *Agents) countMCP(key string) int {
+	if a.mcpEndpoints == nil {
+		a.mcpEndpoints = make(map[string]int)
+	}
+	a.mcpEndpoints[key]++
+	return a.mcpEndpoints[key] - 1
+}
+
+// currentTools returns the tools that the endpoint offers at the moment, nil if they
+// are not known before the next request.
+func (m *MCP) currentTools() *ocp.Toolset {
+	tools := m.endpoint.toolset.loader.Toolset()
+	if m.endpoint.agent == "" || tools == nil {
+		return tools
+	}
+	return m.endpoint.app.narrow(m.endpoint.place, m.endpoint.agent, m.endpoint.toolset, tools)
+}
+
+// replace ends the streams because the configuration ends. Calls that wait for an
+// answer of the client, which the next configuration passes on, have grace_period.
+func (m *MCP) replace(ctx caddy.Context) {
+	if caddy.Exiting() {
+		m.server.Close()
+		return
+	}
+	m.server.Replace(m.gracePeriod(ctx))
+}
+
+// gracePeriod returns how long requests of an ended configuration may take. Where
+// Caddy sets no limit, that is as long as a client may take to answer.
+func (m *MCP) gracePeriod(ctx caddy.Context) time.Duration {
+	app, err := ctx.AppIfConfigured("http")
+	if site, ok := app.(*caddyhttp.App); err == nil && ok && site.GracePeriod > 0 {
+		return time.Duration(site.GracePeriod)
+	}
+	if m.AskTimeout > 0 {
+		return time.Duration(m.AskTimeout)
+	}
+	return mcpadapter.DefaultAskTimeout
+}

@@ -1,0 +1,276 @@
+package caddymodule_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// reloadRevisions are those with sessions.
+var reloadRevisions = []string{"2025-03-26", "2025-06-18", "2025-11-25"}
+
+// listMethods are the notifications of changed lists.
+var listMethods = []string{"notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed"}
+
+// reloadBlocks are two configurations with different tools, prompts and resources.
+const (
+	reloadBefore = "mcp /mcp TRIPS\nrespond ok"
+	reloadAfter  = "mcp /mcp TRIPS {\nexclude operation listTrips\nresources get operation getTrip\nprompts DIR/prompts.yaml\n}\nrespond ok"
+)
+
+// beginIn begins a session of the revision and returns its headers.
+func (s *site) beginIn(revision, capabilities string) []string {
+	s.t.Helper()
+	a := s.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+revision+`","capabilities":`+capabilities+
+		`,"clientInfo":{"name":"test","version":"1"}}}`, nil)
+	id := a.header.Get("Mcp-Session-Id")
+	if id == "" {
+		s.t.Fatalf("no session: %d %s", a.status, a.body)
+	}
+	return []string{"Mcp-Session-Id", id, "MCP-Protocol-Version", revision}
+}
+
+// rest reads a stream to its end.
+func (s *site) rest(stream *http.Response) string {
+	s.t.Helper()
+	text, err := io.ReadAll(stream.Body)
+	if err != nil {
+		s.t.Errorf("the stream broke off after %q: %v", text, err)
+	}
+	return string(text)
+}
+
+// wantLists checks how often a stream told of each changed list.
+func wantLists(t *testing.T, what, text string, want int) {
+	t.Helper()
+	for _, method := range listMethods {
+		if got := strings.Count(text, `"`+method+`"`); got != want {
+			t.Errorf("%s: %d times %s, want %d, in %q", what, got, method, want, text)
+		}
+	}
+}
+
+func newReloadSite(t *testing.T) *site {
+	s := newSite(t)
+	s.write("prompts.yaml", greeting+"hello\n")
+	s.start("", reloadBefore)
+	return s
+}
+
+func (s *site) reload(block string) {
+	s.t.Helper()
+	if err := s.load("", block); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestMCPReload_open_streams_tell_of_changed_lists wants each kind of stream to say
+// once that the lists changed, before it ends, and the next stream of a session not to
+// repeat it.
+func TestMCPReload_open_streams_tell_of_changed_lists(t *testing.T) {
+	s := newReloadSite(t)
+	streams := make(map[string]*http.Response)
+	sessions := make(map[string][]string)
+	for _, revision := range reloadRevisions {
+		sessions[revision] = s.beginIn(revision, `{}`)
+		streams[revision] = s.openStream(http.MethodGet, "", sessions[revision]...)
+	}
+	streams["2026-07-28"] = s.listenTo(`{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`)
+	streams["2024-11-05"], _ = s.openLegacyStream("2024-11-05")
+
+	s.reload(reloadAfter)
+	for revision, stream := range streams {
+		text := s.rest(stream)
+		wantLists(t, revision, text, 1)
+		if result := strings.Index(text, `"resultType":"complete"`); revision == "2026-07-28" && result < strings.Index(text, "resources/list_changed") {
+			t.Errorf("the subscription ended before it told of the changes: %q", text)
+		}
+	}
+	for revision, session := range sessions {
+		streams[revision] = s.openStream(http.MethodGet, "", session...)
+	}
+	s.reload(reloadAfter + "\n") // nothing changes
+	for revision := range sessions {
+		wantLists(t, revision+", told before", s.rest(streams[revision]), 0)
+	}
+}
+
+// openLegacyStream opens the stream of HTTP+SSE and initializes its connection. Target
+// is where messages go.
+func (s *site) openLegacyStream(revision string) (stream *http.Response, target string) {
+	s.t.Helper()
+	stream = s.openStream(http.MethodGet, "")
+	lines := bufio.NewReader(stream.Body)
+	for target == "" {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if data, found := strings.CutPrefix(line, "data: "); found {
+			target = strings.TrimSpace(data)
+		}
+	}
+	a := s.post(target, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+revision+`","capabilities":{"elicitation":{}},"clientInfo":{"name":"test","version":"1"}}}`, nil)
+	if a.status != http.StatusAccepted {
+		s.t.Fatalf("initialize: %d %s", a.status, a.body)
+	}
+	for line := ""; !strings.Contains(line, `"protocolVersion"`); {
+		var err error
+		if line, err = lines.ReadString('\n'); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	stream.Body = struct {
+		io.Reader
+		io.Closer
+	}{lines, stream.Body}
+	return stream, target
+}
+
+// TestMCPReload_next_stream_tells_of_changed_lists wants a session that had no stream
+// at the reload to be told once, on its next stream.
+func TestMCPReload_next_stream_tells_of_changed_lists(t *testing.T) {
+	s := newReloadSite(t)
+	sessions, streams := make(map[string][]string), make(map[string]*http.Response)
+	for _, revision := range reloadRevisions {
+		sessions[revision] = s.beginIn(revision, `{}`)
+	}
+	for round, want := range []int{1, 0} {
+		s.reload(reloadAfter + strings.Repeat("\n", round))
+		for revision, session := range sessions {
+			streams[revision] = s.openStream(http.MethodGet, "", session...)
+		}
+		s.reload(reloadAfter + strings.Repeat("\n", 10+round))
+		for revision := range sessions {
+			wantLists(t, fmt.Sprintf("%s, stream %d", revision, round+1), s.rest(streams[revision]), want)
+		}
+	}
+}
+
+// TestMCPReload_unchanged_lists_are_not_told wants silence where a reload changes
+// nothing that clients see.
+func TestMCPReload_unchanged_lists_are_not_told(t *testing.T) {
+	s := newReloadSite(t)
+	legacy, _ := s.openLegacyStream("2024-11-05")
+	streams := []*http.Response{
+		s.listenTo(`{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`),
+		legacy,
+	}
+	for _, revision := range reloadRevisions {
+		streams = append(streams, s.openStream(http.MethodGet, "", s.beginIn(revision, `{}`)...))
+	}
+	s.reload("mcp /mcp TRIPS {\nkeep_alive 10s\n}\nrespond ok")
+	for i, stream := range streams {
+		wantLists(t, fmt.Sprintf("stream %d", i), s.rest(stream), 0)
+	}
+}
+
+// message reads the data of the next event of a stream that has some.
+func (s *site) message(lines *bufio.Reader) string {
+	s.t.Helper()
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			s.t.Fatalf("the stream ended: %v", err)
+		}
+		if data, found := strings.CutPrefix(line, "data: "); found && strings.TrimSpace(data) != "" {
+			return strings.TrimSpace(data)
+		}
+	}
+}
+
+// askingBlock has a tool whose argument the user is asked for.
+const askingBlock = "mcp /mcp TRIPS {\nnon_inferrable id\n}\nrespond {path}"
+
+const callAsking = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"getTrip","arguments":{}}}`
+
+// answerTo returns the client's answer to an elicitation.
+func answerTo(t *testing.T, question string) string {
+	t.Helper()
+	if !strings.Contains(question, `"elicitation/create"`) {
+		t.Fatalf("not an elicitation: %s", question)
+	}
+	_, id, _ := strings.Cut(question, `"id":"`)
+	id, _, _ = strings.Cut(id, `"`)
+	return `{"jsonrpc":"2.0","id":"` + id + `","result":{"action":"accept","content":{"id":"42"}}}`
+}
+
+// TestMCPReload_waits_for_an_elicitation wants a call that waits for its user to go on
+// over a reload, and the answer to reach it by the next configuration.
+func TestMCPReload_waits_for_an_elicitation(t *testing.T) {
+	for grace, global := range map[string]string{"grace_period 1m": "grace_period 1m", "no grace_period": ""} {
+		t.Run(grace, func(t *testing.T) {
+			s := run(t, global, askingBlock)
+			headers := append(s.beginIn("2025-06-18", `{"elicitation":{}}`), "Content-Type", "application/json")
+			session := map[string]string{"Mcp-Session-Id": headers[1], "MCP-Protocol-Version": headers[3]}
+			call := bufio.NewReader(s.openStream(http.MethodPost, callAsking, headers...).Body)
+			question := s.message(call)
+			if err := s.load(global, askingBlock+"\n"); err != nil {
+				t.Fatal(err)
+			}
+			if a := s.post("/mcp", answerTo(t, question), session); a.status != http.StatusAccepted {
+				t.Errorf("the answer: %d %s", a.status, a.body)
+			}
+			if result := s.message(call); !strings.Contains(result, `"id":7,"result"`) || !strings.Contains(result, "/trips/42") {
+				t.Errorf("got %s", result)
+			}
+		})
+	}
+	t.Run("HTTP+SSE", func(t *testing.T) {
+		s := run(t, "", askingBlock)
+		stream, target := s.openLegacyStream("2025-06-18")
+		s.post(target, callAsking, nil)
+		lines := bufio.NewReader(stream.Body)
+		question := s.message(lines)
+		s.reload(askingBlock + "\n")
+		eventually(t, "no more requests on the old stream", func() bool {
+			return s.post(target, `{"jsonrpc":"2.0","id":8,"method":"ping"}`, nil).status == http.StatusNotFound
+		})
+		if a := s.post(target, answerTo(t, question), nil); a.status != http.StatusAccepted {
+			t.Errorf("the answer: %d %s", a.status, a.body)
+		}
+		if rest := s.rest(&http.Response{Body: io.NopCloser(lines)}); !strings.Contains(rest, `"id":7,"result"`) || !strings.Contains(rest, "/trips/42") {
+			t.Errorf("got %s", rest)
+		}
+	})
+	t.Run("canceled after the reload", func(t *testing.T) {
+		s := run(t, "", askingBlock)
+		headers := append(s.beginIn("2025-06-18", `{"elicitation":{}}`), "Content-Type", "application/json")
+		stream := s.openStream(http.MethodPost, callAsking, headers...)
+		s.message(bufio.NewReader(stream.Body))
+		s.reload(askingBlock + "\n")
+		s.post("/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`,
+			map[string]string{"Mcp-Session-Id": headers[1], "MCP-Protocol-Version": headers[3]})
+		if rest := s.rest(stream); strings.Contains(rest, `"id":7,`) {
+			t.Errorf("a canceled call was answered: %s", rest)
+		}
+	})
+}
+
+// TestMCPReload_gives_up_after_grace_period wants a call whose user does not answer to
+// end with the grace period, and at once where no configuration can take the answer.
+func TestMCPReload_gives_up_after_grace_period(t *testing.T) {
+	for rule, next := range map[string]string{"reload": askingBlock + "\n", "endpoint removed": "respond gone"} {
+		t.Run(rule, func(t *testing.T) {
+			global := "grace_period 1s"
+			if rule != "reload" {
+				global = "grace_period 10m"
+			}
+			s := run(t, global, askingBlock)
+			headers := append(s.beginIn("2025-06-18", `{"elicitation":{}}`), "Content-Type", "application/json")
+			stream := s.openStream(http.MethodPost, callAsking, headers...)
+			lines := bufio.NewReader(stream.Body)
+			s.message(lines)
+			if err := s.load(global, next); err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(lines)
+			if err != nil || !strings.Contains(string(text), `"id":7,"result"`) || !strings.Contains(string(text), `"isError":true`) {
+				t.Errorf("ended with %v: %s", err, text)
+			}
+		})
+	}
+}
