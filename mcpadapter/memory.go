@@ -1,6 +1,7 @@
 package mcpadapter
 
 import (
+	"slices"
 	"sync"
 )
 
@@ -25,20 +26,20 @@ func (m *Memory) attach(s *Server) {
 	m.servers = append(m.servers, s)
 }
 
-// detach takes a Server out of use and returns the one that takes its place, nil if
-// there is none.
+// detach takes a Server out of use and returns the one that takes its place: the
+// newest that came after it. It is nil if there is none.
 func (m *Memory) detach(s *Server) (next *Server) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var left []*Server
-	for _, other := range m.servers {
-		if other == s {
-			continue
-		}
-		if left = append(left, other); other.options.Instance == s.options.Instance {
-			next = other
+	at := slices.Index(m.servers, s)
+	if at < 0 {
+		return nil
+	}
+	for _, later := range m.servers[at+1:] {
+		if later.options.Instance == s.options.Instance {
+			next = later
 		}
 	}
-	m.servers = left
+	m.servers = slices.Delete(m.servers, at, at+1)
 	return next
 }
