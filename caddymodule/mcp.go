@@ -114,6 +114,11 @@ type MCP struct {
 	// 10s.
 	WatchInterval caddy.Duration `json:"watch_interval,omitempty"`
 
+	// How many requests a second watching makes to the API at most, of all clients
+	// together. Clients of the same user share them, and where they are too few each
+	// resource is polled less often. Default: 20.
+	WatchRate int `json:"watch_rate,omitempty"`
+
 	// How long a client may take a list for fresh, where the revision has that.
 	// Default: 1m. Negative ("off" in the Caddyfile) means it must not.
 	ListTTL caddy.Duration `json:"list_ttl,omitempty"`

@@ -30,6 +30,7 @@ import (
 //		keep_alive         <duration>
 //		ask_timeout        <duration>
 //		watch_interval     <duration>
+//		watch_rate         <requests a second>
 //		list_ttl           <duration> | off
 //		public_lists
 //		output_schema      off | loose | strict
@@ -133,6 +134,8 @@ func (m *MCP) unmarshalOption(b *block) error {
 		return b.period(&m.AskTimeout)
 	case "watch_interval":
 		return b.period(&m.WatchInterval)
+	case "watch_rate":
+		return b.positive(&m.WatchRate)
 	case "list_ttl":
 		return b.duration(&m.ListTTL)
 	case "public_lists":

@@ -43,6 +43,7 @@ func (m *MCP) options(ctx caddy.Context) (mcpadapter.Options, error) {
 		MaxClientStreams: m.MaxClientStreams,
 		KeepAlive:        time.Duration(m.KeepAlive),
 		WatchInterval:    time.Duration(m.WatchInterval),
+		WatchRate:        m.WatchRate,
 		AskTimeout:       time.Duration(m.AskTimeout),
 		PublicLists:      m.PublicLists,
 		OutputSchema:     mcpadapter.OutputSchema(m.OutputSchema),
@@ -116,6 +117,7 @@ func (m *MCP) validateOptions() error {
 		{"keep_alive", int64(m.KeepAlive)},
 		{"ask_timeout", int64(m.AskTimeout)},
 		{"watch_interval", int64(m.WatchInterval)},
+		{"watch_rate", int64(m.WatchRate)},
 	} {
 		if err := notNegative(option.name, option.value); err != nil {
 			return err

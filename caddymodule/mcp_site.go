@@ -24,6 +24,7 @@ func (m *MCP) site(r *http.Request, next caddyhttp.Handler, rest string, tools *
 	if m.ToolScopes != toolScopesOff {
 		site.Access = accessOf(r)
 	}
+	site.Identity = func() string { return apiIdentity(r) }
 	site.Login, _ = caddyhttp.GetVar(r.Context(), varLogin).(*mcpadapter.Login)
 	site.Expires, _ = caddyhttp.GetVar(r.Context(), varExpires).(time.Time)
 	site.Tools = func() *ocp.Toolset {

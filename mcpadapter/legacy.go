@@ -79,6 +79,7 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fa
 	remove := x.server.legacy.add(opened.key, c)
 	defer remove()
 
+	x.identify()
 	x.status = 0 // the stream is the answer
 	target := strings.TrimSuffix(x.site.Base, "/") + "/message?sessionId=" + url.QueryEscape(id)
 	if stream.write("endpoint", "", []byte(target)) != nil {

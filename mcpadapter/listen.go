@@ -36,6 +36,7 @@ func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *fault {
 		watch.resources, watch.stamp = func() []string { return x.live.watchedBy(watcher) }, x.stamp
 		watch.seen = &x.live.seen
 	}
+	x.identify()
 	x.status = 0 // the stream is the answer
 	if stream.open() != nil {
 		return nil
@@ -241,6 +242,7 @@ func (x *exchange) listen() *fault {
 		defer watcher.closeAt(x.site.Expires)()
 	}
 	if len(wanted.resources) > 0 {
+		x.identify()
 		watch.resources, watch.stamp = func() []string { return wanted.resources }, x.stamp
 	}
 	honored := wanted.appendTo([]byte(`"notifications":`))

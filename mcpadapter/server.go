@@ -118,9 +118,14 @@ type Options struct {
 	// DefaultKeepAlive.
 	KeepAlive time.Duration
 
-	// WatchInterval is how often a resource that somebody watches is looked at.
+	// WatchInterval is how often a resource that somebody watches is polled.
 	// Default: DefaultWatchInterval.
 	WatchInterval time.Duration
+
+	// WatchRate is how many requests a second watching makes to the API, of all
+	// clients together. Where more would be needed, each resource is polled less
+	// often. Default: DefaultWatchRate.
+	WatchRate int
 
 	// AskTimeout is how long a client may take to answer a request of the
 	// server. Default: DefaultAskTimeout.
@@ -158,6 +163,7 @@ type Server struct {
 	lives   *lives         // of memory
 	legacy  *legacyClients // of memory
 	streams streams
+	polls   polls
 	noted   noted
 	next    atomic.Pointer[Server] // that takes the place of this one; nil for none
 	open    context.Context        // until Close or Replace: then streams end
@@ -187,6 +193,7 @@ func New(options Options) *Server {
 	if s.memory = options.Memory; s.memory == nil {
 		s.memory = NewMemory()
 	}
+	s.polls = polls{interval: s.options.WatchInterval, rate: s.options.WatchRate}
 	s.lives, s.legacy = &s.memory.lives, &s.memory.legacy
 	s.memory.attach(s)
 	s.SetLibrary(nil)
@@ -207,6 +214,7 @@ func (o *Options) setDefaults() {
 	orDefault(&o.MaxClientStreams, DefaultMaxClientStreams)
 	orDefault(&o.KeepAlive, DefaultKeepAlive)
 	orDefault(&o.WatchInterval, DefaultWatchInterval)
+	orDefault(&o.WatchRate, DefaultWatchRate)
 	orDefault(&o.AskTimeout, DefaultAskTimeout)
 	if o.ListTTL == 0 {
 		o.ListTTL = DefaultListTTL
@@ -340,6 +348,8 @@ type exchange struct {
 	session    *session    // nil without one
 	live       *live       // of the session or the connection; nil without one
 	remote     string      // the client's address; "" over a connection
+
+	pollIdentity string // of a stream that watches resources; "" if it does not
 
 	version revision
 	client  capabilities

@@ -35,6 +35,10 @@ type Site struct {
 	// no user. Default: that of the connection.
 	Address string
 
+	// Identity names what the API sees of the caller. Streams of the same identity
+	// share the requests by which they watch resources. Nil: no stream shares them.
+	Identity func() string
+
 	// Access is what the user may do. Nil: everything.
 	Access *Access
 

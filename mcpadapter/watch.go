@@ -2,8 +2,10 @@ package mcpadapter
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -196,6 +198,13 @@ type watch struct {
 	seen *stamps // what is known of them; nil for nothing yet
 }
 
+// identify names who polls for a stream.
+func (x *exchange) identify() {
+	if x.site.Identity != nil {
+		x.pollIdentity = x.site.Identity() + x.site.Access.key()
+	}
+}
+
 // stamps are those of resources, by URI, for the streams of one client.
 type stamps struct {
 	mu    sync.Mutex
@@ -266,14 +275,11 @@ func (w *watch) notify(ctx context.Context) streamEnd {
 	defer cancel()
 	defer context.AfterFunc(w.server.open, cancel)()
 
-	if w.seen == nil {
-		w.seen = new(stamps)
-	}
+	polled, stop := w.startPolling(ctx)
+	defer stop()
 	alive := time.NewTicker(w.server.options.KeepAlive)
 	defer alive.Stop()
-	look := time.NewTicker(w.server.options.WatchInterval)
-	defer look.Stop()
-	err := w.look(ctx)
+	var err error
 	for err == nil {
 		select {
 		case <-ctx.Done():
@@ -293,8 +299,11 @@ func (w *watch) notify(ctx context.Context) streamEnd {
 				lists = w.lists.current()
 			}
 			err = w.tell(lists)
-		case <-look.C:
-			err = w.look(ctx)
+		case end := <-polled:
+			if end.panicked != nil {
+				panic(end.panicked)
+			}
+			err = end.err
 		case <-alive.C:
 			if w.keepAlive != nil {
 				err = w.keepAlive()
@@ -302,6 +311,56 @@ func (w *watch) notify(ctx context.Context) streamEnd {
 		}
 	}
 	return clientGone
+}
+
+// A pollEnd is why polling ended.
+type pollEnd struct {
+	err      error // the client is gone; nil if the context ended
+	panicked any   // belongs to the goroutine of the request
+}
+
+// startPolling polls the resources that are watched in a goroutine of its own: the
+// API may be slow, and the rate low. Stop ends it, and returns when it has ended.
+func (w *watch) startPolling(ctx context.Context) (ended <-chan pollEnd, stop func()) {
+	if w.resources == nil || w.stamp == nil {
+		return nil, func() {}
+	}
+	if w.seen == nil {
+		w.seen = new(stamps)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	end := make(chan pollEnd, 1)
+	var polling sync.WaitGroup
+	polling.Go(func() {
+		defer func() {
+			if value := recover(); value != nil {
+				end <- pollEnd{panicked: fmt.Sprintf("%v\n%s", value, debug.Stack())}
+			}
+		}()
+		if err := w.poll(ctx); err != nil {
+			end <- pollEnd{err: err}
+		}
+	})
+	return end, func() {
+		cancel()
+		polling.Wait()
+	}
+}
+
+// poll looks at the resources every interval until the context ends.
+func (w *watch) poll(ctx context.Context) error {
+	tick := time.NewTicker(w.server.options.WatchInterval)
+	defer tick.Stop()
+	for {
+		if err := w.look(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 // tell sends the notifications that are pending, after which the client knows these
@@ -337,9 +396,6 @@ func (w *watch) sendChange(method string, lists listDigests) error {
 
 // look compares the resources that are watched with how they were.
 func (w *watch) look(ctx context.Context) error {
-	if w.resources == nil || w.stamp == nil {
-		return nil
-	}
 	uris := w.resources()
 	if uris == nil { // another stream looks at them
 		return nil

@@ -1,0 +1,103 @@
+package caddymodule_test
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestMCPWatch_polls_once_for_all_streams_of_a_user wants 20 streams of 50 resources to
+// make as many requests as one, within the rate, and each stream to be told of a
+// change.
+func TestMCPWatch_polls_once_for_all_streams_of_a_user(t *testing.T) {
+	const streams, resources, rate = 20, 50, 40
+	var mu sync.Mutex
+	polls, total, version := make(map[string]int), 0, "1"
+	api := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		polls[r.URL.Path]++
+		total++
+		if r.URL.Path == "/trips/7" {
+			fmt.Fprint(w, version)
+		}
+	})
+	s := run(t, "", fmt.Sprintf(`
+		mcp TRIPS {
+			resources get operation getTrip
+			watch_interval 1s
+			watch_rate %d
+		}
+		reverse_proxy %s`, rate, api))
+	templates := s.library("resources/templates/list", "")
+	_, template, _ := strings.Cut(templates, `"uriTemplate":"`)
+	prefix, _, found := strings.Cut(template, "{id}")
+	if !found {
+		t.Fatalf("no template: %s", templates)
+	}
+	var uris []string
+	for id := range resources {
+		uris = append(uris, fmt.Sprintf("%q", prefix+fmt.Sprint(id)))
+	}
+	begun := time.Now()
+	var told []*bufio.Reader
+	for range streams {
+		stream := s.listenTo(`{"resourceSubscriptions":[` + strings.Join(uris, ",") + `]}`)
+		told = append(told, bufio.NewReader(stream.Body))
+	}
+	const rounds = 3
+	polled := func() (least, most int) {
+		mu.Lock()
+		defer mu.Unlock()
+		least = 1 << 30
+		for id := range resources {
+			n := polls[fmt.Sprintf("/trips/%d", id)]
+			least, most = min(least, n), max(most, n)
+		}
+		return least, most
+	}
+	eventually(t, "three polls of each resource", func() bool { least, _ := polled(); return least >= rounds })
+	if _, most := polled(); most > rounds+2 {
+		t.Errorf("one resource was polled %d times and another %d times", most, rounds)
+	}
+	mu.Lock()
+	if most := int(time.Since(begun).Seconds()*rate) + 1; total > most {
+		t.Errorf("%d polls in %s, want at most %d", total, time.Since(begun), most)
+	}
+	version = "2"
+	mu.Unlock()
+	for i, lines := range told {
+		s.message(lines) // acknowledged
+		if update := s.message(lines); !strings.Contains(update, "resources/updated") || !strings.Contains(update, prefix+"7") {
+			t.Errorf("stream %d was told %s", i, update)
+		}
+	}
+}
+
+// TestMCPWatch_users_do_not_share_polls wants the API to be asked as each caller: with
+// its own credentials.
+func TestMCPWatch_users_do_not_share_polls(t *testing.T) {
+	var mu sync.Mutex
+	polls := make(map[string]int) // by credential
+	api := upstream(t, func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		polls[r.Header.Get("Authorization")]++
+	})
+	s := run(t, "", "mcp TRIPS {\nresources get operation listTrips\nwatch_interval 50ms\n}\nreverse_proxy "+api)
+	list := s.library("resources/list", "")
+	_, uri, _ := strings.Cut(list, `"uri":"`)
+	uri, _, _ = strings.Cut(uri, `"`)
+	for _, credential := range []string{"Bearer one", "Bearer two"} {
+		s.listenTo(`{"resourceSubscriptions":["`+uri+`"]}`, "Authorization", credential)
+	}
+	eventually(t, "polls with both credentials", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return polls["Bearer one"] > 2 && polls["Bearer two"] > 2
+	})
+}

@@ -1,0 +1,116 @@
+package mcpadapter
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestPolls_are_shared_by_streams_of_a_user(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const streams, rounds, interval = 20, 10, time.Second
+		p := &polls{interval: interval, rate: DefaultWatchRate}
+		var looks, others atomic.Int32
+		var watching sync.WaitGroup
+		for i := range streams {
+			watching.Go(func() {
+				time.Sleep(time.Duration(i) * interval / streams) // each stream has its own rhythm
+				for range rounds {
+					stamp, ok := p.stamp(t.Context(), pollKey{"ada", "x:1"}, func() (string, bool) {
+						looks.Add(1)
+						return "s", true
+					})
+					if stamp != "s" || !ok {
+						t.Errorf("got %q, %t", stamp, ok)
+					}
+					time.Sleep(interval)
+				}
+			})
+		}
+		p.stamp(t.Context(), pollKey{"bob", "x:1"}, func() (string, bool) { others.Add(1); return "t", true })
+		watching.Wait()
+		if most := int32(rounds + 1 + rounds/5); looks.Load() < rounds || looks.Load() > most {
+			t.Errorf("%d polls for one user, want %d to %d", looks.Load(), rounds, most)
+		}
+		if others.Load() != 1 {
+			t.Errorf("%d polls for another user, want 1", others.Load())
+		}
+	})
+}
+
+func TestPolls_that_end_with_their_stream_are_taken_over(t *testing.T) {
+	p := &polls{interval: time.Hour, rate: 1000}
+	key := pollKey{"ada", "x:1"}
+	ctx, leave := context.WithCancel(t.Context())
+	began := make(chan struct{})
+	var streams sync.WaitGroup
+	streams.Go(func() {
+		p.stamp(ctx, key, func() (string, bool) {
+			close(began)
+			<-ctx.Done()
+			return "", false
+		})
+	})
+	<-began
+	streams.Go(func() {
+		if stamp, ok := p.stamp(t.Context(), key, func() (string, bool) { return "new", true }); stamp != "new" || !ok {
+			t.Errorf("got %q, %t, want a poll of its own", stamp, ok)
+		}
+	})
+	leave()
+	streams.Wait()
+}
+
+func TestPolls_keep_to_the_rate_and_users_take_turns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rate, greedy = 10, 100
+		p := &polls{interval: time.Second, rate: rate}
+		begun := time.Now()
+		var order []string
+		var mu sync.Mutex
+		look := func(user string) func() (string, bool) {
+			return func() (string, bool) {
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, user)
+				return "", true
+			}
+		}
+		var watching sync.WaitGroup
+		for i := range greedy {
+			watching.Go(func() { p.stamp(t.Context(), pollKey{"greedy", fmt.Sprint(i)}, look("greedy")) })
+		}
+		synctest.Wait() // the greedy user waits before the modest one comes
+		watching.Go(func() { p.stamp(t.Context(), pollKey{"modest", "0"}, look("modest")) })
+		watching.Wait()
+		if took, least := time.Since(begun), greedy*time.Second/rate; took < least {
+			t.Errorf("%d polls took %s, want %s or more", greedy+1, took, least)
+		}
+		for i, user := range order {
+			if user == "modest" && i > 3 {
+				t.Errorf("the modest user had turn %d of %d", i+1, len(order))
+			}
+		}
+	})
+}
+
+func TestPolls_forget_what_nobody_watches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &polls{interval: time.Second, rate: 1000}
+		look := func() (string, bool) { return "", true }
+		for i := range 1000 {
+			p.stamp(t.Context(), pollKey{"ada", fmt.Sprint(i)}, look)
+		}
+		for range 10 {
+			time.Sleep(time.Second)
+			p.stamp(t.Context(), pollKey{"ada", "last"}, look)
+		}
+		if len(p.byKey) != 1 {
+			t.Errorf("%d polls are remembered, want 1", len(p.byKey))
+		}
+	})
+}
