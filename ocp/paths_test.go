@@ -182,7 +182,7 @@ func TestMatch_shared_paths(t *testing.T) {
 	}
 }
 
-// TestMatch_unmatched_identity checks one operation alone: a request that names a
+// TestMatch_excluded_sibling checks one operation alone: a request that names a
 // sibling which the Toolset excludes is not of it.
 func TestMatch_excluded_sibling(t *testing.T) {
 	routes := NewRoutes(buildTools(t, sharedPaths, BuildOptions{Include: []Selector{{"operation", "GetItem"}, {"path", "/services/rest/?method=photos.get"}}}))
@@ -247,6 +247,18 @@ func TestMatchCall_shared_paths(t *testing.T) {
 		}
 		if got != test.want {
 			t.Errorf("%s %s: got %s (%v), want %s", test.tool, test.arguments, got, err, test.want)
+		}
+	}
+}
+
+// TestMatch_override_beside_any_query checks that a query parameter without a type
+// does not count as the declaration of a method override.
+func TestMatch_override_beside_any_query(t *testing.T) {
+	routes := NewRoutes(buildTools(t, `{"openapi":"3.0.3","info":{"title":"T","version":"1"},"paths":{"/a":{"post":{"operationId":"a","parameters":[
+		{"name":"any","in":"query","schema":{}},{"name":"filter","in":"query","schema":{"type":"object"}}]}}}}`, BuildOptions{}))
+	for target, want := range map[string]string{"/a?any=1": "a", "/a?_method=DELETE": "ambiguous"} {
+		if got, err := match(t, routes, "POST", target, nil); got != want {
+			t.Errorf("%s: got %s (%v), want %s", target, got, err, want)
 		}
 	}
 }

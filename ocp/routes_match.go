@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -232,7 +233,7 @@ func overrides(request *http.Request, tool *Tool) string {
 const maxOverride = 3 * len("X-HTTP-Method-Override")
 
 func (t *Tool) takesQuery(name string) bool {
-	return t.knows(&identifier{in: InQuery, name: name})
+	return slices.ContainsFunc(t.all, func(a Argument) bool { return a.In == InQuery && a.WireName == name })
 }
 
 // isFolded reports whether each reading of a path is the path itself: it has small
