@@ -10,6 +10,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/otcadapter"
 )
 
 func init() {
@@ -38,6 +40,7 @@ type Agents struct {
 	bound   []*endpoint // that offer what an agent may use
 	started atomic.Bool // nothing of these changes any more
 	guards  sharedGuards
+	callers otcadapter.CallerHashes // of callers whom no site has authenticated
 	pace    askPace
 
 	mcpEndpoints map[string]int // how many mcp handlers were provisioned, by the key of their Memory

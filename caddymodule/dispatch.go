@@ -81,6 +81,7 @@ func (d *dispatch) Invoke(ctx context.Context, call *ocp.Call) (*ocp.Result, err
 		return nil, err
 	}
 	rec := newRecorder(r.Method, d.limits.maxResponse, cancel)
+	rec.outer = d.outer
 	rec.streams = streams{ctx: ctx, timer: timer, timeout: d.limits.timeout}
 	rec.own = own
 	r = d.prepare(r, rec, call)

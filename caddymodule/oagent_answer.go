@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,7 +45,16 @@ func (p *passage) recovered(a *heldAnswer, value any) error {
 		return p.giveAnswer(a)
 	}
 	p.abort("the answer broke off")
+	if value == http.ErrAbortHandler && !a.passing {
+		p.writeBrokenOff("The API broke off in the middle of its response, so nothing of it was passed on. The call was made: find out what it did before you repeat it.")
+		return nil
+	}
 	return errGaveUp
+}
+
+// writeBrokenOff answers 502 in place of a held response that did not come to its end.
+func (p *passage) writeBrokenOff(detail string) {
+	writeProblem(p.w, http.StatusBadGateway, "The API broke off", detail)
 }
 
 // holdAnswer prepares the request for an answer that is looked at.
@@ -71,11 +81,40 @@ func (p *passage) wholeAnswers(checked bool) {
 	header := p.r.Header
 	delete(header, "Range")
 	delete(header, "If-Range")
-	if checked && (p.r.Method == http.MethodGet || p.r.Method == http.MethodHead) {
-		delete(header, "If-None-Match")
-		delete(header, "If-Modified-Since")
+	if checked && isSafe(p.r.Method) {
+		deleteConditions(header)
 	}
 	header["Accept-Encoding"] = []string{"identity"}
+}
+
+// isSafe reports whether requests of the method change nothing, so that they can do
+// without their conditions.
+func isSafe(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead
+}
+
+// conditions are the headers that make a request depend on what the client knows of
+// the response (RFC 9110, section 13.1).
+var conditions = [...]string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range"}
+
+// deleteConditions removes the conditions, also where they are written with "_", which
+// CGI and its heirs read as "-".
+func deleteConditions(header http.Header) {
+	for name := range header {
+		if slices.Contains(conditions[:], http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))) {
+			delete(header, name)
+		}
+	}
+}
+
+// isConditional reports whether the header has a condition.
+func isConditional(header http.Header) bool {
+	for name := range header {
+		if slices.Contains(conditions[:], http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))) {
+			return true
+		}
+	}
+	return false
 }
 
 // giveAnswer judges what has been held, and gives it or a refusal.
@@ -84,6 +123,10 @@ func (p *passage) giveAnswer(a *heldAnswer) error {
 	case a.over:
 		p.ticket.Abort(p.r.Context(), "the answer was larger than max_output, so that it could not be checked, and was withheld")
 		return p.answerRefusal(p.tooMuch())
+	case a.status == 0 && a.switched:
+		p.abort("the API switched to another protocol")
+		p.writeBrokenOff("The API switched to another protocol, which the request did not ask for.")
+		return nil
 	case a.status == 0:
 		p.abort("nothing behind the guard answered")
 		return nil
@@ -151,6 +194,7 @@ type heldAnswer struct {
 	shed     bool  // body is not all of it
 	streamed bool  // it is shed because it streams
 	over     bool  // it is checked, and more than the limit
+	switched bool  // the API answered with 101
 	status   int   // 0 until the final header is written
 	size     int64 // bytes written
 }
@@ -170,6 +214,7 @@ func (a *heldAnswer) WriteHeader(status int) {
 		return
 	}
 	if status < http.StatusOK {
+		a.switched = a.switched || status == http.StatusSwitchingProtocols
 		if a.passing {
 			a.ResponseWriter.WriteHeader(status)
 		}

@@ -14,6 +14,9 @@ func (p *passage) serveCall() error {
 	rec, checked := p.rec, p.isChecked()
 	if checked {
 		rec.hush()
+		if isSafe(p.r.Method) {
+			deleteConditions(p.r.Header)
+		}
 	}
 	ended := false
 	defer func() {

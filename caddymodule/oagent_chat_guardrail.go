@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -90,19 +91,29 @@ func (x *chatExchange) invoke(side oagent.Side, name, input, output string) (jso
 		outcome.Failure.Message = op.toolset.credentials.concealed(outcome.Failure.Message)
 		return nil, outcome.Failure
 	}
-	return guardrailOutput(outcome.Result.Body)
+	return guardrailOutput(op.tool, outcome.Result)
 }
 
-var errNotText = errors.New("its output is neither JSON nor text")
+var (
+	errNotText = errors.New("its output is neither JSON nor text")
+	errNotJSON = errors.New("its output is not JSON, as its document declares")
+	errHTML    = errors.New("its output is an HTML page")
+)
 
-// guardrailOutput returns what the assertion sees of an answer: its JSON, or its
-// text as a string.
-func guardrailOutput(body []byte) (jsontext.Value, error) {
+// guardrailOutput returns what the assertion sees of a response: its JSON, or its
+// text as a string. An HTML page, and text of a tool that declares JSON, come from
+// something in front of the tool, and say nothing about what was checked.
+func guardrailOutput(tool *ocp.Tool, result *ocp.Result) (jsontext.Value, error) {
+	body := result.Body
 	switch {
+	case result.MediaType() == "text/html" && !slices.Contains(tool.Answer.MediaTypes, "text/html"):
+		return nil, errHTML
 	case len(body) == 0:
 		return jsontext.Value("null"), nil
 	case wire.Check(body) == nil:
 		return append(jsontext.Value(nil), body...), nil
+	case answersJSON(tool):
+		return nil, errNotJSON
 	case utf8.Valid(body):
 		return wire.AppendString(nil, body), nil
 	}

@@ -20,6 +20,7 @@ type checker struct {
 	mu    sync.Mutex
 	texts []string
 	down  atomic.Bool
+	page  atomic.Pointer[[2]string] // a media type and a body with which it answers 200 in place of a verdict
 }
 
 func newChecker(t *testing.T) *checker {
@@ -28,6 +29,11 @@ func newChecker(t *testing.T) *checker {
 	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c.down.Load() {
 			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		if page := c.page.Load(); page != nil {
+			w.Header().Set("Content-Type", page[0])
+			_, _ = io.WriteString(w, page[1])
 			return
 		}
 		var said struct{ Text string }
@@ -282,6 +288,27 @@ func TestChatGuardrails(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestChat_goes_on_after_a_guardrail_tool_failed(t *testing.T) {
+	const path, body = "/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`
+	// The assertion holds for whatever is not one word.
+	s := chatting(t, strings.Replace(guardrailed, `safe == true && by == "k1"`, `output != "forbidden" && safe`, 1), "")
+	s.saysText("application/json", fmt.Sprintf(shapes["completions"].say, "fine"))
+	for _, page := range [][2]string{
+		{"text/html", "<html>maintenance</html>"}, {"text/html; charset=utf-8", `{"safe":true}`}, {"text/plain", "maintenance"},
+		{"application/json", `{}`}, {"application/json", `{"error":"overloaded"}`},
+	} {
+		s.page.Store(&page)
+		calls := s.calls.Load()
+		if a := s.askIn("talk", path, body); a.status != 503 || !strings.Contains(a.body, "unchecked") || a.header.Get("Retry-After") == "" || s.calls.Load() != calls {
+			t.Errorf("%v: %d %s", page, a.status, a.body)
+		}
+	}
+	s.page.Store(nil)
+	if a := s.askIn("talk", path, body); a.status != 200 {
+		t.Errorf("the tool works again: %d %s", a.status, a.body)
+	}
 }
 
 func TestChat_checks_every_role_unless_roles_narrows_it(t *testing.T) {

@@ -177,6 +177,7 @@ func concealEntry(e *oagent.Entry, guarded bool) {
 	}
 	if e.Kind != "" {
 		e.Why = ""
+		e.Status = 0 // of a response that was withheld
 	}
 	if e.What == oagent.EntryGuardrail {
 		e.Outputs = nil

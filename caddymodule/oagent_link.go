@@ -28,6 +28,8 @@ type linked struct {
 	operations map[*ocp.Tool]*operation
 	byKey      map[operationKey]*operation
 	names      *toolNames
+
+	credentials callerCredentials
 }
 
 // An operation is a tool as agents know it.
@@ -163,10 +165,12 @@ func (o *OAgent) link(agents []*oagent.Agent) (*linked, error) {
 			continue
 		}
 		l.add(t, set, own)
+		l.credentials.add(set.SecuritySchemes)
 		if own {
 			routed = append(routed, set)
 		}
 	}
+	l.credentials.sort()
 	l.routes = ocp.NewRoutes(routed...)
 	l.nameAll()
 	for _, a := range agents {

@@ -136,7 +136,7 @@ func (p *passage) findAgent() *refused {
 		return p.refuse(oagent.KindUnknownAgent, 0, "", fmt.Sprintf("nothing was done: there is no agent %.128q", name), nil)
 	}
 	p.binding = p.bind(p.r, p.agent.Agent)
-	return nil
+	return p.bindCaller()
 }
 
 // engagementKey returns the key of the Engagement, "" if no agent governs the
@@ -154,9 +154,9 @@ func (p *passage) engagementKey() string {
 
 // bind returns the Engagement of a request with an agent: of the user that the
 // site has authenticated, by the id that the request gives it. Somebody who is not
-// authenticated has no id; who has the same address as Caddy knows it (client_ip,
-// which heeds trusted proxies) is taken for the same, so that nobody can use or use
-// up the Engagement of another by its id alone.
+// authenticated has no id: the address as Caddy knows it (client_ip, which heeds
+// trusted proxies) takes its place, so that nobody can use or use up the Engagement of
+// another by its id alone. See also bindCaller.
 func (o *OAgent) bind(r *http.Request, agent *oagent.Agent) oagent.Binding {
 	b := oagent.Binding{Agent: agent}
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)

@@ -34,6 +34,7 @@ type recorder struct {
 	cancel   context.CancelCauseFunc // ends the call
 	refused  *refused                // by a guard behind, which is what the answer says then
 	exposed  string                  // by the agent of a guard behind: see ocp.Result
+	outer    *http.Request           // the caller's own, to the endpoint; nil if it is not a tool call
 	own      *ocp.Supplement         // what the gateway has put into the request for the toolset
 	with     presented               // that and what else there is of the kind
 

@@ -217,8 +217,9 @@ guardrails:
 	}{
 		{"input holds", oagent.SideInput, `{"flagged":false}`, ""},
 		{"input fails", oagent.SideInput, `{"flagged":true}`, oagent.KindGuardrail},
-		{"input: a missing field", oagent.SideInput, `{}`, oagent.KindGuardrail},
-		{"input: no JSON", oagent.SideInput, `oops`, oagent.KindGuardrail},
+		{"input: a missing field", oagent.SideInput, `{}`, oagent.KindUnchecked},
+		{"input: no JSON", oagent.SideInput, `oops`, oagent.KindUnchecked},
+		{"output: a page in place of JSON", oagent.SideOutput, `"<html>maintenance</html>"`, oagent.KindUnchecked},
 		{"output holds", oagent.SideOutput, `{"flagged":false}`, ""},
 		{"output fails", oagent.SideOutput, `{"flagged":true}`, oagent.KindGuardrail},
 		{"output is no bool", oagent.SideOutput, `{"flagged":"no"}`, oagent.KindGuardrail},
@@ -235,7 +236,8 @@ guardrails:
 			want(t, "before", kindOf(t, g.CheckActive(t.Context(), b)), "")
 			want(t, "guardrail", kindOf(t, g.CheckGuardrail(t.Context(), b, test.side, jsontext.Value(test.output))), test.want)
 			after, result, ended := oagent.Kind(""), oagent.Kind(""), 0
-			if test.want != "" {
+			ends := test.want == oagent.KindGuardrail
+			if ends {
 				after, result, ended = oagent.KindEnded, oagent.KindEnded, 1
 			}
 			want(t, "a call in flight", kindOf(t, inFlight.Finish(t.Context(), jsontext.Value(`{}`), 200)), result)
@@ -246,7 +248,7 @@ guardrails:
 				t.Errorf("events: %+v", events)
 			}
 			e, err := g.Engagement(t.Context(), b.Key())
-			if err != nil || (e.Status == oagent.StatusError) != (test.want != "") || (e.Ended != nil) != (test.want != "") {
+			if err != nil || (e.Status == oagent.StatusError) != ends || (e.Ended != nil) != ends {
 				t.Errorf("%+v, error %v", e, err)
 			}
 		})

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
 )
 
 // Guardrail returns the guardrail of that side, nil if the agent has none.
@@ -18,9 +20,10 @@ func (a *Agent) Guardrail(side Side) *Guardrail {
 }
 
 // CheckGuardrail decides about what the user says, or about what the model
-// answers, by the output of the guardrail's tool. If the assertion does not hold
-// the Engagement ends. The error is a *Refusal. Without such a guardrail all is
-// well.
+// answers, by the output of the guardrail's tool. If the assertion is false the
+// Engagement ends. If it cannot be evaluated, because the output is not JSON or lacks a
+// member, the tool has failed: see FailGuardrail. The error is a *Refusal.
+// Without such a guardrail all is well.
 func (g *Guard) CheckGuardrail(ctx context.Context, b Binding, side Side, output jsontext.Value) error {
 	if b.Agent == nil {
 		return refusedUnknown(&b)
@@ -32,6 +35,9 @@ func (g *Guard) CheckGuardrail(ctx context.Context, b Binding, side Side, output
 	failed := guardrail.Assertion.CheckOutput(ctx, output)
 	if failed != nil && ctx.Err() != nil {
 		return refuseStore(&b, guardrail.Tool, isMade(side), ctx.Err())
+	}
+	if isToolFailure(failed, output) {
+		return g.FailGuardrail(ctx, b, side, failed)
 	}
 	e := Entry{What: EntryGuardrail, Name: guardrail.Tool, Side: side, Rule: guardrail.Assertion.Rule}
 	outputs := checkOutputs(output)
@@ -50,6 +56,17 @@ func (g *Guard) CheckGuardrail(ctx context.Context, b Binding, side Side, output
 		return &Refusal{Kind: KindGuardrail, Rule: e.Rule, Name: guardrail.Tool, cause: failed, Message: fmt.Sprintf(
 			"the %s does not pass the guardrail %s of the agent %s, so the Engagement has ended", said(side), e.Rule, b.Agent.Name)}
 	})
+}
+
+// isToolFailure reports whether an assertion failed because the tool did not answer
+// what it is asked: its output is not JSON, is a text where the assertion expects
+// members, or lacks one of these.
+func isToolFailure(err error, output jsontext.Value) bool {
+	failure, ok := errors.AsType[*AssertionError](err)
+	if !ok || failure.Missing == "" && failure.Cause == nil {
+		return false
+	}
+	return failure.Missing != "" || wire.Check(output) != nil || output.Kind() == '"'
 }
 
 // isMade reports whether the model was asked before a guardrail of that side is.
@@ -80,7 +97,7 @@ func (g *Guard) FailGuardrail(ctx context.Context, b Binding, side Side, cause e
 	refusal := &Refusal{
 		Kind: KindUnchecked, Agent: b.Agent.Name, Engagement: b.Engagement, Name: guardrail.Tool, Rule: guardrail.Assertion.Rule,
 		RetryAfter: retryStore, Made: isMade(side), cause: cause, Message: fmt.Sprintf(
-			"the %s cannot be checked just now, because the tool %s of the guardrail does not answer: try again later", said(side), guardrail.Tool),
+			"the %s cannot be checked just now, because the tool %s of the guardrail gives no answer that can be used: try again later", said(side), guardrail.Tool),
 	}
 	if err := g.recordGuardrail(ctx, b, side, func(t *turn) *Refusal {
 		t.log(Entry{What: EntryGuardrail, Name: guardrail.Tool, Side: side, Rule: refusal.Rule, Kind: KindUnchecked, Why: cut(cause.Error(), maxWhy)})

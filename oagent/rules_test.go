@@ -178,7 +178,7 @@ func TestNumberedRules(t *testing.T) {
 		{"agent/15.4 output guardrail, each time", guards(oagent.SideOutput, "!flagged", `{"flagged":false}`, "", ""), guards(oagent.SideOutput, "!flagged", `{"flagged":true}`, oagent.KindGuardrail, oagent.KindEnded)},
 		{"agent/15.5 guardrail: the output alone", guards(oagent.SideInput, "output.flagged == false", `{"flagged":false}`, "", ""), func(t *testing.T) {
 			a := agent(t, "capabilities: {act: {}}\nguardrails:\n  input: {tool_name: check-text, assertion: 'history._total >= 0'}\n")
-			want(t, "the Engagement", kindOf(t, newGuard(t, oagent.GuardOptions{}).CheckGuardrail(t.Context(), binding(a), oagent.SideInput, jsontext.Value(`{}`))), oagent.KindGuardrail)
+			want(t, "the Engagement", kindOf(t, newGuard(t, oagent.GuardOptions{}).CheckGuardrail(t.Context(), binding(a), oagent.SideInput, jsontext.Value(`{}`))), oagent.KindUnchecked)
 		}},
 		{"agent/15.6 guardrail: no more tools", guards(oagent.SideInput, "!flagged", `{"flagged":false}`, "", ""), guards(oagent.SideInput, "!flagged", `{"flagged":null}`, oagent.KindGuardrail, oagent.KindEnded)},
 		{"agent/16 exposes", exposed("exposes: {seats: recent.get-trip.outputs.seats}", `{"seats":3}`), exposed("exposes: {price: recent.get-trip.outputs.price}", `{}`)},

@@ -121,17 +121,49 @@ func recordKey(key *hashKey, endpoint, user string, r *http.Request, c *call) st
 	h.add(hostOf(r))
 	h.add(user)
 	if user == "" {
-		h.add(r.Header.Get("Authorization"))
-		for _, name := range c.keyHeaders {
-			if value := r.Header.Get(name); value != "" {
-				h.add(name)
-				h.add(value)
-			}
-		}
+		h.addCredentials(r.Header, c.keyHeaders)
 	}
 	h.add(c.callID)
 	sum := h.sum()
 	return recordPrefix + base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// addCredentials adds the credentials by which a caller identifies to the API: the
+// header Authorization, and those in which the API takes keys.
+func (h hasher) addCredentials(header http.Header, keyHeaders []string) {
+	h.add(header.Get("Authorization"))
+	for _, name := range keyHeaders {
+		if value := header.Get(name); value != "" {
+			h.add(name)
+			h.add(value)
+		}
+	}
+}
+
+// CallerHashes tell apart callers whom the site has not authenticated, by a keyed hash
+// of the credentials that they bring for the API. The key is the one that hashes call
+// records, which the store keeps: hashes are the same on every node, and after a
+// restart. The zero value is ready for use.
+type CallerHashes struct{ keys hashKeys }
+
+// callerHashSize is how many bytes of a hash are used.
+const callerHashSize = 16
+
+// Of returns the hash of the credentials in a request's header: Authorization and the
+// headers of these names, canonical and sorted. Further are other credentials, in
+// pairs of a name and a value. Nothing of the credentials can be read out of the hash.
+func (c *CallerHashes) Of(ctx context.Context, st store.Store, header http.Header, keyHeaders, further []string) (string, error) {
+	key, err := c.keys.key(ctx, st)
+	if err != nil {
+		return "", err
+	}
+	h := key.hasher("caller")
+	h.addCredentials(header, keyHeaders)
+	for _, field := range further {
+		h.add(field)
+	}
+	sum := h.sum()
+	return base64.RawURLEncoding.EncodeToString(sum[:callerHashSize]), nil
 }
 
 // hostOf returns the site's host name: records of one site are not for another.

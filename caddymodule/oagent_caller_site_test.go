@@ -1,0 +1,131 @@
+package caddymodule_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+const exposing = `kind: openagentspec:v1/agent
+name: desk
+description: Works at the desk.
+intent: You work.
+owner: tests
+capabilities:
+  get-trip: {}
+  list-trips: {}
+exposes:
+  last: recent.get-trip.outputs.caller
+  calls: history._total
+lifespan: {short_circuit: 3}
+`
+
+// exposingSite runs a site that authenticates nobody, whose API answers with the
+// credentials of its caller.
+func exposingSite(t *testing.T, options string) *site {
+	t.Helper()
+	s := newSite(t)
+	s.write("agents.yaml", exposing)
+	api := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"caller":%q}`, r.Header.Get("Authorization"))
+	})
+	s.start("agents {\n\tstore bolt DIR/store.db\n\ttoolset trips {\n\t\topenapi TRIPS\n\t}\n}",
+		"mcp /mcp trips\noagent DIR/agents.yaml {\n"+options+"\n}\nreverse_proxy "+api)
+	return s
+}
+
+func TestEngagement_of_callers_with_their_own_credentials_is_theirs_alone(t *testing.T) {
+	s := exposingSite(t, "")
+	as := func(credentials, path string) answer {
+		return s.request("GET", path, "", "Authorization", credentials)
+	}
+	if a := as("Bearer of-a", "/trips/1"); a.status != 200 || !strings.Contains(a.header.Get("Oagent-Exposes"), "Bearer of-a") {
+		t.Fatalf("%d %v", a.status, a.header)
+	}
+	a := as("Bearer of-b", "/trips")
+	if exposed := a.header.Get("Oagent-Exposes"); a.status != 200 || strings.Contains(exposed, "of-a") || !strings.Contains(exposed, `"calls":1`) {
+		t.Errorf("another caller gets %d %s", a.status, exposed)
+	}
+	// By MCP the caller is the same as by REST.
+	r := s.callRequest("listTrips", "{}")
+	r.Header.Set("Authorization", "Bearer of-a")
+	if a := s.do(r); a.status != 200 || !strings.Contains(a.body, "Bearer of-a") || !strings.Contains(a.body, `\"calls\":2`) && !strings.Contains(a.body, `"calls":2`) {
+		t.Errorf("by MCP: %d %s", a.status, a.body)
+	}
+	// The repetition of one caller does not end the Engagement of another.
+	for range 3 {
+		as("Bearer of-c", "/trips/1")
+	}
+	if p := s.problem(as("Bearer of-c", "/trips")); p.Kind != "ended" {
+		t.Errorf("%+v", p)
+	}
+	if a := as("Bearer of-b", "/trips/1"); a.status != 200 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	for line := range strings.Lines(s.log()) {
+		if strings.Contains(line, `"logger":"http.handlers.oagent"`) && strings.Contains(line, "Bearer of-") {
+			t.Errorf("the log has the credentials: %s", line)
+		}
+	}
+}
+
+func TestEngagement_of_a_caller_is_the_same_after_a_restart(t *testing.T) {
+	s := exposingSite(t, "")
+	key := func() string {
+		t.Helper()
+		s.request("GET", "/trips/1", "", "Authorization", "Bearer of-a")
+		p := s.problem(s.request("DELETE", "/trips/1", "", "Authorization", "Bearer of-a"))
+		if p.Kind != "not_allowed" {
+			t.Fatalf("%+v", p)
+		}
+		return p.Engagement
+	}
+	before := key()
+	if err := s.load("agents {\n\tstore bolt DIR/store.db\n\ttoolset trips {\n\t\topenapi TRIPS\n\t}\n}",
+		"mcp /mcp trips\noagent DIR/agents.yaml {\n\tlog_inputs id\n}\nrespond `{\"caller\":\"\"}`"); err != nil {
+		t.Fatal(err)
+	}
+	if after := key(); after != before {
+		t.Errorf("%s, and then %s", before, after)
+	}
+}
+
+func TestHeldAnswer_that_breaks_off_is_a_502_with_a_body(t *testing.T) {
+	s := newSite(t)
+	s.write("agents.yaml", strings.Replace(exposing, "get-trip: {}", "get-trip: {output_restriction: {assertion: recent.get-trip.outputs.public}}", 1))
+	api := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = io.WriteString(w, `{"public":true,"token":"hunter2"`)
+	})
+	s.start("agents {\n\tstore bolt DIR/store.db\n\ttoolset trips {\n\t\topenapi TRIPS\n\t}\n}", "oagent DIR/agents.yaml\nreverse_proxy "+api)
+	a := s.request("GET", "/trips/1", "", "Authorization", "Bearer x")
+	if a.status != http.StatusBadGateway || a.header.Get("Content-Type") != "application/problem+json" || strings.Contains(a.body, "hunter2") {
+		t.Errorf("%d %v %s", a.status, a.header, a.body)
+	}
+}
+
+func TestConditions_do_not_tell_withheld_answers_apart(t *testing.T) {
+	s := newSite(t)
+	s.write("agents.yaml", strings.Replace(exposing, "get-trip: {}", "get-trip: {output_restriction: {assertion: recent.get-trip.outputs.public}}", 1))
+	api := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		for _, name := range []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If_match"} {
+			if r.Header[http.CanonicalHeaderKey(name)] != nil {
+				w.WriteHeader(http.StatusPreconditionFailed)
+				return
+			}
+		}
+		_, _ = io.WriteString(w, `{"public":false}`)
+	})
+	s.start("agents {\n\tstore bolt DIR/store.db\n\ttoolset trips {\n\t\topenapi TRIPS\n\t}\n}", "mcp /mcp trips\noagent DIR/agents.yaml\nreverse_proxy "+api)
+	plain := s.problem(s.request("GET", "/trips/1", "", "Authorization", "Bearer 0"))
+	for i, name := range []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If_match"} {
+		p := s.problem(s.request("GET", "/trips/1", "", "Authorization", fmt.Sprint("Bearer ", i+1), name, `"guess"`))
+		if p.Kind != "output_restriction" || p.Detail != plain.Detail {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+}
