@@ -51,7 +51,12 @@ expected there. It fails if there is anything.
 
 --openapi names an OpenAPI document, a file or an http(s) URL, whose tools the
 agents may use; it may be given more than once. With it, lint also looks for the
-tools and agents that capabilities and guardrails name.
+tools and agents that capabilities and guardrails name, and at the inputs that
+expressions name.
+
+Of expressions it reports what is certainly wrong: inputs that a tool does not
+have, types that do not fit, results that are not true or false, and assertions
+that never hold.
 `,
 		Args:                  cobra.MinimumNArgs(1),
 		DisableFlagsInUseLine: true,
@@ -81,16 +86,24 @@ func lintAgents(out io.Writer, files, documents []string) error {
 		}
 		agents = append(agents, read...)
 	}
+	var names oagent.Names
 	if len(documents) > 0 && faults == 0 {
-		names, err := commandNames(agents, documents)
+		tools, err := commandNames(agents, documents)
 		if err != nil {
 			return err
 		}
+		names = tools
 		for _, a := range agents {
 			if err := a.Link(names); err != nil {
 				faults++
 				fmt.Fprintln(out, err)
 			}
+		}
+	}
+	for _, a := range agents {
+		if found := a.LintExpressions(names); len(found) > 0 {
+			faults++
+			fmt.Fprintln(out, found)
 		}
 	}
 	if faults > 0 {

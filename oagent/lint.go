@@ -74,13 +74,17 @@ func (e LintErrors) orNil() error {
 	return e
 }
 
-// Lint returns all that is wrong with the documents of a file. With names it
+// Lint returns all that is wrong with the documents of a file, with what
+// LintExpressions finds. With names it
 // looks for the tools and agents that they refer to as well; an agent may refer
 // to another of the same file. Names may be nil.
 func Lint(data []byte, location string, names Names) LintErrors {
 	agents, err := ReadAgents(data, location)
 	faults := AsLintErrors(err)
 	if names == nil {
+		for _, a := range agents {
+			faults = append(faults, a.LintExpressions(nil)...)
+		}
 		return faults
 	}
 	known := &withAgents{Names: names}
@@ -89,6 +93,7 @@ func Lint(data []byte, location string, names Names) LintErrors {
 	}
 	for _, a := range agents {
 		faults = append(faults, AsLintErrors(a.Link(known))...)
+		faults = append(faults, a.LintExpressions(known)...)
 	}
 	return faults
 }

@@ -119,3 +119,10 @@ type Answer struct {
 // SecurityRequirement names the security schemes that one alternative needs,
 // each with its scopes.
 type SecurityRequirement map[string][]string
+
+// Takes reports whether a call may have an argument of that name: one of Arguments,
+// or a further property of a body that allows any.
+func (t *Tool) Takes(argument string) bool {
+	_, known := t.index[argument]
+	return known || t.openBody && !t.taken[argument]
+}

@@ -1,0 +1,75 @@
+package expr
+
+import (
+	"fmt"
+	"strconv"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types/ref"
+)
+
+// Knowledge is what can be told of an expression before it runs.
+type Knowledge struct {
+	Type     *cel.Type // of what it yields
+	Constant ref.Val   // what it yields whatever the variables are; nil if that is not known
+}
+
+// Know checks an expression in which the types of some parts are known better than
+// the environment declares them: typeOf returns the type of a part, nil if it is not
+// known. The error is a *CompileError if types do not fit.
+func (e *Environment) Know(expression string, typeOf func(part ast.NavigableExpr) *cel.Type) (Knowledge, error) {
+	parsed, issues := e.env.Parse(expression)
+	if err := explain(issues); err != nil {
+		return Knowledge{}, err
+	}
+	var variables []Variable
+	names := make(map[int64]string)
+	known := func(part ast.NavigableExpr) bool {
+		kind := typeOf(part)
+		if kind == nil {
+			return false
+		}
+		name := "@known" + strconv.Itoa(len(variables))
+		variables, names[part.ID()] = append(variables, Variable{name, kind}), name
+		return true
+	}
+	ast.MatchDescendants(ast.NavigateAST(parsed.NativeRep()), known)
+	factory := ast.NewExprFactory()
+	ast.PreOrderVisit(parsed.NativeRep().Expr(), ast.NewExprVisitor(func(part ast.Expr) {
+		if name := names[part.ID()]; name != "" {
+			part.SetKindCase(factory.NewIdent(part.ID(), name))
+		}
+	}))
+	typed, err := e.With(variables...)
+	if err != nil {
+		return Knowledge{}, err
+	}
+	checked, issues := typed.env.Check(parsed)
+	if err := explain(issues); err != nil {
+		return Knowledge{}, err
+	}
+	k := Knowledge{Type: checked.OutputType()}
+	k.Constant, err = typed.fold(checked)
+	return k, err
+}
+
+// fold returns the value of an expression that is constant, nil if it is not.
+func (e *Environment) fold(checked *cel.Ast) (ref.Val, error) {
+	folding, err := cel.NewConstantFoldingOptimizer()
+	if err != nil {
+		return nil, fmt.Errorf("setting up CEL: %w", err)
+	}
+	optimizer, err := cel.NewStaticOptimizer(folding)
+	if err != nil {
+		return nil, fmt.Errorf("setting up CEL: %w", err)
+	}
+	folded, issues := optimizer.Optimize(e.env, checked)
+	if issues.Err() != nil {
+		return nil, nil // what cannot be folded is not constant
+	}
+	if root := folded.NativeRep().Expr(); root.Kind() == ast.LiteralKind {
+		return root.AsLiteral(), nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,287 @@
+package oagent
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/types"
+
+	"github.com/fairwayhq/fairway/internal/expr"
+	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// LintExpressions returns what is certainly wrong with the agent's expressions,
+// though they compile:
+//
+//   - inputs that a tool does not have (only with names, which may be nil),
+//   - values of types that an operator or a function does not take,
+//   - assertions that yield something else than true or false,
+//   - assertions that are false whatever the Engagement is.
+//
+// Types are those of the Engagement, and with names those of the tools' arguments.
+func (a *Agent) LintExpressions(names Names) LintErrors {
+	l := expressionLinter{agent: a, names: newNameset(a.names()), tools: make(map[string]*ocp.Tool)}
+	if names != nil {
+		l.findTools(names)
+	}
+	for i := range a.Capabilities {
+		c := &a.Capabilities[i]
+		if c.Input != nil && c.Input.Assertion != nil {
+			l.lint(&c.Input.Assertion.expression, assertion{isInput: true, capability: c.Reference.Name})
+		}
+		if c.Output != nil && c.Output.Assertion != nil {
+			l.lint(&c.Output.Assertion.expression, assertion{capability: c.Reference.Name})
+		}
+	}
+	for _, exposure := range a.Exposes {
+		l.lint(&exposure.Value.expression, assertion{})
+	}
+	return l.faults
+}
+
+// An assertion says which one an expression is: of which capability ("" if it is
+// none), and whether it is evaluated before the call.
+type assertion struct {
+	capability string
+	isInput    bool
+}
+
+type expressionLinter struct {
+	agent  *Agent
+	names  *nameset
+	tools  map[string]*ocp.Tool // by the name that expressions use
+	faults LintErrors
+}
+
+func (l *expressionLinter) findTools(names Names) {
+	for i := range l.agent.Capabilities {
+		reference := l.agent.Capabilities[i].Reference
+		if target, err := reference.Resolve(names); err == nil && target.Tool != nil {
+			l.tools[reference.Name] = target.Tool
+		}
+	}
+	for _, g := range []*Guardrail{l.agent.Input, l.agent.Output} {
+		if g == nil {
+			continue
+		}
+		if _, tool, ok := names.Tool(g.Tool); ok && l.tools[g.Tool] == nil {
+			l.tools[g.Tool] = tool
+		}
+	}
+}
+
+func (l *expressionLinter) add(e *expression, format string, arguments ...any) {
+	l.faults = append(l.faults, &LintError{Location: l.agent.Location, Line: e.Line, Rule: e.Rule, Message: fmt.Sprintf(format, arguments...)})
+}
+
+func (l *expressionLinter) lint(e *expression, as assertion) {
+	l.findInputs(e)
+	env, err := engagementEnvironment()
+	if err != nil {
+		return
+	}
+	rewritten, err := rewrite(e.Expression, l.names)
+	if err != nil {
+		return
+	}
+	root := e.program.Root()
+	comparesNull := len(ast.MatchDescendants(root, func(part ast.NavigableExpr) bool {
+		return part.Kind() == ast.LiteralKind && part.AsLiteral() == types.NullValue
+	})) > 0
+	known, err := env.Know(rewritten.text, func(part ast.NavigableExpr) *cel.Type {
+		kind := l.typeOf(part, as)
+		if kind == nil || comparesNull && kind.Kind() != types.IntKind {
+			return nil // an input may be null, which CEL's types do not say
+		}
+		return kind
+	})
+	isAssertion := as.capability != ""
+	if fault, ok := errors.AsType[*expr.CompileError](rewritten.restore(err)); ok {
+		for _, place := range fault.Places {
+			if !strings.Contains(place.Message, "'_?_:_'") { // whose branches may well be of two types
+				l.add(e, "line %d, column %d of the expression: %s: values of these types cannot be compared or used together",
+					place.Line, place.Column, place.Message)
+			}
+		}
+		return
+	}
+	switch {
+	case err != nil || !isAssertion:
+	case !slices.Contains([]types.Kind{types.BoolKind, types.DynKind, types.AnyKind, types.TypeParamKind}, known.Type.Kind()):
+		l.add(e, "an assertion must be true or false; this is a value of type %s", known.Type)
+	case known.Constant == types.False:
+		l.add(e, "this never holds, whatever is called: every call is refused")
+	}
+}
+
+// typeOf returns the type of a part of an expression, nil if it is not known. Numbers
+// of inputs have none: a whole number beyond 64 bits is a text.
+func (l *expressionLinter) typeOf(part ast.NavigableExpr, as assertion) *cel.Type {
+	variable, steps, ok := literalPath(part)
+	if !ok || len(steps) == 0 || expr.IsShadowed(rootOf(part), variable) {
+		return nil
+	}
+	switch path := variable + "." + steps[0]; {
+	case len(steps) == 1 && path == "history._total":
+		return cel.IntType
+	case len(steps) == 1 && path == "history._list":
+		return cel.ListType(cel.StringType)
+	case len(steps) == 1 && (path == "recent._name" || path == "user.id" || path == "user.email"):
+		return cel.StringType
+	case len(steps) == 1 && variable == historyVariable && l.names.known[steps[0]]:
+		return cel.ListType(cel.DynType)
+	case len(steps) == 2 && variable == "recent" && steps[1] == "outputs" && as.isInput && steps[0] == as.capability:
+		return cel.NullType // the call in question has not been made
+	case len(steps) == 3 && variable == "recent" && steps[1] == "inputs" && l.tools[steps[0]] != nil:
+		return argumentType(l.tools[steps[0]], steps[2])
+	}
+	return nil
+}
+
+// literalPath returns the variable and the names that a part of an expression is
+// made of: recent["get-trip"].inputs. What asks whether something is there is none.
+func literalPath(part ast.Expr) (variable string, steps []string, ok bool) {
+	switch part.Kind() {
+	case ast.IdentKind:
+		return part.AsIdent(), nil, true
+	case ast.SelectKind:
+		s := part.AsSelect()
+		if s.IsTestOnly() {
+			return "", nil, false
+		}
+		variable, steps, ok = literalPath(s.Operand())
+		return variable, append(steps, s.FieldName()), ok
+	case ast.CallKind:
+		call := part.AsCall()
+		if call.FunctionName() != operators.Index || call.Args()[1].Kind() != ast.LiteralKind {
+			return "", nil, false
+		}
+		key, isText := call.Args()[1].AsLiteral().(types.String)
+		if !isText {
+			return "", nil, false
+		}
+		variable, steps, ok = literalPath(call.Args()[0])
+		return variable, append(steps, string(key)), ok
+	}
+	return "", nil, false
+}
+
+// argumentType returns the type that the values of an argument have in CEL, nil if
+// its schema does not say, or values of it may have several.
+func argumentType(tool *ocp.Tool, name string) *cel.Type {
+	i := slices.IndexFunc(tool.Arguments, func(a ocp.Argument) bool { return a.Name == name })
+	if i < 0 {
+		return nil
+	}
+	members, err := wire.Members(nil, tool.Arguments[i].Schema)
+	if err != nil {
+		return nil
+	}
+	for _, m := range members {
+		if m.Name != "type" {
+			continue
+		}
+		switch string(m.Value) {
+		case `"string"`:
+			return cel.StringType
+		case `"boolean"`:
+			return cel.BoolType
+		case `"array"`:
+			return cel.ListType(cel.DynType)
+		case `"object"`:
+			return expr.Fields()
+		}
+	}
+	return nil
+}
+
+// findInputs reports inputs that no call of a tool can have. They would make an
+// assertion fail for ever, or hold for ever if it asks that they are not there.
+func (l *expressionLinter) findInputs(e *expression) {
+	if len(l.tools) == 0 {
+		return
+	}
+	root := e.program.Root()
+	for _, ident := range ast.MatchDescendants(root, ast.KindMatcher(ast.IdentKind)) {
+		name, entry := l.entryOf(root, ident)
+		tool := l.tools[name]
+		if tool == nil {
+			continue
+		}
+		if field, ok := expr.FieldOf(entry); !ok || field != "inputs" {
+			continue
+		}
+		inputs, _ := entry.Parent()
+		input, ok := expr.FieldOf(inputs)
+		if !ok {
+			input, ok = memberOf(inputs)
+		}
+		if !ok || strings.HasPrefix(input, "_") || tool.Takes(input) {
+			continue
+		}
+		message := fmt.Sprintf("%s has no input %.64q", name, input)
+		near := nearest.Name(input, func(yield func(string) bool) {
+			for i := range tool.Arguments {
+				if !yield(tool.Arguments[i].Name) {
+					return
+				}
+			}
+		})
+		if near != "" {
+			message += "; did you mean " + near + "?"
+		}
+		l.add(e, "%s", message)
+	}
+}
+
+// entryOf returns the capability of whose calls an identifier is, and the part of
+// the expression that stands for one of them: recent.name, history.name[0], or the
+// variable of a loop over history.name. The name is "" if it is none of these.
+func (l *expressionLinter) entryOf(root, ident ast.NavigableExpr) (name string, entry ast.NavigableExpr) {
+	variable := ident.AsIdent()
+	if loop := binderOf(ident); loop != nil {
+		of, steps, ok := literalPath(loop.AsComprehension().IterRange())
+		if ok && of == historyVariable && len(steps) == 1 && !expr.IsShadowed(root, historyVariable) && loop.AsComprehension().IterVar2() == "" {
+			return steps[0], ident
+		}
+		return "", nil
+	}
+	field, ok := expr.FieldOf(ident)
+	if !ok || expr.IsShadowed(root, variable) {
+		return "", nil
+	}
+	member, _ := ident.Parent()
+	switch variable {
+	case "recent":
+		return field, member
+	case historyVariable:
+		if item, ok := member.Parent(); ok && item.Kind() == ast.CallKind && item.AsCall().FunctionName() == operators.Index && item.AsCall().Args()[0].ID() == member.ID() {
+			return field, item
+		}
+	}
+	return "", nil
+}
+
+// binderOf returns the loop whose variable an identifier is, nil if it is none.
+func binderOf(ident ast.NavigableExpr) ast.NavigableExpr {
+	for at := ident; ; {
+		parent, ok := at.Parent()
+		if !ok {
+			return nil
+		}
+		if parent.Kind() == ast.ComprehensionKind {
+			c := parent.AsComprehension()
+			if (c.IterVar() == ident.AsIdent() || c.IterVar2() == ident.AsIdent()) && c.IterRange().ID() != at.ID() {
+				return parent
+			}
+		}
+		at = parent
+	}
+}
