@@ -35,10 +35,11 @@ type Agents struct {
 	inline int         // toolsets that handlers define themselves
 	store  *sharedStore
 
-	oagents []*OAgent   // in the order in which they are provisioned
-	offered []offer     // toolsets of handlers, likewise
-	bound   []*endpoint // that offer what an agent may use
-	started atomic.Bool // nothing of these changes any more
+	oagents []*OAgent        // in the order in which they are provisioned
+	offered []offer          // toolsets of handlers, likewise
+	bound   []*endpoint      // that offer what an agent may use
+	placed  []placedEndpoint // in the order in which they are provisioned
+	started atomic.Bool      // nothing of these changes any more
 	guards  sharedGuards
 	callers otcadapter.CallerHashes // of callers whom no site has authenticated
 	pace    askPace

@@ -111,7 +111,7 @@ func mayAnswer(raw json.RawMessage) bool {
 			}
 		}
 		return false
-	case "mcp", "otc", "ocp", "oagent", "agent_auth", "protected_resource", // answer for paths of their own only
+	case "mcp", "otc", "ocp", "oagent", "agent_auth", "protected_resource", "tools_only", // answer for paths of their own only
 		"authentication", "copy_response_headers", "encode", "headers", "intercept", "log_append", "map", "push",
 		"request_body", "rewrite", "templates", "tracing", "vars":
 		return false

@@ -27,6 +27,9 @@ type caller struct {
 func newCaller(d dispatch, tools *ocp.Toolset, m *callMetrics, calls *requestCalls) *caller {
 	c := &caller{dispatch: d, tools: tools, metrics: m, calls: calls}
 	if c.repl != nil {
+		for _, name := range toolPlaceholders {
+			c.repl.Delete(name) // an endpoint that the request passed by may have set it
+		}
 		c.repl.Map(c.placeholder)
 	}
 	calls.begin(accessLogFields(c.outer), c.toolset, c.protocol)

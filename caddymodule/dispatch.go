@@ -170,6 +170,9 @@ func (d *dispatch) inherited(key string) (any, bool) {
 	return d.repl.Get(key)
 }
 
+// toolPlaceholders are the placeholders that toolPlaceholder knows.
+var toolPlaceholders = [...]string{"http.tool.name", "http.tool.toolset", "http.tool.protocol"}
+
 // toolPlaceholder returns the value of a {http.tool.*} placeholder.
 func toolPlaceholder(key, tool, toolset, protocol string) (any, bool) {
 	name, ok := strings.CutPrefix(key, "http.tool.")

@@ -45,6 +45,12 @@ func newEndpoint(ctx caddy.Context, protocol, path, reference string, config *To
 	if e.toolset, err = resolveToolset(ctx, e.app, reference, config); err != nil {
 		return nil, err
 	}
+	if err := e.app.addReachable(ctx, e); err != nil {
+		return nil, err
+	}
+	if err := checkToolExpressions(ctx); err != nil {
+		return nil, err
+	}
 	e.app.offer(e.place, e.toolset)
 	e.calls = collected.of(e.toolset.name, protocol)
 	warnIfNothingBehind(ctx, protocol, e.logger)
@@ -103,11 +109,31 @@ func resolveToolset(ctx caddy.Context, app *Agents, reference string, config *To
 // owns reports whether a request is for the endpoint's path or one below it, and
 // is no tool call itself. Rest is the path below the endpoint's.
 func (e *endpoint) owns(r *http.Request) (rest string, owned bool) {
-	rest, owned = strings.CutPrefix(r.URL.Path, e.path)
-	if !owned || rest != "" && rest[0] != '/' {
+	if rest, owned = e.below(r.URL.Path); !owned {
 		return "", false
 	}
 	return rest, ocp.CallFromContext(r.Context()) == nil
+}
+
+// below reports whether a path is the endpoint's or one below it. Rest is what follows
+// the endpoint's.
+func (e *endpoint) below(path string) (rest string, below bool) {
+	rest, below = strings.CutPrefix(path, e.path)
+	return rest, below && (rest == "" || rest[0] == '/')
+}
+
+// passBy hands a request that is not for an endpoint to the next handler. Unless it is
+// a tool call, its {http.tool.*} placeholders are empty texts: unknown placeholders
+// are null in CEL, so that the expression {http.tool.name} == "" would be false.
+func passBy(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if ocp.CallFromContext(r.Context()) == nil {
+		if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+			for _, name := range toolPlaceholders {
+				repl.Set(name, "")
+			}
+		}
+	}
+	return next.ServeHTTP(w, r)
 }
 
 // tools returns the toolset of the moment, nil if there is none yet.

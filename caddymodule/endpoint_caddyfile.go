@@ -54,6 +54,8 @@ type reference struct {
 	toolsets *[]string // further toolsets; nil if the protocol takes one only
 	document **ToolsetConfig
 	agent    *string // nil if the protocol does not narrow its lists
+
+	allowAnonymous *bool
 }
 
 // unmarshalArguments reads [<path>] [<toolset or document>], where the protocol
@@ -143,6 +145,8 @@ func (to reference) unmarshalOption(b *block) (known bool, err error) {
 			err = to.checkOne(b, *to.document)
 		}
 		return true, err
+	case "allow_anonymous":
+		return true, b.flag(to.allowAnonymous)
 	case "agent":
 		if to.agent != nil {
 			return true, b.text(to.agent)

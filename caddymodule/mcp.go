@@ -36,6 +36,8 @@ func init() {
 // `{http.tool.protocol}` | `mcp`
 // `{http.tool.outcome}` | How the call ended: `ok`, or why it failed; empty before its end, and in the requests of tool calls
 //
+// In requests that are neither for the endpoint nor tool calls, the first three are empty.
+//
 // The request's access log has the fields `tool`, `toolset`, `protocol` and `outcome`. A request
 // with several calls (a batch, a stream) has `tool_call_count` and `tool_calls` as well.
 type MCP struct {
@@ -145,6 +147,11 @@ type MCP struct {
 	// Default: all tools.
 	Agent string `json:"agent,omitempty"`
 
+	// Says that anonymous callers may use the gateway's own credentials, and so
+	// silences the warning at start about an endpoint without authentication before
+	// it. It opens and closes nothing. Default: false.
+	AllowAnonymous bool `json:"allow_anonymous,omitempty"`
+
 	// What is offered beside the tools.
 	MCPLibrary
 
@@ -173,6 +180,9 @@ func (m *MCP) Provision(ctx caddy.Context) (err error) {
 		return err
 	}
 	m.endpoint.bind(m.Agent)
+	if !m.AllowAnonymous {
+		m.endpoint.warnIfOpen(ctx, len(m.endpoint.toolset.credentials) > 0)
+	}
 	warnIfHalfGuarded(ctx, "mcp", m.endpoint.path, endpointPaths[1:], m.endpoint.logger)
 	options, err := m.options(ctx)
 	if err != nil {
@@ -242,7 +252,7 @@ func (m *MCP) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	}
 	rest, owned := m.endpoint.owns(r)
 	if !owned || !isEndpoint(rest) {
-		return next.ServeHTTP(w, r)
+		return passBy(w, r, next)
 	}
 	if line := stdioOf(r); line != nil {
 		line.serve(m, r, next)

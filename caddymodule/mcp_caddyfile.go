@@ -36,6 +36,7 @@ import (
 //		output_schema      off | loose | strict
 //		tool_scopes        document | off
 //		agent              <name>
+//		allow_anonymous
 //		discovery {
 //			name <reverse DNS name>
 //			url  <URL of the endpoint>
@@ -84,7 +85,8 @@ import (
 func (m *MCP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	b := newBlock(d)
-	shared := reference{path: &m.Path, toolset: &m.Toolset, document: &m.Document, agent: &m.Agent}
+	shared := reference{path: &m.Path, toolset: &m.Toolset, document: &m.Document, agent: &m.Agent,
+		allowAnonymous: &m.AllowAnonymous}
 	if err := shared.unmarshalArguments(b); err != nil {
 		return err
 	}

@@ -103,6 +103,11 @@ type OTC struct {
 	// Default: all tools.
 	Agent string `json:"agent,omitempty"`
 
+	// Says that anonymous callers may use the gateway's own credentials, and so
+	// silences the warning at start about an endpoint without authentication before
+	// it. It opens and closes nothing. Default: false.
+	AllowAnonymous bool `json:"allow_anonymous,omitempty"`
+
 	endpoint  *endpoint
 	endpoints []*endpoint // endpoint, and its twins for Toolsets
 	server    *otcadapter.Server
@@ -132,6 +137,10 @@ func (o *OTC) Provision(ctx caddy.Context) (err error) {
 			return err
 		}
 		o.endpoints = append(o.endpoints, twin)
+	}
+	if !o.AllowAnonymous {
+		injects := func(e *endpoint) bool { return len(e.toolset.credentials) > 0 }
+		o.endpoint.warnIfOpen(ctx, o.NoRequirements || slices.ContainsFunc(o.endpoints, injects))
 	}
 	idempotency, err := o.Idempotency.provision(ctx, o)
 	if err != nil {
@@ -216,7 +225,7 @@ func (o *OTC) retryAfter() (wait time.Duration) {
 func (o *OTC) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	rest, owned := o.endpoint.owns(r)
 	if !owned {
-		return next.ServeHTTP(w, r)
+		return passBy(w, r, next)
 	}
 	o.server.ServeHTTP(w, r, rest, o.site(r, next))
 	return nil

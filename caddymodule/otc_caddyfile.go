@@ -28,6 +28,7 @@ import (
 //		health_upstream    <path>
 //		authorization_url  <security scheme> <URL>
 //		agent              <name>
+//		allow_anonymous
 //
 //		# of a document that is no toolset of the agents option, see ToolsetConfig:
 //		openapi            <file, URL or path on the site>
@@ -40,7 +41,8 @@ import (
 func (o *OTC) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	b := newBlock(d)
-	shared := reference{path: &o.Path, toolset: &o.Toolset, toolsets: &o.Toolsets, document: &o.Document, agent: &o.Agent}
+	shared := reference{path: &o.Path, toolset: &o.Toolset, toolsets: &o.Toolsets, document: &o.Document, agent: &o.Agent,
+		allowAnonymous: &o.AllowAnonymous}
 	if err := shared.unmarshalArguments(b); err != nil {
 		return err
 	}
