@@ -29,7 +29,7 @@ func TestMessages(t *testing.T) {
 		{"truncated", call + `{"name":"fi`, []int{400}, -32700, ""},
 		{"trailing", `{"jsonrpc":"2.0","id":1,"method":"ping"}}`, []int{400}, -32700, ""},
 		{"invalid UTF-8", call + "{\"name\":\"\xff\"}}", []int{400}, -32700, ""},
-		{"deep nesting", call + `{"name":"fine","arguments":{"a":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}}}`, []int{400}, -32700, "64"},
+		{"deep nesting", call + `{"name":"fine","arguments":{"a":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}}}`, []int{400}, -32600, "64"},
 		{"deep and unclosed", strings.Repeat(`[`, 1_000_000), []int{400}, -32700, ""},
 		{"duplicate name", `{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/list"}`, []int{400}, -32700, "method"},
 		{"not an object", `"ping"`, []int{400}, -32600, ""},

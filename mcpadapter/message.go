@@ -37,8 +37,7 @@ type params struct {
 // knows batches.
 func (x *exchange) serve(body []byte) {
 	if err := wire.Check(body); err != nil {
-		x.id = lenientID(body)
-		x.refuse(unreadable(err))
+		x.refuseUnreadable(body, err)
 		return
 	}
 	switch body = bytes.TrimLeft(body, " \t\r\n"); body[0] {
@@ -196,20 +195,37 @@ func (x *exchange) serveElement(raw jsontext.Value) {
 	}
 }
 
-// unreadable returns the fault of a body that is not strict JSON, or nests too
-// deeply. The latter is valid JSON, and so no parse error.
-func unreadable(err error) *fault {
+// refuseUnreadable answers a body that wire.Check rejects. The error has the id of the
+// request where that can be read, so that the client can match the two.
+func (x *exchange) refuseUnreadable(body []byte, err error) {
 	if errors.Is(err, wire.ErrTooDeep) {
-		return malformed("%v", err)
+		if id, whole := idOfDeep(body); whole {
+			x.id = id
+			x.refuse(malformed("%v", err)) // it is valid JSON, and so no parse error
+			return
+		}
+	} else {
+		x.id = lenientID(body)
 	}
 	reason := strings.TrimPrefix(err.Error(), "jsontext: ")
-	return faultf(http.StatusBadRequest, parseError, "the body is not valid JSON: %s", clip(reason, 2*maxQuoted))
+	x.refuse(faultf(http.StatusBadRequest, parseError, "the body is not valid JSON: %s", clip(reason, 2*maxQuoted)))
 }
 
-// lenientID returns the id of a message that wire.Check rejects, so that the client
-// can match the error to its request: the message nests too deeply (up to the
-// 10,000 levels that jsontext reads), or a string in it is not valid Unicode. It
-// returns nil if the body is not one JSON object or its id is not valid.
+// idOfDeep returns the id of a message that nests too deeply, nil if it has none or is
+// not an object. It reports false if the brackets of the body do not match.
+func idOfDeep(body []byte) (id jsontext.Value, whole bool) {
+	walk := wire.Into(body)
+	object := bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{"))
+	for walk.Next() {
+		if object && walk.Is("id") && isRequestID(walk.Value) && wire.Check(walk.Value) == nil {
+			id = walk.Value.Clone()
+		}
+	}
+	return id, walk.Err() == nil
+}
+
+// lenientID returns the id of a message that is valid JSON but for a string that is not
+// valid Unicode. It returns nil if the body is not such an object, or its id not valid.
 func lenientID(body []byte) (id jsontext.Value) {
 	r := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowInvalidUTF8(true))
 	if opening, err := r.ReadToken(); err != nil || opening.Kind() != '{' {
