@@ -313,7 +313,9 @@ func (p *passage) begin() *refused {
 	if p.capability != nil && p.capability.Input != nil && p.capability.Input.RequireReview != "" {
 		defer p.stopClock()()
 	}
-	p.ticket, err = guard.Begin(p.r.Context(), oagent.Call{Binding: p.binding, Name: p.name, Names: p.linked.names, Inputs: p.inputs})
+	p.ticket, err = guard.Begin(p.r.Context(), oagent.Call{
+		Binding: p.binding, Name: p.name, Names: p.linked.names, Inputs: p.inputs, Conditional: isConditional(p.r.Header),
+	})
 	return refusedBy(err)
 }
 

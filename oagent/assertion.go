@@ -95,12 +95,13 @@ func (e *expression) String() string {
 // members by its name. A member named output is output.output.
 type Assertion struct {
 	expression
+	parts []expression // see compileParts
 }
 
 // NewAssertion compiles an assertion of a restriction that may name these tools
 // and agents. Rule is its path in the document, for errors.
 func NewAssertion(text, rule string, names []string) (*Assertion, error) {
-	a := &Assertion{expression{Expression: text, Rule: rule}}
+	a := &Assertion{expression: expression{Expression: text, Rule: rule}}
 	if err := a.compile(newNameset(names)); err != nil {
 		return nil, err
 	}
@@ -109,7 +110,7 @@ func NewAssertion(text, rule string, names []string) (*Assertion, error) {
 
 // NewOutputAssertion compiles an assertion of a guardrail.
 func NewOutputAssertion(text, rule string) (*Assertion, error) {
-	a := &Assertion{expression{Expression: text, Rule: rule}}
+	a := &Assertion{expression: expression{Expression: text, Rule: rule}}
 	if err := a.compileOutput(); err != nil {
 		return nil, err
 	}
@@ -139,6 +140,7 @@ func (a *Assertion) compile(names *nameset) error {
 	if err := a.expression.compile(names); err != nil {
 		return err
 	}
+	a.compileParts(names)
 	return a.checkType()
 }
 
@@ -190,7 +192,9 @@ func (a *Assertion) Check(ctx context.Context, engagement Variables) error {
 	if err == nil && value == types.True {
 		return nil
 	}
-	return a.failure(value, err, engagement)
+	failure := a.failure(value, err, engagement)
+	failure.Part = a.failing(ctx, err, engagement)
+	return failure
 }
 
 // CheckOutput returns nil if the assertion of a guardrail holds for the output
@@ -237,6 +241,7 @@ func (a *Assertion) failure(value ref.Val, err error, variables Variables) *Asse
 type AssertionError struct {
 	Rule       string // path of the assertion in the document
 	Expression string // as the document has it
+	Part       string // of an expression a && b && c the one that fails; "" if it is not known
 	Missing    string // the path that is not there, if that is the cause: recent["refund"].outputs.status
 	Cause      error  // why it could not be evaluated; nil if it was, and is false
 }
@@ -247,7 +252,7 @@ const maxTold = 500
 // Error says which assertion it is and why it does not hold. It may quote names
 // and values of the Engagement.
 func (e *AssertionError) Error() string {
-	return describeFailure(e.Rule, e.Expression, e.Missing, e.Cause)
+	return describeFailure(e.Rule, e.Expression, e.Part, e.Missing, e.Cause)
 }
 
 // Unwrap returns the cause.
@@ -255,10 +260,10 @@ func (e *AssertionError) Unwrap() error {
 	return e.Cause
 }
 
-func describeFailure(rule, expression, missing string, cause error) string {
-	told := strings.Join(strings.Fields(expression), " ")
-	if len(told) > maxTold {
-		told = strings.ToValidUTF8(told[:maxTold], "") + "…"
+func describeFailure(rule, expression, part, missing string, cause error) string {
+	told := oneLine(expression)
+	if part != "" {
+		told = oneLine(part) + " (a part of: " + told + ")"
 	}
 	switch {
 	case missing != "":
@@ -267,6 +272,15 @@ func describeFailure(rule, expression, missing string, cause error) string {
 		return fmt.Sprintf("%s cannot be decided: %v: %s", rule, cause, told)
 	}
 	return fmt.Sprintf("%s does not hold: %s", rule, told)
+}
+
+// oneLine returns an expression as an error tells it.
+func oneLine(expression string) string {
+	told := strings.Join(strings.Fields(expression), " ")
+	if len(told) > maxTold {
+		told = strings.ToValidUTF8(told[:maxTold], "") + "…"
+	}
+	return told
 }
 
 // outputs are what a guardrail's assertion sees, a cel.Activation.

@@ -162,7 +162,18 @@ func tellAssertion(err error) string {
 	if cause != nil {
 		cause = plainCause(cause)
 	}
-	return describeFailure(e.Rule, e.Expression, e.Missing, cause)
+	return describeFailure(e.Rule, e.Expression, e.Part, e.Missing, cause)
+}
+
+// tellWithheld is tellAssertion for the outputs of a call. Of a conditional request it
+// says no more than that the assertion does not hold: what it failed by would tell the
+// response to a condition that is met from another, and so the entity tag or the date
+// of what is withheld.
+func tellWithheld(err error, c *Call) string {
+	if e, ok := errors.AsType[*AssertionError](err); ok && c.Conditional {
+		return describeFailure(e.Rule, e.Expression, "", "", nil)
+	}
+	return tellAssertion(err)
 }
 
 func (d *decision) refuseRepetition(t *turn, n int) error {

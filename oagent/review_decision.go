@@ -188,7 +188,7 @@ func (d *decision) checkHeld(t *turn, a *asked) error {
 	}
 	return d.refuse(t, &Refusal{
 		Kind: KindOutputRestriction, Rule: output.Assertion.Rule, Review: a.ID, Made: true, cause: err,
-		Message: fmt.Sprintf("an identical call of %s was made, and its result is withheld: %s; go on without it", d.call.Name, tellAssertion(err)),
+		Message: fmt.Sprintf("an identical call of %s was made, and its result is withheld: %s; go on without it", d.call.Name, tellWithheld(err, d.call)),
 	})
 }
 

@@ -58,7 +58,7 @@ type SelectionError struct {
 
 // Error says which selection it is and what is wrong.
 func (e *SelectionError) Error() string {
-	return describeFailure(e.Rule, e.Expression, e.Missing, e.Cause)
+	return describeFailure(e.Rule, e.Expression, "", e.Missing, e.Cause)
 }
 
 // Unwrap returns the cause.

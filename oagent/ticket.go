@@ -16,10 +16,13 @@ import (
 // A Call is one use of a tool or an agent, which has yet to be made.
 type Call struct {
 	Binding
-	Name    string         // the tool's in kebab case, or the agent's
-	IsAgent bool           // Name is an agent's, so that a capability oagent://name is meant too
-	Names   Names          // tells reviewers that are agents from users; nil if only oagent://name is an agent
-	Inputs  jsontext.Value // an object; nil is one without members; not to be changed before the Ticket is used
+	Name    string // the tool's in kebab case, or the agent's
+	IsAgent bool   // Name is an agent's, so that a capability oagent://name is meant too
+	Names   Names  // tells reviewers that are agents from users; nil if only oagent://name is an agent
+	// Conditional says that the request has conditions (If-Match and its like), so
+	// that refusals of its result must not tell how these turned out.
+	Conditional bool
+	Inputs      jsontext.Value // an object; nil is one without members; not to be changed before the Ticket is used
 }
 
 // A Ticket is a call that may be made, once. It is in the record already. Its

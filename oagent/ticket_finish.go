@@ -124,7 +124,7 @@ func (f *finish) checkAssertion(t *turn, a *Assertion) error {
 		Kind: KindOutputRestriction,
 		Rule: a.Rule,
 		Message: fmt.Sprintf("the call of %s was made, but its result is withheld: %s; do not repeat it for that reason, go on without the result",
-			f.ticket.call.Name, tellAssertion(err)),
+			f.ticket.call.Name, tellWithheld(err, &f.ticket.call)),
 		cause: err,
 	})
 }
