@@ -110,6 +110,7 @@ func TestAdaptErrors(t *testing.T) {
 		"toolset/include twice":      {inToolset("include tag a a"), "include tag a is given twice", ":5"},
 		"toolset/schemas":            {inToolset("schemas some"), "schemas some", ":5"},
 		"toolset/base_path":          {inToolset("base_path v2"), "a path begins with a slash", ":5"},
+		"toolset/max_schema":         {inToolset("max_schema 0"), "max_schema 0: not a size", ":5"},
 		"toolset/max_document":       {inToolset("max_document 0"), "max_document 0: not a size", ":5"},
 		"toolset/max_response":       {inToolset("max_response -5"), "max_response -5: not a size", ":5"},
 		"toolset/token_budget":       {inToolset("token_budget many"), "token_budget many: not a number", ":5"},

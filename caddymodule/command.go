@@ -218,6 +218,7 @@ func argumentNames(tool *ocp.Tool) string {
 	return strings.Join(names, " ")
 }
 
+// writeToolsJSON writes the tools one by one, so that memory is that of the largest.
 func writeToolsJSON(out io.Writer, toolset *ocp.Toolset) error {
 	text := []byte("[")
 	for i, tool := range toolset.Tools() {
@@ -225,6 +226,10 @@ func writeToolsJSON(out io.Writer, toolset *ocp.Toolset) error {
 			text = append(text, ',')
 		}
 		text = tool.AppendOCP(append(text, '\n'))
+		if _, err := out.Write(text); err != nil {
+			return err
+		}
+		text = text[:0]
 	}
 	_, err := out.Write(append(text, "\n]\n"...))
 	return err

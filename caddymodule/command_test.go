@@ -3,6 +3,8 @@ package caddymodule_test
 import (
 	"bytes"
 	"encoding/json"
+	"github.com/fairwayhq/fairway/internal/widedoc"
+	"github.com/fairwayhq/fairway/ocp"
 	"strings"
 	"testing"
 
@@ -124,5 +126,25 @@ func TestToolsCommand(t *testing.T) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+// largestWrite remembers the largest of several writes.
+type largestWrite struct{ largest, total int }
+
+func (w *largestWrite) Write(b []byte) (int, error) {
+	w.largest, w.total = max(w.largest, len(b)), w.total+len(b)
+	return len(b), nil
+}
+
+// TestTools_json_is_written_tool_by_tool keeps the memory to that of one tool.
+func TestTools_json_is_written_tool_by_tool(t *testing.T) {
+	tools, err := ocp.Build(widedoc.Make(widedoc.Options{Operations: 200, Schemas: 50, Properties: 9, Description: 40}), ocp.BuildOptions{ResponseSchemas: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out largestWrite
+	if err := writeToolsJSON(&out, tools); err != nil || out.largest*50 > out.total {
+		t.Errorf("%v: one write of %d bytes, %d in all", err, out.largest, out.total)
 	}
 }

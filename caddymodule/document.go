@@ -38,6 +38,7 @@ type documentKey struct {
 	Schemas     schema.Mode    `json:"schemas"`
 	BasePath    string         `json:"base_path"`
 	MaxDocument int64          `json:"max_document"`
+	MaxSchema   int64          `json:"max_schema"`
 	TokenBudget int            `json:"token_budget"`
 	Site        string         `json:"site"` // tells apart sites whose documents have the same path
 
@@ -176,14 +177,15 @@ func (k documentKey) shownName() string {
 // options says which tools are made of the document that came from location.
 func (k documentKey) options(location string) ocp.BuildOptions {
 	return ocp.BuildOptions{
-		Name:     k.shownName(),
-		Location: location,
-		Refs:     k.Refs,
-		Include:  k.Include,
-		Exclude:  k.Exclude,
-		Schemas:  k.Schemas,
-		BasePath: k.BasePath,
-		Limits:   openapi.Limits{Size: int(k.MaxDocument)},
+		Name:      k.shownName(),
+		Location:  location,
+		Refs:      k.Refs,
+		Include:   k.Include,
+		Exclude:   k.Exclude,
+		Schemas:   k.Schemas,
+		BasePath:  k.BasePath,
+		MaxSchema: int(k.MaxSchema),
+		Limits:    openapi.Limits{Size: int(k.MaxDocument)},
 
 		NonInferrable:   k.NonInferrable,
 		ResponseSchemas: k.Answers,

@@ -77,8 +77,9 @@ type MCP struct {
 	// stands for all. Requests that no page sends are not asked for it.
 	Hosts []string `json:"hosts,omitempty"`
 
-	// How many tools a page of tools/list has. Default: 0, all in one page,
-	// because many clients never ask for a second.
+	// How many tools a page of tools/list has at most. A page takes no more than
+	// 4 MiB, unless a single tool does. Default: 0, as many as fit, because many
+	// clients never ask for a second page.
 	PageSize int `json:"page_size,omitempty"`
 
 	// The largest request body, in bytes. Default: 4 MiB.

@@ -26,6 +26,12 @@ const (
 	DefaultTokenBudget = 25_000           // estimated tokens of the list of tools
 )
 
+// Limits of max_schema, in bytes.
+const (
+	minMaxSchema = 1 << 10
+	maxMaxSchema = 4 << 20
+)
+
 // ToolsetConfig says which tools are made of an OpenAPI document, and what bounds
 // their calls.
 type ToolsetConfig struct {
@@ -65,6 +71,14 @@ type ToolsetConfig struct {
 	// they are used within a budget, "defs" keeps them in $defs, "auto" does
 	// either, by size. Default: auto.
 	Schemas string `json:"schemas,omitempty"`
+
+	// The largest schema of one tool's arguments, and of its answer, that is listed,
+	// in bytes. Over it, descriptions inside the schema are left out first, then its
+	// deepest levels; the simplified schema accepts all that the full one accepts,
+	// and arguments are checked against the full one. If the tools of a document
+	// would take more than 9 MiB together, all have a lower limit. Negative ("off"
+	// in the Caddyfile) lists all schemas in full. Default: 64 KiB.
+	MaxSchema int64 `json:"max_schema,omitempty"`
 
 	// What stands before the document's paths on this site. Default: the path
 	// of the document's first server.
@@ -107,7 +121,7 @@ func (c *ToolsetConfig) empty() bool {
 // optionsSet reports whether anything but the document is configured.
 func (c *ToolsetConfig) optionsSet() bool {
 	return c.Refresh != 0 || c.Refs != "" || len(c.Include) > 0 || len(c.Exclude) > 0 || c.Schemas != "" ||
-		c.BasePath != "" || c.MaxDocument != 0 || c.Timeout != 0 || c.MaxResponse != 0 || c.TokenBudget != nil ||
+		c.BasePath != "" || c.MaxDocument != 0 || c.MaxSchema != 0 || c.Timeout != 0 || c.MaxResponse != 0 || c.TokenBudget != nil ||
 		len(c.Credentials) > 0 || len(c.NonInferrable) > 0
 }
 
@@ -185,6 +199,7 @@ func (c *ToolsetConfig) key(name string) (documentKey, error) {
 		Exclude:     c.Exclude,
 		BasePath:    repl.ReplaceAll(c.BasePath, ""),
 		MaxDocument: c.MaxDocument,
+		MaxSchema:   c.MaxSchema,
 		TokenBudget: DefaultTokenBudget,
 
 		NonInferrable: c.NonInferrable,
@@ -202,6 +217,9 @@ func (c *ToolsetConfig) key(name string) (documentKey, error) {
 	if k.MaxDocument == 0 {
 		k.MaxDocument = openapi.DefaultMaxDocument
 	}
+	if k.MaxSchema == 0 {
+		k.MaxSchema = ocp.DefaultMaxSchema
+	}
 	if k.Schemas, err = schema.ParseMode(c.Schemas); err != nil {
 		return documentKey{}, fmt.Errorf("schemas: %w", err)
 	}
@@ -218,6 +236,10 @@ func (k *documentKey) check() error {
 	switch {
 	case k.MaxDocument < 0:
 		return fmt.Errorf("max_document %d is negative: give a size, such as 64MiB", k.MaxDocument)
+	case k.MaxSchema > 0 && k.MaxSchema < minMaxSchema:
+		return fmt.Errorf("max_schema %d is too small: give %d bytes or more, such as 64KiB", k.MaxSchema, minMaxSchema)
+	case k.MaxSchema > maxMaxSchema:
+		return fmt.Errorf("max_schema %d is too large: give %d bytes at most, or off", k.MaxSchema, maxMaxSchema)
 	case k.TokenBudget < 0:
 		return fmt.Errorf("token_budget %d is negative: 0 turns the warning off", k.TokenBudget)
 	case k.BasePath != "" && !strings.HasPrefix(k.BasePath, "/"):

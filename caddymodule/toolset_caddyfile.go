@@ -63,14 +63,29 @@ func (b *block) value(parse func(text string) error) error {
 
 // size reads a number of bytes, such as 512KB or 1MiB.
 func (b *block) size(to *int64) error {
+	return b.value(parseSize(to))
+}
+
+// sizeOrOff reads a number of bytes; "off" is -1.
+func (b *block) sizeOrOff(to *int64) error {
 	return b.value(func(text string) error {
+		if text == "off" {
+			*to = -1
+			return nil
+		}
+		return parseSize(to)(text)
+	})
+}
+
+func parseSize(to *int64) func(text string) error {
+	return func(text string) error {
 		size, err := humanize.ParseBytes(text)
 		if err != nil || size == 0 || size > math.MaxInt64 {
 			return errors.New("not a size: write it as 512KB or 1MiB")
 		}
 		*to = int64(size)
 		return nil
-	})
+	}
 }
 
 // count reads a whole number that is not negative.
@@ -127,6 +142,7 @@ func (b *block) list(to *[]string) error {
 //	schemas      auto | inline | defs
 //	base_path    <path>
 //	max_document <size>
+//	max_schema   <size> | off
 //	timeout      <duration> | off
 //	max_response <size>
 //	token_budget <tokens> | off
@@ -164,6 +180,8 @@ func (c *ToolsetConfig) unmarshalOption(b *block) (known bool, err error) {
 		})
 	case "max_document":
 		err = b.size(&c.MaxDocument)
+	case "max_schema":
+		err = b.sizeOrOff(&c.MaxSchema)
 	case "timeout":
 		err = b.duration(&c.Timeout)
 	case "max_response":

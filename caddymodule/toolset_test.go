@@ -101,6 +101,8 @@ func TestKeyErrors(t *testing.T) {
 	negative := -1
 	for want, c := range map[string]ToolsetConfig{
 		"no OpenAPI document":     {},
+		"max_schema 100":          {OpenAPI: "o.yaml", MaxSchema: 100},
+		"max_schema 5000000":      {OpenAPI: "o.yaml", MaxSchema: 5_000_000},
 		"max_document -1":         {OpenAPI: "o.yaml", MaxDocument: -1},
 		"token_budget -1":         {OpenAPI: "o.yaml", TokenBudget: &negative},
 		"base_path \"v2\"":        {OpenAPI: "o.yaml", BasePath: "v2"},

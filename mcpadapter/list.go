@@ -1,6 +1,7 @@
 package mcpadapter
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -162,31 +163,30 @@ func staleCursor() *fault {
 		"drop what you have and call tools/list again without a cursor")
 }
 
+// maxPageBytes is the size from which on a page of tools/list takes no further tool.
+const maxPageBytes = 4 << 20
+
 // encode returns the pages of the list, each from "tools" to the end of the
-// answer.
+// answer. A page has at most c.size tools and, unless one tool alone takes more, at
+// most maxPageBytes.
 func (c *catalog) encode(v revision) [][]byte {
 	var pages [][]byte
-	rest := c.visible
-	for {
-		tools := rest[:min(c.size, len(rest))]
-		rest = rest[len(tools):]
-		b := []byte(`"tools":[`)
-		for i, tool := range tools {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = c.decorate(c.server.appendTool(b, tool, v), tool, v)
+	var tool []byte
+	page, count := []byte(`"tools":[`), 0
+	for _, t := range c.visible {
+		tool = c.decorate(c.server.appendTool(tool[:0], t, v), t, v)
+		if count == c.size || count > 0 && len(page)+len(tool) > maxPageBytes {
+			page = wire.AppendString(append(page, `],"nextCursor":`...), c.cursor(len(pages)+1))
+			pages = append(pages, bytes.Clone(append(page, "}}"...)))
+			page, count = append(page[:0], `"tools":[`...), 0
 		}
-		b = append(b, ']')
-		if len(rest) > 0 {
-			b = wire.AppendString(append(b, `,"nextCursor":`...), c.cursor(len(pages)+1))
+		if count > 0 {
+			page = append(page, ',')
 		}
-		b = append(b, "}}"...)
-		pages = append(pages, append(make([]byte, 0, len(b)), b...))
-		if len(rest) == 0 {
-			return pages
-		}
+		page = append(page, tool...)
+		count++
 	}
+	return append(pages, bytes.Clone(append(page, "]}}"...)))
 }
 
 // appendTool appends a tool as tools/list shows it. Where tools have no title

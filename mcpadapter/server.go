@@ -72,8 +72,9 @@ type Options struct {
 	// otherwise taken for DNS rebinding. Requests without Origin are not asked.
 	AllowedHosts []string
 
-	// PageSize is how many tools a page of tools/list has. Default 0: all in
-	// one, because many clients never ask for a second page.
+	// PageSize is how many tools a page of tools/list has at most. Default 0: as
+	// many as fit into 4 MiB, because many clients never ask for a second page.
+	// A page never takes more than 4 MiB, unless a single tool does.
 	PageSize int
 
 	// ListTTL is how long, counted from its receipt, a client may take a list

@@ -40,8 +40,40 @@ func (t *toolBuilder) describeAnswer() {
 	}
 	answer.Types = schema.Types(first)
 	if t.options.ResponseSchemas {
-		answer.Schema = t.output.AppendBounded(nil, first, maxResponseSchema)
+		t.answers = append(t.answers, pendingAnswer{answer, first})
 	}
+}
+
+// A pendingAnswer is one whose schema depends on those of all others.
+type pendingAnswer struct {
+	*Answer
+	place openapi.Place
+}
+
+// finishAnswers writes the schemas of answers. If they would take too much
+// together, all have a lower bound.
+func (b *builder) finishAnswers() {
+	limit := maxResponseSchema
+	if b.options.MaxSchema > 0 {
+		limit = min(limit, b.options.MaxSchema)
+	}
+	if b.options.MaxSchema >= 0 {
+		room, writing := maxAnswers, b.output.Writings()[0]
+		for _, tool := range b.set.tools {
+			room -= len(tool.InputSchema)
+		}
+		sizes := make([]int, len(b.answers))
+		for i, a := range b.answers {
+			sizes[i] = min(writing.Measure(limit, b.output.Translate(a.place)), limit)
+		}
+		if level := waterLevel(sizes, max(room, minAnswers)); slices.ContainsFunc(sizes, func(size int) bool { return size > level }) {
+			limit = min(limit, level)
+		}
+	}
+	for _, a := range b.answers {
+		a.Schema = b.output.AppendBounded(nil, a.place, limit)
+	}
+	b.answers = nil
 }
 
 // isMediaType reports whether m can stand in an Accept header.

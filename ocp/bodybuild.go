@@ -100,7 +100,7 @@ func (t *toolBuilder) addProperty(p *schema.Property) {
 		WireName:    p.Name,
 		In:          InBody,
 		Required:    p.Required && t.operation.Body.Required,
-		Description: schema.Description(p.Place),
+		Description: t.description(p.Place),
 	}
 	plan := argumentPlan{neededInBody: p.Required}
 	if plan.fill = singleValue(p.Required, p.Place); plan.fill != nil {
@@ -131,11 +131,34 @@ func (t *toolBuilder) propertySchema(p *schema.Property) jsontext.Value {
 	return t.translate(p.Place)
 }
 
-// translate returns the schema at the place, and sees to the $defs it needs.
+// description returns the description of a schema, the same string for all
+// operations that share the schema.
+func (b *builder) description(place openapi.Place) string {
+	known, ok := b.descriptions[place.Node]
+	if !ok {
+		known = schema.Description(place)
+		b.descriptions[place.Node] = known
+	}
+	return known
+}
+
+// translate returns the schema at the place.
 func (t *toolBuilder) translate(place openapi.Place) jsontext.Value {
+	return t.translateAs(place, "", false)
+}
+
+// translateAs returns the schema at the place with a description of its own.
+func (t *toolBuilder) translateAs(place openapi.Place, description string, deprecated bool) jsontext.Value {
 	translated := t.input.Translate(place)
-	t.shared = append(t.shared, translated)
-	return translated.AppendTo(nil)
+	t.translated = &schemaSource{translated, place, description, deprecated}
+	return annotate(translated.Text(), description, deprecated)
+}
+
+// takeSource makes the latest translation that of the argument at position i.
+func (t *toolBuilder) takeSource(i int) {
+	if t.translated != nil {
+		t.sources[i], t.translated = t.translated, nil
+	}
 }
 
 // openBody lets further properties through where the document plainly says that
@@ -146,6 +169,7 @@ func (t *toolBuilder) openBody(object *schema.Object) {
 		t.closed = jsontext.Value("true")
 	case schema.AdditionalTyped:
 		t.closed = t.translate(object.AdditionalPlace)
+		t.closedSource, t.translated = t.translated, nil
 	default:
 		return
 	}
@@ -165,18 +189,19 @@ func (t *toolBuilder) addWholeBody(media *openapi.Media) {
 		In:          InBody,
 		Required:    t.operation.Body.Required,
 		Description: t.operation.Body.Description,
-		Schema:      annotate(t.wholeSchema(media), t.operation.Body.Description, false),
+		Schema:      t.wholeSchema(media),
 	}, argumentPlan{neededInBody: true}, media.Schema)
 }
 
 func (t *toolBuilder) wholeSchema(media *openapi.Media) jsontext.Value {
+	description := t.operation.Body.Description
 	switch kind := t.tool.body.encoder.Kind(); {
 	case kind == body.Text || kind == body.XML:
-		return jsontext.Value(`{"type":"string"}`)
+		return annotate(jsontext.Value(`{"type":"string"}`), description, false)
 	case kind == body.Binary:
-		return jsontext.Value(body.FileSchema)
+		return annotate(jsontext.Value(body.FileSchema), description, false)
 	case media.Schema.Node == nil:
-		return jsontext.Value("{}")
+		return annotate(jsontext.Value("{}"), description, false)
 	}
-	return t.translate(media.Schema)
+	return t.translateAs(media.Schema, description, false)
 }

@@ -38,6 +38,11 @@ type BuildOptions struct {
 	// Schemas says what happens to shared schemas; "" is schema.Auto.
 	Schemas schema.Mode
 
+	// MaxSchema bounds the listed schema of one tool's arguments and of its answer,
+	// in bytes; see Tool.InputSchema. 0 is DefaultMaxSchema. Negative lifts the
+	// bound, and that of the whole list as well.
+	MaxSchema int
+
 	// BasePath stands before every path. "" takes the path of the document's
 	// first server; "/" is none.
 	BasePath string
@@ -87,6 +92,8 @@ func Build(data []byte, o BuildOptions) (*Toolset, error) {
 		}
 		b.add(operation)
 	}
+	b.finishInputs()
+	b.finishAnswers()
 	b.describe(document, len(operations))
 	b.warnOfUnprotected()
 	b.set.Hash = b.hash(document)
@@ -137,7 +144,14 @@ type builder struct {
 	names   namespace
 	input   *schema.Translator
 	output  *schema.Translator
-	written int // bytes of the input schemas so far, those that were too large among them
+	compact *schema.Translator // without descriptions; nil until a schema has to be simplified
+	pending []pendingTool
+	answers []pendingAnswer
+	scratch []byte // for simplified schemas
+	early   int    // bytes of the input schemas written so far
+	written int    // bytes of the schemas of arguments so far, those that were too large among them
+
+	descriptions map[*openapi.Node]string // of properties
 
 	enhanced int // bytes of the schemas of enhanced properties so far
 
@@ -146,11 +160,12 @@ type builder struct {
 
 func newBuilder(o BuildOptions, mode schema.Mode) *builder {
 	return &builder{
-		options: o,
-		set:     &Toolset{Name: o.Name, byName: make(map[string]*Tool)},
-		names:   newNamespace(),
-		input:   schema.NewTranslator(mode, schema.Input),
-		output:  schema.NewTranslator(mode, schema.Output),
+		options:      o,
+		set:          &Toolset{Name: o.Name, byName: make(map[string]*Tool)},
+		names:        newNamespace(),
+		descriptions: make(map[*openapi.Node]string),
+		input:        schema.NewTranslator(mode, schema.Input),
+		output:       schema.NewTranslator(mode, schema.Output),
 	}
 }
 
@@ -189,21 +204,13 @@ func (b *builder) warn(w Warning) {
 	b.set.Warnings = append(b.set.Warnings, w)
 }
 
-// What the input schemas of one document may take. Each has its own copy of the
-// shared schemas that it reaches, so a small document in which many operations
-// reach many schemas would fill any memory.
-const (
-	maxInputSchema = 4 << 20   // bytes of one tool's; no model reads as much
-	maxWritten     = 256 << 20 // bytes of all of them together
-)
-
-// take reports why a tool cannot have its input schema, if it is too large or
-// there are too many such already.
-func (b *builder) take(inputSchema []byte) error {
-	b.written += len(inputSchema)
-	if len(inputSchema) > maxInputSchema {
+// take reports why a tool cannot have the schemas of its arguments, if they are too
+// large in themselves.
+func (b *builder) take(size int) error {
+	b.written += size
+	if size > maxInputSchema {
 		return fmt.Errorf("the schema of its arguments takes %d KiB, and %d KiB are the most: let it refer to fewer schemas",
-			len(inputSchema)>>10, maxInputSchema>>10)
+			size>>10, maxInputSchema>>10)
 	}
 	return nil
 }

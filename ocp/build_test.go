@@ -37,8 +37,8 @@ func TestExponentialReferences(t *testing.T) {
 	}
 }
 
-// TestManyOperationsOnManySchemas holds what all tools take together to a limit:
-// each of them has its own copy of what it reaches.
+// TestManyOperationsOnManySchemas holds what all tools list together to a limit,
+// though each of them reaches most of the document, and loses none.
 func TestManyOperationsOnManySchemas(t *testing.T) {
 	const operations, schemas = 700, 4000 // of about 1 MB together, and 400 KB for each tool
 	var document strings.Builder
@@ -52,20 +52,17 @@ func TestManyOperationsOnManySchemas(t *testing.T) {
 	}
 	document.WriteString(`"/last":{"get":{}}}}`)
 	set := buildTools(t, document.String(), BuildOptions{})
-	size, lost := 0, 0
+	size := 0
 	for _, tool := range set.Tools() {
-		size += len(tool.InputSchema)
-	}
-	for _, w := range set.Warnings {
-		if w.Lost {
-			lost++
+		if size += len(tool.InputSchema); len(tool.InputSchema) > DefaultMaxSchema {
+			t.Errorf("%s lists %d bytes", tool.Name, len(tool.InputSchema))
 		}
 	}
-	if size > maxWritten+maxInputSchema || len(set.Tools())+lost != set.Operations {
-		t.Errorf("%d tools and %d warnings of %d operations take %d bytes", len(set.Tools()), lost, set.Operations, size)
+	if size > maxListed || size < maxListed/4 {
+		t.Errorf("the schemas take %d bytes, and may take %d", size, maxListed)
 	}
-	if lost == 0 {
-		t.Errorf("the limit of %d bytes is not reached with %d", maxWritten, size)
+	if len(set.Tools()) != set.Operations {
+		t.Errorf("%d tools of %d operations: %+v", len(set.Tools()), set.Operations, set.Warnings)
 	}
 }
 

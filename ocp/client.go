@@ -184,7 +184,7 @@ func (t *Tool) CheckAnswer(body jsontext.Value) error {
 	if err != nil {
 		return fmt.Errorf("the answer of %s is not JSON: %w", t.where(), err)
 	}
-	compiled, err := t.answerValidator.compile(t.Answer.Schema)
+	compiled, err := t.answerValidator.compile(func() jsontext.Value { return t.Answer.Schema })
 	if err != nil {
 		return fmt.Errorf("the schema of the answers of %s cannot be used: %w", t.where(), err)
 	}

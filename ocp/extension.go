@@ -80,7 +80,7 @@ func (p *EnhancedProperty) Check(value jsontext.Value) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.Name, err)
 	}
-	compiled, err := p.validator.compile(p.Schema)
+	compiled, err := p.validator.compile(func() jsontext.Value { return p.Schema })
 	if err != nil {
 		return fmt.Errorf("the schema of %s cannot be used: %w", p.Name, err)
 	}

@@ -93,6 +93,7 @@ func (t *Tool) without(names []string) *Tool {
 		all: slices.Clone(t.all), plans: slices.Clone(t.plans), index: t.index,
 		path: t.path, base: t.base, template: t.template, query: t.query, identity: t.identity,
 		body: t.body, openBody: t.openBody, taken: t.taken, accept: t.accept,
+		Simplified: t.Simplified, full: t.full.without(names), unread: t.unread,
 	}
 	for _, name := range names {
 		i := t.index[name]

@@ -90,6 +90,9 @@ type requestReader struct {
 }
 
 func (t *Tool) readRequest(request *http.Request, body []byte, credentials ...string) (*requestReader, error) {
+	if t.unread {
+		return nil, &RequestError{Kind: UnfitValue, Message: "plain requests of " + t.where() + " cannot be checked, as its schema is too large: call it as a tool"}
+	}
 	r := &requestReader{tool: t, plan: t.requestPlan(), request: request}
 	r.out = append(make([]byte, 0, 256+len(body)), '{')
 	err := r.readPath(request.URL.EscapedPath())

@@ -71,7 +71,7 @@ func (r *requestReader) undeclared(in Location, name string) error {
 // checkExcluded returns an error if a property inside of an argument is one that
 // the tool's schema excludes. Other faults are for the API to find.
 func (t *Tool) checkExcluded(arguments any) error {
-	compiled, err := t.validator.compile(t.InputSchema)
+	compiled, err := t.validator.compile(t.checkedSchema)
 	if err != nil {
 		return &RequestError{Kind: InvalidArgument, Message: "the schema of " + t.where() + " cannot be used to check the request: " + err.Error()}
 	}

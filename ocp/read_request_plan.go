@@ -40,13 +40,13 @@ func (t *Tool) requestPlan() *requestPlan {
 }
 
 func (p *requestPlan) make(t *Tool) {
-	owner := &shapes{schema: t.InputSchema, nodes: make(map[[sha256.Size]byte]*shape)}
+	owner := &shapes{schema: t.checkedSchema(), nodes: make(map[[sha256.Size]byte]*shape)}
 	p.shapes = make([]style.Shape, len(t.all))
 	p.headerNames, p.properties = make(map[string]int), make(map[string]int)
 	p.queryNames, p.pathNames, p.bodyNames = make(aliases), make(aliases), make(aliases)
 	for i := range t.all {
 		a := &t.all[i]
-		p.shapes[i] = owner.of(a.Schema)
+		p.shapes[i] = owner.of(owner.argument(t, i))
 		if t.isBodyType(i) {
 			continue
 		}

@@ -25,7 +25,8 @@ const (
 // shapes are the shapes of one tool's arguments, made when they are first asked
 // for. Equal schemas share one, so that recursive ones come to an end.
 type shapes struct {
-	schema []byte // the tool's InputSchema
+	schema     []byte                    // of the tool's arguments, in full
+	properties map[string]jsontext.Value // of schema, if the arguments list smaller ones
 
 	mu    sync.Mutex
 	defs  map[string]jsontext.Value // of schema; nil until a $ref needs them
@@ -48,6 +49,35 @@ type shape struct {
 
 	item  *shape
 	known map[string]*shape // of properties that were asked for; guarded by owner.mu
+}
+
+// argument returns the schema of the argument at position i in full.
+func (s *shapes) argument(t *Tool, i int) jsontext.Value {
+	if t.full == nil {
+		return t.all[i].Schema
+	}
+	if s.properties == nil {
+		s.properties = make(map[string]jsontext.Value)
+		for _, m := range memberOf(s.schema, "properties") {
+			s.properties[m.Name] = m.Value
+		}
+	}
+	if schema, listed := s.properties[t.all[i].Name]; listed {
+		return schema
+	}
+	return t.all[i].Schema // the gateway fills it
+}
+
+// memberOf returns the members of an object that is a member of another.
+func memberOf(object jsontext.Value, name string) []wire.Member {
+	members, _ := wire.Members(nil, object)
+	for _, m := range members {
+		if m.Name == name {
+			inner, _ := wire.Members(nil, m.Value)
+			return inner
+		}
+	}
+	return nil
 }
 
 // of returns the shape of a value for which one of the schemas must fit.

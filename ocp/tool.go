@@ -20,8 +20,11 @@ type Tool struct {
 	Arguments   []Argument            // path, query, header, cookie, then body, each in document order; without those that the gateway fills
 
 	// InputSchema is the JSON Schema 2020-12 of the arguments object. Its root
-	// is {"type":"object"} with no oneOf, anyOf or allOf.
+	// is {"type":"object"} with no oneOf, anyOf or allOf. If it would be larger than
+	// BuildOptions.MaxSchema, it is Simplified. It then accepts all that the full
+	// schema accepts, which the arguments are checked against.
 	InputSchema jsontext.Value
+	Simplified  bool
 
 	// Answer is what the document says about successful answers.
 	Answer Answer
@@ -47,6 +50,9 @@ type Tool struct {
 	taken     map[string]bool // properties that are read-only, or arguments of another name; nil unless openBody
 	accept    string          // the Accept header
 	validator validator
+
+	full   *fullSchema // nil if InputSchema is the full schema
+	unread bool        // the full schema is too large to be kept: plain requests are refused
 
 	answerValidator validator // of Answer.Schema
 

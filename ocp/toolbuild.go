@@ -22,10 +22,14 @@ type toolBuilder struct {
 	tool      *Tool
 	names     namespace           // of the arguments
 	places    map[string][]string // the names of the parameters by where they go
-	shared    []*schema.Schema    // whose $defs the tool's schema needs
 	constants []style.Pair        // of the query that the path has
 	closed    jsontext.Value      // additionalProperties of the arguments object
-	files     map[string]fileUse  // the properties of a multipart form that are files
+
+	translated   *schemaSource         // the latest translation, until an argument takes it
+	sources      map[int]*schemaSource // of the arguments, by position
+	closedSource *schemaSource         // of closed
+
+	files map[string]fileUse // the properties of a multipart form that are files
 }
 
 // locations is the order of the arguments.
@@ -38,6 +42,7 @@ func (t *toolBuilder) build() error {
 	t.closed = jsontext.Value("false")
 	t.places = make(map[string][]string)
 	t.constants = constantPairs(t.operation.ConstantQuery)
+	t.sources = make(map[int]*schemaSource)
 	for i := range t.operation.Parameters {
 		p := &t.operation.Parameters[i]
 		t.places[p.In] = append(t.places[p.In], p.Name)
@@ -65,8 +70,7 @@ func (t *toolBuilder) build() error {
 	t.markNonInferrable()
 	t.tool.list()
 	t.tool.identity = t.identity()
-	t.tool.InputSchema = t.inputSchema()
-	return t.take(t.tool.InputSchema)
+	return t.planInput()
 }
 
 // addArgument claims a name for the argument and adds it with its plan. The name
@@ -96,6 +100,7 @@ func (t *toolBuilder) addArgument(a Argument, plan argumentPlan, place openapi.P
 	t.readArgumentExtensions(&a, append(holders, place)...)
 	plan.dropNull = !a.Required && !fits(jsontext.Value("null"), a.types)
 	t.tool.index[a.Name] = len(t.tool.all)
+	t.takeSource(len(t.tool.all))
 	t.tool.all = append(t.tool.all, a)
 	t.tool.plans = append(t.tool.plans, plan)
 }
@@ -165,7 +170,7 @@ func (t *toolBuilder) addParameter(p *openapi.Parameter) error {
 		plan.filled, plan.fill = true, value
 		a.Schema = constSchema(value)
 	} else {
-		a.Schema = annotate(t.translate(p.Schema), p.Description, p.Deprecated)
+		a.Schema = t.translateAs(p.Schema, p.Description, p.Deprecated)
 	}
 	t.addArgument(a, plan, p.Schema, p.Object)
 	return nil
@@ -287,33 +292,4 @@ func (t *toolBuilder) pathArgument(name string) int {
 	return slices.IndexFunc(t.tool.all, func(a Argument) bool {
 		return a.In == InPath && a.WireName == name
 	})
-}
-
-// inputSchema puts the arguments together into one object schema.
-func (t *toolBuilder) inputSchema() jsontext.Value {
-	root := []byte(`{"type":"object"`)
-	properties := []byte{'{'}
-	required := []byte{'['}
-	for i := range t.tool.all {
-		a := &t.tool.all[i]
-		if t.tool.plans[i].filled {
-			continue
-		}
-		properties = appendMember(properties, a.Name, a.Schema)
-		if a.Required {
-			if len(required) > 1 {
-				required = append(required, ',')
-			}
-			required = wire.AppendString(required, a.Name)
-		}
-	}
-	root = appendMember(root, "properties", append(properties, '}'))
-	if len(required) > 1 {
-		root = appendMember(root, "required", append(required, ']'))
-	}
-	root = appendMember(root, "additionalProperties", t.closed)
-	if defs := t.input.AppendDefs(nil, t.shared...); len(defs) > 0 {
-		root = append(append(root, ','), defs...)
-	}
-	return append(root, '}')
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
@@ -21,8 +22,8 @@ const (
 	// maxProblem is the length of one problem's message, in bytes.
 	maxProblem = 400
 
-	// maxListed is how many values of an enum a message names.
-	maxListed = 20
+	// maxEnumValues is how many values of an enum a message names.
+	maxEnumValues = 20
 )
 
 // validator compiles a schema when it is first needed and keeps it: a tool's input
@@ -37,7 +38,7 @@ type validator struct {
 // forgiven may be missing; nil forgives none. Its error says that the schema itself
 // does not compile.
 func (v *validator) validate(t *Tool, arguments map[string]any, forgiven func(*Argument) bool) ([]Problem, error) {
-	compiled, err := v.compile(t.InputSchema)
+	compiled, err := v.compile(t.checkedSchema)
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +70,8 @@ func (t *Tool) forgive(err *jsonschema.ValidationError, forgiven func(*Argument)
 }
 
 // compile compiles the schema, which must be the same at every call.
-func (v *validator) compile(schema []byte) (*boundedSchema, error) {
-	v.once.Do(func() { v.schema, v.err = compileSchema(schema) })
+func (v *validator) compile(schema func() jsontext.Value) (*boundedSchema, error) {
+	v.once.Do(func() { v.schema, v.err = compileSchema(schema()) })
 	return v.schema, v.err
 }
 
@@ -153,14 +154,14 @@ func describe(k jsonschema.ErrorKind) string {
 
 func listValues(values []any) string {
 	var list []string
-	for _, v := range values[:min(len(values), maxListed)] {
+	for _, v := range values[:min(len(values), maxEnumValues)] {
 		if text, ok := v.(string); ok {
 			list = append(list, fmt.Sprintf("%q", text))
 		} else {
 			list = append(list, fmt.Sprint(v))
 		}
 	}
-	if more := len(values) - maxListed; more > 0 {
+	if more := len(values) - maxEnumValues; more > 0 {
 		list = append(list, fmt.Sprintf("… (%d more)", more))
 	}
 	return strings.Join(list, ", ")

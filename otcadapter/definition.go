@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/simplify"
 )
 
 // How much of the schemas the definitions have: models pay for each byte. Schemas
@@ -65,7 +66,7 @@ func (c *catalog) appendList(b []byte, warn func(string)) []byte {
 			}
 			listed[id] = true
 			d := described{entry: k.entries[t.Name]}
-			d.input = flatInput(inputSchema(t), inputs.next())
+			d.input = simplify.Flatten(inputSchema(t), inputs.next())
 			d.value = appendValueSchema(nil, &t.Answer, values.next())
 			inputs.take(len(d.input))
 			values.take(len(d.value))
@@ -177,10 +178,10 @@ func appendItemInput(b []byte, t *described) []byte {
 }
 
 // appendNotInferred appends the schema of such an argument.
-func appendNotInferred(b []byte, schema jsontext.Value) []byte {
+func appendNotInferred(b []byte, property jsontext.Value) []byte {
 	text := notInferred
 	b = append(b, '{')
-	for _, m := range membersOf(schema) {
+	for _, m := range membersOf(property) {
 		if m.Name == "description" && m.Value.Kind() == '"' {
 			text = unquoted(m.Value) + "\n\n" + notInferred
 			continue
@@ -284,7 +285,7 @@ func appendValueSchema(b []byte, answer *ocp.Answer, room int) []byte {
 		return append(b, '}')
 	}
 	if answer.Schema.Kind() == '{' {
-		if flat := flatOutput(answer.Schema, room); flat != nil {
+		if flat := simplify.FlattenWithin(answer.Schema, room); flat != nil {
 			return append(b, flat...)
 		}
 	}
@@ -305,4 +306,18 @@ func appendValueSchema(b []byte, answer *ocp.Answer, room int) []byte {
 // such as */*, can be JSON.
 func maybeStructured(mediaType string) bool {
 	return isStructured(mediaType) || strings.Contains(mediaType, "*")
+}
+
+// membersOf returns the members of an object that has been checked already.
+func membersOf(object jsontext.Value) (members []wire.Member) {
+	members, _ = wire.Members(nil, object)
+	return members
+}
+
+func unquoted(text jsontext.Value) string {
+	plain, err := jsontext.AppendUnquote(nil, text)
+	if err != nil {
+		return ""
+	}
+	return string(plain)
 }

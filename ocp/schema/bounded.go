@@ -1,8 +1,14 @@
 package schema
 
 import (
+	"bytes"
+
 	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/simplify"
 )
+
+// stubMark begins the stubs of a Bound: simplify.Relax takes it away.
+const stubMark = simplify.StubMark
 
 // stubBytes is how much a stub takes at most, without the name in it.
 const stubBytes = 120
@@ -18,16 +24,42 @@ const outlineLevels = 4
 //
 // The time is that of reading maxBytes, not the whole graph of references, once
 // that is translated.
+//
+// It accepts all that the schema accepts.
 func (t *Translator) AppendBounded(dst []byte, place openapi.Place, maxBytes int) []byte {
+	start := len(dst)
+	dst = t.appendBounded(dst, place, maxBytes)
+	if !mayRefuseForStubs(dst[start:]) {
+		return dst
+	}
+	t.stubMark = stubMark
+	dst = t.appendBounded(dst[:start], place, maxBytes)
+	t.stubMark = ""
+	return append(dst[:start], simplify.Relax(bytes.Clone(dst[start:]))...)
+}
+
+// mayRefuseForStubs reports whether a schema has keywords that refuse more where a
+// schema in them accepts more.
+func mayRefuseForStubs(text []byte) bool {
+	for _, keyword := range [...]string{`"oneOf"`, `"not"`, `"if"`, `"contains"`, `"unevaluated`} {
+		if bytes.Contains(text, []byte(keyword)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *Translator) appendBounded(dst []byte, place openapi.Place, maxBytes int) []byte {
 	root := t.Translate(place).root
 	t.round++
-	room := maxBytes - root.worst - len(`,"$defs":{}`)
+	l := t.layouts[0]
+	room := maxBytes - root.measures[l].worst - len(`,"$defs":{}`)
 	if room < 0 {
 		return t.appendOutline(dst, place, maxBytes)
 	}
-	p := printer{dst: dst, round: t.round, bounded: true}
-	t.admit(root, room)
-	if alone := root.alone(); alone != nil && alone.admit != t.round {
+	p := printer{dst: dst, layout: l, round: t.round, bounded: true, mark: t.stubMark}
+	t.admit(l, room, root)
+	if alone := root.alone(l); alone != nil && alone.admit != t.round {
 		return t.appendOutline(dst, place, maxBytes)
 	}
 	p.component(root)
@@ -37,10 +69,10 @@ func (t *Translator) AppendBounded(dst []byte, place openapi.Place, maxBytes int
 
 // alone returns the component that c is a reference to and nothing else, if it
 // is written in $defs.
-func (c *component) alone() *component {
+func (c *component) alone(l layout) *component {
 	for len(c.text) == 0 && len(c.holes) == 1 && !c.holes[0].cut {
 		h := &c.holes[0]
-		if !c.inPlace(h) {
+		if !c.inPlace(h, l) {
 			return h.to
 		}
 		c = h.to
@@ -48,14 +80,16 @@ func (c *component) alone() *component {
 	return nil
 }
 
-// admit marks the components that root refers to, itself or by others, for
+// admit marks the components that the roots refer to, themselves or by others, for
 // which there is room, breadth first.
-func (t *Translator) admit(root *component, room int) {
-	seen := printer{round: t.round}
-	seen.reach(root)
+func (t *Translator) admit(l layout, room int, roots ...*component) {
+	seen := printer{layout: l, round: t.round}
+	for _, root := range roots {
+		seen.reach(root)
+	}
 	for i := 0; i < len(seen.queue) && room > 0; i++ {
 		c := seen.queue[i]
-		if cost := len(`,"":`) + len(c.name) + c.worst; cost <= room {
+		if cost := len(`,"":`) + len(c.name) + c.measures[l].worst; cost <= room {
 			room -= cost
 			c.admit = t.round
 			seen.reach(c)
@@ -87,7 +121,7 @@ func (t *Translator) appendOutline(dst []byte, place openapi.Place, maxBytes int
 			return append(dst, w.dst...)
 		}
 	}
-	if w.dst = appendStub(w.dst[:0], place, ""); len(w.dst) <= maxBytes {
+	if w.dst = appendStub(w.dst[:0], place, "", t.stubMark); len(w.dst) <= maxBytes {
 		return append(dst, w.dst...)
 	}
 	return append(dst, `{}`...)
@@ -103,10 +137,10 @@ func (c *component) stubSize() int {
 func (p *printer) stub(h *hole) {
 	switch h.form {
 	case whole:
-		p.dst = appendStub(p.dst, h.to.place, h.to.name)
+		p.dst = appendStub(p.dst, h.to.place, h.to.name, p.mark)
 	case member:
 		p.dst = append(p.dst, `"allOf":[`...)
-		p.dst = appendStub(p.dst, h.to.place, h.to.name)
+		p.dst = appendStub(p.dst, h.to.place, h.to.name, p.mark)
 		p.dst = append(p.dst, ']')
 	case members:
 		if types := Types(h.to.place); isTelling(types) {
@@ -118,9 +152,12 @@ func (p *printer) stub(h *hole) {
 
 // appendStub appends a schema that says of p what type it has, and its name if
 // it has one.
-func appendStub(dst []byte, p openapi.Place, name string) []byte {
-	dst = append(dst, '{')
+func appendStub(dst []byte, p openapi.Place, name, mark string) []byte {
+	dst = append(append(dst, '{'), mark...)
 	if types := Types(p); isTelling(types) {
+		if mark != "" {
+			dst = append(dst, ',')
+		}
 		dst = appendTypes(append(dst, `"type":`...), types)
 	}
 	if name != "" {
@@ -151,4 +188,43 @@ func appendTypes(dst []byte, types []string) []byte {
 		dst = append(append(append(dst, '"'), t...), '"')
 	}
 	return append(dst, ']')
+}
+
+// A Bound is a part of the schemas of a Translator for which there is room:
+// references to the rest become stubs, which simplify.Relax must be given to.
+type Bound struct {
+	printer printer
+}
+
+// Bound chooses what the schemas refer to, nearest first, as long as there is room
+// for it in bytes. It is valid until the Translator is used for anything else. Room
+// is left for the schemas themselves; fits is false if they alone take more.
+func (t *Translator) Bound(room int, schemas ...*Schema) (b *Bound, fits bool) {
+	l := t.layouts[0]
+	roots := make([]*component, len(schemas))
+	room -= len(`,"$defs":{}`)
+	for i, s := range schemas {
+		roots[i] = s.root
+		room -= s.root.measures[l].worst
+	}
+	t.round++
+	if room > 0 {
+		t.admit(l, room, roots...)
+	}
+	return &Bound{printer{layout: l, round: t.round, bounded: true, mark: stubMark}}, room > 0
+}
+
+// AppendSchema appends one of the schemas.
+func (b *Bound) AppendSchema(dst []byte, s *Schema) []byte {
+	b.printer.dst = dst
+	b.printer.component(s.root)
+	return b.printer.dst
+}
+
+// AppendDefs appends the member "$defs":{…} that the appended schemas need, or
+// nothing if they need none.
+func (b *Bound) AppendDefs(dst []byte) []byte {
+	b.printer.dst = dst
+	b.printer.defs()
+	return b.printer.dst
 }

@@ -20,15 +20,30 @@ type component struct {
 
 	// What is known when the component is sealed.
 	recursive bool
-	limit     int // targets up to this size are written in place
-	size      int // bytes with all that is written in place
-	worst     int // bytes if all other references were stubs
-	height    int // levels of targets in place
+	measures  [layouts]measure
 	together  int // subschemas that judge one value at once
 
 	visits [2]visit
 	round  int // the walk that reached it last
 	admit  int // the walk that has room for it
+}
+
+// A layout says which targets of references a component writes in place.
+type layout uint8
+
+const (
+	autoLayout   layout = iota // small ones
+	defsLayout                 // none
+	inlineLayout               // as many as a budget allows
+	layouts
+)
+
+// A measure is the extent of a component in one layout.
+type measure struct {
+	limit  int // targets up to this size are written in place
+	size   int // bytes with all that is written in place, at most
+	worst  int // bytes if all other references were stubs
+	height int // levels of targets in place
 }
 
 // A hole is where a component refers to another.
@@ -68,10 +83,10 @@ const (
 	apart                 // a part of the value
 )
 
-// inPlace tells whether c writes the target of h where the hole is.
-func (c *component) inPlace(h *hole) bool {
-	to := h.to
-	return !to.recursive && to.size <= c.limit && to.height < maxHeight
+// inPlace reports whether c writes the target of h where the hole is.
+func (c *component) inPlace(h *hole, l layout) bool {
+	to := &h.to.measures[l]
+	return !h.to.recursive && to.size <= c.measures[l].limit && to.height < maxHeight
 }
 
 const refOpen, refClose = `{"$ref":"#/$defs/`, `"}`
@@ -85,8 +100,10 @@ func (c *component) refSize() int {
 // components that the text refers to.
 type printer struct {
 	dst     []byte
+	layout  layout
 	round   int
-	bounded bool // refer to admitted components only
+	bounded bool   // refer to admitted components only
+	mark    string // what each stub begins with
 	queue   []*component
 }
 
@@ -111,7 +128,7 @@ func (p *printer) fill(c *component, h *hole) {
 	switch {
 	case h.cut:
 		p.fillCut(h)
-	case c.inPlace(h):
+	case c.inPlace(h, p.layout):
 		p.fillInPlace(h)
 	default:
 		p.fillReference(h)
@@ -154,7 +171,7 @@ func (p *printer) undescribed(c *component) {
 		h := &c.holes[0]
 		switch {
 		case h.cut:
-		case c.inPlace(h):
+		case c.inPlace(h, p.layout):
 			p.undescribed(h.to)
 		default:
 			p.fillReference(&hole{to: h.to, form: members})
@@ -223,7 +240,7 @@ func (p *printer) reach(c *component) {
 	for i := range c.holes {
 		switch h := &c.holes[i]; {
 		case h.cut:
-		case c.inPlace(h):
+		case c.inPlace(h, p.layout):
 			p.reach(h.to)
 		default:
 			p.meet(h.to)

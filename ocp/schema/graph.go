@@ -239,16 +239,17 @@ func (t *Translator) measure(c *component) {
 		c.loose = c.loose || h.to.loose
 	}
 	c.relax()
-	switch t.mode {
-	case Defs:
-		c.resize(0)
-	case Inline:
-		c.resize(inlineBudget)
-		if c.size > inlineBudget {
-			c.resize(smallTarget)
+	for _, l := range t.layouts {
+		switch l {
+		case defsLayout:
+			c.resize(l, 0)
+		case inlineLayout:
+			if c.resize(l, inlineBudget); c.measures[l].size > inlineBudget {
+				c.resize(l, smallTarget)
+			}
+		default:
+			c.resize(l, smallTarget)
 		}
-	default:
-		c.resize(smallTarget)
 	}
 }
 
@@ -266,22 +267,23 @@ func (c *component) relax() {
 }
 
 // resize sets the limit of targets in place, and what follows from it.
-func (c *component) resize(limit int) {
-	c.limit, c.height = limit, 0
-	c.size, c.worst = len(c.text), len(c.text)
+func (c *component) resize(l layout, limit int) {
+	m := &c.measures[l]
+	*m = measure{limit: limit, size: len(c.text), worst: len(c.text)}
 	for i := range c.holes {
 		h := &c.holes[i]
+		to := &h.to.measures[l]
 		switch {
 		case h.cut:
-			c.size += len(`"allOf":[{"not":{}}]`)
-			c.worst += len(`"allOf":[{"not":{}}]`)
-		case c.inPlace(h):
-			c.size += h.to.size + len(`"allOf":[]`)
-			c.worst += h.to.worst + len(`"allOf":[]`)
-			c.height = max(c.height, h.to.height+1)
+			m.size += len(`"allOf":[{"not":{}}]`)
+			m.worst += len(`"allOf":[{"not":{}}]`)
+		case c.inPlace(h, l):
+			m.size += to.size + len(`"allOf":[]`)
+			m.worst += to.worst + len(`"allOf":[]`)
+			m.height = max(m.height, to.height+1)
 		default:
-			c.size += h.to.refSize()
-			c.worst += max(h.to.refSize(), h.to.stubSize())
+			m.size += h.to.refSize()
+			m.worst += max(h.to.refSize(), h.to.stubSize())
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/simplify"
 )
 
 // share says which of a schema's keywords are written.
@@ -75,6 +76,9 @@ func (w *writer) quote(s string) {
 // it is.
 func (w *writer) annotation(m openapi.Member, k *survey) bool {
 	kind := m.Value.Kind()
+	if w.t.bare {
+		return simplify.IsRemark(m.Name)
+	}
 	switch m.Name {
 	case "description":
 		if kind == '"' {

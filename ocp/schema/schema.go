@@ -26,7 +26,7 @@ type Mode string
 
 // The modes. An empty Mode is Auto.
 const (
-	Auto   Mode = "auto"   // small targets in place, others in $defs
+	Auto   Mode = "auto"   // small targets in place, others in $defs, or as one of the others if that is shorter
 	Inline Mode = "inline" // in place as long as the schema stays under a budget
 	Defs   Mode = "defs"   // all in $defs
 )
@@ -76,15 +76,19 @@ const (
 // not safe for concurrent use, and it is dropped when the document is built.
 type Translator struct {
 	direction Direction
-	mode      Mode
+	layouts   []layout // that components are measured in, the usual one first
+	bare      bool     // leave out what only describes
+	stubMark  string   // what each stub begins with
 
+	roots    map[*openapi.Node]*Schema // what was asked for
 	targets  map[*openapi.Node]*component
 	refs     map[reference]*component // nil: leads nowhere
 	names    map[string]int           // of $defs: how often each was asked for
 	patterns map[string]int           // instructions it compiles to, 0 if it does not
 	programs int                      // instructions of all patterns so far
 	writer   writer
-	round    int // marks the components of one walk
+	round    int          // marks the components of one walk
+	queue    []*component // of Writing.Measure, to be used again
 	warnings []string
 	unheard  int // warnings over maxWarnings
 }
@@ -98,8 +102,9 @@ type reference struct {
 // NewTranslator returns a Translator that has translated nothing yet.
 func NewTranslator(mode Mode, direction Direction) *Translator {
 	return &Translator{
-		mode:      mode,
+		layouts:   layoutsOf(mode),
 		direction: direction,
+		roots:     make(map[*openapi.Node]*Schema),
 		targets:   make(map[*openapi.Node]*component),
 		refs:      make(map[reference]*component),
 		names:     make(map[string]int),
@@ -107,23 +112,41 @@ func NewTranslator(mode Mode, direction Direction) *Translator {
 	}
 }
 
+func layoutsOf(mode Mode) []layout {
+	switch mode {
+	case Defs:
+		return []layout{defsLayout}
+	case Inline:
+		return []layout{inlineLayout}
+	}
+	return []layout{autoLayout, defsLayout, inlineLayout}
+}
+
 // A Schema is a translated schema. It is valid as long as its Translator.
 type Schema struct {
-	root *component
+	root   *component
+	layout layout
+	text   []byte // as AppendTo writes it; nil until it does
 }
 
 // Translate translates the schema at place. An absent place, and a value that
 // is no schema, allow everything.
 func (t *Translator) Translate(place openapi.Place) *Schema {
-	root := &component{place: place}
-	t.finish(root)
-	return &Schema{root}
+	if known := t.roots[place.Node]; known != nil {
+		return known // operations share parameters and bodies
+	}
+	s := &Schema{root: &component{place: place}, layout: t.layouts[0]}
+	t.finish(s.root)
+	if place.Node != nil && t.roots != nil {
+		t.roots[place.Node] = s
+	}
+	return s
 }
 
 // AppendTo appends the schema, a JSON object that refers to shared parts as
 // {"$ref":"#/$defs/Name"}.
 func (s *Schema) AppendTo(dst []byte) []byte {
-	p := printer{dst: dst}
+	p := printer{dst: dst, layout: s.layout}
 	p.component(s.root)
 	return p.dst
 }
@@ -132,7 +155,7 @@ func (s *Schema) AppendTo(dst []byte) []byte {
 // nothing if they need none.
 func (t *Translator) AppendDefs(dst []byte, schemas ...*Schema) []byte {
 	t.round++
-	p := printer{dst: dst, round: t.round}
+	p := printer{dst: dst, layout: t.layouts[0], round: t.round}
 	for _, s := range schemas {
 		p.reach(s.root)
 	}
@@ -144,10 +167,22 @@ func (t *Translator) AppendDefs(dst []byte, schemas ...*Schema) []byte {
 // that stands on its own.
 func (t *Translator) AppendWhole(dst []byte, s *Schema) []byte {
 	t.round++
-	p := printer{dst: dst, round: t.round}
+	p := printer{dst: dst, layout: s.layout, round: t.round}
 	p.component(s.root)
 	p.attachDefs()
 	return p.dst
+}
+
+// Text is AppendTo for texts that are kept: the same bytes at every call, which must
+// not be changed.
+func (s *Schema) Text() []byte {
+	switch {
+	case len(s.root.holes) == 0:
+		return s.root.text
+	case s.text == nil:
+		s.text = slices.Clip(s.AppendTo(nil))
+	}
+	return s.text
 }
 
 // Warnings returns what in the document could not be translated, in the order

@@ -58,7 +58,7 @@ func (w *writer) schema(p openapi.Place, s setting) {
 		return
 	}
 	if w.outline && w.depth > w.levels {
-		w.dst = appendStub(w.dst, p, "")
+		w.dst = appendStub(w.dst, p, "", w.t.stubMark)
 		return
 	}
 	if w.depth >= maxDepth || len(w.dst) >= maxText {
@@ -69,6 +69,9 @@ func (w *writer) schema(p openapi.Place, s setting) {
 	}
 	w.depth++
 	k := w.survey(p)
+	if w.t.bare {
+		k.description = nil
+	}
 	switch {
 	case k.ref != nil:
 		w.reference(p, &k, s)
@@ -103,7 +106,7 @@ func (w *writer) reference(p openapi.Place, k *survey, s setting) {
 		return
 	}
 	if w.outline {
-		w.dst = appendStub(w.dst, to.place, "")
+		w.dst = appendStub(w.dst, to.place, "", w.t.stubMark)
 		return
 	}
 	described := k.description != nil

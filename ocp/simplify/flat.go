@@ -1,4 +1,8 @@
-package otcadapter
+// Package simplify makes JSON Schemas smaller. What it returns accepts all that the
+// schema accepts, and may accept more: where details are left out, a stub says the
+// type, and keywords that would refuse more because of a stub are relaxed or left
+// out. Schemas are those that package schema writes: shared parts are in $defs.
+package simplify
 
 import (
 	"bytes"
@@ -27,6 +31,9 @@ type flattener struct {
 	work    int             // bytes that have been read, for what is taken back as well
 	dst     []byte
 	loose   bool // a stub has been written
+
+	keep bool            // references stay as they are
+	wide map[string]bool // of the definitions those that accept more than before; nil unless keep
 }
 
 // A definition is what references lead to.
@@ -50,9 +57,9 @@ const (
 	defsPrefix = "#/$defs/"
 )
 
-// flatInput returns the input schema of a tool without $ref, in about room bytes
-// if it had any: its own text is never cut.
-func flatInput(schema jsontext.Value, room int) jsontext.Value {
+// Flatten returns a schema without $ref, in about room bytes if it had any: its own
+// text is never cut. What it returns accepts all that the schema accepts.
+func Flatten(schema jsontext.Value, room int) jsontext.Value {
 	if !bytes.Contains(schema, []byte(refKey)) {
 		return schema
 	}
@@ -69,9 +76,10 @@ func flatInput(schema jsontext.Value, room int) jsontext.Value {
 	return schema // not reached
 }
 
-// flatOutput returns as much of the schema of a value without $ref as there is
-// room for, in bytes; nil if that is nothing.
-func flatOutput(schema jsontext.Value, room int) jsontext.Value {
+// FlattenWithin returns as much of a schema without $ref as there is room for, in
+// bytes; nil if that is nothing. What it returns accepts all that the schema
+// accepts.
+func FlattenWithin(schema jsontext.Value, room int) jsontext.Value {
 	if len(schema) <= room && !bytes.Contains(schema, []byte(refKey)) {
 		return schema
 	}
@@ -133,7 +141,7 @@ func (f *flattener) schema(value jsontext.Value, level int) {
 	switch {
 	case f.full():
 		return
-	case value.Kind() != '{' || !f.outline && !bytes.Contains(value, []byte(refKey)):
+	case value.Kind() != '{' || !f.outline && !bytes.Contains(value, []byte(refKey)) && !(f.keep && bytes.Contains(value, []byte(StubMark))):
 		f.dst = append(f.dst, value...) // true and false among them
 		return
 	}
@@ -148,12 +156,14 @@ func (f *flattener) object(members []wire.Member, level int) {
 		switch {
 		case m.Name == "$defs":
 		case m.Name == "$ref" && m.Value.Kind() == '"':
-			ref = unquoted(m.Value)
+			ref = textOf(m.Value)
 		default:
 			siblings = append(siblings, m)
 		}
 	}
 	switch {
+	case f.keep:
+		f.keywords(slices.DeleteFunc(members, func(m wire.Member) bool { return m.Name == "$defs" }), level)
 	case ref != "":
 		f.reference(strings.TrimPrefix(ref, defsPrefix), siblings, level)
 	case f.outline && level > f.levels:
@@ -174,7 +184,7 @@ func (f *flattener) reference(name string, siblings []wire.Member, level int) {
 		f.stub(f.remarks(siblings, level), name, leftOut)
 		return
 	}
-	if slices.ContainsFunc(siblings, func(m wire.Member) bool { return !isRemark(m.Name) }) {
+	if slices.ContainsFunc(siblings, func(m wire.Member) bool { return !IsRemark(m.Name) }) {
 		f.keywords(together(siblings, name), level)
 		return
 	}
@@ -206,7 +216,7 @@ func (f *flattener) remarks(siblings []wire.Member, level int) []wire.Member {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(siblings), func(m wire.Member) bool {
-		return !isRemark(m.Name) && m.Name != "type" && m.Name != "enum" && m.Name != "const"
+		return !IsRemark(m.Name) && m.Name != "type" && m.Name != "enum" && m.Name != "const"
 	})
 }
 
@@ -225,8 +235,8 @@ func together(siblings []wire.Member, name string) []wire.Member {
 	return append(rest, wire.Member{Name: "allOf", Value: append(append(all, part...), ']')})
 }
 
-// isRemark reports whether the keyword judges nothing.
-func isRemark(keyword string) bool {
+// IsRemark reports whether the keyword judges nothing.
+func IsRemark(keyword string) bool {
 	switch keyword {
 	case "title", "description", "default", "example", "examples", "deprecated", "readOnly", "writeOnly", "$comment":
 		return true
@@ -271,7 +281,7 @@ func (f *flattener) typesOf(name string) jsontext.Value {
 			case "type":
 				return m.Value
 			case "$ref":
-				next = unquoted(m.Value)
+				next = textOf(m.Value)
 			}
 		}
 		if next == "" {
@@ -320,6 +330,16 @@ func (f *flattener) keyword(m wire.Member, siblings []wire.Member, level int) {
 	case "items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames",
 		"unevaluatedProperties", "unevaluatedItems", "contentSchema":
 		f.schema(m.Value, level+1)
+	case "$ref":
+		f.dst = append(f.dst, m.Value...)
+		f.loose = f.wide[strings.TrimPrefix(textOf(m.Value), defsPrefix)]
+	case stubKey:
+		if f.keep {
+			f.dst = f.dst[:start]
+			f.loose = true
+			break
+		}
+		f.dst = append(f.dst, m.Value...)
 	default:
 		f.dst = append(f.dst, m.Value...)
 	}
@@ -375,21 +395,29 @@ func membersOf(object jsontext.Value) (members []wire.Member) {
 		return nil
 	}
 	for walk := wire.Into(object); walk.Next(); {
-		members = append(members, wire.Member{Name: unquoted(walk.Name), Value: walk.Value})
+		members = append(members, wire.Member{Name: textOf(walk.Name), Value: walk.Value})
 	}
 	return members
 }
 
-func unquoted(text jsontext.Value) string {
-	if text.Kind() != '"' || len(text) < 2 {
+// textOf returns the text of a JSON string, "" for any other value.
+func textOf(value jsontext.Value) string {
+	if value.Kind() != '"' {
 		return ""
 	}
-	if bytes.IndexByte(text, '\\') < 0 {
-		return string(text[1 : len(text)-1])
+	if bytes.IndexByte(value, '\\') < 0 {
+		return string(value[1 : len(value)-1])
 	}
-	plain, err := jsontext.AppendUnquote(nil, text)
+	plain, err := jsontext.AppendUnquote(nil, value)
 	if err != nil {
 		return ""
 	}
 	return string(plain)
+}
+
+func appendName(dst []byte, name string) []byte {
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	return append(wire.AppendString(dst, name), ':')
 }

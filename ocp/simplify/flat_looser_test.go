@@ -1,4 +1,4 @@
-package otcadapter
+package simplify_test
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/shared"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/simplify"
 )
 
 // TestFlat_stubsAcceptMore wants a value that a schema accepts to be accepted once
@@ -86,8 +87,8 @@ func TestFlat_documentsAcceptMore(t *testing.T) {
 			g := &instances{Rand: rand.New(rand.NewPCG(1, 7))}
 			accepted, tried := 0, 0
 			for i := 0; i < len(all); i += max(len(all)/sample, 1) {
-				for _, schema := range []jsontext.Value{inputSchema(all[i]), all[i].Answer.Schema} {
-					if !bytes.Contains(schema, []byte(refKey)) {
+				for _, schema := range []jsontext.Value{all[i].InputSchema, all[i].Answer.Schema} {
+					if !bytes.Contains(schema, []byte(simplify.RefKey)) {
 						continue
 					}
 					values := g.several(t, schema, 4)
@@ -112,7 +113,7 @@ func wantLooser(t *testing.T, schema jsontext.Value, original *jsonschema.Schema
 	}
 	var seen []string
 	for _, room := range []int{maxInputSchema, maxValueSchema, 1 << 10, 300, 100, 30} {
-		for _, flat := range []jsontext.Value{flatInput(schema, room), flatOutput(schema, room)} {
+		for _, flat := range []jsontext.Value{simplify.Flatten(schema, room), simplify.FlattenWithin(schema, room)} {
 			if flat == nil || slices.Contains(seen, string(flat)) {
 				continue
 			}
@@ -237,7 +238,7 @@ func (g *instances) value(schema any, depth int) any {
 		return nil
 	}
 	if name, is := s["$ref"].(string); is {
-		return g.value(g.defs[strings.TrimPrefix(name, defsPrefix)], depth-1)
+		return g.value(g.defs[strings.TrimPrefix(name, simplify.DefsPrefix)], depth-1)
 	}
 	if v, is := s["const"]; is {
 		return v
@@ -329,22 +330,14 @@ func TestFlat_work(t *testing.T) {
 	}
 	done := make(chan int, 1)
 	go func() {
-		flatInput(schema, maxInputSchema)
-		flatOutput(schema, maxValueSchema)
-		f, total := newFlattener(schema), 0
-		for _, f.outline = range []bool{false, true} {
-			for _, f.levels = range flatLevels {
-				f.bound(maxInputSchema, len(schema))
-				f.flatten(schema)
-				total += f.work
-			}
-		}
-		done <- total
+		simplify.Flatten(schema, maxInputSchema)
+		simplify.FlattenWithin(schema, maxValueSchema)
+		done <- simplify.Work(schema, maxInputSchema)
 	}()
 	select {
 	case total := <-done:
 		// What is begun when there has been enough is told of too: twice.
-		if most := 2 * 2 * len(flatLevels) * workPerByte * (maxInputSchema + len(schema)); total > most {
+		if most := 2 * 2 * len(simplify.FlatLevels) * simplify.WorkPerByte * (maxInputSchema + len(schema)); total > most {
 			t.Errorf("%d bytes were read for a schema of %d, want at most %d", total, len(schema), most)
 		}
 	case <-time.After(30 * time.Second):
@@ -358,7 +351,7 @@ func TestFlat_briefDefinitions(t *testing.T) {
 		`"$defs":{"Id":{"type":"string","format":"uuid"},"Large":{"type":"string","description":"` + strings.Repeat("x", 100) + `"}}}`
 	want := `{"type":"object","properties":{"id":{"type":"string","format":"uuid"},"key":{"description":"Mine.","type":"string","format":"uuid"},` +
 		`"large":{"type":"string","description":"Large (details left out)"}}}`
-	if got := flatInput(jsontext.Value(schema), 10); string(got) != want {
+	if got := simplify.Flatten(jsontext.Value(schema), 10); string(got) != want {
 		t.Errorf("got %s", got)
 	}
 }

@@ -1,18 +1,22 @@
-package otcadapter
+package simplify_test
 
 import (
 	"bytes"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/fairwayhq/fairway/internal/shared"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/simplify"
+)
+
+// Rooms for the schema of the arguments and of the answer of one tool, in bytes.
+const (
+	maxInputSchema = 64 << 10
+	maxValueSchema = 8 << 10
 )
 
 // node is a definition that refers to itself.
@@ -66,11 +70,11 @@ func TestFlat(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {
-			got := flatInput(jsontext.Value(c.schema), maxInputSchema)
+			got := simplify.Flatten(jsontext.Value(c.schema), maxInputSchema)
 			if string(got) != c.want {
 				t.Errorf("input:\ngot  %s\nwant %s", got, c.want)
 			}
-			if got = flatOutput(jsontext.Value(c.schema), maxValueSchema); string(got) != c.want {
+			if got = simplify.FlattenWithin(jsontext.Value(c.schema), maxValueSchema); string(got) != c.want {
 				t.Errorf("output:\ngot  %s\nwant %s", got, c.want)
 			}
 		})
@@ -90,7 +94,7 @@ func TestFlat_room(t *testing.T) {
 		t.Fatal("the schema of the test is no JSON")
 	}
 	for _, room := range []int{100 << 10, 10 << 10, 1 << 10, 200, 100, 10} {
-		input, output := flatInput(schema, room), flatOutput(schema, room)
+		input, output := simplify.Flatten(schema, room), simplify.FlattenWithin(schema, room)
 		if room >= 200 && (len(input) > room || len(output) == 0) || len(output) > room {
 			t.Errorf("room for %d: an input of %d and an output of %d", room, len(input), len(output))
 		}
@@ -153,51 +157,4 @@ func notFlat(schema any) string {
 		}
 	}
 	return ""
-}
-
-// TestFlat_documents flattens the lists of published documents, and wants each
-// tool to have its own schemas in them.
-func TestFlat_documents(t *testing.T) {
-	for name := range shared.Documents() {
-		t.Run(name, func(t *testing.T) {
-			tools, err := ocp.Build(shared.Read(t, "openapi/"+name+".gz"), ocp.BuildOptions{Name: "real", Location: name, ResponseSchemas: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			start := time.Now()
-			c := newCatalog(Options{}, []Toolkit{{Tools: tools}})
-			t.Logf("%d tools in %d KiB, made in %s", len(tools.Tools()), len(c.list)>>10, time.Since(start))
-			var list struct {
-				Tools []struct {
-					ID    string
-					Input struct {
-						Parameters jsontext.Value
-					}
-					Output struct {
-						Value struct {
-							Parameters jsontext.Value
-						}
-					}
-				}
-			}
-			if err := wire.Unmarshal(c.list, &list); err != nil {
-				t.Fatal(err)
-			}
-			bare := 0
-			for i, d := range list.Tools {
-				wantFlat(t, d.Input.Parameters)
-				answer := &tools.Tools()[i].Answer
-				if answer.Schema == nil {
-					continue
-				}
-				wantFlat(t, d.Output.Value.Parameters)
-				if len(answer.Schema) > 100 && len(d.Output.Value.Parameters) < 50 {
-					bare++
-				}
-			}
-			if bare > len(list.Tools)/20 {
-				t.Errorf("%d of %d values are described by their type alone", bare, len(list.Tools))
-			}
-		})
-	}
 }

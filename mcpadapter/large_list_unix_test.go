@@ -1,0 +1,147 @@
+package mcpadapter
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/fairwayhq/fairway/internal/shared"
+	"github.com/fairwayhq/fairway/internal/widedoc"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+	ocpschema "github.com/fairwayhq/fairway/ocp/schema"
+)
+
+// What a list may take, however large the document is.
+const (
+	maxList   = 10_000_000 // bytes of all pages
+	maxMemory = 300 << 20  // bytes of the process
+)
+
+// largeDocuments are documents whose operations share most of their schemas.
+var largeDocuments = map[string]widedoc.Options{
+	"3MB":             {Operations: 400, Schemas: 500, Properties: 36, Description: 110},
+	"16MB/schemas":    {Operations: 600, Schemas: 2150, Properties: 40, Description: 110},
+	"16MB/operations": {Operations: 1500, Schemas: 2600, Properties: 30, Description: 90},
+	"16MB/texts":      {Operations: 1500, Schemas: 20, Properties: 10, Description: 8000},
+}
+
+// lists returns the pages of the list of a Toolset.
+func lists(tools *ocp.Toolset, o Options) [][]byte {
+	return New(o).newCatalog(tools, nil).encode(v20251125)
+}
+
+// TestList_of_a_large_document_is_bounded in size and memory, which a process of
+// its own measures.
+func TestList_of_a_large_document_is_bounded(t *testing.T) {
+	const child = "FAIRWAY_TEST_LARGE_LIST"
+	if asked := os.Getenv(child); asked != "" {
+		mode, file, _ := strings.Cut(asked, " ")
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := ocp.BuildOptions{ResponseSchemas: mode != "off"}
+		tools, err := ocp.Build(data, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, pages := 0, lists(tools, Options{OutputSchema: OutputSchema(mode)})
+		for _, page := range pages {
+			if !wire.Valid([]byte("{" + strings.TrimSuffix(string(page), "}"))) {
+				t.Error("a page is no JSON")
+			}
+			if size += len(page); len(page) > maxPageBytes+1<<20 {
+				t.Errorf("a page has %d bytes", len(page))
+			}
+		}
+		fmt.Printf("document %d bytes, %d tools, list %d bytes, %d pages\n", len(data), len(tools.Tools()), size, len(pages))
+		if len(tools.Tools()) != tools.Operations || size > maxList {
+			t.Errorf("%d tools of %d operations, %d bytes", len(tools.Tools()), tools.Operations, size)
+		}
+		return
+	}
+	for name, options := range largeDocuments {
+		file := filepath.Join(t.TempDir(), "wide.json")
+		if err := os.WriteFile(file, widedoc.Make(options), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, mode := range []OutputSchema{OutputOff, OutputLoose} {
+			t.Run(name+"/"+string(mode), func(t *testing.T) {
+				self, err := os.Executable()
+				if err != nil {
+					t.Fatal(err)
+				}
+				command := exec.CommandContext(t.Context(), self, "-test.run=^TestList_of_a_large_document_is_bounded$", "-test.v")
+				command.Env = append(os.Environ(), child+"="+string(mode)+" "+file)
+				out, err := command.CombinedOutput()
+				if err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
+				usage, ok := command.ProcessState.SysUsage().(*syscall.Rusage)
+				if !ok || runtime.GOOS != "linux" {
+					t.Log("the memory of a process is not measured on this system")
+					return
+				}
+				peak := usage.Maxrss << 10
+				t.Logf("peak %d MB; %s", peak>>20, out)
+				if peak > maxMemory {
+					t.Errorf("the process took %d MB", peak>>20)
+				}
+			})
+		}
+	}
+}
+
+// TestList_of_real_documents_is_bounded with and without the schemas of answers.
+func TestList_of_real_documents_is_bounded(t *testing.T) {
+	for name := range shared.Documents() {
+		data := shared.Read(t, "openapi/"+name+".gz")
+		tools, err := ocp.Build(data, ocp.BuildOptions{ResponseSchemas: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, mode := range []OutputSchema{OutputOff, OutputLoose, OutputStrict} {
+			size := 0
+			pages := lists(tools, Options{OutputSchema: mode})
+			for _, page := range pages {
+				size += len(page)
+			}
+			t.Logf("%s %s: %d bytes in %d pages", name, mode, size, len(pages))
+			if size > maxList {
+				t.Errorf("%s %s: the list has %d bytes", name, mode, size)
+			}
+		}
+	}
+}
+
+// TestSchemas_auto_is_never_larger than the other two, for any tool.
+func TestSchemas_auto_is_never_larger(t *testing.T) {
+	documents := map[string][]byte{"wide": widedoc.Make(widedoc.Options{Operations: 40, Schemas: 60, Properties: 12, Description: 20})}
+	for name := range shared.Documents() {
+		documents[name] = shared.Read(t, "openapi/"+name+".gz")
+	}
+	for name, data := range documents {
+		built := make(map[ocpschema.Mode]*ocp.Toolset)
+		for _, mode := range []ocpschema.Mode{ocpschema.Auto, ocpschema.Defs, ocpschema.Inline} {
+			tools, err := ocp.Build(data, ocp.BuildOptions{Schemas: mode, MaxSchema: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			built[mode] = tools
+		}
+		for _, tool := range built[ocpschema.Auto].Tools() {
+			for _, mode := range []ocpschema.Mode{ocpschema.Defs, ocpschema.Inline} {
+				other, _ := built[mode].Tool(tool.Name)
+				if len(tool.InputSchema) > len(other.InputSchema) {
+					t.Errorf("%s %s: auto takes %d bytes, %s %d", name, tool.Name, len(tool.InputSchema), mode, len(other.InputSchema))
+				}
+			}
+		}
+	}
+}

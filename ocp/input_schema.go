@@ -1,0 +1,433 @@
+package ocp
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/schema"
+	"github.com/fairwayhq/fairway/ocp/simplify"
+)
+
+// The size of what is listed of a tool, and of all tools together.
+const (
+	DefaultMaxSchema = 64 << 10 // bytes of one tool's InputSchema, and of its Answer.Schema
+
+	maxListed      = 9 << 20 // bytes of all tools together, without the schemas of answers
+	maxListedTexts = 4 << 20 // of them, bytes of titles and descriptions
+	maxAnswers     = 8 << 20 // bytes of the schemas of all answers, less those of all arguments
+	minAnswers     = 1 << 20
+	listedFrame    = 300 // bytes around each tool in a list, about
+
+	maxWrittenEarly = 2 * maxListed // bytes of schemas that are written before all are measured
+
+	maxInputSchema = 4 << 20   // bytes of the schema that one tool's arguments are checked against
+	maxWritten     = 256 << 20 // bytes of the schemas of all arguments, without $defs
+)
+
+// A schemaSource is where the schema of an argument came from, to write it in
+// another way.
+type schemaSource struct {
+	schema      *schema.Schema
+	place       openapi.Place
+	description string // of the argument, put into its schema
+	deprecated  bool
+}
+
+// argumentText is the schema of one argument in the making.
+type argumentText struct {
+	name   string
+	text   jsontext.Value // as it is first written
+	source *schemaSource  // nil if the text is not a translation
+}
+
+// inputPlan is all that a tool's input schema is made of. It outlives the build of
+// a tool whose full schema is larger than what is listed.
+type inputPlan struct {
+	arguments []argumentText
+	required  []string
+	closed    argumentText // additionalProperties
+}
+
+// schemas returns the translated schemas.
+func (p *inputPlan) schemas() []*schema.Schema {
+	all := make([]*schema.Schema, 0, len(p.arguments)+1)
+	for a := range p.all() {
+		if a.source != nil {
+			all = append(all, a.source.schema)
+		}
+	}
+	return all
+}
+
+// all returns the texts of the arguments and of additionalProperties.
+func (p *inputPlan) all() iter.Seq[*argumentText] {
+	return func(yield func(*argumentText) bool) {
+		for i := range p.arguments {
+			if !yield(&p.arguments[i]) {
+				return
+			}
+		}
+		yield(&p.closed)
+	}
+}
+
+// write appends one object schema with all arguments. The schema of each argument is
+// what text appends; defs appends $defs.
+func (p *inputPlan) write(root []byte, text func([]byte, *argumentText) []byte, defs func([]byte) []byte) jsontext.Value {
+	root = append(root, `{"type":"object","properties":{`...)
+	for i := range p.arguments {
+		if i > 0 {
+			root = append(root, ',')
+		}
+		root = append(wire.AppendString(root, p.arguments[i].name), ':')
+		root = text(root, &p.arguments[i])
+	}
+	root = append(root, '}')
+	if len(p.required) > 0 {
+		root = appendStrings(append(root, `,"required":`...), p.required)
+	}
+	root = text(append(root, `,"additionalProperties":`...), &p.closed)
+	before := len(root)
+	root = append(root, ',')
+	if root = defs(root); len(root) == before+1 {
+		root = root[:before]
+	}
+	return append(root, '}')
+}
+
+// writeFull writes the schema in full.
+func (p *inputPlan) writeFull(w schema.Writing) jsontext.Value {
+	schemas := p.schemas()
+	return p.write(nil, func(dst []byte, a *argumentText) []byte { return append(dst, a.writeFull(w)...) },
+		func(dst []byte) []byte { return w.AppendDefs(dst, schemas...) })
+}
+
+// writeFull returns the argument's own schema in full.
+func (a *argumentText) writeFull(w schema.Writing) jsontext.Value {
+	if a.source == nil || !a.source.schema.Refers() {
+		return a.text
+	}
+	return annotate(w.AppendSchema(nil, a.source.schema), a.source.description, a.source.deprecated)
+}
+
+// A fullSchema writes the schema that a tool's arguments are checked against, for a
+// tool that lists a smaller one.
+type fullSchema struct {
+	mu      *sync.Mutex // of the Translator
+	writing schema.Writing
+	plan    *inputPlan
+	filled  []string // the arguments that the gateway fills
+}
+
+// without returns the schema without the arguments of these names.
+func (f *fullSchema) without(names []string) *fullSchema {
+	if f == nil {
+		return nil
+	}
+	without := *f
+	without.filled = append(slices.Clip(f.filled), names...)
+	return &without
+}
+
+// checkedSchema returns the schema that arguments are checked against.
+func (t *Tool) checkedSchema() jsontext.Value {
+	if t.full == nil {
+		return t.InputSchema
+	}
+	t.full.mu.Lock()
+	defer t.full.mu.Unlock()
+	full := t.full.plan.writeFull(t.full.writing)
+	if len(t.full.filled) == 0 {
+		return full
+	}
+	return withoutProperties(full, t.full.filled)
+}
+
+// A pendingTool is one whose listed schema depends on those of all others.
+type pendingTool struct {
+	*toolBuilder
+	plan *inputPlan
+	size int // bytes of the schema in full, at most; counted up to maxInputSchema
+}
+
+// planInput takes note of what the tool's input schema is made of, and writes it if
+// it is not too large to be listed.
+func (t *toolBuilder) planInput() error {
+	p := &inputPlan{closed: argumentText{text: t.closed, source: t.closedSource}}
+	written := len(t.closed)
+	for i := range t.tool.all {
+		if t.tool.plans[i].filled {
+			continue
+		}
+		a := &t.tool.all[i]
+		p.arguments = append(p.arguments, argumentText{a.Name, a.Schema, t.sources[i]})
+		written += len(a.Schema)
+		if a.Required {
+			p.required = append(p.required, a.Name)
+		}
+	}
+	if err := t.take(written); err != nil {
+		return err
+	}
+	pending := pendingTool{t, p, 0}
+	pending.choose(t.maxSchema(), t.early <= maxWrittenEarly || t.options.MaxSchema < 0)
+	t.early += len(t.tool.InputSchema)
+	t.pending = append(t.pending, pending)
+	t.names, t.places, t.sources, t.files = namespace{}, nil, nil, nil // all builders wait for the last
+	return nil
+}
+
+// choose measures the schema, and writes it in the shortest way that fits if it is
+// to be written now.
+func (p *pendingTool) choose(limit int, now bool) {
+	writings, schemas := p.input.Writings(), p.plan.schemas()
+	fixed := p.plan.fixed()
+	if !slices.ContainsFunc(schemas, (*schema.Schema).Refers) {
+		writings = writings[:1]
+	}
+	p.size = maxInputSchema + 1
+	for _, w := range writings {
+		size := fixed + w.Measure(limit, schemas...)
+		if size > limit {
+			continue
+		}
+		if !now {
+			p.size = min(p.size, size)
+			continue
+		}
+		if text := p.plan.writeFull(w); p.tool.InputSchema == nil || len(text) < len(p.tool.InputSchema) {
+			p.tool.InputSchema, p.size = text, len(text)
+			for i := range p.plan.arguments {
+				a := &p.plan.arguments[i]
+				p.argument(a).Schema = a.writeFull(w)
+			}
+			p.tool.list()
+		}
+	}
+	if p.size > maxInputSchema {
+		p.size = fixed + writings[0].Measure(maxInputSchema, schemas...)
+	}
+}
+
+// argument returns the argument that the text is of.
+func (p *pendingTool) argument(a *argumentText) *Argument {
+	return &p.tool.all[p.tool.index[a.name]]
+}
+
+// fixed returns how many bytes the schema takes beside those that are translated.
+func (p *inputPlan) fixed() int {
+	size := len(`{"type":"object","properties":{},"required":[],"additionalProperties":,"$defs":{}}`)
+	for a := range p.all() {
+		size += 2*len(a.name) + len(`"":,"",`)
+		if a.source == nil {
+			size += len(a.text)
+		} else {
+			size += len(a.source.description) + len(`,"description":"","deprecated":true`)
+		}
+	}
+	return size
+}
+
+func (b *builder) maxSchema() int {
+	switch {
+	case b.options.MaxSchema < 0 && b.early > maxWritten:
+		return DefaultMaxSchema
+	case b.options.MaxSchema < 0:
+		return maxInputSchema
+	case b.options.MaxSchema == 0:
+		return DefaultMaxSchema
+	}
+	return b.options.MaxSchema
+}
+
+// finishInputs writes the schemas that are too large to be listed in full. If all
+// tools together would take too much, the largest schemas give way first: all have
+// the same bound, which depends on the document and the options alone.
+func (b *builder) finishInputs() {
+	limit := b.maxSchema()
+	if b.options.MaxSchema >= 0 {
+		b.clipTexts()
+		sizes, room := make([]int, len(b.pending)), maxListed
+		for i := range b.pending {
+			t := b.pending[i].tool
+			sizes[i] = min(b.pending[i].size, limit)
+			room -= listedFrame + len(t.Name) + len(t.Title) + len(t.Description)
+		}
+		limit = min(limit, waterLevel(sizes, room))
+	}
+	var kept []*schema.Schema
+	lock := new(sync.Mutex)
+	for i := range b.pending {
+		p := &b.pending[i]
+		if p.size <= limit {
+			if p.tool.InputSchema == nil {
+				p.choose(limit, true)
+			}
+			continue
+		}
+		if p.size <= maxInputSchema {
+			p.tool.full = &fullSchema{mu: lock, writing: b.input.Writings()[0], plan: p.plan}
+			kept = append(kept, p.plan.schemas()...)
+		} else {
+			p.tool.unread = true
+			b.warn(Warning{Operation: p.tool.where(), Reason: fmt.Sprintf(
+				"the full schema of its arguments takes more than %d KiB: they are checked against a simplified one", maxInputSchema>>10)})
+		}
+		p.simplify(limit)
+		p.tool.Simplified = true
+	}
+	if len(kept) > 0 {
+		b.input.Freeze(kept...)
+	}
+	for i := range b.pending {
+		for a := range b.pending[i].plan.all() {
+			if a.source != nil {
+				a.source.place = openapi.Place{}
+			}
+		}
+	}
+	b.pending, b.compact, b.scratch = nil, nil, nil
+}
+
+// simplify writes a schema of at most room bytes that accepts all that the full one
+// accepts: without descriptions except those of the arguments, then to a smaller
+// depth.
+func (p *pendingTool) simplify(room int) {
+	if p.compact == nil {
+		p.compact = schema.NewTranslator(schema.Auto, schema.Input).Bare()
+	}
+	describe := p.descriptions(room / 4)
+	bare := &inputPlan{required: p.plan.required, closed: p.bare(&p.plan.closed, 0)}
+	bare.arguments = make([]argumentText, len(p.plan.arguments))
+	for i := range p.plan.arguments {
+		bare.arguments[i] = p.bare(&p.plan.arguments[i], describe)
+	}
+	bound, fits := p.compact.Bound(room-bare.fixed(), bare.schemas()...)
+	p.scratch = bare.write(p.scratch[:0], func(dst []byte, a *argumentText) []byte {
+		if a.source == nil {
+			return append(dst, a.text...)
+		}
+		start := len(dst)
+		dst = bound.AppendSchema(dst, a.source.schema)
+		if bytes.HasPrefix(dst[start:], []byte(`{`+simplify.StubMark)) { // it has a description
+			text := annotate(bytes.Clone(dst[start:]), a.source.description, a.source.deprecated)
+			return append(dst[:start], text...)
+		}
+		return appendDescribed(dst, a.source)
+	}, bound.AppendDefs)
+	text := jsontext.Value(p.scratch)
+	text = simplify.Relax(text)
+	if !fits || len(text) > room {
+		if text = simplify.FlattenWithin(text, room); text == nil {
+			text = jsontext.Value(`{"type":"object"}`)
+		}
+	}
+	p.tool.InputSchema = bytes.Clone(text)
+	p.shareArguments()
+}
+
+// appendDescribed adds to a schema without descriptions, which dst ends with, what
+// the document says of the argument.
+func appendDescribed(dst []byte, source *schemaSource) []byte {
+	dst = dst[:len(dst)-1]
+	if source.description != "" {
+		dst = appendMember(dst, "description", wire.AppendString(nil, source.description))
+	}
+	if source.deprecated {
+		dst = appendMember(dst, "deprecated", []byte("true"))
+	}
+	return append(dst, '}')
+}
+
+// bare returns an argument without what its schema describes inside, and with at
+// most so many bytes of its own description.
+func (p *pendingTool) bare(a *argumentText, describe int) argumentText {
+	if a.source == nil {
+		return *a
+	}
+	description := a.source.description
+	if description == "" && a.name != "" {
+		description = p.argument(a).Description
+	}
+	if len(description) > describe {
+		description = clipTo(description, describe)
+	}
+	return argumentText{name: a.name, source: &schemaSource{
+		schema: p.compact.Translate(a.source.place), description: description, deprecated: a.source.deprecated,
+	}}
+}
+
+// descriptions returns how long the description of one argument may be, for all to
+// take at most room bytes.
+func (p *pendingTool) descriptions(room int) int {
+	sizes := make([]int, len(p.tool.Arguments))
+	for i := range p.tool.Arguments {
+		sizes[i] = len(p.tool.Arguments[i].Description)
+	}
+	return waterLevel(sizes, room)
+}
+
+// shareArguments gives each argument its part of the tool's schema.
+func (p *pendingTool) shareArguments() {
+	properties := make(map[string]jsontext.Value)
+	root, _ := wire.Members(nil, p.tool.InputSchema)
+	for _, m := range root {
+		if m.Name == "properties" {
+			list, _ := wire.Members(nil, m.Value)
+			for _, property := range list {
+				properties[property.Name] = property.Value
+			}
+		}
+	}
+	for i := range p.plan.arguments {
+		a := p.argument(&p.plan.arguments[i])
+		if a.Schema = properties[a.Name]; a.Schema == nil {
+			a.Schema = jsontext.Value("{}")
+		}
+	}
+	p.tool.list()
+}
+
+// clipTexts shortens titles and descriptions that together take too much.
+func (b *builder) clipTexts() {
+	var sizes []int
+	for _, p := range b.pending {
+		sizes = append(sizes, len(p.tool.Title), len(p.tool.Description))
+	}
+	most := waterLevel(sizes, maxListedTexts)
+	for _, p := range b.pending {
+		p.tool.Title, p.tool.Description = clipTo(p.tool.Title, most), clipTo(p.tool.Description, most)
+	}
+}
+
+// clipTo is clip for any limit.
+func clipTo(text string, limit int) string {
+	if limit < len("…") && limit < len(text) {
+		return ""
+	}
+	return clip(text, limit)
+}
+
+// waterLevel returns the largest bound for which the sizes, each cut down to it,
+// take no more than room together.
+func waterLevel(sizes []int, room int) int {
+	sorted := slices.Clone(sizes)
+	slices.Sort(sorted)
+	for i, size := range sorted {
+		if rest := len(sorted) - i; size*rest > room {
+			return max(room/rest, 0)
+		}
+		room -= size
+	}
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[len(sorted)-1]
+}

@@ -1,0 +1,93 @@
+package schema
+
+import "github.com/fairwayhq/fairway/ocp/openapi"
+
+// Bare makes the Translator leave out what only describes: descriptions, titles,
+// defaults and examples. It must be called before anything is translated.
+func (t *Translator) Bare() *Translator {
+	t.bare, t.layouts = true, t.layouts[:1]
+	t.roots = nil // it is used for one tool after the other
+	return t
+}
+
+// A Writing is one way to write schemas: where the targets of references stand. All
+// of them accept the same values.
+type Writing struct {
+	t *Translator
+	l layout
+}
+
+// Writings returns the ways in which the Translator can write schemas, the usual
+// one first: one for Inline and Defs, three for Auto.
+func (t *Translator) Writings() []Writing {
+	writings := make([]Writing, 0, layouts)
+	for _, l := range t.layouts {
+		writings = append(writings, Writing{t, l})
+	}
+	return writings
+}
+
+// Measure returns how many bytes the schemas and their $defs take at most. It stops
+// once that is over limit, so that its time is that of reading limit bytes.
+func (w Writing) Measure(limit int, schemas ...*Schema) (size int) {
+	w.t.round++
+	p := printer{layout: w.l, round: w.t.round, queue: w.t.queue[:0]}
+	defer func() { w.t.queue = p.queue }()
+	for _, s := range schemas {
+		size += s.root.measures[w.l].size
+		p.reach(s.root)
+	}
+	for i := 0; i < len(p.queue) && size <= limit; i++ {
+		c := p.queue[i]
+		size += len(`,"":`) + len(c.name) + c.measures[w.l].size
+		p.reach(c)
+	}
+	return size
+}
+
+// AppendSchema appends one schema.
+func (w Writing) AppendSchema(dst []byte, s *Schema) []byte {
+	p := printer{dst: dst, layout: w.l}
+	p.component(s.root)
+	return p.dst
+}
+
+// AppendDefs appends the member "$defs":{…} that the schemas need together, or
+// nothing if they need none.
+func (w Writing) AppendDefs(dst []byte, schemas ...*Schema) []byte {
+	w.t.round++
+	p := printer{dst: dst, layout: w.l, round: w.t.round}
+	for _, s := range schemas {
+		p.reach(s.root)
+	}
+	p.defs()
+	return p.dst
+}
+
+// Refers reports whether the schema refers to others.
+func (s *Schema) Refers() bool {
+	return len(s.root.holes) > 0
+}
+
+// Freeze lets the document go, so that Schemas can be written as long as they are
+// needed. Nothing can be translated, and no Bound made, after that.
+func (t *Translator) Freeze(schemas ...*Schema) {
+	var queue []*component
+	release := func(c *component) {
+		if c.place.Node != nil {
+			c.place = openapi.Place{}
+			queue = append(queue, c)
+		}
+	}
+	for _, s := range schemas {
+		release(s.root)
+	}
+	for len(queue) > 0 {
+		c := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		for i := range c.holes {
+			release(c.holes[i].to)
+		}
+	}
+	t.roots, t.targets, t.refs, t.names, t.patterns, t.writer = nil, nil, nil, nil, nil, writer{}
+}
