@@ -3,13 +3,15 @@ package caddymodule_test
 import (
 	"bytes"
 	"encoding/json"
-	"github.com/fairwayhq/fairway/internal/widedoc"
-	"github.com/fairwayhq/fairway/ocp"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+
+	"github.com/fairwayhq/fairway/internal/widedoc"
 )
 
 // tools runs the tools command.
@@ -139,12 +141,16 @@ func (w *largestWrite) Write(b []byte) (int, error) {
 
 // TestTools_json_is_written_tool_by_tool keeps the memory to that of one tool.
 func TestTools_json_is_written_tool_by_tool(t *testing.T) {
-	tools, err := ocp.Build(widedoc.Make(widedoc.Options{Operations: 200, Schemas: 50, Properties: 9, Description: 40}), ocp.BuildOptions{ResponseSchemas: true})
-	if err != nil {
+	path := filepath.Join(t.TempDir(), "wide.json")
+	if err := os.WriteFile(path, widedoc.Make(widedoc.Options{Operations: 200, Schemas: 50, Properties: 9, Description: 40}), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	cmd := &cobra.Command{Use: "tools", SilenceUsage: true}
+	caddycmd.Commands()["tools"].CobraFunc(cmd)
 	var out largestWrite
-	if err := writeToolsJSON(&out, tools); err != nil || out.largest*50 > out.total {
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{path, "--json"})
+	if err := cmd.Execute(); err != nil || out.total == 0 || out.largest*50 > out.total {
 		t.Errorf("%v: one write of %d bytes, %d in all", err, out.largest, out.total)
 	}
 }
