@@ -69,7 +69,7 @@ func (a *Agents) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 				return err
 			}
 		default:
-			return b.Errf("unrecognized agents subdirective '%s'", b.Val())
+			return b.unrecognized("agents")
 		}
 	}
 	return nil
@@ -101,7 +101,7 @@ func (a *Agents) unmarshalToolset(outer *block) error {
 			return err
 		}
 		if !known {
-			return b.Errf("unrecognized toolset subdirective '%s'", b.Val())
+			return b.unrecognized("toolset")
 		}
 	}
 	if config.OpenAPI == "" {

@@ -124,7 +124,7 @@ func (c *authConfig) unmarshal(d *caddyfile.Dispenser) error {
 			return err
 		}
 		if !known {
-			return b.Errf("unrecognized agent_auth subdirective '%s'", name)
+			return b.unrecognized("agent_auth")
 		}
 	}
 	switch {
@@ -242,7 +242,7 @@ func (a *APIKey) unmarshal(outer *block) error {
 		case "pass_through":
 			err = b.flag(&a.PassThrough)
 		default:
-			err = b.Errf("unrecognized api_key subdirective '%s'", b.Val())
+			err = b.unrecognized("api_key")
 		}
 		if err != nil {
 			return err

@@ -152,7 +152,7 @@ func (m *MCP) unmarshalOption(b *block) error {
 	if known, err := m.unmarshalLibrary(b); known {
 		return err
 	}
-	return b.Errf("unrecognized mcp subdirective '%s'", b.Val())
+	return b.unrecognized("mcp")
 }
 
 func (m *MCP) unmarshalDiscovery(outer *block) error {
@@ -178,7 +178,7 @@ func (m *MCP) unmarshalDiscovery(outer *block) error {
 				return checkCardURL(text)
 			})
 		default:
-			err = b.Errf("unrecognized discovery subdirective '%s'", b.Val())
+			err = b.unrecognized("discovery")
 		}
 		if err != nil {
 			return err

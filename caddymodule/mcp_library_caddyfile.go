@@ -96,7 +96,7 @@ func (l *MCPLibrary) unmarshalResource(b *block) error {
 	for nesting := b.Nesting(); b.NextBlock(nesting); {
 		to := map[string]*string{"name": &r.Name, "title": &r.Title, "description": &r.Description, "mime_type": &r.MIMEType}[b.Val()]
 		if to == nil {
-			return b.Errf("unrecognized resource subdirective '%s'", b.Val())
+			return b.unrecognized("resource")
 		}
 		if err := inner.text(to); err != nil {
 			return err
@@ -205,7 +205,7 @@ func (a *MCPApp) unmarshalOption(b *block) error {
 		}
 		return nil
 	}
-	return b.Errf("unrecognized app subdirective '%s'", b.Val())
+	return b.unrecognized("app")
 }
 
 // toggle reads on, off or nothing, which is on.
@@ -235,7 +235,7 @@ func (a *MCPApp) unmarshalPolicy(b *block) error {
 	for nesting := b.Nesting(); b.NextBlock(nesting); {
 		to := map[string]*[]string{"connect": &a.Connect, "resource": &a.Resource, "frame": &a.Frame}[b.Val()]
 		if to == nil {
-			return b.Errf("unrecognized csp subdirective '%s'", b.Val())
+			return b.unrecognized("csp")
 		}
 		if err := b.list(to); err != nil {
 			return err

@@ -149,7 +149,7 @@ func (o *OAgent) unmarshalOption(b *block) error {
 	if known, err := o.unmarshalExtra(b); known {
 		return err
 	}
-	return b.Errf("unrecognized oagent subdirective '%s'", b.Val())
+	return b.unrecognized("oagent")
 }
 
 // unmarshalPath reads the path of one of the handler's endpoints.
@@ -218,7 +218,7 @@ func (b *block) identityCredential(to *[]Credential) error {
 	case "credential":
 		return b.credential(to)
 	}
-	return b.Errf("unrecognized identity subdirective '%s'", b.Val())
+	return b.unrecognized("identity")
 }
 
 // headerUp reads a header's name and value. Errors do not repeat the value.

@@ -194,7 +194,7 @@ func (c *OAgentChat) unmarshalOption(b *block) error {
 	case "keep_alive":
 		return b.duration(&c.KeepAlive)
 	}
-	return b.Errf("unrecognized chat subdirective '%s'", b.Val())
+	return b.unrecognized("chat")
 }
 
 // hostedAgents returns the agents in the order of their names.

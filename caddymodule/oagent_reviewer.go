@@ -174,7 +174,7 @@ func (a *ReviewerAsk) unmarshalOption(b *block) error {
 	case "timeout":
 		return b.period(&a.Timeout)
 	}
-	return b.Errf("unrecognized reviewer subdirective '%s'", b.Val())
+	return b.unrecognized("reviewer")
 }
 
 // answersFor reports whether the user answers for the agent when that reviews.

@@ -96,7 +96,7 @@ func (h *OCP) unmarshalOption(b *block) error {
 			return err
 		}
 	}
-	return b.Errf("unrecognized ocp subdirective '%s'", b.Val())
+	return b.unrecognized("ocp")
 }
 
 // unmarshalEnhance reads <property> <expression> [declared].

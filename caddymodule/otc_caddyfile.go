@@ -98,7 +98,7 @@ func (o *OTC) unmarshalOption(b *block) error {
 	case "authorization_url":
 		return o.unmarshalAuthorizationURL(b)
 	}
-	return b.Errf("unrecognized otc subdirective '%s'", b.Val())
+	return b.unrecognized("otc")
 }
 
 func (o *OTC) unmarshalAuthorizationURL(b *block) error {
@@ -141,7 +141,7 @@ func (o *OTC) unmarshalIdempotency(outer *block) error {
 		case "secret":
 			err = b.text(&config.Secret)
 		default:
-			err = b.Errf("unrecognized idempotency subdirective '%s'", b.Val())
+			err = b.unrecognized("idempotency")
 		}
 		if err != nil {
 			return err

@@ -44,7 +44,7 @@ func (c *StoreConfig) unmarshalBolt(outer *block, file []string) error {
 		case "max_size":
 			err = b.size(&c.Bolt.MaxSize)
 		default:
-			err = b.Errf("unrecognized store bolt subdirective '%s'", b.Val())
+			err = b.unrecognized("store bolt")
 		}
 		if err != nil {
 			return err
@@ -65,7 +65,7 @@ func (c *StoreConfig) unmarshalRedis(outer *block, url string) error {
 		case "prefix":
 			err = b.text(&c.Redis.Prefix)
 		default:
-			err = b.Errf("unrecognized store redis subdirective '%s'", b.Val())
+			err = b.unrecognized("store redis")
 		}
 		if err != nil {
 			return err
