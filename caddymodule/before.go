@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -15,19 +16,19 @@ import (
 // or changes requests for certain paths only, the endpoint's not among them. It
 // never sees the tool calls for those paths: they begin behind the endpoint.
 func warnIfBypassed(ctx caddy.Context, endpoint, path string, logger *zap.Logger) {
-	var names []string
+	var before []bypassedHandler
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
-		names = append(names, bypassed(server.Routes, path)...)
+		before = append(before, bypassed(server.Routes, path)...)
 	}
 	for _, ancestor := range ctx.Modules() {
 		if subroute, ok := ancestor.(*caddyhttp.Subroute); ok {
-			names = append(names, bypassed(subroute.Routes, path)...)
+			before = append(before, bypassed(subroute.Routes, path)...)
 		}
 	}
-	for _, name := range names {
-		logger.Warn("a handler with a path matcher stands before "+endpoint+" and does not see the tool calls for its path: "+
-			"put it behind "+endpoint+", in a handle or route block with what answers there, if it is to hold for tool calls too",
-			zap.String("handler", name), zap.String("path", path))
+	for _, handler := range before {
+		logger.Warn(handler.name+" for "+strings.Join(handler.paths, ", ")+" does not see the tool calls of "+endpoint+" for these paths, because they begin behind "+endpoint+": "+
+			"to apply it to them, put it behind "+endpoint+", in a handle or route block with the handler that responds there",
+			zap.String("handler", handler.name), zap.Strings("handler_paths", handler.paths), zap.String("endpoint", path))
 	}
 }
 
@@ -90,9 +91,15 @@ func namesOf(handlers []caddyhttp.MiddlewareHandler, wanted ...string) (names []
 	return names
 }
 
-// bypassed returns the names of the handlers that warnIfBypassed tells of, in the routes before the present
-// one, which are provisioned already and so have no raw configuration any more.
-func bypassed(routes caddyhttp.RouteList, path string) (names []string) {
+// bypassedHandler is a handler that does not see tool calls, with the paths that it is for.
+type bypassedHandler struct {
+	name  string
+	paths []string
+}
+
+// bypassed returns the handlers that warnIfBypassed warns of. They are in the routes before the
+// present one, which are provisioned already and so have no raw configuration any more.
+func bypassed(routes caddyhttp.RouteList, path string) (found []bypassedHandler) {
 	for i := range routes {
 		if routes[i].HandlersRaw != nil {
 			break
@@ -100,9 +107,23 @@ func bypassed(routes caddyhttp.RouteList, path string) (names []string) {
 		if !forOtherPaths(routes[i].MatcherSets, path) {
 			continue
 		}
-		names = append(names, namesOf(routes[i].Handlers, "agent_auth", "authentication", "reverse_proxy", "rewrite", "request_body")...)
+		for _, name := range namesOf(routes[i].Handlers, "agent_auth", "authentication", "reverse_proxy", "rewrite", "request_body") {
+			found = append(found, bypassedHandler{name, matchedPaths(routes[i].MatcherSets)})
+		}
 	}
-	return names
+	return found
+}
+
+// matchedPaths returns the patterns of the path matchers.
+func matchedPaths(sets caddyhttp.MatcherSets) (paths []string) {
+	for _, set := range sets {
+		for _, matcher := range set {
+			if path, ok := matcher.(*caddyhttp.MatchPath); ok {
+				paths = append(paths, *path...)
+			}
+		}
+	}
+	return paths
 }
 
 // forOtherPaths reports whether every set has a path matcher that leaves path out.

@@ -24,7 +24,7 @@ func TestBypassed(t *testing.T) {
 			s := newSite(t)
 			s.start("", test.block+"mcp /mcp TRIPS\nrespond ok")
 			if test.handler != "" {
-				s.logged("does not see the tool calls", `"handler":"`+test.handler+`"`)
+				s.logged("does not see the tool calls", `"handler":"`+test.handler+`"`, `"handler_paths":["/`)
 			} else if log := s.log(); strings.Contains(log, "does not see the tool calls") {
 				t.Error(log)
 			}

@@ -171,10 +171,18 @@ func (e *endpoint) retryAfter() time.Duration {
 func (e *endpoint) unavailable(w http.ResponseWriter) error {
 	wait := strconv.Itoa(int(math.Ceil(e.retryAfter().Seconds())))
 	detail := fmt.Sprintf("The OpenAPI document of toolset %q has not been loaded yet, so its tools are not known. "+
-		"Try again in %s seconds; the operator finds the reason in the log.", e.toolset.key.shownName(), wait)
+		"Try again in %s; the reason is in the gateway's log.", e.toolset.key.shownName(), inSeconds(wait))
 	w.Header().Set("Retry-After", wait)
 	writeProblem(w, http.StatusServiceUnavailable, "The tools are not loaded yet", detail)
 	return nil
+}
+
+// inSeconds returns a whole number of seconds as text.
+func inSeconds(wait string) string {
+	if wait == "1" {
+		return "1 second"
+	}
+	return wait + " seconds"
 }
 
 // caller returns what runs the tool calls of one request and records them in calls.

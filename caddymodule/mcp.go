@@ -53,7 +53,8 @@ type MCP struct {
 	// The toolset's options, where it is not one of the agents app.
 	Document *ToolsetConfig `json:"document,omitempty"`
 
-	// The name that the server calls itself by. Default: the toolset's.
+	// The name of the server in serverInfo. Default: the name of the toolset of the agents app,
+	// or else the document's title in lower case with dashes, such as github-rest-api.
 	Name string `json:"name,omitempty"`
 
 	// The title that people are shown. Default: the document's.

@@ -49,6 +49,9 @@ func (m *MCP) options(ctx caddy.Context) (mcpadapter.Options, error) {
 		OutputSchema:     mcpadapter.OutputSchema(m.OutputSchema),
 		OnLargeStructure: m.largeStructure,
 	}
+	if _, named := m.endpoint.app.named[m.endpoint.toolset.name]; named && options.Name == "" {
+		options.Name = m.endpoint.toolset.name // which the operator has chosen
+	}
 	secret, err := m.secret()
 	if err != nil {
 		return options, err

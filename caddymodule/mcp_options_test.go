@@ -121,3 +121,19 @@ func TestNonInferrable(t *testing.T) {
 		}
 	}
 }
+
+func TestMCP_server_name_is_no_file_name(t *testing.T) {
+	initialize := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+	for name, test := range map[string]struct{ global, block, want string }{
+		"a document":      {"", "mcp TRIPS\nrespond ok", `"name":"trips"`},
+		"a named toolset": {"agents {\ntoolset railway TRIPS\n}", "mcp\nrespond ok", `"name":"railway"`},
+		"a name":          {"", "mcp TRIPS {\nname own\n}\nrespond ok", `"name":"own"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := run(t, test.global, test.block)
+			if body := s.post("/mcp", initialize, nil).body; !strings.Contains(body, test.want) {
+				t.Errorf("%s is not in %s", test.want, body)
+			}
+		})
+	}
+}

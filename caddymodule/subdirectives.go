@@ -8,7 +8,7 @@ var (
 		"openapi", "refresh", "refs", "include", "exclude", "schemas", "base_path", "max_document", "timeout",
 		"max_response", "token_budget", "credential", "non_inferrable",
 	}
-	endpointOptions = append([]string{"path", "toolset", "agent"}, documentOptions...)
+	endpointOptions = append([]string{"path", "toolset", "agent", "allow_anonymous"}, documentOptions...)
 )
 
 // subdirectives are the options of each block, by the name that messages give the block. They
@@ -20,7 +20,7 @@ var subdirectives = map[string][]string{
 	"store redis": {"prefix"},
 	"mcp": slices.Concat(endpointOptions, []string{
 		"name", "title", "version", "instructions", "origins", "hosts", "page_size", "max_body", "versions", "secret",
-		"session_ttl", "max_streams", "max_client_streams", "keep_alive", "ask_timeout", "watch_interval", "list_ttl",
+		"session_ttl", "max_streams", "max_client_streams", "keep_alive", "ask_timeout", "watch_interval", "watch_rate", "list_ttl",
 		"public_lists", "tool_scopes", "output_schema", "discovery",
 		"resource", "resources", "prompts", "app", "locales", "hint", "max_resource",
 	}),

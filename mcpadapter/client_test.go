@@ -48,7 +48,7 @@ func TestOfficialGoClient(t *testing.T) {
 			}))
 			t.Cleanup(site.Close)
 			session := connect(t, site.URL, v)
-			if got := session.InitializeResult(); got.ProtocolVersion != v.String() || got.ServerInfo.Name != "trains" || got.Instructions != "Book trains." {
+			if got := session.InitializeResult(); got.ProtocolVersion != v.String() || got.ServerInfo.Name != "train-travel" || got.Instructions != "Book trains." {
 				t.Fatalf("connected as %+v", got)
 			}
 			listAll(t, session)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/wire"
@@ -196,12 +197,33 @@ func (s *Server) appendTTL(dst []byte) []byte {
 
 // appendIdentity appends serverInfo.
 func (s *Server) appendIdentity(dst []byte, tools *ocp.Toolset, v revision) []byte {
-	dst = wire.AppendString(append(dst, `{"name":`...), first(s.options.Name, tools.Name, "fairway"))
+	dst = wire.AppendString(append(dst, `{"name":`...), first(s.options.Name, nameOfTitle(tools.Title), tools.Name, "fairway"))
 	if title := first(s.options.Title, tools.Title); title != "" && v.titles() {
 		dst = wire.AppendString(append(dst, `,"title":`...), title)
 	}
 	dst = wire.AppendString(append(dst, `,"version":`...), first(s.options.Version, tools.Version, "0"))
 	return append(appendIcons(dst, readIcons(readExtension(tools.MCP).icons), v), '}')
+}
+
+// maxServerName is how many bytes of a document's title become the name of the server.
+const maxServerName = 64
+
+// nameOfTitle makes the name of a server of a document's title: its ASCII letters and digits in
+// lower case, with a dash in place of all else. It is "" if there are none.
+func nameOfTitle(title string) string {
+	name := make([]byte, 0, min(len(title), maxServerName))
+	for _, c := range []byte(strings.ToLower(title)) {
+		isWord := 'a' <= c && c <= 'z' || '0' <= c && c <= '9'
+		switch {
+		case len(name) == maxServerName:
+			return strings.TrimRight(string(name), "-")
+		case isWord:
+			name = append(name, c)
+		case len(name) > 0 && name[len(name)-1] != '-':
+			name = append(name, '-')
+		}
+	}
+	return strings.TrimRight(string(name), "-")
 }
 
 // maxInstructions is how many bytes of a document's description become

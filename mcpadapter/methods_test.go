@@ -39,7 +39,7 @@ func TestInitialize(t *testing.T) {
 			if string(got.Capabilities["tools"]) != `{"listChanged":true}` || string(got.Capabilities["logging"]) != "{}" {
 				t.Errorf("capabilities %s", got.Capabilities)
 			}
-			if got.ServerInfo["name"] != "trains" || got.ServerInfo["version"] != "1.2.0" || got.Instructions != "Book trains." {
+			if got.ServerInfo["name"] != "train-travel" || got.ServerInfo["version"] != "1.2.0" || got.Instructions != "Book trains." {
 				t.Errorf("got %+v", got)
 			}
 			if _, titled := got.ServerInfo["title"]; titled == (c.want <= "2025-03-26") {
@@ -64,9 +64,12 @@ func TestIdentity(t *testing.T) {
 		server       string
 		instructions string
 	}{
-		{"toolset", Options{}, trains(), `{"name":"trains","title":"Train Travel","version":"1.2.0"}`, "Book trains."},
+		{"toolset", Options{}, trains(), `{"name":"train-travel","title":"Train Travel","version":"1.2.0"}`, "Book trains."},
 		{"options", Options{Name: "n", Title: "t", Version: "v", Instructions: "i"}, trains(), `{"name":"n","title":"t","version":"v"}`, "i"},
 		{"nothing", Options{}, ocp.NewToolset("", nil), `{"name":"fairway","version":"0"}`, ""},
+		{"no-title", Options{}, ocp.NewToolset("trains", nil), `{"name":"trains","version":"0"}`, ""},
+		{"odd-title", Options{}, &ocp.Toolset{Name: "github.json", Title: "  GitHub v3 REST API! (ünstable)"},
+			`{"name":"github-v3-rest-api-nstable","title":"  GitHub v3 REST API! (ünstable)","version":"0"}`, ""},
 		{"long-description", Options{}, &ocp.Toolset{Description: long}, `{"name":"fairway","version":"0"}`, long[:maxInstructions] + "…"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -107,7 +110,7 @@ func TestDiscover(t *testing.T) {
 		} `json:"_meta"`
 	}
 	conformant(v20260728, "server/discover", "").result(t, "DiscoverResult", &got)
-	if got.ResultType != "complete" || got.Meta.Server.Name != "trains" || string(got.Capabilities["tools"]) != `{"listChanged":true}` {
+	if got.ResultType != "complete" || got.Meta.Server.Name != "train-travel" || string(got.Capabilities["tools"]) != `{"listChanged":true}` {
 		t.Errorf("got %+v", got)
 	}
 	var want []string

@@ -48,8 +48,9 @@ const (
 // Options configures a Server. The zero value is ready to use.
 type Options struct {
 	// Name, Title and Version are what the server calls itself in serverInfo.
-	// Where empty they are the toolset's: its Name ("fairway" if it has none),
-	// its Title (left out if it has none), its Version ("0" if it has none).
+	// Where empty they are the toolset's: the name is its Title in lower case with
+	// dashes, or without a title its Name, or else "fairway"; the title is its Title
+	// (left out if it has none), the version its Version ("0" if it has none).
 	Name, Title, Version string
 
 	// Instructions tells models how to use the server. Where empty it is the
