@@ -24,7 +24,7 @@ esac
 stale() {
 	[ -x "$output" ] || return 0
 	[ -n "$(find "$root" -mindepth 1 \
-		\( -name .git -o -name testdata -o -name 'buildenv_*' -o -name '*_test.go' \) -prune -o \
+		\( -name .git -o -name testdata -o -name example-data -o -name 'buildenv_*' -o -name '*_test.go' \) -prune -o \
 		\( -name '*.go' -o -name go.mod -o -name go.sum -o -type d \) \
 		-newer "$output" -print | head -n 1)" ]
 }
@@ -46,4 +46,10 @@ fi
 if stale; then
 	(build) >&2
 fi
+
+# With the example, Caddy's own files are beside the example's data (see Caddyfile.example),
+# not in the folders of another Caddy of this user.
+case "$* " in
+*"Caddyfile.example "*) export XDG_DATA_HOME="${XDG_DATA_HOME:-$PWD/example-data}" ;;
+esac
 exec "$output" "$@"

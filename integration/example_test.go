@@ -3,6 +3,8 @@ package integration
 import (
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,24 +17,80 @@ var exampleTools = []string{"list_trips", "get_trip", "create_booking", "cancel_
 // admin endpoint, which other tests and a running Caddy want too.
 func startExample(t *testing.T) *gateway {
 	t.Helper()
+	site := freeAddress(t)
+	return startGateway(t, "..", site, exampleConfig(t, site, t.TempDir()))
+}
+
+// exampleConfig returns Caddyfile.example with free ports for its two sites, no admin endpoint,
+// and its data in the folder.
+func exampleConfig(t *testing.T, site, data string) string {
+	t.Helper()
 	example, err := os.ReadFile("../Caddyfile.example")
 	if err != nil {
 		t.Fatal(err)
 	}
-	site, api := freeAddress(t), freeAddress(t)
+	api := freeAddress(t)
 	config := string(example)
 	for _, change := range [][2]string{
 		{"{\n\t# Only this machine", "{\n\tadmin off\n\t# Only this machine"},
 		{"\n:8080 {", "\n:" + port(site) + " {"},
 		{"\n:8081 {", "\n:" + port(api) + " {"},
 		{"reverse_proxy 127.0.0.1:8081", "reverse_proxy " + api},
+		{"storage file_system example-data", "storage file_system " + data},
+		{"store bolt example-data/", "store bolt " + data + "/"},
 	} {
 		if strings.Count(config, change[0]) != 1 {
 			t.Fatalf("Caddyfile.example has not exactly one %q", change[0])
 		}
 		config = strings.Replace(config, change[0], change[1], 1)
 	}
-	return startGateway(t, "..", site, config)
+	return config
+}
+
+func TestExample_keeps_its_files_in_a_folder_of_its_own(t *testing.T) {
+	dir, home := t.TempDir(), t.TempDir()
+	site := freeAddress(t)
+	config := strings.Replace(exampleConfig(t, site, "example-data"), "openapi testdata", "openapi "+absolute(t, "../testdata"), 1)
+	writeFile(t, filepath.Join(dir, "Caddyfile.example"), config)
+
+	log := new(output)
+	cmd := exec.Command("sh", absolute(t, "../xcaddy.sh"), "run", "--adapter", "caddyfile", "--config", "Caddyfile.example")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(entry string) bool { return strings.HasPrefix(entry, "XDG_") }),
+		"HOME="+home, "OUTPUT="+caddy)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	call := `{"request":{"call_id":"1","tool_id":"DemoRailway.get_trip","input":{"trip_id":"ir-1512"}}}`
+	waitFor(t, startTimeout, "the example to answer", func() bool {
+		response, err := http.Post("http://"+site+"/otc/call", "application/json", strings.NewReader(call))
+		if err == nil {
+			response.Body.Close()
+		}
+		return err == nil && response.StatusCode == http.StatusOK
+	})
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, log)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "example-data", "agents.db")); err != nil {
+		t.Errorf("the store of the example: %v", err)
+	}
+	entries, err := os.ReadDir(home)
+	if err != nil || len(entries) > 0 {
+		t.Errorf("the example wrote %v into the home folder, %v", entries, err)
+	}
+}
+
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func port(address string) string {
