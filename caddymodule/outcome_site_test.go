@@ -180,3 +180,17 @@ func TestOutcome_replayed_call(t *testing.T) {
 		}
 	}
 }
+
+// TestOperatorError_rule_for_one_tool runs the recipe of docs/toolsets.md.
+func TestOperatorError_rule_for_one_tool(t *testing.T) {
+	s := run(t, "order test_user first", "test_user\nmcp TRIPS\nroute {\n"+
+		"@forbidden expression `{http.tool.name} == \"deleteTrip\" && {http.auth.user.id} != \"grace\"`\n"+
+		"error @forbidden \"only grace deletes trips\" 403\nrespond OK\n}")
+	s.fail("deleteTrip", `{"id":"1"}`, "only grace deletes trips")
+	s.succeed("getTrip", `{"id":"1"}`)
+	r := s.callRequest("deleteTrip", `{"id":"1"}`)
+	r.Header.Set("X-Test-User", "grace")
+	if got := s.result(s.do(r)); got.IsError {
+		t.Error(got.text())
+	}
+}
