@@ -239,7 +239,7 @@ func (d *dispatch) conclude(ctx context.Context, call *ocp.Call, rec *recorder, 
 	}
 	result, err := d.result(call.Tool, rec)
 	if err == nil && rec.refused != nil {
-		return result, restricted(rec.refused)
+		return result, rec.refused
 	}
 	return result, err
 }

@@ -4,7 +4,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/ocp"
 )
 
 // serveCall passes a tool call on whose answer goes straight into the recorder,
@@ -13,7 +12,7 @@ import (
 func (p *passage) serveCall() error {
 	rec, checked := p.rec, p.isChecked()
 	if checked {
-		rec.hush()
+		rec.suppressEvents()
 		if isSafe(p.r.Method) {
 			deleteConditions(p.r.Header)
 		}
@@ -25,7 +24,7 @@ func (p *passage) serveCall() error {
 		}
 		// A handler panics, which is for the dispatcher to tell of.
 		if checked {
-			rec.forget()
+			rec.discard()
 		}
 		p.abort("the answer broke off")
 	}()
@@ -33,7 +32,7 @@ func (p *passage) serveCall() error {
 	ended = true
 	if err != nil {
 		if checked {
-			rec.forget()
+			rec.discard()
 		}
 		p.abortFor(err)
 		return err
@@ -69,7 +68,7 @@ func (p *passage) recorded() (outputs jsontext.Value, ok bool) {
 	case rec.stream != nil && p.r.Context().Err() != nil && !rec.saidAll():
 		p.abort("the answer did not come to its end in time")
 		if p.isChecked() {
-			rec.forget()
+			rec.discard()
 		}
 		return nil, false
 	}
@@ -97,17 +96,4 @@ func (p *passage) recorded() (outputs jsontext.Value, ok bool) {
 		return nil, false
 	}
 	return p.with.concealed(rec.status, outputsOf(rec.header, rec.status, rec.body.B, p.MaxOutput)), true
-}
-
-// hush has a stream told to nobody while it comes: it is not judged yet.
-func (r *recorder) hush() {
-	if r.streams.ctx != nil && ocp.ListenerFromContext(r.streams.ctx) != nil {
-		r.streams.ctx = ocp.ContextWithListener(r.streams.ctx, nil)
-	}
-}
-
-// forget drops an answer that must not be given.
-func (r *recorder) forget() {
-	r.drop()
-	clear(r.header)
 }

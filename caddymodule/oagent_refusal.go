@@ -116,7 +116,7 @@ func (p *passage) answerRefusal(r *refused) error {
 	p.decided(string(r.Kind))
 	p.tell(string(r.Kind), r, "")
 	if p.rec != nil {
-		p.rec.refused = r
+		p.rec.refused = restricted(r)
 	}
 	p.writeRefusal(p.w, r)
 	return nil

@@ -20,17 +20,6 @@ const (
 	askGrace  = time.Minute // of a claim beyond the timeout: for guardrails and the store
 )
 
-// askPace is how often agents are asked.
-type askPace struct {
-	scan      time.Duration // between two looks at what other nodes have left to be asked
-	elsewhere time.Duration // before a question is looked at again that somebody else has
-	pause     time.Duration // see oagent.GuardOptions.AskPause
-}
-
-func defaultPace() askPace {
-	return askPace{scan: 15 * time.Second, elsewhere: 5 * time.Second, pause: oagent.DefaultAskPause}
-}
-
 // A reviewAsker asks the programs of reviewing agents. What is to be asked stands
 // in the store, as does who is asking: the asker is woken when a review was asked
 // for here, and looks by itself for what other nodes, or an earlier configuration,

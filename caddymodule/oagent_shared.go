@@ -44,3 +44,14 @@ func (a *Agents) guard(ctx context.Context, key guardKey) (*oagent.Guard, error)
 	a.guards.made[key] = g
 	return g, nil
 }
+
+// askPace is how often agents are asked.
+type askPace struct {
+	scan      time.Duration // between two looks at what other nodes have left to be asked
+	elsewhere time.Duration // before a question is looked at again that somebody else has
+	pause     time.Duration // see oagent.GuardOptions.AskPause
+}
+
+func defaultPace() askPace {
+	return askPace{scan: 15 * time.Second, elsewhere: 5 * time.Second, pause: oagent.DefaultAskPause}
+}

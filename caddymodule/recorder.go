@@ -32,7 +32,7 @@ type recorder struct {
 	tooLarge bool
 	declared int64                   // Content-Length, where that alone was over the limit
 	cancel   context.CancelCauseFunc // ends the call
-	refused  *refused                // by a guard behind, which is what the answer says then
+	refused  *ocp.Failure           // of a guard behind the endpoint; the response says the same
 	exposed  string                  // by the agent of a guard behind: see ocp.Result
 	outer    *http.Request           // the caller's own, to the endpoint; nil if it is not a tool call
 	own      *ocp.Supplement         // what the gateway has put into the request for the toolset
@@ -197,4 +197,18 @@ func (r *recorder) take() *buffer.Buffer {
 	body := r.body
 	r.body = nil
 	return body
+}
+
+// suppressEvents stops forwarding the events of a stream to the client. A response
+// that has not passed its output check must not be shown.
+func (r *recorder) suppressEvents() {
+	if r.streams.ctx != nil && ocp.ListenerFromContext(r.streams.ctx) != nil {
+		r.streams.ctx = ocp.ContextWithListener(r.streams.ctx, nil)
+	}
+}
+
+// discard drops a response that must not be released.
+func (r *recorder) discard() {
+	r.drop()
+	clear(r.header)
 }
