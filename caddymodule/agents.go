@@ -35,14 +35,14 @@ type Agents struct {
 	inline int         // toolsets that handlers define themselves
 	store  *sharedStore
 
-	oagents []*OAgent        // in the order in which they are provisioned
-	offered []offer          // toolsets of handlers, likewise
-	bound   []*endpoint      // that offer what an agent may use
-	placed  []placedEndpoint // in the order in which they are provisioned
-	started atomic.Bool      // nothing of these changes any more
-	guards  sharedGuards
-	callers otcadapter.CallerHashes // of callers whom no site has authenticated
-	pace    askPace
+	guardHandlers []guardHandler   // in the order in which they are provisioned
+	offered       []offer          // toolsets of handlers, likewise
+	bound         []*binding       // endpoints of agents
+	placed        []placedEndpoint // in the order in which they are provisioned
+	started       atomic.Bool      // nothing of these changes any more
+	guards        sharedGuards
+	callers       otcadapter.CallerHashes // of callers whom no site has authenticated
+	pace          askPace
 
 	mcpEndpoints map[string]int // how many mcp handlers were provisioned, by the key of their Memory
 
@@ -137,8 +137,8 @@ func (a *Agents) Start() error {
 	if err := a.checkBound(); err != nil {
 		return err // and Stop is not called
 	}
-	for _, o := range a.oagents {
-		o.startAsking()
+	for _, h := range a.guardHandlers {
+		h.StartAsking()
 	}
 	return nil
 }
@@ -146,8 +146,8 @@ func (a *Agents) Start() error {
 // Stop leaves the documents as they are: the next configuration may use them. What
 // agents are being asked is broken off, while the store is still open.
 func (a *Agents) Stop() error {
-	for _, o := range a.oagents {
-		o.extras.asker.Load().stop()
+	for _, h := range a.guardHandlers {
+		h.StopAsking()
 	}
 	return nil
 }

@@ -25,8 +25,8 @@ type endpoint struct {
 	calls    callMetrics
 	logger   *zap.Logger
 
-	agent   string // whose tools are offered; "" for all
-	changed func() // tells clients that they are others; nil if nobody is told
+	agent   string   // whose tools are offered; "" for all
+	binding *binding // nil unless agent is set
 	app     *Agents
 	place   place
 }
@@ -158,7 +158,8 @@ func (e *endpoint) bind(agent string) {
 		return
 	}
 	e.agent = agent
-	e.app.bound = append(e.app.bound, e)
+	e.binding = &binding{site: e.place, agent: agent, protocol: e.protocol, path: e.path}
+	e.app.bound = append(e.app.bound, e.binding)
 }
 
 // retryAfter says how long a client should wait for the tools.

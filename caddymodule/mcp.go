@@ -196,7 +196,9 @@ func (m *MCP) Provision(ctx caddy.Context) (err error) {
 	if err := m.provisionLibrary(ctx, m.server); err != nil {
 		return err
 	}
-	m.endpoint.changed = func() { m.server.Notify(mcpadapter.ToolsChanged) }
+	if b := m.endpoint.binding; b != nil {
+		b.changed = func() { m.server.Notify(mcpadapter.ToolsChanged) }
+	}
 	m.forget = m.endpoint.toolset.loader.OnChange(m.changeTeller(ctx.Logger()))
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
 		// A server that is replaced or stops waits for its requests, and would

@@ -193,7 +193,7 @@ func (o *OAgent) Provision(ctx caddy.Context) error {
 	if err := o.provisionExtras(ctx); err != nil {
 		return err
 	}
-	o.app.oagents = append(o.app.oagents, o)
+	o.app.guardHandlers = append(o.app.guardHandlers, o)
 	return nil
 }
 

@@ -135,7 +135,8 @@ func (a *adminAgents) agents(*http.Request) (any, error) {
 	if a.app == nil {
 		return list, nil
 	}
-	for _, o := range a.app.oagents {
+	for _, h := range a.app.guardHandlers {
+		o := h.(*OAgent)
 		l := o.relink(nil, nil)
 		o.mu.Lock()
 		read := o.read
@@ -160,7 +161,7 @@ func (a *adminAgents) agents(*http.Request) (any, error) {
 
 func (a *adminAgents) engagements(r *http.Request) (any, error) {
 	const most = 1000
-	if a.app == nil || len(a.app.oagents) == 0 {
+	if a.app == nil || len(a.app.guardHandlers) == 0 {
 		return []*oagent.Engagement{}, nil
 	}
 	limit := 100
@@ -171,7 +172,7 @@ func (a *adminAgents) engagements(r *http.Request) (any, error) {
 		}
 		limit = n
 	}
-	guard, err := a.app.oagents[0].guard(r)
+	guard, err := a.app.guardHandlers[0].(*OAgent).guard(r)
 	if err != nil {
 		return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
 	}

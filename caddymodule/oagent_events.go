@@ -86,8 +86,8 @@ func (a *Agents) notify(told oagent.Event) {
 		next.values["side"], next.values["rule"] = string(r.Side), r.Rule
 	}
 	if told.Kind == oagent.EventReviewAsked && told.Review.ByAgent != "" {
-		for _, o := range a.oagents {
-			o.extras.asker.Load().wake()
+		for _, h := range a.guardHandlers {
+			h.WakeAsker()
 		}
 	}
 	if r := told.Refusal; r != nil {

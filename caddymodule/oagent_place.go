@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -60,71 +61,94 @@ func (a *Agents) offeredAt(at place) (toolsets []*toolset) {
 	return toolsets
 }
 
-// oagentWith returns the handler that has the agent of that name: one of the same
-// site before others. It is nil if there is none.
-func (a *Agents) oagentWith(at place, agent string) *OAgent {
-	var found *OAgent
-	for _, o := range a.oagents {
-		if l := o.linked.Load(); l == nil || l.agents[agent] == nil {
+// guardHandler is an oagent handler, as the app and the endpoints need it.
+type guardHandler interface {
+	// At returns the site of the handler.
+	At() place
+	// HasAgent reports whether one of its documents defines the agent.
+	HasAgent(name string) bool
+	// AgentNames returns the names of its agents.
+	AgentNames() []string
+	// Narrow returns those of the tools, which are t's, that the agent may use.
+	Narrow(agent string, t *toolset, tools *ocp.Toolset) *ocp.Toolset
+	// StartAsking, StopAsking and WakeAsker control the requests to reviewing agents.
+	StartAsking()
+	StopAsking()
+	WakeAsker()
+}
+
+// binding is an endpoint that offers the tools of one agent only.
+type binding struct {
+	site           place
+	agent          string
+	protocol, path string // of the endpoint
+	changed        func() // called when the tools of the agent change; may be nil
+}
+
+// guardOf returns the handler that has the agent: one of the same site before
+// others. It is nil if there is none.
+func (a *Agents) guardOf(at place, agent string) guardHandler {
+	var found guardHandler
+	for _, h := range a.guardHandlers {
+		if !h.HasAgent(agent) {
 			continue
 		}
-		if o.place.near(at) {
-			return o
+		if h.At().near(at) {
+			return h
 		}
 		if found == nil {
-			found = o
+			found = h
 		}
 	}
 	return found
 }
 
-// checkBound refuses a configuration in which a handler offers the tools of an
-// agent that there is not.
+// checkBound returns an error if an endpoint offers the tools of an agent that no
+// document defines.
 func (a *Agents) checkBound() error {
-	for _, e := range a.bound {
-		if a.oagentWith(e.place, e.agent) == nil {
-			return fmt.Errorf("%s %s: no oagent handler has an agent %q%s", e.protocol, e.path, e.agent, a.agentsInstead(e.agent))
+	for _, b := range a.bound {
+		if a.guardOf(b.site, b.agent) == nil {
+			return fmt.Errorf("%s %s: no oagent handler has an agent %q%s", b.protocol, b.path, b.agent, a.agentsInstead(b.agent))
 		}
 	}
 	a.started.Store(true)
 	return nil
 }
 
-// agentsInstead says which agent may have been meant, or which there are.
+// agentsInstead names the agent that may have been meant, or those that there are.
 func (a *Agents) agentsInstead(name string) string {
-	all := make(map[string]*governed)
-	for _, o := range a.oagents {
-		if l := o.linked.Load(); l != nil {
-			maps.Copy(all, l.agents)
+	all := make(map[string]bool)
+	for _, h := range a.guardHandlers {
+		for _, agent := range h.AgentNames() {
+			all[agent] = true
 		}
 	}
-	if near := nearest.Name(name, slices.Values(slices.Sorted(maps.Keys(all)))); near != "" {
+	names := slices.Sorted(maps.Keys(all))
+	if near := nearest.Name(name, slices.Values(names)); near != "" {
 		return "; did you mean " + near + "?"
 	}
-	if len(all) == 0 {
+	if len(names) == 0 {
 		return ", and there is no oagent handler: it names the documents of agents"
 	}
-	return "; there are: " + (&linked{agents: all}).agentNames()
+	return "; there are: " + strings.Join(names, ", ")
 }
 
-// tellBound tells the endpoints of agents that what these may use has changed.
-func (a *Agents) tellBound() {
+// notifyBound tells the endpoints of agents that their tools have changed.
+func (a *Agents) notifyBound() {
 	if !a.started.Load() {
 		return
 	}
-	for _, e := range a.bound {
-		if e.changed != nil {
-			e.changed()
+	for _, b := range a.bound {
+		if b.changed != nil {
+			b.changed()
 		}
 	}
 }
 
-// narrow returns what the agent may use of the tools, which are those of t.
+// narrow returns those of the tools, which are t's, that the agent may use.
 func (a *Agents) narrow(at place, agent string, t *toolset, tools *ocp.Toolset) *ocp.Toolset {
-	if o := a.oagentWith(at, agent); o != nil {
-		if g := o.relink(nil, nil).agents[agent]; g != nil {
-			return g.narrow(t, tools)
-		}
+	if h := a.guardOf(at, agent); h != nil {
+		return h.Narrow(agent, t, tools)
 	}
 	return tools.Only(func(*ocp.Tool) bool { return false })
 }

@@ -43,8 +43,9 @@ type askState struct {
 	at   time.Time // it is not looked at before
 }
 
-// startAsking begins to ask, if there is anybody to be asked.
-func (o *OAgent) startAsking() {
+// StartAsking implements guardHandler. It does nothing if no agent is asked about
+// reviews.
+func (o *OAgent) StartAsking() {
 	slots := make(map[string]chan struct{})
 	for name, r := range o.Reviewers {
 		if r.Ask != nil {

@@ -32,7 +32,7 @@ type recorder struct {
 	tooLarge bool
 	declared int64                   // Content-Length, where that alone was over the limit
 	cancel   context.CancelCauseFunc // ends the call
-	refused  *ocp.Failure           // of a guard behind the endpoint; the response says the same
+	refused  *ocp.Failure            // of a guard behind the endpoint; the response says the same
 	exposed  string                  // by the agent of a guard behind: see ocp.Result
 	outer    *http.Request           // the caller's own, to the endpoint; nil if it is not a tool call
 	own      *ocp.Supplement         // what the gateway has put into the request for the toolset

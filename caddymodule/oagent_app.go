@@ -1,0 +1,43 @@
+package caddymodule
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// At implements guardHandler.
+func (o *OAgent) At() place { return o.place }
+
+// HasAgent implements guardHandler.
+func (o *OAgent) HasAgent(name string) bool {
+	l := o.linked.Load()
+	return l != nil && l.agents[name] != nil
+}
+
+// AgentNames implements guardHandler.
+func (o *OAgent) AgentNames() []string {
+	l := o.linked.Load()
+	if l == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(l.agents))
+}
+
+// Narrow implements guardHandler.
+func (o *OAgent) Narrow(agent string, t *toolset, tools *ocp.Toolset) *ocp.Toolset {
+	if g := o.relink(nil, nil).agents[agent]; g != nil {
+		return g.narrow(t, tools)
+	}
+	return tools.Only(func(*ocp.Tool) bool { return false })
+}
+
+// StopAsking implements guardHandler.
+func (o *OAgent) StopAsking() { o.extras.asker.Load().stop() }
+
+// WakeAsker implements guardHandler.
+func (o *OAgent) WakeAsker() { o.extras.asker.Load().wake() }
+
+// Interface guard
+var _ guardHandler = (*OAgent)(nil)
