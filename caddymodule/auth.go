@@ -245,14 +245,6 @@ var refusalTitles = map[oauth.Code]string{
 	oauth.Unavailable:       "The access token cannot be verified now",
 }
 
-// sentence makes a description one.
-func sentence(description string) string {
-	if description == "" {
-		return ""
-	}
-	return strings.ToUpper(description[:1]) + description[1:] + "."
-}
-
 // setUser makes the placeholders of a user known, as Caddy's own handler does.
 func setUser(r *http.Request, user caddyauth.User) {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)

@@ -138,7 +138,7 @@ func passBy(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) erro
 
 // tools returns the toolset of the moment, nil if there is none yet.
 func (e *endpoint) tools(r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
-	ofTools(r)
+	markToolEndpoint(r)
 	return e.current(r, next)
 }
 

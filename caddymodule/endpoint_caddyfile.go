@@ -10,15 +10,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-func init() {
-	httpcaddyfile.RegisterDirective("mcp", func(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
-		return parseEndpoint(h, new(MCP))
-	})
-	httpcaddyfile.RegisterDirective("otc", func(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
-		return parseEndpoint(h, new(OTC))
-	})
-}
-
 // endpointHandler is a handler that the directive of a tool protocol sets up.
 type endpointHandler interface {
 	caddyhttp.MiddlewareHandler

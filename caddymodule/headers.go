@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/fairwayhq/fairway/internal/headerkind"
@@ -61,55 +60,4 @@ func joinCookies(carried, arguments []string) string {
 		}
 	}
 	return joined
-}
-
-// connectionOptions returns the further hop-by-hop headers that Connection
-// names (RFC 9110, section 7.6.1), nil in the usual case.
-func connectionOptions(header http.Header) (names []string) {
-	for _, value := range header["Connection"] {
-		for option := range strings.SplitSeq(value, ",") {
-			option = http.CanonicalHeaderKey(strings.TrimSpace(option))
-			if option != "" && option != "Keep-Alive" && option != "Close" {
-				names = append(names, option)
-			}
-		}
-	}
-	return names
-}
-
-// carried reports whether a header of the caller's request, named in canonical
-// form, goes along with the tool call.
-func carried(name string, connection []string) bool {
-	if slices.Contains(connection, name) {
-		return false
-	}
-	if strings.IndexByte(name, '_') >= 0 {
-		// CGI and its heirs read "_" as "-".
-		name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
-	}
-	switch name {
-	case "Alt-Svc", "Connection", "Http2-Settings", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
-		"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade": // the connection's
-		return false
-	case "Dnt", "Expect", "Host", "Last-Event-Id", "Origin", "Range", "Referer", "Upgrade-Insecure-Requests": // the message's
-		return false
-	}
-	if headerkind.Of(name) != headerkind.Ordinary {
-		return false // it would make some servers run another operation than the one that was called and judged
-	}
-	switch name[0] {
-	case 'A':
-		return !strings.HasPrefix(name, "Accept")
-	case 'C':
-		return !strings.HasPrefix(name, "Content-")
-	case 'I':
-		return !strings.HasPrefix(name, "If-")
-	case 'M':
-		return !strings.HasPrefix(name, "Mcp-")
-	case 'S':
-		return !strings.HasPrefix(name, "Sec-")
-	case ':':
-		return false
-	}
-	return true
 }

@@ -61,7 +61,7 @@ func (l *stdioLine) serve(m *MCP, r *http.Request, next caddyhttp.Handler) {
 // awaitTools returns the toolset, and waits for it if need be: nobody on standard
 // input could be told to come again.
 func (m *MCP) awaitTools(r *http.Request, next caddyhttp.Handler) (*ocp.Toolset, error) {
-	ofTools(r)
+	markToolEndpoint(r)
 	if tools := m.endpoint.current(r, next); tools != nil {
 		return tools, nil
 	}

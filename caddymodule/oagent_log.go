@@ -127,11 +127,3 @@ func (p *passage) loggedInputs() (fields []zap.Field) {
 	})
 	return fields
 }
-
-// cutText returns the beginning of a text that is too long.
-func cutText(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return text[:limit] + "…"
-}

@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -151,17 +150,4 @@ func (a *Agents) narrow(at place, agent string, t *toolset, tools *ocp.Toolset) 
 		return h.Narrow(agent, t, tools)
 	}
 	return tools.Only(func(*ocp.Tool) bool { return false })
-}
-
-type gatewayKey struct{}
-
-// contextOfGateway returns the context of a request that the gateway makes for
-// itself: for a document of the site, say. No agent governs it.
-func contextOfGateway(ctx context.Context) context.Context {
-	return context.WithValue(ctx, gatewayKey{}, true)
-}
-
-func isOfGateway(ctx context.Context) bool {
-	of, _ := ctx.Value(gatewayKey{}).(bool)
-	return of
 }

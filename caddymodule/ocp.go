@@ -422,13 +422,9 @@ func refuseWithoutContext(w http.ResponseWriter, tool *ocp.Tool, in *ocp.Incomin
 	return nil
 }
 
-// ocpVar is the variable by which handlers behind this one find it: an *exchange, or if
-// the request has no OCP headers an *OCP or a *varyingResponse.
-const ocpVar = "fairway.ocp"
-
 func mark(r *http.Request, value any) {
 	if vars, ok := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any); ok {
-		vars[ocpVar] = value
+		vars[contextVar] = value
 	}
 }
 

@@ -1,13 +1,10 @@
 package caddymodule
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,12 +42,6 @@ type advertised struct {
 	json representation
 	yaml representation
 	err  error // why it cannot be served
-}
-
-type representation struct {
-	content   []byte
-	mediaType string
-	tag       string
 }
 
 // newDiscovery makes the toolset keep its document.
@@ -173,32 +164,11 @@ func basePath(tools *ocp.Toolset) string {
 	return "/"
 }
 
-func newRepresentation(content []byte, mediaType string) representation {
-	sum := sha256.Sum256(content)
-	return representation{content: content, mediaType: mediaType, tag: `"` + hex.EncodeToString(sum[:16]) + `"`}
-}
-
 func (a *advertised) in(form string) *representation {
 	if form == formYAML {
 		return &a.yaml
 	}
 	return &a.json
-}
-
-func (p *representation) serve(w http.ResponseWriter, r *http.Request) {
-	header := w.Header()
-	header.Set("Etag", p.tag)
-	header.Set("Cache-Control", "no-cache") // it may be kept, and is asked for again
-	if matchesTag(r.Header["If-None-Match"], p.tag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	header.Set("Content-Type", p.mediaType)
-	header.Set("Content-Length", strconv.Itoa(len(p.content)))
-	w.WriteHeader(http.StatusOK)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(p.content) // the client may be gone
-	}
 }
 
 // preferredForm returns the form that an Accept header has first. Those that have

@@ -74,18 +74,3 @@ func isHex(text string) bool {
 	}
 	return true
 }
-
-// matchesTag compares weakly (RFC 9110, section 13.1.2): the tag with those of
-// If-None-Match.
-func matchesTag(values []string, tag string) bool {
-	tag = strings.TrimPrefix(tag, "W/")
-	for _, value := range values {
-		for item := range strings.SplitSeq(value, ",") {
-			item = strings.TrimSpace(item)
-			if item == "*" || strings.TrimPrefix(item, "W/") == tag {
-				return true
-			}
-		}
-	}
-	return false
-}

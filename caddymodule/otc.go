@@ -165,17 +165,6 @@ func (o *OTC) Provision(ctx caddy.Context) (err error) {
 	return nil
 }
 
-// described returns the options of a toolset whose definitions say what its tools
-// answer, which OTC wants of all.
-func described(config *ToolsetConfig) *ToolsetConfig {
-	with := new(ToolsetConfig)
-	if config != nil {
-		*with = *config
-	}
-	with.answers = true
-	return with
-}
-
 // Validate refuses options that make no sense.
 func (o *OTC) Validate() error {
 	if o.endpoint.path == "" {
@@ -204,13 +193,6 @@ func (o *OTC) Validate() error {
 		return err
 	}
 	return notNegative("max_body", o.MaxBody)
-}
-
-func notNegative(option string, value int64) error {
-	if value < 0 {
-		return fmt.Errorf("%s %d is negative", option, value)
-	}
-	return nil
 }
 
 // retryAfter says how long a client should wait for the tools.

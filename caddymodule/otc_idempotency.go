@@ -41,9 +41,6 @@ type OTCIdempotency struct {
 	Secret string `json:"secret,omitempty"`
 }
 
-// minSecret is how long a secret must be, in bytes.
-const minSecret = 16
-
 // provision returns the options of the adapter, nil for none.
 func (i *OTCIdempotency) provision(ctx caddy.Context, o *OTC) (*otcadapter.Idempotency, error) {
 	if i == nil {

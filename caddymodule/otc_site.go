@@ -17,7 +17,7 @@ import (
 // site says what stands around a request: the toolsets of the moment, the handlers
 // behind, and who has been authenticated by those in front.
 func (o *OTC) site(r *http.Request, next caddyhttp.Handler) otcadapter.Site {
-	ofTools(r)
+	markToolEndpoint(r)
 	toolkits := make([]otcadapter.Toolkit, len(o.endpoints))
 	for i, e := range o.endpoints {
 		toolkits[i] = otcadapter.Toolkit{Tools: e.current(r, next), Held: o.NoRequirements || len(e.toolset.credentials) > 0}

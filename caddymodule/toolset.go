@@ -328,3 +328,14 @@ func (t *toolset) declared(r *http.Request, next caddyhttp.Handler) *ocp.Toolset
 	}
 	return tools
 }
+
+// described returns the options of a toolset whose definitions say what its tools
+// answer, which OTC wants of all.
+func described(config *ToolsetConfig) *ToolsetConfig {
+	with := new(ToolsetConfig)
+	if config != nil {
+		*with = *config
+	}
+	with.answers = true
+	return with
+}

@@ -1,0 +1,32 @@
+package caddymodule
+
+import (
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/mcpadapter"
+)
+
+// authenticatedUser returns the {http.auth.user.id} of a request, "" if nobody is
+// authenticated.
+func authenticatedUser(r *http.Request) string {
+	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return ""
+	}
+	user, _ := repl.GetString("http.auth.user.id")
+	return user
+}
+
+// accessOf returns what the access token of a request allows, nil if it came
+// without one.
+func accessOf(r *http.Request) *mcpadapter.Access {
+	scopes, ok := caddyhttp.GetVar(r.Context(), varScopes).([]string)
+	if !ok {
+		return nil
+	}
+	metadata, _ := caddyhttp.GetVar(r.Context(), varResourceMetadata).(string)
+	return &mcpadapter.Access{Scopes: scopes, Metadata: metadata}
+}
