@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
@@ -35,16 +36,15 @@ type Agents struct {
 	inline int         // toolsets that handlers define themselves
 	store  *sharedStore
 
-	guardHandlers []guardHandler   // in the order in which they are provisioned
-	offered       []offer          // toolsets of handlers, likewise
-	bound         []*binding       // endpoints of agents
-	placed        []placedEndpoint // in the order in which they are provisioned
-	started       atomic.Bool      // nothing of these changes any more
+	guardHandlers []guardHandler // in the order in which they are provisioned
+	offered       []offer        // toolsets of handlers, likewise
+	bound         []*binding     // endpoints of agents
+	started       atomic.Bool    // nothing of these changes any more
 	guards        sharedGuards
 	callers       otcadapter.CallerHashes // of callers whom no site has authenticated
 	pace          askPace
 
-	mcpEndpoints map[string]int // how many mcp handlers were provisioned, by the key of their Memory
+	shared sync.Map // see share
 
 	events *eventEmitter // nil as long as no guard is configured
 }
@@ -94,6 +94,16 @@ func (a *Agents) open(ctx caddy.Context, config *ToolsetConfig, name, site strin
 	}
 	a.held = append(a.held, t.document)
 	return t, nil
+}
+
+// share returns what the handlers of one configuration share under a key, which the
+// first of them makes.
+func share[T any](a *Agents, key any, make func() T) T {
+	if value, ok := a.shared.Load(key); ok {
+		return value.(T)
+	}
+	value, _ := a.shared.LoadOrStore(key, make())
+	return value.(T)
 }
 
 // toolset returns the toolset of that name.

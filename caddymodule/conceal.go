@@ -40,8 +40,8 @@ func (p presented) secrets(status int) *conceal.Secrets {
 	return secrets
 }
 
-// concealed takes the credentials out of what is said of a call that has failed.
-func (cs credentials) concealed(text string) string {
+// withoutCredentials removes the credentials from a text about a call that failed.
+func withoutCredentials(text string, cs credentials) string {
 	with, err := cs.supplement(caddy.NewReplacer())
 	if err != nil || with == nil {
 		return text // without them it was not sent

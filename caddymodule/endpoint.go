@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,7 +46,7 @@ func newEndpoint(ctx caddy.Context, protocol, path, reference string, config *To
 	if e.toolset, err = resolveToolset(ctx, e.app, reference, config); err != nil {
 		return nil, err
 	}
-	if err := e.app.addReachable(ctx, e); err != nil {
+	if err := placedEndpointsOf(e.app).addReachable(ctx, e); err != nil {
 		return nil, err
 	}
 	if err := checkToolExpressions(ctx); err != nil {
@@ -145,7 +146,7 @@ func (e *endpoint) tools(r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
 // current is toolset.current, of which an agent's endpoint offers what that agent
 // may use.
 func (e *endpoint) current(r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
-	tools := e.toolset.current(r, next)
+	tools := currentTools(e.toolset, r, next)
 	if e.agent == "" || tools == nil {
 		return tools
 	}
@@ -203,3 +204,9 @@ var (
 	errNotPlain   = errors.New("the path of an endpoint is plain, without *, ? or #: the handler knows what is below it")
 	errIsDocument = errors.New("the endpoint's path comes before the document, as in: /mcp /openapi.json")
 )
+
+// isEndpoint reports whether there is something of the protocol at the path below
+// the endpoint's.
+func isEndpoint(rest string) bool {
+	return slices.Contains(endpointPaths[:], rest)
+}

@@ -15,22 +15,32 @@ type placedEndpoint struct {
 	at []routePosition // never empty
 }
 
-// addReachable adds the endpoint that is being provisioned to those of the app. It
+// placedEndpoints are the endpoints of one configuration, in the order in which they
+// are provisioned.
+type placedEndpoints struct{ all []placedEndpoint }
+
+type placedEndpointsKey struct{}
+
+func placedEndpointsOf(app *Agents) *placedEndpoints {
+	return share(app, placedEndpointsKey{}, func() *placedEndpoints { return new(placedEndpoints) })
+}
+
+// addReachable adds the endpoint that is being provisioned. It
 // returns an error if another endpoint answers all requests for it. Where that cannot
 // be seen, there is no error.
-func (a *Agents) addReachable(ctx caddy.Context, e *endpoint) error {
+func (p *placedEndpoints) addReachable(ctx caddy.Context, e *endpoint) error {
 	at := routePositions(ctx)
 	if at == nil {
 		return nil
 	}
 	added := placedEndpoint{e, at}
-	for _, earlier := range a.placed {
-		if earlier.answers(added.mainPath()) && a.shadows(earlier, added) {
+	for _, earlier := range p.all {
+		if earlier.answers(added.mainPath()) && p.shadows(earlier, added) {
 			return fmt.Errorf("%s can never be reached: %s comes before it and answers its requests; "+
 				"remove one of them, give them different paths, or put them behind different matchers", added, earlier)
 		}
 	}
-	a.placed = append(a.placed, added)
+	p.all = append(p.all, added)
 	return nil
 }
 
@@ -58,7 +68,7 @@ func (e *endpoint) answers(path string) bool {
 
 // shadows reports whether every request that reaches the later endpoint would reach the
 // earlier one first, with the same path.
-func (a *Agents) shadows(earlier, later placedEndpoint) bool {
+func (p *placedEndpoints) shadows(earlier, later placedEndpoint) bool {
 	e, l := earlier.at, later.at
 	if !e[0].sameList(l[0]) {
 		return false // another server
@@ -68,17 +78,17 @@ func (a *Agents) shadows(earlier, later placedEndpoint) bool {
 		common++
 	}
 	e, l = e[common:], l[common:]
-	for i, p := range e {
-		inGroup := i == 0 && len(l) > 0 && p.sameList(l[0]) && p.route().Group == l[0].route().Group
-		if isAlternative(p) && !inGroup {
+	for i, at := range e {
+		inGroup := i == 0 && len(l) > 0 && at.sameList(l[0]) && at.route().Group == l[0].route().Group
+		if isAlternative(at) && !inGroup {
 			return false
 		}
-		implied := func(q routePosition) bool { return sameMatchers(p.route(), q.route()) }
-		if len(p.route().MatcherSets) > 0 && !slices.ContainsFunc(l, implied) {
+		implied := func(other routePosition) bool { return sameMatchers(at.route(), other.route()) }
+		if len(at.route().MatcherSets) > 0 && !slices.ContainsFunc(l, implied) {
 			return false
 		}
 	}
-	return !a.rewrittenBetween(earlier, later, common)
+	return !p.rewrittenBetween(earlier, later, common)
 }
 
 // isAlternative reports whether the route runs only if no earlier route of its group
@@ -90,35 +100,35 @@ func isAlternative(p routePosition) bool {
 
 // rewrittenBetween reports whether a handler between the endpoints may change the path.
 // Their positions are the same up to the index common.
-func (a *Agents) rewrittenBetween(earlier, later placedEndpoint, common int) bool {
+func (p *placedEndpoints) rewrittenBetween(earlier, later placedEndpoint, common int) bool {
 	if common > 0 && common == len(earlier.at) || common == len(later.at) || !earlier.at[common].sameList(later.at[common]) {
 		// Both are in one route, which still has its raw handlers.
 		raw := later.at[common-1].route().HandlersRaw
 		from, to := 0, len(raw)
 		if common == len(earlier.at) {
-			from = a.rawIndex(earlier, raw) + 1
+			from = p.rawIndex(earlier, raw) + 1
 		}
 		if common == len(later.at) {
-			to = a.rawIndex(later, raw)
+			to = p.rawIndex(later, raw)
 		}
 		if slices.ContainsFunc(raw[min(from, to):to], rawRewrites) {
 			return true
 		}
 	}
-	for i, p := range later.at[common:] {
+	for i, at := range later.at[common:] {
 		from := 0
-		if i == 0 && common < len(earlier.at) && earlier.at[common].sameList(p) {
+		if i == 0 && common < len(earlier.at) && earlier.at[common].sameList(at) {
 			from = earlier.at[common].index + 1
 			if handlersRewrite(handlersFrom(earlier.at[common])) {
 				return true
 			}
 		}
-		for _, route := range p.routes[from:p.index] {
+		for _, route := range at.routes[from:at.index] {
 			if handlersRewrite(route.Handlers) {
 				return true
 			}
 		}
-		raw := p.route().HandlersRaw
+		raw := at.route().HandlersRaw
 		if slices.ContainsFunc(raw[:presentHandler(raw)], rawRewrites) {
 			return true
 		}
@@ -127,10 +137,10 @@ func (a *Agents) rewrittenBetween(earlier, later placedEndpoint, common int) boo
 }
 
 // rawIndex returns the index of an endpoint among the raw handlers of its route.
-func (a *Agents) rawIndex(e placedEndpoint, raw []json.RawMessage) int {
+func (p *placedEndpoints) rawIndex(e placedEndpoint, raw []json.RawMessage) int {
 	last := e.at[len(e.at)-1]
 	nth := 0
-	for _, other := range a.placed {
+	for _, other := range p.all {
 		at := other.at[len(other.at)-1]
 		if other.endpoint != e.endpoint && at.sameList(last) && at.index == last.index && len(other.at) == len(e.at) {
 			nth++

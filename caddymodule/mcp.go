@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 
@@ -270,12 +269,6 @@ func (m *MCP) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	defer calls.end()
 	m.server.ServeHTTP(w, r, m.site(r, next, rest, tools, calls))
 	return nil
-}
-
-// isEndpoint reports whether there is something of the protocol at the path below
-// the endpoint's.
-func isEndpoint(rest string) bool {
-	return slices.Contains(endpointPaths[:], rest)
 }
 
 // endpointPaths are those paths, the endpoint's own first.

@@ -35,17 +35,21 @@ func (m *MCP) remember(options *mcpadapter.Options) {
 	})
 	m.memory = value.(*mcpMemory)
 	options.Memory = m.memory.Memory
-	options.Instance = m.endpoint.app.countMCP(key)
+	options.Instance = countEndpoint(m.endpoint.app, key)
 	options.Current = m.currentTools
 }
 
-// countMCP returns how many mcp handlers with this key were provisioned before.
-func (a *Agents) countMCP(key string) int {
-	if a.mcpEndpoints == nil {
-		a.mcpEndpoints = make(map[string]int)
-	}
-	a.mcpEndpoints[key]++
-	return a.mcpEndpoints[key] - 1
+// endpointCount counts the mcp handlers of one configuration that were provisioned, by
+// the key of their Memory.
+type endpointCount map[string]int
+
+type endpointCountKey struct{}
+
+// countEndpoint returns how many handlers with this key were provisioned before.
+func countEndpoint(app *Agents, key string) int {
+	counted := share(app, endpointCountKey{}, func() endpointCount { return make(endpointCount) })
+	counted[key]++
+	return counted[key] - 1
 }
 
 // currentTools returns the tools that the endpoint offers at the moment, nil if they

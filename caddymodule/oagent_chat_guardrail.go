@@ -88,7 +88,7 @@ func (x *chatExchange) invoke(side oagent.Side, name, input, output string) (jso
 	outcome := ocp.Execute(x.r.Context(), tools, tool.Name, arguments.JSON(input, output), invoker)
 	defer outcome.Release()
 	if outcome.Failure != nil {
-		outcome.Failure.Message = op.toolset.credentials.concealed(outcome.Failure.Message)
+		outcome.Failure.Message = withoutCredentials(outcome.Failure.Message, op.toolset.credentials)
 		return nil, outcome.Failure
 	}
 	return guardrailOutput(op.tool, outcome.Result)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -99,12 +98,6 @@ func (n *toolNames) All() []string {
 	return n.all
 }
 
-// qualifier returns the name of a toolset as it stands before those of its tools.
-func (t *toolset) qualifier() string {
-	name := t.key.shownName()
-	return oagent.KebabName(strings.TrimSuffix(name, path.Ext(name)))
-}
-
 // relink returns what is linked at the moment. R and next, which may be nil, are
 // the way to documents of the site.
 func (o *OAgent) relink(r *http.Request, next caddyhttp.Handler) *linked {
@@ -130,7 +123,7 @@ func (o *OAgent) isCurrent(l *linked, r *http.Request, next caddyhttp.Handler) b
 	current := true
 	for i, t := range o.toolsets {
 		if r != nil && t.bySite {
-			current = t.declared(r, next) == l.views[i] && current
+			current = declaredTools(t, r, next) == l.views[i] && current
 			continue
 		}
 		current = t.loader.Toolset() == l.views[i] && current

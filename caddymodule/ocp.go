@@ -374,7 +374,7 @@ func (h *OCP) operations(r *http.Request, next caddyhttp.Handler) *operations {
 	if h.toolset == nil {
 		return nil
 	}
-	tools := h.toolset.declared(r, next)
+	tools := declaredTools(h.toolset, r, next)
 	if tools == nil {
 		return nil
 	}

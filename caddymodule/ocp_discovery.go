@@ -94,7 +94,7 @@ func (d *discovery) asked(r *http.Request) (form string) {
 // serve answers with the document. While it is not loaded, that is 503 like the
 // tools that are made of it; one that cannot be served is passed by.
 func (d *discovery) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, form string) error {
-	d.handler.toolset.current(r, next) // loads a document of the site
+	currentTools(d.handler.toolset, r, next) // loads a document of the site
 	loaded := d.handler.toolset.loader.Document()
 	if loaded == nil {
 		return (&endpoint{toolset: d.handler.toolset}).unavailable(w)

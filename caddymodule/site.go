@@ -10,8 +10,30 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
+
+// currentTools returns the toolset's current tools as they are called, without the
+// arguments that its credentials fill; nil if the document is not loaded. See
+// declaredTools.
+func currentTools(t *toolset, r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
+	return t.filled(declaredTools(t, r, next))
+}
+
+// declaredTools returns the toolset's current tools with all arguments that the
+// document declares; nil if it is not loaded. A document of the site is fetched
+// through next, the handlers behind the one that r has reached.
+func declaredTools(t *toolset, r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
+	if !t.bySite {
+		return t.loader.Toolset()
+	}
+	tools, err := t.loader.Ensure(r.Context(), fetchThrough(next, r, t.key.MaxDocument))
+	if err != nil && !errors.Is(err, ocp.ErrNotLoaded) {
+		return nil
+	}
+	return tools
+}
 
 // fetchThrough returns how a document of the site is fetched: by a GET through
 // the handlers behind the one that outer has reached, on outer's host. It says

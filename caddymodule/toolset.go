@@ -3,17 +3,17 @@ package caddymodule
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/openapi"
 	"github.com/fairwayhq/fairway/ocp/schema"
@@ -309,26 +309,6 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 	return t, nil
 }
 
-// current returns the current tools as they are called, without the arguments that
-// the credentials fill; nil if the document is not loaded. See declared.
-func (t *toolset) current(r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
-	return t.filled(t.declared(r, next))
-}
-
-// declared returns the current tools with all arguments that the document declares,
-// nil if it is not loaded. A document of the site is fetched through next, the
-// handlers behind the one that r has reached.
-func (t *toolset) declared(r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
-	if !t.bySite {
-		return t.loader.Toolset()
-	}
-	tools, err := t.loader.Ensure(r.Context(), fetchThrough(next, r, t.key.MaxDocument))
-	if err != nil && !errors.Is(err, ocp.ErrNotLoaded) {
-		return nil
-	}
-	return tools
-}
-
 // described returns the options of a toolset whose definitions say what its tools
 // answer, which OTC wants of all.
 func described(config *ToolsetConfig) *ToolsetConfig {
@@ -338,4 +318,10 @@ func described(config *ToolsetConfig) *ToolsetConfig {
 	}
 	with.answers = true
 	return with
+}
+
+// qualifier returns the name of a toolset as it stands before those of its tools.
+func (t *toolset) qualifier() string {
+	name := t.key.shownName()
+	return oagent.KebabName(strings.TrimSuffix(name, path.Ext(name)))
 }

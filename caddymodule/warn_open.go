@@ -62,7 +62,7 @@ func (e *endpoint) guarded(at []routePosition) bool {
 func (e *endpoint) rawIndexAt(at []routePosition, i int) int {
 	raw := at[i].route().HandlersRaw
 	if i == len(at)-1 {
-		return e.app.rawIndex(placedEndpoint{e, at}, raw)
+		return placedEndpointsOf(e.app).rawIndex(placedEndpoint{e, at}, raw)
 	}
 	return presentHandler(raw)
 }
