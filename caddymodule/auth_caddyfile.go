@@ -165,7 +165,7 @@ func (c *authConfig) unmarshalOption(b *block) (known bool, err error) {
 	case "require_scope":
 		err = b.each(&c.oauth.RequireScope, checkScope)
 	case "leeway":
-		err = b.leeway(&c.oauth.Leeway)
+		err = readLeeway(b, &c.oauth.Leeway)
 	case "pass_token":
 		err = b.flag(&c.oauth.PassToken)
 	case "exempt":
@@ -281,31 +281,8 @@ func (a *APIKey) unmarshalKey(b *block) error {
 	return nil
 }
 
-// each reads one or more arguments of a subdirective that may come again, and
-// checks those that are no placeholders.
-func (b *block) each(to *[]string, check func(text string) error) error {
-	name, before := b.Val(), len(*to)
-	if err := b.list(to); err != nil {
-		return err
-	}
-	for _, text := range (*to)[before:] {
-		if err := unlessPlaceholder(text, check(text)); err != nil {
-			return b.Errf("%s: %v", name, err)
-		}
-	}
-	return nil
-}
-
-// unlessPlaceholder returns err unless what it is about is not known before start.
-func unlessPlaceholder(text string, err error) error {
-	if strings.Contains(text, "{") {
-		return nil
-	}
-	return err
-}
-
-// leeway reads how far clocks may differ.
-func (b *block) leeway(to *caddy.Duration) error {
+// readLeeway reads how far clocks may differ.
+func readLeeway(b *block, to *caddy.Duration) error {
 	return b.value(func(text string) error {
 		if text == "off" {
 			*to = -1

@@ -2,12 +2,8 @@ package caddymodule
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/fairwayhq/fairway/internal/nearest"
 )
 
 // requireSubcommand makes a command that only groups others fail if its argument is none of
@@ -25,13 +21,4 @@ func requireSubcommand(cmd *cobra.Command) {
 		const longestQuoted = 64 // bytes
 		return fmt.Errorf("caddy %s has no subcommand %q%s", cmd.Name(), cutText(arguments[0], longestQuoted), didYouMean(arguments[0], names))
 	}
-}
-
-// didYouMean returns the end of a message about an unknown name: the nearest of the known
-// ones, or all of them if none is near.
-func didYouMean(unknown string, known []string) string {
-	if near := nearest.Name(unknown, slices.Values(known)); near != "" {
-		return fmt.Sprintf("; did you mean %s?", near)
-	}
-	return fmt.Sprintf("; known are %s", strings.Join(known, ", "))
 }

@@ -210,3 +210,6 @@ var (
 func isEndpoint(rest string) bool {
 	return slices.Contains(endpointPaths[:], rest)
 }
+
+// endpointPaths are those paths, the endpoint's own first.
+var endpointPaths = [...]string{"", "/", "/sse", "/message"}

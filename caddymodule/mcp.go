@@ -271,9 +271,6 @@ func (m *MCP) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	return nil
 }
 
-// endpointPaths are those paths, the endpoint's own first.
-var endpointPaths = [...]string{"", "/", "/sse", "/message"}
-
 // Interface guards
 var (
 	_ caddy.Provisioner           = (*MCP)(nil)

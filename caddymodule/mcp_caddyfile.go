@@ -1,10 +1,6 @@
 package caddymodule
 
 import (
-	"errors"
-	"strconv"
-
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 )
@@ -192,30 +188,6 @@ func (m *MCP) unmarshalDiscovery(outer *block) error {
 		}
 	}
 	return nil
-}
-
-// positive reads a number of which zero makes no sense.
-func (b *block) positive(to *int) error {
-	return b.value(func(text string) error {
-		n, err := strconv.Atoi(text)
-		if err != nil || n <= 0 {
-			return errors.New("not a whole number of 1 or more")
-		}
-		*to = n
-		return nil
-	})
-}
-
-// period reads a duration that cannot be turned off.
-func (b *block) period(to *caddy.Duration) error {
-	return b.value(func(text string) error {
-		d, err := caddy.ParseDuration(text)
-		if err != nil || d <= 0 {
-			return errors.New("not a duration: write it as 30s or 5m")
-		}
-		*to = caddy.Duration(d)
-		return nil
-	})
 }
 
 // Interface guard

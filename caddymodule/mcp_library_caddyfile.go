@@ -208,23 +208,6 @@ func (a *MCPApp) unmarshalOption(b *block) error {
 	return b.unrecognized("app")
 }
 
-// toggle reads on, off or nothing, which is on.
-func (b *block) toggle(to *bool) error {
-	if err := b.once(); err != nil {
-		return err
-	}
-	name, arguments := b.Val(), b.RemainingArgs()
-	switch {
-	case len(arguments) == 0 || len(arguments) == 1 && arguments[0] == "on":
-		*to = true
-	case len(arguments) == 1 && arguments[0] == "off":
-		*to = false
-	default:
-		return b.Errf("%s is on or off", name)
-	}
-	return nil
-}
-
 func (a *MCPApp) unmarshalPolicy(b *block) error {
 	if err := b.once(); err != nil {
 		return err

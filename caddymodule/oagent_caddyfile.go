@@ -154,7 +154,7 @@ func (o *OAgent) unmarshalOption(b *block) error {
 
 // unmarshalPath reads the path of one of the handler's endpoints.
 func (o *OAgent) unmarshalPath(b *block, to *string) error {
-	if err := b.ownPath(to); err != nil {
+	if err := readOwnPath(b, to); err != nil {
 		return err
 	}
 	if err := o.checkPathsApart(); err != nil {
@@ -163,8 +163,8 @@ func (o *OAgent) unmarshalPath(b *block, to *string) error {
 	return nil
 }
 
-// ownPath reads a path of the site that is the handler's own.
-func (b *block) ownPath(to *string) error {
+// readOwnPath reads a path of the site that is the handler's own.
+func readOwnPath(b *block, to *string) error {
 	return b.value(func(text string) error {
 		*to = text
 		if strings.Trim(text, "/") == "" {
@@ -186,7 +186,7 @@ func (o *OAgent) unmarshalIdentity(outer *block) error {
 	}
 	identity := new(StaticIdentity)
 	if outer.NextArg() {
-		if err := outer.identityCredential(&identity.Credentials); err != nil {
+		if err := readIdentityCredential(outer, &identity.Credentials); err != nil {
 			return err
 		}
 	}
@@ -196,7 +196,7 @@ func (o *OAgent) unmarshalIdentity(outer *block) error {
 		if onLine {
 			return b.Errf("identity %s has a credential on its line and a block: put all of them into the block", name)
 		}
-		if err := b.identityCredential(&identity.Credentials); err != nil {
+		if err := readIdentityCredential(b, &identity.Credentials); err != nil {
 			return err
 		}
 	}
@@ -210,24 +210,24 @@ func (o *OAgent) unmarshalIdentity(outer *block) error {
 	return nil
 }
 
-// identityCredential reads the credential at which b stands.
-func (b *block) identityCredential(to *[]Credential) error {
+// readIdentityCredential reads the credential at which b stands.
+func readIdentityCredential(b *block, to *[]Credential) error {
 	switch b.Val() {
 	case "header_up":
-		return b.headerUp(to)
+		return readHeaderUp(b, to)
 	case "credential":
-		return b.credential(to)
+		return readCredential(b, to)
 	}
 	return b.unrecognized("identity")
 }
 
-// headerUp reads a header's name and value. Errors do not repeat the value.
-func (b *block) headerUp(to *[]Credential) error {
-	return b.headerNamed("header_up", to)
+// readHeaderUp reads a header's name and value. Errors do not repeat the value.
+func readHeaderUp(b *block, to *[]Credential) error {
+	return readNamedHeader(b, "header_up", to)
 }
 
 // headerNamed is headerUp for a subdirective of another name.
-func (b *block) headerNamed(subdirective string, to *[]Credential) error {
+func readNamedHeader(b *block, subdirective string, to *[]Credential) error {
 	c := Credential{In: inHeader}
 	if !b.AllArgs(&c.Name, &c.Value) {
 		return b.Errf("%[1]s needs a header and its value, as in: %[1]s Authorization \"Bearer {env.OPS_TOKEN}\"", subdirective)

@@ -168,9 +168,9 @@ func (a *ReviewerAsk) unmarshalOption(b *block) error {
 		}
 		return nil
 	case "header":
-		return b.headerNamed("header", &a.Credentials)
+		return readNamedHeader(b, "header", &a.Credentials)
 	case "credential":
-		return b.credential(&a.Credentials)
+		return readCredential(b, &a.Credentials)
 	case "timeout":
 		return b.period(&a.Timeout)
 	}

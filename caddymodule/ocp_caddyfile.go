@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -153,29 +152,6 @@ func (h *OCP) unmarshalLog(b *block) error {
 		}
 	}
 	return nil
-}
-
-// flag reads a subdirective without arguments.
-func (b *block) flag(to *bool) error {
-	if err := b.once(); err != nil {
-		return err
-	}
-	if b.NextArg() {
-		return b.ArgErr()
-	}
-	*to = true
-	return nil
-}
-
-// oneOf reads the only argument, which must be one of these words.
-func (b *block) oneOf(to *string, words ...string) error {
-	return b.value(func(text string) error {
-		*to = text
-		if !slices.Contains(words, text) {
-			return fmt.Errorf("it is %s", strings.Join(words, " or "))
-		}
-		return nil
-	})
 }
 
 // checkDiscoveryPath refuses what is no path of a document.

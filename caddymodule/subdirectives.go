@@ -55,9 +55,3 @@ var subdirectives = map[string][]string{
 	},
 	"api_key": {"header", "query", "key", "pass_through"},
 }
-
-// unrecognized returns the error for the option at which b stands, which the named block does
-// not have.
-func (b *block) unrecognized(name string) error {
-	return b.Errf("unrecognized %s subdirective '%s'%s", name, b.Val(), didYouMean(b.Val(), subdirectives[name]))
-}
