@@ -213,7 +213,7 @@ func TestOCPValidate(t *testing.T) {
 		"ignored session":            {base64Of("[]"), "session: ignored\n  OCP-Session: not a JSON object", "would be ignored", false},
 		"long session":               {strings.Repeat("e30A", 3000), "longer than allowed", "would be ignored", false},
 		"JSON of a context":          {goodContext, "context: conforming\n", "", true},
-		"bad JSON":                   {`{"context_id":1}`, "context: usable\n  context_id: of the wrong JSON type", "", false},
+		"bad JSON":                   {`{"context_id":1}`, "context: ignored\n  context_id: of the wrong JSON type", "would be ignored", false},
 		"broken JSON":                {`{"context_id":`, "context: ignored\n", "would be ignored", false},
 		"headers":                    {good + "OCP-Session: " + base64Of(goodContext) + "\n", "OCP-Session: conforming\n", "", true},
 		"headers without session":    {good, "OCP-Agent-Type: good\n", "", false},
