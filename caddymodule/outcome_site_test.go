@@ -1,6 +1,7 @@
 package caddymodule_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -192,5 +193,42 @@ func TestOperatorError_rule_for_one_tool(t *testing.T) {
 	r.Header.Set("X-Test-User", "grace")
 	if got := s.result(s.do(r)); got.IsError {
 		t.Error(got.text())
+	}
+}
+
+func TestOutcome_stream_lists_its_calls(t *testing.T) {
+	s := run(t, "", "mcp /mcp TRIPS"+outcomeHandlers)
+	r, err := http.NewRequest(http.MethodGet, s.url+"/mcp/sse", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	stream, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stream.Body)
+	next := func() string { // the data of the next event
+		for lines.Scan() {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				return data
+			}
+		}
+		t.Fatalf("the stream ended: %v", lines.Err())
+		return ""
+	}
+	endpoint := next()
+	headers := map[string]string{"Content-Type": "application/json"}
+	s.post(endpoint, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`, headers)
+	next()
+	for _, id := range []string{"1", "limited"} {
+		s.post(endpoint, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"getTrip","arguments":{"id":"`+id+`"}}}`, headers)
+		next()
+	}
+	stream.Body.Close()
+	entry := s.accessLogEntry("/mcp/sse", 1)
+	list, _ := json.Marshal(entry["tool_calls"])
+	if string(list) != `["getTrip ok","getTrip rate_limited"]` || entry["outcome"] != "rate_limited" || entry["toolset"] == nil {
+		t.Errorf("tool_calls %s, outcome %v, toolset %v", list, entry["outcome"], entry["toolset"])
 	}
 }
