@@ -93,7 +93,7 @@ func (c *Call) read(arguments []byte) (problems []Problem, err error) {
 		case known && m.Value.Kind() == 'n' && c.Tool.plans[i].dropNull:
 		case known:
 			c.values[i] = m.Value
-		case c.Tool.openBody && !c.Tool.taken[m.Name]:
+		case c.Tool.openBody && !c.Tool.taken[m.Name] && !c.Tool.resemblesFixed(m.Name):
 			c.extra = append(c.extra, m)
 		case len(problems) < maxProblems:
 			problems = append(problems, c.Tool.unknownArgument(m.Name))

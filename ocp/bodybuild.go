@@ -1,6 +1,8 @@
 package ocp
 
 import (
+	"slices"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/ocp/body"
@@ -33,8 +35,9 @@ func (t *toolBuilder) addBody() error {
 	}
 	t.tool.body = &bodyPlan{encoder: encoder, required: t.operation.Body.Required, whole: -1}
 	if flat {
+		fills := t.operation.Body.Required || slices.ContainsFunc(object.Properties, isRequiredChoice)
 		for i := range object.Properties {
-			t.addProperty(&object.Properties[i])
+			t.addProperty(&object.Properties[i], fills)
 		}
 	} else {
 		t.addWholeBody(media)
@@ -92,7 +95,15 @@ func isFile(place openapi.Place) (file, many bool) {
 	return schema.IsFile(resolved.At("items")), true
 }
 
-func (t *toolBuilder) addProperty(p *schema.Property) {
+// isRequiredChoice reports whether callers must give a value of the property in each body.
+func isRequiredChoice(p schema.Property) bool {
+	return p.Required && !p.ReadOnly && singleValue(true, p.Place) == nil
+}
+
+// addProperty adds an argument for a property. Fills says whether single values are
+// filled: in an optional body that has no other required property they are listed,
+// because a caller who leaves all other properties out could not send the body.
+func (t *toolBuilder) addProperty(p *schema.Property, fills bool) {
 	if p.ReadOnly {
 		return
 	}
@@ -103,8 +114,8 @@ func (t *toolBuilder) addProperty(p *schema.Property) {
 		Description: t.description(p.Place),
 	}
 	plan := argumentPlan{neededInBody: p.Required}
-	if plan.fill = singleValue(p.Required, p.Place); plan.fill != nil {
-		plan.filled = true
+	if value := singleValue(p.Required && fills, p.Place); value != nil {
+		plan.filled, plan.fill = true, value
 		a.Schema = constSchema(plan.fill)
 	} else {
 		a.Schema = t.propertySchema(p)

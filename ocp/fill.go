@@ -226,6 +226,23 @@ func (t *Tool) filledProblem(argument int, value jsontext.Value) (problem Proble
 	return Problem{Path: path, Message: "is a credential that the gateway sends itself: leave it out"}, true
 }
 
+// resemblesFixed reports whether servers may take an undeclared property of the body for
+// a parameter or property whose value is fixed: many merge query and body, and many
+// compare names without regard to case.
+func (t *Tool) resemblesFixed(property string) bool {
+	alias := style.Alias(style.Stem(property))
+	isFixed := func(id identifier) bool { return id.in == InQuery && id.isFixed() && style.Alias(id.name) == alias }
+	if slices.ContainsFunc(t.identity, isFixed) {
+		return true
+	}
+	for i := range t.all {
+		if a := &t.all[i]; t.plans[i].filled && (a.In == InQuery || a.In == InBody) && style.Alias(a.WireName) == alias {
+			return true
+		}
+	}
+	return false
+}
+
 // sameScalar reports whether two JSON strings, numbers or booleans are equal.
 func sameScalar(a, b jsontext.Value) bool {
 	if bytes.Equal(a, b) {

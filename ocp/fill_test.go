@@ -256,3 +256,57 @@ func TestRealDocuments_keep_every_operation(t *testing.T) {
 		})
 	}
 }
+
+// TestFill_lists_a_value_that_begins_an_optional_body checks that an optional body can be
+// sent although its only required properties have one allowed value each.
+func TestFill_lists_a_value_that_begins_an_optional_body(t *testing.T) {
+	tools := buildTools(t, `{"openapi":"3.1.0","info":{"title":"T","version":"1"},"paths":{"/a":{"post":{"operationId":"act","requestBody":{"content":{
+		"application/json":{"schema":{"type":"object","required":["type"],"properties":{"type":{"const":"reboot"},"note":{"type":"string"}}}}}}}}}}`, BuildOptions{})
+	tool, _ := tools.Tool("act")
+	for arguments, want := range map[string]string{`{}`: "", `{"type":"reboot"}`: `{"type":"reboot"}`} {
+		r := callRequest(t, tool, arguments)
+		if content, _ := io.ReadAll(r.Body); string(content) != want {
+			t.Errorf("%s sends %q, want %q", arguments, content, want)
+		}
+	}
+	if _, err := tool.Bind([]byte(`{"note":"x"}`)); err == nil {
+		t.Error("a body without its required property: no error")
+	}
+}
+
+// TestFill_values_cannot_be_overridden_by_further_properties checks that a body which takes
+// properties that the document does not name cannot repeat a fixed value.
+func TestFill_values_cannot_be_overridden_by_further_properties(t *testing.T) {
+	tools := buildTools(t, `openapi: 3.1.0
+info: {title: T, version: "1"}
+paths:
+  /?Action=Get:
+    post:
+      operationId: get
+      requestBody: {content: {application/x-www-form-urlencoded: {schema: {type: object, additionalProperties: true, properties: {note: {type: string}}}}}}
+      responses: {}
+  /kinds:
+    post:
+      operationId: kinds
+      parameters: [{name: Action, in: query, required: true, schema: {const: Get}}]
+      requestBody:
+        required: true
+        content: {application/json: {schema: {type: object, additionalProperties: true, required: [kind], properties: {kind: {const: order}}}}}
+      responses: {}
+`, BuildOptions{})
+	for name, arguments := range map[string][]string{
+		"get":   {`{"Action":"Drop"}`, `{"action":"Drop"}`, `{"Action[]":"Drop"}`},
+		"kinds": {`{"Kind":"other"}`, `{"action":"Drop"}`, `{"Action":"Drop"}`},
+	} {
+		tool, _ := tools.Tool(name)
+		for _, a := range arguments {
+			var failure *Failure
+			if _, err := tool.Bind([]byte(a)); !errors.As(err, &failure) || failure.Kind != InvalidArguments {
+				t.Errorf("%s %s: got %v", name, a, err)
+			}
+		}
+		if _, err := tool.Bind([]byte(`{"other":"x"}`)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

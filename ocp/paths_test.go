@@ -3,11 +3,13 @@ package ocp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // sharedPaths has operations that share method and path in each way that documents
@@ -320,5 +322,55 @@ func TestSelector_path_without_query_and_fragment(t *testing.T) {
 		if tools.Excluded != want {
 			t.Errorf("exclude path %s leaves out %d operations, want %d", value, tools.Excluded, want)
 		}
+	}
+}
+
+// TestMatch_override_in_the_path checks that an operation whose path has a method override
+// as its constant query can be requested, and with that value only.
+func TestMatch_override_in_the_path(t *testing.T) {
+	routes := NewRoutes(buildTools(t, `{"openapi":"3.0.3","info":{"title":"T","version":"1"},"paths":{"/a?_method=DELETE":{"post":{"operationId":"remove"}}}}`, BuildOptions{}))
+	for target, want := range map[string]string{"/a?_method=DELETE": "remove", "/a?_method=PUT": "none", "/a?_method=DELETE&_method=PUT": "ambiguous"} {
+		if got, err := match(t, routes, "POST", target, nil); got != want {
+			t.Errorf("%s: got %s (%v), want %s", target, got, err, want)
+		}
+	}
+}
+
+// TestMatch_many_operations_at_one_path checks that building routes and matching take time
+// in proportion to the number of operations that share a path.
+func TestMatch_many_operations_at_one_path(t *testing.T) {
+	const operations, limit = 20_000, 2 * time.Second // in proportion to its square it takes more than 5 s
+	var document strings.Builder
+	document.WriteString(`{"openapi":"3.0.3","info":{"title":"T","version":"1"},"paths":{`)
+	for i := range operations {
+		fmt.Fprintf(&document, `"/a#%d":{"post":{"operationId":"op%d"}},`, i, i)
+	}
+	document.WriteString(`"/b":{"get":{"operationId":"b"}}}}`)
+	tools := buildTools(t, document.String(), BuildOptions{})
+	last := tools.Tools()[operations-1]
+	started := time.Now()
+	routes := NewRoutes(tools)
+	if got, err := match(t, routes, "POST", "/a", nil); got != "ambiguous" {
+		t.Errorf("a plain request: %s (%v)", got, err)
+	}
+	if got, err := routes.MatchCall(callRequest(t, last, "{}"), last); got != last {
+		t.Errorf("a call: %v (%v)", got, err)
+	}
+	if took := time.Since(started); took > limit {
+		t.Errorf("%d operations took %v, want less than %v", operations, took, limit)
+	}
+}
+
+// TestPath_repeated_parameter checks that a parameter that a path has twice is read once.
+func TestPath_repeated_parameter(t *testing.T) {
+	tool, _ := buildTools(t, `{"openapi":"3.0.3","info":{"title":"T","version":"1"},"paths":{"/{id}/copies/{id}":{"get":{"operationId":"a"}}}}`, BuildOptions{}).Tool("a")
+	r := callRequest(t, tool, `{"id":"7"}`)
+	if call, _, err := tool.ReadCall(r, nil); err != nil || string(call.AppendArguments(nil)) != `{"id":"7"}` {
+		t.Errorf("%s is read as %v, %v", r.URL, call, err)
+	}
+	r.URL.Path = "/7/copies/8"
+	var misread *RequestError
+	if _, _, err := tool.ReadCall(r, nil); !errors.As(err, &misread) || misread.Kind != AmbiguousValue {
+		t.Errorf("two values: %v", err)
 	}
 }

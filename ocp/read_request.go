@@ -140,18 +140,30 @@ func (r *requestReader) readPath(path string) error {
 	if err != nil {
 		return err
 	}
+	var readOnStack [8]int
+	read := readOnStack[:0] // positions of the arguments, as values
 	for _, part := range r.tool.path {
 		if part.literal != "" {
 			continue
 		}
-		i := part.argument
+		i, text := part.argument, values[len(read)]
+		if earlier := slices.Index(read, i); earlier >= 0 {
+			if values[earlier] != text {
+				return &RequestError{
+					Kind: AmbiguousValue, In: InPath, Name: r.tool.all[i].WireName,
+					Message: "the path of " + r.tool.where() + " has the parameter " + r.tool.all[i].WireName + " several times: give it the same value each time",
+				}
+			}
+			read = append(read, i)
+			continue
+		}
+		read = append(read, i)
 		mark, value := r.begin(r.tool.all[i].Name)
-		r.out, err = r.tool.plans[i].param.ReadPath(r.out, values[0], r.plan.shapes[i])
+		r.out, err = r.tool.plans[i].param.ReadPath(r.out, text, r.plan.shapes[i])
 		if err != nil {
 			return err
 		}
 		r.end(mark, value)
-		values = values[1:]
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package ocp
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 )
@@ -28,7 +27,7 @@ type Routes struct {
 
 // routeNode stands for the beginning of a path, up to a slash.
 type routeNode struct {
-	tools    []*Tool // of the path that ends here, in document order
+	siblings *siblings // the operations of the path that ends here; nil if there are none
 	literals map[string]*routeNode
 	mixed    []mixedRoute // in document order
 	any      *routeNode   // a segment that is one parameter
@@ -45,6 +44,12 @@ type mixedRoute struct {
 // Path are one operation, of which the first is found.
 func NewRoutes(toolsets ...*Toolset) *Routes {
 	routes := &Routes{methods: make(map[string]*routeNode)}
+	type operationKey struct {
+		node *routeNode
+		path string
+	}
+	added := make(map[operationKey]bool)
+	var all []*siblings
 	for _, s := range toolsets {
 		routes.tools = append(routes.tools, s.Tools()...)
 	}
@@ -55,9 +60,17 @@ func NewRoutes(toolsets ...*Toolset) *Routes {
 			routes.methods[tool.Method] = root
 		}
 		node := root.add(tool.segments())
-		if !slices.ContainsFunc(node.tools, func(t *Tool) bool { return t.Path == tool.Path }) {
-			node.tools = append(node.tools, tool)
+		if node.siblings == nil {
+			node.siblings = new(siblings)
+			all = append(all, node.siblings)
 		}
+		if operation := (operationKey{node, tool.Path}); !added[operation] {
+			added[operation] = true
+			node.siblings.tools = append(node.siblings.tools, tool)
+		}
+	}
+	for _, s := range all {
+		s.prepare()
 	}
 	return routes
 }
@@ -66,8 +79,8 @@ func NewRoutes(toolsets ...*Toolset) *Routes {
 // escaped path of the URL. Of operations that share method and path it returns the
 // first: ToolOf tells them apart.
 func (r *Routes) Tool(method, path string) *Tool {
-	if tools := r.at(method, path); len(tools) > 0 {
-		return tools[0]
+	if found := r.at(method, path); found != nil {
+		return found.tools[0]
 	}
 	return nil
 }
@@ -75,19 +88,19 @@ func (r *Routes) Tool(method, path string) *Tool {
 // ToolOf returns the tool of a request, nil if it is of no operation or could be
 // of several. It is for those who describe the request; see Match.
 func (r *Routes) ToolOf(request *http.Request) *Tool {
-	tools := r.at(request.Method, request.URL.EscapedPath())
-	if len(tools) == 0 {
+	found := r.at(request.Method, request.URL.EscapedPath())
+	if found == nil {
 		return nil
 	}
-	tool, err := choose(tools, request, nil)
+	tool, err := found.choose(request, nil)
 	if err != nil {
 		return nil
 	}
 	return tool
 }
 
-// at returns the tools of that method and path.
-func (r *Routes) at(method, path string) []*Tool {
+// at returns the operations of that method and path, nil if there are none.
+func (r *Routes) at(method, path string) *siblings {
 	root := r.methods[method]
 	if root == nil || path == "" || path[0] != '/' {
 		return nil
@@ -166,20 +179,20 @@ func (n *routeNode) child(segment string) *routeNode {
 	return next
 }
 
-// find returns the tools of what is left of a path. It looks at each node once at
-// most, as the segment that a node is compared with depends on its depth alone.
-func (n *routeNode) find(rest string) []*Tool {
+// find returns the operations of what is left of a path. It visits each node at most
+// once, because the segment that a node is compared with depends on its depth alone.
+func (n *routeNode) find(rest string) *siblings {
 	segment, rest, more := strings.Cut(rest, "/")
 	segment = unescapeSegment(segment)
 	if next := n.literals[segment]; next != nil {
-		if tools := next.follow(rest, more); len(tools) > 0 {
-			return tools
+		if found := next.follow(rest, more); found != nil {
+			return found
 		}
 	}
 	for i := range n.mixed {
 		if m := &n.mixed[i]; m.matches(segment) {
-			if tools := m.next.follow(rest, more); len(tools) > 0 {
-				return tools
+			if found := m.next.follow(rest, more); found != nil {
+				return found
 			}
 		}
 	}
@@ -189,11 +202,11 @@ func (n *routeNode) find(rest string) []*Tool {
 	return nil
 }
 
-func (n *routeNode) follow(rest string, more bool) []*Tool {
+func (n *routeNode) follow(rest string, more bool) *siblings {
 	if more {
 		return n.find(rest)
 	}
-	return n.tools
+	return n.siblings
 }
 
 // matches reports whether the texts stand in the segment in their order, the

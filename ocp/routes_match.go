@@ -69,13 +69,13 @@ func (r *Routes) match(request *http.Request, called *Tool) (*Tool, error) {
 	if request.URL.Opaque != "" || path == "" || path[0] != '/' || len(path) > maxMatched {
 		return nil, ErrNoOperation
 	}
-	tools, err := r.spelled(request.Method, path)
+	found, err := r.spelled(request.Method, path)
 	if err != nil {
 		return nil, err
 	}
 	var tool *Tool
-	if len(tools) > 0 {
-		tool = tools[0]
+	if found != nil {
+		tool = found.tools[0]
 	}
 	if err := r.compareReadings(tool, request.Method, path); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (r *Routes) match(request *http.Request, called *Tool) (*Tool, error) {
 	if tool == nil {
 		return nil, ErrNoOperation
 	}
-	if tool, err = choose(tools, request, called); err != nil {
+	if tool, err = found.choose(request, called); err != nil {
 		return nil, err
 	}
 	if reason := overrides(request, tool); reason != "" {
@@ -96,26 +96,26 @@ func (r *Routes) match(request *http.Request, called *Tool) (*Tool, error) {
 // server takes.
 const maxMatched = 32 << 10
 
-// spelled returns the tools whose path it is as the document spells it, none if no
+// spelled returns the operations whose path it is as the document spells it, nil if no
 // operation has that path in any spelling of its characters.
-func (r *Routes) spelled(method, path string) ([]*Tool, error) {
-	tools := r.at(method, path)
+func (r *Routes) spelled(method, path string) (*siblings, error) {
+	found := r.at(method, path)
 	if method == http.MethodHead {
 		get := r.at(http.MethodGet, path)
-		if len(tools) > 0 && len(get) > 0 && tools[0].pathKey() != get[0].pathKey() {
-			return nil, &AmbiguousError{Tool: get[0], Reason: "the HEAD of " + tools[0].Path + " is declared, and the path is also that of " + get[0].where()}
+		if found != nil && get != nil && found.tools[0].pathKey() != get.tools[0].pathKey() {
+			return nil, &AmbiguousError{Tool: get.tools[0], Reason: "the HEAD of " + found.tools[0].Path + " is declared, and the path is also that of " + get.tools[0].where()}
 		}
-		if len(tools) == 0 {
-			tools = get
+		if found == nil {
+			found = get
 		}
 	}
-	if len(tools) == 0 {
+	if found == nil {
 		return nil, nil
 	}
-	if tool := tools[0]; !tool.spells(path) {
+	if tool := found.tools[0]; !tool.spells(path) {
 		return nil, &AmbiguousError{Tool: tool, Reason: "its path encodes characters that the document does not encode: write it as in " + tool.Path}
 	}
-	return tools, nil
+	return found, nil
 }
 
 // spells reports whether the texts of the template stand in the escaped path as
@@ -232,8 +232,10 @@ func overrides(request *http.Request, tool *Tool) string {
 // character of it encoded.
 const maxOverride = 3 * len("X-HTTP-Method-Override")
 
+// takesQuery reports whether the document declares a query parameter of the name, or its
+// path has one.
 func (t *Tool) takesQuery(name string) bool {
-	return slices.ContainsFunc(t.all, func(a Argument) bool { return a.In == InQuery && a.WireName == name })
+	return t.fixes(InQuery, name) != nil || slices.ContainsFunc(t.all, func(a Argument) bool { return a.In == InQuery && a.WireName == name })
 }
 
 // isFolded reports whether each reading of a path is the path itself: it has small
