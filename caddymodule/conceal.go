@@ -19,9 +19,14 @@ type presented []*ocp.Supplement
 // what the API gives then it gives on purpose.
 func (p presented) secrets(status int) *conceal.Secrets {
 	secrets := new(conceal.Secrets)
-	if status < http.StatusMultipleChoices {
-		return secrets
+	if status >= http.StatusMultipleChoices {
+		p.addTo(secrets)
 	}
+	return secrets
+}
+
+// addTo adds the credentials to the secrets.
+func (p presented) addTo(secrets *conceal.Secrets) {
 	for _, with := range p {
 		for _, values := range with.Header {
 			for _, value := range values {
@@ -37,7 +42,6 @@ func (p presented) secrets(status int) *conceal.Secrets {
 			secrets.Add(cookie.Value)
 		}
 	}
-	return secrets
 }
 
 // withoutCredentials removes the credentials from a text about a call that failed.

@@ -5,6 +5,9 @@ import (
 	"net/textproto"
 	"slices"
 
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/conceal"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/ocp"
 )
@@ -55,6 +58,30 @@ func (c *callerCredentials) in(r *http.Request) (further []string, found bool) {
 		}
 	}
 	return further, found || len(further) > 0
+}
+
+// repeatsCredentials reports whether outputs have a credential that the API was sent:
+// one that was put into the request for the call, or one of the caller's own. The record
+// must not keep them.
+func (p *passage) repeatsCredentials(outputs jsontext.Value) bool {
+	if len(outputs) == 0 {
+		return false
+	}
+	secrets := new(conceal.Secrets)
+	p.with.addTo(secrets)
+	for _, value := range p.r.Header["Authorization"] {
+		secrets.AddHeader(value)
+	}
+	for _, name := range p.linked.credentials.headers {
+		for _, value := range p.r.Header[name] {
+			secrets.Add(value)
+		}
+	}
+	further, _ := p.linked.credentials.in(p.r)
+	for i := 1; i < len(further); i += 2 {
+		secrets.Add(further[i])
+	}
+	return secrets.In(string(outputs))
 }
 
 // bindCaller tells callers of one address apart whom the site has not authenticated,

@@ -344,6 +344,9 @@ func (p *passage) finish(outputs jsontext.Value, status int) *refused {
 			outputs = shedOpaque(outputs)
 		}
 	}
+	if p.repeatsCredentials(outputs) {
+		p.ticket.Unrecorded = oagent.ShedCredentials
+	}
 	if err := p.ticket.Finish(p.r.Context(), outputs, status); err != nil {
 		return refusedBy(err)
 	}

@@ -22,6 +22,8 @@ const (
 	ShedPart     = "part"         // it is a part of something (206)
 	ShedEncoding = "encoding"     // nobody knows how to decode it
 	ShedStream   = "stream"       // it was given as it came
+
+	ShedCredentials = "credentials" // it repeats credentials of the call
 )
 
 // A Shed stands in the record for inputs or outputs that are not in it:
@@ -94,6 +96,8 @@ func (e *shedError) reason() string {
 		return " is a part of an answer (206), which is not looked at"
 	case ShedEncoding:
 		return " is in an encoding, or a character set, that is not known here, or broken"
+	case ShedCredentials:
+		return " repeats credentials of the call, which are not kept"
 	case ShedStream:
 		return " was a stream that was passed on as it came, of which nothing is kept"
 	}

@@ -38,6 +38,10 @@ type Ticket struct {
 	// review. The call must not be made again. Else nil.
 	Replayed *Replay
 
+	// Unrecorded is why the record must not have the outputs, such as ShedCredentials.
+	// It is set before Finish. Default: the record may have them.
+	Unrecorded string
+
 	guard  *Guard
 	call   Call
 	inputs payload

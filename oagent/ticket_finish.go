@@ -99,8 +99,16 @@ func (f *finish) decide(t *turn) error {
 	e := f.entry()
 	e.What = EntryFinished
 	t.prolong = true
-	t.finished(e, f.ticket.Capability, f.outputs)
+	t.finished(e, f.ticket.Capability, f.recorded())
 	return nil
+}
+
+// recorded returns what the record may have of the outputs.
+func (f *finish) recorded() payload {
+	if why := f.ticket.Unrecorded; why != "" && f.outputs != nil {
+		return Shed{Bytes: int64(len(f.outputs)), Why: why}.JSON()
+	}
+	return f.outputs
 }
 
 func (f *finish) entry() Entry {
@@ -177,10 +185,10 @@ func (f *finish) newReview() *Review {
 func (f *finish) ask(t *turn) error {
 	limit := t.guard.options.MaxPayload
 	switch {
-	case isShed(f.outputs):
+	case isShed(f.recorded()):
 		return f.refuse(t, &Refusal{Kind: KindOutputRestriction, Rule: f.rule(), Message: fmt.Sprintf(
 			"the call of %s was made, but its result is withheld: somebody must confirm it, and it cannot be shown, because it%s",
-			f.ticket.call.Name, shedFrom(f.outputs).reason())})
+			f.ticket.call.Name, shedFrom(f.recorded()).reason())})
 	case len(f.outputs) > limit || len(f.ticket.inputs) > limit:
 		return f.refuse(t, &Refusal{Kind: KindOutputRestriction, Rule: f.rule(), Message: fmt.Sprintf(
 			"the call of %s was made, but its result is withheld: somebody must confirm it, and its inputs or outputs are too large to be shown; the limit is %d bytes, and the operator can raise max_recorded",
