@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -159,4 +160,60 @@ func parsed(t *testing.T, text string) (value any) {
 		t.Fatalf("%v in %s", err, text)
 	}
 	return value
+}
+
+// TestOTC_tools_revalidated requests the list again with its entity tag, also where
+// Caddy compresses it, and declares a response without content.
+func TestOTC_tools_revalidated(t *testing.T) {
+	api := upstream(t, func(http.ResponseWriter, *http.Request) {})
+	s := newSite(t)
+	s.write("notes.yaml", `openapi: 3.1.0
+info: {title: Notes, version: 1.0.0}
+paths:
+  /notes:
+    get: {operationId: list, responses: {"200": {description: Notes.}}}
+    delete: {operationId: clear, responses: {"204": {description: None.}}}
+`)
+	s.start("agents {\n\ttoolset notes DIR/notes.yaml\n}", "encode gzip\notc /otc notes\nreverse_proxy "+api)
+	get := func(known, encoding string) answer {
+		r, err := http.NewRequest(http.MethodGet, s.url+"/otc/tools", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept-Encoding", encoding)
+		if known != "" {
+			r.Header.Set("If-None-Match", known)
+		}
+		return s.do(r)
+	}
+	for _, encoding := range []string{"identity", "gzip"} {
+		whole := get("", encoding)
+		tag := whole.header.Get("Etag")
+		if whole.status != 200 || !strings.HasPrefix(tag, `"`) {
+			t.Fatalf("%s: %d, ETag %q", encoding, whole.status, tag)
+		}
+		if again := get(tag, encoding); again.status != 304 || again.body != "" {
+			t.Errorf("%s: %d for the known tag %s", encoding, again.status, tag)
+		}
+	}
+	var listed struct {
+		Tools []struct {
+			Name   string
+			Output struct {
+				Modes []string `json:"available_modes"`
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(get("", "identity").body), &listed); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]string{"list": {"value", "error", "null"}, "clear": {"error", "null"}}
+	for _, tool := range listed.Tools {
+		if !slices.Equal(tool.Output.Modes, want[tool.Name]) {
+			t.Errorf("%s has the modes %v, want %v", tool.Name, tool.Output.Modes, want[tool.Name])
+		}
+	}
+	if len(listed.Tools) != len(want) {
+		t.Errorf("%d tools", len(listed.Tools))
+	}
 }

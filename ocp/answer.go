@@ -1,6 +1,7 @@
 package ocp
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 
@@ -24,7 +25,10 @@ func (t *toolBuilder) describeAnswer() {
 		if answer.Description == "" {
 			answer.Description = response.Description
 		}
-		answer.Empty = answer.Empty || len(response.Content) == 0
+		if len(response.Content) == 0 {
+			answer.Empty = true
+			answer.Unstated = answer.Unstated || t.tool.Method != http.MethodHead && mayHaveBody(response.Status)
+		}
 		for _, media := range response.Content {
 			if m := mediaType(media.Type); isMediaType(m) && !slices.Contains(answer.MediaTypes, m) {
 				answer.MediaTypes = append(answer.MediaTypes, m)
@@ -74,6 +78,12 @@ func (b *builder) finishAnswers() {
 		a.Schema = b.output.AppendBounded(nil, a.place, limit)
 	}
 	b.answers = nil
+}
+
+// mayHaveBody reports whether a successful response of the declared status may have a
+// body (RFC 9110, sections 15.3.5 and 15.3.6).
+func mayHaveBody(status string) bool {
+	return status != "204" && status != "205"
 }
 
 // isMediaType reports whether m can stand in an Accept header.

@@ -119,6 +119,7 @@ type Answer struct {
 	MediaTypes  []string       // of all 2xx answers, lower case, without parameters
 	Types       []string       // the JSON types of the body, nil if unknown
 	Empty       bool           // some 2xx answer has no body
+	Unstated    bool           // of these, one has a status that may have a body all the same
 	Schema      jsontext.Value // full JSON Schema 2020-12; nil unless built WithResponseSchemas
 }
 

@@ -21,7 +21,7 @@ func (c *call) appendAnswer(b []byte, outcome *ocp.Outcome) []byte {
 		return c.appendFailure(b, outcome)
 	}
 	b = append(b, `,"success":true`...)
-	hasValue := outcome.Result != nil && len(outcome.Result.Body) > 0
+	hasValue := c.hasValue(outcome.Result)
 	switch {
 	case c.form.oxp && hasValue:
 		b = append(b, `,"value":`...)
@@ -33,6 +33,21 @@ func (c *call) appendAnswer(b []byte, outcome *ocp.Outcome) []byte {
 		b = append(appendValue(b, outcome.Result), '}')
 	}
 	return c.appendEnd(b)
+}
+
+// hasValue reports whether the response has a value. Its output mode is one that the
+// definition lists: if the document declares no response with content, the value is
+// omitted; if it declares content for all, an empty body is an empty string.
+func (c *call) hasValue(result *ocp.Result) bool {
+	if result == nil {
+		return false
+	}
+	hasBody := len(result.Body) > 0
+	if c.tool == nil {
+		return hasBody
+	}
+	value, null := modes(&c.tool.Answer)
+	return value && (hasBody || !null)
 }
 
 // appendStart appends what an answer begins with.
@@ -98,6 +113,9 @@ func (c *call) appendError(b []byte, outcome *ocp.Outcome) []byte {
 func appendValue(b []byte, result *ocp.Result) []byte {
 	mediaType := result.MediaType()
 	body := result.Body
+	if len(body) == 0 {
+		return append(b, `""`...)
+	}
 	if (mediaType == "" || isStructured(mediaType)) && wire.Valid(body) {
 		return append(b, body...)
 	}

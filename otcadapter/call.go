@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/conceal"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -20,7 +21,8 @@ type call struct {
 	keyHeaders        []string // see catalog
 	grant             grant
 	caller            ocp.Caller
-	conceal           func(string) string // nil if no credentials are sent
+	secrets           func() *conceal.Secrets // the credentials that came with it; nil if there are none
+	maxRecorded       int                     // bytes of the largest response that is recorded; 0 if none is
 }
 
 // headerExposes tells what the agent that made the call exposes (ocp.Result).
@@ -35,6 +37,10 @@ type reply struct {
 	// again says that the same call may run once more: it has had no effect, or
 	// does no harm twice.
 	again bool
+
+	// secret says that the response repeats credentials of the call, so that it must
+	// not be recorded. It is only set for calls that are recorded.
+	secret bool
 }
 
 func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, catalog *catalog, form *standard, site Site) {
@@ -57,8 +63,11 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, catalog *cata
 			return
 		}
 	}
-	c.conceal = c.grant.conceal(&c.context)
-	c.caller = site.Caller(kit.index, Asked{CallID: c.callID, TraceID: c.traceID, UserID: c.context.userID, Conceal: c.conceal})
+	asked := Asked{CallID: c.callID, TraceID: c.traceID, UserID: c.context.userID}
+	if c.secrets = c.callerSecrets(r); c.secrets != nil {
+		asked.Conceal = c.conceal
+	}
+	c.caller = site.Caller(kit.index, asked)
 	ctx := r.Context()
 	if c.grant.supplement != nil {
 		ctx = ocp.ContextWithSupplement(ctx, c.grant.supplement)
@@ -84,12 +93,28 @@ func (r *reply) write(w http.ResponseWriter, answer []byte) {
 	writeAnswer(w, r.status, answer)
 }
 
-// run calls the tool and appends the answer.
+// conceal removes the credentials that came with the call from a text.
+func (c *call) conceal(text string) string {
+	if c.secrets == nil {
+		return text
+	}
+	return c.secrets().Conceal(text)
+}
+
+// run calls the tool and appends the response.
 func (c *call) run(ctx context.Context, b []byte) ([]byte, reply) {
 	outcome := c.caller.Call(ctx, c.name, c.input)
 	defer outcome.Release()
+	start := len(b)
+	b, rep := c.respond(b, &outcome)
+	rep.secret = c.repeatsCredentials(outcome.Result, b[start:])
+	return b, rep
+}
+
+// respond appends the response to a call that has returned.
+func (c *call) respond(b []byte, outcome *ocp.Outcome) ([]byte, reply) {
 	failure := outcome.Failure
-	if failure != nil && c.conceal != nil {
+	if failure != nil {
 		failure.Message = c.conceal(failure.Message)
 	}
 	switch {
@@ -99,15 +124,15 @@ func (c *call) run(ctx context.Context, b []byte) ([]byte, reply) {
 	case failure.Kind == ocp.InvalidArguments && c.form.oxp:
 		return c.refused(b, invalidInput(failure))
 	case failure.Kind == ocp.Refused && failure.Status == http.StatusUnauthorized && c.grant.byCaller():
-		return c.refused(b, badCredentials(&outcome, c))
+		return c.refused(b, badCredentials(outcome, c))
 	}
-	rep := reply{status: http.StatusOK, again: mayRunAgain(&outcome)}
+	rep := reply{status: http.StatusOK, again: mayRunAgain(outcome)}
 	if outcome.Result != nil {
 		// The standards' schemas leave no place for it in the body.
 		rep.header, rep.value = headerExposes, outcome.Result.Exposed
 		rep.filename = outcome.Result.Filename()
 	}
-	return c.appendAnswer(b, &outcome), rep
+	return c.appendAnswer(b, outcome), rep
 }
 
 // refused appends the answer of a call that did not run.

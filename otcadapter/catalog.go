@@ -1,6 +1,8 @@
 package otcadapter
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"net/textproto"
 	"slices"
@@ -17,6 +19,7 @@ type catalog struct {
 	toolkits   []*toolkit // of those that are loaded, the newest version first
 	partial    bool       // some are not loaded
 	list       []byte
+	listTag    string               // strong entity tag of list
 	keyHeaders []string             // in which the APIs take keys, canonical and sorted
 	wait       func() time.Duration // of Options
 }
@@ -54,6 +57,8 @@ func newCatalog(options Options, source []Toolkit) *catalog {
 	slices.Sort(c.keyHeaders)
 	c.keyHeaders = slices.Compact(c.keyHeaders)
 	c.list = c.appendList(nil, options.Warn)
+	sum := sha256.Sum256(c.list)
+	c.listTag = `"` + hex.EncodeToString(sum[:16]) + `"`
 	c.checkURLs(options)
 	slices.SortStableFunc(c.toolkits, func(a, b *toolkit) int { return compareVersions(b.version, a.version) })
 	return c

@@ -1,21 +1,77 @@
 package otcadapter
 
-import "github.com/fairwayhq/fairway/internal/conceal"
+import (
+	"net/http"
+	"sync"
 
-// conceal returns what takes the credentials that a call sends out of a text,
-// because some APIs repeat them in what they refuse; nil if it sends none.
-func (g *grant) conceal(c *callContext) func(string) string {
-	var secrets conceal.Secrets
-	for _, need := range g.supplied {
-		value, _ := c.credential(need.id)
-		if need.scheme.Type == "http" && need.scheme.Scheme == "basic" {
-			secrets.AddBasic(value)
-		} else {
-			secrets.Add(value)
-		}
-	}
-	if secrets.None() {
+	"github.com/fairwayhq/fairway/internal/conceal"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// callerSecrets returns the credentials that came with a call: those of its context,
+// and those of its own request by which a caller identifies to the API (Authorization,
+// and the headers and cookies in which the API takes keys). Some APIs repeat them. It is
+// nil if the call came without credentials; the set is built when it is first needed.
+func (c *call) callerSecrets(r *http.Request) func() *conceal.Secrets {
+	own := c.ownCredentials(r)
+	if len(own) == 0 && len(c.context.credentials) == 0 {
 		return nil
 	}
-	return secrets.Conceal
+	return sync.OnceValue(func() *conceal.Secrets {
+		secrets := new(conceal.Secrets)
+		for _, value := range own {
+			secrets.AddHeader(value)
+			secrets.Add(value)
+		}
+		for _, brought := range c.context.credentials {
+			secrets.Add(brought.value)
+		}
+		for _, need := range c.grant.supplied {
+			if isBasic(need.scheme) {
+				value, _ := c.context.credential(need.id)
+				secrets.AddBasic(value)
+			}
+		}
+		return secrets
+	})
+}
+
+func isBasic(scheme *ocp.SecurityScheme) bool {
+	return scheme.Type == "http" && scheme.Scheme == "basic"
+}
+
+// ownCredentials returns the values of the request's own headers and cookies that
+// authenticate it.
+func (c *call) ownCredentials(r *http.Request) (values []string) {
+	values = append(values, r.Header["Authorization"]...)
+	for _, name := range c.keyHeaders {
+		if name != "Authorization" {
+			values = append(values, r.Header[name]...)
+		}
+	}
+	if c.tool == nil || len(r.Header["Cookie"]) == 0 {
+		return values
+	}
+	for _, alternative := range c.tool.requirements {
+		for _, need := range alternative {
+			if need.scheme.Type != "apiKey" || need.scheme.In != "cookie" {
+				continue
+			}
+			if cookie, err := r.Cookie(need.scheme.ParameterName); err == nil {
+				values = append(values, cookie.Value)
+			}
+		}
+	}
+	return values
+}
+
+// repeatsCredentials reports whether a result, or the response made of it, has one of
+// the call's credentials. The result is checked too, because the response may encode it
+// once more.
+func (c *call) repeatsCredentials(result *ocp.Result, response []byte) bool {
+	if c.secrets == nil || len(response) > c.maxRecorded {
+		return false // a response of that size is not recorded anyway
+	}
+	secrets := c.secrets()
+	return result != nil && secrets.In(string(result.Body)) || secrets.In(string(response))
 }

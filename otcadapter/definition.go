@@ -240,11 +240,13 @@ func appendStrings(b []byte, texts []string) []byte {
 	return append(b, ']')
 }
 
-// modes reports which output modes beside error the declared answers leave open.
-// A document that declares nothing of them leaves every mode open.
+// modes reports which output modes beside error the declared responses allow. A
+// document that declares no successful response allows every mode. So does a response
+// without content, unless its status excludes content: documents often leave it out.
+// A call never answers in another mode (call.hasValue).
 func modes(answer *ocp.Answer) (value, null bool) {
 	unknown := len(answer.MediaTypes) == 0 && len(answer.Types) == 0 && !answer.Empty
-	value = unknown || len(answer.MediaTypes) > 0 || len(answer.Types) > 0
+	value = unknown || answer.Unstated || len(answer.MediaTypes) > 0 || len(answer.Types) > 0
 	null = unknown || answer.Empty || slices.Contains(answer.Types, "null")
 	return value, null
 }

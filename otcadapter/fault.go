@@ -233,10 +233,7 @@ func badCredentials(outcome *ocp.Outcome, c *call) *fault {
 		developer: developerMessage(outcome.Tool, outcome.Failure),
 	}
 	if outcome.Result != nil {
-		f.header, f.value = "WWW-Authenticate", outcome.Result.Header.Get("Www-Authenticate")
-		if c.conceal != nil {
-			f.value = c.conceal(f.value)
-		}
+		f.header, f.value = "WWW-Authenticate", c.conceal(outcome.Result.Header.Get("Www-Authenticate"))
 	}
 	return f
 }

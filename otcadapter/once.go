@@ -66,8 +66,8 @@ type Idempotency struct {
 // by its method has no record before its answer where one process has the store
 // for itself: the flight is enough. Who comes later finds the answer, waits for it,
 // is refused as the content is another, or learns that there is no answer: it was
-// too large, or the node died with the call, so that nobody knows what became of
-// it. Then only what does no harm twice is run again.
+// too large, it repeated credentials of the call, or the node died with the call, so
+// that nobody knows what became of it. Then only what does no harm twice is run again.
 type records struct {
 	options Idempotency
 	keys    hashKeys
@@ -259,10 +259,11 @@ func (r *record) free(st store.Store, c *call, content digest, waited bool) bool
 	case r.state == recordBegun:
 		return harmless && r.dead(st)
 	case r.again:
-		// Who waited for the answer takes it, if it is there and in its form.
-		return !waited || formOf(r.answer) != c.form
+		// A request that waited for the answer gets it, if it was kept and has the form of
+		// the endpoint.
+		return !waited || r.state == recordUnkept || formOf(r.answer) != c.form
 	}
-	return harmless && r.state == recordTooBig
+	return harmless && r.state == recordUnkept
 }
 
 // dead reports whether nobody runs the call of a begun record any more.
@@ -295,6 +296,7 @@ func (p *records) run(ctx context.Context, st store.Store, c *call, key string, 
 	if !embedded(st) || !c.tool.Idempotent() {
 		stop = p.prolong(ctx, st, key, mine)
 	}
+	c.maxRecorded = p.options.MaxAnswer
 	var answer *kept
 	value := make([]byte, atAnswer, atAnswer+1<<10)
 	func() {
@@ -309,13 +311,22 @@ func (p *records) run(ctx context.Context, st store.Store, c *call, key string, 
 	if answer.again {
 		ttl = min(ttl, againFor)
 	}
-	if len(answer.body) > p.options.MaxAnswer {
-		mine.state, value = recordTooBig, value[:atAnswer:atAnswer]
+	unkept := func(reason unkeptReason) {
+		mine.state, value = recordUnkept, append(value[:atAnswer:atAnswer], reason...)
+	}
+	switch {
+	case len(answer.body) > p.options.MaxAnswer:
+		unkept(unkeptLarge)
+	case answer.secret:
+		unkept(unkeptCredentials)
 	}
 	mine.put(value)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	change := store.Change{Value: value, TTL: ttl, Later: true, Spare: true}
+	// The client gets the response when the record is durable, so that a crash right
+	// after it does not lose the response. Calls that end together share one sync. A call
+	// that only reads does not wait: after a crash it runs again.
+	change := store.Change{Value: value, TTL: ttl, Later: c.tool.ReadOnly(), Spare: true}
 	if err := st.Put(ctx, key, change); err != nil {
 		p.options.Failed(err)
 		p.keepLater(st, key, mine.attempt, change)

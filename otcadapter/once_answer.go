@@ -44,7 +44,11 @@ func (c *call) otherContent() *kept {
 
 // replay returns the answer of the record.
 func (c *call) replay(r *record) *kept {
-	if r.state == recordTooBig {
+	if r.state == recordUnkept && unkeptReason(r.answer) == unkeptCredentials {
+		return c.lost("this call ran and was answered, but its answer repeated credentials of the call, so it was not kept for a repetition",
+			"The call has been carried out: do not repeat it. Look at the present state with another tool.")
+	}
+	if r.state == recordUnkept {
 		return c.lost("this call ran and was answered, but its answer was too large to be kept for a repetition",
 			"The call has been carried out: do not repeat it. Read what you need with another tool, or ask for less under another call_id.")
 	}

@@ -59,7 +59,7 @@ func TestOnce_the_key_is_put_back(t *testing.T) {
 
 // TestRecord_that_is_not_sound is none: it cannot be answered with.
 func TestRecord_that_is_not_sound(t *testing.T) {
-	for _, r := range []record{{state: 'x', status: 200}, {state: recordDone}, {state: recordDone, status: 99}, {state: recordTooBig, status: 6000}} {
+	for _, r := range []record{{state: 'x', status: 200}, {state: recordDone}, {state: recordDone, status: 99}, {state: recordUnkept, status: 6000}} {
 		if _, ok := decodeRecord(r.encode()); ok {
 			t.Errorf("%c with status %d is a record", r.state, r.status)
 		}

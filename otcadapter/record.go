@@ -13,8 +13,16 @@ type recordState byte
 const (
 	recordBegun   recordState = 'b' // its node runs it, or ran it when it died
 	recordDone    recordState = 'd' // its answer is in the record
-	recordTooBig  recordState = 'l' // its answer was too large to be kept
+	recordUnkept  recordState = 'l' // its answer is not kept: an unkeptReason is in its place
 	recordVersion             = 1   // of the format
+)
+
+// An unkeptReason says why a record has no answer.
+type unkeptReason string
+
+const (
+	unkeptLarge       unkeptReason = ""  // it was larger than Idempotency.MaxAnswer
+	unkeptCredentials unkeptReason = "c" // it repeated credentials of the call
 )
 
 // Where the fields of a record are. What follows is the body of the answer.
@@ -82,7 +90,7 @@ func (r *record) sound() bool {
 	switch r.state {
 	case recordBegun:
 		return true
-	case recordDone, recordTooBig:
+	case recordDone, recordUnkept:
 		return r.status >= http.StatusOK && r.status < 600
 	}
 	return false

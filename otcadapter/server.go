@@ -1,6 +1,7 @@
 package otcadapter
 
 import (
+	"bytes"
 	"net/http"
 	"strconv"
 	"sync"
@@ -166,7 +167,12 @@ func (s *Server) serveTools(w http.ResponseWriter, r *http.Request, c *catalog) 
 		s.refuse(w, f, otcStandard)
 		return
 	}
-	writeAnswer(w, http.StatusOK, c.list)
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cache-Control", "no-cache") // caches may store it, and must revalidate it
+	header.Set("Etag", c.listTag)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(c.list))
 }
 
 func (s *Server) refuse(w http.ResponseWriter, f *fault, form *standard) {

@@ -94,6 +94,19 @@ func (s *Secrets) Conceal(text string) string {
 	return b.String()
 }
 
+// In reports whether the text repeats a secret.
+func (s *Secrets) In(text string) bool {
+	if s.None() {
+		return false
+	}
+	for i := range len(text) {
+		if s.at(text, i) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // at returns where the secret ends that begins at i, -1 if none does.
 func (s *Secrets) at(text string, i int) int {
 	for _, secret := range s.all {

@@ -44,6 +44,9 @@ func TestSecrets(t *testing.T) {
 			if got := s.Conceal(test.text); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
+			if got := s.In(test.text); got != (test.want != test.text) {
+				t.Errorf("In = %t", got)
+			}
 			if name == "none" != s.None() && name != "short" {
 				t.Error("None is wrong")
 			}

@@ -54,7 +54,7 @@ func BenchmarkUpdate(b *testing.B) {
 }
 
 // BenchmarkCall does what a call with a call_id does, by 64 callers: a durable
-// claim, and the answer later.
+// claim, and a durable answer.
 func BenchmarkCall(b *testing.B) {
 	places(b, func(b *testing.B, s store.Store) {
 		var n atomic.Int64
@@ -64,7 +64,7 @@ func BenchmarkCall(b *testing.B) {
 			for pb.Next() {
 				key := fmt.Sprintf("%016x", uint64(n.Add(1))*0x9e3779b97f4a7c15)
 				claim := store.Change{Value: value[:40], TTL: time.Hour}
-				answer := store.Change{Value: value, TTL: time.Hour, Later: true, Spare: true}
+				answer := store.Change{Value: value, TTL: time.Hour, Spare: true}
 				err := s.Update(context.Background(), key, func(store.Record) (store.Change, error) { return claim, nil })
 				if err != nil {
 					b.Error(err)

@@ -1,0 +1,59 @@
+package otcadapter
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// TestCall_answers_in_a_listed_mode checks that a call never answers in an output mode
+// that the definition of its tool does not list, whatever the API sends.
+func TestCall_answers_in_a_listed_mode(t *testing.T) {
+	responses := map[string]*ocp.Result{
+		"JSON":          jsonResult(`{"a":1}`),
+		"text":          {Status: 200, Header: http.Header{"Content-Type": {"text/plain"}}, Body: []byte("done")},
+		"no body":       {Status: 200, Header: http.Header{"Content-Type": {"application/json"}}},
+		"no content":    {Status: 204, Header: http.Header{}},
+		"no media type": {Status: 200, Header: http.Header{}, Body: []byte("done")},
+	}
+	declared := map[string]struct {
+		answer ocp.Answer
+		modes  []any
+	}{
+		"nothing":             {ocp.Answer{}, []any{"value", "error", "null"}},
+		"content":             {ocp.Answer{MediaTypes: []string{"application/json"}}, []any{"value", "error"}},
+		"204":                 {ocp.Answer{Empty: true}, []any{"error", "null"}},
+		"200 without content": {ocp.Answer{Empty: true, Unstated: true}, []any{"value", "error", "null"}},
+		"content and 204":     {ocp.Answer{Empty: true, MediaTypes: []string{"text/plain"}}, []any{"value", "error", "null"}},
+	}
+	for declares, d := range declared {
+		for sends, result := range responses {
+			t.Run(declares+", the API sends "+sends, func(t *testing.T) {
+				tools := calculator()
+				tools.Tools()[0].Answer = d.answer
+				s := New(Options{})
+				definition := list(t, s, tools).json()["tools"].([]any)[0].(map[string]any)
+				modes := definition["output"].(map[string]any)["available_modes"].([]any)
+				if !slices.Equal(modes, d.modes) {
+					t.Errorf("available_modes = %v, want %v", modes, d.modes)
+				}
+				got := post(t, s, tools, answering(ocp.Outcome{Result: result}), `{"tool_id":"Calculator.Add"}`)
+				mode := "null"
+				if output, present := got.json()["output"]; present {
+					mode = "value"
+					if _, has := output.(map[string]any)["value"]; !has {
+						t.Errorf("output = %v, want a value", output)
+					}
+				}
+				if got.Code != 200 || !slices.Contains(modes, any(mode)) {
+					t.Errorf("mode %s is not listed in %v: %s", mode, modes, got.Body)
+				}
+				if len(result.Body) > 0 && slices.Contains(modes, any("value")) && mode != "value" {
+					t.Errorf("the value is missing: %s", got.Body)
+				}
+			})
+		}
+	}
+}
