@@ -22,15 +22,15 @@ exposes:
 lifespan: {short_circuit: 3}
 `
 
-// exposingSite runs a site that authenticates nobody, whose API answers with the
-// credentials of its caller.
+// exposingSite runs a site that authenticates nobody, whose API answers with the name
+// of its caller: "holder of x" for the token of-x.
 func exposingSite(t *testing.T, options string) *site {
 	t.Helper()
 	s := newSite(t)
 	s.write("agents.yaml", exposing)
 	api := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"caller":%q}`, r.Header.Get("Authorization"))
+		fmt.Fprintf(w, `{"caller":"holder of %s"}`, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer of-"))
 	})
 	s.start("agents {\n\tstore bolt DIR/store.db\n\ttoolset trips {\n\t\topenapi TRIPS\n\t}\n}",
 		"mcp /mcp trips\noagent DIR/agents.yaml {\n"+options+"\n}\nreverse_proxy "+api)
@@ -42,17 +42,17 @@ func TestEngagement_of_callers_with_their_own_credentials_is_theirs_alone(t *tes
 	as := func(credentials, path string) answer {
 		return s.request("GET", path, "", "Authorization", credentials)
 	}
-	if a := as("Bearer of-a", "/trips/1"); a.status != 200 || !strings.Contains(a.header.Get("Oagent-Exposes"), "Bearer of-a") {
+	if a := as("Bearer of-a", "/trips/1"); a.status != 200 || !strings.Contains(a.header.Get("Oagent-Exposes"), "holder of a") {
 		t.Fatalf("%d %v", a.status, a.header)
 	}
 	a := as("Bearer of-b", "/trips")
-	if exposed := a.header.Get("Oagent-Exposes"); a.status != 200 || strings.Contains(exposed, "of-a") || !strings.Contains(exposed, `"calls":1`) {
+	if exposed := a.header.Get("Oagent-Exposes"); a.status != 200 || strings.Contains(exposed, "holder of a") || !strings.Contains(exposed, `"calls":1`) {
 		t.Errorf("another caller gets %d %s", a.status, exposed)
 	}
 	// By MCP the caller is the same as by REST.
 	r := s.callRequest("listTrips", "{}")
 	r.Header.Set("Authorization", "Bearer of-a")
-	if a := s.do(r); a.status != 200 || !strings.Contains(a.body, "Bearer of-a") || !strings.Contains(a.body, `\"calls\":2`) && !strings.Contains(a.body, `"calls":2`) {
+	if a := s.do(r); a.status != 200 || !strings.Contains(a.body, "holder of a") || !strings.Contains(a.body, `\"calls\":2`) && !strings.Contains(a.body, `"calls":2`) {
 		t.Errorf("by MCP: %d %s", a.status, a.body)
 	}
 	// The repetition of one caller does not end the Engagement of another.
