@@ -33,6 +33,11 @@ paths:
                 count: {type: integer}
                 address: {type: object, additionalProperties: false, properties: {street: {type: string}}}
                 meta: {type: object}
+                note: {oneOf: [{type: object, additionalProperties: false, properties: {text: {type: string}}}, {type: "null"}]}
+                tags: {type: array, items: {anyOf: [{type: object, additionalProperties: false, properties: {key: {type: string}}}, {type: string}]}}
+                target: {oneOf: [
+                  {type: object, additionalProperties: false, required: [kind], properties: {kind: {const: person}, name: {type: string}}},
+                  {type: object, required: [kind], properties: {kind: {const: any}}}]}
                 lines: {type: array, items: {type: object, additionalProperties: false, properties: {item: {type: string}}}}
                 payment: {oneOf: [
                   {type: object, additionalProperties: false, required: [card], properties: {card: {type: string}}},
@@ -127,6 +132,11 @@ func undeclaredCases() []undeclaredCase {
 		{"a query parameter beside a body", "POST /orders?owner=eve", asJSON, `{"price":5}`, "", "", false, "owner", ""},
 		{"an object that takes no further properties", "POST /orders", asJSON, `{"address":{"street":"a"}}`, "createOrder", `{"address":{"street":"a"}}`, true, "", ""},
 		{"an undeclared property below", "POST /orders", asJSON, `{"address":{"street":"a","floor":1}}`, "createOrder", `{"address":{"street":"a","floor":1}}`, false, "/address/floor", ""},
+		{"an object that may be null", "POST /orders", asJSON, `{"note":{"text":"a"}}`, "createOrder", `{"note":{"text":"a"}}`, true, "", ""},
+		{"an undeclared property of one that may be null", "POST /orders", asJSON, `{"note":{"text":"a","discount":5}}`, "createOrder", `{"note":{"text":"a","discount":5}}`, false, "/note/discount", ""},
+		{"an undeclared property of one that may be text", "POST /orders", asJSON, `{"tags":["a",{"key":"a","discount":5}]}`, "createOrder", `{"tags":["a",{"key":"a","discount":5}]}`, false, "/tags/1/discount", ""},
+		{"a property of an open alternative", "POST /orders", asJSON, `{"target":{"kind":"any","floor":1}}`, "createOrder", `{"target":{"kind":"any","floor":1}}`, true, "", ""},
+		{"an undeclared property of the alternative that is meant", "POST /orders", asJSON, `{"target":{"kind":"person","floor":1}}`, "createOrder", `{"target":{"kind":"person","floor":1}}`, false, "/target/floor", ""},
 		{"an undeclared property in a list", "POST /orders", asJSON, `{"lines":[{"item":"a"},{"price":0}]}`, "createOrder", `{"lines":[{"item":"a"},{"price":0}]}`, false, "/lines/1/price", ""},
 		{"an object of anything", "POST /orders", asJSON, `{"meta":{"a":{"b":1}}}`, "createOrder", `{"meta":{"a":{"b":1}}}`, true, "", ""},
 		{"an alternative", "POST /orders", asJSON, `{"payment":{"iban":"x"}}`, "createOrder", `{"payment":{"iban":"x"}}`, true, "", ""},

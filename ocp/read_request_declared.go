@@ -96,8 +96,8 @@ func (t *Tool) checkExcluded(arguments any) error {
 }
 
 // excludedBy returns the path of a property that makes a value invalid by being
-// there, nil if there is none. Of alternatives each must exclude one: otherwise the
-// value may be invalid for another reason.
+// there, nil if there is none. Of alternatives each must exclude one, or be for other
+// values than this one: otherwise the value may be invalid for another reason.
 func excludedBy(err *jsonschema.ValidationError) []string {
 	switch k := err.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
@@ -110,12 +110,12 @@ func excludedBy(err *jsonschema.ValidationError) []string {
 		}
 	case *kind.AnyOf, *kind.OneOf:
 		var first []string
-		for i, cause := range err.Causes {
+		for _, cause := range err.Causes {
 			path := excludedBy(cause)
-			if path == nil {
+			if path == nil && !isForOthers(cause, len(err.InstanceLocation)) {
 				return nil
 			}
-			if i == 0 {
+			if first == nil {
 				first = path
 			}
 		}
@@ -127,6 +127,21 @@ func excludedBy(err *jsonschema.ValidationError) []string {
 		}
 	}
 	return nil
+}
+
+// isForOthers reports whether an alternative says nothing about the properties of a
+// value, which is at that depth, because the alternative is for other values: null or
+// text, objects with another required property, or with another value of the property
+// that tells the alternatives apart.
+func isForOthers(err *jsonschema.ValidationError, depth int) bool {
+	below := len(err.InstanceLocation) - depth
+	switch err.ErrorKind.(type) {
+	case *kind.Type, *kind.Required:
+		return below == 0
+	case *kind.Const, *kind.Enum:
+		return below <= 1
+	}
+	return slices.ContainsFunc(err.Causes, func(cause *jsonschema.ValidationError) bool { return isForOthers(cause, depth) })
 }
 
 // inside returns the path of a property of an object inside of an argument, nil for
