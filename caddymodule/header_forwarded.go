@@ -28,10 +28,10 @@ func carried(name string, connection []string) bool {
 	if slices.Contains(connection, name) {
 		return false
 	}
-	if strings.IndexByte(name, '_') >= 0 {
-		// CGI and its heirs read "_" as "-".
-		name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+	if name == "" || name[0] == ':' {
+		return false
 	}
+	name = headerkind.Canonical(name)
 	switch name {
 	case "Alt-Svc", "Connection", "Http2-Settings", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
 		"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade": // the connection's
@@ -53,8 +53,6 @@ func carried(name string, connection []string) bool {
 		return !strings.HasPrefix(name, "Mcp-")
 	case 'S':
 		return !strings.HasPrefix(name, "Sec-")
-	case ':':
-		return false
 	}
 	return true
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/ocp/stream"
 )
@@ -97,11 +98,11 @@ func isSafe(method string) bool {
 // the response (RFC 9110, section 13.1).
 var conditions = [...]string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range"}
 
-// deleteConditions removes the conditions, also where they are written with "_", which
-// CGI and its heirs read as "-".
+// deleteConditions removes the conditions, however a server may read their names (see
+// headerkind.Canonical).
 func deleteConditions(header http.Header) {
 	for name := range header {
-		if slices.Contains(conditions[:], http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))) {
+		if slices.Contains(conditions[:], headerkind.Canonical(name)) {
 			delete(header, name)
 		}
 	}
@@ -110,7 +111,7 @@ func deleteConditions(header http.Header) {
 // isConditional reports whether the header has a condition.
 func isConditional(header http.Header) bool {
 	for name := range header {
-		if slices.Contains(conditions[:], http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))) {
+		if slices.Contains(conditions[:], headerkind.Canonical(name)) {
 			return true
 		}
 	}

@@ -168,15 +168,14 @@ func stripCaller(r *http.Request, op *operation, further []string) {
 	headers := append([]string{"Authorization", "Proxy-Authorization", "Cookie"}, further...)
 	for _, s := range schemes {
 		if s.Type == "apiKey" && s.In == "header" {
-			headers = append(headers, textproto.CanonicalMIMEHeaderKey(s.ParameterName))
+			headers = append(headers, s.ParameterName)
 		}
 	}
+	for i, name := range headers {
+		headers[i] = headerkind.Canonical(name)
+	}
 	for name := range r.Header {
-		plain := name
-		if strings.IndexByte(name, '_') >= 0 { // which CGI and its heirs read as "-"
-			plain = textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
-		}
-		if slices.Contains(headers, plain) || headerkind.NamesUser(name) && !declaresHeader(op.tool, name) {
+		if slices.Contains(headers, headerkind.Canonical(name)) || headerkind.NamesUser(name) && !declaresHeader(op.tool, name) {
 			delete(r.Header, name)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/body"
 	"github.com/fairwayhq/fairway/ocp/openapi"
@@ -203,7 +204,7 @@ func (c *Call) SetFilledHeaders(header http.Header) {
 			continue // Request has refused it
 		}
 		for name := range header {
-			if strings.IndexByte(name, '_') >= 0 && http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")) == a.WireName {
+			if name != a.WireName && headerkind.Canonical(name) == headerkind.Canonical(a.WireName) {
 				delete(header, name)
 			}
 		}

@@ -3,6 +3,8 @@ package ocp
 import (
 	"net/http"
 	"strings"
+
+	"github.com/fairwayhq/fairway/internal/headerkind"
 )
 
 // checkHeaders returns an error if the API may get other headers than are read
@@ -16,14 +18,14 @@ func checkHeaders(request *http.Request, plan *requestPlan) error {
 					return err
 				}
 			}
-		case strings.IndexByte(name, '_') >= 0:
-			if meant := http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")); plan.readsHeader(meant) {
+		default:
+			if meant := headerkind.Canonical(name); meant != name && plan.readsHeader(meant) {
 				return refuseHeader(name, "is read by some servers as "+meant+": send that one")
 			}
 		}
 	}
 	for name := range request.Trailer {
-		if meant := http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")); plan.readsHeader(meant) {
+		if meant := headerkind.Canonical(name); plan.readsHeader(meant) {
 			return refuseHeader(name, "is behind the body, where some servers read it and others do not: send it before")
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/ocp/style"
 )
 
@@ -164,8 +165,7 @@ func (s *siblings) read(request *http.Request) (present map[int][]string, proble
 		}
 	}
 	for name, values := range request.Header {
-		if strings.IndexByte(name, '_') >= 0 {
-			canonical := http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+		if canonical := headerkind.Canonical(name); canonical != name {
 			if _, ok := s.headers[canonical]; ok {
 				return nil, misspelled("header", name, canonical)
 			}

@@ -29,16 +29,16 @@ const (
 	ForwardedTarget
 )
 
-// Of returns the kind of a header. Case does not matter, and "_" and "." count as
-// "-", because CGI and its successors do not distinguish them.
+// Of returns the kind of a header. It compares names as Canonical writes them.
 func Of(name string) Kind {
 	if name == "" || strings.IndexByte("xuhspm", name[0]|0x20) < 0 {
 		return Ordinary // decided by the first letter, as this runs for each header of each request
 	}
-	switch canonical(name) {
+	switch Canonical(name) {
 	case "X-Http-Method", "X-Http-Method-Override", "X-Method-Override", "X-Override-Method", "Method-Override", "Http-Method-Override":
 		return MethodOverride
-	case "X-Original-Url", "X-Rewrite-Url", "X-Rewrite-Uri", "X-Override-Url", "X-Override-Uri", "X-Http-Path-Override",
+	case "X-Original-Url", "X-Rewrite-Url", "X-Rewrite-Uri", "X-Rewrite-Path", "X-Override-Url", "X-Override-Uri", "X-Override-Path",
+		"X-Http-Path-Override", "X-Path-Override", "X-Url-Override", "X-Uri-Override",
 		"X-Script-Name", "Script-Name", "Path-Info":
 		return PathOverride
 	case "Upgrade", "Http2-Settings":
@@ -50,11 +50,24 @@ func Of(name string) Kind {
 	return Ordinary
 }
 
-func canonical(name string) string {
-	if strings.ContainsAny(name, "_.") {
-		name = strings.NewReplacer("_", "-", ".", "-").Replace(name)
+// Canonical returns the name of a header in canonical form, with "-" in place of all
+// characters that are neither letters nor digits: servers that pass headers on as
+// variables, as CGI does, do not distinguish them.
+func Canonical(name string) string {
+	if strings.IndexFunc(name, isSeparator) >= 0 {
+		name = strings.Map(func(c rune) rune {
+			if isSeparator(c) {
+				return '-'
+			}
+			return c
+		}, name)
 	}
 	return http.CanonicalHeaderKey(name)
+}
+
+// isSeparator reports whether a character other than "-" may stand for "-".
+func isSeparator(c rune) bool {
+	return c != '-' && (c < '0' || '9' < c && c < 'A' || 'Z' < c && c < 'a' || 'z' < c)
 }
 
 // userHeaders are the headers that name a user, in canonical form.
@@ -62,21 +75,23 @@ var userHeaders = map[string]bool{
 	"Ocp-User": true, // the user that an agent claims to work for
 
 	// Authenticating proxies: Caddy's forward_auth, oauth2-proxy, Authelia, nginx, Envoy.
-	"Remote-User": true, "Remote-Name": true, "Remote-Email": true, "Remote-Groups": true,
-	"X-Remote-User": true, "X-Remote-Name": true, "X-Remote-Email": true, "X-Remote-Group": true, "X-Remote-Groups": true,
-	"X-Forwarded-User": true, "X-Forwarded-Email": true, "X-Forwarded-Groups": true, "X-Forwarded-Preferred-Username": true,
-	"X-Forwarded-Access-Token": true, "X-Forwarded-Client-Cert": true, "X-Forwarded-Userinfo": true,
-	"X-Auth-User": true, "X-Auth-Username": true, "X-Auth-Email": true, "X-Proxy-User": true,
-	"X-Authenticated-User": true, "X-Authenticated-Userid": true, "X-Authenticated-Email": true, "X-Authenticated-Groups": true,
-	"X-User": true, "X-Username": true, "X-User-Id": true, "X-User-Name": true, "X-User-Email": true, "X-User-Groups": true, "X-User-Roles": true,
-	"X-Userinfo": true,
+	"X-Forwarded-Name": true, "X-Forwarded-Email": true, "X-Forwarded-Preferred-Username": true,
+	"X-Forwarded-Access-Token": true, "X-Forwarded-Client-Cert": true,
+	"X-User": true, "X-Username": true, "X-Userinfo": true, "X-User-Id": true, "X-User-Name": true, "X-User-Email": true,
 
 	// Administrators who act for somebody else.
 	"X-On-Behalf-Of": true, "X-Impersonate-User": true, "X-Act-As": true, "X-Sudo": true, "Sudo": true,
 }
 
-// userPrefixes begin the headers of one product that name a user, in canonical form.
+// userPrefixes begin headers that name a user, in canonical form.
 var userPrefixes = [...]string{
+	// Caddy's forward_auth, oauth2-proxy, Authelia, nginx, Envoy; see userHeaders.
+	"Remote-User", "Remote-Name", "Remote-Email", "Remote-Group", "Remote-Role",
+	"X-Remote-User", "X-Remote-Name", "X-Remote-Email", "X-Remote-Group", "X-Remote-Role",
+	"X-Forwarded-User", "X-Forwarded-Group", "X-Forwarded-Role",
+	"X-Auth-User", "X-Auth-Name", "X-Auth-Email", "X-Auth-Group", "X-Auth-Role",
+	"X-User-Group", "X-User-Role", "X-Proxy-User", "X-Authenticated-",
+
 	"X-Auth-Request-",           // oauth2-proxy
 	"X-Authentik-",              // authentik
 	"X-Webauth-",                // Grafana's auth proxy
@@ -96,8 +111,8 @@ var userPrefixes = [...]string{
 
 // NamesUser reports whether a header names the user on whose behalf a request is
 // made, as authenticating proxies do and as administrators do who act for others.
-// It treats case, "_" and "." as Of does.
+// It compares names as Of does.
 func NamesUser(name string) bool {
-	name = canonical(name)
+	name = Canonical(name)
 	return userHeaders[name] || slices.ContainsFunc(userPrefixes[:], func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }

@@ -16,6 +16,9 @@ func TestOf(t *testing.T) {
 		"X.Rewrite_Url":          headerkind.PathOverride,
 		"X-HTTP-Path-Override":   headerkind.PathOverride,
 		"PATH_INFO":              headerkind.PathOverride,
+		"X!Original!URL":         headerkind.PathOverride,
+		"X*HTTP~Method+Override": headerkind.MethodOverride,
+		"X-Rewrite-Path":         headerkind.PathOverride,
 		"upgrade":                headerkind.ProtocolSwitch,
 		"X-Forwarded-Uri":        headerkind.ForwardedTarget,
 		"X_Forwarded_Path":       headerkind.ForwardedTarget,
@@ -41,6 +44,7 @@ func TestOf(t *testing.T) {
 func TestNamesUser(t *testing.T) {
 	for _, name := range []string{
 		"X-Forwarded-User", "x_forwarded_user", "REMOTE_USER", "X-Auth-Request-Email", "x_auth_request_anything", "OCP-User", "Impersonate-Extra-scopes",
+		"X~Forwarded~User", "X-Forwarded-Roles", "X-Remote-Roles", "X-User-Role", "X-Auth-Groups", "Remote-Groups", "X-Authenticated-Userid",
 	} {
 		if !headerkind.NamesUser(name) || headerkind.Of(name) != headerkind.Ordinary {
 			t.Errorf("%q does not name a user, or is of kind %d", name, headerkind.Of(name))

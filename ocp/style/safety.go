@@ -43,7 +43,7 @@ func checkName(in In, name string) error {
 //   - what tells the upstream which files to serve: X-Sendfile-Type,
 //     X-Accel-….
 func ForbiddenHeader(name string) bool {
-	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	name = strings.ToLower(headerkind.Canonical(name))
 	for _, prefix := range [...]string{"proxy-", "x-forwarded-", "x-accel-"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
