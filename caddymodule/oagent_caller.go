@@ -86,9 +86,11 @@ func (p *passage) repeatsCredentials(outputs jsontext.Value) bool {
 
 // bindCaller tells callers of one address apart whom the site has not authenticated,
 // but who bring credentials for the API: each has Engagements of its own. The id of the
-// Engagement gets a keyed hash of the credentials, as call records of otc have it.
+// Engagement gets a keyed hash of the credentials, as call records of otc have it. Where
+// the API never gets these credentials nobody checks them, and they do not count:
+// otherwise a caller could escape the agent's limits with new ones for each call.
 func (p *passage) bindCaller() *refused {
-	if p.binding.User.ID != "" {
+	if p.binding.User.ID != "" || !p.agent.asCaller && p.Chat == nil {
 		return nil
 	}
 	r := p.r

@@ -72,6 +72,27 @@ func TestEngagement_of_callers_with_their_own_credentials_is_theirs_alone(t *tes
 	}
 }
 
+// Where every call is made with the gateway's credentials, nobody checks those that a
+// caller brings.
+func TestEngagement_does_not_depend_on_credentials_that_the_API_never_gets(t *testing.T) {
+	s := newSite(t)
+	s.write("agent.yaml", agentDocument("desk", `
+  get-trip:
+    user_identity: false
+    input_restriction: {assertion: size(history.get-trip) < 2}
+`))
+	api := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.Header.Get("Authorization"))
+	})
+	s.start("agents {\n\tstore bolt DIR/store.db\n}", "mcp /mcp TRIPS\noagent DIR/agent.yaml\nreverse_proxy "+api)
+	for i, want := range []int{200, 200, 403} {
+		a := s.request("GET", "/trips/1", "", "Authorization", fmt.Sprint("Bearer new-", i))
+		if a.status != want || strings.Contains(a.body, "Bearer") {
+			t.Errorf("call %d: %d %s, want %d", i, a.status, a.body, want)
+		}
+	}
+}
+
 func TestEngagement_of_a_caller_is_the_same_after_a_restart(t *testing.T) {
 	s := exposingSite(t, "")
 	key := func() string {

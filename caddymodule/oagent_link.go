@@ -50,6 +50,7 @@ type operationKey struct{ toolset, tool string }
 type governed struct {
 	*oagent.Agent
 	capabilities map[*operation]*oagent.Capability
+	asCaller     bool // some capability is used with the caller's own credentials
 	linked       *linked
 	outcomes     *agentOutcomes
 
@@ -179,6 +180,7 @@ func (o *OAgent) link(agents []*oagent.Agent) (*linked, error) {
 		}
 		faults = append(faults, oagent.AsLintErrors(a.Link(l.names))...)
 		l.agents[a.Name].capabilities = l.capabilities(a)
+		l.agents[a.Name].asCaller = slices.ContainsFunc(a.Capabilities, func(c oagent.Capability) bool { return c.UserIdentity })
 	}
 	if len(faults) > 0 && all {
 		return l, faults
