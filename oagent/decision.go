@@ -165,15 +165,23 @@ func tellAssertion(err error) string {
 	return describeFailure(e.Rule, e.Expression, e.Part, e.Missing, cause)
 }
 
-// tellWithheld is tellAssertion for the outputs of a call. Of a conditional request it
-// says no more than that the assertion does not hold: what it failed by would tell the
-// response to a condition that is met from another, and so the entity tag or the date
-// of what is withheld.
+// tellWithheld is tellAssertion for the outputs of a call. It does not name the part that
+// fails: of an assertion that compares outputs with inputs, a caller could find out with
+// which inputs another part fails, and so the values that are withheld. The record, which
+// auditors read, names it. Of a conditional request it says no more than that the
+// assertion does not hold: the reason would tell whether the condition was met, and so
+// the entity tag or the date of what is withheld.
 func tellWithheld(err error, c *Call) string {
-	if e, ok := errors.AsType[*AssertionError](err); ok && c.Conditional {
-		return describeFailure(e.Rule, e.Expression, "", "", nil)
+	e, ok := errors.AsType[*AssertionError](err)
+	if !ok {
+		return tellAssertion(err)
 	}
-	return tellAssertion(err)
+	told := *e
+	told.Part = ""
+	if c.Conditional {
+		told.Missing, told.Cause = "", nil
+	}
+	return tellAssertion(&told)
 }
 
 func (d *decision) refuseRepetition(t *turn, n int) error {

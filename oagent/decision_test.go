@@ -327,6 +327,39 @@ capabilities:
 	}
 }
 
+// TestParts_of_assertions wants the part that fails to be named: of an input restriction to
+// the caller, of an output restriction to auditors alone, because it would tell the caller
+// how the withheld outputs compare with the inputs.
+func TestParts_of_assertions(t *testing.T) {
+	const begun = "a part of"
+	a := agent(t, "capabilities:\n  act:\n    input_restriction: {assertion: recent.act.inputs.n > 0 && recent.act.inputs.n < 9}\n"+
+		"    output_restriction: {assertion: recent.act.outputs.balance >= recent.act.inputs.n && recent.act.outputs.public}\n")
+	g := newGuard(t, oagent.GuardOptions{})
+	_, err := g.Begin(t.Context(), call(a, "act", `{"n":9}`))
+	want(t, "an input restriction", kindOf(t, err), oagent.KindInputRestriction)
+	if !strings.Contains(err.Error(), "recent.act.inputs.n < 9 ("+begun) {
+		t.Errorf("the part is not named: %v", err)
+	}
+	told := make(map[string]bool)
+	for _, n := range []string{`{"n":2}`, `{"n":8}`} {
+		ticket, err := g.Begin(t.Context(), call(a, "act", n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = ticket.Finish(t.Context(), jsontext.Value(`{"balance":5,"public":false}`), 200)
+		want(t, "an output restriction", kindOf(t, err), oagent.KindOutputRestriction)
+		told[err.Error()] = true
+	}
+	if len(told) != 1 {
+		t.Errorf("refusals tell outputs apart: %v", told)
+	}
+	b := binding(a)
+	entries := audit(t, g, b.Key())
+	if why := entries[len(entries)-1].Why; !strings.Contains(why, "inputs.n ("+begun) {
+		t.Errorf("the record says %q", why)
+	}
+}
+
 // TestInFlight wants each call's output restriction to see its own outputs, and
 // recent the call that was begun last.
 func TestInFlight(t *testing.T) {
