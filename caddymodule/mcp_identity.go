@@ -2,30 +2,33 @@ package caddymodule
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// apiIdentity names what the API sees of the caller of a request: the user, or else the
-// address, and the headers that go along with tool calls. Two requests have the same
-// identity only if the API cannot tell their callers apart. It is a hash, so that
-// credentials are not kept.
+// apiIdentity names what the API sees of the caller of a request. Two requests have the
+// same identity only if the API cannot tell their callers apart: they have the same user
+// or, without one, the same address; the same URL, client certificate and variables, from
+// which credentials may be made; and the same headers that go along with tool calls. It
+// is a hash, so that credentials are not kept.
 func apiIdentity(r *http.Request) string {
 	sum := sha256.New()
 	add := func(parts ...string) {
 		for _, part := range parts {
-			sum.Write([]byte(part + "\x00"))
+			_ = binary.Write(sum, binary.BigEndian, uint64(len(part)))
+			sum.Write([]byte(part))
 		}
 	}
 	user := authenticatedUser(r)
-	add(user, r.Host)
+	add(user, r.Host, originalURL(r))
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		for _, name := range []string{"scope", "client_id", "issuer"} {
+		for _, name := range []string{"scope", "client_id", "issuer", "email"} {
 			value, _ := repl.GetString("http.auth.user." + name)
 			add(value)
 		}
@@ -33,18 +36,31 @@ func apiIdentity(r *http.Request) string {
 	if user == "" {
 		add(clientAddress(r))
 	}
-	named := connectionOptions(r.Header)
-	var names []string
-	for name := range r.Header {
-		if carried(name, named) && !slices.Contains(tracingHeaders, name) {
-			names = append(names, name)
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		add("certificate", string(r.TLS.PeerCertificates[0].Raw))
+	}
+	vars, _ := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		if value, ok := vars[name].(string); ok && name != caddyhttp.ClientIPVarKey {
+			add("variable", name, value)
 		}
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		add(name, strings.Join(r.Header[name], "\x01"))
+	named := connectionOptions(r.Header)
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		if carried(name, named) && !slices.Contains(tracingHeaders, name) {
+			add("header", name)
+			add(r.Header[name]...)
+		}
 	}
 	return string(sum.Sum(nil))
+}
+
+// originalURL returns the path and query that the client sent.
+func originalURL(r *http.Request) string {
+	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && original.URL != nil {
+		return original.URL.RequestURI()
+	}
+	return r.URL.RequestURI()
 }
 
 // tracingHeaders are those by which a request differs from others of the same caller.

@@ -79,25 +79,26 @@ func TestMCPWatch_polls_once_for_all_streams_of_a_user(t *testing.T) {
 }
 
 // TestMCPWatch_users_do_not_share_polls wants the API to be asked as each caller: with
-// its own credentials.
+// its own credentials, or with those that the site makes of what the caller sent.
 func TestMCPWatch_users_do_not_share_polls(t *testing.T) {
 	var mu sync.Mutex
 	polls := make(map[string]int) // by credential
 	api := upstream(t, func(_ http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
-		polls[r.Header.Get("Authorization")]++
+		polls[r.Header.Get("Authorization")+r.Header.Get("X-Tenant")]++
 	})
-	s := run(t, "", "mcp TRIPS {\nresources get operation listTrips\nwatch_interval 50ms\n}\nreverse_proxy "+api)
+	s := run(t, "", "route {\nvars tenant {header.X-Key}\nrequest_header -X-Key\nmcp TRIPS {\nresources get operation listTrips\nwatch_interval 1h\n}\n"+
+		"reverse_proxy "+api+" {\nheader_up X-Tenant {vars.tenant}\n}\n}")
 	list := s.library("resources/list", "")
 	_, uri, _ := strings.Cut(list, `"uri":"`)
 	uri, _, _ = strings.Cut(uri, `"`)
-	for _, credential := range []string{"Bearer one", "Bearer two"} {
-		s.listenTo(`{"resourceSubscriptions":["`+uri+`"]}`, "Authorization", credential)
+	for _, caller := range [][2]string{{"Authorization", "Bearer one"}, {"Authorization", "Bearer two"}, {"X-Key", "blue"}, {"X-Key", "green"}} {
+		s.listenTo(`{"resourceSubscriptions":["`+uri+`"]}`, caller[0], caller[1])
 	}
-	eventually(t, "polls with both credentials", func() bool {
+	eventually(t, "polls as each caller", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return polls["Bearer one"] > 2 && polls["Bearer two"] > 2
+		return polls["Bearer one"] == 1 && polls["Bearer two"] == 1 && polls["blue"] == 1 && polls["green"] == 1
 	})
 }

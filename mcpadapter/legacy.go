@@ -58,7 +58,7 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fa
 	}
 	stream := &eventStream{w: w, wait: x.server.writeWait}
 	defer stream.close()
-	client := clientOf(x.site, r.RemoteAddr)
+	client := x.listener()
 	c := x.server.newConnection(r.Context(), x.site, client, stream)
 	defer c.stop()
 	leave, f := x.server.join(c.watcher, client)

@@ -19,7 +19,7 @@ func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *fault {
 	stream := &eventStream{w: w, wait: x.server.writeWait}
 	defer stream.close()
 	watcher := newWatcher(everyChange)
-	leave, f := x.server.join(watcher, clientOf(x.site, r.RemoteAddr))
+	leave, f := x.server.join(watcher, x.listener())
 	if f != nil {
 		f.anonymous = true
 		return f
@@ -35,8 +35,8 @@ func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *fault {
 		defer forget()
 		watch.resources, watch.stamp = func() []string { return x.live.watchedBy(watcher) }, x.stamp
 		watch.seen = &x.live.seen
+		x.identify()
 	}
-	x.identify()
 	x.status = 0 // the stream is the answer
 	if stream.open() != nil {
 		return nil

@@ -2,6 +2,7 @@ package mcpadapter
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -12,19 +13,24 @@ const DefaultWatchRate = 20
 // polls are the requests to the API by which streams learn of changed resources.
 // Streams of the same user share one poll of a resource, and all polls together keep
 // to a rate. Where that is too low for everything that is watched, each resource is
-// polled less often: users take turns, and so do the resources of a user's stream.
+// polled less often: clients take turns, and so do the resources of a stream.
 type polls struct {
 	interval time.Duration // how old a stamp may become
 	rate     int           // polls a second
 
-	mu    sync.Mutex
-	byKey map[pollKey]*poll
-	swept time.Time // when old polls were last removed
-	turns turns
+	mu       sync.Mutex
+	byKey    map[pollKey]*poll
+	byClient map[string]int // how many of them each client has
+	swept    time.Time      // when old polls were last removed
+	turns    turns
 }
 
-// A pollKey is one resource as one user sees it.
-type pollKey struct{ identity, uri string }
+// A pollKey is one resource as one caller sees it.
+type pollKey struct {
+	client   string // whose turn it takes: a user or, without users, an address
+	identity string // what the API sees of the caller
+	uri      string
+}
 
 // A poll is one look at a resource. Its fields are set when done is closed.
 type poll struct {
@@ -66,7 +72,7 @@ func (p *polls) join(key pollKey) (latest *poll, mine bool) {
 	if latest = p.byKey[key]; latest != nil {
 		select {
 		case <-latest.done:
-			if !latest.abandoned && now.Sub(latest.begun) < p.fresh() {
+			if now.Sub(latest.begun) < p.fresh(key.client) {
 				return latest, false
 			}
 		default:
@@ -74,7 +80,10 @@ func (p *polls) join(key pollKey) (latest *poll, mine bool) {
 		}
 	}
 	if p.byKey == nil {
-		p.byKey = make(map[pollKey]*poll)
+		p.byKey, p.byClient = make(map[pollKey]*poll), make(map[string]int)
+	}
+	if latest == nil {
+		p.byClient[key.client]++
 	}
 	latest = &poll{done: make(chan struct{})}
 	p.byKey[key] = latest
@@ -83,35 +92,56 @@ func (p *polls) join(key pollKey) (latest *poll, mine bool) {
 
 // fresh returns how long the stamp of a poll holds: nearly the interval, so that a
 // stream which looks every interval polls each time; or, where the rate is too low
-// for that, as long as it takes to poll everything once.
-func (p *polls) fresh() time.Duration {
+// for that, as long as it takes to poll everything that the client watches once.
+func (p *polls) fresh(client string) time.Duration {
 	const nearly = 0.9
-	return max(time.Duration(nearly*float64(p.interval)), time.Duration(len(p.byKey))*time.Second/time.Duration(p.rate))
+	turns := p.byClient[client] * len(p.byClient)
+	return max(time.Duration(nearly*float64(p.interval)), time.Duration(turns)*time.Second/time.Duration(p.rate))
 }
 
 // sweep removes the polls of resources that nobody watches any more.
 func (p *polls) sweep(now time.Time) {
-	oldest := 2 * p.fresh()
-	if now.Sub(p.swept) < oldest {
+	if now.Sub(p.swept) < p.interval {
 		return
 	}
 	p.swept = now
 	for key, known := range p.byKey {
 		select {
 		case <-known.done:
-			if known.abandoned || now.Sub(known.begun) > oldest {
-				delete(p.byKey, key)
+			if now.Sub(known.begun) > 2*p.fresh(key.client) {
+				p.remove(key)
 			}
 		default:
 		}
 	}
 }
 
-// run looks at the resource when it is the user's turn.
+func (p *polls) remove(key pollKey) {
+	delete(p.byKey, key)
+	if p.byClient[key.client]--; p.byClient[key.client] == 0 {
+		delete(p.byClient, key.client)
+	}
+}
+
+// abandon forgets a poll that has no result.
+func (p *polls) abandon(key pollKey, latest *poll) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byKey[key] == latest {
+		p.remove(key)
+	}
+}
+
+// run looks at the resource when it is the client's turn.
 func (p *polls) run(ctx context.Context, key pollKey, to *poll, look func() (string, bool)) {
 	to.abandoned = true // also if look panics
-	defer close(to.done)
-	if !p.turns.wait(ctx, key.identity, time.Second/time.Duration(p.rate)) {
+	defer func() {
+		if to.abandoned {
+			p.abandon(key, to)
+		}
+		close(to.done)
+	}()
+	if !p.turns.wait(ctx, key.client, time.Second/time.Duration(p.rate)) {
 		return
 	}
 	to.begun = time.Now()
@@ -119,59 +149,85 @@ func (p *polls) run(ctx context.Context, key pollKey, to *poll, look func() (str
 	to.abandoned = ctx.Err() != nil
 }
 
-// turns lets the polls of several users begin one after the other, an interval apart.
-// Of those that wait, each user has one turn after the other.
+// turns lets the polls of several clients begin one after the other, an interval apart.
+// Of those that wait, each client has one turn after the other.
 type turns struct {
 	mu      sync.Mutex
 	next    time.Time                  // when the next poll may begin
-	waiting map[string][]chan struct{} // by user, in their order
-	order   []string                   // users that wait, in the order of their turns
+	ticking bool                       // a timer gives the next turn
+	waiting map[string][]chan struct{} // by client, in their order
+	order   []string                   // clients that wait, in the order of their turns
 }
 
-// wait returns when it is the user's turn; false means that ctx ended before.
-func (t *turns) wait(ctx context.Context, user string, interval time.Duration) bool {
-	t.mu.Lock()
-	now := time.Now()
-	if len(t.order) == 0 && !now.Before(t.next) {
-		t.next = now.Add(interval)
-		t.mu.Unlock()
+// wait returns when it is the client's turn; false means that ctx ended before.
+func (t *turns) wait(ctx context.Context, client string, interval time.Duration) bool {
+	turn := t.join(client, interval)
+	if turn == nil {
 		return true
 	}
-	if t.waiting == nil {
-		t.waiting = make(map[string][]chan struct{})
-	}
-	turn := make(chan struct{})
-	if len(t.waiting[user]) == 0 {
-		t.order = append(t.order, user)
-	}
-	t.waiting[user] = append(t.waiting[user], turn)
-	if len(t.order) == 1 && len(t.waiting[user]) == 1 {
-		time.AfterFunc(t.next.Sub(now), func() { t.give(interval) })
-	}
-	t.mu.Unlock()
 	select {
 	case <-turn:
 		return ctx.Err() == nil
 	case <-ctx.Done():
-		return false // its turn passes unused
+		t.leave(client, turn)
+		return false
 	}
 }
 
-// give gives the next user its turn.
+// join returns a channel that is closed when it is the client's turn, nil if it is now.
+func (t *turns) join(client string, interval time.Duration) (turn chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if !t.ticking && !now.Before(t.next) {
+		t.next = now.Add(interval)
+		return nil
+	}
+	if t.waiting == nil {
+		t.waiting = make(map[string][]chan struct{})
+	}
+	turn = make(chan struct{})
+	if len(t.waiting[client]) == 0 {
+		t.order = append(t.order, client)
+	}
+	t.waiting[client] = append(t.waiting[client], turn)
+	if !t.ticking {
+		t.ticking = true
+		time.AfterFunc(t.next.Sub(now), func() { t.give(interval) })
+	}
+	return turn
+}
+
+// leave gives up a turn, so that nobody waits for a stream that ended.
+func (t *turns) leave(client string, turn chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := slices.Index(t.waiting[client], turn)
+	if at < 0 {
+		return // it has just been given
+	}
+	if t.waiting[client] = slices.Delete(t.waiting[client], at, at+1); len(t.waiting[client]) == 0 {
+		delete(t.waiting, client)
+		t.order = slices.Delete(t.order, slices.Index(t.order, client), slices.Index(t.order, client)+1)
+	}
+}
+
+// give gives the next client its turn.
 func (t *turns) give(interval time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	user := t.order[0]
+	if t.ticking = len(t.order) > 0; !t.ticking {
+		return
+	}
+	client := t.order[0]
 	t.order = t.order[1:]
-	mine := t.waiting[user]
-	close(mine[0])
-	if t.waiting[user] = mine[1:]; len(mine) > 1 {
-		t.order = append(t.order, user)
+	first := t.waiting[client]
+	close(first[0])
+	if t.waiting[client] = first[1:]; len(first) > 1 {
+		t.order = append(t.order, client)
 	} else {
-		delete(t.waiting, user)
+		delete(t.waiting, client)
 	}
 	t.next = time.Now().Add(interval)
-	if len(t.order) > 0 {
-		time.AfterFunc(interval, func() { t.give(interval) })
-	}
+	time.AfterFunc(interval, func() { t.give(interval) })
 }

@@ -20,7 +20,7 @@ func TestPolls_are_shared_by_streams_of_a_user(t *testing.T) {
 			watching.Go(func() {
 				time.Sleep(time.Duration(i) * interval / streams) // each stream has its own rhythm
 				for range rounds {
-					stamp, ok := p.stamp(t.Context(), pollKey{"ada", "x:1"}, func() (string, bool) {
+					stamp, ok := p.stamp(t.Context(), pollKey{"ada", "", "x:1"}, func() (string, bool) {
 						looks.Add(1)
 						return "s", true
 					})
@@ -31,7 +31,7 @@ func TestPolls_are_shared_by_streams_of_a_user(t *testing.T) {
 				}
 			})
 		}
-		p.stamp(t.Context(), pollKey{"bob", "x:1"}, func() (string, bool) { others.Add(1); return "t", true })
+		p.stamp(t.Context(), pollKey{"bob", "", "x:1"}, func() (string, bool) { others.Add(1); return "t", true })
 		watching.Wait()
 		if most := int32(rounds + 1 + rounds/5); looks.Load() < rounds || looks.Load() > most {
 			t.Errorf("%d polls for one user, want %d to %d", looks.Load(), rounds, most)
@@ -44,7 +44,7 @@ func TestPolls_are_shared_by_streams_of_a_user(t *testing.T) {
 
 func TestPolls_that_end_with_their_stream_are_taken_over(t *testing.T) {
 	p := &polls{interval: time.Hour, rate: 1000}
-	key := pollKey{"ada", "x:1"}
+	key := pollKey{"ada", "", "x:1"}
 	ctx, leave := context.WithCancel(t.Context())
 	began := make(chan struct{})
 	var streams sync.WaitGroup
@@ -65,7 +65,7 @@ func TestPolls_that_end_with_their_stream_are_taken_over(t *testing.T) {
 	streams.Wait()
 }
 
-func TestPolls_keep_to_the_rate_and_users_take_turns(t *testing.T) {
+func TestPolls_keep_to_the_rate_and_clients_take_turns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate, greedy = 10, 100
 		p := &polls{interval: time.Second, rate: rate}
@@ -82,10 +82,10 @@ func TestPolls_keep_to_the_rate_and_users_take_turns(t *testing.T) {
 		}
 		var watching sync.WaitGroup
 		for i := range greedy {
-			watching.Go(func() { p.stamp(t.Context(), pollKey{"greedy", fmt.Sprint(i)}, look("greedy")) })
+			watching.Go(func() { p.stamp(t.Context(), pollKey{"greedy", "", fmt.Sprint(i)}, look("greedy")) })
 		}
 		synctest.Wait() // the greedy user waits before the modest one comes
-		watching.Go(func() { p.stamp(t.Context(), pollKey{"modest", "0"}, look("modest")) })
+		watching.Go(func() { p.stamp(t.Context(), pollKey{"modest", "", "0"}, look("modest")) })
 		watching.Wait()
 		if took, least := time.Since(begun), greedy*time.Second/rate; took < least {
 			t.Errorf("%d polls took %s, want %s or more", greedy+1, took, least)
@@ -98,16 +98,60 @@ func TestPolls_keep_to_the_rate_and_users_take_turns(t *testing.T) {
 	})
 }
 
+// A client whose streams come and go, or that calls itself many names, must not keep
+// others from their turns.
+func TestPolls_of_streams_that_ended_take_no_turns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rate, streams = 10, 1000
+		p := &polls{interval: time.Second, rate: rate}
+		look := func() (string, bool) { return "", true }
+		p.stamp(t.Context(), pollKey{"modest", "", "0"}, look) // takes the turn of this moment
+		ctx, leave := context.WithCancel(t.Context())
+		var watching sync.WaitGroup
+		for i := range streams {
+			watching.Go(func() { p.stamp(ctx, pollKey{"greedy", fmt.Sprint(i), fmt.Sprint(i)}, look) })
+		}
+		synctest.Wait()
+		leave()
+		watching.Wait()
+		if waiting := len(p.turns.order) + len(p.turns.waiting); waiting != 0 || len(p.byKey) != 1 || len(p.byClient) != 1 {
+			t.Errorf("%d clients wait, and %d polls of %d clients are remembered", waiting, len(p.byKey), len(p.byClient))
+		}
+		begun := time.Now()
+		p.stamp(t.Context(), pollKey{"modest", "", "1"}, look)
+		if waited := time.Since(begun); waited > 2*time.Second/rate {
+			t.Errorf("the next poll waited %s", waited)
+		}
+	})
+}
+
+func TestPolls_of_one_client_are_not_older_because_another_watches_much(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &polls{interval: time.Second, rate: 1000}
+		var looks atomic.Int32
+		key := pollKey{"modest", "", "0"}
+		look := func() (string, bool) { looks.Add(1); return "", true }
+		p.stamp(t.Context(), key, look)
+		for i := range 5000 {
+			p.stamp(t.Context(), pollKey{"greedy", fmt.Sprint(i % 64), fmt.Sprint(i)}, func() (string, bool) { return "", true })
+		}
+		p.stamp(t.Context(), key, look)
+		if looks.Load() != 2 {
+			t.Errorf("%d polls, want 2: the first is 5 seconds old", looks.Load())
+		}
+	})
+}
+
 func TestPolls_forget_what_nobody_watches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &polls{interval: time.Second, rate: 1000}
 		look := func() (string, bool) { return "", true }
 		for i := range 1000 {
-			p.stamp(t.Context(), pollKey{"ada", fmt.Sprint(i)}, look)
+			p.stamp(t.Context(), pollKey{"ada", "", fmt.Sprint(i)}, look)
 		}
 		for range 10 {
 			time.Sleep(time.Second)
-			p.stamp(t.Context(), pollKey{"ada", "last"}, look)
+			p.stamp(t.Context(), pollKey{"ada", "", "last"}, look)
 		}
 		if len(p.byKey) != 1 {
 			t.Errorf("%d polls are remembered, want 1", len(p.byKey))

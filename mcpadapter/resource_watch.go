@@ -80,10 +80,8 @@ func (x *exchange) stamp(ctx context.Context, uri string) (string, bool) {
 		if now.caller == nil || now.tools != x.tools {
 			now.caller = x.site.Caller(now.tools)
 		}
-		if x.pollIdentity == "" {
-			return now.operationStamp(t)
-		}
-		key := pollKey{identity: x.pollIdentity, uri: uri}
+		key := x.polling
+		key.uri = uri
 		return x.server.polls.stamp(ctx, key, func() (string, bool) { return now.operationStamp(t) })
 	case t.folder != nil:
 		f, ok := t.folder.file(t.bindings[0].value)

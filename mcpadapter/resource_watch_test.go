@@ -23,7 +23,7 @@ func TestStampFollowsTheResource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, tools := New(Options{}), stationTools(t)
+	server, tools := New(Options{WatchInterval: 1, WatchRate: 1e9}), stationTools(t) // no stamp holds
 	server.SetLibrary(library)
 	answer, tag := "one", ""
 	site := siteOf(tools, through(tools, func(w http.ResponseWriter, _ *http.Request) {

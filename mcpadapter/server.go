@@ -246,6 +246,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, site Site) {
 		ctx:     r.Context(),
 		header:  r.Header,
 		out:     out,
+		remote:  r.RemoteAddr,
 		version: headerRevision(r.Header),
 		status:  http.StatusOK,
 	}
@@ -315,7 +316,6 @@ func (x *exchange) servePost(w http.ResponseWriter, r *http.Request) *fault {
 	}
 	x.tools = x.site.Tools()
 	x.caller = x.site.Caller(x.tools)
-	x.remote = r.RemoteAddr
 	if !acceptsStream(r.Header["Accept"]) {
 		x.serve(body.B)
 		x.write(w)
@@ -351,7 +351,7 @@ type exchange struct {
 	live       *live       // of the session or the connection; nil without one
 	remote     string      // the client's address; "" over a connection
 
-	pollIdentity string // of a stream that watches resources; "" if it does not
+	polling pollKey // of a stream that watches resources, without their URI
 
 	version revision
 	client  capabilities

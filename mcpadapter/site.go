@@ -36,7 +36,7 @@ type Site struct {
 	Address string
 
 	// Identity names what the API sees of the caller. Streams of the same identity
-	// share the requests by which they watch resources. Nil: no stream shares them.
+	// share the requests by which they watch resources. Nil: no streams share them.
 	Identity func() string
 
 	// Access is what the user may do. Nil: everything.

@@ -2,6 +2,7 @@ package mcpadapter
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net"
 	"net/http"
@@ -200,8 +201,9 @@ type watch struct {
 
 // identify names who polls for a stream.
 func (x *exchange) identify() {
+	x.polling = pollKey{client: x.listener(), identity: rand.Text()} // which no other stream has
 	if x.site.Identity != nil {
-		x.pollIdentity = x.site.Identity() + x.site.Access.key()
+		x.polling.identity = x.site.Identity() + x.site.Access.key()
 	}
 }
 
