@@ -189,19 +189,23 @@ func (c *Call) Fill(value func(in Location, wireName string) (text string, ok bo
 	}
 }
 
-// SetFilledHeaders sets those headers of a request that the gateway fills, in
-// place of what else was put there after Request, in any spelling that a server
-// takes for the same header.
+// SetFilledHeaders sets the headers and cookies of a request that the gateway fills, in
+// place of those that were added after Request, in any spelling that a server takes for
+// the same header.
 func (c *Call) SetFilledHeaders(header http.Header) {
 	for i := range c.Tool.plans {
 		a := &c.Tool.all[i]
 		value := c.value(i)
-		if !c.Tool.plans[i].filled || a.In != InHeader || value == nil {
+		if !c.Tool.plans[i].filled || a.In != InHeader && a.In != InCookie || value == nil {
 			continue
 		}
 		text, err := c.Tool.plans[i].param.Append(nil, value)
 		if err != nil {
-			continue // Request has refused it
+			continue // Request has returned the error
+		}
+		if a.In == InCookie {
+			header["Cookie"] = []string{withCookie(header["Cookie"], string(text))}
+			continue
 		}
 		for name := range header {
 			if name != a.WireName && headerkind.Canonical(name) == headerkind.Canonical(a.WireName) {
@@ -210,6 +214,22 @@ func (c *Call) SetFilledHeaders(header http.Header) {
 		}
 		header[a.WireName] = []string{string(text)}
 	}
+}
+
+// withCookie returns the value of a Cookie header that has the cookie, "name=value", and
+// those of the lines that have another name.
+func withCookie(lines []string, cookie string) string {
+	name, _, _ := strings.Cut(cookie, "=")
+	kept := make([]string, 0, 4)
+	for _, line := range lines {
+		for other := range strings.SplitSeq(line, ";") {
+			other = strings.TrimSpace(other)
+			if otherName, _, _ := strings.Cut(other, "="); other != "" && strings.TrimSpace(otherName) != name {
+				kept = append(kept, other)
+			}
+		}
+	}
+	return strings.Join(append(kept, cookie), "; ")
 }
 
 // filledProblem is what is wrong with a value that a caller gives for an argument

@@ -173,6 +173,22 @@ func TestFill_headers_win(t *testing.T) {
 	}
 }
 
+func TestFill_cookies_win(t *testing.T) {
+	tool, _ := buildTools(t, filledDocument, BuildOptions{}).Tool("create")
+	call, err := tool.Bind([]byte(`{"sort":"a","none":null,"list":["x"],"item":"i"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lines := range [][]string{nil, {"tenant=acme"}, {"tenant=other; a=1", "tenant = another;tenant=acme; b=2"}} {
+		header := http.Header{"Cookie": lines}
+		call.SetFilledHeaders(header)
+		if got := header["Cookie"]; len(got) != 1 || strings.Count(got[0], "tenant") != 1 || !strings.HasSuffix(got[0], "tenant=acme") ||
+			len(lines) > 1 && got[0] != "a=1; b=2; tenant=acme" {
+			t.Errorf("%q became %q", lines, got)
+		}
+	}
+}
+
 // TestFilledBy checks tools whose arguments are filled for each call.
 func TestFilledBy(t *testing.T) {
 	base := buildTools(t, filledDocument, BuildOptions{})
