@@ -111,3 +111,20 @@ func TestSelector_after_a_reload(t *testing.T) {
 		t.Error("a reload of the same document has another hash")
 	}
 }
+
+// TestSelector_many_unmatched checks that suggestions are computed only for the selectors
+// that the error names, since each is compared with all operations.
+func TestSelector_many_unmatched(t *testing.T) {
+	var exclude []Selector
+	for i := range 1000 {
+		exclude = append(exclude, Selector{By: "operation", Value: "listIssue" + strings.Repeat("s", 2+i)})
+	}
+	_, err := Build([]byte(filtered), BuildOptions{Exclude: exclude})
+	var unmatched *UnmatchedError
+	if !errors.As(err, &unmatched) || len(unmatched.Selectors) != len(exclude) || len(unmatched.near) != maxNamedSelectors {
+		t.Fatalf("got %v", err)
+	}
+	if text := err.Error(); !strings.Contains(text, "992 more") || !strings.Contains(text, "listIssues?") {
+		t.Errorf("got %q", text)
+	}
+}

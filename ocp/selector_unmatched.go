@@ -13,7 +13,7 @@ import (
 type UnmatchedError struct {
 	Option    string     // "include" or "exclude"
 	Selectors []Selector // at least one
-	near      []string   // for each selector what was perhaps meant, or a hint
+	near      []string   // for each selector that Error names, what was perhaps meant, or a hint
 }
 
 // maxNamedSelectors is how many selectors an UnmatchedError names.
@@ -26,7 +26,7 @@ func (e *UnmatchedError) Error() string {
 		if i > 0 {
 			text.WriteString("; ")
 		}
-		fmt.Fprintf(&text, "%s %s matches no operation of the document%s", e.Option, s, e.near[i])
+		fmt.Fprintf(&text, "%s %s matches no operation of the document%s", e.Option, clip(s.String(), maxProblem), e.near[i])
 	}
 	if more := len(e.Selectors) - maxNamedSelectors; more > 0 {
 		fmt.Fprintf(&text, "; and %d more", more)
@@ -43,7 +43,9 @@ func (s selection) unmatched(option string, operations []candidate) *UnmatchedEr
 			continue
 		}
 		e.Selectors = append(e.Selectors, one.Selector)
-		e.near = append(e.near, one.instead(operations))
+		if len(e.near) < maxNamedSelectors {
+			e.near = append(e.near, one.instead(operations)) // compares the value with each of the document
+		}
 	}
 	if e.Selectors == nil {
 		return nil
