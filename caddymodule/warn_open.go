@@ -74,7 +74,10 @@ func guardedAt(p routePosition, before []json.RawMessage, path string) bool {
 	for i := range p.routes[:p.index] {
 		route := &p.routes[i]
 		alternative := route.Group != "" && route.Group == present.Group
-		if !alternative && sameHosts(route, present) && routeGuards(route, path) {
+		if alternative || !sameHosts(route, present) {
+			continue
+		}
+		if handlersGuard(route, path) && (sameMatchers(route, present) || !excludesCalls(route.MatcherSets, path)) {
 			return true
 		}
 	}
@@ -97,9 +100,12 @@ func sameHosts(route, present *caddyhttp.Route) bool {
 // routeGuards reports whether a route authenticates requests for the path. Its handlers
 // may be provisioned or raw.
 func routeGuards(route *caddyhttp.Route, path string) bool {
-	if excludesCalls(route.MatcherSets, path) || excludesCallsRaw(route.MatcherSetsRaw, path) {
-		return false
-	}
+	return !excludesCalls(route.MatcherSets, path) && !excludesCallsRaw(route.MatcherSetsRaw, path) && handlersGuard(route, path)
+}
+
+// handlersGuard reports whether a handler of the route authenticates requests for the
+// path, if the route's matchers match them.
+func handlersGuard(route *caddyhttp.Route, path string) bool {
 	return slices.ContainsFunc(route.Handlers, func(h caddyhttp.MiddlewareHandler) bool { return handlerGuards(h, path) }) ||
 		slices.ContainsFunc(route.HandlersRaw, func(h json.RawMessage) bool { return rawGuards(h, path) })
 }
@@ -139,8 +145,9 @@ func rawGuards(raw json.RawMessage, path string) bool {
 	return json.Unmarshal(raw, handler) == nil && handlerGuards(handler, path)
 }
 
-// excludesCalls reports whether the matchers leave out POST requests for the path, as
-// far as they are about paths and methods. Other matchers count as matching.
+// excludesCalls reports whether some POST requests for the path do not match: because
+// of the path or the method, or because of headers, cookies or a query, which clients
+// choose. Other matchers, such as remote_ip and expression, count as matching.
 func excludesCalls(sets caddyhttp.MatcherSets, path string) bool {
 	excluded := func(set caddyhttp.MatcherSet) bool {
 		return slices.ContainsFunc(set, func(m any) bool { return excludesCall(m, path) })
@@ -152,33 +159,52 @@ func excludesCall(matcher any, path string) bool {
 	switch m := matcher.(type) {
 	case *caddyhttp.MatchPath:
 		return !matchesCall(m, path)
+	case *caddyhttp.MatchPathRE:
+		return !matchesCall(m, path)
 	case *caddyhttp.MatchMethod:
 		return !slices.Contains(*m, http.MethodPost)
 	case *caddyhttp.MatchNot:
 		return slices.ContainsFunc(m.MatcherSets, func(set caddyhttp.MatcherSet) bool {
 			return !slices.ContainsFunc(set, func(inner any) bool {
 				p, ok := inner.(*caddyhttp.MatchPath)
-				return !ok || !matchesCall(p, path)
+				return !isChosenByClient(inner) && (!ok || !matchesCall(p, path))
 			})
 		})
 	}
-	return false
+	return isChosenByClient(matcher)
 }
 
-// excludesCallsRaw is excludesCalls of matchers that are not provisioned, as far as
-// they are about paths.
+// isChosenByClient reports whether a matcher is about what clients may send or leave out
+// in any request for a path.
+func isChosenByClient(matcher any) bool {
+	module, ok := matcher.(caddy.Module)
+	return ok && slices.Contains(clientMatchers, module.CaddyModule().ID.Name())
+}
+
+// clientMatchers are the names of the matchers that are chosen by clients.
+var clientMatchers = []string{"header", "header_regexp", "query"}
+
+// excludesCallsRaw is excludesCalls of matchers that are not provisioned. It does not
+// look into `not`.
 func excludesCallsRaw(sets caddyhttp.RawMatcherSets, path string) bool {
-	for _, set := range sets {
-		var paths caddyhttp.MatchPath
-		if json.Unmarshal(set["path"], &paths) != nil || paths.Provision(caddy.Context{}) != nil || matchesCall(&paths, path) {
-			return false
-		}
+	excluded := func(set caddy.ModuleMap) bool { return excludesCallRaw(set, path) }
+	return len(sets) > 0 && !slices.ContainsFunc(sets, func(set caddy.ModuleMap) bool { return !excluded(set) })
+}
+
+func excludesCallRaw(set caddy.ModuleMap, path string) bool {
+	if slices.ContainsFunc(clientMatchers, func(name string) bool { return set[name] != nil }) {
+		return true
 	}
-	return len(sets) > 0
+	var methods caddyhttp.MatchMethod
+	if json.Unmarshal(set["method"], &methods) == nil && excludesCall(&methods, path) {
+		return true
+	}
+	var paths caddyhttp.MatchPath
+	return json.Unmarshal(set["path"], &paths) == nil && paths.Provision(caddy.Context{}) == nil && excludesCall(&paths, path)
 }
 
 // matchesCall reports whether a path matcher matches a POST request for the path.
-func matchesCall(matcher *caddyhttp.MatchPath, path string) bool {
+func matchesCall(matcher caddyhttp.RequestMatcherWithError, path string) bool {
 	ctx := context.WithValue(context.Background(), caddy.ReplacerCtxKey, caddy.NewReplacer())
 	r := (&http.Request{Method: http.MethodPost, URL: &url.URL{Path: path}}).WithContext(ctx)
 	matches, err := matcher.MatchWithError(r)
