@@ -3,6 +3,7 @@ package caddymodule_test
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -90,6 +91,17 @@ func TestOutcome_of_each_call_is_in_the_access_log(t *testing.T) {
 	entry := s.accessLogEntry("/mcp", len(tripOutcomes)+1)
 	if entry["outcome"] != "unknown_tool" || entry["tool"] != nil {
 		t.Errorf("outcome %v, tool %v", entry["outcome"], entry["tool"])
+	}
+}
+
+// TestOutcome_batch_ending_in_an_unknown_tool checks that the log entry does not combine the
+// tool of one call with the outcome of the next.
+func TestOutcome_batch_ending_in_an_unknown_tool(t *testing.T) {
+	s := run(t, "", "mcp /mcp TRIPS"+outcomeHandlers)
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"%s","arguments":{"id":"1"}}}`
+	s.post("/mcp", "["+fmt.Sprintf(call, "getTrip")+","+fmt.Sprintf(call, "nosuch")+"]", map[string]string{"MCP-Protocol-Version": "2025-03-26"})
+	if entry := s.accessLogEntry("/mcp", 1); entry["tool"] != "" || entry["outcome"] != "unknown_tool" || entry["tool_call_count"] != 2.0 {
+		t.Errorf("tool %v, outcome %v, tool_call_count %v", entry["tool"], entry["outcome"], entry["tool_call_count"])
 	}
 }
 

@@ -51,7 +51,7 @@ func (c *requestCalls) record(tool *ocp.Tool, outcome string) {
 	if c.count > 1 && c.count <= maxLoggedCalls {
 		c.listed = append(c.listed, c.tool+" "+outcome)
 	}
-	if tool != nil {
+	if tool != nil || c.count > 1 { // in a batch, the field has the tool of the call before
 		c.fields.Set(zap.String("tool", c.tool))
 	}
 	c.write()
