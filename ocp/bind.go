@@ -23,6 +23,9 @@ type Call struct {
 // not given, as many clients fill in every argument they know. The error is a
 // *Failure of kind InvalidArguments. The Call keeps references to the bytes.
 func (t *Tool) Bind(arguments []byte) (*Call, error) {
+	if t.read != nil {
+		return nil, errToolRead
+	}
 	call := &Call{Tool: t, values: make([]jsontext.Value, len(t.all))}
 	problems, err := call.read(arguments)
 	if err != nil {

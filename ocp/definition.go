@@ -14,6 +14,9 @@ import (
 // tool schema (OCP 1.0, Tool Discovery). A cookie parameter has the location
 // "header", which is where cookies travel: the schema has no name for it.
 func (t *Tool) AppendOCP(dst []byte) []byte {
+	if t.read != nil {
+		return append(dst, t.read...)
+	}
 	dst = append(dst, `{"name":`...)
 	dst = wire.AppendString(dst, t.Name)
 	dst = append(dst, `,"description":`...)

@@ -37,6 +37,7 @@ type Tool struct {
 	// if there is none. What it says is the business of the MCP server.
 	MCP jsontext.Value
 
+	read      jsontext.Value // the JSON that UnmarshalJSON read; nil for a tool that Build made
 	all       []Argument     // Arguments and those that the gateway fills
 	index     map[string]int // position in all by name
 	plans     []argumentPlan // of all, by position
