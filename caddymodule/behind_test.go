@@ -2,15 +2,10 @@ package caddymodule
 
 import (
 	"encoding/json"
-	"os"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
-
-func writeFile(path string) error {
-	return os.WriteFile(path, []byte("x"), 0o600)
-}
 
 func TestAnswersBehind(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
+
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -109,7 +111,7 @@ func TestSupplement(t *testing.T) {
 	var got *http.Request
 	i := invocation{handler: func(w http.ResponseWriter, r *http.Request) error {
 		got = r
-		return benchNext(w, r)
+		return handlertest.API(w, r)
 	}}
 	i.toolset.credentials = credentials{{"header", "Authorization", "Bearer gateway"}, {"header", "X-Key", "gateway"}, {"query", "limit", "20"}}
 	i.supplement = &ocp.Supplement{

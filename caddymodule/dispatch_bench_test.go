@@ -3,9 +3,10 @@ package caddymodule
 import (
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -27,28 +28,6 @@ paths:
       responses: {"200": {description: ok, content: {application/json: {schema: {type: object}}}}}
 `
 
-var benchAnswer = []byte(`{"id":"7","from":"Bern","to":"Berlin","price":{"amount":59.5,"currency":"CHF"}}`)
-
-// benchNext is the least that an API can be.
-func benchNext(w http.ResponseWriter, _ *http.Request) error {
-	header := w.Header()
-	header["Content-Type"] = []string{"application/json"}
-	_, err := w.Write(benchAnswer)
-	return err
-}
-
-func benchOuter() *http.Request {
-	r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
-	r.Header = http.Header{
-		"Content-Type":         {"application/json"},
-		"Accept":               {"application/json, text/event-stream"},
-		"User-Agent":           {"agent/1.0"},
-		"Authorization":        {"Bearer abcdefgh"},
-		"Mcp-Protocol-Version": {"2025-06-18"},
-	}
-	return caddyhttp.PrepareRequest(r, caddy.NewReplacer(), nil, new(caddyhttp.Server))
-}
-
 // BenchmarkDispatch measures one call by its parts: what Caddy takes to prepare a
 // request at all, the dispatch of a call that is already bound, the call of a
 // tool, and a whole tools/call.
@@ -63,8 +42,8 @@ func BenchmarkDispatch(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	next := caddyhttp.HandlerFunc(benchNext)
-	outer := benchOuter()
+	next := caddyhttp.HandlerFunc(handlertest.API)
+	outer := handlertest.EndpointRequest()
 	of := &toolset{name: "trips", limits: limits{timeout: DefaultTimeout, maxResponse: DefaultMaxResponse}}
 	d := newDispatch(next, outer, "mcp", of, zap.NewNop())
 	calls := collected.of("trips", "mcp")
@@ -88,7 +67,7 @@ func BenchmarkDispatch(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			result, err := d.Invoke(outer.Context(), call)
-			if err != nil || len(result.Body) != len(benchAnswer) {
+			if err != nil || len(result.Body) != len(handlertest.Body) {
 				b.Fatal(err)
 			}
 			result.Release()
@@ -109,7 +88,7 @@ func BenchmarkDispatch(b *testing.B) {
 		const message = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"getTrip","arguments":{"id":"7","limit":10}}}`
 		server := mcpadapter.New(mcpadapter.Options{})
 		body := strings.NewReader(message)
-		w := &discard{header: make(http.Header)}
+		w := handlertest.NewDiscard()
 		b.ReportAllocs()
 		for b.Loop() {
 			body.Reset(message)
@@ -121,19 +100,9 @@ func BenchmarkDispatch(b *testing.B) {
 				Tools:  func() *ocp.Toolset { return tools },
 				Caller: func(*ocp.Toolset) ocp.Caller { return newCaller(d, tools, &calls, new(requestCalls)) },
 			})
-			if w.status != 200 {
-				b.Fatal(w.status)
+			if w.Status != 200 {
+				b.Fatal(w.Status)
 			}
 		}
 	})
 }
-
-// discard is a http.ResponseWriter that keeps the status only.
-type discard struct {
-	header http.Header
-	status int
-}
-
-func (d *discard) Header() http.Header         { return d.header }
-func (d *discard) WriteHeader(status int)      { d.status = status }
-func (d *discard) Write(p []byte) (int, error) { return len(p), nil }

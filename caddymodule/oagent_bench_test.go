@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
@@ -69,17 +71,17 @@ func BenchmarkOAgent(b *testing.B) {
 	o := benchOAgent(b)
 	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
 		w.Header()["Content-Type"] = []string{"application/json"}
-		_, err := w.Write(benchAnswer)
+		_, err := w.Write(handlertest.Body)
 		return err
 	})
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
-		r, w := benchRequest(http.Header{"Accept": {"*/*"}})
+		r, w := handlertest.Request(http.Header{"Accept": {"*/*"}})
 		r.URL.RawQuery = "limit=7"
 		repl := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 		pristine := *repl
 		for pb.Next() {
-			clear(w.header)
+			clear(w.Header())
 			*repl = pristine
 			if err := o.ServeHTTP(w, r, next); err != nil {
 				b.Fatal(err)

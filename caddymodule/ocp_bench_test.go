@@ -2,8 +2,9 @@ package caddymodule
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"testing"
+
+	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -85,15 +86,15 @@ func BenchmarkOCP(b *testing.B) {
 			h := benchOCP(b, c.change)
 			next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
 				w.Header()["Content-Type"] = []string{"application/json"}
-				_, err := w.Write(benchAnswer)
+				_, err := w.Write(handlertest.Body)
 				return err
 			})
-			r, w := benchRequest(c.header)
+			r, w := handlertest.Request(c.header)
 			repl := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 			pristine := *repl
 			b.ReportAllocs()
 			for b.Loop() {
-				clear(w.header)
+				clear(w.Header())
 				*repl = pristine
 				if c.fresh {
 					*h.read.Cache = ocp.SessionCache{}
@@ -106,18 +107,11 @@ func BenchmarkOCP(b *testing.B) {
 	}
 }
 
-func benchRequest(header http.Header) (*http.Request, *discard) {
-	r := httptest.NewRequest(http.MethodGet, "/trips", nil)
-	r.Header = header.Clone()
-	w := &discard{header: make(http.Header)}
-	return caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, new(caddyhttp.Server)), w
-}
-
 // TestOCPCostsNothingWithoutHeaders holds the handler to its budget.
 func TestOCPCostsNothingWithoutHeaders(t *testing.T) {
 	h := benchOCP(t, nil)
 	next := caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil })
-	r, w := benchRequest(http.Header{"Accept": {"*/*"}})
+	r, w := handlertest.Request(http.Header{"Accept": {"*/*"}})
 	repl := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	pristine := *repl
 	if n := testing.AllocsPerRun(1000, func() {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
+
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -142,7 +144,7 @@ func TestOCPIgnored(t *testing.T) {
 			h.logger = zap.New(core)
 			counter := h.metrics.ignored.WithLabelValues(c.header, c.reason)
 			before := counted(t, counter)
-			r, w := benchRequest(http.Header{c.key: {c.value}})
+			r, w := handlertest.Request(http.Header{c.key: {c.value}})
 			next := caddyhttp.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) error {
 				if r.Header.Get(c.key) != "" {
 					t.Error("it was passed on")
@@ -178,7 +180,7 @@ func TestOCPLazy(t *testing.T) {
 		ocp.HeaderContextID: {"c"}, ocp.HeaderAgentType: {"a"},
 		ocp.HeaderSession: {benchContext(t)},
 	}
-	r, w := benchRequest(header)
+	r, w := handlertest.Request(header)
 	var in *ocp.Incoming
 	next := caddyhttp.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) error {
 		in = ocp.IncomingFromContext(r.Context())
@@ -262,7 +264,7 @@ func TestExchange(t *testing.T) {
 	} {
 		t.Run(rule, func(t *testing.T) {
 			h := benchOCP(t, enhancing)
-			r, _ := benchRequest(http.Header{ocp.HeaderContextID: {"c"}, ocp.HeaderAgentType: {"a"}})
+			r, _ := handlertest.Request(http.Header{ocp.HeaderContextID: {"c"}, ocp.HeaderAgentType: {"a"}})
 			w := &recording{ResponseRecorder: httptest.NewRecorder()}
 			if err := h.ServeHTTP(w, r, c.next); !errors.Is(err, c.err) {
 				t.Errorf("error %v", err)

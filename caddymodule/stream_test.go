@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
@@ -45,7 +47,7 @@ func (i invocation) run(t *testing.T) (*ocp.Result, error) {
 	if i.toolset.limits.maxResponse == 0 {
 		i.toolset.limits.maxResponse = 1000
 	}
-	d := newDispatch(caddyhttp.HandlerFunc(i.handler), benchOuter(), "mcp", &i.toolset, zap.NewNop())
+	d := newDispatch(caddyhttp.HandlerFunc(i.handler), handlertest.EndpointRequest(), "mcp", &i.toolset, zap.NewNop())
 	ctx := d.outer.Context()
 	if i.listener != nil {
 		ctx = ocp.ContextWithListener(ctx, i.listener)
