@@ -53,28 +53,28 @@ type reference struct {
 // takes several with more of these. An only argument that ends like a document's
 // name is one, though it begins with a slash.
 func (to reference) unmarshalArguments(b *block) error {
-	directive := b.Val()
+	name := b.Val()
 	arguments := b.RemainingArgs()
 	if to.toolsets != nil {
-		return to.unmarshalSeveral(b, directive, arguments)
+		return to.unmarshalSeveral(b, name, arguments)
 	}
 	if len(arguments) > 2 {
-		return b.Errf("%s takes a path and a toolset or document, not %d arguments", directive, len(arguments))
+		return b.Errf("%s takes a path and a toolset or document, not %d arguments", name, len(arguments))
 	}
 	onlyDocument := len(arguments) == 1 && looksLikeDocument(arguments[0])
 	if len(arguments) > 0 && strings.HasPrefix(arguments[0], "/") && !onlyDocument {
 		if err := checkPath(arguments[0]); err != nil {
-			return b.Errf("%s %s: %v", directive, arguments[0], err)
+			return b.Errf("%s %s: %v", name, arguments[0], err)
 		}
 		*to.path, arguments = arguments[0], arguments[1:]
 		b.seen["path"] = true
 	}
 	switch len(arguments) {
 	case 2:
-		return b.Errf("%s %s: the first of two arguments is the endpoint's path and begins with a slash", directive, arguments[0])
+		return b.Errf("%s %s: the first of two arguments is the endpoint's path and begins with a slash", name, arguments[0])
 	case 1:
 		if arguments[0] == "" {
-			return b.Errf("%s: the toolset is empty", directive)
+			return b.Errf("%s: the toolset is empty", name)
 		}
 		*to.toolset = arguments[0]
 		b.seen["toolset"] = true
@@ -83,11 +83,11 @@ func (to reference) unmarshalArguments(b *block) error {
 }
 
 // unmarshalSeveral reads the arguments of a protocol that takes several toolsets.
-func (to reference) unmarshalSeveral(b *block, directive string, arguments []string) error {
+func (to reference) unmarshalSeveral(b *block, name string, arguments []string) error {
 	onlyDocument := len(arguments) == 1 && looksLikeDocument(arguments[0])
 	if len(arguments) > 0 && strings.HasPrefix(arguments[0], "/") && !onlyDocument {
 		if err := checkPath(arguments[0]); err != nil {
-			return b.Errf("%s %s: %v", directive, arguments[0], err)
+			return b.Errf("%s %s: %v", name, arguments[0], err)
 		}
 		*to.path, arguments = arguments[0], arguments[1:]
 		b.seen["path"] = true
@@ -96,20 +96,20 @@ func (to reference) unmarshalSeveral(b *block, directive string, arguments []str
 		return nil
 	}
 	b.seen["toolset"] = true
-	return to.addToolsets(b, directive, arguments)
+	return to.addToolsets(b, name, arguments)
 }
 
 // addToolsets takes the first of the toolsets for the one that every protocol
 // has, and the others for those beside it.
-func (to reference) addToolsets(b *block, directive string, toolsets []string) error {
+func (to reference) addToolsets(b *block, name string, toolsets []string) error {
 	for _, toolset := range toolsets {
 		switch {
 		case toolset == "":
-			return b.Errf("%s: the toolset is empty", directive)
+			return b.Errf("%s: the toolset is empty", name)
 		case strings.HasPrefix(toolset, "/") && !looksLikeDocument(toolset):
-			return b.Errf("%s %s: the endpoint's path begins with a slash and is the first argument", directive, toolset)
+			return b.Errf("%s %s: the endpoint's path begins with a slash and is the first argument", name, toolset)
 		case toolset == *to.toolset || slices.Contains(*to.toolsets, toolset):
-			return b.Errf("%s: toolset %s is given twice", directive, toolset)
+			return b.Errf("%s: toolset %s is given twice", name, toolset)
 		case *to.toolset == "":
 			*to.toolset = toolset
 		default:

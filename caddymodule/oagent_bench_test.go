@@ -38,7 +38,7 @@ func benchOAgent(tb testing.TB) *OAgent {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	agents, err := oagent.ReadAgents([]byte(benchAgent), "bench.yaml")
+	read, err := oagent.ReadAgents([]byte(benchAgent), "bench.yaml")
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func benchOAgent(tb testing.TB) *OAgent {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	o := &OAgent{logger: zap.NewNop(), metrics: collectedAgents, read: agents}
+	o := &OAgent{logger: zap.NewNop(), metrics: collectedAgents, read: read}
 	o.setDefaults()
 	o.guarding.Store(guard)
 	l := &linked{agents: make(map[string]*governed), loaded: true, operations: make(map[*ocp.Tool]*operation), byKey: make(map[operationKey]*operation)}
@@ -59,7 +59,7 @@ func benchOAgent(tb testing.TB) *OAgent {
 	l.add(&toolset{name: "trips", document: &document{key: documentKey{Name: "trips"}}}, set, true)
 	l.nameAll()
 	l.routes = ocp.NewRoutes(set)
-	l.only = &governed{Agent: agents[0], linked: l, outcomes: o.metrics.of("desk"), capabilities: l.capabilities(agents[0])}
+	l.only = &governed{Agent: read[0], linked: l, outcomes: o.metrics.of("desk"), capabilities: l.capabilities(read[0])}
 	l.agents["desk"] = l.only
 	o.linked.Store(l)
 	return o

@@ -76,7 +76,7 @@ that never hold.
 }
 
 func lintAgents(out io.Writer, files, documents []string) error {
-	var agents []*oagent.Agent
+	var all []*oagent.Agent
 	faults := 0
 	for _, file := range files {
 		read, err := readAgentFiles([]string{file})
@@ -84,23 +84,23 @@ func lintAgents(out io.Writer, files, documents []string) error {
 			faults++
 			fmt.Fprintln(out, err)
 		}
-		agents = append(agents, read...)
+		all = append(all, read...)
 	}
 	var names oagent.Names
 	if len(documents) > 0 && faults == 0 {
-		tools, err := commandNames(agents, documents)
+		tools, err := commandNames(all, documents)
 		if err != nil {
 			return err
 		}
 		names = tools
-		for _, a := range agents {
+		for _, a := range all {
 			if err := a.Link(names); err != nil {
 				faults++
 				fmt.Fprintln(out, err)
 			}
 		}
 	}
-	for _, a := range agents {
+	for _, a := range all {
 		if found := a.LintExpressions(names); len(found) > 0 {
 			faults++
 			fmt.Fprintln(out, found)
@@ -109,12 +109,12 @@ func lintAgents(out io.Writer, files, documents []string) error {
 	if faults > 0 {
 		return errors.New("the documents are not good")
 	}
-	noteReviewers(out, agents)
+	noteReviewers(out, all)
 	verdict := "good"
 	if len(documents) == 0 {
 		verdict = "good, but nobody has looked for its tools and agents (see --openapi)"
 	}
-	for _, a := range agents {
+	for _, a := range all {
 		count := "1 capability"
 		if n := len(a.Capabilities); n != 1 {
 			count = strconv.Itoa(n) + " capabilities"
@@ -126,12 +126,12 @@ func lintAgents(out io.Writer, files, documents []string) error {
 
 // noteReviewers prints who is to review and is none of the agents. That may be right:
 // another site can have them.
-func noteReviewers(out io.Writer, agents []*oagent.Agent) {
-	names := make([]string, len(agents))
-	for i, a := range agents {
+func noteReviewers(out io.Writer, all []*oagent.Agent) {
+	names := make([]string, len(all))
+	for i, a := range all {
 		names[i] = a.Name
 	}
-	for _, a := range agents {
+	for _, a := range all {
 		for i := range a.Capabilities {
 			for rule, reviewer := range a.Capabilities[i].Reviewers() {
 				name, isAgent := strings.CutPrefix(reviewer, oagent.Scheme)
@@ -149,7 +149,7 @@ func noteReviewers(out io.Writer, agents []*oagent.Agent) {
 }
 
 // commandNames returns the names of the tools of documents, and of agents.
-func commandNames(agents []*oagent.Agent, documents []string) (*toolNames, error) {
+func commandNames(all []*oagent.Agent, documents []string) (*toolNames, error) {
 	l := &linked{agents: make(map[string]*governed), operations: make(map[*ocp.Tool]*operation), byKey: make(map[operationKey]*operation)}
 	l.names = &toolNames{
 		own: make(map[string][]*operation), other: make(map[string][]*operation), qualified: make(map[string][]*operation), agents: l.agents,
@@ -167,7 +167,7 @@ func commandNames(agents []*oagent.Agent, documents []string) (*toolNames, error
 		l.add(&toolset{name: key.Name, document: &document{key: key}}, set, true)
 	}
 	l.nameAll()
-	for _, a := range agents {
+	for _, a := range all {
 		l.agents[a.Name] = &governed{Agent: a}
 		l.names.all = append(l.names.all, a.Name)
 	}
@@ -241,11 +241,11 @@ func evaluate(expression, engagement, agent string) (jsontext.Value, error) {
 	}
 	names := saved.names()
 	if agent != "" {
-		agents, err := readAgentFiles([]string{agent})
+		all, err := readAgentFiles([]string{agent})
 		if err != nil {
 			return nil, err
 		}
-		for _, a := range agents {
+		for _, a := range all {
 			for i := range a.Capabilities {
 				names = append(names, a.Capabilities[i].Reference.Name)
 			}

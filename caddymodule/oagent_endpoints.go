@@ -154,11 +154,11 @@ func (q *pageRequest) serveDefinition() {
 	if !q.allow(http.MethodGet) {
 		return
 	}
-	agents := q.hostedAgents()
+	hosted := q.hostedAgents()
 	switch len(q.rest) {
 	case 0:
-		listed := make([]listedAgent, len(agents))
-		for i, a := range agents {
+		listed := make([]listedAgent, len(hosted))
+		for i, a := range hosted {
 			listed[i] = listedAgent{a.Name, a.Description, a.Owner, q.oagentPages.serve + "/" + a.Name}
 		}
 		q.write(struct {
@@ -166,7 +166,7 @@ func (q *pageRequest) serveDefinition() {
 		}{listed})
 		return
 	case 1:
-		for _, a := range agents {
+		for _, a := range hosted {
 			if a.Name == q.rest[0] {
 				q.writeDefinition(a)
 				return

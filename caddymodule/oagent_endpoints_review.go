@@ -195,11 +195,11 @@ func reviewCursor(r oagent.ReviewSummary) string {
 }
 
 // parseReviewCursor reads what reviewCursor wrote; nil for "".
-func parseReviewCursor(text string) (*oagent.ReviewSummary, error) {
-	if text == "" {
+func parseReviewCursor(cursor string) (*oagent.ReviewSummary, error) {
+	if cursor == "" {
 		return nil, nil
 	}
-	at, id, ok := strings.Cut(text, ".")
+	at, id, ok := strings.Cut(cursor, ".")
 	n, err := strconv.ParseInt(at, 10, 64)
 	if err != nil || !ok {
 		return nil, errors.New("no cursor")

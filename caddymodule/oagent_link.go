@@ -138,9 +138,9 @@ func (o *OAgent) isCurrent(l *linked, r *http.Request, next caddyhttp.Handler) b
 // link finds the tools of the agents. What it returns can be used in spite of an
 // error, which is about tools that are not there; while a toolset is not loaded
 // there is none.
-func (o *OAgent) link(agents []*oagent.Agent) (*linked, error) {
+func (o *OAgent) link(read []*oagent.Agent) (*linked, error) {
 	l := &linked{
-		agents:     make(map[string]*governed, len(agents)),
+		agents:     make(map[string]*governed, len(read)),
 		loaded:     true,
 		operations: make(map[*ocp.Tool]*operation),
 		byKey:      make(map[operationKey]*operation),
@@ -167,15 +167,15 @@ func (o *OAgent) link(agents []*oagent.Agent) (*linked, error) {
 	l.credentials.sort()
 	l.routes = ocp.NewRoutes(routed...)
 	l.nameAll()
-	for _, a := range agents {
+	for _, a := range read {
 		l.agents[a.Name] = &governed{Agent: a, linked: l, outcomes: o.metrics.of(a.Name), narrowed: make(map[*ocp.Toolset]*ocp.Toolset)}
 		if l.names.own[a.Name] == nil {
 			l.names.all = append(l.names.all, a.Name)
 		}
 	}
-	faults := make(oagent.LintErrors, 0, len(agents))
-	for _, a := range agents {
-		if len(agents) == 1 {
+	faults := make(oagent.LintErrors, 0, len(read))
+	for _, a := range read {
+		if len(read) == 1 {
 			l.only = l.agents[a.Name]
 		}
 		faults = append(faults, oagent.AsLintErrors(a.Link(l.names))...)
@@ -185,15 +185,15 @@ func (o *OAgent) link(agents []*oagent.Agent) (*linked, error) {
 	if len(faults) > 0 && all {
 		return l, faults
 	}
-	o.warnUncalled(l, agents, all)
+	o.warnUncalled(l, read, all)
 	return l, nil
 }
 
 // warnUncalled logs a warning for each capability that is an agent, as nothing
 // here runs agents. All says that all tools are known: until then a bare name may
 // be that of a tool.
-func (o *OAgent) warnUncalled(l *linked, agents []*oagent.Agent, all bool) {
-	for _, a := range agents {
+func (o *OAgent) warnUncalled(l *linked, read []*oagent.Agent, all bool) {
+	for _, a := range read {
 		for i := range a.Capabilities {
 			c := &a.Capabilities[i]
 			target, err := c.Reference.Resolve(l.names)

@@ -37,41 +37,41 @@ func (p *passage) tell(decision string, refusal *refused, note string) {
 		return
 	}
 	fields := make([]zap.Field, 0, 20)
-	text := func(key, value string) {
+	add := func(key, value string) {
 		if value != "" {
 			fields = append(fields, zap.String(key, value))
 		}
 	}
-	text("decision", decision)
+	add("decision", decision)
 	if p.agent != nil {
-		text("agent", p.agent.Name)
+		add("agent", p.agent.Name)
 	}
-	text("engagement", p.engagementKey())
-	text("engagement_id", cutText(p.binding.Engagement, maxLoggedID))
-	text("user", p.binding.User.ID)
-	text("tool", p.name)
+	add("engagement", p.engagementKey())
+	add("engagement_id", cutText(p.binding.Engagement, maxLoggedID))
+	add("user", p.binding.User.ID)
+	add("tool", p.name)
 	if p.operation != nil {
-		text("toolset", p.operation.toolset.name)
+		add("toolset", p.operation.toolset.name)
 	}
-	text("protocol", p.protocol())
+	add("protocol", p.protocol())
 	if p.operation == nil {
-		text("method", cutText(p.r.Method, maxLoggedID))
-		text("path", cutText(p.r.URL.Path, maxLoggedInput))
+		add("method", cutText(p.r.Method, maxLoggedID))
+		add("path", cutText(p.r.URL.Path, maxLoggedInput))
 	}
 	if p.ticket != nil {
 		fields = append(fields, zap.Int64("call", p.ticket.Number))
-		text("review", p.ticket.Review)
+		add("review", p.ticket.Review)
 	}
 	if p.status != 0 {
 		fields = append(fields, zap.Int("status", p.status))
 	}
 	if refusal != nil {
-		text("rule", refusal.Rule)
-		text("reason", refusal.loggedReason())
-		text("review", refusal.Review)
+		add("rule", refusal.Rule)
+		add("reason", refusal.loggedReason())
+		add("review", refusal.Review)
 		fields = append(fields, zap.Bool("made", refusal.Made))
 	}
-	text("note", note)
+	add("note", note)
 	fields = append(fields, zap.Duration("duration", took))
 	if inputs := p.loggedInputs(); len(inputs) > 0 {
 		fields = append(fields, zap.Dict("inputs", inputs...))

@@ -144,32 +144,32 @@ const docs = "https://github.com/fairwayhq/fairway/blob/main/docs/oagent.md#"
 func (p *passage) writeRefusal(w http.ResponseWriter, r *refused) {
 	body := append([]byte(nil), `{"type":`...)
 	body = wire.AppendString(body, docs+string(r.Kind))
-	text := func(name, value string) {
+	add := func(name, value string) {
 		if value != "" {
 			body = append(append(append(body, ',', '"'), name...), `":`...)
 			body = wire.AppendString(body, value)
 		}
 	}
-	text("title", title(r.Kind))
+	add("title", title(r.Kind))
 	body = append(body, `,"status":`...)
 	body = strconv.AppendInt(body, int64(r.status), 10)
-	text("detail", r.Message)
+	add("detail", r.Message)
 	header := w.Header()
 	if r.Review != "" {
-		text("review", r.Review)
+		add("review", r.Review)
 		if p.Reviews != "" {
-			text("instance", strings.TrimRight(p.Reviews, "/")+"/"+r.Review)
+			add("instance", strings.TrimRight(p.Reviews, "/")+"/"+r.Review)
 		}
 		if p.Engagements != "" && p.binding.User.ID != "" { // the review is its reviewer's to see
-			text("location", strings.TrimRight(p.Engagements, "/")+"/"+p.engagementKey())
+			add("location", strings.TrimRight(p.Engagements, "/")+"/"+p.engagementKey())
 		}
 	}
-	text("kind", string(r.Kind))
-	text("agent", r.Agent)
-	text("engagement", p.engagementKey())
-	text("engagement_id", cutText(r.Engagement, oagent.MaxEngagementID))
-	text("rule", r.Rule)
-	text("tool", r.Name)
+	add("kind", string(r.Kind))
+	add("agent", r.Agent)
+	add("engagement", p.engagementKey())
+	add("engagement_id", cutText(r.Engagement, oagent.MaxEngagementID))
+	add("rule", r.Rule)
+	add("tool", r.Name)
 	if r.RetryAfter > 0 {
 		wait := int64(math.Ceil(r.RetryAfter.Seconds()))
 		header.Set("Retry-After", strconv.FormatInt(wait, 10))

@@ -34,12 +34,12 @@ func operatorMessage(err caddyhttp.HandlerError) (message string, ok bool) {
 
 // answerText replaces the recorded body by a plain text, whatever the request's method. Other
 // headers stay: the operator may have set Retry-After.
-func (r *recorder) answerText(status int, text string) {
+func (r *recorder) answerText(status int, message string) {
 	r.drop()
 	r.body, r.stream, r.bodiless, r.status = buffer.Get(), nil, false, status
 	r.header.Set("Content-Type", "text/plain; charset=utf-8")
 	for _, name := range []string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
 		r.header.Del(name)
 	}
-	_, _ = r.WriteString(text) // a text that is over the limit becomes that failure
+	_, _ = r.WriteString(message) // a text that is over the limit becomes that failure
 }
