@@ -36,18 +36,18 @@ func TestCredentials(t *testing.T) {
 		missing     string // part of the error instead
 	}{
 		"none":                 {nil, http.Header{"Authorization": {"Bearer caller"}}, "key=argument&page=2", ""},
-		"header":               {[]Credential{{"header", "authorization", "Bearer {env.FAIRWAY_TEST_TOKEN}"}}, http.Header{"Authorization": {"Bearer from-env"}}, "key=argument&page=2", ""},
-		"header of a file":     {[]Credential{{"header", "X-Key", "{file." + secret + "}"}}, http.Header{"Authorization": {"Bearer caller"}, "X-Key": {"from-file"}}, "key=argument&page=2", ""},
-		"query":                {[]Credential{{"query", "key", "a&b={env.FAIRWAY_TEST_TOKEN}"}}, http.Header{"Authorization": {"Bearer caller"}}, "page=2&key=a%26b%3Dfrom-env", ""},
-		"basic":                {[]Credential{{"basic", "ada", "se:cret"}}, http.Header{"Authorization": {"Basic YWRhOnNlOmNyZXQ="}}, "key=argument&page=2", ""},
-		"basic by placeholder": {[]Credential{{"basic", "{env.FAIRWAY_TEST_TOKEN}", "x"}}, http.Header{"Authorization": {"Basic ZnJvbS1lbnY6eA=="}}, "key=argument&page=2", ""},
-		"a brace":              {[]Credential{{"header", "X-Key", `a\{b\}`}}, http.Header{"Authorization": {"Bearer caller"}, "X-Key": {"a{b}"}}, "key=argument&page=2", ""},
-		"variable not set":     {[]Credential{{"header", "X-Key", "Bearer {env.FAIRWAY_TEST_UNSET}"}}, nil, "", "the header X-Key: evaluated placeholder {env.FAIRWAY_TEST_UNSET} is empty"},
-		"no such file":         {[]Credential{{"query", "key", "{file." + dir + "/none}"}}, nil, "", "the query parameter key"},
-		"lines":                {[]Credential{{"header", "X-Key", "{file." + broken + "}"}}, nil, "", "may not stand in a header"},
-		"user with a colon":    {[]Credential{{"basic", "{env.FAIRWAY_TEST_USER}", "x"}}, nil, "", "the user has a colon"},
+		"header":               {[]Credential{{In: "header", Name: "authorization", Value: "Bearer {env.FAIRWAY_TEST_TOKEN}"}}, http.Header{"Authorization": {"Bearer from-env"}}, "key=argument&page=2", ""},
+		"header of a file":     {[]Credential{{In: "header", Name: "X-Key", Value: "{file." + secret + "}"}}, http.Header{"Authorization": {"Bearer caller"}, "X-Key": {"from-file"}}, "key=argument&page=2", ""},
+		"query":                {[]Credential{{In: "query", Name: "key", Value: "a&b={env.FAIRWAY_TEST_TOKEN}"}}, http.Header{"Authorization": {"Bearer caller"}}, "page=2&key=a%26b%3Dfrom-env", ""},
+		"basic":                {[]Credential{{In: "basic", Name: "ada", Value: "se:cret"}}, http.Header{"Authorization": {"Basic YWRhOnNlOmNyZXQ="}}, "key=argument&page=2", ""},
+		"basic by placeholder": {[]Credential{{In: "basic", Name: "{env.FAIRWAY_TEST_TOKEN}", Value: "x"}}, http.Header{"Authorization": {"Basic ZnJvbS1lbnY6eA=="}}, "key=argument&page=2", ""},
+		"a brace":              {[]Credential{{In: "header", Name: "X-Key", Value: `a\{b\}`}}, http.Header{"Authorization": {"Bearer caller"}, "X-Key": {"a{b}"}}, "key=argument&page=2", ""},
+		"variable not set":     {[]Credential{{In: "header", Name: "X-Key", Value: "Bearer {env.FAIRWAY_TEST_UNSET}"}}, nil, "", "the header X-Key: evaluated placeholder {env.FAIRWAY_TEST_UNSET} is empty"},
+		"no such file":         {[]Credential{{In: "query", Name: "key", Value: "{file." + dir + "/none}"}}, nil, "", "the query parameter key"},
+		"lines":                {[]Credential{{In: "header", Name: "X-Key", Value: "{file." + broken + "}"}}, nil, "", "may not stand in a header"},
+		"user with a colon":    {[]Credential{{In: "basic", Name: "{env.FAIRWAY_TEST_USER}", Value: "x"}}, nil, "", "the user has a colon"},
 		"one of several": {
-			[]Credential{{"header", "X-Key", "x"}, {"header", "X-Other", "{env.FAIRWAY_TEST_UNSET}"}},
+			[]Credential{{In: "header", Name: "X-Key", Value: "x"}, {In: "header", Name: "X-Other", Value: "{env.FAIRWAY_TEST_UNSET}"}},
 			nil, "", "the header X-Other",
 		},
 	} {
@@ -86,17 +86,17 @@ func TestCredentials(t *testing.T) {
 
 func TestCredentialErrors(t *testing.T) {
 	for want, configured := range map[string][]Credential{
-		`unknown credential "cookie"`:                       {{"cookie", "a", "b"}},
-		"cannot be the name of a header":                    {{"header", "X Key", "b"}},
-		"Host: that header is not a credential's":           {{"header", "host", "b"}},
-		"Content-Length: that header is":                    {{"header", "content-length", "b"}},
-		"parameter's name is empty":                         {{"query", "", "b"}},
-		"user is empty":                                     {{"basic", "", "b"}},
-		"the header X-Key: the value is empty":              {{"header", "x-key", ""}},
-		"two credentials for the header X-Key":              {{"header", "x-key", "a"}, {"header", "X-Key", "b"}},
-		"two credentials for the header Authorization":      {{"header", "authorization", "a"}, {"basic", "a", "b"}},
-		"{http.request.header.X-Key}: placeholders of a":    {{"header", "X-Key", "{http.request.header.X-Key}"}},
-		"the query parameter key: unrecognized placeholder": {{"query", "key", `{"json":1}`}},
+		`unknown credential "cookie"`:                       {{In: "cookie", Name: "a", Value: "b"}},
+		"cannot be the name of a header":                    {{In: "header", Name: "X Key", Value: "b"}},
+		"Host: that header is not a credential's":           {{In: "header", Name: "host", Value: "b"}},
+		"Content-Length: that header is":                    {{In: "header", Name: "content-length", Value: "b"}},
+		"parameter's name is empty":                         {{In: "query", Name: "", Value: "b"}},
+		"user is empty":                                     {{In: "basic", Name: "", Value: "b"}},
+		"the header X-Key: the value is empty":              {{In: "header", Name: "x-key", Value: ""}},
+		"two credentials for the header X-Key":              {{In: "header", Name: "x-key", Value: "a"}, {In: "header", Name: "X-Key", Value: "b"}},
+		"two credentials for the header Authorization":      {{In: "header", Name: "authorization", Value: "a"}, {In: "basic", Name: "a", Value: "b"}},
+		"{http.request.header.X-Key}: placeholders of a":    {{In: "header", Name: "X-Key", Value: "{http.request.header.X-Key}"}},
+		"the query parameter key: unrecognized placeholder": {{In: "query", Name: "key", Value: `{"json":1}`}},
 	} {
 		if _, err := newCredentials(configured, zap.NewNop()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -113,7 +113,7 @@ func TestSupplement(t *testing.T) {
 		got = r
 		return handlertest.API(w, r)
 	}}
-	i.toolset.credentials = credentials{{"header", "Authorization", "Bearer gateway"}, {"header", "X-Key", "gateway"}, {"query", "limit", "20"}}
+	i.toolset.credentials = credentials{{In: "header", Name: "Authorization", Value: "Bearer gateway"}, {In: "header", Name: "X-Key", Value: "gateway"}, {In: "query", Name: "limit", Value: "20"}}
 	i.supplement = &ocp.Supplement{
 		Header: http.Header{"X-Key": {"adapter"}, "Mcp-Progress": {"1"}, "User-Agent": {"adapter"}},
 		Query:  map[string][]string{"token": {"t"}, "limit": {"30"}},
