@@ -2,8 +2,8 @@
 //
 //	xcaddy build --with github.com/fairwayhq/fairway
 //
-// The modules themselves live in package caddymodule; what they are made of
-// lives in ocp, mcpadapter and otcadapter, none of which knows Caddy.
+// The modules are registered by package caddymodule. What they are made of is in ocp,
+// mcpadapter, otcadapter and oagent, none of which imports Caddy.
 package fairway
 
 import (

@@ -1,23 +1,39 @@
-// Package caddymodule is the Caddy side of Fairway: the modules that a Caddyfile
-// or JSON configuration names. It joins packages that know no Caddy (ocp,
-// mcpadapter, otcadapter) to Caddy's routes, placeholders, logs and metrics.
+// Package caddymodule registers Fairway's Caddy modules. It has no code of its own:
+// each directive is a package below it, with its handler in handler.go and its
+// Caddyfile syntax in caddyfile.go.
 //
-// The app agents (agents.go) opens the toolsets that the configuration defines
-// (toolset.go). Each stands for a document that is kept current over reloads and
-// shared by whoever wants the same tools of it (document.go). The handlers mcp and
-// otc offer a toolset at a path of the site (endpoint.go, mcp.go, otc.go) and hand
-// their requests to an adapter, together with a caller (caller.go).
+//	directive   reads the options of blocks; the order of the directives
+//	agents      the app `agents`: toolsets, documents, credentials, the store, metrics, `caddy tools`
+//	toolcall    one tool call through the handler chain
+//	mcp, otc    serve a toolset over a tool protocol
+//	stdio       `caddy mcp`: a toolset on standard input and output
+//	ocp         Open Context Protocol headers
+//	oagent      agents that are enforced
+//	agentauth   access tokens and API keys
+//	toolsonly   closes the API to everything but tool calls
 //
-// A tool call that the adapter asks of the caller becomes a request of its own
-// through the handlers that stand behind (dispatch.go). It takes along what the
-// caller's request says of the caller (headers.go); its answer is recorded up to a
-// limit (recorder.go), decoded (encoding.go), and becomes an ocp.Result, or an
-// ocp.Failure in words fit for a model (failures.go). Nothing else of the site
-// knows that it answers a tool call, unless it asks ocp.CallFromContext.
+// Imports run from the bottom of this list to the top: agents knows directive,
+// toolcall knows agents, and each directive knows toolcall. The packages of the
+// directives do not import each other, with two exceptions: toolcall and mcp read what
+// agentauth says of a request, and stdio runs the handler of mcp.
 //
-// The handler ocp reads what a request says of its agent's context (ocp.go), passes
-// on what is good (ocp_forward.go), and is the http.ResponseWriter of the answer
-// (ocp_exchange.go): it adds the reply to the header, and holds a JSON answer
-// that gets further properties until its end (ocp_hold.go). Tool calls are led
-// through it as well, though they begin behind it (ocp_call.go).
+// A tool call passes them in this order: the handler of mcp or otc takes the client's
+// request and hands it to mcpadapter or otcadapter. The adapter calls a tool through a
+// toolcall.Caller, which builds a REST request and sends it to the next handlers of
+// the site with a toolcall.Recorder as its response writer. Handlers there (oagent,
+// reverse_proxy, …) treat it as any other request.
+//
+// The tests of this package run whole sites with a real Caddy.
 package caddymodule
+
+import (
+	// registers the modules
+	_ "github.com/fairwayhq/fairway/caddymodule/agentauth"
+	_ "github.com/fairwayhq/fairway/caddymodule/agents"
+	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
+	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
+	_ "github.com/fairwayhq/fairway/caddymodule/ocp"
+	_ "github.com/fairwayhq/fairway/caddymodule/otc"
+	_ "github.com/fairwayhq/fairway/caddymodule/stdio"
+	_ "github.com/fairwayhq/fairway/caddymodule/toolsonly"
+)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/fairwayhq/fairway/caddymodule"
+	"github.com/fairwayhq/fairway/caddymodule/mcp"
 )
 
 // TestMCPAdaptErrors wants every error to say what is wrong and in which line.
@@ -71,7 +71,7 @@ func TestMCPValidateErrors(t *testing.T) {
 		`{"discovery":{"url":"ftp://a/mcp"}}`: `discovery: url "ftp://a/mcp"`,
 	} {
 		t.Run(config, func(t *testing.T) {
-			m := new(caddymodule.MCP)
+			m := new(mcp.Handler)
 			if err := json.Unmarshal([]byte(config), m); err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package caddymodule
+package caddymodule_test
 
 import (
 	"net/http"
@@ -7,6 +7,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
 )
 
 func init() {
@@ -28,7 +30,7 @@ func (testPace) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	app.(*Agents).pace = askPace{scan: time.Second, elsewhere: 20 * time.Millisecond, pause: 20 * time.Millisecond}
+	app.(*agents.App).Pace = agents.AskPace{Scan: time.Second, Elsewhere: 20 * time.Millisecond, Pause: 20 * time.Millisecond}
 	return nil
 }
 

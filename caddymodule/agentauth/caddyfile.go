@@ -1,0 +1,307 @@
+package agentauth
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/internal/oauth"
+)
+
+func init() {
+	httpcaddyfile.RegisterDirective("agent_auth", parseAgentAuth)
+}
+
+// parseAgentAuth sets up the handler with its matcher, and the metadata of the
+// resource beside it, which are no part of what the matcher selects.
+func parseAgentAuth(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
+	h.Next() // consume directive name
+	token, path := "", ""
+	if h.NextArg() {
+		token = h.Val()
+		path = pathOfMatcher(token)
+	}
+	h.Reset()
+	h.Next()
+	matchers, err := h.ExtractMatcherSet()
+	if err != nil {
+		return nil, h.WrapErr(err)
+	}
+	if path != "" && !strings.HasSuffix(token, "*") {
+		// An endpoint answers at its path with a slash behind it too, and below it.
+		matchers["path"] = caddyconfig.JSON(caddyhttp.MatchPath{path, path + "/*"}, nil)
+	}
+	c := &authConfig{resource: path}
+	if err := c.unmarshal(h.Dispenser); err != nil {
+		return nil, err
+	}
+	values := h.NewRoute(matchers, c.handler())
+	if metadata := c.metadata(); metadata != nil {
+		values = append(h.NewRoute(nil, metadata), values...)
+	}
+	return values, nil
+}
+
+// pathOfMatcher returns the path of a resource that a path matcher such as /mcp*
+// selects, "" if it is another matcher, or selects more.
+func pathOfMatcher(token string) string {
+	path := strings.TrimRight(strings.TrimSuffix(token, "*"), "/")
+	if !strings.HasPrefix(token, "/") || strings.ContainsAny(path, "*?#{}") {
+		return ""
+	}
+	return path
+}
+
+// authConfig is the directive agent_auth as it is read.
+type authConfig struct {
+	handlerOptions Handler
+	oauth          OAuth
+	issuers        []string
+	jwks           string
+	resource       string
+	scopes         []string // scopes_supported
+	name           string
+	documentation  string
+}
+
+// unmarshal reads the directive, behind its matcher. Syntax:
+//
+//	agent_auth [<matcher>] {
+//		issuer                 <urls...>
+//		jwks                   <url or file>
+//		audience               <audiences...>
+//		resource               <path or url>
+//		resource_name          <text>
+//		resource_documentation <url>
+//		algorithms             <names...>
+//		scopes_supported       <scopes...>
+//		require_scope          <scopes...>
+//		leeway                 <duration> | off
+//		pass_token
+//		exempt                 <paths...>
+//		optional
+//		api_key {
+//			header <name>
+//			query  <name>
+//			key    <name> <secret>
+//			pass_through
+//		}
+//	}
+//
+// issuer, audience, algorithms, scopes_supported, require_scope, exempt and key may
+// be repeated. jwks is for an only issuer; each of several finds its keys by its
+// metadata. At least one issuer or key is needed, and without an issuer there are
+// only exempt, optional and api_key. resource defaults to the path of the matcher
+// if that is one path with or without a * behind it, such as /mcp*, and to the
+// whole site otherwise. Without a * it selects what is below the path as well. See AgentAuth, OAuth, APIKey and ProtectedResource for what
+// the options mean.
+func (c *authConfig) unmarshal(d *caddyfile.Dispenser) error {
+	d.Next() // consume directive name
+	if d.NextArg() {
+		return d.Errf("agent_auth takes a matcher and a block, not '%s'", d.Val())
+	}
+	b := directive.NewBlock(d)
+	first := "" // option that needs an issuer
+	for b.NextBlock(0) {
+		name := b.Val()
+		switch name {
+		case "exempt", "optional", "api_key", "issuer":
+		default:
+			if first == "" {
+				first = name
+			}
+		}
+		known, err := c.unmarshalOption(b)
+		if err != nil {
+			return err
+		}
+		if !known {
+			return b.Unrecognized("agent_auth")
+		}
+	}
+	switch {
+	case len(c.issuers) == 0 && first != "":
+		return d.Errf("%s is for tokens, and there is no issuer: add issuer with the URL of the authorization server", first)
+	case len(c.issuers) == 0 && c.handlerOptions.APIKey == nil:
+		return d.Err("agent_auth needs an issuer or an api_key: nobody could ever be let through")
+	case len(c.issuers) > 1 && c.jwks != "":
+		return d.Err("jwks is for one issuer, and there are several: leave it out, and their metadata tell where their keys are")
+	}
+	return nil
+}
+
+func (c *authConfig) unmarshalOption(b *directive.Block) (known bool, err error) {
+	switch b.Val() {
+	case "issuer":
+		err = b.Each(&c.issuers, func(text string) error {
+			return (&oauth.Issuer{URL: text}).Check()
+		})
+	case "jwks":
+		err = b.Text(&c.jwks)
+	case "audience":
+		err = b.List(&c.oauth.Audiences)
+	case "resource":
+		err = b.Value(func(text string) error {
+			c.resource = text
+			_, err := parseResource(text)
+			return directive.UnlessPlaceholder(text, err)
+		})
+	case "resource_name":
+		err = b.Text(&c.name)
+	case "resource_documentation":
+		err = b.Text(&c.documentation)
+	case "algorithms":
+		err = b.Each(&c.oauth.Algorithms, oauth.CheckAlgorithm)
+	case "scopes_supported":
+		err = b.Each(&c.scopes, checkScope)
+	case "require_scope":
+		err = b.Each(&c.oauth.RequireScope, checkScope)
+	case "leeway":
+		err = readLeeway(b, &c.oauth.Leeway)
+	case "pass_token":
+		err = b.Flag(&c.oauth.PassToken)
+	case "exempt":
+		err = b.Each((*[]string)(&c.handlerOptions.Exempt), func(path string) error {
+			if !strings.HasPrefix(path, "/") {
+				return errors.New("a path begins with a slash")
+			}
+			return nil
+		})
+	case "optional":
+		err = b.Flag(&c.handlerOptions.Optional)
+	case "api_key":
+		if err = b.Once(); err == nil {
+			c.handlerOptions.APIKey = new(APIKey)
+			err = c.handlerOptions.APIKey.unmarshal(b)
+		}
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+// handler returns the handler with all that is configured.
+func (c *authConfig) handler() *Handler {
+	handler := c.handlerOptions
+	if len(c.issuers) == 0 {
+		return &handler
+	}
+	provider := c.oauth
+	provider.Resource = c.resource
+	for _, issuer := range c.issuers {
+		provider.Issuers = append(provider.Issuers, OAuthIssuer{Issuer: issuer, JWKS: c.jwks})
+	}
+	handler.OAuth = &provider
+	return &handler
+}
+
+// metadata returns the handler of the resource's metadata, nil without an issuer.
+func (c *authConfig) metadata() *ProtectedResource {
+	if len(c.issuers) == 0 {
+		return nil
+	}
+	scopes := c.scopes
+	if scopes == nil {
+		scopes = slices.Clone(c.oauth.RequireScope)
+	}
+	return &ProtectedResource{
+		Resource:             c.resource,
+		AuthorizationServers: c.issuers,
+		ScopesSupported:      scopes,
+		Name:                 c.name,
+		Documentation:        c.documentation,
+	}
+}
+
+// unmarshal reads the block of api_key.
+func (a *APIKey) unmarshal(outer *directive.Block) error {
+	if outer.NextArg() {
+		return outer.Err("api_key takes a block, with key, a name and a secret in it")
+	}
+	b := directive.NewBlock(outer.Dispenser)
+	for nesting := b.Nesting(); b.NextBlock(nesting); {
+		var err error
+		switch b.Val() {
+		case "header":
+			err = b.Value(func(text string) error {
+				a.Header = text
+				return checkKeyHeader(text)
+			})
+		case "query":
+			err = b.Text(&a.Query)
+		case "key":
+			err = a.unmarshalKey(b)
+		case "pass_through":
+			err = b.Flag(&a.PassThrough)
+		default:
+			err = b.Unrecognized("api_key")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(a.Keys) == 0:
+		return outer.Err("api_key has no key: add key with a name and a secret, as in: key ada {env.ADA_KEY}")
+	case a.Header != "" && a.Query != "":
+		return outer.Err("api_key has both header and query: give one")
+	}
+	return nil
+}
+
+// unmarshalKey reads <name> <secret>. Its errors do not show the secret.
+func (a *APIKey) unmarshalKey(b *directive.Block) error {
+	var key NamedKey
+	if !b.AllArgs(&key.Name, &key.Secret) {
+		return b.Err("key needs a name and a secret, as in: key ada {env.ADA_KEY}")
+	}
+	if err := checkKeyName(key.Name); err != nil {
+		return b.Errf("key %s: %v", key.Name, err)
+	}
+	if key.Secret == "" {
+		return b.Errf("key %s: its secret is empty", key.Name)
+	}
+	if strings.HasPrefix(key.Secret, "sha256:") {
+		if _, err := digestOf(key.Secret); err != nil {
+			return b.Errf("key %s: %v", key.Name, err)
+		}
+	}
+	if slices.ContainsFunc(a.Keys, func(known NamedKey) bool { return known.Name == key.Name }) {
+		return b.Errf("key %s is given twice", key.Name)
+	}
+	a.Keys = append(a.Keys, key)
+	return nil
+}
+
+// readLeeway reads how far clocks may differ.
+func readLeeway(b *directive.Block, to *caddy.Duration) error {
+	return b.Value(func(text string) error {
+		if text == "off" {
+			*to = -1
+			return nil
+		}
+		d, err := caddy.ParseDuration(text)
+		if err != nil || d <= 0 || d > oauth.MaxLeeway {
+			return fmt.Errorf("not a duration of at most %d minutes: write it as 30s, or off", oauth.MaxLeeway/time.Minute)
+		}
+		*to = caddy.Duration(d)
+		return nil
+	})
+}
+
+// checkScope refuses what is no scope (RFC 6749, section 3.3).
+func checkScope(scope string) error {
+	if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
+		return fmt.Errorf("%q is not a scope: it has spaces, quotes or characters that are not ASCII", scope)
+	}
+	return nil
+}

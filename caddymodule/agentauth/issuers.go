@@ -1,0 +1,70 @@
+package agentauth
+
+import (
+	"encoding/json"
+	"sync/atomic"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/internal/oauth"
+)
+
+// verifiers are shared by all handlers, and by successive configurations, that
+// accept the same tokens: a reload keeps the keys that were fetched, which is all
+// there is while an issuer is down.
+var verifiers = caddy.NewUsagePool()
+
+// issuers verify the tokens of one list of issuers.
+type issuers struct {
+	*oauth.Verifier
+	key    string
+	logger atomic.Pointer[zap.Logger] // of the configuration that was provisioned last
+}
+
+// openIssuers returns the issuers of these options from the pool; whoever opens
+// them releases them once.
+func openIssuers(options oauth.Options, logger *zap.Logger) (*issuers, error) {
+	key, _ := json.Marshal([]any{options.Issuers, options.Algorithms, options.Leeway}) // strings and numbers: cannot fail
+	value, loaded, err := verifiers.LoadOrNew(string(key), func() (caddy.Destructor, error) {
+		shared := &issuers{key: string(key)}
+		shared.logger.Store(logger)
+		options.Observer = oauth.Observer{Fetched: shared.fetched, Failed: shared.failed}
+		var err error
+		shared.Verifier, err = oauth.New(options)
+		return shared, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	shared := value.(*issuers)
+	if loaded {
+		shared.logger.Store(logger)
+	}
+	return shared, nil
+}
+
+func (i *issuers) release() {
+	_, _ = verifiers.Delete(i.key)
+}
+
+// Destruct ends the fetching of keys. It is called when no configuration uses the
+// issuers any more.
+func (i *issuers) Destruct() error {
+	i.Close()
+	return nil
+}
+
+func (i *issuers) fetched(issuer string, keys int) {
+	i.logger.Load().Debug("fetched the keys of an issuer", zap.String("issuer", issuer), zap.Int("keys", keys))
+}
+
+func (i *issuers) failed(issuer string, err error, haveKeys bool) {
+	logger := i.logger.Load().With(zap.String("issuer", issuer), zap.Error(err))
+	if haveKeys {
+		logger.Warn("could not fetch the keys of an issuer; the last ones stay good for a while",
+			zap.Duration("at_most", oauth.DefaultMaxStale))
+		return
+	}
+	logger.Error("could not fetch the keys of an issuer: its tokens are answered 503 until they are there")
+}

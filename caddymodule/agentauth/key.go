@@ -1,0 +1,261 @@
+package agentauth
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
+
+	"github.com/fairwayhq/fairway/internal/oauth"
+)
+
+func init() {
+	caddy.RegisterModule(new(APIKey))
+}
+
+const (
+	// DefaultKeyHeader is the header of API keys where none is configured.
+	DefaultKeyHeader = "X-API-Key"
+
+	// maxKeyLength is the longest API key that is looked at, in bytes.
+	maxKeyLength = 1 << 10
+)
+
+// APIKey accepts API keys. The user's ID is the name of the key. A key is removed
+// from its request before the request goes on.
+type APIKey struct {
+	// The header that has the key. Default: X-API-Key, unless `query` is set.
+	Header string `json:"header,omitempty"`
+
+	// The query parameter that has the key, instead of a header. URLs are
+	// written into many logs: prefer a header.
+	Query string `json:"query,omitempty"`
+
+	// The keys.
+	Keys []NamedKey `json:"keys,omitempty"`
+
+	// Leaves the key in the request for the handlers behind.
+	PassThrough bool `json:"pass_through,omitempty"`
+
+	digests []keyDigest
+}
+
+// NamedKey is an API key and who it stands for.
+type NamedKey struct {
+	// The name, which is the user's ID. It has no "#".
+	Name string `json:"name,omitempty"`
+
+	// The key itself, best as a placeholder such as {env.ADA_KEY} or
+	// {file./run/secrets/ada}; or "sha256:" and the SHA-256 of the key in
+	// hexadecimal digits.
+	Secret string `json:"secret,omitempty"`
+}
+
+// keyDigest is what is kept of a key.
+type keyDigest struct {
+	name   string
+	digest [sha256.Size]byte
+}
+
+// CaddyModule returns the Caddy module information.
+func (*APIKey) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.authentication.providers.api_key",
+		New: func() caddy.Module { return new(APIKey) },
+	}
+}
+
+// Provision resolves the placeholders of the keys. Errors name keys and never show
+// them.
+func (a *APIKey) Provision(caddy.Context) error {
+	if a.Header != "" && a.Query != "" {
+		return errors.New("API keys come in a header or in a query parameter: give one of both")
+	}
+	if a.Header == "" && a.Query == "" {
+		a.Header = DefaultKeyHeader
+	}
+	if err := checkKeyHeader(a.Header); a.Query == "" && err != nil {
+		return err
+	}
+	a.Header = http.CanonicalHeaderKey(a.Header)
+	if len(a.Keys) == 0 {
+		return errors.New("no API key is defined")
+	}
+	for _, key := range a.Keys {
+		if err := a.add(key); err != nil {
+			return fmt.Errorf("API key %q: %w", key.Name, err)
+		}
+	}
+	return nil
+}
+
+func (a *APIKey) add(key NamedKey) error {
+	if err := checkKeyName(key.Name); err != nil {
+		return err
+	}
+	secret, err := caddy.NewReplacer().ReplaceOrErr(key.Secret, true, true)
+	if err != nil {
+		return fmt.Errorf("a placeholder of its secret has no value: %w", err)
+	}
+	digest, err := digestOf(strings.TrimSpace(secret))
+	if err != nil {
+		return err
+	}
+	for i := range a.digests {
+		if a.digests[i].name == key.Name {
+			return errors.New("is given twice")
+		}
+		if a.digests[i].digest == digest {
+			return fmt.Errorf("has the same secret as %q", a.digests[i].name)
+		}
+	}
+	a.digests = append(a.digests, keyDigest{name: key.Name, digest: digest})
+	return nil
+}
+
+// digestOf returns the SHA-256 of a secret, or the one that it is already.
+func digestOf(secret string) (digest [sha256.Size]byte, err error) {
+	if secret == "" {
+		return digest, errors.New("its secret is empty")
+	}
+	encoded, isDigest := strings.CutPrefix(secret, "sha256:")
+	if !isDigest {
+		if len(secret) > maxKeyLength {
+			return digest, fmt.Errorf("its secret is longer than %d bytes", maxKeyLength)
+		}
+		return sha256.Sum256([]byte(secret)), nil
+	}
+	decoded, err := hex.DecodeString(encoded)
+	if err != nil || len(decoded) != len(digest) {
+		return digest, errors.New("its secret begins with sha256: and 64 hexadecimal digits do not follow")
+	}
+	return [sha256.Size]byte(decoded), nil
+}
+
+// checkKeyName refuses names that could be taken for the user of a token.
+func checkKeyName(name string) error {
+	if name == "" {
+		return errors.New("it has no name")
+	}
+	if strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '#' }) {
+		return errors.New("its name has spaces, control characters or #")
+	}
+	return nil
+}
+
+// checkKeyHeader refuses headers that cannot be an API key's.
+func checkKeyHeader(name string) error {
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool {
+		return ('a' > r || r > 'z') && ('A' > r || r > 'Z') && ('0' > r || r > '9') && r != '-' && r != '_'
+	}) {
+		return fmt.Errorf("header %q is not the name of a header", name)
+	}
+	switch textproto.CanonicalMIMEHeaderKey(name) {
+	case "Authorization", "Cookie", "Host":
+		return fmt.Errorf("header %s has other uses: take one of its own, such as %s", name, DefaultKeyHeader)
+	}
+	return nil
+}
+
+// Authenticate returns the user of a request that has a good key.
+func (a *APIKey) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth.User, bool, error) {
+	key, err := a.read(r)
+	if err == nil && key != "" {
+		var user caddyauth.User
+		if user, err = a.judge(r, key); err == nil {
+			return user, true, nil
+		}
+	}
+	w.Header().Add("Www-Authenticate", a.challenge())
+	return caddyauth.User{}, false, nil
+}
+
+// read returns the key of a request, "" if it has none.
+func (a *APIKey) read(r *http.Request) (string, error) {
+	values := r.Header[a.Header]
+	if a.Query != "" {
+		values = r.URL.Query()[a.Query]
+	}
+	switch len(values) {
+	case 0:
+		return "", nil
+	case 1:
+		return strings.TrimSpace(values[0]), nil
+	}
+	return "", &oauth.Error{Code: oauth.InvalidRequest, Description: "the request has several API keys in " + a.place() + ": send one"}
+}
+
+// judge returns whose key it is. The time it takes does not depend on how much of
+// which key is right.
+func (a *APIKey) judge(r *http.Request, key string) (caddyauth.User, error) {
+	name := ""
+	if len(key) <= maxKeyLength {
+		digest := sha256.Sum256([]byte(key))
+		for i := range a.digests {
+			if subtle.ConstantTimeCompare(digest[:], a.digests[i].digest[:]) == 1 {
+				name = a.digests[i].name
+			}
+		}
+	}
+	if name == "" {
+		return caddyauth.User{}, &oauth.Error{Code: oauth.Missing, Description: "the API key in " + a.place() + " is not known"}
+	}
+	a.strip(r)
+	return caddyauth.User{ID: name}, nil
+}
+
+// strip removes the key from a request, unless it is to be passed on.
+func (a *APIKey) strip(r *http.Request) {
+	switch {
+	case a.PassThrough:
+	case a.Query == "":
+		r.Header.Del(a.Header)
+	case r.URL.RawQuery != "":
+		r.URL.RawQuery = withoutParameter(r.URL.RawQuery, a.Query)
+	}
+}
+
+// withoutParameter removes a parameter from a query and leaves the others as they
+// came.
+func withoutParameter(query, name string) string {
+	kept := make([]string, 0, strings.Count(query, "&")+1)
+	for part := range strings.SplitSeq(query, "&") {
+		escaped, _, _ := strings.Cut(part, "=")
+		if unescaped, err := url.QueryUnescape(escaped); err == nil && unescaped == name {
+			continue
+		}
+		kept = append(kept, part)
+	}
+	return strings.Join(kept, "&")
+}
+
+// place says where the key belongs.
+func (a *APIKey) place() string {
+	if a.Query != "" {
+		return "the query parameter " + a.Query
+	}
+	return "the header " + a.Header
+}
+
+// challenge is the WWW-Authenticate of refusals, which 401 must have (RFC 9110,
+// section 11.6.1); no registered scheme says "API key".
+func (a *APIKey) challenge() string {
+	if a.Query != "" {
+		return `ApiKey in="query", name="` + strings.NewReplacer(`"`, "", `\`, "").Replace(a.Query) + `"`
+	}
+	return `ApiKey in="header", name="` + a.Header + `"`
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner       = (*APIKey)(nil)
+	_ caddyauth.Authenticator = (*APIKey)(nil)
+)

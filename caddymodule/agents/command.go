@@ -1,0 +1,277 @@
+package agents
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+
+	"github.com/fairwayhq/fairway/mcpadapter"
+	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/openapi"
+)
+
+func init() {
+	caddycmd.RegisterCommand(caddycmd.Command{
+		Name:  "tools",
+		Usage: "DOCUMENT [--format table|ocp|mcp] [--include <by=value>] [--exclude <by=value>] [--schemas <mode>] [--refs <directory>] [--base-path <path>] [--lint]",
+		Short: "Prints the tools that an OpenAPI document becomes",
+		Long: `
+Prints the tools that Fairway makes of an OpenAPI document (3.0, 3.1 or Swagger
+2.0; JSON or YAML), which is a file, an http(s) URL, or - for standard input: their names, methods,
+paths, about how many tokens each of them costs a model, and their arguments
+(required ones with a star); then the total, and what in the document could not
+be used.
+
+--include and --exclude choose operations as in the Caddyfile, and may be given
+more than once: --include tag=issues,pulls --exclude method=DELETE. An operation
+is the NAME that is printed here, its operationId, or its method and path:
+--exclude 'operation=DELETE /bookings/{booking_id}'. A value that matches nothing
+is an error.
+
+--format chooses the shape: table (the default), ocp (a JSON array in the shape of
+the OCP tool schema, with response schemas) or mcp (what an MCP client gets from
+tools/list). With ocp and mcp, all else goes to stderr. --json is short for
+--format ocp.
+
+The command fails if there are no tools.
+
+--lint adds what a strict validator says of the document, of which tools need
+nothing, and which operations have a body whose media type was guessed. It ends
+with an error if an operation did not become a tool.
+`,
+		CobraFunc: func(cmd *cobra.Command) {
+			f := cmd.Flags()
+			f.String("format", "", "Shape of the output: table, ocp or mcp")
+			f.Bool("json", false, "Short for --format ocp")
+			f.StringArray("include", nil, "Choose operations: tag=…, operation=…, path=… or method=…, with commas between values")
+			f.StringArray("exclude", nil, "Leave operations out, likewise")
+			f.String("schemas", "", "What happens to shared schemas: auto, inline or defs")
+			f.String("refs", "", "Directory below which $refs may name other files")
+			f.String("base-path", "", "What stands before the paths; the path of the first server by default")
+			f.Bool("lint", false, "Add what a strict validator says, and fail if an operation is lost")
+			cmd.Args = cobra.ExactArgs(1)
+			cmd.RunE = caddycmd.WrapCommandFuncForCobra(commandTools(cmd))
+		},
+	})
+}
+
+// MaxCommandWait bounds how long the document may take to be read.
+const MaxCommandWait = time.Minute
+
+func commandTools(cmd *cobra.Command) caddycmd.CommandFunc {
+	return func(flags caddycmd.Flags) (int, error) {
+		format, err := toolsFormat(flags)
+		if err != nil {
+			return caddy.ExitCodeFailedStartup, err
+		}
+		toolset, findings, err := readTools(flags, format, cmd.InOrStdin())
+		if err != nil {
+			return caddy.ExitCodeFailedStartup, err
+		}
+		return printTools(cmd, flags, format, toolset, findings)
+	}
+}
+
+func printTools(cmd *cobra.Command, flags caddycmd.Flags, format string, toolset *ocp.Toolset, findings []string) (int, error) {
+	out, aside := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	if format == formatTable {
+		aside = out
+	}
+	if err := writeTools(out, format, toolset); err != nil {
+		return caddy.ExitCodeFailedStartup, err
+	}
+	lost := writeWarnings(aside, toolset)
+	if flags.Bool("lint") {
+		writeFindings(aside, findings, toolset.Warnings)
+		writeGuesses(aside, toolset.Guesses)
+	}
+	return toolsExit(toolset, flags.Bool("lint"), lost)
+}
+
+// readTools builds the toolset that the command line asks for. Findings are what
+// a strict validator says of the document, if --lint asks for it.
+func readTools(flags caddycmd.Flags, format string, stdin io.Reader) (toolset *ocp.Toolset, findings []string, err error) {
+	address := flags.Arg(0)
+	if address == standardInput {
+		address = "./" + standardInput
+	}
+	config := ToolsetConfig{
+		OpenAPI:  address,
+		Schemas:  flags.String("schemas"),
+		Refs:     flags.String("refs"),
+		BasePath: flags.String("base-path"),
+	}
+	if config.Include, err = SelectorFlag(flags, "include"); err != nil {
+		return nil, nil, err
+	}
+	if config.Exclude, err = SelectorFlag(flags, "exclude"); err != nil {
+		return nil, nil, err
+	}
+	key, err := config.Key("")
+	if err != nil {
+		return nil, nil, err
+	}
+	if key.Kind == SourceSite {
+		// There is no site here: what looks like a path on it is a missing file.
+		key.Kind = SourceFile
+	}
+	source, err := key.Source()
+	if err != nil {
+		return nil, nil, err
+	}
+	if flags.Arg(0) == standardInput {
+		source = &readerSource{reader: stdin, maxSize: openapi.DefaultMaxDocument}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), MaxCommandWait)
+	defer cancel()
+	build := func(ctx context.Context, data []byte, location string, _ *ocp.Toolset) (*ocp.Toolset, []string, error) {
+		if flags.Bool("lint") {
+			findings = openapi.Lint(ctx, data)
+		}
+		options := key.options(location)
+		options.ResponseSchemas = format == formatOCP
+		toolset, err := ocp.Build(data, options)
+		if err == nil && flags.Bool("lint") {
+			toolset.Warnings = append(toolset.Warnings, mcpadapter.New(mcpadapter.Options{}).Warnings(toolset)...)
+		}
+		return toolset, nil, err
+	}
+	loader := ocp.NewLoader(ocp.LoaderOptions{Source: source, Build: build})
+	if err := loader.Load(ctx); err != nil {
+		return nil, nil, err
+	}
+	return loader.Toolset(), findings, nil
+}
+
+// SelectorFlag reads selectors such as tag=bookings or tag=issues,pulls.
+func SelectorFlag(flags caddycmd.Flags, name string) ([]ocp.Selector, error) {
+	texts, err := flags.GetStringArray(name)
+	if err != nil {
+		return nil, err
+	}
+	selectors := make([]ocp.Selector, 0, len(texts))
+	for _, text := range texts {
+		at := strings.IndexAny(text, "= ")
+		if at < 0 {
+			return nil, fmt.Errorf("--%s %s: write it as --%s tag=bookings", name, text, name)
+		}
+		for _, value := range splitValues(text[at+1:]) {
+			s := ocp.Selector{By: text[:at], Value: value}
+			if err := s.Check(); err != nil {
+				return nil, fmt.Errorf("--%s %s: %w", name, text, err)
+			}
+			selectors = append(selectors, s)
+		}
+	}
+	return selectors, nil
+}
+
+// splitValues splits values at commas. A comma before a space or a brace belongs to
+// the value, as in the path /near/{latitude},{longitude}.
+func splitValues(text string) []string {
+	var values []string
+	start := 0
+	for i := range len(text) {
+		if text[i] != ',' || i+1 < len(text) && (text[i+1] == ' ' || text[i+1] == '{') {
+			continue
+		}
+		values = append(values, text[start:i])
+		start = i + 1
+	}
+	return append(values, text[start:])
+}
+
+func writeToolsTable(out io.Writer, toolset *ocp.Toolset) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tMETHOD\tPATH\tTOKENS\tARGUMENTS")
+	for _, tool := range toolset.Tools() {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", tool.Name, tool.Method, tool.Path, toolTokens(tool), argumentNames(tool))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "\n%d tools of %d operations (%d excluded), about %d tokens\n",
+		len(toolset.Tools()), toolset.Operations, toolset.Excluded, estimateTokens(toolset))
+	return err
+}
+
+func argumentNames(tool *ocp.Tool) string {
+	names := make([]string, 0, len(tool.Arguments))
+	for i := range tool.Arguments {
+		name := tool.Arguments[i].Name
+		if tool.Arguments[i].Required {
+			name += "*"
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return "-"
+	}
+	return strings.Join(names, " ")
+}
+
+// writeToolsJSON writes the tools one by one, so that memory is that of the largest.
+func writeToolsJSON(out io.Writer, toolset *ocp.Toolset) error {
+	text := []byte("[")
+	for i, tool := range toolset.Tools() {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = tool.AppendOCP(append(text, '\n'))
+		if _, err := out.Write(text); err != nil {
+			return err
+		}
+		text = text[:0]
+	}
+	_, err := out.Write(append(text, "\n]\n"...))
+	return err
+}
+
+// writeWarnings prints the warnings and returns how many operations were lost.
+func writeWarnings(out io.Writer, toolset *ocp.Toolset) (lost int) {
+	if len(toolset.Warnings) > 0 {
+		fmt.Fprintf(out, "\nwarnings (%d):\n", len(toolset.Warnings))
+	}
+	for _, w := range toolset.Warnings {
+		kind, operation := "note", w.Operation
+		if w.Lost {
+			kind = "lost"
+			lost++
+		}
+		if operation == "" {
+			operation = "the document"
+		}
+		fmt.Fprintf(out, "  %s  %s: %s\n", kind, operation, w.Reason)
+	}
+	return lost
+}
+
+// writeFindings prints what the validator found and no warning has said.
+func writeFindings(out io.Writer, findings []string, warnings []ocp.Warning) {
+	findings = slices.DeleteFunc(findings, func(finding string) bool {
+		return slices.ContainsFunc(warnings, func(w ocp.Warning) bool { return w.Reason == finding })
+	})
+	fmt.Fprintf(out, "\nlint (%d):\n", len(findings))
+	for _, finding := range findings {
+		fmt.Fprintf(out, "  %s\n", finding)
+	}
+}
+
+// writeGuesses prints what the document leaves open and Fairway decided.
+func writeGuesses(out io.Writer, guesses []ocp.Warning) {
+	if len(guesses) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\nguesses (%d):\n", len(guesses))
+	for _, g := range guesses {
+		fmt.Fprintf(out, "  %s: %s\n", g.Operation, g.Reason)
+	}
+}

@@ -1,0 +1,94 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/mcpadapter"
+	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/openapi"
+)
+
+// Formats in which the tools command prints tools.
+const (
+	formatTable = "table"
+	formatOCP   = "ocp"
+	formatMCP   = "mcp"
+)
+
+// toolsFormat returns the format that the flags ask for; --json is short for --format ocp.
+func toolsFormat(flags caddycmd.Flags) (string, error) {
+	format := flags.String("format")
+	switch {
+	case flags.Bool("json") && format != "" && format != formatOCP:
+		return "", fmt.Errorf("--json and --format %s exclude each other: --json is short for --format %s", format, formatOCP)
+	case flags.Bool("json"):
+		return formatOCP, nil
+	case format == "":
+		return formatTable, nil
+	case format == formatTable, format == formatOCP, format == formatMCP:
+		return format, nil
+	}
+	return "", fmt.Errorf("--format %.64q is unknown%s", format, directive.DidYouMean(format, []string{formatTable, formatOCP, formatMCP}))
+}
+
+// writeTools prints the tools in the format.
+func writeTools(out io.Writer, format string, toolset *ocp.Toolset) error {
+	switch format {
+	case formatOCP:
+		return writeToolsJSON(out, toolset)
+	case formatMCP:
+		return mcpadapter.New(mcpadapter.Options{}).WriteTools(out, toolset)
+	}
+	return writeToolsTable(out, toolset)
+}
+
+// toolsExit returns how the tools command ends: with an error if there are no tools, or, with
+// lint, if an operation was lost.
+func toolsExit(toolset *ocp.Toolset, lint bool, lost int) (int, error) {
+	switch {
+	case len(toolset.Tools()) == 0 && toolset.Operations > 0 && toolset.Excluded == toolset.Operations:
+		return caddy.ExitCodeFailedStartup, errors.New("there are no tools: --include and --exclude leave out every operation")
+	case len(toolset.Tools()) == 0:
+		return caddy.ExitCodeFailedStartup, errors.New("there are no tools: no operation of the document became one")
+	case !lint || lost == 0:
+		return caddy.ExitCodeSuccess, nil
+	case lost == 1:
+		return caddy.ExitCodeFailedStartup, errors.New("1 operation did not become a tool")
+	}
+	return caddy.ExitCodeFailedStartup, fmt.Errorf("%d operations did not become tools", lost)
+}
+
+// standardInput is the argument that stands for standard input in place of a document.
+const standardInput = "-"
+
+// readerSource is an openapi.Source that reads the document once, from standard input.
+type readerSource struct {
+	reader  io.Reader
+	maxSize int64 // bytes
+}
+
+// Location implements openapi.Source.
+func (*readerSource) Location() string { return "standard input" }
+
+// Fetch implements openapi.Source.
+func (s *readerSource) Fetch(_ context.Context, previous *openapi.Snapshot) (*openapi.Snapshot, bool, error) {
+	if previous != nil {
+		return previous, false, nil
+	}
+	var content buffer.Buffer
+	switch err := content.ReadAll(s.reader, s.maxSize); {
+	case errors.Is(err, buffer.ErrTooLarge):
+		return nil, false, fmt.Errorf("reading standard input: %w: it has more than %d bytes", openapi.ErrTooLarge, s.maxSize)
+	case err != nil:
+		return nil, false, fmt.Errorf("reading standard input: %w", err)
+	}
+	return &openapi.Snapshot{Data: content.B, Location: "."}, true, nil
+}

@@ -1,0 +1,102 @@
+package agents
+
+import (
+	"sync"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/oagent"
+)
+
+// maxEvents is how many events wait for those who have subscribed to them; more
+// are dropped, and logged.
+const maxEvents = 1024
+
+// The events of Caddy (event names begin with what they are about).
+const (
+	eventReviewAsked   = "oagent_review_asked"
+	eventReviewDecided = "oagent_review_decided"
+	eventEnded         = "oagent_engagement_ended"
+)
+
+// eventEmitter hands events to Caddy's events app, one after the other, where
+// nobody waits for it.
+type eventEmitter struct {
+	waiting chan event
+	logger  *zap.Logger
+	once    sync.Once
+	closed  chan struct{}
+}
+
+type event struct {
+	name   string
+	values map[string]any
+}
+
+// ProvisionEvents makes the emitter, once.
+func (a *App) ProvisionEvents(ctx caddy.Context) error {
+	if a.events != nil {
+		return nil
+	}
+	app, err := ctx.App("events")
+	if err != nil {
+		return err
+	}
+	e := &eventEmitter{waiting: make(chan event, maxEvents), logger: a.logger, closed: make(chan struct{})}
+	a.events = e
+	go func() {
+		for {
+			select {
+			case <-e.closed:
+				return
+			case next := <-e.waiting:
+				app.(*caddyevents.App).Emit(ctx, next.name, next.values)
+			}
+		}
+	}()
+	return nil
+}
+
+// close ends the emitter. Nil has nothing to end.
+func (e *eventEmitter) close() {
+	if e != nil {
+		e.once.Do(func() { close(e.closed) })
+	}
+}
+
+// notify is told of events by guards. What is said of them has no inputs and no
+// outputs.
+func (a *App) notify(told oagent.Event) {
+	next := event{values: map[string]any{"user": told.User.ID}}
+	switch told.Kind {
+	case oagent.EventReviewAsked:
+		next.name = eventReviewAsked
+	case oagent.EventReviewDecided:
+		next.name = eventReviewDecided
+	case oagent.EventEnded:
+		next.name = eventEnded
+	default:
+		return
+	}
+	if r := told.Review; r != nil {
+		next.values["review"], next.values["reviewer"], next.values["status"] = r.ID, r.Reviewer, r.Status
+		next.values["agent"], next.values["engagement"], next.values["name"] = r.Agent, r.Key, r.Name
+		next.values["side"], next.values["rule"] = string(r.Side), r.Rule
+	}
+	if told.Kind == oagent.EventReviewAsked && told.Review.ByAgent != "" {
+		for _, h := range a.GuardHandlers {
+			h.WakeAsker()
+		}
+	}
+	if r := told.Refusal; r != nil {
+		next.values["agent"], next.values["name"], next.values["rule"] = r.Agent, r.Name, r.Rule
+		next.values["kind"] = string(r.Kind)
+	}
+	select {
+	case a.events.waiting <- next:
+	default:
+		a.logger.Error("an event is lost, as too many are waiting for those who have subscribed to them", zap.String("event", next.name))
+	}
+}

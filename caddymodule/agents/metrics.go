@@ -1,0 +1,169 @@
+package agents
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// metrics are Fairway's collectors. Caddy makes a new registry for every
+// configuration; the collectors stay, so that counters outlive a reload.
+//
+// Labels come from the configuration and its documents, never from a client: a
+// call of a tool that does not exist has the tool label "".
+type metrics struct {
+	calls    *prometheus.CounterVec   // toolset, protocol, tool, outcome
+	duration *prometheus.HistogramVec // toolset, protocol
+	loads    *prometheus.CounterVec   // toolset, result
+	tools    *prometheus.GaugeVec     // toolset
+	warnings *prometheus.GaugeVec     // toolset
+
+	mu      sync.Mutex                  // guards the fields below
+	labels  map[string]*labelUse        // by toolset label
+	retired map[retiredSeries]time.Time // when each is removed
+}
+
+// labelUse is who uses a toolset label. While one configuration replaces another
+// these may be two documents.
+type labelUse struct {
+	documents int
+	latest    *ocp.Toolset // nil until one is loaded
+}
+
+// AllMetrics is the one set of collectors of the process.
+var AllMetrics = newMetrics()
+
+func newMetrics() *metrics {
+	const namespace = "fairway"
+	return &metrics{
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace,
+			Name:      "tool_calls_total",
+			Help:      "Tool calls by outcome: ok, or why the call failed.",
+		}, []string{"toolset", "protocol", "tool", "outcome"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace,
+			Name:      "tool_call_duration_seconds",
+			Help:      "How long tool calls take, from their arguments to the API's whole answer.",
+			Buckets:   []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"toolset", "protocol"}),
+		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace,
+			Name:      "document_loads_total",
+			Help:      "OpenAPI documents that became a new toolset (result ok) or could not (result failed).",
+		}, []string{"toolset", "result"}),
+		tools: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace,
+			Name:      "document_tools",
+			Help:      "Tools of the toolset that is serving.",
+		}, []string{"toolset"}),
+		warnings: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace,
+			Name:      "document_warnings",
+			Help:      "Things in the document that could not be used as they stand.",
+		}, []string{"toolset"}),
+		labels:  make(map[string]*labelUse),
+		retired: make(map[retiredSeries]time.Time),
+	}
+}
+
+// register adds the collectors to a configuration's registry.
+func (m *metrics) register(registry prometheus.Registerer) error {
+	for _, c := range []prometheus.Collector{m.calls, m.duration, m.loads, m.tools, m.warnings} {
+		already := prometheus.AlreadyRegisteredError{}
+		if err := registry.Register(c); err != nil && !errors.As(err, &already) {
+			return err
+		}
+	}
+	return nil
+}
+
+// hold notes that a document uses the toolset label.
+func (m *metrics) hold(toolset string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	use := m.labels[toolset]
+	if use == nil {
+		use = new(labelUse)
+		m.labels[toolset] = use
+	}
+	use.documents++
+}
+
+// release removes the gauges of the toolset with the last document that uses the label. Its
+// counters follow after a while (see retire).
+func (m *metrics) release(toolset string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if use := m.labels[toolset]; use != nil && use.documents > 1 {
+		use.documents--
+		return
+	}
+	delete(m.labels, toolset)
+	label := prometheus.Labels{"toolset": toolset}
+	m.tools.DeletePartialMatch(label)
+	m.warnings.DeletePartialMatch(label)
+	m.retire(retiredSeries{toolset: toolset})
+}
+
+// loaded records a new toolset, and retires the series of tools that it no longer has.
+func (m *metrics) loaded(label string, toolset *ocp.Toolset) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.loads.WithLabelValues(label, "ok").Inc()
+	m.tools.WithLabelValues(label).Set(float64(len(toolset.Tools())))
+	m.warnings.WithLabelValues(label).Set(float64(len(toolset.Warnings)))
+
+	use := m.labels[label]
+	if use == nil {
+		return
+	}
+	previous := use.latest
+	use.latest = toolset
+	if previous == nil {
+		return
+	}
+	var gone []retiredSeries
+	for _, tool := range previous.Tools() {
+		if _, stays := toolset.Tool(tool.Name); !stays {
+			gone = append(gone, retiredSeries{label, tool.Name})
+		}
+	}
+	m.retire(gone...)
+}
+
+func (m *metrics) failed(label string) {
+	m.loads.WithLabelValues(label, "failed").Inc()
+}
+
+// CallMetrics are the collectors of one toolset over one protocol.
+type CallMetrics struct {
+	calls    *prometheus.CounterVec // tool, outcome
+	duration prometheus.Observer
+}
+
+func (m *metrics) Of(toolset, protocol string) CallMetrics {
+	return CallMetrics{
+		calls:    m.calls.MustCurryWith(prometheus.Labels{"toolset": toolset, "protocol": protocol}),
+		duration: m.duration.WithLabelValues(toolset, protocol),
+	}
+}
+
+// Observe counts one call.
+func (m *CallMetrics) Observe(outcome *ocp.Outcome) {
+	m.Count(outcome.Tool, outcome.Name())
+	m.duration.Observe(outcome.Duration.Seconds())
+}
+
+// Count counts a call of tool, nil if no tool has the name.
+func (m *CallMetrics) Count(tool *ocp.Tool, outcome string) {
+	name := ""
+	if tool != nil {
+		name = tool.Name
+	}
+	m.calls.WithLabelValues(name, outcome).Inc()
+}

@@ -1,0 +1,25 @@
+package agents
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// WriteProblem answers with a problem document (RFC 9457) that no cache keeps.
+func WriteProblem(w http.ResponseWriter, status int, title, detail string) {
+	body := append([]byte(nil), `{"type":"about:blank","title":`...)
+	body = wire.AppendString(body, title)
+	body = append(body, `,"status":`...)
+	body = strconv.AppendInt(body, int64(status), 10)
+	body = append(body, `,"detail":`...)
+	body = append(wire.AppendString(body, detail), '}')
+
+	header := w.Header()
+	header.Set("Content-Type", "application/problem+json")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	header.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client may be gone
+}

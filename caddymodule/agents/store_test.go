@@ -1,0 +1,158 @@
+package agents
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/storetest"
+)
+
+// provisioned returns the app of a configuration with that store, and what ends it.
+func provisioned(t *testing.T, config *StoreConfig) (*App, func()) {
+	t.Helper()
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
+	app := &App{Store: config}
+	if err := app.Provision(ctx); err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	if err := app.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return app, func() {
+		cancel()
+		if err := app.Cleanup(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestStoreIsOpenedByItsFirstUse(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "fairway", "store.db")
+	app, end := provisioned(t, &StoreConfig{Bolt: &BoltConfig{File: file}})
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file is there before it is used: %v", err)
+	}
+	first, err := app.OpenStore(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
+	// The next configuration has the same store, and the old one ends.
+	next, endNext := provisioned(t, &StoreConfig{Bolt: &BoltConfig{File: file, MaxRecords: 5}})
+	end()
+	second, err := next.OpenStore(t.Context())
+	if err != nil || second != first {
+		t.Fatalf("another store over a reload, error %v", err)
+	}
+	if err := second.Put(t.Context(), "k", store.Change{Value: []byte("x"), TTL: time.Hour}); err != nil {
+		t.Errorf("after the old configuration ended: %v", err)
+	}
+	endNext()
+	if _, err := second.Get(t.Context(), "k"); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("after the last configuration ended: %v", err)
+	}
+	unused, endUnused := provisioned(t, &StoreConfig{Bolt: &BoltConfig{File: file}})
+	endUnused()
+	if _, err := unused.OpenStore(t.Context()); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("a store that was never opened, after its end: %v", err)
+	}
+}
+
+func TestStoreThatDoesNotOpen(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "store.db")
+	other, err := store.OpenBolt(file, store.BoltOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, end := provisioned(t, &StoreConfig{Bolt: &BoltConfig{File: file}})
+	defer end()
+	for range 2 { // the second time at once
+		if _, err := app.OpenStore(t.Context()); err == nil || !strings.Contains(err.Error(), "one process has it at a time") {
+			t.Fatalf("error %v", err)
+		}
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	app.store.mu.Lock()
+	app.store.retry = time.Now() // do not wait for it
+	app.store.mu.Unlock()
+	if _, err := app.OpenStore(t.Context()); err != nil {
+		t.Errorf("after the other let go: %v", err)
+	}
+}
+
+func TestStoreRedis(t *testing.T) {
+	address, _ := storetest.Redis(t)
+	t.Setenv("STORE_TEST_REDIS", address)
+	app, end := provisioned(t, &StoreConfig{Redis: &RedisConfig{URL: "{env.STORE_TEST_REDIS}", Prefix: "test:"}})
+	defer end()
+	s, err := app.OpenStore(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(t.Context(), "k", store.Change{Value: []byte("x"), TTL: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStoreConfigErrors(t *testing.T) {
+	for name, test := range map[string]struct {
+		config StoreConfig
+		want   string
+	}{
+		"both":           {StoreConfig{Bolt: &BoltConfig{}, Redis: &RedisConfig{}}, "both given"},
+		"no url":         {StoreConfig{Redis: &RedisConfig{}}, "url is empty"},
+		"url not set":    {StoreConfig{Redis: &RedisConfig{URL: "{env.STORE_TEST_NOT_SET}"}}, "url is empty"},
+		"url":            {StoreConfig{Redis: &RedisConfig{URL: "redis://:hunter2@host:port"}}, "redis://host:6379/0"},
+		"negative limit": {StoreConfig{Bolt: &BoltConfig{MaxRecords: -1}}, "not negative"},
+		"file not set":   {StoreConfig{Bolt: &BoltConfig{File: "{env.STORE_TEST_NOT_SET}"}}, "is empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := test.config.hold(zap.NewNop())
+			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestStoreCaddyfileErrors wants every error to say what is wrong and in which line.
+func TestStoreCaddyfileErrors(t *testing.T) {
+	for name, test := range map[string]struct{ option, want, line string }{
+		"no kind":             {"store", "store is one of", ":3"},
+		"unknown kind":        {"store badger", "store is one of", ":3"},
+		"redis without url":   {"store redis", "store is one of", ":3"},
+		"redis empty":         {`store redis ""`, "the url of store redis is empty", ":3"},
+		"too many arguments":  {"store bolt a b", "store is one of", ":3"},
+		"bolt with a url":     {"store bolt redis://host", "not the name of a file", ":3"},
+		"twice":               {"store bolt\n\t\tstore bolt", "store is given twice", ":4"},
+		"bolt's unknown":      {"store bolt {\n\t\tprefix x\n\t}", "unrecognized store bolt subdirective 'prefix'", ":4"},
+		"redis's unknown":     {"store redis redis://host {\n\t\tmax_size 1MiB\n\t}", "unrecognized store redis subdirective 'max_size'", ":4"},
+		"prefix twice":        {"store redis redis://host {\n\t\tprefix a\n\t\tprefix b\n\t}", "prefix is given twice", ":5"},
+		"max_size":            {"store bolt {\n\t\tmax_size much\n\t}", "max_size much: not a size", ":4"},
+		"max_records":         {"store bolt {\n\t\tmax_records many\n\t}", "max_records many: not a whole number", ":4"},
+		"no records":          {"store bolt {\n\t\tmax_records 0\n\t}", "max_records 0", ":4"},
+		"argument of a block": {"store bolt {\n\t\tmax_size 1MiB 2MiB\n\t}", "wrong argument count", ":4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			caddyfile := "{\n\tagents {\n\t\t" + test.option + "\n\t}\n}"
+			_, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), map[string]any{"filename": "Caddyfile"})
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "Caddyfile"+test.line) {
+				t.Errorf("got %v, want %q and line %s", err, test.want, test.line)
+			}
+		})
+	}
+}

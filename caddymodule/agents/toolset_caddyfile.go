@@ -1,0 +1,150 @@
+package agents
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/schema"
+)
+
+// UnmarshalOption reads the subdirective at which b stands if it is one of a
+// toolset. The syntax is
+//
+//	openapi      <file, URL or path on the site>
+//	refresh      <duration> | off
+//	refs         <directory>
+//	include      tag | operation | path | method <values...>
+//	exclude      tag | operation | path | method <values...>
+//	schemas      auto | inline | defs
+//	base_path    <path>
+//	max_document <size>
+//	max_schema   <size> | off
+//	timeout      <duration> | off
+//	max_response <size>
+//	token_budget <tokens> | off
+//	credential   header <name> <value> | query <name> <value> | basic <user> <password>
+//	non_inferrable <arguments...>
+//
+// An operation is the name of its tool, its operationId, or its method and path, as in
+// DELETE /trips/{id};
+// where include, exclude, credential and non_inferrable may be repeated, and the others may not.
+func (c *ToolsetConfig) UnmarshalOption(b *directive.Block) (known bool, err error) {
+	switch b.Val() {
+	case "openapi":
+		err = b.Text(&c.OpenAPI)
+	case "refresh":
+		err = b.Duration(&c.Refresh)
+	case "refs":
+		err = b.Text(&c.Refs)
+	case "include":
+		err = readSelectors(b, &c.Include)
+	case "exclude":
+		err = readSelectors(b, &c.Exclude)
+	case "schemas":
+		err = b.Value(func(text string) error {
+			_, err := schema.ParseMode(text)
+			c.Schemas = text
+			return err
+		})
+	case "base_path":
+		err = b.Value(func(text string) error {
+			c.BasePath = text
+			if !strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "{") {
+				return errors.New("a path begins with a slash")
+			}
+			return nil
+		})
+	case "max_document":
+		err = b.Size(&c.MaxDocument)
+	case "max_schema":
+		err = b.SizeOrOff(&c.MaxSchema)
+	case "timeout":
+		err = b.Duration(&c.Timeout)
+	case "max_response":
+		err = b.Size(&c.MaxResponse)
+	case "token_budget":
+		c.TokenBudget, err = readTokenBudget(b)
+	case "credential":
+		err = ReadCredential(b, &c.Credentials)
+	case "non_inferrable":
+		err = b.List(&c.NonInferrable)
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+func readTokenBudget(b *directive.Block) (*int, error) {
+	budget := new(int)
+	err := b.Value(func(text string) (err error) {
+		if text == "off" {
+			return nil
+		}
+		if *budget, err = strconv.Atoi(text); err != nil || *budget < 0 {
+			return errors.New("not a number of tokens: write it as 25000, or off")
+		}
+		return nil
+	})
+	return budget, err
+}
+
+// ReadCredential reads where a credential goes, its name and its value. Errors do not
+// repeat the value.
+func ReadCredential(b *directive.Block, to *[]Credential) error {
+	var c Credential
+	if !b.AllArgs(&c.In, &c.Name, &c.Value) {
+		return b.Err("credential needs its place, a name and a value, as in: credential header Authorization \"Bearer {env.API_TOKEN}\"")
+	}
+	if err := c.Check(); err != nil {
+		return b.WrapErr(err)
+	}
+	for _, other := range *to {
+		if other.Place() == c.Place() {
+			return b.Errf("credential for %s is given twice", c.Place())
+		}
+	}
+	*to = append(*to, c)
+	return nil
+}
+
+// readSelectors reads what operations are selected by, and one or more values.
+func readSelectors(b *directive.Block, to *[]ocp.Selector) error {
+	name := b.Val()
+	arguments := b.RemainingArgs()
+	if len(arguments) < 2 {
+		return b.Errf("%s needs what operations are selected by and one or more values, as in: %s tag bookings", name, name)
+	}
+	for _, value := range SelectorValues(arguments[0], arguments[1:]) {
+		s := ocp.Selector{By: arguments[0], Value: value}
+		if err := s.Check(); err != nil {
+			return b.Errf("%s: %v", name, err)
+		}
+		if slices.Contains(*to, s) {
+			return b.Errf("%s %s is given twice", name, s)
+		}
+		*to = append(*to, s)
+	}
+	return nil
+}
+
+// SelectorValues returns the values of a selector. Of operations, a method and the
+// path after it are one value: exclude operation DELETE /trips/{id}.
+func SelectorValues(by string, arguments []string) []string {
+	if by != "operation" {
+		return arguments
+	}
+	var values []string
+	for _, argument := range arguments {
+		last := len(values) - 1
+		if strings.HasPrefix(argument, "/") && last >= 0 && (ocp.Selector{By: "method", Value: values[last]}).Check() == nil {
+			values[last] += " " + argument
+			continue
+		}
+		values = append(values, argument)
+	}
+	return values
+}

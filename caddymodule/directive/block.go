@@ -1,0 +1,234 @@
+package directive
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/dustin/go-humanize"
+
+	"github.com/fairwayhq/fairway/internal/nearest"
+)
+
+// Each reads one or more arguments of a subdirective that may come again, and
+// checks those that are no placeholders.
+func (b *Block) Each(to *[]string, check func(text string) error) error {
+	name, before := b.Val(), len(*to)
+	if err := b.List(to); err != nil {
+		return err
+	}
+	for _, text := range (*to)[before:] {
+		if err := UnlessPlaceholder(text, check(text)); err != nil {
+			return b.Errf("%s: %v", name, err)
+		}
+	}
+	return nil
+}
+
+// UnlessPlaceholder returns err unless what it is about is not known before start.
+func UnlessPlaceholder(text string, err error) error {
+	if strings.Contains(text, "{") {
+		return nil
+	}
+	return err
+}
+
+// DidYouMean returns the end of a message about an unknown name: the nearest of the known
+// ones, or all of them if none is near.
+func DidYouMean(unknown string, known []string) string {
+	if near := nearest.Name(unknown, slices.Values(known)); near != "" {
+		return fmt.Sprintf("; did you mean %s?", near)
+	}
+	return fmt.Sprintf("; known are %s", strings.Join(known, ", "))
+}
+
+// Positive reads a number of which zero makes no sense.
+func (b *Block) Positive(to *int) error {
+	return b.Value(func(text string) error {
+		n, err := strconv.Atoi(text)
+		if err != nil || n <= 0 {
+			return errors.New("not a whole number of 1 or more")
+		}
+		*to = n
+		return nil
+	})
+}
+
+// Period reads a duration that cannot be turned off.
+func (b *Block) Period(to *caddy.Duration) error {
+	return b.Value(func(text string) error {
+		d, err := caddy.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return errors.New("not a duration: write it as 30s or 5m")
+		}
+		*to = caddy.Duration(d)
+		return nil
+	})
+}
+
+// Toggle reads on, off or nothing, which is on.
+func (b *Block) Toggle(to *bool) error {
+	if err := b.Once(); err != nil {
+		return err
+	}
+	name, arguments := b.Val(), b.RemainingArgs()
+	switch {
+	case len(arguments) == 0 || len(arguments) == 1 && arguments[0] == "on":
+		*to = true
+	case len(arguments) == 1 && arguments[0] == "off":
+		*to = false
+	default:
+		return b.Errf("%s is on or off", name)
+	}
+	return nil
+}
+
+// Flag reads a subdirective without arguments.
+func (b *Block) Flag(to *bool) error {
+	if err := b.Once(); err != nil {
+		return err
+	}
+	if b.NextArg() {
+		return b.ArgErr()
+	}
+	*to = true
+	return nil
+}
+
+// OneOf reads the only argument, which must be one of these words.
+func (b *Block) OneOf(to *string, words ...string) error {
+	return b.Value(func(text string) error {
+		*to = text
+		if !slices.Contains(words, text) {
+			return fmt.Errorf("it is %s", strings.Join(words, " or "))
+		}
+		return nil
+	})
+}
+
+// Unrecognized returns the error for the option at which b stands, which the named block does
+// not have.
+func (b *Block) Unrecognized(name string) error {
+	return b.Errf("unrecognized %s subdirective '%s'%s", name, b.Val(), DidYouMean(b.Val(), subdirectives[name]))
+}
+
+// Block reads the subdirectives of one block and refuses those that come twice.
+type Block struct {
+	*caddyfile.Dispenser
+	Seen map[string]bool
+}
+
+func NewBlock(d *caddyfile.Dispenser) *Block {
+	return &Block{Dispenser: d, Seen: make(map[string]bool)}
+}
+
+// Once refuses a subdirective that has been there already.
+func (b *Block) Once() error {
+	name := b.Val()
+	if b.Seen[name] {
+		return b.Errf("%s is given twice", name)
+	}
+	b.Seen[name] = true
+	return nil
+}
+
+// Text reads the only argument of a subdirective that may come once.
+func (b *Block) Text(to *string) error {
+	if err := b.Once(); err != nil {
+		return err
+	}
+	if !b.AllArgs(to) {
+		return b.ArgErr()
+	}
+	if *to == "" {
+		return b.Err("the value is empty")
+	}
+	return nil
+}
+
+// Value reads the only argument and parses it.
+func (b *Block) Value(parse func(text string) error) error {
+	name, text := b.Val(), ""
+	if err := b.Text(&text); err != nil {
+		return err
+	}
+	if err := parse(text); err != nil {
+		return b.Errf("%s %s: %v", name, text, err)
+	}
+	return nil
+}
+
+// Size reads a number of bytes, such as 512KB or 1MiB.
+func (b *Block) Size(to *int64) error {
+	return b.Value(parseSize(to))
+}
+
+// SizeOrOff reads a number of bytes; "off" is -1.
+func (b *Block) SizeOrOff(to *int64) error {
+	return b.Value(func(text string) error {
+		if text == "off" {
+			*to = -1
+			return nil
+		}
+		return parseSize(to)(text)
+	})
+}
+
+// Count reads a whole number that is not negative.
+func (b *Block) Count(to *int) error {
+	return b.Value(func(text string) error {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return errors.New("not a whole number")
+		}
+		*to = n
+		return nil
+	})
+}
+
+// Duration reads a duration such as 30s or 1d; "off" is -1.
+func (b *Block) Duration(to *caddy.Duration) error {
+	return b.Value(func(text string) error {
+		if text == "off" {
+			*to = -1
+			return nil
+		}
+		d, err := caddy.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return errors.New("not a duration: write it as 30s or 5m, or off")
+		}
+		*to = caddy.Duration(d)
+		return nil
+	})
+}
+
+// List reads one or more arguments of a subdirective that may come again.
+func (b *Block) List(to *[]string) error {
+	arguments := b.RemainingArgs()
+	if len(arguments) == 0 {
+		return b.ArgErr()
+	}
+	for _, argument := range arguments {
+		if slices.Contains(*to, argument) {
+			return b.Errf("%s is given twice", argument)
+		}
+		*to = append(*to, argument)
+	}
+	return nil
+}
+
+func parseSize(to *int64) func(text string) error {
+	return func(text string) error {
+		size, err := humanize.ParseBytes(text)
+		if err != nil || size == 0 || size > math.MaxInt64 {
+			return errors.New("not a size: write it as 512KB or 1MiB")
+		}
+		*to = int64(size)
+		return nil
+	}
+}

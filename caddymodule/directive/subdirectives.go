@@ -1,0 +1,57 @@
+package directive
+
+import "slices"
+
+// Options that several directives share.
+var (
+	documentOptions = []string{
+		"openapi", "refresh", "refs", "include", "exclude", "schemas", "base_path", "max_document", "timeout",
+		"max_response", "max_schema", "token_budget", "credential", "non_inferrable",
+	}
+	endpointOptions = append([]string{"path", "toolset", "agent", "allow_anonymous"}, documentOptions...)
+)
+
+// subdirectives are the options of each block, by the name that messages give the block. They
+// serve to find the nearest one to a misspelled name.
+var subdirectives = map[string][]string{
+	"agents":      {"toolset", "store"},
+	"toolset":     documentOptions,
+	"store bolt":  {"max_records", "max_size"},
+	"store redis": {"prefix"},
+	"mcp": slices.Concat(endpointOptions, []string{
+		"name", "title", "version", "instructions", "origins", "hosts", "page_size", "max_body", "versions", "secret",
+		"session_ttl", "max_streams", "max_client_streams", "keep_alive", "ask_timeout", "watch_interval", "watch_rate", "list_ttl",
+		"public_lists", "tool_scopes", "output_schema", "discovery",
+		"resource", "resources", "prompts", "app", "locales", "hint", "max_resource",
+	}),
+	"discovery": {"name", "url"},
+	"resource":  {"name", "title", "description", "mime_type"},
+	"app": {
+		"tools", "name", "title", "description", "csp", "domain", "prefers_border", "invoking", "invoked", "widget_accessible",
+		"visibility",
+	},
+	"csp": {"connect", "resource", "frame"},
+	"otc": slices.Concat(endpointOptions, []string{
+		"toolkit", "version", "max_body", "idempotency", "requirements", "developer_messages", "health_upstream",
+		"authorization_url",
+	}),
+	"idempotency": {"ttl", "max_size", "lease", "secret"},
+	"ocp": {
+		"enhance", "lists", "enhance_errors", "max_enhanced", "forward", "reply", "log", "strict", "require", "discovery",
+		"toolset", "openapi", "refresh", "refs", "include", "exclude", "schemas", "base_path", "max_document", "credential",
+		"non_inferrable",
+	},
+	"oagent": {
+		"guard", "engagement", "identity", "caller_headers", "undeclared", "toolset", "review_wait", "engagement_ttl",
+		"max_input", "max_output", "max_recorded", "exposes", "serve", "engagements", "reviews", "log_inputs",
+		"auditors", "reviewer", "chat",
+	},
+	"identity": {"header_up", "credential"},
+	"chat":     {"upstream", "roles", "allow_media", "max_input", "max_output", "keep_alive"},
+	"reviewer": {"ask", "header", "credential", "timeout"},
+	"agent_auth": {
+		"issuer", "jwks", "audience", "resource", "resource_name", "resource_documentation", "algorithms",
+		"scopes_supported", "require_scope", "leeway", "pass_token", "exempt", "optional", "api_key",
+	},
+	"api_key": {"header", "query", "key", "pass_through"},
+}

@@ -1,0 +1,197 @@
+package mcp
+
+import (
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+)
+
+func init() {
+	httpcaddyfile.RegisterDirective("mcp", func(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
+		return toolcall.ParseEndpoint(h, new(Handler))
+	})
+}
+
+// UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Syntax:
+//
+//	mcp [<matcher>] [<path>] [<toolset>|<file, URL or path on the site>] {
+//		path         <path>
+//		toolset      <toolset>|<file, URL or path on the site>
+//		name         <name>
+//		title        <text>
+//		version      <text>
+//		instructions <text>
+//		origins      <origins...>
+//		hosts        <hosts...>
+//		page_size    <tools>
+//		max_body     <size>
+//
+//		versions           <revisions...>
+//		secret             <text>
+//		session_ttl        <duration>
+//		max_streams        <streams>
+//		max_client_streams <streams>
+//		keep_alive         <duration>
+//		ask_timeout        <duration>
+//		watch_interval     <duration>
+//		watch_rate         <requests a second>
+//		list_ttl           <duration> | off
+//		public_lists
+//		output_schema      off | loose | strict
+//		tool_scopes        document | off
+//		agent              <name>
+//		allow_anonymous
+//		discovery {
+//			name <reverse DNS name>
+//			url  <URL of the endpoint>
+//		}
+//
+//		# what is offered beside the tools:
+//		resource  <uri> <file> {
+//			name | title | description | mime_type <text>
+//		}
+//		resources <folder> [<uri prefix>]
+//		resources get all | tag <values...> | operation <values...> | path <values...>
+//		prompts   <file>
+//		app <ui://...> <file> {
+//			tools <names...>
+//			name | title | description | domain | invoking | invoked <text>
+//			csp {
+//				connect | resource | frame <origins...>
+//			}
+//			prefers_border [on | off]
+//			widget_accessible
+//			visibility model | app
+//		}
+//		locales <tags...>
+//		hint user_agent | location <header>
+//		max_resource <size>
+//
+//		# of a document that is no toolset of the agents option:
+//		openapi      <file, URL or path on the site>
+//		refresh      <duration> | off
+//		refs         <directory>
+//		include      tag | operation | path | method <values...>
+//		exclude      tag | operation | path | method <values...>
+//		schemas      auto | inline | defs
+//		base_path    <path>
+//		max_document <size>
+//		timeout      <duration> | off
+//		max_response <size>
+//		token_budget <tokens> | off
+//		credential   header <name> <value> | query <name> <value> | basic <user> <password>
+//		non_inferrable <arguments...>
+//	}
+//
+// The matcher is * or @name: a first argument that begins with a slash is the
+// endpoint's path, unless it is the only one and ends in
+// .json, .yaml or .yml: then it is the document. origins, hosts, versions, include and exclude may be repeated.
+func (m *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // consume directive name
+	b := directive.NewBlock(d)
+	shared := toolcall.Reference{Path: &m.Path, Toolset: &m.Toolset, Document: &m.Document, Agent: &m.Agent,
+		AllowAnonymous: &m.AllowAnonymous}
+	if err := shared.UnmarshalArguments(b); err != nil {
+		return err
+	}
+	for b.NextBlock(0) {
+		known, err := shared.UnmarshalOption(b)
+		if !known {
+			err = m.unmarshalOption(b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Handler) unmarshalOption(b *directive.Block) error {
+	switch b.Val() {
+	case "name":
+		return b.Text(&m.Name)
+	case "title":
+		return b.Text(&m.Title)
+	case "version":
+		return b.Text(&m.Version)
+	case "instructions":
+		return b.Text(&m.Instructions)
+	case "origins":
+		return b.List(&m.Origins)
+	case "hosts":
+		return b.List(&m.Hosts)
+	case "page_size":
+		return b.Count(&m.PageSize)
+	case "max_body":
+		return b.Size(&m.MaxBody)
+	case "versions":
+		return b.Each(&m.Versions, checkVersion)
+	case "secret":
+		return b.Text(&m.Secret)
+	case "session_ttl":
+		return b.Period(&m.SessionTTL)
+	case "max_streams":
+		return b.Positive(&m.MaxStreams)
+	case "max_client_streams":
+		return b.Positive(&m.MaxClientStreams)
+	case "keep_alive":
+		return b.Period(&m.KeepAlive)
+	case "ask_timeout":
+		return b.Period(&m.AskTimeout)
+	case "watch_interval":
+		return b.Period(&m.WatchInterval)
+	case "watch_rate":
+		return b.Positive(&m.WatchRate)
+	case "list_ttl":
+		return b.Duration(&m.ListTTL)
+	case "public_lists":
+		return b.Flag(&m.PublicLists)
+	case "tool_scopes":
+		return b.OneOf(&m.ToolScopes, toolScopes...)
+	case "output_schema":
+		return b.OneOf(&m.OutputSchema, outputSchemas...)
+	case "discovery":
+		return m.unmarshalDiscovery(b)
+	}
+	if known, err := m.unmarshalLibrary(b); known {
+		return err
+	}
+	return b.Unrecognized("mcp")
+}
+
+func (m *Handler) unmarshalDiscovery(outer *directive.Block) error {
+	if err := outer.Once(); err != nil {
+		return err
+	}
+	if outer.NextArg() {
+		return outer.ArgErr()
+	}
+	m.Discovery = new(Discovery)
+	b := directive.NewBlock(outer.Dispenser)
+	for nesting := b.Nesting(); b.NextBlock(nesting); {
+		var err error
+		switch b.Val() {
+		case "name":
+			err = b.Value(func(text string) error {
+				m.Discovery.Name = text
+				return checkCardName(text)
+			})
+		case "url":
+			err = b.Value(func(text string) error {
+				m.Discovery.URL = text
+				return checkCardURL(text)
+			})
+		default:
+			err = b.Unrecognized("discovery")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Interface guard
+var _ caddyfile.Unmarshaler = (*Handler)(nil)

@@ -1,0 +1,149 @@
+package mcp
+
+import (
+	"cmp"
+	"errors"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/fairwayhq/fairway/mcpadapter"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// The longest members of a card, in characters (schema v1).
+const (
+	maxCardName = 200
+	MaxCardText = 100 // title and description
+)
+
+// ServerCard says what a server is and where. A server card and the server.json
+// of the MCP registry have the same members.
+type ServerCard struct {
+	Schema      string       `json:"$schema"`
+	Name        string       `json:"name"` // reverse DNS, a slash, a name
+	Title       string       `json:"title,omitempty"`
+	Description string       `json:"description"`
+	Version     string       `json:"version"`
+	Remotes     []cardRemote `json:"remotes"`
+}
+
+// cardRemote is an address of the server.
+type cardRemote struct {
+	Type     string   `json:"type"`
+	URL      string   `json:"url"`
+	Versions []string `json:"supportedProtocolVersions,omitempty"`
+}
+
+// Card returns the card of the endpoint at that URL. Name, title and version are
+// those that the server itself tells.
+func (m *Handler) Card(at string, tools *ocp.Toolset) ServerCard {
+	versions := mcpadapter.Versions()
+	if len(m.Versions) > 0 {
+		versions = slices.DeleteFunc(versions, func(v string) bool { return !slices.Contains(m.Versions, v) })
+	}
+	card := ServerCard{
+		Schema:  cardSchema,
+		Title:   CardText(cmp.Or(m.Title, tools.Title), MaxCardText),
+		Version: cmp.Or(m.Version, tools.Version, "0"),
+		Remotes: []cardRemote{{Type: "streamable-http", URL: at, Versions: versions}},
+	}
+	card.Description = CardText(cmp.Or(tools.Description, card.Title), MaxCardText)
+	if card.Description == "" {
+		card.Description = "An API with the tools of " + tools.Name
+	}
+	name := cmp.Or(m.Name, tools.Name)
+	switch {
+	case m.Discovery != nil && m.Discovery.Name != "":
+		card.Name = m.Discovery.Name
+	case checkCardName(name) == nil:
+		card.Name = name
+	default:
+		for _, ending := range []string{".json", ".yaml", ".yml"} {
+			name = strings.TrimSuffix(name, ending)
+		}
+		card.Name = cardNamespace(at) + "/" + cardWord(name)
+	}
+	return card
+}
+
+// identifier returns the name of the card as one of a catalog.
+func (c ServerCard) identifier() string {
+	namespace, name, _ := strings.Cut(c.Name, "/")
+	return "urn:air:" + reverseLabels(namespace) + ":mcp:" + name
+}
+
+// cardNamespace returns the host of a URL in reverse DNS.
+func cardNamespace(at string) string {
+	u, err := url.Parse(at)
+	if err != nil || u.Hostname() == "" {
+		return "localhost"
+	}
+	host := u.Hostname()
+	if net.ParseIP(host) != nil {
+		return strings.ReplaceAll(host, ":", "-")
+	}
+	return cardWord(reverseLabels(host))
+}
+
+// reverseLabels turns example.com into com.example and back. Addresses stay.
+func reverseLabels(host string) string {
+	if net.ParseIP(host) != nil {
+		return host
+	}
+	labels := strings.Split(host, ".")
+	slices.Reverse(labels)
+	return strings.Join(labels, ".")
+}
+
+// cardWord returns a text with the characters only that names may have.
+func cardWord(text string) string {
+	word := strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '.', r == '-':
+			return r
+		}
+		return '-'
+	}, text)
+	const longest = 64
+	if word = strings.Trim(word[:min(len(word), longest)], "-."); word == "" {
+		return "mcp"
+	}
+	return word
+}
+
+// CardText returns the first paragraph of a text in one line of at most limit
+// characters.
+func CardText(text string, limit int) string {
+	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n\n")
+	characters := []rune(strings.Join(strings.Fields(text), " "))
+	if len(characters) <= limit {
+		return string(characters)
+	}
+	cut := string(characters[:limit-1])
+	if space := strings.LastIndexByte(cut, ' '); space > len(cut)/2 {
+		cut = cut[:space]
+	}
+	return cut + "…"
+}
+
+var cardNamePattern = regexp.MustCompile(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`)
+
+// checkCardName refuses what is no name of a server card.
+func checkCardName(name string) error {
+	if len(name) > maxCardName || !cardNamePattern.MatchString(name) {
+		return errors.New("a name is a domain in reverse, a slash and a word, such as com.example/trains")
+	}
+	return nil
+}
+
+// checkCardURL refuses what is no URL of an endpoint.
+func checkCardURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("the URL of an endpoint is written as https://api.example.com/mcp")
+	}
+	return nil
+}

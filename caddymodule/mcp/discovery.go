@@ -1,0 +1,200 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/caddymodule/agentauth"
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/internal/prepared"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// Discovery follows drafts (MCP Server Cards, SEP-2127, and AI Catalog 1.0) and
+// changes with them.
+const (
+	cardPath      = "/server-card" // below the endpoint
+	cardType      = "application/mcp-server-card+json"
+	cardSchema    = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
+	catalogPath   = "/.well-known/ai-catalog.json"
+	catalogType   = "application/ai-catalog+json"
+	catalogFormat = "1.0" // specVersion
+
+	// maxCatalog is the largest catalog of the API itself that is added to, in
+	// bytes.
+	maxCatalog = 1 << 20
+
+	// discoveryMaxAge is how long cards and catalogs may be kept, in seconds.
+	discoveryMaxAge = 3600
+)
+
+// MCPDiscovery serves, to everybody and to the pages of all origins, what clients
+// find the server by: a card that says what it is, at the endpoint's path with
+// /server-card behind it, and a catalog of the site's servers at
+// /.well-known/ai-catalog.json. If a handler behind this one has a catalog, the
+// server is added to that. Both are drafts: what is served changes with them.
+type Discovery struct {
+	// The name of the server in reverse DNS, such as com.example/trains. Default:
+	// the host of the endpoint's URL and the name of the server.
+	Name string `json:"name,omitempty"`
+
+	// The URL of the endpoint, for a gateway behind a proxy that changes scheme,
+	// host or path. Default: that of each request.
+	URL string `json:"url,omitempty"`
+}
+
+func (d *Discovery) Check() error {
+	if d.Name != "" {
+		if err := checkCardName(d.Name); err != nil {
+			return fmt.Errorf("discovery: name %q: %w", d.Name, err)
+		}
+	}
+	if d.URL != "" {
+		if err := checkCardURL(d.URL); err != nil {
+			return fmt.Errorf("discovery: url %q: %w", d.URL, err)
+		}
+	}
+	return nil
+}
+
+// isDiscovery reports whether a request is for the card or the catalog.
+func (m *Handler) isDiscovery(r *http.Request) bool {
+	if !strings.HasSuffix(r.URL.Path, cardPath) && r.URL.Path != catalogPath {
+		return false
+	}
+	rest, owned := m.Endpoint.Owns(r)
+	return owned && rest == cardPath || r.URL.Path == catalogPath && ocp.CallFromContext(r.Context()) == nil
+}
+
+// discover answers with the card or the catalog.
+func (m *Handler) discover(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	header := w.Header()
+	header.Set("Access-Control-Allow-Origin", "*")
+	header.Set("Access-Control-Allow-Methods", "GET")
+	header.Set("Access-Control-Allow-Headers", "Content-Type, If-None-Match")
+	header.Set("Access-Control-Expose-Headers", "ETag")
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+	case http.MethodOptions:
+		header.Set("Access-Control-Max-Age", "86400")
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	default:
+		header.Set("Allow", "GET, HEAD, OPTIONS")
+		agents.WriteProblem(w, http.StatusMethodNotAllowed, "This can only be read", "Use GET.")
+		return nil
+	}
+	tools := m.Endpoint.Tools(r, next)
+	if tools == nil {
+		return m.Endpoint.Unavailable(w)
+	}
+	at := m.endpointURL(r)
+	if r.URL.Path == catalogPath {
+		return m.serveCatalog(w, r, next, at, tools)
+	}
+	content, err := json.Marshal(m.Card(at, tools))
+	if err != nil {
+		return err
+	}
+	serveDiscovered(w, r, prepared.New(content, cardType))
+	return nil
+}
+
+// endpointURL returns the URL of the endpoint as the client of a request sees it,
+// with what handlers in front took off the path.
+func (m *Handler) endpointURL(r *http.Request) string {
+	if m.Discovery.URL != "" {
+		return strings.TrimSuffix(m.Discovery.URL, "/")
+	}
+	path := m.Endpoint.Path
+	original := originalPath(r)
+	if before, ok := strings.CutSuffix(original, cardPath); ok {
+		path = before
+	} else if before, ok := strings.CutSuffix(original, catalogPath); ok {
+		path = before + path
+	}
+	return agentauth.Resource{}.OriginOf(r) + (&url.URL{Path: path}).EscapedPath()
+}
+
+// serveCatalog answers with what the handlers behind have as catalog, if anything,
+// and this server in front of it.
+func (m *Handler) serveCatalog(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, at string, tools *ocp.Toolset) error {
+	card := m.Card(at, tools)
+	entry, err := json.Marshal(catalogEntry{
+		Identifier:  card.identifier(),
+		DisplayName: cmp.Or(card.Title, card.Name),
+		Type:        cardType,
+		URL:         at + cardPath,
+	})
+	if err != nil {
+		return err
+	}
+	members, entries := catalogBehind(r, next)
+	if members["entries"], err = json.Marshal(append([]json.RawMessage{entry}, entries...)); err != nil {
+		return err
+	}
+	content, err := json.Marshal(members)
+	if err != nil {
+		return err
+	}
+	serveDiscovered(w, r, prepared.New(content, catalogType))
+	return nil
+}
+
+type catalogEntry struct {
+	Identifier  string `json:"identifier"`
+	DisplayName string `json:"displayName"`
+	Type        string `json:"type"`
+	URL         string `json:"url"`
+}
+
+// catalogBehind asks the handlers behind for a catalog and returns its members
+// and entries; those of an empty one if there is none.
+func catalogBehind(r *http.Request, next caddyhttp.Handler) (members map[string]json.RawMessage, entries []json.RawMessage) {
+	none := map[string]json.RawMessage{"specVersion": json.RawMessage(strconv.Quote(catalogFormat))}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	rec := toolcall.NewRecorder(http.MethodGet, maxCatalog, cancel)
+	defer rec.Drop()
+	asked := r.Clone(ctx)
+	asked.Method = http.MethodGet
+	asked.Header.Set("Accept-Encoding", "identity")
+	for name := range asked.Header {
+		if strings.HasPrefix(name, "If-") || name == "Range" {
+			asked.Header.Del(name)
+		}
+	}
+	if err := toolcall.Serve(next, rec, asked); err != nil || rec.Status != http.StatusOK || rec.Body == nil {
+		return none, nil
+	}
+	if json.Unmarshal(rec.Body.B, &members) != nil || members == nil || json.Unmarshal(members["entries"], &entries) != nil {
+		return none, nil
+	}
+	return members, entries
+}
+
+// serveDiscovered answers with a document that everybody may keep for a while.
+func serveDiscovered(w http.ResponseWriter, r *http.Request, p prepared.Response) {
+	header := w.Header()
+	header.Set("Etag", p.Tag)
+	header.Set("Cache-Control", "public, max-age="+strconv.Itoa(discoveryMaxAge))
+	if prepared.MatchesTag(r.Header["If-None-Match"], p.Tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	header.Set("Content-Type", p.MediaType)
+	header.Set("Content-Length", strconv.Itoa(len(p.Content)))
+	w.WriteHeader(http.StatusOK)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(p.Content) // the client may be gone
+	}
+}

@@ -1,0 +1,81 @@
+package mcp
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/internal/headerkind"
+)
+
+// apiIdentity names what the API sees of the caller of a request. Two requests have the
+// same identity only if the API cannot tell their callers apart: they have the same user
+// or, without one, the same address; the same URL, client certificate and variables, from
+// which credentials may be made; and the same headers that go along with tool calls. It
+// is a hash, so that credentials are not kept.
+func apiIdentity(r *http.Request) string {
+	sum := sha256.New()
+	add := func(parts ...string) {
+		for _, part := range parts {
+			_ = binary.Write(sum, binary.BigEndian, uint64(len(part)))
+			sum.Write([]byte(part))
+		}
+	}
+	user := toolcall.AuthenticatedUser(r)
+	add(user, r.Host, originalURL(r))
+	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		for _, name := range []string{"scope", "client_id", "issuer", "email"} {
+			value, _ := repl.GetString("http.auth.user." + name)
+			add(value)
+		}
+	}
+	if user == "" {
+		add(clientAddress(r))
+	}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		add("certificate", string(r.TLS.PeerCertificates[0].Raw))
+	}
+	vars, _ := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		if value, ok := vars[name].(string); ok && name != caddyhttp.ClientIPVarKey {
+			add("variable", name, value)
+		}
+	}
+	named := headerkind.ConnectionOptions(r.Header)
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		if headerkind.Forwarded(name, named) && !slices.Contains(tracingHeaders, name) {
+			add("header", name)
+			add(r.Header[name]...)
+		}
+	}
+	return string(sum.Sum(nil))
+}
+
+// originalURL returns the path and query that the client sent.
+func originalURL(r *http.Request) string {
+	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && original.URL != nil {
+		return original.URL.RequestURI()
+	}
+	return r.URL.RequestURI()
+}
+
+// tracingHeaders are those by which a request differs from others of the same caller.
+var tracingHeaders = []string{"Traceparent", "Tracestate", "Baggage", "X-Request-Id", "X-Correlation-Id"}
+
+// clientAddress returns the address of the client, without the port of its connection.
+func clientAddress(r *http.Request) string {
+	if address, ok := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string); ok && address != "" {
+		return address
+	}
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		return host
+	}
+	return r.RemoteAddr
+}

@@ -1,0 +1,337 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/mcpadapter"
+	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/openapi"
+)
+
+// MCPLibrary is what an MCP endpoint offers beside its tools, and what it does
+// with what clients say of their users. The document may offer more with x-mcp.
+type Library struct {
+	// Files that clients may read, each under a URI of its own.
+	Resources []Resource `json:"resources,omitempty"`
+
+	// Folders whose files clients may read, but for those whose names begin with
+	// a dot.
+	Folders []Folder `json:"folders,omitempty"`
+
+	// GET operations that are resources, or templates of resources if they have
+	// arguments, beside being tools. Default: those that the document marks with
+	// x-mcp.
+	Operations []ocp.Selector `json:"operations,omitempty"`
+
+	// A file of prompts, YAML or JSON. It must be good when the configuration is
+	// loaded and is watched: a later mistake is logged, and the prompts stay as
+	// they were.
+	Prompts string `json:"prompts,omitempty"`
+
+	// Pages that clients show for the results of tools (MCP Apps).
+	Apps []AppPage `json:"apps,omitempty"`
+
+	// The languages that the API answers in, of which the first is the default.
+	// What a client asks for (_meta, openai/locale) is looked up among them and
+	// becomes the Accept-Language of the tool call. Default: none, what clients
+	// ask for is not looked at.
+	Locales []string `json:"locales,omitempty"`
+
+	// The headers in which the API is told what clients say of themselves and of
+	// their users. Anybody may say anything there: allow nothing by them. What a
+	// client's own request has in these headers is dropped.
+	Hints *Hints `json:"hints,omitempty"`
+
+	// The largest file that is read for a client, in bytes. Default: 4 MiB.
+	MaxResource int64 `json:"max_resource,omitempty"`
+}
+
+// MCPResource is a file under a URI.
+type Resource struct {
+	URI         string `json:"uri"`
+	File        string `json:"file"`
+	Name        string `json:"name,omitempty"` // default: the last part of the URI
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	MIMEType    string `json:"mime_type,omitempty"` // default: by the file's name, or its content
+}
+
+// MCPFolder is a folder of files.
+type Folder struct {
+	Path string `json:"path"`
+
+	// What the URIs of the files begin with. Default: file:/// and the folder's
+	// name. Of prefixes that begin alike, the longest counts.
+	Prefix string `json:"prefix,omitempty"`
+}
+
+// MCPApp is a page that clients show for the results of tools.
+type AppPage struct {
+	URI         string   `json:"uri"`  // begins with ui://
+	File        string   `json:"file"` // HTML
+	Name        string   `json:"name,omitempty"`
+	Title       string   `json:"title,omitempty"`
+	Description string   `json:"description,omitempty"`
+	Tools       []string `json:"tools,omitempty"` // names of the tools whose results it shows
+
+	// The origins that the page may fetch from, load from and embed.
+	Connect  []string `json:"connect,omitempty"`
+	Resource []string `json:"resource,omitempty"`
+	Frame    []string `json:"frame,omitempty"`
+
+	Domain        string `json:"domain,omitempty"` // the origin that the client gives the page
+	PrefersBorder *bool  `json:"prefers_border,omitempty"`
+
+	Invoking         string `json:"invoking,omitempty"` // what people read while the tool runs
+	Invoked          string `json:"invoked,omitempty"`  // and after it
+	WidgetAccessible bool   `json:"widget_accessible,omitempty"`
+
+	// Who may call the tools: model, app. Default: both.
+	Visibility []string `json:"visibility,omitempty"`
+}
+
+// MCPHints are names of headers.
+type Hints struct {
+	UserAgent string `json:"user_agent,omitempty"`
+	Location  string `json:"location,omitempty"` // a JSON object in ASCII
+}
+
+// How often files are looked at that clients are told of.
+const (
+	promptInterval = time.Second
+	folderInterval = 5 * time.Second
+)
+
+// maxPromptMedia is how many bytes a file may have that a prompt names.
+const maxPromptMedia = 4 << 20
+
+// provisionLibrary puts the library into the server and keeps it current until
+// the configuration ends.
+func (l *Library) provisionLibrary(ctx caddy.Context, server *mcpadapter.Server) error {
+	if err := directive.NotNegative("max_resource", l.MaxResource); err != nil {
+		return err
+	}
+	k := &libraryKeeper{server: server, logger: ctx.Logger(), options: l.options()}
+	if err := checkFiles(k.options); err != nil {
+		return err
+	}
+	if l.Prompts != "" {
+		path, err := filepath.Abs(caddy.NewReplacer().ReplaceAll(l.Prompts, ""))
+		if err != nil {
+			return err
+		}
+		k.source = &openapi.FileSource{Path: path, MaxSize: mcpadapter.MaxPromptFile}
+		if _, err := k.readPrompts(ctx); err != nil {
+			return err
+		}
+	}
+	if err := k.put(); err != nil {
+		return err
+	}
+	if k.source == nil && len(l.Folders) == 0 {
+		return nil
+	}
+	go k.run(ctx.Context) // until the configuration ends
+	return nil
+}
+
+// checkFiles refuses files that are not there: a name that is misspelled should
+// not be found out by a client.
+func checkFiles(o mcpadapter.LibraryOptions) error {
+	for _, r := range o.Resources {
+		if _, err := os.Stat(r.File); err != nil {
+			return fmt.Errorf("resource %s: %w", r.URI, err)
+		}
+	}
+	for _, a := range o.Apps {
+		if _, err := os.Stat(a.File); err != nil {
+			return fmt.Errorf("app %s: %w", a.URI, err)
+		}
+	}
+	return nil
+}
+
+// options returns what the library is made of, but for the prompts.
+func (l *Library) options() mcpadapter.LibraryOptions {
+	repl := caddy.NewReplacer()
+	file := func(path string) string { return repl.ReplaceAll(path, "") }
+	o := mcpadapter.LibraryOptions{Operations: l.Operations, Locales: l.Locales, MaxFile: l.MaxResource}
+	if l.Hints != nil {
+		o.UserAgentHeader, o.LocationHeader = l.Hints.UserAgent, l.Hints.Location
+	}
+	for _, r := range l.Resources {
+		o.Resources = append(o.Resources, mcpadapter.Resource{
+			URI: r.URI, File: file(r.File), Name: r.Name, Title: r.Title, Description: r.Description, MIMEType: r.MIMEType,
+		})
+	}
+	for _, f := range l.Folders {
+		o.Folders = append(o.Folders, mcpadapter.Folder{Path: file(f.Path), Prefix: f.Prefix})
+	}
+	for _, a := range l.Apps {
+		o.Apps = append(o.Apps, mcpadapter.App{
+			URI: a.URI, File: file(a.File), Name: a.Name, Title: a.Title, Description: a.Description, Tools: a.Tools,
+			ConnectDomains: a.Connect, ResourceDomains: a.Resource, FrameDomains: a.Frame, Domain: a.Domain,
+			PrefersBorder: a.PrefersBorder, Invoking: a.Invoking, Invoked: a.Invoked,
+			WidgetAccessible: a.WidgetAccessible, Visibility: a.Visibility,
+		})
+	}
+	return o
+}
+
+// A libraryKeeper keeps the library of one server current.
+type libraryKeeper struct {
+	server   *mcpadapter.Server
+	logger   *zap.Logger
+	options  mcpadapter.LibraryOptions
+	source   openapi.Source // of the prompts; nil if there are none
+	snapshot *openapi.Snapshot
+	failed   string // what was wrong at the last look
+	library  *mcpadapter.Library
+}
+
+// put makes a library of the options and gives it to the server.
+func (k *libraryKeeper) put() error {
+	library, err := mcpadapter.NewLibrary(k.options)
+	if err != nil {
+		return err
+	}
+	k.library = library
+	k.server.SetLibrary(library)
+	return nil
+}
+
+// run looks at the files until the context ends.
+func (k *libraryKeeper) run(ctx context.Context) {
+	prompts := time.NewTicker(promptInterval)
+	defer prompts.Stop()
+	folders := time.NewTicker(folderInterval)
+	defer folders.Stop()
+	state := k.library.FolderState()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-prompts.C:
+			k.reload(ctx)
+		case <-folders.C:
+			if now := k.library.FolderState(); now != state {
+				state = now
+				k.server.Notify(mcpadapter.ResourcesChanged)
+			}
+		}
+	}
+}
+
+// reload puts the prompts in place that are in the file now. What is wrong with it
+// is logged once.
+func (k *libraryKeeper) reload(ctx context.Context) {
+	if k.source == nil {
+		return
+	}
+	changed, err := k.readPrompts(ctx)
+	if err == nil && changed {
+		err = k.put()
+	}
+	switch {
+	case err != nil && ctx.Err() == nil && err.Error() != k.failed:
+		k.failed = err.Error()
+		k.logger.Error("could not load the prompts; those there were stay", zap.Error(err))
+	case err == nil && changed:
+		k.failed = ""
+		k.logger.Info("loaded the prompts of a file", zap.String("file", k.source.Location()), zap.Int("prompts", len(k.options.Prompts)))
+		k.server.Notify(mcpadapter.PromptsChanged)
+	}
+}
+
+// readPrompts reads the prompts if their file, or one that they name, has changed.
+// Its errors name file and line.
+func (k *libraryKeeper) readPrompts(ctx context.Context) (changed bool, err error) {
+	snapshot, changed, err := k.source.Fetch(ctx, k.snapshot)
+	if err != nil {
+		return false, fmt.Errorf("prompts: %w", err)
+	}
+	if !changed {
+		k.snapshot = snapshot
+		return false, nil
+	}
+	var files []string
+	prompts, err := mcpadapter.ReadPrompts(snapshot.Data, func(name string) ([]byte, error) {
+		folder := filepath.Dir(k.source.Location())
+		files = append(files, filepath.Join(folder, filepath.FromSlash(name)))
+		return readInFolder(folder, name)
+	})
+	k.snapshot = snapshot.Keep(files)
+	if err != nil {
+		return false, fmt.Errorf("prompts %s: %w", k.source.Location(), err)
+	}
+	k.options.Prompts = prompts
+	return true, nil
+}
+
+// readInFolder reads a file that must not be outside of the folder.
+func readInFolder(folder, name string) ([]byte, error) {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	about, err := root.Stat(filepath.FromSlash(name))
+	if err != nil {
+		return nil, err
+	}
+	if !about.Mode().IsRegular() {
+		return nil, errors.New("is not a regular file")
+	}
+	file, err := root.Open(filepath.FromSlash(name))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, maxPromptMedia+1))
+}
+
+// changeTeller returns what is to be called when the document has changed: it
+// tells clients which of their lists that changes, and the operator what x-mcp
+// says that cannot be used.
+func (m *Handler) changeTeller(logger *zap.Logger) func() {
+	var mu sync.Mutex
+	before := m.Endpoint.Toolset.Filled(m.Endpoint.Toolset.Loader.Toolset())
+	if before != nil {
+		m.logLibraryWarnings(before, logger)
+	}
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		after := m.Endpoint.Toolset.Filled(m.Endpoint.Toolset.Loader.Toolset())
+		changes := mcpadapter.ToolsChanged | mcpadapter.PromptsChanged | mcpadapter.ResourcesChanged
+		if before != nil && after != nil {
+			changes = m.server.Changes(before, after)
+		}
+		if before = after; after != nil {
+			m.logLibraryWarnings(after, logger)
+		}
+		m.server.Notify(changes)
+	}
+}
+
+func (m *Handler) logLibraryWarnings(tools *ocp.Toolset, logger *zap.Logger) {
+	warnings := m.server.Warnings(tools)
+	for _, w := range warnings[:min(len(warnings), agents.MaxLoggedWarnings)] {
+		logger.Warn(w.Reason, zap.String("operation", w.Operation), zap.String("toolset", m.Endpoint.Toolset.Name))
+	}
+	if left := len(warnings) - agents.MaxLoggedWarnings; left > 0 {
+		logger.Warn("the document has more warnings for MCP; caddy tools --lint lists all", zap.Int("more", left), zap.String("toolset", m.Endpoint.Toolset.Name))
+	}
+}

@@ -1,0 +1,251 @@
+package mcp
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/mcpadapter"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// unmarshalLibrary reads the subdirective at which b stands if it is one of the
+// library. The syntax is
+//
+//	resource <uri> <file> {
+//		name        <text>
+//		title       <text>
+//		description <text>
+//		mime_type   <type>
+//	}
+//	resources <folder> [<uri prefix>]
+//	resources get all
+//	resources get tag | operation | path <values...>
+//	prompts   <file>
+//	app <ui://...> <file> {
+//		tools       <names...>
+//		name        <text>
+//		title       <text>
+//		description <text>
+//		csp {
+//			connect  <origins...>
+//			resource <origins...>
+//			frame    <origins...>
+//		}
+//		domain         <origin>
+//		prefers_border [on | off]
+//		invoking       <text>
+//		invoked        <text>
+//		widget_accessible
+//		visibility     model | app ...
+//	}
+//	locales <tags...>
+//	hint user_agent | location <header>
+//	max_resource <size>
+//
+// where prompts and max_resource may come once, and the others may be repeated.
+func (l *Library) unmarshalLibrary(b *directive.Block) (known bool, err error) {
+	start := *b.Dispenser // whose errors name the first line
+	switch b.Val() {
+	case "resource":
+		err = l.unmarshalResource(b)
+	case "resources":
+		err = l.unmarshalResources(b)
+	case "prompts":
+		err = b.Text(&l.Prompts)
+	case "app":
+		err = l.unmarshalApp(b)
+	case "locales":
+		err = b.List(&l.Locales)
+	case "hint":
+		err = l.unmarshalHint(b)
+	case "max_resource":
+		err = b.Size(&l.MaxResource)
+	default:
+		return false, nil
+	}
+	if err != nil {
+		return true, err
+	}
+	if err = l.check(); err != nil {
+		return true, start.WrapErr(err)
+	}
+	return true, nil
+}
+
+// check refuses what can be seen to be wrong without looking at files.
+func (l *Library) check() error {
+	without := *l
+	without.Folders = nil
+	_, err := mcpadapter.NewLibrary(without.options())
+	return err
+}
+
+func (l *Library) unmarshalResource(b *directive.Block) error {
+	var r Resource
+	arguments := b.RemainingArgs()
+	if len(arguments) != 2 {
+		return b.Err("resource needs a URI and a file, as in: resource docs:///fares fares.md")
+	}
+	r.URI, r.File = arguments[0], arguments[1]
+	for _, other := range l.Resources {
+		if other.URI == r.URI {
+			return b.Errf("resource %s is given twice", r.URI)
+		}
+	}
+	inner := directive.NewBlock(b.Dispenser)
+	for nesting := b.Nesting(); b.NextBlock(nesting); {
+		to := map[string]*string{"name": &r.Name, "title": &r.Title, "description": &r.Description, "mime_type": &r.MIMEType}[b.Val()]
+		if to == nil {
+			return b.Unrecognized("resource")
+		}
+		if err := inner.Text(to); err != nil {
+			return err
+		}
+	}
+	l.Resources = append(l.Resources, r)
+	return nil
+}
+
+// unmarshalResources reads a folder, or which operations are resources. A folder
+// that is called get is written ./get.
+func (l *Library) unmarshalResources(b *directive.Block) error {
+	arguments := b.RemainingArgs()
+	if len(arguments) == 0 {
+		return b.Err("resources needs a folder, or which operations are resources, as in: resources get tag stations")
+	}
+	if arguments[0] == "get" {
+		return l.unmarshalOperations(b, arguments[1:])
+	}
+	if len(arguments) > 2 {
+		return b.Err("resources takes a folder and what the URIs of its files begin with")
+	}
+	f := Folder{Path: arguments[0]}
+	if len(arguments) == 2 {
+		f.Prefix = arguments[1]
+	}
+	if slices.Contains(l.Folders, f) {
+		return b.Errf("resources %s is given twice", f.Path)
+	}
+	l.Folders = append(l.Folders, f)
+	return nil
+}
+
+func (l *Library) unmarshalOperations(b *directive.Block, arguments []string) error {
+	if len(arguments) == 1 && arguments[0] == "all" {
+		arguments = []string{"path", "**"}
+	}
+	if len(arguments) < 2 {
+		return b.Err("resources get needs what operations are selected by and one or more values, as in: resources get tag stations, or resources get all")
+	}
+	for _, value := range agents.SelectorValues(arguments[0], arguments[1:]) {
+		s := ocp.Selector{By: arguments[0], Value: value}
+		if err := s.Check(); err != nil {
+			return b.Errf("resources get: %v", err)
+		}
+		if slices.Contains(l.Operations, s) {
+			return b.Errf("resources get %s is given twice", s)
+		}
+		l.Operations = append(l.Operations, s)
+	}
+	return nil
+}
+
+func (l *Library) unmarshalApp(b *directive.Block) error {
+	arguments := b.RemainingArgs()
+	if len(arguments) != 2 {
+		return b.Err("app needs a URI and a file, as in: app ui://trips/board.html board.html")
+	}
+	a := AppPage{URI: arguments[0], File: arguments[1]}
+	for _, other := range l.Apps {
+		if other.URI == a.URI {
+			return b.Errf("app %s is given twice", a.URI)
+		}
+	}
+	inner := directive.NewBlock(b.Dispenser)
+	for nesting := b.Nesting(); b.NextBlock(nesting); {
+		if err := a.unmarshalOption(inner); err != nil {
+			return err
+		}
+	}
+	l.Apps = append(l.Apps, a)
+	return nil
+}
+
+func (a *AppPage) unmarshalOption(b *directive.Block) error {
+	switch b.Val() {
+	case "tools":
+		return b.List(&a.Tools)
+	case "name":
+		return b.Text(&a.Name)
+	case "title":
+		return b.Text(&a.Title)
+	case "description":
+		return b.Text(&a.Description)
+	case "csp":
+		return a.unmarshalPolicy(b)
+	case "domain":
+		return b.Text(&a.Domain)
+	case "prefers_border":
+		a.PrefersBorder = new(bool)
+		return b.Toggle(a.PrefersBorder)
+	case "invoking":
+		return b.Text(&a.Invoking)
+	case "invoked":
+		return b.Text(&a.Invoked)
+	case "widget_accessible":
+		return b.Flag(&a.WidgetAccessible)
+	case "visibility":
+		if err := b.List(&a.Visibility); err != nil {
+			return err
+		}
+		for _, who := range a.Visibility {
+			if who != "model" && who != "app" {
+				return b.Errf("visibility %s: it is model or app", who)
+			}
+		}
+		return nil
+	}
+	return b.Unrecognized("app")
+}
+
+func (a *AppPage) unmarshalPolicy(b *directive.Block) error {
+	if err := b.Once(); err != nil {
+		return err
+	}
+	if b.NextArg() {
+		return b.ArgErr()
+	}
+	for nesting := b.Nesting(); b.NextBlock(nesting); {
+		to := map[string]*[]string{"connect": &a.Connect, "resource": &a.Resource, "frame": &a.Frame}[b.Val()]
+		if to == nil {
+			return b.Unrecognized("csp")
+		}
+		if err := b.List(to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errHint = errors.New("hint needs what is told and the header for it, as in: hint user_agent X-Client-Agent, or hint location X-Client-Location")
+
+func (l *Library) unmarshalHint(b *directive.Block) error {
+	arguments := b.RemainingArgs()
+	if len(arguments) != 2 {
+		return b.WrapErr(errHint)
+	}
+	if l.Hints == nil {
+		l.Hints = new(Hints)
+	}
+	to := map[string]*string{"user_agent": &l.Hints.UserAgent, "location": &l.Hints.Location}[arguments[0]]
+	switch {
+	case to == nil:
+		return b.WrapErr(errHint)
+	case *to != "":
+		return b.Errf("hint %s is given twice", arguments[0])
+	}
+	*to = arguments[1]
+	return nil
+}

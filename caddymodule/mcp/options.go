@@ -1,0 +1,159 @@
+package mcp
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/mcpadapter"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// toolScopesOff is the value of tool_scopes that lets everybody call all tools.
+const toolScopesOff = "off"
+
+// The values of options that are words.
+var (
+	toolScopes    = []string{"document", toolScopesOff}
+	outputSchemas = []string{string(mcpadapter.OutputOff), string(mcpadapter.OutputLoose), string(mcpadapter.OutputStrict)}
+)
+
+// options returns the configuration as the server takes it.
+func (m *Handler) options(ctx caddy.Context) (mcpadapter.Options, error) {
+	options := mcpadapter.Options{
+		Name:             m.Name,
+		Title:            m.Title,
+		Version:          m.Version,
+		Instructions:     m.Instructions,
+		MaxBody:          m.MaxBody,
+		AllowedOrigins:   m.Origins,
+		AllowedHosts:     m.Hosts,
+		PageSize:         m.PageSize,
+		ListTTL:          time.Duration(m.ListTTL),
+		Versions:         m.Versions,
+		SessionTTL:       time.Duration(m.SessionTTL),
+		MaxStreams:       m.MaxStreams,
+		MaxClientStreams: m.MaxClientStreams,
+		KeepAlive:        time.Duration(m.KeepAlive),
+		WatchInterval:    time.Duration(m.WatchInterval),
+		WatchRate:        m.WatchRate,
+		AskTimeout:       time.Duration(m.AskTimeout),
+		PublicLists:      m.PublicLists,
+		OutputSchema:     mcpadapter.OutputSchema(m.OutputSchema),
+		OnLargeStructure: m.largeStructure,
+	}
+	if _, named := m.Endpoint.App.Named[m.Endpoint.Toolset.Name]; named && options.Name == "" {
+		options.Name = m.Endpoint.Toolset.Name // which the operator has chosen
+	}
+	secret, err := m.secret()
+	if err != nil {
+		return options, err
+	}
+	switch server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); {
+	case secret != nil:
+		options.Secret = m.ofEndpoint(secret)
+	case ok && len(server.Listen) == 0:
+		// Nobody comes to this process with what another gave out.
+	default:
+		stored := storedSecret{storage: ctx.Storage(), logger: m.Endpoint.Logger}
+		options.LoadSecret = func() []byte { return m.ofEndpoint(stored.load()) }
+	}
+	return options, nil
+}
+
+// largeStructure tells the operator of answers that hosts of MCP Apps may cut.
+func (m *Handler) largeStructure(tool *ocp.Tool, size int) {
+	m.Endpoint.Logger.Warn("a tool's structuredContent is larger than the 10 KB that hosts of MCP Apps advise, and all of it is given to the model: "+
+		"let the API answer with less",
+		zap.String("tool", tool.Name), zap.String("toolset", m.Endpoint.Toolset.Name), zap.Int("size", size))
+}
+
+// document returns the options of the handler's own toolset, or nil.
+func (m *Handler) document() *agents.ToolsetConfig {
+	if m.OutputSchema == "" || m.OutputSchema == string(mcpadapter.OutputOff) {
+		return m.Document
+	}
+	return agents.WithAnswers(m.Document)
+}
+
+// secret returns the configured secret, nil if there is none.
+func (m *Handler) secret() ([]byte, error) {
+	if m.Secret == "" {
+		return nil, nil
+	}
+	secret, err := caddy.NewReplacer().ReplaceOrErr(m.Secret, true, true)
+	if err != nil {
+		return nil, fmt.Errorf("secret: %w", err)
+	}
+	if len(secret) < directive.MinSecret {
+		return nil, fmt.Errorf("secret has %d bytes and needs %d or more: make one with `openssl rand -base64 32`", len(secret), directive.MinSecret)
+	}
+	return []byte(secret), nil
+}
+
+// ofEndpoint returns the part of a secret that is this endpoint's: what one has
+// given out is no good at another.
+func (m *Handler) ofEndpoint(secret []byte) []byte {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(m.Endpoint.Toolset.Key.ShownName() + "\x00" + m.Endpoint.Path))
+	return mac.Sum(nil)
+}
+
+// validateOptions refuses numbers and words that mean nothing.
+func (m *Handler) validateOptions() error {
+	for _, option := range []struct {
+		name  string
+		value int64
+	}{
+		{"page_size", int64(m.PageSize)},
+		{"max_body", m.MaxBody},
+		{"session_ttl", int64(m.SessionTTL)},
+		{"max_streams", int64(m.MaxStreams)},
+		{"max_client_streams", int64(m.MaxClientStreams)},
+		{"keep_alive", int64(m.KeepAlive)},
+		{"ask_timeout", int64(m.AskTimeout)},
+		{"watch_interval", int64(m.WatchInterval)},
+		{"watch_rate", int64(m.WatchRate)},
+	} {
+		if err := directive.NotNegative(option.name, option.value); err != nil {
+			return err
+		}
+	}
+	for _, version := range m.Versions {
+		if err := checkVersion(version); err != nil {
+			return fmt.Errorf("versions: %w", err)
+		}
+	}
+	for _, option := range []struct {
+		name, value string
+		words       []string
+	}{
+		{"output_schema", m.OutputSchema, outputSchemas},
+		{"tool_scopes", m.ToolScopes, toolScopes},
+	} {
+		if option.value != "" && !slices.Contains(option.words, option.value) {
+			return fmt.Errorf("%s %q: it is %s", option.name, option.value, strings.Join(option.words, " or "))
+		}
+	}
+	if m.Discovery != nil {
+		return m.Discovery.Check()
+	}
+	return nil
+}
+
+// checkVersion refuses what is no revision of the protocol.
+func checkVersion(version string) error {
+	if slices.Contains(mcpadapter.Versions(), version) {
+		return nil
+	}
+	return fmt.Errorf("there is no revision %q: there are %s", version, strings.Join(mcpadapter.Versions(), ", "))
+}

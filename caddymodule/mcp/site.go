@@ -1,0 +1,54 @@
+package mcp
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/caddymodule/agentauth"
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/mcpadapter"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// site says what stands around a request: the tools, the handlers behind, and who
+// has been authenticated by those in front. The tools are those of each moment, as a
+// request may be a stream. Calls records the tool calls of the request.
+func (m *Handler) site(r *http.Request, next caddyhttp.Handler, rest string, tools *ocp.Toolset, calls *toolcall.RequestCalls) mcpadapter.Site {
+	site := mcpadapter.Site{
+		Rest: rest,
+		User: toolcall.AuthenticatedUser(r),
+	}
+	site.Address, _ = caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	if m.ToolScopes != toolScopesOff {
+		site.Access = toolcall.AccessOf(r)
+	}
+	site.Identity = func() string { return apiIdentity(r) }
+	site.Login, _ = caddyhttp.GetVar(r.Context(), agentauth.VarLogin).(*mcpadapter.Login)
+	site.Expires, _ = caddyhttp.GetVar(r.Context(), agentauth.VarExpires).(time.Time)
+	site.Tools = func() *ocp.Toolset {
+		if current := m.Endpoint.Current(r, next); current != nil {
+			return current
+		}
+		return tools
+	}
+	if r.Method == http.MethodPost {
+		site.Caller = func(tools *ocp.Toolset) ocp.Caller { return m.Endpoint.Caller(r, next, tools, calls) }
+		return site
+	}
+	site.Base = strings.TrimSuffix(originalPath(r), rest)
+	calls.Begin(toolcall.AccessLogFields(r), m.Endpoint.Toolset.Name, m.Endpoint.Protocol)
+	site.Caller = func(tools *ocp.Toolset) ocp.Caller { return m.Endpoint.StreamCaller(r, next, tools, calls) }
+	return site
+}
+
+// originalPath returns the path that the client asked for, before handlers took
+// off a part of it.
+func originalPath(r *http.Request) string {
+	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && original.URL != nil {
+		return original.URL.Path
+	}
+	return r.URL.Path
+}

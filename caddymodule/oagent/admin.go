@@ -1,0 +1,191 @@
+package oagent
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+func init() {
+	caddy.RegisterModule(new(adminAgents))
+}
+
+// adminAgents shows an operator, on Caddy's admin endpoint, what the gateway has:
+//
+//	GET /agents/toolsets                               the toolsets and their tools
+//	GET /agents/agents                                 the agents, and what they may use
+//	GET /agents/engagements[?after=<key>][&limit=<n>]  the Engagements, in pages
+type adminAgents struct {
+	app *agents.App // nil if it could not be provisioned
+}
+
+// CaddyModule returns the Caddy module information.
+func (*adminAgents) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "admin.api.agents",
+		New: func() caddy.Module { return new(adminAgents) },
+	}
+}
+
+// Provision finds the app of the configuration. Where there are no global options for it, it
+// is made here: Caddy provisions the admin endpoint before the handlers that need the app.
+func (a *adminAgents) Provision(ctx caddy.Context) error {
+	if app, err := ctx.App("agents"); err == nil {
+		a.app, _ = app.(*agents.App)
+	}
+	return nil
+}
+
+// Routes returns the routes of the admin endpoint.
+func (a *adminAgents) Routes() []caddy.AdminRoute {
+	route := func(pattern string, list func(r *http.Request) (any, error)) caddy.AdminRoute {
+		return caddy.AdminRoute{Pattern: pattern, Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+			if r.Method != http.MethodGet && r.Method != http.MethodHead {
+				return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("%s: these can be read only", r.Method)}
+			}
+			content, err := list(r)
+			if err != nil {
+				return err
+			}
+			w.Header().Set("Content-Type", "application/json")
+			return json.NewEncoder(w).Encode(content)
+		})}
+	}
+	return []caddy.AdminRoute{
+		route("/agents/toolsets", a.toolsets),
+		route("/agents/agents", a.agents),
+		route("/agents/engagements", a.engagements),
+	}
+}
+
+// adminToolset is a toolset as the admin endpoint shows it.
+type adminToolset struct {
+	Name     string      `json:"name"`
+	Document string      `json:"document"`
+	Loaded   bool        `json:"loaded"`
+	Title    string      `json:"title,omitempty"`
+	Version  string      `json:"version,omitempty"`
+	Warnings int         `json:"warnings"`
+	Tools    []adminTool `json:"tools"`
+}
+
+type adminTool struct {
+	Name      string `json:"name"`
+	AgentName string `json:"agent_name"` // as agents name it
+	Method    string `json:"method"`
+	Path      string `json:"path"`
+}
+
+func (a *adminAgents) toolsets(*http.Request) (any, error) {
+	list := []adminToolset{}
+	if a.app == nil {
+		return list, nil
+	}
+	seen := make(map[string]bool)
+	for _, d := range a.app.Held {
+		key := d.Key
+		key.Answers = false
+		if seen[key.String()] {
+			continue
+		}
+		seen[key.String()] = true
+		t := adminToolset{Name: d.Key.Name, Document: agents.WithoutSecrets(d.Key.Address), Tools: []adminTool{}}
+		if set := d.Loader.Toolset(); set != nil {
+			t.Loaded, t.Title, t.Version, t.Warnings = true, set.Title, set.Version, len(set.Warnings)
+			t.Tools = adminTools(set)
+		}
+		list = append(list, t)
+	}
+	return list, nil
+}
+
+func adminTools(set *ocp.Toolset) []adminTool {
+	tools := make([]adminTool, 0, len(set.Tools()))
+	for _, t := range set.Tools() {
+		tools = append(tools, adminTool{t.Name, oagent.KebabName(t.Name), t.Method, t.Path})
+	}
+	return tools
+}
+
+// adminAgent is an agent as the admin endpoint shows it.
+type adminAgent struct {
+	Name         string            `json:"name"`
+	Description  string            `json:"description"`
+	Owner        string            `json:"owner"`
+	Location     string            `json:"location"`
+	Hash         string            `json:"hash"`
+	Capabilities []adminCapability `json:"capabilities"`
+}
+
+type adminCapability struct {
+	Reference string `json:"reference"`
+	Toolset   string `json:"toolset,omitempty"`
+	Tool      string `json:"tool,omitempty"` // "" as long as there is none
+}
+
+func (a *adminAgents) agents(*http.Request) (any, error) {
+	list := []adminAgent{}
+	if a.app == nil {
+		return list, nil
+	}
+	for _, h := range a.app.GuardHandlers {
+		o := h.(*Handler)
+		l := o.relink(nil, nil)
+		o.mu.Lock()
+		read := o.read
+		o.mu.Unlock()
+		for _, agent := range read {
+			shown := adminAgent{
+				Name: agent.Name, Description: agent.Description, Owner: agent.Owner, Location: agent.Location, Hash: agent.Hash,
+				Capabilities: make([]adminCapability, len(agent.Capabilities)),
+			}
+			for i := range agent.Capabilities {
+				c := &agent.Capabilities[i]
+				shown.Capabilities[i].Reference = c.Reference.String()
+				if target, err := c.Reference.Resolve(l.names); err == nil && target.Tool != nil {
+					shown.Capabilities[i].Toolset, shown.Capabilities[i].Tool = target.Toolset, target.Tool.Name
+				}
+			}
+			list = append(list, shown)
+		}
+	}
+	return list, nil
+}
+
+func (a *adminAgents) engagements(r *http.Request) (any, error) {
+	const most = 1000
+	if a.app == nil || len(a.app.GuardHandlers) == 0 {
+		return []*oagent.Engagement{}, nil
+	}
+	limit := 100
+	if text := r.URL.Query().Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > most {
+			return nil, caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: fmt.Errorf("limit %.20q: it is a number from 1 to %d", text, most)}
+		}
+		limit = n
+	}
+	guard, err := a.app.GuardHandlers[0].(*Handler).guard(r)
+	if err != nil {
+		return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
+	}
+	engagements, err := guard.Engagements(r.Context(), r.URL.Query().Get("after"), limit)
+	if err != nil {
+		return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
+	}
+	return slices.Concat([]*oagent.Engagement{}, engagements), nil
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner = (*adminAgents)(nil)
+	_ caddy.AdminRouter = (*adminAgents)(nil)
+)

@@ -1,0 +1,92 @@
+package oagent
+
+import (
+	"net/http"
+	"path/filepath"
+	"testing"
+
+	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+const benchAgentAPI = `{"openapi":"3.1.0","info":{"title":"Trips","version":"1"},"paths":{"/trips":{"get":{"operationId":"listTrips",
+"parameters":[{"name":"limit","in":"query","schema":{"type":"integer"}}],"responses":{"200":{"description":"ok"}}}}}}`
+
+const benchAgent = `kind: "openagentspec:v1/agent"
+name: desk
+description: Is measured.
+intent: You are measured.
+owner: tests
+capabilities:
+  list-trips:
+    user_identity: False
+    input_restriction: {assertion: recent.list-trips.inputs.limit < 100}
+    output_restriction: {assertion: size(recent.list-trips.outputs) > 0}
+`
+
+// benchOAgent returns a handler without the app around it.
+func benchOAgent(tb testing.TB) *Handler {
+	tb.Helper()
+	set, err := ocp.Build([]byte(benchAgentAPI), ocp.BuildOptions{Name: "trips"})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	read, err := oagent.ReadAgents([]byte(benchAgent), "bench.yaml")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s, err := store.OpenBolt(filepath.Join(tb.TempDir(), "store.db"), store.BoltOptions{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { s.Close() })
+	guard, err := oagent.NewGuard(oagent.GuardOptions{Store: s})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	o := &Handler{logger: zap.NewNop(), metrics: collectedAgents, read: read}
+	o.setDefaults()
+	o.guarding.Store(guard)
+	l := &linked{agents: make(map[string]*governed), loaded: true, operations: make(map[*ocp.Tool]*operation), byKey: make(map[operationKey]*operation)}
+	l.names = &toolNames{own: make(map[string][]*operation), other: make(map[string][]*operation), qualified: make(map[string][]*operation), agents: l.agents}
+	l.add(&agents.Toolset{Name: "trips", Document: &agents.Document{Key: agents.DocumentKey{Name: "trips"}}}, set, true)
+	l.nameAll()
+	l.routes = ocp.NewRoutes(set)
+	l.only = &governed{Agent: read[0], linked: l, outcomes: o.metrics.of("desk"), capabilities: l.capabilities(read[0])}
+	l.agents["desk"] = l.only
+	o.linked.Store(l)
+	return o
+}
+
+// BenchmarkOAgent measures what the handler costs on top of what stands behind it,
+// with the record on disk.
+func BenchmarkOAgent(b *testing.B) {
+	o := benchOAgent(b)
+	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header()["Content-Type"] = []string{"application/json"}
+		_, err := w.Write(handlertest.Body)
+		return err
+	})
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		r, w := handlertest.Request(http.Header{"Accept": {"*/*"}})
+		r.URL.RawQuery = "limit=7"
+		repl := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+		pristine := *repl
+		for pb.Next() {
+			clear(w.Header())
+			*repl = pristine
+			if err := o.ServeHTTP(w, r, next); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

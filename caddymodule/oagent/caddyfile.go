@@ -1,0 +1,253 @@
+package oagent
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+)
+
+func init() {
+	httpcaddyfile.RegisterDirective("oagent", parseOAgent)
+}
+
+// parseOAgent sets up the handler and its route. A first argument that begins with
+// a slash is a matcher, as elsewhere, unless it ends in .yaml, .yml or .json: then
+// it is a file.
+func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
+	h.Next() // consume directive name
+	isFile := h.NextArg() && strings.HasPrefix(h.Val(), "/") && toolcall.LooksLikeDocument(h.Val())
+	h.Reset()
+	var matchers caddy.ModuleMap
+	if !isFile {
+		h.Next()
+		var err error
+		if matchers, err = h.ExtractMatcherSet(); err != nil {
+			return nil, h.WrapErr(err)
+		}
+	}
+	o := new(Handler)
+	if err := o.UnmarshalCaddyfile(h.Dispenser); err != nil {
+		return nil, err
+	}
+	return h.NewRoute(matchers, o), nil
+}
+
+// UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Syntax:
+//
+//	oagent [<matcher>] <files...> {
+//		guard          <agent's name, of placeholders>
+//		engagement     <id, of placeholders>
+//		identity <name> {
+//			header_up  <header> <value>
+//			credential header | query <name> <value>
+//			credential basic <user> <password>
+//		}
+//		identity <name> header_up <header> <value>
+//		identity <name> credential header | query | basic <name> <value>
+//		caller_headers <headers...>
+//		undeclared     refuse | allow
+//		toolset        <toolset>|<file, URL or path on the site>...
+//		review_wait    <duration> | off
+//		engagement_ttl <duration>
+//		max_input      <size>
+//		max_output     <size>
+//		max_recorded   <size>
+//		exposes        header | off
+//		serve          <path>
+//		engagements    <path>
+//		reviews        <path>
+//		auditors       <users...>
+//		reviewer       <agent> [<users...>] {
+//			ask        <url>
+//			header     <name> <value>
+//			credential header | query <name> <value>
+//			credential basic <user> <password>
+//			timeout    <duration>
+//		}
+//		chat           [<paths...>] {
+//			upstream    <url>
+//			roles       system | developer | assistant | tool...
+//			allow_media
+//			max_input   <size>
+//			max_output  <size>
+//			keep_alive  <duration> | off
+//		}
+//		log_inputs     <arguments...>
+//	}
+//
+// identity, caller_headers, toolset, auditors, reviewer and log_inputs may be
+// repeated. header_up is credential header.
+func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // consume directive name
+	b := directive.NewBlock(d)
+	for _, file := range b.RemainingArgs() {
+		switch {
+		case file == "":
+			return b.Err("the name of a file is empty")
+		case slices.Contains(o.Files, file):
+			return b.Errf("%s is given twice", file)
+		}
+		o.Files = append(o.Files, file)
+	}
+	if len(o.Files) == 0 {
+		return b.Err("oagent needs the file of an agent's document, as in: oagent agents/support.yaml")
+	}
+	for b.NextBlock(0) {
+		if err := o.unmarshalOption(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *Handler) unmarshalOption(b *directive.Block) error {
+	switch b.Val() {
+	case "guard":
+		return b.Text(&o.Guard)
+	case "engagement":
+		return b.Text(&o.Engagement)
+	case "identity":
+		return o.unmarshalIdentity(b)
+	case "caller_headers":
+		return b.Each(&o.CallerHeaders, checkCallerHeader)
+	case "undeclared":
+		return b.OneOf(&o.Undeclared, undeclaredRefuse, undeclaredAllow)
+	case "toolset":
+		return b.List(&o.Toolsets)
+	case "review_wait":
+		return b.Duration(&o.ReviewWait)
+	case "engagement_ttl":
+		return b.Period(&o.EngagementTTL)
+	case "max_input":
+		return b.Size(&o.MaxInput)
+	case "max_output":
+		return b.Size(&o.MaxOutput)
+	case "max_recorded":
+		if err := b.Size(&o.MaxRecorded); err != nil {
+			return err
+		}
+		if err := checkMaxRecorded(o.MaxRecorded); err != nil {
+			return b.Errf("max_recorded %s: %v", b.Val(), err)
+		}
+		return nil
+	case "exposes":
+		return b.OneOf(&o.Exposes, exposesHeader, exposesOff)
+	case "serve":
+		return o.unmarshalPath(b, &o.Serve)
+	case "engagements":
+		return o.unmarshalPath(b, &o.Engagements)
+	case "reviews":
+		return o.unmarshalPath(b, &o.Reviews)
+	case "log_inputs":
+		return b.List(&o.LogInputs)
+	}
+	if known, err := o.unmarshalExtra(b); known {
+		return err
+	}
+	return b.Unrecognized("oagent")
+}
+
+// unmarshalPath reads the path of one of the handler's endpoints.
+func (o *Handler) unmarshalPath(b *directive.Block, to *string) error {
+	if err := readOwnPath(b, to); err != nil {
+		return err
+	}
+	if err := o.checkPathsApart(); err != nil {
+		return b.WrapErr(err)
+	}
+	return nil
+}
+
+// readOwnPath reads a path of the site that is the handler's own.
+func readOwnPath(b *directive.Block, to *string) error {
+	return b.Value(func(text string) error {
+		*to = text
+		if strings.Trim(text, "/") == "" {
+			return errors.New("that would be the whole site: give it a path of its own")
+		}
+		return toolcall.CheckPath(text)
+	})
+}
+
+// unmarshalIdentity reads an identity, whose credentials stand in its block. An
+// only one may stand on its line instead.
+func (o *Handler) unmarshalIdentity(outer *directive.Block) error {
+	if !outer.NextArg() || outer.Val() == "" {
+		return outer.Err("identity needs the name that static_identity has in the agent's document")
+	}
+	name := outer.Val()
+	if _, twice := o.Identities[name]; twice {
+		return outer.Errf("identity %s is given twice", name)
+	}
+	identity := new(StaticIdentity)
+	if outer.NextArg() {
+		if err := readIdentityCredential(outer, &identity.Credentials); err != nil {
+			return err
+		}
+	}
+	onLine := len(identity.Credentials) > 0
+	b := directive.NewBlock(outer.Dispenser)
+	for nesting := b.Nesting(); b.NextBlock(nesting); {
+		if onLine {
+			return b.Errf("identity %s has a credential on its line and a block: put all of them into the block", name)
+		}
+		if err := readIdentityCredential(b, &identity.Credentials); err != nil {
+			return err
+		}
+	}
+	if len(identity.Credentials) == 0 {
+		return outer.Errf("identity %s has no credentials: add header_up or credential", name)
+	}
+	if o.Identities == nil {
+		o.Identities = make(map[string]*StaticIdentity)
+	}
+	o.Identities[name] = identity
+	return nil
+}
+
+// readIdentityCredential reads the credential at which b stands.
+func readIdentityCredential(b *directive.Block, to *[]agents.Credential) error {
+	switch b.Val() {
+	case "header_up":
+		return readHeaderUp(b, to)
+	case "credential":
+		return agents.ReadCredential(b, to)
+	}
+	return b.Unrecognized("identity")
+}
+
+// readHeaderUp reads a header's name and value. Errors do not repeat the value.
+func readHeaderUp(b *directive.Block, to *[]agents.Credential) error {
+	return readNamedHeader(b, "header_up", to)
+}
+
+// headerNamed is headerUp for a subdirective of another name.
+func readNamedHeader(b *directive.Block, subdirective string, to *[]agents.Credential) error {
+	c := agents.Credential{In: agents.InHeader}
+	if !b.AllArgs(&c.Name, &c.Value) {
+		return b.Errf("%[1]s needs a header and its value, as in: %[1]s Authorization \"Bearer {env.OPS_TOKEN}\"", subdirective)
+	}
+	c.Name = http.CanonicalHeaderKey(c.Name)
+	if err := c.Check(); err != nil {
+		return b.WrapErr(err)
+	}
+	for _, other := range *to {
+		if other.Place() == c.Place() {
+			return b.Errf("%s is given twice", c.Place())
+		}
+	}
+	*to = append(*to, c)
+	return nil
+}
+
+// Interface guard
+var _ caddyfile.Unmarshaler = (*Handler)(nil)

@@ -1,0 +1,185 @@
+package oagent
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/oagent"
+)
+
+const (
+	defaultAuditPage = 100 // entries
+	maxAuditPage     = oagent.MaxAudit
+)
+
+// engagementState is what GET of an Engagement answers.
+type engagementState struct {
+	*oagent.Engagement
+	Results jsontext.Value `json:"results"` // what the agent exposes
+	Audit   string         `json:"audit"`   // path of the record
+}
+
+// auditPage is one page of a record.
+type auditPage struct {
+	Engagement string         `json:"engagement"` // its key
+	From       int64          `json:"from"`       // number of the first entry
+	Entries    []oagent.Entry `json:"entries"`
+	Next       string         `json:"next,omitempty"` // where the record goes on
+}
+
+// serveEngagement serves the state of an Engagement, its record below it, and the
+// list of all for auditors. DELETE of an Engagement begins it anew.
+func (q *pageRequest) serveEngagement() {
+	methods := []string{http.MethodGet}
+	switch {
+	case len(q.rest) == 0 && q.isAuditor(), len(q.rest) == 2 && q.rest[1] == "audit":
+	case len(q.rest) == 1:
+		methods = append(methods, http.MethodDelete)
+	default:
+		q.notFound()
+		return
+	}
+	if !q.allow(methods...) {
+		return
+	}
+	if len(q.rest) == 0 {
+		q.listEngagements()
+		return
+	}
+	e, err := q.findEngagement(q.rest[0])
+	switch {
+	case isNothing(err):
+		q.notFound()
+	case err != nil:
+		q.fail(err)
+	case len(q.rest) == 2:
+		q.writeAudit(e)
+	case q.r.Method == http.MethodDelete:
+		q.renewEngagement(e)
+	default:
+		q.writeState(e)
+	}
+}
+
+// findEngagement returns an Engagement that the user may see, by its key or by the
+// id that the user has given it. Of the others it says that there are none.
+func (q *pageRequest) findEngagement(id string) (*oagent.Engagement, error) {
+	e, err := q.guard.Engagement(q.r.Context(), id)
+	if err == nil && q.maySee(e) {
+		return e, nil
+	}
+	if err != nil && !errors.Is(err, oagent.ErrNoEngagement) {
+		return nil, err
+	}
+	wanted := q.r.URL.Query().Get("agent")
+	for _, a := range q.hostedAgents() {
+		if wanted != "" && a.Name != wanted {
+			continue
+		}
+		binding := oagent.Binding{Agent: a, Engagement: id, User: oagent.User{ID: q.user.ID}}
+		q.bindReviewing(&binding)
+		if reviewed, ok := oagent.ReviewedBy(id); ok && q.isAuditor() {
+			binding.Reviewed = reviewed
+		}
+		if e, err := q.guard.Engagement(q.r.Context(), binding.Key()); !errors.Is(err, oagent.ErrNoEngagement) {
+			return e, err
+		}
+	}
+	return nil, oagent.ErrNoEngagement
+}
+
+// maySee reports whether an Engagement is the user's to see. One in which an agent
+// reviews is not: it has what may be withheld from that user.
+func (q *pageRequest) maySee(e *oagent.Engagement) bool {
+	if e.Reviewed != "" {
+		return q.isAuditor() || q.answersFor(q.user.ID, e.Agent)
+	}
+	return q.isAuditor() || e.User.ID == q.user.ID
+}
+
+func (q *pageRequest) isAuditor() bool {
+	return slices.Contains(q.Auditors, q.user.ID)
+}
+
+func (q *pageRequest) writeState(e *oagent.Engagement) {
+	state := engagementState{Engagement: e, Results: jsontext.Value("{}"), Audit: q.engagements + "/" + e.Key + "/audit"}
+	if e.Ended != nil && !q.isAuditor() {
+		ended := *e.Ended
+		ended.Why = "" // it may quote what was withheld
+		e.Ended = &ended
+	}
+	for _, a := range q.hostedAgents() {
+		if a.Name != e.Agent {
+			continue
+		}
+		exposed, err := q.guard.Exposed(q.r.Context(), oagent.Binding{Agent: a, Engagement: e.ID, User: e.User, Reviewed: e.Reviewed})
+		if err != nil {
+			q.fail(err)
+			return
+		}
+		state.Results = exposed.Object
+	}
+	q.write(state)
+}
+
+func (q *pageRequest) writeAudit(e *oagent.Engagement) {
+	query := q.r.URL.Query()
+	from, ok := q.number(query, "from", 0, 0, math.MaxInt32)
+	if !ok {
+		return
+	}
+	limit, ok := q.limit(query, defaultAuditPage, maxAuditPage)
+	if !ok {
+		return
+	}
+	entries, err := q.guard.Audit(q.r.Context(), e.Key, from, int(limit))
+	switch {
+	case isNothing(err):
+		q.notFound()
+		return
+	case err != nil:
+		q.fail(err)
+		return
+	}
+	if !q.isAuditor() {
+		guarded := q.readsGuarded(e)
+		for i := range entries {
+			concealEntry(&entries[i], guarded)
+		}
+	}
+	page := auditPage{Engagement: e.Key, From: from, Entries: entries}
+	if next := from + int64(len(entries)); len(entries) > 0 && next < e.Entries {
+		page.Next = q.engagements + "/" + e.Key + "/audit?from=" + strconv.FormatInt(next, 10) + "&limit=" + strconv.FormatInt(limit, 10)
+	}
+	q.write(page)
+}
+
+// readsGuarded reports whether an Engagement is one in which an agent reviews that
+// has an input guardrail. What such an agent is asked it reads as a review alone.
+func (q *pageRequest) readsGuarded(e *oagent.Engagement) bool {
+	return e.Reviewed != "" && slices.ContainsFunc(q.hostedAgents(), func(a *oagent.Agent) bool {
+		return a.Name == e.Agent && a.Input != nil
+	})
+}
+
+// concealEntry takes out of an entry what the user of the Engagement was not given: the
+// reason why something was refused may quote what an assertion has seen, and what
+// a guardrail's tool says is for the gateway. Guarded says that questions are for an
+// agent whose guardrail looks at them before it does.
+func concealEntry(e *oagent.Entry, guarded bool) {
+	if guarded && e.What == oagent.EntryQuestion {
+		e.Inputs, e.Outputs = nil, nil
+	}
+	if e.Kind != "" {
+		e.Why = ""
+		e.Status = 0 // of a response that was withheld
+	}
+	if e.What == oagent.EntryGuardrail {
+		e.Outputs = nil
+	}
+}

@@ -1,0 +1,85 @@
+package oagent
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/oagent"
+)
+
+// Pages of the list of Engagements.
+const (
+	defaultEngagementPage = 100
+	maxEngagementPage     = 1000
+)
+
+// engagementPage is one page of the list.
+type engagementPage struct {
+	Engagements []*oagent.Engagement `json:"engagements"`
+	Next        string               `json:"next,omitempty"` // where the list goes on
+}
+
+// listEngagements answers an auditor with a page of the Engagements of this site's
+// agents, in the order of their keys. Each page looks at as many Engagements of the
+// store as limit says, so that one may show fewer, or none, and still have a next.
+func (q *pageRequest) listEngagements() {
+	query := q.r.URL.Query()
+	limit, ok := q.limit(query, defaultEngagementPage, maxEngagementPage)
+	if !ok {
+		return
+	}
+	all, next, err := q.guard.EngagementPage(q.r.Context(), query.Get("after"), int(limit))
+	if err != nil {
+		q.fail(err)
+		return
+	}
+	wanted, agents := query.Get("agent"), q.hostedAgents()
+	page := engagementPage{Engagements: make([]*oagent.Engagement, 0, len(all))}
+	for _, e := range all {
+		hosted := slices.ContainsFunc(agents, func(a *oagent.Agent) bool { return a.Name == e.Agent })
+		if hosted && (wanted == "" || e.Agent == wanted) {
+			page.Engagements = append(page.Engagements, e)
+		}
+	}
+	if next != "" {
+		rest := url.Values{"after": {next}, "limit": {strconv.FormatInt(limit, 10)}}
+		if wanted != "" {
+			rest.Set("agent", wanted)
+		}
+		page.Next = q.engagements + "?" + rest.Encode()
+	}
+	q.write(page)
+}
+
+// renewEngagement ends an Engagement and begins it anew. Its user may do that once
+// it has ended; an auditor may at any time. One in which an agent reviews belongs to
+// no user here, so that only an auditor may renew it.
+func (q *pageRequest) renewEngagement(e *oagent.Engagement) {
+	if !q.sameOrigin() {
+		return
+	}
+	auditor := q.isAuditor()
+	if e.Reviewed != "" && !auditor {
+		q.problem(http.StatusForbidden, "Only an auditor can do this", "An agent reviews in this Engagement. Ask an auditor to begin it anew.")
+		return
+	}
+	renewed, err := q.guard.Renew(q.r.Context(), e.Key, oagent.Renewal{By: q.user.ID, Force: auditor})
+	switch {
+	case isNothing(err):
+		q.notFound()
+	case errors.Is(err, oagent.ErrActive):
+		q.problem(http.StatusConflict, "The Engagement has not ended", "Its user can begin it anew once it has ended; an auditor can at any time.")
+	case errors.Is(err, oagent.ErrRecordFull):
+		q.problem(http.StatusConflict, "The record of the Engagement is full", "The record keeps what was done before, and has no room for more. Use another id for the Engagement, or wait until this one expires.")
+	case err != nil:
+		q.fail(err)
+	default:
+		q.logger.Info("an Engagement was begun anew", zap.String("agent", renewed.Agent), zap.String("engagement", renewed.Key), zap.String("user", q.user.ID))
+		q.writeState(renewed)
+	}
+}

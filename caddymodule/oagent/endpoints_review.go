@@ -1,0 +1,321 @@
+package oagent
+
+import (
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/oagent"
+)
+
+// maxDecision is the largest body that decides a review, in bytes.
+const maxDecision = 16 << 10
+
+// Pages of the list of reviews.
+const (
+	defaultReviewPage = 100
+	maxReviewPage     = 1000
+	maxListedInputs   = 256 << 10 // bytes of inputs on one page; larger ones are shown by the review itself
+)
+
+// listedReview is a review in the list of those to decide. Outputs are shown by the
+// review itself, and so are inputs that an input guardrail has to check first.
+type listedReview struct {
+	oagent.ReviewSummary
+	Status   string         `json:"status"`
+	Inputs   jsontext.Value `json:"inputs,omitzero"`
+	Location string         `json:"location"`
+}
+
+// openReview is a review that somebody has to decide.
+type openReview struct {
+	oagent.ReviewSummary
+	by decider
+}
+
+// reviewPage is one page of the list.
+type reviewPage struct {
+	Reviews []listedReview `json:"reviews"`
+	Next    string         `json:"next,omitempty"` // where the list goes on
+}
+
+// A decider is a name under which a request may decide.
+type decider struct {
+	name  string        // as oagent.Guard.Review has it
+	agent *oagent.Agent // nil if a user decides
+}
+
+// serveReview serves reviews to those who decide them.
+func (q *pageRequest) serveReview() {
+	deciders, err := q.decidersOf()
+	if err != nil {
+		q.refuseReviewer(err)
+		return
+	}
+	switch {
+	case len(q.rest) == 0:
+		if q.allow(http.MethodGet) {
+			q.listReviews(deciders)
+		}
+	case len(q.rest) == 1 && q.r.Method == http.MethodPost:
+		q.decide(deciders, "")
+	case len(q.rest) == 1:
+		if q.allow(http.MethodGet, http.MethodPost) {
+			q.showReview(deciders)
+		}
+	case len(q.rest) == 2 && (q.rest[1] == decisionApprove || q.rest[1] == decisionDeny):
+		if q.allow(http.MethodPost) {
+			q.decide(deciders, q.rest[1])
+		}
+	default:
+		q.notFound()
+	}
+}
+
+// Decisions.
+const (
+	decisionApprove = "approve"
+	decisionDeny    = "deny"
+)
+
+// decidersOf returns the names under which the request may decide: that of its
+// user, and that of the agent that governs it, if the user answers for the agent
+// and the Engagement that the request belongs to goes on. A name that is an
+// agent's is no user's: nobody becomes a reviewer by being called like an agent.
+func (q *pageRequest) decidersOf() ([]decider, error) {
+	var deciders []decider
+	isAgent := strings.HasPrefix(q.user.ID, oagent.Scheme) ||
+		slices.ContainsFunc(q.hostedAgents(), func(a *oagent.Agent) bool { return a.Name == q.user.ID })
+	if _, answered := q.Reviewers[q.user.ID]; !isAgent && !answered {
+		deciders = append(deciders, decider{name: q.user.ID})
+	}
+	p, refusal := q.beside(q.w, q.r, nil)
+	if answers := refusal == nil && q.answersFor(q.user.ID, p.agent.Name); !answers {
+		return deciders, nil
+	}
+	if err := q.guard.CheckActive(q.r.Context(), p.binding); err != nil {
+		return nil, err
+	}
+	return append(deciders, decider{oagent.Scheme + p.agent.Name, p.agent.Agent}), nil
+}
+
+// refuseReviewer answers for an agent that cannot read a review, or not decide it.
+func (q *pageRequest) refuseReviewer(err error) {
+	refusal, ok := oagent.AsRefusal(err)
+	if !ok || refusal.Kind == oagent.KindStore {
+		q.fail(err)
+		return
+	}
+	if refusal.RetryAfter > 0 {
+		q.w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(refusal.RetryAfter.Seconds()))))
+	}
+	q.problem(refusal.Status(), "The agent cannot decide", text.Sentence(refusal.Message))
+}
+
+// listReviews answers with a page of what there is to decide, the oldest first.
+func (q *pageRequest) listReviews(deciders []decider) {
+	query := q.r.URL.Query()
+	limit, ok := q.limit(query, defaultReviewPage, maxReviewPage)
+	if !ok {
+		return
+	}
+	after, err := parseReviewCursor(query.Get("after"))
+	if err != nil {
+		q.problem(http.StatusBadRequest, "The page is not known", "after is what next of the page before says.")
+		return
+	}
+	var all []openReview
+	for _, d := range deciders {
+		reviews, err := q.guard.Reviews(q.r.Context(), d.name)
+		if err != nil {
+			q.fail(err)
+			return
+		}
+		for _, r := range reviews {
+			all = append(all, openReview{r, d})
+		}
+	}
+	slices.SortFunc(all, func(a, b openReview) int { return a.Compare(b.ReviewSummary) })
+	if after != nil {
+		all = slices.DeleteFunc(all, func(r openReview) bool { return r.Compare(*after) <= 0 })
+	}
+	page := reviewPage{Reviews: make([]listedReview, 0, min(int(limit), len(all)))}
+	if int64(len(all)) > limit {
+		all = all[:limit]
+		page.Next = q.oagentPages.reviews + "?limit=" + strconv.FormatInt(limit, 10) + "&after=" + reviewCursor(all[limit-1].ReviewSummary)
+	}
+	room := maxListedInputs
+	for _, r := range all {
+		listed, err := q.listed(r, &room)
+		if err != nil {
+			q.fail(err)
+			return
+		}
+		page.Reviews = append(page.Reviews, listed)
+	}
+	q.write(page)
+}
+
+// listed returns a review as the list shows it. Room is how many bytes of inputs the
+// page still takes.
+func (q *pageRequest) listed(r openReview, room *int) (listedReview, error) {
+	listed := listedReview{ReviewSummary: r.ReviewSummary, Status: oagent.ReviewPending, Location: q.oagentPages.reviews + "/" + r.ID}
+	review, err := q.guard.Review(q.r.Context(), r.ID, r.by.name)
+	switch {
+	case isNothing(err):
+		return listed, nil
+	case err != nil:
+		return listed, err
+	}
+	listed.Status = review.Status
+	switch {
+	case r.by.agent != nil && r.by.agent.Input != nil:
+	case len(review.Inputs) > *room:
+		listed.Inputs = oagent.Shed{Bytes: int64(len(review.Inputs))}.JSON()
+	default:
+		listed.Inputs = review.Inputs
+		*room -= len(review.Inputs)
+	}
+	return listed, nil
+}
+
+// reviewCursor says where a page ends: it stays good when that review is decided.
+func reviewCursor(r oagent.ReviewSummary) string {
+	return strconv.FormatInt(r.AskedAt.UnixMilli(), 10) + "." + r.ID
+}
+
+// parseReviewCursor reads what reviewCursor wrote; nil for "".
+func parseReviewCursor(cursor string) (*oagent.ReviewSummary, error) {
+	if cursor == "" {
+		return nil, nil
+	}
+	at, id, ok := strings.Cut(cursor, ".")
+	n, err := strconv.ParseInt(at, 10, 64)
+	if err != nil || !ok {
+		return nil, errors.New("no cursor")
+	}
+	return &oagent.ReviewSummary{ID: id, AskedAt: time.UnixMilli(n)}, nil
+}
+
+// findReview returns a review and who decides it. It answers and returns nil if
+// there is none.
+func (q *pageRequest) findReview(deciders []decider) (*oagent.Review, decider) {
+	for _, d := range deciders {
+		review, err := q.guard.Review(q.r.Context(), q.rest[0], d.name)
+		switch {
+		case err == nil:
+			return review, d
+		case !isNothing(err):
+			q.fail(err)
+			return nil, d
+		}
+	}
+	q.notFound()
+	return nil, decider{}
+}
+
+// showReview answers with a review. What an agent gets to read is looked at by its
+// guardrail first.
+func (q *pageRequest) showReview(deciders []decider) {
+	review, by := q.findReview(deciders)
+	if review == nil {
+		return
+	}
+	shown, err := q.shownReview(q.r.Context(), q.guard, review, by.agent)
+	if err != nil {
+		q.fail(err)
+		return
+	}
+	if by.agent != nil {
+		question, err := json.Marshal(shown, json.Deterministic(true))
+		if err == nil {
+			err = q.checkQuestion(q.r.Context(), q.guard, by.agent, review, question)
+		}
+		if err != nil {
+			q.refuseReviewer(err)
+			return
+		}
+	}
+	q.write(shown)
+}
+
+// decide approves or denies. Decision is "" if the body has it.
+func (q *pageRequest) decide(deciders []decider, decision string) {
+	review, by := q.findReview(deciders)
+	if review == nil {
+		return
+	}
+	members := []string{"comment"}
+	if decision == "" {
+		members = []string{"decision", "comment"}
+	}
+	said, ok := q.jsonObject(members...)
+	if !ok {
+		return
+	}
+	if decision == "" {
+		decision = said["decision"]
+	}
+	if decision != decisionApprove && decision != decisionDeny {
+		q.problem(http.StatusBadRequest, "There is no decision", "decision is approve or deny.")
+		return
+	}
+	if len(said["comment"]) > oagent.MaxComment {
+		q.problem(http.StatusBadRequest, "The comment is too long", "It may have "+strconv.Itoa(oagent.MaxComment)+" bytes.")
+		return
+	}
+	q.answerDecided(q.record(review, by, decision == decisionApprove, said["comment"]))
+}
+
+// record records a decision.
+func (q *pageRequest) record(review *oagent.Review, by decider, approve bool, comment string) (*oagent.Review, error) {
+	if by.agent == nil {
+		return q.guard.Decide(q.r.Context(), review.ID, by.name, approve, comment)
+	}
+	decided, err := q.decideFor(q.r.Context(), q.guard, by.agent, review, approve, comment)
+	if err == nil {
+		decided.Inputs, decided.Outputs = nil, nil // no guardrail has looked at them: see showReview
+		q.logger.Info("an agent has decided a review", zap.String("agent", by.agent.Name), zap.String("review", review.ID),
+			zap.String("status", decided.Status), zap.String("user", q.user.ID))
+	}
+	return decided, err
+}
+
+func (q *pageRequest) answerDecided(decided *oagent.Review, err error) {
+	_, refused := oagent.AsRefusal(err)
+	switch {
+	case errors.Is(err, oagent.ErrDecided):
+		q.problem(http.StatusConflict, "The review was decided before", "It was decided in another way, which stays.")
+	case isNothing(err):
+		q.problem(http.StatusGone, "The review is over", "It has expired, or was used up.")
+	case refused:
+		q.refuseReviewer(err)
+	case err != nil:
+		q.fail(err)
+	default:
+		q.write(decided)
+	}
+}
+
+// readSmall reads a body of at most maxDecision bytes.
+func readSmall(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.Body == nil {
+		return nil, nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxDecision))
+	if err != nil {
+		return nil, buffer.ErrTooLarge
+	}
+	return body, nil
+}

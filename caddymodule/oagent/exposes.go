@@ -1,0 +1,72 @@
+package oagent
+
+import (
+	"net/http"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// headerExposes tells what the agent exposes, as a JSON object in ASCII, in its
+// form as the key of an http.Header.
+const headerExposes = "Oagent-Exposes"
+
+// maxExposes is how long its value is at most, in bytes: servers and clients
+// commonly refuse longer lines.
+const maxExposes = 16 << 10
+
+// exposesAny reports whether answers tell what the agent exposes.
+func (p *passage) exposesAny() bool {
+	return p.Handler.Exposes == exposesHeader && len(p.agent.Agent.Exposes) > 0
+}
+
+// expose writes what the agent exposes into the header of an answer.
+func (p *passage) expose(header http.Header) {
+	if !p.exposesAny() {
+		return
+	}
+	guard, err := p.guard(p.r)
+	if err != nil {
+		return
+	}
+	exposed, err := guard.Exposed(p.r.Context(), p.binding)
+	if err != nil {
+		p.logger.Error("what an agent exposes cannot be read", zap.String("agent", p.agent.Name), zap.Error(err))
+		return
+	}
+	if c := p.logger.Check(zapcore.DebugLevel, "an agent does not expose all yet"); c != nil && len(exposed.Missing) > 0 {
+		c.Write(zap.String("agent", p.agent.Name), zap.Int("missing", len(exposed.Missing)))
+	}
+	text := asciiJSON(exposed.Object)
+	if len(text) > maxExposes {
+		p.logger.Warn("what an agent exposes is too long for a header, and was left out", zap.String("agent", p.agent.Name), zap.Int("size", len(text)))
+		return
+	}
+	header[headerExposes] = []string{string(text)}
+	if p.rec != nil {
+		p.rec.Exposed = string(text)
+	}
+}
+
+// asciiJSON escapes everything beyond ASCII, as a header may not survive it.
+func asciiJSON(text []byte) []byte {
+	ascii := make([]byte, 0, len(text))
+	for _, r := range string(text) {
+		switch {
+		case r == '\n' || r == '\r' || r == '\t':
+			ascii = append(ascii, ' ') // between tokens; in texts they are escaped
+		case r < utf8.RuneSelf:
+			ascii = append(ascii, byte(r))
+		case r <= 0xffff:
+			ascii = wire.AppendUnicodeEscape(ascii, r)
+		default:
+			high, low := utf16.EncodeRune(r)
+			ascii = wire.AppendUnicodeEscape(wire.AppendUnicodeEscape(ascii, high), low)
+		}
+	}
+	return ascii
+}

@@ -1,0 +1,223 @@
+package oagent
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/chat"
+)
+
+// oagentExtras is what an oagent handler answers beside guarding the API: its own
+// endpoints, and traffic to a model.
+type oagentExtras struct {
+	pages oagentPages
+	asker atomic.Pointer[reviewAsker] // nil if no agent is asked about reviews
+}
+
+// provisionExtras is the end of Provision: agents and toolsets are known.
+func (o *Handler) provisionExtras(caddy.Context) error {
+	o.extras.pages = oagentPages{
+		Handler:     o,
+		serve:       strings.TrimRight(o.Serve, "/"),
+		engagements: strings.TrimRight(o.Engagements, "/"),
+		reviews:     strings.TrimRight(o.Reviews, "/"),
+	}
+	if err := o.provisionReviewers(); err != nil {
+		return err
+	}
+	if o.Chat != nil {
+		if err := o.Chat.provision(o.logger); err != nil {
+			return err
+		}
+	}
+	return o.checkExtras()
+}
+
+// checkExtras refuses what the agents ask for and cannot get here, and warns of
+// what nobody answers.
+func (o *Handler) checkExtras() error {
+	l := o.relink(nil, nil)
+	for _, name := range slices.Sorted(maps.Keys(o.Reviewers)) {
+		if l.agents[name] == nil {
+			return fmt.Errorf("reviewer %s: there is no such agent; there are: %s", name, l.agentNames())
+		}
+	}
+	for _, a := range o.hostedAgents() {
+		if err := o.checkGuardrails(l, a); err != nil {
+			return err
+		}
+		for i := range a.Capabilities {
+			for rule, reviewer := range a.Capabilities[i].Reviewers() {
+				o.warnUnanswered(l, a, rule, reviewer)
+			}
+		}
+	}
+	return nil
+}
+
+// checkGuardrails finds out whether the tools of the guardrails can be asked, as
+// far as they are known already.
+func (o *Handler) checkGuardrails(l *linked, a *oagent.Agent) error {
+	if a.Input == nil && a.Output == nil {
+		return nil
+	}
+	if o.Chat == nil && o.Reviewers[a.Name] == nil {
+		o.logger.Warn("an agent has guardrails, and nothing asks them here: they are for traffic to a model, see the subdirective chat, and for agents that review",
+			zap.String("agent", a.Name))
+		return nil
+	}
+	for _, side := range []oagent.Side{oagent.SideInput, oagent.SideOutput} {
+		guardrail := a.Guardrail(side)
+		if guardrail == nil {
+			continue
+		}
+		op := l.names.find(guardrail.Tool)
+		if op == nil {
+			continue // not loaded yet
+		}
+		_, err := chat.InputArguments(op.tool)
+		if side == oagent.SideOutput {
+			_, err = chat.OutputArguments(op.tool)
+		}
+		if err == nil {
+			_, err = o.guardrailChat().invoker(op.toolset, op.set)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: guardrails.%s of the agent %s cannot be asked: %w", a.Location, side, a.Name, err)
+		}
+	}
+	return nil
+}
+
+// warnUnanswered logs a warning if nobody can decide what the reviewer is asked.
+func (o *Handler) warnUnanswered(l *linked, a *oagent.Agent, rule, reviewer string) {
+	name := strings.TrimPrefix(reviewer, oagent.Scheme)
+	isAgent := name != reviewer || l.agents[name] != nil
+	switch {
+	case isAgent && l.agents[name] == nil:
+		o.logger.Warn("an agent is to review that this site does not have, so that it is asked only if another site with the same store has it",
+			zap.String("agent", a.Name), zap.String("rule", rule), zap.String("reviewer", reviewer),
+			zap.String("nearest", nearest.Name(name, slices.Values(slices.Sorted(maps.Keys(l.agents))))))
+	case isAgent && o.Reviewers[name] != nil && o.Reviewers[name].Ask != nil:
+	case o.extras.pages.reviews == "":
+		o.logger.Warn("an agent needs reviews, and reviewers have no endpoint here: see the subdirective reviews",
+			zap.String("agent", a.Name), zap.String("rule", rule), zap.String("reviewer", reviewer))
+	case isAgent && o.Reviewers[name] == nil:
+		o.logger.Warn("an agent is to review, and no user answers for it: see the subdirective reviewer",
+			zap.String("agent", a.Name), zap.String("rule", rule), zap.String("reviewer", reviewer))
+	}
+}
+
+func (o *Handler) cleanupExtras() error {
+	return nil
+}
+
+// serveExtras answers a request that is not one for the API. It comes before all
+// decisions; answered says that it was one.
+func (o *Handler) serveExtras(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (answered bool, err error) {
+	if answered, err := o.extras.pages.answer(w, r); answered {
+		return true, err
+	}
+	return o.serveChat(w, r, next)
+}
+
+// unmarshalExtra reads the subdirective at which b stands if it is one of these.
+func (o *Handler) unmarshalExtra(b *directive.Block) (known bool, err error) {
+	switch b.Val() {
+	case "auditors":
+		return true, b.List(&o.Auditors)
+	case "reviewer":
+		return true, o.unmarshalReviewer(b)
+	case "chat":
+		return true, o.unmarshalChat(b)
+	}
+	return false, nil
+}
+
+// unmarshalChat reads the subdirective chat. Syntax:
+//
+//	chat [<paths...>] {
+//		upstream    <url>
+//		roles       user | system | developer | assistant | tool...
+//		allow_media
+//		max_input   <size>
+//		max_output  <size>
+//		keep_alive  <duration> | off
+//	}
+func (o *Handler) unmarshalChat(outer *directive.Block) error {
+	if o.Chat != nil {
+		return outer.Err("chat is given twice: give all paths in one")
+	}
+	o.Chat = new(Chat)
+	for _, p := range outer.RemainingArgs() {
+		if err := checkChatPath(p); err != nil {
+			return outer.Errf("chat %s: %v", p, err)
+		}
+		o.Chat.Paths = append(o.Chat.Paths, p)
+	}
+	b := directive.NewBlock(outer.Dispenser)
+	for nesting := b.Nesting(); b.NextBlock(nesting); {
+		if err := o.Chat.unmarshalOption(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Chat) unmarshalOption(b *directive.Block) error {
+	switch b.Val() {
+	case "upstream":
+		return b.Text(&c.Upstream)
+	case "roles":
+		return b.Each(&c.Roles, checkChatRole)
+	case "allow_media":
+		if b.NextArg() {
+			return b.ArgErr()
+		}
+		c.AllowMedia = true
+		return nil
+	case "max_input":
+		return b.Size(&c.MaxInput)
+	case "max_output":
+		return b.Size(&c.MaxOutput)
+	case "keep_alive":
+		return b.Duration(&c.KeepAlive)
+	}
+	return b.Unrecognized("chat")
+}
+
+// hostedAgents returns the agents in the order of their names.
+func (o *Handler) hostedAgents() []*oagent.Agent {
+	l := o.relink(nil, nil)
+	agents := make([]*oagent.Agent, 0, len(l.agents))
+	for _, a := range l.agents {
+		agents = append(agents, a.Agent)
+	}
+	slices.SortFunc(agents, func(a, b *oagent.Agent) int { return strings.Compare(a.Name, b.Name) })
+	return agents
+}
+
+// beside returns the passage of a request that is none to the API: who governs it
+// and which Engagement it belongs to.
+func (o *Handler) beside(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (*passage, *refused) {
+	p := &passage{Handler: o, w: w, r: r, next: next, began: time.Now()}
+	p.repl, _ = r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if next == nil {
+		p.linked = o.relink(nil, nil)
+	} else {
+		p.linked = o.relink(r, next)
+	}
+	return p, p.findAgent()
+}

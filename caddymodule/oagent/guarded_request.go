@@ -1,0 +1,392 @@
+package oagent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/dustin/go-humanize"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// A passage is one request on its way to the API: who governs it, what it asks
+// for, whether it may pass (serve), and what comes of it (oagent_answer.go,
+// oagent_call.go).
+type passage struct {
+	*Handler
+	w    http.ResponseWriter
+	r    *http.Request
+	next caddyhttp.Handler
+	repl *caddy.Replacer
+	call *ocp.Call          // nil if it is a plain request
+	rec  *toolcall.Recorder // of the call, nil if it is a plain request
+
+	linked  *linked
+	agent   *governed
+	binding oagent.Binding
+
+	operation  *operation
+	name       string // of the operation, as the agent has it
+	capability *oagent.Capability
+	inputs     jsontext.Value
+
+	began  time.Time
+	key    string // see engagementKey
+	ticket *oagent.Ticket
+	status int             // of the answer
+	failed ocp.FailureKind // of a handler behind the guard; "" if none failed
+	with   toolcall.InjectedCredentials
+}
+
+// serve lets the request pass, or refuses it.
+func (p *passage) serve() error {
+	p.repl, _ = p.r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	p.call, p.rec = ocp.CallFromContext(p.r.Context()), recorderOf(p.w)
+	p.linked = p.relink(p.r, p.next)
+	if refusal := p.findAgent(); refusal != nil {
+		return p.answerRefusal(refusal)
+	}
+	if refusal := p.readRequest(); refusal != nil {
+		return p.answerRefusal(refusal)
+	}
+	var identity upstreamIdentity
+	if p.capability != nil {
+		var refusal *refused
+		if identity, refusal = p.identify(); refusal != nil {
+			return p.answerRefusal(refusal)
+		}
+	}
+	if refusal := p.begin(); refusal != nil {
+		return p.answerRefusal(refusal)
+	}
+	p.decided(allowed)
+	if p.ticket.Replayed != nil {
+		return p.replay()
+	}
+	removeForwardedTargets(p.r.Header)
+	identity.apply(p.r, p.operation, p.callerHeaders)
+	p.present(identity.with)
+	if p.rec != nil && p.w == http.ResponseWriter(p.rec) {
+		return p.serveCall()
+	}
+	return p.servePlain()
+}
+
+// present notes the credentials that the API is shown in place of the caller's; nil
+// for none.
+func (p *passage) present(with *ocp.Supplement) {
+	if p.rec != nil {
+		p.with = p.rec.With
+	}
+	if with != nil {
+		p.with = append(p.with, with)
+	}
+	if p.rec != nil {
+		p.rec.With = p.with
+	}
+}
+
+// recorderOf returns the recorder of a tool call, nil if there is none.
+func recorderOf(w http.ResponseWriter) *toolcall.Recorder {
+	for {
+		if rec, ok := w.(*toolcall.Recorder); ok {
+			return rec
+		}
+		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return nil
+		}
+		w = wrapper.Unwrap()
+	}
+}
+
+// replaced returns a text with the placeholders' values.
+func (p *passage) replaced(text string) string {
+	if text == "" || p.repl == nil {
+		return text
+	}
+	return p.repl.ReplaceAll(text, "")
+}
+
+// findAgent finds out which agent governs the request, and which Engagement it
+// belongs to.
+func (p *passage) findAgent() *refused {
+	name := p.replaced(p.Guard)
+	switch {
+	case name != "":
+		p.agent = p.linked.agents[name]
+	case p.linked.only != nil:
+		p.agent = p.linked.only
+	default:
+		return p.refuse(oagent.KindUnknownAgent, 0, "", "nothing was done: the request does not say which agent it belongs to, and there are several: "+
+			p.linked.agentNames(), nil)
+	}
+	if p.agent == nil {
+		return p.refuse(oagent.KindUnknownAgent, 0, "", fmt.Sprintf("nothing was done: there is no agent %.128q", name), nil)
+	}
+	p.binding = p.bind(p.r, p.agent.Agent)
+	return p.bindCaller()
+}
+
+// engagementKey returns the key of the Engagement, "" if no agent governs the
+// request.
+func (p *passage) engagementKey() string {
+	switch {
+	case p.key != "" || p.agent == nil:
+	case p.ticket != nil:
+		p.key = p.ticket.Key
+	default:
+		p.key = p.binding.Key()
+	}
+	return p.key
+}
+
+// bind returns the Engagement of a request with an agent: of the user that the
+// site has authenticated, by the id that the request gives it. Somebody who is not
+// authenticated has no id: the address as Caddy knows it (client_ip, which heeds
+// trusted proxies) takes its place, so that nobody can use or use up the Engagement of
+// another by its id alone. See also bindCaller.
+func (o *Handler) bind(r *http.Request, agent *oagent.Agent) oagent.Binding {
+	b := oagent.Binding{Agent: agent}
+	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if repl != nil {
+		b.User.ID, _ = repl.GetString("http.auth.user.id")
+		b.User.Email, _ = repl.GetString("http.auth.user.email")
+		if o.Engagement != "" {
+			b.Engagement = repl.ReplaceAll(o.Engagement, "")
+		}
+	}
+	if b.User.ID == "" {
+		address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+		b.Engagement += "@" + address
+	}
+	o.bindReviewing(&b)
+	return b
+}
+
+// readRequest finds the operation and its arguments.
+func (p *passage) readRequest() *refused {
+	if p.call != nil {
+		return p.readCall()
+	}
+	if !p.linked.loaded {
+		return p.refuse(kindUnavailable, http.StatusServiceUnavailable, "",
+			"the request was not passed on: the document of the API has not been loaded yet, so that nobody knows what the request means; try again later", nil)
+	}
+	tool, err := p.linked.routes.Match(p.r)
+	if err != nil {
+		return p.refuseUnmatched(err)
+	}
+	p.found(p.linked.operations[tool])
+	return p.readPlain()
+}
+
+func (p *passage) found(op *operation) {
+	p.operation, p.name = op, op.name
+	if p.capability = p.agent.capabilities[op]; p.capability != nil {
+		p.name = p.capability.Reference.Name
+	}
+}
+
+// readCall takes the arguments of a tool call.
+func (p *passage) readCall() *refused {
+	toolset := ""
+	if p.repl != nil {
+		toolset, _ = p.repl.GetString("http.tool.toolset")
+	}
+	op := p.linked.operation(p.call.Tool, toolset)
+	if op == nil {
+		return p.refuse(kindUnknownOperation, 0, "", fmt.Sprintf("the call of %s was not made: its toolset is not one that this site's agents have", p.call.Tool.Name), nil)
+	}
+	p.found(op)
+	if refusal := p.checkBuilt(); refusal != nil {
+		return refusal
+	}
+	if op.reread {
+		// The caller's own headers and cookies go to the API along with the
+		// arguments, and before them.
+		return p.readPlain()
+	}
+	if err := p.call.CheckNames(); err != nil {
+		return p.refuse(kindUnreadable, 0, "", fmt.Sprintf("the call of %s was not made, because it cannot be judged: %s", p.name, err), err)
+	}
+	p.inputs = p.call.AppendArguments(nil)
+	return nil
+}
+
+// checkBuilt refuses a call whose request the API would take for another operation
+// than the one that was called: get-trip of "latest" goes to the path of
+// latest-trip, if there is such an operation.
+func (p *passage) checkBuilt() *refused {
+	tool, err := p.linked.routes.MatchCall(p.r, p.call.Tool)
+	if err != nil {
+		if errors.Is(err, ocp.ErrNoOperation) && !slices.Contains(p.toolsets, p.operation.toolset) {
+			return nil // plain requests are not matched to its toolset's operations
+		}
+		return p.refuseUnmatched(err)
+	}
+	other := p.linked.operations[tool]
+	if other == p.operation || tool.Method == p.call.Tool.Method && tool.Path == p.call.Tool.Path {
+		return nil
+	}
+	return p.refuse(kindAmbiguous, 0, "", fmt.Sprintf(
+		"the call of %s was not made: with these arguments its request is one of %s; call that, if it is what you mean", p.name, other.name), nil)
+}
+
+// readPlain reads the arguments back from the request, whose body it replaces.
+func (p *passage) readPlain() *refused {
+	body, refusal := p.readBody()
+	if refusal != nil {
+		return refusal
+	}
+	tool := p.operation.tool
+	if p.call != nil {
+		tool = p.call.Tool
+	}
+	read := tool.ReadDeclared
+	if p.Undeclared == undeclaredAllow {
+		read = tool.ReadRequest
+	}
+	inputs, err := read(p.judged(), body, p.operation.keys...)
+	if e, ok := errors.AsType[*ocp.RequestError](err); ok && e.Kind == ocp.UndeclaredName {
+		return p.refuse(kindUndeclared, 0, "", fmt.Sprintf("the call of %s was not made: %s", p.name, e.Message), err)
+	}
+	if err != nil {
+		return p.refuse(kindUnreadable, 0, "", fmt.Sprintf("the call of %s was not made, because the request cannot be judged: %s", p.name, err), err)
+	}
+	p.inputs = inputs
+	return nil
+}
+
+// readBody reads all of the body and puts it back.
+func (p *passage) readBody() ([]byte, *refused) {
+	if p.r.Body == nil || p.r.Body == http.NoBody {
+		return nil, nil
+	}
+	tooLarge := func() *refused {
+		return p.refuse(kindTooLarge, http.StatusRequestEntityTooLarge, "", fmt.Sprintf(
+			"the request was not passed on: its body has more than %s, and only less can be judged; the operator can raise max_input",
+			humanize.IBytes(uint64(p.MaxInput))), nil)
+	}
+	if p.r.ContentLength > p.MaxInput {
+		return nil, tooLarge()
+	}
+	var content buffer.Buffer
+	if p.r.ContentLength > 0 {
+		content.B = make([]byte, 0, p.r.ContentLength+1)
+	}
+	err := content.ReadAll(p.r.Body, p.MaxInput)
+	_ = p.r.Body.Close()
+	switch {
+	case errors.Is(err, buffer.ErrTooLarge):
+		return nil, tooLarge()
+	case err != nil:
+		return nil, p.refuse(oagent.KindInvalid, http.StatusBadRequest, "", "the request was not passed on: its body broke off", err)
+	}
+	p.r.ContentLength, p.r.TransferEncoding, p.r.Trailer = int64(len(content.B)), nil, nil
+	delete(p.r.Header, "Trailer")
+	if p.r.Body = http.NoBody; len(content.B) > 0 {
+		p.r.Body = io.NopCloser(bytes.NewReader(content.B))
+		p.r.Header["Content-Length"] = []string{strconv.Itoa(len(content.B))}
+	}
+	return content.B, nil
+}
+
+// begin asks the guard. While a reviewer is asked, the time of a tool call stands
+// still.
+func (p *passage) begin() *refused {
+	guard, err := p.guard(p.r)
+	if err != nil {
+		return p.refuse(oagent.KindStore, 0, "", "the call was not made, because the record of the Engagement cannot be kept just now: try again later", err)
+	}
+	if p.capability != nil && p.capability.Input != nil && p.capability.Input.RequireReview != "" {
+		defer p.stopClock()()
+	}
+	p.ticket, err = guard.Begin(p.r.Context(), oagent.Call{
+		Binding: p.binding, Name: p.name, Names: p.linked.names, Inputs: p.inputs, Conditional: isConditional(p.r.Header),
+	})
+	return refusedBy(err)
+}
+
+// stopClock stops the time of a tool call; what it returns lets it go on.
+func (p *passage) stopClock() func() {
+	if p.rec == nil || p.rec.Streams.Timer == nil || !p.rec.Streams.Timer.Stop() {
+		return func() {}
+	}
+	return func() { p.rec.Streams.Timer.Reset(p.rec.Streams.Timeout) }
+}
+
+// isChecked reports whether nobody may see the answer before it is judged.
+func (p *passage) isChecked() bool { return p.ticket.Capability.Output != nil }
+
+// isRecorded reports whether the answer is looked at.
+func (p *passage) isRecorded() bool { return p.isChecked() || p.ticket.Capability.CollectResults }
+
+// finish takes what came of the call.
+func (p *passage) finish(outputs jsontext.Value, status int) *refused {
+	p.status = status
+	if output := p.ticket.Capability.Output; output != nil {
+		if output.RequireReview != "" {
+			defer p.stopClock()()
+		}
+		if output.Assertion != nil && isOpaque(outputs) && !asksForForm(output.Assertion.Expression) {
+			outputs = shedOpaque(outputs)
+		}
+	}
+	if p.repeatsCredentials(outputs) {
+		p.ticket.Unrecorded = oagent.ShedCredentials
+	}
+	if err := p.ticket.Finish(p.r.Context(), outputs, status); err != nil {
+		return refusedBy(err)
+	}
+	return nil
+}
+
+// abort notes that nothing came of the call.
+func (p *passage) abort(reason string) {
+	p.ticket.Abort(p.r.Context(), reason)
+	p.tell(allowed, nil, reason)
+}
+
+// abortFor is abort for what a handler returned, of which the record need not know
+// the words.
+func (p *passage) abortFor(err error) {
+	if handlerError, ok := errors.AsType[caddyhttp.HandlerError](err); ok && handlerError.StatusCode > 0 {
+		p.status = handlerError.StatusCode
+		if failure := toolcall.GatewayFailure("", p.status); failure != nil {
+			p.failed = failure.Kind
+		}
+		p.abort("the gateway could not get an answer: status " + strconv.Itoa(handlerError.StatusCode))
+		return
+	}
+	p.failed = ocp.Internal
+	p.abort("a handler of the gateway failed")
+}
+
+// allowed is the decision about a request that passes; the others are the kinds of
+// refusals.
+const allowed = "allowed"
+
+// decided makes the {http.oagent.*} placeholders known.
+func (p *passage) decided(decision string) {
+	if p.repl == nil {
+		return
+	}
+	if p.agent != nil {
+		p.repl.Set("http.oagent.agent", p.agent.Name)
+	}
+	p.repl.Set("http.oagent.engagement", p.engagementKey())
+	p.repl.Set("http.oagent.decision", decision)
+}

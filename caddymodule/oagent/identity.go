@@ -1,0 +1,217 @@
+package oagent
+
+import (
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// StaticIdentity is the credentials that a static_identity stands for.
+type StaticIdentity struct {
+	// What is shown to the API.
+	Credentials []agents.Credential `json:"credentials,omitempty"`
+}
+
+// provisionIdentities checks the credentials.
+func (o *Handler) provisionIdentities() error {
+	o.identities = make(map[string]agents.Credentials, len(o.Identities))
+	for name, identity := range o.Identities {
+		if name == "" || identity == nil || len(identity.Credentials) == 0 {
+			return fmt.Errorf("identity %q: an identity needs a name and credentials", name)
+		}
+		checked, err := agents.NewCredentials(identity.Credentials, o.logger)
+		if err != nil {
+			return fmt.Errorf("identity %q: %w", name, err)
+		}
+		o.identities[name] = checked
+	}
+	for _, name := range o.CallerHeaders {
+		if err := checkCallerHeader(name); err != nil {
+			return fmt.Errorf("caller_headers: %w", err)
+		}
+		o.callerHeaders = append(o.callerHeaders, textproto.CanonicalMIMEHeaderKey(name))
+	}
+	return nil
+}
+
+func checkCallerHeader(name string) error {
+	if !httpguts.ValidHeaderFieldName(name) {
+		return fmt.Errorf("%q cannot be the name of a header", name)
+	}
+	return nil
+}
+
+// An upstreamIdentity is what is done to a request so that the API sees the right
+// credentials.
+type upstreamIdentity struct {
+	strip bool // the caller's go
+	with  *ocp.Supplement
+}
+
+// identify decides with whose credentials the capability is used
+// (oagent.Capability.Identity). The caller is known if the site has authenticated
+// it, or if it brings credentials for the API itself.
+func (p *passage) identify() (upstreamIdentity, *refused) {
+	c, op := p.capability, p.operation
+	known := p.binding.User.ID != ""
+	if !known && c.UserIdentity && !p.gatewayCredentials() {
+		known = bringsCredentials(p.r, op.set.SecuritySchemes)
+	}
+	identity := c.Identity(known)
+	switch {
+	case identity.User:
+		return upstreamIdentity{}, nil
+	case identity.Static != "":
+		with, err := p.identities[identity.Static].Supplement(caddy.NewReplacer())
+		if err != nil {
+			return upstreamIdentity{}, p.refuse(kindIdentity, http.StatusServiceUnavailable, c.Rule()+".static_identity", fmt.Sprintf(
+				"the call of %s was not made: the gateway's credentials %s for it are missing; the operator has to set them, and finds the reason in the log",
+				p.name, identity.Static), err)
+		}
+		return upstreamIdentity{strip: true, with: with}, nil
+	case c.UserIdentity:
+		return upstreamIdentity{}, p.refuse(kindIdentity, 0, c.Rule()+".user_identity", fmt.Sprintf(
+			"the call of %s was not made: it is made as the user who asks for it, and nobody is logged in: log in first", p.name), nil)
+	}
+	// The tool needs nobody. What the gateway itself shows to the API with each
+	// call is not the caller's.
+	if p.gatewayCredentials() {
+		with, err := op.toolset.Credentials.Supplement(caddy.NewReplacer())
+		return upstreamIdentity{strip: true, with: with}, p.lacksCredential(err)
+	}
+	return upstreamIdentity{strip: true}, nil
+}
+
+func (p *passage) lacksCredential(err error) *refused {
+	if err == nil {
+		return nil
+	}
+	return p.refuse(kindIdentity, http.StatusServiceUnavailable, p.capability.Rule(),
+		"the call of "+p.name+" was not made: the gateway's credentials for it are missing; the operator finds the reason in the log", err)
+}
+
+// gatewayCredentials reports whether the request is a tool call that has been
+// given the toolset's credentials.
+func (p *passage) gatewayCredentials() bool {
+	return p.call != nil && len(p.operation.toolset.Credentials) > 0
+}
+
+// apply puts the identity into the request. Further are names of headers that are
+// removed with the caller's credentials.
+func (i upstreamIdentity) apply(r *http.Request, op *operation, further []string) {
+	if i.strip {
+		stripCaller(r, op, further)
+	}
+	i.with.Apply(r)
+}
+
+// removeForwardedTargets removes the headers in which proxies report the method and
+// the path that they received: a server that routes by them would run another
+// request than the one that was judged.
+func removeForwardedTargets(header http.Header) {
+	for name := range header {
+		if headerkind.Of(name) == headerkind.ForwardedTarget {
+			delete(header, name)
+		}
+	}
+}
+
+// declaresHeader reports whether a header is an argument of the tool.
+func declaresHeader(tool *ocp.Tool, name string) bool {
+	return slices.ContainsFunc(tool.Arguments, func(a ocp.Argument) bool {
+		return a.In == ocp.InHeader && strings.EqualFold(a.WireName, name)
+	})
+}
+
+// bringsCredentials reports whether the request has what the API's document says
+// it is authorized by.
+func bringsCredentials(r *http.Request, schemes map[string]*ocp.SecurityScheme) bool {
+	if r.Header.Get("Authorization") != "" {
+		return true
+	}
+	for _, s := range schemes {
+		if s.Type != "apiKey" {
+			continue
+		}
+		switch s.In {
+		case "header":
+			if r.Header.Get(s.ParameterName) != "" {
+				return true
+			}
+		case "query":
+			if r.URL.Query().Get(s.ParameterName) != "" {
+				return true
+			}
+		case "cookie":
+			if _, err := r.Cookie(s.ParameterName); err == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// stripCaller takes out of a request what says who its caller is: Authorization,
+// all cookies, the API keys that the document names, and headers that name a user,
+// unless the document declares them as arguments.
+func stripCaller(r *http.Request, op *operation, further []string) {
+	schemes := op.set.SecuritySchemes
+	headers := append([]string{"Authorization", "Proxy-Authorization", "Cookie"}, further...)
+	for _, s := range schemes {
+		if s.Type == "apiKey" && s.In == "header" {
+			headers = append(headers, s.ParameterName)
+		}
+	}
+	for i, name := range headers {
+		headers[i] = headerkind.Canonical(name)
+	}
+	for name := range r.Header {
+		if slices.Contains(headers, headerkind.Canonical(name)) || headerkind.NamesUser(name) && !declaresHeader(op.tool, name) {
+			delete(r.Header, name)
+		}
+	}
+	r.URL.RawQuery = withoutQuery(r.URL.RawQuery, queryCredentials(schemes))
+	r.URL.User = nil
+}
+
+// queryCredentials returns the names under which a caller's credentials may be in the
+// query.
+func queryCredentials(schemes map[string]*ocp.SecurityScheme) (names []string) {
+	for _, s := range schemes {
+		switch {
+		case s.Type == "http" && strings.EqualFold(s.Scheme, "bearer"), s.Type == "oauth2", s.Type == "openIdConnect":
+			names = append(names, "access_token") // the other place of a bearer token (RFC 6750, section 2.3)
+		case s.Type == "apiKey" && s.In == "query":
+			names = append(names, s.ParameterName)
+		}
+	}
+	return names
+}
+
+// withoutQuery leaves what it does not remove as it is written.
+func withoutQuery(raw string, names []string) string {
+	if raw == "" || len(names) == 0 {
+		return raw
+	}
+	var kept []string
+	for pair := range strings.SplitSeq(raw, "&") {
+		name, _, _ := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(name); err == nil {
+			name = plain
+		}
+		if pair != "" && !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) }) {
+			kept = append(kept, pair)
+		}
+	}
+	return strings.Join(kept, "&")
+}

@@ -1,0 +1,301 @@
+package oagent
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// linked is the agents and the tools of a moment, and which are whose. It is
+// immutable, and made anew when an agent or a toolset changes.
+type linked struct {
+	agents map[string]*governed
+	only   *governed // nil unless there is one
+
+	views      []*ocp.Toolset // of OAgent.toolsets, then of OAgent.others; nil for one that is not loaded
+	routes     *ocp.Routes    // of OAgent.toolsets
+	loaded     bool           // all of these are
+	operations map[*ocp.Tool]*operation
+	byKey      map[operationKey]*operation
+	names      *toolNames
+
+	credentials callerCredentials
+}
+
+// An operation is a tool as agents know it.
+type operation struct {
+	tool    *ocp.Tool
+	toolset *agents.Toolset
+	set     *ocp.Toolset
+	name    string // in kebab case, with its toolset's where that alone would be two tools'
+
+	reread bool     // a caller's own headers may say otherwise than the arguments of a call
+	keys   []string // query parameters that are a caller's credentials
+}
+
+// An operationKey tells operations apart over reloads, and over handlers that have
+// the same document with other options.
+type operationKey struct{ toolset, tool string }
+
+// governed is an agent and what it may use.
+type governed struct {
+	*oagent.Agent
+	capabilities map[*operation]*oagent.Capability
+	asCaller     bool // some capability is used with the caller's own credentials
+	linked       *linked
+	outcomes     *agentOutcomes
+
+	mu       sync.Mutex
+	narrowed map[*ocp.Toolset]*ocp.Toolset
+}
+
+// toolNames are the names of tools for agents, an oagent.Names.
+type toolNames struct {
+	own, other map[string][]*operation // by name, without a toolset's
+	qualified  map[string][]*operation // with it
+	agents     map[string]*governed
+	all        []string
+}
+
+// Tool returns the tool of that name: one of the site's own before others, and
+// none where the name stands for several.
+func (n *toolNames) Tool(name string) (string, *ocp.Tool, bool) {
+	found := n.find(name)
+	if found == nil {
+		return "", nil, false
+	}
+	return found.toolset.Name, found.tool, true
+}
+
+func (n *toolNames) find(name string) *operation {
+	for _, found := range [...][]*operation{n.qualified[name], n.own[name], n.other[name]} {
+		switch len(found) {
+		case 0:
+		case 1:
+			return found[0]
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// Agent reports whether there is an agent of that name.
+func (n *toolNames) Agent(name string) bool {
+	return n.agents[name] != nil
+}
+
+// All returns the names of all tools and agents.
+func (n *toolNames) All() []string {
+	return n.all
+}
+
+// relink returns what is linked at the moment. R and next, which may be nil, are
+// the way to documents of the site.
+func (o *Handler) relink(r *http.Request, next caddyhttp.Handler) *linked {
+	l := o.linked.Load()
+	if o.isCurrent(l, r, next) {
+		return l
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if l = o.linked.Load(); o.isCurrent(l, nil, nil) {
+		return l
+	}
+	l, err := o.link(o.read)
+	if err != nil {
+		o.logger.Error("agents refer to what the toolsets do not have any more, and cannot use it", zap.Error(err))
+	}
+	o.linked.Store(l)
+	return l
+}
+
+// isCurrent reports whether the toolsets are those that were linked.
+func (o *Handler) isCurrent(l *linked, r *http.Request, next caddyhttp.Handler) bool {
+	current := true
+	for i, t := range o.toolsets {
+		if r != nil && t.BySite {
+			current = toolcall.DeclaredTools(t, r, next) == l.views[i] && current
+			continue
+		}
+		current = t.Loader.Toolset() == l.views[i] && current
+	}
+	for i, t := range o.others {
+		current = t.Loader.Toolset() == l.views[len(o.toolsets)+i] && current
+	}
+	return current
+}
+
+// link finds the tools of the agents. What it returns can be used in spite of an
+// error, which is about tools that are not there; while a toolset is not loaded
+// there is none.
+func (o *Handler) link(read []*oagent.Agent) (*linked, error) {
+	l := &linked{
+		agents:     make(map[string]*governed, len(read)),
+		loaded:     true,
+		operations: make(map[*ocp.Tool]*operation),
+		byKey:      make(map[operationKey]*operation),
+	}
+	l.names = &toolNames{
+		own: make(map[string][]*operation), other: make(map[string][]*operation), qualified: make(map[string][]*operation), agents: l.agents,
+	}
+	var routed []*ocp.Toolset
+	all := true
+	for i, t := range slices.Concat(o.toolsets, o.others) {
+		set := t.Loader.Toolset()
+		l.views = append(l.views, set)
+		own := i < len(o.toolsets)
+		if set == nil {
+			all, l.loaded = false, l.loaded && !own
+			continue
+		}
+		l.add(t, set, own)
+		l.credentials.add(set.SecuritySchemes)
+		if own {
+			routed = append(routed, set)
+		}
+	}
+	l.credentials.sort()
+	l.routes = ocp.NewRoutes(routed...)
+	l.nameAll()
+	for _, a := range read {
+		l.agents[a.Name] = &governed{Agent: a, linked: l, outcomes: o.metrics.of(a.Name), narrowed: make(map[*ocp.Toolset]*ocp.Toolset)}
+		if l.names.own[a.Name] == nil {
+			l.names.all = append(l.names.all, a.Name)
+		}
+	}
+	faults := make(oagent.LintErrors, 0, len(read))
+	for _, a := range read {
+		if len(read) == 1 {
+			l.only = l.agents[a.Name]
+		}
+		faults = append(faults, oagent.AsLintErrors(a.Link(l.names))...)
+		l.agents[a.Name].capabilities = l.capabilities(a)
+		l.agents[a.Name].asCaller = slices.ContainsFunc(a.Capabilities, func(c oagent.Capability) bool { return c.UserIdentity })
+	}
+	if len(faults) > 0 && all {
+		return l, faults
+	}
+	o.warnUncalled(l, read, all)
+	return l, nil
+}
+
+// warnUncalled logs a warning for each capability that is an agent, as nothing
+// here runs agents. All says that all tools are known: until then a bare name may
+// be that of a tool.
+func (o *Handler) warnUncalled(l *linked, read []*oagent.Agent, all bool) {
+	for _, a := range read {
+		for i := range a.Capabilities {
+			c := &a.Capabilities[i]
+			target, err := c.Reference.Resolve(l.names)
+			if err != nil || target.Tool != nil || !all && !c.Reference.Agent {
+				continue
+			}
+			o.logger.Warn("a capability is an agent, and the gateway runs no agents: nothing calls it",
+				zap.String("agent", a.Name), zap.String("capability", c.Reference.String()), zap.String("file", a.Location), zap.Int("line", c.Line))
+		}
+	}
+}
+
+// add adds the tools of a toolset. The same tools with other options, which
+// another handler has, are the same operations.
+func (l *linked) add(t *agents.Toolset, set *ocp.Toolset, own bool) {
+	for _, tool := range set.Tools() {
+		key := operationKey{t.Name, tool.Name}
+		if known := l.byKey[key]; known != nil && known.tool.Method == tool.Method && known.tool.Path == tool.Path {
+			l.operations[tool] = known
+			continue
+		}
+		op := &operation{tool: tool, toolset: t, set: set, reread: saidInHeaders(tool), keys: queryCredentials(set.SecuritySchemes)}
+		l.operations[tool], l.byKey[key] = op, op
+		name := oagent.KebabName(tool.Name)
+		if own {
+			l.names.own[name] = append(l.names.own[name], op)
+		} else {
+			l.names.other[name] = append(l.names.other[name], op)
+		}
+		l.names.qualified[t.Qualifier()+"."+name] = append(l.names.qualified[t.Qualifier()+"."+name], op)
+	}
+}
+
+func saidInHeaders(tool *ocp.Tool) bool {
+	return slices.ContainsFunc(tool.Arguments, func(a ocp.Argument) bool { return a.In == ocp.InHeader || a.In == ocp.InCookie })
+}
+
+// nameAll gives each operation the shortest name that is its own.
+func (l *linked) nameAll() {
+	for qualified, operations := range l.names.qualified {
+		for _, op := range operations {
+			bare := oagent.KebabName(op.tool.Name)
+			if op.name = bare; l.names.find(bare) != op {
+				op.name = qualified
+			}
+		}
+	}
+	names := make(map[string]bool)
+	for _, op := range l.byKey {
+		names[op.name] = true
+	}
+	l.names.all = slices.Sorted(maps.Keys(names))
+}
+
+// capabilities returns what the agent may use, as far as it is there.
+func (l *linked) capabilities(a *oagent.Agent) map[*operation]*oagent.Capability {
+	capabilities := make(map[*operation]*oagent.Capability, len(a.Capabilities))
+	for i := range a.Capabilities {
+		c := &a.Capabilities[i]
+		if target, err := c.Reference.Resolve(l.names); err == nil && target.Tool != nil {
+			capabilities[l.operations[target.Tool]] = c
+		}
+	}
+	return capabilities
+}
+
+// operation returns the operation of a tool, nil if it is not known here. Toolset
+// is the name of the tool's.
+func (l *linked) operation(tool *ocp.Tool, toolset string) *operation {
+	if op := l.operations[tool]; op != nil {
+		return op
+	}
+	return l.byKey[operationKey{toolset, tool.Name}] // another handler's tool, or one of a moment ago
+}
+
+// narrow returns what the agent may use of the tools, which are those of t.
+func (g *governed) narrow(t *agents.Toolset, tools *ocp.Toolset) *ocp.Toolset {
+	const most = 16 // toolsets of one moment; more are those of the past
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if narrowed := g.narrowed[tools]; narrowed != nil {
+		return narrowed
+	}
+	if len(g.narrowed) == most {
+		clear(g.narrowed)
+	}
+	narrowed := tools.Only(func(tool *ocp.Tool) bool {
+		op := g.linked.operation(tool, t.Name)
+		return op != nil && g.capabilities[op] != nil
+	})
+	g.narrowed[tools] = narrowed
+	return narrowed
+}
+
+// agentNames lists the agents, for messages.
+func (l *linked) agentNames() string {
+	names := slices.Sorted(maps.Keys(l.agents))
+	const most = 10
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}

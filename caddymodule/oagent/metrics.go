@@ -1,0 +1,82 @@
+package oagent
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// agentMetrics are the collectors of the oagent handlers. Like those of the tool
+// calls they outlive a reload. The names of agents are those of documents; what no
+// agent governs has the label "".
+type agentMetrics struct {
+	decisions *prometheus.CounterVec   // agent, outcome
+	duration  *prometheus.HistogramVec // agent
+	asked     *prometheus.CounterVec   // agent, answer
+}
+
+// Answers of an agent's program to the question about a review.
+const (
+	answerLater = "later"
+	answerNone  = "none" // that decides anything
+)
+
+// collectedAgents is the one set of these collectors of the process.
+var collectedAgents = newAgentMetrics()
+
+func newAgentMetrics() *agentMetrics {
+	const namespace = "fairway"
+	return &agentMetrics{
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace,
+			Name:      "agent_decisions_total",
+			Help:      "Decisions about requests of agents: allowed, or why they were refused.",
+		}, []string{"agent", "outcome"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace,
+			Name:      "agent_call_duration_seconds",
+			Help:      "How long requests of agents take, with the waiting for reviewers and the API's answer.",
+			Buckets:   []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"agent"}),
+		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace,
+			Name:      "agent_review_questions_total",
+			Help:      "Questions to the programs of reviewing agents: what they answer.",
+		}, []string{"agent", "answer"}),
+	}
+}
+
+func (m *agentMetrics) register(registry prometheus.Registerer) error {
+	for _, c := range []prometheus.Collector{m.decisions, m.duration, m.asked} {
+		already := prometheus.AlreadyRegisteredError{}
+		if err := registry.Register(c); err != nil && !errors.As(err, &already) {
+			return err
+		}
+	}
+	return nil
+}
+
+// agentOutcomes are the collectors of one agent.
+type agentOutcomes struct {
+	allowed   prometheus.Counter
+	decisions *prometheus.CounterVec // outcome
+	duration  prometheus.Observer
+}
+
+// of returns the collectors of the agent of that name, "" for none.
+func (m *agentMetrics) of(agent string) *agentOutcomes {
+	decisions := m.decisions.MustCurryWith(prometheus.Labels{"agent": agent})
+	return &agentOutcomes{decisions.WithLabelValues(allowed), decisions, m.duration.WithLabelValues(agent)}
+}
+
+// none are the collectors of what no agent governs.
+var none = sync.OnceValue(func() *agentOutcomes { return collectedAgents.of("") })
+
+func (o *agentOutcomes) count(decision string) {
+	if decision == allowed {
+		o.allowed.Inc()
+		return
+	}
+	o.decisions.WithLabelValues(decision).Inc()
+}

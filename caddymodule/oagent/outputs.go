@@ -1,0 +1,193 @@
+package oagent
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/stream"
+)
+
+// outputs returns what has been written as an Engagement has it. A tool call's
+// stream is what it comes to, as that is all its caller gets.
+func (a *heldAnswer) outputs(ofCall bool) jsontext.Value {
+	switch {
+	case !a.recorded || a.bodiless || a.size == 0:
+		return nil
+	case a.streamed:
+		return oagent.Shed{Bytes: a.size, Why: oagent.ShedStream}.JSON()
+	case a.shed || a.body == nil:
+		return oagent.Shed{Bytes: a.size, Why: oagent.ShedAnswer, Limit: a.limit}.JSON()
+	}
+	header := a.Header()
+	if format := stream.FormatOf(header.Get("Content-Type")); ofCall && format != 0 && a.status < http.StatusMultipleChoices {
+		return reducedOutputs(header, a.status, format, a.body.B, a.limit)
+	}
+	return outputsOf(header, a.status, a.body.B, a.limit)
+}
+
+// reducedOutputs returns the outputs of what a stream comes to.
+func reducedOutputs(header http.Header, status int, format stream.Format, body []byte, limit int64) jsontext.Value {
+	content := buffer.Get()
+	defer buffer.Put(content)
+	reducer := stream.NewReducer(format, content, stream.Options{MaxContent: limit})
+	defer reducer.Release()
+	if _, err := reducer.Write(body); err != nil {
+		return shedUnread(err, body, limit)
+	}
+	contentType, err := reducer.Finish()
+	if err != nil {
+		return shedUnread(err, body, limit)
+	}
+	header = maps.Clone(header)
+	header["Content-Type"] = []string{contentType}
+	return outputsOf(header, status, content.B, limit).Clone()
+}
+
+// outputsOf returns the body of an answer as an Engagement has it: JSON as it is,
+// text as a string, and of anything else
+//
+//	{"_media_type":"image/png","_bytes":1234}
+//
+// What cannot be decoded, and a part of something, is shed: whoever looks at it
+// fails, rather than find nothing in it.
+// Nil stands for no body. The outputs may be part of the body.
+func outputsOf(header http.Header, status int, body []byte, limit int64) jsontext.Value {
+	if len(body) == 0 {
+		return nil
+	}
+	contentType := header.Get("Content-Type")
+	if coding := header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") || saysCharset(contentType) {
+		decoded, err := decodedCopy(header, body, limit)
+		if err != nil {
+			return shedUnread(err, body, limit)
+		}
+		defer buffer.Put(decoded)
+		return plainOutputs(contentType, status, decoded.B).Clone()
+	}
+	return plainOutputs(contentType, status, body)
+}
+
+// plainOutputs are those of a body without an encoding.
+func plainOutputs(contentType string, status int, body []byte) jsontext.Value {
+	body = bytes.TrimPrefix(body, toolcall.ByteOrderMark)
+	base, _, _ := strings.Cut(contentType, ";")
+	base = strings.ToLower(strings.TrimSpace(base))
+	switch {
+	case status == http.StatusPartialContent:
+		return oagent.Shed{Bytes: int64(len(body)), Why: oagent.ShedPart}.JSON()
+	case base == "application/json", base == "text/json", strings.HasSuffix(base, "+json"):
+		return body // what is no strict JSON is shed
+	case base == "" && startsJSON(body) && wire.Check(body) == nil:
+		return body
+	case (base == "" || toolcall.IsText(base)) && utf8.Valid(body):
+		return wire.AppendString(nil, body)
+	}
+	return opaque(contentType, len(body))
+}
+
+func startsJSON(body []byte) bool {
+	body = bytes.TrimSpace(body)
+	return len(body) > 0 && (body[0] == '{' || body[0] == '[')
+}
+
+// saysCharset reports whether text may be in another charset than UTF-8.
+func saysCharset(contentType string) bool {
+	if !strings.Contains(contentType, "=") || !toolcall.IsText(contentType) {
+		return false
+	}
+	_, parameters, err := mime.ParseMediaType(contentType)
+	charset := strings.ToLower(parameters["charset"])
+	return err == nil && charset != "" && charset != "utf-8" && charset != "us-ascii"
+}
+
+// shedUnread returns what stands for a body that could not be decoded.
+func shedUnread(err error, body []byte, limit int64) jsontext.Value {
+	if errors.Is(err, buffer.ErrTooLarge) {
+		return oagent.Shed{Bytes: int64(len(body)), Why: oagent.ShedAnswer, Limit: limit}.JSON()
+	}
+	return oagent.Shed{Bytes: int64(len(body)), Why: oagent.ShedEncoding}.JSON()
+}
+
+var errUnknownCharset = errors.New("the character set is not known")
+
+// decodedCopy undoes the coding of a body and turns text into UTF-8.
+func decodedCopy(header http.Header, body []byte, limit int64) (*buffer.Buffer, error) {
+	header = maps.Clone(header)
+	content := buffer.Get()
+	content.B = append(content.B, body...)
+	content, err := toolcall.DecodeBody(header, content, limit)
+	if err == nil {
+		content, err = toolcall.DecodeText(header, content, limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if saysCharset(header.Get("Content-Type")) {
+		buffer.Put(content)
+		return nil, errUnknownCharset
+	}
+	return content, nil
+}
+
+// opaque stands for a body that expressions cannot look into.
+func opaque(contentType string, size int) jsontext.Value {
+	base, _, _ := strings.Cut(contentType, ";")
+	b := append([]byte(nil), `{"_media_type":`...)
+	b = wire.AppendString(b, strings.ToValidUTF8(strings.ToLower(strings.TrimSpace(base)), ""))
+	b = append(b, `,"_bytes":`...)
+	return append(strconv.AppendInt(b, int64(size), 10), '}')
+}
+
+var opaquePrefix = []byte(`{"_media_type":`)
+
+func isOpaque(outputs jsontext.Value) bool { return bytes.HasPrefix(outputs, opaquePrefix) }
+
+// asksForForm reports whether an expression knows that a body may be opaque. In any
+// other, "there is no such member" would hold of every body that cannot be seen.
+func asksForForm(expression string) bool {
+	return strings.Contains(expression, "_media_type") || strings.Contains(expression, "_bytes")
+}
+
+// shedOpaque returns opaque outputs as those that an assertion fails on which looks
+// at them.
+func shedOpaque(outputs jsontext.Value) jsontext.Value {
+	size, _ := strconv.ParseInt(string(outputs[bytes.LastIndexByte(outputs, ':')+1:len(outputs)-1]), 10, 64)
+	return oagent.Shed{Bytes: size, Why: oagent.ShedForm}.JSON()
+}
+
+// plainForm returns outputs as an answer has them: text again as text, unless the
+// tool answers with JSON.
+func plainForm(tool *ocp.Tool, outputs jsontext.Value) (contentType string, body []byte) {
+	if len(outputs) == 0 {
+		return "", nil
+	}
+	if outputs.Kind() == '"' {
+		text, err := jsontext.AppendUnquote(nil, outputs)
+		if err == nil && !answersJSON(tool) {
+			return "text/plain; charset=utf-8", text
+		}
+	}
+	return "application/json", outputs
+}
+
+func answersJSON(tool *ocp.Tool) bool {
+	for _, mediaType := range tool.Answer.MediaTypes {
+		if strings.HasSuffix(mediaType, "json") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,284 @@
+package oagent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/oagent"
+)
+
+// Limits of how long an agent's program may think about a review.
+const (
+	DefaultAskTimeout = 30 * time.Second
+	MaxAskTimeout     = 10 * time.Minute
+)
+
+// ReviewingAgent is who decides for an agent that is asked to review.
+type ReviewingAgent struct {
+	// The users who answer for the agent: a request of theirs counts as the
+	// agent's if guard names that agent for it.
+	Users []string `json:"users,omitempty"`
+
+	// The agent's program, which is asked about each review. Default: it has to
+	// look for them, as one of the users.
+	Ask *ReviewerAsk `json:"ask,omitempty"`
+}
+
+// ReviewerAsk is how the program of a reviewing agent is asked: by a POST of the
+// review, as it is read below the path of reviews, to which it answers with
+// {"decision": "approve" or "deny", "comment": "…"}, or with 202 if it decides
+// later. Anything else decides nothing, and it is asked again after a while.
+type ReviewerAsk struct {
+	// Where the program is, as https://host/path. Placeholders such as {env.NAME}
+	// are replaced.
+	URL string `json:"url,omitempty"`
+
+	// What is shown to the program.
+	Credentials []agents.Credential `json:"credentials,omitempty"`
+
+	// How long one answer may take, at most 10m. Default: 30s.
+	Timeout caddy.Duration `json:"timeout,omitempty"`
+
+	url         string // with placeholders replaced
+	credentials agents.Credentials
+}
+
+// provisionReviewers checks who decides for agents.
+func (o *Handler) provisionReviewers() error {
+	for _, name := range slices.Sorted(maps.Keys(o.Reviewers)) {
+		if err := o.Reviewers[name].provision(o.logger); err != nil {
+			return fmt.Errorf("reviewer %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (r *ReviewingAgent) provision(logger *zap.Logger) error {
+	if r == nil || len(r.Users) == 0 && r.Ask == nil {
+		return errors.New("nobody decides for it: name users, or give ask a URL")
+	}
+	if slices.Contains(r.Users, "") {
+		return errors.New("the name of a user is empty")
+	}
+	if r.Ask == nil {
+		return nil
+	}
+	return r.Ask.provision(logger)
+}
+
+func (a *ReviewerAsk) provision(logger *zap.Logger) (err error) {
+	a.url = caddy.NewReplacer().ReplaceAll(a.URL, "")
+	if err := checkAskURL(a.url); err != nil {
+		return fmt.Errorf("ask: %w", err)
+	}
+	if a.credentials, err = agents.NewCredentials(a.Credentials, logger); err != nil {
+		return fmt.Errorf("ask: %w", err)
+	}
+	if a.Timeout == 0 {
+		a.Timeout = caddy.Duration(DefaultAskTimeout)
+	}
+	if a.Timeout < 0 || time.Duration(a.Timeout) > MaxAskTimeout {
+		return fmt.Errorf("ask: timeout %s: it is more than 0 and at most %s", time.Duration(a.Timeout), MaxAskTimeout)
+	}
+	return nil
+}
+
+// checkAskURL judges where a program is. Errors do not repeat the URL, in which
+// there may be a secret.
+func checkAskURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return errors.New("the URL begins with https:// or http:// and a host, as in: ask https://supervisor.example.com/reviews")
+	case u.User != nil:
+		return errors.New("the URL has a user in it: use credential basic")
+	case u.Fragment != "":
+		return errors.New("the URL has a fragment, which is not sent")
+	}
+	return nil
+}
+
+// unmarshalReviewer reads the subdirective reviewer. Syntax:
+//
+//	reviewer <agent> [<users...>] {
+//		ask        <url>
+//		header     <name> <value>
+//		credential header | query <name> <value>
+//		credential basic <user> <password>
+//		timeout    <duration>
+//	}
+//
+// where header, which is credential header, and credential may be repeated.
+func (o *Handler) unmarshalReviewer(outer *directive.Block) error {
+	arguments := outer.RemainingArgs()
+	const usage = "reviewer needs an agent and the users who answer for it, as in: reviewer supervisor alice bob; or its program, in a block: ask <url>"
+	if len(arguments) == 0 {
+		return outer.Err(usage)
+	}
+	name := arguments[0]
+	if _, twice := o.Reviewers[name]; twice {
+		return outer.Errf("reviewer %s is given twice", name)
+	}
+	reviewer, ask := &ReviewingAgent{Users: arguments[1:]}, new(ReviewerAsk)
+	b := directive.NewBlock(outer.Dispenser)
+	hasBlock := false
+	for nesting := b.Nesting(); b.NextBlock(nesting); {
+		hasBlock = true
+		if err := ask.unmarshalOption(b); err != nil {
+			return err
+		}
+	}
+	switch {
+	case ask.URL != "":
+		reviewer.Ask = ask
+	case hasBlock:
+		return outer.Errf("reviewer %s has a block without ask: say where the agent's program is, as in: ask https://supervisor.example.com/reviews", name)
+	case len(reviewer.Users) == 0:
+		return outer.Err(usage)
+	}
+	if o.Reviewers == nil {
+		o.Reviewers = make(map[string]*ReviewingAgent)
+	}
+	o.Reviewers[name] = reviewer
+	return nil
+}
+
+func (a *ReviewerAsk) unmarshalOption(b *directive.Block) error {
+	switch b.Val() {
+	case "ask":
+		if err := b.Text(&a.URL); err != nil {
+			return err
+		}
+		if strings.Contains(a.URL, "{") {
+			return nil
+		}
+		if err := checkAskURL(a.URL); err != nil {
+			return b.Errf("ask: %v", err)
+		}
+		return nil
+	case "header":
+		return readNamedHeader(b, "header", &a.Credentials)
+	case "credential":
+		return agents.ReadCredential(b, &a.Credentials)
+	case "timeout":
+		return b.Period(&a.Timeout)
+	}
+	return b.Unrecognized("reviewer")
+}
+
+// answersFor reports whether the user answers for the agent when that reviews.
+func (o *Handler) answersFor(user, agent string) bool {
+	r := o.Reviewers[agent]
+	return r != nil && user != "" && slices.Contains(r.Users, user)
+}
+
+// bindReviewing makes an Engagement the one in which an agent reviews, if that is
+// what it is called and the user answers for the agent: what the agent's program
+// calls while it decides belongs in there. For others it stays a name like others.
+func (o *Handler) bindReviewing(b *oagent.Binding) {
+	if len(o.Reviewers) == 0 || b.Agent == nil {
+		return
+	}
+	if reviewed, ok := oagent.ReviewedBy(b.Engagement); ok && o.answersFor(b.User.ID, b.Agent.Name) {
+		b.Reviewed, b.User.Email = reviewed, "" // its user is whom the reviewed one belongs to
+	}
+}
+
+// shownReview is a review as its reviewer reads it.
+type shownReview struct {
+	*oagent.Review
+	Engagement jsontext.Value `json:"engagement"`         // see oagent.Guard.ReviewedEngagement; null if it is gone
+	Reviewing  string         `json:"reviewing,omitzero"` // of an agent: the id of the Engagement in which it decides
+	Intent     string         `json:"intent,omitzero"`    // of the agent that decides
+	Location   string         `json:"location,omitzero"`  // where it is decided, "" if reviews have no path here
+}
+
+func (o *Handler) shownReview(ctx context.Context, guard *oagent.Guard, r *oagent.Review, agent *oagent.Agent) (*shownReview, error) {
+	shown := &shownReview{Review: r}
+	if reviews := o.extras.pages.reviews; reviews != "" {
+		shown.Location = reviews + "/" + r.ID
+	}
+	if agent != nil {
+		shown.Intent, shown.Reviewing = agent.Intent, reviewing(agent, r).Engagement
+	}
+	var err error
+	if shown.Engagement, err = guard.ReviewedEngagement(ctx, r); errors.Is(err, oagent.ErrNoEngagement) {
+		err = nil
+	}
+	return shown, err
+}
+
+// reviewing returns the Engagement in which the agent decides a review.
+func reviewing(agent *oagent.Agent, r *oagent.Review) oagent.Binding {
+	return oagent.Reviewing(agent, r.Key, r.User)
+}
+
+// checkQuestion asks the input guardrail of a reviewing agent about what it is
+// about to read, as JSON, each time, also when the review is decided already. The
+// error is a *oagent.Refusal.
+func (o *Handler) checkQuestion(ctx context.Context, guard *oagent.Guard, agent *oagent.Agent, r *oagent.Review, question []byte) error {
+	if r.Status == oagent.ReviewPending {
+		if err := guard.Question(ctx, r); err != nil {
+			return err
+		}
+	}
+	if agent.Input == nil {
+		return nil
+	}
+	return o.askGuardrail(ctx, guard, agent, r, oagent.SideInput, string(question), "")
+}
+
+// decideFor has a reviewing agent decide, after its output guardrail was asked
+// about the comment, which others get to read.
+func (o *Handler) decideFor(ctx context.Context, guard *oagent.Guard, agent *oagent.Agent, r *oagent.Review, approve bool, comment string) (*oagent.Review, error) {
+	if comment != "" && agent.Output != nil && r.Status == oagent.ReviewPending {
+		if err := guard.Question(ctx, r); err != nil {
+			return nil, err
+		}
+		if err := o.askGuardrail(ctx, guard, agent, r, oagent.SideOutput, string(r.Inputs), comment); err != nil {
+			return nil, err
+		}
+	}
+	return guard.Decide(ctx, r.ID, oagent.Scheme+agent.Name, approve, comment)
+}
+
+// askGuardrail asks a guardrail of a reviewing agent, as on traffic to a model. If
+// it does not hold the Engagement in which the agent reviews has ended, and with
+// it the review.
+func (o *Handler) askGuardrail(ctx context.Context, guard *oagent.Guard, agent *oagent.Agent, r *oagent.Review, side oagent.Side, input, output string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "/", http.NoBody)
+	if err != nil {
+		return err
+	}
+	x := &chatExchange{
+		passage: &passage{Handler: o, r: request, linked: o.relink(nil, nil), binding: reviewing(agent, r)},
+		Chat:    o.guardrailChat(),
+		guard:   guard,
+	}
+	err = x.ask(side, input, output)
+	if refusal, ok := oagent.AsRefusal(err); ok && refusal.Ends() {
+		return errors.Join(refusal, guard.Question(ctx, r)) // which denies the review
+	}
+	return err
+}
+
+// guardrailChat returns the options by which guardrails' tools are asked.
+func (o *Handler) guardrailChat() *Chat {
+	if o.Chat != nil {
+		return o.Chat
+	}
+	return &Chat{logger: o.logger}
+}

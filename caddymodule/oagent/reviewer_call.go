@@ -1,0 +1,131 @@
+package oagent
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/go-json-experiment/json"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/oagent"
+)
+
+// maxAnswer is the largest answer of an agent's program, in bytes.
+const maxAnswer = 64 << 10
+
+// decisionPending is what a program answers that decides later.
+const decisionPending = "pending"
+
+// reviewerAnswer is what the program of a reviewing agent has answered.
+type reviewerAnswer struct{ decision, comment string }
+
+var errRedirected = errors.New("it answers with a redirect, which is not followed: give ask the URL at which it is")
+
+// newAskTransport returns what questions are sent with. No client stands before it,
+// so that no redirect is followed, nor looked into: it would take the credentials
+// elsewhere.
+func newAskTransport() *http.Transport {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = maxAsking
+	transport.MaxResponseHeaderBytes = maxAnswer
+	return transport
+}
+
+// put asks the program. An error means that nothing is decided; it holds neither
+// credentials nor anything of the question or the answer.
+func (a *ReviewerAsk) put(ctx context.Context, transport *http.Transport, question []byte) (*reviewerAnswer, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(a.Timeout))
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url, bytes.NewReader(question))
+	if err != nil {
+		return nil, errors.New("the URL cannot be asked")
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json")
+	if err := a.credentials.Apply(r, caddy.NewReplacer()); err != nil {
+		return nil, err
+	}
+	response, err := transport.RoundTrip(r)
+	if err != nil {
+		return nil, withoutWords(ctx, err)
+	}
+	defer response.Body.Close()
+	switch {
+	case response.StatusCode == http.StatusAccepted:
+		return &reviewerAnswer{decision: decisionPending}, nil
+	case response.StatusCode >= 300 && response.StatusCode < 400:
+		return nil, errRedirected
+	case response.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("it answers with status %d", response.StatusCode)
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("its answer breaks off: %w", withoutWords(ctx, err))
+	case len(body) > maxAnswer:
+		return nil, fmt.Errorf("its answer has more than %d bytes", maxAnswer)
+	}
+	return readReviewerAnswer(body)
+}
+
+// What the log says of an answer that is none.
+var (
+	errNotHTTP  = errors.New("what it answers is not HTTP, or not as much as it says")
+	errTooLate  = errors.New("there is no answer in time")
+	errNotHTTPS = errors.New("it does not speak TLS: give ask an http:// URL, if that is meant")
+)
+
+// withoutWords returns what an error says of the connection. Others may quote the
+// answer, or an address with what is secret in it.
+func withoutWords(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errTooLate
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return errNotHTTPS
+	}
+	if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return untrusted
+	}
+	if broken, ok := errors.AsType[*net.OpError](err); ok {
+		return broken
+	}
+	return errNotHTTP
+}
+
+// readReviewerAnswer reads a decision. What is not clear is none.
+func readReviewerAnswer(body []byte) (*reviewerAnswer, error) {
+	members, err := wire.Members(nil, body)
+	if err != nil {
+		return nil, errors.New("its answer is not one strict JSON object")
+	}
+	answer := new(reviewerAnswer)
+	for _, m := range members {
+		to := &answer.comment
+		switch m.Name {
+		case "decision":
+			to = &answer.decision
+		case "comment":
+		default:
+			return nil, errors.New("its answer has members other than decision and comment")
+		}
+		if m.Value.Kind() != '"' || json.Unmarshal(m.Value, to) != nil {
+			return nil, fmt.Errorf("%s of its answer is no string", m.Name)
+		}
+	}
+	switch {
+	case answer.decision != decisionApprove && answer.decision != decisionDeny && answer.decision != decisionPending:
+		return nil, errors.New("decision of its answer is none: it is approve, deny or pending")
+	case len(answer.comment) > oagent.MaxComment:
+		return nil, fmt.Errorf("comment of its answer has %d bytes; the limit is %d", len(answer.comment), oagent.MaxComment)
+	}
+	return answer, nil
+}

@@ -1,0 +1,437 @@
+package ocp
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/prepared"
+	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/enhance"
+)
+
+// maxStreamHold is how long an answer is held after a handler asked for its first bytes to
+// be sent to the client. reverse_proxy flushes every answer of unknown length, so a flush
+// does not show that the answer is a stream. An answer that has not ended by then is taken
+// for a stream and passes unchanged.
+const maxStreamHold = time.Second
+
+// The outcomes of an enhancement besides the reasons of package enhance.
+const (
+	outcomeEnhanced = "enhanced"
+	outcomeStream   = "stream"    // it was flushed and did not end
+	outcomeTrailers = "trailers"  // it announces trailers, which may speak of the body
+	outcomeSigned   = "signed"    // its signature may cover the body
+	outcomeFrozen   = "frozen"    // Cache-Control: no-transform
+	outcomeUnended  = "not_ended" // a handler failed in the middle of it
+	outcomeCoding   = "coding"    // its content coding cannot be undone
+)
+
+// Enhancement is a property that answers get.
+type Enhancement struct {
+	// The name of the property: a letter, then letters, digits and underscores.
+	Property string `json:"property,omitempty"`
+
+	// The CEL expression that computes it, over `ocp` (the context's fields, as
+	// in ocp.current_goal), `request` (method, path, query, headers), `response`
+	// (status, headers, body), `tool` (name, operation_id, method, path, tags)
+	// and `item` (the object that gets the property). An expression that yields
+	// optional.none() adds nothing. If one fails, or yields what does not fit the
+	// schema that the document declares, the answer lacks this property only; in a
+	// list, so does the item for which it failed.
+	Expression string `json:"expression,omitempty"`
+
+	// Adds the property only to answers of operations that declare it in
+	// x-ocp-enhanced-response. Default: to every JSON answer.
+	Declared bool `json:"declared,omitempty"`
+}
+
+// enhancer decides which answers are held to be enhanced, and tells how that
+// went. A nil enhancer holds none.
+type enhancer struct {
+	*enhance.Enhancer
+	metrics *ocpMetrics
+	logger  *zap.Logger
+	told    sync.Map // property and reason of what has been warned about
+}
+
+// newEnhancer compiles the expressions; it returns nil if there are none.
+func newEnhancer(h *Handler) (*enhancer, error) {
+	if len(h.Enhance) == 0 {
+		return nil, nil
+	}
+	properties := make([]enhance.Property, 0, len(h.Enhance))
+	for _, e := range h.Enhance {
+		if e.Declared && h.toolset == nil {
+			return nil, fmt.Errorf("enhance %s declared: that needs a toolset, whose document declares the property", e.Property)
+		}
+		properties = append(properties, enhance.Property{Name: e.Property, Expression: e.Expression, Declared: e.Declared})
+	}
+	compiled, err := enhance.Compile(properties, enhance.Options{
+		Lists:  enhance.Lists(h.Lists),
+		Wrap:   h.WrapName,
+		Errors: h.EnhanceErrors,
+		Limits: enhance.Limits{Body: int(h.MaxEnhanced)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("enhance: %w", err)
+	}
+	return &enhancer{Enhancer: compiled, metrics: h.metrics, logger: h.logger}, nil
+}
+
+// tell counts the outcome of an answer.
+func (e *enhancer) tell(outcome string) {
+	e.metrics.enhanced.WithLabelValues(outcome).Inc()
+}
+
+// tellFailures counts the properties that failed. The log names each property and reason
+// once: a fault in an expression comes back with every answer.
+func (e *enhancer) tellFailures(failures []enhance.Failure) {
+	for _, failure := range failures {
+		e.metrics.failed.WithLabelValues(failure.Property, string(failure.Reason)).Inc()
+		e.warnOnce(failure.Property, string(failure.Reason))
+	}
+}
+
+func (e *enhancer) warnOnce(property, reason string) {
+	if _, told := e.told.LoadOrStore(property+" "+reason, struct{}{}); !told {
+		e.logger.Warn("an answer was left without a property, as its expression failed; this is logged once, see the metric fairway_ocp_property_failures_total",
+			zap.String("property", property), zap.String("reason", reason))
+	}
+}
+
+// hold is the part of an exchange that keeps an answer until its end. A nil hold
+// keeps none.
+type hold struct {
+	enhancer *enhancer
+	message  enhance.Exchange
+	limit    int64    // bytes of the answer
+	known    []string // If-None-Match of the request
+	since    string   // If-Modified-Since of the request
+
+	body    *buffer.Buffer // nil unless the answer is being held
+	varies  bool           // the answer depends on the context
+	flushed bool
+	settled bool // the header belongs to a handler: no timer may read it
+	timer   *time.Timer
+}
+
+// prepare returns the hold for the answer to r, nil if it gets no property. It changes the
+// request so that the answer comes whole and in a coding that can be undone.
+func (e *enhancer) prepare(in *ocp.Incoming, r *http.Request, tool *ocp.Tool, limit int64) *hold {
+	if e == nil || len(e.Properties(tool)) == 0 {
+		return nil
+	}
+	h := &hold{enhancer: e, limit: limit}
+	h.takeConditions(r)
+	restrictCodings(r.Header)
+
+	// Handlers behind may rewrite the URL in place; expressions see it as it came.
+	request, address := r.WithContext(r.Context()), *r.URL
+	request.URL = &address
+	h.message = enhance.Exchange{Incoming: in, Request: request, Tool: tool}
+	return h
+}
+
+// takeConditions takes the conditions of a GET or HEAD away from the upstream. The upstream
+// knows only its plain answer: it would answer 304 to a client that has the plain answer
+// and is to get the enhanced one. The conditions are checked when the answer is known.
+func (h *hold) takeConditions(r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return
+	}
+	h.known, h.since = r.Header["If-None-Match"], r.Header.Get("If-Modified-Since")
+	delete(r.Header, "If-None-Match")
+	delete(r.Header, "If-Modified-Since")
+}
+
+// isKnown reports whether the client has the answer already, which is not enhanced. A
+// date counts only if no tag is given (RFC 9110, section 13.1.3).
+func (h *hold) isKnown(status int, header http.Header) bool {
+	switch {
+	case h == nil || status != http.StatusOK:
+		return false
+	case len(h.known) > 0:
+		return len(header["Etag"]) == 1 && prepared.MatchesTag(h.known, header["Etag"][0])
+	}
+	return h.since != "" && h.since == header.Get("Last-Modified")
+}
+
+func (h *hold) holds() bool {
+	return h != nil && h.body != nil
+}
+
+// begin reports whether the answer is held, whose header has just been decided on.
+func (h *hold) begin(x *exchange, status int) bool {
+	if x.ofTools {
+		return false
+	}
+	header := x.ResponseWriter.Header()
+	h.message.Status, h.message.Header = status, header
+	head := h.message.Request.Method == http.MethodHead
+	h.varies = status == http.StatusNotModified // what the client has may be an enhanced answer
+	if reason := h.takes(head); reason != "" {
+		if reason != string(enhance.Status) && reason != string(enhance.NoBody) {
+			h.enhancer.tell(reason)
+		}
+		return false
+	}
+	h.varies = true
+	if head {
+		// The GET would have another body, of which this is not known.
+		forgetBody(header)
+		delete(header, "Content-Length")
+		delete(header, "Etag")
+		return false
+	}
+	h.body = buffer.Get()
+	return true
+}
+
+// takes returns why the answer is not enhanced, as far as its header tells; "" if
+// it may be. A HEAD is judged like the GET.
+func (h *hold) takes(head bool) (reason string) {
+	header := h.message.Header
+	switch {
+	case len(header["Trailer"]) > 0:
+		return outcomeTrailers
+	case len(header["Signature-Input"]) > 0:
+		return outcomeSigned
+	case listsToken(header["Cache-Control"], "no-transform"):
+		return outcomeFrozen
+	case caddyhttp.IsIncremental(header):
+		return outcomeStream
+	}
+	message := h.message
+	if head {
+		get := *h.message.Request
+		get.Method = http.MethodGet
+		message.Request = &get
+	}
+	took := h.enhancer.Suits(&message)
+	if took == enhance.Encoded {
+		if !decodable(header) {
+			return outcomeCoding
+		}
+		message.Header = header.Clone()
+		delete(message.Header, "Content-Encoding")
+		took = h.enhancer.Suits(&message)
+	}
+	return string(took)
+}
+
+// write keeps a part of the body. One that becomes too large is released.
+func (h *hold) write(x *exchange, p []byte) (int, error) {
+	if int64(len(h.body.B))+int64(len(p)) > h.limit {
+		h.release(x, string(enhance.TooLarge))
+		return x.ResponseWriter.Write(p)
+	}
+	h.body.B = append(h.body.B, p...)
+	h.watch(x)
+	return len(p), nil
+}
+
+// flush notes that a handler wants the client to have what there is.
+func (h *hold) flush(x *exchange) {
+	h.flushed = true
+	h.watch(x)
+}
+
+// watch sets the timer that tells a stream from an answer of unknown length.
+func (h *hold) watch(x *exchange) {
+	if !h.flushed || h.settled || h.timer != nil || len(h.body.B) == 0 {
+		return
+	}
+	h.timer = time.AfterFunc(maxStreamHold, func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if h.body == nil || h.settled {
+			return
+		}
+		h.release(x, outcomeStream)
+		_ = http.NewResponseController(x.ResponseWriter).Flush() // the client may be gone
+	})
+}
+
+// settle leaves the header to the handler that has asked for it.
+func (h *hold) settle() {
+	if h.body != nil {
+		h.settled = true
+		h.stop()
+	}
+}
+
+func (h *hold) stop() {
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+}
+
+// release sends what is held as it came, and holds no more.
+func (h *hold) release(x *exchange, outcome string) {
+	h.stop()
+	if outcome != "" {
+		h.enhancer.tell(outcome)
+	}
+	body := h.body
+	h.body = nil
+	x.commit(x.status)
+	_, _ = x.ResponseWriter.Write(body.B) // the next write tells that the client is gone
+	buffer.Put(body)
+}
+
+// drop gives the held answer up.
+func (h *hold) drop() {
+	if h.holds() {
+		h.stop()
+		buffer.Put(h.body)
+		h.body = nil
+	}
+}
+
+// end enhances the answer, whose end has been reached, and sends it.
+func (h *hold) end(x *exchange, r *http.Request) {
+	h.stop()
+	if hasTrailers(h.message.Header) {
+		h.release(x, outcomeTrailers)
+		return
+	}
+	content, decoded, ok := h.content()
+	if !ok {
+		h.release(x, outcomeCoding)
+		return
+	}
+	defer buffer.Put(decoded)
+	out := buffer.Get()
+	defer buffer.Put(out)
+	body, outcome := h.enhancer.Append(r.Context(), out.B, content, &h.message)
+	h.enhancer.tellFailures(outcome.Failures)
+	if !outcome.Enhanced() {
+		h.enhancer.tell(string(outcome.Reason))
+		if outcome.Reason.Fault() {
+			h.enhancer.warnOnce(outcome.Property, string(outcome.Reason))
+		}
+		if h.isKnown(x.status, h.message.Header) {
+			h.drop()
+			x.notModified()
+			return
+		}
+		h.release(x, "")
+		return
+	}
+	out.B = body
+	h.enhancer.tell(outcomeEnhanced)
+	h.send(x, out.B)
+}
+
+// hasTrailers reports whether a handler has set trailers that it had not
+// announced.
+func hasTrailers(header http.Header) bool {
+	for key := range header {
+		if strings.HasPrefix(key, http.TrailerPrefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// content returns the body without its content coding. Decoded holds it if there was
+// one.
+func (h *hold) content() (content []byte, decoded *buffer.Buffer, ok bool) {
+	coding := h.message.Header["Content-Encoding"]
+	if len(coding) == 0 {
+		return h.body.B, nil, true
+	}
+	coded := buffer.Get() // a copy: if anything fails, the answer goes out as it came
+	coded.B = append(coded.B, h.body.B...)
+	decoded, err := toolcall.DecodeBody(http.Header{"Content-Encoding": coding}, coded, h.limit)
+	if err != nil {
+		return nil, nil, false
+	}
+	return decoded.B, decoded, true
+}
+
+// send sends the enhanced body with the header that is true of it, or 304 if the
+// client has that body already.
+func (h *hold) send(x *exchange, body []byte) {
+	header := h.message.Header
+	forgetBody(header)
+	delete(header, "Content-Encoding")
+	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	tag := retag(header, body)
+	x.reply(x.status)
+	method := h.message.Request.Method
+	unchanged := tag != "" && x.status == http.StatusOK && method == http.MethodGet && prepared.MatchesTag(h.known, tag)
+	held := h.body
+	h.body = nil
+	defer buffer.Put(held)
+	if unchanged {
+		delete(header, "Content-Length")
+		delete(header, "Content-Type")
+		x.ResponseWriter.WriteHeader(http.StatusNotModified)
+		return
+	}
+	x.ResponseWriter.WriteHeader(x.status)
+	_, _ = x.ResponseWriter.Write(body) // the client may be gone
+}
+
+// forgetBody removes from a header what was true of the body as the upstream sent
+// it. The context may change what it becomes at any time, so no date is true of it.
+func forgetBody(header http.Header) {
+	for _, key := range []string{"Accept-Ranges", "Content-Digest", "Content-Md5", "Digest", "Last-Modified", "Repr-Digest"} {
+		delete(header, key)
+	}
+}
+
+// decodable reports whether decodeBody knows the content coding.
+func decodable(header http.Header) bool {
+	coding := header["Content-Encoding"]
+	return len(coding) == 1 && isDecodable(coding[0])
+}
+
+func isDecodable(coding string) bool {
+	switch strings.ToLower(strings.TrimSpace(coding)) {
+	case "", "identity", "gzip", "x-gzip", "deflate", "zstd":
+		return true
+	}
+	return false
+}
+
+// restrictCodings leaves of Accept-Encoding what decodeBody knows.
+func restrictCodings(header http.Header) {
+	values := header["Accept-Encoding"]
+	if len(values) == 0 {
+		return
+	}
+	var kept []string
+	for item := range strings.SplitSeq(strings.Join(values, ","), ",") {
+		coding, _, _ := strings.Cut(item, ";")
+		if strings.TrimSpace(coding) != "" && isDecodable(coding) {
+			kept = append(kept, strings.TrimSpace(item))
+		}
+	}
+	if len(kept) == 0 {
+		kept = []string{"identity"}
+	}
+	header["Accept-Encoding"] = []string{strings.Join(kept, ", ")}
+}
+
+// listsToken reports whether a header that lists names has this one.
+func listsToken(values []string, token string) bool {
+	for _, value := range values {
+		for item := range strings.SplitSeq(value, ",") {
+			if strings.EqualFold(strings.TrimSpace(item), token) {
+				return true
+			}
+		}
+	}
+	return false
+}

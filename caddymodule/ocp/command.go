@@ -1,0 +1,385 @@
+package ocp
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/textproto"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+func init() {
+	caddycmd.RegisterCommand(caddycmd.Command{
+		Name:  "ocp",
+		Usage: "encode|decode|validate",
+		Short: "Encodes, decodes and validates Open Context Protocol headers",
+		Long: `
+For people who debug the headers of the Open Context Protocol (OCP 1.0).
+
+What a command reads comes from its argument, from --file, or else from stdin. It
+may have 2 MiB. decode and validate take the value of an OCP-Session header, or
+headers as curl -v and others print them, one on a line; validate takes the JSON
+of a context as well.
+`,
+		CobraFunc: func(cmd *cobra.Command) {
+			cmd.AddCommand(
+				ocpCommand("encode [--file <path>] [--strict]", "Prints the headers of a context", `
+Reads a context as a JSON object and prints the OCP headers that carry it, one on
+a line. What is wrong with the context is told on stderr and left out, times that
+are missing are set to now, and detail is shed until the session fits its 8 KiB.
+
+--strict fails instead if anything is wrong.
+`, cobra.NoArgs, encodeOCP),
+				ocpCommand("decode [<value>] [--file <path>]", "Prints what is in a session or in headers", `
+Prints the JSON of a session as the client wrote it, or, of headers, those that
+are good and the session in one JSON object. What is ignored, and why, is told on
+stderr. A session over the limit of 8 KiB is decoded all the same.
+`, cobra.MaximumNArgs(1), decodeOCP),
+				ocpCommand("validate [<value>] [--file <path>] [--strict]", "Says what a session or headers are worth", `
+Prints a verdict on a session (conforming, usable or ignored) or on headers, and
+the reasons. It fails if anything would be ignored: the session, a header, or the
+whole context for want of a required header.
+
+--strict follows the context schema where it and the text of the protocol disagree.
+`, cobra.MaximumNArgs(1), validateOCP),
+			)
+			agents.RequireSubcommand(cmd)
+		},
+	})
+}
+
+// maxOCPInput bounds what the ocp commands read, in bytes.
+const maxOCPInput = 2 << 20
+
+// ocpCommand is one of the ocp commands; run is given its input.
+func ocpCommand(usage, short, long string, arguments cobra.PositionalArgs, run func(c *ocpConsole, input []byte) error) *cobra.Command {
+	cmd := &cobra.Command{Use: usage, Short: short, Long: long, Args: arguments, DisableFlagsInUseLine: true}
+	cmd.Flags().String("file", "", "File to read")
+	if strings.Contains(usage, "--strict") {
+		cmd.Flags().Bool("strict", false, "Follow the context schema to the letter")
+	}
+	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(flags caddycmd.Flags) (int, error) {
+		input, err := readOCPInput(cmd, flags)
+		if err == nil {
+			console := &ocpConsole{out: cmd.OutOrStdout(), aside: cmd.ErrOrStderr()}
+			console.strict, _ = flags.GetBool("strict")
+			err = run(console, input)
+		}
+		if err != nil {
+			return caddy.ExitCodeFailedStartup, err
+		}
+		return caddy.ExitCodeSuccess, nil
+	})
+	return cmd
+}
+
+// ocpConsole is where an ocp command writes, and what it was told.
+type ocpConsole struct {
+	out, aside io.Writer
+	strict     bool
+}
+
+// note tells something that is not the result.
+func (c *ocpConsole) note(format string, arguments ...any) {
+	fmt.Fprintf(c.aside, format+"\n", arguments...)
+}
+
+func readOCPInput(cmd *cobra.Command, flags caddycmd.Flags) ([]byte, error) {
+	path, argument := flags.String("file"), flags.Arg(0)
+	switch {
+	case path != "" && argument != "":
+		return nil, errors.New("give a value or --file, not both")
+	case argument != "" && argument != "-":
+		return []byte(argument), nil
+	case path == "":
+		return readBounded("stdin", cmd.InOrStdin())
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return readBounded(path, file)
+}
+
+func readBounded(name string, source io.Reader) ([]byte, error) {
+	var content buffer.Buffer
+	err := content.ReadAll(source, maxOCPInput)
+	switch {
+	case errors.Is(err, buffer.ErrTooLarge):
+		return nil, fmt.Errorf("%s has more than %d bytes; an OCP-Session header has at most %d", name, maxOCPInput, ocp.MaxSession)
+	case err != nil:
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	case len(bytes.TrimSpace(content.B)) == 0:
+		return nil, fmt.Errorf("%s is empty", name)
+	}
+	return content.B, nil
+}
+
+// encodeOCP prints the headers of a context.
+func encodeOCP(c *ocpConsole, input []byte) error {
+	session, err := sessionOf(input, c.strict)
+	if err != nil {
+		return err
+	}
+	shared, judgement := session.Context()
+	if shared == nil {
+		return fmt.Errorf("the context cannot be encoded: %w", joinFaults(judgement.Faults))
+	}
+	context := shared.Clone()
+	now := time.Now()
+	for _, fault := range judgement.Faults {
+		c.note("%s", fault.Error())
+	}
+	if context.CreatedAt.IsZero() {
+		c.note("created_at is set to now")
+		context.CreatedAt = now
+	}
+	if context.LastUpdated.IsZero() {
+		c.note("last_updated is set to now")
+		context.LastUpdated = now
+	}
+	header := make(http.Header)
+	if err := context.SetHeaders(header); err != nil {
+		return fmt.Errorf("the context cannot be encoded: %w", err)
+	}
+	if _, shed := context.FitSession(ocp.MaxSession); shed > 0 {
+		c.note("the session was longer than %d bytes; detail was shed to make it fit (step %d of 8)", ocp.MaxSession, shed)
+	}
+	for _, key := range ocpHeaders {
+		if value := header[key]; len(value) > 0 {
+			fmt.Fprintf(c.out, "%s: %s\n", ocp.HeaderName(key), value[0])
+		}
+	}
+	return nil
+}
+
+// ocpHeaders are the headers in the order in which they are printed.
+var ocpHeaders = []string{
+	ocp.HeaderContextID, ocp.HeaderAgentType, ocp.HeaderCurrentGoal, ocp.HeaderUser,
+	ocp.HeaderWorkspace, ocp.HeaderVersion, ocp.HeaderSession,
+}
+
+// sessionOf makes a session of the JSON of a context, whatever its length.
+func sessionOf(context []byte, strict bool) (*ocp.Session, error) {
+	encoded := base64.StdEncoding.EncodeToString(bytes.TrimSpace(context))
+	session, err := ocp.NewSession(encoded, ocp.ReadOptions{Strict: strict, MaxSession: len(encoded)})
+	if err != nil {
+		var fault ocp.Fault
+		if errors.As(err, &fault) && (fault.Reason == ocp.ReasonJSON || fault.Reason == ocp.ReasonObject) {
+			return nil, errors.New("not a context: it must be a JSON object that begins with {")
+		}
+		return nil, err
+	}
+	return session, nil
+}
+
+// decodeOCP prints what is in a session or in headers.
+func decodeOCP(c *ocpConsole, input []byte) error {
+	header, isDump, err := parseHeaders(input)
+	if err != nil {
+		return err
+	}
+	long := ocp.ReadOptions{MaxSession: maxOCPInput}
+	if !isDump {
+		value := string(bytes.TrimSpace(input))
+		c.noteLength(value)
+		session, err := ocp.NewSession(value, long)
+		if err != nil {
+			return err
+		}
+		content, err := session.JSON()
+		if err != nil {
+			return err
+		}
+		return c.print(content)
+	}
+	in := ocp.ReadHeaders(header, long)
+	for _, fault := range in.Faults {
+		c.note("ignored: %s", fault.Error())
+	}
+	var content jsontext.Value
+	if in.Session != nil {
+		c.noteLength(in.Session.Encoded())
+		if content, err = in.Session.JSON(); err != nil {
+			c.note("ignored: %s", err)
+		}
+	}
+	return c.print(describeHeaders(header, &in, content))
+}
+
+func (c *ocpConsole) noteLength(session string) {
+	if len(session) > ocp.MaxSession {
+		c.note("the session has %d bytes; an API ignores it over %d", len(session), ocp.MaxSession)
+	}
+}
+
+// describeHeaders returns headers that are good, and the session, as JSON.
+func describeHeaders(header http.Header, in *ocp.Headers, session jsontext.Value) jsontext.Value {
+	text := []byte(`{"headers":{`)
+	for _, key := range ocpHeaders {
+		name := ocp.HeaderName(key)
+		ignored := slices.ContainsFunc(in.Faults, func(f ocp.Fault) bool { return f.Field == name })
+		if len(header[key]) == 0 || ignored || key == ocp.HeaderSession {
+			continue
+		}
+		if text[len(text)-1] != '{' {
+			text = append(text, ',')
+		}
+		text = append(wire.AppendString(text, name), ':')
+		text = wire.AppendString(text, strings.TrimSpace(header[key][0]))
+	}
+	text = append(text, '}')
+	if session != nil {
+		text = append(append(text, `,"session":`...), session...)
+	}
+	return append(text, '}')
+}
+
+// print writes JSON over several lines.
+func (c *ocpConsole) print(value jsontext.Value) error {
+	value = value.Clone()
+	if err := value.Indent(jsontext.WithIndent("  ")); err != nil {
+		return fmt.Errorf("the session is not JSON: %w", err)
+	}
+	_, err := fmt.Fprintf(c.out, "%s\n", value)
+	return err
+}
+
+// validateOCP says what a session, a context or headers are worth.
+func validateOCP(c *ocpConsole, input []byte) error {
+	if text := bytes.TrimSpace(input); text[0] == '{' {
+		session, err := sessionOf(text, c.strict)
+		if err != nil {
+			return err
+		}
+		_, judgement := session.Context()
+		if missing := missingRequired(judgement); len(missing) > 0 && judgement.Verdict != ocp.Ignored {
+			return c.reject("context", missing, judgement)
+		}
+		return c.judge("context", judgement)
+	}
+	header, isDump, err := parseHeaders(input)
+	if err != nil {
+		return err
+	}
+	if !isDump {
+		header = http.Header{ocp.HeaderSession: {string(bytes.TrimSpace(input))}}
+		return c.judge("session", ocp.ReadIncoming(header, ocp.ReadOptions{Strict: c.strict}).Judge())
+	}
+	in := ocp.ReadIncoming(header, ocp.ReadOptions{Strict: c.strict})
+	if in == nil {
+		return errors.New("there is no OCP header")
+	}
+	return c.judgeHeaders(header, in)
+}
+
+// missingRequired returns the members that a context needs for its required headers,
+// OCP-Context-ID and OCP-Agent-Type, and does not have.
+func missingRequired(judgement ocp.Judgement) (missing []string) {
+	for _, fault := range judgement.Faults {
+		if fault.Reason == ocp.ReasonMissing && (fault.Field == "context_id" || fault.Field == "agent_type") {
+			missing = append(missing, fault.Field)
+		}
+	}
+	return missing
+}
+
+// reject prints that a context cannot be sent for want of required members.
+func (c *ocpConsole) reject(what string, missing []string, judgement ocp.Judgement) error {
+	fmt.Fprintf(c.out, "%s: %s\n", what, ocp.Ignored)
+	for _, fault := range judgement.Faults {
+		fmt.Fprintf(c.out, "  %s\n", fault.Error())
+	}
+	return fmt.Errorf("the %s would be ignored: %s must be set, as the required headers OCP-Context-ID and OCP-Agent-Type are made of them",
+		what, strings.Join(missing, " and "))
+}
+
+func (c *ocpConsole) judge(what string, judgement ocp.Judgement) error {
+	fmt.Fprintf(c.out, "%s: %s\n", what, judgement.Verdict)
+	for _, fault := range judgement.Faults {
+		fmt.Fprintf(c.out, "  %s\n", fault.Error())
+	}
+	if judgement.Verdict == ocp.Ignored {
+		return fmt.Errorf("the %s would be ignored", what)
+	}
+	return nil
+}
+
+func (c *ocpConsole) judgeHeaders(header http.Header, in *ocp.Incoming) error {
+	judgement := in.Judge()
+	ignored := len(in.Faults) > 0
+	for _, key := range ocpHeaders {
+		name := ocp.HeaderName(key)
+		at := slices.IndexFunc(in.Faults, func(f ocp.Fault) bool { return f.Field == name })
+		switch {
+		case at >= 0:
+			fmt.Fprintf(c.out, "%s: ignored\n  %s\n", name, in.Faults[at].Error())
+		case key == ocp.HeaderSession && judgement.Verdict != "":
+			ignored = c.judge(name, judgement) != nil || ignored
+		case len(header[key]) > 0:
+			fmt.Fprintf(c.out, "%s: good\n", name)
+		case key == ocp.HeaderContextID || key == ocp.HeaderAgentType:
+			fmt.Fprintf(c.out, "%s: missing\n", name)
+		}
+	}
+	switch {
+	case !in.Valid():
+		return errors.New("there is no valid context: OCP-Context-ID and OCP-Agent-Type must both be good")
+	case ignored:
+		return errors.New("part of the headers would be ignored")
+	}
+	return nil
+}
+
+// parseHeaders reads headers as tools print them: one on a line, perhaps behind
+// a "> " or "< ", among lines that are none. IsDump reports whether one of them is
+// a header of OCP; else the input may be the value of one.
+func parseHeaders(input []byte) (header http.Header, isDump bool, err error) {
+	header = make(http.Header)
+	lines := bufio.NewScanner(bytes.NewReader(input))
+	lines.Buffer(nil, maxOCPInput+1)
+	for lines.Scan() {
+		line := strings.TrimLeft(lines.Text(), " \t<>*")
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || strings.ContainsAny(name, " \t") {
+			continue
+		}
+		key := textproto.CanonicalMIMEHeaderKey(name)
+		header[key] = append(header[key], strings.TrimSpace(value))
+		isDump = isDump || slices.Contains(ocpHeaders, key)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, false, err
+	}
+	if !isDump && bytes.ContainsRune(bytes.TrimSpace(input), '\n') {
+		return nil, false, errors.New("neither one OCP-Session value, on one line, nor headers of which one begins with OCP-")
+	}
+	return header, isDump, nil
+}
+
+// joinFaults makes one error of what is wrong.
+func joinFaults(faults []ocp.Fault) error {
+	texts := make([]string, 0, len(faults))
+	for _, fault := range faults {
+		texts = append(texts, fault.Error())
+	}
+	return errors.New(strings.Join(texts, "; "))
+}

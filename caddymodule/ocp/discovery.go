@@ -1,0 +1,190 @@
+package ocp
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/internal/prepared"
+	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/advertise"
+	"github.com/fairwayhq/fairway/ocp/openapi"
+)
+
+// The forms of a document, each the ending of a path.
+const (
+	formJSON = ".json"
+	formYAML = ".yaml"
+	formAny  = "*" // whatever the client prefers
+)
+
+// discovery serves the document of the handler's toolset with the flags that are
+// true here. It is encoded once for each document that is loaded.
+type discovery struct {
+	handler *Handler
+	stem    string // the path without an ending
+	ending  string // of the path itself: one of the forms, or formAny
+
+	making sync.Mutex // held while a document is encoded
+	made   atomic.Pointer[advertised]
+}
+
+// advertised is a document as it is served.
+type advertised struct {
+	of   *ocp.LoadedDocument
+	json prepared.Response
+	yaml prepared.Response
+	err  error // why it cannot be served
+}
+
+// newDiscovery makes the toolset keep its document.
+func newDiscovery(ctx caddy.Context, h *Handler) (*discovery, error) {
+	if h.toolset == nil {
+		return nil, errors.New("discovery needs a toolset, whose document is served")
+	}
+	if err := checkDiscoveryPath(h.Discovery); err != nil {
+		return nil, fmt.Errorf("discovery %q: %w", h.Discovery, err)
+	}
+	d := &discovery{handler: h, stem: h.Discovery, ending: formAny}
+	for _, ending := range []string{formJSON, formYAML, ".yml"} {
+		if stem, ok := strings.CutSuffix(h.Discovery, ending); ok {
+			d.stem, d.ending = stem, formOf(ending)
+		}
+	}
+	h.toolset.Loader.KeepDocument()
+	if h.toolset.Key.Kind == agents.SourceFile {
+		if err := h.toolset.Loader.Load(ctx); err != nil {
+			return nil, agents.ExplainFile(h.toolset.Key, err)
+		}
+	}
+	return d, nil
+}
+
+// formOf returns the form that an ending asks for, "" if it is no document's.
+func formOf(ending string) string {
+	switch ending {
+	case formJSON:
+		return formJSON
+	case formYAML, ".yml":
+		return formYAML
+	}
+	return ""
+}
+
+// asked returns the form in which a request asks for the document, "" if it does
+// not.
+func (d *discovery) asked(r *http.Request) (form string) {
+	ending, ok := strings.CutPrefix(r.URL.Path, d.stem)
+	if !ok || r.Method != http.MethodGet && r.Method != http.MethodHead || ocp.CallFromContext(r.Context()) != nil {
+		return ""
+	}
+	if r.URL.Path == d.handler.Discovery {
+		return d.ending
+	}
+	return formOf(ending)
+}
+
+// serve answers with the document. While it is not loaded, that is 503 like the
+// tools that are made of it; one that cannot be served is passed by.
+func (d *discovery) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, form string) error {
+	toolcall.CurrentTools(d.handler.toolset, r, next) // loads a document of the site
+	loaded := d.handler.toolset.Loader.Document()
+	if loaded == nil {
+		return (&toolcall.Endpoint{Toolset: d.handler.toolset}).Unavailable(w)
+	}
+	document := d.document(loaded)
+	if document.err != nil {
+		return next.ServeHTTP(w, r)
+	}
+	header := w.Header()
+	if form == formAny {
+		header["Vary"] = append(slices.Clip(header["Vary"]), "Accept")
+		form = preferredForm(r.Header["Accept"])
+	}
+	document.in(form).Serve(w, r)
+	return nil
+}
+
+// document returns the document as it is served.
+func (d *discovery) document(loaded *ocp.LoadedDocument) *advertised {
+	if made := d.made.Load(); made != nil && made.of == loaded {
+		return made
+	}
+	d.making.Lock()
+	defer d.making.Unlock()
+	if made := d.made.Load(); made != nil && made.of == loaded {
+		return made
+	}
+	made := d.advertise(loaded)
+	d.made.Store(made)
+	if made.err != nil {
+		d.handler.logger.Error("the document cannot be served with OCP flags; requests for it are passed on",
+			zap.String("path", d.handler.Discovery), zap.Error(made.err))
+	}
+	return made
+}
+
+func (d *discovery) advertise(loaded *ocp.LoadedDocument) *advertised {
+	h := d.handler
+	site := advertise.Site{
+		Toolset:  loaded.Toolset,
+		Forwards: h.Forward != forwardStrip,
+		Replies:  !h.NoReply,
+		Requires: h.Require,
+		BasePath: basePath(loaded.Toolset),
+	}
+	if h.enhancer != nil {
+		site.Enhancer = h.enhancer.Enhancer
+	}
+	key := h.toolset.Key
+	options := openapi.Options{Location: loaded.Location, Refs: key.Refs, Limits: openapi.Limits{Size: int(key.MaxDocument)}}
+	asJSON, asYAML, err := advertise.Document(loaded.Data, options, site)
+	if err != nil {
+		return &advertised{of: loaded, err: err}
+	}
+	return &advertised{
+		of:   loaded,
+		json: prepared.New(asJSON, "application/json"),
+		yaml: prepared.New(asYAML, "application/yaml"),
+	}
+}
+
+// basePath returns the path of this site below which the API is.
+func basePath(tools *ocp.Toolset) string {
+	if list := tools.Tools(); len(list) > 0 && list[0].BasePath() != "" {
+		return list[0].BasePath()
+	}
+	return "/"
+}
+
+func (a *advertised) in(form string) *prepared.Response {
+	if form == formYAML {
+		return &a.yaml
+	}
+	return &a.json
+}
+
+// preferredForm returns the form that an Accept header has first. Those that have
+// no preference get JSON.
+func preferredForm(accept []string) string {
+	for item := range strings.SplitSeq(strings.Join(accept, ","), ",") {
+		mediaType, _, _ := strings.Cut(item, ";")
+		switch strings.ToLower(strings.TrimSpace(mediaType)) {
+		case "application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "application/vnd.oai.openapi":
+			return formYAML
+		case "application/json", "application/vnd.oai.openapi+json", "application/*", "*/*":
+			return formJSON
+		}
+	}
+	return formJSON
+}

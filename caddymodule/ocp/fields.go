@@ -1,0 +1,84 @@
+package ocp
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// noPlaceholders are those of a request without OCP headers: false and empty.
+var noPlaceholders = toolcall.PlaceholdersOf(toolcall.NoHeaders)
+
+// maxLogged bounds a logged value, in characters.
+const maxLogged = 256
+
+// logField is one field of the context that the access log tells.
+type logField struct {
+	name string // current_goal, session.current_file
+	key  string // ocp_current_goal, ocp_session_current_file
+}
+
+func logFields(names []string) ([]logField, error) {
+	fields := make([]logField, 0, len(names))
+	for _, name := range names {
+		if err := checkField(name); err != nil {
+			return nil, fmt.Errorf("log %s: %w", name, err)
+		}
+		fields = append(fields, logField{name, "ocp_" + strings.ReplaceAll(name, ".", "_")})
+	}
+	return fields, nil
+}
+
+// fieldNames says in messages which fields there are.
+const fieldNames = "context_id, agent_type, current_goal, user, workspace, version, valid and session.<field>"
+
+// checkField refuses what is no name of a field.
+func checkField(name string) error {
+	if _, known := toolcall.Field(toolcall.NoHeaders, name); !known && name != "valid" {
+		return fmt.Errorf("there is no such field; there are %s", fieldNames)
+	}
+	return nil
+}
+
+// log adds the fields that the operator asked for to the access log.
+func (h *Handler) log(in *ocp.Incoming, r *http.Request) {
+	if len(h.fields) == 0 {
+		return
+	}
+	server, _ := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if server != nil && server.Logs == nil {
+		return
+	}
+	extra, ok := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
+	if !ok {
+		return
+	}
+	for _, f := range h.fields {
+		if f.name == "valid" {
+			extra.Set(zap.Bool(f.key, in.Valid()))
+		} else if value, _ := toolcall.Field(in, f.name); value != "" {
+			extra.Set(zap.String(f.key, clipText(value, maxLogged)))
+		}
+	}
+}
+
+// clipText returns the first characters of a text.
+func clipText(text string, limit int) string {
+	if len(text) <= limit || utf8.RuneCountInString(text) <= limit {
+		return text
+	}
+	for i := range text {
+		if limit == 0 {
+			return text[:i] + "…"
+		}
+		limit--
+	}
+	return text
+}

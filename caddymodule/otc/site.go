@@ -1,0 +1,122 @@
+package otc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/otcadapter"
+)
+
+// site says what stands around a request: the toolsets of the moment, the handlers
+// behind, and who has been authenticated by those in front.
+func (o *Handler) site(r *http.Request, next caddyhttp.Handler) otcadapter.Site {
+	toolcall.MarkToolEndpoint(r)
+	toolkits := make([]otcadapter.Toolkit, len(o.endpoints))
+	for i, e := range o.endpoints {
+		toolkits[i] = otcadapter.Toolkit{Tools: e.Current(r, next), Held: o.NoRequirements || len(e.Toolset.Credentials) > 0}
+	}
+	site := otcadapter.Site{
+		Toolkits: toolkits,
+		Caller: func(i int, asked otcadapter.Asked) ocp.Caller {
+			placeAsked(r, asked)
+			c := o.endpoints[i].Caller(r, next, toolkits[i].Tools, new(toolcall.RequestCalls))
+			c.Conceal = asked.Conceal
+			return c
+		},
+		User: toolcall.AuthenticatedUser(r),
+	}
+	if access := toolcall.AccessOf(r); access != nil {
+		site.Access = &otcadapter.Access{Scopes: access.Scopes, Metadata: access.Metadata}
+	}
+	if o.HealthUpstream != "" {
+		site.Upstream = o.upstreamHealth(r, next)
+	}
+	return site
+}
+
+// placeAsked makes the {http.otc.*} placeholders known. What could not stand in a
+// header is not told.
+func placeAsked(r *http.Request, asked otcadapter.Asked) {
+	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return
+	}
+	repl.Map(func(key string) (any, bool) {
+		name, ok := strings.CutPrefix(key, "http.otc.")
+		if !ok {
+			return nil, false
+		}
+		switch name {
+		case "call_id":
+			return printable(asked.CallID), true
+		case "trace_id":
+			return printable(asked.TraceID), true
+		case "user_id_unverified":
+			return printable(asked.UserID), true
+		}
+		return nil, false
+	})
+}
+
+// printable returns the text, or nothing if it has control characters.
+func printable(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return ""
+	}
+	return text
+}
+
+// maxHealthAnswer is how much of the API's answer about its health is read, in
+// bytes.
+const maxHealthAnswer = 64 << 10
+
+// upstreamHealth asks the API how it is, as a call would.
+func (o *Handler) upstreamHealth(r *http.Request, next caddyhttp.Handler) otcadapter.UpstreamHealth {
+	return func(ctx context.Context) error {
+		fetch := toolcall.FetchThrough(next, r, maxHealthAnswer)
+		status, _, _, err := fetch(ctx, o.HealthUpstream, make(http.Header))
+		switch {
+		case err != nil:
+			return fmt.Errorf("GET %s: %w", o.HealthUpstream, err)
+		case status < 200 || status >= 400:
+			return fmt.Errorf("GET %s: status %d", o.HealthUpstream, status)
+		}
+		return nil
+	}
+}
+
+func (o *Handler) checkHealthUpstream() error {
+	switch path := o.HealthUpstream; {
+	case path == "":
+		return nil
+	case !strings.HasPrefix(path, "/"):
+		return fmt.Errorf("health_upstream %q does not begin with a slash: it is a path of the API", path)
+	case path == o.endpoint.Path || strings.HasPrefix(path, o.endpoint.Path+"/"):
+		return errors.New("health_upstream is below the endpoint itself: give a path of the API")
+	}
+	return nil
+}
+
+// checkAuthorizationURLs refuses a URL for a security scheme that none of the
+// documents has, where these are files: they have been read by now. Of others the
+// server tells when they are there.
+func (o *Handler) checkAuthorizationURLs() error {
+	sets := make([]*ocp.Toolset, 0, len(o.endpoints))
+	for _, e := range o.endpoints {
+		set := e.Toolset.Loader.Toolset()
+		if e.Toolset.Key.Kind != agents.SourceFile || set == nil {
+			return nil
+		}
+		sets = append(sets, set)
+	}
+	return otcadapter.CheckAuthorizationURLs(o.AuthorizationURLs, sets...)
+}

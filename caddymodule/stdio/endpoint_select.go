@@ -1,0 +1,159 @@
+package stdio
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/caddymodule/mcp"
+)
+
+// quietEndpoint is an MCP endpoint of a configuration.
+type quietEndpoint struct {
+	server string   // its name
+	hosts  []string // that reach it, which may be wild; none if all do
+	mcp    *mcp.Handler
+}
+
+// endpointsOf returns the endpoints of all sites.
+func endpointsOf(app *caddyhttp.App) (found []quietEndpoint) {
+	for _, name := range slices.Sorted(maps.Keys(app.Servers)) {
+		server := app.Servers[name]
+		search := endpointSearch{server: name, named: server.NamedRoutes}
+		search.routes(server.Routes, nil)
+		found = append(found, search.found...)
+	}
+	return found
+}
+
+// endpointSearch goes through the routes of a server.
+type endpointSearch struct {
+	server string
+	named  map[string]*caddyhttp.Route
+	found  []quietEndpoint
+}
+
+func (s *endpointSearch) routes(routes caddyhttp.RouteList, hosts []string) {
+	for i := range routes {
+		inner := hosts
+		if of := hostsOf(routes[i].MatcherSets); len(of) > 0 {
+			inner = of
+		}
+		s.handlers(routes[i].Handlers, inner)
+	}
+}
+
+func (s *endpointSearch) handlers(handlers []caddyhttp.MiddlewareHandler, hosts []string) {
+	for _, handler := range handlers {
+		switch handler := handler.(type) {
+		case *mcp.Handler:
+			s.found = append(s.found, quietEndpoint{server: s.server, hosts: hosts, mcp: handler})
+		case *caddyhttp.Subroute:
+			s.routes(handler.Routes, hosts)
+		case *caddyhttp.Invoke:
+			if route := s.named[handler.Name]; route != nil {
+				delete(s.named, handler.Name) // one that invokes itself ends
+				s.handlers(route.Handlers, hosts)
+				s.named[handler.Name] = route
+			}
+		}
+	}
+}
+
+// hostsOf returns the hosts that the sets of matchers ask for, none if one of
+// them asks for none.
+func hostsOf(sets caddyhttp.MatcherSets) (hosts []string) {
+	for _, set := range sets {
+		before := len(hosts)
+		for _, matcher := range set {
+			if of, ok := matcher.(*caddyhttp.MatchHost); ok {
+				hosts = append(hosts, *of...)
+			}
+		}
+		if len(hosts) == before {
+			return nil
+		}
+	}
+	return hosts
+}
+
+// choose returns the one endpoint that the site and the path name, each of which
+// may be empty.
+func choose(endpoints []quietEndpoint, site, path string) (*quietEndpoint, error) {
+	var chosen []quietEndpoint
+	for _, e := range endpoints {
+		if e.isOf(site) && (path == "" || strings.HasSuffix(strings.TrimRight(path, "/"), e.mcp.Endpoint.Path)) {
+			chosen = append(chosen, e)
+		}
+	}
+	switch {
+	case len(chosen) == 1:
+		return &chosen[0], nil
+	case len(endpoints) == 0:
+		return nil, fmt.Errorf("the configuration has no MCP endpoint: add the directive mcp to a site")
+	case len(chosen) == 0:
+		return nil, fmt.Errorf("the configuration has no such MCP endpoint; there are: %s", listed(endpoints))
+	}
+	return nil, fmt.Errorf("the configuration has several MCP endpoints; choose one by --site and --path: %s", listed(chosen))
+}
+
+func listed(endpoints []quietEndpoint) string {
+	names := make([]string, len(endpoints))
+	for i, e := range endpoints {
+		names[i] = e.String()
+	}
+	return strings.Join(names, ", ")
+}
+
+// String names the endpoint for people.
+func (e quietEndpoint) String() string {
+	if len(e.hosts) == 0 {
+		return "*" + e.mcp.Endpoint.Path
+	}
+	return strings.Join(e.hosts, "|") + e.mcp.Endpoint.Path
+}
+
+// isOf reports whether requests for the host reach the endpoint.
+func (e quietEndpoint) isOf(site string) bool {
+	return site == "" || len(e.hosts) == 0 || slices.ContainsFunc(e.hosts, func(host string) bool {
+		return matchesHost(host, site)
+	})
+}
+
+// matchesHost reports whether a pattern of a host matcher, in which * stands for
+// one label, has the host in it.
+func matchesHost(pattern, host string) bool {
+	if strings.EqualFold(pattern, host) {
+		return true
+	}
+	patterns, labels := strings.Split(pattern, "."), strings.Split(host, ".")
+	return len(patterns) == len(labels) && !slices.ContainsFunc(labels, func(label string) bool { return label == "" }) &&
+		slices.EqualFunc(patterns, labels, func(p, l string) bool { return p == "*" || strings.EqualFold(p, l) })
+}
+
+// url returns where clients of the site would reach the endpoint.
+func (e *quietEndpoint) url(secure bool, site, path string) *url.URL {
+	u := &url.URL{Scheme: "http", Host: site, Path: path}
+	if secure {
+		u.Scheme = "https"
+	}
+	if path == "" {
+		u.Path = e.mcp.Endpoint.Path
+	}
+	if u.Path == "" {
+		u.Path = "/"
+	}
+	if site == "" {
+		u.Host = "localhost"
+		if i := slices.IndexFunc(e.hosts, func(host string) bool { return !strings.ContainsAny(host, "*{") }); i >= 0 {
+			u.Host = e.hosts[i]
+		} else if len(e.hosts) > 0 {
+			u.Host = strings.ReplaceAll(e.hosts[0], "*", "localhost")
+		}
+	}
+	return u
+}

@@ -1,0 +1,273 @@
+package stdio
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/mcp"
+)
+
+// A quietSite is a configuration that is loaded and does not listen: requests are
+// handed to one of its HTTP servers from inside the process. Of its apps only
+// agents is started.
+type quietSite struct {
+	agents *agents.App
+	server *caddyhttp.Server
+	mcp    *mcp.Handler
+	target *url.URL // the endpoint, as clients of the site would reach it
+	header http.Header
+}
+
+// openQuietSite loads what the command line names and chooses the endpoint. Calls
+// says whether tools will be called.
+func openQuietSite(flags caddycmd.Flags, calls bool) (*quietSite, error) {
+	header, err := headerFlag(flags)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := quietConfig(flags, calls)
+	if err != nil {
+		return nil, err
+	}
+	quiet, err := quieten(raw)
+	if err != nil {
+		return nil, err
+	}
+	ctx, err := caddy.ProvisionContext(quiet.config)
+	if err != nil {
+		return nil, fmt.Errorf("loading the configuration: %w", err)
+	}
+	s := &quietSite{header: header}
+	if s.agents, err = appOf[*agents.App](ctx, "agents"); err != nil {
+		return nil, err
+	}
+	site, err := appOf[*caddyhttp.App](ctx, "http")
+	if err != nil {
+		return nil, errors.Join(err, s.agents.Cleanup())
+	}
+	chosen, err := choose(endpointsOf(site), flags.String("site"), flags.String("path"))
+	if err != nil {
+		return nil, errors.Join(err, s.agents.Cleanup())
+	}
+	s.server, s.mcp = site.Servers[chosen.server], chosen.mcp
+	s.target = chosen.url(quiet.secure[chosen.server], flags.String("site"), flags.String("path"))
+	return s, s.agents.Start()
+}
+
+func appOf[T caddy.App](ctx caddy.Context, name string) (app T, err error) {
+	loaded, err := ctx.App(name)
+	if err != nil {
+		return app, err
+	}
+	app, ok := loaded.(T)
+	if !ok {
+		return app, fmt.Errorf("the app %s is a %T", name, loaded)
+	}
+	return app, nil
+}
+
+// close gives up the documents. What other modules hold ends with the process.
+func (s *quietSite) close() { _ = s.agents.Cleanup() }
+
+// quietConfiguration is a configuration that does nothing by itself.
+type quietConfiguration struct {
+	config *caddy.Config
+	secure map[string]bool // by server: its clients would have used TLS
+}
+
+// quieten takes from a configuration what would listen, write or reach out once
+// it is loaded: the admin endpoint, listeners, certificates and where logs go.
+func quieten(raw []byte) (quiet quietConfiguration, err error) {
+	config := new(caddy.Config)
+	if err := json.Unmarshal(raw, config); err != nil {
+		return quiet, fmt.Errorf("reading the configuration: %w", err)
+	}
+	persist := false
+	config.Admin = &caddy.AdminConfig{Disabled: true, Config: &caddy.ConfigSettings{Persist: &persist}}
+	quietenLogs(config)
+
+	// Their only clients are connections, and they write to the storage.
+	delete(config.AppsRaw, "tls")
+	delete(config.AppsRaw, "pki")
+
+	if config.AppsRaw["http"] == nil {
+		return quiet, errors.New("the configuration has no HTTP site: nothing can serve MCP")
+	}
+	var app map[string]json.RawMessage
+	servers := make(map[string]map[string]json.RawMessage)
+	if err := json.Unmarshal(config.AppsRaw["http"], &app); err != nil {
+		return quiet, fmt.Errorf("reading the configuration of the http app: %w", err)
+	}
+	if app["servers"] != nil {
+		if err := json.Unmarshal(app["servers"], &servers); err != nil {
+			return quiet, fmt.Errorf("reading the configuration of the http servers: %w", err)
+		}
+	}
+	quiet.secure = make(map[string]bool, len(servers))
+	for name, server := range servers {
+		if server == nil {
+			return quiet, fmt.Errorf("the http server %q is null", name)
+		}
+		quiet.secure[name] = isSecure(server)
+		for _, member := range []string{"listen", "listen_protocols", "listener_wrappers", "packet_conn_wrappers", "tls_connection_policies"} {
+			delete(server, member)
+		}
+		server["automatic_https"] = json.RawMessage(`{"disable":true}`)
+	}
+	if app["servers"], err = json.Marshal(servers); err != nil {
+		return quiet, err
+	}
+	if config.AppsRaw["http"], err = json.Marshal(app); err != nil {
+		return quiet, err
+	}
+	if config.AppsRaw["agents"] == nil {
+		config.AppsRaw["agents"] = json.RawMessage(`{}`)
+	}
+	quiet.config = config
+	return quiet, nil
+}
+
+// quietenLogs lets all logs go to standard error, but those that go nowhere: the
+// files belong to the Caddy that runs the configuration.
+func quietenLogs(config *caddy.Config) {
+	if config.Logging == nil {
+		return
+	}
+	logs := make([]*caddy.BaseLog, 0, len(config.Logging.Logs)+1)
+	if config.Logging.Sink != nil {
+		logs = append(logs, &config.Logging.Sink.BaseLog)
+	}
+	for _, log := range config.Logging.Logs {
+		if log != nil {
+			logs = append(logs, &log.BaseLog)
+		}
+	}
+	for _, log := range logs {
+		var writer struct {
+			Output string `json:"output"`
+		}
+		if json.Unmarshal(log.WriterRaw, &writer) == nil && writer.Output == "discard" {
+			continue
+		}
+		log.WriterRaw = json.RawMessage(`{"output":"stderr"}`)
+		log.CoreRaw = nil
+	}
+}
+
+// isSecure reports whether clients of a server use TLS.
+func isSecure(server map[string]json.RawMessage) bool {
+	if policies := string(server["tls_connection_policies"]); policies != "" && policies != "null" {
+		return true
+	}
+	var https struct {
+		Disable bool `json:"disable"`
+	}
+	_ = json.Unmarshal(server["automatic_https"], &https)
+	var listen []string
+	_ = json.Unmarshal(server["listen"], &listen)
+	return !https.Disable && slices.ContainsFunc(listen, func(address string) bool {
+		return !strings.HasSuffix(address, ":80")
+	})
+}
+
+// headerFlag reads the headers of the client's request.
+func headerFlag(flags caddycmd.Flags) (http.Header, error) {
+	header := make(http.Header)
+	lines, err := flags.GetStringArray("header")
+	if err != nil {
+		return header, nil //nolint:nilerr // a command without the flag
+	}
+	repl := caddy.NewReplacer()
+	for _, line := range lines {
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || !httpguts.ValidHeaderFieldName(name) {
+			return nil, errors.New("--header is written as --header 'Name: value'")
+		}
+		if value, err = repl.ReplaceOrErr(strings.TrimSpace(value), true, true); err != nil {
+			return nil, fmt.Errorf("--header %s: %w", name, err)
+		}
+		if !httpguts.ValidHeaderFieldValue(value) {
+			return nil, fmt.Errorf("--header %s: the value has characters that no header may have", name)
+		}
+		header.Add(name, value)
+	}
+	return header, nil
+}
+
+// request sends one request to the endpoint and returns what is answered.
+func (s *quietSite) request(r *http.Request) *quietAnswer {
+	answer := &quietAnswer{header: make(http.Header)}
+	s.server.ServeHTTP(answer, r)
+	return answer
+}
+
+// newRequest returns a request for the endpoint, as one of a client on this
+// machine.
+func (s *quietSite) newRequest() *http.Request {
+	r := &http.Request{
+		Method:     http.MethodGet,
+		URL:        &url.URL{Path: s.target.Path, RawPath: s.target.RawPath},
+		Proto:      "HTTP/1.1",
+		ProtoMajor: 1, ProtoMinor: 1,
+		Header:     s.header.Clone(),
+		Body:       http.NoBody,
+		Host:       s.target.Host,
+		RemoteAddr: net.JoinHostPort("127.0.0.1", "0"),
+		RequestURI: s.target.EscapedPath(),
+	}
+	if s.target.Scheme == "https" {
+		r.TLS = &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true, ServerName: s.target.Hostname()}
+	}
+	return r
+}
+
+// quietAnswer keeps the status and the beginning of an answer.
+type quietAnswer struct {
+	header http.Header
+	status int
+	body   []byte
+}
+
+// maxQuietAnswer is how much of an answer is kept, in bytes.
+const maxQuietAnswer = 512
+
+func (a *quietAnswer) Header() http.Header { return a.header }
+
+func (a *quietAnswer) WriteHeader(status int) {
+	if a.status == 0 && status >= http.StatusOK {
+		a.status = status
+	}
+}
+
+func (a *quietAnswer) Write(p []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	if room := maxQuietAnswer - len(a.body); room > 0 {
+		a.body = append(a.body, p[:min(len(p), room)]...)
+	}
+	return len(p), nil
+}
+
+// text returns the answer for people.
+func (a *quietAnswer) text() string {
+	text := http.StatusText(a.status)
+	if challenge := a.header.Get("Www-Authenticate"); challenge != "" {
+		text += " (" + challenge + ")"
+	}
+	if body := strings.Join(strings.Fields(string(a.body)), " "); body != "" {
+		text += ": " + body
+	}
+	return text
+}

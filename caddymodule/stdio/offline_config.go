@@ -1,0 +1,122 @@
+package stdio
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+)
+
+// unasked stands for an API that nothing is asked.
+const unasked = "http://localhost"
+
+// quietConfig returns the configuration that the command line names, as JSON: a
+// file, or one made of a document and an upstream. Without calls that needs no
+// upstream.
+func quietConfig(flags caddycmd.Flags, calls bool) ([]byte, error) {
+	file, document, upstream := flags.String("config"), flags.String("openapi"), flags.String("upstream")
+	if document != "" && upstream == "" && !calls {
+		upstream = unasked
+	}
+	switch {
+	case file != "" && document != "":
+		return nil, errors.New("--config and --openapi are given: give one, the configuration names its documents itself")
+	case document != "":
+		return documentConfig(flags, document, upstream)
+	case upstream != "":
+		return nil, errors.New("--upstream is given without --openapi: give the document that describes the API")
+	case file == "-":
+		return nil, errors.New("--config - cannot be: standard input is the client's")
+	case file == "":
+		return nil, errors.New("give a configuration by --config, or a document by --openapi and the URL of its API by --upstream")
+	}
+	raw, _, _, err := caddycmd.LoadConfig(file, flags.String("adapter"))
+	return raw, err
+}
+
+// documentConfig returns a site that offers the document's operations, with the
+// upstream behind.
+func documentConfig(flags caddycmd.Flags, document, upstream string) ([]byte, error) {
+	if flags.String("site") != "" || flags.String("adapter") != "" {
+		return nil, errors.New("--site and --adapter are for --config")
+	}
+	u, err := parseUpstream(upstream)
+	if err != nil {
+		return nil, fmt.Errorf("--upstream %q: %w", agents.WithoutSecrets(upstream), err)
+	}
+	toolset := &agents.ToolsetConfig{
+		OpenAPI:  document,
+		Schemas:  flags.String("schemas"),
+		Refs:     flags.String("refs"),
+		BasePath: strings.TrimSuffix(u.Path, "/"),
+	}
+	if strings.HasPrefix(document, "/") {
+		if _, err := os.Stat(document); err != nil {
+			return nil, fmt.Errorf("--openapi: %w", err)
+		}
+	}
+	if toolset.Include, err = agents.SelectorFlag(flags, "include"); err != nil {
+		return nil, err
+	}
+	if toolset.Exclude, err = agents.SelectorFlag(flags, "exclude"); err != nil {
+		return nil, err
+	}
+	type members map[string]any
+	handlers := []any{
+		members{"handler": "mcp", "path": flags.String("path"), "document": toolset},
+		members{
+			"handler":   "reverse_proxy",
+			"upstreams": []any{members{"dial": dialAddress(u)}},
+			"headers":   members{"request": members{"set": members{"Host": []string{u.Host}}}},
+			"transport": upstreamTransport(u),
+		},
+	}
+	return json.Marshal(members{"apps": members{"http": members{"servers": members{"stdio": members{
+		"automatic_https": members{"disable": true},
+		"routes":          []any{members{"handle": handlers}},
+	}}}}})
+}
+
+// parseUpstream reads the URL of an API.
+func parseUpstream(text string) (*url.URL, error) {
+	if text == "" {
+		return nil, errors.New("give the URL of the API that the document describes")
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return nil, errors.New("the URL of an API is written as https://api.example.com")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("it has a user, a query or a fragment: give credentials by --header")
+	case strings.ContainsAny(u.Host+u.Path, "{}"):
+		return nil, errors.New("it has braces")
+	}
+	return u, nil
+}
+
+func dialAddress(u *url.URL) string {
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "https":
+		port = "443"
+	default:
+		port = "80"
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+func upstreamTransport(u *url.URL) map[string]any {
+	transport := map[string]any{"protocol": "http"}
+	if u.Scheme == "https" {
+		transport["tls"] = map[string]any{"server_name": u.Hostname()}
+	}
+	return transport
+}

@@ -1,0 +1,86 @@
+package stdio
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+// TestQuieten wants nothing left of a configuration that listens, stores or writes
+// to where others do.
+func TestQuieten(t *testing.T) {
+	quiet, err := quieten([]byte(`{
+		"admin":{"listen":"localhost:2019","identity":{"identifiers":["a"]},"config":{"load":{"module":"http","url":"http://a"}}},
+		"logging":{"sink":{"writer":{"output":"stdout"}},"logs":{
+			"default":{"writer":{"output":"stdout"},"encoder":{"format":"console"}},
+			"access":{"writer":{"output":"file","filename":"/var/log/a.log"}},
+			"none":{"writer":{"output":"discard"}},
+			"bare":{}}},
+		"apps":{
+			"tls":{"automation":{}},"pki":{},"other":{"kept":true},
+			"http":{"grace_period":1,"servers":{
+				"secure":{"listen":[":443"],"listener_wrappers":[{"wrapper":"tls"}],"routes":[{}]},
+				"policies":{"listen":[":80"],"tls_connection_policies":[{}]},
+				"plain":{"listen":["127.0.0.1:80"]},
+				"disabled":{"listen":[":8443"],"automatic_https":{"disable":true,"skip":["a"]}}}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := quiet.config
+	if !config.Admin.Disabled || config.Admin.Identity != nil || config.Admin.Config.LoadRaw != nil || *config.Admin.Config.Persist {
+		t.Errorf("admin: %+v", config.Admin)
+	}
+	for name, want := range map[string]string{"default": "stderr", "access": "stderr", "none": "discard", "bare": "stderr"} {
+		var writer struct{ Output string }
+		if err := json.Unmarshal(config.Logging.Logs[name].WriterRaw, &writer); err != nil || writer.Output != want {
+			t.Errorf("log %s goes to %q, want %q", name, writer.Output, want)
+		}
+	}
+	if string(config.Logging.Logs["default"].EncoderRaw) != `{"format":"console"}` || string(config.Logging.Sink.WriterRaw) != `{"output":"stderr"}` {
+		t.Errorf("logging: %+v", config.Logging)
+	}
+	if config.AppsRaw["tls"] != nil || config.AppsRaw["pki"] != nil || string(config.AppsRaw["other"]) != `{"kept":true}` || config.AppsRaw["agents"] == nil {
+		t.Errorf("apps: %s", config.AppsRaw)
+	}
+	var app struct {
+		GracePeriod int `json:"grace_period"`
+		Servers     map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(config.AppsRaw["http"], &app); err != nil || app.GracePeriod != 1 || app.Servers["secure"]["routes"] == nil {
+		t.Errorf("http: %s: %v", config.AppsRaw["http"], err)
+	}
+	for name, secure := range map[string]bool{"secure": true, "policies": true, "plain": false, "disabled": false} {
+		server := app.Servers[name]
+		if quiet.secure[name] != secure {
+			t.Errorf("server %s: secure %t, want %t", name, quiet.secure[name], secure)
+		}
+		if string(server["automatic_https"]) != `{"disable":true}` || server["listen"] != nil || server["listener_wrappers"] != nil || server["tls_connection_policies"] != nil {
+			t.Errorf("server %s: %s", name, server)
+		}
+	}
+}
+
+func TestQuietenRefuses(t *testing.T) {
+	for _, config := range []string{`{}`, `[]`, `{"apps":{}}`, `{"apps":{"http":[]}}`, `{"apps":{"http":{"servers":[]}}}`, `{"apps":{"http":{"servers":{"a":null}}}}`, `null`} {
+		if _, err := quieten([]byte(config)); err == nil {
+			t.Errorf("%s is taken", config)
+		}
+	}
+}
+
+func TestMatchesHost(t *testing.T) {
+	for _, c := range []struct {
+		pattern, host string
+		want          bool
+	}{
+		{"api.example.com", "API.example.com", true},
+		{"*.example.com", "api.example.com", true},
+		{"*.example.com", "a.b.example.com", false},
+		{"*.example.com", ".example.com", false},
+		{"*.*.example.com", "a.b.example.com", true},
+		{"example.com", "example.org", false},
+	} {
+		if got := matchesHost(c.pattern, c.host); got != c.want {
+			t.Errorf("%s has %s: %t, want %t", c.pattern, c.host, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package stdio
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/spf13/cobra"
+
+	"github.com/fairwayhq/fairway/caddymodule/mcp"
+)
+
+// registrySchema is the schema of server.json that the MCP registry takes.
+const registrySchema = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
+
+func serverJSONCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "server-json --url <URL> [--name <name>] --config <path> | --openapi <document>",
+		Short: "Prints the server.json of an endpoint for the MCP registry",
+		Long: `
+Prints the server.json by which an endpoint is published in the MCP registry: its
+name, title, description and version, and its URL as the public reaches it. What
+is chosen how is as in caddy mcp; the API is not asked.
+
+--url is the public URL of the endpoint, https://api.example.com/mcp. It may be
+left out if the site has one host name.
+
+--name is the name in the registry: a domain in reverse that is yours, a slash and
+a word, such as com.example/trains. It is made of the URL's host and the toolset's
+name if it is left out.
+
+The registry is in preview, and its format may change.
+`,
+		Args: cobra.NoArgs,
+	}
+	mcpFlags(cmd)
+	cmd.Flags().String("url", "", "Public URL of the endpoint")
+	cmd.Flags().String("name", "", "Name in the registry")
+	cmd.Flags().String("description", "", "What the server is for, in at most 100 characters; the document's description by default")
+	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(flags caddycmd.Flags) (int, error) {
+		if err := printServerJSON(cmd, flags); err != nil {
+			return caddy.ExitCodeFailedStartup, err
+		}
+		return caddy.ExitCodeSuccess, nil
+	})
+	return cmd
+}
+
+func printServerJSON(cmd *cobra.Command, flags caddycmd.Flags) error {
+	discovery := &mcp.Discovery{Name: flags.String("name"), URL: flags.String("url")}
+	if err := discovery.Check(); err != nil {
+		return err
+	}
+	site, err := openQuietSite(flags, false)
+	if err != nil {
+		return err
+	}
+	defer site.close()
+	card, err := site.registryCard(discovery)
+	if err != nil {
+		return err
+	}
+	if description := flags.String("description"); description != "" {
+		card.Description = mcp.CardText(description, mcp.MaxCardText)
+	}
+	text, err := json.MarshalIndent(card, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", text)
+	return err
+}
+
+// registryCard returns the endpoint's server.json.
+func (s *quietSite) registryCard(discovery *mcp.Discovery) (mcp.ServerCard, error) {
+	m := *s.mcp
+	switch m.Discovery {
+	case nil:
+		m.Discovery = discovery
+	default:
+		configured := *m.Discovery
+		if discovery.Name != "" {
+			configured.Name = discovery.Name
+		}
+		if discovery.URL != "" {
+			configured.URL = discovery.URL
+		}
+		m.Discovery = &configured
+	}
+	at := m.Discovery.URL
+	if at == "" {
+		if s.target.Hostname() == "localhost" {
+			return mcp.ServerCard{}, errors.New("the public URL of the endpoint is not known: give it by --url")
+		}
+		at = s.target.String()
+	}
+	nothing := caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil })
+	tools, err := m.AwaitTools(s.newRequest().WithContext(context.Background()), nothing)
+	if err != nil {
+		return mcp.ServerCard{}, err
+	}
+	card := m.Card(at, tools)
+	card.Schema = registrySchema
+	for i := range card.Remotes {
+		card.Remotes[i].Versions = nil // not in this format
+	}
+	return card, nil
+}

@@ -1,0 +1,128 @@
+package toolcall
+
+import (
+	"context"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// caller is the ocp.Caller of one incoming request. It runs calls through the handler chain
+// and records them in the metrics, in the request's access log entry and in its placeholders.
+type caller struct {
+	dispatch
+	tools   *ocp.Toolset
+	metrics *agents.CallMetrics
+	calls   *RequestCalls
+	Conceal func(string) string // removes the secrets that came with the call from a text; nil if there are none
+}
+
+// newCaller returns the caller of the request that d dispatches for, and sets the request's
+// {http.tool.*} placeholders and log fields.
+func newCaller(d dispatch, tools *ocp.Toolset, m *agents.CallMetrics, calls *RequestCalls) *caller {
+	c := &caller{dispatch: d, tools: tools, metrics: m, calls: calls}
+	if c.repl != nil {
+		for _, name := range toolPlaceholders {
+			c.repl.Delete(name) // an endpoint that the request passed by may have set it
+		}
+		c.repl.Map(c.placeholder)
+	}
+	calls.Begin(AccessLogFields(c.outer), c.toolset, c.protocol)
+	return c
+}
+
+// newStreamCaller returns the caller of one message of a stream, whose messages are served
+// concurrently. The stream has no {http.tool.*} placeholders: they describe a single call.
+func newStreamCaller(d dispatch, tools *ocp.Toolset, m *agents.CallMetrics, calls *RequestCalls) *caller {
+	return &caller{dispatch: d, tools: tools, metrics: m, calls: calls}
+}
+
+// AccessLogFields returns the fields of the request's access log entry, nil if the server
+// writes none.
+func AccessLogFields(r *http.Request) *caddyhttp.ExtraLogFields {
+	if server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server.Logs == nil {
+		return nil
+	}
+	fields, _ := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
+	return fields
+}
+
+// placeholder returns the {http.tool.*} placeholders of the request; in one that
+// calls several tools, name and outcome are those of the latest call.
+func (c *caller) placeholder(key string) (any, bool) {
+	name, outcome := c.calls.latest()
+	if key == PlaceholderOutcome {
+		return outcome, true
+	}
+	return toolPlaceholder(key, name, c.toolset, c.protocol)
+}
+
+// PlaceholderOutcome is the placeholder of how a call ended.
+const PlaceholderOutcome = "http.tool.outcome"
+
+// Call runs the tool.
+func (c *caller) Call(ctx context.Context, tool string, arguments []byte) ocp.Outcome {
+	outcome := c.execute(ctx, tool, arguments)
+	if c.Conceal != nil && outcome.Failure != nil {
+		outcome.Failure.Message = c.Conceal(outcome.Failure.Message)
+	}
+	c.metrics.Observe(&outcome)
+	c.calls.record(outcome.Tool, outcome.Name())
+	if entry := c.logger.Check(zapcore.DebugLevel, "tool call"); entry != nil {
+		entry.Write(outcomeFields(tool, c.toolset, c.protocol, &outcome)...)
+	}
+	return outcome
+}
+
+// RecordCall implements ocp.CallRecorder.
+func (c *caller) RecordCall(tool *ocp.Tool, outcome string) {
+	c.metrics.Count(tool, outcome)
+	c.calls.record(tool, outcome)
+}
+
+// AmendCall implements ocp.CallRecorder.
+func (c *caller) AmendCall(outcome string) {
+	c.calls.amend(outcome)
+}
+
+// execute runs the tool. A panic on the way, of the validator on some schema,
+// say, is an error of this call alone, as one in a handler is.
+func (c *caller) execute(ctx context.Context, tool string, arguments []byte) (outcome ocp.Outcome) {
+	defer func() {
+		if value := recover(); value != nil {
+			p := &PanicError{Value: value, Stack: debug.Stack()}
+			outcome = ocp.Outcome{Failure: c.panicked("the call", p)}
+		}
+	}()
+	return ocp.Execute(ctx, c.tools, tool, arguments, &c.dispatch)
+}
+
+func outcomeFields(tool, toolset, protocol string, outcome *ocp.Outcome) []zap.Field {
+	const longestName = 128 // bytes; a client may ask for any name
+	fields := []zap.Field{
+		zap.String("tool", tool[:min(len(tool), longestName)]),
+		zap.String("toolset", toolset),
+		zap.String("protocol", protocol),
+		zap.String("outcome", outcome.Name()),
+		zap.Duration("duration", outcome.Duration),
+	}
+	if outcome.Result != nil {
+		fields = append(fields, zap.Int("status", outcome.Result.Status), zap.Int("size", len(outcome.Result.Body)))
+	}
+	if outcome.Failure != nil {
+		fields = append(fields, zap.String("message", outcome.Failure.Message))
+	}
+	return fields
+}
+
+// Interface guards
+var (
+	_ ocp.Caller       = (*caller)(nil)
+	_ ocp.CallRecorder = (*caller)(nil)
+)

@@ -1,0 +1,86 @@
+package toolcall
+
+import (
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/conceal"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// InjectedCredentials are the credentials that the API has seen in place of the caller's own.
+// Some APIs repeat them in what they refuse, which the caller is told and the record
+// keeps.
+type InjectedCredentials []*ocp.Supplement
+
+// Secrets returns what has to be concealed in an answer: nothing in a success, for
+// what the API gives then it gives on purpose.
+func (p InjectedCredentials) Secrets(status int) *conceal.Secrets {
+	secrets := new(conceal.Secrets)
+	if status >= http.StatusMultipleChoices {
+		p.AddTo(secrets)
+	}
+	return secrets
+}
+
+// AddTo adds the credentials to the secrets.
+func (p InjectedCredentials) AddTo(secrets *conceal.Secrets) {
+	for _, with := range p {
+		for _, values := range with.Header {
+			for _, value := range values {
+				secrets.AddHeader(value)
+			}
+		}
+		for _, values := range with.Query {
+			for _, value := range values {
+				secrets.Add(value)
+			}
+		}
+		for _, cookie := range with.Cookies {
+			secrets.Add(cookie.Value)
+		}
+	}
+}
+
+// WithoutCredentials removes the credentials from a text about a call that failed.
+func WithoutCredentials(text string, cs agents.Credentials) string {
+	with, err := cs.Supplement(caddy.NewReplacer())
+	if err != nil || with == nil {
+		return text // without them it was not sent
+	}
+	return InjectedCredentials{with}.Secrets(http.StatusInternalServerError).Conceal(text)
+}
+
+// Concealed returns the body of an answer without the credentials.
+func (p InjectedCredentials) Concealed(status int, body []byte) []byte {
+	secrets := p.Secrets(status)
+	if secrets.None() || len(body) == 0 {
+		return body
+	}
+	return []byte(secrets.Conceal(string(body)))
+}
+
+// ConcealAnswer takes secrets out of an answer's header and its body, which may be nil
+// and has no encoding. It reports whether the body has changed.
+func ConcealAnswer(secrets *conceal.Secrets, header http.Header, body *buffer.Buffer) (changed bool) {
+	if secrets.None() {
+		return false
+	}
+	for name, values := range header {
+		without := make([]string, len(values))
+		for i, value := range values {
+			without[i] = secrets.Conceal(value)
+		}
+		header[name] = without
+	}
+	if body == nil {
+		return false
+	}
+	before := string(body.B)
+	after := secrets.Conceal(before)
+	body.B = append(body.B[:0], after...)
+	return after != before
+}

@@ -1,0 +1,89 @@
+package toolcall
+
+import (
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// placeholderPrefix begins the placeholders of the ocp handler.
+const placeholderPrefix = "http.ocp."
+
+// headerField returns the header of a message that goes by that name in
+// placeholders, matchers and logs.
+func headerField(in *ocp.Incoming, name string) (value string, known bool) {
+	switch name {
+	case "context_id":
+		return in.ContextID, true
+	case "agent_type":
+		return in.AgentType, true
+	case "current_goal":
+		return in.CurrentGoal, true
+	case "user":
+		return in.User, true
+	case "workspace":
+		return in.Workspace, true
+	case "version":
+		return in.Version, true
+	}
+	return "", false
+}
+
+// sessionField returns a field of the session that goes by a name such as
+// session.current_file.
+func sessionField(in *ocp.Incoming, name string) (value string, known bool) {
+	field, known := strings.CutPrefix(name, "session.")
+	if !known || field == "" {
+		return "", false
+	}
+	if in.Session == nil {
+		return "", true
+	}
+	return in.Session.Text(field), true
+}
+
+// NoHeaders stands for a message without OCP headers.
+var NoHeaders = new(ocp.Incoming)
+
+// Field returns what a message says by that name.
+func Field(in *ocp.Incoming, name string) (value string, known bool) {
+	if value, known = headerField(in, name); known {
+		return value, true
+	}
+	return sessionField(in, name)
+}
+
+// PlaceholdersOf returns the {http.ocp.*} placeholders of a request.
+func PlaceholdersOf(in *ocp.Incoming) caddy.ReplacerFunc {
+	return func(key string) (any, bool) {
+		name, ok := strings.CutPrefix(key, placeholderPrefix)
+		if !ok {
+			return nil, false
+		}
+		if name == "valid" {
+			return in.Valid(), true
+		}
+		value, known := Field(in, name)
+		if !known {
+			return nil, false
+		}
+		return oneLine(value), true
+	}
+}
+
+// oneLine puts spaces for control characters, which sessions may have and headers
+// may not: a context of several lines must not break the request that it is for.
+func oneLine(text string) string {
+	isControl := func(r rune) bool { return r < ' ' || r == 0x7f }
+	if strings.IndexFunc(text, isControl) < 0 {
+		return text
+	}
+	return strings.Map(func(r rune) rune {
+		if isControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}

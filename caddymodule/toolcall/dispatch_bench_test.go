@@ -1,0 +1,109 @@
+package toolcall
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/mcpadapter"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+const benchDocument = `openapi: 3.1.0
+info: {title: Trips, version: 1.0.0}
+paths:
+  /trips/{id}:
+    get:
+      operationId: getTrip
+      parameters:
+        - {name: id, in: path, required: true, schema: {type: string}}
+        - {name: limit, in: query, schema: {type: integer}}
+      responses: {"200": {description: ok, content: {application/json: {schema: {type: object}}}}}
+`
+
+// BenchmarkDispatch measures one call by its parts: what Caddy takes to prepare a
+// request at all, the dispatch of a call that is already bound, the call of a
+// tool, and a whole tools/call.
+func BenchmarkDispatch(b *testing.B) {
+	tools, err := ocp.Build([]byte(benchDocument), ocp.BuildOptions{Name: "trips"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	tool, _ := tools.Tool("getTrip")
+	arguments := []byte(`{"id":"7","limit":10}`)
+	call, err := tool.Bind(arguments)
+	if err != nil {
+		b.Fatal(err)
+	}
+	next := caddyhttp.HandlerFunc(handlertest.API)
+	outer := handlertest.EndpointRequest()
+	of := &agents.Toolset{Name: "trips", Limits: agents.Limits{Timeout: agents.DefaultTimeout, MaxResponse: agents.DefaultMaxResponse}}
+	d := newDispatch(next, outer, "mcp", of, zap.NewNop())
+	calls := agents.AllMetrics.Of("trips", "mcp")
+
+	b.Run("PrepareRequest", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			r := &http.Request{Method: "GET", URL: outer.URL, Header: outer.Header, RemoteAddr: outer.RemoteAddr}
+			caddyhttp.PrepareRequest(r.WithContext(b.Context()), caddy.NewReplacer(), nil, d.server)
+		}
+	})
+	b.Run("Request", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := call.Request(outer.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("Invoke", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			result, err := d.Invoke(outer.Context(), call)
+			if err != nil || len(result.Body) != len(handlertest.Body) {
+				b.Fatal(err)
+			}
+			result.Release()
+		}
+	})
+	b.Run("Call", func(b *testing.B) {
+		c := newCaller(d, tools, &calls, new(RequestCalls))
+		b.ReportAllocs()
+		for b.Loop() {
+			outcome := c.Call(outer.Context(), "getTrip", arguments)
+			if outcome.Failure != nil {
+				b.Fatal(outcome.Failure)
+			}
+			outcome.Release()
+		}
+	})
+	b.Run("tools-call", func(b *testing.B) {
+		const message = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"getTrip","arguments":{"id":"7","limit":10}}}`
+		server := mcpadapter.New(mcpadapter.Options{})
+		body := strings.NewReader(message)
+		w := handlertest.NewDiscard()
+		b.ReportAllocs()
+		for b.Loop() {
+			body.Reset(message)
+			r := outer.Clone(outer.Context())
+			r.Body, r.ContentLength = io.NopCloser(body), int64(len(message))
+			d := newDispatch(next, r, "mcp", of, zap.NewNop())
+			d.repl = nil // the same replacer would grow with every request
+			server.ServeHTTP(w, r, mcpadapter.Site{
+				Tools:  func() *ocp.Toolset { return tools },
+				Caller: func(*ocp.Toolset) ocp.Caller { return newCaller(d, tools, &calls, new(RequestCalls)) },
+			})
+			if w.Status != 200 {
+				b.Fatal(w.Status)
+			}
+		}
+	})
+}

@@ -1,0 +1,132 @@
+package toolcall
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
+)
+
+// maxWindow is the largest zstd window, in bytes, that is allocated for an
+// answer. It is what RFC 8878 recommends that every decoder supports.
+const maxWindow = 8 << 20
+
+// decoder is a pooled reader of one content coding.
+type decoder interface {
+	io.Reader
+	open(source *bytes.Reader) error
+}
+
+type gzipDecoder struct{ *gzip.Reader }
+
+func (d gzipDecoder) open(source *bytes.Reader) error { return d.Reset(source) }
+
+type zstdDecoder struct{ *zstd.Decoder }
+
+func (d zstdDecoder) open(source *bytes.Reader) error { return d.Reset(source) }
+
+// deflateDecoder reads zlib, which HTTP calls deflate, and the raw DEFLATE that
+// some servers send under that name.
+type deflateDecoder struct {
+	io.Reader
+	zlib io.ReadCloser
+	raw  io.ReadCloser
+}
+
+func (d *deflateDecoder) open(source *bytes.Reader) error {
+	var head [2]byte
+	_, _ = source.ReadAt(head[:], 0)
+	wrapped := head[0]&0x0f == 8 && (uint16(head[0])<<8|uint16(head[1]))%31 == 0
+	switch {
+	case wrapped && d.zlib != nil:
+		d.Reader = d.zlib
+		return d.zlib.(zlib.Resetter).Reset(source, nil)
+	case wrapped:
+		reader, err := zlib.NewReader(source)
+		d.zlib, d.Reader = reader, reader
+		return err
+	case d.raw != nil:
+		d.Reader = d.raw
+		return d.raw.(flate.Resetter).Reset(source, nil)
+	}
+	d.raw = flate.NewReader(source)
+	d.Reader = d.raw
+	return nil
+}
+
+var (
+	gzipDecoders    = sync.Pool{New: func() any { return gzipDecoder{new(gzip.Reader)} }}
+	deflateDecoders = sync.Pool{New: func() any { return new(deflateDecoder) }}
+	zstdDecoders    = sync.Pool{New: func() any {
+		// none of these options can fail
+		d, _ := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(maxWindow))
+		return zstdDecoder{d}
+	}}
+)
+
+// unknownCodingError reports an answer in a content coding that cannot be decoded.
+type unknownCodingError struct{ coding string }
+
+func (e unknownCodingError) Error() string {
+	return fmt.Sprintf("content coding %q", e.coding)
+}
+
+// DecodeBody undoes the content coding that header names: gzip, deflate or zstd.
+// It takes body and returns the decoded one, which holds at most limit bytes, and
+// removes what the header says of the coded form. On error body is given back.
+func DecodeBody(header http.Header, body *buffer.Buffer, limit int64) (*buffer.Buffer, error) {
+	codings := header["Content-Encoding"]
+	if len(codings) == 0 {
+		return body, nil
+	}
+	coding := strings.ToLower(strings.TrimSpace(strings.Join(codings, ", ")))
+	var pool *sync.Pool
+	switch coding {
+	case "", "identity":
+		delete(header, "Content-Encoding")
+		return body, nil
+	case "gzip", "x-gzip":
+		pool = &gzipDecoders
+	case "deflate":
+		pool = &deflateDecoders
+	case "zstd":
+		pool = &zstdDecoders
+	}
+	if body == nil || len(body.B) == 0 {
+		delete(header, "Content-Encoding")
+		return body, nil
+	}
+	defer buffer.Put(body)
+	if pool == nil {
+		return nil, unknownCodingError{coding}
+	}
+
+	d := pool.Get().(decoder)
+	source := bytes.NewReader(body.B)
+	decoded := buffer.Get()
+	err := d.open(source)
+	if err == nil {
+		err = decoded.ReadAll(d, limit)
+	}
+	if err == nil || errors.Is(err, buffer.ErrTooLarge) {
+		pool.Put(d)
+	}
+	if err != nil {
+		buffer.Put(decoded)
+		return nil, err
+	}
+	delete(header, "Content-Encoding")
+	delete(header, "Content-Length")
+	return decoded, nil
+}

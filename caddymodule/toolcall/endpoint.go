@@ -1,0 +1,216 @@
+package toolcall
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// Endpoint is what the handlers of all tool protocols have in common: a path of
+// the site and the toolset that is offered there.
+type Endpoint struct {
+	Protocol string
+	Path     string // without a slash at its end
+	Toolset  *agents.Toolset
+	calls    agents.CallMetrics
+	Logger   *zap.Logger
+
+	Agent   string          // whose tools are offered; "" for all
+	Binding *agents.Binding // nil unless agent is set
+	App     *agents.App
+	Place   agents.Site
+}
+
+// NewEndpoint provisions an endpoint. Reference is a toolset's name or the
+// address of a document, config what the handler itself says of the document.
+func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *agents.ToolsetConfig) (*Endpoint, error) {
+	if err := CheckPath(path); err != nil {
+		return nil, fmt.Errorf("path %q: %w", path, err)
+	}
+	app, err := ctx.App("agents")
+	if err != nil {
+		return nil, err
+	}
+	e := &Endpoint{Protocol: protocol, Path: strings.TrimRight(path, "/"), Logger: ctx.Logger(), App: app.(*agents.App), Place: agents.SiteOf(ctx)}
+	if e.Toolset, err = ResolveToolset(ctx, e.App, reference, config); err != nil {
+		return nil, err
+	}
+	if err := placedEndpointsOf(e.App).addReachable(ctx, e); err != nil {
+		return nil, err
+	}
+	if err := checkToolExpressions(ctx); err != nil {
+		return nil, err
+	}
+	e.App.Offer(e.Place, e.Toolset)
+	e.calls = agents.AllMetrics.Of(e.Toolset.Name, protocol)
+	warnIfNothingBehind(ctx, protocol, e.Logger)
+	warnIfBypassed(ctx, protocol, e.Path, e.Logger)
+	return e, nil
+}
+
+// Beside returns the endpoint's twin for one more toolset that is offered at the
+// same path, as config wants it.
+func (e *Endpoint) Beside(ctx caddy.Context, reference string, config *agents.ToolsetConfig) (*Endpoint, error) {
+	twin := *e
+	var err error
+	if twin.Toolset, err = ResolveToolset(ctx, e.App, reference, config); err != nil {
+		return nil, err
+	}
+	e.App.Offer(e.Place, twin.Toolset)
+	twin.calls = agents.AllMetrics.Of(twin.Toolset.Name, e.Protocol)
+	return &twin, nil
+}
+
+// ResolveToolset finds out what a handler offers. A toolset of that name comes
+// first; otherwise what looks like a file, a path or a URL is a document; and a
+// handler that says nothing means the only toolset there is.
+func ResolveToolset(ctx caddy.Context, app *agents.App, reference string, config *agents.ToolsetConfig) (*agents.Toolset, error) {
+	if config == nil {
+		config = new(agents.ToolsetConfig)
+	}
+	if reference == "" && config.Empty() && len(app.Named) == 1 {
+		for _, only := range app.Named {
+			return app.Describe(ctx, only, config.Answers)
+		}
+	}
+	if named, ok := app.Toolset(reference); ok {
+		if !config.Empty() {
+			return nil, fmt.Errorf("toolset %q is defined in the agents app: give its options there", reference)
+		}
+		return app.Describe(ctx, named, config.Answers)
+	}
+	inline := *config
+	switch {
+	case reference == "":
+	case !strings.ContainsAny(reference, `./\:{`):
+		return nil, fmt.Errorf("there is no toolset %q (%s), and it is not the address of a document either: "+
+			"a document has a dot, a slash or a colon in it, such as ./%s", reference, app.Names(), reference)
+	case inline.OpenAPI != "":
+		return nil, fmt.Errorf("two documents, %q and %q: give one", reference, agents.WithoutSecrets(inline.OpenAPI))
+	default:
+		inline.OpenAPI = reference
+	}
+	if inline.OpenAPI == "" {
+		return nil, fmt.Errorf("no toolset and no document: name a toolset (%s), or give an OpenAPI document", app.Names())
+	}
+	return app.Define(ctx, &inline)
+}
+
+// Owns reports whether a request is for the endpoint's path or one below it, and
+// is no tool call itself. Rest is the path below the endpoint's.
+func (e *Endpoint) Owns(r *http.Request) (rest string, owned bool) {
+	if rest, owned = e.below(r.URL.Path); !owned {
+		return "", false
+	}
+	return rest, ocp.CallFromContext(r.Context()) == nil
+}
+
+// below reports whether a path is the endpoint's or one below it. Rest is what follows
+// the endpoint's.
+func (e *Endpoint) below(path string) (rest string, below bool) {
+	rest, below = strings.CutPrefix(path, e.Path)
+	return rest, below && (rest == "" || rest[0] == '/')
+}
+
+// PassBy hands a request that is not for an endpoint to the next handler. Unless it is
+// a tool call, its {http.tool.*} placeholders are empty texts: unknown placeholders
+// are null in CEL, so that the expression {http.tool.name} == "" would be false.
+func PassBy(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if ocp.CallFromContext(r.Context()) == nil {
+		if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+			for _, name := range toolPlaceholders {
+				repl.Set(name, "")
+			}
+		}
+	}
+	return next.ServeHTTP(w, r)
+}
+
+// Tools returns the toolset of the moment, nil if there is none yet.
+func (e *Endpoint) Tools(r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
+	MarkToolEndpoint(r)
+	return e.Current(r, next)
+}
+
+// Current is toolset.current, of which an agent's endpoint offers what that agent
+// may use.
+func (e *Endpoint) Current(r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
+	tools := CurrentTools(e.Toolset, r, next)
+	if e.Agent == "" || tools == nil {
+		return tools
+	}
+	return e.App.Narrow(e.Place, e.Agent, e.Toolset, tools)
+}
+
+// Bind has the endpoint offer what the agent of that name may use.
+func (e *Endpoint) Bind(agent string) {
+	if agent == "" {
+		return
+	}
+	e.Agent = agent
+	e.Binding = &agents.Binding{Site: e.Place, Agent: agent, Protocol: e.Protocol, Path: e.Path}
+	e.App.Bound = append(e.App.Bound, e.Binding)
+}
+
+// RetryAfter says how long a client should wait for the tools.
+func (e *Endpoint) RetryAfter() time.Duration {
+	return e.Toolset.Loader.RetryAfter()
+}
+
+// Unavailable answers 503 with a problem document (RFC 9457). Why the document
+// could not be loaded is for the operator, and in the log.
+func (e *Endpoint) Unavailable(w http.ResponseWriter) error {
+	wait := strconv.Itoa(int(math.Ceil(e.RetryAfter().Seconds())))
+	detail := fmt.Sprintf("The OpenAPI document of toolset %q has not been loaded yet, so its tools are not known. "+
+		"Try again in %s; the reason is in the gateway's log.", e.Toolset.Key.ShownName(), inSeconds(wait))
+	w.Header().Set("Retry-After", wait)
+	agents.WriteProblem(w, http.StatusServiceUnavailable, "The tools are not loaded yet", detail)
+	return nil
+}
+
+// inSeconds returns a whole number of seconds as text.
+func inSeconds(wait string) string {
+	if wait == "1" {
+		return "1 second"
+	}
+	return wait + " seconds"
+}
+
+// Caller returns what runs the tool calls of one request and records them in calls.
+func (e *Endpoint) Caller(r *http.Request, next caddyhttp.Handler, tools *ocp.Toolset, calls *RequestCalls) *caller {
+	return newCaller(newDispatch(next, r, e.Protocol, e.Toolset, e.Logger), tools, &e.calls, calls)
+}
+
+// StreamCaller returns what runs the tool calls of one message of a stream and records them
+// in calls.
+func (e *Endpoint) StreamCaller(r *http.Request, next caddyhttp.Handler, tools *ocp.Toolset, calls *RequestCalls) *caller {
+	return newStreamCaller(newDispatch(next, r, e.Protocol, e.Toolset, e.Logger), tools, &e.calls, calls)
+}
+
+// What is wrong with an endpoint's path.
+var (
+	ErrNoSlash    = errors.New("the path of an endpoint begins with a slash")
+	errNotPlain   = errors.New("the path of an endpoint is plain, without *, ? or #: the handler knows what is below it")
+	errIsDocument = errors.New("the endpoint's path comes before the document, as in: /mcp /openapi.json")
+)
+
+// IsEndpoint reports whether there is something of the protocol at the path below
+// the endpoint's.
+func IsEndpoint(rest string) bool {
+	return slices.Contains(EndpointPaths[:], rest)
+}
+
+// EndpointPaths are those paths, the endpoint's own first.
+var EndpointPaths = [...]string{"", "/", "/sse", "/message"}

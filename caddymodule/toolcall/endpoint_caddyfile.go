@@ -1,0 +1,202 @@
+package toolcall
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+)
+
+// endpointHandler is a handler that the directive of a tool protocol sets up.
+type endpointHandler interface {
+	caddyhttp.MiddlewareHandler
+	caddyfile.Unmarshaler
+}
+
+// ParseEndpoint sets up a handler and its route. Unlike other handler directives
+// these take a first argument with a slash for the handler's own path, as the
+// handler knows by itself which requests are its own; * and named matchers stand
+// where they stand elsewhere.
+func ParseEndpoint(h httpcaddyfile.Helper, handler endpointHandler) ([]httpcaddyfile.ConfigValue, error) {
+	h.Next() // consume directive name
+	isPath := h.NextArg() && strings.HasPrefix(h.Val(), "/")
+	h.Reset()
+	var matchers caddy.ModuleMap
+	if !isPath {
+		h.Next()
+		var err error
+		if matchers, err = h.ExtractMatcherSet(); err != nil {
+			return nil, h.WrapErr(err)
+		}
+	}
+	if err := handler.UnmarshalCaddyfile(h.Dispenser); err != nil {
+		return nil, err
+	}
+	return h.NewRoute(matchers, handler), nil
+}
+
+// Reference is the part of an endpoint's configuration that all protocols share.
+type Reference struct {
+	Path     *string
+	Toolset  *string
+	Toolsets *[]string // further toolsets; nil if the protocol takes one only
+	Document **agents.ToolsetConfig
+	Agent    *string // nil if the protocol does not narrow its lists
+
+	AllowAnonymous *bool
+}
+
+// UnmarshalArguments reads [<path>] [<toolset or document>], where the protocol
+// takes several with more of these. An only argument that ends like a document's
+// name is one, though it begins with a slash.
+func (to Reference) UnmarshalArguments(b *directive.Block) error {
+	name := b.Val()
+	arguments := b.RemainingArgs()
+	if to.Toolsets != nil {
+		return to.unmarshalSeveral(b, name, arguments)
+	}
+	if len(arguments) > 2 {
+		return b.Errf("%s takes a path and a toolset or document, not %d arguments", name, len(arguments))
+	}
+	onlyDocument := len(arguments) == 1 && LooksLikeDocument(arguments[0])
+	if len(arguments) > 0 && strings.HasPrefix(arguments[0], "/") && !onlyDocument {
+		if err := CheckPath(arguments[0]); err != nil {
+			return b.Errf("%s %s: %v", name, arguments[0], err)
+		}
+		*to.Path, arguments = arguments[0], arguments[1:]
+		b.Seen["path"] = true
+	}
+	switch len(arguments) {
+	case 2:
+		return b.Errf("%s %s: the first of two arguments is the endpoint's path and begins with a slash", name, arguments[0])
+	case 1:
+		if arguments[0] == "" {
+			return b.Errf("%s: the toolset is empty", name)
+		}
+		*to.Toolset = arguments[0]
+		b.Seen["toolset"] = true
+	}
+	return nil
+}
+
+// unmarshalSeveral reads the arguments of a protocol that takes several toolsets.
+func (to Reference) unmarshalSeveral(b *directive.Block, name string, arguments []string) error {
+	onlyDocument := len(arguments) == 1 && LooksLikeDocument(arguments[0])
+	if len(arguments) > 0 && strings.HasPrefix(arguments[0], "/") && !onlyDocument {
+		if err := CheckPath(arguments[0]); err != nil {
+			return b.Errf("%s %s: %v", name, arguments[0], err)
+		}
+		*to.Path, arguments = arguments[0], arguments[1:]
+		b.Seen["path"] = true
+	}
+	if len(arguments) == 0 {
+		return nil
+	}
+	b.Seen["toolset"] = true
+	return to.addToolsets(b, name, arguments)
+}
+
+// addToolsets takes the first of the toolsets for the one that every protocol
+// has, and the others for those beside it.
+func (to Reference) addToolsets(b *directive.Block, name string, toolsets []string) error {
+	for _, toolset := range toolsets {
+		switch {
+		case toolset == "":
+			return b.Errf("%s: the toolset is empty", name)
+		case strings.HasPrefix(toolset, "/") && !LooksLikeDocument(toolset):
+			return b.Errf("%s %s: the endpoint's path begins with a slash and is the first argument", name, toolset)
+		case toolset == *to.Toolset || slices.Contains(*to.Toolsets, toolset):
+			return b.Errf("%s: toolset %s is given twice", name, toolset)
+		case *to.Toolset == "":
+			*to.Toolset = toolset
+		default:
+			*to.Toolsets = append(*to.Toolsets, toolset)
+		}
+	}
+	return nil
+}
+
+// UnmarshalOption reads the subdirective at which b stands if all protocols have
+// it: path, toolset and those of a toolset.
+func (to Reference) UnmarshalOption(b *directive.Block) (known bool, err error) {
+	switch b.Val() {
+	case "path":
+		return true, b.Value(func(text string) error {
+			*to.Path = text
+			return CheckPath(text)
+		})
+	case "toolset":
+		if to.Toolsets != nil {
+			return true, to.unmarshalToolsets(b)
+		}
+		if err = b.Text(to.Toolset); err == nil && *to.Document != nil {
+			err = to.checkOne(b, *to.Document)
+		}
+		return true, err
+	case "allow_anonymous":
+		return true, b.Flag(to.AllowAnonymous)
+	case "agent":
+		if to.Agent != nil {
+			return true, b.Text(to.Agent)
+		}
+	}
+	config := *to.Document
+	if config == nil {
+		config = new(agents.ToolsetConfig)
+	}
+	known, err = config.UnmarshalOption(b)
+	if known {
+		*to.Document = config
+	}
+	if known && err == nil {
+		err = to.checkOne(b, config)
+	}
+	return known, err
+}
+
+// unmarshalToolsets reads toolset of a protocol that takes several.
+func (to Reference) unmarshalToolsets(b *directive.Block) error {
+	if err := b.Once(); err != nil {
+		return err
+	}
+	toolsets := b.RemainingArgs()
+	if len(toolsets) == 0 {
+		return b.ArgErr()
+	}
+	if err := to.addToolsets(b, "toolset", toolsets); err != nil || *to.Document == nil {
+		return err
+	}
+	return to.checkOne(b, *to.Document)
+}
+
+// checkOne refuses a toolset and a document of its own beside it.
+func (to Reference) checkOne(b *directive.Block, config *agents.ToolsetConfig) error {
+	if config.OpenAPI == "" || *to.Toolset == "" {
+		return nil
+	}
+	return b.Errf("two documents, %s and %s: give one", agents.WithoutSecrets(*to.Toolset), agents.WithoutSecrets(config.OpenAPI))
+}
+
+// CheckPath refuses what is no path of an endpoint.
+func CheckPath(path string) error {
+	switch {
+	case !strings.HasPrefix(path, "/"):
+		return ErrNoSlash
+	case strings.ContainsAny(path, "*?#"):
+		return errNotPlain
+	case LooksLikeDocument(path):
+		return errIsDocument
+	}
+	return nil
+}
+
+// LooksLikeDocument reports whether an address ends as those of documents do.
+func LooksLikeDocument(address string) bool {
+	return strings.HasSuffix(address, ".json") || strings.HasSuffix(address, ".yaml") || strings.HasSuffix(address, ".yml")
+}

@@ -1,0 +1,189 @@
+package toolcall
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+)
+
+// placedEndpoint is an endpoint with its position in the routes of the server.
+type placedEndpoint struct {
+	*Endpoint
+	at []routePosition // never empty
+}
+
+// placedEndpoints are the endpoints of one configuration, in the order in which they
+// are provisioned.
+type placedEndpoints struct{ all []placedEndpoint }
+
+type placedEndpointsKey struct{}
+
+func placedEndpointsOf(app *agents.App) *placedEndpoints {
+	return agents.Share(app, placedEndpointsKey{}, func() *placedEndpoints { return new(placedEndpoints) })
+}
+
+// addReachable adds the endpoint that is being provisioned. It
+// returns an error if another endpoint answers all requests for it. Where that cannot
+// be seen, there is no error.
+func (p *placedEndpoints) addReachable(ctx caddy.Context, e *Endpoint) error {
+	at := routePositions(ctx)
+	if at == nil {
+		return nil
+	}
+	added := placedEndpoint{e, at}
+	for _, earlier := range p.all {
+		if earlier.answers(added.mainPath()) && p.shadows(earlier, added) {
+			return fmt.Errorf("%s can never be reached: %s comes before it and answers its requests; "+
+				"remove one of them, give them different paths, or put them behind different matchers", added, earlier)
+		}
+	}
+	p.all = append(p.all, added)
+	return nil
+}
+
+// String names the endpoint as it stands in a Caddyfile.
+func (e *Endpoint) String() string {
+	return fmt.Sprintf("%s %s (toolset %s)", e.Protocol, e.Path, e.Toolset.Name)
+}
+
+// mainPath returns the path without which the endpoint is of no use.
+func (e *Endpoint) mainPath() string {
+	switch {
+	case e.Protocol == "otc":
+		return e.Path + "/call"
+	case e.Path == "":
+		return "/"
+	}
+	return e.Path
+}
+
+// answers reports whether the endpoint answers requests for a path.
+func (e *Endpoint) answers(path string) bool {
+	rest, below := e.below(path)
+	return below && (e.Protocol == "otc" || IsEndpoint(rest))
+}
+
+// shadows reports whether every request that reaches the later endpoint would reach the
+// earlier one first, with the same path.
+func (p *placedEndpoints) shadows(earlier, later placedEndpoint) bool {
+	e, l := earlier.at, later.at
+	if !e[0].sameList(l[0]) {
+		return false // another server
+	}
+	common := 0
+	for common < min(len(e), len(l)) && e[common].sameList(l[common]) && e[common].index == l[common].index {
+		common++
+	}
+	e, l = e[common:], l[common:]
+	for i, at := range e {
+		inGroup := i == 0 && len(l) > 0 && at.sameList(l[0]) && at.route().Group == l[0].route().Group
+		if isAlternative(at) && !inGroup {
+			return false
+		}
+		implied := func(other routePosition) bool { return sameMatchers(at.route(), other.route()) }
+		if len(at.route().MatcherSets) > 0 && !slices.ContainsFunc(l, implied) {
+			return false
+		}
+	}
+	return !p.rewrittenBetween(earlier, later, common)
+}
+
+// isAlternative reports whether the route runs only if no earlier route of its group
+// matches, as `handle` blocks do.
+func isAlternative(p routePosition) bool {
+	group := p.route().Group
+	return group != "" && slices.ContainsFunc(p.routes[:p.index], func(r caddyhttp.Route) bool { return r.Group == group })
+}
+
+// rewrittenBetween reports whether a handler between the endpoints may change the path.
+// Their positions are the same up to the index common.
+func (p *placedEndpoints) rewrittenBetween(earlier, later placedEndpoint, common int) bool {
+	if common > 0 && common == len(earlier.at) || common == len(later.at) || !earlier.at[common].sameList(later.at[common]) {
+		// Both are in one route, which still has its raw handlers.
+		raw := later.at[common-1].route().HandlersRaw
+		from, to := 0, len(raw)
+		if common == len(earlier.at) {
+			from = p.rawIndex(earlier, raw) + 1
+		}
+		if common == len(later.at) {
+			to = p.rawIndex(later, raw)
+		}
+		if slices.ContainsFunc(raw[min(from, to):to], rawRewrites) {
+			return true
+		}
+	}
+	for i, at := range later.at[common:] {
+		from := 0
+		if i == 0 && common < len(earlier.at) && earlier.at[common].sameList(at) {
+			from = earlier.at[common].index + 1
+			if handlersRewrite(handlersFrom(earlier.at[common])) {
+				return true
+			}
+		}
+		for _, route := range at.routes[from:at.index] {
+			if handlersRewrite(route.Handlers) {
+				return true
+			}
+		}
+		raw := at.route().HandlersRaw
+		if slices.ContainsFunc(raw[:presentHandler(raw)], rawRewrites) {
+			return true
+		}
+	}
+	return false
+}
+
+// rawIndex returns the index of an endpoint among the raw handlers of its route.
+func (p *placedEndpoints) rawIndex(e placedEndpoint, raw []json.RawMessage) int {
+	last := e.at[len(e.at)-1]
+	nth := 0
+	for _, other := range p.all {
+		at := other.at[len(other.at)-1]
+		if other.Endpoint != e.Endpoint && at.sameList(last) && at.index == last.index && len(other.at) == len(e.at) {
+			nth++
+		}
+		if other.Endpoint == e.Endpoint {
+			break
+		}
+	}
+	if indexes := endpointsIn(raw); nth < len(indexes) {
+		return indexes[nth]
+	}
+	return 0
+}
+
+// handlersFrom returns the handlers of a provisioned route from the one at the position
+// on.
+func handlersFrom(p routePosition) []caddyhttp.MiddlewareHandler {
+	handlers := p.route().Handlers
+	at := slices.IndexFunc(handlers, func(h caddyhttp.MiddlewareHandler) bool { return caddy.Module(p.inside) == any(h) })
+	return handlers[max(at, 0):]
+}
+
+func handlersRewrite(handlers []caddyhttp.MiddlewareHandler) bool {
+	return slices.ContainsFunc(handlers, func(h caddyhttp.MiddlewareHandler) bool {
+		if subroute, ok := h.(*caddyhttp.Subroute); ok {
+			return slices.ContainsFunc(subroute.Routes, func(r caddyhttp.Route) bool { return handlersRewrite(r.Handlers) })
+		}
+		module, ok := h.(caddy.Module)
+		return ok && module.CaddyModule().ID.Name() == "rewrite"
+	})
+}
+
+func rawRewrites(raw json.RawMessage) bool {
+	var h rawHandler
+	if json.Unmarshal(raw, &h) != nil {
+		return false
+	}
+	for _, route := range h.Routes {
+		if slices.ContainsFunc(route.Handle, rawRewrites) {
+			return true
+		}
+	}
+	return h.Handler == "rewrite"
+}

@@ -1,0 +1,186 @@
+package toolcall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/stream"
+)
+
+// statusClientClosed is what reverse_proxy answers when the client went away.
+const statusClientClosed = 499
+
+// interrupted says why a call ended before its answer did.
+func (d *dispatch) interrupted(ctx context.Context, where string, rec *Recorder) *ocp.Failure {
+	if errors.Is(context.Cause(ctx), errCallTimeout) || errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		if rec.Stream != nil && d.limits.Timeout > 0 {
+			return d.streamedTooLong(where, rec.Stream)
+		}
+		return &ocp.Failure{Kind: ocp.TimedOut, Message: fmt.Sprintf(
+			"%s did not answer within %s; %s", where, d.limits.Timeout, repeatedOrLess(where))}
+	}
+	return &ocp.Failure{Kind: ocp.Canceled, Message: where + " was canceled, as the client went away"}
+}
+
+// streamedTooLong says which of the two limits of time a stream has passed.
+func (d *dispatch) streamedTooLong(where string, s *streamed) *ocp.Failure {
+	message := fmt.Sprintf("%s began to answer and then sent nothing for %s", where, d.limits.Timeout)
+	if !time.Now().Before(s.end) {
+		message = fmt.Sprintf("%s streamed its answer for more than %s", where, maxStreamTimeouts*d.limits.Timeout)
+	}
+	return &ocp.Failure{Kind: ocp.TimedOut, Message: message + " without coming to an end; " + repeatedOrLess(where)}
+}
+
+// repeated says whether a call that failed on its way can be made once more: it
+// may have reached the API. Where is its method and path.
+func repeated(where string) string {
+	if isIdempotent(where) {
+		return "try again later"
+	}
+	return "whether the call had an effect is not known, so look before you repeat it"
+}
+
+// repeatedOrLess is repeated for a call that took too long.
+func repeatedOrLess(where string) string {
+	if isIdempotent(where) {
+		return "try again later, or ask for less"
+	}
+	return repeated(where)
+}
+
+// repeatedOrLook is repeated for an answer that broke off.
+func repeatedOrLook(where string) string {
+	if isIdempotent(where) {
+		return "try again, and look at the API if it goes on"
+	}
+	return repeated(where)
+}
+
+func isIdempotent(where string) bool {
+	method, _, _ := strings.Cut(where, " ")
+	return (&ocp.Tool{Method: method}).Idempotent()
+}
+
+// unstreamable says why a stream was given up.
+func unstreamable(where string, err error) *ocp.Failure {
+	if errors.Is(err, stream.ErrTooManyEvents) {
+		return &ocp.Failure{Kind: ocp.TooLarge, Message: where + " streamed events without coming to an end; ask for less, and look at the API if it goes on"}
+	}
+	return &ocp.Failure{Kind: ocp.TooLarge, Message: fmt.Sprintf(
+		"%s streamed progress or a log line of more than %s, which is more than either may have; look at the API",
+		where, humanize.IBytes(stream.DefaultMaxEvent))}
+}
+
+// unfinished says why a stream that has ended comes to no result.
+func (d *dispatch) unfinished(tool *ocp.Tool, err error) *ocp.Failure {
+	where := tool.Method + " " + tool.Path
+	switch {
+	case errors.Is(err, buffer.ErrTooLarge):
+		return d.tooLarge(tool, 0)
+	case errors.Is(err, stream.ErrCutOff):
+		return &ocp.Failure{Kind: ocp.Unreachable, Message: where + " broke its stream off in the middle of an event, " +
+			"which ends with an empty line; " + repeatedOrLook(where)}
+	}
+	return unstreamable(where, err)
+}
+
+// withoutCredential says that a call was not sent. Which value is missing is the
+// operator's to know.
+func (d *dispatch) withoutCredential(tool *ocp.Tool, err error) *ocp.Failure {
+	if c := d.logger.Check(zapcore.ErrorLevel, "a tool call was not sent, as a credential for the API has no usable value"); c != nil {
+		c.Write(zap.String("tool", tool.Name), zap.String("toolset", d.toolset), zap.Error(err))
+	}
+	place := "the API"
+	if missing, ok := errors.AsType[*agents.MissingCredentialError](err); ok {
+		place += " (" + missing.Place + ")"
+	}
+	return &ocp.Failure{Kind: ocp.Internal, Message: fmt.Sprintf(
+		"%s %s was not sent: the gateway's credential for %s is missing; the operator has to set it, and finds the reason in the log",
+		tool.Method, tool.Path, place)}
+}
+
+// GatewayFailure returns the failure of a handler's error that says the upstream
+// cannot be reached, nil if the status says something else.
+func GatewayFailure(where string, status int) *ocp.Failure {
+	switch status {
+	case http.StatusBadGateway:
+		return &ocp.Failure{Kind: ocp.Unreachable, Status: status, Message: where +
+			" could not be reached (502 Bad Gateway): the API is down or broke the connection off; " + repeated(where)}
+	case http.StatusServiceUnavailable:
+		return &ocp.Failure{Kind: ocp.Unreachable, Status: status, Message: where +
+			" could not be reached (503 Service Unavailable): no server of the API is available; " + repeated(where)}
+	case http.StatusGatewayTimeout:
+		return &ocp.Failure{Kind: ocp.TimedOut, Status: status, Message: where +
+			" did not answer in time (504 Gateway Timeout); " + repeatedOrLess(where)}
+	case statusClientClosed:
+		return &ocp.Failure{Kind: ocp.Canceled, Message: where + " was canceled, as the client went away"}
+	}
+	return nil
+}
+
+// unanswered says that no handler took the request.
+func unanswered(where, protocol string) *ocp.Failure {
+	return &ocp.Failure{Kind: ocp.Unanswered, Message: fmt.Sprintf(
+		"nothing on this site answers %s: the operator has to put a handler for the API, such as reverse_proxy, behind %s, "+
+			"or set base_path if the API is served below another path", where, protocol)}
+}
+
+// tooLarge says how large the answer is, where that is known, and which
+// arguments of the tool may make it smaller.
+func (d *dispatch) tooLarge(tool *ocp.Tool, declared int64) *ocp.Failure {
+	limit := humanize.IBytes(uint64(d.limits.MaxResponse))
+	size := "more than " + limit
+	if declared > 0 {
+		size = humanize.IBytes(uint64(declared)) + ", over the limit of " + limit
+	}
+	message := fmt.Sprintf("%s %s answered with %s: narrow the call", tool.Method, tool.Path, size)
+	if names := narrowingArguments(tool); len(names) > 0 {
+		message += " with " + strings.Join(names, ", ")
+	} else {
+		message += " if its arguments allow it"
+	}
+	return &ocp.Failure{Kind: ocp.TooLarge, Message: message + "; the operator can raise max_response"}
+}
+
+// narrowingArguments returns the optional arguments of a tool whose names promise
+// a smaller answer.
+func narrowingArguments(tool *ocp.Tool) (names []string) {
+	const most = 6
+	for i := range tool.Arguments {
+		a := &tool.Arguments[i]
+		if a.In != ocp.InQuery || len(names) == most {
+			continue
+		}
+		switch strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(a.Name)) {
+		case "limit", "perpage", "pagesize", "size", "first", "top", "count", "max", "maxresults", "page", "offset",
+			"fields", "select", "filter", "q", "query", "search", "since", "from", "to", "before", "after":
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
+// undecodable says why the body of an answer could not be decoded.
+func (d *dispatch) undecodable(tool *ocp.Tool, err error) *ocp.Failure {
+	if errors.Is(err, buffer.ErrTooLarge) {
+		return d.tooLarge(tool, 0)
+	}
+	where := tool.Method + " " + tool.Path
+	if coding, ok := errors.AsType[unknownCodingError](err); ok {
+		return &ocp.Failure{Kind: ocp.Unreadable, Message: fmt.Sprintf(
+			"%s answered in the content coding %.40q, though it was asked for none; the API should send identity, gzip, deflate or zstd",
+			where, coding.coding)}
+	}
+	return &ocp.Failure{Kind: ocp.Unreadable, Message: where + " answered a compressed body that is broken or cut off; look at the API, and at what stands before it"}
+}

@@ -1,0 +1,136 @@
+package toolcall
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// routePosition is the place of a handler in one list of routes.
+type routePosition struct {
+	routes caddyhttp.RouteList
+	index  int          // of the route
+	inside caddy.Module // the handler of that route that is, or holds, the handler
+}
+
+// route returns the route at the position.
+func (p routePosition) route() *caddyhttp.Route {
+	return &p.routes[p.index]
+}
+
+// sameList reports whether both positions are in one list of routes.
+func (p routePosition) sameList(other routePosition) bool {
+	return &p.routes[0] == &other.routes[0]
+}
+
+// routePositions returns the position of the handler that is being provisioned: in the
+// server's routes and, from the outside in, in those of each subroute around it. It
+// returns nil if that cannot be seen, as in named routes and error routes, and in the
+// routes of handlers other than subroute.
+//
+// While a list of routes is provisioned, the present route and those after it still
+// have their raw configuration.
+func routePositions(ctx caddy.Context) []routePosition {
+	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if !ok {
+		return nil
+	}
+	lists := []caddyhttp.RouteList{server.Routes}
+	var handlers []caddy.Module
+	for _, ancestor := range ctx.Modules() {
+		if _, ok := ancestor.(caddyhttp.MiddlewareHandler); ok {
+			handlers = append(handlers, ancestor)
+		}
+		if subroute, ok := ancestor.(*caddyhttp.Subroute); ok {
+			lists = append(lists, subroute.Routes)
+		}
+	}
+	if len(handlers) != len(lists) {
+		return nil
+	}
+	positions := make([]routePosition, len(lists))
+	for i, routes := range lists {
+		index := presentRoute(routes)
+		if index < 0 {
+			return nil
+		}
+		positions[i] = routePosition{routes, index, handlers[i]}
+	}
+	return positions
+}
+
+// presentRoute returns the index of the route that is being provisioned, -1 if there is
+// none.
+func presentRoute(routes caddyhttp.RouteList) int {
+	for i := range routes {
+		if routes[i].HandlersRaw != nil {
+			return i
+		}
+	}
+	return -1
+}
+
+// endpointsIn returns the indexes of the handlers that are tool endpoints themselves.
+func endpointsIn(handlers []json.RawMessage) (indexes []int) {
+	for i, raw := range handlers {
+		if name := handlerName(raw); name == "mcp" || name == "otc" {
+			indexes = append(indexes, i)
+		}
+	}
+	return indexes
+}
+
+// handlerName returns the name of the module that a raw handler is a configuration of.
+func handlerName(raw json.RawMessage) string {
+	var h struct {
+		Handler string `json:"handler"`
+	}
+	_ = json.Unmarshal(raw, &h) // Caddy reports it
+	return h.Handler
+}
+
+// sameMatchers reports whether two routes are known to match the same requests.
+func sameMatchers(a, b *caddyhttp.Route) bool {
+	return slices.Equal(matcherTexts(a.MatcherSets), matcherTexts(b.MatcherSets))
+}
+
+// comparableMatchers are the matchers that keep their whole configuration when they
+// are provisioned.
+var comparableMatchers = []string{
+	"client_ip", "expression", "header", "header_regexp", "host", "method", "path", "path_regexp", "protocol", "query", "remote_ip", "vars",
+}
+
+// matcherTexts returns a text for each set of matchers. Sets that match the same
+// requests may have different texts, but not the other way around.
+func matcherTexts(sets caddyhttp.MatcherSets) []string {
+	texts := make([]string, len(sets))
+	for i, set := range sets {
+		parts := make([]string, len(set))
+		for j, m := range set {
+			parts[j] = matcherText(m)
+		}
+		slices.Sort(parts) // Caddy loads them in random order
+		texts[i] = strings.Join(parts, "\n")
+	}
+	return texts
+}
+
+func matcherText(m any) string {
+	if not, ok := m.(*caddyhttp.MatchNot); ok {
+		var sets caddyhttp.MatcherSets
+		for _, set := range not.MatcherSets {
+			sets = append(sets, set)
+		}
+		return fmt.Sprintf("not %q", matcherTexts(sets))
+	}
+	if module, ok := m.(caddy.Module); ok && slices.Contains(comparableMatchers, module.CaddyModule().ID.Name()) {
+		if text, err := json.Marshal(m); err == nil {
+			return module.CaddyModule().ID.Name() + " " + string(text)
+		}
+	}
+	return fmt.Sprintf("%p", m)
+}

@@ -1,0 +1,103 @@
+package toolcall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/openapi"
+)
+
+// CurrentTools returns the toolset's current tools as they are called, without the
+// arguments that its credentials fill; nil if the document is not loaded. See
+// declaredTools.
+func CurrentTools(t *agents.Toolset, r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
+	return t.Filled(DeclaredTools(t, r, next))
+}
+
+// DeclaredTools returns the toolset's current tools with all arguments that the
+// document declares; nil if it is not loaded. A document of the site is fetched
+// through next, the handlers behind the one that r has reached.
+func DeclaredTools(t *agents.Toolset, r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
+	if !t.BySite {
+		return t.Loader.Toolset()
+	}
+	tools, err := t.Loader.Ensure(r.Context(), FetchThrough(next, r, t.Key.MaxDocument))
+	if err != nil && !errors.Is(err, ocp.ErrNotLoaded) {
+		return nil
+	}
+	return tools
+}
+
+// FetchThrough returns how a document of the site is fetched: by a GET through
+// the handlers behind the one that outer has reached, on outer's host. It says
+// nothing of outer's caller: the document is everybody's. The body of the answer
+// may have at most limit bytes.
+func FetchThrough(next caddyhttp.Handler, outer *http.Request, limit int64) openapi.SiteFetch {
+	server, _ := outer.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	local := outer.Context().Value(http.LocalAddrContextKey)
+	vars, _ := outer.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
+	root, hasRoot := vars["root"]
+	head := http.Request{
+		Method: http.MethodGet,
+		Host:   outer.Host,
+		TLS:    outer.TLS,
+		Proto:  outer.Proto, ProtoMajor: outer.ProtoMajor, ProtoMinor: outer.ProtoMinor,
+		RemoteAddr: outer.RemoteAddr,
+	}
+	return func(ctx context.Context, path string, header http.Header) (int, http.Header, []byte, error) {
+		target, err := url.ParseRequestURI(path)
+		if err != nil {
+			return 0, nil, nil, fmt.Errorf("the path of the document: %w", err)
+		}
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		if local != nil {
+			ctx = context.WithValue(ctx, http.LocalAddrContextKey, local)
+		}
+		r := head.WithContext(contextOfGateway(ctx))
+		r.URL, r.RequestURI = target, path
+		r.Header = header
+		r.Header.Set("Accept-Encoding", "identity")
+		r.Body = http.NoBody
+
+		rec := NewRecorder(r.Method, limit, cancel)
+		defer rec.Drop()
+		r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), rec, server)
+		if hasRoot {
+			caddyhttp.SetVar(r.Context(), "root", root)
+		}
+		return fetchSite(next, rec, r, limit)
+	}
+}
+
+func fetchSite(next caddyhttp.Handler, rec *Recorder, r *http.Request, limit int64) (int, http.Header, []byte, error) {
+	err := Serve(next, rec, r)
+	if handlerError, ok := errors.AsType[caddyhttp.HandlerError](err); ok && rec.Status == 0 {
+		return handlerError.StatusCode, rec.Headers, nil, nil
+	}
+	switch {
+	case rec.TooLarge:
+		return 0, nil, nil, openapi.ErrTooLarge
+	case err != nil:
+		return 0, nil, nil, err
+	case rec.Status == 0:
+		return 0, nil, nil, errors.New("no handler behind this one answers it")
+	}
+	body, err := DecodeBody(rec.Headers, rec.take(), limit)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	if body == nil {
+		return rec.Status, rec.Headers, nil, nil
+	}
+	// The document keeps the bytes, so the buffer does not go back to its pool.
+	return rec.Status, rec.Headers, body.B, nil
+}

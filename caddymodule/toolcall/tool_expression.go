@@ -1,0 +1,78 @@
+package toolcall
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// nullComparison is a comparison of one of the toolPlaceholders with null in CEL.
+var nullComparison = regexp.MustCompile(`\{http\.tool\.(name|toolset|protocol)\}\s*[!=]=\s*null\b|` +
+	`\bnull\s*[!=]=\s*\{http\.tool\.(name|toolset|protocol)\}`)
+
+// checkToolExpressions returns an error if a matcher behind the endpoint compares a
+// {http.tool.*} placeholder with null. These are never null behind an endpoint, so that
+// such a matcher would protect nothing.
+func checkToolExpressions(ctx caddy.Context) error {
+	for _, p := range routePositions(ctx) {
+		for _, route := range p.routes[p.index:] {
+			found := comparison(route.MatcherSets)
+			for _, raw := range route.HandlersRaw {
+				if found == "" {
+					found = rawComparison(raw)
+				}
+			}
+			if found != "" {
+				return fmt.Errorf("the expression %s has the same result for every request: {http.tool.*} is an empty text, not null, "+
+					`in requests that are not tool calls; compare it with "", or use tools_only`, found)
+			}
+		}
+	}
+	return nil
+}
+
+// comparison returns the first comparison with null in the matchers, "" without one.
+func comparison(sets caddyhttp.MatcherSets) string {
+	for _, set := range sets {
+		for _, m := range set {
+			switch m := m.(type) {
+			case *caddyhttp.MatchExpression:
+				if found := nullComparison.FindString(m.Expr); found != "" {
+					return found
+				}
+			case *caddyhttp.MatchNot:
+				for _, inner := range m.MatcherSets {
+					if found := comparison(caddyhttp.MatcherSets{inner}); found != "" {
+						return found
+					}
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// rawComparison is comparison of the matchers in the routes of a raw handler.
+func rawComparison(raw json.RawMessage) string {
+	var h struct {
+		Routes []struct {
+			Match  json.RawMessage   `json:"match"`
+			Handle []json.RawMessage `json:"handle"`
+		} `json:"routes"`
+	}
+	_ = json.Unmarshal(raw, &h) // Caddy reports it
+	for _, route := range h.Routes {
+		if found := nullComparison.Find(route.Match); found != nil {
+			return string(found)
+		}
+		for _, inner := range route.Handle {
+			if found := rawComparison(inner); found != "" {
+				return found
+			}
+		}
+	}
+	return ""
+}

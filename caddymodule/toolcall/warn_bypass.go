@@ -1,0 +1,150 @@
+package toolcall
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+)
+
+// warnIfBypassed logs a warning for each handler before the endpoint that judges
+// or changes requests for certain paths only, the endpoint's not among them. It
+// never sees the tool calls for those paths: they begin behind the endpoint.
+func warnIfBypassed(ctx caddy.Context, endpoint, path string, logger *zap.Logger) {
+	var before []bypassedHandler
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
+		before = append(before, bypassed(server.Routes, path)...)
+	}
+	for _, ancestor := range ctx.Modules() {
+		if subroute, ok := ancestor.(*caddyhttp.Subroute); ok {
+			before = append(before, bypassed(subroute.Routes, path)...)
+		}
+	}
+	for _, handler := range before {
+		logger.Warn(handler.name+" for "+strings.Join(handler.paths, ", ")+" does not see the tool calls of "+endpoint+" for these paths, because they begin behind "+endpoint+": "+
+			"to apply it to them, put it behind "+endpoint+", in a handle or route block with the handler that responds there",
+			zap.String("handler", handler.name), zap.Strings("handler_paths", handler.paths), zap.String("endpoint", path))
+	}
+}
+
+// WarnIfHalfGuarded logs a warning for each handler before the endpoint that asks
+// for credentials at its path and not at those below it where it answers too, or
+// the other way around: basic_auth /mcp leaves /mcp/ to everybody.
+func WarnIfHalfGuarded(ctx caddy.Context, endpoint, path string, below []string, logger *zap.Logger) {
+	warn := func(routes caddyhttp.RouteList) {
+		for _, open := range halfGuarded(routes, path, below) {
+			logger.Warn("a handler before "+endpoint+" asks for credentials at some of the paths where it answers and lets everybody in at another: "+
+				"let its matcher select all of them, as "+path+"* does",
+				zap.String("handler", open.handler), zap.String("open", open.path))
+		}
+	}
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
+		warn(server.Routes)
+	}
+	for _, ancestor := range ctx.Modules() {
+		if subroute, ok := ancestor.(*caddyhttp.Subroute); ok {
+			warn(subroute.Routes)
+		}
+	}
+}
+
+// An openPath is a path that a handler does not guard.
+type openPath struct{ handler, path string }
+
+func halfGuarded(routes caddyhttp.RouteList, path string, below []string) (open []openPath) {
+	for i := range routes {
+		if routes[i].HandlersRaw != nil {
+			break
+		}
+		guarded, unguarded := 0, ""
+		for _, rest := range append([]string{""}, below...) {
+			if forOtherPaths(routes[i].MatcherSets, path+rest) {
+				unguarded = path + rest
+			} else {
+				guarded++
+			}
+		}
+		if guarded == 0 || unguarded == "" {
+			continue
+		}
+		for _, name := range namesOf(routes[i].Handlers, "agent_auth", "authentication") {
+			open = append(open, openPath{name, unguarded})
+		}
+	}
+	return open
+}
+
+// namesOf returns the names of those handlers that are one of the wanted.
+func namesOf(handlers []caddyhttp.MiddlewareHandler, wanted ...string) (names []string) {
+	for _, handler := range handlers {
+		if module, ok := handler.(caddy.Module); ok {
+			if name := module.CaddyModule().ID.Name(); slices.Contains(wanted, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// bypassedHandler is a handler that does not see tool calls, with the paths that it is for.
+type bypassedHandler struct {
+	name  string
+	paths []string
+}
+
+// bypassed returns the handlers that warnIfBypassed warns of. They are in the routes before the
+// present one, which are provisioned already and so have no raw configuration any more.
+func bypassed(routes caddyhttp.RouteList, path string) (found []bypassedHandler) {
+	for i := range routes {
+		if routes[i].HandlersRaw != nil {
+			break
+		}
+		if !forOtherPaths(routes[i].MatcherSets, path) {
+			continue
+		}
+		for _, name := range namesOf(routes[i].Handlers, "agent_auth", "authentication", "reverse_proxy", "rewrite", "request_body") {
+			found = append(found, bypassedHandler{name, matchedPaths(routes[i].MatcherSets)})
+		}
+	}
+	return found
+}
+
+// matchedPaths returns the patterns of the path matchers.
+func matchedPaths(sets caddyhttp.MatcherSets) (paths []string) {
+	for _, set := range sets {
+		for _, matcher := range set {
+			if path, ok := matcher.(*caddyhttp.MatchPath); ok {
+				paths = append(paths, *path...)
+			}
+		}
+	}
+	return paths
+}
+
+// forOtherPaths reports whether every set has a path matcher that leaves path out.
+func forOtherPaths(sets caddyhttp.MatcherSets, path string) bool {
+	for _, set := range sets {
+		if !leavesOut(set, path) {
+			return false
+		}
+	}
+	return len(sets) > 0
+}
+
+func leavesOut(set caddyhttp.MatcherSet, path string) bool {
+	ctx := context.WithValue(context.Background(), caddy.ReplacerCtxKey, caddy.NewReplacer())
+	r := (&http.Request{Method: http.MethodPost, URL: &url.URL{Path: path}}).WithContext(ctx)
+	for _, matcher := range set {
+		if paths, ok := matcher.(*caddyhttp.MatchPath); ok {
+			if matches, err := paths.MatchWithError(r); err == nil && !matches {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,322 @@
+package toolcall
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+	"github.com/caddyserver/caddy/v2/modules/caddytls"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/agentauth"
+)
+
+// WarnIfOpen logs a warning if tool calls carry credentials of the gateway and it can
+// be seen that nothing before the endpoint authenticates its callers. Injected says
+// whether the endpoint's own configuration adds credentials. If all listeners of the
+// server are on this machine only, it is logged at level info.
+func (e *Endpoint) WarnIfOpen(ctx caddy.Context, injected bool) {
+	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	at := routePositions(ctx)
+	if !ok || at == nil || len(server.Listen) == 0 || !injected && !e.injectsBehind(at) {
+		return
+	}
+	if e.guarded(at) || needsClientCertificate(server, at) {
+		return
+	}
+	log := e.Logger.Warn
+	if !slices.ContainsFunc(server.Listen, isPublicListener) {
+		log = e.Logger.Info
+	}
+	log(e.Protocol+" "+e.Path+" is open to anonymous callers, and its tool calls use the gateway's own credentials: "+
+		"put agent_auth, basic_auth or forward_auth before it, or add allow_anonymous to its block if that is intended",
+		zap.String("path", e.Path), zap.String("toolset", e.Toolset.Name))
+}
+
+// guarded reports whether handlers before the endpoint authenticate its callers.
+func (e *Endpoint) guarded(at []routePosition) bool {
+	paths := []string{e.mainPath()}
+	if e.Protocol == "otc" {
+		paths = append(paths, e.Path+"/tools/call")
+	}
+	for _, path := range paths {
+		guarded := false
+		for i, p := range at {
+			guarded = guarded || guardedAt(p, p.route().HandlersRaw[:e.rawIndexAt(at, i)], path)
+		}
+		if !guarded {
+			return false
+		}
+	}
+	return true
+}
+
+// rawIndexAt returns the index, in the raw route at one of the endpoint's positions, of
+// the handler that is or holds the endpoint.
+func (e *Endpoint) rawIndexAt(at []routePosition, i int) int {
+	raw := at[i].route().HandlersRaw
+	if i == len(at)-1 {
+		return placedEndpointsOf(e.App).rawIndex(placedEndpoint{e, at}, raw)
+	}
+	return presentHandler(raw)
+}
+
+// guardedAt reports whether a route before the one at the position, or one of the
+// handlers before the endpoint in that one, authenticates requests for the path.
+func guardedAt(p routePosition, before []json.RawMessage, path string) bool {
+	present := p.route()
+	for i := range p.routes[:p.index] {
+		route := &p.routes[i]
+		alternative := route.Group != "" && route.Group == present.Group
+		if alternative || !sameHosts(route, present) {
+			continue
+		}
+		if handlersGuard(route, path) && (sameMatchers(route, present) || !excludesCalls(route.MatcherSets, path)) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(before, func(h json.RawMessage) bool { return rawGuards(h, path) })
+}
+
+// sameHosts reports whether a route is for all hosts or has the matchers of the present
+// one: routes of other sites do not guard this one.
+func sameHosts(route, present *caddyhttp.Route) bool {
+	for _, set := range route.MatcherSets {
+		for _, m := range set {
+			if _, ok := m.(*caddyhttp.MatchHost); ok {
+				return sameMatchers(route, present)
+			}
+		}
+	}
+	return true
+}
+
+// routeGuards reports whether a route authenticates requests for the path. Its handlers
+// may be provisioned or raw.
+func routeGuards(route *caddyhttp.Route, path string) bool {
+	return !excludesCalls(route.MatcherSets, path) && !excludesCallsRaw(route.MatcherSetsRaw, path) && handlersGuard(route, path)
+}
+
+// handlersGuard reports whether a handler of the route authenticates requests for the
+// path, if the route's matchers match them.
+func handlersGuard(route *caddyhttp.Route, path string) bool {
+	return slices.ContainsFunc(route.Handlers, func(h caddyhttp.MiddlewareHandler) bool { return handlerGuards(h, path) }) ||
+		slices.ContainsFunc(route.HandlersRaw, func(h json.RawMessage) bool { return rawGuards(h, path) })
+}
+
+// handlerGuards reports whether a handler authenticates requests for the path.
+func handlerGuards(handler any, path string) bool {
+	switch h := handler.(type) {
+	case *agentauth.Handler:
+		return !h.Optional && !matchesCall(&h.Exempt, path)
+	case *caddyauth.Authentication:
+		return true
+	case *reverseproxy.Handler: // forward_auth
+		return h.Rewrite != nil && slices.ContainsFunc(h.HandleResponse, func(r caddyhttp.ResponseHandler) bool {
+			return r.Match != nil && slices.Contains(r.Match.StatusCode, 2)
+		})
+	case *caddyhttp.Subroute:
+		return slices.ContainsFunc(h.Routes, func(r caddyhttp.Route) bool { return routeGuards(&r, path) })
+	}
+	return false
+}
+
+// rawGuards is handlerGuards of a handler that is not provisioned.
+func rawGuards(raw json.RawMessage, path string) bool {
+	var handler any
+	switch handlerName(raw) {
+	case "agent_auth":
+		handler = new(agentauth.Handler)
+	case "authentication":
+		handler = new(caddyauth.Authentication)
+	case "reverse_proxy":
+		handler = new(reverseproxy.Handler)
+	case "subroute":
+		handler = new(caddyhttp.Subroute)
+	default:
+		return false
+	}
+	return json.Unmarshal(raw, handler) == nil && handlerGuards(handler, path)
+}
+
+// excludesCalls reports whether some POST requests for the path do not match: because
+// of the path or the method, or because of headers, cookies or a query, which clients
+// choose. Other matchers, such as remote_ip and expression, count as matching.
+func excludesCalls(sets caddyhttp.MatcherSets, path string) bool {
+	excluded := func(set caddyhttp.MatcherSet) bool {
+		return slices.ContainsFunc(set, func(m any) bool { return excludesCall(m, path) })
+	}
+	return len(sets) > 0 && !slices.ContainsFunc(sets, func(set caddyhttp.MatcherSet) bool { return !excluded(set) })
+}
+
+func excludesCall(matcher any, path string) bool {
+	switch m := matcher.(type) {
+	case *caddyhttp.MatchPath:
+		return !matchesCall(m, path)
+	case *caddyhttp.MatchPathRE:
+		return !matchesCall(m, path)
+	case *caddyhttp.MatchMethod:
+		return !slices.Contains(*m, http.MethodPost)
+	case *caddyhttp.MatchNot:
+		return slices.ContainsFunc(m.MatcherSets, func(set caddyhttp.MatcherSet) bool {
+			return !slices.ContainsFunc(set, func(inner any) bool {
+				p, ok := inner.(*caddyhttp.MatchPath)
+				return !isChosenByClient(inner) && (!ok || !matchesCall(p, path))
+			})
+		})
+	}
+	return isChosenByClient(matcher)
+}
+
+// isChosenByClient reports whether a matcher is about what clients may send or leave out
+// in any request for a path.
+func isChosenByClient(matcher any) bool {
+	module, ok := matcher.(caddy.Module)
+	return ok && slices.Contains(clientMatchers, module.CaddyModule().ID.Name())
+}
+
+// clientMatchers are the names of the matchers that are chosen by clients.
+var clientMatchers = []string{"header", "header_regexp", "query"}
+
+// excludesCallsRaw is excludesCalls of matchers that are not provisioned. It does not
+// look into `not`.
+func excludesCallsRaw(sets caddyhttp.RawMatcherSets, path string) bool {
+	excluded := func(set caddy.ModuleMap) bool { return excludesCallRaw(set, path) }
+	return len(sets) > 0 && !slices.ContainsFunc(sets, func(set caddy.ModuleMap) bool { return !excluded(set) })
+}
+
+func excludesCallRaw(set caddy.ModuleMap, path string) bool {
+	if slices.ContainsFunc(clientMatchers, func(name string) bool { return set[name] != nil }) {
+		return true
+	}
+	var methods caddyhttp.MatchMethod
+	if json.Unmarshal(set["method"], &methods) == nil && excludesCall(&methods, path) {
+		return true
+	}
+	var paths caddyhttp.MatchPath
+	return json.Unmarshal(set["path"], &paths) == nil && paths.Provision(caddy.Context{}) == nil && excludesCall(&paths, path)
+}
+
+// matchesCall reports whether a path matcher matches a POST request for the path.
+func matchesCall(matcher caddyhttp.RequestMatcherWithError, path string) bool {
+	ctx := context.WithValue(context.Background(), caddy.ReplacerCtxKey, caddy.NewReplacer())
+	r := (&http.Request{Method: http.MethodPost, URL: &url.URL{Path: path}}).WithContext(ctx)
+	matches, err := matcher.MatchWithError(r)
+	return err == nil && matches
+}
+
+// isPublicListener reports whether other machines may reach a listener.
+func isPublicListener(address string) bool {
+	parsed, err := caddy.ParseNetworkAddress(address)
+	if err != nil {
+		return true
+	}
+	ip := net.ParseIP(parsed.Host)
+	return !parsed.IsUnixNetwork() && parsed.Host != "localhost" && (ip == nil || !ip.IsLoopback())
+}
+
+// needsClientCertificate reports whether TLS asks every client of the endpoint's hosts
+// for a certificate and refuses those without one.
+func needsClientCertificate(server *caddyhttp.Server, at []routePosition) bool {
+	hosts := []string{""} // any
+	for _, set := range at[0].route().MatcherSets {
+		for _, m := range set {
+			if names, ok := m.(*caddyhttp.MatchHost); ok {
+				hosts = *names
+			}
+		}
+	}
+	for _, host := range hosts {
+		if !hostNeedsCertificate(server.TLSConnPolicies, host) {
+			return false
+		}
+	}
+	return true
+}
+
+// hostNeedsCertificate reports whether all TLS policies that may be used for a host
+// need a client certificate. An empty host is any.
+func hostNeedsCertificate(policies caddytls.ConnectionPolicies, host string) bool {
+	for _, policy := range policies {
+		var names []string
+		_ = json.Unmarshal(policy.MatchersRaw["sni"], &names) // the matcher's Provision reports it
+		isFor := func(name string) bool { return certificateName(name, host) }
+		if len(names) > 0 && host != "" && !slices.ContainsFunc(names, isFor) {
+			continue
+		}
+		auth := policy.ClientAuthentication
+		if auth == nil || !auth.Active() || auth.Mode != "" && !strings.HasPrefix(auth.Mode, "require") {
+			return false
+		}
+		if host != "" && len(policy.MatchersRaw) == min(len(names), 1) {
+			return true // the first policy that matches is used
+		}
+	}
+	return len(policies) > 0
+}
+
+// certificateName reports whether a server name, whose first label may be *, is that of
+// a host.
+func certificateName(name, host string) bool {
+	if parent, wild := strings.CutPrefix(name, "*."); wild {
+		_, rest, _ := strings.Cut(host, ".")
+		return strings.EqualFold(rest, parent)
+	}
+	return strings.EqualFold(name, host)
+}
+
+// injectsBehind reports whether a handler behind the endpoint sets an Authorization
+// header that does not come from the request, as header_up of reverse_proxy does.
+func (e *Endpoint) injectsBehind(at []routePosition) bool {
+	for i, p := range at {
+		for j, route := range p.routes[p.index:] {
+			raw := route.HandlersRaw
+			if j == 0 {
+				raw = raw[min(e.rawIndexAt(at, i)+1, len(raw)):]
+			}
+			if slices.ContainsFunc(raw, injectsAuthorization) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func injectsAuthorization(raw json.RawMessage) bool {
+	type operations struct {
+		Request struct {
+			Add http.Header `json:"add"`
+			Set http.Header `json:"set"`
+		} `json:"request"`
+	}
+	var h struct {
+		rawHandler
+		Headers    operations `json:"headers"` // of reverse_proxy
+		operations            // of headers
+	}
+	if json.Unmarshal(raw, &h) != nil {
+		return false
+	}
+	for _, route := range h.Routes {
+		if slices.ContainsFunc(route.Handle, injectsAuthorization) {
+			return true
+		}
+	}
+	for _, fields := range []http.Header{h.Request.Set, h.Request.Add, h.Headers.Request.Set, h.Headers.Request.Add} {
+		for name, values := range fields {
+			isOwn := func(value string) bool { return value != "" && !strings.Contains(value, "{http.") }
+			if strings.EqualFold(name, "Authorization") && slices.ContainsFunc(values, isOwn) {
+				return true
+			}
+		}
+	}
+	return false
+}

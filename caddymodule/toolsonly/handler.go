@@ -1,0 +1,71 @@
+package toolsonly
+
+import (
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+func init() {
+	caddy.RegisterModule(new(Handler))
+	httpcaddyfile.RegisterHandlerDirective("tools_only", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+		handler := new(Handler)
+		return handler, handler.UnmarshalCaddyfile(h.Dispenser)
+	})
+}
+
+// Handler lets nothing but tool calls through to the handlers after it. All other
+// requests get a 404 with a problem document (RFC 9457), so that the API behind can
+// only be reached through the tools of `mcp` and `otc` endpoints.
+//
+// The handler recognizes a tool call by how it was made in this process. No header,
+// path or parameter of a client has an influence on that. It also lets through what
+// the gateway requests for itself: an OpenAPI document of the site and
+// `health_upstream` of `otc`.
+type Handler struct{}
+
+// CaddyModule returns the Caddy module information.
+func (*Handler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.tools_only",
+		New: func() caddy.Module { return new(Handler) },
+	}
+}
+
+// UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Syntax:
+//
+//	tools_only [<matcher>]
+//
+// The matcher selects the requests that must be tool calls. Default: all.
+func (*Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // consume directive name
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	for d.NextBlock(0) {
+		return d.Errf("unrecognized tools_only subdirective '%s'", d.Val())
+	}
+	return nil
+}
+
+// ServeHTTP passes tool calls on and rejects all other requests.
+func (*Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if ocp.CallFromContext(r.Context()) != nil || toolcall.IsGatewayRequest(r.Context()) {
+		return next.ServeHTTP(w, r)
+	}
+	agents.WriteProblem(w, http.StatusNotFound, "Not found", "This site serves nothing but its tools here.")
+	return nil
+}
+
+// Interface guards
+var (
+	_ caddyfile.Unmarshaler       = (*Handler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
+)

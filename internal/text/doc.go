@@ -1,0 +1,2 @@
+// Package text shortens and finishes texts for messages.
+package text
