@@ -296,8 +296,11 @@ func TestChat_goes_on_after_a_guardrail_tool_failed(t *testing.T) {
 	s := chatting(t, strings.Replace(guardrailed, `safe == true && by == "k1"`, `output != "forbidden" && safe`, 1), "")
 	s.saysText("application/json", fmt.Sprintf(shapes["completions"].say, "fine"))
 	for _, page := range [][2]string{
-		{"text/html", "<html>maintenance</html>"}, {"text/html; charset=utf-8", `{"safe":true}`}, {"text/plain", "maintenance"},
-		{"application/json", `{}`}, {"application/json", `{"error":"overloaded"}`},
+		{"text/html", "<html>maintenance</html>"},
+		{"text/html; charset=utf-8", `{"safe":true}`},
+		{"text/plain", "maintenance"},
+		{"application/json", `{}`},
+		{"application/json", `{"error":"overloaded"}`},
 	} {
 		s.page.Store(&page)
 		calls := s.calls.Load()

@@ -68,8 +68,12 @@ func TestIdentity(t *testing.T) {
 		{"options", Options{Name: "n", Title: "t", Version: "v", Instructions: "i"}, trains(), `{"name":"n","title":"t","version":"v"}`, "i"},
 		{"nothing", Options{}, ocp.NewToolset("", nil), `{"name":"fairway","version":"0"}`, ""},
 		{"no-title", Options{}, ocp.NewToolset("trains", nil), `{"name":"trains","version":"0"}`, ""},
-		{"odd-title", Options{}, &ocp.Toolset{Name: "github.json", Title: "  GitHub v3 REST API! (ünstable)"},
-			`{"name":"github-v3-rest-api-nstable","title":"  GitHub v3 REST API! (ünstable)","version":"0"}`, ""},
+		{
+			"odd-title",
+			Options{},
+			&ocp.Toolset{Name: "github.json", Title: "  GitHub v3 REST API! (ünstable)"},
+			`{"name":"github-v3-rest-api-nstable","title":"  GitHub v3 REST API! (ünstable)","version":"0"}`, "",
+		},
 		{"long-description", Options{}, &ocp.Toolset{Description: long}, `{"name":"fairway","version":"0"}`, long[:maxInstructions] + "…"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {

@@ -29,11 +29,12 @@ type rateLimit struct {
 
 // take reports whether an event is allowed now, and counts it.
 func (l *rateLimit) take(now time.Time) bool {
-	if back := now.Sub(l.since) / l.interval; back >= time.Duration(l.used) {
+	passed := now.Sub(l.since)
+	if back := int64(passed / l.interval); back >= int64(l.used) {
 		l.used, l.since = 0, now
 	} else {
 		l.used -= int(back)
-		l.since = l.since.Add(back * l.interval)
+		l.since = now.Add(-(passed % l.interval))
 	}
 	if l.used >= l.burst {
 		return false

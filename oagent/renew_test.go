@@ -43,9 +43,9 @@ func endByRepetition(t *testing.T, g *oagent.Guard, a *oagent.Agent) {
 
 func TestRenew_begins_an_ended_Engagement_anew_and_keeps_its_record(t *testing.T) {
 	onStores(t, func(t *testing.T, s store.Store) {
-		a, b := agent(t, repeating), oagent.Binding{}
+		a := agent(t, repeating)
 		g := newGuard(t, oagent.GuardOptions{Store: s})
-		b = binding(a)
+		b := binding(a)
 		endByRepetition(t, g, a)
 		renewed, err := g.Renew(t.Context(), b.Key(), oagent.Renewal{By: "alice"})
 		if err != nil || renewed.Ended != nil || renewed.Total != 0 || renewed.Renewals != 1 || renewed.First != 5 || renewed.User.ID != "alice" || renewed.ID != "e1" {

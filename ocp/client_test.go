@@ -430,7 +430,10 @@ func TestClient_arguments(t *testing.T) {
 		ID int `json:"id"`
 	}
 	for _, arguments := range []any{
-		map[string]any{"id": 7}, map[string]int{"id": 7}, order{7}, &order{7}, []byte(`{"id":7}`),
+		map[string]any{"id": 7},
+		map[string]int{"id": 7},
+		order{7},
+		&order{7}, []byte(`{"id":7}`),
 		json.RawMessage(`{"id":7}`), jsontext.Value(`{"id":7}`),
 	} {
 		result, err := client.Call(context.Background(), "getOrder", arguments)
@@ -448,8 +451,7 @@ func TestClient_arguments(t *testing.T) {
 
 // failureOf finds the failure in the error of a call; it is empty if there is none.
 func failureOf(err error) *Failure {
-	var failure *Failure
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*Failure](err); ok {
 		return failure
 	}
 	return &Failure{}

@@ -87,8 +87,7 @@ func ExampleClient_Call_invalid() {
 		return
 	}
 	_, err = client.Call(context.Background(), "getLoaf", map[string]any{"id": "seven"})
-	var failure *ocp.Failure
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*ocp.Failure](err); ok {
 		fmt.Println(failure.Kind)
 	}
 	fmt.Println(err)

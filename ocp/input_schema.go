@@ -397,7 +397,7 @@ func (p *pendingTool) shareArguments() {
 
 // clipTexts shortens titles and descriptions that together take too much.
 func (b *builder) clipTexts() {
-	var sizes []int
+	sizes := make([]int, 0, 2*len(b.pending))
 	for _, p := range b.pending {
 		sizes = append(sizes, len(p.tool.Title), len(p.tool.Description))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -236,13 +237,10 @@ func TestMatchCall_shared_paths(t *testing.T) {
 	} {
 		tool, _ := tools.Tool(test.tool)
 		r := callRequest(t, tool, test.arguments)
-		for name, values := range test.header {
-			r.Header[name] = values
-		}
+		maps.Copy(r.Header, test.header)
 		got := ""
 		found, err := routes.MatchCall(r, tool)
-		var ambiguous *AmbiguousError
-		if errors.As(err, &ambiguous) {
+		if _, ok := errors.AsType[*AmbiguousError](err); ok {
 			got = "ambiguous"
 		} else if found != nil {
 			got = found.Name

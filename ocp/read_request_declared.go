@@ -44,7 +44,7 @@ func (r *requestReader) checkDeclared() error {
 	if !r.plan.excludes {
 		return nil
 	}
-	arguments, err := wire.Decode(append(r.out[:len(r.out):len(r.out)], '}'))
+	arguments, err := wire.Decode(append(slices.Clip(r.out), '}'))
 	if err != nil {
 		return err
 	}

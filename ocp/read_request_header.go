@@ -11,8 +11,8 @@ import (
 // here.
 func checkHeaders(request *http.Request, plan *requestPlan) error {
 	for name, values := range request.Header {
-		switch {
-		case name == "Connection":
+		switch name {
+		case "Connection":
 			for _, value := range values {
 				if err := checkConnection(value); err != nil {
 					return err

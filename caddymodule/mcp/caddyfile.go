@@ -91,8 +91,10 @@ func init() {
 func (m *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	b := directive.NewBlock(d)
-	shared := toolcall.Reference{Path: &m.Path, Toolset: &m.Toolset, Document: &m.Document, Agent: &m.Agent,
-		AllowAnonymous: &m.AllowAnonymous}
+	shared := toolcall.Reference{
+		Path: &m.Path, Toolset: &m.Toolset, Document: &m.Document, Agent: &m.Agent,
+		AllowAnonymous: &m.AllowAnonymous,
+	}
 	if err := shared.UnmarshalArguments(b); err != nil {
 		return err
 	}

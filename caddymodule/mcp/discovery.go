@@ -37,7 +37,7 @@ const (
 	discoveryMaxAge = 3600
 )
 
-// MCPDiscovery serves, to everybody and to the pages of all origins, what clients
+// Discovery serves, to everybody and to the pages of all origins, what clients
 // find the server by: a card that says what it is, at the endpoint's path with
 // /server-card behind it, and a catalog of the site's servers at
 // /.well-known/ai-catalog.json. If a handler behind this one has a catalog, the

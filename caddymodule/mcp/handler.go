@@ -19,7 +19,7 @@ func init() {
 	caddy.RegisterModule(new(Handler))
 }
 
-// MCP offers the operations of an OpenAPI document as the tools of a Model
+// Handler offers the operations of an OpenAPI document as the tools of a Model
 // Context Protocol server, at one path of the site. A tool call is an ordinary
 // request to the handlers that stand behind this one, which see the API's own
 // method, path and body, and the headers by which the caller identifies itself.

@@ -20,7 +20,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
-// MCPLibrary is what an MCP endpoint offers beside its tools, and what it does
+// Library is what an MCP endpoint offers beside its tools, and what it does
 // with what clients say of their users. The document may offer more with x-mcp.
 type Library struct {
 	// Files that clients may read, each under a URI of its own.
@@ -58,7 +58,7 @@ type Library struct {
 	MaxResource int64 `json:"max_resource,omitempty"`
 }
 
-// MCPResource is a file under a URI.
+// Resource is a file under a URI.
 type Resource struct {
 	URI         string `json:"uri"`
 	File        string `json:"file"`
@@ -68,7 +68,7 @@ type Resource struct {
 	MIMEType    string `json:"mime_type,omitempty"` // default: by the file's name, or its content
 }
 
-// MCPFolder is a folder of files.
+// Folder is a folder of files.
 type Folder struct {
 	Path string `json:"path"`
 
@@ -77,7 +77,7 @@ type Folder struct {
 	Prefix string `json:"prefix,omitempty"`
 }
 
-// MCPApp is a page that clients show for the results of tools.
+// AppPage is a page that clients show for the results of tools.
 type AppPage struct {
 	URI         string   `json:"uri"`  // begins with ui://
 	File        string   `json:"file"` // HTML
@@ -102,7 +102,7 @@ type AppPage struct {
 	Visibility []string `json:"visibility,omitempty"`
 }
 
-// MCPHints are names of headers.
+// Hints are names of headers.
 type Hints struct {
 	UserAgent string `json:"user_agent,omitempty"`
 	Location  string `json:"location,omitempty"` // a JSON object in ASCII

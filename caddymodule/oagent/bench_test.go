@@ -5,13 +5,12 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
-
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
 	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/ocp"

@@ -36,7 +36,7 @@ const (
 // defaultChatPaths are those of the model APIs themselves.
 var defaultChatPaths = []string{"/v1/chat/completions", "/v1/responses", "/v1/messages"}
 
-// OAgentChat puts the guardrails of the agent that governs a request on traffic to
+// Chat puts the guardrails of the agent that governs a request on traffic to
 // a model API: OpenAI's chat completions and responses, Anthropic's messages, and
 // what is compatible with them. The tool of the input guardrail is asked before
 // the model is, and that of the output guardrail before the client gets the

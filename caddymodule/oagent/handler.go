@@ -33,7 +33,7 @@ const (
 	DefaultMaxOutput = 1 << 20 // bytes of an answer that is looked at
 )
 
-// OAgent decides, for every request that goes to the API, whether the agent that
+// Handler decides, for every request that goes to the API, whether the agent that
 // it belongs to may make it now (OpenAgentSpec v1), and keeps the record. It is a
 // tool call of mcp or otc, or a plain request, which is matched to its operation
 // of the toolsets' documents; what is no operation, or could be taken for two, is

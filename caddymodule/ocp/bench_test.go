@@ -4,12 +4,11 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
-
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
 	"github.com/fairwayhq/fairway/ocp"
 )
 

@@ -26,7 +26,7 @@ func init() {
 // DefaultMaxEnhanced is how large an answer may be that gets further properties.
 const DefaultMaxEnhanced = 1 << 20 // bytes, decompressed
 
-// OCP makes what stands behind it context-enhanced (Open Context Protocol 1.0,
+// Handler makes what stands behind it context-enhanced (Open Context Protocol 1.0,
 // Level 2): it reads the OCP headers of requests, passes on what is good of them,
 // and answers with context.
 //

@@ -10,14 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
-
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
 	"github.com/fairwayhq/fairway/ocp"
 )
 

@@ -8,11 +8,10 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
-
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
 	"github.com/fairwayhq/fairway/ocp"
 )
 

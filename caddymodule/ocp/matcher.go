@@ -21,7 +21,7 @@ func init() {
 	caddy.RegisterModule(new(Matcher))
 }
 
-// MatchOCP matches requests by what they say of their OCP context: every field
+// Matcher matches requests by what they say of their OCP context: every field
 // that is named must match one of its patterns, and `valid` asks for both required
 // headers. A header that was ignored is as good as absent, and one that is absent
 // matches no pattern, not even `*`.

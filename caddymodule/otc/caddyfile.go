@@ -50,8 +50,10 @@ func init() {
 func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	b := directive.NewBlock(d)
-	shared := toolcall.Reference{Path: &o.Path, Toolset: &o.Toolset, Toolsets: &o.Toolsets, Document: &o.Document, Agent: &o.Agent,
-		AllowAnonymous: &o.AllowAnonymous}
+	shared := toolcall.Reference{
+		Path: &o.Path, Toolset: &o.Toolset, Toolsets: &o.Toolsets, Document: &o.Document, Agent: &o.Agent,
+		AllowAnonymous: &o.AllowAnonymous,
+	}
 	if err := shared.UnmarshalArguments(b); err != nil {
 		return err
 	}

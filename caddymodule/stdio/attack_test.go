@@ -10,12 +10,12 @@ import (
 	"sync/atomic"
 	"testing"
 
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
 	_ "github.com/fairwayhq/fairway/caddymodule/otc"
 	_ "github.com/fairwayhq/fairway/caddymodule/toolsonly"
-
-	caddycmd "github.com/caddyserver/caddy/v2/cmd"
-	"github.com/spf13/cobra"
 )
 
 // TestOAgentNoBypassByStdio calls a forbidden tool, and a good one, on standard

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
 	_ "github.com/fairwayhq/fairway/caddymodule/otc"
 	_ "github.com/fairwayhq/fairway/caddymodule/toolsonly"
-
-	caddycmd "github.com/caddyserver/caddy/v2/cmd"
-	"github.com/spf13/cobra"
 )
 
 func TestToolsOnly_lets_tool_calls_of_standard_input_through(t *testing.T) {

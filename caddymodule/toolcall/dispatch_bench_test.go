@@ -6,13 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
-
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/ocp"
 )

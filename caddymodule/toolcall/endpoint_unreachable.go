@@ -161,7 +161,7 @@ func (p *placedEndpoints) rawIndex(e placedEndpoint, raw []json.RawMessage) int 
 // on.
 func handlersFrom(p routePosition) []caddyhttp.MiddlewareHandler {
 	handlers := p.route().Handlers
-	at := slices.IndexFunc(handlers, func(h caddyhttp.MiddlewareHandler) bool { return caddy.Module(p.inside) == any(h) })
+	at := slices.IndexFunc(handlers, func(h caddyhttp.MiddlewareHandler) bool { return any(p.inside) == any(h) })
 	return handlers[max(at, 0):]
 }
 

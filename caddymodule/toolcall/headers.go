@@ -16,7 +16,7 @@ import (
 func carryHeaders(to, from http.Header, asOperator bool) {
 	named := headerkind.ConnectionOptions(from)
 	carried := func(name string) bool {
-		return headerkind.Forwarded(name, named) && !(asOperator && headerkind.NamesUser(name))
+		return headerkind.Forwarded(name, named) && (!asOperator || !headerkind.NamesUser(name))
 	}
 	count := 1 // Accept-Encoding
 	for name, values := range from {

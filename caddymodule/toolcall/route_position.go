@@ -121,7 +121,7 @@ func matcherTexts(sets caddyhttp.MatcherSets) []string {
 
 func matcherText(m any) string {
 	if not, ok := m.(*caddyhttp.MatchNot); ok {
-		var sets caddyhttp.MatcherSets
+		sets := make(caddyhttp.MatcherSets, 0, len(not.MatcherSets))
 		for _, set := range not.MatcherSets {
 			sets = append(sets, set)
 		}

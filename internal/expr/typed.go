@@ -66,7 +66,7 @@ func (e *Environment) fold(checked *cel.Ast) (ref.Val, error) {
 	}
 	folded, issues := optimizer.Optimize(e.env, checked)
 	if issues.Err() != nil {
-		return nil, nil // what cannot be folded is not constant
+		return nil, nil //nolint:nilerr // an expression that cannot be folded is not constant
 	}
 	if root := folded.NativeRep().Expr(); root.Kind() == ast.LiteralKind {
 		return root.AsLiteral(), nil

@@ -29,10 +29,10 @@ func Make(o Options) []byte {
 				b.WriteByte(',')
 			}
 			target := (i*7 + j*j*13 + j + 1) % o.Schemas
-			switch {
-			case j%6 == 0:
+			switch j % 6 {
+			case 0:
 				fmt.Fprintf(&b, `"property%02d":{"$ref":"#/components/schemas/Schema%04d"}`, j, target)
-			case j%6 == 3:
+			case 3:
 				fmt.Fprintf(&b, `"property%02d":{"type":"array","description":"%s","items":{"$ref":"#/components/schemas/Schema%04d"}}`, j, text, target)
 			default:
 				fmt.Fprintf(&b, `"property%02d":{"type":"string","description":"Property %d: %s","example":"value%d"}`, j, j, text, i)

@@ -50,12 +50,18 @@ func TestLintReadsNoOtherFile(t *testing.T) {
 
 func TestLint_swagger_names_the_place_of_a_wrong_type(t *testing.T) {
 	for name, test := range map[string]struct{ document, want string }{
-		"items is an array": {`{"swagger":"2.0","info":{"title":"A","version":"1"},"paths":{},"definitions":{"A":{"type":"array","items":[{"type":"string"}]}}}`,
-			"#/definitions/A/items"},
-		"properties is an array": {`{"swagger":"2.0","info":{"title":"A","version":"1"},"paths":{},"definitions":{"A":{"properties":[]}}}`,
-			"#/definitions/A/properties"},
-		"a keyword without a rule": {`{"swagger":"2.0","info":{"title":"A","version":"1"},"paths":{"/a":{"get":{"tags":"x","responses":{"200":{"description":"A"}}}}}}`,
-			"wrong type"},
+		"items is an array": {
+			`{"swagger":"2.0","info":{"title":"A","version":"1"},"paths":{},"definitions":{"A":{"type":"array","items":[{"type":"string"}]}}}`,
+			"#/definitions/A/items",
+		},
+		"properties is an array": {
+			`{"swagger":"2.0","info":{"title":"A","version":"1"},"paths":{},"definitions":{"A":{"properties":[]}}}`,
+			"#/definitions/A/properties",
+		},
+		"a keyword without a rule": {
+			`{"swagger":"2.0","info":{"title":"A","version":"1"},"paths":{"/a":{"get":{"tags":"x","responses":{"200":{"description":"A"}}}}}}`,
+			"wrong type",
+		},
 	} {
 		findings := strings.Join(Lint(t.Context(), []byte(test.document)), "\n")
 		if !strings.Contains(findings, test.want) || strings.Contains(findings, "unmarshal") || strings.Contains(findings, "openapi2") {

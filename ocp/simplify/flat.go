@@ -141,7 +141,7 @@ func (f *flattener) schema(value jsontext.Value, level int) {
 	switch {
 	case f.full():
 		return
-	case value.Kind() != '{' || !f.outline && !bytes.Contains(value, []byte(refKey)) && !(f.keep && bytes.Contains(value, []byte(StubMark))):
+	case value.Kind() != '{' || !f.outline && !bytes.Contains(value, []byte(refKey)) && (!f.keep || !bytes.Contains(value, []byte(StubMark))):
 		f.dst = append(f.dst, value...) // true and false among them
 		return
 	}
