@@ -62,10 +62,12 @@ func (b *builder) finishAnswers() {
 		limit = min(limit, b.options.MaxSchema)
 	}
 	if b.options.MaxSchema >= 0 {
-		room, writing := maxAnswers, b.output.Writings()[0]
+		room, listed, writing := maxAnswers, maxListed, b.output.Writings()[0]
 		for _, tool := range b.set.tools {
 			room -= len(tool.InputSchema)
+			listed -= listedFrame + len(tool.Name) + len(tool.Title) + len(tool.Description) + len(tool.InputSchema)
 		}
+		room = min(room, listed)
 		sizes := make([]int, len(b.answers))
 		for i, a := range b.answers {
 			sizes[i] = min(writing.Measure(limit, b.output.Translate(a.place)), limit)

@@ -87,7 +87,7 @@ func (c *Call) read(arguments []byte) (problems []Problem, err error) {
 		return nil, c.Tool.invalid([]Problem{{Message: "the arguments are not a JSON object that can be read: " + err.Error()}})
 	}
 	for _, m := range members {
-		i, known := c.Tool.index[m.Name]
+		i, known := c.Tool.index.position(c.Tool.all, m.Name)
 		switch {
 		case known && c.Tool.plans[i].filled:
 			if problem, wrong := c.Tool.filledProblem(i, m.Value); wrong && len(problems) < maxProblems {

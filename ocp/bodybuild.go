@@ -36,6 +36,8 @@ func (t *toolBuilder) addBody() error {
 	t.tool.body = &bodyPlan{encoder: encoder, required: t.operation.Body.Required, whole: -1}
 	if flat {
 		fills := t.operation.Body.Required || slices.ContainsFunc(object.Properties, isRequiredChoice)
+		t.tool.all = slices.Grow(t.tool.all, len(object.Properties))
+		t.tool.plans = slices.Grow(t.tool.plans, len(object.Properties))
 		for i := range object.Properties {
 			t.addProperty(&object.Properties[i], fills)
 		}
@@ -161,7 +163,7 @@ func (t *toolBuilder) translate(place openapi.Place) jsontext.Value {
 // translateAs returns the schema at the place with a description of its own.
 func (t *toolBuilder) translateAs(place openapi.Place, description string, deprecated bool) jsontext.Value {
 	translated := t.input.Translate(place)
-	t.translated = &schemaSource{translated, place, description, deprecated}
+	t.translated = &schemaSource{translated, description, deprecated}
 	return annotate(translated.Text(), description, deprecated)
 }
 
@@ -187,7 +189,7 @@ func (t *toolBuilder) openBody(object *schema.Object) {
 	t.tool.openBody = true
 	t.tool.taken = make(map[string]bool)
 	for _, p := range object.Properties {
-		if _, argument := t.tool.index[p.Name]; !argument {
+		if _, argument := t.index[p.Name]; !argument {
 			t.tool.taken[p.Name] = true
 		}
 	}

@@ -146,6 +146,8 @@ type builder struct {
 	output  *schema.Translator
 	compact *schema.Translator // without descriptions; nil until a schema has to be simplified
 	pending []pendingTool
+	twins   twins
+	plain   plainForms
 	answers []pendingAnswer
 	scratch []byte // for simplified schemas
 	early   int    // bytes of the input schemas written so far
@@ -163,6 +165,8 @@ func newBuilder(o BuildOptions, mode schema.Mode) *builder {
 		options:      o,
 		set:          &Toolset{Name: o.Name, byName: make(map[string]*Tool)},
 		names:        newNamespace(),
+		twins:        newTwins(),
+		plain:        make(plainForms),
 		descriptions: make(map[*openapi.Node]string),
 		input:        schema.NewTranslator(mode, schema.Input),
 		output:       schema.NewTranslator(mode, schema.Output),
@@ -180,7 +184,7 @@ func (b *builder) add(named candidate) {
 	for _, reason := range operation.Warnings {
 		b.warn(Warning{Operation: where, Reason: reason})
 	}
-	t := &toolBuilder{builder: b, operation: operation, names: newNamespace(), tool: &Tool{
+	t := &toolBuilder{builder: b, operation: operation, names: newNamespace(), index: make(map[string]int), tool: &Tool{
 		Name:        name,
 		Title:       operation.Summary,
 		Description: description(operation),
@@ -190,7 +194,6 @@ func (b *builder) add(named candidate) {
 		Tags:        operation.Tags,
 		Deprecated:  operation.Deprecated,
 		Security:    security(operation),
-		index:       make(map[string]int),
 	}}
 	if err := t.build(); err != nil {
 		b.warn(Warning{Operation: where, Reason: err.Error(), Lost: true})

@@ -97,7 +97,7 @@ func (t *Tool) without(names []string) *Tool {
 		Simplified: t.Simplified, full: t.full.without(names), unread: t.unread,
 	}
 	for _, name := range names {
-		i := t.index[name]
+		i, _ := t.index.position(t.all, name)
 		c.plans[i].filled, c.plans[i].fill = true, nil
 		c.all[i].Required = false
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/openapi"
 	"github.com/fairwayhq/fairway/ocp/schema"
 	"github.com/fairwayhq/fairway/ocp/simplify"
 )
@@ -35,7 +34,6 @@ const (
 // another way.
 type schemaSource struct {
 	schema      *schema.Schema
-	place       openapi.Place
 	description string // of the argument, put into its schema
 	deprecated  bool
 }
@@ -111,10 +109,15 @@ func (p *inputPlan) writeFull(w schema.Writing) jsontext.Value {
 
 // writeFull returns the argument's own schema in full.
 func (a *argumentText) writeFull(w schema.Writing) jsontext.Value {
-	if a.source == nil || !a.source.schema.Refers() {
+	switch {
+	case a.source == nil:
 		return a.text
+	case a.source.schema.Refers():
+		return annotate(w.AppendSchema(nil, a.source.schema), a.source.description, a.source.deprecated)
+	case a.text == nil:
+		return annotate(a.source.schema.Text(), a.source.description, a.source.deprecated)
 	}
-	return annotate(w.AppendSchema(nil, a.source.schema), a.source.description, a.source.deprecated)
+	return a.text
 }
 
 // A fullSchema writes the schema that a tool's arguments are checked against, for a
@@ -152,15 +155,21 @@ func (t *Tool) checkedSchema() jsontext.Value {
 
 // A pendingTool is one whose listed schema depends on those of all others.
 type pendingTool struct {
-	*toolBuilder
-	plan *inputPlan
-	size int // bytes of the schema in full, at most; counted up to maxInputSchema
+	*builder
+	tool    *Tool
+	plan    *inputPlan
+	size    int     // bytes of the schema in full, at most; counted up to maxInputSchema
+	twins   []*Tool // that take the same arguments
+	dropped bool    // the schemas of the arguments are to be written anew
 }
 
 // planInput takes note of what the tool's input schema is made of, and writes it if
 // it is not too large to be listed.
 func (t *toolBuilder) planInput() error {
-	p := &inputPlan{closed: argumentText{text: t.closed, source: t.closedSource}}
+	p := &inputPlan{
+		closed:    argumentText{text: t.closed, source: t.closedSource},
+		arguments: make([]argumentText, 0, len(t.tool.all)),
+	}
 	written := len(t.closed)
 	for i := range t.tool.all {
 		if t.tool.plans[i].filled {
@@ -176,12 +185,31 @@ func (t *toolBuilder) planInput() error {
 	if err := t.take(written); err != nil {
 		return err
 	}
-	pending := pendingTool{t, p, 0}
-	pending.choose(t.maxSchema(), t.early <= maxWrittenEarly || t.options.MaxSchema < 0)
+	pending := pendingTool{builder: t.builder, tool: t.tool, plan: p}
+	if !t.joinTwin(&pending) {
+		pending.choose(t.maxSchema(), t.early <= maxWrittenEarly || t.options.MaxSchema < 0)
+		if t.tool.InputSchema == nil {
+			pending.drop()
+		}
+		t.pending = append(t.pending, pending)
+	}
 	t.early += len(t.tool.InputSchema)
-	t.pending = append(t.pending, pending)
-	t.names, t.places, t.sources, t.files = namespace{}, nil, nil, nil // all builders wait for the last
 	return nil
+}
+
+// drop releases the schemas of the arguments until they are written again.
+func (p *pendingTool) drop() {
+	p.dropped = true
+	for i := range p.plan.arguments {
+		a := &p.plan.arguments[i]
+		if a.source == nil || p.argument(a).MCPHeader != "" {
+			continue // the text is more than the translation
+		}
+		a.text = nil
+		a.source.schema.Drop()
+		p.argument(a).Schema = nil
+	}
+	p.tool.list()
 }
 
 // choose measures the schema, and writes it in the shortest way that fits if it is
@@ -216,9 +244,24 @@ func (p *pendingTool) choose(limit int, now bool) {
 	}
 }
 
+// tools returns the tool and its twins.
+func (p *pendingTool) tools() iter.Seq[*Tool] {
+	return func(yield func(*Tool) bool) {
+		if !yield(p.tool) {
+			return
+		}
+		for _, twin := range p.twins {
+			if !yield(twin) {
+				return
+			}
+		}
+	}
+}
+
 // argument returns the argument that the text is of.
 func (p *pendingTool) argument(a *argumentText) *Argument {
-	return &p.tool.all[p.tool.index[a.name]]
+	i, _ := p.tool.index.position(p.tool.all, a.name)
+	return &p.tool.all[i]
 }
 
 // fixed returns how many bytes the schema takes beside those that are translated.
@@ -252,13 +295,15 @@ func (b *builder) maxSchema() int {
 // the same bound, which depends on the document and the options alone.
 func (b *builder) finishInputs() {
 	limit := b.maxSchema()
+	b.descriptions, b.twins = nil, twins{}
 	if b.options.MaxSchema >= 0 {
 		b.clipTexts()
-		sizes, room := make([]int, len(b.pending)), maxListed
+		sizes, room := make([]int, 0, len(b.set.tools)), maxListed
 		for i := range b.pending {
-			t := b.pending[i].tool
-			sizes[i] = min(b.pending[i].size, limit)
-			room -= listedFrame + len(t.Name) + len(t.Title) + len(t.Description)
+			for t := range b.pending[i].tools() {
+				sizes = append(sizes, min(b.pending[i].size, limit))
+				room -= listedFrame + len(t.Name) + len(t.Title) + len(t.Description)
+			}
 		}
 		limit = min(limit, waterLevel(sizes, room))
 	}
@@ -277,23 +322,28 @@ func (b *builder) finishInputs() {
 			kept = append(kept, p.plan.schemas()...)
 		} else {
 			p.tool.unread = true
-			b.warn(Warning{Operation: p.tool.where(), Reason: fmt.Sprintf(
-				"the full schema of its arguments takes more than %d KiB: they are checked against a simplified one", maxInputSchema>>10)})
 		}
 		p.simplify(limit)
 		p.tool.Simplified = true
 	}
-	if len(kept) > 0 {
-		b.input.Freeze(kept...)
-	}
+	b.input.Freeze(kept...)
 	for i := range b.pending {
-		for a := range b.pending[i].plan.all() {
-			if a.source != nil {
-				a.source.place = openapi.Place{}
-			}
+		for _, twin := range b.pending[i].twins {
+			b.pending[i].share(twin)
 		}
 	}
+	b.warnOfUnread()
 	b.pending, b.compact, b.scratch = nil, nil, nil
+}
+
+// warnOfUnread names the tools whose full schema is too large to be kept.
+func (b *builder) warnOfUnread() {
+	reason := fmt.Sprintf("the full schema of its arguments takes more than %d KiB: they are checked against a simplified one", maxInputSchema>>10)
+	for _, t := range b.set.tools {
+		if t.unread {
+			b.warn(Warning{Operation: t.where(), Reason: reason})
+		}
+	}
 }
 
 // simplify writes a schema of at most room bytes that accepts all that the full one
@@ -360,7 +410,7 @@ func (p *pendingTool) bare(a *argumentText, describe int) argumentText {
 		description = clipTo(description, describe)
 	}
 	return argumentText{name: a.name, source: &schemaSource{
-		schema: p.compact.Translate(a.source.place), description: description, deprecated: a.source.deprecated,
+		schema: p.compact.Translate(a.source.schema.Place()), description: description, deprecated: a.source.deprecated,
 	}}
 }
 
@@ -397,13 +447,13 @@ func (p *pendingTool) shareArguments() {
 
 // clipTexts shortens titles and descriptions that together take too much.
 func (b *builder) clipTexts() {
-	sizes := make([]int, 0, 2*len(b.pending))
-	for _, p := range b.pending {
-		sizes = append(sizes, len(p.tool.Title), len(p.tool.Description))
+	sizes := make([]int, 0, 2*len(b.set.tools))
+	for _, t := range b.set.tools {
+		sizes = append(sizes, len(t.Title), len(t.Description))
 	}
 	most := waterLevel(sizes, maxListedTexts)
-	for _, p := range b.pending {
-		p.tool.Title, p.tool.Description = clipTo(p.tool.Title, most), clipTo(p.tool.Description, most)
+	for _, t := range b.set.tools {
+		t.Title, t.Description = clipTo(t.Title, most), clipTo(t.Description, most)
 	}
 }
 

@@ -15,12 +15,37 @@ import (
 // can be found good by its bytes alone, as most parameters do. What it does not
 // find good may still be: the schema itself decides then, and finds the words.
 type plainSchema struct {
-	types    []string         // of which the value must have one
-	enum     []jsontext.Value // as text; nil if any value is good
-	items    *plainSchema     // of an array
-	bounded  bounded          // what min and max are about
-	min, max int64
+	plainForm
+	enum []jsontext.Value // as text; nil if any value is good
 }
+
+// A plainForm is all of a plainSchema but its enum.
+type plainForm struct {
+	items    *plainSchema // of an array
+	min, max int64
+	bounded  bounded    // what min and max are about
+	types    plainTypes // of which the value must have one
+}
+
+// plainTypes is a set of JSON types.
+type plainTypes uint8
+
+const (
+	plainString plainTypes = 1 << iota
+	plainInteger
+	plainNumber
+	plainBoolean
+	plainNull
+	plainArray
+)
+
+var plainTypeOf = map[string]plainTypes{
+	"string": plainString, "integer": plainInteger, "number": plainNumber,
+	"boolean": plainBoolean, "null": plainNull, "array": plainArray,
+}
+
+// plainForms are the plain schemas of one document without an enum, each kept once.
+type plainForms map[plainForm]*plainSchema
 
 // bounded is what the bounds of a plainSchema are about: the keywords of one
 // kind at most.
@@ -38,47 +63,57 @@ var annotations = []string{
 	"format", "contentEncoding", "contentMediaType", "$comment",
 }
 
-// readPlain returns the plain form of a schema, nil if it has none.
-func readPlain(schema jsontext.Value) *plainSchema {
-	members, err := wire.Members(nil, schema)
+// read returns the plain form of a schema, nil if it has none.
+func (f plainForms) read(schema jsontext.Value) *plainSchema {
+	var room [16]wire.Member
+	members, err := wire.Members(room[:0], schema)
 	if err != nil {
 		return nil
 	}
-	p := &plainSchema{min: -maxPlainNumber, max: maxPlainNumber}
+	p := plainSchema{plainForm: plainForm{min: -maxPlainNumber, max: maxPlainNumber}}
 	for _, m := range members {
-		if !slices.Contains(annotations, m.Name) && !p.readKeyword(m) {
+		if !slices.Contains(annotations, m.Name) && !f.readKeyword(&p, m) {
 			return nil
 		}
 	}
-	if len(p.types) == 0 || p.allows("array") != (p.items != nil) {
+	if p.types == 0 || p.allows(plainArray) != (p.items != nil) {
 		return nil
 	}
 	switch p.bounded {
 	case byLength:
-		if p.allows("integer") || p.allows("number") {
+		if p.allows(plainInteger | plainNumber) {
 			return nil
 		}
 	case byValue:
-		if p.allows("string") {
+		if p.allows(plainString) {
 			return nil
 		}
 	}
-	return p
+	if p.enum != nil {
+		return &p
+	}
+	known := f[p.plainForm]
+	if known == nil {
+		known = &plainSchema{plainForm: p.plainForm}
+		f[p.plainForm] = known
+	}
+	return known
 }
 
-func (p *plainSchema) allows(name string) bool {
-	return slices.Contains(p.types, name)
+// allows reports whether a value may have one of the types.
+func (p *plainSchema) allows(types plainTypes) bool {
+	return p.types&types != 0
 }
 
 // readKeyword reports whether the keyword can be checked here.
-func (p *plainSchema) readKeyword(m wire.Member) (known bool) {
+func (f plainForms) readKeyword(p *plainSchema, m wire.Member) (known bool) {
 	switch m.Name {
 	case "type":
 		p.types, known = readTypes(m.Value)
 	case "enum":
 		p.enum, known = readTexts(m.Value)
 	case "items":
-		p.items = readPlain(m.Value)
+		p.items = f.read(m.Value)
 		known = p.items != nil
 	case "minimum":
 		known = p.readBound(&p.min, byValue, m.Value)
@@ -97,14 +132,14 @@ func (p *plainSchema) readBound(bound *int64, about bounded, value jsontext.Valu
 		return false
 	}
 	p.bounded = about
-	*bound, known = plainInteger(value)
+	*bound, known = readInteger(value)
 	return known
 }
 
-func readTypes(value jsontext.Value) (types []string, ok bool) {
+func readTypes(value jsontext.Value) (types plainTypes, ok bool) {
 	decoded, err := wire.Decode(value)
 	if err != nil {
-		return nil, false
+		return 0, false
 	}
 	list, isList := decoded.([]any)
 	if !isList {
@@ -113,9 +148,9 @@ func readTypes(value jsontext.Value) (types []string, ok bool) {
 	for _, item := range list {
 		name, isText := item.(string)
 		if !isText || name == "object" {
-			return nil, false
+			return 0, false
 		}
-		types = append(types, name)
+		types |= plainTypeOf[name]
 	}
 	return types, true
 }
@@ -140,8 +175,8 @@ func readTexts(value jsontext.Value) (texts []jsontext.Value, ok bool) {
 // maxPlainNumber is the largest number that is compared here.
 const maxPlainNumber = 1 << 53
 
-// plainInteger reads an integer that is written as one and not too large.
-func plainInteger(value jsontext.Value) (int64, bool) {
+// readInteger reads an integer that is written as one and not too large.
+func readInteger(value jsontext.Value) (int64, bool) {
 	const longest = 15 // digits
 	if len(value) == 0 || len(value) > longest {
 		return 0, false
@@ -154,13 +189,13 @@ func plainInteger(value jsontext.Value) (int64, bool) {
 func (p *plainSchema) accepts(value jsontext.Value) bool {
 	switch kind := value.Kind(); {
 	case kind == '"':
-		return p.allows("string") && p.acceptsText(value)
+		return p.allows(plainString) && p.acceptsText(value)
 	case p.enum != nil:
 		return false
 	case kind == 'n':
-		return p.allows("null")
+		return p.allows(plainNull)
 	case kind == 't', kind == 'f':
-		return p.allows("boolean")
+		return p.allows(plainBoolean)
 	case kind == '0':
 		return p.acceptsNumber(value)
 	case kind == '[':
@@ -170,11 +205,11 @@ func (p *plainSchema) accepts(value jsontext.Value) bool {
 }
 
 func (p *plainSchema) acceptsNumber(value jsontext.Value) bool {
-	n, isInteger := plainInteger(value)
+	n, isInteger := readInteger(value)
 	if !isInteger {
-		return p.bounded == unbounded && p.allows("number")
+		return p.bounded == unbounded && p.allows(plainNumber)
 	}
-	return p.min <= n && n <= p.max && (p.allows("integer") || p.allows("number"))
+	return p.min <= n && n <= p.max && p.allows(plainInteger|plainNumber)
 }
 
 func (p *plainSchema) acceptsText(value jsontext.Value) bool {

@@ -88,7 +88,7 @@ func (t *Tool) checkExcluded(arguments any) error {
 		return nil
 	}
 	e := &RequestError{Kind: UndeclaredName, Name: path[len(path)-1]}
-	if i, ok := t.index[path[0]]; ok {
+	if i, ok := t.index.position(t.all, path[0]); ok {
 		e.In = t.all[i].In
 	}
 	e.Message = "the property " + strconv.Quote(clip(pointer(path...), maxProblem)) + " is not one that " + t.where() + " takes"

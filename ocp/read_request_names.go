@@ -53,7 +53,7 @@ func (r *requestReader) checkNames() error {
 		if err != nil {
 			return err
 		}
-		i, known := r.tool.index[string(name)]
+		i, known := r.tool.index.position(r.tool.all, string(name))
 		if known {
 			if err := r.tool.checkNames(i, walk.Value); err != nil {
 				return err

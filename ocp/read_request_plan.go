@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -16,8 +15,6 @@ import (
 // requestPlan is what a tool's requests are read with. It is made when the first
 // one is, for most tools never meet one.
 type requestPlan struct {
-	once sync.Once
-
 	filled       []int         // positions of those that the gateway fills
 	shapes       []style.Shape // of Tool.all, by position
 	query        []int         // positions in the order in which they are read
@@ -35,8 +32,11 @@ type requestPlan struct {
 }
 
 func (t *Tool) requestPlan() *requestPlan {
-	t.requests.once.Do(func() { t.requests.make(t) })
-	return &t.requests
+	t.requestOnce.Do(func() {
+		t.requests = new(requestPlan)
+		t.requests.make(t)
+	})
+	return t.requests
 }
 
 func (p *requestPlan) make(t *Tool) {
@@ -288,7 +288,7 @@ func hasPrefixEscaped(path, literal string) bool {
 // undeclaredMember reports whether a property of the body is no argument and
 // cannot stand among the arguments.
 func (t *Tool) undeclaredMember(name string) bool {
-	_, argument := t.index[name]
+	_, argument := t.index.position(t.all, name)
 	return argument || !t.openBody || t.taken[name] || name == UndeclaredQuery || name == UndeclaredProperties
 }
 

@@ -1,6 +1,8 @@
 package ocp
 
 import (
+	"sync"
+
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -39,7 +41,7 @@ type Tool struct {
 
 	read      jsontext.Value // the JSON that UnmarshalJSON read; nil for a tool that Build made
 	all       []Argument     // Arguments and those that the gateway fills
-	index     map[string]int // position in all by name
+	index     argumentIndex  // of all
 	plans     []argumentPlan // of all, by position
 	path      []pathPart
 	base      string          // escaped, what path has before Template
@@ -57,7 +59,8 @@ type Tool struct {
 
 	answerValidator validator // of Answer.Schema
 
-	requests requestPlan // how plain requests are read back
+	requestOnce sync.Once
+	requests    *requestPlan // how plain requests are read back; nil until the first one
 }
 
 // Template returns the path template that requests are sent to, "/trips/{id}",
@@ -131,6 +134,6 @@ type SecurityRequirement map[string][]string
 // Takes reports whether a call may have an argument of that name: one of Arguments,
 // or a further property of a body that allows any.
 func (t *Tool) Takes(argument string) bool {
-	_, known := t.index[argument]
+	_, known := t.index.position(t.all, argument)
 	return known || t.openBody && !t.taken[argument]
 }

@@ -21,6 +21,7 @@ type toolBuilder struct {
 	operation *openapi.Operation
 	tool      *Tool
 	names     namespace           // of the arguments
+	index     map[string]int      // positions of the arguments by name
 	places    map[string][]string // the names of the parameters by where they go
 	constants []style.Pair        // of the query that the path has
 	closed    jsontext.Value      // additionalProperties of the arguments object
@@ -68,6 +69,7 @@ func (t *toolBuilder) build() error {
 	t.readExtension()
 	t.tool.MCP = t.readMCP(t.tool.where(), t.operation.Place)
 	t.markNonInferrable()
+	t.tool.index = indexOf(t.tool.all)
 	t.tool.list()
 	t.tool.identity = t.identity()
 	return t.planInput()
@@ -96,10 +98,10 @@ func (t *toolBuilder) addArgument(a Argument, plan argumentPlan, place openapi.P
 			a.Required = false
 		}
 	}
-	plan.plain = readPlain(a.Schema)
+	plan.plain = t.plain.read(a.Schema)
 	t.readArgumentExtensions(&a, append(holders, place)...)
 	plan.dropNull = !a.Required && !fits(jsontext.Value("null"), a.types)
-	t.tool.index[a.Name] = len(t.tool.all)
+	t.index[a.Name] = len(t.tool.all)
 	t.takeSource(len(t.tool.all))
 	t.tool.all = append(t.tool.all, a)
 	t.tool.plans = append(t.tool.plans, plan)

@@ -60,7 +60,7 @@ func (v *validator) validate(t *Tool, arguments map[string]any, forgiven func(*A
 func (t *Tool) forgive(err *jsonschema.ValidationError, forgiven func(*Argument) bool) {
 	if required, ok := err.ErrorKind.(*kind.Required); ok && len(err.InstanceLocation) == 0 {
 		required.Missing = slices.DeleteFunc(required.Missing, func(name string) bool {
-			i, known := t.index[name]
+			i, known := t.index.position(t.all, name)
 			return known && forgiven(&t.all[i])
 		})
 	}

@@ -50,12 +50,16 @@ func mayRefuseForStubs(text []byte) bool {
 }
 
 func (t *Translator) appendBounded(dst []byte, place openapi.Place, maxBytes int) []byte {
-	root := t.Translate(place).root
+	s := t.Translate(place)
 	t.round++
 	l := t.layouts[0]
-	room := maxBytes - root.measures[l].worst - len(`,"$defs":{}`)
+	room := maxBytes - s.extent(l).worst - len(`,"$defs":{}`)
 	if room < 0 {
 		return t.appendOutline(dst, place, maxBytes)
+	}
+	root := s.root
+	if root == nil {
+		return append(dst, s.Text()...)
 	}
 	p := printer{dst: dst, layout: l, round: t.round, bounded: true, mark: t.stubMark}
 	t.admit(l, room, root)
@@ -201,11 +205,13 @@ type Bound struct {
 // is left for the schemas themselves; fits is false if they alone take more.
 func (t *Translator) Bound(room int, schemas ...*Schema) (b *Bound, fits bool) {
 	l := t.layouts[0]
-	roots := make([]*component, len(schemas))
+	roots := make([]*component, 0, len(schemas))
 	room -= len(`,"$defs":{}`)
-	for i, s := range schemas {
-		roots[i] = s.root
-		room -= s.root.measures[l].worst
+	for _, s := range schemas {
+		if s.root != nil {
+			roots = append(roots, s.root)
+		}
+		room -= s.extent(l).worst
 	}
 	t.round++
 	if room > 0 {
@@ -217,7 +223,7 @@ func (t *Translator) Bound(room int, schemas ...*Schema) (b *Bound, fits bool) {
 // AppendSchema appends one of the schemas.
 func (b *Bound) AppendSchema(dst []byte, s *Schema) []byte {
 	b.printer.dst = dst
-	b.printer.component(s.root)
+	b.printer.schema(s)
 	return b.printer.dst
 }
 

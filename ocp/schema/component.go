@@ -16,10 +16,9 @@ type component struct {
 	holes   []hole // in the order of text
 	about   span   // of the member "description" in text
 	choices []choice
-	loose   bool // accepts more than the document says
 
-	// What is known when the component is sealed.
-	recursive bool
+	loose     bool // accepts more than the document says
+	recursive bool // this and what follows is known when the component is sealed
 	measures  [layouts]measure
 	together  int // subschemas that judge one value at once
 
@@ -105,6 +104,30 @@ type printer struct {
 	bounded bool   // refer to admitted components only
 	mark    string // what each stub begins with
 	queue   []*component
+}
+
+// schema appends s as a JSON object.
+func (p *printer) schema(s *Schema) {
+	if s.root == nil {
+		p.dst = append(p.dst, s.Text()...)
+		return
+	}
+	p.component(s.root)
+}
+
+// reachFrom queues what s refers to.
+func (p *printer) reachFrom(s *Schema) {
+	if s.root != nil {
+		p.reach(s.root)
+	}
+}
+
+// extent returns the extent of s in a layout.
+func (s *Schema) extent(l layout) measure {
+	if s.root == nil {
+		return measure{size: s.size, worst: s.size}
+	}
+	return s.root.measures[l]
 }
 
 // component appends c as a JSON object.

@@ -4,8 +4,8 @@ import "slices"
 
 // A visit is how far Tarjan's algorithm has come with a component.
 type visit struct {
-	number int // 0: not met
-	low    int
+	number int32 // 0: not met
+	low    int32
 	open   bool
 }
 
@@ -28,7 +28,7 @@ func (t *Translator) finish(root *component) {
 // circle; always after the sets that it refers to. The slot says which of a
 // component's visits to use; those of components met before must be done.
 func connected(slot int, roots []*component, meet func(*component), leads func(*hole) bool, found func([]*component)) {
-	var number int
+	var number int32
 	var open []*component
 	var path []step
 	enter := func(c *component) {

@@ -34,8 +34,8 @@ func (w Writing) Measure(limit int, schemas ...*Schema) (size int) {
 	p := printer{layout: w.l, round: w.t.round, queue: w.t.queue[:0]}
 	defer func() { w.t.queue = p.queue }()
 	for _, s := range schemas {
-		size += s.root.measures[w.l].size
-		p.reach(s.root)
+		size += s.extent(w.l).size
+		p.reachFrom(s)
 	}
 	for i := 0; i < len(p.queue) && size <= limit; i++ {
 		c := p.queue[i]
@@ -48,7 +48,7 @@ func (w Writing) Measure(limit int, schemas ...*Schema) (size int) {
 // AppendSchema appends one schema.
 func (w Writing) AppendSchema(dst []byte, s *Schema) []byte {
 	p := printer{dst: dst, layout: w.l}
-	p.component(s.root)
+	p.schema(s)
 	return p.dst
 }
 
@@ -58,7 +58,7 @@ func (w Writing) AppendDefs(dst []byte, schemas ...*Schema) []byte {
 	w.t.round++
 	p := printer{dst: dst, layout: w.l, round: w.t.round}
 	for _, s := range schemas {
-		p.reach(s.root)
+		p.reachFrom(s)
 	}
 	p.defs()
 	return p.dst
@@ -66,7 +66,7 @@ func (w Writing) AppendDefs(dst []byte, schemas ...*Schema) []byte {
 
 // Refers reports whether the schema refers to others.
 func (s *Schema) Refers() bool {
-	return len(s.root.holes) > 0
+	return s.root != nil
 }
 
 // Freeze lets the document go, so that Schemas can be written as long as they are
@@ -80,7 +80,12 @@ func (t *Translator) Freeze(schemas ...*Schema) {
 		}
 	}
 	for _, s := range schemas {
-		release(s.root)
+		if s.root != nil {
+			release(s.root)
+		} else {
+			s.text = s.Text()
+		}
+		s.place = openapi.Place{}
 	}
 	for len(queue) > 0 {
 		c := queue[len(queue)-1]

@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"slices"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/ocp/openapi"
@@ -26,21 +28,25 @@ const maxTypeLook = 128
 // Types returns the JSON types that a schema allows, in the order object,
 // array, string, integer, number, boolean, null; nil if they are unknown.
 // Without the keyword type they are inferred from what the other keywords are
-// about.
+// about. The list must not be changed.
 func Types(place openapi.Place) []string {
 	look := typeLook{left: maxTypeLook}
 	set := look.types(place, 0)
-	if set == anyType || set == 0 {
-		return nil
-	}
-	var types []string
-	for i, name := range jsonTypes {
-		if set&(1<<i) != 0 {
-			types = append(types, name)
-		}
-	}
-	return types
+	return typeLists[set]
 }
+
+// typeLists are the names of each set of types, nil of those that say nothing.
+var typeLists = func() (lists [anyType + 1][]string) {
+	for set := typeSet(1); set < anyType; set++ {
+		for i, name := range jsonTypes {
+			if set&(1<<i) != 0 {
+				lists[set] = append(lists[set], name)
+			}
+		}
+		lists[set] = slices.Clip(lists[set])
+	}
+	return lists
+}()
 
 // typeLook infers types, up to a number of schemas.
 type typeLook struct {

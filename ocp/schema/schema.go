@@ -15,6 +15,7 @@
 package schema
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 
@@ -87,6 +88,8 @@ type Translator struct {
 	patterns map[string]int           // instructions it compiles to, 0 if it does not
 	programs int                      // instructions of all patterns so far
 	writer   writer
+	spare    *component   // to be used for the next schema that is asked for
+	muted    bool         // warn of nothing
 	round    int          // marks the components of one walk
 	queue    []*component // of Writing.Measure, to be used again
 	warnings []string
@@ -124,9 +127,11 @@ func layoutsOf(mode Mode) []layout {
 
 // A Schema is a translated schema. It is valid as long as its Translator.
 type Schema struct {
-	root   *component
-	layout layout
-	text   []byte // as AppendTo writes it; nil until it does
+	t     *Translator
+	place openapi.Place
+	root  *component // nil if the schema refers to no other, as most do
+	text  []byte     // as AppendTo writes it; nil until it does, and after Drop
+	size  int        // bytes of text; set if root is nil
 }
 
 // Translate translates the schema at place. An absent place, and a value that
@@ -135,8 +140,21 @@ func (t *Translator) Translate(place openapi.Place) *Schema {
 	if known := t.roots[place.Node]; known != nil {
 		return known // operations share parameters and bodies
 	}
-	s := &Schema{root: &component{place: place}, layout: t.layouts[0]}
-	t.finish(s.root)
+	s := &Schema{t: t, place: place}
+	root := t.spare
+	t.spare = nil
+	if root == nil {
+		root = new(component)
+	}
+	root.place = place
+	t.finish(root)
+	if len(root.holes) > 0 {
+		s.root = root
+	} else {
+		s.text, s.size = root.text, len(root.text)
+		*root = component{}
+		t.spare = root
+	}
 	if place.Node != nil && t.roots != nil {
 		t.roots[place.Node] = s
 	}
@@ -146,8 +164,8 @@ func (t *Translator) Translate(place openapi.Place) *Schema {
 // AppendTo appends the schema, a JSON object that refers to shared parts as
 // {"$ref":"#/$defs/Name"}.
 func (s *Schema) AppendTo(dst []byte) []byte {
-	p := printer{dst: dst, layout: s.layout}
-	p.component(s.root)
+	p := printer{dst: dst, layout: s.t.layouts[0]}
+	p.schema(s)
 	return p.dst
 }
 
@@ -157,7 +175,7 @@ func (t *Translator) AppendDefs(dst []byte, schemas ...*Schema) []byte {
 	t.round++
 	p := printer{dst: dst, layout: t.layouts[0], round: t.round}
 	for _, s := range schemas {
-		p.reach(s.root)
+		p.reachFrom(s)
 	}
 	p.defs()
 	return p.dst
@@ -167,8 +185,8 @@ func (t *Translator) AppendDefs(dst []byte, schemas ...*Schema) []byte {
 // that stands on its own.
 func (t *Translator) AppendWhole(dst []byte, s *Schema) []byte {
 	t.round++
-	p := printer{dst: dst, layout: s.layout, round: t.round}
-	p.component(s.root)
+	p := printer{dst: dst, layout: t.layouts[0], round: t.round}
+	p.schema(s)
 	p.attachDefs()
 	return p.dst
 }
@@ -177,12 +195,44 @@ func (t *Translator) AppendWhole(dst []byte, s *Schema) []byte {
 // not be changed.
 func (s *Schema) Text() []byte {
 	switch {
-	case len(s.root.holes) == 0:
-		return s.root.text
-	case s.text == nil:
+	case s.text != nil:
+	case s.root == nil:
+		s.rewrite()
+	default:
 		s.text = slices.Clip(s.AppendTo(nil))
 	}
 	return s.text
+}
+
+// Drop releases the text, which is made again when it is needed. What Text returned
+// stays as it is.
+func (s *Schema) Drop() {
+	s.text = nil
+}
+
+// rewrite makes the text of a schema without references anew.
+func (s *Schema) rewrite() {
+	s.t.muted = true
+	c := component{place: s.place}
+	s.t.write(&c)
+	s.t.muted = false
+	s.text = c.text
+}
+
+// Place returns the place that was translated, none after Freeze.
+func (s *Schema) Place() openapi.Place {
+	return s.place
+}
+
+// Same reports whether two schemas of one Translator are written alike in every way.
+func (s *Schema) Same(other *Schema) bool {
+	switch {
+	case s == other:
+		return true
+	case s.root == nil || other.root == nil:
+		return s.root == other.root && s.size == other.size && bytes.Equal(s.Text(), other.Text())
+	}
+	return slices.Equal(s.root.holes, other.root.holes) && bytes.Equal(s.root.text, other.root.text)
 }
 
 // Warnings returns what in the document could not be translated, in the order
@@ -195,6 +245,9 @@ func (t *Translator) Warnings() []string {
 }
 
 func (t *Translator) warn(format string, args ...any) {
+	if t.muted {
+		return
+	}
 	if len(t.warnings) >= maxWarnings {
 		t.unheard++
 		return

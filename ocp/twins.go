@@ -1,0 +1,91 @@
+package ocp
+
+import (
+	"hash/maphash"
+	"reflect"
+)
+
+// twins finds tools that take the same arguments, as operations that share a schema
+// of their request body do, so that these are kept and written once.
+type twins struct {
+	seed maphash.Seed
+	tool map[uint64]int // position in builder.pending by the hash of a tool's arguments
+}
+
+func newTwins() twins {
+	return twins{maphash.MakeSeed(), make(map[uint64]int)}
+}
+
+// hash identifies the arguments of a tool by their names and schemas.
+func (w *twins) hash(p *pendingTool) uint64 {
+	var h maphash.Hash
+	h.SetSeed(w.seed)
+	for i := range p.tool.all {
+		a := &p.tool.all[i]
+		_, _ = h.WriteString(a.Name)
+		_, _ = h.WriteString(a.WireName)
+		_, _ = h.Write(a.Schema)
+	}
+	_, _ = h.Write(p.plan.closed.text)
+	return h.Sum64()
+}
+
+// joinTwin makes the tool share the arguments of an earlier one that takes the same,
+// and reports whether there is one.
+func (b *builder) joinTwin(p *pendingTool) bool {
+	key := b.twins.hash(p)
+	i, known := b.twins.tool[key]
+	if !known {
+		b.twins.tool[key] = len(b.pending)
+		return false
+	}
+	first := &b.pending[i]
+	if !first.equals(p) {
+		return false
+	}
+	first.twins = append(first.twins, p.tool)
+	first.share(p.tool)
+	return true
+}
+
+// equals reports whether two tools take the same arguments in the same way. The
+// texts that translations have may be dropped, and are not compared.
+func (p *pendingTool) equals(other *pendingTool) bool {
+	if len(p.tool.all) != len(other.tool.all) || len(p.plan.arguments) != len(other.plan.arguments) ||
+		!p.plan.closed.equals(&other.plan.closed) || !reflect.DeepEqual(p.tool.plans, other.tool.plans) {
+		return false
+	}
+	for i := range p.tool.all {
+		a, b := p.tool.all[i], other.tool.all[i]
+		if p.dropped {
+			a.Schema, b.Schema = nil, nil
+		}
+		if !reflect.DeepEqual(&a, &b) {
+			return false
+		}
+	}
+	for i := range p.plan.arguments {
+		if !p.plan.arguments[i].equals(&other.plan.arguments[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (a *argumentText) equals(other *argumentText) bool {
+	if (a.source == nil) != (other.source == nil) {
+		return false
+	}
+	if a.source == nil {
+		return a.name == other.name && string(a.text) == string(other.text)
+	}
+	return a.name == other.name && a.source.description == other.source.description &&
+		a.source.deprecated == other.source.deprecated && a.source.schema.Same(other.source.schema)
+}
+
+// share gives a twin what the tool has.
+func (p *pendingTool) share(twin *Tool) {
+	t := p.tool
+	twin.all, twin.plans, twin.index, twin.Arguments = t.all, t.plans, t.index, t.Arguments
+	twin.InputSchema, twin.Simplified, twin.full, twin.unread = t.InputSchema, t.Simplified, t.full, t.unread
+}
