@@ -19,15 +19,15 @@ func init() {
 	caddy.RegisterModule(new(App))
 }
 
-// App is the Caddy app that owns what Fairway's handlers share: the toolsets,
-// the documents they are made of, and the store. Documents stay loaded and the
-// store open over reloads of the configuration that do not change them.
+// App is the Caddy app `agents`. It owns what Fairway's handlers share: the toolsets, the
+// documents that the toolsets are built from, and the store. A reload keeps documents loaded
+// and the store open if the new configuration uses them unchanged.
 type App struct {
-	// Toolsets by name. Handlers name the one they offer.
+	// Toolsets by name. A handler refers to its toolset by this name. Default: none.
 	Toolsets map[string]*ToolsetConfig `json:"toolsets,omitempty"`
 
-	// Where handlers keep what must outlive a request. It is opened at its first
-	// use. Default: a file in Caddy's data directory.
+	// The store for data that must outlive a request. It is opened at its first use. Default: a
+	// file in Caddy's data directory.
 	Store *StoreConfig `json:"store,omitempty"`
 
 	logger *zap.Logger
@@ -37,16 +37,16 @@ type App struct {
 	store  *sharedStore
 
 	GuardHandlers []GuardHandler `json:"-"` // in the order in which they are provisioned
-	offered       []offer        // toolsets of handlers, likewise
-	Bound         []*Binding     `json:"-"` // endpoints of agents
-	started       atomic.Bool    // nothing of these changes any more
+	offered       []offer        // toolsets of handlers, in the order in which they are provisioned
+	Bound         []*Binding     `json:"-"` // endpoints that are limited to one agent
+	started       atomic.Bool    // set once all handlers are provisioned; GuardHandlers, offered and Bound are read-only from then on
 	guards        sharedGuards
-	Callers       otcadapter.CallerHashes `json:"-"` // of callers whom no site has authenticated
+	Callers       otcadapter.CallerHashes `json:"-"` // hashes of the credentials of callers that no site authenticates
 	Pace          AskPace                 `json:"-"`
 
-	shared sync.Map // see share
+	shared sync.Map // see Share
 
-	events *eventEmitter // nil as long as no guard is configured
+	events *eventEmitter // nil if no guard is configured
 }
 
 // CaddyModule returns the Caddy module information.
@@ -57,8 +57,8 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision opens the named toolsets. A document that is a file must be there and
-// be good; others are not contacted.
+// Provision opens the named toolsets. A document file must exist and be valid. Documents given
+// as a URL or as a path on the site are not fetched until Start.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Logger()
 	a.Pace = defaultPace()
@@ -83,7 +83,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// open opens a toolset and holds its document until Cleanup.
+// open opens a toolset and keeps a reference to its document until Cleanup.
 func (a *App) open(ctx caddy.Context, config *ToolsetConfig, name, site string) (*Toolset, error) {
 	t, err := config.open(ctx, name, site, a.logger)
 	if err != nil {
@@ -96,8 +96,8 @@ func (a *App) open(ctx caddy.Context, config *ToolsetConfig, name, site string) 
 	return t, nil
 }
 
-// Share returns what the handlers of one configuration share under a key, which the
-// first of them makes.
+// Share returns the value that the handlers of one configuration share under key. The first
+// handler that calls Share creates the value.
 func Share[T any](a *App, key any, make func() T) T {
 	if value, ok := a.shared.Load(key); ok {
 		return value.(T)
@@ -106,13 +106,13 @@ func Share[T any](a *App, key any, make func() T) T {
 	return value.(T)
 }
 
-// Toolset returns the toolset of that name.
+// Toolset returns the toolset with the given name.
 func (a *App) Toolset(name string) (*Toolset, bool) {
 	t, ok := a.Named[name]
 	return t, ok
 }
 
-// Names lists the toolsets, for messages.
+// Names returns the end of an error message that lists the configured toolsets.
 func (a *App) Names() string {
 	if len(a.Named) == 0 {
 		return "there are none"
@@ -120,16 +120,16 @@ func (a *App) Names() string {
 	return "there are: " + strings.Join(slices.Sorted(maps.Keys(a.Named)), ", ")
 }
 
-// Define opens the toolset that a handler defines itself. Handlers that define
-// the same share it, except where the document is one of the site: then each has
-// its own, as the same path is another document on another site.
+// Define opens a toolset that is configured inside a handler. Handlers with equal options share
+// the document. Exception: if the document is a path on the site, each handler has its own,
+// because the same path is a different document on another site.
 func (a *App) Define(ctx caddy.Context, config *ToolsetConfig) (*Toolset, error) {
 	a.inline++
 	return a.open(ctx, config, "", fmt.Sprintf("%p/%s", a, strconv.Itoa(a.inline)))
 }
 
-// Describe returns the toolset that was named, from now on with the schemas of the
-// tools' answers if a handler asks for them.
+// Describe returns the named toolset. If answers is true, the toolset is rebuilt with the
+// schemas of the responses and keeps them from then on.
 func (a *App) Describe(ctx caddy.Context, named *Toolset, answers bool) (*Toolset, error) {
 	if !answers {
 		return named, nil
@@ -145,7 +145,7 @@ func (a *App) Start() error {
 		d.start(a.logger)
 	}
 	if err := a.checkBound(); err != nil {
-		return err // and Stop is not called
+		return err // Caddy does not call Stop after a failed Start
 	}
 	for _, h := range a.GuardHandlers {
 		h.StartAsking()
@@ -153,8 +153,8 @@ func (a *App) Start() error {
 	return nil
 }
 
-// Stop leaves the documents as they are: the next configuration may use them. What
-// agents are being asked is broken off, while the store is still open.
+// Stop cancels pending requests to reviewing agents while the store is still open. It does not
+// stop the documents, because the next configuration may use them.
 func (a *App) Stop() error {
 	for _, h := range a.GuardHandlers {
 		h.StopAsking()
@@ -162,8 +162,8 @@ func (a *App) Stop() error {
 	return nil
 }
 
-// Cleanup gives the documents and the store up. What no other configuration uses
-// stops.
+// Cleanup releases the documents and the store. Those that no other configuration uses are
+// closed.
 func (a *App) Cleanup() error {
 	a.events.close()
 	if a.store != nil {

@@ -53,7 +53,7 @@ func parseAgents(d *caddyfile.Dispenser, existing any) (any, error) {
 //	}
 //
 // toolset, include, exclude and credential may be repeated. See ToolsetConfig and StoreConfig
-// for what the options mean and their defaults.
+// for the meaning of the options and their defaults.
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume option name
 	if d.NextArg() {
@@ -77,6 +77,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
+// unmarshalToolset reads the subdirective toolset of the global option agents.
 func (a *App) unmarshalToolset(outer *directive.Block) error {
 	config := new(ToolsetConfig)
 	var name string

@@ -63,9 +63,10 @@ with an error if an operation did not become a tool.
 	})
 }
 
-// MaxCommandWait bounds how long the document may take to be read.
+// MaxCommandWait limits how long a command waits for the document.
 const MaxCommandWait = time.Minute
 
+// commandTools returns the function of the command `caddy tools`.
 func commandTools(cmd *cobra.Command) caddycmd.CommandFunc {
 	return func(flags caddycmd.Flags) (int, error) {
 		format, err := toolsFormat(flags)
@@ -80,6 +81,8 @@ func commandTools(cmd *cobra.Command) caddycmd.CommandFunc {
 	}
 }
 
+// printTools writes the tools to standard output and everything else to standard error, so that
+// the output can be piped.
 func printTools(cmd *cobra.Command, flags caddycmd.Flags, format string, toolset *ocp.Toolset, findings []string) (int, error) {
 	out, aside := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	if format == formatTable {
@@ -96,8 +99,8 @@ func printTools(cmd *cobra.Command, flags caddycmd.Flags, format string, toolset
 	return toolsExit(toolset, flags.Bool("lint"), lost)
 }
 
-// readTools builds the toolset that the command line asks for. Findings are what
-// a strict validator says of the document, if --lint asks for it.
+// readTools builds the toolset that the command line describes. Findings are the errors that a
+// strict validator reports for the document; they are collected only with --lint.
 func readTools(flags caddycmd.Flags, format string, stdin io.Reader) (toolset *ocp.Toolset, findings []string, err error) {
 	address := flags.Arg(0)
 	if address == standardInput {
@@ -120,7 +123,8 @@ func readTools(flags caddycmd.Flags, format string, stdin io.Reader) (toolset *o
 		return nil, nil, err
 	}
 	if key.Kind == SourceSite {
-		// There is no site here: what looks like a path on it is a missing file.
+		// The command has no site, so an address that looks like a path on the site is a
+		// missing file.
 		key.Kind = SourceFile
 	}
 	source, err := key.Source()
@@ -174,8 +178,8 @@ func SelectorFlag(flags caddycmd.Flags, name string) ([]ocp.Selector, error) {
 	return selectors, nil
 }
 
-// splitValues splits values at commas. A comma before a space or a brace belongs to
-// the value, as in the path /near/{latitude},{longitude}.
+// splitValues splits values at commas. A comma before a space or a brace does not separate
+// values: it is part of a path such as /near/{latitude},{longitude}.
 func splitValues(text string) []string {
 	var values []string
 	start := 0
@@ -189,6 +193,7 @@ func splitValues(text string) []string {
 	return append(values, text[start:])
 }
 
+// writeToolsTable writes one line for each tool.
 func writeToolsTable(out io.Writer, toolset *ocp.Toolset) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tMETHOD\tPATH\tTOKENS\tARGUMENTS")
@@ -203,6 +208,7 @@ func writeToolsTable(out io.Writer, toolset *ocp.Toolset) error {
 	return err
 }
 
+// argumentNames returns the names of a tool's arguments for the table.
 func argumentNames(tool *ocp.Tool) string {
 	names := make([]string, 0, len(tool.Arguments))
 	for i := range tool.Arguments {
@@ -218,7 +224,8 @@ func argumentNames(tool *ocp.Tool) string {
 	return strings.Join(names, " ")
 }
 
-// writeToolsJSON writes the tools one by one, so that memory is that of the largest.
+// writeToolsJSON writes the tools one at a time, so that it needs memory for the largest tool
+// only.
 func writeToolsJSON(out io.Writer, toolset *ocp.Toolset) error {
 	text := []byte("[")
 	for i, tool := range toolset.Tools() {
@@ -235,7 +242,7 @@ func writeToolsJSON(out io.Writer, toolset *ocp.Toolset) error {
 	return err
 }
 
-// writeWarnings prints the warnings and returns how many operations were lost.
+// writeWarnings prints the warnings and returns how many operations did not become a tool.
 func writeWarnings(out io.Writer, toolset *ocp.Toolset) (lost int) {
 	if len(toolset.Warnings) > 0 {
 		fmt.Fprintf(out, "\nwarnings (%d):\n", len(toolset.Warnings))
@@ -254,7 +261,7 @@ func writeWarnings(out io.Writer, toolset *ocp.Toolset) (lost int) {
 	return lost
 }
 
-// writeFindings prints what the validator found and no warning has said.
+// writeFindings prints the findings of the validator that no warning already reports.
 func writeFindings(out io.Writer, findings []string, warnings []ocp.Warning) {
 	findings = slices.DeleteFunc(findings, func(finding string) bool {
 		return slices.ContainsFunc(warnings, func(w ocp.Warning) bool { return w.Reason == finding })
@@ -265,7 +272,7 @@ func writeFindings(out io.Writer, findings []string, warnings []ocp.Warning) {
 	}
 }
 
-// writeGuesses prints what the document leaves open and Fairway decided.
+// writeGuesses prints what the document does not specify and Fairway inferred.
 func writeGuesses(out io.Writer, guesses []ocp.Warning) {
 	if len(guesses) == 0 {
 		return

@@ -16,14 +16,14 @@ import (
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
-// Formats in which the tools command prints tools.
+// Output formats of the command `caddy tools`.
 const (
 	formatTable = "table"
 	formatOCP   = "ocp"
 	formatMCP   = "mcp"
 )
 
-// toolsFormat returns the format that the flags ask for; --json is short for --format ocp.
+// toolsFormat returns the format that the flags select. --json is short for --format ocp.
 func toolsFormat(flags caddycmd.Flags) (string, error) {
 	format := flags.String("format")
 	switch {
@@ -39,7 +39,7 @@ func toolsFormat(flags caddycmd.Flags) (string, error) {
 	return "", fmt.Errorf("--format %.64q is unknown%s", format, directive.DidYouMean(format, []string{formatTable, formatOCP, formatMCP}))
 }
 
-// writeTools prints the tools in the format.
+// writeTools writes the tools in the given format.
 func writeTools(out io.Writer, format string, toolset *ocp.Toolset) error {
 	switch format {
 	case formatOCP:
@@ -50,8 +50,8 @@ func writeTools(out io.Writer, format string, toolset *ocp.Toolset) error {
 	return writeToolsTable(out, toolset)
 }
 
-// toolsExit returns how the tools command ends: with an error if there are no tools, or, with
-// lint, if an operation was lost.
+// toolsExit returns the exit code of the command. It is an error if there are no tools. With
+// lint, it is also an error if an operation did not become a tool.
 func toolsExit(toolset *ocp.Toolset, lint bool, lost int) (int, error) {
 	switch {
 	case len(toolset.Tools()) == 0 && toolset.Operations > 0 && toolset.Excluded == toolset.Operations:
@@ -66,7 +66,7 @@ func toolsExit(toolset *ocp.Toolset, lint bool, lost int) (int, error) {
 	return caddy.ExitCodeFailedStartup, fmt.Errorf("%d operations did not become tools", lost)
 }
 
-// standardInput is the argument that stands for standard input in place of a document.
+// standardInput is the argument that selects standard input instead of a document.
 const standardInput = "-"
 
 // readerSource is an openapi.Source that reads the document once, from standard input.

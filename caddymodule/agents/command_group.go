@@ -9,8 +9,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/text"
 )
 
-// RequireSubcommand makes a command that only groups others fail if its argument is none of
-// them. Without arguments it prints its help.
+// RequireSubcommand makes a command that only groups subcommands fail if its argument is not
+// one of them. Without arguments the command prints its help.
 func RequireSubcommand(cmd *cobra.Command) {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, arguments []string) error {

@@ -17,53 +17,53 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// Where a credential goes in the request.
+// Values of Credential.In.
 const (
 	InHeader = "header"
 	inQuery  = "query"
 	inBasic  = "basic"
 )
 
-// Credential is what the gateway shows to the API with each tool call of a
-// toolset. It takes the place of what the caller or the call's arguments put
-// there: with one in the header Authorization, the API never sees the caller's.
-// Requests that are no tool calls do not get it; header_up of reverse_proxy is
-// for those.
+// Credential is what the gateway sends to the API to authenticate each tool call of a toolset.
+// It replaces a header or parameter of the same name from the caller or from the arguments. For
+// example, with a credential in the header Authorization the API never sees the caller's own
+// Authorization header. Requests that are not tool calls do not get the credential; use
+// header_up of reverse_proxy for those.
 //
-// An argument of that name is not offered to clients: the gateway fills it. That
-// is a query parameter or header of the credential's own place. Where the document
-// does not declare the credential as an API key (securitySchemes), it is also a
-// query parameter, header or form field of the name in another place, which then
-// gets the value too.
+// The gateway fills the credential's argument, so the argument is not listed to clients:
 //
-// Placeholders are resolved for each call, so that a file is read anew when its
-// content has changed, but only those that speak of no request: {env.*},
-// {file.*}, {system.*} and {time.*}. A call whose credential comes to nothing
-// fails and is not sent.
+//   - a query parameter or header with the credential's location and name;
+//   - unless the document declares the credential as an API key (securitySchemes), also a query
+//     parameter, header or form field with this name in another location.
+//
+// Placeholders are resolved for each call, so a changed file takes effect with the next call.
+// Only placeholders that do not depend on a request are allowed: {env.*}, {file.*}, {system.*}
+// and {time.*}. If a credential resolves to an empty value, the call fails and is not sent.
 type Credential struct {
-	// "header", "query", or "basic" for the header Authorization with a user and
-	// a password.
+	// Where the credential goes: "header", "query", or "basic" (the header Authorization with a
+	// user and a password). Required.
 	In string `json:"in,omitempty"`
 
-	// The name of the header or query parameter, or the user, in which there may
-	// be placeholders.
+	// The name of the header or query parameter, or the user. Placeholders are allowed in the
+	// user. Required.
 	Name string `json:"name,omitempty"`
 
-	// The value, or the password. Placeholders keep it out of the configuration,
-	// as in "Bearer {env.API_TOKEN}" or "{file./run/secrets/key}".
+	// The value, or the password. Use a placeholder to keep it out of the configuration, as in
+	// "Bearer {env.API_TOKEN}" or "{file./run/secrets/key}". Required.
 	Value string `json:"value,omitempty"`
 }
 
-// What is wrong with a credential.
+// Errors of a credential's resolved value.
 var (
 	errCredentialUser  = errors.New("the user has a colon, which basic authentication cannot say")
 	errCredentialChars = errors.New("the value has characters that may not stand in a header")
 )
 
-// Credentials are those of one toolset, checked.
+// Credentials are the validated credentials of one toolset.
 type Credentials []Credential
 
-// NewCredentials checks what is configured.
+// NewCredentials validates the configured credentials. A value that cannot be resolved yet is
+// only logged, since it may become available later.
 func NewCredentials(configured []Credential, logger *zap.Logger) (Credentials, error) {
 	repl := caddy.NewReplacer()
 	checked := make(Credentials, len(configured))
@@ -91,7 +91,7 @@ func NewCredentials(configured []Credential, logger *zap.Logger) (Credentials, e
 	return checked, nil
 }
 
-// Check refuses what can be no credential.
+// Check returns an error if the credential can never be used.
 func (c *Credential) Check() error {
 	switch c.In {
 	case InHeader:
@@ -118,7 +118,7 @@ func (c *Credential) Check() error {
 	return nil
 }
 
-// Place says where the credential goes, for a message.
+// Place describes where the credential goes, for messages.
 func (c *Credential) Place() string {
 	switch c.In {
 	case inQuery:
@@ -129,8 +129,8 @@ func (c *Credential) Place() string {
 	return "the header " + textproto.CanonicalMIMEHeaderKey(c.Name)
 }
 
-// resolve returns the credential with the values of the moment. Its errors name
-// placeholders, not what they stand for.
+// resolve returns the credential with its placeholders replaced. Errors name the placeholders,
+// never their values.
 func (c Credential) resolve(repl *caddy.Replacer) (Credential, error) {
 	value, err := repl.ReplaceOrErr(c.Value, true, true)
 	if err != nil {
@@ -156,7 +156,7 @@ func (c Credential) resolve(repl *caddy.Replacer) (Credential, error) {
 	return c, nil
 }
 
-// MissingCredentialError reports a credential that has no usable value.
+// MissingCredentialError reports a credential without a usable value.
 type MissingCredentialError struct {
 	Place string
 	err   error
@@ -167,9 +167,9 @@ func (e *MissingCredentialError) Error() string {
 }
 func (e *MissingCredentialError) Unwrap() error { return e.err }
 
-// Apply puts the credentials into the request. Repl knows of no request: what a
-// caller says must not become a part of the gateway's credential. An error is a
-// *missingCredentialError, and the request must not be sent then.
+// Apply sets the credentials in the request. Pass a replacer without request placeholders, so
+// that nothing from the caller becomes part of a gateway credential. An error is a
+// *MissingCredentialError; the request must not be sent then.
 func (cs Credentials) Apply(r *http.Request, repl *caddy.Replacer) error {
 	s, err := cs.Supplement(repl)
 	if err != nil {
@@ -179,7 +179,8 @@ func (cs Credentials) Apply(r *http.Request, repl *caddy.Replacer) error {
 	return nil
 }
 
-// Current returns the supplement of the moment, nil for nothing.
+// Current returns the credentials with the values they have now. It returns nil if there are
+// none.
 func (cs Credentials) Current() (*ocp.Supplement, error) {
 	if len(cs) == 0 {
 		return nil, nil
@@ -187,7 +188,8 @@ func (cs Credentials) Current() (*ocp.Supplement, error) {
 	return cs.Supplement(caddy.NewReplacer())
 }
 
-// Supplement returns what apply puts into a request, nil for nothing.
+// Supplement returns the headers and query parameters that Apply sets. It returns nil if there
+// are none.
 func (cs Credentials) Supplement(repl *caddy.Replacer) (*ocp.Supplement, error) {
 	if len(cs) == 0 {
 		return nil, nil

@@ -9,18 +9,18 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// filledView is a Toolset and what it is without the arguments that credentials
-// fill.
+// filledView is a toolset as declared by its document, and the same toolset without the
+// arguments that credentials fill.
 type filledView struct{ declared, filled *ocp.Toolset }
 
-// filledViews keeps the view of the current document.
+// filledViews caches the filledView of the current document.
 type filledViews struct {
 	making sync.Mutex
 	latest atomic.Pointer[filledView]
 }
 
-// Filled returns the tools without the arguments that the toolset's credentials
-// fill, nil of nil. Toolsets that share a document each have their own.
+// Filled returns the tools without the arguments that the toolset's credentials fill. Toolsets
+// that share a document each have their own view. Filled returns nil for nil.
 func (t *Toolset) Filled(declared *ocp.Toolset) *ocp.Toolset {
 	if declared == nil || t.views == nil {
 		return declared
@@ -38,8 +38,8 @@ func (t *Toolset) Filled(declared *ocp.Toolset) *ocp.Toolset {
 	return view.filled
 }
 
-// fillers returns what reports whether one of the credentials fills an argument of
-// a tool.
+// fillers returns a function that reports whether one of the credentials fills an argument of a
+// tool.
 func (cs Credentials) fillers(set *ocp.Toolset) func(*ocp.Tool, *ocp.Argument) bool {
 	elsewhere := make([]bool, len(cs))
 	for i := range cs {
@@ -59,8 +59,8 @@ func (cs Credentials) fillers(set *ocp.Toolset) func(*ocp.Tool, *ocp.Argument) b
 	}
 }
 
-// isScheme reports whether the document declares the credential as an API key,
-// and so says where it goes.
+// isScheme reports whether the document declares the credential as an API key. The declaration
+// then says where the credential goes.
 func (c *Credential) isScheme(set *ocp.Toolset) bool {
 	for _, scheme := range set.SecuritySchemes {
 		if scheme.In == c.In && strings.EqualFold(scheme.ParameterName, c.Name) {
@@ -70,8 +70,8 @@ func (c *Credential) isScheme(set *ocp.Toolset) bool {
 	return false
 }
 
-// isAt reports whether the credential goes to the place of the argument. Names of
-// query parameters depend on case.
+// isAt reports whether the argument has the credential's location and name. Names of query
+// parameters are case-sensitive, names of headers are not.
 func (c *Credential) isAt(a *ocp.Argument) bool {
 	switch a.In {
 	case ocp.InHeader:
@@ -82,23 +82,23 @@ func (c *Credential) isAt(a *ocp.Argument) bool {
 	return false
 }
 
-// belongsTo reports whether an argument of the credential's name in another place
-// takes the credential: documents such as Slack's declare one key as a header, a
-// query parameter or a form field, by operation.
+// belongsTo reports whether an argument with the credential's name in another location also
+// gets the credential. Some documents, such as Slack's, declare one key as a header, a query
+// parameter or a form field, depending on the operation.
 func (c *Credential) belongsTo(tool *ocp.Tool, a *ocp.Argument) bool {
 	if !a.AllowsText() || a.In != ocp.InHeader && a.In != ocp.InQuery && (a.In != ocp.InBody || !tool.TakesForm()) {
 		return false
 	}
 	for i := range tool.Arguments {
 		if c.isAt(&tool.Arguments[i]) {
-			return false // there is the credential's own argument
+			return false // the tool has the argument at the credential's own location
 		}
 	}
 	return true
 }
 
-// ValuesOf returns what gives the filled arguments of a call their values, from
-// the credentials that the call is made with.
+// ValuesOf returns a function that looks up the value of a filled argument in the credentials
+// of the call.
 func ValuesOf(own *ocp.Supplement) func(in ocp.Location, wireName string) (string, bool) {
 	return func(in ocp.Location, wireName string) (string, bool) {
 		inHeader := func() (string, bool) {

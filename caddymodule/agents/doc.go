@@ -1,13 +1,16 @@
-// Package agents is the Caddy app `agents`, which owns what the handlers of one
-// configuration share.
+// Package agents is the Caddy app `agents`. It owns what the handlers of one configuration
+// share.
 //
-// A Toolset (toolset.go) is a document with the options under which it is served:
-// which operations, which limits, which credentials (credential.go). The Document
-// behind it (document.go) is loaded once, kept current, and shared by all toolsets
-// and configurations that want the same tools of it. The app also holds the store
-// (store.go), the metrics of tool calls (metrics.go), the events of agents
-// (events.go), and which agent belongs to which site (site.go). Handlers keep further
-// state of one configuration with Share.
+// A Toolset (toolset.go) is an OpenAPI document together with the options that select its
+// operations, limit its calls and add credentials (credential.go). Its Document (document.go)
+// is loaded once, kept current, and shared by all toolsets and configurations that build the
+// same tools from it.
 //
-// The commands `caddy tools` and the caddyfile option `agents` are here as well.
+// The data flow: the configuration names toolsets; Provision opens their documents; Start loads
+// and watches them; each load publishes an immutable ocp.Toolset; the endpoints (packages mcp
+// and otc) read it for each request. The app also holds the store (store.go), the metrics of
+// tool calls (metrics.go), the events of agents (events.go), and the mapping of agents to sites
+// (site.go). Handlers share further state of one configuration with Share.
+//
+// The package also has the command `caddy tools` and the Caddyfile option `agents`.
 package agents

@@ -20,12 +20,12 @@ import (
 	"github.com/fairwayhq/fairway/ocp/schema"
 )
 
-// documents are shared by all handlers, and by successive configurations, that
-// want the same tools of the same document: a reload keeps what is loaded. Once one
-// of them wants the schemas of answers, all have them.
+// documents holds the loaded documents. Handlers and successive configurations that build the
+// same tools from the same document share one entry, so a reload does not load the document
+// again. Once one of them needs response schemas, the shared tools have them.
 var documents = caddy.NewUsagePool()
 
-// DocumentKey is everything that the tools of a document depend on, normalised.
+// DocumentKey holds everything that the tools of a document depend on, in a normalized form.
 // Equal keys share one document.
 type DocumentKey struct {
 	Name        string         `json:"name"`
@@ -40,34 +40,34 @@ type DocumentKey struct {
 	MaxDocument int64          `json:"max_document"`
 	MaxSchema   int64          `json:"max_schema"`
 	TokenBudget int            `json:"token_budget"`
-	Site        string         `json:"site"` // tells apart sites whose documents have the same path
+	Site        string         `json:"site"` // distinguishes sites whose documents have the same path
 
 	NonInferrable []string `json:"non_inferrable"`
-	Answers       bool     `json:"-"` // the handler wants the schemas of answers
+	Answers       bool     `json:"-"` // the handler needs response schemas
 }
 
-// String returns the key as a value that can be compared.
+// String returns the key as comparable text.
 func (k DocumentKey) String() string {
-	text, _ := json.Marshal(k) // strings and numbers: cannot fail
+	text, _ := json.Marshal(k) // strings and numbers only: cannot fail
 	return string(text)
 }
 
-// Document keeps the tools of one document current and tells of its loads.
+// Document keeps the tools of one document current, and logs and counts its loads.
 type Document struct {
 	Key    DocumentKey
 	Loader *ocp.Loader
-	BySite bool // loaded through requests (ocp.Loader.Ensure)
+	BySite bool // loaded by requests to the site (ocp.Loader.Ensure)
 
-	answers atomic.Bool // the tools have the schemas of their answers
+	answers atomic.Bool // the tools have response schemas
 
-	logger atomic.Pointer[zap.Logger] // of the configuration that was started last
-	told   map[string]struct{}        // warnings that have been logged; of the loader's observer
-	latest *ocp.Toolset               // the observer was called with; nil at first
+	logger atomic.Pointer[zap.Logger] // logger of the configuration that was started last
+	told   map[string]struct{}        // warnings already logged; used by the loader's observer only
+	latest *ocp.Toolset               // the toolset of the observer's previous call; nil at first
 }
 
-// openDocument returns the document of that key from the pool; whoever opens it
-// calls closeDocument with its key once. A file is read at once, and must be
-// good; URLs and sites are not asked before start.
+// openDocument returns the document with that key from the pool. The caller must call
+// closeDocument once. A file is read immediately and must be valid. URLs and paths on the site
+// are not fetched before Start.
 func openDocument(ctx context.Context, key DocumentKey, logger *zap.Logger) (*Document, error) {
 	value, _, err := documents.LoadOrNew(key.String(), func() (caddy.Destructor, error) {
 		return newDocument(key, logger)
@@ -86,15 +86,16 @@ func openDocument(ctx context.Context, key DocumentKey, logger *zap.Logger) (*Do
 	return d, nil
 }
 
-// describe has the tools have the schemas of their answers from the next load on,
-// which they keep as long as there is a configuration with the document.
+// describe adds response schemas to the tools, from the next load on. The tools keep them as
+// long as a configuration uses the document.
 func (d *Document) describe() {
 	if !d.answers.Swap(true) {
 		d.Loader.Rebuild()
 	}
 }
 
-// load reads a file, which must be good. Other documents are for start.
+// load reads the document if it is a file, which must be valid. Other documents are loaded by
+// start.
 func (d *Document) load(ctx context.Context) error {
 	if d.Key.Kind != SourceFile {
 		return nil
@@ -102,17 +103,20 @@ func (d *Document) load(ctx context.Context) error {
 	if err := d.Loader.Load(ctx); err != nil {
 		return ExplainFile(d.Key, err)
 	}
-	// A document that another configuration has loaded may have changed since.
+	// Another configuration may have loaded the document already, and the file may have changed
+	// since.
 	for _, err := range d.Loader.Toolset().Unmatched {
 		return ExplainFile(d.Key, err)
 	}
 	return nil
 }
 
+// closeDocument releases a document that openDocument returned.
 func closeDocument(key DocumentKey) {
 	_, _ = documents.Delete(key.String())
 }
 
+// newDocument creates a document and its loader. It does not read the document.
 func newDocument(key DocumentKey, logger *zap.Logger) (*Document, error) {
 	source, err := key.Source()
 	if err != nil {
@@ -131,7 +135,7 @@ func newDocument(key DocumentKey, logger *zap.Logger) (*Document, error) {
 	return d, nil
 }
 
-// Source returns where the document is read from.
+// Source returns the source that the document is read from.
 func (k DocumentKey) Source() (openapi.Source, error) {
 	switch k.Kind {
 	case SourceFile:
@@ -142,7 +146,7 @@ func (k DocumentKey) Source() (openapi.Source, error) {
 	return openapi.NewURLSource(k.Address, openapi.URLOptions{MaxSize: k.MaxDocument})
 }
 
-// Build is an ocp.BuildFunc.
+// Build builds the tools from the document. It is an ocp.BuildFunc.
 func (k DocumentKey) Build(_ context.Context, data []byte, location string, previous *ocp.Toolset) (*ocp.Toolset, []string, error) {
 	options := k.options(location)
 	options.Reloaded = previous != nil
@@ -153,16 +157,15 @@ func (k DocumentKey) Build(_ context.Context, data []byte, location string, prev
 	return toolset, toolset.Files, nil
 }
 
-// build is the key's, with the schemas of answers if anybody wants them by now.
+// build calls DocumentKey.Build, with response schemas if a handler needs them by now.
 func (d *Document) build(ctx context.Context, data []byte, location string, previous *ocp.Toolset) (*ocp.Toolset, []string, error) {
 	key := d.Key
 	key.Answers = d.answers.Load()
 	return key.Build(ctx, data, location, previous)
 }
 
-// ShownName returns the toolset's name as clients see it. One that is called by
-// its document's address shows the last part of that only: where documents lie
-// inside is not for clients.
+// ShownName returns the toolset's name as clients see it. For a toolset without a name it is
+// the last part of the document's address only, so that clients do not learn internal paths.
 func (k DocumentKey) ShownName() string {
 	name := k.Name
 	if _, rest, isURL := strings.Cut(name, "://"); isURL {
@@ -174,7 +177,7 @@ func (k DocumentKey) ShownName() string {
 	return name
 }
 
-// options says which tools are made of the document that came from location.
+// options returns the build options for the document that was read from location.
 func (k DocumentKey) options(location string) ocp.BuildOptions {
 	return ocp.BuildOptions{
 		Name:      k.ShownName(),
@@ -192,22 +195,22 @@ func (k DocumentKey) options(location string) ocp.BuildOptions {
 	}
 }
 
-// start begins to load and watch, with the logger of the configuration that is
-// being started.
+// start begins to load and watch the document. Log messages go to the logger of the
+// configuration that is being started.
 func (d *Document) start(logger *zap.Logger) {
 	d.logger.Store(logger)
 	d.Loader.Start()
 }
 
-// Destruct stops the loader. It is called when no configuration uses the
-// document any more.
+// Destruct stops the loader. The pool calls it when no configuration uses the document.
 func (d *Document) Destruct() error {
 	d.Loader.Stop()
 	AllMetrics.release(d.Key.Name)
 	return nil
 }
 
-// loaded tells of a new toolset. The loader calls its observer one at a time.
+// loaded logs and counts a newly loaded toolset. The loader never calls its observer
+// concurrently.
 func (d *Document) loaded(toolset *ocp.Toolset, took time.Duration) {
 	AllMetrics.loaded(d.Key.Name, toolset)
 	logger := d.logger.Load().With(zap.String("toolset", d.Key.Name), zap.String("document", d.Loader.Location()))
@@ -228,8 +231,7 @@ func (d *Document) loaded(toolset *ocp.Toolset, took time.Duration) {
 	d.logWarnings(logger, toolset.Warnings)
 }
 
-// maxLoggedNames is how many tools that appeared, and how many that went, one log line
-// names.
+// maxLoggedNames limits how many added and how many removed tools one log line names.
 const maxLoggedNames = 20
 
 // logChanges logs which tools a reload of the document added and removed.
@@ -249,8 +251,8 @@ func (d *Document) logChanges(logger *zap.Logger, toolset *ocp.Toolset) {
 		zap.Int("gone_count", goneCount), zap.Strings("gone", gone))
 }
 
-// namesMissing returns how many tools of one toolset another does not have, and the
-// first of their names.
+// namesMissing returns the names of tools in of that from does not have, up to maxLoggedNames,
+// and their total number.
 func namesMissing(from, of *ocp.Toolset) (names []string, count int) {
 	for _, tool := range of.Tools() {
 		if _, has := from.Tool(tool.Name); has {
@@ -264,11 +266,11 @@ func namesMissing(from, of *ocp.Toolset) (names []string, count int) {
 	return names, count
 }
 
-// MaxLoggedWarnings is how many warnings of one document are logged one by one.
+// MaxLoggedWarnings limits how many warnings of one document are logged individually.
 const MaxLoggedWarnings = 20
 
-// logWarnings logs what it has not logged of this document before: as a warning
-// where an operation was lost, at debug where it was not.
+// logWarnings logs the warnings that it has not logged for this document before. The level is
+// warning if an operation did not become a tool, else debug.
 func (d *Document) logWarnings(logger *zap.Logger, warnings []ocp.Warning) {
 	logged, left := 0, 0
 	told := make(map[string]struct{}, len(warnings))
@@ -295,13 +297,13 @@ func (d *Document) logWarnings(logger *zap.Logger, warnings []ocp.Warning) {
 	}
 }
 
-// failed tells that the document could not be loaded.
+// failed logs and counts a failed load.
 func (d *Document) failed(err error) {
 	AllMetrics.failed(d.Key.Name)
 	message := "could not load the document; the tools it had stay"
 	if d.Loader.Toolset() == nil {
 		if d.Key.Kind == SourceFile {
-			return // it is the configuration that fails, with this error
+			return // loading the configuration fails with this error
 		}
 		message = "could not load the document; its tools answer 503 until it loads"
 	}
@@ -309,7 +311,7 @@ func (d *Document) failed(err error) {
 		zap.String("document", d.Loader.Location()), zap.Error(err))
 }
 
-// ExplainFile says what to do about a file that cannot be loaded.
+// ExplainFile adds to a load error of a file how to fix it.
 func ExplainFile(key DocumentKey, err error) error {
 	if unmatched, ok := errors.AsType[*ocp.UnmatchedError](err); ok {
 		return fmt.Errorf("toolset %q: %w", key.Name, unmatched)

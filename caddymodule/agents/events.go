@@ -10,19 +10,19 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 )
 
-// maxEvents is how many events wait for those who have subscribed to them; more
-// are dropped, and logged.
+// maxEvents limits how many events wait to be delivered. Further events are dropped and the
+// drop is logged.
 const maxEvents = 1024
 
-// The events of Caddy (event names begin with what they are about).
+// Names of the events that Fairway emits to Caddy. A name begins with its subject.
 const (
 	eventReviewAsked   = "oagent_review_asked"
 	eventReviewDecided = "oagent_review_decided"
 	eventEnded         = "oagent_engagement_ended"
 )
 
-// eventEmitter hands events to Caddy's events app, one after the other, where
-// nobody waits for it.
+// eventEmitter delivers events to Caddy's events app one at a time, in a goroutine of its own,
+// so that no request waits for subscribers.
 type eventEmitter struct {
 	waiting chan event
 	logger  *zap.Logger
@@ -30,12 +30,13 @@ type eventEmitter struct {
 	closed  chan struct{}
 }
 
+// event is one event that waits to be delivered.
 type event struct {
 	name   string
 	values map[string]any
 }
 
-// ProvisionEvents makes the emitter, once.
+// ProvisionEvents creates the emitter at its first call.
 func (a *App) ProvisionEvents(ctx caddy.Context) error {
 	if a.events != nil {
 		return nil
@@ -59,15 +60,15 @@ func (a *App) ProvisionEvents(ctx caddy.Context) error {
 	return nil
 }
 
-// close ends the emitter. Nil has nothing to end.
+// close stops the emitter. A nil emitter is allowed.
 func (e *eventEmitter) close() {
 	if e != nil {
 		e.once.Do(func() { close(e.closed) })
 	}
 }
 
-// notify is told of events by guards. What is said of them has no inputs and no
-// outputs.
+// notify forwards an event of a guard to Caddy's events app. Events carry no inputs and no
+// outputs of tools.
 func (a *App) notify(told oagent.Event) {
 	next := event{values: map[string]any{"user": told.User.ID}}
 	switch told.Kind {

@@ -8,20 +8,20 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 )
 
-// GuardKey is what tells the guards of one configuration apart.
+// GuardKey identifies a guard of one configuration by its options.
 type GuardKey struct {
 	TTL, ReviewWait time.Duration
 	MaxRecorded     int64 // bytes
 }
 
-// sharedGuards are the guards of one configuration: handlers with equal options
-// have one, and so one memory of what is in the store.
+// sharedGuards are the guards of one configuration. Handlers with equal options share one
+// guard, and so one cache of the records in the store.
 type sharedGuards struct {
 	mu   sync.Mutex
 	made map[GuardKey]*oagent.Guard
 }
 
-// Guard returns the guard of those options. It opens the store.
+// Guard returns the guard with those options. It opens the store.
 func (a *App) Guard(ctx context.Context, key GuardKey) (*oagent.Guard, error) {
 	s, err := a.OpenStore(ctx)
 	if err != nil {
@@ -45,13 +45,14 @@ func (a *App) Guard(ctx context.Context, key GuardKey) (*oagent.Guard, error) {
 	return g, nil
 }
 
-// AskPace is how often agents are asked.
+// AskPace says how often reviewing agents are contacted.
 type AskPace struct {
-	Scan      time.Duration // between two looks at what other nodes have left to be asked
-	Elsewhere time.Duration // before a question is looked at again that somebody else has
+	Scan      time.Duration // interval between scans for reviews that other nodes have left pending
+	Elsewhere time.Duration // delay before checking again a review that another node is handling
 	Pause     time.Duration // see oagent.GuardOptions.AskPause
 }
 
+// defaultPace returns the intervals used in production.
 func defaultPace() AskPace {
 	return AskPace{Scan: 15 * time.Second, Elsewhere: 5 * time.Second, Pause: oagent.DefaultAskPause}
 }

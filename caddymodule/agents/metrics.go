@@ -10,11 +10,11 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// metrics are Fairway's collectors. Caddy makes a new registry for every
-// configuration; the collectors stay, so that counters outlive a reload.
+// metrics holds Fairway's Prometheus collectors. Caddy creates a new registry for every
+// configuration. The collectors are kept, so that counters survive a reload.
 //
-// Labels come from the configuration and its documents, never from a client: a
-// call of a tool that does not exist has the tool label "".
+// Label values come from the configuration and its documents, never from a client. A call of an
+// unknown tool has the tool label "".
 type metrics struct {
 	calls    *prometheus.CounterVec   // toolset, protocol, tool, outcome
 	duration *prometheus.HistogramVec // toolset, protocol
@@ -24,19 +24,20 @@ type metrics struct {
 
 	mu      sync.Mutex                  // guards the fields below
 	labels  map[string]*labelUse        // by toolset label
-	retired map[retiredSeries]time.Time // when each is removed
+	retired map[retiredSeries]time.Time // value: when the series is removed
 }
 
-// labelUse is who uses a toolset label. While one configuration replaces another
-// these may be two documents.
+// labelUse counts the documents that use a toolset label. While one configuration replaces
+// another, a label can have two documents.
 type labelUse struct {
 	documents int
-	latest    *ocp.Toolset // nil until one is loaded
+	latest    *ocp.Toolset // nil until a toolset is loaded
 }
 
-// AllMetrics is the one set of collectors of the process.
+// AllMetrics holds the collectors of the process.
 var AllMetrics = newMetrics()
 
+// newMetrics creates the collectors without registering them.
 func newMetrics() *metrics {
 	const namespace = "fairway"
 	return &metrics{
@@ -71,7 +72,7 @@ func newMetrics() *metrics {
 	}
 }
 
-// register adds the collectors to a configuration's registry.
+// register adds the collectors to the registry of a configuration.
 func (m *metrics) register(registry prometheus.Registerer) error {
 	for _, c := range []prometheus.Collector{m.calls, m.duration, m.loads, m.tools, m.warnings} {
 		already := prometheus.AlreadyRegisteredError{}
@@ -82,7 +83,7 @@ func (m *metrics) register(registry prometheus.Registerer) error {
 	return nil
 }
 
-// hold notes that a document uses the toolset label.
+// hold counts a document that uses the toolset label.
 func (m *metrics) hold(toolset string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,8 +95,8 @@ func (m *metrics) hold(toolset string) {
 	use.documents++
 }
 
-// release removes the gauges of the toolset with the last document that uses the label. Its
-// counters follow after a while (see retire).
+// release stops counting a document that uses the toolset label. After the last document it
+// removes the toolset's gauges. The counters are removed later (see retire).
 func (m *metrics) release(toolset string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,7 +111,7 @@ func (m *metrics) release(toolset string) {
 	m.retire(retiredSeries{toolset: toolset})
 }
 
-// loaded records a new toolset, and retires the series of tools that it no longer has.
+// loaded records a new toolset and retires the series of tools that it no longer has.
 func (m *metrics) loaded(label string, toolset *ocp.Toolset) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -136,6 +137,7 @@ func (m *metrics) loaded(label string, toolset *ocp.Toolset) {
 	m.retire(gone...)
 }
 
+// failed counts a failed load.
 func (m *metrics) failed(label string) {
 	m.loads.WithLabelValues(label, "failed").Inc()
 }
@@ -146,6 +148,7 @@ type CallMetrics struct {
 	duration prometheus.Observer
 }
 
+// Of returns the collectors of one toolset over one protocol.
 func (m *metrics) Of(toolset, protocol string) CallMetrics {
 	return CallMetrics{
 		calls:    m.calls.MustCurryWith(prometheus.Labels{"toolset": toolset, "protocol": protocol}),
@@ -153,13 +156,13 @@ func (m *metrics) Of(toolset, protocol string) CallMetrics {
 	}
 }
 
-// Observe counts one call.
+// Observe counts one call and records its duration.
 func (m *CallMetrics) Observe(outcome *ocp.Outcome) {
 	m.Count(outcome.Tool, outcome.Name())
 	m.duration.Observe(outcome.Duration.Seconds())
 }
 
-// Count counts a call of tool, nil if no tool has the name.
+// Count counts one call. Tool is nil if the called tool does not exist.
 func (m *CallMetrics) Count(tool *ocp.Tool, outcome string) {
 	name := ""
 	if tool != nil {

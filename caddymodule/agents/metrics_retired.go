@@ -9,20 +9,21 @@ import (
 )
 
 const (
-	// retiredSeriesTime is how long the counters of a tool stay after the tool has gone. A
-	// scrape within this time still sees what the counters gained since the scrape before.
+	// retiredSeriesTime is how long the counters of a removed tool are kept, so that the next
+	// scrape still reads their last increments.
 	retiredSeriesTime = 15 * time.Minute
 
-	// maxRetiredSeries bounds how many tools and toolsets that have gone keep their counters.
-	// Above it the oldest ones are removed early.
+	// maxRetiredSeries limits how many removed tools and toolsets keep their counters. Above
+	// the limit the oldest are removed early.
 	maxRetiredSeries = 4096
 )
 
-// retiredSeries are the counters of a tool that has gone, or of a toolset if tool is "".
+// retiredSeries identifies the counters of a removed tool, or of a removed toolset if tool is
+// "".
 type retiredSeries struct{ toolset, tool string }
 
-// retire keeps the series for retiredSeriesTime and then removes those whose tool or toolset
-// has not come back. The caller holds mu.
+// retire schedules the removal of the series after retiredSeriesTime. A series stays if its
+// tool or toolset returns before. The caller holds mu.
 func (m *metrics) retire(gone ...retiredSeries) {
 	if len(gone) == 0 {
 		return
@@ -40,7 +41,7 @@ func (m *metrics) retire(gone ...retiredSeries) {
 	time.AfterFunc(retiredSeriesTime, m.removeRetired)
 }
 
-// removeRetired removes the series that are due.
+// removeRetired removes the series whose time is over.
 func (m *metrics) removeRetired() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -52,7 +53,7 @@ func (m *metrics) removeRetired() {
 	}
 }
 
-// remove removes the series unless their tool or toolset has come back. The caller holds mu.
+// remove removes the series unless its tool or toolset has returned. The caller holds mu.
 func (m *metrics) remove(series retiredSeries) {
 	delete(m.retired, series)
 	label := prometheus.Labels{"toolset": series.toolset}

@@ -7,7 +7,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// WriteProblem answers with a problem document (RFC 9457) that no cache keeps.
+// WriteProblem writes a problem document (RFC 9457) as the response. The response must not be
+// cached.
 func WriteProblem(w http.ResponseWriter, status int, title, detail string) {
 	body := append([]byte(nil), `{"type":"about:blank","title":`...)
 	body = wire.AppendString(body, title)
@@ -21,5 +22,5 @@ func WriteProblem(w http.ResponseWriter, status int, title, detail string) {
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	header.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client may be gone
+	_, _ = w.Write(body) // the client may have disconnected
 }

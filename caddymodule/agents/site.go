@@ -13,14 +13,14 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// Site is the site that a handler stands in: the outermost subroute around it,
-// which the Caddyfile makes for each site that has a host, or else the server.
+// Site identifies the site that a handler belongs to. It is the outermost subroute around the
+// handler, which the Caddyfile adapter creates for each site with a host, or else the server.
 type Site struct {
 	server *caddyhttp.Server
 	site   *caddyhttp.Subroute
 }
 
-// SiteOf returns where the handler stands that is being provisioned.
+// SiteOf returns the site of the handler that is being provisioned.
 func SiteOf(ctx caddy.Context) Site {
 	var p Site
 	p.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
@@ -33,24 +33,25 @@ func SiteOf(ctx caddy.Context) Site {
 	return p
 }
 
-// near reports whether both are of one site. A site without a host has no subroute
-// of its own, and those in it are blocks of routes.
+// near reports whether both handlers belong to the same site. A site without a host has no
+// subroute of its own, so subroutes in it are only blocks of routes.
 func (p Site) near(other Site) bool {
 	return p.server == other.server && (p.site == other.site || p.site == nil || other.site == nil)
 }
 
-// An offer is a toolset that a handler of a site offers.
+// An offer is a toolset that a handler of a site serves to clients.
 type offer struct {
 	place   Site
 	toolset *Toolset
 }
 
+// Offer records that a handler of the site serves the toolset.
 func (a *App) Offer(at Site, t *Toolset) {
 	a.offered = append(a.offered, offer{at, t})
 }
 
-// OfferedAt returns the toolsets that the handlers of a site offer which have been
-// provisioned so far.
+// OfferedAt returns the toolsets that the handlers of a site serve. Only handlers that are
+// already provisioned are included.
 func (a *App) OfferedAt(at Site) (toolsets []*Toolset) {
 	for _, o := range a.offered {
 		if o.place.near(at) && !slices.Contains(toolsets, o.toolset) {
@@ -60,15 +61,15 @@ func (a *App) OfferedAt(at Site) (toolsets []*Toolset) {
 	return toolsets
 }
 
-// GuardHandler is an oagent handler, as the app and the endpoints need it.
+// GuardHandler is the part of an oagent handler that the app and the endpoints use.
 type GuardHandler interface {
 	// At returns the site of the handler.
 	At() Site
-	// HasAgent reports whether one of its documents defines the agent.
+	// HasAgent reports whether one of the handler's documents defines the agent.
 	HasAgent(name string) bool
-	// AgentNames returns the names of its agents.
+	// AgentNames returns the names of the agents in the handler's documents.
 	AgentNames() []string
-	// Narrow returns those of the tools, which are t's, that the agent may use.
+	// Narrow returns the tools that the agent may use. The tools are a subset of t's tools.
 	Narrow(agent string, t *Toolset, tools *ocp.Toolset) *ocp.Toolset
 	// StartAsking, StopAsking and WakeAsker control the requests to reviewing agents.
 	StartAsking()
@@ -76,7 +77,7 @@ type GuardHandler interface {
 	WakeAsker()
 }
 
-// Binding is an endpoint that offers the tools of one agent only.
+// Binding is an endpoint that serves the tools of one agent only.
 type Binding struct {
 	Site           Site
 	Agent          string
@@ -84,8 +85,8 @@ type Binding struct {
 	Changed        func() // called when the tools of the agent change; may be nil
 }
 
-// guardOf returns the handler that has the agent: one of the same site before
-// others. It is nil if there is none.
+// guardOf returns the handler that defines the agent. A handler of the same site takes
+// precedence. The result is nil if no handler defines the agent.
 func (a *App) guardOf(at Site, agent string) GuardHandler {
 	var found GuardHandler
 	for _, h := range a.GuardHandlers {
@@ -102,8 +103,7 @@ func (a *App) guardOf(at Site, agent string) GuardHandler {
 	return found
 }
 
-// checkBound returns an error if an endpoint offers the tools of an agent that no
-// document defines.
+// checkBound returns an error if an endpoint is bound to an agent that no document defines.
 func (a *App) checkBound() error {
 	for _, b := range a.Bound {
 		if a.guardOf(b.Site, b.Agent) == nil {
@@ -114,7 +114,8 @@ func (a *App) checkBound() error {
 	return nil
 }
 
-// agentsInstead names the agent that may have been meant, or those that there are.
+// agentsInstead returns the end of an error message: the nearest agent name, or all agent
+// names.
 func (a *App) agentsInstead(name string) string {
 	all := make(map[string]bool)
 	for _, h := range a.GuardHandlers {
@@ -132,7 +133,7 @@ func (a *App) agentsInstead(name string) string {
 	return "; there are: " + strings.Join(names, ", ")
 }
 
-// NotifyBound tells the endpoints of agents that their tools have changed.
+// NotifyBound calls Changed for the endpoints that are bound to agents.
 func (a *App) NotifyBound() {
 	if !a.started.Load() {
 		return
@@ -144,7 +145,8 @@ func (a *App) NotifyBound() {
 	}
 }
 
-// Narrow returns those of the tools, which are t's, that the agent may use.
+// Narrow returns the tools that the agent may use. The tools are a subset of t's tools. If no
+// handler defines the agent, the result is empty.
 func (a *App) Narrow(at Site, agent string, t *Toolset, tools *ocp.Toolset) *ocp.Toolset {
 	if h := a.guardOf(at, agent); h != nil {
 		return h.Narrow(agent, t, tools)

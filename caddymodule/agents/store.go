@@ -15,66 +15,66 @@ import (
 	"github.com/fairwayhq/fairway/internal/store"
 )
 
-// StoreConfig says where Fairway keeps what must outlive a request and a restart.
-// One of its members is given; without any it is bolt, with its defaults.
+// StoreConfig configures where Fairway keeps data that must outlive a request and a restart.
+// Set at most one member. Default: bolt with its defaults.
 type StoreConfig struct {
-	// A file of this node. One process has it open at a time.
+	// A file of this node. Only one process can have it open. Default: used if Redis is not
+	// set.
 	Bolt *BoltConfig `json:"bolt,omitempty"`
 
-	// A server of Redis 6 or later, or Valkey, that all nodes share.
+	// A server of Redis 6 or later, or Valkey, that all nodes share. Default: none.
 	Redis *RedisConfig `json:"redis,omitempty"`
 }
 
-// BoltConfig is the embedded store.
+// BoltConfig configures the embedded store.
 type BoltConfig struct {
-	// The file. Default: fairway/store.db in Caddy's data directory. Placeholders
-	// such as {env.NAME} are replaced.
+	// The path of the file. Placeholders such as {env.NAME} are replaced. Default:
+	// fairway/store.db in Caddy's data directory.
 	File string `json:"file,omitempty"`
 
-	// How many records there may be. Default: 1000000. Where that is reached,
-	// records that may be dropped go, the first to expire first; others are
-	// refused. A changed limit counts from the next start of the process on.
+	// The maximum number of records. At the limit, records that may be evicted are removed,
+	// those that expire first before others; if there are none, writes fail. A changed limit
+	// takes effect when the process restarts. Default: 1000000.
 	MaxRecords int `json:"max_records,omitempty"`
 
-	// How many bytes all records may have; the file can be twice as large.
-	// Default: 1 GiB.
+	// The maximum total size of all records, in bytes. The file can be twice as large. Default:
+	// 1 GiB.
 	MaxSize int64 `json:"max_size,omitempty"`
 }
 
-// RedisConfig is the store of several nodes.
+// RedisConfig configures the store that several nodes share.
 type RedisConfig struct {
-	// Where it is: redis://[[user]:password@]host[:6379][/database], the same
-	// with rediss:// for TLS, or unix://[[user]:password@]/path[?db=number].
-	// Placeholders such as {env.REDIS_URL} and {file.PATH} are replaced.
+	// The server's URL: redis://[[user]:password@]host[:6379][/database], the same with
+	// rediss:// for TLS, or unix://[[user]:password@]/path[?db=number]. Placeholders such as
+	// {env.REDIS_URL} and {file.PATH} are replaced. Required.
 	URL string `json:"url,omitempty"`
 
-	// What the names of all keys begin with. Default: `fairway:`.
+	// The prefix of all keys. Default: `fairway:`.
 	Prefix string `json:"prefix,omitempty"`
 }
 
-// stores are shared by successive configurations that name the same, so that a
-// reload neither closes nor locks out what is in use.
+// stores holds the open stores. Successive configurations with the same store share it, so that
+// a reload neither closes the store nor waits for its file lock.
 var stores = caddy.NewUsagePool()
 
-// openRetry is how long a store that could not be opened is not tried again.
+// openRetry is the minimum time between attempts to open a store.
 const openRetry = time.Second
 
-// sharedStore opens a store when it is first used: never to validate a
-// configuration.
+// sharedStore opens a store at its first use. Validating a configuration does not open it.
 type sharedStore struct {
-	key    string // in stores
+	key    string // key in the pool `stores`
 	new    func(store.Options) (store.Store, error)
-	logger atomic.Pointer[zap.Logger] // of the configuration that was started last
+	logger atomic.Pointer[zap.Logger] // logger of the configuration that was started last
 	opened atomic.Pointer[store.Store]
 
 	mu     sync.Mutex
 	closed bool
 	failed error
-	retry  time.Time // when failed is forgotten
+	retry  time.Time // when opening is tried again after an error
 }
 
-// hold returns the configured store, unopened, from the pool; whoever holds it
-// calls release once.
+// hold returns the configured store from the pool without opening it. The caller must call
+// release once.
 func (c *StoreConfig) hold(logger *zap.Logger) (*sharedStore, error) {
 	key, open, err := c.prepare()
 	if err != nil {
@@ -91,11 +91,12 @@ func (c *StoreConfig) hold(logger *zap.Logger) (*sharedStore, error) {
 	return value.(*sharedStore), nil
 }
 
+// release gives up the store. The pool closes it after the last release.
 func (s *sharedStore) release() {
 	_, _ = stores.Delete(s.key)
 }
 
-// prepare returns what tells the store from others, and what opens it.
+// prepare returns the key that identifies the store, and the function that opens it.
 func (c *StoreConfig) prepare() (key string, open func(store.Options) (store.Store, error), err error) {
 	if c == nil || c.Bolt == nil && c.Redis == nil {
 		c = &StoreConfig{Bolt: new(BoltConfig)}
@@ -109,6 +110,7 @@ func (c *StoreConfig) prepare() (key string, open func(store.Options) (store.Sto
 	return c.Bolt.prepare()
 }
 
+// prepare validates the options of the embedded store.
 func (c *BoltConfig) prepare() (key string, open func(store.Options) (store.Store, error), err error) {
 	if c.MaxRecords < 0 || c.MaxSize < 0 {
 		return "", nil, errors.New("bolt: max_records and max_size are not negative")
@@ -130,6 +132,7 @@ func (c *BoltConfig) prepare() (key string, open func(store.Options) (store.Stor
 	}, nil
 }
 
+// prepare validates the options of the Redis store.
 func (c *RedisConfig) prepare() (key string, open func(store.Options) (store.Store, error), err error) {
 	address := caddy.NewReplacer().ReplaceAll(c.URL, "")
 	if address == "" {
@@ -143,8 +146,8 @@ func (c *RedisConfig) prepare() (key string, open func(store.Options) (store.Sto
 	}, nil
 }
 
-// open returns the store. While it cannot be opened the error is the answer, and
-// it is tried again every openRetry.
+// open returns the store and opens it if necessary. After a failure it returns the same error
+// until openRetry has passed.
 func (s *sharedStore) open(ctx context.Context) (store.Store, error) {
 	if opened := s.opened.Load(); opened != nil {
 		return *opened, nil
@@ -173,12 +176,12 @@ func (s *sharedStore) open(ctx context.Context) (store.Store, error) {
 	return opened, nil
 }
 
-// tell logs what the store could not do for nobody who waits for it.
+// tell logs an error of the store's background work, which no caller can receive.
 func (s *sharedStore) tell(err error) {
 	s.logger.Load().Error("the store failed", zap.Error(err))
 }
 
-// Destruct closes the store when no configuration names it any more.
+// Destruct closes the store. The pool calls it when no configuration uses the store.
 func (s *sharedStore) Destruct() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,8 +192,8 @@ func (s *sharedStore) Destruct() error {
 	return nil
 }
 
-// OpenStore returns the store of this configuration, which its first use opens.
-// It stays open until Cleanup, or longer if another configuration has it too.
+// OpenStore returns the store of this configuration and opens it at the first call. The store
+// stays open until Cleanup, or longer if another configuration uses it.
 func (a *App) OpenStore(ctx context.Context) (store.Store, error) {
 	return a.store.open(ctx)
 }

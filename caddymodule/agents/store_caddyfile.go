@@ -30,6 +30,7 @@ func (a *App) unmarshalStore(outer *directive.Block) error {
 	return outer.Err("store is one of: store bolt [<file>], store redis <url>")
 }
 
+// unmarshalBolt reads the arguments and the block of `store bolt`.
 func (c *StoreConfig) unmarshalBolt(outer *directive.Block, file []string) error {
 	c.Bolt = new(BoltConfig)
 	if len(file) > 0 {
@@ -57,6 +58,7 @@ func (c *StoreConfig) unmarshalBolt(outer *directive.Block, file []string) error
 	return nil
 }
 
+// unmarshalRedis reads the URL and the block of `store redis`.
 func (c *StoreConfig) unmarshalRedis(outer *directive.Block, url string) error {
 	c.Redis = &RedisConfig{URL: url}
 	if url == "" {

@@ -3,16 +3,15 @@ package agents
 import "github.com/fairwayhq/fairway/ocp"
 
 const (
-	// bytesPerToken is what a token of English JSON has on average.
+	// bytesPerToken is the average size of a token in English JSON.
 	bytesPerToken = 4
 
-	// toolFraming is about what a tool's JSON has beside its texts and schema,
-	// in bytes: the names of members, annotations, punctuation.
+	// toolFraming is the approximate size in bytes of a tool's JSON without its texts and
+	// schema: member names, annotations and punctuation.
 	toolFraming = 120
 )
 
-// estimateTokens returns about how many tokens a model pays for the list of a
-// toolset's tools.
+// estimateTokens estimates how many tokens of a model's input the list of tools takes.
 func estimateTokens(toolset *ocp.Toolset) int {
 	total := 0
 	for _, tool := range toolset.Tools() {
@@ -21,8 +20,8 @@ func estimateTokens(toolset *ocp.Toolset) int {
 	return total
 }
 
-// toolTokens counts the schema of answers where there is one: the toolset has it only
-// if the list has.
+// toolTokens estimates the tokens of one tool. The response schema counts if the toolset has
+// it, because only then is it listed.
 func toolTokens(tool *ocp.Tool) int {
 	return (len(tool.Name) + len(tool.Title) + len(tool.Description) + len(tool.InputSchema) + len(tool.Answer.Schema) + toolFraming) / bytesPerToken
 }

@@ -21,8 +21,8 @@ import (
 
 // Defaults of a toolset.
 const (
-	DefaultTimeout     = 30 * time.Second // of one tool call
-	DefaultMaxResponse = 1 << 20          // bytes of one answer
+	DefaultTimeout     = 30 * time.Second // for one tool call
+	DefaultMaxResponse = 1 << 20          // bytes of one response
 	DefaultTokenBudget = 25_000           // estimated tokens of the list of tools
 )
 
@@ -32,93 +32,90 @@ const (
 	maxMaxSchema = 4 << 20
 )
 
-// ToolsetConfig says which tools are made of an OpenAPI document, and what bounds
-// their calls.
+// ToolsetConfig configures which operations of an OpenAPI document become tools, and the limits
+// of their calls.
 type ToolsetConfig struct {
-	// The OpenAPI document (3.0, 3.1 or Swagger 2.0; JSON or YAML): the path or
-	// file:// URL of a file, an http:// or https:// URL, or a path on the site
-	// itself such as /openapi.json. An absolute path is the site's unless a
-	// file of that name exists. Required. Placeholders such as {env.SPEC} are
-	// replaced.
+	// The OpenAPI document (3.0, 3.1 or Swagger 2.0; JSON or YAML). It is one of:
 	//
-	// A file is read when the configuration is loaded, must be good then, and is
-	// watched. A URL is read after start; until it answers, the tools are
-	// unavailable (503 with Retry-After). A document of the site is read through
-	// the handlers behind this one, without the caller's credentials, when the
-	// first request asks for tools.
+	//   - the path or file:// URL of a file. The file is read when the configuration is loaded
+	//     and must be valid then. Fairway watches it for changes.
+	//   - an http:// or https:// URL. It is fetched after start. Until the first fetch
+	//     succeeds, the tools are unavailable (503 with Retry-After).
+	//   - a path on the site, such as /openapi.json. An absolute path is a path on the site
+	//     unless a file with that name exists. The document is fetched through the handlers
+	//     after this one, without the caller's credentials, when the first request needs tools.
+	//
+	// Placeholders such as {env.SPEC} are replaced. Required.
 	OpenAPI string `json:"openapi,omitempty"`
 
-	// How often a document that is not a file is asked for. Default: 5m.
-	// Negative ("off" in the Caddyfile) means never again once it is loaded.
+	// How often to re-fetch a document that is not a file. A negative value ("off" in the
+	// Caddyfile) means never after the first success. Default: 5m.
 	Refresh caddy.Duration `json:"refresh,omitempty"`
 
-	// The directory below which relative $refs of a file may name other files.
-	// Default: none, such $refs are warnings. $refs over the network are never
-	// followed.
+	// The directory that relative $refs of a file may refer into. Other $refs to files are
+	// reported as warnings. $refs over the network are never followed. Default: none.
 	Refs string `json:"refs,omitempty"`
 
-	// Which operations become tools: those that one of these selects. One that
-	// selects nothing is a configuration error. Default: all of them.
+	// Selectors of the operations that become tools. An operation must match at least one. A
+	// selector that matches no operation is a configuration error. Default: all operations.
 	Include []ocp.Selector `json:"include,omitempty"`
 
-	// Which operations do not become tools, even if they are included. One that
-	// selects nothing is a configuration error; if the document is loaded after
-	// start, its tools are unavailable (503), and a changed document is not used.
-	// Default: none.
+	// Selectors of the operations that do not become tools, even if they are included. A
+	// selector that matches no operation is a configuration error. If the document is loaded
+	// after start, such a selector makes its tools unavailable (503), and a changed document is
+	// not used. Default: none.
 	Exclude []ocp.Selector `json:"exclude,omitempty"`
 
-	// What happens to schemas that are shared: "inline" writes them out where
-	// they are used within a budget, "defs" keeps them in $defs, "auto" does
-	// either, by size. Default: auto.
+	// How shared schemas are listed. "inline" copies them to where they are used, within a
+	// budget; "defs" keeps them in $defs; "auto" decides by size. Default: auto.
 	Schemas string `json:"schemas,omitempty"`
 
-	// The largest schema of one tool's arguments, and of its answer, that is listed,
-	// in bytes. Over it, descriptions inside the schema are left out first, then its
-	// deepest levels; the simplified schema accepts all that the full one accepts,
-	// and arguments are checked against the full one. If the tools of a document
-	// would take more than 9 MiB together, all have a lower limit. Negative ("off"
-	// in the Caddyfile) lists all schemas in full. Default: 64 KiB.
+	// The largest listed schema of one tool's arguments, and of its response, in bytes. A
+	// larger schema is simplified: descriptions inside the schema are removed first, then its
+	// deepest levels. A simplified schema accepts everything that the full one accepts, and
+	// arguments are validated against the full schema. If the tools of a document would take
+	// more than 9 MiB together, all of them get a lower limit. A negative value ("off" in the
+	// Caddyfile) lists all schemas in full. Default: 64 KiB.
 	MaxSchema int64 `json:"max_schema,omitempty"`
 
-	// What stands before the document's paths on this site. Default: the path
-	// of the document's first server.
+	// The path prefix of the API on this site. The document's paths are appended to it.
+	// Default: the path of the document's first server.
 	BasePath string `json:"base_path,omitempty"`
 
 	// The largest document, in bytes. Default: 64 MiB.
 	MaxDocument int64 `json:"max_document,omitempty"`
 
-	// How long one tool call may take. Default: 30s. Negative means as long as
-	// the handlers behind it allow. Of an answer that streams it is how long
-	// nothing may come; the whole stream may take ten times as long.
+	// The maximum duration of one tool call. For a streamed response it is the longest pause
+	// between two events, and the whole stream may take ten times as long. A negative value
+	// means no limit. Default: 30s.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
 
-	// The largest answer of one tool call, in bytes, compressed or not. Default:
-	// 1 MiB.
+	// The largest response to one tool call, in bytes, compressed or not. Default: 1 MiB.
 	MaxResponse int64 `json:"max_response,omitempty"`
 
-	// The estimated number of tokens (bytes of JSON by four) from which on a
-	// list of tools is warned about in the log. Default: 25000. 0 means never.
+	// The estimated size of the list of tools, in tokens (bytes of JSON divided by four), above
+	// which a warning is logged. 0 means never. Default: 25000.
 	TokenBudget *int `json:"token_budget,omitempty"`
 
-	// What the gateway shows to the API with each tool call. Default: what the
-	// caller's own request has is carried along, and nothing else.
+	// Credentials that the gateway adds to each tool call. Default: none; the API receives what
+	// the caller's own request carries.
 	Credentials []Credential `json:"credentials,omitempty"`
 
-	// Arguments that a model must not make up: a name, or a tool's name, a dot and
-	// a name. Users are asked for those that a call needs, by clients that can; what
-	// needs them cannot be called by others.
-	// Default: those that the document marks by x-otc-non-inferrable.
+	// Arguments that a model must not make up: an argument's name, or a tool's name, a dot and
+	// an argument's name. If a call needs one, the user is asked for it through a client that
+	// supports this. With other clients a call that needs one fails. Default: the arguments
+	// that the document marks with x-otc-non-inferrable.
 	NonInferrable []string `json:"non_inferrable,omitempty"`
 
-	Answers bool `json:"-"` // the handler wants the schemas of answers, which cost memory
+	Answers bool `json:"-"` // the handler needs response schemas, which take memory
 }
 
-// Empty reports whether nothing is configured.
+// Empty reports whether no option is set.
 func (c *ToolsetConfig) Empty() bool {
 	return c.OpenAPI == "" && !c.optionsSet()
 }
 
-// optionsSet reports whether anything but the document is configured.
+// optionsSet reports whether any option except the document is set.
 func (c *ToolsetConfig) optionsSet() bool {
 	return c.Refresh != 0 || c.Refs != "" || len(c.Include) > 0 || len(c.Exclude) > 0 || c.Schemas != "" ||
 		c.BasePath != "" || c.MaxDocument != 0 || c.MaxSchema != 0 || c.Timeout != 0 || c.MaxResponse != 0 || c.TokenBudget != nil ||
@@ -127,10 +124,11 @@ func (c *ToolsetConfig) optionsSet() bool {
 
 // Limits bound the calls of a toolset.
 type Limits struct {
-	Timeout     time.Duration // 0 or less: none
+	Timeout     time.Duration // 0 or less: no limit
 	MaxResponse int64         // bytes
 }
 
+// limits returns the limits with defaults for options that are not set.
 func (c *ToolsetConfig) limits() Limits {
 	l := Limits{Timeout: time.Duration(c.Timeout), MaxResponse: c.MaxResponse}
 	if l.Timeout == 0 {
@@ -142,7 +140,7 @@ func (c *ToolsetConfig) limits() Limits {
 	return l
 }
 
-// sourceKind is where a document comes from.
+// sourceKind is the kind of source that a document is read from.
 type sourceKind string
 
 const (
@@ -151,8 +149,8 @@ const (
 	SourceSite sourceKind = "site"
 )
 
-// locate decides what the address of a document means. A file's path is made
-// absolute.
+// locate returns the kind of a document's address and the address itself. The path of a file is
+// made absolute.
 func locate(address string) (kind sourceKind, where string, err error) {
 	scheme, rest, isURL := strings.Cut(address, "://")
 	switch {
@@ -178,12 +176,13 @@ func locate(address string) (kind sourceKind, where string, err error) {
 	return SourceFile, where, err
 }
 
+// openapiHint suggests a URL for an address that has an unknown scheme.
 func openapiHint(rest string) string {
 	return "is https://" + strings.SplitN(rest, "?", 2)[0] + " meant?"
 }
 
-// Key normalises the configuration. The name is that of a toolset; "" takes the
-// document as it is written, without its secrets.
+// Key normalizes the configuration. Name is the toolset's name; if it is "", the document's
+// address without secrets is used.
 func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 	repl := caddy.NewReplacer()
 	kind, address, err := locate(repl.ReplaceAll(c.OpenAPI, ""))
@@ -231,7 +230,7 @@ func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 	return k, k.check()
 }
 
-// check refuses what can never work.
+// check returns an error for option values that can never work.
 func (k *DocumentKey) check() error {
 	switch {
 	case k.MaxDocument < 0:
@@ -268,17 +267,17 @@ func WithoutSecrets(address string) string {
 	return u.String()
 }
 
-// Toolset is a document as one configuration uses it.
+// Toolset is a document with the limits and credentials of one configuration.
 type Toolset struct {
 	Name string
 	*Document
 	Limits      Limits
-	Credentials Credentials  // of the gateway for the API; none if callers show their own
+	Credentials Credentials  // added by the gateway; none if callers authenticate themselves
 	views       *filledViews // nil without credentials
 }
 
-// open provisions the configuration: see openDocument. Site tells apart documents
-// of the site that have the same path on different sites.
+// open opens the document (see openDocument) and validates the credentials. Site distinguishes
+// documents with the same path on different sites.
 func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.Logger) (*Toolset, error) {
 	if c.MaxResponse < 0 {
 		return nil, fmt.Errorf("max_response %d is negative: give a size, such as 1MiB", c.MaxResponse)
@@ -309,8 +308,8 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 	return t, nil
 }
 
-// WithAnswers returns the options of a toolset whose definitions say what its tools
-// answer, which OTC wants of all.
+// WithAnswers returns a copy of the options that requests response schemas. OTC lists them for
+// every tool.
 func WithAnswers(config *ToolsetConfig) *ToolsetConfig {
 	with := new(ToolsetConfig)
 	if config != nil {
@@ -320,7 +319,7 @@ func WithAnswers(config *ToolsetConfig) *ToolsetConfig {
 	return with
 }
 
-// Qualifier returns the name of a toolset as it stands before those of its tools.
+// Qualifier returns the toolset's name in the form in which it precedes the names of its tools.
 func (t *Toolset) Qualifier() string {
 	name := t.Key.ShownName()
 	return oagent.KebabName(strings.TrimSuffix(name, path.Ext(name)))

@@ -11,8 +11,8 @@ import (
 	"github.com/fairwayhq/fairway/ocp/schema"
 )
 
-// UnmarshalOption reads the subdirective at which b stands if it is one of a
-// toolset. The syntax is
+// UnmarshalOption reads the subdirective at which b stands if it is an option of a toolset.
+// Syntax:
 //
 //	openapi      <file, URL or path on the site>
 //	refresh      <duration> | off
@@ -29,9 +29,9 @@ import (
 //	credential   header <name> <value> | query <name> <value> | basic <user> <password>
 //	non_inferrable <arguments...>
 //
-// An operation is the name of its tool, its operationId, or its method and path, as in
-// DELETE /trips/{id};
-// where include, exclude, credential and non_inferrable may be repeated, and the others may not.
+// The value of an operation selector is the name of the operation's tool, its operationId, or
+// its method and path, as in DELETE /trips/{id}. include, exclude, credential and
+// non_inferrable may be repeated. The other options may be given once.
 func (c *ToolsetConfig) UnmarshalOption(b *directive.Block) (known bool, err error) {
 	switch b.Val() {
 	case "openapi":
@@ -78,6 +78,7 @@ func (c *ToolsetConfig) UnmarshalOption(b *directive.Block) (known bool, err err
 	return true, err
 }
 
+// readTokenBudget reads a number of tokens; "off" is 0.
 func readTokenBudget(b *directive.Block) (*int, error) {
 	budget := new(int)
 	err := b.Value(func(text string) (err error) {
@@ -92,8 +93,8 @@ func readTokenBudget(b *directive.Block) (*int, error) {
 	return budget, err
 }
 
-// ReadCredential reads where a credential goes, its name and its value. Errors do not
-// repeat the value.
+// ReadCredential reads the location, name and value of a credential. Errors do not contain the
+// value.
 func ReadCredential(b *directive.Block, to *[]Credential) error {
 	var c Credential
 	if !b.AllArgs(&c.In, &c.Name, &c.Value) {
@@ -111,7 +112,7 @@ func ReadCredential(b *directive.Block, to *[]Credential) error {
 	return nil
 }
 
-// readSelectors reads what operations are selected by, and one or more values.
+// readSelectors reads the kind of a selector and one or more values.
 func readSelectors(b *directive.Block, to *[]ocp.Selector) error {
 	name := b.Val()
 	arguments := b.RemainingArgs()
@@ -131,8 +132,8 @@ func readSelectors(b *directive.Block, to *[]ocp.Selector) error {
 	return nil
 }
 
-// SelectorValues returns the values of a selector. Of operations, a method and the
-// path after it are one value: exclude operation DELETE /trips/{id}.
+// SelectorValues returns the values of a selector. For operations, a method and the path after
+// it are one value: exclude operation DELETE /trips/{id}.
 func SelectorValues(by string, arguments []string) []string {
 	if by != "operation" {
 		return arguments
