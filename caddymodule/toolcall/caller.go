@@ -13,8 +13,9 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// caller is the ocp.Caller of one incoming request. It runs calls through the handler chain
-// and records them in the metrics, in the request's access log entry and in its placeholders.
+// caller is the ocp.Caller of one incoming request. It runs the request's tool calls through
+// the handler chain and records them in the metrics, in the request's access log entry and in
+// its placeholders.
 type caller struct {
 	dispatch
 	tools   *ocp.Toolset
@@ -29,7 +30,7 @@ func newCaller(d dispatch, tools *ocp.Toolset, m *agents.CallMetrics, calls *Req
 	c := &caller{dispatch: d, tools: tools, metrics: m, calls: calls}
 	if c.repl != nil {
 		for _, name := range toolPlaceholders {
-			c.repl.Delete(name) // an endpoint that the request passed by may have set it
+			c.repl.Delete(name) // an endpoint that the request passed before may have set it
 		}
 		c.repl.Map(c.placeholder)
 	}
@@ -53,8 +54,8 @@ func AccessLogFields(r *http.Request) *caddyhttp.ExtraLogFields {
 	return fields
 }
 
-// placeholder returns the {http.tool.*} placeholders of the request; in one that
-// calls several tools, name and outcome are those of the latest call.
+// placeholder returns the {http.tool.*} placeholders of the request. If a request calls several
+// tools, name and outcome are those of the latest call.
 func (c *caller) placeholder(key string) (any, bool) {
 	name, outcome := c.calls.latest()
 	if key == PlaceholderOutcome {
@@ -63,10 +64,10 @@ func (c *caller) placeholder(key string) (any, bool) {
 	return toolPlaceholder(key, name, c.toolset, c.protocol)
 }
 
-// PlaceholderOutcome is the placeholder of how a call ended.
+// PlaceholderOutcome is the placeholder for the outcome of a call.
 const PlaceholderOutcome = "http.tool.outcome"
 
-// Call runs the tool.
+// Call runs the tool and records its outcome.
 func (c *caller) Call(ctx context.Context, tool string, arguments []byte) ocp.Outcome {
 	outcome := c.execute(ctx, tool, arguments)
 	if c.Conceal != nil && outcome.Failure != nil {
@@ -80,19 +81,20 @@ func (c *caller) Call(ctx context.Context, tool string, arguments []byte) ocp.Ou
 	return outcome
 }
 
-// RecordCall implements ocp.CallRecorder.
+// RecordCall records a call that an adapter handled without running it. It implements
+// ocp.CallRecorder.
 func (c *caller) RecordCall(tool *ocp.Tool, outcome string) {
 	c.metrics.Count(tool, outcome)
 	c.calls.record(tool, outcome)
 }
 
-// AmendCall implements ocp.CallRecorder.
+// AmendCall replaces the recorded outcome of the latest call. It implements ocp.CallRecorder.
 func (c *caller) AmendCall(outcome string) {
 	c.calls.amend(outcome)
 }
 
-// execute runs the tool. A panic on the way, of the validator on some schema,
-// say, is an error of this call alone, as one in a handler is.
+// execute runs the tool. A panic, for example of the schema validator, fails this call only, as
+// a panic in a handler does.
 func (c *caller) execute(ctx context.Context, tool string, arguments []byte) (outcome ocp.Outcome) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -103,8 +105,9 @@ func (c *caller) execute(ctx context.Context, tool string, arguments []byte) (ou
 	return ocp.Execute(ctx, c.tools, tool, arguments, &c.dispatch)
 }
 
+// outcomeFields returns the fields of the debug log line of a call.
 func outcomeFields(tool, toolset, protocol string, outcome *ocp.Outcome) []zap.Field {
-	const longestName = 128 // bytes; a client may ask for any name
+	const longestName = 128 // bytes; the client chooses the name
 	fields := []zap.Field{
 		zap.String("tool", tool[:min(len(tool), longestName)]),
 		zap.String("toolset", toolset),

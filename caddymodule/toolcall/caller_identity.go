@@ -10,8 +10,8 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter"
 )
 
-// AuthenticatedUser returns the {http.auth.user.id} of a request, "" if nobody is
-// authenticated.
+// AuthenticatedUser returns the request's {http.auth.user.id}. It returns "" if the caller is
+// not authenticated.
 func AuthenticatedUser(r *http.Request) string {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
@@ -21,8 +21,8 @@ func AuthenticatedUser(r *http.Request) string {
 	return user
 }
 
-// AccessOf returns what the access token of a request allows, nil if it came
-// without one.
+// AccessOf returns the scopes of the request's access token. It returns nil if the request has
+// no access token.
 func AccessOf(r *http.Request) *mcpadapter.Access {
 	scopes, ok := caddyhttp.GetVar(r.Context(), agentauth.VarScopes).([]string)
 	if !ok {

@@ -11,14 +11,14 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 )
 
-// ByteOrderMark is what some servers put before UTF-8. It is no part of the text,
-// and JSON must not begin with it (RFC 8259, section 8.1).
+// ByteOrderMark precedes the UTF-8 text of some servers. It is not part of the text, and JSON
+// must not begin with it (RFC 8259, section 8.1).
 var ByteOrderMark = []byte("\xef\xbb\xbf")
 
-// DecodeText turns text that header says is in another charset into UTF-8, which
-// is all that the tool protocols know, and takes a byte order mark off. It takes
-// body and returns the decoded one, which holds at most limit bytes. Text in a
-// charset that is not known stays as it is.
+// DecodeText converts a text body to UTF-8 if the header declares another charset, because the
+// tool protocols only use UTF-8. It also removes a byte order mark. DecodeText takes ownership
+// of body and returns the decoded body, which has at most limit bytes. Text in an unknown
+// charset is returned unchanged.
 func DecodeText(header http.Header, body *buffer.Buffer, limit int64) (*buffer.Buffer, error) {
 	contentType := header.Get("Content-Type")
 	if body == nil || !IsText(contentType) {
@@ -37,13 +37,14 @@ func DecodeText(header http.Header, body *buffer.Buffer, limit int64) (*buffer.B
 	return body, nil
 }
 
-// IsText reports whether a content type is one that text is read from.
+// IsText reports whether bodies of the content type are text.
 func IsText(contentType string) bool {
 	base, _, _ := strings.Cut(contentType, ";")
 	base = strings.ToLower(strings.TrimSpace(base))
 	return strings.HasPrefix(base, "text/") || strings.HasSuffix(base, "json") || strings.HasSuffix(base, "xml")
 }
 
+// transcode converts a body from the named charset to UTF-8.
 func transcode(header http.Header, body *buffer.Buffer, limit int64, base, charset string) (*buffer.Buffer, error) {
 	encoding, err := htmlindex.Get(charset)
 	if err != nil {

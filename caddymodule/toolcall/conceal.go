@@ -11,13 +11,13 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// InjectedCredentials are the credentials that the API has seen in place of the caller's own.
-// Some APIs repeat them in what they refuse, which the caller is told and the record
-// keeps.
+// InjectedCredentials are the credentials that the gateway sent to the API instead of the
+// caller's own. Some APIs repeat credentials in their error responses. Those responses go to
+// the caller and into the records, so the credentials must be removed from them.
 type InjectedCredentials []*ocp.Supplement
 
-// Secrets returns what has to be concealed in an answer: nothing in a success, for
-// what the API gives then it gives on purpose.
+// Secrets returns the secrets to remove from a response. A successful response has none: its
+// content is what the API intends to return.
 func (p InjectedCredentials) Secrets(status int) *conceal.Secrets {
 	secrets := new(conceal.Secrets)
 	if status >= http.StatusMultipleChoices {
@@ -45,16 +45,16 @@ func (p InjectedCredentials) AddTo(secrets *conceal.Secrets) {
 	}
 }
 
-// WithoutCredentials removes the credentials from a text about a call that failed.
+// WithoutCredentials removes the credentials from a text about a failed call.
 func WithoutCredentials(text string, cs agents.Credentials) string {
 	with, err := cs.Supplement(caddy.NewReplacer())
 	if err != nil || with == nil {
-		return text // without them it was not sent
+		return text // without usable credentials the call was not sent
 	}
 	return InjectedCredentials{with}.Secrets(http.StatusInternalServerError).Conceal(text)
 }
 
-// Concealed returns the body of an answer without the credentials.
+// Concealed returns the body of a response without the credentials.
 func (p InjectedCredentials) Concealed(status int, body []byte) []byte {
 	secrets := p.Secrets(status)
 	if secrets.None() || len(body) == 0 {
@@ -63,8 +63,8 @@ func (p InjectedCredentials) Concealed(status int, body []byte) []byte {
 	return []byte(secrets.Conceal(string(body)))
 }
 
-// ConcealAnswer takes secrets out of an answer's header and its body, which may be nil
-// and has no encoding. It reports whether the body has changed.
+// ConcealAnswer removes the secrets from the header and the body of a response. The body may be
+// nil and must not be compressed. ConcealAnswer reports whether the body has changed.
 func ConcealAnswer(secrets *conceal.Secrets, header http.Header, body *buffer.Buffer) (changed bool) {
 	if secrets.None() {
 		return false

@@ -8,11 +8,11 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// placeholderPrefix begins the placeholders of the ocp handler.
+// placeholderPrefix is the prefix of the ocp handler's placeholders.
 const placeholderPrefix = "http.ocp."
 
-// headerField returns the header of a message that goes by that name in
-// placeholders, matchers and logs.
+// headerField returns a header of an OCP message by the name that placeholders, matchers and
+// logs use for it.
 func headerField(in *ocp.Incoming, name string) (value string, known bool) {
 	switch name {
 	case "context_id":
@@ -31,8 +31,7 @@ func headerField(in *ocp.Incoming, name string) (value string, known bool) {
 	return "", false
 }
 
-// sessionField returns a field of the session that goes by a name such as
-// session.current_file.
+// sessionField returns a field of the OCP session by a name such as session.current_file.
 func sessionField(in *ocp.Incoming, name string) (value string, known bool) {
 	field, known := strings.CutPrefix(name, "session.")
 	if !known || field == "" {
@@ -44,10 +43,10 @@ func sessionField(in *ocp.Incoming, name string) (value string, known bool) {
 	return in.Session.Text(field), true
 }
 
-// NoHeaders stands for a message without OCP headers.
+// NoHeaders is a message without OCP headers.
 var NoHeaders = new(ocp.Incoming)
 
-// Field returns what a message says by that name.
+// Field returns a field of an OCP message by name.
 func Field(in *ocp.Incoming, name string) (value string, known bool) {
 	if value, known = headerField(in, name); known {
 		return value, true
@@ -73,8 +72,8 @@ func PlaceholdersOf(in *ocp.Incoming) caddy.ReplacerFunc {
 	}
 }
 
-// oneLine puts spaces for control characters, which sessions may have and headers
-// may not: a context of several lines must not break the request that it is for.
+// oneLine replaces control characters with spaces. Sessions may contain control characters and
+// headers may not, so a context of several lines would otherwise break the request.
 func oneLine(text string) string {
 	isControl := func(r rune) bool { return r < ' ' || r == 0x7f }
 	if strings.IndexFunc(text, isControl) < 0 {

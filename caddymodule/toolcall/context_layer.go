@@ -8,21 +8,20 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// contextLayer is what an ocp handler in front of a tool endpoint does for the tool
-// calls of a request. The handler leaves it in the variable contextVar, since tool
-// calls begin behind that handler.
+// contextLayer is the part of an ocp handler that processes the tool calls of a request. The
+// handler runs before the tool endpoint and so does not see the inner requests. It stores its
+// contextLayer in the variable ContextVar, and dispatch runs each inner request through it.
 type contextLayer interface {
-	// wrapCalls returns the handler that tool calls go through before next.
+	// WrapCalls returns a handler that applies the layer to a tool call and then calls next.
 	WrapCalls(next caddyhttp.Handler) caddyhttp.Handler
-	// markToolEndpoint says that the response to the request is one of a tool
-	// endpoint and not of the API.
+	// MarkToolEndpoint records that a tool endpoint, not the API, responds to the request.
 	MarkToolEndpoint()
 }
 
-// ContextVar is the request variable with the contextLayer.
+// ContextVar is the request variable that holds the contextLayer.
 const ContextVar = "fairway.ocp"
 
-// chain returns the handlers that a tool call goes through.
+// chain returns the handlers that a tool call passes.
 func (d *dispatch) chain() caddyhttp.Handler {
 	if layer, ok := d.vars[ContextVar].(contextLayer); ok {
 		return layer.WrapCalls(d.next)
@@ -30,8 +29,8 @@ func (d *dispatch) chain() caddyhttp.Handler {
 	return d.next
 }
 
-// ownContext returns the context that a tool call brings along in the tool
-// protocol, nil if it has none but that of the request that makes it.
+// ownContext returns the OCP context that came with the tool call itself. It returns nil if the
+// call only has the context of the client's request.
 func (d *dispatch) ownContext(r *http.Request) *ocp.Incoming {
 	in := ocp.IncomingFromContext(r.Context())
 	if in == nil || in == ocp.IncomingFromContext(d.outer.Context()) {
@@ -40,7 +39,7 @@ func (d *dispatch) ownContext(r *http.Request) *ocp.Incoming {
 	return in
 }
 
-// MarkToolEndpoint tells the ocp handler in front, if there is one, that a tool
+// MarkToolEndpoint informs an ocp handler before the endpoint, if there is one, that a tool
 // endpoint responds to the request.
 func MarkToolEndpoint(r *http.Request) {
 	if vars, ok := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any); ok {

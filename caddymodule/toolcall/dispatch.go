@@ -19,15 +19,15 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// errCallTimeout is the cause that ends a tool call which took too long.
+// errCallTimeout is the cancellation cause of a tool call that exceeds its time limit.
 var errCallTimeout = errors.New("the tool call took longer than it may")
 
-// dispatch is the ocp.Invoker of one incoming request: every call becomes a
-// request of its own through the handlers that stand behind the adapter, with
-// fresh route state, variables and placeholders, and its answer is recorded.
+// dispatch is the ocp.Invoker of one incoming request. Each call becomes an inner request: a
+// new request with its own route state, variables and placeholders, sent through the handlers
+// after the endpoint. A Recorder captures the response.
 //
-// Error routes (handle_errors) are the site's words to a visitor and are not run
-// for tool calls: an error of a handler becomes the outcome of the call.
+// Error routes (handle_errors) are for visitors of the site and do not run for tool calls. An
+// error of a handler becomes the outcome of the call.
 type dispatch struct {
 	next     caddyhttp.Handler
 	outer    *http.Request
@@ -36,12 +36,14 @@ type dispatch struct {
 	vars     map[string]any    // of outer
 	limits   agents.Limits
 	protocol string
-	toolset  string // its name
+	toolset  string // name of the toolset
 	logger   *zap.Logger
 
 	credentials agents.Credentials
 }
 
+// newDispatch returns the dispatch of the request outer. Next is the handler after the
+// endpoint.
 func newDispatch(next caddyhttp.Handler, outer *http.Request, protocol string, t *agents.Toolset, logger *zap.Logger) dispatch {
 	ctx := outer.Context()
 	d := dispatch{
@@ -59,9 +61,9 @@ func newDispatch(next caddyhttp.Handler, outer *http.Request, protocol string, t
 	return d
 }
 
-// Invoke sends the call through the chain and returns what it answers. Its
-// errors are *ocp.Failure. The chain runs in this goroutine: when the time is up
-// its context ends, and a handler that does not look at that is waited for.
+// Invoke sends the call through the chain and returns the response. Its errors are
+// *ocp.Failure. The chain runs in the calling goroutine. At the time limit the context is
+// canceled, but Invoke still waits for a handler that ignores its context.
 func (d *dispatch) Invoke(ctx context.Context, call *ocp.Call) (*ocp.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -90,10 +92,10 @@ func (d *dispatch) Invoke(ctx context.Context, call *ocp.Call) (*ocp.Result, err
 	return d.conclude(ctx, call, rec, err)
 }
 
-// prepare makes of r a request that has just arrived from the caller, with what
-// belongs to the call beside its arguments. From the weakest to the strongest that
-// is: what the caller's own request says, what the document fixes, what the adapter
-// supplements, and the toolset's credentials (rec.own).
+// prepare turns r into an inner request from the caller. It adds headers and parameters that
+// are not arguments of the call. In increasing priority these are: the headers of the client's
+// request, the values that the document fixes, the adapter's supplement, and the toolset's
+// credentials (rec.Own).
 func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *ocp.Call) *http.Request {
 	asOperator := len(d.credentials) > 0
 	carryHeaders(r.Header, d.outer.Header, asOperator)
@@ -138,12 +140,12 @@ func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *ocp.Call) *http
 	return r
 }
 
-// preparedVars is how many variables PrepareRequest sets.
+// preparedVars is the number of variables that PrepareRequest sets.
 const preparedVars = 3
 
-// carryVars gives the call the variables that handlers before the adapter have
-// set, among them the site's root. What is said of a request itself is not
-// carried: PrepareRequest has said it of this one.
+// carryVars copies the variables that handlers before the endpoint have set, such as the site's
+// root, to the inner request. Variables that describe a single request are not copied:
+// PrepareRequest has set them for the inner request.
 func (d *dispatch) carryVars(r *http.Request) {
 	if len(d.vars) <= preparedVars {
 		return
@@ -156,10 +158,10 @@ func (d *dispatch) carryVars(r *http.Request) {
 	}
 }
 
-// inherited looks up a placeholder of the caller's request that holds for its
-// tool calls too: who the caller is and says it is, what it says of the call, and
-// what the operator has defined (map). Others speak of a request that is not this
-// one.
+// inherited looks up a placeholder of the client's request that also applies to its tool calls:
+// the caller's identity (http.auth), its OCP and OTC context, and placeholders that the
+// operator defines (map). Other http.* placeholders describe the client's request itself and
+// are not inherited.
 func (d *dispatch) inherited(key string) (any, bool) {
 	if d.repl == nil {
 		return nil, false
@@ -171,7 +173,7 @@ func (d *dispatch) inherited(key string) (any, bool) {
 	return d.repl.Get(key)
 }
 
-// toolPlaceholders are the placeholders that toolPlaceholder knows.
+// toolPlaceholders are the placeholders that toolPlaceholder supports, except the outcome.
 var toolPlaceholders = [...]string{"http.tool.name", "http.tool.toolset", "http.tool.protocol"}
 
 // toolPlaceholder returns the value of a {http.tool.*} placeholder.
@@ -188,7 +190,7 @@ func toolPlaceholder(key, tool, toolset, protocol string) (any, bool) {
 	case "protocol":
 		return protocol, true
 	case "outcome":
-		return "", true // the call has not ended
+		return "", true // the call is still running
 	}
 	return nil, false
 }
@@ -196,14 +198,14 @@ func toolPlaceholder(key, tool, toolset, protocol string) (any, bool) {
 // PanicError is the error of a handler that panicked.
 type PanicError struct {
 	Value any
-	Stack []byte // nil if the handler only gave up the answer (http.ErrAbortHandler)
+	Stack []byte // nil if the handler aborted the response with http.ErrAbortHandler
 }
 
 func (p *PanicError) Error() string {
 	return fmt.Sprintf("panic: %v", p.Value)
 }
 
-// Serve runs the chain. A panic in it is an error of this call alone.
+// Serve runs the chain. A panic in it becomes the error of this call only.
 func Serve(next caddyhttp.Handler, rec *Recorder, r *http.Request) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -217,7 +219,7 @@ func Serve(next caddyhttp.Handler, rec *Recorder, r *http.Request) (err error) {
 	return next.ServeHTTP(rec, r)
 }
 
-// conclude makes a Result of what was recorded, or a Failure of what went wrong.
+// conclude turns the recorded response into a Result, or an error into a Failure.
 func (d *dispatch) conclude(ctx context.Context, call *ocp.Call, rec *Recorder, err error) (*ocp.Result, error) {
 	defer rec.Drop()
 	where := call.Tool.Method + " " + call.Tool.Path
@@ -245,14 +247,14 @@ func (d *dispatch) conclude(ctx context.Context, call *ocp.Call, rec *Recorder, 
 	return result, err
 }
 
-// brokeOff reports whether a handler gave the answer up in the middle, as
-// reverse_proxy does when its upstream has.
+// brokeOff reports whether a handler aborted the response, as reverse_proxy does when the
+// connection to its upstream breaks.
 func brokeOff(err error) bool {
 	p, ok := errors.AsType[*PanicError](err)
 	return ok && p.Stack == nil
 }
 
-// result decodes the recorded body and hands it over.
+// result decodes the recorded body and returns it as a Result.
 func (d *dispatch) result(tool *ocp.Tool, rec *Recorder) (*ocp.Result, error) {
 	if rec.Stream != nil {
 		if err := rec.FinishStream(); err != nil {
@@ -278,9 +280,15 @@ func (d *dispatch) result(tool *ocp.Tool, rec *Recorder) (*ocp.Result, error) {
 	return result, nil
 }
 
-// failed judges the error of a handler. It returns nil if the error is an HTTP
-// refusal, of which it makes the recorded answer: one by authentication or a
-// rate limit reads like one by the API.
+// failed converts the error of a handler:
+//
+//   - A panic, or an error without an HTTP status, is an internal failure.
+//   - The message of the operator's error directive becomes the recorded response.
+//   - Status 502, 503 or 504 is a failure: the upstream cannot be reached.
+//   - Any other status, such as that of a rejected authentication or an exceeded rate limit,
+//     becomes the status of the recorded response, so that it reads like a response of the API.
+//
+// If there is a recorded response, failed returns nil.
 func (d *dispatch) failed(tool *ocp.Tool, rec *Recorder, err error) *ocp.Failure {
 	where := tool.Method + " " + tool.Path
 	if p, ok := errors.AsType[*PanicError](err); ok {
@@ -306,11 +314,12 @@ func (d *dispatch) failed(tool *ocp.Tool, rec *Recorder, err error) *ocp.Failure
 	}
 	if rec.Status < http.StatusBadRequest {
 		rec.Status = handlerError.StatusCode
-		rec.Drop() // what was written before belongs to no answer
+		rec.Drop() // discard what was written before the error
 	}
 	return nil
 }
 
+// levelOf returns the log level for an error with this status.
 func levelOf(status int) zapcore.Level {
 	if status >= http.StatusInternalServerError {
 		return zapcore.ErrorLevel
@@ -318,6 +327,7 @@ func levelOf(status int) zapcore.Level {
 	return zapcore.DebugLevel
 }
 
+// panicked logs the panic of a handler and returns the failure of the call.
 func (d *dispatch) panicked(where string, p *PanicError) *ocp.Failure {
 	if p.Stack == nil {
 		return &ocp.Failure{Kind: ocp.Unreachable, Message: where + " broke off: the connection was closed in the middle of the answer; " + repeatedOrLook(where)}

@@ -1,20 +1,21 @@
 // Package toolcall runs tool calls through Caddy's handler chain.
 //
-// An Endpoint (endpoint.go) is what mcp and otc have in common: a path of the site
-// and the toolset that is served there. For each request it makes a caller
-// (caller.go), the ocp.Caller that the adapters call tools with. The caller binds the
-// arguments and hands the call to a dispatch (dispatch.go), which
+// An Endpoint (endpoint.go) is the common part of mcp and otc: a path of the site and the
+// toolset that it serves. For each client request it creates a caller (caller.go), the
+// ocp.Caller through which the adapters call tools. The caller binds the arguments and passes
+// the call to a dispatch (dispatch.go), which does three things:
 //
-//  1. builds the REST request, the inner request, and adds what belongs to the client
-//     (headers.go), to its OCP context (context_layer.go) and to the operator
-//     (credentials);
-//  2. sends it to the next handlers of the site with a Recorder (recorder.go), which
-//     keeps the response up to a limit, or follows it while it streams (stream.go);
-//  3. decodes the response (encoding.go, charset.go), conceals credentials that an API
-//     repeats in an error (conceal.go), and returns an ocp.Result, or an ocp.Failure
-//     that tells a model what to do (failures.go).
+//  1. It builds the REST request, called the inner request, and adds the client's headers
+//     (headers.go), its OCP context (context_layer.go) and the operator's credentials.
+//  2. It sends the inner request to the next handlers of the site with a Recorder
+//     (recorder.go). The Recorder keeps the response up to a limit, or reads it event by
+//     event if it is a stream (stream.go).
+//  3. It decodes the response (encoding.go, charset.go), removes injected credentials that an
+//     API repeats in an error (conceal.go), and returns an ocp.Result, or an ocp.Failure
+//     that tells a model how to proceed (failures.go).
 //
-// The rest of the package warns at start about sites that would not work as they look:
-// nothing behind an endpoint, endpoints that cannot be reached, handlers that tool calls
-// bypass, endpoints that are open.
+// The rest of the package checks the configuration at start. It warns about an endpoint without
+// an upstream (warn_no_upstream.go), handlers that tool calls bypass (warn_bypass.go) and
+// endpoints without authentication (warn_open.go). It rejects endpoints that no request can
+// reach (endpoint_unreachable.go).
 package toolcall

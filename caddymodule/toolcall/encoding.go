@@ -17,26 +17,28 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 )
 
-// maxWindow is the largest zstd window, in bytes, that is allocated for an
-// answer. It is what RFC 8878 recommends that every decoder supports.
+// maxWindow is the largest zstd window, in bytes, that is allocated for a response. It is the
+// size that RFC 8878 recommends every decoder to support.
 const maxWindow = 8 << 20
 
-// decoder is a pooled reader of one content coding.
+// decoder is a pooled reader for one content coding.
 type decoder interface {
 	io.Reader
 	open(source *bytes.Reader) error
 }
 
+// gzipDecoder reads the content coding gzip.
 type gzipDecoder struct{ *gzip.Reader }
 
 func (d gzipDecoder) open(source *bytes.Reader) error { return d.Reset(source) }
 
+// zstdDecoder reads the content coding zstd.
 type zstdDecoder struct{ *zstd.Decoder }
 
 func (d zstdDecoder) open(source *bytes.Reader) error { return d.Reset(source) }
 
-// deflateDecoder reads zlib, which HTTP calls deflate, and the raw DEFLATE that
-// some servers send under that name.
+// deflateDecoder reads the content coding deflate. By HTTP's definition this is zlib, but some
+// servers send raw DEFLATE.
 type deflateDecoder struct {
 	io.Reader
 	zlib io.ReadCloser
@@ -75,16 +77,16 @@ var (
 	}}
 )
 
-// unknownCodingError reports an answer in a content coding that cannot be decoded.
+// unknownCodingError reports a response in a content coding that cannot be decoded.
 type unknownCodingError struct{ coding string }
 
 func (e unknownCodingError) Error() string {
 	return fmt.Sprintf("content coding %q", e.coding)
 }
 
-// DecodeBody undoes the content coding that header names: gzip, deflate or zstd.
-// It takes body and returns the decoded one, which holds at most limit bytes, and
-// removes what the header says of the coded form. On error body is given back.
+// DecodeBody decodes the content coding that the header declares: gzip, deflate or zstd. It
+// takes ownership of body and returns the decoded body, which has at most limit bytes. It
+// removes the headers that describe the encoded form. On an error it returns body to the pool.
 func DecodeBody(header http.Header, body *buffer.Buffer, limit int64) (*buffer.Buffer, error) {
 	codings := header["Content-Encoding"]
 	if len(codings) == 0 {

@@ -18,23 +18,23 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// Endpoint is what the handlers of all tool protocols have in common: a path of
-// the site and the toolset that is offered there.
+// Endpoint is the common part of the handlers of all tool protocols: a path of the site and the
+// toolset that it serves.
 type Endpoint struct {
 	Protocol string
-	Path     string // without a slash at its end
+	Path     string // without a trailing slash
 	Toolset  *agents.Toolset
 	calls    agents.CallMetrics
 	Logger   *zap.Logger
 
-	Agent   string          // whose tools are offered; "" for all
-	Binding *agents.Binding // nil unless agent is set
+	Agent   string          // the agent whose tools are served; "" for all tools
+	Binding *agents.Binding // nil unless Agent is set
 	App     *agents.App
 	Place   agents.Site
 }
 
-// NewEndpoint provisions an endpoint. Reference is a toolset's name or the
-// address of a document, config what the handler itself says of the document.
+// NewEndpoint provisions an endpoint. Reference is the name of a toolset or the address of a
+// document. Config holds the toolset options that the handler itself configures.
 func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *agents.ToolsetConfig) (*Endpoint, error) {
 	if err := CheckPath(path); err != nil {
 		return nil, fmt.Errorf("path %q: %w", path, err)
@@ -60,8 +60,7 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ag
 	return e, nil
 }
 
-// Beside returns the endpoint's twin for one more toolset that is offered at the
-// same path, as config wants it.
+// Beside returns a copy of the endpoint for a further toolset that is served at the same path.
 func (e *Endpoint) Beside(ctx caddy.Context, reference string, config *agents.ToolsetConfig) (*Endpoint, error) {
 	twin := *e
 	var err error
@@ -73,9 +72,11 @@ func (e *Endpoint) Beside(ctx caddy.Context, reference string, config *agents.To
 	return &twin, nil
 }
 
-// ResolveToolset finds out what a handler offers. A toolset of that name comes
-// first; otherwise what looks like a file, a path or a URL is a document; and a
-// handler that says nothing means the only toolset there is.
+// ResolveToolset determines the toolset that a handler serves:
+//
+//   - If reference names a configured toolset, that toolset.
+//   - Otherwise, if reference looks like a file, a path or a URL, a toolset of that document.
+//   - If the handler configures nothing, the only configured toolset.
 func ResolveToolset(ctx caddy.Context, app *agents.App, reference string, config *agents.ToolsetConfig) (*agents.Toolset, error) {
 	if config == nil {
 		config = new(agents.ToolsetConfig)
@@ -108,8 +109,8 @@ func ResolveToolset(ctx caddy.Context, app *agents.App, reference string, config
 	return app.Define(ctx, &inline)
 }
 
-// Owns reports whether a request is for the endpoint's path or one below it, and
-// is no tool call itself. Rest is the path below the endpoint's.
+// Owns reports whether a request is for the endpoint's path or a path below it. Inner requests
+// of tool calls are never owned. Rest is the part of the path after the endpoint's.
 func (e *Endpoint) Owns(r *http.Request) (rest string, owned bool) {
 	if rest, owned = e.below(r.URL.Path); !owned {
 		return "", false
@@ -117,16 +118,16 @@ func (e *Endpoint) Owns(r *http.Request) (rest string, owned bool) {
 	return rest, ocp.CallFromContext(r.Context()) == nil
 }
 
-// below reports whether a path is the endpoint's or one below it. Rest is what follows
-// the endpoint's.
+// below reports whether a path is the endpoint's or below it. Rest is the part of the path
+// after the endpoint's.
 func (e *Endpoint) below(path string) (rest string, below bool) {
 	rest, below = strings.CutPrefix(path, e.Path)
 	return rest, below && (rest == "" || rest[0] == '/')
 }
 
-// PassBy hands a request that is not for an endpoint to the next handler. Unless it is
-// a tool call, its {http.tool.*} placeholders are empty texts: unknown placeholders
-// are null in CEL, so that the expression {http.tool.name} == "" would be false.
+// PassBy passes a request that is not for an endpoint to the next handler. If the request is
+// not a tool call, PassBy sets its {http.tool.*} placeholders to empty strings. Otherwise they
+// would be null in CEL, and the expression {http.tool.name} == "" would be false.
 func PassBy(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if ocp.CallFromContext(r.Context()) == nil {
 		if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
@@ -138,14 +139,15 @@ func PassBy(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) erro
 	return next.ServeHTTP(w, r)
 }
 
-// Tools returns the toolset of the moment, nil if there is none yet.
+// Tools returns the endpoint's current tools and marks the request as one to a tool endpoint.
+// It returns nil if the document is not loaded yet.
 func (e *Endpoint) Tools(r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
 	MarkToolEndpoint(r)
 	return e.Current(r, next)
 }
 
-// Current is toolset.current, of which an agent's endpoint offers what that agent
-// may use.
+// Current returns the endpoint's current tools. An endpoint of an agent serves the tools that
+// the agent may use.
 func (e *Endpoint) Current(r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
 	tools := CurrentTools(e.Toolset, r, next)
 	if e.Agent == "" || tools == nil {
@@ -154,7 +156,7 @@ func (e *Endpoint) Current(r *http.Request, next caddyhttp.Handler) *ocp.Toolset
 	return e.App.Narrow(e.Place, e.Agent, e.Toolset, tools)
 }
 
-// Bind has the endpoint offer what the agent of that name may use.
+// Bind limits the endpoint to the tools that the named agent may use.
 func (e *Endpoint) Bind(agent string) {
 	if agent == "" {
 		return
@@ -164,13 +166,13 @@ func (e *Endpoint) Bind(agent string) {
 	e.App.Bound = append(e.App.Bound, e.Binding)
 }
 
-// RetryAfter says how long a client should wait for the tools.
+// RetryAfter returns how long a client should wait before it tries again to get the tools.
 func (e *Endpoint) RetryAfter() time.Duration {
 	return e.Toolset.Loader.RetryAfter()
 }
 
-// Unavailable answers 503 with a problem document (RFC 9457). Why the document
-// could not be loaded is for the operator, and in the log.
+// Unavailable responds with 503 and a problem document (RFC 9457). The reason is for the
+// operator and only in the log.
 func (e *Endpoint) Unavailable(w http.ResponseWriter) error {
 	wait := strconv.Itoa(int(math.Ceil(e.RetryAfter().Seconds())))
 	detail := fmt.Sprintf("The OpenAPI document of toolset %q has not been loaded yet, so its tools are not known. "+
@@ -188,29 +190,29 @@ func inSeconds(wait string) string {
 	return wait + " seconds"
 }
 
-// Caller returns what runs the tool calls of one request and records them in calls.
+// Caller returns the caller that runs the tool calls of one request and records them in calls.
 func (e *Endpoint) Caller(r *http.Request, next caddyhttp.Handler, tools *ocp.Toolset, calls *RequestCalls) *caller {
 	return newCaller(newDispatch(next, r, e.Protocol, e.Toolset, e.Logger), tools, &e.calls, calls)
 }
 
-// StreamCaller returns what runs the tool calls of one message of a stream and records them
-// in calls.
+// StreamCaller returns the caller that runs the tool calls of one message of a stream and
+// records them in calls.
 func (e *Endpoint) StreamCaller(r *http.Request, next caddyhttp.Handler, tools *ocp.Toolset, calls *RequestCalls) *caller {
 	return newStreamCaller(newDispatch(next, r, e.Protocol, e.Toolset, e.Logger), tools, &e.calls, calls)
 }
 
-// What is wrong with an endpoint's path.
+// Errors of an endpoint's path.
 var (
 	ErrNoSlash    = errors.New("the path of an endpoint begins with a slash")
 	errNotPlain   = errors.New("the path of an endpoint is plain, without *, ? or #: the handler knows what is below it")
 	errIsDocument = errors.New("the endpoint's path comes before the document, as in: /mcp /openapi.json")
 )
 
-// IsEndpoint reports whether there is something of the protocol at the path below
-// the endpoint's.
+// IsEndpoint reports whether the MCP endpoint responds at this path below its own.
 func IsEndpoint(rest string) bool {
 	return slices.Contains(EndpointPaths[:], rest)
 }
 
-// EndpointPaths are those paths, the endpoint's own first.
+// EndpointPaths are the paths, below an MCP endpoint's own, at which it responds. The empty
+// path is the endpoint's own.
 var EndpointPaths = [...]string{"", "/", "/sse", "/message"}

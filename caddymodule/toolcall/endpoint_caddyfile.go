@@ -13,16 +13,15 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 )
 
-// endpointHandler is a handler that the directive of a tool protocol sets up.
+// endpointHandler is the handler of a tool protocol's directive.
 type endpointHandler interface {
 	caddyhttp.MiddlewareHandler
 	caddyfile.Unmarshaler
 }
 
-// ParseEndpoint sets up a handler and its route. Unlike other handler directives
-// these take a first argument with a slash for the handler's own path, as the
-// handler knows by itself which requests are its own; * and named matchers stand
-// where they stand elsewhere.
+// ParseEndpoint sets up a handler and its route. In other handler directives a first argument
+// with a slash is a path matcher. Here it is the endpoint's path, because the handler itself
+// decides which requests are for it. The argument * and named matchers work as usual.
 func ParseEndpoint(h httpcaddyfile.Helper, handler endpointHandler) ([]httpcaddyfile.ConfigValue, error) {
 	h.Next() // consume directive name
 	isPath := h.NextArg() && strings.HasPrefix(h.Val(), "/")
@@ -41,20 +40,20 @@ func ParseEndpoint(h httpcaddyfile.Helper, handler endpointHandler) ([]httpcaddy
 	return h.NewRoute(matchers, handler), nil
 }
 
-// Reference is the part of an endpoint's configuration that all protocols share.
+// Reference points to the configuration that the endpoints of all protocols have.
 type Reference struct {
 	Path     *string
 	Toolset  *string
-	Toolsets *[]string // further toolsets; nil if the protocol takes one only
+	Toolsets *[]string // further toolsets; nil if the protocol serves one only
 	Document **agents.ToolsetConfig
-	Agent    *string // nil if the protocol does not narrow its lists
+	Agent    *string // nil if the protocol does not support the option agent
 
 	AllowAnonymous *bool
 }
 
-// UnmarshalArguments reads [<path>] [<toolset or document>], where the protocol
-// takes several with more of these. An only argument that ends like a document's
-// name is one, though it begins with a slash.
+// UnmarshalArguments reads [<path>] [<toolset or document>]. A protocol that serves several
+// toolsets takes more of the latter. A single argument with the extension of a document is a
+// document, even if it begins with a slash.
 func (to Reference) UnmarshalArguments(b *directive.Block) error {
 	name := b.Val()
 	arguments := b.RemainingArgs()
@@ -85,7 +84,7 @@ func (to Reference) UnmarshalArguments(b *directive.Block) error {
 	return nil
 }
 
-// unmarshalSeveral reads the arguments of a protocol that takes several toolsets.
+// unmarshalSeveral reads the arguments of a protocol that serves several toolsets.
 func (to Reference) unmarshalSeveral(b *directive.Block, name string, arguments []string) error {
 	onlyDocument := len(arguments) == 1 && LooksLikeDocument(arguments[0])
 	if len(arguments) > 0 && strings.HasPrefix(arguments[0], "/") && !onlyDocument {
@@ -102,8 +101,8 @@ func (to Reference) unmarshalSeveral(b *directive.Block, name string, arguments 
 	return to.addToolsets(b, name, arguments)
 }
 
-// addToolsets takes the first of the toolsets for the one that every protocol
-// has, and the others for those beside it.
+// addToolsets sets the first toolset as the main one and appends the others to the further
+// ones.
 func (to Reference) addToolsets(b *directive.Block, name string, toolsets []string) error {
 	for _, toolset := range toolsets {
 		switch {
@@ -122,8 +121,8 @@ func (to Reference) addToolsets(b *directive.Block, name string, toolsets []stri
 	return nil
 }
 
-// UnmarshalOption reads the subdirective at which b stands if all protocols have
-// it: path, toolset and those of a toolset.
+// UnmarshalOption reads the subdirective at which b stands if all protocols have it: path,
+// toolset, agent, allow_anonymous, and the options of a toolset.
 func (to Reference) UnmarshalOption(b *directive.Block) (known bool, err error) {
 	switch b.Val() {
 	case "path":
@@ -160,7 +159,7 @@ func (to Reference) UnmarshalOption(b *directive.Block) (known bool, err error) 
 	return known, err
 }
 
-// unmarshalToolsets reads toolset of a protocol that takes several.
+// unmarshalToolsets reads the option toolset of a protocol that serves several.
 func (to Reference) unmarshalToolsets(b *directive.Block) error {
 	if err := b.Once(); err != nil {
 		return err
@@ -175,7 +174,7 @@ func (to Reference) unmarshalToolsets(b *directive.Block) error {
 	return to.checkOne(b, *to.Document)
 }
 
-// checkOne refuses a toolset and a document of its own beside it.
+// checkOne returns an error if both a toolset and a document are configured.
 func (to Reference) checkOne(b *directive.Block, config *agents.ToolsetConfig) error {
 	if config.OpenAPI == "" || *to.Toolset == "" {
 		return nil
@@ -183,7 +182,7 @@ func (to Reference) checkOne(b *directive.Block, config *agents.ToolsetConfig) e
 	return b.Errf("two documents, %s and %s: give one", agents.WithoutSecrets(*to.Toolset), agents.WithoutSecrets(config.OpenAPI))
 }
 
-// CheckPath refuses what is no path of an endpoint.
+// CheckPath returns an error if the path cannot be the path of an endpoint.
 func CheckPath(path string) error {
 	switch {
 	case !strings.HasPrefix(path, "/"):
@@ -196,7 +195,7 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// LooksLikeDocument reports whether an address ends as those of documents do.
+// LooksLikeDocument reports whether an address has the extension of a document.
 func LooksLikeDocument(address string) bool {
 	return strings.HasSuffix(address, ".json") || strings.HasSuffix(address, ".yaml") || strings.HasSuffix(address, ".yml")
 }

@@ -14,22 +14,23 @@ import (
 // placedEndpoint is an endpoint with its position in the routes of the server.
 type placedEndpoint struct {
 	*Endpoint
-	at []routePosition // never empty
+	at []routePosition // from the outermost list of routes to the innermost; never empty
 }
 
-// placedEndpoints are the endpoints of one configuration, in the order in which they
-// are provisioned.
+// placedEndpoints are the endpoints of one configuration, in the order in which they are
+// provisioned.
 type placedEndpoints struct{ all []placedEndpoint }
 
+// placedEndpointsKey is the key of placedEndpoints in agents.Share.
 type placedEndpointsKey struct{}
 
 func placedEndpointsOf(app *agents.App) *placedEndpoints {
 	return agents.Share(app, placedEndpointsKey{}, func() *placedEndpoints { return new(placedEndpoints) })
 }
 
-// addReachable adds the endpoint that is being provisioned. It
-// returns an error if another endpoint answers all requests for it. Where that cannot
-// be seen, there is no error.
+// addReachable adds the endpoint that is being provisioned. It returns an error if another
+// endpoint responds to all of its requests. If the routes do not show whether this is so, there
+// is no error.
 func (p *placedEndpoints) addReachable(ctx caddy.Context, e *Endpoint) error {
 	at := routePositions(ctx)
 	if at == nil {
@@ -46,12 +47,12 @@ func (p *placedEndpoints) addReachable(ctx caddy.Context, e *Endpoint) error {
 	return nil
 }
 
-// String names the endpoint as it stands in a Caddyfile.
+// String names the endpoint as the Caddyfile does.
 func (e *Endpoint) String() string {
 	return fmt.Sprintf("%s %s (toolset %s)", e.Protocol, e.Path, e.Toolset.Name)
 }
 
-// mainPath returns the path without which the endpoint is of no use.
+// mainPath returns the path that tool calls are sent to.
 func (e *Endpoint) mainPath() string {
 	switch {
 	case e.Protocol == "otc":
@@ -62,18 +63,18 @@ func (e *Endpoint) mainPath() string {
 	return e.Path
 }
 
-// answers reports whether the endpoint answers requests for a path.
+// answers reports whether the endpoint responds to requests for a path.
 func (e *Endpoint) answers(path string) bool {
 	rest, below := e.below(path)
 	return below && (e.Protocol == "otc" || IsEndpoint(rest))
 }
 
-// shadows reports whether every request that reaches the later endpoint would reach the
-// earlier one first, with the same path.
+// shadows reports whether every request to the later endpoint reaches the earlier one first,
+// with the same path.
 func (p *placedEndpoints) shadows(earlier, later placedEndpoint) bool {
 	e, l := earlier.at, later.at
 	if !e[0].sameList(l[0]) {
-		return false // another server
+		return false // different servers
 	}
 	common := 0
 	for common < min(len(e), len(l)) && e[common].sameList(l[common]) && e[common].index == l[common].index {
@@ -93,15 +94,15 @@ func (p *placedEndpoints) shadows(earlier, later placedEndpoint) bool {
 	return !p.rewrittenBetween(earlier, later, common)
 }
 
-// isAlternative reports whether the route runs only if no earlier route of its group
-// matches, as `handle` blocks do.
+// isAlternative reports whether the route only runs if no earlier route of its group matches,
+// as `handle` blocks do.
 func isAlternative(p routePosition) bool {
 	group := p.route().Group
 	return group != "" && slices.ContainsFunc(p.routes[:p.index], func(r caddyhttp.Route) bool { return r.Group == group })
 }
 
-// rewrittenBetween reports whether a handler between the endpoints may change the path.
-// Their positions are the same up to the index common.
+// rewrittenBetween reports whether a handler between the endpoints may change the path. The
+// positions of the endpoints are equal up to the index common.
 func (p *placedEndpoints) rewrittenBetween(earlier, later placedEndpoint, common int) bool {
 	if common > 0 && common == len(earlier.at) || common == len(later.at) || !earlier.at[common].sameList(later.at[common]) {
 		// Both are in one route, which still has its raw handlers.
@@ -157,14 +158,15 @@ func (p *placedEndpoints) rawIndex(e placedEndpoint, raw []json.RawMessage) int 
 	return 0
 }
 
-// handlersFrom returns the handlers of a provisioned route from the one at the position
-// on.
+// handlersFrom returns the handlers of a provisioned route, beginning with the one at the
+// position.
 func handlersFrom(p routePosition) []caddyhttp.MiddlewareHandler {
 	handlers := p.route().Handlers
 	at := slices.IndexFunc(handlers, func(h caddyhttp.MiddlewareHandler) bool { return any(p.inside) == any(h) })
 	return handlers[max(at, 0):]
 }
 
+// handlersRewrite reports whether one of the handlers may change the path.
 func handlersRewrite(handlers []caddyhttp.MiddlewareHandler) bool {
 	return slices.ContainsFunc(handlers, func(h caddyhttp.MiddlewareHandler) bool {
 		if subroute, ok := h.(*caddyhttp.Subroute); ok {
@@ -175,6 +177,7 @@ func handlersRewrite(handlers []caddyhttp.MiddlewareHandler) bool {
 	})
 }
 
+// rawRewrites is handlersRewrite for a handler that is not provisioned.
 func rawRewrites(raw json.RawMessage) bool {
 	var h rawHandler
 	if json.Unmarshal(raw, &h) != nil {

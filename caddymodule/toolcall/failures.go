@@ -18,10 +18,10 @@ import (
 	"github.com/fairwayhq/fairway/ocp/stream"
 )
 
-// statusClientClosed is what reverse_proxy answers when the client went away.
+// statusClientClosed is the status that reverse_proxy uses if the client disconnects.
 const statusClientClosed = 499
 
-// interrupted says why a call ended before its answer did.
+// interrupted returns the failure of a call that ended before its response was complete.
 func (d *dispatch) interrupted(ctx context.Context, where string, rec *Recorder) *ocp.Failure {
 	if errors.Is(context.Cause(ctx), errCallTimeout) || errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		if rec.Stream != nil && d.limits.Timeout > 0 {
@@ -33,7 +33,7 @@ func (d *dispatch) interrupted(ctx context.Context, where string, rec *Recorder)
 	return &ocp.Failure{Kind: ocp.Canceled, Message: where + " was canceled, as the client went away"}
 }
 
-// streamedTooLong says which of the two limits of time a stream has passed.
+// streamedTooLong returns the failure of a stream that exceeds one of its two time limits.
 func (d *dispatch) streamedTooLong(where string, s *streamed) *ocp.Failure {
 	message := fmt.Sprintf("%s began to answer and then sent nothing for %s", where, d.limits.Timeout)
 	if !time.Now().Before(s.end) {
@@ -42,8 +42,9 @@ func (d *dispatch) streamedTooLong(where string, s *streamed) *ocp.Failure {
 	return &ocp.Failure{Kind: ocp.TimedOut, Message: message + " without coming to an end; " + repeatedOrLess(where)}
 }
 
-// repeated says whether a call that failed on its way can be made once more: it
-// may have reached the API. Where is its method and path.
+// repeated returns the advice whether a call that failed in transit can be repeated. The
+// request may have reached the API, so only an idempotent method is safe to repeat. Where is
+// the method and the path.
 func repeated(where string) string {
 	if isIdempotent(where) {
 		return "try again later"
@@ -51,7 +52,7 @@ func repeated(where string) string {
 	return "whether the call had an effect is not known, so look before you repeat it"
 }
 
-// repeatedOrLess is repeated for a call that took too long.
+// repeatedOrLess is the advice of repeated for a call that timed out.
 func repeatedOrLess(where string) string {
 	if isIdempotent(where) {
 		return "try again later, or ask for less"
@@ -59,7 +60,7 @@ func repeatedOrLess(where string) string {
 	return repeated(where)
 }
 
-// repeatedOrLook is repeated for an answer that broke off.
+// repeatedOrLook is the advice of repeated for a response that broke off.
 func repeatedOrLook(where string) string {
 	if isIdempotent(where) {
 		return "try again, and look at the API if it goes on"
@@ -67,12 +68,13 @@ func repeatedOrLook(where string) string {
 	return repeated(where)
 }
 
+// isIdempotent reports whether the method is idempotent (RFC 9110, section 9.2.2).
 func isIdempotent(where string) bool {
 	method, _, _ := strings.Cut(where, " ")
 	return (&ocp.Tool{Method: method}).Idempotent()
 }
 
-// unstreamable says why a stream was given up.
+// unstreamable returns the failure of a stream that was canceled because of its size.
 func unstreamable(where string, err error) *ocp.Failure {
 	if errors.Is(err, stream.ErrTooManyEvents) {
 		return &ocp.Failure{Kind: ocp.TooLarge, Message: where + " streamed events without coming to an end; ask for less, and look at the API if it goes on"}
@@ -82,7 +84,7 @@ func unstreamable(where string, err error) *ocp.Failure {
 		where, humanize.IBytes(stream.DefaultMaxEvent))}
 }
 
-// unfinished says why a stream that has ended comes to no result.
+// unfinished returns the failure of a stream that ended without a result.
 func (d *dispatch) unfinished(tool *ocp.Tool, err error) *ocp.Failure {
 	where := tool.Method + " " + tool.Path
 	switch {
@@ -95,8 +97,8 @@ func (d *dispatch) unfinished(tool *ocp.Tool, err error) *ocp.Failure {
 	return unstreamable(where, err)
 }
 
-// withoutCredential says that a call was not sent. Which value is missing is the
-// operator's to know.
+// withoutCredential returns the failure of a call that was not sent because a credential has no
+// usable value. The reason is for the operator and only in the log.
 func (d *dispatch) withoutCredential(tool *ocp.Tool, err error) *ocp.Failure {
 	if c := d.logger.Check(zapcore.ErrorLevel, "a tool call was not sent, as a credential for the API has no usable value"); c != nil {
 		c.Write(zap.String("tool", tool.Name), zap.String("toolset", d.toolset), zap.Error(err))
@@ -110,8 +112,8 @@ func (d *dispatch) withoutCredential(tool *ocp.Tool, err error) *ocp.Failure {
 		tool.Method, tool.Path, place)}
 }
 
-// GatewayFailure returns the failure of a handler's error that says the upstream
-// cannot be reached, nil if the status says something else.
+// GatewayFailure returns the failure for a handler error with a status that says that the
+// upstream cannot be reached. It returns nil for other statuses.
 func GatewayFailure(where string, status int) *ocp.Failure {
 	switch status {
 	case http.StatusBadGateway:
@@ -129,15 +131,15 @@ func GatewayFailure(where string, status int) *ocp.Failure {
 	return nil
 }
 
-// unanswered says that no handler took the request.
+// unanswered returns the failure of a call that no handler responded to.
 func unanswered(where, protocol string) *ocp.Failure {
 	return &ocp.Failure{Kind: ocp.Unanswered, Message: fmt.Sprintf(
 		"nothing on this site answers %s: the operator has to put a handler for the API, such as reverse_proxy, behind %s, "+
 			"or set base_path if the API is served below another path", where, protocol)}
 }
 
-// tooLarge says how large the answer is, where that is known, and which
-// arguments of the tool may make it smaller.
+// tooLarge returns the failure of a response over the limit. It names the size, if known, and
+// arguments of the tool that may make the response smaller.
 func (d *dispatch) tooLarge(tool *ocp.Tool, declared int64) *ocp.Failure {
 	limit := humanize.IBytes(uint64(d.limits.MaxResponse))
 	size := "more than " + limit
@@ -153,8 +155,8 @@ func (d *dispatch) tooLarge(tool *ocp.Tool, declared int64) *ocp.Failure {
 	return &ocp.Failure{Kind: ocp.TooLarge, Message: message + "; the operator can raise max_response"}
 }
 
-// narrowingArguments returns the optional arguments of a tool whose names promise
-// a smaller answer.
+// narrowingArguments returns optional arguments of a tool that, by their names, make the
+// response smaller.
 func narrowingArguments(tool *ocp.Tool) (names []string) {
 	const most = 6
 	for i := range tool.Arguments {
@@ -171,7 +173,7 @@ func narrowingArguments(tool *ocp.Tool) (names []string) {
 	return names
 }
 
-// undecodable says why the body of an answer could not be decoded.
+// undecodable returns the failure of a response whose body cannot be decoded.
 func (d *dispatch) undecodable(tool *ocp.Tool, err error) *ocp.Failure {
 	if errors.Is(err, buffer.ErrTooLarge) {
 		return d.tooLarge(tool, 0)

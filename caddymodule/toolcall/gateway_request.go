@@ -4,14 +4,16 @@ import (
 	"context"
 )
 
+// gatewayKey is the context key of contextOfGateway.
 type gatewayKey struct{}
 
-// contextOfGateway returns the context of a request that the gateway makes for
-// itself: for a document of the site, say. No agent governs it.
+// contextOfGateway returns the context of a request that the gateway makes for itself, for
+// example to fetch a document of the site. Agent documents do not govern such requests.
 func contextOfGateway(ctx context.Context) context.Context {
 	return context.WithValue(ctx, gatewayKey{}, true)
 }
 
+// IsGatewayRequest reports whether the gateway makes the request for itself.
 func IsGatewayRequest(ctx context.Context) bool {
 	of, _ := ctx.Value(gatewayKey{}).(bool)
 	return of

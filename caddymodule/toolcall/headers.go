@@ -7,12 +7,12 @@ import (
 	"github.com/fairwayhq/fairway/internal/headerkind"
 )
 
-// carryHeaders completes the header of a tool call: what the caller's own request
-// says of the caller goes along and wins over arguments; what belongs to that
-// message, its body, its connection or the tool protocol stays behind. Values
-// are copied, as handlers may change theirs in place. A call asOperator is made with
-// the gateway's credentials: headers that name a user stay behind, because the API
-// would take them for the operator's word.
+// carryHeaders copies headers of the client's request to the inner request. Copied headers take
+// precedence over arguments. Headers of the client's message, its body, its connection and the
+// tool protocol are not copied. Values are cloned, because handlers may change theirs in place.
+//
+// asOperator says that the gateway adds its own credentials to the call. Headers that name a
+// user are not copied then, because the API would trust them as the operator's.
 func carryHeaders(to, from http.Header, asOperator bool) {
 	named := headerkind.ConnectionOptions(from)
 	carried := func(name string) bool {
@@ -42,8 +42,8 @@ func carryHeaders(to, from http.Header, asOperator bool) {
 	}
 }
 
-// joinCookies appends to the caller's cookies those arguments that have another
-// name.
+// joinCookies appends the cookies from arguments to the caller's cookies. Cookies that the
+// caller has sent take precedence.
 func joinCookies(carried, arguments []string) string {
 	joined := strings.Join(carried, "; ")
 	has := func(name string) bool {

@@ -12,37 +12,37 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// errAnswerTooLarge is what a handler sees when it writes more than the tool
-// call may return.
+// errAnswerTooLarge is the write error that a handler gets if the response exceeds the limit of
+// a tool call.
 var errAnswerTooLarge = fmt.Errorf("the answer is larger than a tool call may return: %w", buffer.ErrTooLarge)
 
-// errRecorded is what a handler sees that writes after its call has ended.
+// errRecorded is the write error that a handler gets after its call has ended.
 var errRecorded = errors.New("the tool call has ended")
 
-// Recorder is the http.ResponseWriter of one tool call. It keeps the final
-// answer in a pooled buffer up to a limit and has no way to the client's
-// connection: it neither hijacks nor unwraps. Of an answer that streams it keeps
-// what the stream comes to.
+// Recorder is the http.ResponseWriter of one inner request. It keeps the final response in a
+// pooled buffer, up to a limit. It cannot reach the client's connection: it supports neither
+// Hijack nor Unwrap. If the response is a stream, the Recorder keeps only the stream's result.
 type Recorder struct {
 	Headers  http.Header
 	Body     *buffer.Buffer
 	limit    int64 // bytes
 	Status   int   // 0 until the final header is written
-	bodiless bool  // nothing that is written belongs to the answer
+	bodiless bool  // the response has no body; writes are ignored
 	TooLarge bool
-	declared int64                   // Content-Length, where that alone was over the limit
+	declared int64                   // Content-Length, if it exceeds the limit
 	cancel   context.CancelCauseFunc // ends the call
-	Refused  *ocp.Failure            // of a guard behind the endpoint; the response says the same
-	Exposed  string                  // by the agent of a guard behind: see ocp.Result
-	Outer    *http.Request           // the caller's own, to the endpoint; nil if it is not a tool call
-	Own      *ocp.Supplement         // what the gateway has put into the request for the toolset
-	With     InjectedCredentials     // that and what else there is of the kind
+	Refused  *ocp.Failure            // set by a guard after the endpoint; the response reports the same
+	Exposed  string                  // set by a guard after the endpoint; see ocp.Result
+	Outer    *http.Request           // the client's request to the endpoint; nil if this is not a tool call
+	Own      *ocp.Supplement         // credentials that the gateway adds for the toolset
+	With     InjectedCredentials     // Own and further injected credentials
 
-	Streams streams   // what is done with a stream; zero if that is an answer like others
-	Stream  *streamed // of an answer that streams
-	Broken  error     // why a stream was given up that is not too large
+	Streams streams   // how to handle a stream; the zero value records it like any other response
+	Stream  *streamed // nil unless the response is a stream
+	Broken  error     // why a stream was canceled, except for its size
 }
 
+// NewRecorder returns a Recorder for a request with this method. Cancel ends the call.
 func NewRecorder(method string, limit int64, cancel context.CancelCauseFunc) *Recorder {
 	return &Recorder{
 		Headers:  make(http.Header, 8),
@@ -53,13 +53,13 @@ func NewRecorder(method string, limit int64, cancel context.CancelCauseFunc) *Re
 	}
 }
 
-// Header returns the header of the answer.
+// Header returns the header of the response.
 func (r *Recorder) Header() http.Header {
 	return r.Headers
 }
 
-// WriteHeader keeps the first final status. An answer that announces more bytes
-// than the limit ends the call before any of them is read.
+// WriteHeader records the first final status. If the Content-Length exceeds the limit, it ends
+// the call before any byte of the body is read.
 func (r *Recorder) WriteHeader(status int) {
 	if r.Status != 0 || status < http.StatusOK {
 		return
@@ -82,7 +82,7 @@ func (r *Recorder) WriteHeader(status int) {
 	}
 }
 
-// Write appends to the answer.
+// Write appends to the response.
 func (r *Recorder) Write(p []byte) (int, error) {
 	if err := r.accept(); err != nil {
 		return 0, err
@@ -101,7 +101,7 @@ func (r *Recorder) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// WriteString appends to the answer.
+// WriteString appends to the response.
 func (r *Recorder) WriteString(s string) (int, error) {
 	if err := r.accept(); err != nil {
 		return 0, err
@@ -120,8 +120,7 @@ func (r *Recorder) WriteString(s string) (int, error) {
 	return len(s), nil
 }
 
-// ReadFrom appends all of source to the answer, reading straight into the
-// buffer.
+// ReadFrom appends all of source to the response. It reads directly into the buffer.
 func (r *Recorder) ReadFrom(source io.Reader) (int64, error) {
 	if err := r.accept(); err != nil {
 		return 0, err
@@ -144,12 +143,12 @@ func (r *Recorder) ReadFrom(source io.Reader) (int64, error) {
 	return int64(len(r.Body.B)) - before, err
 }
 
-// FlushError does nothing: there is no one to flush to before the end.
+// FlushError does nothing, since the response is complete only at the end of the call.
 func (r *Recorder) FlushError() error {
 	return nil
 }
 
-// accept writes the implied header, and refuses bytes that have nowhere to go.
+// accept writes the implied header. It returns an error if the response no longer takes bytes.
 func (r *Recorder) accept() error {
 	if r.Status == 0 {
 		r.WriteHeader(http.StatusOK)
@@ -165,14 +164,14 @@ func (r *Recorder) accept() error {
 	return nil
 }
 
-// exceed ends the call and drops what was recorded of it.
+// exceed ends the call and discards what was recorded.
 func (r *Recorder) exceed() {
 	r.TooLarge = true
 	r.Drop()
 	r.cancel(errAnswerTooLarge)
 }
 
-// Drop gives the buffers back.
+// Drop returns the buffers to the pool.
 func (r *Recorder) Drop() {
 	if r.Stream != nil {
 		r.Stream.Release()
@@ -182,7 +181,7 @@ func (r *Recorder) Drop() {
 	r.Body = nil
 }
 
-// Reset makes place for another answer.
+// Reset clears the Recorder for another response.
 func (r *Recorder) Reset(method string) {
 	r.Drop()
 	clear(r.Headers)
@@ -191,8 +190,7 @@ func (r *Recorder) Reset(method string) {
 	r.bodiless, r.TooLarge, r.Broken = method == http.MethodHead, false, nil
 }
 
-// take hands the body over to whoever makes a Result of it, and leaves nothing
-// that a late write could change.
+// take transfers ownership of the body to the caller, so that a late write cannot change it.
 func (r *Recorder) take() *buffer.Buffer {
 	body := r.Body
 	r.Body = nil
@@ -207,7 +205,7 @@ func (r *Recorder) SuppressEvents() {
 	}
 }
 
-// Discard drops a response that must not be released.
+// Discard deletes a response that must not be released.
 func (r *Recorder) Discard() {
 	r.Drop()
 	clear(r.Headers)

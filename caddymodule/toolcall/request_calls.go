@@ -9,8 +9,9 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// maxLoggedCalls is how many calls the access log entry of one request lists. A batch has at
-// most this many; of a stream with more, the entry lists the first ones and the number of all.
+// maxLoggedCalls limits how many calls the access log entry of one request lists. A batch has
+// at most this many. For a stream with more, the entry lists the first ones and the total
+// number.
 const maxLoggedCalls = 64
 
 // RequestCalls holds what the access log entry and the placeholders of one client request
@@ -51,7 +52,7 @@ func (c *RequestCalls) record(tool *ocp.Tool, outcome string) {
 	if c.count > 1 && c.count <= maxLoggedCalls {
 		c.listed = append(c.listed, c.tool+" "+outcome)
 	}
-	if tool != nil || c.count > 1 { // in a batch, the field has the tool of the call before
+	if tool != nil || c.count > 1 { // in a batch, overwrite the tool of the previous call
 		c.fields.Set(zap.String("tool", c.tool))
 	}
 	c.write()

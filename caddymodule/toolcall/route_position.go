@@ -10,11 +10,11 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// routePosition is the place of a handler in one list of routes.
+// routePosition is the position of a handler in one list of routes.
 type routePosition struct {
 	routes caddyhttp.RouteList
 	index  int          // of the route
-	inside caddy.Module // the handler of that route that is, or holds, the handler
+	inside caddy.Module // the handler of that route that is the handler itself or contains it
 }
 
 // route returns the route at the position.
@@ -27,13 +27,13 @@ func (p routePosition) sameList(other routePosition) bool {
 	return &p.routes[0] == &other.routes[0]
 }
 
-// routePositions returns the position of the handler that is being provisioned: in the
-// server's routes and, from the outside in, in those of each subroute around it. It
-// returns nil if that cannot be seen, as in named routes and error routes, and in the
-// routes of handlers other than subroute.
+// routePositions returns the position of the handler that is being provisioned. The first
+// position is in the server's routes. The next ones are in the routes of each subroute around
+// the handler, from the outside in. The result is nil if the position cannot be determined: in
+// named routes, in error routes, and in routes of handlers other than subroute.
 //
-// While a list of routes is provisioned, the present route and those after it still
-// have their raw configuration.
+// While Caddy provisions a list of routes, the current route and later ones still have their
+// raw configuration.
 func routePositions(ctx caddy.Context) []routePosition {
 	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if !ok {
@@ -63,8 +63,8 @@ func routePositions(ctx caddy.Context) []routePosition {
 	return positions
 }
 
-// presentRoute returns the index of the route that is being provisioned, -1 if there is
-// none.
+// presentRoute returns the index of the route that is being provisioned. It returns -1 if there
+// is none.
 func presentRoute(routes caddyhttp.RouteList) int {
 	for i := range routes {
 		if routes[i].HandlersRaw != nil {
@@ -84,28 +84,28 @@ func endpointsIn(handlers []json.RawMessage) (indexes []int) {
 	return indexes
 }
 
-// handlerName returns the name of the module that a raw handler is a configuration of.
+// handlerName returns the module name in the raw configuration of a handler.
 func handlerName(raw json.RawMessage) string {
 	var h struct {
 		Handler string `json:"handler"`
 	}
-	_ = json.Unmarshal(raw, &h) // Caddy reports it
+	_ = json.Unmarshal(raw, &h) // Caddy reports the error
 	return h.Handler
 }
 
-// sameMatchers reports whether two routes are known to match the same requests.
+// sameMatchers reports whether two routes match the same requests. It returns false if this
+// cannot be determined.
 func sameMatchers(a, b *caddyhttp.Route) bool {
 	return slices.Equal(matcherTexts(a.MatcherSets), matcherTexts(b.MatcherSets))
 }
 
-// comparableMatchers are the matchers that keep their whole configuration when they
-// are provisioned.
+// comparableMatchers are the matchers whose provisioned form keeps their whole configuration.
 var comparableMatchers = []string{
 	"client_ip", "expression", "header", "header_regexp", "host", "method", "path", "path_regexp", "protocol", "query", "remote_ip", "vars",
 }
 
-// matcherTexts returns a text for each set of matchers. Sets that match the same
-// requests may have different texts, but not the other way around.
+// matcherTexts returns a text for each set of matchers. Sets with the same text match the same
+// requests. Sets with different texts may match the same requests too.
 func matcherTexts(sets caddyhttp.MatcherSets) []string {
 	texts := make([]string, len(sets))
 	for i, set := range sets {
@@ -119,6 +119,7 @@ func matcherTexts(sets caddyhttp.MatcherSets) []string {
 	return texts
 }
 
+// matcherText returns a text that describes one matcher.
 func matcherText(m any) string {
 	if not, ok := m.(*caddyhttp.MatchNot); ok {
 		sets := make(caddyhttp.MatcherSets, 0, len(not.MatcherSets))

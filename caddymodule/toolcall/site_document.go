@@ -15,16 +15,15 @@ import (
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
-// CurrentTools returns the toolset's current tools as they are called, without the
-// arguments that its credentials fill; nil if the document is not loaded. See
-// declaredTools.
+// CurrentTools returns the toolset's current tools without the arguments that its credentials
+// fill. It returns nil if the document is not loaded. See DeclaredTools.
 func CurrentTools(t *agents.Toolset, r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
 	return t.Filled(DeclaredTools(t, r, next))
 }
 
-// DeclaredTools returns the toolset's current tools with all arguments that the
-// document declares; nil if it is not loaded. A document of the site is fetched
-// through next, the handlers behind the one that r has reached.
+// DeclaredTools returns the toolset's current tools with all arguments that the document
+// declares. It returns nil if the document is not loaded. A document of the site is fetched
+// through next, the handlers after the one that r has reached.
 func DeclaredTools(t *agents.Toolset, r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
 	if !t.BySite {
 		return t.Loader.Toolset()
@@ -36,10 +35,10 @@ func DeclaredTools(t *agents.Toolset, r *http.Request, next caddyhttp.Handler) *
 	return tools
 }
 
-// FetchThrough returns how a document of the site is fetched: by a GET through
-// the handlers behind the one that outer has reached, on outer's host. It says
-// nothing of outer's caller: the document is everybody's. The body of the answer
-// may have at most limit bytes.
+// FetchThrough returns a function that fetches a document of the site. It sends a GET request
+// for outer's host through next, the handlers after the one that outer has reached. The request
+// carries nothing of outer's caller, because the document is the same for all callers. The body
+// of the response may have at most limit bytes.
 func FetchThrough(next caddyhttp.Handler, outer *http.Request, limit int64) openapi.SiteFetch {
 	server, _ := outer.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	local := outer.Context().Value(http.LocalAddrContextKey)
@@ -78,6 +77,7 @@ func FetchThrough(next caddyhttp.Handler, outer *http.Request, limit int64) open
 	}
 }
 
+// fetchSite runs the request and returns the recorded response.
 func fetchSite(next caddyhttp.Handler, rec *Recorder, r *http.Request, limit int64) (int, http.Header, []byte, error) {
 	err := Serve(next, rec, r)
 	if handlerError, ok := errors.AsType[caddyhttp.HandlerError](err); ok && rec.Status == 0 {
@@ -98,6 +98,6 @@ func fetchSite(next caddyhttp.Handler, rec *Recorder, r *http.Request, limit int
 	if body == nil {
 		return rec.Status, rec.Headers, nil, nil
 	}
-	// The document keeps the bytes, so the buffer does not go back to its pool.
+	// The document keeps the bytes, so the buffer does not return to its pool.
 	return rec.Status, rec.Headers, body.B, nil
 }

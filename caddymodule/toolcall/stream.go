@@ -13,21 +13,21 @@ import (
 	"github.com/fairwayhq/fairway/ocp/stream"
 )
 
-// maxStreamTimeouts is how many times its timeout a tool call may take whose
-// answer streams: the timeout is then for how long nothing comes.
+// maxStreamTimeouts is the maximum duration of a streamed response, as a multiple of the tool
+// call's timeout. The timeout itself limits how long the stream may be silent.
 const maxStreamTimeouts = 10
 
-// streams is what a tool call does with an answer that streams. The zero value does
-// nothing.
+// streams configures how a tool call handles a streamed response. With the zero value, a stream
+// is recorded like any other response.
 type streams struct {
-	ctx     context.Context // of the call; it may have a listener
-	Timer   *time.Timer     // that ends the call; nil if nothing does
+	ctx     context.Context // context of the call; it may have a listener
+	Timer   *time.Timer     // ends the call; nil without a time limit
 	Timeout time.Duration
 }
 
-// begin returns the stream that the answer of rec is, whose header has just been
-// decided on; nil if it is none. A stream in a content coding is an answer like
-// others: calls ask for none.
+// begin returns the stream if rec's response is one, else nil. The response's header is
+// complete at this point. A stream in a content coding is recorded like any other response,
+// since inner requests do not accept one.
 func (s *streams) begin(rec *Recorder) *streamed {
 	contentType := rec.Headers["Content-Type"]
 	if s.ctx == nil || len(contentType) == 0 || rec.Status >= http.StatusMultipleChoices {
@@ -54,14 +54,15 @@ func (s *streams) begin(rec *Recorder) *streamed {
 	return begun
 }
 
-// streamed is an answer that streams.
+// streamed is a response that is a stream.
 type streamed struct {
 	*stream.Reducer
 	*streams
-	end time.Time // when it takes too long altogether
+	end time.Time // the time limit of the whole stream
 }
 
-// Write reads on. While the listener has the word, the API cannot be silent.
+// Write passes bytes to the stream's reader. The silence limit is suspended while the listener
+// handles events, because that time is not the API's.
 func (s *streamed) Write(p []byte) (int, error) {
 	if s.Timer != nil {
 		s.Timer.Reset(time.Until(s.end))
@@ -70,12 +71,13 @@ func (s *streamed) Write(p []byte) (int, error) {
 	return s.Reducer.Write(p)
 }
 
-// listen gives the API its time to say more.
+// listen restarts the limit on how long the stream may be silent.
 func (s *streamed) listen() {
 	s.Timer.Reset(min(s.Timeout, time.Until(s.end)))
 }
 
-// writeStream reads on in the stream, and ends the call if that cannot be read.
+// writeStream passes bytes to the stream's reader. It ends the call if the stream cannot be
+// read.
 func (r *Recorder) writeStream(p []byte) (int, error) {
 	n, err := r.Stream.Write(p)
 	switch {
@@ -91,8 +93,7 @@ func (r *Recorder) writeStream(p []byte) (int, error) {
 	return n, err
 }
 
-// readStream reads all of source, of which each piece is read as soon as it is
-// there.
+// readStream reads source to its end and processes each piece as soon as it arrives.
 func (r *Recorder) readStream(source io.Reader) (total int64, err error) {
 	chunk := buffer.Get()
 	defer buffer.Put(chunk)
@@ -115,7 +116,7 @@ func (r *Recorder) readStream(source io.Reader) (total int64, err error) {
 	}
 }
 
-// FinishStream makes of what is recorded the answer that the stream comes to.
+// FinishStream replaces the recorded stream with its result.
 func (r *Recorder) FinishStream() error {
 	contentType, err := r.Stream.Finish()
 	r.Stream = nil
@@ -130,8 +131,8 @@ func (r *Recorder) FinishStream() error {
 	return nil
 }
 
-// SaidAll reports whether the answer is a stream that has said its result: that
-// it then broke off, or went on until its time was up, takes nothing from it.
+// SaidAll reports whether the response is a stream whose result is complete. If so, the call
+// succeeds even if the stream then breaks off or exceeds its time limit.
 func (r *Recorder) SaidAll() bool {
 	return r.Stream != nil && r.Stream.Settled()
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// nullComparison is a comparison of one of the toolPlaceholders with null in CEL.
+// nullComparison matches a CEL comparison of a toolPlaceholders entry with null.
 var nullComparison = regexp.MustCompile(`\{http\.tool\.(name|toolset|protocol)\}\s*[!=]=\s*null\b|` +
 	`\bnull\s*[!=]=\s*\{http\.tool\.(name|toolset|protocol)\}`)
 
-// checkToolExpressions returns an error if a matcher behind the endpoint compares a
-// {http.tool.*} placeholder with null. These are never null behind an endpoint, so that
-// such a matcher would protect nothing.
+// checkToolExpressions returns an error if a matcher after the endpoint compares a
+// {http.tool.*} placeholder with null. After an endpoint these placeholders are never null, so
+// such a matcher would not protect anything.
 func checkToolExpressions(ctx caddy.Context) error {
 	for _, p := range routePositions(ctx) {
 		for _, route := range p.routes[p.index:] {
@@ -34,7 +34,8 @@ func checkToolExpressions(ctx caddy.Context) error {
 	return nil
 }
 
-// comparison returns the first comparison with null in the matchers, "" without one.
+// comparison returns the first comparison with null in the matchers. It returns "" if there is
+// none.
 func comparison(sets caddyhttp.MatcherSets) string {
 	for _, set := range sets {
 		for _, m := range set {
@@ -55,7 +56,7 @@ func comparison(sets caddyhttp.MatcherSets) string {
 	return ""
 }
 
-// rawComparison is comparison of the matchers in the routes of a raw handler.
+// rawComparison is comparison for the matchers in the routes of a raw handler.
 func rawComparison(raw json.RawMessage) string {
 	var h struct {
 		Routes []struct {
@@ -63,7 +64,7 @@ func rawComparison(raw json.RawMessage) string {
 			Handle []json.RawMessage `json:"handle"`
 		} `json:"routes"`
 	}
-	_ = json.Unmarshal(raw, &h) // Caddy reports it
+	_ = json.Unmarshal(raw, &h) // Caddy reports the error
 	for _, route := range h.Routes {
 		if found := nullComparison.Find(route.Match); found != nil {
 			return string(found)

@@ -12,9 +12,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// warnIfBypassed logs a warning for each handler before the endpoint that judges
-// or changes requests for certain paths only, the endpoint's not among them. It
-// never sees the tool calls for those paths: they begin behind the endpoint.
+// warnIfBypassed logs a warning for each handler before the endpoint that checks or changes
+// requests for certain paths only, if the endpoint's path is not one of them. Such a handler
+// does not see tool calls for those paths, because inner requests start after the endpoint.
 func warnIfBypassed(ctx caddy.Context, endpoint, path string, logger *zap.Logger) {
 	var before []bypassedHandler
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
@@ -32,9 +32,9 @@ func warnIfBypassed(ctx caddy.Context, endpoint, path string, logger *zap.Logger
 	}
 }
 
-// WarnIfHalfGuarded logs a warning for each handler before the endpoint that asks
-// for credentials at its path and not at those below it where it answers too, or
-// the other way around: basic_auth /mcp leaves /mcp/ to everybody.
+// WarnIfHalfGuarded logs a warning for each handler before the endpoint that authenticates only
+// some of the paths at which the endpoint responds. For example, basic_auth /mcp leaves /mcp/
+// open.
 func WarnIfHalfGuarded(ctx caddy.Context, endpoint, path string, below []string, logger *zap.Logger) {
 	warn := func(routes caddyhttp.RouteList) {
 		for _, open := range halfGuarded(routes, path, below) {
@@ -53,9 +53,10 @@ func WarnIfHalfGuarded(ctx caddy.Context, endpoint, path string, below []string,
 	}
 }
 
-// An openPath is a path that a handler does not guard.
+// An openPath is a path that a handler does not authenticate.
 type openPath struct{ handler, path string }
 
+// halfGuarded returns the handlers that WarnIfHalfGuarded warns about.
 func halfGuarded(routes caddyhttp.RouteList, path string, below []string) (open []openPath) {
 	for i := range routes {
 		if routes[i].HandlersRaw != nil {
@@ -79,7 +80,7 @@ func halfGuarded(routes caddyhttp.RouteList, path string, below []string) (open 
 	return open
 }
 
-// namesOf returns the names of those handlers that are one of the wanted.
+// namesOf returns the names of those handlers that are in wanted.
 func namesOf(handlers []caddyhttp.MiddlewareHandler, wanted ...string) (names []string) {
 	for _, handler := range handlers {
 		if module, ok := handler.(caddy.Module); ok {
@@ -91,14 +92,14 @@ func namesOf(handlers []caddyhttp.MiddlewareHandler, wanted ...string) (names []
 	return names
 }
 
-// bypassedHandler is a handler that does not see tool calls, with the paths that it is for.
+// bypassedHandler is a handler that does not see tool calls, with the paths that it handles.
 type bypassedHandler struct {
 	name  string
 	paths []string
 }
 
-// bypassed returns the handlers that warnIfBypassed warns of. They are in the routes before the
-// present one, which are provisioned already and so have no raw configuration any more.
+// bypassed returns the handlers that warnIfBypassed warns about. They are in routes before the
+// current one. Those routes are already provisioned and so have no raw configuration.
 func bypassed(routes caddyhttp.RouteList, path string) (found []bypassedHandler) {
 	for i := range routes {
 		if routes[i].HandlersRaw != nil {
@@ -126,7 +127,7 @@ func matchedPaths(sets caddyhttp.MatcherSets) (paths []string) {
 	return paths
 }
 
-// forOtherPaths reports whether every set has a path matcher that leaves path out.
+// forOtherPaths reports whether every set has a path matcher that does not match path.
 func forOtherPaths(sets caddyhttp.MatcherSets, path string) bool {
 	for _, set := range sets {
 		if !leavesOut(set, path) {
@@ -136,6 +137,7 @@ func forOtherPaths(sets caddyhttp.MatcherSets, path string) bool {
 	return len(sets) > 0
 }
 
+// leavesOut reports whether the set has a path matcher that does not match path.
 func leavesOut(set caddyhttp.MatcherSet, path string) bool {
 	ctx := context.WithValue(context.Background(), caddy.ReplacerCtxKey, caddy.NewReplacer())
 	r := (&http.Request{Method: http.MethodPost, URL: &url.URL{Path: path}}).WithContext(ctx)

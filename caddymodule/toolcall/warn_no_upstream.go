@@ -9,12 +9,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// warnIfNothingBehind logs a warning if it can be seen that no handler behind the
-// one being provisioned answers requests, so that every tool call would fail.
+// warnIfNothingBehind logs a warning if no handler after the one being provisioned responds to
+// requests, since every tool call would fail then. There is no warning if this cannot be
+// determined.
 //
-// While a list of routes is provisioned, those that are still to come, and the
-// handlers of the present one, still have their raw configuration: the first
-// route that has it is the present one.
+// While Caddy provisions a list of routes, later routes and the handlers of the current one
+// still have their raw configuration. The first route with a raw configuration is the current
+// one.
 func warnIfNothingBehind(ctx caddy.Context, handler string, logger *zap.Logger) {
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && answersBehind(server.Routes) {
 		return
@@ -30,7 +31,7 @@ func warnIfNothingBehind(ctx caddy.Context, handler string, logger *zap.Logger) 
 			known = true
 		case caddyhttp.MiddlewareHandler:
 			if caddy.GetModuleID(ancestor) != "http.handlers."+handler {
-				return // what that handler puts behind its own routes cannot be seen
+				return // routes inside other handlers cannot be inspected
 			}
 		}
 	}
@@ -40,8 +41,8 @@ func warnIfNothingBehind(ctx caddy.Context, handler string, logger *zap.Logger) 
 	}
 }
 
-// answersBehind reports whether a handler behind the present one may answer: in
-// the present route, or in one after it that is reached.
+// answersBehind reports whether a handler after the current one may respond: in the current
+// route, or in a later route that can be reached.
 func answersBehind(routes caddyhttp.RouteList) bool {
 	present := true
 	for i := range routes {
@@ -63,9 +64,9 @@ func answersBehind(routes caddyhttp.RouteList) bool {
 	return false
 }
 
-// presentHandler returns the position of the first handler of the present route
-// that is, or holds, a tool endpoint. Which one is being provisioned cannot be
-// told from outside, so a second one in the same route may miss its warning.
+// presentHandler returns the index of the first handler in the current route that is a tool
+// endpoint or contains one. Caddy does not expose which handler is being provisioned, so a
+// second endpoint in the same route may not get its warning.
 func presentHandler(raw []json.RawMessage) int {
 	for i, handler := range raw {
 		if holdsEndpoint(handler) {
@@ -75,7 +76,7 @@ func presentHandler(raw []json.RawMessage) int {
 	return 0
 }
 
-// rawHandler is as much of a handler's configuration as is looked at here.
+// rawHandler is the part of a handler's configuration that the checks read.
 type rawHandler struct {
 	Handler string `json:"handler"`
 	Routes  []struct {
@@ -83,6 +84,7 @@ type rawHandler struct {
 	} `json:"routes"`
 }
 
+// holdsEndpoint reports whether a handler is a tool endpoint or contains one.
 func holdsEndpoint(raw json.RawMessage) bool {
 	var h rawHandler
 	if json.Unmarshal(raw, &h) != nil {
@@ -96,8 +98,7 @@ func holdsEndpoint(raw json.RawMessage) bool {
 	return h.Handler == "mcp" || h.Handler == "otc"
 }
 
-// mayAnswer reports whether a handler may answer requests itself. Handlers that
-// are not known here may.
+// mayAnswer reports whether a handler may respond to requests itself. Unknown handlers may.
 func mayAnswer(raw json.RawMessage) bool {
 	var h rawHandler
 	if json.Unmarshal(raw, &h) != nil {
@@ -111,7 +112,7 @@ func mayAnswer(raw json.RawMessage) bool {
 			}
 		}
 		return false
-	case "mcp", "otc", "ocp", "oagent", "agent_auth", "protected_resource", "tools_only", // answer for paths of their own only
+	case "mcp", "otc", "ocp", "oagent", "agent_auth", "protected_resource", "tools_only", // respond only at paths of their own
 		"authentication", "copy_response_headers", "encode", "headers", "intercept", "log_append", "map", "push",
 		"request_body", "rewrite", "templates", "tracing", "vars":
 		return false

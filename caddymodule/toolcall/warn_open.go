@@ -19,10 +19,10 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agentauth"
 )
 
-// WarnIfOpen logs a warning if tool calls carry credentials of the gateway and it can
-// be seen that nothing before the endpoint authenticates its callers. Injected says
-// whether the endpoint's own configuration adds credentials. If all listeners of the
-// server are on this machine only, it is logged at level info.
+// WarnIfOpen logs a warning if tool calls carry credentials of the gateway and no handler
+// before the endpoint authenticates its callers. Injected says whether the endpoint's own
+// configuration adds credentials. There is no warning if the routes cannot be inspected. If all
+// listeners of the server are on this machine, the level is info.
 func (e *Endpoint) WarnIfOpen(ctx caddy.Context, injected bool) {
 	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	at := routePositions(ctx)
@@ -59,8 +59,8 @@ func (e *Endpoint) guarded(at []routePosition) bool {
 	return true
 }
 
-// rawIndexAt returns the index, in the raw route at one of the endpoint's positions, of
-// the handler that is or holds the endpoint.
+// rawIndexAt returns the index, in the raw route at the endpoint's i-th position, of the
+// handler that is the endpoint or contains it.
 func (e *Endpoint) rawIndexAt(at []routePosition, i int) int {
 	raw := at[i].route().HandlersRaw
 	if i == len(at)-1 {
@@ -69,8 +69,8 @@ func (e *Endpoint) rawIndexAt(at []routePosition, i int) int {
 	return presentHandler(raw)
 }
 
-// guardedAt reports whether a route before the one at the position, or one of the
-// handlers before the endpoint in that one, authenticates requests for the path.
+// guardedAt reports whether a handler before the position authenticates requests for the path.
+// The handler is in an earlier route, or before the endpoint in the same route.
 func guardedAt(p routePosition, before []json.RawMessage, path string) bool {
 	present := p.route()
 	for i := range p.routes[:p.index] {
@@ -86,8 +86,8 @@ func guardedAt(p routePosition, before []json.RawMessage, path string) bool {
 	return slices.ContainsFunc(before, func(h json.RawMessage) bool { return rawGuards(h, path) })
 }
 
-// sameHosts reports whether a route is for all hosts or has the matchers of the present
-// one: routes of other sites do not guard this one.
+// sameHosts reports whether a route is for all hosts or has the same matchers as the current
+// one. Routes of other sites do not protect this one.
 func sameHosts(route, present *caddyhttp.Route) bool {
 	for _, set := range route.MatcherSets {
 		for _, m := range set {
@@ -99,14 +99,14 @@ func sameHosts(route, present *caddyhttp.Route) bool {
 	return true
 }
 
-// routeGuards reports whether a route authenticates requests for the path. Its handlers
-// may be provisioned or raw.
+// routeGuards reports whether a route authenticates requests for the path. Its handlers may be
+// provisioned or raw.
 func routeGuards(route *caddyhttp.Route, path string) bool {
 	return !excludesCalls(route.MatcherSets, path) && !excludesCallsRaw(route.MatcherSetsRaw, path) && handlersGuard(route, path)
 }
 
-// handlersGuard reports whether a handler of the route authenticates requests for the
-// path, if the route's matchers match them.
+// handlersGuard reports whether a handler of the route authenticates requests for the path,
+// provided that the route's matchers match them.
 func handlersGuard(route *caddyhttp.Route, path string) bool {
 	return slices.ContainsFunc(route.Handlers, func(h caddyhttp.MiddlewareHandler) bool { return handlerGuards(h, path) }) ||
 		slices.ContainsFunc(route.HandlersRaw, func(h json.RawMessage) bool { return rawGuards(h, path) })
@@ -129,7 +129,7 @@ func handlerGuards(handler any, path string) bool {
 	return false
 }
 
-// rawGuards is handlerGuards of a handler that is not provisioned.
+// rawGuards is handlerGuards for a handler that is not provisioned.
 func rawGuards(raw json.RawMessage, path string) bool {
 	var handler any
 	switch handlerName(raw) {
@@ -147,8 +147,8 @@ func rawGuards(raw json.RawMessage, path string) bool {
 	return json.Unmarshal(raw, handler) == nil && handlerGuards(handler, path)
 }
 
-// excludesCalls reports whether some POST requests for the path do not match: because
-// of the path or the method, or because of headers, cookies or a query, which clients
+// excludesCalls reports whether some POST requests for the path do not match. A set excludes
+// requests by the path, by the method, or by headers, cookies or the query, which clients
 // choose. Other matchers, such as remote_ip and expression, count as matching.
 func excludesCalls(sets caddyhttp.MatcherSets, path string) bool {
 	excluded := func(set caddyhttp.MatcherSet) bool {
@@ -157,6 +157,7 @@ func excludesCalls(sets caddyhttp.MatcherSets, path string) bool {
 	return len(sets) > 0 && !slices.ContainsFunc(sets, func(set caddyhttp.MatcherSet) bool { return !excluded(set) })
 }
 
+// excludesCall is excludesCalls for one matcher.
 func excludesCall(matcher any, path string) bool {
 	switch m := matcher.(type) {
 	case *caddyhttp.MatchPath:
@@ -176,23 +177,24 @@ func excludesCall(matcher any, path string) bool {
 	return isChosenByClient(matcher)
 }
 
-// isChosenByClient reports whether a matcher is about what clients may send or leave out
-// in any request for a path.
+// isChosenByClient reports whether a matcher depends on what clients may send or omit in any
+// request for a path.
 func isChosenByClient(matcher any) bool {
 	module, ok := matcher.(caddy.Module)
 	return ok && slices.Contains(clientMatchers, module.CaddyModule().ID.Name())
 }
 
-// clientMatchers are the names of the matchers that are chosen by clients.
+// clientMatchers are the names of the matchers that depend on what clients send.
 var clientMatchers = []string{"header", "header_regexp", "query"}
 
-// excludesCallsRaw is excludesCalls of matchers that are not provisioned. It does not
-// look into `not`.
+// excludesCallsRaw is excludesCalls for matchers that are not provisioned. It does not inspect
+// `not`.
 func excludesCallsRaw(sets caddyhttp.RawMatcherSets, path string) bool {
 	excluded := func(set caddy.ModuleMap) bool { return excludesCallRaw(set, path) }
 	return len(sets) > 0 && !slices.ContainsFunc(sets, func(set caddy.ModuleMap) bool { return !excluded(set) })
 }
 
+// excludesCallRaw is excludesCalls for one set of raw matchers.
 func excludesCallRaw(set caddy.ModuleMap, path string) bool {
 	if slices.ContainsFunc(clientMatchers, func(name string) bool { return set[name] != nil }) {
 		return true
@@ -223,8 +225,8 @@ func isPublicListener(address string) bool {
 	return !parsed.IsUnixNetwork() && parsed.Host != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
-// needsClientCertificate reports whether TLS asks every client of the endpoint's hosts
-// for a certificate and refuses those without one.
+// needsClientCertificate reports whether TLS requires a client certificate for all of the
+// endpoint's hosts.
 func needsClientCertificate(server *caddyhttp.Server, at []routePosition) bool {
 	hosts := []string{""} // any
 	for _, set := range at[0].route().MatcherSets {
@@ -242,8 +244,8 @@ func needsClientCertificate(server *caddyhttp.Server, at []routePosition) bool {
 	return true
 }
 
-// hostNeedsCertificate reports whether all TLS policies that may be used for a host
-// need a client certificate. An empty host is any.
+// hostNeedsCertificate reports whether all TLS policies that may apply to a host require a
+// client certificate. An empty host stands for any host.
 func hostNeedsCertificate(policies caddytls.ConnectionPolicies, host string) bool {
 	for _, policy := range policies {
 		var names []string
@@ -257,14 +259,14 @@ func hostNeedsCertificate(policies caddytls.ConnectionPolicies, host string) boo
 			return false
 		}
 		if host != "" && len(policy.MatchersRaw) == min(len(names), 1) {
-			return true // the first policy that matches is used
+			return true // the first matching policy applies
 		}
 	}
 	return len(policies) > 0
 }
 
-// certificateName reports whether a server name, whose first label may be *, is that of
-// a host.
+// certificateName reports whether a server name matches a host. The first label of the name may
+// be *.
 func certificateName(name, host string) bool {
 	if parent, wild := strings.CutPrefix(name, "*."); wild {
 		_, rest, _ := strings.Cut(host, ".")
@@ -273,8 +275,8 @@ func certificateName(name, host string) bool {
 	return strings.EqualFold(name, host)
 }
 
-// injectsBehind reports whether a handler behind the endpoint sets an Authorization
-// header that does not come from the request, as header_up of reverse_proxy does.
+// injectsBehind reports whether a handler after the endpoint sets an Authorization header whose
+// value does not come from the request, as header_up of reverse_proxy does.
 func (e *Endpoint) injectsBehind(at []routePosition) bool {
 	for i, p := range at {
 		for j, route := range p.routes[p.index:] {
@@ -290,6 +292,7 @@ func (e *Endpoint) injectsBehind(at []routePosition) bool {
 	return false
 }
 
+// injectsAuthorization is injectsBehind for one raw handler.
 func injectsAuthorization(raw json.RawMessage) bool {
 	type operations struct {
 		Request struct {
