@@ -21,8 +21,8 @@ func init() {
 	httpcaddyfile.RegisterDirective("agent_auth", parseAgentAuth)
 }
 
-// parseAgentAuth sets up the handler with its matcher, and the metadata of the
-// resource beside it, which are no part of what the matcher selects.
+// parseAgentAuth sets up the handler with its matcher. It also adds the handler of the
+// resource's metadata without a matcher, because the metadata are outside the matched paths.
 func parseAgentAuth(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	h.Next() // consume directive name
 	token, path := "", ""
@@ -37,7 +37,7 @@ func parseAgentAuth(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error)
 		return nil, h.WrapErr(err)
 	}
 	if path != "" && !strings.HasSuffix(token, "*") {
-		// An endpoint answers at its path with a slash behind it too, and below it.
+		// An endpoint also responds at its path with a trailing slash and below it.
 		matchers["path"] = caddyconfig.JSON(caddyhttp.MatchPath{path, path + "/*"}, nil)
 	}
 	c := &authConfig{resource: path}
@@ -51,8 +51,8 @@ func parseAgentAuth(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error)
 	return values, nil
 }
 
-// pathOfMatcher returns the path of a resource that a path matcher such as /mcp*
-// selects, "" if it is another matcher, or selects more.
+// pathOfMatcher returns the path of the resource that a path matcher such as /mcp* selects. It
+// returns "" for other matchers and for patterns that select more than one path.
 func pathOfMatcher(token string) string {
 	path := strings.TrimRight(strings.TrimSuffix(token, "*"), "/")
 	if !strings.HasPrefix(token, "/") || strings.ContainsAny(path, "*?#{}") {
@@ -61,7 +61,7 @@ func pathOfMatcher(token string) string {
 	return path
 }
 
-// authConfig is the directive agent_auth as it is read.
+// authConfig holds the options of the directive agent_auth.
 type authConfig struct {
 	handlerOptions Handler
 	oauth          OAuth
@@ -73,7 +73,7 @@ type authConfig struct {
 	documentation  string
 }
 
-// unmarshal reads the directive, behind its matcher. Syntax:
+// unmarshal reads the directive after its matcher. Syntax:
 //
 //	agent_auth [<matcher>] {
 //		issuer                 <urls...>
@@ -97,20 +97,26 @@ type authConfig struct {
 //		}
 //	}
 //
-// issuer, audience, algorithms, scopes_supported, require_scope, exempt and key may
-// be repeated. jwks is for an only issuer; each of several finds its keys by its
-// metadata. At least one issuer or key is needed, and without an issuer there are
-// only exempt, optional and api_key. resource defaults to the path of the matcher
-// if that is one path with or without a * behind it, such as /mcp*, and to the
-// whole site otherwise. Without a * it selects what is below the path as well. See AgentAuth, OAuth, APIKey and ProtectedResource for what
-// the options mean.
+// Rules:
+//
+//   - issuer, audience, algorithms, scopes_supported, require_scope, exempt and key may be
+//     repeated.
+//   - At least one issuer or key is required. Without an issuer, only exempt, optional and
+//     api_key are allowed.
+//   - jwks requires a single issuer. With several issuers, the keys of each are found through
+//     its metadata.
+//   - resource defaults to the path of the matcher if the matcher is one path, such as /mcp or
+//     /mcp*. Otherwise it defaults to the whole site.
+//   - A path without * also selects the paths below it.
+//
+// See Handler, OAuth, APIKey and ProtectedResource for the meaning of the options.
 func (c *authConfig) unmarshal(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	if d.NextArg() {
 		return d.Errf("agent_auth takes a matcher and a block, not '%s'", d.Val())
 	}
 	b := directive.NewBlock(d)
-	first := "" // option that needs an issuer
+	first := "" // the first option that requires an issuer
 	for b.NextBlock(0) {
 		name := b.Val()
 		switch name {
@@ -139,6 +145,7 @@ func (c *authConfig) unmarshal(d *caddyfile.Dispenser) error {
 	return nil
 }
 
+// unmarshalOption reads one option of the directive.
 func (c *authConfig) unmarshalOption(b *directive.Block) (known bool, err error) {
 	switch b.Val() {
 	case "issuer":
@@ -189,7 +196,7 @@ func (c *authConfig) unmarshalOption(b *directive.Block) (known bool, err error)
 	return true, err
 }
 
-// handler returns the handler with all that is configured.
+// handler returns the configured handler.
 func (c *authConfig) handler() *Handler {
 	handler := c.handlerOptions
 	if len(c.issuers) == 0 {
@@ -204,7 +211,7 @@ func (c *authConfig) handler() *Handler {
 	return &handler
 }
 
-// metadata returns the handler of the resource's metadata, nil without an issuer.
+// metadata returns the handler of the resource's metadata. It returns nil without an issuer.
 func (c *authConfig) metadata() *ProtectedResource {
 	if len(c.issuers) == 0 {
 		return nil
@@ -258,7 +265,7 @@ func (a *APIKey) unmarshal(outer *directive.Block) error {
 	return nil
 }
 
-// unmarshalKey reads <name> <secret>. Its errors do not show the secret.
+// unmarshalKey reads <name> <secret>. Its errors do not contain the secret.
 func (a *APIKey) unmarshalKey(b *directive.Block) error {
 	var key NamedKey
 	if !b.AllArgs(&key.Name, &key.Secret) {
@@ -282,7 +289,7 @@ func (a *APIKey) unmarshalKey(b *directive.Block) error {
 	return nil
 }
 
-// readLeeway reads how far clocks may differ.
+// readLeeway reads how much clocks may differ; "off" is -1.
 func readLeeway(b *directive.Block, to *caddy.Duration) error {
 	return b.Value(func(text string) error {
 		if text == "off" {
@@ -298,7 +305,7 @@ func readLeeway(b *directive.Block, to *caddy.Duration) error {
 	})
 }
 
-// checkScope refuses what is no scope (RFC 6749, section 3.3).
+// checkScope returns an error if the text is not a scope (RFC 6749, section 3.3).
 func checkScope(scope string) error {
 	if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
 		return fmt.Errorf("%q is not a scope: it has spaces, quotes or characters that are not ASCII", scope)

@@ -23,39 +23,42 @@ func init() {
 	caddy.RegisterModule(new(Handler))
 }
 
-// Handler lets requests through that bring an OAuth access token or an API key.
-// It does with the providers oauth and api_key what Caddy's authentication
-// handler does with any, and beyond that what the rules for bearer tokens ask
-// for and that handler cannot say: 400 for credentials that are malformed or come
-// twice, 403 for tokens that allow too little, 503 while a token can be neither
-// accepted nor refused, each with a problem document (RFC 9457).
+// Handler passes on requests with a valid OAuth access token or API key, and rejects others. It
+// uses the providers oauth and api_key, which also work in Caddy's authentication handler. In
+// addition it follows the status codes for bearer tokens (RFC 6750), each with a problem
+// document (RFC 9457):
 //
-// A request without credentials is answered 401 with a WWW-Authenticate that
-// names the metadata of the resource; the handler protected_resource serves that.
-// Preflights of browsers (OPTIONS with Access-Control-Request-Method), which never
-// have credentials, and the metadata themselves are let through.
+//   - 400 if credentials are malformed or given twice
+//   - 401 if credentials are missing or invalid
+//   - 403 if a token lacks a required scope
+//   - 503 if a token cannot be verified at the moment
+//
+// A 401 response has a WWW-Authenticate header with the URL of the resource's metadata, which
+// the handler protected_resource serves. Requests for the metadata do not need credentials.
+// Neither do preflight requests of browsers (OPTIONS with Access-Control-Request-Method), which
+// cannot carry any.
 //
 // Placeholders:
 //
 // Placeholder | Description
 // ------------|------------
 // `{http.auth.user.id}` | The subject of the token, or the name of the API key; see OAuth
-// `{http.auth.user.scope}` | The scopes of the token, with spaces between them
-// `{http.auth.user.client_id}` | The client that the token was given to
+// `{http.auth.user.scope}` | The scopes of the token, separated by spaces
+// `{http.auth.user.client_id}` | The client that the token was issued to
 // `{http.auth.user.issuer}` | The issuer of the token
 type Handler struct {
-	// Which access tokens are accepted. Default: none.
+	// The access tokens to accept. Default: none.
 	OAuth *OAuth `json:"oauth,omitempty"`
 
-	// Which API keys are accepted. Default: none.
+	// The API keys to accept. Default: none.
 	APIKey *APIKey `json:"api_key,omitempty"`
 
-	// Paths that need no credentials, as in Caddy's path matcher. What comes with
-	// credentials nevertheless goes on without them.
+	// Paths that need no credentials, with the syntax of Caddy's path matcher. If a request to
+	// such a path has credentials, they are removed and not checked. Default: none.
 	Exempt caddyhttp.MatchPath `json:"exempt,omitempty"`
 
-	// Lets requests without credentials through, as nobody: no user is set, and
-	// the scopes are none. Bad credentials are refused all the same.
+	// Whether to pass on requests without credentials. They have no user and no scopes.
+	// Requests with invalid credentials are still rejected. Default: false.
 	Optional bool `json:"optional,omitempty"`
 
 	logger *zap.Logger
@@ -69,7 +72,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision sets up the two kinds of credentials.
+// Provision sets up the configured providers.
 func (a *Handler) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Logger()
 	if a.OAuth != nil {
@@ -86,7 +89,7 @@ func (a *Handler) Provision(ctx caddy.Context) error {
 	return a.Exempt.Provision(ctx)
 }
 
-// Validate refuses a handler that nobody could pass.
+// Validate rejects a handler without any provider, because every request would be rejected.
 func (a *Handler) Validate() error {
 	if a.OAuth == nil && a.APIKey == nil {
 		return errors.New("no issuer and no API key: nobody could ever be let through")
@@ -94,7 +97,7 @@ func (a *Handler) Validate() error {
 	return nil
 }
 
-// Cleanup gives up what Provision opened.
+// Cleanup releases what Provision opened.
 func (a *Handler) Cleanup() error {
 	if a.OAuth != nil {
 		return a.OAuth.Cleanup()
@@ -102,7 +105,7 @@ func (a *Handler) Cleanup() error {
 	return nil
 }
 
-// ServeHTTP passes a request on with its user, or refuses it.
+// ServeHTTP passes an authenticated request on and rejects others.
 func (a *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if a.isOpen(r) {
 		a.strip(r)
@@ -121,7 +124,7 @@ func (a *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	return next.ServeHTTP(w, r)
 }
 
-// login is what every request needs.
+// login describes the credentials that every request needs.
 func (a *Handler) login() *mcpadapter.Login {
 	if a.OAuth == nil {
 		return new(mcpadapter.Login)
@@ -141,19 +144,19 @@ func (a *Handler) isOpen(r *http.Request) bool {
 	return err == nil && matches
 }
 
-// readsOnly reports whether a method is one by which metadata are read: what else
-// comes to their path goes on to the handlers behind.
+// readsOnly reports whether a method can only read the metadata. Requests with other methods
+// reach the next handlers.
 func readsOnly(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
-// plainPath reports whether no handler can read the path as another one.
+// plainPath reports whether all handlers interpret the path in the same way. A path with dot
+// segments, escapes or empty segments could be normalized to another path by a later handler.
 func plainPath(path string) bool {
 	return !strings.Contains(path, "..") && !strings.ContainsAny(path, `\%;`) && !strings.Contains(path, "//")
 }
 
-// strip removes credentials for this gateway from a request that is not asked for
-// them.
+// strip removes this gateway's credentials from a request that does not need them.
 func (a *Handler) strip(r *http.Request) {
 	if a.OAuth != nil {
 		a.OAuth.strip(r)
@@ -163,8 +166,8 @@ func (a *Handler) strip(r *http.Request) {
 	}
 }
 
-// authenticate returns the user of a request, without an ID if it is nobody and
-// may be. The error is what refuses it.
+// authenticate returns the user of a request. For an allowed request without credentials the
+// user has no ID. The error is an *oauth.Error if the request must be rejected.
 func (a *Handler) authenticate(r *http.Request) (caddyauth.User, error) {
 	var token, key string
 	var err error
@@ -195,12 +198,12 @@ func (a *Handler) authenticate(r *http.Request) (caddyauth.User, error) {
 		return caddyauth.User{}, nil
 	}
 	if a.OAuth != nil {
-		a.OAuth.issuers.Warm() // a token is likely to follow
+		a.OAuth.issuers.Warm() // fetch the keys early, since a token is likely to follow
 	}
 	return caddyauth.User{}, &oauth.Error{Code: oauth.Missing, Description: "no credentials: send " + a.accepted()}
 }
 
-// accepted says which credentials a client may send.
+// accepted describes the credentials that a client may send.
 func (a *Handler) accepted() string {
 	var ways []string
 	if a.OAuth != nil {
@@ -212,7 +215,7 @@ func (a *Handler) accepted() string {
 	return strings.Join(ways, ", or ")
 }
 
-// refuse answers a request that is not let through.
+// refuse writes the response for a rejected request.
 func (a *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) error {
 	refusal, ok := errors.AsType[*oauth.Error](err)
 	if !ok {
@@ -231,6 +234,7 @@ func (a *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) erro
 	return nil
 }
 
+// challenge returns the WWW-Authenticate header of the response.
 func (a *Handler) challenge(r *http.Request, refusal *oauth.Error) string {
 	if a.OAuth != nil {
 		return a.OAuth.challenge(r, refusal)
@@ -238,7 +242,7 @@ func (a *Handler) challenge(r *http.Request, refusal *oauth.Error) string {
 	return a.APIKey.challenge()
 }
 
-// refusalTitles has the title of the problem document for each kind of refusal.
+// refusalTitles are the titles of the problem documents.
 var refusalTitles = map[oauth.Code]string{
 	oauth.Missing:           "Authentication is needed",
 	oauth.InvalidRequest:    "The credentials are malformed",
@@ -247,7 +251,7 @@ var refusalTitles = map[oauth.Code]string{
 	oauth.Unavailable:       "The access token cannot be verified now",
 }
 
-// setUser makes the placeholders of a user known, as Caddy's own handler does.
+// setUser sets the placeholders of a user, as Caddy's authentication handler does.
 func setUser(r *http.Request, user caddyauth.User) {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {

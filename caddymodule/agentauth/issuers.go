@@ -10,22 +10,22 @@ import (
 	"github.com/fairwayhq/fairway/internal/oauth"
 )
 
-// verifiers are shared by all handlers, and by successive configurations, that
-// accept the same tokens: a reload keeps the keys that were fetched, which is all
-// there is while an issuer is down.
+// verifiers are shared by all handlers, and by successive configurations, that accept the same
+// tokens. A reload therefore keeps the fetched keys, which may be the only ones available while
+// an issuer is down.
 var verifiers = caddy.NewUsagePool()
 
-// issuers verify the tokens of one list of issuers.
+// issuers verifies the tokens of one list of issuers.
 type issuers struct {
 	*oauth.Verifier
 	key    string
-	logger atomic.Pointer[zap.Logger] // of the configuration that was provisioned last
+	logger atomic.Pointer[zap.Logger] // logger of the configuration that was provisioned last
 }
 
-// openIssuers returns the issuers of these options from the pool; whoever opens
-// them releases them once.
+// openIssuers returns the issuers with these options from the pool. The caller must call
+// release once.
 func openIssuers(options oauth.Options, logger *zap.Logger) (*issuers, error) {
-	key, _ := json.Marshal([]any{options.Issuers, options.Algorithms, options.Leeway}) // strings and numbers: cannot fail
+	key, _ := json.Marshal([]any{options.Issuers, options.Algorithms, options.Leeway}) // strings and numbers only: cannot fail
 	value, loaded, err := verifiers.LoadOrNew(string(key), func() (caddy.Destructor, error) {
 		shared := &issuers{key: string(key)}
 		shared.logger.Store(logger)
@@ -44,21 +44,23 @@ func openIssuers(options oauth.Options, logger *zap.Logger) (*issuers, error) {
 	return shared, nil
 }
 
+// release gives up the issuers.
 func (i *issuers) release() {
 	_, _ = verifiers.Delete(i.key)
 }
 
-// Destruct ends the fetching of keys. It is called when no configuration uses the
-// issuers any more.
+// Destruct stops fetching keys. The pool calls it when no configuration uses the issuers.
 func (i *issuers) Destruct() error {
 	i.Close()
 	return nil
 }
 
+// fetched logs that an issuer's keys were fetched.
 func (i *issuers) fetched(issuer string, keys int) {
 	i.logger.Load().Debug("fetched the keys of an issuer", zap.String("issuer", issuer), zap.Int("keys", keys))
 }
 
+// failed logs that an issuer's keys could not be fetched.
 func (i *issuers) failed(issuer string, err error, haveKeys bool) {
 	logger := i.logger.Load().With(zap.String("issuer", issuer), zap.Error(err))
 	if haveKeys {

@@ -22,44 +22,43 @@ func init() {
 }
 
 const (
-	// DefaultKeyHeader is the header of API keys where none is configured.
+	// DefaultKeyHeader is the header of API keys if none is configured.
 	DefaultKeyHeader = "X-API-Key"
 
-	// maxKeyLength is the longest API key that is looked at, in bytes.
+	// maxKeyLength limits the length of an API key, in bytes. Longer keys are rejected unread.
 	maxKeyLength = 1 << 10
 )
 
-// APIKey accepts API keys. The user's ID is the name of the key. A key is removed
-// from its request before the request goes on.
+// APIKey accepts API keys. The user's ID is the name of the key. The key is removed from the
+// request before the next handler runs.
 type APIKey struct {
-	// The header that has the key. Default: X-API-Key, unless `query` is set.
+	// The header that contains the key. Default: X-API-Key, unless `query` is set.
 	Header string `json:"header,omitempty"`
 
-	// The query parameter that has the key, instead of a header. URLs are
-	// written into many logs: prefer a header.
+	// The query parameter that contains the key, instead of a header. Prefer a header, because
+	// URLs appear in many logs. Default: none.
 	Query string `json:"query,omitempty"`
 
-	// The keys.
+	// The accepted keys. At least one is required.
 	Keys []NamedKey `json:"keys,omitempty"`
 
-	// Leaves the key in the request for the handlers behind.
+	// Whether to leave the key in the request for the next handlers. Default: false.
 	PassThrough bool `json:"pass_through,omitempty"`
 
 	digests []keyDigest
 }
 
-// NamedKey is an API key and who it stands for.
+// NamedKey is an API key and its user.
 type NamedKey struct {
-	// The name, which is the user's ID. It has no "#".
+	// The name of the key, which is the user's ID. It must not contain "#". Required.
 	Name string `json:"name,omitempty"`
 
-	// The key itself, best as a placeholder such as {env.ADA_KEY} or
-	// {file./run/secrets/ada}; or "sha256:" and the SHA-256 of the key in
-	// hexadecimal digits.
+	// The key itself, best as a placeholder such as {env.ADA_KEY} or {file./run/secrets/ada};
+	// or "sha256:" and the SHA-256 of the key in hexadecimal digits. Required.
 	Secret string `json:"secret,omitempty"`
 }
 
-// keyDigest is what is kept of a key.
+// keyDigest is the stored form of a key.
 type keyDigest struct {
 	name   string
 	digest [sha256.Size]byte
@@ -73,8 +72,8 @@ func (*APIKey) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision resolves the placeholders of the keys. Errors name keys and never show
-// them.
+// Provision resolves the placeholders of the keys. Its errors contain the names of keys, never
+// their values.
 func (a *APIKey) Provision(caddy.Context) error {
 	if a.Header != "" && a.Query != "" {
 		return errors.New("API keys come in a header or in a query parameter: give one of both")
@@ -97,6 +96,7 @@ func (a *APIKey) Provision(caddy.Context) error {
 	return nil
 }
 
+// add validates a key and stores its digest.
 func (a *APIKey) add(key NamedKey) error {
 	if err := checkKeyName(key.Name); err != nil {
 		return err
@@ -121,7 +121,8 @@ func (a *APIKey) add(key NamedKey) error {
 	return nil
 }
 
-// digestOf returns the SHA-256 of a secret, or the one that it is already.
+// digestOf returns the SHA-256 of a secret. A secret of the form "sha256:..." is already a
+// digest.
 func digestOf(secret string) (digest [sha256.Size]byte, err error) {
 	if secret == "" {
 		return digest, errors.New("its secret is empty")
@@ -140,7 +141,7 @@ func digestOf(secret string) (digest [sha256.Size]byte, err error) {
 	return [sha256.Size]byte(decoded), nil
 }
 
-// checkKeyName refuses names that could be taken for the user of a token.
+// checkKeyName returns an error for a name that could be confused with the user of a token.
 func checkKeyName(name string) error {
 	if name == "" {
 		return errors.New("it has no name")
@@ -151,7 +152,7 @@ func checkKeyName(name string) error {
 	return nil
 }
 
-// checkKeyHeader refuses headers that cannot be an API key's.
+// checkKeyHeader returns an error if API keys cannot be sent in the header.
 func checkKeyHeader(name string) error {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool {
 		return ('a' > r || r > 'z') && ('A' > r || r > 'Z') && ('0' > r || r > '9') && r != '-' && r != '_'
@@ -165,7 +166,7 @@ func checkKeyHeader(name string) error {
 	return nil
 }
 
-// Authenticate returns the user of a request that has a good key.
+// Authenticate returns the user of a request with a valid key.
 func (a *APIKey) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth.User, bool, error) {
 	key, err := a.read(r)
 	if err == nil && key != "" {
@@ -178,7 +179,7 @@ func (a *APIKey) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth
 	return caddyauth.User{}, false, nil
 }
 
-// read returns the key of a request, "" if it has none.
+// read returns the key of a request. It returns "" if the request has none.
 func (a *APIKey) read(r *http.Request) (string, error) {
 	values := r.Header[a.Header]
 	if a.Query != "" {
@@ -193,8 +194,8 @@ func (a *APIKey) read(r *http.Request) (string, error) {
 	return "", &oauth.Error{Code: oauth.InvalidRequest, Description: "the request has several API keys in " + a.place() + ": send one"}
 }
 
-// judge returns whose key it is. The time it takes does not depend on how much of
-// which key is right.
+// judge returns the user of a key. It runs in constant time, so that its duration does not
+// reveal how much of a key is correct.
 func (a *APIKey) judge(r *http.Request, key string) (caddyauth.User, error) {
 	name := ""
 	if len(key) <= maxKeyLength {
@@ -223,8 +224,7 @@ func (a *APIKey) strip(r *http.Request) {
 	}
 }
 
-// withoutParameter removes a parameter from a query and leaves the others as they
-// came.
+// withoutParameter removes a parameter from a query and does not change the others.
 func withoutParameter(query, name string) string {
 	kept := make([]string, 0, strings.Count(query, "&")+1)
 	for part := range strings.SplitSeq(query, "&") {
@@ -237,7 +237,7 @@ func withoutParameter(query, name string) string {
 	return strings.Join(kept, "&")
 }
 
-// place says where the key belongs.
+// place describes where the key is sent, for messages.
 func (a *APIKey) place() string {
 	if a.Query != "" {
 		return "the query parameter " + a.Query
@@ -245,8 +245,8 @@ func (a *APIKey) place() string {
 	return "the header " + a.Header
 }
 
-// challenge is the WWW-Authenticate of refusals, which 401 must have (RFC 9110,
-// section 11.6.1); no registered scheme says "API key".
+// challenge returns the WWW-Authenticate header, which a 401 response must have (RFC 9110,
+// section 11.6.1). No registered scheme stands for API keys.
 func (a *APIKey) challenge() string {
 	if a.Query != "" {
 		return `ApiKey in="query", name="` + strings.NewReplacer(`"`, "", `\`, "").Replace(a.Query) + `"`

@@ -20,79 +20,84 @@ func init() {
 	caddy.RegisterModule(new(OAuth))
 }
 
-// What AgentAuth tells the handlers behind it of a request that it let through,
-// as variables (caddyhttp.GetVar). The second is there wherever access depends
-// on scopes, and empty for a request without a token.
+// Request variables that the provider sets for the next handlers (caddyhttp.GetVar). VarScopes
+// is set for every request whose access depends on scopes. It is empty for a request without a
+// token.
 const (
 	VarResourceMetadata = "agents.resource_metadata" // string, a URL
 	VarScopes           = "agents.scopes"            // []string
 
-	// varLogin is what every request needs, where none passes without credentials.
+	// VarLogin describes the credentials that every request needs. It is not set if requests
+	// without credentials are allowed.
 	VarLogin = "agents.login" // *mcpadapter.Login
 
-	// varExpires is when the credentials of a request expire, where they do.
+	// VarExpires is when the credentials of a request expire. It is not set if they do not
+	// expire.
 	VarExpires = "agents.expires" // time.Time
 )
 
-// OAuth accepts access tokens: JWTs (RFC 9068, and those of issuers that are not
-// as exact) that one of the issuers signed for this resource. They are verified
-// with the issuers' published keys, which are fetched with the first request,
-// kept current in the background and over reloads of the configuration, and stay
-// good for a day while their server is down. Until they are there, tokens are
-// answered 503.
+// OAuth accepts access tokens that one of the issuers signed for this resource. Tokens are JWTs
+// as in RFC 9068; deviations that are common among issuers are accepted.
 //
-// The user's ID is the token's `sub`, or its `client_id` if it has no `sub`. Where
-// users have more than one source (several issuers, or API keys beside tokens) it
-// is `issuer#sub`, so that no two users are the same. Metadata of the user are
+// Tokens are verified with the issuers' published keys. The keys are fetched with the first
+// request, refreshed in the background, and kept over reloads of the configuration. If the
+// server of the keys is down, fetched keys remain valid for a day. Until keys are available,
+// requests with tokens get 503.
+//
+// The user's ID is the token's `sub`, or its `client_id` if it has no `sub`. If there are
+// several sources of users (several issuers, or API keys in addition to tokens), the ID is
+// `issuer#sub`, so that different users never have the same ID. The metadata of the user are
 // `scope`, `client_id` and `issuer`.
 //
-// In Caddy's own `authentication` handler all refusals are answered 401, with
-// WWW-Authenticate as in the handler agent_auth, which see.
+// In Caddy's own `authentication` handler, all rejected requests get 401 with the same
+// WWW-Authenticate as in the handler agent_auth.
 type OAuth struct {
-	// Authorization servers whose tokens are accepted.
+	// The authorization servers whose tokens are accepted. At least one is required.
 	Issuers []OAuthIssuer `json:"issuers,omitempty"`
 
-	// What tokens must be for: the URL of the resource, or its path on the host
-	// that a request is for. A path, or none at all, which is the whole site,
-	// needs a host matcher around the handler: otherwise whoever sends a request
-	// would choose for whom its token has to be. Give the URL that clients use
-	// behind a proxy that changes scheme or host, and where services on several
-	// ports share a host name and an issuer: a host matcher sees no ports.
+	// The resource that tokens must be issued for: its URL, or its path on the host of the
+	// request.
+	//
+	// A path requires a host matcher around the handler. Otherwise the caller could choose,
+	// with the Host header, the resource that its token has to match. Use a URL if a proxy in
+	// front of this server changes the scheme or the host, or if services on several ports
+	// share a host name and an issuer, because a host matcher ignores ports.
+	//
+	// Default: the whole site.
 	Resource string `json:"resource,omitempty"`
 
-	// What `aud` of tokens must have one of, exactly. Default: the URL of the
-	// resource.
+	// The accepted values of a token's `aud`. A token must have one of them exactly. Default:
+	// the URL of the resource.
 	Audiences []string `json:"audiences,omitempty"`
 
-	// How tokens may be signed. Default: RS256, PS256, ES256, ES384 and EdDSA.
-	// RS384, RS512, PS384, PS512 and ES512 can be chosen as well; none and HMAC
-	// cannot.
+	// The accepted signature algorithms. RS384, RS512, PS384, PS512 and ES512 can be added;
+	// none and HMAC cannot. Default: RS256, PS256, ES256, ES384 and EdDSA.
 	Algorithms []string `json:"algorithms,omitempty"`
 
-	// Scopes that every token needs. Challenges name them.
+	// The scopes that every token needs. Challenges name them. Default: none.
 	RequireScope []string `json:"require_scope,omitempty"`
 
-	// How far the clocks of issuers and this server may differ. Default: 30s.
-	// Negative means not at all.
+	// How much the clocks of issuers and this server may differ. A negative value means not at
+	// all. Default: 30s.
 	Leeway caddy.Duration `json:"leeway,omitempty"`
 
-	// Leaves the token in the request for the handlers behind. Default: it is
-	// for this gateway and nobody else, and removed.
+	// Whether to leave the token in the request for the next handlers. A token is issued for
+	// this gateway only, so it is removed unless this is set. Default: false.
 	PassToken bool `json:"pass_token,omitempty"`
 
 	resource  Resource
 	issuers   *issuers
-	qualified bool // API keys stand beside
+	qualified bool // API keys are accepted too
 }
 
 // OAuthIssuer is an authorization server whose tokens are accepted.
 type OAuthIssuer struct {
-	// The issuer's identifier, which `iss` of its tokens has, character for
-	// character: https, or http on a loopback address.
+	// The issuer's identifier, which must equal `iss` of its tokens exactly. Its scheme is
+	// https, or http on a loopback address. Required.
 	Issuer string `json:"issuer,omitempty"`
 
-	// The URL or file of its JWK set. Default: what the issuer's metadata name
-	// (RFC 8414 or OpenID Connect Discovery).
+	// The URL or file of the issuer's JWK set. Default: the URL in the issuer's metadata (RFC
+	// 8414 or OpenID Connect Discovery).
 	JWKS string `json:"jwks,omitempty"`
 }
 
@@ -104,7 +109,7 @@ func (*OAuth) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision reads keys in files and prepares to fetch the others.
+// Provision reads keys from files and prepares to fetch the others.
 func (o *OAuth) Provision(ctx caddy.Context) (err error) {
 	repl := caddy.NewReplacer()
 	if o.resource, err = parseResource(repl.ReplaceKnown(o.Resource, "")); err != nil {
@@ -129,7 +134,7 @@ func (o *OAuth) Provision(ctx caddy.Context) (err error) {
 	return err
 }
 
-// Cleanup closes the issuers, if no other handler uses them.
+// Cleanup releases the issuers.
 func (o *OAuth) Cleanup() error {
 	if o.issuers != nil {
 		o.issuers.release()
@@ -138,7 +143,7 @@ func (o *OAuth) Cleanup() error {
 	return nil
 }
 
-// Authenticate returns the user of a request that has a good token.
+// Authenticate returns the user of a request with a valid token.
 func (o *OAuth) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth.User, bool, error) {
 	token, err := oauth.Bearer(r.Header)
 	if err == nil && token == "" {
@@ -160,7 +165,7 @@ func (o *OAuth) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth.
 	return caddyauth.User{}, false, nil
 }
 
-// judge verifies a token and makes its request ready to go on.
+// judge verifies a token and prepares its request for the next handlers.
 func (o *OAuth) judge(r *http.Request, token string) (caddyauth.User, error) {
 	verified, err := o.issuers.Verify(r.Context(), token, o.audiences(r)...)
 	if err != nil {
@@ -178,7 +183,7 @@ func (o *OAuth) judge(r *http.Request, token string) (caddyauth.User, error) {
 	return o.user(verified), nil
 }
 
-// tell lets the handlers behind know what depends on the scopes of a request.
+// tell sets the request variables for the next handlers.
 func (o *OAuth) tell(r *http.Request, scopes []string) {
 	if scopes == nil {
 		scopes = []string{}
@@ -187,18 +192,18 @@ func (o *OAuth) tell(r *http.Request, scopes []string) {
 	caddyhttp.SetVar(r.Context(), VarScopes, scopes)
 }
 
-// login is what requests need where all have to bring a token.
+// login describes the credentials of requests if every request needs a token.
 func (o *OAuth) login() *mcpadapter.Login {
 	return &mcpadapter.Login{OAuth: true, Scopes: o.RequireScope}
 }
 
-// anonymous makes a request without a token ready to go on.
+// anonymous prepares a request without a token for the next handlers.
 func (o *OAuth) anonymous(r *http.Request) {
 	o.tell(r, nil)
 }
 
-// strip removes an access token from a request, unless it is to be passed on.
-// Credentials of other schemes are not this handler's.
+// strip removes an access token from a request, unless it is to be passed on. Credentials of
+// other schemes are not removed.
 func (o *OAuth) strip(r *http.Request) {
 	if o.PassToken {
 		return
@@ -208,8 +213,8 @@ func (o *OAuth) strip(r *http.Request) {
 	}
 }
 
-// audiences returns those of which a token must be for one. The URL of a whole
-// site is the same with and without a slash at its end.
+// audiences returns the accepted values of `aud`. The URL of a whole site is accepted with and
+// without a trailing slash.
 func (o *OAuth) audiences(r *http.Request) []string {
 	if len(o.Audiences) > 0 {
 		return o.Audiences
@@ -221,11 +226,12 @@ func (o *OAuth) audiences(r *http.Request) []string {
 	return []string{url}
 }
 
+// challenge returns the WWW-Authenticate header for a rejected request.
 func (o *OAuth) challenge(r *http.Request, refusal *oauth.Error) string {
 	return oauth.ChallengeOf(refusal, o.RequireScope, o.resource.metadata(r)).String()
 }
 
-// user returns who the token is for.
+// user returns the user of a verified token.
 func (o *OAuth) user(token *oauth.Token) caddyauth.User {
 	id := token.Subject
 	if id == "" {

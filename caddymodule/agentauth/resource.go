@@ -19,27 +19,27 @@ func init() {
 	caddy.RegisterModule(new(ProtectedResource))
 }
 
-// metadataMaxAge is how long the metadata of a resource may be kept, in seconds.
+// metadataMaxAge is how long clients may cache the metadata of a resource, in seconds.
 const metadataMaxAge = 600
 
-// ProtectedResource serves the metadata of a resource, by which clients find out
-// where to get access tokens for it (RFC 9728): at
-// `/.well-known/oauth-protected-resource` with the resource's path behind it, and
-// without. Web pages of all origins may read it. Other requests pass by untouched.
+// ProtectedResource serves the metadata of a resource, from which clients learn where to get
+// access tokens for it (RFC 9728). The metadata are at `/.well-known/oauth-protected-resource`,
+// with and without the resource's path appended. Web pages of all origins may read them. Other
+// requests are passed on unchanged.
 type ProtectedResource struct {
-	// The resource, as in `resource` of the provider oauth.
+	// The resource, as in `resource` of the provider oauth. Default: the whole site.
 	Resource string `json:"resource,omitempty"`
 
-	// The issuers of tokens for it.
+	// The issuers of tokens for the resource. Default: none.
 	AuthorizationServers []string `json:"authorization_servers,omitempty"`
 
-	// The scopes that clients may ask for. Default: not told.
+	// The scopes that clients may request. Default: omitted.
 	ScopesSupported []string `json:"scopes_supported,omitempty"`
 
-	// The name of the resource for people. Default: not told.
+	// The display name of the resource. Default: omitted.
 	Name string `json:"resource_name,omitempty"`
 
-	// The URL of a page for developers. Default: not told.
+	// The URL of a page for developers. Default: omitted.
 	Documentation string `json:"resource_documentation,omitempty"`
 
 	resource Resource
@@ -67,7 +67,7 @@ func (p *ProtectedResource) Provision(caddy.Context) (err error) {
 	return nil
 }
 
-// ServeHTTP answers requests for the metadata and passes all others on.
+// ServeHTTP responds to requests for the metadata and passes all others on.
 func (p *ProtectedResource) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if r.URL.Path != p.path && r.URL.Path != oauth.WellKnown {
 		return next.ServeHTTP(w, r)
@@ -101,18 +101,18 @@ func (p *ProtectedResource) ServeHTTP(w http.ResponseWriter, r *http.Request, ne
 	header.Set("Cache-Control", "public, max-age="+strconv.Itoa(metadataMaxAge))
 	w.WriteHeader(http.StatusOK)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // the client may be gone
+		_, _ = w.Write(body) // the client may have disconnected
 	}
 	return nil
 }
 
-// Resource is what tokens are for: a URL, or a path on the host of each request.
+// Resource is what tokens are issued for: a URL, or a path on the host of each request.
 type Resource struct {
-	origin string // scheme and host; "" if each request says
-	path   string // without a slash at its end, so "" for a whole site
+	origin string // scheme and host; "" for those of the request
+	path   string // without a trailing slash; "" for a whole site
 }
 
-// parseResource reads an option that has a path or a URL.
+// parseResource parses an option that is a path or a URL.
 func parseResource(text string) (Resource, error) {
 	if text == "" {
 		return Resource{}, nil
@@ -134,6 +134,7 @@ func parseResource(text string) (Resource, error) {
 	return Resource{origin: u.Scheme + "://" + u.Host, path: path}, nil
 }
 
+// isRelative reports whether the resource is a path on the host of the request.
 func (s Resource) isRelative() bool { return s.origin == "" }
 
 // of returns the URL of the resource for a request.
@@ -141,11 +142,12 @@ func (s Resource) of(r *http.Request) string {
 	return s.OriginOf(r) + s.path
 }
 
-// metadata returns the URL of the metadata for a request.
+// metadata returns the URL of the resource's metadata for a request.
 func (s Resource) metadata(r *http.Request) string {
 	return s.OriginOf(r) + oauth.MetadataPath(s.path)
 }
 
+// OriginOf returns the scheme and host of the resource for a request.
 func (s Resource) OriginOf(r *http.Request) string {
 	if s.origin != "" {
 		return s.origin
@@ -157,9 +159,9 @@ func (s Resource) OriginOf(r *http.Request) string {
 	return scheme + "://" + strings.TrimSuffix(strings.ToLower(r.Host), defaultPort)
 }
 
-// hostIsKnown reports whether the module that is being provisioned sees requests
-// for certain hosts only: whether a host matcher stands before it, at the server
-// or in a subroute.
+// hostIsKnown reports whether the module that is being provisioned only gets requests for
+// certain hosts. This is so if there is a host matcher before it, at the server or in a
+// subroute.
 func hostIsKnown(ctx caddy.Context) bool {
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && presentRouteHasHost(server.Routes) {
 		return true
@@ -172,8 +174,8 @@ func hostIsKnown(ctx caddy.Context) bool {
 	return false
 }
 
-// presentRouteHasHost looks at the first route whose handlers are not provisioned
-// yet, which is the one that is being provisioned.
+// presentRouteHasHost inspects the first route whose handlers are not provisioned yet, which is
+// the current one.
 func presentRouteHasHost(routes caddyhttp.RouteList) bool {
 	for i := range routes {
 		if routes[i].HandlersRaw == nil {
@@ -189,6 +191,7 @@ func presentRouteHasHost(routes caddyhttp.RouteList) bool {
 	return false
 }
 
+// setHasHost reports whether a matcher set has a host matcher for certain hosts.
 func setHasHost(set caddyhttp.MatcherSet) bool {
 	for _, matcher := range set {
 		hosts, ok := matcher.(*caddyhttp.MatchHost)
@@ -199,7 +202,7 @@ func setHasHost(set caddyhttp.MatcherSet) bool {
 	return false
 }
 
-// containsAnyHost reports whether one of the names is wild in every label.
+// containsAnyHost reports whether one of the names is a wildcard in every label.
 func containsAnyHost(hosts caddyhttp.MatchHost) bool {
 	for _, host := range hosts {
 		if strings.Trim(host, "*.") == "" {

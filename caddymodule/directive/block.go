@@ -15,8 +15,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/nearest"
 )
 
-// Each reads one or more arguments of a subdirective that may come again, and
-// checks those that are no placeholders.
+// Each reads one or more arguments of a subdirective that may be repeated. It checks the
+// arguments that contain no placeholder.
 func (b *Block) Each(to *[]string, check func(text string) error) error {
 	name, before := b.Val(), len(*to)
 	if err := b.List(to); err != nil {
@@ -30,7 +30,8 @@ func (b *Block) Each(to *[]string, check func(text string) error) error {
 	return nil
 }
 
-// UnlessPlaceholder returns err unless what it is about is not known before start.
+// UnlessPlaceholder returns err, except if text contains a placeholder. Its value is not known
+// before start then.
 func UnlessPlaceholder(text string, err error) error {
 	if strings.Contains(text, "{") {
 		return nil
@@ -38,8 +39,8 @@ func UnlessPlaceholder(text string, err error) error {
 	return err
 }
 
-// DidYouMean returns the end of a message about an unknown name: the nearest of the known
-// ones, or all of them if none is near.
+// DidYouMean returns the end of a message about an unknown name: the most similar known name,
+// or all known names if none is similar.
 func DidYouMean(unknown string, known []string) string {
 	if near := nearest.Name(unknown, slices.Values(known)); near != "" {
 		return fmt.Sprintf("; did you mean %s?", near)
@@ -47,7 +48,7 @@ func DidYouMean(unknown string, known []string) string {
 	return fmt.Sprintf("; known are %s", strings.Join(known, ", "))
 }
 
-// Positive reads a number of which zero makes no sense.
+// Positive reads a whole number of 1 or more.
 func (b *Block) Positive(to *int) error {
 	return b.Value(func(text string) error {
 		n, err := strconv.Atoi(text)
@@ -71,7 +72,7 @@ func (b *Block) Period(to *caddy.Duration) error {
 	})
 }
 
-// Toggle reads on, off or nothing, which is on.
+// Toggle reads on or off. Without an argument the value is on.
 func (b *Block) Toggle(to *bool) error {
 	if err := b.Once(); err != nil {
 		return err
@@ -88,7 +89,7 @@ func (b *Block) Toggle(to *bool) error {
 	return nil
 }
 
-// Flag reads a subdirective without arguments.
+// Flag reads a subdirective without arguments and sets it to true.
 func (b *Block) Flag(to *bool) error {
 	if err := b.Once(); err != nil {
 		return err
@@ -100,7 +101,7 @@ func (b *Block) Flag(to *bool) error {
 	return nil
 }
 
-// OneOf reads the only argument, which must be one of these words.
+// OneOf reads the only argument, which must be one of the words.
 func (b *Block) OneOf(to *string, words ...string) error {
 	return b.Value(func(text string) error {
 		*to = text
@@ -111,23 +112,25 @@ func (b *Block) OneOf(to *string, words ...string) error {
 	})
 }
 
-// Unrecognized returns the error for the option at which b stands, which the named block does
-// not have.
+// Unrecognized returns the error for an unknown option at which b stands. Name is the name of
+// the block.
 func (b *Block) Unrecognized(name string) error {
 	return b.Errf("unrecognized %s subdirective '%s'%s", name, b.Val(), DidYouMean(b.Val(), subdirectives[name]))
 }
 
-// Block reads the subdirectives of one block and refuses those that come twice.
+// Block reads the subdirectives of one block. It returns an error for a subdirective that is
+// given twice. Seen has the names of the subdirectives read so far.
 type Block struct {
 	*caddyfile.Dispenser
 	Seen map[string]bool
 }
 
+// NewBlock returns a Block that reads from d.
 func NewBlock(d *caddyfile.Dispenser) *Block {
 	return &Block{Dispenser: d, Seen: make(map[string]bool)}
 }
 
-// Once refuses a subdirective that has been there already.
+// Once returns an error if the current subdirective has been read before.
 func (b *Block) Once() error {
 	name := b.Val()
 	if b.Seen[name] {
@@ -137,7 +140,7 @@ func (b *Block) Once() error {
 	return nil
 }
 
-// Text reads the only argument of a subdirective that may come once.
+// Text reads the only argument of a subdirective that may be given once.
 func (b *Block) Text(to *string) error {
 	if err := b.Once(); err != nil {
 		return err
@@ -151,7 +154,7 @@ func (b *Block) Text(to *string) error {
 	return nil
 }
 
-// Value reads the only argument and parses it.
+// Value reads the only argument of a subdirective and parses it.
 func (b *Block) Value(parse func(text string) error) error {
 	name, text := b.Val(), ""
 	if err := b.Text(&text); err != nil {
@@ -179,7 +182,7 @@ func (b *Block) SizeOrOff(to *int64) error {
 	})
 }
 
-// Count reads a whole number that is not negative.
+// Count reads a whole number of 0 or more.
 func (b *Block) Count(to *int) error {
 	return b.Value(func(text string) error {
 		n, err := strconv.Atoi(text)
@@ -207,7 +210,8 @@ func (b *Block) Duration(to *caddy.Duration) error {
 	})
 }
 
-// List reads one or more arguments of a subdirective that may come again.
+// List reads one or more arguments of a subdirective that may be repeated. Arguments must
+// differ.
 func (b *Block) List(to *[]string) error {
 	arguments := b.RemainingArgs()
 	if len(arguments) == 0 {
@@ -222,6 +226,7 @@ func (b *Block) List(to *[]string) error {
 	return nil
 }
 
+// parseSize returns a function that parses a number of bytes.
 func parseSize(to *int64) func(text string) error {
 	return func(text string) error {
 		size, err := humanize.ParseBytes(text)

@@ -12,5 +12,5 @@ func NotNegative(option string, value int64) error {
 	return nil
 }
 
-// MinSecret is how long a secret must be, in bytes.
+// MinSecret is the minimum length of a secret, in bytes.
 const MinSecret = 16

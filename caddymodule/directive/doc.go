@@ -1,6 +1,10 @@
-// Package directive reads the options in the blocks of Fairway's directives. Block
-// wraps Caddy's dispenser: it rejects options that are given twice, reads sizes,
-// durations and lists, and names the nearest option for one that it does not know
-// (subdirectives.go lists them all). It also sets the default order of the directives
-// (order.go).
+// Package directive reads the options in the blocks of Fairway's Caddyfile directives.
+//
+// Each directive's UnmarshalCaddyfile wraps Caddy's dispenser in a Block (block.go) and calls
+// one method for each option, such as Text, Size, Duration or List. The method reads the
+// arguments, validates them and stores the value in the handler's configuration. Errors contain
+// the file and the line. An option that is given twice is an error. The error for an unknown
+// option suggests the most similar known one; subdirectives.go lists the options of all blocks.
+//
+// The package also registers the default order of the directives (order.go).
 package directive

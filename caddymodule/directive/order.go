@@ -2,11 +2,13 @@ package directive
 
 import "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
-// The order of Fairway's directives: agent_auth stands with Caddy's own
-// authentication; the others behind that and encode, so that callers are known
-// and answers are compressed, and before whatever may answer or reshape an
-// answer, so that all of that stands behind a tool call. tools_only comes last: what
-// the others answer themselves is not for it.
+// The default order of Fairway's directives:
+//
+//   - agent_auth runs with Caddy's own authentication directives.
+//   - The others run after authentication, so that callers are known, and after encode, so that
+//     responses are compressed. They run before handlers that respond or change responses, so
+//     that those handlers also process the inner requests of tool calls.
+//   - tools_only runs last, because it must not apply to requests that the others respond to.
 func init() {
 	httpcaddyfile.RegisterDirectiveOrder("agent_auth", httpcaddyfile.After, "basic_auth")
 	for _, directive := range []string{"ocp", "mcp", "otc", "oagent", "tools_only"} {

@@ -11,8 +11,8 @@ var (
 	endpointOptions = append([]string{"path", "toolset", "agent", "allow_anonymous"}, documentOptions...)
 )
 
-// subdirectives are the options of each block, by the name that messages give the block. They
-// serve to find the nearest one to a misspelled name.
+// subdirectives are the options of each block, by the name that error messages use for the
+// block. Unrecognized uses them to suggest the most similar option.
 var subdirectives = map[string][]string{
 	"agents":      {"toolset", "store"},
 	"toolset":     documentOptions,

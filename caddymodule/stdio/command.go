@@ -58,7 +58,8 @@ was asked for has been answered.
 	})
 }
 
-// mcpFlags declares what an endpoint is chosen or made by.
+// mcpFlags declares the flags that select an endpoint of a configuration, or create one from a
+// document.
 func mcpFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringP("config", "c", "", "Configuration file")
@@ -73,14 +74,14 @@ func mcpFlags(cmd *cobra.Command) {
 	f.String("refs", "", "Directory below which $refs may name other files")
 }
 
-// stdioGrace is how long requests may still be served when the client or the
-// operator ends the program.
+// stdioGrace is how long running requests may continue after the client or the operator ends
+// the program.
 const stdioGrace = 5 * time.Second
 
-// commandMCP serves the client that has started this program.
+// commandMCP serves one client on standard input and output.
 func commandMCP(flags caddycmd.Flags) (int, error) {
 	in, out := os.Stdin, os.Stdout
-	// Whatever else writes to standard output would break the protocol.
+	// Other output on standard output would break the protocol.
 	os.Stdout = os.Stderr
 	site, err := openQuietSite(flags, true)
 	if err != nil {
@@ -93,16 +94,16 @@ func commandMCP(flags caddycmd.Flags) (int, error) {
 	return caddy.ExitCodeSuccess, nil
 }
 
-// serveStdio serves one client until its input ends or the program is told to
-// end, and what it has asked for is answered.
+// serveStdio serves one client until its input ends or the program receives a signal. It then
+// waits until the pending requests have their responses, up to stdioGrace.
 func (s *quietSite) serveStdio(in io.Reader, out io.Writer) error {
 	asked, stopAsking := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stopAsking()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 
-	// Reading standard input cannot be interrupted, so that the server reads a
-	// pipe, which can be closed.
+	// Reading standard input cannot be interrupted. The server therefore reads a pipe, which
+	// can be closed.
 	reader, writer := io.Pipe()
 	go func() {
 		_, err := io.Copy(writer, in)

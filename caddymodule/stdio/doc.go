@@ -1,7 +1,11 @@
-// Package stdio is the command `caddy mcp`: it serves the mcp endpoint of a Caddyfile, or
-// of a document, on standard input and output.
+// Package stdio is the command `caddy mcp`. It serves one MCP client, such as a desktop
+// application, on standard input and output.
 //
-// offline_config.go loads the configuration without its listeners, endpoint_select.go
-// finds the endpoint that is meant, and offline.go runs its handler. `caddy mcp
-// server-json` (registry.go) prints the entry for the MCP registry.
+// The endpoint comes from a Caddyfile, or is built from an OpenAPI document and the URL of an
+// API. offline_config.go produces the configuration. offline.go loads it without listeners, the
+// admin endpoint, certificates and log files. endpoint_select.go finds the mcp handler that the
+// flags select. Each message on standard input then becomes an HTTP request that the site's
+// server handles inside the process, so a tool call passes the same handlers as over HTTP.
+//
+// The command `caddy mcp server-json` (registry.go) prints the entry for the MCP registry.
 package stdio

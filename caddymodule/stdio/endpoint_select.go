@@ -12,14 +12,14 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/mcp"
 )
 
-// quietEndpoint is an MCP endpoint of a configuration.
+// quietEndpoint is an MCP endpoint of the configuration.
 type quietEndpoint struct {
-	server string   // its name
-	hosts  []string // that reach it, which may be wild; none if all do
+	server string   // name of the server
+	hosts  []string // hosts of the site, may contain wildcards; empty for any host
 	mcp    *mcp.Handler
 }
 
-// endpointsOf returns the endpoints of all sites.
+// endpointsOf returns the MCP endpoints of all sites.
 func endpointsOf(app *caddyhttp.App) (found []quietEndpoint) {
 	for _, name := range slices.Sorted(maps.Keys(app.Servers)) {
 		server := app.Servers[name]
@@ -30,13 +30,14 @@ func endpointsOf(app *caddyhttp.App) (found []quietEndpoint) {
 	return found
 }
 
-// endpointSearch goes through the routes of a server.
+// endpointSearch collects the endpoints in the routes of a server.
 type endpointSearch struct {
 	server string
 	named  map[string]*caddyhttp.Route
 	found  []quietEndpoint
 }
 
+// routes searches routes that requests for the hosts reach.
 func (s *endpointSearch) routes(routes caddyhttp.RouteList, hosts []string) {
 	for i := range routes {
 		inner := hosts
@@ -47,6 +48,7 @@ func (s *endpointSearch) routes(routes caddyhttp.RouteList, hosts []string) {
 	}
 }
 
+// handlers searches handlers that requests for the hosts reach.
 func (s *endpointSearch) handlers(handlers []caddyhttp.MiddlewareHandler, hosts []string) {
 	for _, handler := range handlers {
 		switch handler := handler.(type) {
@@ -56,7 +58,7 @@ func (s *endpointSearch) handlers(handlers []caddyhttp.MiddlewareHandler, hosts 
 			s.routes(handler.Routes, hosts)
 		case *caddyhttp.Invoke:
 			if route := s.named[handler.Name]; route != nil {
-				delete(s.named, handler.Name) // one that invokes itself ends
+				delete(s.named, handler.Name) // prevents endless recursion if a named route invokes itself
 				s.handlers(route.Handlers, hosts)
 				s.named[handler.Name] = route
 			}
@@ -64,8 +66,8 @@ func (s *endpointSearch) handlers(handlers []caddyhttp.MiddlewareHandler, hosts 
 	}
 }
 
-// hostsOf returns the hosts that the sets of matchers ask for, none if one of
-// them asks for none.
+// hostsOf returns the hosts that the matcher sets require. It returns none if one of the sets
+// has no host matcher.
 func hostsOf(sets caddyhttp.MatcherSets) (hosts []string) {
 	for _, set := range sets {
 		before := len(hosts)
@@ -81,8 +83,8 @@ func hostsOf(sets caddyhttp.MatcherSets) (hosts []string) {
 	return hosts
 }
 
-// choose returns the one endpoint that the site and the path name, each of which
-// may be empty.
+// choose returns the endpoint that the site and the path select. Either may be empty. It is an
+// error if they do not select exactly one.
 func choose(endpoints []quietEndpoint, site, path string) (*quietEndpoint, error) {
 	var chosen []quietEndpoint
 	for _, e := range endpoints {
@@ -101,6 +103,7 @@ func choose(endpoints []quietEndpoint, site, path string) (*quietEndpoint, error
 	return nil, fmt.Errorf("the configuration has several MCP endpoints; choose one by --site and --path: %s", listed(chosen))
 }
 
+// listed returns the names of the endpoints, for an error message.
 func listed(endpoints []quietEndpoint) string {
 	names := make([]string, len(endpoints))
 	for i, e := range endpoints {
@@ -109,7 +112,7 @@ func listed(endpoints []quietEndpoint) string {
 	return strings.Join(names, ", ")
 }
 
-// String names the endpoint for people.
+// String names the endpoint by its hosts and path, for messages.
 func (e quietEndpoint) String() string {
 	if len(e.hosts) == 0 {
 		return "*" + e.mcp.Endpoint.Path
@@ -124,8 +127,8 @@ func (e quietEndpoint) isOf(site string) bool {
 	})
 }
 
-// matchesHost reports whether a pattern of a host matcher, in which * stands for
-// one label, has the host in it.
+// matchesHost reports whether a host matches the pattern of a host matcher. In a pattern, *
+// stands for one label.
 func matchesHost(pattern, host string) bool {
 	if strings.EqualFold(pattern, host) {
 		return true
@@ -135,7 +138,7 @@ func matchesHost(pattern, host string) bool {
 		slices.EqualFunc(patterns, labels, func(p, l string) bool { return p == "*" || strings.EqualFold(p, l) })
 }
 
-// url returns where clients of the site would reach the endpoint.
+// url returns the URL at which clients of the site reach the endpoint.
 func (e *quietEndpoint) url(secure bool, site, path string) *url.URL {
 	u := &url.URL{Scheme: "http", Host: site, Path: path}
 	if secure {

@@ -20,19 +20,18 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/mcp"
 )
 
-// A quietSite is a configuration that is loaded and does not listen: requests are
-// handed to one of its HTTP servers from inside the process. Of its apps only
-// agents is started.
+// A quietSite is a configuration that is loaded without listeners. Requests go to one of its
+// HTTP servers from inside the process. The app agents is the only app that is started.
 type quietSite struct {
 	agents *agents.App
 	server *caddyhttp.Server
 	mcp    *mcp.Handler
-	target *url.URL // the endpoint, as clients of the site would reach it
+	target *url.URL // URL of the endpoint for clients of the site
 	header http.Header
 }
 
-// openQuietSite loads what the command line names and chooses the endpoint. Calls
-// says whether tools will be called.
+// openQuietSite loads the configuration that the command line selects and chooses the endpoint.
+// Calls says whether tools will be called.
 func openQuietSite(flags caddycmd.Flags, calls bool) (*quietSite, error) {
 	header, err := headerFlag(flags)
 	if err != nil {
@@ -67,6 +66,7 @@ func openQuietSite(flags caddycmd.Flags, calls bool) (*quietSite, error) {
 	return s, s.agents.Start()
 }
 
+// appOf returns the app of the configuration with the given name.
 func appOf[T caddy.App](ctx caddy.Context, name string) (app T, err error) {
 	loaded, err := ctx.App(name)
 	if err != nil {
@@ -79,17 +79,17 @@ func appOf[T caddy.App](ctx caddy.Context, name string) (app T, err error) {
 	return app, nil
 }
 
-// close gives up the documents. What other modules hold ends with the process.
+// close releases the documents. Resources of other modules are released when the process ends.
 func (s *quietSite) close() { _ = s.agents.Cleanup() }
 
-// quietConfiguration is a configuration that does nothing by itself.
+// quietConfiguration is a configuration without side effects.
 type quietConfiguration struct {
 	config *caddy.Config
-	secure map[string]bool // by server: its clients would have used TLS
+	secure map[string]bool // by server name: whether its clients would use TLS
 }
 
-// quieten takes from a configuration what would listen, write or reach out once
-// it is loaded: the admin endpoint, listeners, certificates and where logs go.
+// quieten removes the parts of a configuration that listen, write files or open connections
+// when it is loaded: the admin endpoint, listeners, certificates and log files.
 func quieten(raw []byte) (quiet quietConfiguration, err error) {
 	config := new(caddy.Config)
 	if err := json.Unmarshal(raw, config); err != nil {
@@ -99,7 +99,7 @@ func quieten(raw []byte) (quiet quietConfiguration, err error) {
 	config.Admin = &caddy.AdminConfig{Disabled: true, Config: &caddy.ConfigSettings{Persist: &persist}}
 	quietenLogs(config)
 
-	// Their only clients are connections, and they write to the storage.
+	// These apps only serve connections, and they write to the storage.
 	delete(config.AppsRaw, "tls")
 	delete(config.AppsRaw, "pki")
 
@@ -140,8 +140,8 @@ func quieten(raw []byte) (quiet quietConfiguration, err error) {
 	return quiet, nil
 }
 
-// quietenLogs lets all logs go to standard error, but those that go nowhere: the
-// files belong to the Caddy that runs the configuration.
+// quietenLogs redirects all logs to standard error, except discarded ones. The log files belong
+// to the Caddy process that runs the configuration.
 func quietenLogs(config *caddy.Config) {
 	if config.Logging == nil {
 		return
@@ -183,7 +183,7 @@ func isSecure(server map[string]json.RawMessage) bool {
 	})
 }
 
-// headerFlag reads the headers of the client's request.
+// headerFlag reads the headers that the flags add to each request.
 func headerFlag(flags caddycmd.Flags) (http.Header, error) {
 	header := make(http.Header)
 	lines, err := flags.GetStringArray("header")
@@ -207,15 +207,14 @@ func headerFlag(flags caddycmd.Flags) (http.Header, error) {
 	return header, nil
 }
 
-// request sends one request to the endpoint and returns what is answered.
+// request sends one request to the endpoint and returns the response.
 func (s *quietSite) request(r *http.Request) *quietAnswer {
 	answer := &quietAnswer{header: make(http.Header)}
 	s.server.ServeHTTP(answer, r)
 	return answer
 }
 
-// newRequest returns a request for the endpoint, as one of a client on this
-// machine.
+// newRequest returns a request to the endpoint, as if from a client on this machine.
 func (s *quietSite) newRequest() *http.Request {
 	r := &http.Request{
 		Method:     http.MethodGet,
@@ -234,14 +233,14 @@ func (s *quietSite) newRequest() *http.Request {
 	return r
 }
 
-// quietAnswer keeps the status and the beginning of an answer.
+// quietAnswer records the status and the beginning of the body of a response.
 type quietAnswer struct {
 	header http.Header
 	status int
 	body   []byte
 }
 
-// maxQuietAnswer is how much of an answer is kept, in bytes.
+// maxQuietAnswer limits how much of a response's body is recorded, in bytes.
 const maxQuietAnswer = 512
 
 func (a *quietAnswer) Header() http.Header { return a.header }
@@ -260,7 +259,7 @@ func (a *quietAnswer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text returns the answer for people.
+// text describes the response, for an error message.
 func (a *quietAnswer) text() string {
 	text := http.StatusText(a.status)
 	if challenge := a.header.Get("Www-Authenticate"); challenge != "" {

@@ -14,12 +14,11 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 )
 
-// unasked stands for an API that nothing is asked.
+// unasked is the upstream of a site whose tools are not called.
 const unasked = "http://localhost"
 
-// quietConfig returns the configuration that the command line names, as JSON: a
-// file, or one made of a document and an upstream. Without calls that needs no
-// upstream.
+// quietConfig returns, as JSON, the configuration that the command line selects: a file, or one
+// built from a document and an upstream. The upstream is only required if tools will be called.
 func quietConfig(flags caddycmd.Flags, calls bool) ([]byte, error) {
 	file, document, upstream := flags.String("config"), flags.String("openapi"), flags.String("upstream")
 	if document != "" && upstream == "" && !calls {
@@ -41,8 +40,8 @@ func quietConfig(flags caddycmd.Flags, calls bool) ([]byte, error) {
 	return raw, err
 }
 
-// documentConfig returns a site that offers the document's operations, with the
-// upstream behind.
+// documentConfig returns a site that serves the document's operations as tools and sends tool
+// calls to the upstream.
 func documentConfig(flags caddycmd.Flags, document, upstream string) ([]byte, error) {
 	if flags.String("site") != "" || flags.String("adapter") != "" {
 		return nil, errors.New("--site and --adapter are for --config")
@@ -84,7 +83,7 @@ func documentConfig(flags caddycmd.Flags, document, upstream string) ([]byte, er
 	}}}}})
 }
 
-// parseUpstream reads the URL of an API.
+// parseUpstream parses the URL of an API.
 func parseUpstream(text string) (*url.URL, error) {
 	if text == "" {
 		return nil, errors.New("give the URL of the API that the document describes")
@@ -101,6 +100,7 @@ func parseUpstream(text string) (*url.URL, error) {
 	return u, nil
 }
 
+// dialAddress returns the host and port of the upstream.
 func dialAddress(u *url.URL) string {
 	port := u.Port()
 	switch {
@@ -113,6 +113,7 @@ func dialAddress(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
+// upstreamTransport returns the configuration of reverse_proxy's transport for the upstream.
 func upstreamTransport(u *url.URL) map[string]any {
 	transport := map[string]any{"protocol": "http"}
 	if u.Scheme == "https" {

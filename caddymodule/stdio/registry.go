@@ -15,9 +15,10 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/mcp"
 )
 
-// registrySchema is the schema of server.json that the MCP registry takes.
+// registrySchema is the schema of server.json that the MCP registry accepts.
 const registrySchema = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 
+// serverJSONCommand returns the command `caddy mcp server-json`.
 func serverJSONCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "server-json --url <URL> [--name <name>] --config <path> | --openapi <document>",
@@ -51,6 +52,7 @@ The registry is in preview, and its format may change.
 	return cmd
 }
 
+// printServerJSON prints the server.json of the endpoint that the flags select.
 func printServerJSON(cmd *cobra.Command, flags caddycmd.Flags) error {
 	discovery := &mcp.Discovery{Name: flags.String("name"), URL: flags.String("url")}
 	if err := discovery.Check(); err != nil {
@@ -107,7 +109,7 @@ func (s *quietSite) registryCard(discovery *mcp.Discovery) (mcp.ServerCard, erro
 	card := m.Card(at, tools)
 	card.Schema = registrySchema
 	for i := range card.Remotes {
-		card.Remotes[i].Versions = nil // not in this format
+		card.Remotes[i].Versions = nil // not part of this format
 	}
 	return card, nil
 }
