@@ -17,24 +17,23 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// The limits on one evaluation of an expression that has a loop. Without a loop
-// an expression does no more than its text says.
+// Limits on one evaluation of an expression that has a loop. An expression without a loop is
+// bounded by its own text and needs no limit.
 const (
-	MaxCost = 2_000_000 // CEL cost units; a step through a list is about 5, and none if there is one loop, which only compares or filters
+	MaxCost = 2_000_000 // CEL cost units. A step through a list costs about 5. A single loop that only compares or filters costs nothing.
 	MaxTime = 500 * time.Millisecond
 )
 
-// Variables are what an expression sees of an Engagement, by the names
-// started_at, user, recent and history (OpenAgentSpec v1, Engagement). Each value
-// is a ref.Val, or what expr.Adapter makes one of. It is asked for when an
-// expression looks at it, so that one which is dear to make can be made then.
-// Parent returns nil.
+// Variables are the variables of an expression over an Engagement: started_at, user, recent
+// and history (OpenAgentSpec v1, Engagement). Each value is a ref.Val, or a value that
+// expr.Adapter converts to one. A variable is resolved only when an expression reads it, so
+// expensive values are built on demand. Parent returns nil.
 //
-// recent and history are asked for the names that a document uses, and answer
-// false (traits.Mapper) for one that was not invoked.
+// recent and history are queried with the names that a document uses. For a name that was not
+// invoked, they return false (traits.Mapper).
 type Variables = cel.Activation
 
-// environments are made once: they are the same for every document.
+// The environments are built once, because every document uses the same ones.
 var (
 	engagementEnvironment = sync.OnceValues(func() (*expr.Environment, error) {
 		return environment(
@@ -49,8 +48,8 @@ var (
 	})
 )
 
-// environment is of expressions that decide: !has(…) must not hold of a text, or
-// of whatever else an answer is that nobody had in mind.
+// environment returns the environment for expressions that decide. Such an expression cannot
+// use !has(…) on text or on another unexpected type of output.
 func environment(variables ...expr.Variable) (*expr.Environment, error) {
 	env, err := expr.New(expr.Limits{Cost: MaxCost, FreeScans: true}, variables...)
 	if err != nil {
@@ -59,47 +58,47 @@ func environment(variables ...expr.Variable) (*expr.Environment, error) {
 	return env.WithStrictHas()
 }
 
-// historyVariable has the calls that were made.
+// historyVariable is the variable that contains the calls of the Engagement.
 const historyVariable = "history"
 
-// outputVariable is what a guardrail's assertion calls the whole output.
+// outputVariable is the variable that contains the whole output in a guardrail's assertion.
 const outputVariable = "output"
 
-// expression is what Assertion and Selection have in common.
+// expression is the common part of Assertion and Selection.
 type expression struct {
-	Expression string // as the document has it
+	Expression string // as written in the document
 	Rule       string // its path in the document: capabilities.get-trip.input_restriction.assertion
-	Line       int    // where it stands in the document's file
+	Line       int    // its line in the document's file
 
 	program *expr.Program
 	calls   bool // it reads callsVariable
 	reads   Reads
 }
 
-// Reads says what the expression looks at.
+// Reads returns the parts of the Engagement that the expression reads.
 func (e *expression) Reads() Reads {
 	return e.reads
 }
 
-// String returns the expression as the document has it.
+// String returns the expression as written in the document.
 func (e *expression) String() string {
 	return e.Expression
 }
 
-// An Assertion is a CEL expression that holds or not. It is compiled once, and
-// safe for concurrent use.
+// Assertion is a CEL expression that yields true or false. It is compiled once and is safe for
+// concurrent use.
 //
-// That of a restriction sees the Engagement; names of tools and agents may be
-// written as they are, as in recent.search-faqs.inputs. That of a guardrail sees
-// the output of its tool alone: as output, and if that is an object, each of its
-// members by its name. A member named output is output.output.
+// The input of an assertion depends on its place in the document:
+//
+//   - In a restriction, it is the Engagement. Names of tools and agents may be written without quotes, as in recent.search-faqs.inputs.
+//   - In a guardrail, it is only the output of the guardrail's tool. The variable output contains it. If the output is an object, each member is also a variable of its own. A member named output is output.output.
 type Assertion struct {
 	expression
-	parts []expression // see compileParts
+	parts []expression // the operands of a && b && c, see compileParts
 }
 
-// NewAssertion compiles an assertion of a restriction that may name these tools
-// and agents. Rule is its path in the document, for errors.
+// NewAssertion compiles an assertion of a restriction. names are the tools and agents that it
+// may name. rule is its path in the document, which errors quote.
 func NewAssertion(text, rule string, names []string) (*Assertion, error) {
 	a := &Assertion{expression: expression{Expression: text, Rule: rule}}
 	if err := a.compile(newNameset(names)); err != nil {
@@ -117,8 +116,8 @@ func NewOutputAssertion(text, rule string) (*Assertion, error) {
 	return a, nil
 }
 
-// compile compiles an expression over the Engagement. The error is an *expr.CompileError
-// if it is about a place in the expression.
+// compile compiles an expression over the Engagement. If the error concerns a position in the
+// expression, it is an *expr.CompileError.
 func (e *expression) compile(names *nameset) error {
 	env, err := engagementEnvironment()
 	if err != nil {
@@ -129,7 +128,7 @@ func (e *expression) compile(names *nameset) error {
 		return err
 	}
 	if e.program, e.calls, err = env.CompileRenamed(rewritten.text, readsCalls); err != nil {
-		unknown, _ := env.Unknown(rewritten.text) // none if it cannot be parsed
+		unknown, _ := env.Unknown(rewritten.text) // empty if the expression cannot be parsed
 		return rewritten.restore(explainNames(err, unknown, names))
 	}
 	e.reads, err = survey(e.program, names)
@@ -144,8 +143,8 @@ func (a *Assertion) compile(names *nameset) error {
 	return a.checkType()
 }
 
-// compileOutput compiles an expression over the output of a tool. What it names
-// may be a member of that.
+// compileOutput compiles an expression over the output of a tool. Any name may be a member of
+// the output.
 func (a *Assertion) compileOutput() error {
 	env, err := outputEnvironment()
 	if err != nil {
@@ -172,8 +171,8 @@ func (a *Assertion) compileOutput() error {
 	return a.checkType()
 }
 
-// checkType checks that the assertion yields a bool, as far as that is known
-// before it is evaluated.
+// checkType checks that the assertion yields a bool, as far as the type is known at compile
+// time.
 func (a *Assertion) checkType() error {
 	switch kind := a.program.Type(); kind.Kind() {
 	case types.BoolKind, types.DynKind, types.AnyKind, types.TypeParamKind:
@@ -183,10 +182,10 @@ func (a *Assertion) checkType() error {
 	}
 }
 
-// Check returns nil if the assertion of a restriction holds for the Engagement,
-// else an *AssertionError. What cannot be decided does not hold. A part that
-// cannot be decided, and does not matter, is passed over as CEL has it: where the
-// other side of || is true, or of && is false.
+// Check returns nil if the assertion of a restriction holds for the Engagement, and an
+// *AssertionError otherwise. An assertion that cannot be evaluated does not hold. CEL ignores
+// an error in one operand if the other operand decides the result: true in a || b, false in a
+// && b.
 func (a *Assertion) Check(ctx context.Context, engagement Variables) error {
 	value, err := a.evaluate(ctx, engagement)
 	if err == nil && value == types.True {
@@ -197,8 +196,8 @@ func (a *Assertion) Check(ctx context.Context, engagement Variables) error {
 	return failure
 }
 
-// CheckOutput returns nil if the assertion of a guardrail holds for the output
-// of its tool, which is JSON, else an *AssertionError.
+// CheckOutput returns nil if the assertion of a guardrail holds for the output of its tool,
+// and an *AssertionError otherwise. The output must be JSON.
 func (a *Assertion) CheckOutput(ctx context.Context, output jsontext.Value) error {
 	if err := wire.Check(output); err != nil {
 		return a.failure(nil, fmt.Errorf("the output of the tool is no JSON: %w", err), nil)
@@ -219,13 +218,14 @@ func (e *expression) evaluate(ctx context.Context, variables Variables) (ref.Val
 		return e.program.Evaluate(variables)
 	}
 	if err := ctx.Err(); err != nil {
-		return e.program.EvaluateContext(ctx, variables) // which says so
+		return e.program.EvaluateContext(ctx, variables) // reports the cancellation
 	}
-	// What lasts so short a time need not end sooner, and not to look is quicker.
+	// Without loops the evaluation is so short that it need not check the context, which is
+	// faster.
 	return e.program.EvaluateWithin(MaxTime, variables)
 }
 
-// failure returns why an assertion does not hold.
+// failure returns the reason why an assertion does not hold.
 func (a *Assertion) failure(value ref.Val, err error, variables Variables) *AssertionError {
 	failure := &AssertionError{Rule: a.Rule, Expression: a.Expression, Cause: err}
 	switch {
@@ -237,19 +237,19 @@ func (a *Assertion) failure(value ref.Val, err error, variables Variables) *Asse
 	return failure
 }
 
-// An AssertionError says why an assertion does not hold.
+// AssertionError describes why an assertion does not hold.
 type AssertionError struct {
 	Rule       string // path of the assertion in the document
-	Expression string // as the document has it
-	Part       string // of an expression a && b && c the one that fails; "" if it is not known
-	Missing    string // the path that is not there, if that is the cause: recent["refund"].outputs.status
-	Cause      error  // why it could not be evaluated; nil if it was, and is false
+	Expression string // as written in the document
+	Part       string // the failing operand of an expression a && b && c; "" if it is not known
+	Missing    string // the missing path, if one is the cause: recent["refund"].outputs.status
+	Cause      error  // the evaluation error; nil if the expression evaluated to false
 }
 
-// maxTold is how much of an expression an error tells, in bytes.
+// maxTold is the maximum number of bytes of an expression in an error message.
 const maxTold = 500
 
-// Error says which assertion it is and why it does not hold. It may quote names
+// Error returns the assertion and the reason why it does not hold. The text may quote names
 // and values of the Engagement.
 func (e *AssertionError) Error() string {
 	return describeFailure(e.Rule, e.Expression, e.Part, e.Missing, e.Cause)
@@ -274,7 +274,7 @@ func describeFailure(rule, expression, part, missing string, cause error) string
 	return fmt.Sprintf("%s does not hold: %s", rule, told)
 }
 
-// oneLine returns an expression as an error tells it.
+// oneLine formats an expression for an error message: in one line, shortened to maxTold bytes.
 func oneLine(expression string) string {
 	told := strings.Join(strings.Fields(expression), " ")
 	if len(told) > maxTold {
@@ -283,7 +283,7 @@ func oneLine(expression string) string {
 	return told
 }
 
-// outputs are what a guardrail's assertion sees, a cel.Activation.
+// outputs are the variables of a guardrail's assertion. It is a cel.Activation.
 type outputs struct {
 	whole expr.Node
 }

@@ -13,15 +13,17 @@ import (
 	"github.com/fairwayhq/fairway/internal/expr"
 )
 
-// callsVariable is the variable that history.<capability> is read from. It differs
-// from history in one thing: a capability that was not called yet has an empty list.
-// has(history.<capability>), "<capability>" in history and the optional forms ask
-// whether there was a call, and are read from history itself. No expression can
-// write the name.
+// callsVariable is the internal variable that history.<capability> is read from. It differs
+// from history in one way: a capability that was not called yet has an empty list. So a limit
+// like size(history.refund) < 3 also works before the first call.
+//
+// The expressions has(history.<capability>) and "<capability>" in history, and the optional
+// forms, test whether there was a call. They read history itself. No expression can contain
+// this name, because it is not a CEL identifier.
 const callsVariable = "@history"
 
-// readsCalls returns callsVariable for the identifier in history.<capability>, ""
-// for others.
+// readsCalls returns callsVariable for the identifier in history.<capability>, and "" for any
+// other identifier.
 func readsCalls(ident ast.NavigableExpr) string {
 	if ident.AsIdent() != historyVariable {
 		return ""
@@ -55,7 +57,7 @@ func rootOf(e ast.NavigableExpr) ast.NavigableExpr {
 	}
 }
 
-// withCalls are variables with callsVariable.
+// withCalls adds callsVariable to the variables.
 type withCalls struct{ Variables }
 
 // ResolveName implements cel.Activation.
@@ -76,7 +78,7 @@ func (v withCalls) ResolveName(name string) (any, bool) {
 // Parent implements cel.Activation.
 func (v withCalls) Parent() cel.Activation { return nil }
 
-// callLists is history with an empty list for what was not called yet.
+// callLists is history with an empty list for each capability that was not called yet.
 type callLists struct{ traits.Mapper }
 
 var noCalls = types.NewRefValList(expr.Adapter{}, nil)

@@ -14,8 +14,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/expr"
 )
 
-// diagnose finds out why an evaluation failed: because a path is not there, or
-// because of what the cause that it returns says.
+// diagnose finds out why an evaluation failed. It returns the missing path, or the cause that
+// explains the failure.
 func (e *expression) diagnose(variables Variables, cause error) (missed string, told error) {
 	root := e.program.Root()
 	if e.calls {
@@ -43,8 +43,8 @@ func (e *expression) diagnose(variables Variables, cause error) (missed string, 
 	return "", &typeError{"", cause}
 }
 
-// pathTo returns the first path of the expression to a value that is wanted, "" if
-// there is none, or it is made up while the expression runs.
+// pathTo returns the first path in the expression that leads to a wanted value. It returns ""
+// if there is none, or if the path is computed while the expression runs.
 func pathTo(root ast.NavigableExpr, variables Variables, wanted func(ref.Val) bool) string {
 	for _, variable := range ast.MatchDescendants(root, ast.KindMatcher(ast.IdentKind)) {
 		p := pathOf(variable)
@@ -58,14 +58,14 @@ func pathTo(root ast.NavigableExpr, variables Variables, wanted func(ref.Val) bo
 	return ""
 }
 
-// isOverload reports whether an operator or a function had values of types that it
-// does not take.
+// isOverload reports whether an operator or a function got values of types that it does not
+// accept.
 func isOverload(cause error) bool {
 	return strings.HasPrefix(cause.Error(), "no such overload")
 }
 
-// isBigDigits reports whether a value is a whole number that no int holds, which
-// is a text in an expression.
+// isBigDigits reports whether a value is a whole number that does not fit into an int. In
+// expressions such a number is text.
 func isBigDigits(value ref.Val) bool {
 	text, ok := value.(types.String)
 	if !ok || text == "" || strings.Trim(strings.TrimPrefix(string(text), "-"), "0123456789") != "" {
@@ -75,17 +75,16 @@ func isBigDigits(value ref.Val) bool {
 	return errors.Is(err, strconv.ErrRange)
 }
 
-// A typeError says that values are of types that cannot be compared, or computed
-// with.
+// typeError is the error for values whose types cannot be compared or computed with.
 type typeError struct {
-	path  string // of a whole number that no int holds; "" if there is none that is known
+	path  string // path of a whole number that does not fit into an int; "" if none is known
 	cause error
 }
 
-// Error says what CEL says, and what to do.
+// Error returns the message of CEL, and advice on how to fix the expression.
 func (e *typeError) Error() string { return e.cause.Error() + ": " + e.advice() }
 
-// advice says what to do. It quotes no values.
+// advice returns how to fix the expression. It quotes no values.
 func (e *typeError) advice() string {
 	if e.path != "" {
 		return fmt.Sprintf("%[1]s is a whole number too large for an int of 64 bits, and so a text of its digits: write double(%[1]s) to compare it with a number", e.path)
@@ -94,13 +93,12 @@ func (e *typeError) advice() string {
 		"A whole number too large for an int of 64 bits is a text of its digits: double(…) makes it a number"
 }
 
-// Unwrap returns what CEL says.
+// Unwrap returns the error of CEL.
 func (e *typeError) Unwrap() error { return e.cause }
 
 var errNotEvaluated = errors.New("it cannot be evaluated for these values")
 
-// plainCause returns of the cause of a failure what quotes nothing of inputs and
-// outputs.
+// plainCause returns the part of a cause that quotes nothing of inputs and outputs.
 func plainCause(cause error) error {
 	if shed, ok := errors.AsType[*shedError](cause); ok {
 		return shed

@@ -13,14 +13,14 @@ import (
 	"github.com/fairwayhq/fairway/internal/expr"
 )
 
-// A path is a variable and what is taken of it by literal keys.
+// path is a variable and the literal keys selected from it.
 type path struct {
 	variable string
-	steps    []ref.Val // texts and ints
+	steps    []ref.Val // strings and ints
 }
 
-// missing returns the path that made an evaluation fail because it is not there,
-// "" if that was not the cause or the path is made up while the expression runs.
+// missing returns the path whose absence made an evaluation fail. It returns "" if that was
+// not the cause, or if the path is computed while the expression runs.
 func missing(root ast.NavigableExpr, variables Variables, cause error) string {
 	if expr.IsCutOff(cause) {
 		return ""
@@ -66,8 +66,8 @@ func pathOf(variable ast.NavigableExpr) path {
 	}
 }
 
-// stepOf returns what a parent takes of an operand by a literal key, nil if it
-// does not, or asks whether it is there.
+// stepOf returns the literal key that parent selects from operand. It returns nil if parent
+// selects nothing, or only tests whether the key exists.
 func stepOf(parent, operand ast.NavigableExpr) ref.Val {
 	switch parent.Kind() {
 	case ast.SelectKind:
@@ -88,7 +88,7 @@ func stepOf(parent, operand ast.NavigableExpr) ref.Val {
 	return nil
 }
 
-// find follows the path to what is missing. Key is what the error about it says.
+// find follows the path up to the first missing key. key is the key as the CEL error names it.
 func (p path) find(variables Variables) (text, key string) {
 	value, steps := p.follow(variables)
 	switch {
@@ -101,9 +101,8 @@ func (p path) find(variables Variables) (text, key string) {
 	return "", ""
 }
 
-// follow returns the value of the path, and how many steps lead to it. The value is
-// nil if what they lead to is not there, and an error, a *types.Err, if it cannot be
-// looked at.
+// follow returns the value of the path, and the number of steps to it. If the steps lead to a
+// missing key, the value is nil. If the value cannot be read, it is a *types.Err.
 func (p path) follow(variables Variables) (value ref.Val, steps int) {
 	resolved, ok := any(nil), false
 	if p.variable == historyVariable && len(p.steps) > 0 {
@@ -122,7 +121,7 @@ func (p path) follow(variables Variables) (value ref.Val, steps int) {
 	return value, steps
 }
 
-// take returns what a value has under a key, nil if nothing.
+// take returns the value under a key, or nil if there is none.
 func take(value, key ref.Val) ref.Val {
 	switch v := value.(type) {
 	case traits.Mapper:
@@ -137,8 +136,8 @@ func take(value, key ref.Val) ref.Val {
 	return nil
 }
 
-// loop returns the path of a loop's variable up to the key that an error is
-// about, "" if it has no such key.
+// loop returns the path of a loop's variable up to the key that an error names. It returns ""
+// if the path does not contain that key.
 func (p path) loop(cause error) string {
 	for i, step := range p.steps {
 		if strings.HasSuffix(cause.Error(), "no such key: "+keyOf(step)) {
@@ -148,8 +147,8 @@ func (p path) loop(cause error) string {
 	return ""
 }
 
-// text writes the path with so many steps. Names of tools and agents are
-// written as keys, because they need not be identifiers.
+// text formats the first steps of the path. Names of tools and agents are written as quoted
+// keys, because they need not be identifiers.
 func (p path) text(steps int) string {
 	var text strings.Builder
 	text.WriteString(p.variable)

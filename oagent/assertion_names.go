@@ -10,16 +10,16 @@ import (
 	"github.com/fairwayhq/fairway/internal/nearest"
 )
 
-// engagementVariables are what an expression may name first, apart from those of
+// engagementVariables are the top-level names of an expression, apart from the variables of
 // its own loops.
 var engagementVariables = [...]string{"started_at", "user", "recent", "history"}
 
-// undeclared begins what CEL says of a name that it does not know.
+// undeclared is the beginning of CEL's message about an unknown name.
 const undeclared = "undeclared reference to '"
 
-// explainNames puts what CEL says of names that it does not know into words that
-// tell which there are. Of these names, unknown are variables, and the others
-// functions; names are the tools and agents that may be called.
+// explainNames replaces CEL's messages about unknown names by messages that list the available
+// names. unknown contains those names that are variables; the others are functions. names are
+// the tools and agents that may be called.
 func explainNames(err error, unknown []string, names *nameset) error {
 	fault, ok := errors.AsType[*expr.CompileError](err)
 	if !ok {

@@ -9,12 +9,12 @@ import (
 	"github.com/fairwayhq/fairway/internal/expr"
 )
 
-// maxParts is how many parts of an assertion are told apart. One that has more is
-// named as a whole.
+// maxParts is the maximum number of parts that errors distinguish. If an assertion has more
+// parts, errors name it as a whole.
 const maxParts = 32
 
-// compileParts compiles the parts of an assertion of the form a && b && c, so that the
-// part that fails can be named. An assertion of another form has none.
+// compileParts compiles the parts of an assertion of the form a && b && c separately, so that
+// errors can name the failing part. An assertion of another form has no parts.
 func (a *Assertion) compileParts(names *nameset) {
 	parts := conjuncts(a.Expression)
 	if len(parts) < 2 || len(parts) > maxParts {
@@ -30,9 +30,9 @@ func (a *Assertion) compileParts(names *nameset) {
 	a.parts = compiled
 }
 
-// failing returns the part by which the assertion failed: the first that is false, or
-// the first that cannot be evaluated if the assertion could not be. It is "" if the
-// assertion has no parts, or took too long.
+// failing returns the part that made the assertion fail. If the assertion evaluated to false,
+// that is the first false part. If it could not be evaluated, that is the first part with an
+// error. It returns "" if the assertion has no parts, or took too long.
 func (a *Assertion) failing(ctx context.Context, err error, variables Variables) string {
 	if err != nil && expr.IsCutOff(err) {
 		return ""
@@ -46,8 +46,8 @@ func (a *Assertion) failing(ctx context.Context, err error, variables Variables)
 	return ""
 }
 
-// conjuncts returns the parts of an expression that are joined by && and by nothing
-// that binds less tightly. It is nil if the expression has another form.
+// conjuncts splits an expression at && if && is its loosest operator. It returns nil for an
+// expression of another form.
 func conjuncts(source string) (parts []string) {
 	w := &rewriter{source: source}
 	depth, start := 0, 0

@@ -12,10 +12,10 @@ import (
 	"github.com/fairwayhq/fairway/internal/expr"
 )
 
-// Reads says which parts of an Engagement an expression looks at, so that no
-// more than that need be at hand.
+// Reads lists the parts of an Engagement that an expression reads. The View loads only these
+// parts.
 type Reads struct {
-	All bool // it cannot be told: everything may be looked at
+	All bool // the parts are not known statically: anything may be read
 
 	Started bool // started_at
 	User    bool // user
@@ -23,17 +23,16 @@ type Reads struct {
 	Total   bool // history._total
 	List    bool // history._list
 
-	// Inputs and Outputs are the names of recent.<name> whose inputs, or outputs,
-	// are looked at. Whether a name is there at all counts as inputs.
+	// Inputs and Outputs are the names in recent.<name>.inputs and recent.<name>.outputs. An
+	// expression that only tests whether recent.<name> exists counts as Inputs.
 	Inputs, Outputs []string
 
-	// History is the names of history.<name> whose items are looked at; Counts
-	// those of which only the number is, or whether there are any, and which are
-	// not in History.
+	// History is the names in history.<name> whose items are read. Counts is the names of
+	// which only the number of calls, or their existence, is read. No name is in both.
 	History, Counts []string
 }
 
-// Union returns what a and b look at together.
+// Union returns the parts that a and b read together.
 func (a Reads) Union(b Reads) Reads {
 	union := Reads{
 		All:     a.All || b.All,
@@ -51,8 +50,7 @@ func (a Reads) Union(b Reads) Reads {
 	return union
 }
 
-// Reads says what the assertions and the exposed values of an agent look at
-// together.
+// Reads returns the parts that all assertions and exposed values of an agent read together.
 func (a *Agent) Reads() Reads {
 	var all Reads
 	for i := range a.Capabilities {
@@ -68,7 +66,7 @@ func (a *Agent) Reads() Reads {
 	return all
 }
 
-// tidy sorts the names and leaves out what is there twice.
+// tidy sorts the names and removes duplicates.
 func (a *Reads) tidy() {
 	for _, names := range []*[]string{&a.Inputs, &a.Outputs, &a.History, &a.Counts} {
 		slices.Sort(*names)
@@ -80,14 +78,14 @@ func (a *Reads) tidy() {
 	})
 }
 
-// The fields of the Engagement, and of each of its entries.
+// The fields of user, and of each entry of recent and history (OpenAgentSpec v1, Engagement).
 var (
 	userFields  = [...]string{"id", "email"}
 	entryFields = [...]string{"inputs", "outputs"}
 )
 
-// survey finds what an expression looks at, and paths that no Engagement has.
-// The error is an *expr.CompileError.
+// survey finds the parts of the Engagement that an expression reads. It returns an
+// *expr.CompileError for a path that no Engagement has.
 func survey(program *expr.Program, names *nameset) (Reads, error) {
 	s := surveyor{program: program, root: program.Root(), names: names}
 	for _, variable := range ast.MatchDescendants(s.root, ast.KindMatcher(ast.IdentKind)) {
@@ -145,14 +143,14 @@ func (s *surveyor) variable(variable ast.NavigableExpr, name string) {
 	}
 }
 
-// whole notes a variable of which no field is taken by name.
+// whole records a variable that the expression uses without selecting a field by name.
 func (s *surveyor) whole(variable ast.NavigableExpr, name string) {
 	field, ok := memberOf(variable)
 	switch {
 	case !ok:
 		s.reads.All = true
 	case name == "recent" && field == "_name", name == "history" && (field == "_list" || field == "_total"):
-		s.reads.Last = s.reads.Last || name == "recent" // there once something was invoked
+		s.reads.Last = s.reads.Last || name == "recent" // recent._name exists after the first invocation
 	case !s.names.known[field]:
 		s.fault(variable, "%s", s.names.unknown(name, field))
 	case name == "recent":
@@ -162,7 +160,7 @@ func (s *surveyor) whole(variable ast.NavigableExpr, name string) {
 	}
 }
 
-// memberOf returns the text that is looked for in a variable: "x" in variable.
+// memberOf returns the text in an expression "text" in variable.
 func memberOf(variable ast.NavigableExpr) (string, bool) {
 	parent, ok := variable.Parent()
 	if !ok || parent.Kind() != ast.CallKind || parent.AsCall().FunctionName() != operators.In {
@@ -176,7 +174,7 @@ func memberOf(variable ast.NavigableExpr) (string, bool) {
 	return string(name), ok
 }
 
-// recent notes recent.name, which is the entry.
+// recent records the reads of recent.name, which is an entry.
 func (s *surveyor) recent(entry ast.NavigableExpr, name string) {
 	if name == "_name" {
 		s.reads.Last = true
@@ -200,7 +198,7 @@ func (s *surveyor) recent(entry ast.NavigableExpr, name string) {
 	}
 }
 
-// history notes history.name, which is the list.
+// history records the reads of history.name, which is a list.
 func (s *surveyor) history(list ast.NavigableExpr, name string) {
 	switch name {
 	case "_total":
@@ -236,7 +234,7 @@ func isPresence(e ast.NavigableExpr) bool {
 	return e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly()
 }
 
-// isCounted reports whether only the size of a list is asked.
+// isCounted reports whether only the size of a list is read.
 func isCounted(list ast.NavigableExpr) bool {
 	parent, ok := list.Parent()
 	return ok && parent.Kind() == ast.CallKind && parent.AsCall().FunctionName() == overloads.Size

@@ -9,11 +9,11 @@ import (
 	"github.com/fairwayhq/fairway/internal/store"
 )
 
-// MaxAudit is how many entries one look at a record returns.
+// MaxAudit is the maximum number of entries that one call returns.
 const MaxAudit = 1000
 
-// Engagement returns what is known of the Engagement of that key, or
-// ErrNoEngagement. Who may see it is for the caller to decide.
+// Engagement returns the summary of the Engagement with that key, or ErrNoEngagement. The
+// caller decides who may see it.
 func (g *Guard) Engagement(ctx context.Context, key string) (*Engagement, error) {
 	var e *Engagement
 	err := g.look(ctx, key, func(t *turn) error {
@@ -29,10 +29,10 @@ func (g *Guard) Engagements(ctx context.Context, after string, limit int) ([]*En
 	return engagements, err
 }
 
-// EngagementPage returns Engagements in the order of their keys, from the one after
-// that key on ("" for all), at most limit of them and of MaxAudit. Next is the key
-// after which the next page begins, "" after the last page. It is for lists that
-// operators read: with Redis it walks the whole database.
+// EngagementPage returns up to limit Engagements (MaxAudit at most) in the order of their
+// keys. It starts after the given key, or at the beginning if after is "". next is the key to
+// pass as after for the next page; it is "" on the last page. It is meant for operators'
+// lists: with Redis it scans the whole database.
 func (g *Guard) EngagementPage(ctx context.Context, after string, limit int) (engagements []*Engagement, next string, err error) {
 	if after != "" {
 		after = engagementPath + after
@@ -63,9 +63,9 @@ func (g *Guard) EngagementPage(ctx context.Context, after string, limit int) (en
 	return engagements, next, nil
 }
 
-// Audit returns entries of the record of the Engagement of that key, from the one
-// of that number on (the first is 0), at most limit of them and of MaxAudit. There
-// are none where the record ends. It holds inputs and outputs as they were.
+// Audit returns up to limit entries (MaxAudit at most) of the record of an Engagement. from is
+// the number of the first entry, counted from 0. Past the end of the record it returns none.
+// Entries contain inputs and outputs as recorded.
 func (g *Guard) Audit(ctx context.Context, key string, from int64, limit int) ([]Entry, error) {
 	if !isKey(key) || from < 0 {
 		return nil, ErrNoEngagement

@@ -11,27 +11,26 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// What an Entry tells.
+// Values of Entry.What.
 const (
-	EntryBegun     = "begun"     // a call passed, and was about to be made
-	EntryFinished  = "finished"  // its result came; with a Kind it was withheld
-	EntryHeld      = "held"      // its result came, and waits for a review
-	EntryReleased  = "released"  // a result that was held was given
-	EntryAborted   = "aborted"   // whether the call was made is not known, or it was not
-	EntryRefused   = "refused"   // a call was not made
-	EntryReview    = "review"    // somebody is asked to confirm
-	EntryDecided   = "decided"   // and has decided
-	EntryGuardrail = "guardrail" // a guardrail was asked; with a Kind it does not hold
-	EntryQuestion  = "question"  // the agent itself is to decide a review of another Engagement
-	EntryDecision  = "decision"  // and has decided
-	EntryRenewed   = "renewed"   // the Engagement was begun anew; with the Kind and Rule by which the one before had ended
-	EntryLate      = "late"      // a call of the one before came to its end; its result was withheld
-	EntryRepeated  = "repeated"  // a result that was released was given to a parallel repetition of the call
+	EntryBegun     = "begun"     // a call was allowed and was about to be made
+	EntryFinished  = "finished"  // its result arrived; if Kind is set, the result was withheld
+	EntryHeld      = "held"      // its result arrived and waits for a review
+	EntryReleased  = "released"  // a held result was released
+	EntryAborted   = "aborted"   // the call was not made, or it is unknown whether it was
+	EntryRefused   = "refused"   // a call was refused and not made
+	EntryReview    = "review"    // a reviewer was asked to confirm
+	EntryDecided   = "decided"   // a reviewer decided
+	EntryGuardrail = "guardrail" // a guardrail was invoked; if Kind is set, its assertion does not hold
+	EntryQuestion  = "question"  // the agent must itself decide a review of another Engagement
+	EntryDecision  = "decision"  // the agent decided such a review
+	EntryRenewed   = "renewed"   // the Engagement was renewed; Kind and Rule say why the one before ended
+	EntryLate      = "late"      // a call of the Engagement before the renewal ended; its result was withheld
+	EntryRepeated  = "repeated"  // a released result was given to a parallel repetition of the call
 )
 
-// An Entry is one line of the record of an Engagement, in the order of what
-// happened. A call that has begun and has no other entry was cut off: what it did
-// is not known.
+// Entry is one line of the audit record of an Engagement. Entries are in the order of events.
+// A call with an EntryBegun and no later entry was interrupted, and its effect is unknown.
 type Entry struct {
 	What    string         `json:"what"`
 	At      time.Time      `json:"at"`
@@ -40,7 +39,7 @@ type Entry struct {
 	Name    string         `json:"name,omitzero"` // the tool or agent called
 	Inputs  jsontext.Value `json:"inputs,omitzero"`
 	Outputs jsontext.Value `json:"outputs,omitzero"`
-	Status  int            `json:"status,omitzero"` // of HTTP
+	Status  int            `json:"status,omitzero"` // HTTP status
 	Kind    Kind           `json:"kind,omitzero"`   // why it was refused
 	Rule    string         `json:"rule,omitzero"`   // path in the document
 	Why     string         `json:"why,omitzero"`
@@ -50,7 +49,7 @@ type Entry struct {
 	Verdict string         `json:"verdict,omitzero"` // ReviewApproved or ReviewDenied
 	Comment string         `json:"comment,omitzero"`
 
-	// Of a question and its decision: who is to be let go on.
+	// For a question and its decision: the agent and the Engagement that are under review.
 	Agent      string `json:"agent,omitzero"`
 	Engagement string `json:"engagement,omitzero"` // its key
 }
@@ -63,15 +62,14 @@ func decodeEntry(data []byte) (Entry, error) {
 	return e, nil
 }
 
-// size is about how many bytes the entry has when it is written.
+// size returns the approximate number of bytes of the encoded entry.
 func (e *Entry) size() int {
 	const fixed = 128
 	return fixed + len(e.Name) + len(e.Inputs) + len(e.Outputs) + len(e.Rule) + len(e.Why) + len(e.Comment) + len(e.Agent) + len(e.Engagement)
 }
 
-// append appends the entry as JSON. From then on its inputs and outputs are those
-// that were written: those before may stand in bytes of the caller that are many
-// more, or change.
+// append appends the entry as JSON. It then replaces its inputs and outputs by the encoded
+// bytes, because the originals may be part of a larger buffer of the caller, or may change.
 func (e *Entry) append(dst []byte) []byte {
 	text := func(name, value string) {
 		if value != "" {

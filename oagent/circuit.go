@@ -5,22 +5,22 @@ import (
 	"unicode/utf8"
 )
 
-// maxTail is how much of the latest calls short_circuit looks at, in bytes of a
-// tail: that many calls of the first 92 names of an Engagement, or half or a
-// third as many of others. A block that repeats N times is found if it has at
-// most maxTail/N calls.
+// maxTail limits how many of the latest calls short_circuit can check, in bytes of a tail. A
+// tail has 4096 calls of the first 92 names of an Engagement. Of other names it has a half or
+// a third as many, because their characters are longer. A block that repeats N times is found
+// if it has at most maxTail/N calls.
 const maxTail = 4096
 
-// A tail is the names of the latest calls, one character for each. Characters
-// are in UTF-8, so that equal runs of bytes that begin with a character are equal
-// runs of names.
+// A tail encodes the names of the latest calls, one UTF-8 character for each call. Because
+// UTF-8 is self-synchronizing, equal runs of bytes that begin at a character are equal runs of
+// names.
 
-// appendTail appends the call of the name of that number, from 0. It may change
-// what lies behind the tail, as append does, not the tail.
+// appendTail appends the call of the name with that index, which counts from 0. Like append,
+// it may write to the spare capacity of tail, but it does not change tail itself.
 func appendTail(tail []byte, id int) []byte {
 	r := rune('#' + id)
 	if r >= '\\' {
-		r++ // what JSON escapes is not used
+		r++ // skip the backslash, which JSON escapes
 	}
 	tail = utf8.AppendRune(tail, r)
 	if more := len(tail) - maxTail; more > 0 {
@@ -32,11 +32,12 @@ func appendTail(tail []byte, id int) []byte {
 	return tail
 }
 
-// maxNames is how many names there are characters for.
+// maxNames is the number of names that can be encoded as characters.
 const maxNames = 0x8000
 
-// repeats reports whether the tail ends in one block, of any length, n times in a
-// row.
+// repeats reports whether the tail ends with the same block n times in a row. The block may
+// have any length. For n = 3, "ababab" repeats the block "ab" (OpenAgentSpec v1, lifespan,
+// short_circuit).
 func repeats(tail []byte, n int) bool {
 	if n < 2 || len(tail) < n {
 		return false
@@ -44,7 +45,7 @@ func repeats(tail []byte, n int) bool {
 	end := len(tail)
 	last, before := tail[end-1], tail[:end-1]
 	for {
-		i := bytes.LastIndexByte(before, last) // where the block before would end
+		i := bytes.LastIndexByte(before, last) // where the previous block would end
 		if i < 0 {
 			return false
 		}

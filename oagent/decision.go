@@ -10,37 +10,37 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A decision is one about a call that has yet to be made. decide runs inside of a
-// change of the record, perhaps several times; reach does in between what takes
-// time or the store.
+// decision decides about one call before it is made. decide runs inside a transaction on the
+// record, and may run several times. Between two runs, reach does the slow work and the work
+// that needs the store.
 type decision struct {
 	ctx        context.Context
 	guard      *Guard
 	call       *Call
-	key        string // of the Engagement
+	key        string // the Engagement's
 	inputs     payload
-	capability *Capability // nil if the agent has none of that name
+	capability *Capability // nil if the agent has no capability of that name
 
-	prepared *Review // is stored, for the case that one must be asked for
-	held     *Review // the review of a result that may be given
-	first    bool    // this call is the first that gets it
-	released int64   // when it was given; 0 if it was not
-	lost     string  // id of a review of a result that is not stored any more
+	prepared *Review // stored in advance, in case a review is required
+	held     *Review // the review of a result that may be released
+	first    bool    // this call is the first to get the held result
+	released int64   // when the held result was released; 0 if it was not
+	lost     string  // id of a review whose result is no longer stored
 	hashed   string  // see hash
 
 	outcome
 }
 
-// An outcome is what a turn has come to. One field is set.
+// outcome is the result of one run of decide. Exactly one field is set.
 type outcome struct {
 	ticket  *Ticket
 	refusal *Refusal
-	prepare bool   // a review must be asked for, and is to be prepared
-	wait    *asked // for the decision of that review
-	fetch   string // id of the review whose result may be given
+	prepare bool   // a review is required and must be prepared
+	wait    *asked // wait for the decision of that review
+	fetch   string // id of the review whose result may be released
 }
 
-// reach comes to a ticket or a refusal. The error is the store's.
+// reach runs decide until it gets a ticket or a refusal. The error is an error of the store.
 func (d *decision) reach() error {
 	var wait *reviewWait
 	for range maxTries {
@@ -65,7 +65,7 @@ func (d *decision) reach() error {
 			if d.released != 0 {
 				d.guard.lingerReleased(d.ctx, d.released)
 			}
-			if d.prepared != nil { // in the end nobody was to be asked
+			if d.prepared != nil { // the prepared review was not needed
 				d.guard.dropReview(d.ctx, d.prepared.ID)
 			}
 			return nil
@@ -81,7 +81,7 @@ func (d *decision) begin(now time.Time) *state {
 	return newState(&d.call.Binding, now)
 }
 
-// decide is one turn.
+// decide is one run of the decision, inside a transaction.
 func (d *decision) decide(t *turn) error {
 	d.outcome, d.first, d.released = outcome{}, false, 0
 	if email := d.call.User.Email; email != "" {
@@ -117,7 +117,7 @@ func isFull(t *turn, name string) bool {
 	return t.record.length >= maxLength || len(t.state.Names) >= maxNames && t.state.find(name) < 0
 }
 
-// id returns the index that a name has, or would have.
+// id returns the index of a name, or the index that a new name would get.
 func (s *state) id(name string) int {
 	if i := s.find(name); i >= 0 {
 		return i
@@ -125,8 +125,8 @@ func (s *state) id(name string) int {
 	return len(s.Names)
 }
 
-// checkAssertion refuses the call if the assertion of its input restriction does
-// not hold.
+// checkAssertion refuses the call if the assertion of its input restriction does not hold
+// (OpenAgentSpec v1, Agent, restriction).
 func (d *decision) checkAssertion(t *turn) error {
 	a := d.capability.Input.Assertion
 	if a == nil {
@@ -151,8 +151,8 @@ func (d *decision) checkAssertion(t *turn) error {
 	})
 }
 
-// tellAssertion says why an assertion does not hold, without what its cause may
-// quote of inputs and outputs.
+// tellAssertion returns why an assertion does not hold. It leaves out any part of the cause
+// that could quote inputs and outputs.
 func tellAssertion(err error) string {
 	var e *AssertionError
 	if !errors.As(err, &e) {
@@ -165,12 +165,11 @@ func tellAssertion(err error) string {
 	return describeFailure(e.Rule, e.Expression, e.Part, e.Missing, cause)
 }
 
-// tellWithheld is tellAssertion for the outputs of a call. It does not name the part that
-// fails: of an assertion that compares outputs with inputs, a caller could find out with
-// which inputs another part fails, and so the values that are withheld. The record, which
-// auditors read, names it. Of a conditional request it says no more than that the
-// assertion does not hold: the reason would tell whether the condition was met, and so
-// the entity tag or the date of what is withheld.
+// tellWithheld is tellAssertion for withheld outputs. It reveals less, because an agent could
+// otherwise probe the withheld values:
+//
+//   - It does not name the failing part. If an assertion compares outputs with inputs, a caller could vary the inputs and learn the outputs from the part that fails. The audit record names the part.
+//   - For a conditional request it only says that the assertion does not hold. The reason would reveal whether the condition was met, and so the withheld entity tag or date.
 func tellWithheld(err error, c *Call) string {
 	e, ok := errors.AsType[*AssertionError](err)
 	if !ok {
@@ -195,12 +194,12 @@ func (d *decision) refuseRepetition(t *turn, n int) error {
 	return d.refuse(t, r)
 }
 
-// refuse records that the call is not made.
+// refuse records that the call is refused.
 func (d *decision) refuse(t *turn, r *Refusal) error {
 	r.Agent, r.Engagement, r.Name = d.call.Agent.Name, d.call.Engagement, d.call.Name
 	d.refusal = r
 	if t.state.Refused++; t.state.Refused > maxRefused || t.record.length >= maxLength {
-		return nil // it is counted
+		return nil // only counted, not recorded
 	}
 	why := r.Message
 	if r.cause != nil {
@@ -213,10 +212,10 @@ func (d *decision) refuse(t *turn, r *Refusal) error {
 	return nil
 }
 
-// maxWhy is how much of a reason the record keeps, in bytes.
+// maxWhy is the maximum number of bytes of a reason in the record.
 const maxWhy = 2000
 
-// cut returns the beginning of a text that is too long.
+// cut shortens a text to the limit.
 func cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -245,7 +244,7 @@ func (d *decision) pass(t *turn, review string) {
 	}
 }
 
-// notAllowed says what the agent may use instead.
+// notAllowed returns a message that lists the capabilities that the agent may use instead.
 func (d *decision) notAllowed() string {
 	const most = 10
 	names := make([]string, 0, most)
@@ -272,9 +271,8 @@ func refusedEnded(s *state) *Refusal {
 	}
 }
 
-// hash returns what stands for the inputs: two that differ in the order of
-// members, in space or in escapes alone are the same, and two that differ in how
-// a number is written are not.
+// hash returns a digest of the inputs. Inputs that differ only in member order, whitespace or
+// escapes have the same hash. Inputs that differ in how a number is written do not.
 func (d *decision) hash() string {
 	if d.hashed == "" {
 		d.hashed = hashInputs(d.inputs)
@@ -285,7 +283,7 @@ func (d *decision) hash() string {
 func hashInputs(inputs payload) string {
 	canonical := inputs.Clone()
 	if err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)); err != nil {
-		canonical = inputs // equal bytes at least
+		canonical = inputs // not canonical: at least equal bytes have equal hashes
 	}
 	return digest(string(canonical))
 }

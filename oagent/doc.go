@@ -1,13 +1,15 @@
-// Package oagent is OpenAgentSpec v1: what an agent may do, and what decides
-// it. It knows no Caddy.
+// Package oagent implements OpenAgentSpec v1: it reads agent documents and decides whether a
+// call that an agent makes is allowed. It does not depend on Caddy; caddymodule/oagent is the
+// adapter.
 //
-// ReadAgent turns a YAML document into an Agent (document*.go, reference.go):
-// its capabilities with their restrictions, its guardrails, what it exposes and
-// when it is cut off. Its expressions become Assertions and Selections at once
-// (rewrite.go, assertion*.go, selection.go), so that a document which cannot be
-// enforced is not read at all. Link finds the tools and agents that it refers to.
+// Data passes through it in four steps:
 //
-// A Guard asks the assertions for each Call, over the View of the Engagement
-// that the call belongs to. Begin decides before the call reaches anyone and
-// Finish before its result does, and both keep the record.
+//   - ReadAgent parses a YAML document into an Agent: its capabilities with their restrictions, its guardrails, its exposed values and its short_circuit limit. It compiles each CEL expression into an Assertion or a Selection at once. A document that cannot be enforced is therefore rejected as a whole (document*.go, reference.go, rewrite.go, assertion*.go, selection.go).
+//   - Link resolves the tools and agents that the document refers to.
+//   - Guard.Begin decides on a Call before it reaches the tool. It evaluates the input restriction over the View of the Engagement, and returns a Ticket or a Refusal (decision.go, view*.go).
+//   - Ticket.Finish evaluates the output restriction before the result is used (ticket*.go).
+//
+// Both write to the record of the Engagement, which operators read as an audit log
+// (record*.go, audit*.go). A restriction can also require a review by a user or another agent
+// (review*.go). If anything cannot be decided, the call is refused.
 package oagent

@@ -1,67 +1,66 @@
 package oagent
 
-// DocumentKind is what a document's kind must be.
+// DocumentKind is the required value of a document's kind.
 const DocumentKind = "openagentspec:v1/agent"
 
-// An Agent is an OpenAgentSpec document (OpenAgentSpec v1, Agent). It is
-// immutable and safe for concurrent use.
+// Agent is a parsed OpenAgentSpec document (OpenAgentSpec v1, Agent). It is immutable and safe
+// for concurrent use.
 type Agent struct {
 	Name        string // RFC 1123 DNS subdomain, unique within a server
-	Description string // what it is, in the third person
-	Intent      string // its goal, in the second person
-	Owner       string // whose it is
+	Description string // written in the third person
+	Intent      string // the goal, written in the second person
+	Owner       string // identifier of the owner
 
-	Capabilities  []Capability // in the order of the document
-	Input, Output *Guardrail   // nil if there is none
-	Exposes       []Exposure   // in the order of the document
+	Capabilities  []Capability // in document order
+	Input, Output *Guardrail   // nil if absent
+	Exposes       []Exposure   // in document order
 
-	RetainMemory bool // context may be kept over Engagements; true if the document does not say
-	ShortCircuit int  // the number of repetitions that is refused, 2 at least; 0 if there is no limit
+	RetainMemory bool // whether context may be kept across Engagements; default true
+	ShortCircuit int  // the number of repetitions that is refused, at least 2; 0 if there is no limit
 
-	Source   []byte // the document as it stands; must not be changed
-	Location string // where the document is from, for people
-	Hash     string // of Source: equal documents have equal hashes
-	Line     int    // where the document begins, from 1
+	Source   []byte // the document's bytes; must not be changed
+	Location string // the document's location for messages
+	Hash     string // digest of Source
+	Line     int    // first line of the document in its file, counted from 1
 
-	index map[string]int // of Capabilities, by name; nil if the agent was not read
+	index map[string]int // name → index in Capabilities; nil if the agent was not built by ReadAgent
 }
 
-// A Capability is a tool or an agent that an Agent may invoke.
+// Capability is a tool or an agent that an Agent may invoke.
 type Capability struct {
 	Reference Reference
 
-	CollectResults bool   // outputs belong in the Engagement; true if the document does not say
-	UserIdentity   bool   // the tool is used as the calling user; true if the document does not say
-	StaticIdentity string // names the credentials to use otherwise; "" if there are none
+	CollectResults bool   // whether to add outputs to the Engagement; default true
+	UserIdentity   bool   // whether the tool is called with the calling user's identity; default true
+	StaticIdentity string // identifier of the credentials to use otherwise; "" if none
 
-	Input, Output *Restriction // nil if there is none
+	Input, Output *Restriction // nil if absent
 
-	Line int // where it stands in the document
+	Line int // its line in the document
 }
 
-// A Restriction is what must hold before a capability is invoked, or before its
-// result is used.
+// Restriction is a condition on a capability. An input restriction must hold before the
+// capability is invoked, an output restriction before its result is used.
 type Restriction struct {
-	RequireReview string     // the user or agent who must confirm; "" if nobody
-	Assertion     *Assertion // nil if there is none
+	RequireReview string     // the user or agent that must confirm; "" if none
+	Assertion     *Assertion // nil if absent
 }
 
-// A Guardrail is a tool that looks at what the user says, or at what the model
-// answers, and what must hold for the tool's output.
+// Guardrail names a tool that checks the user's input or the model's output, and the assertion
+// that must hold for the tool's output.
 type Guardrail struct {
 	Tool      string     // in kebab case
 	Assertion *Assertion // never nil; see Assertion.CheckOutput
 	Line      int
 }
 
-// An Exposure is a value of the Engagement that the calling user is told.
+// Exposure is a value of the Engagement that is returned to the calling user.
 type Exposure struct {
 	Name  string
 	Value *Selection
 }
 
-// Capability returns the capability of that name, which is a tool's in kebab
-// case or an agent's.
+// Capability returns the capability with that name. The name of a tool is in kebab case.
 func (a *Agent) Capability(name string) (*Capability, bool) {
 	if a.index != nil {
 		i, ok := a.index[name]

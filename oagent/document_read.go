@@ -17,19 +17,19 @@ import (
 	"github.com/fairwayhq/fairway/internal/expr"
 )
 
-// The limits on a file of documents.
+// Limits on a file of documents.
 const (
 	MaxDocument     = 1 << 20   // bytes of a file
-	MaxAgents       = 1000      // documents in it
+	MaxAgents       = 1000      // documents in a file
 	MaxCapabilities = 1000      // of one agent
 	MaxExposes      = 100       // of one agent
-	MaxExpressions  = 256 << 10 // bytes of one agent's expressions, aliases counted each time
+	MaxExpressions  = 256 << 10 // bytes of all expressions of one agent; an alias counts each time it is used
 )
 
-// ReadAgent reads a document that is one agent. Location says in errors where
-// the document is from. It returns all of the agent or none: what is unknown,
-// missing or of a wrong type is an error, and so is an expression that does not
-// compile. The error is LintErrors.
+// ReadAgent parses a document that contains one agent. Errors quote location as the place of
+// the document. An unknown key, a missing key, a wrong type and an expression that does not
+// compile are errors, and then no agent is returned. The error is a LintErrors with all
+// faults.
 func ReadAgent(data []byte, location string) (*Agent, error) {
 	agents, err := ReadAgents(data, location)
 	if err != nil {
@@ -41,8 +41,8 @@ func ReadAgent(data []byte, location string) (*Agent, error) {
 	return agents[0], nil
 }
 
-// ReadAgents reads a file of one or more agents, each a YAML document. It
-// returns all of them or none.
+// ReadAgents parses a file of one or more agents, each a YAML document. It returns all of them
+// or none.
 func ReadAgents(data []byte, location string) ([]*Agent, error) {
 	if len(data) > MaxDocument {
 		return nil, LintErrors{{Location: location, Message: fmt.Sprintf("the file has %d bytes; %d is the most", len(data), MaxDocument)}}
@@ -78,21 +78,20 @@ func ReadAgents(data []byte, location string) ([]*Agent, error) {
 	return agents, nil
 }
 
-// A part is one document of a file.
+// part is one document of a file.
 type part struct {
 	text []byte
-	line int // lines of the file before it
+	line int // lines of the file before this document
 }
 
-// splitDocuments splits a file at its document markers, which YAML allows
-// nowhere else at the start of a line. Directives and comments stay with the
-// document that they stand before.
+// splitDocuments splits a file at its document markers. YAML allows "---" and "..." at the
+// start of a line only as markers. Directives and comments belong to the document that follows
+// them.
 func splitDocuments(data []byte) []part {
 	var parts []part
 	start, first, line := 0, 0, 0
 	hasMarker, hasContent := false, false
-	// cut ends the document at hand, if there is one, and begins the next. It
-	// leaves out one that is empty.
+	// cut ends the current document, if any, and begins the next. It drops an empty document.
 	cut := func(end, lines int) {
 		if hasContent {
 			parts = append(parts, part{text: data[start:end], line: first})
@@ -127,22 +126,22 @@ func isMarker(line []byte, marker string) bool {
 	return ok && (len(rest) == 0 || strings.IndexByte(" \t\r\n", rest[0]) >= 0)
 }
 
-// isBlank reports whether a line has nothing but space and a comment.
+// isBlank reports whether a line has only whitespace or a comment.
 func isBlank(line []byte) bool {
 	line = bytes.TrimSpace(line)
 	return len(line) == 0 || line[0] == '#'
 }
 
-// A reader reads one document.
+// reader parses one document.
 type reader struct {
 	location string
 	source   []byte
-	before   int // lines of the file before the document
+	before   int // lines of the file before this document
 	faults   LintErrors
 	pending  []uncompiled
 }
 
-// uncompiled is an expression that is compiled when all names are known.
+// uncompiled is an expression to compile when all names are known.
 type uncompiled struct {
 	node      *yaml.Node
 	rule      string
@@ -150,7 +149,7 @@ type uncompiled struct {
 	selection *Selection
 }
 
-// fault notes what is wrong at a node.
+// fault adds an error at a node.
 func (r *reader) fault(n *yaml.Node, rule, format string, arguments ...any) {
 	r.faults = append(r.faults, &LintError{
 		Location: r.location,
@@ -161,7 +160,7 @@ func (r *reader) fault(n *yaml.Node, rule, format string, arguments ...any) {
 	})
 }
 
-// read returns the agent, nil if the document is empty. It is good only if there
+// read returns the agent, or nil if the document is empty. The agent is valid only if there
 // are no faults.
 func (r *reader) read() *Agent {
 	var document, more yaml.Node
@@ -172,7 +171,7 @@ func (r *reader) read() *Agent {
 		}
 		return nil
 	}
-	// YAML knows more line breaks than splitDocuments does.
+	// YAML accepts more line breaks than splitDocuments does.
 	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
 		r.faults = append(r.faults, &LintError{
 			Location: r.location, Line: r.before + 1,
@@ -194,7 +193,7 @@ func (r *reader) read() *Agent {
 	return a
 }
 
-// syntax makes a LintError of what the YAML reader says.
+// syntax converts an error of the YAML parser to a LintError.
 func (r *reader) syntax(err error) *LintError {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	fault := &LintError{Location: r.location}
@@ -209,7 +208,8 @@ func (r *reader) syntax(err error) *LintError {
 	return fault
 }
 
-// compile compiles the expressions, which may name what the agent may invoke.
+// compile compiles the expressions. They may use the names of all capabilities, so this runs
+// last.
 func (r *reader) compile(a *Agent) {
 	names := newNameset(a.names())
 	total := 0
@@ -240,8 +240,7 @@ func (r *reader) compile(a *Agent) {
 	}
 }
 
-// place makes LintErrors of what is wrong with an expression, as near to the
-// place in the file as can be told.
+// place converts a compile error to LintErrors, with the most exact position in the file.
 func (r *reader) place(p uncompiled, err error) LintErrors {
 	fault, ok := errors.AsType[*expr.CompileError](err)
 	if !ok {
@@ -267,7 +266,8 @@ func (r *reader) place(p uncompiled, err error) LintErrors {
 	return faults
 }
 
-// isVerbatim reports whether the text of a scalar stands in its line as it is.
+// isVerbatim reports whether the text of a scalar is in its line unchanged. Only then can a
+// position in the expression be mapped to a column of the file.
 func (r *reader) isVerbatim(n *yaml.Node) bool {
 	line := r.source
 	for range n.Line - 1 {
@@ -281,7 +281,7 @@ func (r *reader) isVerbatim(n *yaml.Node) bool {
 	return strings.HasPrefix(strings.TrimLeft(string(runes[n.Column-1:]), `"'`), n.Value)
 }
 
-// names returns what the Engagement of the agent can have entries of.
+// names returns the names that the Engagement of the agent can have entries for.
 func (a *Agent) names() []string {
 	var names []string
 	for i := range a.Capabilities {

@@ -8,13 +8,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The limits on the texts of a document.
+// Limits on the strings of a document.
 const (
 	maxProse      = 64 << 10 // bytes of a description or an intent
-	maxIdentifier = 1024     // bytes of what names a user, credentials or an owner
+	maxIdentifier = 1024     // bytes of the identifier of a user, of credentials or of an owner
 	maxExposure   = 128      // bytes of the name of an exposed value
 
-	// MaxShortCircuit is the largest short_circuit.
+	// MaxShortCircuit is the maximum value of short_circuit.
 	MaxShortCircuit = 1000
 )
 
@@ -24,10 +24,10 @@ const (
 	exposureRule   = "exposes."
 )
 
-// A field is a key that a mapping may have.
+// field is a key that a mapping may have.
 type field struct {
 	name     string
-	required string // what to write if it is missing; "" if it may be
+	required string // an example for the error message if it is missing; "" if it is optional
 	read     func(n *yaml.Node, rule string)
 }
 
@@ -160,8 +160,7 @@ func (r *reader) name(n *yaml.Node, rule string) string {
 	return name
 }
 
-// identifier reads what the server understands as a user, credentials or an
-// owner.
+// identifier reads the identifier of a user, of credentials or of an owner.
 func (r *reader) identifier(n *yaml.Node, rule string) string {
 	before := len(r.faults)
 	text := r.text(n, rule, maxIdentifier)

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// mapping reads the fields of a mapping. A key that is null counts as absent.
+// mapping reads the fields of a mapping. A key whose value is null counts as absent.
 func (r *reader) mapping(n *yaml.Node, rule string, fields []field) {
 	seen := make(map[string]bool)
 	r.each(n, rule, len(fields)+maxFaults, func(key, value *yaml.Node, rule string) {
@@ -42,7 +42,7 @@ func namesOf(fields []field) []string {
 	return names
 }
 
-// each passes the entries of a mapping on. Their keys are unique texts.
+// each calls entry for each entry of a mapping. It checks that the keys are unique strings.
 func (r *reader) each(n *yaml.Node, rule string, most int, entry func(key, value *yaml.Node, rule string)) {
 	mapping := resolve(n)
 	if mapping.Kind != yaml.MappingNode {
@@ -88,7 +88,7 @@ func lastKey(rule string) string {
 	return rule[strings.LastIndexByte(rule, '.')+1:]
 }
 
-// text reads a text that is not empty.
+// text reads a non-empty string.
 func (r *reader) text(n *yaml.Node, rule string, most int) string {
 	n = resolve(n)
 	switch {
@@ -104,7 +104,7 @@ func (r *reader) text(n *yaml.Node, rule string, most int) string {
 	return n.Value
 }
 
-// boolean reads true or false, which Python writes True and False.
+// boolean reads true or false. It also accepts True and False, as Python writes them.
 func (r *reader) boolean(n *yaml.Node, rule string) bool {
 	n = resolve(n)
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!bool" {
@@ -119,8 +119,8 @@ func (r *reader) boolean(n *yaml.Node, rule string) bool {
 	return false
 }
 
-// resolve returns what an alias stands for. No document grows by that: how deep
-// it is read is given by the keys that are known.
+// resolve returns the node that an alias refers to. Aliases cannot make a document grow
+// without limit, because the schema limits the depth of reading.
 func resolve(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode && n.Alias != nil {
 		return n.Alias
@@ -133,7 +133,7 @@ func isNull(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
 }
 
-// member returns the value of a key of a mapping, nil if there is none.
+// member returns the value of a key of a mapping, or nil if there is none.
 func member(n *yaml.Node, name string) *yaml.Node {
 	if n = resolve(n); n.Kind != yaml.MappingNode {
 		return nil
@@ -146,7 +146,7 @@ func member(n *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// describe says what a node is, with its text if that is short.
+// describe returns the kind of a node for messages, with its text if that is short.
 func describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

@@ -9,34 +9,34 @@ import (
 	"time"
 )
 
-// Limits of what identifies an Engagement.
+// Limits on the identifiers of an Engagement.
 const (
-	MaxEngagementID = 512 // bytes of the id that a client gives
-	MaxUserField    = 512 // bytes of a user's id, and of the address
+	MaxEngagementID = 512 // bytes of the id that a client sends
+	MaxUserField    = 512 // bytes of a user's id, and of the email address
 )
 
-// A User is whom an Engagement belongs to (OpenAgentSpec v1, Engagement).
+// User is the user of an Engagement (OpenAgentSpec v1, Engagement).
 type User struct {
-	ID    string `json:"id"`              // "" if nobody is known
+	ID    string `json:"id"`              // "" if the user is not known
 	Email string `json:"email,omitempty"` // "" if it is not known
 }
 
-// A Binding says which Engagement is meant: one of that agent, for that user, by
-// the id that the client gives it. Equal ids of two users, or of two agents, are
-// two Engagements. The empty id is one as well: what a user does with an agent
-// without naming an Engagement is all in that one.
+// Binding identifies an Engagement by its agent, its user and the id that the client sends.
+// The same id of two users, or of two agents, identifies two Engagements. The empty id is
+// valid: all calls without an id that a user makes with an agent belong to one Engagement.
 type Binding struct {
 	Agent      *Agent
 	Engagement string
 	User       User
 
-	// Reviewed is the key of an Engagement whose reviews the agent decides in this
-	// one, which is the only one of that agent for it: see Reviewing. Else "".
+	// Reviewed is set only for an Engagement in which the agent decides reviews: it is the key
+	// of the Engagement under review. The agent has exactly one such Engagement for each
+	// Reviewed. See Reviewing.
 	Reviewed string
 }
 
-// Key returns the name of the Engagement within this server: 40 hexadecimal
-// digits, from which neither user nor id can be read.
+// Key returns the name of the Engagement within this server: 40 hexadecimal digits. The user
+// and the id cannot be read from it.
 func (b *Binding) Key() string {
 	if b.Reviewed != "" {
 		return digest(b.Agent.Name, "", "", b.Reviewed)
@@ -54,7 +54,7 @@ func (b *Binding) check() error {
 	return nil
 }
 
-// digest returns 40 hexadecimal digits that stand for these texts.
+// digest returns 40 hexadecimal digits, a hash of the texts.
 func digest(texts ...string) string {
 	var room [512]byte
 	all := room[:0]
@@ -66,7 +66,7 @@ func digest(texts ...string) string {
 	return hex.EncodeToString(sum[:20])
 }
 
-// isKey reports whether the text has the form of a Key.
+// isKey reports whether a text has the form of a Key.
 func isKey(text string) bool {
 	if len(text) != 40 {
 		return false
@@ -79,39 +79,38 @@ func isKey(text string) bool {
 	return true
 }
 
-// ErrNoEngagement says that there is no such Engagement, or no longer.
+// ErrNoEngagement means that the Engagement does not exist or no longer exists.
 var ErrNoEngagement = errors.New("no such Engagement")
 
 // Statuses of an Engagement.
 const (
-	StatusAwaitingModel  = "awaiting-llm"          // what comes next is for the agent to decide
-	StatusAwaitingReview = "awaiting-verification" // a reviewer has been asked
-	StatusError          = "error"                 // it has ended, by a guardrail or by repetition
+	StatusAwaitingModel  = "awaiting-llm"          // the agent makes the next step
+	StatusAwaitingReview = "awaiting-verification" // a reviewer must decide
+	StatusError          = "error"                 // it ended because of a guardrail or of short_circuit
 )
 
-// An Engagement is what is known of one at a glance. What happened in it, the
-// Entries of its record tell.
+// Engagement is a summary of an Engagement. The Entries of its record contain the details.
 type Engagement struct {
 	Key       string    `json:"key"` // see Binding.Key
 	ID        string    `json:"engagement_id"`
 	Agent     string    `json:"oagent"`
 	User      User      `json:"user"`
-	Reviewed  string    `json:"reviewed,omitempty"` // see Binding.Reviewed: it is for those who answer for the agent, not for the user
+	Reviewed  string    `json:"reviewed,omitempty"` // see Binding.Reviewed: visible to those who are responsible for the agent, not to the user
 	Status    string    `json:"status"`             // StatusAwaitingModel, StatusAwaitingReview or StatusError
 	StartedAt time.Time `json:"started_at"`
-	LastAt    time.Time `json:"last_at"` // when it was last changed
+	LastAt    time.Time `json:"last_at"` // time of the last change
 	Ended     *Ending   `json:"ended,omitempty"`
-	Recent    string    `json:"recent,omitempty"`          // what was invoked last
-	Total     int64     `json:"total"`                     // tools and agents invoked
-	Refused   int64     `json:"refused"`                   // calls refused
-	Entries   int64     `json:"entries"`                   // of its record
-	Renewals  int64     `json:"renewals,omitempty"`        // how often it was begun anew in the same record, see Guard.Renew
-	First     int64     `json:"first_entry,omitempty"`     // of the record that is of this Engagement; those before are of earlier ones
-	Reviews   []string  `json:"reviews,omitempty"`         // ids of those that count
-	Pending   []string  `json:"pending_reviews,omitempty"` // and of those among them that nobody has decided
+	Recent    string    `json:"recent,omitempty"`          // the name of the last invocation
+	Total     int64     `json:"total"`                     // number of invocations
+	Refused   int64     `json:"refused"`                   // number of refused calls
+	Entries   int64     `json:"entries"`                   // number of entries in its record
+	Renewals  int64     `json:"renewals,omitempty"`        // number of renewals in the same record, see Guard.Renew
+	First     int64     `json:"first_entry,omitempty"`     // number of its first entry in the record; earlier entries are of earlier Engagements
+	Reviews   []string  `json:"reviews,omitempty"`         // ids of the reviews that are in force
+	Pending   []string  `json:"pending_reviews,omitempty"` // ids of those reviews that are not decided
 }
 
-// An Ending says why an Engagement ended.
+// Ending describes why an Engagement ended.
 type Ending struct {
 	At   time.Time `json:"at"`
 	Kind Kind      `json:"kind"` // KindShortCircuit or KindGuardrail

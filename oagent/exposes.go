@@ -10,18 +10,17 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// MaxExposedTotal is how many bytes of JSON all that an agent exposes may have.
+// MaxExposedTotal is the maximum size of all exposed values together, in bytes of JSON.
 const MaxExposedTotal = 256 << 10
 
-// Exposed is what an agent tells its user of an Engagement (OpenAgentSpec v1,
-// exposes).
+// Exposed contains the values that an agent exposes to its user (OpenAgentSpec v1, exposes).
 type Exposed struct {
-	Object  jsontext.Value // name and value of each, in the order of the document; {} if there is none
-	Missing []error        // why others are not there: a *SelectionError each, which may quote values
+	Object  jsontext.Value // name → value, in document order; {} if there is none
+	Missing []error        // why other values are absent: *SelectionError each, which may quote values
 }
 
-// Exposed computes what the agent exposes. A value that cannot be computed is left
-// out: often it is not there yet.
+// Exposed computes the values that the agent exposes. A value that cannot be computed is
+// omitted, often because it does not exist yet.
 func (g *Guard) Exposed(ctx context.Context, b Binding) (Exposed, error) {
 	none := Exposed{Object: jsontext.Value("{}")}
 	if b.Agent == nil || len(b.Agent.Exposes) == 0 {

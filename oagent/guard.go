@@ -11,52 +11,50 @@ import (
 
 // Defaults and limits of a Guard.
 const (
-	DefaultTTL        = 7 * 24 * time.Hour // life of an Engagement after its last call
-	DefaultReviewWait = 30 * time.Second   // for a reviewer, before the call is refused
-	DefaultAskPause   = time.Second        // before an agent's program is asked once more
-	DefaultMaxPayload = 64 << 10           // bytes of inputs, or of outputs, that the record keeps
-	LargestMaxPayload = 256 << 10          // bytes: a review has inputs and outputs, and is one value of the store
+	DefaultTTL        = 7 * 24 * time.Hour // lifetime of an Engagement after its last call
+	DefaultReviewWait = 30 * time.Second   // how long a call waits for its reviewer before it is refused
+	DefaultAskPause   = time.Second        // before an agent that reviews is called again
+	DefaultMaxPayload = 64 << 10           // bytes of inputs, or of outputs, that the record keeps of one call
+	LargestMaxPayload = 256 << 10          // bytes; a review stores inputs and outputs together in one value of the store
 	DefaultMaxRecord  = 64 << 20           // bytes of all inputs and outputs of one Engagement
-	DefaultCacheSize  = 64 << 20           // bytes of the Engagements held in memory
+	DefaultCacheSize  = 64 << 20           // bytes of Engagements cached in memory
 
-	maxRefused     = 10_000          // refusals that have an entry; more are counted
-	maxLength      = 1_000_000       // entries of a record that takes another call
-	maxTries       = 100             // to decide on what does not change meanwhile
-	strayTTL       = time.Hour       // life of an Engagement of nobody who is known, in which all was refused
-	recordTime     = 5 * time.Second // to write what came of a call whose client has gone
-	engagementPath = "engagement/"   // begins the store's keys
+	maxRefused     = 10_000          // refusals with an entry of their own; later ones are only counted
+	maxLength      = 1_000_000       // entries of a record before it accepts no more calls
+	maxTries       = 100             // attempts to decide while other nodes change the record
+	strayTTL       = time.Hour       // lifetime of an anonymous Engagement in which every call was refused
+	recordTime     = 5 * time.Second // to record the result of a call whose client has disconnected
+	engagementPath = "engagement/"   // prefix of the store's keys
 )
 
-// GuardOptions are those of a Guard. All but Store have a default.
+// GuardOptions configures a Guard. Every option but Store has a default.
 type GuardOptions struct {
 	Store store.Store
 
-	// TTL is how long an Engagement lives after its last call. Default: DefaultTTL.
+	// TTL is the lifetime of an Engagement after its last call. Default: DefaultTTL.
 	TTL time.Duration
-	// ReviewTTL is how long a review may be decided, and an approval used.
-	// Default, and at most: TTL.
+	// ReviewTTL is how long a review can be decided, and how long an approval can be used.
+	// Default and maximum: TTL.
 	ReviewTTL time.Duration
-	// ReviewWait is how long a call waits for its reviewer; negative means not at
-	// all. Default: DefaultReviewWait.
+	// ReviewWait is how long a call waits for its reviewer. A negative value disables waiting.
+	// Default: DefaultReviewWait.
 	ReviewWait time.Duration
-	// MaxPayload is how many bytes of JSON the record keeps of the inputs of a
-	// call, and of its outputs: what is larger is shed. Default: DefaultMaxPayload;
-	// at most: LargestMaxPayload.
+	// MaxPayload is the maximum size in bytes of JSON that the record keeps of the inputs of
+	// one call, and of its outputs. Larger values are omitted, see Shed. Default:
+	// DefaultMaxPayload. Maximum: LargestMaxPayload.
 	MaxPayload int
-	// MaxRecord is how many bytes of JSON the record keeps of all inputs and
-	// outputs: those of later calls are shed. Default: DefaultMaxRecord.
+	// MaxRecord is the maximum size in bytes of JSON of all inputs and outputs in a record.
+	// Those of later calls are omitted. Default: DefaultMaxRecord.
 	MaxRecord int64
-	// CacheSize is how many bytes of Engagements are held in memory. Default:
+	// CacheSize is the number of bytes of Engagements cached in memory. Default:
 	// DefaultCacheSize.
 	CacheSize int
-	// AskPause is after how long the program of an agent that reviews is asked
-	// again, if it has given no answer; twice as long after each further time.
-	// Default: DefaultAskPause.
+	// AskPause is the delay before a reviewing agent is called again if it did not decide. The
+	// delay doubles each time. Default: DefaultAskPause.
 	AskPause time.Duration
-	// Notify is told of reviews and of the end of an Engagement. It must return
-	// soon.
+	// Notify is called for each Event. It must return quickly. Default: none.
 	Notify func(Event)
-	// Now is the clock. Default: time.Now.
+	// Now returns the current time. Default: time.Now.
 	Now func() time.Time
 }
 
@@ -92,20 +90,20 @@ func (o *GuardOptions) setDefaults() {
 	}
 }
 
-// A Guard decides what an agent may do, and keeps the record of what it did. Its
-// decision about a call and the record of that call are one change of the store,
-// so that two calls never both pass where one may, on any number of nodes. It
-// fails closed: what cannot be recorded does not pass.
+// Guard decides what an agent may do, and records what it did.
 //
-// It is safe for concurrent use. Guards of one process that share a store should
-// be one Guard, which holds in memory what it has read.
+//   - The decision about a call and its record are one transaction of the store. So if the rules allow only one of two concurrent calls, only one passes, on any number of nodes.
+//   - It fails closed: a call that cannot be recorded is refused.
+//
+// A Guard is safe for concurrent use. A process should use one Guard for each store, because
+// the Guard caches the records that it has read.
 type Guard struct {
 	options GuardOptions
 	store   store.Store
 	records *cache
 }
 
-// NewGuard returns a guard that keeps its records in the store of the options.
+// NewGuard returns a guard that keeps its records in options.Store.
 func NewGuard(options GuardOptions) (*Guard, error) {
 	if options.Store == nil {
 		return nil, errors.New("a guard needs a store")
@@ -114,7 +112,7 @@ func NewGuard(options GuardOptions) (*Guard, error) {
 	return &Guard{options: options, store: options.Store, records: newCache(options.CacheSize)}, nil
 }
 
-// An EventKind says what an Event is about.
+// EventKind is the kind of an Event.
 type EventKind string
 
 // Kinds of events.
@@ -124,30 +122,29 @@ const (
 	EventEnded         EventKind = "engagement_ended"
 )
 
-// An Event is something that somebody may want to know at once.
+// Event reports something that an operator may want to know at once.
 type Event struct {
 	Kind    EventKind
-	Review  *Review  // of a review
-	Refusal *Refusal // what ended the Engagement
-	User    User     // whose Engagement it is
+	Review  *Review  // for events about a review
+	Refusal *Refusal // for EventEnded: the refusal that ended the Engagement
+	User    User     // the user of the Engagement
 }
 
 var (
-	// errUnchanged is what a turn returns that has nothing to write.
+	// errUnchanged is returned by a turn that changes nothing.
 	errUnchanged = errors.New("nothing is to be changed")
-	// errContended says that others change the record all the time.
+	// errContended means that other nodes kept changing the record.
 	errContended = errors.New("the record of the Engagement changes too often")
 )
 
-// wantsError is what a turn returns that must look at more of the log.
+// wantsError is returned by a turn that must read more of the log first.
 type wantsError struct{ wants }
 
 func (*wantsError) Error() string { return "more of the record must be read" }
 
-// change lets decide see an Engagement and change it, in one step of the store.
-// begin makes the state of one that is yet to begin; nil if none may begin. decide
-// may be called several times, of which the last counts. It returns errUnchanged
-// if nothing is to be written.
+// change runs decide in a transaction on an Engagement. begin returns the state of a new
+// Engagement; a nil begin allows only existing ones. decide may run several times, and only
+// its last run counts. decide returns errUnchanged if there is nothing to write.
 func (g *Guard) change(ctx context.Context, key string, begin func(now time.Time) *state, decide func(*turn) error) error {
 	r := g.records.get(key)
 	defer g.records.weigh(r)
@@ -171,7 +168,7 @@ func (g *Guard) change(ctx context.Context, key string, begin func(now time.Time
 		if !ok {
 			if !errors.Is(err, ErrNoEngagement) && ctx.Err() == nil {
 				r.mu.Lock()
-				r.forget() // the store may have gone back to what it was
+				r.forget() // the store may have returned to its old value
 				r.mu.Unlock()
 			}
 			return err
@@ -211,7 +208,7 @@ func (g *Guard) load(ctx context.Context, r *record, w *wants) error {
 	return err
 }
 
-// look lets see look at an Engagement, which it must not change.
+// look runs see on an Engagement. see must not change it.
 func (g *Guard) look(ctx context.Context, key string, see func(*turn) error) error {
 	if !isKey(key) {
 		return ErrNoEngagement
@@ -241,8 +238,8 @@ func (g *Guard) lookOnce(r *record, old store.Record, see func(*turn) error) err
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state != nil && old.Length < r.length {
-		// If no other Engagement has begun, a change has come in between, and what
-		// is here is newer.
+		// If no new Engagement has begun, another change has come first and the record in
+		// memory is newer.
 		if s, err := decodeState(old.Value); err == nil && s.Born == r.state.Born {
 			return see(&turn{guard: g, record: r, state: r.state, now: g.options.Now()})
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// Guardrail returns the guardrail of that side, nil if the agent has none.
+// Guardrail returns the guardrail of that side, or nil if the agent has none.
 func (a *Agent) Guardrail(side Side) *Guardrail {
 	if side == SideInput {
 		return a.Input
@@ -19,11 +19,15 @@ func (a *Agent) Guardrail(side Side) *Guardrail {
 	return a.Output
 }
 
-// CheckGuardrail decides about what the user says, or about what the model
-// answers, by the output of the guardrail's tool. If the assertion is false the
-// Engagement ends. If it cannot be evaluated, because the output is not JSON or lacks a
-// member, the tool has failed: see FailGuardrail. The error is a *Refusal.
-// Without such a guardrail all is well.
+// CheckGuardrail evaluates a guardrail's assertion over the output of the guardrail's tool.
+// The input guardrail checks the user's message, the output guardrail the model's response
+// (OpenAgentSpec v1, guardrails).
+//
+//   - If the assertion is false, the Engagement ends.
+//   - If it cannot be evaluated, because the output is not JSON or lacks a member, the tool has failed: see FailGuardrail.
+//   - If the agent has no guardrail of that side, the result is nil.
+//
+// The error is a *Refusal.
 func (g *Guard) CheckGuardrail(ctx context.Context, b Binding, side Side, output jsontext.Value) error {
 	if b.Agent == nil {
 		return refusedUnknown(&b)
@@ -58,9 +62,8 @@ func (g *Guard) CheckGuardrail(ctx context.Context, b Binding, side Side, output
 	})
 }
 
-// isToolFailure reports whether an assertion failed because the tool did not answer
-// what it is asked: its output is not JSON, is a text where the assertion expects
-// members, or lacks one of these.
+// isToolFailure reports whether an assertion failed because the tool returned unusable output:
+// the output is not JSON, is text where the assertion expects members, or lacks a member.
 func isToolFailure(err error, output jsontext.Value) bool {
 	failure, ok := errors.AsType[*AssertionError](err)
 	if !ok || failure.Missing == "" && failure.Cause == nil {
@@ -69,10 +72,10 @@ func isToolFailure(err error, output jsontext.Value) bool {
 	return failure.Missing != "" || wire.Check(output) != nil || output.Kind() == '"'
 }
 
-// isMade reports whether the model was asked before a guardrail of that side is.
+// isMade reports whether the model was already called when a guardrail of that side runs.
 func isMade(side Side) bool { return side == SideOutput }
 
-// said names what a guardrail looks at.
+// said returns the noun for the text that a guardrail checks.
 func said(side Side) string {
 	if side == SideInput {
 		return "message"
@@ -80,9 +83,9 @@ func said(side Side) string {
 	return "answer"
 }
 
-// FailGuardrail records that the tool of a guardrail has not answered, so that
-// nothing may pass. The Engagement goes on: nothing has been decided. The error
-// is a *Refusal in any case.
+// FailGuardrail records that the tool of a guardrail failed. The message or response is
+// refused, but the Engagement continues, because nothing was decided. The error is always a
+// *Refusal.
 func (g *Guard) FailGuardrail(ctx context.Context, b Binding, side Side, cause error) error {
 	if b.Agent == nil {
 		return refusedUnknown(&b)
@@ -111,8 +114,7 @@ func (g *Guard) FailGuardrail(ctx context.Context, b Binding, side Side, cause e
 
 var errNoAnswer = errors.New("the tool has not answered")
 
-// recordGuardrail lets record see an Engagement that goes on. The error is a
-// *Refusal.
+// recordGuardrail runs record on an Engagement that has not ended. The error is a *Refusal.
 func (g *Guard) recordGuardrail(ctx context.Context, b Binding, side Side, record func(*turn) *Refusal) error {
 	made := isMade(side)
 	if err := b.check(); err != nil {
@@ -144,8 +146,8 @@ func (g *Guard) recordGuardrail(ctx context.Context, b Binding, side Side, recor
 	return refusal
 }
 
-// CheckActive returns a *Refusal if the Engagement has ended. It is to be asked
-// before a guardrail's tool is invoked.
+// CheckActive returns a *Refusal if the Engagement has ended. Call it before a guardrail's
+// tool is invoked.
 func (g *Guard) CheckActive(ctx context.Context, b Binding) error {
 	if b.Agent == nil {
 		return refusedUnknown(&b)

@@ -1,13 +1,13 @@
 package oagent
 
-// An Identity is the credentials with which a capability is used.
+// Identity selects the credentials that a capability is called with.
 type Identity struct {
-	User   bool   // the calling user's own
-	Static string // those that are configured by this name; "" if none
+	User   bool   // the calling user's own credentials
+	Static string // name of configured credentials; "" if none
 }
 
-// Identity decides with whose credentials the capability is used (OpenAgentSpec
-// v1, Agent, user_identity and static_identity):
+// Identity selects the credentials that the capability is called with (OpenAgentSpec v1,
+// Agent, user_identity and static_identity):
 //
 //	user_identity  static_identity  the caller is known  credentials
 //	true           any              yes                  the user's
@@ -16,7 +16,7 @@ type Identity struct {
 //	false          named            any                  the named
 //	false          none             any                  none
 //
-// Where there are none, nothing of the caller's goes upstream.
+// If the result is none, no credentials of the caller are sent to the upstream.
 func (c *Capability) Identity(callerKnown bool) Identity {
 	if c.UserIdentity && callerKnown {
 		return Identity{User: true}

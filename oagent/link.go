@@ -10,22 +10,22 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// Names are the tools and agents that a server has.
+// Names are the tools and agents of a server.
 type Names interface {
-	// Tool returns the tool of that name, which is in kebab case and may have its
-	// toolset's name and a dot before it, and the name of its toolset.
+	// Tool returns the tool with that name, and the name of its toolset. The name is in kebab
+	// case. It may have the toolset's name and a dot as a prefix.
 	Tool(name string) (toolset string, tool *ocp.Tool, ok bool)
 
-	// Agent reports whether the server has an agent of that name.
+	// Agent reports whether the server has an agent with that name.
 	Agent(name string) bool
 
 	// All returns the names of all tools and agents.
 	All() []string
 }
 
-// Link checks that the server has every tool and agent that the agent refers to.
-// It changes nothing, so that it can be asked again when a toolset changes; what
-// a Reference refers to at the time is what Resolve says. The error is LintErrors.
+// Link checks that the server has every tool and agent that the document refers to. It changes
+// nothing, so it can run again when a toolset changes. Reference.Resolve returns the current
+// target of a reference. The error is a LintErrors.
 func (a *Agent) Link(names Names) error {
 	var faults LintErrors
 	add := func(line int, rule string, err error) {
@@ -45,7 +45,8 @@ func (a *Agent) Link(names Names) error {
 		if target.Tool == nil {
 			continue
 		}
-		// What one of them forbids, the other would allow.
+		// Two capabilities with the same tool are rejected: one could allow what the other
+		// forbids.
 		if other, taken := tools[target.Tool]; taken {
 			add(c.Line, c.Rule(), fmt.Errorf("%s is the same tool as %s: keep one of them", c.Reference.Name, other))
 			continue
@@ -66,7 +67,8 @@ func (a *Agent) Link(names Names) error {
 	return faults.orNil()
 }
 
-// Reviewers yields who is to review, after the rule that says so.
+// Reviewers iterates over the reviewers of the capability. The key is the path of the
+// require_review that names the reviewer.
 func (c *Capability) Reviewers() iter.Seq2[string, string] {
 	return func(yield func(rule, reviewer string) bool) {
 		if c.Input != nil && c.Input.RequireReview != "" && !yield(c.Rule()+".input_restriction.require_review", c.Input.RequireReview) {
@@ -89,7 +91,7 @@ func noTool(name string, names Names) error {
 	return fmt.Errorf("there is no tool %s%s", name, suggest(name, tools))
 }
 
-// suggest returns "; did you mean …?" with the nearest of the names, or "".
+// suggest returns "; did you mean …?" with the most similar name, or "".
 func suggest(asked string, names []string) string {
 	if near := nearest.Name(asked, slices.Values(names)); near != "" {
 		return "; did you mean " + near + "?"
@@ -100,8 +102,8 @@ func suggest(asked string, names []string) string {
 	return ""
 }
 
-// AsLintErrors returns the LintErrors of what ReadAgent, ReadAgents and Link
-// return, nil if err is nil.
+// AsLintErrors converts an error of ReadAgent, ReadAgents or Link to LintErrors. It returns
+// nil if err is nil.
 func AsLintErrors(err error) LintErrors {
 	if faults, ok := errors.AsType[LintErrors](err); ok {
 		return faults

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// maxFaults is how many faults of a file are told. More may be found, not many.
+// maxFaults is the maximum number of faults that a message lists for one file.
 const maxFaults = 20
 
-// A LintError is one thing wrong with a document.
+// LintError is one fault in a document.
 type LintError struct {
-	Location     string // where the document is from
-	Line, Column int    // from 1; 0 if not known
-	Rule         string // the path in the document: capabilities.get-trip.input_restriction.assertion; "" for the whole
-	Message      string // what is wrong, and what to do
+	Location     string // the file or URL of the document
+	Line, Column int    // counted from 1; 0 if not known
+	Rule         string // path in the document: capabilities.get-trip.input_restriction.assertion; "" for the whole document
+	Message      string // what is wrong, and how to fix it
 }
 
-// Error returns it as file:line:column: path: message.
+// Error returns the fault as file:line:column: path: message.
 func (e *LintError) Error() string {
 	var text strings.Builder
 	text.WriteString(e.Location)
@@ -38,10 +38,10 @@ func (e *LintError) Error() string {
 	return text.String()
 }
 
-// LintErrors are all that is wrong with the documents of a file, one at least.
+// LintErrors are all faults in the documents of a file. It has at least one.
 type LintErrors []*LintError
 
-// Error returns one line for each, and how many more there are.
+// Error returns one line for each fault up to maxFaults, and the number of the others.
 func (e LintErrors) Error() string {
 	lines := make([]string, 0, maxFaults+1)
 	for i, fault := range e {
@@ -54,7 +54,7 @@ func (e LintErrors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap returns each of them.
+// Unwrap returns each fault.
 func (e LintErrors) Unwrap() []error {
 	errs := make([]error, len(e))
 	for i := range e {
@@ -63,7 +63,7 @@ func (e LintErrors) Unwrap() []error {
 	return errs
 }
 
-// orNil returns them in the order of the document, nil if there are none.
+// orNil returns the faults in document order, or nil if there are none.
 func (e LintErrors) orNil() error {
 	if len(e) == 0 {
 		return nil
@@ -74,10 +74,9 @@ func (e LintErrors) orNil() error {
 	return e
 }
 
-// Lint returns all that is wrong with the documents of a file, with what
-// LintExpressions finds. With names it
-// looks for the tools and agents that they refer to as well; an agent may refer
-// to another of the same file. Names may be nil.
+// Lint returns all faults in the documents of a file, including those of LintExpressions. If
+// names is not nil, it also checks the tools and agents that the documents refer to. An agent
+// may refer to another agent of the same file.
 func Lint(data []byte, location string, names Names) LintErrors {
 	agents, err := ReadAgents(data, location)
 	faults := AsLintErrors(err)
@@ -98,7 +97,7 @@ func Lint(data []byte, location string, names Names) LintErrors {
 	return faults
 }
 
-// withAgents are names and some agents more.
+// withAgents adds agents to names.
 type withAgents struct {
 	Names
 	agents []string

@@ -17,15 +17,16 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// LintExpressions returns what is certainly wrong with the agent's expressions,
-// though they compile:
+// LintExpressions returns faults in the agent's expressions that compile but are certainly
+// wrong:
 //
-//   - inputs that a tool does not have (only with names, which may be nil),
-//   - values of types that an operator or a function does not take,
-//   - assertions that yield something else than true or false,
-//   - assertions that are false whatever the Engagement is.
+//   - inputs that a tool does not have (only if names is not nil),
+//   - values of types that an operator or a function does not accept,
+//   - assertions that do not yield true or false,
+//   - assertions that are false for every Engagement.
 //
-// Types are those of the Engagement, and with names those of the tools' arguments.
+// Types are those of the Engagement. If names is not nil, the types of the tools' arguments
+// are checked too.
 func (a *Agent) LintExpressions(names Names) LintErrors {
 	l := expressionLinter{agent: a, names: newNameset(a.names()), tools: make(map[string]*ocp.Tool)}
 	if names != nil {
@@ -46,8 +47,8 @@ func (a *Agent) LintExpressions(names Names) LintErrors {
 	return l.faults
 }
 
-// An assertion says which one an expression is: of which capability ("" if it is
-// none), and whether it is evaluated before the call.
+// assertion is the context of an expression: its capability ("" if none), and whether it is
+// evaluated before the call.
 type assertion struct {
 	capability string
 	isInput    bool
@@ -98,14 +99,14 @@ func (l *expressionLinter) lint(e *expression, as assertion) {
 	known, err := env.Know(rewritten.text, func(part ast.NavigableExpr) *cel.Type {
 		kind := l.typeOf(part, as)
 		if kind == nil || comparesNull && kind.Kind() != types.IntKind {
-			return nil // an input may be null, which CEL's types do not say
+			return nil // an input may be null, which CEL's types do not express
 		}
 		return kind
 	})
 	isAssertion := as.capability != ""
 	if fault, ok := errors.AsType[*expr.CompileError](rewritten.restore(err)); ok {
 		for _, place := range fault.Places {
-			if !strings.Contains(place.Message, "'_?_:_'") { // whose branches may well be of two types
+			if !strings.Contains(place.Message, "'_?_:_'") { // the branches of ?: may have different types
 				l.add(e, "line %d, column %d of the expression: %s: values of these types cannot be compared or used together",
 					place.Line, place.Column, place.Message)
 			}
@@ -121,8 +122,8 @@ func (l *expressionLinter) lint(e *expression, as assertion) {
 	}
 }
 
-// typeOf returns the type of a part of an expression, nil if it is not known. Numbers
-// of inputs have none: a whole number beyond 64 bits is a text.
+// typeOf returns the type of a part of an expression, or nil if it is not known. Numbers of
+// inputs have no known type, because a whole number beyond 64 bits is text.
 func (l *expressionLinter) typeOf(part ast.NavigableExpr, as assertion) *cel.Type {
 	variable, steps, ok := literalPath(part)
 	if !ok || len(steps) == 0 || expr.IsShadowed(rootOf(part), variable) {
@@ -138,15 +139,15 @@ func (l *expressionLinter) typeOf(part ast.NavigableExpr, as assertion) *cel.Typ
 	case len(steps) == 1 && variable == historyVariable && l.names.known[steps[0]]:
 		return cel.ListType(cel.DynType)
 	case len(steps) == 2 && variable == "recent" && steps[1] == "outputs" && as.isInput && steps[0] == as.capability:
-		return cel.NullType // the call in question has not been made
+		return cel.NullType // the call was not made yet
 	case len(steps) == 3 && variable == "recent" && steps[1] == "inputs" && l.tools[steps[0]] != nil:
 		return argumentType(l.tools[steps[0]], steps[2])
 	}
 	return nil
 }
 
-// literalPath returns the variable and the names that a part of an expression is
-// made of: recent["get-trip"].inputs. What asks whether something is there is none.
+// literalPath splits an expression like recent["get-trip"].inputs into its variable and its
+// literal names. An expression that tests existence is not a path.
 func literalPath(part ast.Expr) (variable string, steps []string, ok bool) {
 	switch part.Kind() {
 	case ast.IdentKind:
@@ -173,8 +174,8 @@ func literalPath(part ast.Expr) (variable string, steps []string, ok bool) {
 	return "", nil, false
 }
 
-// argumentType returns the type that the values of an argument have in CEL, nil if
-// its schema does not say, or values of it may have several.
+// argumentType returns the CEL type of an argument's values. It returns nil if the schema does
+// not define a type, or allows several.
 func argumentType(tool *ocp.Tool, name string) *cel.Type {
 	i := slices.IndexFunc(tool.Arguments, func(a ocp.Argument) bool { return a.Name == name })
 	if i < 0 {
@@ -202,8 +203,8 @@ func argumentType(tool *ocp.Tool, name string) *cel.Type {
 	return nil
 }
 
-// findInputs reports inputs that no call of a tool can have. They would make an
-// assertion fail for ever, or hold for ever if it asks that they are not there.
+// findInputs reports inputs that no call of a tool can have. An assertion on such an input
+// always fails, or always holds if it tests that the input is absent.
 func (l *expressionLinter) findInputs(e *expression) {
 	if len(l.tools) == 0 {
 		return
@@ -241,9 +242,9 @@ func (l *expressionLinter) findInputs(e *expression) {
 	}
 }
 
-// entryOf returns the capability of whose calls an identifier is, and the part of
-// the expression that stands for one of them: recent.name, history.name[0], or the
-// variable of a loop over history.name. The name is "" if it is none of these.
+// entryOf returns the capability whose calls an identifier refers to, and the part of the
+// expression that represents one call: recent.name, history.name[0], or the variable of a loop
+// over history.name. The name is "" for any other identifier.
 func (l *expressionLinter) entryOf(root, ident ast.NavigableExpr) (name string, entry ast.NavigableExpr) {
 	variable := ident.AsIdent()
 	if loop := binderOf(ident); loop != nil {
@@ -269,7 +270,7 @@ func (l *expressionLinter) entryOf(root, ident ast.NavigableExpr) (name string, 
 	return "", nil
 }
 
-// binderOf returns the loop whose variable an identifier is, nil if it is none.
+// binderOf returns the loop that declares an identifier as its variable, or nil.
 func binderOf(ident ast.NavigableExpr) ast.NavigableExpr {
 	for at := ident; ; {
 		parent, ok := at.Parent()

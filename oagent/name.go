@@ -7,12 +7,13 @@ import (
 	"unicode"
 )
 
-// MaxName is the longest name of a tool or an agent, in bytes (OpenAgentSpec v1,
+// MaxName is the maximum length of the name of a tool or an agent, in bytes (OpenAgentSpec v1,
 // Names & References).
 const MaxName = 253
 
-// CheckName returns an error unless the name is an RFC 1123 DNS subdomain, as
-// names of tools and agents must be.
+// CheckName returns an error if the name is not an RFC 1123 DNS subdomain. Names of tools and
+// agents must have this form (OpenAgentSpec v1, Names & References): at most 253 lowercase
+// letters, digits, "-" and ".", with a letter or a digit at both ends.
 func CheckName(name string) error {
 	if name == "" {
 		return errors.New("the name is empty")
@@ -40,7 +41,7 @@ func isNameRune(r rune) bool {
 	return 'a' <= r && r <= 'z' || '0' <= r && r <= '9'
 }
 
-// suggestName says how a name would be right, "" if that is not plain.
+// suggestName returns a valid form of the name, or "" if there is no obvious one.
 func suggestName(name string) string {
 	var parts []string
 	for part := range strings.SplitSeq(name, ".") {
@@ -52,9 +53,9 @@ func suggestName(name string) string {
 	return ""
 }
 
-// KebabName returns the OpenAgentSpec name of a tool that has this name as an
-// OCP tool: getTrip and get_trip are both get-trip, so two tools can have one
-// name. It returns "" if no ASCII letter or digit is in the name.
+// KebabName converts the name of an OCP tool to its OpenAgentSpec name. getTrip and get_trip
+// both become get-trip, so two tools can get the same name. It returns "" if the name has no
+// ASCII letter or digit.
 func KebabName(tool string) string {
 	var kebab strings.Builder
 	runes := []rune(tool)
@@ -74,13 +75,14 @@ func KebabName(tool string) string {
 	return strings.TrimRight(kebab.String(), "-")
 }
 
-// endsInDash reports whether another dash would be one too many.
+// endsInDash reports whether the text is empty or ends with a dash, so that no other dash may
+// follow.
 func endsInDash(kebab *strings.Builder) bool {
 	text := kebab.String()
 	return text == "" || text[len(text)-1] == '-'
 }
 
-// startsWord reports whether a capital begins a word: the T of getTrip, and of
+// startsWord reports whether an uppercase letter begins a word: the T in getTrip and in
 // HTTPTrip.
 func startsWord(name []rune, i int) bool {
 	if i == 0 || !unicode.IsUpper(name[i]) {

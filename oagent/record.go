@@ -11,22 +11,22 @@ import (
 	"github.com/fairwayhq/fairway/internal/store"
 )
 
-// A record is what this process has in memory of one Engagement: its state as it
-// was last seen in the store, and as much of the log as expressions have asked
-// for. The store decides: each change begins with resolve, which compares what
-// the store has with what is here. Two records of one Engagement do no harm.
+// record is the in-memory copy of one Engagement: the last state that was seen in the store,
+// and the part of the log that expressions needed. The store is authoritative. Each change
+// begins with resolve, which compares the copy with the store. Two records of the same
+// Engagement are harmless.
 type record struct {
-	key     string        // the store's
-	loading chan struct{} // held by who reads the log
+	key     string        // in the store
+	loading chan struct{} // held by the goroutine that reads the log
 
 	mu      sync.Mutex
-	value   []byte // of the store's record; nil if nothing is known of it
-	state   *state // what value says
-	length  int64  // of the log then
-	next    *step  // what the store's record is to become, if that succeeds
+	value   []byte // the value in the store; nil if not known
+	state   *state // decoded value
+	length  int64  // length of the log at that value
+	next    *step  // the change being written, until the store confirms it
 	recent  map[string]*recentCall
-	history *history // nil until an expression asks for it
-	size    int      // bytes that this holds, about
+	history *history // nil until an expression needs it
+	size    int      // approximate number of bytes that the record holds
 }
 
 // recentCall is the latest call of a name.
@@ -35,17 +35,17 @@ type recentCall struct {
 	begun, done int64 // as in named
 }
 
-// history is all calls.
+// history contains all calls.
 type history struct {
-	applied int64                // entries of the log that are in it
-	list    []int32              // indexes of state.Names
-	calls   map[string]*callList // of the names that expressions ask for
+	applied int64                // number of log entries that are included
+	list    []int32              // indexes into state.Names
+	calls   map[string]*callList // only for the names that expressions read
 }
 
-// callList is all calls of one name.
+// callList contains all calls of one name.
 type callList struct{ all []*callFields }
 
-// A step is a change that is on its way to the store.
+// step is a change that is being written to the store.
 type step struct {
 	value   []byte
 	state   *state
@@ -53,11 +53,11 @@ type step struct {
 	entries []Entry
 }
 
-// errGone says that the store has no such Engagement.
+// errGone means that the store has no such Engagement.
 var errGone = errors.New("the Engagement is gone")
 
-// resolve makes the record what the store has. It is nil for an Engagement that
-// is yet to begin.
+// resolve updates the record from the store and returns its state. The state is nil if the
+// Engagement does not exist yet.
 func (r *record) resolve(old store.Record) (*state, error) {
 	switch {
 	case old.Value == nil:
@@ -81,17 +81,17 @@ func (r *record) resolve(old store.Record) (*state, error) {
 	return s, nil
 }
 
-// forget begins anew.
+// forget resets the record.
 func (r *record) forget() {
 	r.value, r.state, r.length, r.next = nil, nil, 0, nil
 	r.recent, r.history, r.size = nil, nil, 0
 }
 
-// adopt takes over the change that the store has made.
+// adopt applies the change that the store has confirmed.
 func (r *record) adopt() {
 	next := r.next
 	first := r.length
-	if r.state != nil && r.state.Born != next.state.Born { // begun anew in the same record
+	if r.state != nil && r.state.Born != next.state.Born { // the Engagement was renewed in the same record
 		r.recent, r.history, r.size = nil, nil, 0
 	}
 	r.value, r.state, r.length, r.next = next.value, next.state, next.length, nil
@@ -105,7 +105,7 @@ func (r *record) adopt() {
 	}
 }
 
-// applyRecent takes what an entry at that place of the log tells of latest calls.
+// applyRecent updates the latest calls from an entry at that position of the log.
 func (r *record) applyRecent(e *Entry, at int64) {
 	if e.What != EntryBegun && e.What != EntryFinished && e.What != EntryReleased {
 		return
@@ -133,7 +133,7 @@ func (r *record) applyRecent(e *Entry, at int64) {
 	}
 }
 
-// applyHistory takes the next entry of the log.
+// applyHistory updates the history from the next entry of the log.
 func (r *record) applyHistory(e *Entry) {
 	h := r.history
 	h.applied++
@@ -155,7 +155,7 @@ func (r *record) applyHistory(e *Entry) {
 	}
 }
 
-const callOverhead = 256 // bytes, with those of its entries that its payloads are part of
+const callOverhead = 256 // bytes, including the parts of the entries that its payloads point into
 
 func (c *callFields) weight() int { return callOverhead + len(c.inputs) + len(c.outputs) }
 
@@ -166,7 +166,7 @@ func newRecord(engagement string) *record {
 	return &record{key: engagementPath + engagement, loading: make(chan struct{}, 1)}
 }
 
-// load reads from the log what an expression wants to look at.
+// load reads the part of the log that an expression needs.
 func (r *record) load(ctx context.Context, s store.Store, w *wants) error {
 	select {
 	case r.loading <- struct{}{}:
@@ -217,8 +217,8 @@ func (r *record) load(ctx context.Context, s store.Store, w *wants) error {
 	return r.loadHistory(ctx, s, state.Born, from, length)
 }
 
-// trackHistory begins to keep the history, with the calls of these names, and
-// returns from where on the log must be read.
+// trackHistory starts to keep the history with the calls of these names. It returns the
+// position from which the log must be read.
 func (r *record) trackHistory(names []string) int64 {
 	missing := r.history == nil
 	for _, name := range names {
@@ -262,7 +262,7 @@ func (r *record) loadHistory(ctx context.Context, s store.Store, born uint64, fr
 		r.mu.Lock()
 		if r.state == nil || r.state.Born != born || r.history == nil || r.history.applied != from {
 			r.mu.Unlock()
-			return nil // the caller looks again
+			return nil // the caller retries
 		}
 		for i := range decoded {
 			r.applyHistory(&decoded[i])
@@ -302,20 +302,20 @@ func readEntry(ctx context.Context, s store.Store, key string, at int64) (Entry,
 	return decodeEntry(entries[0])
 }
 
-// A turn is one look at an Engagement, inside of a change of the store's record.
+// turn is one run of a decision inside a transaction on the store's record.
 type turn struct {
 	guard   *Guard
 	record  *record
-	state   *state // to be changed; a new one if the Engagement is yet to begin
+	state   *state // may be changed; a new state if the Engagement does not exist yet
 	now     time.Time
 	isNew   bool
 	entries []Entry
-	first   [1]Entry // of entries: there is seldom more than one
-	durable bool     // the change must be on disk before anything comes of it
-	prolong bool     // the life of the Engagement counts from now on; refusals do not set it
+	first   [1]Entry // storage for entries: most turns have one
+	durable bool     // the change must be on disk before the turn has any effect
+	prolong bool     // restart the lifetime of the Engagement; refusals do not
 }
 
-// log adds an entry and returns where the log will have it.
+// log adds an entry and returns its position in the log.
 func (t *turn) log(e Entry) int64 {
 	e.At = t.now
 	if t.entries == nil {
@@ -325,8 +325,8 @@ func (t *turn) log(e Entry) int64 {
 	return t.record.length + int64(len(t.entries)) - 1
 }
 
-// keep returns what the record keeps of a payload. The entry copies it when it is
-// written.
+// keep returns the form of a payload for the record: the payload, or a Shed. The entry copies
+// it when it is encoded.
 func (t *turn) keep(p payload) payload {
 	if p == nil {
 		return nil
@@ -349,7 +349,7 @@ func (t *turn) end(kind Kind, rule, why string) {
 	t.durable = true
 }
 
-// change returns what is to become of the store's record.
+// change returns the change for the store.
 func (t *turn) change() (store.Change, error) {
 	if length := t.record.length + int64(len(t.entries)); length > store.MaxLength {
 		return store.Change{}, fmt.Errorf("%w: the record of an Engagement has %d entries", store.ErrTooLarge, length)
@@ -380,27 +380,26 @@ func (t *turn) change() (store.Change, error) {
 	return c, nil
 }
 
-// minLife is the shortest life that the store is given for a record, so that one
-// whose life is over expires at once.
+// minLife is the minimum lifetime that the store accepts, so that an expired record disappears
+// at once.
 const minLife = time.Millisecond
 
-// life returns for how long the Engagement still lives.
+// life returns the remaining lifetime of the Engagement.
 func (t *turn) life() time.Duration {
 	ttl := t.guard.options.TTL
 	used := time.Duration(t.now.UnixMilli()-t.state.Used) * time.Millisecond
 	return min(max(ttl-used, minLife), ttl)
 }
 
-// isStray reports whether nothing has happened in the Engagement but that something
-// was refused. Whoever may ask at all can begin as many of these as there are ids, so
-// they make room for others.
+// isStray reports whether nothing but refusals has happened in the Engagement. A client can
+// create one for each id, so stray Engagements have a short lifetime.
 func (t *turn) isStray() bool {
 	s := t.state
 	return s.Total == 0 && s.Ended == 0 && s.Renewals == 0 && len(s.Reviews) == 0 && len(s.Questions) == 0 &&
 		s.Refused >= t.record.length+int64(len(t.entries))
 }
 
-// stateSize is about how many bytes the state has when it is written.
+// stateSize returns the approximate number of bytes of the encoded state.
 func (t *turn) stateSize() int {
 	const fixed, each = 512, 96
 	if t.record.value != nil {

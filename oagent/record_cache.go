@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// A cache has the records that were used last, as many as its limit lets it.
+// cache is an LRU cache of records, limited by size.
 type cache struct {
 	limit int // bytes
 
 	mu      sync.Mutex
 	records map[string]*list.Element
-	order   *list.List // of *cached, the latest first
+	order   *list.List // of *cached, most recently used first
 	bytes   int
 }
 
@@ -20,14 +20,14 @@ type cached struct {
 	bytes  int
 }
 
-// recordOverhead is about what a record holds besides inputs and outputs, in bytes.
+// recordOverhead is the approximate size of a record without inputs and outputs, in bytes.
 const recordOverhead = 4096
 
 func newCache(limit int) *cache {
 	return &cache{limit: limit, records: make(map[string]*list.Element), order: list.New()}
 }
 
-// get returns the record of the Engagement of that key.
+// get returns the record of the Engagement with that key.
 func (c *cache) get(key string) *record {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,8 +40,8 @@ func (c *cache) get(key string) *record {
 	return r
 }
 
-// weigh notes how much the record holds now, and lets go of others if that is too
-// much. It keeps the one that was used last, however large it is.
+// weigh updates the size of the record and evicts others if the cache is too large. It never
+// evicts the most recently used record, whatever its size.
 func (c *cache) weigh(r *record) {
 	r.mu.Lock()
 	size := r.size + len(r.value) + recordOverhead

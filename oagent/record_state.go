@@ -12,13 +12,13 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// A state is what must be at hand to decide about a call, whatever the length of
-// the Engagement: the value of its record in the store. What was said in each
-// call stands in the record's log. It is replaced, never changed, once a record
-// has it.
+// state is the data that every decision needs. Its size does not grow with each call of an
+// Engagement. It is the value of the record in the store; the inputs and outputs of each call
+// are in the record's log. Once a record has a state, the state is replaced and never
+// modified.
 type state struct {
-	// Born tells the record from an earlier one of the same key. Revision is
-	// another with each change, so that equal values have equal logs.
+	// Born distinguishes the record from an earlier one with the same key. Revision differs
+	// after each change, so records with equal values have equal logs.
 	Born     uint64 `json:"born"`
 	Revision uint64 `json:"revision"`
 
@@ -26,11 +26,11 @@ type state struct {
 	UserID  string `json:"user"`
 	Email   string `json:"email"`
 	ID      string `json:"id"`
-	Started int64  `json:"started"` // milliseconds since 1970, as all times here
+	Started int64  `json:"started"` // milliseconds since 1970, like all times here
 	Last    int64  `json:"last"`
-	Used    int64  `json:"used"` // when its life was last prolonged, see turn.prolong
+	Used    int64  `json:"used"` // when the lifetime was last restarted, see turn.prolong
 
-	Ended     int64  `json:"ended"` // 0: it has not
+	Ended     int64  `json:"ended"` // 0 if it has not ended
 	EndedKind Kind   `json:"ended_kind"`
 	EndedRule string `json:"ended_rule"`
 	EndedWhy  string `json:"ended_why"`
@@ -39,31 +39,31 @@ type state struct {
 	Refused int64 `json:"refused"` // calls refused
 	Kept    int64 `json:"kept"`    // bytes of inputs and outputs in the log
 
-	Recent  int       `json:"recent"` // index of Names; meaningless if Total is 0
-	Names   []named   `json:"names"`  // in the order of their first call
-	Tail    string    `json:"tail"`   // see appendTail; empty while nothing asks for it
+	Recent  int       `json:"recent"` // index into Names; undefined if Total is 0
+	Names   []named   `json:"names"`  // in the order of their first calls
+	Tail    string    `json:"tail"`   // see appendTail; empty if the agent has no short_circuit
 	Reviews []asked   `json:"reviews"`
-	tail    []byte    // what Tail is made of
+	tail    []byte    // the bytes of Tail
 	index   nameIndex // of Names
 
-	Renewals int64 `json:"renewals"` // how often Renew began the Engagement anew in this record
-	First    int64 `json:"first"`    // entries of the log before those of this Engagement
+	Renewals int64 `json:"renewals"` // number of renewals in this record, see Renew
+	First    int64 `json:"first"`    // number of log entries before this Engagement
 	Before   int64 `json:"before"`   // bytes of inputs and outputs in those entries
 
 	Reviewed  string     `json:"reviewed"`  // see Binding.Reviewed
-	Questions []question `json:"questions"` // that the agent decides, or has decided
+	Questions []question `json:"questions"` // reviews that the agent decides or has decided
 }
 
-// named is what is known of the calls of one tool or agent.
+// named summarizes the calls of one tool or agent.
 type named struct {
 	Name  string `json:"name"`
 	Count int64  `json:"count"`
 	Call  int64  `json:"call"`  // number of the latest call, from 1
-	Begun int64  `json:"begun"` // where the log has it
-	Done  int64  `json:"done"`  // where the log has its outputs; 0 if it has none
+	Begun int64  `json:"begun"` // its position in the log
+	Done  int64  `json:"done"`  // the position of its outputs in the log; 0 if there are none
 }
 
-// asked is a review that was asked for, and has not been used up.
+// asked is a review that was requested and is still in force.
 type asked struct {
 	ID       string `json:"id"`
 	Side     Side   `json:"side"`
@@ -71,18 +71,18 @@ type asked struct {
 	Name     string `json:"name"`
 	Inputs   string `json:"inputs"`   // hash
 	Document string `json:"document"` // Agent.Hash
-	Call     int64  `json:"call"`     // whose result it is about; 0 if the call is yet to be made
+	Call     int64  `json:"call"`     // the call whose result is under review; 0 if the call was not made yet
 	Nth      int64  `json:"nth"`
 	Status   string `json:"status"` // as Review.Status
 	Comment  string `json:"comment"`
-	At       int64  `json:"at"`                // when it was asked for
-	Released int64  `json:"released,omitzero"` // when the result was given, if Status is reviewReleased
+	At       int64  `json:"at"`                // when it was requested
+	Released int64  `json:"released,omitzero"` // when the result was released, if Status is reviewReleased
 }
 
-// nameIndex finds a name among many; it is nil among few.
+// nameIndex maps names to indexes. It is nil for a few names, where a linear search is faster.
 type nameIndex map[string]int
 
-// indexNamesFrom is how many names a state has at most without an index.
+// indexNamesFrom is the maximum number of names without an index.
 const indexNamesFrom = 16
 
 func newState(b *Binding, now time.Time) *state {
@@ -100,7 +100,7 @@ func newState(b *Binding, now time.Time) *state {
 	}
 }
 
-// random returns a number that JSON can say exactly.
+// random returns a number that JSON represents exactly.
 func random() uint64 { return rand.Uint64() >> 11 } //nolint:gosec // tells revisions apart, and is no secret
 
 func decodeState(value []byte) (*state, error) {
@@ -110,7 +110,7 @@ func decodeState(value []byte) (*state, error) {
 	}
 	s.tail, s.Tail = []byte(s.Tail), ""
 	if s.Used == 0 {
-		s.Used = s.Last // written by a version that did not note it
+		s.Used = s.Last // written by a version without this field
 	}
 	s.reindex()
 	return s, nil
@@ -127,7 +127,7 @@ func (s *state) reindex() {
 	}
 }
 
-// find returns the index of a name, -1 if it was not called.
+// find returns the index of a name, or -1 if it was not called.
 func (s *state) find(name string) int {
 	if s.index != nil {
 		if i, ok := s.index[name]; ok {
@@ -143,7 +143,7 @@ func (s *state) find(name string) int {
 	return -1
 }
 
-// clone returns a state that can be changed.
+// clone returns a copy that can be changed.
 func (s *state) clone() *state {
 	c := *s
 	c.Names = slices.Clone(s.Names)
@@ -152,7 +152,7 @@ func (s *state) clone() *state {
 	return &c
 }
 
-// name returns the index of a name, which it adds if it is new.
+// name returns the index of a name. It adds a new name.
 func (s *state) name(name string) int {
 	if i := s.find(name); i >= 0 {
 		return i
@@ -162,7 +162,7 @@ func (s *state) name(name string) int {
 	return len(s.Names) - 1
 }
 
-// append appends the state as JSON. It is written by hand, as each call does it
+// append appends the state as JSON. It is hand-written because each call encodes the state
 // twice.
 func (s *state) append(dst []byte) []byte {
 	number := func(name string, n int64) {
@@ -203,17 +203,17 @@ func (s *state) append(dst []byte) []byte {
 	number(`"recent"`, int64(s.Recent))
 	if len(s.tail) > 0 {
 		dst = append(dst, `"tail":"`...)
-		dst = append(dst, s.tail...) // nothing in it wants an escape
+		dst = append(dst, s.tail...) // needs no escaping
 		dst = append(dst, `",`...)
 	}
 	if len(s.Reviews) > 0 {
-		reviews, _ := json.Marshal(s.Reviews) // text and numbers only
+		reviews, _ := json.Marshal(s.Reviews) // strings and numbers only
 		dst = append(dst, `"reviews":`...)
 		dst = append(append(dst, reviews...), ',')
 	}
 	text(`"reviewed"`, s.Reviewed)
 	if len(s.Questions) > 0 {
-		questions, _ := json.Marshal(s.Questions) // text and numbers only
+		questions, _ := json.Marshal(s.Questions) // strings and numbers only
 		dst = append(dst, `"questions":`...)
 		dst = append(append(dst, questions...), ',')
 	}
@@ -234,7 +234,7 @@ func (s *state) append(dst []byte) []byte {
 	return append(dst, `]}`...)
 }
 
-// engagement returns what is told of the Engagement.
+// engagement returns the summary of the Engagement.
 func (s *state) engagement(key string, entries int64) *Engagement {
 	e := &Engagement{
 		Key:       key,

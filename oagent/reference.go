@@ -8,24 +8,25 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// Scheme begins a reference that is to an agent, never to a tool.
+// Scheme is the prefix of a reference to an agent. With this prefix the reference is never to
+// a tool.
 const Scheme = "oagent://"
 
-// A Reference names a tool or an agent (OpenAgentSpec v1, Names & References).
+// Reference names a tool or an agent (OpenAgentSpec v1, Names & References).
 type Reference struct {
 	Name  string // RFC 1123 DNS subdomain
-	Agent bool   // written oagent://…, so that it is never a tool
+	Agent bool   // written as oagent://…, so never a tool
 
-	// Host and Path are of oagent://host/path/name, an agent of another server.
-	// Host is "" if the reference is not remote.
+	// Host and Path are set for oagent://host/path/name, an agent of another server. Host is
+	// "" if the reference is not remote.
 	Host, Path string
 }
 
-// maxReference is the longest reference, in bytes.
+// maxReference is the maximum length of a reference, in bytes.
 const maxReference = 2048
 
-// ParseReference reads a reference of any of the three forms: name,
-// oagent://name, or oagent://host[/path]/name.
+// ParseReference parses a reference in one of the three forms: name, oagent://name, or
+// oagent://host[/path]/name.
 func ParseReference(text string) (Reference, error) {
 	if len(text) > maxReference {
 		return Reference{}, fmt.Errorf("the reference has %d characters; %d is the most", len(text), maxReference)
@@ -54,7 +55,7 @@ func ParseReference(text string) (Reference, error) {
 	return r, nil
 }
 
-// checkHost checks a host name with or without a port.
+// checkHost checks a host name with an optional port.
 func checkHost(host string) error {
 	name, port, hasPort := strings.Cut(host, ":")
 	if hasPort && (port == "" || len(port) > len("65535") || strings.Trim(port, "0123456789") != "") {
@@ -66,7 +67,7 @@ func checkHost(host string) error {
 	return nil
 }
 
-// checkPath checks what stands between host and name, "" if nothing.
+// checkPath checks the part between host and name. It may be "".
 func checkPath(path string) error {
 	if path == "" {
 		return nil
@@ -89,7 +90,7 @@ func (r Reference) IsRemote() bool {
 	return r.Host != ""
 }
 
-// String returns the reference as a document writes it.
+// String returns the reference in the form that documents use.
 func (r Reference) String() string {
 	switch {
 	case r.Host != "" && r.Path != "":
@@ -102,15 +103,15 @@ func (r Reference) String() string {
 	return r.Name
 }
 
-// A Target is what a Reference refers to: a tool, or an agent of this server.
+// Target is the resolved form of a Reference: a tool, or an agent of this server.
 type Target struct {
-	Toolset string    // the name of the tool's toolset; "" for an agent
+	Toolset string    // name of the tool's toolset; "" for an agent
 	Tool    *ocp.Tool // nil for an agent
 }
 
-// Resolve returns what the reference refers to. A name that is both a tool's and
-// an agent's is the tool's, unless the reference begins with oagent://. Agents
-// of other servers are not invoked, and so not found.
+// Resolve returns the target of the reference. If a tool and an agent have the same name, the
+// target is the tool, unless the reference begins with oagent:// (OpenAgentSpec v1, Names &
+// References). Agents of other servers cannot be invoked and are not found.
 func (r Reference) Resolve(names Names) (Target, error) {
 	if r.IsRemote() {
 		return Target{}, fmt.Errorf("%s is an agent of another server, which is not supported: refer to an agent of this one by %s%s", r, Scheme, r.Name)

@@ -6,37 +6,37 @@ import (
 	"time"
 )
 
-// A Kind says why a call was refused.
+// Kind is the reason for a refusal.
 type Kind string
 
 // Kinds of refusals.
 const (
 	KindUnknownAgent      Kind = "unknown_agent"      // no document governs the call
 	KindInvalid           Kind = "invalid"            // the call itself is malformed
-	KindNotAllowed        Kind = "not_allowed"        // the tool is no capability of the agent
-	KindInputRestriction  Kind = "input_restriction"  // the call was not made
-	KindOutputRestriction Kind = "output_restriction" // it was, and its result is withheld
-	KindShortCircuit      Kind = "short_circuit"      // ends the Engagement
-	KindReviewPending     Kind = "review_pending"     // somebody must confirm it first
-	KindReviewDenied      Kind = "review_denied"      // and did not
-	KindGuardrail         Kind = "guardrail"          // ends the Engagement
-	KindUnchecked         Kind = "unchecked"          // the guardrail's tool has not answered
-	KindEnded             Kind = "ended"              // the Engagement has ended, or is full
-	KindStore             Kind = "store"              // the record cannot be kept, so nothing may pass
+	KindNotAllowed        Kind = "not_allowed"        // the tool is not a capability of the agent
+	KindInputRestriction  Kind = "input_restriction"  // the assertion does not hold; the call was not made
+	KindOutputRestriction Kind = "output_restriction" // the assertion does not hold; the call was made and its result is withheld
+	KindShortCircuit      Kind = "short_circuit"      // a block of calls repeats too often; ends the Engagement
+	KindReviewPending     Kind = "review_pending"     // a reviewer must approve first
+	KindReviewDenied      Kind = "review_denied"      // the reviewer denied
+	KindGuardrail         Kind = "guardrail"          // the assertion does not hold; ends the Engagement
+	KindUnchecked         Kind = "unchecked"          // the guardrail's tool failed
+	KindEnded             Kind = "ended"              // the Engagement has ended, or its record is full
+	KindStore             Kind = "store"              // the store failed, so nothing may pass
 )
 
-// A Refusal says that a call must not be made, or that its result must not be
-// used, and why. It is an error.
+// Refusal describes why a call must not be made, or why its result must not be used. It is an
+// error.
 type Refusal struct {
 	Kind       Kind
 	Agent      string // its name
-	Engagement string // the id that the client gave
-	Name       string // the tool or agent called; "" if it is about none
+	Engagement string // the id that the client sent
+	Name       string // the tool or agent called; "" if the refusal is not about a call
 	Rule       string // path in the document: capabilities.get-trip.input_restriction.assertion
-	Message    string // what was wrong and what to do, for a model; it holds no inputs and no outputs
+	Message    string // what is wrong and how to fix it, for a model; contains no inputs and no outputs
 
-	Review     string        // id of the review to look at; "" if there is none
-	RetryAfter time.Duration // when to try again; 0 if that is no use
+	Review     string        // id of the review to check; "" if there is none
+	RetryAfter time.Duration // when to retry; 0 if a retry does not help
 	Made       bool          // the upstream was called
 
 	cause error
@@ -45,8 +45,8 @@ type Refusal struct {
 // Error returns the message.
 func (r *Refusal) Error() string { return r.Message }
 
-// Unwrap returns the cause: an *AssertionError, or what the store said. It is
-// for logs, and may hold what a client must not see.
+// Unwrap returns the cause: an *AssertionError, or an error of the store. It is meant for logs
+// and may contain data that a client must not see.
 func (r *Refusal) Unwrap() error { return r.cause }
 
 // Ends reports whether the Engagement is over.
@@ -54,10 +54,12 @@ func (r *Refusal) Ends() bool {
 	return r.Kind == KindShortCircuit || r.Kind == KindGuardrail || r.Kind == KindEnded
 }
 
-// Status returns the HTTP status that goes with the refusal: 503 if no decision
-// could be made, 400 if the call is malformed, else 403. If the store failed after
-// the call was made, the status is 500, because proxies and clients repeat a
-// request that gets a 503.
+// Status returns the HTTP status of the refusal:
+//
+//   - 400 if the call is malformed,
+//   - 503 if no decision was possible,
+//   - 500 if the store failed after the call was made, because proxies and clients repeat a request after a 503,
+//   - 403 otherwise.
 func (r *Refusal) Status() int {
 	switch r.Kind {
 	case KindStore:
@@ -80,11 +82,11 @@ func AsRefusal(err error) (*Refusal, bool) {
 	return r, ok
 }
 
-// retryStore is when to try again after the store failed.
+// retryStore is the retry delay after the store failed.
 const retryStore = 2 * time.Second
 
-// refuseStore refuses a call because the store failed. A call that was made has no
-// RetryAfter: a repetition would make it twice.
+// refuseStore refuses a call because the store failed. If the call was already made,
+// RetryAfter is 0, because a retry would make it a second time.
 func refuseStore(b *Binding, name string, made bool, err error) *Refusal {
 	r := &Refusal{Kind: KindStore, Name: name, Engagement: b.Engagement, Made: made, cause: err}
 	if made {

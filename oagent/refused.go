@@ -8,18 +8,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxRefusedBefore is how many refusals a record has before it takes no more of
-// those that Refuse tells of: a client that asks for what there is not, again and
-// again, leaves room for what the guard itself decides (maxRefused), and the store
-// alone.
+// maxRefusedBefore is the number of refusals after which a record ignores Refuse. So a client
+// that keeps sending invalid calls cannot use up maxRefused, the space for the guard's own
+// decisions, and does not load the store.
 const maxRefusedBefore = 1000
 
-// Refuse records that something was refused which the guard was not asked about:
-// what cannot be told to be a call, say, or a call for which there are no
-// credentials. It begins the Engagement if there is none yet. Inputs are those of
-// the call, nil if they are not known; why is for the record alone, "" for the
-// refusal's message. An Engagement with very many refusals takes no more of these.
-// The error says that it is not recorded; the refusal stands.
+// Refuse records a refusal that the guard did not decide: for example of a request that
+// matches no operation, or of a call without credentials. If the Engagement does not exist
+// yet, Refuse begins it. inputs are the inputs of the call, or nil if they are not known. why
+// is the reason for the record; "" records the refusal's message. After maxRefusedBefore
+// refusals nothing more is recorded.
+//
+// An error means that the refusal could not be recorded. The call stays refused.
 func (g *Guard) Refuse(ctx context.Context, b Binding, r *Refusal, inputs jsontext.Value, why string) error {
 	if b.Agent == nil {
 		return refusedUnknown(&b)

@@ -5,38 +5,38 @@ import (
 	"errors"
 )
 
-// maxRenewedRecords limits what the record keeps for a user who ends Engagements
-// and begins them anew: this many times GuardOptions.MaxRecord, in inputs and
-// outputs of all of them together.
+// maxRenewedRecords limits the size of a record that its user keeps renewing. The inputs and
+// outputs of all its Engagements together can have this many times GuardOptions.MaxRecord
+// bytes.
 const maxRenewedRecords = 4
 
 var (
-	// ErrActive means that the Engagement has not ended, so that its own user cannot
-	// begin it anew: assertions that count calls would count from 0 again.
+	// ErrActive means that the Engagement has not ended. Its own user cannot renew it then,
+	// because assertions that count calls would start at 0 again.
 	ErrActive = errors.New("the Engagement has not ended")
-	// ErrRecordFull means that the record of the Engagement cannot take another
-	// Engagement. It expires GuardOptions.TTL after the last call that was made.
+	// ErrRecordFull means that the record has no space for another Engagement. It expires
+	// GuardOptions.TTL after the last call that was made.
 	ErrRecordFull = errors.New("the record of the Engagement is full")
 )
 
-// A Renewal says who begins an Engagement anew.
+// Renewal describes who renews an Engagement.
 type Renewal struct {
-	By string // the user's id, for the record
+	By string // id of the user, for the record
 
-	// Force also renews an Engagement that has not ended, or whose record keeps more
-	// than a user may have there. It is for auditors.
+	// Force also renews an Engagement that has not ended, or whose record is larger than a
+	// user may make it. It is for auditors.
 	Force bool
 }
 
-// Renew ends the Engagement of that key and begins a new one of the same agent,
-// user and id. The new one knows nothing of the calls, reviews and repetitions of
-// the old one. The record keeps the entries of both: nobody can erase them by this.
+// Renew ends the Engagement with that key and begins a new one with the same agent, user and
+// id. The new Engagement starts without calls, reviews and repetitions. The record keeps the
+// entries of both, so renewing erases nothing.
 //
-// The result of a call that is running meanwhile is withheld and recorded as
-// EntryLate. Reviews of the old Engagement that nobody has decided are denied, and
-// results that were held are dropped. An Engagement in which nothing has happened
-// stays as it is. The error is ErrNoEngagement, ErrActive or ErrRecordFull, or the
-// store's.
+//   - The result of a running call is withheld and recorded as EntryLate.
+//   - Undecided reviews of the old Engagement are denied, and held results are deleted.
+//   - An Engagement without any entry since its last renewal stays as it is.
+//
+// The error is ErrNoEngagement, ErrActive, ErrRecordFull or an error of the store.
 func (g *Guard) Renew(ctx context.Context, key string, renewal Renewal) (*Engagement, error) {
 	if !isKey(key) {
 		return nil, ErrNoEngagement
@@ -63,12 +63,12 @@ func (g *Guard) Renew(ctx context.Context, key string, renewal Renewal) (*Engage
 		return nil, err
 	}
 	for i := range reviews {
-		_ = g.abandonReview(ctx, reviews[i].ID) // the Engagement has forgotten it, which is what counts
+		_ = g.abandonReview(ctx, reviews[i].ID) // best effort: the Engagement no longer refers to the review
 	}
 	return renewed, nil
 }
 
-// isUntouched reports whether the Engagement was begun anew and has no entry since.
+// isUntouched reports whether the Engagement was renewed and has no entry since then.
 func (t *turn) isUntouched() bool {
 	return t.state.Renewals > 0 && t.record.length == t.state.First
 }
@@ -88,8 +88,7 @@ func (t *turn) checkRenewal(renewal Renewal) error {
 	return nil
 }
 
-// renew replaces the state by that of a new Engagement whose log begins behind
-// what there is.
+// renew replaces the state by a new one whose log begins after the existing entries.
 func (t *turn) renew(by string) {
 	old := t.state
 	at := t.log(Entry{What: EntryRenewed, By: by, Kind: old.EndedKind, Rule: old.EndedRule, Why: old.EndedWhy})
@@ -109,8 +108,8 @@ func (t *turn) renew(by string) {
 	t.durable, t.prolong = true, true
 }
 
-// abandonReview denies a review that nobody has decided, and drops the result that
-// was held for it, because its Engagement was begun anew.
+// abandonReview denies an undecided review and deletes the result held for it, because its
+// Engagement was renewed.
 func (g *Guard) abandonReview(ctx context.Context, id string) error {
 	var abandoned *Review
 	err := g.changeReview(ctx, id, func(r *Review) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A Side tells what comes before a capability or a model from what comes after.
+// Side is input (before a capability or a model is called) or output (after it).
 type Side string
 
 // Sides.
@@ -23,78 +23,70 @@ const (
 	ReviewApproved = "approved"
 	ReviewDenied   = "denied"
 
-	// reviewReleased is what the Engagement notes of an approved review whose result
-	// was given, until releaseShared is over.
+	// reviewReleased is the status in the Engagement of an approved review whose result was
+	// released. It lasts for releaseShared.
 	reviewReleased = "released"
 )
 
-// releaseShared is how long identical calls share a result that was held and is now
-// given. Clients that waited for the approval repeat their calls at the same time;
-// all of them get the result of the one call that was made. None of them returns
-// before that time is over, so that a client which repeats the call after it got the
-// result makes a new call.
+// releaseShared is how long identical calls share a released result. Clients that waited for
+// the approval repeat their calls at the same time, and all of them get the result of the one
+// call that was made. None of these calls returns before this time is over. So a client that
+// repeats the call after it got the result makes a new call.
 const releaseShared = 200 * time.Millisecond
 
-// releasedKept is how long the store keeps a result that is shared: long enough for
-// every call that found it in time.
+// releasedKept is how long the store keeps a shared result. Every call that found the result
+// within releaseShared can still read it.
 const releasedKept = 10 * time.Second
 
 // Limits of reviews.
 const (
-	MaxComment = 2000 // bytes of what a reviewer says
+	MaxComment = 2000 // bytes of a reviewer's comment
 
-	maxRemembered = 500              // bytes of that which the Engagement repeats
-	maxPending    = 32               // reviews of one Engagement that are not decided
-	maxAsked      = 128              // that are remembered: of more, the oldest decided is forgotten
-	maxOpen       = 1000             // reviews that one reviewer has to decide
-	maxOpenOfUser = maxOpen / 2      // of them that are about the calls of one user
-	reviewSlack   = time.Hour        // that a review is kept for longer than it counts
-	retryReview   = 30 * time.Second // when to look again for a decision, if nothing is waited for
-	reviewPath    = "review/"        // begins the store's keys
-	releasedPath  = "released/"      // of results that were given after a review, for a moment
-	openPath      = "reviewer/"      // of the lists of what somebody has to decide
+	maxRemembered = 500              // bytes of the comment that the Engagement keeps
+	maxPending    = 32               // undecided reviews of one Engagement
+	maxAsked      = 128              // reviews that an Engagement keeps; beyond that it drops the oldest decided one
+	maxOpen       = 1000             // undecided reviews of one reviewer
+	maxOpenOfUser = maxOpen / 2      // of these, reviews of the calls of one user
+	reviewSlack   = time.Hour        // how much longer than its validity a review is stored
+	retryReview   = 30 * time.Second // when to check for a decision again, if the call does not wait
+	reviewPath    = "review/"        // prefix of the store's keys
+	releasedPath  = "released/"      // prefix of the keys of released results
+	openPath      = "reviewer/"      // prefix of the keys of a reviewer's list of open reviews
 )
 
-// A Review is a question to a reviewer: whether a call may be made, or its result
-// be given (OpenAgentSpec v1, require_review). The answer is for exactly these
-// inputs, of this tool, in this Engagement, which is that of one agent and one
-// user; and an approval lets one call pass.
+// Review asks a reviewer whether a call may be made, or whether its result may be released
+// (OpenAgentSpec v1, restriction, require_review).
 //
-// The answer is for the document as it was, too: when that has changed, a call is
-// asked for anew. A result that was held is not, for its call was made; it must
-// pass what the document says now.
-//
-// The call waits for the answer for a while, and is refused then. An identical
-// call after the approval passes; where the result is in question, it gets the
-// result that was held back, and the tool is not used again. So do identical calls
-// within releaseShared of that. For this the result is kept in the store, until it
-// is given or the review expires. After a denial
-// identical calls are refused as long as the Engagement remembers it.
+//   - The decision applies to exactly these inputs, of this tool, in this Engagement. An approval allows one call.
+//   - The decision applies to the document at that time. If the document changes, an input review must be requested again. A held result needs no new review, because its call was made, but it must pass the restrictions of the new document.
+//   - The call waits up to GuardOptions.ReviewWait for the decision, and is then refused.
+//   - After an approval, an identical call passes. If the result was under review, the identical call gets the held result and the tool is not called again. Identical calls within releaseShared get the same result. The store keeps the result until it is released or the review expires.
+//   - After a denial, identical calls are refused as long as the Engagement keeps the review.
 type Review struct {
 	ID         string         `json:"id"`
-	Reviewer   string         `json:"reviewer"`                // a user's id or a reference to an agent, as the document has it
-	ByAgent    string         `json:"reviewer_agent,omitzero"` // name of the agent that decides; "" if a user does
+	Reviewer   string         `json:"reviewer"`                // a user's id or a reference to an agent, as written in the document
+	ByAgent    string         `json:"reviewer_agent,omitzero"` // name of the agent that decides; "" if a user decides
 	Status     string         `json:"status"`                  // ReviewPending, ReviewApproved or ReviewDenied
-	Side       Side           `json:"side"`                    // SideOutput if the call was made, and its result is held
+	Side       Side           `json:"side"`                    // SideOutput if the call was made and its result is held
 	Rule       string         `json:"rule"`                    // path in the document
 	Agent      string         `json:"agent"`
-	Engagement string         `json:"engagement_id"` // as the client gave it
+	Engagement string         `json:"engagement_id"` // as sent by the client
 	Key        string         `json:"key"`           // see Binding.Key
 	User       User           `json:"user"`
 	Name       string         `json:"name"` // the tool or agent called
 	Inputs     jsontext.Value `json:"inputs"`
-	Outputs    jsontext.Value `json:"outputs,omitzero"` // SideOutput only, until they are given
-	Result     int            `json:"result,omitzero"`  // SideOutput only: status of HTTP
+	Outputs    jsontext.Value `json:"outputs,omitzero"` // SideOutput only, until released
+	Result     int            `json:"result,omitzero"`  // SideOutput only: HTTP status
 	AskedAt    time.Time      `json:"asked_at"`
-	ExpiresAt  time.Time      `json:"expires_at"` // it counts until then
+	ExpiresAt  time.Time      `json:"expires_at"` // end of its validity
 	DecidedAt  time.Time      `json:"decided_at,omitzero"`
 	Comment    string         `json:"comment,omitzero"` // of the reviewer
 
 	hash     string // of the inputs
-	document string // of the agent, its hash
+	document string // Agent.Hash
 }
 
-// newReview returns a review of a call that is to be asked for.
+// newReview returns a new review of a call. It is not stored yet.
 func (g *Guard) newReview(c *Call, side Side, inputs payload, hash string) *Review {
 	now := g.options.Now().UTC().Truncate(time.Millisecond)
 	r := &Review{
@@ -115,8 +107,8 @@ func (g *Guard) newReview(c *Call, side Side, inputs payload, hash string) *Revi
 	return r
 }
 
-// setReviewer notes who decides: an agent if the reference can be to nothing else,
-// or if the server has an agent of that name.
+// setReviewer sets who decides. The reviewer is an agent if the reference can only mean an
+// agent, or if the server has an agent with that name.
 func (r *Review) setReviewer(c *Call, reviewer string) {
 	r.Reviewer = reviewer
 	name, isAgent := strings.CutPrefix(reviewer, Scheme)
@@ -125,8 +117,8 @@ func (r *Review) setReviewer(c *Call, reviewer string) {
 	}
 }
 
-// decider returns under which name the review is decided: no user has one that
-// begins with the Scheme.
+// decider returns the name that identifies the reviewer. The name of an agent begins with
+// Scheme, so it never equals a user's id.
 func (r *Review) decider() string {
 	if r.ByAgent != "" {
 		return Scheme + r.ByAgent
@@ -134,12 +126,12 @@ func (r *Review) decider() string {
 	return r.Reviewer
 }
 
-// over reports whether the review cannot be decided any more.
+// over reports whether the review can no longer be decided.
 func (g *Guard) over(r *Review) bool {
 	return r.Status != ReviewPending || r.ExpiresAt.Before(g.options.Now())
 }
 
-// ask puts a prepared review into the Engagement.
+// ask adds a prepared review to the Engagement.
 func (t *turn) ask(r *Review, call, nth int64) *asked {
 	t.forgetReviews()
 	t.state.Reviews = append(t.state.Reviews, asked{
@@ -154,7 +146,7 @@ func (t *turn) ask(r *Review, call, nth int64) *asked {
 	return &t.state.Reviews[len(t.state.Reviews)-1]
 }
 
-// forgetReviews drops what does not count any more, and makes room for one.
+// forgetReviews drops reviews that are no longer in force, and makes space for one more.
 func (t *turn) forgetReviews() {
 	kept := t.state.Reviews[:0]
 	for _, a := range t.state.Reviews {
@@ -179,7 +171,7 @@ func (t *turn) expired(a *asked) bool {
 	return milliseconds(a.At).Add(t.guard.options.ReviewTTL).Before(t.now)
 }
 
-// pendingReviews counts what somebody has yet to decide.
+// pendingReviews counts the undecided reviews.
 func (t *turn) pendingReviews() int {
 	n := 0
 	for i := range t.state.Reviews {
@@ -190,8 +182,7 @@ func (t *turn) pendingReviews() int {
 	return n
 }
 
-// findReview returns the index of the review that is wanted, and counts; -1 if
-// there is none.
+// findReview returns the index of the wanted review that is in force, or -1.
 func (t *turn) findReview(wanted func(*asked) bool) int {
 	for i := range t.state.Reviews {
 		if a := &t.state.Reviews[i]; wanted(a) && !t.expired(a) {
@@ -201,13 +192,13 @@ func (t *turn) findReview(wanted func(*asked) bool) int {
 	return -1
 }
 
-// dropReview forgets a review that is used up.
+// dropReview removes a used review.
 func (t *turn) dropReview(i int) {
 	t.state.Reviews = append(t.state.Reviews[:i], t.state.Reviews[i+1:]...)
 }
 
-// release gives the result that the review of that index has held back. The index
-// changes with the list.
+// release releases the result that the review at that index holds back. It updates the index,
+// because the list changes.
 func (t *turn) release(i *int, c *Capability, outputs payload, status int) {
 	t.forgetReleased(i)
 	a := &t.state.Reviews[*i]
@@ -217,8 +208,8 @@ func (t *turn) release(i *int, c *Capability, outputs payload, status int) {
 	t.durable, t.prolong = true, true // the call is not made again
 }
 
-// forgetReleased drops the released reviews that do not count any more, of which
-// the one of that index is none.
+// forgetReleased drops released reviews that are no longer shared, but not the one at that
+// index.
 func (t *turn) forgetReleased(i *int) {
 	kept := t.state.Reviews[:0]
 	for j := range t.state.Reviews {
@@ -234,7 +225,7 @@ func (t *turn) forgetReleased(i *int) {
 	t.state.Reviews = kept
 }
 
-// repeat records that a result which was released is given to an identical call.
+// repeat records that a released result is given to an identical call.
 func (t *turn) repeat(a *asked, status int) {
 	t.log(Entry{What: EntryRepeated, Call: a.Call, Nth: a.Nth, Name: a.Name, Status: status, Review: a.ID})
 }

@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// How the program of an agent is asked about a review.
+// Limits on calling an agent's program about a review.
 const (
-	maxTriesToAsk = 20               // after that it has to look by itself
-	maxAskPause   = 10 * time.Minute // the longest pause between two tries
+	maxTriesToAsk = 20               // after these tries the program must list its reviews itself
+	maxAskPause   = 10 * time.Minute // the longest delay between two tries
 )
 
-// A ReviewClaim is the right to ask the program of an agent about a review. For
-// its lease nobody else has it, on whichever node. Its holder says what came of it:
-// by Decide, or by one of the methods. If it never does, somebody else asks when
-// the lease has ended.
+// ReviewClaim is the exclusive right to call an agent's program about a review. During its
+// lease no other node has a claim. The holder reports the result with Guard.Decide or with one
+// of the methods. If it reports nothing, another node may claim the review after the lease.
 type ReviewClaim struct {
 	Review *Review
 
@@ -23,10 +22,10 @@ type ReviewClaim struct {
 	try   int
 }
 
-// ClaimReview returns the claim to ask about a review that an agent is to decide.
-// It is nil if nobody is to ask now; again is when to look again then, zero if that
-// is no use. The error is a *Refusal if the agent decides nothing more, and
-// ErrNoReview if there is no such review.
+// ClaimReview claims a review that an agent must decide. If nobody may call the agent now,
+// claim is nil, and again is the time of the next attempt, or zero if there is none. The error
+// is a *Refusal if the agent can decide nothing more, and ErrNoReview if there is no such
+// review.
 func (g *Guard) ClaimReview(ctx context.Context, id string, lease time.Duration) (claim *ReviewClaim, again time.Time, err error) {
 	r, err := g.readReview(ctx, id)
 	switch {
@@ -37,7 +36,7 @@ func (g *Guard) ClaimReview(ctx context.Context, id string, lease time.Duration)
 	case g.over(r):
 		return nil, time.Time{}, g.closeReview(ctx, r.decider(), id)
 	}
-	ctx, cancel := recordContext(ctx) // a claim that is written is returned, or nobody could release it
+	ctx, cancel := recordContext(ctx) // not canceled with ctx: a stored claim that is not returned could not be released
 	defer cancel()
 	var decided question
 	err = g.changeQuestion(ctx, r, func(t *turn, q *question) error {
@@ -54,7 +53,7 @@ func (g *Guard) ClaimReview(ctx context.Context, id string, lease time.Duration)
 		claim = &ReviewClaim{Review: r, guard: g, try: q.Tries}
 		return nil
 	})
-	if err == nil && decided.Verdict != "" { // it was cut off before it counted
+	if err == nil && decided.Verdict != "" { // an earlier decision was recorded but interrupted before it took effect
 		err = g.settle(ctx, r, decided.Verdict, decided.Comment)
 	}
 	if err != nil {
@@ -63,18 +62,18 @@ func (g *Guard) ClaimReview(ctx context.Context, id string, lease time.Duration)
 	return claim, again, nil
 }
 
-// Defer says that the program decides by itself, later. It is not asked again.
+// Defer reports that the program decides later by itself. It is not called again.
 func (c *ReviewClaim) Defer(ctx context.Context) error {
 	return c.end(ctx, func(_ *turn, q *question) { q.Quiet = true })
 }
 
-// Release says that the program may not have been asked. It may be asked at once.
+// Release reports that the program may not have been called. It may be called again at once.
 func (c *ReviewClaim) Release(ctx context.Context) error {
 	return c.end(ctx, func(_ *turn, q *question) { q.Tries, q.Until = q.Tries-1, 0 })
 }
 
-// Fail says that the program has given no answer that counts. It is asked again
-// after a while, at the time that this returns; zero if it was asked often enough.
+// Fail reports that the program returned no valid decision. It is called again at the returned
+// time; zero means that it has been called often enough.
 func (c *ReviewClaim) Fail(ctx context.Context) (again time.Time, err error) {
 	err = c.end(ctx, func(t *turn, q *question) {
 		pause := min(t.guard.options.AskPause<<min(c.try-1, maxTriesToAsk), maxAskPause)
@@ -87,7 +86,7 @@ func (c *ReviewClaim) Fail(ctx context.Context) (again time.Time, err error) {
 	return again, err
 }
 
-// end writes what came of the claim, if it still holds.
+// end records the result of the claim, if the claim is still valid.
 func (c *ReviewClaim) end(ctx context.Context, write func(*turn, *question)) error {
 	ctx, cancel := recordContext(ctx)
 	defer cancel()

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// reviewWait is how long one call may still wait for its reviewer.
+// reviewWait is the remaining time that one call waits for its reviewer.
 type reviewWait struct{ until time.Time }
 
 func newReviewWait(g *Guard) *reviewWait {
 	return &reviewWait{until: time.Now().Add(g.waitFor())}
 }
 
-// newReview returns the review that the input restriction asks for.
+// newReview returns the review that the input restriction requires.
 func (d *decision) newReview() *Review {
 	r := d.guard.newReview(d.call, SideInput, d.inputs, d.hash())
 	r.setReviewer(d.call, d.capability.Input.RequireReview)
@@ -21,20 +21,21 @@ func (d *decision) newReview() *Review {
 	return r
 }
 
-// prepareReview prepares the review, or refuses the call if its reviewer has too
-// much to decide.
+// prepareReview stores the review. If its reviewer has too many open reviews, it refuses the
+// call.
 func (d *decision) prepareReview() (err error) {
 	r := d.newReview()
 	d.prepared, err = d.guard.prepareReview(d.ctx, r)
 	if errors.Is(err, errBusyReviewer) {
 		d.refusal = d.fill(refusedBusy(r))
-		d.refusal.Review = "" // there is none
+		d.refusal.Review = "" // no review was stored
 		return nil
 	}
 	return err
 }
 
-// decideReview lets the call pass if its reviewer has approved it.
+// decideReview lets the call pass if its reviewer has approved it (OpenAgentSpec v1,
+// restriction, require_review).
 func (d *decision) decideReview(t *turn) error {
 	reviewer := d.capability.Input.RequireReview
 	rule := d.capability.Rule() + ".input_restriction.require_review"
@@ -114,15 +115,15 @@ func (d *decision) fill(r *Refusal) *Refusal {
 	return r
 }
 
-// findHeld returns the index of the review of a result of an identical call, -1
-// if there is none. Such a call is not made again.
+// findHeld returns the index of the review of an identical call's result, or -1. If there is
+// one, the call is not made again.
 func (d *decision) findHeld(t *turn) int {
 	return t.findReview(func(a *asked) bool {
 		return a.Side == SideOutput && a.Name == d.call.Name && a.Inputs == d.hash()
 	})
 }
 
-// decideHeld gives the result of an identical call, if its reviewer lets it.
+// decideHeld releases the result of an identical call if its reviewer approved it.
 func (d *decision) decideHeld(t *turn, i int) error {
 	a := t.state.Reviews[i]
 	rule := d.capability.Rule() + ".output_restriction.require_review"
@@ -159,8 +160,8 @@ func (d *decision) decideHeld(t *turn, i int) error {
 	return nil
 }
 
-// checkHeld refuses a result that was held by an earlier document, and that the
-// document does not let pass as it is now.
+// checkHeld refuses a held result if the document has changed since and its present output
+// restriction does not hold.
 func (d *decision) checkHeld(t *turn, a *asked) error {
 	output := d.capability.Output
 	if a.Document == d.call.Agent.Hash || output == nil {
@@ -192,7 +193,7 @@ func (d *decision) checkHeld(t *turn, a *asked) error {
 	})
 }
 
-// fetchHeld reads the result that was held.
+// fetchHeld reads the held result.
 func (d *decision) fetchHeld() error {
 	held, err := d.guard.readHeld(d.ctx, d.fetch)
 	if errors.Is(err, ErrNoReview) {
@@ -203,7 +204,7 @@ func (d *decision) fetchHeld() error {
 	return err
 }
 
-// refusedReview is for a call that the reviewer has denied.
+// refusedReview refuses a call that the reviewer denied.
 func refusedReview(a *asked, rule string) *Refusal {
 	r := &Refusal{Kind: KindReviewDenied, Rule: rule, Review: a.ID, Made: a.Side == SideOutput}
 	what := "the call of " + a.Name + " was not made"
@@ -218,7 +219,7 @@ func refusedReview(a *asked, rule string) *Refusal {
 	return r
 }
 
-// refusedPending is for a call whose reviewer has not decided.
+// refusedPending refuses a call whose reviewer has not decided.
 func refusedPending(review *Review) *Refusal {
 	r := &Refusal{
 		Kind: KindReviewPending, Rule: review.Rule, Review: review.ID, RetryAfter: retryReview, Made: review.Side == SideOutput,
@@ -233,7 +234,7 @@ func refusedPending(review *Review) *Refusal {
 	return r
 }
 
-// refusedBusy is for a call whose reviewer has too much to decide.
+// refusedBusy refuses a call whose reviewer has too many open reviews.
 func refusedBusy(review *Review) *Refusal {
 	r := refusedPending(review)
 	r.Message = fmt.Sprintf("the call of %s must be confirmed, and who is to do so has too many others to decide first (there may be %d of one user, and %d of all); "+

@@ -15,29 +15,29 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// Limits of the Engagement that a reviewer is shown.
+// Limits on the Engagement that a reviewer sees.
 const (
-	MaxShownCalls = 100       // in history: the latest
-	MaxShownNames = 32        // in recent: those that were called last
-	MaxShownBytes = 128 << 10 // of inputs and outputs in history, and as many in recent; what is beyond is shed
+	MaxShownCalls = 100       // the latest calls, in history
+	MaxShownNames = 32        // the names that were called last, in recent
+	MaxShownBytes = 128 << 10 // of inputs and outputs in history, and the same again in recent; beyond that they are omitted
 
-	maxShownEntries = 1024 // of the record that are looked through for these
-	shownChunk      = 32   // of them at a time
+	maxShownEntries = 1024 // entries of the record that are searched for these calls
+	shownChunk      = 32   // entries that are read at once
 )
 
-// shown is an Engagement as its reviewer sees it: what an expression would see,
-// as far as the limits let it.
+// shown is an Engagement as its reviewer sees it: the fields that expressions see, within the
+// limits.
 type shown struct {
 	guard  *Guard
 	key    string
 	state  *state
 	length int64
 	review *Review
-	asked  asked // about the review; the zero value if it is over
+	asked  asked // the review in the Engagement; the zero value if it is over
 
-	calls  []*shownCall             // the latest, in the order of calls
+	calls  []*shownCall             // the latest calls, in order
 	latest map[string]*recentCall   // by name
-	ended  map[int64]jsontext.Value // outputs by number of the call, until the call is found
+	ended  map[int64]jsontext.Value // call number → outputs, for calls whose beginning was not read yet
 }
 
 type shownCall struct {
@@ -46,12 +46,14 @@ type shownCall struct {
 	callFields
 }
 
-// ReviewedEngagement returns the Engagement that a review is about, as a JSON
-// object of the fields that expressions see (OpenAgentSpec v1, Engagement). The
-// call in question is recent.<its name>, with its outputs if these are in
-// question. The latest MaxShownCalls calls are in history: if there were more,
-// history._omitted is how many came before these. Inputs and outputs beyond
-// MaxShownBytes are {"_shed": <bytes>}. The error is ErrNoEngagement if it is gone.
+// ReviewedEngagement returns the Engagement that a review is about. It is a JSON object with
+// the fields that expressions see (OpenAgentSpec v1, Engagement).
+//
+//   - recent.<name> is the call under review. It has outputs if the review is about them.
+//   - history contains the latest MaxShownCalls calls. If there were more, history._omitted is the number of earlier ones.
+//   - Inputs and outputs beyond MaxShownBytes are replaced by {"_shed": <bytes>}.
+//
+// The error is ErrNoEngagement if the Engagement no longer exists.
 func (g *Guard) ReviewedEngagement(ctx context.Context, r *Review) (jsontext.Value, error) {
 	s := &shown{guard: g, key: engagementPath + r.Key, review: r, latest: make(map[string]*recentCall), ended: make(map[int64]jsontext.Value)}
 	err := g.look(ctx, r.Key, func(t *turn) error {
@@ -73,7 +75,7 @@ func (g *Guard) ReviewedEngagement(ctx context.Context, r *Review) (jsontext.Val
 	return s.append(make([]byte, 0, shownChunk<<10)), nil
 }
 
-// read reads from the end of the log what is shown.
+// read reads the log backwards from its end.
 func (s *shown) read(ctx context.Context) error {
 	room := MaxShownBytes
 	for to := s.length; to > max(s.state.First, s.length-maxShownEntries) && len(s.calls) < MaxShownCalls && room > 0; {
@@ -95,7 +97,7 @@ func (s *shown) read(ctx context.Context) error {
 	return s.readRecent(ctx)
 }
 
-// take takes an entry, of which those behind it have been taken.
+// take processes an entry. The later entries were processed before.
 func (s *shown) take(e *Entry, room *int) {
 	switch e.What {
 	case EntryFinished, EntryReleased:
@@ -109,7 +111,7 @@ func (s *shown) take(e *Entry, room *int) {
 	}
 }
 
-// fit returns a payload if there is room for it, and what stands for it if not.
+// fit returns a payload if there is space for it, and its placeholder otherwise.
 func fit(p payload, room *int) payload {
 	if len(p) > *room {
 		return Shed{Bytes: int64(len(p))}.JSON()
@@ -134,7 +136,7 @@ func (s *shown) readRecent(ctx context.Context) error {
 		call.inputs, call.outputs = fit(call.inputs, &room), fit(call.outputs, &room)
 		s.latest[n.Name] = call
 	}
-	// The call in question is the latest of its name, whether it was made or not.
+	// The call under review is the latest of its name, whether it was made or not.
 	s.latest[s.review.Name] = &recentCall{callFields: callFields{s.review.Inputs, s.review.Outputs}}
 	return nil
 }

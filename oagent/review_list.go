@@ -13,19 +13,19 @@ import (
 	"github.com/fairwayhq/fairway/internal/store"
 )
 
-// maxOpenList is how many bytes of JSON the list of one reviewer may have: as
-// many as maxOpen reviews with names of a usual length, or fewer with long ones.
+// maxOpenList is the maximum size of one reviewer's list, in bytes of JSON. That is enough for
+// maxOpen reviews with names of the usual length, or for fewer with long names.
 const maxOpenList = 768 << 10
 
-// A ReviewSummary is a review in the list of what somebody has to decide. The
-// inputs and outputs are shown by the Review.
+// ReviewSummary is an entry in a reviewer's list of open reviews. Inputs and outputs are only
+// in the Review.
 type ReviewSummary struct {
 	ID        string    `json:"id"`
-	Reviewer  string    `json:"reviewer"` // as Review has it
+	Reviewer  string    `json:"reviewer"` // as in Review
 	Side      Side      `json:"side"`
 	Rule      string    `json:"rule"`
 	Agent     string    `json:"agent"`
-	Key       string    `json:"key,omitzero"` // of the Engagement; "" if it was asked by a version that did not note it
+	Key       string    `json:"key,omitzero"` // of the Engagement; "" if written by a version without this field
 	User      User      `json:"user"`
 	Name      string    `json:"name"`
 	AskedAt   time.Time `json:"asked_at"`
@@ -36,14 +36,14 @@ func (r *Review) summary() ReviewSummary {
 	return ReviewSummary{r.ID, r.Reviewer, r.Side, r.Rule, r.Agent, r.Key, r.User, r.Name, r.AskedAt, r.ExpiresAt}
 }
 
-// Compare orders summaries by age, the oldest first.
+// Compare orders summaries by age, oldest first.
 func (s ReviewSummary) Compare(other ReviewSummary) int {
 	return cmp.Or(s.AskedAt.Compare(other.AskedAt), cmp.Compare(s.ID, other.ID))
 }
 
-// Reviews returns what the reviewer has to decide, the oldest first: a user, or
-// an agent as oagent:// and its name. It is one look at the store. A review that
-// was decided just now may still be there; who opens it finds out.
+// Reviews returns the open reviews of a reviewer, oldest first. The reviewer is a user's id,
+// or oagent:// and the name of an agent. It takes one read of the store. The list may contain
+// a review that was decided moments ago.
 func (g *Guard) Reviews(ctx context.Context, reviewer string) ([]ReviewSummary, error) {
 	record, err := g.store.Get(ctx, openKey(reviewer))
 	if errors.Is(err, store.ErrNotFound) {
@@ -66,16 +66,16 @@ func (g *Guard) withoutExpired(open []ReviewSummary) []ReviewSummary {
 	return slices.DeleteFunc(open, func(s ReviewSummary) bool { return s.ExpiresAt.Before(now) })
 }
 
-// openFor puts a review on the list of who decides it, and reports whether it was
-// not there before.
+// openFor adds a review to the list of its reviewer, and reports whether it was not in the
+// list before.
 func (g *Guard) openFor(ctx context.Context, r *Review) (added bool, err error) {
 	return g.changeOpen(ctx, r.decider(), func(open []ReviewSummary) ([]ReviewSummary, error) {
 		return g.withReview(open, r)
 	})
 }
 
-// withReview returns a list with the review on it. The error is errUnchanged if it
-// is there already.
+// withReview returns the list with the review added. The error is errUnchanged if the review
+// is already in the list.
 func (g *Guard) withReview(open []ReviewSummary, r *Review) ([]ReviewSummary, error) {
 	open = g.withoutExpired(open)
 	switch {
@@ -87,7 +87,7 @@ func (g *Guard) withReview(open []ReviewSummary, r *Review) ([]ReviewSummary, er
 	return append(open, r.summary()), nil
 }
 
-// countOf returns how many reviews are about the calls of the user.
+// countOf returns the number of reviews about the user's calls.
 func countOf(open []ReviewSummary, user User) (n int) {
 	for _, s := range open {
 		if s.User.ID == user.ID {
@@ -97,8 +97,7 @@ func countOf(open []ReviewSummary, user User) (n int) {
 	return n
 }
 
-// checkRoom returns errBusyReviewer if the list of who would decide a review, which
-// is new, has no room for it at the moment.
+// checkRoom returns errBusyReviewer if the list of the reviewer of a new review is full.
 func (g *Guard) checkRoom(ctx context.Context, r *Review) error {
 	record, err := g.store.Get(ctx, openKey(r.decider()))
 	if errors.Is(err, store.ErrNotFound) {
@@ -118,7 +117,7 @@ func (g *Guard) checkRoom(ctx context.Context, r *Review) error {
 	return err
 }
 
-// closeReview takes a review off the list of who decides it.
+// closeReview removes a review from the list of its reviewer.
 func (g *Guard) closeReview(ctx context.Context, reviewer, id string) error {
 	_, err := g.changeOpen(ctx, reviewer, func(open []ReviewSummary) ([]ReviewSummary, error) {
 		before := len(open)
@@ -131,8 +130,7 @@ func (g *Guard) closeReview(ctx context.Context, reviewer, id string) error {
 	return err
 }
 
-// changeOpen changes the list of what a reviewer has to decide, and reports
-// whether it did.
+// changeOpen changes the list of a reviewer, and reports whether it changed.
 func (g *Guard) changeOpen(ctx context.Context, reviewer string, change func([]ReviewSummary) ([]ReviewSummary, error)) (changed bool, err error) {
 	err = g.store.Update(ctx, openKey(reviewer), func(old store.Record) (store.Change, error) {
 		open, err := decodeOpen(old.Value)
@@ -157,8 +155,8 @@ func (g *Guard) changeOpen(ctx context.Context, reviewer string, change func([]R
 
 func openKey(reviewer string) string { return openPath + digest(reviewer) }
 
-// encodeOpen returns a list as the store has it, of what were so many bytes before.
-// The error is errBusyReviewer if it grows beyond what it may have.
+// encodeOpen encodes a list for the store. before is its previous size in bytes. The error is
+// errBusyReviewer if the list grows beyond maxOpenList.
 func encodeOpen(open []ReviewSummary, before int) ([]byte, error) {
 	value, err := json.Marshal(open)
 	if err == nil && len(value) > maxOpenList && len(value) > before {

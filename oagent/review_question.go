@@ -9,60 +9,62 @@ import (
 	"time"
 )
 
-// An agent that reviews is asked, and decides, in an Engagement of its own: one
-// for each Engagement that it reviews, of the same user. So what it was asked
-// about that one before stands in the same record, whatever ends it (a guardrail,
-// repetition) ends it for that one alone, and nothing is carried over from one
-// user to another, as retain_memory may demand. Its key is of another kind than
-// those of clients' Engagements: nobody else can name it.
+// A reviewing agent decides in an Engagement of its own. There is one for each Engagement that
+// it reviews, with the same user. This has three effects:
+//
+//   - Earlier questions about the same Engagement are in the same record.
+//   - If a guardrail or short_circuit ends the reviewing Engagement, only the reviews of that one Engagement are affected.
+//   - No context is carried from one user to another, as retain_memory requires.
+//
+// Its key is built differently from the keys of clients' Engagements, so no client can access
+// it.
 
-// reviewingID begins the id of an Engagement in which an agent reviews. The whole
-// can stand in OCP-Context-ID.
+// reviewingID is the prefix of the id of an Engagement in which an agent reviews. The whole id
+// is valid as an OCP-Context-ID.
 const reviewingID = "review-"
 
-// maxQuestions is how many questions the state of an Engagement remembers.
+// maxQuestions is the number of questions that the state of an Engagement keeps.
 const maxQuestions = 128
 
-// A question is a review as the Engagement has it in which an agent decides it.
+// question is a review in the state of the Engagement in which an agent decides it.
 type question struct {
 	ID      string `json:"id"`
-	At      int64  `json:"at"` // when the review was asked for
+	At      int64  `json:"at"` // when the review was requested
 	Verdict string `json:"verdict,omitzero"`
 	Comment string `json:"comment,omitzero"`
 
-	Tries int   `json:"tries,omitzero"` // how often the agent's program was asked
-	Until int64 `json:"until,omitzero"` // nobody asks it before then
-	Quiet bool  `json:"quiet,omitzero"` // nobody asks it any more
+	Tries int   `json:"tries,omitzero"` // how often the agent's program was called
+	Until int64 `json:"until,omitzero"` // do not call the program before this time
+	Quiet bool  `json:"quiet,omitzero"` // do not call the program again
 }
 
-// Reviewing returns the Engagement of an agent in which it decides the reviews of
-// the Engagement of that key, which is of that user.
+// Reviewing returns the Engagement in which an agent decides reviews. reviewed is the key of
+// the Engagement under review, user its user.
 func Reviewing(agent *Agent, reviewed string, user User) Binding {
 	return Binding{Agent: agent, Engagement: reviewingID + reviewed, User: user, Reviewed: reviewed}
 }
 
-// ReviewedBy returns the key of the Engagement that is reviewed in the one of that
-// id, which is as Reviewing gives it.
+// ReviewedBy parses an id as Reviewing creates it, and returns the key of the Engagement under
+// review.
 func ReviewedBy(id string) (reviewed string, ok bool) {
 	reviewed, ok = strings.CutPrefix(id, reviewingID)
 	return reviewed, ok && isKey(reviewed)
 }
 
-// Question sees to it that the review, which an agent is to decide, stands in the
-// Engagement in which it decides it. Once that has ended, the review is denied and
-// the error is a *Refusal.
+// Question adds a review to the Engagement in which an agent decides it. If that Engagement
+// has ended, the review is denied and the error is a *Refusal.
 func (g *Guard) Question(ctx context.Context, r *Review) error {
 	return g.changeQuestion(ctx, r, func(*turn, *question) error { return errUnchanged })
 }
 
-// recordDecision records what an agent has decided, before it counts.
+// recordDecision records an agent's decision before it takes effect.
 func (g *Guard) recordDecision(ctx context.Context, r *Review, verdict, comment string) error {
 	var decided error
 	err := g.changeQuestion(ctx, r, func(t *turn, q *question) error {
 		decided = nil
 		switch q.Verdict {
 		case verdict:
-			return errUnchanged // what has followed it was cut off
+			return errUnchanged // the same decision was recorded before, but interrupted before it took effect
 		case "":
 			q.Verdict, q.Comment, q.Quiet = verdict, cut(comment, maxRemembered), true
 			e := r.entry(EntryDecision)
@@ -77,14 +79,13 @@ func (g *Guard) recordDecision(ctx context.Context, r *Review, verdict, comment 
 	return errors.Join(err, decided)
 }
 
-// entry returns an entry about the review for the record of the agent that
-// decides it.
+// entry returns an entry about the review for the record of the deciding agent.
 func (r *Review) entry(what string) Entry {
 	return Entry{What: what, Name: r.Name, Side: r.Side, Rule: r.Rule, Review: r.ID, Agent: r.Agent, Engagement: r.Key}
 }
 
-// changeQuestion lets change see a pending review as the Engagement has it in
-// which an agent decides it. It returns errUnchanged if nothing is to be written.
+// changeQuestion runs change on a pending review in the Engagement in which an agent decides
+// it. change returns errUnchanged if there is nothing to write.
 func (g *Guard) changeQuestion(ctx context.Context, r *Review, change func(*turn, *question) error) error {
 	b := Reviewing(&Agent{Name: r.ByAgent}, r.Key, r.User)
 	begin := func(now time.Time) *state { return newState(&b, now) }
@@ -116,8 +117,7 @@ func (g *Guard) changeQuestion(ctx context.Context, r *Review, change func(*turn
 	return errors.Join(ended, g.denyUndecidable(ctx, r, ended))
 }
 
-// question returns a review as the Engagement has it, and puts it there if it is
-// new.
+// question returns a review in the Engagement, and adds it if it is new.
 func (t *turn) question(r *Review) (q *question, isNew bool) {
 	all := t.state.Questions
 	if i := slices.IndexFunc(all, func(q question) bool { return q.ID == r.ID }); i >= 0 {
@@ -139,8 +139,8 @@ func (t *turn) question(r *Review) (q *question, isNew bool) {
 	return &t.state.Questions[len(t.state.Questions)-1], true
 }
 
-// denyUndecidable denies a review, because the Engagement has ended in which an
-// agent would have to decide it.
+// denyUndecidable denies a review because the Engagement in which the agent would decide it
+// has ended.
 func (g *Guard) denyUndecidable(ctx context.Context, r *Review, ended *Refusal) error {
 	why := "it is full"
 	if ended.Rule != "" {
@@ -154,7 +154,7 @@ func (g *Guard) denyUndecidable(ctx context.Context, r *Review, ended *Refusal) 
 	return err
 }
 
-// isEnded reports whether the error is nothing but that an Engagement has ended.
+// isEnded reports whether the error only says that an Engagement has ended.
 func isEnded(err error) bool {
 	r, ok := AsRefusal(err)
 	return ok && r.Ends()

@@ -12,23 +12,22 @@ import (
 )
 
 var (
-	// ErrNoReview says that there is no such review, or no longer, or that it is
-	// somebody else's.
+	// ErrNoReview means that there is no such review, that it no longer exists, or that it
+	// belongs to another reviewer.
 	ErrNoReview = errors.New("no such review")
-	// ErrDecided says that a review was decided before, in another way.
+	// ErrDecided means that the review was already decided differently.
 	ErrDecided = errors.New("the review was decided before")
 
 	errBusyReviewer = errors.New("the reviewer has too many reviews to decide")
 )
 
-// The store has a review under its id, and a list of what each reviewer has to
-// decide (review_list.go). What counts is in the Engagement: whether a call passes
-// is decided there, together with its record.
+// The store keeps each review under its id, and a list of open reviews for each reviewer
+// (review_list.go). The Engagement is authoritative: its state decides whether a call passes,
+// in the same transaction as its record.
 
-// prepareReview stores a review that is about to be asked for. The error is
-// errBusyReviewer if nobody is to be asked before the call is made, as who would be
-// has too much to decide: nothing is stored then, so that those who ask and ask do
-// not fill the store.
+// prepareReview stores a review before it is added to the Engagement. The error is
+// errBusyReviewer if the review is needed before the call and its reviewer has too many open
+// ones. Nothing is stored then, so repeated requests cannot fill the store.
 func (g *Guard) prepareReview(ctx context.Context, r *Review) (*Review, error) {
 	if r.Side == SideInput {
 		if err := g.checkRoom(ctx, r); err != nil {
@@ -82,13 +81,13 @@ func isReviewID(id string) bool {
 	return true
 }
 
-// dropReview deletes a review that nobody needs. If that fails it expires.
+// dropReview deletes an unused review. If that fails, the review expires.
 func (g *Guard) dropReview(ctx context.Context, id string) {
 	_ = g.store.Delete(ctx, reviewPath+id)
 }
 
-// shareReleased moves the outputs of a review that has given them to where parallel
-// repetitions of the call find them for a moment. If that fails they expire.
+// shareReleased moves the outputs of a released review to a short-lived key, where parallel
+// repetitions of the call find them. If that fails, the outputs expire.
 func (g *Guard) shareReleased(ctx context.Context, r *Review) {
 	value, err := json.Marshal(r)
 	if err == nil {
@@ -99,8 +98,8 @@ func (g *Guard) shareReleased(ctx context.Context, r *Review) {
 	}
 }
 
-// lingerReleased waits until nobody shares the result any more that was released at
-// that time.
+// lingerReleased waits until a result that was released at that time is no longer shared, see
+// releaseShared.
 func (g *Guard) lingerReleased(ctx context.Context, at int64) {
 	timer := time.NewTimer(milliseconds(at).Add(releaseShared + time.Millisecond).Sub(g.options.Now()))
 	defer timer.Stop()
@@ -110,8 +109,7 @@ func (g *Guard) lingerReleased(ctx context.Context, at int64) {
 	}
 }
 
-// readHeld reads a review with the result that it holds, or has released a moment
-// ago.
+// readHeld reads a review with the result that it holds, or released moments ago.
 func (g *Guard) readHeld(ctx context.Context, id string) (*Review, error) {
 	r, err := g.readReview(ctx, id)
 	if err != nil || r.Outputs != nil {
@@ -127,8 +125,7 @@ func (g *Guard) readHeld(ctx context.Context, id string) (*Review, error) {
 	return decodeReview(record.Value)
 }
 
-// forgetOutputs takes the outputs out of a review that has given them. If that
-// fails they expire.
+// forgetOutputs removes the outputs from a released review. If that fails, they expire.
 func (g *Guard) forgetOutputs(ctx context.Context, id string) {
 	_ = g.changeReview(ctx, id, func(r *Review) error {
 		if r == nil || r.Outputs == nil {
@@ -139,9 +136,8 @@ func (g *Guard) forgetOutputs(ctx context.Context, id string) {
 	})
 }
 
-// changeReview changes what the store has of a review, whoever else does so at the
-// same moment. Change gets nil if the store has nothing, and returns errUnchanged
-// if nothing is to be written.
+// changeReview changes a stored review in a transaction. change gets nil if the review does
+// not exist, and returns errUnchanged if there is nothing to write.
 func (g *Guard) changeReview(ctx context.Context, id string, change func(*Review) error) error {
 	err := g.store.Update(ctx, reviewPath+id, func(old store.Record) (store.Change, error) {
 		var r *Review
@@ -163,8 +159,8 @@ func (g *Guard) changeReview(ctx context.Context, id string, change func(*Review
 	return err
 }
 
-// openReview returns a review that an Engagement waits for, and sees to it that
-// its reviewer knows of it. One that is lost is made again, if it can be.
+// openReview returns the review that an Engagement waits for, and adds it to the list of its
+// reviewer. If the review is lost, again creates it anew, if possible.
 func (g *Guard) openReview(ctx context.Context, a *asked, again func() *Review) (*Review, error) {
 	r, err := g.readReview(ctx, a.ID)
 	if errors.Is(err, ErrNoReview) {
@@ -181,7 +177,7 @@ func (g *Guard) openReview(ctx context.Context, a *asked, again func() *Review) 
 	if r.ByAgent != "" {
 		switch err := g.Question(ctx, r); {
 		case isEnded(err):
-			return r, nil // it has just been denied
+			return r, nil // it was denied just now
 		case err != nil:
 			return nil, err
 		}
@@ -193,7 +189,7 @@ func (g *Guard) openReview(ctx context.Context, a *asked, again func() *Review) 
 	return r, err
 }
 
-// awaitReview waits for a review to be decided, and reports whether it was.
+// awaitReview waits until a review is decided, and reports whether it was.
 func (g *Guard) awaitReview(ctx context.Context, id string, until time.Time) (decided bool, err error) {
 	within, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -201,7 +197,7 @@ func (g *Guard) awaitReview(ctx context.Context, id string, until time.Time) (de
 	for {
 		switch {
 		case errors.Is(err, store.ErrNotFound):
-			return true, nil // the Engagement is asked again
+			return true, nil // the Engagement is read again
 		case err != nil && within.Err() != nil:
 			return false, nil
 		case err != nil:
@@ -217,8 +213,8 @@ func (g *Guard) awaitReview(ctx context.Context, id string, until time.Time) (de
 	}
 }
 
-// Review returns a review that is the reviewer's to decide, or was. Else, as if
-// there were none, ErrNoReview. The reviewer is a user's id, or oagent:// and the
+// Review returns a review of this reviewer, open or decided. For another reviewer the error is
+// ErrNoReview, as if the review did not exist. reviewer is a user's id, or oagent:// and the
 // name of an agent.
 func (g *Guard) Review(ctx context.Context, id, reviewer string) (*Review, error) {
 	r, err := g.readReview(ctx, id)
@@ -229,16 +225,16 @@ func (g *Guard) Review(ctx context.Context, id, reviewer string) (*Review, error
 		return nil, ErrNoReview
 	}
 	if g.over(r) {
-		_ = g.closeReview(ctx, reviewer, id) // else the next time
+		_ = g.closeReview(ctx, reviewer, id) // best effort: repeated at the next call
 	}
 	return r, nil
 }
 
-// Decide approves or denies a review. Only its reviewer may, for others there is
-// none (ErrNoReview); see Review for who that is. To decide again in the same way
-// is no error, in another it is ErrDecided. An agent decides in an Engagement of
-// its own (see Reviewing): once that has ended the review is denied, whatever the
-// agent says, and the error is a *Refusal.
+// Decide approves or denies a review. Only its reviewer may decide; for others the error is
+// ErrNoReview. See Review for the form of reviewer.
+//
+//   - The same decision again is no error. A different one is ErrDecided.
+//   - An agent decides in an Engagement of its own, see Reviewing. If that Engagement has ended, the review is denied whatever the agent decides, and the error is a *Refusal.
 func (g *Guard) Decide(ctx context.Context, id, reviewer string, approve bool, comment string) (*Review, error) {
 	r, err := g.Review(ctx, id, reviewer)
 	if err != nil {
@@ -264,11 +260,11 @@ func (g *Guard) Decide(ctx context.Context, id, reviewer string, approve bool, c
 	return r, g.settle(ctx, r, verdict, comment)
 }
 
-// settle gives a review its verdict.
+// settle applies the verdict to a review.
 func (g *Guard) settle(ctx context.Context, r *Review, verdict, comment string) error {
 	if err := g.decideInEngagement(ctx, r, verdict, comment); err != nil {
 		if errors.Is(err, ErrNoReview) {
-			_ = g.closeReview(ctx, r.decider(), r.ID) // it has expired, or was used up
+			_ = g.closeReview(ctx, r.decider(), r.ID) // it has expired or was used
 		}
 		return err
 	}
@@ -276,15 +272,15 @@ func (g *Guard) settle(ctx context.Context, r *Review, verdict, comment string) 
 	at := g.options.Now().UTC().Truncate(time.Millisecond)
 	err := g.changeReview(ctx, r.ID, func(kept *Review) error {
 		if kept == nil {
-			kept = r // the store has lost it: the Engagement has what counts
+			kept = r // missing in the store: the Engagement is authoritative
 		}
 		if isNew = kept.Status != verdict; !isNew {
 			*r = *kept
-			return errUnchanged // somebody was faster
+			return errUnchanged // another decision was faster
 		}
 		kept.Status, kept.Comment, kept.DecidedAt = verdict, comment, at
 		if verdict == ReviewDenied {
-			kept.Outputs = nil // nobody gets them
+			kept.Outputs = nil // they are not released to anyone
 		}
 		if kept == r {
 			return errUnchanged
@@ -295,15 +291,15 @@ func (g *Guard) settle(ctx context.Context, r *Review, verdict, comment string) 
 	if err != nil {
 		return fmt.Errorf("writing a review: %w", err)
 	}
-	_ = g.closeReview(ctx, r.decider(), r.ID) // else Review does it
+	_ = g.closeReview(ctx, r.decider(), r.ID) // best effort: repeated by Review
 	if isNew {
 		g.options.Notify(Event{Kind: EventReviewDecided, Review: r, User: r.User})
 	}
 	return nil
 }
 
-// decideInEngagement puts the verdict where it counts. One that is there already
-// is no error: what has followed it may have been cut off.
+// decideInEngagement records the verdict in the Engagement, where it takes effect. The same
+// verdict again is no error, because the steps after it may have been interrupted.
 func (g *Guard) decideInEngagement(ctx context.Context, r *Review, verdict, comment string) error {
 	var decided error
 	err := g.change(ctx, r.Key, nil, func(t *turn) error {

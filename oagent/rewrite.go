@@ -12,8 +12,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/nearest"
 )
 
-// A nameset is the names of tools and agents that an expression may write after
-// recent and history.
+// nameset is the set of tool and agent names that an expression may use after recent and
+// history.
 type nameset struct {
 	sorted []string
 	known  map[string]bool
@@ -31,9 +31,9 @@ func newNameset(names []string) *nameset {
 	return s
 }
 
-// unknown says that an expression names what the agent may not invoke.
+// unknown returns a message about a name that the agent may not invoke.
 func (s *nameset) unknown(variable, name string) string {
-	const most = 10 // names to tell
+	const most = 10 // names to list
 	if strings.HasPrefix(name, "_") {
 		if variable == "recent" {
 			return fmt.Sprintf("recent has no %.64q: it has _name, and the names of tools and agents", name)
@@ -50,23 +50,24 @@ func (s *nameset) unknown(variable, name string) string {
 	return text + " (it has " + strings.Join(s.sorted, ", ") + ")"
 }
 
-// A rewriting is an expression in which the names after recent and history are
-// CEL: recent.search-faqs.inputs has become recent.`search-faqs`.inputs, which
-// would else be a subtraction.
+// rewriting is an expression whose names after recent and history are quoted for CEL. Without
+// this step, CEL would parse recent.search-faqs.inputs as a subtraction. The rewriter changes
+// it to recent.`search-faqs`.inputs. The edits map positions of errors back to the original
+// text.
 type rewriting struct {
 	original string
 	text     string
 	edits    []edit // in order
 }
 
-// An edit is a name that was replaced.
+// edit is a name that was replaced.
 type edit struct {
-	at, end       int // of the name in the original text
-	newAt, newEnd int // of what stands for it
+	at, end       int // position of the name in the original text
+	newAt, newEnd int // position of the replacement
 }
 
-// rewrite rewrites the known names of an expression, longest first. A name that
-// has '_' where a known one has '-' means that one. The error is an *expr.CompileError.
+// rewrite quotes the known names in an expression and prefers longer names. A '_' in the
+// expression also matches a '-' in a known name. The error is an *expr.CompileError.
 func rewrite(expression string, names *nameset) (*rewriting, error) {
 	w := &rewriter{source: expression, names: names}
 	if err := w.run(); err != nil {
@@ -76,16 +77,16 @@ func rewrite(expression string, names *nameset) (*rewriting, error) {
 	return &rewriting{original: expression, text: w.text.String(), edits: w.edits}, nil
 }
 
-// A rewriter passes once over the tokens of an expression.
+// rewriter scans the tokens of an expression once.
 type rewriter struct {
 	source string
 	names  *nameset
-	at     int // the next byte
-	copied int // bytes of source that are in text
+	at     int // index of the next byte
+	copied int // bytes of source that were copied to text
 	text   strings.Builder
 	edits  []edit
 
-	afterDot bool // the last token was '.', so that a word is a field
+	afterDot bool // the last token was '.', so a word is a field
 }
 
 func (w *rewriter) run() error {
@@ -121,7 +122,7 @@ func (w *rewriter) run() error {
 	return nil
 }
 
-// word passes over a word: an identifier, a number, or the prefix of a literal.
+// word scans a word: an identifier, a number, or the prefix of a literal.
 func (w *rewriter) word() error {
 	start := w.at
 	for w.at < len(w.source) && isWord(w.source[w.at]) {
@@ -141,7 +142,7 @@ func (w *rewriter) word() error {
 	return w.name(word)
 }
 
-// name replaces the name that stands after a variable, if it is known.
+// name replaces the name that follows a variable, if it is known.
 func (w *rewriter) name(variable string) error {
 	rest := w.source[w.at:]
 	start := w.at + 1
@@ -193,7 +194,7 @@ func (w *rewriter) replace(start, end int, by string) {
 	w.copied, w.at = end, end
 }
 
-// skipLiteral passes over a literal whose quote is next.
+// skipLiteral skips a literal whose quote is the next character.
 func (w *rewriter) skipLiteral(raw bool) {
 	quote := w.source[w.at : w.at+1]
 	if triple := strings.Repeat(quote, 3); strings.HasPrefix(w.source[w.at:], triple) {
@@ -214,7 +215,7 @@ func (w *rewriter) skipLiteral(raw bool) {
 	w.at = len(w.source)
 }
 
-// skipTo passes over the next byte and all to the end of the mark.
+// skipTo skips the next byte and everything up to the end of the mark.
 func (w *rewriter) skipTo(mark string) {
 	w.at++
 	if found := strings.Index(w.source[w.at:], mark); found >= 0 {
@@ -233,8 +234,7 @@ func (w *rewriter) fault(at int, message string) error {
 	return &expr.CompileError{Places: []expr.Place{{Line: line, Column: column, Message: message}}}
 }
 
-// restore puts the places of a fault in the rewritten text where they are in the
-// original.
+// restore maps the positions of a compile error to the original text.
 func (r *rewriting) restore(err error) error {
 	fault, ok := errors.AsType[*expr.CompileError](err)
 	if !ok || len(r.edits) == 0 {
@@ -250,7 +250,7 @@ func (r *rewriting) restore(err error) error {
 	return restored
 }
 
-// offset returns where the byte of the rewritten text is in the original.
+// offset maps a byte offset of the rewritten text to the original text.
 func (r *rewriting) offset(at int) int {
 	shift := 0
 	for _, e := range r.edits {
@@ -265,14 +265,15 @@ func (r *rewriting) offset(at int) int {
 	return at + shift
 }
 
-// position returns the line and column, from 1 and in characters, of a byte.
+// position converts a byte offset to line and column. Both count from 1; columns count
+// characters.
 func position(text string, at int) (line, column int) {
 	before := text[:min(max(at, 0), len(text))]
 	start := strings.LastIndexByte(before, '\n') + 1
 	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
 }
 
-// offset returns the byte at a line and column.
+// offset converts line and column to a byte offset.
 func offset(text string, line, column int) int {
 	at := 0
 	for ; line > 1; line-- {

@@ -8,17 +8,17 @@ import (
 	"github.com/fairwayhq/fairway/internal/expr"
 )
 
-// MaxExposed is the longest value that is exposed, in bytes of JSON.
+// MaxExposed is the maximum size of an exposed value, in bytes of JSON.
 const MaxExposed = 64 << 10
 
-// A Selection is a CEL expression that takes a value from an Engagement. It is
-// compiled once, and safe for concurrent use.
+// Selection is a CEL expression that selects a value of an Engagement. It is compiled once and
+// is safe for concurrent use.
 type Selection struct {
 	expression
 }
 
-// NewSelection compiles a selection that may name these tools and agents. Rule is
-// its path in the document, for errors.
+// NewSelection compiles a selection. names are the tools and agents that it may name. rule is
+// its path in the document, which errors quote.
 func NewSelection(text, rule string, names []string) (*Selection, error) {
 	s := &Selection{expression{Expression: text, Rule: rule}}
 	if err := s.compile(newNameset(names)); err != nil {
@@ -27,8 +27,8 @@ func NewSelection(text, rule string, names []string) (*Selection, error) {
 	return s, nil
 }
 
-// Append appends the value as JSON; null for an optional that holds nothing. The
-// error is a *SelectionError, and dst then as it was.
+// Append appends the value as JSON. An empty optional becomes null. The error is a
+// *SelectionError, and then dst is returned unchanged.
 func (s *Selection) Append(ctx context.Context, dst []byte, engagement Variables) ([]byte, error) {
 	value, err := s.evaluate(ctx, engagement)
 	if err != nil {
@@ -48,15 +48,15 @@ func (s *Selection) Append(ctx context.Context, dst []byte, engagement Variables
 	return written, nil
 }
 
-// A SelectionError says why a value cannot be exposed.
+// SelectionError describes why a value cannot be exposed.
 type SelectionError struct {
 	Rule       string // path of the selection in the document
-	Expression string // as the document has it
-	Missing    string // the path that is not there, if that is the cause
+	Expression string // as written in the document
+	Missing    string // the missing path, if one is the cause
 	Cause      error
 }
 
-// Error says which selection it is and what is wrong.
+// Error returns the selection and the reason.
 func (e *SelectionError) Error() string {
 	return describeFailure(e.Rule, e.Expression, "", e.Missing, e.Cause)
 }

@@ -13,33 +13,33 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// A Call is one use of a tool or an agent, which has yet to be made.
+// Call is a call of a tool or an agent that was not made yet.
 type Call struct {
 	Binding
-	Name    string // the tool's in kebab case, or the agent's
-	IsAgent bool   // Name is an agent's, so that a capability oagent://name is meant too
-	Names   Names  // tells reviewers that are agents from users; nil if only oagent://name is an agent
-	// Conditional says that the request has conditions (If-Match and its like), so
-	// that refusals of its result must not tell how these turned out.
+	Name    string // the tool's name in kebab case, or the agent's name
+	IsAgent bool   // Name is an agent's, so it also matches a capability oagent://name
+	Names   Names  // distinguishes reviewers that are agents from users; if nil, only oagent://name is an agent
+	// Conditional is true if the request has a condition, such as If-Match. Refusals of its
+	// result must then not reveal whether the condition was met.
 	Conditional bool
-	Inputs      jsontext.Value // an object; nil is one without members; not to be changed before the Ticket is used
+	Inputs      jsontext.Value // a JSON object; nil means {}; must not change while the Ticket is in use
 }
 
-// A Ticket is a call that may be made, once. It is in the record already. Its
-// holder makes the call and then calls Finish, or Abort.
+// Ticket allows one call, once. The call is already in the record. The holder makes the call
+// and then calls Finish or Abort.
 type Ticket struct {
 	Capability *Capability
 	Key        string // of the Engagement, see Binding.Key
-	Number     int64  // of the call in the Engagement, from 1
-	Nth        int64  // among the calls of the same name, from 1
-	Review     string // id of the review that let it pass; "" if none was needed
+	Number     int64  // number of the call in the Engagement, from 1
+	Nth        int64  // number among the calls of the same name, from 1
+	Review     string // id of the review that approved it; "" if none was needed
 
-	// Replayed is the result of a call that was made before and waited for its
-	// review. The call must not be made again. Else nil.
+	// Replayed is the result of an identical call that was made before and held for a review.
+	// If it is set, the call must not be made again.
 	Replayed *Replay
 
-	// Unrecorded is why the record must not have the outputs, such as ShedCredentials.
-	// It is set before Finish. Default: the record may have them.
+	// Unrecorded is the reason why the record must not contain the outputs, for example
+	// ShedCredentials. Set it before Finish. "" allows the record to contain them.
 	Unrecorded string
 
 	guard  *Guard
@@ -49,15 +49,16 @@ type Ticket struct {
 	done   atomic.Bool
 }
 
-// A Replay is a result that is given after it was held.
+// Replay is a held result that is now released.
 type Replay struct {
 	Outputs jsontext.Value
-	Status  int // of HTTP
+	Status  int // HTTP status
 }
 
-// Begin decides whether the call may be made, and records it. The error is a
-// *Refusal, and the call must not be made then. It may take as long as a reviewer
-// is waited for.
+// Begin decides whether the call may be made, and records it. It checks, in order, that the
+// agent has the capability and that its input restriction holds. If a review is required,
+// Begin waits up to GuardOptions.ReviewWait. The error is a *Refusal, and then the call must
+// not be made.
 func (g *Guard) Begin(ctx context.Context, c Call) (*Ticket, error) {
 	if c.Agent == nil {
 		return nil, &Refusal{
@@ -99,9 +100,10 @@ func checkInputs(inputs jsontext.Value) (payload, error) {
 	return inputs, wire.Check(inputs)
 }
 
-// Finish takes what came of the call, nil for nothing, and decides whether it may
-// be used. The outputs may be changed once it has returned. The error is a *Refusal then: nobody must get to see the outputs. It
-// may take as long as a reviewer is waited for, if ctx lets it.
+// Finish records the result of the call and decides whether it may be used. outputs is nil if
+// there are none; the caller may change it after Finish returns. If the output restriction
+// requires a review, Finish waits up to GuardOptions.ReviewWait, unless ctx ends before. The
+// error is a *Refusal, and then nobody may see the outputs.
 func (t *Ticket) Finish(ctx context.Context, outputs jsontext.Value, status int) error {
 	if t.Replayed != nil {
 		return nil
@@ -123,8 +125,8 @@ func (t *Ticket) Finish(ctx context.Context, outputs jsontext.Value, status int)
 	return nil
 }
 
-// checkOutputs returns the outputs as the record has them. What is no strict JSON
-// cannot be looked at.
+// checkOutputs returns the outputs in the form of the record. Assertions cannot read outputs
+// that are not strict JSON.
 func checkOutputs(outputs jsontext.Value) payload {
 	outputs = bytes.TrimSpace(outputs)
 	if len(outputs) == 0 {
@@ -136,14 +138,14 @@ func checkOutputs(outputs jsontext.Value) payload {
 	return outputs
 }
 
-// Abort records that no result came of the call, and why. It counts as a call.
+// Abort records that the call has no result, and why. It counts as a call.
 func (t *Ticket) Abort(ctx context.Context, reason string) {
 	if t.Replayed != nil || t.done.Swap(true) {
 		return
 	}
 	ctx, cancel := recordContext(ctx)
 	defer cancel()
-	// If this fails the record has a call that has begun, which says as much.
+	// If this fails, the record has a call without an end, which has the same meaning.
 	_ = t.guard.change(ctx, t.Key, nil, func(turn *turn) error {
 		if turn.state.Born != t.born {
 			turn.log(Entry{What: EntryLate, Call: t.Number, Nth: t.Nth, Name: t.call.Name, Why: cut(reason, maxWhy)})
@@ -154,20 +156,20 @@ func (t *Ticket) Abort(ctx context.Context, reason string) {
 	})
 }
 
-// recordContext is for writing what came of a call, whether or not its client is
-// still there. Its clock is only set where somebody waits, which is seldom.
+// recordContext returns a context for recording the result of a call, even if its client has
+// disconnected. Its timer starts only when something waits for the context, which is rare.
 func recordContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	g := &grace{Context: ctx, until: time.Now().Add(recordTime)}
 	return g, g.end
 }
 
-// grace is a context that has the values of another, and ends at a time of its own.
+// grace is a context with the values of its parent and a deadline of its own.
 type grace struct {
 	context.Context
 	until time.Time
 
 	mu     sync.Mutex
-	timed  context.Context // nil until somebody waits
+	timed  context.Context // nil until something waits
 	cancel context.CancelFunc
 }
 
@@ -191,7 +193,7 @@ func (g *grace) Err() error {
 	return nil
 }
 
-// end gives the clock back, if it was set.
+// end releases the timer, if it was started.
 func (g *grace) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -206,5 +208,5 @@ func (g *Guard) notifyEnd(r *Refusal, user User) {
 	}
 }
 
-// waitFor returns how long a reviewer is waited for.
+// waitFor returns how long a call waits for a reviewer.
 func (g *Guard) waitFor() time.Duration { return max(g.options.ReviewWait, 0) }

@@ -6,25 +6,26 @@ import (
 	"fmt"
 )
 
-// A finish is a decision about the result of a call. As with one about a call,
-// decide runs inside of a change, and reach does what takes time.
+// finish decides about the result of a call. As in decision, decide runs inside a transaction
+// on the record, and reach does the slow work between two runs.
 type finish struct {
 	ctx     context.Context
 	ticket  *Ticket
 	outputs payload
 	status  int
 
-	prepared *Review // is stored, for the case that one must be asked for
-	approved string  // id of the review that may be approved
-	first    bool    // this call is the first that gets the result
-	released int64   // when the result was given; 0 if it was not
+	prepared *Review // stored in advance, in case a review is required
+	approved string  // id of the review to check for an approval
+	first    bool    // this call is the first to get the result
+	released int64   // when the result was released; 0 if it was not
 
 	refusal *Refusal
 	prepare bool
 	wait    *asked
 }
 
-// reach comes to an end, with a refusal or without. The error is the store's.
+// reach runs decide until the result is released or refused. The error is an error of the
+// store.
 func (f *finish) reach() error {
 	g := f.ticket.guard
 	var wait *reviewWait
@@ -54,14 +55,14 @@ func (f *finish) reach() error {
 	return errContended
 }
 
-// tidy drops what the store has of a review that is over.
+// tidy deletes what the store no longer needs of a review.
 func (f *finish) tidy() {
 	if f.prepared == nil {
 		return
 	}
 	ctx, cancel := recordContext(f.ctx)
 	defer cancel()
-	if f.approved == "" { // in the end there was none
+	if f.approved == "" { // the prepared review was not needed
 		f.ticket.guard.dropReview(ctx, f.prepared.ID)
 		return
 	}
@@ -73,7 +74,7 @@ func (f *finish) tidy() {
 	}
 }
 
-// decide is one turn.
+// decide is one run of the decision, inside a transaction.
 func (f *finish) decide(t *turn) error {
 	f.refusal, f.prepare, f.wait, f.first, f.released = nil, false, nil, false, 0
 	if t.state.Born != f.ticket.born {
@@ -103,7 +104,7 @@ func (f *finish) decide(t *turn) error {
 	return nil
 }
 
-// recorded returns what the record may have of the outputs.
+// recorded returns the outputs for the record: the outputs, or a Shed.
 func (f *finish) recorded() payload {
 	if why := f.ticket.Unrecorded; why != "" && f.outputs != nil {
 		return Shed{Bytes: int64(len(f.outputs)), Why: why}.JSON()
@@ -119,8 +120,8 @@ func (f *finish) checkAssertion(t *turn, a *Assertion) error {
 	v := &view{record: t.record, state: t.state, pending: &pending{
 		name: f.ticket.call.Name, nth: f.ticket.Nth, inputs: f.ticket.inputs, outputs: f.outputs,
 	}}
-	// That the client has gone does not let a result pass unseen, nor is it a
-	// reason to say that the assertion fails.
+	// A disconnected client must not release an unchecked result, and is no reason to report
+	// that the assertion fails.
 	err := a.Check(context.Background(), v)
 	switch {
 	case v.wants.any():
@@ -137,7 +138,7 @@ func (f *finish) checkAssertion(t *turn, a *Assertion) error {
 	})
 }
 
-// refuse records that the result is withheld. It is not kept.
+// refuse records that the result is withheld. The record does not keep the result.
 func (f *finish) refuse(t *turn, r *Refusal) error {
 	f.refusal = f.fill(r)
 	e := f.entry()
@@ -150,8 +151,8 @@ func (f *finish) refuse(t *turn, r *Refusal) error {
 	return nil
 }
 
-// refuseLate withholds the result of a call of an Engagement that was begun anew
-// while the call was running. What may be done with it was for that one to decide.
+// refuseLate withholds the result of a call whose Engagement was renewed while the call was
+// running. Only the old Engagement could decide about the result.
 func (f *finish) refuseLate(t *turn) error {
 	f.refusal = f.fill(&Refusal{Kind: KindEnded, Message: fmt.Sprintf(
 		"the call of %s was made, but its result is withheld, because its Engagement was ended and begun anew meanwhile: find out what the call did before you repeat it",
@@ -234,11 +235,11 @@ func (f *finish) await(w *reviewWait) error {
 	return nil
 }
 
-// decideReview gives the result if its review was approved.
+// decideReview releases the result if its review was approved.
 func (f *finish) decideReview(t *turn) error {
 	i := t.findReview(func(a *asked) bool { return a.ID == f.approved })
 	if i < 0 {
-		// An identical call was faster, and has it.
+		// An identical call was faster and got the result.
 		f.refusal = f.fill(&Refusal{
 			Kind: KindReviewDenied, Rule: f.rule(), Review: f.approved,
 			Message: fmt.Sprintf("the call of %s was made, and its result was given to an identical call", f.ticket.call.Name),

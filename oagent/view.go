@@ -14,27 +14,30 @@ import (
 	"github.com/fairwayhq/fairway/internal/expr"
 )
 
-// A view is the Engagement as an expression sees it (OpenAgentSpec v1,
-// Engagement), a cel.Activation. It makes what the expression looks at, and notes
-// in wants what it looked at that has yet to be read from the log.
+// view is the Engagement as expressions see it (OpenAgentSpec v1, Engagement). It is a
+// cel.Activation. It builds only the values that an expression reads. If a value is not in
+// memory, view adds it to wants; the caller loads it from the log and evaluates the expression
+// again.
 //
-// What has been invoked is in history, and is recent._name, from the moment it
-// passed. The call that is being decided upon is recent.<its name> already, with
-// its inputs, and, once it was made, its outputs: it is in history only then. So
-// history._total < 100 lets 100 calls pass.
+// A call is visible as follows:
 //
-// user.email is not there if it is not known; recent._name is "" before the first
-// call. Outputs are null while there are none: before the call has ended, where
-// they are not collected, and where they were withheld.
+//   - While it is being decided, recent.<its name> already has its inputs. After it was made, it also has its outputs.
+//   - It is in history and in recent._name only after it passed. So history._total < 100 allows 100 calls.
+//
+// Absent values:
+//
+//   - user.email is absent if it is not known.
+//   - recent._name is "" before the first call.
+//   - outputs is null until the call has ended, if outputs are not collected (collect_results: false), and if they were withheld.
 type view struct {
 	record  *record
 	state   *state
-	pending *pending // nil if no call is being decided upon
+	pending *pending // nil if no call is being decided
 	wants   wants
 }
 
-// pending is a call that is being decided upon. Its inputs and outputs are seen in
-// full, even if they are too large to be kept.
+// pending is the call that is being decided. Expressions see its inputs and outputs in full,
+// even if they are too large for the record.
 type pending struct {
 	name    string
 	nth     int64 // number among the calls of the same name, from 1; 0 if it was not made
@@ -42,10 +45,10 @@ type pending struct {
 	outputs payload
 }
 
-// payload is JSON that is kept in memory; nil is null.
+// payload is JSON kept in memory; nil is null.
 type payload = jsontext.Value
 
-// wants is what must be read before an expression can be evaluated.
+// wants lists the values to load from the log before an expression can be evaluated.
 type wants struct {
 	recent  []string // names of recent.<name>
 	list    bool     // history._list
@@ -70,7 +73,8 @@ func (w *wants) addHistory(name string) ref.Val {
 	return notRead
 }
 
-// notRead stands for what has yet to be read; the evaluation is repeated then.
+// notRead is the value of a field that was not loaded yet. The evaluation is repeated after
+// loading.
 var notRead = types.NewErr("the record has not been read")
 
 // ResolveName implements cel.Activation.
@@ -95,7 +99,7 @@ func (v *view) ResolveName(name string) (any, bool) {
 // Parent implements cel.Activation.
 func (v *view) Parent() cel.Activation { return nil }
 
-// value returns what an expression sees of inputs or outputs.
+// value converts inputs or outputs to a CEL value.
 func value(p payload) ref.Val {
 	switch {
 	case p == nil:
@@ -106,14 +110,14 @@ func value(p payload) ref.Val {
 	return (&expr.Node{Raw: p, Exact: true}).Look()
 }
 
-// A source is what fields are of.
+// source provides the fields of a map.
 type source interface {
 	find(name string) (ref.Val, bool)
 	has(name string) bool
 	names() []string
 }
 
-// recentFields are those of recent.
+// recentFields are the fields of recent.
 type recentFields struct{ *view }
 
 const nameField = "_name"
@@ -154,7 +158,7 @@ func (v recentFields) names() []string {
 	return names
 }
 
-// historyFields are those of history.
+// historyFields are the fields of history.
 type historyFields struct{ *view }
 
 func (v historyFields) find(name string) (ref.Val, bool) {
@@ -183,7 +187,7 @@ func (v historyFields) names() []string {
 	return names
 }
 
-// callFields are those of one call.
+// callFields are the fields of one call.
 type callFields struct{ inputs, outputs payload }
 
 func (c *callFields) find(name string) (ref.Val, bool) {
@@ -199,7 +203,7 @@ func (c *callFields) find(name string) (ref.Val, bool) {
 func (c *callFields) has(name string) bool { return name == "inputs" || name == "outputs" }
 func (c *callFields) names() []string      { return []string{"inputs", "outputs"} }
 
-// fields is a source as a CEL map.
+// fields adapts a source to a CEL map.
 type fields struct{ source }
 
 // Find implements traits.Mapper.
@@ -253,7 +257,7 @@ func (f fields) ConvertToType(t ref.Type) ref.Val {
 // Value implements ref.Val.
 func (f fields) Value() any { return f.full().Value() }
 
-// full returns the fields as one of CEL's own maps, for what is seldom asked.
+// full copies the fields to a map of CEL's own, for the rarely used methods.
 func (f fields) full() traits.Mapper {
 	all := make(map[string]any)
 	for _, name := range f.names() {
@@ -262,5 +266,5 @@ func (f fields) full() traits.Mapper {
 	return types.NewStringInterfaceMap(expr.Adapter{}, all)
 }
 
-// String is for messages, in which no values belong.
+// String is used in messages, which must not contain values.
 func (f fields) String() string { return fmt.Sprintf("%d fields", len(f.names())) }

@@ -10,14 +10,14 @@ import (
 	"github.com/fairwayhq/fairway/internal/expr"
 )
 
-// A sequence is what items are of. Its length is known without a look at the log.
+// sequence provides the items of a list. Its length is known without reading the log.
 type sequence interface {
 	size() int64
 	item(i int64) ref.Val
-	holds(item ref.Val) (holds, known bool) // known without a look at each
+	holds(item ref.Val) (holds, known bool) // known is false if each item must be compared
 }
 
-// nameItems are those of history._list.
+// nameItems are the items of history._list.
 type nameItems struct{ view *view }
 
 func (n nameItems) size() int64 { return n.view.state.Total }
@@ -36,7 +36,7 @@ func (n nameItems) holds(item ref.Val) (holds, known bool) {
 	return ok && n.view.state.find(string(name)) >= 0, true
 }
 
-// callItems are those of history.<name>.
+// callItems are the items of history.<name>.
 type callItems struct {
 	view  *view
 	name  string
@@ -58,7 +58,7 @@ func (c callItems) item(i int64) ref.Val {
 
 func (c callItems) holds(ref.Val) (holds, known bool) { return false, false }
 
-// items is a sequence as a CEL list.
+// items adapts a sequence to a CEL list.
 type items struct{ sequence }
 
 // Get implements traits.Indexer.
@@ -84,8 +84,8 @@ func (l items) Contains(item ref.Val) ref.Val {
 // Size implements traits.Sizer.
 func (l items) Size() ref.Val { return types.Int(l.size()) }
 
-// Iterator implements traits.Iterable. What has yet to be read is not stepped
-// through.
+// Iterator implements traits.Iterable. If the items were not loaded yet, it yields only the
+// first, because the evaluation is repeated anyway.
 func (l items) Iterator() traits.Iterator {
 	end := l.size()
 	if end > 0 && l.item(end-1) == notRead {
@@ -117,7 +117,7 @@ func (l items) ConvertToType(t ref.Type) ref.Val {
 // Value implements ref.Val.
 func (l items) Value() any { return l.full().Value() }
 
-// full returns the items as one of CEL's own lists, for what is seldom asked.
+// full copies the items to a list of CEL's own, for the rarely used methods.
 func (l items) full() traits.Lister {
 	all := make([]ref.Val, l.size())
 	for i := range all {
@@ -126,9 +126,9 @@ func (l items) full() traits.Lister {
 	return types.NewRefValList(expr.Adapter{}, all)
 }
 
-// iterator steps through items.
+// iterator iterates over items.
 type iterator struct {
-	traits.Iterator // nothing asks an iterator for more
+	traits.Iterator // the other methods are never called
 	items           items
 	next, end       int64
 }

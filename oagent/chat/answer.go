@@ -10,15 +10,15 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// An Answer is what a model has said.
+// Answer is the response of a model.
 type Answer struct {
-	Text string // all of it, that of tool calls and of its reasoning as well; "" if it has said nothing
-	Body []byte // what may be given to the client if the text may
+	Text string // all text, including tool calls and reasoning; "" if there is none
+	Body []byte // the response to send to the client if Text passes the guardrail
 }
 
-// ReadAnswer reads a whole answer of status 2xx. A stream's Body has what was read
-// and nothing else: comments and fields that nobody needs are gone from it. The
-// error is a *Fault.
+// ReadAnswer parses a complete response with a 2xx status. For a stream, Body contains only
+// the events that were parsed; comments and unused fields are removed, so no unchecked text
+// reaches the client. The error is a *Fault.
 func (f Format) ReadAnswer(contentType string, body []byte, o ReadOptions) (*Answer, error) {
 	kind, parameters, _ := mime.ParseMediaType(contentType)
 	if !isUTF8(parameters["charset"]) {
@@ -57,7 +57,7 @@ func (f Format) ReadAnswer(contentType string, body []byte, o ReadOptions) (*Ans
 	return answer, nil
 }
 
-// isUTF8 reports whether what is good in UTF-8 reads the same in a character set.
+// isUTF8 reports whether valid UTF-8 means the same in a character set.
 func isUTF8(charset string) bool {
 	switch strings.ToLower(charset) {
 	case "", "utf-8", "utf8", "us-ascii":

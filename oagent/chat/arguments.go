@@ -11,21 +11,20 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// Names of arguments that a guardrail's tool may have, in the order in which they
-// are looked for.
+// Names of the arguments of a guardrail's tool that take the text, in order of preference.
 var (
 	inputNames  = [...]string{"input", "text", "message", "prompt", "content", "query", "question"}
 	outputNames = [...]string{"output", "response", "completion", "answer"}
 )
 
-// Arguments are those by which a tool is told what to look at.
+// Arguments names the arguments of a guardrail's tool that take the texts.
 type Arguments struct {
-	input, output string // names; "" for none
+	input, output string // "" for none
 }
 
-// InputArguments finds the argument of the tool that takes what the user says: it
-// is named input, text, message, prompt, content, query or question, or is the
-// only one that there is, or the only one required.
+// InputArguments finds the argument of an input guardrail's tool that takes the user's text.
+// It is the first of: an argument named input, text, message, prompt, content, query or
+// question; the only argument; the only required argument.
 func InputArguments(t *ocp.Tool) (Arguments, error) {
 	a := Arguments{input: find(t, inputNames[:])}
 	if a.input == "" {
@@ -37,10 +36,10 @@ func InputArguments(t *ocp.Tool) (Arguments, error) {
 	return a, a.check(t)
 }
 
-// OutputArguments finds the argument of the tool that takes what the model has
-// answered: it is named output, response, completion or answer. If it has none of
-// these it is found as for InputArguments; else that one takes what the user said
-// last, if there is one by its name.
+// OutputArguments finds the argument of an output guardrail's tool that takes the model's text.
+// It is the one named output, response, completion or answer. If there is one, an argument with
+// an input name (see InputArguments) takes the user's last message. If there is none, the rules
+// of InputArguments select the argument for the model's text.
 func OutputArguments(t *ocp.Tool) (Arguments, error) {
 	a := Arguments{output: find(t, outputNames[:])}
 	if a.output == "" {
@@ -62,7 +61,7 @@ func find(t *ocp.Tool, names []string) string {
 	return ""
 }
 
-// only returns the one argument that can be meant, "" if there are several.
+// only returns the only possible argument, or "" if there are several.
 func only(t *ocp.Tool) string {
 	var all, required []string
 	for i := range t.Arguments {
@@ -82,8 +81,8 @@ func only(t *ocp.Tool) string {
 	return ""
 }
 
-// takesText reports whether the argument may be a string, as far as its schema
-// says so directly.
+// takesText reports whether the argument may be a string. It checks only the type at the top
+// level of the schema.
 func takesText(a *ocp.Argument) bool {
 	for walk := wire.Into(a.Schema); walk.Next(); {
 		if walk.Is("type") {
@@ -93,7 +92,7 @@ func takesText(a *ocp.Argument) bool {
 	return true
 }
 
-// check returns an error if the tool needs more than it is told.
+// check returns an error if the tool requires other arguments.
 func (a Arguments) check(t *ocp.Tool) error {
 	for i := range t.Arguments {
 		if name := t.Arguments[i].Name; t.Arguments[i].Required && !slices.Contains([]string{a.input, a.output}, name) {

@@ -1,15 +1,17 @@
-// Package chat reads the traffic of model APIs as far as guardrails need it
-// (OpenAgentSpec v1, guardrails): what the user says in a request, and what the
-// model says in an answer. It knows neither Caddy nor who decides.
+// Package chat reads the requests and responses of model APIs for guardrails (OpenAgentSpec
+// v1, guardrails): the user's input in a request, and the model's output in a response. It
+// does not depend on Caddy, and it decides nothing.
 //
-// FormatOf tells the API by its path. ReadRequest finds the user's texts in a
-// request (request.go), Arguments puts a text to the tool that looks at it
-// (arguments.go), and ReadAnswer collects all text that a model has written, from
-// one JSON document or from a stream of events (answer.go, text.go, events.go).
-// AppendError says a refusal in the words of the API (fault.go).
+// Data passes through it in this order:
 //
-// What it cannot read is an error, never an empty text: whatever it does not know
-// may be what a guardrail is there for.
+//   - FormatOf derives the API from the request's path.
+//   - ReadRequest extracts the user's texts from a request (request*.go).
+//   - Arguments maps a text to the arguments of the guardrail's tool (arguments.go).
+//   - ReadAnswer extracts all text of the model from a response, which is a JSON document or a stream of events (answer.go, text*.go, events.go).
+//   - AppendError formats a refusal as an error of the API (fault.go).
+//
+// It fails closed: content that it cannot parse is an error, never an empty text, because
+// unknown content may be exactly what a guardrail must block.
 package chat
 
 import "strings"
@@ -21,7 +23,7 @@ type Format int
 const (
 	Completions Format = iota + 1 // OpenAI's chat completions: POST …/chat/completions
 	Responses                     // OpenAI's responses: POST …/responses
-	Messages                      // Anthropic's messages: POST …/messages
+	Messages                      // Formats.
 )
 
 // FormatOf tells the API by the end of a path; it is 0 for another.

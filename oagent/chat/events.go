@@ -8,13 +8,13 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// An event is one of a stream of server-sent events (WHATWG HTML, 9.2).
+// event is one server-sent event of a stream (WHATWG HTML, 9.2).
 type event struct {
 	name []byte // "" for none
 	data []byte // JSON, or the end mark
 }
 
-// endMark is the data of the last event of OpenAI's streams.
+// endMark is the data of the last event of an OpenAI stream.
 var endMark = []byte("[DONE]")
 
 const maxEventName = 64 // bytes
@@ -27,7 +27,7 @@ var (
 
 func (e *event) isEnd() bool { return bytes.Equal(e.data, endMark) }
 
-// append appends the event as it is written.
+// append appends the encoded event.
 func (e *event) append(dst []byte) []byte {
 	if len(e.name) > 0 {
 		dst = append(append(append(dst, "event: "...), e.name...), '\n')
@@ -38,7 +38,7 @@ func (e *event) append(dst []byte) []byte {
 	return append(dst, '\n')
 }
 
-// readEvents reads a whole stream. The last event may lack its end.
+// readEvents parses a complete stream. The last event may lack its terminating empty line.
 func readEvents(body []byte) ([]event, error) {
 	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
 	var events []event
@@ -107,7 +107,7 @@ func (e *event) check() error {
 	return nil
 }
 
-// cutLine cuts the first line off, which ends with CR, LF or both.
+// cutLine splits off the first line, which ends with CR, LF or CRLF.
 func cutLine(body []byte) (line, rest []byte) {
 	i := bytes.IndexAny(body, "\r\n")
 	if i < 0 {

@@ -10,21 +10,21 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// A Fault is what an API's client is told instead of an answer.
+// Fault is an error that the client gets instead of a model's response.
 type Fault struct {
-	Status  int    // of HTTP
-	Code    string // what it is about, for programs: "guardrail"
-	Message string // what was wrong and what to do
+	Status  int    // HTTP status
+	Code    string // category for programs, for example "guardrail"
+	Message string // what is wrong and how to fix it
 
-	// Said is what the model's API says in Message, as far as the model may have
-	// written it; "" if it has not.
+	// Said is the part of Message that comes from the model's API and that the model may have
+	// written. "" if there is none.
 	Said string
 }
 
 // Error returns the message.
 func (f *Fault) Error() string { return f.Message }
 
-// Codes of faults that this package finds.
+// Codes of faults that this package creates.
 const (
 	CodeMalformed  = "malformed_request"
 	CodeUnchecked  = "unchecked_content"
@@ -39,7 +39,7 @@ func unreadable(message string) *Fault {
 	return &Fault{Status: http.StatusBadGateway, Code: CodeUnreadable, Message: message}
 }
 
-// AppendError appends a fault as the API's own errors are.
+// AppendError appends the fault in the error format of the API.
 func (f Format) AppendError(dst []byte, fault *Fault) []byte {
 	if f == Messages {
 		dst = append(dst, `{"type":"error","error":{"type":`...)
@@ -57,7 +57,7 @@ func (f Format) AppendError(dst []byte, fault *Fault) []byte {
 	return append(wire.AppendString(dst, fault.Code), `}}`...)
 }
 
-// AppendErrorEvent appends a fault as the last event of a stream that has begun.
+// AppendErrorEvent appends the fault as the last event of a stream that has begun.
 func (f Format) AppendErrorEvent(dst []byte, fault *Fault) []byte {
 	switch f {
 	case Messages:
@@ -110,12 +110,13 @@ func openaiType(status int) string {
 	return "invalid_request_error"
 }
 
-// maxErrorText is how much of each text of an upstream's error is told, in bytes.
+// maxErrorText is the maximum number of bytes of each text that is passed on from an
+// upstream's error.
 const maxErrorText = 1000
 
-// ReadError returns what an answer that is no success says of the error: its
-// message and code and nothing else. Some servers put there what the model has
-// written, and some quote it in the message, which no guardrail has seen yet.
+// ReadError extracts the message and the code from an error response, and drops everything
+// else. Some servers include or quote text of the model in an error, and no guardrail has
+// checked that text.
 func (f Format) ReadError(status int, body []byte) *Fault {
 	fault := &Fault{Status: status, Code: "upstream_error", Message: "the model API answered " + http.StatusText(status)}
 	if wire.Check(body) != nil {
@@ -143,8 +144,7 @@ func (f Format) ReadError(status int, body []byte) *Fault {
 	return fault
 }
 
-// isBeforeModel reports whether an error of this status is one of a request that
-// no model was asked.
+// isBeforeModel reports whether an error with this status occurs before a model is called.
 func isBeforeModel(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:

@@ -12,34 +12,33 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// ReadOptions say what of the traffic is looked at.
+// ReadOptions selects the content that is extracted.
 type ReadOptions struct {
-	// Roles narrows down whose messages are looked at besides those of "user", out
-	// of "user", "system", "developer", "assistant" and "tool". A role that is none
-	// of these is always looked at, and so is a member of a request that nobody
-	// knows; tools and the schema of the answer are said with the role "system".
-	// Default: all roles, because whoever sends the request may write any of them.
+	// Roles lists the roles whose messages are extracted: any of "user", "system",
+	// "developer", "assistant" and "tool". Messages of "user" and of unknown roles, and
+	// unknown members of a request, are always extracted. Tools and the response schema count
+	// as "system". Default: all roles, because the client can write messages of any role.
 	Roles []string
 
-	// AllowMedia lets images, sound and files pass without anybody looking at
-	// them. Default: what is no text is an error.
+	// AllowMedia lets images, audio and files pass unchecked. Default: false, so content other
+	// than text is an error.
 	AllowMedia bool
 }
 
-// A Request is what matters of a request to a model.
+// Request is the relevant content of a request to a model.
 type Request struct {
-	// Inputs are the texts that are looked at: those that stand in no message, and
-	// one of each message, in their order; the last is the newest.
+	// Inputs are the texts to check: first those outside messages, then one for each message,
+	// in order. The last one is the newest.
 	Inputs []string
 
-	// Said is the text of the newest message of the user, "" if there is none.
+	// Said is the text of the user's newest message, or "".
 	Said string
 
-	Stream     bool // events are asked for
-	Background bool // the answer is to be fetched later, by another request
+	Stream     bool // the client requests a stream of events
+	Background bool // the response is fetched later with another request
 }
 
-// ReadRequest reads a request. The error is a *Fault.
+// ReadRequest parses a request. The error is a *Fault.
 func (f Format) ReadRequest(body []byte, o ReadOptions) (*Request, error) {
 	if err := wire.Check(body); err != nil {
 		return nil, malformed("the request is not good JSON: " + tellSyntax(err))
@@ -57,7 +56,7 @@ func (f Format) ReadRequest(body []byte, o ReadOptions) (*Request, error) {
 	return &r.Request, nil
 }
 
-// tellSyntax says what is wrong without quoting the request.
+// tellSyntax describes a syntax error without quoting the request.
 func tellSyntax(err error) string {
 	if errors.Is(err, wire.ErrTooDeep) {
 		return err.Error()
@@ -69,15 +68,15 @@ func tellSyntax(err error) string {
 	return "it ends too early, or too late"
 }
 
-// requestReader reads one request.
+// requestReader parses one request.
 type requestReader struct {
 	Request
 	format  Format
 	options ReadOptions
-	beside  []string // the user's texts that stand in no message
+	beside  []string // the user's texts outside messages
 }
 
-// read takes the members that decide what a model is told.
+// read processes the members that determine the input of the model.
 func (r *requestReader) read(body jsontext.Value) error {
 	found := false
 	for walk := wire.Into(body); walk.Next(); {
@@ -86,12 +85,12 @@ func (r *requestReader) read(body jsontext.Value) error {
 			return err
 		}
 		switch use {
-		case isConversation: // some servers know the other's name as well
+		case isConversation: // some servers also accept the other API's name
 			found = found || name == "messages"
 			err = r.readConversation(walk.Value)
 		case isSetting:
 			err = r.set(name, walk.Value)
-		case isPrompt: // text, or a stored one whose variables are filled in
+		case isPrompt: // text, or a stored prompt with variables
 			err = r.addPrompt(walk.Value)
 		case isInstruction:
 			if r.isUsersRole("system") {
@@ -111,7 +110,8 @@ func (r *requestReader) read(body jsontext.Value) error {
 	return nil
 }
 
-// set takes a switch. Some servers take other values than true for it as well.
+// set reads a boolean setting. Values other than true, false and null are rejected, because
+// some servers treat them as true.
 func (r *requestReader) set(name string, value jsontext.Value) error {
 	switch value.Kind() {
 	case 't', 'f', 'n':
@@ -146,9 +146,9 @@ func (r *requestReader) readConversation(value jsontext.Value) error {
 	return errors.New("the conversation must be a list of messages")
 }
 
-// exactName returns the name of a member if it is one of these. One that differs
-// from them in case alone is an error: some servers take it for the same, and
-// would read another request than was looked at.
+// exactName returns the name of a member if it is one of the known names. A name that differs
+// only in case is an error: some servers ignore case and would read another request than the
+// one that was checked.
 func exactName(walk *wire.Walk, known ...string) (string, error) {
 	name, _ := unquote(walk.Name)
 	for _, k := range known {
@@ -207,8 +207,8 @@ func (r *requestReader) addMessage(text string, ofUser bool) {
 	}
 }
 
-// isUsers reports whether a message is looked at: it is if it may be taken for one
-// of the user.
+// isUsers reports whether a message is extracted. It is if it could be a message of a selected
+// role.
 func (r *requestReader) isUsers(role, kind string, speaks bool) bool {
 	if role != "" && r.isUsersRole(role) {
 		return true
@@ -217,16 +217,16 @@ func (r *requestReader) isUsers(role, kind string, speaks bool) bool {
 		return role == ""
 	}
 	if speaks && role == "" && kind != "reasoning" {
-		return true // a message, whatever it calls itself
+		return true // a message, whatever its type
 	}
 	return r.isUsersRole(roleOf(kind))
 }
 
-// roleOf says whose an item of the responses API is that names no role.
+// roleOf returns the role of an item of the responses API that has no role.
 func roleOf(kind string) string {
 	switch {
 	case kind == "item_reference":
-		return "assistant" // was told before
+		return "assistant" // was sent before
 	case strings.HasSuffix(kind, "_output"), strings.HasSuffix(kind, "_response"):
 		return "tool"
 	case kind == "reasoning", kind == "compaction", strings.HasSuffix(kind, "_call"), strings.HasSuffix(kind, "_list_tools"):
@@ -235,7 +235,7 @@ func roleOf(kind string) string {
 	return "user"
 }
 
-// isRole reports whether models know a role.
+// isRole reports whether a role is a known one.
 func isRole(role string) bool {
 	switch role {
 	case "user", "system", "developer", "assistant", "tool", "function":
@@ -257,7 +257,7 @@ func (r *requestReader) isUsersRole(role string) bool {
 	return true
 }
 
-// checkParts refuses names in the parts of a message that could be read as others.
+// checkParts rejects ambiguous member names in the parts of a message, see exactName.
 func checkParts(message jsontext.Value) error {
 	for walk := wire.Into(message); walk.Next(); {
 		if !walk.Is("content") || walk.Value.Kind() != '[' {
@@ -274,7 +274,7 @@ func checkParts(message jsontext.Value) error {
 	return nil
 }
 
-// textOf returns the text of a message of the user.
+// textOf returns the text of a message.
 func (r *requestReader) textOf(message jsontext.Value, hasResults bool) (string, error) {
 	if err := checkParts(message); err != nil {
 		return "", err

@@ -12,24 +12,23 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// use is what a member of a request is for.
+// use is the purpose of a member of a request.
 type use uint8
 
-// Uses. What is not known is looked at as if the user had said it, because some
-// server may tell it to the model.
+// Uses. An unknown member is extracted like user input, because a server might pass it to the
+// model.
 const (
 	isUnknown      use = iota
 	isConversation     // the messages
-	isPrompt           // said by the user beside them
-	isInstruction      // a system message beside the messages
-	isProgram          // said by the program: looked at as system messages are
-	isPrediction       // what the model may say: looked at as its messages are
-	isSetting          // a switch that is read here
-	isSilent           // told to no model
+	isPrompt           // user input outside the messages
+	isInstruction      // a system message outside the messages
+	isProgram          // written by the program: extracted like a system message
+	isPrediction       // predicted output: extracted like a message of the model
+	isSetting          // a setting that this package reads
+	isSilent           // not passed to the model
 )
 
-// uses are those of the members that the APIs have, and servers which are
-// compatible with them.
+// uses lists the members of the APIs and of compatible servers.
 var uses = [...]struct {
 	use   use
 	names []string
@@ -53,8 +52,8 @@ var uses = [...]struct {
 	}},
 }
 
-// useOf returns what a member of a request is for. A name that differs from a
-// known one in case alone is an error, as for exactName.
+// useOf returns the use of a member of a request. A name that differs from a known one only in
+// case is an error, as in exactName.
 func useOf(walk *wire.Walk) (name string, of use, err error) {
 	name, _ = unquote(walk.Name)
 	for i := range uses {
@@ -64,7 +63,7 @@ func useOf(walk *wire.Walk) (name string, of use, err error) {
 	}
 	for i := range uses {
 		if uses[i].use == isSilent {
-			continue // is looked at then
+			continue // is extracted as an unknown member
 		}
 		for _, known := range uses[i].names {
 			if strings.EqualFold(name, known) {
@@ -75,7 +74,7 @@ func useOf(walk *wire.Walk) (name string, of use, err error) {
 	return name, isUnknown, nil
 }
 
-// addPrompt takes what the user, or the system, says beside the messages.
+// addPrompt adds the text of the user or the system that is outside the messages.
 func (r *requestReader) addPrompt(value jsontext.Value) error {
 	if hasNumbers(value) {
 		return errTokens
@@ -89,8 +88,8 @@ func (r *requestReader) addPrompt(value jsontext.Value) error {
 
 var errTokens = errors.New("the request has tokens in place of text, which no guardrail can look at")
 
-// addBeside takes a member that is no message: as it is written, since its names
-// may be told to the model, too.
+// addBeside adds a member that is not a message. It adds the JSON as written, because the
+// model may also see the names in it.
 func (r *requestReader) addBeside(name string, of use, value jsontext.Value) error {
 	switch {
 	case of == isProgram && !r.isUsersRole("system"), of == isPrediction && !r.isUsersRole("assistant"):
@@ -115,7 +114,7 @@ func (r *requestReader) addBeside(name string, of use, value jsontext.Value) err
 	return err
 }
 
-// hasNumbers reports whether a value is a list of numbers.
+// hasNumbers reports whether a value is an array of numbers.
 func hasNumbers(value jsontext.Value) bool {
 	if value.Kind() != '[' {
 		return false

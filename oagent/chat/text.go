@@ -12,30 +12,29 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// maxTexts is how many texts one message or answer may have.
+// maxTexts is the maximum number of texts in one message or response.
 const maxTexts = 10_000
 
-// maxWalked is how deep values are told apart, of which each level is read again.
-// What is deeper is looked at as it is written.
+// maxWalked is the maximum depth at which values are parsed separately, because each level is
+// scanned again. Deeper values are extracted as written.
 const maxWalked = 16
 
 var errTooMany = fmt.Errorf("it has more than %d texts", maxTexts)
 
-// texts are all that is said in JSON of any shape: every string in it, but for
-// those that are known to say nothing. So a member that a server has invented is
-// looked at like those that everybody knows.
+// texts collects all text in JSON of any shape: every string, except those that are known to
+// contain no text. So an unknown member of a server is extracted like the known ones.
 //
-// Strings that stand at the same place in several events are parts of one text.
+// Strings at the same place in several events are parts of one text.
 type texts struct {
 	allowMedia  bool
-	request     bool // it is a message to the model
-	skipResults bool // results of tools are left out
-	responses   bool // it is an answer of the responses API, which repeats the request
-	document    bool // it is one answer, and no stream of events
+	request     bool // a message to the model
+	skipResults bool // omit results of tools
+	responses   bool // a response of the responses API, which repeats the request
+	document    bool // a complete response, not a stream of events
 
 	order  []*placed
 	places map[string]*placed
-	place  []byte // of the value at hand
+	place  []byte // of the current value
 }
 
 // placed is the text of one place.
@@ -48,13 +47,14 @@ func newTexts(allowMedia bool) *texts {
 	return &texts{allowMedia: allowMedia, places: make(map[string]*placed)}
 }
 
-// gather takes the texts of one document or event, which has been checked.
+// gather collects the texts of one document or event. Its JSON was validated before.
 func (t *texts) gather(value jsontext.Value) error {
 	t.place = t.place[:0]
 	return t.walk(value, "", 0)
 }
 
-// walk takes the texts of a value, which is a member of that name or an element.
+// walk collects the texts of a value. name is the name of the member; elements of an array
+// have the array's name.
 func (t *texts) walk(value jsontext.Value, name string, depth int) error {
 	switch kind := value.Kind(); {
 	case kind == '"':
@@ -77,7 +77,7 @@ func (t *texts) walkArray(value jsontext.Value, name string, depth int) error {
 	tokens := isTokens(t.place)
 	for walk := wire.Into(value); walk.Next(); i++ {
 		t.place = append(t.place[:length], '/')
-		if !tokens && (walk.Value.Kind() != '{' || !hasIndex(walk.Value)) { // else walkObject knows it
+		if !tokens && (walk.Value.Kind() != '{' || !hasIndex(walk.Value)) { // else walkObject handles it
 			t.place = strconv.AppendInt(t.place, int64(i), 10)
 		}
 		if err := t.walk(walk.Value, name, depth+1); err != nil {
@@ -127,15 +127,15 @@ func (t *texts) walkObject(value jsontext.Value, name string, depth int) error {
 	return nil
 }
 
-// enter adds to the place what tells the object from others at the same place in
-// other events, and returns its type.
+// enter adds the index or id of the object to the place. This distinguishes it from other
+// objects at the same place in other events. enter returns the object's type.
 func (t *texts) enter(value jsontext.Value) (kind string) {
 	root := len(t.place) == 0
 	for walk := wire.Into(value); walk.Next(); {
 		switch {
 		case walk.Is("type"):
 			kind, _ = unquote(walk.Value)
-			if root { // of an event; that of a part may be said once
+			if root { // of an event; the type of a part may occur only once
 				t.place = append(append(t.place, ';'), goesOn(kind)...)
 			}
 		case isIndex(&walk):
@@ -145,8 +145,8 @@ func (t *texts) enter(value jsontext.Value) (kind string) {
 	return kind
 }
 
-// goesOn returns the type of the events that go on with what one of that type has
-// begun: a block of Anthropic's stream may begin with a text.
+// goesOn returns the type of the events that continue an event of that type. For example, a
+// block in Anthropic's stream may begin with a text.
 func goesOn(kind string) string {
 	if kind == "content_block_start" {
 		return "content_block_delta"
@@ -154,7 +154,7 @@ func goesOn(kind string) string {
 	return kind
 }
 
-// nameOf returns the name of a member under which its text goes on in later
+// nameOf returns the name of the member that continues the text of this member in later
 // events.
 func nameOf(member string) string {
 	if member == "content_block" {
@@ -189,8 +189,8 @@ func (t *texts) add(value jsontext.Value, name string) error {
 
 var errNumber = errors.New("it has a number in place of text")
 
-// addNumber takes a number of a message. One in place of text is an error: servers
-// write it in forms of their own, or read it as the number of a token.
+// addNumber handles a number in a message. A number in place of text is an error, because
+// servers format it differently or treat it as a token id.
 func (t *texts) addNumber(value jsontext.Value, name string) error {
 	switch name {
 	case "content", "text", "input", "output", "value", "arguments", "refusal", "thinking", "reasoning", "reasoning_content", "summary", "name", "title", "context", "":
@@ -202,7 +202,7 @@ func (t *texts) addNumber(value jsontext.Value, name string) error {
 	return t.take(string(value), true)
 }
 
-// take adds a text to those of its place.
+// take adds a text to its place.
 func (t *texts) take(text string, any bool) error {
 	if !any {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"unicode/utf16"
 )
 
-// join returns the texts, each once: as they are; where clients and models read
-// the texts of several parts as one, as that one; and where JSON in a text has
-// escapes, as what they stand for.
+// join returns all texts as one, each once. It adds further readings, so that a guardrail sees
+// what clients and models see: the concatenation of the parts of a message, and text whose
+// JSON escapes are decoded.
 func (t *texts) join() string {
 	seen := make(map[string]bool, len(t.order))
 	parts := make([]string, 0, len(t.order))
@@ -32,7 +32,7 @@ func (t *texts) join() string {
 	return strings.Join(parts, "\n")
 }
 
-// concatenated returns what the parts of messages come to which have several.
+// concatenated returns the concatenation for each message with several parts.
 func (t *texts) concatenated() []string {
 	type message struct {
 		text  strings.Builder
@@ -63,8 +63,8 @@ func (t *texts) concatenated() []string {
 	return texts
 }
 
-// contentOf returns the place of a text without the numbers of its part, and
-// whether it is one of the parts of a message.
+// contentOf returns the place of a text without the index of its part, and whether the text is
+// a part of a message.
 func contentOf(place string) (string, bool) {
 	last := strings.LastIndexAny(place, "0123456789")
 	if last < 0 {
@@ -87,8 +87,8 @@ func contentOf(place string) (string, bool) {
 	}, place), true
 }
 
-// unescape replaces the escapes that JSON has for characters which need none,
-// whether the text is good JSON or not: clients read the half of a document, too.
+// unescape decodes JSON escapes of characters that need no escape. The text need not be valid
+// JSON, because clients also parse incomplete documents.
 func unescape(text string) (plain string, escaped bool) {
 	if !strings.Contains(text, `\u`) && !strings.Contains(text, `\/`) {
 		return text, false
@@ -114,8 +114,7 @@ func unescape(text string) (plain string, escaped bool) {
 	return b.String(), escaped
 }
 
-// escapeOf returns what the escape stands for that the text begins with; its size
-// is 0 if it is none.
+// escapeOf decodes the escape at the beginning of the text. size is 0 if there is none.
 func escapeOf(text string) (r rune, size int) {
 	if strings.HasPrefix(text, `\/`) {
 		return '/', 2
@@ -134,7 +133,7 @@ func escapeOf(text string) (r rune, size int) {
 	return r, 6
 }
 
-// unitOf returns the UTF-16 code unit of the escape that the text begins with.
+// unitOf returns the UTF-16 code unit of the escape at the beginning of the text.
 func unitOf(text string) (rune, bool) {
 	if len(text) < 6 || text[:2] != `\u` {
 		return 0, false

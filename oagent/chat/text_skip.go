@@ -7,8 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// isWhole reports whether an object of that name is looked at as it is written:
-// who has written it has chosen the names in it, and the numbers, too.
+// isWhole reports whether an object with that name is extracted as written. The writer of such
+// an object chooses its member names and numbers too.
 func isWhole(name string) bool {
 	switch name {
 	case "input", "arguments", "args", "parsed", "parameters", "schema", "input_schema", "env", "attributes":
@@ -17,7 +17,7 @@ func isWhole(name string) bool {
 	return false
 }
 
-// skips reports whether a member is known to say nothing.
+// skips reports whether a member is known to contain no text.
 func (t *texts) skips(name string, value jsontext.Value, kind string, depth int) bool {
 	switch name {
 	case "role":
@@ -39,8 +39,8 @@ func (t *texts) skips(name string, value jsontext.Value, kind string, depth int)
 	return t.responses && t.repeats(name, value, depth)
 }
 
-// repeats reports whether a member of an answer of the responses API is one of
-// those that say what the request has said.
+// repeats reports whether a member of a response in the responses API only repeats the
+// request.
 func (t *texts) repeats(name string, value jsontext.Value, depth int) bool {
 	if depth > 1 || depth == 0 && !t.document || depth == 1 && !isResponse(t.place) {
 		return false
@@ -49,23 +49,22 @@ func (t *texts) repeats(name string, value jsontext.Value, depth int) bool {
 	case "instructions", "tools", "tool_choice", "metadata", "prompt", "prompt_cache_key", "user", "safety_identifier",
 		"previous_response_id", "truncation", "conversation", "input":
 		return true
-	case "text", "reasoning": // settings; a text would be the model's
+	case "text", "reasoning": // settings; a string would be text of the model
 		return value.Kind() == '{'
 	}
 	return false
 }
 
-// maxLabel is the longest string, quotes included, that can be a label.
+// maxLabel is the maximum length of a label, including quotes.
 const maxLabel = 256
 
-// isLabel reports whether a string can be an id or a word for programs: it has no
-// spaces.
+// isLabel reports whether a string can be an id or a keyword: it has no spaces.
 func isLabel(value jsontext.Value) bool {
 	return len(value) <= maxLabel && isOpaque(value)
 }
 
-// isOpaque reports whether a string can be bytes in base64, or a URL: it is
-// nothing that has several words on a line.
+// isOpaque reports whether a string can be base64 data or a URL: no line of it has several
+// words.
 func isOpaque(value jsontext.Value) bool {
 	text, ok := unquote(value)
 	return ok && strings.IndexFunc(text, func(c rune) bool {
@@ -73,10 +72,10 @@ func isOpaque(value jsontext.Value) bool {
 	}) < 0
 }
 
-// maxName is the longest name of a member that is no text, in bytes.
+// maxName is the maximum length of a member name that is not treated as text, in bytes.
 const maxName = 64
 
-// isName reports whether a name of a member is one that programs give.
+// isName reports whether a member name looks like an identifier.
 func isName(name string) bool {
 	if len(name) > maxName {
 		return false
@@ -92,23 +91,23 @@ func isName(name string) bool {
 	return true
 }
 
-// isResponse reports whether the place is that of the whole response in an event.
+// isResponse reports whether the place is the complete response inside an event.
 func isResponse(place []byte) bool {
 	return bytes.HasSuffix(place, []byte("/response")) && bytes.Count(place, []byte("/")) == 1
 }
 
-// isTokens reports whether the array at the place has the tokens of one text.
+// isTokens reports whether the array at that place contains the tokens of one text.
 func isTokens(place []byte) bool {
 	return bytes.HasSuffix(place, []byte("/logprobs")) || bytes.HasSuffix(place, []byte("/logprobs/content")) || bytes.HasSuffix(place, []byte("/logprobs/refusal"))
 }
 
-// isMediaPart reports whether a part of a message of that type is no text.
+// isMediaPart reports whether a message part of that type is not text.
 func isMediaPart(kind string) bool {
 	switch kind {
 	case "", "text", "input_text", "output_text", "message", "tool_result", "refusal", "ephemeral",
 		"function", "custom", "tool_use", "server_tool_use", "thinking", "redacted_thinking", "reasoning_text", "summary_text":
 		return false
-	case "url_citation", "file_citation", "file_path", "container_file_citation", // of answers that are said again
+	case "url_citation", "file_citation", "file_path", "container_file_citation", // of responses that are sent again
 		"char_location", "page_location", "content_block_location", "web_search_result_location", "search_result_location", "search_result",
 		"mcp_tool_use", "mcp_tool_result", "web_search_tool_result", "web_search_result", "web_search_tool_result_error", "web_fetch_tool_result",
 		"code_execution_tool_result", "code_execution_result", "tool_reference",
@@ -118,7 +117,7 @@ func isMediaPart(kind string) bool {
 	return true
 }
 
-// isMediaName reports whether a part that has this member, and no type, is no text.
+// isMediaName reports whether a part that has this member and no type is not text.
 func isMediaName(name string) bool {
 	switch name {
 	case "image_url", "input_image", "image", "image_embeds", "input_audio", "audio_url", "audio", "video_url", "video", "file", "source", "inline_data":
@@ -127,7 +126,7 @@ func isMediaName(name string) bool {
 	return false
 }
 
-// isMedia reports whether a string is an image, sound or a file.
+// isMedia reports whether a string is an image, audio or a file.
 func isMedia(name, kind string, value jsontext.Value) bool {
 	if value.Kind() != '"' {
 		return false

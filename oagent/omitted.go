@@ -12,35 +12,36 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// Why a value is not in the record.
+// Reasons why a value is not in the record, see Shed.Why.
 const (
-	ShedLarge    = "max_recorded" // it has more bytes than the record keeps of one value
-	ShedAnswer   = "max_output"   // it has more bytes than are looked at
-	ShedFull     = "record_full"  // the record has as many bytes as it may have
+	ShedLarge    = "max_recorded" // it is larger than the record keeps of one value
+	ShedAnswer   = "max_output"   // it is larger than the limit for inspected outputs
+	ShedFull     = "record_full"  // the record has reached its size limit
 	ShedForm     = "not_json"     // it is neither JSON nor text
-	ShedInvalid  = "invalid_json" // it says that it is JSON
-	ShedPart     = "part"         // it is a part of something (206)
-	ShedEncoding = "encoding"     // nobody knows how to decode it
-	ShedStream   = "stream"       // it was given as it came
+	ShedInvalid  = "invalid_json" // its media type is JSON, but its content is not valid
+	ShedPart     = "part"         // it is partial content (206)
+	ShedEncoding = "encoding"     // its encoding is not supported
+	ShedStream   = "stream"       // it was streamed without being buffered
 
-	ShedCredentials = "credentials" // it repeats credentials of the call
+	ShedCredentials = "credentials" // it contains credentials of the call
 )
 
-// A Shed stands in the record for inputs or outputs that are not in it:
+// Shed is the placeholder in the record for inputs or outputs that were omitted:
 //
 //	{"_shed":70012,"_why":"max_recorded","_limit":65536}
 //
-// An assertion that looks at it cannot be decided, and says why. JSON that begins
-// like this by itself is taken for one.
+// An assertion that reads an omitted value cannot be evaluated, so it does not hold. The error
+// carries the reason in Why. If an API returns JSON that begins like this, it is treated as
+// omitted too.
 type Shed struct {
 	Bytes int64  `json:"_shed"`
 	Why   string `json:"_why"`
-	Limit int64  `json:"_limit"` // bytes, of ShedLarge, ShedAnswer and ShedFull; else 0
+	Limit int64  `json:"_limit"` // bytes; set for ShedLarge, ShedAnswer and ShedFull, else 0
 }
 
 var shedPrefix = []byte(`{"_shed":`)
 
-// JSON returns what stands in the record.
+// JSON returns the placeholder for the record.
 func (s Shed) JSON() jsontext.Value {
 	dst := strconv.AppendInt(bytes.Clone(shedPrefix), s.Bytes, 10)
 	if s.Why != "" {
@@ -56,22 +57,22 @@ func isShed(value jsontext.Value) bool {
 	return bytes.HasPrefix(value, shedPrefix)
 }
 
-// A shedError says that an expression looks at what is not in the record.
+// shedError is the error of an expression that reads an omitted value.
 type shedError struct {
 	Shed
-	path string // of the value: recent["get-trip"].outputs; "" if it is not known
+	path string // path of the value: recent["get-trip"].outputs; "" if not known
 }
 
-// shedFrom returns the error of a value that is shed.
+// shedFrom returns the error for an omitted value.
 func shedFrom(value jsontext.Value) *shedError {
 	e := new(shedError)
 	if json.Unmarshal(value, &e.Shed) != nil {
-		e.Shed = Shed{} // it is not the record's own
+		e.Shed = Shed{} // not written by the record
 	}
 	return e
 }
 
-// Error says what it is, and why. It quotes nothing of the value.
+// Error names the omitted value and the reason. It quotes nothing of the value.
 func (e *shedError) Error() string {
 	what := e.path
 	if what == "" {
