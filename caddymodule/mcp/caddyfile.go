@@ -48,7 +48,7 @@ func init() {
 //			url  <URL of the endpoint>
 //		}
 //
-//		# what is offered beside the tools:
+//		# resources, prompts and apps:
 //		resource  <uri> <file> {
 //			name | title | description | mime_type <text>
 //		}
@@ -69,7 +69,7 @@ func init() {
 //		hint user_agent | location <header>
 //		max_resource <size>
 //
-//		# of a document that is no toolset of the agents option:
+//		# for a document that is not a toolset of the agents option:
 //		openapi      <file, URL or path on the site>
 //		refresh      <duration> | off
 //		refs         <directory>
@@ -85,9 +85,9 @@ func init() {
 //		non_inferrable <arguments...>
 //	}
 //
-// The matcher is * or @name: a first argument that begins with a slash is the
-// endpoint's path, unless it is the only one and ends in
-// .json, .yaml or .yml: then it is the document. origins, hosts, versions, include and exclude may be repeated.
+// The matcher is * or @name. A first argument that begins with a slash is the endpoint's path.
+// Exception: if it is the only argument and ends in .json, .yaml or .yml, it is the document.
+// origins, hosts, versions, include and exclude may be repeated.
 func (m *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	b := directive.NewBlock(d)
@@ -110,6 +110,7 @@ func (m *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
+// unmarshalOption reads one option of the directive.
 func (m *Handler) unmarshalOption(b *directive.Block) error {
 	switch b.Val() {
 	case "name":
@@ -163,6 +164,7 @@ func (m *Handler) unmarshalOption(b *directive.Block) error {
 	return b.Unrecognized("mcp")
 }
 
+// unmarshalDiscovery reads the block of discovery.
 func (m *Handler) unmarshalDiscovery(outer *directive.Block) error {
 	if err := outer.Once(); err != nil {
 		return err

@@ -13,32 +13,32 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// The longest members of a card, in characters (schema v1).
+// Maximum lengths of a card's members, in characters (schema v1).
 const (
 	maxCardName = 200
 	MaxCardText = 100 // title and description
 )
 
-// ServerCard says what a server is and where. A server card and the server.json
-// of the MCP registry have the same members.
+// ServerCard describes a server and where it is. A server card and the server.json of the MCP
+// registry have the same members.
 type ServerCard struct {
 	Schema      string       `json:"$schema"`
-	Name        string       `json:"name"` // reverse DNS, a slash, a name
+	Name        string       `json:"name"` // reverse DNS name, a slash, and a name
 	Title       string       `json:"title,omitempty"`
 	Description string       `json:"description"`
 	Version     string       `json:"version"`
 	Remotes     []cardRemote `json:"remotes"`
 }
 
-// cardRemote is an address of the server.
+// cardRemote is an endpoint of the server.
 type cardRemote struct {
 	Type     string   `json:"type"`
 	URL      string   `json:"url"`
 	Versions []string `json:"supportedProtocolVersions,omitempty"`
 }
 
-// Card returns the card of the endpoint at that URL. Name, title and version are
-// those that the server itself tells.
+// Card returns the card of the endpoint at the given URL. Name, title and version are those
+// that the server reports to clients.
 func (m *Handler) Card(at string, tools *ocp.Toolset) ServerCard {
 	versions := mcpadapter.Versions()
 	if len(m.Versions) > 0 {
@@ -69,13 +69,13 @@ func (m *Handler) Card(at string, tools *ocp.Toolset) ServerCard {
 	return card
 }
 
-// identifier returns the name of the card as one of a catalog.
+// identifier returns the card's name in the form that a catalog uses.
 func (c ServerCard) identifier() string {
 	namespace, name, _ := strings.Cut(c.Name, "/")
 	return "urn:air:" + reverseLabels(namespace) + ":mcp:" + name
 }
 
-// cardNamespace returns the host of a URL in reverse DNS.
+// cardNamespace returns the host of a URL in reverse DNS notation.
 func cardNamespace(at string) string {
 	u, err := url.Parse(at)
 	if err != nil || u.Hostname() == "" {
@@ -88,7 +88,7 @@ func cardNamespace(at string) string {
 	return cardWord(reverseLabels(host))
 }
 
-// reverseLabels turns example.com into com.example and back. Addresses stay.
+// reverseLabels converts example.com to com.example and back. IP addresses stay unchanged.
 func reverseLabels(host string) string {
 	if net.ParseIP(host) != nil {
 		return host
@@ -98,7 +98,7 @@ func reverseLabels(host string) string {
 	return strings.Join(labels, ".")
 }
 
-// cardWord returns a text with the characters only that names may have.
+// cardWord replaces the characters of a text that names must not contain.
 func cardWord(text string) string {
 	word := strings.Map(func(r rune) rune {
 		switch {
@@ -114,8 +114,7 @@ func cardWord(text string) string {
 	return word
 }
 
-// CardText returns the first paragraph of a text in one line of at most limit
-// characters.
+// CardText returns the first paragraph of a text as one line of at most limit characters.
 func CardText(text string, limit int) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n\n")
 	characters := []rune(strings.Join(strings.Fields(text), " "))
@@ -131,7 +130,7 @@ func CardText(text string, limit int) string {
 
 var cardNamePattern = regexp.MustCompile(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`)
 
-// checkCardName refuses what is no name of a server card.
+// checkCardName returns an error if the text is not a valid name of a server card.
 func checkCardName(name string) error {
 	if len(name) > maxCardName || !cardNamePattern.MatchString(name) {
 		return errors.New("a name is a domain in reverse, a slash and a word, such as com.example/trains")
@@ -139,7 +138,7 @@ func checkCardName(name string) error {
 	return nil
 }
 
-// checkCardURL refuses what is no URL of an endpoint.
+// checkCardURL returns an error if the text is not a valid URL of an endpoint.
 func checkCardURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {

@@ -19,8 +19,8 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// Discovery follows drafts (MCP Server Cards, SEP-2127, and AI Catalog 1.0) and
-// changes with them.
+// Discovery implements drafts (MCP Server Cards, SEP-2127, and AI Catalog 1.0). It changes when
+// the drafts change.
 const (
 	cardPath      = "/server-card" // below the endpoint
 	cardType      = "application/mcp-server-card+json"
@@ -29,29 +29,29 @@ const (
 	catalogType   = "application/ai-catalog+json"
 	catalogFormat = "1.0" // specVersion
 
-	// maxCatalog is the largest catalog of the API itself that is added to, in
-	// bytes.
+	// maxCatalog is the largest catalog of the API that is extended, in bytes.
 	maxCatalog = 1 << 20
 
-	// discoveryMaxAge is how long cards and catalogs may be kept, in seconds.
+	// discoveryMaxAge is how long clients may cache cards and catalogs, in seconds.
 	discoveryMaxAge = 3600
 )
 
-// Discovery serves, to everybody and to the pages of all origins, what clients
-// find the server by: a card that says what it is, at the endpoint's path with
-// /server-card behind it, and a catalog of the site's servers at
-// /.well-known/ai-catalog.json. If a handler behind this one has a catalog, the
-// server is added to that. Both are drafts: what is served changes with them.
+// Discovery serves documents by which clients find the server: a card that describes the
+// server, at the endpoint's path followed by /server-card, and a catalog of the site's servers,
+// at /.well-known/ai-catalog.json. Both are public and readable by pages of all origins. If a
+// handler after this one serves a catalog, the server is added to it. The formats are drafts
+// and may change.
 type Discovery struct {
-	// The name of the server in reverse DNS, such as com.example/trains. Default:
-	// the host of the endpoint's URL and the name of the server.
+	// The name of the server in reverse DNS notation, such as com.example/trains. Default:
+	// derived from the host of the endpoint's URL and the name of the server.
 	Name string `json:"name,omitempty"`
 
-	// The URL of the endpoint, for a gateway behind a proxy that changes scheme,
-	// host or path. Default: that of each request.
+	// The URL of the endpoint. Set it if a proxy in front of the gateway changes the scheme,
+	// host or path. Default: the URL of each request.
 	URL string `json:"url,omitempty"`
 }
 
+// Check returns an error if an option is invalid.
 func (d *Discovery) Check() error {
 	if d.Name != "" {
 		if err := checkCardName(d.Name); err != nil {
@@ -75,7 +75,7 @@ func (m *Handler) isDiscovery(r *http.Request) bool {
 	return owned && rest == cardPath || r.URL.Path == catalogPath && ocp.CallFromContext(r.Context()) == nil
 }
 
-// discover answers with the card or the catalog.
+// discover responds with the card or the catalog.
 func (m *Handler) discover(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	header := w.Header()
 	header.Set("Access-Control-Allow-Origin", "*")
@@ -109,8 +109,8 @@ func (m *Handler) discover(w http.ResponseWriter, r *http.Request, next caddyhtt
 	return nil
 }
 
-// endpointURL returns the URL of the endpoint as the client of a request sees it,
-// with what handlers in front took off the path.
+// endpointURL returns the URL of the endpoint as the client sees it, including the part of the
+// path that earlier handlers have removed.
 func (m *Handler) endpointURL(r *http.Request) string {
 	if m.Discovery.URL != "" {
 		return strings.TrimSuffix(m.Discovery.URL, "/")
@@ -125,8 +125,8 @@ func (m *Handler) endpointURL(r *http.Request) string {
 	return agentauth.Resource{}.OriginOf(r) + (&url.URL{Path: path}).EscapedPath()
 }
 
-// serveCatalog answers with what the handlers behind have as catalog, if anything,
-// and this server in front of it.
+// serveCatalog responds with a catalog that lists this server first, followed by the entries of
+// the catalog that the next handlers serve, if any.
 func (m *Handler) serveCatalog(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, at string, tools *ocp.Toolset) error {
 	card := m.Card(at, tools)
 	entry, err := json.Marshal(catalogEntry{
@@ -150,6 +150,7 @@ func (m *Handler) serveCatalog(w http.ResponseWriter, r *http.Request, next cadd
 	return nil
 }
 
+// catalogEntry is the entry of one server in a catalog.
 type catalogEntry struct {
 	Identifier  string `json:"identifier"`
 	DisplayName string `json:"displayName"`
@@ -157,8 +158,8 @@ type catalogEntry struct {
 	URL         string `json:"url"`
 }
 
-// catalogBehind asks the handlers behind for a catalog and returns its members
-// and entries; those of an empty one if there is none.
+// catalogBehind fetches the catalog that the next handlers serve and returns its members and
+// entries. If there is none, it returns those of an empty catalog.
 func catalogBehind(r *http.Request, next caddyhttp.Handler) (members map[string]json.RawMessage, entries []json.RawMessage) {
 	none := map[string]json.RawMessage{"specVersion": json.RawMessage(strconv.Quote(catalogFormat))}
 	ctx, cancel := context.WithCancelCause(r.Context())
@@ -182,7 +183,7 @@ func catalogBehind(r *http.Request, next caddyhttp.Handler) (members map[string]
 	return members, entries
 }
 
-// serveDiscovered answers with a document that everybody may keep for a while.
+// serveDiscovered responds with a public document that clients may cache.
 func serveDiscovered(w http.ResponseWriter, r *http.Request, p prepared.Response) {
 	header := w.Header()
 	header.Set("Etag", p.Tag)
@@ -195,6 +196,6 @@ func serveDiscovered(w http.ResponseWriter, r *http.Request, p prepared.Response
 	header.Set("Content-Length", strconv.Itoa(len(p.Content)))
 	w.WriteHeader(http.StatusOK)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(p.Content) // the client may be gone
+		_, _ = w.Write(p.Content) // the client may have disconnected
 	}
 }

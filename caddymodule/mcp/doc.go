@@ -1,8 +1,14 @@
-// Package mcp is the directive `mcp`: it serves a toolset with package mcpadapter.
+// Package mcp is the directive `mcp`. It serves a toolset to MCP clients with package
+// mcpadapter.
 //
-// The Handler (handler.go) matches the endpoint's path, and gives the adapter what it
-// needs to know of the site (site.go): the current tools, a caller, the user and its
-// scopes. Resources, prompts and apps are configured in library.go, the server card and
-// the catalog in card.go and discovery.go. What clients began before a reload goes on
-// after it (memory.go, secret.go).
+// The Handler (handler.go) recognizes requests for the endpoint's path and passes others on.
+// For each of its requests it builds an mcpadapter.Site (site.go): the current tools, a caller
+// that runs tool calls through the next handlers (package toolcall), and the user and scopes
+// that earlier handlers have authenticated. The adapter then handles the MCP message and writes
+// the response.
+//
+// options.go translates the configuration for the adapter. library.go provides resources,
+// prompts and apps, and watches their files. card.go and discovery.go serve the server card and
+// the catalog. memory.go and secret.go keep sessions valid across reloads and on other nodes.
+// stdio_line.go serves a client on standard input for the command `caddy mcp`.
 package mcp

@@ -19,143 +19,141 @@ func init() {
 	caddy.RegisterModule(new(Handler))
 }
 
-// Handler offers the operations of an OpenAPI document as the tools of a Model
-// Context Protocol server, at one path of the site. A tool call is an ordinary
-// request to the handlers that stand behind this one, which see the API's own
-// method, path and body, and the headers by which the caller identifies itself.
-// Requests for other paths pass by untouched.
+// Handler serves the operations of an OpenAPI document as the tools of a Model Context Protocol
+// server, at one path of the site. Each tool call becomes an ordinary request to the handlers
+// after this one. They see the API's own method, path and body, and the headers that identify
+// the caller. Requests for other paths are passed on unchanged.
 //
-// Tool calls do not run the site's error routes (handle_errors): what a handler
-// refuses becomes the result of the call.
+// Tool calls do not run the site's error routes (handle_errors). The error of a handler becomes
+// the result of the call.
 //
-// Placeholders, in this request and in those of its tool calls:
+// Placeholders, in the client's request and in the requests of its tool calls:
 //
 // Placeholder | Description
 // ------------|------------
-// `{http.tool.name}` | The tool that is called, of several the latest
+// `{http.tool.name}` | The tool that is called; if there are several, the latest
 // `{http.tool.toolset}` | The toolset
 // `{http.tool.protocol}` | `mcp`
-// `{http.tool.outcome}` | How the call ended: `ok`, or why it failed; empty before its end, and in the requests of tool calls
+// `{http.tool.outcome}` | The outcome of the call: `ok`, or why it failed; empty before its end, and in the requests of tool calls
 //
 // In requests that are neither for the endpoint nor tool calls, the first three are empty.
 //
-// The request's access log has the fields `tool`, `toolset`, `protocol` and `outcome`. A request
-// with several calls (a batch, a stream) has `tool_call_count` and `tool_calls` as well.
+// The request's access log entry has the fields `tool`, `toolset`, `protocol` and `outcome`.
+// For a request with several calls (a batch or a stream) it also has `tool_call_count` and
+// `tool_calls`.
 type Handler struct {
-	// The path of the endpoint, with or without a slash at its end. Default:
-	// /mcp.
+	// The path of the endpoint, with or without a trailing slash. Default: /mcp.
 	Path string `json:"path,omitempty"`
 
-	// What is offered: the name of a toolset of the agents app, or else the
-	// address of an OpenAPI document as in `openapi` of a toolset. Default: the
-	// only toolset there is.
+	// The toolset to serve: the name of a toolset of the agents app, or the address of an
+	// OpenAPI document as in `openapi` of a toolset. Default: the only toolset of the agents
+	// app.
 	Toolset string `json:"toolset,omitempty"`
 
-	// The toolset's options, where it is not one of the agents app.
+	// The options of the toolset, if it is not one of the agents app. Default: none.
 	Document *agents.ToolsetConfig `json:"document,omitempty"`
 
-	// The name of the server in serverInfo. Default: the name of the toolset of the agents app,
-	// or else the document's title in lower case with dashes, such as github-rest-api.
+	// The name of the server in serverInfo. Default: the name of the toolset of the agents app.
+	// For other toolsets, the document's title in lower case with dashes, such as
+	// github-rest-api.
 	Name string `json:"name,omitempty"`
 
-	// The title that people are shown. Default: the document's.
+	// The display title of the server. Default: the document's title.
 	Title string `json:"title,omitempty"`
 
-	// The version that the server calls itself. Default: the document's.
+	// The version of the server in serverInfo. Default: the document's version.
 	Version string `json:"version,omitempty"`
 
-	// What models are told of how to use the server. Default: the document's
-	// description.
+	// Instructions that tell models how to use the server. Default: the document's description.
 	Instructions string `json:"instructions,omitempty"`
 
-	// Origins of web pages that may call and read the answers (CORS), such as
-	// https://app.example.com, beside those of the site's own host; "*" stands for
-	// all. Default: none, and no CORS headers.
+	// Origins of web pages that may call the endpoint and read its responses (CORS), such as
+	// https://app.example.com. Pages of the site's own host are always allowed. "*" allows all
+	// origins. Default: none, and no CORS headers.
 	Origins []string `json:"origins,omitempty"`
 
-	// Host names whose pages may call over a loopback address, where a name that
-	// is not this machine's is otherwise refused as DNS rebinding: name the
-	// public host if a proxy on this machine passes its pages' requests on. "*"
-	// stands for all. Requests that no page sends are not asked for it.
+	// Host names whose pages may call the endpoint over a loopback address. As a protection
+	// against DNS rebinding, other names than those of this machine are rejected there. Set the
+	// public host if a proxy on this machine forwards requests of its pages. "*" allows all
+	// hosts. Requests that do not come from a page are not checked. Default: none.
 	Hosts []string `json:"hosts,omitempty"`
 
-	// How many tools a page of tools/list has at most. A page takes no more than
-	// 4 MiB, unless a single tool does. Default: 0, as many as fit, because many
-	// clients never ask for a second page.
+	// The maximum number of tools on a page of tools/list. A page has at most 4 MiB, unless a
+	// single tool is larger. 0 means as many as fit, because many clients do not request a
+	// second page. Default: 0.
 	PageSize int `json:"page_size,omitempty"`
 
 	// The largest request body, in bytes. Default: 4 MiB.
 	MaxBody int64 `json:"max_body,omitempty"`
 
-	// The revisions of the protocol that are spoken, such as 2025-11-25. Default:
-	// all.
+	// The protocol revisions that the server supports, such as 2025-11-25. Default: all.
 	Versions []string `json:"versions,omitempty"`
 
-	// Signs the ids of sessions and seals what clients keep for the server, in at
-	// least 16 bytes; placeholders such as {env.MCP_SECRET} are replaced. Nodes
-	// that share the work, and so accept each other's sessions, need the same
-	// secret, path and toolset. Default: one that is made once and kept in
-	// Caddy's storage, which such nodes have in common.
+	// The secret that signs session ids and seals the state that clients keep for the server.
+	// It has at least 16 bytes. Placeholders such as {env.MCP_SECRET} are replaced. Nodes
+	// behind one load balancer must accept each other's sessions, so they need the same secret,
+	// path and toolset. Default: a random secret in Caddy's storage, which nodes that share the
+	// storage have in common.
 	Secret string `json:"secret,omitempty"`
 
-	// How long a session lasts. Default: 24h.
+	// How long a session is valid. Default: 24h.
 	SessionTTL caddy.Duration `json:"session_ttl,omitempty"`
 
-	// How many streams may be open at once. Default: 10000.
+	// The maximum number of open streams. Default: 10000.
 	MaxStreams int `json:"max_streams,omitempty"`
 
-	// How many of them may be of one user or, where nobody is authenticated, of
-	// one client address. Default: 64.
+	// The maximum number of open streams of one user, or of one client address if the caller is
+	// not authenticated. Default: 64.
 	MaxClientStreams int `json:"max_client_streams,omitempty"`
 
-	// How often a quiet stream shows a sign of life. Default: 25s.
+	// How often a keep-alive is sent on an idle stream. Default: 25s.
 	KeepAlive caddy.Duration `json:"keep_alive,omitempty"`
 
-	// How long a client, and often the person in front of it, may take to answer
-	// what the server asks. Default: 5m.
+	// How long a client, and often its user, may take to respond to a request of the server.
+	// Default: 5m.
 	AskTimeout caddy.Duration `json:"ask_timeout,omitempty"`
 
-	// How often a resource that a client has subscribed to is looked at. Default:
-	// 10s.
+	// How often a resource that a client has subscribed to is polled. Default: 10s.
 	WatchInterval caddy.Duration `json:"watch_interval,omitempty"`
 
-	// How many requests a second watching makes to the API at most, of all clients
-	// together. Clients of the same user share them, and where they are too few each
-	// resource is polled less often. Default: 20.
+	// The maximum number of polling requests to the API per second, for all clients together.
+	// Clients of the same user share a request. If the limit is reached, each resource is
+	// polled less often. Default: 20.
 	WatchRate int `json:"watch_rate,omitempty"`
 
-	// How long a client may take a list for fresh, where the revision has that.
-	// Default: 1m. Negative ("off" in the Caddyfile) means it must not.
+	// How long a client may cache a list, in revisions of the protocol that support this. A
+	// negative value ("off" in the Caddyfile) forbids caching. Default: 1m.
 	ListTTL caddy.Duration `json:"list_ttl,omitempty"`
 
-	// Lets caches share lists between users. Set it only if whoever may reach the
-	// server may know all of its tools.
+	// Whether caches may share lists between users. Set it only if everyone who can reach the
+	// server may see all of its tools. Default: false.
 	PublicLists bool `json:"public_lists,omitempty"`
 
-	// What tools/list says of answers: "off", nothing; "loose", what the document
-	// says in a form that describes and demands nothing; "strict", the document's
-	// schemas, and an answer that departs from its own becomes an error that says
-	// where. Clients refuse answers that miss what they were told. Default: off.
+	// What tools/list contains about responses. "off": nothing. "loose": the document's schemas
+	// in a form that describes responses and requires nothing. "strict": the document's
+	// schemas; a response that does not match its schema becomes an error that names the
+	// mismatch. Clients reject responses that do not match the listed schema. Default: off.
 	OutputSchema string `json:"output_schema,omitempty"`
 
-	// Who may call a tool and see it in the list, where agent_auth stands before
-	// the server: "document", those whose access token has the scopes that the
-	// document asks for; "off", whoever was let through. Default: document.
+	// Which callers may see and call a tool if agent_auth runs before the server. "document":
+	// callers whose access token has the scopes that the document requires for the operation.
+	// "off": all authenticated callers. Default: document.
 	ToolScopes string `json:"tool_scopes,omitempty"`
 
-	// Experimental: serves what clients find the server by. Default: not.
+	// Experimental: whether and how to serve documents by which clients find the server.
+	// Default: not served.
 	Discovery *Discovery `json:"discovery,omitempty"`
 
-	// Offers only what the agent of this name may use, of an oagent handler behind.
-	// Default: all tools.
+	// The agent whose tools are served. An oagent handler after this one must define it.
+	// Default: all tools are served.
 	Agent string `json:"agent,omitempty"`
 
-	// Says that anonymous callers may use the gateway's own credentials, and so
-	// silences the warning at start about an endpoint without authentication before
-	// it. It opens and closes nothing. Default: false.
+	// Suppresses the warning at start about an endpoint that has no authentication and whose
+	// tool calls carry the gateway's credentials. It does not change who can call the endpoint.
+	// Default: false.
 	AllowAnonymous bool `json:"allow_anonymous,omitempty"`
 
-	// What is offered beside the tools.
+	// Resources, prompts, apps and client hints.
 	Library
 
 	Endpoint *toolcall.Endpoint `json:"-"`
@@ -163,7 +161,7 @@ type Handler struct {
 	forget   func() // ends the subscription to changes of the document
 
 	memory     *mcpMemory
-	endStreams func() // when the configuration ends; does nothing the second time
+	endStreams func() // ends all streams when the configuration ends; later calls do nothing
 }
 
 // CaddyModule returns the Caddy module information.
@@ -174,7 +172,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision finds the toolset and makes the server.
+// Provision resolves the toolset and creates the server.
 func (m *Handler) Provision(ctx caddy.Context) (err error) {
 	if m.Path == "" {
 		m.Path = "/mcp"
@@ -202,14 +200,14 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 	}
 	m.forget = m.Endpoint.Toolset.Loader.OnChange(m.changeTeller(ctx.Logger()))
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
-		// A server that is replaced or stops waits for its requests, and would
-		// wait for streams forever.
+		// Caddy waits for running requests when it stops or replaces a server. Streams would
+		// never end by themselves.
 		server.RegisterOnShutdown(m.endStreams)
 	}
 	return nil
 }
 
-// Cleanup ends what streams are left.
+// Cleanup ends the remaining streams.
 func (m *Handler) Cleanup() error {
 	if m.forget != nil {
 		m.forget()
@@ -223,7 +221,7 @@ func (m *Handler) Cleanup() error {
 	return nil
 }
 
-// Validate refuses options that make no sense.
+// Validate returns an error for invalid options.
 func (m *Handler) Validate() error {
 	for _, origin := range m.Origins {
 		if err := checkOrigin(origin); err != nil {
@@ -238,7 +236,8 @@ func (m *Handler) Validate() error {
 	return m.validateOptions()
 }
 
-// checkOrigin refuses what no browser sends as its Origin and so would never match.
+// checkOrigin returns an error for a text that no browser sends as an Origin and that would
+// therefore never match.
 func checkOrigin(origin string) error {
 	if origin == "*" {
 		return nil
@@ -250,7 +249,7 @@ func checkOrigin(origin string) error {
 	return nil
 }
 
-// ServeHTTP answers requests for the endpoint and passes all others on.
+// ServeHTTP handles requests for the endpoint and passes all others on.
 func (m *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if m.Discovery != nil && m.isDiscovery(r) {
 		return m.discover(w, r, next)

@@ -15,11 +15,14 @@ import (
 	"github.com/fairwayhq/fairway/internal/headerkind"
 )
 
-// apiIdentity names what the API sees of the caller of a request. Two requests have the
-// same identity only if the API cannot tell their callers apart: they have the same user
-// or, without one, the same address; the same URL, client certificate and variables, from
-// which credentials may be made; and the same headers that go along with tool calls. It
-// is a hash, so that credentials are not kept.
+// apiIdentity returns a hash of everything by which the API can distinguish callers. Two
+// requests have the same identity only if all of these are equal:
+//
+//   - the user or, for unauthenticated callers, the client address
+//   - the URL, the client certificate and the variables, from which credentials may be derived
+//   - the headers that are forwarded with tool calls
+//
+// A hash is used so that credentials are not kept in memory.
 func apiIdentity(r *http.Request) string {
 	sum := sha256.New()
 	add := func(parts ...string) {
@@ -66,10 +69,10 @@ func originalURL(r *http.Request) string {
 	return r.URL.RequestURI()
 }
 
-// tracingHeaders are those by which a request differs from others of the same caller.
+// tracingHeaders differ between requests of the same caller and do not identify it.
 var tracingHeaders = []string{"Traceparent", "Tracestate", "Baggage", "X-Request-Id", "X-Correlation-Id"}
 
-// clientAddress returns the address of the client, without the port of its connection.
+// clientAddress returns the IP address of the client, without the port.
 func clientAddress(r *http.Request) string {
 	if address, ok := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string); ok && address != "" {
 		return address

@@ -20,60 +20,59 @@ import (
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
-// Library is what an MCP endpoint offers beside its tools, and what it does
-// with what clients say of their users. The document may offer more with x-mcp.
+// Library configures what an MCP endpoint serves in addition to its tools, and how it handles
+// the hints that clients send about their users. The document can add resources and prompts
+// with x-mcp.
 type Library struct {
-	// Files that clients may read, each under a URI of its own.
+	// Files that clients may read, each under its own URI. Default: none.
 	Resources []Resource `json:"resources,omitempty"`
 
-	// Folders whose files clients may read, but for those whose names begin with
-	// a dot.
+	// Folders whose files clients may read, except files whose names begin with a dot. Default:
+	// none.
 	Folders []Folder `json:"folders,omitempty"`
 
-	// GET operations that are resources, or templates of resources if they have
-	// arguments, beside being tools. Default: those that the document marks with
-	// x-mcp.
+	// GET operations that are also resources, or resource templates if they have arguments.
+	// Default: the operations that the document marks with x-mcp.
 	Operations []ocp.Selector `json:"operations,omitempty"`
 
-	// A file of prompts, YAML or JSON. It must be good when the configuration is
-	// loaded and is watched: a later mistake is logged, and the prompts stay as
-	// they were.
+	// A YAML or JSON file of prompts. It must be valid when the configuration is loaded, and is
+	// watched for changes. If it becomes invalid later, the error is logged and the previous
+	// prompts stay. Default: none.
 	Prompts string `json:"prompts,omitempty"`
 
-	// Pages that clients show for the results of tools (MCP Apps).
+	// Pages that clients show for the results of tools (MCP Apps). Default: none.
 	Apps []AppPage `json:"apps,omitempty"`
 
-	// The languages that the API answers in, of which the first is the default.
-	// What a client asks for (_meta, openai/locale) is looked up among them and
-	// becomes the Accept-Language of the tool call. Default: none, what clients
-	// ask for is not looked at.
+	// The languages that the API supports, the default language first. The client's locale
+	// (_meta, openai/locale) is matched with them and sent as the Accept-Language of the tool
+	// call. Default: none; the client's locale is ignored.
 	Locales []string `json:"locales,omitempty"`
 
-	// The headers in which the API is told what clients say of themselves and of
-	// their users. Anybody may say anything there: allow nothing by them. What a
-	// client's own request has in these headers is dropped.
+	// The headers that pass client hints to the API. Clients can send any value, so do not base
+	// access decisions on these headers. If the client's own request has them, they are
+	// dropped. Default: none.
 	Hints *Hints `json:"hints,omitempty"`
 
-	// The largest file that is read for a client, in bytes. Default: 4 MiB.
+	// The largest file that clients may read, in bytes. Default: 4 MiB.
 	MaxResource int64 `json:"max_resource,omitempty"`
 }
 
-// Resource is a file under a URI.
+// Resource is a file that clients may read under a URI.
 type Resource struct {
 	URI         string `json:"uri"`
 	File        string `json:"file"`
 	Name        string `json:"name,omitempty"` // default: the last part of the URI
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description,omitempty"`
-	MIMEType    string `json:"mime_type,omitempty"` // default: by the file's name, or its content
+	MIMEType    string `json:"mime_type,omitempty"` // default: derived from the file's name or content
 }
 
-// Folder is a folder of files.
+// Folder is a folder whose files clients may read.
 type Folder struct {
 	Path string `json:"path"`
 
-	// What the URIs of the files begin with. Default: file:/// and the folder's
-	// name. Of prefixes that begin alike, the longest counts.
+	// The beginning of the files' URIs. If several prefixes match a URI, the longest applies.
+	// Default: file:/// and the folder's name.
 	Prefix string `json:"prefix,omitempty"`
 }
 
@@ -84,41 +83,41 @@ type AppPage struct {
 	Name        string   `json:"name,omitempty"`
 	Title       string   `json:"title,omitempty"`
 	Description string   `json:"description,omitempty"`
-	Tools       []string `json:"tools,omitempty"` // names of the tools whose results it shows
+	Tools       []string `json:"tools,omitempty"` // names of the tools whose results the page shows
 
-	// The origins that the page may fetch from, load from and embed.
+	// The origins that the page may fetch from (connect), load from (resource) and embed
+	// (frame). Default: none.
 	Connect  []string `json:"connect,omitempty"`
 	Resource []string `json:"resource,omitempty"`
 	Frame    []string `json:"frame,omitempty"`
 
-	Domain        string `json:"domain,omitempty"` // the origin that the client gives the page
+	Domain        string `json:"domain,omitempty"` // the origin at which the client hosts the page
 	PrefersBorder *bool  `json:"prefers_border,omitempty"`
 
-	Invoking         string `json:"invoking,omitempty"` // what people read while the tool runs
-	Invoked          string `json:"invoked,omitempty"`  // and after it
+	Invoking         string `json:"invoking,omitempty"` // status text while the tool runs
+	Invoked          string `json:"invoked,omitempty"`  // status text after it has run
 	WidgetAccessible bool   `json:"widget_accessible,omitempty"`
 
 	// Who may call the tools: model, app. Default: both.
 	Visibility []string `json:"visibility,omitempty"`
 }
 
-// Hints are names of headers.
+// Hints are the names of the headers that pass client hints to the API.
 type Hints struct {
 	UserAgent string `json:"user_agent,omitempty"`
 	Location  string `json:"location,omitempty"` // a JSON object in ASCII
 }
 
-// How often files are looked at that clients are told of.
+// How often files that clients know of are checked for changes.
 const (
 	promptInterval = time.Second
 	folderInterval = 5 * time.Second
 )
 
-// maxPromptMedia is how many bytes a file may have that a prompt names.
+// maxPromptMedia is the maximum size of a file that a prompt refers to, in bytes.
 const maxPromptMedia = 4 << 20
 
-// provisionLibrary puts the library into the server and keeps it current until
-// the configuration ends.
+// provisionLibrary sets the server's library and keeps it current until the configuration ends.
 func (l *Library) provisionLibrary(ctx caddy.Context, server *mcpadapter.Server) error {
 	if err := directive.NotNegative("max_resource", l.MaxResource); err != nil {
 		return err
@@ -147,8 +146,8 @@ func (l *Library) provisionLibrary(ctx caddy.Context, server *mcpadapter.Server)
 	return nil
 }
 
-// checkFiles refuses files that are not there: a name that is misspelled should
-// not be found out by a client.
+// checkFiles returns an error if a file does not exist, so that a misspelled name is found at
+// start.
 func checkFiles(o mcpadapter.LibraryOptions) error {
 	for _, r := range o.Resources {
 		if _, err := os.Stat(r.File); err != nil {
@@ -163,7 +162,7 @@ func checkFiles(o mcpadapter.LibraryOptions) error {
 	return nil
 }
 
-// options returns what the library is made of, but for the prompts.
+// options returns the options of the library, without the prompts.
 func (l *Library) options() mcpadapter.LibraryOptions {
 	repl := caddy.NewReplacer()
 	file := func(path string) string { return repl.ReplaceAll(path, "") }
@@ -197,11 +196,11 @@ type libraryKeeper struct {
 	options  mcpadapter.LibraryOptions
 	source   openapi.Source // of the prompts; nil if there are none
 	snapshot *openapi.Snapshot
-	failed   string // what was wrong at the last look
+	failed   string // the error of the last check
 	library  *mcpadapter.Library
 }
 
-// put makes a library of the options and gives it to the server.
+// put builds the library from the options and sets it in the server.
 func (k *libraryKeeper) put() error {
 	library, err := mcpadapter.NewLibrary(k.options)
 	if err != nil {
@@ -212,7 +211,7 @@ func (k *libraryKeeper) put() error {
 	return nil
 }
 
-// run looks at the files until the context ends.
+// run checks the files for changes until the context ends.
 func (k *libraryKeeper) run(ctx context.Context) {
 	prompts := time.NewTicker(promptInterval)
 	defer prompts.Stop()
@@ -234,8 +233,7 @@ func (k *libraryKeeper) run(ctx context.Context) {
 	}
 }
 
-// reload puts the prompts in place that are in the file now. What is wrong with it
-// is logged once.
+// reload reads the prompts again if they have changed. An error is logged once.
 func (k *libraryKeeper) reload(ctx context.Context) {
 	if k.source == nil {
 		return
@@ -255,8 +253,8 @@ func (k *libraryKeeper) reload(ctx context.Context) {
 	}
 }
 
-// readPrompts reads the prompts if their file, or one that they name, has changed.
-// Its errors name file and line.
+// readPrompts reads the prompts if their file, or a file that they refer to, has changed. Its
+// errors contain the file and the line.
 func (k *libraryKeeper) readPrompts(ctx context.Context) (changed bool, err error) {
 	snapshot, changed, err := k.source.Fetch(ctx, k.snapshot)
 	if err != nil {
@@ -280,7 +278,7 @@ func (k *libraryKeeper) readPrompts(ctx context.Context) (changed bool, err erro
 	return true, nil
 }
 
-// readInFolder reads a file that must not be outside of the folder.
+// readInFolder reads a file that must be inside the folder.
 func readInFolder(folder, name string) ([]byte, error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -302,9 +300,8 @@ func readInFolder(folder, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, maxPromptMedia+1))
 }
 
-// changeTeller returns what is to be called when the document has changed: it
-// tells clients which of their lists that changes, and the operator what x-mcp
-// says that cannot be used.
+// changeTeller returns a function to call when the document has changed. It notifies clients
+// about the lists that changed, and logs parts of x-mcp that cannot be used.
 func (m *Handler) changeTeller(logger *zap.Logger) func() {
 	var mu sync.Mutex
 	before := m.Endpoint.Toolset.Filled(m.Endpoint.Toolset.Loader.Toolset())
@@ -326,6 +323,7 @@ func (m *Handler) changeTeller(logger *zap.Logger) func() {
 	}
 }
 
+// logLibraryWarnings logs the parts of x-mcp that cannot be used.
 func (m *Handler) logLibraryWarnings(tools *ocp.Toolset, logger *zap.Logger) {
 	warnings := m.server.Warnings(tools)
 	for _, w := range warnings[:min(len(warnings), agents.MaxLoggedWarnings)] {

@@ -10,8 +10,8 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// unmarshalLibrary reads the subdirective at which b stands if it is one of the
-// library. The syntax is
+// unmarshalLibrary reads the subdirective at which b stands if it is an option of the library.
+// Syntax:
 //
 //	resource <uri> <file> {
 //		name        <text>
@@ -44,9 +44,9 @@ import (
 //	hint user_agent | location <header>
 //	max_resource <size>
 //
-// where prompts and max_resource may come once, and the others may be repeated.
+// prompts and max_resource may be given once. The others may be repeated.
 func (l *Library) unmarshalLibrary(b *directive.Block) (known bool, err error) {
-	start := *b.Dispenser // whose errors name the first line
+	start := *b.Dispenser // errors refer to the first line
 	switch b.Val() {
 	case "resource":
 		err = l.unmarshalResource(b)
@@ -74,7 +74,7 @@ func (l *Library) unmarshalLibrary(b *directive.Block) (known bool, err error) {
 	return true, nil
 }
 
-// check refuses what can be seen to be wrong without looking at files.
+// check returns the errors that can be found without reading files.
 func (l *Library) check() error {
 	without := *l
 	without.Folders = nil
@@ -82,6 +82,7 @@ func (l *Library) check() error {
 	return err
 }
 
+// unmarshalResource reads the arguments and the block of resource.
 func (l *Library) unmarshalResource(b *directive.Block) error {
 	var r Resource
 	arguments := b.RemainingArgs()
@@ -108,8 +109,8 @@ func (l *Library) unmarshalResource(b *directive.Block) error {
 	return nil
 }
 
-// unmarshalResources reads a folder, or which operations are resources. A folder
-// that is called get is written ./get.
+// unmarshalResources reads a folder, or a selector of operations. A folder named get is written
+// ./get.
 func (l *Library) unmarshalResources(b *directive.Block) error {
 	arguments := b.RemainingArgs()
 	if len(arguments) == 0 {
@@ -132,6 +133,7 @@ func (l *Library) unmarshalResources(b *directive.Block) error {
 	return nil
 }
 
+// unmarshalOperations reads the selector after `resources get`.
 func (l *Library) unmarshalOperations(b *directive.Block, arguments []string) error {
 	if len(arguments) == 1 && arguments[0] == "all" {
 		arguments = []string{"path", "**"}
@@ -152,6 +154,7 @@ func (l *Library) unmarshalOperations(b *directive.Block, arguments []string) er
 	return nil
 }
 
+// unmarshalApp reads the arguments and the block of app.
 func (l *Library) unmarshalApp(b *directive.Block) error {
 	arguments := b.RemainingArgs()
 	if len(arguments) != 2 {
@@ -173,6 +176,7 @@ func (l *Library) unmarshalApp(b *directive.Block) error {
 	return nil
 }
 
+// unmarshalOption reads one option of app.
 func (a *AppPage) unmarshalOption(b *directive.Block) error {
 	switch b.Val() {
 	case "tools":
@@ -210,6 +214,7 @@ func (a *AppPage) unmarshalOption(b *directive.Block) error {
 	return b.Unrecognized("app")
 }
 
+// unmarshalPolicy reads the block of csp.
 func (a *AppPage) unmarshalPolicy(b *directive.Block) error {
 	if err := b.Once(); err != nil {
 		return err
@@ -231,6 +236,7 @@ func (a *AppPage) unmarshalPolicy(b *directive.Block) error {
 
 var errHint = errors.New("hint needs what is told and the header for it, as in: hint user_agent X-Client-Agent, or hint location X-Client-Location")
 
+// unmarshalHint reads a hint and its header.
 func (l *Library) unmarshalHint(b *directive.Block) error {
 	arguments := b.RemainingArgs()
 	if len(arguments) != 2 {

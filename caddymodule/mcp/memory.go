@@ -12,23 +12,24 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// memories are what an endpoint remembers of its clients. Successive configurations
-// share them: clients can go on with what they began before a reload.
+// memories hold what endpoints store about their clients. Successive configurations share them,
+// so that clients can continue after a reload.
 var memories = caddy.NewUsagePool()
 
-// mcpMemory is the Memory of the endpoints with one path and toolset, whose sessions
-// are the same (MCP.ofEndpoint).
+// mcpMemory is the Memory that endpoints with the same path and toolset share. They also accept
+// each other's sessions (see ofEndpoint).
 type mcpMemory struct {
 	*mcpadapter.Memory
 	key string
 }
 
-// Destruct forgets everything.
+// Destruct does nothing: the garbage collector frees the memory.
 func (*mcpMemory) Destruct() error { return nil }
 
+// release gives up the memory.
 func (m *mcpMemory) release() { _, _ = memories.Delete(m.key) }
 
-// remember gives the server of this configuration the Memory of the one before.
+// remember gives the server of this configuration the Memory of the previous one.
 func (m *Handler) remember(options *mcpadapter.Options) {
 	key := strings.Join([]string{m.Endpoint.Toolset.Key.ShownName(), m.Endpoint.Path}, "\x00")
 	value, _, _ := memories.LoadOrNew(key, func() (caddy.Destructor, error) {
@@ -40,21 +41,22 @@ func (m *Handler) remember(options *mcpadapter.Options) {
 	options.Current = m.currentTools
 }
 
-// endpointCount counts the mcp handlers of one configuration that were provisioned, by
-// the key of their Memory.
+// endpointCount counts the provisioned mcp handlers of one configuration by the key of their
+// Memory.
 type endpointCount map[string]int
 
+// endpointCountKey is the key of endpointCount in agents.Share.
 type endpointCountKey struct{}
 
-// countEndpoint returns how many handlers with this key were provisioned before.
+// countEndpoint returns how many handlers with this key have been provisioned before.
 func countEndpoint(app *agents.App, key string) int {
 	counted := agents.Share(app, endpointCountKey{}, func() endpointCount { return make(endpointCount) })
 	counted[key]++
 	return counted[key] - 1
 }
 
-// currentTools returns the tools that the endpoint offers at the moment, nil if they
-// are not known before the next request.
+// currentTools returns the tools that the endpoint serves now. It returns nil if they are not
+// known before the next request.
 func (m *Handler) currentTools() *ocp.Toolset {
 	tools := m.Endpoint.Toolset.Loader.Toolset()
 	if m.Endpoint.Agent == "" || tools == nil {
@@ -63,8 +65,8 @@ func (m *Handler) currentTools() *ocp.Toolset {
 	return m.Endpoint.App.Narrow(m.Endpoint.Place, m.Endpoint.Agent, m.Endpoint.Toolset, tools)
 }
 
-// replace ends the streams because the configuration ends. Calls that wait for an
-// answer of the client, which the next configuration passes on, have grace_period.
+// replace ends the streams because the configuration ends. Calls that wait for a response of
+// the client continue for the grace period; the next configuration forwards the response.
 func (m *Handler) replace(ctx caddy.Context) {
 	if caddy.Exiting() {
 		m.server.Close()
@@ -73,8 +75,8 @@ func (m *Handler) replace(ctx caddy.Context) {
 	m.server.Replace(m.gracePeriod(ctx))
 }
 
-// gracePeriod returns how long requests of an ended configuration may take. Where
-// Caddy sets no limit, that is as long as a client may take to answer.
+// gracePeriod returns how long requests of an ended configuration may continue. Without a limit
+// in Caddy's configuration, it is as long as a client may take to respond.
 func (m *Handler) gracePeriod(ctx caddy.Context) time.Duration {
 	app, err := ctx.AppIfConfigured("http")
 	if site, ok := app.(*caddyhttp.App); err == nil && ok && site.GracePeriod > 0 {

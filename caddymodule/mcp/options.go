@@ -18,16 +18,16 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// toolScopesOff is the value of tool_scopes that lets everybody call all tools.
+// toolScopesOff is the value of tool_scopes that lets all callers use all tools.
 const toolScopesOff = "off"
 
-// The values of options that are words.
+// Values of enumerated options.
 var (
 	toolScopes    = []string{"document", toolScopesOff}
 	outputSchemas = []string{string(mcpadapter.OutputOff), string(mcpadapter.OutputLoose), string(mcpadapter.OutputStrict)}
 )
 
-// options returns the configuration as the server takes it.
+// options translates the configuration into the adapter's options.
 func (m *Handler) options(ctx caddy.Context) (mcpadapter.Options, error) {
 	options := mcpadapter.Options{
 		Name:             m.Name,
@@ -52,7 +52,7 @@ func (m *Handler) options(ctx caddy.Context) (mcpadapter.Options, error) {
 		OnLargeStructure: m.largeStructure,
 	}
 	if _, named := m.Endpoint.App.Named[m.Endpoint.Toolset.Name]; named && options.Name == "" {
-		options.Name = m.Endpoint.Toolset.Name // which the operator has chosen
+		options.Name = m.Endpoint.Toolset.Name // chosen by the operator
 	}
 	secret, err := m.secret()
 	if err != nil {
@@ -62,7 +62,7 @@ func (m *Handler) options(ctx caddy.Context) (mcpadapter.Options, error) {
 	case secret != nil:
 		options.Secret = m.ofEndpoint(secret)
 	case ok && len(server.Listen) == 0:
-		// Nobody comes to this process with what another gave out.
+		// Sessions of another process cannot reach this one.
 	default:
 		stored := storedSecret{storage: ctx.Storage(), logger: m.Endpoint.Logger}
 		options.LoadSecret = func() []byte { return m.ofEndpoint(stored.load()) }
@@ -70,7 +70,7 @@ func (m *Handler) options(ctx caddy.Context) (mcpadapter.Options, error) {
 	return options, nil
 }
 
-// largeStructure tells the operator of answers that hosts of MCP Apps may cut.
+// largeStructure warns the operator about results that hosts of MCP Apps may truncate.
 func (m *Handler) largeStructure(tool *ocp.Tool, size int) {
 	m.Endpoint.Logger.Warn("a tool's structuredContent is larger than the 10 KB that hosts of MCP Apps advise, and all of it is given to the model: "+
 		"let the API answer with less",
@@ -85,7 +85,7 @@ func (m *Handler) document() *agents.ToolsetConfig {
 	return agents.WithAnswers(m.Document)
 }
 
-// secret returns the configured secret, nil if there is none.
+// secret returns the configured secret. It returns nil if none is configured.
 func (m *Handler) secret() ([]byte, error) {
 	if m.Secret == "" {
 		return nil, nil
@@ -100,15 +100,15 @@ func (m *Handler) secret() ([]byte, error) {
 	return []byte(secret), nil
 }
 
-// ofEndpoint returns the part of a secret that is this endpoint's: what one has
-// given out is no good at another.
+// ofEndpoint derives the endpoint's key from a secret. Sessions and sealed state of one
+// endpoint are therefore invalid at another.
 func (m *Handler) ofEndpoint(secret []byte) []byte {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(m.Endpoint.Toolset.Key.ShownName() + "\x00" + m.Endpoint.Path))
 	return mac.Sum(nil)
 }
 
-// validateOptions refuses numbers and words that mean nothing.
+// validateOptions returns an error for values that are out of range or unknown.
 func (m *Handler) validateOptions() error {
 	for _, option := range []struct {
 		name  string
@@ -150,7 +150,7 @@ func (m *Handler) validateOptions() error {
 	return nil
 }
 
-// checkVersion refuses what is no revision of the protocol.
+// checkVersion returns an error if the text is not a supported revision of the protocol.
 func checkVersion(version string) error {
 	if slices.Contains(mcpadapter.Versions(), version) {
 		return nil

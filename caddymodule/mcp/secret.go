@@ -14,29 +14,30 @@ import (
 )
 
 const (
-	// secretKey is where the secret of sessions is kept in Caddy's storage, and
-	// what is locked there while it is made.
+	// secretKey is the key of the secret in Caddy's storage, and the name of the lock under
+	// which the secret is created.
 	secretKey = "fairway/secret"
 
-	// storedSecretSize is how long it is, in bytes.
+	// storedSecretSize is the size of the secret, in bytes.
 	storedSecretSize = 32
 
-	// maxStorageWait is how long the storage may take.
+	// maxStorageWait limits the time to read or create the secret.
 	maxStorageWait = 10 * time.Second
 
-	// lookInterval is how often who waits to make the secret looks for another's.
+	// lookInterval is how often a node that waits for the lock checks whether another node has
+	// created the secret.
 	lookInterval = 100 * time.Millisecond
 )
 
-// storedSecret is the secret that all nodes have which share a storage, and that
-// outlives each of them.
+// storedSecret is the secret in Caddy's storage. It outlives the process, and all nodes that
+// share the storage use it.
 type storedSecret struct {
 	storage certmagic.Storage
 	logger  *zap.Logger
 }
 
-// load returns the secret, which the first who asks makes. Where the storage
-// fails it is one for this process alone.
+// load returns the secret and creates it if necessary. If the storage fails, load returns a
+// random secret that is valid in this process only.
 func (s storedSecret) load() []byte {
 	ctx, cancel := context.WithTimeout(context.Background(), maxStorageWait)
 	defer cancel()
@@ -52,6 +53,7 @@ func (s storedSecret) load() []byte {
 	return secret
 }
 
+// read reads the secret from the storage.
 func (s storedSecret) read(ctx context.Context) ([]byte, error) {
 	secret, err := s.storage.Load(ctx, secretKey)
 	if err == nil && len(secret) < storedSecretSize {
@@ -60,7 +62,7 @@ func (s storedSecret) read(ctx context.Context) ([]byte, error) {
 	return secret, err
 }
 
-// make stores a new secret unless another node comes first.
+// make creates and stores the secret, unless another node has created it first.
 func (s storedSecret) make(ctx context.Context) (secret []byte, err error) {
 	done, err := s.lock(ctx)
 	defer done()
@@ -81,9 +83,10 @@ func (s storedSecret) make(ctx context.Context) (secret []byte, err error) {
 	return secret, s.storage.Store(ctx, secretKey, secret)
 }
 
-// lock waits for the lock, but no longer than until there is a secret: a storage may
-// look so seldom whether the lock is free that not all who wait get it in time. The
-// lock may need its context: done ends that, whether or not the lock was given.
+// lock acquires the lock under which the secret is created. It gives up as soon as another node
+// has created the secret, because some storages check so rarely whether a lock is free that not
+// all waiting nodes get it in time. The lock may depend on its context. The caller must call
+// done, which ends the context, whether or not lock succeeded.
 func (s storedSecret) lock(ctx context.Context) (done func(), err error) {
 	waiting, giveUp := context.WithCancel(ctx)
 	locked := make(chan struct{})
@@ -99,7 +102,7 @@ func (s storedSecret) lock(ctx context.Context) (done func(), err error) {
 	return giveUp, err
 }
 
-// appears reports whether there is a secret before who waits for the lock has it.
+// appears reports whether another node creates the secret before the lock is acquired.
 func (s storedSecret) appears(ctx context.Context, locked <-chan struct{}) bool {
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
@@ -117,6 +120,7 @@ func (s storedSecret) appears(ctx context.Context, locked <-chan struct{}) bool 
 	}
 }
 
+// randomSecret returns a new secret.
 func randomSecret() []byte {
 	secret := make([]byte, storedSecretSize)
 	_, _ = rand.Read(secret) // never fails

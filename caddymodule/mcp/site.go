@@ -13,9 +13,10 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// site says what stands around a request: the tools, the handlers behind, and who
-// has been authenticated by those in front. The tools are those of each moment, as a
-// request may be a stream. Calls records the tool calls of the request.
+// site describes the surroundings of a request to the adapter: the tools, the next handlers,
+// and the user that earlier handlers have authenticated. A request may be a long-lived stream,
+// so the site looks up the tools each time they are needed. Calls records the tool calls of the
+// request.
 func (m *Handler) site(r *http.Request, next caddyhttp.Handler, rest string, tools *ocp.Toolset, calls *toolcall.RequestCalls) mcpadapter.Site {
 	site := mcpadapter.Site{
 		Rest: rest,
@@ -44,8 +45,7 @@ func (m *Handler) site(r *http.Request, next caddyhttp.Handler, rest string, too
 	return site
 }
 
-// originalPath returns the path that the client asked for, before handlers took
-// off a part of it.
+// originalPath returns the path that the client requested, before earlier handlers changed it.
 func originalPath(r *http.Request) string {
 	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && original.URL != nil {
 		return original.URL.Path

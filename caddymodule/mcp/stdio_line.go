@@ -14,29 +14,31 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// maxToolsWait is how long a client on standard input waits for a document that
-// is not a file.
+// maxToolsWait limits how long a client on standard input waits for a document that is not a
+// file.
 const maxToolsWait = time.Minute
 
-// StdioLine is a client on standard input and output. It comes to the endpoint as
-// one request that lasts as long as the client does, through all the handlers in
-// front, so that what they decide and set holds for it.
+// StdioLine is a client on standard input and output. It reaches the endpoint as a single
+// request that lasts as long as the client. The request passes all handlers before the
+// endpoint, so their decisions and variables apply to the client.
 type StdioLine struct {
 	In  io.Reader
 	Out io.Writer
 
-	Served bool  // by an endpoint
+	Served bool  // set by the endpoint that serves the client
 	Err    error // why serving ended, nil for a clean end
 }
 
+// stdioKey is the context key of ContextWithStdio.
 type stdioKey struct{}
 
+// ContextWithStdio returns a context for the request that carries the client to the endpoint.
 func ContextWithStdio(ctx context.Context, line *StdioLine) context.Context {
 	return context.WithValue(ctx, stdioKey{}, line)
 }
 
-// stdioOf returns the client on standard input that a request stands for, nil if
-// it is a request like others.
+// stdioOf returns the client on standard input that a request carries. It returns nil for an
+// ordinary request.
 func stdioOf(r *http.Request) *StdioLine {
 	if r.Method != http.MethodGet {
 		return nil
@@ -48,7 +50,7 @@ func stdioOf(r *http.Request) *StdioLine {
 	return line
 }
 
-// serve serves the client until it ends.
+// serve serves the client until it disconnects.
 func (l *StdioLine) serve(m *Handler, r *http.Request, next caddyhttp.Handler) {
 	l.Served = true
 	tools, err := m.AwaitTools(r, next)
@@ -59,8 +61,8 @@ func (l *StdioLine) serve(m *Handler, r *http.Request, next caddyhttp.Handler) {
 	l.Err = m.server.ServeStdio(r.Context(), l.In, l.Out, m.site(r, next, "", tools, new(toolcall.RequestCalls)))
 }
 
-// AwaitTools returns the toolset, and waits for it if need be: nobody on standard
-// input could be told to come again.
+// AwaitTools returns the toolset. It waits until the document is loaded, because a client on
+// standard input cannot be asked to retry.
 func (m *Handler) AwaitTools(r *http.Request, next caddyhttp.Handler) (*ocp.Toolset, error) {
 	toolcall.MarkToolEndpoint(r)
 	if tools := m.Endpoint.Current(r, next); tools != nil {

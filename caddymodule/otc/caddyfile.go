@@ -39,14 +39,14 @@ func init() {
 //		agent              <name>
 //		allow_anonymous
 //
-//		# of a document that is no toolset of the agents option, see ToolsetConfig:
+//		# for a document that is not a toolset of the agents option, see ToolsetConfig:
 //		openapi            <file, URL or path on the site>
 //		…
 //	}
 //
-// The matcher is * or @name: a first argument that begins with a slash is the path
-// below which the endpoints are, unless it is the only one and ends in .json, .yaml
-// or .yml: then it is the document. authorization_url may be repeated.
+// The matcher is * or @name. A first argument that begins with a slash is the path of the
+// endpoints. Exception: if it is the only argument and ends in .json, .yaml or .yml, it is the
+// document. authorization_url may be repeated.
 func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	b := directive.NewBlock(d)
@@ -72,6 +72,7 @@ func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
+// unmarshalOption reads one option of the directive.
 func (o *Handler) unmarshalOption(b *directive.Block) error {
 	switch b.Val() {
 	case "toolkit":
@@ -112,6 +113,7 @@ func (o *Handler) unmarshalOption(b *directive.Block) error {
 	return b.Unrecognized("otc")
 }
 
+// unmarshalAuthorizationURL reads the id of a requirement and its URL.
 func (o *Handler) unmarshalAuthorizationURL(b *directive.Block) error {
 	var id, url string
 	if !b.AllArgs(&id, &url) {
@@ -127,6 +129,7 @@ func (o *Handler) unmarshalAuthorizationURL(b *directive.Block) error {
 	return nil
 }
 
+// unmarshalIdempotency reads `idempotency off` or the block of idempotency.
 func (o *Handler) unmarshalIdempotency(outer *directive.Block) error {
 	if err := outer.Once(); err != nil {
 		return err

@@ -1,5 +1,12 @@
-// Package otc is the directive `otc`: it serves one or more toolsets with package
-// otcadapter. The Handler (handler.go) matches the endpoint's path and gives the
-// adapter what it needs to know of the site (site.go); idempotency.go configures how
-// calls with a call_id are recorded.
+// Package otc is the directive `otc`. It serves one or more toolsets to clients of Open Tool
+// Calling with package otcadapter.
+//
+// The Handler (handler.go) recognizes requests below the endpoint's path and passes others on.
+// For each of its requests it builds an otcadapter.Site (site.go): the current tools of each
+// toolset, a caller that runs tool calls through the next handlers (package toolcall), the
+// authenticated user, and the health of the API. The adapter then handles the request and
+// writes the response.
+//
+// idempotency.go configures how calls with a call_id are recorded in the store of the agents
+// app. caddyfile.go reads the directive.
 package otc

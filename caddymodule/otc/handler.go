@@ -21,98 +21,100 @@ func init() {
 	caddy.RegisterModule(new(Handler))
 }
 
-// Handler offers the operations of OpenAPI documents as the tools of an Open Tool
-// Calling server: GET /health, GET /tools, POST /call, and in the form of OXP, as
-// OTC was renamed, POST /tools/call, below one path of the site, all of which is
-// its own. A tool call is an ordinary request to the handlers that stand behind
-// this one, which see the API's own method, path and body, and the headers by
-// which the caller identifies itself. Requests for other paths pass by untouched.
+// Handler serves the operations of OpenAPI documents as the tools of an Open Tool Calling (OTC)
+// server. All paths below one path of the site belong to it:
 //
-// Tool calls do not run the site's error routes (handle_errors): what a handler
-// refuses becomes the result of the call.
+//   - GET /health, GET /tools and POST /call
+//   - POST /tools/call, the form of the call in OXP, the later name of OTC
 //
-// A tool whose operation has security needs the credentials that OTC calls
-// requirements. They come with the call (context.authorization and
-// context.secrets, by the name of the document's security scheme), or in the
-// caller's own headers, or the gateway holds them (credentials of the toolset):
-// then they are neither listed nor asked for.
+// Each tool call becomes an ordinary request to the handlers after this one. They see the API's
+// own method, path and body, and the headers that identify the caller. Requests for other paths
+// are passed on unchanged.
 //
-// Placeholders, in this request and in those of its tool calls:
+// Tool calls do not run the site's error routes (handle_errors). The error of a handler becomes
+// the result of the call.
+//
+// If an operation has security, its tool needs credentials, which OTC calls requirements. They
+// come with the call (context.authorization and context.secrets, by the name of the document's
+// security scheme) or in the caller's own headers. If the gateway adds the credentials
+// (credentials of the toolset), requirements are neither listed nor checked.
+//
+// Placeholders, in the client's request and in the requests of its tool calls:
 //
 // Placeholder | Description
 // ------------|------------
 // `{http.tool.name}` | The tool that is called
 // `{http.tool.toolset}` | The toolset
 // `{http.tool.protocol}` | `otc`
-// `{http.tool.outcome}` | How the call ended: `ok`, or why it failed; empty before its end, and in the requests of tool calls
-// `{http.otc.call_id}` | The call's id, as the client gave it or made here
-// `{http.otc.trace_id}` | The trace id that the client gave
-// `{http.otc.user_id_unverified}` | For whom the client says it calls. Anybody can say anything: it is no identity
+// `{http.tool.outcome}` | The outcome of the call: `ok`, or why it failed; empty before its end, and in the requests of tool calls
+// `{http.otc.call_id}` | The call's id, set by the client or generated here
+// `{http.otc.trace_id}` | The client's trace id
+// `{http.otc.user_id_unverified}` | The user that the client claims to call for. It is not verified: do not use it as an identity
 //
-// The request's access log has the fields `tool`, `toolset`, `protocol` and `outcome`.
+// The request's access log entry has the fields `tool`, `toolset`, `protocol` and `outcome`.
 type Handler struct {
-	// The path below which the endpoints are. Default: /otc.
+	// The path of the endpoints. Default: /otc.
 	Path string `json:"path,omitempty"`
 
-	// What is offered: the name of a toolset of the agents app, or else the
-	// address of an OpenAPI document as in `openapi` of a toolset. Default: the
-	// only toolset there is.
+	// The toolset to serve: the name of a toolset of the agents app, or the address of an
+	// OpenAPI document as in `openapi` of a toolset. Default: the only toolset of the agents
+	// app.
 	Toolset string `json:"toolset,omitempty"`
 
-	// What is offered beside it, likewise. Documents of one title, or all if
-	// there is a toolkit, are versions of one toolkit; others are further
-	// toolkits.
+	// Further toolsets to serve, given in the same way. Documents with the same title are
+	// versions of one toolkit; if toolkit is set, all documents are. Otherwise each document is
+	// a toolkit of its own. Default: none.
 	Toolsets []string `json:"toolsets,omitempty"`
 
-	// The toolset's options, where it is not one of the agents app.
+	// The options of the toolset, if it is not one of the agents app. Default: none.
 	Document *agents.ToolsetConfig `json:"document,omitempty"`
 
-	// The first part of tool ids, Toolkit.Tool@Version. Default: the document's
-	// title.
+	// The first part of tool ids, which have the form Toolkit.Tool@Version. Default: the
+	// document's title.
 	Toolkit string `json:"toolkit,omitempty"`
 
-	// The last part of tool ids, x.y.z, if there is one toolset only. Default: the
-	// document's version as x.y.z.
+	// The last part of tool ids, in the form x.y.z. It is only allowed with a single toolset.
+	// Default: the document's version as x.y.z.
 	Version string `json:"version,omitempty"`
 
 	// The largest request body, in bytes. Default: 4 MiB.
 	MaxBody int64 `json:"max_body,omitempty"`
 
-	// How calls are kept that their client has given a call_id, so that each of
-	// them runs once.
+	// How calls with a call_id from the client are recorded, so that each of them runs once.
+	// Default: recorded, with the defaults of its options.
 	Idempotency *Idempotency `json:"idempotency,omitempty"`
 
-	// Adds developer_message to errors: the step that failed, the operation, and
-	// the status of the API. Nothing of a request is in it.
+	// Whether to add developer_message to errors: the step that failed, the operation, and the
+	// API's status. It contains nothing of a request. Default: false.
 	DeveloperMessages bool `json:"developer_messages,omitempty"`
 
-	// A path on the API that answers 2xx or 3xx to GET while the API is well.
-	// The health of the server is that of the API then. It is asked through the
-	// handlers behind this one, without the caller's credentials, at most once in
-	// five seconds. Default: the API is not asked.
+	// A path of the API that responds to GET with 2xx or 3xx while the API is healthy. If set,
+	// the server's health is that of the API. The path is requested through the handlers after
+	// this one, without the caller's credentials, at most once in five seconds. Default: the
+	// API is not checked.
 	HealthUpstream string `json:"health_upstream,omitempty"`
 
-	// Neither lists requirements nor asks for them: for an API whose credentials
-	// are added by a handler behind this one, such as header_up of reverse_proxy.
-	// Credentials that a call brings are sent nevertheless.
+	// Whether to disable requirements: they are neither listed nor checked. Use it for an API
+	// whose credentials are added by a handler after this one, such as header_up of
+	// reverse_proxy. Credentials that come with a call are still sent. Default: false.
 	NoRequirements bool `json:"no_requirements,omitempty"`
 
-	// Where a user gets what a requirement asks for, by its id. Clients are told
-	// if it is missing. Placeholders such as {env.URL} are replaced. Default: the
-	// authorizationUrl of the document.
+	// The URLs at which users get the credentials of a requirement, by the requirement's id.
+	// Clients get the URL if the credentials are missing. Placeholders such as {env.URL} are
+	// replaced. Default: the authorizationUrl of the document.
 	AuthorizationURLs map[string]string `json:"authorization_urls,omitempty"`
 
-	// Offers only what the agent of this name may use, of an oagent handler behind.
-	// Default: all tools.
+	// The agent whose tools are served. An oagent handler after this one must define it.
+	// Default: all tools are served.
 	Agent string `json:"agent,omitempty"`
 
-	// Says that anonymous callers may use the gateway's own credentials, and so
-	// silences the warning at start about an endpoint without authentication before
-	// it. It opens and closes nothing. Default: false.
+	// Suppresses the warning at start about an endpoint that has no authentication and whose
+	// tool calls carry the gateway's credentials. It does not change who can call the endpoint.
+	// Default: false.
 	AllowAnonymous bool `json:"allow_anonymous,omitempty"`
 
 	endpoint  *toolcall.Endpoint
-	endpoints []*toolcall.Endpoint // endpoint, and its twins for Toolsets
+	endpoints []*toolcall.Endpoint // endpoint, and its copies for Toolsets
 	server    *otcadapter.Server
 }
 
@@ -124,7 +126,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision finds the toolsets and makes the server.
+// Provision resolves the toolsets and creates the server.
 func (o *Handler) Provision(ctx caddy.Context) (err error) {
 	if o.Path == "" {
 		o.Path = "/otc"
@@ -168,7 +170,7 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 	return nil
 }
 
-// Validate refuses options that make no sense.
+// Validate returns an error for invalid options.
 func (o *Handler) Validate() error {
 	if o.endpoint.Path == "" {
 		return errors.New("path / would take the whole site: give the endpoints a path of their own, such as /otc")
@@ -198,7 +200,7 @@ func (o *Handler) Validate() error {
 	return directive.NotNegative("max_body", o.MaxBody)
 }
 
-// retryAfter says how long a client should wait for the tools.
+// retryAfter returns how long a client should wait before it tries again to get the tools.
 func (o *Handler) retryAfter() (wait time.Duration) {
 	for _, e := range o.endpoints {
 		wait = max(wait, e.RetryAfter())
@@ -206,7 +208,7 @@ func (o *Handler) retryAfter() (wait time.Duration) {
 	return wait
 }
 
-// ServeHTTP answers requests for the endpoints and passes all others on.
+// ServeHTTP handles requests for the endpoints and passes all others on.
 func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	rest, owned := o.endpoint.Owns(r)
 	if !owned {

@@ -15,35 +15,38 @@ import (
 	"github.com/fairwayhq/fairway/otcadapter"
 )
 
-// Idempotency says how calls are kept that their client has given a call_id. A
-// repeated call gets the answer of the first; one with other content is refused;
-// one whose node died in the middle, or whose answer was too large, is reported,
-// and run again only if its method is idempotent. Records are in the store of the
-// agents app, which bounds their number.
+// Idempotency configures how calls with a call_id from the client are recorded:
+//
+//   - A repeated call gets the stored response of the first call.
+//   - A call with the same call_id and other content is rejected.
+//   - If the node died during the call, or the response was too large to store, a repeated call
+//     runs again if its method is idempotent. Otherwise the repeated call fails with an error
+//     that says so.
+//
+// Records are in the store of the agents app, which limits their number.
 type Idempotency struct {
-	// Runs each request, whatever its call_id is.
+	// Whether to turn records off, so that every request runs. Default: false.
 	Off bool `json:"off,omitempty"`
 
 	// How long a record is kept. Default: 24h.
 	TTL caddy.Duration `json:"ttl,omitempty"`
 
-	// The largest answer that is kept, in bytes, up to 768 KiB. A call with a
-	// larger one runs again if it is repeated and its method is idempotent; of
-	// others it is told that they ran. Default: 64 KiB.
+	// The largest response that is stored, in bytes, at most 768 KiB. If a call had a larger
+	// response, a repeated call runs again if its method is idempotent. Otherwise the repeated
+	// call fails with the error that the first one has run. Default: 64 KiB.
 	MaxSize int64 `json:"max_size,omitempty"`
 
-	// How long after its last sign of life a call of another node counts as
-	// dead. The clocks of the nodes must not be further apart. Default: 15s.
+	// How long after its last heartbeat a call of another node counts as dead. The clocks of
+	// the nodes must not differ by more. Default: 15s.
 	Lease caddy.Duration `json:"lease,omitempty"`
 
-	// The secret with which contents are hashed, so that credentials cannot be
-	// guessed from a copy of the store; the same on all nodes. Placeholders such
-	// as {env.SECRET} and {file.PATH} are replaced. Default: a random one, which
-	// is kept in the store itself.
+	// The key with which contents are hashed, so that credentials cannot be guessed from a copy
+	// of the store. It must be the same on all nodes. Placeholders such as {env.SECRET} and
+	// {file.PATH} are replaced. Default: a random key, which is kept in the store itself.
 	Secret string `json:"secret,omitempty"`
 }
 
-// provision returns the options of the adapter, nil for none.
+// provision returns the adapter's options. It returns nil if records are off.
 func (i *Idempotency) provision(ctx caddy.Context, o *Handler) (*otcadapter.Idempotency, error) {
 	if i == nil {
 		i = new(Idempotency)
@@ -76,7 +79,7 @@ func (i *Idempotency) provision(ctx caddy.Context, o *Handler) (*otcadapter.Idem
 	return options, nil
 }
 
-// identity names the endpoint in the store: by its path and toolsets.
+// identity identifies the endpoint in the store by its path and toolsets.
 func (o *Handler) identity() string {
 	names := append(make([]string, 0, 1+len(o.endpoints)), o.endpoint.Path)
 	for _, e := range o.endpoints {
@@ -85,6 +88,7 @@ func (o *Handler) identity() string {
 	return strings.Join(names, "\n")
 }
 
+// validate returns an error for options that are out of range.
 func (i *Idempotency) validate() error {
 	switch {
 	case i == nil:
@@ -102,10 +106,9 @@ func (i *Idempotency) validate() error {
 }
 
 const (
-	// minLease leaves a node the time to give signs of life.
+	// minLease leaves a node enough time between heartbeats.
 	minLease = time.Second
 
-	// maxLease is how long who repeats a call of a node that died has to wait to be
-	// told so.
+	// maxLease limits how long a client has to wait until the call of a dead node is reported.
 	maxLease = 24 * time.Hour
 )

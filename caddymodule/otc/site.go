@@ -16,8 +16,8 @@ import (
 	"github.com/fairwayhq/fairway/otcadapter"
 )
 
-// site says what stands around a request: the toolsets of the moment, the handlers
-// behind, and who has been authenticated by those in front.
+// site describes the surroundings of a request to the adapter: the current toolsets, the next
+// handlers, and the user that earlier handlers have authenticated.
 func (o *Handler) site(r *http.Request, next caddyhttp.Handler) otcadapter.Site {
 	toolcall.MarkToolEndpoint(r)
 	toolkits := make([]otcadapter.Toolkit, len(o.endpoints))
@@ -43,8 +43,8 @@ func (o *Handler) site(r *http.Request, next caddyhttp.Handler) otcadapter.Site 
 	return site
 }
 
-// placeAsked makes the {http.otc.*} placeholders known. What could not stand in a
-// header is not told.
+// placeAsked sets the {http.otc.*} placeholders. Values that are not valid in a header are
+// omitted.
 func placeAsked(r *http.Request, asked otcadapter.Asked) {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
@@ -67,7 +67,7 @@ func placeAsked(r *http.Request, asked otcadapter.Asked) {
 	})
 }
 
-// printable returns the text, or nothing if it has control characters.
+// printable returns the text, or "" if it has control characters.
 func printable(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return ""
@@ -75,11 +75,10 @@ func printable(text string) string {
 	return text
 }
 
-// maxHealthAnswer is how much of the API's answer about its health is read, in
-// bytes.
+// maxHealthAnswer limits how much of the API's health response is read, in bytes.
 const maxHealthAnswer = 64 << 10
 
-// upstreamHealth asks the API how it is, as a call would.
+// upstreamHealth returns a function that checks the API's health through the next handlers.
 func (o *Handler) upstreamHealth(r *http.Request, next caddyhttp.Handler) otcadapter.UpstreamHealth {
 	return func(ctx context.Context) error {
 		fetch := toolcall.FetchThrough(next, r, maxHealthAnswer)
@@ -94,6 +93,7 @@ func (o *Handler) upstreamHealth(r *http.Request, next caddyhttp.Handler) otcada
 	}
 }
 
+// checkHealthUpstream returns an error if health_upstream is not a valid path.
 func (o *Handler) checkHealthUpstream() error {
 	switch path := o.HealthUpstream; {
 	case path == "":
@@ -106,9 +106,9 @@ func (o *Handler) checkHealthUpstream() error {
 	return nil
 }
 
-// checkAuthorizationURLs refuses a URL for a security scheme that none of the
-// documents has, where these are files: they have been read by now. Of others the
-// server tells when they are there.
+// checkAuthorizationURLs returns an error for a URL whose security scheme is in none of the
+// documents. It only checks if all documents are files, which have been read at this point. For
+// others the server reports the error when they are loaded.
 func (o *Handler) checkAuthorizationURLs() error {
 	sets := make([]*ocp.Toolset, 0, len(o.endpoints))
 	for _, e := range o.endpoints {
