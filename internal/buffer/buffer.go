@@ -1,5 +1,9 @@
-// Package buffer is the one pool of byte buffers: request bodies, recorded
-// answers and encoded results are built in buffers from here.
+// Package buffer is the pool of byte buffers that the whole program shares.
+//
+// Request bodies, recorded responses and encoded results are built in buffers from Get. The
+// owner of a buffer calls Put when its bytes are no longer used. Put leaves large buffers to
+// the garbage collector, so that one large response does not occupy memory permanently.
+// Ownership may move: a result that holds a buffer releases it with Release.
 package buffer
 
 import (
@@ -8,11 +12,10 @@ import (
 	"sync"
 )
 
-// maxKept is the capacity, in bytes, above which a buffer is left to the
-// garbage collector, so that one big answer does not stay in memory for ever.
+// maxKept is the largest capacity, in bytes, of a buffer that returns to the pool.
 const maxKept = 256 << 10
 
-// Buffer is a byte slice that can go back to the pool. Append to B freely.
+// Buffer is a byte slice from the pool. Callers may append to B directly.
 type Buffer struct {
 	B []byte
 }
@@ -24,7 +27,7 @@ func Get() *Buffer {
 	return pool.Get().(*Buffer)
 }
 
-// Put gives the buffer back. The caller must not keep a reference to its bytes.
+// Put returns the buffer to the pool. The caller must not keep a reference to its bytes.
 func Put(b *Buffer) {
 	if b == nil || cap(b.B) > maxKept {
 		return
@@ -33,22 +36,22 @@ func Put(b *Buffer) {
 	pool.Put(b)
 }
 
-// Release is Put for types that do not know of buffers.
+// Release calls Put. Types that hold a buffer use it through an interface.
 func (b *Buffer) Release() {
 	Put(b)
 }
 
-// Write appends p, so that a Buffer is an io.Writer.
+// Write appends p. It makes Buffer an io.Writer.
 func (b *Buffer) Write(p []byte) (int, error) {
 	b.B = append(b.B, p...)
 	return len(p), nil
 }
 
-// ErrTooLarge reports a source that has more bytes than may be read of it.
+// ErrTooLarge reports a source with more bytes than the limit.
 var ErrTooLarge = errors.New("more bytes than the limit")
 
-// ReadAll appends what source has until EOF. ErrTooLarge reports that the buffer
-// would hold more than limit bytes then; what it holds is no more than that.
+// ReadAll appends all bytes of source until EOF. If the buffer would exceed limit bytes, it
+// returns ErrTooLarge. The buffer never has more than limit bytes then.
 func (b *Buffer) ReadAll(source io.Reader, limit int64) error {
 	for {
 		if len(b.B) == cap(b.B) {

@@ -1,9 +1,12 @@
-// Package conceal takes secrets out of texts. Some APIs repeat the credentials
-// that they refuse, and what they say of a refused call is told to its caller, who
-// may not be the one whose credentials they are.
+// Package conceal removes secrets from texts.
 //
-// A secret is found however it is written: as it is, or with any of its characters
-// escaped as JSON, URLs, forms and HTML do.
+// Some APIs repeat the credentials of a request in their error response. The response goes to
+// the caller, who may not own these credentials, for example if the gateway added them. Before
+// such a response is passed on, the caller of this package adds the credentials to Secrets and
+// calls Conceal, which replaces each occurrence with Text.
+//
+// A secret is found in any of its usual encodings: unchanged, or with any of its characters
+// escaped as in JSON, URLs, forms and HTML (written.go).
 package conceal
 
 import (
@@ -13,16 +16,16 @@ import (
 	"strings"
 )
 
-// Text stands where a secret was.
+// Text replaces a secret.
 const Text = "[concealed]"
 
-// minLength is how long a secret must be to be looked for, in bytes: what is
-// shorter stands in many texts by chance.
+// minLength is the minimum length of a secret, in bytes. Shorter texts occur by chance and are
+// not concealed.
 const minLength = 4
 
-// Secrets are what must not be told. The zero value has none.
+// Secrets are the texts to conceal. The zero value has none.
 type Secrets struct {
-	all [][]rune // of two that begin alike the longer one first
+	all [][]rune // sorted so that of two secrets with a common beginning the longer comes first
 }
 
 // Add adds a secret.
@@ -37,8 +40,8 @@ func (s *Secrets) Add(secret string) {
 	}
 }
 
-// AddBasic adds what HTTP Basic authentication is made with, as user:password:
-// the password alone, too, and what both become in the header.
+// AddBasic adds the credentials of HTTP Basic authentication, given as user:password. It also
+// adds the password alone and the encoded form in the header.
 func (s *Secrets) AddBasic(credentials string) {
 	s.Add(credentials)
 	s.Add(base64.StdEncoding.EncodeToString([]byte(credentials)))
@@ -46,9 +49,8 @@ func (s *Secrets) AddBasic(credentials string) {
 	s.Add(password)
 }
 
-// AddHeader adds the value of a header. Of one such as Authorization has it, the
-// scheme is no secret, and the parameters are secrets by themselves (RFC 9110,
-// section 11.4).
+// AddHeader adds the value of a header. If the value has the form of Authorization (RFC 9110,
+// section 11.4), the scheme is not a secret, and each of the parameters is one.
 func (s *Secrets) AddHeader(value string) {
 	scheme, credentials, found := strings.Cut(strings.TrimSpace(value), " ")
 	credentials = strings.TrimLeft(credentials, " ")
@@ -73,10 +75,11 @@ func (s *Secrets) AddHeader(value string) {
 // None reports whether there are no secrets.
 func (s *Secrets) None() bool { return len(s.all) == 0 }
 
-// Conceal returns the text without the secrets: the same one if it has none.
+// Conceal returns the text with its secrets replaced. A text without secrets is returned
+// unchanged.
 func (s *Secrets) Conceal(text string) string {
 	var b strings.Builder
-	rest := 0 // from here on the text has yet to be written
+	rest := 0 // start of the text that is not written yet
 	for i := 0; i < len(text); {
 		end := s.at(text, i)
 		if end < 0 {
@@ -94,7 +97,7 @@ func (s *Secrets) Conceal(text string) string {
 	return b.String()
 }
 
-// In reports whether the text repeats a secret.
+// In reports whether the text contains a secret.
 func (s *Secrets) In(text string) bool {
 	if s.None() {
 		return false
@@ -107,7 +110,7 @@ func (s *Secrets) In(text string) bool {
 	return false
 }
 
-// at returns where the secret ends that begins at i, -1 if none does.
+// at returns the end of the secret that begins at i. It returns -1 if none does.
 func (s *Secrets) at(text string, i int) int {
 	for _, secret := range s.all {
 		if end := match(text, i, secret); end >= 0 {
@@ -117,14 +120,14 @@ func (s *Secrets) at(text string, i int) int {
 	return -1
 }
 
-// match returns where the secret ends if it begins at i, -1 if it does not.
+// match returns the end of the secret if it begins at i, else -1.
 func match(text string, i int, secret []rune) int {
 	for n, c := range secret {
 		plain, escaped := afterPlain(text, i, c), afterEscaped(text, i, c)
 		if plain < 0 && escaped < 0 {
 			return -1
 		}
-		if plain >= 0 && escaped >= 0 { // a character that escapes begin with
+		if plain >= 0 && escaped >= 0 { // a character with which escapes begin
 			if end := match(text, escaped, secret[n+1:]); end >= 0 {
 				return end
 			}

@@ -6,17 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// named are the characters that HTML has names for and JSON has short escapes for.
+// Characters with a name in HTML, and characters with a short escape in JSON.
 var (
 	named = map[string]rune{"amp": '&', "lt": '<', "gt": '>', "quot": '"', "apos": '\''}
 	short = map[byte]rune{'/': '/', '"': '"', '\\': '\\', 't': '\t', 'n': '\n', 'r': '\r', 'b': '\b', 'f': '\f'}
 )
 
-// maxEntity is how long an HTML character reference is that is looked at, in bytes.
+// maxEntity is the maximum length of an HTML character reference, in bytes.
 const maxEntity = len("&#x0010ffff;")
 
-// afterPlain returns where the character ends that is written at i as it is, -1 if
-// it is another one.
+// afterPlain returns the end of the character c if it is at i without an escape, else -1.
 func afterPlain(text string, i int, c rune) int {
 	r, size := utf8.DecodeRuneInString(text[i:])
 	if size == 0 || r != c {
@@ -25,7 +24,7 @@ func afterPlain(text string, i int, c rune) int {
 	return i + size
 }
 
-// afterEscaped is afterPlain for a character that is escaped in some way.
+// afterEscaped returns the end of the character c if it is at i in any escaped form, else -1.
 func afterEscaped(text string, i int, c rune) int {
 	if i >= len(text) {
 		return -1
@@ -45,7 +44,7 @@ func afterEscaped(text string, i int, c rune) int {
 	return -1
 }
 
-// afterJSON is afterEscaped for an escape of JSON.
+// afterJSON is afterEscaped for JSON escapes.
 func afterJSON(text string, i int, c rune) int {
 	if i+1 < len(text) && text[i+1] != 'u' {
 		if short[text[i+1]] == c {
@@ -64,7 +63,8 @@ func afterJSON(text string, i int, c rune) int {
 	return -1
 }
 
-// unitAt returns the \uXXXX at i, and where it ends; -1 if there is none.
+// unitAt returns the UTF-16 code unit of the \uXXXX at i, and its end. The end is -1 if there
+// is none.
 func unitAt(text string, i int) (unit rune, end int) {
 	const size = len(`\u0000`)
 	if i < 0 || !strings.HasPrefix(text[i:], `\u`) || len(text) < i+size {
@@ -77,7 +77,8 @@ func unitAt(text string, i int) (unit rune, end int) {
 	return rune(n), i + size
 }
 
-// afterPercent is afterEscaped for percent-encoding, of each byte.
+// afterPercent is afterEscaped for percent-encoding, in which each byte of the character is
+// escaped.
 func afterPercent(text string, i int, c rune) int {
 	const size = len("%00")
 	for _, want := range utf8.AppendRune(nil, c) {
@@ -92,7 +93,7 @@ func afterPercent(text string, i int, c rune) int {
 	return i
 }
 
-// afterEntity is afterEscaped for a character reference of HTML.
+// afterEntity is afterEscaped for HTML character references.
 func afterEntity(text string, i int, c rune) int {
 	end := strings.IndexByte(text[i:min(len(text), i+maxEntity)], ';')
 	if end < 0 {

@@ -7,13 +7,14 @@ import (
 
 const hex = "0123456789abcdef"
 
-// AppendString appends s as a JSON string. Bytes that are not UTF-8 become
-// U+FFFD, and the line separators U+2028 and U+2029, which end a line in
-// JavaScript source and in some event-stream readers, are escaped.
+// AppendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD. U+2028 and
+// U+2029 are escaped, because JavaScript source and some event-stream readers treat them as
+// ends of lines.
 func AppendString[T string | []byte](dst []byte, s T) []byte {
 	return appendQuoted(dst, []byte(s))
 }
 
+// appendQuoted appends s in quotes and escapes the characters that JSON requires.
 func appendQuoted(dst, s []byte) []byte {
 	dst = append(dst, '"')
 	start := 0
@@ -46,9 +47,9 @@ func appendQuoted(dst, s []byte) []byte {
 	return append(dst, '"')
 }
 
-// leadingPlain returns how many bytes at the beginning of s are ASCII that
-// stands for itself in a JSON string. In JSON that is quoted the next one that
-// does not is near; in prose it is far, and bytes are looked at eight at a time.
+// leadingPlain returns the number of leading bytes of s that need no escape in a JSON string.
+// In JSON inside a string the next escape is usually near, so the first bytes are checked one
+// by one. In prose it is usually far, so further bytes are checked eight at a time.
 func leadingPlain(s []byte) int {
 	const near = 16
 	n := 0
@@ -60,9 +61,10 @@ func leadingPlain(s []byte) int {
 	return n
 }
 
-// plainWords returns how many bytes at the beginning of s are plain in words of
-// eight. In each term of special a byte that is not plain sets its own highest
-// bit; a borrow may set those of others as well, which does no harm.
+// plainWords returns the number of leading bytes of s that are in eight-byte words without
+// special bytes. Each term of special sets the highest bit of a byte that needs an escape. A
+// borrow can also set the bits of other bytes, which is harmless, since the word is then
+// checked byte by byte.
 func plainWords(s []byte) int {
 	const ones, highest = 0x0101010101010101, 0x8080808080808080
 	n := 0
@@ -78,7 +80,7 @@ func plainWords(s []byte) int {
 	return n
 }
 
-// plain tells which bytes stand for themselves inside a JSON string.
+// plain has true for the bytes that need no escape inside a JSON string.
 var plain = func() (table [256]bool) {
 	for c := ' '; c < 0x7f; c++ {
 		table[c] = c != '"' && c != '\\'
@@ -86,6 +88,7 @@ var plain = func() (table [256]bool) {
 	return table
 }()
 
+// appendEscape appends the JSON escape of one byte.
 func appendEscape(dst []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':

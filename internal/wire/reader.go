@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// reader is a pooled strict decoder of bytes that are all in memory.
+// reader is a pooled strict JSON decoder for bytes in memory.
 type reader struct {
 	jsontext.Decoder
 	source bytes.Buffer
@@ -18,6 +18,7 @@ type reader struct {
 
 var readers = sync.Pool{New: func() any { return new(reader) }}
 
+// newReader returns a reader from the pool. The caller must call free.
 func newReader(data []byte, options ...jsontext.Options) *reader {
 	r := readers.Get().(*reader)
 	r.source = *bytes.NewBuffer(data)
@@ -25,7 +26,7 @@ func newReader(data []byte, options ...jsontext.Options) *reader {
 	return r
 }
 
-// cut reads the next value and returns the part of data that it is.
+// cut reads the next value and returns it as a part of data.
 func (r *reader) cut(data []byte) (jsontext.Value, error) {
 	value, err := r.ReadValue()
 	if err != nil {
@@ -35,12 +36,13 @@ func (r *reader) cut(data []byte) (jsontext.Value, error) {
 	return data[end-len(value) : end : end], nil
 }
 
+// free returns the reader to the pool.
 func (r *reader) free() {
 	r.source = bytes.Buffer{}
 	readers.Put(r)
 }
 
-// expectEnd returns an error unless only white space is left.
+// expectEnd returns an error if anything but white space follows.
 func (r *reader) expectEnd() error {
 	switch _, err := r.ReadToken(); err {
 	case io.EOF:
@@ -52,7 +54,7 @@ func (r *reader) expectEnd() error {
 	}
 }
 
-// decode decodes the next value. The caller has bounded the nesting.
+// decode decodes the next value. The caller must have checked the nesting.
 func (r *reader) decode() (any, error) {
 	token, err := r.ReadToken()
 	if err != nil {
@@ -76,6 +78,7 @@ func (r *reader) decode() (any, error) {
 	}
 }
 
+// decodeArray decodes the rest of an array.
 func (r *reader) decodeArray() (any, error) {
 	items := []any{}
 	for r.PeekKind() != ']' {
@@ -89,6 +92,7 @@ func (r *reader) decodeArray() (any, error) {
 	return items, err
 }
 
+// decodeObject decodes the rest of an object.
 func (r *reader) decodeObject() (any, error) {
 	object := map[string]any{}
 	for r.PeekKind() != '}' {

@@ -7,20 +7,20 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ErrMalformed reports bytes that were taken for checked JSON and are not.
+// ErrMalformed reports that bytes given to a Walk are not valid JSON.
 var ErrMalformed = errors.New("malformed JSON")
 
-// A Walk steps through the elements of an array or the members of an object
-// that has been checked already. It decodes nothing and allocates nothing:
+// A Walk iterates over the elements of an array or the members of an object. The JSON must have
+// been checked (see Check). A Walk decodes nothing and allocates nothing:
 //
 //	for walk := wire.Into(value); walk.Next(); {
 //		use(walk.Name, walk.Value)
 //	}
 //
-// Given bytes that are not JSON it stops early, and Err says so.
+// If the bytes are not JSON, the walk stops early and Err returns ErrMalformed.
 type Walk struct {
-	Name  jsontext.Value // of a member, still quoted; nil in an array
-	Value jsontext.Value // without surrounding space
+	Name  jsontext.Value // name of a member, still quoted; nil in an array
+	Value jsontext.Value // without surrounding white space
 
 	rest    []byte // after the opening bracket or the last element
 	closing byte
@@ -28,8 +28,8 @@ type Walk struct {
 	err     error
 }
 
-// Into starts a walk through value. A value that is neither an array nor an
-// object has no elements.
+// Into starts a walk through value. If value is neither an array nor an object, the walk has no
+// elements.
 func Into(value jsontext.Value) Walk {
 	w := Walk{rest: skipSpace(value), first: true}
 	if len(w.rest) == 0 {
@@ -47,7 +47,7 @@ func Into(value jsontext.Value) Walk {
 	return w
 }
 
-// Next goes on to the next element and reports whether there is one.
+// Next advances to the next element. It reports whether there is one.
 func (w *Walk) Next() bool {
 	if w.closing == 0 || w.err != nil {
 		return false
@@ -67,7 +67,7 @@ func (w *Walk) Next() bool {
 	return w.take(&w.Value)
 }
 
-// Is reports whether the member at hand has that name, however it is escaped.
+// Is reports whether the current member has that name, also if the name is escaped.
 func (w *Walk) Is(name string) bool {
 	if len(w.Name) == len(name)+2 {
 		return string(w.Name[1:len(w.Name)-1]) == name
@@ -79,13 +79,12 @@ func (w *Walk) Is(name string) bool {
 	return err == nil && string(unquoted) == name
 }
 
-// Err returns ErrMalformed if the walk ended before the closing bracket because
-// the bytes are not JSON.
+// Err returns ErrMalformed if the walk ended early because the bytes are not JSON.
 func (w *Walk) Err() error {
 	return w.err
 }
 
-// skip passes over space and the delimiter c.
+// skip skips white space and the delimiter c.
 func (w *Walk) skip(c byte) bool {
 	w.rest = skipSpace(w.rest)
 	if len(w.rest) == 0 || w.rest[0] != c {
@@ -96,7 +95,7 @@ func (w *Walk) skip(c byte) bool {
 	return true
 }
 
-// take cuts the next value off the rest.
+// take removes the next value from the rest.
 func (w *Walk) take(v *jsontext.Value) bool {
 	w.rest = skipSpace(w.rest)
 	n := valueLen(w.rest)
@@ -108,8 +107,8 @@ func (w *Walk) take(v *jsontext.Value) bool {
 	return true
 }
 
-// valueLen returns the length of the JSON value that b begins with, 0 if it
-// does not end or there is none.
+// valueLen returns the length of the JSON value at the beginning of b. It returns 0 if there is
+// no complete value.
 func valueLen(b []byte) int {
 	if len(b) == 0 {
 		return 0
@@ -129,10 +128,9 @@ func valueLen(b []byte) int {
 	return len(b)
 }
 
-// stringLen returns the length of the JSON string that b begins with, quotes
-// included.
+// stringLen returns the length of the JSON string at the beginning of b, including the quotes.
 func stringLen(b []byte) int {
-	const short = 16 // bytes that are looked at one by one: for them that is faster
+	const short = 16 // bytes to check one by one, which is faster for short strings
 	for i := 1; i < min(len(b), short); i++ {
 		switch b[i] {
 		case '"':
@@ -144,8 +142,9 @@ func stringLen(b []byte) int {
 	return longStringLen(b)
 }
 
+// longStringLen is stringLen for strings that are long or have escapes.
 func longStringLen(b []byte) int {
-	quote := 0 // the next one from i on, which is looked for once: a string may be all escapes
+	quote := 0 // position of the next quote; searched once, because a string may consist of escapes
 	for i := 1; i < len(b); {
 		if quote < i {
 			n := bytes.IndexByte(b[i:], '"')
@@ -163,6 +162,7 @@ func longStringLen(b []byte) int {
 	return 0
 }
 
+// bracketedLen returns the length of the array or object at the beginning of b.
 func bracketedLen(b []byte) int {
 	depth := 0
 	for i := 0; i < len(b); i++ {
@@ -184,13 +184,15 @@ func bracketedLen(b []byte) int {
 	return 0
 }
 
+// skipSpace returns b without leading white space.
 func skipSpace(b []byte) []byte {
-	if len(b) > 0 && b[0] > ' ' { // short enough to be inlined
+	if len(b) > 0 && b[0] > ' ' { // the common case, short enough to be inlined
 		return b
 	}
 	return skipSpaces(b)
 }
 
+// skipSpaces is skipSpace for a b that may begin with white space.
 func skipSpaces(b []byte) []byte {
 	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t' || b[0] == '\n' || b[0] == '\r') {
 		b = b[1:]

@@ -1,9 +1,13 @@
-// Package wire reads and writes JSON as it crosses the network.
+// Package wire reads and writes the JSON of messages.
 //
-// Reading is strict: names match exactly, an object has each name once, text is
-// valid UTF-8. A gateway that decides on what a message says must not read it
-// differently from whoever reads it next. Writing appends to a byte slice, and
-// JSON that is already encoded is passed on as it came.
+// Reading is strict: names of members are case-sensitive, an object must not have a name twice,
+// and text must be valid UTF-8. A gateway that makes decisions based on a message must not
+// interpret it differently from the next reader.
+//
+// A message takes this path: Check or Split validates it in one pass and limits its nesting. A
+// Walk (walk.go) then steps through its values without decoding them. Decode and Unmarshal
+// convert the parts that the program needs as Go values. Writing (append.go) appends to a byte
+// slice. JSON that is already encoded is passed on unchanged.
 package wire
 
 import (
@@ -16,23 +20,23 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxDepth is how deeply arrays and objects may nest in a message.
+// MaxDepth limits the nesting of arrays and objects in a message.
 const MaxDepth = 64
 
 // ErrTooDeep reports a message that nests deeper than MaxDepth.
 var ErrTooDeep = fmt.Errorf("JSON nests deeper than %d levels", MaxDepth)
 
-// ErrNotObject reports a message that should be a JSON object and is not.
+// ErrNotObject reports a message that is not a JSON object.
 var ErrNotObject = errors.New("not a JSON object")
 
-// Member is one name and value of a JSON object, in the order of the object.
+// Member is a member of a JSON object.
 type Member struct {
 	Name  string
 	Value jsontext.Value
 }
 
-// Unmarshal decodes one strict JSON value into v, a pointer to a struct whose
-// fields are jsontext.Value where the bytes are wanted as they came.
+// Unmarshal strictly decodes one JSON value into v. v points to a struct; its fields of type
+// jsontext.Value receive the original bytes.
 func Unmarshal(data []byte, v any) error {
 	if err := CheckDepth(data, MaxDepth); err != nil {
 		return err
@@ -40,8 +44,8 @@ func Unmarshal(data []byte, v any) error {
 	return json.Unmarshal(data, v)
 }
 
-// Check returns an error unless data is one strict JSON value that nests no
-// deeper than MaxDepth. What it lets through can be taken apart with a Walk.
+// Check returns an error if data is not exactly one strict JSON value, or nests deeper than
+// MaxDepth. A Walk can iterate over data that passes.
 func Check(data []byte) error {
 	if err := CheckDepth(data, MaxDepth); err != nil {
 		return err
@@ -54,8 +58,8 @@ func Check(data []byte) error {
 	return r.expectEnd()
 }
 
-// Members splits a strict JSON object into its members, appending them to dst.
-// The values point into data.
+// Members splits a strict JSON object into its members and appends them to dst. The values
+// point into data.
 func Members(dst []Member, data []byte) ([]Member, error) {
 	if err := CheckDepth(data, MaxDepth); err != nil {
 		return dst, err
@@ -88,10 +92,10 @@ func Members(dst []Member, data []byte) ([]Member, error) {
 	return dst, r.expectEnd()
 }
 
-// Split calls member with each member of a JSON object, in one pass that finds
-// what Valid finds, but for the nesting. The name is in quotes as it came; both
-// point into data. It may have called member before it returns an error, which is
-// ErrNotObject if data is JSON of another kind.
+// Split calls member for each member of a JSON object. In the same pass it makes the checks of
+// Valid, except for the nesting. The name is quoted as in data, and both arguments point into
+// data. If data is JSON but not an object, the error is ErrNotObject. Split may have called
+// member before it returns an error.
 func Split(data []byte, member func(name, value jsontext.Value)) error {
 	r := newReader(data, jsontext.AllowDuplicateNames(true))
 	defer r.free()
@@ -124,8 +128,8 @@ func Split(data []byte, member func(name, value jsontext.Value)) error {
 	return r.expectEnd()
 }
 
-// Decode decodes one strict JSON value into nil, bool, string, json.Number,
-// []any and map[string]any: the form in which JSON Schema and CEL read it.
+// Decode strictly decodes one JSON value into nil, bool, string, json.Number, []any and
+// map[string]any, the types that the JSON Schema and CEL libraries use.
 func Decode(value jsontext.Value) (any, error) {
 	switch value.Kind() {
 	case 'n':
@@ -152,29 +156,27 @@ func Decode(value jsontext.Value) (any, error) {
 	return decoded, r.expectEnd()
 }
 
-// Valid reports whether data is one JSON value in valid UTF-8. It tolerates a
-// name that an object has twice: it is for answers that are passed on, not
-// decided on.
+// Valid reports whether data is one JSON value in valid UTF-8. Objects may have a name twice:
+// use Valid for responses that are only passed on, not for messages that decisions depend on.
 func Valid(data []byte) bool {
 	return CheckDepth(data, maxPassedDepth) == nil &&
 		jsontext.Value(data).IsValid(jsontext.AllowDuplicateNames(true))
 }
 
-// Unambiguous reports whether data is Valid and no object in it has a name twice, of
-// which readers take the one or the other. It takes no longer than Valid.
+// Unambiguous reports whether data is Valid and no object in it has a name twice. Readers
+// differ in which of two equal names they use. Unambiguous is as fast as Valid.
 func Unambiguous(data []byte) bool {
 	return CheckDepth(data, maxPassedDepth) == nil && jsontext.Value(data).IsValid()
 }
 
-// maxPassedDepth bounds the nesting of JSON that is passed on unread.
+// maxPassedDepth limits the nesting of JSON that is passed on without being read.
 const maxPassedDepth = 1000
 
-// CheckDepth returns an error if data nests deeper than limit. It looks at
-// brackets outside strings only, and so may be asked before data is known to be
-// JSON at all.
+// CheckDepth returns an error if data nests deeper than limit. It only counts brackets outside
+// strings, so data need not be valid JSON.
 func CheckDepth(data []byte, limit int) error {
-	// Most messages have so few brackets that they need not be matched up, and
-	// counting is many times faster.
+	// Most messages have so few brackets that the limit cannot be exceeded, and counting them
+	// is many times faster than matching them.
 	if bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) <= limit {
 		return nil
 	}
@@ -184,7 +186,7 @@ func CheckDepth(data []byte, limit int) error {
 		case '"':
 			n := stringLen(data[i:])
 			if n == 0 {
-				return nil // the rest is a string without an end
+				return nil // the rest is an unterminated string
 			}
 			i += n - 1
 		case '{', '[':
@@ -198,7 +200,7 @@ func CheckDepth(data []byte, limit int) error {
 	return nil
 }
 
-// KindName names the kind of a JSON value for a message: "an object".
+// KindName returns the kind of a JSON value for a message, such as "an object".
 func KindName(kind jsontext.Kind) string {
 	switch kind {
 	case '{':
