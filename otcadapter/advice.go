@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// maxProblems is how many wrong arguments an answer tells of.
+	// maxProblems limits how many invalid arguments a response reports.
 	maxProblems = 20
 
-	// maxProblem is how much it says of each, in bytes.
+	// maxProblem limits the text about each invalid argument, in bytes.
 	maxProblem = 300
 
-	// maxNamed is how many parameters of the tool it names.
+	// maxNamed limits how many parameters of the tool a response names.
 	maxNamed = 40
 )
 
-// What a model is told in several cases.
+// Advice for a model that fits several cases.
 const (
 	lookFirst   = "It is not known whether the call had an effect. Do not repeat it before you have looked at the present state with another tool."
 	hadItsTurn  = "The API has answered, so that the call may have had its effect. Do not repeat it before you have looked at the present state with another tool."
@@ -29,10 +29,9 @@ const (
 	tellTheUser = "Other input does not help: do not repeat the call, and tell the user what is missing."
 )
 
-// promptContent tells a model what to do about a failed call (OTC 1.0, Tool
-// Response Schema, additional_prompt_content), "" if there is nothing to add to
-// the message. It speaks of the same input where the call can be retried, and
-// only there.
+// promptContent advises a model how to handle a failed call (OTC 1.0, Tool Response Schema,
+// additional_prompt_content). It returns "" if there is nothing to add to the message. It
+// advises to repeat the same input only if the call can be retried.
 func promptContent(toolID string, tool *ocp.Tool, failure *ocp.Failure) string {
 	if failure.Retryable(tool) {
 		again := "all " + toolID + " again with the same input" + after(failure.RetryAfter) + "."
@@ -66,7 +65,7 @@ func promptContent(toolID string, tool *ocp.Tool, failure *ocp.Failure) string {
 	return ""
 }
 
-// refusedPrompt is promptContent for a refusal that is final.
+// refusedPrompt is promptContent for a rejection that repeating cannot change.
 func refusedPrompt(toolID string, tool *ocp.Tool, failure *ocp.Failure) string {
 	switch failure.Status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusPaymentRequired:
@@ -76,13 +75,14 @@ func refusedPrompt(toolID string, tool *ocp.Tool, failure *ocp.Failure) string {
 	case http.StatusConflict, http.StatusPreconditionFailed:
 		return "The present state does not allow it: read the state with another tool before you call " + toolID + " again."
 	case http.StatusRequestTimeout, http.StatusTooEarly:
-		return lookFirst // of a safe call they can be retried
+		return lookFirst // safe calls can be retried
 	case http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType:
 		return otherwise
 	}
 	return "Correct the input by what the API says, and call " + toolID + " again." + parameters(tool)
 }
 
+// after returns the end of a sentence that says how long to wait.
 func after(wait time.Duration) string {
 	if wait <= 0 {
 		return " later"
@@ -90,7 +90,7 @@ func after(wait time.Duration) string {
 	return " after " + wait.String()
 }
 
-// repairPrompt tells a model what to change in its call.
+// repairPrompt advises a model how to change its call.
 func repairPrompt(toolID string, tool *ocp.Tool, problems []ocp.Problem) string {
 	var prompt strings.Builder
 	prompt.WriteString("Correct the input and call " + toolID + " again.")
@@ -105,7 +105,7 @@ func repairPrompt(toolID string, tool *ocp.Tool, problems []ocp.Problem) string 
 	return prompt.String()
 }
 
-// parameters names the parameters of the tool, required ones with a star.
+// parameters lists the parameters of the tool. Required ones are marked with a star.
 func parameters(tool *ocp.Tool) string {
 	if tool == nil || len(tool.Arguments) == 0 {
 		return ""
@@ -128,7 +128,7 @@ func parameters(tool *ocp.Tool) string {
 	return text.String()
 }
 
-// describeProblem names the parameter by its JSON Pointer.
+// describeProblem reports the problem with the parameter's JSON Pointer.
 func describeProblem(problem ocp.Problem) string {
 	path := problem.Path
 	if path == "" {
@@ -137,7 +137,7 @@ func describeProblem(problem ocp.Problem) string {
 	return clip(path) + ": " + clip(problem.Message)
 }
 
-// clip shortens text in which the client's own words may stand.
+// clip shortens text that may contain text of the client.
 func clip(text string) string {
 	if len(text) <= maxProblem {
 		return text
@@ -145,8 +145,8 @@ func clip(text string) string {
 	return strings.ToValidUTF8(text[:maxProblem], "") + "…"
 }
 
-// developerMessage says what a developer looks for first: which step failed, and
-// what the API answered. It repeats nothing that came with the call.
+// developerMessage describes a failure for developers: the step that failed, the operation, and
+// the API's status. It contains nothing that came with the call.
 func developerMessage(tool *ocp.Tool, failure *ocp.Failure) string {
 	text := "failure: " + string(failure.Kind)
 	if tool != nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// appendAnswer appends the answer to a call that has run (OTC 1.0, Tool Response
-// Schema).
+// appendAnswer appends the response to a call that has run (OTC 1.0, Tool Response Schema).
 func (c *call) appendAnswer(b []byte, outcome *ocp.Outcome) []byte {
 	b = c.appendStart(b)
 	b = append(b, `,"duration":`...)
@@ -35,9 +34,9 @@ func (c *call) appendAnswer(b []byte, outcome *ocp.Outcome) []byte {
 	return c.appendEnd(b)
 }
 
-// hasValue reports whether the response has a value. Its output mode is one that the
-// definition lists: if the document declares no response with content, the value is
-// omitted; if it declares content for all, an empty body is an empty string.
+// hasValue reports whether the response has a value. Its output mode must be one that the
+// definition lists. If the document declares no response with content, the value is omitted. If
+// the document declares content for all responses, an empty body is an empty string.
 func (c *call) hasValue(result *ocp.Result) bool {
 	if result == nil {
 		return false
@@ -50,7 +49,7 @@ func (c *call) hasValue(result *ocp.Result) bool {
 	return value && (hasBody || !null)
 }
 
-// appendStart appends what an answer begins with.
+// appendStart appends the beginning of a response.
 func (c *call) appendStart(b []byte) []byte {
 	b = append(b, `{"$schema":"`...)
 	b = append(b, c.form.schema...)
@@ -62,6 +61,7 @@ func (c *call) appendStart(b []byte) []byte {
 	return wire.AppendString(b, c.callID)
 }
 
+// appendEnd appends the end of a response.
 func (c *call) appendEnd(b []byte) []byte {
 	if c.form.oxp {
 		b = append(b, '}')
@@ -69,7 +69,7 @@ func (c *call) appendEnd(b []byte) []byte {
 	return append(b, '}')
 }
 
-// appendFailure appends the rest of an answer whose tool has failed.
+// appendFailure appends the rest of a response to a call that failed.
 func (c *call) appendFailure(b []byte, outcome *ocp.Outcome) []byte {
 	if c.form.oxp {
 		b = append(b, `,"success":false,"error":`...)
@@ -81,11 +81,12 @@ func (c *call) appendFailure(b []byte, outcome *ocp.Outcome) []byte {
 	return append(b, "}}"...)
 }
 
-// appendMilliseconds appends d in milliseconds, to the microsecond.
+// appendMilliseconds appends d in milliseconds, with microsecond precision.
 func appendMilliseconds(b []byte, d time.Duration) []byte {
 	return strconv.AppendFloat(b, float64(d.Microseconds())/1000, 'f', -1, 64)
 }
 
+// appendError appends the error object of a failed call.
 func (c *call) appendError(b []byte, outcome *ocp.Outcome) []byte {
 	failure := outcome.Failure
 	again := failure.Retryable(outcome.Tool)
@@ -108,8 +109,8 @@ func (c *call) appendError(b []byte, outcome *ocp.Outcome) []byte {
 	return append(b, '}')
 }
 
-// appendValue appends the API's answer as a JSON value: JSON as its own bytes, text
-// as a string, anything else as a string in base64.
+// appendValue appends the API's response as a JSON value. JSON is copied, text becomes a
+// string, and anything else a string in base64.
 func appendValue(b []byte, result *ocp.Result) []byte {
 	mediaType := result.MediaType()
 	body := result.Body

@@ -10,32 +10,32 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// A call is a request for a tool that is known, with all that it takes to run it.
+// A call is a parsed request for a call, with everything needed to run it.
 type call struct {
 	callRequest
 	form              *standard
 	developerMessages bool
 	kit               *toolkit
 	tool              *entry   // nil if the toolkit has no such tool
-	name              string   // of the tool, as the client wrote it
+	name              string   // name of the tool in the client's request
 	keyHeaders        []string // see catalog
 	grant             grant
 	caller            ocp.Caller
-	secrets           func() *conceal.Secrets // the credentials that came with it; nil if there are none
-	maxRecorded       int                     // bytes of the largest response that is recorded; 0 if none is
+	secrets           func() *conceal.Secrets // the credentials that came with the call; nil if there are none
+	maxRecorded       int                     // maximum size of a recorded response in bytes; 0 if responses are not recorded
 }
 
-// headerExposes tells what the agent that made the call exposes (ocp.Result).
+// headerExposes is the response header with what the calling agent exposes (see ocp.Result).
 const headerExposes = "OAgent-Exposes"
 
-// A reply is what becomes of a call beside the body of its answer.
+// A reply is a response without its body.
 type reply struct {
 	status        int
-	header, value string // one more header, "" if there is none
-	filename      string // of the value, "" if the API gave none
+	header, value string // a further header; name is "" if there is none
+	filename      string // filename of the value; "" if the API sent none
 
-	// again says that the same call may run once more: it has had no effect, or
-	// does no harm twice.
+	// again says that the same call may run once more, because it had no effect or is
+	// idempotent.
 	again bool
 
 	// secret says that the response repeats credentials of the call, so that it must
@@ -43,6 +43,7 @@ type reply struct {
 	secret bool
 }
 
+// serveCall handles POST /call and POST /tools/call.
 func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, catalog *catalog, form *standard, site Site) {
 	request, f := s.readCall(r)
 	if f != nil {
@@ -83,6 +84,7 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, catalog *cata
 	rep.write(w, answer.B)
 }
 
+// write writes the response.
 func (r *reply) write(w http.ResponseWriter, answer []byte) {
 	if r.header != "" && r.value != "" {
 		w.Header().Set(r.header, r.value)
@@ -128,19 +130,20 @@ func (c *call) respond(b []byte, outcome *ocp.Outcome) ([]byte, reply) {
 	}
 	rep := reply{status: http.StatusOK, again: mayRunAgain(outcome)}
 	if outcome.Result != nil {
-		// The standards' schemas leave no place for it in the body.
+		// The schemas of the standards do not allow it in the body.
 		rep.header, rep.value = headerExposes, outcome.Result.Exposed
 		rep.filename = outcome.Result.Filename()
 	}
 	return c.appendAnswer(b, outcome), rep
 }
 
-// refused appends the answer of a call that did not run.
+// refused appends the response to a call that did not run.
 func (c *call) refused(b []byte, f *fault) ([]byte, reply) {
 	rep := reply{status: f.status, header: f.header, value: f.value, again: true}
 	return f.append(b, c.form, c.developerMessages), rep
 }
 
+// mayRunAgain reports whether the same call may run once more.
 func mayRunAgain(outcome *ocp.Outcome) bool {
 	failure := outcome.Failure
 	return failure != nil && (failure.Kind == ocp.InvalidArguments || failure.Retryable(outcome.Tool))

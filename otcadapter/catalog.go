@@ -12,20 +12,20 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// A catalog is what the server says of the Toolsets of the moment: their
-// toolkits, and the encoded answer to GET /tools.
+// A catalog is built from the current Toolsets. It has their toolkits and the encoded response
+// to GET /tools.
 type catalog struct {
-	source     []Toolkit  // what it was made of
-	toolkits   []*toolkit // of those that are loaded, the newest version first
-	partial    bool       // some are not loaded
+	source     []Toolkit  // the toolkits that it was built from
+	toolkits   []*toolkit // the loaded ones, the newest version first
+	partial    bool       // some toolkits are not loaded
 	list       []byte
 	listTag    string               // strong entity tag of list
-	keyHeaders []string             // in which the APIs take keys, canonical and sorted
-	wait       func() time.Duration // of Options
+	keyHeaders []string             // headers in which the APIs take keys, canonical and sorted
+	wait       func() time.Duration // see Options.RetryAfter
 }
 
-// catalog returns the catalog of the Toolsets, which is made at its first request
-// and kept until one of them changes.
+// catalog returns the catalog of the Toolsets. It is built at the first request and kept until
+// one of the Toolsets changes.
 func (s *Server) catalog(source []Toolkit) *catalog {
 	if c := s.current.Load(); c != nil && slices.Equal(c.source, source) {
 		return c
@@ -40,6 +40,7 @@ func (s *Server) catalog(source []Toolkit) *catalog {
 	return c
 }
 
+// newCatalog builds the catalog of the Toolsets.
 func newCatalog(options Options, source []Toolkit) *catalog {
 	c := &catalog{source: source, wait: options.RetryAfter}
 	for i, site := range source {
@@ -64,7 +65,8 @@ func newCatalog(options Options, source []Toolkit) *catalog {
 	return c
 }
 
-// checkURLs warns of URLs that clients are never told, as far as that is known.
+// checkURLs warns about configured URLs that are never sent to clients. It only checks if all
+// Toolsets are loaded.
 func (c *catalog) checkURLs(options Options) {
 	if c.partial || options.Warn == nil {
 		return
@@ -78,12 +80,12 @@ func (c *catalog) checkURLs(options Options) {
 	}
 }
 
-// loaded reports whether there are tools to offer.
+// loaded reports whether there are any tools.
 func (c *catalog) loaded() bool {
 	return len(c.toolkits) > 0
 }
 
-// A reference is a tool id, taken apart.
+// A reference is a parsed tool id.
 type reference struct {
 	id      string
 	toolkit string
@@ -91,7 +93,7 @@ type reference struct {
 	version string // "" for the latest
 }
 
-// parseID reads a tool id: Toolkit.Tool, Toolkit.Tool@Version.
+// parseID parses a tool id of the form Toolkit.Tool or Toolkit.Tool@Version.
 func parseID(id string) (reference, bool) {
 	path, version, versioned := strings.Cut(id, "@")
 	kit, name, dotted := strings.Cut(path, ".")
@@ -104,18 +106,18 @@ func parseID(id string) (reference, bool) {
 	return reference{id, kit, name, version}, true
 }
 
-// resolve finds the tool that the id means (OXP, Tool Version Resolution): that of
-// the exact version, or of the newest version that has the tool. The entry is nil
-// if the toolkit has no such tool in any version; what to say of that is for the
-// Caller, who knows which name is near.
+// resolve finds the tool for an id (OXP, Tool Version Resolution): the tool of the given
+// version or, without a version, of the newest version that has the tool. The entry is nil if
+// no version of the toolkit has the tool. The Caller reports this then, because it can suggest
+// similar names.
 func (c *catalog) resolve(id string) (*toolkit, *entry, reference, *fault) {
 	ref, ok := parseID(id)
 	if !ok {
 		return nil, nil, ref, badToolID(id)
 	}
-	var first, withTool *toolkit // of the wanted version
-	var versions []string        // that have the tool
-	known := false               // the toolkit
+	var first, withTool *toolkit // of the requested version
+	var versions []string        // versions that have the tool
+	known := false               // whether the toolkit exists
 	for _, k := range c.toolkits {
 		if k.name != ref.toolkit {
 			continue
@@ -150,12 +152,12 @@ func (c *catalog) resolve(id string) (*toolkit, *entry, reference, *fault) {
 	return first, nil, ref, nil
 }
 
-// matches reports whether the toolkit has the version that a tool id asks for.
+// matches reports whether the toolkit has the version of a tool id.
 func (k *toolkit) matches(version string) bool {
 	return version == "" || version == k.version || wantedVersion(version) == k.version
 }
 
-// names lists the toolkits.
+// names returns the names of the toolkits.
 func (c *catalog) names() (names []string) {
 	for _, k := range c.toolkits {
 		if !slices.Contains(names, k.name) {
@@ -165,7 +167,7 @@ func (c *catalog) names() (names []string) {
 	return names
 }
 
-// versions lists those of a toolkit, the newest first.
+// versions returns the versions of a toolkit, the newest first.
 func (c *catalog) versions(name string) (versions []string) {
 	for _, k := range c.toolkits {
 		if k.name == name && !slices.Contains(versions, k.version) {
@@ -175,9 +177,10 @@ func (c *catalog) versions(name string) (versions []string) {
 	return versions
 }
 
-// maxListed is how many toolkits or versions a message names.
+// maxListed limits how many toolkits or versions a message lists.
 const maxListed = 10
 
+// listed joins names for a message.
 func listed(names []string) string {
 	if len(names) > maxListed {
 		return strings.Join(names[:maxListed], ", ") + ", …"

@@ -8,10 +8,11 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// callerSecrets returns the credentials that came with a call: those of its context,
-// and those of its own request by which a caller identifies to the API (Authorization,
-// and the headers and cookies in which the API takes keys). Some APIs repeat them. It is
-// nil if the call came without credentials; the set is built when it is first needed.
+// callerSecrets returns the credentials that came with a call, because some APIs repeat them in
+// their responses. They are the credentials of the call's context, and those of its own request
+// that are sent to the API: the header Authorization, and the headers and cookies in which the
+// API takes keys. The result is nil if the call came without credentials. The set is built when
+// it is first needed.
 func (c *call) callerSecrets(r *http.Request) func() *conceal.Secrets {
 	own := c.ownCredentials(r)
 	if len(own) == 0 && len(c.context.credentials) == 0 {
@@ -36,12 +37,12 @@ func (c *call) callerSecrets(r *http.Request) func() *conceal.Secrets {
 	})
 }
 
+// isBasic reports whether the scheme is HTTP Basic authentication.
 func isBasic(scheme *ocp.SecurityScheme) bool {
 	return scheme.Type == "http" && scheme.Scheme == "basic"
 }
 
-// ownCredentials returns the values of the request's own headers and cookies that
-// authenticate it.
+// ownCredentials returns the credentials in the headers and cookies of the client's request.
 func (c *call) ownCredentials(r *http.Request) (values []string) {
 	values = append(values, r.Header["Authorization"]...)
 	for _, name := range c.keyHeaders {
@@ -65,12 +66,11 @@ func (c *call) ownCredentials(r *http.Request) (values []string) {
 	return values
 }
 
-// repeatsCredentials reports whether a result, or the response made of it, has one of
-// the call's credentials. The result is checked too, because the response may encode it
-// once more.
+// repeatsCredentials reports whether a result, or the response built from it, contains one of
+// the call's credentials. The result is checked too, because the response may encode it again.
 func (c *call) repeatsCredentials(result *ocp.Result, response []byte) bool {
 	if c.secrets == nil || len(response) > c.maxRecorded {
-		return false // a response of that size is not recorded anyway
+		return false // too large to be recorded
 	}
 	secrets := c.secrets()
 	return result != nil && secrets.In(string(result.Body)) || secrets.In(string(response))

@@ -9,33 +9,33 @@ import (
 )
 
 const (
-	// maxCredentials is how many tokens and secrets a call may bring.
+	// maxCredentials limits the number of tokens and secrets of a call.
 	maxCredentials = 64
 
-	// maxCredential is how long each of them may be, in bytes.
+	// maxCredential limits the length of each of them, in bytes.
 	maxCredential = 16 << 10
 
-	// maxCredentialID is how long its id may be, in bytes.
+	// maxCredentialID limits the length of the id of a credential, in bytes.
 	maxCredentialID = 256
 
-	// maxUserID is how long a user id may be, in bytes.
+	// maxUserID limits the length of a user id, in bytes.
 	maxUserID = 256
 )
 
-// A callContext is the context of a call (OTC 1.0, Tool Request Schema). What it
-// holds is told to nobody but the API: no error, log or metric repeats it.
+// A callContext is the context of a call (OTC 1.0, Tool Request Schema). Its content is only
+// sent to the API. It never appears in errors, logs or metrics.
 type callContext struct {
-	raw         jsontext.Value // as it came; nil if there was none
-	userID      string         // what the client says, and no identity
+	raw         jsontext.Value // as received; nil if there was none
+	userID      string         // claimed by the client; not an identity
 	credentials []credential
 }
 
-// A credential is a token or secret for one of the requirements of a tool, which
-// its id names.
+// A credential is a token or secret. Its id names the requirement that it is for.
 type credential struct {
 	id, value string
 }
 
+// contextFields is the JSON form of a callContext.
 type contextFields struct {
 	Authorization []struct {
 		ID    string `json:"id"`
@@ -48,8 +48,8 @@ type contextFields struct {
 	UserID string `json:"user_id"`
 }
 
-// parseContext reads the context of a call. Fields that it does not know may be
-// there (OTC 1.0, Extensibility).
+// parseContext parses the context of a call. Unknown fields are allowed (OTC 1.0,
+// Extensibility).
 func parseContext(raw jsontext.Value) (callContext, *fault) {
 	var fields contextFields
 	if err := wire.Unmarshal(raw, &fields); err != nil {
@@ -75,8 +75,8 @@ func parseContext(raw jsontext.Value) (callContext, *fault) {
 	return c, nil
 }
 
-// add adds a credential. Two for one id are refused: which of them the client
-// means is not for the server to guess.
+// add adds a credential. Two credentials with the same id are an error, because it is not clear
+// which one the client means.
 func (c *callContext) add(list string, i int, field string, added credential) *fault {
 	where := `"context.` + list + "[" + strconv.Itoa(i) + `]"`
 	switch {
@@ -96,7 +96,7 @@ func (c *callContext) add(list string, i int, field string, added credential) *f
 	return nil
 }
 
-// credential returns the token or secret of that id.
+// credential returns the token or secret with that id.
 func (c *callContext) credential(id string) (value string, ok bool) {
 	for _, held := range c.credentials {
 		if held.id == id {

@@ -11,42 +11,44 @@ import (
 	"github.com/fairwayhq/fairway/ocp/simplify"
 )
 
-// How much of the schemas the definitions have: models pay for each byte. Schemas
-// for which there is no room say less of what stands deep in them, those of
-// values in the end the type alone. All of one list share the room evenly, and
-// what one leaves is for those after it.
+// Size limits of the schemas in tool definitions, because models pay for every byte. A schema
+// over its limit loses its deepest levels; the schema of a value may be reduced to its type.
+// The tools of a list share the total evenly. Space that one schema does not need is available
+// to those after it.
 const (
-	maxValueSchema  = 8 << 10  // bytes of the schema of one value
-	maxValueSchemas = 2 << 20  // bytes of all in one list
-	maxInputSchema  = 64 << 10 // bytes of the schema of one input, if it has to be flattened
-	maxInputSchemas = 16 << 20 // bytes of all in one list
+	maxValueSchema  = 8 << 10  // bytes, for the schema of one value
+	maxValueSchemas = 2 << 20  // bytes, for all of a list
+	maxInputSchema  = 64 << 10 // bytes, for the schema of one input that has to be flattened
+	maxInputSchemas = 16 << 20 // bytes, for all of a list
 )
 
-// A room is what is left for some schemas.
+// A room is the space that is left for the remaining schemas.
 type room struct {
 	bytes, most int
-	schemas     int // that are still to come
+	schemas     int // number of remaining schemas
 }
 
+// next returns the limit for the next schema, in bytes.
 func (r *room) next() int {
 	return max(min(r.bytes/max(r.schemas, 1), r.most), 0)
 }
 
+// take subtracts the size of a schema.
 func (r *room) take(bytes int) {
 	r.bytes -= bytes
 	r.schemas--
 }
 
-// A described tool is one with its schemas as they are listed.
+// A described tool has its schemas in the form in which they are listed.
 type described struct {
 	*entry
 	input, value []byte
 }
 
-// appendList appends the answer to GET /tools. The definitions under "tools" are
-// those of OTC 1.0 (Tool Definition Schema); those under "items" have the form
-// that OXP gives them. They are in the order of the configuration; of tools with
-// the same id the first is there, and warn is told of the others.
+// appendList appends the response to GET /tools. The definitions under "tools" have the form of
+// OTC 1.0 (Tool Definition Schema). Those under "items" have the form of OXP. The tools are in
+// the order of the configuration. If several tools have the same id, only the first is listed,
+// and warn is called for the others.
 func (c *catalog) appendList(b []byte, warn func(string)) []byte {
 	b = append(b, `{"$schema":"`+otcStandard.schema+`","tools":[`...)
 	items := []byte(`],"items":[`)
@@ -77,7 +79,7 @@ func (c *catalog) appendList(b []byte, warn func(string)) []byte {
 	return append(append(b, items...), "]}"...)
 }
 
-// rooms returns what the schemas of the list may take.
+// rooms returns the space for the schemas of the list.
 func (c *catalog) rooms() (inputs, values room) {
 	n := 0
 	for _, k := range c.toolkits {
@@ -86,6 +88,7 @@ func (c *catalog) rooms() (inputs, values room) {
 	return room{maxInputSchemas, maxInputSchema, n}, room{maxValueSchemas, maxValueSchema, n}
 }
 
+// appendDefinition appends the definition in the form of OTC.
 func (k *toolkit) appendDefinition(b []byte, t *described) []byte {
 	b = k.appendHead(b, t.entry)
 	b = append(b, `,"toolkit":{"name":"`...)
@@ -125,7 +128,7 @@ func (k *toolkit) appendItem(b []byte, t *described) []byte {
 	return append(b, '}')
 }
 
-// appendHead appends what both forms have: id, name and description.
+// appendHead appends the members that both forms have: id, name and description.
 func (k *toolkit) appendHead(b []byte, t *entry) []byte {
 	b = append(b, `{"id":"`...)
 	b = k.appendID(b, t.Name)
@@ -135,8 +138,8 @@ func (k *toolkit) appendHead(b []byte, t *entry) []byte {
 	return wire.AppendString(b, describe(t.Tool))
 }
 
-// appendRequirements appends what a client has to bring. Where the gateway holds
-// the API's credentials that is nothing.
+// appendRequirements appends the tool's requirements. If the gateway adds the API's
+// credentials, there are none.
 func (k *toolkit) appendRequirements(b []byte, t *entry) []byte {
 	if k.held {
 		return b
@@ -144,13 +147,13 @@ func (k *toolkit) appendRequirements(b []byte, t *entry) []byte {
 	return appendRequirements(b, demanded(t.requirements))
 }
 
-// notInferred tells a model of an argument that it must not make up. OXP has no
-// list of these, other than OTC, and its clients show the schema to the model as
-// it is; hidden they cannot be, as it is the client that has to give them.
+// notInferred tells a model that it must not make up an argument. OTC lists such arguments
+// separately. OXP does not, and its clients show the schema to the model unchanged. The
+// arguments cannot be hidden, because the client has to provide them.
 const notInferred = "Not for a model to make up: the application or the user has to give this value."
 
-// appendItemInput appends the input schema with a word at each argument that a
-// model must not make up.
+// appendItemInput appends the input schema, with notInferred in the description of each
+// argument that a model must not make up.
 func appendItemInput(b []byte, t *described) []byte {
 	hidden := argumentNames(t.Tool, isNonInferrable)
 	if len(hidden) == 0 {
@@ -177,7 +180,7 @@ func appendItemInput(b []byte, t *described) []byte {
 	return append(b, '}')
 }
 
-// appendNotInferred appends the schema of such an argument.
+// appendNotInferred appends the schema of an argument that a model must not make up.
 func appendNotInferred(b []byte, property jsontext.Value) []byte {
 	text := notInferred
 	b = append(b, '{')
@@ -193,6 +196,7 @@ func appendNotInferred(b []byte, property jsontext.Value) []byte {
 	return append(wire.AppendString(b, text), '}')
 }
 
+// appendName appends the name of a member, after a comma if necessary.
 func appendName(b []byte, name string) []byte {
 	if b[len(b)-1] != '{' {
 		b = append(b, ',')
@@ -200,8 +204,8 @@ func appendName(b []byte, name string) []byte {
 	return append(wire.AppendString(b, name), ':')
 }
 
-// describe returns the tool's description. Neither protocol has a field to mark a
-// deprecated tool with, and their schemas allow no other.
+// describe returns the tool's description. For a deprecated tool the description says so,
+// because neither protocol has a field for this.
 func describe(t *ocp.Tool) string {
 	const mark = "Deprecated"
 	if t.Deprecated && !strings.HasPrefix(strings.ToLower(t.Description), strings.ToLower(mark)) {
@@ -210,6 +214,7 @@ func describe(t *ocp.Tool) string {
 	return t.Description
 }
 
+// inputSchema returns the schema of the tool's arguments.
 func inputSchema(t *ocp.Tool) jsontext.Value {
 	if len(t.InputSchema) == 0 {
 		return jsontext.Value(`{"type":"object"}`)
@@ -217,9 +222,10 @@ func inputSchema(t *ocp.Tool) jsontext.Value {
 	return t.InputSchema
 }
 
+// isNonInferrable reports whether a model must not make up the argument.
 func isNonInferrable(a *ocp.Argument) bool { return a.NonInferrable }
 
-// argumentNames lists the arguments of which that is true.
+// argumentNames returns the names of the arguments for which holds returns true.
 func argumentNames(t *ocp.Tool, holds func(*ocp.Argument) bool) (names []string) {
 	for i := range t.Arguments {
 		if holds(&t.Arguments[i]) {
@@ -229,6 +235,7 @@ func argumentNames(t *ocp.Tool, holds func(*ocp.Argument) bool) (names []string)
 	return names
 }
 
+// appendStrings appends an array of strings.
 func appendStrings(b []byte, texts []string) []byte {
 	b = append(b, '[')
 	for i, text := range texts {
@@ -240,10 +247,10 @@ func appendStrings(b []byte, texts []string) []byte {
 	return append(b, ']')
 }
 
-// modes reports which output modes beside error the declared responses allow. A
-// document that declares no successful response allows every mode. So does a response
-// without content, unless its status excludes content: documents often leave it out.
-// A call never answers in another mode (call.hasValue).
+// modes reports which output modes, besides error, the declared responses allow. A document
+// that declares no successful response allows every mode. So does a response without content,
+// unless its status excludes content, because documents often omit the content. A call never
+// responds in another mode (call.hasValue).
 func modes(answer *ocp.Answer) (value, null bool) {
 	unknown := len(answer.MediaTypes) == 0 && len(answer.Types) == 0 && !answer.Empty
 	value = unknown || answer.Unstated || len(answer.MediaTypes) > 0 || len(answer.Types) > 0
@@ -251,7 +258,7 @@ func modes(answer *ocp.Answer) (value, null bool) {
 	return value, null
 }
 
-// appendOutput appends what a call may give.
+// appendOutput appends the possible outputs of a tool.
 func appendOutput(b []byte, answer *ocp.Answer, value []byte) []byte {
 	hasValue, hasNull := modes(answer)
 	b = append(b, `{"available_modes":[`...)
@@ -275,8 +282,8 @@ func appendOutput(b []byte, answer *ocp.Answer, value []byte) []byte {
 	return append(b, '}')
 }
 
-// appendValueSchema appends the schema of the value: as much of the document's own
-// as there is room for, in bytes, or else the type.
+// appendValueSchema appends the schema of the value. It contains as much of the document's
+// schema as fits into room bytes, or else only the type.
 func appendValueSchema(b []byte, answer *ocp.Answer, room int) []byte {
 	if len(answer.MediaTypes) > 0 && !slices.ContainsFunc(answer.MediaTypes, maybeStructured) {
 		b = append(b, `{"type":"string"`...)
@@ -304,18 +311,19 @@ func appendValueSchema(b []byte, answer *ocp.Answer, room int) []byte {
 	return append(b, '}')
 }
 
-// maybeStructured reports whether bodies of the media type, which may be a range
-// such as */*, can be JSON.
+// maybeStructured reports whether bodies of the media type can be JSON. The media type may be a
+// range such as */*.
 func maybeStructured(mediaType string) bool {
 	return isStructured(mediaType) || strings.Contains(mediaType, "*")
 }
 
-// membersOf returns the members of an object that has been checked already.
+// membersOf returns the members of an object that has already been checked.
 func membersOf(object jsontext.Value) (members []wire.Member) {
 	members, _ = wire.Members(nil, object)
 	return members
 }
 
+// unquoted returns the value of a JSON string.
 func unquoted(text jsontext.Value) string {
 	plain, err := jsontext.AppendUnquote(nil, text)
 	if err != nil {

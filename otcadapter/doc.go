@@ -1,17 +1,22 @@
-// Package otcadapter is a server of Open Tool Calling, and of OXP, as that was
-// renamed, over the Toolsets of documents. It knows HTTP but no Caddy.
+// Package otcadapter is a server of Open Tool Calling (OTC), and of OXP, its later name, for
+// the Toolsets of OpenAPI documents. It uses net/http and does not depend on Caddy.
 //
-// A request for an endpoint below the server's base path comes in with what stands
-// around it (Site): the Toolsets of the moment and who calls. GET /health says
-// whether the tools, and the API behind them, are there (health). GET /tools writes
-// the definitions, which are encoded once and kept (catalog, definition,
-// requirement). POST /call and POST /tools/call read a request (request, context)
-// and find the tool that its id means (catalog, version), the credentials that the
-// tool needs (requirement) and, if the client named the call, the answer that it
-// may have had already (once, record). Then the Caller runs the tool, and the outcome
-// becomes an answer without decoding what the API said (answer, advice).
+// The directive passes each request to Server.ServeHTTP with a Site, which has the current
+// Toolsets and the authenticated user. The endpoints are:
 //
-// What is wrong with a request itself is an error answer with a 4xx status (fault);
-// what goes wrong with the tool is an answer of 200 with success false. /call and
-// /tools/call differ in the form of both (standard).
+//   - GET /health reports whether the tools, and the API behind them, are available
+//     (health.go).
+//   - GET /tools returns the definitions of the tools, which are encoded once (catalog.go,
+//     definition.go, requirement.go).
+//   - POST /call and POST /tools/call run a tool.
+//
+// A call passes these steps: parse the request (request.go, context.go); find the tool for its
+// id (catalog.go, version.go); collect the credentials that the tool needs (requirement.go); if
+// the client sent a call_id, return the stored response of an earlier request (once.go,
+// record.go); run the tool through the Caller; encode the outcome without decoding the API's
+// response (answer.go, advice.go).
+//
+// A request that is invalid in itself gets an error with a 4xx status (fault.go). A tool that
+// fails gets status 200 with success false. The responses of /call and /tools/call differ in
+// form (standard.go).
 package otcadapter

@@ -10,21 +10,21 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// A fault is an answer to a request that is wrong in itself, that lacks something,
-// or that comes too early: no tool has run.
+// A fault is the response to a request for which no tool ran: the request is invalid or
+// incomplete, or the server is not ready.
 type fault struct {
 	status    int
-	message   string // for the user and the model: what is wrong and what to do
-	developer string // what else a developer may want to know, "" for nothing
+	message   string // for the user and the model: what is wrong and how to fix it
+	developer string // further details for a developer; "" for none
 
-	kit      *toolkit      // of missing
-	missing  []requirement // what the call has to bring
+	kit      *toolkit      // toolkit of missing
+	missing  []requirement // requirements that the call did not provide
 	problems []ocp.Problem // of the input
 
-	header, value string // one more header of the answer, "" if there is none
+	header, value string // a further header of the response; name is "" if there is none
 }
 
-// append appends the body of the answer (OXP, Server Errors and Input Validation).
+// append appends the body of the response (OXP, Server Errors and Input Validation).
 func (f *fault) append(b []byte, form *standard, developerMessages bool) []byte {
 	b = append(b, `{"$schema":"`...)
 	b = append(b, form.schema...)
@@ -37,7 +37,7 @@ func (f *fault) append(b []byte, form *standard, developerMessages bool) []byte 
 	if len(f.missing) > 0 {
 		b = append(b, `,"missing_requirements":{`...)
 		b = appendRequirementList(b, "authorization", f.missing, requireAuthorization, func(b []byte, need requirement) []byte {
-			// OXP wants a url in every challenge; nobody may have said one.
+			// OXP requires a url in every challenge, even if none is known.
 			b = append(b, `,"url":`...)
 			return wire.AppendString(b, f.kit.authorizationURL(need))
 		})
@@ -51,8 +51,8 @@ func (f *fault) append(b []byte, form *standard, developerMessages bool) []byte 
 	return append(b, '}')
 }
 
-// appendParameterErrors appends an object that says of each parameter what is
-// wrong with it. What concerns no single one stands under "input".
+// appendParameterErrors appends an object with the error of each parameter. Errors that concern
+// no single parameter have the name "input".
 func appendParameterErrors(b []byte, problems []ocp.Problem) []byte {
 	var names []string
 	messages := make(map[string]string)
@@ -118,7 +118,7 @@ func notLoaded(wait func() time.Duration) *fault {
 	return f
 }
 
-// unavailable asks to come back.
+// unavailable tells the client to try again later.
 func unavailable(what string, wait time.Duration) *fault {
 	seconds := strconv.FormatInt(int64(max((wait+time.Second-1)/time.Second, 1)), 10)
 	return &fault{
@@ -167,7 +167,7 @@ func unknownTool(failure *ocp.Failure) *fault {
 	}
 }
 
-// invalidInput is how OXP is told of input that does not fit.
+// invalidInput is the error of OXP for invalid input.
 func invalidInput(failure *ocp.Failure) *fault {
 	return &fault{
 		status:    http.StatusUnprocessableEntity,
@@ -199,7 +199,7 @@ func unfitCredential(err error) *fault {
 	return &fault{status: http.StatusBadRequest, message: err.Error()}
 }
 
-// insufficientScope answers as RFC 6750, section 3.1, says.
+// insufficientScope responds as RFC 6750, section 3.1, requires.
 func insufficientScope(tool string, scopes []string, metadata string) *fault {
 	challenge := `Bearer error="insufficient_scope", scope="` + strings.Join(scopes, " ") + `"`
 	if metadata != "" {
@@ -217,7 +217,7 @@ func insufficientScope(tool string, scopes []string, metadata string) *fault {
 	return f
 }
 
-// badCredentials is for a caller whose own credentials the API has refused.
+// badCredentials is the fault for a caller whose own credentials the API has rejected.
 func badCredentials(outcome *ocp.Outcome, c *call) *fault {
 	message := outcome.Failure.Message
 	if supplied := c.grant.supplied; len(supplied) > 0 {
@@ -238,7 +238,7 @@ func badCredentials(outcome *ocp.Outcome, c *call) *fault {
 	return f
 }
 
-// quoted quotes text of the client for a message, shortened.
+// quoted quotes and shortens text of the client for a message.
 func quoted(text string) string {
 	const longest = 128 // bytes
 	if len(text) > longest {

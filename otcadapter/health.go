@@ -8,31 +8,33 @@ import (
 )
 
 const (
-	// upstreamHealthFor is how long what was found out of the API's health holds.
+	// upstreamHealthFor is how long the result of a health check is cached.
 	upstreamHealthFor = 5 * time.Second
 
-	// upstreamHealthTimeout is how long the API may take to say how it is.
+	// upstreamHealthTimeout limits the duration of a health check.
 	upstreamHealthTimeout = 5 * time.Second
 )
 
-// An UpstreamHealth asks the API how it is. An error means that it is not well.
+// An UpstreamHealth checks the health of the API. An error means that the API is unhealthy.
 type UpstreamHealth func(ctx context.Context) error
 
-// upstreamState is what the API said last. It is asked by one request at a time,
-// and by none within upstreamHealthFor: the endpoint is open to everybody.
+// upstreamState caches the result of the last health check. The endpoint is public, so there is
+// only one check at a time, and none within upstreamHealthFor after the last.
 type upstreamState struct {
 	mu    sync.Mutex
 	until time.Time
 	err   error
 }
 
+// check returns the cached result, or makes a health check.
 func (u *upstreamState) check(ctx context.Context, ask UpstreamHealth) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if time.Now().Before(u.until) {
 		return u.err
 	}
-	// A client that goes away must not make the API look ill to the next one.
+	// If the client disconnects, the check continues: a canceled check would report an
+	// unhealthy API to the next client.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), upstreamHealthTimeout)
 	defer cancel()
 	u.err = ask(ctx)
@@ -40,8 +42,8 @@ func (u *upstreamState) check(ctx context.Context, ask UpstreamHealth) error {
 	return u.err
 }
 
-// serveHealth says whether calls can be expected to work (OTC 1.0, Server Health
-// Check): all documents are loaded, and the API is well if it is asked.
+// serveHealth reports whether calls are expected to work (OTC 1.0, Server Health Check). All
+// documents must be loaded. If a health check is configured, the API must be healthy.
 func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request, c *catalog, upstream UpstreamHealth) {
 	if c.partial || !c.loaded() {
 		s.refuse(w, notLoaded(s.options.RetryAfter), otcStandard)

@@ -21,36 +21,37 @@ import (
 	"github.com/fairwayhq/fairway/internal/store"
 )
 
-// Records are found by keyed hashes, and hold one of what was called: neither who
-// called nor a token or secret can be read out of them, or guessed without the
-// key.
+// Records are found by keyed hashes and contain a keyed hash of the call's content. Without the
+// key, the caller, tokens and secrets can be neither read nor guessed from them.
 const (
 	keySize      = 32               // bytes
-	keyAt        = "otc/key"        // where the store has the key of all nodes
-	keyRefreshed = time.Minute      // how long a key is used before the store is asked for it again
-	recordPrefix = "otc/call/"      // before the key of each record
-	keyLife      = store.MaxTTL - 1 // of its record
+	keyAt        = "otc/key"        // where the store keeps the key that all nodes share
+	keyRefreshed = time.Minute      // how long a key is used before it is read from the store again
+	recordPrefix = "otc/call/"      // prefix of the key of each record
+	keyLife      = store.MaxTTL - 1 // lifetime of the key in the store
 )
 
 // A hashKey is the key of the hashes.
 type hashKey struct {
 	bytes  []byte
 	loaded time.Time
-	idle   sync.Pool // of hash.Hash, as setting one up costs more than using it
+	idle   sync.Pool // of hash.Hash; creating one costs more than using it
 }
 
+// newHashKey returns a hashKey that was loaded now.
 func newHashKey(key []byte) *hashKey {
 	k := &hashKey{bytes: key, loaded: time.Now()}
 	k.idle.New = func() any { return hmac.New(sha256.New, key) }
 	return k
 }
 
-// hashKeys finds the key: the operator's, or a random one that the store keeps.
+// hashKeys provides the key: the operator's, or a random one from the store.
 type hashKeys struct {
-	configured *hashKey // nil if there is none
+	configured *hashKey // nil if none is configured
 	current    atomic.Pointer[hashKey]
 }
 
+// key returns the key and creates it in the store if necessary.
 func (h *hashKeys) key(ctx context.Context, st store.Store) (*hashKey, error) {
 	if h.configured != nil {
 		return h.configured, nil
@@ -74,8 +75,8 @@ func (h *hashKeys) key(ctx context.Context, st store.Store) (*hashKey, error) {
 	return fresh, nil
 }
 
-// orRandom returns the key to put where the store has none. A store that has lost
-// it gets back the one by which this node still finds its records.
+// orRandom returns the key to save if the store has none. A store that lost its key gets this
+// node's key back, so that the node still finds its records.
 func (k *hashKey) orRandom() []byte {
 	if k != nil {
 		return k.bytes
@@ -85,12 +86,13 @@ func (k *hashKey) orRandom() []byte {
 	return key
 }
 
-// A hasher hashes fields so that no two lists of fields give the same bytes.
+// A hasher hashes lists of fields. Different lists never produce the same input of the hash.
 type hasher struct {
 	hash.Hash
 	key *hashKey
 }
 
+// hasher returns a hasher for a purpose. Hashes for different purposes are unrelated.
 func (k *hashKey) hasher(purpose string) hasher {
 	h := hasher{k.idle.Get().(hash.Hash), k}
 	h.Reset()
@@ -98,6 +100,7 @@ func (k *hashKey) hasher(purpose string) hasher {
 	return h
 }
 
+// add adds a field, preceded by its length.
 func (h hasher) add(field string) {
 	var length [8]byte
 	binary.BigEndian.PutUint64(length[:], uint64(len(field)))
@@ -105,16 +108,16 @@ func (h hasher) add(field string) {
 	_, _ = h.Write([]byte(field))
 }
 
-// sum ends the hasher.
+// sum returns the hash and releases the hasher.
 func (h hasher) sum() (d digest) {
 	h.Sum(d[:0])
 	h.key.idle.Put(h.Hash)
 	return d
 }
 
-// recordKey returns where the record of the call is: at one place for one call_id
-// of one user at one endpoint. Who has not been authenticated here, but
-// identifies to the API, is told apart by that.
+// recordKey returns the key of the call's record. There is one record for each call_id of one
+// user at one endpoint. Callers that the site has not authenticated are distinguished by their
+// credentials for the API.
 func recordKey(key *hashKey, endpoint, user string, r *http.Request, c *call) string {
 	h := key.hasher("record")
 	h.add(endpoint)
@@ -128,8 +131,8 @@ func recordKey(key *hashKey, endpoint, user string, r *http.Request, c *call) st
 	return recordPrefix + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// addCredentials adds the credentials by which a caller identifies to the API: the
-// header Authorization, and those in which the API takes keys.
+// addCredentials adds the credentials that authenticate a caller to the API: the header
+// Authorization, and the headers in which the API takes keys.
 func (h hasher) addCredentials(header http.Header, keyHeaders []string) {
 	h.add(header.Get("Authorization"))
 	for _, name := range keyHeaders {
@@ -140,18 +143,18 @@ func (h hasher) addCredentials(header http.Header, keyHeaders []string) {
 	}
 }
 
-// CallerHashes tell apart callers whom the site has not authenticated, by a keyed hash
-// of the credentials that they bring for the API. The key is the one that hashes call
-// records, which the store keeps: hashes are the same on every node, and after a
-// restart. The zero value is ready for use.
+// CallerHashes distinguishes callers that the site has not authenticated. It hashes the
+// credentials that they send for the API. The hash uses the same key as call records, which is
+// in the store, so hashes are equal on every node and after a restart. The zero value is ready
+// for use.
 type CallerHashes struct{ keys hashKeys }
 
-// callerHashSize is how many bytes of a hash are used.
+// callerHashSize is the number of bytes of a hash that are used.
 const callerHashSize = 16
 
-// Of returns the hash of the credentials in a request's header: Authorization and the
-// headers of these names, canonical and sorted. Further are other credentials, in
-// pairs of a name and a value. Nothing of the credentials can be read out of the hash.
+// Of returns the hash of the credentials in a request's header: Authorization and the headers
+// in keyHeaders, which must be canonical and sorted. Further contains other credentials as
+// pairs of a name and a value. The credentials cannot be recovered from the hash.
 func (c *CallerHashes) Of(ctx context.Context, st store.Store, header http.Header, keyHeaders, further []string) (string, error) {
 	key, err := c.keys.key(ctx, st)
 	if err != nil {
@@ -166,8 +169,8 @@ func (c *CallerHashes) Of(ctx context.Context, st store.Store, header http.Heade
 	return base64.RawURLEncoding.EncodeToString(sum[:callerHashSize]), nil
 }
 
-// hostOf returns the site's host name: records of one site are not for another.
-// Nodes of one site may have different ports.
+// hostOf returns the site's host name without the port, because nodes of one site may have
+// different ports. Records of one site are not valid for another.
 func hostOf(r *http.Request) string {
 	host := strings.ToLower(r.Host)
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -176,9 +179,9 @@ func hostOf(r *http.Request) string {
 	return host
 }
 
-// contentOf hashes what makes a call the same call: the tool, its input and its
-// context, and the cookies of who has not been authenticated. What traces a call
-// is no part of it, nor is the form in which it is answered (recast).
+// contentOf hashes what two requests must have in common to be the same call: the tool, its
+// input, its context, and the cookies of an unauthenticated caller. Tracing headers and the
+// form of the response (recast) are not included.
 func contentOf(key *hashKey, user string, r *http.Request, c *call) digest {
 	h := key.hasher("content")
 	h.add(string(c.kit.appendID(nil, c.tool.Name)))
@@ -192,8 +195,8 @@ func contentOf(key *hashKey, user string, r *http.Request, c *call) digest {
 	return h.sum()
 }
 
-// canonical writes JSON without spaces and with sorted members. Nothing is the
-// same as an empty object.
+// canonical returns JSON without white space and with sorted members. Null is treated as an
+// empty object.
 func canonical(value jsontext.Value) string {
 	if isNull(value) {
 		return "{}"

@@ -12,78 +12,83 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// Defaults of Idempotency, and what is not for anybody to choose.
+// Defaults of Idempotency, and fixed limits.
 const (
 	DefaultCallTTL   = 24 * time.Hour
 	DefaultCallLease = 15 * time.Second
 	DefaultMaxAnswer = 64 << 10  // bytes
-	MaxAnswer        = 768 << 10 // bytes; what the store takes, less what stands around it
+	MaxAnswer        = 768 << 10 // bytes; limit of the store without the fields around it
 
-	beatsInLease = 3               // how often a lease is prolonged before it ends
-	abandonAfter = time.Minute     // a call whose client has gone runs on
-	storeTimeout = 5 * time.Second // for one word with the store
-	againFor     = time.Minute     // how long who waited may find an answer that is not kept
-	retryStore   = time.Second     // what a client is told to wait if the store does not work
+	beatsInLease = 3               // heartbeats per lease
+	abandonAfter = time.Minute     // how long a call continues after its client disconnected
+	storeTimeout = 5 * time.Second // for one operation of the store
+	againFor     = time.Minute     // how long waiting requests can find a response that is not stored
+	retryStore   = time.Second     // Retry-After while the store does not work
 )
 
-// Idempotency says how calls with a call_id are kept (OTC 1.0, Tool Request
-// Schema: call_id is an idempotency key).
+// Idempotency configures how calls with a call_id are recorded (OTC 1.0, Tool Request Schema:
+// call_id is an idempotency key).
 type Idempotency struct {
-	// Open returns the store. It is asked for each call, and so must be quick
-	// once it is open. The store must not be closed before the server's last
-	// request is answered.
+	// Open returns the store. It is called for each call, so it must be fast once the store is
+	// open. The store must stay open until the server has responded to its last request.
 	Open func(context.Context) (store.Store, error)
 
-	// Endpoint tells this server's records from those of others in the store;
-	// the nodes of one site have the same.
+	// Endpoint distinguishes this server's records from those of other servers in the store. It
+	// must be the same on all nodes of a site.
 	Endpoint string
 
-	// TTL is how long a record is kept; that of a call that runs, a Lease at
-	// least. Default: DefaultCallTTL.
+	// TTL is how long a record is kept. The record of a running call is kept for at least
+	// Lease. Default: DefaultCallTTL.
 	TTL time.Duration
 
-	// Lease is how long after its last sign of life a call counts as dead,
-	// measured by the clocks of the nodes. Default: DefaultCallLease.
+	// Lease is how long after its last heartbeat a call counts as dead, measured by the clocks
+	// of the nodes. Default: DefaultCallLease.
 	Lease time.Duration
 
-	// MaxAnswer is the largest answer that is kept, in bytes, at most the
-	// constant of that name. Default: DefaultMaxAnswer.
+	// MaxAnswer is the largest response that is stored, in bytes. It is at most the constant
+	// MaxAnswer. Default: DefaultMaxAnswer.
 	MaxAnswer int
 
-	// Key hashes what records are found by and compared with. Default: a random
-	// one that the store keeps, beside the records.
+	// Key is the key of the hashes in records. Default: a random key in the same store.
 	Key []byte
 
-	// Failed is told what the store could not do. Default: nobody is.
+	// Failed is called with errors of the store. Default: errors are ignored.
 	Failed func(error)
 }
 
-// records make a call with a call_id run once, in this process (flights) and on
-// all nodes (the store).
+// records ensures that a call with a call_id runs once, in this process (flights) and on all
+// nodes (the store).
 //
-// Who comes first begins a record, which is durable before the API is called,
-// prolongs it while the call runs, and puts the answer into it. What is idempotent
-// by its method has no record before its answer where one process has the store
-// for itself: the flight is enough. Who comes later finds the answer, waits for it,
-// is refused as the content is another, or learns that there is no answer: it was
-// too large, it repeated credentials of the call, or the node died with the call, so
-// that nobody knows what became of it. Then only what does no harm twice is run again.
+// The first request begins a record, which is durable before the API is called. It renews the
+// record's lease while the call runs, and stores the response in it. Exception: if the method
+// is idempotent and only this process uses the store, there is no record before the response,
+// because the flight is sufficient.
+//
+// A later request with the same call_id finds one of these:
+//
+//   - a stored response, which it gets
+//   - a running call, for whose response it waits
+//   - a record with other content, so it is rejected
+//   - a record without a response: the response was too large, it repeated credentials of the
+//     call, or the node died and the effect of the call is unknown. The call runs again only if
+//     it is idempotent.
 type records struct {
 	options Idempotency
 	keys    hashKeys
-	unkept  atomic.Int32 // answers that keepLater tries to keep
+	unkept  atomic.Int32 // responses that keepLater is trying to store
 
 	mu      sync.Mutex
 	flights map[string]*flight
 }
 
-// A flight is a call that this process runs, or waits for.
+// A flight is a call that this process runs or waits for.
 type flight struct {
 	content digest
-	landed  chan struct{} // closed when answer is there
-	answer  *kept         // nil if its client went away before it ran
+	landed  chan struct{} // closed when answer is set
+	answer  *kept         // nil if the client disconnected before the call ran
 }
 
+// newRecords returns records with the defaults of options that are not set.
 func newRecords(options Idempotency) *records {
 	if options.TTL <= 0 {
 		options.TTL = DefaultCallTTL
@@ -105,7 +110,7 @@ func newRecords(options Idempotency) *records {
 	return p
 }
 
-// serveOnce answers a call that its client has named.
+// serveOnce handles a call with a call_id from the client.
 func (s *Server) serveOnce(ctx context.Context, w http.ResponseWriter, r *http.Request, c *call, user string) {
 	p := s.records
 	st, err := p.options.Open(ctx)
@@ -120,7 +125,7 @@ func (s *Server) serveOnce(ctx context.Context, w http.ResponseWriter, r *http.R
 		answer = p.once(ctx, st, c, recordKey(key, p.options.Endpoint, user, r, c), contentOf(key, user, r, c))
 	}
 	if answer == nil {
-		return // the client is gone
+		return // the client has disconnected
 	}
 	if answer.replayed {
 		ocp.RecordCall(c.caller, c.tool.Tool, ocp.OutcomeReplayed)
@@ -129,8 +134,8 @@ func (s *Server) serveOnce(ctx context.Context, w http.ResponseWriter, r *http.R
 	answer.write(w, answer.body)
 }
 
-// once returns the answer to the call, nil if its client has gone. Of those who
-// ask at the same time one leads.
+// once returns the response to the call. It returns nil if the client has disconnected. Of
+// concurrent requests for the same call, one leads the flight and the others wait for it.
 func (p *records) once(ctx context.Context, st store.Store, c *call, key string, content digest) *kept {
 	for ctx.Err() == nil {
 		p.mu.Lock()
@@ -160,7 +165,7 @@ func (p *records) once(ctx context.Context, st store.Store, c *call, key string,
 	return nil
 }
 
-// lead finds the flight's answer.
+// lead determines the flight's response.
 func (p *records) lead(ctx context.Context, st store.Store, c *call, key string, f *flight) {
 	defer func() {
 		p.mu.Lock()
@@ -195,16 +200,16 @@ func (p *records) lead(ctx context.Context, st store.Store, c *call, key string,
 	}
 }
 
-// errTaken ends a change: the record is there already.
+// errTaken aborts a change because the call already has a record.
 var errTaken = errors.New("the call has a record")
 
-// begin makes the record of the call, or returns the one that there is, and its
-// bytes.
+// begin creates the record of the call. If there is a record already, begin returns it and its
+// encoded form.
 func (p *records) begin(ctx context.Context, st store.Store, c *call, key string, mine *record, waited bool) (*record, []byte, error) {
 	if c.tool.Idempotent() && embedded(st) {
 		return p.look(ctx, st, c, key, mine.content, waited)
 	}
-	// A change that ends with its client may have been made or not.
+	// If the change were canceled with its client, it would be unknown whether it was made.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	var found *record
@@ -224,14 +229,14 @@ func (p *records) begin(ctx context.Context, st store.Store, c *call, key string
 	return found, value, err
 }
 
-// whileRunning is how long the record of a call lives that has no answer yet. It
-// must not end between two signs of life, or another node would run the call too.
+// whileRunning returns the lifetime of a record without a response. The record must not expire
+// between two heartbeats, because another node would run the call too then.
 func (p *records) whileRunning() time.Duration {
 	return max(p.options.TTL, p.options.Lease)
 }
 
-// look is begin for a call that may be run again if it dies, and of which no
-// other process needs to know.
+// look is begin for an idempotent call if no other process uses the store. It creates no
+// record.
 func (p *records) look(ctx context.Context, st store.Store, c *call, key string, content digest, waited bool) (*record, []byte, error) {
 	old, err := st.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
@@ -246,27 +251,27 @@ func (p *records) look(ctx context.Context, st store.Store, c *call, key string,
 	return nil, nil, nil
 }
 
-// embedded reports whether this process has the store for itself.
+// embedded reports whether this process is the only user of the store.
 func embedded(st store.Store) bool {
 	_, is := st.(*store.Bolt)
 	return is
 }
 
-// free reports whether the call may take the place of the record.
+// free reports whether the call may replace the record.
 func (r *record) free(st store.Store, c *call, content digest, waited bool) bool {
 	harmless := c.tool.Idempotent() && r.content == content
 	switch {
 	case r.state == recordBegun:
 		return harmless && r.dead(st)
 	case r.again:
-		// A request that waited for the answer gets it, if it was kept and has the form of
-		// the endpoint.
+		// A request that waited for the response gets it, if the response was stored and has
+		// the form of the endpoint.
 		return !waited || r.state == recordUnkept || formOf(r.answer) != c.form
 	}
 	return harmless && r.state == recordUnkept
 }
 
-// dead reports whether nobody runs the call of a begun record any more.
+// dead reports whether the call of a begun record no longer runs.
 func (r *record) dead(st store.Store) bool {
 	if embedded(st) && r.process != thisProcess {
 		return true
@@ -274,21 +279,20 @@ func (r *record) dead(st store.Store) bool {
 	return time.Now().After(r.until)
 }
 
-// await returns when there may be something new about a call that another node
-// runs.
+// await returns when the record of a call on another node may have changed.
 func (p *records) await(ctx context.Context, st store.Store, key string, seen []byte, until time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, until.Add(time.Millisecond))
 	defer cancel()
 	_, err := st.Wait(ctx, key, seen)
 	if ctx.Err() != nil || time.Now().After(until) || errors.Is(err, store.ErrNotFound) {
-		// A connection may notice that the time is up just before the context does.
+		// A connection may report the timeout just before the context does.
 		return nil
 	}
 	return err
 }
 
-// run runs the call and keeps its answer. It runs on though the client goes
-// away: a client that comes back finds the answer.
+// run runs the call and stores its response. It continues if the client disconnects, so that a
+// client that returns finds the response.
 func (p *records) run(ctx context.Context, st store.Store, c *call, key string, mine record) *kept {
 	ctx, release := detach(ctx)
 	defer release()
@@ -300,7 +304,7 @@ func (p *records) run(ctx context.Context, st store.Store, c *call, key string, 
 	var answer *kept
 	value := make([]byte, atAnswer, atAnswer+1<<10)
 	func() {
-		defer stop() // before the answer is put over what it prolongs
+		defer stop() // stop before the response replaces the record
 		var rep reply
 		value, rep = c.run(ctx, value)
 		answer = &kept{reply: rep, body: value[atAnswer:]}
@@ -334,7 +338,7 @@ func (p *records) run(ctx context.Context, st store.Store, c *call, key string, 
 	return answer
 }
 
-// detach returns a context that outlives ctx by abandonAfter, but not release.
+// detach returns a context that outlives ctx by abandonAfter, or until release is called.
 func detach(ctx context.Context) (detached context.Context, release func()) {
 	detached, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -352,7 +356,7 @@ func detach(ctx context.Context) (detached context.Context, release func()) {
 	}
 }
 
-// prolong gives signs of life of a call until it is stopped.
+// prolong renews the lease of a call until stop is called.
 func (p *records) prolong(ctx context.Context, st store.Store, key string, mine record) (stop func()) {
 	ctx = context.WithoutCancel(ctx)
 	every := p.options.Lease / beatsInLease
@@ -391,8 +395,8 @@ func (p *records) prolong(ctx context.Context, st store.Store, key string, mine 
 	}
 }
 
-// without answers a call that the store cannot keep. What does harm twice is
-// refused: the client may have been here before.
+// without handles a call if the store does not work. A call that is not idempotent is rejected,
+// because it may have run before.
 func (p *records) without(ctx context.Context, c *call, err error) *kept {
 	if ctx.Err() != nil {
 		return nil

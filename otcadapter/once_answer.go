@@ -6,21 +6,21 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// A kept answer can be written several times.
+// A kept answer is a response that can be written several times.
 type kept struct {
 	reply
 	body     []byte
-	replayed bool // it is of an earlier request
+	replayed bool // it is the response to an earlier request
 }
 
-// refuse makes a fault an answer.
+// refuse converts a fault into a response.
 func (c *call) refuse(f *fault) *kept {
 	body, rep := c.refused(nil, f)
 	return &kept{reply: rep, body: body}
 }
 
-// again returns an answer that was given to another request for the call as the
-// answer to this one; nil if it cannot be that, and the call may run once more.
+// again converts the response to another request for the same call into the response to this
+// one. It returns nil if that is not possible and the call may run once more.
 func (c *call) again(answer *kept) *kept {
 	other := answer.reply.again && formOf(answer.body) != c.form
 	body := c.recast(answer.body)
@@ -32,8 +32,8 @@ func (c *call) again(answer *kept) *kept {
 	return &repeated
 }
 
-// otherContent refuses a call_id that has been used for something else. Of the
-// standard's statuses 400 is the one that fits; 409 is none of them.
+// otherContent rejects a call_id that was used with other content. Its status is 400, because
+// the standard does not define 409.
 func (c *call) otherContent() *kept {
 	return c.refuse(&fault{
 		status: http.StatusBadRequest,
@@ -42,7 +42,7 @@ func (c *call) otherContent() *kept {
 	})
 }
 
-// replay returns the answer of the record.
+// replay returns the response in the record.
 func (c *call) replay(r *record) *kept {
 	if r.state == recordUnkept && unkeptReason(r.answer) == unkeptCredentials {
 		return c.lost("this call ran and was answered, but its answer repeated credentials of the call, so it was not kept for a repetition",
@@ -59,13 +59,13 @@ func (c *call) replay(r *record) *kept {
 		"The call has been carried out: do not repeat it. Look at the present state with another tool.")
 }
 
-// died reports a call whose node is gone, or could not record the end of it.
+// died reports a call whose node died or could not store the response.
 func (c *call) died() *kept {
 	return c.lost("this call was begun and never finished, as far as is recorded: the gateway that ran it stopped or lost its store, and it is not known whether it had an effect",
 		"Do not repeat the call before you have looked at the present state with another tool. If it had no effect, call again under another call_id.")
 }
 
-// lost answers in the place of an answer that there is not.
+// lost responds to a call whose response is not available.
 func (c *call) lost(message, prompt string) *kept {
 	b := c.appendStart(nil)
 	b = append(b, `,"success":false,`...)

@@ -8,16 +8,16 @@ import (
 	"github.com/fairwayhq/fairway/internal/store"
 )
 
-// How an answer is kept that the store did not take at once.
+// Limits for storing a response after the store has failed.
 const (
-	keepFirst  = 100 * time.Millisecond // until the second try; doubled for each one after
-	keepWithin = 30 * time.Second       // or the lease, if that is shorter: then the call counts as dead
-	maxUnkept  = 64                     // answers that wait for this at a time
+	keepFirst  = 100 * time.Millisecond // before the second attempt; doubled for each further one
+	keepWithin = 30 * time.Second       // at most, and at most the lease: after that the call counts as dead
+	maxUnkept  = 64                     // responses that may wait for this at a time
 )
 
-// keepLater tries to keep an answer once more, in the background: a call that has
-// run but has no answer in its record would be reported as unfinished. It gives up
-// after a while, or at once where too many answers wait already.
+// keepLater tries again to store a response, in the background. Without its response, a call
+// that has run would be reported as unfinished. keepLater gives up after keepWithin, or
+// immediately if too many responses are waiting.
 func (p *records) keepLater(st store.Store, key string, attempt nodeID, change store.Change) {
 	if p.unkept.Add(1) > maxUnkept {
 		p.unkept.Add(-1)

@@ -8,10 +8,11 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// A kept answer is in the form in which the call was asked for first. Who repeats
-// the call at the other endpoint gets the same answer in the form of that.
+// A stored response has the form of the endpoint of the first request. If the call is repeated
+// at the other endpoint, the response is converted to that endpoint's form.
 
-// formOf returns the form in which an answer was written here, nil if it was not.
+// formOf returns the form in which a response was written. It returns nil if this server did
+// not write it.
 func formOf(answer []byte) *standard {
 	for _, form := range []*standard{otcStandard, oxpStandard} {
 		if bytes.HasPrefix(answer, []byte(`{"$schema":"`+form.schema+`"`)) {
@@ -21,9 +22,8 @@ func formOf(answer []byte) *standard {
 	return nil
 }
 
-// recast returns the answer of a call that has run in the form of c, nil if it is
-// the answer to no such call: that of a request that was refused, which another
-// endpoint may refuse in other words.
+// recast converts the response to a call that has run to the form of c. It returns nil for the
+// response to a call that was rejected, because the other endpoint has other messages.
 func (c *call) recast(answer []byte) []byte {
 	form := formOf(answer)
 	if form == nil || form == c.form {
@@ -50,7 +50,7 @@ func (c *call) recast(answer []byte) []byte {
 	return c.appendEnd(c.appendRecast(b, valueIn(output, "value"), valueIn(output, "error")))
 }
 
-// appendRecast appends what the call gave: a value, an error, or nothing.
+// appendRecast appends the outcome of the call: a value, an error, or neither.
 func (c *call) appendRecast(b []byte, value, failure jsontext.Value) []byte {
 	member, content := `"value":`, value
 	if failure != nil {
@@ -68,7 +68,7 @@ func (c *call) appendRecast(b []byte, value, failure jsontext.Value) []byte {
 	return append(b, '}')
 }
 
-// valueIn returns the value of a member, nil if it is not there.
+// valueIn returns the value of a member. It returns nil if there is none.
 func valueIn(members []wire.Member, name string) jsontext.Value {
 	for _, m := range members {
 		if m.Name == name {

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// A recordState is how far a call has come that a record is of.
+// A recordState is the state of the call that a record is about.
 type recordState byte
 
 const (
-	recordBegun   recordState = 'b' // its node runs it, or ran it when it died
-	recordDone    recordState = 'd' // its answer is in the record
-	recordUnkept  recordState = 'l' // its answer is not kept: an unkeptReason is in its place
+	recordBegun   recordState = 'b' // a node runs the call, or ran it when the node died
+	recordDone    recordState = 'd' // the record has the response
+	recordUnkept  recordState = 'l' // the response is not stored; the record has an unkeptReason instead
 	recordVersion             = 1   // of the format
 )
 
-// An unkeptReason says why a record has no answer.
+// An unkeptReason is the reason why a record has no response.
 type unkeptReason string
 
 const (
-	unkeptLarge       unkeptReason = ""  // it was larger than Idempotency.MaxAnswer
-	unkeptCredentials unkeptReason = "c" // it repeated credentials of the call
+	unkeptLarge       unkeptReason = ""  // the response was larger than Idempotency.MaxAnswer
+	unkeptCredentials unkeptReason = "c" // the response repeated credentials of the call
 )
 
-// Where the fields of a record are. What follows is the body of the answer.
+// Offsets of the fields of a record. The body of the response follows.
 const (
 	atState   = 1
 	atAgain   = 2
@@ -40,31 +40,32 @@ const (
 // A digest is a keyed hash (HMAC-SHA-256).
 type digest [32]byte
 
-// A nodeID tells processes apart, and the attempts of one.
+// A nodeID identifies a process, or an attempt at a call.
 type nodeID [8]byte
 
+// newNodeID returns a random nodeID.
 func newNodeID() (id nodeID) {
 	_, _ = rand.Read(id[:]) // never fails
 	return id
 }
 
-// thisProcess tells whether a record was begun by this process or by one that may
-// be gone. It does not change.
+// thisProcess identifies this process, so that records of a previous process can be recognized.
+// It does not change.
 var thisProcess = newNodeID()
 
-// A record is what the store keeps of a call with a call_id.
+// A record is what the store has of a call with a call_id.
 type record struct {
 	state   recordState
-	again   bool      // the answer holds for who waited for it; the call may run once more
+	again   bool      // only requests that waited get the response; the call may run once more
 	status  int       // of the answer
-	until   time.Time // of recordBegun: it is dead then, unless it was prolonged
+	until   time.Time // of recordBegun: when the lease ends, unless it is renewed
 	process nodeID
 	attempt nodeID
-	content digest // of what was called with what
+	content digest // hash of the tool and its input
 	answer  []byte
 }
 
-// put writes the record's fields into the first atAnswer bytes of b.
+// put encodes the record's fields into the first atAnswer bytes of b.
 func (r *record) put(b []byte) {
 	b[0] = recordVersion
 	b[atState] = byte(r.state)
@@ -79,13 +80,14 @@ func (r *record) put(b []byte) {
 	copy(b[atContent:], r.content[:])
 }
 
+// encode returns the encoded record.
 func (r *record) encode() []byte {
 	b := make([]byte, atAnswer)
 	r.put(b)
 	return b
 }
 
-// sound reports whether the record can be answered with.
+// sound reports whether the record is valid.
 func (r *record) sound() bool {
 	switch r.state {
 	case recordBegun:
@@ -96,7 +98,8 @@ func (r *record) sound() bool {
 	return false
 }
 
-// decodeRecord reads a record; false if it is none that this version wrote.
+// decodeRecord decodes a record. It returns false if the record does not have this version's
+// format.
 func decodeRecord(b []byte) (r record, ok bool) {
 	if len(b) < atAnswer || b[0] != recordVersion {
 		return record{}, false

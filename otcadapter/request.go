@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// maxCallID is how long a call id of the client may be, in bytes.
+	// maxCallID limits the length of the client's call id, in bytes.
 	maxCallID = 256
 
-	// maxTraceID is how long a trace id may be, in bytes.
+	// maxTraceID limits the length of a trace id, in bytes.
 	maxTraceID = 256
 
-	// maxListBody is the size limit of the body of a GET, in bytes.
+	// maxListBody limits the body of a GET, in bytes.
 	maxListBody = 64 << 10
 )
 
-// A callRequest is a call as it was understood.
+// A callRequest is a parsed call.
 type callRequest struct {
-	callID  string // of the client, or made here
+	callID  string // from the client, or generated here
 	named   bool   // the client sent the call id
 	traceID string
 	toolID  string
@@ -38,28 +38,30 @@ type callRequest struct {
 	context callContext
 }
 
-// callBody is the body of a call. The protocol's text describes it flat, its
-// example and its schema put it into an envelope.
+// callBody is the body of a call. The protocol's text describes a flat body, its example and
+// its schema have an envelope. Both are accepted.
 type callBody struct {
 	Schema string `json:"$schema"`
 	callFields
 	Request *callFields `json:"request"`
 }
 
+// callFields are the members of a call.
 type callFields struct {
 	CallID  string         `json:"call_id"`
 	TraceID string         `json:"trace_id"`
 	ToolID  string         `json:"tool_id"`
 	Input   jsontext.Value `json:"input"`
-	Inputs  jsontext.Value `json:"inputs"` // what the text calls it
+	Inputs  jsontext.Value `json:"inputs"` // the name in the protocol's text
 	Context jsontext.Value `json:"context"`
 }
 
+// empty reports whether no member is present.
 func (f *callFields) empty() bool {
 	return f.CallID == "" && f.TraceID == "" && f.ToolID == "" && f.Input == nil && f.Inputs == nil && f.Context == nil
 }
 
-// readCall reads the request of a call.
+// readCall reads and parses the request of a call.
 func (s *Server) readCall(r *http.Request) (callRequest, *fault) {
 	if f := checkContent(r); f != nil {
 		return callRequest{}, f
@@ -72,8 +74,8 @@ func (s *Server) readCall(r *http.Request) (callRequest, *fault) {
 	return parseCall(body.B)
 }
 
-// checkList judges the body that live clients send with GET /tools. A body that
-// does not call itself JSON is nothing that this endpoint reads.
+// checkList validates the body that some clients send with GET /tools. A body with another
+// content type than JSON is ignored.
 func checkList(r *http.Request) *fault {
 	if r.Body == nil || r.ContentLength == 0 || checkContent(r) != nil {
 		return nil
@@ -95,8 +97,8 @@ func checkList(r *http.Request) *fault {
 	return nil
 }
 
-// checkContent wants uncompressed JSON. A browser cannot send that to another
-// site without asking it first.
+// checkContent requires uncompressed JSON. A browser sends this content type to another site
+// only after a preflight request.
 func checkContent(r *http.Request) *fault {
 	contentType := r.Header.Get("Content-Type")
 	if contentType != "application/json" {
@@ -131,7 +133,7 @@ func readBody(b *buffer.Buffer, r *http.Request, limit int64) *fault {
 	}
 }
 
-// parseCall reads the body of a call. It keeps nothing of the body.
+// parseCall parses the body of a call. The result does not refer to the body's bytes.
 func parseCall(body []byte) (callRequest, *fault) {
 	var parsed callBody
 	if err := wire.Unmarshal(body, &parsed); err != nil {
@@ -150,6 +152,7 @@ func parseCall(body []byte) (callRequest, *fault) {
 	return fields.call()
 }
 
+// call validates the members of a call.
 func (f *callFields) call() (callRequest, *fault) {
 	if f.ToolID == "" {
 		return callRequest{}, badRequest(`"tool_id" is missing; it is the id of a tool as GET /tools lists it`)
@@ -181,12 +184,13 @@ func (f *callFields) call() (callRequest, *fault) {
 	return call, flaw
 }
 
+// isNull reports whether the value is missing or null.
 func isNull(value jsontext.Value) bool {
 	return value == nil || value.Kind() == 'n'
 }
 
-// explainBody says what is wrong with a body in the words of JSON, and repeats
-// nothing of it.
+// explainBody explains in terms of JSON what is wrong with a body. The text contains nothing of
+// the body.
 func explainBody(err error) string {
 	var mismatch *json.SemanticError
 	if !errors.As(err, &mismatch) || mismatch.JSONKind == 0 {
@@ -199,7 +203,7 @@ func explainBody(err error) string {
 	return where + " is " + wire.KindName(mismatch.JSONKind) + "; it must be " + wantedKind(mismatch.GoType)
 }
 
-// explainSyntax keeps the position of an error and leaves out what stands there,
+// explainSyntax returns the position of a syntax error, without the text at that position,
 // which may be part of a secret.
 func explainSyntax(err error) string {
 	var syntax *jsontext.SyntacticError
@@ -212,6 +216,7 @@ func explainSyntax(err error) string {
 	return (&jsontext.SyntacticError{ByteOffset: syntax.ByteOffset, Err: syntax.Err}).Error()
 }
 
+// wantedKind returns the JSON kind that is expected for a Go type.
 func wantedKind(wanted reflect.Type) string {
 	if wanted == nil {
 		return "an object"

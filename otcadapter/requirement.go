@@ -13,16 +13,16 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// requirementKind is under which name OTC asks for what a security scheme needs.
+// requirementKind says under which name OTC lists the credentials of a security scheme.
 type requirementKind uint8
 
 const (
-	requireNothing       requirementKind = iota // what a call cannot bring: a client certificate, a scheme that nobody defined
-	requireAuthorization                        // a token: oauth2, openIdConnect, http but basic
+	requireNothing       requirementKind = iota // not possible in a call: a client certificate, an undefined scheme
+	requireAuthorization                        // a token: oauth2, openIdConnect, or http except basic
 	requireSecret                               // an API key, or user:password
 )
 
-// A requirement is one thing that a tool needs beside its input (OTC 1.0, Tool
+// A requirement is a credential that a tool needs in addition to its input (OTC 1.0, Tool
 // Definition Schema, Requirements). Its id is the name of the security scheme.
 type requirement struct {
 	id     string
@@ -31,6 +31,7 @@ type requirement struct {
 	scopes []string
 }
 
+// kindOf returns how the credentials of a scheme are listed.
 func kindOf(scheme *ocp.SecurityScheme) requirementKind {
 	if scheme == nil {
 		return requireNothing
@@ -49,8 +50,8 @@ func kindOf(scheme *ocp.SecurityScheme) requirementKind {
 	return requireNothing
 }
 
-// requirementsOf returns the alternatives of a tool's security, in the document's
-// order. Nil means that the tool needs nothing.
+// requirementsOf returns the alternatives of a tool's security, in the order of the document.
+// The result is nil if the tool needs no credentials.
 func requirementsOf(t *ocp.Tool, schemes map[string]*ocp.SecurityScheme) [][]requirement {
 	alternatives := make([][]requirement, 0, len(t.Security))
 	optional := false
@@ -68,13 +69,14 @@ func requirementsOf(t *ocp.Tool, schemes map[string]*ocp.SecurityScheme) [][]req
 		alternatives = append(alternatives, all)
 	}
 	if optional {
-		alternatives = append(alternatives, nil) // last: credentials that a call brings are used
+		alternatives = append(alternatives, nil) // comes last, so that credentials that a call brings are used
 	}
 	return alternatives
 }
 
-// demanded returns the alternative that clients are told of: the document's
-// first, as OTC has no way to write a choice. It is nil if the tool runs without.
+// demanded returns the alternative that is listed to clients. It is the document's first one,
+// because OTC cannot express alternatives. The result is nil if the tool also runs without
+// credentials.
 func demanded(alternatives [][]requirement) []requirement {
 	if len(alternatives) == 0 || alternatives[len(alternatives)-1] == nil {
 		return nil
@@ -82,7 +84,7 @@ func demanded(alternatives [][]requirement) []requirement {
 	return alternatives[0]
 }
 
-// appendRequirements appends the member requirements, or nothing.
+// appendRequirements appends the member requirements, if there are any.
 func appendRequirements(b []byte, needed []requirement) []byte {
 	if len(needed) == 0 {
 		return b
@@ -100,7 +102,8 @@ func appendRequirements(b []byte, needed []requirement) []byte {
 	return append(b, '}')
 }
 
-// appendRequirementList appends those of one kind, each with what more adds.
+// appendRequirementList appends the requirements of one kind. More appends further members to
+// each.
 func appendRequirementList(b []byte, name string, all []requirement, kind requirementKind, more func([]byte, requirement) []byte) []byte {
 	first := true
 	for _, r := range all {
@@ -131,23 +134,23 @@ func appendRequirementList(b []byte, name string, all []requirement, kind requir
 	return append(b, ']')
 }
 
-// A grant is what a call is authorized with.
+// A grant is the authorization of a call.
 type grant struct {
-	supplement *ocp.Supplement // nil if the call brings nothing
-	supplied   []requirement   // what is in the supplement
-	own        bool            // the caller's own headers stand in for some of it
+	supplement *ocp.Supplement // nil if the call brings no credentials
+	supplied   []requirement   // requirements whose credentials are in the supplement
+	own        bool            // some of the credentials are in the caller's own headers
 }
 
-// byCaller reports whether the caller has said who it is to the API, so that it
-// can do something about being refused.
+// byCaller reports whether the credentials for the API come from the caller, who can then renew
+// rejected ones.
 func (g *grant) byCaller() bool {
 	return g.own || len(g.supplied) > 0
 }
 
-// authorize decides what a call of the tool is authorized with. An alternative
-// that the call's context provides is taken before one that needs the caller's own
-// headers too; without either the call goes as it is if the gateway holds
-// credentials for the API itself or the tool can do without.
+// authorize determines the authorization of a call. It prefers an alternative whose credentials
+// are all in the call's context over one that also needs the caller's own headers. If no
+// alternative is satisfied, the call runs without credentials from the caller, provided that
+// the gateway adds credentials or the tool does not require any.
 func (k *toolkit) authorize(tool *entry, c *callContext, r *http.Request, access *Access) (grant, *fault) {
 	alternatives := tool.requirements
 	if len(alternatives) == 0 {
@@ -178,11 +181,12 @@ func (k *toolkit) authorize(tool *entry, c *callContext, r *http.Request, access
 	return grant{}, k.missingRequirements(tool, missing)
 }
 
+// every reports whether holds returns true for all requirements.
 func every(all []requirement, holds func(requirement) bool) bool {
 	return !slices.ContainsFunc(all, func(r requirement) bool { return !holds(r) })
 }
 
-// supply puts the credentials of the context where the schemes want them.
+// supply puts the credentials of the context where the security schemes require them.
 func supply(all []requirement, c *callContext) (grant, *fault) {
 	if len(all) == 0 {
 		return grant{}, nil
@@ -197,8 +201,8 @@ func supply(all []requirement, c *callContext) (grant, *fault) {
 	return g, nil
 }
 
-// carries reports whether the caller's own request has what the scheme wants:
-// its header goes along with the call.
+// carries reports whether the caller's own request has the credentials of the scheme. They are
+// forwarded with the call.
 func carries(r *http.Request, scheme *ocp.SecurityScheme) bool {
 	switch {
 	case scheme.Type != "apiKey":
@@ -212,14 +216,14 @@ func carries(r *http.Request, scheme *ocp.SecurityScheme) bool {
 	return false
 }
 
-// Access is what the token may do with which the caller has been let in.
+// Access describes what the access token allows that authenticated the caller.
 type Access struct {
-	Scopes   []string // that the token has
-	Metadata string   // URL of the protected resource metadata (RFC 9728), "" if there is none
+	Scopes   []string // scopes of the token
+	Metadata string   // URL of the protected resource metadata (RFC 9728); "" if there is none
 }
 
-// admit refuses a caller whose token lacks the scopes of the tool, where the
-// gateway would lend it credentials of its own.
+// admit rejects a caller whose token lacks the scopes of the tool, if the gateway would add its
+// own credentials to the call.
 func (a *Access) admit(tool *entry) *fault {
 	if a == nil {
 		return nil
@@ -244,8 +248,8 @@ func (a *Access) admit(tool *entry) *fault {
 	return insufficientScope(tool.Name, fewest, a.Metadata)
 }
 
-// CheckAuthorizationURLs refuses URLs (Options.AuthorizationURLs) for security
-// schemes that none of the Toolsets has: clients would never be told them.
+// CheckAuthorizationURLs returns an error for URLs (Options.AuthorizationURLs) whose security
+// scheme is in none of the Toolsets. Clients would never get such a URL.
 func CheckAuthorizationURLs(urls map[string]string, sets ...*ocp.Toolset) error {
 	var known []string
 	for _, set := range sets {
@@ -268,8 +272,8 @@ func CheckAuthorizationURLs(urls map[string]string, sets ...*ocp.Toolset) error 
 	return nil
 }
 
-// authorizationURL returns where a user gets what the requirement asks for: what
-// the operator says, or else the document. It is empty if nobody says.
+// authorizationURL returns the URL at which a user gets the credentials of the requirement: the
+// operator's or, if there is none, the document's. It returns "" if neither is set.
 func (k *toolkit) authorizationURL(need requirement) string {
 	if configured := k.authorizationURLs[need.id]; configured != "" {
 		return configured

@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// maxToolkit is the longest name of a toolkit, in bytes.
+	// maxToolkit limits the length of a toolkit's name, in bytes.
 	maxToolkit = 64
 
-	// maxToolkitDescription is how much of the document's description goes into
-	// every tool definition, in bytes.
+	// maxToolkitDescription limits how much of the document's description is in every tool
+	// definition, in bytes.
 	maxToolkitDescription = 256
 
-	// maxVersionPart is how many digits one part of a version may have.
+	// maxVersionPart limits the number of digits in one part of a version.
 	maxVersionPart = 18
 )
 
-// A toolkit is the tools of one document under one name and version. Several may
-// have the same name.
+// A toolkit has the tools of one document under one name and version. Several toolkits may have
+// the same name.
 type toolkit struct {
 	name        string // [A-Za-z0-9_]+
 	version     string // x.y.z
@@ -29,16 +29,17 @@ type toolkit struct {
 	index       int               // in Site.Toolkits
 	entries     map[string]*entry // by the tool's name
 
-	held              bool              // the gateway authorizes the calls itself
-	authorizationURLs map[string]string // of the configuration, by id of the requirement
+	held              bool              // the gateway adds the credentials for the API
+	authorizationURLs map[string]string // from the configuration, by id of the requirement
 }
 
-// An entry is a tool as the server offers it.
+// An entry is a tool with its requirements.
 type entry struct {
 	*ocp.Tool
 	requirements [][]requirement // alternatives
 }
 
+// newToolkit returns the toolkit of a loaded Toolset.
 func newToolkit(options Options, index int, site Toolkit) *toolkit {
 	tools := site.Tools
 	k := &toolkit{
@@ -73,8 +74,8 @@ func (k *toolkit) appendID(b []byte, tool string) []byte {
 	return append(b, k.version...)
 }
 
-// summary returns the first paragraph of the document's description, shortened,
-// or its title.
+// summary returns the first paragraph of the document's description, shortened. If there is
+// none, it returns the title.
 func summary(tools *ocp.Toolset) string {
 	paragraph, _, _ := strings.Cut(strings.TrimSpace(strings.ReplaceAll(tools.Description, "\r\n", "\n")), "\n\n")
 	text := strings.Join(strings.Fields(paragraph), " ")
@@ -91,9 +92,8 @@ func summary(tools *ocp.Toolset) string {
 	return text[:cut] + "…"
 }
 
-// pascalCase joins the words of a title: "Train Travel API" is TrainTravelAPI. A
-// text that is a toolkit's name already stays as it is; other letters than those
-// of ASCII are left out.
+// pascalCase joins the words of a title: "Train Travel API" becomes TrainTravelAPI. A text that
+// is a valid name of a toolkit stays unchanged. Letters outside ASCII are removed.
 func pascalCase(title string) string {
 	if isWord(title) && len(title) <= maxToolkit {
 		return title
@@ -119,7 +119,7 @@ func pascalCase(title string) string {
 	return name.String()
 }
 
-// isWord reports whether s may be a part of a tool id: [A-Za-z0-9_]+.
+// isWord reports whether s is valid as a part of a tool id: [A-Za-z0-9_]+.
 func isWord(s string) bool {
 	for i := range len(s) {
 		if !isWordByte(s[i]) {
@@ -129,11 +129,12 @@ func isWord(s string) bool {
 	return s != ""
 }
 
+// isWordByte reports whether isWord allows the byte.
 func isWordByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_'
 }
 
-// isVersion reports whether s may be the version in a tool id: [A-Za-z0-9_.-]+.
+// isVersion reports whether s is valid as the version in a tool id: [A-Za-z0-9_.-]+.
 func isVersion(s string) bool {
 	for i := range len(s) {
 		if !isWordByte(s[i]) && s[i] != '.' && s[i] != '-' {

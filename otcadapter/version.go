@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// latestVersion is what a tool id says for the newest version.
+// latestVersion is the version in a tool id that stands for the newest one.
 const latestVersion = "latest"
 
-// CheckVersion refuses what is no version of a toolkit: x.y.z in numbers (OXP,
-// ToolId and ToolVersion).
+// CheckVersion returns an error if the text is not a version of a toolkit: x.y.z in numbers
+// (OXP, ToolId and ToolVersion).
 func CheckVersion(version string) error {
 	parts := strings.Split(version, ".")
 	for _, part := range parts {
@@ -23,8 +23,8 @@ func CheckVersion(version string) error {
 	return fmt.Errorf("version %q: ids of tools take three numbers with dots between them, such as %s", version, semver(version))
 }
 
-// semver makes x.y.z of a version as documents write it: "v2" is 2.0.0 and
-// "2024-10-01-preview" is 2024.10.1. A version without a number is 1.0.0.
+// semver converts a version of a document to x.y.z: "v2" becomes 2.0.0 and "2024-10-01-preview"
+// becomes 2024.10.1. A version without a number becomes 1.0.0.
 func semver(version string) string {
 	start := strings.IndexFunc(version, func(r rune) bool { return r >= '0' && r <= '9' })
 	if start < 0 {
@@ -54,6 +54,7 @@ func semver(version string) string {
 	return strings.Join(parts, ".")
 }
 
+// leadingDigits returns the number of digits at the beginning of s.
 func leadingDigits(s string) int {
 	n := 0
 	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
@@ -62,8 +63,8 @@ func leadingDigits(s string) int {
 	return n
 }
 
-// compareVersions is positive if a is newer than b. Runs of digits count as
-// numbers, everything else as text.
+// compareVersions returns a positive number if a is newer than b. Runs of digits are compared
+// as numbers, other characters as text.
 func compareVersions(a, b string) int {
 	for a != "" && b != "" {
 		m, n := leadingDigits(a), leadingDigits(b)
@@ -82,6 +83,7 @@ func compareVersions(a, b string) int {
 	return len(a) - len(b)
 }
 
+// compareNumbers compares two numbers of any length.
 func compareNumbers(a, b string) int {
 	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
 	if len(a) != len(b) {
@@ -90,8 +92,8 @@ func compareNumbers(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// wantedVersion returns the version that the one in a tool id stands for: x is
-// x.0.0 (OXP, Tool Version Resolution).
+// wantedVersion returns the version that a tool id requests: x means x.0.0 (OXP, Tool Version
+// Resolution).
 func wantedVersion(version string) string {
 	if leadingDigits(version) == len(version) {
 		return semver(version)
