@@ -14,30 +14,31 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// An App is a page that clients show for the results of some tools (MCP Apps,
-// and the Apps SDK before it). It is two resources: under its URI as
-// text/html;profile=mcp-app, and as text/html+skybridge under the same URI with
-// ".skybridge" before the extension, for hosts that know that type only.
+// An App is an HTML page that clients show for the results of some tools (MCP Apps, and the older
+// Apps SDK). It becomes two resources:
+//
+//   - the URI itself, with the media type text/html;profile=mcp-app
+//   - the same URI with ".skybridge" before the extension, as text/html+skybridge, for hosts that know only the Apps SDK
 type App struct {
-	URI         string // begins with ui://
-	File        string // HTML
-	Name        string // default: the last part of the URI
+	URI         string // starts with ui://
+	File        string // path of the HTML file
+	Name        string // default: the last segment of the URI
 	Title       string
-	Description string   // tells the model what the page shows
-	Tools       []string // names of those whose results it shows
+	Description string   // for the model: what the page shows
+	Tools       []string // names of the tools whose results the page shows
 
 	ConnectDomains  []string // origins that the page may fetch from
-	ResourceDomains []string // origins of its scripts, styles, images and fonts
-	FrameDomains    []string // origins of pages in it
-	Domain          string   // origin that the host is to give the page; "" leaves it to the host
+	ResourceDomains []string // origins of the page's scripts, styles, images and fonts
+	FrameDomains    []string // origins of pages that the page may embed
+	Domain          string   // origin that the host serves the page from; "" lets the host choose
 	PrefersBorder   *bool
 
-	Invoking, Invoked string   // what people read while a tool runs, and after it
-	WidgetAccessible  bool     // the page may call the tools itself
+	Invoking, Invoked string   // status texts shown while a tool runs and after it has run
+	WidgetAccessible  bool     // whether the page may call the tools itself
 	Visibility        []string // who may call the tools: "model", "app". Default: both
 }
 
-// maxStatusText is how many characters the texts about an invocation have.
+// maxStatusText is the maximum length of Invoking and Invoked, in characters.
 const maxStatusText = 64
 
 func (l *Library) addApps() error {
@@ -98,7 +99,7 @@ func (a *App) check() error {
 	return nil
 }
 
-// checkOrigin refuses what a content security policy has no place for.
+// checkOrigin rejects values that cannot be an origin in a content security policy.
 func checkOrigin(origin string) error {
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme == "" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil ||
@@ -108,7 +109,7 @@ func checkOrigin(origin string) error {
 	return nil
 }
 
-// skybridge returns the URI of the page for hosts that know the older type only.
+// skybridge returns the URI of the page for hosts that know only the Apps SDK.
 func (a *App) skybridge() string {
 	extension := path.Ext(a.URI)
 	if strings.Contains(extension, "/") {
@@ -117,7 +118,7 @@ func (a *App) skybridge() string {
 	return strings.TrimSuffix(a.URI, extension) + ".skybridge" + extension
 }
 
-// pageMeta returns _meta of the page (MCP Apps, UI Resource Format).
+// pageMeta returns _meta of the page for MCP Apps (UI Resource Format).
 func (a *App) pageMeta() jsontext.Value {
 	var ui members
 	if csp := a.policy("connectDomains", "resourceDomains", "frameDomains"); csp != nil {
@@ -158,8 +159,8 @@ func (a *App) skybridgeMeta() jsontext.Value {
 	return meta.object()
 }
 
-// policy returns the origins as a JSON object, nil if there are none. The first
-// two members are always there: the Apps SDK wants both.
+// policy returns the allowed origins as a JSON object, or nil if no origins are configured. The
+// first two members are always present, because the Apps SDK requires both.
 func (a *App) policy(connect, resource, frame string) []byte {
 	if len(a.ConnectDomains)+len(a.ResourceDomains)+len(a.FrameDomains) == 0 {
 		return nil
@@ -173,7 +174,7 @@ func (a *App) policy(connect, resource, frame string) []byte {
 	return csp.object()
 }
 
-// addTo adds what a tool says of its app.
+// addTo adds the members that link a tool to its app to the tool's _meta.
 func (a *App) addTo(meta *members) {
 	var ui members
 	ui.add("resourceUri", wire.AppendString(nil, a.URI))
@@ -200,7 +201,7 @@ func (a *App) addTo(meta *members) {
 	}
 }
 
-// members are those of an object that grows.
+// members builds a JSON object one member at a time. The closing brace is added by object.
 type members []byte
 
 func (m *members) add(name string, value []byte) {
@@ -225,8 +226,8 @@ func boolean(value bool) []byte {
 	return []byte("false")
 }
 
-// decorate appends to a tool, which ends in a brace, what is not of its operation
-// alone: icons, how it is authorized, and _meta with its app.
+// decorate adds to an encoded tool (which ends in a brace) the members that do not follow from its
+// operation alone: icons, securitySchemes, and _meta with its app.
 func (c *catalog) decorate(dst []byte, tool *ocp.Tool, v revision) []byte {
 	if !v.titles() {
 		return dst
@@ -254,18 +255,19 @@ func (c *catalog) decorate(dst []byte, tool *ocp.Tool, v revision) []byte {
 	return append(dst, '}')
 }
 
-// securitySchemes returns how a call of the tool is authorized as far as a client
-// can do it, nil if the document does not say (Apps SDK, Tool Definition
-// Structure): with a token that has these scopes, or not at all. Where the site
-// demands a login of every caller, no tool is free, and every token needs the scopes
-// of the login as well. Keys and passwords of the API are the gateway's business.
+// securitySchemes returns how a client can authorize a call of the tool (Apps SDK, Tool Definition
+// Structure), or nil if the document does not declare OAuth. Each element is either "noauth" or
+// "oauth2" with the scopes of the token.
+//
+// If the site requires a login, no tool is "noauth", and every token also needs the scopes of the
+// login. API keys and passwords do not appear: the gateway injects them.
 func securitySchemes(tool *ocp.Tool, tools *ocp.Toolset, login *Login) []byte {
 	if !usesTokens(tools) || login != nil && !login.OAuth {
 		return nil
 	}
 	alternatives := tool.Security
 	if len(alternatives) == 0 {
-		alternatives = []ocp.SecurityRequirement{{}} // nothing is required
+		alternatives = []ocp.SecurityRequirement{{}} // no security requirement
 	}
 	var list []string
 	for _, alternative := range alternatives {
@@ -273,7 +275,7 @@ func securitySchemes(tool *ocp.Tool, tools *ocp.Toolset, login *Login) []byte {
 			list = append(list, string(one))
 		}
 	}
-	if list == nil && login != nil { // the API's own credentials are the gateway's
+	if list == nil && login != nil { // the gateway injects the API's own credentials
 		one, _ := appendScheme(nil, nil, tools, login)
 		list = append(list, string(one))
 	}
@@ -309,7 +311,7 @@ func appendScheme(dst []byte, alternative ocp.SecurityRequirement, tools *ocp.To
 	return append(dst, '}'), true
 }
 
-// usesTokens reports whether the document knows OAuth at all.
+// usesTokens reports whether the document declares an OAuth 2.0 or OpenID Connect scheme.
 func usesTokens(tools *ocp.Toolset) bool {
 	for _, scheme := range tools.SecuritySchemes {
 		if isTokenScheme(scheme) {

@@ -8,13 +8,12 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// openaiPrefix begins the names of what the Apps SDK has in _meta. A document may
-// leave it out.
+// openaiPrefix starts the names of the Apps SDK's members in _meta. A document may omit it.
 const openaiPrefix = "openai/"
 
-// An operation can be a tool that has a page, or a page itself, or both. Of which of
-// them a member of ui or openai speaks, its name says: these are of the page, and all
-// others of the tool (MCP Apps, UI Resource Format; Apps SDK, Resource Definition).
+// An operation can be a tool with a page, a page itself, or both. The name of a member of x-mcp.ui
+// and x-mcp.openai decides what the member describes: the names below describe the page, all others
+// describe the tool (MCP Apps, UI Resource Format; Apps SDK, Resource Definition).
 var (
 	uiOfPage = map[string]bool{"csp": true, "permissions": true, "domain": true, "prefersBorder": true}
 
@@ -23,8 +22,8 @@ var (
 	}
 )
 
-// appMeta returns the members of _meta that x-mcp has for the tool, or for the page.
-// What does not fit its name is left out.
+// appMeta returns the members of _meta that x-mcp declares for the page (page is true) or for the
+// tool (page is false). It omits members whose value does not fit their name.
 func (e *extension) appMeta(page bool) (meta members) {
 	var ui members
 	for walk := wire.Into(e.ui); walk.Next(); {
@@ -47,8 +46,8 @@ func (e *extension) appMeta(page bool) (meta members) {
 	return meta
 }
 
-// describePage completes _meta of a resource that is a page by what x-mcp says of the
-// operation's page. What the resource's own _meta has is not touched.
+// describePage adds the page members of the operation's x-mcp to _meta of a resource that is a page.
+// Members that the resource's own _meta already has are kept.
 func (r *resource) describePage(e *extension) {
 	if !r.isPage() {
 		return

@@ -13,14 +13,18 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// maxErrorBody is how many bytes of the API's own words about a failure are
-// shown beside the summary.
+// maxErrorBody is how many bytes of the API's error response are shown to the model.
 const maxErrorBody = 16 << 10
 
-// callTool runs a tool and answers with its outcome. A call that fails is still
-// a result, marked as an error, so that the model reads why and can do better;
-// wrong arguments too, in every revision. Only a name that no tool has, and a
-// header that contradicts an argument, are errors of the protocol.
+// callTool serves tools/call. A failed call is a result with isError, not a JSON-RPC error, so that
+// the model can read the reason and try again (MCP, Tools, Error Handling). This includes invalid
+// arguments, in every revision. JSON-RPC errors are used only for the following:
+//
+//   - params of the wrong type, or an invalid requestState
+//   - an unknown tool
+//   - a header that contradicts an argument
+//   - a scope that the access token lacks, or a capability that the client lacks (2026-07-28)
+//   - an error that the API returns as a native MCP result
 func (x *exchange) callTool() *fault {
 	if x.params.name.Kind() != '"' {
 		ocp.RecordCall(x.caller, nil, string(ocp.InvalidArguments))
@@ -43,8 +47,8 @@ func (x *exchange) callTool() *fault {
 			return f
 		}
 	}
-	// The arguments are copied out of the pooled body: what they become part of
-	// may be looked at after the call is over.
+	// Clone copies the arguments out of the pooled body: parts of the inner request may refer to
+	// them after the call is over.
 	r, f := x.invoke(invocation{method: "tools/call", target: name, tool: name, arguments: x.params.arguments.Clone()})
 	if f != nil {
 		return f
@@ -65,8 +69,8 @@ func (x *exchange) callTool() *fault {
 	return nil
 }
 
-// toolNamed returns the tool that a JSON string names, nil if there is none, and
-// the name. That of a tool that is found is the tool's own, so that none is made.
+// toolNamed returns the tool that a JSON string names and its name. The tool is nil if it does not
+// exist. For a known tool the name is the tool's own string, which saves an allocation.
 func (x *exchange) toolNamed(raw jsontext.Value) (*ocp.Tool, string) {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		if tool, ok := x.tools.Tool(string(raw[1 : len(raw)-1])); ok {
@@ -78,8 +82,8 @@ func (x *exchange) toolNamed(raw jsontext.Value) (*ocp.Tool, string) {
 	return tool, name
 }
 
-// unknownTool tells that there is no tool of that name, and which of those that the
-// client is shown has a similar one.
+// unknownTool returns the fault for a tool name that does not exist. It suggests the most similar
+// name among the tools that the client can see.
 func (x *exchange) unknownTool(name string) *fault {
 	near := nearest.Name(name, func(yield func(string) bool) {
 		for _, tool := range x.catalog().visible {
@@ -94,8 +98,8 @@ func (x *exchange) unknownTool(name string) *fault {
 	return badParams("unknown tool %q; list the tools to see which there are", clip(name, maxQuoted))
 }
 
-// answerSuccess answers with what the API said: as content, and once more as
-// structuredContent if it is JSON that the revision takes there.
+// answerSuccess writes the result of a successful call: the response body as content, and once more
+// as structuredContent if it is JSON that the revision allows there.
 func (x *exchange) answerSuccess(r reply) {
 	form, value := formOf(r.Result)
 	output := x.server.outputOf(r.Tool, x.version)
@@ -120,10 +124,10 @@ func (x *exchange) answerSuccess(r reply) {
 	x.out.B = append(b, "}}"...)
 }
 
-// answerFailure answers with what went wrong, and what the API itself said about
-// it if that is text. A page of HTML is made for another reader and left out.
-// There is no structuredContent: clients hold it to the tool's outputSchema, which
-// speaks of successes.
+// answerFailure writes the result of a failed call: the failure's message and, if it is text, the
+// body of the API's response. It leaves out HTML, which is meant for browsers. It writes no
+// structuredContent, because clients validate that against the tool's outputSchema, which describes
+// successful results only.
 func (x *exchange) answerFailure(r reply) {
 	b := x.appendResultHead(x.begin(), "complete", x.failureMeta(r))
 	b = append(b, `"content":[`...)
@@ -143,10 +147,10 @@ func appendText[T string | []byte](dst []byte, s T) []byte {
 	return append(dst, '}')
 }
 
-// checkAccess refuses a call that the access token does not allow, in the words
-// that tell a client which scopes to ask for (RFC 6750, section 3.1; MCP,
-// Authorization, Runtime Insufficient Scope). The scopes that the token has are
-// among them, so that the next token still allows what this one did.
+// checkAccess returns a fault if the access token lacks scopes that the tool needs. The
+// WWW-Authenticate challenge lists the missing scopes together with those that the token has, so
+// that the new token allows both (RFC 6750, section 3.1; MCP, Authorization, Runtime Insufficient
+// Scope).
 func (x *exchange) checkAccess(tool *ocp.Tool) *fault {
 	missing := x.site.Access.missing(tool, x.tools.SecuritySchemes)
 	if missing == nil {
@@ -161,11 +165,11 @@ func (x *exchange) checkAccess(tool *ocp.Tool) *fault {
 	return f
 }
 
-// maxScopes bounds the scopes in a challenge, in bytes.
+// maxScopes is the maximum length of the scope list in a challenge, in bytes.
 const maxScopes = 4 << 10
 
-// scopeList writes scopes as a challenge has them, what no scope can be left out
-// (RFC 6749, section 3.3).
+// scopeList returns the space-separated scope list of a challenge, the missing scopes first. It
+// leaves out strings that are not valid scopes (RFC 6749, section 3.3).
 func scopeList(has, missing []string) string {
 	var list []string
 	length := 0

@@ -10,32 +10,32 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// The members of a result's _meta.
+// Members of a result's _meta.
 const (
-	// metaHTTP is the failure of a call in a form for programs:
+	// metaHTTP describes a failed call in a machine-readable form:
 	//
 	//	{"status":429,"retryable":true,"retryAfterMs":30000,"problem":{…}}
 	//
-	// status is the API's and retryAfterMs what it asked for, if it did; problem
-	// is its problem document (RFC 9457), if it sent one.
+	// status is the status of the API's response, retryAfterMs its Retry-After, and problem its
+	// problem document (RFC 9457). Members without a value are omitted, except retryable.
 	metaHTTP = "io.github.fairwayhq/http"
 
-	// metaChallenges is for hosts of MCP Apps: the challenges with which a user
-	// is asked to log in, as one WWW-Authenticate has them, in one text.
+	// metaChallenges carries the WWW-Authenticate challenges for hosts of MCP Apps, which then ask
+	// the user to log in. All challenges are joined into one string, as in one header line.
 	metaChallenges = "mcp/www_authenticate"
 )
 
 const (
 	maxProblem    = 16 << 10 // bytes of a problem document in _meta
-	maxChallenges = 4        // in _meta
-	maxChallenge  = 2 << 10  // bytes of each
+	maxChallenges = 4        // challenges in _meta
+	maxChallenge  = 2 << 10  // bytes of each challenge
 )
 
-// completeHead is what the kept head of results in 2026-07-28 begins with.
+// completeHead starts the pre-encoded head of results in 2026-07-28.
 const completeHead = `"resultType":"complete",`
 
-// appendResultHead appends the members that a result begins with, and a comma. Meta
-// is members of its _meta, separated by commas, or nil.
+// appendResultHead appends the members that every result starts with, followed by a comma. meta
+// holds further members of the result's _meta, separated by commas, or is nil.
 func (x *exchange) appendResultHead(dst []byte, resultType string, meta []byte) []byte {
 	meta = x.appendLocale(meta)
 	if !x.version.selfDescribing() {
@@ -52,13 +52,13 @@ func (x *exchange) appendResultHead(dst []byte, resultType string, meta []byte) 
 	}
 	dst = append(dst, complete...)
 	if len(meta) > 0 {
-		dst = append(append(dst[:len(dst)-1], ','), meta...) // before the brace that ends _meta
+		dst = append(append(dst[:len(dst)-1], ','), meta...) // insert before the brace that closes _meta
 		dst = append(dst, '}')
 	}
 	return append(dst, ',')
 }
 
-// failureMeta returns what _meta says of a failure.
+// failureMeta returns the members of _meta for a failed call.
 func (x *exchange) failureMeta(r reply) []byte {
 	meta := r.contextMeta()
 	if len(meta) > 0 {
@@ -83,8 +83,8 @@ func (x *exchange) failureMeta(r reply) []byte {
 	return meta
 }
 
-// needsLogin reports whether a failure is one that a login mends: nobody is logged
-// in, or with less than is needed (RFC 6750, section 3.1).
+// needsLogin reports whether a login can fix the failure: the caller is not authenticated, or the
+// token has too few scopes (RFC 6750, section 3.1).
 func needsLogin(failure *ocp.Failure, r *ocp.Result) bool {
 	switch failure.Status {
 	case http.StatusUnauthorized:
@@ -95,7 +95,7 @@ func needsLogin(failure *ocp.Failure, r *ocp.Result) bool {
 	return false
 }
 
-// problemOf returns the answer if it is a problem document.
+// problemOf returns the response body if it is a problem document, otherwise nil.
 func problemOf(r *ocp.Result) []byte {
 	if r == nil || r.MediaType() != "application/problem+json" || len(r.Body) > maxProblem {
 		return nil
@@ -107,8 +107,8 @@ func problemOf(r *ocp.Result) []byte {
 	return problem
 }
 
-// appendChallenges appends how to log in: as the API asks, or else to the
-// authorization servers of this one.
+// appendChallenges appends the challenges of the API's response. If the API sent none, it appends a
+// challenge that points to the authorization servers of this site, if the site has any.
 func (x *exchange) appendChallenges(meta []byte, r *ocp.Result) []byte {
 	var challenges []string
 	if r != nil {

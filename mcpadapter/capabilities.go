@@ -6,23 +6,22 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// capabilities are what a client says it can be asked for.
+// capabilities are the requests that a client has declared it can handle.
 type capabilities uint16
 
 const (
 	canSample      capabilities = 1 << iota // sampling/createMessage
-	canSampleTools                          // with tools
+	canSampleTools                          // sampling/createMessage with tools
 	canElicit                               // elicitation/create with a form
 	canElicitURL                            // elicitation/create with a URL
 	canListRoots                            // roots/list
 )
 
-// uiExtension is the identifier of MCP Apps among the extensions that a server
-// offers.
+// uiExtension identifies MCP Apps in the list of extensions that the server declares.
 const uiExtension = "io.modelcontextprotocol/ui"
 
-// readCapabilities reads a ClientCapabilities object. Before 2025-11-25 an
-// elicitation without modes means forms, and so it does today.
+// readCapabilities reads a ClientCapabilities object. An elicitation member without modes means
+// forms: it had no modes before 2025-11-25, and later revisions keep that meaning.
 func readCapabilities(raw jsontext.Value) (c capabilities) {
 	for walk := wire.Into(raw); walk.Next(); {
 		object := walk.Value.Kind() == '{'
@@ -55,7 +54,7 @@ func hasMember(object jsontext.Value, name string) bool {
 	return false
 }
 
-// has reports whether the client can all of that.
+// has reports whether the client has declared all the given capabilities.
 func (c capabilities) has(all capabilities) bool { return c&all == all }
 
 // appendTo appends the capabilities as a ClientCapabilities object.

@@ -11,12 +11,12 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// maxCompletions is how many values one answer may have (MCP, Completion).
+// maxCompletions is the maximum number of values in one response (MCP, Completion).
 const maxCompletions = 100
 
-// complete answers with values for an argument of a prompt or a variable of a
-// template: those that a file or the document lists, first the ones that begin as
-// the client's value does, then those that have it in them.
+// complete serves completion/complete. The values for a prompt's argument or a template's variable
+// come from files or from the document's schemas. Values that start with the typed text come first,
+// then those that contain it.
 func (x *exchange) complete() *fault {
 	ref, argument := member(x.params.raw, "ref"), member(x.params.raw, "argument")
 	if ref.Kind() != '{' || argument.Kind() != '{' {
@@ -44,7 +44,7 @@ func (x *exchange) complete() *fault {
 	return nil
 }
 
-// proposals returns all values that are known of an argument.
+// proposals returns all known values of an argument.
 func (x *exchange) proposals(ref jsontext.Value, argument string) ([]string, *fault) {
 	s := x.catalog().shelf()
 	switch kind := text(member(ref, "type")); kind {
@@ -98,7 +98,7 @@ func (r *resource) proposals(variable string) ([]string, *fault) {
 	return names, nil
 }
 
-// enumOf returns the values that the schema of an argument lists, as texts.
+// enumOf returns the values that the schema of an argument allows, as strings.
 func enumOf(a *ocp.Argument, tool *ocp.Tool) (values []string) {
 	schema := resolve(a.Schema, tool)
 	types := typesOf(schema)
@@ -120,7 +120,7 @@ func enumOf(a *ocp.Argument, tool *ocp.Tool) (values []string) {
 	return values
 }
 
-// appendProposal appends a value that a text can say.
+// appendProposal appends a string, number or boolean as a string. It ignores other values.
 func appendProposal(values []string, value jsontext.Value) []string {
 	switch value.Kind() {
 	case '"':
@@ -131,8 +131,8 @@ func appendProposal(values []string, value jsontext.Value) []string {
 	return values
 }
 
-// ranked returns the values that begin with what was typed, then those that have
-// it in them, without regard to case.
+// ranked returns the values that start with the typed text, then those that contain it. It ignores
+// case.
 func ranked(all []string, typed string) []string {
 	typed = strings.ToLower(typed)
 	var begin, within []string

@@ -15,36 +15,36 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// maxServing is how many requests of one connection are served at once; those
-// that come on top wait.
+// maxServing is the maximum number of requests that one connection serves at once. Further requests
+// wait.
 const maxServing = 64
 
-// A connection carries messages both ways for as long as it is open: standard
-// input and output, or the stream and the posts of HTTP+SSE. Its calls run in the
-// context, and with the identity, of the request that opened it.
+// A connection carries messages in both directions while it is open: over stdio, or over the stream
+// and the POST requests of HTTP+SSE. Its calls run with the context and the identity of the request
+// that opened it.
 type connection struct {
 	server *Server
 	site   *Site
 	ctx    context.Context
-	stop   context.CancelFunc // ends ctx
+	stop   context.CancelFunc // cancels ctx
 	client string
 	out    channel
 	live   live
 
-	watcher *watcher      // of the whole connection; wants nothing before initialize
-	ended   chan struct{} // closed when the client sends nothing more
+	watcher *watcher      // for the whole connection; selects no notifications before initialize
+	ended   chan struct{} // closed when the client sends no more messages
 	slots   chan struct{}
 	serving sync.WaitGroup
 
 	mu      sync.Mutex
-	version revision // as settled by initialize
+	version revision // negotiated by initialize
 	can     capabilities
-	over    bool // nothing more is taken in
+	over    bool // whether new messages are rejected
 
-	panicked string // what a message that was served panicked with; "" if none did
+	panicked string // panic value and stack of the goroutine that panicked; "" if none did
 }
 
-// newConnection returns a connection, for which wait must be called in the end.
+// newConnection returns a connection. The caller must call wait when it is done with it.
 func (s *Server) newConnection(ctx context.Context, site *Site, client string, out channel) *connection {
 	ctx, stop := context.WithCancel(ctx)
 	return &connection{
@@ -61,11 +61,12 @@ func (s *Server) newConnection(ctx context.Context, site *Site, client string, o
 	}
 }
 
-// receive serves one body that came over the connection. Requests are served
-// concurrently, except initialize, which decides how the next messages are read.
-// They are registered before receive returns, so that the next message can cancel
-// them. receive blocks while the connection serves maxServing requests; ctx ends
-// that. It reports false for requests that the connection takes no more.
+// receive serves one message or batch of the connection. It serves requests concurrently, except
+// initialize, which decides how the following messages are read.
+//
+// Requests are registered before receive returns, so that the next message can cancel them. receive
+// blocks while the connection serves maxServing requests, until ctx ends. It returns false if it
+// rejects the request because the connection closes.
 func (c *connection) receive(ctx context.Context, body []byte) bool {
 	ids := c.requests(body)
 	if ids == nil {
@@ -98,9 +99,9 @@ func (c *connection) receive(ctx context.Context, body []byte) bool {
 	return true
 }
 
-// serveAlone is serve in a goroutine of its own, where a panic would end the
-// process and everybody's connections. It ends this one, whose own goroutine
-// panics with it.
+// serveAlone runs serve in a goroutine of its own. A panic in such a goroutine would end the whole
+// process, so serveAlone recovers it and closes the connection; wait then panics with the same value
+// in the goroutine that owns the connection.
 func (c *connection) serveAlone(body []byte) {
 	defer func() {
 		value := recover()
@@ -115,9 +116,9 @@ func (c *connection) serveAlone(body []byte) {
 	c.serve(body)
 }
 
-// pause lets another request be served while one waits for the client, whose
-// answer could otherwise stand behind requests that wait in turn. The request goes
-// on when there is room for it again.
+// pause frees the slot of a request while it waits for a response from the client. Otherwise that
+// response could be stuck behind requests that wait for a slot. resume takes a slot again before the
+// request goes on.
 func (c *connection) pause() (resume func()) {
 	if c == nil {
 		return func() {}
@@ -126,9 +127,8 @@ func (c *connection) pause() (resume func()) {
 	return func() { c.slots <- struct{}{} }
 }
 
-// requests returns the ids of the requests in a body that are served concurrently
-// with the messages after it. It returns nil if the body has to be served before
-// the next message is read.
+// requests returns the ids of the requests in a body that can be served concurrently with the
+// messages after it. It returns nil if the body must be served before the next message is read.
 func (c *connection) requests(body []byte) (ids []jsontext.Value) {
 	if int64(len(body)) > c.server.options.MaxBody || wire.Check(body) != nil {
 		return nil
@@ -149,8 +149,8 @@ func (c *connection) requests(body []byte) (ids []jsontext.Value) {
 	return ids
 }
 
-// drain takes no more requests, and returns when those that are being served have
-// ended, or at the end of until. The client can still answer what it is asked.
+// drain rejects new requests and waits until those in progress have ended or until is closed. The
+// client can still respond to requests of the server.
 func (c *connection) drain(until <-chan struct{}) {
 	c.mu.Lock()
 	c.over = true
@@ -167,8 +167,7 @@ func (c *connection) drain(until <-chan struct{}) {
 	}
 }
 
-// wait returns when everything that was received has been served. Nothing is
-// received any more.
+// wait returns when all received requests have been served. It rejects new ones.
 func (c *connection) wait() {
 	c.mu.Lock()
 	c.over = true
@@ -180,7 +179,7 @@ func (c *connection) wait() {
 	}
 }
 
-// serve answers one body.
+// serve serves one body and sends the response.
 func (c *connection) serve(body []byte) {
 	out := buffer.Get()
 	defer buffer.Put(out)
@@ -210,10 +209,10 @@ func (c *connection) serve(body []byte) {
 		return
 	}
 	out.B = append(out.B, x.kept...)
-	_ = c.out.send(out.B) // an error ends the connection's reading side
+	_ = c.out.send(out.B) // a write error ends the reading side of the connection
 }
 
-// settle notes what initialize has settled.
+// settle stores what initialize has negotiated and starts notifications.
 func (c *connection) settle(v revision, can capabilities) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,8 +220,8 @@ func (c *connection) settle(v revision, can capabilities) {
 	c.watcher.wanted.Store(uint32(everyChange))
 }
 
-// agree finds the revision of a message that has no HTTP header: its own word in
-// _meta, or else what initialize has settled.
+// agree determines the revision of a message that has no HTTP headers: the one in its _meta, or else
+// the one that initialize has negotiated.
 func (c *connection) agree(x *exchange, method string) *fault {
 	described, f := x.readMeta()
 	if f != nil || described.version == nil || method == "initialize" {

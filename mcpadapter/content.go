@@ -13,23 +13,24 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// A form is the shape in which an answer of the API is shown to a model.
+// A form is the kind of content block that represents a response body.
 type form uint8
 
 const (
-	emptyForm form = iota // a line about the status
-	jsonForm              // text, and structuredContent
-	textForm              // text
-	imageForm             // Base64, to look at
-	audioForm             // Base64, to listen to
-	blobForm              // Base64, an embedded resource
+	emptyForm form = iota // a text block with the status line
+	jsonForm              // a text block, and structuredContent
+	textForm              // a text block
+	imageForm             // an image block in Base64
+	audioForm             // an audio block in Base64
+	blobForm              // an embedded resource in Base64
 )
 
-// formOf decides by media type. An answer that is declared as JSON and is not
-// JSON, or whose objects have a name twice, is text: clients take it apart with
-// readers that differ in which of the two they see. One without a type is text if
-// it reads as such. The value is the JSON without space around it; nil for other
-// forms.
+// formOf selects the form by the media type. Exceptions:
+//
+//   - A body declared as JSON that is not valid JSON, or that has an object with duplicate names, becomes text. JSON parsers disagree on which of two duplicate members counts.
+//   - A body without a media type becomes text if it is valid UTF-8.
+//
+// The returned value is the JSON without surrounding space; it is nil for all other forms.
 func formOf(r *ocp.Result) (form, []byte) {
 	if r == nil || len(r.Body) == 0 {
 		return emptyForm, nil
@@ -54,8 +55,8 @@ func formOf(r *ocp.Result) (form, []byte) {
 	return blobForm, nil
 }
 
-// textual tells the media types that are text under another name than text/*.
-// SVG is among them: models read it and take no such image.
+// textual reports whether a media type is text, even if it is not text/*. This includes SVG: models
+// can read it as text and do not accept it as an image.
 func textual(kind, subtype string) bool {
 	if kind == "text" || strings.HasSuffix(subtype, "+xml") || strings.HasSuffix(subtype, "+yaml") {
 		return true
@@ -71,7 +72,7 @@ func textual(kind, subtype string) bool {
 	return false
 }
 
-// appendContent appends the content block of a successful answer.
+// appendContent appends the content block of a successful call.
 func (x *exchange) appendContent(dst []byte, f form, outcome ocp.Outcome) []byte {
 	r := outcome.Result
 	if f == audioForm && !x.version.listens() {
@@ -96,7 +97,7 @@ func (x *exchange) appendContent(dst []byte, f form, outcome ocp.Outcome) []byte
 	return appendText(dst, statusLine(r))
 }
 
-// appendBytes appends the body in Base64 and its media type.
+// appendBytes appends the body in Base64, and its media type.
 func appendBytes(dst []byte, r *ocp.Result) []byte {
 	dst = append(dst, '"')
 	dst = base64.StdEncoding.AppendEncode(dst, r.Body)
@@ -104,12 +105,12 @@ func appendBytes(dst []byte, r *ocp.Result) []byte {
 	return wire.AppendString(dst, first(r.MediaType(), "application/octet-stream"))
 }
 
-// metaFilename is the member of a content block's _meta that has the name which the
-// API gave a file.
+// metaFilename is the member of a content block's _meta with the file name from the API's
+// Content-Disposition header.
 const metaFilename = "io.github.fairwayhq/filename"
 
-// appendFilename closes a content block, with the name of the file where the
-// revision has a place for it.
+// appendFilename closes a content block. It adds the file name if the revision allows _meta in
+// content blocks.
 func (x *exchange) appendFilename(dst []byte, r *ocp.Result) []byte {
 	if name := r.Filename(); name != "" && x.version.annotatesContent() {
 		dst = append(dst, `,"_meta":{"`+metaFilename+`":`...)
@@ -118,9 +119,8 @@ func (x *exchange) appendFilename(dst []byte, r *ocp.Result) []byte {
 	return append(dst, '}')
 }
 
-// resourceURI says where the bytes of an embedded resource came from:
-// tool://TOOLSET/TOOL, behind which the name of a file follows. Nothing can be read from there again but by calling the
-// tool.
+// resourceURI returns the URI of an embedded resource: tool://TOOLSET/TOOL. The caller may append a
+// file name. The URI only names the source; clients cannot read it and have to call the tool again.
 func resourceURI(tools *ocp.Toolset, tool *ocp.Tool) string {
 	name := ""
 	if tool != nil {
@@ -129,10 +129,10 @@ func resourceURI(tools *ocp.Toolset, tool *ocp.Tool) string {
 	return "tool://" + url.PathEscape(first(tools.Name, "fairway")) + "/" + url.PathEscape(name)
 }
 
-// maxLocation is how much of a Location header is shown, in bytes.
+// maxLocation is how many bytes of a Location header are shown.
 const maxLocation = 2 << 10
 
-// statusLine is what there is to say about an answer without a body.
+// statusLine returns the text for a response without a body.
 func statusLine(r *ocp.Result) string {
 	if r == nil {
 		return "done, without an answer"

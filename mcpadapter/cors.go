@@ -7,27 +7,28 @@ import (
 	"time"
 )
 
-// What pages of other origins may do with this server, which their browsers ask
-// before and look for in each answer (Fetch, HTTP extensions). Only the origins that
-// the configuration names are told. Cookies and other credentials that a browser adds
-// by itself are never among it: a page has a token of its own.
+// CORS rules: what pages of other origins may send and read. Browsers ask with a preflight request
+// and check the headers of each response (Fetch, HTTP extensions). Only configured origins get CORS
+// headers. Credentials mode is never allowed, so browsers add no cookies: a page has to send a token
+// of its own.
 const (
 	sharedMethods = "POST, GET, DELETE"
 
-	// sharedHeaders are those that clients send; what else a page asks for is added.
+	// sharedHeaders are the headers that MCP clients send. Headers that a preflight asks for are
+	// added.
 	sharedHeaders = "Accept, Authorization, Content-Type, Last-Event-ID, Mcp-Method, Mcp-Name, MCP-Protocol-Version, Mcp-Session-Id"
 
-	// exposedHeaders are those that a page may read.
+	// exposedHeaders are the response headers that a page may read.
 	exposedHeaders = "Mcp-Session-Id, WWW-Authenticate, Retry-After, Allow"
 
-	// preflightAge is how long browsers may keep what they were told.
+	// preflightAge is how long browsers may cache the response to a preflight.
 	preflightAge = time.Hour
 
-	maxAskedHeaders = 1 << 10 // bytes of what a preflight asks for; what comes after them is not read
+	maxAskedHeaders = 1 << 10 // bytes of Access-Control-Request-Headers that are read; the rest is ignored
 )
 
-// share lets the page that a request comes from, whose origin has been admitted, read
-// the answer.
+// share sets the CORS headers that let a page read the response. checkOrigin has already accepted
+// the page's origin.
 func (s *Server) share(header http.Header, r *http.Request) {
 	if len(s.origins) == 0 {
 		return
@@ -40,7 +41,7 @@ func (s *Server) share(header http.Header, r *http.Request) {
 	case s.origins["*"]:
 		origin = "*"
 	case !s.origins[normalOrigin(origin)]:
-		return // the site's own
+		return // a page of this site needs no CORS headers
 	}
 	header.Set("Access-Control-Allow-Origin", origin)
 	header.Set("Access-Control-Expose-Headers", exposedHeaders)
@@ -53,9 +54,9 @@ func (s *Server) share(header http.Header, r *http.Request) {
 	header.Set("Access-Control-Max-Age", strconv.Itoa(int(preflightAge.Seconds())))
 }
 
-// withAsked adds to the headers of the protocol those that a page asks for: arguments
-// of tools (Mcp-Param-…), API keys, and whatever else is in front of this server. A
-// preflight comes before authentication: only so much of it is looked at.
+// withAsked returns sharedHeaders and the valid header names in asked: tool arguments (Mcp-Param-…),
+// API keys, and headers for handlers in front of this server. Preflights come before authentication,
+// so withAsked reads only maxAskedHeaders bytes.
 func withAsked(asked []string) string {
 	list, left := sharedHeaders, maxAskedHeaders
 	for _, names := range asked {
@@ -80,7 +81,7 @@ func hasToken(list, name string) bool {
 	return false
 }
 
-// isToken reports whether s can be the name of a header (RFC 9110, section 5.6.2).
+// isToken reports whether s is a valid header name (RFC 9110, section 5.6.2).
 func isToken(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
 		return c <= ' ' || c > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c)

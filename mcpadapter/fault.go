@@ -13,7 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// The error codes of JSON-RPC 2.0 and of MCP 2026-07-28.
+// Error codes of JSON-RPC 2.0 and of MCP 2026-07-28.
 const (
 	parseError              = -32700
 	invalidRequest          = -32600
@@ -26,30 +26,30 @@ const (
 	unsupportedVersion      = -32022
 )
 
-// A fault is why a message is not served, told as a JSON-RPC error.
+// A fault is a JSON-RPC error response, with the HTTP status and the headers that go with it.
 type fault struct {
-	status  int // of the HTTP answer
+	status  int // HTTP status
 	code    int
 	message string
-	data    []byte // JSON; nil if there is none
+	data    []byte // JSON; nil to omit it
 
-	anonymous bool // leave the id out, whatever the revision: nothing was read
-	allow     bool // name the allowed methods
+	anonymous bool // omit the id in every revision, because no message was read
+	allow     bool // set the Allow header
 
-	retryAfter time.Duration // 0 for no advice
-	challenge  string        // WWW-Authenticate; "" for none
+	retryAfter time.Duration // Retry-After; 0 to omit it
+	challenge  string        // WWW-Authenticate; "" to omit it
 }
 
 func faultf(status, code int, format string, args ...any) *fault {
 	return &fault{status: status, code: code, message: fmt.Sprintf(format, args...)}
 }
 
-// badParams is a fault in the parameters of a well-formed message.
+// badParams returns a fault for invalid parameters of a well-formed message.
 func badParams(format string, args ...any) *fault {
 	return faultf(http.StatusOK, invalidParams, format, args...)
 }
 
-// refuse makes the fault the answer to the message being served.
+// refuse writes the fault as the response to the current message.
 func (x *exchange) refuse(f *fault) {
 	x.status, x.fault = f.status, f
 	if f.status == http.StatusNoContent {
@@ -71,7 +71,7 @@ func (x *exchange) refuse(f *fault) {
 	x.out.B = append(b, "}}"...)
 }
 
-// setHeader says what the fault has to say in headers.
+// setHeader sets the response headers of the fault.
 func (f *fault) setHeader(header http.Header) {
 	if f.allow {
 		header["Allow"] = []string{"POST, GET, DELETE"}
@@ -84,10 +84,10 @@ func (f *fault) setHeader(header http.Header) {
 	}
 }
 
-// maxQuoted is how many bytes of what a client wrote an error repeats.
+// maxQuoted is how many bytes of a client's value an error message repeats.
 const maxQuoted = 100
 
-// clip cuts s to at most limit bytes at the end of a character.
+// clip shortens s to at most limit bytes, at a character boundary.
 func clip(s string, limit int) string {
 	if len(s) <= limit {
 		return s

@@ -10,18 +10,18 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// maxIcons is how many icons one thing has at most.
+// maxIcons is the maximum number of icons of a tool, resource or prompt.
 const maxIcons = 16
 
-// An Icon is a picture that clients may show beside a name (MCP 2025-11-25, Icon).
+// An Icon is an image that clients may show beside a name (MCP 2025-11-25, Icon).
 type Icon struct {
 	Source   string   // https:, http: or data: URI
-	MIMEType string   // "" if the source says it
+	MIMEType string   // "" if the source has its own media type
 	Sizes    []string // "48x48", or "any"
 	Theme    string   // "light", "dark", or "" for both
 }
 
-// checkIcons refuses what clients must not be given.
+// checkIcons returns an error for icons that MCP does not allow.
 func checkIcons(icons []Icon) error {
 	if len(icons) > maxIcons {
 		return fmt.Errorf("more than %d icons", maxIcons)
@@ -50,7 +50,7 @@ func (i Icon) check() error {
 	return fmt.Errorf("the theme of an icon is light or dark, not %q", i.Theme)
 }
 
-// readIcons reads the icons of an x-mcp. Those that are not good are left out.
+// readIcons reads the icons of x-mcp. It leaves out invalid ones.
 func readIcons(raw jsontext.Value) (icons []Icon) {
 	if raw.Kind() != '[' {
 		return nil
@@ -63,8 +63,7 @@ func readIcons(raw jsontext.Value) (icons []Icon) {
 	return icons
 }
 
-// readIcon reads one icon. Members of another kind than they must be count as
-// absent.
+// readIcon reads one icon. It ignores members of the wrong type.
 func readIcon(raw jsontext.Value) Icon {
 	icon := Icon{
 		Source:   text(member(raw, "src")),
@@ -81,7 +80,7 @@ func readIcon(raw jsontext.Value) Icon {
 	return icon
 }
 
-// appendIcons appends the member icons where the revision has it.
+// appendIcons appends the member icons if the revision has it.
 func appendIcons(dst []byte, icons []Icon, v revision) []byte {
 	if len(icons) == 0 || !v.pictures() {
 		return dst

@@ -12,56 +12,56 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// An API that answers with results of MCP learns in these headers what it needs
-// to know of the client, and gets the answers to what it asked.
+// Headers of the inner request for APIs that return native MCP results. They tell the API what the
+// client can do and carry the client's responses to it.
 const (
 	headerCapabilities   = "Mcp-Client-Capabilities" // JSON object
 	headerInputResponses = "Mcp-Input-Responses"     // JSON object in unpadded URL-safe Base64
-	headerRequestState   = "Mcp-Request-State"       // what the API gave, =?base64?…?= if a header cannot carry it
-	headerProgress       = "Mcp-Progress"            // "1" if the client wants to hear of progress
+	headerRequestState   = "Mcp-Request-State"       // the API's own state; =?base64?…?= if a header cannot carry it as it is
+	headerProgress       = "Mcp-Progress"            // "1" if the client wants progress notifications
 )
 
 const (
-	// maxRounds is how often one request of a client that can be asked at once
-	// goes to the API.
+	// maxRounds is how many times one request of a client may call the API, for revisions where the
+	// server sends requests to the client.
 	maxRounds = 8
 
-	// maxResponses is how many bytes of answers go to the API in a header, in
-	// Base64.
+	// maxResponses is the maximum size of Mcp-Input-Responses, in bytes of Base64.
 	maxResponses = 48 << 10
 )
 
-// An invocation is a tool to be run for a request of the client.
+// An invocation is a tool call made for a request of the client. Besides tools/call, prompts and
+// resources of operations also call tools.
 type invocation struct {
-	method    string // "tools/call": with target what a sealed requestState belongs to
-	target    string // the name of the tool or prompt, the URI of the resource
+	method    string // method of the client's request; with target it binds a sealed requestState
+	target    string // name of the tool or prompt, or URI of the resource
 	tool      string
-	arguments []byte // JSON object or nil; not in a pooled body
+	arguments []byte // JSON object or nil; must not be in a pooled buffer
 }
 
-// A reply is what came of an invocation. It must be released.
+// A reply is the result of an invocation. The caller must release it.
 type reply struct {
-	// Outcome is that of the last call. Its Failure is also what could not be
-	// asked of the client, or was not answered.
+	// Outcome is the outcome of the last call. Its Failure may also say that the client could not be
+	// asked or did not respond.
 	ocp.Outcome
 
-	// uncalled reports whether the Failure or the questions (asks) do not come from a call, so
-	// that the Caller has not recorded it.
+	// uncalled reports whether the Failure or asks does not come from a call, so that the Caller has
+	// not recorded it.
 	uncalled bool
 
-	native jsontext.Value // the MCP result, checked to be a strict JSON object; nil if the API answered in its own words
-	asks   []byte         // "inputRequests":{…},"requestState":"…", what the client is asked before there is an answer (2026-07-28); nil otherwise
-	own    *ocp.Incoming  // the context that the request brought along; nil if none
+	native jsontext.Value // the MCP result, a strict JSON object; nil if the API did not return a native result
+	asks   []byte         // `"inputRequests":{…},"requestState":"…"` for a result of the type "input_required" (2026-07-28); nil otherwise
+	own    *ocp.Incoming  // OCP context in _meta of the request; nil if none
 }
 
-// failed is the reply that the tool was not called, or not to an end.
+// failed returns the reply for a tool that was not called, or whose call could not be completed.
 func failed(tool *ocp.Tool, kind ocp.FailureKind, message string) reply {
 	return reply{Outcome: ocp.Outcome{Tool: tool, Failure: &ocp.Failure{Kind: kind, Message: message}}, uncalled: true}
 }
 
-// invoke runs a tool: with what the client lets the API know, and, where the API
-// or the tool needs more than the arguments, with the answers of the client. It
-// may call the tool several times.
+// invoke runs a tool. It checks the access token, adds the client's context, and reports progress.
+// If the tool has non-inferrable arguments, or if the API returns native results, invoke may ask the
+// client and call the tool several times.
 func (x *exchange) invoke(i invocation) (reply, *fault) {
 	ctx, own := x.context()
 	tool, known := x.tools.Tool(i.tool)
@@ -82,8 +82,8 @@ func (x *exchange) invoke(i invocation) (reply, *fault) {
 	return r, f
 }
 
-// recordRounds records what Call could not know of an invocation: that the adapter ended it,
-// or that the client is asked before there is a result.
+// recordRounds records outcomes that Caller.Call cannot know: the adapter ended the invocation, or
+// the client must respond before there is a result.
 func (x *exchange) recordRounds(tool *ocp.Tool, r reply) {
 	switch {
 	case r.asks != nil && r.uncalled:
@@ -95,21 +95,21 @@ func (x *exchange) recordRounds(tool *ocp.Tool, r reply) {
 	}
 }
 
-// isNative reports whether the API answers calls of the tool with results of MCP.
-// It is for the document to declare: an API that passes on what others have sent
-// it must not be able to ask the user by accident.
+// isNative reports whether the document declares that the operation returns native MCP results. An
+// API that merely relays third-party content must not be able to ask the user anything, so the media
+// type of the response alone is not enough.
 func isNative(tool *ocp.Tool) bool {
 	return slices.Contains(tool.Answer.MediaTypes, nativeType)
 }
 
-// A round is one call of a tool that needs more than its arguments.
+// A round is one call of a tool in an invocation of several calls.
 type round struct {
 	memory
-	responses jsontext.Value // to what was asked last; nil for none
+	responses jsontext.Value // the client's responses to the last requests; nil if none
 }
 
-// invokeInRounds calls a tool until there is an answer. Since 2026-07-28 each round
-// is a request of the client, before that all are part of one.
+// invokeInRounds calls a tool until it has a final result. From 2026-07-28 on each round is a
+// separate request of the client; before that, all rounds belong to one request.
 func (x *exchange) invokeInRounds(ctx context.Context, tool *ocp.Tool, i invocation) (reply, *fault) {
 	var now round
 	if x.version.selfDescribing() {
@@ -129,16 +129,16 @@ func (x *exchange) invokeInRounds(ctx context.Context, tool *ocp.Tool, i invocat
 		}
 		now.state = asked.state
 		asking, again, f := x.putToClient(tool, i, asked, &now, count == maxRounds)
-		r.Release() // what is asked lies in it
+		r.Release() // asked refers to the result's buffer up to here
 		if !again {
 			return asking, f
 		}
 	}
 }
 
-// putToClient asks the client what the API wants to know: at once, or since
-// 2026-07-28 with the result of this request. Again says that it has answered, and
-// the tool is to be called with that.
+// putToClient forwards the API's requests to the client. Before 2026-07-28 it waits for the
+// responses and returns again = true: the tool must be called with them. From 2026-07-28 on it
+// returns a reply with the requests.
 func (x *exchange) putToClient(tool *ocp.Tool, i invocation, asked *inputRequired, now *round, last bool) (r reply, again bool, f *fault) {
 	if x.version.selfDescribing() {
 		r, f = x.passOn(tool, i, asked, now)
@@ -151,8 +151,7 @@ func (x *exchange) putToClient(tool *ocp.Tool, i invocation, asked *inputRequire
 	return r, r.Failure == nil, nil
 }
 
-// callRound calls the tool once. What the API asks for before it answers is in
-// asked; nil means that the reply is all.
+// callRound calls the tool once. asked is not nil if the API needs responses from the client first.
 func (x *exchange) callRound(ctx context.Context, tool *ocp.Tool, arguments []byte, now *round) (reply, *inputRequired, *fault) {
 	if !isNative(tool) {
 		return reply{Outcome: x.caller.Call(ctx, tool.Name, arguments)}, nil, nil
@@ -183,7 +182,7 @@ func (x *exchange) callRound(ctx context.Context, tool *ocp.Tool, arguments []by
 	return r, nil, nil
 }
 
-// nativeSupplement tells an API that answers with results of MCP of the client.
+// nativeSupplement returns the headers for an API that returns native results.
 func (x *exchange) nativeSupplement(now *round) (*ocp.Supplement, *fault) {
 	header := http.Header{headerCapabilities: {string(x.askable().appendTo(nil))}}
 	if len(now.responses) > 0 {
@@ -201,8 +200,8 @@ func (x *exchange) nativeSupplement(now *round) (*ocp.Supplement, *fault) {
 	return &ocp.Supplement{Header: header}, nil
 }
 
-// askable returns what the client can be asked for while this request is served:
-// what it has declared, if there is a way to ask.
+// askable returns the requests that the client can handle while this request is served: its declared
+// capabilities, limited to what the revision and the transport allow.
 func (x *exchange) askable() capabilities {
 	const asks = canSample | canSampleTools | canElicit | canElicitURL | canListRoots
 	switch {
@@ -224,8 +223,8 @@ func (x *exchange) askable() capabilities {
 	return able
 }
 
-// checkAskable refuses a request that cannot be served without asking the client
-// for what it has not declared. Before 2026-07-28 no error of the protocol says so.
+// checkAskable returns a fault if the client has not declared a needed capability. Revisions before
+// 2026-07-28 have no such error.
 func (x *exchange) checkAskable(needed capabilities) *fault {
 	if lacking := needed &^ x.askable(); lacking != 0 && x.version.selfDescribing() {
 		return missingCapability(lacking)
@@ -233,8 +232,8 @@ func (x *exchange) checkAskable(needed capabilities) *fault {
 	return nil
 }
 
-// encodeHeader writes a text as the value of a header, in Base64 where it could
-// not be carried as it is; decodeHeader undoes it.
+// encodeHeader is the inverse of decodeHeader: it encodes a string in Base64 if a header cannot
+// carry it as it is.
 func encodeHeader(value string) string {
 	plain, same := decodeHeader(value)
 	if same && plain == value && isHeaderText(value) && value[0] != ' ' && value[len(value)-1] != ' ' {
@@ -243,8 +242,8 @@ func encodeHeader(value string) string {
 	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(value)) + "?="
 }
 
-// passOn makes what the API asks the result of the request, for a client that
-// answers with its next one.
+// passOn returns the API's requests as the result of the request. The client responds with its next
+// request.
 func (x *exchange) passOn(tool *ocp.Tool, i invocation, asked *inputRequired, now *round) (reply, *fault) {
 	if f := x.checkAskable(asked.needed()); f != nil {
 		return reply{}, f
@@ -255,14 +254,13 @@ func (x *exchange) passOn(tool *ocp.Tool, i invocation, asked *inputRequired, no
 	return r, nil
 }
 
-// answerAsks answers with what the client is asked.
+// answerAsks writes a result of the type "input_required".
 func (x *exchange) answerAsks(r reply) {
 	b := x.appendResultHead(x.begin(), "input_required", nil)
 	x.out.B = append(append(b, r.asks...), "}}"...)
 }
 
-// appendAsks appends what is asked, and sealed what must be known when the answers
-// come; both as members of a result.
+// appendAsks appends inputRequests and the sealed requestState as members of a result.
 func (x *exchange) appendAsks(dst []byte, requests jsontext.Value, i invocation, m *memory) []byte {
 	if len(requests) > 0 {
 		dst = append(append(dst, `"inputRequests":`...), requests...)

@@ -12,65 +12,62 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// DefaultMaxFile is how many bytes a file may have that is read as a resource.
+// DefaultMaxFile is the default maximum size of a file resource, in bytes.
 const DefaultMaxFile = 4 << 20
 
-// LibraryOptions say what an endpoint offers beside its tools. The zero value
-// offers what the document's x-mcp says and nothing else.
+// LibraryOptions configure what an endpoint offers besides tools. The zero value offers only what
+// the document's x-mcp declares.
 type LibraryOptions struct {
-	Resources []Resource // files, each under a URI of its own
+	Resources []Resource // files, each with a URI of its own
 	Folders   []Folder
 	Apps      []App
 	Prompts   []Prompt
 
-	// Operations choose GET operations that are resources as well as tools, or
-	// templates if they take arguments. AllOperations chooses all.
+	// Operations select GET operations that are also offered as resources, or as resource templates
+	// if they have arguments. AllOperations selects all GET operations.
 	Operations    []ocp.Selector
 	AllOperations bool
 
-	// Locales are the languages that the API answers in, BCP 47 tags, of which
-	// the first is the default. Without any, what clients ask for is not looked
-	// at.
+	// Locales are the languages that the API supports, as BCP 47 tags; the first is the default. If
+	// empty, the locale that clients send is ignored.
 	Locales []string
 
-	// UserAgentHeader and LocationHeader are the headers in which an API is told
-	// what a client says of itself and of where its user is (_meta of
-	// tools/call, openai/userAgent and openai/userLocation). What a client's
-	// own request has in these headers is dropped. Default: none.
+	// UserAgentHeader and LocationHeader name request headers that pass on what a client reports
+	// about itself and about its user's location (openai/userAgent and openai/userLocation in _meta
+	// of tools/call). Headers of these names in the client's HTTP request are dropped. Default:
+	// none.
 	UserAgentHeader, LocationHeader string
 
-	// MaxFile is the largest file that is read, in bytes. Default:
-	// DefaultMaxFile.
+	// MaxFile is the maximum size of a file, in bytes. Default: DefaultMaxFile.
 	MaxFile int64
 }
 
-// A Resource is a file that clients may read.
+// A Resource is a file that clients may read with resources/read (MCP, Resources).
 type Resource struct {
 	URI         string
-	File        string // path
-	Name        string // default: the last part of the URI
+	File        string // path of the file
+	Name        string // default: the last segment of the URI
 	Title       string
 	Description string
-	MIMEType    string // default: by the file's name, or else its content
+	MIMEType    string // default: derived from the file's name, or else from its content
 	Icons       []Icon
 }
 
-// A Library is what an endpoint offers beside its tools: resources and their
-// templates, prompts, and pages for results; and what becomes of what clients say
-// of their users. It is immutable; what it has of files is read when it is asked
-// for.
+// A Library holds what an endpoint offers besides tools: resources, resource templates, prompts, and
+// pages of apps. It also defines how client hints (locale, user agent, location) reach the API. A
+// Library is immutable. It reads files when clients request them.
 type Library struct {
 	options   LibraryOptions
-	resources []*resource // of files and apps
-	templates []*resource // of folders
+	resources []*resource // from files and apps
+	templates []*resource // from folders
 	prompts   []*prompt
-	apps      map[string]*App // by the name of the tool
+	apps      map[string]*App // by tool name
 	chosen    func(*ocp.Tool) bool
-	hints     bool // something that clients say of their users is passed on
+	hints     bool // whether any client hint is passed to the API
 	hash      [sha256.Size]byte
 }
 
-// NewLibrary returns a Library. Its errors say which of the options is wrong.
+// NewLibrary returns a Library. An error names the invalid option.
 func NewLibrary(options LibraryOptions) (*Library, error) {
 	if options.MaxFile <= 0 {
 		options.MaxFile = DefaultMaxFile
@@ -140,7 +137,7 @@ func (l *Library) addPrompts() error {
 	return nil
 }
 
-// checkUnique refuses names and URIs that would hide each other.
+// checkUnique returns an error if two resources, folders or prompts have the same URI or name.
 func (l *Library) checkUnique() error {
 	seen := make(map[string]bool)
 	take := func(name string) error {
@@ -168,7 +165,7 @@ func (l *Library) checkUnique() error {
 	return nil
 }
 
-// checkURI refuses what is no absolute URI.
+// checkURI returns an error if uri is not an absolute URI.
 func checkURI(uri string) error {
 	t, err := parseTemplate(uri)
 	if err != nil {
@@ -180,8 +177,7 @@ func checkURI(uri string) error {
 	return nil
 }
 
-// lastPart is what comes after the last slash that something comes after, or else
-// the scheme.
+// lastPart returns the last non-empty path segment of a URI, or else the scheme.
 func lastPart(uri string) string {
 	uri = strings.TrimRight(uri, "/:")
 	name := uri[strings.LastIndexAny(uri, "/:")+1:]
@@ -191,8 +187,8 @@ func lastPart(uri string) string {
 	return uri
 }
 
-// SetLibrary puts the Library in place of the one before, nil for none. Clients
-// that listen are told with Notify.
+// SetLibrary replaces the Library; nil removes it. Call Notify afterwards to inform listening
+// clients.
 func (s *Server) SetLibrary(l *Library) {
 	if l == nil {
 		l = new(Library)
@@ -200,24 +196,25 @@ func (s *Server) SetLibrary(l *Library) {
 	s.library.Store(l)
 }
 
-// A shelf is the resources, templates and prompts that one catalog offers: those
-// of the Library, then those of the document.
+// A shelf holds the resources, templates and prompts of one catalog: first those of the Library,
+// then those of the document.
 type shelf struct {
 	resources []*resource
 	templates []*resource
 	prompts   []*prompt
 	warnings  []ocp.Warning
 	routes    *ocp.Routes // nil if no operation is a resource
-	pages     bool        // some are pages of apps
+	pages     bool        // whether any resource is a page of an app
 
 	byURI      map[string]*resource
-	byTemplate map[string]*resource // by its text
+	byTemplate map[string]*resource // by the text of the template
 	byName     map[string]*prompt
 	byTool     map[*ocp.Tool]*resource
 }
 
-// newShelf arranges what the Library and the tools have. What a token does not
-// allow can be found, to be refused, and is not listed.
+// newShelf collects the resources, templates and prompts of the Library and the tools. Entries that
+// the access token does not allow are not listed; they can still be looked up, so that a request for
+// them is rejected with the missing scopes.
 func newShelf(l *Library, tools *ocp.Toolset, access *Access) *shelf {
 	s := &shelf{
 		byURI:      make(map[string]*resource),
@@ -243,7 +240,7 @@ func newShelf(l *Library, tools *ocp.Toolset, access *Access) *shelf {
 	return s
 }
 
-// warn notes something in the document that cannot be used.
+// warn adds a warning about a part of the document that cannot be used.
 func (s *shelf) warn(tool *ocp.Tool, format string, args ...any) {
 	s.warnings = append(s.warnings, ocp.Warning{
 		Operation: tool.Method + " " + tool.Path,
@@ -280,8 +277,8 @@ func (s *shelf) addPrompt(p *prompt) bool {
 	return true
 }
 
-// find returns what a URI means: the resource that has it, or else of the templates
-// that it fits the one that leaves least of it open.
+// find returns the resource for a URI: the resource with exactly this URI, or else the matching
+// template with the most literal characters.
 func (s *shelf) find(uri string) (target, bool) {
 	if r := s.byURI[uri]; r != nil {
 		return target{resource: r, uri: uri}, true
@@ -298,8 +295,8 @@ func (s *shelf) find(uri string) (target, bool) {
 	return found, found.resource != nil
 }
 
-// filesInFolders returns the files that there are now, each under the folder in
-// which its URI is looked for.
+// filesInFolders returns the files that currently exist in the folders. A file that lies in several
+// folders is returned once, for the folder that find would choose.
 func (s *shelf) filesInFolders(now time.Time) (files []*resource) {
 	for _, r := range s.templates {
 		if r.folder == nil {
@@ -314,7 +311,7 @@ func (s *shelf) filesInFolders(now time.Time) (files []*resource) {
 	return files
 }
 
-// folderOf returns the folder with the longest prefix that the URI begins with.
+// folderOf returns the folder with the longest prefix of the URI.
 func (s *shelf) folderOf(uri string) (found *folder) {
 	for _, r := range s.templates {
 		if f := r.folder; f != nil && strings.HasPrefix(uri, f.prefix) && (found == nil || len(f.prefix) > len(found.prefix)) {
@@ -324,8 +321,8 @@ func (s *shelf) folderOf(uri string) (found *folder) {
 	return found
 }
 
-// Warnings returns what the tools' document and the Library say that cannot be
-// used as it stands.
+// Warnings returns warnings about parts of the document and of the Library that cannot be used as
+// they are.
 func (s *Server) Warnings(tools *ocp.Toolset) []ocp.Warning {
 	c := s.newCatalog(tools, nil)
 	warnings := append(c.extensionWarnings(), c.shelf().warnings...)
@@ -340,8 +337,8 @@ func (s *Server) Warnings(tools *ocp.Toolset) []ocp.Warning {
 	return warnings
 }
 
-// Changes returns what a client has to be told of when the tools of one document
-// take the place of those before.
+// Changes returns which lists differ between two Toolsets, and so which notifications clients need
+// when after replaces before.
 func (s *Server) Changes(before, after *ocp.Toolset) (c Change) {
 	if before == after {
 		return 0
@@ -362,8 +359,8 @@ func (s *Server) Changes(before, after *ocp.Toolset) (c Change) {
 	return c
 }
 
-// appendPrompts and appendResources append the lists as the newest revision has
-// them, but for files in folders, which come and go.
+// appendPrompts and appendResources append the lists in the encoding of the newest revision. Files
+// in folders are left out, because they change without a reload.
 func (s *shelf) appendPrompts(dst []byte) []byte {
 	for _, p := range s.prompts {
 		dst = p.appendTo(dst, v20260728)
@@ -378,9 +375,8 @@ func (s *shelf) appendResources(dst []byte) []byte {
 	return dst
 }
 
-// FolderState returns what tells one state of the Library's folders from another:
-// of which files there are, not of what is in them. Looking again within a second
-// gives the same.
+// FolderState returns a value that changes when files are added to or removed from the Library's
+// folders. The content of the files does not matter. Directory listings are cached for a second.
 func (l *Library) FolderState() string {
 	sum := sha256.New()
 	for _, r := range l.templates {
@@ -391,8 +387,8 @@ func (l *Library) FolderState() string {
 	return string(sum.Sum(nil))
 }
 
-// completes reports whether servers say that they propose values for arguments.
+// completes reports whether servers declare the capability completions.
 func (v revision) completes() bool { return v >= v20250326 }
 
-// extends reports whether servers say which extensions they know.
+// extends reports whether servers declare the extensions that they support.
 func (v revision) extends() bool { return v >= v20260728 }

@@ -7,21 +7,21 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// An extension is what x-mcp says of an operation:
+// An extension holds the members of x-mcp of an operation:
 //
-//	tool      false: the operation is no tool
+//	tool      false: the operation is not offered as a tool
 //	resource  true, or {uri, name, title, description, mimeType}
 //	prompt    true, or {name, title, description, arguments}
-//	icons     [{src, mimeType, sizes, theme}] of the tool, or at the root of the document of the server
+//	icons     [{src, mimeType, sizes, theme}] of the tool; at the root of the document: of the server
 //	ui        _meta.ui of the tool and of the page (MCP Apps)
-//	openai    members of their _meta whose names begin with openai/, with or without that
+//	openai    members of their _meta that start with openai/; the prefix may be omitted
 type extension struct {
-	hidden                              bool // the operation is no tool
+	hidden                              bool // whether the operation is not offered as a tool
 	resource, prompt, icons, ui, openai jsontext.Value
 }
 
-// readExtension takes an x-mcp object apart. Members of another kind than they
-// must be count as absent; extensionWarnings tells of them.
+// readExtension reads an x-mcp object. It ignores members of the wrong type; extensionWarnings
+// reports them.
 func readExtension(raw jsontext.Value) (e extension) {
 	for walk := wire.Into(raw); walk.Next(); {
 		kind := walk.Value.Kind()
@@ -44,8 +44,8 @@ func readExtension(raw jsontext.Value) (e extension) {
 	return e
 }
 
-// isHidden reports whether the operation is no tool: only a resource or a prompt,
-// or nothing.
+// isHidden reports whether the operation is not offered as a tool. It can still be a resource or a
+// prompt.
 func isHidden(tool *ocp.Tool) bool {
 	return tool.MCP != nil && readExtension(tool.MCP).hidden
 }

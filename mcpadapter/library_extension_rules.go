@@ -15,20 +15,20 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// A rule says what a value in x-mcp must be to be used.
+// A rule describes the valid values of a member of x-mcp.
 type rule struct {
-	want    string // in words: "a string"
+	want    string // for messages: "a string"
 	fits    func(jsontext.Value) bool
-	members ruleset // of an object; nil if it is passed on as it is
-	items   *rule   // of an array; nil if it is passed on as it is
-	most    int     // of the items; what comes after them is left out
+	members ruleset // rules for the members of an object; nil if they are not checked
+	items   *rule   // rule for the items of an array; nil if they are not checked
+	most    int     // maximum number of items; further items are ignored
 }
 
-// A ruleset is the members that an object has, by name.
+// A ruleset maps the known members of an object to their rules.
 type ruleset map[string]rule
 
-// takes reports whether a member is used. One that is not known is passed on: what
-// hosts take is for them to say.
+// takes reports whether a member is used. Unknown members are passed on unchecked, because hosts may
+// know them.
 func (s ruleset) takes(name string, value jsontext.Value) bool {
 	r, known := s[name]
 	return !known || r.fits(value)
@@ -38,7 +38,7 @@ func ofKinds(want string, kinds ...jsontext.Kind) rule {
 	return rule{want: want, fits: func(v jsontext.Value) bool { return slices.Contains(kinds, v.Kind()) }}
 }
 
-// textThat is a string of which more is asked.
+// textThat is a rule for strings that also satisfy fits.
 func textThat(want string, fits func(string) bool) rule {
 	return rule{want: want, fits: func(v jsontext.Value) bool { return v.Kind() == '"' && fits(text(v)) }}
 }
@@ -53,7 +53,7 @@ func (r rule) of(most int, items rule) rule {
 	return r
 }
 
-// each is an array all of whose elements follow a rule.
+// each is a rule for arrays whose elements all follow the rule items.
 func each(want string, items rule) rule {
 	return rule{want: want, fits: func(v jsontext.Value) bool {
 		for walk := wire.Into(v); walk.Next(); {
@@ -65,7 +65,7 @@ func each(want string, items rule) rule {
 	}}
 }
 
-// policies is an object whose members are lists of origins.
+// policies is a rule for objects whose members are lists of origins.
 func policies(names ...string) rule {
 	origins := each("an array of origins", textThat("an origin", func(s string) bool { return checkOrigin(s) == nil }))
 	want := "an object of " + strings.Join(names, ", ") + ", each an array of origins such as https://cdn.example.com"
@@ -79,7 +79,7 @@ func policies(names ...string) rule {
 	}}
 }
 
-// The rules of x-mcp.
+// The rules for x-mcp.
 var (
 	aString     = ofKinds("a string", '"')
 	aBoolean    = ofKinds("true or false", 't', 'f')
@@ -97,7 +97,7 @@ var (
 		},
 	})
 
-	// documentRules are those at the root of the document.
+	// documentRules apply to x-mcp at the root of the document.
 	documentRules = ruleset{"icons": iconRules}
 
 	operationRules = ruleset{
@@ -117,7 +117,7 @@ var (
 		"openai": anObject.with(openaiRules),
 	}
 
-	// uiRules are those of _meta.ui of a tool and of its page (MCP Apps).
+	// uiRules apply to _meta.ui of a tool and of its page (MCP Apps).
 	uiRules = ruleset{
 		"resourceUri":   pageURI,
 		"visibility":    each(`an array of "model" and "app"`, oneOfTexts("model", "app")),
@@ -127,7 +127,7 @@ var (
 		"prefersBorder": aBoolean,
 	}
 
-	// openaiRules are those of the Apps SDK, without the prefix of their names.
+	// openaiRules apply to the members of the Apps SDK, named without openaiPrefix.
 	openaiRules = ruleset{
 		"outputTemplate":          pageURI,
 		"toolInvocation/invoking": shortText,
@@ -142,8 +142,8 @@ var (
 	}
 )
 
-// extensionWarnings returns what the document says in x-mcp that cannot be used,
-// but for what newShelf finds.
+// extensionWarnings returns warnings about x-mcp members that cannot be used. newShelf adds the
+// warnings about resources and prompts.
 func (c *catalog) extensionWarnings() (warnings []ocp.Warning) {
 	where := ""
 	warn := func(format string, args ...any) {
@@ -161,11 +161,11 @@ func (c *catalog) extensionWarnings() (warnings []ocp.Warning) {
 	return warnings
 }
 
-// warner notes something that cannot be used.
+// A warner adds a warning.
 type warner func(format string, args ...any)
 
-// check tells of the members of an object that break their rules, and of those that
-// have none. Path is where the object is, with a dot at its end, or "".
+// check warns about members that break their rules and about unknown members. path is the location
+// of the object, ending in a dot, or "".
 func (s ruleset) check(path string, object jsontext.Value, warn warner) {
 	for walk := wire.Into(object); walk.Next(); {
 		name := text(walk.Name)
@@ -178,7 +178,7 @@ func (s ruleset) check(path string, object jsontext.Value, warn warner) {
 	}
 }
 
-// prefix is what the names of the members may begin with.
+// prefix returns the optional prefix of member names at the path.
 func (s ruleset) prefix(path string) string {
 	if path == "openai." {
 		return openaiPrefix
@@ -186,8 +186,8 @@ func (s ruleset) prefix(path string) string {
 	return ""
 }
 
-// unknown tells of a member that no rule is for. In ui and openai it is passed on, and
-// told of only if it looks like a slip.
+// unknown warns about an unknown member. Unknown members of ui and openai are passed on, so they
+// cause a warning only if they look like a misspelling.
 func (s ruleset) unknown(path, name string, warn warner) {
 	names := slices.Sorted(maps.Keys(s))
 	near := nearest.Name(strings.TrimPrefix(name, s.prefix(path)), slices.Values(names))
@@ -223,7 +223,7 @@ func (r rule) check(path string, value jsontext.Value, warn warner) {
 	}
 }
 
-// metaName is the name that a member of ui, or of openai, has in _meta.
+// metaName returns the name in _meta of a member of ui or openai.
 func metaName(prefix, name string) string {
 	if prefix == "" {
 		return "ui"
@@ -231,7 +231,7 @@ func metaName(prefix, name string) string {
 	return prefix + name
 }
 
-// shown is a value as a message repeats it.
+// shown returns a value as messages quote it.
 func shown(value jsontext.Value) string {
 	if len(value) <= maxQuoted {
 		return string(value)
@@ -239,8 +239,12 @@ func shown(value jsontext.Value) string {
 	return wire.KindName(value.Kind())
 }
 
-// checkApp tells of what x-mcp says of a tool that is none or of a page that is none,
-// of pages that there are not, and of what is said twice.
+// checkApp warns about the following members of ui and openai:
+//
+//   - members for a tool, if the operation is not a tool
+//   - members for a page, if the operation is not a page
+//   - URIs of pages that do not exist
+//   - members that are given twice, or that the configuration overrides
 func (c *catalog) checkApp(tool *ocp.Tool, warn warner) {
 	e := readExtension(tool.MCP)
 	own := c.shelf().byTool[tool]
@@ -250,7 +254,7 @@ func (c *catalog) checkApp(tool *ocp.Tool, warn warner) {
 			name := strings.TrimPrefix(text(walk.Name), prefix)
 			app := c.library.apps[tool.Name]
 			switch {
-			case !rules.takes(name, walk.Value): // told already
+			case !rules.takes(name, walk.Value): // check has already warned
 			case given[path+name]:
 				warn("%s is given twice; the first counts", path+name)
 			case ofPage[name] && (own == nil || !own.isPage()):

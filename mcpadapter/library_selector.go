@@ -7,12 +7,11 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// selectorWarnings tells of selectors that choose no operation which could be a
-// resource.
+// selectorWarnings returns warnings about selectors that select no GET operation.
 func (l *Library) selectorWarnings(tools *ocp.Toolset) (warnings []ocp.Warning) {
 	for _, s := range l.options.Operations {
 		chosen, err := ocp.SelectTools([]ocp.Selector{s})
-		if err != nil || choosesResource(chosen, tools) { // NewLibrary has seen the errors
+		if err != nil || choosesResource(chosen, tools) { // NewLibrary has already returned the error
 			continue
 		}
 		reason := fmt.Sprintf("resources: %s chooses no GET operation of the document", s)
@@ -33,8 +32,7 @@ func choosesResource(chosen func(*ocp.Tool) bool, tools *ocp.Toolset) bool {
 	return false
 }
 
-// nearestSelected returns the value that the selector was perhaps meant to have, ""
-// if there is none like it.
+// nearestSelected returns the existing value that is most similar to the selector's value, or "".
 func nearestSelected(s ocp.Selector, tools *ocp.Toolset) string {
 	return nearest.Name(s.Value, func(yield func(string) bool) {
 		for _, tool := range tools.Tools() {
@@ -59,7 +57,7 @@ func nearestSelected(s ocp.Selector, tools *ocp.Toolset) string {
 	})
 }
 
-// toolWarning is the warning that an app is for a tool that there is not.
+// toolWarning returns the warning for an app whose tool does not exist.
 func (a *App) toolWarning(name string, tools *ocp.Toolset) ocp.Warning {
 	reason := fmt.Sprintf("app %s is for the tool %s, which the document does not have", a.URI, name)
 	near := nearest.Name(name, func(yield func(string) bool) {

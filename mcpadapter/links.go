@@ -15,8 +15,8 @@ const (
 	maxLinkTitle  = 200      // bytes
 )
 
-// A link is where an answer points to: its Location, or one of its Link headers
-// (RFC 8288).
+// A link is a reference in the headers of a response: the Location header, or one link of a Link
+// header (RFC 8288).
 type link struct {
 	target   string
 	relation string
@@ -24,17 +24,17 @@ type link struct {
 	media    string
 }
 
-// relations are those of Link headers that are of use to a reader. What a browser
-// loads in advance, and what says the same in another form, is not.
+// relations are the link relations that are shown to clients. Relations for preloading and for other
+// representations of the same content are left out.
 var relations = map[string]bool{
 	"next": true, "prev": true, "previous": true, "first": true, "last": true, "up": true, "item": true,
 	"collection": true, "related": true, "alternate": true, "edit": true, "enclosure": true, "monitor": true,
 	"status": true, "describedby": true, "latest-version": true, "successor-version": true, "payment": true,
 }
 
-// appendLinks appends to content that has a block the links of an answer: those
-// that a client can follow as links to resources, in revisions that know them, and
-// the others as lines of text.
+// appendLinks appends the links of a response to an array of content blocks that is not empty. A
+// link that the client can follow becomes a resource_link, if the revision has that; other links
+// become text.
 func (x *exchange) appendLinks(dst []byte, r *ocp.Result) []byte {
 	if r == nil {
 		return dst
@@ -54,8 +54,8 @@ func (x *exchange) appendLinks(dst []byte, r *ocp.Result) []byte {
 	return dst
 }
 
-// appendLink appends one link. The line about an answer without a body says its
-// Location already.
+// appendLink appends one link. It skips the Location of a response without a body, because
+// statusLine already contains it.
 func (x *exchange) appendLink(dst []byte, l *link, bodiless bool) []byte {
 	uri, name, known := x.resolveLink(l.target)
 	if uri != "" && x.version.links() {
@@ -82,10 +82,11 @@ func (x *exchange) appendLink(dst []byte, l *link, bodiless bool) []byte {
 	return appendText(append(dst, ','), "Link: <"+target+`>; rel="`+l.relation+`"`)
 }
 
-// resolveLink returns the URI that a client can follow a link by: that of the
-// resource that the same GET of the API is, or else the link itself if it is a URL;
-// "" if it is relative. What it is relative to is not known: the API's own URL is
-// none that a client can reach.
+// resolveLink returns the URI with which a client can follow a link:
+//
+//   - the URI of the MCP resource for the same GET operation of the API
+//   - else the link itself, if it is an absolute http or https URL
+//   - else "": a relative link refers to the API's own address, which clients may be unable to reach
 func (x *exchange) resolveLink(target string) (uri, name string, known bool) {
 	u, err := url.Parse(target)
 	if err != nil || len(target) > maxLinkURL {
@@ -111,8 +112,8 @@ func (x *exchange) resolveLink(target string) (uri, name string, known bool) {
 	return uri, "", false
 }
 
-// parseLinks reads Link headers (RFC 8288, section 3), up to what is malformed, for
-// links of this answer that are of use to a reader.
+// parseLinks parses Link headers (RFC 8288, section 3) up to the first syntax error. It returns the
+// links of this response with a relation in relations.
 func parseLinks(headers []string) (links []link) {
 	size := 0
 	for _, header := range headers {
@@ -133,8 +134,7 @@ func parseLinks(headers []string) (links []link) {
 	return links
 }
 
-// parseLink reads the first link of a header. One without a useful relation has
-// none.
+// parseLink parses the first link of a header. The relation is "" if it is not in relations.
 func parseLink(s string) (l link, rest string, ok bool) {
 	s = strings.TrimLeft(s, " \t,")
 	if s == "" || s[0] != '<' {
@@ -155,7 +155,7 @@ func parseLink(s string) (l link, rest string, ok bool) {
 		name, value, rest = parseParameter(rest[1:])
 		switch name {
 		case "rel":
-			if !seen { // the first counts
+			if !seen { // only the first rel parameter counts (RFC 8288, section 3.3)
 				l.relation, seen = usefulRelation(value), true
 			}
 		case "title":
@@ -163,7 +163,7 @@ func parseLink(s string) (l link, rest string, ok bool) {
 		case "type":
 			l.media = mediaType(value)
 		case "anchor":
-			anchored = true // the link is another document's
+			anchored = true // the link belongs to another document
 		}
 	}
 	if anchored || l.target == "" {
@@ -181,7 +181,7 @@ func usefulRelation(value string) string {
 	return ""
 }
 
-// parseParameter reads name, name=token or name="quoted string".
+// parseParameter parses name, name=token or name="quoted string".
 func parseParameter(s string) (name, value, rest string) {
 	end := strings.IndexAny(s, "=;,")
 	if end < 0 {

@@ -9,14 +9,13 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// listDigests tell one state of the lists from another: of tools, prompts and
-// resources, in the order of notifications. They are short, because the id of a
-// session and of an event carry them; two states that happen to have the same digest
-// cost a client one notification.
+// listDigests are hashes of the lists of tools, prompts and resources, in the order of
+// notifications. They show a returning client which lists have changed. They are short, because
+// session ids and event ids contain them; a collision costs a client one notification.
 type listDigests [3]uint32
 
-// digest computes the digests of a catalog. Files in folders are not part of it: they
-// come and go without a new catalog.
+// digest computes the digests of a catalog. Files in folders are left out, because they change
+// without a new catalog.
 func (c *catalog) digest() (d listDigests) {
 	sum := sha256.New()
 	var b []byte
@@ -32,7 +31,7 @@ func (c *catalog) digest() (d listDigests) {
 	return d
 }
 
-// changes returns which lists differ.
+// changes returns the lists whose digests differ.
 func (d listDigests) changes(now listDigests) (c Change) {
 	for i, n := range notifications {
 		if d[i] != now[i] {
@@ -49,7 +48,7 @@ func (d listDigests) appendTo(dst []byte) []byte {
 	return dst
 }
 
-// listDigestSize is how many bytes appendTo appends.
+// listDigestSize is the number of bytes that appendTo appends.
 const listDigestSize = 3 * 4
 
 func readListDigests(raw []byte) (d listDigests) {
@@ -59,13 +58,15 @@ func readListDigests(raw []byte) (d listDigests) {
 	return d
 }
 
-// eventID returns the id of an event after which the client knows these lists. No two
-// events may have the same id, so suffix must be unique.
+// eventID returns the id of a stream event after which the client knows these lists. Event ids must
+// be unique, so suffix must be unique (MCP 2025-11-25, Streamable HTTP, Resumability and
+// Redelivery).
 func (d listDigests) eventID(suffix string) string {
 	return hex.EncodeToString(d.appendTo(nil)) + "." + suffix
 }
 
-// digestsOfEvent returns the lists that a client knows which saw this event last.
+// digestsOfEvent returns the digests in an event id: the lists that the client knows if this is the
+// last event it received.
 func digestsOfEvent(id string) (d listDigests, ok bool) {
 	text, _, _ := strings.Cut(id, ".")
 	raw, err := hex.DecodeString(text)
@@ -75,13 +76,12 @@ func digestsOfEvent(id string) (d listDigests, ok bool) {
 	return readListDigests(raw), true
 }
 
-// digests returns those of the tools, for users that may see everything.
+// digests returns the digests of the unrestricted catalog.
 func (s *Server) digests(tools *ocp.Toolset) listDigests {
 	return s.catalogOf(tools).digests()
 }
 
-// current returns the digests of the Server's tools of the moment. It is not ok if
-// they are not known yet.
+// current returns the digests of the Server's current tools. ok is false if they are not loaded yet.
 func (s *Server) current() (d listDigests, ok bool) {
 	if s.options.Current == nil {
 		return d, false

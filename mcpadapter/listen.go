@@ -10,11 +10,12 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// maxWatched is how many resources one client may watch.
+// maxWatched is the maximum number of resources that one client may watch.
 const maxWatched = 64
 
-// serveStream answers GET: a stream on which the client of an older revision is
-// told of changes (MCP 2025-11-25, Streamable HTTP, Listening for Messages).
+// serveStream serves GET: it opens the stream that sends notifications and server requests to a
+// client of a revision before 2026-07-28 (MCP 2025-11-25, Streamable HTTP, Listening for Messages
+// from the Server).
 func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *fault {
 	stream := &eventStream{w: w, wait: x.server.writeWait}
 	defer stream.close()
@@ -37,7 +38,7 @@ func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *fault {
 		watch.seen = &x.live.seen
 		x.identify()
 	}
-	x.status = 0 // the stream is the answer
+	x.status = 0 // the stream itself is the response
 	if stream.open() != nil {
 		return nil
 	}
@@ -55,9 +56,8 @@ func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *fault {
 	return nil
 }
 
-// knownLists returns the lists that a client knows which opens a stream: those of the
-// last event that it saw, or else those that its session knows. Without either, they
-// are the current ones.
+// knownLists returns the lists that a client knew when it opened the stream: those of the event in
+// Last-Event-ID, or else those of its session. Without either, it returns the current ones.
 func (x *exchange) knownLists(header http.Header) listDigests {
 	if id, sent := headerValue(header, "Last-Event-Id"); sent {
 		if known, ok := digestsOfEvent(id); ok {
@@ -73,8 +73,9 @@ func (x *exchange) knownLists(header http.Header) listDigests {
 	return x.live.knownLists(x.session.lists)
 }
 
-// begin sends what a stream begins with: the lists that changed since the client knew
-// them, or else an event with an id, by which it can come back.
+// begin starts a stream: it sends notifications for the lists that have changed since the client
+// last saw them. If there are none and the stream has event ids, it sends an empty event, from whose
+// id the client can resume the stream.
 func (w *watch) begin(known listDigests) error {
 	if changed := known.changes(w.lists.known); changed != 0 {
 		w.watcher.notify(changed)
@@ -86,9 +87,9 @@ func (w *watch) begin(known listDigests) error {
 	return nil
 }
 
-// watch notes a stream of the client. Of several streams only one tells of
-// changes, as no message may be sent on two (MCP 2025-11-25, Streamable HTTP,
-// Multiple Connections): the latest, since the others may be dead.
+// watch registers a stream of the client. Notifications go to the latest stream only: a message must
+// not be sent on two streams (MCP 2025-11-25, Streamable HTTP, Multiple Connections), and the older
+// ones may be broken.
 func (l *live) watch(w *watcher) (forget func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,8 +111,8 @@ func (l *live) watch(w *watcher) (forget func()) {
 	}
 }
 
-// watchedBy is watched for one stream of the client: nothing, unless it is the one
-// that tells of changes.
+// watchedBy returns the subscribed resources if w is the stream that sends notifications, otherwise
+// nil.
 func (l *live) watchedBy(w *watcher) []string {
 	l.mu.Lock()
 	tells := len(l.watchers) > 0 && l.watchers[len(l.watchers)-1] == w
@@ -122,7 +123,7 @@ func (l *live) watchedBy(w *watcher) []string {
 	return l.watched()
 }
 
-// watched returns the URIs that the client has subscribed to.
+// watched returns the URIs of the resources that the client has subscribed to.
 func (l *live) watched() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +135,7 @@ func (l *live) watched() []string {
 	return uris
 }
 
-// A filter is what a client listens for (MCP 2026-07-28, SubscriptionFilter).
+// A filter selects the notifications that a client listens for (MCP 2026-07-28, SubscriptionFilter).
 type filter struct {
 	changes   Change
 	resources []string
@@ -179,7 +180,7 @@ func readURIs(raw jsontext.Value) (uris []string, bad *fault) {
 	return uris, nil
 }
 
-// appendTo appends the filter as it is honored.
+// appendTo appends the accepted filter as JSON.
 func (f *filter) appendTo(dst []byte) []byte {
 	dst = append(dst, '{')
 	for _, n := range []struct {
@@ -203,7 +204,7 @@ func (f *filter) appendTo(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// listener names who is asking, for the count of streams.
+// listener returns the identity of the client, by which its streams are counted.
 func (x *exchange) listener() string {
 	if x.connection != nil {
 		return x.connection.client
@@ -211,8 +212,9 @@ func (x *exchange) listener() string {
 	return clientOf(x.site, x.remote)
 }
 
-// listen answers subscriptions/listen: a stream of what the client asks to be told
-// of, until one of the two ends it.
+// listen serves subscriptions/listen, which takes the place of the stream on GET and of
+// resources/subscribe in 2026-07-28. The response is a stream with the selected notifications, which
+// stays open until the client or the server closes it.
 func (x *exchange) listen() *fault {
 	raw := member(x.params.raw, "notifications")
 	if raw.Kind() != '{' {

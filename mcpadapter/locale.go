@@ -16,12 +16,11 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// The members of _meta in which a client speaks of its user (Apps SDK, Locale
-// Negotiation, Client Hints). They are hints: nothing is allowed or refused by
-// them.
+// Members of _meta with hints about the client and its user (Apps SDK, Locale Negotiation, Client
+// Hints). Hints never affect authorization.
 const (
 	metaLocale       = "openai/locale"
-	metaLegacyLocale = "webplus/i18n" // of older clients
+	metaLegacyLocale = "webplus/i18n" // name used by older clients
 	metaUserAgent    = "openai/userAgent"
 	metaUserLocation = "openai/userLocation"
 )
@@ -32,18 +31,17 @@ const (
 	maxLocales   = 256
 )
 
-// languageTag is a language tag, or a range of them (RFC 5646, RFC 4647).
+// languageTag matches a language tag or a language range (RFC 5646, RFC 4647).
 var languageTag = regexp.MustCompile(`^[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8}){0,8}$`)
 
-// guarded are headers that no hint may be put in: they decide where a request goes
-// or what it may do.
+// guarded are headers that a hint must not set, because they affect routing or authorization.
 var guarded = []string{
 	"Authorization", "Proxy-Authorization", "Cookie", "Host", "Connection", "Content-Length", "Content-Type",
 	"Transfer-Encoding", "Te", "Trailer", "Upgrade", "Accept", "Accept-Language", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host",
 	"X-Forwarded-Proto", "X-Real-Ip",
 }
 
-// checkHints refuses locales and headers that cannot be such.
+// checkHints returns an error for invalid locales and header names.
 func (l *Library) checkHints() error {
 	if len(l.options.Locales) > maxLocales {
 		return fmt.Errorf("there are more than %d locales", maxLocales)
@@ -79,8 +77,8 @@ func checkHintHeader(name string) error {
 	return nil
 }
 
-// locale returns the language of the API for what the client asks for, "" if the
-// client asks for none or the API's languages are not known.
+// locale returns the API's best language for the locale that the client sent. It returns "" if the
+// client sent none or if no locales are configured.
 func (x *exchange) locale() string {
 	l := x.server.library.Load()
 	if len(l.options.Locales) == 0 || x.params.meta == nil {
@@ -96,8 +94,8 @@ func (x *exchange) locale() string {
 	return lookup(wanted, l.options.Locales)
 }
 
-// lookup finds the language for a range (RFC 4647, section 3.4): the range itself,
-// or what is left of it when parts are taken off its end, or the first language.
+// lookup finds the best language for a range (RFC 4647, section 3.4, Lookup). It shortens the range
+// from the end until a language matches. The default is the first language.
 func lookup(wanted string, locales []string) string {
 	wanted = strings.ReplaceAll(wanted, "_", "-")
 	if !languageTag.MatchString(wanted) {
@@ -111,14 +109,15 @@ func lookup(wanted string, locales []string) string {
 		}
 		cut := max(strings.LastIndexByte(wanted, '-'), 0)
 		if cut >= 2 && wanted[cut-2] == '-' {
-			cut -= 2 // a part of one character belongs to what follows it
+			cut -= 2 // a single-character subtag is removed together with the subtag after it
 		}
 		wanted = wanted[:cut]
 	}
 	return locales[0]
 }
 
-// appendLocale appends to members of a result's _meta the language it was made in.
+// appendLocale appends openai/locale, the language of the response, to the members of a result's
+// _meta.
 func (x *exchange) appendLocale(meta []byte) []byte {
 	locale := x.locale()
 	if locale == "" {
@@ -130,9 +129,9 @@ func (x *exchange) appendLocale(meta []byte) []byte {
 	return wire.AppendString(append(meta, `"`+metaLocale+`":`...), locale)
 }
 
-// hinted returns the context of a call that tells the API what the client says of
-// its user, as far as the Library passes it on. The headers for that have nothing
-// else in them: what the client's own request has there was not cleaned.
+// hinted returns a context that adds the client's hints to the headers of the inner request. It
+// overwrites these headers, so values in the client's HTTP request, which are not sanitized, never
+// pass.
 func (x *exchange) hinted(ctx context.Context) context.Context {
 	l := x.server.library.Load()
 	if !l.hints {
@@ -154,7 +153,7 @@ func (x *exchange) hinted(ctx context.Context) context.Context {
 	return ocp.ContextWithSupplement(ctx, &ocp.Supplement{Header: header})
 }
 
-// notEmpty returns the values of a header that has that one, none if it is empty.
+// notEmpty returns a header's values: value, or none if it is empty.
 func notEmpty(value string) []string {
 	if value == "" {
 		return nil
@@ -162,8 +161,7 @@ func notEmpty(value string) []string {
 	return []string{value}
 }
 
-// visible returns what a header can carry of a text: ASCII without control
-// characters.
+// visible returns the characters of value that a header can carry: ASCII without control characters.
 func visible(value string, limit int) string {
 	value = strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -174,7 +172,7 @@ func visible(value string, limit int) string {
 	return strings.TrimSpace(value[:min(len(value), limit)])
 }
 
-// placeMembers are the members of a location, with the kind of each.
+// placeMembers are the members of a location and their JSON types.
 var placeMembers = []struct {
 	name string
 	kind jsontext.Kind
@@ -182,9 +180,8 @@ var placeMembers = []struct {
 	{"city", '"'}, {"region", '"'}, {"country", '"'}, {"timezone", '"'}, {"latitude", '0'}, {"longitude", '0'},
 }
 
-// locationHeader returns a location as a header carries it: a JSON object in
-// ASCII with those of city, region, country, timezone, latitude and longitude that
-// the client gave; "" if it gave none.
+// locationHeader returns a location as a header value: a JSON object in ASCII with the known members
+// that the client sent, or "" if it sent none.
 func locationHeader(raw jsontext.Value) string {
 	if raw.Kind() != '{' {
 		return ""
@@ -206,7 +203,7 @@ func locationHeader(raw jsontext.Value) string {
 	return string(place.object())
 }
 
-// asciiString quotes a text with everything beyond ASCII escaped.
+// asciiString returns value as a JSON string with all non-ASCII characters escaped.
 func asciiString(value string) jsontext.Value {
 	quoted := wire.AppendString(nil, value)
 	b := make([]byte, 0, len(quoted))

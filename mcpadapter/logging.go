@@ -6,14 +6,13 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// A logLevel is the severity of a log message (RFC 5424, as in MCP, Logging); 0 is
-// none of them.
+// A logLevel is the severity of a log message (RFC 5424; MCP, Logging). 0 is no level.
 type logLevel uint8
 
 var logLevels = [...]string{"", "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// defaultLogLevel holds for clients that have not said what they want, in the
-// revisions in which that means that the server decides.
+// defaultLogLevel applies to clients that have not called logging/setLevel. In revisions before
+// 2026-07-28 the server chooses the level for them.
 const defaultLogLevel logLevel = 2
 
 func logLevelOf(name string) logLevel {
@@ -25,11 +24,11 @@ func logLevelOf(name string) logLevel {
 	return 0
 }
 
-// levelNames lists the levels for people.
+// levelNames lists the levels for error messages.
 const levelNames = "one of debug, info, notice, warning, error, critical, alert and emergency"
 
-// checkLogLevel refuses a request that asks for the log from a level on that there
-// is not (MCP 2026-07-28, Logging, Error Handling). Null counts as absent.
+// checkLogLevel returns a fault for an unknown log level (MCP 2026-07-28, Logging, Error Handling).
+// Null counts as absent.
 func checkLogLevel(level jsontext.Value) *fault {
 	switch kind := level.Kind(); {
 	case kind == 0, kind == 'n', logLevelOf(text(level)) != 0:
@@ -41,7 +40,7 @@ func checkLogLevel(level jsontext.Value) *fault {
 	}
 }
 
-// setLevel answers logging/setLevel.
+// setLevel serves logging/setLevel.
 func (x *exchange) setLevel() *fault {
 	level := logLevelOf(text(member(x.params.raw, "level")))
 	if level == 0 {
@@ -56,8 +55,8 @@ func (x *exchange) setLevel() *fault {
 	return nil
 }
 
-// logs reports whether the client wants log messages of the level. Since
-// 2026-07-28 each request says so itself, and without a word there are none.
+// logs reports whether the client wants log messages of the level. From 2026-07-28 on each request
+// states the level, and without one the client gets no log messages.
 func (x *exchange) logs(level logLevel) bool {
 	if x.channel == nil || level == 0 {
 		return false
@@ -77,8 +76,7 @@ func (x *exchange) logs(level logLevel) bool {
 	return level >= wanted
 }
 
-// log sends a log message to the client if it wants those of the level. Data is
-// JSON.
+// log sends a log message to the client if the client wants that level. data is JSON.
 func (x *exchange) log(level logLevel, logger string, data jsontext.Value) {
 	if !x.logs(level) {
 		return
@@ -89,10 +87,10 @@ func (x *exchange) log(level logLevel, logger string, data jsontext.Value) {
 		b = wire.AppendString(append(b, `,"logger":`...), logger)
 	}
 	b = append(append(append(b, `,"data":`...), data...), "}}"...)
-	_ = x.channel.send(b) // whoever is gone needs no log
+	_ = x.channel.send(b) // a client that has disconnected needs no log messages
 }
 
-// member returns the member of a JSON object, nil if there is none.
+// member returns a member of a JSON object, or nil if it is absent.
 func member(object jsontext.Value, name string) jsontext.Value {
 	if object.Kind() != '{' {
 		return nil

@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// Memory is what the successive Servers of one endpoint have in common: sessions
-// that have something going on or were ended, and open HTTP+SSE streams. With it a
-// client can answer a question, or cancel a call, of the Server before, and is told
-// how the lists of the next Server differ. It is safe for concurrent use.
+// Memory is the state that successive Servers of one endpoint share across configuration reloads:
+// sessions that are in use or have ended, and open HTTP+SSE streams. After a reload, a client can
+// still respond to a request of the old Server and cancel a call to it, and it is notified about
+// lists that differ. A Memory is safe for concurrent use.
 type Memory struct {
 	lives  lives
 	legacy legacyClients
 
 	mu      sync.Mutex
-	servers []*Server // that are in use, oldest first
+	servers []*Server // Servers in use, oldest first
 }
 
 // NewMemory returns an empty Memory.
@@ -26,8 +26,8 @@ func (m *Memory) attach(s *Server) {
 	m.servers = append(m.servers, s)
 }
 
-// detach takes a Server out of use and returns the one that takes its place: the
-// newest that came after it. It is nil if there is none.
+// detach removes a Server and returns its successor: the newest later Server with the same
+// Options.Instance, or nil.
 func (m *Memory) detach(s *Server) (next *Server) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,29 +12,26 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// The limits of a 2025-03-26 batch. Its answers are put together in memory, so
-// that a small body must not be able to ask for very much.
+// Limits of a batch, which only revision 2025-03-26 has. The responses are collected in memory, so a
+// small batch must not produce an unlimited amount.
 const (
 	maxBatch       = 64       // messages
-	maxBatchAnswer = 16 << 20 // bytes after which no further request is served
+	maxBatchAnswer = 16 << 20 // bytes of responses after which no further request is served
 )
 
-// An envelope is the members of a JSON-RPC 2.0 message, nil where there is none.
-// Like all that is taken out of a message they lie in the body, which another
-// request will overwrite.
+// An envelope holds the members of a JSON-RPC 2.0 message; absent members are nil. The members refer
+// to the request body, whose buffer is reused after the request. Clone what must live longer.
 type envelope struct {
 	version, id, method, params, result, failure jsontext.Value
 }
 
-// params are the parameters that any served method reads, nil where there is
-// none.
+// params holds the parameters that several methods use; absent ones are nil.
 type params struct {
-	raw                                            jsontext.Value // all of them
+	raw                                            jsontext.Value // the whole params object
 	meta, name, arguments, cursor, protocolVersion jsontext.Value
 }
 
-// serve answers a body: one message, or an array of them where the revision
-// knows batches.
+// serve serves a body: one message, or a batch if the revision has batches.
 func (x *exchange) serve(body []byte) {
 	if err := wire.Check(body); err != nil {
 		x.refuseUnreadable(body, err)
@@ -50,8 +47,8 @@ func (x *exchange) serve(body []byte) {
 	}
 }
 
-// serveMessage answers one message. A notification, or a response of the client,
-// is answered with an empty 202.
+// serveMessage serves one message. Notifications and responses of the client get an empty 202
+// response.
 func (x *exchange) serveMessage(data []byte) {
 	method, f := x.open(data)
 	if f == nil {
@@ -70,8 +67,8 @@ func (x *exchange) serveMessage(data []byte) {
 	}
 }
 
-// open checks the envelope and takes from it the id and the parameters. The
-// method of a client's response is "".
+// open checks the envelope of a message and reads its id and parameters. The returned method is ""
+// for a response of the client.
 func (x *exchange) open(data []byte) (method string, f *fault) {
 	x.id, x.params = nil, params{}
 	m := readEnvelope(data)
@@ -96,7 +93,7 @@ func (x *exchange) open(data []byte) (method string, f *fault) {
 	return text(m.method), x.openParams(m.params)
 }
 
-// readEnvelope takes a message apart that has been checked to be strict JSON.
+// readEnvelope reads the members of a message. The caller has checked that data is strict JSON.
 func readEnvelope(data []byte) (m envelope) {
 	for walk := wire.Into(data); walk.Next(); {
 		switch {
@@ -117,7 +114,7 @@ func readEnvelope(data []byte) (m envelope) {
 	return m
 }
 
-// openParams takes the parameters apart. Clients that have none may send null.
+// openParams reads the parameters. Some clients send null for no parameters.
 func (x *exchange) openParams(raw jsontext.Value) *fault {
 	switch raw.Kind() {
 	case 0, 'n':
@@ -144,8 +141,8 @@ func (x *exchange) openParams(raw jsontext.Value) *fault {
 	return nil
 }
 
-// serveBatch answers an array of messages with the array of their answers, in
-// their order, one after the other.
+// serveBatch serves the messages of a batch one after the other and writes the array of their
+// responses in the same order.
 func (x *exchange) serveBatch(body []byte) {
 	if !x.version.batches() {
 		x.refuse(malformed("batches belong to revision 2025-03-26 only: send each message by itself"))
@@ -175,14 +172,14 @@ func (x *exchange) serveBatch(body []byte) {
 		x.out.B, x.status = x.out.B[:0], http.StatusAccepted
 		return
 	}
-	x.out.B[len(x.out.B)-1] = ']' // the comma after the last answer
+	x.out.B[len(x.out.B)-1] = ']' // replaces the comma after the last response
 	x.status = http.StatusOK
 }
 
-// serveElement answers one message of a batch and ends the answer with a comma.
+// serveElement serves one message of a batch and appends a comma to its response.
 func (x *exchange) serveElement(raw jsontext.Value) {
 	before := len(x.out.B)
-	x.id, x.version, x.status = nil, v20250326, http.StatusOK // whatever the last one was
+	x.id, x.version, x.status = nil, v20250326, http.StatusOK // reset what the previous message set
 	if raw.Kind() == '{' {
 		x.serveMessage(raw)
 	} else {
@@ -195,13 +192,13 @@ func (x *exchange) serveElement(raw jsontext.Value) {
 	}
 }
 
-// refuseUnreadable answers a body that wire.Check rejects. The error has the id of the
-// request where that can be read, so that the client can match the two.
+// refuseUnreadable rejects a body that fails wire.Check. The error has the id of the request if it
+// can be read, so that the client can match the two.
 func (x *exchange) refuseUnreadable(body []byte, err error) {
 	if errors.Is(err, wire.ErrTooDeep) {
 		if id, whole := idOfDeep(body); whole {
 			x.id = id
-			x.refuse(malformed("%v", err)) // it is valid JSON, and so no parse error
+			x.refuse(malformed("%v", err)) // the body is valid JSON, so this is not a parse error
 			return
 		}
 	} else {
@@ -211,8 +208,8 @@ func (x *exchange) refuseUnreadable(body []byte, err error) {
 	x.refuse(faultf(http.StatusBadRequest, parseError, "the body is not valid JSON: %s", clip(reason, 2*maxQuoted)))
 }
 
-// idOfDeep returns the id of a message that nests too deeply, nil if it has none or is
-// not an object. It reports false if the brackets of the body do not match.
+// idOfDeep returns the id of a message that is nested too deeply; nil if it has none or is not an
+// object. whole is false if the brackets of the body do not match.
 func idOfDeep(body []byte) (id jsontext.Value, whole bool) {
 	walk := wire.Into(body)
 	object := bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{"))
@@ -224,8 +221,8 @@ func idOfDeep(body []byte) (id jsontext.Value, whole bool) {
 	return id, walk.Err() == nil
 }
 
-// lenientID returns the id of a message that is valid JSON but for a string that is not
-// valid Unicode. It returns nil if the body is not such an object, or its id not valid.
+// lenientID returns the id of a message whose only error is a string with invalid Unicode. It
+// returns nil for any other body and for an invalid id.
 func lenientID(body []byte) (id jsontext.Value) {
 	r := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowInvalidUTF8(true))
 	if opening, err := r.ReadToken(); err != nil || opening.Kind() != '{' {
@@ -254,15 +251,15 @@ func lenientID(body []byte) (id jsontext.Value) {
 	return id
 }
 
-// isRequestID reports whether a JSON value is of a kind that an id can have.
+// isRequestID reports whether a JSON value has a type that an id may have: string or number.
 func isRequestID(id jsontext.Value) bool { return id.Kind() == '"' || id.Kind() == '0' }
 
-// malformed is a fault in the envelope of a message.
+// malformed returns the fault for an invalid envelope.
 func malformed(format string, args ...any) *fault {
 	return faultf(http.StatusBadRequest, invalidRequest, format, args...)
 }
 
-// text returns the string that a strict JSON value is, "" for any other kind.
+// text returns the value of a JSON string, or "" for any other JSON value.
 func text(value jsontext.Value) string {
 	if value.Kind() != '"' {
 		return ""

@@ -11,15 +11,15 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// A method is what serves the requests of one name.
+// A method serves the requests with one method name.
 type method struct {
 	serve func(*exchange) *fault
 	known func(revision) bool
-	name  string // the parameter that the header Mcp-Name repeats; "" for none
+	name  string // parameter that the header Mcp-Name repeats; "" for none
 }
 
-// methods are the requests that the server answers. Notifications are all
-// accepted; only notifications/cancelled has an effect.
+// methods maps the names of the served requests to their handlers. All notifications are accepted,
+// but only notifications/cancelled has an effect.
 var methods map[string]method
 
 func init() {
@@ -46,7 +46,7 @@ func init() {
 func handshaken(v revision) bool { return !v.selfDescribing() }
 func always(revision) bool       { return true }
 
-// dispatch answers a request.
+// dispatch serves a request.
 func (x *exchange) dispatch(name string) {
 	if len(x.out.B) > maxBatchAnswer {
 		x.refuse(malformed("the answers to this batch are larger than %d bytes: send this request by itself", maxBatchAnswer))
@@ -73,7 +73,7 @@ func (x *exchange) dispatch(name string) {
 		done()
 	}()
 	x.ctx = running
-	if context.Cause(running) != errCanceled { // a registered request may have been canceled before it is served
+	if context.Cause(running) != errCanceled { // a registered request may be canceled before it is served
 		x.refuseIf(m.serve(x))
 	}
 	if x.canceled = context.Cause(running) == errCanceled; x.canceled {
@@ -87,22 +87,23 @@ func (x *exchange) refuseIf(f *fault) {
 	}
 }
 
-// withhold takes back the answer that begins at start: a request that was canceled
-// gets none (MCP 2025-11-25, Cancellation, Behavior Requirements).
+// withhold removes the response that starts at start: a canceled request gets none (MCP 2025-11-25,
+// Cancellation, Behavior Requirements).
 func (x *exchange) withhold(start int) {
 	x.out.B, x.kept, x.fault = x.out.B[:start], nil, nil
 	x.status = http.StatusAccepted
 }
 
-// begin appends the answer up to the members of the result.
+// begin appends the head of the response, up to the members of the result.
 func (x *exchange) begin() []byte {
 	b := append(x.out.B, `{"jsonrpc":"2.0","id":`...)
 	b = append(b, x.id...)
 	return append(b, `,"result":{`...)
 }
 
-// initialize settles the revision of a client that opens with a handshake: its
-// own if this server speaks it, else the newest of that era.
+// initialize serves initialize, which revisions before 2026-07-28 start with (Lifecycle,
+// Initialization). It negotiates the client's revision if the server speaks it, otherwise the newest
+// revision that has initialize.
 func (x *exchange) initialize() *fault {
 	if x.params.protocolVersion.Kind() != '"' {
 		return badParams("params.protocolVersion must be a string that names a revision, such as %q", newestInitialized)
@@ -127,8 +128,7 @@ func (x *exchange) initialize() *fault {
 	return nil
 }
 
-// beginSession notes what initialize has settled: on the connection, or else in
-// the id of a session.
+// beginSession stores what initialize negotiated: in the connection, or else in a new session id.
 func (x *exchange) beginSession(v revision, client capabilities) {
 	if x.connection != nil {
 		x.connection.settle(v, client)
@@ -137,7 +137,7 @@ func (x *exchange) beginSession(v revision, client capabilities) {
 	x.begun = x.server.signer().issue(v, client, x.wholeCatalog().digests(), x.site.User, time.Now().Add(x.server.options.SessionTTL))
 }
 
-// appendCapabilities appends what the server can do in the revision.
+// appendCapabilities appends the ServerCapabilities for the revision.
 func (x *exchange) appendCapabilities(dst []byte, v revision) []byte {
 	dst = append(dst, `{"tools":{"listChanged":true}`...)
 	dst = append(dst, `,"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true}`...)
@@ -151,13 +151,14 @@ func (x *exchange) appendCapabilities(dst []byte, v revision) []byte {
 	return append(dst, '}')
 }
 
-// ping answers with nothing, which is what it is for.
+// ping serves ping with an empty result.
 func (x *exchange) ping() *fault {
 	x.out.B = append(x.begin(), "}}"...)
 	return nil
 }
 
-// discover tells what the server speaks and can do.
+// discover serves server/discover, which takes the place of initialize in 2026-07-28: it returns the
+// supported revisions and the server's capabilities.
 func (x *exchange) discover() *fault {
 	b := append(x.begin(), `"supportedVersions":`...)
 	b = x.server.appendSpoken(b)
@@ -171,13 +172,14 @@ func (x *exchange) discover() *fault {
 	return nil
 }
 
-// appendComplete appends what every result of 2026-07-28 has: resultType, and
-// in _meta who answers.
+// appendComplete appends the members of every result in 2026-07-28: resultType, and _meta with
+// serverInfo.
 func (x *exchange) appendComplete(dst []byte) []byte {
 	return append(dst, x.wholeCatalog().complete...)
 }
 
-// appendFreshness appends how long, and by whom, a result may be kept.
+// appendFreshness appends ttlMs and cacheScope: how long clients and proxies may cache a result, and
+// whether users may share it.
 func (s *Server) appendFreshness(dst []byte) []byte {
 	if !s.options.PublicLists {
 		return s.appendPrivateFreshness(dst)
@@ -185,8 +187,7 @@ func (s *Server) appendFreshness(dst []byte) []byte {
 	return append(s.appendTTL(dst), `,"cacheScope":"public"`...)
 }
 
-// appendPrivateFreshness is appendFreshness for what one user must not see of
-// another.
+// appendPrivateFreshness is appendFreshness for results that differ between users.
 func (s *Server) appendPrivateFreshness(dst []byte) []byte {
 	return append(s.appendTTL(dst), `,"cacheScope":"private"`...)
 }
@@ -205,11 +206,11 @@ func (s *Server) appendIdentity(dst []byte, tools *ocp.Toolset, v revision) []by
 	return append(appendIcons(dst, readIcons(readExtension(tools.MCP).icons), v), '}')
 }
 
-// maxServerName is how many bytes of a document's title become the name of the server.
+// maxServerName is how many bytes of a document's title become the server's name.
 const maxServerName = 64
 
-// nameOfTitle makes the name of a server of a document's title: its ASCII letters and digits in
-// lower case, with a dash in place of all else. It is "" if there are none.
+// nameOfTitle converts a document's title to a server name: ASCII letters and digits in lower case,
+// with a hyphen for everything else. It returns "" if the title has no such characters.
 func nameOfTitle(title string) string {
 	name := make([]byte, 0, min(len(title), maxServerName))
 	for _, c := range []byte(strings.ToLower(title)) {
@@ -226,8 +227,8 @@ func nameOfTitle(title string) string {
 	return strings.TrimRight(string(name), "-")
 }
 
-// maxInstructions is how many bytes of a document's description become
-// instructions: they go into every conversation.
+// maxInstructions is how many bytes of a document's description become instructions. Clients may add
+// them to every conversation.
 const maxInstructions = 2048
 
 func (s *Server) appendInstructions(dst []byte, tools *ocp.Toolset) []byte {
@@ -238,7 +239,7 @@ func (s *Server) appendInstructions(dst []byte, tools *ocp.Toolset) []byte {
 	return wire.AppendString(append(dst, `,"instructions":`...), instructions)
 }
 
-// first returns the first that is not empty.
+// first returns the first string that is not empty.
 func first(alternatives ...string) string {
 	for _, s := range alternatives {
 		if s != "" {

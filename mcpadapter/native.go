@@ -12,24 +12,23 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// nativeType is the media type of answers that are results of MCP themselves:
-// CallToolResult, GetPromptResult, ReadResourceResult, InputRequiredResult, or
-// {"error":{"code":…,"message":…,"data":…}} for an error of the protocol. They are
-// written as in the newest revision, and put into the words of the client's.
+// nativeType is the media type of API responses that are MCP results themselves: CallToolResult,
+// GetPromptResult, ReadResourceResult, InputRequiredResult, or
+// {"error":{"code":…,"message":…,"data":…}} for a JSON-RPC error. APIs write them in the newest
+// revision; the adapter converts them to the client's revision.
 const nativeType = "application/vnd.mcp.result+json"
 
-// maxNativeError is how many bytes the message of an error of the API may have.
+// maxNativeError is how many bytes of the API's error message are passed on.
 const maxNativeError = 4 << 10
 
-// A nativeAnswer is a native result taken apart.
+// A nativeAnswer is a parsed native result. Exactly one of its fields is set.
 type nativeAnswer struct {
-	result  jsontext.Value // the result, strict JSON; nil if it is one of the others
-	asks    *inputRequired // what the API wants to know first; nil if nothing
-	failure *fault         // nil if it is no error
+	result  jsontext.Value // the result, strict JSON
+	asks    *inputRequired // requests to the client before the final result
+	failure *fault         // a JSON-RPC error
 }
 
-// readNative reads a native result. Its errors say what is wrong with it, for the
-// people who made the API.
+// readNative parses a native result. Its errors are meant for the developers of the API.
 func readNative(body []byte) (n nativeAnswer, err error) {
 	if err := wire.Check(body); err != nil {
 		return n, fmt.Errorf("it is not strict JSON: %s", strings.TrimPrefix(err.Error(), "jsontext: "))
@@ -67,7 +66,7 @@ func readNativeError(raw jsontext.Value) (*fault, error) {
 	}
 	f := &fault{status: http.StatusOK, code: int(code), message: clip(message, maxNativeError)}
 	if data := member(raw, "data"); data != nil {
-		f.data = append([]byte(nil), data...) // the body goes back to the pool
+		f.data = append([]byte(nil), data...) // copy, because the body's buffer is reused
 	}
 	return f, nil
 }
@@ -77,7 +76,7 @@ func malformedNative(tool *ocp.Tool, err error) *ocp.Failure {
 		"%s %s answered, but with an MCP result (%s) that is malformed: %v", tool.Method, tool.Path, nativeType, err)}
 }
 
-// answerNative answers with the result that the API wrote, as the revision has it.
+// answerNative writes the API's result, converted to the client's revision.
 func (x *exchange) answerNative(r reply) {
 	start := len(x.out.B)
 	b := x.appendResultHead(x.begin(), "complete", r.nativeMeta(x.locale() != ""))
@@ -94,9 +93,8 @@ func (x *exchange) answerNative(r reply) {
 	x.out.B = append(b, "}}"...)
 }
 
-// nativeMeta returns the members of _meta: the API's, and what is said of the
-// context that the call brought along. Localized says that this server names the
-// language.
+// nativeMeta returns the members of the result's _meta: the OCP context and the API's own members.
+// localized leaves out the API's locale, because the server adds one.
 func (r *reply) nativeMeta(localized bool) []byte {
 	meta := r.contextMeta()
 	for walk := wire.Into(member(r.native, "_meta")); walk.Next(); {
@@ -111,11 +109,11 @@ func (r *reply) nativeMeta(localized bool) []byte {
 	return meta
 }
 
-// metaServer is where results say who answers, which is this server.
+// metaServer identifies this server in results, so the API must not set it.
 const metaServer = "io.modelcontextprotocol/serverInfo"
 
-// appendToolResult appends the members of a CallToolResult. What no revision knows
-// is left out.
+// appendToolResult appends the members of a CallToolResult. It leaves out members that no revision
+// defines.
 func (x *exchange) appendToolResult(dst []byte, result jsontext.Value) ([]byte, error) {
 	structured, flag := member(result, "structuredContent"), member(result, "isError")
 	if kind := flag.Kind(); kind != 0 && kind != 't' && kind != 'f' {

@@ -24,8 +24,8 @@ func (x *exchange) appendBlocks(dst []byte, blocks jsontext.Value) ([]byte, erro
 	return dst, nil
 }
 
-// appendBlock appends one block of content as the revision has it: audio that it
-// does not know is an embedded resource, a link a line of text.
+// appendBlock appends a content block in the client's revision. If the revision lacks the type,
+// audio becomes an embedded resource and a resource_link becomes text.
 func (x *exchange) appendBlock(dst []byte, block jsontext.Value) ([]byte, error) {
 	if block.Kind() != '{' {
 		return dst, fmt.Errorf("a block must be an object, not %s", wire.KindName(block.Kind()))
@@ -52,11 +52,11 @@ func (x *exchange) appendBlock(dst []byte, block jsontext.Value) ([]byte, error)
 	}
 }
 
-// A blockMember is a member that a part of a result may have.
+// A blockMember describes a member of a content block.
 type blockMember struct {
 	name     string
 	required bool
-	known    func(revision) bool // nil: to all
+	known    func(revision) bool // revisions that have the member; nil for all
 	check    func(jsontext.Value) error
 }
 
@@ -81,8 +81,8 @@ var (
 	metaMember        = blockMember{"_meta", false, revision.annotatesContent, isObject}
 )
 
-// appendMembers appends to an object that has a member the members that it may
-// have, and closes it.
+// appendMembers appends the valid members of object to a JSON object that already has a member, and
+// closes it.
 func (x *exchange) appendMembers(dst []byte, object jsontext.Value, members []blockMember) ([]byte, error) {
 	for i := range members {
 		m := &members[i]
@@ -122,7 +122,7 @@ func (x *exchange) appendResourceContents(dst []byte, contents jsontext.Value) (
 	if err != nil {
 		return dst, err
 	}
-	copy(dst[start+1:], dst[start+2:]) // the comma before the first
+	copy(dst[start+1:], dst[start+2:]) // remove the comma before the first member
 	return dst[:len(dst)-1], nil
 }
 
@@ -134,7 +134,7 @@ func (x *exchange) appendEmbedded(dst []byte, block jsontext.Value) ([]byte, err
 	return x.appendMembers(dst, block, embeddedMembers[:])
 }
 
-// appendAudioResource appends audio for a revision that does not know it.
+// appendAudioResource appends audio for a revision without audio content.
 func (x *exchange) appendAudioResource(dst []byte, block jsontext.Value) ([]byte, error) {
 	for i := range mediaMembers[:2] {
 		m := &mediaMembers[i]
@@ -148,7 +148,7 @@ func (x *exchange) appendAudioResource(dst []byte, block jsontext.Value) ([]byte
 	return append(dst, "}}"...), nil
 }
 
-// appendLinkText appends a link for a revision that has none.
+// appendLinkText appends a link as text for a revision without resource_link.
 func appendLinkText(dst []byte, block jsontext.Value) ([]byte, error) {
 	uri, name := member(block, "uri"), text(member(block, "name"))
 	if err := isURI(uri); err != nil {
@@ -160,8 +160,7 @@ func appendLinkText(dst []byte, block jsontext.Value) ([]byte, error) {
 	return appendText(dst, name+": "+text(uri)), nil
 }
 
-// appendAnnotations appends what the revision knows of annotations that have been
-// checked.
+// appendAnnotations appends the members of valid annotations that the revision has.
 func (x *exchange) appendAnnotations(dst []byte, annotations jsontext.Value) []byte {
 	dst = append(dst, '{')
 	for walk := wire.Into(annotations); walk.Next(); {
@@ -193,8 +192,7 @@ func isInteger(v jsontext.Value) error {
 	return nil
 }
 
-// isBase64 looks at the characters alone: the bytes that they stand for are none of
-// ours.
+// isBase64 checks the characters and the length only. It does not decode the data.
 func isBase64(v jsontext.Value) error {
 	if err := isString(v); err != nil {
 		return err
@@ -204,7 +202,7 @@ func isBase64(v jsontext.Value) error {
 		count++
 		switch {
 		case 'A' <= c && c <= 'Z', 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '+', c == '/':
-		case c == '\\' && i+1 < len(data) && data[i+1] == '/': // as some encoders write it
+		case c == '\\' && i+1 < len(data) && data[i+1] == '/': // some JSON encoders escape the slash
 			count--
 		case c == '=' && i >= len(data)-2:
 		default:
@@ -239,7 +237,7 @@ func isIcons(v jsontext.Value) error {
 	return nil
 }
 
-// isIcon holds an icon to what the icons of the configuration are held to.
+// isIcon checks an icon by the same rules as configured icons.
 func isIcon(v jsontext.Value) error {
 	if err := isObject(v); err != nil {
 		return err

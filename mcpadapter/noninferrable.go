@@ -12,12 +12,12 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// Arguments that a model must not make up (OTC 1.0, Input Schema: non-inferrable)
-// are not shown to it, and refused if it gives them all the same. Where a call
-// cannot do without one, and the rest of its arguments is good, the user is asked
-// for it by elicitation, in one form with those that are optional.
+// Non-inferrable arguments are arguments that a model must not make up (OTC 1.0, Input Schema:
+// non-inferrable). They are left out of the tool's inputSchema, and a call that contains them is
+// rejected. If a call needs one and its other arguments are valid, the server asks the user with an
+// elicitation. One form also contains the optional non-inferrable arguments.
 
-// argumentsKey is the key of that form among the requests to the client.
+// argumentsKey is the key of that form in inputRequests.
 const argumentsKey = `"fairway_arguments"`
 
 func hasNonInferrable(tool *ocp.Tool) bool {
@@ -29,8 +29,8 @@ func hasNonInferrable(tool *ocp.Tool) bool {
 	return false
 }
 
-// completeArguments returns the arguments of an invocation with what the user has
-// given. A reply that has asks, or a Failure, says what is missing.
+// completeArguments returns the arguments of an invocation together with the user's values. If
+// values are missing, the reply has asks or a Failure.
 func (x *exchange) completeArguments(tool *ocp.Tool, i invocation, now *round) ([]byte, reply, *fault) {
 	if !hasNonInferrable(tool) {
 		return i.arguments, reply{}, nil
@@ -47,8 +47,8 @@ func (x *exchange) completeArguments(tool *ocp.Tool, i invocation, now *round) (
 	return fillArguments(tool, i.arguments, now.answers), reply{}, nil
 }
 
-// completeRound sees to it that the round has what the user has to give. It has no
-// answers then only if nothing is needed of the user.
+// completeRound obtains the values that the user must give. If it returns neither asks nor a
+// Failure, now.answers is nil only if no value is needed.
 func (x *exchange) completeRound(tool *ocp.Tool, i invocation, now *round) (reply, *fault) {
 	wanted, err := tool.FromUser(i.arguments)
 	if err != nil {
@@ -72,7 +72,7 @@ func (x *exchange) completeRound(tool *ocp.Tool, i invocation, now *round) (repl
 	return x.askUser(form, i, now)
 }
 
-// refused is the reply that the tool was not called because of its arguments.
+// refused returns the reply for a tool that was not called because its arguments are invalid.
 func refused(tool *ocp.Tool, err error) reply {
 	if failure, ok := errors.AsType[*ocp.Failure](err); ok {
 		return reply{Outcome: ocp.Outcome{Tool: tool, Failure: failure}, uncalled: true}
@@ -80,7 +80,7 @@ func refused(tool *ocp.Tool, err error) reply {
 	return failed(tool, ocp.InvalidArguments, err.Error())
 }
 
-// madeUp returns the names of the arguments that are there and must not be.
+// madeUp returns the non-inferrable arguments that the model has given.
 func madeUp(tool *ocp.Tool, arguments jsontext.Value) (names []string) {
 	for i := range tool.Arguments {
 		a := &tool.Arguments[i]
@@ -94,8 +94,8 @@ func madeUp(tool *ocp.Tool, arguments jsontext.Value) (names []string) {
 	return names
 }
 
-// askUser puts the form to the user: at once, or since 2026-07-28 with the result
-// of this request.
+// askUser sends the form to the user: before 2026-07-28 as a request of the server, from then on as
+// the result of this request.
 func (x *exchange) askUser(form *argumentForm, i invocation, now *round) (reply, *fault) {
 	tool := form.tool
 	if f := x.checkAskable(canElicit); f != nil {
@@ -123,7 +123,7 @@ func (x *exchange) askUser(form *argumentForm, i invocation, now *round) (reply,
 	return r, nil
 }
 
-// nonInferrable returns the names of the arguments that a model must not make up.
+// nonInferrable returns the names of the tool's non-inferrable arguments.
 func nonInferrable(tool *ocp.Tool) (names []string) {
 	for i := range tool.Arguments {
 		if tool.Arguments[i].NonInferrable {
@@ -133,8 +133,8 @@ func nonInferrable(tool *ocp.Tool) (names []string) {
 	return names
 }
 
-// fillArguments returns the arguments with the answers of the user. What the model
-// gives for those arguments can only be null, which counts as left out.
+// fillArguments returns the model's arguments with the user's values. The model's values for
+// non-inferrable arguments can only be null here, which counts as absent.
 func fillArguments(tool *ocp.Tool, arguments, answers jsontext.Value) []byte {
 	asked := nonInferrable(tool)
 	filled := []byte{'{'}
@@ -150,8 +150,7 @@ func fillArguments(tool *ocp.Tool, arguments, answers jsontext.Value) []byte {
 	return append(filled, '}')
 }
 
-// appendVisibleSchema appends a tool's input schema as a model sees it: without
-// the arguments that it must not make up.
+// appendVisibleSchema appends a tool's input schema without the non-inferrable arguments.
 func appendVisibleSchema(dst []byte, tool *ocp.Tool) []byte {
 	if len(tool.InputSchema) == 0 {
 		return append(dst, `{"type":"object"}`...)
@@ -183,8 +182,8 @@ func appendVisibleSchema(dst []byte, tool *ocp.Tool) []byte {
 	return append(dst, '}')
 }
 
-// appendWithout appends the elements of an array, or the members of an object,
-// that are not left out.
+// appendWithout appends the elements of an array, or the members of an object, for which out returns
+// false.
 func appendWithout(dst []byte, value jsontext.Value, out func(*wire.Walk) bool) []byte {
 	first := true
 	for walk := wire.Into(value); walk.Next(); {

@@ -11,25 +11,25 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// maxReferences is how many references lead to the schema of one argument.
+// maxReferences is the maximum number of $refs that are followed to the schema of an argument.
 const maxReferences = 8
 
-// An argumentForm asks the user for arguments of a tool.
+// An argumentForm is an elicitation form that asks the user for arguments of a tool (MCP,
+// Elicitation).
 type argumentForm struct {
 	tool   *ocp.Tool
 	fields []formField
-	params jsontext.Value // of the elicitation
+	params jsontext.Value // params of the elicitation
 }
 
 // A formField asks for one argument.
 type formField struct {
 	argument *ocp.Argument
-	needed   bool // the call cannot be made without it
+	needed   bool // whether the call needs the argument
 }
 
-// formOf returns the form that asks the user for what is wanted. It has a field for
-// each argument; one that is optional and has no field, because it is no single
-// value, is left out.
+// formOf returns the form for the wanted arguments. Forms can only have fields for single values. An
+// optional argument of another type is left out; a needed one is an error.
 func (x *exchange) formOf(tool *ocp.Tool, wanted ocp.UserArguments) (*argumentForm, error) {
 	form := &argumentForm{tool: tool}
 	var fields members
@@ -60,7 +60,7 @@ func (x *exchange) formOf(tool *ocp.Tool, wanted ocp.UserArguments) (*argumentFo
 	return form, nil
 }
 
-// needed returns the names of the arguments that the call cannot be made without.
+// needed returns the names of the arguments that the call needs.
 func (form *argumentForm) needed() (names []string) {
 	for _, field := range form.fields {
 		if field.needed {
@@ -70,13 +70,13 @@ func (form *argumentForm) needed() (names []string) {
 	return names
 }
 
-// needs lists them for people.
+// needs lists these names for messages.
 func (form *argumentForm) needs() string { return strings.Join(form.needed(), ", ") }
 
-// take takes from the responses of a round what the user gave. Again is set if there
-// is nothing to take, or something needed is missing. What the form does not ask for
-// is not looked at, and an optional text that is empty counts as not given: clients
-// send what a user left empty.
+// take reads the user's values from the responses of a round. again is true if there is no usable
+// response, or if a needed value is missing. take ignores values that the form does not ask for. An
+// empty string for an optional argument counts as absent, because clients send it for fields that
+// the user left empty.
 func (form *argumentForm) take(now *round) (r reply, again bool) {
 	response := member(now.responses, argumentsKey[1:len(argumentsKey)-1])
 	now.responses = nil
@@ -110,8 +110,8 @@ func (form *argumentForm) take(now *round) (r reply, again bool) {
 	return reply{}, false
 }
 
-// fieldOf returns the field of a form that asks for an argument, nil if its schema
-// is not that of a single value.
+// fieldOf returns the form field for an argument, or nil if its schema does not describe a single
+// value.
 func (x *exchange) fieldOf(tool *ocp.Tool, a *ocp.Argument) []byte {
 	schema := plainSchema(tool, a.Schema)
 	kind := singleType(schema)
@@ -133,8 +133,8 @@ func (x *exchange) fieldOf(tool *ocp.Tool, a *ocp.Argument) []byte {
 	return append(b, '}')
 }
 
-// fieldTakes reports whether a keyword of a schema can stand in a field of that
-// type (MCP, Elicitation, PrimitiveSchemaDefinition).
+// fieldTakes reports whether a form field of that type may have the schema keyword (MCP,
+// Elicitation, PrimitiveSchemaDefinition).
 func (x *exchange) fieldTakes(kind string, keyword *wire.Walk) bool {
 	value := keyword.Value.Kind()
 	switch {
@@ -173,8 +173,7 @@ func allStrings(list jsontext.Value) bool {
 	return true
 }
 
-// plainSchema follows references, and passes over what only adds that a value may
-// be null.
+// plainSchema resolves references, and unwraps combinations that only add null.
 func plainSchema(tool *ocp.Tool, schema jsontext.Value) jsontext.Value {
 	for range maxReferences {
 		if ref, ok := strings.CutPrefix(text(member(schema, "$ref")), "#/$defs/"); ok {
@@ -205,8 +204,8 @@ func plainSchema(tool *ocp.Tool, schema jsontext.Value) jsontext.Value {
 	return nil
 }
 
-// singleType returns the type that a schema asks for, apart from null; "" if it is
-// none or one of several.
+// singleType returns the type of a schema, ignoring null. It returns "" if the schema has no type or
+// several.
 func singleType(schema jsontext.Value) string {
 	types := member(schema, "type")
 	if types.Kind() == '"' {

@@ -10,27 +10,27 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// OutputSchema says whether tools/list describes what tools answer.
+// OutputSchema says whether and how tools/list declares outputSchema.
 type OutputSchema string
 
-// The values of OutputSchema. Clients hold structuredContent to an outputSchema
-// and fail a call whose answer has none or another, so that an API which departs
-// from its document would lose the answer.
+// The values of OutputSchema. Clients validate structuredContent against the outputSchema and fail
+// the call if it is missing or invalid (MCP 2025-06-18, Tools, Output Schema). An API that deviates
+// from its document would then lose its responses, so the default is OutputOff.
 const (
-	// OutputOff lists no outputSchema.
+	// OutputOff declares no outputSchema.
 	OutputOff OutputSchema = "off"
 
-	// OutputLoose lists what the document says in a form that describes and
-	// demands nothing. Every answer is passed on.
+	// OutputLoose declares the document's schema without constraints: it describes the output and
+	// rejects nothing. All responses are passed on.
 	OutputLoose OutputSchema = "loose"
 
-	// OutputStrict lists the document's schema, for tools all of whose answers
-	// are JSON, and holds answers to it: one that departs becomes an error that
-	// says where, with the answer as text.
+	// OutputStrict declares the document's schema for tools that return only JSON, and validates
+	// responses against it. An invalid response becomes a tool error that says where it deviates and
+	// includes the response as text.
 	OutputStrict OutputSchema = "strict"
 )
 
-// ParseOutputSchema returns the OutputSchema of that name; "" is OutputOff.
+// ParseOutputSchema parses the name of an OutputSchema. "" is OutputOff.
 func ParseOutputSchema(name string) (OutputSchema, error) {
 	switch mode := OutputSchema(name); mode {
 	case "":
@@ -41,15 +41,15 @@ func ParseOutputSchema(name string) (OutputSchema, error) {
 	return "", fmt.Errorf("output_schema %q is not known: write off, loose or strict", clip(name, maxQuoted))
 }
 
-// advisedStructure is how large structuredContent should be at most, in bytes: what
-// hosts of MCP Apps advise.
+// advisedStructure is the maximum size of structuredContent that hosts of MCP Apps recommend, in
+// bytes.
 const advisedStructure = 10 << 10
 
-// maxNoted is how many tools are noted for their large answers.
+// maxNoted is the maximum number of tools whose large results are reported.
 const maxNoted = 4096
 
-// noteLargeStructure reports a tool once whose structuredContent is larger than
-// advised.
+// noteLargeStructure calls Options.OnLargeStructure once per tool whose structuredContent is larger
+// than advisedStructure.
 func (s *Server) noteLargeStructure(tool *ocp.Tool, size int) {
 	if s.options.OnLargeStructure == nil || tool == nil {
 		return
@@ -59,13 +59,13 @@ func (s *Server) noteLargeStructure(tool *ocp.Tool, size int) {
 	}
 }
 
-// noted are the names of tools that have been told of.
+// noted holds the names of the tools that were reported.
 type noted struct {
 	mu    sync.Mutex
 	tools map[string]struct{}
 }
 
-// first reports whether the name is new, and notes it.
+// first reports whether the name is new, and adds it.
 func (n *noted) first(name string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -79,14 +79,14 @@ func (n *noted) first(name string) bool {
 	return true
 }
 
-// An output is what is done with the answers of one tool in one revision.
+// An output says how the results of one tool are encoded in one revision.
 type output struct {
-	listed  bool // tools/list has an outputSchema
+	listed  bool // whether tools/list declares an outputSchema
 	strict  bool
-	wrapped bool // a value that is, or may be, no object stands below "result"
+	wrapped bool // whether the value is put into the member "result", because it may not be an object
 }
 
-// outputOf returns what is done with the answers of a tool.
+// outputOf returns the output for a tool.
 func (s *Server) outputOf(tool *ocp.Tool, v revision) (o output) {
 	mode := s.options.OutputSchema
 	if mode == "" || mode == OutputOff || tool == nil || !v.describesOutput() {
@@ -103,8 +103,8 @@ func (s *Server) outputOf(tool *ocp.Tool, v revision) (o output) {
 	}
 }
 
-// alwaysJSON reports whether the document declares nothing but JSON. Another
-// answer would have no structuredContent, which every answer must have.
+// alwaysJSON reports whether the document declares only JSON responses. Other responses have no
+// structuredContent, which an outputSchema requires.
 func alwaysJSON(answer *ocp.Answer) bool {
 	if answer.Empty || len(answer.MediaTypes) == 0 {
 		return false
@@ -117,7 +117,7 @@ func alwaysJSON(answer *ocp.Answer) bool {
 	return true
 }
 
-// departs returns an error if the answer is not what the document declares.
+// departs returns an error if the response does not match the document's schema.
 func (r *reply) departs(f form, value []byte) error {
 	err := errors.New("it is not JSON, or an object in it has a name twice")
 	if f == jsonForm {
@@ -134,8 +134,8 @@ func (r *reply) departs(f form, value []byte) error {
 		status, err)
 }
 
-// append appends structuredContent: the answer, in the form that tools/list has
-// told of. Where that is told, there is always one.
+// append appends structuredContent in the form that tools/list declares. If tools/list declares an
+// outputSchema, there is always a structuredContent.
 func (o output) append(dst []byte, f form, value []byte, v revision) []byte {
 	if f != jsonForm {
 		if o.listed {

@@ -10,7 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// appendOutputSchema appends a tool's outputSchema, if it is to be listed.
+// appendOutputSchema appends a tool's outputSchema, unless outputOf says not to list one.
 func (s *Server) appendOutputSchema(dst []byte, tool *ocp.Tool, v revision) []byte {
 	o := s.outputOf(tool, v)
 	if !o.listed {
@@ -41,21 +41,20 @@ func (s *Server) appendOutputSchema(dst []byte, tool *ocp.Tool, v revision) []by
 	return append(w.dst, '}')
 }
 
-// An outputWriter writes a schema so that every validator judges alike what passes
-// here. A client has another one than this server, which may know formats as no
-// more than remarks, patterns in another dialect, or keywords of another draft
-// only. So the strict form has the keywords on which all agree, and turns what
-// would say more without the others, such as oneOf, into what says less. The loose
-// form has those that say nothing of a value, and the types as part of the
-// descriptions.
+// An outputWriter writes a schema on which all validators agree. A client's validator may differ
+// from this server's: it may not check formats, use another regular expression dialect, or support
+// another draft.
+//
+//   - The strict form keeps only the keywords on which validators agree. It replaces or drops the others so that the schema accepts more: oneOf becomes anyOf.
+//   - The loose form keeps only keywords that do not constrain values, and mentions types in the descriptions.
 type outputWriter struct {
 	dst     []byte
 	defs    jsontext.Value
 	strict  bool
-	untyped bool // the type of the outermost schema is written
+	untyped bool // whether the type of the outermost schema is already written
 }
 
-// key begins a member.
+// key starts a member.
 func (w *outputWriter) key(name string) {
 	if w.dst[len(w.dst)-1] != '{' {
 		w.dst = append(w.dst, ',')
@@ -63,15 +62,15 @@ func (w *outputWriter) key(name string) {
 	w.dst = append(append(append(w.dst, '"'), name...), `":`...)
 }
 
-// schema writes a schema. In properties clients take objects only.
+// schema writes a schema, always as an object: clients reject boolean schemas in properties.
 func (w *outputWriter) schema(schema jsontext.Value) {
 	w.dst = append(w.dst, '{')
 	w.keywords(schema)
 	w.dst = append(w.dst, '}')
 }
 
-// keywords writes the members of a schema. Booleans have none: true demands
-// nothing, and that nothing fits false is not for a client to judge.
+// keywords writes the members of a schema. A boolean schema has none: true accepts everything, and
+// false is widened to that too.
 func (w *outputWriter) keywords(schema jsontext.Value) {
 	outermost := w.untyped
 	w.untyped = false
@@ -127,7 +126,7 @@ func (w *outputWriter) copy(name string, value jsontext.Value) {
 	w.dst = append(w.dst, value...)
 }
 
-// each writes the schemas of an object.
+// each writes the schemas that are the members of an object.
 func (w *outputWriter) each(schemas jsontext.Value) {
 	w.dst = append(w.dst, '{')
 	for walk := wire.Into(schemas); walk.Next(); {
@@ -156,8 +155,8 @@ func (w *outputWriter) list(name string, schemas jsontext.Value) {
 	w.dst = append(w.dst, ']')
 }
 
-// additional writes additionalProperties, if it speaks of the same properties
-// without the keywords that are left out.
+// additional writes additionalProperties, unless patternProperties, which is left out, changes which
+// properties it applies to.
 func (w *outputWriter) additional(value jsontext.Value, patterns bool) {
 	switch {
 	case patterns:
@@ -169,14 +168,14 @@ func (w *outputWriter) additional(value jsontext.Value, patterns bool) {
 	}
 }
 
-// refers reports whether a $ref leads somewhere: to one that does not, validators
-// refuse to be made.
+// refers reports whether the target of a $ref exists. Validators reject a schema with a dangling
+// $ref.
 func (w *outputWriter) refers(ref jsontext.Value) bool {
 	name, ok := strings.CutPrefix(text(ref), "#/$defs/")
 	return ok && member(w.defs, name) != nil
 }
 
-// describe writes a description that has the type in it.
+// describe writes a description that includes the type.
 func (w *outputWriter) describe(schema jsontext.Value) {
 	kind := text(member(schema, "type"))
 	for walk := wire.Into(member(schema, "type")); walk.Next(); {
@@ -202,5 +201,5 @@ func (w *outputWriter) describe(schema jsontext.Value) {
 	w.dst = wire.AppendString(w.dst, kind+description)
 }
 
-// maxListedEnum is how many bytes of values a description lists.
+// maxListedEnum is the maximum size of the enum values in a description, in bytes.
 const maxListedEnum = 512

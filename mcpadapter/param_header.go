@@ -11,16 +11,16 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// paramHeader is what precedes the name of an argument that x-mcp-header marks
-// (MCP 2026-07-28, Streamable HTTP, Custom Headers from Tool Parameters).
+// paramHeader starts the names of headers that repeat an argument marked with x-mcp-header (MCP
+// 2026-07-28, Streamable HTTP, Custom Headers from Tool Parameters).
 const paramHeader = "Mcp-Param-"
 
-// maxSafeInteger is the largest integer that both ends surely read alike.
+// maxSafeInteger is the largest integer that a float64 represents exactly.
 const maxSafeInteger = 1<<53 - 1
 
-// checkParamHeaders holds the headers that repeat arguments of the tool to what
-// the arguments are: a proxy in between may have decided on them. Over a
-// connection there are no headers to be wrong.
+// checkParamHeaders checks that headers which repeat arguments have the same values as the
+// arguments. A proxy in front of this server may have decided by the headers. Connections have no
+// headers to check.
 func (x *exchange) checkParamHeaders(tool *ocp.Tool) *fault {
 	if !x.version.selfDescribing() || x.header == nil {
 		return nil
@@ -47,7 +47,7 @@ func (x *exchange) checkParamHeader(header, argument string) *fault {
 		}
 		return nil
 	case '{', '[':
-		return nil // which the tool's schema refuses
+		return nil // the tool's schema rejects it
 	}
 	switch {
 	case len(values) == 0:
@@ -70,8 +70,8 @@ func (x *exchange) checkParamHeader(header, argument string) *fault {
 	return nil
 }
 
-// repeats reports whether a header says what the argument, a scalar, is. Integers
-// are compared as numbers: 42.0 is 42.
+// repeats reports whether a header equals a scalar argument. Numbers are compared by value: 42.0
+// equals 42.
 func repeats(header string, value jsontext.Value) bool {
 	switch value.Kind() {
 	case '"':
@@ -87,5 +87,5 @@ func repeats(header string, value jsontext.Value) bool {
 		b, err := strconv.ParseFloat(string(value), 64)
 		return err == nil && a == b
 	}
-	return header == string(value) // true and false
+	return header == string(value) // true or false
 }

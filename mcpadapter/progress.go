@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	maxProgressToken   = 1 << 10 // bytes; each notification repeats it
+	maxProgressToken   = 1 << 10 // bytes; each notification repeats the token
 	maxProgressMessage = 4 << 10 // bytes
 
-	// wordStep is by how much progress grows with words that count nothing: too
-	// little to be taken for progress, and few digits to read.
+	// wordStep is the amount by which progress increases for an event that carries only a message.
+	// It is too small to be mistaken for real progress.
 	wordStep = 1e-6
 )
 
-// logInfo is the level of a log event that names none, logWarning that of messages of
-// this server.
+// logInfo is the level of log events without a level. logWarning is the level of this server's own
+// messages.
 const (
 	logInfo    logLevel = 2
 	logWarning logLevel = 4
 )
 
-// logEmergency is the highest level: who does not want it wants no logs.
+// logEmergency is the highest level. A client that does not want it wants no log messages.
 const logEmergency logLevel = 8
 
-// progressToken returns the token for which the client wants to hear of progress,
-// nil if it does not or cannot.
+// progressToken returns the token with which the client requested progress notifications (MCP,
+// Progress). It returns nil if there is none or if they cannot be sent.
 func (x *exchange) progressToken() jsontext.Value {
 	if x.channel == nil || len(x.params.meta) == 0 {
 		return nil
@@ -45,8 +45,8 @@ func (x *exchange) progressToken() jsontext.Value {
 	return token
 }
 
-// hearing returns a context for a call of whose events the client is told, where
-// it can be and wants to.
+// hearing returns a context whose calls report their events to the client. It returns ctx if the
+// client wants no events or cannot receive them.
 func (x *exchange) hearing(ctx context.Context) context.Context {
 	if x.channel == nil || x.progressToken() == nil && !x.logs(logEmergency) {
 		return ctx
@@ -60,24 +60,24 @@ func (x *exchange) hearing(ctx context.Context) context.Context {
 	return ocp.ContextWithListener(ctx, x.teller.tell)
 }
 
-// A teller passes the events of one request on to the client: log messages, and
-// progress that must grow with each notification, over all calls that the request
-// makes.
+// A teller forwards the events of one request to the client as log messages and progress
+// notifications. It keeps progress increasing over all calls that the request makes, because MCP
+// requires that.
 type teller struct {
 	x      *exchange
-	latest float64        // progress that was told
-	count  float64        // of it, what the stream has counted; the rest is for words
-	words  int            // that were told since
-	total  jsontext.Value // that was told with it; nil for none
+	latest float64        // progress value of the last notification
+	count  float64        // last value that the stream itself reported
+	words  int            // message-only notifications since then
+	total  jsontext.Value // total of the last notification; nil for none
 
-	sender *latestOnly // of progress; nil if nothing is told
+	sender *latestOnly // for progress; nil if no events are forwarded
 	logs   rateLimit
 
-	omitted int // log messages, for the rate
+	omitted int // number of log messages dropped by the rate limit
 }
 
-// stop ends what is told of a call: the last progress is sent, and how many log
-// messages were omitted. A client that has canceled the call is told nothing more.
+// stop ends the forwarding. It sends the last progress notification and the number of omitted log
+// messages. If the client has canceled the call, it sends nothing.
 func (t *teller) stop(canceled bool) {
 	if t.sender == nil {
 		return
@@ -105,7 +105,7 @@ func (t *teller) tell(e ocp.Event) {
 		}
 		data := e.Data
 		if !wire.Unambiguous(data) {
-			data = wire.AppendString(nil, []byte(data)) // to be read, not taken apart
+			data = wire.AppendString(nil, []byte(data)) // send ambiguous JSON as a string
 		}
 		t.x.log(level, e.Logger, data)
 	case ocp.EventProgress, ocp.EventContent:
@@ -113,9 +113,9 @@ func (t *teller) tell(e ocp.Event) {
 	}
 }
 
-// goOn gives an event that has words and no number, of a stream that counts, a number
-// a little over the one before: progress must grow with each notification, and what
-// the stream counts has not. A total that this would pass is not told.
+// goOn sets the progress value of an event that carries only a message. MCP requires progress to
+// increase with every notification (MCP, Progress), so the event gets the last reported value plus a
+// small multiple of wordStep. If the new value exceeds the total, the total is omitted.
 func (t *teller) goOn(e *ocp.Event) {
 	if e.Progress != nil || e.Message == "" || !t.x.version.explainsProgress() || math.IsInf(t.latest, 0) {
 		return
@@ -123,10 +123,10 @@ func (t *teller) goOn(e *ocp.Event) {
 	t.words++
 	next := t.count + float64(t.words)*wordStep
 	if next <= t.latest {
-		next = math.Nextafter(t.latest, math.Inf(1)) // the count is that large
+		next = math.Nextafter(t.latest, math.Inf(1)) // the count is so large that adding wordStep does not change it
 	}
 	if math.IsInf(next, 1) {
-		return // and has no next
+		return // there is no larger number
 	}
 	e.Progress = appendNumber(nil, next)
 	if e.Total == nil && len(t.total) > 0 {
@@ -137,7 +137,7 @@ func (t *teller) goOn(e *ocp.Event) {
 	}
 }
 
-// appendNumber appends a number without exponent, unless that would be long.
+// appendNumber appends a number without an exponent, unless it has very many digits.
 func appendNumber(b []byte, n float64) []byte {
 	const most = 1e15
 	if math.Abs(n) < most {
@@ -146,7 +146,7 @@ func appendNumber(b []byte, n float64) []byte {
 	return strconv.AppendFloat(b, n, 'g', -1, 64)
 }
 
-// progress sends a notification if there is progress.
+// progress sends a notification if the progress value has increased.
 func (t *teller) progress(e *ocp.Event) {
 	token := t.x.progressToken()
 	if token == nil {

@@ -17,11 +17,11 @@ import (
 
 const (
 	maxPromptArguments = 64       // of one prompt
-	maxPromptAnswer    = 16 << 20 // bytes of one prompt's messages
+	maxPromptAnswer    = 16 << 20 // bytes of all messages of one prompt
 )
 
-// A Prompt is messages that a user may begin with (MCP, Prompts). ReadPrompts
-// reads them from a file.
+// A Prompt is a list of messages with which a user can start a conversation (MCP, Prompts).
+// ReadPrompts reads prompts from a file.
 type Prompt struct {
 	Name        string
 	Title       string
@@ -31,14 +31,14 @@ type Prompt struct {
 	Messages    []PromptMessage
 }
 
-// A PromptArgument is what a user fills in. Its value is text.
+// A PromptArgument is an argument that the user fills in. Its value is a string.
 type PromptArgument struct {
 	Name        string
 	Title       string
 	Description string
 	Required    bool
-	Enum        []string // the only values there are; nil for any
-	Values      []string // that clients propose
+	Enum        []string // the only valid values; nil allows any value
+	Values      []string // values that completion/complete proposes
 }
 
 // A PromptMessage is one message of a prompt.
@@ -47,28 +47,28 @@ type PromptMessage struct {
 	Content PromptContent
 }
 
-// A PromptContent is what a message has in it. Type says which of the others count.
+// A PromptContent is the content of a message. Type decides which of the other fields apply.
 type PromptContent struct {
 	Type     string   // "text", "image", "audio", "resource" or "resource_link"
-	Text     Template // of text, or of a resource that is given here
-	Data     []byte   // of an image, a sound, or a resource that is given here
+	Text     Template // of a text, or of an inline resource
+	Data     []byte   // of an image, audio, or an inline resource
 	MIMEType string
-	URI      Template // of a resource or a link to one
+	URI      Template // of a resource or a resource_link
 
-	Name, Title, Description string // of a link
-	Inline                   bool   // of a resource: Text or Data has it; otherwise it is read when the prompt is
+	Name, Title, Description string // of a resource_link
+	Inline                   bool   // of a resource: Text or Data holds the content; otherwise the URI is read when a client gets the prompt
 }
 
-// prompt is a Prompt of the Library or an operation that makes one.
+// A prompt is a Prompt of the Library, or one made from an operation.
 type prompt struct {
 	*Prompt
-	tool   *ocp.Tool // nil of the Library
-	denied bool      // the token does not allow the tool: not listed
+	tool   *ocp.Tool // operation that produces the messages; nil for prompts of the Library
+	denied bool      // the token does not allow the tool, so the prompt is not listed
 
-	arguments map[string]*ocp.Argument // of tool, by name of the prompt's
+	arguments map[string]*ocp.Argument // arguments of tool, by the name of the prompt's argument
 }
 
-// check refuses what clients could not use.
+// check returns an error for a prompt that clients cannot use.
 func (p *Prompt) check() error {
 	switch {
 	case p.Name == "":
@@ -105,7 +105,7 @@ func (p *Prompt) check() error {
 
 var contentTypes = []string{"text", "image", "audio", "resource", "resource_link"}
 
-// appendTo appends the prompt as prompts/list shows it.
+// appendTo appends the prompt as prompts/list returns it.
 func (p *prompt) appendTo(dst []byte, v revision) []byte {
 	dst = appendNamed(append(dst, '{'), p.Name, p.Title, p.Description, v)
 	if len(p.Arguments) > 0 {
@@ -123,7 +123,7 @@ func (p *prompt) appendTo(dst []byte, v revision) []byte {
 	return append(appendIcons(dst, p.Icons, v), '}')
 }
 
-// appendNamed appends the members by which people know things.
+// appendNamed appends the members name, title and description.
 func appendNamed(dst []byte, name, title, description string, v revision) []byte {
 	dst = wire.AppendString(append(dst, `"name":`...), name)
 	if title != "" && v.titles() {
@@ -135,7 +135,7 @@ func appendNamed(dst []byte, name, title, description string, v revision) []byte
 	return dst
 }
 
-// listPrompts answers with one page.
+// listPrompts serves prompts/list.
 func (x *exchange) listPrompts() *fault {
 	c := x.catalog()
 	var items []listed
@@ -147,7 +147,7 @@ func (x *exchange) listPrompts() *fault {
 	return x.listPage(c, "prompts", items)
 }
 
-// getPrompt answers with the messages of a prompt.
+// getPrompt serves prompts/get.
 func (x *exchange) getPrompt() *fault {
 	if x.params.name.Kind() != '"' {
 		return badParams("params.name must be a string that names a prompt, not %s", wire.KindName(x.params.name.Kind()))
@@ -170,7 +170,7 @@ func (x *exchange) getPrompt() *fault {
 	return x.fillPrompt(p, values)
 }
 
-// readArguments reads an object of strings.
+// readArguments reads an object of strings. It skips null values.
 func readArguments(raw jsontext.Value, where string) (map[string]string, *fault) {
 	values := make(map[string]string)
 	switch raw.Kind() {
@@ -193,8 +193,7 @@ func readArguments(raw jsontext.Value, where string) (map[string]string, *fault)
 	return values, nil
 }
 
-// checkValues holds the values to the prompt's arguments. Others than those are
-// not looked at.
+// checkValues checks the values against the prompt's arguments. It ignores unknown arguments.
 func (p *Prompt) checkValues(values map[string]string) *fault {
 	for _, a := range p.Arguments {
 		value, given := values[a.Name]
@@ -215,7 +214,7 @@ func described(description string) string {
 	return ": " + description
 }
 
-// fillPrompt answers with the messages of a prompt of the Library.
+// fillPrompt writes the messages of a Library prompt with the arguments filled in.
 func (x *exchange) fillPrompt(p *prompt, values map[string]string) *fault {
 	var messages []byte
 	for i := range p.Messages {
@@ -255,9 +254,9 @@ func (x *exchange) answerPrompt(description string, messages []byte) {
 	x.out.B = append(b, "]}}"...)
 }
 
-// appendPromptContent appends the content of one message as the revision has it.
-// It reports whether the request is answered already: a resource that is an
-// operation may have something to ask first.
+// appendPromptContent appends the content of one message in the client's revision. answered is true
+// if the response is already written: a resource made from an operation may need responses from the
+// client first.
 func (x *exchange) appendPromptContent(dst []byte, c *PromptContent, p *prompt, values map[string]string) (b []byte, answered bool, f *fault) {
 	switch c.Type {
 	case "text":
@@ -304,7 +303,7 @@ func (x *exchange) appendPromptLink(dst []byte, c *PromptContent, values map[str
 	return append(dst, '}')
 }
 
-// embed appends the resource of that URI as it is now.
+// embed reads a resource and appends it as an embedded resource.
 func (x *exchange) embed(dst []byte, uri string, p *prompt) (b []byte, answered bool, f *fault) {
 	t, ok := x.catalog().shelf().find(uri)
 	if !ok {
@@ -335,8 +334,8 @@ func (x *exchange) embed(dst []byte, uri string, p *prompt) (b []byte, answered 
 	return append(dst, '}'), false, nil
 }
 
-// misplaced makes of a resource that there is not what it is in a prompt: an
-// argument that is wrong, or the prompt itself.
+// misplaced changes the error code "resource not found" to invalid params, because in a prompt the
+// URI follows from the arguments.
 func misplaced(f *fault) *fault {
 	if f.code == resourceNotFound {
 		f.code = invalidParams
@@ -351,8 +350,8 @@ func firstItem(array jsontext.Value) jsontext.Value {
 	return nil
 }
 
-// runPrompt answers with what an operation makes of the arguments: a result of MCP
-// as it stands, or else one message of the user.
+// runPrompt calls the prompt's operation. A native GetPromptResult is passed on; any other response
+// becomes one message with the role user.
 func (x *exchange) runPrompt(p *prompt, values map[string]string) *fault {
 	r, f := x.invoke(invocation{method: "prompts/get", target: p.Name, tool: p.tool.Name, arguments: p.call(values)})
 	if f != nil {
@@ -380,7 +379,7 @@ func (x *exchange) runPrompt(p *prompt, values map[string]string) *fault {
 	return nil
 }
 
-// answerNativePrompt answers with the messages of a GetPromptResult.
+// answerNativePrompt writes the messages of a GetPromptResult from the API.
 func (x *exchange) answerNativePrompt(p *prompt, native jsontext.Value) *fault {
 	list := member(native, "messages")
 	if list.Kind() != '[' {

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// MaxPromptFile is how many bytes a file of prompts may have.
+	// MaxPromptFile is the maximum size of a prompts file, in bytes.
 	MaxPromptFile = 1 << 20
 
 	maxPrompts         = 1000
-	maxPromptMessages  = 100      // of one prompt
-	maxPromptMedia     = 4 << 20  // bytes of one image, sound or resource
-	maxAllPromptMedia  = 32 << 20 // bytes of all of them
+	maxPromptMessages  = 100      // in one prompt
+	maxPromptMedia     = 4 << 20  // bytes of one image, audio or resource
+	maxAllPromptMedia  = 32 << 20 // bytes of all of them together
 	maxPromptFileDepth = 32       // levels of lists and mappings
 )
 
-// ReadPrompts reads the prompts of a file, YAML or JSON:
+// ReadPrompts reads the prompts of a YAML or JSON file:
 //
 //	prompts:
 //	  - name: plan_trip             # required
@@ -33,22 +33,22 @@ const (
 //	        title: City
 //	        description: Where it begins
 //	        required: true          # default: false
-//	        enum: [berlin, paris]   # the only values; or
-//	        values: [berlin, paris] # those that are proposed
+//	        enum: [berlin, paris]   # the only valid values; or
+//	        values: [berlin, paris] # proposed values
 //	    messages:                   # required
 //	      - role: user              # or assistant
 //	        content: Plan a trip from {{city}}.
 //	      - role: user
 //	        content: {type: image, file: map.png}    # or data in Base64; mimeType
 //	      - role: user
-//	        content: {type: resource, resource: {uri: "docs:///fares/{{city}}"}} # read when the prompt is
+//	        content: {type: resource, resource: {uri: "docs:///fares/{{city}}"}} # read on prompts/get
 //	      - role: user
 //	        content: {type: resource_link, uri: "docs:///fares", name: fares}
 //
-// A list of prompts may also stand alone. {{argument}} is replaced in the text and
-// the URI of a content; {{{{ stands for two braces. Everything else that is not in
-// this list is an error. Errors name the line. Read reads a file that a content
-// names, whose path is relative to that of the prompts.
+// The file may also be just the list of prompts. In the text and the URI of a content, {{argument}}
+// is replaced by the argument's value, and {{{{ stands for two braces. Unknown keys are errors, and
+// errors name the line. ReadPrompts calls read for the files that contents name; their paths are
+// relative to the prompts file.
 func ReadPrompts(data []byte, read func(path string) ([]byte, error)) ([]Prompt, error) {
 	if len(data) > MaxPromptFile {
 		return nil, fmt.Errorf("the file is larger than %d bytes", MaxPromptFile)
@@ -78,14 +78,14 @@ func ReadPrompts(data []byte, read func(path string) ([]byte, error)) ([]Prompt,
 	return prompts, err
 }
 
-// A promptFile is a file of prompts being read.
+// A promptFile reads one file of prompts.
 type promptFile struct {
 	read  func(string) ([]byte, error)
-	media int // bytes so far
+	media int // bytes of media read so far
 }
 
-// members hands each member of a mapping to what reads it. Others are errors, and
-// so are those that are needed and missing.
+// members passes each member of a mapping to its reader. An unknown member, and a missing one that
+// is needed, is an error.
 func (f *promptFile) members(n *yaml.Node, readers map[string]func(*yaml.Node) error, needed ...string) error {
 	if n.Kind != yaml.MappingNode {
 		return at(n, fmt.Errorf("a mapping with %s is wanted here", strings.Join(namesOf(readers), ", ")))
@@ -121,7 +121,7 @@ func namesOf(readers map[string]func(*yaml.Node) error) (names []string) {
 	return names
 }
 
-// items hands each item of a list to what reads it.
+// items passes each item of a list to read.
 func (f *promptFile) items(n *yaml.Node, what string, most int, read func(*yaml.Node) error) error {
 	if n.Kind != yaml.SequenceNode {
 		return at(n, fmt.Errorf("%s must be a list", what))
@@ -137,8 +137,8 @@ func (f *promptFile) items(n *yaml.Node, what string, most int, read func(*yaml.
 	return nil
 }
 
-// textInto returns what reads a text. Numbers and booleans that are not in quotes are
-// taken as they are written.
+// textInto returns a reader for a string. Unquoted numbers and booleans are accepted as they are
+// written.
 func textInto(to *string) func(*yaml.Node) error {
 	return func(n *yaml.Node) error {
 		if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
@@ -254,7 +254,7 @@ func (f *promptFile) message(n *yaml.Node) (m PromptMessage, err error) {
 	return m, err
 }
 
-// content reads a content by its type. A text alone is a content too.
+// content reads a content by its type. A plain string is a text content.
 func (f *promptFile) content(n *yaml.Node, c *PromptContent) error {
 	var isText, hasURI bool
 	if n.Kind == yaml.ScalarNode {
@@ -286,7 +286,7 @@ func (f *promptFile) content(n *yaml.Node, c *PromptContent) error {
 	return fmt.Errorf("the type of a content is one of %s, not %q", strings.Join(contentTypes, ", "), clip(c.Type, maxQuoted))
 }
 
-// mediaContent reads an image or a sound: data or a file.
+// mediaContent reads an image or audio, from data or from a file.
 func (f *promptFile) mediaContent(n *yaml.Node, c *PromptContent, also string, reader func(*yaml.Node) error) error {
 	var name string
 	err := f.members(n, map[string]func(*yaml.Node) error{
@@ -308,7 +308,7 @@ func (f *promptFile) mediaContent(n *yaml.Node, c *PromptContent, also string, r
 	return nil
 }
 
-// resource reads a resource: given here, or by its URI alone.
+// resource reads a resource: an inline one, or one that is read by its URI later.
 func (f *promptFile) resource(n *yaml.Node, c *PromptContent) error {
 	var hasURI, hasText bool
 	var name string
@@ -332,7 +332,7 @@ func (f *promptFile) resource(n *yaml.Node, c *PromptContent) error {
 	return err
 }
 
-// data reads Base64, in which there may be line breaks.
+// data reads Base64, which may contain line breaks.
 func (f *promptFile) data(n *yaml.Node, to *[]byte) error {
 	var source string
 	if err := textInto(&source)(n); err != nil {

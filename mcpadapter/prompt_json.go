@@ -11,7 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// jsonTree reads JSON into the nodes of the YAML that means the same.
+// jsonTree parses JSON into the equivalent YAML nodes.
 func jsonTree(data []byte) (*yaml.Node, error) {
 	if err := wire.CheckDepth(data, maxPromptFileDepth); err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ type jsonNodes struct {
 	offset  int
 }
 
-// line returns the line that the decoder stands in.
+// line returns the current line of the decoder.
 func (t *jsonNodes) line() int {
 	now := int(t.decoder.InputOffset())
 	t.lines += bytes.Count(t.data[t.offset:now], []byte("\n"))

@@ -9,8 +9,8 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// addOperationPrompt puts the operation on the shelf as a prompt. Raw is what
-// x-mcp says of it; what it does not say is the operation's.
+// addOperationPrompt adds an operation as a prompt. raw is the prompt member of x-mcp; values that
+// it omits default to those of the operation.
 func (s *shelf) addOperationPrompt(tool *ocp.Tool, raw jsontext.Value, denied bool) {
 	p := &prompt{
 		Prompt:    &Prompt{Name: tool.Name, Title: tool.Title, Description: tool.Description},
@@ -35,7 +35,7 @@ func (s *shelf) addOperationPrompt(tool *ocp.Tool, raw jsontext.Value, denied bo
 		s.describeArguments(p, list)
 	} else {
 		for i := range tool.Arguments {
-			if a := &tool.Arguments[i]; !a.NonInferrable { // for which the user is asked
+			if a := &tool.Arguments[i]; !a.NonInferrable { // the server asks the user for non-inferrable arguments
 				p.addArgument(a, PromptArgument{})
 			}
 		}
@@ -51,8 +51,8 @@ func (s *shelf) addOperationPrompt(tool *ocp.Tool, raw jsontext.Value, denied bo
 	}
 }
 
-// describeArguments reads the prompt's own list of arguments: which there are, and
-// in what words.
+// describeArguments reads the arguments in x-mcp, which select and describe arguments of the
+// operation.
 func (s *shelf) describeArguments(p *prompt, list jsontext.Value) {
 	for walk := wire.Into(list); walk.Next(); {
 		name := text(member(walk.Value, "name"))
@@ -80,7 +80,7 @@ func (s *shelf) describeArguments(p *prompt, list jsontext.Value) {
 	}
 }
 
-// addArgument adds an argument of the operation in these words, or in its own.
+// addArgument adds an argument of the operation. words overrides its name and description.
 func (p *prompt) addArgument(a *ocp.Argument, words PromptArgument) {
 	words.Name = first(words.Name, a.Name)
 	words.Description = first(words.Description, a.Description)
@@ -101,8 +101,8 @@ func (p *prompt) takes(a *ocp.Argument) bool {
 	return false
 }
 
-// call returns the operation's arguments for these values. Empty ones count as not
-// given where they need not be: clients send what a user left empty.
+// call returns the operation's arguments for the prompt's values. An empty string for an optional
+// argument counts as absent, because clients send it for fields that the user left empty.
 func (p *prompt) call(values map[string]string) []byte {
 	b := []byte{'{'}
 	for _, described := range p.Arguments {

@@ -5,18 +5,16 @@ import (
 	"strings"
 )
 
-// A Template is a text with {{argument}} in it, where {{{{ stands for two braces.
-// Arguments are put in as they are: what they bring along is never looked at
-// again.
+// A Template is a text with {{argument}} placeholders; {{{{ stands for two braces. Values are
+// inserted as they are and are not parsed for placeholders again.
 type Template struct {
 	Parts []TemplatePart
 }
 
-// A TemplatePart is a piece of text or, if Argument is not empty, the value of an
-// argument.
+// A TemplatePart is literal text or, if Argument is not empty, a placeholder.
 type TemplatePart struct{ Text, Argument string }
 
-// ParseTemplate reads a Template.
+// ParseTemplate parses a Template.
 func ParseTemplate(source string) (Template, error) {
 	var t Template
 	literal := strings.Builder{}
@@ -49,7 +47,7 @@ func ParseTemplate(source string) (Template, error) {
 	}
 }
 
-// names returns the arguments that stand in the template.
+// names returns the names of the arguments in the template.
 func (t Template) names() (names []string) {
 	for _, part := range t.Parts {
 		if part.Argument != "" {
@@ -59,7 +57,7 @@ func (t Template) names() (names []string) {
 	return names
 }
 
-// size is how many bytes the template has with these values.
+// size returns the length of the filled template, in bytes.
 func (t Template) size(values map[string]string) (size int) {
 	for _, part := range t.Parts {
 		size += len(part.Text) + len(values[part.Argument])
@@ -67,13 +65,13 @@ func (t Template) size(values map[string]string) (size int) {
 	return size
 }
 
-// fill returns the text with these values. Those that are not given are empty.
+// fill returns the text with the values inserted. A missing value is empty.
 func (t Template) fill(values map[string]string) string {
 	return t.join(values, func(value string) string { return value })
 }
 
-// fillURI is fill for a URI: a value is the whole of it, or else is
-// percent-encoded, so that it stays the part that it is.
+// fillURI is fill for a URI. If the template is a single placeholder, the value is the whole URI.
+// Otherwise values are percent-encoded, so that they cannot change the structure of the URI.
 func (t Template) fillURI(values map[string]string) string {
 	if len(t.Parts) == 1 {
 		return t.fill(values)

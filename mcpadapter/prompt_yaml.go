@@ -10,10 +10,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// promptTree reads the file as one tree of nodes that know their lines.
+// promptTree parses the file into nodes that have line numbers.
 func promptTree(data []byte) (*yaml.Node, error) {
 	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
-		// What is JSON is read as such: YAML knows no surrogate pairs.
+		// JSON has its own parser, because YAML does not support surrogate pairs (\ud83d\ude00).
 		return jsonTree(data)
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -31,12 +31,12 @@ func promptTree(data []byte) (*yaml.Node, error) {
 	return root, checkTree(root, 0)
 }
 
-// maxLineSearch is how many bytes are read to find the line of a mistake.
+// maxLineSearch is how many bytes are parsed again to find the line of a syntax error.
 const maxLineSearch = 8 << 20
 
-// withLine gives an error of YAML the line of the mistake: the first one that makes
-// what is before it unreadable. YAML's own is often that where the list or mapping
-// around it begins, counted from zero.
+// withLine adds the line to a YAML syntax error: the first line that makes the text up to it
+// invalid. The line in YAML's own error is often the start of the enclosing list or mapping, counted
+// from zero.
 func withLine(data []byte, err error) error {
 	reason := strings.TrimPrefix(err.Error(), "yaml: ")
 	if _, rest, found := strings.Cut(reason, ": "); found && strings.HasPrefix(reason, "line ") {
@@ -54,7 +54,7 @@ func withLine(data []byte, err error) error {
 	return err
 }
 
-// checkTree refuses what would make a file stand for more than it shows.
+// checkTree rejects deep nesting, and aliases, which could expand a small file to a huge one.
 func checkTree(n *yaml.Node, depth int) error {
 	switch {
 	case depth > maxPromptFileDepth:
@@ -70,7 +70,7 @@ func checkTree(n *yaml.Node, depth int) error {
 	return nil
 }
 
-// A lineError is an error that knows its line.
+// A lineError is an error with a line number.
 type lineError struct {
 	line int
 	err  error
@@ -79,7 +79,7 @@ type lineError struct {
 func (l *lineError) Error() string { return fmt.Sprintf("line %d: %v", l.line, l.err) }
 func (l *lineError) Unwrap() error { return l.err }
 
-// at puts the line of a node before an error that has none.
+// at adds the line of the node to an error that has no line.
 func at(n *yaml.Node, err error) error {
 	if err == nil {
 		return nil

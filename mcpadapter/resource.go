@@ -14,37 +14,36 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// A resource is one line of resources/list or, with a template, of
-// resources/templates/list. It is a file, a folder, or an operation of the API.
+// A resource is an entry of resources/list or, if it has a template, of resources/templates/list.
+// Its content comes from a file, a folder, or a GET operation of the API.
 type resource struct {
-	uri         string       // "" of a template
-	template    *uriTemplate // nil of a resource
+	uri         string       // "" for a template
+	template    *uriTemplate // nil for a resource with a fixed URI
 	name        string
 	title       string
 	description string
-	mime        string // "" if it is not known
+	mime        string // "" if unknown
 	icons       []Icon
 	meta        jsontext.Value // _meta of the resource and of its contents; nil for none
-	size        int64          // -1 if it is not known
-	modified    time.Time      // zero if it is not known
+	size        int64          // -1 if unknown
+	modified    time.Time      // zero if unknown
 
 	file   *file
 	folder *folder
 	tool   *ocp.Tool
-	denied bool // the token does not allow the tool: not listed
+	denied bool // the token does not allow the tool, so the resource is not listed
 
-	arguments map[string]*ocp.Argument // of tool, by variable
+	arguments map[string]*ocp.Argument // arguments of tool, by variable of the template
 }
 
-// A target is a resource that a URI means, and the values that it has for the
-// variables of a template.
+// A target is the resource that a URI refers to, with the values of the template's variables.
 type target struct {
 	*resource
 	uri      string
 	bindings []binding
 }
 
-// appendTo appends the resource as lists show it.
+// appendTo appends the resource as the lists return it.
 func (r *resource) appendTo(dst []byte, v revision) []byte {
 	if r.template != nil {
 		dst = wire.AppendString(append(dst, `{"uriTemplate":`...), r.template.text)
@@ -72,7 +71,7 @@ func (r *resource) appendTo(dst []byte, v revision) []byte {
 	return append(appendMeta(dst, r.meta, v), '}')
 }
 
-// appendMeta appends _meta where the revision has it on what lists show.
+// appendMeta appends _meta if the revision allows it on resources.
 func appendMeta(dst []byte, meta jsontext.Value, v revision) []byte {
 	if meta == nil || !v.titles() {
 		return dst
@@ -80,8 +79,7 @@ func appendMeta(dst []byte, meta jsontext.Value, v revision) []byte {
 	return append(append(dst, `,"_meta":`...), meta...)
 }
 
-// listResources answers with one page. Files in folders come last: those that
-// there are now.
+// listResources serves resources/list. Files in folders come last, as they currently exist.
 func (x *exchange) listResources() *fault {
 	c := x.catalog()
 	all := slices.Concat(c.shelf().resources, c.shelf().filesInFolders(time.Now()))
@@ -93,7 +91,7 @@ func (x *exchange) listTemplates() *fault {
 	return x.listItems(c, "resourceTemplates", c.shelf().templates)
 }
 
-// listItems answers with one page of resources.
+// listItems writes one page of resources.
 func (x *exchange) listItems(c *catalog, name string, all []*resource) *fault {
 	items := make([]listed, 0, len(all))
 	for _, r := range all {
@@ -104,13 +102,13 @@ func (x *exchange) listItems(c *catalog, name string, all []*resource) *fault {
 	return x.listPage(c, name, items)
 }
 
-// listed is what lists are made of.
+// listed is an entry of a list.
 type listed interface {
 	appendTo(dst []byte, v revision) []byte
 }
 
-// listPage answers with one page of a list. Unlike the tools these are few or
-// change by themselves, and are encoded when they are asked for.
+// listPage writes one page of a list. Unlike tools/list, these lists are short or change without a
+// reload, so they are encoded for each request.
 func (x *exchange) listPage(c *catalog, name string, items []listed) *fault {
 	var encoded []byte
 	ends := make([]int, len(items))
@@ -156,12 +154,12 @@ func (x *exchange) listPage(c *catalog, name string, items []listed) *fault {
 	return nil
 }
 
-// cursorOf names a page of the list of that stamp and of no other.
+// cursorOf returns the cursor for a page. The stamp makes it invalid for other lists.
 func cursorOf(stamp [8]byte, page int) string {
 	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(stamp[:], uint32(page)))
 }
 
-// pageOf returns the number of the page that the cursor asks for.
+// pageOf returns the page number of the request's cursor.
 func (x *exchange) pageOf(stamp [8]byte, name string) (int, *fault) {
 	switch x.params.cursor.Kind() {
 	case 0, 'n':

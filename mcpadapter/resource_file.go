@@ -16,27 +16,27 @@ import (
 )
 
 const (
-	maxListedFiles = 1000        // of one folder; the others can be read all the same
-	maxScanned     = 20_000      // entries of one folder that are looked at for the list
+	maxListedFiles = 1000        // files of one folder in resources/list; further files can still be read
+	maxScanned     = 20_000      // entries of one folder that are scanned for the list
 	maxFolderDepth = 16          // levels below a folder that are listed
-	scanInterval   = time.Second // for which a list of files is taken for true
+	scanInterval   = time.Second // how long a list of files is cached
 )
 
-// What is wrong with a file.
+// Reasons why a file cannot be read.
 var (
 	errNotRegular = errors.New("is not a regular file")
 	errFileSize   = errors.New("is larger than a resource may be")
 )
 
-// A file is what a resource is read from.
+// A file is the source of a file resource.
 type file struct {
 	path  string
-	limit int64  // bytes
-	root  string // folder that the path is in and must not lead out of; "" for none
+	limit int64  // maximum size in bytes
+	root  string // folder that the path must not leave; "" for none
 }
 
-// open returns the file for reading. It is a regular one: opening a pipe would
-// wait for its writer.
+// open opens a regular file for reading. It rejects other files: opening a named pipe would block
+// until a writer opens it.
 func (f *file) open() (*os.File, fs.FileInfo, error) {
 	stat, open := os.Stat, os.Open
 	if f.root != "" {
@@ -75,31 +75,31 @@ func (f *file) read() ([]byte, error) {
 	return data, err
 }
 
-// stamp tells one state of the file from another.
+// stamp returns the version of the file: its size and modification time. ok is false if the version
+// is unknown.
 func (f *file) stamp() (string, bool) {
 	opened, about, err := f.open()
 	if err != nil {
 		return "", errors.Is(err, fs.ErrNotExist)
 	}
-	_ = opened.Close() // nothing was written
+	_ = opened.Close() // read-only, so closing cannot lose data
 	return fmt.Sprintf("%d %d", about.Size(), about.ModTime().UnixNano()), true
 }
 
-// A Folder is a folder whose files clients may read: all but those whose name, or
-// that of a folder on the way, begins with a dot, and none outside of it.
+// A Folder offers the files of a folder as resources. Excluded are files and subfolders whose name
+// starts with a dot, and symbolic links that lead out of the folder.
 type Folder struct {
 	Path string
 
-	// Prefix is what the URIs of the files begin with. Default: file:/// and
-	// the folder's name. A URI that begins with several prefixes is looked for
-	// under the longest.
+	// Prefix is the prefix of the files' URIs. Default: file:/// and the folder's name. If several
+	// prefixes match a URI, the longest one applies.
 	Prefix string
 }
 
-// A folder keeps the list of its files for a moment.
+// A folder caches the list of its files for scanInterval.
 type folder struct {
 	path   string
-	prefix string // ends in a slash
+	prefix string // ends with a slash
 	limit  int64
 
 	mu      sync.Mutex
@@ -132,11 +132,11 @@ func newFolder(f Folder, limit int64) (*folder, error) {
 	return &folder{path: f.Path, prefix: prefix, limit: limit}, nil
 }
 
-// template returns the folder as a template of its files' URIs.
+// template returns the folder as a resource template.
 func (f *folder) template() *resource {
 	template, err := parseTemplate(f.prefix + "{+path}")
 	if err != nil {
-		panic(err) // the prefix is a URI
+		panic(err) // cannot happen: newFolder has checked the prefix
 	}
 	return &resource{
 		template:    template,
@@ -147,8 +147,7 @@ func (f *folder) template() *resource {
 	}
 }
 
-// file returns the file at a path below the folder, false if clients may not know
-// of it.
+// file returns the file at a path below the folder. ok is false if clients must not read it.
 func (f *folder) file(name string) (*file, bool) {
 	if !fs.ValidPath(name) || name == "." || hidden(name) || strings.ContainsAny(name, `\:`) && filepath.Separator == '\\' {
 		return nil, false
@@ -156,12 +155,12 @@ func (f *folder) file(name string) (*file, bool) {
 	return &file{path: filepath.FromSlash(name), limit: f.limit, root: f.path}, true
 }
 
-// hidden reports whether a part of the path begins with a dot.
+// hidden reports whether a segment of the path starts with a dot.
 func hidden(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.Contains(name, "/.")
 }
 
-// list returns the files that there are, by name.
+// list returns the current files, sorted by name.
 func (f *folder) list(now time.Time) []*resource {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -172,7 +171,7 @@ func (f *folder) list(now time.Time) []*resource {
 	return f.files
 }
 
-// scan walks through the folder. What cannot be looked at is not listed.
+// scan walks through the folder. It skips entries that cannot be read.
 func (f *folder) scan() (files []*resource) {
 	root, err := os.OpenRoot(f.path)
 	if err != nil {
@@ -220,7 +219,7 @@ func (f *folder) entry(name string, about fs.FileInfo) *resource {
 	}
 }
 
-// escapePath percent-encodes each part of a path.
+// escapePath percent-encodes each segment of a path.
 func escapePath(name string) string {
 	parts := strings.Split(name, "/")
 	for i := range parts {
@@ -229,19 +228,18 @@ func escapePath(name string) string {
 	return strings.Join(parts, "/")
 }
 
-// The media types of HTML that clients show beside a conversation.
+// Media types of HTML pages of apps.
 const (
 	appType       = "text/html;profile=mcp-app"
 	skybridgeType = "text/html+skybridge"
 )
 
-// isPage reports whether a resource is a page of an app, as far as an API says it
-// that knows no such thing.
+// isPage reports whether a resource is a page of an app although its API declares only text/html.
 func isPage(uri, mediaType string) bool {
 	return strings.HasPrefix(uri, "ui://") && mediaType == "text/html"
 }
 
-// pageType returns the media type if it is one of a page, "" if not.
+// pageType returns mediaType if it is the type of an app's page, otherwise "".
 func pageType(mediaType string) string {
 	if mediaType == appType || mediaType == skybridgeType {
 		return mediaType
@@ -249,8 +247,7 @@ func pageType(mediaType string) string {
 	return ""
 }
 
-// mimeOf returns the media type of a file by its name, "" if the name does not
-// say.
+// mimeOf returns the media type for the extension of a file name, or "" if it is unknown.
 func mimeOf(uri, name string) string {
 	extension := strings.ToLower(path.Ext(filepath.ToSlash(name)))
 	if strings.HasPrefix(uri, "ui://") && (extension == ".html" || extension == ".htm") {
@@ -277,7 +274,7 @@ func mimeOf(uri, name string) string {
 	return mediaType(mime.TypeByExtension(extension))
 }
 
-// typeOf completes the media type of a file by its content.
+// typeOf returns the declared media type, or else one derived from the content.
 func typeOf(declared string, data []byte) string {
 	switch {
 	case declared != "":
@@ -288,8 +285,8 @@ func typeOf(declared string, data []byte) string {
 	return "application/octet-stream"
 }
 
-// readable reports whether content of that type is given as text. What should be
-// text and is not valid UTF-8 is given as bytes.
+// readable reports whether content of that type is sent as text. Text that is not valid UTF-8 is
+// sent as bytes.
 func readable(mediaType string, data []byte) bool {
 	media, _, _ := strings.Cut(mediaType, ";")
 	kind, subtype, _ := strings.Cut(strings.ToLower(strings.TrimSpace(media)), "/")

@@ -13,7 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// addOperation puts the operation on the shelf if x-mcp or the Library says so.
+// addOperation adds an operation as a resource or a prompt, if x-mcp or the Library says so.
 func (s *shelf) addOperation(l *Library, tools *ocp.Toolset, tool *ocp.Tool, denied bool) {
 	e := readExtension(tool.MCP)
 	if e.prompt != nil {
@@ -44,8 +44,8 @@ func (s *shelf) addOperation(l *Library, tools *ocp.Toolset, tool *ocp.Tool, den
 	s.addUnder(template, tool, described)
 }
 
-// readResource reads what x-mcp says of a resource; what it does not say is the
-// operation's.
+// readResource reads the resource member of x-mcp. Values that it omits default to those of the
+// operation.
 func readResource(raw jsontext.Value, tool *ocp.Tool) resource {
 	r := resource{name: tool.Name, title: tool.Title, description: tool.Description, mime: declaredType(tool), size: -1, tool: tool}
 	for walk := wire.Into(raw); walk.Next(); {
@@ -71,8 +71,8 @@ func readResource(raw jsontext.Value, tool *ocp.Tool) resource {
 	return r
 }
 
-// declaredType returns the one type that the document knows of answers, "" if
-// there are more or none.
+// declaredType returns the media type of the operation's responses if the document declares exactly
+// one, otherwise "".
 func declaredType(tool *ocp.Tool) string {
 	if types := tool.Answer.MediaTypes; len(types) == 1 && types[0] != nativeType && !strings.Contains(types[0], "*") {
 		return types[0]
@@ -80,16 +80,16 @@ func declaredType(tool *ocp.Tool) string {
 	return ""
 }
 
-// addByPath gives the operation the URI that its path makes,
-// TOOLSET:///PATH{?QUERY}. If that can be read without the variables of the
-// query, it is a resource beside the template.
+// addByPath adds the operation under a URI derived from its path: TOOLSET:///PATH{?QUERY}. If the
+// operation can be called without path and query arguments, it also adds a resource with a fixed
+// URI.
 func (s *shelf) addByPath(tools *ocp.Toolset, tool *ocp.Tool, described resource) {
 	uri := schemeOf(tools.Name) + "://" + pathTemplate(tool)
 	var query []string
 	needed := false
 	for i := range tool.Arguments {
 		switch a := &tool.Arguments[i]; {
-		case a.NonInferrable && a.In != ocp.InPath: // the user is asked for it
+		case a.NonInferrable && a.In != ocp.InPath: // the server asks the user for it
 		case a.In == ocp.InQuery:
 			query = append(query, a.Name)
 			needed = needed || a.Required
@@ -118,7 +118,7 @@ func (s *shelf) addByPath(tools *ocp.Toolset, tool *ocp.Tool, described resource
 	}
 }
 
-// schemeOf makes a URI scheme of a toolset's name.
+// schemeOf converts a toolset's name to a URI scheme.
 func schemeOf(name string) string {
 	switch extension := path.Ext(name); extension {
 	case ".yaml", ".yml", ".json":
@@ -139,8 +139,8 @@ func schemeOf(name string) string {
 	return scheme
 }
 
-// pathTemplate returns the operation's path with its parameters called as the
-// tool's arguments are.
+// pathTemplate returns the operation's path with the names of the tool's arguments in place of its
+// parameters' names.
 func pathTemplate(tool *ocp.Tool) string {
 	var b strings.Builder
 	rest := tool.Template()
@@ -158,7 +158,7 @@ func pathTemplate(tool *ocp.Tool) string {
 	}
 }
 
-// argumentName returns the name of the path argument that the API calls so.
+// argumentName returns the name of the tool's argument for a path parameter.
 func argumentName(tool *ocp.Tool, wireName string) string {
 	for i := range tool.Arguments {
 		if a := &tool.Arguments[i]; a.In == ocp.InPath && a.WireName == wireName {
@@ -168,7 +168,7 @@ func argumentName(tool *ocp.Tool, wireName string) string {
 	return wireName
 }
 
-// addUnder puts the operation on the shelf under a URI or a template of it.
+// addUnder adds the operation under a URI or a URI template.
 func (s *shelf) addUnder(template *uriTemplate, tool *ocp.Tool, described resource) {
 	r := described
 	r.arguments = make(map[string]*ocp.Argument)
@@ -206,7 +206,7 @@ func (s *shelf) addUnder(template *uriTemplate, tool *ocp.Tool, described resour
 	s.byTool[tool] = &r
 }
 
-// argumentOf returns the argument of that name, the tool's or the API's.
+// argumentOf returns the argument with the given name, which is the name in the tool or in the API.
 func argumentOf(tool *ocp.Tool, name string) *ocp.Argument {
 	for i := range tool.Arguments {
 		if tool.Arguments[i].Name == name {
@@ -221,7 +221,7 @@ func argumentOf(tool *ocp.Tool, name string) *ocp.Argument {
 	return nil
 }
 
-// takes reports whether a variable stands for the argument.
+// takes reports whether a variable of the template sets the argument.
 func (r *resource) takes(a *ocp.Argument) bool {
 	for _, taken := range r.arguments {
 		if taken == a {
@@ -231,7 +231,7 @@ func (r *resource) takes(a *ocp.Argument) bool {
 	return false
 }
 
-// call returns the arguments of the operation that a URI means.
+// call returns the operation's arguments for the URI.
 func (t target) call() []byte {
 	b := []byte{'{'}
 	for _, binding := range t.bindings {
@@ -245,9 +245,9 @@ func (t target) call() []byte {
 	return append(b, '}')
 }
 
-// appendArgument appends a text as a value of the type that the argument's schema
-// names: a number, a boolean, an array of what commas separate. What does not fit
-// stays text, and whoever checks the arguments finds the words for it.
+// appendArgument appends a string as a value of the type in the argument's schema: a number, a
+// boolean, or an array of comma-separated values. A value that does not fit stays a string;
+// validation of the arguments then reports it.
 func appendArgument(dst []byte, a *ocp.Argument, tool *ocp.Tool, value string) []byte {
 	schema := resolve(a.Schema, tool)
 	types := typesOf(schema)
@@ -295,7 +295,7 @@ func appendScalar(dst []byte, types map[string]bool, value string) []byte {
 	return wire.AppendString(dst, value)
 }
 
-// typesOf returns the types that a schema names, none if it names none.
+// typesOf returns the types in a schema's type keyword; empty if it has none.
 func typesOf(schema jsontext.Value) map[string]bool {
 	types := make(map[string]bool)
 	switch value := member(schema, "type"); value.Kind() {
@@ -309,9 +309,9 @@ func typesOf(schema jsontext.Value) map[string]bool {
 	return types
 }
 
-// resolve follows a $ref into the $defs of the tool's input schema.
+// resolve follows $refs into the $defs of the tool's input schema.
 func resolve(schema jsontext.Value, tool *ocp.Tool) jsontext.Value {
-	const most = 8 // references that lead to one another
+	const most = 8 // maximum length of a chain of $refs
 	for range most {
 		name, found := strings.CutPrefix(text(member(schema, "$ref")), "#/$defs/")
 		if !found {
@@ -325,8 +325,8 @@ func resolve(schema jsontext.Value, tool *ocp.Tool) jsontext.Value {
 	return schema
 }
 
-// resourceAt returns the resource that a GET of a path of the API means, escaped
-// and with its query, if there is one.
+// resourceAt returns the resource for a GET of an API path. location is the escaped path with its
+// query.
 func (x *exchange) resourceAt(location string) (uri, name string, ok bool) {
 	s := x.catalog().shelf()
 	if s.routes == nil {
@@ -358,8 +358,8 @@ func (x *exchange) resourceAt(location string) (uri, name string, ok bool) {
 	return r.expand(bindings, values)
 }
 
-// expand returns the URI of the resource for these values of its operation's path
-// and query arguments; ok is false if it cannot say all of them.
+// expand returns the resource's URI for the values of the path and query arguments. ok is false if
+// the URI cannot express all of them.
 func (r *resource) expand(bindings []binding, query url.Values) (uri, name string, ok bool) {
 	if r.template == nil {
 		if len(bindings)+len(query) > 0 {

@@ -16,11 +16,11 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// resourceNotFound is the error before 2026-07-28 for a URI that means nothing;
-// since then it is invalidParams.
+// resourceNotFound is the error code for an unknown URI before 2026-07-28. Later revisions use
+// invalidParams (MCP, Resources, Error Handling).
 const resourceNotFound = -32002
 
-// readResource answers with what a URI means.
+// readResource serves resources/read.
 func (x *exchange) readResource() *fault {
 	uri, f := x.uri()
 	if f != nil {
@@ -50,7 +50,7 @@ func (x *exchange) readResource() *fault {
 	return nil
 }
 
-// uri returns the parameter of that name.
+// uri returns the parameter uri.
 func (x *exchange) uri() (string, *fault) {
 	raw := member(x.params.raw, "uri")
 	if raw.Kind() != '"' {
@@ -63,7 +63,7 @@ func (x *exchange) uri() (string, *fault) {
 	return uri, nil
 }
 
-// noResource tells that there is no resource of that URI.
+// noResource returns the fault for a URI without a resource.
 func (x *exchange) noResource(uri string) *fault {
 	f := faultf(http.StatusOK, resourceNotFound,
 		"there is no resource %s: resources/list and resources/templates/list name those there are", clip(uri, 4*maxQuoted))
@@ -74,16 +74,15 @@ func (x *exchange) noResource(uri string) *fault {
 	return f
 }
 
-// An opened is what a resource has in it. It must be released.
+// An opened is the content of a resource. The caller must release it.
 type opened struct {
 	target
-	reply        // of an operation
-	mime  string // of a file
-	body  []byte // of a file
+	reply        // for operations
+	mime  string // for files
+	body  []byte // for files
 }
 
-// openResource reads the resource for a request of the client: method and name say which
-// (invocation). A fault is the answer to the request.
+// openResource reads a resource. method and name are those of the client's request (see invocation).
 func (x *exchange) openResource(t target, method, name string) (opened, *fault) {
 	if t.tool != nil {
 		return x.openOperation(t, method, name)
@@ -102,7 +101,7 @@ func (x *exchange) openResource(t target, method, name string) (opened, *fault) 
 	case errors.Is(err, errFileSize):
 		return opened{}, x.unreadable(t.uri, "the resource is larger than the %d bytes that are read", f.limit)
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotRegular) || t.folder != nil:
-		// A path that leads out of its folder is no resource either.
+		// this includes a path that leads out of its folder
 		return opened{}, x.noResource(t.uri)
 	default:
 		return opened{}, x.unreadable(t.uri, "the resource cannot be read now")
@@ -110,7 +109,7 @@ func (x *exchange) openResource(t target, method, name string) (opened, *fault) 
 	return opened{target: t, mime: typeOf(t.mime, body), body: body}, nil
 }
 
-// openOperation calls the operation that the resource is.
+// openOperation calls the operation of the resource.
 func (x *exchange) openOperation(t target, method, name string) (opened, *fault) {
 	r, f := x.invoke(invocation{method: method, target: name, tool: t.tool.Name, arguments: t.call()})
 	if f != nil {
@@ -133,22 +132,22 @@ func (x *exchange) openOperation(t target, method, name string) (opened, *fault)
 	return opened{}, f
 }
 
-// failureData says of a failure what _meta of a tool's result would say of it, beside
-// the URI.
+// failureData returns the data of the error: the URI, and the members that a failed tool call has in
+// _meta.
 func (x *exchange) failureData(uri string, r reply) []byte {
 	data := append(wire.AppendString([]byte(`{"uri":`), uri), ',')
 	return append(append(data, x.failureMeta(r)...), '}')
 }
 
-// unreadable tells why a resource that there is cannot be given.
+// unreadable returns the fault for a resource that exists but cannot be read.
 func (x *exchange) unreadable(uri, format string, args ...any) *fault {
 	f := faultf(http.StatusOK, internalError, format, args...)
 	f.data = append(wire.AppendString([]byte(`{"uri":`), uri), '}')
 	return f
 }
 
-// appendContents appends what the resource has in it, of which there are several
-// only if the API says so itself.
+// appendContents appends the contents of the resource. There is one item, unless the API returns a
+// native result with several.
 func (x *exchange) appendContents(dst []byte, r opened) ([]byte, *fault) {
 	if r.tool == nil {
 		return appendContentsOf(dst, r.target, r.mime, r.body, x.version), nil
@@ -184,7 +183,7 @@ func (x *exchange) appendNativeContents(dst []byte, r opened) ([]byte, *fault) {
 	return dst, nil
 }
 
-// appendContentsOf appends the one content of a resource: as text if it is some.
+// appendContentsOf appends one item of contents, as text if possible and otherwise as a blob.
 func appendContentsOf(dst []byte, t target, mediaType string, body []byte, v revision) []byte {
 	dst = wire.AppendString(append(dst, `{"uri":`...), t.uri)
 	dst = wire.AppendString(append(dst, `,"mimeType":`...), mediaType)
@@ -197,9 +196,9 @@ func appendContentsOf(dst []byte, t target, mediaType string, body []byte, v rev
 	return append(appendMeta(dst, t.meta, v), '}')
 }
 
-// appendFreshness appends how long the contents may be kept, and by whom: files as
-// long as lists, answers of the API as long as the API says. Only files are the
-// same for everybody.
+// appendFreshness appends ttlMs and cacheScope. Files have the freshness of lists. API responses
+// have the lifetime that the API declares and are always private, because they may differ between
+// users.
 func (r *opened) appendFreshness(dst []byte, s *Server) []byte {
 	if r.tool == nil {
 		return append(s.appendFreshness(dst), ',')
@@ -215,11 +214,11 @@ func (r *opened) appendFreshness(dst []byte, s *Server) []byte {
 	return append(dst, `,"cacheScope":"private",`...)
 }
 
-// longestAge bounds what a server may say of its own freshness.
+// longestAge is the maximum lifetime that an API can declare.
 const longestAge = 365 * 24 * time.Hour
 
-// maxAge returns how long an answer may be kept by its Cache-Control, 0 if it does
-// not say (RFC 9111).
+// maxAge returns the lifetime of a response from its Cache-Control header, or 0 (RFC 9111, section
+// 5.2.2).
 func maxAge(header http.Header) time.Duration {
 	var age time.Duration
 	for _, line := range header["Cache-Control"] {
@@ -238,7 +237,7 @@ func maxAge(header http.Header) time.Duration {
 	return age
 }
 
-// nativeAge is maxAge for an API that says ttlMs itself.
+// nativeAge returns the lifetime of a native result from its ttlMs, or 0.
 func nativeAge(native jsontext.Value) time.Duration {
 	ms, err := strconv.ParseUint(string(member(native, "ttlMs")), 10, 40)
 	if err != nil {

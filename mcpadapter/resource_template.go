@@ -10,40 +10,43 @@ import (
 )
 
 const (
-	maxURI       = 8 << 10 // bytes of a URI that a client sends
+	maxURI       = 8 << 10 // bytes of a URI in a request
 	maxTemplate  = 2 << 10 // bytes of a URI template
-	maxVariables = 32      // of one template
+	maxVariables = 32      // in one template
 )
 
-// A uriTemplate is a URI template as resources use it: the expressions {name}, a
-// segment, and {+name}, which may have slashes in it, and at the end {?name,…}
-// (RFC 6570). It can be matched because between two variables there is always
-// something else.
+// A uriTemplate is a URI template with the following expressions (RFC 6570):
+//
+//   - {name} matches a path segment.
+//   - {+name} may match several segments, with slashes.
+//   - {?name,…} matches query parameters and must be at the end.
+//
+// Literal text is required between two variables, so that a URI can be matched unambiguously.
 type uriTemplate struct {
 	text      string
-	path      *regexp.Regexp // of what comes before the variables of the query
-	literal   int            // bytes outside of the expressions
-	variables []string       // in path, in this order
-	query     []string       // in {?…}
+	path      *regexp.Regexp // matches the part before the query variables
+	literal   int            // number of literal bytes
+	variables []string       // variables in path, in order
+	query     []string       // variables in {?…}
 }
 
-// A binding is the value that a URI has for a variable.
+// A binding is the value of a variable in a URI.
 type binding struct{ name, value string }
 
-// templateExpression finds the expressions; what it does not match is literal.
+// templateExpression matches an expression; everything else is literal.
 var templateExpression = regexp.MustCompile(`\{([^{}]*)\}`)
 
-// templateVariable is the name of a variable, without percent-encoded characters.
+// templateVariable matches the name of a variable. Percent-encoded characters are not supported.
 var templateVariable = regexp.MustCompile(`^[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*$`)
 
-// parseTemplate reads a template. One without variables is a URI.
+// parseTemplate parses a template. A template without variables is a URI.
 func parseTemplate(text string) (*uriTemplate, error) {
 	if len(text) > maxTemplate {
 		return nil, fmt.Errorf("the URI is longer than %d bytes", maxTemplate)
 	}
 	t := &uriTemplate{text: text}
 	pattern := strings.Builder{}
-	rest, after := text, "" // after is the expression that has just ended
+	rest, after := text, "" // after is the expression before rest
 	for {
 		at := templateExpression.FindStringSubmatchIndex(rest)
 		literal := rest
@@ -79,7 +82,7 @@ func parseTemplate(text string) (*uriTemplate, error) {
 	return t, nil
 }
 
-// checkLiteral refuses what no URI can have. Percent signs stand for themselves.
+// checkLiteral rejects characters that a URI must not contain. It accepts percent signs.
 func checkLiteral(literal string) error {
 	for i := range len(literal) {
 		if c := literal[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`"<>\^`+"`{|}", c) >= 0 {
@@ -123,17 +126,17 @@ func (t *uriTemplate) addExpression(expression string, pattern *strings.Builder)
 	return nil
 }
 
-// scheme is how a URI begins (RFC 3986, Scheme).
+// uriScheme matches the start of a URI (RFC 3986, section 3.1).
 var uriScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:[^{]`)
 
 func (t *uriTemplate) has(name string) bool {
 	return slices.Contains(t.variables, name) || slices.Contains(t.query, name)
 }
 
-// isURI reports whether there is nothing to be filled in.
+// isURI reports whether the template has no variables.
 func (t *uriTemplate) isURI() bool { return len(t.variables)+len(t.query) == 0 }
 
-// match takes a URI apart. Variables of the query may be missing.
+// match matches a URI and returns the values of the variables. Query variables are optional.
 func (t *uriTemplate) match(uri string) (bindings []binding, ok bool) {
 	if len(uri) > maxURI {
 		return nil, false
@@ -177,14 +180,14 @@ func (t *uriTemplate) matchQuery(bindings []binding, query string) ([]binding, b
 	return bindings, true
 }
 
-// unescape undoes percent-encoding. What it stands for must be text.
+// unescape decodes percent-encoding. ok is false if the result is not valid text.
 func unescape(escaped string) (string, bool) {
 	value, err := url.PathUnescape(escaped)
 	return value, err == nil && utf8.ValidString(value) && strings.IndexByte(value, 0) < 0
 }
 
-// escapeValue percent-encodes everything that could mean something in a URI, as
-// the expansion of {name} does.
+// escapeValue percent-encodes everything except unreserved characters, like the expansion of {name}
+// (RFC 6570, section 3.2.2).
 func escapeValue(value string) string {
 	const hex = "0123456789ABCDEF"
 	b := make([]byte, 0, len(value))

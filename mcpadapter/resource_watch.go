@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// subscribe answers resources/subscribe: from now on the session's streams tell
-// when the resource changes.
+// subscribe serves resources/subscribe. From then on the session's streams notify the client when
+// the resource changes (MCP 2025-11-25, Resources, Subscriptions).
 func (x *exchange) subscribe() *fault {
 	uri, f := x.uri()
 	if f != nil {
@@ -26,8 +26,8 @@ func (x *exchange) subscribe() *fault {
 	return nil
 }
 
-// unsubscribe answers resources/unsubscribe. What nobody subscribed to is no
-// error: the session may have come from another server.
+// unsubscribe serves resources/unsubscribe. An unknown subscription is not an error: another server
+// may have accepted it.
 func (x *exchange) unsubscribe() *fault {
 	uri, f := x.uri()
 	if f != nil {
@@ -59,17 +59,17 @@ func (l *live) unsubscribe(uri string) {
 	delete(l.watching, uri)
 }
 
-// watchable reports whether there is a resource of that URI.
+// watchable reports whether a resource with that URI exists and the caller may read it.
 func (x *exchange) watchable(uri string) bool {
 	t, ok := x.catalog().shelf().find(uri)
 	return ok && !t.denied
 }
 
-// stamp returns what tells one state of the resource from another: of a file its
-// size and time, of an operation the entity tag of its answer, or else a hash of
-// it. It is not ok if that cannot be told now.
+// stamp returns the version of a resource, which changes when the resource changes: for a file its
+// size and modification time; for an operation the ETag of the response, or else a hash of its body.
+// ok is false if the version is unknown.
 func (x *exchange) stamp(ctx context.Context, uri string) (string, bool) {
-	now := *x // the tools of this moment, for a stream that is older
+	now := *x // use the current tools; those of the stream may be old
 	now.ctx, now.params = ctx, params{}
 	now.tools = x.site.Tools()
 	t, ok := now.catalog().shelf().find(uri)

@@ -7,18 +7,18 @@ import (
 	"errors"
 )
 
-// maxSealed is how many bytes of sealed text are looked at.
+// maxSealed is the maximum length of a sealed string, in bytes.
 const maxSealed = 1 << 20
 
 var errBroken = errors.New("is not one that this server gave out for this request, or was changed")
 
-// seal returns plain as a text that only this secret's holders can read or make
-// (AES-256-GCM). It opens only with the same binding: what it belongs to.
+// seal encrypts and authenticates plain with AES-256-GCM. Only servers with the same secret can open
+// it, and only with the same binding, which is authenticated as additional data.
 func (g *signer) seal(plain []byte, binding string) string {
 	return base64.RawURLEncoding.EncodeToString(g.aead().Seal(nil, nil, plain, []byte(binding)))
 }
 
-// unseal returns what was sealed.
+// unseal decrypts a string that seal returned for the same binding.
 func (g *signer) unseal(sealed, binding string) ([]byte, error) {
 	if len(sealed) > maxSealed {
 		return nil, errBroken
@@ -37,7 +37,7 @@ func (g *signer) unseal(sealed, binding string) ([]byte, error) {
 func (g *signer) aead() cipher.AEAD {
 	block, err := aes.NewCipher(g.state)
 	if err != nil {
-		panic(err) // the key has the length it must have
+		panic(err) // cannot happen: the key has 32 bytes
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {

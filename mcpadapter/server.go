@@ -1,27 +1,24 @@
-// Package mcpadapter is a Model Context Protocol server over an ocp.Toolset. It
-// knows net/http and nothing of Caddy.
+// Package mcpadapter is a Model Context Protocol (MCP) server for the tools of an ocp.Toolset. It
+// depends on net/http, not on Caddy, and speaks Streamable HTTP in the revisions 2025-03-26 to
+// 2026-07-28, HTTP+SSE of 2024-11-05, and stdio.
 //
-// One path speaks Streamable HTTP in the revisions 2025-03-26, 2025-06-18,
-// 2025-11-25 and 2026-07-28, and HTTP+SSE of 2024-11-05. Each body is served from
-// what it carries itself: admit looks at the HTTP request, readBody bounds and
-// reads it, message.go takes the JSON-RPC envelope apart, era.go finds the
-// revision and holds the request to its rules, methods.go names who serves the
-// method, and the answer is appended to a pooled buffer and written at once as
-// application/json. It becomes a stream (stream.go) only when something is sent
-// before it: progress, log messages, a question to the client (ask.go).
+// A request passes through these steps:
 //
-// tools/list is encoded once for each Toolset and kept (list.go). tools/call
-// hands the arguments on as they came to an ocp.Caller and puts its Outcome into
-// words of the protocol (call.go, content.go).
+//  1. Server.ServeHTTP (server.go) checks the method and the headers (preconditions.go), restores
+//     the session from its signed id (session.go), and reads the body up to a limit. The server
+//     does not store sessions; inflight.go holds state only while a session is in use.
+//  2. message.go parses the JSON-RPC message. negotiate.go determines the revision and checks the
+//     rules of that revision.
+//  3. methods.go selects the handler. call.go serves tools/call: it passes the arguments to an
+//     ocp.Caller (invoke.go) and encodes the ocp.Outcome (content.go). tools_list.go serves
+//     tools/list from bytes that are encoded once per toolset. library.go collects the resources,
+//     prompts and apps.
+//  4. The response is written as application/json. It becomes an event stream (stream.go) only if
+//     something must be sent before it: progress, log messages, or a request to the client such
+//     as an elicitation (client_request.go).
 //
-// Resources, prompts and apps are those of a Library and of the document's x-mcp,
-// which library.go puts on one shelf for each catalog; reading one is a file that
-// is read or a tool that is called (resource.go, prompt.go, complete.go, apps.go).
-//
-// A session is a signed id (session.go), so that nothing is stored between
-// requests. While something is going on, live.go remembers what can be canceled,
-// answered or told; watch.go tells those who listen of changes. HTTP+SSE and
-// standard input and output are connections (connection.go, legacy.go, stdio.go).
+// Streams of notifications are in listen.go and watch.go. HTTP+SSE and stdio carry messages in
+// both directions over a connection (connection.go, http_sse.go, stdio.go).
 package mcpadapter
 
 import (
@@ -39,142 +36,135 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// Defaults of Options.
+// Default values of Options.
 const (
 	DefaultMaxBody = 4 << 20         // bytes of a request body
-	DefaultListTTL = 1 * time.Minute // how long a client may keep a list
+	DefaultListTTL = 1 * time.Minute // how long a client may cache a list
 )
 
-// Options configures a Server. The zero value is ready to use.
+// Options configure a Server. The zero value is valid.
 type Options struct {
-	// Name, Title and Version are what the server calls itself in serverInfo.
-	// Where empty they are the toolset's: the name is its Title in lower case with
-	// dashes, or without a title its Name, or else "fairway"; the title is its Title
-	// (left out if it has none), the version its Version ("0" if it has none).
+	// Name, Title and Version identify the server in serverInfo. Defaults:
+	//
+	//   - Name: the toolset's Title in lower case with hyphens, else its Name, else "fairway"
+	//   - Title: the toolset's Title; omitted if it has none
+	//   - Version: the toolset's Version, else "0"
 	Name, Title, Version string
 
-	// Instructions tells models how to use the server. Where empty it is the
-	// toolset's Description, cut at 2,048 bytes.
+	// Instructions tell models how to use the server. Default: the toolset's Description, cut at
+	// 2,048 bytes.
 	Instructions string
 
-	// MaxBody is the largest request body, in bytes. Default: DefaultMaxBody.
+	// MaxBody is the maximum size of a request body, in bytes. Default: DefaultMaxBody.
 	MaxBody int64
 
-	// AllowedOrigins are the web origins, "https://app.example.com", that may
-	// call beside the server's own host, and read the answers (CORS); "*" stands
-	// for all. Requests without an Origin header, which no browser sends, are
-	// always let through.
+	// AllowedOrigins are web origins such as "https://app.example.com" whose pages may call the
+	// server and read the responses (CORS), in addition to pages of the server's own host. "*"
+	// allows all. Requests without an Origin header do not come from a page and are always accepted.
 	AllowedOrigins []string
 
-	// AllowedHosts are the Host names, without port, whose pages may call over a
-	// loopback connection, beside localhost and loopback addresses; "*" stands
-	// for all. Name the public host here if a proxy on the same machine passes
-	// pages' requests on: a foreign name that reaches a loopback address is
-	// otherwise taken for DNS rebinding. Requests without Origin are not asked.
+	// AllowedHosts are additional Host names, without port, whose pages may call the server over a
+	// loopback connection. Localhost and loopback addresses are always allowed; "*" allows all. List
+	// the public host here if a proxy on the same machine forwards requests of pages: otherwise an
+	// unknown name on a loopback address is rejected as DNS rebinding. Requests without an Origin
+	// header are not checked.
 	AllowedHosts []string
 
-	// PageSize is how many tools a page of tools/list has at most. Default 0: as
-	// many as fit into 4 MiB, because many clients never ask for a second page.
-	// A page never takes more than 4 MiB, unless a single tool does.
+	// PageSize is the maximum number of tools on a page of tools/list. Default: 0, which means as
+	// many as fit into 4 MiB, because many clients never request a second page. A page never exceeds
+	// 4 MiB, unless a single tool does.
 	PageSize int
 
-	// ListTTL is how long, counted from its receipt, a client may take a list
-	// for fresh (ttlMs, 2026-07-28). Negative means it must not. Default:
-	// DefaultListTTL.
+	// ListTTL is how long a client may cache a list after receiving it (ttlMs, 2026-07-28). A
+	// negative value disables caching. Default: DefaultListTTL.
 	ListTTL time.Duration
 
-	// Versions are the revisions that are spoken, "2025-11-25". Default: all.
+	// Versions are the enabled revisions, such as "2025-11-25". Default: all.
 	Versions []string
 
-	// Secret signs the ids of sessions and seals what clients keep for the
-	// server. Servers that share the work must have the same. Default: a random
-	// one, with which sessions end when the Server does.
+	// Secret signs session ids and encrypts state that clients store for the server. Servers behind
+	// the same load balancer need the same Secret. Default: a random secret, so that sessions end
+	// with the Server.
 	Secret []byte
 
-	// LoadSecret returns the secret where Secret is empty. It is asked once, when
-	// the secret is first needed.
+	// LoadSecret returns the secret if Secret is empty. It is called once, when the secret is first
+	// needed.
 	LoadSecret func() []byte
 
-	// Memory is what the Server shares with the one that it takes the place of.
-	// Default: its own.
+	// Memory is the state that the Server shares with its predecessor. Default: a new Memory.
 	Memory *Memory
 
-	// Instance tells apart Servers that share a Memory and are in use together: one
-	// takes the place of another of the same number.
+	// Instance distinguishes Servers that share a Memory and are in use at the same time. A Server
+	// replaces the previous one with the same Instance.
 	Instance int
 
-	// Current returns the tools of the moment, nil if they are not known yet. The
-	// clients of the Server that this one takes the place of are told how its lists
-	// differ. Nil: they are not.
+	// Current returns the current tools, or nil if they are not loaded yet. When this Server
+	// replaces another, clients of the other one are notified about the lists that differ. If
+	// Current is nil, they are not notified.
 	Current func() *ocp.Toolset
 
-	// SessionTTL is how long a session lasts. Default: DefaultSessionTTL.
+	// SessionTTL is the lifetime of a session. Default: DefaultSessionTTL.
 	SessionTTL time.Duration
 
-	// MaxStreams is how many streams may be open at once, and MaxClientStreams
-	// how many of one user or, without users, of one address. Defaults:
-	// DefaultMaxStreams, DefaultMaxClientStreams.
+	// MaxStreams is the maximum number of open streams, and MaxClientStreams the maximum per user
+	// or, without users, per address. Defaults: DefaultMaxStreams, DefaultMaxClientStreams.
 	MaxStreams, MaxClientStreams int
 
-	// KeepAlive is how often a quiet stream shows a sign of life. Default:
-	// DefaultKeepAlive.
+	// KeepAlive is the interval between comments on an idle stream. Default: DefaultKeepAlive.
 	KeepAlive time.Duration
 
-	// WatchInterval is how often a resource that somebody watches is polled.
-	// Default: DefaultWatchInterval.
+	// WatchInterval is how often a watched resource is polled. Default: DefaultWatchInterval.
 	WatchInterval time.Duration
 
-	// WatchRate is how many requests a second watching makes to the API, of all
-	// clients together. Where more would be needed, each resource is polled less
-	// often. Default: DefaultWatchRate.
+	// WatchRate is the maximum number of polling requests to the API per second, for all clients
+	// together. At the limit, each resource is polled less often. Default: DefaultWatchRate.
 	WatchRate int
 
-	// AskTimeout is how long a client may take to answer a request of the
-	// server. Default: DefaultAskTimeout.
+	// AskTimeout is how long the server waits for a client's response to a request of the server.
+	// Default: DefaultAskTimeout.
 	AskTimeout time.Duration
 
-	// PublicLists lets caches share lists between users (cacheScope "public",
-	// 2026-07-28). Set it only if whoever may reach the server may know all of
-	// its tools. Default: "private".
+	// PublicLists lets caches share lists between users (cacheScope "public", 2026-07-28). Set it
+	// only if everyone who can reach the server may see all of its tools. Default: false (cacheScope
+	// "private").
 	PublicLists bool
 
-	// OutputSchema says whether tools/list describes what tools answer, which
-	// takes toolsets that are built with ocp.BuildOptions.ResponseSchemas.
-	// Default: OutputOff.
+	// OutputSchema says whether tools/list declares outputSchema. OutputLoose and OutputStrict
+	// require toolsets that were built with ocp.BuildOptions.ResponseSchemas. Default: OutputOff.
 	OutputSchema OutputSchema
 
-	// OnLargeStructure is told once of each tool whose structuredContent is
-	// larger than hosts of MCP Apps advise, 10 KiB; size is in bytes. It is
-	// called while the tool's answer is written. Nil: nobody is told.
+	// OnLargeStructure is called once for each tool whose structuredContent is larger than hosts of
+	// MCP Apps recommend (10 KiB). size is in bytes. The call happens while the response is written.
+	// Default: nil, which means no calls.
 	OnLargeStructure func(tool *ocp.Tool, size int)
 }
 
-// A Server answers MCP requests. It is safe for concurrent use. Use one Server
-// for each endpoint: it keeps the encoded list of one Toolset, the latest.
+// A Server serves MCP requests. It is safe for concurrent use. Use one Server per endpoint, because
+// it caches the encoded lists of only one Toolset, the latest.
 type Server struct {
 	options Options
 	origins map[string]bool
 	hosts   map[string]bool
-	spoken  []revision // newest first
+	spoken  []revision // enabled revisions, newest first
 	signer  func() *signer
 	library atomic.Pointer[Library] // never nil
 	latest  atomic.Pointer[catalog]
 	lists   restricted
 
 	memory  *Memory
-	lives   *lives         // of memory
-	legacy  *legacyClients // of memory
+	lives   *lives         // part of memory
+	legacy  *legacyClients // part of memory
 	streams streams
 	polls   polls
 	noted   noted
-	next    atomic.Pointer[Server] // that takes the place of this one; nil for none
-	open    context.Context        // until Close or Replace: then streams end
+	next    atomic.Pointer[Server] // the Server that replaces this one; nil for none
+	open    context.Context        // ends on Close or Replace, which ends all streams
 	close   context.CancelFunc
-	closed  <-chan struct{}    // of open
-	asking  context.Context    // until Close: then questions to clients are given up
-	giveUp  context.CancelFunc // of asking
+	closed  <-chan struct{}    // open.Done()
+	asking  context.Context    // ends on Close, which gives up requests to clients
+	giveUp  context.CancelFunc // cancels asking
 
-	writeWait time.Duration // maxWriteWait, but in tests
+	writeWait time.Duration // maxWriteWait, except in tests
 }
 
 // New returns a Server with the given options.
@@ -208,7 +198,7 @@ func New(options Options) *Server {
 	return s
 }
 
-// setDefaults fills in what is not set.
+// setDefaults sets the defaults of unset options.
 func (o *Options) setDefaults() {
 	orDefault(&o.MaxBody, DefaultMaxBody)
 	orDefault(&o.SessionTTL, DefaultSessionTTL)
@@ -230,9 +220,8 @@ func orDefault[T int | int64 | time.Duration](option *T, value T) {
 	}
 }
 
-// ServeHTTP answers one request of the MCP endpoint, or of an address below it.
-// It always answers. It returns when the answer has been written, which for a
-// stream is when the stream ends.
+// ServeHTTP serves one request to the MCP endpoint or to a path below it. It always writes a
+// response. It returns when the response is written; for a stream, when the stream ends.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, site Site) {
 	out := buffer.Get()
 	defer buffer.Put(out)
@@ -256,8 +245,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, site Site) {
 	}
 }
 
-// route serves the request by its address and method. A fault is yet to be
-// answered; without one everything is.
+// route serves the request according to its path and method. If it returns a fault, the caller must
+// write it; otherwise the response is written.
 func (x *exchange) route(w http.ResponseWriter, r *http.Request) *fault {
 	if f := x.server.admitPage(r); f != nil {
 		return f
@@ -298,7 +287,7 @@ func (x *exchange) route(w http.ResponseWriter, r *http.Request) *fault {
 	return x.serveStream(w, r)
 }
 
-// answer sends what stands in the exchange unless there is a fault.
+// answer writes the response of the exchange, unless f is not nil. It returns f.
 func (x *exchange) answer(w http.ResponseWriter, f *fault) *fault {
 	if f == nil {
 		x.write(w)
@@ -306,8 +295,8 @@ func (x *exchange) answer(w http.ResponseWriter, f *fault) *fault {
 	return f
 }
 
-// servePost serves one body. The answer is a stream from the first message on
-// that is sent before it, if the client takes streams.
+// servePost serves one body. If the client accepts event streams, the first message sent before the
+// response turns the response into a stream.
 func (x *exchange) servePost(w http.ResponseWriter, r *http.Request) *fault {
 	body := buffer.Get()
 	defer buffer.Put(body)
@@ -327,16 +316,16 @@ func (x *exchange) servePost(w http.ResponseWriter, r *http.Request) *fault {
 	x.serve(body.B)
 	switch {
 	case x.canceled && !x.batched:
-		_ = stream.open() // and no answer on it: clients bear nothing else in place of one
+		_ = stream.open() // an empty stream: clients accept nothing else in place of the response to a canceled request
 	case !stream.isOpen():
 		x.write(w)
 	case len(x.out.B)+len(x.kept) > 0:
-		_ = stream.send(append(x.out.B, x.kept...)) // whoever is gone is not told
+		_ = stream.send(append(x.out.B, x.kept...)) // an error means that the client has disconnected
 	}
 	return nil
 }
 
-// An exchange is one body and the answer that grows for it.
+// An exchange holds the state of serving one body, up to its response.
 type exchange struct {
 	server *Server
 	site   *Site
@@ -345,32 +334,32 @@ type exchange struct {
 	ctx    context.Context
 	header http.Header // nil if the body came over a connection
 
-	channel    channel     // carries messages besides the answer; nil if nothing can
-	connection *connection // that the body came over; nil if it is an HTTP request of its own
-	session    *session    // nil without one
-	live       *live       // of the session or the connection; nil without one
-	remote     string      // the client's address; "" over a connection
+	channel    channel     // sends messages other than the response; nil if that is not possible
+	connection *connection // connection of the body; nil for an HTTP request of its own
+	session    *session    // nil if the request has none
+	live       *live       // state of the session or the connection; nil without one
+	remote     string      // address of the client; "" over a connection
 
-	polling pollKey // of a stream that watches resources, without their URI
+	polling pollKey // identifies the polls of a stream that watches resources; the URI is set per poll
 
 	version revision
 	client  capabilities
-	batched bool           // the message is one of several in the body
-	id      jsontext.Value // of the message being answered; nil if it has none or none can be read
+	batched bool           // whether the message is part of a batch
+	id      jsontext.Value // id of the current message; nil if it has none or it cannot be read
 	params  params
-	teller  teller // of what the call of a tool says before its end
+	teller  teller // forwards progress and log events of a tool call
 
-	begun  string // the id of the session that initialize has begun
-	status int    // 0 if the answer has been written
-	fault  *fault // the last that was made the answer
+	begun  string // id of the session that initialize has started
+	status int    // HTTP status; 0 if the response is already written
+	fault  *fault // the last fault that was written as a response
 
-	canceled bool // by the client, which waits for no answer
+	canceled bool // the client has canceled the request and expects no response
 	out      *buffer.Buffer
-	kept     []byte // encoded before, follows out; never changed
+	kept     []byte // pre-encoded bytes that follow out; read-only
 }
 
-// write sends the answer. The header values are not shared between answers,
-// because handlers around this one may rewrite them in place.
+// write writes the response. Each response gets its own header values, because other handlers may
+// modify them in place.
 func (x *exchange) write(w http.ResponseWriter) {
 	if x.begun != "" {
 		w.Header()[sessionHeader] = []string{x.begun}
@@ -389,7 +378,7 @@ func (x *exchange) write(w http.ResponseWriter) {
 	header["Content-Length"] = values[1:2:2]
 	w.WriteHeader(x.status)
 
-	// An error here means that the client is gone: there is nobody to tell.
+	// An error means that the client has disconnected, so it is ignored.
 	if _, err := w.Write(x.out.B); err != nil || len(x.kept) == 0 {
 		return
 	}

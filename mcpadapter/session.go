@@ -14,30 +14,30 @@ import (
 	"time"
 )
 
-// DefaultSessionTTL is how long the session of a client that began with
-// initialize lasts. It then begins a new one, which clients do by themselves.
+// DefaultSessionTTL is the default lifetime of a session. When it expires, clients start a new
+// session automatically.
 const DefaultSessionTTL = 24 * time.Hour
 
-// sessionHeader carries the id of a session (MCP 2025-03-26 to 2025-11-25,
-// Streamable HTTP, Session Management), in canonical form.
+// sessionHeader carries the session id (MCP 2025-03-26 to 2025-11-25, Streamable HTTP, Session
+// Management), in canonical form.
 const sessionHeader = "Mcp-Session-Id"
 
-// A session is what a client settled with initialize. Nothing is stored: its id
-// carries all of it, signed, so that every server that has the secret knows it.
+// A session is what initialize has negotiated. The server stores nothing: the session id contains
+// all fields, signed, so every server with the same secret can read it.
 type session struct {
 	key     sessionKey
 	version revision
 	client  capabilities
 	expires time.Time
-	lists   listDigests // when the session began
+	lists   listDigests // lists when the session began
 }
 
-// A sessionKey tells sessions apart.
+// A sessionKey identifies a session.
 type sessionKey [12]byte
 
-// The layout of an id before it is written in Base64: format, revision,
-// capabilities, expiry in Unix seconds, the digests of the lists, key, and the first
-// bytes of an HMAC-SHA256 over all that and the user.
+// Layout of a session id before Base64 encoding: format (1 byte), revision (1), capabilities (2),
+// expiry in Unix seconds (4), digests of the lists, key, and the first sessionMAC bytes of an
+// HMAC-SHA256 over all of that and the user.
 const (
 	sessionFormat  = 2
 	sessionKeyAt   = 1 + 1 + 2 + 4 + listDigestSize
@@ -46,21 +46,21 @@ const (
 	sessionLength  = (sessionPayload + sessionMAC) * 4 / 3
 )
 
-// What is wrong with the id of a session.
+// Reasons why a session id is rejected.
 var (
 	errForeignSession = errors.New("is not of this server, or of another user")
 	errExpiredSession = errors.New("has expired")
 	errEndedSession   = errors.New("has been ended")
 )
 
-// A signer makes and checks the ids of sessions, and seals what clients keep for
-// the server (seal.go).
+// A signer creates and verifies session ids, and encrypts state that clients store for the server
+// (seal.go).
 type signer struct {
-	macs  sync.Pool // of hash.Hash
-	state []byte    // the key of sealed states
+	macs  sync.Pool // pool of hash.Hash
+	state []byte    // key for sealed states
 }
 
-// newSigner returns the signer for the secret that the options have or load.
+// newSigner returns the signer for the options' secret.
 func (o *Options) newSigner() *signer {
 	secret := o.Secret
 	if len(secret) == 0 && o.LoadSecret != nil {
@@ -69,17 +69,16 @@ func (o *Options) newSigner() *signer {
 	return newSigner(secret)
 }
 
-// newSigner returns the signer for a secret; without one, for a random one that
-// no other server has.
+// newSigner returns a signer for a secret. If the secret is empty, it uses a random one.
 func newSigner(secret []byte) *signer {
 	if len(secret) == 0 {
 		secret = make([]byte, sha256.Size)
-		_, _ = rand.Read(secret) // never fails
+		_, _ = rand.Read(secret) // never returns an error
 	}
 	derive := func(purpose string) []byte {
 		key, err := hkdf.Key(sha256.New, secret, nil, "fairway mcp "+purpose, sha256.Size)
 		if err != nil {
-			panic(err) // only for lengths that are wrong
+			panic(err) // cannot happen: the length is valid
 		}
 		return key
 	}
@@ -112,7 +111,7 @@ func (g *signer) sign(dst, payload []byte, user string) []byte {
 	return append(dst, mac.Sum(sum[:0])[:sessionMAC]...)
 }
 
-// open returns the session of an id that was issued to this user.
+// open verifies a session id for a user and returns its session.
 func (g *signer) open(id, user string, now time.Time) (session, error) {
 	var raw [sessionPayload + sessionMAC]byte
 	if len(id) != sessionLength {
@@ -139,8 +138,8 @@ func (g *signer) open(id, user string, now time.Time) (session, error) {
 	return s, nil
 }
 
-// resume finds the session that the request is part of, if it says so. One that
-// is not good any more is 404, upon which clients begin a new one.
+// resume restores the session of the request, if the request has a session id. An invalid or expired
+// id yields 404, after which clients start a new session.
 func (x *exchange) resume() *fault {
 	id, present := headerValue(x.header, sessionHeader)
 	if !present || x.version.selfDescribing() {
@@ -167,7 +166,7 @@ func (x *exchange) resume() *fault {
 	return nil
 }
 
-// session returns the session of that id unless it is over.
+// session returns the session for an id, or an error if it has expired or ended.
 func (s *Server) session(id, user string) (session, error) {
 	opened, err := s.signer().open(id, user, time.Now())
 	if err == nil && s.lives.ended(opened.key) {
@@ -176,7 +175,7 @@ func (s *Server) session(id, user string) (session, error) {
 	return opened, err
 }
 
-// endSession answers DELETE.
+// endSession serves DELETE, which ends a session.
 func (x *exchange) endSession() *fault {
 	if x.session == nil {
 		f := faultf(http.StatusBadRequest, invalidRequest, "DELETE ends a session: name it in the header Mcp-Session-Id")

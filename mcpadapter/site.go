@@ -9,58 +9,55 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// A Site is what stands around one request of the endpoint: the tools, what runs
-// their calls, and who asks.
+// A Site is the environment of one request to the endpoint: the tools, how to call them, and who the
+// caller is.
 type Site struct {
-	// Rest is the path below the endpoint's: "" or "/" for the endpoint itself,
-	// "/sse" and "/message" for HTTP+SSE.
+	// Rest is the path below the endpoint: "" or "/" for the endpoint itself, "/sse" and "/message"
+	// for HTTP+SSE.
 	Rest string
 
-	// Base is the endpoint's path as the client wrote it, for clients that are
-	// told where to send messages. Default: the request's path without Rest.
+	// Base is the endpoint's path as the client sees it. HTTP+SSE clients send their messages to a
+	// path below it. Default: the request's path without Rest.
 	Base string
 
-	// Tools returns the tools of the moment, never nil.
+	// Tools returns the current tools. It never returns nil.
 	Tools func() *ocp.Toolset
 
-	// Caller returns what runs calls of these tools. A stream asks for one again
-	// for each message.
+	// Caller returns the Caller for these tools. A stream requests a new one for each message.
 	Caller func(*ocp.Toolset) ocp.Caller
 
-	// User is who has been authenticated, "" for nobody. A session belongs to
-	// the user that began it.
+	// User is the authenticated user, "" if there is none. A session is valid only for the user who
+	// started it.
 	User string
 
-	// Address is the client's address, by which streams are counted where there is
-	// no user. Default: that of the connection.
+	// Address is the client's address, by which streams are counted if there is no user. Default:
+	// the address of the connection.
 	Address string
 
-	// Identity names what the API sees of the caller. Streams of the same identity
-	// share the requests by which they watch resources. Nil: no streams share them.
+	// Identity returns a value that identifies the caller to the API. Streams with equal identities
+	// share polls of watched resources. If nil, no streams share polls.
 	Identity func() string
 
-	// Access is what the user may do. Nil: everything.
+	// Access is what the access token allows. Nil allows everything.
 	Access *Access
 
-	// Login is what every caller of the endpoint needs to be let in. Nil: nothing, or
-	// it is not known.
+	// Login is the login that every caller of the endpoint needs. Nil means none, or unknown.
 	Login *Login
 
-	// Expires is when the credentials of the request expire, and with them the
-	// streams and subscriptions that were opened with it. Zero: never. Over standard
-	// input and output it ends nothing: whoever started the process has its
-	// configuration.
+	// Expires is when the credentials of the request expire. Streams and subscriptions that it
+	// opened end then. The zero value means never. It has no effect over stdio, where the local user
+	// who started the process provides its configuration.
 	Expires time.Time
 }
 
-// Login is what the site requires of every caller. tools/list repeats it in
-// securitySchemes (Apps SDK).
+// Login describes the authentication that the site requires of every caller. tools/list repeats it
+// in securitySchemes (Apps SDK).
 type Login struct {
-	OAuth  bool     // an access token is accepted; otherwise only other credentials, such as API keys
-	Scopes []string // that every access token needs
+	OAuth  bool     // whether access tokens are accepted; if not, only other credentials such as API keys
+	Scopes []string // scopes that every access token needs
 }
 
-// key is the same for equal logins; "" for nil.
+// key returns the same string for equal logins, "" for nil.
 func (l *Login) key() string {
 	if l == nil {
 		return ""
@@ -70,15 +67,14 @@ func (l *Login) key() string {
 
 // Access is what an access token allows.
 type Access struct {
-	Scopes   []string // that the token has
-	Metadata string   // URL of the protected resource metadata (RFC 9728), "" if there is none
+	Scopes   []string // scopes of the token
+	Metadata string   // URL of the protected resource metadata (RFC 9728); "" if there is none
 }
 
-// missing returns the scopes that a call of the tool needs beside those of the
-// token; of several alternatives the one that is nearest. Nil means that the
-// token allows the call. An alternative that asks for another credential in place
-// of a token, such as an API key, is none to somebody who has a token: the key
-// that the gateway itself has for the API must not make up for a scope.
+// missing returns the scopes that the token lacks for a call of the tool; nil means that the call is
+// allowed. If the document declares several alternatives, missing returns the one with the fewest
+// missing scopes. It ignores alternatives without a token, such as an API key: the gateway's own API
+// key must not replace a scope of the user.
 func (a *Access) missing(tool *ocp.Tool, schemes map[string]*ocp.SecurityScheme) []string {
 	if a == nil || len(tool.Security) == 0 {
 		return nil
@@ -86,7 +82,7 @@ func (a *Access) missing(tool *ocp.Tool, schemes map[string]*ocp.SecurityScheme)
 	var nearest []string
 	for _, requirement := range tool.Security {
 		var lacking []string
-		tokens := len(requirement) == 0 // which nobody needs
+		tokens := len(requirement) == 0 // an empty requirement allows everyone
 		for name, scopes := range requirement {
 			if s := schemes[name]; s == nil || s.Type != "oauth2" && s.Type != "openIdConnect" {
 				continue
@@ -112,7 +108,7 @@ func (a *Access) missing(tool *ocp.Tool, schemes map[string]*ocp.SecurityScheme)
 	return nearest
 }
 
-// key names what is the same for all tokens with these scopes; "" without Access.
+// key returns the same string for tokens with the same scopes, "" for nil.
 func (a *Access) key() string {
 	if a == nil {
 		return ""

@@ -9,10 +9,9 @@ import (
 	"sync"
 )
 
-// ServeStdio serves one client over a pair of streams, one JSON-RPC message a line
-// (MCP, stdio), until in ends, out breaks or ctx is done. Requests that are being
-// served when in ends are served to their end. What it returns is nil for a clean
-// end.
+// ServeStdio serves one client over in and out, with one JSON-RPC message per line (MCP, Transports,
+// stdio). It returns when in ends, writing to out fails, or ctx ends. Requests in progress when in
+// ends are completed. It returns nil after a clean end.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, site Site) error {
 	lines := &lineWriter{w: out}
 	c := s.newConnection(ctx, &site, "stdio", lines)
@@ -38,9 +37,8 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, si
 	return errors.Join(err, lines.err())
 }
 
-// readLines hands on one line after the other. Reading cannot be interrupted, so
-// that it goes on in a goroutine of its own, which ends with its next line or the
-// process.
+// readLines passes each line to the connection. A read cannot be interrupted, so it runs in a
+// separate goroutine, which ends after its next line or with the process.
 func (s *Server) readLines(ctx context.Context, in io.Reader, c *connection) error {
 	lines := make(chan []byte)
 	ended := make(chan error, 1)
@@ -76,8 +74,8 @@ func (s *Server) readLines(ctx context.Context, in io.Reader, c *connection) err
 	}
 }
 
-// readLine reads one line without its end. Of one over the limit it returns so
-// much that whoever serves it sees that.
+// readLine reads a line without its line ending. It truncates a line that exceeds MaxBody to
+// MaxBody+1 bytes, so that serve rejects it.
 func (s *Server) readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	limit := s.options.MaxBody
@@ -93,7 +91,7 @@ func (s *Server) readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// A lineWriter is a channel that writes one line for each message.
+// A lineWriter is a channel that writes one line per message.
 type lineWriter struct {
 	w      io.Writer
 	broken func()
@@ -112,7 +110,7 @@ func (l *lineWriter) send(message []byte) error {
 	l.line = append(append(l.line[:0], message...), '\n')
 	for i, c := range l.line[:len(l.line)-1] {
 		if c == '\n' || c == '\r' {
-			l.line[i] = ' ' // between the tokens of what an API wrote
+			l.line[i] = ' ' // JSON from an API may have line breaks between tokens
 		}
 	}
 	if _, err := l.w.Write(l.line); err != nil {

@@ -9,38 +9,37 @@ import (
 )
 
 const (
-	// maxWriteWait is how long a client may take nothing of what it is sent on a
-	// stream. One that is stuck would otherwise hold up the call whose events it is
-	// told, and the server that shuts down, for as long as its connection lives.
+	// maxWriteWait is how long a write to a stream may block. Otherwise a client that stops reading
+	// would block the tool call that sends it events, and the shutdown of the server, as long as its
+	// connection stays open.
 	maxWriteWait = 30 * time.Second
 
-	// maxWrite is how many bytes are written under one deadline.
+	// maxWrite is how many bytes are written per deadline.
 	maxWrite = 64 << 10
 )
 
-// A channel carries messages to the client beside the answer to its request:
-// progress, log messages, questions. It may be used by several goroutines.
+// A channel sends messages to the client other than the response: progress, log messages, and
+// requests. It is safe for concurrent use.
 type channel interface {
-	// send sends one whole JSON-RPC message. An error means that the client is
-	// gone.
+	// send sends one complete JSON-RPC message. An error means that the client has disconnected.
 	send(message []byte) error
 }
 
 var errStreamClosed = errors.New("the stream is closed")
 
-// An eventStream writes messages as server-sent events. The first one turns the
-// HTTP answer into a stream: until then it may still become something else.
+// An eventStream writes messages as server-sent events. The first message turns the HTTP response
+// into a stream; until then the response can still be plain JSON.
 type eventStream struct {
 	w    http.ResponseWriter
-	wait time.Duration // maxWriteWait, but in tests
+	wait time.Duration // maxWriteWait, except in tests
 
 	mu     sync.Mutex
 	opened bool
 	closed bool
-	event  []byte // being put together
+	event  []byte // buffer for the event being built
 }
 
-// open begins the stream.
+// open starts the stream.
 func (s *eventStream) open() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,20 +57,19 @@ func (s *eventStream) begin() error {
 	header := s.w.Header()
 	header["Content-Type"] = []string{"text/event-stream"}
 	header["Cache-Control"] = []string{"no-cache, no-transform"}
-	header["X-Accel-Buffering"] = []string{"no"} // nginx would hold the events back
+	header["X-Accel-Buffering"] = []string{"no"} // disables buffering in nginx
 	s.w.WriteHeader(http.StatusOK)
 	return s.put(nil)
 }
 
-// isOpen reports whether the answer is a stream by now.
+// isOpen reports whether the response is already a stream.
 func (s *eventStream) isOpen() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.opened
 }
 
-// close makes all that is sent from now on an error, so that nothing is written
-// after the handler has returned.
+// close makes all further writes fail, so that nothing is written after the handler has returned.
 func (s *eventStream) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,8 +80,8 @@ func (s *eventStream) send(message []byte) error {
 	return s.write("message", "", message)
 }
 
-// write sends one event. A message that an API wrote may have line breaks in it,
-// each of which ends a line of data; the client joins them again.
+// write sends one event. Line breaks in data split it into several data lines, which the client
+// joins again.
 func (s *eventStream) write(name, id string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,8 +107,7 @@ func (s *eventStream) write(name, id string, data []byte) error {
 	return s.flush(b)
 }
 
-// comment sends a line that clients pass over, so that no proxy takes a quiet
-// stream for a dead one.
+// comment sends a comment, which clients ignore. It keeps proxies from closing an idle stream.
 func (s *eventStream) comment() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,16 +118,16 @@ func (s *eventStream) comment() error {
 }
 
 func (s *eventStream) flush(b []byte) error {
-	const kept = 64 << 10 // bytes
+	const kept = 64 << 10 // bytes of the buffer that are kept
 	if s.event = b[:0]; cap(b) > kept {
 		s.event = nil
 	}
 	return s.put(b)
 }
 
-// put writes b and sees that it is sent. A client that takes none of it for too
-// long is gone. The deadline is taken back, as the connection may outlive the
-// stream; one that cannot be set is the server's own affair.
+// put writes b and flushes it. If the client does not read in time, put closes the stream. It resets
+// the deadline afterwards, because the connection may outlive the stream. Writers that do not
+// support deadlines are accepted.
 func (s *eventStream) put(b []byte) (err error) {
 	controller := http.NewResponseController(s.w)
 	for len(b) > 0 && err == nil {

@@ -16,18 +16,18 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// Defaults of Options for streams.
+// Default values of Options for streams.
 const (
-	DefaultMaxStreams       = 10_000           // open at once
-	DefaultMaxClientStreams = 64               // of one client
-	DefaultKeepAlive        = 25 * time.Second // between signs of life on a quiet stream
-	DefaultWatchInterval    = 10 * time.Second // between looks at a resource that is watched
+	DefaultMaxStreams       = 10_000           // open streams
+	DefaultMaxClientStreams = 64               // open streams per client
+	DefaultKeepAlive        = 25 * time.Second // between comments on an idle stream
+	DefaultWatchInterval    = 10 * time.Second // between polls of a watched resource
 )
 
-// A Change is something that clients with an open stream are told of.
+// A Change is a set of changed lists, about which clients with an open stream are notified.
 type Change uint32
 
-// The changes.
+// The values of Change.
 const (
 	ToolsChanged Change = 1 << iota
 	PromptsChanged
@@ -36,7 +36,7 @@ const (
 	everyChange = ToolsChanged | PromptsChanged | ResourcesChanged
 )
 
-// notifications are what a change is called in the protocol.
+// notifications maps changes to the methods of their notifications.
 var notifications = []struct {
 	change Change
 	method string
@@ -46,7 +46,7 @@ var notifications = []struct {
 	{ResourcesChanged, "notifications/resources/list_changed"},
 }
 
-// Notify tells the clients that listen of a change. It does not wait for them.
+// Notify notifies listening clients about a change. It does not wait for them.
 func (s *Server) Notify(c Change) {
 	s.streams.mu.Lock()
 	defer s.streams.mu.Unlock()
@@ -55,17 +55,17 @@ func (s *Server) Notify(c Change) {
 	}
 }
 
-// Close ends all streams in good order and gives up what waits for an answer of a
-// client. Requests that need neither are served to their end.
+// Close closes all streams cleanly and gives up requests that wait for a client's response. Other
+// requests in progress are completed.
 func (s *Server) Close() {
 	s.Replace(0)
 	s.giveUp()
 }
 
-// Replace ends all streams in good order, after they have told how the lists of the
-// Server that takes the place of this one differ. Calls that wait for an answer of the
-// client are given up after grace, or at once if no other Server can take the answer:
-// one with the same Memory and Instance.
+// Replace closes all streams cleanly because another Server replaces this one. Before they close,
+// clients are notified about the lists that differ in the new Server. Calls that wait for a client's
+// response are given up after grace, because the new Server can still deliver the response; if there
+// is no new Server with the same Memory and Instance, they are given up at once.
 func (s *Server) Replace(grace time.Duration) {
 	if next := s.memory.detach(s); next != nil {
 		s.next.CompareAndSwap(nil, next)
@@ -78,7 +78,7 @@ func (s *Server) Replace(grace time.Duration) {
 	time.AfterFunc(grace, s.giveUp)
 }
 
-// A watcher is one open stream that waits for changes.
+// A watcher collects the pending changes for one open stream.
 type watcher struct {
 	wanted  atomic.Uint32
 	pending atomic.Uint32
@@ -104,17 +104,15 @@ func (w *watcher) notify(c Change) {
 	}
 }
 
-// handOver leaves it to another stream of the client to tell of changes, with those
-// that have not been told yet.
+// handOver moves the notifications, including the pending ones, to another stream of the client.
 func (w *watcher) handOver(to *watcher) {
 	to.wanted.Store(uint32(everyChange))
 	w.wanted.Store(0)
 	to.notify(Change(w.pending.Swap(0)))
 }
 
-// closeAt closes the watcher at that time, when its session or the credentials that
-// opened its stream expire; the zero time is never. The caller must call stop
-// afterwards.
+// closeAt closes the watcher at the given time, when its session or its credentials expire. The zero
+// time means never. The caller must call stop afterwards.
 func (w *watcher) closeAt(end time.Time) (stop func()) {
 	if end.IsZero() {
 		return func() {}
@@ -131,10 +129,10 @@ func (w *watcher) close() {
 type streams struct {
 	mu       sync.Mutex
 	watchers map[*watcher]struct{}
-	clients  map[string]int // open streams by client
+	clients  map[string]int // number of open streams by client
 }
 
-// join counts a stream in; leave must be called after it.
+// join registers a stream. The caller must call leave when the stream ends.
 func (s *Server) join(w *watcher, client string) (leave func(), f *fault) {
 	set := &s.streams
 	set.mu.Lock()
@@ -166,7 +164,7 @@ func tooManyStreams(status int, format string, args ...any) *fault {
 	return f
 }
 
-// clientOf names who opened a stream: the user, or else the address.
+// clientOf returns the identity by which streams are counted: the user, or else the address.
 func clientOf(site *Site, remote string) string {
 	if site.User != "" {
 		return "user " + site.User
@@ -180,34 +178,33 @@ func clientOf(site *Site, remote string) string {
 	return "address " + remote
 }
 
-// A watch tells one client of changes until it or the server ends the stream.
+// A watch sends notifications about changes on one stream until the client or the server ends it.
 type watch struct {
 	server    *Server
 	watcher   *watcher
 	out       channel
-	ended     <-chan struct{} // closed when the client sends nothing more; nil if that ends nothing
-	keepAlive func() error    // nil where the connection needs none
-	meta      jsontext.Value  // the id of the subscription; nil before 2026-07-28
-	lists     *listWatch      // nil where changes come by Notify alone
+	ended     <-chan struct{} // closed when the client sends no more messages; nil if that does not end the watch
+	keepAlive func() error    // nil if the transport needs no comments
+	meta      jsontext.Value  // id of the subscription; nil before 2026-07-28
+	lists     *listWatch      // nil if changes come only from Notify
 
-	// resources returns the URIs of the resources that the client wants to be
-	// told of; stamp what tells one state of a resource from another. Nil where
-	// none can be.
+	// resources returns the URIs of the watched resources, and stamp returns the version of a
+	// resource. Both are nil if no resources can be watched.
 	resources func() []string
 	stamp     func(ctx context.Context, uri string) (string, bool)
 
-	seen *stamps // what is known of them; nil for nothing yet
+	seen *stamps // last known versions; nil at the start
 }
 
-// identify names who polls for a stream.
+// identify sets the identity for polls of the stream.
 func (x *exchange) identify() {
-	x.polling = pollKey{client: x.listener(), identity: rand.Text()} // which no other stream has
+	x.polling = pollKey{client: x.listener(), identity: rand.Text()} // unique, so no other stream shares its polls
 	if x.site.Identity != nil {
 		x.polling.identity = x.site.Identity() + x.site.Access.key()
 	}
 }
 
-// stamps are those of resources, by URI, for the streams of one client.
+// stamps are the last known versions of resources by URI, for the streams of one client.
 type stamps struct {
 	mu    sync.Mutex
 	byURI map[string]string
@@ -225,35 +222,35 @@ func (s *stamps) set(byURI map[string]string) {
 	s.byURI = byURI
 }
 
-// A streamEnd is why a stream ended.
+// A streamEnd is the reason why a stream ended.
 type streamEnd int
 
 const (
-	clientGone    streamEnd = iota // nothing more can be sent
-	streamExpired                  // its session or its credentials ended
-	serverClosing                  // the server closes, or the client sends nothing more
+	clientGone    streamEnd = iota // the client has disconnected
+	streamExpired                  // the session or the credentials expired
+	serverClosing                  // the server closes, or the client sends no more messages
 )
 
-// A listWatch knows which lists the client of a stream has been told of.
+// A listWatch tracks which lists the client of a stream knows.
 type listWatch struct {
 	known   listDigests
-	current func() listDigests // of the server's tools of the moment
-	told    func(listDigests)  // remembers what the client was told; nil if nobody does
+	current func() listDigests // returns the digests of the current tools
+	told    func(listDigests)  // stores which lists the client knows; nil if not needed
 	eventID func(listDigests) string
 }
 
-// newListWatch returns the listWatch of a stream that begins now.
+// newListWatch returns the listWatch for a new stream.
 func (x *exchange) newListWatch() *listWatch {
 	current := func() listDigests { return x.server.digests(x.site.Tools()) }
 	return &listWatch{known: current(), current: current}
 }
 
-// run sends notifications until the stream ends. If the server closes because another
-// takes its place, the last ones say how the lists of that one differ.
+// run sends notifications until the stream ends. If another Server replaces this one, the last
+// notifications report the lists that differ there.
 func (w *watch) run(ctx context.Context) streamEnd {
 	end := w.notify(ctx)
 	if end == serverClosing && w.lists != nil {
-		_ = w.tellNext() // an error means that the client is gone
+		_ = w.tellNext() // an error means that the client has disconnected
 	}
 	return end
 }
@@ -271,8 +268,7 @@ func (w *watch) tellNext() error {
 
 // notify sends notifications until the stream ends.
 func (w *watch) notify(ctx context.Context) streamEnd {
-	// A look may take as long as the API does, which must not keep a server that
-	// closes, or a stream that expired, waiting.
+	// Polls may be slow. Cancel them when the server closes or the stream expires.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(w.server.open, cancel)()
@@ -315,14 +311,14 @@ func (w *watch) notify(ctx context.Context) streamEnd {
 	return clientGone
 }
 
-// A pollEnd is why polling ended.
+// A pollEnd is the reason why polling ended.
 type pollEnd struct {
-	err      error // the client is gone; nil if the context ended
-	panicked any   // belongs to the goroutine of the request
+	err      error // the client has disconnected; nil if the context ended
+	panicked any   // panic value, to be raised in the goroutine of the request
 }
 
-// startPolling polls the resources that are watched in a goroutine of its own: the
-// API may be slow, and the rate low. Stop ends it, and returns when it has ended.
+// startPolling polls the watched resources in a separate goroutine, because the API may be slow and
+// the rate low. stop ends the polling and waits for the goroutine.
 func (w *watch) startPolling(ctx context.Context) (ended <-chan pollEnd, stop func()) {
 	if w.resources == nil || w.stamp == nil {
 		return nil, func() {}
@@ -349,7 +345,7 @@ func (w *watch) startPolling(ctx context.Context) (ended <-chan pollEnd, stop fu
 	}
 }
 
-// poll looks at the resources every interval until the context ends.
+// poll checks the resources once per WatchInterval until the context ends.
 func (w *watch) poll(ctx context.Context) error {
 	tick := time.NewTicker(w.server.options.WatchInterval)
 	defer tick.Stop()
@@ -365,8 +361,7 @@ func (w *watch) poll(ctx context.Context) error {
 	}
 }
 
-// tell sends the notifications that are pending, after which the client knows these
-// lists.
+// tell sends the pending notifications and records that the client knows these lists.
 func (w *watch) tell(lists listDigests) error {
 	pending := Change(w.watcher.pending.Swap(0))
 	for _, n := range notifications {
@@ -386,8 +381,8 @@ func (w *watch) tell(lists listDigests) error {
 	return nil
 }
 
-// sendChange sends the notification of a list. Where events have ids, it tells which
-// lists the client knows then.
+// sendChange sends the notification for a list. On streams with event ids, the id encodes the lists
+// that the client then knows.
 func (w *watch) sendChange(method string, lists listDigests) error {
 	message := w.notification(method, nil)
 	if stream, ok := w.out.(*eventStream); ok && w.lists != nil && w.lists.eventID != nil {
@@ -396,10 +391,11 @@ func (w *watch) sendChange(method string, lists listDigests) error {
 	return w.out.send(message)
 }
 
-// look compares the resources that are watched with how they were.
+// look compares the versions of the watched resources with the last known ones and sends a
+// notification for each that changed.
 func (w *watch) look(ctx context.Context) error {
 	uris := w.resources()
-	if uris == nil { // another stream looks at them
+	if uris == nil { // another stream polls them
 		return nil
 	}
 	earlier := w.seen.get()
@@ -426,7 +422,7 @@ func (w *watch) look(ctx context.Context) error {
 	return nil
 }
 
-// notification returns a notification with these members of params.
+// notification returns a notification. params are the members of its params object.
 func (w *watch) notification(method string, params []byte) []byte {
 	b := append([]byte(`{"jsonrpc":"2.0","method":"`), method...)
 	b = append(b, `","params":{`...)

@@ -7,43 +7,43 @@ import (
 	"time"
 )
 
-// DefaultWatchRate is how many requests a second watching makes to the API at most.
+// DefaultWatchRate is the default for Options.WatchRate, in requests per second.
 const DefaultWatchRate = 20
 
-// polls are the requests to the API by which streams learn of changed resources.
-// Streams of the same user share one poll of a resource, and all polls together keep
-// to a rate. Where that is too low for everything that is watched, each resource is
-// polled less often: clients take turns, and so do the resources of a stream.
+// polls are the inner requests that check watched resources of the API for changes. Streams of the
+// same identity share one poll of a resource, and a rate limit applies to all polls together. If the
+// rate is too low to poll everything once per interval, each resource is polled less often: clients
+// take turns, and so do the resources of one client.
 type polls struct {
-	interval time.Duration // how old a stamp may become
-	rate     int           // polls a second
+	interval time.Duration // maximum age of a stamp
+	rate     int           // polls per second
 
 	mu       sync.Mutex
 	byKey    map[pollKey]*poll
-	byClient map[string]int // how many of them each client has
-	swept    time.Time      // when old polls were last removed
+	byClient map[string]int // number of polled resources per client
+	swept    time.Time      // when sweep last ran
 	turns    turns
 }
 
-// A pollKey is one resource as one caller sees it.
+// A pollKey identifies one resource as one identity sees it.
 type pollKey struct {
-	client   string // whose turn it takes: a user or, without users, an address
+	client   string // client whose turn the poll takes: a user or, without users, an address
 	identity string // what the API sees of the caller
 	uri      string
 }
 
-// A poll is one look at a resource. Its fields are set when done is closed.
+// A poll is one request for a resource. Its fields are set when done is closed.
 type poll struct {
 	done chan struct{}
 
 	begun     time.Time
 	stamp     string
 	ok        bool
-	abandoned bool // the stream that polled ended before there was a result
+	abandoned bool // the polling stream ended before there was a result
 }
 
-// stamp returns what tells one state of the resource from another, as look does, or
-// what another stream has learned within the interval.
+// stamp returns the version of the resource, from look or from a poll of another stream within the
+// interval. ok is false if the version is unknown.
 func (p *polls) stamp(ctx context.Context, key pollKey, look func() (string, bool)) (stamp string, ok bool) {
 	for {
 		latest, mine := p.join(key)
@@ -62,8 +62,8 @@ func (p *polls) stamp(ctx context.Context, key pollKey, look func() (string, boo
 	}
 }
 
-// join returns the poll of the resource that is under way or recent, or a new one that
-// is the caller's to run.
+// join returns the current or recent poll of the resource. If there is none, it returns a new poll
+// with mine = true, which the caller must run.
 func (p *polls) join(key pollKey) (latest *poll, mine bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,16 +90,16 @@ func (p *polls) join(key pollKey) (latest *poll, mine bool) {
 	return latest, true
 }
 
-// fresh returns how long the stamp of a poll holds: nearly the interval, so that a
-// stream which looks every interval polls each time; or, where the rate is too low
-// for that, as long as it takes to poll everything that the client watches once.
+// fresh returns how long the result of a poll is used. Normally this is slightly less than the
+// interval, so that a stream which polls once per interval gets a new result each time. If the rate
+// is too low, it is the time that all resources of the client need.
 func (p *polls) fresh(client string) time.Duration {
 	const nearly = 0.9
 	turns := p.byClient[client] * len(p.byClient)
 	return max(time.Duration(nearly*float64(p.interval)), time.Duration(turns)*time.Second/time.Duration(p.rate))
 }
 
-// sweep removes the polls of resources that nobody watches any more.
+// sweep removes the polls of resources that are no longer watched.
 func (p *polls) sweep(now time.Time) {
 	if now.Sub(p.swept) < p.interval {
 		return
@@ -123,7 +123,7 @@ func (p *polls) remove(key pollKey) {
 	}
 }
 
-// abandon forgets a poll that has no result.
+// abandon removes a poll that has no result.
 func (p *polls) abandon(key pollKey, latest *poll) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,9 +132,9 @@ func (p *polls) abandon(key pollKey, latest *poll) {
 	}
 }
 
-// run looks at the resource when it is the client's turn.
+// run polls the resource when it is the client's turn.
 func (p *polls) run(ctx context.Context, key pollKey, to *poll, look func() (string, bool)) {
-	to.abandoned = true // also if look panics
+	to.abandoned = true // also holds if look panics
 	defer func() {
 		if to.abandoned {
 			p.abandon(key, to)
@@ -149,17 +149,17 @@ func (p *polls) run(ctx context.Context, key pollKey, to *poll, look func() (str
 	to.abandoned = ctx.Err() != nil
 }
 
-// turns lets the polls of several clients begin one after the other, an interval apart.
-// Of those that wait, each client has one turn after the other.
+// turns starts polls one after the other, an interval apart. Clients that wait take turns, so a
+// client with many resources does not delay the others.
 type turns struct {
 	mu      sync.Mutex
-	next    time.Time                  // when the next poll may begin
-	ticking bool                       // a timer gives the next turn
-	waiting map[string][]chan struct{} // by client, in their order
-	order   []string                   // clients that wait, in the order of their turns
+	next    time.Time                  // earliest start of the next poll
+	ticking bool                       // whether a timer will give the next turn
+	waiting map[string][]chan struct{} // by client, in order of arrival
+	order   []string                   // waiting clients, in the order of their turns
 }
 
-// wait returns when it is the client's turn; false means that ctx ended before.
+// wait blocks until it is the client's turn. It returns false if ctx ends first.
 func (t *turns) wait(ctx context.Context, client string, interval time.Duration) bool {
 	turn := t.join(client, interval)
 	if turn == nil {
@@ -174,7 +174,8 @@ func (t *turns) wait(ctx context.Context, client string, interval time.Duration)
 	}
 }
 
-// join returns a channel that is closed when it is the client's turn, nil if it is now.
+// join returns a channel that is closed when it is the client's turn, or nil if it is the client's
+// turn now.
 func (t *turns) join(client string, interval time.Duration) (turn chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -198,13 +199,13 @@ func (t *turns) join(client string, interval time.Duration) (turn chan struct{})
 	return turn
 }
 
-// leave gives up a turn, so that nobody waits for a stream that ended.
+// leave gives up a turn, so that no time is spent on a stream that has ended.
 func (t *turns) leave(client string, turn chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at := slices.Index(t.waiting[client], turn)
 	if at < 0 {
-		return // it has just been given
+		return // the turn has just been given
 	}
 	if t.waiting[client] = slices.Delete(t.waiting[client], at, at+1); len(t.waiting[client]) == 0 {
 		delete(t.waiting, client)

@@ -10,28 +10,31 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// The members of _meta that describe a request (MCP 2026-07-28, Overview, _meta).
+// Members of _meta that describe a request (MCP 2026-07-28, Overview, _meta).
 const (
 	metaVersion      = "io.modelcontextprotocol/protocolVersion"
 	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
 	metaLogLevel     = "io.modelcontextprotocol/logLevel"
 )
 
-// The header fields that repeat what the body says (MCP 2026-07-28, Streamable
-// HTTP, Request Metadata), in canonical form.
+// Header fields that repeat values of the body, in canonical form (MCP 2026-07-28, Streamable HTTP,
+// Request Metadata).
 const (
 	methodHeader = "Mcp-Method"
 	nameHeader   = "Mcp-Name"
 )
 
-// meta are the members of _meta that decide how a request is served, nil where
-// there is none.
+// meta holds the members of _meta that decide how a request is served. A member is nil if it is
+// absent.
 type meta struct {
 	version, capabilities, logLevel jsontext.Value
 }
 
-// agree finds the revision that a message is served in, and holds the message
-// to what that revision asks of its headers and its _meta.
+// agree determines the revision of a message and checks the headers and _meta against the rules of
+// that revision:
+//
+//   - Up to 2025-11-25, initialize negotiates the revision, and later HTTP requests repeat it in the header MCP-Protocol-Version.
+//   - From 2026-07-28 on, there is no initialize: each request names its revision both in the header and in _meta.
 func (x *exchange) agree(method string) *fault {
 	if x.batched && method == "initialize" {
 		return malformed("initialize must not be part of a batch: send it by itself")
@@ -68,14 +71,15 @@ func (x *exchange) agree(method string) *fault {
 	return x.checkDescribed(method, described)
 }
 
-// agreeByHeader is agree for a message that does not name its revision itself.
+// agreeByHeader is agree for a message without a revision in _meta.
 func (x *exchange) agreeByHeader(method, header string, sent bool, described meta) *fault {
 	spoken := x.server.speaks(x.version)
 	switch {
 	case spoken && x.version.selfDescribing():
 		return x.checkDescribed(method, described)
 	case !spoken && method == "initialize":
-		// The parameters of initialize settle the revision. A header is ignored.
+		// initialize negotiates the revision in its parameters, so a header with an unknown revision
+		// is ignored.
 		x.version = newestInitialized
 	case !spoken && !sent:
 		return x.server.missingVersion(x.version)
@@ -87,9 +91,8 @@ func (x *exchange) agreeByHeader(method, header string, sent bool, described met
 	return nil
 }
 
-// agreeWithoutBody holds a GET or DELETE to the revision that its header names. Of
-// those without sessions neither is part (MCP 2026-07-28, Streamable HTTP, Earlier
-// Streamable HTTP Revisions).
+// agreeWithoutBody checks the revision in the header of a GET or DELETE. Revisions without sessions
+// allow neither method (MCP 2026-07-28, Streamable HTTP, Earlier Streamable HTTP Revisions).
 func (x *exchange) agreeWithoutBody(method string) *fault {
 	var f *fault
 	header, sent := headerValue(x.header, versionHeader)
@@ -107,7 +110,7 @@ func (x *exchange) agreeWithoutBody(method string) *fault {
 	return f
 }
 
-// readMeta returns what _meta says of the request, nothing if there is none.
+// readMeta reads the members of _meta. All are nil if the message has no _meta.
 func (x *exchange) readMeta() (described meta, f *fault) {
 	raw := x.params.meta
 	switch raw.Kind() {
@@ -130,8 +133,8 @@ func (x *exchange) readMeta() (described meta, f *fault) {
 	return described, nil
 }
 
-// checkDescribed holds a request to the rules of 2026-07-28: the headers repeat
-// the body, and _meta has what it must have. Notifications are asked neither.
+// checkDescribed checks a request against the rules of 2026-07-28: the headers must repeat the body,
+// and _meta must have the required members. Notifications are exempt.
 func (x *exchange) checkDescribed(method string, described meta) *fault {
 	if x.id == nil || method == "" {
 		return nil
@@ -149,7 +152,8 @@ func (x *exchange) checkDescribed(method string, described meta) *fault {
 	return x.checkMeta(described)
 }
 
-// checkMeta holds _meta of a request to the rules of 2026-07-28.
+// checkMeta checks _meta of a request against the rules of 2026-07-28 and stores the client's
+// capabilities.
 func (x *exchange) checkMeta(described meta) *fault {
 	if x.id == nil {
 		return nil
@@ -171,7 +175,7 @@ func (x *exchange) checkMeta(described meta) *fault {
 	return nil
 }
 
-// checkRepeated checks that a header says the same as the body does.
+// checkRepeated checks that a header occurs once and equals the value in the body.
 func (x *exchange) checkRepeated(header, member, want string) *fault {
 	value, present := headerValue(x.header, header)
 	if count := len(x.header[header]); count > 1 {
@@ -194,8 +198,8 @@ func (x *exchange) checkRepeated(header, member, want string) *fault {
 	return nil
 }
 
-// decodeHeader undoes the Base64 form of values that a header field cannot carry
-// as they are (MCP 2026-07-28, Streamable HTTP, Value Encoding).
+// decodeHeader decodes the form =?base64?…?= of values that a header field cannot carry as they are
+// (MCP 2026-07-28, Streamable HTTP, Value Encoding).
 func decodeHeader(value string) (string, bool) {
 	inner, found := strings.CutPrefix(value, "=?base64?")
 	if !found {
@@ -221,8 +225,8 @@ func badMeta(key, what string) *fault {
 	return faultf(http.StatusBadRequest, invalidParams, "params._meta[%q] must be %s", key, what)
 }
 
-// missingVersion is the fault of a request without MCP-Protocol-Version, which means
-// the revision implied, to a server that does not speak that one.
+// missingVersion returns the fault for a request without the header MCP-Protocol-Version. Without
+// it, MCP implies a revision that the operator has disabled.
 func (s *Server) missingVersion(implied revision) *fault {
 	f := malformed("the header MCP-Protocol-Version is missing, which means %v, and that is not supported: "+
 		"send the header with a revision that this server speaks, %s", implied, s.spokenText())
@@ -230,7 +234,7 @@ func (s *Server) missingVersion(implied revision) *fault {
 	return f
 }
 
-// unsupportedVersion names the revisions to choose from.
+// unsupportedVersion returns the fault for an unknown revision. It lists the supported ones.
 func (s *Server) unsupportedVersion(requested string) *fault {
 	f := faultf(http.StatusBadRequest, unsupportedVersion,
 		"protocol version %q is not supported: this server speaks %s", clip(requested, maxQuoted), s.spokenText())

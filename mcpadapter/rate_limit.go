@@ -6,28 +6,28 @@ import (
 )
 
 const (
-	// maxProgressBurst is how many progress notifications of one call are sent at
-	// once; after that, one is sent every progressInterval (MCP, Progress: both
-	// parties SHOULD implement rate limiting).
+	// maxProgressBurst is how many progress notifications of one call are sent without delay. After
+	// that, one is sent every progressInterval (MCP, Progress: both parties SHOULD implement rate
+	// limiting).
 	maxProgressBurst = 10
 	progressInterval = 100 * time.Millisecond
 
-	// maxLogBurst and logInterval are the same of log messages (MCP, Logging: servers
-	// SHOULD rate limit messages).
+	// maxLogBurst and logInterval limit log messages in the same way (MCP, Logging: servers SHOULD
+	// rate limit messages).
 	maxLogBurst = 100
 	logInterval = 50 * time.Millisecond
 )
 
-// A rateLimit allows burst events at once, and one more every interval.
+// A rateLimit is a token bucket: it allows burst events at once, and one more every interval.
 type rateLimit struct {
 	burst    int
 	interval time.Duration
 
-	used  int       // of the burst, of which time gives back
-	since time.Time // when it last gave back
+	used  int       // used tokens; time gives them back
+	since time.Time // when tokens were last given back
 }
 
-// take reports whether an event is allowed now, and counts it.
+// take reports whether an event is allowed now. If so, it uses a token.
 func (l *rateLimit) take(now time.Time) bool {
 	passed := now.Sub(l.since)
 	if back := int64(passed / l.interval); back >= int64(l.used) {
@@ -43,21 +43,21 @@ func (l *rateLimit) take(now time.Time) bool {
 	return true
 }
 
-// latestOnly sends the notifications of one call as fast as the rate limit allows. Of
-// those that come faster, it sends the latest as soon as that is allowed, or at the
-// end of the call. The first and the last are always sent.
+// latestOnly sends the notifications of one call as fast as the rate limit allows. Of notifications
+// that arrive faster, it sends only the latest, as soon as the limit allows or at the end of the
+// call. The first and the last notification are always sent.
 type latestOnly struct {
 	out channel
 
 	mu      sync.Mutex
 	limit   rateLimit
-	pending []byte // the notification that waits; empty for none
+	pending []byte // waiting notification; empty for none
 	timer   *time.Timer
 	stopped bool
 }
 
-// offer sends the notification now or later, unless a later one takes its place. It
-// keeps a copy.
+// offer sends a notification now or later, unless a newer one replaces it. It copies the
+// notification.
 func (l *latestOnly) offer(notification []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,11 +65,11 @@ func (l *latestOnly) offer(notification []byte) {
 		return
 	}
 	if len(l.pending) > 0 {
-		l.pending = append(l.pending[:0], notification...) // the timer is running
+		l.pending = append(l.pending[:0], notification...) // the timer is already running
 		return
 	}
 	if l.limit.take(time.Now()) {
-		_ = l.out.send(notification) // an error means that the client is gone
+		_ = l.out.send(notification) // an error means that the client has disconnected
 		return
 	}
 	l.pending = append(l.pending[:0], notification...)
@@ -81,8 +81,8 @@ func (l *latestOnly) offer(notification []byte) {
 	})
 }
 
-// stop ends the notifications. The one that waits is sent first, unless the client
-// has canceled the call: then it expects none.
+// stop sends the waiting notification and rejects new ones. After a cancellation it sends nothing,
+// because the client expects no more notifications.
 func (l *latestOnly) stop(canceled bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,64 +11,64 @@ import (
 )
 
 const (
-	// maxLives is how many sessions a server remembers something of at once. One
-	// of those that have nothing going on is forgotten for the one that is too
-	// many; if all have, it is served and cannot be canceled or asked.
+	// maxLives is the maximum number of sessions whose state a server keeps. At the limit, the
+	// server drops the state of a session that is not in use. If all are in use, it serves the new
+	// session without state: its requests cannot be canceled, and the server cannot send it
+	// requests.
 	maxLives = 100_000
 
-	// maxForgettable is how many of them are looked at for one to forget.
+	// maxForgettable is how many sessions are examined to find one that is not in use.
 	maxForgettable = 64
 
-	// maxEnded is how many ended sessions are remembered until they expire. The
-	// oldest is forgotten for the one that is too many.
+	// maxEnded is the maximum number of ended sessions that are kept until they expire. At the
+	// limit, the oldest is dropped.
 	maxEnded = 100_000
 
-	// maxRunning and maxAsked bound what one client has going on at once.
-	maxRunning = 256 // requests
-	maxAsked   = 64  // requests to the client
+	// maxRunning and maxAsked limit what one client has in progress at once.
+	maxRunning = 256 // requests of the client
+	maxAsked   = 64  // requests of the server
 )
 
-// errCanceled is the cause that ends a request which the client gave up.
+// errCanceled is the context cause of a request that the client has canceled.
 var errCanceled = errors.New("the client canceled the request")
 
-// A live is what this server remembers of one client while something is going on:
-// the requests being served, which the client may cancel, those that it is asked,
-// and what it wants to be told.
+// A live holds the state of one session while it is in use: requests in progress, which the client
+// can cancel; requests of the server that wait for a response; and subscriptions.
 type live struct {
 	mu       sync.Mutex
-	running  map[string]*runningRequest // by the request's id
+	running  map[string]*runningRequest // by request id
 	asked    map[string]chan response   // by the id of the server's request
 	level    logLevel
-	watching map[string]bool // resources, by URI
-	watchers []*watcher      // of its streams; the last one tells of changes
-	seen     stamps          // of the resources that are watched
-	told     *listDigests    // of the lists that the client was told of; nil for those when its session began
-	uses     int             // of this life; guarded by lives.mu
+	watching map[string]bool // subscribed resources, by URI
+	watchers []*watcher      // of the session's streams; only the last one sends notifications
+	seen     stamps          // versions of the watched resources
+	told     *listDigests    // lists as of the last notification; nil if unchanged since the session began
+	uses     int             // number of exchanges that use this live; guarded by lives.mu
 }
 
-// A runningRequest is a request of the client that is being served or, if it was
-// registered, is about to be.
+// A runningRequest is a request of the client that is in progress, or that is registered and about
+// to be served.
 type runningRequest struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	begun  bool // it is being served
+	begun  bool // whether serving has begun
 }
 
-// A response is a client's answer to a request of the server.
+// A response is a client's response to a request of the server.
 type response struct {
 	result, failure jsontext.Value
 }
 
-// register makes a request known before it is served, so that the client can cancel
-// it from now on. It reports false if the request cannot be registered, which does
-// not keep it from being served.
+// register registers a request before it is served, so that the client can already cancel it. It
+// returns false if the id is taken or too many requests are in progress; the request can still be
+// served.
 func (l *live) register(ctx context.Context, id jsontext.Value) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.add(ctx, string(id)) != nil
 }
 
-// unregister forgets a registered request that was not served.
+// unregister removes a registered request that was not served.
 func (l *live) unregister(id jsontext.Value) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,7 @@ func (l *live) unregister(id jsontext.Value) {
 	}
 }
 
-// add returns nil if the id is taken or too many requests are running.
+// add returns nil if the id is taken or too many requests are in progress.
 func (l *live) add(ctx context.Context, id string) *runningRequest {
 	if _, taken := l.running[id]; taken || len(l.running) >= maxRunning {
 		return nil
@@ -92,9 +92,8 @@ func (l *live) add(ctx context.Context, id string) *runningRequest {
 	return r
 }
 
-// run begins to serve a request of the client, which may have been registered. The
-// returned context ends when the client cancels the request. The caller must call
-// done afterwards.
+// run starts serving a request of the client, which may have been registered before. The returned
+// context ends when the client cancels the request. The caller must call done afterwards.
 func (l *live) run(ctx context.Context, id jsontext.Value) (running context.Context, done func()) {
 	key := string(id)
 	l.mu.Lock()
@@ -116,7 +115,7 @@ func (l *live) run(ctx context.Context, id jsontext.Value) (running context.Cont
 	}
 }
 
-// cancel ends the request of that id, if it is being served.
+// cancel cancels the request with that id, if it is in progress.
 func (l *live) cancel(id jsontext.Value) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,8 +124,8 @@ func (l *live) cancel(id jsontext.Value) {
 	}
 }
 
-// expect returns a new id for a request to the client and where its answer comes.
-// forget must be called after it.
+// expect returns a new id for a request to the client, and the channel for its response. The caller
+// must call forget when it no longer waits.
 func (l *live) expect() (id string, answer <-chan response, forget func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,8 +145,8 @@ func (l *live) expect() (id string, answer <-chan response, forget func(), ok bo
 	}, true
 }
 
-// deliver hands over the client's answer to the request of that id. An answer to
-// what was not asked, or has been answered, is dropped.
+// deliver passes a client's response to the request that waits for it. It drops responses with an
+// unknown id and repeated responses.
 func (l *live) deliver(id string, answer response) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,15 +156,15 @@ func (l *live) deliver(id string, answer response) {
 	}
 }
 
-// idle reports whether there is nothing left to remember.
+// idle reports whether there is no state left to keep.
 func (l *live) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.running) == 0 && len(l.asked) == 0 && len(l.watching) == 0 && len(l.watchers) == 0 && l.level == 0 && l.told == nil
 }
 
-// knownLists returns the lists that the client of a session knows: those that it was
-// told of, or else those when the session began.
+// knownLists returns the lists that the client knows: those of the last notification, or else those
+// at the beginning of the session.
 func (l *live) knownLists(begun listDigests) listDigests {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,7 +174,7 @@ func (l *live) knownLists(begun listDigests) listDigests {
 	return begun
 }
 
-// tellLists notes that the client was told of the lists.
+// tellLists records the lists as of a notification.
 func (l *live) tellLists(begun, now listDigests) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,16 +183,16 @@ func (l *live) tellLists(begun, now listDigests) {
 	}
 }
 
-// lives are those of all sessions.
+// lives holds the state of all sessions.
 type lives struct {
 	mu       sync.Mutex
 	sessions map[sessionKey]*live
-	over     map[sessionKey]time.Time // when the ended ones expire
-	order    []sessionKey             // of over, oldest first
+	over     map[sessionKey]time.Time // expiry of ended sessions
+	order    []sessionKey             // keys of over, oldest first
 }
 
-// enter returns the session's life; leave must be called after the use of it. It
-// is nil, with nothing to leave, if there are too many.
+// enter returns the state of a session; the caller must call leave when it is done with it. l is nil
+// for a nil or ended session, and if there are too many sessions.
 func (ls *lives) enter(s *session) (l *live, leave func()) {
 	if s == nil {
 		return nil, func() {}
@@ -222,8 +221,8 @@ func (ls *lives) enter(s *session) (l *live, leave func()) {
 	}
 }
 
-// forget forgets a session that nobody uses at the moment: the log level that it
-// has set, and what it has subscribed to without a stream to be told on.
+// forget drops the state of a session that is not in use: its log level, and its subscriptions
+// without an open stream. It returns false if it finds none.
 func (ls *lives) forget() bool {
 	looked := 0
 	for key, l := range ls.sessions {
@@ -238,8 +237,7 @@ func (ls *lives) forget() bool {
 	return false
 }
 
-// end ends a session for good: what it has going on is canceled, its streams
-// close.
+// end ends a session (HTTP DELETE): it cancels the requests in progress and closes the streams.
 func (ls *lives) end(s session) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

@@ -11,11 +11,12 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 )
 
-// HTTP+SSE (MCP 2024-11-05, Transports) has two addresses: a stream, and one that
-// takes messages. The stream's first event names the second; answers come on the
-// stream. As the stream is open on one server, so must the messages come there.
+// HTTP+SSE, the transport of revision 2024-11-05 (Transports, HTTP with SSE), has two addresses: an
+// event stream, and an address for POST requests. The first event of the stream names the second
+// address, and all responses are sent on the stream. The stream is open on one server, so the
+// client's messages must reach that same server.
 
-// legacyClients are the open streams of HTTP+SSE by the key of their session.
+// legacyClients holds the open HTTP+SSE streams by the key of their session.
 type legacyClients struct {
 	mu          sync.Mutex
 	connections map[sessionKey]*connection
@@ -41,14 +42,13 @@ func (l *legacyClients) get(key sessionKey) *connection {
 	return l.connections[key]
 }
 
-// wantsLegacyStream reports whether a GET of the endpoint itself comes from a
-// client of HTTP+SSE: one that knows neither sessions nor the version header.
+// wantsLegacyStream reports whether a GET of the endpoint comes from an HTTP+SSE client, which sends
+// neither a session id nor a version header.
 func wantsLegacyStream(r *http.Request) bool {
 	return r.Header[sessionHeader] == nil && r.Header[versionHeader] == nil
 }
 
-// serveLegacyStream opens the stream of a client and serves its messages until it
-// ends.
+// serveLegacyStream opens the stream of a client and serves its messages until the stream ends.
 func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fault {
 	if !x.server.speaks(v20241105) {
 		f := faultf(http.StatusMethodNotAllowed, invalidRequest,
@@ -80,7 +80,7 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fa
 	defer remove()
 
 	x.identify()
-	x.status = 0 // the stream is the answer
+	x.status = 0 // the stream itself is the response
 	target := strings.TrimSuffix(x.site.Base, "/") + "/message?sessionId=" + url.QueryEscape(id)
 	if stream.write("endpoint", "", []byte(target)) != nil {
 		return nil
@@ -93,14 +93,14 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fa
 	close(c.ended)
 	remove()
 	if end == serverClosing {
-		c.wait() // the answers still have a stream to go to
+		c.wait() // wait while the stream can still carry the responses
 	}
 	c.live.end()
 	return nil
 }
 
-// takeLegacyMessage serves the POST of a message of HTTP+SSE. It is accepted at
-// once and answered on the stream.
+// takeLegacyMessage serves a POST of an HTTP+SSE client. It returns 202 at once; the response to the
+// message follows on the stream.
 func (x *exchange) takeLegacyMessage(r *http.Request) *fault {
 	query := r.URL.Query()
 	id := query.Get("sessionId")
@@ -122,14 +122,14 @@ func (x *exchange) takeLegacyMessage(r *http.Request) *fault {
 		return f
 	}
 	if !c.receive(r.Context(), bytes.Clone(body.B)) {
-		return noLegacyStream() // which ends
+		return noLegacyStream() // the stream is about to close
 	}
 	x.status = http.StatusAccepted
 	return nil
 }
 
-// noLegacyStream is the fault of a message for a stream that this server does not have,
-// or that takes no requests because the server closes.
+// noLegacyStream returns the fault for a message to a stream that is not open on this server, or
+// that accepts no more requests because the server closes.
 func noLegacyStream() *fault {
 	f := faultf(http.StatusNotFound, sessionNotFound,
 		"there is no such stream open on this server: open a new one, and where several servers share the work, let a client always reach the same")

@@ -12,9 +12,9 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// An agent that cannot set HTTP headers for one call, over stdio or in a batch,
-// puts its OCP context into _meta of tools/call. Each key stands for one header
-// and has its value, a string (OCP 1.0, HTTP Headers):
+// An agent that cannot set HTTP headers for a single call (over stdio or in a batch) can put its OCP
+// context into _meta of tools/call. Each key corresponds to one header and has its value, a string
+// (OCP 1.0, HTTP Headers):
 //
 //	org.opencontextprotocol/context-id     OCP-Context-ID
 //	org.opencontextprotocol/agent-type     OCP-Agent-Type
@@ -24,12 +24,12 @@ import (
 //	org.opencontextprotocol/version        OCP-Version
 //	org.opencontextprotocol/session        OCP-Session
 //
-// With any of them, the context of the call is what they say, and none of it is
-// what the request's headers say. The result's _meta then has context-id, version and
-// session as the API's answer has them in its headers.
+// If _meta has any of these keys, they replace the OCP headers of the HTTP request completely. The
+// result's _meta then returns context-id, version and session from the headers of the API's
+// response.
 const contextPrefix = "org.opencontextprotocol/"
 
-// contextHeaders are the headers by what follows the prefix.
+// contextHeaders maps keys, without contextPrefix, to headers.
 var contextHeaders = map[string]string{
 	"context-id":   ocp.HeaderContextID,
 	"agent-type":   ocp.HeaderAgentType,
@@ -40,8 +40,8 @@ var contextHeaders = map[string]string{
 	"session":      ocp.HeaderSession,
 }
 
-// readContext returns the OCP context in _meta, nil if it has none. As in headers,
-// what is wrong is ignored.
+// readContext returns the OCP context in _meta, or nil if there is none. Invalid values are ignored,
+// as in headers.
 func readContext(meta jsontext.Value) *ocp.Incoming {
 	var header http.Header
 	for walk := wire.Into(meta); walk.Next(); {
@@ -61,7 +61,7 @@ func readContext(meta jsontext.Value) *ocp.Incoming {
 		}
 		value := text(walk.Value)
 		if key == ocp.HeaderSession && !isHeaderText(value) {
-			value = "" // which is a fault of its own
+			value = "" // an empty value is recorded as a fault of the session
 		}
 		header[key] = []string{value}
 	}
@@ -71,8 +71,7 @@ func readContext(meta jsontext.Value) *ocp.Incoming {
 	return ocp.ReadIncoming(header, ocp.ReadOptions{})
 }
 
-// isHeaderText reports whether a text of JSON can be the value of a header: ASCII
-// without control characters.
+// isHeaderText reports whether a string can be a header value: ASCII without control characters.
 func isHeaderText(value string) bool {
 	for i := range len(value) {
 		if value[i] < ' ' || value[i] > '~' {
@@ -82,8 +81,8 @@ func isHeaderText(value string) bool {
 	return true
 }
 
-// context returns the context of the call, with what the client says of its user
-// and the OCP context that it brings along; own is nil if that is none.
+// context returns the context for the call. It carries the client's user agent and location and the
+// OCP context of _meta, which own returns too. own is nil if _meta has no OCP context.
 func (x *exchange) context() (ctx context.Context, own *ocp.Incoming) {
 	ctx = x.hinted(x.ctx)
 	if own = readContext(x.params.meta); own == nil {
@@ -92,18 +91,18 @@ func (x *exchange) context() (ctx context.Context, own *ocp.Incoming) {
 	return ocp.ContextWithIncoming(ctx, own), own
 }
 
-// replyKeys are the members of a result's _meta and the headers they are taken
-// from.
+// replyKeys are the members of a result's _meta and the response headers that they repeat.
 var replyKeys = [...]struct{ key, header string }{
 	{`"` + contextPrefix + `context-id":`, ocp.HeaderContextID},
 	{`"` + contextPrefix + `version":`, ocp.HeaderVersion},
 	{`"` + contextPrefix + `session":`, ocp.HeaderSession},
 }
 
-// metaExposes is what the agent that made the call exposes (ocp.Result).
+// metaExposes is the member of _meta with the fields that the calling agent's document exposes
+// (ocp.Result.Exposed).
 const metaExposes = "org.openagentspec/exposes"
 
-// exposedMeta returns that member of _meta, nil if there is none.
+// exposedMeta returns the member metaExposes, or nil if the agent exposes nothing.
 func (r *reply) exposedMeta() []byte {
 	if r.Result == nil || r.Result.Exposed == "" {
 		return nil
@@ -111,9 +110,9 @@ func (r *reply) exposedMeta() []byte {
 	return []byte(`"` + metaExposes + `":` + r.Result.Exposed)
 }
 
-// contextMeta returns the members of _meta that tell what the API's answer says of
-// the context that the call brought along, and what the agent exposes, nil if that
-// is nothing.
+// contextMeta returns the members of _meta with the OCP context of the API's response, if the
+// request carried a context in _meta, and with the exposed fields. It returns nil if there are
+// neither.
 func (r *reply) contextMeta() (meta []byte) {
 	meta = r.exposedMeta()
 	if r.own == nil || r.Result == nil || len(r.Result.Header[ocp.HeaderSession]) == 0 {

@@ -6,9 +6,9 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// WriteTools writes what tools/list responds with in the newest revision with a handshake, as
-// one page: {"tools":[…]}. Each tool is on a line of its own and written before the next one
-// is encoded.
+// WriteTools writes the result of tools/list as one page, {"tools":[…]}, in the newest enabled
+// revision with initialize. Each tool is on a line of its own and is written before the next one is
+// encoded.
 func (s *Server) WriteTools(out io.Writer, tools *ocp.Toolset) error {
 	c, v := s.newCatalog(tools, nil), s.newestHandshaken()
 	b := []byte(`{"tools":[`)

@@ -12,9 +12,9 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// askClient sends a client of the revisions before 2026-07-28 what the API asks,
-// one request after the other, and returns the results by the keys of the
-// requests. A Failure in the reply says why there are none.
+// askClient sends the API's requests one after the other to a client of a revision before
+// 2026-07-28. It returns the results in a JSON object with the keys of the requests. If there are no
+// results, the reply has a Failure with the reason.
 func (x *exchange) askClient(tool *ocp.Tool, requests []inputRequest) (jsontext.Value, reply) {
 	able := x.askable()
 	for i := range requests {
@@ -48,7 +48,7 @@ func (x *exchange) askClient(tool *ocp.Tool, requests []inputRequest) (jsontext.
 	return append(responses, '}'), reply{}
 }
 
-// cannotAsk says what a client lacks that a tool needs.
+// cannotAsk returns the failure message for capabilities that the client lacks.
 func (x *exchange) cannotAsk(tool *ocp.Tool, lacking capabilities) string {
 	if !x.version.selfDescribing() && !x.canAsk() {
 		return fmt.Sprintf("%s needs answers of the client (%s), and %v: open a session with initialize, and accept text/event-stream", tool.Name, lacking, errNoWayToAsk)
@@ -56,7 +56,7 @@ func (x *exchange) cannotAsk(tool *ocp.Tool, lacking capabilities) string {
 	return fmt.Sprintf("%s needs a client that can be asked (%s), and this one has not declared that it can in revision %v", tool.Name, lacking, x.version)
 }
 
-// String lists the capabilities for people.
+// String lists the capabilities for error messages.
 func (c capabilities) String() string {
 	var names []string
 	for _, named := range []struct {
@@ -76,10 +76,10 @@ func (c capabilities) String() string {
 	return strings.Join(names, ", ")
 }
 
-// maxRefusal is how many bytes of a client's own words are passed on.
+// maxRefusal is how many bytes of a client's error message are passed on.
 const maxRefusal = 1 << 10
 
-// unansweredAsk says why there is no answer.
+// unansweredAsk returns the failure message for a request without a result.
 func unansweredAsk(method string, err error) string {
 	if refused, ok := errors.AsType[*refusedAskError](err); ok {
 		return fmt.Sprintf("the client refused %s: %s", method, clip(text(member(refused.failure, "message")), maxRefusal))
@@ -87,8 +87,7 @@ func unansweredAsk(method string, err error) string {
 	return fmt.Sprintf("the client was asked with %s, and there is no answer: %v", method, err)
 }
 
-// adaptParams returns the parameters of a request to the client as its revision
-// has them.
+// adaptParams converts the parameters of a request from 2026-07-28 to the client's revision.
 func (x *exchange) adaptParams(r *inputRequest) (jsontext.Value, error) {
 	switch {
 	case r.method == methodRoots:
@@ -105,17 +104,16 @@ func (x *exchange) adaptParams(r *inputRequest) (jsontext.Value, error) {
 	return adaptForm(r.params)
 }
 
-// withElicitationID adds the id that a request with a URL had until 2025-11-25.
+// withElicitationID adds elicitationId, which URL elicitations require in 2025-11-25.
 func withElicitationID(params jsontext.Value) jsontext.Value {
 	if hasMember(params, "elicitationId") {
 		return params
 	}
-	b := append([]byte(nil), params[:len(params)-1]...) // it has other members
+	b := append([]byte(nil), params[:len(params)-1]...) // params is never an empty object here
 	return append(wire.AppendString(append(b, `,"elicitationId":`...), rand.Text()), '}')
 }
 
-// adaptForm writes a form as 2025-06-18 has it: without a mode, and with fields of
-// a single value.
+// adaptForm converts a form to 2025-06-18, which has no mode and only fields with a single value.
 func adaptForm(params jsontext.Value) (jsontext.Value, error) {
 	schema := member(params, "requestedSchema")
 	b := append([]byte(`{"message":`), member(params, "message")...)
@@ -137,8 +135,8 @@ func adaptForm(params jsontext.Value) (jsontext.Value, error) {
 	return append(b, "}}"...), nil
 }
 
-// appendOldField appends the field of a form as 2025-06-18 has it. Titles of
-// choices were a list beside that of the choices.
+// appendOldField appends a form field as 2025-06-18 defines it: the titles of choices are in
+// enumNames, parallel to enum. It returns false for a multiple choice.
 func appendOldField(dst []byte, field jsontext.Value) ([]byte, bool) {
 	kind := text(member(field, "type"))
 	if kind == "array" {
@@ -159,8 +157,8 @@ func appendOldField(dst []byte, field jsontext.Value) ([]byte, bool) {
 	return append(dst, '}'), true
 }
 
-// appendEach appends a member of each element, separated by commas; its const
-// where it has no such member.
+// appendEach appends the named member of each element, separated by commas. An element without that
+// member contributes its const.
 func appendEach(dst []byte, list jsontext.Value, name string) []byte {
 	first := true
 	for walk := wire.Into(list); walk.Next(); first = false {
@@ -179,8 +177,8 @@ func appendEach(dst []byte, list jsontext.Value, name string) []byte {
 	return dst
 }
 
-// adaptSampling writes a request for a model as the revisions before 2025-11-25
-// have it: each message has one part.
+// adaptSampling converts a sampling request to a revision before 2025-11-25, where each message has
+// exactly one content part.
 func (x *exchange) adaptSampling(params jsontext.Value) (jsontext.Value, error) {
 	b := []byte{'{'}
 	for walk := wire.Into(params); walk.Next(); {
@@ -207,7 +205,7 @@ func (x *exchange) adaptSampling(params jsontext.Value) (jsontext.Value, error) 
 	return append(b, '}'), nil
 }
 
-// appendOldMessages appends a message for each part.
+// appendOldMessages appends one message for each content part.
 func (x *exchange) appendOldMessages(dst []byte, messages jsontext.Value) ([]byte, error) {
 	first := true
 	one := func(role, content jsontext.Value) error {

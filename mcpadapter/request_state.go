@@ -14,29 +14,30 @@ import (
 )
 
 const (
-	// requestStateTTL is how long a client may take to answer what it is asked.
+	// requestStateTTL is how long a client may take to send the responses.
 	requestStateTTL = 10 * time.Minute
 
-	// maxState is how many bytes of state an API may give to a client.
+	// maxState is the maximum length of an API's requestState, in bytes.
 	maxState = 32 << 10
 
-	// maxInputResponses is how many answers one request may bring.
+	// maxInputResponses is the maximum number of responses in one request.
 	maxInputResponses = 64
 )
 
-// A memory is what a sealed requestState holds: all that is known of a request
-// between two of its rounds (MCP 2026-07-28, Multi Round-Trip Requests). It is
-// bound to the user, the request and its arguments, and expires.
+// A memory is the content of a sealed requestState: everything the server must know between two
+// rounds of a request (MCP 2026-07-28, Multi Round-Trip Requests). The client stores it, so the
+// server needs no state of its own. It is encrypted, bound to the user, the request and its
+// arguments, and expires after requestStateTTL.
 type memory struct {
-	asked   bool           // the last round asked the user for arguments
-	answers jsontext.Value // the arguments that the user gave, an object; nil for none
-	state   string         // of the API; "" for none
+	asked   bool           // whether the last round asked the user for arguments
+	answers jsontext.Value // arguments that the user gave, a JSON object; nil if none
+	state   string         // requestState of the API; "" if none
 }
 
 func (m *memory) empty() bool { return !m.asked && m.answers == nil && m.state == "" }
 
-// resumeRound returns what a request continues: nothing, if it is the first of its
-// kind.
+// resumeRound reads the inputResponses and the requestState of a request. It returns the zero round
+// if the request is the first one.
 func (x *exchange) resumeRound(i invocation) (now round, f *fault) {
 	if now.responses, f = readInputResponses(member(x.params.raw, "inputResponses")); f != nil {
 		return now, f
@@ -72,7 +73,7 @@ func (x *exchange) resumeRound(i invocation) (now round, f *fault) {
 	return now, nil
 }
 
-// sealMemory returns the requestState that holds m.
+// sealMemory returns the sealed requestState that holds m.
 func (x *exchange) sealMemory(i invocation, m *memory) string {
 	b := strconv.AppendInt([]byte(`{"until":`), time.Now().Add(requestStateTTL).Unix(), 10)
 	if m.asked {
@@ -87,8 +88,8 @@ func (x *exchange) sealMemory(i invocation, m *memory) string {
 	return x.server.signer().seal(append(b, '}'), x.binding(i))
 }
 
-// binding names the request that a state belongs to: one of the same user for the
-// same thing. The order of arguments and the space between them do not count.
+// binding returns a string that identifies the request a state belongs to: the user, the method, the
+// target and the arguments. The order of the arguments and the space between them do not matter.
 func (x *exchange) binding(i invocation) string {
 	arguments := jsontext.Value(slices.Clone(i.arguments))
 	if kind := arguments.Kind(); kind != '{' {
@@ -103,8 +104,8 @@ func (x *exchange) binding(i invocation) string {
 	}, " ")
 }
 
-// readInputResponses checks the answers that a request brings. That some are
-// missing, or some were not asked for, is for the asker to judge.
+// readInputResponses checks the type and the number of the inputResponses of a request. Whether they
+// fit the requests is checked where they are used.
 func readInputResponses(raw jsontext.Value) (jsontext.Value, *fault) {
 	switch raw.Kind() {
 	case 0:

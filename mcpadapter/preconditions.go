@@ -11,8 +11,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 )
 
-// admitPage decides whether the page may call from which the request comes, if it
-// comes from one.
+// admitPage checks the Host and Origin headers of requests that web pages make. Requests without an
+// Origin header always pass (MCP, Streamable HTTP, Security Warning).
 func (s *Server) admitPage(r *http.Request) *fault {
 	if f := s.checkHost(r); f != nil {
 		return f
@@ -20,7 +20,7 @@ func (s *Server) admitPage(r *http.Request) *fault {
 	return s.checkOrigin(r)
 }
 
-// admit decides from the head of the request whether its body is worth reading.
+// admit checks the method and the headers of a request before its body is read.
 func (s *Server) admit(r *http.Request) *fault {
 	switch r.Method {
 	case http.MethodPost:
@@ -51,7 +51,8 @@ func (s *Server) admit(r *http.Request) *fault {
 	return nil
 }
 
-// admitStream looks at a GET: all that there is to get is a stream.
+// admitStream checks a GET request. A GET can only open an event stream, so the Accept header must
+// list text/event-stream.
 func admitStream(r *http.Request) *fault {
 	if acceptsStream(r.Header["Accept"]) {
 		return nil
@@ -62,10 +63,10 @@ func admitStream(r *http.Request) *fault {
 	return f
 }
 
-// acceptsStream reports whether an Accept header asks for text/event-stream.
+// acceptsStream reports whether an Accept header lists text/event-stream.
 func acceptsStream(accept []string) bool {
 	for _, line := range accept {
-		if line == "application/json, text/event-stream" { // as most clients write it
+		if line == "application/json, text/event-stream" { // the spelling that most clients use
 			return true
 		}
 		for part := range strings.SplitSeq(line, ",") {
@@ -77,11 +78,11 @@ func acceptsStream(accept []string) bool {
 	return false
 }
 
-// checkHost refuses names that point a browser on this machine at a loopback
-// address (DNS rebinding): with the name under an attacker's control, Origin and
-// Host agree, and only the name itself gives it away. Browsers send an Origin
-// with every POST; whatever sends none is no page, and may well be a proxy on
-// this machine that passes the public name on.
+// checkHost protects servers on loopback addresses against DNS rebinding: an attacker's page
+// resolves its own host name to 127.0.0.1 and calls a server on the user's machine. Origin and Host
+// then agree, so only the host name itself reveals the attack. The check applies to requests with an
+// Origin header, which browsers send with every POST. A request without it does not come from a
+// page; it may come from a reverse proxy on this machine that forwards the public host name.
 func (s *Server) checkHost(r *http.Request) *fault {
 	if len(r.Header["Origin"]) == 0 {
 		return nil
@@ -100,8 +101,8 @@ func (s *Server) checkHost(r *http.Request) *fault {
 	return f
 }
 
-// checkOrigin refuses pages of other sites. A request without Origin comes from
-// no page.
+// checkOrigin rejects requests from pages of other sites. A request without an Origin header does
+// not come from a page.
 func (s *Server) checkOrigin(r *http.Request) *fault {
 	origins := r.Header["Origin"]
 	if len(origins) == 0 || s.origins["*"] {
@@ -119,9 +120,9 @@ func (s *Server) checkOrigin(r *http.Request) *fault {
 	return f
 }
 
-// sameHost reports whether an origin is of the host that the request names.
-// Whether TLS ends here or before is not known, so the schemes do not count, and
-// a default port of either is no difference.
+// sameHost reports whether an origin has the host that the request names. It ignores the scheme,
+// because a proxy may terminate TLS in front of this server, and it treats the default ports 80 and
+// 443 as no port.
 func sameHost(origin, host string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" {
@@ -141,7 +142,7 @@ func normalOrigin(origin string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.TrimSpace(origin), "/"))
 }
 
-// hostname returns the lower-case name in a Host header, without port.
+// hostname returns the name in a Host header in lower case, without the port.
 func hostname(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -149,7 +150,7 @@ func hostname(host string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }
 
-// loopback reports whether an address or a Host header means this machine.
+// loopback reports whether an address or a Host header refers to this machine.
 func loopback(host string) bool {
 	name := hostname(host)
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
@@ -167,9 +168,8 @@ func mediaType(contentType string) string {
 	return strings.ToLower(strings.TrimSpace(contentType))
 }
 
-// acceptsJSON reports whether an Accept header leaves application/json possible.
-// Clients must list it beside text/event-stream; one that lists nothing is
-// served all the same.
+// acceptsJSON reports whether an Accept header allows application/json. MCP requires clients to list
+// it beside text/event-stream; a client that sends no Accept header is served too.
 func acceptsJSON(accept []string) bool {
 	asked := false
 	for _, line := range accept {
@@ -186,7 +186,7 @@ func acceptsJSON(accept []string) bool {
 	return !asked
 }
 
-// refusedByWeight reports whether one element of Accept has the weight 0.
+// refusedByWeight reports whether an element of an Accept header has the weight 0 (q=0).
 func refusedByWeight(part string) bool {
 	_, parameters, _ := strings.Cut(part, ";")
 	for parameter := range strings.SplitSeq(parameters, ";") {
@@ -198,11 +198,11 @@ func refusedByWeight(part string) bool {
 	return false
 }
 
-// firstRead is how many bytes are set aside for a body before any arrived,
-// whatever Content-Length promises.
+// firstRead is the largest buffer, in bytes, that is allocated for a body before any of it arrives.
+// A large Content-Length alone must not reserve memory.
 const firstRead = 64 << 10
 
-// readBody reads the whole body into b, up to the limit.
+// readBody reads the whole body into b, up to Options.MaxBody bytes.
 func (s *Server) readBody(b *buffer.Buffer, r *http.Request) *fault {
 	limit := s.options.MaxBody
 	if r.ContentLength > limit {
@@ -224,8 +224,8 @@ func (s *Server) readBody(b *buffer.Buffer, r *http.Request) *fault {
 	}
 }
 
-// brokenOff tells why a body ended early: a limit in front of this server, or a
-// client that stopped sending.
+// brokenOff returns the fault for a body that ended early: either a handler in front of this server
+// limits bodies, or the client stopped sending.
 func brokenOff(err error, read int) *fault {
 	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
 		return tooLarge(tooLong.Limit)

@@ -11,29 +11,32 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// DefaultAskTimeout is how long a client, and often the person in front of it,
-// may take to answer a request of the server.
+// DefaultAskTimeout is how long the server waits for a client's response to a server-to-client
+// request, such as an elicitation. The user of the client often has to answer.
 const DefaultAskTimeout = 5 * time.Minute
 
-// Why a client cannot be asked, or did not answer.
+// Reasons why a server-to-client request cannot be sent or has no response.
 var (
 	errNoWayToAsk = errors.New("the client's request came without a session or leaves no stream to ask on")
 	errAskTimeout = errors.New("the client did not answer in time")
 	errClosing    = errors.New("the server is shutting down")
 )
 
-// A refusedAskError is the error with which a client answered a request of the server.
+// A refusedAskError is the JSON-RPC error with which the client responded to a request of the
+// server.
 type refusedAskError struct{ failure jsontext.Value }
 
 func (r *refusedAskError) Error() string { return "the client answered with an error" }
 
-// canAsk reports whether requests can be sent to the client while its own is
-// being served. Since 2026-07-28 they are part of results instead.
+// canAsk reports whether the server can send the client a request while it serves the client's own
+// request. From 2026-07-28 on this is not possible: the server's requests are part of results
+// instead (MCP 2026-07-28, Multi Round-Trip Requests).
 func (x *exchange) canAsk() bool {
 	return !x.version.selfDescribing() && x.channel != nil && x.live != nil && !x.batched
 }
 
-// ask sends the client a request and waits for the result.
+// ask sends a request to the client and waits for its result. It gives up if the client's own
+// request is canceled, the connection ends, the server closes, or Options.AskTimeout passes.
 func (x *exchange) ask(method string, params jsontext.Value) (jsontext.Value, error) {
 	if !x.canAsk() {
 		return nil, errNoWayToAsk
@@ -83,17 +86,17 @@ func (x *exchange) ask(method string, params jsontext.Value) (jsontext.Value, er
 	}
 }
 
-// retract tells the client that its answer is not waited for any more, so that no
-// dialog stays open for it (MCP 2025-11-25, Lifecycle, Timeouts), and returns why.
+// retract cancels a request to the client, so that the client closes the dialog (MCP 2025-11-25,
+// Lifecycle, Timeouts). It returns reason.
 func (x *exchange) retract(id string, reason error) error {
 	b := wire.AppendString([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id)
 	b = wire.AppendString(append(b, `,"reason":`...), reason.Error())
-	_ = x.channel.send(append(b, "}}"...)) // whoever is gone has no dialog
+	_ = x.channel.send(append(b, "}}"...)) // a client that has disconnected shows no dialog
 	return reason
 }
 
-// keepAlive shows a sign of life on the stream that answers the client's request,
-// if it is one: people take longer to answer than proxies wait.
+// keepAlive writes a comment to the event stream of the response, if the response is one. Users may
+// take longer to answer than proxies keep an idle connection open.
 func (x *exchange) keepAlive() error {
 	if stream, ok := x.channel.(*eventStream); ok && x.connection == nil {
 		return stream.comment()
@@ -101,7 +104,7 @@ func (x *exchange) keepAlive() error {
 	return nil
 }
 
-// takeResponse hands a response of the client to what waits for it.
+// takeResponse delivers a client's response to the ask call that waits for it.
 func (x *exchange) takeResponse(m *envelope) *fault {
 	if x.id == nil || (m.result == nil) == (m.failure == nil) {
 		return malformed("the message has no method: it is neither a request nor a notification nor a response")
@@ -115,7 +118,7 @@ func (x *exchange) takeResponse(m *envelope) *fault {
 	return nil
 }
 
-// missingCapability refuses a request that needs of the client what it has not
+// missingCapability returns the fault for a request that needs capabilities that the client has not
 // declared (MCP 2026-07-28, error -32021).
 func missingCapability(needed capabilities) *fault {
 	f := faultf(http.StatusBadRequest, missingClientCapability,

@@ -11,25 +11,25 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// A catalog is what is encoded once for a Toolset and then sent as it is.
+// A catalog holds everything that is encoded once for a Toolset and then sent unchanged.
 type catalog struct {
 	server   *Server
 	tools    *ocp.Toolset
 	library  *Library
-	login    *Login      // that every caller needs; nil for none
-	visible  []*ocp.Tool // those that are listed
-	complete []byte      // "resultType":"complete","_meta":{…}, of 2026-07-28
-	fresh    []byte      // "ttlMs":…,"cacheScope":…
+	login    *Login      // login that every caller needs; nil for none
+	visible  []*ocp.Tool // tools that are listed
+	complete []byte      // `"resultType":"complete","_meta":{…}` of 2026-07-28
+	fresh    []byte      // `"ttlMs":…,"cacheScope":…`
 	stamp    [8]byte
-	size     int // tools on a page
+	size     int // tools per page
 
-	pages   [v20260728 + 1]func() [][]byte // by revision
+	pages   [v20260728 + 1]func() [][]byte // encoded pages by revision
 	shelf   func() *shelf
 	digests func() listDigests
 }
 
-// catalog returns the catalog of the exchange's Toolset, which is the one kept
-// unless the document or the Library changed in between.
+// catalog returns the catalog for the caller and the exchange's Toolset. It is cached until the
+// document or the Library changes.
 func (x *exchange) catalog() *catalog {
 	if s := x.server; x.site.Access != nil || x.site.Login != nil {
 		return s.lists.catalog(s, x.tools, x.site.Access, x.site.Login)
@@ -37,8 +37,7 @@ func (x *exchange) catalog() *catalog {
 	return x.wholeCatalog()
 }
 
-// wholeCatalog returns the catalog of whoever may see everything, for what is the
-// same in all.
+// wholeCatalog returns the unrestricted catalog, for everything that does not depend on the caller.
 func (x *exchange) wholeCatalog() *catalog {
 	return x.server.catalogOf(x.tools)
 }
@@ -52,8 +51,8 @@ func (s *Server) catalogOf(tools *ocp.Toolset) *catalog {
 	return c
 }
 
-// restricted are the catalogs of callers that need credentials: tokens that may not
-// see everything, and what tools/list says of the credentials.
+// restricted caches the catalogs of authenticated callers. They differ in the tools that the token
+// allows and in the securitySchemes that tools/list declares.
 type restricted struct {
 	mu      sync.Mutex
 	tools   *ocp.Toolset
@@ -61,7 +60,7 @@ type restricted struct {
 	byKey   map[string]*catalog
 }
 
-// maxRestricted is how many of them are kept; one is dropped for one more.
+// maxRestricted is the maximum number of cached catalogs. A further one replaces another.
 const maxRestricted = 64
 
 func (l *restricted) catalog(s *Server, tools *ocp.Toolset, access *Access, login *Login) *catalog {
@@ -99,7 +98,7 @@ func (s *Server) newCatalog(tools *ocp.Toolset, access *Access) *catalog {
 	c.complete = append(c.complete, `"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":`...)
 	c.complete = append(s.appendIdentity(c.complete, tools, v20260728), '}')
 	if c.fresh = s.appendFreshness(nil); access != nil {
-		c.fresh = s.appendPrivateFreshness(nil) // what is listed depends on the token
+		c.fresh = s.appendPrivateFreshness(nil) // the list depends on the token
 	}
 
 	sum := sha256.New()
@@ -116,7 +115,7 @@ func (s *Server) newCatalog(tools *ocp.Toolset, access *Access) *catalog {
 	return c
 }
 
-// listTools answers with one page: a head that is made now, and kept bytes.
+// listTools serves tools/list: it writes the head of the response, followed by the encoded page.
 func (x *exchange) listTools() *fault {
 	c := x.catalog()
 	pages := c.pages[x.version]
@@ -137,8 +136,8 @@ func (x *exchange) listTools() *fault {
 	return nil
 }
 
-// page returns the number of the page that the cursor asks for. No cursor of ours
-// is empty, so an empty one is a client's way to send none.
+// page returns the number of the page for the request's cursor. Some clients send an empty cursor
+// for the first page; cursors of this server are never empty.
 func (x *exchange) page(c *catalog) (int, *fault) {
 	switch x.params.cursor.Kind() {
 	case 0, 'n':
@@ -163,12 +162,11 @@ func staleCursor() *fault {
 		"drop what you have and call tools/list again without a cursor")
 }
 
-// maxPageBytes is the size from which on a page of tools/list takes no further tool.
+// maxPageBytes is the size, in bytes, at which a page of tools/list ends.
 const maxPageBytes = 4 << 20
 
-// encode returns the pages of the list, each from "tools" to the end of the
-// answer. A page has at most c.size tools and, unless one tool alone takes more, at
-// most maxPageBytes.
+// encode returns the pages of tools/list, each from "tools" to the end of the response. A page has
+// at most c.size tools and at most maxPageBytes, unless a single tool is larger.
 func (c *catalog) encode(v revision) [][]byte {
 	var pages [][]byte
 	var tool []byte
@@ -189,14 +187,14 @@ func (c *catalog) encode(v revision) [][]byte {
 	return append(pages, bytes.Clone(append(page, "]}}"...)))
 }
 
-// appendTool appends a tool as tools/list shows it. Where tools have no title
-// yet, their annotations do.
+// appendTool appends a tool as tools/list returns it. In revisions where tools have no title, the
+// annotations contain it.
 //
-// The annotations say what HTTP promises of the method and no more. GET, HEAD
-// and OPTIONS are read-only. Every other method may destroy something: a POST
-// may well be a cancellation, and clients that are not told assume the worst as
-// well. Whether an API reaches beyond itself is not known, so its world counts
-// as open.
+// The annotations state only what HTTP guarantees for the method (MCP, Tools, ToolAnnotations):
+//
+//   - GET, HEAD and OPTIONS are read-only.
+//   - All other methods may be destructive: a POST can be a cancellation. Clients assume the same by default.
+//   - openWorldHint is always true, because it is unknown whether the API uses other systems.
 func (s *Server) appendTool(dst []byte, tool *ocp.Tool, v revision) []byte {
 	dst = wire.AppendString(append(dst, `{"name":`...), tool.Name)
 	if v.titles() && tool.Title != "" {
@@ -227,8 +225,8 @@ func appendHint(dst []byte, name string, hint bool) []byte {
 	return append(dst, "false"...)
 }
 
-// cursor names a page of this list and of no other: the list's stamp and the
-// page's number.
+// cursor returns the cursor for a page: the catalog's stamp and the page number. The stamp makes it
+// invalid for other catalogs.
 func (c *catalog) cursor(page int) string {
 	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(c.stamp[:], uint32(page)))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// The requests that an API may have for a client.
+// Requests that an API may send to the client through the gateway.
 const (
 	methodElicit = "elicitation/create"
 	methodSample = "sampling/createMessage"
@@ -18,29 +18,30 @@ const (
 )
 
 const (
-	// maxInputRequests is how many things an API may ask at once.
+	// maxInputRequests is the maximum number of requests to the client in one result.
 	maxInputRequests = 16
 
-	// maxInputKey is how many bytes the key of one of them may have.
+	// maxInputKey is the maximum length of a request's key, in bytes.
 	maxInputKey = 256
 )
 
-// An inputRequired is what an API wants to know before it answers.
+// An inputRequired is an MCP result of the type "input_required": the API needs responses from the
+// client before it returns the final result (MCP 2026-07-28, Multi Round-Trip Requests).
 type inputRequired struct {
-	raw      jsontext.Value // inputRequests as the API wrote them; nil for none
+	raw      jsontext.Value // inputRequests as the API wrote them; nil if absent
 	requests []inputRequest
-	state    string // to be given back; "" for none
+	state    string // requestState, which the API gets back with the responses; "" if absent
 }
 
-// An inputRequest is one request to the client.
+// An inputRequest is one request to the client: an elicitation, a sampling request or roots/list.
 type inputRequest struct {
-	key    jsontext.Value // quoted
+	key    jsontext.Value // JSON string, with quotes
 	method string
-	params jsontext.Value // an object, or nil
+	params jsontext.Value // JSON object, or nil
 	needs  capabilities
 }
 
-// needed returns what a client must be able to do to answer everything.
+// needed returns the client capabilities that all requests need together.
 func (r *inputRequired) needed() (all capabilities) {
 	for i := range r.requests {
 		all |= r.requests[i].needs
@@ -48,8 +49,8 @@ func (r *inputRequired) needed() (all capabilities) {
 	return all
 }
 
-// readInputRequired checks a native result that is no answer yet. What it returns
-// outlives the result, whose bytes serve other calls while the client is asked.
+// readInputRequired reads and checks a native result of the type "input_required". It copies what it
+// keeps, because the result's buffer is reused while the server waits for the client.
 func readInputRequired(result jsontext.Value) (*inputRequired, error) {
 	asked := &inputRequired{raw: member(result, "inputRequests").Clone()}
 	switch asked.raw.Kind() {
@@ -109,7 +110,7 @@ func readInputRequest(key, raw jsontext.Value) (r inputRequest, err error) {
 	return r, err
 }
 
-// checkElicitation returns what a client must be able to do to put it to its user.
+// checkElicitation returns the client capability that the elicitation needs.
 func checkElicitation(params jsontext.Value) (capabilities, error) {
 	if member(params, "message").Kind() != '"' {
 		return 0, fmt.Errorf("params.message must be a string")
@@ -137,11 +138,10 @@ func checkElicitation(params jsontext.Value) (capabilities, error) {
 	return canElicit, nil
 }
 
-// formTypes are the types of the fields in a form. An array is a choice of several
-// strings.
+// formTypes are the field types that a form may have. An array is a choice of several strings.
 var formTypes = []string{"string", "number", "integer", "boolean", "array"}
 
-// checkSampling returns what a client must be able to do to ask its model.
+// checkSampling returns the client capabilities that the sampling request needs.
 func checkSampling(params jsontext.Value) (capabilities, error) {
 	messages := member(params, "messages")
 	if messages.Kind() != '[' {
@@ -162,8 +162,8 @@ func checkSampling(params jsontext.Value) (capabilities, error) {
 	return canSample, nil
 }
 
-// isAbsoluteURL reports whether text is a URL with a scheme, in the characters
-// that a URI may have.
+// isAbsoluteURL reports whether text is a URL with a scheme that contains only characters that RFC
+// 3986 allows.
 func isAbsoluteURL(text string) bool {
 	for i := range len(text) {
 		switch c := text[i]; {
