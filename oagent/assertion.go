@@ -90,8 +90,11 @@ func (e *expression) String() string {
 //
 // The input of an assertion depends on its place in the document:
 //
-//   - In a restriction, it is the Engagement. Names of tools and agents may be written without quotes, as in recent.search-faqs.inputs.
-//   - In a guardrail, it is only the output of the guardrail's tool. The variable output contains it. If the output is an object, each member is also a variable of its own. A member named output is output.output.
+//   - In a restriction, it is the Engagement. Names of tools and agents may be written without
+//     quotes, as in recent.search-faqs.inputs.
+//   - In a guardrail, it is only the output of the guardrail's tool. The variable output
+//     contains it. If the output is an object, each member is also a variable of its own. A
+//     member named output is output.output.
 type Assertion struct {
 	expression
 	parts []expression // the operands of a && b && c, see compileParts

@@ -168,8 +168,11 @@ func tellAssertion(err error) string {
 // tellWithheld is tellAssertion for withheld outputs. It reveals less, because an agent could
 // otherwise probe the withheld values:
 //
-//   - It does not name the failing part. If an assertion compares outputs with inputs, a caller could vary the inputs and learn the outputs from the part that fails. The audit record names the part.
-//   - For a conditional request it only says that the assertion does not hold. The reason would reveal whether the condition was met, and so the withheld entity tag or date.
+//   - It does not name the failing part. If an assertion compares outputs with inputs, a
+//     caller could vary the inputs and learn the outputs from the part that fails. The audit
+//     record names the part.
+//   - For a conditional request it only says that the assertion does not hold. The reason
+//     would reveal whether the condition was met, and so the withheld entity tag or date.
 func tellWithheld(err error, c *Call) string {
 	e, ok := errors.AsType[*AssertionError](err)
 	if !ok {

@@ -92,7 +92,8 @@ func (o *GuardOptions) setDefaults() {
 
 // Guard decides what an agent may do, and records what it did.
 //
-//   - The decision about a call and its record are one transaction of the store. So if the rules allow only one of two concurrent calls, only one passes, on any number of nodes.
+//   - The decision about a call and its record are one transaction of the store. So if the
+//     rules allow only one of two concurrent calls, only one passes, on any number of nodes.
 //   - It fails closed: a call that cannot be recorded is refused.
 //
 // A Guard is safe for concurrent use. A process should use one Guard for each store, because

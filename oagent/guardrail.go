@@ -24,7 +24,8 @@ func (a *Agent) Guardrail(side Side) *Guardrail {
 // (OpenAgentSpec v1, guardrails).
 //
 //   - If the assertion is false, the Engagement ends.
-//   - If it cannot be evaluated, because the output is not JSON or lacks a member, the tool has failed: see FailGuardrail.
+//   - If it cannot be evaluated, because the output is not JSON or lacks a member, the tool
+//     has failed: see FailGuardrail.
 //   - If the agent has no guardrail of that side, the result is nil.
 //
 // The error is a *Refusal.

@@ -58,7 +58,8 @@ func (r *Refusal) Ends() bool {
 //
 //   - 400 if the call is malformed,
 //   - 503 if no decision was possible,
-//   - 500 if the store failed after the call was made, because proxies and clients repeat a request after a 503,
+//   - 500 if the store failed after the call was made, because proxies and clients repeat a
+//     request after a 503,
 //   - 403 otherwise.
 func (r *Refusal) Status() int {
 	switch r.Kind {

@@ -57,10 +57,16 @@ const (
 // Review asks a reviewer whether a call may be made, or whether its result may be released
 // (OpenAgentSpec v1, restriction, require_review).
 //
-//   - The decision applies to exactly these inputs, of this tool, in this Engagement. An approval allows one call.
-//   - The decision applies to the document at that time. If the document changes, an input review must be requested again. A held result needs no new review, because its call was made, but it must pass the restrictions of the new document.
+//   - The decision applies to exactly these inputs, of this tool, in this Engagement. An
+//     approval allows one call.
+//   - The decision applies to the document at that time. If the document changes, an input
+//     review must be requested again. A held result needs no new review, because its call was
+//     made, but it must pass the restrictions of the new document.
 //   - The call waits up to GuardOptions.ReviewWait for the decision, and is then refused.
-//   - After an approval, an identical call passes. If the result was under review, the identical call gets the held result and the tool is not called again. Identical calls within releaseShared get the same result. The store keeps the result until it is released or the review expires.
+//   - After an approval, an identical call passes. If the result was under review, the
+//     identical call gets the held result and the tool is not called again. Identical calls
+//     within releaseShared get the same result. The store keeps the result until it is
+//     released or the review expires.
 //   - After a denial, identical calls are refused as long as the Engagement keeps the review.
 type Review struct {
 	ID         string         `json:"id"`

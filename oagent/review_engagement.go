@@ -50,7 +50,8 @@ type shownCall struct {
 // the fields that expressions see (OpenAgentSpec v1, Engagement).
 //
 //   - recent.<name> is the call under review. It has outputs if the review is about them.
-//   - history contains the latest MaxShownCalls calls. If there were more, history._omitted is the number of earlier ones.
+//   - history contains the latest MaxShownCalls calls. If there were more, history._omitted is
+//     the number of earlier ones.
 //   - Inputs and outputs beyond MaxShownBytes are replaced by {"_shed": <bytes>}.
 //
 // The error is ErrNoEngagement if the Engagement no longer exists.

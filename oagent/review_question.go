@@ -13,7 +13,8 @@ import (
 // it reviews, with the same user. This has three effects:
 //
 //   - Earlier questions about the same Engagement are in the same record.
-//   - If a guardrail or short_circuit ends the reviewing Engagement, only the reviews of that one Engagement are affected.
+//   - If a guardrail or short_circuit ends the reviewing Engagement, only the reviews of that
+//     one Engagement are affected.
 //   - No context is carried from one user to another, as retain_memory requires.
 //
 // Its key is built differently from the keys of clients' Engagements, so no client can access

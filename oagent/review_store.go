@@ -234,7 +234,8 @@ func (g *Guard) Review(ctx context.Context, id, reviewer string) (*Review, error
 // ErrNoReview. See Review for the form of reviewer.
 //
 //   - The same decision again is no error. A different one is ErrDecided.
-//   - An agent decides in an Engagement of its own, see Reviewing. If that Engagement has ended, the review is denied whatever the agent decides, and the error is a *Refusal.
+//   - An agent decides in an Engagement of its own, see Reviewing. If that Engagement has
+//     ended, the review is denied whatever the agent decides, and the error is a *Refusal.
 func (g *Guard) Decide(ctx context.Context, id, reviewer string, approve bool, comment string) (*Review, error) {
 	r, err := g.Review(ctx, id, reviewer)
 	if err != nil {

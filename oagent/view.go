@@ -21,14 +21,17 @@ import (
 //
 // A call is visible as follows:
 //
-//   - While it is being decided, recent.<its name> already has its inputs. After it was made, it also has its outputs.
-//   - It is in history and in recent._name only after it passed. So history._total < 100 allows 100 calls.
+//   - While it is being decided, recent.<its name> already has its inputs. After it was made,
+//     it also has its outputs.
+//   - It is in history and in recent._name only after it passed. So history._total < 100
+//     allows 100 calls.
 //
 // Absent values:
 //
 //   - user.email is absent if it is not known.
 //   - recent._name is "" before the first call.
-//   - outputs is null until the call has ended, if outputs are not collected (collect_results: false), and if they were withheld.
+//   - outputs is null until the call has ended, if outputs are not collected (collect_results:
+//     false), and if they were withheld.
 type view struct {
 	record  *record
 	state   *state

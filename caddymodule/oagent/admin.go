@@ -18,13 +18,13 @@ func init() {
 	caddy.RegisterModule(new(adminAgents))
 }
 
-// adminAgents shows an operator, on Caddy's admin endpoint, what the gateway has:
+// adminAgents serves the state of the gateway on Caddy's admin endpoint:
 //
 //	GET /agents/toolsets                               the toolsets and their tools
-//	GET /agents/agents                                 the agents, and what they may use
+//	GET /agents/agents                                 the agents and their capabilities
 //	GET /agents/engagements[?after=<key>][&limit=<n>]  the Engagements, in pages
 type adminAgents struct {
-	app *agents.App // nil if it could not be provisioned
+	app *agents.App // nil if the app could not be provisioned
 }
 
 // CaddyModule returns the Caddy module information.
@@ -35,8 +35,9 @@ func (*adminAgents) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision finds the app of the configuration. Where there are no global options for it, it
-// is made here: Caddy provisions the admin endpoint before the handlers that need the app.
+// Provision gets the agents app. Caddy provisions the admin endpoint before the handlers that
+// need the app. So if the configuration has no global options for the app, Provision creates
+// it.
 func (a *adminAgents) Provision(ctx caddy.Context) error {
 	if app, err := ctx.App("agents"); err == nil {
 		a.app, _ = app.(*agents.App)
@@ -66,7 +67,7 @@ func (a *adminAgents) Routes() []caddy.AdminRoute {
 	}
 }
 
-// adminToolset is a toolset as the admin endpoint shows it.
+// adminToolset is a toolset on the admin endpoint.
 type adminToolset struct {
 	Name     string      `json:"name"`
 	Document string      `json:"document"`
@@ -79,7 +80,7 @@ type adminToolset struct {
 
 type adminTool struct {
 	Name      string `json:"name"`
-	AgentName string `json:"agent_name"` // as agents name it
+	AgentName string `json:"agent_name"` // the tool's name in agent documents
 	Method    string `json:"method"`
 	Path      string `json:"path"`
 }
@@ -115,7 +116,7 @@ func adminTools(set *ocp.Toolset) []adminTool {
 	return tools
 }
 
-// adminAgent is an agent as the admin endpoint shows it.
+// adminAgent is an agent on the admin endpoint.
 type adminAgent struct {
 	Name         string            `json:"name"`
 	Description  string            `json:"description"`
@@ -128,7 +129,7 @@ type adminAgent struct {
 type adminCapability struct {
 	Reference string `json:"reference"`
 	Toolset   string `json:"toolset,omitempty"`
-	Tool      string `json:"tool,omitempty"` // "" as long as there is none
+	Tool      string `json:"tool,omitempty"` // "" if the tool does not exist
 }
 
 func (a *adminAgents) agents(*http.Request) (any, error) {

@@ -19,8 +19,8 @@ import (
 	"github.com/fairwayhq/fairway/ocp/stream"
 )
 
-// servePlain passes a request on and looks at what comes back: all of it before
-// anybody else does, if an output restriction says so.
+// servePlain passes a plain request on and processes the response. If the capability has an
+// output restriction, it holds the whole response until it is checked.
 func (p *passage) servePlain() (err error) {
 	a := p.holdAnswer()
 	defer a.drop()
@@ -38,11 +38,11 @@ func (p *passage) servePlain() (err error) {
 	return p.giveAnswer(a)
 }
 
-// errGaveUp is that a handler has panicked of its own accord.
+// errGaveUp means that a handler called panic(http.ErrAbortHandler).
 var errGaveUp = errors.New("a handler gave up")
 
-// recovered is called when a handler has panicked. A handler that gives the answer
-// up does so because it may not write more.
+// recovered is called when a handler has panicked. A handler aborts with http.ErrAbortHandler
+// after a write has failed because the response is too large.
 func (p *passage) recovered(a *heldAnswer, value any) error {
 	if value == http.ErrAbortHandler && a.over {
 		return p.giveAnswer(a)
@@ -55,12 +55,12 @@ func (p *passage) recovered(a *heldAnswer, value any) error {
 	return errGaveUp
 }
 
-// writeBrokenOff answers 502 in place of a held response that did not come to its end.
+// writeBrokenOff responds with 502 instead of an incomplete held response.
 func (p *passage) writeBrokenOff(detail string) {
 	agents.WriteProblem(p.w, http.StatusBadGateway, "The API broke off", detail)
 }
 
-// holdAnswer prepares the request for an answer that is looked at.
+// holdAnswer prepares the request and the writer for a response that is recorded or checked.
 func (p *passage) holdAnswer() *heldAnswer {
 	a := &heldAnswer{
 		ResponseWriter: p.w, limit: p.MaxOutput, checked: p.isChecked(), recorded: p.isRecorded(),
@@ -78,8 +78,8 @@ func (p *passage) holdAnswer() *heldAnswer {
 	return a
 }
 
-// wholeAnswers has the API answer with all there is, in a form that can be read:
-// an answer to a part of the question would be recorded as the answer.
+// wholeAnswers removes headers from the request so that the API returns a complete and
+// readable response. Otherwise partial content would be recorded as the response of the call.
 func (p *passage) wholeAnswers(checked bool) {
 	header := p.r.Header
 	delete(header, "Range")
@@ -90,18 +90,17 @@ func (p *passage) wholeAnswers(checked bool) {
 	header["Accept-Encoding"] = []string{"identity"}
 }
 
-// isSafe reports whether requests of the method change nothing, so that they can do
-// without their conditions.
+// isSafe reports whether requests with this method change nothing. Conditions can be removed
+// from such requests.
 func isSafe(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead
 }
 
-// conditions are the headers that make a request depend on what the client knows of
-// the response (RFC 9110, section 13.1).
+// conditions are the headers that make a request conditional (RFC 9110, section 13.1).
 var conditions = [...]string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range"}
 
-// deleteConditions removes the conditions, however a server may read their names (see
-// headerkind.Canonical).
+// deleteConditions removes the conditions, including names that some servers treat as equal
+// (see headerkind.Canonical).
 func deleteConditions(header http.Header) {
 	for name := range header {
 		if slices.Contains(conditions[:], headerkind.Canonical(name)) {
@@ -120,7 +119,7 @@ func isConditional(header http.Header) bool {
 	return false
 }
 
-// giveAnswer judges what has been held, and gives it or a refusal.
+// giveAnswer checks the held response, and then sends the response or a refusal.
 func (p *passage) giveAnswer(a *heldAnswer) error {
 	switch {
 	case a.over:
@@ -137,7 +136,7 @@ func (p *passage) giveAnswer(a *heldAnswer) error {
 	a.conceal(p.with)
 	outputs := a.outputs(p.rec != nil)
 	if a.passing {
-		outputs = p.with.Concealed(a.status, outputs) // the record alone can do without
+		outputs = p.with.Concealed(a.status, outputs) // already sent, so only the record is changed
 	}
 	if refusal := p.finish(outputs, a.status); refusal != nil {
 		if a.passing {
@@ -154,7 +153,7 @@ func (p *passage) giveAnswer(a *heldAnswer) error {
 	return nil
 }
 
-// tooMuch refuses an answer that is too large to be checked.
+// tooMuch refuses a response that is too large to check.
 func (p *passage) tooMuch() *refused {
 	r := p.refuse(oagent.KindOutputRestriction, 0, p.ticket.Capability.Rule()+".output_restriction", fmt.Sprintf(
 		"the call of %s was made, but its result is withheld: it has more than %s, and only less can be checked; ask for less",
@@ -163,7 +162,7 @@ func (p *passage) tooMuch() *refused {
 	return r
 }
 
-// replay gives the result that was held until its review.
+// replay sends the result that was held for its review.
 func (p *passage) replay() error {
 	held := p.ticket.Replayed
 	header := p.w.Header()
@@ -181,28 +180,31 @@ func (p *passage) replay() error {
 	return nil
 }
 
-// heldAnswer is the http.ResponseWriter of a request that has passed. What must be
-// checked it holds until it is given. What is only recorded it holds too, up to a
-// limit and as long as nobody wants to see it at once: from then on it passes on
-// what is written, and remembers that there was too much.
+// heldAnswer is the http.ResponseWriter of a request that was allowed. Its mode depends on the
+// capability:
+//
+//   - checked: it holds the whole response until it is checked.
+//   - recorded only: it holds the response up to a limit. If the response exceeds the limit or
+//     is flushed, it sends what it has and passes on later writes. The record then gets a
+//     placeholder.
 type heldAnswer struct {
 	http.ResponseWriter
-	header   http.Header // in place of the writer's, until it passes on
+	header   http.Header // replaces the writer's header until the response is passed on
 	body     *buffer.Buffer
 	limit    int64 // bytes
-	checked  bool  // nothing passes before it is judged
+	checked  bool  // nothing is sent before the check
 	recorded bool
 	bodiless bool
-	passing  bool  // what is written goes to the writer
-	shed     bool  // body is not all of it
-	streamed bool  // it is shed because it streams
-	over     bool  // it is checked, and more than the limit
-	switched bool  // the API answered with 101
+	passing  bool  // writes go to the client
+	shed     bool  // body is incomplete
+	streamed bool  // body is incomplete because the response is streamed
+	over     bool  // checked, and larger than limit
+	switched bool  // the API responded with 101
 	status   int   // 0 until the final header is written
 	size     int64 // bytes written
 }
 
-// Header returns the header of the answer.
+// Header returns the header of the response.
 func (a *heldAnswer) Header() http.Header {
 	if a.header == nil {
 		return a.ResponseWriter.Header()
@@ -210,8 +212,8 @@ func (a *heldAnswer) Header() http.Header {
 	return a.header
 }
 
-// WriteHeader keeps the first final status. What comes before is of use only where
-// it comes at once.
+// WriteHeader keeps the first final status. Informational (1xx) headers are passed on only if
+// the response is not held.
 func (a *heldAnswer) WriteHeader(status int) {
 	if a.status != 0 {
 		return
@@ -235,7 +237,7 @@ func (a *heldAnswer) WriteHeader(status int) {
 	header := a.Header()
 	if header["Trailer"] != nil && a.checked {
 		delete(header, "Trailer")
-		a.header = maps.Clone(header) // what follows the body stays with the handler
+		a.header = maps.Clone(header) // trailers stay in the handler's header
 	}
 	if a.bodiless {
 		return
@@ -255,7 +257,7 @@ func (a *heldAnswer) WriteHeader(status int) {
 
 var errWithheld = errors.New("the answer is larger than the guard may look at")
 
-// Write holds what is written, or passes it on.
+// Write holds the data or passes it on.
 func (a *heldAnswer) Write(p []byte) (int, error) {
 	if a.status == 0 {
 		a.WriteHeader(http.StatusOK)
@@ -287,8 +289,8 @@ func (a *heldAnswer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// FlushError passes on what there is, unless it must be judged first. What follows
-// is passed on as it comes, and still recorded.
+// FlushError sends the held data, unless it must be checked first. Later writes are passed on
+// immediately and still recorded.
 func (a *heldAnswer) FlushError() error {
 	if a.checked || a.over {
 		return nil
@@ -302,7 +304,7 @@ func (a *heldAnswer) FlushError() error {
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
-// pass gives what has been held, and from then on passes on what is written.
+// pass sends the held data. Later writes are passed on.
 func (a *heldAnswer) pass() {
 	a.passing = true
 	a.writeHeader()
@@ -312,8 +314,8 @@ func (a *heldAnswer) pass() {
 	}
 }
 
-// conceal takes the credentials out of an answer that has not been given yet, so that
-// what is judged, recorded and given is the same.
+// conceal removes credentials from a response that was not sent yet. So the checked, recorded
+// and sent responses are the same.
 func (a *heldAnswer) conceal(with toolcall.InjectedCredentials) {
 	secrets := with.Secrets(a.status)
 	if a.passing || a.body == nil || secrets.None() {
@@ -333,7 +335,7 @@ func (a *heldAnswer) conceal(with toolcall.InjectedCredentials) {
 	}
 }
 
-// writeHeader makes the header of the answer that of the writer.
+// writeHeader copies the header of the response to the writer.
 func (a *heldAnswer) writeHeader() {
 	header := a.ResponseWriter.Header()
 	clear(header)
@@ -345,15 +347,15 @@ func (a *heldAnswer) writeHeader() {
 	a.ResponseWriter.WriteHeader(a.status)
 }
 
-// give gives all that has been held.
+// give sends all held data.
 func (a *heldAnswer) give() {
 	a.writeHeader()
 	if a.body != nil && len(a.body.B) > 0 {
-		_, _ = a.ResponseWriter.Write(a.body.B) // the client may be gone
+		_, _ = a.ResponseWriter.Write(a.body.B) // the client may have disconnected
 	}
 }
 
-// drop gives the buffer back.
+// drop returns the buffer to the pool.
 func (a *heldAnswer) drop() {
 	buffer.Put(a.body)
 	a.body = nil

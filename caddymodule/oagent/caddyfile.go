@@ -19,9 +19,8 @@ func init() {
 	httpcaddyfile.RegisterDirective("oagent", parseOAgent)
 }
 
-// parseOAgent sets up the handler and its route. A first argument that begins with
-// a slash is a matcher, as elsewhere, unless it ends in .yaml, .yml or .json: then
-// it is a file.
+// parseOAgent sets up the handler and its route. As usual, a first argument that begins with a
+// slash is a matcher. Exception: if it ends in .yaml, .yml or .json, it is a file.
 func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	h.Next() // consume directive name
 	isFile := h.NextArg() && strings.HasPrefix(h.Val(), "/") && toolcall.LooksLikeDocument(h.Val())
@@ -156,7 +155,7 @@ func (o *Handler) unmarshalOption(b *directive.Block) error {
 	return b.Unrecognized("oagent")
 }
 
-// unmarshalPath reads the path of one of the handler's endpoints.
+// unmarshalPath parses the path of one of the handler's endpoints.
 func (o *Handler) unmarshalPath(b *directive.Block, to *string) error {
 	if err := readOwnPath(b, to); err != nil {
 		return err
@@ -167,7 +166,7 @@ func (o *Handler) unmarshalPath(b *directive.Block, to *string) error {
 	return nil
 }
 
-// readOwnPath reads a path of the site that is the handler's own.
+// readOwnPath parses a path of the site that the handler serves itself.
 func readOwnPath(b *directive.Block, to *string) error {
 	return b.Value(func(text string) error {
 		*to = text
@@ -178,8 +177,8 @@ func readOwnPath(b *directive.Block, to *string) error {
 	})
 }
 
-// unmarshalIdentity reads an identity, whose credentials stand in its block. An
-// only one may stand on its line instead.
+// unmarshalIdentity parses an identity. Its credentials are in a block. A single credential
+// may be on the same line instead.
 func (o *Handler) unmarshalIdentity(outer *directive.Block) error {
 	if !outer.NextArg() || outer.Val() == "" {
 		return outer.Err("identity needs the name that static_identity has in the agent's document")
@@ -214,7 +213,7 @@ func (o *Handler) unmarshalIdentity(outer *directive.Block) error {
 	return nil
 }
 
-// readIdentityCredential reads the credential at which b stands.
+// readIdentityCredential parses the credential at the current token of b.
 func readIdentityCredential(b *directive.Block, to *[]agents.Credential) error {
 	switch b.Val() {
 	case "header_up":
@@ -225,12 +224,12 @@ func readIdentityCredential(b *directive.Block, to *[]agents.Credential) error {
 	return b.Unrecognized("identity")
 }
 
-// readHeaderUp reads a header's name and value. Errors do not repeat the value.
+// readHeaderUp parses a header's name and value. Errors do not quote the value.
 func readHeaderUp(b *directive.Block, to *[]agents.Credential) error {
 	return readNamedHeader(b, "header_up", to)
 }
 
-// headerNamed is headerUp for a subdirective of another name.
+// readNamedHeader is readHeaderUp for a subdirective of another name.
 func readNamedHeader(b *directive.Block, subdirective string, to *[]agents.Credential) error {
 	c := agents.Credential{In: agents.InHeader}
 	if !b.AllArgs(&c.Name, &c.Value) {

@@ -6,9 +6,9 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 )
 
-// serveCall passes a tool call on whose answer goes straight into the recorder,
-// which nobody looks into before the call has ended: it is judged there, and not
-// held once more.
+// serveCall passes a tool call on. Its response goes directly into the recorder. Nobody reads
+// the recorder before the call has ended, so the response can be checked there and need not be
+// held a second time.
 func (p *passage) serveCall() error {
 	rec, checked := p.rec, p.isChecked()
 	if checked {
@@ -22,7 +22,7 @@ func (p *passage) serveCall() error {
 		if ended {
 			return
 		}
-		// A handler panics, which is for the dispatcher to tell of.
+		// A handler has panicked. The dispatcher reports it.
 		if checked {
 			rec.Discard()
 		}
@@ -50,8 +50,8 @@ func (p *passage) serveCall() error {
 	return nil
 }
 
-// recorded returns the outputs of a call. If there are none to judge it is
-// aborted, and not ok.
+// recorded returns the outputs of a call. If there are no outputs to check, it aborts the call
+// and ok is false.
 func (p *passage) recorded() (outputs jsontext.Value, ok bool) {
 	rec := p.rec
 	delete(rec.Headers, headerExposes)

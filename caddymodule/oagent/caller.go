@@ -12,8 +12,9 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// callerCredentials are the places in which callers show credentials to the APIs, as
-// the security schemes of their documents say, beside the header Authorization.
+// callerCredentials are the places in a request where callers send credentials for the APIs,
+// according to the security schemes of their documents. The header Authorization is always
+// included.
 type callerCredentials struct{ headers, queries, cookies []string }
 
 func (c *callerCredentials) add(schemes map[string]*ocp.SecurityScheme) {
@@ -39,8 +40,8 @@ func (c *callerCredentials) sort() {
 	}
 }
 
-// in reports whether the request has credentials, and returns those that are in the
-// query and in cookies, as pairs of a name and a value.
+// in reports whether the request has credentials. further contains those in the query and in
+// cookies, as pairs of name and value.
 func (c *callerCredentials) in(r *http.Request) (further []string, found bool) {
 	found = r.Header.Get("Authorization") != "" ||
 		slices.ContainsFunc(c.headers, func(name string) bool { return r.Header.Get(name) != "" })
@@ -60,9 +61,8 @@ func (c *callerCredentials) in(r *http.Request) (further []string, found bool) {
 	return further, found || len(further) > 0
 }
 
-// repeatsCredentials reports whether outputs have a credential that the API was sent:
-// one that was put into the request for the call, or one of the caller's own. The record
-// must not keep them.
+// repeatsCredentials reports whether outputs contain a credential that was sent to the API:
+// one that the gateway injected, or one of the caller. The record must not store such outputs.
 func (p *passage) repeatsCredentials(outputs jsontext.Value) bool {
 	if len(outputs) == 0 {
 		return false
@@ -84,18 +84,19 @@ func (p *passage) repeatsCredentials(outputs jsontext.Value) bool {
 	return secrets.In(string(outputs))
 }
 
-// bindCaller tells callers of one address apart whom the site has not authenticated,
-// but who bring credentials for the API: each has Engagements of its own. The id of the
-// Engagement gets a keyed hash of the credentials, as call records of otc have it. Where
-// the API never gets these credentials nobody checks them, and they do not count:
-// otherwise a caller could escape the agent's limits with new ones for each call.
+// bindCaller separates unauthenticated callers that share an IP address but send different
+// credentials for the API: each gets Engagements of its own. The id of the Engagement gets a
+// keyed hash of the credentials, as in the call records of otc.
+//
+// Credentials that never reach the API are ignored, because nobody checks them. Otherwise a
+// caller could escape the agent's limits with new invented credentials for each call.
 func (p *passage) bindCaller() *refused {
 	if p.binding.User.ID != "" || !p.agent.asCaller && p.Chat == nil {
 		return nil
 	}
 	r := p.r
 	if rec := recorderOf(p.w); rec != nil && rec.Own != nil {
-		r = rec.Outer // in the tool call the gateway's credentials have taken their place
+		r = rec.Outer // the inner request of the tool call already has the gateway's credentials instead
 	}
 	further, found := p.linked.credentials.in(r)
 	if !found {

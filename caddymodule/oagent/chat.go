@@ -26,50 +26,52 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// Defaults of guardrails on traffic to a model API.
+// Defaults for guardrails on traffic to a model API.
 const (
-	DefaultMaxChatInput  = 16 << 20 // bytes of a request, images and all
-	DefaultMaxChatOutput = 4 << 20  // bytes of an answer that is checked
+	DefaultMaxChatInput  = 16 << 20 // bytes of a request, including images
+	DefaultMaxChatOutput = 4 << 20  // bytes of a checked response
 	DefaultChatKeepAlive = 15 * time.Second
 )
 
-// defaultChatPaths are those of the model APIs themselves.
+// defaultChatPaths are the paths of the public model APIs.
 var defaultChatPaths = []string{"/v1/chat/completions", "/v1/responses", "/v1/messages"}
 
-// Chat puts the guardrails of the agent that governs a request on traffic to
-// a model API: OpenAI's chat completions and responses, Anthropic's messages, and
-// what is compatible with them. The tool of the input guardrail is asked before
-// the model is, and that of the output guardrail before the client gets the
-// answer, which is held until its end, streamed or not. The Engagement ends when a
-// guardrail does not hold.
+// Chat applies the guardrails of the governing agent to traffic to a model API (OpenAgentSpec
+// v1, guardrails). It supports OpenAI's chat completions and responses, Anthropic's messages,
+// and compatible APIs.
+//
+//   - The input guardrail's tool is called before the model.
+//   - The output guardrail's tool is called before the client gets the response. The whole
+//     response is held until then, streamed or not.
+//   - If a guardrail's assertion does not hold, the Engagement ends.
 type Chat struct {
-	// The paths that are POSTed to, which end in /chat/completions, /responses or
-	// /messages; * stands for one segment. Default: /v1/chat/completions,
+	// The paths of the model API, for POST requests. Each must end in /chat/completions,
+	// /responses or /messages; * matches one segment. Default: /v1/chat/completions,
 	// /v1/responses and /v1/messages.
 	Paths []string `json:"paths,omitempty"`
 
-	// Where the API of the guardrails' tools is, as https://host. Default: where
-	// its document says.
+	// The origin of the API of the guardrails' tools, as https://host. Default: the server in
+	// its OpenAPI document.
 	Upstream string `json:"upstream,omitempty"`
 
-	// Whose messages the input guardrail looks at: user, system, developer,
-	// assistant, tool. The user's are always among them. Default: all.
+	// The roles whose messages the input guardrail checks: user, system, developer, assistant,
+	// tool. user is always included. Default: all.
 	Roles []string `json:"roles,omitempty"`
 
-	// Lets images, sound and files pass unseen. Default: they are refused where a
-	// guardrail would have to look at them.
+	// Whether images, audio and files pass unchecked. If false, they are refused wherever a
+	// guardrail would have to check them. Default: false.
 	AllowMedia bool `json:"allow_media,omitempty"`
 
-	// The largest request, in bytes. Default: 16 MiB.
+	// The maximum size of a request, in bytes. Default: 16 MiB.
 	MaxInput int64 `json:"max_input,omitempty"`
 
-	// The largest answer that is checked, in bytes; a larger one is refused.
-	// Default: 4 MiB.
+	// The maximum size of a checked response, in bytes. A larger response is refused. Default:
+	// 4 MiB.
 	MaxOutput int64 `json:"max_output,omitempty"`
 
-	// How often a client that waits for a stream gets a comment, so that nothing
-	// on the way takes the connection for dead. Default: 15s. Negative ("off" in
-	// the Caddyfile) means never.
+	// How often a comment is sent to a client that waits for a stream, so that proxies do not
+	// close the idle connection. A negative value ("off" in the Caddyfile) disables these
+	// comments. Default: 15s.
 	KeepAlive caddy.Duration `json:"keep_alive,omitempty"`
 
 	passed passedTexts
@@ -94,7 +96,7 @@ func (c *Chat) provision(logger *zap.Logger) error {
 	return c.check()
 }
 
-// check refuses what can never work.
+// check rejects invalid options.
 func (c *Chat) check() error {
 	for _, p := range c.Paths {
 		if err := checkChatPath(p); err != nil {
@@ -139,7 +141,7 @@ func checkChatRole(role string) error {
 	return errors.New("it is user, system, developer, assistant or tool")
 }
 
-// formatOf tells which API a request is for, 0 if for none.
+// formatOf returns the model API that a request is for, or 0 if it is for none.
 func (c *Chat) formatOf(r *http.Request) chat.Format {
 	if r.Method != http.MethodPost {
 		return 0
@@ -152,7 +154,7 @@ func (c *Chat) formatOf(r *http.Request) chat.Format {
 	return 0
 }
 
-// serveChat answers a request to the model, if it is one.
+// serveChat handles the request if it goes to the model API.
 func (o *Handler) serveChat(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (answered bool, err error) {
 	if o.Chat == nil {
 		return false, nil
@@ -175,8 +177,8 @@ func (o *Handler) serveChat(w http.ResponseWriter, r *http.Request, next caddyht
 	return true, x.serve()
 }
 
-// refuseChatCall refuses a tool call that asks a model whose traffic guardrails
-// look at: the call would go past them.
+// refuseChatCall refuses a tool call to a model API that has guardrails, because the call
+// would bypass them.
 func (p *passage) refuseChatCall() error {
 	p.rec, p.name = recorderOf(p.w), oagent.KebabName(p.call.Tool.Name)
 	return p.answerRefusal(p.refuse(kindUnreadable, 0, "", fmt.Sprintf(
@@ -184,7 +186,7 @@ func (p *passage) refuseChatCall() error {
 		p.name, p.agent.Name, p.r.URL.Path), nil))
 }
 
-// chatExchange is one request to a model and its answer.
+// chatExchange is one request to a model and its response.
 type chatExchange struct {
 	*passage
 	*Chat
@@ -192,7 +194,7 @@ type chatExchange struct {
 	guard   *oagent.Guard
 	request *chat.Request
 	alive   *keepAlive // nil unless the client waits for a stream
-	asked   bool       // the model has been
+	asked   bool       // the model was called
 }
 
 func (x *chatExchange) serve() error {
@@ -225,7 +227,7 @@ func (x *chatExchange) serve() error {
 	return x.answer()
 }
 
-// open finds the Engagement, which must not have ended.
+// open finds the Engagement. It must not have ended.
 func (x *chatExchange) open() (err error) {
 	if x.guard, err = x.passage.guard(x.r); err != nil {
 		x.Chat.logger.Error("the records of agents cannot be opened", zap.Error(err))
@@ -237,7 +239,7 @@ func (x *chatExchange) open() (err error) {
 	return x.guard.CheckActive(x.r.Context(), x.binding)
 }
 
-// passOn lets the model answer as it likes.
+// passOn passes the model's response on unchecked.
 func (x *chatExchange) passOn() error {
 	x.allow()
 	w := &exposingWriter{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: x.w}, exposed: make(http.Header)}
@@ -245,27 +247,27 @@ func (x *chatExchange) passOn() error {
 	return x.next.ServeHTTP(w, x.r)
 }
 
-// exposingWriter is a http.ResponseWriter of which the agent alone says what is
-// exposed.
+// exposingWriter is an http.ResponseWriter that sets the header of exposed values. An API
+// cannot forge this header.
 type exposingWriter struct {
 	caddyhttp.ResponseWriterWrapper
 	exposed http.Header
 }
 
-// WriteHeader replaces what the API says that the agent exposes.
+// WriteHeader replaces the API's value of the header by the values that the agent exposes.
 func (w *exposingWriter) WriteHeader(status int) {
 	delete(w.Header(), headerExposes)
 	maps.Copy(w.Header(), w.exposed)
 	w.ResponseWriterWrapper.WriteHeader(status)
 }
 
-// allow tells of a request that has passed.
+// allow logs and counts a request that was allowed.
 func (x *chatExchange) allow() {
 	x.decided(allowed)
 	x.tell(allowed, nil, "")
 }
 
-// readChat reads the request, and puts its body back as it was.
+// readChat parses the request and restores its body.
 func (x *chatExchange) readChat() (err error) {
 	if coding := x.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return &chat.Fault{
@@ -273,7 +275,7 @@ func (x *chatExchange) readChat() (err error) {
 			Message: "the request is compressed, so that no guardrail can look at it: send it without Content-Encoding",
 		}
 	}
-	body := new(buffer.Buffer) // not of the pool: the transport may read of it after the answer has come
+	body := new(buffer.Buffer) // not from the pool: the transport may still read it after the response has arrived
 	switch err := body.ReadAll(x.r.Body, x.Chat.MaxInput); {
 	case errors.Is(err, buffer.ErrTooLarge):
 		return &chat.Fault{
@@ -294,7 +296,7 @@ func (x *chatExchange) readChat() (err error) {
 	delete(x.r.Header, "Trailer")
 	x.r.Header.Set("Content-Length", strconv.Itoa(len(body.B)))
 	x.r.Header.Set("Accept-Encoding", "identity")
-	x.r.Header.Set("Content-Type", "application/json") // in no other character set than it was read in
+	x.r.Header.Set("Content-Type", "application/json") // prevents the model API from assuming another character set
 	for name := range x.r.Header {
 		if headerkind.Of(name) != headerkind.Ordinary {
 			delete(x.r.Header, name)
@@ -307,7 +309,7 @@ func (c *Chat) options() chat.ReadOptions {
 	return chat.ReadOptions{Roles: c.Roles, AllowMedia: c.AllowMedia}
 }
 
-// refuse tells the client why there is no answer, as the API does.
+// refuse sends the reason for the refusal in the error format of the API.
 func (x *chatExchange) refuse(err error) error {
 	fault, wait := x.faultOf(err)
 	if wait > 0 && !x.alive.stop() {
@@ -317,10 +319,10 @@ func (x *chatExchange) refuse(err error) error {
 	return nil
 }
 
-// write answers with a fault.
+// write responds with a fault.
 func (x *chatExchange) write(fault *chat.Fault) {
 	if x.alive.stop() {
-		_, _ = x.w.Write(x.format.AppendErrorEvent(nil, fault)) // the client may be gone
+		_, _ = x.w.Write(x.format.AppendErrorEvent(nil, fault)) // the client may have disconnected
 		return
 	}
 	body := x.format.AppendError(nil, fault)
@@ -332,7 +334,7 @@ func (x *chatExchange) write(fault *chat.Fault) {
 	_, _ = x.w.Write(body)
 }
 
-// faultOf puts an error into the words of the API, and tells the log of it.
+// faultOf converts an error to the error format of the API, and logs it.
 func (x *chatExchange) faultOf(err error) (fault *chat.Fault, retryAfter time.Duration) {
 	refusal := &refused{}
 	ok := errors.As(err, &refusal)
@@ -347,7 +349,7 @@ func (x *chatExchange) faultOf(err error) (fault *chat.Fault, retryAfter time.Du
 	return &chat.Fault{Status: refusal.status, Code: string(refusal.Kind), Message: refusal.Message}, refusal.RetryAfter
 }
 
-// refusedBy returns the refusal that an error stands for.
+// refusedBy returns the refusal for an error.
 func (x *chatExchange) refusedBy(err error) *refused {
 	if _, ok := oagent.AsRefusal(err); ok {
 		return refusedBy(err)

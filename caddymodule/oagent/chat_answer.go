@@ -19,8 +19,8 @@ import (
 	"github.com/fairwayhq/fairway/oagent/chat"
 )
 
-// answer asks the model and gives the client what the output guardrail lets pass.
-// Until then all of the answer is held.
+// answer calls the model, holds the whole response, and sends it if the output guardrail
+// allows it.
 func (x *chatExchange) answer() error {
 	rec, err := x.record()
 	defer rec.Drop()
@@ -53,7 +53,7 @@ func (x *chatExchange) answer() error {
 	return x.pass(rec, answer.Body)
 }
 
-// record runs the chain behind, of which nothing reaches the client.
+// record runs the next handlers with a recorder, so that nothing is sent to the client.
 func (x *chatExchange) record() (*toolcall.Recorder, error) {
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	defer cancel(nil)
@@ -61,7 +61,7 @@ func (x *chatExchange) record() (*toolcall.Recorder, error) {
 	return rec, toolcall.Serve(x.next, rec, x.r.WithContext(ctx))
 }
 
-// fail is for an error of a handler behind. What it has written is dropped.
+// fail handles an error of a next handler. The recorded response is dropped.
 func (x *chatExchange) fail(err error) error {
 	if p, ok := errors.AsType[*toolcall.PanicError](err); ok {
 		if p.Stack != nil {
@@ -73,7 +73,7 @@ func (x *chatExchange) fail(err error) error {
 		})
 	}
 	if !x.alive.stop() {
-		return err // other handlers may have a page for it
+		return err // other handlers may have an error page for it
 	}
 	status := http.StatusBadGateway
 	if handlerError, ok := errors.AsType[caddyhttp.HandlerError](err); ok && handlerError.StatusCode != 0 {
@@ -82,8 +82,8 @@ func (x *chatExchange) fail(err error) error {
 	return x.refuse(&chat.Fault{Status: status, Code: "upstream_error", Message: "the model could not be asked: " + http.StatusText(status)})
 }
 
-// passError gives the client an error of the API, as far as it is known not to be
-// what the model has said, or the guardrail lets it pass.
+// passError sends an error of the API to the client. Text that the model may have written is
+// sent only if the guardrail allows it.
 func (x *chatExchange) passError(rec *toolcall.Recorder) error {
 	status := rec.Status
 	if status < http.StatusBadRequest {
@@ -109,7 +109,7 @@ func (x *chatExchange) passError(rec *toolcall.Recorder) error {
 	return nil
 }
 
-// pass gives the client the answer.
+// pass sends the response to the client.
 func (x *chatExchange) pass(rec *toolcall.Recorder, body []byte) error {
 	x.status = rec.Status
 	x.allow()
@@ -124,7 +124,7 @@ func (x *chatExchange) pass(rec *toolcall.Recorder, body []byte) error {
 			header[name] = values
 		}
 	}
-	header["Content-Type"] = rec.Headers["Content-Type"][:1] // by which it was read
+	header["Content-Type"] = rec.Headers["Content-Type"][:1] // the type that the response was parsed as
 	x.expose(header)
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	x.w.WriteHeader(rec.Status)
@@ -132,8 +132,8 @@ func (x *chatExchange) pass(rec *toolcall.Recorder, body []byte) error {
 	return err
 }
 
-// passesBack reports whether a header of a held answer holds for what is given of
-// it.
+// passesBack reports whether a header of the held response is still valid for the response
+// that is sent.
 func passesBack(name string, dropped []string) bool {
 	if slices.Contains(dropped, name) {
 		return false
@@ -146,7 +146,7 @@ func passesBack(name string, dropped []string) bool {
 	return !strings.HasPrefix(name, http.TrailerPrefix)
 }
 
-// trailersOf returns the names of the headers that have come after the body.
+// trailersOf returns the names of the trailers.
 func trailersOf(header http.Header) []string {
 	var names []string
 	for _, line := range header["Trailer"] {
@@ -157,17 +157,16 @@ func trailersOf(header http.Header) []string {
 	return names
 }
 
-// keepAlive writes comments to a client that waits for a stream. A nil keepAlive
-// writes none.
+// keepAlive sends comments to a client that waits for a stream. A nil keepAlive sends none.
 type keepAlive struct {
 	w       http.ResponseWriter
 	end     chan struct{}
 	ended   chan struct{}
 	once    sync.Once
-	started bool // the header is written; read after ended is closed
+	started bool // the header was written; read it only after ended is closed
 }
 
-// keepAliveComment is what is written: a line that clients ignore.
+// keepAliveComment is an event stream comment, which clients ignore.
 var keepAliveComment = []byte(": the answer is being checked\n\n")
 
 func startKeepAlive(w http.ResponseWriter, interval time.Duration) *keepAlive {
@@ -190,7 +189,7 @@ func (k *keepAlive) run(interval time.Duration) {
 		case <-ticker.C:
 		}
 		select {
-		case <-k.end: // the answer has come at the same time
+		case <-k.end: // the response arrived at the same time
 			return
 		default:
 		}
@@ -203,14 +202,14 @@ func (k *keepAlive) run(interval time.Duration) {
 			k.w.WriteHeader(http.StatusOK)
 		}
 		if _, err := k.w.Write(keepAliveComment); err != nil {
-			return // the client has gone, and the request's context ends
+			return // the client has disconnected, and the request's context ends
 		}
 		_ = http.NewResponseController(k.w).Flush()
 	}
 }
 
-// stop ends the comments, so that the answer can be written, and reports whether
-// a stream has begun with them.
+// stop ends the comments so that the response can be written. It reports whether a stream has
+// begun.
 func (k *keepAlive) stop() (begun bool) {
 	if k == nil {
 		return false

@@ -22,9 +22,10 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// checkInput asks the input guardrail about the text that is about to reach the
-// model: the newest message, each time, and with it those before that have not passed
-// in this Engagement, so that none gets by in the middle of a conversation.
+// checkInput calls the input guardrail with the text that is about to reach the model. That is
+// the newest message, each time, and all earlier messages that have not passed in this
+// Engagement. So a client cannot insert an unchecked message into the history of a
+// conversation.
 func (x *chatExchange) checkInput() error {
 	if x.binding.Agent.Input == nil || len(x.request.Inputs) == 0 {
 		return nil
@@ -47,7 +48,7 @@ func (x *chatExchange) checkInput() error {
 	return nil
 }
 
-// checkOutput asks the output guardrail about what the model says.
+// checkOutput calls the output guardrail with the text of the model.
 func (x *chatExchange) checkOutput(text string) error {
 	if text == "" {
 		return x.guard.CheckActive(x.r.Context(), x.binding)
@@ -55,7 +56,7 @@ func (x *chatExchange) checkOutput(text string) error {
 	return x.ask(oagent.SideOutput, x.request.Said, text)
 }
 
-// ask invokes the tool of a guardrail, and has the Guard decide by its output.
+// ask invokes the tool of a guardrail. The Guard then evaluates the assertion over its output.
 func (x *chatExchange) ask(side oagent.Side, input, output string) error {
 	guardrail := x.binding.Agent.Guardrail(side)
 	outputs, err := x.invoke(side, guardrail.Tool, input, output)
@@ -67,8 +68,8 @@ func (x *chatExchange) ask(side oagent.Side, input, output string) error {
 	return x.guard.CheckGuardrail(x.r.Context(), x.binding, side, outputs)
 }
 
-// invoke calls the tool straight at its API: what stands behind the handler is the
-// model's.
+// invoke sends the tool call directly to the tool's API. It cannot use the next handlers,
+// because they lead to the model API.
 func (x *chatExchange) invoke(side oagent.Side, name, input, output string) (jsontext.Value, error) {
 	op := x.linked.names.find(name)
 	if op == nil {
@@ -102,9 +103,9 @@ var (
 	errHTML    = errors.New("its output is an HTML page")
 )
 
-// guardrailOutput returns what the assertion sees of a response: its JSON, or its
-// text as a string. An HTML page, and text of a tool that declares JSON, come from
-// something in front of the tool, and say nothing about what was checked.
+// guardrailOutput returns the input of the assertion: the JSON of a response, or its text as a
+// string. An HTML page, or text from a tool that declares JSON, is an error: it comes from a
+// proxy in front of the tool and says nothing about the checked text.
 func guardrailOutput(tool *ocp.Tool, result *ocp.Result) (jsontext.Value, error) {
 	body := result.Body
 	switch {
@@ -122,8 +123,8 @@ func guardrailOutput(tool *ocp.Tool, result *ocp.Result) (jsontext.Value, error)
 	return nil, errNotText
 }
 
-// invoker returns what sends calls to the API of a toolset, with the credentials
-// that the gateway has for it and nothing of the caller's.
+// invoker returns the client for calls to the API of a toolset. It uses the credentials that
+// the gateway has for the API, and none of the caller's.
 func (c *Chat) invoker(t *agents.Toolset, tools *ocp.Toolset) (*ocp.HTTPInvoker, error) {
 	origin := c.Upstream
 	if origin == "" {
@@ -142,10 +143,10 @@ func (c *Chat) invoker(t *agents.Toolset, tools *ocp.Toolset) (*ocp.HTTPInvoker,
 	return invoker, nil
 }
 
-// credentialed is a transport that adds the gateway's credentials.
+// credentialed is an http.RoundTripper that injects the gateway's credentials.
 type credentialed struct{ agents.Credentials }
 
-// RoundTrip sends the request.
+// RoundTrip implements http.RoundTripper.
 func (c credentialed) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	if err := c.Apply(r, caddy.NewReplacer()); err != nil {
@@ -154,7 +155,7 @@ func (c credentialed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// passedKey stands for a text that an agent's guardrail let pass in an Engagement.
+// passedKey returns the key of a text that passed an agent's guardrail in an Engagement.
 func (x *chatExchange) passedKey(text string) [sha256.Size]byte {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s %s ", x.binding.Key(), x.binding.Agent.Hash)
@@ -162,11 +163,11 @@ func (x *chatExchange) passedKey(text string) [sha256.Size]byte {
 	return [sha256.Size]byte(sum.Sum(nil))
 }
 
-// maxPassed is how many texts are remembered in each of two generations.
+// maxPassed is the number of texts in each of the two generations.
 const maxPassed = 1 << 15
 
-// passedTexts remembers texts that have passed. One that is forgotten is asked
-// about again.
+// passedTexts remembers texts that have passed. If it forgets one, the guardrail checks that
+// text again.
 type passedTexts struct {
 	mu         sync.Mutex
 	young, old map[[sha256.Size]byte]struct{}

@@ -125,8 +125,8 @@ func lintAgents(out io.Writer, files, documents []string) error {
 	return nil
 }
 
-// noteReviewers prints who is to review and is none of the agents. That may be right:
-// another site can have them.
+// noteReviewers prints the reviewers that are not agents in these documents. That may be
+// correct, because another site can have them.
 func noteReviewers(out io.Writer, all []*oagent.Agent) {
 	names := make([]string, len(all))
 	for i, a := range all {
@@ -149,7 +149,7 @@ func noteReviewers(out io.Writer, all []*oagent.Agent) {
 	}
 }
 
-// commandNames returns the names of the tools of documents, and of agents.
+// commandNames returns the names of the agents and of the tools of the documents.
 func commandNames(all []*oagent.Agent, documents []string) (*toolNames, error) {
 	l := &linked{agents: make(map[string]*governed), operations: make(map[*ocp.Tool]*operation), byKey: make(map[operationKey]*operation)}
 	l.names = &toolNames{
@@ -178,7 +178,7 @@ func commandNames(all []*oagent.Agent, documents []string) (*toolNames, error) {
 // readDocument builds the tools of a document.
 func readDocument(key agents.DocumentKey) (*ocp.Toolset, error) {
 	if key.Kind == agents.SourceSite {
-		key.Kind = agents.SourceFile // there is no site here
+		key.Kind = agents.SourceFile // the command has no site
 	}
 	source, err := key.Source()
 	if err != nil {
@@ -228,7 +228,7 @@ agent whose document is given by --agent.
 	return cmd
 }
 
-// maxSavedEngagement bounds the file of an Engagement, in bytes.
+// maxSavedEngagement is the maximum size of the file of an Engagement, in bytes.
 const maxSavedEngagement = 64 << 20
 
 // evaluate returns the value of an expression as JSON.
@@ -260,7 +260,7 @@ func evaluate(expression, engagement, agent string) (jsontext.Value, error) {
 	return selection.Append(context.Background(), nil, saved)
 }
 
-// savedEngagement is an Engagement in a file, an oagent.Variables.
+// savedEngagement is an Engagement from a file. It implements oagent.Variables.
 type savedEngagement struct{ fields map[string]jsontext.Value }
 
 func readSaved(path string) (*savedEngagement, error) {
@@ -284,7 +284,7 @@ func readSaved(path string) (*savedEngagement, error) {
 	return saved, nil
 }
 
-// names returns what the Engagement has invoked.
+// names returns the names that the Engagement has invoked.
 func (s *savedEngagement) names() (names []string) {
 	for _, field := range []string{"recent", "history"} {
 		members, err := wire.Members(nil, s.fields[field])

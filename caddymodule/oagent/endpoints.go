@@ -19,12 +19,11 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// oagentPages are the endpoints that an oagent handler has itself: the documents
-// of its agents, Engagements, and reviews. An empty path is an endpoint that it
-// does not have.
+// oagentPages are the endpoints of an oagent handler: agent documents, Engagements and
+// reviews. An endpoint with an empty path is disabled.
 type oagentPages struct {
 	*Handler
-	serve, engagements, reviews string // paths without a slash at their end
+	serve, engagements, reviews string // paths without a trailing slash
 }
 
 // pageRequest is one request to an endpoint.
@@ -32,12 +31,12 @@ type pageRequest struct {
 	*oagentPages
 	w     http.ResponseWriter
 	r     *http.Request
-	rest  []string // segments of the path below the endpoint's
+	rest  []string // path segments below the endpoint's path
 	user  oagent.User
 	guard *oagent.Guard
 }
 
-// answer answers a request to an endpoint, if it is one.
+// answer responds to the request if it goes to one of the endpoints.
 func (p *oagentPages) answer(w http.ResponseWriter, r *http.Request) (answered bool, err error) {
 	if ocp.CallFromContext(r.Context()) != nil {
 		return false, nil
@@ -56,7 +55,7 @@ func (p *oagentPages) answer(w http.ResponseWriter, r *http.Request) (answered b
 	return true, nil
 }
 
-// below reports whether the request is for the path or one below it.
+// below reports whether the request's path is the given path or below it.
 func (q *pageRequest) below(path string) bool {
 	if path == "" {
 		return false
@@ -71,8 +70,8 @@ func (q *pageRequest) below(path string) bool {
 	return true
 }
 
-// authenticated calls page for a known user. To others nothing is told, not even
-// what there is.
+// authenticated calls page for an authenticated user. Other users get the same error whether
+// the resource exists or not.
 func (q *pageRequest) authenticated(page func()) {
 	if q.user = q.bind(q.r, nil).User; q.user.ID == "" {
 		q.problem(http.StatusUnauthorized, "Authentication is needed", "Who you are is not known, so nothing can be shown. Log in first.")
@@ -86,7 +85,8 @@ func (q *pageRequest) authenticated(page func()) {
 	page()
 }
 
-// allow reports whether the method is one of these, and answers if it is not.
+// allow reports whether the method is one of the given methods. If not, it sends an error
+// response.
 func (q *pageRequest) allow(methods ...string) bool {
 	if slices.Contains(methods, q.r.Method) || q.r.Method == http.MethodHead && slices.Contains(methods, http.MethodGet) {
 		return true
@@ -108,7 +108,7 @@ func (q *pageRequest) notFound() {
 	q.problem(http.StatusNotFound, "There is nothing here", "There is no such thing, or it is not yours to see.")
 }
 
-// fail answers for the store.
+// fail responds with an error of the store.
 func (q *pageRequest) fail(err error) {
 	if q.r.Context().Err() == nil {
 		q.logger.Error("the records of agents cannot be read", zap.Error(err))
@@ -117,7 +117,7 @@ func (q *pageRequest) fail(err error) {
 	q.problem(http.StatusServiceUnavailable, "The records cannot be read", "The records of agents cannot be read just now. Try again later.")
 }
 
-// write answers with JSON that no cache keeps.
+// write responds with JSON that must not be cached.
 func (q *pageRequest) write(value any) {
 	body, err := json.Marshal(value, json.Deterministic(true))
 	if err != nil {
@@ -131,11 +131,11 @@ func (q *pageRequest) write(value any) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	q.w.WriteHeader(http.StatusOK)
 	if q.r.Method != http.MethodHead {
-		_, _ = q.w.Write(body) // the client may be gone
+		_, _ = q.w.Write(body) // the client may have disconnected
 	}
 }
 
-// listedAgent is an agent in the list of all.
+// listedAgent is an entry in the list of agents.
 type listedAgent struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
@@ -143,9 +143,9 @@ type listedAgent struct {
 	Definition  string `json:"definition"` // path of the document
 }
 
-// serveDefinition serves the documents (OpenAgentSpec v1, Server, rules 1 and 3.1).
-// Rule 3.3 is for servers that run their agents: here an Engagement begins with
-// what an agent asks of the API.
+// serveDefinition serves the agent documents (OpenAgentSpec v1, Server, rules 1 and 3.1). Rule
+// 3.3 (POST begins an Engagement) is for servers that run their agents. This gateway does not
+// run agents: an Engagement begins with an agent's first call to the API.
 func (q *pageRequest) serveDefinition() {
 	if q.r.Method == http.MethodPost {
 		q.w.Header().Set("Allow", "GET, HEAD")
@@ -196,9 +196,9 @@ func (q *pageRequest) writeDefinition(a *oagent.Agent) {
 	}
 }
 
-// jsonObject reads a small JSON body for a POST that changes something. It
-// answers and returns false if there is something wrong with the request: one that
-// a form on another site could have sent, above all.
+// jsonObject reads a small JSON body of a POST that changes something. If the request is
+// invalid, it sends an error response and returns false. In particular it rejects requests
+// that a form on another site could have sent (CSRF).
 func (q *pageRequest) jsonObject(members ...string) (map[string]string, bool) {
 	if !q.sameOrigin() {
 		return nil, false
@@ -229,14 +229,14 @@ func (q *pageRequest) jsonObject(members ...string) (map[string]string, bool) {
 			return nil, false
 		}
 		var text string
-		_ = json.Unmarshal(m.Value, &text) // it has just been tried
+		_ = json.Unmarshal(m.Value, &text) // was checked above
 		values[m.Name] = text
 	}
 	return values, true
 }
 
-// sameOrigin refuses a request that changes something if a browser says that it
-// comes from another site (Sec-Fetch-Site, Origin), and returns false then.
+// sameOrigin refuses a request that changes something if the browser's headers Sec-Fetch-Site
+// or Origin show that it comes from another site. It returns false then.
 func (q *pageRequest) sameOrigin() bool {
 	if err := http.NewCrossOriginProtection().Check(q.r); err != nil {
 		q.problem(http.StatusForbidden, "The request comes from another site", "Such requests change nothing here. Send it from this site, or from a program.")
@@ -245,13 +245,13 @@ func (q *pageRequest) sameOrigin() bool {
 	return true
 }
 
-// isNothing reports whether the error says that there is no such thing.
+// isNothing reports whether the error means that the resource does not exist.
 func isNothing(err error) bool {
 	return errors.Is(err, oagent.ErrNoEngagement) || errors.Is(err, oagent.ErrNoReview)
 }
 
-// number reads a query parameter that is a number from 0 on. It answers and
-// returns false if it is none.
+// number parses a non-negative integer query parameter. If it is invalid, it sends an error
+// response and returns false.
 func (q *pageRequest) number(query url.Values, name string, preset, least, most int64) (int64, bool) {
 	text := query.Get(name)
 	if text == "" {
@@ -266,7 +266,7 @@ func (q *pageRequest) number(query url.Values, name string, preset, least, most 
 	return n, true
 }
 
-// limit reads how many items a page is to have.
+// limit parses the query parameter for the number of items on a page.
 func (q *pageRequest) limit(query url.Values, preset, most int64) (int64, bool) {
 	return q.number(query, "limit", preset, 1, most)
 }

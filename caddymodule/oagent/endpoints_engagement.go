@@ -17,23 +17,23 @@ const (
 	maxAuditPage     = oagent.MaxAudit
 )
 
-// engagementState is what GET of an Engagement answers.
+// engagementState is the response to GET of an Engagement.
 type engagementState struct {
 	*oagent.Engagement
-	Results jsontext.Value `json:"results"` // what the agent exposes
-	Audit   string         `json:"audit"`   // path of the record
+	Results jsontext.Value `json:"results"` // the exposed values
+	Audit   string         `json:"audit"`   // path of its record
 }
 
 // auditPage is one page of a record.
 type auditPage struct {
-	Engagement string         `json:"engagement"` // its key
+	Engagement string         `json:"engagement"` // of the Engagement
 	From       int64          `json:"from"`       // number of the first entry
 	Entries    []oagent.Entry `json:"entries"`
-	Next       string         `json:"next,omitempty"` // where the record goes on
+	Next       string         `json:"next,omitempty"` // path of the next page
 }
 
-// serveEngagement serves the state of an Engagement, its record below it, and the
-// list of all for auditors. DELETE of an Engagement begins it anew.
+// serveEngagement serves the state of an Engagement, its record (/audit), and for auditors the
+// list of all Engagements. DELETE of an Engagement renews it.
 func (q *pageRequest) serveEngagement() {
 	methods := []string{http.MethodGet}
 	switch {
@@ -66,8 +66,8 @@ func (q *pageRequest) serveEngagement() {
 	}
 }
 
-// findEngagement returns an Engagement that the user may see, by its key or by the
-// id that the user has given it. Of the others it says that there are none.
+// findEngagement returns an Engagement by its key or by the user's own id for it. If the user
+// may not see it, the error is the same as if it did not exist.
 func (q *pageRequest) findEngagement(id string) (*oagent.Engagement, error) {
 	e, err := q.guard.Engagement(q.r.Context(), id)
 	if err == nil && q.maySee(e) {
@@ -93,8 +93,8 @@ func (q *pageRequest) findEngagement(id string) (*oagent.Engagement, error) {
 	return nil, oagent.ErrNoEngagement
 }
 
-// maySee reports whether an Engagement is the user's to see. One in which an agent
-// reviews is not: it has what may be withheld from that user.
+// maySee reports whether the user may see an Engagement. The user of an Engagement in which an
+// agent reviews may not, because it can contain data that is withheld from that user.
 func (q *pageRequest) maySee(e *oagent.Engagement) bool {
 	if e.Reviewed != "" {
 		return q.isAuditor() || q.answersFor(q.user.ID, e.Agent)
@@ -110,7 +110,7 @@ func (q *pageRequest) writeState(e *oagent.Engagement) {
 	state := engagementState{Engagement: e, Results: jsontext.Value("{}"), Audit: q.engagements + "/" + e.Key + "/audit"}
 	if e.Ended != nil && !q.isAuditor() {
 		ended := *e.Ended
-		ended.Why = "" // it may quote what was withheld
+		ended.Why = "" // may quote withheld data
 		e.Ended = &ended
 	}
 	for _, a := range q.hostedAgents() {
@@ -159,25 +159,25 @@ func (q *pageRequest) writeAudit(e *oagent.Engagement) {
 	q.write(page)
 }
 
-// readsGuarded reports whether an Engagement is one in which an agent reviews that
-// has an input guardrail. What such an agent is asked it reads as a review alone.
+// readsGuarded reports whether an agent with an input guardrail reviews in this Engagement.
+// Such an agent may read its questions only through the review endpoint, where the guardrail
+// checks them.
 func (q *pageRequest) readsGuarded(e *oagent.Engagement) bool {
 	return e.Reviewed != "" && slices.ContainsFunc(q.hostedAgents(), func(a *oagent.Agent) bool {
 		return a.Name == e.Agent && a.Input != nil
 	})
 }
 
-// concealEntry takes out of an entry what the user of the Engagement was not given: the
-// reason why something was refused may quote what an assertion has seen, and what
-// a guardrail's tool says is for the gateway. Guarded says that questions are for an
-// agent whose guardrail looks at them before it does.
+// concealEntry removes from an entry what the user of the Engagement must not see: reasons
+// that may quote values which an assertion has read, and outputs of a guardrail's tool. If
+// guarded is true, it also removes the questions, see readsGuarded.
 func concealEntry(e *oagent.Entry, guarded bool) {
 	if guarded && e.What == oagent.EntryQuestion {
 		e.Inputs, e.Outputs = nil, nil
 	}
 	if e.Kind != "" {
 		e.Why = ""
-		e.Status = 0 // of a response that was withheld
+		e.Status = 0 // status of a withheld response
 	}
 	if e.What == oagent.EntryGuardrail {
 		e.Outputs = nil

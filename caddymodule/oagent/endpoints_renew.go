@@ -12,7 +12,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 )
 
-// Pages of the list of Engagements.
+// Page sizes of the list of Engagements.
 const (
 	defaultEngagementPage = 100
 	maxEngagementPage     = 1000
@@ -21,12 +21,12 @@ const (
 // engagementPage is one page of the list.
 type engagementPage struct {
 	Engagements []*oagent.Engagement `json:"engagements"`
-	Next        string               `json:"next,omitempty"` // where the list goes on
+	Next        string               `json:"next,omitempty"` // path of the next page
 }
 
-// listEngagements answers an auditor with a page of the Engagements of this site's
-// agents, in the order of their keys. Each page looks at as many Engagements of the
-// store as limit says, so that one may show fewer, or none, and still have a next.
+// listEngagements responds with a page of the Engagements of this site's agents, ordered by
+// key. It is for auditors. Each page reads limit Engagements of the store and then filters
+// them. So a page may have fewer entries, or none, and still have a next page.
 func (q *pageRequest) listEngagements() {
 	query := q.r.URL.Query()
 	limit, ok := q.limit(query, defaultEngagementPage, maxEngagementPage)
@@ -56,9 +56,9 @@ func (q *pageRequest) listEngagements() {
 	q.write(page)
 }
 
-// renewEngagement ends an Engagement and begins it anew. Its user may do that once
-// it has ended; an auditor may at any time. One in which an agent reviews belongs to
-// no user here, so that only an auditor may renew it.
+// renewEngagement ends an Engagement and begins a new one. The user may do this after the
+// Engagement has ended; an auditor may do it at any time. Only an auditor may renew an
+// Engagement in which an agent reviews.
 func (q *pageRequest) renewEngagement(e *oagent.Engagement) {
 	if !q.sameOrigin() {
 		return

@@ -19,18 +19,18 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 )
 
-// maxDecision is the largest body that decides a review, in bytes.
+// maxDecision is the maximum size of the body of a decision, in bytes.
 const maxDecision = 16 << 10
 
-// Pages of the list of reviews.
+// Page sizes of the list of reviews.
 const (
 	defaultReviewPage = 100
 	maxReviewPage     = 1000
-	maxListedInputs   = 256 << 10 // bytes of inputs on one page; larger ones are shown by the review itself
+	maxListedInputs   = 256 << 10 // bytes of inputs on one page; larger inputs are only in the review itself
 )
 
-// listedReview is a review in the list of those to decide. Outputs are shown by the
-// review itself, and so are inputs that an input guardrail has to check first.
+// listedReview is an entry in the list of open reviews. Outputs are only in the review itself.
+// So are inputs that an input guardrail must check first.
 type listedReview struct {
 	oagent.ReviewSummary
 	Status   string         `json:"status"`
@@ -38,7 +38,7 @@ type listedReview struct {
 	Location string         `json:"location"`
 }
 
-// openReview is a review that somebody has to decide.
+// openReview is an undecided review.
 type openReview struct {
 	oagent.ReviewSummary
 	by decider
@@ -47,16 +47,16 @@ type openReview struct {
 // reviewPage is one page of the list.
 type reviewPage struct {
 	Reviews []listedReview `json:"reviews"`
-	Next    string         `json:"next,omitempty"` // where the list goes on
+	Next    string         `json:"next,omitempty"` // path of the next page
 }
 
-// A decider is a name under which a request may decide.
+// decider is a name under which a request may decide reviews.
 type decider struct {
-	name  string        // as oagent.Guard.Review has it
+	name  string        // as oagent.Guard.Review expects it
 	agent *oagent.Agent // nil if a user decides
 }
 
-// serveReview serves reviews to those who decide them.
+// serveReview serves reviews to their reviewers.
 func (q *pageRequest) serveReview() {
 	deciders, err := q.decidersOf()
 	if err != nil {
@@ -89,10 +89,14 @@ const (
 	decisionDeny    = "deny"
 )
 
-// decidersOf returns the names under which the request may decide: that of its
-// user, and that of the agent that governs it, if the user answers for the agent
-// and the Engagement that the request belongs to goes on. A name that is an
-// agent's is no user's: nobody becomes a reviewer by being called like an agent.
+// decidersOf returns the names under which the request may decide reviews:
+//
+//   - the name of its user,
+//   - the name of the agent that governs it, if the user is configured as a reviewer for the
+//     agent and the request's Engagement has not ended.
+//
+// A user whose id is the name of an agent gets no name, so nobody becomes a reviewer by having
+// an agent's name.
 func (q *pageRequest) decidersOf() ([]decider, error) {
 	var deciders []decider
 	isAgent := strings.HasPrefix(q.user.ID, oagent.Scheme) ||
@@ -110,7 +114,7 @@ func (q *pageRequest) decidersOf() ([]decider, error) {
 	return append(deciders, decider{oagent.Scheme + p.agent.Name, p.agent.Agent}), nil
 }
 
-// refuseReviewer answers for an agent that cannot read a review, or not decide it.
+// refuseReviewer responds to an agent that cannot read or decide a review.
 func (q *pageRequest) refuseReviewer(err error) {
 	refusal, ok := oagent.AsRefusal(err)
 	if !ok || refusal.Kind == oagent.KindStore {
@@ -123,7 +127,7 @@ func (q *pageRequest) refuseReviewer(err error) {
 	q.problem(refusal.Status(), "The agent cannot decide", text.Sentence(refusal.Message))
 }
 
-// listReviews answers with a page of what there is to decide, the oldest first.
+// listReviews responds with a page of open reviews, oldest first.
 func (q *pageRequest) listReviews(deciders []decider) {
 	query := q.r.URL.Query()
 	limit, ok := q.limit(query, defaultReviewPage, maxReviewPage)
@@ -167,8 +171,8 @@ func (q *pageRequest) listReviews(deciders []decider) {
 	q.write(page)
 }
 
-// listed returns a review as the list shows it. Room is how many bytes of inputs the
-// page still takes.
+// listed returns a review as a list entry. room is the number of bytes of inputs left on the
+// page.
 func (q *pageRequest) listed(r openReview, room *int) (listedReview, error) {
 	listed := listedReview{ReviewSummary: r.ReviewSummary, Status: oagent.ReviewPending, Location: q.oagentPages.reviews + "/" + r.ID}
 	review, err := q.guard.Review(q.r.Context(), r.ID, r.by.name)
@@ -190,12 +194,12 @@ func (q *pageRequest) listed(r openReview, room *int) (listedReview, error) {
 	return listed, nil
 }
 
-// reviewCursor says where a page ends: it stays good when that review is decided.
+// reviewCursor returns the cursor after a review. It stays valid when the review is decided.
 func reviewCursor(r oagent.ReviewSummary) string {
 	return strconv.FormatInt(r.AskedAt.UnixMilli(), 10) + "." + r.ID
 }
 
-// parseReviewCursor reads what reviewCursor wrote; nil for "".
+// parseReviewCursor parses a cursor; nil for "".
 func parseReviewCursor(cursor string) (*oagent.ReviewSummary, error) {
 	if cursor == "" {
 		return nil, nil
@@ -208,8 +212,8 @@ func parseReviewCursor(cursor string) (*oagent.ReviewSummary, error) {
 	return &oagent.ReviewSummary{ID: id, AskedAt: time.UnixMilli(n)}, nil
 }
 
-// findReview returns a review and who decides it. It answers and returns nil if
-// there is none.
+// findReview returns a review and its decider. If there is none, it sends an error response
+// and returns nil.
 func (q *pageRequest) findReview(deciders []decider) (*oagent.Review, decider) {
 	for _, d := range deciders {
 		review, err := q.guard.Review(q.r.Context(), q.rest[0], d.name)
@@ -225,8 +229,8 @@ func (q *pageRequest) findReview(deciders []decider) (*oagent.Review, decider) {
 	return nil, decider{}
 }
 
-// showReview answers with a review. What an agent gets to read is looked at by its
-// guardrail first.
+// showReview responds with a review. If the reviewer is an agent, its input guardrail checks
+// the review first.
 func (q *pageRequest) showReview(deciders []decider) {
 	review, by := q.findReview(deciders)
 	if review == nil {
@@ -250,7 +254,7 @@ func (q *pageRequest) showReview(deciders []decider) {
 	q.write(shown)
 }
 
-// decide approves or denies. Decision is "" if the body has it.
+// decide approves or denies a review. If decision is "", it is in the body.
 func (q *pageRequest) decide(deciders []decider, decision string) {
 	review, by := q.findReview(deciders)
 	if review == nil {
@@ -285,7 +289,7 @@ func (q *pageRequest) record(review *oagent.Review, by decider, approve bool, co
 	}
 	decided, err := q.decideFor(q.r.Context(), q.guard, by.agent, review, approve, comment)
 	if err == nil {
-		decided.Inputs, decided.Outputs = nil, nil // no guardrail has looked at them: see showReview
+		decided.Inputs, decided.Outputs = nil, nil // not checked by a guardrail, see showReview
 		q.logger.Info("an agent has decided a review", zap.String("agent", by.agent.Name), zap.String("review", review.ID),
 			zap.String("status", decided.Status), zap.String("user", q.user.ID))
 	}

@@ -11,20 +11,20 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// headerExposes tells what the agent exposes, as a JSON object in ASCII, in its
-// form as the key of an http.Header.
+// headerExposes is the response header with the exposed values, as a JSON object in ASCII.
+// This is its canonical form as a key of http.Header.
 const headerExposes = "Oagent-Exposes"
 
-// maxExposes is how long its value is at most, in bytes: servers and clients
-// commonly refuse longer lines.
+// maxExposes is the maximum length of the header's value, in bytes. Servers and clients
+// commonly reject longer lines.
 const maxExposes = 16 << 10
 
-// exposesAny reports whether answers tell what the agent exposes.
+// exposesAny reports whether responses carry exposed values.
 func (p *passage) exposesAny() bool {
 	return p.Handler.Exposes == exposesHeader && len(p.agent.Agent.Exposes) > 0
 }
 
-// expose writes what the agent exposes into the header of an answer.
+// expose sets the header with the exposed values (OpenAgentSpec v1, exposes).
 func (p *passage) expose(header http.Header) {
 	if !p.exposesAny() {
 		return
@@ -52,13 +52,13 @@ func (p *passage) expose(header http.Header) {
 	}
 }
 
-// asciiJSON escapes everything beyond ASCII, as a header may not survive it.
+// asciiJSON escapes all characters beyond ASCII, because they are not safe in a header.
 func asciiJSON(text []byte) []byte {
 	ascii := make([]byte, 0, len(text))
 	for _, r := range string(text) {
 		switch {
 		case r == '\n' || r == '\r' || r == '\t':
-			ascii = append(ascii, ' ') // between tokens; in texts they are escaped
+			ascii = append(ascii, ' ') // between tokens; in strings they are escaped
 		case r < utf8.RuneSelf:
 			ascii = append(ascii, byte(r))
 		case r <= 0xffff:

@@ -19,14 +19,14 @@ import (
 	"github.com/fairwayhq/fairway/oagent/chat"
 )
 
-// oagentExtras is what an oagent handler answers beside guarding the API: its own
-// endpoints, and traffic to a model.
+// oagentExtras are the parts of an oagent handler that do not guard the API: its own
+// endpoints, and calls to reviewing agents.
 type oagentExtras struct {
 	pages oagentPages
-	asker atomic.Pointer[reviewAsker] // nil if no agent is asked about reviews
+	asker atomic.Pointer[reviewAsker] // nil if no agent is called about reviews
 }
 
-// provisionExtras is the end of Provision: agents and toolsets are known.
+// provisionExtras runs at the end of Provision, when agents and toolsets are known.
 func (o *Handler) provisionExtras(caddy.Context) error {
 	o.extras.pages = oagentPages{
 		Handler:     o,
@@ -45,8 +45,8 @@ func (o *Handler) provisionExtras(caddy.Context) error {
 	return o.checkExtras()
 }
 
-// checkExtras refuses what the agents ask for and cannot get here, and warns of
-// what nobody answers.
+// checkExtras rejects agents whose documents require something that is not configured. It
+// warns about reviews that nobody can decide.
 func (o *Handler) checkExtras() error {
 	l := o.relink(nil, nil)
 	for _, name := range slices.Sorted(maps.Keys(o.Reviewers)) {
@@ -67,8 +67,8 @@ func (o *Handler) checkExtras() error {
 	return nil
 }
 
-// checkGuardrails finds out whether the tools of the guardrails can be asked, as
-// far as they are known already.
+// checkGuardrails checks that the tools of the guardrails can be called. It skips tools whose
+// toolset is not loaded yet.
 func (o *Handler) checkGuardrails(l *linked, a *oagent.Agent) error {
 	if a.Input == nil && a.Output == nil {
 		return nil
@@ -101,7 +101,7 @@ func (o *Handler) checkGuardrails(l *linked, a *oagent.Agent) error {
 	return nil
 }
 
-// warnUnanswered logs a warning if nobody can decide what the reviewer is asked.
+// warnUnanswered logs a warning if nobody can decide the reviews of this reviewer.
 func (o *Handler) warnUnanswered(l *linked, a *oagent.Agent, rule, reviewer string) {
 	name := strings.TrimPrefix(reviewer, oagent.Scheme)
 	isAgent := name != reviewer || l.agents[name] != nil
@@ -124,8 +124,8 @@ func (o *Handler) cleanupExtras() error {
 	return nil
 }
 
-// serveExtras answers a request that is not one for the API. It comes before all
-// decisions; answered says that it was one.
+// serveExtras handles a request that does not go to the API: to an endpoint or to a model. It
+// runs before any decision. answered reports whether it handled the request.
 func (o *Handler) serveExtras(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (answered bool, err error) {
 	if answered, err := o.extras.pages.answer(w, r); answered {
 		return true, err
@@ -133,7 +133,8 @@ func (o *Handler) serveExtras(w http.ResponseWriter, r *http.Request, next caddy
 	return o.serveChat(w, r, next)
 }
 
-// unmarshalExtra reads the subdirective at which b stands if it is one of these.
+// unmarshalExtra parses the subdirective at the current token of b if it belongs to the
+// extras.
 func (o *Handler) unmarshalExtra(b *directive.Block) (known bool, err error) {
 	switch b.Val() {
 	case "auditors":
@@ -198,7 +199,7 @@ func (c *Chat) unmarshalOption(b *directive.Block) error {
 	return b.Unrecognized("chat")
 }
 
-// hostedAgents returns the agents in the order of their names.
+// hostedAgents returns the agents, ordered by name.
 func (o *Handler) hostedAgents() []*oagent.Agent {
 	l := o.relink(nil, nil)
 	agents := make([]*oagent.Agent, 0, len(l.agents))
@@ -209,8 +210,8 @@ func (o *Handler) hostedAgents() []*oagent.Agent {
 	return agents
 }
 
-// beside returns the passage of a request that is none to the API: who governs it
-// and which Engagement it belongs to.
+// beside returns a passage for a request that does not go to the API. It contains the
+// governing agent and the Engagement.
 func (o *Handler) beside(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (*passage, *refused) {
 	p := &passage{Handler: o, w: w, r: r, next: next, began: time.Now()}
 	p.repl, _ = r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)

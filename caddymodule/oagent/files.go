@@ -19,10 +19,10 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 )
 
-// agentsInterval is how often the files of agents are looked at.
+// agentsInterval is how often the agents' files are checked for changes.
 const agentsInterval = time.Second
 
-// provisionFiles reads the agents and begins to watch their files.
+// provisionFiles reads the agents and starts to watch their files.
 func (o *Handler) provisionFiles() error {
 	if len(o.Files) == 0 {
 		return errors.New("no files: give the file of an agent's document")
@@ -55,7 +55,7 @@ func (o *Handler) provisionFiles() error {
 	return nil
 }
 
-// readAgents reads the files and replaces the agents, if all is well.
+// readAgents reads the files. If all of them are valid, it replaces the agents.
 func (o *Handler) readAgents() error {
 	agents, err := readAgentFiles(o.paths)
 	if err == nil {
@@ -75,7 +75,7 @@ func (o *Handler) readAgents() error {
 	return nil
 }
 
-// readAgentFiles returns the agents of all files, or of none.
+// readAgentFiles returns the agents of all files, or none if there is an error.
 func readAgentFiles(paths []string) ([]*oagent.Agent, error) {
 	var agents []*oagent.Agent
 	var faults []error
@@ -120,8 +120,7 @@ func readAgentFile(path string) ([]*oagent.Agent, error) {
 	return oagent.ReadAgents(content.B, path)
 }
 
-// checkIdentities refuses an agent that names credentials which are not
-// configured.
+// checkIdentities rejects an agent that names credentials which are not configured.
 func (o *Handler) checkIdentities(agents []*oagent.Agent) error {
 	var faults []error
 	for _, a := range agents {
@@ -146,7 +145,7 @@ func (o *Handler) checkIdentities(agents []*oagent.Agent) error {
 	return errors.Join(faults...)
 }
 
-// watch reads the files again when one of them has changed.
+// watch reads the files again after one of them has changed.
 func (o *Handler) watch(ctx context.Context, before []os.FileInfo) {
 	tick := time.NewTicker(agentsInterval)
 	defer tick.Stop()
@@ -170,7 +169,7 @@ func (o *Handler) watch(ctx context.Context, before []os.FileInfo) {
 	}
 }
 
-// statFiles returns what is known of each file, nil for one that is not there.
+// statFiles returns the file info of each file, nil for a missing one.
 func statFiles(paths []string) []os.FileInfo {
 	states := make([]os.FileInfo, len(paths))
 	for i, path := range paths {

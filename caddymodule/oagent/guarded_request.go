@@ -21,36 +21,36 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// A passage is one request on its way to the API: who governs it, what it asks
-// for, whether it may pass (serve), and what comes of it (oagent_answer.go,
-// oagent_call.go).
+// passage is a request to the API that an agent's document governs. It resolves the agent and
+// the operation, checks the input restriction, runs the request, and checks the output
+// restriction before the response is released (answer.go, call.go).
 type passage struct {
 	*Handler
 	w    http.ResponseWriter
 	r    *http.Request
 	next caddyhttp.Handler
 	repl *caddy.Replacer
-	call *ocp.Call          // nil if it is a plain request
-	rec  *toolcall.Recorder // of the call, nil if it is a plain request
+	call *ocp.Call          // nil for a plain request
+	rec  *toolcall.Recorder // the recorder of the tool call; nil for a plain request
 
 	linked  *linked
 	agent   *governed
 	binding oagent.Binding
 
 	operation  *operation
-	name       string // of the operation, as the agent has it
+	name       string // the operation's name in agent documents
 	capability *oagent.Capability
 	inputs     jsontext.Value
 
 	began  time.Time
 	key    string // see engagementKey
 	ticket *oagent.Ticket
-	status int             // of the answer
-	failed ocp.FailureKind // of a handler behind the guard; "" if none failed
+	status int             // of the response
+	failed ocp.FailureKind // failure of a next handler; "" if none
 	with   toolcall.InjectedCredentials
 }
 
-// serve lets the request pass, or refuses it.
+// serve passes the request on, or refuses it.
 func (p *passage) serve() error {
 	p.repl, _ = p.r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	p.call, p.rec = ocp.CallFromContext(p.r.Context()), recorderOf(p.w)
@@ -84,8 +84,7 @@ func (p *passage) serve() error {
 	return p.servePlain()
 }
 
-// present notes the credentials that the API is shown in place of the caller's; nil
-// for none.
+// present records the credentials that the API gets instead of the caller's; nil for none.
 func (p *passage) present(with *ocp.Supplement) {
 	if p.rec != nil {
 		p.with = p.rec.With
@@ -98,7 +97,7 @@ func (p *passage) present(with *ocp.Supplement) {
 	}
 }
 
-// recorderOf returns the recorder of a tool call, nil if there is none.
+// recorderOf returns the recorder of a tool call, or nil if there is none.
 func recorderOf(w http.ResponseWriter) *toolcall.Recorder {
 	for {
 		if rec, ok := w.(*toolcall.Recorder); ok {
@@ -112,7 +111,7 @@ func recorderOf(w http.ResponseWriter) *toolcall.Recorder {
 	}
 }
 
-// replaced returns a text with the placeholders' values.
+// replaced replaces the placeholders in a text.
 func (p *passage) replaced(text string) string {
 	if text == "" || p.repl == nil {
 		return text
@@ -120,8 +119,7 @@ func (p *passage) replaced(text string) string {
 	return p.repl.ReplaceAll(text, "")
 }
 
-// findAgent finds out which agent governs the request, and which Engagement it
-// belongs to.
+// findAgent finds the agent that governs the request, and the Engagement.
 func (p *passage) findAgent() *refused {
 	name := p.replaced(p.Guard)
 	switch {
@@ -140,8 +138,7 @@ func (p *passage) findAgent() *refused {
 	return p.bindCaller()
 }
 
-// engagementKey returns the key of the Engagement, "" if no agent governs the
-// request.
+// engagementKey returns the key of the Engagement, or "" if no agent governs the request.
 func (p *passage) engagementKey() string {
 	switch {
 	case p.key != "" || p.agent == nil:
@@ -153,11 +150,11 @@ func (p *passage) engagementKey() string {
 	return p.key
 }
 
-// bind returns the Engagement of a request with an agent: of the user that the
-// site has authenticated, by the id that the request gives it. Somebody who is not
-// authenticated has no id: the address as Caddy knows it (client_ip, which heeds
-// trusted proxies) takes its place, so that nobody can use or use up the Engagement of
-// another by its id alone. See also bindCaller.
+// bind returns the Engagement of a request with an agent. It is identified by the
+// authenticated user and by the id in the request. Unauthenticated callers are identified by
+// their IP address as Caddy determines it (client_ip, which respects trusted proxies), and
+// their id is ignored. So nobody can use another caller's Engagement by knowing its id. See
+// also bindCaller.
 func (o *Handler) bind(r *http.Request, agent *oagent.Agent) oagent.Binding {
 	b := oagent.Binding{Agent: agent}
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
@@ -200,7 +197,7 @@ func (p *passage) found(op *operation) {
 	}
 }
 
-// readCall takes the arguments of a tool call.
+// readCall gets the arguments of a tool call.
 func (p *passage) readCall() *refused {
 	toolset := ""
 	if p.repl != nil {
@@ -215,8 +212,8 @@ func (p *passage) readCall() *refused {
 		return refusal
 	}
 	if op.reread {
-		// The caller's own headers and cookies go to the API along with the
-		// arguments, and before them.
+		// The caller's own headers and cookies are sent to the API with the arguments and
+		// could override them, so the arguments are read back from the request.
 		return p.readPlain()
 	}
 	if err := p.call.CheckNames(); err != nil {
@@ -226,14 +223,14 @@ func (p *passage) readCall() *refused {
 	return nil
 }
 
-// checkBuilt refuses a call whose request the API would take for another operation
-// than the one that was called: get-trip of "latest" goes to the path of
-// latest-trip, if there is such an operation.
+// checkBuilt refuses a call whose request matches another operation than the one that was
+// called. For example, get-trip with the id "latest" has the path of latest-trip, if there is
+// such an operation.
 func (p *passage) checkBuilt() *refused {
 	tool, err := p.linked.routes.MatchCall(p.r, p.call.Tool)
 	if err != nil {
 		if errors.Is(err, ocp.ErrNoOperation) && !slices.Contains(p.toolsets, p.operation.toolset) {
-			return nil // plain requests are not matched to its toolset's operations
+			return nil // plain requests are not matched to the operations of this toolset
 		}
 		return p.refuseUnmatched(err)
 	}
@@ -245,7 +242,7 @@ func (p *passage) checkBuilt() *refused {
 		"the call of %s was not made: with these arguments its request is one of %s; call that, if it is what you mean", p.name, other.name), nil)
 }
 
-// readPlain reads the arguments back from the request, whose body it replaces.
+// readPlain parses the arguments from the request, and restores the body.
 func (p *passage) readPlain() *refused {
 	body, refusal := p.readBody()
 	if refusal != nil {
@@ -270,7 +267,7 @@ func (p *passage) readPlain() *refused {
 	return nil
 }
 
-// readBody reads all of the body and puts it back.
+// readBody reads the whole body and restores it.
 func (p *passage) readBody() ([]byte, *refused) {
 	if p.r.Body == nil || p.r.Body == http.NoBody {
 		return nil, nil
@@ -304,8 +301,8 @@ func (p *passage) readBody() ([]byte, *refused) {
 	return content.B, nil
 }
 
-// begin asks the guard. While a reviewer is asked, the time of a tool call stands
-// still.
+// begin asks the Guard for a decision. While it waits for a reviewer, the timeout of the tool
+// call is paused.
 func (p *passage) begin() *refused {
 	guard, err := p.guard(p.r)
 	if err != nil {
@@ -320,7 +317,7 @@ func (p *passage) begin() *refused {
 	return refusedBy(err)
 }
 
-// stopClock stops the time of a tool call; what it returns lets it go on.
+// stopClock pauses the timeout of a tool call. The returned function resumes it.
 func (p *passage) stopClock() func() {
 	if p.rec == nil || p.rec.Streams.Timer == nil || !p.rec.Streams.Timer.Stop() {
 		return func() {}
@@ -328,13 +325,13 @@ func (p *passage) stopClock() func() {
 	return func() { p.rec.Streams.Timer.Reset(p.rec.Streams.Timeout) }
 }
 
-// isChecked reports whether nobody may see the answer before it is judged.
+// isChecked reports whether the response must be checked before it is sent.
 func (p *passage) isChecked() bool { return p.ticket.Capability.Output != nil }
 
-// isRecorded reports whether the answer is looked at.
+// isRecorded reports whether the response is read for the record or for a check.
 func (p *passage) isRecorded() bool { return p.isChecked() || p.ticket.Capability.CollectResults }
 
-// finish takes what came of the call.
+// finish gives the result of the call to the Guard.
 func (p *passage) finish(outputs jsontext.Value, status int) *refused {
 	p.status = status
 	if output := p.ticket.Capability.Output; output != nil {
@@ -354,14 +351,14 @@ func (p *passage) finish(outputs jsontext.Value, status int) *refused {
 	return nil
 }
 
-// abort notes that nothing came of the call.
+// abort records that the call has no result.
 func (p *passage) abort(reason string) {
 	p.ticket.Abort(p.r.Context(), reason)
 	p.tell(allowed, nil, reason)
 }
 
-// abortFor is abort for what a handler returned, of which the record need not know
-// the words.
+// abortFor is abort for an error of a handler. The record gets the kind of the error, not its
+// message.
 func (p *passage) abortFor(err error) {
 	if handlerError, ok := errors.AsType[caddyhttp.HandlerError](err); ok && handlerError.StatusCode > 0 {
 		p.status = handlerError.StatusCode
@@ -375,11 +372,11 @@ func (p *passage) abortFor(err error) {
 	p.abort("a handler of the gateway failed")
 }
 
-// allowed is the decision about a request that passes; the others are the kinds of
+// allowed is the decision for a request that passes. The other decisions are the kinds of
 // refusals.
 const allowed = "allowed"
 
-// decided makes the {http.oagent.*} placeholders known.
+// decided sets the {http.oagent.*} placeholders.
 func (p *passage) decided(decision string) {
 	if p.repl == nil {
 		return

@@ -30,130 +30,125 @@ func init() {
 // Defaults of the oagent handler.
 const (
 	DefaultMaxInput  = 1 << 20 // bytes of a plain request's body
-	DefaultMaxOutput = 1 << 20 // bytes of an answer that is looked at
+	DefaultMaxOutput = 1 << 20 // bytes of a response that is recorded or checked
 )
 
-// Handler decides, for every request that goes to the API, whether the agent that
-// it belongs to may make it now (OpenAgentSpec v1), and keeps the record. It is a
-// tool call of mcp or otc, or a plain request, which is matched to its operation
-// of the toolsets' documents; what is no operation, or could be taken for two, is
-// refused. The handler stands last before the API: all that reaches it is on its
-// way there.
+// Handler decides for every request to the API whether the governing agent may make it now,
+// and records it (OpenAgentSpec v1). A request is a tool call from mcp or otc, or a plain
+// request. A plain request is matched to an operation of the toolsets' documents; a request
+// that matches none, or several, is refused.
 //
-// Refusals are problem documents (application/problem+json) and, of tool calls,
-// errors of the tool. The API is not called then, and of an answer that an output
-// restriction withholds, nobody sees anything.
+// Place the handler last before the API, because it treats every request that reaches it as a
+// call of the API.
+//
+// A refusal is a problem document (application/problem+json), or for tool calls an error of
+// the tool. The API is not called then. If an output restriction fails after the call, the
+// response is withheld completely.
 //
 // Placeholders:
 //
-// Placeholder | Description
-// ------------|------------
-// `{http.oagent.agent}` | The agent that governs the request
-// `{http.oagent.engagement}` | The key of its Engagement: 40 hexadecimal digits
-// `{http.oagent.decision}` | `allowed`, or why the request was refused; empty before
-// `{http.tool.outcome}` | Of a request that is not a tool call: how it ended
+// Placeholder | Description ------------|------------ `{http.oagent.agent}` | The agent that
+// governs the request `{http.oagent.engagement}` | The key of its Engagement: 40 hexadecimal
+// digits `{http.oagent.decision}` | `allowed`, or the kind of the refusal; empty before the
+// decision `{http.tool.outcome}` | The outcome of a request that is not a tool call
 type Handler struct {
-	// The files of the agents' documents, one or more in each. A relative path
-	// starts at Caddy's working directory; placeholders such as {env.NAME} are
-	// replaced. They must be good when the configuration is loaded, and are
-	// watched then: a change that is good replaces the agents, another one is
-	// logged. Required.
+	// The files of the agents' documents, with one or more documents in each. Relative paths
+	// start at Caddy's working directory. Placeholders such as {env.NAME} are replaced. All
+	// files must be valid when the configuration is loaded. Afterwards they are watched: a
+	// valid change replaces the agents, an invalid one is logged. Required. Default: none.
 	Files []string `json:"files,omitempty"`
 
-	// Which agent governs a request: its name, of placeholders. Where that is
-	// empty it is the only agent, and of several none: the request is refused.
+	// The name of the agent that governs a request, with placeholders. If it is empty and
+	// there is exactly one agent, that agent governs. If there are several, the request is
+	// refused. Default: empty.
 	Guard string `json:"guard,omitempty"`
 
-	// Which Engagement a request belongs to, of placeholders. It is always bound
-	// to the user, and to the agent. Default: one for each user and agent.
+	// The id of the Engagement of a request, with placeholders. An Engagement always belongs
+	// to one user and one agent, too. Default: empty, so one Engagement for each user and
+	// agent.
 	Engagement string `json:"engagement,omitempty"`
 
-	// The credentials that static_identity of a capability names.
+	// The credentials for each static_identity in the documents, by name. Default: none.
 	Identities map[string]*StaticIdentity `json:"identities,omitempty"`
 
-	// Further headers that say who the caller is. They are removed, as
-	// Authorization, cookies, the API keys of the document and well-known headers
-	// that name a user (X-Forwarded-User, Remote-User, ...) are, where a request is
-	// not made with the caller's credentials. Default: none.
+	// Further headers that identify the caller. They are removed if a request is not made with
+	// the caller's credentials. Authorization, cookies, the API keys of the OpenAPI document
+	// and well-known headers that name a user (X-Forwarded-User, Remote-User, ...) are always
+	// removed then. Default: none.
 	CallerHeaders []string `json:"caller_headers,omitempty"`
 
-	// What happens to a plain request with a query parameter or a body property that
-	// the document does not declare. "refuse": it is refused, as the same tool call
-	// is. "allow": it passes, and assertions find the undeclared values in
-	// inputs._query and inputs._body. Default: refuse.
+	// How to handle a plain request with a query parameter or a body property that the
+	// document does not declare. "refuse" refuses it, like the same tool call. "allow" lets it
+	// pass, and assertions find the undeclared values in inputs._query and inputs._body.
+	// Default: refuse.
 	Undeclared string `json:"undeclared,omitempty"`
 
-	// The toolsets whose operations requests are matched to, and whose tools
-	// agents may name: names of toolsets of the agents app, or addresses of
-	// OpenAPI documents. Default: those of the mcp and otc handlers that stand
-	// before this one on the site, and where there are none, all of the agents
-	// app. Agents may name the tools of all others of the app too, for guardrails.
+	// The toolsets whose operations requests are matched to, and whose tools agents may name:
+	// names of toolsets of the agents app, or locations of OpenAPI documents. For guardrails,
+	// agents may also name the tools of all other toolsets of the app. Default: the toolsets
+	// of the mcp and otc handlers before this one on the site; if there are none, all toolsets
+	// of the app.
 	Toolsets []string `json:"toolsets,omitempty"`
 
-	// How long a call waits for its reviewer. Default: 30s. Negative ("off" in the
-	// Caddyfile) means not at all.
+	// How long a call waits for its reviewer. A negative value ("off" in the Caddyfile)
+	// disables waiting. Default: 30s.
 	ReviewWait caddy.Duration `json:"review_wait,omitempty"`
 
-	// How long an Engagement lives after its last call. Default: 7d.
+	// The lifetime of an Engagement after its last call. Default: 7d.
 	EngagementTTL caddy.Duration `json:"engagement_ttl,omitempty"`
 
-	// The largest body of a plain request, in bytes. Default: 1 MiB.
+	// The maximum size of the body of a plain request, in bytes. Default: 1 MiB.
 	MaxInput int64 `json:"max_input,omitempty"`
 
-	// The largest answer that is looked at, in bytes: a larger one is withheld if
-	// it must be checked, and otherwise passed on and left out of the record.
-	// Default: 1 MiB.
+	// The maximum size of a response that is recorded or checked, in bytes. If a larger
+	// response must be checked, it is withheld. Otherwise it is passed on and omitted from the
+	// record. Default: 1 MiB.
 	MaxOutput int64 `json:"max_output,omitempty"`
 
-	// The largest inputs of a call, and the largest outputs, that the record of an
-	// Engagement keeps, in bytes of JSON: of what is larger it has the size alone,
-	// and an assertion that looks at it later fails. At most 256 KiB. Default: 64
-	// KiB.
+	// The maximum size that the record of an Engagement keeps of the inputs of one call, and
+	// of its outputs, in bytes of JSON. Of larger values it keeps only the size, and an
+	// assertion that reads them later fails. Maximum: 256 KiB. Default: 64 KiB.
 	MaxRecorded int64 `json:"max_recorded,omitempty"`
 
-	// How what an agent exposes is told: "header", in the header OAgent-Exposes of
-	// the answer; "off", not. Default: header.
+	// How exposed values are returned: "header" sends them in the response header
+	// OAgent-Exposes, "off" does not send them. Default: header.
 	Exposes string `json:"exposes,omitempty"`
 
-	// The path below which the documents of the agents are served. Default: they
-	// are not.
+	// The path below which the agents' documents are served. Default: not served.
 	Serve string `json:"serve,omitempty"`
 
-	// The path below which Engagements are served to those they belong to.
-	// Default: they are not.
+	// The path below which Engagements are served to their users. Default: not served.
 	Engagements string `json:"engagements,omitempty"`
 
-	// The path below which reviewers find what they are asked, and decide.
-	// Default: there is none.
+	// The path below which reviewers read and decide reviews. Default: not served.
 	Reviews string `json:"reviews,omitempty"`
 
-	// The users who may see every Engagement, and the record of each. Default: none.
+	// The users who may see every Engagement and its record. Default: none.
 	Auditors []string `json:"auditors,omitempty"`
 
-	// Who decides for an agent that is asked to review, by its name. Default: nobody
-	// does.
+	// Who decides when an agent must review, by the agent's name. Default: nobody.
 	Reviewers map[string]*ReviewingAgent `json:"reviewers,omitempty"`
 
-	// The traffic to a model API, on which the guardrails of agents are put.
-	// Default: there is none.
+	// Applies the agents' guardrails to traffic to a model API. Default: no guardrails on
+	// model traffic.
 	Chat *Chat `json:"chat,omitempty"`
 
-	// The arguments whose values may be in the log. Default: none.
+	// The arguments whose values may be logged. Default: none.
 	LogInputs []string `json:"log_inputs,omitempty"`
 
 	app      *agents.App
 	logger   *zap.Logger
 	place    agents.Site
 	toolsets []*agents.Toolset // that requests are matched to
-	others   []*agents.Toolset // whose tools agents may name beside those
-	paths    []string          // of Files
-	stop     func()            // ends the watching of the files
+	others   []*agents.Toolset // further toolsets whose tools agents may name
+	paths    []string          // resolved Files
+	stop     func()            // stops watching the files
 	guarding atomic.Pointer[oagent.Guard]
 
 	identities    map[string]agents.Credentials
-	callerHeaders []string // canonical
+	callerHeaders []string // canonical names
 
-	mu      sync.Mutex // guards the making of linked
+	mu      sync.Mutex // held while linked is built
 	read    []*oagent.Agent
 	linked  atomic.Pointer[linked]
 	metrics *agentMetrics
@@ -218,13 +213,13 @@ func (o *Handler) setDefaults() {
 	}
 }
 
-// The values of exposes.
+// Values of exposes.
 const (
 	exposesHeader = "header"
 	exposesOff    = "off"
 )
 
-// The values of undeclared.
+// Values of undeclared.
 const (
 	undeclaredRefuse = "refuse"
 	undeclaredAllow  = "allow"
@@ -261,7 +256,7 @@ func (o *Handler) provisionToolsets(ctx caddy.Context) error {
 	return nil
 }
 
-// Validate refuses options that make no sense.
+// Validate rejects invalid options.
 func (o *Handler) Validate() error {
 	for _, option := range []struct {
 		name  string
@@ -291,16 +286,16 @@ func (o *Handler) Validate() error {
 	return o.checkPathsApart()
 }
 
-// An ownPath is where the handler answers itself.
+// ownPath is the path of an endpoint of the handler.
 type ownPath struct{ name, path string }
 
-// ownPaths returns those that there are, in the order in which they are looked at.
+// ownPaths returns the enabled endpoints, in the order in which requests are matched.
 func (o *Handler) ownPaths() []ownPath {
 	all := []ownPath{{"serve", o.Serve}, {"engagements", o.Engagements}, {"reviews", o.Reviews}}
 	return slices.DeleteFunc(all, func(p ownPath) bool { return p.path == "" })
 }
 
-// checkPathsApart refuses a path that another takes the requests of.
+// checkPathsApart rejects a path whose requests another endpoint would handle.
 func (o *Handler) checkPathsApart() error {
 	paths := o.ownPaths()
 	for i, p := range paths {
@@ -322,12 +317,12 @@ func (o *Handler) checkPathsApart() error {
 	return nil
 }
 
-// isIn reports whether the path is the other, or below it.
+// isIn reports whether the path equals the other path or is below it.
 func (p ownPath) isIn(other ownPath) bool {
 	return strings.HasPrefix(strings.TrimRight(p.path, "/")+"/", strings.TrimRight(other.path, "/")+"/")
 }
 
-// checkMaxRecorded refuses what the store could not take.
+// checkMaxRecorded rejects a size that the store cannot hold.
 func checkMaxRecorded(size int64) error {
 	if size > oagent.LargestMaxPayload {
 		return fmt.Errorf("%s is the most that one value in the record may have", humanize.IBytes(oagent.LargestMaxPayload))
@@ -335,7 +330,7 @@ func checkMaxRecorded(size int64) error {
 	return nil
 }
 
-// Cleanup ends the watching of the files.
+// Cleanup stops watching the files.
 func (o *Handler) Cleanup() error {
 	if o.stop != nil {
 		o.stop()
@@ -343,12 +338,12 @@ func (o *Handler) Cleanup() error {
 	return o.cleanupExtras()
 }
 
-// guard returns the Guard, which its first use makes, as that opens the store.
+// guard returns the Guard. It is created at its first use, because that opens the store.
 func (o *Handler) guard(r *http.Request) (*oagent.Guard, error) {
 	return o.guardFor(r.Context())
 }
 
-// guardFor is guard where there is no request.
+// guardFor is guard without a request.
 func (o *Handler) guardFor(ctx context.Context) (*oagent.Guard, error) {
 	if g := o.guarding.Load(); g != nil {
 		return g, nil
@@ -363,7 +358,7 @@ func (o *Handler) guardFor(ctx context.Context) (*oagent.Guard, error) {
 	return g, nil
 }
 
-// ServeHTTP passes on what the agent may do.
+// ServeHTTP passes a request on if the agent may make it.
 func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if toolcall.IsGatewayRequest(r.Context()) {
 		return next.ServeHTTP(w, r)

@@ -16,9 +16,9 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// StaticIdentity is the credentials that a static_identity stands for.
+// StaticIdentity is a set of credentials that a document's static_identity names.
 type StaticIdentity struct {
-	// What is shown to the API.
+	// The credentials to send to the API. Default: none; at least one is required.
 	Credentials []agents.Credential `json:"credentials,omitempty"`
 }
 
@@ -51,16 +51,15 @@ func checkCallerHeader(name string) error {
 	return nil
 }
 
-// An upstreamIdentity is what is done to a request so that the API sees the right
+// upstreamIdentity describes the changes to a request that make the API see the right
 // credentials.
 type upstreamIdentity struct {
-	strip bool // the caller's go
+	strip bool // remove the caller's credentials
 	with  *ocp.Supplement
 }
 
-// identify decides with whose credentials the capability is used
-// (oagent.Capability.Identity). The caller is known if the site has authenticated
-// it, or if it brings credentials for the API itself.
+// identify selects the credentials for the capability (oagent.Capability.Identity). The caller
+// is known if the site has authenticated it, or if the request has credentials for the API.
 func (p *passage) identify() (upstreamIdentity, *refused) {
 	c, op := p.capability, p.operation
 	known := p.binding.User.ID != ""
@@ -83,8 +82,8 @@ func (p *passage) identify() (upstreamIdentity, *refused) {
 		return upstreamIdentity{}, p.refuse(kindIdentity, 0, c.Rule()+".user_identity", fmt.Sprintf(
 			"the call of %s was not made: it is made as the user who asks for it, and nobody is logged in: log in first", p.name), nil)
 	}
-	// The tool needs nobody. What the gateway itself shows to the API with each
-	// call is not the caller's.
+	// The tool needs no identity. The toolset's credentials, which the gateway injects into
+	// each call, are not the caller's.
 	if p.gatewayCredentials() {
 		with, err := op.toolset.Credentials.Supplement(caddy.NewReplacer())
 		return upstreamIdentity{strip: true, with: with}, p.lacksCredential(err)
@@ -100,14 +99,14 @@ func (p *passage) lacksCredential(err error) *refused {
 		"the call of "+p.name+" was not made: the gateway's credentials for it are missing; the operator finds the reason in the log", err)
 }
 
-// gatewayCredentials reports whether the request is a tool call that has been
-// given the toolset's credentials.
+// gatewayCredentials reports whether the request is a tool call with the toolset's
+// credentials.
 func (p *passage) gatewayCredentials() bool {
 	return p.call != nil && len(p.operation.toolset.Credentials) > 0
 }
 
-// apply puts the identity into the request. Further are names of headers that are
-// removed with the caller's credentials.
+// apply changes the request. further are names of headers to remove with the caller's
+// credentials.
 func (i upstreamIdentity) apply(r *http.Request, op *operation, further []string) {
 	if i.strip {
 		stripCaller(r, op, further)
@@ -115,9 +114,9 @@ func (i upstreamIdentity) apply(r *http.Request, op *operation, further []string
 	i.with.Apply(r)
 }
 
-// removeForwardedTargets removes the headers in which proxies report the method and
-// the path that they received: a server that routes by them would run another
-// request than the one that was judged.
+// removeForwardedTargets removes the headers in which proxies report the original method and
+// path. A server that routes by these headers would run another operation than the one that
+// was checked.
 func removeForwardedTargets(header http.Header) {
 	for name := range header {
 		if headerkind.Of(name) == headerkind.ForwardedTarget {
@@ -133,8 +132,8 @@ func declaresHeader(tool *ocp.Tool, name string) bool {
 	})
 }
 
-// bringsCredentials reports whether the request has what the API's document says
-// it is authorized by.
+// bringsCredentials reports whether the request has credentials according to the security
+// schemes of the API's document.
 func bringsCredentials(r *http.Request, schemes map[string]*ocp.SecurityScheme) bool {
 	if r.Header.Get("Authorization") != "" {
 		return true
@@ -161,9 +160,9 @@ func bringsCredentials(r *http.Request, schemes map[string]*ocp.SecurityScheme) 
 	return false
 }
 
-// stripCaller takes out of a request what says who its caller is: Authorization,
-// all cookies, the API keys that the document names, and headers that name a user,
-// unless the document declares them as arguments.
+// stripCaller removes everything that identifies the caller from a request: Authorization, all
+// cookies, the API keys that the document names, and headers that name a user. It keeps
+// headers that the document declares as arguments.
 func stripCaller(r *http.Request, op *operation, further []string) {
 	schemes := op.set.SecuritySchemes
 	headers := append([]string{"Authorization", "Proxy-Authorization", "Cookie"}, further...)
@@ -184,8 +183,7 @@ func stripCaller(r *http.Request, op *operation, further []string) {
 	r.URL.User = nil
 }
 
-// queryCredentials returns the names under which a caller's credentials may be in the
-// query.
+// queryCredentials returns the query parameters that may contain a caller's credentials.
 func queryCredentials(schemes map[string]*ocp.SecurityScheme) (names []string) {
 	for _, s := range schemes {
 		switch {
@@ -198,7 +196,7 @@ func queryCredentials(schemes map[string]*ocp.SecurityScheme) (names []string) {
 	return names
 }
 
-// withoutQuery leaves what it does not remove as it is written.
+// withoutQuery removes query parameters. The others stay as written.
 func withoutQuery(raw string, names []string) string {
 	if raw == "" || len(names) == 0 {
 		return raw

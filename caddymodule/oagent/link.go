@@ -17,15 +17,15 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// linked is the agents and the tools of a moment, and which are whose. It is
-// immutable, and made anew when an agent or a toolset changes.
+// linked is a snapshot of the agents and tools, and of the capabilities that connect them. It
+// is immutable. A new one is built when an agent or a toolset changes.
 type linked struct {
 	agents map[string]*governed
-	only   *governed // nil unless there is one
+	only   *governed // nil if there are none or several
 
-	views      []*ocp.Toolset // of OAgent.toolsets, then of OAgent.others; nil for one that is not loaded
-	routes     *ocp.Routes    // of OAgent.toolsets
-	loaded     bool           // all of these are
+	views      []*ocp.Toolset // of Handler.toolsets, then of Handler.others; nil for one that is not loaded
+	routes     *ocp.Routes    // of Handler.toolsets
+	loaded     bool           // all of Handler.toolsets are loaded
 	operations map[*ocp.Tool]*operation
 	byKey      map[operationKey]*operation
 	names      *toolNames
@@ -33,26 +33,26 @@ type linked struct {
 	credentials callerCredentials
 }
 
-// An operation is a tool as agents know it.
+// operation is a tool under the name that agents use.
 type operation struct {
 	tool    *ocp.Tool
 	toolset *agents.Toolset
 	set     *ocp.Toolset
-	name    string // in kebab case, with its toolset's where that alone would be two tools'
+	name    string // in kebab case; qualified with its toolset's name if several tools have the name
 
-	reread bool     // a caller's own headers may say otherwise than the arguments of a call
-	keys   []string // query parameters that are a caller's credentials
+	reread bool     // the caller's own headers may override the arguments of a call
+	keys   []string // query parameters that contain a caller's credentials
 }
 
-// An operationKey tells operations apart over reloads, and over handlers that have
-// the same document with other options.
+// operationKey identifies an operation across reloads, and across handlers that have the same
+// document with other options.
 type operationKey struct{ toolset, tool string }
 
-// governed is an agent and what it may use.
+// governed is an agent and its capabilities.
 type governed struct {
 	*oagent.Agent
 	capabilities map[*operation]*oagent.Capability
-	asCaller     bool // some capability is used with the caller's own credentials
+	asCaller     bool // some capability uses the caller's own credentials
 	linked       *linked
 	outcomes     *agentOutcomes
 
@@ -60,16 +60,16 @@ type governed struct {
 	narrowed map[*ocp.Toolset]*ocp.Toolset
 }
 
-// toolNames are the names of tools for agents, an oagent.Names.
+// toolNames are the names of tools in agent documents. It implements oagent.Names.
 type toolNames struct {
-	own, other map[string][]*operation // by name, without a toolset's
-	qualified  map[string][]*operation // with it
+	own, other map[string][]*operation // by name, without the toolset's name
+	qualified  map[string][]*operation // by name, with the toolset's name
 	agents     map[string]*governed
 	all        []string
 }
 
-// Tool returns the tool of that name: one of the site's own before others, and
-// none where the name stands for several.
+// Tool returns the tool with that name. It prefers the site's own tools. It returns none if
+// the name is ambiguous.
 func (n *toolNames) Tool(name string) (string, *ocp.Tool, bool) {
 	found := n.find(name)
 	if found == nil {
@@ -91,7 +91,7 @@ func (n *toolNames) find(name string) *operation {
 	return nil
 }
 
-// Agent reports whether there is an agent of that name.
+// Agent reports whether there is an agent with that name.
 func (n *toolNames) Agent(name string) bool {
 	return n.agents[name] != nil
 }
@@ -101,8 +101,8 @@ func (n *toolNames) All() []string {
 	return n.all
 }
 
-// relink returns what is linked at the moment. R and next, which may be nil, are
-// the way to documents of the site.
+// relink returns the current snapshot. r and next are used to fetch documents that the site
+// itself serves; they may be nil.
 func (o *Handler) relink(r *http.Request, next caddyhttp.Handler) *linked {
 	l := o.linked.Load()
 	if o.isCurrent(l, r, next) {
@@ -121,7 +121,7 @@ func (o *Handler) relink(r *http.Request, next caddyhttp.Handler) *linked {
 	return l
 }
 
-// isCurrent reports whether the toolsets are those that were linked.
+// isCurrent reports whether the snapshot has the current toolsets.
 func (o *Handler) isCurrent(l *linked, r *http.Request, next caddyhttp.Handler) bool {
 	current := true
 	for i, t := range o.toolsets {
@@ -137,9 +137,8 @@ func (o *Handler) isCurrent(l *linked, r *http.Request, next caddyhttp.Handler) 
 	return current
 }
 
-// link finds the tools of the agents. What it returns can be used in spite of an
-// error, which is about tools that are not there; while a toolset is not loaded
-// there is none.
+// link finds the tools of the agents. The snapshot can be used even if there is an error,
+// which reports missing tools. While a toolset is not loaded, there is no such error.
 func (o *Handler) link(read []*oagent.Agent) (*linked, error) {
 	l := &linked{
 		agents:     make(map[string]*governed, len(read)),
@@ -191,9 +190,9 @@ func (o *Handler) link(read []*oagent.Agent) (*linked, error) {
 	return l, nil
 }
 
-// warnUncalled logs a warning for each capability that is an agent, as nothing
-// here runs agents. All says that all tools are known: until then a bare name may
-// be that of a tool.
+// warnUncalled logs a warning for each capability that is an agent, because the gateway does
+// not run agents. all reports whether all tools are known; until then, a name without
+// oagent:// may be a tool's.
 func (o *Handler) warnUncalled(l *linked, read []*oagent.Agent, all bool) {
 	for _, a := range read {
 		for i := range a.Capabilities {
@@ -208,8 +207,8 @@ func (o *Handler) warnUncalled(l *linked, read []*oagent.Agent, all bool) {
 	}
 }
 
-// add adds the tools of a toolset. The same tools with other options, which
-// another handler has, are the same operations.
+// add adds the tools of a toolset. If another handler has the same tools with other options,
+// they are the same operations.
 func (l *linked) add(t *agents.Toolset, set *ocp.Toolset, own bool) {
 	for _, tool := range set.Tools() {
 		key := operationKey{t.Name, tool.Name}
@@ -233,7 +232,7 @@ func saidInHeaders(tool *ocp.Tool) bool {
 	return slices.ContainsFunc(tool.Arguments, func(a ocp.Argument) bool { return a.In == ocp.InHeader || a.In == ocp.InCookie })
 }
 
-// nameAll gives each operation the shortest name that is its own.
+// nameAll gives each operation its shortest unique name.
 func (l *linked) nameAll() {
 	for qualified, operations := range l.names.qualified {
 		for _, op := range operations {
@@ -250,7 +249,7 @@ func (l *linked) nameAll() {
 	l.names.all = slices.Sorted(maps.Keys(names))
 }
 
-// capabilities returns what the agent may use, as far as it is there.
+// capabilities returns those capabilities of the agent whose tools exist.
 func (l *linked) capabilities(a *oagent.Agent) map[*operation]*oagent.Capability {
 	capabilities := make(map[*operation]*oagent.Capability, len(a.Capabilities))
 	for i := range a.Capabilities {
@@ -262,18 +261,18 @@ func (l *linked) capabilities(a *oagent.Agent) map[*operation]*oagent.Capability
 	return capabilities
 }
 
-// operation returns the operation of a tool, nil if it is not known here. Toolset
-// is the name of the tool's.
+// operation returns the operation of a tool, or nil if it is not known. toolset is the name of
+// the tool's toolset.
 func (l *linked) operation(tool *ocp.Tool, toolset string) *operation {
 	if op := l.operations[tool]; op != nil {
 		return op
 	}
-	return l.byKey[operationKey{toolset, tool.Name}] // another handler's tool, or one of a moment ago
+	return l.byKey[operationKey{toolset, tool.Name}] // a tool of another handler, or of the snapshot before a reload
 }
 
-// narrow returns what the agent may use of the tools, which are those of t.
+// narrow returns the tools, which belong to t, that the agent may use.
 func (g *governed) narrow(t *agents.Toolset, tools *ocp.Toolset) *ocp.Toolset {
-	const most = 16 // toolsets of one moment; more are those of the past
+	const most = 16 // number of cached toolsets; beyond that, the cache contains outdated ones
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if narrowed := g.narrowed[tools]; narrowed != nil {
@@ -290,7 +289,7 @@ func (g *governed) narrow(t *agents.Toolset, tools *ocp.Toolset) *ocp.Toolset {
 	return narrowed
 }
 
-// agentNames lists the agents, for messages.
+// agentNames lists the agents for messages.
 func (l *linked) agentNames() string {
 	names := slices.Sorted(maps.Keys(l.agents))
 	const most = 10

@@ -12,15 +12,15 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// Limits of the audit log, in bytes.
+// Limits on values in the audit log, in bytes.
 const (
-	maxLoggedID    = 128 // of an Engagement's id as the client gave it
+	maxLoggedID    = 128 // of an Engagement's id as sent by the client
 	maxLoggedInput = 256 // of the value of one argument
 	maxLoggedCause = 500
 )
 
-// tell counts a decision and writes its line of the audit log. What came of a call
-// that was made is note; refusal is nil if the request passed.
+// tell counts a decision and writes it to the audit log. note describes the result of a call
+// that was made. refusal is nil if the request passed.
 func (p *passage) tell(decision string, refusal *refused, note string) {
 	took := time.Since(p.began)
 	outcomes := none()
@@ -81,8 +81,8 @@ func (p *passage) tell(decision string, refusal *refused, note string) {
 	p.logCause(refusal)
 }
 
-// loggedReason returns what the log may say of a refusal: a message about arguments
-// that cannot be told, or make another path, quotes them.
+// loggedReason returns the reason of a refusal for the log. It leaves out messages that quote
+// arguments.
 func (r *refused) loggedReason() string {
 	if r.Kind == kindUnreadable || r.Kind == kindUndeclared || r.Kind == kindAmbiguous {
 		return title(r.Kind)
@@ -90,8 +90,8 @@ func (r *refused) loggedReason() string {
 	return r.Message
 }
 
-// logCause logs why a refusal is the operator's to look into. What an assertion
-// quotes of inputs and outputs is not among it.
+// logCause logs the cause of a refusal that an operator must look into. It does not log inputs
+// and outputs that an assertion quotes.
 func (p *passage) logCause(refusal *refused) {
 	if refusal == nil || refusal.status < 500 {
 		return
@@ -102,7 +102,7 @@ func (p *passage) logCause(refusal *refused) {
 	}
 }
 
-// protocol returns how the request came: mcp, otc, or http if it is a plain one.
+// protocol returns the protocol of the request: mcp, otc, or http for a plain request.
 func (p *passage) protocol() string {
 	if p.call == nil {
 		return "http"
@@ -115,7 +115,7 @@ func (p *passage) protocol() string {
 	return "tool"
 }
 
-// loggedInputs returns the arguments that may be in the log, as JSON.
+// loggedInputs returns the arguments that may be logged, as JSON.
 func (p *passage) loggedInputs() (fields []zap.Field) {
 	if len(p.LogInputs) == 0 || p.inputs.Kind() != '{' {
 		return nil

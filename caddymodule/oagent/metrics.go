@@ -7,22 +7,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// agentMetrics are the collectors of the oagent handlers. Like those of the tool
-// calls they outlive a reload. The names of agents are those of documents; what no
-// agent governs has the label "".
+// agentMetrics are the collectors of the oagent handlers. They survive a reload. The label
+// agent has only names of documents, or "" for requests that no agent governs, so clients
+// cannot create label values.
 type agentMetrics struct {
 	decisions *prometheus.CounterVec   // agent, outcome
 	duration  *prometheus.HistogramVec // agent
 	asked     *prometheus.CounterVec   // agent, answer
 }
 
-// Answers of an agent's program to the question about a review.
+// Values of the label answer: the decision of a reviewing agent's program.
 const (
 	answerLater = "later"
-	answerNone  = "none" // that decides anything
+	answerNone  = "none" // the program made no decision
 )
 
-// collectedAgents is the one set of these collectors of the process.
+// collectedAgents is the only set of these collectors in the process.
 var collectedAgents = newAgentMetrics()
 
 func newAgentMetrics() *agentMetrics {
@@ -64,13 +64,13 @@ type agentOutcomes struct {
 	duration  prometheus.Observer
 }
 
-// of returns the collectors of the agent of that name, "" for none.
+// of returns the collectors of the agent with that name, "" for none.
 func (m *agentMetrics) of(agent string) *agentOutcomes {
 	decisions := m.decisions.MustCurryWith(prometheus.Labels{"agent": agent})
 	return &agentOutcomes{decisions.WithLabelValues(allowed), decisions, m.duration.WithLabelValues(agent)}
 }
 
-// none are the collectors of what no agent governs.
+// none is for requests that no agent governs.
 var none = sync.OnceValue(func() *agentOutcomes { return collectedAgents.of("") })
 
 func (o *agentOutcomes) count(decision string) {

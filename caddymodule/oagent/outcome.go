@@ -8,7 +8,7 @@ import (
 )
 
 // recordPlainRequest sets the placeholder {http.tool.outcome} and the access log fields of a
-// request that is not a tool call. Refusal is nil if the request was let through.
+// plain request. refusal is nil if the request was allowed.
 func (p *passage) recordPlainRequest(refusal *refused) {
 	outcome := p.plainOutcome(refusal)
 	if p.repl != nil {
@@ -26,7 +26,8 @@ func (p *passage) recordPlainRequest(refusal *refused) {
 	fields.Set(zap.String("outcome", outcome))
 }
 
-// plainOutcome returns how the request ended, by the names that tool calls have.
+// plainOutcome returns the outcome of the request. It uses the same names as the outcomes of
+// tool calls.
 func (p *passage) plainOutcome(refusal *refused) string {
 	switch {
 	case refusal != nil:

@@ -20,8 +20,8 @@ import (
 	"github.com/fairwayhq/fairway/ocp/stream"
 )
 
-// outputs returns what has been written as an Engagement has it. A tool call's
-// stream is what it comes to, as that is all its caller gets.
+// outputs returns the response in the form of the Engagement. The outputs of a streaming tool
+// call are its reduced result, because that is all that the caller gets.
 func (a *heldAnswer) outputs(ofCall bool) jsontext.Value {
 	switch {
 	case !a.recorded || a.bodiless || a.size == 0:
@@ -38,7 +38,7 @@ func (a *heldAnswer) outputs(ofCall bool) jsontext.Value {
 	return outputsOf(header, a.status, a.body.B, a.limit)
 }
 
-// reducedOutputs returns the outputs of what a stream comes to.
+// reducedOutputs returns the outputs for the reduced result of a stream.
 func reducedOutputs(header http.Header, status int, format stream.Format, body []byte, limit int64) jsontext.Value {
 	content := buffer.Get()
 	defer buffer.Put(content)
@@ -56,14 +56,14 @@ func reducedOutputs(header http.Header, status int, format stream.Format, body [
 	return outputsOf(header, status, content.B, limit).Clone()
 }
 
-// outputsOf returns the body of an answer as an Engagement has it: JSON as it is,
-// text as a string, and of anything else
+// outputsOf returns the body of a response in the form of the Engagement: JSON as it is, text
+// as a string, and for anything else
 //
 //	{"_media_type":"image/png","_bytes":1234}
 //
-// What cannot be decoded, and a part of something, is shed: whoever looks at it
-// fails, rather than find nothing in it.
-// Nil stands for no body. The outputs may be part of the body.
+// A body that cannot be decoded, or that is partial content, is omitted (oagent.Shed), so that
+// an assertion on it fails instead of finding no member. Without a body the outputs are nil.
+// The outputs may alias the body.
 func outputsOf(header http.Header, status int, body []byte, limit int64) jsontext.Value {
 	if len(body) == 0 {
 		return nil
@@ -80,7 +80,7 @@ func outputsOf(header http.Header, status int, body []byte, limit int64) jsontex
 	return plainOutputs(contentType, status, body)
 }
 
-// plainOutputs are those of a body without an encoding.
+// plainOutputs returns the outputs for a body without an encoding.
 func plainOutputs(contentType string, status int, body []byte) jsontext.Value {
 	body = bytes.TrimPrefix(body, toolcall.ByteOrderMark)
 	base, _, _ := strings.Cut(contentType, ";")
@@ -89,7 +89,7 @@ func plainOutputs(contentType string, status int, body []byte) jsontext.Value {
 	case status == http.StatusPartialContent:
 		return oagent.Shed{Bytes: int64(len(body)), Why: oagent.ShedPart}.JSON()
 	case base == "application/json", base == "text/json", strings.HasSuffix(base, "+json"):
-		return body // what is no strict JSON is shed
+		return body // JSON that is not strict is omitted
 	case base == "" && startsJSON(body) && wire.Check(body) == nil:
 		return body
 	case (base == "" || toolcall.IsText(base)) && utf8.Valid(body):
@@ -103,7 +103,7 @@ func startsJSON(body []byte) bool {
 	return len(body) > 0 && (body[0] == '{' || body[0] == '[')
 }
 
-// saysCharset reports whether text may be in another charset than UTF-8.
+// saysCharset reports whether text may be in a character set other than UTF-8.
 func saysCharset(contentType string) bool {
 	if !strings.Contains(contentType, "=") || !toolcall.IsText(contentType) {
 		return false
@@ -113,7 +113,7 @@ func saysCharset(contentType string) bool {
 	return err == nil && charset != "" && charset != "utf-8" && charset != "us-ascii"
 }
 
-// shedUnread returns what stands for a body that could not be decoded.
+// shedUnread returns the placeholder for a body that could not be decoded.
 func shedUnread(err error, body []byte, limit int64) jsontext.Value {
 	if errors.Is(err, buffer.ErrTooLarge) {
 		return oagent.Shed{Bytes: int64(len(body)), Why: oagent.ShedAnswer, Limit: limit}.JSON()
@@ -123,7 +123,7 @@ func shedUnread(err error, body []byte, limit int64) jsontext.Value {
 
 var errUnknownCharset = errors.New("the character set is not known")
 
-// decodedCopy undoes the coding of a body and turns text into UTF-8.
+// decodedCopy decodes the content coding of a body, and converts text to UTF-8.
 func decodedCopy(header http.Header, body []byte, limit int64) (*buffer.Buffer, error) {
 	header = maps.Clone(header)
 	content := buffer.Get()
@@ -142,7 +142,7 @@ func decodedCopy(header http.Header, body []byte, limit int64) (*buffer.Buffer, 
 	return content, nil
 }
 
-// opaque stands for a body that expressions cannot look into.
+// opaque returns the outputs for a body that expressions cannot read.
 func opaque(contentType string, size int) jsontext.Value {
 	base, _, _ := strings.Cut(contentType, ";")
 	b := append([]byte(nil), `{"_media_type":`...)
@@ -155,21 +155,21 @@ var opaquePrefix = []byte(`{"_media_type":`)
 
 func isOpaque(outputs jsontext.Value) bool { return bytes.HasPrefix(outputs, opaquePrefix) }
 
-// asksForForm reports whether an expression knows that a body may be opaque. In any
-// other, "there is no such member" would hold of every body that cannot be seen.
+// asksForForm reports whether an expression handles opaque bodies. In any other expression, a
+// test that a member is absent would hold for every opaque body.
 func asksForForm(expression string) bool {
 	return strings.Contains(expression, "_media_type") || strings.Contains(expression, "_bytes")
 }
 
-// shedOpaque returns opaque outputs as those that an assertion fails on which looks
-// at them.
+// shedOpaque replaces opaque outputs by a placeholder, so that an assertion that reads them
+// fails.
 func shedOpaque(outputs jsontext.Value) jsontext.Value {
 	size, _ := strconv.ParseInt(string(outputs[bytes.LastIndexByte(outputs, ':')+1:len(outputs)-1]), 10, 64)
 	return oagent.Shed{Bytes: size, Why: oagent.ShedForm}.JSON()
 }
 
-// plainForm returns outputs as an answer has them: text again as text, unless the
-// tool answers with JSON.
+// plainForm converts outputs back to a response body. A string becomes text, unless the tool
+// returns JSON.
 func plainForm(tool *ocp.Tool, outputs jsontext.Value) (contentType string, body []byte) {
 	if len(outputs) == 0 {
 		return "", nil

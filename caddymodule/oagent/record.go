@@ -9,9 +9,9 @@ import (
 	"github.com/fairwayhq/fairway/oagent/chat"
 )
 
-// recordRefusal has the record of the Engagement tell of a refusal that the handler has
-// decided by itself. Those of the guard are in it already, and what nothing has
-// been decided about is not of it.
+// recordRefusal records a refusal that the handler itself decided. Refusals by the Guard are
+// already in the record. Refusals without a decision, such as errors of the gateway, are not
+// recorded.
 func (p *passage) recordRefusal(r *refused) {
 	if p.agent == nil || !isDecided(r) {
 		return
@@ -26,8 +26,8 @@ func (p *passage) recordRefusal(r *refused) {
 	}
 }
 
-// isDecided reports whether a refusal is a decision of the handler's about what a
-// request is or whose it is.
+// isDecided reports whether a refusal is the handler's decision about the operation or the
+// identity of a request.
 func isDecided(r *refused) bool {
 	switch r.Kind {
 	case kindIdentity:
@@ -38,8 +38,8 @@ func isDecided(r *refused) bool {
 	return string(r.Kind) == chat.CodeUnchecked
 }
 
-// whyRefused returns what the record says of a refusal: of a request that is no
-// known call, what it was. The query is not of it, as it may hold credentials.
+// whyRefused returns the reason for the record. If the request matches no operation, the
+// reason describes the request without its query, which may contain credentials.
 func (p *passage) whyRefused(r *refused) string {
 	if p.operation != nil {
 		return r.Message

@@ -14,19 +14,19 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// Kinds of refusals beside those of package oagent: of requests about which there
-// is nothing to decide.
+// Kinds of refusals that the handler adds to those of package oagent. They are for requests
+// that the Guard does not see.
 const (
-	kindUnknownOperation oagent.Kind = "unknown_operation" // the request is no operation of the documents
-	kindAmbiguous        oagent.Kind = "ambiguous"         // some servers would take it for another one
-	kindUnreadable       oagent.Kind = "unreadable"        // its arguments cannot be told
+	kindUnknownOperation oagent.Kind = "unknown_operation" // the request matches no operation of the documents
+	kindAmbiguous        oagent.Kind = "ambiguous"         // some servers could parse the request as another one
+	kindUnreadable       oagent.Kind = "unreadable"        // its arguments cannot be parsed
 	kindUndeclared       oagent.Kind = "undeclared"        // it has a parameter or property that the document does not declare
 	kindTooLarge         oagent.Kind = "too_large"         // its body is larger than max_input
-	kindIdentity         oagent.Kind = "identity"          // there are no credentials to make it with
-	kindUnavailable      oagent.Kind = "unavailable"       // the document of the API is not loaded
+	kindIdentity         oagent.Kind = "identity"          // there are no credentials for it
+	kindUnavailable      oagent.Kind = "unavailable"       // the API's document is not loaded
 )
 
-// titles say in few words what a refusal is.
+// title returns the title of a refusal's problem document.
 func title(kind oagent.Kind) string {
 	switch kind {
 	case oagent.KindUnknownAgent:
@@ -71,14 +71,14 @@ func title(kind oagent.Kind) string {
 	return "Refused"
 }
 
-// refused is a refusal with the status that goes with it.
+// refused is a refusal with its HTTP status.
 type refused struct {
 	*oagent.Refusal
 	status int
-	cause  error // for the log; nil if the refusal has it
+	cause  error // for the log; nil if the Refusal has it
 }
 
-// refusedBy returns what a guard's error says, nil if there is none.
+// refusedBy converts an error of the Guard; nil if there is none.
 func refusedBy(err error) *refused {
 	if err == nil {
 		return nil
@@ -90,11 +90,11 @@ func refusedBy(err error) *refused {
 	return &refused{Refusal: r, status: r.Status(), cause: err}
 }
 
-// retryUnavailable is when to try again if the gateway is not ready.
+// retryUnavailable is the retry delay while the gateway is not ready.
 const retryUnavailable = 2 * time.Second
 
-// refuse returns a refusal of what no guard has been asked about. A status of 0 is
-// that of the kind.
+// refuse returns a refusal that the handler itself decides. A status of 0 selects the default
+// status of the kind.
 func (p *passage) refuse(kind oagent.Kind, status int, rule, message string, cause error) *refused {
 	r := &oagent.Refusal{Kind: kind, Rule: rule, Message: message, Name: p.name, Engagement: p.binding.Engagement}
 	if p.agent != nil {
@@ -109,7 +109,7 @@ func (p *passage) refuse(kind oagent.Kind, status int, rule, message string, cau
 	return &refused{Refusal: r, status: status, cause: cause}
 }
 
-// answerRefusal answers with a refusal, in place of an answer that has not begun.
+// answerRefusal responds with a refusal. The response must not have begun.
 func (p *passage) answerRefusal(r *refused) error {
 	p.status = r.status
 	p.adviseRenewal(r)
@@ -123,7 +123,8 @@ func (p *passage) answerRefusal(r *refused) error {
 	return nil
 }
 
-// adviseRenewal adds to the refusal of an Engagement that has ended how to go on.
+// adviseRenewal adds instructions to renew the Engagement to the refusal of one that has
+// ended.
 func (p *passage) adviseRenewal(r *refused) {
 	if !r.Ends() || r.Rule == "" {
 		return
@@ -138,10 +139,10 @@ func (p *passage) adviseRenewal(r *refused) {
 	r.Message += "; " + advice
 }
 
-// docs is where a kind of refusal is explained.
+// docs is the URL of the documentation of the kinds of refusals.
 const docs = "https://github.com/fairwayhq/fairway/blob/main/docs/oagent.md#"
 
-// writeRefusal answers with a problem document (RFC 9457) that no cache keeps.
+// writeRefusal responds with a problem document (RFC 9457) that must not be cached.
 func (p *passage) writeRefusal(w http.ResponseWriter, r *refused) {
 	body := append([]byte(nil), `{"type":`...)
 	body = wire.AppendString(body, docs+string(r.Kind))
@@ -161,7 +162,7 @@ func (p *passage) writeRefusal(w http.ResponseWriter, r *refused) {
 		if p.Reviews != "" {
 			add("instance", strings.TrimRight(p.Reviews, "/")+"/"+r.Review)
 		}
-		if p.Engagements != "" && p.binding.User.ID != "" { // the review is its reviewer's to see
+		if p.Engagements != "" && p.binding.User.ID != "" { // the review itself is visible only to its reviewer
 			add("location", strings.TrimRight(p.Engagements, "/")+"/"+p.engagementKey())
 		}
 	}
@@ -184,10 +185,10 @@ func (p *passage) writeRefusal(w http.ResponseWriter, r *refused) {
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	header.Set("Cache-Control", "no-store")
 	w.WriteHeader(r.status)
-	_, _ = w.Write(body) // the client may be gone
+	_, _ = w.Write(body) // the client may have disconnected
 }
 
-// restricted is how a tool call ends that a guard has refused.
+// restricted returns the failure of a tool call that was refused.
 func restricted(r *refused) *ocp.Failure {
 	return &ocp.Failure{
 		Kind: ocp.Restricted, Status: r.status, RetryAfter: r.RetryAfter, Message: r.Message,
@@ -195,8 +196,7 @@ func restricted(r *refused) *ocp.Failure {
 	}
 }
 
-// causeOf returns what a refusal says to the log, nil if that is no more than its
-// message.
+// causeOf returns the cause for the log, or nil if it says no more than the message.
 func (r *refused) causeOf() error {
 	if r.cause == nil {
 		return nil

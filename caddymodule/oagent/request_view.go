@@ -2,9 +2,9 @@ package oagent
 
 import "net/http"
 
-// judged returns the request as it is to be judged and recorded, without what the
-// gateway has put there for the toolset: that is no input, and what the caller had in
-// its place does not reach the API.
+// judged returns the request for checks and for the record: without the credentials and
+// headers that the gateway injected for the toolset. They are not inputs, and the caller's
+// values that they replaced do not reach the API.
 func (p *passage) judged() *http.Request {
 	if p.rec == nil || p.rec.Own == nil {
 		return p.r

@@ -20,43 +20,45 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 )
 
-// Limits of how long an agent's program may think about a review.
+// Limits on the response time of a reviewing agent's program.
 const (
 	DefaultAskTimeout = 30 * time.Second
 	MaxAskTimeout     = 10 * time.Minute
 )
 
-// ReviewingAgent is who decides for an agent that is asked to review.
+// ReviewingAgent configures who decides when an agent must review.
 type ReviewingAgent struct {
-	// The users who answer for the agent: a request of theirs counts as the
-	// agent's if guard names that agent for it.
+	// The users who may decide for the agent. A request by one of them counts as the agent's
+	// if guard selects that agent for the request. Default: none.
 	Users []string `json:"users,omitempty"`
 
-	// The agent's program, which is asked about each review. Default: it has to
-	// look for them, as one of the users.
+	// The agent's program to call about each review. Default: none; one of the users must list
+	// the reviews instead.
 	Ask *ReviewerAsk `json:"ask,omitempty"`
 }
 
-// ReviewerAsk is how the program of a reviewing agent is asked: by a POST of the
-// review, as it is read below the path of reviews, to which it answers with
-// {"decision": "approve" or "deny", "comment": "…"}, or with 202 if it decides
-// later. Anything else decides nothing, and it is asked again after a while.
+// ReviewerAsk configures calls of a reviewing agent's program. The gateway sends a POST with
+// the review, in the form of the review endpoint. The program responds in one of these ways:
+//
+//   - {"decision": "approve" or "deny", "comment": "…"}
+//   - 202, if it decides later
+//   - anything else decides nothing, and the program is called again after a delay
 type ReviewerAsk struct {
-	// Where the program is, as https://host/path. Placeholders such as {env.NAME}
-	// are replaced.
+	// The URL of the program, as https://host/path. Placeholders such as {env.NAME} are
+	// replaced. Required. Default: none.
 	URL string `json:"url,omitempty"`
 
-	// What is shown to the program.
+	// The credentials to send to the program. Default: none.
 	Credentials []agents.Credential `json:"credentials,omitempty"`
 
-	// How long one answer may take, at most 10m. Default: 30s.
+	// The timeout of one call, at most 10m. Default: 30s.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
 
 	url         string // with placeholders replaced
 	credentials agents.Credentials
 }
 
-// provisionReviewers checks who decides for agents.
+// provisionReviewers checks the reviewers.
 func (o *Handler) provisionReviewers() error {
 	for _, name := range slices.Sorted(maps.Keys(o.Reviewers)) {
 		if err := o.Reviewers[name].provision(o.logger); err != nil {
@@ -96,8 +98,8 @@ func (a *ReviewerAsk) provision(logger *zap.Logger) (err error) {
 	return nil
 }
 
-// checkAskURL judges where a program is. Errors do not repeat the URL, in which
-// there may be a secret.
+// checkAskURL checks the URL of a program. Errors do not quote the URL, because it may contain
+// a secret.
 func checkAskURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -179,31 +181,31 @@ func (a *ReviewerAsk) unmarshalOption(b *directive.Block) error {
 	return b.Unrecognized("reviewer")
 }
 
-// answersFor reports whether the user answers for the agent when that reviews.
+// answersFor reports whether the user may decide for the agent.
 func (o *Handler) answersFor(user, agent string) bool {
 	r := o.Reviewers[agent]
 	return r != nil && user != "" && slices.Contains(r.Users, user)
 }
 
-// bindReviewing makes an Engagement the one in which an agent reviews, if that is
-// what it is called and the user answers for the agent: what the agent's program
-// calls while it decides belongs in there. For others it stays a name like others.
+// bindReviewing selects the Engagement in which an agent reviews, if the request's id names it
+// and the user may decide for the agent. So the calls that the agent's program makes while it
+// decides belong to that Engagement. For other users, the id is an ordinary id.
 func (o *Handler) bindReviewing(b *oagent.Binding) {
 	if len(o.Reviewers) == 0 || b.Agent == nil {
 		return
 	}
 	if reviewed, ok := oagent.ReviewedBy(b.Engagement); ok && o.answersFor(b.User.ID, b.Agent.Name) {
-		b.Reviewed, b.User.Email = reviewed, "" // its user is whom the reviewed one belongs to
+		b.Reviewed, b.User.Email = reviewed, "" // the Engagement belongs to the user of the Engagement under review
 	}
 }
 
-// shownReview is a review as its reviewer reads it.
+// shownReview is a review as its reviewer sees it.
 type shownReview struct {
 	*oagent.Review
-	Engagement jsontext.Value `json:"engagement"`         // see oagent.Guard.ReviewedEngagement; null if it is gone
-	Reviewing  string         `json:"reviewing,omitzero"` // of an agent: the id of the Engagement in which it decides
-	Intent     string         `json:"intent,omitzero"`    // of the agent that decides
-	Location   string         `json:"location,omitzero"`  // where it is decided, "" if reviews have no path here
+	Engagement jsontext.Value `json:"engagement"`         // see oagent.Guard.ReviewedEngagement; null if it no longer exists
+	Reviewing  string         `json:"reviewing,omitzero"` // for an agent: id of the Engagement in which it decides
+	Intent     string         `json:"intent,omitzero"`    // of the deciding agent
+	Location   string         `json:"location,omitzero"`  // path to decide it; "" if the site has no review endpoint
 }
 
 func (o *Handler) shownReview(ctx context.Context, guard *oagent.Guard, r *oagent.Review, agent *oagent.Agent) (*shownReview, error) {
@@ -226,9 +228,9 @@ func reviewing(agent *oagent.Agent, r *oagent.Review) oagent.Binding {
 	return oagent.Reviewing(agent, r.Key, r.User)
 }
 
-// checkQuestion asks the input guardrail of a reviewing agent about what it is
-// about to read, as JSON, each time, also when the review is decided already. The
-// error is a *oagent.Refusal.
+// checkQuestion calls the input guardrail of a reviewing agent with the JSON that the agent is
+// about to read. It does so each time, even if the review is already decided. The error is a
+// *oagent.Refusal.
 func (o *Handler) checkQuestion(ctx context.Context, guard *oagent.Guard, agent *oagent.Agent, r *oagent.Review, question []byte) error {
 	if r.Status == oagent.ReviewPending {
 		if err := guard.Question(ctx, r); err != nil {
@@ -241,8 +243,8 @@ func (o *Handler) checkQuestion(ctx context.Context, guard *oagent.Guard, agent 
 	return o.askGuardrail(ctx, guard, agent, r, oagent.SideInput, string(question), "")
 }
 
-// decideFor has a reviewing agent decide, after its output guardrail was asked
-// about the comment, which others get to read.
+// decideFor records a reviewing agent's decision. Its output guardrail checks the comment
+// first, because others can read it.
 func (o *Handler) decideFor(ctx context.Context, guard *oagent.Guard, agent *oagent.Agent, r *oagent.Review, approve bool, comment string) (*oagent.Review, error) {
 	if comment != "" && agent.Output != nil && r.Status == oagent.ReviewPending {
 		if err := guard.Question(ctx, r); err != nil {
@@ -255,9 +257,9 @@ func (o *Handler) decideFor(ctx context.Context, guard *oagent.Guard, agent *oag
 	return guard.Decide(ctx, r.ID, oagent.Scheme+agent.Name, approve, comment)
 }
 
-// askGuardrail asks a guardrail of a reviewing agent, as on traffic to a model. If
-// it does not hold the Engagement in which the agent reviews has ended, and with
-// it the review.
+// askGuardrail calls a guardrail of a reviewing agent, like a guardrail on model traffic. If
+// its assertion does not hold, the Engagement in which the agent reviews ends, and the review
+// is denied.
 func (o *Handler) askGuardrail(ctx context.Context, guard *oagent.Guard, agent *oagent.Agent, r *oagent.Review, side oagent.Side, input, output string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "/", http.NoBody)
 	if err != nil {
@@ -270,12 +272,12 @@ func (o *Handler) askGuardrail(ctx context.Context, guard *oagent.Guard, agent *
 	}
 	err = x.ask(side, input, output)
 	if refusal, ok := oagent.AsRefusal(err); ok && refusal.Ends() {
-		return errors.Join(refusal, guard.Question(ctx, r)) // which denies the review
+		return errors.Join(refusal, guard.Question(ctx, r)) // Question denies the review
 	}
 	return err
 }
 
-// guardrailChat returns the options by which guardrails' tools are asked.
+// guardrailChat returns the options for calls of guardrails' tools.
 func (o *Handler) guardrailChat() *Chat {
 	if o.Chat != nil {
 		return o.Chat

@@ -17,35 +17,33 @@ import (
 )
 
 const (
-	maxAsking = 8           // questions that are out at once for one agent
-	askGrace  = time.Minute // of a claim beyond the timeout: for guardrails and the store
+	maxAsking = 8           // concurrent calls for one agent
+	askGrace  = time.Minute // lease of a claim beyond the timeout, for guardrails and the store
 )
 
-// A reviewAsker asks the programs of reviewing agents. What is to be asked stands
-// in the store, as does who is asking: the asker is woken when a review was asked
-// for here, and looks by itself for what other nodes, or an earlier configuration,
-// have left. Nothing is lost with it.
+// reviewAsker calls the programs of reviewing agents. The open reviews and the claims are in
+// the store. The asker is woken when this node requests a review. It also polls for reviews
+// that other nodes or an earlier configuration have left. It has no state that must be kept.
 type reviewAsker struct {
 	*Handler
 	pace   agents.AskPace
 	woken  chan struct{}
-	slots  map[string]chan struct{} // by the agent's name: one that is slow keeps no other waiting
+	slots  map[string]chan struct{} // by agent name, so that a slow agent does not delay others
 	cancel context.CancelFunc
 	all    sync.WaitGroup
 
 	mu    sync.Mutex
-	asked map[string]map[string]*askState // by the agent's name, and the review's id
+	asked map[string]map[string]*askState // by agent name, then by review id
 }
 
-// askState is what is known of a question.
+// askState is the state of one question.
 type askState struct {
 	busy bool
-	over bool      // there is nothing more to ask
-	at   time.Time // it is not looked at before
+	over bool      // no further calls are needed
+	at   time.Time // not before this time
 }
 
-// StartAsking implements guardHandler. It does nothing if no agent is asked about
-// reviews.
+// StartAsking implements guardHandler. It does nothing if no agent has a program to call.
 func (o *Handler) StartAsking() {
 	slots := make(map[string]chan struct{})
 	for name, r := range o.Reviewers {
@@ -68,8 +66,7 @@ func (o *Handler) StartAsking() {
 	a.all.Go(func() { a.run(ctx) })
 }
 
-// stop breaks off what is being asked. It is asked again by the next
-// configuration.
+// stop cancels running calls. The next configuration repeats them.
 func (a *reviewAsker) stop() {
 	if a != nil {
 		a.cancel()
@@ -77,14 +74,14 @@ func (a *reviewAsker) stop() {
 	}
 }
 
-// wake says that there is something to ask.
+// wake signals that there is a new question.
 func (a *reviewAsker) wake() {
 	if a == nil {
 		return
 	}
 	select {
 	case a.woken <- struct{}{}:
-	default: // it is awake
+	default: // already woken
 	}
 }
 
@@ -114,7 +111,7 @@ func (a *reviewAsker) run(ctx context.Context) {
 	}
 }
 
-// round begins to ask what is due, and returns when to look again.
+// round starts the calls that are due. It returns the delay until the next round.
 func (a *reviewAsker) round(ctx context.Context, begin func(*pendingQuestion)) time.Duration {
 	guard, err := a.guardFor(ctx)
 	if err != nil {
@@ -127,7 +124,7 @@ func (a *reviewAsker) round(ctx context.Context, begin func(*pendingQuestion)) t
 	known := a.relink(nil, nil).agents
 	for _, name := range slices.Sorted(maps.Keys(a.slots)) {
 		if known[name] == nil {
-			continue // another site may have it: its questions are not taken away
+			continue // may belong to another site, so leave its questions alone
 		}
 		reviews, err := guard.Reviews(ctx, oagent.Scheme+name)
 		if err != nil {
@@ -150,8 +147,8 @@ func (a *reviewAsker) round(ctx context.Context, begin func(*pendingQuestion)) t
 	return max(time.Until(next), time.Millisecond)
 }
 
-// due reports whether an agent is to be asked now, and takes a slot for that. Else
-// at is when it may be, or soon enough.
+// due reports whether an agent must be called now, and reserves a slot for the call. If not,
+// at is the time to check again.
 func (a *reviewAsker) due(agent, id string) (at time.Time, due bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -168,28 +165,28 @@ func (a *reviewAsker) due(agent, id string) (at time.Time, due bool) {
 	select {
 	case a.slots[agent] <- struct{}{}:
 	default:
-		return later, false // who ends wakes the asker
+		return later, false // the end of a running call wakes the asker
 	}
 	s.busy = true
 	a.asked[agent][id] = s
 	return time.Time{}, true
 }
 
-// note notes when a question is to be looked at again; zero for never.
+// note sets when to check a question again; zero for never.
 func (a *reviewAsker) note(agent, id string, again time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.asked[agent][id] = &askState{over: again.IsZero(), at: again}
 }
 
-// forget drops what an agent does not have to decide any more.
+// forget drops questions that the agent no longer has to decide.
 func (a *reviewAsker) forget(agent string, listed map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	maps.DeleteFunc(a.asked[agent], func(id string, s *askState) bool { return !s.busy && !listed[id] })
 }
 
-// pendingQuestion is one review about which a program is asked.
+// pendingQuestion is one review about which a program is called.
 type pendingQuestion struct {
 	*reviewAsker
 	guard     *oagent.Guard
@@ -197,7 +194,8 @@ type pendingQuestion struct {
 	transport *http.Transport
 }
 
-// ask asks, if nobody else does, and returns when to look again, zero for never.
+// ask calls the program, unless another node does. It returns when to check again; zero for
+// never.
 func (q *pendingQuestion) ask(ctx context.Context) time.Time {
 	of := q.Reviewers[q.agent].Ask
 	within, cancel := context.WithTimeout(ctx, time.Duration(of.Timeout)+askGrace/2)
@@ -219,7 +217,7 @@ func (q *pendingQuestion) ask(ctx context.Context) time.Time {
 	case err == nil, errors.Is(err, oagent.ErrNoReview), errors.Is(err, oagent.ErrDecided):
 		return time.Time{}
 	case ctx.Err() != nil:
-		_ = claim.Release(ctx) // else the claim ends by itself
+		_ = claim.Release(ctx) // else the claim expires
 		return time.Now()
 	case endsEngagement(err):
 		q.failed("an agent decides nothing more in this Engagement", err)
@@ -234,7 +232,7 @@ func (q *pendingQuestion) ask(ctx context.Context) time.Time {
 	return again
 }
 
-// answer gets an answer and does what it says. The error says that there is none.
+// answer calls the program and applies its decision. An error means that there is no decision.
 func (q *pendingQuestion) answer(ctx context.Context, claim *oagent.ReviewClaim) error {
 	governed := q.relink(nil, nil).agents[q.agent]
 	if governed == nil {

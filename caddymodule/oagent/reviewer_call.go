@@ -18,20 +18,20 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 )
 
-// maxAnswer is the largest answer of an agent's program, in bytes.
+// maxAnswer is the maximum size of a program's response, in bytes.
 const maxAnswer = 64 << 10
 
-// decisionPending is what a program answers that decides later.
+// decisionPending is the decision of a program that decides later.
 const decisionPending = "pending"
 
-// reviewerAnswer is what the program of a reviewing agent has answered.
+// reviewerAnswer is the decision of a reviewing agent's program.
 type reviewerAnswer struct{ decision, comment string }
 
 var errRedirected = errors.New("it answers with a redirect, which is not followed: give ask the URL at which it is")
 
-// newAskTransport returns what questions are sent with. No client stands before it,
-// so that no redirect is followed, nor looked into: it would take the credentials
-// elsewhere.
+// newAskTransport returns the transport for calls of programs. It is used without an
+// http.Client, so redirects are not followed. A redirect could send the credentials to another
+// server.
 func newAskTransport() *http.Transport {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = maxAsking
@@ -39,8 +39,8 @@ func newAskTransport() *http.Transport {
 	return transport
 }
 
-// put asks the program. An error means that nothing is decided; it holds neither
-// credentials nor anything of the question or the answer.
+// put calls the program. An error means that nothing is decided. The error contains no
+// credentials, and nothing of the question or the response.
 func (a *ReviewerAsk) put(ctx context.Context, transport *http.Transport, question []byte) (*reviewerAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(a.Timeout))
 	defer cancel()
@@ -76,15 +76,15 @@ func (a *ReviewerAsk) put(ctx context.Context, transport *http.Transport, questi
 	return readReviewerAnswer(body)
 }
 
-// What the log says of an answer that is none.
+// Errors about an invalid response, for the log.
 var (
 	errNotHTTP  = errors.New("what it answers is not HTTP, or not as much as it says")
 	errTooLate  = errors.New("there is no answer in time")
 	errNotHTTPS = errors.New("it does not speak TLS: give ask an http:// URL, if that is meant")
 )
 
-// withoutWords returns what an error says of the connection. Others may quote the
-// answer, or an address with what is secret in it.
+// withoutWords returns a safe form of an error for the log. Errors of the connection are kept.
+// Others may quote the response, or a URL that contains a secret.
 func withoutWords(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errTooLate
@@ -101,7 +101,7 @@ func withoutWords(ctx context.Context, err error) error {
 	return errNotHTTP
 }
 
-// readReviewerAnswer reads a decision. What is not clear is none.
+// readReviewerAnswer parses a decision. An ambiguous response is no decision.
 func readReviewerAnswer(body []byte) (*reviewerAnswer, error) {
 	members, err := wire.Members(nil, body)
 	if err != nil {

@@ -10,14 +10,13 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// maxHintSegments is how many segments a path has at most for which a hint is
-// looked for.
+// maxHintSegments is the maximum number of path segments for which a hint is searched.
 const maxHintSegments = 16
 
-// maxHint is how much of a path a hint tells, in bytes.
+// maxHint is the maximum length of a path in a hint, in bytes.
 const maxHint = 256
 
-// refuseUnmatched is for a request that is no operation, or could be several.
+// refuseUnmatched refuses a request that matches no operation, or several.
 func (p *passage) refuseUnmatched(err error) *refused {
 	if ambiguous, ok := errors.AsType[*ocp.AmbiguousError](err); ok {
 		return p.refuse(kindAmbiguous, 0, "", "the request was not passed on: "+ambiguous.Reason, err)
@@ -29,9 +28,9 @@ func (p *passage) refuseUnmatched(err error) *refused {
 	return p.refuse(kindUnknownOperation, 0, "", message, err)
 }
 
-// withEncodedSlash returns the path of an operation that the request would be if
-// some slashes of its path, one after the other, were encoded: as few as possible.
-// It is "" if there is none.
+// withEncodedSlash helps clients that forgot to encode a slash in a path parameter. It returns
+// the path that matches an operation if consecutive slashes of the request's path are encoded,
+// as few as possible. It returns "" if there is none.
 func (p *passage) withEncodedSlash() string {
 	segments := strings.Split(p.r.URL.EscapedPath(), "/")
 	if len(segments)-1 > maxHintSegments {
@@ -50,7 +49,7 @@ func (p *passage) withEncodedSlash() string {
 	return ""
 }
 
-// matches reports whether the request would be one operation at this escaped path.
+// matches reports whether the request would match one operation at this escaped path.
 func (p *passage) matches(path string) bool {
 	plain, err := url.PathUnescape(path)
 	if err != nil {

@@ -7,7 +7,8 @@
 //   - FormatOf derives the API from the request's path.
 //   - ReadRequest extracts the user's texts from a request (request*.go).
 //   - Arguments maps a text to the arguments of the guardrail's tool (arguments.go).
-//   - ReadAnswer extracts all text of the model from a response, which is a JSON document or a stream of events (answer.go, text*.go, events.go).
+//   - ReadAnswer extracts all text of the model from a response, which is a JSON document or a
+//     stream of events (answer.go, text*.go, events.go).
 //   - AppendError formats a refusal as an error of the API (fault.go).
 //
 // It fails closed: content that it cannot parse is an error, never an empty text, because
@@ -16,7 +17,7 @@ package chat
 
 import "strings"
 
-// Format is an API that models are asked by.
+// Format is the protocol of a model API.
 type Format int
 
 // Formats.
@@ -26,7 +27,7 @@ const (
 	Messages                      // Formats.
 )
 
-// FormatOf tells the API by the end of a path; it is 0 for another.
+// FormatOf returns the format for the end of a path, or 0 for any other path.
 func FormatOf(path string) Format {
 	switch {
 	case strings.HasSuffix(path, "/chat/completions"):
