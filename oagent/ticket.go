@@ -55,10 +55,17 @@ type Replay struct {
 	Status  int // HTTP status
 }
 
-// Begin decides whether the call may be made, and records it. It checks, in order, that the
-// agent has the capability and that its input restriction holds. If a review is required,
-// Begin waits up to GuardOptions.ReviewWait. The error is a *Refusal, and then the call must
-// not be made.
+// Begin decides whether the call may be made, and records it. It checks in this order:
+//
+//   - The Engagement has not ended, and its record is not full.
+//   - The agent has the capability.
+//   - If an identical call has a held result, its review decides (see Ticket.Replayed).
+//   - The call does not violate short_circuit.
+//   - The assertion of the input restriction holds.
+//   - The reviewer of the input restriction has approved. Begin waits for the decision up to
+//     GuardOptions.ReviewWait.
+//
+// The error is a *Refusal, and then the call must not be made.
 func (g *Guard) Begin(ctx context.Context, c Call) (*Ticket, error) {
 	if c.Agent == nil {
 		return nil, &Refusal{

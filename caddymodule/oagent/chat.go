@@ -166,7 +166,7 @@ func (o *Handler) serveChat(w http.ResponseWriter, r *http.Request, next caddyht
 	p, refusal := o.beside(w, r, next)
 	if p.call = ocp.CallFromContext(r.Context()); p.call != nil {
 		if refusal != nil || p.agent.Input == nil && p.agent.Output == nil {
-			return false, nil //nolint:nilerr // it is judged as every call, and refused there
+			return false, nil //nolint:nilerr // it is checked like any other call, and refused there
 		}
 		return true, p.refuseChatCall()
 	}

@@ -150,11 +150,10 @@ func (p *passage) engagementKey() string {
 	return p.key
 }
 
-// bind returns the Engagement of a request with an agent. It is identified by the
-// authenticated user and by the id in the request. Unauthenticated callers are identified by
-// their IP address as Caddy determines it (client_ip, which respects trusted proxies), and
-// their id is ignored. So nobody can use another caller's Engagement by knowing its id. See
-// also bindCaller.
+// bind returns the Engagement of a request with an agent. It is identified by the authenticated
+// user and by the id in the request. If the caller is not authenticated, the id is extended by
+// its IP address as Caddy determines it (client_ip, which respects trusted proxies). So nobody
+// can use or exhaust another caller's Engagement by knowing its id. See also bindCaller.
 func (o *Handler) bind(r *http.Request, agent *oagent.Agent) oagent.Binding {
 	b := oagent.Binding{Agent: agent}
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)

@@ -9,7 +9,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 )
 
-// checkGoverning checks that at least one of the agents can govern a request.
+// checkGoverning rejects a guard option with which none of the agents can govern a request.
 func (o *Handler) checkGoverning(agents []*oagent.Agent) error {
 	names := make([]string, len(agents))
 	for i, a := range agents {

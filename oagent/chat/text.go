@@ -127,8 +127,9 @@ func (t *texts) walkObject(value jsontext.Value, name string, depth int) error {
 	return nil
 }
 
-// enter adds the index or id of the object to the place. This distinguishes it from other
-// objects at the same place in other events. enter returns the object's type.
+// enter adds the index of the object to the place, and for the root of an event its type. This
+// distinguishes the object from others at the same place in other events. enter returns the
+// object's type.
 func (t *texts) enter(value jsontext.Value) (kind string) {
 	root := len(t.place) == 0
 	for walk := wire.Into(value); walk.Next(); {
