@@ -392,7 +392,8 @@ func (t *turn) life() time.Duration {
 }
 
 // isStray reports whether nothing but refusals has happened in the Engagement. A client can
-// create one for each id, so stray Engagements have a short lifetime.
+// create one for each id, so the store may delete stray Engagements to make space for others,
+// and anonymous ones expire after strayTTL.
 func (t *turn) isStray() bool {
 	s := t.state
 	return s.Total == 0 && s.Ended == 0 && s.Renewals == 0 && len(s.Reviews) == 0 && len(s.Questions) == 0 &&
