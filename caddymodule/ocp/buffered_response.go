@@ -18,52 +18,56 @@ import (
 	"github.com/fairwayhq/fairway/ocp/enhance"
 )
 
-// maxStreamHold is how long an answer is held after a handler asked for its first bytes to
-// be sent to the client. reverse_proxy flushes every answer of unknown length, so a flush
-// does not show that the answer is a stream. An answer that has not ended by then is taken
-// for a stream and passes unchanged.
+// maxStreamHold is how long a response is held after a handler requested a flush. reverse_proxy
+// flushes every response of unknown length, so a flush does not prove that the response is a
+// stream. A response that has not ended after this time is treated as a stream and passed on
+// unchanged.
 const maxStreamHold = time.Second
 
-// The outcomes of an enhancement besides the reasons of package enhance.
+// Outcomes of an enhancement, in addition to the reasons of package enhance.
 const (
 	outcomeEnhanced = "enhanced"
-	outcomeStream   = "stream"    // it was flushed and did not end
-	outcomeTrailers = "trailers"  // it announces trailers, which may speak of the body
+	outcomeStream   = "stream"    // it was flushed and did not end in time
+	outcomeTrailers = "trailers"  // it announces trailers, which may describe the body
 	outcomeSigned   = "signed"    // its signature may cover the body
 	outcomeFrozen   = "frozen"    // Cache-Control: no-transform
-	outcomeUnended  = "not_ended" // a handler failed in the middle of it
-	outcomeCoding   = "coding"    // its content coding cannot be undone
+	outcomeUnended  = "not_ended" // a handler failed before its end
+	outcomeCoding   = "coding"    // its content coding cannot be decoded
 )
 
-// Enhancement is a property that answers get.
+// Enhancement is a property that is added to responses.
 type Enhancement struct {
-	// The name of the property: a letter, then letters, digits and underscores.
+	// The name of the property: a letter, then letters, digits and underscores. Required.
 	Property string `json:"property,omitempty"`
 
-	// The CEL expression that computes it, over `ocp` (the context's fields, as
-	// in ocp.current_goal), `request` (method, path, query, headers), `response`
-	// (status, headers, body), `tool` (name, operation_id, method, path, tags)
-	// and `item` (the object that gets the property). An expression that yields
-	// optional.none() adds nothing. If one fails, or yields what does not fit the
-	// schema that the document declares, the answer lacks this property only; in a
-	// list, so does the item for which it failed.
+	// The CEL expression that computes the property. Variables:
+	//
+	//   - `ocp`: the fields of the context, as in ocp.current_goal
+	//   - `request`: method, path, query, headers
+	//   - `response`: status, headers, body
+	//   - `tool`: name, operation_id, method, path, tags
+	//   - `item`: the object that gets the property
+	//
+	// An expression that returns optional.none() adds nothing. If an expression fails, or its
+	// value does not match the schema that the document declares, only this property is
+	// missing. In a list, it is only missing in the item that failed. Required.
 	Expression string `json:"expression,omitempty"`
 
-	// Adds the property only to answers of operations that declare it in
-	// x-ocp-enhanced-response. Default: to every JSON answer.
+	// Whether the property is only added to responses of operations that declare it in
+	// x-ocp-enhanced-response. Default: false, it is added to every JSON response.
 	Declared bool `json:"declared,omitempty"`
 }
 
-// enhancer decides which answers are held to be enhanced, and tells how that
-// went. A nil enhancer holds none.
+// enhancer decides which responses are held to be enhanced, and counts the outcomes. A nil
+// enhancer holds none.
 type enhancer struct {
 	*enhance.Enhancer
 	metrics *ocpMetrics
 	logger  *zap.Logger
-	told    sync.Map // property and reason of what has been warned about
+	told    sync.Map // properties and reasons that have been logged
 }
 
-// newEnhancer compiles the expressions; it returns nil if there are none.
+// newEnhancer compiles the expressions. It returns nil if there are none.
 func newEnhancer(h *Handler) (*enhancer, error) {
 	if len(h.Enhance) == 0 {
 		return nil, nil
@@ -87,13 +91,13 @@ func newEnhancer(h *Handler) (*enhancer, error) {
 	return &enhancer{Enhancer: compiled, metrics: h.metrics, logger: h.logger}, nil
 }
 
-// tell counts the outcome of an answer.
+// tell counts the outcome of a response.
 func (e *enhancer) tell(outcome string) {
 	e.metrics.enhanced.WithLabelValues(outcome).Inc()
 }
 
-// tellFailures counts the properties that failed. The log names each property and reason
-// once: a fault in an expression comes back with every answer.
+// tellFailures counts the properties that failed. Each property and reason is logged once,
+// because an error in an expression occurs with every response.
 func (e *enhancer) tellFailures(failures []enhance.Failure) {
 	for _, failure := range failures {
 		e.metrics.failed.WithLabelValues(failure.Property, string(failure.Reason)).Inc()
@@ -101,6 +105,7 @@ func (e *enhancer) tellFailures(failures []enhance.Failure) {
 	}
 }
 
+// warnOnce logs a failed property, unless it has been logged before with this reason.
 func (e *enhancer) warnOnce(property, reason string) {
 	if _, told := e.told.LoadOrStore(property+" "+reason, struct{}{}); !told {
 		e.logger.Warn("an answer was left without a property, as its expression failed; this is logged once, see the metric fairway_ocp_property_failures_total",
@@ -108,24 +113,24 @@ func (e *enhancer) warnOnce(property, reason string) {
 	}
 }
 
-// hold is the part of an exchange that keeps an answer until its end. A nil hold
-// keeps none.
+// hold is the part of an exchange that keeps a response until its end. A nil hold keeps none.
 type hold struct {
 	enhancer *enhancer
 	message  enhance.Exchange
-	limit    int64    // bytes of the answer
+	limit    int64    // bytes of the response
 	known    []string // If-None-Match of the request
 	since    string   // If-Modified-Since of the request
 
-	body    *buffer.Buffer // nil unless the answer is being held
-	varies  bool           // the answer depends on the context
+	body    *buffer.Buffer // nil unless the response is being held
+	varies  bool           // the response depends on the context
 	flushed bool
-	settled bool // the header belongs to a handler: no timer may read it
+	settled bool // a handler may be changing the header, so the timer must not read it
 	timer   *time.Timer
 }
 
-// prepare returns the hold for the answer to r, nil if it gets no property. It changes the
-// request so that the answer comes whole and in a coding that can be undone.
+// prepare returns the hold for the response to r. It returns nil if the response gets no
+// property. It changes the request so that the response is complete and in a decodable content
+// coding.
 func (e *enhancer) prepare(in *ocp.Incoming, r *http.Request, tool *ocp.Tool, limit int64) *hold {
 	if e == nil || len(e.Properties(tool)) == 0 {
 		return nil
@@ -134,16 +139,17 @@ func (e *enhancer) prepare(in *ocp.Incoming, r *http.Request, tool *ocp.Tool, li
 	h.takeConditions(r)
 	restrictCodings(r.Header)
 
-	// Handlers behind may rewrite the URL in place; expressions see it as it came.
+	// Later handlers may rewrite the URL in place. Expressions get the original.
 	request, address := r.WithContext(r.Context()), *r.URL
 	request.URL = &address
 	h.message = enhance.Exchange{Incoming: in, Request: request, Tool: tool}
 	return h
 }
 
-// takeConditions takes the conditions of a GET or HEAD away from the upstream. The upstream
-// knows only its plain answer: it would answer 304 to a client that has the plain answer
-// and is to get the enhanced one. The conditions are checked when the answer is known.
+// takeConditions removes the conditions of a GET or HEAD before the request reaches the
+// upstream. The upstream only knows its plain response, so it would respond with 304 to a
+// client that has the plain response and should get the enhanced one. The conditions are
+// checked when the response is complete.
 func (h *hold) takeConditions(r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return
@@ -153,8 +159,8 @@ func (h *hold) takeConditions(r *http.Request) {
 	delete(r.Header, "If-Modified-Since")
 }
 
-// isKnown reports whether the client has the answer already, which is not enhanced. A
-// date counts only if no tag is given (RFC 9110, section 13.1.3).
+// isKnown reports whether the client already has the response, which is not enhanced. The date
+// is only considered if no entity tag is given (RFC 9110, section 13.1.3).
 func (h *hold) isKnown(status int, header http.Header) bool {
 	switch {
 	case h == nil || status != http.StatusOK:
@@ -165,11 +171,12 @@ func (h *hold) isKnown(status int, header http.Header) bool {
 	return h.since != "" && h.since == header.Get("Last-Modified")
 }
 
+// holds reports whether the response is being held.
 func (h *hold) holds() bool {
 	return h != nil && h.body != nil
 }
 
-// begin reports whether the answer is held, whose header has just been decided on.
+// begin decides whether to hold the response. Its header is complete at this point.
 func (h *hold) begin(x *exchange, status int) bool {
 	if x.ofTools {
 		return false
@@ -177,7 +184,7 @@ func (h *hold) begin(x *exchange, status int) bool {
 	header := x.ResponseWriter.Header()
 	h.message.Status, h.message.Header = status, header
 	head := h.message.Request.Method == http.MethodHead
-	h.varies = status == http.StatusNotModified // what the client has may be an enhanced answer
+	h.varies = status == http.StatusNotModified // the client's stored response may be an enhanced one
 	if reason := h.takes(head); reason != "" {
 		if reason != string(enhance.Status) && reason != string(enhance.NoBody) {
 			h.enhancer.tell(reason)
@@ -186,7 +193,7 @@ func (h *hold) begin(x *exchange, status int) bool {
 	}
 	h.varies = true
 	if head {
-		// The GET would have another body, of which this is not known.
+		// The response to GET would have another body, whose length and tag are unknown.
 		forgetBody(header)
 		delete(header, "Content-Length")
 		delete(header, "Etag")
@@ -196,8 +203,8 @@ func (h *hold) begin(x *exchange, status int) bool {
 	return true
 }
 
-// takes returns why the answer is not enhanced, as far as its header tells; "" if
-// it may be. A HEAD is judged like the GET.
+// takes returns why the response cannot be enhanced, as far as its header shows. It returns ""
+// if it may be enhanced. A HEAD is treated like the GET.
 func (h *hold) takes(head bool) (reason string) {
 	header := h.message.Header
 	switch {
@@ -228,7 +235,7 @@ func (h *hold) takes(head bool) (reason string) {
 	return string(took)
 }
 
-// write keeps a part of the body. One that becomes too large is released.
+// write keeps a part of the body. If the body exceeds the limit, the response is released.
 func (h *hold) write(x *exchange, p []byte) (int, error) {
 	if int64(len(h.body.B))+int64(len(p)) > h.limit {
 		h.release(x, string(enhance.TooLarge))
@@ -239,13 +246,13 @@ func (h *hold) write(x *exchange, p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush notes that a handler wants the client to have what there is.
+// flush records that a handler requested a flush.
 func (h *hold) flush(x *exchange) {
 	h.flushed = true
 	h.watch(x)
 }
 
-// watch sets the timer that tells a stream from an answer of unknown length.
+// watch starts the timer that distinguishes a stream from a response of unknown length.
 func (h *hold) watch(x *exchange) {
 	if !h.flushed || h.settled || h.timer != nil || len(h.body.B) == 0 {
 		return
@@ -257,11 +264,11 @@ func (h *hold) watch(x *exchange) {
 			return
 		}
 		h.release(x, outcomeStream)
-		_ = http.NewResponseController(x.ResponseWriter).Flush() // the client may be gone
+		_ = http.NewResponseController(x.ResponseWriter).Flush() // the client may have disconnected
 	})
 }
 
-// settle leaves the header to the handler that has asked for it.
+// settle stops the timer, because a handler has the header and may change it.
 func (h *hold) settle() {
 	if h.body != nil {
 		h.settled = true
@@ -269,13 +276,14 @@ func (h *hold) settle() {
 	}
 }
 
+// stop stops the timer.
 func (h *hold) stop() {
 	if h.timer != nil {
 		h.timer.Stop()
 	}
 }
 
-// release sends what is held as it came, and holds no more.
+// release sends the held response unchanged and stops holding.
 func (h *hold) release(x *exchange, outcome string) {
 	h.stop()
 	if outcome != "" {
@@ -284,11 +292,11 @@ func (h *hold) release(x *exchange, outcome string) {
 	body := h.body
 	h.body = nil
 	x.commit(x.status)
-	_, _ = x.ResponseWriter.Write(body.B) // the next write tells that the client is gone
+	_, _ = x.ResponseWriter.Write(body.B) // the next write reports a disconnected client
 	buffer.Put(body)
 }
 
-// drop gives the held answer up.
+// drop discards the held response.
 func (h *hold) drop() {
 	if h.holds() {
 		h.stop()
@@ -297,7 +305,7 @@ func (h *hold) drop() {
 	}
 }
 
-// end enhances the answer, whose end has been reached, and sends it.
+// end enhances the complete response and sends it.
 func (h *hold) end(x *exchange, r *http.Request) {
 	h.stop()
 	if hasTrailers(h.message.Header) {
@@ -332,8 +340,7 @@ func (h *hold) end(x *exchange, r *http.Request) {
 	h.send(x, out.B)
 }
 
-// hasTrailers reports whether a handler has set trailers that it had not
-// announced.
+// hasTrailers reports whether a handler has set trailers without announcing them.
 func hasTrailers(header http.Header) bool {
 	for key := range header {
 		if strings.HasPrefix(key, http.TrailerPrefix) {
@@ -343,14 +350,14 @@ func hasTrailers(header http.Header) bool {
 	return false
 }
 
-// content returns the body without its content coding. Decoded holds it if there was
-// one.
+// content returns the body without its content coding. If there was one, decoded is the buffer
+// of the content, which the caller must release.
 func (h *hold) content() (content []byte, decoded *buffer.Buffer, ok bool) {
 	coding := h.message.Header["Content-Encoding"]
 	if len(coding) == 0 {
 		return h.body.B, nil, true
 	}
-	coded := buffer.Get() // a copy: if anything fails, the answer goes out as it came
+	coded := buffer.Get() // a copy: if anything fails, the original is sent
 	coded.B = append(coded.B, h.body.B...)
 	decoded, err := toolcall.DecodeBody(http.Header{"Content-Encoding": coding}, coded, h.limit)
 	if err != nil {
@@ -359,8 +366,8 @@ func (h *hold) content() (content []byte, decoded *buffer.Buffer, ok bool) {
 	return decoded.B, decoded, true
 }
 
-// send sends the enhanced body with the header that is true of it, or 304 if the
-// client has that body already.
+// send sends the enhanced body with a matching header. If the client already has that body, it
+// sends 304.
 func (h *hold) send(x *exchange, body []byte) {
 	header := h.message.Header
 	forgetBody(header)
@@ -380,23 +387,24 @@ func (h *hold) send(x *exchange, body []byte) {
 		return
 	}
 	x.ResponseWriter.WriteHeader(x.status)
-	_, _ = x.ResponseWriter.Write(body) // the client may be gone
+	_, _ = x.ResponseWriter.Write(body) // the client may have disconnected
 }
 
-// forgetBody removes from a header what was true of the body as the upstream sent
-// it. The context may change what it becomes at any time, so no date is true of it.
+// forgetBody removes headers that describe the upstream's body. No modification date can be
+// given either, because the context can change the enhanced body at any time.
 func forgetBody(header http.Header) {
 	for _, key := range []string{"Accept-Ranges", "Content-Digest", "Content-Md5", "Digest", "Last-Modified", "Repr-Digest"} {
 		delete(header, key)
 	}
 }
 
-// decodable reports whether decodeBody knows the content coding.
+// decodable reports whether toolcall.DecodeBody supports the content coding.
 func decodable(header http.Header) bool {
 	coding := header["Content-Encoding"]
 	return len(coding) == 1 && isDecodable(coding[0])
 }
 
+// isDecodable reports whether toolcall.DecodeBody supports the named coding.
 func isDecodable(coding string) bool {
 	switch strings.ToLower(strings.TrimSpace(coding)) {
 	case "", "identity", "gzip", "x-gzip", "deflate", "zstd":
@@ -405,7 +413,8 @@ func isDecodable(coding string) bool {
 	return false
 }
 
-// restrictCodings leaves of Accept-Encoding what decodeBody knows.
+// restrictCodings removes codings from Accept-Encoding that toolcall.DecodeBody does not
+// support.
 func restrictCodings(header http.Header) {
 	values := header["Accept-Encoding"]
 	if len(values) == 0 {
@@ -424,7 +433,7 @@ func restrictCodings(header http.Header) {
 	header["Accept-Encoding"] = []string{strings.Join(kept, ", ")}
 }
 
-// listsToken reports whether a header that lists names has this one.
+// listsToken reports whether a header with a list of names contains the name.
 func listsToken(values []string, token string) bool {
 	for _, value := range values {
 		for item := range strings.SplitSeq(value, ",") {

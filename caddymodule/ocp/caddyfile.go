@@ -36,7 +36,7 @@ func init() {
 //		require
 //		discovery    <path>
 //
-//		# of a document that is no toolset of the agents option:
+//		# for a document that is not a toolset of the agents option:
 //		openapi      <file, URL or path on the site>
 //		refresh      <duration> | off
 //		refs         <directory>
@@ -47,7 +47,7 @@ func init() {
 //		max_document <size>
 //	}
 //
-// enhance, log, include and exclude may be repeated, the others may not.
+// enhance, log, include and exclude may be repeated. The other options may be given once.
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	if d.NextArg() {
@@ -62,6 +62,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
+// unmarshalOption reads one option of the directive.
 func (h *Handler) unmarshalOption(b *directive.Block) error {
 	switch b.Val() {
 	case "enhance":
@@ -90,7 +91,7 @@ func (h *Handler) unmarshalOption(b *directive.Block) error {
 			h.Discovery = text
 			return checkDiscoveryPath(text)
 		})
-	case "path", "timeout", "max_response", "token_budget": // of tool endpoints
+	case "path", "timeout", "max_response", "token_budget": // options of tool endpoints
 	default:
 		of := toolcall.Reference{Toolset: &h.Toolset, Document: &h.Document}
 		if known, err := of.UnmarshalOption(b); known {
@@ -143,6 +144,7 @@ func (h *Handler) unmarshalLists(b *directive.Block) error {
 	return nil
 }
 
+// unmarshalLog reads the fields to log.
 func (h *Handler) unmarshalLog(b *directive.Block) error {
 	before := len(h.Log)
 	if err := b.List(&h.Log); err != nil {
@@ -156,7 +158,7 @@ func (h *Handler) unmarshalLog(b *directive.Block) error {
 	return nil
 }
 
-// checkDiscoveryPath refuses what is no path of a document.
+// checkDiscoveryPath returns an error if the path cannot be that of a document.
 func checkDiscoveryPath(path string) error {
 	if !strings.HasPrefix(path, "/") || path == "/" || strings.ContainsAny(path, "*?#") {
 		return errors.New("a plain path of the site is needed, such as /openapi.json")

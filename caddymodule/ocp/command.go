@@ -65,10 +65,10 @@ whole context for want of a required header.
 	})
 }
 
-// maxOCPInput bounds what the ocp commands read, in bytes.
+// maxOCPInput limits the input of the ocp commands, in bytes.
 const maxOCPInput = 2 << 20
 
-// ocpCommand is one of the ocp commands; run is given its input.
+// ocpCommand returns one of the ocp commands. The command reads its input and passes it to run.
 func ocpCommand(usage, short, long string, arguments cobra.PositionalArgs, run func(c *ocpConsole, input []byte) error) *cobra.Command {
 	cmd := &cobra.Command{Use: usage, Short: short, Long: long, Args: arguments, DisableFlagsInUseLine: true}
 	cmd.Flags().String("file", "", "File to read")
@@ -90,17 +90,18 @@ func ocpCommand(usage, short, long string, arguments cobra.PositionalArgs, run f
 	return cmd
 }
 
-// ocpConsole is where an ocp command writes, and what it was told.
+// ocpConsole has the outputs and flags of an ocp command.
 type ocpConsole struct {
 	out, aside io.Writer
 	strict     bool
 }
 
-// note tells something that is not the result.
+// note prints a remark that is not part of the result.
 func (c *ocpConsole) note(format string, arguments ...any) {
 	fmt.Fprintf(c.aside, format+"\n", arguments...)
 }
 
+// readOCPInput reads the input from the file, the argument or standard input.
 func readOCPInput(cmd *cobra.Command, flags caddycmd.Flags) ([]byte, error) {
 	path, argument := flags.String("file"), flags.Arg(0)
 	switch {
@@ -119,6 +120,7 @@ func readOCPInput(cmd *cobra.Command, flags caddycmd.Flags) ([]byte, error) {
 	return readBounded(path, file)
 }
 
+// readBounded reads at most maxOCPInput bytes.
 func readBounded(name string, source io.Reader) ([]byte, error) {
 	var content buffer.Buffer
 	err := content.ReadAll(source, maxOCPInput)
@@ -133,7 +135,7 @@ func readBounded(name string, source io.Reader) ([]byte, error) {
 	return content.B, nil
 }
 
-// encodeOCP prints the headers of a context.
+// encodeOCP prints the OCP headers of a context.
 func encodeOCP(c *ocpConsole, input []byte) error {
 	session, err := sessionOf(input, c.strict)
 	if err != nil {
@@ -171,13 +173,13 @@ func encodeOCP(c *ocpConsole, input []byte) error {
 	return nil
 }
 
-// ocpHeaders are the headers in the order in which they are printed.
+// ocpHeaders are the OCP headers in the order in which they are printed.
 var ocpHeaders = []string{
 	ocp.HeaderContextID, ocp.HeaderAgentType, ocp.HeaderCurrentGoal, ocp.HeaderUser,
 	ocp.HeaderWorkspace, ocp.HeaderVersion, ocp.HeaderSession,
 }
 
-// sessionOf makes a session of the JSON of a context, whatever its length.
+// sessionOf creates a session from the JSON of a context of any length.
 func sessionOf(context []byte, strict bool) (*ocp.Session, error) {
 	encoded := base64.StdEncoding.EncodeToString(bytes.TrimSpace(context))
 	session, err := ocp.NewSession(encoded, ocp.ReadOptions{Strict: strict, MaxSession: len(encoded)})
@@ -191,7 +193,7 @@ func sessionOf(context []byte, strict bool) (*ocp.Session, error) {
 	return session, nil
 }
 
-// decodeOCP prints what is in a session or in headers.
+// decodeOCP prints the content of a session or of headers.
 func decodeOCP(c *ocpConsole, input []byte) error {
 	header, isDump, err := parseHeaders(input)
 	if err != nil {
@@ -225,13 +227,14 @@ func decodeOCP(c *ocpConsole, input []byte) error {
 	return c.print(describeHeaders(header, &in, content))
 }
 
+// noteLength prints a remark if the session is longer than a header allows.
 func (c *ocpConsole) noteLength(session string) {
 	if len(session) > ocp.MaxSession {
 		c.note("the session has %d bytes; an API ignores it over %d", len(session), ocp.MaxSession)
 	}
 }
 
-// describeHeaders returns headers that are good, and the session, as JSON.
+// describeHeaders returns the valid headers and the session as JSON.
 func describeHeaders(header http.Header, in *ocp.Headers, session jsontext.Value) jsontext.Value {
 	text := []byte(`{"headers":{`)
 	for _, key := range ocpHeaders {
@@ -253,7 +256,7 @@ func describeHeaders(header http.Header, in *ocp.Headers, session jsontext.Value
 	return append(text, '}')
 }
 
-// print writes JSON over several lines.
+// print prints indented JSON.
 func (c *ocpConsole) print(value jsontext.Value) error {
 	value = value.Clone()
 	if err := value.Indent(jsontext.WithIndent("  ")); err != nil {
@@ -263,7 +266,7 @@ func (c *ocpConsole) print(value jsontext.Value) error {
 	return err
 }
 
-// validateOCP says what a session, a context or headers are worth.
+// validateOCP reports whether a session, a context or headers are valid.
 func validateOCP(c *ocpConsole, input []byte) error {
 	if text := bytes.TrimSpace(input); text[0] == '{' {
 		session, err := sessionOf(text, c.strict)
@@ -291,8 +294,8 @@ func validateOCP(c *ocpConsole, input []byte) error {
 	return c.judgeHeaders(header, in)
 }
 
-// missingRequired returns the members that a context needs for its required headers,
-// OCP-Context-ID and OCP-Agent-Type, and does not have.
+// missingRequired returns the missing members of a context that the required headers
+// OCP-Context-ID and OCP-Agent-Type are built from.
 func missingRequired(judgement ocp.Judgement) (missing []string) {
 	for _, fault := range judgement.Faults {
 		if fault.Reason == ocp.ReasonMissing && (fault.Field == "context_id" || fault.Field == "agent_type") {
@@ -302,7 +305,7 @@ func missingRequired(judgement ocp.Judgement) (missing []string) {
 	return missing
 }
 
-// reject prints that a context cannot be sent for want of required members.
+// reject prints that a context cannot be sent because required members are missing.
 func (c *ocpConsole) reject(what string, missing []string, judgement ocp.Judgement) error {
 	fmt.Fprintf(c.out, "%s: %s\n", what, ocp.Ignored)
 	for _, fault := range judgement.Faults {
@@ -312,6 +315,7 @@ func (c *ocpConsole) reject(what string, missing []string, judgement ocp.Judgeme
 		what, strings.Join(missing, " and "))
 }
 
+// judge prints a judgement and returns an error if the message would be ignored.
 func (c *ocpConsole) judge(what string, judgement ocp.Judgement) error {
 	fmt.Fprintf(c.out, "%s: %s\n", what, judgement.Verdict)
 	for _, fault := range judgement.Faults {
@@ -323,6 +327,7 @@ func (c *ocpConsole) judge(what string, judgement ocp.Judgement) error {
 	return nil
 }
 
+// judgeHeaders prints the judgement about headers.
 func (c *ocpConsole) judgeHeaders(header http.Header, in *ocp.Incoming) error {
 	judgement := in.Judge()
 	ignored := len(in.Faults) > 0
@@ -349,9 +354,9 @@ func (c *ocpConsole) judgeHeaders(header http.Header, in *ocp.Incoming) error {
 	return nil
 }
 
-// parseHeaders reads headers as tools print them: one on a line, perhaps behind
-// a "> " or "< ", among lines that are none. IsDump reports whether one of them is
-// a header of OCP; else the input may be the value of one.
+// parseHeaders reads headers as tools such as curl print them: one per line, possibly after ">
+// " or "< ". Other lines are skipped. IsDump reports whether there is an OCP header. Otherwise
+// the input may be the value of one.
 func parseHeaders(input []byte) (header http.Header, isDump bool, err error) {
 	header = make(http.Header)
 	lines := bufio.NewScanner(bytes.NewReader(input))
@@ -375,7 +380,7 @@ func parseHeaders(input []byte) (header http.Header, isDump bool, err error) {
 	return header, isDump, nil
 }
 
-// joinFaults makes one error of what is wrong.
+// joinFaults returns one error for all faults.
 func joinFaults(faults []ocp.Fault) error {
 	texts := make([]string, 0, len(faults))
 	for _, fault := range faults {

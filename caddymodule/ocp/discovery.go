@@ -21,25 +21,25 @@ import (
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
-// The forms of a document, each the ending of a path.
+// The forms of a document. Each is the extension of a path.
 const (
 	formJSON = ".json"
 	formYAML = ".yaml"
-	formAny  = "*" // whatever the client prefers
+	formAny  = "*" // the form that the client prefers
 )
 
-// discovery serves the document of the handler's toolset with the flags that are
-// true here. It is encoded once for each document that is loaded.
+// discovery serves the document of the handler's toolset with the flags that apply to this
+// site. The document is encoded once each time it is loaded.
 type discovery struct {
 	handler *Handler
-	stem    string // the path without an ending
-	ending  string // of the path itself: one of the forms, or formAny
+	stem    string // the path without an extension
+	ending  string // the form given by the configured path's extension, or formAny
 
 	making sync.Mutex // held while a document is encoded
 	made   atomic.Pointer[advertised]
 }
 
-// advertised is a document as it is served.
+// advertised is a document in the forms in which it is served.
 type advertised struct {
 	of   *ocp.LoadedDocument
 	json prepared.Response
@@ -47,7 +47,7 @@ type advertised struct {
 	err  error // why it cannot be served
 }
 
-// newDiscovery makes the toolset keep its document.
+// newDiscovery returns the discovery of the handler and makes the toolset keep its document.
 func newDiscovery(ctx caddy.Context, h *Handler) (*discovery, error) {
 	if h.toolset == nil {
 		return nil, errors.New("discovery needs a toolset, whose document is served")
@@ -70,7 +70,7 @@ func newDiscovery(ctx caddy.Context, h *Handler) (*discovery, error) {
 	return d, nil
 }
 
-// formOf returns the form that an ending asks for, "" if it is no document's.
+// formOf returns the form for an extension. It returns "" for other extensions.
 func formOf(ending string) string {
 	switch ending {
 	case formJSON:
@@ -81,8 +81,8 @@ func formOf(ending string) string {
 	return ""
 }
 
-// asked returns the form in which a request asks for the document, "" if it does
-// not.
+// asked returns the form in which a request asks for the document. It returns "" for other
+// requests.
 func (d *discovery) asked(r *http.Request) (form string) {
 	ending, ok := strings.CutPrefix(r.URL.Path, d.stem)
 	if !ok || r.Method != http.MethodGet && r.Method != http.MethodHead || ocp.CallFromContext(r.Context()) != nil {
@@ -94,8 +94,8 @@ func (d *discovery) asked(r *http.Request) (form string) {
 	return formOf(ending)
 }
 
-// serve answers with the document. While it is not loaded, that is 503 like the
-// tools that are made of it; one that cannot be served is passed by.
+// serve responds with the document. Until the document is loaded, the status is 503, as for its
+// tools. If the document cannot be served, the request is passed on.
 func (d *discovery) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, form string) error {
 	toolcall.CurrentTools(d.handler.toolset, r, next) // loads a document of the site
 	loaded := d.handler.toolset.Loader.Document()
@@ -115,7 +115,7 @@ func (d *discovery) serve(w http.ResponseWriter, r *http.Request, next caddyhttp
 	return nil
 }
 
-// document returns the document as it is served.
+// document returns the encoded document.
 func (d *discovery) document(loaded *ocp.LoadedDocument) *advertised {
 	if made := d.made.Load(); made != nil && made.of == loaded {
 		return made
@@ -134,6 +134,7 @@ func (d *discovery) document(loaded *ocp.LoadedDocument) *advertised {
 	return made
 }
 
+// advertise encodes a loaded document.
 func (d *discovery) advertise(loaded *ocp.LoadedDocument) *advertised {
 	h := d.handler
 	site := advertise.Site{
@@ -159,7 +160,7 @@ func (d *discovery) advertise(loaded *ocp.LoadedDocument) *advertised {
 	}
 }
 
-// basePath returns the path of this site below which the API is.
+// basePath returns the path of the site below which the API is served.
 func basePath(tools *ocp.Toolset) string {
 	if list := tools.Tools(); len(list) > 0 && list[0].BasePath() != "" {
 		return list[0].BasePath()
@@ -167,6 +168,7 @@ func basePath(tools *ocp.Toolset) string {
 	return "/"
 }
 
+// in returns the document in the given form.
 func (a *advertised) in(form string) *prepared.Response {
 	if form == formYAML {
 		return &a.yaml
@@ -174,8 +176,8 @@ func (a *advertised) in(form string) *prepared.Response {
 	return &a.json
 }
 
-// preferredForm returns the form that an Accept header has first. Those that have
-// no preference get JSON.
+// preferredForm returns the form that is first in an Accept header. Without a preference it is
+// JSON.
 func preferredForm(accept []string) string {
 	for item := range strings.SplitSeq(strings.Join(accept, ","), ",") {
 		mediaType, _, _ := strings.Cut(item, ";")

@@ -1,13 +1,17 @@
-// Package ocp is the directive `ocp`, an Open Context Protocol layer of Level 2 in
-// front of an API.
+// Package ocp is the directive `ocp`, an Open Context Protocol layer (Level 2) in front of an
+// API.
 //
-// The Handler (handler.go) reads the OCP headers of a request, drops those that are
-// invalid, and forwards the others (forward.go). The exchange (exchange.go) is the
-// response writer of a request with a valid context: it adds the reply to the header,
-// and holds a JSON response that gets further properties until its end
-// (buffered_response.go, etag.go). A request without a context gets the API's response
-// as it is, with Vary (vary.go). Tool calls begin behind this handler and still pass
-// its exchange (tool_call.go).
+// The Handler (handler.go) reads the OCP headers of a request, drops invalid ones, and forwards
+// the others (forward.go).
 //
-// The package also has the matcher `ocp`, the discovery document, and `caddy ocp`.
+//   - If the context is valid, the exchange (exchange.go) is the response writer of the
+//     request. It adds the reply to the response header. A JSON response that gets further
+//     properties is held until its end (buffered_response.go, etag.go).
+//   - If the context is not valid, the response passes unchanged, except for Vary (vary.go).
+//
+// Inner requests of tool calls start after this handler. The handler leaves a layer for them,
+// so that they pass an exchange of their own (tool_call.go).
+//
+// The package also has the matcher `ocp` (matcher.go), the discovery document (discovery.go)
+// and the command `caddy ocp` (command.go).
 package ocp

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// The entity tag of an enhanced answer is the upstream's with tagMark and a hash
-// of the body behind it: "v1" becomes "v1-ocp.0123456789abcdef". So caches tell
-// the two apart, and an If-Match can be put back into the upstream's words.
+// The entity tag of an enhanced response is the upstream's tag followed by tagMark and a hash
+// of the body: "v1" becomes "v1-ocp.0123456789abcdef". Caches can therefore distinguish both
+// responses, and an If-Match can be converted back to the upstream's tag.
 const (
 	tagMark = "-ocp."
 	tagHash = 8 // bytes
 )
 
-// retag gives the header the entity tag of the enhanced body and returns it; "" if
-// the upstream's answer has none.
+// retag sets the entity tag of the enhanced body and returns it. It returns "" if the
+// upstream's response has none.
 func retag(header http.Header, body []byte) string {
 	tags := header["Etag"]
 	if len(tags) != 1 || !strings.HasSuffix(tags[0], `"`) || len(tags[0]) < 2 {
@@ -30,11 +30,10 @@ func retag(header http.Header, body []byte) string {
 	return tag
 }
 
-// restoreTags takes the marks off the tags of If-Match, by which a client makes a
-// change depend on the resource being the one it has seen: the upstream knows its
-// own tags only. If-None-Match and If-Range stay as they are, since what the
-// upstream has not changed may be enhanced in another way by now, and its ranges
-// are not those of an enhanced answer.
+// restoreTags converts the tags of If-Match back to the upstream's own tags, because the
+// upstream does not know those of enhanced responses. If-None-Match and If-Range stay
+// unchanged: even if the upstream's resource has not changed, the enhanced response may have,
+// and the upstream's ranges do not apply to it.
 func restoreTags(header http.Header) {
 	const key = "If-Match"
 	for i, value := range header[key] {
@@ -46,7 +45,7 @@ func restoreTags(header http.Header) {
 	}
 }
 
-// withoutMarks takes the mark off each tag of a list.
+// withoutMarks removes the mark from each tag of a list.
 func withoutMarks(tags string) string {
 	const length = len(tagMark) + 2*tagHash
 	var plain strings.Builder
@@ -66,6 +65,7 @@ func withoutMarks(tags string) string {
 	}
 }
 
+// isHex reports whether the text consists of lower-case hexadecimal digits.
 func isHex(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {

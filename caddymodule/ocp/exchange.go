@@ -16,7 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// The values that an answer's headers get for the context in it.
+// Values of Vary and Access-Control-Expose-Headers in responses to requests with a context.
 const (
 	varyRequired = "OCP-Context-ID, OCP-Agent-Type"
 	varyReply    = "OCP-Context-ID, OCP-Agent-Type, OCP-Session"
@@ -24,34 +24,34 @@ const (
 	exposed      = "OCP-Context-ID, OCP-Session, OCP-Version"
 )
 
-// exchange is a request with OCP headers, and the http.ResponseWriter of its
-// answer. The answer passes through as it comes, with a reply in its header; one
-// that is to be enhanced is held until its end (ocp_hold.go).
+// exchange is a request with OCP headers, and the http.ResponseWriter of its response. The
+// response passes through as it is written, with a reply in its header. A response that is to
+// be enhanced is held until its end (buffered_response.go).
 //
-// Handlers may flush from another goroutine than they write from, and a held
-// answer may be released by a timer, so writes are serialised.
+// Handlers may flush from another goroutine than they write from, and a timer may release a
+// held response. Therefore writes are serialized.
 type exchange struct {
 	caddyhttp.ResponseWriterWrapper
 	handler *Handler
 	in      *ocp.Incoming
-	tool    *ocp.Tool // the operation; nil if it is not known
-	outer   *exchange // of the request that made this tool call, if it speaks for the same context
+	tool    *ocp.Tool // the operation; nil if it is unknown
+	outer   *exchange // exchange of the request that made this tool call, if both have the same context
 
 	method   string
 	endpoint string // URL without query
-	ofTools  bool   // answered by a tool endpoint: not an answer of the API
+	ofTools  bool   // a tool endpoint responds, not the API
 
-	varying *varyingResponse // the writer of the answer if there is no valid context; may be nil
+	varying *varyingResponse // writer of the response if the context is not valid; may be nil
 
-	calls ocp.Update // what the tool calls of the request have to tell; guarded by mu
+	calls ocp.Update // updates of the request's tool calls; guarded by mu
 
 	mu      sync.Mutex
 	status  int // 0 until the final header is written or held
 	hold    *hold
-	discard bool // the client has the body already
+	discard bool // the client already has the body
 }
 
-// serve runs the handlers behind. What may be changed of r has been.
+// serve runs the next handlers. The caller has already changed r for the upstream.
 func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, tool *ocp.Tool) error {
 	h := x.handler
 	x.tool = tool
@@ -71,23 +71,23 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	if h.NoReply && x.hold == nil {
 		return next.ServeHTTP(w, r)
 	}
-	// Handlers behind this one may rewrite the URL in place.
+	// Later handlers may rewrite the URL in place.
 	x.ResponseWriter, x.method = w, r.Method
 	if !h.NoReply {
 		x.endpoint = endpointURL(r)
 	}
-	defer x.drop() // also when a handler panics to give up the answer
+	defer x.drop() // also if a handler panics to abort the response
 	err := next.ServeHTTP(x, r)
 	x.finish(r, err)
 	return err
 }
 
-// maxEndpoint is how long the URL of a history entry may be, in bytes. Whatever is
-// longer would be shed again, after it has been encoded and compressed.
+// maxEndpoint limits the URL of a history entry, in bytes. A longer one would be removed again
+// after it has been encoded and compressed.
 const maxEndpoint = 2 << 10
 
-// endpointURL returns the URL of a request without its query, which may hold what
-// is nobody else's business. One that is too long ends with a whole segment.
+// endpointURL returns the URL of a request without its query, which may contain private data. A
+// URL that is too long is cut after a complete segment.
 func endpointURL(r *http.Request) string {
 	scheme := "http://"
 	if r.TLS != nil {
@@ -100,18 +100,19 @@ func endpointURL(r *http.Request) string {
 	return endpoint
 }
 
-// WriteHeader writes or holds the header of the answer.
+// WriteHeader writes the header of the response, or holds it.
 func (x *exchange) WriteHeader(status int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.writeHeader(status)
 }
 
+// writeHeader is WriteHeader with mu held.
 func (x *exchange) writeHeader(status int) {
 	switch {
 	case x.status != 0:
 		return
-	case status == http.StatusSwitchingProtocols: // what follows is no HTTP
+	case status == http.StatusSwitchingProtocols: // what follows is not HTTP
 		x.status = status
 		fallthrough
 	case status < http.StatusOK:
@@ -129,7 +130,7 @@ func (x *exchange) writeHeader(status int) {
 	x.commit(status)
 }
 
-// notModified answers 304 and discards the body (RFC 9110, section 15.4.5).
+// notModified responds with 304 and discards the body (RFC 9110, section 15.4.5).
 func (x *exchange) notModified() {
 	header := x.ResponseWriter.Header()
 	for _, key := range []string{"Content-Length", "Content-Type", "Content-Encoding"} {
@@ -140,13 +141,13 @@ func (x *exchange) notModified() {
 	x.commit(x.status)
 }
 
-// commit writes the header with the reply in it.
+// commit writes the header, including the reply.
 func (x *exchange) commit(status int) {
 	x.reply(status)
 	x.ResponseWriter.WriteHeader(status)
 }
 
-// Write writes or holds a part of the body.
+// Write writes a part of the body, or holds it.
 func (x *exchange) Write(p []byte) (int, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -162,7 +163,7 @@ func (x *exchange) Write(p []byte) (int, error) {
 	return x.ResponseWriter.Write(p)
 }
 
-// ReadFrom writes or holds all of source.
+// ReadFrom writes all of source, or holds it.
 func (x *exchange) ReadFrom(source io.Reader) (int64, error) {
 	x.mu.Lock()
 	if x.status == 0 {
@@ -176,7 +177,7 @@ func (x *exchange) ReadFrom(source io.Reader) (int64, error) {
 	return x.ResponseWriterWrapper.ReadFrom(source)
 }
 
-// FlushError sends what has been written to the client, unless it is held.
+// FlushError flushes the response, unless it is held.
 func (x *exchange) FlushError() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -190,8 +191,9 @@ func (x *exchange) FlushError() error {
 	return http.NewResponseController(x.ResponseWriter).Flush()
 }
 
-// Header returns the header of the answer. Who asks for it while the answer is
-// held may be about to change it (trailers), so nothing else may read it then.
+// Header returns the header of the response. While the response is held, a handler that calls
+// Header may change it at any time, for example to add trailers. Nothing else may read the
+// header from then on.
 func (x *exchange) Header() http.Header {
 	if x.hold != nil {
 		x.mu.Lock()
@@ -201,7 +203,7 @@ func (x *exchange) Header() http.Header {
 	return x.ResponseWriter.Header()
 }
 
-// finish ends the answer.
+// finish completes the response.
 func (x *exchange) finish(r *http.Request, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -211,14 +213,13 @@ func (x *exchange) finish(r *http.Request, err error) {
 	case x.hold.holds():
 		x.hold.release(x, outcomeUnended)
 	case x.status == 0:
-		// The site's error routes, or the server, write it with this header.
+		// The site's error routes, or the server, write the response with this header.
 		x.status = statusOf(err)
 		x.reply(x.status)
 	}
 }
 
-// statusOf returns the status that an answer gets of which no handler has written
-// any.
+// statusOf returns the status of a response that no handler has written.
 func statusOf(err error) int {
 	if err == nil {
 		return http.StatusOK
@@ -229,15 +230,15 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// drop gives up what is still held: the answer has been given up.
+// drop discards a held response after its handler has aborted it.
 func (x *exchange) drop() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.hold.drop()
 }
 
-// reply writes into the header of the answer what it tells of the context. An
-// answer to a tool call tells the request that made it.
+// reply writes the OCP reply into the response header. The update of a tool call goes to the
+// exchange of the request that made the call.
 func (x *exchange) reply(status int) {
 	header := x.ResponseWriter.Header()
 	vary := varyReply
@@ -264,8 +265,8 @@ func (x *exchange) reply(status int) {
 	addToken(header, "Access-Control-Expose-Headers", exposed)
 }
 
-// addToken adds a line to a header that lists names. The values may be somebody
-// else's, so they are not appended to in place.
+// addToken adds a value to a header with a list of names. It does not append in place, because
+// other code may share the slice.
 func addToken(header http.Header, key, names string) {
 	values := header[key]
 	if len(values) == 1 && values[0] == "*" && key == "Vary" {
@@ -274,7 +275,7 @@ func addToken(header http.Header, key, names string) {
 	header[key] = append(slices.Clip(values), names)
 }
 
-// update returns what the answer tells the agent that is new.
+// update returns the changes of the context that the response reports.
 func (x *exchange) update(status int, header http.Header) ocp.Update {
 	now := time.Now()
 	if x.ofTools {
@@ -291,7 +292,7 @@ func (x *exchange) update(status int, header http.Header) ocp.Update {
 	return update
 }
 
-// maxMethod bounds the method in a history entry, in characters.
+// maxMethod limits the method in a history entry, in characters.
 const maxMethod = 32
 
 // entry returns the history entry of this request.
@@ -303,15 +304,15 @@ func (x *exchange) entry(now time.Time, status int) ocp.HistoryEntry {
 	entry := ocp.CallEntry(now, x.endpoint, operation, name, status)
 	metadata := make([]byte, 0, len(`{"method":"OPTIONS","status":000}`))
 	metadata = append(metadata, `{"method":`...)
-	metadata = wire.AppendString(metadata, clipText(x.method, maxMethod)) // HTTP/2 lets any text be a method
+	metadata = wire.AppendString(metadata, clipText(x.method, maxMethod)) // HTTP/2 allows any text as a method
 	metadata = append(metadata, `,"status":`...)
 	metadata = strconv.AppendInt(metadata, int64(status), 10)
 	entry.Metadata = append(metadata, '}')
 	return entry
 }
 
-// declare adds what the operation's updates_context promises and an answer by
-// itself can tell.
+// declare adds the updates that the operation declares in updates_context and that follow from
+// the response's status.
 func (x *exchange) declare(update *ocp.Update, status int) {
 	if x.tool == nil || x.tool.OCP == nil {
 		return
@@ -329,18 +330,18 @@ func (x *exchange) declare(update *ocp.Update, status int) {
 	update.Only(x.tool.OCP.UpdatesContext)
 }
 
-// upstreamUpdate returns what an upstream that speaks OCP itself tells of the
-// context. What it only echoes is not new.
+// upstreamUpdate returns the changes of the context that an upstream with its own OCP support
+// reports. Values that it only repeats are not changes.
 func (x *exchange) upstreamUpdate(header http.Header) (update ocp.Update) {
 	if len(header[ocp.HeaderSession]) == 0 {
 		return update
 	}
-	const kept = ocp.MaxHistory / 2 // of either side, so that a merge cuts nothing off
+	const kept = ocp.MaxHistory / 2 // of either side, so that a merge drops nothing
 	sent := *x.in.Context()
 	sent.History = sent.History[max(0, len(sent.History)-kept):]
 	merged := sent.Clone()
 	options := x.handler.read
-	options.Cache = nil // hardly an answer is like another
+	options.Cache = nil // responses rarely repeat
 	if !merged.MergeHeaders(header, &sent, options) {
 		return update
 	}
@@ -364,7 +365,7 @@ func (x *exchange) upstreamUpdate(header http.Header) (update ocp.Update) {
 	return update
 }
 
-// collect notes what a tool call of the request has to tell.
+// collect records the update of a tool call that the request made.
 func (x *exchange) collect(u ocp.Update) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -13,18 +13,19 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// noPlaceholders are those of a request without OCP headers: false and empty.
+// noPlaceholders are the placeholders of a request without OCP headers: false and empty.
 var noPlaceholders = toolcall.PlaceholdersOf(toolcall.NoHeaders)
 
-// maxLogged bounds a logged value, in characters.
+// maxLogged limits a logged value, in characters.
 const maxLogged = 256
 
-// logField is one field of the context that the access log tells.
+// logField is one field of the context in the access log.
 type logField struct {
 	name string // current_goal, session.current_file
 	key  string // ocp_current_goal, ocp_session_current_file
 }
 
+// logFields validates the names of the fields to log.
 func logFields(names []string) ([]logField, error) {
 	fields := make([]logField, 0, len(names))
 	for _, name := range names {
@@ -36,10 +37,10 @@ func logFields(names []string) ([]logField, error) {
 	return fields, nil
 }
 
-// fieldNames says in messages which fields there are.
+// fieldNames lists the fields for messages.
 const fieldNames = "context_id, agent_type, current_goal, user, workspace, version, valid and session.<field>"
 
-// checkField refuses what is no name of a field.
+// checkField returns an error if there is no such field.
 func checkField(name string) error {
 	if _, known := toolcall.Field(toolcall.NoHeaders, name); !known && name != "valid" {
 		return fmt.Errorf("there is no such field; there are %s", fieldNames)
@@ -47,7 +48,7 @@ func checkField(name string) error {
 	return nil
 }
 
-// log adds the fields that the operator asked for to the access log.
+// log adds the configured fields to the access log entry.
 func (h *Handler) log(in *ocp.Incoming, r *http.Request) {
 	if len(h.fields) == 0 {
 		return
@@ -69,7 +70,7 @@ func (h *Handler) log(in *ocp.Incoming, r *http.Request) {
 	}
 }
 
-// clipText returns the first characters of a text.
+// clipText shortens a text to limit characters.
 func clipText(text string, limit int) string {
 	if len(text) <= limit || utf8.RuneCountInString(text) <= limit {
 		return text

@@ -10,16 +10,13 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// contextHeader is the header of `forward json`, OCP-Context, as the key of an
-// http.Header.
+// contextHeader is OCP-Context, the header of `forward json`, as the key of an http.Header.
 const contextHeader = "Ocp-Context"
 
-// maxContextHeader is how long its value is at most, in bytes: servers commonly
-// refuse a longer line.
+// maxContextHeader limits its value, in bytes. Servers commonly reject longer header lines.
 const maxContextHeader = 8 << 10
 
-// forward writes into the request's header what the upstream is to see of the
-// context.
+// forward sets the part of the context in the request's header that the upstream gets.
 func (h *Handler) forward(in *ocp.Incoming, header http.Header) {
 	switch h.Forward {
 	case forwardStrip:
@@ -35,8 +32,7 @@ func (h *Handler) forward(in *ocp.Incoming, header http.Header) {
 	}
 }
 
-// contextJSON returns the context as JSON in ASCII, with as much detail as fits a
-// header.
+// contextJSON returns the context as ASCII JSON, with as much detail as fits into a header.
 func contextJSON(c *ocp.Context) string {
 	text := asciiContext(c)
 	for step := 0; len(text) > maxContextHeader && step < len(lighter); step++ {
@@ -46,9 +42,9 @@ func contextJSON(c *ocp.Context) string {
 	return string(text)
 }
 
-// lighter are the steps that leave out detail of a context which is too long. After the
-// last one there are only texts that headers bound, which fit however they are
-// escaped, unless the session has longer ones: these are left out too.
+// lighter are the steps that remove detail from a context that is too long. After the last
+// step, only texts remain whose length the headers limit, so they fit even if escaped. Longer
+// texts from the session are removed.
 var lighter = [...]func(*ocp.Context) *ocp.Context{
 	func(c *ocp.Context) *ocp.Context {
 		const kept = 10 // entries
@@ -72,7 +68,7 @@ var lighter = [...]func(*ocp.Context) *ocp.Context{
 	},
 }
 
-// headerText returns the text if a header could carry as many characters.
+// headerText returns the text, or "" if it is longer than a header may be.
 func headerText(text string, limit int) string {
 	if utf8.RuneCountInString(text) > limit {
 		return ""
@@ -80,14 +76,14 @@ func headerText(text string, limit int) string {
 	return text
 }
 
-// noTimes are the members that stand for times which the request did not tell.
+// noTimes are the encoded members for times that the request did not contain.
 var noTimes = [...][]byte{
 	[]byte(`,"created_at":"0001-01-01T00:00:00Z"`),
 	[]byte(`,"last_updated":"0001-01-01T00:00:00Z"`),
 }
 
-// asciiContext encodes the context without the times that it does not have, and
-// with everything beyond ASCII escaped, as a header may not survive it.
+// asciiContext encodes the context. It omits unknown times and escapes all characters beyond
+// ASCII, which a header may not preserve.
 func asciiContext(c *ocp.Context) []byte {
 	text := c.AppendJSON(nil)
 	for i, unknown := range []bool{c.CreatedAt.IsZero(), c.LastUpdated.IsZero()} {

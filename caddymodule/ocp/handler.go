@@ -23,128 +23,125 @@ func init() {
 	caddy.RegisterModule(new(Handler))
 }
 
-// DefaultMaxEnhanced is how large an answer may be that gets further properties.
+// DefaultMaxEnhanced is the default limit of a response that gets further properties.
 const DefaultMaxEnhanced = 1 << 20 // bytes, decompressed
 
-// Handler makes what stands behind it context-enhanced (Open Context Protocol 1.0,
-// Level 2): it reads the OCP headers of requests, passes on what is good of them,
-// and answers with context.
+// Handler adds context support to the API after it (Open Context Protocol 1.0, Level 2). It
+// reads the OCP headers of requests, forwards the valid ones, and adds context to the
+// responses.
 //
-// Nothing that is wrong with a header breaks a request. Wrong headers are ignored
-// one by one, counted, and not passed on. A request has a valid context if both
-// OCP-Context-ID and OCP-Agent-Type are good; without one, the answer is the
-// upstream's, byte for byte, with one exception: if it would be enhanced for a request
-// with a context, its Vary names the OCP headers, so that shared caches tell both apart.
+// Requests. An invalid header never breaks a request. Each invalid header is ignored, counted
+// and not forwarded. A request has a valid context if both OCP-Context-ID and OCP-Agent-Type
+// are valid. If it has none, its response is the upstream's, byte for byte. Exception: if the
+// response would be enhanced for a request with a context, its Vary names the OCP headers, so
+// that shared caches distinguish the two.
 //
-// The conditions If-None-Match and If-Modified-Since of a GET with a valid context are
-// checked here and not by the upstream if the answer may be enhanced.
+// The conditions If-None-Match and If-Modified-Since of a GET with a valid context are checked
+// here instead of by the upstream if the response may be enhanced.
 //
-// The answer to a request with a valid context has OCP-Context-ID, OCP-Version
-// and an OCP-Session with what is new: the time, a history entry for this call,
-// and what the operation declares to update (x-ocp-context, updates_context).
-// recent_changes gets a line for a change that succeeded, error_context one for a
-// call that failed; the goal and the summary are the upstream's own to change, in
-// an OCP-Session of its own. The answer says in Vary which headers it was made
-// from, and browsers may read it.
+// Responses. The response to a request with a valid context has OCP-Context-ID, OCP-Version and
+// an OCP-Session with the changes: the time, a history entry for this call, and what the
+// operation declares to update (x-ocp-context, updates_context). A change that succeeded adds a
+// line to recent_changes. A call that failed adds one to error_context. Only the upstream
+// itself changes the goal and the summary, with an OCP-Session of its own. Vary lists the
+// headers that the response depends on, and browsers may read the OCP headers.
 //
-// The calls of mcp and otc behind this handler are treated like requests that come
-// to it: the answers of the API are enhanced, and the answer to the client has
-// one history entry for each call. An MCP call may bring a context of its own in
-// _meta (org.opencontextprotocol/context-id and so on, one key for each header); its
-// result then has the reply in _meta.
+// Tool calls. The calls of mcp and otc after this handler are treated like requests to it. The
+// API's responses are enhanced, and the response to the client has one history entry for each
+// call. An MCP call may bring its own context in _meta (org.opencontextprotocol/context-id and
+// so on, one key for each header). Its result then has the reply in _meta.
 //
-// Handlers find the context with ocp.FromContext, and the upstream as `forward` says.
+// Go handlers get the context with ocp.FromContext. The upstream gets it as `forward` says.
 //
 // Placeholders, in the request and in those of its tool calls:
 //
 // Placeholder | Description
 // ------------|------------
 // `{http.ocp.valid}` | Whether there is a valid context: `true` or `false`
-// `{http.ocp.context_id}` | OCP-Context-ID, empty if it is absent or was ignored
-// `{http.ocp.agent_type}` | OCP-Agent-Type, likewise
-// `{http.ocp.current_goal}` | OCP-Current-Goal, likewise
-// `{http.ocp.user}` | OCP-User, likewise: what the agent says, never an identity
-// `{http.ocp.workspace}` | OCP-Workspace, likewise
-// `{http.ocp.version}` | OCP-Version, likewise
-// `{http.ocp.session.<field>}` | A field of the decoded OCP-Session: a text as it is, anything else as JSON, with spaces for line breaks and other control characters
+// `{http.ocp.context_id}` | OCP-Context-ID; empty if it is absent or was ignored
+// `{http.ocp.agent_type}` | OCP-Agent-Type; empty as above
+// `{http.ocp.current_goal}` | OCP-Current-Goal; empty as above
+// `{http.ocp.user}` | OCP-User; empty as above. The agent chooses it: do not use it as an identity
+// `{http.ocp.workspace}` | OCP-Workspace; empty as above
+// `{http.ocp.version}` | OCP-Version; empty as above
+// `{http.ocp.session.<field>}` | A field of the decoded OCP-Session. A text is unchanged, anything else is JSON; control characters become spaces
 //
-// The placeholders have values for the handlers behind this one. Handlers before it, such as
-// `header` in the default order, use their literal text, of which a warning is logged at
-// start; `header >Name` sets a header when the response is written, and works.
+// The placeholders have values for the handlers after this one. Handlers before it, such as
+// `header` in the default order, use their literal text; a warning is logged at start. `header
+// >Name` works, because it sets the header when the response is written.
 //
-// A compressed session is decompressed only when something reads its content: a
-// placeholder, `log` or a matcher with a field of the session, an expression of
-// `enhance`, `forward json`, or `strict`. Otherwise only its length, its Base64, its gzip
-// header and its declared size are checked, and it is forwarded undecoded. An
-// uncompressed session is always checked. Only `forward json` and `strict` compare a
-// session with the context schema. A reply repeats created_at of a session that was read;
-// otherwise created_at is the time of the reply.
+// A compressed session is only decompressed if something reads its content: a placeholder,
+// `log` or a matcher with a field of the session, an expression of `enhance`, `forward json`,
+// or `strict`. Otherwise only its length, its Base64, its gzip header and its declared size are
+// checked, and it is forwarded undecoded. An uncompressed session is always checked. Only
+// `forward json` and `strict` compare a session with the context schema. A reply repeats
+// created_at of a session that was read; otherwise created_at is the time of the reply.
 //
-// This handler logs nothing of a context but the fields of `log`. Caddy's access
-// log, however, has all headers of requests and answers, and is written without
-// asking any handler: where they are not to be kept, delete Ocp-Session, Ocp-User
+// This handler only logs the fields of `log`. However, Caddy's access log contains all headers
+// of requests and responses. To keep the OCP headers out of it, delete Ocp-Session, Ocp-User
 // and the others from request>headers and resp_headers with `format filter`.
 type Handler struct {
-	// Which document's x-ocp-* extensions are read: the name of a toolset of
-	// the agents app, or else the address of an OpenAPI document as in `openapi`
-	// of a toolset. Default: none, and requests belong to no known operation.
+	// The toolset whose x-ocp-* extensions are read: the name of a toolset of the agents app,
+	// or the address of an OpenAPI document as in `openapi` of a toolset. Default: none;
+	// requests then belong to no known operation.
 	Toolset string `json:"toolset,omitempty"`
 
-	// The toolset's options, where it is not one of the agents app.
+	// The options of the toolset, if it is not one of the agents app. Default: none.
 	Document *agents.ToolsetConfig `json:"document,omitempty"`
 
-	// The properties that JSON answers get, and the expressions that compute
-	// them. A property that an answer has already stays as it is.
+	// The properties to add to JSON responses, and the expressions that compute them. A
+	// property that a response already has is not changed. Default: none.
 	Enhance []Enhancement `json:"enhance,omitempty"`
 
-	// What becomes of answers that are JSON arrays: "each" enhances every object
-	// in them; "wrap" makes the array a member of an object that has the
-	// properties; "leave" leaves them as they are. Default: each.
+	// How to enhance responses that are JSON arrays. "each" enhances every object in the array.
+	// "wrap" puts the array into an object that has the properties. "leave" does not change the
+	// array. Default: each.
 	Lists string `json:"lists,omitempty"`
 
-	// The member that holds an array which is wrapped. Default: items.
+	// The member of the object that holds a wrapped array. Default: items.
 	WrapName string `json:"wrap_name,omitempty"`
 
-	// Enhances answers of 4xx and 5xx too. Default: those of 2xx only.
+	// Whether to enhance 4xx and 5xx responses too. Default: false, only 2xx responses.
 	EnhanceErrors bool `json:"enhance_errors,omitempty"`
 
-	// The largest answer that is enhanced, in bytes, compressed or not. Larger
-	// ones pass untouched. Default: 1 MiB.
+	// The largest response that is enhanced, in bytes, compressed or not. Larger responses pass
+	// unchanged. Default: 1 MiB.
 	MaxEnhanced int64 `json:"max_enhanced,omitempty"`
 
-	// What the upstream sees of the context: "headers", those that are good as
-	// they came; "strip", nothing; "json", the context as JSON in one header,
-	// OCP-Context, in ASCII and of at most 8 KiB. Detail is left out of it where it
-	// is longer: all but the newest ten entries of the history, then the
-	// history, then the rest of what no header has. Default: headers.
+	// What the upstream gets of the context. "headers": the valid headers, unchanged. "strip":
+	// nothing. "json": the context as ASCII JSON of at most 8 KiB in one header, OCP-Context.
+	// If the context is too long, detail is removed in this order: all but the newest ten
+	// entries of the history, the rest of the history, everything that no header contains.
+	// Default: headers.
 	Forward string `json:"forward,omitempty"`
 
-	// Leaves answers without OCP headers. Enhanced bodies are not affected.
+	// Whether to omit the OCP headers from responses. Bodies are enhanced as usual. Default:
+	// false.
 	NoReply bool `json:"no_reply,omitempty"`
 
-	// Follows the context schema where it and the text of the protocol
-	// disagree: context ids match ^ocp-[a-f0-9]{8,}$, and a session that does not
-	// conform, or does not agree with the headers, is ignored as a whole.
+	// Whether to follow the context schema where it contradicts the text of the protocol:
+	// context ids match ^ocp-[a-f0-9]{8,}$, and a session that violates the schema or
+	// contradicts the headers is ignored as a whole. Default: false.
 	Strict bool `json:"strict,omitempty"`
 
-	// Answers 428 where an operation declares requires_context and the request
-	// has no valid context. Default: such requests are answered normally, as
-	// the protocol demands.
+	// Whether to respond with 428 if an operation declares requires_context and the request has
+	// no valid context. Default: false; such requests are handled normally, as the protocol
+	// requires.
 	Require bool `json:"require,omitempty"`
 
-	// What the access log tells of the context: context_id, agent_type,
-	// current_goal, user, workspace, version, valid, and session.<field>. The log
-	// fields are named ocp_context_id and so on. Default: nothing.
+	// The fields of the context to add to the access log: context_id, agent_type, current_goal,
+	// user, workspace, version, valid, and session.<field>. The log fields are named
+	// ocp_context_id and so on. Default: none.
 	Log []string `json:"log,omitempty"`
 
-	// A path where the toolset's document is served with the x-ocp-* flags that
-	// are true of this site, and with this site as its server. It is JSON, unless
-	// the client asks for YAML (Accept), or for the same path with the ending .yaml;
-	// what a path ends in counts more. Needs a toolset. Default: none.
+	// The path at which the toolset's document is served, with the x-ocp-* flags that apply to
+	// this site, and with this site as its server. Requires a toolset. The form is YAML for the
+	// same path with the extension .yaml, or if the client prefers YAML (Accept). Otherwise it
+	// is JSON. An extension takes precedence over Accept. Default: none.
 	Discovery string `json:"discovery,omitempty"`
 
 	read     ocp.ReadOptions
-	judges   bool // every session is decoded, and compared with the schema
+	judges   bool // every session is decoded and compared with the schema
 	toolset  *agents.Toolset
 	routes   atomic.Pointer[operations]
 	enhancer *enhancer
@@ -154,7 +151,7 @@ type Handler struct {
 	logger   *zap.Logger
 }
 
-// The values of Forward.
+// Values of Forward.
 const (
 	forwardHeaders = "headers"
 	forwardStrip   = "strip"
@@ -169,7 +166,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision finds the toolset and compiles the expressions.
+// Provision resolves the toolset and compiles the expressions.
 func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	h.logger = ctx.Logger()
 	h.metrics = collectedOCP
@@ -208,7 +205,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	return nil
 }
 
-// Validate refuses options that make no sense.
+// Validate returns an error for invalid options.
 func (h *Handler) Validate() error {
 	switch h.Forward {
 	case forwardHeaders, forwardStrip, forwardJSON:
@@ -226,13 +223,13 @@ func (h *Handler) Validate() error {
 	return directive.NotNegative("max_enhanced", h.MaxEnhanced)
 }
 
-// plan decides whether every session is decoded before the request goes on.
+// plan decides whether every session is decoded before the request is forwarded.
 func (h *Handler) plan() {
 	h.judges = h.Strict || h.Forward == forwardJSON
 	h.read.Cache = new(ocp.SessionCache)
 }
 
-// ServeHTTP reads the context of the request and sees to that of the answer.
+// ServeHTTP reads the context of the request and adds context to the response.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if h.document != nil {
 		if form := h.document.asked(r); form != "" {
@@ -240,7 +237,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		}
 	}
 	if h.Forward == forwardJSON {
-		delete(r.Header, contextHeader) // nobody else may speak in this handler's name
+		delete(r.Header, contextHeader) // a client must not forge this handler's header
 	}
 	in := ocp.ReadIncoming(r.Header, h.read)
 	if in == nil {
@@ -260,7 +257,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	return x.serve(w, r, next, h.operation(r, next))
 }
 
-// serveWithout serves a request that has no OCP headers.
+// serveWithout handles a request without OCP headers.
 func (h *Handler) serveWithout(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	mark(r, h)
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
@@ -280,9 +277,8 @@ func (h *Handler) serveWithout(w http.ResponseWriter, r *http.Request, next cadd
 	return next.ServeHTTP(w, r)
 }
 
-// accept counts and logs the headers of a new message that were ignored, and drops a
-// session that is invalid. A compressed session is only screened unless the configuration
-// needs its content.
+// accept counts and logs the ignored headers of a new message, and drops an invalid session. A
+// compressed session is only screened unless the configuration needs its content.
 func (h *Handler) accept(in *ocp.Incoming) {
 	var err error
 	if in.Session != nil && !h.judges {
@@ -311,8 +307,8 @@ func (h *Handler) countIgnored(fault ocp.Fault) {
 	}
 }
 
-// countLate counts a session that passed the screening and turned out to be invalid when
-// something read its content.
+// countLate counts a session that passed the screening but proved invalid when its content was
+// read.
 func (h *Handler) countLate(in *ocp.Incoming) {
 	if in.Session == nil {
 		return
@@ -322,7 +318,7 @@ func (h *Handler) countLate(in *ocp.Incoming) {
 	}
 }
 
-// judge holds the session against the schema and the headers.
+// judge compares the session with the schema and the headers.
 func (h *Handler) judge(in *ocp.Incoming) {
 	judgement := in.Judge()
 	if judgement.Verdict == ocp.Conforming {
@@ -339,7 +335,7 @@ func (h *Handler) judge(in *ocp.Incoming) {
 	h.metrics.verdict(string(judgement.Verdict))
 }
 
-// ignore makes a session one of the headers that were ignored.
+// ignore drops a session and adds it to the ignored headers.
 func (h *Handler) ignore(in *ocp.Incoming, err error) {
 	h.metrics.verdict(string(ocp.Ignored))
 	fault := ocp.Fault{Field: ocp.HeaderName(ocp.HeaderSession)}
@@ -350,8 +346,8 @@ func (h *Handler) ignore(in *ocp.Incoming, err error) {
 	in.Faults = append(in.Faults, fault)
 }
 
-// faultTexts names what is wrong, without values and without names that are the
-// client's own words.
+// faultTexts describes faults for the log, without values and without names that the client
+// chose.
 func faultTexts(faults []ocp.Fault) []string {
 	texts := make([]string, 0, len(faults))
 	for _, fault := range faults {
@@ -366,13 +362,13 @@ func faultTexts(faults []ocp.Fault) []string {
 	return texts
 }
 
-// operations is a toolset and the way back from requests to its tools.
+// operations is a toolset together with the mapping of requests to its tools.
 type operations struct {
 	tools  *ocp.Toolset
 	routes *ocp.Routes
 }
 
-// operations returns those of the toolset of the moment, nil if there is none.
+// operations returns the current operations of the toolset. It returns nil if there are none.
 func (h *Handler) operations(r *http.Request, next caddyhttp.Handler) *operations {
 	if h.toolset == nil {
 		return nil
@@ -389,8 +385,8 @@ func (h *Handler) operations(r *http.Request, next caddyhttp.Handler) *operation
 	return known
 }
 
-// operation returns the tool that a request means, nil if there is none. A HEAD
-// that the document does not declare is a GET without a body.
+// operation returns the tool for a request. It returns nil if there is none. A HEAD that the
+// document does not declare is treated as a GET.
 func (h *Handler) operation(r *http.Request, next caddyhttp.Handler) *ocp.Tool {
 	if call := ocp.CallFromContext(r.Context()); call != nil {
 		return call.Tool
@@ -408,12 +404,13 @@ func (h *Handler) operation(r *http.Request, next caddyhttp.Handler) *ocp.Tool {
 	return tool
 }
 
+// requiresContext reports whether the operation declares that it requires a context.
 func requiresContext(tool *ocp.Tool) bool {
 	return tool != nil && tool.OCP != nil && tool.OCP.RequiresContext
 }
 
-// refuseWithoutContext answers that an operation needs a context (RFC 6585,
-// section 3). In is what the request has of one, nil if that is nothing.
+// refuseWithoutContext responds that the operation requires a context (RFC 6585, section 3). In
+// has the request's OCP headers; it is nil if there are none.
 func refuseWithoutContext(w http.ResponseWriter, tool *ocp.Tool, in *ocp.Incoming) error {
 	detail := tool.Method + " " + tool.Path + " needs an OCP context: send the headers OCP-Context-ID and OCP-Agent-Type."
 	if in != nil && len(in.Faults) > 0 {
@@ -425,6 +422,7 @@ func refuseWithoutContext(w http.ResponseWriter, tool *ocp.Tool, in *ocp.Incomin
 	return nil
 }
 
+// mark stores the layer for tool calls in the request's variables.
 func mark(r *http.Request, value any) {
 	if vars, ok := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any); ok {
 		vars[toolcall.ContextVar] = value

@@ -21,27 +21,24 @@ func init() {
 	caddy.RegisterModule(new(Matcher))
 }
 
-// Matcher matches requests by what they say of their OCP context: every field
-// that is named must match one of its patterns, and `valid` asks for both required
-// headers. A header that was ignored is as good as absent, and one that is absent
-// matches no pattern, not even `*`.
+// Matcher matches requests by their OCP context. Each named field must match one of its
+// patterns, and `valid` requires both required headers. A header that was ignored counts as
+// absent. An absent header matches no pattern, not even `*`.
 //
-// Behind the handler `ocp` the matcher knows what that handler has read, though it
-// may have taken the headers away; before it, it reads them itself, as wide as the
-// text of the protocol.
+// After the handler `ocp`, the matcher uses what that handler has read, even if the handler has
+// removed the headers. Before it, the matcher reads the headers itself, without `strict`.
 //
-// All of this is what an agent says of itself: it tells requests apart, and it
-// must not admit them to anything.
+// Agents choose these values. Use the matcher to distinguish requests, never to grant access.
 type Matcher struct {
-	// Whether both OCP-Context-ID and OCP-Agent-Type must be there and good.
+	// Whether OCP-Context-ID and OCP-Agent-Type must both be present and valid. Default: false.
 	Valid bool `json:"valid,omitempty"`
 
-	// Patterns by field: context_id, agent_type, current_goal, user, workspace,
-	// version or session.<field>. In a pattern, * stands for any characters, also
-	// none; the case counts. A session is decoded only if the rest matches.
+	// Patterns by field: context_id, agent_type, current_goal, user, workspace, version or
+	// session.<field>. In a pattern, * stands for any number of characters. Patterns are
+	// case-sensitive. A session is only decoded if everything else matches. Default: none.
 	Fields map[string][]string `json:"fields,omitempty"`
 
-	names []string // of Fields, those of the session last
+	names []string // names of Fields, session fields last
 }
 
 // CaddyModule returns the Caddy module information.
@@ -56,7 +53,7 @@ func (*Matcher) CaddyModule() caddy.ModuleInfo {
 //
 //	ocp [valid] [<field> <pattern>]...
 //
-// in any order. A field that is there more than once matches any of its patterns.
+// The order does not matter. A field that is given more than once matches any of its patterns.
 func (m *Matcher) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	for d.Next() {
 		if d.CountRemainingArgs() == 0 {
@@ -86,9 +83,10 @@ func (m *Matcher) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// matchedNames says in messages which fields can be matched.
+// matchedNames lists, for messages, the fields that can be matched.
 const matchedNames = "context_id, agent_type, current_goal, user, workspace, version and session.<field>"
 
+// checkMatched returns an error if the field cannot be matched.
 func checkMatched(name string) error {
 	if _, known := toolcall.Field(toolcall.NoHeaders, name); !known {
 		return fmt.Errorf("there is no field '%s': there are %s", name, matchedNames)
@@ -144,8 +142,8 @@ func (m *Matcher) MatchWithError(r *http.Request) (bool, error) {
 	return true, nil
 }
 
-// matchGlob reports whether the whole text matches a pattern in which * stands for
-// any characters. It takes time proportional to both lengths at worst.
+// matchGlob reports whether the whole text matches a pattern in which * stands for any
+// characters. Its running time is at most proportional to the product of both lengths.
 func matchGlob(pattern, text string) bool {
 	first, rest, wild := strings.Cut(pattern, "*")
 	if !wild {

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// ocpMetrics are the collectors of the ocp handlers. Like those of the tool calls
-// they outlive a reload. No label's value comes from a client.
+// ocpMetrics has the collectors of the ocp handlers. Like those of tool calls, they survive a
+// reload. No label value comes from a client.
 type ocpMetrics struct {
 	ignored  *prometheus.CounterVec // header, reason
 	contexts *prometheus.CounterVec // verdict
@@ -16,13 +16,14 @@ type ocpMetrics struct {
 	failed   *prometheus.CounterVec // property, reason
 
 	verdicts map[string]prometheus.Counter
-	whole    prometheus.Counter // replies of which nothing was shed
-	part     prometheus.Counter // the others
+	whole    prometheus.Counter // replies from which nothing was removed
+	part     prometheus.Counter // other replies
 }
 
-// collectedOCP is the one set of these collectors of the process.
+// collectedOCP has the collectors of the process.
 var collectedOCP = newOCPMetrics()
 
+// newOCPMetrics creates the collectors without registering them.
 func newOCPMetrics() *ocpMetrics {
 	const namespace, subsystem = "fairway", "ocp"
 	m := &ocpMetrics{
@@ -66,6 +67,7 @@ func newOCPMetrics() *ocpMetrics {
 	return m
 }
 
+// register adds the collectors to the registry of a configuration.
 func (m *ocpMetrics) register(registry prometheus.Registerer) error {
 	for _, c := range []prometheus.Collector{m.ignored, m.contexts, m.replies, m.enhanced, m.failed} {
 		already := prometheus.AlreadyRegisteredError{}
@@ -76,6 +78,7 @@ func (m *ocpMetrics) register(registry prometheus.Registerer) error {
 	return nil
 }
 
+// verdict counts a context by its verdict.
 func (m *ocpMetrics) verdict(verdict string) {
 	if counter := m.verdicts[verdict]; counter != nil {
 		counter.Inc()

@@ -8,20 +8,27 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// Tool calls begin behind the ocp handler that stands in front of the tool endpoint.
-// What that handler leaves for them is one of three types of contextLayer: the
-// handler itself for a request without OCP headers, or what writes its response.
+// WrapCalls makes the handler the layer for tool calls of a request without OCP headers.
+//
+// Inner requests of tool calls start after the ocp handler, which runs before the tool
+// endpoint. The handler leaves them one of three layers (see toolcall): itself for a request
+// without OCP headers, or the response writer of the request, which is an exchange or a
+// varyingResponse.
 
 func (h *Handler) WrapCalls(next caddyhttp.Handler) caddyhttp.Handler {
 	return &contextual{h, nil, next}
 }
 
+// MarkToolEndpoint does nothing: the handler does not change responses to requests without OCP
+// headers.
 func (*Handler) MarkToolEndpoint() {}
 
+// WrapCalls makes the exchange the layer for tool calls of its request.
 func (x *exchange) WrapCalls(next caddyhttp.Handler) caddyhttp.Handler {
 	return &contextual{x.handler, x, next}
 }
 
+// MarkToolEndpoint records that a tool endpoint responds. Its response is not enhanced.
 func (x *exchange) MarkToolEndpoint() {
 	x.ofTools = true
 	if x.varying != nil {
@@ -29,22 +36,24 @@ func (x *exchange) MarkToolEndpoint() {
 	}
 }
 
+// WrapCalls makes the writer the layer for tool calls of its request.
 func (v *varyingResponse) WrapCalls(next caddyhttp.Handler) caddyhttp.Handler {
 	return &contextual{v.handler, nil, next}
 }
 
+// MarkToolEndpoint records that a tool endpoint responds. Its response does not get Vary.
 func (v *varyingResponse) MarkToolEndpoint() { v.ofTools = true }
 
-// contextual is what an ocp handler is to a tool call.
+// contextual applies an ocp handler to a tool call.
 type contextual struct {
 	handler *Handler
-	outer   *exchange // of the request that makes the call; nil if it has no OCP headers
+	outer   *exchange // exchange of the request that makes the call; nil if there is none
 	next    caddyhttp.Handler
 }
 
-// ServeHTTP sees to the context of the call: its own, which it brought along in
-// the tool protocol, or that of the request that makes it, whose headers have
-// been accepted and forwarded already.
+// ServeHTTP runs the call with its context. This is the call's own context if the tool protocol
+// carried one. Otherwise it is the context of the client's request, whose headers have already
+// been checked and forwarded.
 func (c *contextual) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	h := c.handler
 	tool := ocp.CallFromContext(r.Context()).Tool
@@ -68,7 +77,7 @@ func (c *contextual) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	return x.serve(w, r, c.next, tool)
 }
 
-// reread reads headers that have been read already, more strictly.
+// reread reads headers again with stricter options.
 func reread(in *ocp.Incoming, options ocp.ReadOptions) *ocp.Incoming {
 	header := make(http.Header)
 	in.Set(header)

@@ -11,19 +11,19 @@ import (
 )
 
 // varyingResponse is the http.ResponseWriter of a request without a valid context. If the
-// answer would be enhanced for a request with one, it adds Vary, so that a shared cache
-// does not give the plain answer to an agent (RFC 9110, section 12.5.5). Nothing else is
-// changed, and nothing is held.
+// response would be enhanced for a request with a context, it adds Vary, so that a shared cache
+// does not give the plain response to an agent (RFC 9110, section 12.5.5). It changes nothing
+// else and holds nothing.
 type varyingResponse struct {
 	caddyhttp.ResponseWriterWrapper
 	handler *Handler
-	hold    hold // for its verdict on the header; it never holds a body
-	ofTools bool // the answer comes from a tool endpoint
+	hold    hold // only used for its decision about the header; never holds a body
+	ofTools bool // a tool endpoint responds
 	begun   bool
 }
 
-// varying returns the writer for a request without a valid context, nil if no answer to
-// it could be enhanced.
+// varying returns the writer for a request without a valid context. It returns nil if no
+// response to the request could be enhanced.
 func (h *Handler) varying(w http.ResponseWriter, r *http.Request, tool *ocp.Tool) *varyingResponse {
 	if h.enhancer == nil || len(h.enhancer.Properties(tool)) == 0 {
 		return nil
@@ -45,6 +45,7 @@ func (v *varyingResponse) WriteHeader(status int) {
 	v.ResponseWriter.WriteHeader(status)
 }
 
+// couldBeEnhanced reports whether the response would be enhanced for a request with a context.
 func (v *varyingResponse) couldBeEnhanced(status int, header http.Header) bool {
 	if v.ofTools {
 		return false
@@ -53,6 +54,7 @@ func (v *varyingResponse) couldBeEnhanced(status int, header http.Header) bool {
 	return status == http.StatusNotModified || v.hold.takes(v.hold.message.Request.Method == http.MethodHead) == ""
 }
 
+// begin writes the implied header.
 func (v *varyingResponse) begin() {
 	if !v.begun {
 		v.WriteHeader(http.StatusOK)
@@ -71,7 +73,7 @@ func (v *varyingResponse) ReadFrom(source io.Reader) (int64, error) {
 	return v.ResponseWriterWrapper.ReadFrom(source)
 }
 
-// FlushError sends what has been written to the client.
+// FlushError flushes the response.
 func (v *varyingResponse) FlushError() error {
 	v.begin()
 	return http.NewResponseController(v.ResponseWriter).Flush()

@@ -10,18 +10,18 @@ import (
 	"go.uber.org/zap"
 )
 
-// ocpPlaceholder matches the placeholders that have a value only behind the ocp handler.
+// ocpPlaceholder matches the placeholders that only have a value after the ocp handler.
 var ocpPlaceholder = regexp.MustCompile(`\{http\.ocp\.[a-zA-Z0-9_.]+\}`)
 
-// lateHandlers replace placeholders after the handlers behind them have run, or only when
-// another handler uses the result, so that they can be placed before ocp.
+// lateHandlers replace placeholders after the next handlers have run, or only when another
+// handler uses the result. They work before ocp.
 var lateHandlers = []string{"log_append", "map", "templates", "intercept", "encode", "ocp"}
 
 // earlyUse is a handler that runs before ocp and uses one of its placeholders.
 type earlyUse struct{ handler, placeholder string }
 
-// warnIfTooEarly logs a warning for each handler before ocp that uses a placeholder of it:
-// the placeholder has no value yet, so the handler uses its literal text.
+// warnIfTooEarly logs a warning for each handler before ocp that uses one of its placeholders.
+// The placeholder has no value at that point, so the handler uses its literal text.
 func warnIfTooEarly(ctx caddy.Context, logger *zap.Logger) {
 	var uses []earlyUse
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
@@ -41,9 +41,9 @@ func warnIfTooEarly(ctx caddy.Context, logger *zap.Logger) {
 	}
 }
 
-// appendEarlyUses appends those of the handlers that run before the one being provisioned.
-// Routes before the current one are provisioned; of the current one, and of those behind
-// it, the configuration is still raw.
+// appendEarlyUses appends the uses in handlers that run before the one being provisioned.
+// Earlier routes are provisioned. The current route and later ones still have their raw
+// configuration.
 func appendEarlyUses(uses []earlyUse, routes caddyhttp.RouteList) []earlyUse {
 	for i := range routes {
 		raw := routes[i].HandlersRaw
@@ -54,7 +54,7 @@ func appendEarlyUses(uses []earlyUse, routes caddyhttp.RouteList) []earlyUse {
 		for _, handler := range raw {
 			var fields any
 			if json.Unmarshal(handler, &fields) != nil || containsHandler(fields, "ocp") {
-				break // the ocp handler itself, or the subroute that it is in
+				break // the ocp handler itself, or the subroute that contains it
 			}
 			uses = appendRawUse(uses, handler)
 		}
@@ -63,7 +63,7 @@ func appendEarlyUses(uses []earlyUse, routes caddyhttp.RouteList) []earlyUse {
 	return uses
 }
 
-// appendProvisionedUses looks into handlers that are provisioned.
+// appendProvisionedUses inspects provisioned handlers.
 func appendProvisionedUses(uses []earlyUse, handlers []caddyhttp.MiddlewareHandler) []earlyUse {
 	for _, handler := range handlers {
 		if subroute, ok := handler.(*caddyhttp.Subroute); ok {
@@ -83,7 +83,7 @@ func appendProvisionedUses(uses []earlyUse, handlers []caddyhttp.MiddlewareHandl
 	return uses
 }
 
-// appendRawUse looks into the configuration of one handler.
+// appendRawUse inspects the raw configuration of one handler.
 func appendRawUse(uses []earlyUse, config json.RawMessage) []earlyUse {
 	var handler struct {
 		Handler string `json:"handler"`
@@ -108,8 +108,8 @@ func appendUse(uses []earlyUse, name string, config []byte) []earlyUse {
 	return uses
 }
 
-// withoutDeferred leaves out of the configuration of a headers handler the operations that
-// run when the response is written.
+// withoutDeferred removes the operations of a headers handler that run when the response is
+// written.
 func withoutDeferred(config []byte) []byte {
 	var headers struct {
 		Request  json.RawMessage `json:"request"`
@@ -128,8 +128,7 @@ func withoutDeferred(config []byte) []byte {
 	return config
 }
 
-// containsHandler reports whether the configuration of a handler is one of that name, or
-// has one inside.
+// containsHandler reports whether the raw configuration is of the named handler or contains it.
 func containsHandler(config any, name string) bool {
 	switch config := config.(type) {
 	case map[string]any:
