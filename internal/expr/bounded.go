@@ -10,9 +10,9 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// bounded replaces those functions of the extensions whose work or result is
-// the product of their arguments. CEL's cost limit looks at a call only when it
-// is done, which with the words of a client would be too late.
+// bounded replaces those functions of the extensions whose work or result can grow with the
+// product of their arguments. CEL checks its cost limit only after a call, which is too late if
+// a client chooses the arguments.
 func bounded() cel.EnvOption {
 	text, whole := cel.StringType, cel.IntType
 	items := cel.ListType(cel.TypeParamType("T"))
@@ -34,13 +34,16 @@ func bounded() cel.EnvOption {
 	})
 }
 
-// functions are a cel.Library.
+// functions is a cel.Library.
 type functions []cel.EnvOption
 
-func (f functions) CompileOptions() []cel.EnvOption   { return f }
+// CompileOptions implements cel.Library.
+func (f functions) CompileOptions() []cel.EnvOption { return f }
+
+// ProgramOptions implements cel.Library.
 func (functions) ProgramOptions() []cel.ProgramOption { return nil }
 
-// replace is text.replace(old, new[, limit]).
+// replace implements text.replace(old, new[, limit]).
 func replace(arguments ...ref.Val) ref.Val {
 	text, old, replacement := string(arguments[0].(types.String)), string(arguments[1].(types.String)), string(arguments[2].(types.String))
 	limit := len(text) + 1
@@ -56,6 +59,7 @@ func replace(arguments ...ref.Val) ref.Val {
 	return types.String(strings.Replace(text, old, replacement, limit))
 }
 
+// join implements list.join([separator]).
 func join(list, separator ref.Val) ref.Val {
 	between := string(separator.(types.String))
 	var joined strings.Builder
@@ -78,7 +82,7 @@ func join(list, separator ref.Val) ref.Val {
 	return types.String(joined.String())
 }
 
-// indexOf is text.indexOf(part[, from]), counted in characters.
+// indexOf implements text.indexOf(part[, from]). Positions are counted in characters.
 func indexOf(arguments ...ref.Val) ref.Val {
 	text, part := string(arguments[0].(types.String)), string(arguments[1].(types.String))
 	skipped := 0
@@ -95,8 +99,7 @@ func indexOf(arguments ...ref.Val) ref.Val {
 	return types.Int(utf8.RuneCountInString(text[:skipped+at]))
 }
 
-// lastIndexOf is text.lastIndexOf(part[, from]): part begins at from at the
-// latest.
+// lastIndexOf implements text.lastIndexOf(part[, from]). The part begins at from or before it.
 func lastIndexOf(arguments ...ref.Val) ref.Val {
 	text, part := string(arguments[0].(types.String)), string(arguments[1].(types.String))
 	end := len(text)
@@ -114,7 +117,7 @@ func lastIndexOf(arguments ...ref.Val) ref.Val {
 	return types.Int(utf8.RuneCountInString(text[:at]))
 }
 
-// byteOffset returns where the character at that index begins.
+// byteOffset returns the byte offset of the character at that index.
 func byteOffset(text string, index types.Int) (int, bool) {
 	count := types.Int(0)
 	for at := range text {
@@ -126,6 +129,7 @@ func byteOffset(text string, index types.Int) (int, bool) {
 	return len(text), index == count
 }
 
+// distinct implements list.distinct().
 func distinct(list ref.Val) ref.Val {
 	var kept []ref.Val
 	for iterator := list.(traits.Lister).Iterator(); iterator.HasNext() == types.True; {

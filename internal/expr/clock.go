@@ -9,8 +9,8 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 )
 
-// EvaluateWithin runs a program that is interrupted when its time is up, if it has
-// a loop. The error is an interpreter.InterruptError then.
+// EvaluateWithin evaluates a program. If the program has a loop, it is interrupted after the
+// time limit, and the error is an interpreter.InterruptError.
 func (p *Program) EvaluateWithin(limit time.Duration, variables cel.Activation) (ref.Val, error) {
 	if !p.loops {
 		return p.Evaluate(variables)
@@ -20,8 +20,8 @@ func (p *Program) EvaluateWithin(limit time.Duration, variables cel.Activation) 
 	return p.EvaluateContext(c, variables)
 }
 
-// clock is a context that is done when its time is up. It is used again if that
-// was not the case, as most evaluations take less long than to make one.
+// clock is a context with a time limit. A clock that has not expired is reused, because most
+// evaluations take less time than creating one.
 type clock struct {
 	context.Context
 	up    chan struct{}
@@ -30,6 +30,7 @@ type clock struct {
 
 var clocks sync.Pool
 
+// startClock returns a clock that expires after the limit.
 func startClock(limit time.Duration) *clock {
 	if c, ok := clocks.Get().(*clock); ok {
 		c.timer.Reset(limit)
@@ -40,6 +41,7 @@ func startClock(limit time.Duration) *clock {
 	return c
 }
 
+// stop releases the clock.
 func (c *clock) stop() {
 	if c.timer.Stop() {
 		clocks.Put(c)

@@ -1,15 +1,15 @@
-// Package expr is CEL as Fairway's configuration has it: one environment, with
-// the same extensions, limits and error texts wherever an expression may stand.
+// Package expr provides CEL expressions for Fairway's configuration. All expressions have the
+// same extensions, limits and error messages.
 //
-// An Environment declares variables and compiles expressions; a Program is one
-// of them, compiled once and run over an activation. JSON becomes CEL values
-// through a Node, which is taken apart as far as an expression looks into it,
-// and CEL values become JSON through AppendJSON.
+// An Environment (expr.go) declares variables and compiles expressions. A compiled expression
+// is a Program (program.go), which is evaluated any number of times with the values of the
+// variables. JSON values are passed in as a Node (value.go, object.go), which decodes only the
+// parts that the expression uses. AppendJSON (write.go) converts the result to JSON.
 //
-// Nothing that an expression does grows without bound: its text, its nesting,
-// what a function may look at or make, and, where it has a loop, its cost and
-// its time. FieldOf and the syntax tree tell what an expression reads before it
-// is run.
+// All work of an expression is limited: its length and nesting, the sizes of texts and lists
+// (limits.go), the work of functions (bounded.go, regex.go) and, if it has a loop, its cost and
+// its time (clock.go). Before evaluation, FieldOf (field.go) and the syntax tree show which
+// values an expression reads, and Know (typed.go) checks its types.
 package expr
 
 import (
@@ -22,51 +22,52 @@ import (
 	"cel.dev/cel-go/ext"
 )
 
-// MaxExpression is how long an expression may be, in characters.
+// MaxExpression limits the length of an expression, in characters.
 const MaxExpression = 16 << 10
 
 const (
-	// maxNodes bounds an expression with its macros expanded.
+	// maxNodes limits the syntax tree of an expression after the expansion of macros.
 	maxNodes = 4000
 
-	// maxRecursion bounds its nesting.
+	// maxRecursion limits the nesting of an expression.
 	maxRecursion = 50
 
-	// maxRange is the longest list that lists.range makes.
+	// maxRange limits the length of the list that lists.range returns.
 	maxRange = 1000
 )
 
-// A Variable is what an expression may name.
+// A Variable is a declared variable of expressions.
 type Variable struct {
 	Name string
 	Type *cel.Type
 }
 
-// Fields is the type of a variable that has fields by name, of any type.
+// Fields is the type of a variable with named fields of any type.
 func Fields() *cel.Type {
 	return cel.MapType(cel.StringType, cel.DynType)
 }
 
-// Limits bound one evaluation of an expression.
+// Limits are the limits of one evaluation.
 type Limits struct {
-	Cost uint64 // CEL cost units of an expression with a loop
+	Cost uint64 // in CEL cost units; only for an expression with a loop
 
-	// FreeScans lets an expression walk through one list once, and compare, at no
-	// cost: that is quick, and counting what it costs would take as long again.
-	// What it compares with may be long as well, so that time still bounds it.
+	// FreeScans disables the cost limit for expressions that iterate over at most one list and
+	// only compare its items. Such an expression is fast, and counting its cost would take
+	// about as long again. The time limit still applies, because the values that it compares
+	// with may be long.
 	FreeScans bool
 }
 
-// An Environment compiles expressions over the same variables. It is immutable
-// and safe for concurrent use.
+// An Environment compiles expressions over the same variables. It is immutable and safe for
+// concurrent use.
 type Environment struct {
 	env    *cel.Env
 	limits Limits
 }
 
-// New returns the environment of these variables: CEL with optional types,
-// escaped identifiers, comparisons of all numbers with one another, and the
-// strings, lists, math and encoders extensions.
+// New returns the environment with these variables. It has CEL with optional types, escaped
+// identifiers, comparisons between all number types, and the strings, lists, math and encoders
+// extensions.
 func New(limits Limits, variables ...Variable) (*Environment, error) {
 	options := []cel.EnvOption{
 		cel.StdLib(cel.StdLibSubset(withoutMatches())),
@@ -92,7 +93,7 @@ func New(limits Limits, variables ...Variable) (*Environment, error) {
 	return &Environment{env: env, limits: limits}, nil
 }
 
-// With returns the environment with more variables.
+// With returns the environment with additional variables.
 func (e *Environment) With(variables ...Variable) (*Environment, error) {
 	env, err := e.env.Extend(declare(variables)...)
 	if err != nil {
@@ -101,9 +102,9 @@ func (e *Environment) With(variables ...Variable) (*Environment, error) {
 	return &Environment{env: env, limits: e.limits}, nil
 }
 
-// WithStrictHas returns the environment with a has() that fails on what cannot
-// have fields: text, say. Otherwise it says no, and !has(…) holds of everything
-// that is not what its author had in mind.
+// WithStrictHas returns the environment with a has() that fails for values that cannot have
+// fields, such as texts. By default has() is false for them, so that !has(…) would be true
+// for unexpected values.
 func (e *Environment) WithStrictHas() (*Environment, error) {
 	env, err := e.env.Extend(cel.EnableErrorOnBadPresenceTest(true))
 	if err != nil {
@@ -112,6 +113,7 @@ func (e *Environment) WithStrictHas() (*Environment, error) {
 	return &Environment{env: env, limits: e.limits}, nil
 }
 
+// declare returns the CEL options that declare the variables.
 func declare(variables []Variable) []cel.EnvOption {
 	options := make([]cel.EnvOption, len(variables))
 	for i, v := range variables {
@@ -120,8 +122,8 @@ func declare(variables []Variable) []cel.EnvOption {
 	return options
 }
 
-// Unknown returns the names that the expression uses and the environment does
-// not have, in the order of the text. It fails if the expression is no CEL.
+// Unknown returns the names in the expression that the environment does not declare, in the
+// order of the text. It returns an error if the expression is not valid CEL.
 func (e *Environment) Unknown(expression string) ([]string, error) {
 	parsed, issues := e.env.Parse(expression)
 	if err := explain(issues); err != nil {
@@ -148,6 +150,7 @@ func (e *Environment) Unknown(expression string) ([]string, error) {
 	return names, nil
 }
 
+// declares reports whether the environment has the variable.
 func (e *Environment) declares(name string) bool {
 	for _, v := range e.env.Variables() {
 		if v.Name() == name {
@@ -157,8 +160,8 @@ func (e *Environment) declares(name string) bool {
 	return false
 }
 
-// Compile compiles an expression. The error is a *CompileError if it is about a place
-// in the expression.
+// Compile compiles an expression. An error that concerns a place in the expression is a
+// *CompileError.
 func (e *Environment) Compile(expression string) (*Program, error) {
 	if strings.TrimSpace(expression) == "" {
 		return nil, errors.New("the expression is empty")
@@ -173,18 +176,18 @@ func (e *Environment) Compile(expression string) (*Program, error) {
 	return e.program(checked)
 }
 
-// A CompileError says that an expression does not compile.
+// A CompileError reports that an expression does not compile.
 type CompileError struct {
-	Places []Place // one at least
+	Places []Place // at least one
 }
 
-// A Place is something wrong at a place in an expression.
+// A Place is an error at a place in an expression.
 type Place struct {
-	Line, Column int // from 1; 0 if it is about the whole
+	Line, Column int // from 1; 0 if the error concerns the whole expression
 	Message      string
 }
 
-// Error returns all of it in one line.
+// Error returns all errors in one line.
 func (f *CompileError) Error() string {
 	var text strings.Builder
 	text.WriteString("the expression does not compile: ")
@@ -200,7 +203,7 @@ func (f *CompileError) Error() string {
 	return text.String()
 }
 
-// explain returns what CEL says of an expression.
+// explain converts CEL's errors about an expression.
 func explain(issues *cel.Issues) error {
 	const most = 3
 	if issues.Err() == nil {

@@ -6,8 +6,8 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// FieldOf returns the field that an expression takes of another, if it takes
-// one by name: x.f, x["f"], x.?f, x[?"f"] or has(x.f).
+// FieldOf returns the name of the field that an expression selects from operand, if it selects
+// one by a constant name: x.f, x["f"], x.?f, x[?"f"] or has(x.f).
 func FieldOf(operand ast.NavigableExpr) (field string, ok bool) {
 	parent, ok := operand.Parent()
 	if !ok {
@@ -27,7 +27,7 @@ func FieldOf(operand ast.NavigableExpr) (field string, ok bool) {
 	return "", false
 }
 
-// indexOfCall returns what a call indexes the operand with.
+// indexOfCall returns the index if the call indexes the operand.
 func indexOfCall(parent, operand ast.NavigableExpr) (key ast.Expr, ok bool) {
 	call := parent.AsCall()
 	switch call.FunctionName() {
@@ -42,8 +42,7 @@ func indexOfCall(parent, operand ast.NavigableExpr) (key ast.Expr, ok bool) {
 	return arguments[1], true
 }
 
-// IsShadowed reports whether a loop of the expression has a variable of that
-// name.
+// IsShadowed reports whether a loop of the expression has a variable with that name.
 func IsShadowed(root ast.NavigableExpr, name string) bool {
 	for _, loop := range ast.MatchDescendants(root, ast.KindMatcher(ast.ComprehensionKind)) {
 		if c := loop.AsComprehension(); c.IterVar() == name || c.IterVar2() == name {

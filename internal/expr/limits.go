@@ -6,20 +6,17 @@ import (
 )
 
 const (
-	// MaxText is the longest text that an expression may look at or make with
-	// one function, in bytes.
+	// MaxText limits the texts that a function of an expression reads or returns, in bytes.
 	MaxText = 64 << 10
 
-	// MaxList is the longest list of JSON, or the largest object, that an
-	// expression may look at.
+	// MaxList limits the length of the JSON arrays and objects that an expression reads.
 	MaxList = 10_000
 
-	// maxDistinct is the longest list that distinct takes, which compares each
-	// item with each other.
+	// maxDistinct limits the list of distinct, which compares every item with every other.
 	maxDistinct = 1000
 )
 
-// What is wrong with a value that an expression looks at, or makes.
+// Errors of values that an expression reads or produces.
 var (
 	ErrTextTooLong = fmt.Errorf("the text has more than %d bytes", MaxText)
 	ErrListTooLong = errors.New("the list is too long")

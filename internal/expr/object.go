@@ -12,30 +12,30 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// indexFrom is how many members an object has at most without an index.
+// indexFrom is the number of members up to which an object is searched without an index.
 const indexFrom = 16
 
-// An Object is a JSON object as a CEL map, a traits.Mapper. It remembers its
-// bytes, and decodes the members that an expression looks at.
+// An Object is a JSON object as a CEL map (traits.Mapper). It keeps its bytes, and decodes the
+// members that an expression reads.
 type Object struct {
 	raw     jsontext.Value
 	exact   bool
-	first   member           // that an expression has looked at, while it is the only one
-	members []member         // nil until more is asked for
-	index   map[string]*Node // of many members, made for the first look
+	first   member           // the first member that was read, while it is the only one
+	members []member         // nil until further members are read
+	index   map[string]*Node // index of the members if there are many, built when first needed
 	whole   traits.Mapper    // see full
 }
 
-// member is one name, still quoted, and its value.
+// member is a name, still quoted, and its value.
 type member struct {
 	name  jsontext.Value
 	value Node
 }
 
-// smallObject is how many bytes an object may have that surely has no more than
-// MaxList members.
-const smallObject = 5 * MaxList // "":0,
+// smallObject is a size in bytes below which an object cannot have more than MaxList members.
+const smallObject = 5 * MaxList // the shortest member is "":0,
 
+// decodeObject returns the object as a CEL value.
 func decodeObject(raw jsontext.Value, exact bool) ref.Val {
 	o := &Object{raw: raw, exact: exact}
 	if len(raw) > smallObject && len(o.all()) > MaxList {
@@ -44,7 +44,7 @@ func decodeObject(raw jsontext.Value, exact bool) ref.Val {
 	return o
 }
 
-// all returns the members, one more than MaxList at most.
+// all returns the members, at most one more than MaxList.
 func (o *Object) all() []member {
 	if o.members == nil {
 		const few = 8
@@ -56,12 +56,12 @@ func (o *Object) all() []member {
 	return o.members
 }
 
-// Has reports whether the object has a member of that name.
+// Has reports whether the object has a member with that name.
 func (o *Object) Has(name string) bool {
 	return o.find(name) != nil
 }
 
-// find returns the value of that name, nil if there is none.
+// find returns the value of a member. It returns nil if there is none.
 func (o *Object) find(name string) *Node {
 	if o.members == nil {
 		if o.first.name == nil {
@@ -88,7 +88,7 @@ func (o *Object) find(name string) *Node {
 	return o.index[name]
 }
 
-// findFirst looks for the only member that most expressions want to see.
+// findFirst finds a member without decoding all of them, since most expressions read only one.
 func (o *Object) findFirst(name string) *Node {
 	for walk := wire.Into(o.raw); walk.Next(); {
 		o.first = member{walk.Name, Node{Raw: walk.Value, Exact: o.exact}}
@@ -100,15 +100,16 @@ func (o *Object) findFirst(name string) *Node {
 	return nil
 }
 
+// is reports whether the member has that name.
 func (m *member) is(name string) bool {
 	inner := m.name[1 : len(m.name)-1]
-	if len(inner) <= len(name) { // an escape is longer than what it stands for
+	if len(inner) <= len(name) { // an escape is longer than its character
 		return string(inner) == name
 	}
 	return bytes.IndexByte(inner, '\\') >= 0 && m.text() == name
 }
 
-// text returns the name, which has been checked.
+// text returns the unquoted name. The JSON has already been checked.
 func (m *member) text() string {
 	text, _ := jsontext.AppendUnquote(nil, m.name)
 	return string(text)
@@ -151,7 +152,7 @@ func (o *Object) IsZeroValue() bool {
 	return len(o.all()) == 0
 }
 
-// Iterator implements traits.Iterable: over the names, in the order of the text.
+// Iterator implements traits.Iterable. It iterates over the names in the order of the JSON.
 func (o *Object) Iterator() traits.Iterator {
 	names := make([]ref.Val, len(o.all()))
 	for i := range o.members {
@@ -165,8 +166,8 @@ func (o *Object) Type() ref.Type {
 	return types.MapType
 }
 
-// Equal implements ref.Val. A large object may be looked for among many others, so
-// it is taken apart only where that can tell.
+// Equal implements ref.Val. An object may be compared with many others, so it is only decoded
+// if the sizes are equal.
 func (o *Object) Equal(other ref.Val) ref.Val {
 	if m, ok := other.(traits.Mapper); ok && m.Size() != o.Size() {
 		return types.False
@@ -189,7 +190,7 @@ func (o *Object) Value() any {
 	return o.full().Value()
 }
 
-// full returns the object as one of CEL's own maps, for what is seldom asked.
+// full returns the object as a CEL map, for operations that are rarely used.
 func (o *Object) full() traits.Mapper {
 	if o.whole == nil {
 		values := make(map[string]any, len(o.all()))

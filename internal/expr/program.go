@@ -13,20 +13,19 @@ import (
 	"cel.dev/cel-go/interpreter"
 )
 
-// interruptEvery is how many iterations of a loop pass between two looks at
-// the clock.
+// interruptEvery is the number of iterations of a loop between two checks of the time limit.
 const interruptEvery = 32
 
-// A Program is a compiled expression. It is immutable and safe for concurrent
-// use.
+// A Program is a compiled expression. It is immutable and safe for concurrent use.
 type Program struct {
 	cel   cel.Program
 	tree  *ast.AST
 	kind  *cel.Type
-	loops bool // so that it can be interrupted
-	costs bool // so that it has a cost limit
+	loops bool // it has a loop and can be interrupted
+	costs bool // it has a cost limit
 }
 
+// program creates the program of a checked expression.
 func (e *Environment) program(checked *cel.Ast) (*Program, error) {
 	p := &Program{tree: checked.NativeRep(), kind: checked.OutputType()}
 	p.loops = len(ast.MatchDescendants(p.Root(), ast.KindMatcher(ast.ComprehensionKind))) > 0
@@ -46,8 +45,7 @@ func (e *Environment) program(checked *cel.Ast) (*Program, error) {
 	return p, nil
 }
 
-// Loops reports whether the program has a loop. Only such a program can be
-// interrupted.
+// Loops reports whether the program has a loop. Only programs with a loop can be interrupted.
 func (p *Program) Loops() bool {
 	return p.loops
 }
@@ -57,7 +55,7 @@ func (p *Program) Costs() bool {
 	return p.costs
 }
 
-// Type returns the type of what the program yields, as far as it is known.
+// Type returns the type of the program's result, as far as it is known.
 func (p *Program) Type() *cel.Type {
 	return p.kind
 }
@@ -67,8 +65,8 @@ func (p *Program) Root() ast.NavigableExpr {
 	return ast.NavigateAST(p.tree)
 }
 
-// Where returns the line and column, from 1, at which a part of the syntax tree
-// begins; 0 if that is not known.
+// Where returns the line and column, from 1, at which a part of the syntax tree begins. They
+// are 0 if unknown.
 func (p *Program) Where(part ast.Expr) (line, column int) {
 	at := p.tree.SourceInfo().GetStartLocation(part.ID())
 	if at == nil || at.Line() < 1 {
@@ -77,14 +75,14 @@ func (p *Program) Where(part ast.Expr) (line, column int) {
 	return at.Line(), at.Column() + 1
 }
 
-// Evaluate runs a program to its end.
+// Evaluate evaluates a program without a time limit.
 func (p *Program) Evaluate(variables cel.Activation) (ref.Val, error) {
 	value, _, err := p.cel.Eval(variables)
 	return value, err
 }
 
-// EvaluateContext runs a program that is interrupted when ctx is done, if it
-// has a loop. The error is an interpreter.InterruptError then.
+// EvaluateContext evaluates a program. If the program has a loop, it is interrupted when ctx is
+// done, and the error is an interpreter.InterruptError.
 func (p *Program) EvaluateContext(ctx context.Context, variables cel.Activation) (ref.Val, error) {
 	if !p.loops {
 		return p.Evaluate(variables)
@@ -96,15 +94,14 @@ func (p *Program) EvaluateContext(ctx context.Context, variables cel.Activation)
 	return value, err
 }
 
-// IsCutOff reports whether an evaluation was ended by its cost limit or its
-// context.
+// IsCutOff reports whether the cost limit or the context ended an evaluation.
 func IsCutOff(err error) bool {
 	_, cancelled := errors.AsType[interpreter.EvalCancelledError](err)
 	return cancelled || errors.Is(err, interpreter.InterruptError{})
 }
 
-// sizeOfResult is the cost of adding lists. CEL joins them without copying, so
-// that a few steps can make one that is longer than anything could walk through.
+// sizeOfResult is the cost of concatenating lists. CEL concatenates without copying, so that a
+// few steps could otherwise produce a list that is too long to iterate over.
 func sizeOfResult(_ []ref.Val, result ref.Val) *uint64 {
 	cost := uint64(1)
 	if list, ok := result.(traits.Lister); ok {

@@ -14,20 +14,20 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 )
 
-// maxRegex bounds a regular expression, in steps of its program with repetitions
-// written out: x{20} has 20 of them.
+// maxRegex limits a regular expression, in steps of its program. Repetitions are expanded:
+// x{20} has 20 steps.
 const maxRegex = 512
 
 var errRegexTooLarge = errors.New("the regular expression is too large")
 
-// withoutMatches is what there is of CEL beside boundedMatches.
+// withoutMatches is the standard library of CEL without matches, which boundedMatches replaces.
 func withoutMatches() *env.LibrarySubset {
 	return env.NewLibrarySubset().AddExcludedFunctions(env.NewFunction(overloads.Matches))
 }
 
-// boundedMatches replaces text.matches(pattern) for a pattern that is not a
-// literal: one may come from a client. CEL's own limit is not used, as it panics
-// at a pattern with a counted repetition.
+// boundedMatches replaces text.matches(pattern) with a function that limits the pattern,
+// because a pattern that is not a literal may come from a client. CEL's own limit is not used,
+// since it panics for patterns with a counted repetition.
 func boundedMatches() cel.EnvOption {
 	text := cel.StringType
 	return cel.Lib(functions{
@@ -38,6 +38,7 @@ func boundedMatches() cel.EnvOption {
 	})
 }
 
+// matches implements text.matches(pattern).
 func matches(text, pattern ref.Val) ref.Val {
 	subject, ok := text.(types.String)
 	if !ok {
@@ -58,8 +59,8 @@ func matches(text, pattern ref.Val) ref.Val {
 	return types.Bool(compiled.MatchString(string(subject)))
 }
 
-// checkLiterals checks the patterns that stand in an expression. What is no
-// pattern at all is found when the program is made.
+// checkLiterals checks the literal patterns in an expression. Invalid patterns are reported
+// when the program is created.
 func checkLiterals(tree *ast.AST) error {
 	for _, node := range ast.MatchDescendants(ast.NavigateAST(tree), ast.FunctionMatcher(overloads.Matches)) {
 		arguments := node.AsCall().Args()
@@ -83,7 +84,7 @@ func checkLiterals(tree *ast.AST) error {
 	return nil
 }
 
-// checkRegex returns an error if a pattern is too large, or none.
+// checkRegex returns an error if a pattern is invalid or too large.
 func checkRegex(pattern string) error {
 	if len(pattern) > 2*maxRegex {
 		return errRegexTooLarge
@@ -98,8 +99,8 @@ func checkRegex(pattern string) error {
 	return nil
 }
 
-// stepsOf returns about how many steps the program of a pattern has. It stops to
-// count beyond the limit.
+// stepsOf returns the approximate number of steps in the program of a pattern. It stops
+// counting at the limit.
 func stepsOf(pattern *syntax.Regexp) int {
 	steps := 1
 	if pattern.Op == syntax.OpLiteral {

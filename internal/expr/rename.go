@@ -4,10 +4,10 @@ import (
 	"cel.dev/cel-go/common/ast"
 )
 
-// CompileRenamed is Compile for an expression some of whose variables are read from
-// other names when it runs. Rename returns the name to read an identifier from, "" to
-// keep it; the environment must declare that name with a type that fits as well.
-// Root, Where and errors are about the expression as it is written.
+// CompileRenamed compiles an expression in which some variables are read from other names at
+// evaluation. Rename returns the name to read an identifier from, or "" to keep it. The
+// environment must declare that name with a compatible type. Root, Where and errors refer to
+// the original expression.
 func (e *Environment) CompileRenamed(expression string, rename func(ident ast.NavigableExpr) string) (program *Program, renamed bool, err error) {
 	written, err := e.Compile(expression)
 	if err != nil {
@@ -22,7 +22,7 @@ func (e *Environment) CompileRenamed(expression string, rename func(ident ast.Na
 	if len(names) == 0 {
 		return written, false, nil
 	}
-	parsed, issues := e.env.Parse(expression) // gives the same ids again
+	parsed, issues := e.env.Parse(expression) // assigns the same ids again
 	if err := explain(issues); err != nil {
 		return nil, false, err
 	}

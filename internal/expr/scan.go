@@ -8,9 +8,9 @@ import (
 	"cel.dev/cel-go/common/overloads"
 )
 
-// comparisons are functions that take no longer than what they look at is long,
-// and make nothing. In a loop that can be much: each of a thousand items looked
-// for in a list of ten thousand.
+// comparisons are functions whose running time is at most proportional to the size of their
+// arguments, and which allocate nothing. In a loop that can still be much: each of a thousand
+// items searched in a list of ten thousand.
 var comparisons = [...]string{
 	operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot, operators.NotStrictlyFalse, operators.Conditional,
 	operators.Equals, operators.NotEquals, operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals,
@@ -18,8 +18,8 @@ var comparisons = [...]string{
 	overloads.Size, overloads.Contains, overloads.StartsWith, overloads.EndsWith,
 }
 
-// isScan reports whether an expression walks through one list at most once, and
-// only compares, or filters it.
+// isScan reports whether an expression iterates over at most one list and only compares or
+// filters its items.
 func isScan(root ast.NavigableExpr) bool {
 	loops := ast.MatchDescendants(root, ast.KindMatcher(ast.ComprehensionKind))
 	if len(loops) > 1 {
@@ -33,9 +33,8 @@ func isScan(root ast.NavigableExpr) bool {
 	return true
 }
 
-// isPick reports whether an expression puts the item at hand, if a condition holds,
-// to what a loop has gathered, as filter does: what it makes has no more items than
-// the list.
+// isPick reports whether an expression adds the current item to the result of a loop if a
+// condition holds, as filter does. The result then has no more items than the list.
 func isPick(e ast.NavigableExpr, loops []ast.NavigableExpr) bool {
 	call := e.AsCall()
 	if call.FunctionName() != operators.Add || len(call.Args()) != 2 || len(loops) != 1 {

@@ -9,15 +9,15 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 )
 
-// Knowledge is what can be told of an expression before it runs.
+// Knowledge is what is known about an expression before its evaluation.
 type Knowledge struct {
-	Type     *cel.Type // of what it yields
-	Constant ref.Val   // what it yields whatever the variables are; nil if that is not known
+	Type     *cel.Type // of the result
+	Constant ref.Val   // the result, if it does not depend on variables; else nil
 }
 
-// Know checks an expression in which the types of some parts are known better than
-// the environment declares them: typeOf returns the type of a part, nil if it is not
-// known. The error is a *CompileError if types do not fit.
+// Know checks an expression in which the types of some parts are known more precisely than the
+// environment declares them. typeOf returns the type of a part, or nil if it is unknown. If
+// types do not match, the error is a *CompileError.
 func (e *Environment) Know(expression string, typeOf func(part ast.NavigableExpr) *cel.Type) (Knowledge, error) {
 	parsed, issues := e.env.Parse(expression)
 	if err := explain(issues); err != nil {
@@ -54,7 +54,8 @@ func (e *Environment) Know(expression string, typeOf func(part ast.NavigableExpr
 	return k, err
 }
 
-// fold returns the value of an expression that is constant, nil if it is not.
+// fold returns the value of a constant expression. It returns nil if the expression is not
+// constant.
 func (e *Environment) fold(checked *cel.Ast) (ref.Val, error) {
 	folding, err := cel.NewConstantFoldingOptimizer()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// Adapter makes CEL values of what variables hold, a types.Adapter.
+// Adapter converts the values of variables to CEL values. It is a types.Adapter.
 type Adapter struct{}
 
 // NativeToValue implements types.Adapter.
@@ -45,14 +45,14 @@ func (a Adapter) NativeToValue(value any) ref.Val {
 	return types.DefaultTypeAdapter.NativeToValue(value)
 }
 
-// Deferred is a value that is made when an expression looks at it. It is for
-// one goroutine.
+// Deferred is a value that is built when an expression reads it. It must not be used
+// concurrently.
 type Deferred struct {
 	Build func() any
 	value ref.Val
 }
 
-// Look returns the value.
+// Look returns the value. The first call builds it.
 func (d *Deferred) Look() ref.Val {
 	if d.value == nil {
 		d.value = Adapter{}.NativeToValue(d.Build())
@@ -60,22 +60,21 @@ func (d *Deferred) Look() ref.Val {
 	return d.value
 }
 
-// A Node is a JSON value, which must have passed wire.Check. It is taken apart
-// when an expression looks at it, one level at a time, and is for one
-// goroutine.
+// A Node is a JSON value that has passed wire.Check. It is decoded when an expression reads it,
+// one level at a time. It must not be used concurrently.
 //
-// Whole numbers become ints, others doubles.
+// Whole numbers become ints, other numbers doubles.
 type Node struct {
-	Raw jsontext.Value // without surrounding space
+	Raw jsontext.Value // without surrounding white space
 
-	// Exact makes whole numbers that no int holds texts of their digits. Without
-	// it they are uints, or doubles that are about as large.
+	// Exact converts whole numbers that are too large for an int to texts of their digits.
+	// Without it they become uints, or doubles of about the same value.
 	Exact bool
 
 	value ref.Val
 }
 
-// Look returns the value.
+// Look returns the value. The first call decodes it.
 func (n *Node) Look() ref.Val {
 	if n.value == nil {
 		n.value = n.decode()
@@ -83,6 +82,7 @@ func (n *Node) Look() ref.Val {
 	return n.value
 }
 
+// decode decodes one level of the value.
 func (n *Node) decode() ref.Val {
 	switch n.Raw.Kind() {
 	case 't':
@@ -101,6 +101,7 @@ func (n *Node) decode() ref.Val {
 	return types.NullValue
 }
 
+// decodeText decodes a string.
 func decodeText(raw jsontext.Value) ref.Val {
 	if len(raw) > 6*MaxText+2 { // each byte may be escaped
 		return types.WrapErr(ErrTextTooLong)
@@ -112,6 +113,7 @@ func decodeText(raw jsontext.Value) ref.Val {
 	return Adapter{}.NativeToValue(string(text))
 }
 
+// decodeNumber decodes a number.
 func decodeNumber(raw jsontext.Value, exact bool) ref.Val {
 	if whole, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
 		return types.Int(whole)
@@ -129,7 +131,7 @@ func decodeNumber(raw jsontext.Value, exact bool) ref.Val {
 	return types.Double(number)
 }
 
-// isWhole reports whether a number is written without fraction and exponent.
+// isWhole reports whether a number is written without a fraction and an exponent.
 func isWhole(raw jsontext.Value) bool {
 	for _, c := range raw {
 		if c != '-' && (c < '0' || c > '9') {
@@ -139,12 +141,13 @@ func isWhole(raw jsontext.Value) bool {
 	return true
 }
 
-// list is a JSON array that remembers its bytes.
+// list is a JSON array that keeps its bytes.
 type list struct {
 	traits.Lister
 	raw jsontext.Value
 }
 
+// decodeArray returns the array as a CEL value.
 func decodeArray(raw jsontext.Value, exact bool) ref.Val {
 	var nodes []Node
 	for walk := wire.Into(raw); walk.Next(); {

@@ -17,31 +17,32 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// maxValueDepth is how deeply a value may nest that becomes JSON.
+// maxValueDepth limits the nesting of a value that is converted to JSON.
 const maxValueDepth = 32
 
-// Why AppendJSON fails, apart from what the value itself is an error of.
+// Kinds of errors of AppendJSON, in addition to errors that the value itself represents.
 var (
 	ErrSize   = errors.New("the value is too large")
 	ErrNoJSON = errors.New("the value has no JSON")
 )
 
-// AppendJSON appends a CEL value as JSON. What was JSON is written as it stood.
-// The error wraps ErrSize if dst would have more than limit bytes, ErrNoJSON if
-// JSON cannot say the value or it nests too deeply.
+// AppendJSON appends a CEL value as JSON. Values that came from JSON are copied unchanged. The
+// error wraps ErrSize if dst would have more than limit bytes. It wraps ErrNoJSON if JSON
+// cannot represent the value or it nests too deeply.
 func AppendJSON(dst []byte, value ref.Val, limit int) ([]byte, error) {
 	w := writer{dst: dst, limit: limit}
 	w.write(value, 0)
 	return w.dst, w.err
 }
 
+// writer converts one value to JSON.
 type writer struct {
 	dst   []byte
 	limit int // bytes of dst
 	err   error
 }
 
-// A valueError is an error of a kind, in words of its own.
+// A valueError is an error of a kind with a specific message.
 type valueError struct {
 	kind error
 	text string
@@ -50,20 +51,24 @@ type valueError struct {
 func (m *valueError) Error() string { return m.text }
 func (m *valueError) Unwrap() error { return m.kind }
 
+// fail records the first error.
 func (w *writer) fail(kind error, format string, arguments ...any) {
 	if w.err == nil {
 		w.err = &valueError{kind, fmt.Sprintf(format, arguments...)}
 	}
 }
 
+// failSize records that the value is too large.
 func (w *writer) failSize() {
 	w.fail(ErrSize, "the value has more than %d bytes", w.limit)
 }
 
+// failDepth records that the value nests too deeply.
 func (w *writer) failDepth() {
 	w.fail(ErrNoJSON, "the value nests deeper than %d levels", maxValueDepth)
 }
 
+// write writes any value.
 func (w *writer) write(value ref.Val, depth int) {
 	if depth > maxValueDepth {
 		w.failDepth()
@@ -114,6 +119,7 @@ func (w *writer) write(value ref.Val, depth int) {
 	}
 }
 
+// text writes a string.
 func (w *writer) text(s string) {
 	if len(w.dst)+len(s) > w.limit {
 		w.failSize()
@@ -122,6 +128,7 @@ func (w *writer) text(s string) {
 	w.dst = wire.AppendString(w.dst, s)
 }
 
+// double writes a number, which must be finite.
 func (w *writer) double(number float64) {
 	if math.IsNaN(number) || math.IsInf(number, 0) {
 		w.fail(ErrNoJSON, "the number is not finite, which JSON cannot say")
@@ -134,6 +141,7 @@ func (w *writer) double(number float64) {
 	w.dst = strconv.AppendFloat(w.dst, number, format, -1, 64)
 }
 
+// json writes a value that came from JSON.
 func (w *writer) json(raw jsontext.Value, depth int) {
 	switch {
 	case len(w.dst)+len(raw) > w.limit:
@@ -145,7 +153,7 @@ func (w *writer) json(raw jsontext.Value, depth int) {
 	}
 }
 
-// mapping writes a map in the order of its keys, which must be texts.
+// mapping writes a map in the order of its keys, which must be strings.
 func (w *writer) mapping(m traits.Mapper, depth int) {
 	var names []string
 	for iterator := m.Iterator(); iterator.HasNext() == types.True; {
@@ -171,6 +179,7 @@ func (w *writer) mapping(m traits.Mapper, depth int) {
 	w.dst = append(w.dst, '}')
 }
 
+// list writes a list.
 func (w *writer) list(l traits.Lister, depth int) {
 	w.dst = append(w.dst, '[')
 	first := true
@@ -185,8 +194,8 @@ func (w *writer) list(l traits.Lister, depth int) {
 	w.dst = append(w.dst, ']')
 }
 
-// Unwrap returns what an optional holds, nil if that is nothing, and any other
-// value itself.
+// Unwrap returns the value in an optional, or nil if the optional is empty. It returns any
+// other value unchanged.
 func Unwrap(value ref.Val) ref.Val {
 	optional, ok := value.(*types.Optional)
 	switch {

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// MaxToken is the longest token that is looked at, in bytes.
+// MaxToken limits the length of a token, in bytes.
 const MaxToken = 8 << 10
 
-// Bearer returns the access token of a request's header, "" if it has none
-// (RFC 6750, section 2.1). Credentials of other schemes are not looked at. An
-// error is an *Error with InvalidRequest.
+// Bearer returns the access token in a request's header. It returns "" if there is none (RFC
+// 6750, section 2.1). Credentials of other schemes are ignored. An error is an *Error with
+// InvalidRequest.
 func Bearer(header http.Header) (string, error) {
 	values := header["Authorization"]
 	token, found := "", false
@@ -34,7 +34,7 @@ func Bearer(header http.Header) (string, error) {
 	return token, nil
 }
 
-// isToken68 reports whether text has the form of RFC 6750, section 2.1: letters,
+// isToken68 reports whether text has the form that RFC 6750, section 2.1, requires: letters,
 // digits and some marks, then any number of equals signs.
 func isToken68(text string) bool {
 	text = strings.TrimRight(text, "=")

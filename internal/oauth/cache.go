@@ -5,24 +5,24 @@ import (
 	"sync"
 )
 
-// maxRemembered is how many tokens one generation of the cache has at most.
+// maxRemembered limits the number of tokens in one generation of the cache.
 const maxRemembered = 2048
 
-// remembered is a token that was good, and the keys that were in force then: once
-// an issuer has other keys, all its tokens are looked at afresh.
+// remembered is a verified token, and the key set that was current then. When an issuer has a
+// new key set, all of its tokens are verified again.
 type remembered struct {
 	token *Token
 	keys  *keySet
 }
 
-// cache remembers verified tokens by their hash. It has two generations: when
-// the younger is full it becomes the elder, and what was not asked for since is
-// forgotten.
+// cache holds verified tokens by their hash. It has two generations. When the younger one is
+// full, it becomes the elder one, and tokens that were not used since are dropped.
 type cache struct {
 	mu             sync.RWMutex
 	younger, elder map[[sha256.Size]byte]remembered
 }
 
+// get returns a token and moves it to the younger generation.
 func (c *cache) get(hash [sha256.Size]byte) (remembered, bool) {
 	c.mu.RLock()
 	found, ok := c.younger[hash]
@@ -38,6 +38,7 @@ func (c *cache) get(hash [sha256.Size]byte) (remembered, bool) {
 	return found, ok
 }
 
+// put adds a token to the younger generation.
 func (c *cache) put(hash [sha256.Size]byte, r remembered) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,7 +51,7 @@ func (c *cache) put(hash [sha256.Size]byte, r remembered) {
 	c.younger[hash] = r
 }
 
-// forget drops a token that is good no more.
+// forget drops a token that is no longer valid.
 func (c *cache) forget(hash [sha256.Size]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

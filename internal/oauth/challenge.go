@@ -4,9 +4,8 @@ import (
 	"strings"
 )
 
-// Challenge is the value of a WWW-Authenticate header with the scheme Bearer
-// (RFC 6750, section 3; RFC 9728, section 5.1). Fields that are empty are left
-// out.
+// Challenge is the value of a WWW-Authenticate header with the scheme Bearer (RFC 6750, section
+// 3; RFC 9728, section 5.1). Empty fields are omitted.
 type Challenge struct {
 	Realm            string
 	Error            Code
@@ -15,8 +14,8 @@ type Challenge struct {
 	ResourceMetadata string   // URL
 }
 
-// ChallengeOf returns the challenge that tells of a refusal. A request without
-// any token is told no error (RFC 6750, section 3.1).
+// ChallengeOf returns the challenge for a rejected request. If the request had no token, the
+// challenge contains no error (RFC 6750, section 3.1).
 func ChallengeOf(refusal *Error, scope []string, resourceMetadata string) Challenge {
 	c := Challenge{Scope: scope, ResourceMetadata: resourceMetadata}
 	if refusal != nil && refusal.Code != Missing {
@@ -25,8 +24,8 @@ func ChallengeOf(refusal *Error, scope []string, resourceMetadata string) Challe
 	return c
 }
 
-// String returns the header's value. Characters that a parameter must not have
-// are replaced, so that the value is always one well-formed challenge.
+// String returns the header's value. Characters that a parameter must not contain are replaced,
+// so that the value is always one well-formed challenge.
 func (c Challenge) String() string {
 	var b strings.Builder
 	b.WriteString("Bearer")
@@ -50,8 +49,8 @@ func (c Challenge) String() string {
 	return b.String()
 }
 
-// quotable keeps the characters that error_description may have, and that need no
-// escape in a quoted string: many clients read none.
+// quotable replaces characters that error_description must not contain, and those that need an
+// escape in a quoted string, because many clients do not support escapes.
 func quotable(r rune) rune {
 	switch {
 	case r == '"' || r == '\\':

@@ -11,7 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// checkIssuer returns an error unless text can be an issuer (RFC 8414, section 2).
+// checkIssuer returns an error if text cannot be an issuer (RFC 8414, section 2).
 func checkIssuer(text string) error {
 	u, err := checkAddress(text)
 	if err != nil {
@@ -23,13 +23,16 @@ func checkIssuer(text string) error {
 	return nil
 }
 
-// metadataAddresses returns where the metadata of an issuer may lie, in the order
-// in which it is looked for: RFC 8414 with the well-known path before the
-// issuer's own, then OpenID Connect Discovery likewise, and in its first form.
+// metadataAddresses returns the possible URLs of an issuer's metadata, in the order in which
+// they are tried:
+//
+//   - RFC 8414, with the well-known path before the issuer's own path
+//   - OpenID Connect Discovery with the paths in the same order
+//   - OpenID Connect Discovery with the well-known path after the issuer's own
 func metadataAddresses(issuer string) []string {
 	u, err := url.Parse(issuer)
 	if err != nil {
-		return nil // checkIssuer refused it
+		return nil // checkIssuer has rejected it
 	}
 	origin, path := u.Scheme+"://"+u.Host, strings.TrimSuffix(u.EscapedPath(), "/")
 	addresses := []string{
@@ -42,7 +45,7 @@ func metadataAddresses(issuer string) []string {
 	return addresses
 }
 
-// discover returns the address of an issuer's key set.
+// discover returns the URL of an issuer's key set.
 func (f *fetcher) discover(ctx context.Context, issuer string) (string, error) {
 	var failures []string
 	for _, address := range metadataAddresses(issuer) {
@@ -58,8 +61,8 @@ func (f *fetcher) discover(ctx context.Context, issuer string) (string, error) {
 	return "", errors.New(strings.Join(failures, "; "))
 }
 
-// metadata reads one metadata document, which must be of that very issuer (RFC
-// 8414, section 3.3).
+// metadata reads one metadata document. Its issuer must equal the expected one (RFC 8414,
+// section 3.3).
 func (f *fetcher) metadata(ctx context.Context, address, issuer string) (keys string, err error) {
 	document, _, err := f.get(ctx, address)
 	if err != nil {

@@ -1,15 +1,16 @@
-// Package oauth is an OAuth 2.1 resource server: it judges the access tokens
-// that clients bring, and tells clients without one where to get it. It knows
-// no web server beyond net/http.
+// Package oauth is an OAuth 2.1 resource server. It verifies access tokens, and tells clients
+// without a token where to get one. Of web servers it only uses net/http.
 //
-// A request's token comes out of its header (bearer.go) and goes to the Verifier
-// (verifier.go), which reads its header and claims (token.go), asks the keyring
-// of the issuer for the key it is signed with (keyring.go), and remembers tokens
-// that are good (cache.go). Keyrings fetch key sets (keys.go) over the network or
-// from a file (fetch.go), find them by the issuer's own metadata (discovery.go),
-// and keep what they have while the issuer is down.
+// A token takes this path: Bearer (bearer.go) extracts it from the request. The Verifier
+// (verifier.go) looks it up in the cache of verified tokens (cache.go). If it is not there, the
+// Verifier decodes its header and claims (token.go), gets the issuer's public key from the
+// issuer's keyring (keyring.go), and verifies the signature, the times and the audience.
 //
-// What is refused is an *Error that says what is wrong without showing the token.
-// A Challenge tells it to the client in WWW-Authenticate (RFC 6750), and Metadata
-// is the document that names the issuers of a resource (RFC 9728).
+// A keyring fetches the key set (keys.go) over the network or reads it from a file (fetch.go).
+// The issuer's metadata contain the URL of the key set (discovery.go). If the issuer is down,
+// the keyring keeps its last keys for a limited time.
+//
+// A rejected request is an *Error (error.go), which never contains the token. A Challenge
+// (challenge.go) reports it in WWW-Authenticate (RFC 6750). Metadata (metadata.go) is the
+// document that names the issuers of a resource (RFC 9728).
 package oauth

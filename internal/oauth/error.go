@@ -6,33 +6,33 @@ import (
 	"time"
 )
 
-// A Code says which kind of refusal an Error is. Those of RFC 6750, section 3.1,
-// are written as they stand in a challenge.
+// A Code is the kind of an Error. The codes of RFC 6750, section 3.1, have the same text as in
+// a challenge.
 type Code string
 
 const (
-	// Missing: the request brings no token. It is no error code of a challenge.
+	// Missing: the request has no token. This code never appears in a challenge.
 	Missing Code = "missing"
-	// InvalidRequest: the credentials are malformed, or there are too many.
+	// InvalidRequest: the credentials are malformed, or there are several.
 	InvalidRequest Code = "invalid_request"
-	// InvalidToken: the token is expired, forged, or for somebody else.
+	// InvalidToken: the token is expired, forged, or for another resource.
 	InvalidToken Code = "invalid_token"
-	// InsufficientScope: the token is good, and allows too little.
+	// InsufficientScope: the token is valid but lacks a required scope.
 	InsufficientScope Code = "insufficient_scope"
-	// Unavailable: the issuer's keys are not known at the moment, so the token
-	// can be neither accepted nor refused.
+	// Unavailable: the issuer's keys are currently unknown, so the token can be neither
+	// accepted nor rejected.
 	Unavailable Code = "temporarily_unavailable"
 )
 
-// Error is the refusal of a request. It never has the token, or any part of it
-// that a client could not as well be told.
+// Error is the reason why a request is rejected. It never contains the token or secret parts of
+// it.
 type Error struct {
 	Code Code
 
-	// Description says what is wrong and what to do, in one printable line.
+	// Description says what is wrong and how to fix it, in one printable line.
 	Description string
 
-	// RetryAfter is when to try again, for Unavailable.
+	// RetryAfter is how long to wait before trying again. Only for Unavailable.
 	RetryAfter time.Duration
 }
 
@@ -41,7 +41,7 @@ func (e *Error) Error() string {
 	return string(e.Code) + ": " + e.Description
 }
 
-// Status returns the HTTP status of the refusal.
+// Status returns the HTTP status for the error.
 func (e *Error) Status() int {
 	switch e.Code {
 	case InvalidRequest:
@@ -54,10 +54,12 @@ func (e *Error) Status() int {
 	return http.StatusUnauthorized
 }
 
+// invalidToken returns an Error with InvalidToken.
 func invalidToken(format string, arguments ...any) *Error {
 	return &Error{Code: InvalidToken, Description: fmt.Sprintf(format, arguments...)}
 }
 
+// invalidRequest returns an Error with InvalidRequest.
 func invalidRequest(format string, arguments ...any) *Error {
 	return &Error{Code: InvalidRequest, Description: fmt.Sprintf(format, arguments...)}
 }

@@ -17,24 +17,25 @@ import (
 )
 
 const (
-	// maxDocument is how large a metadata document or key set may be, in bytes.
+	// maxDocument limits a metadata document or key set, in bytes.
 	maxDocument = 512 << 10
 
-	// fetchTimeout is for finding and fetching the key set of one issuer.
+	// fetchTimeout limits finding and fetching the key set of one issuer.
 	fetchTimeout = 15 * time.Second
 
-	// documentTimeout is for one document of it.
+	// documentTimeout limits fetching one document.
 	documentTimeout = 5 * time.Second
 
-	// maxRedirects is how often a server may send a fetch elsewhere on itself.
+	// maxRedirects limits the redirects of one fetch. They must stay on the same host.
 	maxRedirects = 3
 )
 
-// fetcher reads documents from the network.
+// fetcher fetches documents over the network.
 type fetcher struct {
 	client *http.Client
 }
 
+// newFetcher returns a fetcher with the transport. Nil means a default one.
 func newFetcher(transport http.RoundTripper) *fetcher {
 	if transport == nil {
 		own := http.DefaultTransport.(*http.Transport).Clone()
@@ -45,12 +46,13 @@ func newFetcher(transport http.RoundTripper) *fetcher {
 	return &fetcher{client: &http.Client{Transport: transport, CheckRedirect: stayOnHost}}
 }
 
-// close gives up idle connections.
+// close closes idle connections.
 func (f *fetcher) close() {
 	f.client.CloseIdleConnections()
 }
 
-// stayOnHost refuses redirects that would let one server speak for another.
+// stayOnHost rejects redirects to another host, so that one server cannot provide documents for
+// another.
 func stayOnHost(r *http.Request, before []*http.Request) error {
 	first := before[0].URL
 	switch {
@@ -64,15 +66,15 @@ func stayOnHost(r *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// statusError is an answer that is not 200.
+// statusError is a response with another status than 200.
 type statusError int
 
 func (e statusError) Error() string {
 	return fmt.Sprintf("answered %d %s", int(e), http.StatusText(int(e)))
 }
 
-// get returns a document, and how long it may be kept by the server's word, 0 if
-// it says nothing.
+// get returns a document, and how long its server allows it to be cached. The duration is 0 if
+// the server does not say.
 func (f *fetcher) get(ctx context.Context, address string) ([]byte, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
 	defer cancel()
@@ -83,7 +85,7 @@ func (f *fetcher) get(ctx context.Context, address string) ([]byte, time.Duratio
 	r.Header.Set("Accept", "application/json")
 	response, err := f.client.Do(r)
 	if err != nil {
-		return nil, 0, err // has the address
+		return nil, 0, err // the error contains the address
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
@@ -96,6 +98,7 @@ func (f *fetcher) get(ctx context.Context, address string) ([]byte, time.Duratio
 	return document, maxAge(response.Header), nil
 }
 
+// readLimited reads at most maxDocument bytes.
 func readLimited(source io.Reader) ([]byte, error) {
 	b := buffer.Get()
 	defer buffer.Put(b)
@@ -126,8 +129,8 @@ func readKeyFile(path string) (*keySet, error) {
 	return keys, nil
 }
 
-// maxAge returns the freshness that Cache-Control gives (RFC 9111, section
-// 5.2.2.1), 0 if none.
+// maxAge returns the max-age of Cache-Control (RFC 9111, section 5.2.2.1). It returns 0 if
+// there is none.
 func maxAge(header http.Header) time.Duration {
 	for _, value := range header.Values("Cache-Control") {
 		for directive := range strings.SplitSeq(value, ",") {
@@ -143,8 +146,8 @@ func maxAge(header http.Header) time.Duration {
 	return 0
 }
 
-// checkAddress returns an error unless documents that decide on who gets in may
-// be fetched from the address: over TLS, or from this machine itself.
+// checkAddress returns an error if it is not safe to fetch documents from the address that
+// access decisions depend on. It must use TLS, or be on this machine.
 func checkAddress(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -160,6 +163,7 @@ func checkAddress(address string) (*url.URL, error) {
 	return nil, errors.New("its scheme is not https")
 }
 
+// isLoopback reports whether the host is this machine.
 func isLoopback(host string) bool {
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return true

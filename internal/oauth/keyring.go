@@ -8,20 +8,19 @@ import (
 )
 
 const (
-	// firstRetry is when a fetch that failed is tried again; the wait doubles up
-	// to lastRetry.
+	// firstRetry is the delay after the first failed fetch. It doubles with each further
+	// failure, up to lastRetry.
 	firstRetry, lastRetry = time.Second, time.Minute
 
 	// fileRefresh is how often a key file is read again.
 	fileRefresh = time.Minute
 
-	// minKeep and maxKeep bound for how long a server's Cache-Control makes keys
-	// be kept without a look at whether there are others.
+	// minKeep and maxKeep limit how long a server's Cache-Control can delay the next fetch.
 	minKeep, maxKeep = 5 * time.Minute, 24 * time.Hour
 )
 
-// keyring has the keys of one issuer. All fetches are made by one goroutine, so
-// there is never more than one at a time; whoever needs one waits for it.
+// keyring has the keys of one issuer. A single goroutine makes all fetches, so there is never
+// more than one at a time. Callers that need a fetch wait for it.
 type keyring struct {
 	issuer  Issuer
 	options *Options
@@ -29,17 +28,17 @@ type keyring struct {
 
 	current atomic.Pointer[keySet] // nil while unknown
 	once    sync.Once
-	wanted  chan struct{}   // has room for one
-	ended   <-chan struct{} // closed when there will be no more fetches
+	wanted  chan struct{}   // requests a fetch; has a capacity of one
+	ended   <-chan struct{} // closed when no more fetches are made
 
 	mu      sync.Mutex
-	ongoing chan struct{} // closed when the fetch under way ends; nil if there is none
+	ongoing chan struct{} // closed when the current fetch ends; nil if there is none
 	next    time.Time     // when the next fetch is due
 	last    time.Time     // when the last fetch ended
-	good    time.Time     // when the last good fetch ended
+	good    time.Time     // when the last successful fetch ended
 }
 
-// begin starts the goroutine of the keyring, with the first fetch, once.
+// begin starts the goroutine of the keyring with the first fetch. Later calls do nothing.
 func (k *keyring) begin(ctx context.Context, tasks *sync.WaitGroup) {
 	k.once.Do(func() {
 		k.expect()
@@ -47,8 +46,7 @@ func (k *keyring) begin(ctx context.Context, tasks *sync.WaitGroup) {
 	})
 }
 
-// expect returns the channel that the end of the fetch closes that is under way,
-// or about to be.
+// expect returns the channel that is closed when the current or next fetch ends.
 func (k *keyring) expect() <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -58,7 +56,7 @@ func (k *keyring) expect() <-chan struct{} {
 	return k.ongoing
 }
 
-// run fetches the keys, whenever they are due or wanted, until ctx ends.
+// run fetches the keys when they are due or requested, until ctx ends.
 func (k *keyring) run(ctx context.Context) {
 	retry := firstRetry
 	for {
@@ -89,7 +87,7 @@ func (k *keyring) run(ctx context.Context) {
 	}
 }
 
-// freshness returns how long keys are kept before they are fetched again.
+// freshness returns the time until the next fetch. Said is what the server allows.
 func (k *keyring) freshness(said time.Duration) time.Duration {
 	switch {
 	case k.issuer.isFile():
@@ -100,8 +98,9 @@ func (k *keyring) freshness(said time.Duration) time.Duration {
 	return k.options.Refresh
 }
 
-// settle ends a fetch. The keys that were stay if there are no new ones, but not
-// for longer than MaxStale, and if the new ones are the same.
+// settle records the result of a fetch. If it failed, the current keys stay, but not for longer
+// than MaxStale. If the new keys are equal to the current ones, the current key set stays too,
+// so that cached tokens remain valid.
 func (k *keyring) settle(keys *keySet, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -122,6 +121,7 @@ func (k *keyring) settle(keys *keySet, wait time.Duration) {
 	}
 }
 
+// tell reports the result of a fetch to the observer.
 func (k *keyring) tell(keys *keySet, err error) {
 	switch {
 	case err != nil && k.options.Observer.Failed != nil:
@@ -131,10 +131,9 @@ func (k *keyring) tell(keys *keySet, err error) {
 	}
 }
 
-// find returns the keys that a token can be signed with and the set they are of.
-// A kid that is not known makes the keyring look for new keys, unless it did so
-// only just now: tokens that anybody can invent must not become a storm upon
-// the issuer.
+// find returns the keys that may have signed a token, and their key set. If the kid of the
+// token is unknown, the keyring fetches the keys again, unless it has done so just before. The
+// limit prevents that invented tokens cause many requests to the issuer.
 func (k *keyring) find(ctx context.Context, header *joseHeader) ([]*key, *keySet, error) {
 	set := k.current.Load()
 	if set != nil {
@@ -159,8 +158,8 @@ func (k *keyring) find(ctx context.Context, header *joseHeader) ([]*key, *keySet
 	return found, set, nil
 }
 
-// refetch returns what to wait for before the keys are looked at again, nil if
-// there is nothing to hope for.
+// refetch returns the channel to wait for before the keys are looked up again. It returns nil
+// if no new keys can be expected.
 func (k *keyring) refetch(had *keySet) <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -169,7 +168,7 @@ func (k *keyring) refetch(had *keySet) <-chan struct{} {
 		return k.ongoing
 	case k.current.Load() != had:
 		return closed
-	case had == nil: // the goroutine tries again by itself
+	case had == nil: // the goroutine retries by itself
 		return nil
 	case time.Since(k.last) < k.options.MinRefetch:
 		return nil
@@ -182,14 +181,14 @@ func (k *keyring) refetch(had *keySet) <-chan struct{} {
 	return k.ongoing
 }
 
-// closed is what to wait for where there is no need to.
+// closed is a channel on which waiting ends immediately.
 var closed = func() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }()
 
-// await waits for a fetch, for no longer than a caller should be kept.
+// await waits for a fetch, at most MaxWait.
 func (k *keyring) await(ctx context.Context, done <-chan struct{}) error {
 	timer := time.NewTimer(k.options.MaxWait)
 	defer timer.Stop()
@@ -203,6 +202,7 @@ func (k *keyring) await(ctx context.Context, done <-chan struct{}) error {
 	return k.unavailable()
 }
 
+// unavailable returns an Error with Unavailable.
 func (k *keyring) unavailable() error {
 	k.mu.Lock()
 	wait := time.Until(k.next)

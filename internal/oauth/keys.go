@@ -18,29 +18,29 @@ import (
 )
 
 const (
-	// maxKeys is how many keys a key set may have.
+	// maxKeys limits the number of keys in a key set.
 	maxKeys = 100
 
-	// RSA keys are looked at if their modulus has so many bits: fewer can be
-	// broken, and more cost too much for each signature.
+	// Limits of the modulus of RSA keys, in bits. Shorter keys can be broken. Longer keys make
+	// each verification too expensive.
 	minRSABits, maxRSABits = 2048, 8192
 )
 
-// key is a public key that signatures are verified with.
+// key is a public key that verifies signatures.
 type key struct {
 	id        string
-	algorithm string // "" if the set does not bind it to one
+	algorithm string // "" if the key set does not specify it
 	public    crypto.PublicKey
 }
 
-// keySet is a JWK set (RFC 7517, section 5), without what verifies no signature.
+// keySet has the usable keys of a JWK set (RFC 7517, section 5).
 type keySet struct {
 	keys   []key
 	digest [sha256.Size]byte // of the document
 }
 
-// parseKeys reads a JWK set. Keys of types and uses that are not known are left
-// out, as the RFC asks; a set without any that is left is an error.
+// parseKeys parses a JWK set. Keys with unknown types and uses are skipped, as the RFC
+// requires. A set without any usable key is an error.
 func parseKeys(document []byte) (*keySet, error) {
 	var set struct {
 		Keys []jsontext.Value `json:"keys"`
@@ -67,9 +67,9 @@ func parseKeys(document []byte) (*keySet, error) {
 	return parsed, nil
 }
 
-// publicKey returns the public half of an asymmetric key that is strong enough,
-// nil for any other. A symmetric key never verifies anything here: whoever can
-// read it could sign with it.
+// publicKey returns the public half of an asymmetric key that is strong enough. It returns nil
+// for any other key. Symmetric keys are never accepted: everyone who can verify with one can
+// also sign with it.
 func publicKey(of any) crypto.PublicKey {
 	if private, ok := of.(interface{ Public() crypto.PublicKey }); ok {
 		of = private.Public()
@@ -88,8 +88,8 @@ func publicKey(of any) crypto.PublicKey {
 	return nil
 }
 
-// find returns the keys that a token with this header can be signed with: those
-// of its kid, or all where it has none, that suit its algorithm.
+// find returns the keys that may have signed a token with this header: those that match its
+// kid, if it has one, and its algorithm.
 func (s *keySet) find(header *joseHeader) (found []*key) {
 	for i := range s.keys {
 		k := &s.keys[i]
@@ -103,8 +103,8 @@ func (s *keySet) find(header *joseHeader) (found []*key) {
 	return found
 }
 
-// suits reports whether the key's type, and the algorithm it may be bound to, go
-// with the token's.
+// suits reports whether the token's algorithm matches the key's type and the key's own
+// algorithm, if it specifies one.
 func (k *key) suits(algorithm string) bool {
 	if k.algorithm != "" && k.algorithm != algorithm && (k.algorithm != "Ed25519" || algorithm != "EdDSA") {
 		return false

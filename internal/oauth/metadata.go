@@ -8,13 +8,13 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// WellKnown is the path below which the metadata of a resource lies (RFC 9728,
-// section 3).
+// WellKnown is the path below which the metadata of a resource are served (RFC 9728, section
+// 3).
 const WellKnown = "/.well-known/oauth-protected-resource"
 
-// Metadata is a protected resource's description of itself (RFC 9728, section 2).
+// Metadata describes a protected resource (RFC 9728, section 2).
 type Metadata struct {
-	Resource             string   // URL, which the audience of tokens has
+	Resource             string   // URL, the audience of tokens
 	AuthorizationServers []string // issuers
 	Scopes               []string // scopes_supported
 	Name                 string   // resource_name
@@ -39,6 +39,7 @@ func (m *Metadata) Append(dst []byte) []byte {
 	return append(dst, '}')
 }
 
+// appendStrings appends a member with an array of strings, if there are any.
 func appendStrings(dst []byte, name string, values []string) []byte {
 	if len(values) == 0 {
 		return dst
@@ -56,15 +57,15 @@ func appendStrings(dst []byte, name string, values []string) []byte {
 	return append(dst, ']')
 }
 
-// MetadataPath returns where the metadata of a resource with that path lies on
-// its host: the well-known path is put before the resource's own.
+// MetadataPath returns the path of the metadata of a resource: the well-known path followed by
+// the resource's own path.
 func MetadataPath(resource string) string {
 	return WellKnown + strings.TrimSuffix(resource, "/")
 }
 
-// CheckResource returns an error unless text can identify a resource: an absolute
-// URL without query and fragment (RFC 9728, section 1.2, leaves a query to those
-// who cannot do without).
+// CheckResource returns an error if text cannot identify a resource. It must be an absolute URL
+// without query and fragment. RFC 9728, section 1.2, discourages a query, so it is not
+// supported.
 func CheckResource(text string) error {
 	u, err := url.Parse(text)
 	switch {

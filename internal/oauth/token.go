@@ -14,16 +14,16 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// Token is what a verified access token says.
+// Token has the content of a verified access token.
 type Token struct {
 	Issuer   string
-	Subject  string   // "" if the client acts for itself and the issuer says so
-	ClientID string   // client_id, or azp where there is none
-	Audience []string // whom it is for
-	Scopes   []string // of scope or scp
+	Subject  string   // "" if the client acts for itself and the token has no sub
+	ClientID string   // client_id, or azp if there is none
+	Audience []string // the resources that the token is for
+	Scopes   []string // from scope or scp
 	Expires  time.Time
 
-	notBefore time.Time // the later of nbf and iat, zero without both
+	notBefore time.Time // the later of nbf and iat; zero without both
 }
 
 // HasScopes reports whether the token has all of these scopes.
@@ -31,7 +31,7 @@ func (t *Token) HasScopes(scopes []string) bool {
 	return len(t.MissingScopes(scopes)) == 0
 }
 
-// MissingScopes returns those of the scopes that the token has not.
+// MissingScopes returns the scopes that the token lacks.
 func (t *Token) MissingScopes(scopes []string) (missing []string) {
 	for _, scope := range scopes {
 		if !slices.Contains(t.Scopes, scope) {
@@ -41,8 +41,8 @@ func (t *Token) MissingScopes(scopes []string) (missing []string) {
 	return missing
 }
 
-// joseHeader is the part of a token's header that is decided on (RFC 7515,
-// section 4.1). Keys and addresses of keys that a token brings along are not.
+// joseHeader is the part of a token's header that is used (RFC 7515, section 4.1). Keys in the
+// token, and URLs of keys, are ignored because anyone could have set them.
 type joseHeader struct {
 	Algorithm string         `json:"alg"`
 	KeyID     string         `json:"kid"`
@@ -50,8 +50,8 @@ type joseHeader struct {
 	Critical  jsontext.Value `json:"crit"`
 }
 
-// claims is the part of a token's payload that is decided on (RFC 9068, section
-// 2.2, and what other issuers call the same).
+// claims is the part of a token's payload that is used (RFC 9068, section 2.2, and equivalent
+// names of other issuers).
 type claims struct {
 	Issuer       string         `json:"iss"`
 	Subject      string         `json:"sub"`
@@ -66,7 +66,7 @@ type claims struct {
 	Confirmation jsontext.Value `json:"cnf"`
 }
 
-// split takes a token apart without believing it.
+// split decodes the parts of a token without verifying it.
 func split(token string) (header joseHeader, payload []byte, err error) {
 	if len(token) > MaxToken {
 		return header, nil, invalidToken("the token is longer than %d bytes", MaxToken)
@@ -85,7 +85,7 @@ func split(token string) (header joseHeader, payload []byte, err error) {
 	return header, payload, nil
 }
 
-// check refuses headers that ask for more than is understood here.
+// check rejects a header with an unaccepted algorithm, type or extension.
 func (h *joseHeader) check(algorithms []string) error {
 	if !slices.Contains(algorithms, h.Algorithm) {
 		return invalidToken("the token's alg %s is not accepted; accepted are %s", shown(h.Algorithm), strings.Join(algorithms, ", "))
@@ -100,7 +100,7 @@ func (h *joseHeader) check(algorithms []string) error {
 	return invalidToken("the token's typ is %s, which no access token has", shown(h.Type))
 }
 
-// readClaims decodes a payload. Its error has a description only.
+// readClaims decodes a payload. Its error only has a description.
 func readClaims(payload []byte) (*claims, error) {
 	c := new(claims)
 	if err := wire.Unmarshal(payload, c); err != nil {
@@ -109,8 +109,7 @@ func readClaims(payload []byte) (*claims, error) {
 	return c, nil
 }
 
-// token returns the claims of a token whose signature is good, in their usable
-// form.
+// token converts the claims of a token with a valid signature.
 func (c *claims) token() (*Token, error) {
 	t := &Token{Issuer: c.Issuer, Subject: c.Subject, ClientID: c.ClientID}
 	if t.ClientID == "" {
@@ -147,7 +146,7 @@ func (c *claims) token() (*Token, error) {
 	return t, nil
 }
 
-// checkTime refuses a token that is not valid at the time.
+// checkTime rejects a token that is expired or not valid yet.
 func (t *Token) checkTime(now time.Time, leeway time.Duration) error {
 	if !now.Before(t.Expires.Add(leeway)) {
 		return invalidToken("the token has expired: get a new one")
@@ -158,7 +157,7 @@ func (t *Token) checkTime(now time.Time, leeway time.Duration) error {
 	return nil
 }
 
-// checkAudience refuses a token that is for none of the audiences, exactly.
+// checkAudience rejects a token unless it is for one of the audiences exactly.
 func (t *Token) checkAudience(audiences []string) error {
 	for _, audience := range t.Audience {
 		if slices.Contains(audiences, audience) {
@@ -170,6 +169,7 @@ func (t *Token) checkAudience(audiences []string) error {
 
 var errShape = errors.New("not of the expected shape")
 
+// stringOrStrings decodes a string or an array of strings.
 func stringOrStrings(value jsontext.Value) ([]string, error) {
 	switch value.Kind() {
 	case '"':
@@ -186,7 +186,7 @@ func stringOrStrings(value jsontext.Value) ([]string, error) {
 	return nil, errShape
 }
 
-// scopesOf reads scope (RFC 9068), or else scp, each in both forms.
+// scopesOf reads scope (RFC 9068) or, if it is missing, scp. Each may be a string or an array.
 func scopesOf(values ...jsontext.Value) (scopes []string, err error) {
 	for _, value := range values {
 		texts, err := stringOrStrings(value)
@@ -207,11 +207,11 @@ func scopesOf(values ...jsontext.Value) (scopes []string, err error) {
 	return nil, nil
 }
 
-// maxNumericDate is in the year 5138: beyond, a number is no date in seconds.
+// maxNumericDate is in the year 5138. A larger number is not a time in seconds.
 const maxNumericDate = 1e11
 
-// numericDate reads seconds since 1970, which may have a fraction (RFC 7519,
-// section 2); the zero time if there is no value.
+// numericDate converts seconds since 1970, which may have a fraction (RFC 7519, section 2).
+// Without a value it returns the zero time.
 func numericDate(value jsontext.Value) (time.Time, error) {
 	switch value.Kind() {
 	case 'n', jsontext.KindInvalid:
@@ -228,11 +228,12 @@ func numericDate(value jsontext.Value) (time.Time, error) {
 	return time.Unix(int64(whole), int64(fraction*1e9)), nil
 }
 
+// hasControl reports whether the text has control characters.
 func hasControl(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// shown quotes what a stranger wrote, cut to a length that tells enough.
+// shown quotes and shortens unverified text for a message.
 func shown(text string) string {
 	const most = 40
 	if len(text) > most {

@@ -17,39 +17,36 @@ import (
 )
 
 const (
-	// DefaultLeeway is how far the clocks of issuer and resource may differ.
+	// DefaultLeeway is how much the clocks of issuer and resource may differ.
 	DefaultLeeway = 30 * time.Second
 
-	// MaxLeeway is how large a leeway may be.
+	// MaxLeeway is the largest allowed leeway.
 	MaxLeeway = 10 * time.Minute
 
-	// DefaultRefresh is how long keys are kept before they are fetched again,
-	// where their server does not say.
+	// DefaultRefresh is the time between fetches of keys if their server does not specify it.
 	DefaultRefresh = time.Hour
 
-	// DefaultMinRefetch is how long after a fetch an unknown key makes for
-	// another one.
+	// DefaultMinRefetch is the minimum time between a fetch and a further one that an unknown
+	// key causes.
 	DefaultMinRefetch = 10 * time.Second
 
-	// DefaultMaxStale is how long the last keys are good while their server is
-	// down.
+	// DefaultMaxStale is how long keys remain valid while their server is down.
 	DefaultMaxStale = 24 * time.Hour
 
-	// DefaultMaxWait is how long a caller waits for keys to be fetched.
+	// DefaultMaxWait limits how long a caller waits for a fetch.
 	DefaultMaxWait = 5 * time.Second
 )
 
-// DefaultAlgorithms are the signatures that are accepted where nothing else is
-// said.
+// DefaultAlgorithms returns the signature algorithms that are accepted by default.
 func DefaultAlgorithms() []string {
 	return []string{"RS256", "PS256", "ES256", "ES384", "EdDSA"}
 }
 
-// knownAlgorithms are those that may be accepted. There is no "none" among them,
-// and no HMAC: whoever verifies those can sign them.
+// knownAlgorithms are the algorithms that can be accepted. "none" and HMAC are missing on
+// purpose: with HMAC, everyone who can verify a token can also sign one.
 var knownAlgorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 
-// CheckAlgorithm returns an error unless tokens may be signed with the algorithm.
+// CheckAlgorithm returns an error if the algorithm cannot be accepted.
 func CheckAlgorithm(name string) error {
 	if slices.Contains(knownAlgorithms, name) {
 		return nil
@@ -59,19 +56,20 @@ func CheckAlgorithm(name string) error {
 
 // An Issuer is an authorization server whose tokens are accepted.
 type Issuer struct {
-	// URL is its identifier, equal to iss in tokens, character for character.
+	// URL identifies the issuer. It must equal iss in tokens exactly.
 	URL string
 
-	// JWKS is the URL or file of its keys. Default: as the issuer's metadata say
+	// JWKS is the URL or file of the issuer's keys. Default: the URL in the issuer's metadata
 	// (RFC 8414 or OpenID Connect Discovery).
 	JWKS string
 }
 
+// isFile reports whether the keys are in a file.
 func (i *Issuer) isFile() bool {
 	return i.JWKS != "" && !strings.Contains(i.JWKS, "://")
 }
 
-// Check returns an error unless the issuer can be asked. It opens no connection.
+// Check returns an error if the issuer's URLs are invalid. It opens no connection.
 func (i *Issuer) Check() error {
 	if err := checkIssuer(i.URL); err != nil {
 		return fmt.Errorf("issuer %.200q: %w", redacted(i.URL), err)
@@ -85,7 +83,7 @@ func (i *Issuer) Check() error {
 	return nil
 }
 
-// redacted returns an address without a password that it should not have.
+// redacted returns an address without its password.
 func redacted(address string) string {
 	if u, err := url.Parse(address); err == nil {
 		return u.Redacted()
@@ -93,30 +91,30 @@ func redacted(address string) string {
 	return "…" + address[strings.LastIndexByte(address, '@')+1:]
 }
 
-// Options say which tokens are good. Issuers are needed; everything else has a
+// Options configures which tokens are accepted. Issuers is required. Everything else has a
 // default.
 type Options struct {
 	Issuers    []Issuer
-	Algorithms []string      // of signatures; default: DefaultAlgorithms
+	Algorithms []string      // signature algorithms; default: DefaultAlgorithms
 	Leeway     time.Duration // default: DefaultLeeway; none if negative
 	Refresh    time.Duration // default: DefaultRefresh
 	MinRefetch time.Duration // default: DefaultMinRefetch
 	MaxStale   time.Duration // default: DefaultMaxStale
 	MaxWait    time.Duration // default: DefaultMaxWait
 
-	// Transport fetches keys. Default: one like http.DefaultTransport.
+	// Transport fetches keys. Default: a transport like http.DefaultTransport.
 	Transport http.RoundTripper
 
 	Observer Observer
 }
 
-// Observer is told how fetches went, in the goroutine that makes them.
+// Observer has callbacks for the results of fetches. They run in the goroutine that fetches.
 type Observer struct {
 	Fetched func(issuer string, keys int)
 	Failed  func(issuer string, err error, haveKeys bool)
 }
 
-// setDefaults fills in and checks.
+// setDefaults sets missing options and validates the others.
 func (o *Options) setDefaults() error {
 	if len(o.Algorithms) == 0 {
 		o.Algorithms = DefaultAlgorithms()
@@ -138,6 +136,7 @@ func (o *Options) setDefaults() error {
 	return nil
 }
 
+// orDefault returns d, or otherwise if d is 0.
 func orDefault(d, otherwise time.Duration) time.Duration {
 	if d == 0 {
 		return otherwise
@@ -145,7 +144,7 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// A Verifier judges access tokens. It is safe for concurrent use.
+// A Verifier verifies access tokens. It is safe for concurrent use.
 type Verifier struct {
 	options    Options
 	algorithms []jose.SignatureAlgorithm
@@ -158,8 +157,8 @@ type Verifier struct {
 	tasks  sync.WaitGroup
 }
 
-// New returns a Verifier, which must be closed. It opens no connection before
-// the first Verify or Warm; keys in files are read at once and must be good.
+// New returns a Verifier. The caller must close it. It opens no connection before the first
+// Verify or Warm. Key files are read immediately and must be valid.
 func New(options Options) (*Verifier, error) {
 	if err := options.setDefaults(); err != nil {
 		return nil, err
@@ -188,6 +187,7 @@ func New(options Options) (*Verifier, error) {
 	return v, nil
 }
 
+// newKeyring returns the keyring of an issuer.
 func (v *Verifier) newKeyring(issuer Issuer) (*keyring, error) {
 	ring := &keyring{issuer: issuer, options: &v.options, wanted: make(chan struct{}, 1), ended: v.ctx.Done()}
 	if !issuer.isFile() {
@@ -206,26 +206,25 @@ func (v *Verifier) newKeyring(issuer Issuer) (*keyring, error) {
 	return ring, nil
 }
 
-// Warm begins to fetch the keys of all issuers, if that has not begun yet.
+// Warm starts to fetch the keys of all issuers, if that has not started yet.
 func (v *Verifier) Warm() {
 	for _, ring := range v.rings {
 		ring.begin(v.ctx, &v.tasks)
 	}
 }
 
-// Close ends the background and waits until it has ended. Keys that are known
-// stay known.
+// Close stops the background work and waits until it has ended. Known keys remain usable.
 func (v *Verifier) Close() {
 	v.cancel()
 	for _, ring := range v.rings {
-		ring.once.Do(func() {}) // from now on it cannot begin
+		ring.once.Do(func() {}) // prevents that it starts later
 	}
 	v.tasks.Wait()
 	v.fetcher.close()
 }
 
-// Verify returns what an access token says if it is good and for one of the
-// audiences. An error is an *Error with InvalidToken or Unavailable.
+// Verify returns the content of an access token if it is valid and for one of the audiences. An
+// error is an *Error with InvalidToken or Unavailable.
 func (v *Verifier) Verify(ctx context.Context, token string, audiences ...string) (*Token, error) {
 	if len(token) > MaxToken {
 		return nil, invalidToken("the token is longer than %d bytes", MaxToken)
@@ -240,8 +239,7 @@ func (v *Verifier) Verify(ctx context.Context, token string, audiences ...string
 	return verified, nil
 }
 
-// signed returns the token if it is signed by its issuer and valid now, of the
-// cache if that has it.
+// signed returns the token if its issuer signed it and it is valid now. It uses the cache.
 func (v *Verifier) signed(ctx context.Context, token string) (*Token, error) {
 	hash := sha256.Sum256([]byte(token))
 	if known, ok := v.verified.get(hash); ok {
@@ -265,14 +263,13 @@ func (v *Verifier) signed(ctx context.Context, token string) (*Token, error) {
 	return verified, nil
 }
 
-// ValidUntil returns when Verify begins to refuse the token as expired: its exp and
-// the leeway.
+// ValidUntil returns when Verify starts to reject the token as expired: its exp plus the
+// leeway.
 func (v *Verifier) ValidUntil(token *Token) time.Time {
 	return token.Expires.Add(v.options.Leeway)
 }
 
-// judge verifies the signature of a token with the keys of the issuer it names,
-// and reads its claims.
+// judge verifies the signature of a token with the keys of its issuer, and decodes its claims.
 func (v *Verifier) judge(ctx context.Context, token string) (*Token, *keySet, error) {
 	header, payload, err := split(token)
 	if err != nil {
@@ -305,7 +302,7 @@ func (v *Verifier) judge(ctx context.Context, token string) (*Token, *keySet, er
 	return verified, set, err
 }
 
-// maxTried is how many keys are tried on a token that names none of them.
+// maxTried limits how many keys are tried for a token without a kid.
 const maxTried = 4
 
 // verifies reports whether one of the keys signed the payload.
