@@ -41,6 +41,7 @@ type App struct {
 // maxStatusText is the maximum length of Invoking and Invoked, in characters.
 const maxStatusText = 64
 
+// addApps adds the two resources of each app and maps its tools to it.
 func (l *Library) addApps() error {
 	for i := range l.options.Apps {
 		app := &l.options.Apps[i]
@@ -70,6 +71,7 @@ func (l *Library) addApps() error {
 	return nil
 }
 
+// check returns an error for options that hosts of MCP Apps would reject.
 func (a *App) check() error {
 	switch {
 	case !strings.HasPrefix(a.URI, "ui://") || len(a.URI) == len("ui://"):
@@ -285,6 +287,8 @@ func securitySchemes(tool *ocp.Tool, tools *ocp.Toolset, login *Login) []byte {
 	return []byte("[" + strings.Join(list, ",") + "]")
 }
 
+// appendScheme appends one element of securitySchemes. It returns false if the alternative needs
+// credentials that a client cannot provide, such as an API key of the gateway.
 func appendScheme(dst []byte, alternative ocp.SecurityRequirement, tools *ocp.Toolset, login *Login) ([]byte, bool) {
 	if len(alternative) == 0 && login == nil {
 		return append(dst, `{"type":"noauth"}`...), true

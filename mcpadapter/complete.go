@@ -69,6 +69,8 @@ func (x *exchange) proposals(ref jsontext.Value, argument string) ([]string, *fa
 	}
 }
 
+// proposals returns the values of a prompt's argument: those in the prompts file or in x-mcp, or
+// else those in the schema of the operation's argument.
 func (p *prompt) proposals(argument string) ([]string, *fault) {
 	for _, a := range p.Arguments {
 		switch {
@@ -84,6 +86,8 @@ func (p *prompt) proposals(argument string) ([]string, *fault) {
 	return nil, badParams("the prompt %s has no argument %q", p.Name, clip(argument, maxQuoted))
 }
 
+// proposals returns the values of a template's variable: the files of the folder, or the values
+// in the schema of the operation's argument.
 func (r *resource) proposals(variable string) ([]string, *fault) {
 	if !r.template.has(variable) {
 		return nil, badParams("the template %s has no variable %q", r.template.text, clip(variable, maxQuoted))

@@ -40,6 +40,7 @@ type fault struct {
 	challenge  string        // WWW-Authenticate; "" to omit it
 }
 
+// faultf returns a fault with a formatted message.
 func faultf(status, code int, format string, args ...any) *fault {
 	return &fault{status: status, code: code, message: fmt.Sprintf(format, args...)}
 }

@@ -259,6 +259,7 @@ func (ls *lives) end(s session) {
 	}
 }
 
+// end cancels the requests in progress and closes the streams.
 func (l *live) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

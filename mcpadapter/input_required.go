@@ -86,6 +86,7 @@ func readInputRequired(result jsontext.Value) (*inputRequired, error) {
 	return asked, nil
 }
 
+// readInputRequest reads and checks one request, which the API writes in the form of 2026-07-28.
 func readInputRequest(key, raw jsontext.Value) (r inputRequest, err error) {
 	if len(key) > maxInputKey {
 		return r, fmt.Errorf("the key has more than %d bytes", maxInputKey)

@@ -248,6 +248,8 @@ func (s *shelf) warn(tool *ocp.Tool, format string, args ...any) {
 	})
 }
 
+// addResource adds a resource. It returns false if the URI is taken: resources of the Library
+// take precedence over those of the document.
 func (s *shelf) addResource(r *resource) bool {
 	if _, taken := s.byURI[r.uri]; taken {
 		return false

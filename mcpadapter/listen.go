@@ -141,6 +141,7 @@ type filter struct {
 	resources []string
 }
 
+// readFilter reads params.notifications of subscriptions/listen. It ignores unknown members.
 func readFilter(raw jsontext.Value) (f filter, bad *fault) {
 	for walk := wire.Into(raw); walk.Next(); {
 		var change Change

@@ -15,6 +15,7 @@ var logLevels = [...]string{"", "debug", "info", "notice", "warning", "error", "
 // 2026-07-28 the server chooses the level for them.
 const defaultLogLevel logLevel = 2
 
+// logLevelOf returns the level with that name, or 0.
 func logLevelOf(name string) logLevel {
 	for level := 1; level < len(logLevels); level++ {
 		if logLevels[level] == name {

@@ -43,6 +43,7 @@ func init() {
 	}
 }
 
+// handshaken reports whether the revision starts with initialize.
 func handshaken(v revision) bool { return !v.selfDescribing() }
 func always(revision) bool       { return true }
 

@@ -55,6 +55,7 @@ func readNative(body []byte) (n nativeAnswer, err error) {
 	return n, err
 }
 
+// readNativeError reads a JSON-RPC error from the API.
 func readNativeError(raw jsontext.Value) (*fault, error) {
 	code, err := strconv.ParseInt(string(member(raw, "code")), 10, 32)
 	if err != nil {
@@ -71,6 +72,7 @@ func readNativeError(raw jsontext.Value) (*fault, error) {
 	return f, nil
 }
 
+// malformedNative returns the failure of a call whose native result is invalid.
 func malformedNative(tool *ocp.Tool, err error) *ocp.Failure {
 	return &ocp.Failure{Kind: ocp.Unreadable, Message: fmt.Sprintf(
 		"%s %s answered, but with an MCP result (%s) that is malformed: %v", tool.Method, tool.Path, nativeType, err)}

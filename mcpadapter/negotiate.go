@@ -213,6 +213,8 @@ func decodeHeader(value string) (string, bool) {
 	return string(decoded), err == nil
 }
 
+// mismatched returns the fault for a header that contradicts the body (MCP 2026-07-28, error
+// -32020). Proxies route by these headers, so a contradiction must not be ignored.
 func mismatched(format string, args ...any) *fault {
 	return faultf(http.StatusBadRequest, headerMismatch, format, args...)
 }

@@ -139,6 +139,8 @@ func (w *outputWriter) each(schemas jsontext.Value) {
 	w.dst = append(w.dst, '}')
 }
 
+// list writes a keyword whose value is an array of schemas. It omits an empty array, which is not
+// a valid schema.
 func (w *outputWriter) list(name string, schemas jsontext.Value) {
 	if schemas.Kind() != '[' || string(bytes.TrimSpace(schemas[1:len(schemas)-1])) == "" {
 		return

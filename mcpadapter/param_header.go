@@ -37,6 +37,7 @@ func (x *exchange) checkParamHeaders(tool *ocp.Tool) *fault {
 	return nil
 }
 
+// checkParamHeader checks one header. It must be absent if the argument is absent or null.
 func (x *exchange) checkParamHeader(header, argument string) *fault {
 	value := member(x.params.arguments, argument)
 	values := x.header[http.CanonicalHeaderKey(header)]

@@ -138,6 +138,7 @@ func withoutDefaultPort(host string) string {
 	return strings.Trim(host, "[]")
 }
 
+// normalOrigin returns an origin in lower case, without a trailing slash.
 func normalOrigin(origin string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.TrimSpace(origin), "/"))
 }
@@ -160,6 +161,7 @@ func loopback(host string) bool {
 	return err == nil && address.Unmap().IsLoopback()
 }
 
+// mediaType returns a media type in lower case, without its parameters.
 func mediaType(contentType string) string {
 	if contentType == "application/json" {
 		return contentType

@@ -89,6 +89,7 @@ func (t *teller) stop(canceled bool) {
 	*t = teller{}
 }
 
+// tell forwards one event of a call. Log messages beyond the rate limit are counted and dropped.
 func (t *teller) tell(e ocp.Event) {
 	switch e.Kind {
 	case ocp.EventLog:

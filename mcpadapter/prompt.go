@@ -241,10 +241,12 @@ func (x *exchange) fillPrompt(p *prompt, values map[string]string) *fault {
 	return nil
 }
 
+// tooLongPrompt returns the fault for arguments that make a prompt too long.
 func tooLongPrompt(name string) *fault {
 	return badParams("with these arguments the prompt %s is longer than %d bytes: shorten them", name, maxPromptAnswer)
 }
 
+// answerPrompt writes a GetPromptResult.
 func (x *exchange) answerPrompt(description string, messages []byte) {
 	b := x.appendResultHead(x.begin(), "complete", nil)
 	if description != "" {

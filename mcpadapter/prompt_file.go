@@ -345,6 +345,7 @@ func (f *promptFile) data(n *yaml.Node, to *[]byte) error {
 	return f.take(data, to)
 }
 
+// file reads a file that a content names.
 func (f *promptFile) file(n *yaml.Node, name *string, to *[]byte) error {
 	if err := textInto(name)(n); err != nil {
 		return err
@@ -359,6 +360,7 @@ func (f *promptFile) file(n *yaml.Node, name *string, to *[]byte) error {
 	return f.take(data, to)
 }
 
+// take stores the data of a content and checks the size limits.
 func (f *promptFile) take(data []byte, to *[]byte) error {
 	f.media += len(data)
 	switch {

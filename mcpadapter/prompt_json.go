@@ -29,6 +29,7 @@ func jsonTree(data []byte) (*yaml.Node, error) {
 	return root, nil
 }
 
+// jsonNodes builds YAML nodes from JSON tokens.
 type jsonNodes struct {
 	data    []byte
 	decoder *jsontext.Decoder

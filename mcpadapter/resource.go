@@ -86,6 +86,7 @@ func (x *exchange) listResources() *fault {
 	return x.listItems(c, "resources", all)
 }
 
+// listTemplates serves resources/templates/list.
 func (x *exchange) listTemplates() *fault {
 	c := x.catalog()
 	return x.listItems(c, "resourceTemplates", c.shelf().templates)
@@ -179,6 +180,7 @@ func (x *exchange) pageOf(stamp [8]byte, name string) (int, *fault) {
 	return int(binary.BigEndian.Uint32(raw[len(stamp):])), nil
 }
 
+// staleList returns the fault for a cursor of another or a changed list.
 func staleList(name string) *fault {
 	return badParams("params.cursor is not of this list, or the %s have changed since: "+
 		"drop what you have and list them again without a cursor", name)

@@ -107,6 +107,7 @@ type folder struct {
 	files   []*resource
 }
 
+// newFolder checks the options of a folder and returns it.
 func newFolder(f Folder, limit int64) (*folder, error) {
 	about, err := os.Stat(f.Path)
 	if err != nil {

@@ -265,6 +265,7 @@ func appendArgument(dst []byte, a *ocp.Argument, tool *ocp.Tool, value string) [
 	return wire.AppendString(dst, value)
 }
 
+// appendArray appends a JSON array as it is, or else the comma-separated values of a string.
 func appendArray(dst []byte, items jsontext.Value, value string) []byte {
 	if strings.HasPrefix(value, "[") && wire.Check([]byte(value)) == nil {
 		return append(dst, value...)
@@ -284,6 +285,7 @@ func appendArray(dst []byte, items jsontext.Value, value string) []byte {
 	return append(dst, ']')
 }
 
+// appendScalar appends a number, boolean or null if the types allow it, otherwise a string.
 func appendScalar(dst []byte, types map[string]bool, value string) []byte {
 	kind := jsontext.Value(value).Kind()
 	fits := kind == '0' && (types["integer"] || types["number"]) ||

@@ -165,6 +165,7 @@ func (x *exchange) appendContents(dst []byte, r opened) ([]byte, *fault) {
 	return appendContentsOf(dst, r.target, typeOf(declared, r.Result.Body), r.Result.Body, x.version), nil
 }
 
+// appendNativeContents appends the contents of a ReadResourceResult from the API.
 func (x *exchange) appendNativeContents(dst []byte, r opened) ([]byte, *fault) {
 	contents := member(r.native, "contents")
 	count := 0

@@ -92,6 +92,7 @@ func checkLiteral(literal string) error {
 	return nil
 }
 
+// addExpression adds the variables of one expression, and the regular expression that matches it.
 func (t *uriTemplate) addExpression(expression string, pattern *strings.Builder) error {
 	operator := ""
 	if expression != "" && strings.IndexByte("+?", expression[0]) >= 0 {
@@ -159,6 +160,8 @@ func (t *uriTemplate) match(uri string) (bindings []binding, ok bool) {
 	return t.matchQuery(bindings, query)
 }
 
+// matchQuery adds the values of the query variables to bindings. Unknown and repeated parameters
+// do not match.
 func (t *uriTemplate) matchQuery(bindings []binding, query string) ([]binding, bool) {
 	if query == "" {
 		return bindings, true

@@ -93,6 +93,8 @@ func (x *exchange) stamp(ctx context.Context, uri string) (string, bool) {
 	return t.file.stamp()
 }
 
+// operationStamp calls the operation of a resource and returns the version of its response. It
+// returns "gone" if the API responds with 404 or 410.
 func (x *exchange) operationStamp(t target) (string, bool) {
 	outcome := x.caller.Call(x.ctx, t.tool.Name, t.call())
 	defer outcome.Release()

@@ -101,6 +101,8 @@ type lineWriter struct {
 	fail error
 }
 
+// send writes one message. Line breaks delimit messages, so it replaces those in the message by
+// spaces.
 func (l *lineWriter) send(message []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

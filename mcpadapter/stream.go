@@ -46,6 +46,7 @@ func (s *eventStream) open() error {
 	return s.begin()
 }
 
+// begin writes the headers of the stream, if they are not written yet.
 func (s *eventStream) begin() error {
 	if s.closed {
 		return errStreamClosed

@@ -42,6 +42,7 @@ func (x *exchange) wholeCatalog() *catalog {
 	return x.server.catalogOf(x.tools)
 }
 
+// catalogOf returns the unrestricted catalog of a Toolset. It caches one catalog, the latest.
 func (s *Server) catalogOf(tools *ocp.Toolset) *catalog {
 	if c := s.latest.Load(); c != nil && c.tools == tools && c.library == s.library.Load() {
 		return c
@@ -63,6 +64,7 @@ type restricted struct {
 // maxRestricted is the maximum number of cached catalogs. A further one replaces another.
 const maxRestricted = 64
 
+// catalog returns the cached catalog for the credentials, or a new one.
 func (l *restricted) catalog(s *Server, tools *ocp.Toolset, access *Access, login *Login) *catalog {
 	key := access.key() + login.key()
 	l.mu.Lock()
@@ -85,6 +87,8 @@ func (l *restricted) catalog(s *Server, tools *ocp.Toolset, access *Access, logi
 	return c
 }
 
+// newCatalog returns a catalog of the tools that the access token allows. It encodes nothing yet:
+// pages, digests and the shelf are computed on first use.
 func (s *Server) newCatalog(tools *ocp.Toolset, access *Access) *catalog {
 	c := &catalog{server: s, tools: tools, library: s.library.Load(), size: s.options.PageSize}
 	if c.size <= 0 {
@@ -157,6 +161,7 @@ func (x *exchange) page(c *catalog) (int, *fault) {
 	return page, nil
 }
 
+// staleCursor returns the fault for a cursor of another or a changed list.
 func staleCursor() *fault {
 	return badParams("params.cursor is not of this list, or the tools have changed since: " +
 		"drop what you have and call tools/list again without a cursor")

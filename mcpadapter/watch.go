@@ -93,6 +93,8 @@ func newWatcher(wanted Change) *watcher {
 	return w
 }
 
+// notify adds a change to the pending ones and wakes the stream. It never blocks; several changes
+// of a list become one notification.
 func (w *watcher) notify(c Change) {
 	if c &= Change(w.wanted.Load()); c == 0 {
 		return
@@ -158,6 +160,7 @@ func (s *Server) join(w *watcher, client string) (leave func(), f *fault) {
 	}, nil
 }
 
+// tooManyStreams returns the fault for a stream over the limit, with a Retry-After header.
 func tooManyStreams(status int, format string, args ...any) *fault {
 	f := faultf(status, invalidRequest, format, args...)
 	f.retryAfter = 10 * time.Second
@@ -255,6 +258,8 @@ func (w *watch) run(ctx context.Context) streamEnd {
 	return end
 }
 
+// tellNext sends the last notifications before the stream closes. They compare the known lists
+// with those of the Server that replaces this one.
 func (w *watch) tellNext() error {
 	lists := w.lists.known
 	if next := w.server.next.Load(); next != nil {
