@@ -57,7 +57,7 @@ var thisProcess = newNodeID()
 type record struct {
 	state   recordState
 	again   bool      // only requests that waited get the response; the call may run once more
-	status  int       // of the answer
+	status  int       // of the response
 	until   time.Time // of recordBegun: when the lease ends, unless it is renewed
 	process nodeID
 	attempt nodeID
