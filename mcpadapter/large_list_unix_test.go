@@ -27,8 +27,8 @@ const (
 var largeDocuments = map[string]widedoc.Options{
 	"3MB":             {Operations: 400, Schemas: 500, Properties: 36, Description: 110},
 	"16MB/schemas":    {Operations: 600, Schemas: 2150, Properties: 40, Description: 110},
-	"12MB/operations": {Operations: 12_000, Schemas: 2400, Properties: 12, Description: 90},
-	"11MB/arguments":  {Operations: 3000, Schemas: 2000, Properties: 30, Description: 90},
+	"16MB/operations": {Operations: 12_000, Schemas: 1830, Properties: 30, Description: 90},
+	"16MB/arguments":  {Operations: 3000, Schemas: 2900, Properties: 30, Description: 90},
 	"16MB/texts":      {Operations: 1500, Schemas: 20, Properties: 10, Description: 8000},
 }
 

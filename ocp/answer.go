@@ -76,7 +76,8 @@ func (b *builder) finishAnswers() {
 			limit = min(limit, level)
 		}
 	}
-	for _, a := range b.answers {
+	for i, a := range b.answers {
+		b.collect(i)
 		a.Schema = b.output.AppendBounded(nil, a.place, limit)
 	}
 	b.answers = nil

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/fairwayhq/fairway/ocp/openapi"
@@ -85,7 +86,9 @@ func Build(data []byte, o BuildOptions) (*Toolset, error) {
 	if err := b.checkSelected(include, exclude, operations); err != nil {
 		return nil, err
 	}
-	for _, operation := range operations {
+	b.many = len(operations) >= manyOperations
+	for i, operation := range operations {
+		b.collect(i)
 		if len(include) > 0 && !include.matches(operation) || exclude.matches(operation) {
 			b.set.Excluded++
 			continue
@@ -97,7 +100,21 @@ func Build(data []byte, o BuildOptions) (*Toolset, error) {
 	b.describe(document, len(operations))
 	b.warnOfUnprotected()
 	b.set.Hash = b.hash(document)
+	b.collect(0)
 	return b.set, nil
+}
+
+const (
+	manyOperations = 2000 // operations of a document from which on collect runs; large APIs have about 1,500
+	collectEvery   = 1000 // operations between two collections
+)
+
+// collect collects garbage from time to time while the tools of very many operations
+// are made. Otherwise the heap would grow to twice what is live.
+func (b *builder) collect(done int) {
+	if b.many && done%collectEvery == 0 {
+		runtime.GC()
+	}
 }
 
 // candidates names the tools of all operations before any is excluded, so that
@@ -158,6 +175,7 @@ type builder struct {
 	enhanced int // bytes of the schemas of enhanced properties so far
 
 	unprotected []Warning // of names that were to be non-inferrable and are no arguments
+	many        bool      // there are manyOperations
 }
 
 func newBuilder(o BuildOptions, mode schema.Mode) *builder {

@@ -310,6 +310,7 @@ func (b *builder) finishInputs() {
 	var kept []*schema.Schema
 	lock := new(sync.Mutex)
 	for i := range b.pending {
+		b.collect(i)
 		p := &b.pending[i]
 		if p.size <= limit {
 			if p.tool.InputSchema == nil {
