@@ -1,14 +1,18 @@
-// Package advertise says in an API's own OpenAPI document what a site before it
-// does with OCP context (OCP 1.0, Level 2, OpenAPI Extensions).
+// Package advertise adds x-ocp-* flags to an API's OpenAPI document. The flags tell
+// clients what the gateway in front of the API does with OCP context (OCP 1.0,
+// Level 2, OpenAPI Extensions).
 //
-// Document reads the text of the API's document, sets the x-ocp-* flags as they
-// are true of a Site, and gives the result as JSON and as YAML, in the order of
-// the document and otherwise with its meaning. It is called once for each
-// document that is loaded; what it returns is served as it is.
+// [Document] is called once for each document that is loaded. It parses the text,
+// sets the flags according to a [Site], and returns the result as JSON and as YAML,
+// ready to be served. Apart from the flags and servers, the order and the meaning
+// of the document stay the same.
 //
-// A flag is true of a site for one of two reasons: the site itself sees to it, or
-// the document says it of the API and the site lets the context through to it.
-// What neither holds for is taken out.
+// A flag is set in two cases:
+//
+//   - The gateway itself does what the flag says.
+//   - The document declares it for the API, and the gateway forwards the context.
+//
+// Flags for which neither is true are removed.
 package advertise
 
 import (
@@ -20,33 +24,32 @@ import (
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
-// maxYAML bounds the document as YAML, in bytes.
+// maxYAML bounds the size of the YAML output, in bytes.
 const maxYAML = 4 * openapi.DefaultMaxSize
 
-// A Site is what a site does with the OCP context of requests to an API. The zero
-// value ignores it.
+// A Site describes what the gateway does with the OCP context of requests to an API.
+// The zero value ignores the context.
 type Site struct {
-	Toolset  *ocp.Toolset      // of the document
-	Enhancer *enhance.Enhancer // adds to answers; nil if nothing does
+	Toolset  *ocp.Toolset      // the toolset of the document
+	Enhancer *enhance.Enhancer // adds properties to responses; may be nil
 
-	Forwards bool // the API sees the context: what its document says of itself holds
-	Replies  bool // answers carry an updated context
-	Requires bool // where the document says requires_context, the site insists
+	Forwards bool // the API receives the context, so the flags it declares are true
+	Replies  bool // responses carry an updated context
+	Requires bool // the gateway enforces requires_context where the document declares it
 
-	// AgentTypes are those the site is made for. If there are none, the document
-	// has the word.
+	// AgentTypes are the agent types that the gateway serves. If it is empty, the
+	// agent types that the document declares are kept.
 	AgentTypes []string
 
-	// BasePath is the path on this site below which the API is: it takes the
-	// place of the document's servers, so that those who read it call the API
-	// through this site. "" leaves them as they are. Servers of single paths and
-	// operations stay.
+	// BasePath is the path of the API on this gateway. It replaces the document's
+	// servers, so that clients call the API through the gateway. If it is "", the
+	// servers are kept. The servers of single paths and operations are always kept.
 	BasePath string
 }
 
-// Document returns the OpenAPI document in data, 3.0, 3.1 or Swagger 2.0, with
-// the x-ocp-* flags that are true of the site. It fails if data is no OpenAPI
-// document, or grows too large.
+// Document returns the OpenAPI document in data (3.0, 3.1 or Swagger 2.0) with the
+// x-ocp-* flags that are true of the site. It returns an error if data is not an
+// OpenAPI document or if the output is too large.
 func Document(data []byte, options openapi.Options, site Site) (asJSON, asYAML []byte, err error) {
 	document, err := openapi.Read(data, options)
 	if err != nil {
@@ -72,13 +75,13 @@ const (
 	contextUpdated   = "x-ocp-context-updated"
 )
 
-// flags sets the flags of one document.
+// flags sets the x-ocp-* flags of one document.
 type flags struct {
 	site       Site
 	document   openapi.Place
 	swagger    bool
-	operations map[string]*openapi.Operation // by method and path
-	tools      map[string]*ocp.Tool          // likewise
+	operations map[string]*openapi.Operation // keyed by method and path
+	tools      map[string]*ocp.Tool          // keyed by method and path
 }
 
 func newFlags(document *openapi.Document, site Site) *flags {
@@ -102,11 +105,11 @@ func newFlags(document *openapi.Document, site Site) *flags {
 	return f
 }
 
-// root returns the document.
+// root returns the whole document with its flags.
 func (f *flags) root() *openapi.Node {
 	root, info := f.document.Node, f.info()
 	for _, name := range []string{enabled, contextAware, agentTypes, version} {
-		root = root.Without(name) // some documents have them here; they are in info now
+		root = root.Without(name) // some documents have them at the root; they belong in info
 	}
 	return f.servers(root.With("info", info)).Map(func(name string, value *openapi.Node) *openapi.Node {
 		switch {
@@ -128,7 +131,7 @@ func (f *flags) component(name string, value *openapi.Node) *openapi.Node {
 	return value.Map(f.response)
 }
 
-// info returns the document's info with the flags of the whole API.
+// info returns the document's info object with the flags that apply to the whole API.
 func (f *flags) info() *openapi.Node {
 	info := f.inline(f.document.At("info"))
 	said := func(name string) *openapi.Node {
@@ -151,7 +154,7 @@ func (f *flags) info() *openapi.Node {
 	return info.Without(agentTypes)
 }
 
-// enhances reports whether some answer gets further properties.
+// enhances reports whether the Enhancer adds properties to any operation's responses.
 func (f *flags) enhances() bool {
 	if f.site.Enhancer == nil {
 		return false
@@ -164,7 +167,7 @@ func (f *flags) enhances() bool {
 	return false
 }
 
-// servers makes the document speak of this site, if it is to.
+// servers replaces the document's servers by the gateway's base path, if one is set.
 func (f *flags) servers(root *openapi.Node) *openapi.Node {
 	switch {
 	case f.site.BasePath == "":
@@ -175,8 +178,8 @@ func (f *flags) servers(root *openapi.Node) *openapi.Node {
 	return root.With("servers", openapi.List(openapi.Object(openapi.Member{Name: "url", Value: openapi.Text(f.site.BasePath)})))
 }
 
-// inline returns what a $ref stands for if that is in the same file, where its
-// own $refs mean the same; else the value itself.
+// inline returns the target of a $ref if it is in the same file, where relative $refs
+// keep their meaning. Otherwise it returns the value itself.
 func (f *flags) inline(p openapi.Place) *openapi.Node {
 	resolved, err := p.Resolve()
 	if err != nil || resolved.File != f.document.File {
@@ -185,7 +188,7 @@ func (f *flags) inline(p openapi.Place) *openapi.Node {
 	return resolved.Node
 }
 
-// texts returns a list of texts.
+// texts returns an array of strings without duplicates.
 func texts(all []string) *openapi.Node {
 	items := make([]*openapi.Node, 0, len(all))
 	for i, text := range all {

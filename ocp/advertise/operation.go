@@ -8,8 +8,8 @@ import (
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
-// enhancing are the values of enhances_with, by the field of the context that
-// each stands for. Fields that are not here have no value in the extension.
+// enhancing maps context fields to the values of enhances_with. The extension has no
+// value for fields that are not listed here.
 var enhancing = map[string]string{
 	"current_goal":   "agent_goal",
 	"workspace":      "workspace_context",
@@ -20,8 +20,9 @@ var enhancing = map[string]string{
 	"session":        "session",
 }
 
-// updatable are the values of updates_context, and whether a site that replies
-// sees to them itself; the goal and the summary are the API's own to change.
+// updatable lists the values of updates_context. The value is true if a gateway with
+// Replies updates that part of the context itself. Only the API can change the goal
+// and the summary.
 var updatable = map[string]bool{
 	"current_goal":    false,
 	"context_summary": false,
@@ -46,7 +47,7 @@ func (f *flags) path(path string, item *openapi.Node) *openapi.Node {
 	})
 }
 
-// here returns the place of a value in the document.
+// here returns the openapi.Place of a value in the document.
 func (f *flags) here(n *openapi.Node) openapi.Place {
 	return openapi.Place{Node: n, File: f.document.File}
 }
@@ -63,8 +64,8 @@ func (f *flags) operation(node *openapi.Node, operation *openapi.Operation, tool
 	})
 }
 
-// set gives an object a member that is an object, or takes it away if that would
-// be empty.
+// set sets a member whose value is an object, or removes the member if the object is
+// empty.
 func set(node *openapi.Node, name string, value *openapi.Node) *openapi.Node {
 	if len(value.Members()) == 0 {
 		return node.Without(name)
@@ -88,8 +89,7 @@ func (f *flags) context(node *openapi.Node, tool *ocp.Tool) *openapi.Node {
 	return declared.With("requires_context", openapi.Boolean(true))
 }
 
-// list gives an object a member that is a list, or takes it away if that would
-// be empty.
+// list sets a member whose value is a list, or removes the member if the list is empty.
 func list(node *openapi.Node, name string, values []string) *openapi.Node {
 	if len(values) == 0 {
 		return node.Without(name)
@@ -97,8 +97,8 @@ func list(node *openapi.Node, name string, values []string) *openapi.Node {
 	return node.With(name, texts(values))
 }
 
-// enhancesWith returns what the API says of itself, and what the site's
-// expressions read.
+// enhancesWith returns the values that the API declares, if the context is forwarded,
+// and those for the fields that the Enhancer's expressions read.
 func (f *flags) enhancesWith(declared *openapi.Node, tool *ocp.Tool) []string {
 	var names []string
 	for _, item := range declared.Get("enhances_with").Items() {
@@ -126,7 +126,7 @@ func isEnhancing(name string) bool {
 	return false
 }
 
-// updatesContext returns what of the context an answer may update.
+// updatesContext returns the parts of the context that a response may update.
 func (f *flags) updatesContext(declared *openapi.Node) []string {
 	var names []string
 	for _, item := range declared.Get("updates_context").Items() {
@@ -141,9 +141,9 @@ func (f *flags) updatesContext(declared *openapi.Node) []string {
 	return names
 }
 
-// enhanced returns the x-ocp-enhanced-response of an operation in the form of
-// the extension, an object of schemas. Those that the document has, at whatever
-// place, stay as they are.
+// enhanced returns the x-ocp-enhanced-response of an operation in the form that the
+// extension defines, an object of schemas. Schemas that the document declares, in
+// any place, are kept unchanged.
 func (f *flags) enhanced(operation *openapi.Operation, tool *ocp.Tool) *openapi.Node {
 	var computed []string
 	if f.site.Enhancer != nil {
@@ -163,7 +163,8 @@ func (f *flags) enhanced(operation *openapi.Operation, tool *ocp.Tool) *openapi.
 	return openapi.Object(properties...)
 }
 
-// computed returns the schema of a property that only an expression tells of.
+// computed returns the schema of a property that the document does not declare. It is
+// derived from the type of the expression.
 func (f *flags) computed(name string) *openapi.Node {
 	node, err := openapi.Parse(f.site.Enhancer.Schema(name), openapi.Limits{})
 	if err != nil {
@@ -172,13 +173,14 @@ func (f *flags) computed(name string) *openapi.Node {
 	return node
 }
 
-// response returns a response, of an operation or shared, with its flag.
+// response returns a response with its flag. The response may belong to an operation
+// or be shared.
 func (f *flags) response(name string, response *openapi.Node) *openapi.Node {
 	if strings.HasPrefix(name, "x-") || response.Kind() != '{' || response.Get("$ref") != nil {
 		return response
 	}
 	if !f.site.Forwards {
-		// What is left of it is the operation's now.
+		// The flags that are still true are now set on the operation.
 		response = response.Without(enhancedResponse).Without(contextUpdated)
 	}
 	if f.site.Replies {

@@ -12,17 +12,18 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// An Exchange is a request and the answer to it, without the answer's body.
+// An Exchange is a request and its response, without the response body.
 type Exchange struct {
-	Incoming *ocp.Incoming // the request's context; without a valid one nothing is enhanced
+	Incoming *ocp.Incoming // the request's context; if it is not valid, nothing is enhanced
 	Request  *http.Request
 	Status   int
-	Header   http.Header // of the answer
-	Tool     *ocp.Tool   // the operation; nil if it is not known
+	Header   http.Header // the response header
+	Tool     *ocp.Tool   // the operation; nil if it is unknown
 }
 
-// Takes reports whether an answer can be enhanced at all, as far as its status
-// and header tell: "" if it can, and must then be held back to its end.
+// Takes decides from the status and header whether a response can be enhanced. It
+// returns "" if it can, and the caller must then buffer the whole body for Append.
+// Otherwise it returns the reason.
 func (e *Enhancer) Takes(x *Exchange) Reason {
 	if x.Incoming == nil || !x.Incoming.Valid() {
 		return NoContext
@@ -30,8 +31,8 @@ func (e *Enhancer) Takes(x *Exchange) Reason {
 	return e.Suits(x)
 }
 
-// Suits reports like Takes whether the answer could be enhanced if the request had a valid
-// context. x.Incoming is not used.
+// Suits is like Takes, but assumes that the request has a valid context. It does not
+// use x.Incoming.
 func (e *Enhancer) Suits(x *Exchange) Reason {
 	switch {
 	case !e.applies(x.Tool):
@@ -63,8 +64,8 @@ func (e *Enhancer) applies(tool *ocp.Tool) bool {
 	return false
 }
 
-// isJSON reports whether a Content-Type names one JSON value: application/json
-// or a media type with the suffix +json. Streams of values have others.
+// isJSON reports whether a Content-Type names a single JSON value: application/json
+// or a media type with the suffix +json. JSON streams have other media types.
 func isJSON(contentType string) bool {
 	if semicolon := strings.IndexByte(contentType, ';'); semicolon >= 0 {
 		contentType = contentType[:semicolon]
@@ -75,18 +76,18 @@ func isJSON(contentType string) bool {
 		len(contentType) > len(suffix) && strings.EqualFold(contentType[len(contentType)-len(suffix):], suffix)
 }
 
-// MaxBody returns how many bytes of an answer are worth holding back.
+// MaxBody returns the maximum size of a response to buffer, in bytes.
 func (e *Enhancer) MaxBody() int {
 	return e.options.Limits.Body
 }
 
 // Append appends the body with its properties to dst. If the outcome is not
-// Enhanced, dst is returned as it was and the body should be sent as it came.
+// Enhanced, dst is returned unchanged and the caller should send the original body.
 //
-// The body must be strict JSON: an object, or an array as Options.Lists says.
-// Its bytes stay as they are; members are added at an object's end, and one that
-// the object has already is not touched. A property that fails is left out, in a list only
-// of the item for which it failed; Outcome.Failures names it.
+// The body must be strict JSON: an object, or an array if Options.Lists allows it.
+// Its bytes stay unchanged. New members are added at the end of an object, and
+// existing members are never replaced. A property that fails is left out; in a list,
+// only from the items for which it fails. Outcome.Failures lists such properties.
 func (e *Enhancer) Append(ctx context.Context, dst, body []byte, x *Exchange) ([]byte, Outcome) {
 	switch {
 	case x.Incoming == nil || !x.Incoming.Valid():
@@ -118,11 +119,11 @@ func (e *Enhancer) Append(ctx context.Context, dst, body []byte, x *Exchange) ([
 	return i.dst, i.outcome
 }
 
-// clock is the time that the expressions for one answer have.
+// clock is the time limit for all expressions of one response.
 type clock struct {
 	parent context.Context
 	end    time.Time
-	ctx    context.Context // made for the first expression that can be interrupted
+	ctx    context.Context // created for the first expression that can be interrupted
 	cancel context.CancelFunc
 }
 

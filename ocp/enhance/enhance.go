@@ -1,19 +1,25 @@
-// Package enhance adds properties to the JSON answers of an API that knows
-// nothing of OCP: what an operator's expressions compute from the agent's
+// Package enhance adds properties to the JSON responses of an API that does not
+// support OCP. An operator's CEL expressions compute the values from the agent's
 // context (OCP 1.0, Level 2, Additional response properties).
 //
-// Compile turns property names and CEL expressions into an Enhancer, once.
-// Takes says from an answer's status and header whether it is worth holding
-// back; Append then evaluates each expression over an Exchange and writes the
-// values into the body's own bytes, which are otherwise kept as they came. JSON
-// is taken apart only as far as an expression looks into it.
+// Data passes through it in three steps:
 //
-// Nothing is invented. A property that a document declares is added if an
-// expression computes it, and its value fits the declared schema; for one that
-// no expression computes there is no true value here, and Unanswered names it.
-// An expression that fails, costs too much or yields what does not fit costs the answer
-// that property only; the Outcome says why. Answers that exceed a limit of their own, such
-// as the time of all expressions over a list, are left untouched.
+//  1. [Compile] turns property names and expressions into an [Enhancer], once.
+//  2. [Enhancer.Takes] decides from a response's status and header whether the
+//     response can be enhanced and must be buffered.
+//  3. [Enhancer.Append] evaluates the expressions over an [Exchange] and inserts the
+//     values into the body. All other bytes of the body stay unchanged. JSON is
+//     parsed only as far as an expression reads it.
+//
+// Rules:
+//
+//   - A property that a document declares is added only if an expression computes it
+//     and the value matches the declared schema. [Enhancer.Unanswered] lists declared
+//     properties without an expression.
+//   - If an expression fails, exceeds its cost limit or returns a value that does not
+//     match, only that property is left out. The [Outcome] has the reason.
+//   - If the response as a whole exceeds a limit, such as the time for all
+//     expressions over a list, it is left unchanged.
 package enhance
 
 import (
@@ -25,35 +31,34 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// The limits on one answer, where Limits sets none.
+// Default limits for one response.
 const (
-	DefaultMaxBody  = 1 << 20               // bytes of the answer
-	DefaultMaxAdded = 64 << 10              // bytes that are added to it
-	DefaultMaxItems = 1000                  // items of a list that are enhanced one by one
-	DefaultTime     = 20 * time.Millisecond // for all expressions together
-	DefaultCost     = 100_000               // CEL cost units of one evaluation
+	DefaultMaxBody  = 1 << 20               // size of the response, in bytes
+	DefaultMaxAdded = 64 << 10              // bytes added to the response
+	DefaultMaxItems = 1000                  // items of a list
+	DefaultTime     = 20 * time.Millisecond // for all expressions of one response together
+	DefaultCost     = 100_000               // CEL cost units for one evaluation
 )
 
 const (
-	// MaxProperties is how many properties one Enhancer has at most. Each has a
+	// MaxProperties is the maximum number of properties of an Enhancer. Each has one
 	// bit of a uint64.
 	MaxProperties = 64
 
-	// MaxExpression is how long an expression may be, in characters.
+	// MaxExpression is the maximum length of an expression, in characters.
 	MaxExpression = expr.MaxExpression
 
-	// maxName is how long a property's name may be, in bytes.
+	// maxName is the maximum length of a property name, in bytes.
 	maxName = 128
 )
 
-// Limits bound what enhancing one answer may cost. A zero field stands for its
-// default.
+// Limits bound the cost of enhancing one response. A zero field means its default.
 type Limits struct {
-	Body  int           // bytes of the answer
-	Added int           // bytes that are added to it
-	Items int           // items of a list that are enhanced one by one
-	Time  time.Duration // for all expressions together; only loops are cut off
-	Cost  uint64        // CEL cost units of one evaluation
+	Body  int           // size of the response, in bytes
+	Added int           // bytes added to the response
+	Items int           // items of a list
+	Time  time.Duration // for all expressions together; only expressions with loops are interrupted
+	Cost  uint64        // CEL cost units for one evaluation
 }
 
 func (l Limits) orDefaults() Limits {
@@ -75,48 +80,48 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// A Property is a property that answers get, and what computes it.
+// A Property is a property to add to responses, and the expression that computes it.
 type Property struct {
-	Name       string // [a-zA-Z][a-zA-Z0-9_]*, as the extension has it
+	Name       string // [a-zA-Z][a-zA-Z0-9_]*, as the extension requires
 	Expression string // CEL; see Compile
 
 	// Declared limits the property to operations whose document declares it in
-	// x-ocp-enhanced-response. Else every answer gets it.
+	// x-ocp-enhanced-response. If false, the property is added to every response.
 	Declared bool
 }
 
-// Lists says what becomes of an answer that is a JSON array.
+// Lists selects how a response that is a JSON array is enhanced.
 type Lists string
 
 const (
-	// EachItem gives every object in the list the properties, with item bound to
-	// it; other items stay as they are.
+	// EachItem adds the properties to every object in the list. The variable item is
+	// bound to that object. Other items stay unchanged.
 	EachItem Lists = "each"
 
-	// WrapList makes the list a member of an object that has the properties.
+	// WrapList wraps the list in an object and adds the properties to that object.
 	WrapList Lists = "wrap"
 
-	// LeaveLists leaves lists as they are.
+	// LeaveLists leaves lists unchanged.
 	LeaveLists Lists = "leave"
 )
 
-// DefaultWrapName is the member that holds a wrapped list.
+// DefaultWrapName is the name of the member that holds a wrapped list.
 const DefaultWrapName = "items"
 
-// Options say how answers are enhanced.
+// Options configure an Enhancer.
 type Options struct {
-	Lists  Lists  // "" is EachItem
-	Wrap   string // the member that holds a wrapped list; "" is DefaultWrapName
-	Errors bool   // answers of 4xx and 5xx are enhanced as well
+	Lists  Lists  // "" means EachItem
+	Wrap   string // the member that holds a wrapped list; "" means DefaultWrapName
+	Errors bool   // whether 4xx and 5xx responses are enhanced as well
 	Limits Limits
 }
 
-// An Enhancer adds properties to answers. It is immutable and safe for
-// concurrent use.
+// An Enhancer adds properties to responses. It is immutable and safe for concurrent
+// use.
 type Enhancer struct {
 	properties []property
 	options    Options
-	reads      []string // the fields of the context that the expressions read, sorted
+	reads      []string // the context fields that the expressions read, sorted
 }
 
 type property struct {
@@ -125,23 +130,24 @@ type property struct {
 	program *program
 }
 
-// Compile returns the Enhancer of these properties, which it adds in this order.
-// Expressions are CEL with optional types and the strings, lists, math and
-// encoders extensions, over
+// Compile returns an Enhancer that adds these properties in this order. Expressions
+// are CEL with optional types and the strings, lists, math and encoders extensions.
+// They can use these variables:
 //
-//	ocp       the context's fields as in the schema (ocp.current_goal); absent ones are
-//	          missing, but for recent_changes, history and api_specs, which are empty then;
-//	          times are timestamps
-//	request   method, path, query (each name a list of texts), headers (lower-case
+//	ocp       the context's fields as in the schema (ocp.current_goal). Times are
+//	          timestamps. Absent fields are missing, except recent_changes, history
+//	          and api_specs, which are then empty.
+//	request   method, path, query (each name a list of strings), headers (lower-case
 //	          names, values joined by ", ")
 //	response  status, headers, body
-//	tool      name, operation_id, method, path, tags; empty if the operation is not known
+//	tool      name, operation_id, method, path, tags; empty if the operation is unknown
 //	item      the object that gets the property: the body, or one item of a list
 //
-// A key that is missing is an error: test it with has(ocp.user), or write
-// ocp.?user.orValue(""). An expression that yields optional.none() adds nothing.
-// Whole numbers of JSON are ints, others doubles. Texts of more than 64 KiB and
-// lists or objects of more than 10,000 elements cannot be looked at.
+// Reading a missing key is an error. Test for it with has(ocp.user), or write
+// ocp.?user.orValue(""). An expression that returns optional.none() adds nothing.
+//
+// JSON integers are ints; other numbers are doubles. Expressions cannot read strings
+// of more than 64 KiB, or lists and objects of more than 10,000 elements.
 func Compile(properties []Property, options Options) (*Enhancer, error) {
 	if len(properties) > MaxProperties {
 		return nil, fmt.Errorf("%d properties are more than the limit of %d", len(properties), MaxProperties)
@@ -173,7 +179,7 @@ func Compile(properties []Property, options Options) (*Enhancer, error) {
 	return e, nil
 }
 
-// check fills in the defaults.
+// check validates the options and fills in the defaults.
 func (o *Options) check() error {
 	o.Limits = o.Limits.orDefaults()
 	switch o.Lists {
@@ -203,8 +209,8 @@ func isName(name string) bool {
 	return name != "" && len(name) <= maxName
 }
 
-// Properties returns the properties that answers of the tool get, in order. Tool
-// is nil if the operation is not known.
+// Properties returns the names of the properties that responses of the tool get, in
+// order. The tool is nil if the operation is unknown.
 func (e *Enhancer) Properties(tool *ocp.Tool) []string {
 	var names []string
 	for i := range e.properties {
@@ -215,7 +221,7 @@ func (e *Enhancer) Properties(tool *ocp.Tool) []string {
 	return names
 }
 
-// Unanswered returns the properties that the tool's document declares and no
+// Unanswered returns the properties that the tool's document declares and that no
 // expression computes.
 func (e *Enhancer) Unanswered(tool *ocp.Tool) []string {
 	if tool == nil || tool.OCP == nil {
@@ -230,8 +236,8 @@ func (e *Enhancer) Unanswered(tool *ocp.Tool) []string {
 	return names
 }
 
-// Reads returns the fields of the context that the expressions for the tool look
-// at, sorted. An expression that takes the context as a whole reads all of them.
+// Reads returns the context fields that the expressions for the tool read, sorted.
+// An expression that uses the context as a whole reads all of them.
 func (e *Enhancer) Reads(tool *ocp.Tool) []string {
 	var fields []string
 	for i := range e.properties {
@@ -243,13 +249,12 @@ func (e *Enhancer) Reads(tool *ocp.Tool) []string {
 	return slices.Compact(fields)
 }
 
-// appliesTo reports whether answers of the tool get the property.
+// appliesTo reports whether responses of the tool get the property.
 func (p *property) appliesTo(tool *ocp.Tool) bool {
 	return !p.Declared || p.declaredBy(tool) != nil
 }
 
-// declaredBy returns what the tool's document says of the property, nil if
-// nothing.
+// declaredBy returns the tool's declaration of the property, or nil.
 func (p *property) declaredBy(tool *ocp.Tool) *ocp.EnhancedProperty {
 	if tool == nil || tool.OCP == nil {
 		return nil

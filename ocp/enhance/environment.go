@@ -13,7 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/expr"
 )
 
-// fieldsOf are the fields of each variable whose fields are known.
+// fieldsOf lists the fields of each variable that has a fixed set of fields.
 var fieldsOf = map[string][]string{
 	"ocp": {
 		"context_id", "agent_type", "user", "workspace", "current_file", "current_goal", "context_summary",
@@ -45,8 +45,8 @@ func newEnvironment(cost uint64) (*environment, error) {
 // A program is a compiled expression.
 type program struct {
 	expr   *expr.Program
-	reads  []string       // fields of the context
-	schema jsontext.Value // of what it yields
+	reads  []string       // context fields that the expression reads
+	schema jsontext.Value // the schema of its result
 }
 
 func (e *environment) compile(expression string) (*program, error) {
@@ -69,7 +69,8 @@ func (p *program) evaluate(clock *clock, v *variables) (ref.Val, error) {
 	return p.expr.EvaluateContext(clock.context(), v)
 }
 
-// survey finds what the expression reads, and fields that do not exist.
+// survey finds the context fields that the expression reads, and rejects fields that
+// do not exist.
 func (p *program) survey(root ast.NavigableExpr) error {
 	for _, variable := range ast.MatchDescendants(root, ast.KindMatcher(ast.IdentKind)) {
 		name := variable.AsIdent()

@@ -13,22 +13,22 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// An insertion writes one answer's body with its properties to dst. A property whose
-// expression fails is left out, in that item if the answer is a list. What concerns the
-// answer as a whole ends the insertion.
+// An insertion writes one response body with its properties to dst. If a property's
+// expression fails, the property is left out, only from that item if the response is
+// a list. A failure that affects the whole response ends the insertion.
 type insertion struct {
 	enhancer  *Enhancer
 	exchange  *Exchange
 	dst       []byte
-	body      []byte // checked
-	copied    int    // bytes of body that are in dst
-	added     int    // bytes in dst that are not of body
+	body      []byte // known to be valid JSON
+	copied    int    // bytes of body already copied to dst
+	added     int    // bytes in dst that are not from body
 	scratch   *buffer.Buffer
 	variables variables
 	clock     clock
 	outcome   Outcome
-	failed    uint64 // the properties that are in outcome.Failures, a bit for each
-	exhausted uint64 // the properties that are not tried again in this answer
+	failed    uint64 // the properties in outcome.Failures, one bit each
+	exhausted uint64 // the properties that are not tried again in this response
 }
 
 func (i *insertion) run() {
@@ -54,8 +54,7 @@ func (i *insertion) run() {
 	i.dst = append(i.dst, i.body[i.copied:]...)
 }
 
-// object adds the properties to an object that ends where end does, but for
-// white space.
+// object adds the properties to an object. Its closing brace is the last one in end.
 func (i *insertion) object(value jsontext.Value, end []byte) {
 	item, ok := i.variables.setItem(value).(*expr.Object)
 	if !ok {
@@ -68,8 +67,8 @@ func (i *insertion) object(value jsontext.Value, end []byte) {
 	i.members(i.enhancer.present(item), item.IsZeroValue())
 }
 
-// members computes the properties that are not present and writes them behind
-// the last member of an object, which may be empty.
+// members computes the properties that are not present yet and writes them after the
+// last member of an object. If empty is set, the object has no members.
 func (i *insertion) members(present uint64, empty bool) {
 	for n := range i.enhancer.properties {
 		p := &i.enhancer.properties[n]
@@ -105,8 +104,8 @@ func (i *insertion) members(present uint64, empty bool) {
 	}
 }
 
-// compute returns the JSON of one property, which is valid until the next is computed;
-// nil for none.
+// compute returns the JSON of one property, or nil if the expression returns no value.
+// The result is valid until the next call.
 func (i *insertion) compute(p *property) (value []byte, failure *Failure) {
 	result, err := p.program.evaluate(&i.clock, &i.variables)
 	if err != nil {
@@ -128,8 +127,9 @@ func (i *insertion) compute(p *property) (value []byte, failure *Failure) {
 	return value, nil
 }
 
-// note records that the property at position n failed. One that used up a limit is not
-// tried again: each item of a list would use it up anew.
+// note records that the property at position n failed. A property that exceeded the
+// cost or time limit is not tried again: each further item of a list would exceed it
+// as well.
 func (i *insertion) note(n int, failure *Failure) {
 	if i.failed&(1<<n) == 0 {
 		i.failed |= 1 << n
@@ -140,7 +140,7 @@ func (i *insertion) note(n int, failure *Failure) {
 	}
 }
 
-// fail leaves the whole answer as it is.
+// fail ends the insertion, so that the whole response is left unchanged.
 func (i *insertion) fail(reason Reason, p *property, err error) {
 	i.outcome.Reason, i.outcome.Property, i.outcome.Err = reason, p.Name, err
 }
@@ -177,7 +177,7 @@ func (i *insertion) items(list jsontext.Value) {
 	}
 }
 
-// separator returns how many bytes stand before the next item of a list.
+// separator returns the number of bytes before the next item of a list.
 func separator(rest []byte) int {
 	for n, c := range rest {
 		switch c {
@@ -189,7 +189,7 @@ func separator(rest []byte) int {
 	return len(rest)
 }
 
-// wrap makes the list a member of an object and adds the properties to that.
+// wrap makes the list a member of a new object and adds the properties to that object.
 func (i *insertion) wrap() {
 	name := i.enhancer.options.Wrap
 	for n := range i.enhancer.properties {
@@ -208,8 +208,7 @@ func (i *insertion) wrap() {
 	i.copied = len(i.body)
 }
 
-// present returns which of the properties the object has already, a bit for
-// each.
+// present returns which properties the object already has, one bit each.
 func (e *Enhancer) present(o *expr.Object) (bits uint64) {
 	for n := range e.properties {
 		if o.Has(e.properties[n].Name) {
@@ -219,7 +218,7 @@ func (e *Enhancer) present(o *expr.Object) (bits uint64) {
 	return bits
 }
 
-// trim cuts white space off.
+// trim removes surrounding white space.
 func trim(body []byte) jsontext.Value {
 	return bytes.Trim(body, " \t\r\n")
 }

@@ -9,37 +9,37 @@ import (
 	"github.com/fairwayhq/fairway/internal/expr"
 )
 
-// A Reason says why an answer was left as it is. Its text is fit for a metric's
+// A Reason is why a response was left unchanged. Its value is suitable as a metric
 // label.
 type Reason string
 
-// The reasons why an answer has nothing to enhance.
+// The reasons for which there is nothing to enhance.
 const (
 	NoContext  Reason = "no_context"  // the request has no valid OCP context
-	NoProperty Reason = "no_property" // no property applies, or each yielded optional.none() or is there already
-	NotJSON    Reason = "not_json"    // another media type, or a body that is no strict JSON
+	NoProperty Reason = "no_property" // no property applies, or each returned optional.none() or is already present
+	NotJSON    Reason = "not_json"    // another media type, or a body that is not strict JSON
 	NotObject  Reason = "not_object"  // neither an object nor a list, or a list without objects
 	NoBody     Reason = "no_body"     // HEAD, or a status without a body of its own
-	Status     Reason = "status"      // an error, a redirection, or a part of an answer
+	Status     Reason = "status"      // an error, a redirect or a partial response
 	Encoded    Reason = "encoded"     // the body is compressed or otherwise encoded
-	TooLarge   Reason = "too_large"   // the answer is larger than the limit
-	TooMany    Reason = "too_many"    // the list has more items, or an object more members, than the limit
+	TooLarge   Reason = "too_large"   // the response is larger than the limit
+	TooMany    Reason = "too_many"    // a list or an object has more elements than the limit
 )
 
-// The reasons why a property was not added though it should have been, or, if that left
-// nothing to add, why the answer was not enhanced.
+// The reasons for which a property was not added although it should have been. If no
+// property was added, it is also the reason why the response was not enhanced.
 const (
-	MissingKey Reason = "missing_key" // an expression read what is not there
-	Failed     Reason = "failed"      // an expression failed otherwise
-	Cost       Reason = "cost"        // an expression went over the cost limit
-	Deadline   Reason = "deadline"    // the expressions took too long
-	Value      Reason = "value"       // the value has no JSON, or nests too deeply
-	Schema     Reason = "schema"      // the value does not fit the declared schema
-	AddedSize  Reason = "added_size"  // the values are too large together
+	MissingKey Reason = "missing_key" // an expression read a missing key
+	Failed     Reason = "failed"      // an expression failed for another reason
+	Cost       Reason = "cost"        // an expression exceeded the cost limit
+	Deadline   Reason = "deadline"    // the expressions exceeded the time limit
+	Value      Reason = "value"       // the value cannot be written as JSON, or nests too deeply
+	Schema     Reason = "schema"      // the value does not match the declared schema
+	AddedSize  Reason = "added_size"  // the values together are too large
 )
 
-// Fault reports whether the reason is one that an operator should hear of: an
-// expression did not do what it is there for.
+// Fault reports whether the operator should know about the reason, because an
+// expression did not work as intended.
 func (r Reason) Fault() bool {
 	switch r {
 	case MissingKey, Failed, Cost, Deadline, Value, Schema, AddedSize:
@@ -48,36 +48,37 @@ func (r Reason) Fault() bool {
 	return false
 }
 
-// An Outcome says what became of an answer: it is enhanced exactly if Reason is "".
+// An Outcome is the result of enhancing a response. The response is enhanced if and
+// only if Reason is "".
 type Outcome struct {
 	Reason   Reason
-	Property string // the one that failed, if Reason is a Fault that comes from one
-	Err      error  // what a Fault came from; see Failure.Err
+	Property string // the property that failed, if Reason is a Fault caused by one
+	Err      error  // the cause of a Fault; see Failure.Err
 
-	Added int // properties that were written, counted in each item of a list
-	Kept  int // properties that the answer had already, and which stay as they are
+	Added int // number of properties written, counted per item of a list
+	Kept  int // number of properties that the response already had and that were kept
 
-	// Failures has the first failure of each property that failed. The answer can be
-	// enhanced all the same: with the other properties, or in other items of a list.
+	// Failures has the first failure of each property that failed. The response can
+	// still be enhanced, with other properties or in other items of a list.
 	Failures []Failure
 }
 
-// A Failure says why an expression did not yield a property.
+// A Failure is the reason why an expression did not produce a property.
 type Failure struct {
 	Property string
-	Reason   Reason // a Fault
+	Reason   Reason // always a Fault
 
-	// Err is what happened. It may quote values of the context or the answer, and so
-	// belongs into no log by default.
+	// Err is the cause. It may contain values of the context or the response, so do
+	// not log it by default.
 	Err error
 }
 
-// Enhanced reports whether the answer got anything.
+// Enhanced reports whether any property was added to the response.
 func (o Outcome) Enhanced() bool {
 	return o.Reason == ""
 }
 
-// reasonOf classifies the error of an evaluation, or of writing its value.
+// reasonOf classifies an error from evaluating an expression or writing its value.
 func reasonOf(err error) Reason {
 	var cancelled interpreter.EvalCancelledError
 	switch {

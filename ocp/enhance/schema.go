@@ -6,9 +6,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Schema returns a JSON Schema of what the property's expression yields, as far
-// as its type says: {"type":"string"}, or {} if it can be anything. It is nil if
-// there is no such property.
+// Schema returns a JSON Schema for the result of the property's expression, as far as
+// the expression's type determines it: {"type":"string"}, or {} if the type is
+// unknown. It returns nil if there is no such property.
 func (e *Enhancer) Schema(name string) jsontext.Value {
 	for i := range e.properties {
 		if e.properties[i].Name == name {
@@ -18,10 +18,10 @@ func (e *Enhancer) Schema(name string) jsontext.Value {
 	return nil
 }
 
-// optionalType is CEL's name of what may hold no value.
+// optionalType is the CEL name of the type of optional values.
 const optionalType = "optional_type"
 
-// maxSchemaDepth bounds the schema of a type that nests.
+// maxSchemaDepth bounds the nesting of a schema.
 const maxSchemaDepth = 8
 
 // appendSchema appends the JSON Schema of a CEL type.
@@ -50,7 +50,7 @@ func appendSchema(dst []byte, t *cel.Type, depth int) []byte {
 	return append(dst, "{}"...)
 }
 
-// appendElement appends the schema of one parameter of a type.
+// appendElement appends the schema of a type parameter, such as a list's element type.
 func appendElement(dst []byte, t *cel.Type, parameter, depth int) []byte {
 	if parameter >= len(t.Parameters()) || depth == maxSchemaDepth {
 		return append(dst, "{}"...)

@@ -13,19 +13,19 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// variables are what the expressions for one answer see, a cel.Activation. What
-// no expression asks for is not made.
+// variables provide the values that the expressions for one response can use. They
+// implement cel.Activation. A value is built only when an expression reads it.
 type variables struct {
 	exchange *Exchange
 	body     expr.Node
 	item     *expr.Node
-	reads    []string // the fields of the context that the expressions read, sorted
+	reads    []string // the context fields that the expressions read, sorted
 
 	ocp, request, response, tool map[string]any
 }
 
-// setItem binds the object that gets the properties: the whole body, or one item
-// of a list.
+// setItem sets the object that gets the properties: the whole body, or one item of a
+// list.
 func (v *variables) setItem(value jsontext.Value) ref.Val {
 	v.item = &v.body
 	if len(value) < len(v.body.Raw) {
@@ -67,8 +67,8 @@ func (v *variables) ResolveName(name string) (any, bool) {
 	return nil, false
 }
 
-// contextFields returns the fields of the context. The session is decoded only as far as
-// the expressions need it.
+// contextFields returns the fields of the context. The session is decoded only as far
+// as the expressions need it.
 func (v *variables) contextFields() map[string]any {
 	in := v.exchange.Incoming
 	if c := in.FromHeaders(v.reads); c != nil {
@@ -84,7 +84,7 @@ func (v *variables) contextFields() map[string]any {
 	return fields
 }
 
-// read reports whether an expression reads that field of the context.
+// read reports whether an expression reads that context field.
 func (v *variables) read(field string) bool {
 	_, found := slices.BinarySearch(v.reads, field)
 	return found
@@ -111,7 +111,7 @@ func (v *variables) requestFields() map[string]any {
 	}
 }
 
-// headers returns the values by lower-case name, repeated ones joined.
+// headers returns the header values by lower-case name. Repeated values are joined.
 func headers(header map[string][]string) map[string]any {
 	lower := make(map[string]any, len(header))
 	for name, values := range header {
@@ -219,7 +219,7 @@ func entryFields(e *ocp.HistoryEntry) map[string]any {
 	return fields
 }
 
-// extraFields returns the members of an object that the context keeps as JSON.
+// extraFields returns the members of an object that the context stores as raw JSON.
 func extraFields(object jsontext.Value) map[string]any {
 	fields := make(map[string]any)
 	for walk := wire.Into(object); walk.Next() && walk.Name != nil; {

@@ -1,7 +1,19 @@
-// Package simplify makes JSON Schemas smaller. What it returns accepts all that the
-// schema accepts, and may accept more: where details are left out, a stub says the
-// type, and keywords that would refuse more because of a stub are relaxed or left
-// out. Schemas are those that package schema writes: shared parts are in $defs.
+// Package simplify makes JSON Schemas smaller and removes their references, for
+// clients that accept only small or self-contained schemas. The result accepts
+// every value that the original schema accepts. It may accept more.
+//
+// Its input is what package schema writes: shared parts are in $defs.
+//
+//   - [Flatten] replaces each $ref by a copy of its target. A reference that is
+//     recursive, or too large, becomes a stub: a schema with only a type and a name.
+//   - [FlattenWithin] does the same within a hard size limit, and also replaces
+//     deeply nested schemas by stubs.
+//   - [Relax] keeps the references. It removes the stub marks that package schema
+//     writes, and adjusts the keywords around the stubs.
+//
+// A stub accepts more than the schema it replaces. Inside keywords such as oneOf
+// and not, it would therefore make the whole schema reject more. Such keywords are
+// relaxed (oneOf becomes anyOf) or removed.
 package simplify
 
 import (
@@ -15,50 +27,54 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// A flattener writes a schema whose shared parts are in $defs without $ref and
-// $defs, which definitions may not have ("excludes $ref and definitions/schemas
-// for simplicity", in the OpenAPI documents of OTC and of OXP). Each reference
-// gives way to a copy of what it names. One that leads back to where it stands,
-// or for which there is no room, becomes a stub: the type and the name. So what
-// is written accepts all that the schema does, and may accept more.
+// A flattener rewrites a schema that has shared parts in $defs. Flattening removes
+// $ref and $defs, which OTC and OXP definitions may not contain (their OpenAPI
+// documents say "excludes $ref and definitions/schemas for simplicity").
+//
+// It replaces each reference by a copy of its target. A reference becomes a stub,
+// with the type and the name only, if it is recursive or if there is no room for a
+// copy. The result accepts every value that the schema accepts, and may accept more.
 type flattener struct {
 	defs    map[string]definition
-	open    map[string]bool // the definitions that are being written
-	levels  int             // of schemas inside each other; stubs stand below
-	outline bool            // below are stubs for all schemas, not only for references
-	room    int             // bytes
-	most    int             // bytes that may be read
-	work    int             // bytes that have been read, for what is taken back as well
+	open    map[string]bool // the definitions being written; a reference to one is recursive
+	levels  int             // nesting levels of schemas; deeper ones become stubs
+	outline bool            // deeper schemas become stubs as well, not only references
+	room    int             // maximum size of the output, in bytes
+	most    int             // maximum number of bytes to read
+	work    int             // bytes read so far, including those whose output was discarded
 	dst     []byte
-	loose   bool // a stub has been written
+	loose   bool // the part being written accepts more than the schema
 
-	keep bool            // references stay as they are
-	wide map[string]bool // of the definitions those that accept more than before; nil unless keep
+	keep bool            // references are kept (Relax)
+	wide map[string]bool // the definitions that accept more than before; nil unless keep
 }
 
-// A definition is what references lead to.
+// A definition is the target of references: a member of $defs.
 type definition struct {
 	members []wire.Member
-	size    int  // bytes; 0 for what is no object
-	plain   bool // without references
+	size    int  // in bytes; 0 if it is not an object
+	plain   bool // has no references
 }
 
-// workPerByte is how often a flattener may read each byte of the schema and of its
-// room. Depth alone makes it several times; where much of what is written is taken
-// back, it would be without end.
+// workPerByte is how many times a flattener may read each byte of the schema and of
+// its room. Nested schemas are read several times, once per level. Without a limit,
+// schemas whose output is mostly discarded could take unbounded time.
 const workPerByte = 16
 
-// flatLevels are the depths at which flattening is tried until there is room.
+// flatLevels are the nesting levels to try, in order, until the result fits.
 var flatLevels = [...]int{32, 12, 8, 6, 5, 4, 3, 2, 1, 0}
 
-// refKey is how a reference begins, as package ocp/schema writes it.
+// refKey is the keyword of a reference, and defsPrefix the beginning of its value,
+// as package ocp/schema writes them.
 const (
 	refKey     = `"$ref"`
 	defsPrefix = "#/$defs/"
 )
 
-// Flatten returns a schema without $ref, in about room bytes if it had any: its own
-// text is never cut. What it returns accepts all that the schema accepts.
+// Flatten returns the schema without $ref, in about room bytes. It shortens only
+// what references lead to. The text of the schema itself is never cut, so the
+// result is larger than room if that text is. The result accepts every value that
+// the schema accepts.
 func Flatten(schema jsontext.Value, room int) jsontext.Value {
 	if !bytes.Contains(schema, []byte(refKey)) {
 		return schema
@@ -66,27 +82,27 @@ func Flatten(schema jsontext.Value, room int) jsontext.Value {
 	f := newFlattener(schema)
 	for _, f.levels = range flatLevels {
 		f.bound(room, len(schema))
-		if f.levels == 0 { // each schema is read once
+		if f.levels == 0 { // the last attempt has no limit: each schema is read once
 			f.room, f.most = math.MaxInt, math.MaxInt
 		}
 		if flat, fits := f.flatten(schema); fits {
 			return flat
 		}
 	}
-	return schema // not reached
+	return schema // unreachable: level 0 always fits
 }
 
-// FlattenWithin returns as much of a schema without $ref as there is room for, in
-// bytes; nil if that is nothing. What it returns accepts all that the schema
-// accepts.
+// FlattenWithin returns the schema without $ref in at most room bytes, with as much
+// detail as fits. It returns nil if nothing fits. The result accepts every value
+// that the schema accepts.
 func FlattenWithin(schema jsontext.Value, room int) jsontext.Value {
 	if len(schema) <= room && !bytes.Contains(schema, []byte(refKey)) {
 		return schema
 	}
 	f := newFlattener(schema)
 	f.bound(room, len(schema))
-	// References first: what a definition says of itself is of more use than
-	// what those that it refers to say.
+	// Shorten references first: a definition's own text is more useful than the
+	// text of the definitions it refers to.
 	for _, f.levels = range flatLevels {
 		if flat, fits := f.flatten(schema); fits {
 			return flat
@@ -116,12 +132,12 @@ func newFlattener(schema jsontext.Value) *flattener {
 	return f
 }
 
-// bound sets what a schema of so many bytes may take.
+// bound sets the limits for flattening a schema of size bytes into room bytes.
 func (f *flattener) bound(room, size int) {
 	f.room, f.most = room, workPerByte*(room+size)
 }
 
-// flatten writes the schema, and reports whether there was room for it.
+// flatten writes the schema and reports whether it fits.
 func (f *flattener) flatten(schema jsontext.Value) (flat jsontext.Value, fits bool) {
 	f.dst, f.loose, f.work = f.dst[:0], false, 0
 	f.schema(schema, 0)
@@ -135,20 +151,20 @@ func (f *flattener) full() bool {
 	return len(f.dst) > f.room || f.work > f.most
 }
 
-// schema writes one schema that stands so many levels deep.
+// schema writes one schema at the given nesting level.
 func (f *flattener) schema(value jsontext.Value, level int) {
 	f.work += len(value)
 	switch {
 	case f.full():
 		return
 	case value.Kind() != '{' || !f.outline && !bytes.Contains(value, []byte(refKey)) && (!f.keep || !bytes.Contains(value, []byte(StubMark))):
-		f.dst = append(f.dst, value...) // true and false among them
+		f.dst = append(f.dst, value...) // includes the boolean schemas true and false
 		return
 	}
 	f.object(membersOf(value), level)
 }
 
-// object writes a schema of these members.
+// object writes a schema that has these members.
 func (f *flattener) object(members []wire.Member, level int) {
 	ref := ""
 	siblings := make([]wire.Member, 0, len(members))
@@ -173,7 +189,7 @@ func (f *flattener) object(members []wire.Member, level int) {
 	}
 }
 
-// reference writes a schema that refers to a definition and may say more.
+// reference writes a schema that has a $ref and possibly sibling keywords.
 func (f *flattener) reference(name string, siblings []wire.Member, level int) {
 	def := f.defs[name]
 	switch {
@@ -200,17 +216,18 @@ func (f *flattener) reference(name string, siblings []wire.Member, level int) {
 	delete(f.open, name)
 }
 
-// leftOut is what a stub says for want of room.
+// leftOut is the note on a stub that replaces details for lack of room.
 const leftOut = " (details left out)"
 
-// brief reports whether a stub would be about as long as the definition, or longer.
+// brief reports whether a stub would not be shorter than the definition itself.
 func (d *definition) brief(name string) bool {
 	return d.plain && d.size <= len(`{"type":"string","description":""}`)+len(name)+len(leftOut)
 }
 
-// remarks returns what stands beside a reference that becomes a stub and can stand
-// there alone. Other keywords may judge by what the reference leads to, as
-// unevaluatedProperties does, or by another that has references of its own.
+// remarks returns the siblings of a reference that may stay when the reference
+// becomes a stub. Other keywords are dropped, since their effect may depend on the
+// target of the reference (unevaluatedProperties does), or on a keyword that has
+// references of its own.
 func (f *flattener) remarks(siblings []wire.Member, level int) []wire.Member {
 	if level > f.levels && f.outline {
 		return nil
@@ -220,7 +237,7 @@ func (f *flattener) remarks(siblings []wire.Member, level int) []wire.Member {
 	})
 }
 
-// together makes a reference that keywords beside it add to one part of an allOf.
+// together moves a reference with sibling keywords into a part of an allOf.
 func together(siblings []wire.Member, name string) []wire.Member {
 	part := append(wire.AppendString([]byte(`{"$ref":`), defsPrefix+name), '}')
 	var rest []wire.Member
@@ -235,7 +252,7 @@ func together(siblings []wire.Member, name string) []wire.Member {
 	return append(rest, wire.Member{Name: "allOf", Value: append(append(all, part...), ']')})
 }
 
-// IsRemark reports whether the keyword judges nothing.
+// IsRemark reports whether the keyword is an annotation: it does not affect validation.
 func IsRemark(keyword string) bool {
 	switch keyword {
 	case "title", "description", "default", "example", "examples", "deprecated", "readOnly", "writeOnly", "$comment":
@@ -244,8 +261,9 @@ func IsRemark(keyword string) bool {
 	return false
 }
 
-// stub writes what is known of a schema without what is in it. With a name these
-// are the remarks that stand beside a reference to it.
+// stub writes a schema without its details. If name is empty, it keeps only the type.
+// Otherwise members are the remarks beside a reference to the definition name, and
+// the stub has them, the definition's type and a description.
 func (f *flattener) stub(members []wire.Member, name, note string) {
 	f.loose = true
 	f.dst = append(f.dst, '{')
@@ -270,10 +288,9 @@ func (f *flattener) stub(members []wire.Member, name, note string) {
 	f.dst = append(f.dst, '}')
 }
 
-// typesOf returns the type of a definition as it is written there, nil if it says
-// none.
+// typesOf returns the value of the definition's type keyword, or nil if it has none.
 func (f *flattener) typesOf(name string) jsontext.Value {
-	const most = 8 // references in a row
+	const most = 8 // length of a chain of references
 	for range most {
 		next := ""
 		for _, m := range f.defs[name].members {
@@ -292,13 +309,13 @@ func (f *flattener) typesOf(name string) jsontext.Value {
 	return nil
 }
 
-// keywords writes a schema that is no reference. What a stub in it would make
-// refuse more than before is relaxed or left out.
+// keywords writes a schema that is not a reference. If it contains a stub, keywords
+// that would reject more because of the stub are relaxed or removed.
 func (f *flattener) keywords(members []wire.Member, level int) {
 	outer := f.loose
 	f.loose = false
 	f.dst = append(f.dst, '{')
-	var last []wire.Member // what depends on all others
+	var last []wire.Member // keywords whose effect depends on all others
 	for _, m := range members {
 		switch {
 		case f.full():
@@ -354,8 +371,8 @@ func (f *flattener) keyword(m wire.Member, siblings []wire.Member, level int) {
 	f.loose = f.loose || outer
 }
 
-// choose turns a oneOf that began at start into an anyOf, as more than one part of
-// it may accept a value now.
+// choose turns the oneOf that begins at start into an anyOf, since a value may now
+// match more than one of its subschemas.
 func (f *flattener) choose(start int, siblings []wire.Member) {
 	if slices.ContainsFunc(siblings, func(m wire.Member) bool { return m.Name == "anyOf" }) {
 		f.dst = f.dst[:start]
@@ -367,7 +384,7 @@ func (f *flattener) choose(start int, siblings []wire.Member) {
 	copy(f.dst[start:], `"anyOf"`)
 }
 
-// named writes an object of schemas.
+// named writes an object whose member values are schemas.
 func (f *flattener) named(value jsontext.Value, level int) {
 	f.dst = append(f.dst, '{')
 	for _, m := range membersOf(value) {
@@ -389,7 +406,7 @@ func (f *flattener) list(value jsontext.Value, level int) {
 	f.dst = append(f.dst, ']')
 }
 
-// membersOf returns the members of an object that has been checked already.
+// membersOf returns the members of an object that is known to be valid JSON.
 func membersOf(object jsontext.Value) (members []wire.Member) {
 	if object.Kind() != '{' {
 		return nil
@@ -400,7 +417,7 @@ func membersOf(object jsontext.Value) (members []wire.Member) {
 	return members
 }
 
-// textOf returns the text of a JSON string, "" for any other value.
+// textOf returns the text of a JSON string, or "" for any other value.
 func textOf(value jsontext.Value) string {
 	if value.Kind() != '"' {
 		return ""

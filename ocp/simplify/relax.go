@@ -9,19 +9,20 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// StubMark is the first member of a schema from which details were left out. No
-// document has it, since keywords that JSON Schema does not know are never written.
+// StubMark is the first member of a schema whose details were left out. It cannot
+// come from a document, since package schema does not write unknown keywords.
 const StubMark = `"` + stubKey + `":true`
 
 const stubKey = "$stub"
 
-// maxRelaxRounds is how often the definitions are read to learn which of them have
-// stubs, themselves or in others that they refer to. Then all count as if they had.
+// maxRelaxRounds is how many times the definitions are read to find those that
+// contain stubs, directly or through references. If that is not enough, all
+// definitions are treated as if they contained stubs.
 const maxRelaxRounds = 8
 
-// Relax takes the stub marks out of a schema and relaxes what would refuse more for
-// a stub than the schema did before: a oneOf becomes an anyOf, and not, if, contains
-// and unevaluatedProperties are left out.
+// Relax removes the stub marks from a schema and relaxes the keywords that would
+// otherwise reject more because of a stub. A oneOf becomes an anyOf. The keywords
+// not, if, contains, unevaluatedProperties and unevaluatedItems are removed.
 func Relax(schema jsontext.Value) jsontext.Value {
 	if !bytes.Contains(schema, []byte(StubMark)) {
 		return schema
@@ -46,7 +47,7 @@ func Relax(schema jsontext.Value) jsontext.Value {
 	return append(whole, "}}"...)
 }
 
-// findWide learns which definitions accept more than before.
+// findWide finds the definitions that accept more than before.
 func (f *flattener) findWide(defs []wire.Member) {
 	for range maxRelaxRounds {
 		more := false
@@ -67,14 +68,15 @@ func (f *flattener) findWide(defs []wire.Member) {
 	}
 }
 
-// relaxed returns one schema relaxed.
+// relaxed returns the relaxed form of one schema.
 func (f *flattener) relaxed(schema jsontext.Value) []byte {
 	f.dst, f.loose = f.dst[:0], false
 	f.relaxing(schema)
 	return bytes.Clone(f.dst)
 }
 
-// relaxing writes a schema, whose references may lead to definitions with stubs.
+// relaxing writes the relaxed form of a schema. References in it may lead to
+// definitions that contain stubs.
 func (f *flattener) relaxing(schema jsontext.Value) {
 	if schema.Kind() != '{' {
 		f.dst = append(f.dst, schema...)

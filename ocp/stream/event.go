@@ -2,37 +2,41 @@ package stream
 
 import "github.com/go-json-experiment/json/jsontext"
 
-// Kind says what an Event tells.
+// Kind is the kind of an Event.
 type Kind int
 
-// The kinds of events that are told as they arrive. A result is not told: it is
-// what the call returns.
+// The kinds of events that are reported as they arrive. A result is not reported
+// as an event: it is what the call returns.
 const (
-	Progress Kind = iota + 1 // how far the API has got
-	Log                      // a line of its log
-	Content                  // a part of the answer
+	Progress Kind = iota + 1 // how far the API has progressed
+	Log                      // a line of the API's log
+	Content                  // a part of the response
 )
 
-// An Event is what a streaming answer says before its end. What its values point
-// to is good only until the listener returns.
+// An Event is one event of a stream, reported before the stream ends. Its byte
+// slices are valid only until the listener returns.
 type Event struct {
 	Kind Kind
 
-	// Progress and Total are JSON numbers. Progress is what the stream says. A
-	// stream that says none is counted: content, and progress without a number,
-	// is one step each. It is nil where the stream counts itself and this event
-	// has no number, and Total where the stream does not tell one.
+	// Progress and Total are JSON numbers.
+	//
+	// Progress is the number that the stream sent. If the stream sends no numbers,
+	// Progress counts the steps instead: each content event, and each progress
+	// event without a number, is one step. Progress is nil if the stream sends
+	// numbers but this event has none.
+	//
+	// Total is nil if the stream did not send one.
 	Progress, Total jsontext.Value
 
-	// Message is what a person may read about the progress.
+	// Message is a human-readable description of the progress.
 	Message string
 
-	// Level of a log event is "debug", "info", "notice", "warning", "error",
-	// "critical", "alert" or "emergency" (RFC 5424 as MCP writes it), Logger the
-	// name of its source or "".
+	// Level is the severity of a log event: "debug", "info", "notice", "warning",
+	// "error", "critical", "alert" or "emergency" (RFC 5424, in MCP's spelling).
+	// Logger is the name of the log's source, or "".
 	Level, Logger string
 
-	// Data is the JSON value of a log or content event, on one line; of text that
-	// is not JSON, it is a JSON string.
+	// Data is the JSON value of a log or content event, on one line. Text that is
+	// not JSON becomes a JSON string.
 	Data jsontext.Value
 }

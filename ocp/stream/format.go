@@ -2,17 +2,17 @@ package stream
 
 import "strings"
 
-// Format is how a stream is cut into events.
+// Format is the syntax that separates the events of a stream.
 type Format int
 
-// The formats. The zero Format is no stream.
+// The formats. The zero Format means that the response is not a stream.
 const (
 	EventStream Format = iota + 1 // text/event-stream
 	Lines                         // application/x-ndjson, application/ndjson, application/jsonl
 )
 
-// FormatOf returns the format of an answer with that Content-Type, 0 if it is not
-// one that streams.
+// FormatOf returns the format of a response with this Content-Type, or 0 if the
+// media type is not a streaming one.
 func FormatOf(contentType string) Format {
 	mediaType, _, _ := strings.Cut(contentType, ";")
 	mediaType = strings.TrimSpace(mediaType)

@@ -9,15 +9,15 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// maxDepth bounds the nesting of JSON in a stream. What nests deeper is text.
+// maxDepth bounds the nesting of JSON in a stream. Deeper JSON is treated as text.
 const maxDepth = 1000
 
-// name is the name of an event, as far as it makes a difference.
+// name is the name of an event, reduced to the cases that are handled differently.
 type name int
 
 const (
-	unnamed name = iota // it is its value that decides
-	named               // by a name of the API's own: content
+	unnamed name = iota // the event's value determines its kind
+	named               // any other name: the event is content
 	namedProgress
 	namedLog
 	namedResult
@@ -40,11 +40,12 @@ func nameOf(value []byte) name {
 	return named
 }
 
-// value is the data of an event, taken apart as far as that decides anything.
+// value is the data of an event. The members that determine the kind of the event
+// are parsed; the rest is not.
 type value struct {
 	text    []byte // UTF-8
 	isJSON  bool
-	members int // of an object
+	members int // number of members, if it is an object
 
 	kind, progress, total, message, level, logger, data, result jsontext.Value
 }
@@ -87,7 +88,7 @@ func (v *value) member(name, value jsontext.Value) {
 	}
 }
 
-// name returns what the value says that its event is.
+// name returns the kind of event that the value describes.
 func (v *value) name() name {
 	switch string(v.kind) {
 	case `"progress"`:
@@ -112,8 +113,8 @@ func (v *value) name() name {
 	return named
 }
 
-// looksLikeProgress reports whether the value is an object of progress and of
-// nothing else.
+// looksLikeProgress reports whether the value is an object with a "progress" number
+// and no members other than those of a progress event.
 func (v *value) looksLikeProgress() bool {
 	return v.progress.Kind() == '0' &&
 		(v.total == nil || v.total.Kind() == '0') &&
@@ -121,8 +122,8 @@ func (v *value) looksLikeProgress() bool {
 		v.members == 1+present(v.total)+present(v.message)
 }
 
-// looksLikeLog reports whether the value is an object of a log line and of
-// nothing else.
+// looksLikeLog reports whether the value is an object with "level" and "data" and
+// no members other than those of a log event.
 func (v *value) looksLikeLog() bool {
 	level := unquoted(v.level)
 	return v.data != nil && level != "" && level == levelOf(level) &&
@@ -137,7 +138,7 @@ func present(value jsontext.Value) int {
 	return 1
 }
 
-// event takes one event.
+// event classifies one event and handles it.
 func (r *Reducer) event(as name, data []byte) error {
 	if as == namedResult || as == namedMCPResult {
 		return r.resultData(as, data)
@@ -158,7 +159,7 @@ func (r *Reducer) event(as name, data []byte) error {
 	return r.content(&v)
 }
 
-// resultData takes the data of a result.
+// resultData handles the data of a result event.
 func (r *Reducer) resultData(as name, data []byte) error {
 	data = text(data)
 	switch {
@@ -170,8 +171,8 @@ func (r *Reducer) resultData(as name, data []byte) error {
 	return r.settle(data, mediaText)
 }
 
-// content takes an event that is a part of the answer. One without any data keeps
-// the connection alive and says nothing.
+// content handles an event that is a part of the response. An event without data
+// only keeps the connection alive and is ignored.
 func (r *Reducer) content(v *value) error {
 	if len(v.text) == 0 {
 		return nil
@@ -186,7 +187,8 @@ func (r *Reducer) content(v *value) error {
 	return nil
 }
 
-// tellProgress tells of a step, by its number if the API does not count itself.
+// tellProgress reports an event to the listener. If the stream sends no progress
+// numbers, the event gets the number of steps so far.
 func (r *Reducer) tellProgress(e Event) {
 	if !r.counts {
 		e.Progress = number(r.steps)
@@ -194,8 +196,7 @@ func (r *Reducer) tellProgress(e Event) {
 	r.options.Listener(e)
 }
 
-// progress takes an event of progress: an object, a number alone or a message
-// alone.
+// progress handles a progress event: an object, a bare number or a bare message.
 func (r *Reducer) progress(v *value) error {
 	if err := r.tell(len(v.text)); err != nil {
 		return err
@@ -231,7 +232,7 @@ func (r *Reducer) progress(v *value) error {
 	return nil
 }
 
-// log takes a line of the API's log: an object, or what is logged alone.
+// log handles a log event: an object, or a bare value to log.
 func (r *Reducer) log(v *value) error {
 	if err := r.tell(len(v.text)); err != nil {
 		return err
@@ -252,12 +253,12 @@ func (r *Reducer) log(v *value) error {
 	return nil
 }
 
-// maxShownDepth is how deeply what is told may nest, as it is told inside of a
-// message that must not nest deeper than wire.MaxDepth.
+// maxShownDepth bounds the nesting of reported data. The data becomes part of a
+// message, and that message must not nest deeper than wire.MaxDepth.
 const maxShownDepth = wire.MaxDepth / 2
 
-// shown returns a part of the value as JSON that can stand in a message, on one
-// line.
+// shown returns a part of the value as JSON on one line, so that it can be embedded
+// in a message.
 func (v *value) shown(part []byte) jsontext.Value {
 	if !v.isJSON || wire.CheckDepth(part, maxShownDepth) != nil {
 		return wire.AppendString(make([]byte, 0, len(part)+2), part)
@@ -265,7 +266,7 @@ func (v *value) shown(part []byte) jsontext.Value {
 	shown := jsontext.Value(bytes.TrimSpace(part))
 	if bytes.ContainsAny(shown, "\r\n") {
 		shown = shown.Clone()
-		_ = shown.Compact(jsontext.AllowDuplicateNames(true)) // it is valid
+		_ = shown.Compact(jsontext.AllowDuplicateNames(true)) // the value is known to be valid
 	}
 	return shown
 }
@@ -274,7 +275,7 @@ func number(n int) jsontext.Value {
 	return strconv.AppendInt(nil, int64(n), 10)
 }
 
-// unquoted returns the text of a JSON string, "" of any other value.
+// unquoted returns the text of a JSON string, or "" for any other value.
 func unquoted(value jsontext.Value) string {
 	if value.Kind() != '"' {
 		return ""
@@ -286,8 +287,8 @@ func unquoted(value jsontext.Value) string {
 	return string(plain)
 }
 
-// levelOf returns the level of RFC 5424 as MCP writes it, for the words that
-// loggers have for them; "" for any other word.
+// levelOf maps a logger's level name to the RFC 5424 level in MCP's spelling. It
+// returns "" for unknown names.
 func levelOf(word string) string {
 	switch word {
 	case "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency":

@@ -9,7 +9,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 )
 
-// Defaults of the limits.
+// Default limits.
 const (
 	DefaultMaxContent = 1 << 20   // bytes of the result
 	DefaultMaxEvent   = 256 << 10 // bytes of one event that is not part of the result
@@ -23,7 +23,7 @@ const (
 	mediaMCP  = "application/vnd.mcp.result+json"
 )
 
-// Why a stream is given up.
+// The errors that end a stream.
 var (
 	ErrTooLarge      = fmt.Errorf("the stream has more content than a result may have: %w", buffer.ErrTooLarge)
 	ErrEventTooLarge = errors.New("an event of the stream is larger than one may be")
@@ -31,54 +31,52 @@ var (
 	ErrCutOff        = errors.New("the stream ended in the middle of an event, which an empty line has to end")
 )
 
-// Options say whom a stream is told to and what bounds it.
+// Options set the listener and the limits of a Reducer.
 type Options struct {
-	// Listener is called with each event before the next byte is read; nil tells
-	// nobody.
+	// Listener is called with each event before the next byte is read. If it is nil,
+	// events are not reported.
 	Listener func(Event)
 
 	// MaxContent bounds the result, in bytes. 0 means DefaultMaxContent.
 	MaxContent int64
 
-	// MaxEvent bounds an event of progress or of a log, in bytes. 0 means
-	// DefaultMaxEvent. What is content or a result may be as large as the result
-	// may be.
+	// MaxEvent bounds a progress or log event, in bytes. 0 means DefaultMaxEvent.
+	// Content and result events are bounded by MaxContent instead.
 	MaxEvent int
 
-	// MaxTold bounds the number of events that leave nothing in the result, so
-	// that a stream that goes on for ever with them has an end. 0 means
-	// DefaultMaxTold.
+	// MaxTold bounds the number of events that add nothing to the result, so that
+	// an endless stream of them is stopped. 0 means DefaultMaxTold.
 	MaxTold int
 }
 
-// A Reducer reads one stream, of which it keeps the result. It is not safe for
-// concurrent use.
+// A Reducer reads one stream, reports its events and collects its result. It is not
+// safe for concurrent use.
 type Reducer struct {
 	format  Format
 	options Options
-	longest int // bytes of one event, whatever it is
+	longest int // maximum size in bytes of any event
 
 	to      *buffer.Buffer // the result so far
-	parts   int            // of content in the result
-	isJSON  bool           // the last part is JSON
-	settled string         // media type of a result event; "" before one
+	parts   int            // number of content events in the result
+	isJSON  bool           // whether the last content event is JSON
+	settled string         // media type of the result event; "" if none has arrived
 
-	line    *buffer.Buffer // that has not ended yet
-	started bool           // the first line is over
-	afterCR bool           // a line feed would be of the line ending before it
+	line    *buffer.Buffer // the current, incomplete line
+	started bool           // whether the first line has been read
+	afterCR bool           // the last line ended in a carriage return: skip a line feed that follows
 
-	data    *buffer.Buffer // of an event that has not ended yet
+	data    *buffer.Buffer // the data of the current, incomplete event
 	hasData bool
-	name    name // of that event
+	name    name // the name of the current event
 
-	told   int  // events that left nothing in the result
-	steps  int  // that count as progress
-	counts bool // the stream says numbers of its own
+	told   int  // number of events that added nothing to the result
+	steps  int  // number of steps counted as progress
+	counts bool // the stream sends its own progress numbers
 	err    error
 }
 
-// NewReducer returns a Reducer that keeps the result in to, which is empty. Call
-// Finish or Release when done with it.
+// NewReducer returns a Reducer that collects the result in to, which must be empty.
+// The caller must call Finish or Release when it is done with the Reducer.
 func NewReducer(format Format, to *buffer.Buffer, o Options) *Reducer {
 	if o.MaxContent <= 0 {
 		o.MaxContent = DefaultMaxContent
@@ -99,8 +97,9 @@ func NewReducer(format Format, to *buffer.Buffer, o Options) *Reducer {
 	}
 }
 
-// Write reads on. It returns after the listener has heard of every event that p
-// completes. An error is one of this package and ends the stream.
+// Write parses the next bytes of the stream. It returns after the listener has
+// received every event that p completes. An error is one of this package's errors
+// and ends the stream.
 func (r *Reducer) Write(p []byte) (int, error) {
 	if r.err != nil {
 		return 0, r.err
@@ -132,8 +131,8 @@ func (r *Reducer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// lineEnd returns where the line ends that p begins with, -1 if it does not.
-// Carriage returns are line endings of event streams only: in JSON they are space.
+// lineEnd returns the index of the first line ending in p, or -1. A carriage return
+// ends a line only in event streams: in JSON it is white space.
 func (r *Reducer) lineEnd(p []byte) int {
 	if r.format == EventStream {
 		return bytes.IndexAny(p, "\r\n")
@@ -141,13 +140,13 @@ func (r *Reducer) lineEnd(p []byte) int {
 	return bytes.IndexByte(p, '\n')
 }
 
-// fits reports whether a line may go on with p.
+// fits reports whether the current line stays within the limit if p is added.
 func (r *Reducer) fits(p []byte) bool {
-	const field = len("data: ") // beside the data
+	const field = len("data: ") // the longest field name that precedes data
 	return len(r.line.B)+len(p) <= r.longest+field
 }
 
-// extend keeps the beginning of a line.
+// extend appends p to the current line, which does not end in p.
 func (r *Reducer) extend(p []byte) error {
 	if !r.fits(p) {
 		return ErrTooLarge
@@ -156,7 +155,7 @@ func (r *Reducer) extend(p []byte) error {
 	return nil
 }
 
-// complete takes the end of a line.
+// complete appends the last bytes of the current line and processes the line.
 func (r *Reducer) complete(end []byte) error {
 	if !r.fits(end) {
 		return ErrTooLarge
@@ -188,8 +187,9 @@ func (r *Reducer) read(line []byte) error {
 	return r.event(unnamed, line)
 }
 
-// field reads one line of an event stream (WHATWG HTML, section 9.2.6). Of its
-// fields, id and retry are about reconnecting, which a tool call does not do.
+// field processes one line of an event stream (WHATWG HTML, section 9.2.6). It
+// ignores the fields id and retry, which are for reconnecting: a tool call does not
+// reconnect.
 func (r *Reducer) field(line []byte) error {
 	if len(line) == 0 {
 		return r.dispatch()
@@ -212,8 +212,8 @@ func (r *Reducer) field(line []byte) error {
 	return nil
 }
 
-// dispatch takes the event that an empty line has ended. One without data is
-// none.
+// dispatch handles the event that an empty line completes. Events without a data
+// field are ignored, as the specification requires.
 func (r *Reducer) dispatch() error {
 	name, hasData := r.name, r.hasData
 	r.name, r.hasData = unnamed, false
@@ -225,20 +225,21 @@ func (r *Reducer) dispatch() error {
 	return err
 }
 
-// Settled reports whether the stream has said its result, so that no other end
-// of it can change what the result is.
+// Settled reports whether the stream has sent a result event. From then on, an
+// abrupt end of the stream does not change the result.
 func (r *Reducer) Settled() bool {
 	return r.settled != ""
 }
 
-// Err returns the error that ended the stream, nil if none has.
+// Err returns the error that ended the stream, or nil.
 func (r *Reducer) Err() error {
 	return r.err
 }
 
-// Finish ends the stream and returns the media type of the result, with its
-// charset where it is text; "" if there is no result. Lines of JSON may end
-// without a line ending; an event that is cut off is ErrCutOff.
+// Finish ends the stream and returns the media type of the result, with a charset
+// if the result is text. The media type is "" if there is no result. The last line
+// of NDJSON needs no line ending. An incomplete event of an event stream is
+// reported as ErrCutOff, unless the stream has already sent its result.
 func (r *Reducer) Finish() (contentType string, err error) {
 	defer r.Release()
 	if r.err == nil && len(r.line.B) > 0 {
@@ -260,7 +261,7 @@ func (r *Reducer) Finish() (contentType string, err error) {
 	return mediaText, nil
 }
 
-// Release gives back what the Reducer has taken from the pool. The result stays.
+// Release returns the Reducer's buffers to the pool. The result buffer is kept.
 func (r *Reducer) Release() {
 	buffer.Put(r.line)
 	buffer.Put(r.data)
@@ -272,7 +273,7 @@ func (r *Reducer) Release() {
 
 var errReleased = errors.New("the stream has ended")
 
-// keep adds a part of content to the result, unless the stream has said its own.
+// keep appends a content event to the result, unless a result event has arrived.
 func (r *Reducer) keep(data []byte, isJSON bool) error {
 	if r.Settled() {
 		return r.tell(0)
@@ -290,7 +291,8 @@ func (r *Reducer) keep(data []byte, isJSON bool) error {
 	return nil
 }
 
-// settle makes data the result. Of several results the last one is it.
+// settle makes data the result. If a stream sends several results, the last one
+// replaces the others.
 func (r *Reducer) settle(data []byte, contentType string) error {
 	if int64(len(data)) > r.options.MaxContent {
 		return ErrTooLarge
@@ -305,7 +307,8 @@ func (r *Reducer) settle(data []byte, contentType string) error {
 	return nil
 }
 
-// tell counts an event of that size which leaves nothing in the result.
+// tell counts an event of size bytes that adds nothing to the result, and enforces
+// the limits on such events.
 func (r *Reducer) tell(size int) error {
 	if size > r.options.MaxEvent {
 		return ErrEventTooLarge
@@ -316,7 +319,7 @@ func (r *Reducer) tell(size int) error {
 	return nil
 }
 
-// text returns data as valid UTF-8.
+// text returns data as valid UTF-8. Invalid bytes are replaced by U+FFFD.
 func text(data []byte) []byte {
 	if utf8.Valid(data) {
 		return data
