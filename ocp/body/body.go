@@ -1,13 +1,20 @@
-// Package body builds a request body from the arguments of a call, in the media
-// type that an OpenAPI document declares for it.
+// Package body converts between the arguments of a tool call and a request body, in
+// the media type that an OpenAPI document declares.
 //
-// New reads the media type and the Encoding Objects once, when a document is
-// loaded. An Encoder then takes either the properties of the body, one argument
-// each (AppendObject), or the one argument that is the whole body (AppendValue),
-// as the JSON that the caller sent and that is checked already. JSON goes out as
-// the bytes that came in; forms, multipart parts, text and files are written from
-// them. Bytes that are not text come as base64, alone or in an object that also
-// tells a file's name and type: FileSchema describes it to the caller.
+// [New] reads the media type and the Encoding Objects once, when a document is
+// loaded, and returns an [Encoder]. For a call, the Encoder builds the body in one
+// of two ways:
+//
+//   - [Encoder.AppendObject]: each property of the body is an argument.
+//   - [Encoder.AppendValue]: one argument is the whole body.
+//
+// Arguments are the JSON that the client sent, already validated. A JSON body gets
+// these bytes unchanged. Forms, multipart parts, text and files are encoded from
+// them. Binary data is base64, alone or in an object that also has the file's name
+// and type; [FileSchema] describes that object to the client.
+//
+// [Encoder.ReadObject] and [Encoder.ReadValue] do the reverse: they turn a body
+// back into arguments.
 package body
 
 import (
@@ -23,16 +30,16 @@ import (
 	"github.com/fairwayhq/fairway/ocp/style"
 )
 
-// Limits of what is built.
+// Limits on bodies.
 const (
-	MaxPairs    = 4096     // pairs of a form
-	MaxParts    = 1000     // parts of a multipart body, which is what Go's own reader takes
+	MaxPairs    = 4096     // name-value pairs of a form
+	MaxParts    = 1000     // parts of a multipart body, the limit of mime/multipart
 	MaxForm     = 10 << 20 // bytes of a form body
-	MaxName     = 1 << 10  // bytes of the name of a field that the document does not name
+	MaxName     = 1 << 10  // bytes of the name of a field that the document does not declare
 	MaxFilename = 255      // bytes of a file name
 )
 
-// Kind is how a body is built.
+// Kind is the way in which a body is encoded.
 type Kind int
 
 // The kinds of body.
@@ -45,58 +52,60 @@ const (
 	Binary                     // everything else
 )
 
-// Field is one property of a form or multipart body, as its Encoding Object
-// describes it. The zero Field is a property without an Encoding Object.
+// Field is one property of a form or multipart body, as its Encoding Object describes
+// it. The zero Field is a property without an Encoding Object.
 type Field struct {
-	// File marks a property whose value is bytes: an object as in FileSchema, a
-	// base64 string, or an array of either, one part each. It has no effect
-	// outside multipart/form-data.
+	// File marks a property whose value is binary: an object as in FileSchema, a
+	// base64 string, or an array of either, which becomes one part per item. It has
+	// no effect outside multipart/form-data.
 	File bool
 
-	// FileOrText marks a property that the document declares as text and that may
-	// well be a file: an object as in FileSchema is a part with a file name, text
-	// is a part without one. It has no effect outside multipart/form-data.
+	// FileOrText marks a property that the document declares as text but that may
+	// also be a file. An object as in FileSchema becomes a part with a file name;
+	// text becomes a part without one. It has no effect outside multipart/form-data.
 	FileOrText bool
 
-	// ContentType is the media type of the value, of each item if the value is
-	// an array. For a File it may be a list or have ranges ("image/png,
-	// image/*"), of which the file names one. The default is text/plain for
-	// strings, numbers and booleans, application/json for objects, and
+	// ContentType is the media type of the value, or of each item if the value is an
+	// array. For a File it may be a list and may contain ranges ("image/png,
+	// image/*"); the file's own type selects one of them. The default is text/plain
+	// for strings, numbers and booleans, application/json for objects, and
 	// application/octet-stream for a File.
 	ContentType string
 
-	// HasStyle says that the Encoding Object has any of style, explode and
-	// allowReserved. ContentType is then ignored and the value is written as a
-	// query parameter is; without it, Style, Explode and AllowReserved are. A
-	// File has no style.
+	// HasStyle means that the Encoding Object sets style, explode or allowReserved.
+	// If true, ContentType is ignored and the value is written like a query
+	// parameter. If false, Style, Explode and AllowReserved are ignored. A File has
+	// no style.
 	HasStyle      bool
-	Style         style.Style // "" is form
+	Style         style.Style // "" means form
 	Explode       bool        // with its default applied
 	AllowReserved bool
-	Reserved      []string // the names of the other properties; see style.Param
+	Reserved      []string // names of the other properties; see style.Param
 }
 
-// An Encoder builds the bodies of one operation. It is immutable and safe for
-// concurrent use.
+// An Encoder builds and reads the bodies of one operation. It is immutable and safe
+// for concurrent use.
 type Encoder struct {
 	kind     Kind
-	declared string // as in the document
+	declared string // as the document declares it
 	types    accepted
 	fields   map[string]*field
 }
 
-// New returns the Encoder of a media type, with the Encoding Objects of the
-// properties by name. Its error names what cannot be served: a media type that
-// is malformed or a multipart type other than multipart/form-data, or a style
-// that OpenAPI does not define for a form.
+// New returns the Encoder of a media type. Fields has the Encoding Objects by property
+// name. New returns an error for:
 //
-// The range application/* is served as application/json, text/* as text/plain,
+//   - a malformed media type;
+//   - a multipart type other than multipart/form-data;
+//   - a style that OpenAPI does not define for a form.
+//
+// The range application/* is treated as application/json, text/* as text/plain,
 // multipart/* as multipart/form-data, and any other range as binary.
 func New(mediaType string, fields map[string]Field) (*Encoder, error) {
 	mediaType = strings.TrimSpace(mediaType)
 	base, parameters, err := mime.ParseMediaType(mediaType)
 	if errors.Is(err, mime.ErrInvalidMediaParameter) {
-		mediaType, err = base, nil // a type is known; its parameter is nothing to send
+		mediaType, err = base, nil // the type is valid; the malformed parameters are dropped
 	}
 	if err != nil || !isMediaType(base) {
 		return nil, fmt.Errorf("request body: %q is not a media type", mediaType)
@@ -119,10 +128,10 @@ func New(mediaType string, fields map[string]Field) (*Encoder, error) {
 	return e, nil
 }
 
-// NewRange returns the Encoder of a media type that the document gives as a range
-// such as */* or application/*, of which the caller knows the kind: JSON is sent as
-// application/json, Binary as the type that the file names. Bodies are read back if
-// their type is in the range and of that kind.
+// NewRange returns the Encoder of a media type that the document declares as a range,
+// such as */* or application/*. The caller chooses the kind. JSON is sent as
+// application/json, Binary as the type that the file names. A body can be read back
+// if its type is in the range and of that kind.
 func NewRange(mediaRange string, kind Kind) (*Encoder, error) {
 	if kind != JSON && kind != Binary {
 		return nil, fmt.Errorf("request body: kind %d of %q is neither JSON nor Binary", kind, mediaRange)
@@ -171,28 +180,28 @@ func kindOf(base string) Kind {
 	return Binary
 }
 
-// Kind returns how the body is built. A body of kind Binary, and a File of kind
-// Multipart, is described to the caller by FileSchema.
+// Kind returns how the body is encoded. FileSchema describes the argument for a body
+// of kind Binary, and for a File in a body of kind Multipart.
 func (e *Encoder) Kind() Kind {
 	return e.kind
 }
 
-// ContentType returns the media type as the document declares it. The one to
-// send is what AppendObject and AppendValue return, for it may have a boundary
-// or the concrete type of a file.
+// ContentType returns the media type as the document declares it. The Content-Type to
+// send is the one that AppendObject and AppendValue return, since it may have a
+// boundary or the concrete type of a file.
 func (e *Encoder) ContentType() string {
 	return e.declared
 }
 
-// TakesObject reports whether AppendObject serves the media type: whether the
-// properties of a body can be arguments of their own.
+// TakesObject reports whether AppendObject supports the media type, that is, whether
+// the properties of a body can be separate arguments.
 func (e *Encoder) TakesObject() bool {
 	return e.kind == JSON || e.kind == URLEncoded || e.kind == Multipart
 }
 
 // AppendObject appends the body whose properties are members, and returns the
-// Content-Type to send it with. Each name must be there once. A *style.Error
-// tells which argument cannot be sent and why; dst then comes back as it was.
+// Content-Type to send with it. Names must be unique. If an argument cannot be sent,
+// the error is a *style.Error that names it, and dst is returned unchanged.
 func (e *Encoder) AppendObject(dst []byte, members []wire.Member) (body []byte, contentType string, err error) {
 	switch e.kind {
 	case JSON:
@@ -206,19 +215,19 @@ func (e *Encoder) AppendObject(dst []byte, members []wire.Member) (body []byte, 
 	return dst, "", refuse("body", "cannot be built from properties as "+e.declared+": give the whole body as one argument")
 }
 
-// AppendValue appends the body that value is, and returns the Content-Type to
-// send it with:
+// AppendValue appends the body for a single argument, and returns the Content-Type to
+// send with it:
 //
-//   - JSON: the value as it came;
-//   - a form: the value must be an object, whose members are its fields;
-//   - text: a string as its text, any other value as its JSON;
-//   - XML: a string as its text; other values are refused, since a document says
-//     too little to build XML from them;
-//   - binary: base64 or an object as in FileSchema, whose type may name the
-//     concrete type where the document declares a range.
+//   - JSON: the value unchanged.
+//   - Form: the value must be an object; its members are the fields.
+//   - Text: the content of a string, or the JSON of any other value.
+//   - XML: the content of a string. Other values are rejected, since documents do not
+//     describe enough to build XML from them.
+//   - Binary: base64, or an object as in FileSchema. Its type may name the concrete
+//     media type if the document declares a range.
 //
-// A *style.Error tells what is wrong with the value; dst then comes back as it
-// was.
+// If the value cannot be sent, the error is a *style.Error, and dst is returned
+// unchanged.
 func (e *Encoder) AppendValue(dst []byte, value jsontext.Value) (body []byte, contentType string, err error) {
 	value = bytes.Trim(value, " \t\r\n")
 	switch e.kind {
@@ -239,7 +248,7 @@ func (e *Encoder) AppendValue(dst []byte, value jsontext.Value) (body []byte, co
 	return e.AppendObject(dst, members)
 }
 
-// appendJSON joins the members to an object without reading them.
+// appendJSON writes the members as an object without parsing their values.
 func appendJSON(dst []byte, members []wire.Member) []byte {
 	dst = append(dst, '{')
 	for i, m := range members {
@@ -253,7 +262,7 @@ func appendJSON(dst []byte, members []wire.Member) []byte {
 	return append(dst, '}')
 }
 
-// refuse returns the error of one argument.
+// refuse returns the error for one argument.
 func refuse(name, problem string) error {
 	return &style.Error{In: style.Body, Name: name, Problem: problem}
 }

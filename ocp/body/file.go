@@ -13,23 +13,23 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// FileSchema is the JSON Schema 2020-12 of an argument that is a file. A base64
-// string by itself is taken too, but the schema keeps to one shape that a model
-// cannot mistake.
+// FileSchema is the JSON Schema 2020-12 of an argument that is a file. A plain base64
+// string is accepted as well, but the schema describes one form only, so that a model
+// cannot confuse the two.
 const FileSchema = `{"type":"object","properties":{` +
 	`"data":{"type":"string","contentEncoding":"base64","description":"the content of the file in base64"},` +
 	`"filename":{"type":"string","maxLength":255,"description":"the name of the file, such as report.pdf"},` +
 	`"type":{"type":"string","description":"the media type of the file, such as application/pdf"}},` +
 	`"required":["data"],"additionalProperties":false}`
 
-// A file is the argument that FileSchema describes, taken apart.
+// A file is a parsed argument of the form that FileSchema describes.
 type file struct {
-	data     jsontext.Value // a JSON string of base64
+	data     jsontext.Value // a JSON string that holds base64
 	filename string
-	wanted   string // the media type it asks for
+	wanted   string // the media type that the argument requests
 }
 
-// readFile takes a file argument apart.
+// readFile parses a file argument.
 func readFile(name string, value jsontext.Value) (file, error) {
 	switch value.Kind() {
 	case '"':
@@ -88,9 +88,9 @@ func (f *file) set(argument string, name, value jsontext.Value) error {
 	return nil
 }
 
-// CleanFilename returns what may be sent of a file name: its last element,
-// without control characters, "" if nothing is left of it. Servers have taken
-// such names for paths.
+// CleanFilename returns the part of a file name that is safe to send: its last path
+// element without control characters, or "" if nothing remains. Some servers treat
+// file names as paths.
 func CleanFilename(name string) string {
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
 	name = strings.Map(func(r rune) rune {
@@ -106,9 +106,9 @@ func CleanFilename(name string) string {
 	return name
 }
 
-// appendData appends the bytes of a file. The base64 may be of the standard or
-// the URL-safe alphabet (RFC 4648 sections 4 and 5), padded or not, and broken
-// into lines.
+// appendData appends the decoded bytes of a file. The base64 may use the standard or
+// the URL-safe alphabet (RFC 4648, sections 4 and 5), with or without padding, and
+// may contain line breaks.
 func (f file) appendData(dst []byte, name string) ([]byte, error) {
 	if len(f.data) < 2 {
 		return dst, refuse(name, "is not valid JSON")

@@ -10,14 +10,14 @@ import (
 	"github.com/fairwayhq/fairway/ocp/style"
 )
 
-// A field is a Field made ready.
+// A field is a Field prepared for encoding.
 type field struct {
 	file   bool
-	either bool              // a file if the value is an object
-	types  accepted          // of the Encoding Object; nil if it has none
-	kind   Kind              // of the first of types; 0 if there is none
-	styled *style.Serializer // if the Encoding Object has a style
-	pair   *style.Serializer // name=value for one value
+	either bool              // the value is a file if it is an object (FileOrText)
+	types  accepted          // media types of the Encoding Object; nil if it has none
+	kind   Kind              // kind of the first of types; 0 if there is none
+	styled *style.Serializer // set if the Encoding Object has a style
+	pair   *style.Serializer // writes name=value for one value
 }
 
 func newField(kind Kind, name string, f Field) (*field, error) {
@@ -48,7 +48,7 @@ func newField(kind Kind, name string, f Field) (*field, error) {
 	return made, err
 }
 
-// check returns an error if value cannot be written as the type of the field.
+// check returns an error if value cannot be written in the field's media type.
 func (f *field) check(name string, value jsontext.Value) error {
 	if f.kind == XML && value.Kind() != '"' && value.Kind() != 'n' {
 		return refuse(name, "must be a string that holds the XML document")
@@ -56,8 +56,8 @@ func (f *field) check(name string, value jsontext.Value) error {
 	return nil
 }
 
-// field returns how a property is written. One that the document does not name
-// gets the defaults.
+// field returns how a property is encoded. A property that the document does not
+// declare gets the defaults.
 func (e *Encoder) field(name string) (*field, error) {
 	if f, ok := e.fields[name]; ok {
 		return f, nil
@@ -69,17 +69,19 @@ func (e *Encoder) field(name string) (*field, error) {
 	return newField(e.kind, name, Field{})
 }
 
-// A form is an urlencoded body being written.
+// A form is a URL-encoded body that is being written.
 type form struct {
 	dst   []byte
-	start int // of the form in dst
+	start int // where the form starts in dst
 	pairs int
 }
 
-// appendForm appends the members as a form. A property whose Encoding Object has
-// a style is written by it. Any other goes by its content type: an array as one
-// pair for each item unless the type is JSON, a string, number or boolean as
-// text, an object as JSON.
+// appendForm appends the members as a form. A property whose Encoding Object has a
+// style is written in that style. Any other property is written by its media type:
+//
+//   - an array as one pair per item, unless the type is JSON;
+//   - a string, number or boolean as text;
+//   - an object as JSON.
 func (e *Encoder) appendForm(dst []byte, members []wire.Member) ([]byte, error) {
 	w := form{dst: dst, start: len(dst)}
 	for _, m := range members {
@@ -116,8 +118,7 @@ func (w *form) addValue(f *field, name string, value jsontext.Value) error {
 	return w.add(f.pair, name, value)
 }
 
-// add appends the pairs that s makes of value, with a "&" if there is something
-// on both sides of it.
+// add appends the pairs that s makes of value, separated by "&" from earlier pairs.
 func (w *form) add(s *style.Serializer, name string, value jsontext.Value) error {
 	mark := len(w.dst)
 	if mark > w.start {

@@ -7,21 +7,21 @@ import (
 
 const octetStream = "application/octet-stream"
 
-// anyJSON is a range that ASP.NET writes.
+// anyJSON is a media type range that ASP.NET writes.
 const anyJSON = "application/*+json"
 
-// A mediaType is one element of a contentType: a type or a range.
+// A mediaType is one element of a contentType list: a type or a range.
 type mediaType struct {
 	base    string // lower case, without parameters
 	full    string // as written
 	charset string
 }
 
-// accepted is the media types that a document allows for a value.
+// accepted are the media types that a document allows for a value.
 type accepted []mediaType
 
-// parseAccepted reads the contentType of an Encoding Object, a list by comma.
-// Elements that are no media types are left out.
+// parseAccepted parses the contentType of an Encoding Object, a comma-separated list.
+// Elements that are not media types are ignored.
 func parseAccepted(contentType string) accepted {
 	var types accepted
 	for element := range strings.SplitSeq(contentType, ",") {
@@ -34,15 +34,16 @@ func parseAccepted(contentType string) accepted {
 	return types
 }
 
-// isMediaType reports whether base is of the form type/subtype. It has been
-// through mime.ParseMediaType, which has it in lower case and made of tokens.
+// isMediaType reports whether base has the form type/subtype. Base is a result of
+// mime.ParseMediaType: lower case and made of tokens.
 func isMediaType(base string) bool {
 	slash := strings.IndexByte(base, '/')
 	return slash > 0 && slash < len(base)-1
 }
 
-// oneLine returns a media type as it is written, unless that has characters no
-// header may hold, which mime.ParseMediaType overlooks.
+// oneLine returns the media type as written if a header may contain it. Otherwise it
+// returns a cleaned form, since mime.ParseMediaType accepts characters that headers
+// may not contain.
 func oneLine(written, base string, parameters map[string]string) string {
 	for i := range len(written) {
 		if c := written[i]; c < ' ' || c >= 0x7f {
@@ -56,8 +57,8 @@ func (t mediaType) isRange() bool {
 	return strings.HasSuffix(t.base, "/*") || t.base == anyJSON
 }
 
-// takes reports whether the type base is this type or in this range.
-// application/octet-stream says nothing of a value, so it takes every type.
+// takes reports whether the type base equals this type or is in this range.
+// application/octet-stream does not describe a value, so it matches every type.
 func (t mediaType) takes(base string) bool {
 	switch {
 	case t.base == base || t.base == "*/*" || t.base == octetStream:
@@ -70,8 +71,9 @@ func (t mediaType) takes(base string) bool {
 	return false
 }
 
-// choose returns the Content-Type of a value for which the caller asks for the
-// type wanted, "" if for none, and what is wrong with that, "" if nothing is.
+// choose returns the Content-Type of a value for which the client requests the type
+// wanted, which is "" if it requests none. If that type is not allowed, problem says
+// why; otherwise problem is "".
 func (a accepted) choose(wanted string) (contentType, problem string) {
 	if wanted == "" {
 		return a.preferred()
@@ -91,8 +93,8 @@ func (a accepted) choose(wanted string) (contentType, problem string) {
 	return "", "has the type " + base + ", which the API does not take: it takes " + a.String()
 }
 
-// preferred returns the type of a value for which the caller asks for none: the
-// first that is not a range.
+// preferred returns the type of a value for which the client requests none: the first
+// type that is not a range.
 func (a accepted) preferred() (contentType, problem string) {
 	anything := len(a) == 0
 	for _, t := range a {
@@ -107,7 +109,7 @@ func (a accepted) preferred() (contentType, problem string) {
 	return "", `must say its type, for the API takes ` + a.String() + `: give an object {"data": …, "type": …}`
 }
 
-// String lists the types.
+// String returns the types as a list.
 func (a accepted) String() string {
 	var list strings.Builder
 	for i, t := range a {

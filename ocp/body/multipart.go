@@ -13,16 +13,16 @@ import (
 	"github.com/fairwayhq/fairway/ocp/style"
 )
 
-// A parts is a multipart/form-data body being written (RFC 7578).
+// A parts is a multipart/form-data body that is being written (RFC 7578).
 type parts struct {
 	dst      []byte
 	boundary string
 	count    int
 }
 
-// appendMultipart appends the members as parts. A file is a part with a file
-// name, an array one part for each item. A property whose Encoding Object has a
-// style is one part for each pair that the style makes.
+// appendMultipart appends the members as parts. A file becomes a part with a file name,
+// an array one part per item. A property whose Encoding Object has a style becomes one
+// part per pair of that style.
 func (e *Encoder) appendMultipart(dst []byte, members []wire.Member) ([]byte, string, error) {
 	for {
 		p := parts{dst: dst, boundary: "fairway-" + rand.Text()}
@@ -36,7 +36,7 @@ func (e *Encoder) appendMultipart(dst []byte, members []wire.Member) ([]byte, st
 			}
 		}
 		p.dst = append(append(append(p.dst, "--"...), p.boundary...), "--\r\n"...)
-		// A boundary that the content happens to hold would cut it in two.
+		// If the content contains the boundary, the reader would split it there.
 		if bytes.Count(p.dst[len(dst):], []byte(p.boundary)) == p.count+1 {
 			return p.dst, "multipart/form-data; boundary=" + p.boundary, nil
 		}
@@ -68,7 +68,7 @@ func (p *parts) addValue(f *field, name string, value jsontext.Value) error {
 	if err := f.check(name, value); err != nil {
 		return err
 	}
-	contentType := "" // text/plain, which needs no saying and which some servers take for a file
+	contentType := "" // means text/plain; some servers treat parts with an explicit Content-Type as files
 	switch {
 	case f.types != nil:
 		contentType, _ = f.types.preferred()
@@ -101,7 +101,7 @@ func (p *parts) addFile(f *field, name string, value jsontext.Value) error {
 		return refuse(name, problem)
 	}
 	if content.filename == "" {
-		content.filename = "file" // it is the file name that makes a part a file
+		content.filename = "file" // servers treat a part as a file only if it has a file name
 	}
 	if err := p.open(name, content.filename, contentType); err != nil {
 		return err
@@ -113,8 +113,8 @@ func (p *parts) addFile(f *field, name string, value jsontext.Value) error {
 	return nil
 }
 
-// addPairs adds the pairs that a style makes of a property. Names and values of
-// parts are not percent-encoded.
+// addPairs adds a part for each pair that a style makes of a property. Names and
+// values of parts are not percent-encoded.
 func (p *parts) addPairs(s *style.Serializer, m wire.Member) error {
 	pairs, err := s.Append(nil, m.Value)
 	if err != nil || len(pairs) == 0 {
@@ -136,7 +136,7 @@ func (p *parts) addPairs(s *style.Serializer, m wire.Member) error {
 	return nil
 }
 
-// open writes the head of a part.
+// open writes the header of a part.
 func (p *parts) open(name, filename, contentType string) error {
 	if p.count++; p.count > MaxParts {
 		return refuse(name, "makes too many parts: a multipart body may have "+strconv.Itoa(MaxParts))
@@ -154,10 +154,10 @@ func (p *parts) open(name, filename, contentType string) error {
 	return nil
 }
 
-// appendQuoted appends the name of a field or file the way browsers write it
-// (WHATWG HTML, multipart/form-data encoding algorithm): UTF-8 as it is, and a
-// quote or line break percent-encoded. So is a backslash, which some readers
-// take for an escape and others do not.
+// appendQuoted appends the name of a field or file as browsers write it (WHATWG HTML,
+// multipart/form-data encoding algorithm): UTF-8 unchanged, quotes and line breaks
+// percent-encoded. Backslashes are percent-encoded as well, since some readers treat
+// them as escapes and others do not.
 func appendQuoted(dst []byte, name string) []byte {
 	for i := range len(name) {
 		switch c := name[i]; {

@@ -7,8 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// appendBinary appends the bytes of a file argument that is the whole body. Its
-// file name has no place to go.
+// appendBinary appends the bytes of a file argument that is the whole body. Its file
+// name is not sent.
 func (e *Encoder) appendBinary(dst []byte, value jsontext.Value) ([]byte, string, error) {
 	f, err := readFile("body", value)
 	if err != nil {
@@ -40,8 +40,8 @@ func (e *Encoder) appendText(dst []byte, value jsontext.Value) ([]byte, string, 
 	return body, contentType, nil
 }
 
-// textType returns the Content-Type of a text. One that declares no charset is
-// named UTF-8 where it matters; XML says its encoding itself.
+// textType returns the Content-Type of a text body. UTF-8 is added as the charset if
+// the type declares none and needs one. XML declares its encoding itself.
 func (e *Encoder) textType(text []byte) (contentType, problem string) {
 	charset := strings.ToLower(e.types[0].charset)
 	switch {
@@ -55,7 +55,7 @@ func (e *Encoder) textType(text []byte) (contentType, problem string) {
 	return e.declared + "; charset=utf-8", ""
 }
 
-// appendAsText appends a string as its text, any other value as its JSON.
+// appendAsText appends the content of a string, or the JSON of any other value.
 func appendAsText(dst []byte, value jsontext.Value) ([]byte, error) {
 	if value.Kind() == '"' {
 		return jsontext.AppendUnquote(dst, value)

@@ -15,23 +15,23 @@ import (
 	"github.com/fairwayhq/fairway/ocp/style"
 )
 
-// The kinds of a *style.ReadError that are of bodies only.
+// The kinds of *style.ReadError that only bodies have.
 const (
 	MediaType style.ReadKind = "media_type" // the document does not declare the Content-Type
-	Charset   style.ReadKind = "charset"    // it is not UTF-8
+	Charset   style.ReadKind = "charset"    // the charset is not UTF-8
 )
 
 func unread(kind style.ReadKind, name, problem string) error {
 	return &style.ReadError{Kind: kind, In: style.Body, Name: name, Problem: problem}
 }
 
-// ReadObject is the inverse of AppendObject: it appends the properties of a body
-// that came with that Content-Type. The shape is that of the whole body; it is
-// asked for forms only, as JSON says itself of which types it is. The values may
-// point into body. The error is a *style.ReadError.
+// ReadObject is the inverse of AppendObject: it appends the properties of a body that
+// has this Content-Type. The shape describes the whole body. It is used only for
+// forms, because JSON values carry their types. The values may point into body. The
+// error is a *style.ReadError.
 //
-// A file of a multipart body becomes an object as in FileSchema. Of a name that a
-// form has more than once, the shape must be an array or unknown.
+// A file of a multipart body becomes an object as in FileSchema. If a form repeats a
+// name, its shape must be an array or unknown.
 func (e *Encoder) ReadObject(dst []wire.Member, body []byte, contentType string, shape style.Shape) ([]wire.Member, error) {
 	parameters, err := e.readType(body, contentType)
 	if err != nil {
@@ -63,8 +63,8 @@ func (e *Encoder) ReadObject(dst []wire.Member, body []byte, contentType string,
 	return dst, unread(MediaType, "", "has no properties as "+e.declared)
 }
 
-// ReadValue is the inverse of AppendValue: it appends the JSON of a body that
-// came with that Content-Type, and is not empty.
+// ReadValue is the inverse of AppendValue: it appends the JSON for a body that has
+// this Content-Type and is not empty.
 func (e *Encoder) ReadValue(dst, body []byte, contentType string, shape style.Shape) ([]byte, error) {
 	switch e.kind {
 	case URLEncoded, Multipart:
@@ -92,8 +92,8 @@ func (e *Encoder) ReadValue(dst, body []byte, contentType string, shape style.Sh
 	return wire.AppendString(dst, body), nil
 }
 
-// readType returns the parameters of a Content-Type, or why a body of it is none
-// that the Encoder writes.
+// readType returns the parameters of a Content-Type. It returns an error if the
+// Encoder does not write bodies of that type.
 func (e *Encoder) readType(body []byte, contentType string) (parameters map[string]string, err error) {
 	if contentType == e.declared && e.kind != Multipart {
 		return nil, e.checkCharset(body, e.types[0].charset)
@@ -154,8 +154,8 @@ func (e *Encoder) readForm(dst []wire.Member, f *fields, shape style.Shape) ([]w
 	return dst, nil
 }
 
-// readStyled reads the fields that have a style. Those that are exploded objects
-// take the names that are left, so every other field goes before them.
+// readStyled reads the fields that have a style. Exploded objects take all remaining
+// names, so all other fields must be read first.
 func (e *Encoder) readStyled(dst []wire.Member, f *fields, shape style.Shape) ([]wire.Member, error) {
 	for _, objects := range [...]bool{false, true} {
 		for _, name := range e.styled() {
@@ -177,7 +177,7 @@ func (e *Encoder) readStyled(dst []wire.Member, f *fields, shape style.Shape) ([
 	return dst, nil
 }
 
-// styled returns the names of the fields that have a style, in order.
+// styled returns the names of the fields that have a style, sorted.
 func (e *Encoder) styled() []string {
 	var names []string
 	for name, f := range e.fields {
@@ -189,7 +189,7 @@ func (e *Encoder) styled() []string {
 	return names
 }
 
-// readField reads all pairs of one name.
+// readField reads all pairs that have the same name.
 func (e *Encoder) readField(f *fields, pairs []style.Pair, name string, shape style.Shape) ([]byte, error) {
 	plan, err := e.field(name)
 	if err != nil {
@@ -240,7 +240,7 @@ func propertyOf(shape style.Shape, name string) style.Shape {
 	return property
 }
 
-// appendFile appends a file as FileSchema has it.
+// appendFile appends a file as an object of FileSchema.
 func appendFile(dst, content []byte, filename, contentType string) []byte {
 	dst = append(dst, `{"data":"`...)
 	dst = base64.StdEncoding.AppendEncode(dst, content)

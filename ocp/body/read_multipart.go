@@ -12,27 +12,28 @@ import (
 	"github.com/fairwayhq/fairway/ocp/style"
 )
 
-// fields is a form taken apart.
+// fields is a parsed form.
 type fields struct {
 	pairs  []style.Pair
-	parts  []part // of pairs, by position; nil for an urlencoded form
-	hidden []int  // positions of pairs that are kept from a styled field
+	parts  []part // the part of each pair; nil for a URL-encoded form
+	hidden []int  // positions of pairs that are hidden from a styled field
 }
 
-// part is what a part of a multipart body says beside its name and content.
+// part is the metadata of a part of a multipart body, except its name.
 type part struct {
-	file     bool // it has a file name
+	file     bool // the part has a file name
 	filename string
 	full     string // its Content-Type, "" if it has none
-	json     bool   // which is JSON
+	json     bool   // whether the Content-Type is JSON
 }
 
-// readParts takes a multipart/form-data body apart (RFC 7578).
+// readParts parses a multipart/form-data body (RFC 7578).
 func readParts(body []byte, boundary string) (*fields, error) {
 	if boundary == "" {
 		return nil, unread(style.Malformed, "", "has no boundary in its Content-Type")
 	}
-	// What stands before the first part or behind the last, some servers read.
+	// Text before the first part or after the last one is rejected, since some
+	// servers read it.
 	if !bytes.HasPrefix(body, []byte("--"+boundary+"\r\n")) && !bytes.HasPrefix(body, []byte("--"+boundary+"--")) {
 		return nil, unread(style.Malformed, "", "does not begin with its boundary and CR LF")
 	}
@@ -117,7 +118,7 @@ func unquoted(name string) string {
 	return text.String()
 }
 
-// quotedByte returns the byte that a %XX written by appendQuoted is.
+// quotedByte returns the byte for a %XX sequence that appendQuoted writes.
 func quotedByte(text string) (c byte, ok bool) {
 	if len(text) < len("%XX") || text[0] != '%' {
 		return 0, false
@@ -146,15 +147,14 @@ func (f *fields) value(i int, plan *field, types style.Types) ([]byte, error) {
 	case made.file:
 		return nil, unread(style.Unfit, clip(p.Name), "is a file, and the document does not have one there")
 	case plan.either:
-		types &^= style.Object // an object is a file
+		types &^= style.Object // in a multipart body, an object is a file
 	case made.json:
 		kind = JSON
 	}
 	return readText(p.Name, p.Value, kind, types)
 }
 
-// hideOthers keeps from a styled field the pairs that are another declared
-// field's, and files.
+// hideOthers hides from a styled field the pairs of other declared fields, and files.
 func (f *fields) hideOthers(e *Encoder, name string) {
 	for i := range f.pairs {
 		p := &f.pairs[i]

@@ -7,10 +7,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// appendCompact appends a checked JSON value without the space between tokens.
-// Numbers, strings and the order of members stay as they are. With ascii,
-// characters outside ASCII become \u escapes, so that the text can stand in a
-// header.
+// appendCompact appends valid JSON without the space between tokens. Numbers, strings
+// and the order of members stay unchanged. If ascii is set, non-ASCII characters become
+// \u escapes, so that the text can be used in a header.
 func appendCompact(dst []byte, value jsontext.Value, ascii bool) []byte {
 	quoted := false
 	for i := 0; i < len(value); i++ {

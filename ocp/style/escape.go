@@ -8,18 +8,18 @@ const (
 	upperHex   = "0123456789ABCDEF"
 	unreserved = letters + digits + "-._~" // RFC 3986 section 2.3
 
-	// queryReserved is what AllowReserved lets pass: the reserved characters of
-	// RFC 3986 without those that a query may not hold ("#", "[", "]") and
-	// those that form decoders read as a delimiter or a space ("&", ";", "+").
-	// A "=" is safe, since only the first one of a pair divides it.
+	// queryReserved are the characters that AllowReserved leaves unencoded: the reserved
+	// characters of RFC 3986, except those that a query may not contain ("#", "[", "]")
+	// and those that form decoders read as a delimiter or a space ("&", ";", "+"). "=" is
+	// safe, since only the first one in a pair separates name and value.
 	queryReserved = ":/?@!$'()*,="
 
-	// tchar is the characters of a token (RFC 9110 section 5.6.2), and so of
-	// header and cookie names.
+	// tchar are the characters of a token (RFC 9110, section 5.6.2), such as header and
+	// cookie names.
 	tchar = letters + digits + "!#$%&'*+-.^_`|~"
 )
 
-// A set tells which bytes stand for themselves.
+// A set is the set of bytes that need no encoding.
 type set [256]bool
 
 func setOf(chars string) *set {
@@ -30,7 +30,7 @@ func setOf(chars string) *set {
 	return &s
 }
 
-// except returns a copy of s without some characters.
+// except returns a copy of s without the given characters.
 func (s *set) except(chars string) *set {
 	rest := *s
 	for i := range len(chars) {
@@ -39,7 +39,7 @@ func (s *set) except(chars string) *set {
 	return &rest
 }
 
-// printable is the space and the visible characters of ASCII.
+// printable returns the space and the visible ASCII characters.
 func printable() *set {
 	var s set
 	for c := ' '; c < 0x7f; c++ {
@@ -58,9 +58,9 @@ var (
 	headerItemSet = headerSet.except(",")
 	headerNameSet = headerSet.except(",=")
 
-	// cookieSet is the cookie-octets of RFC 6265 section 4.1.1 but for "%".
-	// Encoding no more than is needed serves both the servers that decode
-	// cookies and those that take them as they stand.
+	// cookieSet are the cookie-octets of RFC 6265, section 4.1.1, except "%". Encoding
+	// no more than necessary works with servers that decode cookies and with those
+	// that do not.
 	cookieSet = printable().except(" \"%,;\\")
 )
 
@@ -68,19 +68,18 @@ var (
 type escape struct {
 	plain *set
 
-	// triples keeps a %XX that is in the text, as reserved expansion does (RFC
-	// 6570 section 3.2.3).
+	// triples keeps existing %XX sequences, like reserved expansion (RFC 6570, section
+	// 3.2.3).
 	triples bool
 
-	// whole encodes "%" only in a text where something else needs encoding. A
-	// header value in ASCII then stays as it is, and any other one can be
-	// decoded.
+	// whole encodes "%" only if something else in the text needs encoding. An ASCII
+	// header value then stays unchanged, and any other value can be decoded.
 	whole bool
 }
 
-// escapes returns how the values, list items and names of a parameter are
-// encoded. RFC 6570 would let the reserved characters of a property's name pass;
-// a "&" there would be the beginning of another pair.
+// escapes returns the encodings for the values, list items and names of a parameter.
+// Names do not follow RFC 6570, which leaves reserved characters unencoded: a "&" in a
+// property name would start another pair.
 func escapes(p Param) (values, items, names escape) {
 	switch p.In {
 	case Header:
@@ -135,7 +134,7 @@ func isTriple(text []byte) bool {
 	return len(text) >= 3 && text[0] == '%' && unhex(text[1]) >= 0 && unhex(text[2]) >= 0
 }
 
-// unhex returns the value of a hexadecimal digit, -1 for any other byte.
+// unhex returns the value of a hexadecimal digit, or -1 for any other byte.
 func unhex(c byte) int {
 	switch {
 	case '0' <= c && c <= '9':

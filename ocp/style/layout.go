@@ -2,28 +2,30 @@ package style
 
 import "strings"
 
-// A layout is one row of the style table, as an RFC 6570 operator: what stands
-// before, between and around values.
+// A layout is one row of the style table, as an RFC 6570 operator: the text before,
+// between and around values.
 type layout struct {
 	first     string // before the first part
 	between   string // between exploded items and properties
 	delimiter string // between the items of one value
-	named     bool   // a value follows name=
-	bareEmpty bool   // an empty value leaves "=" away too
-	deep      bool   // arrays and objects are pairs named by their path in brackets
+	named     bool   // values are written as name=value
+	bareEmpty bool   // an empty value is written without "="
+	deep      bool   // arrays and objects are pairs with the path in brackets as name
 
-	// reads is the delimiter after percent-decoding, where an encoded delimiter
-	// cannot be told from an encoded character of an item; 0 elsewhere.
+	// reads is the delimiter after percent-decoding, for styles where an encoded
+	// delimiter looks like an encoded character of an item; 0 for the others.
 	reads byte
 }
 
-// layoutOf returns the layout of a style in a place, false where OpenAPI
+// layoutOf returns the layout of a style in a part of the request, or false if OpenAPI
 // defines none.
 //
-// Three cells which OpenAPI leaves undefined are used by documents and get the
-// meaning that tools agree on: a primitive in a delimited style or deepObject
-// is name=value, exploded spaceDelimited and pipeDelimited are exploded form,
-// and unexploded deepObject is deepObject.
+// OpenAPI leaves three cases undefined that documents use. They get the meaning that
+// tools agree on:
+//
+//   - A primitive in a delimited style or deepObject is written as name=value.
+//   - Exploded spaceDelimited and pipeDelimited are written as exploded form.
+//   - Unexploded deepObject is written as deepObject.
 func layoutOf(in In, style Style) (layout, bool) {
 	switch in {
 	case Path:
@@ -40,9 +42,9 @@ func layoutOf(in In, style Style) (layout, bool) {
 			return layout{between: ",", delimiter: ","}, true
 		}
 	case Cookie:
-		// RFC 6570 would join the pairs of an exploded value by "&" inside one
-		// cookie, which no server takes apart. Separate cookies, as style
-		// "cookie" of OpenAPI 3.2 has them, are what servers read.
+		// RFC 6570 would join the pairs of an exploded value by "&" inside one cookie,
+		// which no server splits again. Servers read separate cookies, as in the style
+		// "cookie" of OpenAPI 3.2.
 		if style == Form {
 			return layout{between: "; ", delimiter: ",", named: true}, true
 		}
@@ -61,7 +63,7 @@ func layoutOf(in In, style Style) (layout, bool) {
 	return layout{}, false
 }
 
-// isJSON reports whether a media type is JSON, parameters aside.
+// isJSON reports whether a media type is JSON, ignoring parameters.
 func isJSON(mediaType string) bool {
 	mediaType, _, _ = strings.Cut(mediaType, ";")
 	mediaType = strings.ToLower(strings.TrimSpace(mediaType))

@@ -9,11 +9,11 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// Types is a set of JSON types; 0 is none known, so that any may come. Number
-// includes Integer.
+// Types is a set of JSON types. 0 means unknown: any type is possible. Number includes
+// Integer.
 type Types uint8
 
-// The types. A number that may have a fraction is Number|Integer.
+// The types. A number that may have a fraction has the value Number|Integer.
 const (
 	String Types = 1 << iota
 	Integer
@@ -27,16 +27,16 @@ const (
 	single = String | Integer | Number | Boolean
 )
 
-// A Shape says of which types the values of a parameter are, for text in a
-// request does not say so itself. The nil Shape is anything.
+// A Shape describes the types of a parameter's values, since text in a request has no
+// types. The nil Shape allows any type.
 type Shape interface {
 	Types() Types
 
 	// Item is the shape of an array's items.
 	Item() Shape
 
-	// Property is the shape of an object's property, known if the schema names
-	// it or says what further ones are like.
+	// Property is the shape of an object's property. Known is true if the schema names
+	// the property or has a schema for additional properties.
 	Property(name string) (s Shape, known bool)
 }
 
@@ -54,19 +54,19 @@ func itemOf(shape Shape) Shape {
 	return shape.Item()
 }
 
-// ReadKind says why a request could not be read.
+// ReadKind is the reason why a request could not be read.
 type ReadKind string
 
 // The kinds of a ReadError.
 const (
-	Malformed ReadKind = "malformed" // it breaks the rules of the place it stands in
-	Unfit     ReadKind = "unfit"     // it is of none of the types that the document declares
-	Duplicate ReadKind = "duplicate" // it is there twice, and readers differ in which they take
-	Ambiguous ReadKind = "ambiguous" // readers differ in what it says
+	Malformed ReadKind = "malformed" // it breaks the syntax of its part of the request
+	Unfit     ReadKind = "unfit"     // it has none of the types that the document declares
+	Duplicate ReadKind = "duplicate" // it appears twice, and servers differ in which one they use
+	Ambiguous ReadKind = "ambiguous" // servers differ in how they interpret it
 )
 
-// A ReadError is a part of a request that cannot be read, or that one server
-// might read otherwise than another.
+// A ReadError reports a part of a request that cannot be read, or that servers may
+// interpret in different ways.
 type ReadError struct {
 	Kind    ReadKind
 	In      In
@@ -74,7 +74,7 @@ type ReadError struct {
 	Problem string // completes "the query parameter color …"
 }
 
-// Error returns the place, the name and the problem as one sentence.
+// Error returns the part of the request, the name and the problem as one sentence.
 func (e *ReadError) Error() string {
 	if e.Name == "" {
 		return "the " + string(e.In) + " " + e.Problem
@@ -86,11 +86,11 @@ func (s *Serializer) misread(kind ReadKind, problem string) error {
 	return &ReadError{Kind: kind, In: s.in, Name: s.name, Problem: problem}
 }
 
-// ReadPath is the inverse of Append for a path: it appends the JSON of what
-// stands, percent-encoded, in the place of {name}. What Append refuses to send is
-// refused here: a text that could leave its segment, and control characters.
+// ReadPath is the inverse of Append for a path: it appends the JSON for raw, the
+// percent-encoded text in place of {name}. It rejects what Append rejects: text that
+// could leave its segment, and control characters.
 //
-// A list is decoded before it is divided, as servers do: "a%2Cb" is two items.
+// Lists are decoded before they are split, as servers do: "a%2Cb" is two items.
 func (s *Serializer) ReadPath(dst []byte, raw string, shape Shape) ([]byte, error) {
 	if text := []byte(raw); !isHarmless(text) {
 		switch {
@@ -113,7 +113,7 @@ func (s *Serializer) ReadPath(dst []byte, raw string, shape Shape) ([]byte, erro
 	return s.readList(dst, text, shape)
 }
 
-// readMatrix reads what follows the first ";".
+// readMatrix reads the text after the first ";".
 func (s *Serializer) readMatrix(dst []byte, text string, shape Shape) ([]byte, error) {
 	var onStack [8]Pair
 	pairs := onStack[:0]
@@ -144,12 +144,11 @@ func (s *Serializer) readMatrix(dst []byte, text string, shape Shape) ([]byte, e
 	return out, nil
 }
 
-// readList reads a value whose items stand in one text with delimiters, or that
-// is none of a list.
+// readList reads a value that is one text: a delimited list or a single value.
 func (s *Serializer) readList(dst []byte, raw string, shape Shape) ([]byte, error) {
 	types := typesOf(shape)
 	if types&Array != 0 && typesOf(itemOf(shape)) != 0 && typesOf(itemOf(shape))&single == 0 {
-		return s.readParts(dst, strings.Split(raw, s.layout.delimiter), shape) // JSON has commas of its own
+		return s.readParts(dst, strings.Split(raw, s.layout.delimiter), shape) // JSON contains commas
 	}
 	text, err := s.decode(raw)
 	if err != nil {
@@ -158,8 +157,8 @@ func (s *Serializer) readList(dst []byte, raw string, shape Shape) ([]byte, erro
 	return s.divide(dst, text, shape)
 }
 
-// divide reads a decoded text, divided by the delimiter if it is that of an array
-// or object.
+// divide reads a decoded text. If its type is array or object, it is split at the
+// delimiter.
 func (s *Serializer) divide(dst []byte, text string, shape Shape) ([]byte, error) {
 	types, delimiter := typesOf(shape), ","
 	if s.layout.reads != 0 {
@@ -174,7 +173,7 @@ func (s *Serializer) divide(dst []byte, text string, shape Shape) ([]byte, error
 	return s.appendObject(dst, strings.Split(text, delimiter), shape)
 }
 
-// readParts reads items or properties that were divided while still encoded.
+// readParts reads items or properties that were split before decoding.
 func (s *Serializer) readParts(dst []byte, parts []string, shape Shape) ([]byte, error) {
 	types := typesOf(shape)
 	if types&single != 0 && len(parts) == 1 {
@@ -212,8 +211,8 @@ func (s *Serializer) appendItems(dst []byte, items []string, shape Shape) ([]byt
 	return append(out, ']'), nil
 }
 
-// appendObject makes an object of texts that are "name=value" where the layout
-// is exploded, and name and value by turns where it is not.
+// appendObject writes an object. If the layout is exploded, texts are "name=value";
+// otherwise they are alternating names and values.
 func (s *Serializer) appendObject(dst []byte, texts []string, shape Shape) ([]byte, error) {
 	o := object{Serializer: s, dst: append(dst, '{'), shape: shape}
 	for len(texts) > 0 {
@@ -235,7 +234,7 @@ func (s *Serializer) appendObject(dst []byte, texts []string, shape Shape) ([]by
 	return append(o.dst, '}'), nil
 }
 
-// An object is one being read, property by property.
+// An object is an object that is being read, one property at a time.
 type object struct {
 	*Serializer
 	dst   []byte
@@ -279,8 +278,8 @@ func (s *Serializer) readSingle(dst []byte, text string, types Types) ([]byte, e
 	return out, nil
 }
 
-// decode takes the percent-encoding of a text away, as the place has it, and
-// refuses what Append would not send there.
+// decode percent-decodes a text by the rules of its part of the request, and rejects
+// text that Append would not send there.
 func (s *Serializer) decode(raw string) (string, error) {
 	text := raw
 	if strings.IndexByte(raw, '%') >= 0 {

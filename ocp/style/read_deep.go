@@ -8,18 +8,18 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// A deepNode is one level of a deepObject: a text, or what is below it by name,
-// in the order in which the names came.
+// A deepNode is one level of a deepObject: a text, or child nodes by name in the order
+// of their first appearance.
 type deepNode struct {
 	text  string
 	leaf  bool
 	names []string
 	below map[string]*deepNode
-	count int // of items written "[]"
+	count int // number of items written as "[]"
 }
 
-// readDeep reads the pairs name[a][b]=text. Elements of an array have the indices
-// 0, 1, …, or [] each. A pair without brackets is a value that is no object.
+// readDeep reads pairs of the form name[a][b]=text. Array items have the indices 0, 1,
+// …, or all of them have []. A pair without brackets is a value that is not an object.
 func (s *Serializer) readDeep(dst []byte, pairs []Pair, shape Shape) ([]byte, error) {
 	types := typesOf(shape)
 	if types == 0 || types&single != 0 {
@@ -123,8 +123,8 @@ func (s *Serializer) appendDeep(dst []byte, n *deepNode, shape Shape) ([]byte, e
 	return append(dst, '}'), nil
 }
 
-// isList reports whether a node is an array by its types, or, where these allow
-// both, by its names.
+// isList reports whether a node is an array. Its types decide; if they allow both array
+// and object, its names do.
 func (n *deepNode) isList(types Types) bool {
 	switch {
 	case types&nested == Array:

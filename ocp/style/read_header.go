@@ -8,10 +8,10 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// ReadHeader is the inverse of Append for a header, whose lines are given. Lines
-// of an array are one list (RFC 9110, section 5.3); of anything else there may be
-// one. A percent-encoding is decoded where it is what Append writes, and is text
-// otherwise, for servers do not decode headers. Text outside ASCII is refused:
+// ReadHeader is the inverse of Append for a header, given its lines. The lines of an
+// array form one list (RFC 9110, section 5.3); any other value must have one line.
+// Percent-encoding is decoded only if it is exactly what Append writes. Otherwise it is
+// plain text, since servers do not decode headers. Non-ASCII text is rejected, since
 // servers read it in different ways.
 func (s *Serializer) ReadHeader(dst []byte, lines []string, shape Shape) ([]byte, error) {
 	types := typesOf(shape)
@@ -48,7 +48,7 @@ func (s *Serializer) ReadHeader(dst []byte, lines []string, shape Shape) ([]byte
 	return s.appendObject(dst, items, shape)
 }
 
-// splitItems divides the lines of a header at the commas.
+// splitItems splits the lines of a header at the commas.
 func splitItems(lines []string, e escape) []string {
 	var items []string
 	for _, line := range lines {
@@ -59,8 +59,8 @@ func splitItems(lines []string, e escape) []string {
 	return items
 }
 
-// decodeCanonical decodes a text that e would encode to what it is, and returns
-// any other as it is.
+// decodeCanonical decodes raw if encoding the result with e gives raw again. Otherwise
+// it returns raw unchanged.
 func decodeCanonical(raw string, e escape) string {
 	if strings.IndexByte(raw, '%') < 0 {
 		return raw
@@ -83,8 +83,8 @@ func (s *Serializer) appendContent(dst []byte, text string) ([]byte, error) {
 	return append(dst, strings.Trim(text, " \t\r\n")...), nil
 }
 
-// Fold returns one character for all that servers of different makes take for
-// the same when they overlook case.
+// Fold returns one representative for all characters that some server treats as equal
+// when it ignores case.
 func Fold(r rune) rune {
 	switch {
 	case 'a' <= r && r <= 'z':

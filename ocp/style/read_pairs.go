@@ -7,22 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// A Pair is one name and value of a query, a form, a Cookie header or a matrix.
+// A Pair is a name and value in a query, a form, a Cookie header or a matrix parameter.
 type Pair struct {
 	Name  string
-	Value string // decoded; of a cookie as it came
-	Taken bool   // a parameter has read it
+	Value string // decoded; for a cookie, as received
+	Taken bool   // whether a parameter has used the pair
 
-	raw string // the value as it came
+	raw string // the value as received
 }
 
-// MaxPairs is how many pairs a query, a form or a Cookie header may have to be
-// read.
+// MaxPairs is the maximum number of pairs in a query, a form or a Cookie header.
 const MaxPairs = 4096
 
-// ParsePairs appends the pairs of a query or an urlencoded form. A "+" is a space.
-// A plain ";" is refused, since some servers divide pairs by it and others do
-// not. The error is a *ReadError.
+// ParsePairs appends the pairs of a query or a URL-encoded form. A "+" is a space. A
+// plain ";" is rejected, since some servers treat it as a separator and others do not.
+// The error is a *ReadError.
 func ParsePairs(dst []Pair, in In, text string) ([]Pair, error) {
 	if strings.IndexByte(text, ';') >= 0 {
 		return dst, &ReadError{Kind: Ambiguous, In: in, Problem: `has a plain ";", which some servers read as "&" and others as text: write it as %3B`}
@@ -57,8 +56,8 @@ func (p *Pair) decode() (err error) {
 	return err
 }
 
-// ParseCookies appends the pairs of a Cookie header (RFC 6265, section 5.4). What
-// is no pair is left out, as servers leave it out.
+// ParseCookies appends the pairs of a Cookie header (RFC 6265, section 5.4). Text that
+// is not a pair is ignored, as servers do.
 func ParseCookies(dst []Pair, header string) ([]Pair, error) {
 	for part := range strings.SplitSeq(header, ";") {
 		name, value, ok := strings.Cut(strings.Trim(part, " \t"), "=")
@@ -74,13 +73,13 @@ func ParseCookies(dst []Pair, header string) ([]Pair, error) {
 	return dst, nil
 }
 
-// ReadPairs is the inverse of Append for a query, a form, a cookie or a matrix: it
-// appends the JSON of the parameter, read from those pairs that are not taken, and
-// takes them. An absent parameter appends nothing.
+// ReadPairs is the inverse of Append for a query, a form, a cookie or a matrix
+// parameter. It reads the parameter from the pairs that are not taken yet, marks those
+// pairs as taken, and appends the JSON. For an absent parameter it appends nothing.
 //
-// An exploded object takes the pairs whose names its schema knows, so it is to be
-// read after the parameters that have names of their own. Pairs of one name that
-// is no exploded array are refused, for servers differ in which of them they take.
+// An exploded object takes the pairs whose names its schema declares, so read it after
+// all parameters that have names of their own. Repeated names are rejected unless the
+// parameter is an exploded array, since servers differ in which pair they use.
 func (s *Serializer) ReadPairs(dst []byte, pairs []Pair, shape Shape) ([]byte, error) {
 	types := typesOf(shape)
 	switch {
@@ -106,7 +105,8 @@ func (s *Serializer) ReadPairs(dst []byte, pairs []Pair, shape Shape) ([]byte, e
 	case s.in == Cookie:
 		return s.readCookie(dst, pair, shape)
 	case !s.explode && s.layout.delimiter == "," && types&Array != 0:
-		// The items may be JSON, whose commas are told apart while encoded.
+		// The items may be JSON. Split them before decoding, so that commas inside an item
+		// are not separators.
 		if items := typesOf(itemOf(shape)); items != 0 && items&single == 0 {
 			return s.readRaw(dst, pair.raw, shape)
 		}
@@ -116,7 +116,7 @@ func (s *Serializer) ReadPairs(dst []byte, pairs []Pair, shape Shape) ([]byte, e
 	return s.divide(dst, pair.Value, shape)
 }
 
-// readRaw reads a list that is divided while it is encoded.
+// readRaw reads a list that is split before decoding.
 func (s *Serializer) readRaw(dst []byte, raw string, shape Shape) ([]byte, error) {
 	items := strings.Split(raw, s.layout.delimiter)
 	for i := range items {
@@ -128,8 +128,8 @@ func (s *Serializer) readRaw(dst []byte, raw string, shape Shape) ([]byte, error
 	return s.appendItems(dst, items, shape)
 }
 
-// takeOne takes the pair of the parameter's name, of which there must be one at
-// most; nil if there is none.
+// takeOne takes the pair with the parameter's name and returns it, or nil if there is
+// none. More than one such pair is an error.
 func (s *Serializer) takeOne(pairs []Pair) (*Pair, error) {
 	var found *Pair
 	for i := range pairs {
@@ -183,7 +183,7 @@ func (s *Serializer) readExploded(dst []byte, pairs []Pair, shape Shape) ([]byte
 	return s.appendItems(dst, values, shape)
 }
 
-// readProperties reads the pairs that an exploded object has properties for.
+// readProperties reads the pairs that are properties of an exploded object.
 func (s *Serializer) readProperties(dst []byte, pairs []Pair, shape Shape) ([]byte, error) {
 	o := object{Serializer: s, dst: append(dst, '{'), shape: shape}
 	for i := range pairs {
@@ -193,7 +193,7 @@ func (s *Serializer) readProperties(dst []byte, pairs []Pair, shape Shape) ([]by
 		}
 		other := s.aliased(p.Name)
 		if other == p.Name {
-			continue // it is the other's
+			continue // the pair belongs to the other parameter
 		}
 		if other != "" {
 			return dst, s.misread(Ambiguous, fmt.Sprintf("would have a property %s, which some servers read as the parameter %q", quote(p.Name), other))
@@ -213,7 +213,7 @@ func (s *Serializer) readProperties(dst []byte, pairs []Pair, shape Shape) ([]by
 	return append(o.dst, '}'), nil
 }
 
-// aliased returns the other parameter that some servers take the name for.
+// aliased returns the other parameter that some servers would read the name as, or "".
 func (s *Serializer) aliased(name string) string {
 	if len(s.reserved) == 0 {
 		return ""
@@ -251,10 +251,9 @@ func (s *Serializer) valueOf(p *Pair) (string, error) {
 	return s.decode(p.Value)
 }
 
-// Alias returns what servers of different makes take a name for, folded into
-// one: some overlook case and space around a name, read a dot or a space as an
-// underscore (PHP), or take trip_id and tripId for one (gRPC gateways). Two names
-// of one Alias may be one parameter to some server.
+// Alias returns a folded form of a name. Servers may treat names with the same Alias as
+// one parameter: some ignore case and surrounding space, read a dot or a space as an
+// underscore (PHP), or treat trip_id and tripId alike (gRPC gateways).
 func Alias(name string) string {
 	name, _, _ = strings.Cut(name, "\x00")
 	return strings.Map(func(r rune) rune {
@@ -266,8 +265,8 @@ func Alias(name string) string {
 	}, name)
 }
 
-// Stem returns a name without the brackets behind it, in which many servers read
-// the parts of an array or object of that name.
+// Stem returns a name without its trailing brackets. Many servers read name[…] as part
+// of an array or object called name.
 func Stem(name string) string {
 	if i := strings.IndexByte(name, '['); i > 0 {
 		return name[:i]

@@ -9,14 +9,14 @@ import (
 
 const problemText = "is not text in UTF-8"
 
-// AppendText appends the JSON value of one of the types that text stands for:
-// true and false, a number as JSON writes it, an array or object as its JSON, and
-// otherwise a string. Where no type is known it is a string. Problem says why it
-// is of none of the types, "" if it is of one; dst then comes back as it was.
+// AppendText appends text as a JSON value of one of the types: true or false, a number
+// in JSON syntax, the JSON of an array or object, otherwise a string. If no type is
+// known, the value is a string. If text has none of the types, problem says why and dst
+// is returned unchanged; otherwise problem is "".
 //
-// Spellings that some servers take for a value and others do not (True, 1 for
-// true, +5, 05, 5 with space around it) are of no type but string, so that
-// nobody decides on them as one thing and acts on them as another.
+// Spellings that only some servers accept (True, 1 for true, +5, 05, 5 with spaces
+// around it) are valid only as strings. Otherwise the gateway could authorize one value
+// while the API acts on another.
 func AppendText(dst []byte, text string, types Types) (out []byte, problem string) {
 	switch {
 	case types&Boolean != 0 && (text == "true" || text == "false"):
@@ -41,8 +41,7 @@ func isNested(text string, types Types) bool {
 	return wire.Check([]byte(text)) == nil
 }
 
-// isNumber reports whether text is a number by the grammar of JSON (RFC 8259,
-// section 6).
+// isNumber reports whether text is a number in JSON syntax (RFC 8259, section 6).
 func isNumber(text string) bool {
 	text, ok := cutWhole(text)
 	if !ok {
@@ -66,8 +65,8 @@ func isNumber(text string) bool {
 	return text != "" && strings.Trim(text, digits) == ""
 }
 
-// isInteger reports whether text is an integer by the grammar of JSON, which may
-// have a fraction of zeros.
+// isInteger reports whether text is an integer in JSON syntax. Its fraction may consist
+// of zeros.
 func isInteger(text string) bool {
 	text, ok := cutWhole(text)
 	if !ok {
@@ -77,7 +76,7 @@ func isInteger(text string) bool {
 	return text == "" || more && fraction != "" && strings.Trim(fraction, "0") == ""
 }
 
-// cutWhole takes off what stands before the fraction of a number.
+// cutWhole removes the part of a number before the fraction.
 func cutWhole(text string) (rest string, ok bool) {
 	text = strings.TrimPrefix(text, "-")
 	if rest, zero := strings.CutPrefix(text, "0"); zero {

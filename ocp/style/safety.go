@@ -9,7 +9,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/headerkind"
 )
 
-// checkName returns an error if no parameter of that name can be sent.
+// checkName returns an error if a parameter with this name cannot be sent.
 func checkName(in In, name string) error {
 	switch {
 	case defaultStyle(in) == "":
@@ -24,24 +24,21 @@ func checkName(in In, name string) error {
 	return nil
 }
 
-// ForbiddenHeader reports whether a header must never be set from an argument.
-// The name may be in any case, and "_" counts as "-", since CGI and its heirs
-// read both as one. These are:
+// ForbiddenHeader reports whether a header must never be set from an argument. Case
+// does not matter, and "_" counts as "-", since CGI and its successors treat them
+// alike. The forbidden headers are:
 //
-//   - what a connection is made of, and is not the caller's to say: Connection,
-//     Keep-Alive, Proxy-…, TE, Trailer, Transfer-Encoding, Upgrade,
-//     HTTP2-Settings, Host, Expect, Via;
-//   - what describes the body, which the gateway builds: Content-Length,
-//     Content-Encoding, Content-Type; and Accept. OpenAPI has parameters named
-//     Accept, Content-Type and Authorization ignored;
-//   - credentials: Authorization, Cookie, Set-Cookie and their second versions;
-//   - claims about who calls and for which host, which upstreams trust because a
-//     proxy is meant to have made them: Forwarded, X-Forwarded-…, X-Real-IP,
-//     X-Client-IP and the like;
-//   - what makes the request another one than the gateway has allowed (package
-//     headerkind): the X-HTTP-Method-Override family, X-Original-URL, Upgrade;
-//   - what tells the upstream which files to serve: X-Sendfile-Type,
-//     X-Accel-….
+//   - Connection management: Connection, Keep-Alive, Proxy-…, TE, Trailer,
+//     Transfer-Encoding, Upgrade, HTTP2-Settings, Host, Expect, Via.
+//   - The description of the body, which the gateway builds: Content-Length,
+//     Content-Encoding, Content-Type; also Accept. OpenAPI ignores parameters named
+//     Accept, Content-Type and Authorization.
+//   - Credentials: Authorization, Cookie, Set-Cookie and their second versions.
+//   - The identity of the client and the host, which upstreams trust because proxies
+//     set them: Forwarded, X-Forwarded-…, X-Real-IP, X-Client-IP and similar headers.
+//   - Headers that turn the request into another one than the gateway allowed (package
+//     headerkind): the X-HTTP-Method-Override family, X-Original-URL, Upgrade.
+//   - Headers that tell the upstream which files to serve: X-Sendfile-Type, X-Accel-….
 func ForbiddenHeader(name string) bool {
 	name = strings.ToLower(headerkind.Canonical(name))
 	for _, prefix := range [...]string{"proxy-", "x-forwarded-", "x-accel-"} {
@@ -69,8 +66,7 @@ const (
 	problemControl = "must not have control characters such as line breaks"
 )
 
-// problemOf returns what keeps a text out of the place of the parameter, "" if
-// nothing does.
+// problemOf returns why the parameter cannot contain the text, or "" if it can.
 func (s *Serializer) problemOf(text []byte) string {
 	switch s.in {
 	case Header:
@@ -92,9 +88,9 @@ func (s *Serializer) problemOf(text []byte) string {
 	return ""
 }
 
-// anothersName returns the other parameter that the API would take a property of
-// an exploded object for, "" if there is none. Many servers overlook case, and
-// read name[] and name[key] as parts of name.
+// anothersName returns the other parameter that the API might read a property of an
+// exploded object as, or "". Many servers ignore case, and read name[] and name[key]
+// as parts of name.
 func (s *Serializer) anothersName(property jsontext.Value) string {
 	if len(s.reserved) == 0 {
 		return ""
@@ -113,9 +109,9 @@ func (s *Serializer) anothersName(property jsontext.Value) string {
 	return ""
 }
 
-// checkSegment returns an error if the text of a path parameter, once decoded
-// by the upstream, would leave the segment it stands in. The values were checked
-// one by one; this is about what they make together.
+// checkSegment returns an error if a path parameter would leave its path segment after
+// an upstream decodes it. Single values are checked elsewhere; this function checks
+// the combined text.
 func (s *Serializer) checkSegment(text []byte) error {
 	switch {
 	case isHarmless(text):
@@ -128,8 +124,8 @@ func (s *Serializer) checkSegment(text []byte) error {
 	return nil
 }
 
-// isHarmless reports whether text is made of unreserved characters and not of
-// dots alone, as nearly every path value is: nothing can come of it.
+// isHarmless reports whether text has only unreserved characters and is not only dots.
+// This is true of almost every path value, and such text needs no further checks.
 func isHarmless(text []byte) bool {
 	dots := true
 	for _, c := range text {
@@ -141,9 +137,8 @@ func isHarmless(text []byte) bool {
 	return !dots
 }
 
-// isBlank reports whether an escaped text is nothing, or spaces and slashes
-// only, which an upstream may well fold into nothing; or the label "." of an
-// empty value.
+// isBlank reports whether an escaped text is empty, has only spaces and slashes, which
+// an upstream may collapse, or is the label "." with an empty value.
 func isBlank(escaped []byte) bool {
 	for i := 0; i < len(escaped); {
 		c, size := unescape(escaped[i:], true)
@@ -155,9 +150,9 @@ func isBlank(escaped []byte) bool {
 	return true
 }
 
-// hasDotSegment reports whether text, percent-decoded once if decode is set, has
-// a segment "." or ".." between slashes of either kind. Spaces in a segment and
-// what follows a ";" are overlooked, as some servers overlook them.
+// hasDotSegment reports whether text has a "." or ".." segment between slashes or
+// backslashes. If decode is set, text is percent-decoded once. Spaces in a segment, and
+// everything after a ";", are ignored, as some servers do.
 func hasDotSegment(text []byte, decode bool) bool {
 	dots, other, parameters := 0, false, false
 	for i := 0; i < len(text); {
@@ -181,8 +176,7 @@ func hasDotSegment(text []byte, decode bool) bool {
 	return !other && (dots == 1 || dots == 2)
 }
 
-// hasEncodedSlash reports whether text has a slash of either kind that is
-// percent-encoded already.
+// hasEncodedSlash reports whether text has a percent-encoded slash or backslash.
 func hasEncodedSlash(text []byte) bool {
 	for i := range text {
 		if c, size := unescape(text[i:], true); size > 1 && (c == '/' || c == '\\') {
@@ -192,7 +186,7 @@ func hasEncodedSlash(text []byte) bool {
 	return false
 }
 
-// hasDecoded reports whether text, percent-decoded once, has the byte.
+// hasDecoded reports whether text contains the byte after percent-decoding once.
 func hasDecoded(text []byte, b byte) bool {
 	for i := 0; i < len(text); {
 		c, size := unescape(text[i:], true)
@@ -204,8 +198,8 @@ func hasDecoded(text []byte, b byte) bool {
 	return false
 }
 
-// hasControl reports whether text, which is UTF-8 and percent-decoded once if
-// decode is set, has a control character: C0, DEL or C1.
+// hasControl reports whether text has a control character: C0, DEL or C1. Text is
+// UTF-8. If decode is set, it is percent-decoded once.
 func hasControl(text []byte, decode bool) bool {
 	last := byte(0)
 	for i := 0; i < len(text); {
@@ -219,8 +213,8 @@ func hasControl(text []byte, decode bool) bool {
 	return false
 }
 
-// unescape returns the first byte of text and how many bytes it takes there: 3
-// for a %XX if decode is set.
+// unescape returns the first byte of text and its length there: 3 for a %XX sequence if
+// decode is set, otherwise 1.
 func unescape(text []byte, decode bool) (c byte, size int) {
 	if decode && isTriple(text) {
 		return byte(unhex(text[1])<<4 | unhex(text[2])), 3

@@ -1,14 +1,18 @@
-// Package style writes the value of an argument into the part of a request that
-// an OpenAPI parameter names: a path segment, the query, a header, a cookie, or
-// a form body. It covers the style table of OpenAPI 3.0 and 3.1 ("Style Values")
-// and follows RFC 6570 where that table does.
+// Package style writes an argument into the part of a request that an OpenAPI
+// parameter names: a path segment, the query, a header, a cookie or a form body. It
+// implements the style table of OpenAPI 3.0 and 3.1 ("Style Values") and follows RFC
+// 6570 where that table does.
 //
-// New reads a parameter's description once, when a document is loaded, and
-// refuses what OpenAPI does not define. Append then takes the JSON of one
-// argument, as the caller sent it and already checked, and appends the text of
-// the request; it walks the bytes and decodes nothing but string escapes, so
-// that numbers keep their digits and objects their order. Whatever a value holds,
-// it stays inside its place: a path segment, one pair of a query, one header line.
+// [New] reads a parameter's description once, when a document is loaded. It rejects
+// combinations that OpenAPI does not define. [Serializer.Append] then takes the JSON
+// of one argument, already validated, and appends the text for the request. It decodes
+// only string escapes, so numbers keep their digits and objects keep their order.
+//
+// No value can escape its part of the request. It stays within one path segment, one
+// query pair or one header line.
+//
+// The Read methods do the reverse: they turn the text of a request back into JSON.
+// They reject text that servers may interpret in different ways.
 package style
 
 import (
@@ -19,11 +23,11 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// In is the part of the request that a parameter goes to.
+// In is the part of the request that contains a parameter.
 type In string
 
-// The places of parameters. Body is a property of an
-// application/x-www-form-urlencoded body, which is written as a query is.
+// The parts of a request. Body is a property of an application/x-www-form-urlencoded
+// body, which is written like a query.
 const (
 	Path   In = "path"
 	Query  In = "query"
@@ -32,7 +36,7 @@ const (
 	Body   In = "body"
 )
 
-// Style is how arrays and objects are laid out, by its name in OpenAPI.
+// Style is the OpenAPI name of a serialization style for arrays and objects.
 type Style string
 
 // The styles of OpenAPI 3.0 and 3.1.
@@ -47,84 +51,85 @@ const (
 )
 
 const (
-	// MaxLength is how many bytes the text of one parameter may have, unless
-	// Param.MaxLength says otherwise. Servers refuse request lines and headers
-	// far shorter than this.
+	// MaxLength is the maximum length of the text of one parameter, in bytes, unless
+	// Param.MaxLength is set. Servers have far lower limits for request lines and
+	// headers.
 	MaxLength = 64 << 10
 
-	// MaxDepth is how many levels the value of a parameter may nest.
+	// MaxDepth is the maximum nesting of a parameter's value.
 	MaxDepth = wire.MaxDepth
 )
 
-// Param describes one parameter, as its OpenAPI Parameter Object does.
+// Param describes one parameter, like an OpenAPI Parameter Object.
 type Param struct {
-	Name string // as the API reads it
+	Name string // as the API expects it
 	In   In
 
-	// Style is the layout; "" is the default of the place: simple for path and
+	// Style is the serialization style. "" means the default: simple for path and
 	// header, form for query, cookie and body.
 	Style Style
 
-	// Explode gives each item of an array, each property of an object, a pair
-	// or part of its own. OpenAPI's default is true for form and false for
-	// every other style; the caller applies it. It changes nothing in
-	// deepObject, which has no other form.
+	// Explode writes each item of an array, and each property of an object, as a
+	// separate pair or part. OpenAPI's default is true for form and false for every
+	// other style; the caller must apply it. It has no effect on deepObject.
 	Explode bool
 
-	// AllowReserved lets the reserved characters of RFC 3986 and existing %XX
-	// triples of a query or form value pass. The characters that would end the
-	// value or be read as something else are encoded all the same: & # + ; and
-	// the brackets, which no query may hold. OpenAPI ignores it elsewhere.
+	// AllowReserved leaves the reserved characters of RFC 3986 and existing %XX
+	// sequences in a query or form value unencoded. Exceptions: & # + ; and brackets
+	// are always encoded, since they would end the value, be read as something else,
+	// or are not allowed in a query. OpenAPI ignores AllowReserved elsewhere.
 	AllowReserved bool
 
-	// ContentType is the media type of a parameter that has content in place
-	// of a schema, "" if it has none. The value is then written whole, as JSON
-	// if the type is JSON; a string of any other type is written as its text.
-	// Style, Explode and AllowReserved do not apply to it.
+	// ContentType is the media type of a parameter that has content instead of a
+	// schema, or "". The value is then written as a whole: as JSON if the type is
+	// JSON; for any other type, a string is written as its text. Style, Explode and
+	// AllowReserved do not apply.
 	ContentType string
 
-	// Reserved are the names of the parameters that go to the same place, its
-	// own may be among them. An exploded object may have no property by whose
-	// name the API would read one of the others, unseen by that one's schema.
+	// Reserved are the names of all parameters in the same part of the request; it
+	// may include this parameter. A property of an exploded object must not use one
+	// of these names: the API would read it as that parameter, without a check
+	// against that parameter's schema.
 	Reserved []string
 
-	// MaxLength is how many bytes Append may add, 0 for the constant MaxLength.
+	// MaxLength is the maximum number of bytes that Append adds. 0 means the constant
+	// MaxLength.
 	MaxLength int
 }
 
-// An Error is a value that cannot be sent as the parameter it was given for.
-// Its text is fit for the model that made the call.
+// An Error reports an argument that cannot be sent as its parameter. Its text is
+// suitable for the model that made the call.
 type Error struct {
 	In      In
 	Name    string
 	Problem string // completes "the query argument color …"
 }
 
-// Error returns the place, the name and the problem as one sentence.
+// Error returns the part of the request, the name and the problem as one sentence.
 func (e *Error) Error() string {
 	return "the " + string(e.In) + " argument " + e.Name + " " + e.Problem
 }
 
-// A Serializer writes the values of one parameter. It is immutable and safe for
-// concurrent use.
+// A Serializer writes and reads the values of one parameter. It is immutable and safe
+// for concurrent use.
 type Serializer struct {
 	in     In
 	name   string // as in the document
 	layout layout
-	values escape // for a value that stands alone
-	items  escape // for a value that stands in a delimited list
-	names  escape // for the name of a pair
+	values escape // encodes a single value
+	items  escape // encodes an item of a delimited list
+	names  escape // encodes the name of a pair
 
 	key       []byte // the name, escaped
 	explode   bool
 	content   bool
-	json      bool // content is a JSON media type
+	json      bool // the parameter's content is JSON
 	reserved  []string
 	maxLength int
 }
 
-// New returns the Serializer of a parameter. Its errors name the combination
-// that OpenAPI does not define, or the name that cannot be sent.
+// New returns the Serializer of a parameter. The error names the combination that
+// OpenAPI does not define, or the name that cannot be sent.
 func New(p Param) (*Serializer, error) {
 	if p.Style == "" || p.ContentType != "" {
 		p.Style = defaultStyle(p.In)
@@ -151,14 +156,14 @@ func New(p Param) (*Serializer, error) {
 	}
 	s.values, s.items, s.names = escapes(p)
 	s.key = []byte(p.Name)
-	if p.In != Cookie { // there a "%" may be part of the name
+	if p.In != Cookie { // in a cookie, a "%" may be part of the name
 		s.key = s.names.append(nil, s.key)
 	}
 	return s, nil
 }
 
-// defaultStyle returns the style of a parameter that names none, "" if there is
-// no such place.
+// defaultStyle returns the default style for a part of the request, or "" if in is
+// unknown.
 func defaultStyle(in In) Style {
 	switch in {
 	case Path, Header:
@@ -169,33 +174,30 @@ func defaultStyle(in In) Style {
 	return ""
 }
 
-// Append appends the text of value, a JSON value that has been checked already.
+// Append appends the text of value, which must be valid JSON.
 //
-//   - In a path it is what replaces {name}, the prefix of the style included.
-//     Refused is what could leave the segment or change the path, even where an
-//     upstream decodes it twice: a text that is empty or blank, that has a
-//     segment "." or "..", a control character, or a slash that is
-//     percent-encoded already. A plain slash is encoded.
-//   - In a query or a form body it is pairs joined by "&", without a leading "?"
-//     or "&". A space is %20, which every form decoder reads.
-//   - In a header it is the value of the line, with the space around each value
-//     taken off, as every server takes it off. Control characters are refused.
-//     Text outside ASCII, which servers read in different ways or not at all, is
-//     percent-encoded, as RFC 6570 has it; ASCII stays as it is, but for a comma
-//     inside an item.
-//   - In a cookie it is pairs joined by "; ", one for each item or property of an
-//     exploded value, with everything encoded that a cookie cannot hold.
+//   - Path: the text replaces {name} and includes the style's prefix. A plain slash is
+//     encoded. Text that could leave the segment or change the path is rejected, even
+//     if it does so only after an upstream decodes it twice: empty or blank text, "."
+//     and ".." segments, control characters, slashes that are already percent-encoded.
+//   - Query and form body: pairs joined by "&", without a leading "?" or "&". A space
+//     is written as %20, which every form decoder accepts.
+//   - Header: the value of the line. Space around each value is removed, since every
+//     server removes it. Control characters are rejected. Non-ASCII text is
+//     percent-encoded as in RFC 6570, since servers read it in different ways or not
+//     at all. ASCII text stays unchanged, except commas inside items.
+//   - Cookie: pairs joined by "; ", one per item or property of an exploded value.
+//     Characters that a cookie cannot contain are encoded.
 //
-// Null is an absent value, and so are an empty array and an empty object, as in
-// RFC 6570 section 2.3; null items and properties are left out. An absent value
-// appends nothing, and neither does an empty header: leave the pair, header or
-// cookie away. A path has no absent values: they are refused.
+// Null, an empty array and an empty object are absent values (RFC 6570, section 2.3).
+// Null items and properties are left out. For an absent value or an empty header,
+// nothing is appended, and the caller must omit the pair, header or cookie. A path
+// parameter cannot be absent: such values are rejected.
 //
-// Items and properties that are arrays or objects themselves, for which OpenAPI
-// defines nothing but in deepObject, are written as compact JSON, escaped as any
-// other text.
+// Items and properties that are arrays or objects are written as compact JSON and then
+// escaped like other text, except in deepObject. OpenAPI does not define this case.
 //
-// The error is an *Error; dst then comes back as it was.
+// The error is an *Error; dst is then returned unchanged.
 func (s *Serializer) Append(dst []byte, value jsontext.Value) ([]byte, error) {
 	w := writer{Serializer: s, dst: dst, start: len(dst)}
 	if err := w.write(value); err != nil {

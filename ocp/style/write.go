@@ -10,12 +10,12 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// A writer is one run of Append.
+// A writer is the state of one call of Append.
 type writer struct {
 	*Serializer
 	dst   []byte
-	start int // of the parameter in dst
-	parts int // written so far
+	start int // where the parameter starts in dst
+	parts int // number of parts written
 }
 
 func (w *writer) write(value jsontext.Value) error {
@@ -42,7 +42,7 @@ func (w *writer) write(value jsontext.Value) error {
 	return w.list(value)
 }
 
-// single writes a value that is not taken apart.
+// single writes a value as a whole.
 func (w *writer) single(value jsontext.Value) error {
 	w.part()
 	if !w.layout.named {
@@ -51,7 +51,7 @@ func (w *writer) single(value jsontext.Value) error {
 	return w.pair(w.key, value)
 }
 
-// exploded writes each item or property as a part of its own.
+// exploded writes each item or property as a separate part.
 func (w *writer) exploded(value jsontext.Value) error {
 	walk := wire.Into(value)
 	for walk.Next() {
@@ -90,7 +90,7 @@ func (w *writer) property(name, value jsontext.Value) error {
 	}
 	values := w.values
 	if !w.layout.named {
-		values = w.items // the parts of the object are themselves a list
+		values = w.items // the properties are joined like a list
 	}
 	return w.equals(value, values)
 }
@@ -111,16 +111,16 @@ func (w *writer) equals(value jsontext.Value, e escape) error {
 	return nil
 }
 
-// dropBareEquals takes back the "=" before mark if nothing came after it and
-// the layout wants it so.
+// dropBareEquals removes the "=" before mark if no value follows and the layout omits
+// it in that case.
 func (w *writer) dropBareEquals(mark int) {
 	if w.layout.bareEmpty && len(w.dst) == mark {
 		w.dst = w.dst[:mark-1]
 	}
 }
 
-// list writes the items of an array, or the names and values of an object, as
-// one value with delimiters.
+// list writes the items of an array, or the names and values of an object, as one
+// delimited value.
 func (w *writer) list(value jsontext.Value) error {
 	mark := -1
 	walk := wire.Into(value)
@@ -166,8 +166,8 @@ func (w *writer) item(value jsontext.Value) error {
 }
 
 // deep writes the elements of value as pairs named by their path: f[a][b]=1,
-// f[a][0]=x. Arrays get indices, for with "[]" the properties of two objects in
-// one array cannot be told apart; the servers that read brackets read both.
+// f[a][0]=x. Array items get an index, since "[]" cannot separate the properties of
+// two objects in one array. Servers that read brackets accept both forms.
 func (w *writer) deep(prefix []byte, value jsontext.Value) error {
 	index := 0
 	walk := wire.Into(value)
@@ -208,15 +208,14 @@ func (w *writer) deepValue(path []byte, value jsontext.Value) error {
 	return w.pair(path, value)
 }
 
-// isDeepName reports whether an escaped name can stand in brackets and be read
-// back as one name.
+// isDeepName reports whether an escaped name can be written in brackets and read back
+// as the same name.
 func isDeepName(escaped []byte) bool {
 	return len(escaped) > 0 &&
 		!bytes.Contains(escaped, []byte("%5B")) && !bytes.Contains(escaped, []byte("%5D"))
 }
 
-// part writes what goes before a part: the prefix of the style, or what stands
-// between two.
+// part writes the text before a part: the style's prefix, or the separator.
 func (w *writer) part() {
 	if w.parts++; w.parts == 1 {
 		w.dst = append(w.dst, w.layout.first...)
@@ -225,7 +224,7 @@ func (w *writer) part() {
 	w.dst = append(w.dst, w.layout.between...)
 }
 
-// piece writes the text of one value, which ends up between delimiters.
+// piece writes the text of one value between delimiters.
 func (w *writer) piece(value jsontext.Value, e escape) error {
 	dst, err := w.text(w.dst, value, e)
 	if err != nil {
@@ -237,8 +236,8 @@ func (w *writer) piece(value jsontext.Value, e escape) error {
 	return nil
 }
 
-// text appends the text of one value, checked and escaped: a string without its
-// quotes, the literal of a number or boolean, anything else as compact JSON.
+// text appends the text of one value, checked and escaped: the content of a string, the
+// literal of a number or boolean, or compact JSON for anything else.
 func (s *Serializer) text(dst []byte, value jsontext.Value, e escape) ([]byte, error) {
 	verbatim := s.content && s.json
 	if text, ok := literal(value); ok && !verbatim {
@@ -251,8 +250,8 @@ func (s *Serializer) text(dst []byte, value jsontext.Value, e escape) ([]byte, e
 		return e.append(dst, text), nil
 	}
 
-	// What must be decoded first is decoded at the end of dst, escaped behind
-	// that, and moved down over it.
+	// Text that must be decoded is first decoded at the end of dst. The escaped form
+	// is appended after it and then moved over the decoded text.
 	mark := len(dst)
 	var err error
 	if value[0] == '"' && !verbatim {
@@ -274,7 +273,7 @@ func (s *Serializer) text(dst []byte, value jsontext.Value, e escape) ([]byte, e
 	return dst[:mark+copy(dst[mark:], dst[end:])], nil
 }
 
-// literal returns the text of a value that stands in the JSON as it is.
+// literal returns the text of a value that needs no decoding.
 func literal(value jsontext.Value) ([]byte, bool) {
 	switch value[0] {
 	case '[', '{':
