@@ -17,32 +17,32 @@ import (
 // Limits of the embedded store.
 const (
 	DefaultMaxRecords = 1_000_000 // records
-	DefaultMaxBytes   = 1 << 30   // bytes of all records; their file can be twice as large
+	DefaultMaxBytes   = 1 << 30   // bytes of all records; the file can be twice as large
 
-	lockTimeout = time.Second // for another process to let go of the file
+	lockTimeout = time.Second // how long to wait until another process releases the file
 	sweepEvery  = 30 * time.Second
 )
 
-// BoltOptions are those of the embedded store. The zero value has the defaults.
+// BoltOptions configures the embedded store. The zero value selects the defaults.
 type BoltOptions struct {
 	Options
-	// MaxRecords is how many records there may be. Default: DefaultMaxRecords.
+	// MaxRecords is the maximum number of records. Default: DefaultMaxRecords.
 	MaxRecords int64
-	// MaxBytes is how many bytes their keys, values and logs may have. Default:
+	// MaxBytes is the maximum size of all keys, values and logs, in bytes. Default:
 	// DefaultMaxBytes.
 	MaxBytes int64
 
-	// What tests change.
+	// Only tests set the following fields.
 	sweepEvery   time.Duration
 	flushPace    time.Duration
 	applyEvery   time.Duration
 	applyChanges int
 	maxStaged    int
 	syncJournal  func(*os.File) error
-	beforeCommit func() error // of a layer to the file
+	beforeCommit func() error // called before a memtable is committed to the file
 }
 
-// complete sets what is not set.
+// complete sets the defaults of unset fields.
 func (o *BoltOptions) complete() {
 	o.setDefaults()
 	if o.MaxRecords <= 0 {
@@ -74,69 +74,74 @@ func (o *BoltOptions) complete() {
 	}
 }
 
-// Bolt is the embedded store: one file and its journal, which one process has open
-// at a time.
+// Bolt is the embedded store: a bbolt file with a write-ahead log in front of it. One
+// process at a time can open it.
 //
-// A change is made in memory first, in the top layer, where it is visible to this
-// process, and put into the batch that waits for the disk (stage). One goroutine
-// appends batch after batch to the journal (journalAll), each with one write and one
-// sync for all changes that came since the last. Then they are durable, and their
-// writers are told. A batch that cannot be written fails all its changes and all
-// that came after, which may stand on them.
+// The write path:
 //
-// From time to time the top layer becomes the one below, and a new one takes its
-// place. Another goroutine brings the layer below into the file in one transaction
-// (applyAll), in which each record is put once, however often it has changed, and
-// with it how far the journal is applied. While that cannot be done no changes are
-// taken, and while it takes long writers wait. After a crash the journal is applied
-// when the store is opened again (replay).
+//  1. A change goes to the active memtable, where this process sees it at once, and
+//     is added to the next batch (stage).
+//  2. One goroutine appends each batch to the write-ahead log with a single write and
+//     a single sync (journalAll). This is the group commit: all changes that arrived
+//     since the last sync share the next one. Then the changes are durable and their
+//     writers return. If a batch cannot be written, all its changes fail, and so do
+//     all later changes, which may depend on them.
+//  3. From time to time the active memtable becomes immutable and a new one replaces
+//     it. Another goroutine flushes the immutable memtable to the file in one
+//     transaction (applyAll). It writes each record once, however often the record has
+//     changed, and the number of the last log frame that the file now contains.
 //
-// The journal is two files beside the store's, whose names end in .journal.1 and
-// .journal.2; Close removes them when all is applied. The file keeps the space that
-// deleted records had for new ones; it does not shrink.
+// While a flush fails, the store rejects changes. While a flush takes long, writers are
+// blocked (backpressure). After a crash, recovery replays the write-ahead log when the
+// store is opened again (replay).
+//
+// In the code, a memtable is a layer: the active one is top, the immutable one is below.
+// The write-ahead log is the journal: two files beside the store file, with the suffixes
+// .journal.1 and .journal.2. Close removes them when everything is flushed. The store
+// file reuses the space of deleted records but does not shrink.
 type Bolt struct {
 	options  BoltOptions
 	db       *bbolt.DB
 	path     string
-	journal  *journal  // of journalAll
-	locks    *keyLocks // held from reading a record to staging its change
+	journal  *journal  // write-ahead log; used by journalAll only
+	locks    *keyLocks // held from reading a record until its change is staged
 	waiters  waiters
-	wake     chan struct{} // there is something to flush or to apply
-	hurry    chan struct{} // and somebody waits for it
-	handover chan *layer   // to applyAll; has room for one
-	evictor  chan struct{} // held by who makes room
+	wake     chan struct{} // signals that there is a batch to commit or a memtable to flush
+	hurry    chan struct{} // signals that a caller waits for it
+	handover chan *layer   // immutable memtable on its way to applyAll; capacity 1
+	evictor  chan struct{} // held while evicting records
 	closing  chan struct{}
 	ended    sync.WaitGroup // journalAll, applyAll and sweepAll
-	closed   error          // of Close, once it is over
+	closed   error          // result of Close, set once it is done
 	once     sync.Once
 
 	journalEnded chan struct{} // closed when journalAll has ended
-	unapplied    error         // why the journal has what the file has not, once all have ended
+	unapplied    error         // why the log has changes that the file lacks; set when all goroutines have ended
 
 	mu       sync.Mutex
-	top      *layer  // takes changes
-	below    *layer  // is brought into the file; nil: none is
-	batch    *batch  // what is flushed next
-	hurried  bool    // it is not to linger
-	asked    bool    // the top layer is to be applied soon
-	askers   []asker // who wait for it
+	top      *layer  // active memtable
+	below    *layer  // immutable memtable being flushed; nil if none
+	batch    *batch  // next batch to commit to the write-ahead log
+	hurried  bool    // the batch is committed without lingering
+	asked    bool    // flush the active memtable soon
+	askers   []asker // callers that wait for a flush
 	way      chan struct{}
-	broken   error  // why the last layer could not be brought into the file
-	totals   totals // with all that is staged
-	written  totals // with all that is journaled
-	failures uint64 // batches that failed
+	broken   error  // why the last flush failed; nil if it did not
+	totals   totals // including all staged changes
+	written  totals // including all changes in the write-ahead log
+	failures uint64 // number of failed batches
 	shut     bool
 }
 
-// totals are counted over all records.
+// totals are sums over all records, and the last id given to one.
 type totals struct {
 	records int64
 	bytes   int64
 	lastID  uint64
 }
 
-// OpenBolt opens the store in that file, which it makes if there is none, with
-// its folder.
+// OpenBolt opens the store file at path. It creates the file and its folder if they do
+// not exist, and replays the write-ahead log.
 func OpenBolt(path string, options BoltOptions) (*Bolt, error) {
 	options.complete()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -181,7 +186,7 @@ func OpenBolt(path string, options BoltOptions) (*Bolt, error) {
 	return s, nil
 }
 
-// explainOpen says what to do about a file that does not open.
+// explainOpen adds to the error how to fix it.
 func explainOpen(path string, err error) error {
 	switch {
 	case errors.Is(err, bbolterrors.ErrTimeout):
@@ -247,7 +252,7 @@ func (s *Bolt) Wait(ctx context.Context, key string, seen []byte) (Record, error
 	}
 }
 
-// sleep returns when there may be something new about the record.
+// sleep blocks until the record may have changed or expired.
 func (s *Bolt) sleep(ctx context.Context, changed <-chan struct{}, k *kept) error {
 	var expired <-chan time.Time
 	if k != nil {
@@ -267,12 +272,12 @@ func (s *Bolt) sleep(ctx context.Context, changed <-chan struct{}, k *kept) erro
 	}
 }
 
-// Close implements Store. An error may say that the journal has what the file has
-// not; then it is there when the store is opened again.
+// Close implements Store. If the last flush failed, it returns an error. The changes are
+// then still in the write-ahead log, and the next OpenBolt recovers them.
 func (s *Bolt) Close() error {
 	s.once.Do(func() {
 		s.mu.Lock()
-		s.shut = true // nothing more is staged
+		s.shut = true // rejects further changes
 		s.mu.Unlock()
 		close(s.closing)
 		s.ended.Wait()

@@ -13,36 +13,36 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// When a layer is brought into the file: many changes at once cost less, as most
-// of them change the same pages, and often the same records.
+// When a memtable is flushed. Flushing many changes together is cheaper, since most
+// of them modify the same pages, and often the same records.
 const (
-	applyEvery   = 250 * time.Millisecond // after its first flush
-	applyChanges = 16_384                 // or as soon as it has so many changes
-	applyBytes   = 16 << 20               // or bytes
+	applyEvery   = 250 * time.Millisecond // after the first group commit of the memtable
+	applyChanges = 16_384                 // or when the memtable has this many changes
+	applyBytes   = 16 << 20               // or this many bytes
 
-	// What may be staged, in both layers. Beyond it writers wait for the applier.
+	// Limits of both memtables together. Beyond them writers wait for a flush (backpressure).
 	maxStaged      = 65_536   // changes
 	maxStagedBytes = 64 << 20 // bytes
 
-	applyRetry = time.Second // until it is tried again, when it has failed
+	applyRetry = time.Second // delay before a failed flush is retried
 )
 
-// mark is what the file knows of its journal.
+// mark is the state of the write-ahead log as recorded in the store file.
 type mark struct {
 	salt    uint64
-	applied uint64 // number of the last frame that is in the file
+	applied uint64 // number of the last frame that the file contains
 }
 
-// asker waits until the layers up to that one are in the file.
+// asker waits until all memtables up to the given number are flushed.
 type asker struct {
 	layer uint64
 	done  chan error
 }
 
-// behindAll is for all layers.
+// behindAll is higher than the number of any memtable.
 const behindAll = math.MaxUint64
 
-// settle returns when all that is staged is in the file.
+// settle blocks until all staged changes are flushed to the file.
 func (s *Bolt) settle(ctx context.Context) error {
 	a := asker{done: make(chan error, 1)}
 	s.mu.Lock()
@@ -72,14 +72,16 @@ func (s *Bolt) settle(ctx context.Context) error {
 	}
 }
 
-// askForAll has the top layer applied as soon as the one below is. s.mu is held.
+// askForAll requests a flush of the active memtable as soon as the immutable one is
+// flushed. The caller must hold s.mu.
 func (s *Bolt) askForAll() {
 	s.asked = true
 	s.hasten()
 	signal(s.wake)
 }
 
-// answer tells those who ask for layers up to that one. s.mu is held.
+// answer reports the result to callers that wait for memtables up to the given number.
+// The caller must hold s.mu.
 func (s *Bolt) answer(upTo uint64, err error) {
 	s.askers = slices.DeleteFunc(s.askers, func(a asker) bool {
 		if a.layer <= upTo {
@@ -90,7 +92,8 @@ func (s *Bolt) answer(upTo uint64, err error) {
 	})
 }
 
-// full reports whether too much is staged. s.mu is held.
+// full reports whether the memtables have reached their limits. The caller must hold
+// s.mu.
 func (s *Bolt) full() bool {
 	changes, bytes := s.top.changes, s.top.bytes
 	if s.below != nil {
@@ -100,7 +103,7 @@ func (s *Bolt) full() bool {
 	return changes >= s.options.maxStaged || bytes >= maxStagedBytes
 }
 
-// awaitApplier returns when there may be room to stage something.
+// awaitApplier blocks while the memtables are full (backpressure).
 func (s *Bolt) awaitApplier(ctx context.Context) error {
 	s.mu.Lock()
 	full, way := s.full(), s.way
@@ -121,14 +124,14 @@ func (s *Bolt) awaitApplier(ctx context.Context) error {
 	}
 }
 
-// makeWay wakes those who wait to stage something. s.mu is held.
+// makeWay wakes writers blocked by backpressure. The caller must hold s.mu.
 func (s *Bolt) makeWay() {
 	close(s.way)
 	s.way = make(chan struct{})
 }
 
-// applyAll brings layer after layer into the file until the store is closed and
-// all is in it. It ends after the journal.
+// applyAll flushes one memtable after the other until the store is closed. It then
+// flushes the rest and ends, after journalAll has ended.
 func (s *Bolt) applyAll() {
 	defer s.ended.Done()
 	for {
@@ -142,8 +145,7 @@ func (s *Bolt) applyAll() {
 	}
 }
 
-// applyUntilDone tries until it has brought the layer into the file, or the store
-// is closed.
+// applyUntilDone retries the flush until it succeeds or the store is closed.
 func (s *Bolt) applyUntilDone(l *layer) {
 	for told := false; ; told = true {
 		err := s.apply(l)
@@ -161,7 +163,8 @@ func (s *Bolt) applyUntilDone(l *layer) {
 	}
 }
 
-// applyRest brings what is left into the file. What cannot be stays in the journal.
+// applyRest flushes the remaining memtables. If that fails, their changes stay in the
+// write-ahead log.
 func (s *Bolt) applyRest() error {
 	s.mu.Lock()
 	below, top := s.below, s.top
@@ -180,8 +183,8 @@ func (s *Bolt) applyRest() error {
 	return nil
 }
 
-// apply brings a layer into the file, in one transaction, on which no other
-// changes are made. If it cannot be the store takes no changes until it can.
+// apply flushes a memtable to the file in one transaction. If it fails, the store
+// rejects changes until a retry succeeds.
 func (s *Bolt) apply(l *layer) error {
 	err := s.commit(l)
 	s.mu.Lock()
@@ -197,17 +200,17 @@ func (s *Bolt) apply(l *layer) error {
 	switch l {
 	case s.below:
 		s.below = nil
-	case s.top: // when the store is closed
+	case s.top: // only when the store is closed
 		s.top = newLayer(l.number+1, 0)
 	}
 	s.answer(l.number, nil)
 	s.makeWay()
-	s.hasten() // the top layer may have to follow
+	s.hasten() // the active memtable may be due too
 	signal(s.wake)
 	return nil
 }
 
-// commit writes the layer to the file, and up to where the journal is in it.
+// commit writes the memtable to the file, together with the number of the last frame.
 func (s *Bolt) commit(l *layer) error {
 	if len(l.batches) == 0 {
 		return nil
@@ -224,8 +227,8 @@ func (s *Bolt) commit(l *layer) error {
 	})
 }
 
-// applyLayer makes what a layer has of each record the file's. bbolt is quickest
-// where keys come in order.
+// applyLayer writes the latest version of each record of the memtable. It sorts the
+// keys, since bbolt is fastest with sorted keys.
 func (f *buckets) applyLayer(l *layer) error {
 	type change struct {
 		key string
@@ -258,7 +261,7 @@ func (f *buckets) applyLayer(l *layer) error {
 	return nil
 }
 
-// id is that of the record's new life, or of its last.
+// id returns the id of the latest version, or of the deleted record.
 func (p *pending) id() uint64 {
 	if p.new != nil {
 		return p.new.id

@@ -10,28 +10,27 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// errDamaged says that the file is a store's, and that some of it is not as bbolt
-// has written it.
+// errDamaged reports that the file is a store file with damaged content.
 var errDamaged = errors.New("the file is damaged")
 
-// smallestFile is below what any file of bbolt has, in bytes: two pages.
+// smallestFile is the minimum size of a bbolt file, in bytes: two pages.
 const smallestFile = 2 * 4096
 
-// checkFile reads every page of a file that is there already, before it is opened
-// to be written. bbolt trusts a file: it panics over a damaged page, in goroutines
-// of its own where nobody can recover, and a page behind the end of a file that was
-// cut ends the process. Here both are errors.
+// checkFile reads every page of an existing file before it is opened for writing.
+// bbolt does not validate pages. On a damaged page it panics, partly in its own
+// goroutines, where the panic cannot be recovered. A page beyond the end of a truncated
+// file terminates the process. checkFile returns an error in both cases.
 func checkFile(path string) error {
 	stat, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist), err == nil && stat.Size() == 0:
-		return nil // bbolt makes it
+		return nil // bbolt creates it
 	case err != nil:
 		return err
 	case stat.Size() < smallestFile:
 		return fmt.Errorf("%w: it ends after %d bytes", errDamaged, stat.Size())
 	}
-	// Who reads only looks for no free pages, and keeps out who writes.
+	// Opened read-only, bbolt does not search for free pages, and locks out writers.
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true, NoStatistics: true})
 	if err != nil {
 		return err
@@ -39,9 +38,9 @@ func checkFile(path string) error {
 	return errors.Join(readAll(db), db.Close())
 }
 
-// readAll reads all keys, and where their values end.
+// readAll reads all keys and the last byte of each value.
 func readAll(db *bbolt.DB) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // of this goroutine
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // restored for this goroutine on return
 	defer func() {
 		if value := recover(); value != nil {
 			err = fmt.Errorf("%w: %v", errDamaged, value)
@@ -67,12 +66,11 @@ func readBucket(name []byte, b *bbolt.Bucket) error {
 		}
 		return nil
 	})
-	_ = read // that it could be is enough
+	_ = read // only the access matters
 	return err
 }
 
-// openFile opens the file to be written. What bbolt panics over, though the file
-// could be read, is an error.
+// openFile opens the file for writing. A panic of bbolt becomes an error.
 func openFile(path string) (db *bbolt.DB, err error) {
 	if err := checkFile(path); err != nil {
 		return nil, err
@@ -84,7 +82,7 @@ func openFile(path string) (db *bbolt.DB, err error) {
 	}()
 	return bbolt.Open(path, 0o600, &bbolt.Options{
 		Timeout:        lockTimeout,
-		NoFreelistSync: true, // less to write in each commit; the list is found again on opening
+		NoFreelistSync: true, // smaller commits; bbolt rebuilds the list on opening
 		FreelistType:   bbolt.FreelistMapType,
 		NoStatistics:   true,
 	})

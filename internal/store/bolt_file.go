@@ -11,17 +11,17 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// The buckets of the file. All numbers are big-endian, so that bytes sort as the
-// numbers do; times are milliseconds since 1970. Keys may be hashes, of which each
-// is on a page of its own, so what changes with each write is filed under the id,
-// where records of one time are neighbors.
+// The buckets of the file. All numbers are big-endian, so that keys sort numerically.
+// Times are in milliseconds since 1970. Keys may be hashes, which scatter over all pages.
+// So everything that changes with each write is stored by id: records of the same time
+// are then neighbors.
 //
 //	records  key                  → id
 //	values   id                   → kept.appendTo
 //	log      id, number of entry  → entry
 //	expiry   class, indexed, id   → key
-//	dead     id                   → nothing: logs that remain to be removed
-//	store    format, totals, mark → numbers; mark is what the file knows of its journal
+//	dead     id                   → empty: logs that remain to be removed
+//	store    format, totals, mark → numbers; mark is the state of the write-ahead log
 var (
 	bucketRecords = []byte("records")
 	bucketValues  = []byte("values")
@@ -36,30 +36,30 @@ var (
 )
 
 const (
-	format     = 3 // of the file
-	formatBare = 2 // of one that was made before there was a journal; it becomes a new one
+	format     = 3 // version of the file format
+	formatBare = 2 // version without a write-ahead log; upgraded on opening
 
 	keptHeader     = 41  // bytes before the value
-	recordOverhead = 128 // bytes that a record costs beside its own
-	entryOverhead  = 32  // bytes that an entry costs beside its own
-	maxLogAtOnce   = 256 // entries removed together with their record
+	recordOverhead = 128 // bytes counted for a record besides its content
+	entryOverhead  = 32  // bytes counted for an entry besides its content
+	maxLogAtOnce   = 256 // maximum number of entries removed together with their record
 
-	classKept  = 0 // of the expiry index
+	classKept  = 0 // class in the expiry index
 	classSpare = 1
 )
 
-// kept is a record as the file has it.
+// kept is the stored form of a record.
 type kept struct {
-	id       uint64 // of this life of the key; its log is filed under it
+	id       uint64 // unique for each record, also if its key is reused; the log is stored by it
 	expires  int64
-	indexed  int64 // when the expiry index looks at it; not after expires
+	indexed  int64 // time in the expiry index; never after expires
 	length   int64
 	logBytes int64
 	spare    bool
 	value    []byte
 }
 
-// living returns the record unless it has expired.
+// living returns the record, or nil if it has expired.
 func (k *kept) living() *kept {
 	if k == nil || k.expires <= time.Now().UnixMilli() {
 		return nil
@@ -74,12 +74,12 @@ func (k *kept) record() Record {
 	return Record{Value: k.value, Length: k.length}
 }
 
-// size is what counts for MaxBytes.
+// size returns the bytes that count towards MaxBytes.
 func (k *kept) size(key string) int64 {
 	return int64(len(key)+len(k.value)) + k.logBytes + k.length*entryOverhead + recordOverhead
 }
 
-// appendTo appends the record as the file has it.
+// appendTo appends the encoded record.
 func (k *kept) appendTo(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, k.id)
 	b = binary.BigEndian.AppendUint64(b, uint64(k.expires))
@@ -97,7 +97,7 @@ func (k *kept) class() byte {
 	return classKept
 }
 
-// indexKey is where the expiry index has the record.
+// indexKey returns the key of the record in the expiry index.
 func (k *kept) indexKey() []byte {
 	b := make([]byte, 0, 17)
 	b = append(b, k.class())
@@ -115,7 +115,7 @@ func logKey(id uint64, number int64) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(number))
 }
 
-// readKept returns a copy of the record, or nil.
+// readKept returns a copy of the record, or nil if there is none.
 func readKept(tx *bbolt.Tx, key string) (*kept, error) {
 	id := tx.Bucket(bucketRecords).Get([]byte(key))
 	if id == nil {
@@ -129,7 +129,7 @@ func readKept(tx *bbolt.Tx, key string) (*kept, error) {
 	return k, nil
 }
 
-// decodeKept returns a copy of an encoded record; nil if it is none.
+// decodeKept returns a copy of an encoded record, or nil if b is too short.
 func decodeKept(b []byte) *kept {
 	if len(b) < keptHeader {
 		return nil
@@ -145,7 +145,7 @@ func decodeKept(b []byte) *kept {
 	}
 }
 
-// expiresAt is kept.expires of an encoded record.
+// expiresAt returns kept.expires of an encoded record.
 func expiresAt(b []byte) int64 {
 	if len(b) < keptHeader {
 		return 0
@@ -153,8 +153,8 @@ func expiresAt(b []byte) int64 {
 	return int64(binary.BigEndian.Uint64(b[8:]))
 }
 
-// prepare makes the buckets of a new file, or checks the old one's format, and
-// returns the totals and what it knows of its journal.
+// prepare creates the buckets of a new file, or checks the format of an existing one. It
+// returns the totals and the state of the write-ahead log.
 func prepare(db *bbolt.DB) (t totals, m mark, err error) {
 	err = db.Update(func(tx *bbolt.Tx) error {
 		for _, name := range [][]byte{bucketRecords, bucketValues, bucketLog, bucketExpiry, bucketDead, bucketStore} {
@@ -189,11 +189,11 @@ func prepare(db *bbolt.DB) (t totals, m mark, err error) {
 	return t, m, err
 }
 
-// buckets are those of one transaction that writes.
+// buckets are the buckets in a write transaction.
 type buckets struct {
 	records, values, log, expiry, dead, store *bbolt.Bucket
 
-	memory []byte // for what bbolt does not copy: values, until the transaction ends
+	memory []byte // buffer for values, which bbolt references until the transaction ends
 }
 
 func openBuckets(tx *bbolt.Tx) *buckets {
@@ -207,7 +207,7 @@ func openBuckets(tx *bbolt.Tx) *buckets {
 	}
 }
 
-// room returns so many bytes of memory, with nothing in them.
+// room returns an empty slice with the given capacity.
 func (f *buckets) room(size int) []byte {
 	if cap(f.memory)-len(f.memory) < size {
 		f.memory = make([]byte, 0, size)
@@ -217,12 +217,12 @@ func (f *buckets) room(size int) []byte {
 	return f.memory[n : n : n+size]
 }
 
-// born reports whether a record begins a life of which the file has nothing.
+// born reports whether next is a new record with its own id.
 func born(old, next *kept) bool {
 	return next != nil && (old == nil || next.id != old.id)
 }
 
-// name files the record under its key.
+// name updates the index from key to id.
 func (f *buckets) name(key string, old, next *kept) error {
 	switch {
 	case born(old, next):
@@ -233,8 +233,8 @@ func (f *buckets) name(key string, old, next *kept) error {
 	return nil
 }
 
-// apply makes the rest of the change. The entries are the last of the log, which
-// the file has not.
+// apply writes the record, its log and its place in the expiry index. entries are the
+// last entries of the log, which the file does not have yet.
 func (f *buckets) apply(key string, old, next *kept, entries [][]byte) error {
 	if old != nil && (next == nil || born(old, next)) {
 		if err := errors.Join(f.removeLog(old), f.values.Delete(idKey(old.id))); err != nil {
@@ -256,8 +256,7 @@ func (f *buckets) apply(key string, old, next *kept, entries [][]byte) error {
 	return f.values.Put(idKey(next.id), next.appendTo(f.room(keptHeader+len(next.value))))
 }
 
-// index keeps the expiry index, which is left alone where it looks at the record
-// early enough.
+// index updates the expiry index if the time in it has changed.
 func (f *buckets) index(key string, old, next *kept) error {
 	at := next.indexKey()
 	if old != nil {
@@ -272,7 +271,7 @@ func (f *buckets) index(key string, old, next *kept) error {
 	return f.expiry.Put(at, []byte(key))
 }
 
-// removeLog removes a short log; a long one is left to the sweeper.
+// removeLog removes a short log. It leaves a long one to the sweeper.
 func (f *buckets) removeLog(k *kept) error {
 	if k.length > maxLogAtOnce {
 		return f.dead.Put(idKey(k.id), nil)

@@ -8,61 +8,64 @@ import (
 	"os"
 )
 
-// The journal is two files beside the store's, used in turns: one layer of changes
-// has one, and it is used again when they are in the store's file. Each begins with
-// a header and has frames after it, one for each batch, that are numbered on from
-// one file to the other. All numbers are little-endian.
+// The journal is the write-ahead log. It consists of two files that are used in turns:
+// one for each memtable. A file is reused when its memtable has been flushed to the store
+// file. Each file has a header, followed by frames, one for each batch. Frame numbers
+// continue from one file to the other. All numbers are little-endian; the layout gives
+// each field with its size in bytes.
 //
 //	header  magic and version 8, salt 8, CRC 4, zeros up to 32 bytes
-//	frame   length of the body 4, its CRC 4, number 8, CRC of the salt and these 4, zeros 4,
-//	        body, zeros up to a multiple of 8
+//	frame   length of the body 4, CRC of the body 4, number 8, CRC of the salt and these 4,
+//	        zeros 4, body, zeros up to a multiple of 8
 //	body    changes, one after the other
-//	change  what 1, length of the key 2, key; unless it deletes the record:
-//	        length 4, kept.appendTo; entries 4, and of each: length 4, entry
+//	change  kind 1, length of the key 2, key; unless the kind is delete:
+//	        length 4, kept.appendTo; number of entries 4; for each entry: length 4, entry
 //
-// A frame is written when the one before is on disk. So where one is missing or
-// damaged that has others after it the journal is damaged; the last one may merely
-// have been cut by a crash. The salt is the store's own and secret, so that no
-// value that somebody stores can pass for a frame, nor the journal of another store
-// for this one's.
+// A frame is written only after the previous one is on disk. Therefore:
+//
+//   - If the last frame is incomplete, a crash cut it. Recovery ignores it.
+//   - If a frame is missing or damaged and a later one exists, the log is damaged.
+//
+// The salt is random, secret and specific to the store. It ensures that neither a stored
+// value nor the log of another store is mistaken for a frame of this log.
 const (
 	journalMagic  = "fwjourn1"
 	journalHeader = 32 // bytes
 	frameHeader   = 24 // bytes
 	frameAlign    = 8  // bytes
 
-	journalStep  = 1 << 20 // bytes by which a file grows, before they are used
-	journalSpare = 4 << 20 // bytes of memory that are kept for the next frame, at most
+	journalStep  = 1 << 20 // bytes by which a file is extended in advance
+	journalSpare = 4 << 20 // maximum size in bytes of the buffer kept for the next frame
 
 	changePut    = 1
 	changeDelete = 2
 )
 
-// castagnoli has hardware that computes it. It is not changed.
+// castagnoli is computed in hardware on common CPUs. The table is read-only.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// journal is open for the one goroutine that writes it.
+// journal is the open write-ahead log. Only one goroutine uses it.
 type journal struct {
 	files [2]*journalFile
-	used  int    // which of them is written
+	used  int    // index of the current file
 	next  uint64 // number of the next frame
 	salt  uint64
 	sync  func(*os.File) error
-	frame []byte // its memory is used again
+	frame []byte // reused buffer
 }
 
 type journalFile struct {
 	*os.File
-	end  int64 // of its frames
-	size int64 // of the file, which was written up to there
+	end  int64 // offset after the last frame
+	size int64 // allocated size of the file
 }
 
 func journalPaths(path string) [2]string {
 	return [2]string{path + ".journal.1", path + ".journal.2"}
 }
 
-// newJournal makes both files anew: nothing in them is needed any more. next is
-// the number of the first frame.
+// newJournal creates both files, replacing existing ones. The caller must have applied
+// all their frames. next is the number of the first frame.
 func newJournal(path string, salt, next uint64, sync func(*os.File) error) (j *journal, err error) {
 	j = &journal{next: next, salt: salt, sync: sync}
 	defer func() {
@@ -102,9 +105,8 @@ func encodeHeader(magic []byte, salt uint64) []byte {
 	return b[:journalHeader]
 }
 
-// grow writes zeros to where the file ends until it has that size, so that what
-// is written there later changes neither its size nor its place on the disk, and a
-// sync has only the frame to write.
+// grow extends the file to the size with zeros. Later writes then change neither the
+// size nor the disk blocks of the file, so a sync only has to write the frame.
 func (f *journalFile) grow(size int64) error {
 	if f.size >= size {
 		return nil
@@ -119,9 +121,9 @@ func (f *journalFile) grow(size int64) error {
 	return nil
 }
 
-// write makes the changes durable with one write and one sync, and returns the
-// number of their frame. After an error what the disk has of them is unknown; the
-// next frame has the same number and is written to the same place.
+// write makes the changes durable with one write and one sync, and returns the number
+// of their frame. After an error it is unknown what is on disk; the next frame has the
+// same number and overwrites the same place.
 func (j *journal) write(writes []write) (number uint64, err error) {
 	f := j.files[j.used]
 	j.frame = appendFrame(j.frame[:0], j.salt, j.next, writes)
@@ -144,7 +146,7 @@ func (j *journal) write(writes []write) (number uint64, err error) {
 	return number, nil
 }
 
-// turn goes over to the other file, of which nothing is needed any more.
+// turn switches to the other file and overwrites its frames, which are all flushed.
 func (j *journal) turn() {
 	j.used = 1 - j.used
 	j.files[j.used].end = journalHeader
@@ -184,7 +186,7 @@ func appendFrame(b []byte, salt, number uint64, writes []write) []byte {
 	return b
 }
 
-// sumHeader is the CRC of the header of a frame.
+// sumHeader returns the CRC of a frame's header.
 func sumHeader(salt uint64, header []byte) uint32 {
 	var salted [24]byte
 	binary.LittleEndian.PutUint64(salted[:], salt)

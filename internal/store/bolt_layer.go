@@ -11,35 +11,35 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// A layer is what is staged over the file: for each record that has changed what
-// it is now, however often it has. The top layer takes changes. From time to time
-// it becomes the one below, which is brought into the file and then dropped; what
-// a record is says the top layer, else the one below, else the file. Each has a
-// file of the journal to itself, but for batches that are not written yet.
+// layer is a memtable: it holds the latest version of each record that changed since
+// the last flush. Writes go to the active memtable (top). It later becomes immutable
+// (below), is flushed to the file and then dropped. A read looks at the active memtable
+// first, then at the immutable one, then at the file. Each memtable has its own file of
+// the write-ahead log, except for batches that are not committed yet.
 type layer struct {
-	number  uint64 // counted from 1
+	number  uint64 // counts from 1
 	records map[string]*pending
-	batches []*batch // that are journaled
-	changes int      // staged, journaled or not
-	bytes   int      // of those, about, in memory
-	totals  totals   // after the last batch
-	last    uint64   // number of its frame in the journal; 0: none
+	batches []*batch // those committed to the write-ahead log
+	changes int      // staged changes, committed or not
+	bytes   int      // approximate memory use of the changes
+	totals  totals   // totals after the last batch
+	last    uint64   // number of its last frame in the write-ahead log; 0 if none
 }
 
-// pending is what a layer has of one record.
+// pending is the state of one record in a memtable.
 type pending struct {
-	old     *kept    // what is under the layer
-	new     *kept    // nil: nothing any more
-	entries [][]byte // the last ones of the log, which are under no other layer
+	old     *kept    // version below this memtable; nil if none
+	new     *kept    // latest version; nil if the record was deleted
+	entries [][]byte // log entries that only this memtable has
 }
 
-// newLayer returns one that is likely to get so many records.
+// newLayer returns a memtable with capacity for the given number of records.
 func newLayer(number uint64, records int) *layer {
 	return &layer{number: number, records: make(map[string]*pending, records)}
 }
 
-// add makes the write visible and returns about how many bytes it has. The layer
-// copies the list of entries.
+// add makes the write visible and returns its approximate size in bytes. It copies the
+// list of entries.
 func (l *layer) add(w *write) int {
 	p := l.records[w.key]
 	switch {
@@ -47,7 +47,7 @@ func (l *layer) add(w *write) int {
 		p = &pending{old: w.old}
 		l.records[w.key] = p
 	case w.new == nil || p.new == nil || p.new.id != w.new.id:
-		p.entries = nil // the log of a life that is over
+		p.entries = nil // they belong to the log of the deleted record
 	}
 	p.new = w.new
 	n := len(p.entries)
@@ -59,7 +59,8 @@ func (l *layer) add(w *write) int {
 	return size
 }
 
-// rebuilt is the layer without what is not journaled.
+// rebuilt returns a copy of the memtable with only the changes that are in the
+// write-ahead log.
 func (l *layer) rebuilt() *layer {
 	again := newLayer(l.number, len(l.records))
 	again.batches, again.totals, again.last = l.batches, l.totals, l.last
@@ -71,8 +72,8 @@ func (l *layer) rebuilt() *layer {
 	return again
 }
 
-// staged returns what the layers have of a record: the uppermost first, and
-// neither without one. s.mu is held.
+// staged returns the memtable entries of a record, the most recent first. If there is
+// none, both are nil. The caller must hold s.mu.
 func (s *Bolt) staged(key string) (upper, lower *pending) {
 	upper = s.top.records[key]
 	if s.below == nil {
@@ -84,8 +85,8 @@ func (s *Bolt) staged(key string) (upper, lower *pending) {
 	return upper, s.below.records[key]
 }
 
-// look returns the record as it stands, written or not, expired or not; nil if
-// there is none. failures is how many batches had failed when it did.
+// look returns the current version of the record, durable or not, expired or not, or nil
+// if there is none. failures is the number of failed batches at the time of the read.
 func (s *Bolt) look(key string) (k *kept, failures uint64, err error) {
 	s.mu.Lock()
 	p, _ := s.staged(key)
@@ -129,8 +130,8 @@ func (s *Bolt) Read(ctx context.Context, key string, from int64, limit int) ([][
 	}
 }
 
-// readLog reads the log from there on: first what is in the file, then what the
-// layers have. It reports whether the record was deleted in between.
+// readLog reads the log from the given entry on: first from the file, then from the
+// memtables. overtaken reports that the record was deleted or replaced in the meantime.
 func (s *Bolt) readLog(r *reading, key string, from int64) (overtaken bool, err error) {
 	s.mu.Lock()
 	shut := s.shut
@@ -177,26 +178,25 @@ func (s *Bolt) readLog(r *reading, key string, from int64) (overtaken bool, err 
 	return false, nil
 }
 
-// reading is what one Read returns.
+// reading collects the result of one Read.
 type reading struct {
 	entries [][]byte
 	size    int
 	limit   int
 }
 
-// add adds the entry, and reports whether there was room for it.
+// add adds the entry. It returns false if the limit is reached.
 func (r *reading) add(entry []byte) bool {
 	r.size += len(entry)
 	if len(r.entries) == r.limit || len(r.entries) > 0 && r.size > MaxReadBytes {
-		r.limit = len(r.entries) // none after it either
+		r.limit = len(r.entries) // accept no later entry either
 		return false
 	}
 	r.entries = append(r.entries, entry)
 	return true
 }
 
-// log adds copies of the entries that the file has, from one up to but not
-// another.
+// log adds copies of the entries [from, to) that are in the file.
 func (r *reading) log(tx *bbolt.Tx, id uint64, from, to int64) {
 	c := tx.Bucket(bucketLog).Cursor()
 	end := logKey(id, to)
@@ -230,7 +230,7 @@ func (s *Bolt) Keys(ctx context.Context, prefix, after string, limit int) ([]str
 		}
 		return len(keys) < limit
 	}
-	// addStaged adds what is staged and comes before that key of the file.
+	// addStaged adds the keys of the memtables that sort before the given key of the file.
 	addStaged := func(before []byte) (more bool) {
 		for len(names) > 0 && (before == nil || names[0] < string(before)) {
 			if !add(names[0], staged[names[0]]) {
@@ -258,8 +258,8 @@ func (s *Bolt) Keys(ctx context.Context, prefix, after string, limit int) ([]str
 	return keys, err
 }
 
-// stagedKeys returns the keys with that prefix that a layer has, and whether they
-// live.
+// stagedKeys returns the keys with the prefix that are in a memtable, and whether each
+// is a live record.
 func (s *Bolt) stagedKeys(prefix string) (map[string]bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

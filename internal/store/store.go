@@ -1,15 +1,18 @@
-// Package store keeps what must outlive a request: the answers of OTC calls by
-// their call_id, and the Engagements of agents. It knows neither: a record is a
-// key, a value, a log that only grows, and a time after which it is gone.
+// Package store holds the data that must outlive a request: the responses to OTC
+// calls by call_id, and the Engagements of agents. The package does not interpret
+// this data. A record has a key, a value, an append-only log and an expiry time.
 //
-// Update is the heart of it. It reads a record, lets its caller decide, and
-// writes value and log together, or nothing; whoever else changes the record at
-// the same moment, in this process or on another node, comes before or after.
-// When it returns the change is durable: [Bolt] has it on disk in the one file of
-// one process, [Redis] has the server's word. Get, Read and Keys look; Wait
-// sleeps until a record is another.
+// Update is the central operation. It reads a record, calls a function that decides
+// on the change, and writes value and log atomically. Updates of one record are
+// serialized, within the process and across nodes. When Update returns, the change
+// is durable unless it was made with [Change.Later]:
 //
-// Both pass the suite in package storetest.
+//   - [Bolt] has written it to disk. One process owns the store file.
+//   - [Redis] has received the confirmation of the server. Many nodes can share it.
+//
+// Get, Read and Keys read. Wait blocks until a record's value changes.
+//
+// Both implementations pass the test suite in package storetest.
 package store
 
 import (
@@ -19,114 +22,124 @@ import (
 	"time"
 )
 
-// Limits of every store. What is beyond them is refused, never cut.
+// Limits of every store. A store rejects data beyond a limit; it never truncates.
 const (
 	MaxKey          = 512                  // bytes of a key
 	DefaultMaxValue = 1 << 20              // bytes of a value, and of all entries of one change
-	MaxEntries      = 1024                 // entries that one change appends
+	MaxEntries      = 1024                 // entries appended by one change
 	MaxLength       = 1 << 20              // entries of one log
-	MaxRead         = 10_000               // entries or keys that one Read or Keys returns
+	MaxRead         = 10_000               // entries or keys returned by one Read or Keys
 	MaxReadBytes    = 16 << 20             // bytes of entries after which one Read returns
-	MaxTTL          = 366 * 24 * time.Hour // life of a record after its last change
+	MaxTTL          = 366 * 24 * time.Hour // lifetime of a record after its last change
 )
 
 var (
-	// ErrNotFound says that there is no record at that key, or no longer.
+	// ErrNotFound reports that no record has that key, or that it has expired.
 	ErrNotFound = errors.New("no such record")
-	// ErrTooLarge says that a key, a value, the entries of a change or a log
+	// ErrTooLarge reports that a key, a value, the entries of a change or a log
 	// would exceed its limit. Nothing was written.
 	ErrTooLarge = errors.New("too large for the store")
-	// ErrFull says that the store has as many records or bytes as it may, and
-	// none that may be evicted. Nothing was written.
+	// ErrFull reports that the store has reached its limit of records or bytes and
+	// has no record that it may evict. Nothing was written.
 	ErrFull = errors.New("the store is full")
-	// ErrClosed says that the store was closed.
+	// ErrClosed reports that the store is closed.
 	ErrClosed = errors.New("the store is closed")
 )
 
-// A Record is what a key stands for. Its bytes belong to the caller to read, not
-// to change.
+// Record is the value of a key and the length of its log. The caller may read the
+// bytes but must not modify them.
 type Record struct {
-	Value  []byte // nil where there is no record, else not nil
-	Length int64  // entries of its log
+	Value  []byte // nil if there is no record; otherwise not nil
+	Length int64  // number of entries in the log
 }
 
-// A Change is what is to become of a record. Its bytes belong to the store from
-// then on: they must not be changed.
+// Change describes a change of a record. The store takes ownership of the bytes: the
+// caller must not modify them afterwards.
 type Change struct {
-	// Value replaces the record's value. If nil the value stays as it is; a new
-	// record's is empty then.
+	// Value replaces the record's value. If it is nil, the value stays as it is, and
+	// a new record gets an empty value.
 	Value []byte
-	// Entries are appended to the record's log, which lives and ends with it. The
-	// cost does not grow with the log.
+	// Entries are appended to the record's log. The log is deleted with the record.
+	// The cost of appending does not depend on the length of the log.
 	Entries [][]byte
-	// TTL is how long the record lives from now on: more than 0, at most MaxTTL,
-	// counted anew with each change.
+	// TTL is the lifetime of the record, counted from this change. It must be more
+	// than 0 and at most MaxTTL.
 	TTL time.Duration
-	// Delete removes the record and its log; all else is ignored.
+	// Delete removes the record and its log. All other fields but Later are ignored.
 	Delete bool
-	// Later does not wait for the disk: the change is visible to this process at
-	// once and durable soon. A process that is killed may lose it, never a part
-	// of it, nor an earlier change of the record without this one. A failure goes
-	// to Options.Failed. Where too much is waiting already it is not later. Redis
-	// makes every change at once.
+	// Later makes the write asynchronous: it does not wait for the disk. The change
+	// is visible to this process at once and durable soon after.
+	//
+	//   - If the process is killed, the change can be lost, but only as a whole. A
+	//     change is never kept without the earlier changes of the same record.
+	//   - A failed write is reported to Options.Failed.
+	//   - If too many writes are queued, the change is made synchronously.
+	//   - Redis ignores Later and makes every change synchronously.
 	Later bool
-	// Spare lets the record be evicted before its time when the embedded store
-	// is full, the first to expire first. A record that is not spare never is:
-	// ErrFull refuses others instead. Redis evicts by its own maxmemory-policy.
+	// Spare allows the embedded store to evict the record before it expires when the
+	// store is full. Records are evicted in the order of their expiry. Records without
+	// Spare are never evicted; new ones are rejected with ErrFull instead. Redis
+	// ignores Spare and evicts by its own maxmemory-policy.
 	Spare bool
 }
 
-// Store keeps records. Its methods are safe for concurrent use. They return
-// ErrClosed after Close, and the context's error when it ends first; what Update
-// and Put then did is unknown, as it is after a lost connection.
+// Store holds records. Its methods are safe for concurrent use. They return ErrClosed
+// after Close. If the context ends first, they return its error, and it is unknown
+// whether Update and Put made the change. The same is true after a lost connection.
 type Store interface {
 	// Get returns the record, or ErrNotFound.
 	Get(ctx context.Context, key string) (Record, error)
 
-	// Update changes a record by what it is: change gets it as it stands (with a
-	// nil Value if there is none, or no longer) and says what is to become of it.
-	// It may run more than once, and for one key not twice at a time in this
-	// process; it must be quick and not use the store. An error of change is
-	// returned as it is, and nothing is changed.
+	// Update changes a record depending on its current state. It calls change with
+	// the current record and makes the change that the function returns. If there is
+	// no record or it has expired, old.Value is nil.
+	//
+	// The function may run more than once, but in this process never twice at the
+	// same time for one key. It must return quickly and must not use the store. If it
+	// returns an error, Update returns that error and changes nothing.
 	Update(ctx context.Context, key string, change func(old Record) (Change, error)) error
 
-	// Put makes the change whatever the record is. With Entries alone it appends
-	// to the log.
+	// Put makes the change regardless of the current record. With only Entries set
+	// it appends to the log.
 	Put(ctx context.Context, key string, change Change) error
 
-	// Read returns the entries of the record's log from the one numbered from
-	// (the first is 0) on, at most limit of them and about MaxReadBytes, but one
-	// in any case: none where the log ends or there is no record.
+	// Read returns entries of the record's log, starting with number from (the first
+	// entry is 0). It returns at most limit entries and about MaxReadBytes, but at
+	// least one entry if there is one. At the end of the log, or if there is no
+	// record, it returns none.
 	Read(ctx context.Context, key string, from int64, limit int) ([][]byte, error)
 
-	// Wait returns the record as soon as its value is not seen (compared byte
-	// by byte), which may be at once. It returns ErrNotFound when there is no
-	// record, or no longer; with seen nil it waits until there is one. Changes by
-	// this process are noticed at once, on Redis those of others as well; a
-	// record that expires there is noticed within seconds.
+	// Wait blocks until the record's value differs from seen (compared byte by byte)
+	// and returns the record. If the value differs already, it returns at once.
+	//
+	//   - If there is no record or it has expired, Wait returns ErrNotFound.
+	//   - If seen is nil, Wait instead blocks until there is a record.
+	//
+	// Changes by this process are noticed at once; on Redis, changes by other nodes
+	// too. On Redis, the expiry of a record is noticed within seconds.
 	Wait(ctx context.Context, key string, seen []byte) (Record, error)
 
-	// Keys returns the keys that begin with prefix and come after the key after
-	// in the order of their bytes, at most limit of them. On Redis it walks all
-	// keys of the database: for an operator's list, not for each request.
+	// Keys returns at most limit keys that begin with prefix and sort after the key
+	// after, in byte order. On Redis it scans all keys of the database: use it for
+	// administration, not for every request.
 	Keys(ctx context.Context, prefix, after string, limit int) ([]string, error)
 
-	// Delete removes records and their logs, each by itself. It is no error if
-	// there are none.
+	// Delete removes records and their logs. Each removal is a separate change.
+	// A missing record is not an error.
 	Delete(ctx context.Context, keys ...string) error
 
-	// Close writes what waits to be written, ends all waiters, and gives up
-	// what the store holds. Closing twice is the same as once.
+	// Close flushes pending writes, ends all Wait calls and releases the store's
+	// resources. Further calls have no effect.
 	Close() error
 }
 
-// Options are the same for every store. The zero value has the defaults.
+// Options are common to every store. The zero value selects the defaults.
 type Options struct {
 	// MaxValue is the limit, in bytes, of a value and of all entries of one
 	// change. Default: DefaultMaxValue.
 	MaxValue int
-	// Failed is told when a change that was made Later could not be made durable,
-	// and of faults in the store's own upkeep. It must return soon.
+	// Failed is called when a change with Later could not be made durable, and when
+	// the background maintenance of the store fails. It must return quickly.
 	Failed func(error)
 }
 
@@ -149,7 +162,7 @@ func checkKey(key string) error {
 	return nil
 }
 
-// checkChange judges all of a change but the length that the log would have.
+// checkChange checks all limits of a change except the resulting length of the log.
 func (o *Options) checkChange(c *Change) error {
 	if c.Delete {
 		return nil
@@ -184,7 +197,7 @@ func entriesSize(entries [][]byte) int {
 	return size
 }
 
-// checkRange judges what Read and Keys ask for, and returns how many to return.
+// checkRange checks the arguments of Read and Keys and returns the effective limit.
 func checkRange(from int64, limit int) (int, error) {
 	if from < 0 || limit <= 0 {
 		return 0, fmt.Errorf("from %d, limit %d: from counts from 0 and limit is more than 0", from, limit)

@@ -6,19 +6,19 @@ import (
 	"sync"
 )
 
-// waiters are those who wait for a key to change, by key.
+// waiters holds the Wait calls in progress, by key.
 type waiters struct {
 	mu    sync.Mutex
 	byKey map[string]*waiting
 }
 
-// waiting is all who wait for one key.
+// waiting counts the Wait calls for one key.
 type waiting struct {
 	changed chan struct{} // closed by the next change
 	count   int
 }
 
-// join makes the caller one of those who wait for the key, until it leaves.
+// join registers the caller as a waiter for the key. The caller must call leave.
 func (w *waiters) join(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -42,14 +42,15 @@ func (w *waiters) leave(key string) {
 	}
 }
 
-// changed returns what the key's next change closes. The caller has joined.
+// changed returns a channel that the next change of the key closes. The caller must
+// have called join.
 func (w *waiters) changed(key string) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.byKey[key].changed
 }
 
-// wake tells all who wait for the key to look again.
+// wake makes all waiters for the key read the record again.
 func (w *waiters) wake(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -59,7 +60,7 @@ func (w *waiters) wake(key string) {
 	}
 }
 
-// wakeAll tells everybody to look again.
+// wakeAll makes all waiters read their records again.
 func (w *waiters) wakeAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,19 +70,19 @@ func (w *waiters) wakeAll() {
 	}
 }
 
-// none reports whether nobody waits.
+// none reports whether there are no waiters.
 func (w *waiters) none() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.byKey) == 0
 }
 
-// stripes are as many keys as are changed at the same time in this process, if
-// no two of them fall on one stripe.
+// stripes is the number of locks that the keys share. Two keys that hash to the same
+// stripe cannot be changed at the same time in this process.
 const stripes = 256
 
-// keyLocks let one change of a key run at a time. Unlike a mutex, who waits for
-// one can give up.
+// keyLocks serializes the changes of each key. Unlike a mutex, acquire stops waiting
+// when the context ends.
 type keyLocks struct {
 	seed maphash.Seed
 	held [stripes]chan struct{}
@@ -95,7 +96,7 @@ func newKeyLocks() *keyLocks {
 	return l
 }
 
-// heldKey is a key that is locked.
+// heldKey is the lock of a key, held by the caller.
 type heldKey chan struct{}
 
 func (h heldKey) release() { <-h }
