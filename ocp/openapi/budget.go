@@ -6,33 +6,33 @@ import (
 	"strings"
 )
 
-// What the operations of one document may cost. Through $refs a small document
-// can have a great many operations that share one large part, and each has its
-// own copy of what it says.
+// Limits on the operations of one document. With $refs, a small document can have a
+// great many operations that share one large part, and each operation gets its own
+// copy of the text in it.
 const (
-	maxReading    = 256 << 20 // bytes, of all operations together
-	partCost      = 128       // bytes, of one parameter, media type, name or the like
+	maxReading    = 256 << 20 // bytes, for all operations together
+	partCost      = 128       // bytes, counted for each parameter, media type, name and so on
 	maxParameters = 1000      // of one operation
-	maxPath       = 8 << 10   // bytes of a path template, or of a server's URL
+	maxPath       = 8 << 10   // bytes of a path template or a server URL
 	maxPathNames  = 100       // in one path template
 	maxMessage    = 500       // bytes of one warning or error
 )
 
 var errTooMuch = fmt.Errorf("the operations up to here take more than %d MiB: split the document, or let fewer operations share large parts", maxReading>>20)
 
-// A budget is what is left for reading the operations of a document.
+// A budget is the number of bytes that may still be read for a document's operations.
 type budget struct {
 	left int // bytes
 }
 
-// take reports whether cost was still left.
+// take takes cost from the budget and reports whether it was available.
 func (b *budget) take(cost int) bool {
 	b.left = max(b.left-cost, -1)
 	return b.left >= 0
 }
 
-// part reports whether one more part may be read, and makes the operation
-// unusable if not.
+// part reports whether the budget allows one more part. If not, the operation becomes
+// unusable.
 func (r *reader) part() bool {
 	return r.take(partCost)
 }
@@ -45,7 +45,7 @@ func (r *reader) take(cost int) bool {
 	return false
 }
 
-// text is plainText within the budget.
+// text is plainText, counted against the budget.
 func (r *reader) text(n *Node) string {
 	if !r.take(len(n.Raw())) {
 		return ""
@@ -53,7 +53,7 @@ func (r *reader) text(n *Node) string {
 	return plainText(n)
 }
 
-// texts is the list of texts within the budget.
+// texts returns a list of texts, counted against the budget.
 func (r *reader) texts(n *Node) []string {
 	cost := len(n.Raw())
 	for _, item := range n.Items() {
@@ -65,14 +65,14 @@ func (r *reader) texts(n *Node) []string {
 	return texts(n)
 }
 
-// warn adds a warning to the operation's.
+// warn adds a warning to the operation.
 func (r *reader) warn(format string, arguments ...any) {
 	if r.part() {
 		r.Warnings = append(r.Warnings, shorten(fmt.Sprintf(format, arguments...)))
 	}
 }
 
-// fail makes the operation unusable; its first reason is kept.
+// fail makes the operation unusable. The first reason is kept.
 func (r *reader) fail(format string, arguments ...any) {
 	if r.Err != nil {
 		return
@@ -83,7 +83,7 @@ func (r *reader) fail(format string, arguments ...any) {
 	}
 }
 
-// shorten cuts a message that quotes the document at too great length.
+// shorten shortens a message that quotes too much of the document.
 func shorten(message string) string {
 	if len(message) <= maxMessage {
 		return message

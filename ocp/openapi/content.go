@@ -59,7 +59,7 @@ func (r *reader) content(of string, content Place) []Media {
 	return all
 }
 
-// encodings reads how the properties of a form are written.
+// encodings reads how the properties of a form are encoded.
 func (r *reader) encodings(encoding *Node) []Encoding {
 	var all []Encoding
 	for _, m := range encoding.Members() {
@@ -83,8 +83,8 @@ func (r *reader) encodings(encoding *Node) []Encoding {
 	return all
 }
 
-// EncodingOf returns the encoding of the named property, and whether the
-// document gives one.
+// EncodingOf returns the encoding of the named property, and whether the document
+// declares one.
 func (m Media) EncodingOf(property string) (Encoding, bool) {
 	for _, e := range m.Encoding {
 		if e.Name == property {
@@ -94,7 +94,7 @@ func (m Media) EncodingOf(property string) (Encoding, bool) {
 	return Encoding{Name: property, Style: "form", Explode: true}, false
 }
 
-// responses reads the answers of OpenAPI 3.
+// responses reads the responses of OpenAPI 3.
 func (r *reader) responses() {
 	r.eachResponse(func(response Response) Response {
 		response.Content = r.content("response "+response.Status, response.At("content"))
@@ -102,8 +102,8 @@ func (r *reader) responses() {
 	})
 }
 
-// eachResponse adds the operation's responses, completed by what reads the rest
-// of each. One that cannot be read is left out.
+// eachResponse adds the operation's responses. Complete fills in the rest of each one.
+// Responses that cannot be read are left out.
 func (r *reader) eachResponse(complete func(Response) Response) {
 	list, err := r.At("responses").Resolve()
 	if err == nil && list.Kind() != '{' && list.Kind() != 0 && list.Kind() != 'n' {
@@ -140,7 +140,7 @@ func (r *reader) eachResponse(complete func(Response) Response) {
 	}
 }
 
-// statusOf returns the status that a response is for: "200", "2XX", "default".
+// statusOf returns the status of a response: "200", "2XX" or "default".
 func statusOf(name string) (string, error) {
 	status := strings.ToUpper(strings.TrimSpace(name))
 	if status == "DEFAULT" {

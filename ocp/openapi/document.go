@@ -1,14 +1,20 @@
-// Package openapi reads OpenAPI documents: 3.0, 3.1 and Swagger 2.0, in JSON
-// and YAML.
+// Package openapi reads OpenAPI documents in JSON and YAML: 3.0, 3.1 and Swagger 2.0.
 //
-// Bytes become a tree of Nodes that keeps the document's order (Parse), the
-// tree becomes a Document (Read), and the Document gives its Operations one by
-// one. An Operation is the same for every version: parameters with their style
-// settled, bodies by media type, answers. Schemas stay where they are, as
-// Places, and whoever wants one follows its $refs.
+// Data passes through it in four steps:
 //
-// Nothing is validated as a whole. What is wrong in one operation is that
-// operation's error or warning and never costs another.
+//  1. A [Source] fetches the bytes of the document from a file, a URL or the site.
+//  2. [Parse] turns the bytes into a tree of Nodes that keeps the document's order.
+//  3. [Read] turns the tree into a [Document].
+//  4. [Document.Operations] returns the operations. An [Operation] has the same form
+//     for every OpenAPI version: parameters with their style and its defaults, bodies
+//     by media type, and responses.
+//
+// Schemas are not converted. They are returned as Places, and the caller follows
+// their $refs.
+//
+// The document is not validated as a whole. A fault in one operation becomes an error
+// or a warning of that operation and does not affect the others. Lint validates a
+// document separately.
 package openapi
 
 import (
@@ -26,26 +32,26 @@ type Document struct {
 	Title       string   // info.title
 	Description string   // info.description
 	Version     string   // info.version
-	OpenAPI     string   // the version of OpenAPI it is written in: "3.0.3", "2.0"
-	Warnings    []string // what concerns the document and no single operation
+	OpenAPI     string   // the OpenAPI version of the document: "3.0.3", "2.0"
+	Warnings    []string // warnings about the document as a whole
 
 	root     Place
 	location string
-	basePath string                // of the first server, or of Swagger 2.0
-	security []map[string][]string // for operations that have none of their own
+	basePath string                // from the first server, or from Swagger 2.0's basePath
+	security []map[string][]string // the default for operations
 }
 
-// Options says how a document is read. The zero value reads it as one file of
+// Options configure how a document is read. The zero value reads it as a single file of
 // unknown origin, with the default limits.
 type Options struct {
 	Location string // path or URL of the document, for messages and relative $refs
-	Refs     string // directory below which $refs may name other files; "": they may not
-	Limits   Limits // on each file
+	Refs     string // directory whose files $refs may refer to; "" allows no other files
+	Limits   Limits // limits on each file
 }
 
-// Read reads a document. It fails if data is not an OpenAPI document at all;
-// all lesser faults are warnings, or belong to an Operation. It keeps parts of
-// data, which must not be changed afterwards.
+// Read reads a document. It returns an error only if data is not an OpenAPI document.
+// Other faults are warnings, or belong to an Operation. The Document refers to parts of
+// data, so data must not be changed afterwards.
 func Read(data []byte, options Options) (*Document, error) {
 	document, err := read(data, options)
 	if err != nil && options.Location != "" {
@@ -78,8 +84,8 @@ func read(data []byte, options Options) (*Document, error) {
 	return d, nil
 }
 
-// newFiles returns the files of a document of which only the first was read,
-// and the directory at which that one's relative $refs begin.
+// newFiles returns the files of a document, of which only the first has been read, and
+// the directory that this file's relative $refs start from.
 func newFiles(data []byte, options Options) (fs *files, dir string, err error) {
 	sum := sha256.Sum256(data)
 	fs = &files{
@@ -105,7 +111,7 @@ func newFiles(data []byte, options Options) (fs *files, dir string, err error) {
 	return fs, filepath.Dir(path), err
 }
 
-// isPath reports whether location is a file's path and no URL.
+// isPath reports whether location is a file path and not a URL.
 func isPath(location string) bool {
 	if location == "" {
 		return false
@@ -114,7 +120,8 @@ func isPath(location string) bool {
 	return err != nil || len(u.Scheme) < 2
 }
 
-// recognise finds the version of OpenAPI, or says what stands there instead.
+// recognise returns the OpenAPI version. If there is none, the error says what was found
+// instead.
 func (d *Document) recognise(root *Node) (Version, error) {
 	version, text := versionOf(root)
 	d.OpenAPI = text
@@ -130,8 +137,8 @@ func (d *Document) recognise(root *Node) (Version, error) {
 	return version, nil
 }
 
-// versionOf returns the version that a document names, 0 if it is none that is
-// known here, and its text.
+// versionOf returns the version that a document names, or 0 if it is not supported, and
+// the text of the version.
 func versionOf(root *Node) (Version, string) {
 	named := root.Get("openapi")
 	if named == nil {
@@ -153,7 +160,7 @@ func versionOf(root *Node) (Version, string) {
 	return 0, text
 }
 
-// strange says what a tree is that is no OpenAPI document.
+// strange returns an error that says what the tree is, if it is not an OpenAPI document.
 func strange(root *Node, version string) error {
 	switch {
 	case version != "":
@@ -172,7 +179,7 @@ func strange(root *Node, version string) error {
 	return fmt.Errorf("not an OpenAPI document: it has no member openapi or swagger%s", memberNames(root))
 }
 
-// memberNames says which members an object has, as far as fits a message.
+// memberNames lists the members of an object, as many as fit into a message.
 func memberNames(n *Node) string {
 	const most = 5
 	members := n.Members()[:min(most, len(n.Members()))]
@@ -186,7 +193,7 @@ func memberNames(n *Node) string {
 	return ", its members begin with " + strings.Join(names, ", ")
 }
 
-// Location returns where the document came from, as Options has it.
+// Location returns Options.Location.
 func (d *Document) Location() string {
 	return d.location
 }
@@ -196,9 +203,9 @@ func (d *Document) Root() Place {
 	return d.root
 }
 
-// Files returns the path of every file that was read or looked for so far: the
-// document, unless it came from elsewhere, and those that $refs named. $refs
-// are followed as they are needed, so the list may grow.
+// Files returns the paths of all files that were read or looked up so far: the document,
+// if it is a file, and the targets of $refs. $refs are followed on demand, so the list
+// can grow.
 func (d *Document) Files() []string {
 	return d.root.File.files.list()
 }
@@ -212,7 +219,7 @@ func (d *Document) warn(format string, arguments ...any) {
 	d.Warnings = append(d.Warnings, fmt.Sprintf(format, arguments...))
 }
 
-// describe reads what the document says about itself.
+// describe reads the title, description and version of the document.
 func (d *Document) describe() {
 	info, err := d.root.At("info").Resolve()
 	if err != nil || info.Kind() != '{' {
@@ -232,8 +239,8 @@ func (d *Document) describe() {
 	}
 }
 
-// plainText returns text, and a number or boolean as it is written, since in
-// YAML a version or title easily becomes one by mistake.
+// plainText returns the text of a string, or the literal of a number or boolean. In
+// YAML, a version or title easily becomes a number or boolean by mistake.
 func plainText(n *Node) string {
 	switch n.Kind() {
 	case '"':
@@ -244,7 +251,7 @@ func plainText(n *Node) string {
 	return ""
 }
 
-// readDefaults reads what applies to operations that do not say otherwise.
+// readDefaults reads the defaults for operations: base path and security.
 func (d *Document) readDefaults() {
 	var err error
 	if d.root.File.Version == Swagger20 {

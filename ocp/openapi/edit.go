@@ -2,9 +2,9 @@ package openapi
 
 import "slices"
 
-// With returns a copy of an object that has the member: in the place of the one
-// of that name, else at the end. The other values are shared. What is not an
-// object becomes one.
+// With returns a copy of an object with the member set. The member replaces one of the
+// same name, or is added at the end. Other values are shared with the original. If n is
+// not an object, the result is a new object.
 func (n *Node) With(name string, value *Node) *Node {
 	members := slices.Clone(n.Members())
 	at := slices.IndexFunc(members, func(m Member) bool { return m.Name == name })
@@ -15,8 +15,8 @@ func (n *Node) With(name string, value *Node) *Node {
 	return object(members)
 }
 
-// Without returns the object without the member of that name, the same Node if
-// there is none.
+// Without returns the object without the named member. If there is no such member, it
+// returns the same Node.
 func (n *Node) Without(name string) *Node {
 	if n.Get(name) == nil {
 		return n
@@ -24,8 +24,8 @@ func (n *Node) Without(name string) *Node {
 	return object(slices.DeleteFunc(slices.Clone(n.Members()), func(m Member) bool { return m.Name == name }))
 }
 
-// Map returns an object whose values are replaced by what replace makes of them,
-// the same Node if that is nothing new or n is not an object.
+// Map returns a copy of an object in which each value is replaced by the result of
+// replace. It returns the same Node if no value changes or if n is not an object.
 func (n *Node) Map(replace func(name string, value *Node) *Node) *Node {
 	var members []Member
 	for i, m := range n.Members() {
@@ -57,13 +57,13 @@ func Boolean(b bool) *Node {
 	return &Node{raw: []byte("false")}
 }
 
-// List returns a Node that is an array of these items.
+// List returns a Node that is an array of the items.
 func List(items ...*Node) *Node {
 	return array(items...)
 }
 
-// Object returns a Node that is an object of these members. Of members with the
-// same name the last value wins.
+// Object returns a Node that is an object of the members. If a name is repeated, the
+// last value wins.
 func Object(members ...Member) *Node {
 	return object(slices.Clone(members))
 }

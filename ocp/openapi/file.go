@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// Version is the OpenAPI version whose rules a file is read by.
+// Version is the OpenAPI version whose rules apply to a file.
 type Version int
 
 // The versions, by their first two numbers. 3.2 is read as 3.1.
@@ -20,36 +20,36 @@ const (
 	OpenAPI31
 )
 
-// A File is one file of a Document: the document itself, or one that a $ref
-// named. It is safe for concurrent use.
+// A File is one file of a Document: the document itself, or the target of a $ref. It is
+// safe for concurrent use.
 type File struct {
 	Name    string  // path or URL, for messages
-	Version Version // its own, or that of the document which refers to it
+	Version Version // the file's own version, or that of the document that refers to it
 	Root    *Node
 
-	// Version30 reports that schemas are in the dialect of OpenAPI 3.0: nullable,
-	// boolean exclusiveMinimum. It holds for Swagger 2.0 as well, whose schemas
-	// are brought to that form as they are read.
+	// Version30 means that schemas use the dialect of OpenAPI 3.0: nullable, boolean
+	// exclusiveMinimum. It is also set for Swagger 2.0, whose schemas are converted to
+	// that dialect when they are read.
 	Version30 bool
 
 	files *files
-	dir   string // absolute, where relative $refs begin
+	dir   string // absolute directory that relative $refs start from
 
 	mutex   sync.Mutex
-	targets map[string]target // by the $ref as it is written
+	targets map[string]target // by the text of the $ref
 
 	anchorsOnce sync.Once
 	anchors     map[string]*Node
 }
 
-// A target is what a $ref leads to.
+// A target is the value that a $ref refers to.
 type target struct {
 	place Place
 	name  string
 	err   error
 }
 
-// follow returns what ref leads to from this file.
+// follow returns the target of a $ref in this file.
 func (f *File) follow(ref *Node) (Place, string, error) {
 	f.mutex.Lock()
 	t, known := f.targets[string(ref.raw)]
@@ -86,8 +86,8 @@ func (f *File) find(ref string) (Place, string, error) {
 	return Place{node, file}, name, nil
 }
 
-// lookup finds the value that the fragment of a URL names: a JSON Pointer
-// (RFC 6901, section 6) or an $anchor.
+// lookup returns the value that a URL fragment refers to: a JSON Pointer (RFC 6901,
+// section 6) or an $anchor.
 func (f *File) lookup(fragment string) (*Node, string, error) {
 	switch {
 	case fragment == "":
@@ -109,7 +109,7 @@ func (f *File) lookup(fragment string) (*Node, string, error) {
 	}
 	node, name, err := f.point(pointer)
 	if err != nil && pointer != fragment {
-		// A name may hold a bare percent sign that was not escaped.
+		// A name may contain a percent sign that the author did not escape.
 		if node, name, err := f.point(fragment); err == nil {
 			return node, name, nil
 		}

@@ -14,21 +14,21 @@ import (
 	"sync"
 )
 
-// The limits on what the $refs of one document may bring in.
+// Limits on the files that the $refs of one document may load.
 const (
 	maxFiles     = 256
-	maxFilesSize = 256 << 20 // bytes, of all files of a document together
+	maxFilesSize = 256 << 20 // bytes, for all files of a document together
 )
 
-// files is every file of one document, read when a $ref first names it.
+// files holds all files of one document. Each is read when a $ref first refers to it.
 type files struct {
-	refs   string // absolute directory below which files may be read, or ""
+	refs   string // absolute directory whose files may be read, or ""
 	limits Limits
 
 	mutex  sync.Mutex
-	opened map[string]*opened // by path below refs
-	paths  []string           // everything looked for, in that order
-	hashes []string           // of what was read
+	opened map[string]*opened // by path relative to refs
+	paths  []string           // all paths looked up, in order
+	hashes []string           // hashes of the files read
 	size   int
 }
 
@@ -37,7 +37,7 @@ type opened struct {
 	err  error
 }
 
-// open returns the file that the part of a $ref before its '#' names.
+// open returns the file that a $ref names in the part before its '#'.
 func (fs *files) open(from *File, location string) (*File, error) {
 	name, err := fs.name(from, location)
 	if err != nil {
@@ -57,7 +57,7 @@ func (fs *files) open(from *File, location string) (*File, error) {
 	return o.file, o.err
 }
 
-// name returns the path of the named file below fs.refs.
+// name returns the path of the named file relative to fs.refs.
 func (fs *files) name(from *File, location string) (string, error) {
 	switch scheme, _, found := strings.Cut(location, ":"); {
 	case strings.HasPrefix(location, "//"), found && (scheme == "http" || scheme == "https"):
@@ -98,7 +98,7 @@ func (fs *files) read(name string, version Version) (*File, error) {
 	return fs.file(path, filepath.Dir(path), root, version), nil
 }
 
-// file makes a File of a tree that nobody else has seen.
+// file creates a File from a tree that is not shared yet.
 func (fs *files) file(name, dir string, root *Node, version Version) *File {
 	if own, _ := versionOf(root); own != 0 {
 		version = own
@@ -109,7 +109,8 @@ func (fs *files) file(name, dir string, root *Node, version Version) *File {
 	return &File{Name: name, Version: version, Version30: version != OpenAPI31, Root: root, files: fs, dir: dir}
 }
 
-// load reads a regular file below fs.refs; no symbolic link leads out of there.
+// load reads a regular file below fs.refs. Symbolic links cannot lead out of that
+// directory.
 func (fs *files) load(name string) ([]byte, error) {
 	root, err := os.OpenRoot(fs.refs)
 	if err != nil {
@@ -139,14 +140,14 @@ func (fs *files) load(name string) ([]byte, error) {
 	return data, nil
 }
 
-// list returns the path of every file that was looked for.
+// list returns the paths of all files that were looked up.
 func (fs *files) list() []string {
 	fs.mutex.Lock()
 	defer fs.mutex.Unlock()
 	return slices.Clone(fs.paths)
 }
 
-// hash identifies the content of all files that were read.
+// hash returns a hash of the content of all files that were read.
 func (fs *files) hash() string {
 	fs.mutex.Lock()
 	defer fs.mutex.Unlock()

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	maxLintRefs = 50  // broken $refs that are told one by one
+	maxLintRefs = 50  // broken $refs that are reported individually
 	maxLintLine = 500 // bytes of one finding
 )
 
-// unmarshalError matches what the validator says of a value whose JSON type is wrong: the type,
-// and the Go field or type that it was read into.
+// unmarshalError matches the validator's message about a value of the wrong JSON type.
+// It captures the type, and the Go field or type that the value was decoded into.
 var unmarshalError = regexp.MustCompile(`cannot unmarshal (\S+) into .*?(?:openapi[23]\.|field )([\w.]+)`)
 
-// Lint says where a document departs from its specification, one line for each
-// finding, none if it conforms. It is stricter than Read and decides nothing: a
-// document with findings may serve perfectly well. Other files are not read.
+// Lint returns where a document violates its specification, one line per finding. It is
+// stricter than Read and only informs: a document with findings may work without
+// problems. Other files are not read.
 func Lint(ctx context.Context, data []byte) (findings []string) {
 	document, err := Read(data, Options{})
 	if err != nil {
@@ -46,8 +46,9 @@ func Lint(ctx context.Context, data []byte) (findings []string) {
 	return findings
 }
 
-// brokenRefs returns a finding for each $ref that leads nowhere, in a circle or
-// through too many others. The validator takes time quadratic in such chains.
+// brokenRefs returns a finding for each $ref whose target is missing, is circular, or is
+// reached through too many other $refs. The validator takes quadratic time for such
+// chains.
 func brokenRefs(root Place) []string {
 	var findings []string
 	seen := make(map[string]bool)
@@ -72,9 +73,9 @@ func brokenRefs(root Place) []string {
 	return findings
 }
 
-// validate runs the validator of kin-openapi over the JSON of the document, as
-// bounded by Parse. Examples and defaults are left unchecked: a recursive schema
-// that has one makes the validator exhaust the stack, which nothing can recover.
+// validate runs the validator of kin-openapi over the document's JSON, within the limits
+// of Parse. It does not check examples and defaults: a recursive schema with one of them
+// makes the validator overflow the stack, which cannot be recovered from.
 func validate(ctx context.Context, document *Document) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -100,7 +101,7 @@ func validate(ctx context.Context, document *Document) (err error) {
 	)
 }
 
-// convert makes OpenAPI 3.0 of Swagger 2.0.
+// convert converts Swagger 2.0 to OpenAPI 3.0.
 func convert(loader *openapi3.Loader, data []byte) (*openapi3.T, error) {
 	var old openapi2.T
 	if err := json.Unmarshal(data, &old); err != nil {
@@ -109,7 +110,7 @@ func convert(loader *openapi3.Loader, data []byte) (*openapi3.T, error) {
 	return openapi2conv.ToV3WithLoader(&old, loader, nil)
 }
 
-// lintLine returns the first line of a message, cut where it gets long.
+// lintLine returns the first line of a message, shortened if it is too long.
 func lintLine(err error) string {
 	if wrong := unmarshalError.FindStringSubmatch(err.Error()); wrong != nil {
 		return clipLine(fmt.Sprintf("not checked to the end: the document has a value of the wrong type (%s) in %s", wrong[1], wrong[2]))

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// keywordKinds are the JSON kinds that keywords of schemas may have in every version.
+// keywordKinds are the JSON kinds that schema keywords may have in each version.
 var keywordKinds = map[string]struct {
 	kinds []Kind
 	want  string
@@ -18,14 +18,15 @@ var keywordKinds = map[string]struct {
 	"description": {[]Kind{'"'}, "a string"},
 }
 
-// namesInComponents are further members whose own members the author names, in OpenAPI 3.
+// namesInComponents are further members, in OpenAPI 3, whose own members have names
+// chosen by the author.
 var namesInComponents = map[string]bool{
 	"schemas": true, "requestBodies": true, "securitySchemes": true, "links": true, "callbacks": true, "pathItems": true, "webhooks": true,
 	"$defs": true, "dependentSchemas": true, "variables": true, "mapping": true, "scopes": true, "encoding": true, "content": true,
 }
 
-// wrongKinds returns a finding for each keyword whose value has the wrong JSON type, such as an
-// array of schemas in items. The validator would fail on it without saying where it is.
+// wrongKinds returns a finding for each keyword whose value has the wrong JSON type, such
+// as an array of schemas in items. The validator would fail on it without a location.
 func wrongKinds(root Place) []string {
 	var findings []string
 	var walk func(p Place, path string, names bool)

@@ -6,24 +6,25 @@ import "github.com/go-json-experiment/json/jsontext"
 // 't', 'f' or 'n'. The Kind of an absent Node is 0.
 type Kind byte
 
-// A Node is one value of a document: object members keep their order, and
-// scalars keep their bytes. A nil *Node is an absent value; every method may be
-// called on it. Nodes are immutable once they are returned, so any number of
-// goroutines may read them; two places of a YAML document may share a Node.
+// A Node is one value of a document. Object members keep their order, and scalars keep
+// their bytes. A nil *Node is an absent value; every method accepts it. Nodes are
+// immutable once they are returned, so they are safe for concurrent use. Two places of a
+// YAML document may share a Node.
 type Node struct {
 	raw    jsontext.Value // the bytes of a scalar
-	branch *branch        // of an object or array
+	branch *branch        // set for an object or array
 }
 
-// A branch is what only an object or an array has; most nodes are scalars.
+// A branch has the fields that only objects and arrays need, since most nodes are
+// scalars.
 type branch struct {
 	kind    Kind
-	members []Member         // of an object, each name once
-	items   []*Node          // of an array
-	index   map[string]*Node // of an object with more than indexFrom members
+	members []Member         // members of an object, with unique names
+	items   []*Node          // items of an array
+	index   map[string]*Node // for an object with more than indexFrom members
 }
 
-// indexFrom is how many members an object has at most without an index.
+// indexFrom is the maximum number of members of an object without an index.
 const indexFrom = 16
 
 // Member is one name and value of an object.
@@ -32,7 +33,7 @@ type Member struct {
 	Value *Node
 }
 
-// Kind returns the kind of the value, 0 if it is absent.
+// Kind returns the kind of the value, or 0 if it is absent.
 func (n *Node) Kind() Kind {
 	switch {
 	case n == nil:
@@ -45,8 +46,7 @@ func (n *Node) Kind() Kind {
 	return Kind(n.raw.Kind())
 }
 
-// Members returns the members of an object in document order, nil for any
-// other kind.
+// Members returns the members of an object in document order, or nil for any other kind.
 func (n *Node) Members() []Member {
 	if n == nil || n.branch == nil {
 		return nil
@@ -54,7 +54,7 @@ func (n *Node) Members() []Member {
 	return n.branch.members
 }
 
-// Items returns the items of an array, nil for any other kind.
+// Items returns the items of an array, or nil for any other kind.
 func (n *Node) Items() []*Node {
 	if n == nil || n.branch == nil {
 		return nil
@@ -62,7 +62,7 @@ func (n *Node) Items() []*Node {
 	return n.branch.items
 }
 
-// Get returns the member of that name, nil if there is none.
+// Get returns the value of the named member, or nil.
 func (n *Node) Get(name string) *Node {
 	if n == nil || n.branch == nil {
 		return nil
@@ -78,8 +78,8 @@ func (n *Node) Get(name string) *Node {
 	return nil
 }
 
-// Raw returns the JSON bytes of a scalar, nil for any other kind. They must not
-// be changed.
+// Raw returns the JSON bytes of a scalar, or nil for any other kind. The caller must not
+// change them.
 func (n *Node) Raw() jsontext.Value {
 	if n == nil {
 		return nil
@@ -87,7 +87,7 @@ func (n *Node) Raw() jsontext.Value {
 	return n.raw
 }
 
-// Text returns the string, "" for any other kind.
+// Text returns the text of a string, or "" for any other kind.
 func (n *Node) Text() string {
 	if n.Kind() != '"' {
 		return ""
@@ -104,7 +104,7 @@ func (n *Node) True() bool {
 	return n.Kind() == 't'
 }
 
-// AppendJSON appends the value as compact JSON, null if it is absent.
+// AppendJSON appends the value as compact JSON, or null if it is absent.
 func (n *Node) AppendJSON(dst []byte) []byte {
 	switch n.Kind() {
 	case 0:
@@ -133,15 +133,15 @@ func (n *Node) AppendJSON(dst []byte) []byte {
 	return append(dst, n.raw...)
 }
 
-// object returns an object of these members, of which each name but the last of
-// its kind is dropped: the last value wins, in the place of the first.
+// object returns an object of the members. If a name is repeated, the last value wins and
+// takes the position of the first.
 func object(members []Member) *Node {
 	b := &branch{kind: '{', members: members}
 	b.settle()
 	return &Node{branch: b}
 }
 
-// array returns an array of these items.
+// array returns an array of the items.
 func array(items ...*Node) *Node {
 	return &Node{branch: &branch{kind: '[', items: items}}
 }
@@ -151,7 +151,7 @@ func text(s string) *Node {
 	return &Node{raw: appendQuoted(nil, s)}
 }
 
-// settle makes each name of an object unique and builds the index.
+// settle removes repeated names from an object and builds its index.
 func (b *branch) settle() {
 	if len(b.members) <= indexFrom {
 		b.members = uniqueFew(b.members)
@@ -190,8 +190,8 @@ next:
 	return kept
 }
 
-// set gives an object a member, in the place of the one of that name if it has
-// one. Only a tree that nobody else has seen may be changed.
+// set sets a member of an object, replacing one of the same name. The tree must not be
+// shared yet.
 func (b *branch) set(name string, value *Node) {
 	if b.index != nil {
 		b.index[name] = value

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// An Operation is one operation of a document, the same for every version of
-// OpenAPI. If Err is set it cannot be called, and the fields that describe it
-// are filled as far as they could be read.
+// An Operation is one operation of a document, in the same form for every OpenAPI
+// version. If Err is set, the operation cannot be called, and its descriptive fields are
+// filled in as far as they could be read.
 type Operation struct {
 	Method      string // upper case; "" if a path's operations could not be read at all
 	Path        string // the key in the Paths Object, "/trips/{id}" or "/trips/{id}#cancel"
@@ -19,52 +19,51 @@ type Operation struct {
 	Deprecated  bool
 	BasePath    string // the path of its server, "/api/v1", or ""
 
-	// Template is the part of Path that requests are sent to: it begins with a
-	// slash, each "{" and "}" encloses the name of a path parameter, and it has
-	// neither query nor fragment.
+	// Template is the path to send requests to. It begins with a slash and has neither
+	// query nor fragment. Each "{" and "}" encloses the name of a path parameter.
 	Template string
 
-	// ConstantQuery is the query in Path that is sent with every request, without
-	// "?" and as the document writes it; "" for none.
+	// ConstantQuery is the query in Path that is sent with every request, without "?"
+	// and as the document writes it, or "".
 	ConstantQuery string
 
 	Parameters []Parameter // the path's, then its own, which override them
-	Body       *Body       // nil if it takes none
+	Body       *Body       // nil if the operation has none
 	Responses  []Response
 
-	// Security is the alternatives one of which must be met: names of schemes
-	// with their scopes. It is nil if the document says nothing, and empty but
-	// not nil if it says that none is needed.
+	// Security lists alternative requirements, one of which must be met. Each maps
+	// scheme names to scopes. Nil means that the document does not specify security.
+	// Empty but not nil means that no security is required.
 	Security []map[string][]string
 
-	Warnings []string // what had to be bent or left out to make it usable
-	Err      error    // why it cannot be used
+	Warnings []string // what was changed or left out to make the operation usable
+	Err      error    // why the operation cannot be used
 
 	Place // the operation object, for its extensions
 }
 
-// A Parameter goes into the path, query, a header or a cookie.
+// A Parameter is a path, query, header or cookie parameter.
 type Parameter struct {
 	Name, In      string // In is "path", "query", "header" or "cookie"
 	Description   string
 	Required      bool
 	Deprecated    bool
 	AllowReserved bool
-	Style         string // as OpenAPI names it, its default filled in; "" if ContentType is set
-	Explode       bool   // its default filled in
-	ContentType   string // the value is encoded as this media type; "" if by Style
+	Style         string // OpenAPI's name, with its default applied; "" if ContentType is set
+	Explode       bool   // with its default applied
+	ContentType   string // media type that encodes the value; "" if Style does
 	Schema        Place  // its Node is nil if the document gives none
 	Object        Place  // the parameter object, for its extensions
 }
 
-// A Body is what an operation takes as its request body.
+// A Body is the request body of an operation.
 type Body struct {
 	Required    bool
 	Description string
 	Content     []Media // at least one, in document order
 }
 
-// A Response is what an operation answers with one status.
+// A Response is the response of an operation for one status.
 type Response struct {
 	Status      string // "200", "2XX" or "default"
 	Description string
@@ -80,21 +79,21 @@ type Media struct {
 	Encoding []Encoding
 }
 
-// An Encoding says how one property of a form is written.
+// An Encoding describes how one property of a form is encoded.
 type Encoding struct {
-	Name          string // of the property
+	Name          string // name of the property
 	ContentType   string // or ""
-	Style         string // its default filled in
-	Explode       bool   // its default filled in
+	Style         string // with its default applied
+	Explode       bool   // with its default applied
 	AllowReserved bool
-	HasStyle      bool // the document gives the style itself
-	HasExplode    bool // likewise
+	HasStyle      bool // the document sets the style
+	HasExplode    bool // the document sets explode
 }
 
-// Operations returns every operation in document order, those that cannot be
-// used among them. Webhooks are not operations of the API. If they take more
-// than memory is set aside for, the last has an Err that says so and stands for
-// the rest.
+// Operations returns all operations in document order, including those that cannot be
+// used. Webhooks are not included, since they are not operations of the API. If the
+// operations exceed the memory budget, the last one stands for the rest and has an Err
+// that says so.
 func (d *Document) Operations() []Operation {
 	l := lister{document: d, budget: budget{maxReading}}
 	for _, m := range d.root.Get("paths").Members() {
@@ -110,20 +109,20 @@ func (d *Document) Operations() []Operation {
 	return l.all
 }
 
-// A lister gathers the operations of a document.
+// A lister collects the operations of a document.
 type lister struct {
 	document *Document
 	budget   budget
 	all      []Operation
 }
 
-// lose adds a path whose operations cannot be read.
+// lose adds an entry for a path whose operations cannot be read.
 func (l *lister) lose(path string, place Place, err error) {
 	l.all = append(l.all, Operation{Path: path, BasePath: l.document.basePath, Err: err, Place: place})
 }
 
-// path adds the operations of one path: those of the path item that its $ref
-// names, if it has one, and those that stand beside the $ref.
+// path adds the operations of one path: those of the path item that its $ref names, if it
+// has one, and those beside the $ref.
 func (l *lister) path(path string, item Place) {
 	target, err := item.Resolve()
 	if err == nil && target.Kind() != '{' && target.Kind() != 'n' {
@@ -140,7 +139,7 @@ func (l *lister) path(path string, item Place) {
 	}
 }
 
-// item adds the operations of one path item but those that the other has too.
+// item adds the operations of one path item, except those that other has as well.
 func (l *lister) item(path string, item, other Place) {
 	if !l.budget.take(partCost * len(item.Members())) {
 		l.lose(path, item, errTooMuch)
@@ -166,13 +165,13 @@ func (l *lister) item(path string, item, other Place) {
 	}
 }
 
-// use says what a member of a path item is.
+// use classifies a member of a path item.
 type use int
 
 const (
 	noMethod  use = iota
-	usable        // an operation
-	unusable      // an operation whose method no tool can have
+	usable        // an operation that can become a tool
+	unusable      // an operation with an unsupported method
 	container     // operations with methods of their own
 )
 
@@ -206,7 +205,7 @@ func isBefore32(version string) bool {
 	return strings.HasPrefix(version, "2") || strings.HasPrefix(version, "3.0") || strings.HasPrefix(version, "3.1") || version == "3"
 }
 
-// lostOperation describes an operation only as far as a warning needs it.
+// lostOperation returns an operation with only the fields that a warning needs.
 func lostOperation(method, path string, place Place) Operation {
 	return Operation{
 		Method: method,
@@ -217,7 +216,7 @@ func lostOperation(method, path string, place Place) Operation {
 	}
 }
 
-// A reader reads one operation and gathers what is wrong with it.
+// A reader reads one operation and collects its warnings and errors.
 type reader struct {
 	document *Document
 	budget   *budget
@@ -260,7 +259,7 @@ func (r *reader) read(item Place) {
 	r.serve(item)
 }
 
-// describe reads what the operation says about itself.
+// describe reads the descriptive fields of the operation.
 func (r *reader) describe(item Place) {
 	r.ID = r.text(r.Get("operationId"))
 	r.Summary = r.text(r.Get("summary"))
@@ -278,7 +277,7 @@ func flag(n *Node) bool {
 	return n.True() || strings.EqualFold(n.Text(), "true")
 }
 
-// texts returns a list of texts, of one text if it stands alone.
+// texts returns a list of texts. A single text is treated as a list of one.
 func texts(n *Node) []string {
 	if one := plainText(n); one != "" {
 		return []string{one}
@@ -296,7 +295,7 @@ func errNoObject(p Place) error {
 	return fmt.Errorf("must be an object and is %s", p.Kind())
 }
 
-// String names the kind for a message.
+// String returns the name of the kind for use in a message.
 func (k Kind) String() string {
 	switch k {
 	case '{':

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// parameterPlaces returns the members of a list of parameters. A single
-// parameter, or an object of them by name, is read as the list that was meant.
+// parameterPlaces returns the members of a parameter list. A single parameter, or an
+// object of parameters by name, is accepted as a list.
 func parameterPlaces(list Place) []Place {
 	if list.Get("in").Kind() == '"' || list.IsRef() {
 		return []Place{list}
@@ -23,16 +23,15 @@ func parameterPlaces(list Place) []Place {
 	return places
 }
 
-// A declaration is a parameter object of whichever version, found and named.
+// A declaration is a parameter object of any OpenAPI version, with its $ref resolved.
 type declaration struct {
 	Place              // the parameter object itself
-	name, in    string // in may be "body" or "formData", of Swagger 2.0
+	name, in    string // in may also be Swagger 2.0's "body" or "formData"
 	description string
 	required    bool
 }
 
-// A key tells the parameters of an operation apart. The names of headers do not
-// depend on case.
+// A key identifies a parameter of an operation. Header names are case-insensitive.
 type key struct {
 	in, name string
 }
@@ -44,9 +43,9 @@ func (d declaration) key() key {
 	return key{d.in, d.name}
 }
 
-// declared returns the parameters that apply to the operation: those of its
-// path, each replaced by its own of the same name and place, then the others of
-// its own. A parameter that cannot be found is left out.
+// declared returns the parameters of the operation: first those of its path, each
+// replaced by an operation parameter of the same name and location, then the remaining
+// operation parameters. Parameters that cannot be resolved are left out.
 func (r *reader) declared(shared Place) []declaration {
 	list := r.At("parameters")
 	switch list.Kind() {
@@ -71,7 +70,7 @@ func (r *reader) declared(shared Place) []declaration {
 	return all
 }
 
-// declarations reads one list, in which no parameter may stand twice.
+// declarations reads one list of parameters and rejects duplicates.
 func (r *reader) declarations(list Place) []declaration {
 	if n := max(len(list.Items()), len(list.Members())); n > maxParameters {
 		r.fail("it has %d parameters, and %d are the most", n, maxParameters)
@@ -114,7 +113,7 @@ func (r *reader) declaration(place Place) (declaration, error) {
 	d.name = r.text(resolved.Get("name"))
 	d.in = r.text(resolved.Get("in"))
 	d.required = flag(resolved.Get("required"))
-	// OpenAPI 3.1 lets a reference carry a description of its own.
+	// In OpenAPI 3.1, a reference may have its own description.
 	if d.description = r.text(place.Get("description")); d.description == "" {
 		d.description = r.text(resolved.Get("description"))
 	}
@@ -139,8 +138,8 @@ func isLocation(in string, version Version) bool {
 	return false
 }
 
-// isOwnHeader reports the headers that OpenAPI describes by other means, so
-// that a parameter of the name is ignored (OpenAPI 3.1, Parameter Object).
+// isOwnHeader reports whether OpenAPI describes the header by other means. A parameter
+// with such a name is ignored (OpenAPI 3.1, Parameter Object).
 func isOwnHeader(name string) bool {
 	switch strings.ToLower(name) {
 	case "accept", "content-type", "authorization":
@@ -175,7 +174,7 @@ func (r *reader) parameters(declared []declaration) {
 	}
 }
 
-// requires reports whether a parameter must be given; in the path it always must.
+// requires reports whether a parameter is required. Path parameters always are.
 func (r *reader) requires(d declaration) bool {
 	if d.in == "path" && !d.required {
 		r.warn("path parameter %q: not marked as required, taken as such", d.name)
@@ -198,8 +197,8 @@ func (r *reader) style(d declaration) (style string, explode bool) {
 	return style, explodes(style, d.Get("explode"))
 }
 
-// explodes returns explode or what stands for it. Of deepObject only the
-// exploded form is defined.
+// explodes returns explode or its default. For deepObject, only the exploded form is
+// defined.
 func explodes(style string, explode *Node) bool {
 	switch {
 	case style == "deepObject":

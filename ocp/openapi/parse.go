@@ -11,18 +11,18 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// The limits on one file, where Limits sets none.
+// Default limits for one file.
 const (
 	DefaultMaxSize  = 64 << 20 // bytes
 	DefaultMaxDepth = 100      // levels of arrays and objects; real documents reach 30
 	DefaultMaxNodes = 4e6      // values, with YAML aliases expanded; GitHub's document has 258,000
 )
 
-// Limits bounds what one file may cost. A zero field stands for its default.
+// Limits bound the cost of one file. A zero field means its default.
 type Limits struct {
 	Size  int // bytes
 	Depth int // levels of arrays and objects
-	Nodes int // values, each alias of a YAML file counted as often as it stands for a value
+	Nodes int // values; each YAML alias counts as the values it expands to
 }
 
 func (l Limits) orDefaults() Limits {
@@ -38,12 +38,12 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// byteOrderMark may stand before UTF-8 text, and says nothing.
+// byteOrderMark may precede UTF-8 text. It is ignored.
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// Parse reads one JSON or YAML file. It is JSON if its first character is '{'.
-// The tree keeps parts of data, which must not be changed afterwards. An object
-// that has a name twice keeps the last value.
+// Parse parses one JSON or YAML file. The file is JSON if its first character is '{'. The
+// tree refers to parts of data, so data must not be changed afterwards. If an object
+// repeats a name, the last value wins.
 func Parse(data []byte, limits Limits) (*Node, error) {
 	limits = limits.orDefaults()
 	if len(data) > limits.Size {
@@ -71,13 +71,13 @@ func beginning(text []byte) []byte {
 	return text[:min(len(text), most)]
 }
 
-// A jsonParser builds the tree of one JSON text. Nodes, members and items are
-// cut from slabs, as there are hundreds of thousands in a large document.
+// A jsonParser builds the tree of one JSON text. Nodes, members and items are allocated
+// from slabs, since a large document has hundreds of thousands of them.
 type jsonParser struct {
 	data    []byte
 	limits  Limits
 	decoder *jsontext.Decoder
-	names   map[string]string // the names of members met so far, each kept once
+	names   map[string]string // the member names so far, each stored once
 	count   int
 
 	nodes    slab[Node]
@@ -85,8 +85,8 @@ type jsonParser struct {
 	members  slab[Member]
 	items    slab[*Node]
 
-	openMembers []Member // of all objects not yet closed
-	openItems   []*Node  // of all arrays not yet closed
+	openMembers []Member // members of all objects that are still open
+	openItems   []*Node  // items of all arrays that are still open
 }
 
 func parseJSON(data []byte, limits Limits) (*Node, error) {
@@ -174,7 +174,7 @@ func (p *jsonParser) array(b *branch, depth int) error {
 	return err
 }
 
-// scalar returns the bytes of the next value as they stand in the text.
+// scalar returns the bytes of the next value as written.
 func (p *jsonParser) scalar() (jsontext.Value, error) {
 	raw, err := p.decoder.ReadValue()
 	if err != nil {
@@ -206,7 +206,7 @@ func (p *jsonParser) name() (string, error) {
 	return name, nil
 }
 
-// explain says where in the text a fault of its syntax is.
+// explain adds the position of a syntax error in the text.
 func (p *jsonParser) explain(err error) error {
 	var syntax *jsontext.SyntacticError
 	if !errors.As(err, &syntax) {
@@ -219,7 +219,7 @@ func (p *jsonParser) explain(err error) error {
 	return fmt.Errorf("%s: %w (byte %d)", where, syntax.Err, syntax.ByteOffset)
 }
 
-// position returns the line and column of the byte at offset, from 1.
+// position returns the line and column of the byte at offset, counted from 1.
 func (p *jsonParser) position(offset int64) string {
 	before := p.data[:min(int(offset), len(p.data))]
 	line := 1 + bytes.Count(before, []byte("\n"))
@@ -235,13 +235,13 @@ func appendQuoted(dst []byte, s string) []byte {
 	return wire.AppendString(dst, s)
 }
 
-// A slab hands out values from chunks, so that a tree of many small values
-// costs few allocations.
+// A slab allocates values in chunks, so that a tree of many small values needs few
+// allocations.
 type slab[T any] struct {
 	free []T
 }
 
-// slabSize is how many values one chunk holds.
+// slabSize is the number of values in one chunk.
 const slabSize = 512
 
 func (s *slab[T]) one() *T {
@@ -253,7 +253,7 @@ func (s *slab[T]) one() *T {
 	return first
 }
 
-// copyOf returns a copy of values that has no room to grow.
+// copyOf returns a copy of values without spare capacity.
 func (s *slab[T]) copyOf(values []T) []T {
 	n := len(values)
 	if n > slabSize/4 {

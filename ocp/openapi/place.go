@@ -6,14 +6,13 @@ import (
 	"slices"
 )
 
-// A Place is a value and the file it stands in, against which its relative
-// $refs are read.
+// A Place is a value together with its file, which relative $refs are resolved against.
 type Place struct {
 	*Node
 	File *File
 }
 
-// At returns the member of that name, a Place with a nil Node if there is none.
+// At returns the Place of the named member. Its Node is nil if there is no such member.
 func (p Place) At(name string) Place {
 	return Place{p.Get(name), p.File}
 }
@@ -24,28 +23,28 @@ func (p Place) Item(item *Node) Place {
 }
 
 const (
-	maxRefChain = 32      // $refs that may lead from one to the next
+	maxRefChain = 32      // length of a chain of $refs
 	maxRef      = 8 << 10 // bytes of a $ref
 )
 
-// ErrRefCycle reports $refs that lead back to where they began.
+// ErrRefCycle reports circular $refs.
 var ErrRefCycle = errors.New("the $refs lead in a circle")
 
-// Ref returns the text of the $ref, "" if the value is not an object with one.
+// Ref returns the text of the $ref, or "" if the value is not an object with a $ref.
 func (p Place) Ref() string {
 	return p.Get("$ref").Text()
 }
 
-// IsRef reports whether the value is an object with a $ref that is text.
+// IsRef reports whether the value is an object whose $ref is a string.
 func (p Place) IsRef() bool {
 	ref := p.Get("$ref")
 	return ref.Kind() == '"' && len(ref.raw) > len(`""`)
 }
 
-// Follow takes one step along the $ref of an object and returns what it points
-// at and the name it has there: the last segment of the pointer, or, if the
-// $ref names a whole file, the file's base name without its extension. Any
-// other value is returned itself, with the name "".
+// Follow resolves the $ref of an object by one step. It returns the target and the
+// target's name: the last segment of the pointer, or, if the $ref names a whole file, the
+// file's base name without extension. Any other value is returned unchanged, with the
+// name "".
 func (p Place) Follow() (target Place, name string, err error) {
 	if !p.IsRef() {
 		return p, "", nil
@@ -60,7 +59,7 @@ func (p Place) Follow() (target Place, name string, err error) {
 	return p.File.follow(ref)
 }
 
-// Resolve follows $refs until one leads to something else.
+// Resolve follows $refs until the target is not a $ref itself.
 func (p Place) Resolve() (Place, error) {
 	if !p.IsRef() {
 		return p, nil

@@ -1,18 +1,18 @@
 package openapi
 
-// A SecurityScheme is one way in which the API wants to be authorized.
+// A SecurityScheme is one way to authenticate with the API.
 type SecurityScheme struct {
-	Name          string // by which operations require it
+	Name          string // the name that operations refer to
 	Type          string // "apiKey", "http", "oauth2", "openIdConnect" or "mutualTLS"
 	Description   string
-	ParameterName string // of an apiKey: the header, query parameter or cookie
-	In            string // of an apiKey: "header", "query" or "cookie"
-	Scheme        string // of http: "basic", "bearer", …
+	ParameterName string // for apiKey: name of the header, query parameter or cookie
+	In            string // for apiKey: "header", "query" or "cookie"
+	Scheme        string // for http: "basic", "bearer", …
 
-	Place // the scheme object, for what else it says
+	Place // the scheme object, for its other members
 }
 
-// SecuritySchemes returns the schemes that can be read, in document order.
+// SecuritySchemes returns the readable schemes in document order.
 func (d *Document) SecuritySchemes() []SecurityScheme {
 	schemes := d.root.At("components").At("securitySchemes")
 	if d.root.File.Version == Swagger20 {
@@ -41,7 +41,7 @@ func (d *Document) SecuritySchemes() []SecurityScheme {
 	return all
 }
 
-// secure reads the operation's own security, if it has any.
+// secure reads the operation's own security requirements, if it has any.
 func (r *reader) secure() {
 	own := r.Get("security")
 	if own.Kind() == 0 || own.Kind() == 'n' {
@@ -62,7 +62,8 @@ func (r *reader) secure() {
 	r.Security = alternatives
 }
 
-// requirements reads a list of alternative requirements, false if it is none.
+// requirements reads a list of alternative requirements. It returns false if the value is
+// not such a list.
 func requirements(list *Node) ([]map[string][]string, bool) {
 	alternatives := []map[string][]string{}
 	switch list.Kind() {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// serve reads the servers that the operation or its path has of its own.
+// serve reads the servers of the operation or its path, if they have their own.
 func (r *reader) serve(item Place) {
 	if r.File.Version == Swagger20 {
 		return
@@ -47,8 +47,8 @@ func (d *Document) firstBasePath(servers Place) (string, error) {
 	return path, nil
 }
 
-// basePathOf returns the path of a server's URL, escaped and without a slash at
-// its end, "" for the root. A relative URL is read against the document's own.
+// basePathOf returns the path of a server URL, escaped and without a trailing slash, or
+// "" for the root. A relative URL is resolved against the document's location.
 func (d *Document) basePathOf(source string, variables *Node) (string, error) {
 	source, err := substitute(strings.TrimSpace(source), variables)
 	if err != nil {
@@ -69,7 +69,7 @@ func (d *Document) basePathOf(source string, variables *Node) (string, error) {
 	return strings.TrimRight(server.EscapedPath(), "/"), nil
 }
 
-// substitute puts the defaults of the variables into a server's URL.
+// substitute replaces the variables in a server URL by their defaults.
 func substitute(source string, variables *Node) (string, error) {
 	var out strings.Builder
 	for {
@@ -97,7 +97,7 @@ func substitute(source string, variables *Node) (string, error) {
 	}
 }
 
-// swaggerBasePath returns the basePath of Swagger 2.0.
+// swaggerBasePath returns the basePath of a Swagger 2.0 document.
 func (d *Document) swaggerBasePath() (string, error) {
 	source := plainText(d.root.Get("basePath"))
 	if strings.Trim(source, "/") == "" {

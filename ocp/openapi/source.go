@@ -9,42 +9,42 @@ import (
 	"time"
 )
 
-// DefaultMaxDocument is the size limit of one document file, in bytes after
+// DefaultMaxDocument is the maximum size of a document file, in bytes after
 // decompression.
 const DefaultMaxDocument = 64 << 20
 
-// A Source is where a document comes from: a FileSource, a URLSource or a
-// SiteSource. Its fetches must not overlap.
+// A Source fetches a document. It is a FileSource, a URLSource or a SiteSource. Its
+// fetches must not overlap.
 type Source interface {
-	// Location names the document in messages: a path or a URL without its
+	// Location identifies the document in messages: a path, or a URL without its
 	// credentials and query.
 	Location() string
 
-	// Fetch reads the document if it is not the one that previous came from.
-	// Previous is what the last Fetch returned (see Snapshot.Keep), nil at
-	// first. If nothing changed, changed is false and the snapshot has no Data;
-	// it replaces previous all the same, as it knows the newer validators.
+	// Fetch reads the document if it has changed since previous, the last snapshot that
+	// Fetch returned (see Snapshot.Keep), or nil for the first call. If it has not
+	// changed, changed is false and the snapshot has no Data. The snapshot replaces
+	// previous in either case, since it has newer validators.
 	Fetch(ctx context.Context, previous *Snapshot) (snapshot *Snapshot, changed bool, err error)
 }
 
-// ErrTooLarge reports a document over its size limit.
+// ErrTooLarge reports a document that exceeds its size limit.
 var ErrTooLarge = errors.New("the document is too large")
 
-// A Snapshot is a document as it was at one moment, with what a later Fetch
-// needs to see that it has changed.
+// A Snapshot is a document at one point in time, with the data that a later Fetch needs
+// to detect changes.
 type Snapshot struct {
 	Data     []byte // nil if nothing changed or after Keep
-	Location string // what relative $refs are resolved against
+	Location string // base for relative $refs
 
 	hash       [sha256.Size]byte
-	validators validators  // of an HTTP answer
-	files      []watchFile // of a file: itself first, then those it refers to
-	began      time.Time   // when the Fetch began, of a file
+	validators validators  // for an HTTP response
+	files      []watchFile // for a file: the file itself, then those it refers to
+	began      time.Time   // for a file: when the Fetch began
 }
 
-// Keep returns the snapshot without the document's bytes, watching the other
-// files that the document was found to refer to. Paths that do not exist may be
-// among them: that they appear is a change.
+// Keep returns the snapshot without the document's bytes. It also watches the other files
+// that the document refers to. Paths that do not exist may be among them: if one appears,
+// that is a change.
 func (s *Snapshot) Keep(files []string) *Snapshot {
 	kept := *s
 	kept.Data = nil
@@ -65,17 +65,16 @@ func (s *Snapshot) Files() []string {
 	return paths
 }
 
-// sameContent reports whether the other snapshot had the same bytes.
+// sameContent reports whether the other snapshot has the same bytes.
 func (s *Snapshot) sameContent(other *Snapshot) bool {
 	return other != nil && s.hash == other.hash
 }
 
-// maxTrusted is how much memory, in bytes, is set aside at once for a size that
-// was only announced.
+// maxTrusted is the maximum number of bytes to allocate in advance for an announced size.
 const maxTrusted = 32 << 20
 
-// readBounded reads all of r, at most limit bytes; sizeHint is how many are
-// expected, 0 or less if that is unknown.
+// readBounded reads all of r, at most limit bytes. sizeHint is the expected size; 0 or
+// less means unknown.
 func readBounded(r io.Reader, limit, sizeHint int64) ([]byte, error) {
 	if limit <= 0 {
 		limit = DefaultMaxDocument
