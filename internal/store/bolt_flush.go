@@ -6,31 +6,31 @@ import (
 )
 
 const (
-	// flushPace is the least time from the beginning of one flush of the journal to
-	// that of the next. A flush costs about the same for one change as for fifty, so
-	// under load there are a thousand in a second, each with all that came meanwhile,
-	// and not as many as the disk can do. Who writes alone does not wait for it.
+	// flushPace is the minimum time between the starts of two group commits. A commit of
+	// fifty changes costs about the same as a commit of one. Under load this gives at most
+	// a thousand commits a second, each with all changes that arrived in the meantime. A
+	// single writer does not wait for it.
 	flushPace = time.Millisecond
-	// lingerFor is how long changes wait to be flushed for which nobody waits.
+	// lingerFor is how long a batch of asynchronous changes waits before it is committed.
 	lingerFor = 10 * time.Millisecond
 
-	maxWaiting      = 4096     // changes that wait for a flush before none is made later
-	maxWaitingBytes = 16 << 20 // bytes of those
+	maxWaiting      = 4096     // queued changes; beyond this number asynchronous changes become synchronous
+	maxWaitingBytes = 16 << 20 // bytes of queued changes, likewise
 )
 
-// flusher is what the goroutine that writes the journal knows.
+// flusher is the state of the goroutine that writes the write-ahead log.
 type flusher struct {
 	*Bolt
-	timer  *time.Timer // of sleep
-	began  time.Time   // when the last flush did
-	waited int         // how many waited for it
-	due    *time.Timer // runs from the first flush of a layer on
-	armed  bool        // it runs or has fired
-	aged   bool        // it has fired: the top layer is to be applied
+	timer  *time.Timer // used by sleep
+	began  time.Time   // start of the last group commit
+	waited int         // number of changes in it whose writers waited
+	due    *time.Timer // started by the first group commit of a memtable
+	armed  bool        // due is running or has fired
+	aged   bool        // due has fired: the active memtable must be flushed
 }
 
-// journalAll flushes batch after batch until the store is closed and all is
-// durable, and hands layer after layer to the applier.
+// journalAll commits batch after batch to the write-ahead log until the store is closed
+// and everything is durable. It hands each full memtable to applyAll.
 func (s *Bolt) journalAll() {
 	defer s.ended.Done()
 	defer close(s.journalEnded)
@@ -38,7 +38,7 @@ func (s *Bolt) journalAll() {
 	for !f.await() {
 		f.flush()
 	}
-	f.flush() // nothing more is staged: what is taken now is the last
+	f.flush() // the last batch: the store accepts no further changes
 }
 
 func stoppedTimer() *time.Timer {
@@ -47,8 +47,8 @@ func stoppedTimer() *time.Timer {
 	return timer
 }
 
-// await returns when there is something to flush or to apply, or, and then it
-// reports so, when the store is being closed.
+// await blocks until there is a batch to commit or a memtable to flush. It returns true
+// when the store is being closed.
 func (f *flusher) await() (closing bool) {
 	select {
 	case <-f.wake:
@@ -62,7 +62,7 @@ func (f *flusher) await() (closing bool) {
 		return true
 	}
 	if _, waiting := f.urgency(); waiting <= 1 && f.waited <= 1 {
-		return false // one who waits for each change before it makes the next
+		return false // a single writer, which waits for each change before it makes the next
 	}
 	if early := f.options.flushPace - time.Since(f.began); early > 0 {
 		return f.sleep(early, nil)
@@ -70,16 +70,16 @@ func (f *flusher) await() (closing bool) {
 	return false
 }
 
-// urgency reports whether the next flush is not to linger, and how many wait for
-// it.
+// urgency reports whether the next batch must not linger, and how many of its writers
+// wait.
 func (s *Bolt) urgency() (hurried bool, waiting int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.hurried, s.batch.waited
 }
 
-// sleep returns after that time, when it can receive from hurry, or, and then it
-// reports so, when the store is being closed.
+// sleep blocks for the duration d, or until hurry can be received. It returns true when
+// the store is being closed.
 func (f *flusher) sleep(d time.Duration, hurry <-chan struct{}) (closing bool) {
 	f.timer.Reset(d)
 	defer f.timer.Stop()
@@ -92,8 +92,8 @@ func (f *flusher) sleep(d time.Duration, hurry <-chan struct{}) (closing bool) {
 	return false
 }
 
-// hasten ends the lingering of the next flush, as somebody waits for it. s.mu is
-// held.
+// hasten ends the lingering of the next batch, because a caller waits for it. The
+// caller must hold s.mu.
 func (s *Bolt) hasten() {
 	s.hurried = true
 	signal(s.hurry)
@@ -106,8 +106,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// flush makes the next batch durable, and hands the top layer over if it is to be
-// applied.
+// flush commits the next batch to the write-ahead log. If the active memtable is due, it
+// hands it over to be flushed to the file.
 func (f *flusher) flush() {
 	b, l, whole := f.take(f.aged)
 	if b != nil {
@@ -122,7 +122,7 @@ func (f *flusher) flush() {
 	switch {
 	case whole:
 		f.journal.turn()
-		f.handover <- l // there is room: nothing else is being applied
+		f.handover <- l // does not block: no other memtable is being flushed
 		f.due.Stop()
 		f.armed, f.aged = false, false
 	case b != nil && !f.armed:
@@ -131,9 +131,10 @@ func (f *flusher) flush() {
 	}
 }
 
-// take takes the batch to flush, nil if there is none, and the layer it is in. whole says that it is the
-// layer's last one: the layer is the one below now, as it is aged, or large, or
-// asked for, and the one before is in the file.
+// take returns the batch to commit, or nil if there is none, and its memtable. whole
+// reports that the batch is the last one of the memtable, which has become immutable.
+// That happens when the memtable is old or large, or when a caller has requested a flush,
+// and the previous memtable has been flushed.
 func (s *Bolt) take(aged bool) (b *batch, l *layer, whole bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +146,7 @@ func (s *Bolt) take(aged bool) (b *batch, l *layer, whole bool) {
 	}
 	s.hurried = false
 	select {
-	case <-s.hurry: // it was for this batch
+	case <-s.hurry: // the signal was for this batch
 	default:
 	}
 	if s.below != nil || l.changes == 0 {
@@ -159,7 +160,7 @@ func (s *Bolt) take(aged bool) (b *batch, l *layer, whole bool) {
 	return b, l, whole
 }
 
-// journaled notes that the batch is durable, and tells those who wait for it.
+// journaled records that the batch is durable and wakes its writers.
 func (s *Bolt) journaled(b *batch, l *layer, number uint64) {
 	s.mu.Lock()
 	l.batches = append(l.batches, b)
@@ -169,15 +170,15 @@ func (s *Bolt) journaled(b *batch, l *layer, number uint64) {
 	close(b.done)
 }
 
-// fail takes back the batch and all that was staged behind it, which may stand on
-// it. What is journaled stays.
+// fail rolls back the batch and all changes staged after it, which may depend on it.
+// Changes that are in the write-ahead log are kept.
 func (s *Bolt) fail(b *batch, l *layer, err error) {
 	s.mu.Lock()
 	behind := s.batch
 	s.batch = newBatch(0)
 	s.top = l.rebuilt()
 	if s.below == l {
-		s.below = nil // it was not handed over, and has the same file of the journal still
+		s.below = nil // it was not handed over, and still has the same file of the write-ahead log
 	}
 	lastID := s.totals.lastID
 	s.totals = s.written
@@ -186,11 +187,11 @@ func (s *Bolt) fail(b *batch, l *layer, err error) {
 	s.asked = false
 	s.makeWay()
 	s.answer(behindAll, err)
-	signal(s.wake) // the layer may have to be applied
+	signal(s.wake) // the memtable may be due
 	s.mu.Unlock()
 	for _, failed := range []*batch{b, behind} {
 		for _, w := range failed.writes {
-			if w.later { // nobody waits for it
+			if w.later { // no writer waits to get the error
 				s.options.Failed(fmt.Errorf("record %q: %w", w.key, err))
 			}
 		}

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// syncData makes what is written to the file durable, and of what the system knows
-// about the file only what is needed to read it.
+// syncData makes the content of the file durable, and only the metadata needed to read
+// it.
 func syncData(file *os.File) error {
 	for {
 		if err := syscall.Fdatasync(int(file.Fd())); err != syscall.EINTR {
@@ -21,7 +21,7 @@ func syncData(file *os.File) error {
 	}
 }
 
-// syncFolder makes the names in the file's folder durable.
+// syncFolder makes the directory entries of the file's folder durable.
 func syncFolder(path string) error {
 	folder, err := os.Open(filepath.Dir(path))
 	if err != nil {
@@ -30,8 +30,8 @@ func syncFolder(path string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// lockHolder returns the process that has the file locked; 0 if that cannot be
-// seen.
+// lockHolder returns the id of the process that holds the lock on the file, or 0 if it
+// cannot be determined.
 func lockHolder(path string) int {
 	stat, err := os.Stat(path)
 	if err != nil {
@@ -48,7 +48,7 @@ func lockHolder(path string) int {
 	defer locks.Close()
 	inode := ":" + strconv.FormatUint(system.Ino, 10)
 	for lines := bufio.NewScanner(io.LimitReader(locks, 1<<20)); lines.Scan(); {
-		// 1: FLOCK ADVISORY WRITE 1234 fe:00:567890 0 EOF
+		// Example: "1: FLOCK ADVISORY WRITE 1234 fe:00:567890 0 EOF"
 		if f := strings.Fields(lines.Text()); len(f) > 5 && f[1] == "FLOCK" && strings.HasSuffix(f[5], inode) {
 			pid, _ := strconv.Atoi(f[4])
 			return max(pid, 0)

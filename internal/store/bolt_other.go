@@ -4,13 +4,11 @@ package store
 
 import "os"
 
-// syncData makes what is written to the file durable.
+// syncData makes the content of the file durable.
 func syncData(file *os.File) error { return file.Sync() }
 
-// syncFolder makes the names in the file's folder durable, which not every system
-// can be told.
+// syncFolder does nothing, since not every system can sync a folder.
 func syncFolder(string) error { return nil }
 
-// lockHolder returns the process that has the file locked; 0 if that cannot be
-// seen.
+// lockHolder returns 0: the process that holds the lock cannot be determined.
 func lockHolder(string) int { return 0 }

@@ -13,24 +13,24 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// journalReadable is the size of a file of the journal that is read, in bytes: more
-// than any has that this package has written.
+// journalReadable is the maximum size in bytes of a log file that recovery reads. It is
+// larger than any file that this package writes.
 const journalReadable = 1 << 30
 
-// errJournal says that the journal lacks changes that were made durable, or is
-// another store's.
+// errJournal reports that the write-ahead log lacks durable changes, or belongs to
+// another store.
 var errJournal = errors.New("the store's journal cannot be used")
 
-// frame is one of the journal.
+// frame is a frame of the write-ahead log.
 type frame struct {
 	number  uint64
 	body    []byte
-	file    int   // in which of the two it is
-	at, end int64 // where
+	file    int   // index of its file
+	at, end int64 // offsets in the file
 }
 
-// replay brings the store up to what its journal has, and starts that anew. m is
-// what the store knows of it.
+// replay recovers the store: it applies the frames of the write-ahead log that the store
+// file does not contain, and creates a new log. m is the mark in the store file.
 func replay(db *bbolt.DB, t totals, m mark, sync func(*os.File) error) (totals, *journal, error) {
 	var frames []frame
 	paths := journalPaths(db.Path())
@@ -64,8 +64,8 @@ func replay(db *bbolt.DB, t totals, m mark, sync func(*os.File) error) (totals, 
 	return t, j, err
 }
 
-// inOrder returns the frames that are not applied, or an error if there are any
-// behind one that is missing.
+// inOrder returns the frames to apply, sorted by number. It returns an error if a frame
+// is missing and a later one exists.
 func inOrder(frames []frame, paths [2]string, applied uint64) ([]frame, error) {
 	var todo []frame
 	for _, f := range frames {
@@ -85,10 +85,10 @@ func inOrder(frames []frame, paths [2]string, applied uint64) ([]frame, error) {
 	return todo, nil
 }
 
-// missingAt is where a frame is missing before that one. Frames are in the order of
-// the files.
+// missingAt returns the file and the offset of the missing frame before next. frames are
+// in the order of the files.
 func missingAt(frames []frame, next frame) (file int, at int64) {
-	ends := [2]int64{journalHeader, journalHeader} // of what comes before next
+	ends := [2]int64{journalHeader, journalHeader} // ends of the frames before next
 	for _, f := range frames {
 		if f.number < next.number && (f.file != next.file || f.end <= next.at) {
 			ends[f.file] = max(ends[f.file], f.end)
@@ -131,8 +131,8 @@ func replaySome(db *bbolt.DB, t totals, m mark, frames []frame) (totals, error) 
 	return t, err
 }
 
-// readJournal returns the frames that a file of the journal has, in its order. It
-// may be missing or cut.
+// readJournal returns the frames of a log file in the order of the file. The file may be
+// missing or truncated.
 func readJournal(path string, m mark) ([]frame, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -149,7 +149,7 @@ func readJournal(path string, m mark) ([]frame, error) {
 	case len(b) > journalReadable:
 		return nil, fmt.Errorf("%w: %s has more than %d bytes", errJournal, path, journalReadable)
 	case len(b) < journalHeader:
-		return nil, nil // it was not made completely, so nothing was written to it
+		return nil, nil // a crash interrupted its creation: it has no frames
 	}
 	frames := scanFrames(b, m.salt)
 	header := [journalHeader]byte(b)
@@ -168,8 +168,8 @@ func readJournal(path string, m mark) ([]frame, error) {
 	return frames, nil
 }
 
-// scanFrames finds all frames. Behind those of the last use of the file are others
-// of an earlier one, and after a crash what the disk had written of the last one.
+// scanFrames finds all frames in b. After the frames of the current use of the file
+// follow frames of an earlier use. After a crash, the last frame may be incomplete.
 func scanFrames(b []byte, salt uint64) []frame {
 	var frames []frame
 	for at := journalHeader; at+frameHeader <= len(b); {
@@ -185,9 +185,9 @@ func scanFrames(b []byte, salt uint64) []frame {
 	return frames
 }
 
-// parseFrame returns the frame that b begins with and how many bytes it takes; 0
-// if it is none. The header's CRC, which nobody can make who does not know the salt,
-// comes first, so that what looks like a frame costs little.
+// parseFrame returns the frame at the start of b and its size in bytes, or 0 if there is
+// none. It checks the CRC of the header first, which cannot be forged without the salt,
+// so data that only looks like a frame is rejected cheaply.
 func parseFrame(b []byte, salt uint64) (frame, int) {
 	length := int64(binary.LittleEndian.Uint32(b))
 	if length == 0 || length > int64(len(b)-frameHeader) || binary.LittleEndian.Uint32(b[16:]) != sumHeader(salt, b[:frameHeader]) {
@@ -201,7 +201,7 @@ func parseFrame(b []byte, salt uint64) (frame, int) {
 	return frame{number: binary.LittleEndian.Uint64(b[8:]), body: body}, size
 }
 
-// changeReader reads changes; after the first thing that is missing it has an error
+// changeReader decodes changes. After the first missing or invalid field it has an error
 // and returns nothing more.
 type changeReader struct {
 	rest []byte

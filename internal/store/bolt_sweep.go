@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	sweepAtOnce   = 256  // records that one step of the sweeper looks at
+	sweepAtOnce   = 256  // records that one step of the sweeper checks
 	deadAtOnce    = 4096 // entries of dead logs that one step removes
-	evictFraction = 64   // this part of the limits is free when room has been made
+	evictFraction = 64   // eviction frees this fraction of the limits (1/64)
 )
 
 // Delete implements Store.
@@ -38,11 +38,12 @@ func (s *Bolt) Delete(ctx context.Context, keys ...string) error {
 	if last == nil {
 		return nil
 	}
-	return last.wait(ctx) // the others are in it or in one before
+	return last.wait(ctx) // the other deletions are in this batch or an earlier one
 }
 
-// remove removes the record if it is to go; else it sees that the expiry index
-// has it at the right time. It returns the batch that does, if anything changes.
+// remove removes the record if goes returns true for it. Otherwise it corrects the time of
+// the record in the expiry index. It returns the batch of the change, or nil if nothing
+// changes.
 func (s *Bolt) remove(ctx context.Context, key string, goes func(*kept) bool) (*batch, error) {
 	_, b, err := s.locked(ctx, key, func(old *kept) (write, error) {
 		switch {
@@ -60,7 +61,7 @@ func (s *Bolt) remove(ctx context.Context, key string, goes func(*kept) bool) (*
 	return b, err
 }
 
-// sweepAll removes what has expired, until the store is closed.
+// sweepAll removes expired records periodically until the store is closed.
 func (s *Bolt) sweepAll() {
 	defer s.ended.Done()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -79,8 +80,8 @@ func (s *Bolt) sweepAll() {
 	}
 }
 
-// sweep removes what has expired, a few records in each transaction, so that
-// nobody waits long for it.
+// sweep removes expired records in small transactions, so that other writers are not
+// blocked for long.
 func (s *Bolt) sweep(ctx context.Context) error {
 	for {
 		due, err := s.indexed(time.Now().UnixMilli(), classKept, classSpare)
@@ -101,9 +102,9 @@ func (s *Bolt) sweep(ctx context.Context) error {
 	}
 }
 
-// removeAll removes those of the records that are to go, and returns how many
-// it has changed. It returns when they are removed from the file as well, where the
-// next are looked for.
+// removeAll removes those of the records for which goes returns true, and returns the
+// number of changed records. It waits until the removals are flushed to the file, because
+// the next search reads the file.
 func (s *Bolt) removeAll(ctx context.Context, keys []string, goes func(*kept) bool) (changed int, err error) {
 	for _, key := range keys {
 		b, err := s.remove(ctx, key, goes)
@@ -120,8 +121,8 @@ func (s *Bolt) removeAll(ctx context.Context, keys []string, goes func(*kept) bo
 	return changed, s.settle(ctx)
 }
 
-// indexed returns the first records that the expiry index looks at until then,
-// sweepAtOnce of them at most.
+// indexed returns the first records of the classes in the expiry index with a time up to
+// until, at most sweepAtOnce of them.
 func (s *Bolt) indexed(until int64, classes ...byte) ([]string, error) {
 	var keys []string
 	err := s.view(func(tx *bbolt.Tx) error {
@@ -139,8 +140,7 @@ func (s *Bolt) indexed(until int64, classes ...byte) ([]string, error) {
 	return keys, err
 }
 
-// sweepDead removes entries of logs whose record is gone, and reports whether
-// there may be more.
+// sweepDead removes log entries of deleted records. It reports whether there may be more.
 func (s *Bolt) sweepDead() (more bool, err error) {
 	err = s.view(func(tx *bbolt.Tx) error {
 		id, _ := tx.Bucket(bucketDead).Cursor().First()
@@ -172,9 +172,9 @@ func (s *Bolt) sweepDead() (more bool, err error) {
 	return true, err
 }
 
-// makeRoom evicts until there is room for so many bytes more and one record: what
-// has expired, then spare records in the order in which they expire. It returns
-// ErrFull when there are none.
+// makeRoom evicts records until there is room for one more record and the given number of
+// bytes. It first removes expired records, then spare records in the order of their
+// expiry. If there are none left, it returns ErrFull.
 func (s *Bolt) makeRoom(ctx context.Context, bytes int64) error {
 	if bytes > s.options.MaxBytes {
 		return ErrFull
@@ -196,7 +196,7 @@ func (s *Bolt) makeRoom(ctx context.Context, bytes int64) error {
 		case flushed:
 			return ErrFull
 		default:
-			// What is staged is not in the index of the file yet.
+			// The index in the file lacks the records that are only in a memtable.
 			if err := s.settle(ctx); err != nil {
 				return err
 			}
@@ -206,7 +206,7 @@ func (s *Bolt) makeRoom(ctx context.Context, bytes int64) error {
 	return nil
 }
 
-// evict removes some records, and returns how many it has changed.
+// evict removes some records and returns the number of changed records.
 func (s *Bolt) evict(ctx context.Context, bytes int64) (int, error) {
 	due, err := s.indexed(time.Now().UnixMilli(), classKept, classSpare)
 	if err != nil {
@@ -220,13 +220,13 @@ func (s *Bolt) evict(ctx context.Context, bytes int64) (int, error) {
 		return 0, err
 	}
 	return s.removeAll(ctx, due, func(k *kept) bool {
-		// One that the index looks at too early gets its right place first.
+		// If the time in the index is too early, the record is indexed anew before it is evicted.
 		return expired(k) || k.spare && k.indexed == k.expires && !s.hasRoom(bytes, evictFraction)
 	})
 }
 
-// hasRoom reports whether there is room for so many bytes more and one record,
-// and, but for 0, beside that this fraction of the limits.
+// hasRoom reports whether there is room for one more record and the given number of
+// bytes. If fraction is more than 0, 1/fraction of the limits must be free too.
 func (s *Bolt) hasRoom(bytes, fraction int64) bool {
 	records, limit := s.options.MaxRecords, s.options.MaxBytes
 	if fraction > 0 {

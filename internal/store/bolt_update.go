@@ -7,36 +7,36 @@ import (
 	"time"
 )
 
-// A write is one change of one record, on its way to the file.
+// write is one change of one record on its way to the file.
 type write struct {
 	key     string
-	old     *kept // what there is when all before is written; nil: nothing
-	new     *kept // nil: nothing any more
+	old     *kept // version after all earlier changes; nil if there is no record
+	new     *kept // new version; nil deletes the record
 	entries [][]byte
 	later   bool
 }
 
-// A batch is what one flush writes to the journal.
+// batch is a group commit: the changes written to the write-ahead log with one sync.
 type batch struct {
 	writes []write
-	bytes  int           // about, in memory
-	waited int           // how many of the writes somebody waits for
-	totals totals        // after it
-	done   chan struct{} // closed when it is durable, or failed
-	err    error         // why it failed, once done is closed
+	bytes  int           // approximate memory use
+	waited int           // number of writes whose callers wait
+	totals totals        // totals after this batch
+	done   chan struct{} // closed when the batch is durable or has failed
+	err    error         // why the batch failed; valid after done is closed
 }
 
-// newBatch returns one that is likely to get so many writes.
+// newBatch returns a batch with capacity for the given number of writes.
 func newBatch(writes int) *batch {
 	return &batch{writes: make([]write, 0, writes), done: make(chan struct{})}
 }
 
 var (
-	// errNeedsRoom says that the limits of the store are reached.
+	// errNeedsRoom reports that a limit of the store is reached and records must be evicted.
 	errNeedsRoom = errors.New("the store needs room")
-	// errBehind says that too much is staged.
+	// errBehind reports that the memtables are full (backpressure).
 	errBehind = errors.New("the file of the store is behind")
-	// errOvertaken says that what a change stands on has not been written.
+	// errOvertaken reports that a change was based on a version that was rolled back.
 	errOvertaken = errors.New("an earlier change failed")
 )
 
@@ -71,9 +71,9 @@ func (s *Bolt) Update(ctx context.Context, key string, change func(old Record) (
 	}
 }
 
-// locked stages what decide makes of the record, which nobody else changes in
-// the meantime, and returns the batch it is in; none if nothing changes. With
-// errNeedsRoom it returns what the write would be.
+// locked calls decide with the record while no other change of it can run, and stages the
+// resulting write. It returns the batch of the write, or nil if nothing changes. With
+// errNeedsRoom it also returns the write that did not fit.
 func (s *Bolt) locked(ctx context.Context, key string, decide func(old *kept) (write, error)) (write, *batch, error) {
 	for {
 		w, b, err := s.lockedOnce(ctx, key, decide)
@@ -108,7 +108,7 @@ func (s *Bolt) lockedOnce(ctx context.Context, key string, decide func(old *kept
 	return w, b, err
 }
 
-// decide lets change say what is to become of the record.
+// decide calls change with the current record and builds the write from the result.
 func (s *Bolt) decide(key string, old *kept, change func(old Record) (Change, error)) (write, error) {
 	alive := old.living()
 	c, err := change(alive.record())
@@ -141,8 +141,8 @@ func (s *Bolt) decide(key string, old *kept, change func(old Record) (Change, er
 	return write{key: key, old: old, new: next, entries: c.Entries, later: c.Later}, nil
 }
 
-// stage makes the write visible and puts it into the next batch, which it returns.
-// failures is what it was when the record was read.
+// stage makes the write visible, adds it to the next batch and returns that batch.
+// failures is the number of failed batches when the record was read.
 func (s *Bolt) stage(w *write, failures uint64) (*batch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +193,7 @@ func (t *totals) count(key string, k *kept, sign int64) {
 	}
 }
 
-// growth is by how many bytes the store would grow.
+// growth returns by how many bytes the write enlarges the store.
 func (w *write) growth() int64 {
 	var t totals
 	t.count(w.key, w.old, -1)
@@ -201,8 +201,8 @@ func (w *write) growth() int64 {
 	return t.bytes
 }
 
-// size is about how many bytes the write holds in memory, and more than it has in
-// the journal.
+// size returns the approximate memory use of the write. Its encoded size in the
+// write-ahead log is smaller.
 func (w *write) size() int {
 	size := len(w.key) + entriesSize(w.entries) + len(w.entries)*entryOverhead + recordOverhead
 	if w.new != nil {
@@ -211,7 +211,7 @@ func (w *write) size() int {
 	return size
 }
 
-// wait returns when the batch is on disk.
+// wait blocks until the batch is durable or has failed.
 func (b *batch) wait(ctx context.Context) error {
 	select {
 	case <-b.done:

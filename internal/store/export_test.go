@@ -2,8 +2,8 @@ package store
 
 import "time"
 
-// Busy are options with which the store is always bringing a layer into its file,
-// and turns to the journal's other file after a few changes.
+// Busy returns options with which the store flushes constantly and switches between the
+// files of the write-ahead log after a few changes.
 func Busy(o BoltOptions) BoltOptions {
 	o.applyEvery = time.Millisecond
 	o.applyChanges = 8

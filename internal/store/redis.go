@@ -18,39 +18,40 @@ import (
 )
 
 const (
-	// DefaultPrefix begins the names of all that Fairway keeps in Redis.
+	// DefaultPrefix is the default prefix of all keys and channels in Redis.
 	DefaultPrefix = "fairway:"
 
-	redisTimeout   = 2 * time.Second       // to connect, and for one answer
-	redisOperation = 5 * time.Second       // for all that one call of the store asks of Redis
-	redisPoll      = 2 * time.Second       // a waiter looks again even if it is told nothing
+	redisTimeout   = 2 * time.Second       // to connect, and for each response
+	redisOperation = 5 * time.Second       // for all commands of one call of the store
+	redisPoll      = 2 * time.Second       // interval at which Wait re-reads a record even without a notification
 	redisIdle      = 30 * time.Second      // the subscription ends after this time without waiters
-	maxBackoff     = 16 * time.Millisecond // between two tries to change a record that others change
+	maxBackoff     = 16 * time.Millisecond // longest delay between two attempts to change a contended record
 )
 
-// RedisOptions are those of Redis. The zero value has the defaults.
+// RedisOptions configures the Redis store. The zero value selects the defaults.
 type RedisOptions struct {
 	Options
-	// Prefix begins the name of each key and channel. Default: DefaultPrefix.
+	// Prefix is the prefix of each key and channel. Default: DefaultPrefix.
 	Prefix string
 }
 
-// Redis keeps records on a server of Redis 6 or later, or Valkey, for any number
-// of nodes.
+// Redis stores records on a Redis server (version 6 or later) or Valkey, which any number
+// of nodes can share.
 //
-// A record is one hash: its value, the length of its log, the log's entries by
-// their number, and a revision, which is a new random number with each change. A
-// change is one script, which writes only if the revision is still what Update
-// read; else Update begins again. Each change is published, by which waiters on
-// other nodes are woken. Redis itself removes what expires.
+// A record is one hash with these fields: the value, the length of the log, the entries
+// of the log by number, and a revision. Each change sets a new random revision.
 //
-// How durable a change is, the server's own configuration says (appendonly,
-// replicas). A server that is down costs each call at most a few seconds.
+// A change is one Lua script. It writes only if the revision is still the one that Update
+// read; otherwise Update tries again. Each change is published to wake waiters on other
+// nodes. Redis itself removes expired records.
+//
+// Durability depends on the configuration of the server (appendonly, replicas). If the
+// server is down, each call fails after at most a few seconds.
 type Redis struct {
 	options RedisOptions
-	name    string // the server as errors name it: without password
+	name    string // address of the server in error messages, without password
 	client  *redis.Client
-	locks   *keyLocks // spare this process's changes of a key tries against each other
+	locks   *keyLocks // avoids conflicts between changes of one key in this process
 	waiters waiters
 	closing chan struct{}
 	ended   sync.WaitGroup // the listener
@@ -61,8 +62,8 @@ type Redis struct {
 	shut      bool
 }
 
-// OpenRedis returns the store at that address: redis://, rediss:// (TLS) or
-// unix://. It does not connect: that is for the first use.
+// OpenRedis returns the store at the address: redis://, rediss:// (TLS) or unix://. It
+// does not connect; the first use does.
 //
 //	redis://[[user]:password@]host[:6379][/database]
 //	rediss://…
@@ -85,15 +86,14 @@ func OpenRedis(address string, options RedisOptions) (*Redis, error) {
 	}, nil
 }
 
-// CheckRedisAddress says what is wrong with an address, without telling what is
-// secret in it.
+// CheckRedisAddress validates an address. Its errors do not contain secrets.
 func CheckRedisAddress(address string) error {
 	_, err := parseAddress(address)
 	return err
 }
 
-// parseAddress reads the address. What the libraries say of a wrong one may hold
-// the password, so it is not passed on.
+// parseAddress parses the address. Errors of the libraries may contain the password, so
+// they are not wrapped.
 func parseAddress(address string) (*redis.Options, error) {
 	const shape = "it should be as redis://host:6379/0, rediss://user:password@host:6379 or unix:///path/to/redis.sock, " +
 		"with what is special in a password written as %XX"
@@ -106,7 +106,7 @@ func parseAddress(address string) (*redis.Options, error) {
 		return nil, fmt.Errorf("the address of Redis, a URL with scheme %q, cannot be used: %s", u.Scheme, shape)
 	}
 	settings.ContextTimeoutEnabled = true
-	settings.MaxRetries = -1 // we know what may be done twice
+	settings.MaxRetries = -1 // only this package knows which commands can be repeated
 	settings.DialerRetries = 1
 	settings.DisableIdentity = true
 	settings.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
@@ -132,7 +132,7 @@ func (s *Redis) Get(ctx context.Context, key string) (Record, error) {
 	return r, err
 }
 
-// get returns the record and its revision; none has no value and no revision.
+// get returns the record and its revision. If there is no record, both are empty.
 func (s *Redis) get(ctx context.Context, key string) (r Record, revision string, err error) {
 	var fields []any
 	err = s.ask(ctx, func() (err error) {
@@ -197,7 +197,7 @@ func (s *Redis) Update(ctx context.Context, key string, change func(old Record) 
 		if written || err != nil {
 			return err
 		}
-		if err := s.pause(within, rand.N(backoff)); err != nil { //nolint:gosec // only spreads tries
+		if err := s.pause(within, rand.N(backoff)); err != nil { //nolint:gosec // only spreads retries
 			return err
 		}
 	}
@@ -239,7 +239,7 @@ func (s *Redis) Wait(ctx context.Context, key string, seen []byte) (Record, erro
 		case seen == nil || !bytes.Equal(r.Value, seen):
 			return r, nil
 		}
-		timer.Reset(redisPoll/2 + rand.N(redisPoll/2)) //nolint:gosec // only spreads looks
+		timer.Reset(redisPoll/2 + rand.N(redisPoll/2)) //nolint:gosec // only spreads reads
 		select {
 		case <-changed:
 		case <-timer.C:
@@ -265,13 +265,13 @@ func (s *Redis) Close() error {
 	return err
 }
 
-// begin limits the time that a call may take.
+// begin sets the timeout of a call.
 func (s *Redis) begin(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, redisOperation)
 }
 
-// ask sends what may be sent twice, and sends it again if the connection was
-// lost.
+// ask runs a command that can safely be repeated. If the connection is lost, it runs the
+// command once more.
 func (s *Redis) ask(ctx context.Context, send func() error) error {
 	err := send()
 	if lost(err) && ctx.Err() == nil {
@@ -280,8 +280,8 @@ func (s *Redis) ask(ctx context.Context, send func() error) error {
 	return s.explain(ctx, err)
 }
 
-// lost reports whether the connection ended before the answer; not that there was
-// none in time, which will not be better at once.
+// lost reports whether the connection ended before the response. A timeout does not count,
+// since an immediate retry would not help.
 func lost(err error) bool {
 	if err == nil || errors.Is(err, redis.ErrClosed) {
 		return false
@@ -294,7 +294,7 @@ func lost(err error) bool {
 	return !errors.As(err, &answer)
 }
 
-// explain says which server an error is of, and what kind it is.
+// explain adds the address of the server to an error and maps it to an error of Store.
 func (s *Redis) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

@@ -7,9 +7,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// listen sees to it that waiters are told of what other nodes change. While nobody
-// waits there is no subscription, so that nodes are not told of everything for
-// nothing.
+// listen subscribes to the changes of other nodes, unless a subscription is active. The
+// subscription exists only while there are waiters, so that idle nodes do not receive
+// every change.
 func (s *Redis) listen() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,7 +40,7 @@ func (s *Redis) listenWhileNeeded() {
 			if m, isMessage := message.(*redis.Message); isMessage {
 				s.waiters.wake(m.Payload)
 			} else {
-				s.waiters.wakeAll() // subscribed, perhaps again: look what was missed
+				s.waiters.wakeAll() // (re)subscribed: changes may have been missed
 			}
 		case <-ticker.C:
 			if s.stopIdle() {
@@ -52,7 +52,7 @@ func (s *Redis) listenWhileNeeded() {
 	}
 }
 
-// stopIdle reports whether the listener ends as nobody waits.
+// stopIdle reports whether the listener must end because there are no waiters.
 func (s *Redis) stopIdle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *Redis) stopIdle() bool {
 	return true
 }
 
-// stopped lets the next waiter listen anew.
+// stopped allows the next waiter to start a new listener.
 func (s *Redis) stopped() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

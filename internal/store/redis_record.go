@@ -11,28 +11,36 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The fields of a record's hash; those of its log are numbers.
+// The fields of a record's hash. The fields of its log are the numbers of the entries.
 const (
 	fieldValue    = "v"
 	fieldRevision = "r"
 	fieldLength   = "n"
 
-	anyRevision = "*" // what a change that does not ask for one stands on
+	anyRevision = "*" // matches every revision
 	scanAtOnce  = 1000
 )
 
-// What the script of a change answers.
+// Results of changeScript.
 const (
 	changeDone     = 1
-	changeOvertook = 0  // the record is another by now
-	changeTooLong  = -1 // the log would be
+	changeOvertook = 0  // the revision has changed
+	changeTooLong  = -1 // the log would exceed its limit
 )
 
-// changeScript makes a change of KEYS[1]. ARGV: the revision it stands on, the
-// new revision, what to do with the value (set, keep, delete) and the value, the
-// time to live in milliseconds, how long a log may be, the channel to tell and
-// what to tell it, and the entries. A change that has been made, by a request
-// whose answer was lost, is not made again.
+// changeScript changes the record at KEYS[1]. If the change has been made already, by a
+// request whose response was lost, the script does not make it again. ARGV:
+//
+//  1. expected revision, or "*"
+//  2. new revision
+//  3. operation on the value: set, keep or delete
+//  4. value
+//  5. time to live in milliseconds
+//  6. maximum length of the log
+//  7. channel to publish to
+//  8. message to publish
+//
+// The entries to append follow.
 var changeScript = redis.NewScript(`
 local now = redis.call('HMGET', KEYS[1], 'r', 'n')
 local revision, length = now[1] or '', tonumber(now[2] or '0')
@@ -56,8 +64,8 @@ redis.call('PUBLISH', ARGV[7], ARGV[8])
 return 1
 `)
 
-// readScript returns entries of the log of KEYS[1]. ARGV: the first, how many at
-// most, and after how many bytes to stop.
+// readScript returns entries of the log of KEYS[1]. ARGV: the number of the first entry,
+// the maximum number of entries, and the number of bytes after which to stop.
 var readScript = redis.NewScript(`
 local first = tonumber(ARGV[1])
 local last = math.min(first + tonumber(ARGV[2]), tonumber(redis.call('HGET', KEYS[1], 'n') or '0')) - 1
@@ -72,8 +80,7 @@ end
 return entries
 `)
 
-// write makes the change if the record still has that revision, and reports
-// whether it had.
+// write makes the change if the record still has the revision, and reports whether it did.
 func (s *Redis) write(ctx context.Context, key, revision string, c *Change) (bool, error) {
 	what, ttl := "keep", c.TTL
 	switch {
@@ -151,8 +158,8 @@ func (s *Redis) Read(ctx context.Context, key string, from int64, limit int) ([]
 	return entries, err
 }
 
-// Keys implements Store. SCAN has no order, so all keys are walked, and the first
-// limit of them kept.
+// Keys implements Store. SCAN returns keys in no order, so Keys scans all of them and
+// keeps the first limit keys.
 func (s *Redis) Keys(ctx context.Context, prefix, after string, limit int) ([]string, error) {
 	limit, err := checkRange(0, limit)
 	if err != nil {
@@ -161,7 +168,7 @@ func (s *Redis) Keys(ctx context.Context, prefix, after string, limit int) ([]st
 	var keys []string
 	pattern := quoteGlob(s.options.Prefix+prefix) + "*"
 	for cursor := uint64(0); ; {
-		within, done := s.begin(ctx) // each step; the walk is limited by the caller's context
+		within, done := s.begin(ctx) // timeout for one step; the caller's context limits the whole scan
 		var found []string
 		var next uint64
 		err := s.ask(within, func() (err error) {
@@ -189,12 +196,12 @@ func (s *Redis) Keys(ctx context.Context, prefix, after string, limit int) ([]st
 	}
 }
 
-// quoteGlob quotes what has a meaning in patterns of SCAN.
+// quoteGlob escapes the special characters of SCAN patterns.
 func quoteGlob(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
-// channel is where changed keys are told.
+// channel returns the channel to which changed keys are published.
 func (s *Redis) channel() string {
 	return s.options.Prefix + "changed"
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/store"
 )
 
-// answer is what a Wait returned.
+// answer is the result of a Wait.
 type answer struct {
 	record store.Record
 	err    error
@@ -66,7 +66,7 @@ func wait(t *testing.T, place Place) {
 	for i := range all {
 		all[i] = waiting(t.Context(), stores[i%2], "k", []byte("first"))
 	}
-	put(t, there, "k", value("first")) // no other
+	put(t, there, "k", value("first")) // the same value, so no waiter returns
 	put(t, there, "else", value("x"))
 	put(t, here, "k", value(""))
 	for _, answers := range all {
@@ -100,7 +100,7 @@ func contexts(t *testing.T, place Place) {
 	if a := within(t, "the waiter's context ends", answers); !errors.Is(a.err, context.Canceled) {
 		t.Errorf("Wait: %v", a.err)
 	}
-	// Who waits for another's change gives up with its context.
+	// A caller that waits for a change by another stops waiting when its context ends.
 	deciding, decide := make(chan struct{}), make(chan struct{})
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -178,13 +178,14 @@ func closing(t *testing.T, place Place) {
 	})
 }
 
-// childVariable holds the address that a child opens.
+// childVariable is the environment variable with the address that a child process opens.
 const childVariable = "FAIRWAY_STORE_CHILD"
 
-const crashers = 8 // goroutines of the child, each with a key of its own
+const crashers = 8 // goroutines of the child process, each with its own key
 
-// Child does not return in a process that crash has started: there it opens the
-// store and counts, until it is killed, and prints what has been acknowledged.
+// Child is the main function of a process started by crash; in other processes it returns
+// at once. It opens the store, increments counters until it is killed, and prints each
+// acknowledged value.
 func Child(open func(address string) (store.Store, error)) {
 	address := os.Getenv(childVariable)
 	if address == "" {
@@ -217,8 +218,8 @@ func Child(open func(address string) (store.Store, error)) {
 	select {}
 }
 
-// crash kills a process in the middle of its writes: all that it knew to be
-// written is there, and each value has its entries.
+// crash kills a process during its writes. It checks that all acknowledged changes are in
+// the store and that each value has its log entries.
 func crash(t *testing.T, place Place) {
 	program, err := os.Executable()
 	if err != nil {
@@ -262,7 +263,7 @@ func crash(t *testing.T, place Place) {
 				t.Errorf("%s is %d with %d entries; %d were acknowledged", key, has, r.Length, count)
 			}
 			wantCounted(t, s, key, has)
-			acknowledged[i] = has // which the next child may not tell of, if it is killed early
+			acknowledged[i] = has // the next child may be killed before it prints this value
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)

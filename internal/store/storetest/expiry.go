@@ -9,7 +9,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/store"
 )
 
-// short is a time to live that a test waits for.
+// short is a time to live that tests wait for.
 const short = 100 * time.Millisecond
 
 func expiry(t *testing.T, place Place) {
@@ -29,7 +29,7 @@ func expiry(t *testing.T, place Place) {
 
 func refresh(t *testing.T, place Place) {
 	s := open(t, place)
-	// The second change must come while the record lives, on a slow machine too.
+	// The second change must be made before the record expires, even on a slow machine.
 	ttl, inTime := short/2, false
 	for !inTime {
 		ttl *= 2

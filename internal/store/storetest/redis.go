@@ -11,16 +11,16 @@ import (
 	"github.com/fairwayhq/fairway/internal/shared"
 )
 
-// Redis starts a server of its own on a free port of the loopback interface, and
-// returns its address and what kills it, which the end of the test does as well.
-// The test is skipped where redis-server is not installed.
+// Redis starts a Redis server on a free port of the loopback interface. It returns the
+// address and a function that kills the server. The server is also killed at the end of
+// the test. If redis-server is not installed, the test is skipped.
 func Redis(t testing.TB, arguments ...string) (address string, kill func()) {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
 		shared.Missing(t, "redis-server is not installed")
 	}
-	for range 3 { // somebody else may take the port first
+	for range 3 { // another process may take the port first
 		port := freeport.Find(t)
 		if kill, ok := startRedis(t, program, port, arguments); ok {
 			t.Cleanup(kill)

@@ -31,7 +31,7 @@ func large(t *testing.T, place Place) {
 	}
 }
 
-// long wants what is appended to a long log to cost what it costs in a short one.
+// long checks that appending to a long log costs as much as appending to a short one.
 func long(t *testing.T, place Place) {
 	const chunk, chunks, probes = store.MaxEntries, 40, 100
 	s := open(t, place)
@@ -47,7 +47,7 @@ func long(t *testing.T, place Place) {
 		}
 		put(t, s, "k", store.Change{Entries: entries, TTL: time.Hour})
 	}
-	// In turns, as the disk and the machine are now quick and now slow.
+	// Alternate, since the speed of the disk and the machine varies.
 	var inShort, inLong [probes]time.Duration
 	for i := range probes {
 		inShort[i], inLong[i] = probe("short"), probe("k")

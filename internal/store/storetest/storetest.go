@@ -1,9 +1,9 @@
-// Package storetest is what every store must do. Run is given a way to open a new
-// and empty store; what it checks is what package store promises.
+// Package storetest is the conformance test suite for stores. Run gets a function that
+// provides a new, empty place for records, opens stores there and checks everything that
+// package store documents.
 //
-// Crash is one of the checks, and needs a program to kill: the test's own binary,
-// started once more. A package whose tests call Run calls Child first in its
-// TestMain.
+// The crash test kills a process that writes: the test binary, started once more. A
+// package whose tests call Run must call Child first in its TestMain.
 package storetest
 
 import (
@@ -21,20 +21,20 @@ import (
 	"github.com/fairwayhq/fairway/internal/store"
 )
 
-// patience is how long a condition may take to come true.
+// patience is how long a test waits for a condition.
 const patience = time.Minute
 
-// Place is where records are, empty at first.
+// Place is where a store keeps its records. It is empty at first.
 type Place struct {
-	// Open opens a store there. What it opens the test closes.
+	// Open opens a store at this place. The test closes the store.
 	Open func(testing.TB) store.Store
-	// Nodes says that several stores may be open at that place at a time.
+	// Nodes reports whether several stores can be open at this place at the same time.
 	Nodes bool
-	// Address is what Child opens.
+	// Address is the address that Child opens.
 	Address string
 }
 
-// Run checks a store of each new place.
+// Run runs the test suite. Each test gets a new place.
 func Run(t *testing.T, place func(*testing.T) Place) {
 	for _, check := range []struct {
 		name string
@@ -64,7 +64,7 @@ func Run(t *testing.T, place func(*testing.T) Place) {
 	}
 }
 
-// open opens a store that the test's end closes.
+// open opens a store and closes it at the end of the test.
 func open(t *testing.T, place Place) store.Store {
 	t.Helper()
 	s := place.Open(t)
@@ -76,7 +76,7 @@ func open(t *testing.T, place Place) store.Store {
 	return s
 }
 
-// nodes opens two stores at that place, or one twice.
+// nodes returns two stores at the place, or the same store twice if Nodes is false.
 func nodes(t *testing.T, place Place) []store.Store {
 	t.Helper()
 	first := open(t, place)
@@ -248,7 +248,7 @@ func together(t *testing.T, place Place) {
 	wantLog(t, s, "k", 3, 10, "d")
 }
 
-// contention: as many increments as were made are counted, and each has its entry.
+// contention checks that concurrent increments are all counted, each with its log entry.
 func contention(t *testing.T, place Place) {
 	const clients, each = 64, 10
 	stores := nodes(t, place)
@@ -275,7 +275,7 @@ func contention(t *testing.T, place Place) {
 	}
 }
 
-// wantCounted wants a log of the numbers from 1 to n.
+// wantCounted checks that the log has the numbers from 1 to n.
 func wantCounted(t testing.TB, s store.Store, key string, n int) {
 	t.Helper()
 	entries, err := s.Read(context.Background(), key, 0, n+1)
@@ -320,7 +320,7 @@ func appending(t *testing.T, place Place) {
 
 func later(t *testing.T, place Place) {
 	s := place.Open(t)
-	const n = 10_000 // more than may wait
+	const n = 10_000 // more than the queue of asynchronous changes holds
 	for i := range n {
 		c := value(strconv.Itoa(i))
 		c.Entries, c.Later = [][]byte{[]byte(strconv.Itoa(i + 1))}, true
