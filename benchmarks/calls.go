@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// connectionCounts are the loads under which everything is compared, each with
-// the share of the baseline's calls that Fairway is meant to reach.
+// connectionCounts are the numbers of connections to measure with. For each, target is
+// the share of the baseline's throughput that Fairway must reach.
 var connectionCounts = []struct {
 	connections int
 	target      bound
@@ -21,11 +21,11 @@ var connectionCounts = []struct {
 	{1, atLeast(0.75)},
 }
 
-// listTarget is the share that tools/list is meant to reach.
+// listTarget is the share of the baseline's throughput that tools/list must reach.
 var listTarget = atLeast(0.8)
 
-// compareCalls prints how tool calls compare with the same calls through plain
-// Caddy, and tools/list with Caddy sending the same bytes.
+// compareCalls compares tool calls with the same REST calls through plain Caddy, and
+// tools/list with a Caddy respond handler that sends the same bytes.
 func compareCalls(ctx context.Context, t *table, dir string, s settings) error {
 	binary, err := buildCaddy(ctx, dir, s.caddy)
 	if err != nil {
@@ -56,7 +56,7 @@ func compareCalls(ctx context.Context, t *table, dir string, s settings) error {
 	return err
 }
 
-// measure makes the comparisons, or takes the profiles, of a gateway that runs.
+// measure makes the comparisons with a running gateway, or takes its profiles.
 func (g *gateway) measure(ctx context.Context, t *table, dir string, s settings) error {
 	if s.profile != "" {
 		return profileCalls(ctx, g, s.profile)
@@ -91,9 +91,9 @@ func (g *gateway) measure(ctx context.Context, t *table, dir string, s settings)
 	return compareLists(ctx, t, g, s)
 }
 
-// compareRecorded prints what it costs to record OTC calls by their call_id in the
-// embedded store: one that reads, which may run again after a crash, and one that
-// creates, which is on disk before the API sees it.
+// compareRecorded measures the cost of storing OTC calls by call_id in the embedded store.
+// It measures a call that reads, which may run again after a crash, and a call that
+// creates, which is durable before the API receives it.
 func compareRecorded(ctx context.Context, t *table, g *gateway, s settings) error {
 	t.section("An OTC call with a call_id of its own, recorded in the embedded store, beside plain reverse_proxy",
 		"call", "calls/s", "ratio", "target", "CPU us", "allocations", "KB")
@@ -108,13 +108,13 @@ func compareRecorded(ctx context.Context, t *table, g *gateway, s settings) erro
 	return nil
 }
 
-// recordedCall is an OTC call with another call_id each time.
+// recordedCall is an OTC call with a new call_id in each request.
 func recordedCall(g *gateway, tool, arguments string) probe {
 	return newProbe("OTC "+tool, g.tools, http.MethodPost, "/otc/call", "sku-42",
 		fmt.Sprintf(`{"request":{"call_id":"bench-%d-%s","tool_id":"Items.%s@1.0.0","input":%s}}`, os.Getpid(), serialDigits, tool, arguments), nil)
 }
 
-// A callKind is one REST call and the tool calls that come down to it.
+// callKind is a REST call and the tool calls that produce the same REST call.
 type callKind struct {
 	baseline probe
 	calls    []probe
@@ -122,7 +122,7 @@ type callKind struct {
 
 const newItem = `{"name":"Folding chair","price":4950,"stock":17,"tags":["garden","wood"],"description":"A chair that folds flat."}`
 
-// callKinds returns a call that reads and one that creates.
+// callKinds returns a call that reads and a call that creates.
 func callKinds(g *gateway) []callKind {
 	const want = "sku-42"
 	return []callKind{
@@ -151,15 +151,15 @@ func toolCalls(address, method, tool, arguments, want string) []probe {
 	}
 }
 
-// statelessMeta is what each request of MCP 2026-07-28 says of its client.
+// statelessMeta is the client information in each request of MCP 2026-07-28.
 const statelessMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 
 func mcpRequest(method, params string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s}}`, method, params)
 }
 
-// mcpHeader returns the protocol's headers. Revision 2026-07-28 wants the method
-// and the name repeated there.
+// mcpHeader returns the MCP headers of a request. Revision 2026-07-28 repeats the method
+// and the name in headers.
 func mcpHeader(revision, method, name string) map[string]string {
 	header := map[string]string{"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": revision}
 	if revision >= "2026-07-28" {
@@ -171,8 +171,7 @@ func mcpHeader(revision, method, name string) map[string]string {
 	return header
 }
 
-// compareLists prints how tools/list compares with respond sending the same
-// bytes.
+// compareLists compares tools/list with a respond handler that sends the same bytes.
 func compareLists(ctx context.Context, t *table, g *gateway, s settings) error {
 	list := newProbe("tools/list", g.many, http.MethodPost, "/mcp", "get_resource_999",
 		mcpRequest("tools/list", ""), mcpHeader("2025-11-25", "tools/list", ""))
@@ -210,7 +209,7 @@ func compareLists(ctx context.Context, t *table, g *gateway, s settings) error {
 	return nil
 }
 
-// once sends the request once and returns the answer's body.
+// once sends the request once and returns the body of the response.
 func (p probe) once() ([]byte, error) {
 	c, err := dial(p.address)
 	if err != nil {
@@ -221,7 +220,7 @@ func (p probe) once() ([]byte, error) {
 	return c.body, err
 }
 
-// compare lets the baseline and the call take turns and prints their line.
+// compare alternates between the baseline and the call and prints a line of the table.
 func (g *gateway) compare(ctx context.Context, t *table, name string, baseline, call probe, connections int, target bound, s settings) error {
 	a, err := g.side(ctx, baseline, connections)
 	if err != nil {
@@ -254,7 +253,7 @@ func (g *gateway) compare(ctx context.Context, t *table, name string, baseline, 
 	return nil
 }
 
-// A side is one of the two things compared, and what it has taken so far.
+// side is one of the two requests that are compared, with its measurements so far.
 type side struct {
 	gateway *gateway
 	load    *load
@@ -263,7 +262,7 @@ type side struct {
 	used    cost
 }
 
-// side opens the connections and warms the way up.
+// side opens the connections and warms up the server.
 func (g *gateway) side(ctx context.Context, p probe, connections int) (*side, error) {
 	l, err := openLoad(p, connections)
 	if err != nil {
@@ -276,7 +275,7 @@ func (g *gateway) side(ctx context.Context, p probe, connections int) (*side, er
 	return &side{gateway: g, load: l}, nil
 }
 
-// run measures one segment and returns its answers a second.
+// run measures one segment and returns the responses per second.
 func (s *side) run(ctx context.Context, d time.Duration) (float64, error) {
 	idle, err := s.gateway.cost(ctx)
 	if err != nil {
@@ -295,7 +294,7 @@ func (s *side) run(ctx context.Context, d time.Duration) (float64, error) {
 		return 0, err
 	}
 	reading := before.minus(idle)
-	reading.cpu = 0 // too short for the system's clock ticks
+	reading.cpu = 0 // too short for the resolution of the system's CPU clock
 	rate := float64(answers) / took.Seconds()
 	s.rates = append(s.rates, rate)
 	s.answers += answers
@@ -303,7 +302,7 @@ func (s *side) run(ctx context.Context, d time.Duration) (float64, error) {
 	return rate, nil
 }
 
-// perCall spreads a quantity over all answers.
+// perCall divides a quantity by the number of responses.
 func (s *side) perCall(quantity float64) float64 {
 	return quantity / float64(max(s.answers, 1))
 }

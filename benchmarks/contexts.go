@@ -11,12 +11,12 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// distinctSessions is how many sessions are sent in turn where each request is to
-// have another: more than the handler keeps.
+// distinctSessions is the number of different sessions that are sent in turn. It is larger
+// than the session cache of the handler.
 const distinctSessions = 4096
 
-// compareContexts prints what the ocp handler costs a REST call that goes through
-// plain reverse_proxy otherwise.
+// compareContexts measures the cost of the ocp handler for a REST call, compared with
+// plain reverse_proxy.
 func compareContexts(ctx context.Context, t *table, g *gateway, s settings) error {
 	t.section("A REST call with an OCP context, beside plain reverse_proxy without the handler",
 		"call", "calls/s", "ratio", "target", "CPU us", "allocations", "KB")
@@ -46,8 +46,8 @@ func compareContexts(ctx context.Context, t *table, g *gateway, s settings) erro
 		{"that session, enhanced and replied to", readItem(g.enhance, session), atLeast(0.75)},
 		{"likewise, each time another session", each, atLeast(0.75)},
 	} {
-		// The baseline carries the same headers: what net/http makes of them is not
-		// the handler's cost.
+		// The baseline carries the same headers, so the cost of parsing them in net/http is
+		// on both sides.
 		baseline := c.call
 		baseline.name, baseline.address = "plain", g.plain
 		if err := g.compare(ctx, t, c.name, baseline, c.call, 32, c.target, s); err != nil {
@@ -65,7 +65,7 @@ func readItem(address string, header http.Header) probe {
 	return newProbe("ocp", address, http.MethodGet, "/items/42?currency=CHF", "sku-42", "", flat)
 }
 
-// distinct returns a probe with a session of its own in each request.
+// distinct returns a probe that sends another session in each request.
 func distinct(address string) (probe, error) {
 	var p probe
 	for i := range distinctSessions {
@@ -83,10 +83,10 @@ func distinct(address string) (probe, error) {
 	return p, nil
 }
 
-// newAgent returns a context as an agent has it after some calls: its session is
-// about 1.7 KB as a header.
+// newAgent returns the context of an agent after some calls. Its session header has about
+// 1.7 KB.
 func newAgent(seed int) *ocp.Context {
-	random := rand.New(rand.NewPCG(uint64(seed), 1)) //nolint:gosec // sameness is the point
+	random := rand.New(rand.NewPCG(uint64(seed), 1)) //nolint:gosec // must be reproducible
 	agent := ocp.NewContext("ide_copilot")
 	agent.User, agent.Workspace = "ada", "furniture-shop"
 	agent.SetGoal("find a folding chair that fits the balcony", "compares chairs by price and stock")

@@ -16,7 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// read is the child process: it reads one document with one of the readers.
+// read is the main function of a child process that reads one document with one reader.
 func read(args []string) error {
 	if len(args) != 2 {
 		return errors.New("usage: benchmarks read fairway|kin FILE")
@@ -46,8 +46,7 @@ func read(args []string) error {
 	return nil
 }
 
-// compareDocuments prints how reading documents compares with kin-openapi
-// loading them.
+// compareDocuments compares reading documents with loading them in kin-openapi.
 func compareDocuments(ctx context.Context, t *table, dir string, s settings) error {
 	t.section("Reading a document, beside kin-openapi loading it",
 		"document", "CPU s kin / fw", "ratio", "target", "peak MB kin / fw", "ratio", "target")
@@ -76,10 +75,10 @@ func compareDocuments(ctx context.Context, t *table, dir string, s settings) err
 	return nil
 }
 
-// compareReading lets both readers take turns with one document.
+// compareReading alternates between both readers for one document.
 func compareReading(ctx context.Context, t *table, name, path string, reads int) error {
 	var times, peaks []float64                           // ratios
-	var kinTimes, kinPeaks, ownTimes, ownPeaks []float64 // for the eye
+	var kinTimes, kinPeaks, ownTimes, ownPeaks []float64 // absolute values, printed for information
 	for range reads {
 		kin, err := measureRead(ctx, "kin", path)
 		if err != nil {
@@ -100,13 +99,13 @@ func compareReading(ctx context.Context, t *table, name, path string, reads int)
 	return nil
 }
 
-// usage is what a child process took.
+// usage is the resource usage of a child process.
 type usage struct {
 	cpu  float64 // seconds, user and system
 	peak float64 // MB of resident memory
 }
 
-// measureRead runs one read in a process of its own.
+// measureRead reads the document once in a child process.
 func measureRead(ctx context.Context, reader, path string) (usage, error) {
 	self, err := os.Executable()
 	if err != nil {

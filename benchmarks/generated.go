@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// The documents that the benchmarks write for themselves.
+// The generated documents of the benchmarks.
 
 // itemsDocument describes the API of serveUpstream.
 const itemsDocument = `{
@@ -38,11 +38,10 @@ const itemsDocument = `{
   }
 }`
 
-// manyOperations is how many operations manyDocument has.
+// manyOperations is the number of operations in manyDocument.
 const manyOperations = 1000
 
-// manyDocument describes an API of 1,000 operations with a handful of arguments
-// each, as a large API has them.
+// manyDocument describes a large API: 1,000 operations with a few arguments each.
 func manyDocument() []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"openapi":"3.1.0","info":{"title":"Many","version":"1.0.0"},"paths":{`)
@@ -61,15 +60,15 @@ func manyDocument() []byte {
 	return b.Bytes()
 }
 
-// The shape of chainDocument.
+// The size of chainDocument.
 const (
 	chains = 100
 	layers = 40
 )
 
-// chainDocument describes an API whose schemas, written out, would be of
-// exponential size: each operation has a chain of 40 schemas, of which each
-// refers to the next one twice.
+// chainDocument describes an API whose schemas grow exponentially when references are
+// inlined: each operation has a chain of 40 schemas, and each schema refers to the next
+// one twice.
 func chainDocument() []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"openapi":"3.0.3","info":{"title":"Chains","version":"1.0.0"},"paths":{`)
@@ -101,8 +100,8 @@ func chainDocument() []byte {
 	return b.Bytes()
 }
 
-// unpackShared writes one of the documents of ../shared/openapi to path. Its
-// error is fs.ErrNotExist if that folder is not beside the checkout.
+// unpackShared decompresses a document of ../shared/openapi to path. If that folder does
+// not exist beside the checkout, the error is fs.ErrNotExist.
 func unpackShared(name, path string) error {
 	root, err := moduleRoot()
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// agentDocument is an agent that may read items, with an assertion on what it asks
-// for and one on what it gets.
+// agentDocument describes an agent that may read items, with an assertion on the input
+// and an assertion on the output.
 const agentDocument = `kind: "openagentspec:v1/agent"
 name: buyer
 description: Looks at items.
@@ -23,12 +23,12 @@ capabilities:
       assertion: recent.read-item.outputs.stock > 0
 `
 
-// guardedEngagements is how many Engagements the guarded calls are spread over, as
-// those of many conversations are.
+// guardedEngagements is the number of Engagements that the guarded calls alternate
+// between, like the calls of many conversations.
 const guardedEngagements = 32
 
-// compareGuarded prints what it costs to guard and record a REST call, each of
-// which is on disk before the API sees it.
+// compareGuarded measures the cost of guarding and recording a REST call. Each record is
+// durable before the API receives the call.
 func compareGuarded(ctx context.Context, t *table, g *gateway, s settings) error {
 	call := guardedCall(g)
 	t.section("A REST call guarded by one input and one output assertion, recorded in the embedded store, beside plain reverse_proxy",
@@ -38,8 +38,8 @@ func compareGuarded(ctx context.Context, t *table, g *gateway, s settings) error
 	return g.compare(ctx, t, name, callKinds(g)[0].baseline, call, connections, atLeast(0.7), s)
 }
 
-// compareHistories prints the same of calls that all belong to one Engagement,
-// which wait for each other, after so many of them.
+// compareHistories measures the same for calls of a single Engagement, which run one
+// after the other, when the Engagement already has a history of calls.
 func compareHistories(ctx context.Context, t *table, g *gateway, s settings) error {
 	t.section("The same calls, all in one Engagement, after others in it",
 		"calls before", "calls/s", "ratio", "target", "CPU us", "allocations", "KB")
@@ -56,7 +56,7 @@ func compareHistories(ctx context.Context, t *table, g *gateway, s settings) err
 	return nil
 }
 
-// makeCalls makes about so many calls, and no fewer.
+// makeCalls makes at least the given number of calls, and few more.
 func makeCalls(ctx context.Context, p probe, connections, calls int) error {
 	l, err := openLoad(p, min(connections, calls))
 	if err != nil {
@@ -76,7 +76,7 @@ func makeCalls(ctx context.Context, p probe, connections, calls int) error {
 	return nil
 }
 
-// guardedCall is a call in one of many Engagements.
+// guardedCall is a REST call that alternates between many Engagements.
 func guardedCall(g *gateway) probe {
 	call := engagementCall(g, "e0")
 	for i := 1; i < guardedEngagements; i++ {

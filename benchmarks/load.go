@@ -15,34 +15,32 @@ import (
 	"time"
 )
 
-// answerTimeout is how long one answer may take before a run is given up.
+// answerTimeout is the maximum time for one response. After it the run fails.
 const answerTimeout = 10 * time.Second
 
-// A probe is one request, sent over and over, and what tells that its answer is
-// the right one.
+// probe is a request to send repeatedly, and a check that its response is correct.
 type probe struct {
 	name    string
 	address string // host:port
-	request []byte // as on the wire
-	want    []byte // stands in the answer's body
+	request []byte // encoded as HTTP/1.1
+	want    []byte // must be in the body of the response
 
-	// others are sent in turn with request where it matters that no two
-	// requests in a row are the same.
+	// others are sent in turn with request, so that no two consecutive requests are
+	// equal.
 	others [][]byte
 
-	// serial is the offset in request of digits that are to be another number
-	// each time; 0 for none.
+	// serial is the offset in request of digits that are replaced with a new number in
+	// each request; 0 for none.
 	serial int
 }
 
-// serialDigits stand where a request has its serial number.
+// serialDigits is the placeholder for a serial number in a request.
 const serialDigits = "0000000000000000"
 
-// serials counts the requests that have one.
+// serials is the last serial number.
 var serials atomic.Uint64
 
-// numbered returns the request with its next serial number, written over what
-// own had before.
+// numbered returns the request with the next serial number. It reuses the memory of own.
 func (p *probe) numbered(own []byte) []byte {
 	own = append(own[:0], p.request...)
 	digits := own[p.serial : p.serial+len(serialDigits)]
@@ -60,7 +58,7 @@ func (p *probe) next(n int) []byte {
 	return p.request
 }
 
-// newProbe encodes a request with a JSON body, or without one if body is "".
+// newProbe encodes a request with a JSON body, or without a body if body is "".
 func newProbe(name, address, method, path, want, body string, header map[string]string) probe {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, path, address)
@@ -76,8 +74,8 @@ func newProbe(name, address, method, path, want, body string, header map[string]
 	return p
 }
 
-// A load keeps connections open on which a probe is sent: on each the next
-// request follows when the last was answered.
+// load sends a probe on several open connections. Each connection sends the next request
+// when the previous response has arrived.
 type load struct {
 	probe probe
 	conns []*conn
@@ -107,8 +105,8 @@ func (l *load) close() {
 	}
 }
 
-// run sends requests for about d and returns how many were answered and how
-// long that took.
+// run sends requests for about d. It returns the number of responses and the actual
+// duration.
 func (l *load) run(d time.Duration) (answers int, took time.Duration, err error) {
 	counts := make([]int, len(l.conns))
 	errs := make([]error, len(l.conns))
@@ -134,14 +132,14 @@ func (l *load) run(d time.Duration) (answers int, took time.Duration, err error)
 	return answers, took, nil
 }
 
-// A conn is one keep-alive connection and the memory to read answers into, so
-// that the generator itself allocates nothing for each request.
+// conn is a keep-alive connection with its own read buffers, so that the load generator
+// allocates nothing per request.
 type conn struct {
 	net.Conn
 	r    *bufio.Reader
 	body []byte
 	own  []byte // the last request with a serial number
-	sent int    // requests
+	sent int    // number of requests
 }
 
 func dial(address string) (*conn, error) {
@@ -152,8 +150,8 @@ func dial(address string) (*conn, error) {
 	return &conn{Conn: c, r: bufio.NewReaderSize(c, 64<<10)}, nil
 }
 
-// roundTrip sends the request and reads the answer, which must be a 2xx with the
-// wanted bytes.
+// roundTrip sends the request and reads the response. The response must have a 2xx status
+// and contain the expected bytes.
 func (c *conn) roundTrip(p probe) error {
 	if err := c.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
 		return err
@@ -177,7 +175,7 @@ func (c *conn) roundTrip(p probe) error {
 	return nil
 }
 
-// readAnswer reads one HTTP/1.1 answer and leaves its body in c.body.
+// readAnswer reads one HTTP/1.1 response and leaves its body in c.body.
 func (c *conn) readAnswer() (status int, err error) {
 	line, err := c.readLine()
 	if err != nil {
@@ -206,7 +204,7 @@ func (c *conn) readAnswer() (status int, err error) {
 	return status, c.readBody(status, length)
 }
 
-// readBody reads a body of the given length, or a chunked one if it is negative.
+// readBody reads a body of the given length, or a chunked body if length is negative.
 func (c *conn) readBody(status, length int) error {
 	if length < 0 && status != http.StatusNoContent {
 		var b bytes.Buffer
@@ -227,7 +225,7 @@ func (c *conn) readBody(status, length int) error {
 	return err
 }
 
-// readLine returns the next line without its end.
+// readLine returns the next line without its line end.
 func (c *conn) readLine() ([]byte, error) {
 	line, err := c.r.ReadSlice('\n')
 	if err != nil {
@@ -236,7 +234,7 @@ func (c *conn) readLine() ([]byte, error) {
 	return bytes.TrimRight(line, "\r\n"), nil
 }
 
-// headerValue returns the value of a header line if it is the one named.
+// headerValue returns the value of a header line if the header has the given name.
 func headerValue(line []byte, name string) ([]byte, bool) {
 	if len(line) <= len(name) || line[len(name)] != ':' || !bytes.EqualFold(line[:len(name)], []byte(name)) {
 		return nil, false

@@ -1,20 +1,21 @@
-// Command benchmarks measures Fairway beside its baselines, on this machine and
-// in one run, and prints a table of ratios:
+// Command benchmarks compares Fairway with baselines on this machine in one run, and
+// prints a table of ratios:
 //
-//	go run ./benchmarks            every comparison, about five minutes
-//	go run ./benchmarks -short     the same with less care, under half a minute
+//	go run ./benchmarks            all comparisons, about five minutes
+//	go run ./benchmarks -short     shorter measurements, under half a minute
 //
-// Reading a document is compared with kin-openapi loading it: each read is a
-// child process of this program (documents.go), whose CPU time and peak memory
-// the system tells. Calls are compared with plain Caddy doing the same REST
-// call: a real Caddy with Fairway (servers.go) stands between a small API in a
-// process of its own and a closed-loop load generator (load.go), and one process
-// serves both sides, so that they differ in nothing but the way taken through
-// it. CPU time and allocations of that process come from its own metrics.
+// Documents: reading a document is compared with loading it in kin-openapi. Each read runs
+// in a child process of this program (documents.go). The system reports the CPU time and
+// the peak memory of the process.
 //
-// Both sides take turns, A B A B, in short rounds. A ratio is the median of the
-// ratios of the rounds, so that whatever else the machine does falls on both
-// sides alike. The times themselves say little and are never a target.
+// Calls: tool calls are compared with the same REST call through plain Caddy. A closed-loop
+// load generator (load.go) sends requests to a real Caddy with Fairway (servers.go), which
+// forwards them to a small API in a separate process. One Caddy process serves both sides,
+// so they differ only in the handlers. CPU time and allocations come from Caddy's metrics.
+//
+// Both sides alternate (A B A B) in short rounds. A ratio is the median of the ratios of the
+// rounds, so other load on the machine affects both sides alike. The absolute times are
+// for information only and are never a target.
 package main
 
 import (
@@ -27,13 +28,13 @@ import (
 	"time"
 )
 
-// settings are what the command line chooses.
+// settings are the command-line options.
 type settings struct {
-	caddy   string        // a built binary; "" builds ./cmd/caddy
+	caddy   string        // path of a binary; "" builds ./cmd/caddy
 	rounds  int           // of each comparison of calls
-	segment time.Duration // how long one side of a round runs
-	reads   int           // of each document by each side
-	history []int         // calls of an Engagement, before more are measured
+	segment time.Duration // duration of one side of a round
+	reads   int           // of each document by each reader
+	history []int         // numbers of calls in an Engagement before more are measured
 	profile string        // a directory; "" takes no profile
 }
 
@@ -47,7 +48,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	// The program is also each of its own child processes.
+	// The program also runs itself as each of its child processes.
 	if len(args) > 0 {
 		switch args[0] {
 		case "upstream":

@@ -8,13 +8,12 @@ import (
 	"time"
 )
 
-// profileTime is how long each profile is taken for.
+// profileTime is the duration of each profile.
 const profileTime = 5 * time.Second
 
-// profileCalls loads the gateway with one kind of call after the other and writes
-// what it does meanwhile to dir: tool-call.cpu.pprof and tool-call.allocs.pprof,
-// and the same of a call that is guarded and of one that is recorded by its
-// call_id, to be read with go tool pprof.
+// profileCalls sends one kind of call after the other and writes profiles to dir:
+// tool-call.cpu.pprof and tool-call.allocs.pprof, and likewise for a guarded call and for a
+// call recorded by its call_id. Read them with go tool pprof.
 func profileCalls(ctx context.Context, g *gateway, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -34,8 +33,7 @@ func profileCalls(ctx context.Context, g *gateway, dir string) error {
 	return nil
 }
 
-// profileCall writes the profiles of one kind of call to files that begin with
-// path.
+// profileCall writes the profiles of one kind of call to files with the prefix path.
 func profileCall(ctx context.Context, g *gateway, p probe, path string) error {
 	l, err := openLoad(p, connectionCounts[0].connections)
 	if err != nil {

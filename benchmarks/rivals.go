@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// rivalConnections is the load under which servers of other makes are compared.
+// rivalConnections is the number of connections for the comparison with other servers.
 const rivalConnections = 8
 
-// rivalTargets are what a tool call may cost, as a share of the CPU time that a
-// server written against the SDK uses for the same call.
+// rivalTargets are the maximum costs of a tool call, as a share of the CPU time that a
+// server written with the SDK uses for the same call.
 var rivalTargets = []struct {
 	sdk    string
 	target bound
@@ -24,15 +24,15 @@ var rivalTargets = []struct {
 	{"mcp-go", atMost(1)},
 }
 
-// A rival is a running server of another make (benchmarks/rivals).
+// rival is a running server that is written with another SDK (benchmarks/rivals).
 type rival struct {
 	address string
 	stop    func()
 }
 
-// compareRivals prints the CPU time of a tool call beside servers that do the
-// same call with an SDK and an HTTP client. Fairway's is that of the whole
-// gateway, from the client's connection to the API's.
+// compareRivals compares the CPU time of a tool call with servers that make the same call
+// with an SDK and an HTTP client. The CPU time of Fairway is that of the whole gateway,
+// from the client's connection to the API's.
 func compareRivals(ctx context.Context, t *table, dir string, g *gateway, s settings) error {
 	binary, err := buildRivals(ctx, dir)
 	if err != nil {
@@ -86,7 +86,7 @@ func (g *gateway) compareRival(ctx context.Context, t *table, r *rival, sdk stri
 	return nil
 }
 
-// A meter is a load and the CPU time of the process that serves it.
+// meter is a load, and the CPU time of the process that serves it.
 type meter struct {
 	load    *load
 	cpu     func(context.Context) (float64, error)
@@ -126,8 +126,7 @@ func (m *meter) perCall() float64 {
 	return m.used / float64(max(m.answers, 1))
 }
 
-// buildRivals builds the module of the other servers, whose dependencies Go
-// fetches if they are not here yet.
+// buildRivals builds the module of the other servers. Go downloads missing dependencies.
 func buildRivals(ctx context.Context, dir string) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -142,7 +141,7 @@ func buildRivals(ctx context.Context, dir string) (string, error) {
 	return binary, nil
 }
 
-// startRival runs a server, which ends when its standard input does.
+// startRival starts a server, which ends when its standard input is closed.
 func startRival(ctx context.Context, binary, sdk, upstream string) (*rival, error) {
 	cmd := exec.CommandContext(ctx, binary, sdk, upstream)
 	cmd.Stderr = os.Stderr
@@ -170,7 +169,7 @@ func startRival(ctx context.Context, binary, sdk, upstream string) (*rival, erro
 	return r, nil
 }
 
-// cpu returns the seconds of CPU time that the process has used.
+// cpu returns the CPU time of the process in seconds.
 func (r *rival) cpu(ctx context.Context) (float64, error) {
 	text, err := get(ctx, "http://"+r.address+"/cpu")
 	if err != nil {

@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	startTimeout = 20 * time.Second // until a server answers
+	startTimeout = 20 * time.Second // until a server responds
 	stopTimeout  = 10 * time.Second // until it has ended
 )
 
-// item is what the benchmark API answers: about 1 KB, as many answers are.
+// item is the response of the benchmark API. It has about 1 KB, a common size.
 var item = `{"id":"42","sku":"sku-42","name":"Folding chair","price":{"amount":4950,"currency":"CHF"},"stock":17,"tags":["garden","wood"],` +
 	`"description":"` + strings.Repeat("A chair that folds flat and weighs little. ", 18) + `"}`
 
-// serveUpstream is the API behind every comparison. It prints its address and
-// ends when its standard input does, so that it cannot outlive the benchmark.
+// serveUpstream runs the upstream API of all comparisons. It prints its address and
+// ends when its standard input is closed, so that it cannot outlive the benchmark.
 func serveUpstream(ctx context.Context) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -63,7 +63,7 @@ func serveUpstream(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// startUpstream runs serveUpstream in a process of its own.
+// startUpstream runs serveUpstream in a child process.
 func startUpstream(ctx context.Context) (address string, stop func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -94,18 +94,18 @@ func startUpstream(ctx context.Context) (address string, stop func(), err error)
 	return strings.TrimSpace(line), stop, nil
 }
 
-// A gateway is a running Caddy with Fairway and the addresses of its sites.
+// gateway is a running Caddy with Fairway, and the addresses of its sites.
 type gateway struct {
 	admin string // the admin API
 
 	plain   string // reverse_proxy alone
 	context string // ocp and reverse_proxy
-	forward string // the same with ocp that answers nothing itself
-	enhance string // the same with ocp that enhances answers
+	forward string // the same with an ocp handler that adds nothing to responses
+	enhance string // the same with an ocp handler that enhances responses
 	tools   string // mcp, otc and reverse_proxy in front of the same API
 	guarded string // oagent and reverse_proxy
 	many    string // mcp with a toolset of 1,000 tools
-	respond string // the answer of that site's tools/list, from respond
+	respond string // sends the tools/list response of that site with respond
 
 	upstream string
 	dir      string // of the documents
@@ -113,7 +113,7 @@ type gateway struct {
 	log      bytes.Buffer
 }
 
-// buildCaddy builds ./cmd/caddy unless a binary was named.
+// buildCaddy builds ./cmd/caddy unless a binary is given.
 func buildCaddy(ctx context.Context, dir, binary string) (string, error) {
 	if binary != "" {
 		return filepath.Abs(binary)
@@ -173,7 +173,7 @@ func startGateway(ctx context.Context, binary, dir, upstream string) (*gateway, 
 	return g, nil
 }
 
-// start runs the process and waits until the tools' site answers.
+// start runs the process and waits until the site with the tools responds.
 func (g *gateway) start(ctx context.Context) error {
 	if err := g.cmd.Start(); err != nil {
 		return err
@@ -199,8 +199,7 @@ func (g *gateway) stop() {
 	g.cmd.Wait()
 }
 
-// caddyfile returns the configuration. Canned is what the last site responds
-// with.
+// caddyfile returns the configuration. canned is the response of the last site.
 func (g *gateway) caddyfile(canned string) string {
 	return fmt.Sprintf(`{
 	admin %s
@@ -251,7 +250,7 @@ http://%[11]s {
 `, g.admin, g.plain, g.tools, g.many, g.respond, g.upstream, canned, g.context, g.forward, g.enhance, g.guarded)
 }
 
-// can reloads the configuration so that the respond site answers with body.
+// can reloads the configuration so that the respond site sends body.
 func (g *gateway) can(ctx context.Context, body []byte) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+g.admin+"/load", strings.NewReader(g.caddyfile(string(body))))
 	if err != nil {
@@ -270,11 +269,11 @@ func (g *gateway) can(ctx context.Context, body []byte) error {
 	return nil
 }
 
-// A cost is what the gateway has used since it started, or between two readings.
+// cost is what the gateway has used since it started, or between two readings.
 type cost struct {
 	cpu    float64 // seconds, user and system
 	allocs float64 // heap objects
-	bytes  float64 // of heap
+	bytes  float64 // bytes on the heap
 }
 
 func (c cost) minus(d cost) cost {
@@ -285,7 +284,7 @@ func (c cost) plus(d cost) cost {
 	return cost{c.cpu + d.cpu, c.allocs + d.allocs, c.bytes + d.bytes}
 }
 
-// cost reads the metrics that Caddy keeps of its own process.
+// cost reads the metrics of the Caddy process.
 func (g *gateway) cost(ctx context.Context) (c cost, err error) {
 	metrics, err := get(ctx, "http://"+g.admin+"/metrics")
 	if err != nil {
@@ -307,7 +306,7 @@ func (g *gateway) cost(ctx context.Context) (c cost, err error) {
 	return c, nil
 }
 
-// get returns the body of a 200 answer.
+// get returns the body of a response with status 200.
 func get(ctx context.Context, url string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

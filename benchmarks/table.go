@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A table prints one line for each comparison as soon as it is measured.
+// table prints a line for each comparison as soon as it is measured.
 type table struct {
 	w io.Writer
 }
@@ -27,8 +27,8 @@ func (t *table) section(title string, columns ...string) {
 	t.line(rules...)
 }
 
-// line prints the cells: the first to the left in a wide column, the others to
-// the right.
+// line prints the cells. The first is left-aligned in a wide column, the others are
+// right-aligned.
 func (t *table) line(cells ...string) {
 	var b strings.Builder
 	for i, c := range cells {
@@ -46,7 +46,7 @@ func (t *table) note(format string, args ...any) {
 	fmt.Fprintf(t.w, format+"\n", args...)
 }
 
-// A bound is what a ratio is meant to keep: at least, or at most.
+// bound is a target for a ratio: a minimum or a maximum.
 type bound struct {
 	limit float64
 	least bool
@@ -55,7 +55,7 @@ type bound struct {
 func atLeast(limit float64) bound { return bound{limit, true} }
 func atMost(limit float64) bound  { return bound{limit, false} }
 
-// verdict returns the bound as the table's last cell.
+// verdict returns the bound as the last cell of the table.
 func (b bound) verdict(ratio float64) string {
 	if b == (bound{}) {
 		return "-"
@@ -71,7 +71,7 @@ func (b bound) verdict(ratio float64) string {
 	return fmt.Sprintf("%s %.2f %s", sign, b.limit, word)
 }
 
-// median returns the middle of the values, which it sorts; 0 if there are none.
+// median sorts the values and returns their median, or 0 if there are none.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -84,12 +84,12 @@ func median(values []float64) float64 {
 	return (values[middle-1] + values[middle]) / 2
 }
 
-// ratioCell shows a median with the range it was taken from.
+// ratioCell formats the median of the ratios with their range.
 func ratioCell(ratios []float64) string {
 	return fmt.Sprintf("%.2f (%.2f-%.2f)", median(ratios), slices.Min(ratios), slices.Max(ratios))
 }
 
-// pairCell shows a quantity of the baseline and of Fairway.
+// pairCell formats a quantity of the baseline and of Fairway.
 func pairCell(format string, baseline, fairway float64) string {
 	return fmt.Sprintf(format+" / "+format, baseline, fairway)
 }

@@ -1,5 +1,5 @@
-// Command caddy is stock Caddy with Fairway built in: the everyday development
-// build. Users build their own with xcaddy.
+// Command caddy is stock Caddy with Fairway built in. It is the build for development of
+// Fairway. Users build their own binary with xcaddy.
 package main
 
 import (

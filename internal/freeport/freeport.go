@@ -1,7 +1,7 @@
-// Package freeport finds ports for the servers that tests start. A port that the
-// system chooses is free until the next outgoing connection is given it, in this
-// process or another; those that are found here are never given to one, so that a
-// test which starts its server later finds the port as free as it was.
+// Package freeport finds ports for servers that tests start. A port chosen by the system
+// is free only until the system assigns it to an outgoing connection of any process.
+// The ports of this package are outside that range. So a test can start its server later
+// and the port is still free.
 package freeport
 
 import (
@@ -14,18 +14,18 @@ import (
 	"testing"
 )
 
-// The ports lie below those that systems give to outgoing connections (32768 and
-// above on Linux, 49152 and above elsewhere).
+// The ports are below the range for outgoing connections: 32768 and above on Linux, 49152
+// and above on other systems.
 const (
 	lowest    = 20_000
 	stretches = 50
-	stretch   = 240 // ports
+	stretch   = 240 // number of ports
 )
 
-// held listens, as long as this process runs, on the first port of the stretch that
-// is the process's own: the tests of several packages run at the same time, and must
-// not be given the same ports, which two Caddys would share. It is nil if there is
-// none left.
+// held listens on the first port of a stretch to reserve the stretch for this process,
+// until the process ends. The tests of several packages run at the same time and must not
+// use the same ports, which two Caddy processes would share. held is nil if no stretch is
+// left.
 var held = sync.OnceValue(func() net.Listener {
 	for i := range stretches {
 		if listener, err := listen(lowest + (os.Getpid()+i)%stretches*stretch); err == nil {
@@ -35,11 +35,11 @@ var held = sync.OnceValue(func() net.Listener {
 	return nil
 })
 
-// given counts the ports that this process was given.
+// given counts the ports that this process has handed out.
 var given atomic.Int64
 
-// Find returns a port of the loopback address on which nothing listens, and which
-// no other process is given. It is another one each time, as long as there are.
+// Find returns a port of the loopback address on which nothing listens. No other process
+// gets the same port. Each call returns another port until the stretch is used up.
 func Find(t testing.TB) int {
 	t.Helper()
 	own := held()
@@ -61,10 +61,12 @@ func listen(port int) (net.Listener, error) {
 	return net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 }
 
-// Listeners returns how many sockets listen on the port. Caddy does not wait until a
-// server that it has replaced has closed its socket, and of two sockets on a port
-// either may be given the next connection: a test that has loaded another
-// configuration waits until there is one. Where the system does not tell it is 0.
+// Listeners returns the number of sockets that listen on the port, or 0 if the system does
+// not provide it.
+//
+// After a configuration reload, Caddy does not wait until the old server has closed its
+// socket. While two sockets listen on a port, either can accept the next connection. So a
+// test that reloads the configuration waits until there is one socket.
 func Listeners(port int) (n int) {
 	const listening = "0A"
 	suffix := fmt.Sprintf(":%04X", port)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ConnectionOptions returns the further hop-by-hop headers that Connection
-// names (RFC 9110, section 7.6.1), nil in the usual case.
+// ConnectionOptions returns the additional hop-by-hop headers that the Connection header
+// lists (RFC 9110, section 7.6.1). Usually there are none and the result is nil.
 func ConnectionOptions(header http.Header) (names []string) {
 	for _, value := range header["Connection"] {
 		for option := range strings.SplitSeq(value, ",") {
@@ -20,8 +20,8 @@ func ConnectionOptions(header http.Header) (names []string) {
 	return names
 }
 
-// Forwarded reports whether a header of the caller's request, named in canonical
-// form, goes along with the tool call.
+// Forwarded reports whether a header of the client's request is copied to the inner
+// request of a tool call. The name must be in canonical form.
 func Forwarded(name string, connection []string) bool {
 	if slices.Contains(connection, name) {
 		return false
@@ -32,13 +32,13 @@ func Forwarded(name string, connection []string) bool {
 	name = Canonical(name)
 	switch name {
 	case "Alt-Svc", "Connection", "Http2-Settings", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
-		"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade": // the connection's
+		"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade": // describe the connection
 		return false
-	case "Dnt", "Expect", "Host", "Last-Event-Id", "Origin", "Range", "Referer", "Upgrade-Insecure-Requests": // the message's
+	case "Dnt", "Expect", "Host", "Last-Event-Id", "Origin", "Range", "Referer", "Upgrade-Insecure-Requests": // describe the client's message
 		return false
 	}
 	if Of(name) != Ordinary {
-		return false // it would make some servers run another operation than the one that was called and judged
+		return false // would make some servers run another operation than the one that was checked
 	}
 	switch name[0] {
 	case 'A':

@@ -1,5 +1,5 @@
-// Package headerkind classifies request headers by which servers find another
-// method, path, protocol or user than the request itself has.
+// Package headerkind classifies request headers that make servers see another method,
+// path, protocol or user than the request itself has.
 package headerkind
 
 import (
@@ -8,31 +8,30 @@ import (
 	"strings"
 )
 
-// Kind is what a header makes a server run in place of the request itself.
+// Kind is the part of a request that a header overrides.
 type Kind uint8
 
 // The kinds of headers.
 const (
 	Ordinary Kind = iota
 
-	// MethodOverride and PathOverride have the only purpose to make a server run
-	// another request than the one that was sent. No proxy adds them of its own
-	// accord.
+	// The only purpose of MethodOverride and PathOverride headers is to make a server
+	// run another request than the one that was sent. Proxies do not add them by default.
 	MethodOverride
 	PathOverride
 
-	// ProtocolSwitch asks for another protocol on the same connection.
+	// ProtocolSwitch headers request another protocol on the same connection.
 	ProtocolSwitch
 
-	// ForwardedTarget is added by proxies to report the method or the path that
-	// they received. Some servers route by it.
+	// ForwardedTarget headers are added by proxies to report the method or the path
+	// that they received. Some servers route by them.
 	ForwardedTarget
 )
 
-// Of returns the kind of a header. It compares names as Canonical writes them.
+// Of returns the kind of a header. It compares names in the form of Canonical.
 func Of(name string) Kind {
 	if name == "" || strings.IndexByte("xuhspm", name[0]|0x20) < 0 {
-		return Ordinary // decided by the first letter, as this runs for each header of each request
+		return Ordinary // checks the first letter first: Of runs for each header of each request
 	}
 	switch Canonical(name) {
 	case "X-Http-Method", "X-Http-Method-Override", "X-Method-Override", "X-Override-Method", "Method-Override", "Http-Method-Override":
@@ -51,8 +50,8 @@ func Of(name string) Kind {
 }
 
 // Canonical returns the name of a header in canonical form, with "-" in place of all
-// characters that are neither letters nor digits: servers that pass headers on as
-// variables, as CGI does, do not distinguish them.
+// characters that are neither letters nor digits. Servers that pass headers on as
+// variables, such as CGI, do not distinguish these characters.
 func Canonical(name string) string {
 	if strings.IndexFunc(name, isSeparator) >= 0 {
 		name = strings.Map(func(c rune) rune {
@@ -65,25 +64,25 @@ func Canonical(name string) string {
 	return http.CanonicalHeaderKey(name)
 }
 
-// isSeparator reports whether a character other than "-" may stand for "-".
+// isSeparator reports whether servers may treat a character as "-".
 func isSeparator(c rune) bool {
 	return c != '-' && (c < '0' || '9' < c && c < 'A' || 'Z' < c && c < 'a' || 'z' < c)
 }
 
-// userHeaders are the headers that name a user, in canonical form.
+// userHeaders are the headers that identify a user, in canonical form.
 var userHeaders = map[string]bool{
-	"Ocp-User": true, // the user that an agent claims to work for
+	"Ocp-User": true, // the user on whose behalf an agent claims to act
 
 	// Authenticating proxies: Caddy's forward_auth, oauth2-proxy, Authelia, nginx, Envoy.
 	"X-Forwarded-Name": true, "X-Forwarded-Email": true, "X-Forwarded-Preferred-Username": true,
 	"X-Forwarded-Access-Token": true, "X-Forwarded-Client-Cert": true,
 	"X-User": true, "X-Username": true, "X-Userinfo": true, "X-User-Id": true, "X-User-Name": true, "X-User-Email": true,
 
-	// Administrators who act for somebody else.
+	// Impersonation of other users by administrators.
 	"X-On-Behalf-Of": true, "X-Impersonate-User": true, "X-Act-As": true, "X-Sudo": true, "Sudo": true,
 }
 
-// userPrefixes begin headers that name a user, in canonical form.
+// userPrefixes are the prefixes of headers that identify a user, in canonical form.
 var userPrefixes = [...]string{
 	// Caddy's forward_auth, oauth2-proxy, Authelia, nginx, Envoy; see userHeaders.
 	"Remote-User", "Remote-Name", "Remote-Email", "Remote-Group", "Remote-Role",
@@ -109,8 +108,8 @@ var userPrefixes = [...]string{
 	"X-Ssl-Client-", "Ssl-Client-", // client certificates, as nginx is commonly configured
 }
 
-// NamesUser reports whether a header names the user on whose behalf a request is
-// made, as authenticating proxies do and as administrators do who act for others.
+// NamesUser reports whether a header identifies the user on whose behalf a request is
+// made. Authenticating proxies and administrators who act for others send such headers.
 // It compares names as Of does.
 func NamesUser(name string) bool {
 	name = Canonical(name)

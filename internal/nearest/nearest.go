@@ -1,4 +1,4 @@
-// Package nearest finds what somebody meant who made a typing error.
+// Package nearest suggests the intended name for a misspelled one.
 package nearest
 
 import (
@@ -6,12 +6,11 @@ import (
 	"unicode"
 )
 
-// maxAsked is the longest name that is taken for a typing error, in bytes.
+// maxAsked is the maximum length in bytes of a name that is treated as a misspelling.
 const maxAsked = 253
 
-// Name returns the name among candidates that is closest to what was asked for,
-// "" if none is close. Spellings that differ in case and separators only are
-// the closest.
+// Name returns the candidate that is closest to asked, or "" if none is close.
+// Candidates that differ from asked only in case and separators are closest.
 func Name(asked string, candidates func(yield func(string) bool)) string {
 	if len(asked) > maxAsked {
 		return ""
@@ -26,7 +25,7 @@ func Name(asked string, candidates func(yield func(string) bool)) string {
 	return best
 }
 
-// fold makes spellings equal that differ in case and separators only.
+// fold returns the same string for names that differ only in case and separators.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || r == '.' || r == '/' || r == ' ' {
@@ -36,8 +35,8 @@ func fold(name string) string {
 	}, name)
 }
 
-// editDistance returns the Levenshtein distance of a and b, or limit if it is
-// at least that.
+// editDistance returns the Levenshtein distance between a and b, or limit if the distance
+// is at least limit.
 func editDistance(a, b string, limit int) int {
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
 		return limit

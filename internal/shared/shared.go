@@ -1,7 +1,7 @@
-// Package shared gives tests the real documents and schemas that are not part of
-// the repository: other people's OpenAPI documents and the protocols' own
-// schemas. They stand in a folder named shared beside the checkout; tests that
-// need them skip where it is absent.
+// Package shared gives tests access to real documents and schemas that are not part of
+// the repository: OpenAPI documents of other projects and the official schemas of the
+// protocols. They are in a folder named shared beside the checkout. Tests that need them
+// are skipped if the folder does not exist.
 package shared
 
 import (
@@ -13,12 +13,12 @@ import (
 	"testing"
 )
 
-// All is the environment variable under which a missing requirement of a test is
-// a failure: CI sets it to 1.
+// All is the environment variable that turns a missing test requirement into a failure.
+// CI sets it to 1.
 const All = "FAIRWAY_TEST_ALL"
 
-// Missing skips the test for want of something that a user's machine need not
-// have, or fails it where everything must run.
+// Missing skips the test because a requirement is not installed on this machine. If the
+// variable All is set, it fails the test instead.
 func Missing(t testing.TB, format string, arguments ...any) {
 	t.Helper()
 	if os.Getenv(All) == "1" {
@@ -27,8 +27,8 @@ func Missing(t testing.TB, format string, arguments ...any) {
 	t.Skipf(format, arguments...)
 }
 
-// Path returns the path of a file or folder below shared, whose name is written
-// with slashes. The test is skipped without it.
+// Path returns the path of a file or folder below shared. name uses slashes. If it does
+// not exist, the test is skipped.
 func Path(t testing.TB, name string) string {
 	t.Helper()
 	path, ok := Find(t, name)
@@ -38,8 +38,8 @@ func Path(t testing.TB, name string) string {
 	return path
 }
 
-// Find is Path for a test of which only a part needs the file: ok reports
-// whether it is there. Where everything must run, it must be.
+// Find is like Path, for a test of which only a part needs the file: ok reports whether
+// it exists. If the variable All is set, a missing file fails the test.
 func Find(t testing.TB, name string) (path string, ok bool) {
 	t.Helper()
 	root, err := moduleRoot()
@@ -53,7 +53,7 @@ func Find(t testing.TB, name string) (path string, ok bool) {
 	return path, err == nil
 }
 
-// Read returns the content of a file below shared, uncompressed if its name ends
+// Read returns the content of a file below shared. It decompresses a file whose name ends
 // in .gz.
 func Read(t testing.TB, name string) []byte {
 	t.Helper()
@@ -75,8 +75,8 @@ func Read(t testing.TB, name string) []byte {
 	return data
 }
 
-// Documents returns the names of the real documents, which Read finds under
-// openapi/ and with .gz at their end, and how many operations each has.
+// Documents returns the names of the real documents with their numbers of operations. To
+// read one, prefix its name with openapi/ and append .gz.
 func Documents() map[string]int {
 	return map[string]int{
 		"github-api.github.com.json":       1223,

@@ -1,5 +1,5 @@
-// Package widedoc makes OpenAPI documents for tests in which many operations share
-// one large graph of schemas: wide, deep, and referring to each other in circles.
+// Package widedoc generates OpenAPI documents for tests. Their operations share one large
+// graph of schemas, which is wide, deep and cyclic.
 package widedoc
 
 import (
@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// Options sizes a document.
+// Options sets the size of a document.
 type Options struct {
 	Operations  int
 	Schemas     int
-	Properties  int // of each schema; every third refers to another schema
+	Properties  int // per schema; every third refers to another schema
 	Description int // bytes of each property's description
 }
 
-// Make returns the document as JSON. Each operation takes and returns a schema from
-// which all others are reached.
+// Make returns the document as JSON. The input and the output of each operation is a
+// schema that refers, directly or indirectly, to all others.
 func Make(o Options) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"openapi":"3.0.3","info":{"title":"Wide","version":"1"},"components":{"schemas":{`)
