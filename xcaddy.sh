@@ -1,14 +1,14 @@
 #!/bin/sh
-# Builds Caddy with this checkout of Fairway and, given arguments, runs it:
+# Builds Caddy with this checkout of Fairway. With arguments, it also runs Caddy:
 #
 #	./xcaddy.sh                                   build ./caddy
 #	./xcaddy.sh run --config Caddyfile.example    build if sources changed, then run
-#	./xcaddy.sh adapt | validate | tools | …      likewise, any command of Caddy
+#	./xcaddy.sh adapt | validate | tools | …      the same with any Caddy command
 #
-# Works from any directory. Arguments that name files are read relative to the
-# directory it is called from, as Caddy itself does. Needs only Go.
+# The script works from any directory and needs only Go. As with Caddy itself, file
+# arguments are relative to the working directory.
 #
-# OUTPUT names the binary (default: caddy, beside this script).
+# OUTPUT is the path of the binary. Default: caddy, beside this script.
 
 set -eu
 
@@ -19,8 +19,8 @@ case $output in
 *) output=$PWD/$output ;;
 esac
 
-# stale reports whether a Go file, a requirement or a directory (a file came or
-# went) is newer than the binary.
+# stale succeeds if the binary is missing or out of date: a Go file, go.mod, go.sum or a
+# directory (a file was added or removed) is newer.
 stale() {
 	[ -x "$output" ] || return 0
 	[ -n "$(find "$root" -mindepth 1 \
@@ -29,8 +29,7 @@ stale() {
 		-newer "$output" -print | head -n 1)" ]
 }
 
-# build runs xcaddy at the version that go.mod pins, with the Caddy that go.mod
-# requires.
+# build runs xcaddy with the versions of xcaddy and Caddy in go.mod.
 build() {
 	cd -- "$root"
 	caddy=$(go list -m -f '{{.Version}}' github.com/caddyserver/caddy/v2)
@@ -47,8 +46,8 @@ if stale; then
 	(build) >&2
 fi
 
-# With the example, Caddy's own files are beside the example's data (see Caddyfile.example),
-# not in the folders of another Caddy of this user.
+# When Caddy runs the example, store Caddy's own files beside the example's data (see
+# Caddyfile.example), not in the user's Caddy folders.
 case "$* " in
 *"Caddyfile.example "*) export XDG_DATA_HOME="${XDG_DATA_HOME:-$PWD/example-data}" ;;
 esac
