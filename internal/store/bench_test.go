@@ -13,7 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/store/storetest"
 )
 
-// places are the stores that benchmarks compare.
+// places runs a benchmark with each kind of store.
 func places(b *testing.B, run func(*testing.B, store.Store)) {
 	b.Run("bolt", func(b *testing.B) {
 		s := openBolt(b, filepath.Join(b.TempDir(), "records.db"), store.BoltOptions{})
@@ -28,7 +28,7 @@ func places(b *testing.B, run func(*testing.B, store.Store)) {
 	})
 }
 
-// BenchmarkUpdate makes durable changes of new records by so many writers.
+// BenchmarkUpdate makes durable changes of new records with several numbers of writers.
 func BenchmarkUpdate(b *testing.B) {
 	places(b, func(b *testing.B, s store.Store) {
 		for _, writers := range []int{1, 8, 64} {
@@ -53,8 +53,8 @@ func BenchmarkUpdate(b *testing.B) {
 	})
 }
 
-// BenchmarkCall does what a call with a call_id does, by 64 callers: a durable
-// claim, and a durable answer.
+// BenchmarkCall makes the two changes of a call with a call_id, with 64 callers: a durable
+// claim and a durable response.
 func BenchmarkCall(b *testing.B) {
 	places(b, func(b *testing.B, s store.Store) {
 		var n atomic.Int64

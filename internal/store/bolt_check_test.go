@@ -11,8 +11,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/store"
 )
 
-// TestDamagedFile wants an error from each file that is cut or overwritten, and
-// the process alive: what is not noticed must at least be readable.
+// TestDamagedFile checks that a truncated or overwritten file gives an error and does not
+// terminate the process. If the damage is not detected, the store must be readable.
 func TestDamagedFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "records.db")

@@ -11,8 +11,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/store"
 )
 
-// TestFile_values leaves no value behind whose record is gone or has begun a new
-// life.
+// TestFile_values checks that the file keeps no value of a record that was deleted or
+// replaced.
 func TestFile_values(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records.db")
 	s := openBolt(t, path, store.BoltOptions{})

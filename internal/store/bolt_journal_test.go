@@ -17,8 +17,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// killed copies the files of a store that is at rest to where they are what a kill
-// leaves, and returns the copy's path.
+// killed copies the files of an idle store, as a kill would leave them, and returns the
+// path of the copy.
 func killed(t *testing.T, s *Bolt) string {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), "records.db")
@@ -73,7 +73,7 @@ func fill(t *testing.T, s *Bolt, n int) {
 	}
 }
 
-// filled is a store of which n changes are journaled, none applied.
+// filled returns a store with n changes that are in the write-ahead log but not flushed.
 func filled(t *testing.T, n int) *Bolt {
 	t.Helper()
 	s := openTest(t, BoltOptions{applyEvery: time.Hour})
@@ -115,8 +115,8 @@ func wantLog(t *testing.T, s *Bolt, key string, numbers ...int) {
 	}
 }
 
-// TestReplay wants all that was acknowledged after each of several kills, once, and
-// numbers that go on.
+// TestReplay checks that after each of several kills all acknowledged changes are there
+// exactly once, and that the numbering continues.
 func TestReplay(t *testing.T) {
 	s := filled(t, 100)
 	path := killed(t, s)
@@ -144,17 +144,17 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestReplay_applied applies nothing again that is in the file already, though the
-// journal still has it, and finds the frames of both files in their order.
+// TestReplay_applied checks that recovery skips frames whose changes are in the store file,
+// and reads the frames of both log files in order.
 func TestReplay_applied(t *testing.T) {
 	s := openTest(t, BoltOptions{applyEvery: time.Hour})
 	fill(t, s, 20)
-	if err := s.settle(t.Context()); err != nil { // the first file, which is kept until its next turn
+	if err := s.settle(t.Context()); err != nil { // in the first file, which keeps its frames until it is reused
 		t.Fatal(err)
 	}
 	again := reopen(t, killed(t, s))
 	wantLog(t, again, "key1", 1, 11)
-	tx, err := s.db.Begin(true) // the applier waits
+	tx, err := s.db.Begin(true) // blocks the flush
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestReplay_applied(t *testing.T) {
 		defer s.mu.Unlock()
 		return s.below != nil
 	})
-	fill(t, s, 20) // the first file again
+	fill(t, s, 20) // in the first file again
 	path := killed(t, s)
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
@@ -180,8 +180,8 @@ func TestReplay_applied(t *testing.T) {
 	}
 }
 
-// TestReplay_torn opens a journal whose last frame is cut, or has other bytes, at
-// each place, without that frame and with all before.
+// TestReplay_torn truncates or overwrites the last frame at each offset. Recovery must drop
+// that frame and keep all earlier ones.
 func TestReplay_torn(t *testing.T) {
 	s := openTest(t, BoltOptions{applyEvery: time.Hour})
 	fill(t, s, 9)
@@ -234,12 +234,12 @@ func TestReplay_torn(t *testing.T) {
 	}
 }
 
-// TestReplay_damaged refuses a journal that lacks what has others after it, and
-// names the file and the place.
+// TestReplay_damaged checks that a log with a missing or damaged frame before others is
+// rejected, and that the error names the file and the offset.
 func TestReplay_damaged(t *testing.T) {
 	s := filled(t, 100)
 	ends := int(s.journal.files[0].end)
-	// The second frame is damaged, whatever of it is.
+	// Any part of the second frame can be damaged.
 	second := journalHeader
 	content, err := os.ReadFile(journalPaths(s.db.Path())[0])
 	if err != nil {
@@ -250,7 +250,7 @@ func TestReplay_damaged(t *testing.T) {
 	secondAt := fmt.Sprintf("byte %d,", second)
 	for name, test := range map[string]struct {
 		damage func([]byte) []byte
-		want   string // in the error; "": it opens
+		want   string // in the error; "": the store opens
 		length int64  // of key9
 	}{
 		"whole":            {func(b []byte) []byte { return b }, "", 10},
@@ -295,7 +295,7 @@ func TestReplay_damaged(t *testing.T) {
 	}
 }
 
-// TestReplay_foreign refuses the journal of another store.
+// TestReplay_foreign checks that the log of another store is rejected.
 func TestReplay_foreign(t *testing.T) {
 	path := killed(t, filled(t, 10))
 	if err := os.Remove(path); err != nil {
@@ -306,8 +306,8 @@ func TestReplay_foreign(t *testing.T) {
 	}
 }
 
-// TestReplay_bare opens a file that was made before there was a journal, and makes
-// it one that who does not know of a journal refuses.
+// TestReplay_bare opens a file of the format without a write-ahead log and checks that it
+// is upgraded, so that older versions reject it.
 func TestReplay_bare(t *testing.T) {
 	s := openTest(t, BoltOptions{})
 	fill(t, s, 10)
@@ -339,8 +339,8 @@ func TestReplay_bare(t *testing.T) {
 	}
 }
 
-// TestJournal_close wants all in the file, also what was made later, and the
-// journal gone.
+// TestJournal_close checks that Close flushes everything, including asynchronous changes,
+// and removes the write-ahead log.
 func TestJournal_close(t *testing.T) {
 	s := filled(t, 100)
 	file := s.db.Path()
@@ -365,8 +365,8 @@ func TestJournal_close(t *testing.T) {
 	}
 }
 
-// TestLayers wants Read and Keys to see file and layers as one, in each state that
-// a record can be in.
+// TestLayers checks that Read and Keys merge the file and the memtables correctly for each
+// state of a record.
 func TestLayers(t *testing.T) {
 	s := openTest(t, BoltOptions{applyEvery: time.Hour})
 	ctx := t.Context()
@@ -388,7 +388,7 @@ func TestLayers(t *testing.T) {
 	if err := s.settle(ctx); err != nil {
 		t.Fatal(err)
 	}
-	tx, err := s.db.Begin(true) // the applier waits
+	tx, err := s.db.Begin(true) // blocks the flush
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -408,7 +408,7 @@ func TestLayers(t *testing.T) {
 		put(key, 3)
 	}
 	remove("b")
-	put("b", 4) // another life
+	put("b", 4) // a new record with the same key
 	check := func() {
 		t.Helper()
 		wantLog(t, s, "a1", 1, 2, 3)
@@ -459,12 +459,12 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// TestJournal_bounded wants writers held up where the file does not keep pace, by
-// their context at most, and the journal's space used again.
+// TestJournal_bounded checks the backpressure: writers wait while the flush is slow, until
+// their context ends, and the log files are reused.
 func TestJournal_bounded(t *testing.T) {
 	const writers, each = 16, 50
 	s := openTest(t, BoltOptions{applyChanges: 10, maxStaged: 100})
-	tx, err := s.db.Begin(true) // the applier waits
+	tx, err := s.db.Begin(true) // blocks the flush
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -514,13 +514,13 @@ func TestJournal_bounded(t *testing.T) {
 	}
 }
 
-// TestApplyFails wants writers refused while the file cannot be written, nothing
-// lost that was acknowledged, Close to say so, and the next Open to have it all.
+// TestApplyFails checks that changes are rejected while the file cannot be written, that
+// Close returns an error, and that the next Open recovers all acknowledged changes.
 func TestApplyFails(t *testing.T) {
 	told := make(chan error, 100)
 	s := openTest(t, BoltOptions{applyEvery: time.Hour, Options: Options{Failed: func(err error) { told <- err }}})
 	fill(t, s, 20)
-	if err := s.db.Close(); err != nil { // so that no transaction can begin
+	if err := s.db.Close(); err != nil { // makes every transaction fail
 		t.Fatal(err)
 	}
 	if err := s.settle(t.Context()); err == nil {
@@ -544,8 +544,8 @@ func TestApplyFails(t *testing.T) {
 	wantLog(t, reopen(t, s.path), "key1", 1, 11)
 }
 
-// TestApplyFails_recovers wants writers taken again when the file can be written
-// again.
+// TestApplyFails_recovers checks that changes are accepted again when the file can be
+// written again.
 func TestApplyFails_recovers(t *testing.T) {
 	var failing atomic.Bool
 	failing.Store(true)
@@ -581,8 +581,8 @@ func TestApplyFails_recovers(t *testing.T) {
 	wantLog(t, s, "k", acknowledged...)
 }
 
-// TestClose_failing ends Close while neither the journal nor the file can be
-// written, with writers and those who wait for room at it.
+// TestClose_failing checks that Close ends while neither the write-ahead log nor the file
+// can be written and writers wait for a commit or for room.
 func TestClose_failing(t *testing.T) {
 	broken := errors.New("the disk is gone")
 	s := openTest(t, BoltOptions{
@@ -607,17 +607,17 @@ func TestClose_failing(t *testing.T) {
 	if err := s.Put(t.Context(), "one", Change{TTL: time.Hour}); !errors.Is(err, broken) {
 		t.Errorf("put: %v", err)
 	}
-	if err := s.Close(); err != nil { // nothing was acknowledged
+	if err := s.Close(); err != nil { // no change was acknowledged
 		t.Errorf("close: %v", err)
 	}
 	all.Wait()
 }
 
-// TestPace wants writers who come together to share flushes, and who writes alone
-// not to wait for others.
+// TestPace checks that concurrent writers share group commits, and that a single writer
+// does not wait for others.
 func TestPace(t *testing.T) {
 	var syncs atomic.Int64
-	disk := func(*os.File) error { // that takes its time
+	disk := func(*os.File) error { // a slow disk
 		syncs.Add(1)
 		time.Sleep(time.Millisecond)
 		return nil

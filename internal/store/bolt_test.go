@@ -29,7 +29,7 @@ func openTest(t *testing.T, options BoltOptions) *Bolt {
 	return s
 }
 
-// counted returns how many pairs each bucket has.
+// counted returns the number of pairs in each bucket.
 func counted(t *testing.T, s *Bolt) map[string]int {
 	t.Helper()
 	counts := make(map[string]int)
@@ -45,7 +45,7 @@ func counted(t *testing.T, s *Bolt) map[string]int {
 	return counts
 }
 
-// total returns the totals when all is written.
+// total returns the totals when everything is flushed.
 func total(t *testing.T, s *Bolt) totals {
 	t.Helper()
 	if err := s.settle(t.Context()); err != nil {
@@ -59,7 +59,7 @@ func total(t *testing.T, s *Bolt) totals {
 	return s.totals
 }
 
-// TestSweep wants nothing left of what has expired, and of long logs.
+// TestSweep checks that nothing is left of expired records and long logs.
 func TestSweep(t *testing.T) {
 	s := openTest(t, BoltOptions{sweepEvery: time.Millisecond})
 	ctx := t.Context()
@@ -99,9 +99,9 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// prolonged makes a record of two entries whose life was prolonged after it was
-// indexed. On a slow machine the first life may be over by then, and the record is
-// made anew.
+// prolonged creates a record with two entries whose expiry is later than its time in the
+// index. If the first lifetime ends before the second change, on a slow machine, it creates
+// the record again.
 func prolonged(t *testing.T, s *Bolt, key string) {
 	t.Helper()
 	for ttl := time.Second; ; ttl *= 2 {
@@ -123,8 +123,8 @@ func prolonged(t *testing.T, s *Bolt, key string) {
 	}
 }
 
-// TestEviction wants the limits held: spare records go, the first to expire
-// first, and others are refused.
+// TestEviction checks the limits: spare records are evicted in the order of their expiry,
+// and new records are rejected if there are none.
 func TestEviction(t *testing.T) {
 	for name, options := range map[string]BoltOptions{
 		"records": {MaxRecords: 100},
@@ -190,8 +190,8 @@ func allKept(t *testing.T, s *Bolt) map[string]bool {
 	return all
 }
 
-// TestBatchFails wants nothing left of a batch that cannot be written, everybody
-// told, and the store as good as before, also when it is opened again.
+// TestBatchFails checks that a failed batch leaves nothing behind, that all its writers get
+// the error, and that the store works afterwards, also when it is opened again.
 func TestBatchFails(t *testing.T) {
 	var mu sync.Mutex
 	var told []error
@@ -257,7 +257,7 @@ func TestBatchFails(t *testing.T) {
 	}
 }
 
-// TestLocked wants to be told what to do about a file that another has.
+// TestLocked checks that the error for a file in use says how to fix it.
 func TestLocked(t *testing.T) {
 	s := openTest(t, BoltOptions{})
 	_, err := OpenBolt(s.db.Path(), BoltOptions{})
@@ -295,7 +295,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestGroups wants writers who come together to share syncs.
+// TestGroups checks that concurrent writers share syncs.
 func TestGroups(t *testing.T) {
 	const writers, each = 64, 20
 	var syncs atomic.Int64

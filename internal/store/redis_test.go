@@ -13,7 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/store/storetest"
 )
 
-// TestRedisAddress wants wrong addresses named, and no secret told.
+// TestRedisAddress checks that errors about invalid addresses contain no secret.
 func TestRedisAddress(t *testing.T) {
 	for _, address := range []string{
 		"", "127.0.0.1:6379", "http://:hunter2@host", "redis://user:hunter2@host:port", "redis://:hunter2%@host/0",
@@ -45,7 +45,7 @@ func all(ctx context.Context, s store.Store) map[string]error {
 	}
 }
 
-// TestRedisDown wants a clear error soon, from all who ask.
+// TestRedisDown checks that each method fails quickly with a clear error.
 func TestRedisDown(t *testing.T) {
 	address, kill := storetest.Redis(t, "--requirepass", "hunter2")
 	address = strings.Replace(address, "redis://", "redis://:hunter2@", 1)
@@ -80,7 +80,7 @@ func TestRedisDown(t *testing.T) {
 	}
 }
 
-// TestRedisSilent asks a server that accepts and never answers.
+// TestRedisSilent connects to a server that accepts connections and never responds.
 func TestRedisSilent(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -106,7 +106,7 @@ func TestRedisPassword(t *testing.T) {
 	}
 }
 
-// TestRedisFull wants a server without memory told as a full store.
+// TestRedisFull checks that a server without memory gives ErrFull.
 func TestRedisFull(t *testing.T) {
 	address, _ := storetest.Redis(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction")
 	s := openRedis(t, address)
@@ -123,7 +123,7 @@ func TestRedisFull(t *testing.T) {
 	t.Error("5 MB fit into 1")
 }
 
-// TestRedisPrefix wants stores of different prefixes to know nothing of each other.
+// TestRedisPrefix checks that stores with different prefixes are isolated.
 func TestRedisPrefix(t *testing.T) {
 	address, _ := storetest.Redis(t)
 	var stores []store.Store
@@ -147,7 +147,7 @@ func TestRedisPrefix(t *testing.T) {
 	}
 }
 
-// TestRedisUnix speaks through a Unix socket.
+// TestRedisUnix connects through a Unix socket.
 func TestRedisUnix(t *testing.T) {
 	socket := t.TempDir() + "/redis.sock"
 	if len(socket) > 100 {

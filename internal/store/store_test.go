@@ -10,7 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/store/storetest"
 )
 
-// busy is before the path of a store that is opened with store.Busy.
+// busy is the prefix of the path of a store to open with store.Busy.
 const busy = "busy:"
 
 func TestMain(m *testing.M) {
@@ -57,8 +57,8 @@ func TestBolt(t *testing.T) {
 	})
 }
 
-// TestBolt_busy is the same with a layer on its way into the file at all times, so
-// that a kill comes in the middle of that, with frames in both files of the journal.
+// TestBolt_busy runs the same suite while a memtable is flushed at all times, so that a kill
+// interrupts a flush and both files of the write-ahead log have frames.
 func TestBolt_busy(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Place {
 		path := filepath.Join(t.TempDir(), "records.db")
