@@ -9,11 +9,11 @@ import (
 	"github.com/fairwayhq/fairway/ocp/schema"
 )
 
-// maxResponseSchema bounds one tool's Answer.Schema, in bytes: in many documents
-// every answer reaches most of the schemas.
+// maxResponseSchema limits one tool's Answer.Schema, in bytes. Without a limit the schemas
+// grow very large: in many documents every response refers to most of the schemas.
 const maxResponseSchema = 32 << 10
 
-// describeAnswer gathers what the document says of successful answers.
+// describeAnswer collects what the document declares for successful responses.
 func (t *toolBuilder) describeAnswer() {
 	answer := &t.tool.Answer
 	var first openapi.Place
@@ -48,14 +48,15 @@ func (t *toolBuilder) describeAnswer() {
 	}
 }
 
-// A pendingAnswer is one whose schema depends on those of all others.
+// A pendingAnswer is a response whose schema is written after all tools are known, because
+// all response schemas share one size limit.
 type pendingAnswer struct {
 	*Answer
 	place openapi.Place
 }
 
-// finishAnswers writes the schemas of answers. If they would take too much
-// together, all have a lower bound.
+// finishAnswers writes the schemas of the responses. If together they exceed the limit for
+// all tools, it lowers the limit for each schema.
 func (b *builder) finishAnswers() {
 	limit := maxResponseSchema
 	if b.options.MaxSchema > 0 {
@@ -83,27 +84,27 @@ func (b *builder) finishAnswers() {
 	b.answers = nil
 }
 
-// mayHaveBody reports whether a successful response of the declared status may have a
+// mayHaveBody reports whether a successful response with the declared status may have a
 // body (RFC 9110, sections 15.3.5 and 15.3.6).
 func mayHaveBody(status string) bool {
 	return status != "204" && status != "205"
 }
 
-// isMediaType reports whether m can stand in an Accept header.
+// isMediaType reports whether m is valid in an Accept header.
 func isMediaType(m string) bool {
 	return strings.Count(m, "/") == 1 && !strings.ContainsFunc(m, func(r rune) bool {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\\"[]?={}`, r)
 	})
 }
 
-// isSuccess reports whether the status of a declared response is a success; the
-// default response counts where there is no other.
+// isSuccess reports whether the status of a declared response is a success. The default
+// response counts as a success if it is the only response.
 func isSuccess(status string, all []openapi.Response) bool {
 	return strings.HasPrefix(status, "2") || status == "default" && len(all) == 1
 }
 
-// accept returns the Accept header: JSON where the document knows it, then the
-// declared types, then anything.
+// accept returns the Accept header: JSON types first, then the other declared types, then
+// any type with a lower quality. If the document declares no type, JSON comes first.
 func accept(mediaTypes []string) string {
 	ordered := slices.Clone(mediaTypes)
 	slices.SortStableFunc(ordered, func(a, b string) int { return rank(a) - rank(b) })
@@ -116,7 +117,7 @@ func accept(mediaTypes []string) string {
 	return strings.Join(ordered, ", ")
 }
 
-// rank orders the media types of an answer, JSON first.
+// rank orders the media types of a response. JSON has the lowest rank and comes first.
 func rank(contentType string) int {
 	switch m := mediaType(contentType); {
 	case m == "application/json":

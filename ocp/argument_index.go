@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// An argumentIndex finds arguments by name: their positions in the order of their
-// names. A map of each tool would take ten times as much. It is nil for a few
-// arguments, which are compared one by one.
+// An argumentIndex finds arguments by name. It holds the positions of the arguments,
+// sorted by name, for binary search; a map for each tool would take ten times the memory.
+// It is nil for tools with few arguments, which are searched linearly.
 type argumentIndex []int32
 
-// unindexed is how many arguments are compared one by one.
+// unindexed is the largest number of arguments that are searched linearly.
 const unindexed = 8
 
-// indexOf returns the index of the arguments.
+// indexOf returns the index of the arguments, or nil if there are too few to need one.
 func indexOf(all []Argument) argumentIndex {
 	if len(all) <= unindexed {
 		return nil
@@ -26,7 +26,7 @@ func indexOf(all []Argument) argumentIndex {
 	return index
 }
 
-// position returns the position of the argument of that name.
+// position returns the position of the argument with the given name.
 func (x argumentIndex) position(all []Argument, name string) (int, bool) {
 	if x == nil {
 		for i := range all {

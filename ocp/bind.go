@@ -9,19 +9,20 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// A Call is a tool and the arguments it is called with, found to fit the tool's
-// schema.
+// A Call is a tool together with arguments that are valid for the tool's schema.
 type Call struct {
 	Tool *Tool
 
 	values []jsontext.Value // of Tool.all, by position; nil if absent
-	extra  []wire.Member    // further properties of a body that allows them
+	extra  []wire.Member    // additional properties, if the body allows them
 }
 
-// Bind checks raw arguments against the tool's schema. Empty and null stand for
-// {}, and null for an argument that is optional and cannot be null counts as
-// not given, as many clients fill in every argument they know. The error is a
-// *Failure of kind InvalidArguments. The Call keeps references to the bytes.
+// Bind validates raw arguments against the tool's schema. The error is a *Failure of kind
+// InvalidArguments. The Call keeps references to the bytes of arguments.
+//
+//   - Empty arguments and null are read as {}.
+//   - If an optional argument that is not nullable is null, it is treated as absent,
+//     because many clients set every argument they know.
 func (t *Tool) Bind(arguments []byte) (*Call, error) {
 	if t.read != nil {
 		return nil, errToolRead
@@ -37,8 +38,9 @@ func (t *Tool) Bind(arguments []byte) (*Call, error) {
 	return call, nil
 }
 
-// check holds the arguments to the schema, and to what the body needs. Those that
-// are forgiven may be missing; nil forgives none. Problems are those found before.
+// check validates the arguments against the schema and against the requirements of the
+// body. Arguments for which forgiven returns true may be missing; if forgiven is nil, no
+// argument may. Problems are those found earlier; check adds its own to them.
 func (c *Call) check(problems []Problem, forgiven func(*Argument) bool) error {
 	if !c.acceptsPlainly() {
 		invalid, err := c.Tool.validator.validate(c.Tool, c.Arguments(), forgiven)
@@ -60,13 +62,13 @@ func (c *Call) check(problems []Problem, forgiven func(*Argument) bool) error {
 	return nil
 }
 
-// Arguments decodes the arguments as the caller wrote them, without defaults;
-// numbers are json.Number. Each call decodes anew.
+// Arguments decodes the arguments as the caller wrote them, without defaults. Numbers are
+// decoded as json.Number. Every use of Arguments decodes them again.
 func (c *Call) Arguments() map[string]any {
 	arguments := make(map[string]any, len(c.values))
 	for i, value := range c.values {
 		if value != nil && !c.Tool.plans[i].filled {
-			arguments[c.Tool.all[i].Name], _ = wire.Decode(value) // was checked by read
+			arguments[c.Tool.all[i].Name], _ = wire.Decode(value) // read has checked the syntax
 		}
 	}
 	for _, m := range c.extra {
@@ -75,8 +77,8 @@ func (c *Call) Arguments() map[string]any {
 	return arguments
 }
 
-// read splits the arguments. Its problems are unknown names; its error is a
-// *Failure.
+// read splits the arguments object into its members. It returns unknown names as problems.
+// If the arguments cannot be read, the error is a *Failure.
 func (c *Call) read(arguments []byte) (problems []Problem, err error) {
 	if len(arguments) == 0 || string(arguments) == "null" {
 		return nil, nil
@@ -123,8 +125,8 @@ func (t *Tool) unknownArgument(name string) Problem {
 	return Problem{Path: pointer(name), Message: message}
 }
 
-// missingFromBody returns the positions of the arguments that a body which is sent
-// needs and that are not given.
+// missingFromBody returns the positions of the arguments that a request body requires and
+// that are not given.
 func (c *Call) missingFromBody() (positions []int) {
 	for i := range c.Tool.all {
 		a := &c.Tool.all[i]
@@ -135,13 +137,14 @@ func (c *Call) missingFromBody() (positions []int) {
 	return positions
 }
 
-// bodyIsBegun reports whether the body may be left out altogether and is not: what
-// it needs then, the schema of a flat object cannot say.
+// bodyIsBegun reports whether the body is optional but some of its arguments are given.
+// The body's required properties must then be given too, a rule that the schema of the
+// flat arguments object cannot express.
 func (c *Call) bodyIsBegun() bool {
 	return c.Tool.body != nil && !c.Tool.body.required && c.hasBody()
 }
 
-// hasBody reports whether the caller gives one of the body's arguments.
+// hasBody reports whether at least one argument of the body is given.
 func (c *Call) hasBody() bool {
 	for i := range c.Tool.all {
 		if c.Tool.all[i].In == InBody && c.values[i] != nil && !c.Tool.plans[i].filled {

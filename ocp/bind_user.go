@@ -8,21 +8,21 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// UserArguments are those arguments of a call that a model must not make up
-// (Argument.NonInferrable), so that only the user can give them.
+// UserArguments are the arguments of a call that only the user can supply, because a model
+// must not invent them (Argument.NonInferrable).
 type UserArguments struct {
-	Needed   []*Argument // without which the call cannot be made
-	Optional []*Argument // with which it can be made as well
+	Needed   []*Argument // the call cannot be made without these
+	Optional []*Argument // the call can be made with or without these
 }
 
-// FromUser returns what the user has to give, and may give, beside the arguments
-// that a model has given. It checks those as Bind does, so that nobody is asked for
-// the sake of a call that cannot be made; the error is that of Bind. Non-inferrable
-// arguments among them count as not given.
+// FromUser returns the arguments that the user must give, and those that the user may
+// give, in addition to the arguments that a model gave. It validates the model's arguments
+// like Bind and returns the same errors, so that the user is not asked about a call that
+// cannot be made. If the model gives non-inferrable arguments, they are treated as absent.
 //
-// Of a body that may be left out, nothing is needed before one of its other
-// arguments is given. Until then an argument of it is optional only if the body
-// needs nothing else.
+// If the body is optional, its arguments are needed only once another argument of the body
+// is given. Until then, an argument of the body is optional only if the body requires no
+// other argument.
 func (t *Tool) FromUser(arguments []byte) (UserArguments, error) {
 	call := &Call{Tool: t, values: make([]jsontext.Value, len(t.all))}
 	problems, err := call.read(arguments)
@@ -45,7 +45,7 @@ func (t *Tool) FromUser(arguments []byte) (UserArguments, error) {
 
 func isNonInferrable(a *Argument) bool { return a.NonInferrable }
 
-// fromUser tells the non-inferrable arguments apart.
+// fromUser sorts the missing non-inferrable arguments into needed and optional ones.
 func (c *Call) fromUser() (u UserArguments) {
 	missing, begun := c.missingFromBody(), c.bodyIsBegun()
 	for i := range c.Tool.all {
@@ -61,8 +61,8 @@ func (c *Call) fromUser() (u UserArguments) {
 	return u
 }
 
-// checkSendable reports arguments that fit the schema and still cannot be sent, as
-// Request does, while others are not there yet.
+// checkSendable reports arguments that are valid for the schema but cannot be sent in a
+// request. Unlike Request, it works while the user's arguments are still missing.
 func (c *Call) checkSendable() error {
 	r := &http.Request{URL: new(url.URL), Header: make(http.Header)}
 	if !slices.ContainsFunc(c.Tool.path, c.awaitsUser) {
@@ -76,7 +76,7 @@ func (c *Call) checkSendable() error {
 	return c.setBody(r)
 }
 
-// awaitsUser reports whether a part of the path is for the user to give.
+// awaitsUser reports whether a part of the path is a missing non-inferrable argument.
 func (c *Call) awaitsUser(part pathPart) bool {
 	return part.literal == "" && c.Tool.all[part.argument].NonInferrable && c.value(part.argument) == nil
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/fairwayhq/fairway/ocp/schema"
 )
 
-// The media types of patch documents that Fairway tells apart. A server changes a
-// resource in another way for each of them, though the body may be the same.
+// The media types of patch documents that Fairway distinguishes. A server applies each of
+// them differently, even if the bodies are equal.
 const (
 	jsonPatch           = "application/json-patch+json"            // RFC 6902: an array of operations
 	mergePatch          = "application/merge-patch+json"           // RFC 7396: an object
 	strategicMergePatch = "application/strategic-merge-patch+json" // Kubernetes: an object
 )
 
-// The ranks of media types of a request body. The lowest rank is chosen; of equal
-// ranks, the one that the document declares first.
+// The ranks of media types of a request body. Fairway chooses the media type with the
+// lowest rank. If ranks are equal, it chooses the type that is declared first.
 const (
 	rankJSON       = iota // application/json
-	rankOtherJSON         // text/json, anything +json
+	rankOtherJSON         // text/json and all +json types
 	rankJSONRange         // a range such as */* whose schema is not a file
 	rankURLEncoded        // application/x-www-form-urlencoded
 	rankMultipart         // multipart/form-data
@@ -60,8 +60,8 @@ func bodyRank(media *openapi.Media) int {
 	return rank
 }
 
-// preferred returns the media type to send a body with: one that the schema fits,
-// JSON before forms before text before files.
+// preferred returns the media type to send a body with. It prefers types that the schema
+// fits, then JSON, forms, text and files, in this order.
 func preferred(content []openapi.Media) *openapi.Media {
 	best := &content[0]
 	for i := range content {
@@ -72,9 +72,9 @@ func preferred(content []openapi.Media) *openapi.Media {
 	return best
 }
 
-// fitsMediaType reports whether a value of the schema can be sent as the media
-// type. A JSON Patch is an array of operations, the other patch types are objects;
-// documents often declare all of them with one schema.
+// fitsMediaType reports whether a value of the schema can be sent as the media type. A
+// JSON Patch is an array of operations, while other patch types are objects. Documents
+// often declare all of them with the same schema.
 func fitsMediaType(media *openapi.Media) bool {
 	types := schema.Types(media.Schema)
 	switch mediaType(media.Type) {
@@ -86,8 +86,8 @@ func fitsMediaType(media *openapi.Media) bool {
 	return true
 }
 
-// mayBeOperation reports whether the items of an array can be operations of a JSON
-// Patch: objects with the members op and path, as far as the document says.
+// mayBeOperation reports whether the document allows the items of an array to be
+// operations of a JSON Patch: objects with the members op and path.
 func mayBeOperation(array openapi.Place) bool {
 	resolved, err := array.Resolve()
 	if err != nil || resolved.Get("items") == nil {
@@ -104,9 +104,9 @@ func mayBeOperation(array openapi.Place) bool {
 	return len(types) == 0 || slices.Contains(types, "object")
 }
 
-// rangeKind returns how a body is built whose media type is a range that says
-// nothing of its format, such as */*: as a file if the schema stands for bytes or
-// is absent, as JSON otherwise.
+// rangeKind returns how to build a body whose media type is a range without a format, such
+// as */*. If the schema is absent or describes bytes, the body is a file. Otherwise it is
+// JSON.
 func rangeKind(media *openapi.Media) (kind body.Kind, isRange bool) {
 	switch base := mediaType(media.Type); base {
 	case "*/*", "application/*":
@@ -124,8 +124,8 @@ func rangeKind(media *openapi.Media) (kind body.Kind, isRange bool) {
 	return body.JSON, true
 }
 
-// bodyEncoder returns the encoder of the media type. For a range it notes that the
-// format of the body was guessed.
+// bodyEncoder returns the encoder for the media type. If the type is a range, it records
+// that Fairway guessed the format of the body.
 func (t *toolBuilder) bodyEncoder(media *openapi.Media, object *schema.Object) (*body.Encoder, error) {
 	kind, isRange := rangeKind(media)
 	if !isRange {
@@ -143,17 +143,17 @@ func (t *toolBuilder) bodyEncoder(media *openapi.Media, object *schema.Object) (
 	return encoder, nil
 }
 
-// guess notes something that the document leaves open and Fairway decided.
+// guess records a decision that Fairway made because the document leaves it open.
 func (t *toolBuilder) guess(reason string) {
 	t.set.Guesses = append(t.set.Guesses, Warning{Operation: t.tool.where(), Reason: reason})
 }
 
-// maxBodyTypes is how many media types an operation offers for its body.
+// maxBodyTypes is the largest number of body media types that an operation offers.
 const maxBodyTypes = 8
 
-// bodyTypes returns the media types that a caller may choose from, the default
-// first: those that the chosen one's schema fits as well and that mean something
-// else, which only patch types do. Nil means that there is nothing to choose.
+// bodyTypes returns the media types that a caller can choose from, the default first. It
+// offers only patch types that fit the chosen type's schema, because only they differ in
+// meaning. It returns nil if there is no choice.
 func bodyTypes(content []openapi.Media, chosen *openapi.Media) (choices []*openapi.Media) {
 	choices = append(choices, chosen)
 	patches := isPatch(chosen)
@@ -184,13 +184,13 @@ func isPatch(media *openapi.Media) bool {
 	return false
 }
 
-// sameSchema reports whether two media types plainly have the same schema.
+// sameSchema reports whether two media types clearly have the same schema.
 func sameSchema(a, b openapi.Place) bool {
 	return a.Node == b.Node || bytes.Equal(a.AppendJSON(nil), b.AppendJSON(nil))
 }
 
-// addBodyType adds the argument by which a caller chooses the media type of the
-// body. It is the Content-Type header of the request.
+// addBodyType adds the argument that chooses the media type of the body. The request
+// carries it in the Content-Type header.
 func (t *toolBuilder) addBodyType(choices []*openapi.Media) error {
 	plan := t.tool.body
 	plan.encoders = make(map[string]*body.Encoder, len(choices))
@@ -229,8 +229,7 @@ func (t *toolBuilder) addBodyType(choices []*openapi.Media) error {
 	return nil
 }
 
-// isBodyType reports whether the argument at position i is the media type of the
-// body.
+// isBodyType reports whether the argument at position i is the media type of the body.
 func (t *Tool) isBodyType(i int) bool {
 	return t.body != nil && t.body.encoders != nil && t.body.typeArgument == i
 }
@@ -253,8 +252,8 @@ func (c *Call) encoderOf(plan *bodyPlan) *body.Encoder {
 	return plan.encoder
 }
 
-// encoderFor returns the encoder that writes bodies of the Content-Type, the
-// default one if there is none.
+// encoderFor returns the encoder for bodies of the given Content-Type, or the default
+// encoder if there is none for it.
 func (plan *bodyPlan) encoderFor(contentType string) *body.Encoder {
 	if encoder := plan.encoders[mediaType(contentType)]; encoder != nil {
 		return encoder

@@ -11,8 +11,8 @@ import (
 	"github.com/fairwayhq/fairway/ocp/style"
 )
 
-// addBody makes the request body arguments: the properties of an object, or one
-// argument for the whole.
+// addBody adds the arguments of the request body: one argument for each property of an
+// object, or a single argument for the whole body.
 func (t *toolBuilder) addBody() error {
 	if t.operation.Body == nil || len(t.operation.Body.Content) == 0 {
 		return nil
@@ -55,7 +55,7 @@ func (t *toolBuilder) addBody() error {
 	return nil
 }
 
-// fields says how the properties of a form are written.
+// fields returns how each property of a form is serialized.
 func (t *toolBuilder) fields(media *openapi.Media, object *schema.Object) map[string]body.Field {
 	fields := make(map[string]body.Field)
 	var names []string
@@ -97,14 +97,16 @@ func isFile(place openapi.Place) (file, many bool) {
 	return schema.IsFile(resolved.At("items")), true
 }
 
-// isRequiredChoice reports whether callers must give a value of the property in each body.
+// isRequiredChoice reports whether every body must have a value for the property that the
+// caller chooses.
 func isRequiredChoice(p schema.Property) bool {
 	return p.Required && !p.ReadOnly && singleValue(true, p.Place) == nil
 }
 
-// addProperty adds an argument for a property. Fills says whether single values are
-// filled: in an optional body that has no other required property they are listed,
-// because a caller who leaves all other properties out could not send the body.
+// addProperty adds an argument for a property. If fills is true and the document allows
+// only one value, the gateway fills the argument. Fills is false for an optional body
+// without other required properties: such a property is listed, because a caller that
+// omits all other properties could not send the body otherwise.
 func (t *toolBuilder) addProperty(p *schema.Property, fills bool) {
 	if p.ReadOnly {
 		return
@@ -128,8 +130,8 @@ func (t *toolBuilder) addProperty(p *schema.Property, fills bool) {
 	}
 }
 
-// propertySchema translates a property; in multipart forms a file becomes its
-// bytes in base64 with a name and a type.
+// propertySchema translates the schema of a property. In multipart forms, a file is
+// described as base64 content with a filename and a media type.
 func (t *toolBuilder) propertySchema(p *schema.Property) jsontext.Value {
 	switch t.files[p.Name] {
 	case declaredFile:
@@ -144,8 +146,8 @@ func (t *toolBuilder) propertySchema(p *schema.Property) jsontext.Value {
 	return t.translate(p.Place)
 }
 
-// description returns the description of a schema, the same string for all
-// operations that share the schema.
+// description returns the description of a schema. Operations that share the schema also
+// share the string.
 func (b *builder) description(place openapi.Place) string {
 	known, ok := b.descriptions[place.Node]
 	if !ok {
@@ -160,22 +162,21 @@ func (t *toolBuilder) translate(place openapi.Place) jsontext.Value {
 	return t.translateAs(place, "", false)
 }
 
-// translateAs returns the schema at the place with a description of its own.
+// translateAs returns the schema at the place with a different description.
 func (t *toolBuilder) translateAs(place openapi.Place, description string, deprecated bool) jsontext.Value {
 	translated := t.input.Translate(place)
 	t.translated = &schemaSource{translated, description, deprecated}
 	return annotate(translated.Text(), description, deprecated)
 }
 
-// takeSource makes the latest translation that of the argument at position i.
+// takeSource assigns the latest translation to the argument at position i.
 func (t *toolBuilder) takeSource(i int) {
 	if t.translated != nil {
 		t.sources[i], t.translated = t.translated, nil
 	}
 }
 
-// openBody lets further properties through where the document plainly says that
-// the body takes them.
+// openBody allows additional properties if the document clearly allows them in the body.
 func (t *toolBuilder) openBody(object *schema.Object) {
 	switch object.Additional {
 	case schema.AdditionalAllowed:
@@ -195,7 +196,7 @@ func (t *toolBuilder) openBody(object *schema.Object) {
 	}
 }
 
-// addWholeBody makes the body one argument.
+// addWholeBody makes the whole body a single argument.
 func (t *toolBuilder) addWholeBody(media *openapi.Media) {
 	t.tool.body.whole = len(t.tool.all)
 	t.addArgument(Argument{

@@ -11,59 +11,60 @@ import (
 	"github.com/fairwayhq/fairway/ocp/schema"
 )
 
-// BuildOptions says which tools a document gives. The zero value takes every
-// operation and lets the document name no other file.
+// BuildOptions select and configure the tools that Build makes from a document. The zero
+// value takes every operation and does not allow references to other files.
 type BuildOptions struct {
 	// Name is the Toolset's name.
 	Name string
 
-	// Location is where the document came from: a path or a URL, for messages
-	// and for relative $refs.
+	// Location is the path or URL that the document came from. It appears in messages and
+	// resolves relative $refs.
 	Location string
 
-	// Refs is the directory below which relative $refs may name other files;
-	// "" allows none.
+	// Refs is the directory that relative $refs may read files from. If it is "",
+	// references to other files are not allowed.
 	Refs string
 
-	// Include and Exclude choose operations: one becomes a tool if an Include
-	// selects it, or there is none, and no Exclude does. A selector that matches no
-	// operation is an *UnmatchedError.
+	// Include and Exclude choose operations. An operation becomes a tool if an Include
+	// selects it, or Include is empty, and if no Exclude selects it. A selector that
+	// matches no operation is an *UnmatchedError.
 	Include, Exclude []Selector
 
-	// Reloaded says that the document replaces one that all selectors matched. An
-	// Include, or an Exclude of a method, that matches nothing anymore is then
-	// reported in Toolset.Unmatched instead: it cannot make more operations tools.
-	// Any other Exclude may stand for an operation that was renamed and stays an error.
+	// Reloaded is true if this document replaces a version that all selectors matched.
+	// Some selectors that no longer match are then listed in Toolset.Unmatched instead of
+	// failing the build: each Include, and each Exclude of a method, because neither can
+	// turn further operations into tools. Every other Exclude remains an error, because
+	// its operation may have been renamed.
 	Reloaded bool
 
-	// Schemas says what happens to shared schemas; "" is schema.Auto.
+	// Schemas controls how shared schemas are written. "" means schema.Auto.
 	Schemas schema.Mode
 
-	// MaxSchema bounds the listed schema of one tool's arguments and of its answer,
-	// in bytes; see Tool.InputSchema. 0 is DefaultMaxSchema. Negative lifts the
-	// bound, and that of the whole list as well.
+	// MaxSchema limits, in bytes, the listed schema of one tool's arguments and that of
+	// its response; see Tool.InputSchema. 0 means DefaultMaxSchema. A negative value
+	// removes this limit and the limit of all tools together.
 	MaxSchema int
 
-	// BasePath stands before every path. "" takes the path of the document's
-	// first server; "/" is none.
+	// BasePath is added before every path. "" means the path of the document's first
+	// server; "/" means no base path.
 	BasePath string
 
-	// ResponseSchemas asks for Answer.Schema, which costs memory and is wanted
-	// by few protocols.
+	// ResponseSchemas enables Answer.Schema. It is off by default because it costs memory
+	// and few protocols use it.
 	ResponseSchemas bool
 
-	// NonInferrable names arguments that a model must not make up, "argument"
-	// of any tool or "tool.argument", beside those that the document marks.
+	// NonInferrable names arguments that a model must not invent, in addition to those
+	// that the document marks. A name is "argument" (of any tool) or "tool.argument".
 	NonInferrable []string
 
-	// Limits bounds the document; zero fields take the defaults of package
+	// Limits limits the size of the document. Zero fields mean the defaults of package
 	// openapi.
 	Limits openapi.Limits
 }
 
-// Build reads an OpenAPI document and makes each of its operations a tool.
-// Operations that cannot be one are warnings of the Toolset. It fails only if
-// data is no OpenAPI document, or the options make no sense.
+// Build reads an OpenAPI document and makes a tool from each of its operations. If an
+// operation cannot become a tool, the Toolset has a warning for it. Build fails only if
+// data is not an OpenAPI document or the options are invalid.
 func Build(data []byte, o BuildOptions) (*Toolset, error) {
 	include, err := compileSelectors(o.Include)
 	if err != nil {
@@ -105,20 +106,20 @@ func Build(data []byte, o BuildOptions) (*Toolset, error) {
 }
 
 const (
-	manyOperations = 2000 // operations of a document from which on collect runs; large APIs have about 1,500
-	collectEvery   = 1000 // operations between two collections
+	manyOperations = 2000 // from this number of operations, collect runs; large APIs have about 1,500
+	collectEvery   = 1000 // operations between two garbage collections
 )
 
-// collect collects garbage from time to time while the tools of very many operations
-// are made. Otherwise the heap would grow to twice what is live.
+// collect runs the garbage collector from time to time while a document with very many
+// operations is built. Otherwise the heap would grow to twice the size of the live data.
 func (b *builder) collect(done int) {
 	if b.many && done%collectEvery == 0 {
 		runtime.GC()
 	}
 }
 
-// candidates names the tools of all operations before any is excluded, so that
-// filters match, and leave unchanged, the names that are listed without filters.
+// candidates names the tools of all operations before any operation is excluded. Filters
+// therefore match the names of the unfiltered list, and do not change them.
 func (b *builder) candidates(operations []openapi.Operation) []candidate {
 	named := make([]candidate, len(operations))
 	for i := range operations {
@@ -131,8 +132,8 @@ func (b *builder) candidates(operations []openapi.Operation) []candidate {
 	return named
 }
 
-// checkSelected returns an error for selectors that match no operation, or records
-// those that may, as BuildOptions.Reloaded says.
+// checkSelected returns an error for selectors that match no operation. It records those
+// that BuildOptions.Reloaded permits instead.
 func (b *builder) checkSelected(include, exclude selection, operations []candidate) error {
 	excluded := exclude
 	if b.options.Reloaded {
@@ -168,14 +169,14 @@ type builder struct {
 	answers []pendingAnswer
 	scratch []byte // for simplified schemas
 	early   int    // bytes of the input schemas written so far
-	written int    // bytes of the schemas of arguments so far, those that were too large among them
+	written int    // bytes of all argument schemas so far, including those that were too large
 
 	descriptions map[*openapi.Node]string // of properties
 
 	enhanced int // bytes of the schemas of enhanced properties so far
 
-	unprotected []Warning // of names that were to be non-inferrable and are no arguments
-	many        bool      // there are manyOperations
+	unprotected []Warning // about configured non-inferrable names that match no argument
+	many        bool      // the document has at least manyOperations
 }
 
 func newBuilder(o BuildOptions, mode schema.Mode) *builder {
@@ -191,7 +192,7 @@ func newBuilder(o BuildOptions, mode schema.Mode) *builder {
 	}
 }
 
-// add makes the operation a tool, or a warning that says why it is none.
+// add makes a tool from the operation, or adds a warning that says why it cannot.
 func (b *builder) add(named candidate) {
 	operation, name := named.Operation, named.name
 	where := operation.Method + " " + operation.Path
@@ -225,8 +226,8 @@ func (b *builder) warn(w Warning) {
 	b.set.Warnings = append(b.set.Warnings, w)
 }
 
-// take reports why a tool cannot have the schemas of its arguments, if they are too
-// large in themselves.
+// take counts the size of a tool's argument schemas and returns an error if the schemas of
+// this tool alone are too large.
 func (b *builder) take(size int) error {
 	b.written += size
 	if size > maxInputSchema {
@@ -236,7 +237,7 @@ func (b *builder) take(size int) error {
 	return nil
 }
 
-// spent reports that there is no room for the input schemas of further tools.
+// spent returns an error if there is no room for the input schemas of further tools.
 func (b *builder) spent() error {
 	if b.written <= maxWritten {
 		return nil
@@ -245,7 +246,7 @@ func (b *builder) spent() error {
 		maxWritten>>20)
 }
 
-// describe fills in what the document says of itself.
+// describe copies the document's own information into the Toolset.
 func (b *builder) describe(document *openapi.Document, operations int) {
 	b.set.Title = document.Title
 	b.set.Description = document.Description
@@ -267,16 +268,17 @@ func (b *builder) describe(document *openapi.Document, operations int) {
 	}
 }
 
-// hash identifies the Toolset by everything it is made from.
+// hash returns a hash of everything that the Toolset is made from.
 func (b *builder) hash(document *openapi.Document) string {
 	sum := sha256.New()
 	options := b.options
-	options.Reloaded = false // says nothing about the tools
+	options.Reloaded = false // does not affect the tools
 	fmt.Fprintf(sum, "%s\n%+v", document.Hash(), options)
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// description is never empty: some clients refuse a tool without one.
+// description returns the tool's description. It is never empty, because some clients
+// reject a tool without a description.
 func description(operation *openapi.Operation) string {
 	switch {
 	case operation.Description != "":

@@ -2,9 +2,9 @@ package ocp
 
 import "github.com/fairwayhq/fairway/internal/wire"
 
-// AppendArguments appends the arguments as a JSON object, as they go to the API:
-// as the caller wrote them, and the document's default for one that is not given.
-// Those that the gateway fills are left out.
+// AppendArguments appends the arguments that the API receives, as a JSON object: the
+// caller's values, and the document's defaults for absent arguments. It omits the
+// arguments that the gateway fills.
 func (c *Call) AppendArguments(dst []byte) []byte {
 	dst = append(dst, '{')
 	start := len(dst)

@@ -4,14 +4,14 @@ import "context"
 
 type callKey struct{}
 
-// ContextWithCall returns a context that carries the call: handlers behind an
-// adapter read there which tool a request comes from, and with what arguments.
+// ContextWithCall returns a context that carries the call. Handlers that run after an
+// adapter read the tool and the arguments of the request from it.
 func ContextWithCall(ctx context.Context, call *Call) context.Context {
 	return context.WithValue(ctx, callKey{}, call)
 }
 
-// CallFromContext returns the call that a request was made for, nil if it is a
-// request of its own.
+// CallFromContext returns the tool call that a request was made for, or nil if the request
+// was not made for a tool call.
 func CallFromContext(ctx context.Context) *Call {
 	call, _ := ctx.Value(callKey{}).(*Call)
 	return call

@@ -15,41 +15,40 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// A Client calls the tools of one API on behalf of an agent (OCP 1.0, Client Libraries). It
-// is safe for concurrent use. With each call it
+// A Client calls the tools of one API for an agent (OCP 1.0, Client Libraries). It is safe
+// for concurrent use. With each call it
 //
 //   - sends the agent's context in the OCP headers,
-//   - merges what the answer says of the context, and
-//   - records the call in the history, unless the answer has reported it already.
+//   - merges the context of the response into the agent's context, and
+//   - records the call in the history, unless the response has recorded it already.
 //
 // Calls that are never sent (unknown tools, invalid arguments) are not recorded. A
-// Transport sends and merges too, and records nothing.
+// Transport also sends and merges the context but does not record calls.
 type Client struct {
 	tools   *Toolset
 	invoker *HTTPInvoker
 	context *SharedContext
 }
 
-// ClientOptions say where and how a Client calls.
+// ClientOptions configure a Client.
 type ClientOptions struct {
-	// Origin is where the API is, "https://api.example.com"; "" takes the
-	// Toolset's.
+	// Origin is the scheme and host of the API, such as "https://api.example.com". ""
+	// means the Toolset's origin.
 	Origin string
 
-	// Context is the agent's context; nil sends no OCP headers and records
-	// nothing.
+	// Context is the agent's context. If it is nil, the Client sends no OCP headers and
+	// records no calls.
 	Context *SharedContext
 
-	// Transport sends the requests and is where credentials are added; nil means
-	// http.DefaultTransport.
+	// Transport sends the requests. Add credentials here. nil means http.DefaultTransport.
 	Transport http.RoundTripper
 
-	Timeout     time.Duration // of one call; 0 means DefaultCallTimeout
-	MaxResponse int64         // bytes of an answer; 0 means DefaultMaxResponse
+	Timeout     time.Duration // for one call; 0 means DefaultCallTimeout
+	MaxResponse int64         // bytes of a response; 0 means DefaultMaxResponse
 }
 
-// NewClient returns a Client for the tools. The Toolset's name becomes the first
-// part of the tool names in the history: "github.list_issues".
+// NewClient returns a Client for the tools. The Toolset's name becomes the prefix of the
+// tool names in the history, as in "github.list_issues".
 func NewClient(tools *Toolset, options ClientOptions) (*Client, error) {
 	origin := options.Origin
 	if origin == "" {
@@ -75,13 +74,13 @@ func (c *Client) Tools() *Toolset {
 	return c.tools
 }
 
-// Call runs the named tool. Arguments is a Go value that package encoding/json encodes as an
-// object: a map or a struct. Values of type []byte and json.RawMessage are taken for the
-// JSON itself; nil and empty ones stand for {}.
+// Call runs the named tool. Arguments is a Go value that package encoding/json encodes as
+// an object: a map or a struct. Values of type []byte and json.RawMessage must already be
+// JSON. Nil and empty values mean {}.
 //
-// If the call fails the error is a *Failure, which errors.As finds. The result is not nil if
-// the API answered, even if it refused the call. It belongs to the caller and needs no
-// Release.
+// If the call fails, the error is a *Failure, which errors.As finds. The result is not nil
+// if the API responded, even with an error status. The result belongs to the caller and
+// needs no Release.
 func (c *Client) Call(ctx context.Context, tool string, arguments any) (*Result, error) {
 	encoded, err := encodeArguments(arguments)
 	if err != nil {
@@ -115,8 +114,8 @@ func encodeArguments(arguments any) ([]byte, error) {
 	return json.Marshal(arguments)
 }
 
-// record merges the answer's context and adds the call to the history, unless the
-// answer has reported it already.
+// record merges the context of the response and adds the call to the history, unless the
+// response has recorded it already.
 func (c *Client) record(outcome Outcome, call *recordedCall, sent *Context) {
 	status := 0
 	var reported []HistoryEntry
@@ -141,8 +140,8 @@ func (c *Client) record(outcome Outcome, call *recordedCall, sent *Context) {
 	c.context.Change(func(context *Context) { context.Record(entry) })
 }
 
-// isCallOf reports whether two entries speak of one call of an API, each in the
-// words of its own side.
+// isCallOf reports whether two entries describe the same API call. The agent and the API
+// may have recorded it differently.
 func (e *HistoryEntry) isCallOf(other *HistoryEntry) bool {
 	if e.Action != ActionAPICall {
 		return false
@@ -172,10 +171,10 @@ func (r *recordedCall) Invoke(ctx context.Context, call *Call) (*Result, error) 
 	return r.invoker.Invoke(ctx, call)
 }
 
-// CheckAnswer returns an error that says where the body of a successful answer
-// departs from the schema that the document declares for it. Many APIs depart
-// from their own documents, so it is for the caller to decide what that means.
-// It returns nil if the tool was built without ResponseSchemas.
+// CheckAnswer validates the body of a successful response against the schema that the
+// document declares. The error says where the body deviates from it. Many APIs deviate
+// from their own documents, so the caller decides how to handle the error. CheckAnswer
+// returns nil if the tool was built without ResponseSchemas.
 func (t *Tool) CheckAnswer(body jsontext.Value) error {
 	if t.Answer.Schema == nil {
 		return nil

@@ -15,24 +15,25 @@ import (
 )
 
 const (
-	// MaxRecentChanges is how many recent changes a context has at most.
+	// MaxRecentChanges is the largest number of recent changes in a context.
 	MaxRecentChanges = 10
 
-	// MaxHistory is how many history entries a context keeps: the newest ones.
+	// MaxHistory is the largest number of history entries in a context. The newest are
+	// kept.
 	MaxHistory = 1000
 
-	// maxMembers is how many members an object inside a context may have.
+	// maxMembers is the largest number of members of an object inside a context.
 	maxMembers = 256
 
-	// maxFaults bounds the faults that are reported of one context.
+	// maxFaults is the largest number of faults reported for one context.
 	maxFaults = 32
 )
 
-// A Context is what an agent says of its work (OCP 1.0, Context Schema). A text
-// that is "" is absent or null. Times are kept to the microsecond, in UTC.
+// A Context describes an agent's work (OCP 1.0, Context Schema). A text field that is ""
+// is absent or null. Times are in UTC with microsecond precision.
 //
-// A Context that came out of a Session or an Incoming is shared and must not be
-// changed: Clone it first.
+// A Context that comes from a Session or an Incoming is shared and must not be changed.
+// Clone it first.
 type Context struct {
 	ContextID      string // required: [a-zA-Z0-9-]{1,64}
 	AgentType      string // required: [a-zA-Z0-9_.-]{1,128}
@@ -42,9 +43,9 @@ type Context struct {
 	CurrentGoal    string
 	ContextSummary string
 	ErrorContext   string
-	RecentChanges  []string          // the oldest first, at most MaxRecentChanges
+	RecentChanges  []string          // oldest first, at most MaxRecentChanges
 	Session        *SessionMetadata  // nil if absent
-	History        []HistoryEntry    // the oldest first
+	History        []HistoryEntry    // oldest first
 	APISpecs       map[string]string // URL of an OpenAPI document by API name, [a-zA-Z0-9_-]+
 	CreatedAt      time.Time         // required
 	LastUpdated    time.Time         // required
@@ -55,11 +56,11 @@ type SessionMetadata struct {
 	StartTime        time.Time
 	InteractionCount int64
 	AgentType        string
-	Extra            jsontext.Value // an object of further fields; nil if there are none
+	Extra            jsontext.Value // an object of additional fields; nil if there are none
 }
 
-// NewContext returns the context of a new session, with a random context id that
-// the schema accepts.
+// NewContext returns the context of a new session. Its random context id is valid for the
+// context schema.
 func NewContext(agentType string) *Context {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
@@ -73,12 +74,12 @@ func NewContext(agentType string) *Context {
 	}
 }
 
-// timestamp returns the time as it survives a trip over the wire.
+// timestamp returns the time as it is after it has been encoded and decoded.
 func timestamp(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Microsecond)
 }
 
-// Clone returns a copy that shares nothing which either may change.
+// Clone returns a deep copy. Changing one does not affect the other.
 func (c *Context) Clone() *Context {
 	clone := *c
 	clone.RecentChanges = slices.Clone(c.RecentChanges)
@@ -91,8 +92,8 @@ func (c *Context) Clone() *Context {
 	return &clone
 }
 
-// SetGoal sets the current goal, and the summary unless it is "", and counts an
-// interaction.
+// SetGoal sets the current goal and counts an interaction. If summary is not "", it also
+// sets the summary.
 func (c *Context) SetGoal(goal, summary string) {
 	c.CurrentGoal = goal
 	if summary != "" {
@@ -101,7 +102,7 @@ func (c *Context) SetGoal(goal, summary string) {
 	c.interact()
 }
 
-// SetError sets what went wrong, and the current file unless it is "".
+// SetError sets the error context. If file is not "", it also sets the current file.
 func (c *Context) SetError(message, file string) {
 	c.ErrorContext = message
 	if file != "" {
@@ -110,13 +111,14 @@ func (c *Context) SetError(message, file string) {
 	c.Touch(time.Now())
 }
 
-// AddChange adds a recent change. The oldest gives way where there are too many.
+// AddChange adds a recent change. If there are more than MaxRecentChanges, it drops the
+// oldest.
 func (c *Context) AddChange(change string) {
 	c.RecentChanges = newest(append(c.RecentChanges, change), MaxRecentChanges)
 	c.Touch(time.Now())
 }
 
-// AddAPISpec names the OpenAPI document of an API.
+// AddAPISpec sets the address of the OpenAPI document of an API.
 func (c *Context) AddAPISpec(api, address string) {
 	if c.APISpecs == nil {
 		c.APISpecs = make(map[string]string)
@@ -125,14 +127,14 @@ func (c *Context) AddAPISpec(api, address string) {
 	c.Touch(time.Now())
 }
 
-// Record adds an entry to the history. The oldest gives way where there are more
-// than MaxHistory.
+// Record adds an entry to the history. If there are more than MaxHistory, it drops the
+// oldest.
 func (c *Context) Record(entry HistoryEntry) {
 	c.History = newest(append(c.History, entry), MaxHistory)
 	c.interact()
 }
 
-// Touch sets LastUpdated, which never goes back.
+// Touch sets LastUpdated to now. LastUpdated never moves back.
 func (c *Context) Touch(now time.Time) {
 	if now = timestamp(now); now.After(c.LastUpdated) {
 		c.LastUpdated = now
@@ -147,15 +149,14 @@ func (c *Context) interact() {
 	c.Session.InteractionCount++
 }
 
-// hasFourDigits reports whether the year can be written as RFC 3339 has it, and
-// read by Python, whose first year is 1. In UTC it may be another than in the time's
-// own zone.
+// hasFourDigits reports whether the year, in UTC, can be written in RFC 3339 and read by
+// Python, whose first year is 1. The year in UTC may differ from that in the time's zone.
 func hasFourDigits(t time.Time) bool {
 	year := t.UTC().Year()
 	return 1 <= year && year <= 9999
 }
 
-// newest returns the last items, at most limit of them.
+// newest returns the last limit items, or all if there are fewer.
 func newest[T any](items []T, limit int) []T {
 	if over := len(items) - limit; over > 0 {
 		return slices.Delete(items, 0, over)
@@ -163,9 +164,9 @@ func newest[T any](items []T, limit int) []T {
 	return items
 }
 
-// Validate returns what keeps the context from conforming to the context schema;
-// nothing if it does. Strict takes the schema's word for the form of a context
-// id, else it is the text's.
+// Validate returns the faults that keep the context from conforming to the context schema,
+// or none. If strict is true, a context id must match the pattern of the schema. Otherwise
+// it must match the rule in the text of the protocol.
 func (c *Context) Validate(strict bool) []Fault {
 	var v validation
 	v.check("context_id", checkContextID(c.ContextID, strict))
@@ -200,14 +201,14 @@ func (c *Context) Validate(strict bool) []Fault {
 	return v.faults
 }
 
-// validation gathers the faults of a context.
+// validation collects the faults of a context.
 type validation struct {
 	faults []Fault
-	list   string // whose item is being looked at, "" for none
+	list   string // the list whose item is being validated; "" if none
 	item   int
 }
 
-// enter makes the names of fields those of one item of a list, until leave.
+// enter prefixes the names of fields with one item of a list, until leave is called.
 func (v *validation) enter(list string, item int) { v.list, v.item = list, item }
 func (v *validation) leave()                      { v.list = "" }
 
@@ -221,7 +222,7 @@ func (v *validation) check(field string, reason Reason) {
 	v.faults = append(v.faults, Fault{Field: v.name(field), Reason: reason})
 }
 
-// name returns the name of a field, within the item that is being looked at.
+// name returns the full name of a field, including the list item that is being validated.
 func (v *validation) name(field string) string {
 	if v.list == "" {
 		return field
@@ -238,7 +239,7 @@ func (v *validation) time(field string, t time.Time) {
 	}
 }
 
-// texts checks what only a Context made in Go can get wrong.
+// texts checks what cannot be wrong in a decoded context, only in one built in Go.
 func (v *validation) texts(c *Context) {
 	for _, text := range []struct{ field, value string }{
 		{"user", c.User},

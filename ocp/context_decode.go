@@ -18,14 +18,14 @@ var fieldNames = [...]string{
 	"error_context", "recent_changes", "session", "history", "api_specs", "created_at", "last_updated",
 }
 
-// fields are the fields of a session's JSON, each a part of it, still encoded.
+// fields are the fields of a session's JSON object, still encoded.
 type fields struct {
 	all     jsontext.Value // the whole object
 	known   [len(fieldNames)]jsontext.Value
-	unknown bool // there are fields that the schema does not have
+	unknown bool // some fields are not in the schema
 }
 
-// split checks the JSON of a session and finds its fields.
+// split validates the JSON of a session and finds its fields.
 func (f *fields) split(content []byte) *Fault {
 	if fault := checkExtent(content); fault != nil {
 		return fault
@@ -49,8 +49,7 @@ func (f *fields) split(content []byte) *Fault {
 	return twice
 }
 
-// fieldIndex returns the position of a quoted name in fieldNames, -1 if it is
-// not there.
+// fieldIndex returns the position of a quoted name in fieldNames, or -1.
 func fieldIndex(quoted jsontext.Value) int {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
@@ -65,7 +64,7 @@ func fieldIndex(quoted jsontext.Value) int {
 	return -1
 }
 
-// get returns one field, nil if it is absent.
+// get returns one field, or nil if it is absent.
 func (f *fields) get(name string) jsontext.Value {
 	for i := range fieldNames {
 		if name == fieldNames[i] {
@@ -82,8 +81,8 @@ func (f *fields) get(name string) jsontext.Value {
 	return nil
 }
 
-// decodeContext decodes all fields. What is of the wrong type is left out and
-// becomes a fault; what its value then lacks is for Validate to say.
+// decodeContext decodes all fields. If a value has the wrong type, it is omitted and
+// reported as a fault. Validate reports values that are missing or invalid.
 func decodeContext(f *fields) (*Context, []Fault) {
 	var d decoder
 	c := d.context(f)
@@ -101,7 +100,7 @@ func (d *decoder) context(f *fields) *Context {
 	return c
 }
 
-// brief decodes the fields that are texts, times or a few of them.
+// brief decodes only the fields that are texts, times or short lists.
 func (d *decoder) brief(f *fields) *Context {
 	return &Context{
 		ContextID:      d.text("context_id", f.get("context_id"), false),
@@ -118,14 +117,14 @@ func (d *decoder) brief(f *fields) *Context {
 	}
 }
 
-// decoder decodes the fields of a context and gathers what is wrong with them.
+// decoder decodes the fields of a context and collects the faults.
 type decoder struct {
 	validation
-	previous HistoryEntry // the one that was decoded before
-	lost     *Fault       // the first fault because of which a value is not in the context
+	previous HistoryEntry // the last decoded entry
+	lost     *Fault       // the first fault that caused a value to be omitted
 }
 
-// lose reports a fault because of which a value is left out.
+// lose reports a fault that causes a value to be omitted.
 func (d *decoder) lose(field string, reason Reason) {
 	d.check(field, reason)
 	if d.lost == nil {
@@ -145,11 +144,11 @@ func (d *decoder) text(field string, value jsontext.Value, nullable bool) string
 	return text
 }
 
-// timeLayouts are RFC 3339 first, then what clients have been seen to write: no
-// offset, which is taken for UTC, and a space for the T.
+// timeLayouts are the accepted time formats: RFC 3339 first, then formats that known
+// clients write. These have no offset, which means UTC, or a space instead of the T.
 var timeLayouts = [...]string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05"}
 
-// maxTime is how long a timestamp may be, in bytes.
+// maxTime is the maximum length of a timestamp, in bytes.
 const maxTime = 64
 
 func (d *decoder) time(field string, value jsontext.Value) time.Time {
@@ -182,10 +181,10 @@ func (d *decoder) time(field string, value jsontext.Value) time.Time {
 	return time.Time{}
 }
 
-// zeroTime is what AppendJSON writes for a time that is not set.
+// zeroTime is the text that AppendJSON writes for an unset time.
 const zeroTime = "0001-01-01T00:00:00Z"
 
-// count returns an integer, however it is written.
+// count returns an integer in any JSON number notation.
 func (d *decoder) count(field string, value jsontext.Value) int64 {
 	if value == nil {
 		d.check(field, ReasonMissing)
@@ -203,8 +202,8 @@ func (d *decoder) count(field string, value jsontext.Value) int64 {
 	return int64(f)
 }
 
-// isKind reports whether a value is there and of that kind. Null is not what the
-// schema has, but what some clients write for what they do not have.
+// isKind reports whether a value is present and has the given kind. Null counts as absent
+// and is not in the schema, but some clients write it.
 func (d *decoder) isKind(field string, value jsontext.Value, kind jsontext.Kind) bool {
 	if value == nil {
 		return false
@@ -244,7 +243,7 @@ func (d *decoder) changes(value jsontext.Value) (changes []string) {
 	return changes
 }
 
-// countElements returns how many items or members a checked value has.
+// countElements returns the number of items or members of a validated value.
 func countElements(value jsontext.Value) (count int) {
 	for walk := wire.Into(value); walk.Next(); {
 		count++
@@ -287,10 +286,9 @@ func (d *decoder) session(value jsontext.Value) *SessionMetadata {
 	return m
 }
 
-// eachMember calls read with each member of an object, and with what memberName
-// makes of its name. Read returns a bit for each name that it knows; seen is all
-// of them. It is not ok if there are too many members, or one that read knows came
-// twice.
+// eachMember calls read for each member of an object. Known is the name as memberName
+// returns it. Read returns a bit for each name that it handles, and seen is the union of
+// these bits. Ok is false if there are too many members or if a handled name is repeated.
 func (d *decoder) eachMember(field string, object jsontext.Value, read func(known string, name, value jsontext.Value) (bit int)) (seen int, ok bool) {
 	if hasManyMembers(object) {
 		d.lose(field, ReasonTooMany)
@@ -307,21 +305,21 @@ func (d *decoder) eachMember(field string, object jsontext.Value, read func(know
 	return seen, true
 }
 
-// hasManyMembers reports whether an object has more than maxMembers.
+// hasManyMembers reports whether an object has more than maxMembers members.
 func hasManyMembers(object jsontext.Value) bool {
 	const shortest = len(`"":0,`)
 	return len(object) > shortest*maxMembers && countElements(object) > maxMembers
 }
 
-// memberName returns the name if it is one that the schema has inside session,
-// history and metadata, and allocates nothing; "" for any other.
+// memberName returns the name if the schema defines it inside session, history or
+// metadata, and "" otherwise. It does not allocate.
 func memberName(quoted jsontext.Value) string {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
 		text, _ := unquote(quoted)
 		name = []byte(text)
 	}
-	switch string(name) { // which allocates nothing
+	switch string(name) { // does not allocate
 	case "timestamp":
 		return "timestamp"
 	case "action":
@@ -346,8 +344,8 @@ func memberName(quoted jsontext.Value) string {
 	return ""
 }
 
-// extraMembers is an object of members that have no field of their own, still
-// open; nil if there are none.
+// extraMembers is a JSON object, not closed yet, of the members without a field of their
+// own. It is nil if there are none.
 type extraMembers []byte
 
 func (x *extraMembers) add(name, value jsontext.Value) {
@@ -362,8 +360,8 @@ func (x *extraMembers) add(name, value jsontext.Value) {
 	*x = append(object, value...)
 }
 
-// object returns the object, nil if there are no members. It is not ok, and nil,
-// if a name comes twice in it, at any depth.
+// object returns the closed object, or nil if it has no members. If a name is repeated at
+// any depth, it returns nil and ok is false.
 func (x extraMembers) object() (object jsontext.Value, ok bool) {
 	if x == nil {
 		return nil, true
@@ -407,7 +405,7 @@ func (d *decoder) apiSpecs(value jsontext.Value) map[string]string {
 	return specs
 }
 
-// once reports a fault of a field unless it is known already.
+// once reports a fault of a field unless the field already has one.
 func (d *decoder) once(field string, reason Reason) {
 	for _, fault := range d.faults {
 		if fault.Field == field && fault.Reason == reason {
@@ -417,8 +415,8 @@ func (d *decoder) once(field string, reason Reason) {
 	d.check(field, reason)
 }
 
-// unknownFields reports the fields that the schema does not have. Their names
-// are the client's own words, so a fault has only a short one in it.
+// unknownFields reports the fields that the schema does not define. A client can choose
+// any name, so a fault contains the name only if it is short.
 func (d *decoder) unknownFields(all jsontext.Value) {
 	const longest = 64
 	for walk := wire.Into(all); walk.Next() && len(d.faults) < maxFaults; {

@@ -19,16 +19,16 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// maxUncompressed is how long the JSON of a session may be, in characters, before
-// it is compressed. The text says 1 KB (OCP 1.0, Performance Requirements); both
-// known clients take it for 1,000 characters.
+// maxUncompressed is the largest JSON of a session, in characters, that is sent
+// uncompressed. The protocol says 1 KB (OCP 1.0, Performance Requirements), which both
+// known clients interpret as 1,000 characters.
 const maxUncompressed = 1000
 
-// ErrSessionTooLong reports a context that does not fit an OCP-Session header.
+// ErrSessionTooLong reports a context that is too long for an OCP-Session header.
 var ErrSessionTooLong = errors.New("the encoded session is too long")
 
-// AppendJSON appends the context as a JSON object that has the schema's fields
-// and no other. Fields without a value are left out, but for the required ones.
+// AppendJSON appends the context as a JSON object with only the schema's fields. Optional
+// fields without a value are omitted.
 func (c *Context) AppendJSON(dst []byte) []byte {
 	dst = append(dst, `{"context_id":`...)
 	dst = wire.AppendString(dst, c.ContextID)
@@ -87,11 +87,11 @@ func appendTextField(dst []byte, name, text string) []byte {
 	return wire.AppendString(dst, text)
 }
 
-// appendTime appends the time with no, three or six digits after the second: the
-// Python client reads no other number of them.
+// appendTime appends the time with zero, three or six fractional digits. The Python client
+// does not accept any other number of digits.
 func appendTime(dst []byte, t time.Time) []byte {
 	t = timestamp(t)
-	if year := t.Year(); year < 0 || year > 9999 { // Validate has a word for it
+	if year := t.Year(); year < 0 || year > 9999 { // Validate reports this as a fault
 		return t.AppendFormat(dst, `"2006-01-02T15:04:05Z"`)
 	}
 	year, month, day := t.Date()
@@ -133,7 +133,7 @@ func (s *SessionMetadata) append(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendMembers appends the members of an object to another that is still open.
+// appendMembers appends the members of an object to an object that is not closed yet.
 func appendMembers(dst []byte, object jsontext.Value) []byte {
 	for walk := wire.Into(object); walk.Next() && walk.Name != nil; {
 		if dst[len(dst)-1] != '{' {
@@ -146,10 +146,10 @@ func appendMembers(dst []byte, object jsontext.Value) []byte {
 	return dst
 }
 
-// EncodeSession returns the context as the value of an OCP-Session header:
-// Base64, of gzip behind the prefix "gzip:" where the JSON has more than 1,000
-// characters. The error is ErrSessionTooLong if it is longer than MaxSession;
-// FitSession has none.
+// EncodeSession returns the context as the value of an OCP-Session header: Base64 of the
+// JSON. If the JSON has more than 1,000 characters, it is compressed with gzip and the
+// value has the prefix "gzip:". If the value is longer than MaxSession, the error is
+// ErrSessionTooLong. FitSession shortens the context instead.
 func (c *Context) EncodeSession() (string, error) {
 	encoded := c.encode()
 	if len(encoded) > MaxSession {
@@ -177,7 +177,7 @@ func (c *Context) encode() string {
 
 var deflaters = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
-// compress writes gzip of content to dst, which cannot fail.
+// compress writes content to dst, compressed with gzip. It cannot fail.
 func compress(dst *buffer.Buffer, content []byte) {
 	z := deflaters.Get().(*gzip.Writer)
 	defer deflaters.Put(z)
@@ -187,11 +187,10 @@ func compress(dst *buffer.Buffer, content []byte) {
 	z.Reset(nil)
 }
 
-// SetHeaders writes the OCP headers of the context (OCP 1.0, HTTP Headers) over
-// those that header has. The session is made to fit with FitSession; a text that
-// its header cannot carry, because it is too long or has line breaks, stays in
-// the session alone. The error is a Fault if one of the required headers cannot
-// be written, and header is left as it was then.
+// SetHeaders writes the OCP headers of the context (OCP 1.0, HTTP Headers) and replaces
+// existing ones. FitSession shortens the session if needed. If a text is too long or has
+// line breaks, its header is omitted and only the session carries it. If a required header
+// cannot be written, the error is a Fault and header is unchanged.
 func (c *Context) SetHeaders(header http.Header) error {
 	if reason := checkContextID(c.ContextID, false); reason != "" {
 		return Fault{Field: HeaderName(HeaderContextID), Reason: reason}
@@ -210,7 +209,7 @@ func (c *Context) SetHeaders(header http.Header) error {
 	return nil
 }
 
-// carried returns the text if a header can carry it, else "".
+// carried returns the text if it is valid in a header, and "" otherwise.
 func carried(text string, check func(string) Reason) string {
 	if check(text) != "" {
 		return ""

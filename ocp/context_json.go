@@ -55,7 +55,7 @@ func isObjectOrNone(value jsontext.Value) bool {
 // was. ReadContext reads as much as can be read instead.
 func (c *Context) UnmarshalJSON(text []byte) error {
 	if string(text) == "null" {
-		return nil // as package encoding/json has it
+		return nil // as package encoding/json does
 	}
 	var f fields
 	if fault := f.split(append([]byte(nil), text...)); fault != nil {
@@ -71,7 +71,7 @@ func (c *Context) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// errToolRead says why a Tool that was read from JSON cannot be called.
+// errToolRead is the error of calling a Tool that was read from JSON.
 var errToolRead = errors.New("ocp: this tool was read from the JSON of the OCP tool schema, which does not say how arguments are named and encoded " +
 	"in the request, so it cannot be called: build it from its document (Build, Discovery)")
 
@@ -95,7 +95,7 @@ func (t *Tool) MarshalJSON() ([]byte, error) {
 // returns an error for it.
 func (t *Tool) UnmarshalJSON(text []byte) error {
 	if string(text) == "null" {
-		return nil // as package encoding/json has it
+		return nil // as package encoding/json does
 	}
 	var known struct {
 		Name        string   `json:"name"`

@@ -1,21 +1,24 @@
-// Package ocp turns an API's OpenAPI document into the tools of the Open Context
-// Protocol, and calls of those tools into HTTP requests. It knows no Caddy.
+// Package ocp makes tools from an API's OpenAPI document and turns tool calls into HTTP
+// requests. It also implements the context headers of the Open Context Protocol (OCP). It
+// does not depend on Caddy.
 //
-// Data passes through it like this. [Build] reads a document (package
-// ocp/openapi), makes every operation a [Tool] with one flat object of arguments
-// and one JSON Schema for it (package ocp/schema), and returns an immutable
-// [Toolset]. A [Loader] keeps one Toolset current while its document changes.
+// From a document to tools: [Build] reads a document (package ocp/openapi) and makes a
+// [Tool] from each operation, with one flat object of arguments and one JSON Schema for it
+// (package ocp/schema). The result is an immutable [Toolset]. A [Loader] rebuilds the
+// Toolset when the document changes.
 //
-// A protocol adapter hands a tool's name and its raw arguments to a [Caller].
-// [Execute] is what a Caller does: it finds the tool, binds the arguments to a
-// [Call] (defaults, validation), lets an [Invoker] send the request that
-// [Call.Request] builds (packages ocp/style and ocp/body), and judges the
-// [Result] in an [Outcome] that every protocol can put in its own words.
+// From a call to an outcome: a protocol adapter passes the tool's name and the raw
+// arguments to a [Caller], which runs [Execute]. Execute finds the tool, validates the
+// arguments and binds them to a [Call], sends the request that [Call.Request] builds
+// (packages ocp/style and ocp/body) through an [Invoker], and returns the [Result] in an
+// [Outcome]. The adapter writes the Outcome in the format of its protocol.
 //
-// The other half of the protocol is what an agent says of itself. [ReadIncoming]
-// takes the OCP headers of a request, each for itself, and leaves the [Session]
-// encoded until somebody asks for its [Context]; [Incoming.Reply] is what an
-// answer says back. On an agent's side a [Discovery] finds tools, and a [Client]
-// calls them, or any http.Client does with a [Transport]: a [SharedContext] goes
-// out with each request, and what comes back is merged into it.
+// From a request to a tool: [Routes] finds the operation of a plain REST request, and
+// [Tool.ReadRequest] reads the arguments back from it.
+//
+// The agent's context: [ReadIncoming] reads the OCP headers of a request and decodes the
+// [Session] only when its [Context] is needed. [Incoming.Reply] makes the context of the
+// response. On the agent's side, a [Discovery] finds tools and a [Client] calls them; a
+// [Transport] adds OCP to any http.Client. Both send a [SharedContext] with each request
+// and merge the context of the response into it.
 package ocp
