@@ -43,7 +43,7 @@ func (w *writer) applicator(p openapi.Place, m openapi.Member, k *survey, s *set
 	}
 }
 
-// within returns the setting of a subschema that judges the same value.
+// within returns the setting of a subschema that validates the same value.
 func (s *setting) within(r reach, part bool) setting {
 	return setting{reach: s.reach.then(r), hidden: s.hidden, part: part}
 }
@@ -58,8 +58,8 @@ func (w *writer) single(name string, p openapi.Place, s setting) {
 	w.schema(p, s)
 }
 
-// policy appends a keyword whose value is a schema and for which a boolean is
-// commonly written.
+// policy appends a keyword whose value is a schema and for which documents often use a
+// boolean.
 func (w *writer) policy(name string, p openapi.Place) {
 	switch p.Kind() {
 	case 't', 'f':
@@ -70,9 +70,9 @@ func (w *writer) policy(name string, p openapi.Place) {
 	}
 }
 
-// additional appends additionalProperties. Beside allOf, false would forbid the
-// properties that the other parts name; unevaluatedProperties says what is
-// meant.
+// additional appends additionalProperties. Beside allOf, false would reject the
+// properties of the other parts. The document means unevaluatedProperties, so that is
+// written instead.
 func (w *writer) additional(p openapi.Place, k *survey, s *setting) {
 	switch {
 	case p.Kind() == 'f' && s.part:
@@ -84,7 +84,7 @@ func (w *writer) additional(p openapi.Place, k *survey, s *setting) {
 	}
 }
 
-// properties appends the properties but those that are hidden.
+// properties appends the properties that are not hidden.
 func (w *writer) properties(p openapi.Place, hidden map[string]bool) {
 	if p.Kind() != '{' {
 		w.lost = true
@@ -127,8 +127,8 @@ func (w *writer) patternProperties(p openapi.Place) {
 	w.dst = append(w.dst, '}')
 }
 
-// schemas appends an object whose members are schemas, those of a kind that
-// counts.
+// schemas appends an object whose members are schemas. Members that counts rejects are
+// left out.
 func (w *writer) schemas(p openapi.Place, s setting, counts func(*openapi.Node) bool) {
 	w.dst = append(w.dst, '{')
 	for _, m := range p.Members() {
@@ -149,7 +149,7 @@ func (w *writer) dependentSchemas(p openapi.Place, s *setting) {
 	w.schemas(p, s.within(together, false), isSchema)
 }
 
-// items appends items; an array, as up to draft 2019-09, is prefixItems.
+// items appends items. The array form, used up to draft 2019-09, becomes prefixItems.
 func (w *writer) items(p openapi.Place, k *survey) {
 	switch {
 	case p.Kind() != '[':
@@ -159,8 +159,8 @@ func (w *writer) items(p openapi.Place, k *survey) {
 	}
 }
 
-// list appends a keyword whose value is an array of schemas, with lead as the
-// first of them if it is not nil.
+// list appends a keyword whose value is an array of schemas. If lead is not nil, it comes
+// first.
 func (w *writer) list(name string, p openapi.Place, s setting, lead *component) {
 	items := p.Items()
 	if len(items) == 0 {
@@ -182,9 +182,9 @@ func (w *writer) list(name string, p openapi.Place, s setting, lead *component) 
 	w.dst = append(w.dst, ']')
 }
 
-// oneOf appends a oneOf, which becomes an anyOf where its subschemas cannot be
-// told apart as the document means it: then a value that is valid for one would
-// be refused because another accepts it too.
+// oneOf appends a oneOf. If JSON Schema cannot distinguish its subschemas as the document
+// intends, it becomes an anyOf. Otherwise a value that is valid for one subschema would be
+// rejected because another accepts it too.
 func (w *writer) oneOf(p openapi.Place, k *survey, s setting) {
 	m := w.mark()
 	at := len(w.dst) + len(`,"`)
@@ -206,8 +206,8 @@ func (w *writer) oneOf(p openapi.Place, k *survey, s setting) {
 	w.choices = append(w.choices, choice{at, m.holes, len(w.holes)})
 }
 
-// not appends a not. Where its subschema cannot be said in full, it would refuse
-// too much.
+// not appends a not, unless its subschema cannot be expressed completely: it would then
+// reject too much.
 func (w *writer) not(p openapi.Place, s setting) {
 	m := w.mark()
 	w.single("not", p, s)
@@ -216,8 +216,8 @@ func (w *writer) not(p openapi.Place, s setting) {
 	}
 }
 
-// condition appends if, then and else, unless the condition cannot be said in
-// full.
+// condition appends if, then and else, unless the condition cannot be expressed
+// completely.
 func (w *writer) condition(p openapi.Place, s *setting) {
 	m := w.mark()
 	w.single("if", p.At("if"), s.within(choosing, false))

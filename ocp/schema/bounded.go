@@ -7,25 +7,24 @@ import (
 	"github.com/fairwayhq/fairway/ocp/simplify"
 )
 
-// stubMark begins the stubs of a Bound: simplify.Relax takes it away.
+// stubMark is the first member of the stubs of a Bound. simplify.Relax removes it.
 const stubMark = simplify.StubMark
 
-// stubBytes is how much a stub takes at most, without the name in it.
+// stubBytes is the maximum size of a stub, without its name.
 const stubBytes = 120
 
-// outlineLevels is how deep an outline goes at first.
+// outlineLevels is the depth of the first outline that is tried.
 const outlineLevels = 4
 
-// AppendBounded appends the schema at place as an object that stands on its
-// own, of at most maxBytes bytes. What it refers to is told in $defs, nearest
-// first, as long as there is room; other references become stubs,
-// {"type":…,"description":…}. A schema that is too large itself is told to a
-// smaller depth, in the end by its type alone, or as {}.
+// AppendBounded appends the schema at place as a self-contained object of at most maxBytes
+// bytes. The result accepts every value that the schema accepts.
 //
-// The time is that of reading maxBytes, not the whole graph of references, once
-// that is translated.
+// Targets of references go into $defs, nearest first, while there is room. Other
+// references become stubs, {"type":…,"description":…}. If the schema itself is too large,
+// it is written to a smaller depth, in the end with only its type, or as {}.
 //
-// It accepts all that the schema accepts.
+// Once the schema is translated, the time is proportional to maxBytes, not to the size of
+// all referenced schemas.
 func (t *Translator) AppendBounded(dst []byte, place openapi.Place, maxBytes int) []byte {
 	start := len(dst)
 	dst = t.appendBounded(dst, place, maxBytes)
@@ -38,8 +37,8 @@ func (t *Translator) AppendBounded(dst []byte, place openapi.Place, maxBytes int
 	return append(dst[:start], simplify.Relax(bytes.Clone(dst[start:]))...)
 }
 
-// mayRefuseForStubs reports whether a schema has keywords that refuse more where a
-// schema in them accepts more.
+// mayRefuseForStubs reports whether a schema has keywords that reject more if a subschema
+// accepts more.
 func mayRefuseForStubs(text []byte) bool {
 	for _, keyword := range [...]string{`"oneOf"`, `"not"`, `"if"`, `"contains"`, `"unevaluated`} {
 		if bytes.Contains(text, []byte(keyword)) {
@@ -71,8 +70,7 @@ func (t *Translator) appendBounded(dst []byte, place openapi.Place, maxBytes int
 	return p.dst
 }
 
-// alone returns the component that c is a reference to and nothing else, if it
-// is written in $defs.
+// alone returns the target of c if c is only a reference and the target is in $defs.
 func (c *component) alone(l layout) *component {
 	for len(c.text) == 0 && len(c.holes) == 1 && !c.holes[0].cut {
 		h := &c.holes[0]
@@ -84,8 +82,8 @@ func (c *component) alone(l layout) *component {
 	return nil
 }
 
-// admit marks the components that the roots refer to, themselves or by others, for
-// which there is room, breadth first.
+// admit marks the components to write, breadth first from the roots, as long as there is
+// room.
 func (t *Translator) admit(l layout, room int, roots ...*component) {
 	seen := printer{layout: l, round: t.round}
 	for _, root := range roots {
@@ -104,7 +102,7 @@ func (t *Translator) admit(l layout, room int, roots ...*component) {
 	}
 }
 
-// appendOutline appends as many levels of the schema at place as fit.
+// appendOutline appends the schema at place to the greatest depth that fits.
 func (t *Translator) appendOutline(dst []byte, place openapi.Place, maxBytes int) []byte {
 	for range maxSteps {
 		ref := place.Get("$ref")
@@ -131,13 +129,12 @@ func (t *Translator) appendOutline(dst []byte, place openapi.Place, maxBytes int
 	return append(dst, `{}`...)
 }
 
-// stubSize is how many bytes a stub for c takes at most.
+// stubSize returns the maximum size of a stub for c, in bytes.
 func (c *component) stubSize() int {
 	return stubBytes + len(c.name)
 }
 
-// stub appends what stands for a reference to a component that there is no room
-// for.
+// stub appends the replacement for a reference to a component that does not fit.
 func (p *printer) stub(h *hole) {
 	switch h.form {
 	case whole:
@@ -154,8 +151,7 @@ func (p *printer) stub(h *hole) {
 	}
 }
 
-// appendStub appends a schema that says of p what type it has, and its name if
-// it has one.
+// appendStub appends a schema with only the type of p, and its name if it has one.
 func appendStub(dst []byte, p openapi.Place, name, mark string) []byte {
 	dst = append(append(dst, '{'), mark...)
 	if types := Types(p); isTelling(types) {
@@ -175,7 +171,7 @@ func appendStub(dst []byte, p openapi.Place, name, mark string) []byte {
 	return append(dst, '}')
 }
 
-// isTelling reports whether types are known and few.
+// isTelling reports whether the types are known and few.
 func isTelling(types []string) bool {
 	return len(types) == 1 || len(types) == 2
 }
@@ -194,15 +190,15 @@ func appendTypes(dst []byte, types []string) []byte {
 	return append(dst, ']')
 }
 
-// A Bound is a part of the schemas of a Translator for which there is room:
-// references to the rest become stubs, which simplify.Relax must be given to.
+// A Bound is the part of a Translator's schemas that fits into a size limit. References to
+// the rest are stubs. The output must be passed to simplify.Relax.
 type Bound struct {
 	printer printer
 }
 
-// Bound chooses what the schemas refer to, nearest first, as long as there is room
-// for it in bytes. It is valid until the Translator is used for anything else. Room
-// is left for the schemas themselves; fits is false if they alone take more.
+// Bound selects the targets of the schemas' references, nearest first, that fit into room
+// bytes together with the schemas. If the schemas alone are larger, fits is false. The
+// Bound is valid until the next use of the Translator.
 func (t *Translator) Bound(room int, schemas ...*Schema) (b *Bound, fits bool) {
 	l := t.layouts[0]
 	roots := make([]*component, 0, len(schemas))
@@ -227,8 +223,8 @@ func (b *Bound) AppendSchema(dst []byte, s *Schema) []byte {
 	return b.printer.dst
 }
 
-// AppendDefs appends the member "$defs":{…} that the appended schemas need, or
-// nothing if they need none.
+// AppendDefs appends the member "$defs":{…} with all definitions that the appended schemas
+// need, or nothing if they need none.
 func (b *Bound) AppendDefs(dst []byte) []byte {
 	b.printer.dst = dst
 	b.printer.defs()

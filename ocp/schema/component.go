@@ -6,52 +6,52 @@ import (
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
-// A component is one target of references, or the schema that was asked for:
-// its translation, in which holes stand for the components it refers to.
+// A component is a translated schema: the target of a reference, or the requested schema.
+// Its text has holes where it refers to other components.
 type component struct {
-	name  string // in $defs; "" for the schema that was asked for
+	name  string // name in $defs; "" for the requested schema
 	place openapi.Place
 
-	text    []byte // the translation without what is in the holes
+	text    []byte // the translation without the content of the holes
 	holes   []hole // in the order of text
-	about   span   // of the member "description" in text
+	about   span   // position of the member "description" in text
 	choices []choice
 
 	loose     bool // accepts more than the document says
-	recursive bool // this and what follows is known when the component is sealed
+	recursive bool // this and the following fields are set when the component is sealed
 	measures  [layouts]measure
-	together  int // subschemas that judge one value at once
+	together  int // subschemas that validate one value together
 
 	visits [2]visit
-	round  int // the walk that reached it last
-	admit  int // the walk that has room for it
+	round  int // number of the last walk that reached it
+	admit  int // number of the last walk that had room for it
 }
 
-// A layout says which targets of references a component writes in place.
+// A layout determines which targets of references are written in place.
 type layout uint8
 
 const (
-	autoLayout   layout = iota // small ones
-	defsLayout                 // none
-	inlineLayout               // as many as a budget allows
+	autoLayout   layout = iota // small targets
+	defsLayout                 // no targets
+	inlineLayout               // as many targets as fit into a size limit
 	layouts
 )
 
-// A measure is the extent of a component in one layout.
+// A measure is the size of a component in one layout.
 type measure struct {
 	limit  int // targets up to this size are written in place
-	size   int // bytes with all that is written in place, at most
-	worst  int // bytes if all other references were stubs
-	height int // levels of targets in place
+	size   int // maximum bytes, including targets in place
+	worst  int // bytes if all other references are stubs
+	height int // nesting of targets in place
 }
 
-// A hole is where a component refers to another.
+// A hole is a place where a component refers to another.
 type hole struct {
-	at    int // in text
+	at    int // position in text
 	to    *component
 	form  form
 	reach reach
-	cut   bool // the reference would never end, or judge too much at once
+	cut   bool // the reference is removed: it would not terminate, or would apply too many subschemas to one value
 }
 
 // span is a part of a text.
@@ -59,30 +59,30 @@ type span struct{ start, end int }
 
 // choice is a oneOf in a text.
 type choice struct {
-	at          int // of the keyword's name
+	at          int // position of the keyword's name
 	first, last int // its holes
 }
 
-// form says what a hole stands for.
+// form is what a hole is replaced by.
 type form uint8
 
 const (
 	whole   form = iota // a schema
 	member              // one member of a schema with others
-	members             // all members, after a description of its own
+	members             // all members except the description, which the reference overrides
 )
 
-// reach says which value a subschema judges, and how its judgement counts.
+// reach is the value that a subschema validates, and how its result is used.
 type reach uint8
 
 const (
-	together reach = iota // the same value, which must satisfy it
-	choosing              // the same value, which may satisfy it
-	negated               // the same value, which must not satisfy it
+	together reach = iota // the same value, which must match
+	choosing              // the same value, which may match
+	negated               // the same value, which must not match
 	apart                 // a part of the value
 )
 
-// inPlace reports whether c writes the target of h where the hole is.
+// inPlace reports whether c writes the target of h in place.
 func (c *component) inPlace(h *hole, l layout) bool {
 	to := &h.to.measures[l]
 	return !h.to.recursive && to.size <= c.measures[l].limit && to.height < maxHeight
@@ -90,19 +90,19 @@ func (c *component) inPlace(h *hole, l layout) bool {
 
 const refOpen, refClose = `{"$ref":"#/$defs/`, `"}`
 
-// refSize is how many bytes a reference to c takes.
+// refSize returns the size of a reference to c, in bytes.
 func (c *component) refSize() int {
 	return len(refOpen) + len(c.name) + len(refClose)
 }
 
-// A printer appends components to text. With a round it collects the
-// components that the text refers to.
+// A printer writes components as text. If round is set, it collects the components that
+// the text refers to.
 type printer struct {
 	dst     []byte
 	layout  layout
 	round   int
 	bounded bool   // refer to admitted components only
-	mark    string // what each stub begins with
+	mark    string // first member of each stub
 	queue   []*component
 }
 
@@ -115,14 +115,14 @@ func (p *printer) schema(s *Schema) {
 	p.component(s.root)
 }
 
-// reachFrom queues what s refers to.
+// reachFrom queues the targets of s.
 func (p *printer) reachFrom(s *Schema) {
 	if s.root != nil {
 		p.reach(s.root)
 	}
 }
 
-// extent returns the extent of s in a layout.
+// extent returns the measure of s in a layout.
 func (s *Schema) extent(l layout) measure {
 	if s.root == nil {
 		return measure{size: s.size, worst: s.size}
@@ -135,7 +135,7 @@ func (p *printer) component(c *component) {
 	p.part(c, span{0, len(c.text)}, c.holes)
 }
 
-// part appends a part of the text of c and fills the holes that are in it.
+// part appends a part of the text of c and fills its holes.
 func (p *printer) part(c *component, of span, holes []hole) {
 	from, to := of.start, of.end
 	for i := range holes {
@@ -188,9 +188,9 @@ func (p *printer) fillInPlace(h *hole) {
 	}
 }
 
-// undescribed appends the members of c but its description.
+// undescribed appends the members of c except its description.
 func (p *printer) undescribed(c *component) {
-	if len(c.text) == 0 { // c is a reference and nothing else
+	if len(c.text) == 0 { // c is only a reference
 		h := &c.holes[0]
 		switch {
 		case h.cut:
@@ -243,14 +243,14 @@ func (p *printer) fillReference(h *hole) {
 	}
 }
 
-// comma separates the next member from the one before it, if there is one.
+// comma writes the separator before the next member, if there is a previous one.
 func (p *printer) comma() {
 	if p.dst[len(p.dst)-1] != '{' {
 		p.dst = append(p.dst, ',')
 	}
 }
 
-// meet queues c, which the text refers to, the first time.
+// meet queues c when the text refers to it for the first time.
 func (p *printer) meet(c *component) {
 	if c.round != p.round {
 		c.round = p.round
@@ -258,7 +258,7 @@ func (p *printer) meet(c *component) {
 	}
 }
 
-// reach queues what c refers to, itself or by what it writes in place.
+// reach queues the targets of c, including those of components written in place.
 func (p *printer) reach(c *component) {
 	for i := range c.holes {
 		switch h := &c.holes[i]; {
@@ -271,8 +271,7 @@ func (p *printer) reach(c *component) {
 	}
 }
 
-// defs appends the member $defs with all that is queued and what that refers
-// to in turn.
+// defs appends the member $defs with all queued components and everything they refer to.
 func (p *printer) defs() {
 	if len(p.queue) == 0 {
 		return
@@ -291,7 +290,7 @@ func (p *printer) defs() {
 	p.dst = append(p.dst, '}')
 }
 
-// attachDefs makes $defs the last member of the object that was just printed.
+// attachDefs adds $defs as the last member of the object printed before.
 func (p *printer) attachDefs() {
 	if len(p.queue) == 0 {
 		return
@@ -302,7 +301,7 @@ func (p *printer) attachDefs() {
 	p.dst = append(p.dst, '}')
 }
 
-// newName returns a name in $defs like wanted that no other component has.
+// newName returns an unused name in $defs that resembles wanted.
 func (t *Translator) newName(wanted string) string {
 	name := []byte(wanted)
 	if len(name) > maxName {

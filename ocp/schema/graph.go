@@ -2,31 +2,32 @@ package schema
 
 import "slices"
 
-// A visit is how far Tarjan's algorithm has come with a component.
+// A visit is the state of Tarjan's algorithm for one component.
 type visit struct {
-	number int32 // 0: not met
+	number int32 // 0: not visited
 	low    int32
 	open   bool
 }
 
-// step is a component whose holes are being walked, without a call of its own:
-// references may lead through the whole document.
+// step is a component whose holes are being visited. An explicit stack replaces recursion,
+// since references may lead through the whole document.
 type step struct {
 	c    *component
 	next int
 }
 
-// finish translates root and all that it refers to, as far as that is not done.
+// finish translates root and everything it refers to that is not translated yet.
 func (t *Translator) finish(root *component) {
 	meet := func(c *component) { t.write(c) }
 	leads := func(*hole) bool { return true }
 	connected(0, []*component{root}, meet, leads, t.seal)
 }
 
-// connected calls found with each set of components that refer to each other in
-// circles, in the holes that lead accepts, or with a single one that is in no
-// circle; always after the sets that it refers to. The slot says which of a
-// component's visits to use; those of components met before must be done.
+// connected finds the strongly connected components of the reference graph and calls
+// found for each: a set of components with circular references, or a single component.
+// A set always comes after the sets that it refers to. Only holes that leads accepts are
+// followed. Slot selects the visit to use in each component; earlier visits in that slot
+// must be complete.
 func connected(slot int, roots []*component, meet func(*component), leads func(*hole) bool, found func([]*component)) {
 	var number int32
 	var open []*component
@@ -78,7 +79,7 @@ func connected(slot int, roots []*component, meet func(*component), leads func(*
 	}
 }
 
-// seal decides how the components of a circle, or the single one, are written.
+// seal decides how the components of a circle, or a single component, are written.
 func (t *Translator) seal(circle []*component) {
 	if len(circle) == 1 && !refersTo(circle[0], circle[0]) {
 		t.measure(circle[0])
@@ -101,13 +102,13 @@ func refersTo(c, to *component) bool {
 	return false
 }
 
-// untangle cuts the references by which a component of the circle would judge
-// a value by judging the same value, which never ends. It returns the circle,
-// with what it added to it, each after those by which it judges the same value.
+// untangle cuts references that would make validation endless, because a component of the
+// circle would validate a value by validating the same value again. It returns the circle
+// and the components it added, each after those that it uses to validate the same value.
 //
-// The usual case is a base with a oneOf of its subtypes, each of which has an
-// allOf with the base. A subtype then refers to a variant of the base without
-// the oneOf: to be the base is all that the document means.
+// The usual case is a base with a oneOf of its subtypes, each of which has an allOf with
+// the base. A subtype then refers to a variant of the base without the oneOf, which is
+// what the document means.
 func (t *Translator) untangle(circle []*component) []*component {
 	inside := make(map[*component]bool, len(circle))
 	for _, c := range circle {
@@ -128,7 +129,7 @@ func (t *Translator) untangle(circle []*component) []*component {
 	return cutCircles(all, same)
 }
 
-// bases makes the variants of a tangle's components that are parts of others.
+// bases creates the variants of those components of a tangle that are parts of others.
 func (t *Translator) bases(tangle []*component) []*component {
 	base := make(map[*component]*component, len(tangle))
 	for _, c := range tangle {
@@ -164,8 +165,8 @@ func (t *Translator) bases(tangle []*component) []*component {
 	return made
 }
 
-// open makes c accept what its choices among the components of a tangle would
-// refuse.
+// open makes c accept the values that its choices among the components of a tangle would
+// reject.
 func open(c *component, tangle map[*component]*component) {
 	opened := false
 	for i := range c.holes {
@@ -183,9 +184,8 @@ func open(c *component, tangle map[*component]*component) {
 	c.choices, c.loose = nil, true
 }
 
-// cutCircles cuts the references of the kind that would lead back to where a
-// walk along them came from, and returns the components in the order in which
-// the walk left them.
+// cutCircles cuts the references of one kind that close a circle. It returns the
+// components in the order in which a depth-first walk finishes them.
 func cutCircles(components []*component, kind func(*hole) bool) []*component {
 	left := make([]*component, 0, len(components))
 	var path []step
@@ -217,8 +217,8 @@ func cutCircles(components []*component, kind func(*hole) bool) []*component {
 	return left
 }
 
-// measure sets what depends on the components that c refers to. It cuts what
-// would make a validator judge one value by too many subschemas.
+// measure sets the fields of c that depend on its targets. It cuts references that would
+// make a validator apply too many subschemas to one value.
 func (t *Translator) measure(c *component) {
 	c.together = 1
 	for i := range c.holes {
@@ -227,7 +227,7 @@ func (t *Translator) measure(c *component) {
 			continue
 		}
 		if h.reach == negated && h.to.loose {
-			h.cut = true // it would refuse what the document allows
+			h.cut = true // it would reject what the document allows
 			continue
 		}
 		if c.together+h.to.together > maxTogether {
@@ -253,8 +253,8 @@ func (t *Translator) measure(c *component) {
 	}
 }
 
-// relax turns each oneOf whose subschemas accept more than the document says
-// into an anyOf.
+// relax turns each oneOf whose subschemas accept more than the document allows into an
+// anyOf.
 func (c *component) relax() {
 	for _, choice := range c.choices {
 		for _, h := range c.holes[choice.first:choice.last] {
@@ -266,7 +266,7 @@ func (c *component) relax() {
 	}
 }
 
-// resize sets the limit of targets in place, and what follows from it.
+// resize sets the size limit for targets in place, and the fields that depend on it.
 func (c *component) resize(l layout, limit int) {
 	m := &c.measures[l]
 	*m = measure{limit: limit, size: len(c.text), worst: len(c.text)}
@@ -288,7 +288,7 @@ func (c *component) resize(l layout, limit int) {
 	}
 }
 
-// title names c in a warning.
+// title returns the name of c for a warning.
 func (c *component) title() string {
 	if c.name == "" {
 		return "of an operation"

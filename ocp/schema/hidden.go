@@ -4,9 +4,9 @@ import (
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
-// hides reports whether a property is left out in this direction: because it,
-// or the schema that it refers to, is read-only for input, write-only for
-// output.
+// hides reports whether a property is left out in this direction. Input leaves out
+// read-only properties, output write-only ones. The property itself, or the schema that it
+// refers to, can be marked.
 func (t *Translator) hides(p openapi.Place) bool {
 	flag := "readOnly"
 	if t.direction == Output {
@@ -36,21 +36,21 @@ func (t *Translator) hides(p openapi.Place) bool {
 	return false
 }
 
-// hidden returns the names of the properties that are left out of the object
-// that p describes, those that the schemas around it hide included. With allOf,
-// the parts hide each other's.
+// hidden returns the names of the properties to leave out of the object that p describes,
+// including those that the surrounding schemas hide. In an allOf, each part hides
+// properties for all parts.
 func (t *Translator) hidden(p openapi.Place, outer map[string]bool, allOf bool) map[string]bool {
 	found := hiding{t: t, names: outer, shared: true, left: maxHiddenLook}
 	found.look(p, allOf)
 	return found.names
 }
 
-// hiding collects names of hidden properties.
+// hiding collects the names of hidden properties.
 type hiding struct {
 	t      *Translator
 	names  map[string]bool
-	shared bool // names is not ours to add to
-	left   int  // schemas that may still be looked at
+	shared bool // names is shared and must be copied before a change
+	left   int  // number of schemas that may still be searched
 }
 
 func (h *hiding) look(p openapi.Place, allOf bool) {
@@ -95,7 +95,7 @@ func (h *hiding) add(name string) {
 	h.names[name] = true
 }
 
-// isRef reports whether the value of a $ref is one.
+// isRef reports whether the value of a $ref is valid.
 func isRef(ref *openapi.Node) bool {
 	return ref.Kind() == '"' && len(ref.Raw()) > len(`""`)
 }

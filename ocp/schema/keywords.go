@@ -8,18 +8,18 @@ import (
 	"github.com/fairwayhq/fairway/ocp/simplify"
 )
 
-// share says which of a schema's keywords are written.
+// share selects which keywords of a schema are written.
 type share uint8
 
 const (
-	annotations share = 1 << iota // what describes
-	assertions                    // what judges, and what applies subschemas
+	annotations share = 1 << iota // keywords that only describe
+	assertions                    // keywords that validate or apply subschemas
 	everything  = annotations | assertions
 )
 
-// keywords appends the members of the schema p: its type, then the other
-// keywords in the order of the document. What 2020-12 does not know, and what
-// has a value that the keyword cannot have, is left out.
+// keywords appends the members of the schema p: its type, then the other keywords in
+// document order. Keywords that JSON Schema 2020-12 does not define, and invalid values,
+// are left out.
 func (w *writer) keywords(p openapi.Place, k *survey, s setting, which share) {
 	if which&assertions != 0 {
 		w.typed(k)
@@ -35,7 +35,7 @@ func (w *writer) keywords(p openapi.Place, k *survey, s setting, which share) {
 	}
 }
 
-// typed appends what the keywords type, nullable and format say of the type.
+// typed appends the type that the keywords type, nullable and format define.
 func (w *writer) typed(k *survey) {
 	types := k.types
 	null := k.nullable && len(types) > 0
@@ -72,8 +72,7 @@ func (w *writer) quote(s string) {
 	w.dst = append(w.dst, '"')
 }
 
-// annotation appends m if it is a keyword that describes, and reports whether
-// it is.
+// annotation appends m if it is an annotation, and reports whether it is.
 func (w *writer) annotation(m openapi.Member, k *survey) bool {
 	kind := m.Value.Kind()
 	if w.t.bare {
@@ -100,7 +99,7 @@ func (w *writer) annotation(m openapi.Member, k *survey) bool {
 	return true
 }
 
-// keep appends m as it is if its value may stay.
+// keep appends m unchanged if its value is valid.
 func (w *writer) keep(m openapi.Member, valid bool) {
 	if valid {
 		w.member(m.Name)
@@ -108,7 +107,7 @@ func (w *writer) keep(m openapi.Member, valid bool) {
 	}
 }
 
-// examples appends examples, unless they are large: they are but a hint.
+// examples appends examples unless they are large, since they are only hints.
 func (w *writer) examples(n *openapi.Node, valid bool, before, after string) {
 	if !valid {
 		return
@@ -123,8 +122,7 @@ func (w *writer) examples(n *openapi.Node, valid bool, before, after string) {
 	}
 }
 
-// bound appends m if it is a keyword that judges without subschemas, and
-// reports whether it is.
+// bound appends m if it is an assertion without subschemas, and reports whether it is.
 func (w *writer) bound(p openapi.Place, m openapi.Member, k *survey, s *setting) bool {
 	n := m.Value
 	switch m.Name {
@@ -169,15 +167,15 @@ func (w *writer) bound(p openapi.Place, m openapi.Member, k *survey, s *setting)
 	return true
 }
 
-// judge appends m if its value is valid; else more is accepted than the
-// document meant.
+// judge appends m if its value is valid. Otherwise it records that the output accepts more
+// than the document means.
 func (w *writer) judge(m openapi.Member, valid bool) {
 	w.lost = w.lost || !valid
 	w.keep(m, valid)
 }
 
-// format appends a format, but for those that only say that text holds bytes,
-// which contentEncoding says better.
+// format appends a format. Formats that only mark binary data are left out, since
+// contentEncoding expresses that.
 func (w *writer) format(n *openapi.Node, k *survey) {
 	if n.Kind() != '"' || k.file {
 		return
@@ -187,8 +185,8 @@ func (w *writer) format(n *openapi.Node, k *survey) {
 	w.value(n)
 }
 
-// limit appends minimum or maximum, as the exclusive one if OpenAPI 3.0 says so
-// with a boolean beside it.
+// limit appends minimum or maximum. If an OpenAPI 3.0 boolean marks it as exclusive, it is
+// written as the exclusive keyword.
 func (w *writer) limit(m openapi.Member, exclusive bool, name string) {
 	if exclusive {
 		m.Name = name
@@ -206,9 +204,8 @@ func (w *writer) count(m openapi.Member) {
 	w.text(digits)
 }
 
-// enum appends an enum. Values that YAML or carelessness gave another scalar
-// type than the schema's are brought to that type, for else nothing would be
-// valid.
+// enum appends an enum. Values of another scalar type than the schema's, which YAML easily
+// produces, are converted to that type. Otherwise no value would be valid.
 func (w *writer) enum(n *openapi.Node, k *survey) {
 	if len(n.Items()) == 0 {
 		w.lost = true
@@ -256,11 +253,11 @@ func (w *writer) enumValue(n *openapi.Node, types []string) {
 	w.value(n)
 }
 
-// required appends the names that are text, each once, but not those of
-// properties that are left out.
+// required appends the names that are strings, without duplicates and without properties
+// that are left out.
 func (w *writer) required(n *openapi.Node, hidden map[string]bool) {
 	if n.Kind() != '[' {
-		return // a boolean is how draft 3 said it, and the property's parent says it too
+		return // draft 3 used a boolean; the parent of the property lists it as well
 	}
 	start := len(w.dst)
 	w.member("required")
@@ -271,7 +268,7 @@ func (w *writer) required(n *openapi.Node, hidden map[string]bool) {
 	}
 }
 
-// names appends an array of names, each once.
+// names appends an array of names without duplicates.
 func (w *writer) names(n *openapi.Node, hidden map[string]bool) {
 	w.dst = append(w.dst, '[')
 	first := true
@@ -324,8 +321,8 @@ func (w *writer) nameLists(n *openapi.Node) {
 	w.dst = append(w.dst, '}')
 }
 
-// dependencies appends the keyword of draft 7 and earlier as the two that have
-// taken its place.
+// dependencies writes the keyword of draft 7 and earlier as dependentRequired and
+// dependentSchemas.
 func (w *writer) dependencies(p openapi.Place, k *survey) {
 	var lists, schemas int
 	for _, m := range p.Members() {
@@ -347,8 +344,8 @@ func (w *writer) dependencies(p openapi.Place, k *survey) {
 	}
 }
 
-// compiles reports whether a regular expression is one for Go, whose syntax is
-// nearly a part of that of ECMAScript, and whether there is room to compile it.
+// compiles reports whether Go can compile a regular expression, and whether it is within
+// the limits. Go's syntax is nearly a subset of ECMAScript's.
 func (t *Translator) compiles(pattern string) bool {
 	size, known := t.patterns[pattern]
 	if !known {

@@ -2,23 +2,23 @@ package schema
 
 import "github.com/fairwayhq/fairway/ocp/openapi"
 
-// Bare makes the Translator leave out what only describes: descriptions, titles,
-// defaults and examples. It must be called before anything is translated.
+// Bare makes the Translator leave out annotations: descriptions, titles, defaults and
+// examples. It must be called before the first translation.
 func (t *Translator) Bare() *Translator {
 	t.bare, t.layouts = true, t.layouts[:1]
-	t.roots = nil // it is used for one tool after the other
+	t.roots = nil // a bare Translator serves one tool after the other
 	return t
 }
 
-// A Writing is one way to write schemas: where the targets of references stand. All
-// of them accept the same values.
+// A Writing is one way to write schemas: it determines where the targets of references go.
+// All Writings accept the same values.
 type Writing struct {
 	t *Translator
 	l layout
 }
 
-// Writings returns the ways in which the Translator can write schemas, the usual
-// one first: one for Inline and Defs, three for Auto.
+// Writings returns the ways in which the Translator can write schemas, the default first:
+// one for Inline and Defs, three for Auto.
 func (t *Translator) Writings() []Writing {
 	writings := make([]Writing, 0, layouts)
 	for _, l := range t.layouts {
@@ -27,8 +27,8 @@ func (t *Translator) Writings() []Writing {
 	return writings
 }
 
-// Measure returns how many bytes the schemas and their $defs take at most. It stops
-// once that is over limit, so that its time is that of reading limit bytes.
+// Measure returns the maximum size of the schemas and their $defs, in bytes. It stops when
+// the size exceeds limit, so its time is proportional to limit.
 func (w Writing) Measure(limit int, schemas ...*Schema) (size int) {
 	w.t.round++
 	p := printer{layout: w.l, round: w.t.round, queue: w.t.queue[:0]}
@@ -52,7 +52,7 @@ func (w Writing) AppendSchema(dst []byte, s *Schema) []byte {
 	return p.dst
 }
 
-// AppendDefs appends the member "$defs":{…} that the schemas need together, or
+// AppendDefs appends the member "$defs":{…} with all definitions that the schemas need, or
 // nothing if they need none.
 func (w Writing) AppendDefs(dst []byte, schemas ...*Schema) []byte {
 	w.t.round++
@@ -64,13 +64,13 @@ func (w Writing) AppendDefs(dst []byte, schemas ...*Schema) []byte {
 	return p.dst
 }
 
-// Refers reports whether the schema refers to others.
+// Refers reports whether the schema has references.
 func (s *Schema) Refers() bool {
 	return s.root != nil
 }
 
-// Freeze lets the document go, so that Schemas can be written as long as they are
-// needed. Nothing can be translated, and no Bound made, after that.
+// Freeze releases the document and keeps the Schemas, which can still be written. After
+// that, nothing can be translated and no Bound can be created.
 func (t *Translator) Freeze(schemas ...*Schema) {
 	var queue []*component
 	release := func(c *component) {

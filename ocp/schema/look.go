@@ -22,20 +22,20 @@ const (
 	anyType = 1<<iota - 1
 )
 
-// maxTypeLook is how many schemas are looked at to learn the types of one.
+// maxTypeLook is the maximum number of schemas to inspect for the types of one.
 const maxTypeLook = 128
 
-// Types returns the JSON types that a schema allows, in the order object,
-// array, string, integer, number, boolean, null; nil if they are unknown.
-// Without the keyword type they are inferred from what the other keywords are
-// about. The list must not be changed.
+// Types returns the JSON types that a schema allows, in the order object, array, string,
+// integer, number, boolean, null. It returns nil if they are unknown. If the keyword type
+// is missing, the types are inferred from the other keywords. The caller must not change
+// the list.
 func Types(place openapi.Place) []string {
 	look := typeLook{left: maxTypeLook}
 	set := look.types(place, 0)
 	return typeLists[set]
 }
 
-// typeLists are the names of each set of types, nil of those that say nothing.
+// typeLists has the type names for each set of types, and nil for sets without information.
 var typeLists = func() (lists [anyType + 1][]string) {
 	for set := typeSet(1); set < anyType; set++ {
 		for i, name := range jsonTypes {
@@ -48,12 +48,12 @@ var typeLists = func() (lists [anyType + 1][]string) {
 	return lists
 }()
 
-// typeLook infers types, up to a number of schemas.
+// typeLook infers types. It inspects a limited number of schemas.
 type typeLook struct {
 	left int
 }
 
-// types returns what p allows, anyType if that is unknown.
+// types returns the types that p allows, or anyType if they are unknown.
 func (l *typeLook) types(p openapi.Place, steps int) typeSet {
 	if l.left--; l.left < 0 || steps > maxSteps || p.Kind() != '{' {
 		return anyType
@@ -72,7 +72,7 @@ func (l *typeLook) types(p openapi.Place, steps int) typeSet {
 	return l.stated(p, steps)
 }
 
-// stated returns what the keywords of p other than $ref allow.
+// stated returns the types that the keywords of p other than $ref allow.
 func (l *typeLook) stated(p openapi.Place, steps int) typeSet {
 	set := statedTypes(p.Get("type"))
 	if set == anyType {
@@ -98,8 +98,8 @@ func (l *typeLook) stated(p openapi.Place, steps int) typeSet {
 	return set
 }
 
-// meet returns the types in both sets. An integer is a number; schemas that
-// allow nothing together say nothing of use.
+// meet returns the types in both sets. An integer counts as a number. An empty result is
+// of no use, so schemas that contradict each other are treated as unknown.
 func meet(a, b typeSet) typeSet {
 	both := a & b
 	if a&numberType != 0 && b&integerType != 0 || b&numberType != 0 && a&integerType != 0 {
@@ -140,7 +140,7 @@ func typeOf(name []byte) typeSet {
 	return 0
 }
 
-// implied returns the types that keywords of p are about.
+// implied returns the types that the keywords of p apply to.
 func (l *typeLook) implied(p openapi.Place) typeSet {
 	var values, about typeSet
 	for _, m := range p.Members() {
@@ -200,8 +200,8 @@ func isNullable(p openapi.Place) bool {
 	return p.Get("nullable").True() || p.Get("x-nullable").True()
 }
 
-// first returns what find gives for the first schema that has it: place, and
-// those that its $ref, or an allOf with a single part, leads to.
+// first returns the first result of find. It tries place, then the schemas that its $ref,
+// or an allOf with a single part, leads to.
 func first[T any](place openapi.Place, find func(openapi.Place) (T, bool)) T {
 	for range maxSteps {
 		if found, ok := find(place); ok {
@@ -225,7 +225,7 @@ func first[T any](place openapi.Place, find func(openapi.Place) (T, bool)) T {
 	return none
 }
 
-// Description returns the description of a schema, "" if it has none.
+// Description returns the description of a schema, or "".
 func Description(place openapi.Place) string {
 	return first(place, func(p openapi.Place) (string, bool) {
 		text := p.Get("description").Text()
@@ -233,7 +233,7 @@ func Description(place openapi.Place) string {
 	})
 }
 
-// Default returns the default value of a schema as JSON, nil if it has none.
+// Default returns the default value of a schema as JSON, or nil.
 func Default(place openapi.Place) jsontext.Value {
 	return first(place, func(p openapi.Place) (jsontext.Value, bool) {
 		n := p.Get("default")
@@ -244,10 +244,15 @@ func Default(place openapi.Place) jsontext.Value {
 	})
 }
 
-// IsFile reports whether a schema stands for the bytes of a file: the type file
-// of Swagger 2.0, the format binary of OpenAPI 3.0, a contentMediaType without a
-// contentEncoding, as in 3.1, or the contentEncoding binary. The caller knows the media type of the
-// whole, under which a schema that says nothing may be a file as well.
+// IsFile reports whether a schema describes binary data:
+//
+//   - the type file of Swagger 2.0;
+//   - the format binary of OpenAPI 3.0;
+//   - a contentMediaType without a contentEncoding, as in OpenAPI 3.1;
+//   - the contentEncoding binary.
+//
+// A schema without any of these can still be a file if the media type of the body says so;
+// the caller checks that.
 func IsFile(place openapi.Place) bool {
 	return first(place, func(p openapi.Place) (bool, bool) {
 		types := statedTypes(p.Get("type"))
@@ -259,7 +264,7 @@ func IsFile(place openapi.Place) bool {
 			return true, true
 		case text && p.Get("contentMediaType").Kind() == '"' && p.Get("contentEncoding") == nil:
 			return true, true
-		case text && string(plainText(p.Get("contentEncoding"))) == "binary": // RFC 2045: bytes as they are
+		case text && string(plainText(p.Get("contentEncoding"))) == "binary": // RFC 2045: unencoded bytes
 			return true, true
 		}
 		return false, types != anyType

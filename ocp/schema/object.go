@@ -6,24 +6,24 @@ import (
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
-// The schemas and properties that one Object is made of.
+// Limits on the schemas and properties of one Object.
 const (
 	maxParts      = 256
 	maxProperties = 10_000
 )
 
-// An Object is a schema seen as a flat list of properties, over its $ref and
-// the parts of its allOf.
+// An Object is a schema as a flat list of properties, merged from its $ref and the parts
+// of its allOf.
 type Object struct {
 	Description string
-	Properties  []Property // in document order, each name once; the hidden ones as well
+	Properties  []Property // in document order, with unique names, including hidden ones
 	Additional  Additional
 
 	// AdditionalPlace is the schema of additional properties if Additional is
 	// AdditionalTyped.
 	AdditionalPlace openapi.Place
 
-	Nullable bool // null may stand for the object
+	Nullable bool // null is allowed instead of the object
 }
 
 // A Property is one property of an Object.
@@ -35,20 +35,20 @@ type Property struct {
 	WriteOnly bool
 }
 
-// Additional says which properties an Object may have beside those listed.
+// Additional is the policy on properties that are not listed in an Object.
 type Additional uint8
 
 // The policies on additional properties.
 const (
-	AdditionalUnsaid    Additional = iota // any, as the document says nothing
+	AdditionalUnsaid    Additional = iota // any, because the document does not specify it
 	AdditionalForbidden                   // none
-	AdditionalAllowed                     // any, as the document says
-	AdditionalTyped                       // those that fit AdditionalPlace
+	AdditionalAllowed                     // any, explicitly
+	AdditionalTyped                       // properties that match AdditionalPlace
 )
 
-// ObjectOf views a schema as a flat object. It returns false if it is not
-// plainly one: another type, a choice or condition, a map without properties of
-// its own, an allOf that leads back to itself, or more than a limit of parts.
+// ObjectOf returns a schema as a flat object. It returns false if that is not possible:
+// another type, a choice or condition, a map without named properties, a recursive allOf,
+// or too many parts.
 func ObjectOf(place openapi.Place) (*Object, bool) {
 	object := &Object{Description: Description(place)}
 	merge := merging{object: object, at: make(map[string]int), required: make(map[string]bool)}
@@ -69,15 +69,15 @@ func ObjectOf(place openapi.Place) (*Object, bool) {
 // merging collects the properties of one Object.
 type merging struct {
 	object   *Object
-	at       map[string]int // index by name
+	at       map[string]int // index of each property by name
 	required map[string]bool
-	inside   []*openapi.Node // the schemas that led here
-	nested   int             // the allOfs around
+	inside   []*openapi.Node // the enclosing schemas
+	nested   int             // number of enclosing allOfs
 	parts    int
 }
 
-// withoutNull returns the schema beside null in an anyOf or oneOf of the two,
-// and any other schema itself.
+// withoutNull returns the other schema if p is an anyOf or oneOf of a schema and null.
+// Otherwise it returns p.
 func (m *merging) withoutNull(p openapi.Place) (openapi.Place, bool) {
 	for range maxSteps {
 		for _, keyword := range [...]string{"anyOf", "oneOf"} {
@@ -105,7 +105,7 @@ func (m *merging) withoutNull(p openapi.Place) (openapi.Place, bool) {
 	return p, false
 }
 
-// add merges the schema p, and returns false if it is more than an object.
+// add merges the schema p. It returns false if p cannot be part of a flat object.
 func (m *merging) add(p openapi.Place) bool {
 	if m.parts++; m.parts > maxParts || len(m.inside) > maxSteps || slices.Contains(m.inside, p.Node) {
 		return false
@@ -171,14 +171,14 @@ func (m *merging) keywords(p openapi.Place) bool {
 	return true
 }
 
-// nullable takes note that a schema allows null. In a part of an allOf that
-// does not make the whole so.
+// nullable records that a schema allows null. A part of an allOf does not make the whole
+// object nullable.
 func (m *merging) nullable(yes bool) {
 	m.object.Nullable = m.object.Nullable || yes && m.nested == 0
 }
 
-// properties merges properties. One that was there before keeps its place in
-// the order, and takes the later schema: parts of an allOf refine those before.
+// properties merges properties. A repeated property keeps its position and gets the later
+// schema, since later parts of an allOf refine earlier ones.
 func (m *merging) properties(p openapi.Place) bool {
 	for _, member := range p.Members() {
 		i, known := m.at[member.Name]
@@ -197,7 +197,7 @@ func (m *merging) properties(p openapi.Place) bool {
 	return true
 }
 
-// additional merges a policy. An outer one, which comes later, counts.
+// additional merges a policy. The outer policy, which is merged later, wins.
 func (m *merging) additional(p openapi.Place) {
 	switch p.Kind() {
 	case 'f':
@@ -212,8 +212,7 @@ func (m *merging) additional(p openapi.Place) {
 	}
 }
 
-// flagged reports whether p, or the schema that its $ref leads to, has the
-// literal true under that name.
+// flagged reports whether the named member of p, or of the target of its $ref, is true.
 func flagged(p openapi.Place, name string) bool {
 	for range maxSteps {
 		if p.Get(name).True() {

@@ -1,17 +1,22 @@
-// Package schema turns the schemas of OpenAPI documents into JSON Schema
-// 2020-12, as MCP clients and validators read it.
+// Package schema converts the schemas of OpenAPI documents to JSON Schema 2020-12, as
+// MCP clients and validators expect it.
 //
-// A Translator belongs to one build of one document and one direction. It
-// writes each $ref target once, as text with holes where other targets are
-// referred to (write.go, keywords.go), finds which of them are recursive
-// (graph.go), and decides for every hole whether the target is put there or
-// named in $defs (component.go). The text of a tool's schema is appended from
-// those pieces, so time and memory are linear in the document however its
-// references multiply. Whatever is mistyped in a schema is left out and the
-// rest kept: the output always compiles.
+// A [Translator] belongs to one build of one document and to one direction (input or
+// output). Data passes through it in these steps:
 //
-// ObjectOf, Types, Description, Default and IsFile look into a schema without
-// translating it; AppendBounded gives as much of a schema as fits a budget.
+//  1. Each $ref target is written once, as text with holes for references to other
+//     targets (write.go, keywords.go).
+//  2. Recursive targets are found (graph.go).
+//  3. For each hole, the target is either written in place or named in $defs
+//     (component.go).
+//  4. The schema of a tool is assembled from these pieces.
+//
+// Time and memory are therefore linear in the size of the document, no matter how
+// often targets are referenced. Invalid keywords of a schema are left out and the rest
+// is kept: the output always compiles.
+//
+// ObjectOf, Types, Description, Default and IsFile inspect a schema without translating
+// it. AppendBounded writes as much of a schema as fits into a size limit.
 package schema
 
 import (
@@ -22,17 +27,17 @@ import (
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
-// Mode says where the targets of references are written.
+// Mode selects where the targets of references are written.
 type Mode string
 
-// The modes. An empty Mode is Auto.
+// The modes. An empty Mode means Auto.
 const (
-	Auto   Mode = "auto"   // small targets in place, others in $defs, or as one of the others if that is shorter
-	Inline Mode = "inline" // in place as long as the schema stays under a budget
+	Auto   Mode = "auto"   // small targets in place, others in $defs; or like another mode, if that is shorter
+	Inline Mode = "inline" // in place, as long as the schema stays within a size limit
 	Defs   Mode = "defs"   // all in $defs
 )
 
-// ParseMode returns the mode of that name; "" is Auto.
+// ParseMode returns the mode with this name. "" means Auto.
 func ParseMode(name string) (Mode, error) {
 	switch mode := Mode(name); mode {
 	case "":
@@ -43,66 +48,66 @@ func ParseMode(name string) (Mode, error) {
 	return "", fmt.Errorf("unknown schema mode %q: use auto, inline or defs", name)
 }
 
-// Direction says who writes the values that a schema describes.
+// Direction is the direction in which the values of a schema are sent.
 type Direction uint8
 
-// The directions. Input leaves out read-only properties, Output write-only
-// ones, at every depth.
+// The directions. Input leaves out read-only properties, Output write-only ones, at every
+// depth.
 const (
-	Input  Direction = iota // arguments, written by the caller
-	Output                  // answers, written by the API
+	Input  Direction = iota // arguments, sent by the client
+	Output                  // responses, sent by the API
 )
 
-// What a Translator writes is bounded, beside the limits of the document.
+// Limits on the output of a Translator, in addition to the limits on the document.
 const (
 	smallTarget   = 600      // bytes of a target that Auto writes in place
 	inlineBudget  = 64 << 10 // bytes of a schema that Inline writes without $defs
-	maxHeight     = 16       // targets inside each other, all in place
-	maxTogether   = 1 << 12  // subschemas that judge one value at once
+	maxHeight     = 16       // nested targets that are all written in place
+	maxTogether   = 1 << 12  // subschemas that validate one value together
 	maxText       = 8 << 20  // bytes of one target
-	maxDepth      = 160      // levels of schemas inside each other in one target
-	maxSteps      = 32       // $refs in a row that lead to one schema
-	maxWarnings   = 200      // kept for the operator; the others are counted
+	maxDepth      = 160      // nested schemas in one target
+	maxSteps      = 32       // length of a chain of $refs
+	maxWarnings   = 200      // warnings that are kept; further ones are only counted
 	maxName       = 120      // bytes of a name in $defs
-	maxExample    = 1 << 10  // bytes of an example, which is but a hint
+	maxExample    = 1 << 10  // bytes of an example
 	maxPattern    = 4 << 10  // bytes of a regular expression
-	maxProgram    = 1 << 14  // instructions of one, of some 40 bytes each
-	maxPrograms   = 1 << 22  // instructions of all of them
+	maxProgram    = 1 << 14  // instructions of one compiled expression, about 40 bytes each
+	maxPrograms   = 1 << 22  // instructions of all compiled expressions
 	maxNumber     = 40       // bytes of a bound such as minimum
 	maxCount      = 15       // digits of a count such as maxLength
-	maxHiddenLook = 64       // schemas searched for properties to be left out
+	maxHiddenLook = 64       // schemas searched for properties to leave out
 )
 
-// A Translator translates the schemas of one document for one direction. It is
-// not safe for concurrent use, and it is dropped when the document is built.
+// A Translator translates the schemas of one document for one direction. It is not safe
+// for concurrent use, and it is discarded when the document is built.
 type Translator struct {
 	direction Direction
-	layouts   []layout // that components are measured in, the usual one first
-	bare      bool     // leave out what only describes
-	stubMark  string   // what each stub begins with
+	layouts   []layout // layouts to measure components in, the default first
+	bare      bool     // leave out annotations
+	stubMark  string   // first member of each stub
 
-	roots    map[*openapi.Node]*Schema // what was asked for
+	roots    map[*openapi.Node]*Schema // the translated schemas
 	targets  map[*openapi.Node]*component
-	refs     map[reference]*component // nil: leads nowhere
-	names    map[string]int           // of $defs: how often each was asked for
-	patterns map[string]int           // instructions it compiles to, 0 if it does not
+	refs     map[reference]*component // nil: the target is missing
+	names    map[string]int           // names in $defs: how often each was requested
+	patterns map[string]int           // number of compiled instructions; 0 if it does not compile
 	programs int                      // instructions of all patterns so far
 	writer   writer
-	spare    *component   // to be used for the next schema that is asked for
-	muted    bool         // warn of nothing
+	spare    *component   // reused for the next schema to translate
+	muted    bool         // suppress warnings
 	round    int          // marks the components of one walk
-	queue    []*component // of Writing.Measure, to be used again
+	queue    []*component // reused by Writing.Measure
 	warnings []string
-	unheard  int // warnings over maxWarnings
+	unheard  int // number of warnings beyond maxWarnings
 }
 
-// reference identifies the target of a $ref by what it says and where.
+// reference identifies the target of a $ref by its text and its file.
 type reference struct {
 	file *openapi.File
 	ref  string // as JSON
 }
 
-// NewTranslator returns a Translator that has translated nothing yet.
+// NewTranslator returns an empty Translator.
 func NewTranslator(mode Mode, direction Direction) *Translator {
 	return &Translator{
 		layouts:   layoutsOf(mode),
@@ -129,16 +134,16 @@ func layoutsOf(mode Mode) []layout {
 type Schema struct {
 	t     *Translator
 	place openapi.Place
-	root  *component // nil if the schema refers to no other, as most do
-	text  []byte     // as AppendTo writes it; nil until it does, and after Drop
+	root  *component // nil if the schema has no references, which is the usual case
+	text  []byte     // output of AppendTo; nil before the first call and after Drop
 	size  int        // bytes of text; set if root is nil
 }
 
-// Translate translates the schema at place. An absent place, and a value that
-// is no schema, allow everything.
+// Translate translates the schema at place. If place is absent or is not a schema, the
+// result allows every value.
 func (t *Translator) Translate(place openapi.Place) *Schema {
 	if known := t.roots[place.Node]; known != nil {
-		return known // operations share parameters and bodies
+		return known // already translated: operations share parameters and bodies
 	}
 	s := &Schema{t: t, place: place}
 	root := t.spare
@@ -161,7 +166,7 @@ func (t *Translator) Translate(place openapi.Place) *Schema {
 	return s
 }
 
-// AppendTo appends the schema, a JSON object that refers to shared parts as
+// AppendTo appends the schema, a JSON object whose references have the form
 // {"$ref":"#/$defs/Name"}.
 func (s *Schema) AppendTo(dst []byte) []byte {
 	p := printer{dst: dst, layout: s.t.layouts[0]}
@@ -169,7 +174,7 @@ func (s *Schema) AppendTo(dst []byte) []byte {
 	return p.dst
 }
 
-// AppendDefs appends the member "$defs":{…} that schemas need together, or
+// AppendDefs appends the member "$defs":{…} with all definitions that the schemas need, or
 // nothing if they need none.
 func (t *Translator) AppendDefs(dst []byte, schemas ...*Schema) []byte {
 	t.round++
@@ -181,8 +186,7 @@ func (t *Translator) AppendDefs(dst []byte, schemas ...*Schema) []byte {
 	return p.dst
 }
 
-// AppendWhole appends the schema together with the $defs it needs, an object
-// that stands on its own.
+// AppendWhole appends the schema together with its $defs, as a self-contained object.
 func (t *Translator) AppendWhole(dst []byte, s *Schema) []byte {
 	t.round++
 	p := printer{dst: dst, layout: t.layouts[0], round: t.round}
@@ -191,8 +195,8 @@ func (t *Translator) AppendWhole(dst []byte, s *Schema) []byte {
 	return p.dst
 }
 
-// Text is AppendTo for texts that are kept: the same bytes at every call, which must
-// not be changed.
+// Text returns the output of AppendTo for callers that keep it. Every call returns the
+// same bytes, which must not be changed.
 func (s *Schema) Text() []byte {
 	switch {
 	case s.text != nil:
@@ -204,13 +208,13 @@ func (s *Schema) Text() []byte {
 	return s.text
 }
 
-// Drop releases the text, which is made again when it is needed. What Text returned
-// stays as it is.
+// Drop releases the text. It is written again when it is needed. Slices that Text
+// returned earlier stay valid.
 func (s *Schema) Drop() {
 	s.text = nil
 }
 
-// rewrite makes the text of a schema without references anew.
+// rewrite writes the text of a schema without references again.
 func (s *Schema) rewrite() {
 	s.t.muted = true
 	c := component{place: s.place}
@@ -219,12 +223,12 @@ func (s *Schema) rewrite() {
 	s.text = c.text
 }
 
-// Place returns the place that was translated, none after Freeze.
+// Place returns the place that was translated. After Freeze it is absent.
 func (s *Schema) Place() openapi.Place {
 	return s.place
 }
 
-// Same reports whether two schemas of one Translator are written alike in every way.
+// Same reports whether two schemas of one Translator are always written identically.
 func (s *Schema) Same(other *Schema) bool {
 	switch {
 	case s == other:
@@ -235,8 +239,7 @@ func (s *Schema) Same(other *Schema) bool {
 	return slices.Equal(s.root.holes, other.root.holes) && bytes.Equal(s.root.text, other.root.text)
 }
 
-// Warnings returns what in the document could not be translated, in the order
-// in which it was met.
+// Warnings returns the problems found in the document, in the order of discovery.
 func (t *Translator) Warnings() []string {
 	if t.unheard == 0 {
 		return t.warnings
@@ -255,8 +258,8 @@ func (t *Translator) warn(format string, args ...any) {
 	t.warnings = append(t.warnings, fmt.Sprintf(format, args...))
 }
 
-// target returns the component that the $ref of p leads to, nil if it leads
-// nowhere, of which the document's operator is told once.
+// target returns the component for the $ref of p, or nil if its target is missing. A
+// missing target causes one warning.
 func (t *Translator) target(p openapi.Place, ref *openapi.Node) *component {
 	if c, known := t.refs[reference{p.File, string(ref.Raw())}]; known {
 		return c

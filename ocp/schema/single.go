@@ -6,9 +6,9 @@ import (
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
-// Single returns the only value that a schema allows, which its const or an enum
-// of one value says; nil if it allows more or the value is no string, number or
-// boolean.
+// Single returns the only value that a schema allows, from const or an enum of one value.
+// It returns nil if the schema allows more values, or if the value is not a string, number
+// or boolean.
 func Single(place openapi.Place) jsontext.Value {
 	only := first(place, func(p openapi.Place) (*openapi.Node, bool) {
 		if value := p.Get("const"); value != nil {

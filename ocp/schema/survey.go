@@ -7,37 +7,36 @@ import (
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
-// A survey is what must be known of a schema before its first keyword is
-// written.
+// A survey collects what must be known about a schema before its first keyword is written.
 type survey struct {
 	ref         *openapi.Node
 	description *openapi.Node
-	types       []string // valid names, in document order
-	file        bool     // the type file of Swagger 2.0, or the format binary or byte
+	types       []string // valid type names, in document order
+	file        bool     // type file of Swagger 2.0, or format binary or byte
 	nullable    bool
-	combined    bool // has keywords that could refuse null whatever type says
-	allOf       bool // with at least one schema
+	combined    bool // has keywords that may reject null, whatever type allows
+	allOf       bool // has an allOf with at least one schema
 	anyOf       bool
 	encoded     bool // has a contentEncoding
 	examples    bool
 	prefixed    bool // has prefixItems
 	requires    bool // has dependentRequired
 	depends     bool // has dependentSchemas
-	siblings    int  // keywords beside $ref, but for its description
+	siblings    int  // number of keywords beside $ref, except the description
 
-	exclusiveMinimum bool // is true: says how minimum is meant
+	exclusiveMinimum bool // exclusiveMinimum is true: minimum is exclusive
 	exclusiveMaximum bool
 	itemsTuple       bool // items is an array
 	contains         bool
 	conditional      bool // has an if
 
-	lead *component // a $ref to put into allOf
+	lead *component // a $ref to move into allOf
 }
 
-// The JSON types in the order in which they are listed.
+// The JSON types in the order of output.
 var jsonTypes = [...]string{"object", "array", "string", "integer", "number", "boolean", "null"}
 
-// survey looks at all keywords of p once.
+// survey inspects all keywords of p once.
 func (w *writer) survey(p openapi.Place) survey {
 	k := survey{siblings: 0}
 	for _, m := range p.Members() {
@@ -107,7 +106,7 @@ func (w *writer) survey(p openapi.Place) survey {
 	return k
 }
 
-// types reads the keyword type: valid names stay, each once.
+// types reads the keyword type and keeps valid names without duplicates.
 func (w *writer) types(k *survey, n *openapi.Node) {
 	switch n.Kind() {
 	case '"':
@@ -133,13 +132,13 @@ func (w *writer) addType(k *survey, name []byte) {
 	case i < 0:
 		w.lost = w.lost || string(name) != "any"
 	case k.types == nil:
-		k.types = jsonTypes[i : i+1 : i+1] // the usual case allocates nothing
+		k.types = jsonTypes[i : i+1 : i+1] // the usual case does not allocate
 	case !slices.Contains(k.types, jsonTypes[i]):
 		k.types = append(k.types, jsonTypes[i])
 	}
 }
 
-// plainText returns the text of a string without making one if it can.
+// plainText returns the text of a string, without an allocation if possible.
 func plainText(n *openapi.Node) []byte {
 	raw := n.Raw()
 	switch {

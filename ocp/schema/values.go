@@ -8,8 +8,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
-// isNumber reports whether n is a number of a size that a validator can compute
-// with.
+// isNumber reports whether n is a number small enough for validators to compute with.
 func isNumber(n *openapi.Node) bool {
 	return n.Kind() == '0' && isBounded(string(n.Raw()))
 }
@@ -27,7 +26,7 @@ func isPositive(n *openapi.Node) bool {
 	return err == nil && value > 0
 }
 
-// isNumberText reports whether text is written as a JSON number.
+// isNumberText reports whether text is a number in JSON syntax.
 func isNumberText(text string) bool {
 	digits := strings.TrimPrefix(text, "-")
 	if digits == "" || len(text) > maxNumber {
@@ -50,8 +49,7 @@ func isDigits(text string) bool {
 	return text != ""
 }
 
-// countDigits returns the digits of a number that is a whole one and not
-// negative.
+// countDigits returns the digits of a non-negative integer.
 func countDigits(n *openapi.Node) (string, bool) {
 	if n.Kind() != '0' {
 		return "", false
@@ -63,8 +61,8 @@ func countDigits(n *openapi.Node) (string, bool) {
 	return digits, isDigits(digits)
 }
 
-// programSize returns about how many instructions a regular expression compiles
-// to, 0 if Go cannot read it.
+// programSize returns the approximate number of instructions of a compiled regular
+// expression, or 0 if Go cannot parse it.
 func programSize(pattern string) int {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -79,7 +77,7 @@ func instructions(re *syntax.Regexp) int {
 		size += instructions(sub)
 	}
 	if re.Op == syntax.OpRepeat {
-		size *= max(re.Min, re.Max, 1) // each repetition is written out
+		size *= max(re.Min, re.Max, 1) // the compiler expands repetitions
 	}
 	return size
 }

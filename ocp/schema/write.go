@@ -16,21 +16,21 @@ type writer struct {
 	choices []choice
 	about   span
 	depth   int
-	lost    bool // something was left out, so that more is accepted
-	arm     bool // the outermost schema tells values apart by format only
+	lost    bool // something was left out, so the output accepts more
+	arm     bool // the outermost schema distinguishes values only by format
 
-	outline bool // write no holes
-	levels  int  // of an outline
+	outline bool // write stubs instead of holes
+	levels  int  // depth of an outline
 }
 
-// setting is what a schema needs to know of those around it.
+// setting is what a schema must know about its surrounding schemas.
 type setting struct {
 	reach  reach
-	part   bool            // one of several that describe the object together
-	hidden map[string]bool // properties left out of the object
+	part   bool            // one of several schemas that describe the same object
+	hidden map[string]bool // properties to leave out of the object
 }
 
-// write translates the place of c.
+// write translates the schema of c.
 func (t *Translator) write(c *component) {
 	w := &t.writer
 	*w = writer{t: t, dst: w.dst[:0], holes: w.holes[:0], choices: w.choices[:0]}
@@ -42,7 +42,7 @@ func (t *Translator) write(c *component) {
 	c.loose = w.lost || w.arm
 }
 
-// schema appends the translation of p, a JSON object or a hole for one.
+// schema appends the translation of p: a JSON object, or a hole for one.
 func (w *writer) schema(p openapi.Place, s setting) {
 	switch p.Kind() {
 	case '{':
@@ -85,8 +85,8 @@ func (w *writer) schema(p openapi.Place, s setting) {
 	w.depth--
 }
 
-// nullable appends a schema that allows null beside what its subschemas or its
-// const say.
+// nullable appends a schema that allows null in addition to what its subschemas or its
+// const allow.
 func (w *writer) nullable(p openapi.Place, k *survey, s setting) {
 	k.nullable = false
 	w.text(`{"anyOf":[{`)
@@ -97,8 +97,8 @@ func (w *writer) nullable(p openapi.Place, k *survey, s setting) {
 	w.text(`}`)
 }
 
-// reference appends a schema that is a $ref. OpenAPI 3.0 ignores what stands
-// beside a $ref, but authors who describe one or call it nullable mean it.
+// reference appends a schema that is a $ref. OpenAPI 3.0 ignores members beside a $ref, but
+// authors who add a description or nullable there expect them to work.
 func (w *writer) reference(p openapi.Place, k *survey, s setting) {
 	to := w.t.target(p, k.ref)
 	if to == nil {
@@ -130,7 +130,7 @@ func (w *writer) reference(p openapi.Place, k *survey, s setting) {
 	}
 }
 
-// extended appends a $ref that keywords beside it add to.
+// extended appends a $ref together with its sibling keywords.
 func (w *writer) extended(p openapi.Place, k *survey, s setting, to *component) {
 	w.text(`{`)
 	if k.allOf {
@@ -144,7 +144,7 @@ func (w *writer) extended(p openapi.Place, k *survey, s setting, to *component) 
 	w.text(`}`)
 }
 
-// missing appends what is known of a schema whose $ref leads nowhere.
+// missing appends what is known of a schema whose $ref target is missing.
 func (w *writer) missing(p openapi.Place, k *survey) {
 	w.lost = true
 	note := "The document does not say more: " + k.ref.Text() + " leads nowhere."
@@ -163,7 +163,7 @@ func (w *writer) hole(to *component, f form, r reach) {
 	w.holes = append(w.holes, hole{at: len(w.dst), to: to, form: f, reach: r})
 }
 
-// then returns the reach of a subschema of a schema of this reach.
+// then returns the reach of a subschema, given the reach of its parent.
 func (r reach) then(next reach) reach {
 	if r == apart {
 		return apart
@@ -175,7 +175,7 @@ func (w *writer) text(s string) {
 	w.dst = append(w.dst, s...)
 }
 
-// member begins a member of an object. Name needs no escaping.
+// member begins a member of an object. The name must not need escaping.
 func (w *writer) member(name string) {
 	w.comma()
 	w.dst = append(w.dst, '"')
@@ -196,8 +196,8 @@ func (w *writer) describe(n *openapi.Node) {
 	w.described(start)
 }
 
-// described takes note of a description that began at start, which a reference
-// may replace if it is that of the whole component.
+// described records a description that began at start. If it belongs to the whole
+// component, a reference may replace it.
 func (w *writer) described(start int) {
 	if w.depth == 1 {
 		w.about = span{start, len(w.dst)}
@@ -208,7 +208,7 @@ func (w *writer) value(n *openapi.Node) {
 	w.dst = n.AppendJSON(w.dst)
 }
 
-// mark remembers where the writer stands, to take back what follows.
+// mark is a position of the writer, used to discard the output after it.
 type mark struct {
 	dst, holes, choices int
 	lost                bool
@@ -220,8 +220,7 @@ func (w *writer) mark() mark {
 	return m
 }
 
-// loosened ends the part that began at m and reports whether anything was lost
-// in it.
+// loosened ends the part that began at m and reports whether anything in it was left out.
 func (w *writer) loosened(m mark) bool {
 	lost := w.lost
 	w.lost = lost || m.lost
