@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// A FileSource reads a document from a file. The file, and every other file that
-// the document refers to, is seen to have changed by its identity, size and
-// modification time, and then by its content: symbolic links may be swapped and
-// editors may rename.
+// A FileSource reads a document from a file. It detects changes of this file, and of every
+// file that the document refers to, first by identity, size and modification time, and then
+// by content. Symbolic links and renames are therefore followed.
 type FileSource struct {
 	Path    string
 	MaxSize int64 // bytes; 0 means DefaultMaxDocument
@@ -24,7 +23,7 @@ func (s *FileSource) Location() string {
 	return s.Path
 }
 
-// Fetch reads the file if it, or one that the document refers to, has changed.
+// Fetch reads the file if it, or a file that the document refers to, has changed.
 func (s *FileSource) Fetch(ctx context.Context, previous *Snapshot) (*Snapshot, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
@@ -32,7 +31,7 @@ func (s *FileSource) Fetch(ctx context.Context, previous *Snapshot) (*Snapshot, 
 	if previous != nil && !previous.stale() {
 		return previous, false, nil
 	}
-	began := time.Now().Round(0) // by the wall clock, as file systems know it
+	began := time.Now().Round(0) // wall clock time, as file systems use it
 	data, file, err := readWatched(s.Path, s.MaxSize, began)
 	if err != nil {
 		return nil, false, fmt.Errorf("reading the document: %w", err)
@@ -59,7 +58,7 @@ func (s *FileSource) Fetch(ctx context.Context, previous *Snapshot) (*Snapshot, 
 	return snapshot, changed, nil
 }
 
-// stale reports whether a file may differ from what the snapshot knows of it.
+// stale reports whether a file may differ from what the snapshot recorded.
 func (s *Snapshot) stale() bool {
 	for _, file := range s.files {
 		if !file.stamp.equal(stampOf(file.path)) {
@@ -69,10 +68,9 @@ func (s *Snapshot) stale() bool {
 	return len(s.files) == 0
 }
 
-// watch returns the snapshot's own file and the others that are named, each as
-// it is now. A file that was written since the Fetch began may have been read
-// before that or after, so its content is left unknown and the next Fetch counts
-// it as changed.
+// watch returns the current state of the snapshot's own file and of the named files. If a
+// file was written after the Fetch began, the Fetch may have read it before or after the
+// write. Its content then counts as unknown, and the next Fetch treats it as changed.
 func (s *Snapshot) watch(files []string) []watchFile {
 	watched := []watchFile{s.files[0]}
 	known := map[string]bool{s.files[0].path: true}
@@ -88,12 +86,12 @@ func (s *Snapshot) watch(files []string) []watchFile {
 	return watched
 }
 
-// A watchFile is one file as it was when it was read.
+// A watchFile is the state of one file at the time it was read.
 type watchFile struct {
 	path   string
 	stamp  stamp
 	hash   [sha256.Size]byte
-	hashed bool // the hash is known to be that of the content that was used
+	hashed bool // the hash is of the content that was used
 }
 
 func (f watchFile) sameContent(earlier watchFile) bool {
@@ -103,8 +101,8 @@ func (f watchFile) sameContent(earlier watchFile) bool {
 	return f.hashed && earlier.hashed && f.hash == earlier.hash
 }
 
-// lookAt reads the file at path for its hash. One that cannot be read has none:
-// the build says what is wrong with it.
+// lookAt reads and hashes the file at path. A file that cannot be read has no hash; the
+// build reports the error.
 func lookAt(path string, limit int64, began time.Time) watchFile {
 	_, file, err := readWatched(path, limit, began)
 	if err != nil {
@@ -113,14 +111,14 @@ func lookAt(path string, limit int64, began time.Time) watchFile {
 	return file
 }
 
-// readWatched reads a regular file. Its stamp is left unknown if the file may have
-// been written after began.
+// readWatched reads a regular file. Its stamp is unknown if the file may have been written
+// after began.
 func readWatched(path string, limit int64, began time.Time) ([]byte, watchFile, error) {
 	before, err := os.Stat(path)
 	if err != nil {
 		return nil, watchFile{}, err
 	}
-	// Opening a pipe would wait for its writer.
+	// Opening a pipe would block until it has a writer.
 	if !before.Mode().IsRegular() {
 		return nil, watchFile{}, fmt.Errorf("%s is not a regular file", path)
 	}
@@ -144,19 +142,19 @@ func readWatched(path string, limit int64, began time.Time) ([]byte, watchFile, 
 	return data, file, nil
 }
 
-// clockGrain is how far a file system's clock may lag behind the system's.
+// clockGrain is how far the clock of a file system may lag behind the system clock.
 const clockGrain = 20 * time.Millisecond
 
-// settled reports whether the file was last written before began, so that a
-// later write is sure to give it another modification time.
+// settled reports whether the file was last written before began, so that any later write
+// changes its modification time.
 func settled(before, after fs.FileInfo, began time.Time) bool {
 	return before.Size() == after.Size() && before.ModTime().Equal(after.ModTime()) &&
 		after.ModTime().Before(began.Add(-clockGrain))
 }
 
-// A stamp tells one state of a file from another without reading it.
+// A stamp identifies a state of a file without its content.
 type stamp struct {
-	known bool        // false: differs from every other
+	known bool        // if false, the stamp differs from every other
 	file  fs.FileInfo // nil if there is no file
 }
 
@@ -175,8 +173,8 @@ func (s stamp) equal(other stamp) bool {
 		s.file.ModTime().Equal(other.file.ModTime())
 }
 
-// stampOf returns the stamp of the file that path leads to. A file that cannot be
-// looked at is unknown, one that does not exist is known to be absent.
+// stampOf returns the stamp of the file at path, following symbolic links. If the file does
+// not exist, the stamp says so. If its state cannot be read, the stamp is unknown.
 func stampOf(path string) stamp {
 	file, err := os.Stat(path)
 	if err != nil {

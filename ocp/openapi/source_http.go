@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// accept lists the media types of documents.
+// accept is the Accept header for documents.
 const accept = "application/openapi+json, application/openapi+yaml, application/json, application/yaml;q=0.9, */*;q=0.5"
 
-// validators are what a server gave to ask later whether its document changed.
+// validators are the values from a response that a later conditional request sends.
 type validators struct {
 	etag         string
 	lastModified string
@@ -39,8 +39,8 @@ func (s *Snapshot) heldValidators() validators {
 	return s.validators
 }
 
-// checkAnswer decides by the head of an answer whether its body is a document
-// (fresh), or the one that is already held.
+// checkAnswer decides from the status and header of a response whether its body is a new
+// document (fresh) or the document has not changed.
 func checkAnswer(status int, header http.Header, asked validators) (fresh bool, err error) {
 	switch {
 	case status == http.StatusNotModified && asked != validators{}:
@@ -62,7 +62,7 @@ func statusText(status int) string {
 	return fmt.Sprint(status)
 }
 
-// unpack undoes the Content-Encoding of a body that was read whole.
+// unpack decodes the Content-Encoding of a complete body.
 func unpack(body []byte, header http.Header, limit int64) ([]byte, error) {
 	switch encoding := strings.ToLower(strings.TrimSpace(header.Get("Content-Encoding"))); encoding {
 	case "", "identity":
@@ -82,7 +82,7 @@ func unpack(body []byte, header http.Header, limit int64) ([]byte, error) {
 	}
 }
 
-// answered makes the snapshot of a fresh answer.
+// answered creates the snapshot for a fresh response.
 func answered(data []byte, header http.Header, location string, previous *Snapshot) (*Snapshot, bool, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, false, errors.New("an empty body instead of a document")
@@ -103,8 +103,8 @@ func answered(data []byte, header http.Header, location string, previous *Snapsh
 	return snapshot, changed, nil
 }
 
-// shown returns the URL without what may be secret in it: user and password,
-// and the query, where some APIs take their keys.
+// shown returns the URL without possible secrets: user, password and query, since some APIs
+// take keys in the query.
 func shown(u *url.URL) string {
 	bare := *u
 	bare.User, bare.Fragment, bare.RawFragment = nil, "", ""

@@ -9,17 +9,17 @@ import (
 	"sync/atomic"
 )
 
-// ErrNoSite reports a SiteSource whose site has not been given yet: no request
-// has come in.
+// ErrNoSite reports that a SiteSource has no SiteFetch yet, because the site has not
+// received a request.
 var ErrNoSite = errors.New("the site that serves the document has had no request yet")
 
-// A SiteFetch performs a GET of a path through the site's own handlers. The
-// header is to be sent; the body may be compressed as the answer's header says.
-// It must end when ctx does.
+// A SiteFetch sends a GET request for a path through the site's own handlers, with the given
+// header. The body may be compressed, as the response header says. It must return when ctx
+// is done.
 type SiteFetch func(ctx context.Context, path string, header http.Header) (status int, answer http.Header, body []byte, err error)
 
-// A SiteSource reads a document that the site itself serves. How to reach the
-// site is known once a request has come in, and given by Use.
+// A SiteSource reads a document that the site itself serves. The first request to the site
+// determines how to reach it; Use then sets the SiteFetch.
 type SiteSource struct {
 	Path    string // "/openapi.json", with its query if it has one
 	MaxSize int64  // bytes after decompression; 0 means DefaultMaxDocument
@@ -27,7 +27,7 @@ type SiteSource struct {
 	site atomic.Pointer[SiteFetch]
 }
 
-// Use makes later fetches go through fetch. It is safe for concurrent use.
+// Use sets the function for later fetches. It is safe for concurrent use.
 func (s *SiteSource) Use(fetch SiteFetch) {
 	s.site.Store(&fetch)
 }
@@ -38,7 +38,7 @@ func (s *SiteSource) Location() string {
 	return path
 }
 
-// Fetch asks the site for the document if it is not the one it gave before.
+// Fetch requests the document from the site and returns it if it has changed.
 func (s *SiteSource) Fetch(ctx context.Context, previous *Snapshot) (*Snapshot, bool, error) {
 	site := s.site.Load()
 	if site == nil {

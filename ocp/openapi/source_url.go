@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// DefaultFetchTimeout is how long one fetch may take, from the connection
-	// to the last byte.
+	// DefaultFetchTimeout is the time limit of one fetch, from the connection to the last
+	// byte.
 	DefaultFetchTimeout = 30 * time.Second
 
-	// maxRedirects is how many redirects a fetch follows.
+	// maxRedirects is the maximum number of redirects in one fetch.
 	maxRedirects = 5
 
-	// maxAnswerHeader is the limit of an answer's header, in bytes.
+	// maxAnswerHeader is the maximum size of a response header, in bytes.
 	maxAnswerHeader = 256 << 10
 )
 
-// A URLSource reads a document from an http or https URL. It keeps the ETag and
-// Last-Modified of the answer, so that a document that stands is not sent again.
-// Only a 200 is a document.
+// A URLSource reads a document from an http or https URL. It stores the ETag and
+// Last-Modified of the response, so that an unchanged document is not sent again. Only a
+// response with status 200 contains a document.
 type URLSource struct {
 	url     *url.URL
 	maxSize int64
@@ -31,18 +31,18 @@ type URLSource struct {
 	client  *http.Client
 }
 
-// URLOptions bound a URLSource.
+// URLOptions are the limits of a URLSource.
 type URLOptions struct {
 	MaxSize int64         // bytes after decompression; 0 means DefaultMaxDocument
 	Timeout time.Duration // of one fetch; 0 means DefaultFetchTimeout
 }
 
-// NewURLSource returns the source of the document at address, which may carry a
+// NewURLSource returns the source for the document at address. The address may contain a
 // user and password for basic authentication.
 func NewURLSource(address string, options URLOptions) (*URLSource, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		// The parser's own message quotes the address, and with it the password.
+		// The parser's message contains the address, and with it the password.
 		return nil, errors.New("the document's URL cannot be parsed; write it as https://host/path")
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
@@ -61,7 +61,7 @@ func NewURLSource(address string, options URLOptions) (*URLSource, error) {
 		timeout: timeout,
 		client: &http.Client{
 			CheckRedirect: checkRedirect,
-			// Fetches are minutes apart, so no connection is kept for the next one.
+			// Fetches are minutes apart, so connections are not kept open.
 			Transport: &http.Transport{
 				Proxy:                  http.ProxyFromEnvironment,
 				DisableKeepAlives:      true,
@@ -77,7 +77,7 @@ func (s *URLSource) Location() string {
 	return shown(s.url)
 }
 
-// Fetch asks the server for the document if it is not the one it gave before.
+// Fetch requests the document from the server and returns it if it has changed.
 func (s *URLSource) Fetch(ctx context.Context, previous *Snapshot) (*Snapshot, bool, error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("no answer within %v", s.timeout))
 	defer cancel()
@@ -114,14 +114,14 @@ func (s *URLSource) fetch(ctx context.Context, previous *Snapshot) (*Snapshot, b
 	if err != nil {
 		return nil, false, fmt.Errorf("reading the body: %w", err)
 	}
-	// The transport has already undone the compression that it asked for.
+	// The transport has already decoded the compression that it requested itself.
 	if body, err = unpack(body, response.Header, s.maxSize); err != nil {
 		return nil, false, err
 	}
 	return answered(body, response.Header, s.Location(), previous)
 }
 
-// withoutURL takes the URL, which may hold secrets, out of a client's error.
+// withoutURL removes the URL, which may contain secrets, from an HTTP client's error.
 func withoutURL(err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		return failed.Err

@@ -2,10 +2,10 @@ package openapi
 
 import "strings"
 
-// modernise brings the schemas of a Swagger 2.0 file to the form that OpenAPI
-// 3.0 has for the same: x-nullable, a discriminator that is a bare name, and
-// the type file. It changes the tree, which nobody else may have seen yet.
-// Names says that the members are named by the author, not by Swagger.
+// modernise converts the schemas of a Swagger 2.0 file to the OpenAPI 3.0 form: x-nullable, a
+// discriminator that is a plain name, and the type file. It changes the tree, which must not
+// be shared yet. Names means that the member names were chosen by the author and are not
+// Swagger keywords.
 func modernise(n *Node, names bool) {
 	if !names && n.Get("type").Text() == "file" {
 		n.branch.set("type", text("string"))
@@ -29,8 +29,8 @@ func modernise(n *Node, names bool) {
 	}
 }
 
-// isLiteral reports whether a member holds a value of the API's own, in which
-// nothing is a keyword.
+// isLiteral reports whether the named member holds a literal value, such as an example, which
+// contains no keywords.
 func isLiteral(name string) bool {
 	switch name {
 	case "example", "examples", "default", "enum":
@@ -39,7 +39,8 @@ func isLiteral(name string) bool {
 	return strings.HasPrefix(name, "x-")
 }
 
-// namesByAuthor reports whether the members of a member are named by the author.
+// namesByAuthor reports whether the members of the named member have names chosen by the
+// author.
 func namesByAuthor(name string) bool {
 	switch name {
 	case "properties", "patternProperties", "definitions", "parameters", "responses", "paths", "headers", "securityDefinitions":

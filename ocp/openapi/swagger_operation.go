@@ -11,11 +11,11 @@ const (
 	multipartType  = "multipart/form-data"
 )
 
-// maxKeywords is how many members of a parameter can be part of its schema.
+// maxKeywords is the maximum number of members of a parameter that become part of its schema.
 const maxKeywords = 100
 
-// swaggerParameters reads the parameters of Swagger 2.0, of which those in body
-// and formData are the request body.
+// swaggerParameters reads the parameters of Swagger 2.0. Those in body and formData become
+// the request body.
 func (r *reader) swaggerParameters(declared []declaration) {
 	var bodies, fields []declaration
 	for _, d := range declared {
@@ -55,10 +55,10 @@ func (r *reader) swaggerParameter(d declaration) Parameter {
 	return p
 }
 
-// swaggerSchema returns the schema that a parameter other than the body is
-// itself.
+// swaggerSchema returns the schema that a parameter object contains directly, for parameters
+// other than the body.
 func swaggerSchema(d declaration) Place {
-	if d.Get("schema").Kind() == '{' { // not allowed, and plainly meant
+	if d.Get("schema").Kind() == '{' { // not allowed by Swagger 2.0, but the intent is clear
 		return d.At("schema")
 	}
 	return Place{object(schemaMembers(d.Place)), d.File}
@@ -76,8 +76,7 @@ func schemaMembers(parameter Place) []Member {
 	return members
 }
 
-// collection returns the style that writes a list as collectionFormat says. It
-// is csv if the document does not say.
+// collection returns the style for a collectionFormat. The default is csv.
 func (r *reader) collection(d declaration) (style string, explode bool) {
 	style = defaultStyle(d.in)
 	if d.Get("type").Text() != "array" {
@@ -101,7 +100,7 @@ func (r *reader) collection(d declaration) (style string, explode bool) {
 	return style, false
 }
 
-// swaggerBody makes the request body of a body parameter.
+// swaggerBody creates the request body from a body parameter.
 func (r *reader) swaggerBody(d declaration) {
 	r.Body = &Body{Required: d.required, Description: d.description}
 	schema := d.At("schema")
@@ -115,8 +114,8 @@ func (r *reader) swaggerBody(d declaration) {
 	}
 }
 
-// swaggerForm makes the request body of formData parameters: an object with a
-// property for each.
+// swaggerForm creates the request body from formData parameters: an object with one property
+// per parameter.
 func (r *reader) swaggerForm(fields []declaration) {
 	properties := make([]Member, 0, len(fields))
 	var encoding []Encoding
@@ -147,7 +146,7 @@ func (r *reader) swaggerForm(fields []declaration) {
 	}
 }
 
-// fieldSchema returns the schema of a form's property, with its description.
+// fieldSchema returns the schema of a form property, with its description.
 func fieldSchema(d declaration) *Node {
 	schema := swaggerSchema(d)
 	if d.description == "" || schema.IsRef() {
@@ -156,14 +155,13 @@ func fieldSchema(d declaration) *Node {
 	return object(append(slices.Clone(schema.Members()), Member{"description", text(d.description)}))
 }
 
-// isFile reports whether a parameter was of the type file, which modernise has
-// made into binary text.
+// isFile reports whether a parameter had the type file, which modernise converts to a string
+// with format binary.
 func isFile(parameter *Node) bool {
 	return parameter.Get("type").Text() == "string" && parameter.Get("format").Text() == "binary"
 }
 
-// formTypes returns those media types that a form can have. A file can be sent
-// as multipart only.
+// formTypes returns the media types that are valid for a form. Files require multipart.
 func formTypes(consumes []string, file bool) []string {
 	if file {
 		return []string{multipartType}
@@ -181,8 +179,8 @@ func formTypes(consumes []string, file bool) []string {
 	return forms
 }
 
-// mediaTypes returns what the operation, or else the document, consumes or
-// produces: JSON if neither says.
+// mediaTypes returns the media types that the operation consumes or produces, or else those
+// of the document. The default is JSON.
 func (r *reader) mediaTypes(name string) []string {
 	list := r.Get(name)
 	if list == nil {
@@ -197,7 +195,7 @@ func (r *reader) mediaTypes(name string) []string {
 	return []string{jsonType}
 }
 
-// swaggerResponses reads the answers of Swagger 2.0.
+// swaggerResponses reads the responses of Swagger 2.0.
 func (r *reader) swaggerResponses() {
 	produces := r.mediaTypes("produces")
 	r.eachResponse(func(response Response) Response {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// pathParser splits a key of the Paths Object into what is sent and what only
-// identifies the operation. Documents use keys that OpenAPI does not allow:
+// pathParser splits a key of the Paths Object into the part to send and the part that only
+// identifies the operation. It accepts keys that OpenAPI does not allow but documents use:
 //
 //   - "/files/{id}#add_shared_link": the part from "#" on is never sent.
 //   - "/rest?method=photos.get": the query is sent with every request. A pair
@@ -16,13 +16,13 @@ import (
 //   - "/trips{?page,limit}" (RFC 6570, section 3.2.8): query parameters.
 type pathParser struct {
 	*reader
-	template strings.Builder // what is sent before the query
-	names    []string        // of the path parameters, each once
-	nameless int             // parameters without a name so far
+	template strings.Builder // the path to send, without the query
+	names    []string        // names of the path parameters, without duplicates
+	nameless int             // number of parameters without a name so far
 }
 
-// readPath sets Template, ConstantQuery and the parameters that the path names.
-// It fails only for a path that cannot be sent.
+// readPath sets Template, ConstantQuery and the parameters in the path. It returns an error
+// only if the path cannot be sent.
 func (r *reader) readPath() error {
 	path := r.Path
 	switch {
@@ -47,8 +47,8 @@ func (r *reader) readPath() error {
 	return nil
 }
 
-// absolute returns the path with a slash before it, without the space around it
-// and without the scheme and host that some documents repeat.
+// absolute returns the path with a leading slash, without surrounding space and without the
+// scheme and host that some documents repeat.
 func (p *pathParser) absolute(path string) string {
 	trimmed := strings.TrimSpace(path)
 	for _, scheme := range [...]string{"https://", "http://"} {
@@ -66,8 +66,8 @@ func (p *pathParser) absolute(path string) string {
 	return trimmed
 }
 
-// splitPath cuts the fragment off and returns path and query. What is inside of
-// braces belongs to the name of a parameter.
+// splitPath removes the fragment and splits path and query. Text in braces belongs to the name
+// of a parameter.
 func splitPath(path string) (before, query string) {
 	depth := 0
 	mark := -1
@@ -94,8 +94,8 @@ func splitPath(path string) (before, query string) {
 	return path[:mark], path[mark+1:]
 }
 
-// closingBrace returns the position of the brace that closes the one at the
-// beginning of text, 0 if none does.
+// closingBrace returns the position of the brace that closes the one at the start of text, or
+// 0 if there is none.
 func closingBrace(text string) int {
 	depth := 0
 	for i := range len(text) {
@@ -111,8 +111,8 @@ func closingBrace(text string) int {
 	return 0
 }
 
-// readTemplate copies the path with its parameters as {name}. Braces that enclose
-// no name are literal.
+// readTemplate copies the path and writes its parameters as {name}. Braces without a name are
+// literal.
 func (p *pathParser) readTemplate(path string) {
 	for path != "" {
 		open := strings.IndexAny(path, "{}")
@@ -156,9 +156,9 @@ func (p *pathParser) literalBrace(brace byte) {
 	fmt.Fprintf(&p.template, "%%%02X", brace)
 }
 
-// parameterName returns the parameter that the text inside of braces names: the
-// declared one, also where the path adds an operator ("{+path}", "{proxy+}",
-// "{path*}"), a pattern ("{id:[0-9]+}") or further braces ("{{id}}").
+// parameterName returns the parameter that the text in braces names. The text may be a
+// declared name, or a name with an operator ("{+path}", "{proxy+}", "{path*}"), a pattern
+// ("{id:[0-9]+}") or more braces ("{{id}}").
 func (p *pathParser) parameterName(inner string) (name string, ok bool) {
 	if p.has("path", inner) && !strings.ContainsAny(inner, "{}") {
 		return inner, true
@@ -182,7 +182,7 @@ func (p *pathParser) parameterName(inner string) (name string, ok bool) {
 	return inner, true
 }
 
-// queryExpression returns the names of "{?page,limit*}" or "{&page}".
+// queryExpression returns the names in "{?page,limit*}" or "{&page}".
 func queryExpression(inner string) (names []string, ok bool) {
 	if inner == "" || inner[0] != '?' && inner[0] != '&' {
 		return nil, false
@@ -196,7 +196,7 @@ func queryExpression(inner string) (names []string, ok bool) {
 	return names, true
 }
 
-// readQuery sets ConstantQuery, and makes a parameter of each pair that has one.
+// readQuery sets ConstantQuery, and creates a parameter for each pair that contains one.
 func (p *pathParser) readQuery(query string) {
 	var constant []string
 	for pair := range strings.SplitSeq(query, "&") {
@@ -214,8 +214,8 @@ func (p *pathParser) readQuery(query string) {
 	p.ConstantQuery = strings.Join(constant, "&")
 }
 
-// queryParameter makes the parameter that the value of a query pair names one of
-// the query, under the name of the pair.
+// queryParameter turns the parameter in the value of a query pair into a query parameter with
+// the name of the pair.
 func (p *pathParser) queryParameter(name, value string, required bool) {
 	if p.has("query", name) {
 		return
@@ -238,8 +238,8 @@ func (p *pathParser) queryParameter(name, value string, required bool) {
 	added.Required, added.Description, added.Style, added.Explode = required, description, "form", true
 }
 
-// withoutDotSegments resolves "." and ".." segments, plain or percent-encoded, as
-// clients do (RFC 3986, section 5.2.4). It is not ok if one leads above the root.
+// withoutDotSegments resolves "." and ".." segments, plain or percent-encoded, like HTTP
+// clients (RFC 3986, section 5.2.4). ok is false if a segment leads above the root.
 func withoutDotSegments(path string) (clean string, ok bool) {
 	segments := strings.Split(path, "/")
 	kept := segments[:0:0]
@@ -265,7 +265,7 @@ func withoutDotSegments(path string) (clean string, ok bool) {
 	return strings.Join(kept, "/"), true
 }
 
-// matchTemplate makes the path parameters those that the template names.
+// matchTemplate makes the path parameters match the names in the template.
 func (r *reader) matchTemplate(names []string) {
 	r.Parameters = slices.DeleteFunc(r.Parameters, func(p Parameter) bool {
 		unused := p.In == "path" && !slices.Contains(names, p.Name)
@@ -283,7 +283,7 @@ func (r *reader) matchTemplate(names []string) {
 	}
 }
 
-// textParameter is a required parameter that the document does not declare.
+// textParameter returns a required string parameter that the document does not declare.
 func textParameter(name, in string, file *File) Parameter {
 	return Parameter{
 		Name:     name,

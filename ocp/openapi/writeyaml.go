@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// AppendYAML appends the value as a YAML 1.2 document in block style, in the
-// order of the tree, which readers of YAML 1.1 understand alike. It fails if
-// that takes more than limit bytes.
+// AppendYAML appends the value as a YAML 1.2 document in block style, in the order of the
+// tree. YAML 1.1 parsers read the same values. It returns an error if the output exceeds limit
+// bytes.
 func (n *Node) AppendYAML(dst []byte, limit int) ([]byte, error) {
 	w := yamlWriter{dst: dst, limit: len(dst) + limit}
 	w.value(n, 0)
@@ -20,10 +20,10 @@ func (n *Node) AppendYAML(dst []byte, limit int) ([]byte, error) {
 	return append(bytes.TrimLeft(w.dst, "\n "), '\n'), nil
 }
 
-// yamlIndent is by how many spaces a level is indented.
+// yamlIndent is the number of spaces per level of indentation.
 const yamlIndent = 2
 
-// A yamlWriter writes a tree, and stops where it is over its limit.
+// A yamlWriter writes a tree and stops when it exceeds its limit.
 type yamlWriter struct {
 	dst   []byte
 	limit int
@@ -33,8 +33,8 @@ func (w *yamlWriter) full() bool {
 	return len(w.dst) > w.limit
 }
 
-// value writes what stands behind "name:" or "-": a scalar on the same line, or
-// a block on the lines below, indented by depth levels.
+// value writes the text after "name:" or "-": a scalar on the same line, or a block on the
+// following lines, indented by depth levels.
 func (w *yamlWriter) value(n *Node, depth int) {
 	switch {
 	case w.full():
@@ -58,7 +58,7 @@ func (w *yamlWriter) value(n *Node, depth int) {
 	}
 }
 
-// members writes a mapping. The first member may stand behind a "-".
+// members writes a mapping. The first member may follow a "-".
 func (w *yamlWriter) members(members []Member, depth int, below bool) {
 	for i, m := range members {
 		if i > 0 || below {
@@ -93,9 +93,9 @@ func (w *yamlWriter) newline(depth int) {
 	}
 }
 
-// longestKey is how long the name of a member may be, as it is written, to stand
-// before its colon; a longer one needs another syntax.
-const longestKey = 1000 // bytes, of the 1,024 characters that YAML allows
+// longestKey is the maximum length of a written member name before its colon. Longer names
+// need another syntax.
+const longestKey = 1000 // bytes; YAML allows 1,024 characters
 
 func (w *yamlWriter) key(name string, depth int) {
 	if len(name) <= longestKey && isPlain(name) {
@@ -110,8 +110,8 @@ func (w *yamlWriter) key(name string, depth int) {
 	}
 }
 
-// number writes a number so that readers of YAML 1.1 see one as well: with a
-// point and a sign where there is an exponent.
+// number writes a number so that YAML 1.1 parsers read a number as well: an exponent gets a
+// decimal point and a sign.
 func (w *yamlWriter) number(raw []byte) {
 	at := bytes.IndexAny(raw, "eE")
 	if at < 0 {
@@ -129,8 +129,8 @@ func (w *yamlWriter) number(raw []byte) {
 	w.dst = append(w.dst, raw[at+1:]...)
 }
 
-// text writes a string: as a block if it has lines, plain if it can be taken for
-// nothing else, or in quotes.
+// text writes a string: as a block if it has several lines, plain if it cannot be mistaken for
+// another value, and otherwise in quotes.
 func (w *yamlWriter) text(s string, depth int) {
 	switch {
 	case isBlock(s):
@@ -158,7 +158,7 @@ func (w *yamlWriter) block(s string, depth int) {
 	}
 }
 
-// quoted writes a string in double quotes, with escapes that are JSON's too.
+// quoted writes a string in double quotes, using only escapes that JSON has as well.
 func (w *yamlWriter) quoted(s string) {
 	quoted := appendQuoted(nil, s)
 	for len(quoted) > 0 {
@@ -172,8 +172,7 @@ func (w *yamlWriter) quoted(s string) {
 	}
 }
 
-// isPrintable reports whether a character beyond ASCII may stand in YAML as it
-// is.
+// isPrintable reports whether YAML may contain a non-ASCII character unescaped.
 func isPrintable(r rune) bool {
 	switch {
 	case r < 0xa0, r == '\u2028', r == '\u2029', r == '\ufeff', r == '\ufffe', r == '\uffff':
@@ -182,7 +181,7 @@ func isPrintable(r rune) bool {
 	return true
 }
 
-// isBlock reports whether a string of lines can be written as a literal block.
+// isBlock reports whether a string of several lines can be written as a literal block.
 func isBlock(s string) bool {
 	if !strings.Contains(s, "\n") || s[0] == '\n' || s[0] == ' ' || s[0] == '\t' || strings.HasSuffix(s, "\n\n") {
 		return false
@@ -200,9 +199,8 @@ func isBlock(s string) bool {
 	return true
 }
 
-// isPlain reports whether a string can be written without quotes: it begins with
-// a letter, "/" or "$", has no character that means something in YAML, and is no
-// word that stands for another value.
+// isPlain reports whether a string can be written without quotes. It must begin with a letter,
+// "/" or "$", contain no special characters of YAML, and not be a word for another value.
 func isPlain(s string) bool {
 	if s == "" || s[len(s)-1] == ' ' {
 		return false

@@ -13,20 +13,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Aliases may make a YAML file stand for up to aliasFactor times the values it
-// has, or for aliasFree values if that is more.
+// With aliases, a YAML file may expand to up to aliasFactor times the values it contains, or
+// to aliasFree values if that is more.
 const (
 	aliasFactor = 20
 	aliasFree   = 1e6
 )
 
-// yamlGrowth is how many times its greatest size a YAML file may stand for, in
-// bytes of JSON with aliases expanded.
+// yamlGrowth limits the size of the JSON that a YAML file expands to, with aliases: this many
+// times the maximum size of the file.
 const yamlGrowth = 2
 
-// parseYAML reads a YAML file of one document as the JSON it stands for: keys
-// become their text, dates stay text, and numbers are written as JSON writes
-// them, null if JSON cannot.
+// parseYAML parses a YAML file with one document into the corresponding JSON. Keys become
+// strings, dates stay strings, and numbers are written in JSON syntax. Numbers that JSON cannot
+// represent become null.
 func parseYAML(data []byte, limits Limits) (*Node, error) {
 	if at := invalidUTF8(data); at >= 0 {
 		return nil, fmt.Errorf("byte %d is not valid UTF-8", at)
@@ -74,8 +74,8 @@ func invalidUTF8(data []byte) int {
 	return -1
 }
 
-// countSeparators bounds the number of values from above before any is built:
-// the YAML reader spends hundreds of bytes on each.
+// countSeparators returns an upper bound of the number of values before any is built, since the
+// YAML parser needs hundreds of bytes for each.
 func countSeparators(data []byte) int {
 	count := 0
 	for _, c := range data {
@@ -91,19 +91,19 @@ func isNullDocument(n *yaml.Node) bool {
 	return n.Kind == yaml.DocumentNode && len(n.Content) == 1 && n.Content[0].ShortTag() == "!!null"
 }
 
-// A yamlParser turns YAML nodes into Nodes. What an anchor names is turned once
-// and shared by its aliases, so a file costs what it has, not what it stands for.
+// A yamlParser converts YAML nodes to Nodes. The value of an anchor is converted once and
+// shared by its aliases, so the cost depends on the size of the file and not on its expansion.
 type yamlParser struct {
 	limits  Limits
 	written int
-	anchors map[*yaml.Node]*expanded // nil value: not finished
+	anchors map[*yaml.Node]*expanded // a nil value means not finished
 }
 
-// expanded is a value and what it would cost if each alias were a copy.
+// expanded is a value and its cost if each alias were a copy.
 type expanded struct {
 	node   *Node
 	size   int // values
-	bytes  int // of scalars and names
+	bytes  int // bytes of scalars and names
 	height int // levels
 }
 
@@ -163,7 +163,7 @@ func (p *yamlParser) tooDeep(n *yaml.Node) error {
 	return fmt.Errorf("line %d: lists and mappings nest deeper than %d levels", n.Line, p.limits.Depth)
 }
 
-// add counts a part into the whole.
+// add adds the cost of a part to the whole.
 func (p *yamlParser) add(whole, part *expanded) error {
 	whole.size += part.size
 	whole.bytes += part.bytes
@@ -222,8 +222,8 @@ func (p *yamlParser) mapping(n *yaml.Node, depth int) (*expanded, error) {
 	return whole, nil
 }
 
-// mergedMembers returns what the value of a merge key brings: the members of a
-// mapping, or those of a list of mappings, of which the earlier win.
+// mergedMembers returns the members from the value of a merge key: those of a mapping, or those
+// of a list of mappings, of which the earlier ones win.
 func mergedMembers(value *Node) []Member {
 	if value.Kind() != '[' {
 		return value.Members()
@@ -235,8 +235,8 @@ func mergedMembers(value *Node) []Member {
 	return all
 }
 
-// withMerged returns the members that merge keys brought, then the mapping's
-// own, which win over them.
+// withMerged returns the members from merge keys followed by the mapping's own members, which
+// win.
 func withMerged(members, merged []Member) []Member {
 	if len(merged) == 0 {
 		return members
@@ -262,7 +262,7 @@ func keyText(key *yaml.Node) (string, error) {
 	return key.Value, nil
 }
 
-// scalarJSON returns the JSON that a YAML scalar stands for.
+// scalarJSON returns the JSON for a YAML scalar.
 func scalarJSON(n *yaml.Node) jsontext.Value {
 	switch n.ShortTag() {
 	case "!!null":
