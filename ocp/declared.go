@@ -3,9 +3,10 @@ package ocp
 import "github.com/fairwayhq/fairway/ocp/openapi"
 
 // DeclaredEnhancements returns the properties that an operation declares in
-// x-ocp-enhanced-response, with their schemas as the document has them: its own,
-// then those of its successful responses. What is not of the form of the
-// extension, or stands in another file than the operation, is left out.
+// x-ocp-enhanced-response, with their schemas as written in the document. Properties of
+// the operation come first, then those of its successful responses. Properties that do not
+// have the form of the extension, or that are in another file than the operation, are
+// omitted.
 func DeclaredEnhancements(operation *openapi.Operation) []openapi.Member {
 	declared := enhancements(nil, operation.Place, operation.File)
 	for i := range operation.Responses {
@@ -16,7 +17,8 @@ func DeclaredEnhancements(operation *openapi.Operation) []openapi.Member {
 	return declared
 }
 
-// enhancements appends what one holder of the extension declares anew.
+// enhancements appends the properties that one holder of the extension declares and that
+// are not in the list yet.
 func enhancements(declared []openapi.Member, holder openapi.Place, file *openapi.File) []openapi.Member {
 	at, err := holder.At(extensionEnhancedResponse).Resolve()
 	if err != nil || at.File != file {

@@ -10,9 +10,9 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// AppendOCP appends the tool as a JSON object in the shape of the OCP
-// tool schema (OCP 1.0, Tool Discovery). A cookie parameter has the location
-// "header", which is where cookies travel: the schema has no name for it.
+// AppendOCP appends the tool as a JSON object in the format of the OCP tool schema (OCP
+// 1.0, Tool Discovery). The schema has no location for cookies, so a cookie parameter has
+// the location "header".
 func (t *Tool) AppendOCP(dst []byte) []byte {
 	if t.read != nil {
 		return append(dst, t.read...)
@@ -54,8 +54,8 @@ func (t *Tool) AppendOCP(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendResponseSchema appends the schema with a root type that is one string,
-// as the OCP tool schema wants it: several types become alternatives.
+// appendResponseSchema appends the schema. The OCP tool schema requires the type of the
+// root to be a single string, so a list of types becomes alternatives.
 func appendResponseSchema(dst []byte, schema jsontext.Value) []byte {
 	members, err := wire.Members(nil, schema)
 	if err != nil {
@@ -119,7 +119,7 @@ func (a *Argument) appendDefinition(dst []byte, defs definitions) []byte {
 	return append(dst, '}')
 }
 
-// mainType returns the one JSON type that the OCP tool schema wants.
+// mainType returns the single JSON type that the OCP tool schema requires.
 func (a *Argument) mainType() string {
 	for _, t := range a.types {
 		if t != "null" {
@@ -140,7 +140,8 @@ func appendStrings(dst []byte, list []string) []byte {
 	return append(dst, ']')
 }
 
-// appendSecurity appends the alternatives with their schemes in order of name.
+// appendSecurity appends the security alternatives, with the schemes of each sorted by
+// name.
 func appendSecurity(dst []byte, alternatives []SecurityRequirement) []byte {
 	dst = append(dst, '[')
 	for i, requirement := range alternatives {

@@ -11,8 +11,8 @@ import (
 // definitions are the $defs of a tool's input schema.
 type definitions []wire.Member
 
-// refPrefix is how package ocp/schema writes a reference to one of the $defs. In
-// a JSON string the quotes would be escaped, so the text stands for nothing else.
+// refPrefix is how package ocp/schema writes a reference to one of the $defs. It cannot
+// occur inside a JSON string, where the quotes would be escaped.
 const refPrefix = `"$ref":"#/$defs/`
 
 func readDefinitions(inputSchema jsontext.Value) definitions {
@@ -32,8 +32,8 @@ func readDefinitions(inputSchema jsontext.Value) definitions {
 	return nil
 }
 
-// complete makes a schema that refers to $defs stand on its own, by giving it
-// those that it reaches.
+// complete makes a schema self-contained: it adds the $defs that the schema refers to,
+// directly or indirectly.
 func (d definitions) complete(schema jsontext.Value) jsontext.Value {
 	reached := make(map[string]bool)
 	d.reach(schema, reached)
@@ -51,7 +51,7 @@ func (d definitions) complete(schema jsontext.Value) jsontext.Value {
 	return append(whole, '}')
 }
 
-// reach marks the definitions that the text refers to, at any remove.
+// reach marks the definitions that the text refers to, directly or indirectly.
 func (d definitions) reach(text []byte, reached map[string]bool) {
 	for _, name := range references(text) {
 		if reached[name] {

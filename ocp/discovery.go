@@ -11,33 +11,32 @@ import (
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
-// maxDiscovered is how many documents a Discovery keeps the tools of.
+// maxDiscovered is the largest number of documents whose tools a Discovery keeps.
 const maxDiscovered = 64
 
-// A Discovery finds the tools of APIs by the addresses of their documents (OCP
-// 1.0, Schema Discovery), and keeps them. A document is fetched again when it
-// is Refresh old, and sent again only if it has changed (ETag, Last-Modified); one
-// that cannot be fetched then leaves its tools as they were. The zero value is
-// ready for use, and safe for concurrent use.
+// A Discovery finds the tools of APIs by the addresses of their documents (OCP 1.0, Schema
+// Discovery) and caches them. When a document is older than Refresh, it is fetched again
+// with a conditional request (ETag, Last-Modified). If the fetch fails, the tools stay as
+// they are. The zero value is ready for use and safe for concurrent use.
 //
-// Addresses are http and https URLs only: one that comes from somebody else's context must
-// not make a Discovery read a file. Build and Loader read documents that are files.
+// Addresses must be http or https URLs: an address may come from another party's context,
+// which must not make a Discovery read a file. Build and Loader read documents from files.
 type Discovery struct {
-	// Context is the agent's context, whose api_specs get the address of each API that
-	// is discovered, by its name; nil for none.
+	// Context is the agent's context. The address of each discovered API is added to its
+	// api_specs under the API's name. nil disables this.
 	Context *SharedContext
 
-	// Refresh is how long a document is taken to stand; 0 means DefaultRefresh,
-	// negative means for ever.
+	// Refresh is how long a fetched document is current. 0 means DefaultRefresh; a
+	// negative value means forever.
 	Refresh time.Duration
 
-	// Options say how the tools are built; Name and Location are set for each
+	// Options configure how the tools are built. Name and Location are set for each
 	// document.
 	Options BuildOptions
 
 	mu      sync.Mutex
 	entries map[string]*Loader
-	order   []string // of addresses, the one asked for longest ago first
+	order   []string // addresses, least recently used first
 }
 
 // Tools returns the tools of the document at address, an http or https URL. Name becomes
@@ -58,8 +57,8 @@ func (d *Discovery) Tools(ctx context.Context, name, address string) (*Toolset, 
 	return loader.Toolset(), nil
 }
 
-// specify names the document in the context, if it is not known there. A name that
-// api_specs cannot have, and an address with a password, are left out.
+// specify adds the document's address to the context unless it is there already. It skips
+// names that are invalid in api_specs and addresses that contain a password.
 func (d *Discovery) specify(name, address string) {
 	known := d.Context.Context()
 	if known == nil || known.APISpecs[name] == address || !isAPIName(name) || !isURI(address) {
@@ -71,7 +70,7 @@ func (d *Discovery) specify(name, address string) {
 	d.Context.Change(func(c *Context) { c.AddAPISpec(name, address) })
 }
 
-// Forget drops what is kept of the document at address.
+// Forget removes the document at address from the cache.
 func (d *Discovery) Forget(name, address string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -82,7 +81,7 @@ func discoveryKey(name, address string) string {
 	return name + "\x00" + address
 }
 
-// loader returns the Loader of a document, a new one if it is not known.
+// loader returns the Loader of a document. It makes one for a new document.
 func (d *Discovery) loader(name, address string) (*Loader, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -139,8 +138,8 @@ func sourceOf(address string, limit int64) (openapi.Source, error) {
 	return openapi.NewURLSource(address, openapi.URLOptions{MaxSize: limit})
 }
 
-// serverOrigin returns scheme and host of the document's first server, "" if it
-// names none. A relative server is on the host that the document came from.
+// serverOrigin returns the scheme and host of the document's first server, or "" if it has
+// none. A relative server URL is on the host that the document came from.
 func serverOrigin(document *openapi.Document) string {
 	base, err := url.Parse(document.Location())
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" {
@@ -157,8 +156,8 @@ func serverOrigin(document *openapi.Document) string {
 	return server.Scheme + "://" + server.Host
 }
 
-// serverAddress returns the URL of the first server with the defaults of its
-// variables; in Swagger 2.0, what its scheme and host make.
+// serverAddress returns the URL of the first server, with the defaults of its variables.
+// For Swagger 2.0 it builds the URL from the document's scheme and host.
 func serverAddress(document *openapi.Document) string {
 	root := document.Root()
 	if host := root.Get("host").Text(); host != "" && strings.HasPrefix(document.OpenAPI, "2") {
@@ -187,5 +186,5 @@ func serverAddress(document *openapi.Document) string {
 	return address
 }
 
-// maxServerAddress bounds the URL of a server, in bytes.
+// maxServerAddress is the maximum length of a server's URL, in bytes.
 const maxServerAddress = 2 << 10

@@ -12,17 +12,17 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// What it may take to judge one value. A schema whose alternatives refer back to
-// it is walked anew for each of them at every level of the value, and nothing
-// can cancel the validator: a value of a hundred bytes would keep it busy, and
-// filling memory, for ever.
+// These constants limit the effort of validating one value. If the alternatives of a
+// schema refer back to the schema, the validator walks the schema again for each
+// alternative at every level of the value. The validator cannot be canceled, so without
+// limits a value of a hundred bytes could occupy it, and fill the memory, forever.
 const (
 	stepsAtLeast  = 1 << 17 // schemas tried
-	stepsPerValue = 1 << 6  // more of them for each value inside the value
+	stepsPerValue = 1 << 6  // additional schemas for each value inside the value
 	stepsAtMost   = 1 << 20
 
 	maxNumberText = 400 // bytes of a number
-	maxExponent   = 400 // beyond what a double holds; the validator writes numbers out
+	maxExponent   = 400 // larger than a double; the validator expands exponents into digits
 )
 
 var (
@@ -30,11 +30,11 @@ var (
 	errNumberRange   = errors.New("has a number that is too large or too small to be judged")
 )
 
-// A boundedSchema is a compiled schema that takes bounded effort to judge a value.
+// A boundedSchema is a compiled schema whose validation takes limited effort.
 type boundedSchema struct {
 	schema *jsonschema.Schema
-	mu     sync.Mutex // held while effort is spent; not used if effort is nil
-	effort *effort    // nil if the schema has no references, and so is walked once at most
+	mu     sync.Mutex // held while effort is spent; unused if effort is nil
+	effort *effort    // nil if the schema has no references and is therefore walked at most once
 }
 
 func compileSchema(text []byte) (*boundedSchema, error) {
@@ -61,8 +61,8 @@ func compileSchema(text []byte) (*boundedSchema, error) {
 	return b, nil
 }
 
-// Validate returns nil if the decoded value fits the schema. The error is a
-// *jsonschema.ValidationError, or says why the value cannot be judged.
+// Validate returns nil if the decoded value is valid for the schema. The error is a
+// *jsonschema.ValidationError, or says why the value cannot be validated.
 func (b *boundedSchema) Validate(value any) (err error) {
 	count, err := weigh(value)
 	if err != nil {
@@ -84,8 +84,8 @@ func (b *boundedSchema) Validate(value any) (err error) {
 	return b.schema.Validate(value)
 }
 
-// weigh counts the values inside a decoded value, and refuses numbers that take
-// more to compare than they take to write.
+// weigh counts the values inside a decoded value. It rejects numbers that are short to
+// write but expensive to compare.
 func weigh(value any) (count int, err error) {
 	switch value := value.(type) {
 	case json.Number:
@@ -124,8 +124,8 @@ func isWritable(number string) bool {
 	return err == nil && -maxExponent <= exponent && exponent <= maxExponent
 }
 
-// An effort is what is left for one validation. It takes part in it as a keyword
-// that every schema has.
+// An effort is the remaining effort of one validation. It takes part in the validation as
+// a keyword that is added to every schema.
 type effort struct {
 	left int
 }
@@ -147,21 +147,21 @@ func (e *effort) vocabulary() *jsonschema.Vocabulary {
 	}
 }
 
-// A step is the effort of trying one schema.
+// A step counts the effort of trying one schema.
 type step struct {
 	effort *effort
 	cost   int
 }
 
-// Validate ends the validation if nothing is left. The validator has no other way
-// to be ended than a panic, for which boundedSchema waits.
+// Validate stops the validation when no effort is left. A panic is the only way to stop
+// the validator; boundedSchema recovers from it.
 func (s step) Validate(*jsonschema.ValidatorContext, any) {
 	if s.effort.left -= s.cost; s.effort.left < 0 {
 		panic(errTooMuchEffort)
 	}
 }
 
-// noLoader refuses every schema that is not part of the one being compiled.
+// noLoader rejects references to schemas outside the schema that is compiled.
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {

@@ -11,8 +11,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/nearest"
 )
 
-// Execute runs one call: it finds the tool, binds the arguments, invokes and
-// judges the answer.
+// Execute runs one call. It finds the tool, binds the arguments, invokes the call and
+// decides whether the response is a success.
 func Execute(ctx context.Context, tools *Toolset, name string, arguments []byte, invoker Invoker) Outcome {
 	start := time.Now()
 	tool, ok := tools.Tool(name)
@@ -50,7 +50,8 @@ func (s *Toolset) unknownTool(name string) *Failure {
 	return &Failure{Kind: UnknownTool, Message: message}
 }
 
-// asFailure keeps the words of an error only if they were written for the client.
+// asFailure returns the error as a Failure. It keeps the error's message only if the
+// message was written for the client.
 func asFailure(err error) *Failure {
 	var failure *Failure
 	switch {
@@ -64,7 +65,7 @@ func asFailure(err error) *Failure {
 	return &Failure{Kind: Internal, Message: "the call failed inside the gateway; its log says why"}
 }
 
-// judge returns nil if the result is a success of the tool.
+// judge returns nil if the result is a success, and the Failure otherwise.
 func (t *Tool) judge(r *Result) *Failure {
 	switch {
 	case r.Status >= 500:
@@ -84,15 +85,15 @@ func (t *Tool) judge(r *Result) *Failure {
 	return nil
 }
 
-// answersHTML reports whether an HTML page may be what the document promises. A
-// document that declares no media type promises anything.
+// answersHTML reports whether the document permits an HTML page as a response. A document
+// that declares no media type permits any.
 func (t *Tool) answersHTML() bool {
 	return len(t.Answer.MediaTypes) == 0 || slices.ContainsFunc(t.Answer.MediaTypes, func(m string) bool {
 		return m == "*/*" || m == "text/*" || strings.Contains(m, "html")
 	})
 }
 
-// where names the operation as a reader of the document knows it.
+// where names the operation the way the document does.
 func (t *Tool) where() string {
 	return t.Method + " " + t.Path
 }

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// maxEnhanced is how many properties one operation may add to its answers.
+	// maxEnhanced is how many properties one operation may add to its responses.
 	maxEnhanced = 64
 
-	// maxEnhancedSchemas bounds the schemas of one operation's together, and
-	// maxAllEnhanced those of all operations, in bytes.
+	// maxEnhancedSchemas limits the total size of the schemas of one operation, and
+	// maxAllEnhanced the total size for all operations, in bytes.
 	maxEnhancedSchemas = maxResponseSchema
 	maxAllEnhanced     = 8 << 20
 
-	// maxDeclared is how many names one list of an extension may have.
+	// maxDeclared is the largest number of names in a list of an extension.
 	maxDeclared = 64
 )
 
@@ -36,27 +36,26 @@ const (
 	extensionContextUpdated   = "x-ocp-context-updated"
 )
 
-// APIExtension is what a document says of the whole API's use of OCP.
+// APIExtension describes how the whole API uses OCP, as its document declares it.
 type APIExtension struct {
-	Enabled      bool     // x-ocp-enabled: it acknowledges OCP headers
-	ContextAware bool     // x-ocp-context-aware: its answers make use of the context
-	AgentTypes   []string // x-ocp-agent-types: which it is made for; nil for any
+	Enabled      bool     // x-ocp-enabled: the API acknowledges OCP headers
+	ContextAware bool     // x-ocp-context-aware: the API's responses use the context
+	AgentTypes   []string // x-ocp-agent-types: the agent types the API is made for; nil for any
 	Version      string   // x-ocp-version: "1.0", or ""
 }
 
-// OperationExtension is what a document says of one operation's use of OCP.
+// OperationExtension describes how one operation uses OCP, as the document declares it.
 type OperationExtension struct {
-	// EnhancesWith and UpdatesContext are fields of the context that the
-	// operation reads and may change. The names that the extension has of its
-	// own are translated: agent_goal is current_goal here.
+	// EnhancesWith and UpdatesContext are the fields of the context that the operation
+	// reads and may change. Names that only the extension uses are translated: agent_goal
+	// becomes current_goal.
 	EnhancesWith   []string
 	UpdatesContext []string
 
-	RequiresContext bool // it is of little use without a context
-	ContextUpdated  bool // a successful answer may carry an updated context
+	RequiresContext bool // the operation is of little use without a context
+	ContextUpdated  bool // a successful response may carry an updated context
 
-	// Enhanced are the properties that answers have besides what the operation
-	// declares, where there is a context.
+	// Enhanced are additional properties of the responses to requests that have a context.
 	Enhanced []EnhancedProperty
 }
 
@@ -65,7 +64,7 @@ func (x *OperationExtension) Updates(field string) bool {
 	return x != nil && slices.Contains(x.UpdatesContext, field)
 }
 
-// An EnhancedProperty is a property that a context adds to an answer.
+// An EnhancedProperty is a property that is added to a response if there is a context.
 type EnhancedProperty struct {
 	Name   string         // [a-zA-Z][a-zA-Z0-9_]*
 	Schema jsontext.Value // JSON Schema 2020-12, complete
@@ -73,8 +72,7 @@ type EnhancedProperty struct {
 	validator *validator
 }
 
-// Check returns an error that says why the value does not fit the property's
-// schema.
+// Check validates the value against the property's schema.
 func (p *EnhancedProperty) Check(value jsontext.Value) error {
 	decoded, err := wire.Decode(value)
 	if err != nil {
@@ -95,18 +93,18 @@ func (p *EnhancedProperty) Check(value jsontext.Value) error {
 	return fmt.Errorf("%s does not fit its schema", p.Name)
 }
 
-// enhancesWith translates the extension's names for fields of the context.
+// enhancesWith maps the extension's names to fields of the context.
 var enhancesWith = map[string]string{
 	"agent_goal":           "current_goal",
 	"workspace_context":    "workspace",
 	"conversation_history": "history",
 }
 
-// updatable are the fields that an operation may declare to update.
+// updatable are the fields that an operation can declare to update.
 var updatable = []string{"current_goal", "context_summary", "error_context", "recent_changes", "history"}
 
-// readAPIExtension returns what the document says, nil if that is nothing. The
-// flags belong into info; at the root they are read too.
+// readAPIExtension returns the API's extension, or nil if the document has none. The flags
+// belong into info, but are also read at the root.
 func readAPIExtension(document *openapi.Document) *APIExtension {
 	root := document.Root()
 	info, err := root.At("info").Resolve()
@@ -129,7 +127,7 @@ func readAPIExtension(document *openapi.Document) *APIExtension {
 	}
 	version := get(extensionVersion)
 	if x.Version = version.Text(); version.Kind() == '0' {
-		x.Version = string(version.Raw()) // YAML makes a number of 1.0
+		x.Version = string(version.Raw()) // YAML reads an unquoted 1.0 as a number
 	}
 	if !found {
 		return nil
@@ -193,9 +191,9 @@ func (t *toolBuilder) readContext(x *OperationExtension) (found bool) {
 	return true
 }
 
-// readEnhanced reads the extension from an operation or a response: an object of
-// schemas by property, or a schema whose properties they are, as some documents
-// have it.
+// readEnhanced reads the extension from an operation or a response. Its value is an object
+// with a schema for each property. Some documents have one object schema with properties
+// instead, which is also accepted.
 func (t *toolBuilder) readEnhanced(x *OperationExtension, holder openapi.Place, room *int) (found bool) {
 	enhanced, ok := t.extension(holder, extensionEnhancedResponse)
 	if !ok {
@@ -225,14 +223,14 @@ func (t *toolBuilder) readEnhanced(x *OperationExtension, holder openapi.Place, 
 	return true
 }
 
-// isObjectSchema reports whether an extension that should be an object of
-// schemas is one schema, with the others under properties.
+// isObjectSchema reports whether the extension's value is a single object schema, whose
+// properties are the enhanced properties.
 func isObjectSchema(p openapi.Place) bool {
 	properties := p.Get("properties")
 	if properties.Kind() != '{' {
 		return false
 	}
-	// A property may be named properties; then this is its schema.
+	// An enhanced property can itself be named "properties"; its value is then a schema.
 	return p.Get("type").Kind() == '"' || len(p.Members()) == 1 && properties.Get("type").Kind() != '"'
 }
 
@@ -247,7 +245,7 @@ func isPropertyName(name string) bool {
 	return name != "" && len(name) <= 2*maxName
 }
 
-// extension returns the object of that name, wherever its $ref leads.
+// extension returns the extension of that name as an object. It resolves a $ref.
 func (t *toolBuilder) extension(holder openapi.Place, name string) (x openapi.Place, ok bool) {
 	at := holder.At(name)
 	if at.Node == nil || at.Kind() == 'n' {
@@ -265,7 +263,7 @@ func (t *toolBuilder) extension(holder openapi.Place, name string) (x openapi.Pl
 	return x, true
 }
 
-// bend notes what was left out of an extension, which costs no operation.
+// bend adds a warning about an omitted part of an extension. The operation remains a tool.
 func (t *toolBuilder) bend(format string, arguments ...any) {
 	t.warn(Warning{Operation: t.tool.where(), Reason: fmt.Sprintf(format, arguments...)})
 }

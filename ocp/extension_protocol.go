@@ -11,26 +11,25 @@ import (
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
-// The extensions by which a document speaks to the tool protocols.
+// The extensions that configure the tool protocols in a document.
 const (
-	// extensionMCP stands at the root or in an operation and is an object.
+	// extensionMCP is an object, at the root of the document or in an operation.
 	extensionMCP = "x-mcp"
 
-	// extensionMCPHeader stands in a parameter or a property and is the name
-	// of a header.
+	// extensionMCPHeader is the name of a header, in a parameter or a property.
 	extensionMCPHeader = "x-mcp-header"
 
-	// extensionNonInferrable stands in a parameter or a property and is true,
-	// or in an operation and lists names of its arguments.
+	// extensionNonInferrable is true in a parameter or a property, or a list of argument
+	// names in an operation.
 	extensionNonInferrable = "x-otc-non-inferrable"
 )
 
 const (
 	maxMCPExtension = 64 << 10 // bytes of one x-mcp
-	maxMCPHeader    = 64       // bytes of a header's name
+	maxMCPHeader    = 64       // bytes of a header name
 )
 
-// readMCP returns the holder's x-mcp as JSON, nil if it has none.
+// readMCP returns the holder's x-mcp as JSON, or nil if it has none.
 func (b *builder) readMCP(where string, holder openapi.Place) jsontext.Value {
 	x := holder.At(extensionMCP)
 	if x.Node == nil || x.Kind() == 'n' {
@@ -49,8 +48,8 @@ func (b *builder) readMCP(where string, holder openapi.Place) jsontext.Value {
 	return nil
 }
 
-// readArgumentExtensions reads what the argument's parameter or schema says of it
-// to the tool protocols.
+// readArgumentExtensions reads the extensions for the tool protocols from the argument's
+// parameter or schema.
 func (t *toolBuilder) readArgumentExtensions(a *Argument, holders ...openapi.Place) {
 	for _, holder := range holders {
 		if holder.Get(extensionNonInferrable).True() {
@@ -65,8 +64,8 @@ func (t *toolBuilder) readArgumentExtensions(a *Argument, holders ...openapi.Pla
 	}
 }
 
-// readMCPHeader takes the name only if clients will: they drop a tool that breaks
-// the rules of the extension (MCP 2026-07-28, Streamable HTTP, x-mcp-header).
+// readMCPHeader reads the header name if it is valid. Clients drop a tool that breaks the
+// rules of the extension (MCP 2026-07-28, Streamable HTTP, x-mcp-header).
 func (t *toolBuilder) readMCPHeader(a *Argument, node *openapi.Node) {
 	name := node.Text()
 	switch {
@@ -81,10 +80,10 @@ func (t *toolBuilder) readMCPHeader(a *Argument, node *openapi.Node) {
 	}
 }
 
-// withMember returns the schema, an object, with one more member.
+// withMember returns the schema, which must be an object, with one more member.
 func withMember(schema jsontext.Value, name string, value []byte) jsontext.Value {
 	if schema.Kind() != '{' {
-		schema = jsontext.Value("{}") // the schema true
+		schema = jsontext.Value("{}") // the equivalent of the schema true
 	}
 	open := append([]byte(nil), schema[:len(schema)-1]...)
 	return append(appendMember(open, name, value), '}')

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// FailureKind says at which step a call failed. Its text is the name of the outcome in
+// FailureKind is the step at which a call failed. Its text is the name of the outcome in
 // metrics, access logs and placeholders (see Outcome.Name).
 type FailureKind string
 
@@ -13,38 +13,38 @@ type FailureKind string
 const (
 	UnknownTool      FailureKind = "unknown_tool" // no tool has that name
 	InvalidArguments FailureKind = "invalid"      // the arguments do not fit the tool's schema
-	Unanswered       FailureKind = "unanswered"   // no handler behind the adapter answers
-	Unreachable      FailureKind = "unreachable"  // the upstream is down or broke off
-	TimedOut         FailureKind = "timeout"      // the call took longer than it may
-	Canceled         FailureKind = "canceled"     // the client went away
-	TooLarge         FailureKind = "too_large"    // the answer is over the limit
-	Unreadable       FailureKind = "unreadable"   // the answer cannot be decoded or is not what the document declares
-	Refused          FailureKind = "refused"      // the API answered 4xx
-	Failed           FailureKind = "api_error"    // the API answered 5xx
-	Redirected       FailureKind = "redirected"   // the API answered 3xx
-	Restricted       FailureKind = "restricted"   // the guard of the agent does not allow it, or its result
+	Unanswered       FailureKind = "unanswered"   // no handler after the adapter responds
+	Unreachable      FailureKind = "unreachable"  // the upstream is down or the connection broke
+	TimedOut         FailureKind = "timeout"      // the call exceeded its time limit
+	Canceled         FailureKind = "canceled"     // the client disconnected
+	TooLarge         FailureKind = "too_large"    // the response exceeds the limit
+	Unreadable       FailureKind = "unreadable"   // the response cannot be decoded or is not what the document declares
+	Refused          FailureKind = "refused"      // the API responded with 4xx
+	Failed           FailureKind = "api_error"    // the API responded with 5xx
+	Redirected       FailureKind = "redirected"   // the API responded with 3xx
+	Restricted       FailureKind = "restricted"   // the agent's guard does not allow the call or its result
 	Unauthorized     FailureKind = "unauthorized" // the caller's credentials do not allow the tool; the API was not called
-	Internal         FailureKind = "internal"     // a panic or a fault of the gateway
+	Internal         FailureKind = "internal"     // a panic or an error of the gateway
 )
 
-// A Failure says why a call did not succeed, in words fit for a model and for
-// the person behind it.
+// A Failure says why a call did not succeed. Its message is written for a model and its
+// user.
 type Failure struct {
 	Kind       FailureKind
-	Message    string        // what was wrong, where, and what to do
-	Status     int           // of the API's answer; 0 if it gave none
-	RetryAfter time.Duration // what the API asked for; 0 if nothing
-	Problems   []Problem     // of InvalidArguments: one for each wrong argument
+	Message    string        // what is wrong, where, and how to fix it
+	Status     int           // of the API's response; 0 if there is none
+	RetryAfter time.Duration // the delay that the API requested; 0 if none
+	Problems   []Problem     // for InvalidArguments: one for each invalid argument
 
-	// Made reports that a Restricted call reached the API and that a repetition
-	// would reach it again. It is false while the result only waits for a review:
-	// a repetition then asks for the held result.
+	// Made reports that a Restricted call reached the API and that repeating the call
+	// would reach the API again. It is false while only the result waits for a review,
+	// because a repeated call then asks for the held result.
 	Made bool
 }
 
-// A Problem is one thing wrong with the arguments of a call.
+// A Problem is one error in the arguments of a call.
 type Problem struct {
-	Path    string // a JSON Pointer into the arguments; "" is the whole object
+	Path    string // a JSON Pointer into the arguments; "" for the whole object
 	Message string
 }
 
@@ -53,9 +53,9 @@ func (f *Failure) Error() string {
 	return f.Message
 }
 
-// Retryable reports whether the same call may succeed later: it was refused for
-// load or failed on the way, and either never reached the API or does no harm
-// when it runs twice.
+// Retryable reports whether the same call may succeed later. This is so if it failed
+// because of load or on the way to or from the API, and if it either never reached the API
+// or can safely run twice.
 func (f *Failure) Retryable(t *Tool) bool {
 	switch f.Kind {
 	case Unanswered:
@@ -65,7 +65,8 @@ func (f *Failure) Retryable(t *Tool) bool {
 		case http.StatusTooManyRequests:
 			return true
 		case http.StatusRequestTimeout, http.StatusTooEarly:
-			// The API may have begun (RFC 9110, section 15.5.9; RFC 8470, section 5.2).
+			// The API may have started the operation (RFC 9110, section 15.5.9; RFC 8470,
+			// section 5.2).
 			return t != nil && t.ReadOnly()
 		}
 		return false
@@ -73,7 +74,7 @@ func (f *Failure) Retryable(t *Tool) bool {
 		return f.RetryAfter > 0 && !f.Made
 	case Failed:
 		if f.Status == http.StatusNotImplemented {
-			return false // nor will it be later
+			return false // a later attempt fails as well
 		}
 		return f.Status == http.StatusServiceUnavailable || t != nil && t.Idempotent()
 	case Unreachable, TimedOut:

@@ -1,47 +1,46 @@
 package ocp
 
-// A Reason says why a header, a session or one of its fields is not as the
-// protocol has it. Its text is fit for a metric's label.
+// A Reason says why a header, a session or one of its fields does not conform to the
+// protocol. Its text is suitable as a metric label.
 type Reason string
 
 // The reasons why a header or a session as a whole is ignored.
 const (
-	ReasonRepeated Reason = "repeated"   // the header came more than once
-	ReasonEmpty    Reason = "empty"      // there is no value
-	ReasonTooLong  Reason = "too_long"   // over the header's limit
+	ReasonRepeated Reason = "repeated"   // the header is present more than once
+	ReasonEmpty    Reason = "empty"      // the value is empty
+	ReasonTooLong  Reason = "too_long"   // exceeds the header's limit
 	ReasonUTF8     Reason = "utf8"       // not UTF-8
-	ReasonControl  Reason = "control"    // a control character
-	ReasonPattern  Reason = "pattern"    // not the characters or the form that are asked for
+	ReasonControl  Reason = "control"    // contains a control character
+	ReasonPattern  Reason = "pattern"    // wrong characters or form
 	ReasonBase64   Reason = "base64"     // the session is not Base64
-	ReasonGzip     Reason = "gzip"       // the session's gzip is broken, or more follows it
-	ReasonInflated Reason = "inflated"   // the session is too large once it is decompressed
-	ReasonJSON     Reason = "json"       // the session is not JSON, or has a field twice
-	ReasonObject   Reason = "not_object" // the session is JSON and no object
-	ReasonDepth    Reason = "depth"      // the session nests too deeply
+	ReasonGzip     Reason = "gzip"       // the session's gzip stream is broken or followed by other data
+	ReasonInflated Reason = "inflated"   // the session is too large after decompression
+	ReasonJSON     Reason = "json"       // the session is not valid JSON, or repeats a field
+	ReasonObject   Reason = "not_object" // the session is JSON but not an object
+	ReasonDepth    Reason = "depth"      // the session is nested too deeply
 )
 
 // The reasons why a context does not conform to the schema.
 const (
-	ReasonMissing   Reason = "missing"   // a required field
-	ReasonType      Reason = "type"      // the value is of another JSON type
+	ReasonMissing   Reason = "missing"   // a required field is missing
+	ReasonType      Reason = "type"      // the value has the wrong JSON type
 	ReasonTimestamp Reason = "timestamp" // not an RFC 3339 time
 	ReasonURI       Reason = "uri"       // not an absolute URI
-	ReasonNegative  Reason = "negative"  // a count below zero
-	ReasonTooMany   Reason = "too_many"  // more items than allowed, or more values in the whole session
-	ReasonUnknown   Reason = "unknown"   // a field that the schema does not have
-	ReasonDisagrees Reason = "disagrees" // the header says something else
+	ReasonNegative  Reason = "negative"  // a count is negative
+	ReasonTooMany   Reason = "too_many"  // more items than allowed, or too many values in the whole session
+	ReasonUnknown   Reason = "unknown"   // the schema does not define the field
+	ReasonDisagrees Reason = "disagrees" // the header has a different value
 )
 
-// A Fault is one thing wrong with a message's headers or context. It never
-// holds the value itself. A judgement lists faults; one that stands alone is an
-// error.
+// A Fault is one error in a message's headers or context. It never contains the invalid
+// value. A Judgement lists faults; a single fault is returned as an error.
 type Fault struct { //nolint:errname // more often a reason than an error
 	Field  string // "OCP-User" for a header; "created_at", "history/3/action" in a context
 	Reason Reason
-	Detail string // more for a person, "at byte 17"; often ""
+	Detail string // additional detail for a person, such as "at byte 17"; often ""
 }
 
-// Error says what is wrong, and where.
+// Error says what is wrong and where.
 func (f Fault) Error() string {
 	message := f.Field + ": " + f.Reason.words()
 	if f.Reason == ReasonPattern {
@@ -53,7 +52,7 @@ func (f Fault) Error() string {
 	return message
 }
 
-// patternOf names the form that a field must have, as the end of a sentence.
+// patternOf describes the form that a field must have, as the end of a sentence.
 func patternOf(field string) string {
 	switch field {
 	case "OCP-Context-ID", "context_id":
@@ -114,14 +113,14 @@ func (r Reason) words() string {
 	return string(r)
 }
 
-// A Verdict is what a session is worth.
+// A Verdict says how much of a session can be used.
 type Verdict string
 
-// The verdicts. A message without a session has none: "".
+// The verdicts. The verdict of a message without a session is "".
 const (
-	Conforming Verdict = "conforming" // as the context schema has it
-	Usable     Verdict = "usable"     // decoded; what was wrong has been left out or put right
-	Ignored    Verdict = "ignored"    // as if it had not been sent
+	Conforming Verdict = "conforming" // conforms to the context schema
+	Usable     Verdict = "usable"     // decoded; invalid parts were omitted or corrected
+	Ignored    Verdict = "ignored"    // treated as absent
 )
 
 // A Judgement is a verdict and the reasons for it.

@@ -14,13 +14,13 @@ type fileUse uint8
 
 const (
 	noFile       fileUse = iota
-	declaredFile         // the document says so
-	likelyFile           // the document says that it is text, which may be a mistake
+	declaredFile         // the document declares it as a file
+	likelyFile           // the document declares it as text, possibly by mistake
 )
 
-// fileProperties returns which properties of a multipart form are files. Forms are
-// multipart for the sake of files. If the document declares none, it has forgotten
-// to: then text that is named or described like a file may be sent as one.
+// fileProperties returns which properties of a multipart form are files. Multipart forms
+// are normally used to upload files. If the document declares no property as a file, a
+// text property may be sent as one if its name or description suggests a file.
 func fileProperties(object *schema.Object) map[string]fileUse {
 	uses := make(map[string]fileUse)
 	for _, p := range object.Properties {
@@ -39,14 +39,14 @@ func fileProperties(object *schema.Object) map[string]fileUse {
 	return uses
 }
 
-// fileWords are the last words in the names of properties that are files.
+// fileWords are the last words in the names of properties that are usually files.
 var fileWords = []string{
 	"file", "files", "upload", "attachment", "attachments", "image", "photo", "picture", "avatar", "logo", "icon",
 	"audio", "video", "media", "document", "binary", "blob",
 }
 
-// looksLikeFile reports whether a property is text of any content, or bytes in
-// base64, with the name or description of a file.
+// looksLikeFile reports whether the name or description of a property suggests a file, and
+// its schema is unrestricted text or base64.
 func looksLikeFile(name string, place openapi.Place) bool {
 	resolved, err := place.Resolve()
 	if err != nil || !slices.Equal(schema.Types(resolved), []string{"string"}) {
@@ -69,8 +69,8 @@ func looksLikeFile(name string, place openapi.Place) bool {
 		strings.Contains(description, "file to upload") || strings.Contains(description, "multipart/form-data")
 }
 
-// lastWord returns the last word of a name such as cover_image or coverImage, in
-// lower case.
+// lastWord returns the last word of a name, such as cover_image or coverImage, in lower
+// case.
 func lastWord(name string) string {
 	name = strings.TrimRightFunc(name, func(r rune) bool { return !unicode.IsLetter(r) })
 	start := strings.LastIndexFunc(name, func(r rune) bool { return !unicode.IsLetter(r) }) + 1

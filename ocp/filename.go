@@ -6,9 +6,9 @@ import (
 	"github.com/fairwayhq/fairway/ocp/body"
 )
 
-// Filename returns the name that the API gave a file in Content-Disposition (RFC
-// 6266), "" if it gave none. It is the last element of a path, has no control
-// characters and at most body.MaxFilename bytes.
+// Filename returns the filename from the response's Content-Disposition (RFC 6266), or ""
+// if there is none. It contains only the last path element and no control characters, and
+// has at most body.MaxFilename bytes.
 func (r *Result) Filename() string {
 	value := r.Header.Get("Content-Disposition")
 	if value == "" {

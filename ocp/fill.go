@@ -18,14 +18,14 @@ import (
 	"github.com/fairwayhq/fairway/ocp/style"
 )
 
-// The gateway fills some arguments itself: those for which the document allows one
-// value only, and those whose value is a credential of the gateway. They are not
-// in Tool.Arguments and not in Tool.InputSchema. Their argumentPlan is marked as
-// filled, and has the value in fill if it is known when the Toolset is built.
+// The gateway fills some arguments itself: those with only one allowed value, and those
+// that carry a credential of the gateway. They are not in Tool.Arguments or
+// Tool.InputSchema. Their argumentPlan has filled set. If the value is known when the
+// Toolset is built, it is in argumentPlan.fill.
 
-// singleValue returns the value of an argument that the document requires and
-// for which it allows one value only; nil for others. An optional argument is not
-// filled: to send it or not is a choice.
+// singleValue returns the value of a required argument for which the document allows only
+// one value, and nil for other arguments. An optional argument is not filled, because the
+// caller decides whether to send it.
 func singleValue(required bool, place openapi.Place) jsontext.Value {
 	if !required {
 		return nil
@@ -37,21 +37,21 @@ func singleValue(required bool, place openapi.Place) jsontext.Value {
 	return value
 }
 
-// constSchema returns the schema of a single value.
+// constSchema returns a schema that allows only the given value.
 func constSchema(value jsontext.Value) jsontext.Value {
 	return append(appendMember([]byte{'{'}, "const", value), '}')
 }
 
-// isSendable reports whether the parameter can be sent with that value.
+// isSendable reports whether the parameter can carry the value.
 func isSendable(param *style.Serializer, value jsontext.Value) bool {
 	text, err := param.Append(nil, value)
 	return err == nil && len(text) > 0
 }
 
-// FilledBy returns the Toolset as it is where the gateway fills those arguments
-// for which fills returns true: its tools neither list nor require them. Values
-// are given for each call, by Call.Fill. The Toolset is returned as it is if fills
-// returns true for none; tools that have none of them are shared with it.
+// FilledBy returns a Toolset in which the gateway fills the arguments for which fills
+// returns true. Its tools neither list nor require these arguments; Call.Fill sets their
+// values for each call. Tools without such arguments are shared with the original. If no
+// tool has one, FilledBy returns the original Toolset.
 func (s *Toolset) FilledBy(fills func(*Tool, *Argument) bool) *Toolset {
 	filled := *s
 	filled.tools = slices.Clone(s.tools)
@@ -84,7 +84,7 @@ func (t *Tool) namesOf(fills func(*Tool, *Argument) bool) (names []string) {
 	return names
 }
 
-// without returns the tool with arguments of these names filled by the gateway.
+// without returns a copy of the tool in which the gateway fills the named arguments.
 func (t *Tool) without(names []string) *Tool {
 	c := &Tool{
 		Name: t.Name, Title: t.Title, Description: t.Description, Method: t.Method, Path: t.Path,
@@ -105,7 +105,7 @@ func (t *Tool) without(names []string) *Tool {
 	return c
 }
 
-// list sets Arguments to those that callers give.
+// list sets Arguments to the arguments that callers give.
 func (t *Tool) list() {
 	t.Arguments = t.all
 	if !slices.ContainsFunc(t.plans, func(p argumentPlan) bool { return p.filled }) {
@@ -119,7 +119,7 @@ func (t *Tool) list() {
 	}
 }
 
-// withoutProperties returns an object schema without properties of these names.
+// withoutProperties returns an object schema without the named properties.
 func withoutProperties(object jsontext.Value, names []string) jsontext.Value {
 	members, err := wire.Members(nil, object)
 	if err != nil {
@@ -148,7 +148,7 @@ func withoutProperties(object jsontext.Value, names []string) jsontext.Value {
 	return append(kept, '}')
 }
 
-// withoutTexts returns a list without these strings.
+// withoutTexts returns a JSON list without the given strings.
 func withoutTexts(list jsontext.Value, texts []string) []byte {
 	kept := []byte{'['}
 	for walk := wire.Into(list); walk.Next(); {
@@ -176,8 +176,8 @@ func (t *Tool) TakesForm() bool {
 	return kind == body.URLEncoded || kind == body.Multipart
 }
 
-// Fill gives the arguments that the gateway fills for each call the values that
-// value returns; one for which it is not ok is not sent.
+// Fill sets the values of the arguments that the gateway fills for each call. If value
+// returns false, the argument is not sent.
 func (c *Call) Fill(value func(in Location, wireName string) (text string, ok bool)) {
 	for i := range c.Tool.plans {
 		if plan := &c.Tool.plans[i]; plan.filled && plan.fill == nil {
@@ -189,9 +189,9 @@ func (c *Call) Fill(value func(in Location, wireName string) (text string, ok bo
 	}
 }
 
-// SetFilledHeaders sets the headers and cookies of a request that the gateway fills, in
-// place of those that were added after Request, in any spelling that a server takes for
-// the same header.
+// SetFilledHeaders sets the headers and cookies that the gateway fills. It replaces values
+// that were added to the request after Request built it, in every spelling that a server
+// treats as the same header.
 func (c *Call) SetFilledHeaders(header http.Header) {
 	for i := range c.Tool.plans {
 		a := &c.Tool.all[i]
@@ -201,7 +201,7 @@ func (c *Call) SetFilledHeaders(header http.Header) {
 		}
 		text, err := c.Tool.plans[i].param.Append(nil, value)
 		if err != nil {
-			continue // Request has returned the error
+			continue // Request has already returned the error
 		}
 		if a.In == InCookie {
 			header["Cookie"] = []string{withCookie(header["Cookie"], string(text))}
@@ -216,8 +216,8 @@ func (c *Call) SetFilledHeaders(header http.Header) {
 	}
 }
 
-// withCookie returns the value of a Cookie header that has the cookie, "name=value", and
-// those of the lines that have another name.
+// withCookie returns a Cookie header value with the cookie, "name=value", and with all
+// cookies of other names from lines.
 func withCookie(lines []string, cookie string) string {
 	name, _, _ := strings.Cut(cookie, "=")
 	kept := make([]string, 0, 4)
@@ -232,9 +232,9 @@ func withCookie(lines []string, cookie string) string {
 	return strings.Join(append(kept, cookie), "; ")
 }
 
-// filledProblem is what is wrong with a value that a caller gives for an argument
-// which the gateway fills. The value that is sent anyway is accepted, as models
-// know such arguments from the API's own documentation.
+// filledProblem checks a value that a caller gives for an argument that the gateway fills.
+// Only the value that the gateway sends is accepted; models know such arguments from the
+// API's own documentation. Any other value is a problem.
 func (t *Tool) filledProblem(argument int, value jsontext.Value) (problem Problem, wrong bool) {
 	fill := t.plans[argument].fill
 	path := pointer(t.all[argument].Name)
@@ -247,9 +247,9 @@ func (t *Tool) filledProblem(argument int, value jsontext.Value) (problem Proble
 	return Problem{Path: path, Message: "is a credential that the gateway sends itself: leave it out"}, true
 }
 
-// resemblesFixed reports whether servers may take an undeclared property of the body for
-// a parameter or property whose value is fixed: many merge query and body, and many
-// compare names without regard to case.
+// resemblesFixed reports whether a server may confuse an undeclared property of the body
+// with a parameter or property whose value is fixed. Many servers merge query and body,
+// and many ignore case in names.
 func (t *Tool) resemblesFixed(property string) bool {
 	alias := style.Alias(style.Stem(property))
 	isFixed := func(id identifier) bool { return id.in == InQuery && id.isFixed() && style.Alias(id.name) == alias }

@@ -7,12 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// Version is the version of the protocol that is implemented here, as
-// OCP-Version carries it.
+// Version is the implemented version of the protocol, as sent in OCP-Version.
 const Version = "1.0"
 
-// The seven headers (OCP 1.0, HTTP Headers) as they are keys of an http.Header.
-// In a Fault and in messages they are spelled as in the protocol: OCP-Context-ID.
+// The seven headers (OCP 1.0, HTTP Headers), as keys of an http.Header. Faults and
+// messages use the spelling of the protocol, such as OCP-Context-ID.
 const (
 	HeaderContextID   = "Ocp-Context-Id"
 	HeaderAgentType   = "Ocp-Agent-Type"
@@ -23,7 +22,7 @@ const (
 	HeaderVersion     = "Ocp-Version"
 )
 
-// The limits of the headers: characters, but for the session.
+// The limits of the headers, in characters unless noted otherwise.
 const (
 	MaxContextID   = 64
 	MaxAgentType   = 128
@@ -31,14 +30,14 @@ const (
 	MaxUser        = 64
 	MaxWorkspace   = 128
 
-	// MaxSession is how long an OCP-Session value may be, in bytes.
+	// MaxSession is the maximum length of an OCP-Session value, in bytes.
 	MaxSession = 8 << 10
 
-	// maxVersion bounds OCP-Version, of which the protocol says no length.
+	// maxVersion limits OCP-Version. The protocol does not define a limit.
 	maxVersion = 32
 )
 
-// headerNames spells each header as the protocol does.
+// headerNames maps each header key to the spelling of the protocol.
 var headerNames = [...]struct{ key, name string }{
 	{HeaderContextID, "OCP-Context-ID"},
 	{HeaderAgentType, "OCP-Agent-Type"},
@@ -49,8 +48,7 @@ var headerNames = [...]struct{ key, name string }{
 	{HeaderVersion, "OCP-Version"},
 }
 
-// HeaderName returns the protocol's spelling of one of the header keys, "" for
-// any other key.
+// HeaderName returns the protocol's spelling of a header key, or "" for any other key.
 func HeaderName(key string) string {
 	for _, h := range headerNames {
 		if h.key == key {
@@ -60,19 +58,19 @@ func HeaderName(key string) string {
 	return ""
 }
 
-// ReadOptions say how strictly headers and sessions are read. The zero value is
-// as wide as the text of the protocol, with its limits.
+// ReadOptions configure how strictly headers and sessions are read. The zero value accepts
+// everything that the text of the protocol allows, with its limits.
 type ReadOptions struct {
-	// Strict follows the context schema where it and the text disagree: a
-	// context id must match ^ocp-[a-f0-9]{8,}$, and a session that does not
+	// Strict follows the context schema where the schema and the text of the protocol
+	// disagree: a context id must match ^ocp-[a-f0-9]{8,}$, and a session that does not
 	// conform to the schema is ignored as a whole.
 	Strict bool
 
-	MaxSession  int // bytes of an OCP-Session value; 0 means MaxSession
-	MaxInflated int // bytes of a session's JSON; 0 means MaxInflated
+	MaxSession  int // maximum bytes of an OCP-Session value; 0 means the constant MaxSession
+	MaxInflated int // maximum bytes of a session's JSON; 0 means the constant MaxInflated
 
-	// Cache keeps decoded sessions for the next message that has the same one;
-	// nil keeps none.
+	// Cache keeps decoded sessions, for later messages with the same session. nil disables
+	// caching.
 	Cache *SessionCache
 }
 
@@ -90,9 +88,8 @@ func (o ReadOptions) maxInflated() int {
 	return MaxInflated
 }
 
-// Headers are the OCP headers of one message. A header that is absent or was
-// ignored is "". Whatever stands here is what a client says of itself: User is
-// never an identity.
+// Headers are the OCP headers of one message. A header that is absent or was ignored is
+// "". The client chooses all values, so User must never be used as an identity.
 type Headers struct {
 	ContextID   string
 	AgentType   string
@@ -102,13 +99,13 @@ type Headers struct {
 	Version     string
 	Session     *Session // not decoded yet; nil if absent or ignored
 
-	// Faults has one entry for each header that was ignored, and for no other.
+	// Faults has one entry for each ignored header.
 	Faults []Fault
 }
 
-// ReadHeaders reads the OCP headers of a request or a response. Each header is
-// taken or ignored on its own account (OCP 1.0, Error Handling). Without OCP
-// headers it allocates nothing.
+// ReadHeaders reads the OCP headers of a request or a response. Each header is accepted or
+// ignored independently of the others (OCP 1.0, Error Handling). If there are no OCP
+// headers, ReadHeaders does not allocate.
 func ReadHeaders(header http.Header, options ReadOptions) Headers {
 	var h Headers
 	h.ContextID = h.read(header, HeaderContextID, func(value string) Reason {
@@ -128,8 +125,8 @@ func ReadHeaders(header http.Header, options ReadOptions) Headers {
 	return h
 }
 
-// read returns the value of one header, "" if it is absent or wrong. A header
-// that came twice is wrong: whoever reads next might take the other value.
+// read returns the value of one header, or "" if it is absent or invalid. A repeated
+// header is invalid, because another reader might use a different one of its values.
 func (h *Headers) read(header http.Header, key string, check func(string) Reason) string {
 	values := header[key]
 	if len(values) == 0 {
@@ -146,19 +143,19 @@ func (h *Headers) read(header http.Header, key string, check func(string) Reason
 	return ""
 }
 
-// Valid reports whether both required headers are there (OCP 1.0, Required
-// Headers). Without them the message has no context.
+// Valid reports whether both required headers are present (OCP 1.0, Required Headers).
+// Without them the message has no context.
 func (h *Headers) Valid() bool {
 	return h.ContextID != "" && h.AgentType != ""
 }
 
-// Present reports whether the message had any OCP header, good or not.
+// Present reports whether the message has any OCP header, valid or not.
 func (h *Headers) Present() bool {
 	return h.ContextID != "" || h.AgentType != "" || h.Session != nil || len(h.Faults) > 0 ||
 		h.CurrentGoal != "" || h.User != "" || h.Workspace != "" || h.Version != ""
 }
 
-// Set writes the headers that are there and removes the others.
+// Set writes the headers that have a value and removes the others.
 func (h *Headers) Set(header http.Header) {
 	session := ""
 	if h.Session != nil {
@@ -173,8 +170,8 @@ func (h *Headers) Set(header http.Header) {
 	setHeader(header, HeaderSession, session)
 }
 
-// DropIgnored removes from header, which the Headers were read from, those that
-// were ignored, and leaves the others as they came.
+// DropIgnored removes the ignored headers from header and leaves all others unchanged.
+// Header must be the one that the Headers were read from.
 func (h *Headers) DropIgnored(header http.Header) {
 	for _, fault := range h.Faults {
 		for _, known := range headerNames {
@@ -207,8 +204,8 @@ func checkContextID(value string, strict bool) Reason {
 	return checkPattern(value, MaxContextID, isContextIDByte)
 }
 
-// isSchemaContextID matches ^ocp-[a-f0-9]{8,}$, the pattern of the schema, which
-// the examples of the text itself do not keep to.
+// isSchemaContextID matches ^ocp-[a-f0-9]{8,}$, the pattern of the schema. The examples in
+// the text of the protocol do not follow this pattern.
 func isSchemaContextID(value string) bool {
 	const shortest = 8
 	digits, ok := strings.CutPrefix(value, "ocp-")
@@ -236,8 +233,7 @@ func isAgentTypeByte(c byte) bool {
 	return isContextIDByte(c) || c == '_' || c == '.'
 }
 
-// checkPattern checks a value of ASCII characters, of which there are as many as
-// bytes.
+// checkPattern checks a value that may contain only ASCII characters.
 func checkPattern(value string, longest int, allowed func(byte) bool) Reason {
 	switch {
 	case value == "":
@@ -253,8 +249,8 @@ func checkPattern(value string, longest int, allowed func(byte) bool) Reason {
 	return ""
 }
 
-// checkText checks free text: UTF-8 without control characters, which have no
-// place in a header and none in the logs that it ends up in.
+// checkText checks free text: it must be UTF-8 without control characters, which are not
+// valid in headers and not safe in logs.
 func checkText(value string, longest int) Reason {
 	if value == "" {
 		return ReasonEmpty
@@ -274,8 +270,7 @@ func checkText(value string, longest int) Reason {
 	return ""
 }
 
-// checkVersion accepts a semantic version, whose patch number may be missing as
-// it is in "1.0".
+// checkVersion accepts a semantic version. The patch number may be missing, as in "1.0".
 func checkVersion(value string) Reason {
 	switch {
 	case value == "":

@@ -11,31 +11,31 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// ActionAPICall is the action of a history entry that stands for a call of an API.
+// ActionAPICall is the action of a history entry for an API call.
 const ActionAPICall = "api_call"
 
 // A HistoryEntry is one interaction of an agent (OCP 1.0, Context Schema, history).
 type HistoryEntry struct {
 	Timestamp   time.Time // required; to the microsecond, in UTC
-	Action      string    // required: ActionAPICall, or a word of the agent's
+	Action      string    // required: ActionAPICall, or an action that the agent defines
 	APIEndpoint string    // the URL that was called; "" if absent
-	Result      string    // "success", or what went wrong; "" if absent
+	Result      string    // "success", or a description of the error; "" if absent
 
 	Operation string         // metadata.operation
 	ToolName  string         // metadata.tool_name
-	Metadata  jsontext.Value // an object of the further metadata; nil if there are none
+	Metadata  jsontext.Value // an object of additional metadata; nil if there are none
 }
 
-// The results of a history entry that stands for a call of an API.
+// The results of a history entry for an API call.
 const (
 	ResultSuccess = "success"
 	ResultError   = "error"
 )
 
-// CallEntry returns the history entry of one call of an API that was answered
-// with status, 0 if it was not. Operation is the operationId, toolName the name
-// of the tool; either may be "". The endpoint should have no query, which may
-// hold what is nobody else's business.
+// CallEntry returns the history entry for one API call. Status is the status of the
+// response, or 0 if there was none. Operation is the operationId and toolName the name of
+// the tool; either may be "". The endpoint should not have a query, because a query may
+// contain private data.
 func CallEntry(at time.Time, endpoint, operation, toolName string, status int) HistoryEntry {
 	entry := HistoryEntry{
 		Timestamp:   timestamp(at),
@@ -113,15 +113,15 @@ func (d *decoder) history(value jsontext.Value) []HistoryEntry {
 	return entries
 }
 
-// newestItems returns the last items of a checked array, at most limit of them, and how
-// many it has. It reads the array once.
+// newestItems returns the last limit items of a validated array, and the total number of
+// items. It reads the array once.
 func newestItems(array jsontext.Value, limit int) (newest []jsontext.Value, count int) {
 	newest = make([]jsontext.Value, 0, min(len(array)/minEntry, limit))
 	for walk := wire.Into(array); walk.Next(); count++ {
 		if count < limit {
 			newest = append(newest, walk.Value)
 		} else {
-			newest[count%limit] = walk.Value // a ring, whose oldest item is replaced
+			newest[count%limit] = walk.Value // a ring buffer: replaces the oldest item
 		}
 	}
 	if count > limit {
@@ -131,7 +131,7 @@ func newestItems(array jsontext.Value, limit int) (newest []jsontext.Value, coun
 	return newest, count
 }
 
-// minEntry is about how long the JSON of an entry is at least, in bytes.
+// minEntry is roughly the minimum length of an entry's JSON, in bytes.
 const minEntry = 64
 
 func (d *decoder) entry(value jsontext.Value) (e HistoryEntry, ok bool) {
@@ -167,8 +167,8 @@ func (d *decoder) entry(value jsontext.Value) (e HistoryEntry, ok bool) {
 	return e, ok
 }
 
-// repeated decodes a text like text. It returns previous, without copying the text once
-// more, where it is equal: a history that decompresses to much repeats itself.
+// repeated decodes a text like text. If it equals previous, it returns previous and does
+// not allocate a copy, because large histories contain many equal texts.
 func (d *decoder) repeated(field string, value jsontext.Value, nullable bool, previous string) string {
 	if len(value) == len(previous)+2 && value[0] == '"' && string(value[1:len(value)-1]) == previous &&
 		strings.IndexByte(previous, '\\') < 0 {
@@ -204,7 +204,7 @@ func (d *decoder) metadata(field string, value jsontext.Value, e *HistoryEntry) 
 	}
 }
 
-// A History is the history of a message's context whose entries are decoded one by one,
+// A History is the history of a message's context. Its entries are decoded one at a time,
 // when they are read.
 type History struct {
 	decoded []HistoryEntry
@@ -216,7 +216,7 @@ func (in *Incoming) History() History {
 	if !in.Valid() || in.Session == nil {
 		return History{}
 	}
-	if in.Session.options.Strict { // which has decoded all of it
+	if in.Session.options.Strict { // strict mode has decoded the whole session
 		return History{decoded: in.Context().History}
 	}
 	value := in.Session.Field("history")
@@ -227,12 +227,12 @@ func (in *Incoming) History() History {
 	return History{raw: slices.DeleteFunc(newest, func(item jsontext.Value) bool { return item.Kind() != '{' })}
 }
 
-// Len returns how many entries there are.
+// Len returns the number of entries.
 func (h History) Len() int {
 	return max(len(h.decoded), len(h.raw))
 }
 
-// At decodes the entry at position i, the oldest first. What is invalid in it is left out.
+// At decodes the entry at position i, where 0 is the oldest. Invalid values are omitted.
 func (h History) At(i int) HistoryEntry {
 	if h.decoded != nil {
 		return h.decoded[i]

@@ -7,9 +7,8 @@ import (
 	"sync"
 )
 
-// An Incoming is what one message says of its context: its headers, and the
-// session, which is decoded when somebody first asks for it. It is safe for
-// concurrent use.
+// An Incoming is the OCP context of one message: its headers, and its session, which is
+// decoded when it is first needed. It is safe for concurrent use.
 type Incoming struct {
 	Headers // must not be changed
 
@@ -18,8 +17,8 @@ type Incoming struct {
 	judgement Judgement
 }
 
-// ReadIncoming reads the OCP headers of a request or a response. It returns nil if there
-// are none, and allocates nothing then.
+// ReadIncoming reads the OCP headers of a request or a response. If there are none, it
+// returns nil and does not allocate.
 func ReadIncoming(header http.Header, options ReadOptions) *Incoming {
 	headers := ReadHeaders(header, options)
 	if !headers.Present() {
@@ -28,24 +27,24 @@ func ReadIncoming(header http.Header, options ReadOptions) *Incoming {
 	return &Incoming{Headers: headers}
 }
 
-// Context returns the context of the message: its session's, if that is of use,
-// under what the headers say. It is nil unless both required headers are there.
-// It is shared and must not be changed.
+// Context returns the context of the message: the session's context if it is usable, with
+// the values of the headers taking precedence. It is nil unless both required headers are
+// present. It is shared and must not be changed.
 func (in *Incoming) Context() *Context {
 	in.judge()
 	return in.context
 }
 
-// Brief returns the context of the message like Context, but without its history,
-// session metadata and API specifications, which are most of a long session and
-// are not decoded for it.
+// Brief returns the context of the message like Context, but without the history, session
+// metadata and API specifications. These are most of a long session, and Brief does not
+// decode them.
 func (in *Incoming) Brief() *Context {
 	switch {
 	case !in.Valid():
 		return nil
 	case in.Session == nil:
 		return in.under(nil)
-	case in.Session.options.Strict: // which has to know all of it
+	case in.Session.options.Strict: // strict mode must decode the whole session
 		c := in.Context().Clone()
 		c.History, c.Session, c.APISpecs = nil, nil, nil
 		return c
@@ -53,9 +52,9 @@ func (in *Incoming) Brief() *Context {
 	return in.under(in.Session.briefly())
 }
 
-// FromHeaders returns the context that the headers give on their own if they decide all
-// of these fields, named as in the context schema, and so reads no session. It returns
-// nil if the session has to be read, or the message is not valid.
+// FromHeaders returns a context from the headers alone, without reading the session, if
+// the headers determine all the given fields, which are named as in the context schema. It
+// returns nil if the session must be read or the message is not valid.
 func (in *Incoming) FromHeaders(fields []string) *Context {
 	if !in.Valid() {
 		return nil
@@ -79,8 +78,8 @@ func (in *Incoming) FromHeaders(fields []string) *Context {
 	return in.under(nil)
 }
 
-// Judge says what the session is worth and why, disagreement with the headers
-// included. The verdict is "" if the message has no session.
+// Judge returns the verdict on the session and its reasons, including disagreement with
+// the headers. If the message has no session, the verdict is "".
 func (in *Incoming) Judge() Judgement {
 	in.judge()
 	return in.judgement
@@ -96,7 +95,7 @@ func (in *Incoming) judge() {
 	})
 }
 
-// judgeSession sets the judgement and returns the session's context, nil if it
+// judgeSession sets the judgement and returns the session's context, or nil if the session
 // is ignored.
 func (in *Incoming) judgeSession() *Context {
 	if in.Session == nil {
@@ -124,7 +123,8 @@ func (in *Incoming) judgeSession() *Context {
 	return session
 }
 
-// disagreements compares what stands in both (OCP 1.0, Required Fields).
+// disagreements compares the values that both headers and session have (OCP 1.0, Required
+// Fields).
 func (in *Incoming) disagreements(session *Context) (faults []Fault) {
 	if in.ContextID != "" && session.ContextID != "" && in.ContextID != session.ContextID {
 		faults = append(faults, Fault{Field: "context_id", Reason: ReasonDisagrees})
@@ -135,7 +135,7 @@ func (in *Incoming) disagreements(session *Context) (faults []Fault) {
 	return faults
 }
 
-// under puts the headers over the session's context.
+// under returns the session's context, overridden by the values of the headers.
 func (in *Incoming) under(session *Context) *Context {
 	c := &Context{}
 	if session != nil {
@@ -150,22 +150,22 @@ func (in *Incoming) under(session *Context) *Context {
 
 type incomingKey struct{}
 
-// ContextWithIncoming returns a context that carries what a request says of its
-// OCP context, for the handlers behind the one that read it.
+// ContextWithIncoming returns a context that carries the request's OCP context to later
+// handlers.
 func ContextWithIncoming(ctx context.Context, in *Incoming) context.Context {
 	return context.WithValue(ctx, incomingKey{}, in)
 }
 
-// IncomingFromContext returns what the request says of its OCP context, nil if
-// it has no OCP headers or nobody has read them.
+// IncomingFromContext returns the OCP context of the request. It is nil if the request has
+// no OCP headers or no handler has read them.
 func IncomingFromContext(ctx context.Context) *Incoming {
 	in, _ := ctx.Value(incomingKey{}).(*Incoming)
 	return in
 }
 
-// FromContext returns the OCP context of the request that ctx belongs to, nil if
-// it has no valid one. The session is decoded if nobody has asked before. The
-// Context is shared and must not be changed.
+// FromContext returns the OCP context of the request that ctx belongs to, or nil if it has
+// no valid one. It decodes the session if necessary. The Context is shared and must not be
+// changed.
 func FromContext(ctx context.Context) *Context {
 	in := IncomingFromContext(ctx)
 	if in == nil {

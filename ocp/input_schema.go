@@ -14,39 +14,39 @@ import (
 	"github.com/fairwayhq/fairway/ocp/simplify"
 )
 
-// The size of what is listed of a tool, and of all tools together.
+// Limits of the listed size of one tool, and of all tools together.
 const (
 	DefaultMaxSchema = 64 << 10 // bytes of one tool's InputSchema, and of its Answer.Schema
 
-	maxListed      = 9 << 20 // bytes of all tools together, without the schemas of answers
-	maxListedTexts = 4 << 20 // of them, bytes of titles and descriptions
-	maxAnswers     = 8 << 20 // bytes of the schemas of all answers, less those of all arguments
+	maxListed      = 9 << 20 // bytes of all tools together, without response schemas
+	maxListedTexts = 4 << 20 // the part of maxListed for titles and descriptions, in bytes
+	maxAnswers     = 8 << 20 // bytes of all response schemas, less those of all arguments
 	minAnswers     = 1 << 20
-	listedFrame    = 300 // bytes around each tool in a list, about
+	listedFrame    = 300 // bytes of the JSON around each tool in a list, approximately
 
-	maxWrittenEarly = 2 * maxListed // bytes of schemas that are written before all are measured
+	maxWrittenEarly = 2 * maxListed // bytes of schemas that are written before all schemas are measured
 
-	maxInputSchema = 4 << 20   // bytes of the schema that one tool's arguments are checked against
+	maxInputSchema = 4 << 20   // bytes of the schema that validates one tool's arguments
 	maxWritten     = 256 << 20 // bytes of the schemas of all arguments, without $defs
 )
 
-// A schemaSource is where the schema of an argument came from, to write it in
-// another way.
+// A schemaSource is where the schema of an argument comes from. It allows the schema to be
+// written again in another form.
 type schemaSource struct {
 	schema      *schema.Schema
 	description string // of the argument, put into its schema
 	deprecated  bool
 }
 
-// argumentText is the schema of one argument in the making.
+// argumentText is the schema of one argument while it is built.
 type argumentText struct {
 	name   string
 	text   jsontext.Value // as it is first written
 	source *schemaSource  // nil if the text is not a translation
 }
 
-// inputPlan is all that a tool's input schema is made of. It outlives the build of
-// a tool whose full schema is larger than what is listed.
+// inputPlan holds everything that a tool's input schema is made from. If the full schema
+// is larger than the listed one, it is kept after the build of the tool.
 type inputPlan struct {
 	arguments []argumentText
 	required  []string
@@ -76,8 +76,8 @@ func (p *inputPlan) all() iter.Seq[*argumentText] {
 	}
 }
 
-// write appends one object schema with all arguments. The schema of each argument is
-// what text appends; defs appends $defs.
+// write appends an object schema with all arguments. Text appends the schema of each
+// argument; defs appends $defs.
 func (p *inputPlan) write(root []byte, text func([]byte, *argumentText) []byte, defs func([]byte) []byte) jsontext.Value {
 	root = append(root, `{"type":"object","properties":{`...)
 	for i := range p.arguments {
@@ -120,8 +120,8 @@ func (a *argumentText) writeFull(w schema.Writing) jsontext.Value {
 	return a.text
 }
 
-// A fullSchema writes the schema that a tool's arguments are checked against, for a
-// tool that lists a smaller one.
+// A fullSchema writes the schema that validates a tool's arguments, for a tool that lists
+// a smaller schema.
 type fullSchema struct {
 	mu      *sync.Mutex // of the Translator
 	writing schema.Writing
@@ -129,7 +129,7 @@ type fullSchema struct {
 	filled  []string // the arguments that the gateway fills
 }
 
-// without returns the schema without the arguments of these names.
+// without returns the schema without the named arguments.
 func (f *fullSchema) without(names []string) *fullSchema {
 	if f == nil {
 		return nil
@@ -139,7 +139,7 @@ func (f *fullSchema) without(names []string) *fullSchema {
 	return &without
 }
 
-// checkedSchema returns the schema that arguments are checked against.
+// checkedSchema returns the schema that validates the arguments.
 func (t *Tool) checkedSchema() jsontext.Value {
 	if t.full == nil {
 		return t.InputSchema
@@ -153,18 +153,19 @@ func (t *Tool) checkedSchema() jsontext.Value {
 	return withoutProperties(full, t.full.filled)
 }
 
-// A pendingTool is one whose listed schema depends on those of all others.
+// A pendingTool is a tool whose listed schema is written after all tools are known,
+// because all of them share one size limit.
 type pendingTool struct {
 	*builder
 	tool    *Tool
 	plan    *inputPlan
-	size    int     // bytes of the schema in full, at most; counted up to maxInputSchema
-	twins   []*Tool // that take the same arguments
-	dropped bool    // the schemas of the arguments are to be written anew
+	size    int     // upper limit for the bytes of the full schema; counted up to maxInputSchema
+	twins   []*Tool // tools with the same arguments
+	dropped bool    // the schemas of the arguments must be written again
 }
 
-// planInput takes note of what the tool's input schema is made of, and writes it if
-// it is not too large to be listed.
+// planInput records what the tool's input schema is made from. It writes the schema if the
+// schema is small enough to be listed.
 func (t *toolBuilder) planInput() error {
 	p := &inputPlan{
 		closed:    argumentText{text: t.closed, source: t.closedSource},
@@ -203,7 +204,7 @@ func (p *pendingTool) drop() {
 	for i := range p.plan.arguments {
 		a := &p.plan.arguments[i]
 		if a.source == nil || p.argument(a).MCPHeader != "" {
-			continue // the text is more than the translation
+			continue // the text contains more than the translation
 		}
 		a.text = nil
 		a.source.schema.Drop()
@@ -212,8 +213,7 @@ func (p *pendingTool) drop() {
 	p.tool.list()
 }
 
-// choose measures the schema, and writes it in the shortest way that fits if it is
-// to be written now.
+// choose measures the schema. If now is true, it also writes the shortest form that fits.
 func (p *pendingTool) choose(limit int, now bool) {
 	writings, schemas := p.input.Writings(), p.plan.schemas()
 	fixed := p.plan.fixed()
@@ -258,13 +258,13 @@ func (p *pendingTool) tools() iter.Seq[*Tool] {
 	}
 }
 
-// argument returns the argument that the text is of.
+// argument returns the argument that the text belongs to.
 func (p *pendingTool) argument(a *argumentText) *Argument {
 	i, _ := p.tool.index.position(p.tool.all, a.name)
 	return &p.tool.all[i]
 }
 
-// fixed returns how many bytes the schema takes beside those that are translated.
+// fixed returns the bytes of the schema without the translated schemas.
 func (p *inputPlan) fixed() int {
 	size := len(`{"type":"object","properties":{},"required":[],"additionalProperties":,"$defs":{}}`)
 	for a := range p.all() {
@@ -290,9 +290,9 @@ func (b *builder) maxSchema() int {
 	return b.options.MaxSchema
 }
 
-// finishInputs writes the schemas that are too large to be listed in full. If all
-// tools together would take too much, the largest schemas give way first: all have
-// the same bound, which depends on the document and the options alone.
+// finishInputs writes the schemas that are too large to be listed in full. If all tools
+// together exceed the limit, the largest schemas are reduced first: every tool gets the
+// same limit, which depends only on the document and the options.
 func (b *builder) finishInputs() {
 	limit := b.maxSchema()
 	b.descriptions, b.twins = nil, twins{}
@@ -337,7 +337,7 @@ func (b *builder) finishInputs() {
 	b.pending, b.compact, b.scratch = nil, nil, nil
 }
 
-// warnOfUnread names the tools whose full schema is too large to be kept.
+// warnOfUnread adds a warning for each tool whose full schema is too large to keep.
 func (b *builder) warnOfUnread() {
 	reason := fmt.Sprintf("the full schema of its arguments takes more than %d KiB: they are checked against a simplified one", maxInputSchema>>10)
 	for _, t := range b.set.tools {
@@ -347,9 +347,9 @@ func (b *builder) warnOfUnread() {
 	}
 }
 
-// simplify writes a schema of at most room bytes that accepts all that the full one
-// accepts: without descriptions except those of the arguments, then to a smaller
-// depth.
+// simplify writes a schema of at most room bytes that accepts everything that the full
+// schema accepts. It first drops all descriptions except those of the arguments, then
+// limits the depth.
 func (p *pendingTool) simplify(room int) {
 	if p.compact == nil {
 		p.compact = schema.NewTranslator(schema.Auto, schema.Input).Bare()
@@ -384,8 +384,8 @@ func (p *pendingTool) simplify(room int) {
 	p.shareArguments()
 }
 
-// appendDescribed adds to a schema without descriptions, which dst ends with, what
-// the document says of the argument.
+// appendDescribed adds the argument's description to a schema without descriptions, which
+// is at the end of dst.
 func appendDescribed(dst []byte, source *schemaSource) []byte {
 	dst = dst[:len(dst)-1]
 	if source.description != "" {
@@ -397,8 +397,8 @@ func appendDescribed(dst []byte, source *schemaSource) []byte {
 	return append(dst, '}')
 }
 
-// bare returns an argument without what its schema describes inside, and with at
-// most so many bytes of its own description.
+// bare returns an argument without the descriptions inside its schema. Its own description
+// is cut to describe bytes.
 func (p *pendingTool) bare(a *argumentText, describe int) argumentText {
 	if a.source == nil {
 		return *a
@@ -415,8 +415,8 @@ func (p *pendingTool) bare(a *argumentText, describe int) argumentText {
 	}}
 }
 
-// descriptions returns how long the description of one argument may be, for all to
-// take at most room bytes.
+// descriptions returns the maximum length of an argument's description such that all
+// descriptions together fit in room bytes.
 func (p *pendingTool) descriptions(room int) int {
 	sizes := make([]int, len(p.tool.Arguments))
 	for i := range p.tool.Arguments {
@@ -425,7 +425,7 @@ func (p *pendingTool) descriptions(room int) int {
 	return waterLevel(sizes, room)
 }
 
-// shareArguments gives each argument its part of the tool's schema.
+// shareArguments sets the schema of each argument to its part of the tool's schema.
 func (p *pendingTool) shareArguments() {
 	properties := make(map[string]jsontext.Value)
 	root, _ := wire.Members(nil, p.tool.InputSchema)
@@ -446,7 +446,7 @@ func (p *pendingTool) shareArguments() {
 	p.tool.list()
 }
 
-// clipTexts shortens titles and descriptions that together take too much.
+// clipTexts shortens titles and descriptions if together they are too long.
 func (b *builder) clipTexts() {
 	sizes := make([]int, 0, 2*len(b.set.tools))
 	for _, t := range b.set.tools {
@@ -458,7 +458,7 @@ func (b *builder) clipTexts() {
 	}
 }
 
-// clipTo is clip for any limit.
+// clipTo is like clip but accepts any limit.
 func clipTo(text string, limit int) string {
 	if limit < len("…") && limit < len(text) {
 		return ""
@@ -466,8 +466,8 @@ func clipTo(text string, limit int) string {
 	return clip(text, limit)
 }
 
-// waterLevel returns the largest bound for which the sizes, each cut down to it,
-// take no more than room together.
+// waterLevel returns the largest limit such that the sizes, each reduced to at most this
+// limit, take at most room in total.
 func waterLevel(sizes []int, room int) int {
 	sorted := slices.Clone(sizes)
 	slices.Sort(sorted)

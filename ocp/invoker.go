@@ -16,29 +16,28 @@ import (
 )
 
 const (
-	// DefaultMaxResponse is the size limit of an API's answer, in bytes.
+	// DefaultMaxResponse is the default size limit of an API's response, in bytes.
 	DefaultMaxResponse = 4 << 20
 
-	// DefaultCallTimeout is how long a call may take that an HTTPInvoker sends
+	// DefaultCallTimeout is the default time limit of a call that an HTTPInvoker sends
 	// with its own client.
 	DefaultCallTimeout = 30 * time.Second
 )
 
-// An HTTPInvoker sends calls straight to an API. It is safe for concurrent use.
+// An HTTPInvoker sends calls directly to an API. It is safe for concurrent use.
 type HTTPInvoker struct {
-	// Client sends the requests. Its transport is where credentials are added,
-	// and OCP headers (Transport).
+	// Client sends the requests. Its transport adds credentials and OCP headers
+	// (Transport).
 	Client *http.Client
 
-	// MaxResponse is the limit of an answer, in bytes; 0 means
-	// DefaultMaxResponse.
+	// MaxResponse limits a response, in bytes. 0 means DefaultMaxResponse.
 	MaxResponse int64
 
 	origin *url.URL
 }
 
-// NewHTTPInvoker returns an Invoker for the API at origin, "https://host". The
-// tools know the path of the API themselves (BuildOptions.BasePath).
+// NewHTTPInvoker returns an Invoker for the API at origin, such as "https://host". The
+// tools contain the base path of the API (BuildOptions.BasePath).
 func NewHTTPInvoker(origin string) (*HTTPInvoker, error) {
 	u, err := url.Parse(origin)
 	switch {
@@ -55,13 +54,13 @@ func NewHTTPInvoker(origin string) (*HTTPInvoker, error) {
 	}, nil
 }
 
-// followNone hands a redirect to the caller: it is an answer of the tool, and a
-// call must not end up elsewhere than its document says.
+// followNone returns a redirect to the caller instead of following it. The redirect is the
+// tool's response, and a call must go only where its document says.
 func followNone(*http.Request, []*http.Request) error {
 	return http.ErrUseLastResponse
 }
 
-// Invoke sends the call and reads its answer. Its errors are *Failure.
+// Invoke sends the call and reads the response. Its errors are *Failure.
 func (i *HTTPInvoker) Invoke(ctx context.Context, call *Call) (*Result, error) {
 	r, err := call.Request(ContextWithCall(ctx, call))
 	if err != nil {
@@ -91,7 +90,8 @@ func (i *HTTPInvoker) Invoke(ctx context.Context, call *Call) (*Result, error) {
 	return result, nil
 }
 
-// readBody reads the answer, of one that streams what it comes to.
+// readBody reads the body of the response. If the response streams, it reads the events
+// and returns their final content.
 func (i *HTTPInvoker) readBody(ctx context.Context, result *Result, content *buffer.Buffer, body io.Reader) error {
 	limit := i.MaxResponse
 	if limit <= 0 {
@@ -129,8 +129,8 @@ func reduce(ctx context.Context, result *Result, content *buffer.Buffer, body io
 	return nil
 }
 
-// unreachable puts an error of the HTTP client into words, without the URL, which
-// may have secrets in it.
+// unreachable describes an error of the HTTP client, without the URL, which may contain
+// secrets.
 func unreachable(ctx context.Context, t *Tool, err error) error {
 	if cause := ctx.Err(); cause != nil {
 		return cause

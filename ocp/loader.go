@@ -14,84 +14,85 @@ import (
 )
 
 const (
-	// DefaultRefresh is how often a document is asked for that does not come
-	// from a file.
+	// DefaultRefresh is how often to re-fetch a document that is not a file.
 	DefaultRefresh = 5 * time.Minute
 
-	// filePoll is how often the files of a document are looked at.
+	// filePoll is how often to check the files of a document for changes.
 	filePoll = time.Second
 
-	// minBackoff and maxBackoff are the first and the longest pause after a
-	// failure while there is no Toolset to serve.
+	// minBackoff and maxBackoff are the shortest and longest delay before a retry while
+	// there is no Toolset.
 	minBackoff = time.Second
 	maxBackoff = time.Minute
 
 	never = 100 * 365 * 24 * time.Hour
 )
 
-// ErrNotLoaded reports a document that has not been loaded yet.
+// ErrNotLoaded reports that the document is not loaded yet.
 var ErrNotLoaded = errors.New("the document is not loaded yet")
 
-// A BuildFunc turns a document into a Toolset. Location is where the document was
-// read, previous the Toolset it replaces, nil at first. It returns the other files
-// that the document refers to, also when it fails, so that a change of theirs is
-// noticed.
+// A BuildFunc builds a Toolset from a document. Location is where the document was read.
+// Previous is the Toolset to be replaced, nil at first. It returns the other files that
+// the document refers to, even if it fails, so that the Loader notices changes in them.
 type BuildFunc func(ctx context.Context, data []byte, location string, previous *Toolset) (toolset *Toolset, files []string, err error)
 
-// A LoadObserver is told how loading goes. Its functions may be nil; they are
+// A LoadObserver receives the results of loading. Its functions may be nil. They are
 // called one at a time and must not call the Loader's Stop.
 type LoadObserver struct {
-	Loaded func(toolset *Toolset, took time.Duration) // a new Toolset is in place
-	Failed func(err error)                            // the previous Toolset, if any, stays
+	Loaded func(toolset *Toolset, took time.Duration) // a new Toolset is in use
+	Failed func(err error)                            // the previous Toolset, if any, stays in use
 }
 
-// LoaderOptions say what a Loader loads.
+// LoaderOptions configure a Loader.
 type LoaderOptions struct {
 	Source openapi.Source
 	Build  BuildFunc
 
-	// Refresh is how often a document that is not a file is asked for; 0 means
-	// DefaultRefresh, negative means never once it is loaded. Files are looked at
-	// every second.
+	// Refresh is how often to re-fetch a document that is not a file. 0 means
+	// DefaultRefresh; a negative value means that the document is not fetched again once
+	// it is loaded. Files are checked every second.
 	Refresh  time.Duration
 	Observer LoadObserver
 }
 
-// A Loader keeps the Toolset of one document current. A document that changes is
-// built and replaces the Toolset in one step; one that cannot be read or built
-// leaves the Toolset as it was.
+// A Loader keeps the Toolset of one document current. When the document changes, it builds
+// a new Toolset and replaces the old one atomically. If the document cannot be read or
+// built, the old Toolset stays in use.
 //
-// A file is loaded with Load and then watched between Start and Stop; a URL is
-// loaded and refreshed between Start and Stop. A document on the site itself is
-// loaded by Ensure, because only a request knows the way through the site.
+// How a document is loaded depends on its source:
+//
+//   - A file is loaded with Load, then watched between Start and Stop.
+//   - A URL is loaded and refreshed between Start and Stop.
+//   - A document on the site itself is loaded by Ensure, because only a request can fetch
+//     it through the site's handlers.
 type Loader struct {
 	source   openapi.Source
 	build    BuildFunc
 	observer LoadObserver
-	interval time.Duration // between successful looks; negative means never again
-	polled   bool          // the source is a file: looking costs next to nothing
+	interval time.Duration // between successful loads; negative means never again
+	polled   bool          // the source is a file, which is cheap to check
 
 	toolset atomic.Pointer[Toolset]
-	keep    atomic.Bool   // the text of the document is wanted
-	stale   atomic.Bool   // so it must be fetched though it may not have changed
-	wake    chan struct{} // holds a value when the background is to look at once
+	keep    atomic.Bool   // keep the text of the document
+	stale   atomic.Bool   // fetch and build the document even if it has not changed
+	wake    chan struct{} // holds a value if the background goroutine must load at once
 	kept    atomic.Pointer[LoadedDocument]
-	due     atomic.Int64 // when the next look may begin, in Unix nanoseconds
+	due     atomic.Int64 // when the next load may begin, in Unix nanoseconds
 
-	turn     chan struct{}     // holds one value while somebody loads
-	snapshot *openapi.Snapshot // of the last document seen; guarded by turn
+	turn     chan struct{}     // holds one value while a load runs
+	snapshot *openapi.Snapshot // of the last document fetched; guarded by turn
 	rejected error             // why that document could not be built; guarded by turn
-	missing  bool              // the last look found no file; guarded by turn
-	failures int               // in a row; guarded by turn
+	missing  bool              // the last fetch found no file; guarded by turn
+	failures int               // consecutive failures; guarded by turn
 
 	mu     sync.Mutex
-	told   map[*subscription]struct{} // who is told of a new Toolset
+	told   map[*subscription]struct{} // notified of a new Toolset
 	err    error
 	run    *background   // nil unless started
 	flight chan struct{} // closed when the load that requests wait for ends; nil if none runs
 }
 
-// NewLoader returns a Loader that has loaded nothing yet.
+// NewLoader returns a Loader without loading the document.
 func NewLoader(options LoaderOptions) *Loader {
 	l := &Loader{
 		source:   options.Source,
@@ -117,22 +118,22 @@ type LoadedDocument struct {
 	Toolset  *Toolset
 }
 
-// KeepDocument makes the Loader keep the document's text from now on, beside the
-// Toolset that was built from it. What it has loaded already is loaded anew when
-// it is next looked at, by Load or in the background.
+// KeepDocument makes the Loader keep the document's text from now on, in addition to the
+// Toolset. If a document is loaded already, the next load, by Load or in the background,
+// fetches it again.
 func (l *Loader) KeepDocument() {
 	if !l.keep.Swap(true) {
 		l.stale.Store(true)
 	}
 }
 
-// Rebuild has the document built anew though it may not have changed, because the
-// BuildFunc makes another Toolset of it from now on: by Load, in the background at
-// once, or of a document of the site when it is next asked for.
+// Rebuild makes the Loader build the document again even if it has not changed. Call it
+// when the BuildFunc starts to make different Toolsets. Load rebuilds when it is called,
+// the background goroutine at once, and a document on the site on the next request for it.
 func (l *Loader) Rebuild() {
 	l.stale.Store(true)
 	if l.Toolset() == nil {
-		return // it has yet to be built
+		return // it has not been built yet
 	}
 	l.due.Store(0)
 	select {
@@ -141,39 +142,39 @@ func (l *Loader) Rebuild() {
 	}
 }
 
-// Document returns the text of the current document, nil unless KeepDocument was
-// called and a document has been loaded since.
+// Document returns the text of the current document. It is nil unless a document was
+// loaded after KeepDocument was called.
 func (l *Loader) Document() *LoadedDocument {
 	return l.kept.Load()
 }
 
-// Toolset returns the current Toolset, nil until one has been loaded.
+// Toolset returns the current Toolset, or nil if none is loaded yet.
 func (l *Loader) Toolset() *Toolset {
 	return l.toolset.Load()
 }
 
-// Err returns why the last look at the document failed, nil if the Toolset is
-// that of the document as it was then.
+// Err returns the error of the last load. It is nil if the Toolset is that of the document
+// as last fetched.
 func (l *Loader) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
 }
 
-// Location names the document: a path or a URL without its secrets.
+// Location returns the path or the URL of the document, without secrets.
 func (l *Loader) Location() string {
 	return l.source.Location()
 }
 
-// RetryAfter returns how long a client that found no Toolset should wait: until
+// RetryAfter returns how long a client should wait if there is no Toolset: the time until
 // the next attempt to load, in whole seconds, at least one.
 func (l *Loader) RetryAfter() time.Duration {
 	wait := time.Until(time.Unix(0, l.due.Load()))
 	return max(wait.Truncate(time.Second)+time.Second, time.Second)
 }
 
-// Load reads the document now, and builds it if it has changed. Its error is also
-// what Err returns then.
+// Load reads the document now and builds it if it has changed. Err returns the same error
+// afterwards.
 func (l *Loader) Load(ctx context.Context) error {
 	select {
 	case l.turn <- struct{}{}:
@@ -185,7 +186,7 @@ func (l *Loader) Load(ctx context.Context) error {
 	began := time.Now()
 	toolset, news, err := l.look(ctx)
 	if err != nil && ctx.Err() != nil {
-		// Given up, which says nothing about the document.
+		// The load was canceled, so the error does not concern the document.
 		return fmt.Errorf("loading %s: %w", l.Location(), err)
 	}
 	l.conclude(err)
@@ -201,12 +202,13 @@ func (l *Loader) Load(ctx context.Context) error {
 	return err
 }
 
-// look fetches the document and, if it has changed, puts its Toolset in place and
-// returns it. An error is news unless an earlier look found the same.
+// look fetches the document. If the document has changed, look replaces the Toolset and
+// returns the new one. News is false if an earlier load found the same error.
 func (l *Loader) look(ctx context.Context) (toolset *Toolset, news bool, err error) {
 	snapshot, changed, err := l.fetch(ctx)
 	if errors.Is(err, fs.ErrNotExist) && l.Toolset() != nil && !l.missing {
-		// Between an editor's remove and its rename there is no file for a moment.
+		// An editor may remove a file before it renames the new one, so ignore the first
+		// miss.
 		l.missing = true
 		return nil, false, l.rejected
 	}
@@ -224,7 +226,8 @@ func (l *Loader) look(ctx context.Context) (toolset *Toolset, news bool, err err
 		return nil, false, err
 	}
 	if err != nil {
-		// What the document referred to when it was whole may be what is wrong.
+		// A file that the last good version referred to may be the cause, so keep watching
+		// it.
 		files = append(files, snapshot.Files()...)
 	}
 	l.snapshot, l.rejected = snapshot.Keep(files), err
@@ -246,7 +249,7 @@ func (l *Loader) keepText(snapshot *openapi.Snapshot, toolset *Toolset) {
 	}
 }
 
-// fetch asks the source. A SiteSource runs handlers, which may panic.
+// fetch fetches the document from the source. A SiteSource runs handlers, which may panic.
 func (l *Loader) fetch(ctx context.Context) (snapshot *openapi.Snapshot, changed bool, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -262,7 +265,8 @@ func (l *Loader) fetch(ctx context.Context) (snapshot *openapi.Snapshot, changed
 	return snapshot, changed, err
 }
 
-// assemble builds the Toolset. The libraries that read documents may panic on some.
+// assemble builds the Toolset. It recovers from panics of the libraries that parse
+// documents.
 func (l *Loader) assemble(ctx context.Context, snapshot *openapi.Snapshot) (toolset *Toolset, files []string, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -276,7 +280,7 @@ func (l *Loader) assemble(ctx context.Context, snapshot *openapi.Snapshot) (tool
 	return toolset, files, err
 }
 
-// conclude notes how a look ended and when the next one is due.
+// conclude records the result of a load and when the next one is due.
 func (l *Loader) conclude(err error) {
 	if err == nil {
 		l.failures = 0
@@ -289,8 +293,9 @@ func (l *Loader) conclude(err error) {
 	l.err = err
 }
 
-// pause returns how long to wait for the next look: spread, so that the nodes of
-// a site do not ask all at once, and growing while there is no Toolset at all.
+// pause returns the delay before the next load. It is randomized, so that the nodes of a
+// site do not fetch at the same time. While there is no Toolset, it grows with each
+// failure.
 func (l *Loader) pause() time.Duration {
 	switch {
 	case l.polled:
@@ -303,7 +308,7 @@ func (l *Loader) pause() time.Duration {
 	return jitter(l.interval)
 }
 
-// jitter returns d, a tenth more or less.
+// jitter returns d changed at random by up to a tenth.
 func jitter(d time.Duration) time.Duration {
 	return d - d/10 + rand.N(d/5+1) //nolint:gosec // spreads load, guards nothing
 }

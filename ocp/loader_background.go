@@ -9,19 +9,20 @@ import (
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
-// maxSiteWait is how long a request waits for the first load of a document that
-// the site itself serves.
+// maxSiteWait is how long a request waits for the first load of a document on the site
+// itself.
 const maxSiteWait = 10 * time.Second
 
-// background is what runs between Start and Stop.
+// background is the state between Start and Stop.
 type background struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
 }
 
-// Start begins to load and watch the document in the background, and lets Ensure
-// load. Starting twice does nothing; a stopped Loader may be started again.
+// Start starts to load and watch the document in the background, and enables Ensure to
+// load. If the Loader is started already, Start does nothing. A stopped Loader can be
+// started again.
 func (l *Loader) Start() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -36,8 +37,8 @@ func (l *Loader) Start() {
 	}
 }
 
-// Stop ends the background and waits until it has ended, which a build that is
-// under way may delay. The Toolset stays. Stopping twice does nothing.
+// Stop stops the background goroutines and waits for them to end, which a running build
+// may delay. The Toolset stays. If the Loader is stopped already, Stop does nothing.
 func (l *Loader) Stop() {
 	l.mu.Lock()
 	run := l.run
@@ -50,7 +51,7 @@ func (l *Loader) Stop() {
 	run.tasks.Wait()
 }
 
-// watch looks at the document whenever it is due.
+// watch loads the document whenever it is due.
 func (l *Loader) watch(ctx context.Context) {
 	for {
 		timer := time.NewTimer(time.Until(time.Unix(0, l.due.Load())))
@@ -62,16 +63,18 @@ func (l *Loader) watch(ctx context.Context) {
 			timer.Stop()
 		case <-timer.C:
 		}
-		// A Load of somebody else may have come in between; one more look is cheap.
-		_ = l.Load(ctx) // the observer has been told
+		// Load may have run in the meantime; loading once more is cheap.
+		_ = l.Load(ctx) // the observer has received the error
 	}
 }
 
-// Ensure returns the Toolset. If the document is on the site itself, fetch is the
-// way there that the present request knows: the first requests wait for one load
-// between them, at most ten seconds, and later ones set off a refresh in the
-// background when it is due. Without a Toolset the error is ErrNotLoaded, with the
-// cause if one is known.
+// Ensure returns the Toolset. If the document is on the site itself, fetch is how the
+// current request can fetch it:
+//
+//   - The first requests share one load and wait for it, at most ten seconds.
+//   - Later requests start a refresh in the background if one is due.
+//
+// If there is no Toolset, the error is ErrNotLoaded, with the cause if it is known.
 func (l *Loader) Ensure(ctx context.Context, fetch openapi.SiteFetch) (*Toolset, error) {
 	current := l.Toolset()
 	site, bySite := l.source.(*openapi.SiteSource)
@@ -90,8 +93,8 @@ func (l *Loader) Ensure(ctx context.Context, fetch openapi.SiteFetch) (*Toolset,
 	return nil, ErrNotLoaded
 }
 
-// takeOff starts a load through the site, unless one is under way, and returns
-// what is closed when it ends; nil if the Loader is stopped.
+// takeOff starts a load through the site unless one is running. It returns a channel that
+// is closed when the load ends, or nil if the Loader is stopped.
 func (l *Loader) takeOff(site *openapi.SiteSource, fetch openapi.SiteFetch) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,7 +106,7 @@ func (l *Loader) takeOff(site *openapi.SiteSource, fetch openapi.SiteFetch) <-ch
 	flight := make(chan struct{})
 	l.flight = flight
 	run.tasks.Go(func() {
-		_ = l.Load(context.WithValue(run.ctx, flightKey{}, l)) // the observer has been told
+		_ = l.Load(context.WithValue(run.ctx, flightKey{}, l)) // the observer has received the error
 		l.mu.Lock()
 		l.flight = nil
 		l.mu.Unlock()
@@ -112,8 +115,8 @@ func (l *Loader) takeOff(site *openapi.SiteSource, fetch openapi.SiteFetch) <-ch
 	return flight
 }
 
-// flightKey marks the context of a load, so that a request for the document that
-// comes back to the endpoint which loads it does not wait for itself.
+// flightKey marks the context of a load. If the load's own request comes back to the
+// endpoint that loads the document, it must not wait for itself.
 type flightKey struct{}
 
 func within(ctx context.Context, l *Loader) bool {

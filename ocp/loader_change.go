@@ -1,12 +1,12 @@
 package ocp
 
-// A subscription is one who is told of a new Toolset.
+// A subscription is a function to be called when the Toolset changes.
 type subscription struct{ changed func() }
 
-// OnChange has changed called whenever a new Toolset is in place, the first one
-// too. It is called after the LoadObserver, in the goroutine that loads, so that
-// it must neither take its time nor call Load or Stop. Cancel ends that; it does
-// not wait for a call that is under way.
+// OnChange registers changed to be called whenever the Toolset is replaced, including the
+// first one. It is called after the LoadObserver, in the goroutine that loads, so it must
+// return quickly and must not call Load or Stop. Cancel removes it and does not wait for a
+// running call.
 func (l *Loader) OnChange(changed func()) (cancel func()) {
 	s := &subscription{changed}
 	l.mu.Lock()
@@ -22,7 +22,7 @@ func (l *Loader) OnChange(changed func()) (cancel func()) {
 	}
 }
 
-// tell calls those who want to know of a new Toolset.
+// tell calls all registered functions.
 func (l *Loader) tell() {
 	l.mu.Lock()
 	told := make([]*subscription, 0, len(l.told))

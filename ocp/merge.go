@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// MergeHeaders merges what an answer's headers say into the context and reports
-// whether they said anything: the answer must have OCP-Context-ID and a usable
-// OCP-Session, both for this context. Sent is the context as it was when the
-// request was made, nil if it has not changed since.
+// MergeHeaders merges the OCP headers of a response into the context and reports whether
+// it did. The response must have OCP-Context-ID and a usable OCP-Session, both for this
+// context. Sent is the context when the request was made, or nil if it has not changed
+// since.
 func (c *Context) MergeHeaders(header http.Header, sent *Context, options ReadOptions) bool {
 	h := ReadHeaders(header, options)
 	if h.Session == nil || h.ContextID != c.ContextID {
@@ -22,14 +22,13 @@ func (c *Context) MergeHeaders(header http.Header, sent *Context, options ReadOp
 	return true
 }
 
-// Merge merges an answer's context into this one. Who it is and what it is for
-// stays: the answer may change the goal, the summary and the error, and add
-// changes and history entries.
+// Merge merges the context of a response into this one. Only the goal, the summary and the
+// error can change, and recent changes and history entries can be added. The identity and
+// the purpose of the context stay.
 //
-// A text of the answer that is only what was sent, or is absent, says nothing
-// new, and must not undo what has changed in the meantime. Sent is the context
-// that the request carried, nil if it is this one. Of an entry that both have,
-// an echo, nothing is added.
+// Sent is the context that the request carried, or nil if it is this one. A text that is
+// absent in the response or equals the one in sent is not new; it does not overwrite a
+// later change. A history entry that both contexts have is not added again.
 func (c *Context) Merge(answer, sent *Context) {
 	if sent == nil {
 		sent = c
@@ -55,8 +54,8 @@ func (c *Context) Merge(answer, sent *Context) {
 	c.Touch(answer.LastUpdated)
 }
 
-// entryKey is what tells history entries apart. Metadata is left out: whoever
-// passed an entry on may have written it differently.
+// entryKey identifies a history entry. It does not include metadata, because a server that
+// forwards an entry may write its metadata differently.
 type entryKey struct {
 	microseconds             int64
 	action, endpoint, result string
@@ -66,8 +65,8 @@ func (e *HistoryEntry) key() entryKey {
 	return entryKey{e.Timestamp.UnixMicro(), e.Action, e.APIEndpoint, e.Result}
 }
 
-// newEntries returns those of theirs that mine does not have yet. Two entries
-// that are the same count as two.
+// newEntries returns the entries of theirs that are not in mine. Entries that occur
+// several times are counted: two equal entries in theirs need two in mine.
 func newEntries(mine, theirs []HistoryEntry) (added []HistoryEntry) {
 	if len(theirs) == 0 {
 		return nil

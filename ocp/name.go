@@ -8,13 +8,13 @@ import (
 	"unicode"
 )
 
-// maxName is the longest name of a tool or argument, in bytes: the most that
-// every known client accepts.
+// maxName is the maximum length of a tool or argument name, in bytes. Every known client
+// accepts names of this length.
 const maxName = 64
 
-// toolName returns the name of an operation by the OCP rule (OCP 1.0, Tool
-// Naming): the operationId if it is a name, else the operationId with its other
-// characters replaced, else method and path in snake case.
+// toolName returns the name of an operation according to the OCP rules (OCP 1.0, Tool
+// Naming). It is the operationId, with invalid characters replaced if necessary. If there
+// is no usable operationId, it is the method and path in snake case.
 func toolName(operationID, method, path string) string {
 	if name := sanitize(operationID); name != "" {
 		return shorten(name)
@@ -30,8 +30,8 @@ func toolName(operationID, method, path string) string {
 	return shorten(name.String())
 }
 
-// sanitize replaces what a name must not contain by underscores and makes it
-// start with a letter. It returns "" if no letter or digit is in s.
+// sanitize replaces invalid characters by underscores and makes the name start with a
+// letter. It returns "" if s has no letter or digit.
 func sanitize(s string) string {
 	name := strings.Map(func(r rune) rune {
 		if isNameRune(r) {
@@ -66,8 +66,8 @@ func isNameRune(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_'
 }
 
-// snake puts one path segment into snake case: "{tripId}" is trip_id,
-// "users.json" is users_json.
+// snake converts one path segment to snake case: "{tripId}" becomes trip_id and
+// "users.json" becomes users_json.
 func snake(segment string) string {
 	var word strings.Builder
 	var previous rune
@@ -87,8 +87,8 @@ func snake(segment string) string {
 	return strings.TrimRight(word.String(), "_")
 }
 
-// shorten cuts a name that is too long and ends it with a hash of the whole, so
-// that it stays the same from one reading of the document to the next.
+// shorten cuts a name that is too long and appends a hash of the full name, so that the
+// short name is the same each time the document is read.
 func shorten(name string) string {
 	if len(name) <= maxName {
 		return name
@@ -98,18 +98,18 @@ func shorten(name string) string {
 	return strings.TrimRight(name[:maxName-len(suffix)], "_") + suffix
 }
 
-// A namespace hands out names that are unique within it, in time that does not
-// grow with how often one of them is asked for.
+// A namespace makes names unique. The time for a name does not depend on how often the
+// same name was claimed before.
 type namespace struct {
 	taken map[string]bool
-	last  map[string]int // the last suffix tried, by what stands before suffixes
+	last  map[string]int // the last suffix tried, by name without suffix
 }
 
 func newNamespace() namespace {
 	return namespace{taken: make(map[string]bool), last: make(map[string]int)}
 }
 
-// claim returns name, or name with the first free of the suffixes _2, _3, ….
+// claim returns name, or name with the first free suffix of _2, _3, ….
 func (n namespace) claim(name string) string {
 	if !n.taken[name] {
 		n.taken[name] = true

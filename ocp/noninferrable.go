@@ -8,9 +8,9 @@ import (
 	"github.com/fairwayhq/fairway/internal/nearest"
 )
 
-// markNonInferrable marks the arguments that the operation or the configuration
-// lists. A name in the operation's list that is no argument would protect nothing,
-// and nobody would see it.
+// markNonInferrable marks the arguments that the operation or the configuration lists. It
+// warns if a name in the operation's list matches no argument, because it would protect
+// nothing without anyone noticing.
 func (t *toolBuilder) markNonInferrable() {
 	listed := append([]string(nil), t.options.NonInferrable...)
 	for _, item := range t.operation.Get(extensionNonInferrable).Items() {
@@ -28,13 +28,13 @@ func (t *toolBuilder) markNonInferrable() {
 	}
 }
 
-// marks reports whether a name is that of an argument of the tool.
+// marks reports whether a name refers to an argument of the tool.
 func marks(name string, t *Tool) bool {
 	return slices.ContainsFunc(t.all, func(a Argument) bool { return marksArgument(name, t, &a) })
 }
 
-// marksArgument reports whether a name, "argument" or "tool.argument", is that of
-// the argument.
+// marksArgument reports whether a name, "argument" or "tool.argument", refers to the
+// argument.
 func marksArgument(name string, t *Tool, a *Argument) bool {
 	tool, argument, qualified := strings.Cut(name, ".")
 	if !qualified {
@@ -43,8 +43,8 @@ func marksArgument(name string, t *Tool, a *Argument) bool {
 	return tool == t.Name && argument == a.Name
 }
 
-// warnOfUnprotected puts the names that mark nothing before all other warnings:
-// whoever gave one relies on it.
+// warnOfUnprotected puts the warnings about names that match nothing before all others,
+// because the author of such a name relies on its protection.
 func (b *builder) warnOfUnprotected() {
 	for _, name := range b.options.NonInferrable {
 		if !slices.ContainsFunc(b.set.tools, func(t *Tool) bool { return marks(name, t) }) {
@@ -54,8 +54,8 @@ func (b *builder) warnOfUnprotected() {
 	b.set.Warnings = append(b.unprotected, b.set.Warnings...)
 }
 
-// unprotected is the warning that a list of non-inferrable arguments has a name
-// that none of the tools has an argument of.
+// unprotected returns the warning that a name in a list of non-inferrable arguments
+// matches no argument of the tools.
 func unprotected(list, name string, tools []*Tool) Warning {
 	reason := fmt.Sprintf("%s: there is no argument %q, so it protects nothing", list, clip(name, maxProblem))
 	tool, _, qualified := strings.Cut(name, ".")

@@ -7,47 +7,45 @@ import (
 	"time"
 )
 
-// A Caller runs the tool calls of one incoming request. Protocol adapters call
-// it; it decides nothing about how an outcome is put to the client.
+// A Caller runs the tool calls of one incoming request. Protocol adapters use it and
+// decide themselves how to present an outcome to the client.
 type Caller interface {
-	// Call runs the named tool. Arguments is a JSON object; empty or null
-	// stands for {}. The caller must Release the outcome when done with it.
+	// Call runs the named tool. Arguments is a JSON object; empty or null means {}.
+	// Release the outcome after use.
 	Call(ctx context.Context, tool string, arguments []byte) Outcome
 }
 
-// An Invoker turns a Call into a Result: through the rest of a handler chain, or
-// straight to an upstream.
+// An Invoker performs a Call and returns its Result. It sends the request through the rest
+// of a handler chain or directly to an upstream.
 type Invoker interface {
-	// Invoke performs the call. Its errors are best a *Failure, which tells the
-	// client more than an error of another type, of which it is only told that
-	// the call failed.
+	// Invoke performs the call. Its errors should be of type *Failure, because for any
+	// other error the client learns only that the call failed.
 	Invoke(ctx context.Context, call *Call) (*Result, error)
 }
 
-// A Result is the answer of the API.
+// A Result is the response of the API.
 type Result struct {
 	Status int
 	Header http.Header
 	Body   []byte // decoded: never compressed
 
-	// Exposed is what the agent that made the call exposes (OpenAgentSpec v1,
-	// exposes): a JSON object in ASCII, "" if there is none. Its guard says so,
-	// never the API.
+	// Exposed is what the agent that made the call exposes (OpenAgentSpec v1, exposes): a
+	// JSON object in ASCII, or "" if there is none. The agent's guard sets it, never the
+	// API.
 	Exposed string
 
-	// Memory is what Body belongs to if it is to be used again; nil leaves Body to the
-	// garbage collector.
+	// Memory is the reusable memory that Body belongs to. If it is nil, the garbage
+	// collector frees Body.
 	Memory Releaser
 }
 
-// A Releaser is memory that can be used again.
+// A Releaser is memory that can be reused.
 type Releaser interface {
 	Release()
 }
 
-// Release ends the use of the result: Body becomes nil, and what was sliced from it must
-// not be used any more. Results of a Client need no Release. Release does nothing the
-// second time.
+// Release ends the use of the result. Body becomes nil, and slices of it must no longer be
+// used. Results of a Client need no Release. Further calls of Release do nothing.
 func (r *Result) Release() {
 	if r == nil || r.Memory == nil {
 		return
@@ -57,7 +55,7 @@ func (r *Result) Release() {
 	memory.Release()
 }
 
-// owned returns the result with a body of its own, which needs no Release.
+// owned returns the result with a copy of the body that needs no Release.
 func (r *Result) owned() *Result {
 	if r == nil || r.Memory == nil {
 		return r
@@ -68,14 +66,14 @@ func (r *Result) owned() *Result {
 	return &own
 }
 
-// MediaType returns the answer's media type in lower case, without parameters;
-// "" if it names none.
+// MediaType returns the response's media type in lower case, without parameters, or "" if
+// it has none.
 func (r *Result) MediaType() string {
 	return mediaType(r.Header.Get("Content-Type"))
 }
 
-// An Outcome is how a call ended. Failure is nil exactly if it succeeded. A
-// call that the API itself refused has both a Result and a Failure.
+// An Outcome is how a call ended. Failure is nil exactly if the call succeeded. If the API
+// responded with an error, the outcome has both a Result and a Failure.
 type Outcome struct {
 	Tool     *Tool // nil if there is no such tool
 	Result   *Result
@@ -83,7 +81,7 @@ type Outcome struct {
 	Duration time.Duration
 }
 
-// Release gives back what the outcome holds. Its Result must not be read after.
+// Release releases the result. Its Result must not be used afterwards.
 func (o Outcome) Release() {
 	o.Result.Release()
 }

@@ -2,17 +2,18 @@ package ocp
 
 import "net/http"
 
-// Names of outcomes beside those of FailureKind. Together they are the closed set of values
-// that metrics, access logs and placeholders use.
+// Names of outcomes in addition to those of FailureKind. Together they are all values that
+// metrics, access logs and placeholders use.
 const (
 	OutcomeOK          = "ok"           // the call succeeded
 	OutcomeRateLimited = "rate_limited" // the API, or a handler in front of it, responded with 429
 	OutcomeReplayed    = "replayed"     // the client repeated a call and got the stored response
 
-	OutcomeInputRequired = "input_required" // the client is asked for more before the call goes on
+	OutcomeInputRequired = "input_required" // the client must supply more input before the call continues
 )
 
-// Name returns the name of the outcome: OutcomeOK, OutcomeRateLimited, or the failure's kind.
+// Name returns the name of the outcome: OutcomeOK, OutcomeRateLimited, or the failure's
+// kind.
 func (o *Outcome) Name() string {
 	switch {
 	case o.Failure == nil:
@@ -23,8 +24,8 @@ func (o *Outcome) Name() string {
 	return string(o.Failure.Kind)
 }
 
-// OutcomeOfStatus returns the name of the outcome of a request to the API by the status of
-// its response.
+// OutcomeOfStatus returns the name of the outcome of an API request for the status of its
+// response.
 func OutcomeOfStatus(status int) string {
 	switch {
 	case status == http.StatusTooManyRequests:
@@ -41,23 +42,23 @@ func OutcomeOfStatus(status int) string {
 
 // CallRecorder is a Caller that records calls which a protocol adapter ends itself.
 type CallRecorder interface {
-	// RecordCall records a call of tool, nil if no tool has the name, that ended with the
-	// named outcome and did not reach Call.
+	// RecordCall records a call that ended with the named outcome and did not reach Call.
+	// Tool is nil if no tool has the requested name.
 	RecordCall(tool *Tool, outcome string)
 
-	// AmendCall replaces the outcome that the latest Call has in the access log: the adapter
-	// rejected its result. Metrics keep the outcome of the call to the API.
+	// AmendCall replaces the outcome of the latest Call in the access log, because the
+	// adapter rejected its result. Metrics keep the outcome of the call to the API.
 	AmendCall(outcome string)
 }
 
-// RecordCall is RecordCall of a CallRecorder; other Callers record nothing.
+// RecordCall calls RecordCall if caller is a CallRecorder. Otherwise it does nothing.
 func RecordCall(caller Caller, tool *Tool, outcome string) {
 	if recorder, ok := caller.(CallRecorder); ok {
 		recorder.RecordCall(tool, outcome)
 	}
 }
 
-// AmendCall is AmendCall of a CallRecorder; other Callers record nothing.
+// AmendCall calls AmendCall if caller is a CallRecorder. Otherwise it does nothing.
 func AmendCall(caller Caller, outcome string) {
 	if recorder, ok := caller.(CallRecorder); ok {
 		recorder.AmendCall(outcome)

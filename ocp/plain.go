@@ -11,20 +11,21 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// A plainSchema is the schema of an argument that says so little that a value
-// can be found good by its bytes alone, as most parameters do. What it does not
-// find good may still be: the schema itself decides then, and finds the words.
+// A plainSchema is an argument schema simple enough to accept a value by its bytes alone,
+// without decoding. The schemas of most parameters are. If it does not accept a value, the
+// value may still be valid: the full validator then decides and produces the error
+// message.
 type plainSchema struct {
 	plainForm
-	enum []jsontext.Value // as text; nil if any value is good
+	enum []jsontext.Value // as text; nil if any value is valid
 }
 
 // A plainForm is all of a plainSchema but its enum.
 type plainForm struct {
 	items    *plainSchema // of an array
 	min, max int64
-	bounded  bounded    // what min and max are about
-	types    plainTypes // of which the value must have one
+	bounded  bounded    // what min and max apply to
+	types    plainTypes // the allowed types
 }
 
 // plainTypes is a set of JSON types.
@@ -44,11 +45,11 @@ var plainTypeOf = map[string]plainTypes{
 	"boolean": plainBoolean, "null": plainNull, "array": plainArray,
 }
 
-// plainForms are the plain schemas of one document without an enum, each kept once.
+// plainForms holds the plain schemas without an enum of one document, each stored once.
 type plainForms map[plainForm]*plainSchema
 
-// bounded is what the bounds of a plainSchema are about: the keywords of one
-// kind at most.
+// bounded says what the bounds of a plainSchema apply to. A plainSchema has bounds of at
+// most one kind.
 type bounded uint8
 
 const (
@@ -57,13 +58,13 @@ const (
 	byValue           // minimum, maximum
 )
 
-// annotations are the keywords that no value can fail.
+// annotations are the keywords that do not affect validation.
 var annotations = []string{
 	"title", "description", "default", "example", "examples", "deprecated", "readOnly", "writeOnly",
 	"format", "contentEncoding", "contentMediaType", "$comment",
 }
 
-// read returns the plain form of a schema, nil if it has none.
+// read returns the plain form of a schema, or nil if it has none.
 func (f plainForms) read(schema jsontext.Value) *plainSchema {
 	var room [16]wire.Member
 	members, err := wire.Members(room[:0], schema)
@@ -105,7 +106,7 @@ func (p *plainSchema) allows(types plainTypes) bool {
 	return p.types&types != 0
 }
 
-// readKeyword reports whether the keyword can be checked here.
+// readKeyword reads the keyword and reports whether a plainSchema can check it.
 func (f plainForms) readKeyword(p *plainSchema, m wire.Member) (known bool) {
 	switch m.Name {
 	case "type":
@@ -155,7 +156,7 @@ func readTypes(value jsontext.Value) (types plainTypes, ok bool) {
 	return types, true
 }
 
-// readTexts returns the strings of an enum that has nothing else in it.
+// readTexts returns the strings of an enum. Ok is false if the enum has other values.
 func readTexts(value jsontext.Value) (texts []jsontext.Value, ok bool) {
 	decoded, err := wire.Decode(value)
 	if err != nil {
@@ -172,10 +173,10 @@ func readTexts(value jsontext.Value) (texts []jsontext.Value, ok bool) {
 	return texts, len(texts) > 0
 }
 
-// maxPlainNumber is the largest number that is compared here.
+// maxPlainNumber is the largest number that a plainSchema compares.
 const maxPlainNumber = 1 << 53
 
-// readInteger reads an integer that is written as one and not too large.
+// readInteger reads an integer without fraction and exponent that is not too large.
 func readInteger(value jsontext.Value) (int64, bool) {
 	const longest = 15 // digits
 	if len(value) == 0 || len(value) > longest {
@@ -185,7 +186,7 @@ func readInteger(value jsontext.Value) (int64, bool) {
 	return n, err == nil
 }
 
-// accepts reports whether the value is good beyond doubt.
+// accepts reports whether the value is certainly valid.
 func (p *plainSchema) accepts(value jsontext.Value) bool {
 	switch kind := value.Kind(); {
 	case kind == '"':
@@ -233,8 +234,8 @@ func (p *plainSchema) acceptsItems(value jsontext.Value) bool {
 	return items.Err() == nil
 }
 
-// acceptsPlainly reports whether the call's arguments are good beyond doubt, and
-// need not be decoded to find out.
+// acceptsPlainly reports whether all arguments of the call are certainly valid, so that
+// they need not be decoded for validation.
 func (c *Call) acceptsPlainly() bool {
 	if len(c.extra) > 0 {
 		return false
