@@ -12,40 +12,45 @@ import (
 	"github.com/fairwayhq/fairway/ocp/style"
 )
 
-// The members of the arguments that ReadRequest returns for what the document
-// does not declare. No argument has such a name, as none begins with "_".
+// The members in the result of ReadRequest that hold what the document does not declare.
+// They cannot collide with arguments, because no argument name begins with "_".
 const (
 	UndeclaredQuery      = "_query" // {"name": ["value", …], …}
 	UndeclaredProperties = "_body"  // {"name": value, …}
 )
 
-// ReadRequest is the way back from a request to the arguments of the call that
-// would have made it: the inverse of Call.Request. The request must be one for
-// which Routes.Match returns the tool; body is the whole of its body, which the
-// caller has read and bounded.
+// ReadRequest reads the arguments of a tool call back from a plain request: it is the
+// inverse of Call.Request. Routes.Match must have returned the tool for the request. Body
+// is the whole body, which the caller has read with a size limit.
 //
-// Text becomes what the argument's schema says it is: a number, a boolean, an
-// array, an object. What it does not fit is refused, and not left as text: a rule
-// such as seats != 5 would let "05" pass, which the API may well read as 5. A
-// list is decoded before it is divided, as servers do.
+// How values are read:
 //
-// Query parameters and properties of the body that the document does not declare
-// are collected in the members UndeclaredQuery and UndeclaredProperties, unless
-// the body is declared to take further properties: then they are arguments, as in
-// a call. A name that some servers take for a declared one (in other case, with
-// brackets behind it) is refused: one of the query for any argument of query, path
-// and body, which many servers hand on as one, and one of the body for any of
-// query and body. So is a name inside of an argument that differs from another in
-// case alone. Refused is, too, a header that would be taken away on the way
-// (Connection), or comes behind the body, and so is whatever else one server might read
-// otherwise than another: a parameter or a JSON name given twice, a body in
-// another charset, compressed, or of a Content-Type that the document does not
-// declare. Headers and cookies that are not declared are passed over, and so are the
-// query parameters of exactly these names, if no argument takes them: they are the
-// caller's credentials.
+//   - Text is converted to the type in the argument's schema: a number, a boolean, an
+//     array or an object. Text that does not fit is rejected and not kept as text.
+//     Otherwise a rule such as seats != 5 would accept "05", which the API may read as 5.
+//   - Lists are decoded before they are split, as servers do.
+//   - Undeclared query parameters and body properties are collected in the members
+//     UndeclaredQuery and UndeclaredProperties. If the body is declared to allow
+//     additional properties, they become arguments, as in a call.
+//   - Undeclared headers and cookies are skipped. So are the query parameters named in
+//     credentials, which hold the caller's credentials, unless an argument has the same
+//     name.
 //
-// The arguments are an object, {} at least. They are not held to the rest of the
-// schema, its bounds and required arguments: ReadCall does that. The error is a
+// ReadRequest rejects what servers may read in different ways:
+//
+//   - an undeclared name that some servers confuse with a declared one, because it differs
+//     only in case or has brackets appended. A query name is compared with all arguments
+//     of query, path and body, which many servers merge; a body name with those of query
+//     and body;
+//   - a name inside an argument that differs from another one only in case;
+//   - a header that is removed on the way (Connection) or that follows the body
+//     (trailers);
+//   - a repeated parameter or JSON name;
+//   - a body that is compressed, has another charset, or has a Content-Type that the
+//     document does not declare.
+//
+// The result is an object, at least {}. It is not validated against the rest of the
+// schema, such as bounds and required arguments; ReadCall does that. The error is a
 // *RequestError.
 func (t *Tool) ReadRequest(r *http.Request, body []byte, credentials ...string) (arguments jsontext.Value, err error) {
 	reader, err := t.readRequest(r, body, credentials...)
@@ -55,10 +60,9 @@ func (t *Tool) ReadRequest(r *http.Request, body []byte, credentials ...string) 
 	return reader.withUndeclared(), nil
 }
 
-// ReadCall is ReadRequest for those who want what a tool call would have been held
-// to: the arguments fit the tool's schema. Undeclared is an object with the
-// members UndeclaredQuery and UndeclaredProperties, nil if the request has nothing
-// of the kind.
+// ReadCall is like ReadRequest and also validates the arguments against the tool's schema,
+// as for a tool call. Undeclared is an object with the members UndeclaredQuery and
+// UndeclaredProperties, or nil if the request has nothing undeclared.
 func (t *Tool) ReadCall(r *http.Request, body []byte) (call *Call, undeclared jsontext.Value, err error) {
 	reader, err := t.readRequest(r, body)
 	if err != nil {
@@ -84,8 +88,8 @@ type requestReader struct {
 	plan    *requestPlan
 	request *http.Request
 
-	out        []byte        // the arguments object, still open
-	query      []style.Pair  // what is not taken is undeclared
+	out        []byte        // the arguments object, not closed yet
+	query      []style.Pair  // pairs that no argument has taken are undeclared
 	properties []wire.Member // undeclared
 }
 
@@ -117,8 +121,8 @@ func (t *Tool) readRequest(request *http.Request, body []byte, credentials ...st
 	return r, nil
 }
 
-// begin opens the member of an argument. What is appended then is its value; end
-// takes the member away again if that is nothing.
+// begin starts the member of an argument. The caller then appends the value and calls end,
+// which removes the member again if the value is empty.
 func (r *requestReader) begin(name string) (mark, value int) {
 	mark = len(r.out)
 	if mark > 1 {
@@ -141,7 +145,7 @@ func (r *requestReader) readPath(path string) error {
 		return err
 	}
 	var readOnStack [8]int
-	read := readOnStack[:0] // positions of the arguments, as values
+	read := readOnStack[:0] // positions of the arguments that were read as values
 	for _, part := range r.tool.path {
 		if part.literal != "" {
 			continue
@@ -243,7 +247,7 @@ func (r *requestReader) readCookies() error {
 	return r.readPairs(pairs, r.plan.cookies)
 }
 
-// withUndeclared closes the object, behind what the document does not declare.
+// withUndeclared adds what the document does not declare and closes the object.
 func (r *requestReader) withUndeclared() jsontext.Value {
 	r.appendQuery()
 	if len(r.properties) > 0 {
@@ -261,8 +265,8 @@ func (r *requestReader) withUndeclared() jsontext.Value {
 	return append(r.out, '}')
 }
 
-// appendQuery appends the undeclared query parameters, all values of a name
-// together.
+// appendQuery appends the undeclared query parameters, with all values of a name in a
+// list.
 func (r *requestReader) appendQuery() {
 	var names []string
 	values := map[string][][]byte(nil)

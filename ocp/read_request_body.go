@@ -50,7 +50,8 @@ func (r *requestReader) readBody(content []byte) error {
 	return nil
 }
 
-// contentType returns the Content-Type of a body that can be read as it is.
+// contentType returns the Content-Type of the body. It returns an error if the body cannot
+// be read without conversion.
 func (r *requestReader) contentType() (string, error) {
 	header := r.request.Header
 	for _, coding := range header["Content-Encoding"] {
@@ -67,8 +68,7 @@ func (r *requestReader) contentType() (string, error) {
 	return "", r.refuseBody(DuplicateValue, "has more than one Content-Type")
 }
 
-// readProperty makes a property of the body an argument, or one that is kept as
-// undeclared.
+// readProperty reads a property of the body as an argument or as an undeclared property.
 func (r *requestReader) readProperty(m wire.Member) error {
 	if i, declared := r.plan.properties[m.Name]; declared && r.tool.plans[i].filled {
 		return r.checkFilled(i, m.Value)
@@ -95,7 +95,7 @@ func (r *requestReader) readProperty(m wire.Member) error {
 	return nil
 }
 
-// checkOverrides is checkOverride for each member of a body that is one argument.
+// checkOverrides calls checkOverride for each member of a body that is a single argument.
 func (r *requestReader) checkOverrides(body jsontext.Value) error {
 	if body.Kind() != '{' {
 		return nil
@@ -112,7 +112,7 @@ func (r *requestReader) checkOverrides(body jsontext.Value) error {
 	return nil
 }
 
-// checkOverride refuses a field that asks for another method.
+// checkOverride rejects a field that requests a different method.
 func (r *requestReader) checkOverride(name string, value jsontext.Value) error {
 	if !isOverride(name) || r.namesMethod(value) {
 		return nil
@@ -120,15 +120,14 @@ func (r *requestReader) checkOverride(name string, value jsontext.Value) error {
 	return r.refuseBody(MethodOverride, "has a field "+name+", by which some servers take the request for one of another method")
 }
 
-// namesMethod reports whether a field that would override the method names the
-// request's own.
+// namesMethod reports whether a method override field names the request's own method.
 func (r *requestReader) namesMethod(value jsontext.Value) bool {
 	text, err := wire.Decode(value)
 	return err == nil && text == any(r.request.Method)
 }
 
-// checkType returns an error if a JSON value is of none of the argument's types.
-// Text was made one of them when it was read.
+// checkType returns an error if a JSON value has none of the argument's types. Text was
+// converted to one of them when it was read.
 func (r *requestReader) checkType(argument int, value jsontext.Value) error {
 	a := &r.tool.all[argument]
 	if r.tool.body.encoder.Kind() != body.JSON || fits(value, a.types) || isNull(value) && r.tool.plans[argument].dropNull {
@@ -148,8 +147,8 @@ func (r *requestReader) refuseBody(kind RequestErrorKind, problem string) error 
 	return &RequestError{Kind: kind, In: InBody, Message: "the body of " + r.tool.where() + " " + problem}
 }
 
-// isOverride reports whether frameworks read a parameter or field of that name as
-// the method to be used in place of the request's.
+// isOverride reports whether frameworks use the parameter or field with that name as the
+// method instead of the request's.
 func isOverride(name string) bool {
 	for _, known := range [...]string{"_method", "_HttpMethod", "$httpMethod", "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"} {
 		if strings.EqualFold(known, name) {

@@ -14,11 +14,11 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// ReadDeclared is ReadRequest for callers that accept only what the document
-// declares, as Bind does: an undeclared query parameter, an undeclared property of
-// the body, and a property inside of an argument that its schema excludes are
-// errors of kind UndeclaredName. What a body plainly takes further
-// (additionalProperties) counts as declared.
+// ReadDeclared is like ReadRequest but accepts only what the document declares, as Bind
+// does. It returns an error of kind UndeclaredName for an undeclared query parameter, an
+// undeclared property of the body, and a property inside an argument that the schema
+// excludes. Properties that the body explicitly allows (additionalProperties) count as
+// declared.
 func (t *Tool) ReadDeclared(r *http.Request, body []byte, credentials ...string) (arguments jsontext.Value, err error) {
 	reader, err := t.readRequest(r, body, credentials...)
 	if err != nil {
@@ -51,8 +51,8 @@ func (r *requestReader) checkDeclared() error {
 	return r.tool.checkExcluded(arguments)
 }
 
-// undeclared reports a name that the document does not declare, with the nearest
-// one that it does.
+// undeclared returns an error for an undeclared name. It suggests the nearest declared
+// one.
 func (r *requestReader) undeclared(in Location, name string) error {
 	near := nearest.Name(name, func(yield func(string) bool) {
 		for i := range r.tool.all {
@@ -68,8 +68,8 @@ func (r *requestReader) undeclared(in Location, name string) error {
 	return &RequestError{Kind: UndeclaredName, In: in, Name: name, Message: message}
 }
 
-// checkExcluded returns an error if a property inside of an argument is one that
-// the tool's schema excludes. Other faults are for the API to find.
+// checkExcluded returns an error if a property inside an argument is excluded by the
+// tool's schema. The API reports other errors itself.
 func (t *Tool) checkExcluded(arguments any) error {
 	compiled, err := t.validator.compile(t.checkedSchema)
 	if err != nil {
@@ -95,9 +95,9 @@ func (t *Tool) checkExcluded(arguments any) error {
 	return e
 }
 
-// excludedBy returns the path of a property that makes a value invalid by being
-// there, nil if there is none. Of alternatives each must exclude one, or be for other
-// values than this one: otherwise the value may be invalid for another reason.
+// excludedBy returns the path of a property whose presence makes the value invalid, or nil
+// if there is none. If the schema has alternatives, each of them must exclude a property
+// or be meant for other values. Otherwise the value may be invalid for another reason.
 func excludedBy(err *jsonschema.ValidationError) []string {
 	switch k := err.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
@@ -129,10 +129,9 @@ func excludedBy(err *jsonschema.ValidationError) []string {
 	return nil
 }
 
-// isForOthers reports whether an alternative says nothing about the properties of a
-// value, which is at that depth, because the alternative is for other values: null or
-// text, objects with another required property, or with another value of the property
-// that tells the alternatives apart.
+// isForOthers reports whether an alternative is meant for other values than the one at the
+// given depth, and so does not exclude its properties: null or text, objects with another
+// required property, or objects with another value of the discriminating property.
 func isForOthers(err *jsonschema.ValidationError, depth int) bool {
 	below := len(err.InstanceLocation) - depth
 	switch err.ErrorKind.(type) {
@@ -144,8 +143,8 @@ func isForOthers(err *jsonschema.ValidationError, depth int) bool {
 	return slices.ContainsFunc(err.Causes, func(cause *jsonschema.ValidationError) bool { return isForOthers(cause, depth) })
 }
 
-// inside returns the path of a property of an object inside of an argument, nil for
-// the object of all arguments, whose names were checked before.
+// inside returns the path of a property inside an argument. It returns nil for the
+// arguments object itself, whose names are checked already.
 func inside(location []string, name string) []string {
 	if len(location) == 0 {
 		return nil
@@ -153,9 +152,9 @@ func inside(location []string, name string) []string {
 	return append(slices.Clone(location), name)
 }
 
-// excludesNames reports whether a schema excludes properties of some object below
-// its root. Where a property has the name of a keyword it may report one too many,
-// which costs a check that finds nothing.
+// excludesNames reports whether a schema excludes properties of an object below its root.
+// If a property has the name of a keyword, the result may be a false positive, which only
+// costs an unneeded check.
 func excludesNames(schema jsontext.Value) bool {
 	value, err := wire.Decode(schema)
 	if err != nil {
@@ -170,7 +169,7 @@ func excludesNames(schema jsontext.Value) bool {
 	return false
 }
 
-// excludesIn is excludesNames for the value of a keyword or a property.
+// excludesIn is like excludesNames, for the value of a keyword or a property.
 func excludesIn(name string, value any) bool {
 	switch value := value.(type) {
 	case bool:

@@ -7,36 +7,34 @@ import (
 	"github.com/fairwayhq/fairway/ocp/style"
 )
 
-// RequestErrorKind says why a plain request could not be read back into the
-// arguments of its tool.
+// RequestErrorKind says why the arguments cannot be read from a plain request.
 type RequestErrorKind = style.ReadKind
 
 // The kinds of a RequestError.
 const (
-	MalformedRequest RequestErrorKind = style.Malformed // a part of it breaks the rules of its place
-	UnfitValue       RequestErrorKind = style.Unfit     // a value is of none of the types that the document declares
-	DuplicateValue   RequestErrorKind = style.Duplicate // something is there twice, and servers differ in which they take
-	AmbiguousValue   RequestErrorKind = style.Ambiguous // servers differ in what a part of it says
+	MalformedRequest RequestErrorKind = style.Malformed // a part of the request is malformed
+	UnfitValue       RequestErrorKind = style.Unfit     // a value has none of the types that the document declares
+	DuplicateValue   RequestErrorKind = style.Duplicate // a value is repeated, and servers differ in which one they use
+	AmbiguousValue   RequestErrorKind = style.Ambiguous // servers differ in how they read a part of the request
 
 	UndeclaredMediaType RequestErrorKind = body.MediaType // the document does not declare the body's Content-Type
-	UnreadableCharset   RequestErrorKind = body.Charset   // the body is text in another charset than UTF-8
+	UnreadableCharset   RequestErrorKind = body.Charset   // the body is text in a charset other than UTF-8
 
 	UndeclaredName  RequestErrorKind = "undeclared_name"  // the document does not declare a parameter or property (ReadDeclared)
-	UndeclaredBody  RequestErrorKind = "undeclared_body"  // the operation takes no body
+	UndeclaredBody  RequestErrorKind = "undeclared_body"  // the operation has no body
 	EncodedBody     RequestErrorKind = "content_encoding" // the body is compressed
-	MethodOverride  RequestErrorKind = "method_override"  // a field of the body asks for another method
-	WrongPath       RequestErrorKind = "wrong_path"       // the path is not one of the tool
-	InvalidArgument RequestErrorKind = "invalid_argument" // the arguments do not fit the tool's schema
+	MethodOverride  RequestErrorKind = "method_override"  // a field of the body requests a different method
+	WrongPath       RequestErrorKind = "wrong_path"       // the path does not match the tool's path
+	InvalidArgument RequestErrorKind = "invalid_argument" // the arguments are not valid for the tool's schema
 )
 
-// A RequestError is a plain request that cannot be read, or that a server might
-// read otherwise than it is read here. Whoever decides on the arguments refuses
-// such a request.
+// A RequestError reports a plain request that cannot be read, or that a server may read
+// differently. Code that decides by the arguments must reject such a request.
 type RequestError struct {
 	Kind    RequestErrorKind
 	In      Location // "" for the request as a whole
-	Name    string   // as the API reads it; "" for the whole place
-	Message string   // what is wrong, where, and what to do
+	Name    string   // as the API reads it; "" for the whole location
+	Message string   // what is wrong, where, and how to fix it
 }
 
 // Error returns the message.
@@ -44,7 +42,7 @@ func (e *RequestError) Error() string {
 	return e.Message
 }
 
-// requestError makes the error of a part of the request one of the whole.
+// requestError converts the error of a part of the request to a *RequestError.
 func requestError(err error) error {
 	if misread, ok := errors.AsType[*style.ReadError](err); ok {
 		return &RequestError{Kind: misread.Kind, In: Location(misread.In), Name: misread.Name, Message: misread.Error()}

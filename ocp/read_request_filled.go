@@ -9,10 +9,10 @@ import (
 	"github.com/fairwayhq/fairway/ocp/style"
 )
 
-// What the gateway fills is no argument. A request may have it only with the
-// value that the gateway sends; credentials are passed over.
+// Arguments that the gateway fills are not arguments of callers. A request may contain one
+// only with the value that the gateway sends. Credentials are skipped.
 
-// takeConstants takes the pairs of the query that the path says.
+// takeConstants takes the query pairs that the tool's path contains.
 func (r *requestReader) takeConstants(pairs []style.Pair) error {
 	for _, id := range r.tool.identity {
 		if id.in != InQuery || !id.isFixed() || r.tool.fills(InQuery, id.name) {
@@ -32,7 +32,7 @@ func (r *requestReader) takeConstants(pairs []style.Pair) error {
 	return nil
 }
 
-// fills reports whether the gateway fills a declared argument of that name.
+// fills reports whether the gateway fills the declared argument with that name.
 func (t *Tool) fills(in Location, name string) bool {
 	for i := range t.all {
 		if t.plans[i].filled && t.all[i].In == in && t.all[i].WireName == name {
@@ -42,7 +42,7 @@ func (t *Tool) fills(in Location, name string) bool {
 	return false
 }
 
-// takeFilled takes the pairs of parameters that the gateway fills.
+// takeFilled takes the query pairs of parameters that the gateway fills.
 func (r *requestReader) takeFilled(pairs []style.Pair, in Location) error {
 	for _, i := range r.plan.filled {
 		a, plan := &r.tool.all[i], &r.tool.plans[i]

@@ -7,8 +7,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/headerkind"
 )
 
-// checkHeaders returns an error if the API may get other headers than are read
-// here.
+// checkHeaders returns an error if the API may receive other headers than those read here.
 func checkHeaders(request *http.Request, plan *requestPlan) error {
 	for name, values := range request.Header {
 		switch name {
@@ -32,8 +31,8 @@ func checkHeaders(request *http.Request, plan *requestPlan) error {
 	return nil
 }
 
-// checkConnection refuses a Connection header that names others: each proxy takes
-// those away (RFC 9110, section 7.6.1), and the API does not see them.
+// checkConnection rejects a Connection header that names other headers. Proxies remove the
+// named headers (RFC 9110, section 7.6.1), so the API does not get them.
 func checkConnection(value string) error {
 	for option := range strings.SplitSeq(value, ",") {
 		switch strings.ToLower(strings.Trim(option, " \t")) {
@@ -45,8 +44,8 @@ func checkConnection(value string) error {
 	return nil
 }
 
-// readsHeader reports whether something is read from the header of that canonical
-// name: an argument, or how the body is to be read.
+// readsHeader reports whether the header with that canonical name is read, for an argument
+// or to read the body.
 func (p *requestPlan) readsHeader(name string) bool {
 	switch name {
 	case "Content-Type", "Content-Encoding", "Content-Length", "Transfer-Encoding":

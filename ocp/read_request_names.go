@@ -10,11 +10,10 @@ import (
 	"github.com/fairwayhq/fairway/ocp/style"
 )
 
-// CheckNames returns an error if servers may read the call's arguments otherwise
-// than they stand: many overlook the case of a name, and take "Amount" for the
-// amount that was decided on. It looks at what may have names beside those of the
-// document: objects inside of arguments, and further properties of the body.
-// ReadRequest has done the same. The error is a *RequestError.
+// CheckNames returns an error if a server may read the call's arguments differently,
+// because many servers ignore case in names and read "Amount" as amount. It checks the
+// places where undeclared names are possible: objects inside arguments, and additional
+// properties of the body. ReadRequest makes the same checks. The error is a *RequestError.
 func (c *Call) CheckNames() error {
 	plan := c.Tool.requestPlan()
 	for i, value := range c.values {
@@ -43,9 +42,9 @@ func (c *Call) CheckNames() error {
 	return nil
 }
 
-// checkNames is CheckNames for all arguments of a request.
+// checkNames is like CheckNames, for all arguments of a request.
 func (r *requestReader) checkNames() error {
-	for walk := wire.Into(r.out); walk.Next(); { // the object is still open, which ends the walk
+	for walk := wire.Into(r.out); walk.Next(); { // the object is not closed yet, which ends the loop
 		if !isNested(walk.Value) {
 			continue
 		}
@@ -98,8 +97,8 @@ func sameName(in Location, argument, name, other string) error {
 	}
 }
 
-// confusable returns a name inside of a value that differs from another, which
-// stands beside it or in its schema, in case alone; "" if there is none. The
+// confusable returns a name inside a value that differs only in case from another name in
+// the same object or its schema, and that other name. It returns "" if there is none. The
 // schema may be nil.
 func confusable(s *shape, value jsontext.Value) (name, other string) {
 	if value.Kind() == '[' {
@@ -161,7 +160,7 @@ func (s *shape) declares(name string) bool {
 	return named
 }
 
-// folded returns the property of the schema that has that name but for its case.
+// folded returns the property of the schema that equals the name if case is ignored.
 func (s *shape) folded(name string) string {
 	if s == nil {
 		return ""

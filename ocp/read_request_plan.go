@@ -12,12 +12,12 @@ import (
 	"github.com/fairwayhq/fairway/ocp/style"
 )
 
-// requestPlan is what a tool's requests are read with. It is made when the first
-// one is, for most tools never meet one.
+// requestPlan is the data to read a tool's plain requests. It is built on the first such
+// request, because most tools never get one.
 type requestPlan struct {
-	filled       []int         // positions of those that the gateway fills
+	filled       []int         // positions of the arguments that the gateway fills
 	shapes       []style.Shape // of Tool.all, by position
-	query        []int         // positions in the order in which they are read
+	query        []int         // positions in reading order
 	cookies      []int
 	headers      []int
 	readsCookies bool
@@ -82,8 +82,8 @@ func (p *requestPlan) make(t *Tool) {
 			p.queryNames.add(id.name)
 		}
 	}
-	// An exploded object takes the names that no other parameter has, and one
-	// that is open takes any of them.
+	// An exploded object takes the names that no other parameter has, and one that is open
+	// takes any name, so read these last.
 	byGreed := func(a, b int) int { return greed(p.shapes[a]) - greed(p.shapes[b]) }
 	slices.SortStableFunc(p.query, byGreed)
 	slices.SortStableFunc(p.cookies, byGreed)
@@ -94,7 +94,7 @@ func (p *requestPlan) make(t *Tool) {
 	}
 }
 
-// greed is how readily an object would take the parameter of another.
+// greed ranks how likely an object is to take the query parameter of another argument.
 func greed(s style.Shape) int {
 	if s.Types()&style.Object == 0 {
 		return 0
@@ -105,8 +105,8 @@ func greed(s style.Shape) int {
 	return 1
 }
 
-// furtherProperties returns the shape of properties that the document does not
-// name, nil if they may be anything.
+// furtherProperties returns the shape of additional properties, or nil if they may be
+// anything.
 func furtherProperties(owner *shapes) style.Shape {
 	root, _ := wire.Members(nil, owner.schema)
 	for _, m := range root {
@@ -117,20 +117,20 @@ func furtherProperties(owner *shapes) style.Shape {
 	return nil
 }
 
-// bodyShape is the shape of a body whose properties are arguments.
+// bodyShape is the shape of a body whose properties are separate arguments.
 type bodyShape struct {
 	plan    *requestPlan
 	further style.Shape
 	open    bool
 }
 
-// Types is an object.
+// Types returns the type of the body, an object.
 func (b *bodyShape) Types() style.Types { return style.Object }
 
-// Item is none.
+// Item returns nil, because the body is not an array.
 func (b *bodyShape) Item() style.Shape { return nil }
 
-// Property is the shape of the argument for a property.
+// Property returns the shape of the argument for a property.
 func (b *bodyShape) Property(name string) (style.Shape, bool) {
 	if i, ok := b.plan.properties[name]; ok {
 		return b.plan.shapes[i], true
@@ -138,10 +138,10 @@ func (b *bodyShape) Property(name string) (style.Shape, bool) {
 	return b.further, b.open
 }
 
-// aliases are the declared names of a place, by what servers may take for them.
+// aliases maps the names that servers may confuse with a declared name to that name.
 type aliases map[string]string
 
-// bare marks the name that a declared one has before its brackets.
+// bare marks the part of a declared name that precedes its brackets.
 const bare = "\x00"
 
 func (a aliases) add(name string) {
@@ -155,11 +155,10 @@ func (a aliases) add(name string) {
 	}
 }
 
-// checkUndeclared returns an error if a name of the query or the body that the
-// document does not declare there may be taken for one that it declares. Many
-// servers hand parameters on without their place (Servlet, Rails, PHP). What the
-// body has beside a path parameter is often the same, though: the id of a whole
-// object.
+// checkUndeclared returns an error if a server may confuse an undeclared name of the query
+// or the body with a declared one. Many servers merge parameters of different locations
+// (Servlet, Rails, PHP). A body property with the name of a path parameter is allowed,
+// because it often is the id of the whole object.
 func (p *requestPlan) checkUndeclared(in Location, name string) error {
 	first, second := p.queryNames, p.bodyNames
 	if in == InBody {
@@ -174,7 +173,7 @@ func (p *requestPlan) checkUndeclared(in Location, name string) error {
 	return p.pathNames.check(in, name)
 }
 
-// check returns an error if an undeclared name may be taken for a declared one.
+// check returns an error if an undeclared name may be confused with a declared one.
 func (a aliases) check(in Location, name string) error {
 	whole := style.Alias(name)
 	declared, ok := a[whole]
@@ -194,8 +193,8 @@ func (a aliases) check(in Location, name string) error {
 	return nil
 }
 
-// pathValues appends what stands in the path for each of the tool's path
-// parameters, still encoded, in the order of the template.
+// pathValues appends the values of the tool's path parameters, still encoded, in the order
+// of the template.
 func (t *Tool) pathValues(dst []string, path string) ([]string, error) {
 	rest := path
 	for i, part := range t.path {
@@ -231,8 +230,8 @@ func (t *Tool) pathValues(dst []string, path string) ([]string, error) {
 	return dst, nil
 }
 
-// valueLen returns the length of the value of a path parameter, which the literal
-// next follows; 0 if there is none.
+// valueLen returns the length of a path parameter's value, up to the literal next, or 0 if
+// there is no value.
 func (t *Tool) valueLen(rest, next string, last bool, argument int) (int, error) {
 	segment, _, _ := strings.Cut(rest, "/")
 	next, _, ends := strings.Cut(next, "/")
@@ -262,8 +261,8 @@ func (t *Tool) wrongPath(path string) error {
 	}
 }
 
-// hasPrefixEscaped reports whether the escaped path begins with the literal, the
-// case of the digits of a %XX aside.
+// hasPrefixEscaped reports whether the escaped path begins with the literal. The case of
+// the digits in %XX is ignored.
 func hasPrefixEscaped(path, literal string) bool {
 	if len(path) < len(literal) {
 		return false
@@ -285,8 +284,8 @@ func hasPrefixEscaped(path, literal string) bool {
 	return true
 }
 
-// undeclaredMember reports whether a property of the body is no argument and
-// cannot stand among the arguments.
+// undeclaredMember reports whether a property of the body is not an argument and cannot
+// become one.
 func (t *Tool) undeclaredMember(name string) bool {
 	_, argument := t.index.position(t.all, name)
 	return argument || !t.openBody || t.taken[name] || name == UndeclaredQuery || name == UndeclaredProperties

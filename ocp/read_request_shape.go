@@ -13,28 +13,28 @@ import (
 )
 
 const (
-	// maxShapes is how many shapes are kept of one tool's schema.
+	// maxShapes is the largest number of shapes kept for one tool's schema.
 	maxShapes = 1 << 13
 
-	// maxShapeRefs is how many schemas one shape is put together from.
+	// maxShapeRefs is the largest number of schemas that one shape combines.
 	maxShapeRefs = 1 << 10
 
 	number = style.Number | style.Integer
 )
 
-// shapes are the shapes of one tool's arguments, made when they are first asked
-// for. Equal schemas share one, so that recursive ones come to an end.
+// shapes holds the shapes of one tool's arguments, which are built when first needed.
+// Equal schemas share a shape, so that recursive schemas terminate.
 type shapes struct {
-	schema     []byte                    // of the tool's arguments, in full
-	properties map[string]jsontext.Value // of schema, if the arguments list smaller ones
+	schema     []byte                    // the full schema of the tool's arguments
+	properties map[string]jsontext.Value // of schema, if the arguments list smaller schemas
 
 	mu    sync.Mutex
 	defs  map[string]jsontext.Value // of schema; nil until a $ref needs them
 	nodes map[[sha256.Size]byte]*shape
 }
 
-// A shape is what some schemas, of which one must fit, say of the types of a
-// value. It is a style.Shape.
+// A shape describes the types that a value may have if it must be valid for one of several
+// schemas. It implements style.Shape.
 type shape struct {
 	owner   *shapes
 	schemas []jsontext.Value
@@ -43,15 +43,15 @@ type shape struct {
 	types      style.Types
 	items      []jsontext.Value
 	properties map[string][]jsontext.Value
-	byFold     map[string]string // names of properties by what they are without case
-	further    []jsontext.Value  // of additionalProperties
-	open       bool              // further properties are plainly allowed
+	byFold     map[string]string // property names by their case-folded form
+	further    []jsontext.Value  // schemas of additionalProperties
+	open       bool              // additional properties are explicitly allowed
 
 	item  *shape
-	known map[string]*shape // of properties that were asked for; guarded by owner.mu
+	known map[string]*shape // of properties used so far; guarded by owner.mu
 }
 
-// argument returns the schema of the argument at position i in full.
+// argument returns the full schema of the argument at position i.
 func (s *shapes) argument(t *Tool, i int) jsontext.Value {
 	if t.full == nil {
 		return t.all[i].Schema
@@ -68,7 +68,7 @@ func (s *shapes) argument(t *Tool, i int) jsontext.Value {
 	return t.all[i].Schema // the gateway fills it
 }
 
-// memberOf returns the members of an object that is a member of another.
+// memberOf returns the members of the object that is the named member of another object.
 func memberOf(object jsontext.Value, name string) []wire.Member {
 	members, _ := wire.Members(nil, object)
 	for _, m := range members {
@@ -80,7 +80,7 @@ func memberOf(object jsontext.Value, name string) []wire.Member {
 	return nil
 }
 
-// of returns the shape of a value for which one of the schemas must fit.
+// of returns the shape of a value that must be valid for one of the schemas.
 func (s *shapes) of(schemas ...jsontext.Value) *shape {
 	hash := sha256.New()
 	for _, schema := range schemas {
@@ -102,7 +102,7 @@ func (s *shapes) of(schemas ...jsontext.Value) *shape {
 	return made
 }
 
-// definition returns the schema that a $ref in the tool's schema means.
+// definition returns the schema that a $ref in the tool's schema refers to.
 func (s *shapes) definition(ref string) (schema jsontext.Value, ok bool) {
 	name, ok := strings.CutPrefix(ref, "#/$defs/")
 	if !ok {
@@ -131,13 +131,14 @@ func (s *shapes) definition(ref string) (schema jsontext.Value, ok bool) {
 	return schema, ok
 }
 
-// Types is the union of what the schemas allow; 0 if one of them allows anything.
+// Types returns the union of the types that the schemas allow, or 0 if one allows any
+// type.
 func (s *shape) Types() style.Types {
 	s.once.Do(s.resolve)
 	return s.types
 }
 
-// Item is the shape of an array's items.
+// Item returns the shape of an array's items.
 func (s *shape) Item() style.Shape {
 	s.once.Do(s.resolve)
 	if s.item == nil {
@@ -146,7 +147,7 @@ func (s *shape) Item() style.Shape {
 	return s.item
 }
 
-// Property is the shape of an object's property.
+// Property returns the shape of an object's property.
 func (s *shape) Property(name string) (style.Shape, bool) {
 	s.once.Do(s.resolve)
 	schemas, named := s.properties[name]
@@ -154,7 +155,7 @@ func (s *shape) Property(name string) (style.Shape, bool) {
 		if schemas = s.further; len(schemas) == 0 {
 			return nil, s.open
 		}
-		name = "" // all further properties are of one shape
+		name = "" // all additional properties have the same shape
 	}
 	s.owner.mu.Lock()
 	known := s.known[name]
@@ -196,7 +197,7 @@ func (s *shape) resolve() {
 	}
 }
 
-// union returns the types of a value of either; 0 is any type.
+// union returns the types of a value that has a type of a or of b. 0 means any type.
 func union(a, b style.Types) style.Types {
 	if a == 0 || b == 0 {
 		return 0
@@ -204,8 +205,8 @@ func union(a, b style.Types) style.Types {
 	return a | b
 }
 
-// both returns the types of a value that is of both. Schemas that contradict each
-// other leave null, which no text is.
+// both returns the types that are in a and in b. If there are none, it returns null, which
+// no text matches.
 func both(a, b style.Types) style.Types {
 	switch {
 	case a == 0:
@@ -218,20 +219,20 @@ func both(a, b style.Types) style.Types {
 	return a & b
 }
 
-// shapeReader gathers what one shape's schemas say.
+// shapeReader collects what the schemas of one shape allow.
 type shapeReader struct {
 	*shape
-	count int // schemas so far
+	count int // schemas read so far
 }
 
-// read returns the types that a schema allows, 0 for any.
+// read returns the types that a schema allows, or 0 for any type.
 func (r *shapeReader) read(schema jsontext.Value) style.Types {
 	if r.count++; r.count > maxShapeRefs {
 		return style.Null
 	}
 	members, err := wire.Members(nil, schema)
 	if err != nil {
-		return 0 // true, which allows anything
+		return 0 // the schema true, which allows anything
 	}
 	var types, listed style.Types
 	for _, m := range members {

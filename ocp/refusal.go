@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// maxDetail is how much of the API's own words a failure repeats, in bytes.
+	// maxDetail limits how much of the API's error message a failure repeats, in bytes.
 	maxDetail = 1 << 10
 
-	// maxProblemBody is the largest error answer that is searched for a
-	// message, in bytes.
+	// maxProblemBody is the size, in bytes, of the largest error response that is searched
+	// for a message.
 	maxProblemBody = 64 << 10
 )
 
-// refusal puts a 4xx or 5xx answer into words: the status, what the API says of
-// it, and what to do next.
+// refusal describes a 4xx or 5xx response: the status, the API's error message, and what
+// to do next.
 func (t *Tool) refusal(kind FailureKind, r *Result) *Failure {
 	f := &Failure{Kind: kind, Status: r.Status, RetryAfter: retryAfter(r.Header.Get("Retry-After"), time.Now())}
 	message := t.where() + " answered " + statusLine(r.Status)
@@ -72,7 +72,7 @@ func statusLine(status int) string {
 	return strconv.Itoa(status)
 }
 
-// retryAfter reads both forms of a Retry-After header: seconds and a date.
+// retryAfter parses a Retry-After header, which holds seconds or a date.
 func retryAfter(header string, now time.Time) time.Duration {
 	const longest = 30 * 24 * time.Hour
 	if header == "" {
@@ -87,8 +87,8 @@ func retryAfter(header string, now time.Time) time.Duration {
 	return min(max(wait, 0), longest)
 }
 
-// problemDetail finds the sentence that says what went wrong: in a problem
-// document (RFC 9457), in the error shapes most APIs use, or in plain text.
+// problemDetail finds the error message in a response: in a problem document (RFC 9457),
+// in the error formats of most APIs, or in plain text.
 func problemDetail(r *Result) string {
 	body := bytes.TrimSpace(r.Body)
 	switch {
@@ -108,8 +108,8 @@ func problemDetail(r *Result) string {
 	return ""
 }
 
-// errorText joins the members of an error object that are meant to be read,
-// without what has been said already.
+// errorText joins the human-readable members of an error object. It omits text that said
+// contains already.
 func errorText(members []wire.Member, said string, depth int) string {
 	const deepest = 3
 	var parts []string
@@ -151,7 +151,7 @@ func errorValue(value jsontext.Value, depth int) string {
 	return ""
 }
 
-// contains reports whether one of the parts already says the text.
+// contains reports whether one of the parts contains the text.
 func contains(parts []string, text string) bool {
 	for _, part := range parts {
 		if strings.Contains(part, text) {
@@ -161,8 +161,8 @@ func contains(parts []string, text string) bool {
 	return false
 }
 
-// pageTitle returns the title of an HTML page as ` titled "…"`, "" if it has
-// none near its beginning.
+// pageTitle returns the title of an HTML page as ` titled "…"`, or "" if there is no title
+// near its beginning.
 func pageTitle(page []byte) string {
 	const head, longest = 4 << 10, 200 // bytes
 	page = page[:min(len(page), head)]

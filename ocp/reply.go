@@ -7,24 +7,24 @@ import (
 	"unicode/utf8"
 )
 
-// maxShedText is how long a text stays that is cut to make a session fit, in
-// characters.
+// maxShedText is the length, in characters, to which texts are cut if a session is too
+// long.
 const maxShedText = 256
 
-// FitSession returns the context as the value of an OCP-Session header of at
-// most limit bytes. Where it is too long, detail is shed step by step until it
-// fits, and shed is the last step that was taken, 0 if none was:
+// FitSession returns the context as the value of an OCP-Session header of at most limit
+// bytes. If the value is too long, FitSession removes details in steps until it fits. Shed
+// is the number of the last step taken, or 0 if there was none. The steps remove:
 //
-//  1. the history's metadata, but for operation and tool_name
-//  2. the older half of the history, again and again until one entry is left
-//  3. the older half of the recent changes, until one is left
-//  4. the API specifications, and what the session metadata has beyond the schema
-//  5. texts beyond 256 characters: they are cut there
+//  1. the history's metadata, except operation and tool_name
+//  2. the older half of the history, repeatedly until one entry is left
+//  3. the older half of the recent changes, repeatedly until one is left
+//  4. the API specifications, and session metadata that the schema does not define
+//  5. the end of texts, after 256 characters
 //  6. the current file, the error, the last change and the session metadata
-//  7. the last history entry's result and endpoint
-//  8. everything but the four required fields
+//  7. the result and endpoint of the last history entry
+//  8. everything except the four required fields
 //
-// Whatever headers can carry fits after the last step.
+// If the values of the context are valid in headers, it fits after the last step.
 func (c *Context) FitSession(limit int) (encoded string, shed int) {
 	encoded = c.encode()
 	if len(encoded) <= limit {
@@ -42,8 +42,8 @@ func (c *Context) FitSession(limit int) (encoded string, shed int) {
 	return encoded, shed
 }
 
-// shedding are the steps of FitSession. Each makes the context smaller and
-// reports whether it did; it is repeated until it does not.
+// shedding lists the steps of FitSession. Each step makes the context smaller and reports
+// whether it did. It is repeated until it returns false.
 var shedding = [...]func(*Context) bool{
 	shedMetadata, shedHistory, shedChanges, shedSpecs, shedLongTexts, shedLesser, shedEntry, shedRest,
 }
@@ -135,19 +135,19 @@ func shedRest(c *Context) bool {
 	return did
 }
 
-// An Update is what the answer to one request tells the agent. A text that is ""
-// leaves what the agent has as it is.
+// An Update is what the response to one request reports to the agent. A text that is ""
+// leaves the agent's value unchanged.
 type Update struct {
-	At             time.Time      // of the answer
-	Entries        []HistoryEntry // new ones only: clients append what they are sent
+	At             time.Time      // the time of the response
+	Entries        []HistoryEntry // new entries only, because clients append what they receive
 	CurrentGoal    string
 	ContextSummary string
 	ErrorContext   string
 	RecentChanges  []string // new ones only
 }
 
-// Only drops what an operation has not declared to update (x-ocp-context,
-// updates_context). The entries stay: every answer may report its own call.
+// Only removes the fields that an operation has not declared to update (x-ocp-context,
+// updates_context). The history entries stay, because every response may report its call.
 func (u *Update) Only(declared []string) {
 	keep := func(text *string, field string) {
 		if !slices.Contains(declared, field) {
@@ -162,14 +162,14 @@ func (u *Update) Only(declared []string) {
 	}
 }
 
-// Reply returns the context that an answer to this message carries: whom it is
-// for, and of the rest only what is new. The agent knows what it sent, and a goal
-// that comes back to it may by then be one that it has left behind: known clients
-// take over whatever goal and summary an answer has, and append its history to
-// theirs. Reply returns nil if the message is not valid.
+// Reply returns the context for the response to this message: the identity of the context,
+// and otherwise only what is new. It does not repeat values of the request, because known
+// clients replace their goal and summary by those of the response and append its history
+// to theirs. A repeated goal could overwrite a newer one. If the message is not valid,
+// Reply returns nil.
 //
-// CreatedAt is the session's if the session is uncompressed or was decoded before, else
-// the time of the answer: a session is not decompressed for it.
+// CreatedAt is taken from the session if the session is uncompressed or already decoded.
+// Otherwise it is the time of the response, because a session is not decompressed for it.
 func (in *Incoming) Reply(u Update) *Context {
 	if !in.Valid() {
 		return nil
@@ -193,8 +193,8 @@ func (in *Incoming) Reply(u Update) *Context {
 	return reply
 }
 
-// times returns when the context was created and updated, the zero times if that is not
-// known. A session is not decompressed only for its times.
+// times returns when the context was created and updated, or zero times if they are not
+// known. It does not decompress a session.
 func (in *Incoming) times() (created, updated time.Time) {
 	if in.Session == nil || !in.Session.isCheap() {
 		return created, updated
@@ -214,8 +214,8 @@ func first(text, otherwise string) string {
 	return otherwise
 }
 
-// SetReplyHeaders writes a reply into the header of an answer: OCP-Context-ID,
-// OCP-Version and OCP-Session, which always fits. Shed is as FitSession has it.
+// SetReplyHeaders writes a reply into the header of a response: OCP-Context-ID,
+// OCP-Version and OCP-Session. The session always fits. Shed is as returned by FitSession.
 func (c *Context) SetReplyHeaders(header http.Header) (shed int) {
 	session, shed := c.FitSession(MaxSession)
 	values := []string{c.ContextID, Version, session}

@@ -17,37 +17,37 @@ import (
 	"github.com/fairwayhq/fairway/ocp/style"
 )
 
-// argumentPlan is how one argument goes into the request.
+// argumentPlan describes how one argument becomes part of the request.
 type argumentPlan struct {
-	param        *style.Serializer // nil for an argument of the body or for its media type
-	fill         jsontext.Value    // sent where the argument is not given; nil for nothing
-	plain        *plainSchema      // nil if only the schema itself can tell what is good
-	dropNull     bool              // null counts as not given
+	param        *style.Serializer // nil for an argument of the body and for the body's media type
+	fill         jsontext.Value    // sent if the argument is not given; nil for nothing
+	plain        *plainSchema      // nil if values need the full validator
+	dropNull     bool              // null is treated as absent
 	neededInBody bool              // required by the body's schema
 	filled       bool              // the gateway fills it, with fill or for each call (Call.Fill)
 }
 
-// pathPart is a literal piece of the escaped path, or an argument.
+// pathPart is a literal part of the escaped path, or an argument.
 type pathPart struct {
 	literal  string
 	argument int // position in Tool.all, if literal is empty
 }
 
-// bodyPlan is how the body's arguments become the request body.
+// bodyPlan describes how the arguments of the body become the request body.
 type bodyPlan struct {
 	encoder  *body.Encoder
 	required bool
 	whole    int // position of the argument that is the whole body; -1 if its properties are arguments
 
-	// encoders holds one encoder for each media type that the caller can choose
-	// with the argument at position typeArgument; nil if there is no choice.
+	// encoders holds an encoder for each media type that the caller can choose with the
+	// argument at position typeArgument. It is nil if there is no choice.
 	encoders     map[string]*body.Encoder
 	typeArgument int
 }
 
-// Request builds the REST request that the call means: an absolute path, no
-// host. Arguments that cannot be sent (a path argument that would leave its
-// segment, say) give a *Failure of kind InvalidArguments.
+// Request builds the REST request for the call, with an absolute path and no host. If an
+// argument cannot be sent, for example because a path argument would leave its segment,
+// the error is a *Failure of kind InvalidArguments.
 func (c *Call) Request(ctx context.Context) (*http.Request, error) {
 	target := &url.URL{}
 	if err := c.setPath(target); err != nil {
@@ -78,7 +78,7 @@ func (c *Call) path() (string, error) {
 	return target.EscapedPath(), nil
 }
 
-// value returns what is sent for the argument at position i, nil for nothing.
+// value returns the value that is sent for the argument at position i, or nil for nothing.
 func (c *Call) value(i int) jsontext.Value {
 	if v := c.values[i]; v != nil {
 		return v
@@ -136,7 +136,7 @@ func hasDotSegment(path []byte) bool {
 	return false
 }
 
-// isPlainPath reports whether the path reads the same escaped and unescaped.
+// isPlainPath reports whether the path is the same escaped and unescaped.
 func isPlainPath(path string) bool {
 	for i := range len(path) {
 		switch c := path[i]; {
@@ -181,8 +181,8 @@ func (c *Call) setParameters(r *http.Request) error {
 	return nil
 }
 
-// appendJoined appends the parameter behind the separator, or nothing at all if
-// the value serializes to nothing.
+// appendJoined appends the separator and the parameter. If the value serializes to
+// nothing, it appends nothing.
 func appendJoined(dst []byte, separator string, param *style.Serializer, value jsontext.Value) ([]byte, error) {
 	start := len(dst)
 	if start > 0 {
@@ -213,8 +213,8 @@ func (c *Call) setBody(r *http.Request) error {
 	}
 	r.Header["Content-Type"] = []string{contentType}
 	r.ContentLength = int64(len(content))
-	// The transport may still read a body after the answer has come, so its
-	// bytes never come from a pool.
+	// The transport may still read the body after the response has arrived, so the bytes
+	// must not come from a pool.
 	r.Body = io.NopCloser(bytes.NewReader(content))
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }
 	return nil
@@ -240,7 +240,7 @@ func (c *Call) encodeBody(plan *bodyPlan) (content []byte, contentType string, e
 	return c.encoderOf(plan).AppendObject(make([]byte, 0, 256), append(members, c.extra...))
 }
 
-// unsendable reports an argument that fits the schema and still cannot be sent.
+// unsendable returns the failure for an argument that is valid but cannot be sent.
 func (c *Call) unsendable(argument int, err error) error {
 	message := err.Error()
 	if refused, ok := errors.AsType[*style.Error](err); ok {
@@ -249,7 +249,7 @@ func (c *Call) unsendable(argument int, err error) error {
 	return c.Tool.invalid([]Problem{{Path: pointer(c.Tool.all[argument].Name), Message: message}})
 }
 
-// bodyProblem names the argument that the body could not be built from.
+// bodyProblem returns the problem with the argument that prevents encoding the body.
 func (c *Call) bodyProblem(err error) Problem {
 	refused, ok := errors.AsType[*style.Error](err)
 	if !ok {
@@ -263,7 +263,7 @@ func (c *Call) bodyProblem(err error) Problem {
 	return Problem{Message: refused.Error()}
 }
 
-// invalid puts the problems into one message that a model can work off.
+// invalid combines the problems into one message that a model can use to fix the call.
 func (t *Tool) invalid(problems []Problem) *Failure {
 	var message strings.Builder
 	fmt.Fprintf(&message, "invalid arguments for %s:", t.Name)

@@ -7,41 +7,39 @@ import (
 	"sync"
 )
 
-// Routes finds the operation that a request means: the way back from a request
-// to the tool that would have made it. It is immutable and safe for concurrent
-// use. Tool serves those who describe a request, Match those who decide whether it
-// may pass.
+// Routes finds the tool for a plain request: it is the inverse of building a request for a
+// tool. It is immutable and safe for concurrent use. Use Match to decide whether a request
+// may pass, and ToolOf or Tool only to describe a request.
 //
-// A template matches a path that has as many segments, where each parameter
-// stands for one or more characters of its segment (OpenAPI, Paths Object). Where
-// several templates match, the one whose first different segment is the more
-// concrete wins, as OpenAPI has it: text before text with a parameter before a
-// parameter alone.
+// A template matches a path with the same number of segments. Each parameter matches one
+// or more characters of its segment (OpenAPI, Paths Object). If several templates match,
+// the first segment that differs decides, and the more concrete one wins, as OpenAPI
+// requires: literal text, then text with a parameter, then a parameter alone.
 type Routes struct {
 	methods map[string]*routeNode
 
 	once    sync.Once
-	lenient map[string]*lenientNode // by method; made when Match is first asked
+	lenient map[string]*lenientNode // by method; built on the first Match
 	tools   []*Tool
 }
 
-// routeNode stands for the beginning of a path, up to a slash.
+// routeNode is a node of the path tree: the beginning of a path, up to a slash.
 type routeNode struct {
 	siblings *siblings // the operations of the path that ends here; nil if there are none
 	literals map[string]*routeNode
 	mixed    []mixedRoute // in document order
-	any      *routeNode   // a segment that is one parameter
+	any      *routeNode   // a segment that is a single parameter
 }
 
-// mixedRoute is a segment such as "{name}.json": texts with a parameter between
-// each two of them.
+// mixedRoute is a segment that mixes text and parameters, such as "{name}.json". It holds
+// the texts; there is a parameter between each two of them.
 type mixedRoute struct {
 	texts []string
 	next  *routeNode
 }
 
-// NewRoutes returns the routes of the Toolsets' tools. Tools of one method and
-// Path are one operation, of which the first is found.
+// NewRoutes returns the routes of the Toolsets' tools. Tools with the same method and Path
+// are the same operation, and the first of them is found.
 func NewRoutes(toolsets ...*Toolset) *Routes {
 	routes := &Routes{methods: make(map[string]*routeNode)}
 	type operationKey struct {
@@ -75,9 +73,9 @@ func NewRoutes(toolsets ...*Toolset) *Routes {
 	return routes
 }
 
-// Tool returns the tool of that method and path, nil if there is none. Path is the
-// escaped path of the URL. Of operations that share method and path it returns the
-// first: ToolOf tells them apart.
+// Tool returns the tool with that method and path, or nil if there is none. Path is the
+// escaped path of the URL. If several operations share method and path, it returns the
+// first; use ToolOf to distinguish them.
 func (r *Routes) Tool(method, path string) *Tool {
 	if found := r.at(method, path); found != nil {
 		return found.tools[0]
@@ -85,8 +83,8 @@ func (r *Routes) Tool(method, path string) *Tool {
 	return nil
 }
 
-// ToolOf returns the tool of a request, nil if it is of no operation or could be
-// of several. It is for those who describe the request; see Match.
+// ToolOf returns the tool of a request. It is nil if the request matches no operation or
+// may match several. Use it to describe a request; use Match to decide about it.
 func (r *Routes) ToolOf(request *http.Request) *Tool {
 	found := r.at(request.Method, request.URL.EscapedPath())
 	if found == nil {
@@ -99,7 +97,7 @@ func (r *Routes) ToolOf(request *http.Request) *Tool {
 	return tool
 }
 
-// at returns the operations of that method and path, nil if there are none.
+// at returns the operations with that method and path, or nil if there are none.
 func (r *Routes) at(method, path string) *siblings {
 	root := r.methods[method]
 	if root == nil || path == "" || path[0] != '/' {
@@ -108,14 +106,14 @@ func (r *Routes) at(method, path string) *siblings {
 	return root.find(path[1:])
 }
 
-// BasePath returns what stands before Path in the tool's requests, escaped and
-// without a slash at its end; "" for nothing.
+// BasePath returns the part of the tool's request path before Path, escaped and without a
+// final slash; "" if there is none.
 func (t *Tool) BasePath() string {
 	return t.base
 }
 
-// segments splits the tool's path. In a segment, each parameter is a NUL, which
-// no path has.
+// segments splits the tool's path. Each parameter in a segment is replaced by a NUL
+// character, which no path contains.
 func (t *Tool) segments() []string {
 	var template strings.Builder
 	for _, part := range t.path {
@@ -143,7 +141,7 @@ func unescapeSegment(segment string) string {
 	return text
 }
 
-// add returns the node of a path, which it makes if it is not there.
+// add returns the node of a path and creates it if necessary.
 func (n *routeNode) add(segments []string) *routeNode {
 	for _, segment := range segments {
 		n = n.child(segment)
@@ -179,8 +177,8 @@ func (n *routeNode) child(segment string) *routeNode {
 	return next
 }
 
-// find returns the operations of what is left of a path. It visits each node at most
-// once, because the segment that a node is compared with depends on its depth alone.
+// find returns the operations that match the rest of a path. It visits each node at most
+// once, because the depth of a node determines the segment that it is compared with.
 func (n *routeNode) find(rest string) *siblings {
 	segment, rest, more := strings.Cut(rest, "/")
 	segment = unescapeSegment(segment)
@@ -209,8 +207,8 @@ func (n *routeNode) follow(rest string, more bool) *siblings {
 	return n.siblings
 }
 
-// matches reports whether the texts stand in the segment in their order, the
-// first and the last at its ends, with at least a byte between each two.
+// matches reports whether the segment begins with the first text, ends with the last one,
+// and contains the others in order, with at least one byte between each two.
 func (m *mixedRoute) matches(segment string) bool {
 	first, last := m.texts[0], m.texts[len(m.texts)-1]
 	rest, ok := strings.CutPrefix(segment, first)

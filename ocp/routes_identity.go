@@ -7,16 +7,16 @@ import (
 	"github.com/fairwayhq/fairway/ocp/style"
 )
 
-// An identifier is a query parameter or header by which requests of an operation
-// are told from those of others with the same method and path.
+// An identifier is a query parameter or header that distinguishes the requests of an
+// operation from those of others with the same method and path.
 type identifier struct {
 	in     Location // InQuery or InHeader
 	name   string   // of a header in canonical form
-	values []string // decoded, which the request must have exactly; nil for any
+	values []string // decoded values that the request must have exactly; nil for any
 }
 
-// constantPairs parses the query that a path has. A "%" that encodes nothing and
-// a ";" are text.
+// constantPairs parses the query in a path. A "%" that is not an escape and a ";" are
+// text.
 func constantPairs(query string) []style.Pair {
 	pairs, err := style.ParsePairs(nil, style.Query, constantQuery(query))
 	if err != nil {
@@ -26,12 +26,12 @@ func constantPairs(query string) []style.Pair {
 	return pairs
 }
 
-// constantQuery escapes what may not stand in a query.
+// constantQuery escapes the characters that are not valid in a query.
 func constantQuery(query string) string {
 	return escapeExcept(query, "-._~!$'()*+,:@/?%=&")
 }
 
-// planQuery sets what the path says of the query.
+// planQuery records the query parameters in the tool's path.
 func (t *toolBuilder) planQuery() {
 	query := t.operation.ConstantQuery
 	if _, err := style.ParsePairs(nil, style.Query, constantQuery(query)); err != nil {
@@ -40,9 +40,8 @@ func (t *toolBuilder) planQuery() {
 	t.tool.query = constantQuery(query)
 }
 
-// identity returns the identifiers of the tool: the query of its path, the
-// parameters that the gateway fills with the only allowed value, and those that
-// are required.
+// identity returns the identifiers of the tool: the query in its path, the parameters that
+// the gateway fills with their only allowed value, and the required parameters.
 func (t *toolBuilder) identity() (all []identifier) {
 	for _, pair := range t.constants {
 		all = addIdentifier(all, InQuery, pair.Name, pair.Value)
@@ -71,12 +70,12 @@ func addIdentifier(all []identifier, in Location, name, value string) []identifi
 	return append(all, identifier{in: in, name: name, values: []string{value}})
 }
 
-// sentAs returns the name and the decoded value of a query parameter, header or
-// cookie that the gateway fills with one value.
+// sentAs returns the name and the decoded value of a query parameter, header or cookie
+// that the gateway fills with a fixed value.
 func (p *argumentPlan) sentAs(a *Argument) (name, value string) {
 	text, err := p.param.Append(nil, p.fill)
 	if err != nil {
-		return a.WireName, "" // isSendable has seen to it
+		return a.WireName, "" // isSendable has checked this
 	}
 	if a.In == InQuery {
 		if pairs, err := style.ParsePairs(nil, style.Query, string(text)); err == nil && len(pairs) == 1 {
@@ -90,7 +89,7 @@ func (p *argumentPlan) sentAs(a *Argument) (name, value string) {
 	return a.WireName, string(text)
 }
 
-// isFixed reports whether requests must have the identifier with its value.
+// isFixed reports whether requests must have the identifier with a certain value.
 func (id *identifier) isFixed() bool { return id.values != nil }
 
 // knows reports whether a request of the tool can have the identifier.
@@ -102,7 +101,7 @@ func (t *Tool) knows(id *identifier) bool {
 }
 
 // fixes returns the value that the tool's requests must have for a query parameter or
-// header, nil for any.
+// header, or nil if any value is allowed.
 func (t *Tool) fixes(in Location, name string) []string {
 	for i := range t.identity {
 		if id := &t.identity[i]; id.in == in && id.name == name {

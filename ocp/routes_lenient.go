@@ -11,8 +11,8 @@ import (
 	"github.com/fairwayhq/fairway/ocp/style"
 )
 
-// lenientNode stands for the beginning of a path as servers read it that overlook
-// case, empty segments and spaces.
+// lenientNode is a node of the path tree as lenient servers see it, which ignore case,
+// empty segments and spaces.
 type lenientNode struct {
 	tools    []*Tool // of the paths that end here, in document order
 	literals map[string]*lenientNode
@@ -37,14 +37,14 @@ func (r *Routes) makeLenient() {
 	}
 }
 
-// pathKey is the path without the names of its parameters.
+// pathKey returns the path without the names of its parameters.
 func (t *Tool) pathKey() string {
 	return strings.Join(t.segments(), "/")
 }
 
 func (n *lenientNode) add(tool *Tool) {
 	for _, segment := range tool.segments() {
-		// A NUL is a parameter, and folding would leave it.
+		// A NUL marks a parameter; fold would keep it.
 		for part := range strings.SplitSeq(fold(segment), "/") {
 			if part != "" {
 				n = n.child(part)
@@ -83,8 +83,8 @@ func (n *lenientNode) child(segment string) *lenientNode {
 	return next
 }
 
-// find returns the tools of the most concrete path that rest, a folded path,
-// matches. Empty segments are none.
+// find returns the tools of the most concrete path that matches rest, which is folded. It
+// ignores empty segments.
 func (n *lenientNode) find(rest string) []*Tool {
 	rest = strings.TrimLeft(rest, "/")
 	if rest == "" {
@@ -109,8 +109,8 @@ func (n *lenientNode) find(rest string) []*Tool {
 	return nil
 }
 
-// appendReading appends a path, folded and without dot segments, unless it is
-// there.
+// appendReading appends a path, folded and without dot segments, unless the list contains
+// it.
 func appendReading(readings []string, reading string) []string {
 	reading = fold(reading)
 	if strings.Contains(reading, "/.") {
@@ -122,9 +122,9 @@ func appendReading(readings []string, reading string) []string {
 	return append(readings, reading)
 }
 
-// fold returns one text for all that servers may take for the same: backslashes
-// are slashes, case and the forms of a character do not count, and neither do
-// spaces and dots at the end of a segment.
+// fold returns the same text for all texts that servers may treat as equal. Backslashes
+// become slashes. Case, Unicode forms of a character, and spaces and dots at the end of a
+// segment are ignored.
 func fold(text string) string {
 	if !isASCIIText(text) {
 		text = norm.NFKC.String(text)
@@ -158,11 +158,11 @@ func isASCIIText(text string) bool {
 	return true
 }
 
-// keptSlash stands for a slash inside a segment, where no template has one.
+// keptSlash represents a slash inside a segment, where no template has one.
 const keptSlash = '\x01'
 
-// decodeSegments decodes what stands between the slashes of an escaped path, fully,
-// and keeps the slashes that come of it apart from those that divide it.
+// decodeSegments fully decodes the segments of an escaped path. Slashes that come from
+// decoding are represented differently from those that separate segments.
 func decodeSegments(path string) string {
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {
@@ -174,7 +174,7 @@ func decodeSegments(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// keepSlashes keeps backslashes inside their segment.
+// keepSlashes replaces backslashes by keptSlash, so that they do not separate segments.
 func keepSlashes(r rune) rune {
 	if r == '\\' {
 		return keptSlash
@@ -182,7 +182,7 @@ func keepSlashes(r rune) rune {
 	return r
 }
 
-// cutSegments cuts each segment off at its first semicolon.
+// cutSegments cuts each segment at its first semicolon.
 func cutSegments(path string) string {
 	if strings.IndexByte(path, ';') < 0 {
 		return path
@@ -194,7 +194,7 @@ func cutSegments(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// decodeTriples decodes each %XX once, and leaves any other "%" as it is.
+// decodeTriples decodes each %XX once and leaves every other "%" unchanged.
 func decodeTriples(text string) string {
 	found := strings.Contains(text, "%")
 	if !found {
@@ -214,7 +214,7 @@ func decodeTriples(text string) string {
 	return string(decoded)
 }
 
-// unhex returns the value of a hexadecimal digit, -1 for any other byte.
+// unhex returns the value of a hexadecimal digit, or -1 for any other byte.
 func unhex(c byte) int {
 	switch {
 	case '0' <= c && c <= '9':
@@ -230,8 +230,8 @@ func hasControl(text string) bool {
 	return strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// hasDotSegments reports whether a segment of the path, between slashes of either
-// kind and without what follows a semicolon, is "." or "..".
+// hasDotSegments reports whether a segment of the path is "." or "..". Slashes and
+// backslashes separate segments, and text after a semicolon is ignored.
 func hasDotSegments(path string) bool {
 	if strings.IndexByte(path, '.') < 0 {
 		return false

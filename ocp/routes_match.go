@@ -12,15 +12,15 @@ import (
 	"github.com/fairwayhq/fairway/internal/headerkind"
 )
 
-// ErrNoOperation reports a request that no operation of the documents is, however
-// freely it is read.
+// ErrNoOperation reports a request that matches no operation of the documents, even with
+// lenient matching.
 var ErrNoOperation = errors.New("the request is not an operation that the documents declare")
 
-// An AmbiguousError is a request that some upstream may take for another one than
-// it seems to be. Whoever decides by the operation refuses it.
+// An AmbiguousError reports a request that an upstream may treat as a different operation.
+// Code that decides by the operation must reject it.
 type AmbiguousError struct {
-	Tool   *Tool  // what some upstreams may take it for; nil if that is not known
-	Reason string // completes "the request is ambiguous: …", and says what to do
+	Tool   *Tool  // the operation that an upstream may choose; nil if not known
+	Reason string // completes "the request is ambiguous: …" and says how to fix it
 }
 
 // Error returns the reason.
@@ -28,38 +28,37 @@ func (e *AmbiguousError) Error() string {
 	return "the request is ambiguous: " + e.Reason
 }
 
-// Match returns the tool of a request that goes to the API, for those who decide
-// by it whether the request may pass. What an upstream does with a path is not
-// known here: some overlook case, decode it twice, merge slashes, drop what
-// follows a semicolon, or a file extension, or take a method from a header. So a
-// request is matched as it stands and as each of these upstreams would read it:
+// Match returns the tool of a request to the API. Use it to decide whether the request may
+// pass. Upstreams read paths differently: some ignore case, decode twice, merge slashes,
+// drop text after a semicolon or a file extension, or take the method from a header. Match
+// therefore compares the request as written and as each such upstream would read it:
 //
-//   - It is spelled as the document spells one operation, and no reading makes it
-//     another one: that operation's tool. A HEAD that the document does not
-//     declare is a GET.
-//   - A reading makes it another operation than it is as it stands: an
-//     *AmbiguousError. So is every request with a "." or ".." segment, a control
-//     character or text that is not UTF-8 in an operation's path, every one whose
-//     header or query asks for another method or path, and every one that would
-//     switch protocols, for what follows is not seen.
-//   - No reading makes it an operation: ErrNoOperation. OPTIONS is an operation
-//     where the document says so.
+//   - If the request is written as the document writes one operation, and no other reading
+//     makes it a different operation, Match returns that operation's tool. A HEAD request
+//     that the document does not declare is treated as a GET.
+//   - If another reading makes it a different operation, the error is an *AmbiguousError.
+//     This also applies to a "." or ".." segment, a control character or text that is not
+//     UTF-8 in an operation's path, to a header or query that requests another method or
+//     path, and to a request to switch protocols, after which the gateway cannot see the
+//     data.
+//   - If no reading makes it an operation, the error is ErrNoOperation. OPTIONS is an
+//     operation only if the document declares it.
 //
-// Operations may share method and path, and are told apart by the query of their
-// Path, by query parameters and headers with one allowed value, and by required
-// ones that only some of them have. A request that lacks such a value is of no
-// operation; one that could be of several is an *AmbiguousError.
+// Operations may share method and path. They are then distinguished by the query in their
+// Path, by query parameters and headers with one allowed value, and by required ones that
+// only some of them have. A request that lacks such a value matches no operation. If it
+// may match several, the error is an *AmbiguousError.
 //
-// Of the operations that are told apart by case alone, or a slash at the end, the
-// one that is spelled exactly is found. An operation that the Toolset excludes is
-// not known, and a path that one template and an excluded operation share is the
-// template's.
+// If operations differ only in case or a final slash, Match returns the one that is
+// written exactly like the request. It does not know operations that the Toolset excludes:
+// if an excluded operation's path also matches a template, the request belongs to the
+// template.
 func (r *Routes) Match(request *http.Request) (*Tool, error) {
 	return r.match(request, nil)
 }
 
-// MatchCall is Match for the request of a tool call: where nothing in it tells
-// operations apart that share method and path, it is of the tool that was called.
+// MatchCall is like Match, for the request of a tool call. If nothing in the request
+// distinguishes operations that share method and path, it returns the called tool.
 func (r *Routes) MatchCall(request *http.Request, called *Tool) (*Tool, error) {
 	return r.match(request, called)
 }
@@ -92,12 +91,12 @@ func (r *Routes) match(request *http.Request, called *Tool) (*Tool, error) {
 	return tool, nil
 }
 
-// maxMatched is the longest path that is matched, in bytes: longer than any
-// server takes.
+// maxMatched is the maximum length of a path that is matched, in bytes. No server accepts
+// longer paths.
 const maxMatched = 32 << 10
 
-// spelled returns the operations whose path it is as the document spells it, nil if no
-// operation has that path in any spelling of its characters.
+// spelled returns the operations whose path in the document matches exactly. It returns
+// nil if no operation matches the path with any escaping of its characters.
 func (r *Routes) spelled(method, path string) (*siblings, error) {
 	found := r.at(method, path)
 	if method == http.MethodHead {
@@ -118,21 +117,21 @@ func (r *Routes) spelled(method, path string) (*siblings, error) {
 	return found, nil
 }
 
-// spells reports whether the texts of the template stand in the escaped path as
-// the document has them. That the path matches is known.
+// spells reports whether the escaped path contains the template's texts exactly as the
+// document writes them. The path must match the template.
 func (t *Tool) spells(path string) bool {
 	var onStack [8]string
 	_, err := t.pathValues(onStack[:0], path)
 	if err == nil {
 		return true
 	}
-	// Parameters that cannot be told apart are reported when they are read.
+	// An error about parameters that cannot be separated is reported when they are read.
 	misread, ok := errors.AsType[*RequestError](err)
 	return ok && misread.Kind == AmbiguousValue
 }
 
-// compareReadings returns an error if an upstream may take the request for
-// another operation than tool, which is nil if it is none as it stands.
+// compareReadings returns an error if an upstream may read the request as an operation
+// other than tool. Tool is nil if the request as written matches no operation.
 func (r *Routes) compareReadings(tool *Tool, method, path string) error {
 	if isFolded(path) {
 		return r.compare(tool, method, path, path)
@@ -170,7 +169,7 @@ func (r *Routes) compare(tool *Tool, method, path, reading string) error {
 	return &AmbiguousError{Tool: found[0], Reason: reason}
 }
 
-// lenientTools returns the tools of the most concrete path that the reading is.
+// lenientTools returns the tools of the most concrete path that matches the reading.
 func (r *Routes) lenientTools(method, reading string, tool *Tool) []*Tool {
 	var found []*Tool
 	if root := r.lenient[method]; root != nil {
@@ -195,8 +194,8 @@ func has(tools []*Tool, tool *Tool) bool {
 	return false
 }
 
-// overrides returns why an upstream may do something else than the request's
-// method to the request's path, "" if nothing of it says so.
+// overrides returns why an upstream may use another method or path than the request's, or
+// "" if nothing in the request suggests it.
 func overrides(request *http.Request, tool *Tool) string {
 	for name, values := range request.Header {
 		switch headerkind.Of(name) {
@@ -228,18 +227,18 @@ func overrides(request *http.Request, tool *Tool) string {
 	return ""
 }
 
-// maxOverride is the length of the longest name that isOverride knows, each
-// character of it encoded.
+// maxOverride is the length of the longest name that isOverride knows, with each character
+// escaped.
 const maxOverride = 3 * len("X-HTTP-Method-Override")
 
-// takesQuery reports whether the document declares a query parameter of the name, or its
-// path has one.
+// takesQuery reports whether the document declares a query parameter with that name, also
+// as part of the path.
 func (t *Tool) takesQuery(name string) bool {
 	return t.fixes(InQuery, name) != nil || slices.ContainsFunc(t.all, func(a Argument) bool { return a.In == InQuery && a.WireName == name })
 }
 
-// isFolded reports whether each reading of a path is the path itself: it has small
-// letters, digits and what no server makes anything of.
+// isFolded reports whether a path is its own only reading: it has only lower case letters,
+// digits and characters that no server interprets.
 func isFolded(path string) bool {
 	for i := range len(path) {
 		switch c := path[i]; {
@@ -252,8 +251,8 @@ func isFolded(path string) bool {
 	return true
 }
 
-// plainReadings are the readings of a path that has unreserved characters only, as
-// most have; nil if it has others.
+// plainReadings returns the readings of a path with only unreserved characters, as most
+// paths have, and nil for other paths.
 func plainReadings(path string, tool *Tool) (readings []string, problem string) {
 	if !isPlainPath(path) || hasDotSegments(path) {
 		return nil, ""
@@ -261,11 +260,11 @@ func plainReadings(path string, tool *Tool) (readings []string, problem string) 
 	return appendStems([]string{fold(path)}, tool), ""
 }
 
-// maxDecoded is how often a path may be percent-encoded.
+// maxDecoded is how many layers of percent-encoding are decoded.
 const maxDecoded = 4
 
-// readingsOf returns the paths, folded, that servers may take an escaped path for.
-// Problem says what no operation's path may have, "" for nothing.
+// readingsOf returns the folded paths that servers may read an escaped path as. Problem
+// says what is not allowed in the path of any operation; "" if nothing is wrong.
 func readingsOf(path string, tool *Tool) (readings []string, problem string) {
 	decoded := path
 	for range maxDecoded {
@@ -285,7 +284,7 @@ func readingsOf(path string, tool *Tool) (readings []string, problem string) {
 	case hasDotSegments(path), hasDotSegments(decoded):
 		problem = "its path has a . or .. segment, which leads to another path: write the path it leads to"
 	}
-	// A server may divide the path before it decodes it, or after.
+	// A server may split the path before or after it decodes it.
 	kept := strings.Map(keepSlashes, decodeSegments(path))
 	for _, divided := range [...]string{decoded, kept} {
 		for _, cut := range [...]string{divided, cutSegments(divided), cutSegments(decodeSegments(cutSegments(path)))} {
@@ -298,9 +297,9 @@ func readingsOf(path string, tool *Tool) (readings []string, problem string) {
 	return appendStems(readings, tool), problem
 }
 
-// appendStems appends the readings without a file extension, by which some servers
-// choose the form of an answer. A template that has an extension itself leaves
-// none to choose.
+// appendStems appends the readings without a file extension, because some servers use the
+// extension to choose the format of a response. It does nothing if the template itself has
+// an extension.
 func appendStems(readings []string, tool *Tool) []string {
 	if tool != nil && !tool.endsWithParameter() {
 		return readings
@@ -314,8 +313,8 @@ func appendStems(readings []string, tool *Tool) []string {
 	return readings
 }
 
-// endsWithParameter reports whether the last segment of the tool's path is one
-// parameter, to which an extension would belong.
+// endsWithParameter reports whether the last segment of the tool's path is a single
+// parameter. A file extension would be part of its value.
 func (t *Tool) endsWithParameter() bool {
 	n := len(t.path)
 	return n > 1 && t.path[n-1].literal == "" && strings.HasSuffix(t.path[n-2].literal, "/")

@@ -10,27 +10,27 @@ import (
 	"github.com/fairwayhq/fairway/ocp/style"
 )
 
-// siblings are the operations that share a method and a path, and what their requests
-// are told apart by. A document may have thousands of them at one path, so the time that
-// choose takes grows with their number, not with its square.
+// siblings are the operations that share a method and a path, with the identifiers that
+// distinguish their requests. A document may have thousands of operations at one path, so
+// the time of choose grows linearly with their number.
 type siblings struct {
 	tools []*Tool  // in document order, at least one
 	needs [][]need // of tools, by position
-	marks []mark   // nil if requests need nothing beside method and path
+	marks []mark   // nil if method and path are sufficient
 
 	headers map[string]int   // position in marks by canonical name
 	queries map[string]int   // position in marks by name
 	aliases map[string][]int // positions in marks by style.Alias of the names of query parameters
 }
 
-// A mark is a query parameter or header that is an identifier of one or more siblings.
+// A mark is a query parameter or header that identifies one or more siblings.
 type mark struct {
 	identifier                       // without values
-	spellings  map[string][][]string // the values that siblings fix, by each of them in the form of foldValue
-	fewest     int                   // the smallest number of values that a sibling fixes; 0 if none does
+	spellings  map[string][][]string // the values that siblings require, by each value in the form of foldValue
+	fewest     int                   // the smallest number of values that a sibling requires; 0 if none does
 }
 
-// A need is an identifier of one operation.
+// A need is one of the identifiers of an operation.
 type need struct {
 	mark   int      // position in siblings.marks
 	values []string // as in identifier
@@ -71,7 +71,7 @@ func (s *siblings) markOf(id *identifier) int {
 	return at
 }
 
-// fix adds values that a sibling fixes.
+// fix adds values that a sibling requires.
 func (m *mark) fix(values []string) {
 	if values == nil {
 		return
@@ -89,11 +89,11 @@ func (m *mark) fix(values []string) {
 	}
 }
 
-// foldValue returns one text for all values that servers may read as the same.
+// foldValue returns the same text for all values that servers may treat as equal.
 func foldValue(value string) string { return foldName(strings.TrimSpace(value)) }
 
-// isBlurred reports whether some servers may read the values of a request as others
-// that a sibling fixes.
+// isBlurred reports whether a server may confuse the values of a request with other values
+// that a sibling requires.
 func (m *mark) isBlurred(values []string) bool {
 	if m.fewest > 0 && len(values) > m.fewest {
 		return true
@@ -104,9 +104,10 @@ func (m *mark) isBlurred(values []string) bool {
 	})
 }
 
-// choose returns which of the operations the request is of. Called is the tool whose call
-// made the request, nil for a plain request. It returns an error unless the request can
-// be of no other operation; for a call it is enough that nothing in the request says so.
+// choose returns the operation of the request. Called is the tool whose call made the
+// request, or nil for a plain request. A plain request must exclude all other operations;
+// otherwise choose returns an error. For a call, it is enough that nothing in the request
+// identifies another operation.
 func (s *siblings) choose(request *http.Request, called *Tool) (*Tool, error) {
 	if s.marks == nil && len(s.tools) == 1 {
 		return s.tools[0], nil
@@ -139,12 +140,11 @@ func (s *siblings) choose(request *http.Request, called *Tool) (*Tool, error) {
 		strings.Join(names, ", ") + "; call the tool of the operation instead"}
 }
 
-// maxAmbiguous is how many operations a message names.
+// maxAmbiguous is how many operations an error message names.
 const maxAmbiguous = 4
 
-// read returns the values of the marks that the request has. Problem is why some servers
-// may see a mark where the request does not have it exactly, or another value of it; ""
-// if none does.
+// read returns the values of the marks in the request. Problem says why a server may see a
+// mark that the request does not have exactly, or another value of it; "" if none does.
 func (s *siblings) read(request *http.Request) (present map[int][]string, problem string) {
 	pairs, err := style.ParsePairs(nil, style.Query, request.URL.RawQuery)
 	if err != nil {
@@ -187,8 +187,7 @@ func misspelled(kind, name, meant string) string {
 		", which identifies the operation: write it as " + meant
 }
 
-// fitting returns the positions of the operations whose fixed identifiers the request
-// has.
+// fitting returns the positions of the operations whose required values the request has.
 func (s *siblings) fitting(present map[int][]string) (positions []int) {
 	for i, needs := range s.needs {
 		if !slices.ContainsFunc(needs, func(n need) bool { return n.values != nil && !slices.Equal(present[n.mark], n.values) }) {
@@ -198,13 +197,16 @@ func (s *siblings) fitting(present map[int][]string) (positions []int) {
 	return positions
 }
 
-// possible returns those of the fitting operations that the request can be of. It cannot
-// be of an operation that does not know a mark which the request has, or that needs a
-// mark which the request lacks and another fitting operation does not know. A call names
-// its operation; its request cannot be of one that leaves free what another fitting
-// operation fixes.
+// possible returns those of the fitting operations that the request can belong to. It
+// excludes an operation
+//
+//   - that does not know a mark in the request,
+//   - that requires a mark which the request lacks and another fitting operation does not
+//     know, or
+//   - for the request of a call: that allows any value of a mark which another fitting
+//     operation fixes.
 func (s *siblings) possible(fitting []int, present map[int][]string, isCall bool) (left []*Tool) {
-	fixed := make(map[int]bool) // the marks that a fitting operation fixes
+	fixed := make(map[int]bool) // marks that a fitting operation fixes
 	for _, i := range fitting {
 		for _, n := range s.needs[i] {
 			if isCall && n.values != nil {
@@ -212,7 +214,7 @@ func (s *siblings) possible(fitting []int, present map[int][]string, isCall bool
 			}
 		}
 	}
-	optional := make(map[int]bool) // the marks that a fitting operation does not know
+	optional := make(map[int]bool) // marks that a fitting operation does not know
 	lacks := func(n need) bool {
 		if len(present[n.mark]) > 0 {
 			return false
