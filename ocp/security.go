@@ -14,21 +14,21 @@ import (
 	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
-// maxSecuritySchemes is how many schemes of a document are read.
+// maxSecuritySchemes is the largest number of schemes read from a document.
 const maxSecuritySchemes = 256
 
-// A SecurityScheme is one way in which the API wants to be authorized
-// (OpenAPI 3.1, Security Scheme Object).
+// A SecurityScheme is one way to authenticate with the API (OpenAPI 3.1, Security Scheme
+// Object).
 type SecurityScheme struct {
-	Name          string // by which Tool.Security names it
+	Name          string // the name that Tool.Security uses
 	Type          string // "apiKey", "http", "oauth2", "openIdConnect" or "mutualTLS"
 	Description   string
-	In            string // of an apiKey: "header", "query" or "cookie"
-	ParameterName string // of an apiKey: the name of that header, parameter or cookie
-	Scheme        string // of http, in lower case: "basic", "bearer", …
+	In            string // for apiKey: "header", "query" or "cookie"
+	ParameterName string // for apiKey: the name of that header, parameter or cookie
+	Scheme        string // for http, in lower case: "basic", "bearer", …
 
-	OpenIDConnectURL string      // of openIdConnect
-	Flows            []OAuthFlow // of oauth2
+	OpenIDConnectURL string      // for openIdConnect
+	Flows            []OAuthFlow // for oauth2
 }
 
 // An OAuthFlow is one way to get a token (OpenAPI 3.1, OAuth Flow Object).
@@ -39,16 +39,16 @@ type OAuthFlow struct {
 	Scopes           []string // in document order
 }
 
-// What is wrong with a credential.
+// Errors of invalid credentials.
 var (
 	errEmptyCredential   = errors.New("is empty")
 	errUnsafeCredential  = errors.New("has characters that may not stand there")
 	errNoBasicCredential = errors.New("must be user:password, as the scheme is basic")
 )
 
-// Supply adds the credential to the supplement in the place that the scheme
-// says: a header, a query parameter, a cookie, or Authorization with the scheme's
-// own form. A credential for basic is user:password. Errors do not repeat it.
+// Supply adds the credential to the supplement, where the scheme requires it: in a header,
+// a query parameter, a cookie, or the Authorization header in the scheme's format. The
+// credential for basic is user:password. Errors do not contain the credential.
 func (s *SecurityScheme) Supply(to *Supplement, credential string) error {
 	switch {
 	case credential == "":
@@ -98,8 +98,8 @@ func (s *SecurityScheme) supplyKey(to *Supplement, credential string) error {
 	return nil
 }
 
-// authorization returns the scheme's name as HTTP writes it. Names are not case
-// sensitive, but not every API knows that.
+// authorization returns the scheme's name in the usual case. Scheme names are case
+// insensitive, but some APIs compare them exactly.
 func (s *SecurityScheme) authorization() string {
 	switch s.Scheme {
 	case "":
@@ -142,8 +142,8 @@ func readSecuritySchemes(document *openapi.Document) map[string]*SecurityScheme 
 	return schemes
 }
 
-// readFlows reads the flows of an oauth2 scheme: an object by grant, or in
-// Swagger 2.0 one that the scheme itself is.
+// readFlows reads the flows of an oauth2 scheme. They are an object by grant; in Swagger
+// 2.0, the scheme itself is the only flow.
 func readFlows(scheme openapi.SecurityScheme) (flows []OAuthFlow) {
 	if grant := scheme.Get("flow").Text(); grant != "" {
 		named := map[string]string{"accessCode": "authorizationCode", "application": "clientCredentials"}

@@ -15,12 +15,14 @@ type Selector struct {
 	// What Value is compared with: "tag", "operation", "path" or "method".
 	By string `json:"by"`
 
-	// A tag, an operation, a path or a method. An operation is the name of its tool
-	// as `caddy tools` lists it without filters, its operationId, or its method and
-	// path, as in "DELETE /trips/{id}"; a value that is the name of one tool and the
-	// operationId of another selects both. In a path, * matches anything within one
-	// segment and ** matches anything; the query and fragment that a path of the
-	// document has may be left out. Methods are compared without regard to case.
+	// A tag, an operation, a path or a method.
+	//
+	//   - An operation is a tool name as `caddy tools` lists it without filters, an
+	//     operationId, or a method and path, as in "DELETE /trips/{id}". A value that is
+	//     the name of one tool and the operationId of another selects both.
+	//   - In a path, * matches anything within one segment and ** matches anything. The
+	//     query and fragment of a path in the document may be omitted.
+	//   - Methods are compared case-insensitively.
 	Value string `json:"value"`
 }
 
@@ -32,7 +34,7 @@ func (s Selector) String() string {
 // selectorKinds are the values of Selector.By.
 var selectorKinds = []string{"tag", "operation", "path", "method"}
 
-// selectorMethods are the methods that operations of OpenAPI documents have.
+// selectorMethods are the methods that operations in OpenAPI documents can have.
 var selectorMethods = []string{"GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE", "QUERY"}
 
 // Check returns an error if the selector is invalid for every document.
@@ -50,7 +52,7 @@ func (s Selector) Check() error {
 	return nil
 }
 
-// didYouMean returns a suggestion to append to an error, "" without one.
+// didYouMean returns a suggestion to append to an error, or "" if near is empty.
 func didYouMean(near string) string {
 	if near == "" {
 		return ""
@@ -61,10 +63,10 @@ func didYouMean(near string) string {
 // A candidate is an operation that selectors are compared with.
 type candidate struct {
 	*openapi.Operation
-	name string // of its tool; "" if it cannot become one
+	name string // the name of its tool; "" if it cannot become a tool
 }
 
-// A compiledSelector is a Selector that is ready to be compared.
+// A compiledSelector is a Selector that is prepared for comparisons.
 type compiledSelector struct {
 	Selector
 	matches func(candidate) bool
@@ -97,7 +99,7 @@ func SelectTools(selectors []Selector) (func(*Tool) bool, error) {
 	}, nil
 }
 
-// compile returns the comparison of a valid selector.
+// compile returns a function that compares operations with a valid selector.
 func (s Selector) compile() func(candidate) bool {
 	switch s.By {
 	case "tag":

@@ -13,10 +13,10 @@ import (
 type UnmatchedError struct {
 	Option    string     // "include" or "exclude"
 	Selectors []Selector // at least one
-	near      []string   // for each selector that Error names, what was perhaps meant, or a hint
+	near      []string   // for each selector that Error names, a suggestion or a hint
 }
 
-// maxNamedSelectors is how many selectors an UnmatchedError names.
+// maxNamedSelectors is the largest number of selectors that an UnmatchedError names.
 const maxNamedSelectors = 8
 
 // Error names the selectors and for each of them the nearest value of the document.
@@ -34,8 +34,8 @@ func (e *UnmatchedError) Error() string {
 	return text.String()
 }
 
-// unmatched returns an UnmatchedError for the selectors that match none of the
-// operations, nil if there are none.
+// unmatched returns an UnmatchedError for the selectors that match none of the operations,
+// or nil if all match.
 func (s selection) unmatched(option string, operations []candidate) *UnmatchedError {
 	e := &UnmatchedError{Option: option}
 	for _, one := range s {
@@ -53,8 +53,8 @@ func (s selection) unmatched(option string, operations []candidate) *UnmatchedEr
 	return e
 }
 
-// instead says which value of the document is nearest to the selector's or, if none
-// is near, which ones there are.
+// instead suggests the value of the document that is nearest to the selector's. If none is
+// near, it lists the values of the document.
 func (s Selector) instead(operations []candidate) string {
 	near := nearest.Name(s.Value, func(yield func(string) bool) {
 		for _, c := range operations {
@@ -100,7 +100,7 @@ func (s Selector) values(c candidate) []string {
 
 var pathParameter = regexp.MustCompile(`\{[^{}/]*\}`)
 
-// globsBelow returns the globs for all that is below each segment of a path.
+// globsBelow returns the globs for everything below each segment of a path.
 func globsBelow(path string) (globs []string) {
 	for i := 1; i < len(path); i++ {
 		if path[i] == '/' {
@@ -110,7 +110,7 @@ func globsBelow(path string) (globs []string) {
 	return globs
 }
 
-// known lists the tags or methods of the document, as many as an error may name.
+// known lists the tags or methods of the document, up to the limit for an error.
 func (s Selector) known(operations []candidate) string {
 	var known []string
 	for _, c := range operations {

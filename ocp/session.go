@@ -18,10 +18,10 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// MaxInflated is how large the JSON of a session may be, in bytes.
+// MaxInflated is the maximum size of a session's JSON, in bytes.
 const MaxInflated = 1 << 20
 
-// gzipPrefix is what clients write before Base64 of a gzip stream.
+// gzipPrefix is the prefix that clients write before the Base64 of a gzip stream.
 const gzipPrefix = "gzip:"
 
 // A Session is the value of an OCP-Session header. It is decoded at most once, when a
@@ -36,8 +36,8 @@ type Session struct {
 	opened  atomic.Bool // decoded is set
 }
 
-// decodedSession is what a session holds. Sessions with the same value may share
-// one (SessionCache).
+// decodedSession is the content of a session. Sessions with the same value can share one
+// (SessionCache).
 type decodedSession struct {
 	fields fields
 	fault  *Fault // why it cannot be decoded
@@ -65,10 +65,9 @@ func (s *Session) Encoded() string {
 	return s.encoded
 }
 
-// Screen reports what can be found wrong with the session without decompressing it. The
-// error is a Fault. An uncompressed session is checked completely, as by JSON. Of a
-// compressed one Screen checks the Base64, the gzip header and the size that the gzip
-// trailer declares; whether it holds JSON is unknown until it is decompressed.
+// Screen checks the session without decompressing it. The error is a Fault. For an
+// uncompressed session it checks everything, like JSON. For a compressed session it checks
+// the Base64, the gzip header and the size in the gzip trailer, but not the content.
 func (s *Session) Screen() error {
 	if !s.isCompressed() {
 		_, err := s.JSON()
@@ -81,8 +80,8 @@ func (s *Session) Screen() error {
 	return nil
 }
 
-// Err returns what is known to be wrong with the session, without decoding it: nil if
-// it has not been decoded yet or was decoded without a fault. The error is a Fault.
+// Err returns the known fault of the session without decoding it. It is nil if the session
+// has not been decoded yet or has no fault. The error is a Fault.
 func (s *Session) Err() error {
 	if !s.opened.Load() || s.decoded.fault == nil {
 		return nil
@@ -90,13 +89,13 @@ func (s *Session) Err() error {
 	return *s.decoded.fault
 }
 
-// isCheap reports whether reading a field decompresses nothing: the session is
-// uncompressed, or has been decoded already.
+// isCheap reports whether a field can be read without decompression: the session is
+// uncompressed or already decoded.
 func (s *Session) isCheap() bool {
 	return s.opened.Load() || !s.isCompressed()
 }
 
-// isCompressed reports whether the value begins like Base64 of a gzip stream.
+// isCompressed reports whether the value begins like the Base64 of a gzip stream.
 func (s *Session) isCompressed() bool {
 	if strings.HasPrefix(s.encoded, gzipPrefix) {
 		return true
@@ -105,8 +104,8 @@ func (s *Session) isCompressed() bool {
 	return strings.HasPrefix(s.encoded, magic)
 }
 
-// JSON returns the decoded JSON object as the client wrote it, fields unknown to
-// the schema included. The error is a Fault.
+// JSON returns the decoded JSON object as the client wrote it, including fields that the
+// schema does not define. The error is a Fault.
 func (s *Session) JSON() (jsontext.Value, error) {
 	d := s.open()
 	if d.fault != nil {
@@ -115,8 +114,8 @@ func (s *Session) JSON() (jsontext.Value, error) {
 	return d.fields.all, nil
 }
 
-// Field returns one field of the session, without decoding the others; nil if
-// it is absent or null, or the session cannot be decoded.
+// Field returns one field of the session without decoding the others. It returns nil if
+// the field is absent or null, or if the session cannot be decoded.
 func (s *Session) Field(name string) jsontext.Value {
 	d := s.open()
 	if d.fault != nil {
@@ -129,8 +128,9 @@ func (s *Session) Field(name string) jsontext.Value {
 	return value
 }
 
-// Text returns one field as text: a string as it is, anything else as JSON; ""
-// if it is absent or null, or the session cannot be decoded.
+// Text returns one field as text. A string is unquoted; any other value is returned as
+// JSON. Text returns "" if the field is absent or null, or if the session cannot be
+// decoded.
 func (s *Session) Text(name string) string {
 	value := s.Field(name)
 	if value.Kind() != '"' {
@@ -140,8 +140,8 @@ func (s *Session) Text(name string) string {
 	return text
 }
 
-// Context returns the session's context, nil if the verdict is Ignored, and what
-// is wrong with it. Whether it agrees with the headers is for Incoming to say.
+// Context returns the session's context and its judgement. The context is nil if the
+// verdict is Ignored. It is not compared with the headers; Incoming does that.
 func (s *Session) Context() (*Context, Judgement) {
 	d := s.open()
 	d.read.Do(func() {
@@ -154,8 +154,8 @@ func (s *Session) Context() (*Context, Judgement) {
 	return d.context, d.judgement
 }
 
-// briefly returns the session's context without its history, session metadata and
-// API specifications; nil if it cannot be decoded.
+// briefly returns the session's context without its history, session metadata and API
+// specifications, or nil if the session cannot be decoded.
 func (s *Session) briefly() *Context {
 	d := s.open()
 	d.readBrief.Do(func() {
@@ -166,8 +166,8 @@ func (s *Session) briefly() *Context {
 	return d.brief
 }
 
-// ReadContext reads a context from plain JSON, as Session.Context does from a
-// header. It takes what it needs of text, which may be changed afterwards.
+// ReadContext reads a context from plain JSON, as Session.Context does from a header. It
+// copies text, so the caller may change text afterwards.
 func ReadContext(text []byte, options ReadOptions) (*Context, Judgement) {
 	fault := &Fault{Reason: ReasonInflated}
 	var f fields
@@ -181,7 +181,8 @@ func ReadContext(text []byte, options ReadOptions) (*Context, Judgement) {
 	return judgeContext(&f, options.Strict)
 }
 
-// judgeContext decodes the fields; the context is nil if it is to be ignored.
+// judgeContext decodes and validates the fields. The context is nil if the verdict is
+// Ignored.
 func judgeContext(f *fields, strict bool) (*Context, Judgement) {
 	context, faults := decodeContext(f)
 	faults = append(faults, context.Validate(strict)...)
@@ -194,7 +195,7 @@ func judgeContext(f *fields, strict bool) (*Context, Judgement) {
 	return context, Judgement{Usable, faults}
 }
 
-// open decodes the session down to its fields.
+// open decodes the session into its fields.
 func (s *Session) open() *decodedSession {
 	s.once.Do(func() {
 		if cache := s.options.Cache; cache != nil {
@@ -220,9 +221,8 @@ func openSession(encoded string, options ReadOptions) *decodedSession {
 	return d
 }
 
-// checkSession looks at what costs next to nothing: the length and the first few
-// characters, which tell apart the forms of a session and give away most of what
-// is none.
+// checkSession makes cheap checks: the length and the first characters. These show the
+// encoding of the session and reveal most values that are not sessions.
 func checkSession(encoded string, options ReadOptions) Reason {
 	switch {
 	case encoded == "":
@@ -248,7 +248,8 @@ func checkSession(encoded string, options ReadOptions) Reason {
 	return beginsObject(decoded)
 }
 
-// beginsObject returns "" if JSON that begins so may be an object.
+// beginsObject returns "" if head can be the beginning of a JSON object, and the reason
+// otherwise.
 func beginsObject(head []byte) Reason {
 	for _, c := range head {
 		switch c {
@@ -276,8 +277,8 @@ func encodingOf(text string) *base64.Encoding {
 	return base64.RawStdEncoding
 }
 
-// appendBinary appends the bytes that the Base64 of a session stands for. Gzipped
-// reports whether the value has the prefix of a compressed session.
+// appendBinary appends the decoded Base64 of a session. Gzipped reports whether the value
+// has the prefix of a compressed session.
 func appendBinary(dst []byte, encoded string) (decoded []byte, gzipped bool, fault *Fault) {
 	text, gzipped := strings.CutPrefix(encoded, gzipPrefix)
 	text = strings.TrimSuffix(strings.TrimSuffix(text, "="), "=")
@@ -291,7 +292,7 @@ func appendBinary(dst []byte, encoded string) (decoded []byte, gzipped bool, fau
 	return decoded, gzipped, nil
 }
 
-// decodeSession undoes Base64 and gzip. The content does not share memory with encoded.
+// decodeSession decodes Base64 and gzip. The content does not share memory with encoded.
 func decodeSession(encoded string, options ReadOptions) ([]byte, *Fault) {
 	limit := options.maxInflated()
 	buffered := buffer.Get()
@@ -318,7 +319,7 @@ func decodeSession(encoded string, options ReadOptions) ([]byte, *Fault) {
 	return append([]byte(nil), decoded...), nil
 }
 
-// screenCompressed checks what a compressed session shows without being decompressed.
+// screenCompressed checks a compressed session without decompressing it.
 func screenCompressed(encoded string, limit int) *Fault {
 	buffered := buffer.Get()
 	defer buffer.Put(buffered)
@@ -350,11 +351,11 @@ type inflater struct {
 
 var inflaters = sync.Pool{New: func() any { return new(inflater) }}
 
-// maxRatio is how many bytes one byte of a DEFLATE stream can stand for.
+// maxRatio is the maximum compression ratio of DEFLATE.
 const maxRatio = 1032
 
 // declaredSize returns the uncompressed size that the trailer of a gzip stream declares
-// (RFC 1952, section 2.3.1). It refuses a stream that cannot be read or would be larger
+// (RFC 1952, section 2.3.1). It rejects a malformed stream, and one that declares more
 // than the limit, before anything is decompressed.
 func declaredSize(compressed []byte, limit int) (size int, fault *Fault) {
 	const (
@@ -375,9 +376,9 @@ func declaredSize(compressed []byte, limit int) (size int, fault *Fault) {
 	return int(declared), nil
 }
 
-// inflate decompresses one gzip member of size bytes, and nothing may follow it. A
-// stream that holds more than it declares is abandoned at its declared size, so a bomb
-// costs no more than it declares.
+// inflate decompresses one gzip member of size bytes. No data may follow it. If the stream
+// contains more than it declares, inflate stops at the declared size, which limits the
+// cost of a decompression bomb.
 func inflate(compressed []byte, size int) ([]byte, *Fault) {
 	z := inflaters.Get().(*inflater)
 	defer func() {
@@ -406,13 +407,13 @@ func unquote(value jsontext.Value) (string, bool) {
 	if value.Kind() != '"' {
 		return "", false
 	}
-	// Few strings have escapes, and those without need no copy of a copy.
+	// Few strings have escapes. A string without escapes needs only one copy.
 	inner := value[1 : len(value)-1]
 	if bytes.IndexByte(inner, '\\') >= 0 {
 		text, err := jsontext.AppendUnquote(nil, value)
 		return string(text), err == nil
 	}
-	switch string(inner) { // what most entries of a history have
+	switch string(inner) { // the values of most history entries need no allocation
 	case ActionAPICall:
 		return ActionAPICall, true
 	case ResultSuccess:
@@ -421,12 +422,11 @@ func unquote(value jsontext.Value) (string, bool) {
 	return string(inner), true
 }
 
-// maxValues is about how many values a session may be made of: as many as 1 MiB
-// of history has, and far fewer than 1 MiB of "{},{},{}" has, over which a parser
-// takes its time.
+// maxValues is the approximate maximum number of values in a session. 1 MiB of history has
+// about this many. 1 MiB of "{},{},{}" has far more and would take long to parse.
 const maxValues = 1 << 16
 
-// checkExtent returns why content is more than what can be read of a session.
+// checkExtent returns a fault if content has too many values or is nested too deeply.
 func checkExtent(content []byte) *Fault {
 	values := bytes.Count(content, []byte(",")) + bytes.Count(content, []byte("{")) + bytes.Count(content, []byte("["))
 	if values > maxValues {
@@ -438,7 +438,7 @@ func checkExtent(content []byte) *Fault {
 	return nil
 }
 
-// jsonFault puts an error of wire.Split into words.
+// jsonFault converts an error of wire.Split to a fault.
 func jsonFault(err error) *Fault {
 	if errors.Is(err, wire.ErrNotObject) {
 		return &Fault{Reason: ReasonObject}

@@ -7,24 +7,24 @@ import (
 )
 
 const (
-	// maxCachedSessions is how many decoded sessions one generation of a cache
-	// holds; there are two.
+	// maxCachedSessions is the largest number of decoded sessions in one generation of a
+	// cache. A cache has two generations.
 	maxCachedSessions = 128
 
-	// maxCachedJSON is the size, in bytes, up to which a session's JSON is kept.
+	// maxCachedJSON is the maximum size of a cached session's JSON, in bytes.
 	maxCachedJSON = 32 << 10
 )
 
-// A SessionCache keeps the sessions that were decoded last: an agent that makes
-// several requests at once, or has nothing new to say, sends the same one again,
-// and a tool call passes the same one twice. Sessions are found by their whole
-// value, so that nobody gets what he has not sent. The zero value is ready for
-// use; it holds at most 256 sessions, of which none has more than 32 KB of JSON.
+// A SessionCache keeps the most recently decoded sessions. The same session often comes
+// again: an agent sends it with parallel requests or when nothing has changed, and a tool
+// call reads it twice. The key is the whole value of the session, so a client can only get
+// the content of a value that it has sent. The zero value is ready for use. It holds at
+// most 256 sessions with at most 32 KB of JSON each.
 type SessionCache struct {
 	mu       sync.Mutex
 	young    map[sessionKey]*decodedSession
-	old      map[sessionKey]*decodedSession // was young before
-	decoding func()                         // called for each session that has to be decoded; for tests
+	old      map[sessionKey]*decodedSession // the previous generation
+	decoding func()                         // called for each session that is decoded; for tests
 
 	inflations atomic.Int64
 }
@@ -35,7 +35,7 @@ func (c *SessionCache) Inflations() int64 {
 	return c.inflations.Load()
 }
 
-// sessionKey is all that a decoded session depends on.
+// sessionKey is everything that a decoded session depends on.
 type sessionKey struct {
 	encoded     string
 	strict      bool
@@ -52,7 +52,7 @@ func (c *SessionCache) open(encoded string, options ReadOptions) *decodedSession
 	}
 	d := openSession(encoded, options)
 	if len(d.fields.all) <= maxCachedJSON {
-		key.encoded = strings.Clone(encoded) // not the whole header that it came in
+		key.encoded = strings.Clone(encoded) // the copy does not keep the whole header in memory
 		c.mu.Lock()
 		c.put(key, d)
 		c.mu.Unlock()
@@ -73,7 +73,7 @@ func (c *SessionCache) get(key sessionKey) *decodedSession {
 	return found
 }
 
-// put adds a session; a generation that is full becomes the old one.
+// put adds a session. If the young generation is full, it becomes the old one.
 func (c *SessionCache) put(key sessionKey, d *decodedSession) {
 	if len(c.young) >= maxCachedSessions {
 		c.old, c.young = c.young, nil

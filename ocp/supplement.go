@@ -7,38 +7,37 @@ import (
 	"strings"
 )
 
-// A Supplement is what goes into the request of one call beside its arguments:
-// credentials that the gateway holds or that came with the call, and what a
-// protocol tells an API that speaks it. It wins over the arguments and over what
-// is carried along from the caller's own request.
+// A Supplement is added to the request of one call in addition to its arguments:
+// credentials of the gateway or of the caller, and information from a protocol for an API
+// that uses it. It overrides the arguments and what is forwarded from the caller's
+// request.
 type Supplement struct {
-	Header  http.Header   // replaces the headers of these names, which are in canonical form
-	Query   url.Values    // replaces the query parameters of these names
-	Cookies []http.Cookie // replace the cookies of these names; only Name and Value count
+	Header  http.Header   // replaces the headers with these names; names are canonical
+	Query   url.Values    // replaces the query parameters with these names
+	Cookies []http.Cookie // replaces the cookies with these names; only Name and Value are used
 
-	Credentials bool // that is what is in here: it must not be told to anybody
+	Credentials bool // the supplement contains credentials, which must never be disclosed
 
 	below *Supplement // applied before
 }
 
 type supplementKey struct{}
 
-// ContextWithSupplement returns a context for Caller.Call, whose request then has
-// the supplement too. One that the context has already is applied before it.
+// ContextWithSupplement returns a context for Caller.Call that adds the supplement to the
+// request. If the context already has a supplement, that one is applied first.
 func ContextWithSupplement(ctx context.Context, s *Supplement) context.Context {
 	over := *s
 	over.below = SupplementFromContext(ctx)
 	return context.WithValue(ctx, supplementKey{}, &over)
 }
 
-// SupplementFromContext returns the supplement of a call, nil if it has none.
+// SupplementFromContext returns the supplement of a call, or nil if it has none.
 func SupplementFromContext(ctx context.Context) *Supplement {
 	s, _ := ctx.Value(supplementKey{}).(*Supplement)
 	return s
 }
 
-// Apply puts the supplement into a request that is not sent yet. Nil adds
-// nothing.
+// Apply adds the supplement to a request before it is sent. A nil Supplement adds nothing.
 func (s *Supplement) Apply(r *http.Request) {
 	if s == nil {
 		return
@@ -55,8 +54,8 @@ func (s *Supplement) Apply(r *http.Request) {
 	}
 }
 
-// Remove takes out of a request what Apply has put into it, and so all else that
-// stands there. Nil removes nothing.
+// Remove removes from a request everything with the names that Apply sets. A nil
+// Supplement removes nothing.
 func (s *Supplement) Remove(r *http.Request) {
 	if s == nil {
 		return
@@ -77,7 +76,7 @@ func (s *Supplement) Remove(r *http.Request) {
 	}
 }
 
-// Secrets returns the parts that have credentials in them.
+// Secrets returns the parts that contain credentials.
 func (s *Supplement) Secrets() (parts []*Supplement) {
 	for ; s != nil; s = s.below {
 		if s.Credentials {
@@ -91,8 +90,8 @@ func supplementQuery(raw string, with url.Values) string {
 	return strings.Join(append(otherPairs(raw, with), with.Encode()), "&")
 }
 
-// otherPairs returns the pairs of a query that are not replaced, as they are written:
-// encoding them anew might change what they mean to the API.
+// otherPairs returns the query pairs that are not replaced, with their original encoding,
+// because a different encoding might change their meaning to the API.
 func otherPairs(raw string, with url.Values) (kept []string) {
 	for pair := range strings.SplitSeq(raw, "&") {
 		name, _, _ := strings.Cut(pair, "=")

@@ -6,8 +6,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A Tool is one operation of a document, in the shape of the OCP tool schema:
-// what a model is told about it, and how a call of it becomes a request. It is
+// A Tool is made from one operation of a document. It holds the description for a model,
+// in the form of the OCP tool schema, and how to build a request from a call. It is
 // immutable and safe for concurrent use.
 type Tool struct {
 	Name        string // unique in its Toolset: [a-zA-Z][a-zA-Z0-9_]*, at most 64 characters
@@ -21,55 +21,54 @@ type Tool struct {
 	Security    []SecurityRequirement // alternatives; nil if the operation needs none
 	Arguments   []Argument            // path, query, header, cookie, then body, each in document order; without those that the gateway fills
 
-	// InputSchema is the JSON Schema 2020-12 of the arguments object. Its root
-	// is {"type":"object"} with no oneOf, anyOf or allOf. If it would be larger than
-	// BuildOptions.MaxSchema, it is Simplified. It then accepts all that the full
-	// schema accepts, which the arguments are checked against.
+	// InputSchema is the JSON Schema 2020-12 of the arguments object. Its root is
+	// {"type":"object"} without oneOf, anyOf or allOf. If it would be larger than
+	// BuildOptions.MaxSchema, it is Simplified. It then accepts everything that the full
+	// schema accepts. Arguments are always validated against the full schema.
 	InputSchema jsontext.Value
 	Simplified  bool
 
-	// Answer is what the document says about successful answers.
+	// Answer describes successful responses, as the document declares them.
 	Answer Answer
 
-	// OCP is what the document says of the operation's use of OCP context; nil
-	// if it says nothing.
+	// OCP describes how the operation uses OCP context, or is nil if the document does not
+	// say.
 	OCP *OperationExtension
 
-	// MCP is the operation's x-mcp extension as it stands in the document; nil
-	// if there is none. What it says is the business of the MCP server.
+	// MCP is the operation's x-mcp extension as it is in the document, or nil if there is
+	// none. The MCP server interprets it.
 	MCP jsontext.Value
 
 	read      jsontext.Value // the JSON that UnmarshalJSON read; nil for a tool that Build made
-	all       []Argument     // Arguments and those that the gateway fills
+	all       []Argument     // Arguments, and those that the gateway fills
 	index     argumentIndex  // of all
 	plans     []argumentPlan // of all, by position
 	path      []pathPart
-	base      string          // escaped, what path has before Template
+	base      string          // the escaped part of the path before Template
 	template  string          // see Template
-	query     string          // escaped, what the document says of the query; "" for nothing
-	identity  []identifier    // what requests must have to be of this operation, beside method and path
-	body      *bodyPlan       // nil if the operation takes none
-	openBody  bool            // the body takes properties that the document does not name
-	taken     map[string]bool // properties that are read-only, or arguments of another name; nil unless openBody
+	query     string          // the escaped query that the document's path contains; "" if none
+	identity  []identifier    // what identifies the operation's requests, in addition to method and path
+	body      *bodyPlan       // nil if the operation has no body
+	openBody  bool            // the body allows properties that the document does not name
+	taken     map[string]bool // properties that are read-only or are arguments under another name; nil unless openBody
 	accept    string          // the Accept header
 	validator validator
 
 	full   *fullSchema // nil if InputSchema is the full schema
-	unread bool        // the full schema is too large to be kept: plain requests are refused
+	unread bool        // the full schema is too large to keep: plain requests are rejected
 
 	answerValidator validator // of Answer.Schema
 
 	requestOnce sync.Once
-	requests    *requestPlan // how plain requests are read back; nil until the first one
+	requests    *requestPlan // how plain requests are read; nil until the first one
 }
 
-// Template returns the path template that requests are sent to, "/trips/{id}",
-// without the base path and without the query and fragment that Path may have.
-// Each "{" and "}" encloses the WireName of a path argument.
+// Template returns the path template of requests, such as "/trips/{id}", without the base
+// path and without the query and fragment that Path may have. Each pair of "{" and "}"
+// encloses the WireName of a path argument.
 func (t *Tool) Template() string { return t.template }
 
-// ReadOnly reports whether the method is safe in the sense of HTTP: GET, HEAD
-// or OPTIONS.
+// ReadOnly reports whether the HTTP method is safe: GET, HEAD or OPTIONS.
 func (t *Tool) ReadOnly() bool {
 	switch t.Method {
 	case "GET", "HEAD", "OPTIONS":
@@ -78,7 +77,7 @@ func (t *Tool) ReadOnly() bool {
 	return false
 }
 
-// Idempotent reports whether the method is idempotent in the sense of HTTP.
+// Idempotent reports whether the HTTP method is idempotent.
 func (t *Tool) Idempotent() bool {
 	return t.ReadOnly() || t.Method == "PUT" || t.Method == "DELETE"
 }
@@ -95,44 +94,43 @@ const (
 	InBody   Location = "body"
 )
 
-// An Argument is one name of a tool's flat arguments object.
+// An Argument is one member of a tool's flat arguments object.
 type Argument struct {
-	Name        string // what the caller writes: [a-zA-Z][a-zA-Z0-9_]*
-	WireName    string // what the API reads; "" if the argument is the whole body
+	Name        string // the name that callers use: [a-zA-Z][a-zA-Z0-9_]*
+	WireName    string // the name that the API uses; "" if the argument is the whole body
 	In          Location
 	Required    bool
 	Description string
-	Schema      jsontext.Value // JSON Schema 2020-12; $defs it refers to are in the tool's InputSchema
+	Schema      jsontext.Value // JSON Schema 2020-12; the $defs it refers to are in the tool's InputSchema
 	Default     jsontext.Value // nil if there is none
 
-	// NonInferrable says that a model must not make the value up
-	// (x-otc-non-inferrable; OTC 1.0, Input Schema).
+	// NonInferrable means that a model must not invent the value (x-otc-non-inferrable;
+	// OTC 1.0, Input Schema).
 	NonInferrable bool
 
-	// MCPHeader is the name for which MCP clients repeat the value in a header
-	// Mcp-Param-{name} (x-mcp-header; MCP 2026-07-28, Streamable HTTP); "" for
-	// none.
+	// MCPHeader is the header name under which MCP clients repeat the value, as
+	// Mcp-Param-{name} (x-mcp-header; MCP 2026-07-28, Streamable HTTP). "" means none.
 	MCPHeader string
 
 	types []string // the JSON types it allows, nil if unknown
 }
 
-// An Answer is what the document declares of a tool's successful answers.
+// An Answer describes a tool's successful responses, as the document declares them.
 type Answer struct {
 	Description string
-	MediaTypes  []string       // of all 2xx answers, lower case, without parameters
+	MediaTypes  []string       // of all 2xx responses, lower case, without parameters
 	Types       []string       // the JSON types of the body, nil if unknown
-	Empty       bool           // some 2xx answer has no body
-	Unstated    bool           // of these, one has a status that may have a body all the same
-	Schema      jsontext.Value // full JSON Schema 2020-12; nil unless built WithResponseSchemas
+	Empty       bool           // some 2xx response has no body
+	Unstated    bool           // one of these has a status that permits a body
+	Schema      jsontext.Value // full JSON Schema 2020-12; nil unless built with ResponseSchemas
 }
 
-// SecurityRequirement names the security schemes that one alternative needs,
-// each with its scopes.
+// SecurityRequirement is one alternative: the names of the required security schemes, each
+// with its scopes.
 type SecurityRequirement map[string][]string
 
-// Takes reports whether a call may have an argument of that name: one of Arguments,
-// or a further property of a body that allows any.
+// Takes reports whether a call can have an argument with that name: one of Arguments, or
+// an additional property of a body that allows any.
 func (t *Tool) Takes(argument string) bool {
 	_, known := t.index.position(t.all, argument)
 	return known || t.openBody && !t.taken[argument]

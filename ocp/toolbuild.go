@@ -15,15 +15,15 @@ import (
 	"github.com/fairwayhq/fairway/ocp/style"
 )
 
-// toolBuilder makes one operation a tool.
+// toolBuilder makes a tool from one operation.
 type toolBuilder struct {
 	*builder
 	operation *openapi.Operation
 	tool      *Tool
 	names     namespace           // of the arguments
 	index     map[string]int      // positions of the arguments by name
-	places    map[string][]string // the names of the parameters by where they go
-	constants []style.Pair        // of the query that the path has
+	places    map[string][]string // the names of the parameters by location
+	constants []style.Pair        // the query pairs in the path
 	closed    jsontext.Value      // additionalProperties of the arguments object
 
 	translated   *schemaSource         // the latest translation, until an argument takes it
@@ -75,9 +75,9 @@ func (t *toolBuilder) build() error {
 	return t.planInput()
 }
 
-// addArgument claims a name for the argument and adds it with its plan. The name
-// is that of the document, a.WireName if a.Name is empty. The place is that of its
-// schema; extensions are read there and in the holders.
+// addArgument claims a name for the argument and adds it with its plan. If a.Name is
+// empty, the name is derived from a.WireName. Place is where the argument's schema is;
+// extensions are read from it and from the holders.
 func (t *toolBuilder) addArgument(a Argument, plan argumentPlan, place openapi.Place, holders ...openapi.Place) {
 	name := argumentName(cmp.Or(a.Name, a.WireName))
 	if t.names.taken[name] {
@@ -89,10 +89,10 @@ func (t *toolBuilder) addArgument(a Argument, plan argumentPlan, place openapi.P
 		a.Required = false
 	} else if def := schema.Default(place); def != nil && fits(def, a.types) {
 		a.Default = def
-		// What a document calls the default of a body property is often what
-		// the API sets on creation; sending it with an update would change what
-		// the caller did not speak of. So a body is filled in only where it
-		// would be incomplete.
+		// The default of a body property is often the value that the API sets when it
+		// creates an object. Sent with an update, it would change what the caller did not
+		// mention. So defaults of the body are sent only if the body would be incomplete
+		// without them.
 		if a.In != InBody || plan.neededInBody {
 			plan.fill = def
 			a.Required = false
@@ -107,8 +107,8 @@ func (t *toolBuilder) addArgument(a Argument, plan argumentPlan, place openapi.P
 	t.tool.plans = append(t.tool.plans, plan)
 }
 
-// argumentName returns what a caller writes for a parameter or property:
-// "filter[class]" is filter_class. The argument without a name is the body.
+// argumentName returns the argument name for a parameter or property: "filter[class]"
+// becomes filter_class. An argument without a name is the body.
 func argumentName(wireName string) string {
 	switch name := sanitize(wireName); {
 	case wireName == "":
@@ -122,7 +122,7 @@ func argumentName(wireName string) string {
 	}
 }
 
-// fits reports whether a value is of one of the types; any is, if none is known.
+// fits reports whether a value has one of the types. If types is empty, any value does.
 func fits(value jsontext.Value, types []string) bool {
 	if len(types) == 0 {
 		return true
@@ -148,7 +148,7 @@ func (t *toolBuilder) addParameter(p *openapi.Parameter) error {
 		return nil
 	}
 	if p.In == string(InQuery) && slices.ContainsFunc(t.constants, func(pair style.Pair) bool { return pair.Name == p.Name }) {
-		return nil // the path says its value
+		return nil // the path contains its value
 	}
 	param, err := style.New(style.Param{
 		Name: p.Name, In: style.In(p.In), Style: style.Style(p.Style), Explode: p.Explode,
@@ -178,7 +178,8 @@ func (t *toolBuilder) addParameter(p *openapi.Parameter) error {
 	return nil
 }
 
-// cannotSend costs the operation if it needs the parameter, else the parameter.
+// cannotSend handles a parameter that cannot be sent. If it is required, the operation
+// does not become a tool; otherwise the parameter is omitted.
 func (t *toolBuilder) cannotSend(p *openapi.Parameter, err error) error {
 	reason := fmt.Errorf("%s parameter %s: %w", p.In, p.Name, err)
 	if p.Required {
@@ -188,14 +189,14 @@ func (t *toolBuilder) cannotSend(p *openapi.Parameter, err error) error {
 	return nil
 }
 
-// annotate puts what the document says of a parameter into its schema, in place
-// of what it says of the schema in general.
+// annotate sets the parameter's own description and deprecation in its schema, in place of
+// those of the schema.
 func annotate(text jsontext.Value, description string, deprecated bool) jsontext.Value {
 	if description == "" && !deprecated {
 		return text
 	}
 	if text.Kind() != '{' {
-		text = jsontext.Value("{}") // the schema true
+		text = jsontext.Value("{}") // the equivalent of the schema true
 	}
 	members, err := wire.Members(nil, text)
 	if err != nil {
@@ -217,7 +218,7 @@ func annotate(text jsontext.Value, description string, deprecated bool) jsontext
 	return append(annotated, '}')
 }
 
-// appendMember appends a member to an object that is still open.
+// appendMember appends a member to an object that is not closed yet.
 func appendMember(object []byte, name string, value []byte) []byte {
 	if object[len(object)-1] != '{' {
 		object = append(object, ',')
@@ -227,8 +228,8 @@ func appendMember(object []byte, name string, value []byte) []byte {
 	return append(object, value...)
 }
 
-// planPath splits the escaped path at its parameters. Those that the gateway
-// fills are literal.
+// planPath splits the escaped path at its parameters. Parameters that the gateway fills
+// become literal text.
 func (t *toolBuilder) planPath() {
 	base := cmp.Or(t.options.BasePath, t.operation.BasePath)
 	t.tool.base = escapeLiteral(strings.TrimRight(base, "/"))
@@ -246,7 +247,7 @@ func (t *toolBuilder) planPath() {
 		name, rest, _ = strings.Cut(behind, "}")
 		i := t.pathArgument(name)
 		if plan := &t.tool.plans[i]; plan.filled {
-			text, _ := plan.param.Append(nil, plan.fill) // isSendable
+			text, _ := plan.param.Append(nil, plan.fill) // cannot fail: isSendable has checked the value
 			t.addLiteral(string(text))
 			template.Write(text)
 			continue
@@ -268,13 +269,14 @@ func (t *toolBuilder) addLiteral(text string) {
 	}
 }
 
-// escapeLiteral escapes what may not stand in a path; what is escaped already
-// stays as it is.
+// escapeLiteral escapes characters that are not valid in a path and keeps existing
+// escapes.
 func escapeLiteral(path string) string {
 	return escapeExcept(path, "-._~!$&'()*+,;=:@/%")
 }
 
-// escapeExcept percent-encodes all but ASCII letters, digits and what is allowed.
+// escapeExcept percent-encodes everything except ASCII letters, digits and the allowed
+// characters.
 func escapeExcept(text, allowed string) string {
 	var escaped strings.Builder
 	for i := range len(text) {
@@ -288,8 +290,8 @@ func escapeExcept(text, allowed string) string {
 	return escaped.String()
 }
 
-// pathArgument returns the position of a path parameter. Package openapi sees to
-// it that each name in the template has one.
+// pathArgument returns the position of a path parameter. Package openapi guarantees that
+// each name in the template has one.
 func (t *toolBuilder) pathArgument(name string) int {
 	return slices.IndexFunc(t.tool.all, func(a Argument) bool {
 		return a.In == InPath && a.WireName == name

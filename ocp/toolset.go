@@ -2,31 +2,31 @@ package ocp
 
 import "github.com/go-json-experiment/json/jsontext"
 
-// A Toolset is the immutable tools of one document. A document that changes
-// becomes a new Toolset.
+// A Toolset is the immutable set of tools of one document. If the document changes, a new
+// Toolset is built.
 type Toolset struct {
-	Name        string // what the configuration calls it
+	Name        string // the name in the configuration
 	Title       string // info.title of the document
 	Description string // info.description
 	Version     string // info.version
 	Hash        string // identifies the content: equal documents and options give equal hashes
-	Operations  int    // of the document: each is a tool, a Warning that it was lost, or excluded
-	Excluded    int    // operations that include and exclude left out
+	Operations  int    // operations in the document: each is a tool, a Warning with Lost, or excluded
+	Excluded    int    // operations that include and exclude removed
 	Warnings    []Warning
-	Guesses     []Warning         // what the document leaves open and Fairway decided, such as the format of a */* body
+	Guesses     []Warning         // decisions of Fairway that the document leaves open, such as the format of a */* body
 	Unmatched   []*UnmatchedError // selectors that stopped matching; see BuildOptions.Reloaded
-	Files       []string          // the files that the document was read from, if it came from files
+	Files       []string          // the files of the document, if it was read from files
 
 	Origin string // "https://api.example.com", of the document's first server; "" if it names no host
 
-	// SecuritySchemes are the ways to be authorized that Tool.Security names.
+	// SecuritySchemes are the authentication methods that Tool.Security names.
 	SecuritySchemes map[string]*SecurityScheme
 
-	// MCP is the document's x-mcp extension as it stands there; nil if there is
+	// MCP is the document's x-mcp extension as it is in the document, or nil if there is
 	// none.
 	MCP jsontext.Value
 
-	OCP *APIExtension // what the document says of the API's use of OCP context; nil if nothing
+	OCP *APIExtension // how the API uses OCP context; nil if the document does not say
 
 	tools  []*Tool
 	byName map[string]*Tool
@@ -46,15 +46,15 @@ func (s *Toolset) Tools() []*Tool {
 	return s.tools
 }
 
-// Tool returns the tool of that name.
+// Tool returns the tool with that name.
 func (s *Toolset) Tool(name string) (*Tool, bool) {
 	t, ok := s.byName[name]
 	return t, ok
 }
 
-// A Warning is something in the document that could not be used as it stands.
+// A Warning is a part of the document that could not be used as written.
 type Warning struct {
-	Operation string // "GET /trips/{id}", or "" if it concerns the document
+	Operation string // "GET /trips/{id}", or "" for the whole document
 	Reason    string
 	Lost      bool // the operation did not become a tool
 }

@@ -6,9 +6,8 @@ import (
 	"maps"
 )
 
-// Only returns the Toolset with those of its tools that keep wants, in their
-// order. The tools are the same, and all else is said of the document as it was;
-// the Hash is another one.
+// Only returns a Toolset with the tools for which keep returns true, in the same order.
+// The tools and the information about the document are shared; the Hash is different.
 func (s *Toolset) Only(keep func(*Tool) bool) *Toolset {
 	narrow := *s
 	narrow.tools = nil

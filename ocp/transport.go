@@ -7,16 +7,16 @@ import (
 	"sync/atomic"
 )
 
-// A SharedContext is the context of one agent as several requests at a time use
-// it. Whoever reads it gets a snapshot; whoever changes it makes the next one. The
-// zero value holds no context: requests go without headers then.
+// A SharedContext is the context of one agent, for use by concurrent requests. Readers get
+// an immutable snapshot; a change replaces the snapshot. The zero value holds no context,
+// and requests then have no OCP headers.
 type SharedContext struct {
-	mu       sync.Mutex // held by who changes it
+	mu       sync.Mutex // held during changes
 	snapshot atomic.Pointer[contextSnapshot]
 }
 
-// contextSnapshot is a context that does not change, and its headers, which are
-// encoded once however many requests carry them.
+// contextSnapshot is an immutable context with its headers, which are encoded only once
+// for all requests.
 type contextSnapshot struct {
 	context *Context
 	once    sync.Once
@@ -24,15 +24,14 @@ type contextSnapshot struct {
 	err     error
 }
 
-// NewSharedContext shares a copy of the context.
+// NewSharedContext returns a SharedContext with a copy of the context.
 func NewSharedContext(c *Context) *SharedContext {
 	s := &SharedContext{}
 	s.snapshot.Store(&contextSnapshot{context: c.Clone()})
 	return s
 }
 
-// Context returns the context as it is now, nil if there is none. It must not be
-// changed.
+// Context returns the current context, or nil if there is none. It must not be changed.
 func (s *SharedContext) Context() *Context {
 	if s == nil {
 		return nil
@@ -43,8 +42,8 @@ func (s *SharedContext) Context() *Context {
 	return nil
 }
 
-// Change lets change work on a copy of the context and puts that in its place. It
-// does nothing if there is no context.
+// Change calls change with a copy of the context and then replaces the context by the
+// copy. If there is no context, it does nothing.
 func (s *SharedContext) Change(change func(*Context)) {
 	if s == nil {
 		return
@@ -60,8 +59,8 @@ func (s *SharedContext) Change(change func(*Context)) {
 	s.snapshot.Store(&contextSnapshot{context: next})
 }
 
-// MergeHeaders merges the context that an answer carries (see
-// Context.MergeHeaders) and returns the history entries that it added.
+// MergeHeaders merges the context of a response (see Context.MergeHeaders) and returns the
+// history entries that were added.
 func (s *SharedContext) MergeHeaders(header http.Header, sent *Context, options ReadOptions) (added []HistoryEntry) {
 	if len(header[HeaderSession]) == 0 {
 		return nil
@@ -84,26 +83,27 @@ func (s *contextSnapshot) header() (http.Header, error) {
 	return s.headers, s.err
 }
 
-// A Transport is an http.RoundTripper that sends the headers of a context with
-// every request (OCP 1.0, Tool Execution), and with Merge takes over what answers say of the
-// context. It adds nothing to the history itself: it does not know which tool a request
-// calls. Use a Client, or Context.Record, for that. A request that brings OCP headers of
-// its own is sent as it is, and so is one to which another host has redirected:
-// what the agent tells one API is not for the next.
+// A Transport is an http.RoundTripper that sends the OCP headers of a context with every
+// request (OCP 1.0, Tool Execution). With Merge, it also merges the context of responses.
+// It does not record calls in the history, because it does not know which tool a request
+// calls. Use a Client or Context.Record for that.
 //
-// A context that cannot be sent never keeps a request from being sent: it goes
-// without the headers.
+// The Transport sends a request without adding headers if
+//
+//   - the request already has OCP headers,
+//   - it was redirected to another host, because the context is meant for one API only, or
+//   - the context cannot be encoded. This never makes the request fail.
 type Transport struct {
 	// Base sends the requests; nil means http.DefaultTransport.
 	Base http.RoundTripper
 
-	// Context is whose headers are sent; nil sends none.
+	// Context is the context to send. nil sends none.
 	Context *SharedContext
 
-	// Merge takes over what answers say of the context.
+	// Merge enables merging the context of responses.
 	Merge bool
 
-	// Options say how answers are read.
+	// Options configure how responses are read.
 	Options ReadOptions
 }
 
@@ -133,7 +133,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// fits returns the context that the request is to carry, nil for none.
+// fits returns the context to send with the request, or nil for none.
 func (t *Transport) fits(r *http.Request) *contextSnapshot {
 	if t.Context == nil || r.Header[HeaderContextID] != nil || r.Header[HeaderSession] != nil {
 		return nil

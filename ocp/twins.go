@@ -5,8 +5,8 @@ import (
 	"reflect"
 )
 
-// twins finds tools that take the same arguments, as operations that share a schema
-// of their request body do, so that these are kept and written once.
+// twins finds tools with the same arguments, such as operations that share the schema of
+// their request body. The arguments of such tools are stored and written only once.
 type twins struct {
 	seed maphash.Seed
 	tool map[uint64]int // position in builder.pending by the hash of a tool's arguments
@@ -16,7 +16,7 @@ func newTwins() twins {
 	return twins{maphash.MakeSeed(), make(map[uint64]int)}
 }
 
-// hash identifies the arguments of a tool by their names and schemas.
+// hash returns a hash of the names and schemas of a tool's arguments.
 func (w *twins) hash(p *pendingTool) uint64 {
 	var h maphash.Hash
 	h.SetSeed(w.seed)
@@ -30,7 +30,7 @@ func (w *twins) hash(p *pendingTool) uint64 {
 	return h.Sum64()
 }
 
-// joinTwin makes the tool share the arguments of an earlier one that takes the same,
+// joinTwin makes the tool share the arguments of an earlier tool with the same arguments,
 // and reports whether there is one.
 func (b *builder) joinTwin(p *pendingTool) bool {
 	key := b.twins.hash(p)
@@ -48,8 +48,8 @@ func (b *builder) joinTwin(p *pendingTool) bool {
 	return true
 }
 
-// equals reports whether two tools take the same arguments in the same way. The
-// texts that translations have may be dropped, and are not compared.
+// equals reports whether two tools have the same arguments and send them in the same way.
+// It does not compare the texts of translated schemas, because they may have been dropped.
 func (p *pendingTool) equals(other *pendingTool) bool {
 	if len(p.tool.all) != len(other.tool.all) || len(p.plan.arguments) != len(other.plan.arguments) ||
 		!p.plan.closed.equals(&other.plan.closed) || !reflect.DeepEqual(p.tool.plans, other.tool.plans) {
@@ -83,7 +83,7 @@ func (a *argumentText) equals(other *argumentText) bool {
 		a.source.deprecated == other.source.deprecated && a.source.schema.Same(other.source.schema)
 }
 
-// share gives a twin what the tool has.
+// share copies the tool's arguments and schema to a twin.
 func (p *pendingTool) share(twin *Tool) {
 	t := p.tool
 	twin.all, twin.plans, twin.index, twin.Arguments = t.all, t.plans, t.index, t.Arguments

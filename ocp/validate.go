@@ -16,27 +16,27 @@ import (
 )
 
 const (
-	// maxProblems is how many problems one answer lists.
+	// maxProblems is the largest number of problems in one message.
 	maxProblems = 10
 
-	// maxProblem is the length of one problem's message, in bytes.
+	// maxProblem is the maximum length of one problem's message, in bytes.
 	maxProblem = 400
 
-	// maxEnumValues is how many values of an enum a message names.
+	// maxEnumValues is the largest number of enum values that a message lists.
 	maxEnumValues = 20
 )
 
-// validator compiles a schema when it is first needed and keeps it: a tool's input
-// schema on the tool's first call.
+// validator compiles a schema when it is first needed and keeps it. A tool's input schema
+// is compiled on the tool's first call.
 type validator struct {
 	once   sync.Once
 	schema *boundedSchema
 	err    error
 }
 
-// validate returns what is wrong with the arguments, of which those that are
-// forgiven may be missing; nil forgives none. Its error says that the schema itself
-// does not compile.
+// validate returns the problems with the arguments. Arguments for which forgiven returns
+// true may be missing; if forgiven is nil, none may. The error means that the schema
+// itself cannot be compiled.
 func (v *validator) validate(t *Tool, arguments map[string]any, forgiven func(*Argument) bool) ([]Problem, error) {
 	compiled, err := v.compile(t.checkedSchema)
 	if err != nil {
@@ -56,7 +56,7 @@ func (v *validator) validate(t *Tool, arguments map[string]any, forgiven func(*A
 	return explain(invalid), nil
 }
 
-// forgive takes out of the error that arguments are missing which are forgiven.
+// forgive removes from the error the missing arguments for which forgiven returns true.
 func (t *Tool) forgive(err *jsonschema.ValidationError, forgiven func(*Argument) bool) {
 	if required, ok := err.ErrorKind.(*kind.Required); ok && len(err.InstanceLocation) == 0 {
 		required.Missing = slices.DeleteFunc(required.Missing, func(name string) bool {
@@ -69,14 +69,15 @@ func (t *Tool) forgive(err *jsonschema.ValidationError, forgiven func(*Argument)
 	}
 }
 
-// compile compiles the schema, which must be the same at every call.
+// compile compiles the schema on the first call. Schema must return the same value each
+// time.
 func (v *validator) compile(schema func() jsontext.Value) (*boundedSchema, error) {
 	v.once.Do(func() { v.schema, v.err = compileSchema(schema()) })
 	return v.schema, v.err
 }
 
-// explain turns a validation error into one line for each thing that is wrong,
-// the most specific first found, in the order of the arguments' names.
+// explain converts a validation error to one problem for each of its innermost causes,
+// sorted by path.
 func explain(err *jsonschema.ValidationError) []Problem {
 	var problems []Problem
 	collect(err, &problems)
@@ -95,7 +96,7 @@ func collect(err *jsonschema.ValidationError, problems *[]Problem) {
 			*problems = append(*problems, Problem{path + pointer(name), "missing, and required"})
 		}
 	case *kind.AdditionalProperties:
-		// At the root, unknown names were reported with the nearest known one.
+		// Unknown names at the root are reported elsewhere, with the nearest known name.
 		for _, name := range k.Properties {
 			if path != "" {
 				*problems = append(*problems, Problem{path + pointer(name), "no such property"})
@@ -114,7 +115,7 @@ func collect(err *jsonschema.ValidationError, problems *[]Problem) {
 	}
 }
 
-// alternatives says in one line why none of several schemas fits, or too many do.
+// alternatives explains in one line why none of several schemas fits, or too many do.
 func alternatives(err *jsonschema.ValidationError) string {
 	if len(err.Causes) == 0 {
 		return "must fit exactly one of the alternatives of its schema, and fits more"
