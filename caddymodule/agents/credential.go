@@ -78,8 +78,8 @@ func NewCredentials(configured []Credential, logger *zap.Logger) (Credentials, e
 		taken[c.Place()] = true
 		for _, text := range []string{c.Name, c.Value} {
 			if _, err := repl.ReplaceOrErr(text, false, true); err != nil {
-				return nil, fmt.Errorf("credential for %s: %w: placeholders of a credential are {env.*}, {file.*}, {system.*} and {time.*}, "+
-					"and a brace that is none is written as \\{", c.Place(), err)
+				return nil, fmt.Errorf("credential for %s: %w: placeholders of a credential are {env.*}, {file.*}, {system.*} and {time.*}; "+
+					"write a literal brace as \\{", c.Place(), err)
 			}
 		}
 		if _, err := c.resolve(repl); err != nil {

@@ -64,7 +64,7 @@ type enhancer struct {
 	*enhance.Enhancer
 	metrics *ocpMetrics
 	logger  *zap.Logger
-	told    sync.Map // properties and reasons that have been logged
+	logged  sync.Map // properties and reasons that have been logged
 }
 
 // newEnhancer compiles the expressions. It returns nil if there are none.
@@ -107,7 +107,7 @@ func (e *enhancer) tellFailures(failures []enhance.Failure) {
 
 // warnOnce logs a failed property, unless it has been logged before with this reason.
 func (e *enhancer) warnOnce(property, reason string) {
-	if _, told := e.told.LoadOrStore(property+" "+reason, struct{}{}); !told {
+	if _, logged := e.logged.LoadOrStore(property+" "+reason, struct{}{}); !logged {
 		e.logger.Warn("an answer was left without a property, as its expression failed; this is logged once, see the metric fairway_ocp_property_failures_total",
 			zap.String("property", property), zap.String("reason", reason))
 	}
