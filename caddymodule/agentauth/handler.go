@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/internal/oauth"
+	"github.com/fairwayhq/fairway/internal/problem"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/mcpadapter"
 )
@@ -230,7 +230,7 @@ func (a *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) erro
 	default:
 		w.Header().Set("Www-Authenticate", a.challenge(r, refusal))
 	}
-	agents.WriteProblem(w, refusal.Status(), refusalTitles[refusal.Code], text.Sentence(refusal.Description))
+	problem.Write(w, refusal.Status(), refusalTitles[refusal.Code], text.Sentence(refusal.Description))
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/internal/oauth"
+	"github.com/fairwayhq/fairway/internal/problem"
 )
 
 func init() {
@@ -85,7 +86,7 @@ func (p *ProtectedResource) ServeHTTP(w http.ResponseWriter, r *http.Request, ne
 		return nil
 	default:
 		header.Set("Allow", "GET, HEAD, OPTIONS")
-		agents.WriteProblem(w, http.StatusMethodNotAllowed, "Metadata can only be read", "Use GET.")
+		problem.Write(w, http.StatusMethodNotAllowed, "Metadata can only be read", "Use GET.")
 		return nil
 	}
 	metadata := oauth.Metadata{

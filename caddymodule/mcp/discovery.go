@@ -13,9 +13,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/agentauth"
-	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/internal/prepared"
+	"github.com/fairwayhq/fairway/internal/problem"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -90,7 +90,7 @@ func (m *Handler) discover(w http.ResponseWriter, r *http.Request, next caddyhtt
 		return nil
 	default:
 		header.Set("Allow", "GET, HEAD, OPTIONS")
-		agents.WriteProblem(w, http.StatusMethodNotAllowed, "This can only be read", "Use GET.")
+		problem.Write(w, http.StatusMethodNotAllowed, "This can only be read", "Use GET.")
 		return nil
 	}
 	tools := m.Endpoint.Tools(r, next)

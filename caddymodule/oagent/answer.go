@@ -11,10 +11,10 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/problem"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/ocp/stream"
 )
@@ -57,7 +57,7 @@ func (p *passage) recovered(a *heldAnswer, value any) error {
 
 // writeBrokenOff responds with 502 instead of an incomplete held response.
 func (p *passage) writeBrokenOff(detail string) {
-	agents.WriteProblem(p.w, http.StatusBadGateway, "The API broke off", detail)
+	problem.Write(p.w, http.StatusBadGateway, "The API broke off", detail)
 }
 
 // holdAnswer prepares the request and the writer for a response that is recorded or checked.

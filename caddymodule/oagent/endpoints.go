@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/internal/prepared"
+	"github.com/fairwayhq/fairway/internal/problem"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/ocp"
@@ -101,7 +101,7 @@ func (q *pageRequest) allow(methods ...string) bool {
 }
 
 func (q *pageRequest) problem(status int, title, detail string) {
-	agents.WriteProblem(q.w, status, title, detail)
+	problem.Write(q.w, status, title, detail)
 }
 
 func (q *pageRequest) notFound() {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/problem"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/ocp"
 )
@@ -144,48 +144,29 @@ const docs = "https://github.com/fairwayhq/fairway/blob/main/docs/oagent.md#"
 
 // writeRefusal responds with a problem document (RFC 9457) that must not be cached.
 func (p *passage) writeRefusal(w http.ResponseWriter, r *refused) {
-	body := append([]byte(nil), `{"type":`...)
-	body = wire.AppendString(body, docs+string(r.Kind))
-	add := func(name, value string) {
-		if value != "" {
-			body = append(append(append(body, ',', '"'), name...), `":`...)
-			body = wire.AppendString(body, value)
-		}
-	}
-	add("title", title(r.Kind))
-	body = append(body, `,"status":`...)
-	body = strconv.AppendInt(body, int64(r.status), 10)
-	add("detail", r.Message)
-	header := w.Header()
+	d := problem.New(docs+string(r.Kind), title(r.Kind), r.status, r.Message)
 	if r.Review != "" {
-		add("review", r.Review)
+		d.AddString("review", r.Review)
 		if p.Reviews != "" {
-			add("instance", strings.TrimRight(p.Reviews, "/")+"/"+r.Review)
+			d.AddString("instance", strings.TrimRight(p.Reviews, "/")+"/"+r.Review)
 		}
 		if p.Engagements != "" && p.binding.User.ID != "" { // the review itself is visible only to its reviewer
-			add("location", strings.TrimRight(p.Engagements, "/")+"/"+p.engagementKey())
+			d.AddString("location", strings.TrimRight(p.Engagements, "/")+"/"+p.engagementKey())
 		}
 	}
-	add("kind", string(r.Kind))
-	add("agent", r.Agent)
-	add("engagement", p.engagementKey())
-	add("engagement_id", text.Cut(r.Engagement, oagent.MaxEngagementID))
-	add("rule", r.Rule)
-	add("tool", r.Name)
+	d.AddString("kind", string(r.Kind))
+	d.AddString("agent", r.Agent)
+	d.AddString("engagement", p.engagementKey())
+	d.AddString("engagement_id", text.Cut(r.Engagement, oagent.MaxEngagementID))
+	d.AddString("rule", r.Rule)
+	d.AddString("tool", r.Name)
 	if r.RetryAfter > 0 {
 		wait := int64(math.Ceil(r.RetryAfter.Seconds()))
-		header.Set("Retry-After", strconv.FormatInt(wait, 10))
-		body = append(body, `,"retry_after":`...)
-		body = strconv.AppendInt(body, wait, 10)
+		w.Header().Set("Retry-After", strconv.FormatInt(wait, 10))
+		d.AddInt("retry_after", wait)
 	}
-	body = append(body, `,"made":`...)
-	body = append(strconv.AppendBool(body, r.Made), '}')
-
-	header.Set("Content-Type", "application/problem+json")
-	header.Set("Content-Length", strconv.Itoa(len(body)))
-	header.Set("Cache-Control", "no-store")
-	w.WriteHeader(r.status)
-	_, _ = w.Write(body) // the client may have disconnected
+	d.AddBool("made", r.Made)
+	d.Write(w)
 }
 
 // restricted returns the failure of a tool call that was refused.

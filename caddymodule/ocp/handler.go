@@ -16,6 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/internal/problem"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -418,7 +419,7 @@ func refuseWithoutContext(w http.ResponseWriter, tool *ocp.Tool, in *ocp.Incomin
 	}
 	header := w.Header()
 	header["Vary"] = append(slices.Clip(header["Vary"]), varyRequired)
-	agents.WriteProblem(w, http.StatusPreconditionRequired, "An OCP context is required", detail)
+	problem.Write(w, http.StatusPreconditionRequired, "An OCP context is required", detail)
 	return nil
 }
 

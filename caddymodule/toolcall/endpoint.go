@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/internal/problem"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -178,7 +179,7 @@ func (e *Endpoint) Unavailable(w http.ResponseWriter) error {
 	detail := fmt.Sprintf("The OpenAPI document of toolset %q has not been loaded yet, so its tools are not known. "+
 		"Try again in %s; the reason is in the gateway's log.", e.Toolset.Key.ShownName(), inSeconds(wait))
 	w.Header().Set("Retry-After", wait)
-	agents.WriteProblem(w, http.StatusServiceUnavailable, "The tools are not loaded yet", detail)
+	problem.Write(w, http.StatusServiceUnavailable, "The tools are not loaded yet", detail)
 	return nil
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/internal/problem"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -60,7 +60,7 @@ func (*Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 	if ocp.CallFromContext(r.Context()) != nil || toolcall.IsGatewayRequest(r.Context()) {
 		return next.ServeHTTP(w, r)
 	}
-	agents.WriteProblem(w, http.StatusNotFound, "Not found", "This site serves nothing but its tools here.")
+	problem.Write(w, http.StatusNotFound, "Not found", "This site serves nothing but its tools here.")
 	return nil
 }
 
