@@ -48,7 +48,7 @@ func compareCalls(ctx context.Context, t *table, dir string, s settings) error {
 	if err := g.start(ctx); err != nil {
 		return err
 	}
-	err = g.measure(ctx, t, dir, s)
+	err = g.measure(ctx, t, s)
 	g.stop()
 	if err != nil && g.log.Len() > 0 {
 		return fmt.Errorf("%w; caddy wrote:\n%s", err, g.log.String())
@@ -57,12 +57,24 @@ func compareCalls(ctx context.Context, t *table, dir string, s settings) error {
 }
 
 // measure makes the comparisons with a running gateway, or takes its profiles.
-func (g *gateway) measure(ctx context.Context, t *table, dir string, s settings) error {
+func (g *gateway) measure(ctx context.Context, t *table, s settings) error {
 	if s.profile != "" {
 		return profileCalls(ctx, g, s.profile)
 	}
-	t.section("A tool call, beside plain reverse_proxy doing the same REST call",
-		"call", "calls/s", "ratio", "target", "CPU us", "allocations", "KB")
+	for _, c := range comparisons {
+		if c.compare == nil || !s.wants(c.name) {
+			continue
+		}
+		if err := c.compare(ctx, t, g, s); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
+	return nil
+}
+
+// compareToolCalls compares tool calls of each protocol with the same REST calls.
+func compareToolCalls(ctx context.Context, t *table, g *gateway, s settings) error {
+	t.section("A tool call, beside plain reverse_proxy doing the same REST call", callColumns...)
 	for _, load := range connectionCounts {
 		for _, kind := range callKinds(g) {
 			for _, p := range kind.calls {
@@ -73,30 +85,14 @@ func (g *gateway) measure(ctx context.Context, t *table, dir string, s settings)
 			}
 		}
 	}
-	if err := compareRecorded(ctx, t, g, s); err != nil {
-		return err
-	}
-	if err := compareGuarded(ctx, t, g, s); err != nil {
-		return err
-	}
-	if err := compareHistories(ctx, t, g, s); err != nil {
-		return err
-	}
-	if err := compareContexts(ctx, t, g, s); err != nil {
-		return err
-	}
-	if err := compareRivals(ctx, t, dir, g, s); err != nil {
-		return err
-	}
-	return compareLists(ctx, t, g, s)
+	return nil
 }
 
 // compareRecorded measures the cost of storing OTC calls by call_id in the embedded store.
 // It measures a call that reads, which may run again after a crash, and a call that
 // creates, which is durable before the API receives it.
 func compareRecorded(ctx context.Context, t *table, g *gateway, s settings) error {
-	t.section("An OTC call with a call_id of its own, recorded in the embedded store, beside plain reverse_proxy",
-		"call", "calls/s", "ratio", "target", "CPU us", "allocations", "KB")
+	t.section("An OTC call with a call_id of its own, recorded in the embedded store, beside plain reverse_proxy", callColumns...)
 	for i, tool := range []string{"read_item", "create_item"} {
 		arguments := []string{`{"item_id":"42","currency":"CHF"}`, newItem}[i]
 		call := recordedCall(g, tool, arguments)
@@ -220,37 +216,83 @@ func (p probe) once() ([]byte, error) {
 	return c.body, err
 }
 
-// compare alternates between the baseline and the call and prints a line of the table.
+// callColumns are the columns of line.
+var callColumns = []string{"call", "calls/s", "ratio", "target", "CPU us", "allocations", "KB"}
+
+// cpuColumns are the columns of cpuLine.
+var cpuColumns = []string{"call", "CPU us", "ratio", "target", "calls/s", "allocations", "KB"}
+
+// compare alternates between the baseline and the call and prints a line of the table. The
+// ratio is that of the calls per second.
 func (g *gateway) compare(ctx context.Context, t *table, name string, baseline, call probe, connections int, target bound, s settings) error {
-	a, err := g.side(ctx, baseline, connections)
+	m, err := g.measureBoth(ctx, baseline, call, connections, s)
 	if err != nil {
 		return err
+	}
+	m.line(t, name, target)
+	return nil
+}
+
+// measureBoth alternates between the baseline and the call.
+func (g *gateway) measureBoth(ctx context.Context, baseline, call probe, connections int, s settings) (*comparison, error) {
+	a, err := g.side(ctx, baseline, connections)
+	if err != nil {
+		return nil, err
 	}
 	defer a.load.close()
 	b, err := g.side(ctx, call, connections)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer b.load.close()
 
-	var ratios []float64
+	m := &comparison{baseline: a, call: b}
 	for range s.rounds {
 		before, err := a.run(ctx, s.segment)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		after, err := b.run(ctx, s.segment)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		ratios = append(ratios, after/before)
+		m.rates = append(m.rates, after.rate/before.rate)
+		m.cpu = append(m.cpu, after.cpu/before.cpu)
 	}
-	t.line(name,
-		pairCell("%.0f", median(a.rates), median(b.rates)), ratioCell(ratios), target.verdict(median(ratios)),
-		pairCell("%.0f", a.perCall(a.used.cpu)*1e6, b.perCall(b.used.cpu)*1e6),
-		pairCell("%.0f", a.perCall(a.used.allocs), b.perCall(b.used.allocs)),
-		pairCell("%.1f", a.perCall(a.used.bytes)/1024, b.perCall(b.used.bytes)/1024))
-	return nil
+	return m, nil
+}
+
+// comparison has the measurements of a call and of its baseline.
+type comparison struct {
+	baseline, call *side
+	rates          []float64 // ratios of the calls per second, one for each round
+	cpu            []float64 // ratios of the CPU time per call, one for each round
+}
+
+// line prints the comparison by calls per second.
+func (m *comparison) line(t *table, name string, target bound) {
+	t.line(name, m.ratesCell(), ratioCell(m.rates), target.verdict(median(m.rates)), m.cpuCell(), m.allocsCell(), m.bytesCell())
+}
+
+// cpuLine prints the comparison by CPU time per call.
+func (m *comparison) cpuLine(t *table, name string, target bound) {
+	t.line(name, m.cpuCell(), ratioCell(m.cpu), target.verdict(median(m.cpu)), m.ratesCell(), m.allocsCell(), m.bytesCell())
+}
+
+func (m *comparison) ratesCell() string {
+	return pairCell("%.0f", median(m.baseline.rates), median(m.call.rates))
+}
+
+func (m *comparison) cpuCell() string {
+	return pairCell("%.0f", m.baseline.perCall(m.baseline.used.cpu)*1e6, m.call.perCall(m.call.used.cpu)*1e6)
+}
+
+func (m *comparison) allocsCell() string {
+	return pairCell("%.0f", m.baseline.perCall(m.baseline.used.allocs), m.call.perCall(m.call.used.allocs))
+}
+
+func (m *comparison) bytesCell() string {
+	return pairCell("%.1f", m.baseline.perCall(m.baseline.used.bytes)/1024, m.call.perCall(m.call.used.bytes)/1024)
 }
 
 // side is one of the two requests that are compared, with its measurements so far.
@@ -275,31 +317,38 @@ func (g *gateway) side(ctx context.Context, p probe, connections int) (*side, er
 	return &side{gateway: g, load: l}, nil
 }
 
-// run measures one segment and returns the responses per second.
-func (s *side) run(ctx context.Context, d time.Duration) (float64, error) {
+// segment is the result of one round of a side.
+type segment struct {
+	rate float64 // responses per second
+	cpu  float64 // CPU seconds of the gateway per response
+}
+
+// run measures one segment.
+func (s *side) run(ctx context.Context, d time.Duration) (segment, error) {
 	idle, err := s.gateway.cost(ctx)
 	if err != nil {
-		return 0, err
+		return segment{}, err
 	}
 	before, err := s.gateway.cost(ctx)
 	if err != nil {
-		return 0, err
+		return segment{}, err
 	}
 	answers, took, err := s.load.run(d)
 	if err != nil {
-		return 0, err
+		return segment{}, err
 	}
 	after, err := s.gateway.cost(ctx)
 	if err != nil {
-		return 0, err
+		return segment{}, err
 	}
 	reading := before.minus(idle)
 	reading.cpu = 0 // too short for the resolution of the system's CPU clock
+	used := after.minus(before)
 	rate := float64(answers) / took.Seconds()
 	s.rates = append(s.rates, rate)
 	s.answers += answers
-	s.used = s.used.plus(after.minus(before).minus(reading))
-	return rate, nil
+	s.used = s.used.plus(used.minus(reading))
+	return segment{rate: rate, cpu: used.cpu / float64(max(answers, 1))}, nil
 }
 
 // perCall divides a quantity by the number of responses.

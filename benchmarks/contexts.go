@@ -18,8 +18,7 @@ const distinctSessions = 4096
 // compareContexts measures the cost of the ocp handler for a REST call, compared with
 // plain reverse_proxy.
 func compareContexts(ctx context.Context, t *table, g *gateway, s settings) error {
-	t.section("A REST call with an OCP context, beside plain reverse_proxy without the handler",
-		"call", "calls/s", "ratio", "target", "CPU us", "allocations", "KB")
+	t.section("A REST call with an OCP context, beside plain reverse_proxy without the handler", callColumns...)
 	plainHeaders, session := make(http.Header), make(http.Header)
 	agent := newAgent(0)
 	if err := agent.SetHeaders(session); err != nil {

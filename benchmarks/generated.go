@@ -16,7 +16,10 @@ const itemsDocument = `{
   "openapi": "3.1.0",
   "info": {"title": "Items", "version": "1.0.0"},
   "paths": {
-    "/items": {"post": {
+    "/items": {"get": {
+      "operationId": "list_items", "description": "Lists all items.",
+      "responses": {"200": {"description": "The items.", "content": {"application/json": {"schema": {"type": "object"}}}}}
+    }, "post": {
       "operationId": "create_item", "description": "Creates an item.",
       "requestBody": {"required": true, "content": {"application/json": {"schema": {
         "type": "object", "required": ["name", "price"],

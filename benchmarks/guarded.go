@@ -31,8 +31,7 @@ const guardedEngagements = 32
 // durable before the API receives the call.
 func compareGuarded(ctx context.Context, t *table, g *gateway, s settings) error {
 	call := guardedCall(g)
-	t.section("A REST call guarded by one input and one output assertion, recorded in the embedded store, beside plain reverse_proxy",
-		"call", "calls/s", "ratio", "target", "CPU us", "allocations", "KB")
+	t.section("A REST call guarded by one input and one output assertion, recorded in the embedded store, beside plain reverse_proxy", callColumns...)
 	connections := connectionCounts[0].connections
 	name := fmt.Sprintf("%s, %d connections", call.name, connections)
 	return g.compare(ctx, t, name, callKinds(g)[0].baseline, call, connections, atLeast(0.7), s)

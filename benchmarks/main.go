@@ -3,6 +3,8 @@
 //
 //	go run ./benchmarks            all comparisons, about five minutes
 //	go run ./benchmarks -short     shorter measurements, under half a minute
+//	go run ./benchmarks -only calls,large
+//	                               some comparisons; an unknown name prints all names
 //
 // Documents: reading a document is compared with loading it in kin-openapi. Each read runs
 // in a child process of this program (documents.go). The system reports the CPU time and
@@ -25,6 +27,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -36,6 +40,42 @@ type settings struct {
 	reads   int           // of each document by each reader
 	history []int         // numbers of calls in an Engagement before more are measured
 	profile string        // a directory; "" takes no profile
+	only    []string      // names of the comparisons to make; empty for all
+}
+
+// wants reports whether the comparison with that name is made.
+func (s *settings) wants(name string) bool {
+	return len(s.only) == 0 || slices.Contains(s.only, name)
+}
+
+// comparisons are all comparisons, in the order in which they are made.
+var comparisons = []struct {
+	name    string
+	compare func(context.Context, *table, *gateway, settings) error // nil for documents, which need no gateway
+}{
+	{"documents", nil},
+	{"calls", compareToolCalls},
+	{"large", compareLarge},
+	{"recorded", compareRecorded},
+	{"guarded", compareGuarded},
+	{"histories", compareHistories},
+	{"contexts", compareContexts},
+	{"rivals", compareRivals},
+	{"lists", compareLists},
+}
+
+// checkOnly returns an error if a name is not one of a comparison.
+func (s *settings) checkOnly() error {
+	var names []string
+	for _, c := range comparisons {
+		names = append(names, c.name)
+	}
+	for _, name := range s.only {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("-only %q: no such comparison; use some of %s", name, strings.Join(names, ", "))
+		}
+	}
+	return nil
 }
 
 func main() {
@@ -62,6 +102,7 @@ func run(ctx context.Context, args []string) error {
 	short := flags.Bool("short", false, "fewer and shorter rounds")
 	caddy := flags.String("caddy", "", "a Caddy `binary` with Fairway in it (default: build ./cmd/caddy)")
 	profile := flags.String("profile", "", "only write CPU and allocation profiles of the gateway under calls to `dir`")
+	only := flags.String("only", "", "only make the comparisons with these `names`, such as calls,large")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil
@@ -73,6 +114,13 @@ func run(ctx context.Context, args []string) error {
 		s.rounds, s.segment, s.reads, s.history = 3, 150*time.Millisecond, 1, []int{10, 1000}
 	}
 
+	if *only != "" {
+		s.only = strings.Split(*only, ",")
+	}
+	if err := s.checkOnly(); err != nil {
+		return err
+	}
+
 	dir, err := os.MkdirTemp("", "fairway-benchmarks-")
 	if err != nil {
 		return err
@@ -80,9 +128,12 @@ func run(ctx context.Context, args []string) error {
 	defer os.RemoveAll(dir)
 
 	t := newTable(os.Stdout)
-	if s.profile == "" {
+	if s.profile == "" && s.wants("documents") {
 		if err := compareDocuments(ctx, t, dir, s); err != nil {
 			return err
+		}
+		if len(s.only) == 1 {
+			return nil // no comparison needs the gateway
 		}
 	}
 	return compareCalls(ctx, t, dir, s)

@@ -12,8 +12,9 @@ import (
 const profileTime = 5 * time.Second
 
 // profileCalls sends one kind of call after the other and writes profiles to dir:
-// tool-call.cpu.pprof and tool-call.allocs.pprof, and likewise for a guarded call and for a
-// call recorded by its call_id. Read them with go tool pprof.
+// tool-call.cpu.pprof and tool-call.allocs.pprof, and likewise for a guarded call, for a
+// call with a large response and for a call recorded by its call_id. Read them with
+// go tool pprof.
 func profileCalls(ctx context.Context, g *gateway, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -24,6 +25,7 @@ func profileCalls(ctx context.Context, g *gateway, dir string) error {
 	}{
 		{"tool-call", callKinds(g)[0].calls[0]},
 		{"guarded", guardedCall(g)},
+		{"large", largeCall(g, "2025-11-25")},
 		{"recorded", recordedCall(g, "create_item", newItem)},
 	} {
 		if err := profileCall(ctx, g, kind.call, filepath.Join(dir, kind.name)); err != nil {

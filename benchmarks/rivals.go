@@ -33,8 +33,8 @@ type rival struct {
 // compareRivals compares the CPU time of a tool call with servers that make the same call
 // with an SDK and an HTTP client. The CPU time of Fairway is that of the whole gateway,
 // from the client's connection to the API's.
-func compareRivals(ctx context.Context, t *table, dir string, g *gateway, s settings) error {
-	binary, err := buildRivals(ctx, dir)
+func compareRivals(ctx context.Context, t *table, g *gateway, s settings) error {
+	binary, err := buildRivals(ctx, g.dir)
 	if err != nil {
 		t.note("\nnot compared with other servers: %v", err)
 		return nil

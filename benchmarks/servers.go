@@ -23,8 +23,8 @@ const (
 )
 
 // item is the response of the benchmark API. It has about 1 KB, a common size.
-var item = `{"id":"42","sku":"sku-42","name":"Folding chair","price":{"amount":4950,"currency":"CHF"},"stock":17,"tags":["garden","wood"],` +
-	`"description":"` + strings.Repeat("A chair that folds flat and weighs little. ", 18) + `"}`
+var item = []byte(`{"id":"42","sku":"sku-42","name":"Folding chair","price":{"amount":4950,"currency":"CHF"},"stock":17,"tags":["garden","wood"],` +
+	`"description":"` + strings.Repeat("A chair that folds flat and weighs little. ", 18) + `"}`)
 
 // serveUpstream runs the upstream API of all comparisons. It prints its address and
 // ends when its standard input is closed, so that it cannot outlive the benchmark.
@@ -33,8 +33,7 @@ func serveUpstream(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	body := []byte(item)
-	answer := func(w http.ResponseWriter, status int) {
+	answer := func(w http.ResponseWriter, status int, body []byte) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 		w.WriteHeader(status)
@@ -42,14 +41,17 @@ func serveUpstream(ctx context.Context) error {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /items/{item_id}", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK)
+		answer(w, http.StatusOK, item)
+	})
+	mux.HandleFunc("GET /items", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, itemList)
 	})
 	mux.HandleFunc("POST /items", func(w http.ResponseWriter, r *http.Request) {
 		if n, err := io.Copy(io.Discard, r.Body); err != nil || n == 0 {
 			http.Error(w, "no item", http.StatusBadRequest)
 			return
 		}
-		answer(w, http.StatusCreated)
+		answer(w, http.StatusCreated, item)
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: startTimeout}
 	fmt.Println(listener.Addr())
