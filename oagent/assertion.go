@@ -297,7 +297,7 @@ func newOutputs(output jsontext.Value) *outputs {
 
 // ResolveName implements cel.Activation.
 func (o *outputs) ResolveName(name string) (any, bool) {
-	whole := o.whole.Look()
+	whole := o.whole.Force()
 	if name == outputVariable {
 		return whole, true
 	}

@@ -106,7 +106,7 @@ func plainCause(cause error) error {
 	if mismatch, ok := errors.AsType[*typeError](cause); ok {
 		return errors.New(mismatch.advice())
 	}
-	if expr.IsCutOff(cause) {
+	if expr.IsInterrupted(cause) {
 		return errors.New("it takes too long for these values")
 	}
 	known := []error{expr.ErrTextTooLong, expr.ErrListTooLong}

@@ -22,7 +22,7 @@ type path struct {
 // missing returns the path whose absence made an evaluation fail. It returns "" if that was
 // not the cause, or if the path is computed while the expression runs.
 func missing(root ast.NavigableExpr, variables Variables, cause error) string {
-	if expr.IsCutOff(cause) {
+	if expr.IsInterrupted(cause) {
 		return ""
 	}
 	first := ""

@@ -25,9 +25,9 @@ func explainNames(err error, unknown []string, names *nameset) error {
 	if !ok {
 		return err
 	}
-	explained := &expr.CompileError{Places: slices.Clone(fault.Places)}
-	for i := range explained.Places {
-		place := &explained.Places[i]
+	explained := &expr.CompileError{Positions: slices.Clone(fault.Positions)}
+	for i := range explained.Positions {
+		place := &explained.Positions[i]
 		rest, ok := strings.CutPrefix(place.Message, undeclared)
 		name, _, _ := strings.Cut(rest, "'")
 		switch {

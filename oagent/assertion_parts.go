@@ -34,7 +34,7 @@ func (a *Assertion) compileParts(names *nameset) {
 // that is the first false part. If it could not be evaluated, that is the first part with an
 // error. It returns "" if the assertion has no parts, or took too long.
 func (a *Assertion) failing(ctx context.Context, err error, variables Variables) string {
-	if err != nil && expr.IsCutOff(err) {
+	if err != nil && expr.IsInterrupted(err) {
 		return ""
 	}
 	for i := range a.parts {

@@ -98,7 +98,7 @@ func survey(program *expr.Program, names *nameset) (Reads, error) {
 		}
 	}
 	if len(s.faults) > 0 {
-		return Reads{}, &expr.CompileError{Places: s.faults}
+		return Reads{}, &expr.CompileError{Positions: s.faults}
 	}
 	s.reads.tidy()
 	return s.reads, nil
@@ -109,7 +109,7 @@ type surveyor struct {
 	root    ast.NavigableExpr
 	names   *nameset
 	reads   Reads
-	faults  []expr.Place
+	faults  []expr.Position
 }
 
 func (s *surveyor) fault(at ast.Expr, format string, arguments ...any) {
@@ -117,8 +117,8 @@ func (s *surveyor) fault(at ast.Expr, format string, arguments ...any) {
 	if len(s.faults) == most {
 		return
 	}
-	line, column := s.program.Where(at)
-	s.faults = append(s.faults, expr.Place{Line: line, Column: column, Message: fmt.Sprintf(format, arguments...)})
+	line, column := s.program.Position(at)
+	s.faults = append(s.faults, expr.Position{Line: line, Column: column, Message: fmt.Sprintf(format, arguments...)})
 }
 
 func (s *surveyor) variable(variable ast.NavigableExpr, name string) {

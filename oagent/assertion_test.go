@@ -177,7 +177,7 @@ func TestAssertionInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err = a.Check(ctx, sample())
-	if !errors.Is(err, context.Canceled) || !expr.IsCutOff(err) {
+	if !errors.Is(err, context.Canceled) || !expr.IsInterrupted(err) {
 		t.Errorf("got %v", err)
 	}
 }

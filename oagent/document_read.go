@@ -247,7 +247,7 @@ func (r *reader) place(p uncompiled, err error) LintErrors {
 		return LintErrors{{Location: r.location, Line: r.before + p.node.Line, Column: p.node.Column, Rule: p.rule, Message: err.Error()}}
 	}
 	var faults LintErrors
-	for _, place := range fault.Places {
+	for _, place := range fault.Positions {
 		e := &LintError{Location: r.location, Line: r.before + p.node.Line, Column: p.node.Column, Rule: p.rule, Message: place.Message}
 		switch {
 		case place.Line == 0:

@@ -96,7 +96,7 @@ func (l *expressionLinter) lint(e *expression, as assertion) {
 	comparesNull := len(ast.MatchDescendants(root, func(part ast.NavigableExpr) bool {
 		return part.Kind() == ast.LiteralKind && part.AsLiteral() == types.NullValue
 	})) > 0
-	known, err := env.Know(rewritten.text, func(part ast.NavigableExpr) *cel.Type {
+	known, err := env.Infer(rewritten.text, func(part ast.NavigableExpr) *cel.Type {
 		kind := l.typeOf(part, as)
 		if kind == nil || comparesNull && kind.Kind() != types.IntKind {
 			return nil // an input may be null, which CEL's types do not express
@@ -105,7 +105,7 @@ func (l *expressionLinter) lint(e *expression, as assertion) {
 	})
 	isAssertion := as.capability != ""
 	if fault, ok := errors.AsType[*expr.CompileError](rewritten.restore(err)); ok {
-		for _, place := range fault.Places {
+		for _, place := range fault.Positions {
 			if !strings.Contains(place.Message, "'_?_:_'") { // the branches of ?: may have different types
 				l.add(e, "line %d, column %d of the expression: %s: values of these types cannot be compared or used together",
 					place.Line, place.Column, place.Message)

@@ -231,7 +231,7 @@ func isWord(c byte) bool {
 
 func (w *rewriter) fault(at int, message string) error {
 	line, column := position(w.source, at)
-	return &expr.CompileError{Places: []expr.Place{{Line: line, Column: column, Message: message}}}
+	return &expr.CompileError{Positions: []expr.Position{{Line: line, Column: column, Message: message}}}
 }
 
 // restore maps the positions of a compile error to the original text.
@@ -240,12 +240,12 @@ func (r *rewriting) restore(err error) error {
 	if !ok || len(r.edits) == 0 {
 		return err
 	}
-	restored := &expr.CompileError{Places: make([]expr.Place, len(fault.Places))}
-	for i, place := range fault.Places {
+	restored := &expr.CompileError{Positions: make([]expr.Position, len(fault.Positions))}
+	for i, place := range fault.Positions {
 		if place.Line > 0 {
 			place.Line, place.Column = position(r.original, r.offset(offset(r.text, place.Line, place.Column)))
 		}
-		restored.Places[i] = place
+		restored.Positions[i] = place
 	}
 	return restored
 }

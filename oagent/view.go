@@ -110,7 +110,7 @@ func value(p payload) ref.Val {
 	case isShed(p):
 		return types.WrapErr(shedFrom(p))
 	}
-	return (&expr.Node{Raw: p, Exact: true}).Look()
+	return (&expr.Node{Raw: p, Exact: true}).Force()
 }
 
 // source provides the fields of a map.

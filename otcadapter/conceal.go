@@ -73,5 +73,5 @@ func (c *call) repeatsCredentials(result *ocp.Result, response []byte) bool {
 		return false // too large to be recorded
 	}
 	secrets := c.secrets()
-	return result != nil && secrets.In(string(result.Body)) || secrets.In(string(response))
+	return result != nil && secrets.Contains(string(result.Body)) || secrets.Contains(string(response))
 }

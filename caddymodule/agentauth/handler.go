@@ -76,7 +76,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 func (a *Handler) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Logger()
 	if a.OAuth != nil {
-		a.OAuth.qualified = a.APIKey != nil
+		a.OAuth.qualifyIDs = a.APIKey != nil
 		if err := a.OAuth.Provision(ctx); err != nil {
 			return err
 		}
@@ -107,13 +107,13 @@ func (a *Handler) Cleanup() error {
 
 // ServeHTTP passes an authenticated request on and rejects others.
 func (a *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if a.isOpen(r) {
-		a.strip(r)
+	if a.isExempt(r) {
+		a.removeCredentials(r)
 		return next.ServeHTTP(w, r)
 	}
 	user, err := a.authenticate(r)
 	if err != nil {
-		return a.refuse(w, r, err)
+		return a.reject(w, r, err)
 	}
 	if user.ID != "" {
 		setUser(r, user)
@@ -132,37 +132,37 @@ func (a *Handler) login() *mcpadapter.Login {
 	return a.OAuth.login()
 }
 
-// isOpen reports whether a request needs no credentials.
-func (a *Handler) isOpen(r *http.Request) bool {
+// isExempt reports whether a request needs no credentials.
+func (a *Handler) isExempt(r *http.Request) bool {
 	if r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != "" {
 		return true
 	}
-	if rest, ok := strings.CutPrefix(r.URL.Path, oauth.WellKnown); ok && readsOnly(r.Method) && (rest == "" || rest[0] == '/') && plainPath(rest) {
+	if rest, ok := strings.CutPrefix(r.URL.Path, oauth.WellKnown); ok && isReadMethod(r.Method) && (rest == "" || rest[0] == '/') && isUnambiguousPath(rest) {
 		return true
 	}
 	matches, err := a.Exempt.MatchWithError(r)
 	return err == nil && matches
 }
 
-// readsOnly reports whether a method can only read the metadata. Requests with other methods
+// isReadMethod reports whether a method can only read the metadata. Requests with other methods
 // reach the next handlers.
-func readsOnly(method string) bool {
+func isReadMethod(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
-// plainPath reports whether all handlers interpret the path in the same way. A path with dot
+// isUnambiguousPath reports whether all handlers interpret the path in the same way. A path with dot
 // segments, escapes or empty segments could be normalized to another path by a later handler.
-func plainPath(path string) bool {
+func isUnambiguousPath(path string) bool {
 	return !strings.Contains(path, "..") && !strings.ContainsAny(path, `\%;`) && !strings.Contains(path, "//")
 }
 
-// strip removes this gateway's credentials from a request that does not need them.
-func (a *Handler) strip(r *http.Request) {
+// removeKey removes this gateway's credentials from a request that does not need them.
+func (a *Handler) removeCredentials(r *http.Request) {
 	if a.OAuth != nil {
-		a.OAuth.strip(r)
+		a.OAuth.removeToken(r)
 	}
 	if a.APIKey != nil {
-		a.APIKey.strip(r)
+		a.APIKey.removeKey(r)
 	}
 }
 
@@ -188,35 +188,35 @@ func (a *Handler) authenticate(r *http.Request) (caddyauth.User, error) {
 			Description: "the request has both an access token and an API key: send one",
 		}
 	case token != "":
-		return a.OAuth.judge(r, token)
+		return a.OAuth.verify(r, token)
 	case key != "":
-		return a.APIKey.judge(r, key)
+		return a.APIKey.verify(r, key)
 	case a.Optional:
 		if a.OAuth != nil {
-			a.OAuth.anonymous(r)
+			a.OAuth.setAnonymousVars(r)
 		}
 		return caddyauth.User{}, nil
 	}
 	if a.OAuth != nil {
 		a.OAuth.issuers.Warm() // fetch the keys early, since a token is likely to follow
 	}
-	return caddyauth.User{}, &oauth.Error{Code: oauth.Missing, Description: "no credentials: send " + a.accepted()}
+	return caddyauth.User{}, &oauth.Error{Code: oauth.Missing, Description: "no credentials: send " + a.acceptedCredentials()}
 }
 
-// accepted describes the credentials that a client may send.
-func (a *Handler) accepted() string {
+// acceptedCredentials describes the credentials that a client may send.
+func (a *Handler) acceptedCredentials() string {
 	var ways []string
 	if a.OAuth != nil {
 		ways = append(ways, "an access token in the header Authorization, as Bearer")
 	}
 	if a.APIKey != nil {
-		ways = append(ways, "an API key in "+a.APIKey.place())
+		ways = append(ways, "an API key in "+a.APIKey.location())
 	}
 	return strings.Join(ways, ", or ")
 }
 
-// refuse writes the response for a rejected request.
-func (a *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) error {
+// reject writes the response for a rejected request.
+func (a *Handler) reject(w http.ResponseWriter, r *http.Request, err error) error {
 	refusal, ok := errors.AsType[*oauth.Error](err)
 	if !ok {
 		return caddyhttp.Error(http.StatusInternalServerError, err)
@@ -230,7 +230,7 @@ func (a *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) erro
 	default:
 		w.Header().Set("Www-Authenticate", a.challenge(r, refusal))
 	}
-	problem.Write(w, refusal.Status(), refusalTitles[refusal.Code], text.Sentence(refusal.Description))
+	problem.Write(w, refusal.Status(), problemTitles[refusal.Code], text.Sentence(refusal.Description))
 	return nil
 }
 
@@ -242,8 +242,8 @@ func (a *Handler) challenge(r *http.Request, refusal *oauth.Error) string {
 	return a.APIKey.challenge()
 }
 
-// refusalTitles are the titles of the problem documents.
-var refusalTitles = map[oauth.Code]string{
+// problemTitles are the titles of the problem documents.
+var problemTitles = map[oauth.Code]string{
 	oauth.Missing:           "Authentication is needed",
 	oauth.InvalidRequest:    "The credentials are malformed",
 	oauth.InvalidToken:      "The credentials are not accepted",

@@ -171,7 +171,7 @@ func (a *APIKey) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth
 	key, err := a.read(r)
 	if err == nil && key != "" {
 		var user caddyauth.User
-		if user, err = a.judge(r, key); err == nil {
+		if user, err = a.verify(r, key); err == nil {
 			return user, true, nil
 		}
 	}
@@ -191,12 +191,12 @@ func (a *APIKey) read(r *http.Request) (string, error) {
 	case 1:
 		return strings.TrimSpace(values[0]), nil
 	}
-	return "", &oauth.Error{Code: oauth.InvalidRequest, Description: "the request has several API keys in " + a.place() + ": send one"}
+	return "", &oauth.Error{Code: oauth.InvalidRequest, Description: "the request has several API keys in " + a.location() + ": send one"}
 }
 
-// judge returns the user of a key. It runs in constant time, so that its duration does not
+// verify returns the user of a key. It runs in constant time, so that its duration does not
 // reveal how much of a key is correct.
-func (a *APIKey) judge(r *http.Request, key string) (caddyauth.User, error) {
+func (a *APIKey) verify(r *http.Request, key string) (caddyauth.User, error) {
 	name := ""
 	if len(key) <= maxKeyLength {
 		digest := sha256.Sum256([]byte(key))
@@ -207,14 +207,14 @@ func (a *APIKey) judge(r *http.Request, key string) (caddyauth.User, error) {
 		}
 	}
 	if name == "" {
-		return caddyauth.User{}, &oauth.Error{Code: oauth.Missing, Description: "the API key in " + a.place() + " is not known"}
+		return caddyauth.User{}, &oauth.Error{Code: oauth.Missing, Description: "the API key in " + a.location() + " is not known"}
 	}
-	a.strip(r)
+	a.removeKey(r)
 	return caddyauth.User{ID: name}, nil
 }
 
-// strip removes the key from a request, unless it is to be passed on.
-func (a *APIKey) strip(r *http.Request) {
+// removeKey removes the key from a request, unless it is to be passed on.
+func (a *APIKey) removeKey(r *http.Request) {
 	switch {
 	case a.PassThrough:
 	case a.Query == "":
@@ -237,8 +237,8 @@ func withoutParameter(query, name string) string {
 	return strings.Join(kept, "&")
 }
 
-// place describes where the key is sent, for messages.
-func (a *APIKey) place() string {
+// location describes where the key is sent, for messages.
+func (a *APIKey) location() string {
 	if a.Query != "" {
 		return "the query parameter " + a.Query
 	}

@@ -85,9 +85,9 @@ type OAuth struct {
 	// this gateway only, so it is removed unless this is set. Default: false.
 	PassToken bool `json:"pass_token,omitempty"`
 
-	resource  Resource
-	issuers   *issuers
-	qualified bool // API keys are accepted too
+	resource   Resource
+	issuers    *issuers
+	qualifyIDs bool // API keys are accepted too
 }
 
 // OAuthIssuer is an authorization server whose tokens are accepted.
@@ -113,7 +113,7 @@ func (*OAuth) CaddyModule() caddy.ModuleInfo {
 func (o *OAuth) Provision(ctx caddy.Context) (err error) {
 	repl := caddy.NewReplacer()
 	if o.resource, err = parseResource(repl.ReplaceKnown(o.Resource, "")); err != nil {
-		return fmt.Errorf("resource %q: %w", agents.WithoutSecrets(o.Resource), err)
+		return fmt.Errorf("resource %q: %w", agents.RedactURL(o.Resource), err)
 	}
 	for i := range o.Audiences {
 		o.Audiences[i] = repl.ReplaceKnown(o.Audiences[i], "")
@@ -129,7 +129,7 @@ func (o *OAuth) Provision(ctx caddy.Context) (err error) {
 			JWKS: repl.ReplaceKnown(issuer.JWKS, ""),
 		})
 	}
-	o.qualified = o.qualified || len(o.Issuers) > 1
+	o.qualifyIDs = o.qualifyIDs || len(o.Issuers) > 1
 	o.issuers, err = openIssuers(options, ctx.Logger())
 	return err
 }
@@ -152,7 +152,7 @@ func (o *OAuth) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth.
 	}
 	if err == nil {
 		var user caddyauth.User
-		if user, err = o.judge(r, token); err == nil {
+		if user, err = o.verify(r, token); err == nil {
 			caddyhttp.SetVar(r.Context(), VarLogin, o.login())
 			return user, true, nil
 		}
@@ -165,8 +165,8 @@ func (o *OAuth) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth.
 	return caddyauth.User{}, false, nil
 }
 
-// judge verifies a token and prepares its request for the next handlers.
-func (o *OAuth) judge(r *http.Request, token string) (caddyauth.User, error) {
+// verify verifies a token and prepares its request for the next handlers.
+func (o *OAuth) verify(r *http.Request, token string) (caddyauth.User, error) {
 	verified, err := o.issuers.Verify(r.Context(), token, o.audiences(r)...)
 	if err != nil {
 		return caddyauth.User{}, err
@@ -177,18 +177,18 @@ func (o *OAuth) judge(r *http.Request, token string) (caddyauth.User, error) {
 			Description: "the token lacks the scope " + strings.Join(missing, " ") + ": ask for one that has it",
 		}
 	}
-	o.strip(r)
-	o.tell(r, verified.Scopes)
+	o.removeToken(r)
+	o.setAccessVars(r, verified.Scopes)
 	caddyhttp.SetVar(r.Context(), VarExpires, o.issuers.ValidUntil(verified))
 	return o.user(verified), nil
 }
 
-// tell sets the request variables for the next handlers.
-func (o *OAuth) tell(r *http.Request, scopes []string) {
+// setAccessVars sets the request variables for the next handlers.
+func (o *OAuth) setAccessVars(r *http.Request, scopes []string) {
 	if scopes == nil {
 		scopes = []string{}
 	}
-	caddyhttp.SetVar(r.Context(), VarResourceMetadata, o.resource.metadata(r))
+	caddyhttp.SetVar(r.Context(), VarResourceMetadata, o.resource.metadataURL(r))
 	caddyhttp.SetVar(r.Context(), VarScopes, scopes)
 }
 
@@ -197,14 +197,14 @@ func (o *OAuth) login() *mcpadapter.Login {
 	return &mcpadapter.Login{OAuth: true, Scopes: o.RequireScope}
 }
 
-// anonymous prepares a request without a token for the next handlers.
-func (o *OAuth) anonymous(r *http.Request) {
-	o.tell(r, nil)
+// setAnonymousVars prepares a request without a token for the next handlers.
+func (o *OAuth) setAnonymousVars(r *http.Request) {
+	o.setAccessVars(r, nil)
 }
 
-// strip removes an access token from a request, unless it is to be passed on. Credentials of
+// removeToken removes an access token from a request, unless it is to be passed on. Credentials of
 // other schemes are not removed.
-func (o *OAuth) strip(r *http.Request) {
+func (o *OAuth) removeToken(r *http.Request) {
 	if o.PassToken {
 		return
 	}
@@ -219,7 +219,7 @@ func (o *OAuth) audiences(r *http.Request) []string {
 	if len(o.Audiences) > 0 {
 		return o.Audiences
 	}
-	url := o.resource.of(r)
+	url := o.resource.urlFor(r)
 	if o.resource.path == "" {
 		return []string{url, url + "/"}
 	}
@@ -228,7 +228,7 @@ func (o *OAuth) audiences(r *http.Request) []string {
 
 // challenge returns the WWW-Authenticate header for a rejected request.
 func (o *OAuth) challenge(r *http.Request, refusal *oauth.Error) string {
-	return oauth.ChallengeOf(refusal, o.RequireScope, o.resource.metadata(r)).String()
+	return oauth.ChallengeOf(refusal, o.RequireScope, o.resource.metadataURL(r)).String()
 }
 
 // user returns the user of a verified token.
@@ -237,7 +237,7 @@ func (o *OAuth) user(token *oauth.Token) caddyauth.User {
 	if id == "" {
 		id = token.ClientID
 	}
-	if o.qualified {
+	if o.qualifyIDs {
 		id = token.Issuer + "#" + id
 	}
 	return caddyauth.User{ID: id, Metadata: map[string]string{

@@ -59,7 +59,7 @@ func (*ProtectedResource) CaddyModule() caddy.ModuleInfo {
 func (p *ProtectedResource) Provision(caddy.Context) (err error) {
 	repl := caddy.NewReplacer()
 	if p.resource, err = parseResource(repl.ReplaceKnown(p.Resource, "")); err != nil {
-		return fmt.Errorf("resource %q: %w", agents.WithoutSecrets(p.Resource), err)
+		return fmt.Errorf("resource %q: %w", agents.RedactURL(p.Resource), err)
 	}
 	for i := range p.AuthorizationServers {
 		p.AuthorizationServers[i] = repl.ReplaceKnown(p.AuthorizationServers[i], "")
@@ -90,7 +90,7 @@ func (p *ProtectedResource) ServeHTTP(w http.ResponseWriter, r *http.Request, ne
 		return nil
 	}
 	metadata := oauth.Metadata{
-		Resource:             p.resource.of(r),
+		Resource:             p.resource.urlFor(r),
 		AuthorizationServers: p.AuthorizationServers,
 		Scopes:               p.ScopesSupported,
 		Name:                 p.Name,
@@ -138,13 +138,13 @@ func parseResource(text string) (Resource, error) {
 // isRelative reports whether the resource is a path on the host of the request.
 func (s Resource) isRelative() bool { return s.origin == "" }
 
-// of returns the URL of the resource for a request.
-func (s Resource) of(r *http.Request) string {
+// urlFor returns the URL of the resource for a request.
+func (s Resource) urlFor(r *http.Request) string {
 	return s.OriginOf(r) + s.path
 }
 
-// metadata returns the URL of the resource's metadata for a request.
-func (s Resource) metadata(r *http.Request) string {
+// metadataURL returns the URL of the resource's metadata for a request.
+func (s Resource) metadataURL(r *http.Request) string {
 	return s.OriginOf(r) + oauth.MetadataPath(s.path)
 }
 
@@ -164,20 +164,20 @@ func (s Resource) OriginOf(r *http.Request) string {
 // certain hosts. This is so if there is a host matcher before it, at the server or in a
 // subroute.
 func hostIsKnown(ctx caddy.Context) bool {
-	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && presentRouteHasHost(server.Routes) {
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && currentRouteHasHost(server.Routes) {
 		return true
 	}
 	for _, ancestor := range ctx.Modules() {
-		if subroute, ok := ancestor.(*caddyhttp.Subroute); ok && presentRouteHasHost(subroute.Routes) {
+		if subroute, ok := ancestor.(*caddyhttp.Subroute); ok && currentRouteHasHost(subroute.Routes) {
 			return true
 		}
 	}
 	return false
 }
 
-// presentRouteHasHost inspects the first route whose handlers are not provisioned yet, which is
+// currentRouteHasHost inspects the first route whose handlers are not provisioned yet, which is
 // the current one.
-func presentRouteHasHost(routes caddyhttp.RouteList) bool {
+func currentRouteHasHost(routes caddyhttp.RouteList) bool {
 	for i := range routes {
 		if routes[i].HandlersRaw == nil {
 			continue

@@ -30,19 +30,19 @@ type App struct {
 	// file in Caddy's data directory.
 	Store *StoreConfig `json:"store,omitempty"`
 
-	logger *zap.Logger
-	Named  map[string]*Toolset `json:"-"`
-	Held   []*Document         `json:"-"` // closed by Cleanup, once for each entry
-	inline int                 // toolsets that handlers define themselves
-	store  *sharedStore
+	logger         *zap.Logger
+	ToolsetsByName map[string]*Toolset `json:"-"`
+	OpenDocuments  []*Document         `json:"-"` // closed by Cleanup, once for each entry
+	inlineToolsets int                 // toolsets that handlers define themselves
+	store          *sharedStore
 
-	GuardHandlers []GuardHandler `json:"-"` // in the order in which they are provisioned
-	offered       []offer        // toolsets of handlers, in the order in which they are provisioned
-	Bound         []*Binding     `json:"-"` // endpoints that are limited to one agent
-	started       atomic.Bool    // set once all handlers are provisioned; GuardHandlers, offered and Bound are read-only from then on
-	guards        sharedGuards
-	Callers       otcadapter.CallerHashes `json:"-"` // hashes of the credentials of callers that no site authenticates
-	Pace          AskPace                 `json:"-"`
+	GuardHandlers  []GuardHandler   `json:"-"` // in the order in which they are provisioned
+	served         []servedToolset  // toolsets of handlers, in the order in which they are provisioned
+	AgentEndpoints []*AgentEndpoint `json:"-"` // endpoints that are limited to one agent
+	started        atomic.Bool      // set once all handlers are provisioned; GuardHandlers, served and AgentEndpoints are read-only from then on
+	sharedGuards   guardPool
+	CallerHashes   otcadapter.CallerHashes `json:"-"` // hashes of the credentials of callers that no site authenticates
+	ReviewPace     ReviewPace              `json:"-"`
 
 	shared sync.Map // see Share
 
@@ -61,13 +61,13 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // as a URL or as a path on the site are not fetched until Start.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Logger()
-	a.Pace = defaultPace()
-	a.Named = make(map[string]*Toolset, len(a.Toolsets))
+	a.ReviewPace = defaultReviewPace()
+	a.ToolsetsByName = make(map[string]*Toolset, len(a.Toolsets))
 	if err := AllMetrics.register(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	var err error
-	if a.store, err = a.Store.hold(a.logger); err != nil {
+	if a.store, err = a.Store.acquire(a.logger); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Toolsets)) {
@@ -78,7 +78,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		if err != nil {
 			return err
 		}
-		a.Named[name] = t
+		a.ToolsetsByName[name] = t
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (a *App) open(ctx caddy.Context, config *ToolsetConfig, name, site string) 
 		}
 		return nil, err
 	}
-	a.Held = append(a.Held, t.Document)
+	a.OpenDocuments = append(a.OpenDocuments, t.Document)
 	return t, nil
 }
 
@@ -108,47 +108,47 @@ func Share[T any](a *App, key any, make func() T) T {
 
 // Toolset returns the toolset with the given name.
 func (a *App) Toolset(name string) (*Toolset, bool) {
-	t, ok := a.Named[name]
+	t, ok := a.ToolsetsByName[name]
 	return t, ok
 }
 
-// Names returns the end of an error message that lists the configured toolsets.
-func (a *App) Names() string {
-	if len(a.Named) == 0 {
+// ListNames returns the end of an error message that lists the configured toolsets.
+func (a *App) ListNames() string {
+	if len(a.ToolsetsByName) == 0 {
 		return "there are none"
 	}
-	return "there are: " + strings.Join(slices.Sorted(maps.Keys(a.Named)), ", ")
+	return "there are: " + strings.Join(slices.Sorted(maps.Keys(a.ToolsetsByName)), ", ")
 }
 
-// Define opens a toolset that is configured inside a handler. Handlers with equal options share
+// OpenInline opens a toolset that is configured inside a handler. Handlers with equal options share
 // the document. Exception: if the document is a path on the site, each handler has its own,
 // because the same path is a different document on another site.
-func (a *App) Define(ctx caddy.Context, config *ToolsetConfig) (*Toolset, error) {
-	a.inline++
-	return a.open(ctx, config, "", fmt.Sprintf("%p/%s", a, strconv.Itoa(a.inline)))
+func (a *App) OpenInline(ctx caddy.Context, config *ToolsetConfig) (*Toolset, error) {
+	a.inlineToolsets++
+	return a.open(ctx, config, "", fmt.Sprintf("%p/%s", a, strconv.Itoa(a.inlineToolsets)))
 }
 
-// Describe returns the named toolset. If answers is true, the toolset is rebuilt with the
+// WithResponseSchemas returns the named toolset. If schemas is true, the toolset is rebuilt with the
 // schemas of the responses and keeps them from then on.
-func (a *App) Describe(ctx caddy.Context, named *Toolset, answers bool) (*Toolset, error) {
-	if !answers {
+func (a *App) WithResponseSchemas(ctx caddy.Context, named *Toolset, schemas bool) (*Toolset, error) {
+	if !schemas {
 		return named, nil
 	}
-	named.describe()
+	named.addResponseSchemas()
 	return named, named.load(ctx)
 }
 
 // Start begins to load and watch the documents.
 func (a *App) Start() error {
 	a.store.logger.Store(a.logger)
-	for _, d := range a.Held {
+	for _, d := range a.OpenDocuments {
 		d.start(a.logger)
 	}
-	if err := a.checkBound(); err != nil {
+	if err := a.checkAgentEndpoints(); err != nil {
 		return err // Caddy does not call Stop after a failed Start
 	}
 	for _, h := range a.GuardHandlers {
-		h.StartAsking()
+		h.StartReviewRequests()
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (a *App) Start() error {
 // stop the documents, because the next configuration may use them.
 func (a *App) Stop() error {
 	for _, h := range a.GuardHandlers {
-		h.StopAsking()
+		h.StopReviewRequests()
 	}
 	return nil
 }
@@ -169,10 +169,10 @@ func (a *App) Cleanup() error {
 	if a.store != nil {
 		a.store.release()
 	}
-	for _, d := range a.Held {
+	for _, d := range a.OpenDocuments {
 		closeDocument(d.Key)
 	}
-	a.Held = nil
+	a.OpenDocuments = nil
 	return nil
 }
 

@@ -77,13 +77,13 @@ func commandTools(cmd *cobra.Command) caddycmd.CommandFunc {
 		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
-		return printTools(cmd, flags, format, toolset, findings)
+		return writeOutput(cmd, flags, format, toolset, findings)
 	}
 }
 
-// printTools writes the tools to standard output and everything else to standard error, so that
+// writeOutput writes the tools to standard output and everything else to standard error, so that
 // the output can be piped.
-func printTools(cmd *cobra.Command, flags caddycmd.Flags, format string, toolset *ocp.Toolset, findings []string) (int, error) {
+func writeOutput(cmd *cobra.Command, flags caddycmd.Flags, format string, toolset *ocp.Toolset, findings []string) (int, error) {
 	out, aside := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	if format == formatTable {
 		aside = out

@@ -72,19 +72,19 @@ func NewCredentials(configured []Credential, logger *zap.Logger) (Credentials, e
 		if err := c.Check(); err != nil {
 			return nil, err
 		}
-		if taken[c.Place()] {
-			return nil, fmt.Errorf("two credentials for %s: give one", c.Place())
+		if taken[c.Location()] {
+			return nil, fmt.Errorf("two credentials for %s: give one", c.Location())
 		}
-		taken[c.Place()] = true
+		taken[c.Location()] = true
 		for _, text := range []string{c.Name, c.Value} {
 			if _, err := repl.ReplaceOrErr(text, false, true); err != nil {
 				return nil, fmt.Errorf("credential for %s: %w: placeholders of a credential are {env.*}, {file.*}, {system.*} and {time.*}; "+
-					"write a literal brace as \\{", c.Place(), err)
+					"write a literal brace as \\{", c.Location(), err)
 			}
 		}
 		if _, err := c.resolve(repl); err != nil {
 			logger.Warn("tool calls will fail as long as a credential for the API has no usable value",
-				zap.String("credential", c.Place()), zap.Error(err))
+				zap.String("credential", c.Location()), zap.Error(err))
 		}
 		checked[i] = c
 	}
@@ -113,13 +113,13 @@ func (c *Credential) Check() error {
 		return fmt.Errorf("unknown credential %q: a credential goes into a header or query, or is basic", c.In)
 	}
 	if c.Value == "" {
-		return fmt.Errorf("credential for %s: the value is empty", c.Place())
+		return fmt.Errorf("credential for %s: the value is empty", c.Location())
 	}
 	return nil
 }
 
-// Place describes where the credential goes, for messages.
-func (c *Credential) Place() string {
+// Location describes where the credential goes, for messages.
+func (c *Credential) Location() string {
 	switch c.In {
 	case inQuery:
 		return "the query parameter " + c.Name
@@ -158,12 +158,12 @@ func (c Credential) resolve(repl *caddy.Replacer) (Credential, error) {
 
 // MissingCredentialError reports a credential without a usable value.
 type MissingCredentialError struct {
-	Place string
-	err   error
+	Location string
+	err      error
 }
 
 func (e *MissingCredentialError) Error() string {
-	return "credential for " + e.Place + ": " + e.err.Error()
+	return "credential for " + e.Location + ": " + e.err.Error()
 }
 func (e *MissingCredentialError) Unwrap() error { return e.err }
 
@@ -198,7 +198,7 @@ func (cs Credentials) Supplement(repl *caddy.Replacer) (*ocp.Supplement, error) 
 	for _, c := range cs {
 		resolved, err := c.resolve(repl)
 		if err != nil {
-			return nil, &MissingCredentialError{Place: c.Place(), err: err}
+			return nil, &MissingCredentialError{Location: c.Location(), err: err}
 		}
 		if resolved.In == inQuery {
 			s.Query.Set(resolved.Name, resolved.Value)

@@ -9,31 +9,31 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// filledView is a toolset as declared by its document, and the same toolset without the
+// filledPair is a toolset as declared by its document, and the same toolset without the
 // arguments that credentials fill.
-type filledView struct{ declared, filled *ocp.Toolset }
+type filledPair struct{ declared, filled *ocp.Toolset }
 
-// filledViews caches the filledView of the current document.
-type filledViews struct {
-	making sync.Mutex
-	latest atomic.Pointer[filledView]
+// filledToolsets caches the filledPair of the current document.
+type filledToolsets struct {
+	mu      sync.Mutex
+	current atomic.Pointer[filledPair]
 }
 
 // Filled returns the tools without the arguments that the toolset's credentials fill. Toolsets
 // that share a document each have their own view. Filled returns nil for nil.
 func (t *Toolset) Filled(declared *ocp.Toolset) *ocp.Toolset {
-	if declared == nil || t.views == nil {
+	if declared == nil || t.filledToolsets == nil {
 		return declared
 	}
-	if view := t.views.latest.Load(); view != nil && view.declared == declared {
+	if view := t.filledToolsets.current.Load(); view != nil && view.declared == declared {
 		return view.filled
 	}
-	t.views.making.Lock()
-	defer t.views.making.Unlock()
-	view := t.views.latest.Load()
+	t.filledToolsets.mu.Lock()
+	defer t.filledToolsets.mu.Unlock()
+	view := t.filledToolsets.current.Load()
 	if view == nil || view.declared != declared {
-		view = &filledView{declared, declared.FilledBy(t.Credentials.fillers(declared))}
-		t.views.latest.Store(view)
+		view = &filledPair{declared, declared.FilledBy(t.Credentials.fillers(declared))}
+		t.filledToolsets.current.Store(view)
 	}
 	return view.filled
 }
@@ -43,7 +43,7 @@ func (t *Toolset) Filled(declared *ocp.Toolset) *ocp.Toolset {
 func (cs Credentials) fillers(set *ocp.Toolset) func(*ocp.Tool, *ocp.Argument) bool {
 	elsewhere := make([]bool, len(cs))
 	for i := range cs {
-		elsewhere[i] = !cs[i].isScheme(set)
+		elsewhere[i] = !cs[i].isDeclaredAPIKey(set)
 	}
 	return func(tool *ocp.Tool, a *ocp.Argument) bool {
 		for i := range cs {
@@ -51,7 +51,7 @@ func (cs Credentials) fillers(set *ocp.Toolset) func(*ocp.Tool, *ocp.Argument) b
 			if c.In == inBasic || !strings.EqualFold(c.Name, a.WireName) {
 				continue
 			}
-			if c.isAt(a) || elsewhere[i] && c.belongsTo(tool, a) {
+			if c.matchesArgument(a) || elsewhere[i] && c.fillsElsewhere(tool, a) {
 				return true
 			}
 		}
@@ -59,9 +59,9 @@ func (cs Credentials) fillers(set *ocp.Toolset) func(*ocp.Tool, *ocp.Argument) b
 	}
 }
 
-// isScheme reports whether the document declares the credential as an API key. The declaration
+// isDeclaredAPIKey reports whether the document declares the credential as an API key. The declaration
 // then says where the credential goes.
-func (c *Credential) isScheme(set *ocp.Toolset) bool {
+func (c *Credential) isDeclaredAPIKey(set *ocp.Toolset) bool {
 	for _, scheme := range set.SecuritySchemes {
 		if scheme.In == c.In && strings.EqualFold(scheme.ParameterName, c.Name) {
 			return true
@@ -70,9 +70,9 @@ func (c *Credential) isScheme(set *ocp.Toolset) bool {
 	return false
 }
 
-// isAt reports whether the argument has the credential's location and name. Names of query
+// matchesArgument reports whether the argument has the credential's location and name. Names of query
 // parameters are case-sensitive, names of headers are not.
-func (c *Credential) isAt(a *ocp.Argument) bool {
+func (c *Credential) matchesArgument(a *ocp.Argument) bool {
 	switch a.In {
 	case ocp.InHeader:
 		return c.In == InHeader && strings.EqualFold(c.Name, a.WireName)
@@ -82,24 +82,24 @@ func (c *Credential) isAt(a *ocp.Argument) bool {
 	return false
 }
 
-// belongsTo reports whether an argument with the credential's name in another location also
+// fillsElsewhere reports whether an argument with the credential's name in another location also
 // gets the credential. Some documents, such as Slack's, declare one key as a header, a query
 // parameter or a form field, depending on the operation.
-func (c *Credential) belongsTo(tool *ocp.Tool, a *ocp.Argument) bool {
+func (c *Credential) fillsElsewhere(tool *ocp.Tool, a *ocp.Argument) bool {
 	if !a.AllowsText() || a.In != ocp.InHeader && a.In != ocp.InQuery && (a.In != ocp.InBody || !tool.TakesForm()) {
 		return false
 	}
 	for i := range tool.Arguments {
-		if c.isAt(&tool.Arguments[i]) {
+		if c.matchesArgument(&tool.Arguments[i]) {
 			return false // the tool has the argument at the credential's own location
 		}
 	}
 	return true
 }
 
-// ValuesOf returns a function that looks up the value of a filled argument in the credentials
+// CredentialValues returns a function that looks up the value of a filled argument in the credentials
 // of the call.
-func ValuesOf(own *ocp.Supplement) func(in ocp.Location, wireName string) (string, bool) {
+func CredentialValues(own *ocp.Supplement) func(in ocp.Location, wireName string) (string, bool) {
 	return func(in ocp.Location, wireName string) (string, bool) {
 		inHeader := func() (string, bool) {
 			values := own.Header[textproto.CanonicalMIMEHeaderKey(wireName)]

@@ -42,8 +42,8 @@ type DocumentKey struct {
 	TokenBudget int            `json:"token_budget"`
 	Site        string         `json:"site"` // distinguishes sites whose documents have the same path
 
-	NonInferrable []string `json:"non_inferrable"`
-	Answers       bool     `json:"-"` // the handler needs response schemas
+	NonInferrable   []string `json:"non_inferrable"`
+	ResponseSchemas bool     `json:"-"` // the handler needs response schemas
 }
 
 // String returns the key as comparable text.
@@ -54,15 +54,15 @@ func (k DocumentKey) String() string {
 
 // Document keeps the tools of one document current, and logs and counts its loads.
 type Document struct {
-	Key    DocumentKey
-	Loader *ocp.Loader
-	BySite bool // loaded by requests to the site (ocp.Loader.Ensure)
+	Key      DocumentKey
+	Loader   *ocp.Loader
+	FromSite bool // loaded by requests to the site (ocp.Loader.Ensure)
 
-	answers atomic.Bool // the tools have response schemas
+	responseSchemas atomic.Bool // the tools have response schemas
 
-	logger atomic.Pointer[zap.Logger] // logger of the configuration that was started last
-	told   map[string]struct{}        // warnings already logged; used by the loader's observer only
-	latest *ocp.Toolset               // the toolset of the observer's previous call; nil at first
+	logger         atomic.Pointer[zap.Logger] // logger of the configuration that was started last
+	loggedWarnings map[string]struct{}        // warnings already logged; used by the loader's observer only
+	previous       *ocp.Toolset               // the toolset of the observer's previous call; nil at first
 }
 
 // openDocument returns the document with that key from the pool. The caller must call
@@ -76,8 +76,8 @@ func openDocument(ctx context.Context, key DocumentKey, logger *zap.Logger) (*Do
 		return nil, err
 	}
 	d := value.(*Document)
-	if key.Answers {
-		d.describe()
+	if key.ResponseSchemas {
+		d.addResponseSchemas()
 	}
 	if err := d.load(ctx); err != nil {
 		closeDocument(key)
@@ -86,10 +86,10 @@ func openDocument(ctx context.Context, key DocumentKey, logger *zap.Logger) (*Do
 	return d, nil
 }
 
-// describe adds response schemas to the tools, from the next load on. The tools keep them as
+// addResponseSchemas adds response schemas to the tools, from the next load on. The tools keep them as
 // long as a configuration uses the document.
-func (d *Document) describe() {
-	if !d.answers.Swap(true) {
+func (d *Document) addResponseSchemas() {
+	if !d.responseSchemas.Swap(true) {
 		d.Loader.Rebuild()
 	}
 }
@@ -122,16 +122,16 @@ func newDocument(key DocumentKey, logger *zap.Logger) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Document{Key: key, BySite: key.Kind == SourceSite, told: make(map[string]struct{})}
+	d := &Document{Key: key, FromSite: key.Kind == SourceSite, loggedWarnings: make(map[string]struct{})}
 	d.logger.Store(logger)
-	d.answers.Store(key.Answers)
+	d.responseSchemas.Store(key.ResponseSchemas)
 	d.Loader = ocp.NewLoader(ocp.LoaderOptions{
 		Source:   source,
 		Build:    d.build,
 		Refresh:  key.Refresh,
 		Observer: ocp.LoadObserver{Loaded: d.loaded, Failed: d.failed},
 	})
-	AllMetrics.hold(key.Name)
+	AllMetrics.acquire(key.Name)
 	return d, nil
 }
 
@@ -160,7 +160,7 @@ func (k DocumentKey) Build(_ context.Context, data []byte, location string, prev
 // build calls DocumentKey.Build, with response schemas if a handler needs them by now.
 func (d *Document) build(ctx context.Context, data []byte, location string, previous *ocp.Toolset) (*ocp.Toolset, []string, error) {
 	key := d.Key
-	key.Answers = d.answers.Load()
+	key.ResponseSchemas = d.responseSchemas.Load()
 	return key.Build(ctx, data, location, previous)
 }
 
@@ -191,7 +191,7 @@ func (k DocumentKey) options(location string) ocp.BuildOptions {
 		Limits:    openapi.Limits{Size: int(k.MaxDocument)},
 
 		NonInferrable:   k.NonInferrable,
-		ResponseSchemas: k.Answers,
+		ResponseSchemas: k.ResponseSchemas,
 	}
 }
 
@@ -236,8 +236,8 @@ const maxLoggedNames = 20
 
 // logChanges logs which tools a reload of the document added and removed.
 func (d *Document) logChanges(logger *zap.Logger, toolset *ocp.Toolset) {
-	previous := d.latest
-	d.latest = toolset
+	previous := d.previous
+	d.previous = toolset
 	if previous == nil {
 		return
 	}
@@ -277,7 +277,7 @@ func (d *Document) logWarnings(logger *zap.Logger, warnings []ocp.Warning) {
 	for _, w := range warnings {
 		text := w.Operation + "\x00" + w.Reason
 		told[text] = struct{}{}
-		if _, known := d.told[text]; known {
+		if _, known := d.loggedWarnings[text]; known {
 			continue
 		}
 		if logged == MaxLoggedWarnings {
@@ -291,7 +291,7 @@ func (d *Document) logWarnings(logger *zap.Logger, warnings []ocp.Warning) {
 		}
 		log("document warning", zap.String("operation", w.Operation), zap.String("reason", w.Reason), zap.Bool("lost", w.Lost))
 	}
-	d.told = told
+	d.loggedWarnings = told
 	if left > 0 {
 		logger.Warn("more document warnings; caddy tools prints all of them", zap.Int("more", left))
 	}

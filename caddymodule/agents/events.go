@@ -24,10 +24,10 @@ const (
 // eventEmitter delivers events to Caddy's events app one at a time, in a goroutine of its own,
 // so that no request waits for subscribers.
 type eventEmitter struct {
-	waiting chan event
-	logger  *zap.Logger
-	once    sync.Once
-	closed  chan struct{}
+	queue  chan event
+	logger *zap.Logger
+	once   sync.Once
+	closed chan struct{}
 }
 
 // event is one event that waits to be delivered.
@@ -45,14 +45,14 @@ func (a *App) ProvisionEvents(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	e := &eventEmitter{waiting: make(chan event, maxEvents), logger: a.logger, closed: make(chan struct{})}
+	e := &eventEmitter{queue: make(chan event, maxEvents), logger: a.logger, closed: make(chan struct{})}
 	a.events = e
 	go func() {
 		for {
 			select {
 			case <-e.closed:
 				return
-			case next := <-e.waiting:
+			case next := <-e.queue:
 				app.(*caddyevents.App).Emit(ctx, next.name, next.values)
 			}
 		}
@@ -67,9 +67,9 @@ func (e *eventEmitter) close() {
 	}
 }
 
-// notify forwards an event of a guard to Caddy's events app. Events carry no inputs and no
+// emitGuardEvent forwards an event of a guard to Caddy's events app. Events carry no inputs and no
 // outputs of tools.
-func (a *App) notify(told oagent.Event) {
+func (a *App) emitGuardEvent(told oagent.Event) {
 	next := event{values: map[string]any{"user": told.User.ID}}
 	switch told.Kind {
 	case oagent.EventReviewAsked:
@@ -88,7 +88,7 @@ func (a *App) notify(told oagent.Event) {
 	}
 	if told.Kind == oagent.EventReviewAsked && told.Review.ByAgent != "" {
 		for _, h := range a.GuardHandlers {
-			h.WakeAsker()
+			h.WakeReviewRequests()
 		}
 	}
 	if r := told.Refusal; r != nil {
@@ -96,7 +96,7 @@ func (a *App) notify(told oagent.Event) {
 		next.values["kind"] = string(r.Kind)
 	}
 	select {
-	case a.events.waiting <- next:
+	case a.events.queue <- next:
 	default:
 		a.logger.Error("an event is lost, as too many are waiting for those who have subscribed to them", zap.String("event", next.name))
 	}

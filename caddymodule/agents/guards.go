@@ -14,11 +14,11 @@ type GuardKey struct {
 	MaxRecorded     int64 // bytes
 }
 
-// sharedGuards are the guards of one configuration. Handlers with equal options share one
+// guardPool has the guards of one configuration. Handlers with equal options share one
 // guard, and so one cache of the records in the store.
-type sharedGuards struct {
-	mu   sync.Mutex
-	made map[GuardKey]*oagent.Guard
+type guardPool struct {
+	mu     sync.Mutex
+	guards map[GuardKey]*oagent.Guard
 }
 
 // Guard returns the guard with those options. It opens the store.
@@ -27,32 +27,32 @@ func (a *App) Guard(ctx context.Context, key GuardKey) (*oagent.Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.guards.mu.Lock()
-	defer a.guards.mu.Unlock()
-	if g := a.guards.made[key]; g != nil {
+	a.sharedGuards.mu.Lock()
+	defer a.sharedGuards.mu.Unlock()
+	if g := a.sharedGuards.guards[key]; g != nil {
 		return g, nil
 	}
 	g, err := oagent.NewGuard(oagent.GuardOptions{
-		Store: s, TTL: key.TTL, ReviewWait: key.ReviewWait, MaxPayload: int(key.MaxRecorded), AskPause: a.Pace.Pause, Notify: a.notify,
+		Store: s, TTL: key.TTL, ReviewWait: key.ReviewWait, MaxPayload: int(key.MaxRecorded), AskPause: a.ReviewPace.RetryPause, Notify: a.emitGuardEvent,
 	})
 	if err != nil {
 		return nil, err
 	}
-	if a.guards.made == nil {
-		a.guards.made = make(map[GuardKey]*oagent.Guard)
+	if a.sharedGuards.guards == nil {
+		a.sharedGuards.guards = make(map[GuardKey]*oagent.Guard)
 	}
-	a.guards.made[key] = g
+	a.sharedGuards.guards[key] = g
 	return g, nil
 }
 
-// AskPace says how often reviewing agents are contacted.
-type AskPace struct {
-	Scan      time.Duration // interval between scans for reviews that other nodes have left pending
-	Elsewhere time.Duration // delay before checking again a review that another node is handling
-	Pause     time.Duration // see oagent.GuardOptions.AskPause
+// ReviewPace says how often reviewing agents are contacted.
+type ReviewPace struct {
+	ScanInterval   time.Duration // interval between scans for reviews that other nodes have left pending
+	OtherNodeDelay time.Duration // delay before checking again a review that another node is handling
+	RetryPause     time.Duration // see oagent.GuardOptions.AskPause
 }
 
-// defaultPace returns the intervals used in production.
-func defaultPace() AskPace {
-	return AskPace{Scan: 15 * time.Second, Elsewhere: 5 * time.Second, Pause: oagent.DefaultAskPause}
+// defaultReviewPace returns the intervals used in production.
+func defaultReviewPace() ReviewPace {
+	return ReviewPace{ScanInterval: 15 * time.Second, OtherNodeDelay: 5 * time.Second, RetryPause: oagent.DefaultAskPause}
 }

@@ -31,7 +31,7 @@ type metrics struct {
 // another, a label can have two documents.
 type labelUse struct {
 	documents int
-	latest    *ocp.Toolset // nil until a toolset is loaded
+	toolset   *ocp.Toolset // nil until a toolset is loaded
 }
 
 // AllMetrics holds the collectors of the process.
@@ -83,8 +83,8 @@ func (m *metrics) register(registry prometheus.Registerer) error {
 	return nil
 }
 
-// hold counts a document that uses the toolset label.
-func (m *metrics) hold(toolset string) {
+// acquire counts a document that uses the toolset label.
+func (m *metrics) acquire(toolset string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	use := m.labels[toolset]
@@ -123,8 +123,8 @@ func (m *metrics) loaded(label string, toolset *ocp.Toolset) {
 	if use == nil {
 		return
 	}
-	previous := use.latest
-	use.latest = toolset
+	previous := use.toolset
+	use.toolset = toolset
 	if previous == nil {
 		return
 	}

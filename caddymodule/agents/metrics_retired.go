@@ -60,8 +60,8 @@ func (m *metrics) remove(series retiredSeries) {
 	use := m.labels[series.toolset]
 	switch {
 	case series.tool != "":
-		if use != nil && use.latest != nil {
-			if _, back := use.latest.Tool(series.tool); back {
+		if use != nil && use.toolset != nil {
+			if _, back := use.toolset.Tool(series.tool); back {
 				return
 			}
 		}

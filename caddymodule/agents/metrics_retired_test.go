@@ -52,7 +52,7 @@ func TestMetrics_series_of_a_tool_outlive_it(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMetrics()
 		both, one := toolsetOf(t, "a", "b"), toolsetOf(t, "a")
-		m.hold("t")
+		m.acquire("t")
 		m.loaded("t", both)
 		countOne(m, "t", both)
 		m.loaded("t", one)
@@ -69,7 +69,7 @@ func TestMetrics_series_of_a_tool_that_comes_back_stay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMetrics()
 		both, one := toolsetOf(t, "a", "b"), toolsetOf(t, "a")
-		m.hold("t")
+		m.acquire("t")
 		m.loaded("t", both)
 		countOne(m, "t", both)
 		m.loaded("t", one)
@@ -89,7 +89,7 @@ func TestMetrics_series_of_a_toolset_outlive_it(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMetrics()
 		set := toolsetOf(t, "a", "b")
-		m.hold("t")
+		m.acquire("t")
 		m.loaded("t", set)
 		countOne(m, "t", set)
 		m.release("t")
@@ -111,7 +111,7 @@ func TestMetrics_retired_series_are_bounded(t *testing.T) {
 		m := newMetrics()
 		for i := range maxRetiredSeries + 10 {
 			label := fmt.Sprint(i)
-			m.hold(label)
+			m.acquire(label)
 			of := m.Of(label, "mcp")
 			of.Count(nil, ocp.OutcomeOK)
 			m.release(label)

@@ -33,28 +33,28 @@ func SiteOf(ctx caddy.Context) Site {
 	return p
 }
 
-// near reports whether both handlers belong to the same site. A site without a host has no
+// sameSite reports whether both handlers belong to the same site. A site without a host has no
 // subroute of its own, so subroutes in it are only blocks of routes.
-func (p Site) near(other Site) bool {
+func (p Site) sameSite(other Site) bool {
 	return p.server == other.server && (p.site == other.site || p.site == nil || other.site == nil)
 }
 
 // An offer is a toolset that a handler of a site serves to clients.
-type offer struct {
-	place   Site
+type servedToolset struct {
+	site    Site
 	toolset *Toolset
 }
 
-// Offer records that a handler of the site serves the toolset.
-func (a *App) Offer(at Site, t *Toolset) {
-	a.offered = append(a.offered, offer{at, t})
+// AddServed records that a handler of the site serves the toolset.
+func (a *App) AddServed(at Site, t *Toolset) {
+	a.served = append(a.served, servedToolset{at, t})
 }
 
-// OfferedAt returns the toolsets that the handlers of a site serve. Only handlers that are
+// ServedAt returns the toolsets that the handlers of a site serve. Only handlers that are
 // already provisioned are included.
-func (a *App) OfferedAt(at Site) (toolsets []*Toolset) {
-	for _, o := range a.offered {
-		if o.place.near(at) && !slices.Contains(toolsets, o.toolset) {
+func (a *App) ServedAt(at Site) (toolsets []*Toolset) {
+	for _, o := range a.served {
+		if o.site.sameSite(at) && !slices.Contains(toolsets, o.toolset) {
 			toolsets = append(toolsets, o.toolset)
 		}
 	}
@@ -63,37 +63,37 @@ func (a *App) OfferedAt(at Site) (toolsets []*Toolset) {
 
 // GuardHandler is the part of an oagent handler that the app and the endpoints use.
 type GuardHandler interface {
-	// At returns the site of the handler.
-	At() Site
+	// Site returns the site of the handler.
+	Site() Site
 	// HasAgent reports whether one of the handler's documents defines the agent.
 	HasAgent(name string) bool
 	// AgentNames returns the names of the agents in the handler's documents.
 	AgentNames() []string
-	// Narrow returns the tools that the agent may use. The tools are a subset of t's tools.
-	Narrow(agent string, t *Toolset, tools *ocp.Toolset) *ocp.Toolset
-	// StartAsking, StopAsking and WakeAsker control the requests to reviewing agents.
-	StartAsking()
-	StopAsking()
-	WakeAsker()
+	// LimitTools returns the tools that the agent may use. The tools are a subset of t's tools.
+	LimitTools(agent string, t *Toolset, tools *ocp.Toolset) *ocp.Toolset
+	// StartReviewRequests, StopReviewRequests and WakeReviewRequests control the requests to reviewing agents.
+	StartReviewRequests()
+	StopReviewRequests()
+	WakeReviewRequests()
 }
 
-// Binding is an endpoint that serves the tools of one agent only.
-type Binding struct {
+// AgentEndpoint is an endpoint that serves the tools of one agent only.
+type AgentEndpoint struct {
 	Site           Site
 	Agent          string
 	Protocol, Path string // of the endpoint
-	Changed        func() // called when the tools of the agent change; may be nil
+	ToolsChanged   func() // called when the tools of the agent change; may be nil
 }
 
-// guardOf returns the handler that defines the agent. A handler of the same site takes
+// guardHandler returns the handler that defines the agent. A handler of the same site takes
 // precedence. The result is nil if no handler defines the agent.
-func (a *App) guardOf(at Site, agent string) GuardHandler {
+func (a *App) guardHandler(at Site, agent string) GuardHandler {
 	var found GuardHandler
 	for _, h := range a.GuardHandlers {
 		if !h.HasAgent(agent) {
 			continue
 		}
-		if h.At().near(at) {
+		if h.Site().sameSite(at) {
 			return h
 		}
 		if found == nil {
@@ -103,20 +103,20 @@ func (a *App) guardOf(at Site, agent string) GuardHandler {
 	return found
 }
 
-// checkBound returns an error if an endpoint is bound to an agent that no document defines.
-func (a *App) checkBound() error {
-	for _, b := range a.Bound {
-		if a.guardOf(b.Site, b.Agent) == nil {
-			return fmt.Errorf("%s %s: no oagent handler has an agent %q%s", b.Protocol, b.Path, b.Agent, a.agentsInstead(b.Agent))
+// checkAgentEndpoints returns an error if an endpoint is limited to an agent that no document defines.
+func (a *App) checkAgentEndpoints() error {
+	for _, b := range a.AgentEndpoints {
+		if a.guardHandler(b.Site, b.Agent) == nil {
+			return fmt.Errorf("%s %s: no oagent handler has an agent %q%s", b.Protocol, b.Path, b.Agent, a.suggestAgents(b.Agent))
 		}
 	}
 	a.started.Store(true)
 	return nil
 }
 
-// agentsInstead returns the end of an error message: the nearest agent name, or all agent
+// suggestAgents returns the end of an error message: the nearest agent name, or all agent
 // names.
-func (a *App) agentsInstead(name string) string {
+func (a *App) suggestAgents(name string) string {
 	all := make(map[string]bool)
 	for _, h := range a.GuardHandlers {
 		for _, agent := range h.AgentNames() {
@@ -133,23 +133,23 @@ func (a *App) agentsInstead(name string) string {
 	return "; there are: " + strings.Join(names, ", ")
 }
 
-// NotifyBound calls Changed for the endpoints that are bound to agents.
-func (a *App) NotifyBound() {
+// NotifyAgentEndpoints calls ToolsChanged of the endpoints that are limited to an agent.
+func (a *App) NotifyAgentEndpoints() {
 	if !a.started.Load() {
 		return
 	}
-	for _, b := range a.Bound {
-		if b.Changed != nil {
-			b.Changed()
+	for _, b := range a.AgentEndpoints {
+		if b.ToolsChanged != nil {
+			b.ToolsChanged()
 		}
 	}
 }
 
-// Narrow returns the tools that the agent may use. The tools are a subset of t's tools. If no
+// LimitTools returns the tools that the agent may use. The tools are a subset of t's tools. If no
 // handler defines the agent, the result is empty.
-func (a *App) Narrow(at Site, agent string, t *Toolset, tools *ocp.Toolset) *ocp.Toolset {
-	if h := a.guardOf(at, agent); h != nil {
-		return h.Narrow(agent, t, tools)
+func (a *App) LimitTools(at Site, agent string, t *Toolset, tools *ocp.Toolset) *ocp.Toolset {
+	if h := a.guardHandler(at, agent); h != nil {
+		return h.LimitTools(agent, t, tools)
 	}
 	return tools.Only(func(*ocp.Tool) bool { return false })
 }

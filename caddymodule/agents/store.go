@@ -62,26 +62,26 @@ const openRetry = time.Second
 
 // sharedStore opens a store at its first use. Validating a configuration does not open it.
 type sharedStore struct {
-	key    string // key in the pool `stores`
-	new    func(store.Options) (store.Store, error)
-	logger atomic.Pointer[zap.Logger] // logger of the configuration that was started last
-	opened atomic.Pointer[store.Store]
+	key       string // key in the pool `stores`
+	openStore func(store.Options) (store.Store, error)
+	logger    atomic.Pointer[zap.Logger] // logger of the configuration that was started last
+	opened    atomic.Pointer[store.Store]
 
-	mu     sync.Mutex
-	closed bool
-	failed error
-	retry  time.Time // when opening is tried again after an error
+	mu      sync.Mutex
+	closed  bool
+	lastErr error
+	retryAt time.Time // when opening is tried again after an error
 }
 
-// hold returns the configured store from the pool without opening it. The caller must call
+// acquire returns the configured store from the pool without opening it. The caller must call
 // release once.
-func (c *StoreConfig) hold(logger *zap.Logger) (*sharedStore, error) {
-	key, open, err := c.prepare()
+func (c *StoreConfig) acquire(logger *zap.Logger) (*sharedStore, error) {
+	key, open, err := c.opener()
 	if err != nil {
 		return nil, err
 	}
 	value, _, err := stores.LoadOrNew(key, func() (caddy.Destructor, error) {
-		s := &sharedStore{key: key, new: open}
+		s := &sharedStore{key: key, openStore: open}
 		s.logger.Store(logger)
 		return s, nil
 	})
@@ -96,8 +96,8 @@ func (s *sharedStore) release() {
 	_, _ = stores.Delete(s.key)
 }
 
-// prepare returns the key that identifies the store, and the function that opens it.
-func (c *StoreConfig) prepare() (key string, open func(store.Options) (store.Store, error), err error) {
+// opener returns the key that identifies the store, and the function that opens it.
+func (c *StoreConfig) opener() (key string, open func(store.Options) (store.Store, error), err error) {
 	if c == nil || c.Bolt == nil && c.Redis == nil {
 		c = &StoreConfig{Bolt: new(BoltConfig)}
 	}
@@ -105,13 +105,13 @@ func (c *StoreConfig) prepare() (key string, open func(store.Options) (store.Sto
 		return "", nil, errors.New("bolt and redis are both given: keep one of them")
 	}
 	if c.Redis != nil {
-		return c.Redis.prepare()
+		return c.Redis.opener()
 	}
-	return c.Bolt.prepare()
+	return c.Bolt.opener()
 }
 
-// prepare validates the options of the embedded store.
-func (c *BoltConfig) prepare() (key string, open func(store.Options) (store.Store, error), err error) {
+// opener validates the options of the embedded store.
+func (c *BoltConfig) opener() (key string, open func(store.Options) (store.Store, error), err error) {
 	if c.MaxRecords < 0 || c.MaxSize < 0 {
 		return "", nil, errors.New("bolt: max_records and max_size are not negative")
 	}
@@ -132,8 +132,8 @@ func (c *BoltConfig) prepare() (key string, open func(store.Options) (store.Stor
 	}, nil
 }
 
-// prepare validates the options of the Redis store.
-func (c *RedisConfig) prepare() (key string, open func(store.Options) (store.Store, error), err error) {
+// opener validates the options of the Redis store.
+func (c *RedisConfig) opener() (key string, open func(store.Options) (store.Store, error), err error) {
 	address := caddy.NewReplacer().ReplaceAll(c.URL, "")
 	if address == "" {
 		return "", nil, errors.New("redis: url is empty, as in: store redis redis://127.0.0.1:6379/0")
@@ -162,22 +162,22 @@ func (s *sharedStore) open(ctx context.Context) (store.Store, error) {
 		return *opened, nil
 	case s.closed:
 		return nil, store.ErrClosed
-	case s.failed != nil && time.Now().Before(s.retry):
-		return nil, s.failed
+	case s.lastErr != nil && time.Now().Before(s.retryAt):
+		return nil, s.lastErr
 	}
-	opened, err := s.new(store.Options{Failed: s.tell})
+	opened, err := s.openStore(store.Options{Failed: s.logBackgroundError})
 	if err != nil {
 		s.logger.Load().Error("the store does not open", zap.Error(err))
-		s.failed, s.retry = err, time.Now().Add(openRetry)
+		s.lastErr, s.retryAt = err, time.Now().Add(openRetry)
 		return nil, err
 	}
-	s.failed = nil
+	s.lastErr = nil
 	s.opened.Store(&opened)
 	return opened, nil
 }
 
-// tell logs an error of the store's background work, which no caller can receive.
-func (s *sharedStore) tell(err error) {
+// logBackgroundError logs an error of the store's background work, which no caller can receive.
+func (s *sharedStore) logBackgroundError(err error) {
 	s.logger.Load().Error("the store failed", zap.Error(err))
 }
 

@@ -87,7 +87,7 @@ func TestStoreThatDoesNotOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	app.store.mu.Lock()
-	app.store.retry = time.Now() // do not wait for it
+	app.store.retryAt = time.Now() // do not wait for it
 	app.store.mu.Unlock()
 	if _, err := app.OpenStore(t.Context()); err != nil {
 		t.Errorf("after the other let go: %v", err)
@@ -121,7 +121,7 @@ func TestStoreConfigErrors(t *testing.T) {
 		"file not set":   {StoreConfig{Bolt: &BoltConfig{File: "{env.STORE_TEST_NOT_SET}"}}, "is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := test.config.hold(zap.NewNop())
+			_, err := test.config.acquire(zap.NewNop())
 			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("error %v, want %q", err, test.want)
 			}

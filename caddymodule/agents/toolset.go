@@ -107,7 +107,7 @@ type ToolsetConfig struct {
 	// that the document marks with x-otc-non-inferrable.
 	NonInferrable []string `json:"non_inferrable,omitempty"`
 
-	Answers bool `json:"-"` // the handler needs response schemas, which take memory
+	ResponseSchemas bool `json:"-"` // the handler needs response schemas, which take memory
 }
 
 // Empty reports whether no option is set.
@@ -149,9 +149,9 @@ const (
 	SourceSite sourceKind = "site"
 )
 
-// locate returns the kind of a document's address and the address itself. The path of a file is
+// resolveAddress returns the kind of a document's address and the address itself. The path of a file is
 // made absolute.
-func locate(address string) (kind sourceKind, where string, err error) {
+func resolveAddress(address string) (kind sourceKind, where string, err error) {
 	scheme, rest, isURL := strings.Cut(address, "://")
 	switch {
 	case address == "":
@@ -185,7 +185,7 @@ func openapiHint(rest string) string {
 // address without secrets is used.
 func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 	repl := caddy.NewReplacer()
-	kind, address, err := locate(repl.ReplaceAll(c.OpenAPI, ""))
+	kind, address, err := resolveAddress(repl.ReplaceAll(c.OpenAPI, ""))
 	if err != nil {
 		return DocumentKey{}, err
 	}
@@ -201,11 +201,11 @@ func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 		MaxSchema:   c.MaxSchema,
 		TokenBudget: DefaultTokenBudget,
 
-		NonInferrable: c.NonInferrable,
-		Answers:       c.Answers,
+		NonInferrable:   c.NonInferrable,
+		ResponseSchemas: c.ResponseSchemas,
 	}
 	if k.Name == "" {
-		k.Name = WithoutSecrets(c.OpenAPI)
+		k.Name = RedactURL(c.OpenAPI)
 	}
 	if c.TokenBudget != nil {
 		k.TokenBudget = *c.TokenBudget
@@ -244,7 +244,7 @@ func (k *DocumentKey) check() error {
 	case k.BasePath != "" && !strings.HasPrefix(k.BasePath, "/"):
 		return fmt.Errorf("base_path %q does not begin with a slash", k.BasePath)
 	case k.Refs != "" && k.Kind != SourceFile:
-		return fmt.Errorf("refs is for documents that are files: $refs of %s cannot name other files", WithoutSecrets(k.Address))
+		return fmt.Errorf("refs is for documents that are files: $refs of %s cannot name other files", RedactURL(k.Address))
 	}
 	for _, s := range append(append([]ocp.Selector(nil), k.Include...), k.Exclude...) {
 		if err := s.Check(); err != nil {
@@ -254,8 +254,8 @@ func (k *DocumentKey) check() error {
 	return nil
 }
 
-// WithoutSecrets returns an address without user, password, query and fragment.
-func WithoutSecrets(address string) string {
+// RedactURL returns an address without user, password, query and fragment.
+func RedactURL(address string) string {
 	if !strings.Contains(address, "://") {
 		return address
 	}
@@ -271,9 +271,9 @@ func WithoutSecrets(address string) string {
 type Toolset struct {
 	Name string
 	*Document
-	Limits      Limits
-	Credentials Credentials  // added by the gateway; none if callers authenticate themselves
-	views       *filledViews // nil without credentials
+	Limits         Limits
+	Credentials    Credentials     // added by the gateway; none if callers authenticate themselves
+	filledToolsets *filledToolsets // nil without credentials
 }
 
 // open opens the document (see openDocument) and validates the credentials. Site distinguishes
@@ -303,19 +303,19 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 	}
 	t := &Toolset{Name: key.Name, Document: d, Limits: c.limits(), Credentials: checked}
 	if len(checked) > 0 {
-		t.views = new(filledViews)
+		t.filledToolsets = new(filledToolsets)
 	}
 	return t, nil
 }
 
-// WithAnswers returns a copy of the options that requests response schemas. OTC lists them for
+// WithResponseSchemas returns a copy of the options that requests response schemas. OTC lists them for
 // every tool.
-func WithAnswers(config *ToolsetConfig) *ToolsetConfig {
+func WithResponseSchemas(config *ToolsetConfig) *ToolsetConfig {
 	with := new(ToolsetConfig)
 	if config != nil {
 		*with = *config
 	}
-	with.Answers = true
+	with.ResponseSchemas = true
 	return with
 }
 

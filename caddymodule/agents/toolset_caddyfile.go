@@ -104,8 +104,8 @@ func ReadCredential(b *directive.Block, to *[]Credential) error {
 		return b.WrapErr(err)
 	}
 	for _, other := range *to {
-		if other.Place() == c.Place() {
-			return b.Errf("credential for %s is given twice", c.Place())
+		if other.Location() == c.Location() {
+			return b.Errf("credential for %s is given twice", c.Location())
 		}
 	}
 	*to = append(*to, c)

@@ -39,7 +39,7 @@ func TestLocate(t *testing.T) {
 		"nothing":              {"", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kind, where, err := locate(test.address)
+			kind, where, err := resolveAddress(test.address)
 			if kind != test.kind || where != test.where || (err != nil) != (test.kind == "") {
 				t.Errorf("got %q %q %v", kind, where, err)
 			}

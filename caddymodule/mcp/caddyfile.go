@@ -91,7 +91,7 @@ func init() {
 func (m *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	b := directive.NewBlock(d)
-	shared := toolcall.Reference{
+	shared := toolcall.EndpointOptions{
 		Path: &m.Path, Toolset: &m.Toolset, Document: &m.Document, Agent: &m.Agent,
 		AllowAnonymous: &m.AllowAnonymous,
 	}

@@ -75,8 +75,8 @@ func (m *Handler) isDiscovery(r *http.Request) bool {
 	return owned && rest == cardPath || r.URL.Path == catalogPath && ocp.CallFromContext(r.Context()) == nil
 }
 
-// discover responds with the card or the catalog.
-func (m *Handler) discover(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+// serveDiscovery responds with the card or the catalog.
+func (m *Handler) serveDiscovery(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	header := w.Header()
 	header.Set("Access-Control-Allow-Origin", "*")
 	header.Set("Access-Control-Allow-Methods", "GET")
@@ -95,7 +95,7 @@ func (m *Handler) discover(w http.ResponseWriter, r *http.Request, next caddyhtt
 	}
 	tools := m.Endpoint.Tools(r, next)
 	if tools == nil {
-		return m.Endpoint.Unavailable(w)
+		return m.Endpoint.WriteUnavailable(w)
 	}
 	at := m.endpointURL(r)
 	if r.URL.Path == catalogPath {
@@ -105,7 +105,7 @@ func (m *Handler) discover(w http.ResponseWriter, r *http.Request, next caddyhtt
 	if err != nil {
 		return err
 	}
-	serveDiscovered(w, r, prepared.New(content, cardType))
+	servePublic(w, r, prepared.New(content, cardType))
 	return nil
 }
 
@@ -138,7 +138,7 @@ func (m *Handler) serveCatalog(w http.ResponseWriter, r *http.Request, next cadd
 	if err != nil {
 		return err
 	}
-	members, entries := catalogBehind(r, next)
+	members, entries := upstreamCatalog(r, next)
 	if members["entries"], err = json.Marshal(append([]json.RawMessage{entry}, entries...)); err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (m *Handler) serveCatalog(w http.ResponseWriter, r *http.Request, next cadd
 	if err != nil {
 		return err
 	}
-	serveDiscovered(w, r, prepared.New(content, catalogType))
+	servePublic(w, r, prepared.New(content, catalogType))
 	return nil
 }
 
@@ -158,14 +158,14 @@ type catalogEntry struct {
 	URL         string `json:"url"`
 }
 
-// catalogBehind fetches the catalog that the next handlers serve and returns its members and
+// upstreamCatalog fetches the catalog that the next handlers serve and returns its members and
 // entries. If there is none, it returns those of an empty catalog.
-func catalogBehind(r *http.Request, next caddyhttp.Handler) (members map[string]json.RawMessage, entries []json.RawMessage) {
+func upstreamCatalog(r *http.Request, next caddyhttp.Handler) (members map[string]json.RawMessage, entries []json.RawMessage) {
 	none := map[string]json.RawMessage{"specVersion": json.RawMessage(strconv.Quote(catalogFormat))}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	rec := toolcall.NewRecorder(http.MethodGet, maxCatalog, cancel)
-	defer rec.Drop()
+	defer rec.Release()
 	asked := r.Clone(ctx)
 	asked.Method = http.MethodGet
 	asked.Header.Set("Accept-Encoding", "identity")
@@ -183,8 +183,8 @@ func catalogBehind(r *http.Request, next caddyhttp.Handler) (members map[string]
 	return members, entries
 }
 
-// serveDiscovered responds with a public document that clients may cache.
-func serveDiscovered(w http.ResponseWriter, r *http.Request, p prepared.Response) {
+// servePublic responds with a public document that clients may cache.
+func servePublic(w http.ResponseWriter, r *http.Request, p prepared.Response) {
 	header := w.Header()
 	header.Set("Etag", p.Tag)
 	header.Set("Cache-Control", "public, max-age="+strconv.Itoa(discoveryMaxAge))

@@ -10,5 +10,5 @@
 // options.go translates the configuration for the adapter. library.go provides resources,
 // prompts and apps, and watches their files. card.go and discovery.go serve the server card and
 // the catalog. memory.go and secret.go keep sessions valid across reloads and on other nodes.
-// stdio_line.go serves a client on standard input for the command `caddy mcp`.
+// stdio_client.go serves a client on standard input for the command `caddy mcp`.
 package mcp

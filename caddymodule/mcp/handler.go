@@ -156,11 +156,11 @@ type Handler struct {
 	// Resources, prompts, apps and client hints.
 	Library
 
-	Endpoint *toolcall.Endpoint `json:"-"`
-	server   *mcpadapter.Server
-	forget   func() // ends the subscription to changes of the document
+	Endpoint    *toolcall.Endpoint `json:"-"`
+	server      *mcpadapter.Server
+	unsubscribe func() // ends the subscription to changes of the document
 
-	memory     *mcpMemory
+	memory     *sharedMemory
 	endStreams func() // ends all streams when the configuration ends; later calls do nothing
 }
 
@@ -177,28 +177,28 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 	if m.Path == "" {
 		m.Path = "/mcp"
 	}
-	if m.Endpoint, err = toolcall.NewEndpoint(ctx, "mcp", m.Path, m.Toolset, m.document()); err != nil {
+	if m.Endpoint, err = toolcall.NewEndpoint(ctx, "mcp", m.Path, m.Toolset, m.toolsetConfig()); err != nil {
 		return err
 	}
-	m.Endpoint.Bind(m.Agent)
+	m.Endpoint.LimitToAgent(m.Agent)
 	if !m.AllowAnonymous {
 		m.Endpoint.WarnIfOpen(ctx, len(m.Endpoint.Toolset.Credentials) > 0)
 	}
-	toolcall.WarnIfHalfGuarded(ctx, "mcp", m.Endpoint.Path, toolcall.EndpointPaths[1:], m.Endpoint.Logger)
+	toolcall.WarnIfPartlyAuthenticated(ctx, "mcp", m.Endpoint.Path, toolcall.MCPPaths[1:], m.Endpoint.Logger)
 	options, err := m.options(ctx)
 	if err != nil {
 		return err
 	}
-	m.remember(&options)
+	m.shareMemory(&options)
 	m.server = mcpadapter.New(options)
-	m.endStreams = sync.OnceFunc(func() { m.replace(ctx) })
+	m.endStreams = sync.OnceFunc(func() { m.closeStreams(ctx) })
 	if err := m.provisionLibrary(ctx, m.server); err != nil {
 		return err
 	}
-	if b := m.Endpoint.Binding; b != nil {
-		b.Changed = func() { m.server.Notify(mcpadapter.ToolsChanged) }
+	if b := m.Endpoint.AgentLimit; b != nil {
+		b.ToolsChanged = func() { m.server.Notify(mcpadapter.ToolsChanged) }
 	}
-	m.forget = m.Endpoint.Toolset.Loader.OnChange(m.changeTeller(ctx.Logger()))
+	m.unsubscribe = m.Endpoint.Toolset.Loader.OnChange(m.documentObserver(ctx.Logger()))
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
 		// Caddy waits for running requests when it stops or replaces a server. Streams would
 		// never end by themselves.
@@ -209,8 +209,8 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 
 // Cleanup ends the remaining streams.
 func (m *Handler) Cleanup() error {
-	if m.forget != nil {
-		m.forget()
+	if m.unsubscribe != nil {
+		m.unsubscribe()
 	}
 	if m.endStreams != nil {
 		m.endStreams()
@@ -252,23 +252,23 @@ func checkOrigin(origin string) error {
 // ServeHTTP handles requests for the endpoint and passes all others on.
 func (m *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if m.Discovery != nil && m.isDiscovery(r) {
-		return m.discover(w, r, next)
+		return m.serveDiscovery(w, r, next)
 	}
 	rest, owned := m.Endpoint.Owns(r)
-	if !owned || !toolcall.IsEndpoint(rest) {
-		return toolcall.PassBy(w, r, next)
+	if !owned || !toolcall.IsMCPPath(rest) {
+		return toolcall.PassThrough(w, r, next)
 	}
-	if line := stdioOf(r); line != nil {
-		line.serve(m, r, next)
+	if client := stdioClient(r); client != nil {
+		client.serve(m, r, next)
 		return nil
 	}
 	tools := m.Endpoint.Tools(r, next)
 	if tools == nil {
-		return m.Endpoint.Unavailable(w)
+		return m.Endpoint.WriteUnavailable(w)
 	}
 	calls := new(toolcall.RequestCalls)
 	defer calls.End()
-	m.server.ServeHTTP(w, r, m.site(r, next, rest, tools, calls))
+	m.server.ServeHTTP(w, r, m.adapterSite(r, next, rest, tools, calls))
 	return nil
 }
 

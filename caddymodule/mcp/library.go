@@ -122,7 +122,7 @@ func (l *Library) provisionLibrary(ctx caddy.Context, server *mcpadapter.Server)
 	if err := directive.NotNegative("max_resource", l.MaxResource); err != nil {
 		return err
 	}
-	k := &libraryKeeper{server: server, logger: ctx.Logger(), options: l.options()}
+	k := &libraryWatcher{server: server, logger: ctx.Logger(), options: l.options()}
 	if err := checkFiles(k.options); err != nil {
 		return err
 	}
@@ -136,13 +136,13 @@ func (l *Library) provisionLibrary(ctx caddy.Context, server *mcpadapter.Server)
 			return err
 		}
 	}
-	if err := k.put(); err != nil {
+	if err := k.publish(); err != nil {
 		return err
 	}
 	if k.source == nil && len(l.Folders) == 0 {
 		return nil
 	}
-	go k.run(ctx.Context) // until the configuration ends
+	go k.watch(ctx.Context) // until the configuration ends
 	return nil
 }
 
@@ -189,19 +189,19 @@ func (l *Library) options() mcpadapter.LibraryOptions {
 	return o
 }
 
-// A libraryKeeper keeps the library of one server current.
-type libraryKeeper struct {
-	server   *mcpadapter.Server
-	logger   *zap.Logger
-	options  mcpadapter.LibraryOptions
-	source   openapi.Source // of the prompts; nil if there are none
-	snapshot *openapi.Snapshot
-	failed   string // the error of the last check
-	library  *mcpadapter.Library
+// A libraryWatcher keeps the library of one server current.
+type libraryWatcher struct {
+	server    *mcpadapter.Server
+	logger    *zap.Logger
+	options   mcpadapter.LibraryOptions
+	source    openapi.Source // of the prompts; nil if there are none
+	snapshot  *openapi.Snapshot
+	lastError string // the error of the last check
+	library   *mcpadapter.Library
 }
 
-// put builds the library from the options and sets it in the server.
-func (k *libraryKeeper) put() error {
+// publish builds the library from the options and sets it in the server.
+func (k *libraryWatcher) publish() error {
 	library, err := mcpadapter.NewLibrary(k.options)
 	if err != nil {
 		return err
@@ -211,8 +211,8 @@ func (k *libraryKeeper) put() error {
 	return nil
 }
 
-// run checks the files for changes until the context ends.
-func (k *libraryKeeper) run(ctx context.Context) {
+// watch checks the files for changes until the context ends.
+func (k *libraryWatcher) watch(ctx context.Context) {
 	prompts := time.NewTicker(promptInterval)
 	defer prompts.Stop()
 	folders := time.NewTicker(folderInterval)
@@ -223,7 +223,7 @@ func (k *libraryKeeper) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-prompts.C:
-			k.reload(ctx)
+			k.reloadPrompts(ctx)
 		case <-folders.C:
 			if now := k.library.FolderState(); now != state {
 				state = now
@@ -233,21 +233,21 @@ func (k *libraryKeeper) run(ctx context.Context) {
 	}
 }
 
-// reload reads the prompts again if they have changed. An error is logged once.
-func (k *libraryKeeper) reload(ctx context.Context) {
+// reloadPrompts reads the prompts again if they have changed. An error is logged once.
+func (k *libraryWatcher) reloadPrompts(ctx context.Context) {
 	if k.source == nil {
 		return
 	}
 	changed, err := k.readPrompts(ctx)
 	if err == nil && changed {
-		err = k.put()
+		err = k.publish()
 	}
 	switch {
-	case err != nil && ctx.Err() == nil && err.Error() != k.failed:
-		k.failed = err.Error()
+	case err != nil && ctx.Err() == nil && err.Error() != k.lastError:
+		k.lastError = err.Error()
 		k.logger.Error("could not load the prompts; those there were stay", zap.Error(err))
 	case err == nil && changed:
-		k.failed = ""
+		k.lastError = ""
 		k.logger.Info("loaded the prompts of a file", zap.String("file", k.source.Location()), zap.Int("prompts", len(k.options.Prompts)))
 		k.server.Notify(mcpadapter.PromptsChanged)
 	}
@@ -255,7 +255,7 @@ func (k *libraryKeeper) reload(ctx context.Context) {
 
 // readPrompts reads the prompts if their file, or a file that they refer to, has changed. Its
 // errors contain the file and the line.
-func (k *libraryKeeper) readPrompts(ctx context.Context) (changed bool, err error) {
+func (k *libraryWatcher) readPrompts(ctx context.Context) (changed bool, err error) {
 	snapshot, changed, err := k.source.Fetch(ctx, k.snapshot)
 	if err != nil {
 		return false, fmt.Errorf("prompts: %w", err)
@@ -300,9 +300,9 @@ func readInFolder(folder, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, maxPromptMedia+1))
 }
 
-// changeTeller returns a function to call when the document has changed. It notifies clients
+// documentObserver returns a function to call when the document has changed. It notifies clients
 // about the lists that changed, and logs parts of x-mcp that cannot be used.
-func (m *Handler) changeTeller(logger *zap.Logger) func() {
+func (m *Handler) documentObserver(logger *zap.Logger) func() {
 	var mu sync.Mutex
 	before := m.Endpoint.Toolset.Filled(m.Endpoint.Toolset.Loader.Toolset())
 	if before != nil {

@@ -16,26 +16,26 @@ import (
 // so that clients can continue after a reload.
 var memories = caddy.NewUsagePool()
 
-// mcpMemory is the Memory that endpoints with the same path and toolset share. They also accept
+// sharedMemory is the Memory that endpoints with the same path and toolset share. They also accept
 // each other's sessions (see ofEndpoint).
-type mcpMemory struct {
+type sharedMemory struct {
 	*mcpadapter.Memory
 	key string
 }
 
 // Destruct does nothing: the garbage collector frees the memory.
-func (*mcpMemory) Destruct() error { return nil }
+func (*sharedMemory) Destruct() error { return nil }
 
 // release gives up the memory.
-func (m *mcpMemory) release() { _, _ = memories.Delete(m.key) }
+func (m *sharedMemory) release() { _, _ = memories.Delete(m.key) }
 
-// remember gives the server of this configuration the Memory of the previous one.
-func (m *Handler) remember(options *mcpadapter.Options) {
+// shareMemory gives the server of this configuration the Memory of the previous one.
+func (m *Handler) shareMemory(options *mcpadapter.Options) {
 	key := strings.Join([]string{m.Endpoint.Toolset.Key.ShownName(), m.Endpoint.Path}, "\x00")
 	value, _, _ := memories.LoadOrNew(key, func() (caddy.Destructor, error) {
-		return &mcpMemory{Memory: mcpadapter.NewMemory(), key: key}, nil
+		return &sharedMemory{Memory: mcpadapter.NewMemory(), key: key}, nil
 	})
-	m.memory = value.(*mcpMemory)
+	m.memory = value.(*sharedMemory)
 	options.Memory = m.memory.Memory
 	options.Instance = countEndpoint(m.Endpoint.App, key)
 	options.Current = m.currentTools
@@ -62,12 +62,12 @@ func (m *Handler) currentTools() *ocp.Toolset {
 	if m.Endpoint.Agent == "" || tools == nil {
 		return tools
 	}
-	return m.Endpoint.App.Narrow(m.Endpoint.Place, m.Endpoint.Agent, m.Endpoint.Toolset, tools)
+	return m.Endpoint.App.LimitTools(m.Endpoint.Site, m.Endpoint.Agent, m.Endpoint.Toolset, tools)
 }
 
-// replace ends the streams because the configuration ends. Calls that wait for a response of
+// closeStreams ends the streams because the configuration ends. Calls that wait for a response of
 // the client continue for the grace period; the next configuration forwards the response.
-func (m *Handler) replace(ctx caddy.Context) {
+func (m *Handler) closeStreams(ctx caddy.Context) {
 	if caddy.Exiting() {
 		m.server.Close()
 		return

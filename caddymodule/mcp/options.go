@@ -49,44 +49,44 @@ func (m *Handler) options(ctx caddy.Context) (mcpadapter.Options, error) {
 		AskTimeout:       time.Duration(m.AskTimeout),
 		PublicLists:      m.PublicLists,
 		OutputSchema:     mcpadapter.OutputSchema(m.OutputSchema),
-		OnLargeStructure: m.largeStructure,
+		OnLargeStructure: m.warnLargeStructure,
 	}
-	if _, named := m.Endpoint.App.Named[m.Endpoint.Toolset.Name]; named && options.Name == "" {
+	if _, named := m.Endpoint.App.ToolsetsByName[m.Endpoint.Toolset.Name]; named && options.Name == "" {
 		options.Name = m.Endpoint.Toolset.Name // chosen by the operator
 	}
-	secret, err := m.secret()
+	secret, err := m.configuredSecret()
 	if err != nil {
 		return options, err
 	}
 	switch server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); {
 	case secret != nil:
-		options.Secret = m.ofEndpoint(secret)
+		options.Secret = m.deriveKey(secret)
 	case ok && len(server.Listen) == 0:
 		// Sessions of another process cannot reach this one.
 	default:
 		stored := storedSecret{storage: ctx.Storage(), logger: m.Endpoint.Logger}
-		options.LoadSecret = func() []byte { return m.ofEndpoint(stored.load()) }
+		options.LoadSecret = func() []byte { return m.deriveKey(stored.load()) }
 	}
 	return options, nil
 }
 
-// largeStructure warns the operator about results that hosts of MCP Apps may truncate.
-func (m *Handler) largeStructure(tool *ocp.Tool, size int) {
+// warnLargeStructure warns the operator about results that hosts of MCP Apps may truncate.
+func (m *Handler) warnLargeStructure(tool *ocp.Tool, size int) {
 	m.Endpoint.Logger.Warn("a tool's structuredContent is larger than the 10 KB that hosts of MCP Apps advise, and all of it is given to the model: "+
 		"let the API answer with less",
 		zap.String("tool", tool.Name), zap.String("toolset", m.Endpoint.Toolset.Name), zap.Int("size", size))
 }
 
-// document returns the options of the handler's own toolset, or nil.
-func (m *Handler) document() *agents.ToolsetConfig {
+// toolsetConfig returns the options of the handler's own toolset, or nil.
+func (m *Handler) toolsetConfig() *agents.ToolsetConfig {
 	if m.OutputSchema == "" || m.OutputSchema == string(mcpadapter.OutputOff) {
 		return m.Document
 	}
-	return agents.WithAnswers(m.Document)
+	return agents.WithResponseSchemas(m.Document)
 }
 
-// secret returns the configured secret. It returns nil if none is configured.
-func (m *Handler) secret() ([]byte, error) {
+// configuredSecret returns the configured secret. It returns nil if none is configured.
+func (m *Handler) configuredSecret() ([]byte, error) {
 	if m.Secret == "" {
 		return nil, nil
 	}
@@ -100,9 +100,9 @@ func (m *Handler) secret() ([]byte, error) {
 	return []byte(secret), nil
 }
 
-// ofEndpoint derives the endpoint's key from a secret. Sessions and sealed state of one
+// deriveKey derives the endpoint's key from a secret. Sessions and sealed state of one
 // endpoint are therefore invalid at another.
-func (m *Handler) ofEndpoint(secret []byte) []byte {
+func (m *Handler) deriveKey(secret []byte) []byte {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(m.Endpoint.Toolset.Key.ShownName() + "\x00" + m.Endpoint.Path))
 	return mac.Sum(nil)

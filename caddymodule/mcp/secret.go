@@ -24,9 +24,9 @@ const (
 	// maxStorageWait limits the time to read or create the secret.
 	maxStorageWait = 10 * time.Second
 
-	// lookInterval is how often a node that waits for the lock checks whether another node has
+	// pollInterval is how often a node that waits for the lock checks whether another node has
 	// created the secret.
-	lookInterval = 100 * time.Millisecond
+	pollInterval = 100 * time.Millisecond
 )
 
 // storedSecret is the secret in Caddy's storage. It outlives the process, and all nodes that
@@ -43,7 +43,7 @@ func (s storedSecret) load() []byte {
 	defer cancel()
 	secret, err := s.read(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
-		secret, err = s.make(ctx)
+		secret, err = s.create(ctx)
 	}
 	if err != nil {
 		s.logger.Warn("Caddy's storage has no secret for MCP sessions to give: they end when this configuration does, and other nodes do not know them; "+
@@ -62,8 +62,8 @@ func (s storedSecret) read(ctx context.Context) ([]byte, error) {
 	return secret, err
 }
 
-// make creates and stores the secret, unless another node has created it first.
-func (s storedSecret) make(ctx context.Context) (secret []byte, err error) {
+// create creates and stores the secret, unless another node has created it first.
+func (s storedSecret) create(ctx context.Context) (secret []byte, err error) {
 	done, err := s.lock(ctx)
 	defer done()
 	if err != nil {
@@ -92,7 +92,7 @@ func (s storedSecret) lock(ctx context.Context) (done func(), err error) {
 	locked := make(chan struct{})
 	var looking sync.WaitGroup
 	looking.Go(func() {
-		if s.appears(ctx, locked) {
+		if s.waitForSecret(ctx, locked) {
 			giveUp()
 		}
 	})
@@ -102,9 +102,9 @@ func (s storedSecret) lock(ctx context.Context) (done func(), err error) {
 	return giveUp, err
 }
 
-// appears reports whether another node creates the secret before the lock is acquired.
-func (s storedSecret) appears(ctx context.Context, locked <-chan struct{}) bool {
-	tick := time.NewTicker(lookInterval)
+// waitForSecret reports whether another node creates the secret before the lock is acquired.
+func (s storedSecret) waitForSecret(ctx context.Context, locked <-chan struct{}) bool {
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		select {

@@ -13,11 +13,11 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// site describes the surroundings of a request to the adapter: the tools, the next handlers,
+// adapterSite describes the surroundings of a request to the adapter: the tools, the next handlers,
 // and the user that earlier handlers have authenticated. A request may be a long-lived stream,
 // so the site looks up the tools each time they are needed. Calls records the tool calls of the
 // request.
-func (m *Handler) site(r *http.Request, next caddyhttp.Handler, rest string, tools *ocp.Toolset, calls *toolcall.RequestCalls) mcpadapter.Site {
+func (m *Handler) adapterSite(r *http.Request, next caddyhttp.Handler, rest string, tools *ocp.Toolset, calls *toolcall.RequestCalls) mcpadapter.Site {
 	site := mcpadapter.Site{
 		Rest: rest,
 		User: toolcall.AuthenticatedUser(r),

@@ -91,14 +91,14 @@ func (a *adminAgents) toolsets(*http.Request) (any, error) {
 		return list, nil
 	}
 	seen := make(map[string]bool)
-	for _, d := range a.app.Held {
+	for _, d := range a.app.OpenDocuments {
 		key := d.Key
-		key.Answers = false
+		key.ResponseSchemas = false
 		if seen[key.String()] {
 			continue
 		}
 		seen[key.String()] = true
-		t := adminToolset{Name: d.Key.Name, Document: agents.WithoutSecrets(d.Key.Address), Tools: []adminTool{}}
+		t := adminToolset{Name: d.Key.Name, Document: agents.RedactURL(d.Key.Address), Tools: []adminTool{}}
 		if set := d.Loader.Toolset(); set != nil {
 			t.Loaded, t.Title, t.Version, t.Warnings = true, set.Title, set.Version, len(set.Warnings)
 			t.Tools = adminTools(set)

@@ -136,7 +136,7 @@ func (p *passage) giveAnswer(a *heldAnswer) error {
 	a.conceal(p.with)
 	outputs := a.outputs(p.rec != nil)
 	if a.passing {
-		outputs = p.with.Concealed(a.status, outputs) // already sent, so only the record is changed
+		outputs = p.with.ConcealBody(a.status, outputs) // already sent, so only the record is changed
 	}
 	if refusal := p.finish(outputs, a.status); refusal != nil {
 		if a.passing {
@@ -318,7 +318,7 @@ func (a *heldAnswer) pass() {
 // and sent responses are the same.
 func (a *heldAnswer) conceal(with toolcall.InjectedCredentials) {
 	secrets := with.Secrets(a.status)
-	if a.passing || a.body == nil || secrets.None() {
+	if a.passing || a.body == nil || secrets.IsEmpty() {
 		return
 	}
 	if a.header["Content-Encoding"] != nil {
@@ -329,7 +329,7 @@ func (a *heldAnswer) conceal(with toolcall.InjectedCredentials) {
 			a.body, a.size = plain, int64(len(plain.B))
 		}
 	}
-	if toolcall.ConcealAnswer(secrets, a.header, a.body) {
+	if toolcall.ConcealInResponse(secrets, a.header, a.body) {
 		delete(a.header, "Content-Length")
 		a.size = int64(len(a.body.B))
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// At implements guardHandler.
-func (o *Handler) At() agents.Site { return o.place }
+// Site implements guardHandler.
+func (o *Handler) Site() agents.Site { return o.place }
 
 // HasAgent implements guardHandler.
 func (o *Handler) HasAgent(name string) bool {
@@ -26,19 +26,19 @@ func (o *Handler) AgentNames() []string {
 	return slices.Sorted(maps.Keys(l.agents))
 }
 
-// Narrow implements guardHandler.
-func (o *Handler) Narrow(agent string, t *agents.Toolset, tools *ocp.Toolset) *ocp.Toolset {
+// LimitTools implements guardHandler.
+func (o *Handler) LimitTools(agent string, t *agents.Toolset, tools *ocp.Toolset) *ocp.Toolset {
 	if g := o.relink(nil, nil).agents[agent]; g != nil {
 		return g.narrow(t, tools)
 	}
 	return tools.Only(func(*ocp.Tool) bool { return false })
 }
 
-// StopAsking implements guardHandler.
-func (o *Handler) StopAsking() { o.extras.asker.Load().stop() }
+// StopReviewRequests implements guardHandler.
+func (o *Handler) StopReviewRequests() { o.extras.asker.Load().stop() }
 
-// WakeAsker implements guardHandler.
-func (o *Handler) WakeAsker() { o.extras.asker.Load().wake() }
+// WakeReviewRequests implements guardHandler.
+func (o *Handler) WakeReviewRequests() { o.extras.asker.Load().wake() }
 
 // Interface guard
 var _ agents.GuardHandler = (*Handler)(nil)

@@ -240,8 +240,8 @@ func readNamedHeader(b *directive.Block, subdirective string, to *[]agents.Crede
 		return b.WrapErr(err)
 	}
 	for _, other := range *to {
-		if other.Place() == c.Place() {
-			return b.Errf("%s is given twice", c.Place())
+		if other.Location() == c.Location() {
+			return b.Errf("%s is given twice", c.Location())
 		}
 	}
 	*to = append(*to, c)

@@ -59,13 +59,13 @@ func (p *passage) recorded() (outputs jsontext.Value, ok bool) {
 	case rec.TooLarge:
 		p.abort("the answer was larger than a tool call may return")
 		return nil, false
-	case rec.Broken != nil:
+	case rec.StreamErr != nil:
 		p.abort("the answer streamed more than can be read")
 		return nil, false
 	case rec.Status == 0 || rec.Body == nil:
 		p.abort("nothing behind the guard answered")
 		return nil, false
-	case rec.Stream != nil && p.r.Context().Err() != nil && !rec.SaidAll():
+	case rec.Stream != nil && p.r.Context().Err() != nil && !rec.StreamComplete():
 		p.abort("the answer did not come to its end in time")
 		if p.isChecked() {
 			rec.Discard()
@@ -80,8 +80,8 @@ func (p *passage) recorded() (outputs jsontext.Value, ok bool) {
 		return oagent.Shed{Bytes: int64(len(rec.Body.B)), Why: oagent.ShedStream}.JSON(), true
 	default:
 		if err := rec.FinishStream(); err != nil {
-			rec.Broken = err
-			rec.Drop()
+			rec.StreamErr = err
+			rec.Release()
 			p.abort("the answer was a stream that cannot be read")
 			return nil, false
 		}
@@ -95,5 +95,5 @@ func (p *passage) recorded() (outputs jsontext.Value, ok bool) {
 		_ = p.answerRefusal(p.tooMuch())
 		return nil, false
 	}
-	return p.with.Concealed(rec.Status, outputsOf(rec.Headers, rec.Status, rec.Body.B, p.MaxOutput)), true
+	return p.with.ConcealBody(rec.Status, outputsOf(rec.Headers, rec.Status, rec.Body.B, p.MaxOutput)), true
 }

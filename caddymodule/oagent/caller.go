@@ -81,7 +81,7 @@ func (p *passage) repeatsCredentials(outputs jsontext.Value) bool {
 	for i := 1; i < len(further); i += 2 {
 		secrets.Add(further[i])
 	}
-	return secrets.In(string(outputs))
+	return secrets.Contains(string(outputs))
 }
 
 // bindCaller separates unauthenticated callers that share an IP address but send different
@@ -95,8 +95,8 @@ func (p *passage) bindCaller() *refused {
 		return nil
 	}
 	r := p.r
-	if rec := recorderOf(p.w); rec != nil && rec.Own != nil {
-		r = rec.Outer // the inner request of the tool call already has the gateway's credentials instead
+	if rec := recorderOf(p.w); rec != nil && rec.ToolsetCredentials != nil {
+		r = rec.ClientRequest // the inner request of the tool call already has the gateway's credentials instead
 	}
 	further, found := p.linked.credentials.in(r)
 	if !found {
@@ -115,5 +115,5 @@ func (p *passage) callerHash(r *http.Request, further []string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	return p.app.Callers.Of(r.Context(), st, r.Header, p.linked.credentials.headers, further)
+	return p.app.CallerHashes.Of(r.Context(), st, r.Header, p.linked.credentials.headers, further)
 }

@@ -23,7 +23,7 @@ import (
 // allows it.
 func (x *chatExchange) answer() error {
 	rec, err := x.record()
-	defer rec.Drop()
+	defer rec.Release()
 	x.asked = rec.Status != 0 || rec.TooLarge
 	switch {
 	case rec.TooLarge:

@@ -91,7 +91,7 @@ func (x *chatExchange) invoke(side oagent.Side, name, input, output string) (jso
 	outcome := ocp.Execute(x.r.Context(), tools, tool.Name, arguments.JSON(input, output), invoker)
 	defer outcome.Release()
 	if outcome.Failure != nil {
-		outcome.Failure.Message = toolcall.WithoutCredentials(outcome.Failure.Message, op.toolset.Credentials)
+		outcome.Failure.Message = toolcall.ConcealCredentials(outcome.Failure.Message, op.toolset.Credentials)
 		return nil, outcome.Failure
 	}
 	return guardrailOutput(op.tool, outcome.Result)

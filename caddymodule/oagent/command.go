@@ -306,7 +306,7 @@ func (s *savedEngagement) ResolveName(name string) (any, bool) {
 	if !ok {
 		return nil, false
 	}
-	seen := (&expr.Node{Raw: value, Exact: true}).Look()
+	seen := (&expr.Node{Raw: value, Exact: true}).Force()
 	if text, isText := seen.(types.String); isText && name == "started_at" {
 		return text.ConvertToType(types.TimestampType), true
 	}

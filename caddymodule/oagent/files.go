@@ -164,7 +164,7 @@ func (o *Handler) watch(ctx context.Context, before []os.FileInfo) {
 			o.logger.Error("could not load the agents; those that there were stay", zap.Strings("files", o.paths), zap.Error(err))
 			continue
 		}
-		o.app.NotifyBound()
+		o.app.NotifyAgentEndpoints()
 		o.logger.Info("loaded the agents", zap.Strings("files", o.paths), zap.String("agents", o.linked.Load().agentNames()))
 	}
 }

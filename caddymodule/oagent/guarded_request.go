@@ -87,13 +87,13 @@ func (p *passage) serve() error {
 // present records the credentials that the API gets instead of the caller's; nil for none.
 func (p *passage) present(with *ocp.Supplement) {
 	if p.rec != nil {
-		p.with = p.rec.With
+		p.with = p.rec.Injected
 	}
 	if with != nil {
 		p.with = append(p.with, with)
 	}
 	if p.rec != nil {
-		p.rec.With = p.with
+		p.rec.Injected = p.with
 	}
 }
 
@@ -318,10 +318,10 @@ func (p *passage) begin() *refused {
 
 // stopClock pauses the timeout of a tool call. The returned function resumes it.
 func (p *passage) stopClock() func() {
-	if p.rec == nil || p.rec.Streams.Timer == nil || !p.rec.Streams.Timer.Stop() {
+	if p.rec == nil || p.rec.StreamOptions.Timer == nil || !p.rec.StreamOptions.Timer.Stop() {
 		return func() {}
 	}
-	return func() { p.rec.Streams.Timer.Reset(p.rec.Streams.Timeout) }
+	return func() { p.rec.StreamOptions.Timer.Reset(p.rec.StreamOptions.Timeout) }
 }
 
 // isChecked reports whether the response must be checked before it is sent.
@@ -361,7 +361,7 @@ func (p *passage) abort(reason string) {
 func (p *passage) abortFor(err error) {
 	if handlerError, ok := errors.AsType[caddyhttp.HandlerError](err); ok && handlerError.StatusCode > 0 {
 		p.status = handlerError.StatusCode
-		if failure := toolcall.GatewayFailure("", p.status); failure != nil {
+		if failure := toolcall.UpstreamFailure("", p.status); failure != nil {
 			p.failed = failure.Kind
 		}
 		p.abort("the gateway could not get an answer: status " + strconv.Itoa(handlerError.StatusCode))

@@ -234,12 +234,12 @@ func (o *Handler) provisionToolsets(ctx caddy.Context) error {
 		}
 		o.toolsets = append(o.toolsets, t)
 	}
-	named := make([]*agents.Toolset, 0, len(o.app.Named))
-	for _, name := range slices.Sorted(maps.Keys(o.app.Named)) {
-		named = append(named, o.app.Named[name])
+	named := make([]*agents.Toolset, 0, len(o.app.ToolsetsByName))
+	for _, name := range slices.Sorted(maps.Keys(o.app.ToolsetsByName)) {
+		named = append(named, o.app.ToolsetsByName[name])
 	}
 	if len(o.toolsets) == 0 {
-		o.toolsets = o.app.OfferedAt(o.place)
+		o.toolsets = o.app.ServedAt(o.place)
 	}
 	if len(o.toolsets) == 0 {
 		o.toolsets = named

@@ -125,7 +125,7 @@ func (o *Handler) relink(r *http.Request, next caddyhttp.Handler) *linked {
 func (o *Handler) isCurrent(l *linked, r *http.Request, next caddyhttp.Handler) bool {
 	current := true
 	for i, t := range o.toolsets {
-		if r != nil && t.BySite {
+		if r != nil && t.FromSite {
 			current = toolcall.DeclaredTools(t, r, next) == l.views[i] && current
 			continue
 		}

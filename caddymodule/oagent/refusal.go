@@ -117,7 +117,7 @@ func (p *passage) answerRefusal(r *refused) error {
 	p.decided(string(r.Kind))
 	p.tell(string(r.Kind), r, "")
 	if p.rec != nil {
-		p.rec.Refused = restricted(r)
+		p.rec.Refusal = restricted(r)
 	}
 	p.writeRefusal(p.w, r)
 	return nil

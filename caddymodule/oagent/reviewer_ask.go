@@ -26,7 +26,7 @@ const (
 // that other nodes or an earlier configuration have left. It has no state that must be kept.
 type reviewAsker struct {
 	*Handler
-	pace   agents.AskPace
+	pace   agents.ReviewPace
 	woken  chan struct{}
 	slots  map[string]chan struct{} // by agent name, so that a slow agent does not delay others
 	cancel context.CancelFunc
@@ -43,8 +43,8 @@ type askState struct {
 	at   time.Time // not before this time
 }
 
-// StartAsking implements guardHandler. It does nothing if no agent has a program to call.
-func (o *Handler) StartAsking() {
+// StartReviewRequests implements guardHandler. It does nothing if no agent has a program to call.
+func (o *Handler) StartReviewRequests() {
 	slots := make(map[string]chan struct{})
 	for name, r := range o.Reviewers {
 		if r.Ask != nil {
@@ -56,7 +56,7 @@ func (o *Handler) StartAsking() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &reviewAsker{
-		Handler: o, pace: o.app.Pace, woken: make(chan struct{}, 1), slots: slots, cancel: cancel,
+		Handler: o, pace: o.app.ReviewPace, woken: make(chan struct{}, 1), slots: slots, cancel: cancel,
 		asked: make(map[string]map[string]*askState),
 	}
 	for name := range slots {
@@ -118,9 +118,9 @@ func (a *reviewAsker) round(ctx context.Context, begin func(*pendingQuestion)) t
 		if ctx.Err() == nil {
 			a.logger.Error("agents are not asked about reviews, as the records cannot be opened", zap.Error(err))
 		}
-		return a.pace.Scan
+		return a.pace.ScanInterval
 	}
-	next := time.Now().Add(a.pace.Scan)
+	next := time.Now().Add(a.pace.ScanInterval)
 	known := a.relink(nil, nil).agents
 	for _, name := range slices.Sorted(maps.Keys(a.slots)) {
 		if known[name] == nil {
@@ -152,7 +152,7 @@ func (a *reviewAsker) round(ctx context.Context, begin func(*pendingQuestion)) t
 func (a *reviewAsker) due(agent, id string) (at time.Time, due bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	later := time.Now().Add(a.pace.Scan)
+	later := time.Now().Add(a.pace.ScanInterval)
 	s := a.asked[agent][id]
 	switch {
 	case s == nil:
@@ -206,11 +206,11 @@ func (q *pendingQuestion) ask(ctx context.Context) time.Time {
 		return time.Time{}
 	case err != nil:
 		q.failed("the record of a review cannot be kept", err)
-		return time.Now().Add(q.pace.Elsewhere)
+		return time.Now().Add(q.pace.OtherNodeDelay)
 	case claim == nil && again.IsZero():
 		return time.Time{}
 	case claim == nil:
-		return earlier(again, time.Now().Add(q.pace.Elsewhere))
+		return earlier(again, time.Now().Add(q.pace.OtherNodeDelay))
 	}
 	err = q.answer(within, claim)
 	switch {
@@ -227,7 +227,7 @@ func (q *pendingQuestion) ask(ctx context.Context) time.Time {
 	again, failed := claim.Fail(ctx)
 	q.failed("an agent has not decided a review", errors.Join(err, failed), zap.Time("again", again))
 	if failed != nil {
-		return time.Now().Add(q.pace.Elsewhere)
+		return time.Now().Add(q.pace.OtherNodeDelay)
 	}
 	return again
 }
@@ -275,7 +275,7 @@ func (q *pendingQuestion) tell(message string, r *oagent.Review) {
 
 func (q *pendingQuestion) failed(message string, err error, more ...zap.Field) {
 	q.logger.Warn(message, append([]zap.Field{
-		zap.String("agent", q.agent), zap.String("review", q.id), zap.String("url", agents.WithoutSecrets(q.Reviewers[q.agent].Ask.url)), zap.Error(err),
+		zap.String("agent", q.agent), zap.String("review", q.id), zap.String("url", agents.RedactURL(q.Reviewers[q.agent].Ask.url)), zap.Error(err),
 	}, more...)...)
 }
 

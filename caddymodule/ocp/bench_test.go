@@ -15,7 +15,7 @@ import (
 // benchOCP returns a handler without the app around it.
 func benchOCP(tb testing.TB, change func(*Handler)) *Handler {
 	tb.Helper()
-	h := &Handler{Forward: forwardHeaders, MaxEnhanced: DefaultMaxEnhanced, metrics: collectedOCP, logger: zap.NewNop()}
+	h := &Handler{Forward: forwardHeaders, MaxEnhanced: DefaultMaxEnhanced, metrics: processMetrics, logger: zap.NewNop()}
 	if change != nil {
 		change(h)
 	}
@@ -23,7 +23,7 @@ func benchOCP(tb testing.TB, change func(*Handler)) *Handler {
 	if h.enhancer, err = newEnhancer(h); err != nil {
 		tb.Fatal(err)
 	}
-	h.plan()
+	h.setUpReading()
 	return h
 }
 
@@ -96,7 +96,7 @@ func BenchmarkOCP(b *testing.B) {
 				clear(w.Header())
 				*repl = pristine
 				if c.fresh {
-					*h.read.Cache = ocp.SessionCache{}
+					*h.readOptions.Cache = ocp.SessionCache{}
 				}
 				if err := h.ServeHTTP(w, r, next); err != nil {
 					b.Fatal(err)

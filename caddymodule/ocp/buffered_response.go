@@ -18,21 +18,21 @@ import (
 	"github.com/fairwayhq/fairway/ocp/enhance"
 )
 
-// maxStreamHold is how long a response is held after a handler requested a flush. reverse_proxy
+// streamDetectionDelay is how long a response is held after a handler requested a flush. reverse_proxy
 // flushes every response of unknown length, so a flush does not prove that the response is a
 // stream. A response that has not ended after this time is treated as a stream and passed on
 // unchanged.
-const maxStreamHold = time.Second
+const streamDetectionDelay = time.Second
 
 // Outcomes of an enhancement, in addition to the reasons of package enhance.
 const (
-	outcomeEnhanced = "enhanced"
-	outcomeStream   = "stream"    // it was flushed and did not end in time
-	outcomeTrailers = "trailers"  // it announces trailers, which may describe the body
-	outcomeSigned   = "signed"    // its signature may cover the body
-	outcomeFrozen   = "frozen"    // Cache-Control: no-transform
-	outcomeUnended  = "not_ended" // a handler failed before its end
-	outcomeCoding   = "coding"    // its content coding cannot be decoded
+	outcomeEnhanced    = "enhanced"
+	outcomeStream      = "stream"    // it was flushed and did not end in time
+	outcomeTrailers    = "trailers"  // it announces trailers, which may describe the body
+	outcomeSigned      = "signed"    // its signature may cover the body
+	outcomeNoTransform = "frozen"    // Cache-Control: no-transform
+	outcomeAborted     = "not_ended" // a handler failed before its end
+	outcomeCoding      = "coding"    // its content coding cannot be decoded
 )
 
 // Enhancement is a property that is added to responses.
@@ -62,7 +62,7 @@ type Enhancement struct {
 // enhancer holds none.
 type enhancer struct {
 	*enhance.Enhancer
-	metrics *ocpMetrics
+	metrics *metrics
 	logger  *zap.Logger
 	logged  sync.Map // properties and reasons that have been logged
 }
@@ -91,14 +91,14 @@ func newEnhancer(h *Handler) (*enhancer, error) {
 	return &enhancer{Enhancer: compiled, metrics: h.metrics, logger: h.logger}, nil
 }
 
-// tell counts the outcome of a response.
-func (e *enhancer) tell(outcome string) {
+// countOutcome counts the outcome of a response.
+func (e *enhancer) countOutcome(outcome string) {
 	e.metrics.enhanced.WithLabelValues(outcome).Inc()
 }
 
-// tellFailures counts the properties that failed. Each property and reason is logged once,
+// countFailures counts the properties that failed. Each property and reason is logged once,
 // because an error in an expression occurs with every response.
-func (e *enhancer) tellFailures(failures []enhance.Failure) {
+func (e *enhancer) countFailures(failures []enhance.Failure) {
 	for _, failure := range failures {
 		e.metrics.failed.WithLabelValues(failure.Property, string(failure.Reason)).Inc()
 		e.warnOnce(failure.Property, string(failure.Reason))
@@ -113,30 +113,30 @@ func (e *enhancer) warnOnce(property, reason string) {
 	}
 }
 
-// hold is the part of an exchange that keeps a response until its end. A nil hold keeps none.
-type hold struct {
-	enhancer *enhancer
-	message  enhance.Exchange
-	limit    int64    // bytes of the response
-	known    []string // If-None-Match of the request
-	since    string   // If-Modified-Since of the request
+// responseBuffer is the part of a contextWriter that keeps a response until its end. A nil responseBuffer keeps nothing.
+type responseBuffer struct {
+	enhancer        *enhancer
+	message         enhance.Exchange
+	limit           int64    // bytes of the response
+	ifNoneMatch     []string // If-None-Match of the request
+	ifModifiedSince string   // If-Modified-Since of the request
 
-	body    *buffer.Buffer // nil unless the response is being held
-	varies  bool           // the response depends on the context
-	flushed bool
-	settled bool // a handler may be changing the header, so the timer must not read it
-	timer   *time.Timer
+	body             *buffer.Buffer // nil unless the response is being held
+	dependsOnContext bool           // the response depends on the context
+	flushed          bool
+	headerExposed    bool // a handler may be changing the header, so the timer must not read it
+	timer            *time.Timer
 }
 
-// prepare returns the hold for the response to r. It returns nil if the response gets no
+// newBuffer returns the buffer for the response to r. It returns nil if the response gets no
 // property. It changes the request so that the response is complete and in a decodable content
 // coding.
-func (e *enhancer) prepare(in *ocp.Incoming, r *http.Request, tool *ocp.Tool, limit int64) *hold {
+func (e *enhancer) newBuffer(in *ocp.Incoming, r *http.Request, tool *ocp.Tool, limit int64) *responseBuffer {
 	if e == nil || len(e.Properties(tool)) == 0 {
 		return nil
 	}
-	h := &hold{enhancer: e, limit: limit}
-	h.takeConditions(r)
+	h := &responseBuffer{enhancer: e, limit: limit}
+	h.removeConditions(r)
 	restrictCodings(r.Header)
 
 	// Later handlers may rewrite the URL in place. Expressions get the original.
@@ -146,55 +146,55 @@ func (e *enhancer) prepare(in *ocp.Incoming, r *http.Request, tool *ocp.Tool, li
 	return h
 }
 
-// takeConditions removes the conditions of a GET or HEAD before the request reaches the
+// removeConditions removes the conditions of a GET or HEAD before the request reaches the
 // upstream. The upstream only knows its plain response, so it would respond with 304 to a
 // client that has the plain response and should get the enhanced one. The conditions are
 // checked when the response is complete.
-func (h *hold) takeConditions(r *http.Request) {
+func (h *responseBuffer) removeConditions(r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return
 	}
-	h.known, h.since = r.Header["If-None-Match"], r.Header.Get("If-Modified-Since")
+	h.ifNoneMatch, h.ifModifiedSince = r.Header["If-None-Match"], r.Header.Get("If-Modified-Since")
 	delete(r.Header, "If-None-Match")
 	delete(r.Header, "If-Modified-Since")
 }
 
-// isKnown reports whether the client already has the response, which is not enhanced. The date
+// matchesCondition reports whether the client already has the response, which is not enhanced. The date
 // is only considered if no entity tag is given (RFC 9110, section 13.1.3).
-func (h *hold) isKnown(status int, header http.Header) bool {
+func (h *responseBuffer) matchesCondition(status int, header http.Header) bool {
 	switch {
 	case h == nil || status != http.StatusOK:
 		return false
-	case len(h.known) > 0:
-		return len(header["Etag"]) == 1 && prepared.MatchesTag(h.known, header["Etag"][0])
+	case len(h.ifNoneMatch) > 0:
+		return len(header["Etag"]) == 1 && prepared.MatchesTag(h.ifNoneMatch, header["Etag"][0])
 	}
-	return h.since != "" && h.since == header.Get("Last-Modified")
+	return h.ifModifiedSince != "" && h.ifModifiedSince == header.Get("Last-Modified")
 }
 
-// holds reports whether the response is being held.
-func (h *hold) holds() bool {
+// active reports whether the response is being held.
+func (h *responseBuffer) active() bool {
 	return h != nil && h.body != nil
 }
 
-// begin decides whether to hold the response. Its header is complete at this point.
-func (h *hold) begin(x *exchange, status int) bool {
-	if x.ofTools {
+// start decides whether to hold the response. Its header is complete at this point.
+func (h *responseBuffer) start(x *contextWriter, status int) bool {
+	if x.toolEndpoint {
 		return false
 	}
 	header := x.ResponseWriter.Header()
 	h.message.Status, h.message.Header = status, header
 	head := h.message.Request.Method == http.MethodHead
-	h.varies = status == http.StatusNotModified // the client's stored response may be an enhanced one
-	if reason := h.takes(head); reason != "" {
+	h.dependsOnContext = status == http.StatusNotModified // the client's stored response may be an enhanced one
+	if reason := h.rejectReason(head); reason != "" {
 		if reason != string(enhance.Status) && reason != string(enhance.NoBody) {
-			h.enhancer.tell(reason)
+			h.enhancer.countOutcome(reason)
 		}
 		return false
 	}
-	h.varies = true
+	h.dependsOnContext = true
 	if head {
 		// The response to GET would have another body, whose length and tag are unknown.
-		forgetBody(header)
+		deleteBodyHeaders(header)
 		delete(header, "Content-Length")
 		delete(header, "Etag")
 		return false
@@ -203,9 +203,9 @@ func (h *hold) begin(x *exchange, status int) bool {
 	return true
 }
 
-// takes returns why the response cannot be enhanced, as far as its header shows. It returns ""
+// rejectReason returns why the response cannot be enhanced, as far as its header shows. It returns ""
 // if it may be enhanced. A HEAD is treated like the GET.
-func (h *hold) takes(head bool) (reason string) {
+func (h *responseBuffer) rejectReason(head bool) (reason string) {
 	header := h.message.Header
 	switch {
 	case len(header["Trailer"]) > 0:
@@ -213,7 +213,7 @@ func (h *hold) takes(head bool) (reason string) {
 	case len(header["Signature-Input"]) > 0:
 		return outcomeSigned
 	case listsToken(header["Cache-Control"], "no-transform"):
-		return outcomeFrozen
+		return outcomeNoTransform
 	case caddyhttp.IsIncremental(header):
 		return outcomeStream
 	}
@@ -225,7 +225,7 @@ func (h *hold) takes(head bool) (reason string) {
 	}
 	took := h.enhancer.Suits(&message)
 	if took == enhance.Encoded {
-		if !decodable(header) {
+		if !hasDecodableCoding(header) {
 			return outcomeCoding
 		}
 		message.Header = header.Clone()
@@ -236,58 +236,58 @@ func (h *hold) takes(head bool) (reason string) {
 }
 
 // write keeps a part of the body. If the body exceeds the limit, the response is released.
-func (h *hold) write(x *exchange, p []byte) (int, error) {
+func (h *responseBuffer) write(x *contextWriter, p []byte) (int, error) {
 	if int64(len(h.body.B))+int64(len(p)) > h.limit {
-		h.release(x, string(enhance.TooLarge))
+		h.sendUnchanged(x, string(enhance.TooLarge))
 		return x.ResponseWriter.Write(p)
 	}
 	h.body.B = append(h.body.B, p...)
-	h.watch(x)
+	h.startTimer(x)
 	return len(p), nil
 }
 
 // flush records that a handler requested a flush.
-func (h *hold) flush(x *exchange) {
+func (h *responseBuffer) flush(x *contextWriter) {
 	h.flushed = true
-	h.watch(x)
+	h.startTimer(x)
 }
 
-// watch starts the timer that distinguishes a stream from a response of unknown length.
-func (h *hold) watch(x *exchange) {
-	if !h.flushed || h.settled || h.timer != nil || len(h.body.B) == 0 {
+// startTimer starts the timer that distinguishes a stream from a response of unknown length.
+func (h *responseBuffer) startTimer(x *contextWriter) {
+	if !h.flushed || h.headerExposed || h.timer != nil || len(h.body.B) == 0 {
 		return
 	}
-	h.timer = time.AfterFunc(maxStreamHold, func() {
+	h.timer = time.AfterFunc(streamDetectionDelay, func() {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		if h.body == nil || h.settled {
+		if h.body == nil || h.headerExposed {
 			return
 		}
-		h.release(x, outcomeStream)
+		h.sendUnchanged(x, outcomeStream)
 		_ = http.NewResponseController(x.ResponseWriter).Flush() // the client may have disconnected
 	})
 }
 
-// settle stops the timer, because a handler has the header and may change it.
-func (h *hold) settle() {
+// stopWatching stops the timer, because a handler has the header and may change it.
+func (h *responseBuffer) stopWatching() {
 	if h.body != nil {
-		h.settled = true
-		h.stop()
+		h.headerExposed = true
+		h.stopTimer()
 	}
 }
 
-// stop stops the timer.
-func (h *hold) stop() {
+// stopTimer stops the timer.
+func (h *responseBuffer) stopTimer() {
 	if h.timer != nil {
 		h.timer.Stop()
 	}
 }
 
-// release sends the held response unchanged and stops holding.
-func (h *hold) release(x *exchange, outcome string) {
-	h.stop()
+// sendUnchanged sends the held response unchanged and stops holding.
+func (h *responseBuffer) sendUnchanged(x *contextWriter, outcome string) {
+	h.stopTimer()
 	if outcome != "" {
-		h.enhancer.tell(outcome)
+		h.enhancer.countOutcome(outcome)
 	}
 	body := h.body
 	h.body = nil
@@ -296,48 +296,48 @@ func (h *hold) release(x *exchange, outcome string) {
 	buffer.Put(body)
 }
 
-// drop discards the held response.
-func (h *hold) drop() {
-	if h.holds() {
-		h.stop()
+// discard discards the held response.
+func (h *responseBuffer) discard() {
+	if h.active() {
+		h.stopTimer()
 		buffer.Put(h.body)
 		h.body = nil
 	}
 }
 
-// end enhances the complete response and sends it.
-func (h *hold) end(x *exchange, r *http.Request) {
-	h.stop()
+// finish enhances the complete response and sends it.
+func (h *responseBuffer) finish(x *contextWriter, r *http.Request) {
+	h.stopTimer()
 	if hasTrailers(h.message.Header) {
-		h.release(x, outcomeTrailers)
+		h.sendUnchanged(x, outcomeTrailers)
 		return
 	}
-	content, decoded, ok := h.content()
+	content, decoded, ok := h.decodedBody()
 	if !ok {
-		h.release(x, outcomeCoding)
+		h.sendUnchanged(x, outcomeCoding)
 		return
 	}
 	defer buffer.Put(decoded)
 	out := buffer.Get()
 	defer buffer.Put(out)
 	body, outcome := h.enhancer.Append(r.Context(), out.B, content, &h.message)
-	h.enhancer.tellFailures(outcome.Failures)
+	h.enhancer.countFailures(outcome.Failures)
 	if !outcome.Enhanced() {
-		h.enhancer.tell(string(outcome.Reason))
+		h.enhancer.countOutcome(string(outcome.Reason))
 		if outcome.Reason.Fault() {
 			h.enhancer.warnOnce(outcome.Property, string(outcome.Reason))
 		}
-		if h.isKnown(x.status, h.message.Header) {
-			h.drop()
+		if h.matchesCondition(x.status, h.message.Header) {
+			h.discard()
 			x.notModified()
 			return
 		}
-		h.release(x, "")
+		h.sendUnchanged(x, "")
 		return
 	}
 	out.B = body
-	h.enhancer.tell(outcomeEnhanced)
-	h.send(x, out.B)
+	h.enhancer.countOutcome(outcomeEnhanced)
+	h.sendEnhanced(x, out.B)
 }
 
 // hasTrailers reports whether a handler has set trailers without announcing them.
@@ -350,9 +350,9 @@ func hasTrailers(header http.Header) bool {
 	return false
 }
 
-// content returns the body without its content coding. If there was one, decoded is the buffer
+// decodedBody returns the body without its content coding. If there was one, decoded is the buffer
 // of the content, which the caller must release.
-func (h *hold) content() (content []byte, decoded *buffer.Buffer, ok bool) {
+func (h *responseBuffer) decodedBody() (content []byte, decoded *buffer.Buffer, ok bool) {
 	coding := h.message.Header["Content-Encoding"]
 	if len(coding) == 0 {
 		return h.body.B, nil, true
@@ -366,17 +366,17 @@ func (h *hold) content() (content []byte, decoded *buffer.Buffer, ok bool) {
 	return decoded.B, decoded, true
 }
 
-// send sends the enhanced body with a matching header. If the client already has that body, it
+// sendEnhanced sends the enhanced body with a matching header. If the client already has that body, it
 // sends 304.
-func (h *hold) send(x *exchange, body []byte) {
+func (h *responseBuffer) sendEnhanced(x *contextWriter, body []byte) {
 	header := h.message.Header
-	forgetBody(header)
+	deleteBodyHeaders(header)
 	delete(header, "Content-Encoding")
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	tag := retag(header, body)
-	x.reply(x.status)
+	tag := setEnhancedTag(header, body)
+	x.writeReply(x.status)
 	method := h.message.Request.Method
-	unchanged := tag != "" && x.status == http.StatusOK && method == http.MethodGet && prepared.MatchesTag(h.known, tag)
+	unchanged := tag != "" && x.status == http.StatusOK && method == http.MethodGet && prepared.MatchesTag(h.ifNoneMatch, tag)
 	held := h.body
 	h.body = nil
 	defer buffer.Put(held)
@@ -390,16 +390,16 @@ func (h *hold) send(x *exchange, body []byte) {
 	_, _ = x.ResponseWriter.Write(body) // the client may have disconnected
 }
 
-// forgetBody removes headers that describe the upstream's body. No modification date can be
+// deleteBodyHeaders removes headers that describe the upstream's body. No modification date can be
 // given either, because the context can change the enhanced body at any time.
-func forgetBody(header http.Header) {
+func deleteBodyHeaders(header http.Header) {
 	for _, key := range []string{"Accept-Ranges", "Content-Digest", "Content-Md5", "Digest", "Last-Modified", "Repr-Digest"} {
 		delete(header, key)
 	}
 }
 
-// decodable reports whether toolcall.DecodeBody supports the content coding.
-func decodable(header http.Header) bool {
+// hasDecodableCoding reports whether toolcall.DecodeBody supports the content coding.
+func hasDecodableCoding(header http.Header) bool {
 	coding := header["Content-Encoding"]
 	return len(coding) == 1 && isDecodable(coding[0])
 }

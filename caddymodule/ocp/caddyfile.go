@@ -93,7 +93,7 @@ func (h *Handler) unmarshalOption(b *directive.Block) error {
 		})
 	case "path", "timeout", "max_response", "token_budget": // options of tool endpoints
 	default:
-		of := toolcall.Reference{Toolset: &h.Toolset, Document: &h.Document}
+		of := toolcall.EndpointOptions{Toolset: &h.Toolset, Document: &h.Document}
 		if known, err := of.UnmarshalOption(b); known {
 			return err
 		}

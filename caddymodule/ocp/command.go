@@ -78,7 +78,7 @@ func ocpCommand(usage, short, long string, arguments cobra.PositionalArgs, run f
 	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(flags caddycmd.Flags) (int, error) {
 		input, err := readOCPInput(cmd, flags)
 		if err == nil {
-			console := &ocpConsole{out: cmd.OutOrStdout(), aside: cmd.ErrOrStderr()}
+			console := &ocpConsole{out: cmd.OutOrStdout(), messages: cmd.ErrOrStderr()}
 			console.strict, _ = flags.GetBool("strict")
 			err = run(console, input)
 		}
@@ -92,13 +92,13 @@ func ocpCommand(usage, short, long string, arguments cobra.PositionalArgs, run f
 
 // ocpConsole has the outputs and flags of an ocp command.
 type ocpConsole struct {
-	out, aside io.Writer
-	strict     bool
+	out, messages io.Writer
+	strict        bool
 }
 
 // note prints a remark that is not part of the result.
 func (c *ocpConsole) note(format string, arguments ...any) {
-	fmt.Fprintf(c.aside, format+"\n", arguments...)
+	fmt.Fprintf(c.messages, format+"\n", arguments...)
 }
 
 // readOCPInput reads the input from the file, the argument or standard input.
@@ -137,7 +137,7 @@ func readBounded(name string, source io.Reader) ([]byte, error) {
 
 // encodeOCP prints the OCP headers of a context.
 func encodeOCP(c *ocpConsole, input []byte) error {
-	session, err := sessionOf(input, c.strict)
+	session, err := sessionFromJSON(input, c.strict)
 	if err != nil {
 		return err
 	}
@@ -179,8 +179,8 @@ var ocpHeaders = []string{
 	ocp.HeaderWorkspace, ocp.HeaderVersion, ocp.HeaderSession,
 }
 
-// sessionOf creates a session from the JSON of a context of any length.
-func sessionOf(context []byte, strict bool) (*ocp.Session, error) {
+// sessionFromJSON creates a session from the JSON of a context of any length.
+func sessionFromJSON(context []byte, strict bool) (*ocp.Session, error) {
 	encoded := base64.StdEncoding.EncodeToString(bytes.TrimSpace(context))
 	session, err := ocp.NewSession(encoded, ocp.ReadOptions{Strict: strict, MaxSession: len(encoded)})
 	if err != nil {
@@ -224,7 +224,7 @@ func decodeOCP(c *ocpConsole, input []byte) error {
 			c.note("ignored: %s", err)
 		}
 	}
-	return c.print(describeHeaders(header, &in, content))
+	return c.print(headersJSON(header, &in, content))
 }
 
 // noteLength prints a remark if the session is longer than a header allows.
@@ -234,8 +234,8 @@ func (c *ocpConsole) noteLength(session string) {
 	}
 }
 
-// describeHeaders returns the valid headers and the session as JSON.
-func describeHeaders(header http.Header, in *ocp.Headers, session jsontext.Value) jsontext.Value {
+// headersJSON returns the valid headers and the session as JSON.
+func headersJSON(header http.Header, in *ocp.Headers, session jsontext.Value) jsontext.Value {
 	text := []byte(`{"headers":{`)
 	for _, key := range ocpHeaders {
 		name := ocp.HeaderName(key)
@@ -269,7 +269,7 @@ func (c *ocpConsole) print(value jsontext.Value) error {
 // validateOCP reports whether a session, a context or headers are valid.
 func validateOCP(c *ocpConsole, input []byte) error {
 	if text := bytes.TrimSpace(input); text[0] == '{' {
-		session, err := sessionOf(text, c.strict)
+		session, err := sessionFromJSON(text, c.strict)
 		if err != nil {
 			return err
 		}
@@ -277,7 +277,7 @@ func validateOCP(c *ocpConsole, input []byte) error {
 		if missing := missingRequired(judgement); len(missing) > 0 && judgement.Verdict != ocp.Ignored {
 			return c.reject("context", missing, judgement)
 		}
-		return c.judge("context", judgement)
+		return c.printVerdict("context", judgement)
 	}
 	header, isDump, err := parseHeaders(input)
 	if err != nil {
@@ -285,13 +285,13 @@ func validateOCP(c *ocpConsole, input []byte) error {
 	}
 	if !isDump {
 		header = http.Header{ocp.HeaderSession: {string(bytes.TrimSpace(input))}}
-		return c.judge("session", ocp.ReadIncoming(header, ocp.ReadOptions{Strict: c.strict}).Judge())
+		return c.printVerdict("session", ocp.ReadIncoming(header, ocp.ReadOptions{Strict: c.strict}).Judge())
 	}
 	in := ocp.ReadIncoming(header, ocp.ReadOptions{Strict: c.strict})
 	if in == nil {
 		return errors.New("there is no OCP header")
 	}
-	return c.judgeHeaders(header, in)
+	return c.printHeaderVerdicts(header, in)
 }
 
 // missingRequired returns the missing members of a context that the required headers
@@ -315,8 +315,8 @@ func (c *ocpConsole) reject(what string, missing []string, judgement ocp.Judgeme
 		what, strings.Join(missing, " and "))
 }
 
-// judge prints a judgement and returns an error if the message would be ignored.
-func (c *ocpConsole) judge(what string, judgement ocp.Judgement) error {
+// printVerdict prints a judgement and returns an error if the message would be ignored.
+func (c *ocpConsole) printVerdict(what string, judgement ocp.Judgement) error {
 	fmt.Fprintf(c.out, "%s: %s\n", what, judgement.Verdict)
 	for _, fault := range judgement.Faults {
 		fmt.Fprintf(c.out, "  %s\n", fault.Error())
@@ -327,8 +327,8 @@ func (c *ocpConsole) judge(what string, judgement ocp.Judgement) error {
 	return nil
 }
 
-// judgeHeaders prints the judgement about headers.
-func (c *ocpConsole) judgeHeaders(header http.Header, in *ocp.Incoming) error {
+// printHeaderVerdicts prints the judgement about headers.
+func (c *ocpConsole) printHeaderVerdicts(header http.Header, in *ocp.Incoming) error {
 	judgement := in.Judge()
 	ignored := len(in.Faults) > 0
 	for _, key := range ocpHeaders {
@@ -338,7 +338,7 @@ func (c *ocpConsole) judgeHeaders(header http.Header, in *ocp.Incoming) error {
 		case at >= 0:
 			fmt.Fprintf(c.out, "%s: ignored\n  %s\n", name, in.Faults[at].Error())
 		case key == ocp.HeaderSession && judgement.Verdict != "":
-			ignored = c.judge(name, judgement) != nil || ignored
+			ignored = c.printVerdict(name, judgement) != nil || ignored
 		case len(header[key]) > 0:
 			fmt.Fprintf(c.out, "%s: good\n", name)
 		case key == ocp.HeaderContextID || key == ocp.HeaderAgentType:

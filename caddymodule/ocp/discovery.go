@@ -23,28 +23,28 @@ import (
 
 // The forms of a document. Each is the extension of a path.
 const (
-	formJSON = ".json"
-	formYAML = ".yaml"
-	formAny  = "*" // the form that the client prefers
+	formJSON       = ".json"
+	formYAML       = ".yaml"
+	formNegotiated = "*" // the form that the client prefers
 )
 
 // discovery serves the document of the handler's toolset with the flags that apply to this
 // site. The document is encoded once each time it is loaded.
 type discovery struct {
-	handler *Handler
-	stem    string // the path without an extension
-	ending  string // the form given by the configured path's extension, or formAny
+	handler        *Handler
+	stem           string // the path without an extension
+	configuredForm string // the form given by the configured path's extension, or formNegotiated
 
-	making sync.Mutex // held while a document is encoded
-	made   atomic.Pointer[advertised]
+	mu      sync.Mutex // held while a document is encoded
+	current atomic.Pointer[encodedForms]
 }
 
-// advertised is a document in the forms in which it is served.
-type advertised struct {
-	of   *ocp.LoadedDocument
-	json prepared.Response
-	yaml prepared.Response
-	err  error // why it cannot be served
+// encodedForms is a document in the forms in which it is served.
+type encodedForms struct {
+	source *ocp.LoadedDocument
+	json   prepared.Response
+	yaml   prepared.Response
+	err    error // why it cannot be served
 }
 
 // newDiscovery returns the discovery of the handler and makes the toolset keep its document.
@@ -55,10 +55,10 @@ func newDiscovery(ctx caddy.Context, h *Handler) (*discovery, error) {
 	if err := checkDiscoveryPath(h.Discovery); err != nil {
 		return nil, fmt.Errorf("discovery %q: %w", h.Discovery, err)
 	}
-	d := &discovery{handler: h, stem: h.Discovery, ending: formAny}
+	d := &discovery{handler: h, stem: h.Discovery, configuredForm: formNegotiated}
 	for _, ending := range []string{formJSON, formYAML, ".yml"} {
 		if stem, ok := strings.CutSuffix(h.Discovery, ending); ok {
-			d.stem, d.ending = stem, formOf(ending)
+			d.stem, d.configuredForm = stem, formOfExtension(ending)
 		}
 	}
 	h.toolset.Loader.KeepDocument()
@@ -70,8 +70,8 @@ func newDiscovery(ctx caddy.Context, h *Handler) (*discovery, error) {
 	return d, nil
 }
 
-// formOf returns the form for an extension. It returns "" for other extensions.
-func formOf(ending string) string {
+// formOfExtension returns the form for an extension. It returns "" for other extensions.
+func formOfExtension(ending string) string {
 	switch ending {
 	case formJSON:
 		return formJSON
@@ -81,17 +81,17 @@ func formOf(ending string) string {
 	return ""
 }
 
-// asked returns the form in which a request asks for the document. It returns "" for other
+// requestedForm returns the form in which a request asks for the document. It returns "" for other
 // requests.
-func (d *discovery) asked(r *http.Request) (form string) {
+func (d *discovery) requestedForm(r *http.Request) (form string) {
 	ending, ok := strings.CutPrefix(r.URL.Path, d.stem)
 	if !ok || r.Method != http.MethodGet && r.Method != http.MethodHead || ocp.CallFromContext(r.Context()) != nil {
 		return ""
 	}
 	if r.URL.Path == d.handler.Discovery {
-		return d.ending
+		return d.configuredForm
 	}
-	return formOf(ending)
+	return formOfExtension(ending)
 }
 
 // serve responds with the document. Until the document is loaded, the status is 503, as for its
@@ -100,33 +100,33 @@ func (d *discovery) serve(w http.ResponseWriter, r *http.Request, next caddyhttp
 	toolcall.CurrentTools(d.handler.toolset, r, next) // loads a document of the site
 	loaded := d.handler.toolset.Loader.Document()
 	if loaded == nil {
-		return (&toolcall.Endpoint{Toolset: d.handler.toolset}).Unavailable(w)
+		return (&toolcall.Endpoint{Toolset: d.handler.toolset}).WriteUnavailable(w)
 	}
-	document := d.document(loaded)
+	document := d.encodedDocument(loaded)
 	if document.err != nil {
 		return next.ServeHTTP(w, r)
 	}
 	header := w.Header()
-	if form == formAny {
+	if form == formNegotiated {
 		header["Vary"] = append(slices.Clip(header["Vary"]), "Accept")
 		form = preferredForm(r.Header["Accept"])
 	}
-	document.in(form).Serve(w, r)
+	document.form(form).Serve(w, r)
 	return nil
 }
 
-// document returns the encoded document.
-func (d *discovery) document(loaded *ocp.LoadedDocument) *advertised {
-	if made := d.made.Load(); made != nil && made.of == loaded {
+// encodedDocument returns the encoded document.
+func (d *discovery) encodedDocument(loaded *ocp.LoadedDocument) *encodedForms {
+	if made := d.current.Load(); made != nil && made.source == loaded {
 		return made
 	}
-	d.making.Lock()
-	defer d.making.Unlock()
-	if made := d.made.Load(); made != nil && made.of == loaded {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if made := d.current.Load(); made != nil && made.source == loaded {
 		return made
 	}
-	made := d.advertise(loaded)
-	d.made.Store(made)
+	made := d.encode(loaded)
+	d.current.Store(made)
 	if made.err != nil {
 		d.handler.logger.Error("the document cannot be served with OCP flags; requests for it are passed on",
 			zap.String("path", d.handler.Discovery), zap.Error(made.err))
@@ -134,8 +134,8 @@ func (d *discovery) document(loaded *ocp.LoadedDocument) *advertised {
 	return made
 }
 
-// advertise encodes a loaded document.
-func (d *discovery) advertise(loaded *ocp.LoadedDocument) *advertised {
+// encode encodes a loaded document.
+func (d *discovery) encode(loaded *ocp.LoadedDocument) *encodedForms {
 	h := d.handler
 	site := advertise.Site{
 		Toolset:  loaded.Toolset,
@@ -151,12 +151,12 @@ func (d *discovery) advertise(loaded *ocp.LoadedDocument) *advertised {
 	options := openapi.Options{Location: loaded.Location, Refs: key.Refs, Limits: openapi.Limits{Size: int(key.MaxDocument)}}
 	asJSON, asYAML, err := advertise.Document(loaded.Data, options, site)
 	if err != nil {
-		return &advertised{of: loaded, err: err}
+		return &encodedForms{source: loaded, err: err}
 	}
-	return &advertised{
-		of:   loaded,
-		json: prepared.New(asJSON, "application/json"),
-		yaml: prepared.New(asYAML, "application/yaml"),
+	return &encodedForms{
+		source: loaded,
+		json:   prepared.New(asJSON, "application/json"),
+		yaml:   prepared.New(asYAML, "application/yaml"),
 	}
 }
 
@@ -168,8 +168,8 @@ func basePath(tools *ocp.Toolset) string {
 	return "/"
 }
 
-// in returns the document in the given form.
-func (a *advertised) in(form string) *prepared.Response {
+// form returns the document in the given form.
+func (a *encodedForms) form(form string) *prepared.Response {
 	if form == formYAML {
 		return &a.yaml
 	}

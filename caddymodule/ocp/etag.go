@@ -16,9 +16,9 @@ const (
 	tagHash = 8 // bytes
 )
 
-// retag sets the entity tag of the enhanced body and returns it. It returns "" if the
+// setEnhancedTag sets the entity tag of the enhanced body and returns it. It returns "" if the
 // upstream's response has none.
-func retag(header http.Header, body []byte) string {
+func setEnhancedTag(header http.Header, body []byte) string {
 	tags := header["Etag"]
 	if len(tags) != 1 || !strings.HasSuffix(tags[0], `"`) || len(tags[0]) < 2 {
 		delete(header, "Etag")
@@ -30,23 +30,23 @@ func retag(header http.Header, body []byte) string {
 	return tag
 }
 
-// restoreTags converts the tags of If-Match back to the upstream's own tags, because the
+// restoreUpstreamTags converts the tags of If-Match back to the upstream's own tags, because the
 // upstream does not know those of enhanced responses. If-None-Match and If-Range stay
 // unchanged: even if the upstream's resource has not changed, the enhanced response may have,
 // and the upstream's ranges do not apply to it.
-func restoreTags(header http.Header) {
+func restoreUpstreamTags(header http.Header) {
 	const key = "If-Match"
 	for i, value := range header[key] {
 		if strings.Contains(value, tagMark) {
 			restored := slices.Clone(header[key])
-			restored[i] = withoutMarks(value)
+			restored[i] = stripMarks(value)
 			header[key] = restored
 		}
 	}
 }
 
-// withoutMarks removes the mark from each tag of a list.
-func withoutMarks(tags string) string {
+// stripMarks removes the mark from each tag of a list.
+func stripMarks(tags string) string {
 	const length = len(tagMark) + 2*tagHash
 	var plain strings.Builder
 	for {

@@ -13,8 +13,8 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// noPlaceholders are the placeholders of a request without OCP headers: false and empty.
-var noPlaceholders = toolcall.PlaceholdersOf(toolcall.NoHeaders)
+// emptyPlaceholders are the placeholders of a request without OCP headers: false and empty.
+var emptyPlaceholders = toolcall.OCPPlaceholders(toolcall.NoHeaders)
 
 // maxLogged limits a logged value, in characters.
 const maxLogged = 256
@@ -42,14 +42,14 @@ const fieldNames = "context_id, agent_type, current_goal, user, workspace, versi
 
 // checkField returns an error if there is no such field.
 func checkField(name string) error {
-	if _, known := toolcall.Field(toolcall.NoHeaders, name); !known && name != "valid" {
+	if _, known := toolcall.ContextField(toolcall.NoHeaders, name); !known && name != "valid" {
 		return fmt.Errorf("there is no such field; there are %s", fieldNames)
 	}
 	return nil
 }
 
-// log adds the configured fields to the access log entry.
-func (h *Handler) log(in *ocp.Incoming, r *http.Request) {
+// logContext adds the configured fields to the access log entry.
+func (h *Handler) logContext(in *ocp.Incoming, r *http.Request) {
 	if len(h.fields) == 0 {
 		return
 	}
@@ -64,7 +64,7 @@ func (h *Handler) log(in *ocp.Incoming, r *http.Request) {
 	for _, f := range h.fields {
 		if f.name == "valid" {
 			extra.Set(zap.Bool(f.key, in.Valid()))
-		} else if value, _ := toolcall.Field(in, f.name); value != "" {
+		} else if value, _ := toolcall.ContextField(in, f.name); value != "" {
 			extra.Set(zap.String(f.key, clipText(value, maxLogged)))
 		}
 	}

@@ -16,8 +16,8 @@ const contextHeader = "Ocp-Context"
 // maxContextHeader limits its value, in bytes. Servers commonly reject longer header lines.
 const maxContextHeader = 8 << 10
 
-// forward sets the part of the context in the request's header that the upstream gets.
-func (h *Handler) forward(in *ocp.Incoming, header http.Header) {
+// forwardContext sets the part of the context in the request's header that the upstream gets.
+func (h *Handler) forwardContext(in *ocp.Incoming, header http.Header) {
 	switch h.Forward {
 	case forwardStrip:
 		ocp.DeleteHeaders(header)
@@ -35,17 +35,17 @@ func (h *Handler) forward(in *ocp.Incoming, header http.Header) {
 // contextJSON returns the context as ASCII JSON, with as much detail as fits into a header.
 func contextJSON(c *ocp.Context) string {
 	text := asciiContext(c)
-	for step := 0; len(text) > maxContextHeader && step < len(lighter); step++ {
-		c = lighter[step](c)
+	for step := 0; len(text) > maxContextHeader && step < len(reductions); step++ {
+		c = reductions[step](c)
 		text = asciiContext(c)
 	}
 	return string(text)
 }
 
-// lighter are the steps that remove detail from a context that is too long. After the last
+// reductions are the steps that remove detail from a context that is too long. After the last
 // step, only texts remain whose length the headers limit, so they fit even if escaped. Longer
 // texts from the session are removed.
-var lighter = [...]func(*ocp.Context) *ocp.Context{
+var reductions = [...]func(*ocp.Context) *ocp.Context{
 	func(c *ocp.Context) *ocp.Context {
 		const kept = 10 // entries
 		light := *c
@@ -76,8 +76,8 @@ func headerText(text string, limit int) string {
 	return text
 }
 
-// noTimes are the encoded members for times that the request did not contain.
-var noTimes = [...][]byte{
+// zeroTimeMembers are the encoded members for times that the request did not contain.
+var zeroTimeMembers = [...][]byte{
 	[]byte(`,"created_at":"0001-01-01T00:00:00Z"`),
 	[]byte(`,"last_updated":"0001-01-01T00:00:00Z"`),
 }
@@ -87,8 +87,8 @@ var noTimes = [...][]byte{
 func asciiContext(c *ocp.Context) []byte {
 	text := c.AppendJSON(nil)
 	for i, unknown := range []bool{c.CreatedAt.IsZero(), c.LastUpdated.IsZero()} {
-		if at := bytes.LastIndex(text, noTimes[i]); unknown && at >= 0 {
-			text = append(text[:at], text[at+len(noTimes[i]):]...)
+		if at := bytes.LastIndex(text, zeroTimeMembers[i]); unknown && at >= 0 {
+			text = append(text[:at], text[at+len(zeroTimeMembers[i]):]...)
 		}
 	}
 	start := bytes.IndexFunc(text, func(r rune) bool { return r >= utf8.RuneSelf })

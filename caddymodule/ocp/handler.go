@@ -141,15 +141,15 @@ type Handler struct {
 	// is JSON. An extension takes precedence over Accept. Default: none.
 	Discovery string `json:"discovery,omitempty"`
 
-	read     ocp.ReadOptions
-	judges   bool // every session is decoded and compared with the schema
-	toolset  *agents.Toolset
-	routes   atomic.Pointer[operations]
-	enhancer *enhancer
-	document *discovery
-	fields   []logField
-	metrics  *ocpMetrics
-	logger   *zap.Logger
+	readOptions       ocp.ReadOptions
+	validatesSessions bool // every session is decoded and compared with the schema
+	toolset           *agents.Toolset
+	routes            atomic.Pointer[operations]
+	enhancer          *enhancer
+	document          *discovery
+	fields            []logField
+	metrics           *metrics
+	logger            *zap.Logger
 }
 
 // Values of Forward.
@@ -170,7 +170,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 // Provision resolves the toolset and compiles the expressions.
 func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	h.logger = ctx.Logger()
-	h.metrics = collectedOCP
+	h.metrics = processMetrics
 	if err := h.metrics.register(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
@@ -180,7 +180,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if h.MaxEnhanced == 0 {
 		h.MaxEnhanced = DefaultMaxEnhanced
 	}
-	h.read = ocp.ReadOptions{Strict: h.Strict}
+	h.readOptions = ocp.ReadOptions{Strict: h.Strict}
 	if h.Toolset != "" || h.Document != nil {
 		app, err := ctx.App("agents")
 		if err != nil {
@@ -201,8 +201,8 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 			return err
 		}
 	}
-	h.plan()
-	warnIfTooEarly(ctx, h.logger)
+	h.setUpReading()
+	warnIfPlaceholderUsedBefore(ctx, h.logger)
 	return nil
 }
 
@@ -224,76 +224,76 @@ func (h *Handler) Validate() error {
 	return directive.NotNegative("max_enhanced", h.MaxEnhanced)
 }
 
-// plan decides whether every session is decoded before the request is forwarded.
-func (h *Handler) plan() {
-	h.judges = h.Strict || h.Forward == forwardJSON
-	h.read.Cache = new(ocp.SessionCache)
+// setUpReading decides whether every session is decoded before the request is forwarded.
+func (h *Handler) setUpReading() {
+	h.validatesSessions = h.Strict || h.Forward == forwardJSON
+	h.readOptions.Cache = new(ocp.SessionCache)
 }
 
 // ServeHTTP reads the context of the request and adds context to the response.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if h.document != nil {
-		if form := h.document.asked(r); form != "" {
+		if form := h.document.requestedForm(r); form != "" {
 			return h.document.serve(w, r, next, form)
 		}
 	}
 	if h.Forward == forwardJSON {
 		delete(r.Header, contextHeader) // a client must not forge this handler's header
 	}
-	in := ocp.ReadIncoming(r.Header, h.read)
+	in := ocp.ReadIncoming(r.Header, h.readOptions)
 	if in == nil {
-		return h.serveWithout(w, r, next)
+		return h.serveWithoutContext(w, r, next)
 	}
-	h.accept(in)
-	h.forward(in, r.Header)
+	h.checkHeaders(in)
+	h.forwardContext(in, r.Header)
 	r = r.WithContext(ocp.ContextWithIncoming(r.Context(), in))
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		repl.Map(toolcall.PlaceholdersOf(in))
+		repl.Map(toolcall.OCPPlaceholders(in))
 	}
-	h.log(in, r)
+	h.logContext(in, r)
 
-	x := &exchange{handler: h, in: in}
-	mark(r, x)
-	defer h.countLate(in)
+	x := &contextWriter{handler: h, in: in}
+	setContextLayer(r, x)
+	defer h.countLateFault(in)
 	return x.serve(w, r, next, h.operation(r, next))
 }
 
-// serveWithout handles a request without OCP headers.
-func (h *Handler) serveWithout(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	mark(r, h)
+// serveWithoutContext handles a request without OCP headers.
+func (h *Handler) serveWithoutContext(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	setContextLayer(r, h)
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		repl.Map(noPlaceholders)
+		repl.Map(emptyPlaceholders)
 	}
 	if !h.Require && h.enhancer == nil {
 		return next.ServeHTTP(w, r)
 	}
 	tool := h.operation(r, next)
 	if h.Require && requiresContext(tool) {
-		return refuseWithoutContext(w, tool, nil)
+		return rejectWithoutContext(w, tool, nil)
 	}
-	if v := h.varying(w, r, tool); v != nil {
-		mark(r, v)
+	if v := h.newVaryWriter(w, r, tool); v != nil {
+		setContextLayer(r, v)
 		w = v
 	}
 	return next.ServeHTTP(w, r)
 }
 
-// accept counts and logs the ignored headers of a new message, and drops an invalid session. A
+// checkHeaders counts and logs the ignored headers of a new message, and drops an invalid session. A
 // compressed session is only screened unless the configuration needs its content.
-func (h *Handler) accept(in *ocp.Incoming) {
+func (h *Handler) checkHeaders(in *ocp.Incoming) {
 	var err error
-	if in.Session != nil && !h.judges {
+	if in.Session != nil && !h.validatesSessions {
 		err = in.Session.Screen()
 	}
 	switch {
 	case err != nil:
-		h.ignore(in, err)
+		h.ignoreSession(in, err)
 	case in.Session == nil:
-		h.metrics.verdict("none")
-	case h.judges:
-		h.judge(in)
+		h.metrics.countVerdict("none")
+	case h.validatesSessions:
+		h.validateSession(in)
 	default:
-		h.metrics.verdict("unjudged")
+		h.metrics.countVerdict("unjudged")
 	}
 	for _, fault := range in.Faults {
 		h.countIgnored(fault)
@@ -308,9 +308,9 @@ func (h *Handler) countIgnored(fault ocp.Fault) {
 	}
 }
 
-// countLate counts a session that passed the screening but proved invalid when its content was
+// countLateFault counts a session that passed the screening but proved invalid when its content was
 // read.
-func (h *Handler) countLate(in *ocp.Incoming) {
+func (h *Handler) countLateFault(in *ocp.Incoming) {
 	if in.Session == nil {
 		return
 	}
@@ -319,26 +319,26 @@ func (h *Handler) countLate(in *ocp.Incoming) {
 	}
 }
 
-// judge compares the session with the schema and the headers.
-func (h *Handler) judge(in *ocp.Incoming) {
+// validateSession compares the session with the schema and the headers.
+func (h *Handler) validateSession(in *ocp.Incoming) {
 	judgement := in.Judge()
 	if judgement.Verdict == ocp.Conforming {
-		h.metrics.verdict(string(ocp.Conforming))
+		h.metrics.countVerdict(string(ocp.Conforming))
 		return
 	}
 	if c := h.logger.Check(zapcore.DebugLevel, "OCP session does not conform"); c != nil {
 		c.Write(zap.String("verdict", string(judgement.Verdict)), zap.Strings("faults", faultTexts(judgement.Faults)))
 	}
 	if judgement.Verdict == ocp.Ignored {
-		h.ignore(in, judgement.Faults[0])
+		h.ignoreSession(in, judgement.Faults[0])
 		return
 	}
-	h.metrics.verdict(string(judgement.Verdict))
+	h.metrics.countVerdict(string(judgement.Verdict))
 }
 
-// ignore drops a session and adds it to the ignored headers.
-func (h *Handler) ignore(in *ocp.Incoming, err error) {
-	h.metrics.verdict(string(ocp.Ignored))
+// ignoreSession drops a session and adds it to the ignored headers.
+func (h *Handler) ignoreSession(in *ocp.Incoming, err error) {
+	h.metrics.countVerdict(string(ocp.Ignored))
 	fault := ocp.Fault{Field: ocp.HeaderName(ocp.HeaderSession)}
 	if reason, ok := errors.AsType[ocp.Fault](err); ok {
 		fault.Reason = reason.Reason
@@ -410,9 +410,9 @@ func requiresContext(tool *ocp.Tool) bool {
 	return tool != nil && tool.OCP != nil && tool.OCP.RequiresContext
 }
 
-// refuseWithoutContext responds that the operation requires a context (RFC 6585, section 3). In
+// rejectWithoutContext responds that the operation requires a context (RFC 6585, section 3). In
 // has the request's OCP headers; it is nil if there are none.
-func refuseWithoutContext(w http.ResponseWriter, tool *ocp.Tool, in *ocp.Incoming) error {
+func rejectWithoutContext(w http.ResponseWriter, tool *ocp.Tool, in *ocp.Incoming) error {
 	detail := tool.Method + " " + tool.Path + " needs an OCP context: send the headers OCP-Context-ID and OCP-Agent-Type."
 	if in != nil && len(in.Faults) > 0 {
 		detail += " Ignored: " + strings.Join(faultTexts(in.Faults), "; ") + "."
@@ -423,8 +423,8 @@ func refuseWithoutContext(w http.ResponseWriter, tool *ocp.Tool, in *ocp.Incomin
 	return nil
 }
 
-// mark stores the layer for tool calls in the request's variables.
-func mark(r *http.Request, value any) {
+// setContextLayer stores the layer for tool calls in the request's variables.
+func setContextLayer(r *http.Request, value any) {
 	if vars, ok := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any); ok {
 		vars[toolcall.ContextVar] = value
 	}

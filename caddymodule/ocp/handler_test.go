@@ -61,7 +61,7 @@ func TestWithoutMarks(t *testing.T) {
 		`"v1-ocp.0123456789abcdef-ocp.x", "-oc`: `"v1-ocp.0123456789abcdef-ocp.x", "-oc`,
 		`*`:                                     `*`,
 	} {
-		if got := withoutMarks(tags); got != want {
+		if got := stripMarks(tags); got != want {
 			t.Errorf("%s: got %s, want %s", tags, got, want)
 		}
 	}
@@ -134,7 +134,7 @@ func TestOCPIgnored(t *testing.T) {
 		"length":          {ocp.HeaderUser, strings.Repeat("secret", 20), "OCP-User", "too_long", nil},
 		"base64":          {ocp.HeaderSession, "§secret", "OCP-Session", "base64", nil},
 		"json, decoded":   {ocp.HeaderSession, "eyJzZWNyZXQ=", "OCP-Session", "json", nil},
-		"schema, strict":  {ocp.HeaderSession, "eyJzZWNyZXQiOjF9", "OCP-Session", "unknown", func(h *Handler) { h.Strict = true; h.read.Strict = true }},
+		"schema, strict":  {ocp.HeaderSession, "eyJzZWNyZXQiOjF9", "OCP-Session", "unknown", func(h *Handler) { h.Strict = true; h.readOptions.Strict = true }},
 		"version, strict": {ocp.HeaderVersion, "secret", "OCP-Version", "pattern", nil},
 	} {
 		t.Run(rule, func(t *testing.T) {
@@ -200,8 +200,8 @@ func TestOCPSessionsKept(t *testing.T) {
 	encoded := benchContext(t)
 	decoded := func() []byte {
 		header := http.Header{ocp.HeaderContextID: {"c"}, ocp.HeaderAgentType: {"a"}, ocp.HeaderSession: {strings.Clone(encoded)}}
-		in := ocp.ReadIncoming(header, h.read)
-		h.accept(in)
+		in := ocp.ReadIncoming(header, h.readOptions)
+		h.checkHeaders(in)
 		content, err := in.Session.JSON()
 		if err != nil {
 			t.Fatal(err)
@@ -289,8 +289,8 @@ func (r *recording) WriteHeader(status int) {
 // as a method.
 func TestEntryMethod(t *testing.T) {
 	for _, method := range []string{"GET", "", `A","x":{`, "\xff\n", strings.Repeat("Ä", 5000)} {
-		x := &exchange{method: method, endpoint: "http://x/"}
-		entry := x.entry(time.Now(), http.StatusOK)
+		x := &contextWriter{method: method, endpoint: "http://x/"}
+		entry := x.historyEntry(time.Now(), http.StatusOK)
 		var metadata struct {
 			Method string
 			Status int

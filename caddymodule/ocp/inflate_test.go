@@ -70,7 +70,7 @@ func TestOCPInflates_only_what_is_read(t *testing.T) {
 		"a handler that takes the context": {nil, func(r *http.Request) {
 			ocp.FromContext(r.Context())
 		}, json, 1},
-		"strict":       {func(h *Handler) { h.Strict, h.read.Strict = true, true }, nil, json, 1},
+		"strict":       {func(h *Handler) { h.Strict, h.readOptions.Strict = true, true }, nil, json, 1},
 		"forward json": {func(h *Handler) { h.Forward = forwardJSON }, nil, json, 1},
 	} {
 		t.Run(rule, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestOCPInflates_only_what_is_read(t *testing.T) {
 				_, err := w.Write([]byte(`{"a":1}`))
 				return err
 			}))
-			if got := h.read.Cache.Inflations(); err != nil || got != c.want {
+			if got := h.readOptions.Cache.Inflations(); err != nil || got != c.want {
 				t.Errorf("decompressed %d times, want %d (%v)", got, c.want, err)
 			}
 		})

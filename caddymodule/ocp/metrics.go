@@ -6,27 +6,27 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// ocpMetrics has the collectors of the ocp handlers. Like those of tool calls, they survive a
+// metrics has the collectors of the ocp handlers. Like those of tool calls, they survive a
 // reload. No label value comes from a client.
-type ocpMetrics struct {
+type metrics struct {
 	ignored  *prometheus.CounterVec // header, reason
-	contexts *prometheus.CounterVec // verdict
+	contexts *prometheus.CounterVec // countVerdict
 	replies  *prometheus.CounterVec // shed
 	enhanced *prometheus.CounterVec // outcome
 	failed   *prometheus.CounterVec // property, reason
 
 	verdicts map[string]prometheus.Counter
-	whole    prometheus.Counter // replies from which nothing was removed
-	part     prometheus.Counter // other replies
+	complete prometheus.Counter // replies from which nothing was removed
+	reduced  prometheus.Counter // other replies
 }
 
-// collectedOCP has the collectors of the process.
-var collectedOCP = newOCPMetrics()
+// processMetrics has the collectors of the process.
+var processMetrics = newMetrics()
 
-// newOCPMetrics creates the collectors without registering them.
-func newOCPMetrics() *ocpMetrics {
+// newMetrics creates the collectors without registering them.
+func newMetrics() *metrics {
 	const namespace, subsystem = "fairway", "ocp"
-	m := &ocpMetrics{
+	m := &metrics{
 		ignored: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace,
 			Subsystem: subsystem,
@@ -63,12 +63,12 @@ func newOCPMetrics() *ocpMetrics {
 	for _, verdict := range []string{"conforming", "usable", "ignored", "none", "unjudged"} {
 		m.verdicts[verdict] = m.contexts.WithLabelValues(verdict)
 	}
-	m.whole, m.part = m.replies.WithLabelValues("false"), m.replies.WithLabelValues("true")
+	m.complete, m.reduced = m.replies.WithLabelValues("false"), m.replies.WithLabelValues("true")
 	return m
 }
 
 // register adds the collectors to the registry of a configuration.
-func (m *ocpMetrics) register(registry prometheus.Registerer) error {
+func (m *metrics) register(registry prometheus.Registerer) error {
 	for _, c := range []prometheus.Collector{m.ignored, m.contexts, m.replies, m.enhanced, m.failed} {
 		already := prometheus.AlreadyRegisteredError{}
 		if err := registry.Register(c); err != nil && !errors.As(err, &already) {
@@ -78,18 +78,18 @@ func (m *ocpMetrics) register(registry prometheus.Registerer) error {
 	return nil
 }
 
-// verdict counts a context by its verdict.
-func (m *ocpMetrics) verdict(verdict string) {
+// countVerdict counts a context by its verdict.
+func (m *metrics) countVerdict(verdict string) {
 	if counter := m.verdicts[verdict]; counter != nil {
 		counter.Inc()
 	}
 }
 
-// replied counts a reply. Shed is the last step of ocp.Context.FitSession.
-func (m *ocpMetrics) replied(shed int) {
+// countReply counts a reply. Shed is the last step of ocp.Context.FitSession.
+func (m *metrics) countReply(shed int) {
 	if shed > 0 {
-		m.part.Inc()
+		m.reduced.Inc()
 		return
 	}
-	m.whole.Inc()
+	m.complete.Inc()
 }

@@ -20,9 +20,9 @@ var lateHandlers = []string{"log_append", "map", "templates", "intercept", "enco
 // earlyUse is a handler that runs before ocp and uses one of its placeholders.
 type earlyUse struct{ handler, placeholder string }
 
-// warnIfTooEarly logs a warning for each handler before ocp that uses one of its placeholders.
+// warnIfPlaceholderUsedBefore logs a warning for each handler before ocp that uses one of its placeholders.
 // The placeholder has no value at that point, so the handler uses its literal text.
-func warnIfTooEarly(ctx caddy.Context, logger *zap.Logger) {
+func warnIfPlaceholderUsedBefore(ctx caddy.Context, logger *zap.Logger) {
 	var uses []earlyUse
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
 		uses = appendEarlyUses(uses, server.Routes)

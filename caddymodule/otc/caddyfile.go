@@ -50,7 +50,7 @@ func init() {
 func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	b := directive.NewBlock(d)
-	shared := toolcall.Reference{
+	shared := toolcall.EndpointOptions{
 		Path: &o.Path, Toolset: &o.Toolset, Toolsets: &o.Toolsets, Document: &o.Document, Agent: &o.Agent,
 		AllowAnonymous: &o.AllowAnonymous,
 	}

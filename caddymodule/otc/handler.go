@@ -131,13 +131,13 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 	if o.Path == "" {
 		o.Path = "/otc"
 	}
-	if o.endpoint, err = toolcall.NewEndpoint(ctx, "otc", o.Path, o.Toolset, agents.WithAnswers(o.Document)); err != nil {
+	if o.endpoint, err = toolcall.NewEndpoint(ctx, "otc", o.Path, o.Toolset, agents.WithResponseSchemas(o.Document)); err != nil {
 		return err
 	}
-	o.endpoint.Bind(o.Agent)
+	o.endpoint.LimitToAgent(o.Agent)
 	o.endpoints = []*toolcall.Endpoint{o.endpoint}
 	for _, reference := range o.Toolsets {
-		twin, err := o.endpoint.Beside(ctx, reference, agents.WithAnswers(nil))
+		twin, err := o.endpoint.WithToolset(ctx, reference, agents.WithResponseSchemas(nil))
 		if err != nil {
 			return err
 		}
@@ -212,9 +212,9 @@ func (o *Handler) retryAfter() (wait time.Duration) {
 func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	rest, owned := o.endpoint.Owns(r)
 	if !owned {
-		return toolcall.PassBy(w, r, next)
+		return toolcall.PassThrough(w, r, next)
 	}
-	o.server.ServeHTTP(w, r, rest, o.site(r, next))
+	o.server.ServeHTTP(w, r, rest, o.adapterSite(r, next))
 	return nil
 }
 

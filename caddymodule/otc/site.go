@@ -16,9 +16,9 @@ import (
 	"github.com/fairwayhq/fairway/otcadapter"
 )
 
-// site describes the surroundings of a request to the adapter: the current toolsets, the next
+// adapterSite describes the surroundings of a request to the adapter: the current toolsets, the next
 // handlers, and the user that earlier handlers have authenticated.
-func (o *Handler) site(r *http.Request, next caddyhttp.Handler) otcadapter.Site {
+func (o *Handler) adapterSite(r *http.Request, next caddyhttp.Handler) otcadapter.Site {
 	toolcall.MarkToolEndpoint(r)
 	toolkits := make([]otcadapter.Toolkit, len(o.endpoints))
 	for i, e := range o.endpoints {
@@ -27,7 +27,7 @@ func (o *Handler) site(r *http.Request, next caddyhttp.Handler) otcadapter.Site 
 	site := otcadapter.Site{
 		Toolkits: toolkits,
 		Caller: func(i int, asked otcadapter.Asked) ocp.Caller {
-			placeAsked(r, asked)
+			setPlaceholders(r, asked)
 			c := o.endpoints[i].Caller(r, next, toolkits[i].Tools, new(toolcall.RequestCalls))
 			c.Conceal = asked.Conceal
 			return c
@@ -43,9 +43,9 @@ func (o *Handler) site(r *http.Request, next caddyhttp.Handler) otcadapter.Site 
 	return site
 }
 
-// placeAsked sets the {http.otc.*} placeholders. Values that are not valid in a header are
+// setPlaceholders sets the {http.otc.*} placeholders. Values that are not valid in a header are
 // omitted.
-func placeAsked(r *http.Request, asked otcadapter.Asked) {
+func setPlaceholders(r *http.Request, asked otcadapter.Asked) {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
 		return
@@ -57,31 +57,31 @@ func placeAsked(r *http.Request, asked otcadapter.Asked) {
 		}
 		switch name {
 		case "call_id":
-			return printable(asked.CallID), true
+			return withoutControls(asked.CallID), true
 		case "trace_id":
-			return printable(asked.TraceID), true
+			return withoutControls(asked.TraceID), true
 		case "user_id_unverified":
-			return printable(asked.UserID), true
+			return withoutControls(asked.UserID), true
 		}
 		return nil, false
 	})
 }
 
-// printable returns the text, or "" if it has control characters.
-func printable(text string) string {
+// withoutControls returns the text, or "" if it has control characters.
+func withoutControls(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return ""
 	}
 	return text
 }
 
-// maxHealthAnswer limits how much of the API's health response is read, in bytes.
-const maxHealthAnswer = 64 << 10
+// maxHealthResponse limits how much of the API's health response is read, in bytes.
+const maxHealthResponse = 64 << 10
 
 // upstreamHealth returns a function that checks the API's health through the next handlers.
 func (o *Handler) upstreamHealth(r *http.Request, next caddyhttp.Handler) otcadapter.UpstreamHealth {
 	return func(ctx context.Context) error {
-		fetch := toolcall.FetchThrough(next, r, maxHealthAnswer)
+		fetch := toolcall.FetchThrough(next, r, maxHealthResponse)
 		status, _, _, err := fetch(ctx, o.HealthUpstream, make(http.Header))
 		switch {
 		case err != nil:

@@ -50,7 +50,7 @@ paths:
 	if err := cmd.Flags().Set("config", filepath.Join(dir, "Caddyfile")); err != nil {
 		t.Fatal(err)
 	}
-	site, err := openQuietSite(caddycmd.Flags{FlagSet: cmd.Flags()}, true)
+	site, err := openOfflineSite(caddycmd.Flags{FlagSet: cmd.Flags()}, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,7 @@ func commandMCP(flags caddycmd.Flags) (int, error) {
 	in, out := os.Stdin, os.Stdout
 	// Other output on standard output would break the protocol.
 	os.Stdout = os.Stderr
-	site, err := openQuietSite(flags, true)
+	site, err := openOfflineSite(flags, true)
 	if err != nil {
 		return caddy.ExitCodeFailedStartup, err
 	}
@@ -96,9 +96,9 @@ func commandMCP(flags caddycmd.Flags) (int, error) {
 
 // serveStdio serves one client until its input ends or the program receives a signal. It then
 // waits until the pending requests have their responses, up to stdioGrace.
-func (s *quietSite) serveStdio(in io.Reader, out io.Writer) error {
-	asked, stopAsking := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stopAsking()
+func (s *offlineSite) serveStdio(in io.Reader, out io.Writer) error {
+	interrupted, stopNotify := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stopNotify()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 
@@ -110,19 +110,19 @@ func (s *quietSite) serveStdio(in io.Reader, out io.Writer) error {
 		_ = writer.CloseWithError(err)
 		time.AfterFunc(stdioGrace, cancel)
 	}()
-	defer context.AfterFunc(asked, func() {
+	defer context.AfterFunc(interrupted, func() {
 		_ = writer.Close()
 		time.AfterFunc(stdioGrace, cancel)
 	})()
 
-	line := &mcp.StdioLine{In: reader, Out: out}
-	answer := s.request(s.newRequest().WithContext(mcp.ContextWithStdio(ctx, line)))
+	client := &mcp.StdioClient{In: reader, Out: out}
+	response := s.request(s.newRequest().WithContext(mcp.ContextWithStdio(ctx, client)))
 	switch {
-	case line.Served:
-		return line.Err
-	case answer.status >= 400:
+	case client.Served:
+		return client.Err
+	case response.status >= 400:
 		return fmt.Errorf("%s does not let the client in: %d %s; give what it asks for by --header, or another --path",
-			s.target, answer.status, answer.text())
+			s.target, response.status, response.text())
 	default:
 		return errors.New("nothing serves MCP at " + s.target.String() + ": give the endpoint's full path by --path")
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/mcp"
 )
 
-// quietEndpoint is an MCP endpoint of the configuration.
-type quietEndpoint struct {
+// endpoint is an MCP endpoint of the configuration.
+type endpoint struct {
 	server string   // name of the server
 	hosts  []string // hosts of the site, may contain wildcards; empty for any host
 	mcp    *mcp.Handler
 }
 
 // endpointsOf returns the MCP endpoints of all sites.
-func endpointsOf(app *caddyhttp.App) (found []quietEndpoint) {
+func endpointsOf(app *caddyhttp.App) (found []endpoint) {
 	for _, name := range slices.Sorted(maps.Keys(app.Servers)) {
 		server := app.Servers[name]
 		search := endpointSearch{server: name, named: server.NamedRoutes}
@@ -34,15 +34,15 @@ func endpointsOf(app *caddyhttp.App) (found []quietEndpoint) {
 type endpointSearch struct {
 	server string
 	named  map[string]*caddyhttp.Route
-	found  []quietEndpoint
+	found  []endpoint
 }
 
 // routes searches routes that requests for the hosts reach.
 func (s *endpointSearch) routes(routes caddyhttp.RouteList, hosts []string) {
 	for i := range routes {
 		inner := hosts
-		if of := hostsOf(routes[i].MatcherSets); len(of) > 0 {
-			inner = of
+		if matched := hostsOf(routes[i].MatcherSets); len(matched) > 0 {
+			inner = matched
 		}
 		s.handlers(routes[i].Handlers, inner)
 	}
@@ -53,7 +53,7 @@ func (s *endpointSearch) handlers(handlers []caddyhttp.MiddlewareHandler, hosts 
 	for _, handler := range handlers {
 		switch handler := handler.(type) {
 		case *mcp.Handler:
-			s.found = append(s.found, quietEndpoint{server: s.server, hosts: hosts, mcp: handler})
+			s.found = append(s.found, endpoint{server: s.server, hosts: hosts, mcp: handler})
 		case *caddyhttp.Subroute:
 			s.routes(handler.Routes, hosts)
 		case *caddyhttp.Invoke:
@@ -72,8 +72,8 @@ func hostsOf(sets caddyhttp.MatcherSets) (hosts []string) {
 	for _, set := range sets {
 		before := len(hosts)
 		for _, matcher := range set {
-			if of, ok := matcher.(*caddyhttp.MatchHost); ok {
-				hosts = append(hosts, *of...)
+			if match, ok := matcher.(*caddyhttp.MatchHost); ok {
+				hosts = append(hosts, *match...)
 			}
 		}
 		if len(hosts) == before {
@@ -83,28 +83,28 @@ func hostsOf(sets caddyhttp.MatcherSets) (hosts []string) {
 	return hosts
 }
 
-// choose returns the endpoint that the site and the path select. Either may be empty. It is an
+// selectEndpoint returns the endpoint that the site and the path select. Either may be empty. It is an
 // error if they do not select exactly one.
-func choose(endpoints []quietEndpoint, site, path string) (*quietEndpoint, error) {
-	var chosen []quietEndpoint
+func selectEndpoint(endpoints []endpoint, site, path string) (*endpoint, error) {
+	var selected []endpoint
 	for _, e := range endpoints {
-		if e.isOf(site) && (path == "" || strings.HasSuffix(strings.TrimRight(path, "/"), e.mcp.Endpoint.Path)) {
-			chosen = append(chosen, e)
+		if e.servesHost(site) && (path == "" || strings.HasSuffix(strings.TrimRight(path, "/"), e.mcp.Endpoint.Path)) {
+			selected = append(selected, e)
 		}
 	}
 	switch {
-	case len(chosen) == 1:
-		return &chosen[0], nil
+	case len(selected) == 1:
+		return &selected[0], nil
 	case len(endpoints) == 0:
 		return nil, fmt.Errorf("the configuration has no MCP endpoint: add the directive mcp to a site")
-	case len(chosen) == 0:
-		return nil, fmt.Errorf("the configuration has no such MCP endpoint; there are: %s", listed(endpoints))
+	case len(selected) == 0:
+		return nil, fmt.Errorf("the configuration has no such MCP endpoint; there are: %s", endpointNames(endpoints))
 	}
-	return nil, fmt.Errorf("the configuration has several MCP endpoints; choose one by --site and --path: %s", listed(chosen))
+	return nil, fmt.Errorf("the configuration has several MCP endpoints; choose one by --site and --path: %s", endpointNames(selected))
 }
 
-// listed returns the names of the endpoints, for an error message.
-func listed(endpoints []quietEndpoint) string {
+// endpointNames returns the names of the endpoints, for an error message.
+func endpointNames(endpoints []endpoint) string {
 	names := make([]string, len(endpoints))
 	for i, e := range endpoints {
 		names[i] = e.String()
@@ -113,15 +113,15 @@ func listed(endpoints []quietEndpoint) string {
 }
 
 // String names the endpoint by its hosts and path, for messages.
-func (e quietEndpoint) String() string {
+func (e endpoint) String() string {
 	if len(e.hosts) == 0 {
 		return "*" + e.mcp.Endpoint.Path
 	}
 	return strings.Join(e.hosts, "|") + e.mcp.Endpoint.Path
 }
 
-// isOf reports whether requests for the host reach the endpoint.
-func (e quietEndpoint) isOf(site string) bool {
+// servesHost reports whether requests for the host reach the endpoint.
+func (e endpoint) servesHost(site string) bool {
 	return site == "" || len(e.hosts) == 0 || slices.ContainsFunc(e.hosts, func(host string) bool {
 		return matchesHost(host, site)
 	})
@@ -139,7 +139,7 @@ func matchesHost(pattern, host string) bool {
 }
 
 // url returns the URL at which clients of the site reach the endpoint.
-func (e *quietEndpoint) url(secure bool, site, path string) *url.URL {
+func (e *endpoint) url(secure bool, site, path string) *url.URL {
 	u := &url.URL{Scheme: "http", Host: site, Path: path}
 	if secure {
 		u.Scheme = "https"

@@ -20,9 +20,9 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/mcp"
 )
 
-// A quietSite is a configuration that is loaded without listeners. Requests go to one of its
+// An offlineSite is a configuration that is loaded without listeners. Requests go to one of its
 // HTTP servers from inside the process. The app agents is the only app that is started.
-type quietSite struct {
+type offlineSite struct {
 	agents *agents.App
 	server *caddyhttp.Server
 	mcp    *mcp.Handler
@@ -30,26 +30,26 @@ type quietSite struct {
 	header http.Header
 }
 
-// openQuietSite loads the configuration that the command line selects and chooses the endpoint.
+// openOfflineSite loads the configuration that the command line selects and chooses the endpoint.
 // Calls says whether tools will be called.
-func openQuietSite(flags caddycmd.Flags, calls bool) (*quietSite, error) {
+func openOfflineSite(flags caddycmd.Flags, calls bool) (*offlineSite, error) {
 	header, err := headerFlag(flags)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := quietConfig(flags, calls)
+	raw, err := loadConfig(flags, calls)
 	if err != nil {
 		return nil, err
 	}
-	quiet, err := quieten(raw)
+	offline, err := stripListeners(raw)
 	if err != nil {
 		return nil, err
 	}
-	ctx, err := caddy.ProvisionContext(quiet.config)
+	ctx, err := caddy.ProvisionContext(offline.config)
 	if err != nil {
 		return nil, fmt.Errorf("loading the configuration: %w", err)
 	}
-	s := &quietSite{header: header}
+	s := &offlineSite{header: header}
 	if s.agents, err = appOf[*agents.App](ctx, "agents"); err != nil {
 		return nil, err
 	}
@@ -57,12 +57,12 @@ func openQuietSite(flags caddycmd.Flags, calls bool) (*quietSite, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.agents.Cleanup())
 	}
-	chosen, err := choose(endpointsOf(site), flags.String("site"), flags.String("path"))
+	selected, err := selectEndpoint(endpointsOf(site), flags.String("site"), flags.String("path"))
 	if err != nil {
 		return nil, errors.Join(err, s.agents.Cleanup())
 	}
-	s.server, s.mcp = site.Servers[chosen.server], chosen.mcp
-	s.target = chosen.url(quiet.secure[chosen.server], flags.String("site"), flags.String("path"))
+	s.server, s.mcp = site.Servers[selected.server], selected.mcp
+	s.target = selected.url(offline.secure[selected.server], flags.String("site"), flags.String("path"))
 	return s, s.agents.Start()
 }
 
@@ -80,69 +80,69 @@ func appOf[T caddy.App](ctx caddy.Context, name string) (app T, err error) {
 }
 
 // close releases the documents. Resources of other modules are released when the process ends.
-func (s *quietSite) close() { _ = s.agents.Cleanup() }
+func (s *offlineSite) close() { _ = s.agents.Cleanup() }
 
-// quietConfiguration is a configuration without side effects.
-type quietConfiguration struct {
+// offlineConfig is a configuration without side effects.
+type offlineConfig struct {
 	config *caddy.Config
 	secure map[string]bool // by server name: whether its clients would use TLS
 }
 
-// quieten removes the parts of a configuration that listen, write files or open connections
+// stripListeners removes the parts of a configuration that listen, write files or open connections
 // when it is loaded: the admin endpoint, listeners, certificates and log files.
-func quieten(raw []byte) (quiet quietConfiguration, err error) {
+func stripListeners(raw []byte) (offline offlineConfig, err error) {
 	config := new(caddy.Config)
 	if err := json.Unmarshal(raw, config); err != nil {
-		return quiet, fmt.Errorf("reading the configuration: %w", err)
+		return offline, fmt.Errorf("reading the configuration: %w", err)
 	}
 	persist := false
 	config.Admin = &caddy.AdminConfig{Disabled: true, Config: &caddy.ConfigSettings{Persist: &persist}}
-	quietenLogs(config)
+	redirectLogs(config)
 
 	// These apps only serve connections, and they write to the storage.
 	delete(config.AppsRaw, "tls")
 	delete(config.AppsRaw, "pki")
 
 	if config.AppsRaw["http"] == nil {
-		return quiet, errors.New("the configuration has no HTTP site: nothing can serve MCP")
+		return offline, errors.New("the configuration has no HTTP site: nothing can serve MCP")
 	}
 	var app map[string]json.RawMessage
 	servers := make(map[string]map[string]json.RawMessage)
 	if err := json.Unmarshal(config.AppsRaw["http"], &app); err != nil {
-		return quiet, fmt.Errorf("reading the configuration of the http app: %w", err)
+		return offline, fmt.Errorf("reading the configuration of the http app: %w", err)
 	}
 	if app["servers"] != nil {
 		if err := json.Unmarshal(app["servers"], &servers); err != nil {
-			return quiet, fmt.Errorf("reading the configuration of the http servers: %w", err)
+			return offline, fmt.Errorf("reading the configuration of the http servers: %w", err)
 		}
 	}
-	quiet.secure = make(map[string]bool, len(servers))
+	offline.secure = make(map[string]bool, len(servers))
 	for name, server := range servers {
 		if server == nil {
-			return quiet, fmt.Errorf("the http server %q is null", name)
+			return offline, fmt.Errorf("the http server %q is null", name)
 		}
-		quiet.secure[name] = isSecure(server)
+		offline.secure[name] = isSecure(server)
 		for _, member := range []string{"listen", "listen_protocols", "listener_wrappers", "packet_conn_wrappers", "tls_connection_policies"} {
 			delete(server, member)
 		}
 		server["automatic_https"] = json.RawMessage(`{"disable":true}`)
 	}
 	if app["servers"], err = json.Marshal(servers); err != nil {
-		return quiet, err
+		return offline, err
 	}
 	if config.AppsRaw["http"], err = json.Marshal(app); err != nil {
-		return quiet, err
+		return offline, err
 	}
 	if config.AppsRaw["agents"] == nil {
 		config.AppsRaw["agents"] = json.RawMessage(`{}`)
 	}
-	quiet.config = config
-	return quiet, nil
+	offline.config = config
+	return offline, nil
 }
 
-// quietenLogs redirects all logs to standard error, except discarded ones. The log files belong
+// redirectLogs redirects all logs to standard error, except discarded ones. The log files belong
 // to the Caddy process that runs the configuration.
-func quietenLogs(config *caddy.Config) {
+func redirectLogs(config *caddy.Config) {
 	if config.Logging == nil {
 		return
 	}
@@ -208,14 +208,14 @@ func headerFlag(flags caddycmd.Flags) (http.Header, error) {
 }
 
 // request sends one request to the endpoint and returns the response.
-func (s *quietSite) request(r *http.Request) *quietAnswer {
-	answer := &quietAnswer{header: make(http.Header)}
-	s.server.ServeHTTP(answer, r)
-	return answer
+func (s *offlineSite) request(r *http.Request) *offlineResponse {
+	response := &offlineResponse{header: make(http.Header)}
+	s.server.ServeHTTP(response, r)
+	return response
 }
 
 // newRequest returns a request to the endpoint, as if from a client on this machine.
-func (s *quietSite) newRequest() *http.Request {
+func (s *offlineSite) newRequest() *http.Request {
 	r := &http.Request{
 		Method:     http.MethodGet,
 		URL:        &url.URL{Path: s.target.Path, RawPath: s.target.RawPath},
@@ -233,39 +233,39 @@ func (s *quietSite) newRequest() *http.Request {
 	return r
 }
 
-// quietAnswer records the status and the beginning of the body of a response.
-type quietAnswer struct {
+// offlineResponse records the status and the beginning of the body of a response.
+type offlineResponse struct {
 	header http.Header
 	status int
 	body   []byte
 }
 
-// maxQuietAnswer limits how much of a response's body is recorded, in bytes.
-const maxQuietAnswer = 512
+// maxRecordedBody limits how much of a response's body is recorded, in bytes.
+const maxRecordedBody = 512
 
-func (a *quietAnswer) Header() http.Header { return a.header }
+func (r *offlineResponse) Header() http.Header { return r.header }
 
-func (a *quietAnswer) WriteHeader(status int) {
-	if a.status == 0 && status >= http.StatusOK {
-		a.status = status
+func (r *offlineResponse) WriteHeader(status int) {
+	if r.status == 0 && status >= http.StatusOK {
+		r.status = status
 	}
 }
 
-func (a *quietAnswer) Write(p []byte) (int, error) {
-	a.WriteHeader(http.StatusOK)
-	if room := maxQuietAnswer - len(a.body); room > 0 {
-		a.body = append(a.body, p[:min(len(p), room)]...)
+func (r *offlineResponse) Write(p []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	if free := maxRecordedBody - len(r.body); free > 0 {
+		r.body = append(r.body, p[:min(len(p), free)]...)
 	}
 	return len(p), nil
 }
 
 // text describes the response, for an error message.
-func (a *quietAnswer) text() string {
-	text := http.StatusText(a.status)
-	if challenge := a.header.Get("Www-Authenticate"); challenge != "" {
+func (r *offlineResponse) text() string {
+	text := http.StatusText(r.status)
+	if challenge := r.header.Get("Www-Authenticate"); challenge != "" {
 		text += " (" + challenge + ")"
 	}
-	if body := strings.Join(strings.Fields(string(a.body)), " "); body != "" {
+	if body := strings.Join(strings.Fields(string(r.body)), " "); body != "" {
 		text += ": " + body
 	}
 	return text

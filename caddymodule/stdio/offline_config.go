@@ -14,15 +14,15 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 )
 
-// unasked is the upstream of a site whose tools are not called.
-const unasked = "http://localhost"
+// placeholderUpstream is the upstream of a site whose tools are not called.
+const placeholderUpstream = "http://localhost"
 
-// quietConfig returns, as JSON, the configuration that the command line selects: a file, or one
+// loadConfig returns, as JSON, the configuration that the command line selects: a file, or one
 // built from a document and an upstream. The upstream is only required if tools will be called.
-func quietConfig(flags caddycmd.Flags, calls bool) ([]byte, error) {
+func loadConfig(flags caddycmd.Flags, calls bool) ([]byte, error) {
 	file, document, upstream := flags.String("config"), flags.String("openapi"), flags.String("upstream")
 	if document != "" && upstream == "" && !calls {
-		upstream = unasked
+		upstream = placeholderUpstream
 	}
 	switch {
 	case file != "" && document != "":
@@ -48,7 +48,7 @@ func documentConfig(flags caddycmd.Flags, document, upstream string) ([]byte, er
 	}
 	u, err := parseUpstream(upstream)
 	if err != nil {
-		return nil, fmt.Errorf("--upstream %q: %w", agents.WithoutSecrets(upstream), err)
+		return nil, fmt.Errorf("--upstream %q: %w", agents.RedactURL(upstream), err)
 	}
 	toolset := &agents.ToolsetConfig{
 		OpenAPI:  document,

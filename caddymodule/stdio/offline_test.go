@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// TestQuieten wants nothing left of a configuration that listens, stores or writes
+// TestStripListeners wants nothing left of a configuration that listens, stores or writes
 // to where others do.
-func TestQuieten(t *testing.T) {
-	quiet, err := quieten([]byte(`{
+func TestStripListeners(t *testing.T) {
+	quiet, err := stripListeners([]byte(`{
 		"admin":{"listen":"localhost:2019","identity":{"identifiers":["a"]},"config":{"load":{"module":"http","url":"http://a"}}},
 		"logging":{"sink":{"writer":{"output":"stdout"}},"logs":{
 			"default":{"writer":{"output":"stdout"},"encoder":{"format":"console"}},
@@ -59,9 +59,9 @@ func TestQuieten(t *testing.T) {
 	}
 }
 
-func TestQuietenRefuses(t *testing.T) {
+func TestStripListeners_rejects(t *testing.T) {
 	for _, config := range []string{`{}`, `[]`, `{"apps":{}}`, `{"apps":{"http":[]}}`, `{"apps":{"http":{"servers":[]}}}`, `{"apps":{"http":{"servers":{"a":null}}}}`, `null`} {
-		if _, err := quieten([]byte(config)); err == nil {
+		if _, err := stripListeners([]byte(config)); err == nil {
 			t.Errorf("%s is taken", config)
 		}
 	}

@@ -58,7 +58,7 @@ func printServerJSON(cmd *cobra.Command, flags caddycmd.Flags) error {
 	if err := discovery.Check(); err != nil {
 		return err
 	}
-	site, err := openQuietSite(flags, false)
+	site, err := openOfflineSite(flags, false)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func printServerJSON(cmd *cobra.Command, flags caddycmd.Flags) error {
 }
 
 // registryCard returns the endpoint's server.json.
-func (s *quietSite) registryCard(discovery *mcp.Discovery) (mcp.ServerCard, error) {
+func (s *offlineSite) registryCard(discovery *mcp.Discovery) (mcp.ServerCard, error) {
 	m := *s.mcp
 	switch m.Discovery {
 	case nil:

@@ -30,7 +30,7 @@ func TestToolsOnly_lets_tool_calls_of_standard_input_through(t *testing.T) {
 	if err := cmd.Flags().Set("config", filepath.Join(dir, "Caddyfile")); err != nil {
 		t.Fatal(err)
 	}
-	site, err := openQuietSite(caddycmd.Flags{FlagSet: cmd.Flags()}, true)
+	site, err := openOfflineSite(caddycmd.Flags{FlagSet: cmd.Flags()}, true)
 	if err != nil {
 		t.Fatal(err)
 	}

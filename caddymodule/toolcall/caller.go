@@ -34,7 +34,7 @@ func newCaller(d dispatch, tools *ocp.Toolset, m *agents.CallMetrics, calls *Req
 		}
 		c.repl.Map(c.placeholder)
 	}
-	calls.Begin(AccessLogFields(c.outer), c.toolset, c.protocol)
+	calls.Begin(AccessLogFields(c.clientRequest), c.toolset, c.protocol)
 	return c
 }
 
@@ -99,7 +99,7 @@ func (c *caller) execute(ctx context.Context, tool string, arguments []byte) (ou
 	defer func() {
 		if value := recover(); value != nil {
 			p := &PanicError{Value: value, Stack: debug.Stack()}
-			outcome = ocp.Outcome{Failure: c.panicked("the call", p)}
+			outcome = ocp.Outcome{Failure: c.panicFailure("the call", p)}
 		}
 	}()
 	return ocp.Execute(ctx, c.tools, tool, arguments, &c.dispatch)

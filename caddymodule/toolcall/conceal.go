@@ -45,8 +45,8 @@ func (p InjectedCredentials) AddTo(secrets *conceal.Secrets) {
 	}
 }
 
-// WithoutCredentials removes the credentials from a text about a failed call.
-func WithoutCredentials(text string, cs agents.Credentials) string {
+// ConcealCredentials removes the credentials from a text about a failed call.
+func ConcealCredentials(text string, cs agents.Credentials) string {
 	with, err := cs.Supplement(caddy.NewReplacer())
 	if err != nil || with == nil {
 		return text // without usable credentials the call was not sent
@@ -54,19 +54,19 @@ func WithoutCredentials(text string, cs agents.Credentials) string {
 	return InjectedCredentials{with}.Secrets(http.StatusInternalServerError).Conceal(text)
 }
 
-// Concealed returns the body of a response without the credentials.
-func (p InjectedCredentials) Concealed(status int, body []byte) []byte {
+// ConcealBody returns the body of a response without the credentials.
+func (p InjectedCredentials) ConcealBody(status int, body []byte) []byte {
 	secrets := p.Secrets(status)
-	if secrets.None() || len(body) == 0 {
+	if secrets.IsEmpty() || len(body) == 0 {
 		return body
 	}
 	return []byte(secrets.Conceal(string(body)))
 }
 
-// ConcealAnswer removes the secrets from the header and the body of a response. The body may be
-// nil and must not be compressed. ConcealAnswer reports whether the body has changed.
-func ConcealAnswer(secrets *conceal.Secrets, header http.Header, body *buffer.Buffer) (changed bool) {
-	if secrets.None() {
+// ConcealInResponse removes the secrets from the header and the body of a response. The body may be
+// nil and must not be compressed. ConcealInResponse reports whether the body has changed.
+func ConcealInResponse(secrets *conceal.Secrets, header http.Header, body *buffer.Buffer) (changed bool) {
+	if secrets.IsEmpty() {
 		return false
 	}
 	for name, values := range header {

@@ -46,16 +46,16 @@ func sessionField(in *ocp.Incoming, name string) (value string, known bool) {
 // NoHeaders is a message without OCP headers.
 var NoHeaders = new(ocp.Incoming)
 
-// Field returns a field of an OCP message by name.
-func Field(in *ocp.Incoming, name string) (value string, known bool) {
+// ContextField returns a field of an OCP message by name.
+func ContextField(in *ocp.Incoming, name string) (value string, known bool) {
 	if value, known = headerField(in, name); known {
 		return value, true
 	}
 	return sessionField(in, name)
 }
 
-// PlaceholdersOf returns the {http.ocp.*} placeholders of a request.
-func PlaceholdersOf(in *ocp.Incoming) caddy.ReplacerFunc {
+// OCPPlaceholders returns the {http.ocp.*} placeholders of a request.
+func OCPPlaceholders(in *ocp.Incoming) caddy.ReplacerFunc {
 	return func(key string) (any, bool) {
 		name, ok := strings.CutPrefix(key, placeholderPrefix)
 		if !ok {
@@ -64,7 +64,7 @@ func PlaceholdersOf(in *ocp.Incoming) caddy.ReplacerFunc {
 		if name == "valid" {
 			return in.Valid(), true
 		}
-		value, known := Field(in, name)
+		value, known := ContextField(in, name)
 		if !known {
 			return nil, false
 		}

@@ -21,19 +21,19 @@ type contextLayer interface {
 // ContextVar is the request variable that holds the contextLayer.
 const ContextVar = "fairway.ocp"
 
-// chain returns the handlers that a tool call passes.
-func (d *dispatch) chain() caddyhttp.Handler {
+// handlerChain returns the handlers that a tool call passes.
+func (d *dispatch) handlerChain() caddyhttp.Handler {
 	if layer, ok := d.vars[ContextVar].(contextLayer); ok {
 		return layer.WrapCalls(d.next)
 	}
 	return d.next
 }
 
-// ownContext returns the OCP context that came with the tool call itself. It returns nil if the
+// callContext returns the OCP context that came with the tool call itself. It returns nil if the
 // call only has the context of the client's request.
-func (d *dispatch) ownContext(r *http.Request) *ocp.Incoming {
+func (d *dispatch) callContext(r *http.Request) *ocp.Incoming {
 	in := ocp.IncomingFromContext(r.Context())
-	if in == nil || in == ocp.IncomingFromContext(d.outer.Context()) {
+	if in == nil || in == ocp.IncomingFromContext(d.clientRequest.Context()) {
 		return nil
 	}
 	return in

@@ -29,15 +29,15 @@ var errCallTimeout = errors.New("the tool call took longer than it may")
 // Error routes (handle_errors) are for visitors of the site and do not run for tool calls. An
 // error of a handler becomes the outcome of the call.
 type dispatch struct {
-	next     caddyhttp.Handler
-	outer    *http.Request
-	repl     *caddy.Replacer   // of outer
-	server   *caddyhttp.Server // of outer
-	vars     map[string]any    // of outer
-	limits   agents.Limits
-	protocol string
-	toolset  string // name of the toolset
-	logger   *zap.Logger
+	next          caddyhttp.Handler
+	clientRequest *http.Request
+	repl          *caddy.Replacer   // of outer
+	server        *caddyhttp.Server // of outer
+	vars          map[string]any    // of outer
+	limits        agents.Limits
+	protocol      string
+	toolset       string // name of the toolset
+	logger        *zap.Logger
 
 	credentials agents.Credentials
 }
@@ -47,13 +47,13 @@ type dispatch struct {
 func newDispatch(next caddyhttp.Handler, outer *http.Request, protocol string, t *agents.Toolset, logger *zap.Logger) dispatch {
 	ctx := outer.Context()
 	d := dispatch{
-		next:        next,
-		outer:       outer,
-		limits:      t.Limits,
-		protocol:    protocol,
-		toolset:     t.Name,
-		logger:      logger,
-		credentials: t.Credentials,
+		next:          next,
+		clientRequest: outer,
+		limits:        t.Limits,
+		protocol:      protocol,
+		toolset:       t.Name,
+		logger:        logger,
+		credentials:   t.Credentials,
 	}
 	d.repl, _ = ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	d.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
@@ -74,33 +74,33 @@ func (d *dispatch) Invoke(ctx context.Context, call *ocp.Call) (*ocp.Result, err
 	}
 	own, err := d.credentials.Current()
 	if err != nil {
-		return nil, d.withoutCredential(call.Tool, err)
+		return nil, d.missingCredentialFailure(call.Tool, err)
 	}
 	if own != nil {
-		call.Fill(agents.ValuesOf(own))
+		call.Fill(agents.CredentialValues(own))
 	}
 	r, err := call.Request(ocp.ContextWithCall(ctx, call))
 	if err != nil {
 		return nil, err
 	}
 	rec := NewRecorder(r.Method, d.limits.MaxResponse, cancel)
-	rec.Outer = d.outer
-	rec.Streams = streams{ctx: ctx, Timer: timer, Timeout: d.limits.Timeout}
-	rec.Own = own
+	rec.ClientRequest = d.clientRequest
+	rec.StreamOptions = streamOptions{ctx: ctx, Timer: timer, Timeout: d.limits.Timeout}
+	rec.ToolsetCredentials = own
 	r = d.prepare(r, rec, call)
-	err = Serve(d.chain(), rec, r)
+	err = Serve(d.handlerChain(), rec, r)
 	return d.conclude(ctx, call, rec, err)
 }
 
 // prepare turns r into an inner request from the caller. It adds headers and parameters that
 // are not arguments of the call. In increasing priority these are: the headers of the client's
 // request, the values that the document fixes, the adapter's supplement, and the toolset's
-// credentials (rec.Own).
+// credentials (rec.ToolsetCredentials).
 func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *ocp.Call) *http.Request {
 	asOperator := len(d.credentials) > 0
-	carryHeaders(r.Header, d.outer.Header, asOperator)
+	copyHeaders(r.Header, d.clientRequest.Header, asOperator)
 	call.SetFilledHeaders(r.Header)
-	own := d.ownContext(r)
+	own := d.callContext(r)
 	if own != nil {
 		user, declared := r.Header[ocp.HeaderUser]
 		own.Set(r.Header)
@@ -114,39 +114,39 @@ func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *ocp.Call) *http
 	repl := caddy.NewReplacer()
 	supplement := ocp.SupplementFromContext(r.Context())
 	supplement.Apply(r)
-	rec.With = supplement.Secrets()
-	if rec.Own != nil {
-		rec.Own.Apply(r)
-		rec.With = append(rec.With, rec.Own)
+	rec.Injected = supplement.Secrets()
+	if rec.ToolsetCredentials != nil {
+		rec.ToolsetCredentials.Apply(r)
+		rec.Injected = append(rec.Injected, rec.ToolsetCredentials)
 	}
-	r.Host = d.outer.Host
-	r.RemoteAddr = d.outer.RemoteAddr
-	r.TLS = d.outer.TLS
-	r.Proto, r.ProtoMajor, r.ProtoMinor = d.outer.Proto, d.outer.ProtoMajor, d.outer.ProtoMinor
+	r.Host = d.clientRequest.Host
+	r.RemoteAddr = d.clientRequest.RemoteAddr
+	r.TLS = d.clientRequest.TLS
+	r.Proto, r.ProtoMajor, r.ProtoMinor = d.clientRequest.Proto, d.clientRequest.ProtoMajor, d.clientRequest.ProtoMinor
 	r.URL.Scheme, r.URL.Host = "", ""
 	r.RequestURI = r.URL.RequestURI()
 
 	r = caddyhttp.PrepareRequest(r, repl, rec, d.server)
 	if own != nil {
-		repl.Map(PlaceholdersOf(own))
+		repl.Map(OCPPlaceholders(own))
 	}
 	repl.Map(func(key string) (any, bool) {
 		if value, ok := toolPlaceholder(key, call.Tool.Name, d.toolset, d.protocol); ok {
 			return value, true
 		}
-		return d.inherited(key)
+		return d.inheritedPlaceholder(key)
 	})
-	d.carryVars(r)
+	d.copyVars(r)
 	return r
 }
 
 // preparedVars is the number of variables that PrepareRequest sets.
 const preparedVars = 3
 
-// carryVars copies the variables that handlers before the endpoint have set, such as the site's
+// copyVars copies the variables that handlers before the endpoint have set, such as the site's
 // root, to the inner request. Variables that describe a single request are not copied:
 // PrepareRequest has set them for the inner request.
-func (d *dispatch) carryVars(r *http.Request) {
+func (d *dispatch) copyVars(r *http.Request) {
 	if len(d.vars) <= preparedVars {
 		return
 	}
@@ -158,11 +158,11 @@ func (d *dispatch) carryVars(r *http.Request) {
 	}
 }
 
-// inherited looks up a placeholder of the client's request that also applies to its tool calls:
+// inheritedPlaceholder looks up a placeholder of the client's request that also applies to its tool calls:
 // the caller's identity (http.auth), its OCP and OTC context, and placeholders that the
 // operator defines (map). Other http.* placeholders describe the client's request itself and
 // are not inherited.
-func (d *dispatch) inherited(key string) (any, bool) {
+func (d *dispatch) inheritedPlaceholder(key string) (any, bool) {
 	if d.repl == nil {
 		return nil, false
 	}
@@ -221,54 +221,54 @@ func Serve(next caddyhttp.Handler, rec *Recorder, r *http.Request) (err error) {
 
 // conclude turns the recorded response into a Result, or an error into a Failure.
 func (d *dispatch) conclude(ctx context.Context, call *ocp.Call, rec *Recorder, err error) (*ocp.Result, error) {
-	defer rec.Drop()
+	defer rec.Release()
 	where := call.Tool.Method + " " + call.Tool.Path
-	if err != nil && rec.SaidAll() && (ctx.Err() != nil || brokeOff(err)) {
+	if err != nil && rec.StreamComplete() && (ctx.Err() != nil || isAbortedResponse(err)) {
 		err = nil
 	}
 	switch {
 	case rec.TooLarge:
-		return nil, d.tooLarge(call.Tool, rec.declared)
-	case rec.Broken != nil:
-		return nil, unstreamable(where, rec.Broken)
-	case ctx.Err() != nil && (err != nil || rec.Status == 0 || rec.Status == statusClientClosed || rec.Stream != nil) && !rec.SaidAll():
-		return nil, d.interrupted(ctx, where, rec)
+		return nil, d.tooLargeFailure(call.Tool, rec.contentLength)
+	case rec.StreamErr != nil:
+		return nil, streamLimitFailure(where, rec.StreamErr)
+	case ctx.Err() != nil && (err != nil || rec.Status == 0 || rec.Status == statusClientClosed || rec.Stream != nil) && !rec.StreamComplete():
+		return nil, d.interruptedFailure(ctx, where, rec)
 	case err != nil:
-		if failure := d.failed(call.Tool, rec, err); failure != nil {
+		if failure := d.handlerFailure(call.Tool, rec, err); failure != nil {
 			return nil, failure
 		}
 	case rec.Status == 0:
-		return nil, unanswered(where, d.protocol)
+		return nil, noHandlerFailure(where, d.protocol)
 	}
-	result, err := d.result(call.Tool, rec)
-	if err == nil && rec.Refused != nil {
-		return result, rec.Refused
+	result, err := d.decodeResult(call.Tool, rec)
+	if err == nil && rec.Refusal != nil {
+		return result, rec.Refusal
 	}
 	return result, err
 }
 
-// brokeOff reports whether a handler aborted the response, as reverse_proxy does when the
+// isAbortedResponse reports whether a handler aborted the response, as reverse_proxy does when the
 // connection to its upstream breaks.
-func brokeOff(err error) bool {
+func isAbortedResponse(err error) bool {
 	p, ok := errors.AsType[*PanicError](err)
 	return ok && p.Stack == nil
 }
 
-// result decodes the recorded body and returns it as a Result.
-func (d *dispatch) result(tool *ocp.Tool, rec *Recorder) (*ocp.Result, error) {
+// decodeResult decodes the recorded body and returns it as a Result.
+func (d *dispatch) decodeResult(tool *ocp.Tool, rec *Recorder) (*ocp.Result, error) {
 	if rec.Stream != nil {
 		if err := rec.FinishStream(); err != nil {
-			return nil, d.unfinished(tool, err)
+			return nil, d.unfinishedStreamFailure(tool, err)
 		}
 	}
-	body, err := DecodeBody(rec.Headers, rec.take(), d.limits.MaxResponse)
+	body, err := DecodeBody(rec.Headers, rec.takeBody(), d.limits.MaxResponse)
 	if err == nil {
 		body, err = DecodeText(rec.Headers, body, d.limits.MaxResponse)
 	}
 	if err != nil {
-		return nil, d.undecodable(tool, err)
+		return nil, d.undecodableFailure(tool, err)
 	}
-	ConcealAnswer(rec.With.Secrets(rec.Status), rec.Headers, body)
+	ConcealInResponse(rec.Injected.Secrets(rec.Status), rec.Headers, body)
 	result := &ocp.Result{Status: rec.Status, Header: rec.Headers, Exposed: rec.Exposed}
 	switch {
 	case body == nil:
@@ -280,7 +280,7 @@ func (d *dispatch) result(tool *ocp.Tool, rec *Recorder) (*ocp.Result, error) {
 	return result, nil
 }
 
-// failed converts the error of a handler:
+// handlerFailure converts the error of a handler:
 //
 //   - A panic, or an error without an HTTP status, is an internal failure.
 //   - The message of the operator's error directive becomes the recorded response.
@@ -289,10 +289,10 @@ func (d *dispatch) result(tool *ocp.Tool, rec *Recorder) (*ocp.Result, error) {
 //     becomes the status of the recorded response, so that it reads like a response of the API.
 //
 // If there is a recorded response, failed returns nil.
-func (d *dispatch) failed(tool *ocp.Tool, rec *Recorder, err error) *ocp.Failure {
+func (d *dispatch) handlerFailure(tool *ocp.Tool, rec *Recorder, err error) *ocp.Failure {
 	where := tool.Method + " " + tool.Path
 	if p, ok := errors.AsType[*PanicError](err); ok {
-		return d.panicked(where, p)
+		return d.panicFailure(where, p)
 	}
 	handlerError, ok := errors.AsType[caddyhttp.HandlerError](err)
 	if !ok {
@@ -301,36 +301,36 @@ func (d *dispatch) failed(tool *ocp.Tool, rec *Recorder, err error) *ocp.Failure
 		}
 		return &ocp.Failure{Kind: ocp.Internal, Message: "the gateway failed while it handled " + where + "; its log says why"}
 	}
-	if c := d.logger.Check(levelOf(handlerError.StatusCode), "tool call ended in an error of a handler"); c != nil {
+	if c := d.logger.Check(logLevel(handlerError.StatusCode), "tool call ended in an error of a handler"); c != nil {
 		c.Write(zap.String("tool", tool.Name), zap.String("toolset", d.toolset),
 			zap.Int("status", handlerError.StatusCode), zap.Error(err))
 	}
 	if message, ok := operatorMessage(handlerError); ok {
-		rec.answerText(handlerError.StatusCode, message)
+		rec.replaceWithText(handlerError.StatusCode, message)
 		return nil
 	}
-	if failure := GatewayFailure(where, handlerError.StatusCode); failure != nil {
+	if failure := UpstreamFailure(where, handlerError.StatusCode); failure != nil {
 		return failure
 	}
 	if rec.Status < http.StatusBadRequest {
 		rec.Status = handlerError.StatusCode
-		rec.Drop() // discard what was written before the error
+		rec.Release() // discard what was written before the error
 	}
 	return nil
 }
 
-// levelOf returns the log level for an error with this status.
-func levelOf(status int) zapcore.Level {
+// logLevel returns the log level for an error with this status.
+func logLevel(status int) zapcore.Level {
 	if status >= http.StatusInternalServerError {
 		return zapcore.ErrorLevel
 	}
 	return zapcore.DebugLevel
 }
 
-// panicked logs the panic of a handler and returns the failure of the call.
-func (d *dispatch) panicked(where string, p *PanicError) *ocp.Failure {
+// panicFailure logs the panic of a handler and returns the failure of the call.
+func (d *dispatch) panicFailure(where string, p *PanicError) *ocp.Failure {
 	if p.Stack == nil {
-		return &ocp.Failure{Kind: ocp.Unreachable, Message: where + " broke off: the connection was closed in the middle of the answer; " + repeatedOrLook(where)}
+		return &ocp.Failure{Kind: ocp.Unreachable, Message: where + " broke off: the connection was closed in the middle of the answer; " + brokenResponseAdvice(where)}
 	}
 	if c := d.logger.Check(zapcore.ErrorLevel, "panic in a tool call"); c != nil {
 		c.Write(zap.String("operation", where), zap.String("toolset", d.toolset),

@@ -25,13 +25,13 @@ type Endpoint struct {
 	Protocol string
 	Path     string // without a trailing slash
 	Toolset  *agents.Toolset
-	calls    agents.CallMetrics
+	metrics  agents.CallMetrics
 	Logger   *zap.Logger
 
-	Agent   string          // the agent whose tools are served; "" for all tools
-	Binding *agents.Binding // nil unless Agent is set
-	App     *agents.App
-	Place   agents.Site
+	Agent      string                // the agent whose tools are served; "" for all tools
+	AgentLimit *agents.AgentEndpoint // nil unless Agent is set
+	App        *agents.App
+	Site       agents.Site
 }
 
 // NewEndpoint provisions an endpoint. Reference is the name of a toolset or the address of a
@@ -44,32 +44,32 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ag
 	if err != nil {
 		return nil, err
 	}
-	e := &Endpoint{Protocol: protocol, Path: strings.TrimRight(path, "/"), Logger: ctx.Logger(), App: app.(*agents.App), Place: agents.SiteOf(ctx)}
+	e := &Endpoint{Protocol: protocol, Path: strings.TrimRight(path, "/"), Logger: ctx.Logger(), App: app.(*agents.App), Site: agents.SiteOf(ctx)}
 	if e.Toolset, err = ResolveToolset(ctx, e.App, reference, config); err != nil {
 		return nil, err
 	}
-	if err := placedEndpointsOf(e.App).addReachable(ctx, e); err != nil {
+	if err := endpointRegistryOf(e.App).addReachable(ctx, e); err != nil {
 		return nil, err
 	}
 	if err := checkToolExpressions(ctx); err != nil {
 		return nil, err
 	}
-	e.App.Offer(e.Place, e.Toolset)
-	e.calls = agents.AllMetrics.Of(e.Toolset.Name, protocol)
-	warnIfNothingBehind(ctx, protocol, e.Logger)
+	e.App.AddServed(e.Site, e.Toolset)
+	e.metrics = agents.AllMetrics.Of(e.Toolset.Name, protocol)
+	warnIfNoUpstream(ctx, protocol, e.Logger)
 	warnIfBypassed(ctx, protocol, e.Path, e.Logger)
 	return e, nil
 }
 
-// Beside returns a copy of the endpoint for a further toolset that is served at the same path.
-func (e *Endpoint) Beside(ctx caddy.Context, reference string, config *agents.ToolsetConfig) (*Endpoint, error) {
+// WithToolset returns a copy of the endpoint for a further toolset that is served at the same path.
+func (e *Endpoint) WithToolset(ctx caddy.Context, reference string, config *agents.ToolsetConfig) (*Endpoint, error) {
 	twin := *e
 	var err error
 	if twin.Toolset, err = ResolveToolset(ctx, e.App, reference, config); err != nil {
 		return nil, err
 	}
-	e.App.Offer(e.Place, twin.Toolset)
-	twin.calls = agents.AllMetrics.Of(twin.Toolset.Name, e.Protocol)
+	e.App.AddServed(e.Site, twin.Toolset)
+	twin.metrics = agents.AllMetrics.Of(twin.Toolset.Name, e.Protocol)
 	return &twin, nil
 }
 
@@ -82,54 +82,54 @@ func ResolveToolset(ctx caddy.Context, app *agents.App, reference string, config
 	if config == nil {
 		config = new(agents.ToolsetConfig)
 	}
-	if reference == "" && config.Empty() && len(app.Named) == 1 {
-		for _, only := range app.Named {
-			return app.Describe(ctx, only, config.Answers)
+	if reference == "" && config.Empty() && len(app.ToolsetsByName) == 1 {
+		for _, only := range app.ToolsetsByName {
+			return app.WithResponseSchemas(ctx, only, config.ResponseSchemas)
 		}
 	}
 	if named, ok := app.Toolset(reference); ok {
 		if !config.Empty() {
 			return nil, fmt.Errorf("toolset %q is defined in the agents app: give its options there", reference)
 		}
-		return app.Describe(ctx, named, config.Answers)
+		return app.WithResponseSchemas(ctx, named, config.ResponseSchemas)
 	}
 	inline := *config
 	switch {
 	case reference == "":
 	case !strings.ContainsAny(reference, `./\:{`):
 		return nil, fmt.Errorf("there is no toolset %q (%s), and it is not the address of a document either: "+
-			"a document has a dot, a slash or a colon in it, such as ./%s", reference, app.Names(), reference)
+			"a document has a dot, a slash or a colon in it, such as ./%s", reference, app.ListNames(), reference)
 	case inline.OpenAPI != "":
-		return nil, fmt.Errorf("two documents, %q and %q: give one", reference, agents.WithoutSecrets(inline.OpenAPI))
+		return nil, fmt.Errorf("two documents, %q and %q: give one", reference, agents.RedactURL(inline.OpenAPI))
 	default:
 		inline.OpenAPI = reference
 	}
 	if inline.OpenAPI == "" {
-		return nil, fmt.Errorf("no toolset and no document: name a toolset (%s), or give an OpenAPI document", app.Names())
+		return nil, fmt.Errorf("no toolset and no document: name a toolset (%s), or give an OpenAPI document", app.ListNames())
 	}
-	return app.Define(ctx, &inline)
+	return app.OpenInline(ctx, &inline)
 }
 
 // Owns reports whether a request is for the endpoint's path or a path below it. Inner requests
 // of tool calls are never owned. Rest is the part of the path after the endpoint's.
 func (e *Endpoint) Owns(r *http.Request) (rest string, owned bool) {
-	if rest, owned = e.below(r.URL.Path); !owned {
+	if rest, owned = e.relativePath(r.URL.Path); !owned {
 		return "", false
 	}
 	return rest, ocp.CallFromContext(r.Context()) == nil
 }
 
-// below reports whether a path is the endpoint's or below it. Rest is the part of the path
+// relativePath reports whether a path is the endpoint's or below it. Rest is the part of the path
 // after the endpoint's.
-func (e *Endpoint) below(path string) (rest string, below bool) {
+func (e *Endpoint) relativePath(path string) (rest string, below bool) {
 	rest, below = strings.CutPrefix(path, e.Path)
 	return rest, below && (rest == "" || rest[0] == '/')
 }
 
-// PassBy passes a request that is not for an endpoint to the next handler. If the request is
-// not a tool call, PassBy sets its {http.tool.*} placeholders to empty strings. Otherwise they
+// PassThrough passes a request that is not for an endpoint to the next handler. If the request is
+// not a tool call, PassThrough sets its {http.tool.*} placeholders to empty strings. Otherwise they
 // would be null in CEL, and the expression {http.tool.name} == "" would be false.
-func PassBy(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+func PassThrough(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if ocp.CallFromContext(r.Context()) == nil {
 		if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 			for _, name := range toolPlaceholders {
@@ -154,17 +154,17 @@ func (e *Endpoint) Current(r *http.Request, next caddyhttp.Handler) *ocp.Toolset
 	if e.Agent == "" || tools == nil {
 		return tools
 	}
-	return e.App.Narrow(e.Place, e.Agent, e.Toolset, tools)
+	return e.App.LimitTools(e.Site, e.Agent, e.Toolset, tools)
 }
 
-// Bind limits the endpoint to the tools that the named agent may use.
-func (e *Endpoint) Bind(agent string) {
+// LimitToAgent limits the endpoint to the tools that the named agent may use.
+func (e *Endpoint) LimitToAgent(agent string) {
 	if agent == "" {
 		return
 	}
 	e.Agent = agent
-	e.Binding = &agents.Binding{Site: e.Place, Agent: agent, Protocol: e.Protocol, Path: e.Path}
-	e.App.Bound = append(e.App.Bound, e.Binding)
+	e.AgentLimit = &agents.AgentEndpoint{Site: e.Site, Agent: agent, Protocol: e.Protocol, Path: e.Path}
+	e.App.AgentEndpoints = append(e.App.AgentEndpoints, e.AgentLimit)
 }
 
 // RetryAfter returns how long a client should wait before it tries again to get the tools.
@@ -172,9 +172,9 @@ func (e *Endpoint) RetryAfter() time.Duration {
 	return e.Toolset.Loader.RetryAfter()
 }
 
-// Unavailable responds with 503 and a problem document (RFC 9457). The reason is for the
+// WriteUnavailable responds with 503 and a problem document (RFC 9457). The reason is for the
 // operator and only in the log.
-func (e *Endpoint) Unavailable(w http.ResponseWriter) error {
+func (e *Endpoint) WriteUnavailable(w http.ResponseWriter) error {
 	wait := strconv.Itoa(int(math.Ceil(e.RetryAfter().Seconds())))
 	detail := fmt.Sprintf("The OpenAPI document of toolset %q has not been loaded yet, so its tools are not known. "+
 		"Try again in %s; the reason is in the gateway's log.", e.Toolset.Key.ShownName(), inSeconds(wait))
@@ -193,13 +193,13 @@ func inSeconds(wait string) string {
 
 // Caller returns the caller that runs the tool calls of one request and records them in calls.
 func (e *Endpoint) Caller(r *http.Request, next caddyhttp.Handler, tools *ocp.Toolset, calls *RequestCalls) *caller {
-	return newCaller(newDispatch(next, r, e.Protocol, e.Toolset, e.Logger), tools, &e.calls, calls)
+	return newCaller(newDispatch(next, r, e.Protocol, e.Toolset, e.Logger), tools, &e.metrics, calls)
 }
 
 // StreamCaller returns the caller that runs the tool calls of one message of a stream and
 // records them in calls.
 func (e *Endpoint) StreamCaller(r *http.Request, next caddyhttp.Handler, tools *ocp.Toolset, calls *RequestCalls) *caller {
-	return newStreamCaller(newDispatch(next, r, e.Protocol, e.Toolset, e.Logger), tools, &e.calls, calls)
+	return newStreamCaller(newDispatch(next, r, e.Protocol, e.Toolset, e.Logger), tools, &e.metrics, calls)
 }
 
 // Errors of an endpoint's path.
@@ -209,11 +209,11 @@ var (
 	errIsDocument = errors.New("the endpoint's path comes before the document, as in: /mcp /openapi.json")
 )
 
-// IsEndpoint reports whether the MCP endpoint responds at this path below its own.
-func IsEndpoint(rest string) bool {
-	return slices.Contains(EndpointPaths[:], rest)
+// IsMCPPath reports whether the MCP endpoint responds at this path below its own.
+func IsMCPPath(rest string) bool {
+	return slices.Contains(MCPPaths[:], rest)
 }
 
-// EndpointPaths are the paths, below an MCP endpoint's own, at which it responds. The empty
+// MCPPaths are the paths, below an MCP endpoint's own, at which it responds. The empty
 // path is the endpoint's own.
-var EndpointPaths = [...]string{"", "/", "/sse", "/message"}
+var MCPPaths = [...]string{"", "/", "/sse", "/message"}

@@ -40,8 +40,8 @@ func ParseEndpoint(h httpcaddyfile.Helper, handler endpointHandler) ([]httpcaddy
 	return h.NewRoute(matchers, handler), nil
 }
 
-// Reference points to the configuration that the endpoints of all protocols have.
-type Reference struct {
+// EndpointOptions points to the configuration that the endpoints of all protocols have.
+type EndpointOptions struct {
 	Path     *string
 	Toolset  *string
 	Toolsets *[]string // further toolsets; nil if the protocol serves one only
@@ -54,11 +54,11 @@ type Reference struct {
 // UnmarshalArguments reads [<path>] [<toolset or document>]. A protocol that serves several
 // toolsets takes more of the latter. A single argument with the extension of a document is a
 // document, even if it begins with a slash.
-func (to Reference) UnmarshalArguments(b *directive.Block) error {
+func (to EndpointOptions) UnmarshalArguments(b *directive.Block) error {
 	name := b.Val()
 	arguments := b.RemainingArgs()
 	if to.Toolsets != nil {
-		return to.unmarshalSeveral(b, name, arguments)
+		return to.unmarshalMultiple(b, name, arguments)
 	}
 	if len(arguments) > 2 {
 		return b.Errf("%s takes a path and a toolset or document, not %d arguments", name, len(arguments))
@@ -84,8 +84,8 @@ func (to Reference) UnmarshalArguments(b *directive.Block) error {
 	return nil
 }
 
-// unmarshalSeveral reads the arguments of a protocol that serves several toolsets.
-func (to Reference) unmarshalSeveral(b *directive.Block, name string, arguments []string) error {
+// unmarshalMultiple reads the arguments of a protocol that serves several toolsets.
+func (to EndpointOptions) unmarshalMultiple(b *directive.Block, name string, arguments []string) error {
 	onlyDocument := len(arguments) == 1 && LooksLikeDocument(arguments[0])
 	if len(arguments) > 0 && strings.HasPrefix(arguments[0], "/") && !onlyDocument {
 		if err := CheckPath(arguments[0]); err != nil {
@@ -103,7 +103,7 @@ func (to Reference) unmarshalSeveral(b *directive.Block, name string, arguments 
 
 // addToolsets sets the first toolset as the main one and appends the others to the further
 // ones.
-func (to Reference) addToolsets(b *directive.Block, name string, toolsets []string) error {
+func (to EndpointOptions) addToolsets(b *directive.Block, name string, toolsets []string) error {
 	for _, toolset := range toolsets {
 		switch {
 		case toolset == "":
@@ -123,7 +123,7 @@ func (to Reference) addToolsets(b *directive.Block, name string, toolsets []stri
 
 // UnmarshalOption reads the subdirective at which b stands if all protocols have it: path,
 // toolset, agent, allow_anonymous, and the options of a toolset.
-func (to Reference) UnmarshalOption(b *directive.Block) (known bool, err error) {
+func (to EndpointOptions) UnmarshalOption(b *directive.Block) (known bool, err error) {
 	switch b.Val() {
 	case "path":
 		return true, b.Value(func(text string) error {
@@ -135,7 +135,7 @@ func (to Reference) UnmarshalOption(b *directive.Block) (known bool, err error) 
 			return true, to.unmarshalToolsets(b)
 		}
 		if err = b.Text(to.Toolset); err == nil && *to.Document != nil {
-			err = to.checkOne(b, *to.Document)
+			err = to.checkSingleDocument(b, *to.Document)
 		}
 		return true, err
 	case "allow_anonymous":
@@ -154,13 +154,13 @@ func (to Reference) UnmarshalOption(b *directive.Block) (known bool, err error) 
 		*to.Document = config
 	}
 	if known && err == nil {
-		err = to.checkOne(b, config)
+		err = to.checkSingleDocument(b, config)
 	}
 	return known, err
 }
 
 // unmarshalToolsets reads the option toolset of a protocol that serves several.
-func (to Reference) unmarshalToolsets(b *directive.Block) error {
+func (to EndpointOptions) unmarshalToolsets(b *directive.Block) error {
 	if err := b.Once(); err != nil {
 		return err
 	}
@@ -171,15 +171,15 @@ func (to Reference) unmarshalToolsets(b *directive.Block) error {
 	if err := to.addToolsets(b, "toolset", toolsets); err != nil || *to.Document == nil {
 		return err
 	}
-	return to.checkOne(b, *to.Document)
+	return to.checkSingleDocument(b, *to.Document)
 }
 
-// checkOne returns an error if both a toolset and a document are configured.
-func (to Reference) checkOne(b *directive.Block, config *agents.ToolsetConfig) error {
+// checkSingleDocument returns an error if both a toolset and a document are configured.
+func (to EndpointOptions) checkSingleDocument(b *directive.Block, config *agents.ToolsetConfig) error {
 	if config.OpenAPI == "" || *to.Toolset == "" {
 		return nil
 	}
-	return b.Errf("two documents, %s and %s: give one", agents.WithoutSecrets(*to.Toolset), agents.WithoutSecrets(config.OpenAPI))
+	return b.Errf("two documents, %s and %s: give one", agents.RedactURL(*to.Toolset), agents.RedactURL(config.OpenAPI))
 }
 
 // CheckPath returns an error if the path cannot be the path of an endpoint.

@@ -11,34 +11,34 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 )
 
-// placedEndpoint is an endpoint with its position in the routes of the server.
-type placedEndpoint struct {
+// positionedEndpoint is an endpoint with its position in the routes of the server.
+type positionedEndpoint struct {
 	*Endpoint
-	at []routePosition // from the outermost list of routes to the innermost; never empty
+	positions []routePosition // from the outermost list of routes to the innermost; never empty
 }
 
-// placedEndpoints are the endpoints of one configuration, in the order in which they are
+// endpointRegistry are the endpoints of one configuration, in the order in which they are
 // provisioned.
-type placedEndpoints struct{ all []placedEndpoint }
+type endpointRegistry struct{ all []positionedEndpoint }
 
-// placedEndpointsKey is the key of placedEndpoints in agents.Share.
-type placedEndpointsKey struct{}
+// endpointRegistryKey is the key of endpointRegistry in agents.Share.
+type endpointRegistryKey struct{}
 
-func placedEndpointsOf(app *agents.App) *placedEndpoints {
-	return agents.Share(app, placedEndpointsKey{}, func() *placedEndpoints { return new(placedEndpoints) })
+func endpointRegistryOf(app *agents.App) *endpointRegistry {
+	return agents.Share(app, endpointRegistryKey{}, func() *endpointRegistry { return new(endpointRegistry) })
 }
 
 // addReachable adds the endpoint that is being provisioned. It returns an error if another
 // endpoint responds to all of its requests. If the routes do not show whether this is so, there
 // is no error.
-func (p *placedEndpoints) addReachable(ctx caddy.Context, e *Endpoint) error {
+func (p *endpointRegistry) addReachable(ctx caddy.Context, e *Endpoint) error {
 	at := routePositions(ctx)
 	if at == nil {
 		return nil
 	}
-	added := placedEndpoint{e, at}
+	added := positionedEndpoint{e, at}
 	for _, earlier := range p.all {
-		if earlier.answers(added.mainPath()) && p.shadows(earlier, added) {
+		if earlier.servesPath(added.callPath()) && p.shadows(earlier, added) {
 			return fmt.Errorf("%s can never be reached: %s comes before it and answers its requests; "+
 				"remove one of them, give them different paths, or put them behind different matchers", added, earlier)
 		}
@@ -52,8 +52,8 @@ func (e *Endpoint) String() string {
 	return fmt.Sprintf("%s %s (toolset %s)", e.Protocol, e.Path, e.Toolset.Name)
 }
 
-// mainPath returns the path that tool calls are sent to.
-func (e *Endpoint) mainPath() string {
+// callPath returns the path that tool calls are sent to.
+func (e *Endpoint) callPath() string {
 	switch {
 	case e.Protocol == "otc":
 		return e.Path + "/call"
@@ -63,16 +63,16 @@ func (e *Endpoint) mainPath() string {
 	return e.Path
 }
 
-// answers reports whether the endpoint responds to requests for a path.
-func (e *Endpoint) answers(path string) bool {
-	rest, below := e.below(path)
-	return below && (e.Protocol == "otc" || IsEndpoint(rest))
+// servesPath reports whether the endpoint responds to requests for a path.
+func (e *Endpoint) servesPath(path string) bool {
+	rest, below := e.relativePath(path)
+	return below && (e.Protocol == "otc" || IsMCPPath(rest))
 }
 
 // shadows reports whether every request to the later endpoint reaches the earlier one first,
 // with the same path.
-func (p *placedEndpoints) shadows(earlier, later placedEndpoint) bool {
-	e, l := earlier.at, later.at
+func (p *endpointRegistry) shadows(earlier, later positionedEndpoint) bool {
+	e, l := earlier.positions, later.positions
 	if !e[0].sameList(l[0]) {
 		return false // different servers
 	}
@@ -103,26 +103,26 @@ func isAlternative(p routePosition) bool {
 
 // rewrittenBetween reports whether a handler between the endpoints may change the path. The
 // positions of the endpoints are equal up to the index common.
-func (p *placedEndpoints) rewrittenBetween(earlier, later placedEndpoint, common int) bool {
-	if common > 0 && common == len(earlier.at) || common == len(later.at) || !earlier.at[common].sameList(later.at[common]) {
+func (p *endpointRegistry) rewrittenBetween(earlier, later positionedEndpoint, common int) bool {
+	if common > 0 && common == len(earlier.positions) || common == len(later.positions) || !earlier.positions[common].sameList(later.positions[common]) {
 		// Both are in one route, which still has its raw handlers.
-		raw := later.at[common-1].route().HandlersRaw
+		raw := later.positions[common-1].route().HandlersRaw
 		from, to := 0, len(raw)
-		if common == len(earlier.at) {
+		if common == len(earlier.positions) {
 			from = p.rawIndex(earlier, raw) + 1
 		}
-		if common == len(later.at) {
+		if common == len(later.positions) {
 			to = p.rawIndex(later, raw)
 		}
 		if slices.ContainsFunc(raw[min(from, to):to], rawRewrites) {
 			return true
 		}
 	}
-	for i, at := range later.at[common:] {
+	for i, at := range later.positions[common:] {
 		from := 0
-		if i == 0 && common < len(earlier.at) && earlier.at[common].sameList(at) {
-			from = earlier.at[common].index + 1
-			if handlersRewrite(handlersFrom(earlier.at[common])) {
+		if i == 0 && common < len(earlier.positions) && earlier.positions[common].sameList(at) {
+			from = earlier.positions[common].index + 1
+			if handlersRewrite(handlersFrom(earlier.positions[common])) {
 				return true
 			}
 		}
@@ -132,7 +132,7 @@ func (p *placedEndpoints) rewrittenBetween(earlier, later placedEndpoint, common
 			}
 		}
 		raw := at.route().HandlersRaw
-		if slices.ContainsFunc(raw[:presentHandler(raw)], rawRewrites) {
+		if slices.ContainsFunc(raw[:currentHandlerIndex(raw)], rawRewrites) {
 			return true
 		}
 	}
@@ -140,12 +140,12 @@ func (p *placedEndpoints) rewrittenBetween(earlier, later placedEndpoint, common
 }
 
 // rawIndex returns the index of an endpoint among the raw handlers of its route.
-func (p *placedEndpoints) rawIndex(e placedEndpoint, raw []json.RawMessage) int {
-	last := e.at[len(e.at)-1]
+func (p *endpointRegistry) rawIndex(e positionedEndpoint, raw []json.RawMessage) int {
+	last := e.positions[len(e.positions)-1]
 	nth := 0
 	for _, other := range p.all {
-		at := other.at[len(other.at)-1]
-		if other.Endpoint != e.Endpoint && at.sameList(last) && at.index == last.index && len(other.at) == len(e.at) {
+		at := other.positions[len(other.positions)-1]
+		if other.Endpoint != e.Endpoint && at.sameList(last) && at.index == last.index && len(other.positions) == len(e.positions) {
 			nth++
 		}
 		if other.Endpoint == e.Endpoint {

@@ -21,51 +21,51 @@ import (
 // statusClientClosed is the status that reverse_proxy uses if the client disconnects.
 const statusClientClosed = 499
 
-// interrupted returns the failure of a call that ended before its response was complete.
-func (d *dispatch) interrupted(ctx context.Context, where string, rec *Recorder) *ocp.Failure {
+// interruptedFailure returns the failure of a call that ended before its response was complete.
+func (d *dispatch) interruptedFailure(ctx context.Context, where string, rec *Recorder) *ocp.Failure {
 	if errors.Is(context.Cause(ctx), errCallTimeout) || errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		if rec.Stream != nil && d.limits.Timeout > 0 {
-			return d.streamedTooLong(where, rec.Stream)
+			return d.streamTimeoutFailure(where, rec.Stream)
 		}
 		return &ocp.Failure{Kind: ocp.TimedOut, Message: fmt.Sprintf(
-			"%s did not answer within %s; %s", where, d.limits.Timeout, repeatedOrLess(where))}
+			"%s did not answer within %s; %s", where, d.limits.Timeout, timeoutAdvice(where))}
 	}
 	return &ocp.Failure{Kind: ocp.Canceled, Message: where + " was canceled, as the client went away"}
 }
 
-// streamedTooLong returns the failure of a stream that exceeds one of its two time limits.
-func (d *dispatch) streamedTooLong(where string, s *streamed) *ocp.Failure {
+// streamTimeoutFailure returns the failure of a stream that exceeds one of its two time limits.
+func (d *dispatch) streamTimeoutFailure(where string, s *recordedStream) *ocp.Failure {
 	message := fmt.Sprintf("%s began to answer and then sent nothing for %s", where, d.limits.Timeout)
 	if !time.Now().Before(s.end) {
 		message = fmt.Sprintf("%s streamed its answer for more than %s", where, maxStreamTimeouts*d.limits.Timeout)
 	}
-	return &ocp.Failure{Kind: ocp.TimedOut, Message: message + " without coming to an end; " + repeatedOrLess(where)}
+	return &ocp.Failure{Kind: ocp.TimedOut, Message: message + " without coming to an end; " + timeoutAdvice(where)}
 }
 
-// repeated returns the advice whether a call that failed in transit can be repeated. The
+// retryAdvice returns the advice whether a call that failed in transit can be repeated. The
 // request may have reached the API, so only an idempotent method is safe to repeat. Where is
 // the method and the path.
-func repeated(where string) string {
+func retryAdvice(where string) string {
 	if isIdempotent(where) {
 		return "try again later"
 	}
 	return "whether the call had an effect is not known, so look before you repeat it"
 }
 
-// repeatedOrLess is the advice of repeated for a call that timed out.
-func repeatedOrLess(where string) string {
+// timeoutAdvice is the advice of repeated for a call that timed out.
+func timeoutAdvice(where string) string {
 	if isIdempotent(where) {
 		return "try again later, or ask for less"
 	}
-	return repeated(where)
+	return retryAdvice(where)
 }
 
-// repeatedOrLook is the advice of repeated for a response that broke off.
-func repeatedOrLook(where string) string {
+// brokenResponseAdvice is the advice of repeated for a response that broke off.
+func brokenResponseAdvice(where string) string {
 	if isIdempotent(where) {
 		return "try again, and look at the API if it goes on"
 	}
-	return repeated(where)
+	return retryAdvice(where)
 }
 
 // isIdempotent reports whether the method is idempotent (RFC 9110, section 9.2.2).
@@ -74,8 +74,8 @@ func isIdempotent(where string) bool {
 	return (&ocp.Tool{Method: method}).Idempotent()
 }
 
-// unstreamable returns the failure of a stream that was canceled because of its size.
-func unstreamable(where string, err error) *ocp.Failure {
+// streamLimitFailure returns the failure of a stream that was canceled because of its size.
+func streamLimitFailure(where string, err error) *ocp.Failure {
 	if errors.Is(err, stream.ErrTooManyEvents) {
 		return &ocp.Failure{Kind: ocp.TooLarge, Message: where + " streamed events without coming to an end; ask for less, and look at the API if it goes on"}
 	}
@@ -84,63 +84,63 @@ func unstreamable(where string, err error) *ocp.Failure {
 		where, humanize.IBytes(stream.DefaultMaxEvent))}
 }
 
-// unfinished returns the failure of a stream that ended without a result.
-func (d *dispatch) unfinished(tool *ocp.Tool, err error) *ocp.Failure {
+// unfinishedStreamFailure returns the failure of a stream that ended without a result.
+func (d *dispatch) unfinishedStreamFailure(tool *ocp.Tool, err error) *ocp.Failure {
 	where := tool.Method + " " + tool.Path
 	switch {
 	case errors.Is(err, buffer.ErrTooLarge):
-		return d.tooLarge(tool, 0)
+		return d.tooLargeFailure(tool, 0)
 	case errors.Is(err, stream.ErrCutOff):
 		return &ocp.Failure{Kind: ocp.Unreachable, Message: where + " broke its stream off in the middle of an event, " +
-			"which ends with an empty line; " + repeatedOrLook(where)}
+			"which ends with an empty line; " + brokenResponseAdvice(where)}
 	}
-	return unstreamable(where, err)
+	return streamLimitFailure(where, err)
 }
 
-// withoutCredential returns the failure of a call that was not sent because a credential has no
+// missingCredentialFailure returns the failure of a call that was not sent because a credential has no
 // usable value. The reason is for the operator and only in the log.
-func (d *dispatch) withoutCredential(tool *ocp.Tool, err error) *ocp.Failure {
+func (d *dispatch) missingCredentialFailure(tool *ocp.Tool, err error) *ocp.Failure {
 	if c := d.logger.Check(zapcore.ErrorLevel, "a tool call was not sent, as a credential for the API has no usable value"); c != nil {
 		c.Write(zap.String("tool", tool.Name), zap.String("toolset", d.toolset), zap.Error(err))
 	}
 	place := "the API"
 	if missing, ok := errors.AsType[*agents.MissingCredentialError](err); ok {
-		place += " (" + missing.Place + ")"
+		place += " (" + missing.Location + ")"
 	}
 	return &ocp.Failure{Kind: ocp.Internal, Message: fmt.Sprintf(
 		"%s %s was not sent: the gateway's credential for %s is missing; the operator has to set it, and finds the reason in the log",
 		tool.Method, tool.Path, place)}
 }
 
-// GatewayFailure returns the failure for a handler error with a status that says that the
+// UpstreamFailure returns the failure for a handler error with a status that says that the
 // upstream cannot be reached. It returns nil for other statuses.
-func GatewayFailure(where string, status int) *ocp.Failure {
+func UpstreamFailure(where string, status int) *ocp.Failure {
 	switch status {
 	case http.StatusBadGateway:
 		return &ocp.Failure{Kind: ocp.Unreachable, Status: status, Message: where +
-			" could not be reached (502 Bad Gateway): the API is down or broke the connection off; " + repeated(where)}
+			" could not be reached (502 Bad Gateway): the API is down or broke the connection off; " + retryAdvice(where)}
 	case http.StatusServiceUnavailable:
 		return &ocp.Failure{Kind: ocp.Unreachable, Status: status, Message: where +
-			" could not be reached (503 Service Unavailable): no server of the API is available; " + repeated(where)}
+			" could not be reached (503 Service Unavailable): no server of the API is available; " + retryAdvice(where)}
 	case http.StatusGatewayTimeout:
 		return &ocp.Failure{Kind: ocp.TimedOut, Status: status, Message: where +
-			" did not answer in time (504 Gateway Timeout); " + repeatedOrLess(where)}
+			" did not answer in time (504 Gateway Timeout); " + timeoutAdvice(where)}
 	case statusClientClosed:
 		return &ocp.Failure{Kind: ocp.Canceled, Message: where + " was canceled, as the client went away"}
 	}
 	return nil
 }
 
-// unanswered returns the failure of a call that no handler responded to.
-func unanswered(where, protocol string) *ocp.Failure {
+// noHandlerFailure returns the failure of a call that no handler responded to.
+func noHandlerFailure(where, protocol string) *ocp.Failure {
 	return &ocp.Failure{Kind: ocp.Unanswered, Message: fmt.Sprintf(
 		"nothing on this site answers %s: the operator has to put a handler for the API, such as reverse_proxy, behind %s, "+
 			"or set base_path if the API is served below another path", where, protocol)}
 }
 
-// tooLarge returns the failure of a response over the limit. It names the size, if known, and
+// tooLargeFailure returns the failure of a response over the limit. It names the size, if known, and
 // arguments of the tool that may make the response smaller.
-func (d *dispatch) tooLarge(tool *ocp.Tool, declared int64) *ocp.Failure {
+func (d *dispatch) tooLargeFailure(tool *ocp.Tool, declared int64) *ocp.Failure {
 	limit := humanize.IBytes(uint64(d.limits.MaxResponse))
 	size := "more than " + limit
 	if declared > 0 {
@@ -173,10 +173,10 @@ func narrowingArguments(tool *ocp.Tool) (names []string) {
 	return names
 }
 
-// undecodable returns the failure of a response whose body cannot be decoded.
-func (d *dispatch) undecodable(tool *ocp.Tool, err error) *ocp.Failure {
+// undecodableFailure returns the failure of a response whose body cannot be decoded.
+func (d *dispatch) undecodableFailure(tool *ocp.Tool, err error) *ocp.Failure {
 	if errors.Is(err, buffer.ErrTooLarge) {
-		return d.tooLarge(tool, 0)
+		return d.tooLargeFailure(tool, 0)
 	}
 	where := tool.Method + " " + tool.Path
 	if coding, ok := errors.AsType[unknownCodingError](err); ok {

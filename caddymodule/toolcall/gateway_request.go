@@ -4,12 +4,12 @@ import (
 	"context"
 )
 
-// gatewayKey is the context key of contextOfGateway.
+// gatewayKey is the context key of withGatewayRequest.
 type gatewayKey struct{}
 
-// contextOfGateway returns the context of a request that the gateway makes for itself, for
+// withGatewayRequest returns the context of a request that the gateway makes for itself, for
 // example to fetch a document of the site. Agent documents do not govern such requests.
-func contextOfGateway(ctx context.Context) context.Context {
+func withGatewayRequest(ctx context.Context) context.Context {
 	return context.WithValue(ctx, gatewayKey{}, true)
 }
 

@@ -7,13 +7,13 @@ import (
 	"github.com/fairwayhq/fairway/internal/headerkind"
 )
 
-// carryHeaders copies headers of the client's request to the inner request. Copied headers take
+// copyHeaders copies headers of the client's request to the inner request. Copied headers take
 // precedence over arguments. Headers of the client's message, its body, its connection and the
 // tool protocol are not copied. Values are cloned, because handlers may change theirs in place.
 //
 // asOperator says that the gateway adds its own credentials to the call. Headers that name a
 // user are not copied then, because the API would trust them as the operator's.
-func carryHeaders(to, from http.Header, asOperator bool) {
+func copyHeaders(to, from http.Header, asOperator bool) {
 	named := headerkind.ConnectionOptions(from)
 	carried := func(name string) bool {
 		return headerkind.Forwarded(name, named) && (!asOperator || !headerkind.NamesUser(name))

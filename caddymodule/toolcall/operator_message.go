@@ -34,10 +34,10 @@ func operatorMessage(err caddyhttp.HandlerError) (message string, ok bool) {
 	return text.Cut(message, maxOperatorMessage), message != ""
 }
 
-// answerText replaces the recorded body with plain text, whatever the request's method. Other
+// replaceWithText replaces the recorded body with plain text, whatever the request's method. Other
 // headers are kept: the operator may have set Retry-After.
-func (r *Recorder) answerText(status int, message string) {
-	r.Drop()
+func (r *Recorder) replaceWithText(status int, message string) {
+	r.Release()
 	r.Body, r.Stream, r.bodiless, r.Status = buffer.Get(), nil, false, status
 	r.Headers.Set("Content-Type", "text/plain; charset=utf-8")
 	for _, name := range []string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {

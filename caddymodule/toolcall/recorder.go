@@ -12,34 +12,34 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// errAnswerTooLarge is the write error that a handler gets if the response exceeds the limit of
+// errResponseTooLarge is the write error that a handler gets if the response exceeds the limit of
 // a tool call.
-var errAnswerTooLarge = fmt.Errorf("the answer is larger than a tool call may return: %w", buffer.ErrTooLarge)
+var errResponseTooLarge = fmt.Errorf("the answer is larger than a tool call may return: %w", buffer.ErrTooLarge)
 
-// errRecorded is the write error that a handler gets after its call has ended.
-var errRecorded = errors.New("the tool call has ended")
+// errCallEnded is the write error that a handler gets after its call has ended.
+var errCallEnded = errors.New("the tool call has ended")
 
 // Recorder is the http.ResponseWriter of one inner request. It keeps the final response in a
 // pooled buffer, up to a limit. It cannot reach the client's connection: it supports neither
 // Hijack nor Unwrap. If the response is a stream, the Recorder keeps only the stream's result.
 type Recorder struct {
-	Headers  http.Header
-	Body     *buffer.Buffer
-	limit    int64 // bytes
-	Status   int   // 0 until the final header is written
-	bodiless bool  // the response has no body; writes are ignored
-	TooLarge bool
-	declared int64                   // Content-Length, if it exceeds the limit
-	cancel   context.CancelCauseFunc // ends the call
-	Refused  *ocp.Failure            // set by a guard after the endpoint; the response reports the same
-	Exposed  string                  // set by a guard after the endpoint; see ocp.Result
-	Outer    *http.Request           // the client's request to the endpoint; nil if this is not a tool call
-	Own      *ocp.Supplement         // credentials that the gateway adds for the toolset
-	With     InjectedCredentials     // Own and further injected credentials
+	Headers            http.Header
+	Body               *buffer.Buffer
+	limit              int64 // bytes
+	Status             int   // 0 until the final header is written
+	bodiless           bool  // the response has no body; writes are ignored
+	TooLarge           bool
+	contentLength      int64                   // Content-Length, if it exceeds the limit
+	cancel             context.CancelCauseFunc // ends the call
+	Refusal            *ocp.Failure            // set by a guard after the endpoint; the response reports the same
+	Exposed            string                  // set by a guard after the endpoint; see ocp.Result
+	ClientRequest      *http.Request           // the client's request to the endpoint; nil if this is not a tool call
+	ToolsetCredentials *ocp.Supplement         // credentials that the gateway adds for the toolset
+	Injected           InjectedCredentials     // ToolsetCredentials and further injected credentials
 
-	Streams streams   // how to handle a stream; the zero value records it like any other response
-	Stream  *streamed // nil unless the response is a stream
-	Broken  error     // why a stream was canceled, except for its size
+	StreamOptions streamOptions   // how to handle a stream; the zero value records it like any other response
+	Stream        *recordedStream // nil unless the response is a stream
+	StreamErr     error           // why a stream was canceled, except for its size
 }
 
 // NewRecorder returns a Recorder for a request with this method. Cancel ends the call.
@@ -71,20 +71,20 @@ func (r *Recorder) WriteHeader(status int) {
 	if r.bodiless {
 		return
 	}
-	if r.Stream = r.Streams.begin(r); r.Stream != nil {
+	if r.Stream = r.StreamOptions.open(r); r.Stream != nil {
 		return
 	}
 	if length := r.Headers["Content-Length"]; len(length) == 1 {
 		if n, err := strconv.ParseInt(length[0], 10, 64); err == nil && n > r.limit {
-			r.declared = n
-			r.exceed()
+			r.contentLength = n
+			r.abortTooLarge()
 		}
 	}
 }
 
 // Write appends to the response.
 func (r *Recorder) Write(p []byte) (int, error) {
-	if err := r.accept(); err != nil {
+	if err := r.beginWrite(); err != nil {
 		return 0, err
 	}
 	switch {
@@ -94,8 +94,8 @@ func (r *Recorder) Write(p []byte) (int, error) {
 		return r.writeStream(p)
 	}
 	if int64(len(r.Body.B))+int64(len(p)) > r.limit {
-		r.exceed()
-		return 0, errAnswerTooLarge
+		r.abortTooLarge()
+		return 0, errResponseTooLarge
 	}
 	r.Body.B = append(r.Body.B, p...)
 	return len(p), nil
@@ -103,7 +103,7 @@ func (r *Recorder) Write(p []byte) (int, error) {
 
 // WriteString appends to the response.
 func (r *Recorder) WriteString(s string) (int, error) {
-	if err := r.accept(); err != nil {
+	if err := r.beginWrite(); err != nil {
 		return 0, err
 	}
 	switch {
@@ -113,8 +113,8 @@ func (r *Recorder) WriteString(s string) (int, error) {
 		return r.writeStream([]byte(s))
 	}
 	if int64(len(r.Body.B))+int64(len(s)) > r.limit {
-		r.exceed()
-		return 0, errAnswerTooLarge
+		r.abortTooLarge()
+		return 0, errResponseTooLarge
 	}
 	r.Body.B = append(r.Body.B, s...)
 	return len(s), nil
@@ -122,7 +122,7 @@ func (r *Recorder) WriteString(s string) (int, error) {
 
 // ReadFrom appends all of source to the response. It reads directly into the buffer.
 func (r *Recorder) ReadFrom(source io.Reader) (int64, error) {
-	if err := r.accept(); err != nil {
+	if err := r.beginWrite(); err != nil {
 		return 0, err
 	}
 	switch {
@@ -134,8 +134,8 @@ func (r *Recorder) ReadFrom(source io.Reader) (int64, error) {
 	before := int64(len(r.Body.B))
 	err := r.Body.ReadAll(source, r.limit)
 	if errors.Is(err, buffer.ErrTooLarge) {
-		r.exceed()
-		err = errAnswerTooLarge
+		r.abortTooLarge()
+		err = errResponseTooLarge
 	}
 	if r.Body == nil {
 		return 0, err
@@ -148,31 +148,31 @@ func (r *Recorder) FlushError() error {
 	return nil
 }
 
-// accept writes the implied header. It returns an error if the response no longer takes bytes.
-func (r *Recorder) accept() error {
+// beginWrite writes the implied header. It returns an error if the response no longer takes bytes.
+func (r *Recorder) beginWrite() error {
 	if r.Status == 0 {
 		r.WriteHeader(http.StatusOK)
 	}
 	switch {
 	case r.TooLarge:
-		return errAnswerTooLarge
-	case r.Broken != nil:
-		return r.Broken
+		return errResponseTooLarge
+	case r.StreamErr != nil:
+		return r.StreamErr
 	case r.Body == nil:
-		return errRecorded
+		return errCallEnded
 	}
 	return nil
 }
 
-// exceed ends the call and discards what was recorded.
-func (r *Recorder) exceed() {
+// abortTooLarge ends the call and discards what was recorded.
+func (r *Recorder) abortTooLarge() {
 	r.TooLarge = true
-	r.Drop()
-	r.cancel(errAnswerTooLarge)
+	r.Release()
+	r.cancel(errResponseTooLarge)
 }
 
-// Drop returns the buffers to the pool.
-func (r *Recorder) Drop() {
+// Release returns the buffers to the pool.
+func (r *Recorder) Release() {
 	if r.Stream != nil {
 		r.Stream.Release()
 		r.Stream = nil
@@ -183,15 +183,15 @@ func (r *Recorder) Drop() {
 
 // Reset clears the Recorder for another response.
 func (r *Recorder) Reset(method string) {
-	r.Drop()
+	r.Release()
 	clear(r.Headers)
 	r.Body = buffer.Get()
-	r.Status, r.declared, r.Exposed = 0, 0, ""
-	r.bodiless, r.TooLarge, r.Broken = method == http.MethodHead, false, nil
+	r.Status, r.contentLength, r.Exposed = 0, 0, ""
+	r.bodiless, r.TooLarge, r.StreamErr = method == http.MethodHead, false, nil
 }
 
-// take transfers ownership of the body to the caller, so that a late write cannot change it.
-func (r *Recorder) take() *buffer.Buffer {
+// takeBody transfers ownership of the body to the caller, so that a late write cannot change it.
+func (r *Recorder) takeBody() *buffer.Buffer {
 	body := r.Body
 	r.Body = nil
 	return body
@@ -200,13 +200,13 @@ func (r *Recorder) take() *buffer.Buffer {
 // SuppressEvents stops forwarding the events of a stream to the client. A response
 // that has not passed its output check must not be shown.
 func (r *Recorder) SuppressEvents() {
-	if r.Streams.ctx != nil && ocp.ListenerFromContext(r.Streams.ctx) != nil {
-		r.Streams.ctx = ocp.ContextWithListener(r.Streams.ctx, nil)
+	if r.StreamOptions.ctx != nil && ocp.ListenerFromContext(r.StreamOptions.ctx) != nil {
+		r.StreamOptions.ctx = ocp.ContextWithListener(r.StreamOptions.ctx, nil)
 	}
 }
 
 // Discard deletes a response that must not be released.
 func (r *Recorder) Discard() {
-	r.Drop()
+	r.Release()
 	clear(r.Headers)
 }

@@ -33,7 +33,7 @@ func TestRecorder(t *testing.T) {
 	t.Run("as much as the limit", func(t *testing.T) {
 		rec, ctx := testRecorder("GET", 10)
 		_, err := rec.ReadFrom(strings.NewReader("0123456789"))
-		if err != nil || ctx.Err() != nil || string(rec.take().B) != "0123456789" {
+		if err != nil || ctx.Err() != nil || string(rec.takeBody().B) != "0123456789" {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -49,13 +49,13 @@ func TestRecorder(t *testing.T) {
 	} {
 		t.Run("over the limit/"+name, func(t *testing.T) {
 			rec, ctx := testRecorder("GET", 10)
-			if err := write(rec); !errors.Is(err, errAnswerTooLarge) {
+			if err := write(rec); !errors.Is(err, errResponseTooLarge) {
 				t.Errorf("got %v", err)
 			}
-			if !rec.TooLarge || rec.Body != nil || !errors.Is(context.Cause(ctx), errAnswerTooLarge) {
+			if !rec.TooLarge || rec.Body != nil || !errors.Is(context.Cause(ctx), errResponseTooLarge) {
 				t.Error("the call goes on")
 			}
-			if _, err := rec.Write([]byte("x")); !errors.Is(err, errAnswerTooLarge) {
+			if _, err := rec.Write([]byte("x")); !errors.Is(err, errResponseTooLarge) {
 				t.Errorf("writing on: %v", err)
 			}
 		})
@@ -78,8 +78,8 @@ func TestRecorder(t *testing.T) {
 	t.Run("a late write changes nothing", func(t *testing.T) {
 		rec, _ := testRecorder("GET", 10)
 		_, _ = rec.Write([]byte("x"))
-		body := rec.take()
-		if _, err := rec.Write([]byte("y")); !errors.Is(err, errRecorded) {
+		body := rec.takeBody()
+		if _, err := rec.Write([]byte("y")); !errors.Is(err, errCallEnded) {
 			t.Errorf("got %v", err)
 		}
 		if string(body.B) != "x" {

@@ -23,7 +23,7 @@ type RequestCalls struct {
 	tool    string                    // of the latest call; "" before the first one
 	outcome string                    // of the latest call
 	count   int
-	listed  []string // "tool outcome" for the first maxLoggedCalls, if there are several
+	logged  []string // "tool outcome" for the first maxLoggedCalls, if there are several
 }
 
 // Begin sets the fields that all calls of the request share. Fields is nil if the server
@@ -40,7 +40,7 @@ func (c *RequestCalls) record(tool *ocp.Tool, outcome string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.count == 1 && c.fields != nil {
-		c.listed = append(c.listed, c.tool+" "+c.outcome)
+		c.logged = append(c.logged, c.tool+" "+c.outcome)
 	}
 	c.count++
 	if c.tool, c.outcome = "", outcome; tool != nil {
@@ -50,7 +50,7 @@ func (c *RequestCalls) record(tool *ocp.Tool, outcome string) {
 		return
 	}
 	if c.count > 1 && c.count <= maxLoggedCalls {
-		c.listed = append(c.listed, c.tool+" "+outcome)
+		c.logged = append(c.logged, c.tool+" "+outcome)
 	}
 	if tool != nil || c.count > 1 { // in a batch, overwrite the tool of the previous call
 		c.fields.Set(zap.String("tool", c.tool))
@@ -67,7 +67,7 @@ func (c *RequestCalls) amend(outcome string) {
 		return
 	}
 	if c.count > 1 && c.count <= maxLoggedCalls {
-		c.listed[c.count-1] = c.tool + " " + outcome
+		c.logged[c.count-1] = c.tool + " " + outcome
 	}
 	c.write()
 }
@@ -77,7 +77,7 @@ func (c *RequestCalls) write() {
 	c.fields.Set(zap.String("outcome", c.outcome))
 	if c.count > 1 {
 		c.fields.Set(zap.Int("tool_call_count", c.count))
-		c.fields.Set(zap.Strings("tool_calls", c.listed))
+		c.fields.Set(zap.Strings("tool_calls", c.logged))
 	}
 }
 

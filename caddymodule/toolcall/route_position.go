@@ -54,7 +54,7 @@ func routePositions(ctx caddy.Context) []routePosition {
 	}
 	positions := make([]routePosition, len(lists))
 	for i, routes := range lists {
-		index := presentRoute(routes)
+		index := currentRouteIndex(routes)
 		if index < 0 {
 			return nil
 		}
@@ -63,9 +63,9 @@ func routePositions(ctx caddy.Context) []routePosition {
 	return positions
 }
 
-// presentRoute returns the index of the route that is being provisioned. It returns -1 if there
+// currentRouteIndex returns the index of the route that is being provisioned. It returns -1 if there
 // is none.
-func presentRoute(routes caddyhttp.RouteList) int {
+func currentRouteIndex(routes caddyhttp.RouteList) int {
 	for i := range routes {
 		if routes[i].HandlersRaw != nil {
 			return i

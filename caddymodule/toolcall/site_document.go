@@ -25,7 +25,7 @@ func CurrentTools(t *agents.Toolset, r *http.Request, next caddyhttp.Handler) *o
 // declares. It returns nil if the document is not loaded. A document of the site is fetched
 // through next, the handlers after the one that r has reached.
 func DeclaredTools(t *agents.Toolset, r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
-	if !t.BySite {
+	if !t.FromSite {
 		return t.Loader.Toolset()
 	}
 	tools, err := t.Loader.Ensure(r.Context(), FetchThrough(next, r, t.Key.MaxDocument))
@@ -61,14 +61,14 @@ func FetchThrough(next caddyhttp.Handler, outer *http.Request, limit int64) open
 		if local != nil {
 			ctx = context.WithValue(ctx, http.LocalAddrContextKey, local)
 		}
-		r := head.WithContext(contextOfGateway(ctx))
+		r := head.WithContext(withGatewayRequest(ctx))
 		r.URL, r.RequestURI = target, path
 		r.Header = header
 		r.Header.Set("Accept-Encoding", "identity")
 		r.Body = http.NoBody
 
 		rec := NewRecorder(r.Method, limit, cancel)
-		defer rec.Drop()
+		defer rec.Release()
 		r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), rec, server)
 		if hasRoot {
 			caddyhttp.SetVar(r.Context(), "root", root)
@@ -91,7 +91,7 @@ func fetchSite(next caddyhttp.Handler, rec *Recorder, r *http.Request, limit int
 	case rec.Status == 0:
 		return 0, nil, nil, errors.New("no handler behind this one answers it")
 	}
-	body, err := DecodeBody(rec.Headers, rec.take(), limit)
+	body, err := DecodeBody(rec.Headers, rec.takeBody(), limit)
 	if err != nil {
 		return 0, nil, nil, err
 	}

@@ -17,18 +17,18 @@ import (
 // call's timeout. The timeout itself limits how long the stream may be silent.
 const maxStreamTimeouts = 10
 
-// streams configures how a tool call handles a streamed response. With the zero value, a stream
+// streamOptions configures how a tool call handles a streamed response. With the zero value, a stream
 // is recorded like any other response.
-type streams struct {
+type streamOptions struct {
 	ctx     context.Context // context of the call; it may have a listener
 	Timer   *time.Timer     // ends the call; nil without a time limit
 	Timeout time.Duration
 }
 
-// begin returns the stream if rec's response is one, else nil. The response's header is
+// open returns the stream if rec's response is one, else nil. The response's header is
 // complete at this point. A stream in a content coding is recorded like any other response,
 // since inner requests do not accept one.
-func (s *streams) begin(rec *Recorder) *streamed {
+func (s *streamOptions) open(rec *Recorder) *recordedStream {
 	contentType := rec.Headers["Content-Type"]
 	if s.ctx == nil || len(contentType) == 0 || rec.Status >= http.StatusMultipleChoices {
 		return nil
@@ -40,39 +40,39 @@ func (s *streams) begin(rec *Recorder) *streamed {
 	if coding := rec.Headers.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return nil
 	}
-	begun := &streamed{
+	begun := &recordedStream{
 		Reducer: stream.NewReducer(format, rec.Body, stream.Options{
 			Listener:   ocp.ListenerFromContext(s.ctx),
 			MaxContent: rec.limit,
 		}),
-		streams: s,
+		streamOptions: s,
 	}
 	if s.Timer != nil {
 		begun.end = time.Now().Add(maxStreamTimeouts * s.Timeout)
-		begun.listen()
+		begun.resetSilenceTimer()
 	}
 	return begun
 }
 
-// streamed is a response that is a stream.
-type streamed struct {
+// recordedStream is a response that is a stream.
+type recordedStream struct {
 	*stream.Reducer
-	*streams
+	*streamOptions
 	end time.Time // the time limit of the whole stream
 }
 
 // Write passes bytes to the stream's reader. The silence limit is suspended while the listener
 // handles events, because that time is not the API's.
-func (s *streamed) Write(p []byte) (int, error) {
+func (s *recordedStream) Write(p []byte) (int, error) {
 	if s.Timer != nil {
 		s.Timer.Reset(time.Until(s.end))
-		defer s.listen()
+		defer s.resetSilenceTimer()
 	}
 	return s.Reducer.Write(p)
 }
 
-// listen restarts the limit on how long the stream may be silent.
-func (s *streamed) listen() {
+// resetSilenceTimer restarts the limit on how long the stream may be silent.
+func (s *recordedStream) resetSilenceTimer() {
 	s.Timer.Reset(min(s.Timeout, time.Until(s.end)))
 }
 
@@ -84,11 +84,11 @@ func (r *Recorder) writeStream(p []byte) (int, error) {
 	case err == nil:
 		return n, nil
 	case errors.Is(err, buffer.ErrTooLarge):
-		r.exceed()
-		return n, errAnswerTooLarge
+		r.abortTooLarge()
+		return n, errResponseTooLarge
 	}
-	r.Broken = err
-	r.Drop()
+	r.StreamErr = err
+	r.Release()
 	r.cancel(err)
 	return n, err
 }
@@ -131,8 +131,8 @@ func (r *Recorder) FinishStream() error {
 	return nil
 }
 
-// SaidAll reports whether the response is a stream whose result is complete. If so, the call
+// StreamComplete reports whether the response is a stream whose result is complete. If so, the call
 // succeeds even if the stream then breaks off or exceeds its time limit.
-func (r *Recorder) SaidAll() bool {
+func (r *Recorder) StreamComplete() bool {
 	return r.Stream != nil && r.Stream.Settled()
 }

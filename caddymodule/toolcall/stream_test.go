@@ -48,7 +48,7 @@ func (i invocation) run(t *testing.T) (*ocp.Result, error) {
 		i.toolset.Limits.MaxResponse = 1000
 	}
 	d := newDispatch(caddyhttp.HandlerFunc(i.handler), handlertest.EndpointRequest(), "mcp", &i.toolset, zap.NewNop())
-	ctx := d.outer.Context()
+	ctx := d.clientRequest.Context()
 	if i.listener != nil {
 		ctx = ocp.ContextWithListener(ctx, i.listener)
 	}
@@ -310,7 +310,7 @@ func TestStreamedCancel(t *testing.T) {
 func TestStreamRecorded(t *testing.T) {
 	rec, _ := testRecorder("GET", 100)
 	rec.Header().Set("Content-Type", events)
-	if _, err := rec.Write([]byte("data: 1\n\n")); err != nil || string(rec.take().B) != "data: 1\n\n" {
+	if _, err := rec.Write([]byte("data: 1\n\n")); err != nil || string(rec.takeBody().B) != "data: 1\n\n" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -19,10 +19,10 @@ var nullComparison = regexp.MustCompile(`\{http\.tool\.(name|toolset|protocol)\}
 func checkToolExpressions(ctx caddy.Context) error {
 	for _, p := range routePositions(ctx) {
 		for _, route := range p.routes[p.index:] {
-			found := comparison(route.MatcherSets)
+			found := findNullComparison(route.MatcherSets)
 			for _, raw := range route.HandlersRaw {
 				if found == "" {
-					found = rawComparison(raw)
+					found = findRawNullComparison(raw)
 				}
 			}
 			if found != "" {
@@ -34,9 +34,9 @@ func checkToolExpressions(ctx caddy.Context) error {
 	return nil
 }
 
-// comparison returns the first comparison with null in the matchers. It returns "" if there is
+// findNullComparison returns the first comparison with null in the matchers. It returns "" if there is
 // none.
-func comparison(sets caddyhttp.MatcherSets) string {
+func findNullComparison(sets caddyhttp.MatcherSets) string {
 	for _, set := range sets {
 		for _, m := range set {
 			switch m := m.(type) {
@@ -46,7 +46,7 @@ func comparison(sets caddyhttp.MatcherSets) string {
 				}
 			case *caddyhttp.MatchNot:
 				for _, inner := range m.MatcherSets {
-					if found := comparison(caddyhttp.MatcherSets{inner}); found != "" {
+					if found := findNullComparison(caddyhttp.MatcherSets{inner}); found != "" {
 						return found
 					}
 				}
@@ -56,8 +56,8 @@ func comparison(sets caddyhttp.MatcherSets) string {
 	return ""
 }
 
-// rawComparison is comparison for the matchers in the routes of a raw handler.
-func rawComparison(raw json.RawMessage) string {
+// findRawNullComparison is comparison for the matchers in the routes of a raw handler.
+func findRawNullComparison(raw json.RawMessage) string {
 	var h struct {
 		Routes []struct {
 			Match  json.RawMessage   `json:"match"`
@@ -70,7 +70,7 @@ func rawComparison(raw json.RawMessage) string {
 			return string(found)
 		}
 		for _, inner := range route.Handle {
-			if found := rawComparison(inner); found != "" {
+			if found := findRawNullComparison(inner); found != "" {
 				return found
 			}
 		}

@@ -18,11 +18,11 @@ import (
 func warnIfBypassed(ctx caddy.Context, endpoint, path string, logger *zap.Logger) {
 	var before []bypassedHandler
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
-		before = append(before, bypassed(server.Routes, path)...)
+		before = append(before, bypassedHandlers(server.Routes, path)...)
 	}
 	for _, ancestor := range ctx.Modules() {
 		if subroute, ok := ancestor.(*caddyhttp.Subroute); ok {
-			before = append(before, bypassed(subroute.Routes, path)...)
+			before = append(before, bypassedHandlers(subroute.Routes, path)...)
 		}
 	}
 	for _, handler := range before {
@@ -32,12 +32,12 @@ func warnIfBypassed(ctx caddy.Context, endpoint, path string, logger *zap.Logger
 	}
 }
 
-// WarnIfHalfGuarded logs a warning for each handler before the endpoint that authenticates only
+// WarnIfPartlyAuthenticated logs a warning for each handler before the endpoint that authenticates only
 // some of the paths at which the endpoint responds. For example, basic_auth /mcp leaves /mcp/
 // open.
-func WarnIfHalfGuarded(ctx caddy.Context, endpoint, path string, below []string, logger *zap.Logger) {
+func WarnIfPartlyAuthenticated(ctx caddy.Context, endpoint, path string, below []string, logger *zap.Logger) {
 	warn := func(routes caddyhttp.RouteList) {
-		for _, open := range halfGuarded(routes, path, below) {
+		for _, open := range partlyAuthenticated(routes, path, below) {
 			logger.Warn("a handler before "+endpoint+" asks for credentials at some of the paths where it answers and lets everybody in at another: "+
 				"let its matcher select all of them, as "+path+"* does",
 				zap.String("handler", open.handler), zap.String("open", open.path))
@@ -53,11 +53,11 @@ func WarnIfHalfGuarded(ctx caddy.Context, endpoint, path string, below []string,
 	}
 }
 
-// An openPath is a path that a handler does not authenticate.
-type openPath struct{ handler, path string }
+// An unauthenticatedPath is a path that a handler does not authenticate.
+type unauthenticatedPath struct{ handler, path string }
 
-// halfGuarded returns the handlers that WarnIfHalfGuarded warns about.
-func halfGuarded(routes caddyhttp.RouteList, path string, below []string) (open []openPath) {
+// partlyAuthenticated returns the handlers that WarnIfPartlyAuthenticated warns about.
+func partlyAuthenticated(routes caddyhttp.RouteList, path string, below []string) (open []unauthenticatedPath) {
 	for i := range routes {
 		if routes[i].HandlersRaw != nil {
 			break
@@ -73,15 +73,15 @@ func halfGuarded(routes caddyhttp.RouteList, path string, below []string) (open 
 		if guarded == 0 || unguarded == "" {
 			continue
 		}
-		for _, name := range namesOf(routes[i].Handlers, "agent_auth", "authentication") {
-			open = append(open, openPath{name, unguarded})
+		for _, name := range handlerNames(routes[i].Handlers, "agent_auth", "authentication") {
+			open = append(open, unauthenticatedPath{name, unguarded})
 		}
 	}
 	return open
 }
 
-// namesOf returns the names of those handlers that are in wanted.
-func namesOf(handlers []caddyhttp.MiddlewareHandler, wanted ...string) (names []string) {
+// handlerNames returns the names of those handlers that are in wanted.
+func handlerNames(handlers []caddyhttp.MiddlewareHandler, wanted ...string) (names []string) {
 	for _, handler := range handlers {
 		if module, ok := handler.(caddy.Module); ok {
 			if name := module.CaddyModule().ID.Name(); slices.Contains(wanted, name) {
@@ -98,9 +98,9 @@ type bypassedHandler struct {
 	paths []string
 }
 
-// bypassed returns the handlers that warnIfBypassed warns about. They are in routes before the
+// bypassedHandlers returns the handlers that warnIfBypassed warns about. They are in routes before the
 // current one. Those routes are already provisioned and so have no raw configuration.
-func bypassed(routes caddyhttp.RouteList, path string) (found []bypassedHandler) {
+func bypassedHandlers(routes caddyhttp.RouteList, path string) (found []bypassedHandler) {
 	for i := range routes {
 		if routes[i].HandlersRaw != nil {
 			break
@@ -108,7 +108,7 @@ func bypassed(routes caddyhttp.RouteList, path string) (found []bypassedHandler)
 		if !forOtherPaths(routes[i].MatcherSets, path) {
 			continue
 		}
-		for _, name := range namesOf(routes[i].Handlers, "agent_auth", "authentication", "reverse_proxy", "rewrite", "request_body") {
+		for _, name := range handlerNames(routes[i].Handlers, "agent_auth", "authentication", "reverse_proxy", "rewrite", "request_body") {
 			found = append(found, bypassedHandler{name, matchedPaths(routes[i].MatcherSets)})
 		}
 	}
@@ -130,15 +130,15 @@ func matchedPaths(sets caddyhttp.MatcherSets) (paths []string) {
 // forOtherPaths reports whether every set has a path matcher that does not match path.
 func forOtherPaths(sets caddyhttp.MatcherSets, path string) bool {
 	for _, set := range sets {
-		if !leavesOut(set, path) {
+		if !excludesPath(set, path) {
 			return false
 		}
 	}
 	return len(sets) > 0
 }
 
-// leavesOut reports whether the set has a path matcher that does not match path.
-func leavesOut(set caddyhttp.MatcherSet, path string) bool {
+// excludesPath reports whether the set has a path matcher that does not match path.
+func excludesPath(set caddyhttp.MatcherSet, path string) bool {
 	ctx := context.WithValue(context.Background(), caddy.ReplacerCtxKey, caddy.NewReplacer())
 	r := (&http.Request{Method: http.MethodPost, URL: &url.URL{Path: path}}).WithContext(ctx)
 	for _, matcher := range set {

@@ -9,22 +9,22 @@ import (
 	"go.uber.org/zap"
 )
 
-// warnIfNothingBehind logs a warning if no handler after the one being provisioned responds to
+// warnIfNoUpstream logs a warning if no handler after the one being provisioned responds to
 // requests, since every tool call would fail then. There is no warning if this cannot be
 // determined.
 //
 // While Caddy provisions a list of routes, later routes and the handlers of the current one
 // still have their raw configuration. The first route with a raw configuration is the current
 // one.
-func warnIfNothingBehind(ctx caddy.Context, handler string, logger *zap.Logger) {
-	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && answersBehind(server.Routes) {
+func warnIfNoUpstream(ctx caddy.Context, handler string, logger *zap.Logger) {
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && mayReachUpstream(server.Routes) {
 		return
 	}
 	known := false
 	for _, ancestor := range ctx.Modules() {
 		switch ancestor := ancestor.(type) {
 		case *caddyhttp.Subroute:
-			if answersBehind(ancestor.Routes) {
+			if mayReachUpstream(ancestor.Routes) {
 				return
 			}
 		case *caddyhttp.App:
@@ -41,9 +41,9 @@ func warnIfNothingBehind(ctx caddy.Context, handler string, logger *zap.Logger) 
 	}
 }
 
-// answersBehind reports whether a handler after the current one may respond: in the current
+// mayReachUpstream reports whether a handler after the current one may respond: in the current
 // route, or in a later route that can be reached.
-func answersBehind(routes caddyhttp.RouteList) bool {
+func mayReachUpstream(routes caddyhttp.RouteList) bool {
 	present := true
 	for i := range routes {
 		raw := routes[i].HandlersRaw
@@ -51,9 +51,9 @@ func answersBehind(routes caddyhttp.RouteList) bool {
 			continue
 		}
 		if present {
-			raw = raw[min(presentHandler(raw)+1, len(raw)):]
+			raw = raw[min(currentHandlerIndex(raw)+1, len(raw)):]
 		}
-		if slices.ContainsFunc(raw, mayAnswer) {
+		if slices.ContainsFunc(raw, mayRespond) {
 			return true
 		}
 		if present && routes[i].Terminal {
@@ -64,12 +64,12 @@ func answersBehind(routes caddyhttp.RouteList) bool {
 	return false
 }
 
-// presentHandler returns the index of the first handler in the current route that is a tool
+// currentHandlerIndex returns the index of the first handler in the current route that is a tool
 // endpoint or contains one. Caddy does not expose which handler is being provisioned, so a
 // second endpoint in the same route may not get its warning.
-func presentHandler(raw []json.RawMessage) int {
+func currentHandlerIndex(raw []json.RawMessage) int {
 	for i, handler := range raw {
-		if holdsEndpoint(handler) {
+		if containsEndpoint(handler) {
 			return i
 		}
 	}
@@ -84,22 +84,22 @@ type rawHandler struct {
 	} `json:"routes"`
 }
 
-// holdsEndpoint reports whether a handler is a tool endpoint or contains one.
-func holdsEndpoint(raw json.RawMessage) bool {
+// containsEndpoint reports whether a handler is a tool endpoint or contains one.
+func containsEndpoint(raw json.RawMessage) bool {
 	var h rawHandler
 	if json.Unmarshal(raw, &h) != nil {
 		return false
 	}
 	for _, route := range h.Routes {
-		if slices.ContainsFunc(route.Handle, holdsEndpoint) {
+		if slices.ContainsFunc(route.Handle, containsEndpoint) {
 			return true
 		}
 	}
 	return h.Handler == "mcp" || h.Handler == "otc"
 }
 
-// mayAnswer reports whether a handler may respond to requests itself. Unknown handlers may.
-func mayAnswer(raw json.RawMessage) bool {
+// mayRespond reports whether a handler may respond to requests itself. Unknown handlers may.
+func mayRespond(raw json.RawMessage) bool {
 	var h rawHandler
 	if json.Unmarshal(raw, &h) != nil {
 		return true
@@ -107,7 +107,7 @@ func mayAnswer(raw json.RawMessage) bool {
 	switch h.Handler {
 	case "subroute":
 		for _, route := range h.Routes {
-			if slices.ContainsFunc(route.Handle, mayAnswer) {
+			if slices.ContainsFunc(route.Handle, mayRespond) {
 				return true
 			}
 		}

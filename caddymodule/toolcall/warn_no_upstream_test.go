@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-func TestAnswersBehind(t *testing.T) {
+func TestMayReachUpstream(t *testing.T) {
 	for name, test := range map[string]struct {
 		routes string
 		want   bool
@@ -28,7 +28,7 @@ func TestAnswersBehind(t *testing.T) {
 			if err := json.Unmarshal([]byte(test.routes), &routes); err != nil {
 				t.Fatal(err)
 			}
-			if got := answersBehind(routes); got != test.want {
+			if got := mayReachUpstream(routes); got != test.want {
 				t.Errorf("got %t", got)
 			}
 		})

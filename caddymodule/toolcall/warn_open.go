@@ -26,10 +26,10 @@ import (
 func (e *Endpoint) WarnIfOpen(ctx caddy.Context, injected bool) {
 	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	at := routePositions(ctx)
-	if !ok || at == nil || len(server.Listen) == 0 || !injected && !e.injectsBehind(at) {
+	if !ok || at == nil || len(server.Listen) == 0 || !injected && !e.injectsAfter(at) {
 		return
 	}
-	if e.guarded(at) || needsClientCertificate(server, at) {
+	if e.isAuthenticated(at) || needsClientCertificate(server, at) {
 		return
 	}
 	log := e.Logger.Warn
@@ -41,16 +41,16 @@ func (e *Endpoint) WarnIfOpen(ctx caddy.Context, injected bool) {
 		zap.String("path", e.Path), zap.String("toolset", e.Toolset.Name))
 }
 
-// guarded reports whether handlers before the endpoint authenticate its callers.
-func (e *Endpoint) guarded(at []routePosition) bool {
-	paths := []string{e.mainPath()}
+// isAuthenticated reports whether handlers before the endpoint authenticate its callers.
+func (e *Endpoint) isAuthenticated(at []routePosition) bool {
+	paths := []string{e.callPath()}
 	if e.Protocol == "otc" {
 		paths = append(paths, e.Path+"/tools/call")
 	}
 	for _, path := range paths {
 		guarded := false
 		for i, p := range at {
-			guarded = guarded || guardedAt(p, p.route().HandlersRaw[:e.rawIndexAt(at, i)], path)
+			guarded = guarded || authenticatedAt(p, p.route().HandlersRaw[:e.rawIndexAt(at, i)], path)
 		}
 		if !guarded {
 			return false
@@ -64,14 +64,14 @@ func (e *Endpoint) guarded(at []routePosition) bool {
 func (e *Endpoint) rawIndexAt(at []routePosition, i int) int {
 	raw := at[i].route().HandlersRaw
 	if i == len(at)-1 {
-		return placedEndpointsOf(e.App).rawIndex(placedEndpoint{e, at}, raw)
+		return endpointRegistryOf(e.App).rawIndex(positionedEndpoint{e, at}, raw)
 	}
-	return presentHandler(raw)
+	return currentHandlerIndex(raw)
 }
 
-// guardedAt reports whether a handler before the position authenticates requests for the path.
+// authenticatedAt reports whether a handler before the position authenticates requests for the path.
 // The handler is in an earlier route, or before the endpoint in the same route.
-func guardedAt(p routePosition, before []json.RawMessage, path string) bool {
+func authenticatedAt(p routePosition, before []json.RawMessage, path string) bool {
 	present := p.route()
 	for i := range p.routes[:p.index] {
 		route := &p.routes[i]
@@ -79,11 +79,11 @@ func guardedAt(p routePosition, before []json.RawMessage, path string) bool {
 		if alternative || !sameHosts(route, present) {
 			continue
 		}
-		if handlersGuard(route, path) && (sameMatchers(route, present) || !excludesCalls(route.MatcherSets, path)) {
+		if anyHandlerAuthenticates(route, path) && (sameMatchers(route, present) || !excludesCalls(route.MatcherSets, path)) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(before, func(h json.RawMessage) bool { return rawGuards(h, path) })
+	return slices.ContainsFunc(before, func(h json.RawMessage) bool { return rawHandlerAuthenticates(h, path) })
 }
 
 // sameHosts reports whether a route is for all hosts or has the same matchers as the current
@@ -99,21 +99,21 @@ func sameHosts(route, present *caddyhttp.Route) bool {
 	return true
 }
 
-// routeGuards reports whether a route authenticates requests for the path. Its handlers may be
+// routeAuthenticates reports whether a route authenticates requests for the path. Its handlers may be
 // provisioned or raw.
-func routeGuards(route *caddyhttp.Route, path string) bool {
-	return !excludesCalls(route.MatcherSets, path) && !excludesCallsRaw(route.MatcherSetsRaw, path) && handlersGuard(route, path)
+func routeAuthenticates(route *caddyhttp.Route, path string) bool {
+	return !excludesCalls(route.MatcherSets, path) && !excludesCallsRaw(route.MatcherSetsRaw, path) && anyHandlerAuthenticates(route, path)
 }
 
-// handlersGuard reports whether a handler of the route authenticates requests for the path,
+// anyHandlerAuthenticates reports whether a handler of the route authenticates requests for the path,
 // provided that the route's matchers match them.
-func handlersGuard(route *caddyhttp.Route, path string) bool {
-	return slices.ContainsFunc(route.Handlers, func(h caddyhttp.MiddlewareHandler) bool { return handlerGuards(h, path) }) ||
-		slices.ContainsFunc(route.HandlersRaw, func(h json.RawMessage) bool { return rawGuards(h, path) })
+func anyHandlerAuthenticates(route *caddyhttp.Route, path string) bool {
+	return slices.ContainsFunc(route.Handlers, func(h caddyhttp.MiddlewareHandler) bool { return handlerAuthenticates(h, path) }) ||
+		slices.ContainsFunc(route.HandlersRaw, func(h json.RawMessage) bool { return rawHandlerAuthenticates(h, path) })
 }
 
-// handlerGuards reports whether a handler authenticates requests for the path.
-func handlerGuards(handler any, path string) bool {
+// handlerAuthenticates reports whether a handler authenticates requests for the path.
+func handlerAuthenticates(handler any, path string) bool {
 	switch h := handler.(type) {
 	case *agentauth.Handler:
 		return !h.Optional && !matchesCall(&h.Exempt, path)
@@ -124,13 +124,13 @@ func handlerGuards(handler any, path string) bool {
 			return r.Match != nil && slices.Contains(r.Match.StatusCode, 2)
 		})
 	case *caddyhttp.Subroute:
-		return slices.ContainsFunc(h.Routes, func(r caddyhttp.Route) bool { return routeGuards(&r, path) })
+		return slices.ContainsFunc(h.Routes, func(r caddyhttp.Route) bool { return routeAuthenticates(&r, path) })
 	}
 	return false
 }
 
-// rawGuards is handlerGuards for a handler that is not provisioned.
-func rawGuards(raw json.RawMessage, path string) bool {
+// rawHandlerAuthenticates is handlerAuthenticates for a handler that is not provisioned.
+func rawHandlerAuthenticates(raw json.RawMessage, path string) bool {
 	var handler any
 	switch handlerName(raw) {
 	case "agent_auth":
@@ -144,7 +144,7 @@ func rawGuards(raw json.RawMessage, path string) bool {
 	default:
 		return false
 	}
-	return json.Unmarshal(raw, handler) == nil && handlerGuards(handler, path)
+	return json.Unmarshal(raw, handler) == nil && handlerAuthenticates(handler, path)
 }
 
 // excludesCalls reports whether some POST requests for the path do not match. A set excludes
@@ -275,9 +275,9 @@ func certificateName(name, host string) bool {
 	return strings.EqualFold(name, host)
 }
 
-// injectsBehind reports whether a handler after the endpoint sets an Authorization header whose
+// injectsAfter reports whether a handler after the endpoint sets an Authorization header whose
 // value does not come from the request, as header_up of reverse_proxy does.
-func (e *Endpoint) injectsBehind(at []routePosition) bool {
+func (e *Endpoint) injectsAfter(at []routePosition) bool {
 	for i, p := range at {
 		for j, route := range p.routes[p.index:] {
 			raw := route.HandlersRaw
@@ -292,7 +292,7 @@ func (e *Endpoint) injectsBehind(at []routePosition) bool {
 	return false
 }
 
-// injectsAuthorization is injectsBehind for one raw handler.
+// injectsAuthorization is injectsAfter for one raw handler.
 func injectsAuthorization(raw json.RawMessage) bool {
 	type operations struct {
 		Request struct {

@@ -72,8 +72,8 @@ func (s *Secrets) AddHeader(value string) {
 	}
 }
 
-// None reports whether there are no secrets.
-func (s *Secrets) None() bool { return len(s.all) == 0 }
+// IsEmpty reports whether there are no secrets.
+func (s *Secrets) IsEmpty() bool { return len(s.all) == 0 }
 
 // Conceal returns the text with its secrets replaced. A text without secrets is returned
 // unchanged.
@@ -97,9 +97,9 @@ func (s *Secrets) Conceal(text string) string {
 	return b.String()
 }
 
-// In reports whether the text contains a secret.
-func (s *Secrets) In(text string) bool {
-	if s.None() {
+// Contains reports whether the text contains a secret.
+func (s *Secrets) Contains(text string) bool {
+	if s.IsEmpty() {
 		return false
 	}
 	for i := range len(text) {

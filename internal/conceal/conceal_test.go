@@ -44,10 +44,10 @@ func TestSecrets(t *testing.T) {
 			if got := s.Conceal(test.text); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
-			if got := s.In(test.text); got != (test.want != test.text) {
+			if got := s.Contains(test.text); got != (test.want != test.text) {
 				t.Errorf("In = %t", got)
 			}
-			if name == "none" != s.None() && name != "short" {
+			if name == "none" != s.IsEmpty() && name != "short" {
 				t.Error("None is wrong")
 			}
 		})
@@ -64,7 +64,7 @@ func FuzzConceal(f *testing.F) {
 	f.Fuzz(func(t *testing.T, secret, before, after string) {
 		var s Secrets
 		s.Add(secret)
-		if s.None() || !validText(secret) || strings.Contains(Text, secret) {
+		if s.IsEmpty() || !validText(secret) || strings.Contains(Text, secret) {
 			return
 		}
 		quoted, err := json.Marshal(secret)

@@ -178,11 +178,11 @@ func (e *Environment) Compile(expression string) (*Program, error) {
 
 // A CompileError reports that an expression does not compile.
 type CompileError struct {
-	Places []Place // at least one
+	Positions []Position // at least one
 }
 
 // A Place is an error at a place in an expression.
-type Place struct {
+type Position struct {
 	Line, Column int // from 1; 0 if the error concerns the whole expression
 	Message      string
 }
@@ -191,7 +191,7 @@ type Place struct {
 func (f *CompileError) Error() string {
 	var text strings.Builder
 	text.WriteString("the expression does not compile: ")
-	for i, place := range f.Places {
+	for i, place := range f.Positions {
 		if i > 0 {
 			text.WriteString("; ")
 		}
@@ -211,11 +211,11 @@ func explain(issues *cel.Issues) error {
 	}
 	var fault CompileError
 	for _, issue := range issues.Errors()[:min(most, len(issues.Errors()))] {
-		place := Place{Message: strings.ReplaceAll(issue.Message, "\n", " ")}
+		place := Position{Message: strings.ReplaceAll(issue.Message, "\n", " ")}
 		if at := issue.Location; at != nil && at.Line() > 0 {
 			place.Line, place.Column = at.Line(), at.Column()+1
 		}
-		fault.Places = append(fault.Places, place)
+		fault.Positions = append(fault.Positions, place)
 	}
 	return &fault
 }

@@ -187,13 +187,13 @@ func checkInterrupted(t *testing.T, expression string) {
 	long := activation(t, map[string]any{"items": items, "others": others})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if _, err := p.EvaluateContext(ctx, long); !expr.IsCutOff(err) {
+	if _, err := p.EvaluateContext(ctx, long); !expr.IsInterrupted(err) {
 		t.Errorf("got %v", err)
 	}
 	// And what comes after has its own time.
 	short := activation(t, map[string]any{"items": []any{"item"}, "others": []any{"other"}})
 	for range 3 {
-		if _, err := p.EvaluateWithin(time.Millisecond, long); !expr.IsCutOff(err) {
+		if _, err := p.EvaluateWithin(time.Millisecond, long); !expr.IsInterrupted(err) {
 			t.Errorf("within a millisecond: got %v", err)
 		}
 		for range 2 {
@@ -269,15 +269,15 @@ func TestCutOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Evaluate(activation(t, 1)); !expr.IsCutOff(err) {
+	if _, err := p.Evaluate(activation(t, 1)); !expr.IsInterrupted(err) {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := p.EvaluateContext(ctx, activation(t, 1)); !expr.IsCutOff(err) || !errors.Is(err, context.Canceled) {
+	if _, err := p.EvaluateContext(ctx, activation(t, 1)); !expr.IsInterrupted(err) || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	if expr.IsCutOff(errors.New("no such key: a")) {
+	if expr.IsInterrupted(errors.New("no such key: a")) {
 		t.Error("another error is a cut")
 	}
 }
@@ -285,7 +285,7 @@ func TestCutOff(t *testing.T) {
 func TestFault(t *testing.T) {
 	_, err := environment(t, expr.Limits{Cost: 1000}).Compile("v ==\n  w")
 	fault, ok := errors.AsType[*expr.CompileError](err)
-	if !ok || len(fault.Places) != 1 || fault.Places[0].Line != 2 || fault.Places[0].Column != 3 {
+	if !ok || len(fault.Positions) != 1 || fault.Positions[0].Line != 2 || fault.Positions[0].Column != 3 {
 		t.Errorf("got %v", err)
 	}
 }

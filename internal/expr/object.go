@@ -125,7 +125,7 @@ func (o *Object) Find(key ref.Val) (ref.Val, bool) {
 	if value == nil {
 		return nil, false
 	}
-	return value.Look(), true
+	return value.Force(), true
 }
 
 // Get implements traits.Indexer.

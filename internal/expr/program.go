@@ -65,9 +65,9 @@ func (p *Program) Root() ast.NavigableExpr {
 	return ast.NavigateAST(p.tree)
 }
 
-// Where returns the line and column, from 1, at which a part of the syntax tree begins. They
+// Position returns the line and column, from 1, at which a part of the syntax tree begins. They
 // are 0 if unknown.
-func (p *Program) Where(part ast.Expr) (line, column int) {
+func (p *Program) Position(part ast.Expr) (line, column int) {
 	at := p.tree.SourceInfo().GetStartLocation(part.ID())
 	if at == nil || at.Line() < 1 {
 		return 0, 0
@@ -94,8 +94,8 @@ func (p *Program) EvaluateContext(ctx context.Context, variables cel.Activation)
 	return value, err
 }
 
-// IsCutOff reports whether the cost limit or the context ended an evaluation.
-func IsCutOff(err error) bool {
+// IsInterrupted reports whether the cost limit or the context ended an evaluation.
+func IsInterrupted(err error) bool {
 	_, cancelled := errors.AsType[interpreter.EvalCancelledError](err)
 	return cancelled || errors.Is(err, interpreter.InterruptError{})
 }

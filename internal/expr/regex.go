@@ -75,11 +75,11 @@ func checkLiterals(tree *ast.AST) error {
 		if !ok || !errors.Is(checkRegex(string(pattern)), errRegexTooLarge) {
 			continue
 		}
-		place := Place{Message: fmt.Sprintf("%v: it has more than %d steps", errRegexTooLarge, maxRegex)}
+		place := Position{Message: fmt.Sprintf("%v: it has more than %d steps", errRegexTooLarge, maxRegex)}
 		if at := tree.SourceInfo().GetStartLocation(last.ID()); at != nil && at.Line() > 0 {
 			place.Line, place.Column = at.Line(), at.Column()+1
 		}
-		return &CompileError{Places: []Place{place}}
+		return &CompileError{Positions: []Position{place}}
 	}
 	return nil
 }

@@ -9,19 +9,19 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 )
 
-// Knowledge is what is known about an expression before its evaluation.
-type Knowledge struct {
+// Inference is what is known about an expression before its evaluation.
+type Inference struct {
 	Type     *cel.Type // of the result
 	Constant ref.Val   // the result, if it does not depend on variables; else nil
 }
 
-// Know checks an expression in which the types of some parts are known more precisely than the
+// Infer checks an expression in which the types of some parts are known more precisely than the
 // environment declares them. typeOf returns the type of a part, or nil if it is unknown. If
 // types do not match, the error is a *CompileError.
-func (e *Environment) Know(expression string, typeOf func(part ast.NavigableExpr) *cel.Type) (Knowledge, error) {
+func (e *Environment) Infer(expression string, typeOf func(part ast.NavigableExpr) *cel.Type) (Inference, error) {
 	parsed, issues := e.env.Parse(expression)
 	if err := explain(issues); err != nil {
-		return Knowledge{}, err
+		return Inference{}, err
 	}
 	var variables []Variable
 	names := make(map[int64]string)
@@ -43,13 +43,13 @@ func (e *Environment) Know(expression string, typeOf func(part ast.NavigableExpr
 	}))
 	typed, err := e.With(variables...)
 	if err != nil {
-		return Knowledge{}, err
+		return Inference{}, err
 	}
 	checked, issues := typed.env.Check(parsed)
 	if err := explain(issues); err != nil {
-		return Knowledge{}, err
+		return Inference{}, err
 	}
-	k := Knowledge{Type: checked.OutputType()}
+	k := Inference{Type: checked.OutputType()}
 	k.Constant, err = typed.fold(checked)
 	return k, err
 }

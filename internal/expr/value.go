@@ -22,9 +22,9 @@ func (a Adapter) NativeToValue(value any) ref.Val {
 	case ref.Val:
 		return v
 	case *Node:
-		return v.Look()
+		return v.Force()
 	case *Deferred:
-		return v.Look()
+		return v.Force()
 	case string:
 		if len(v) > MaxText {
 			return types.WrapErr(ErrTextTooLong)
@@ -52,8 +52,8 @@ type Deferred struct {
 	value ref.Val
 }
 
-// Look returns the value. The first call builds it.
-func (d *Deferred) Look() ref.Val {
+// Force returns the value. The first call builds it.
+func (d *Deferred) Force() ref.Val {
 	if d.value == nil {
 		d.value = Adapter{}.NativeToValue(d.Build())
 	}
@@ -74,8 +74,8 @@ type Node struct {
 	value ref.Val
 }
 
-// Look returns the value. The first call decodes it.
-func (n *Node) Look() ref.Val {
+// Force returns the value. The first call decodes it.
+func (n *Node) Force() ref.Val {
 	if n.value == nil {
 		n.value = n.decode()
 	}

@@ -18,16 +18,16 @@ type remembered struct {
 // cache holds verified tokens by their hash. It has two generations. When the younger one is
 // full, it becomes the elder one, and tokens that were not used since are dropped.
 type cache struct {
-	mu             sync.RWMutex
-	younger, elder map[[sha256.Size]byte]remembered
+	mu            sync.RWMutex
+	recent, older map[[sha256.Size]byte]remembered
 }
 
 // get returns a token and moves it to the younger generation.
 func (c *cache) get(hash [sha256.Size]byte) (remembered, bool) {
 	c.mu.RLock()
-	found, ok := c.younger[hash]
+	found, ok := c.recent[hash]
 	if !ok {
-		found, ok = c.elder[hash]
+		found, ok = c.older[hash]
 		c.mu.RUnlock()
 		if ok {
 			c.put(hash, found)
@@ -42,19 +42,19 @@ func (c *cache) get(hash [sha256.Size]byte) (remembered, bool) {
 func (c *cache) put(hash [sha256.Size]byte, r remembered) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.younger) >= maxRemembered {
-		c.elder, c.younger = c.younger, nil
+	if len(c.recent) >= maxRemembered {
+		c.older, c.recent = c.recent, nil
 	}
-	if c.younger == nil {
-		c.younger = make(map[[sha256.Size]byte]remembered)
+	if c.recent == nil {
+		c.recent = make(map[[sha256.Size]byte]remembered)
 	}
-	c.younger[hash] = r
+	c.recent[hash] = r
 }
 
 // forget drops a token that is no longer valid.
 func (c *cache) forget(hash [sha256.Size]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.younger, hash)
-	delete(c.elder, hash)
+	delete(c.recent, hash)
+	delete(c.older, hash)
 }

@@ -29,10 +29,10 @@ type keyring struct {
 	current atomic.Pointer[keySet] // nil while unknown
 	once    sync.Once
 	wanted  chan struct{}   // requests a fetch; has a capacity of one
-	ended   <-chan struct{} // closed when no more fetches are made
+	ended   <-chan struct{} // closedChannel when no more fetches are made
 
 	mu      sync.Mutex
-	ongoing chan struct{} // closed when the current fetch ends; nil if there is none
+	ongoing chan struct{} // closedChannel when the current fetch ends; nil if there is none
 	next    time.Time     // when the next fetch is due
 	last    time.Time     // when the last fetch ended
 	good    time.Time     // when the last successful fetch ended
@@ -41,13 +41,13 @@ type keyring struct {
 // begin starts the goroutine of the keyring with the first fetch. Later calls do nothing.
 func (k *keyring) begin(ctx context.Context, tasks *sync.WaitGroup) {
 	k.once.Do(func() {
-		k.expect()
+		k.pendingFetch()
 		tasks.Go(func() { k.run(ctx) })
 	})
 }
 
-// expect returns the channel that is closed when the current or next fetch ends.
-func (k *keyring) expect() <-chan struct{} {
+// pendingFetch returns the channel that is closed when the current or next fetch ends.
+func (k *keyring) pendingFetch() <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.ongoing == nil {
@@ -60,10 +60,10 @@ func (k *keyring) expect() <-chan struct{} {
 func (k *keyring) run(ctx context.Context) {
 	retry := firstRetry
 	for {
-		k.expect()
+		k.pendingFetch()
 		keys, keep, err := k.load(ctx)
 		if ctx.Err() != nil {
-			k.settle(nil, 0)
+			k.recordResult(nil, 0)
 			return
 		}
 		wait := retry
@@ -72,8 +72,8 @@ func (k *keyring) run(ctx context.Context) {
 		} else {
 			retry = min(2*retry, lastRetry)
 		}
-		k.settle(keys, wait)
-		k.tell(keys, err)
+		k.recordResult(keys, wait)
+		k.observe(keys, err)
 
 		timer := time.NewTimer(wait)
 		select {
@@ -98,10 +98,10 @@ func (k *keyring) freshness(said time.Duration) time.Duration {
 	return k.options.Refresh
 }
 
-// settle records the result of a fetch. If it failed, the current keys stay, but not for longer
+// recordResult records the result of a fetch. If it failed, the current keys stay, but not for longer
 // than MaxStale. If the new keys are equal to the current ones, the current key set stays too,
 // so that cached tokens remain valid.
-func (k *keyring) settle(keys *keySet, wait time.Duration) {
+func (k *keyring) recordResult(keys *keySet, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
@@ -121,8 +121,8 @@ func (k *keyring) settle(keys *keySet, wait time.Duration) {
 	}
 }
 
-// tell reports the result of a fetch to the observer.
-func (k *keyring) tell(keys *keySet, err error) {
+// observe reports the result of a fetch to the observer.
+func (k *keyring) observe(keys *keySet, err error) {
 	switch {
 	case err != nil && k.options.Observer.Failed != nil:
 		k.options.Observer.Failed(k.issuer.URL, err, k.current.Load() != nil)
@@ -153,7 +153,7 @@ func (k *keyring) find(ctx context.Context, header *joseHeader) ([]*key, *keySet
 	found := set.find(header)
 	if len(found) == 0 {
 		return nil, nil, invalidToken("the token is signed with a key (kid %s, alg %s) that its issuer does not publish",
-			shown(header.KeyID), shown(header.Algorithm))
+			quoteShort(header.KeyID), quoteShort(header.Algorithm))
 	}
 	return found, set, nil
 }
@@ -167,7 +167,7 @@ func (k *keyring) refetch(had *keySet) <-chan struct{} {
 	case k.ongoing != nil:
 		return k.ongoing
 	case k.current.Load() != had:
-		return closed
+		return closedChannel
 	case had == nil: // the goroutine retries by itself
 		return nil
 	case time.Since(k.last) < k.options.MinRefetch:
@@ -181,8 +181,8 @@ func (k *keyring) refetch(had *keySet) <-chan struct{} {
 	return k.ongoing
 }
 
-// closed is a channel on which waiting ends immediately.
-var closed = func() <-chan struct{} {
+// closedChannel is a channel on which waiting ends immediately.
+var closedChannel = func() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c

@@ -188,7 +188,7 @@ func TestExpiryOfRemembered(t *testing.T) {
 		time.Sleep(time.Minute + DefaultLeeway)
 		_, err := v.Verify(t.Context(), token, testAudience)
 		wantError(t, err, InvalidToken, "expired")
-		if n := len(v.verified.younger); n != 0 {
+		if n := len(v.verified.recent); n != 0 {
 			t.Errorf("%d tokens are remembered", n)
 		}
 	})

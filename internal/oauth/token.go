@@ -88,7 +88,7 @@ func split(token string) (header joseHeader, payload []byte, err error) {
 // check rejects a header with an unaccepted algorithm, type or extension.
 func (h *joseHeader) check(algorithms []string) error {
 	if !slices.Contains(algorithms, h.Algorithm) {
-		return invalidToken("the token's alg %s is not accepted; accepted are %s", shown(h.Algorithm), strings.Join(algorithms, ", "))
+		return invalidToken("the token's alg %s is not accepted; accepted are %s", quoteShort(h.Algorithm), strings.Join(algorithms, ", "))
 	}
 	if h.Critical != nil {
 		return invalidToken("the token's header has crit, which asks for extensions that this resource does not understand")
@@ -97,7 +97,7 @@ func (h *joseHeader) check(algorithms []string) error {
 	case "", "jwt", "at+jwt", "application/at+jwt", "application/jwt":
 		return nil
 	}
-	return invalidToken("the token's typ is %s, which no access token has", shown(h.Type))
+	return invalidToken("the token's typ is %s, which no access token has", quoteShort(h.Type))
 }
 
 // readClaims decodes a payload. Its error only has a description.
@@ -233,8 +233,8 @@ func hasControl(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// shown quotes and shortens unverified text for a message.
-func shown(text string) string {
+// quoteShort quotes and shortens unverified text for a message.
+func quoteShort(text string) string {
 	const most = 40
 	if len(text) > most {
 		text = text[:most]

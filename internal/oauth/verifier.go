@@ -202,7 +202,7 @@ func (v *Verifier) newKeyring(issuer Issuer) (*keyring, error) {
 	if err != nil {
 		return nil, err
 	}
-	ring.settle(keys, fileRefresh)
+	ring.recordResult(keys, fileRefresh)
 	return ring, nil
 }
 
@@ -229,7 +229,7 @@ func (v *Verifier) Verify(ctx context.Context, token string, audiences ...string
 	if len(token) > MaxToken {
 		return nil, invalidToken("the token is longer than %d bytes", MaxToken)
 	}
-	verified, err := v.signed(ctx, token)
+	verified, err := v.checkSignature(ctx, token)
 	if err != nil {
 		return nil, err
 	}
@@ -239,8 +239,8 @@ func (v *Verifier) Verify(ctx context.Context, token string, audiences ...string
 	return verified, nil
 }
 
-// signed returns the token if its issuer signed it and it is valid now. It uses the cache.
-func (v *Verifier) signed(ctx context.Context, token string) (*Token, error) {
+// checkSignature returns the token if its issuer signed it and it is valid now. It uses the cache.
+func (v *Verifier) checkSignature(ctx context.Context, token string) (*Token, error) {
 	hash := sha256.Sum256([]byte(token))
 	if known, ok := v.verified.get(hash); ok {
 		err := known.token.checkTime(time.Now(), v.options.Leeway)
@@ -252,7 +252,7 @@ func (v *Verifier) signed(ctx context.Context, token string) (*Token, error) {
 			return nil, err
 		}
 	}
-	verified, keys, err := v.judge(ctx, token)
+	verified, keys, err := v.verifyUncached(ctx, token)
 	if err != nil {
 		return nil, err
 	}
@@ -269,8 +269,8 @@ func (v *Verifier) ValidUntil(token *Token) time.Time {
 	return token.Expires.Add(v.options.Leeway)
 }
 
-// judge verifies the signature of a token with the keys of its issuer, and decodes its claims.
-func (v *Verifier) judge(ctx context.Context, token string) (*Token, *keySet, error) {
+// verifyUncached verifies the signature of a token with the keys of its issuer, and decodes its claims.
+func (v *Verifier) verifyUncached(ctx context.Context, token string) (*Token, *keySet, error) {
 	header, payload, err := split(token)
 	if err != nil {
 		return nil, nil, err
@@ -284,7 +284,7 @@ func (v *Verifier) judge(ctx context.Context, token string) (*Token, *keySet, er
 	}
 	ring, known := v.rings[says.Issuer]
 	if !known {
-		return nil, nil, invalidToken("the token's iss %s is not an issuer that this resource accepts", shown(says.Issuer))
+		return nil, nil, invalidToken("the token's iss %s is not an issuer that this resource accepts", quoteShort(says.Issuer))
 	}
 	signature, err := jose.ParseSignedCompact(token, v.algorithms)
 	if err != nil {

@@ -314,7 +314,7 @@ func TestCache(t *testing.T) {
 		c.put([32]byte{byte(i), byte(i >> 8), byte(i >> 16)}, remembered{})
 		c.get([32]byte{1}) // asked for all the time, and so kept
 	}
-	if n := len(c.younger) + len(c.elder); n > 2*maxRemembered {
+	if n := len(c.recent) + len(c.older); n > 2*maxRemembered {
 		t.Errorf("%d tokens", n)
 	}
 	if _, ok := c.get([32]byte{1}); !ok {
@@ -344,8 +344,8 @@ func TestCacheSkipsNothing(t *testing.T) {
 	wantError(t, err, InvalidToken, "not for this resource")
 	_, err = v.Verify(t.Context(), cut(good), testAudience)
 	wantError(t, err, InvalidToken, "signature")
-	if len(v.verified.younger) != 1 {
-		t.Errorf("%d tokens are remembered, of which one was good", len(v.verified.younger))
+	if len(v.verified.recent) != 1 {
+		t.Errorf("%d tokens are remembered, of which one was good", len(v.verified.recent))
 	}
 }
 

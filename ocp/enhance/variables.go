@@ -31,7 +31,7 @@ func (v *variables) setItem(value jsontext.Value) ref.Val {
 	if len(value) < len(v.body.Raw) {
 		v.item = &expr.Node{Raw: value}
 	}
-	return v.item.Look()
+	return v.item.Force()
 }
 
 // ResolveName implements cel.Activation.

@@ -18,57 +18,57 @@ import (
 
 // Values of Vary and Access-Control-Expose-Headers in responses to requests with a context.
 const (
-	varyRequired = "OCP-Context-ID, OCP-Agent-Type"
-	varyReply    = "OCP-Context-ID, OCP-Agent-Type, OCP-Session"
-	varyEnhanced = "OCP-Context-ID, OCP-Agent-Type, OCP-Current-Goal, OCP-User, OCP-Workspace, OCP-Session"
-	exposed      = "OCP-Context-ID, OCP-Session, OCP-Version"
+	varyRequired   = "OCP-Context-ID, OCP-Agent-Type"
+	varyReply      = "OCP-Context-ID, OCP-Agent-Type, OCP-Session"
+	varyEnhanced   = "OCP-Context-ID, OCP-Agent-Type, OCP-Current-Goal, OCP-User, OCP-Workspace, OCP-Session"
+	exposedHeaders = "OCP-Context-ID, OCP-Session, OCP-Version"
 )
 
-// exchange is a request with OCP headers, and the http.ResponseWriter of its response. The
+// contextWriter is a request with OCP headers, and the http.ResponseWriter of its response. The
 // response passes through as it is written, with a reply in its header. A response that is to
 // be enhanced is held until its end (buffered_response.go).
 //
 // Handlers may flush from another goroutine than they write from, and a timer may release a
 // held response. Therefore writes are serialized.
-type exchange struct {
+type contextWriter struct {
 	caddyhttp.ResponseWriterWrapper
-	handler *Handler
-	in      *ocp.Incoming
-	tool    *ocp.Tool // the operation; nil if it is unknown
-	outer   *exchange // exchange of the request that made this tool call, if both have the same context
+	handler      *Handler
+	in           *ocp.Incoming
+	tool         *ocp.Tool      // the operation; nil if it is unknown
+	clientWriter *contextWriter // contextWriter of the request that made this tool call, if both have the same context
 
-	method   string
-	endpoint string // URL without query
-	ofTools  bool   // a tool endpoint responds, not the API
+	method       string
+	endpoint     string // URL without query
+	toolEndpoint bool   // a tool endpoint responds, not the API
 
-	varying *varyingResponse // writer of the response if the context is not valid; may be nil
+	varyWriter *varyWriter // writer of the response if the context is not valid; may be nil
 
-	calls ocp.Update // updates of the request's tool calls; guarded by mu
+	callUpdates ocp.Update // updates of the request's tool calls; guarded by mu
 
-	mu      sync.Mutex
-	status  int // 0 until the final header is written or held
-	hold    *hold
-	discard bool // the client already has the body
+	mu       sync.Mutex
+	status   int // 0 until the final header is written or held
+	buffered *responseBuffer
+	discard  bool // the client already has the body
 }
 
 // serve runs the next handlers. The caller has already changed r for the upstream.
-func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, tool *ocp.Tool) error {
+func (x *contextWriter) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, tool *ocp.Tool) error {
 	h := x.handler
 	x.tool = tool
 	if !x.in.Valid() {
 		if h.Require && requiresContext(tool) {
-			return refuseWithoutContext(w, tool, x.in)
+			return rejectWithoutContext(w, tool, x.in)
 		}
-		if x.varying = h.varying(w, r, tool); x.varying != nil {
-			w = x.varying
+		if x.varyWriter = h.newVaryWriter(w, r, tool); x.varyWriter != nil {
+			w = x.varyWriter
 		}
 		return next.ServeHTTP(w, r)
 	}
 	if h.enhancer != nil {
-		restoreTags(r.Header)
-		x.hold = h.enhancer.prepare(x.in, r, tool, h.MaxEnhanced)
+		restoreUpstreamTags(r.Header)
+		x.buffered = h.enhancer.newBuffer(x.in, r, tool, h.MaxEnhanced)
 	}
-	if h.NoReply && x.hold == nil {
+	if h.NoReply && x.buffered == nil {
 		return next.ServeHTTP(w, r)
 	}
 	// Later handlers may rewrite the URL in place.
@@ -76,7 +76,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	if !h.NoReply {
 		x.endpoint = endpointURL(r)
 	}
-	defer x.drop() // also if a handler panics to abort the response
+	defer x.discardBuffer() // also if a handler panics to abort the response
 	err := next.ServeHTTP(x, r)
 	x.finish(r, err)
 	return err
@@ -101,14 +101,14 @@ func endpointURL(r *http.Request) string {
 }
 
 // WriteHeader writes the header of the response, or holds it.
-func (x *exchange) WriteHeader(status int) {
+func (x *contextWriter) WriteHeader(status int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.writeHeader(status)
 }
 
 // writeHeader is WriteHeader with mu held.
-func (x *exchange) writeHeader(status int) {
+func (x *contextWriter) writeHeader(status int) {
 	switch {
 	case x.status != 0:
 		return
@@ -120,10 +120,10 @@ func (x *exchange) writeHeader(status int) {
 		return
 	}
 	x.status = status
-	if x.hold != nil && x.hold.begin(x, status) {
+	if x.buffered != nil && x.buffered.start(x, status) {
 		return
 	}
-	if x.hold.isKnown(status, x.ResponseWriter.Header()) {
+	if x.buffered.matchesCondition(status, x.ResponseWriter.Header()) {
 		x.notModified()
 		return
 	}
@@ -131,7 +131,7 @@ func (x *exchange) writeHeader(status int) {
 }
 
 // notModified responds with 304 and discards the body (RFC 9110, section 15.4.5).
-func (x *exchange) notModified() {
+func (x *contextWriter) notModified() {
 	header := x.ResponseWriter.Header()
 	for _, key := range []string{"Content-Length", "Content-Type", "Content-Encoding"} {
 		delete(header, key)
@@ -142,20 +142,20 @@ func (x *exchange) notModified() {
 }
 
 // commit writes the header, including the reply.
-func (x *exchange) commit(status int) {
-	x.reply(status)
+func (x *contextWriter) commit(status int) {
+	x.writeReply(status)
 	x.ResponseWriter.WriteHeader(status)
 }
 
 // Write writes a part of the body, or holds it.
-func (x *exchange) Write(p []byte) (int, error) {
+func (x *contextWriter) Write(p []byte) (int, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.status == 0 {
 		x.writeHeader(http.StatusOK)
 	}
-	if x.hold.holds() {
-		return x.hold.write(x, p)
+	if x.buffered.active() {
+		return x.buffered.write(x, p)
 	}
 	if x.discard {
 		return len(p), nil
@@ -164,12 +164,12 @@ func (x *exchange) Write(p []byte) (int, error) {
 }
 
 // ReadFrom writes all of source, or holds it.
-func (x *exchange) ReadFrom(source io.Reader) (int64, error) {
+func (x *contextWriter) ReadFrom(source io.Reader) (int64, error) {
 	x.mu.Lock()
 	if x.status == 0 {
 		x.writeHeader(http.StatusOK)
 	}
-	direct := !x.hold.holds() && !x.discard
+	direct := !x.buffered.active() && !x.discard
 	x.mu.Unlock()
 	if !direct {
 		return io.Copy(struct{ io.Writer }{x}, source)
@@ -178,14 +178,14 @@ func (x *exchange) ReadFrom(source io.Reader) (int64, error) {
 }
 
 // FlushError flushes the response, unless it is held.
-func (x *exchange) FlushError() error {
+func (x *contextWriter) FlushError() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.status == 0 {
 		x.writeHeader(http.StatusOK)
 	}
-	if x.hold.holds() {
-		x.hold.flush(x)
+	if x.buffered.active() {
+		x.buffered.flush(x)
 		return nil
 	}
 	return http.NewResponseController(x.ResponseWriter).Flush()
@@ -194,28 +194,28 @@ func (x *exchange) FlushError() error {
 // Header returns the header of the response. While the response is held, a handler that calls
 // Header may change it at any time, for example to add trailers. Nothing else may read the
 // header from then on.
-func (x *exchange) Header() http.Header {
-	if x.hold != nil {
+func (x *contextWriter) Header() http.Header {
+	if x.buffered != nil {
 		x.mu.Lock()
-		x.hold.settle()
+		x.buffered.stopWatching()
 		x.mu.Unlock()
 	}
 	return x.ResponseWriter.Header()
 }
 
 // finish completes the response.
-func (x *exchange) finish(r *http.Request, err error) {
+func (x *contextWriter) finish(r *http.Request, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
-	case x.hold.holds() && err == nil:
-		x.hold.end(x, r)
-	case x.hold.holds():
-		x.hold.release(x, outcomeUnended)
+	case x.buffered.active() && err == nil:
+		x.buffered.finish(x, r)
+	case x.buffered.active():
+		x.buffered.sendUnchanged(x, outcomeAborted)
 	case x.status == 0:
 		// The site's error routes, or the server, write the response with this header.
 		x.status = statusOf(err)
-		x.reply(x.status)
+		x.writeReply(x.status)
 	}
 }
 
@@ -230,19 +230,19 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// drop discards a held response after its handler has aborted it.
-func (x *exchange) drop() {
+// discard discards a held response after its handler has aborted it.
+func (x *contextWriter) discardBuffer() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.hold.drop()
+	x.buffered.discard()
 }
 
-// reply writes the OCP reply into the response header. The update of a tool call goes to the
-// exchange of the request that made the call.
-func (x *exchange) reply(status int) {
+// writeReply writes the OCP reply into the response header. The update of a tool call goes to the
+// contextWriter of the request that made the call.
+func (x *contextWriter) writeReply(status int) {
 	header := x.ResponseWriter.Header()
 	vary := varyReply
-	if x.hold != nil && x.hold.varies {
+	if x.buffered != nil && x.buffered.dependsOnContext {
 		vary = varyEnhanced
 	}
 	if x.handler.NoReply {
@@ -252,17 +252,17 @@ func (x *exchange) reply(status int) {
 		return
 	}
 	update := x.update(status, header)
-	if x.outer != nil {
-		x.outer.collect(update)
+	if x.clientWriter != nil {
+		x.clientWriter.addCallUpdate(update)
 		return
 	}
 	reply := x.in.Reply(update)
 	if reply == nil {
 		return
 	}
-	x.handler.metrics.replied(reply.SetReplyHeaders(header))
+	x.handler.metrics.countReply(reply.SetReplyHeaders(header))
 	addToken(header, "Vary", vary)
-	addToken(header, "Access-Control-Expose-Headers", exposed)
+	addToken(header, "Access-Control-Expose-Headers", exposedHeaders)
 }
 
 // addToken adds a value to a header with a list of names. It does not append in place, because
@@ -276,27 +276,27 @@ func addToken(header http.Header, key, names string) {
 }
 
 // update returns the changes of the context that the response reports.
-func (x *exchange) update(status int, header http.Header) ocp.Update {
+func (x *contextWriter) update(status int, header http.Header) ocp.Update {
 	now := time.Now()
-	if x.ofTools {
-		update := x.calls
+	if x.toolEndpoint {
+		update := x.callUpdates
 		update.At = now
 		return update
 	}
 	update := x.upstreamUpdate(header)
 	update.At = now
 	if len(update.Entries) == 0 {
-		update.Entries = []ocp.HistoryEntry{x.entry(now, status)}
+		update.Entries = []ocp.HistoryEntry{x.historyEntry(now, status)}
 	}
-	x.declare(&update, status)
+	x.addDeclaredUpdates(&update, status)
 	return update
 }
 
 // maxMethod limits the method in a history entry, in characters.
 const maxMethod = 32
 
-// entry returns the history entry of this request.
-func (x *exchange) entry(now time.Time, status int) ocp.HistoryEntry {
+// historyEntry returns the history entry of this request.
+func (x *contextWriter) historyEntry(now time.Time, status int) ocp.HistoryEntry {
 	operation, name := "", ""
 	if x.tool != nil {
 		operation, name = x.tool.OperationID, x.tool.Name
@@ -311,9 +311,9 @@ func (x *exchange) entry(now time.Time, status int) ocp.HistoryEntry {
 	return entry
 }
 
-// declare adds the updates that the operation declares in updates_context and that follow from
+// addDeclaredUpdates adds the updates that the operation declares in updates_context and that follow from
 // the response's status.
-func (x *exchange) declare(update *ocp.Update, status int) {
+func (x *contextWriter) addDeclaredUpdates(update *ocp.Update, status int) {
 	if x.tool == nil || x.tool.OCP == nil {
 		return
 	}
@@ -332,7 +332,7 @@ func (x *exchange) declare(update *ocp.Update, status int) {
 
 // upstreamUpdate returns the changes of the context that an upstream with its own OCP support
 // reports. Values that it only repeats are not changes.
-func (x *exchange) upstreamUpdate(header http.Header) (update ocp.Update) {
+func (x *contextWriter) upstreamUpdate(header http.Header) (update ocp.Update) {
 	if len(header[ocp.HeaderSession]) == 0 {
 		return update
 	}
@@ -340,7 +340,7 @@ func (x *exchange) upstreamUpdate(header http.Header) (update ocp.Update) {
 	sent := *x.in.Context()
 	sent.History = sent.History[max(0, len(sent.History)-kept):]
 	merged := sent.Clone()
-	options := x.handler.read
+	options := x.handler.readOptions
 	options.Cache = nil // responses rarely repeat
 	if !merged.MergeHeaders(header, &sent, options) {
 		return update
@@ -365,12 +365,12 @@ func (x *exchange) upstreamUpdate(header http.Header) (update ocp.Update) {
 	return update
 }
 
-// collect records the update of a tool call that the request made.
-func (x *exchange) collect(u ocp.Update) {
+// addCallUpdate records the update of a tool call that the request made.
+func (x *contextWriter) addCallUpdate(u ocp.Update) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.ofTools = true
-	c := &x.calls
+	x.toolEndpoint = true
+	c := &x.callUpdates
 	c.Entries = append(c.Entries, u.Entries...)
 	c.RecentChanges = append(c.RecentChanges, u.RecentChanges...)
 	for _, text := range []struct {

@@ -18,10 +18,10 @@ import (
 // file.
 const maxToolsWait = time.Minute
 
-// StdioLine is a client on standard input and output. It reaches the endpoint as a single
+// StdioClient is a client on standard input and output. It reaches the endpoint as a single
 // request that lasts as long as the client. The request passes all handlers before the
 // endpoint, so their decisions and variables apply to the client.
-type StdioLine struct {
+type StdioClient struct {
 	In  io.Reader
 	Out io.Writer
 
@@ -33,32 +33,32 @@ type StdioLine struct {
 type stdioKey struct{}
 
 // ContextWithStdio returns a context for the request that carries the client to the endpoint.
-func ContextWithStdio(ctx context.Context, line *StdioLine) context.Context {
-	return context.WithValue(ctx, stdioKey{}, line)
+func ContextWithStdio(ctx context.Context, client *StdioClient) context.Context {
+	return context.WithValue(ctx, stdioKey{}, client)
 }
 
-// stdioOf returns the client on standard input that a request carries. It returns nil for an
+// stdioClient returns the client on standard input that a request carries. It returns nil for an
 // ordinary request.
-func stdioOf(r *http.Request) *StdioLine {
+func stdioClient(r *http.Request) *StdioClient {
 	if r.Method != http.MethodGet {
 		return nil
 	}
-	line, _ := r.Context().Value(stdioKey{}).(*StdioLine)
-	if line == nil || line.Served {
+	client, _ := r.Context().Value(stdioKey{}).(*StdioClient)
+	if client == nil || client.Served {
 		return nil
 	}
-	return line
+	return client
 }
 
 // serve serves the client until it disconnects.
-func (l *StdioLine) serve(m *Handler, r *http.Request, next caddyhttp.Handler) {
+func (l *StdioClient) serve(m *Handler, r *http.Request, next caddyhttp.Handler) {
 	l.Served = true
 	tools, err := m.AwaitTools(r, next)
 	if err != nil {
 		l.Err = err
 		return
 	}
-	l.Err = m.server.ServeStdio(r.Context(), l.In, l.Out, m.site(r, next, "", tools, new(toolcall.RequestCalls)))
+	l.Err = m.server.ServeStdio(r.Context(), l.In, l.Out, m.adapterSite(r, next, "", tools, new(toolcall.RequestCalls)))
 }
 
 // AwaitTools returns the toolset. It waits until the document is loaded, because a client on
@@ -69,7 +69,7 @@ func (m *Handler) AwaitTools(r *http.Request, next caddyhttp.Handler) (*ocp.Tool
 		return tools, nil
 	}
 	loader := m.Endpoint.Toolset.Loader
-	if m.Endpoint.Toolset.BySite {
+	if m.Endpoint.Toolset.FromSite {
 		return nil, fmt.Errorf("the document %s of the site could not be loaded: %w", loader.Location(), loader.Err())
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), maxToolsWait)
