@@ -106,7 +106,7 @@ func TestOAgentRefusesWithoutRecord(t *testing.T) {
 
 // TestOAgentWarnsOfAgents wants a warning of capabilities that nothing calls.
 func TestOAgentWarnsOfAgents(t *testing.T) {
-	const warning = "a capability is an agent, and the gateway runs no agents"
+	const warning = "a capability names an agent"
 	s := newSite(t)
 	s.write("agent.yaml", agentDocument("desk", "  get-trip: {}\n  helper: {}\n  oagent://list-trips: {}\n")+"---\n"+
 		agentDocument("helper", "  list-trips: {}\n")+"---\n"+agentDocument("list-trips", "  list-trips: {}\n"))

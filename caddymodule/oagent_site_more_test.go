@@ -343,7 +343,7 @@ func TestOAgentReload(t *testing.T) {
 	t.Run("a bad one is logged and leaves them", func(t *testing.T) {
 		s := s.with(t)
 		s.write("agent.yaml", agentDocument("desk", "  get-trips: {user_identity: false}\n"))
-		s.logged("could not load the agents; those that there were stay", "agent.yaml:7", "did you mean get-trip?")
+		s.logged("loading the changed agent documents failed", "agent.yaml:7", "did you mean get-trip?")
 		if a := s.get("/trips/1"); a.status != 200 {
 			t.Errorf("%d", a.status)
 		}
@@ -351,14 +351,14 @@ func TestOAgentReload(t *testing.T) {
 	t.Run("an identity that is not configured is one", func(t *testing.T) {
 		s := s.with(t)
 		s.write("agent.yaml", agentDocument("desk", "  get-trip: {static_identity: OPS}\n"))
-		s.logged("could not load the agents", "there is no identity OPS")
+		s.logged("loading the changed agent documents failed", "there is no identity OPS")
 	})
 	t.Run("a changed toolset is linked again", func(t *testing.T) {
 		s := s.with(t)
 		s.write("agent.yaml", agentDocument("desk", "  list-trips: {user_identity: false}\n"))
 		eventually(t, "the capability", func() bool { return s.get("/trips").status == 200 })
 		s.write("trips.yaml", strings.ReplaceAll(trips, "listTrips", "allTrips"))
-		const gone = "agents refer to what the toolsets do not have any more"
+		const gone = "agents refer to tools that the reloaded toolsets no longer have"
 		// Where several toolsets have the document, each looks at it in its own time.
 		eventually(t, "the tool to be gone", func() bool { return s.get("/trips").status == 403 && strings.Contains(s.log(), gone) })
 		s.logged(gone, "list-trips")
@@ -493,7 +493,7 @@ func TestOAgentConfigErrors(t *testing.T) {
 		"a guard that is no agent": {agentDocument("desk", "  list-trips: {}\n"), "mcp TRIPS\noagent DIR/agent.yaml {\nguard dexk\n}", []string{`no agent "dexk"`, "did you mean desk?"}},
 		"unknown identity":         {agentDocument("desk", "  list-trips: {static_identity: OP}\n"), "mcp TRIPS\noagent DIR/agent.yaml {\nidentity OPS {\nheader_up A b\n}\n}", []string{"agent.yaml:7", "no identity OP", "did you mean OPS?"}},
 		"the same twice":           {agentDocument("desk", "  list-trips: {}\n") + "---\n" + agentDocument("desk", "  list-trips: {}\n"), "mcp TRIPS\noagent DIR/agent.yaml", []string{"desk"}},
-		"the same in files":        {agentDocument("desk", "  list-trips: {}\n"), "mcp TRIPS\noagent DIR/agent.yaml DIR/copy.yaml", []string{"copy.yaml:1", "is the name of the agent in"}},
+		"the same in files":        {agentDocument("desk", "  list-trips: {}\n"), "mcp TRIPS\noagent DIR/agent.yaml DIR/copy.yaml", []string{"copy.yaml:1", "already used"}},
 		"unknown toolset":          {agentDocument("desk", "  list-trips: {}\n"), "oagent DIR/agent.yaml {\ntoolset trips\n}", []string{`there is no toolset "trips"`}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -139,11 +139,8 @@ func (a *adminAgents) agents(*http.Request) (any, error) {
 	}
 	for _, h := range a.app.GuardHandlers {
 		o := h.(*Handler)
-		l := o.relink(nil, nil)
-		o.mu.Lock()
-		read := o.read
-		o.mu.Unlock()
-		for _, agent := range read {
+		l := o.agents.Current()
+		for _, agent := range o.agents.Documents() {
 			shown := adminAgent{
 				Name: agent.Name, Description: agent.Description, Owner: agent.Owner, Location: agent.Location, Hash: agent.Hash,
 				Capabilities: make([]adminCapability, len(agent.Capabilities)),
@@ -151,7 +148,7 @@ func (a *adminAgents) agents(*http.Request) (any, error) {
 			for i := range agent.Capabilities {
 				c := &agent.Capabilities[i]
 				shown.Capabilities[i].Reference = c.Reference.String()
-				if target, err := c.Reference.Resolve(l.names); err == nil && target.Tool != nil {
+				if target, err := c.Reference.Resolve(l.Names); err == nil && target.Tool != nil {
 					shown.Capabilities[i].Toolset, shown.Capabilities[i].Tool = target.Toolset, target.Tool.Name
 				}
 			}

@@ -1,9 +1,6 @@
 package oagent
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/ocp"
 )
@@ -13,23 +10,18 @@ func (o *Handler) Site() agents.Site { return o.place }
 
 // HasAgent implements guardHandler.
 func (o *Handler) HasAgent(name string) bool {
-	l := o.linked.Load()
-	return l != nil && l.agents[name] != nil
+	return o.agents.Last().Agents[name] != nil
 }
 
 // AgentNames implements guardHandler.
 func (o *Handler) AgentNames() []string {
-	l := o.linked.Load()
-	if l == nil {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(l.agents))
+	return o.agents.Last().AgentNames()
 }
 
 // LimitTools implements guardHandler.
-func (o *Handler) LimitTools(agent string, t *agents.Toolset, tools *ocp.Toolset) *ocp.Toolset {
-	if g := o.relink(nil, nil).agents[agent]; g != nil {
-		return g.narrow(t, tools)
+func (o *Handler) Narrow(agent string, t *agents.Toolset, tools *ocp.Toolset) *ocp.Toolset {
+	if g := o.agents.Current().Agents[agent]; g != nil {
+		return g.Narrow(t, tools)
 	}
 	return tools.Only(func(*ocp.Tool) bool { return false })
 }

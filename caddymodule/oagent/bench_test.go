@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/ocp"
@@ -51,17 +52,15 @@ func benchOAgent(tb testing.TB) *Handler {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	o := &Handler{logger: zap.NewNop(), metrics: collectedAgents, read: read}
+	linked, err := agentset.New(read, []agentset.Tools{{
+		Toolset: &agents.Toolset{Name: "trips", Document: &agents.Document{Key: agents.DocumentKey{Name: "trips"}}}, Tools: set, Matched: true,
+	}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	o := &Handler{logger: zap.NewNop(), metrics: collectedAgents, agents: agentset.Static(read, linked)}
 	o.setDefaults()
 	o.guarding.Store(guard)
-	l := &linked{agents: make(map[string]*governed), loaded: true, operations: make(map[*ocp.Tool]*operation), byKey: make(map[operationKey]*operation)}
-	l.names = &toolNames{own: make(map[string][]*operation), other: make(map[string][]*operation), qualified: make(map[string][]*operation), agents: l.agents}
-	l.add(&agents.Toolset{Name: "trips", Document: &agents.Document{Key: agents.DocumentKey{Name: "trips"}}}, set, true)
-	l.nameAll()
-	l.routes = ocp.NewRoutes(set)
-	l.only = &governed{Agent: read[0], linked: l, outcomes: o.metrics.of("desk"), capabilities: l.capabilities(read[0])}
-	l.agents["desk"] = l.only
-	o.linked.Store(l)
 	return o
 }
 

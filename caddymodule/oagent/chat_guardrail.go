@@ -71,12 +71,12 @@ func (x *chatExchange) ask(side oagent.Side, input, output string) error {
 // invoke sends the tool call directly to the tool's API. It cannot use the next handlers,
 // because they lead to the model API.
 func (x *chatExchange) invoke(side oagent.Side, name, input, output string) (jsontext.Value, error) {
-	op := x.linked.names.find(name)
+	op := x.linked.Names.Find(name)
 	if op == nil {
 		return nil, errors.New("its toolset is not loaded")
 	}
-	tools := op.toolset.Filled(op.set)
-	tool, _ := tools.Tool(op.tool.Name)
+	tools := op.Toolset.Filled(op.Set)
+	tool, _ := tools.Tool(op.Tool.Name)
 	arguments, err := chat.InputArguments(tool)
 	if side == oagent.SideOutput {
 		arguments, err = chat.OutputArguments(tool)
@@ -84,17 +84,17 @@ func (x *chatExchange) invoke(side oagent.Side, name, input, output string) (jso
 	if err != nil {
 		return nil, err
 	}
-	invoker, err := x.invoker(op.toolset, op.set)
+	invoker, err := x.invoker(op.Toolset, op.Set)
 	if err != nil {
 		return nil, err
 	}
 	outcome := ocp.Execute(x.r.Context(), tools, tool.Name, arguments.JSON(input, output), invoker)
 	defer outcome.Release()
 	if outcome.Failure != nil {
-		outcome.Failure.Message = toolcall.ConcealCredentials(outcome.Failure.Message, op.toolset.Credentials)
+		outcome.Failure.Message = toolcall.ConcealCredentials(outcome.Failure.Message, op.Toolset.Credentials)
 		return nil, outcome.Failure
 	}
-	return guardrailOutput(op.tool, outcome.Result)
+	return guardrailOutput(op.Tool, outcome.Result)
 }
 
 var (

@@ -156,7 +156,7 @@ func (q *pageRequest) serveDefinition() {
 	if !q.allow(http.MethodGet) {
 		return
 	}
-	hosted := q.hostedAgents()
+	hosted := q.agents.Current().Documents()
 	switch len(q.rest) {
 	case 0:
 		listed := make([]listedAgent, len(hosted))

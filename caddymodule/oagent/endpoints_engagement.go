@@ -77,7 +77,7 @@ func (q *pageRequest) findEngagement(id string) (*oagent.Engagement, error) {
 		return nil, err
 	}
 	wanted := q.r.URL.Query().Get("agent")
-	for _, a := range q.hostedAgents() {
+	for _, a := range q.agents.Current().Documents() {
 		if wanted != "" && a.Name != wanted {
 			continue
 		}
@@ -113,7 +113,7 @@ func (q *pageRequest) writeState(e *oagent.Engagement) {
 		ended.Why = "" // may quote withheld data
 		e.Ended = &ended
 	}
-	for _, a := range q.hostedAgents() {
+	for _, a := range q.agents.Current().Documents() {
 		if a.Name != e.Agent {
 			continue
 		}
@@ -163,7 +163,7 @@ func (q *pageRequest) writeAudit(e *oagent.Engagement) {
 // Such an agent may read its questions only through the review endpoint, where the guardrail
 // checks them.
 func (q *pageRequest) readsGuarded(e *oagent.Engagement) bool {
-	return e.Reviewed != "" && slices.ContainsFunc(q.hostedAgents(), func(a *oagent.Agent) bool {
+	return e.Reviewed != "" && slices.ContainsFunc(q.agents.Current().Documents(), func(a *oagent.Agent) bool {
 		return a.Name == e.Agent && a.Input != nil
 	})
 }

@@ -38,7 +38,7 @@ func (q *pageRequest) listEngagements() {
 		q.fail(err)
 		return
 	}
-	wanted, agents := query.Get("agent"), q.hostedAgents()
+	wanted, agents := query.Get("agent"), q.agents.Current().Documents()
 	page := engagementPage{Engagements: make([]*oagent.Engagement, 0, len(all))}
 	for _, e := range all {
 		hosted := slices.ContainsFunc(agents, func(a *oagent.Agent) bool { return a.Name == e.Agent })

@@ -100,7 +100,7 @@ const (
 func (q *pageRequest) decidersOf() ([]decider, error) {
 	var deciders []decider
 	isAgent := strings.HasPrefix(q.user.ID, oagent.Scheme) ||
-		slices.ContainsFunc(q.hostedAgents(), func(a *oagent.Agent) bool { return a.Name == q.user.ID })
+		slices.ContainsFunc(q.agents.Current().Documents(), func(a *oagent.Agent) bool { return a.Name == q.user.ID })
 	if _, answered := q.Reviewers[q.user.ID]; !isAgent && !answered {
 		deciders = append(deciders, decider{name: q.user.ID})
 	}

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/chat"
@@ -48,13 +49,13 @@ func (o *Handler) provisionExtras(caddy.Context) error {
 // checkExtras rejects agents whose documents require something that is not configured. It
 // warns about reviews that nobody can decide.
 func (o *Handler) checkExtras() error {
-	l := o.relink(nil, nil)
+	l := o.agents.Current()
 	for _, name := range slices.Sorted(maps.Keys(o.Reviewers)) {
-		if l.agents[name] == nil {
-			return fmt.Errorf("reviewer %s: there is no such agent; there are: %s", name, l.agentNames())
+		if l.Agents[name] == nil {
+			return fmt.Errorf("reviewer %s: there is no such agent; there are: %s", name, l.ListAgents())
 		}
 	}
-	for _, a := range o.hostedAgents() {
+	for _, a := range o.agents.Current().Documents() {
 		if err := o.checkGuardrails(l, a); err != nil {
 			return err
 		}
@@ -69,7 +70,7 @@ func (o *Handler) checkExtras() error {
 
 // checkGuardrails checks that the tools of the guardrails can be called. It skips tools whose
 // toolset is not loaded yet.
-func (o *Handler) checkGuardrails(l *linked, a *oagent.Agent) error {
+func (o *Handler) checkGuardrails(l *agentset.Set, a *oagent.Agent) error {
 	if a.Input == nil && a.Output == nil {
 		return nil
 	}
@@ -83,16 +84,16 @@ func (o *Handler) checkGuardrails(l *linked, a *oagent.Agent) error {
 		if guardrail == nil {
 			continue
 		}
-		op := l.names.find(guardrail.Tool)
+		op := l.Names.Find(guardrail.Tool)
 		if op == nil {
 			continue // not loaded yet
 		}
-		_, err := chat.InputArguments(op.tool)
+		_, err := chat.InputArguments(op.Tool)
 		if side == oagent.SideOutput {
-			_, err = chat.OutputArguments(op.tool)
+			_, err = chat.OutputArguments(op.Tool)
 		}
 		if err == nil {
-			_, err = o.guardrailChat().invoker(op.toolset, op.set)
+			_, err = o.guardrailChat().invoker(op.Toolset, op.Set)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: guardrails.%s of the agent %s cannot be asked: %w", a.Location, side, a.Name, err)
@@ -102,14 +103,14 @@ func (o *Handler) checkGuardrails(l *linked, a *oagent.Agent) error {
 }
 
 // warnUnanswered logs a warning if nobody can decide the reviews of this reviewer.
-func (o *Handler) warnUnanswered(l *linked, a *oagent.Agent, rule, reviewer string) {
+func (o *Handler) warnUnanswered(l *agentset.Set, a *oagent.Agent, rule, reviewer string) {
 	name := strings.TrimPrefix(reviewer, oagent.Scheme)
-	isAgent := name != reviewer || l.agents[name] != nil
+	isAgent := name != reviewer || l.Agents[name] != nil
 	switch {
-	case isAgent && l.agents[name] == nil:
+	case isAgent && l.Agents[name] == nil:
 		o.logger.Warn("an agent is to review that this site does not have, so that it is asked only if another site with the same store has it",
 			zap.String("agent", a.Name), zap.String("rule", rule), zap.String("reviewer", reviewer),
-			zap.String("nearest", nearest.Name(name, slices.Values(slices.Sorted(maps.Keys(l.agents))))))
+			zap.String("nearest", nearest.Name(name, slices.Values(slices.Sorted(maps.Keys(l.Agents))))))
 	case isAgent && o.Reviewers[name] != nil && o.Reviewers[name].Ask != nil:
 	case o.extras.pages.reviews == "":
 		o.logger.Warn("an agent needs reviews, and reviewers have no endpoint here: see the subdirective reviews",
@@ -118,10 +119,6 @@ func (o *Handler) warnUnanswered(l *linked, a *oagent.Agent, rule, reviewer stri
 		o.logger.Warn("an agent is to review, and no user answers for it: see the subdirective reviewer",
 			zap.String("agent", a.Name), zap.String("rule", rule), zap.String("reviewer", reviewer))
 	}
-}
-
-func (o *Handler) cleanupExtras() error {
-	return nil
 }
 
 // serveExtras handles a request that does not go to the API: to an endpoint or to a model. It
@@ -199,26 +196,15 @@ func (c *Chat) unmarshalOption(b *directive.Block) error {
 	return b.Unrecognized("chat")
 }
 
-// hostedAgents returns the agents, ordered by name.
-func (o *Handler) hostedAgents() []*oagent.Agent {
-	l := o.relink(nil, nil)
-	agents := make([]*oagent.Agent, 0, len(l.agents))
-	for _, a := range l.agents {
-		agents = append(agents, a.Agent)
-	}
-	slices.SortFunc(agents, func(a, b *oagent.Agent) int { return strings.Compare(a.Name, b.Name) })
-	return agents
-}
-
 // beside returns a passage for a request that does not go to the API. It contains the
 // governing agent and the Engagement.
 func (o *Handler) beside(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (*passage, *refused) {
 	p := &passage{Handler: o, w: w, r: r, next: next, began: time.Now()}
 	p.repl, _ = r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if next == nil {
-		p.linked = o.relink(nil, nil)
+		p.linked = o.agents.Current()
 	} else {
-		p.linked = o.relink(r, next)
+		p.linked = o.agents.CurrentFor(r, next)
 	}
 	return p, p.findAgent()
 }

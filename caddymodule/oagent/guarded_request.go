@@ -15,6 +15,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/oagent"
@@ -33,11 +34,11 @@ type passage struct {
 	call *ocp.Call          // nil for a plain request
 	rec  *toolcall.Recorder // the recorder of the tool call; nil for a plain request
 
-	linked  *linked
-	agent   *governed
+	linked  *agentset.Set
+	agent   *agentset.Agent
 	binding oagent.Binding
 
-	operation  *operation
+	operation  *agentset.Operation
 	name       string // the operation's name in agent documents
 	capability *oagent.Capability
 	inputs     jsontext.Value
@@ -54,7 +55,7 @@ type passage struct {
 func (p *passage) serve() error {
 	p.repl, _ = p.r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	p.call, p.rec = ocp.CallFromContext(p.r.Context()), recorderOf(p.w)
-	p.linked = p.relink(p.r, p.next)
+	p.linked = p.agents.CurrentFor(p.r, p.next)
 	if refusal := p.findAgent(); refusal != nil {
 		return p.answerRefusal(refusal)
 	}
@@ -124,12 +125,12 @@ func (p *passage) findAgent() *refused {
 	name := p.replaced(p.Guard)
 	switch {
 	case name != "":
-		p.agent = p.linked.agents[name]
-	case p.linked.only != nil:
-		p.agent = p.linked.only
+		p.agent = p.linked.Agents[name]
+	case p.linked.Only != nil:
+		p.agent = p.linked.Only
 	default:
 		return p.refuse(oagent.KindUnknownAgent, 0, "", "nothing was done: the request does not say which agent it belongs to, and there are several: "+
-			p.linked.agentNames(), nil)
+			p.linked.ListAgents(), nil)
 	}
 	if p.agent == nil {
 		return p.refuse(oagent.KindUnknownAgent, 0, "", fmt.Sprintf("nothing was done: there is no agent %.128q", name), nil)
@@ -177,21 +178,21 @@ func (p *passage) readRequest() *refused {
 	if p.call != nil {
 		return p.readCall()
 	}
-	if !p.linked.loaded {
+	if !p.linked.Loaded {
 		return p.refuse(kindUnavailable, http.StatusServiceUnavailable, "",
 			"the request was not passed on: the document of the API has not been loaded yet, so that nobody knows what the request means; try again later", nil)
 	}
-	tool, err := p.linked.routes.Match(p.r)
+	tool, err := p.linked.Routes.Match(p.r)
 	if err != nil {
 		return p.refuseUnmatched(err)
 	}
-	p.found(p.linked.operations[tool])
+	p.found(p.linked.Operation(tool, ""))
 	return p.readPlain()
 }
 
-func (p *passage) found(op *operation) {
-	p.operation, p.name = op, op.name
-	if p.capability = p.agent.capabilities[op]; p.capability != nil {
+func (p *passage) found(op *agentset.Operation) {
+	p.operation, p.name = op, op.Name
+	if p.capability = p.agent.Capabilities[op]; p.capability != nil {
 		p.name = p.capability.Reference.Name
 	}
 }
@@ -202,7 +203,7 @@ func (p *passage) readCall() *refused {
 	if p.repl != nil {
 		toolset, _ = p.repl.GetString("http.tool.toolset")
 	}
-	op := p.linked.operation(p.call.Tool, toolset)
+	op := p.linked.Operation(p.call.Tool, toolset)
 	if op == nil {
 		return p.refuse(kindUnknownOperation, 0, "", fmt.Sprintf("the call of %s was not made: its toolset is not one that this site's agents have", p.call.Tool.Name), nil)
 	}
@@ -210,7 +211,7 @@ func (p *passage) readCall() *refused {
 	if refusal := p.checkBuilt(); refusal != nil {
 		return refusal
 	}
-	if op.reread {
+	if op.Overridable {
 		// The caller's own headers and cookies are sent to the API with the arguments and
 		// could override them, so the arguments are read back from the request.
 		return p.readPlain()
@@ -226,19 +227,19 @@ func (p *passage) readCall() *refused {
 // called. For example, get-trip with the id "latest" has the path of latest-trip, if there is
 // such an operation.
 func (p *passage) checkBuilt() *refused {
-	tool, err := p.linked.routes.MatchCall(p.r, p.call.Tool)
+	tool, err := p.linked.Routes.MatchCall(p.r, p.call.Tool)
 	if err != nil {
-		if errors.Is(err, ocp.ErrNoOperation) && !slices.Contains(p.toolsets, p.operation.toolset) {
+		if errors.Is(err, ocp.ErrNoOperation) && !slices.Contains(p.toolsets, p.operation.Toolset) {
 			return nil // plain requests are not matched to the operations of this toolset
 		}
 		return p.refuseUnmatched(err)
 	}
-	other := p.linked.operations[tool]
+	other := p.linked.Operation(tool, "")
 	if other == p.operation || tool.Method == p.call.Tool.Method && tool.Path == p.call.Tool.Path {
 		return nil
 	}
 	return p.refuse(kindAmbiguous, 0, "", fmt.Sprintf(
-		"the call of %s was not made: with these arguments its request is one of %s; call that, if it is what you mean", p.name, other.name), nil)
+		"the call of %s was not made: with these arguments its request is one of %s; call that, if it is what you mean", p.name, other.Name), nil)
 }
 
 // readPlain parses the arguments from the request, and restores the body.
@@ -247,7 +248,7 @@ func (p *passage) readPlain() *refused {
 	if refusal != nil {
 		return refusal
 	}
-	tool := p.operation.tool
+	tool := p.operation.Tool
 	if p.call != nil {
 		tool = p.call.Tool
 	}
@@ -255,7 +256,7 @@ func (p *passage) readPlain() *refused {
 	if p.Undeclared == undeclaredAllow {
 		read = tool.ReadRequest
 	}
-	inputs, err := read(p.judged(), body, p.operation.keys...)
+	inputs, err := read(p.judged(), body, p.operation.CredentialQueries...)
 	if e, ok := errors.AsType[*ocp.RequestError](err); ok && e.Kind == ocp.UndeclaredName {
 		return p.refuse(kindUndeclared, 0, "", fmt.Sprintf("the call of %s was not made: %s", p.name, e.Message), err)
 	}
@@ -311,7 +312,7 @@ func (p *passage) begin() *refused {
 		defer p.stopClock()()
 	}
 	p.ticket, err = guard.Begin(p.r.Context(), oagent.Call{
-		Binding: p.binding, Name: p.name, Names: p.linked.names, Inputs: p.inputs, Conditional: isConditional(p.r.Header),
+		Binding: p.binding, Name: p.name, Names: p.linked.Names, Inputs: p.inputs, Conditional: isConditional(p.r.Header),
 	})
 	return refusedBy(err)
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/oagent"
 )
@@ -141,16 +141,12 @@ type Handler struct {
 	place    agents.Site
 	toolsets []*agents.Toolset // that requests are matched to
 	others   []*agents.Toolset // further toolsets whose tools agents may name
-	paths    []string          // resolved Files
-	stop     func()            // stops watching the files
+	agents   *agentset.Loader
 	guarding atomic.Pointer[oagent.Guard]
 
 	identities    map[string]agents.Credentials
 	callerHeaders []string // canonical names
 
-	mu      sync.Mutex // held while linked is built
-	read    []*oagent.Agent
-	linked  atomic.Pointer[linked]
 	metrics *agentMetrics
 
 	extras oagentExtras
@@ -185,7 +181,7 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 	if err := o.app.ProvisionEvents(ctx); err != nil {
 		return err
 	}
-	if err := o.provisionFiles(); err != nil {
+	if err := o.provisionAgents(); err != nil {
 		return err
 	}
 	if err := o.provisionExtras(ctx); err != nil {
@@ -332,10 +328,8 @@ func checkMaxRecorded(size int64) error {
 
 // Cleanup stops watching the files.
 func (o *Handler) Cleanup() error {
-	if o.stop != nil {
-		o.stop()
-	}
-	return o.cleanupExtras()
+	o.agents.Stop()
+	return nil
 }
 
 // guard returns the Guard. It is created at its first use, because that opens the store.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/ocp"
 )
@@ -64,7 +65,7 @@ func (p *passage) identify() (upstreamIdentity, *refused) {
 	c, op := p.capability, p.operation
 	known := p.binding.User.ID != ""
 	if !known && c.UserIdentity && !p.gatewayCredentials() {
-		known = bringsCredentials(p.r, op.set.SecuritySchemes)
+		known = bringsCredentials(p.r, op.Set.SecuritySchemes)
 	}
 	identity := c.Identity(known)
 	switch {
@@ -85,7 +86,7 @@ func (p *passage) identify() (upstreamIdentity, *refused) {
 	// The tool needs no identity. The toolset's credentials, which the gateway injects into
 	// each call, are not the caller's.
 	if p.gatewayCredentials() {
-		with, err := op.toolset.Credentials.Supplement(caddy.NewReplacer())
+		with, err := op.Toolset.Credentials.Supplement(caddy.NewReplacer())
 		return upstreamIdentity{strip: true, with: with}, p.lacksCredential(err)
 	}
 	return upstreamIdentity{strip: true}, nil
@@ -102,12 +103,12 @@ func (p *passage) lacksCredential(err error) *refused {
 // gatewayCredentials reports whether the request is a tool call with the toolset's
 // credentials.
 func (p *passage) gatewayCredentials() bool {
-	return p.call != nil && len(p.operation.toolset.Credentials) > 0
+	return p.call != nil && len(p.operation.Toolset.Credentials) > 0
 }
 
 // apply changes the request. further are names of headers to remove with the caller's
 // credentials.
-func (i upstreamIdentity) apply(r *http.Request, op *operation, further []string) {
+func (i upstreamIdentity) apply(r *http.Request, op *agentset.Operation, further []string) {
 	if i.strip {
 		stripCaller(r, op, further)
 	}
@@ -163,8 +164,8 @@ func bringsCredentials(r *http.Request, schemes map[string]*ocp.SecurityScheme) 
 // stripCaller removes everything that identifies the caller from a request: Authorization, all
 // cookies, the API keys that the document names, and headers that name a user. It keeps
 // headers that the document declares as arguments.
-func stripCaller(r *http.Request, op *operation, further []string) {
-	schemes := op.set.SecuritySchemes
+func stripCaller(r *http.Request, op *agentset.Operation, further []string) {
+	schemes := op.Set.SecuritySchemes
 	headers := append([]string{"Authorization", "Proxy-Authorization", "Cookie"}, further...)
 	for _, s := range schemes {
 		if s.Type == "apiKey" && s.In == "header" {
@@ -175,25 +176,12 @@ func stripCaller(r *http.Request, op *operation, further []string) {
 		headers[i] = headerkind.Canonical(name)
 	}
 	for name := range r.Header {
-		if slices.Contains(headers, headerkind.Canonical(name)) || headerkind.NamesUser(name) && !declaresHeader(op.tool, name) {
+		if slices.Contains(headers, headerkind.Canonical(name)) || headerkind.NamesUser(name) && !declaresHeader(op.Tool, name) {
 			delete(r.Header, name)
 		}
 	}
-	r.URL.RawQuery = withoutQuery(r.URL.RawQuery, queryCredentials(schemes))
+	r.URL.RawQuery = withoutQuery(r.URL.RawQuery, agentset.QueryCredentials(schemes))
 	r.URL.User = nil
-}
-
-// queryCredentials returns the query parameters that may contain a caller's credentials.
-func queryCredentials(schemes map[string]*ocp.SecurityScheme) (names []string) {
-	for _, s := range schemes {
-		switch {
-		case s.Type == "http" && strings.EqualFold(s.Scheme, "bearer"), s.Type == "oauth2", s.Type == "openIdConnect":
-			names = append(names, "access_token") // the other place of a bearer token (RFC 6750, section 2.3)
-		case s.Type == "apiKey" && s.In == "query":
-			names = append(names, s.ParameterName)
-		}
-	}
-	return names
 }
 
 // withoutQuery removes query parameters. The others stay as written.

@@ -23,10 +23,11 @@ const (
 // that was made. refusal is nil if the request passed.
 func (p *passage) tell(decision string, refusal *refused, note string) {
 	took := time.Since(p.began)
-	outcomes := none()
+	name := ""
 	if p.agent != nil {
-		outcomes = p.agent.outcomes
+		name = p.agent.Name
 	}
+	outcomes := p.metrics.of(name)
 	outcomes.count(decision)
 	outcomes.duration.Observe(took.Seconds())
 	if p.call == nil {
@@ -52,7 +53,7 @@ func (p *passage) tell(decision string, refusal *refused, note string) {
 	add("user", p.binding.User.ID)
 	add("tool", p.name)
 	if p.operation != nil {
-		add("toolset", p.operation.toolset.Name)
+		add("toolset", p.operation.Toolset.Name)
 	}
 	add("protocol", p.protocol())
 	if p.operation == nil {

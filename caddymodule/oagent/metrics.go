@@ -14,6 +14,8 @@ type agentMetrics struct {
 	decisions *prometheus.CounterVec   // agent, outcome
 	duration  *prometheus.HistogramVec // agent
 	asked     *prometheus.CounterVec   // agent, answer
+
+	outcomes sync.Map // agent name → *agentOutcomes
 }
 
 // Values of the label answer: the decision of a reviewing agent's program.
@@ -64,14 +66,16 @@ type agentOutcomes struct {
 	duration  prometheus.Observer
 }
 
-// of returns the collectors of the agent with that name, "" for none.
+// of returns the collectors of an agent. The name must be one of a document, or "" for requests
+// that no agent governs.
 func (m *agentMetrics) of(agent string) *agentOutcomes {
+	if known, ok := m.outcomes.Load(agent); ok {
+		return known.(*agentOutcomes)
+	}
 	decisions := m.decisions.MustCurryWith(prometheus.Labels{"agent": agent})
-	return &agentOutcomes{decisions.WithLabelValues(allowed), decisions, m.duration.WithLabelValues(agent)}
+	known, _ := m.outcomes.LoadOrStore(agent, &agentOutcomes{decisions.WithLabelValues(allowed), decisions, m.duration.WithLabelValues(agent)})
+	return known.(*agentOutcomes)
 }
-
-// none is for requests that no agent governs.
-var none = sync.OnceValue(func() *agentOutcomes { return collectedAgents.of("") })
 
 func (o *agentOutcomes) count(decision string) {
 	if decision == allowed {

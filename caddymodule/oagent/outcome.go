@@ -19,8 +19,8 @@ func (p *passage) recordPlainRequest(refusal *refused) {
 		return
 	}
 	if p.operation != nil {
-		fields.Set(zap.String("tool", p.operation.tool.Name))
-		fields.Set(zap.String("toolset", p.operation.toolset.Name))
+		fields.Set(zap.String("tool", p.operation.Tool.Name))
+		fields.Set(zap.String("toolset", p.operation.Toolset.Name))
 	}
 	fields.Set(zap.String("protocol", p.protocol()))
 	fields.Set(zap.String("outcome", outcome))

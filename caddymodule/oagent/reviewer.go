@@ -266,7 +266,7 @@ func (o *Handler) askGuardrail(ctx context.Context, guard *oagent.Guard, agent *
 		return err
 	}
 	x := &chatExchange{
-		passage: &passage{Handler: o, r: request, linked: o.relink(nil, nil), binding: reviewing(agent, r)},
+		passage: &passage{Handler: o, r: request, linked: o.agents.Current(), binding: reviewing(agent, r)},
 		Chat:    o.guardrailChat(),
 		guard:   guard,
 	}

@@ -121,7 +121,7 @@ func (a *reviewAsker) round(ctx context.Context, begin func(*pendingQuestion)) t
 		return a.pace.ScanInterval
 	}
 	next := time.Now().Add(a.pace.ScanInterval)
-	known := a.relink(nil, nil).agents
+	known := a.agents.Current().Agents
 	for _, name := range slices.Sorted(maps.Keys(a.slots)) {
 		if known[name] == nil {
 			continue // may belong to another site, so leave its questions alone
@@ -234,7 +234,7 @@ func (q *pendingQuestion) ask(ctx context.Context) time.Time {
 
 // answer calls the program and applies its decision. An error means that there is no decision.
 func (q *pendingQuestion) answer(ctx context.Context, claim *oagent.ReviewClaim) error {
-	governed := q.relink(nil, nil).agents[q.agent]
+	governed := q.agents.Current().Agents[q.agent]
 	if governed == nil {
 		return errNoSuchAgent
 	}

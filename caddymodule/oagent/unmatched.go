@@ -41,7 +41,7 @@ func (p *passage) withEncodedSlash() string {
 			behind := first + slashes + 1
 			joined := strings.Join(segments[first:behind], "%2F")
 			path := strings.Join(append(append(segments[:first:first], joined), segments[behind:]...), "/")
-			if p.linked.routes.Tool(p.r.Method, path) != nil && p.matches(path) {
+			if p.linked.Routes.Tool(p.r.Method, path) != nil && p.matches(path) {
 				return path
 			}
 		}
@@ -58,6 +58,6 @@ func (p *passage) matches(path string) bool {
 	r, u := p.r.WithContext(p.r.Context()), *p.r.URL
 	u.Path, u.RawPath = plain, path
 	r.URL = &u
-	_, err = p.linked.routes.Match(r)
+	_, err = p.linked.Routes.Match(r)
 	return err == nil
 }

@@ -1,4 +1,4 @@
-package oagent
+package command
 
 import (
 	"bytes"
@@ -7,6 +7,18 @@ import (
 	"strings"
 	"testing"
 )
+
+const deskAgent = `kind: "openagentspec:v1/agent"
+name: desk
+description: Is checked.
+intent: You are checked.
+owner: tests
+capabilities:
+  list-trips:
+    user_identity: False
+    input_restriction: {assertion: recent.list-trips.inputs.limit < 100}
+    output_restriction: {assertion: size(recent.list-trips.outputs) > 0}
+`
 
 func TestOAgentEval(t *testing.T) {
 	saved := filepath.Join(t.TempDir(), "engagement.json")
@@ -19,7 +31,7 @@ func TestOAgentEval(t *testing.T) {
 		"a hyphenated name":   {`recent.get-trip.inputs.id == "7" && history._total < 100`, "", "true", ""},
 		"a value":             {`history.get-trip.map(t, t.inputs.id)`, "", `["7"]`, ""},
 		"a time":              {`started_at < timestamp("2027-01-01T00:00:00Z")`, "", "true", ""},
-		"a name of the agent": {`recent.get-booking.inputs.id == "7"`, "../../testdata/agents/desk.yaml", "", `recent["get-booking"]`},
+		"a name of the agent": {`recent.get-booking.inputs.id == "7"`, "../../../testdata/agents/desk.yaml", "", `recent["get-booking"]`},
 		"a fault":             {`recent.`, "", "", "expression"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -38,12 +50,12 @@ func TestOAgentEval(t *testing.T) {
 
 func TestOAgentLint(t *testing.T) {
 	var out bytes.Buffer
-	if err := lintAgents(&out, []string{"../../testdata/agents/desk.yaml"}, nil); err != nil || !strings.Contains(out.String(), "desk.yaml:2: agent travel-desk, 4 capabilities: good, but nobody has looked for its tools and agents") {
+	if err := lintAgents(&out, []string{"../../../testdata/agents/desk.yaml"}, nil); err != nil || !strings.Contains(out.String(), "desk.yaml:2: agent travel-desk, 4 capabilities: good, but nobody has looked for its tools and agents") {
 		t.Errorf("%v %s", err, &out)
 	}
 	out.Reset()
 	file := filepath.Join(t.TempDir(), "agents.yaml")
-	content := strings.Replace(benchAgent, "limit < 100", "limit < 100, require_review: oagent://dask", 1)
+	content := strings.Replace(deskAgent, "limit < 100", "limit < 100, require_review: oagent://dask", 1)
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +65,7 @@ func TestOAgentLint(t *testing.T) {
 		t.Errorf("%v %s", err, &out)
 	}
 	out.Reset()
-	if err := lintAgents(&out, []string{"../../testdata/agents/desk.yaml"}, []string{"../../testdata/demo.openapi.yaml"}); err == nil ||
+	if err := lintAgents(&out, []string{"../../../testdata/agents/desk.yaml"}, []string{"../../../testdata/demo.openapi.yaml"}); err == nil ||
 		!strings.Contains(out.String(), "desk.yaml:9: capabilities.search-faqs: there is no tool or agent search-faqs") {
 		t.Errorf("%v %s", err, &out)
 	}

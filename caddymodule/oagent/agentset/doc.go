@@ -1,0 +1,15 @@
+// Package agentset reads the agent documents of one oagent handler and links them to the tools
+// of the site.
+//
+// Data passes through it in this order:
+//
+//   - ReadFiles reads and validates the agent documents (files.go).
+//   - New links the agents to the tools of the handler's toolsets. The result is a Set: for each
+//     agent the operations that it may use, the names of all tools in agent documents, and the
+//     routes that match a plain request to its operation (set.go, names.go).
+//   - A Loader keeps the current Set. It reads the files again when one of them changes, and
+//     links the agents again when a toolset changes (loader.go).
+//
+// A Set is immutable. A request takes the current Set once and uses it until it ends, so a
+// reload never changes the rules for a request that has begun.
+package agentset

@@ -1,0 +1,78 @@
+package agentset
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/oagent"
+)
+
+// ReadFiles returns the valid agents of all files, in the order of the files. If a file is
+// invalid or two agents have the same name, the error lists all problems.
+func ReadFiles(paths []string) ([]*oagent.Agent, error) {
+	var agents []*oagent.Agent
+	var problems []error
+	from := make(map[string]*oagent.Agent)
+	for _, path := range paths {
+		read, err := readFile(path)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		for _, a := range read {
+			if other := from[a.Name]; other != nil {
+				problems = append(problems, fmt.Errorf("%s:%d: agent name %s is already used at %s:%d: give each agent its own name",
+					a.Location, a.Line, a.Name, other.Location, other.Line))
+				continue
+			}
+			from[a.Name] = a
+			agents = append(agents, a)
+		}
+	}
+	return agents, errors.Join(problems...)
+}
+
+func readFile(path string) ([]*oagent.Agent, error) {
+	file, err := os.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: check the path; relative paths start at Caddy's working directory", err)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("%w: give Caddy's user read permission", err)
+	case err != nil:
+		return nil, err
+	}
+	defer file.Close()
+	var content buffer.Buffer
+	switch err := content.ReadAll(io.LimitReader(file, oagent.MaxDocument+1), oagent.MaxDocument+1); {
+	case err != nil:
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	case len(content.B) > oagent.MaxDocument:
+		return nil, fmt.Errorf("%s is larger than %s, the limit for a file of agent documents: split it", path, humanize.IBytes(oagent.MaxDocument))
+	}
+	return oagent.ReadAgents(content.B, path)
+}
+
+// statFiles returns the file info of each file, nil for a missing one.
+func statFiles(paths []string) []os.FileInfo {
+	states := make([]os.FileInfo, len(paths))
+	for i, path := range paths {
+		if state, err := os.Stat(path); err == nil {
+			states[i] = state
+		}
+	}
+	return states
+}
+
+func sameState(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}

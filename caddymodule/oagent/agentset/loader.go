@@ -1,0 +1,207 @@
+package agentset
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/oagent"
+)
+
+// interval is how often the files are checked for changes.
+const interval = time.Second
+
+// Options are the options of a Loader.
+type Options struct {
+	Files   []string          // absolute paths
+	Matched []*agents.Toolset // plain requests are matched to their operations
+	Others  []*agents.Toolset // further toolsets whose tools agents may name
+	Logger  *zap.Logger
+
+	// Check rejects agents that the configuration does not support.
+	Check func([]*oagent.Agent) error
+}
+
+// Loader keeps the current Set of a handler.
+type Loader struct {
+	options Options
+	states  []os.FileInfo // of the files, before they were read; used by Load and then by watch
+	stop    func()        // stops watching the files; nil if they are not watched
+
+	mu      sync.Mutex // held while a Set is built
+	read    []*oagent.Agent
+	current atomic.Pointer[Set]
+}
+
+// Load reads the files and returns a Loader. All files must be valid.
+func Load(options Options) (*Loader, error) {
+	l := &Loader{options: options, states: statFiles(options.Files)}
+	if err := l.load(); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Static returns a Loader of agents that are not read from files.
+func Static(read []*oagent.Agent, set *Set) *Loader {
+	l := &Loader{read: read}
+	l.current.Store(set)
+	return l
+}
+
+// load reads the files. If all of them are valid, it replaces the agents.
+func (l *Loader) load() error {
+	read, err := ReadFiles(l.options.Files)
+	if err == nil {
+		err = l.options.Check(read)
+	}
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	set, err := l.link(read)
+	if err != nil {
+		return err
+	}
+	l.read = read
+	l.current.Store(set)
+	return nil
+}
+
+// Watch reads the files again when one of them has changed. It calls changed after it has
+// replaced the agents. Stop ends it.
+func (l *Loader) Watch(changed func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.watch(ctx, changed)
+	}()
+	l.stop = func() {
+		cancel()
+		<-ended
+	}
+}
+
+func (l *Loader) watch(ctx context.Context, changed func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := statFiles(l.options.Files)
+		if slices.EqualFunc(l.states, now, sameState) {
+			continue
+		}
+		l.states = now
+		logger := l.options.Logger.With(zap.Strings("files", l.options.Files))
+		if err := l.load(); err != nil {
+			logger.Error("loading the changed agent documents failed; the previous agents stay in force", zap.Error(err))
+			continue
+		}
+		changed()
+		logger.Info("loaded the changed agent documents", zap.String("agents", l.current.Load().ListAgents()))
+	}
+}
+
+// Stop ends watching the files.
+func (l *Loader) Stop() {
+	if l != nil && l.stop != nil {
+		l.stop()
+	}
+}
+
+// Last returns the Set that was built last. Its toolsets may be outdated.
+func (l *Loader) Last() *Set { return l.current.Load() }
+
+// Documents returns the agents in the order of the files.
+func (l *Loader) Documents() []*oagent.Agent {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.read
+}
+
+// Current returns the Set with the current toolsets.
+func (l *Loader) Current() *Set { return l.CurrentFor(nil, nil) }
+
+// CurrentFor is like Current for a request. r and next are used to fetch documents that the
+// site itself serves; they may be nil.
+func (l *Loader) CurrentFor(r *http.Request, next caddyhttp.Handler) *Set {
+	set := l.current.Load()
+	if l.isCurrent(set, r, next) {
+		return set
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if set = l.current.Load(); l.isCurrent(set, nil, nil) {
+		return set
+	}
+	set, err := l.link(l.read)
+	if err != nil {
+		l.options.Logger.Error("agents refer to tools that the reloaded toolsets no longer have; the agents cannot use them", zap.Error(err))
+	}
+	l.current.Store(set)
+	return set
+}
+
+// isCurrent reports whether the Set has the current toolsets.
+func (l *Loader) isCurrent(set *Set, r *http.Request, next caddyhttp.Handler) bool {
+	current := true
+	for i, t := range l.options.Matched {
+		if r != nil && t.FromSite {
+			current = toolcall.DeclaredTools(t, r, next) == set.views[i] && current
+			continue
+		}
+		current = t.Loader.Toolset() == set.views[i] && current
+	}
+	for i, t := range l.options.Others {
+		current = t.Loader.Toolset() == set.views[len(l.options.Matched)+i] && current
+	}
+	return current
+}
+
+// link builds a Set with the current toolsets.
+func (l *Loader) link(read []*oagent.Agent) (*Set, error) {
+	toolsets := make([]Tools, 0, len(l.options.Matched)+len(l.options.Others))
+	for _, t := range l.options.Matched {
+		toolsets = append(toolsets, Tools{t, t.Loader.Toolset(), true})
+	}
+	for _, t := range l.options.Others {
+		toolsets = append(toolsets, Tools{t, t.Loader.Toolset(), false})
+	}
+	set, err := New(read, toolsets)
+	if err == nil {
+		l.warnAgentCapabilities(set, read)
+	}
+	return set, err
+}
+
+// warnAgentCapabilities logs a warning for each capability that is an agent, because the
+// gateway does not run agents. Until all toolsets are loaded, a name without oagent:// may be a
+// tool's.
+func (l *Loader) warnAgentCapabilities(set *Set, read []*oagent.Agent) {
+	for _, a := range read {
+		for i := range a.Capabilities {
+			c := &a.Capabilities[i]
+			target, err := c.Reference.Resolve(set.Names)
+			if err != nil || target.Tool != nil || !set.complete() && !c.Reference.Agent {
+				continue
+			}
+			l.options.Logger.Warn("a capability names an agent; the gateway does not run agents, so it has no effect",
+				zap.String("agent", a.Name), zap.String("capability", c.Reference.String()), zap.String("file", a.Location), zap.Int("line", c.Line))
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package agentset
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// Operation is a tool under the name that agent documents use.
+type Operation struct {
+	Tool    *ocp.Tool
+	Toolset *agents.Toolset
+	Set     *ocp.Toolset // the tools of Toolset
+	Name    string       // in kebab case; qualified with its toolset's name if several tools have the name
+
+	// Overridable reports whether the caller's own headers or cookies may override arguments
+	// of a tool call. The arguments must then be read from the request.
+	Overridable bool
+	// CredentialQueries are the query parameters that contain a caller's credentials.
+	CredentialQueries []string
+}
+
+// Names are the names of tools and agents in agent documents. It implements oagent.Names.
+type Names struct {
+	own, other map[string][]*Operation // by name, without the toolset's name
+	qualified  map[string][]*Operation // by name, with the toolset's name
+	isAgent    func(name string) bool
+	all        []string
+}
+
+func newNames(isAgent func(name string) bool) *Names {
+	return &Names{
+		own: make(map[string][]*Operation), other: make(map[string][]*Operation), qualified: make(map[string][]*Operation),
+		isAgent: isAgent,
+	}
+}
+
+// Tool returns the tool with that name. It prefers the site's own tools. It returns none if
+// the name is ambiguous.
+func (n *Names) Tool(name string) (string, *ocp.Tool, bool) {
+	found := n.Find(name)
+	if found == nil {
+		return "", nil, false
+	}
+	return found.Toolset.Name, found.Tool, true
+}
+
+// Find is like Tool, but it returns the operation, or nil if there is none.
+func (n *Names) Find(name string) *Operation {
+	for _, found := range [...][]*Operation{n.qualified[name], n.own[name], n.other[name]} {
+		switch len(found) {
+		case 0:
+		case 1:
+			return found[0]
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// Agent reports whether there is an agent with that name.
+func (n *Names) Agent(name string) bool {
+	return n.isAgent(name)
+}
+
+// All returns the names of all tools and agents.
+func (n *Names) All() []string {
+	return n.all
+}
+
+// add adds an operation. own reports whether requests of the site are matched to it.
+func (n *Names) add(op *Operation, own bool) {
+	name := oagent.KebabName(op.Tool.Name)
+	if own {
+		n.own[name] = append(n.own[name], op)
+	} else {
+		n.other[name] = append(n.other[name], op)
+	}
+	qualified := op.Toolset.Qualifier() + "." + name
+	n.qualified[qualified] = append(n.qualified[qualified], op)
+}
+
+// nameOperations gives each operation its shortest unique name.
+func (n *Names) nameOperations() {
+	for qualified, operations := range n.qualified {
+		for _, op := range operations {
+			bare := oagent.KebabName(op.Tool.Name)
+			if op.Name = bare; n.Find(bare) != op {
+				op.Name = qualified
+			}
+		}
+	}
+	names := make(map[string]bool)
+	for _, operations := range n.qualified {
+		for _, op := range operations {
+			names[op.Name] = true
+		}
+	}
+	n.all = slices.Sorted(maps.Keys(names))
+}

@@ -1,0 +1,195 @@
+package agentset
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// Set is a snapshot of the agents of one handler, of the tools of its toolsets, and of the
+// capabilities that connect them. It is immutable.
+type Set struct {
+	Agents map[string]*Agent // by name
+	Only   *Agent            // the only agent; nil if there are none or several
+	Names  *Names
+
+	Routes *ocp.Routes // match plain requests to the tools of the matched toolsets
+	Loaded bool        // all toolsets that plain requests are matched to are loaded
+
+	// Credentials are the places in a request where callers send credentials for the APIs.
+	Credentials CallerCredentials
+
+	views      []*ocp.Toolset // of each toolset; nil for one that is not loaded
+	operations map[*ocp.Tool]*Operation
+	byKey      map[operationKey]*Operation
+}
+
+// Tools are the tools of a toolset at one time.
+type Tools struct {
+	Toolset *agents.Toolset
+	Tools   *ocp.Toolset // nil if the toolset is not loaded
+	Matched bool         // plain requests are matched to the tools
+}
+
+// operationKey identifies an operation across reloads, and across handlers that have the same
+// document with other options.
+type operationKey struct{ toolset, tool string }
+
+// Agent is an agent and the operations that its capabilities allow.
+type Agent struct {
+	*oagent.Agent
+	Capabilities map[*Operation]*oagent.Capability
+	AsCaller     bool // some capability uses the caller's own credentials
+
+	set      *Set
+	mu       sync.Mutex
+	narrowed map[*ocp.Toolset]*ocp.Toolset
+}
+
+// New links the agents to the tools of the toolsets. The error reports tools that do not
+// exist; the Set can be used nevertheless. While a toolset is not loaded, a missing tool is no
+// error.
+func New(read []*oagent.Agent, toolsets []Tools) (*Set, error) {
+	s := &Set{
+		Agents:     make(map[string]*Agent, len(read)),
+		Loaded:     true,
+		operations: make(map[*ocp.Tool]*Operation),
+		byKey:      make(map[operationKey]*Operation),
+	}
+	s.Names = newNames(func(name string) bool { return s.Agents[name] != nil })
+	var matched []*ocp.Toolset
+	for _, t := range toolsets {
+		s.views = append(s.views, t.Tools)
+		if t.Tools == nil {
+			s.Loaded = s.Loaded && !t.Matched
+			continue
+		}
+		s.add(t)
+		s.Credentials.add(t.Tools.SecuritySchemes)
+		if t.Matched {
+			matched = append(matched, t.Tools)
+		}
+	}
+	s.Credentials.sort()
+	s.Routes = ocp.NewRoutes(matched...)
+	s.Names.nameOperations()
+	return s, s.link(read)
+}
+
+// link adds the agents, and links their capabilities to the tools.
+func (s *Set) link(read []*oagent.Agent) error {
+	for _, a := range read {
+		s.Agents[a.Name] = &Agent{Agent: a, set: s, narrowed: make(map[*ocp.Toolset]*ocp.Toolset)}
+		if s.Names.own[a.Name] == nil {
+			s.Names.all = append(s.Names.all, a.Name)
+		}
+	}
+	problems := make(oagent.LintErrors, 0, len(read))
+	for _, a := range read {
+		if len(read) == 1 {
+			s.Only = s.Agents[a.Name]
+		}
+		problems = append(problems, oagent.AsLintErrors(a.Link(s.Names))...)
+		s.Agents[a.Name].Capabilities = s.capabilities(a)
+		s.Agents[a.Name].AsCaller = slices.ContainsFunc(a.Capabilities, func(c oagent.Capability) bool { return c.UserIdentity })
+	}
+	if len(problems) > 0 && s.complete() {
+		return problems
+	}
+	return nil
+}
+
+// complete reports whether all toolsets are loaded.
+func (s *Set) complete() bool { return !slices.Contains(s.views, nil) }
+
+// add adds the tools of a toolset. If another handler has the same tools with other options,
+// they are the same operations.
+func (s *Set) add(t Tools) {
+	for _, tool := range t.Tools.Tools() {
+		key := operationKey{t.Toolset.Name, tool.Name}
+		if known := s.byKey[key]; known != nil && known.Tool.Method == tool.Method && known.Tool.Path == tool.Path {
+			s.operations[tool] = known
+			continue
+		}
+		op := &Operation{
+			Tool: tool, Toolset: t.Toolset, Set: t.Tools,
+			Overridable: hasHeaderArguments(tool), CredentialQueries: QueryCredentials(t.Tools.SecuritySchemes),
+		}
+		s.operations[tool], s.byKey[key] = op, op
+		s.Names.add(op, t.Matched)
+	}
+}
+
+func hasHeaderArguments(tool *ocp.Tool) bool {
+	return slices.ContainsFunc(tool.Arguments, func(a ocp.Argument) bool { return a.In == ocp.InHeader || a.In == ocp.InCookie })
+}
+
+// capabilities returns those capabilities of the agent whose tools exist.
+func (s *Set) capabilities(a *oagent.Agent) map[*Operation]*oagent.Capability {
+	capabilities := make(map[*Operation]*oagent.Capability, len(a.Capabilities))
+	for i := range a.Capabilities {
+		c := &a.Capabilities[i]
+		if target, err := c.Reference.Resolve(s.Names); err == nil && target.Tool != nil {
+			capabilities[s.operations[target.Tool]] = c
+		}
+	}
+	return capabilities
+}
+
+// Operation returns the operation of a tool, or nil if it is not known. toolset is the name of
+// the tool's toolset. It is needed only for tools of another handler or of an earlier Set.
+func (s *Set) Operation(tool *ocp.Tool, toolset string) *Operation {
+	if op := s.operations[tool]; op != nil {
+		return op
+	}
+	return s.byKey[operationKey{toolset, tool.Name}]
+}
+
+// Narrow returns the tools, which belong to t, that the agent may use.
+func (a *Agent) Narrow(t *agents.Toolset, tools *ocp.Toolset) *ocp.Toolset {
+	const most = 16 // number of cached toolsets; beyond that, the cache contains outdated ones
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if narrowed := a.narrowed[tools]; narrowed != nil {
+		return narrowed
+	}
+	if len(a.narrowed) == most {
+		clear(a.narrowed)
+	}
+	narrowed := tools.Only(func(tool *ocp.Tool) bool {
+		op := a.set.Operation(tool, t.Name)
+		return op != nil && a.Capabilities[op] != nil
+	})
+	a.narrowed[tools] = narrowed
+	return narrowed
+}
+
+// Documents returns the agents, ordered by name.
+func (s *Set) Documents() []*oagent.Agent {
+	documents := make([]*oagent.Agent, 0, len(s.Agents))
+	for _, name := range s.AgentNames() {
+		documents = append(documents, s.Agents[name].Agent)
+	}
+	return documents
+}
+
+// AgentNames returns the names of the agents in alphabetical order.
+func (s *Set) AgentNames() []string {
+	return slices.Sorted(maps.Keys(s.Agents))
+}
+
+// ListAgents returns the names of the agents for a message. It shortens a long list.
+func (s *Set) ListAgents() string {
+	const most = 10
+	names := s.AgentNames()
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,165 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+func lintCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "lint <files...> [--openapi <document>...]",
+		Short: "Says what is wrong with agents' documents",
+		Long: `
+Reads files of OpenAgentSpec documents and prints what is wrong with them, one
+problem on a line: the file, the line, the path in the document, and what is
+expected there. It fails if there is anything.
+
+--openapi names an OpenAPI document, a file or an http(s) URL, whose tools the
+agents may use; it may be given more than once. With it, lint also looks for the
+tools and agents that capabilities and guardrails name, and at the inputs that
+expressions name.
+
+Of expressions it reports what is certainly wrong: inputs that a tool does not
+have, types that do not fit, results that are not true or false, and assertions
+that never hold.
+`,
+		Args:                  cobra.MinimumNArgs(1),
+		DisableFlagsInUseLine: true,
+	}
+	cmd.Flags().StringArray("openapi", nil, "Document of an API whose tools the agents may use")
+	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(flags caddycmd.Flags) (int, error) {
+		documents, err := flags.GetStringArray("openapi")
+		if err == nil {
+			err = lintAgents(cmd.OutOrStdout(), flags.Args(), documents)
+		}
+		if err != nil {
+			return caddy.ExitCodeFailedStartup, err
+		}
+		return caddy.ExitCodeSuccess, nil
+	})
+	return cmd
+}
+
+func lintAgents(out io.Writer, files, documents []string) error {
+	var all []*oagent.Agent
+	faults := 0
+	for _, file := range files {
+		read, err := agentset.ReadFiles([]string{file})
+		if err != nil {
+			faults++
+			fmt.Fprintln(out, err)
+		}
+		all = append(all, read...)
+	}
+	var names oagent.Names
+	if len(documents) > 0 && faults == 0 {
+		var err error
+		if names, faults, err = linkAgents(out, all, documents); err != nil {
+			return err
+		}
+	}
+	for _, a := range all {
+		if found := a.LintExpressions(names); len(found) > 0 {
+			faults++
+			fmt.Fprintln(out, found)
+		}
+	}
+	if faults > 0 {
+		return errors.New("the documents are not good")
+	}
+	noteReviewers(out, all)
+	verdict := "good"
+	if len(documents) == 0 {
+		verdict = "good, but nobody has looked for its tools and agents (see --openapi)"
+	}
+	for _, a := range all {
+		count := "1 capability"
+		if n := len(a.Capabilities); n != 1 {
+			count = strconv.Itoa(n) + " capabilities"
+		}
+		fmt.Fprintf(out, "%s:%d: agent %s, %s: %s\n", a.Location, a.Line, a.Name, count, verdict)
+	}
+	return nil
+}
+
+// noteReviewers prints the reviewers that are not agents in these documents. That may be
+// correct, because another site can have them.
+func noteReviewers(out io.Writer, all []*oagent.Agent) {
+	names := make([]string, len(all))
+	for i, a := range all {
+		names[i] = a.Name
+	}
+	for _, a := range all {
+		for i := range a.Capabilities {
+			for rule, reviewer := range a.Capabilities[i].Reviewers() {
+				name, isAgent := strings.CutPrefix(reviewer, oagent.Scheme)
+				if !isAgent || slices.Contains(names, name) {
+					continue
+				}
+				note := ""
+				if near := nearest.Name(name, slices.Values(names)); near != "" {
+					note = "; did you mean " + near + "?"
+				}
+				fmt.Fprintf(out, "%s:%d: note: %s: %s is no agent of these documents%s\n", a.Location, a.Capabilities[i].Line, rule, name, note)
+			}
+		}
+	}
+}
+
+// linkAgents links the agents to the tools of the documents. It prints what is wrong, and
+// returns the number of problems.
+func linkAgents(out io.Writer, all []*oagent.Agent, documents []string) (oagent.Names, int, error) {
+	var toolsets []agentset.Tools
+	for _, address := range documents {
+		config := agents.ToolsetConfig{OpenAPI: address}
+		key, err := config.Key("")
+		if err != nil {
+			return nil, 0, err
+		}
+		tools, err := readDocument(key)
+		if err != nil {
+			return nil, 0, err
+		}
+		toolset := &agents.Toolset{Name: key.Name, Document: &agents.Document{Key: key}}
+		toolsets = append(toolsets, agentset.Tools{Toolset: toolset, Tools: tools, Matched: true})
+	}
+	set, err := agentset.New(all, toolsets)
+	problems := oagent.AsLintErrors(err)
+	for _, problem := range problems {
+		fmt.Fprintln(out, problem)
+	}
+	return set.Names, len(problems), nil
+}
+
+// readDocument builds the tools of a document.
+func readDocument(key agents.DocumentKey) (*ocp.Toolset, error) {
+	if key.Kind == agents.SourceSite {
+		key.Kind = agents.SourceFile // the command has no site
+	}
+	source, err := key.Source()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), agents.MaxCommandWait)
+	defer cancel()
+	loader := ocp.NewLoader(ocp.LoaderOptions{Source: source, Build: key.Build})
+	if err := loader.Load(ctx); err != nil {
+		return nil, err
+	}
+	return loader.Toolset(), nil
+}
