@@ -44,7 +44,9 @@ func serveUpstream(ctx context.Context) error {
 		answer(w, http.StatusOK, item)
 	})
 	mux.HandleFunc("GET /items", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, itemList)
+		// Without Content-Length, like an API that encodes its list while it sends it.
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(itemList)
 	})
 	mux.HandleFunc("POST /items", func(w http.ResponseWriter, r *http.Request) {
 		if n, err := io.Copy(io.Discard, r.Body); err != nil || n == 0 {
