@@ -19,7 +19,7 @@ func (o *Handler) AgentNames() []string {
 }
 
 // LimitTools implements guardHandler.
-func (o *Handler) Narrow(agent string, t *agents.Toolset, tools *ocp.Toolset) *ocp.Toolset {
+func (o *Handler) LimitTools(agent string, t *agents.Toolset, tools *ocp.Toolset) *ocp.Toolset {
 	if g := o.agents.Current().Agents[agent]; g != nil {
 		return g.Narrow(t, tools)
 	}
