@@ -14,7 +14,6 @@ import (
 	"github.com/fairwayhq/fairway/internal/widedoc"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
-	ocpschema "github.com/fairwayhq/fairway/ocp/schema"
 )
 
 // What a list may take, however large the document is.
@@ -131,16 +130,16 @@ func TestSchemas_auto_is_never_larger(t *testing.T) {
 		documents[name] = shared.Read(t, "openapi/"+name+".gz")
 	}
 	for name, data := range documents {
-		built := make(map[ocpschema.Mode]*ocp.Toolset)
-		for _, mode := range []ocpschema.Mode{ocpschema.Auto, ocpschema.Defs, ocpschema.Inline} {
+		built := make(map[ocp.SchemaMode]*ocp.Toolset)
+		for _, mode := range []ocp.SchemaMode{ocp.SchemasAuto, ocp.SchemasDefs, ocp.SchemasInline} {
 			tools, err := ocp.Build(data, ocp.BuildOptions{Schemas: mode, MaxSchema: -1})
 			if err != nil {
 				t.Fatal(err)
 			}
 			built[mode] = tools
 		}
-		for _, tool := range built[ocpschema.Auto].Tools() {
-			for _, mode := range []ocpschema.Mode{ocpschema.Defs, ocpschema.Inline} {
+		for _, tool := range built[ocp.SchemasAuto].Tools() {
+			for _, mode := range []ocp.SchemaMode{ocp.SchemasDefs, ocp.SchemasInline} {
 				other, _ := built[mode].Tool(tool.Name)
 				if len(tool.InputSchema) > len(other.InputSchema) {
 					t.Errorf("%s %s: auto takes %d bytes, %s %d", name, tool.Name, len(tool.InputSchema), mode, len(other.InputSchema))

@@ -37,8 +37,8 @@ type BuildOptions struct {
 	// its operation may have been renamed.
 	Reloaded bool
 
-	// Schemas controls how shared schemas are written. "" means schema.Auto.
-	Schemas schema.Mode
+	// Schemas controls how shared schemas are written. "" means SchemasAuto.
+	Schemas SchemaMode
 
 	// MaxSchema limits, in bytes, the listed schema of one tool's arguments and that of
 	// its response; see Tool.InputSchema. 0 means DefaultMaxSchema. A negative value
@@ -57,9 +57,9 @@ type BuildOptions struct {
 	// that the document marks. A name is "argument" (of any tool) or "tool.argument".
 	NonInferrable []string
 
-	// Limits limits the size of the document. Zero fields mean the defaults of package
-	// openapi.
-	Limits openapi.Limits
+	// MaxDocument limits the size of each file of the document, in bytes. 0 means
+	// source.DefaultMaxDocument.
+	MaxDocument int
 }
 
 // Build reads an OpenAPI document and makes a tool from each of its operations. If an
@@ -74,7 +74,7 @@ func Build(data []byte, o BuildOptions) (*Toolset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("exclude: %w", err)
 	}
-	document, err := openapi.Read(data, openapi.Options{Location: o.Location, Refs: o.Refs, Limits: o.Limits})
+	document, err := openapi.Read(data, openapi.Options{Location: o.Location, Refs: o.Refs, Limits: openapi.Limits{Size: o.MaxDocument}})
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/shared"
-	"github.com/fairwayhq/fairway/ocp/schema"
 )
 
 // exponential returns a document of n schemas, each of which refers twice to
@@ -26,7 +25,7 @@ func exponential(n int) string {
 // TestExponentialReferences holds the size of a tool to grow with the document
 // and no faster, in every mode.
 func TestExponentialReferences(t *testing.T) {
-	for _, mode := range []schema.Mode{schema.Auto, schema.Inline, schema.Defs} {
+	for _, mode := range []SchemaMode{SchemasAuto, SchemasInline, SchemasDefs} {
 		size := func(n int) int {
 			return len(buildTools(t, exponential(n), BuildOptions{Schemas: mode}).Tools()[0].InputSchema)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/source"
 )
 
 // maxDiscovered is the largest number of documents whose tools a Discovery keeps.
@@ -88,7 +89,7 @@ func (d *Discovery) loader(name, address string) (*Loader, error) {
 	key := discoveryKey(name, address)
 	loader, known := d.entries[key]
 	if !known {
-		source, err := sourceOf(address, int64(d.Options.Limits.Size))
+		source, err := sourceOf(address, int64(d.Options.MaxDocument))
 		if err != nil {
 			return nil, err
 		}
@@ -130,12 +131,12 @@ func (d *Discovery) build(name string) BuildFunc {
 	}
 }
 
-func sourceOf(address string, limit int64) (openapi.Source, error) {
+func sourceOf(address string, limit int64) (source.Source, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("documents are discovered at http and https URLs, and %.200q is none", address)
 	}
-	return openapi.NewURLSource(address, openapi.URLOptions{MaxSize: limit})
+	return source.NewURL(address, source.URLOptions{MaxSize: limit})
 }
 
 // serverOrigin returns the scheme and host of the document's first server, or "" if it has

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/shared"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/schema"
 )
 
 // TestRealDocuments holds every real document to what a client will meet: each
@@ -17,10 +16,10 @@ import (
 func TestRealDocuments(t *testing.T) {
 	definition := definitionSchema(t)
 	for name, operations := range shared.Documents() {
-		for _, mode := range []schema.Mode{schema.Auto, schema.Inline, schema.Defs} {
+		for _, mode := range []SchemaMode{SchemasAuto, SchemasInline, SchemasDefs} {
 			t.Run(name+"/"+string(mode), func(t *testing.T) {
 				tools := buildTools(t, string(shared.Read(t, "openapi/"+name+".gz")), BuildOptions{
-					Name: "real", Location: name, Schemas: mode, ResponseSchemas: mode == schema.Auto,
+					Name: "real", Location: name, Schemas: mode, ResponseSchemas: mode == SchemasAuto,
 				})
 				lost := 0
 				for _, w := range tools.Warnings {

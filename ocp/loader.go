@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/source"
 )
 
 const (
@@ -45,7 +45,7 @@ type LoadObserver struct {
 
 // LoaderOptions configure a Loader.
 type LoaderOptions struct {
-	Source openapi.Source
+	Source source.Source
 	Build  BuildFunc
 
 	// Refresh is how often to re-fetch a document that is not a file. 0 means
@@ -66,7 +66,7 @@ type LoaderOptions struct {
 //   - A document on the site itself is loaded by Ensure, because only a request can fetch
 //     it through the site's handlers.
 type Loader struct {
-	source   openapi.Source
+	source   source.Source
 	build    BuildFunc
 	observer LoadObserver
 	interval time.Duration // between successful loads; negative means never again
@@ -79,11 +79,11 @@ type Loader struct {
 	kept    atomic.Pointer[LoadedDocument]
 	due     atomic.Int64 // when the next load may begin, in Unix nanoseconds
 
-	turn     chan struct{}     // holds one value while a load runs
-	snapshot *openapi.Snapshot // of the last document fetched; guarded by turn
-	rejected error             // why that document could not be built; guarded by turn
-	missing  bool              // the last fetch found no file; guarded by turn
-	failures int               // consecutive failures; guarded by turn
+	turn     chan struct{}    // holds one value while a load runs
+	snapshot *source.Snapshot // of the last document fetched; guarded by turn
+	rejected error            // why that document could not be built; guarded by turn
+	missing  bool             // the last fetch found no file; guarded by turn
+	failures int              // consecutive failures; guarded by turn
 
 	mu     sync.Mutex
 	told   map[*subscription]struct{} // notified of a new Toolset
@@ -105,7 +105,7 @@ func NewLoader(options LoaderOptions) *Loader {
 	if l.interval == 0 {
 		l.interval = DefaultRefresh
 	}
-	if _, l.polled = options.Source.(*openapi.FileSource); l.polled {
+	if _, l.polled = options.Source.(*source.File); l.polled {
 		l.interval = filePoll
 	}
 	return l
@@ -243,14 +243,14 @@ func (l *Loader) look(ctx context.Context) (toolset *Toolset, news bool, err err
 	return toolset, true, nil
 }
 
-func (l *Loader) keepText(snapshot *openapi.Snapshot, toolset *Toolset) {
+func (l *Loader) keepText(snapshot *source.Snapshot, toolset *Toolset) {
 	if l.keep.Load() {
 		l.kept.Store(&LoadedDocument{Data: snapshot.Data, Location: snapshot.Location, Toolset: toolset})
 	}
 }
 
 // fetch fetches the document from the source. A SiteSource runs handlers, which may panic.
-func (l *Loader) fetch(ctx context.Context) (snapshot *openapi.Snapshot, changed bool, err error) {
+func (l *Loader) fetch(ctx context.Context) (snapshot *source.Snapshot, changed bool, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("fetching %s: panic: %v", l.Location(), cause)
@@ -267,7 +267,7 @@ func (l *Loader) fetch(ctx context.Context) (snapshot *openapi.Snapshot, changed
 
 // assemble builds the Toolset. It recovers from panics of the libraries that parse
 // documents.
-func (l *Loader) assemble(ctx context.Context, snapshot *openapi.Snapshot) (toolset *Toolset, files []string, err error) {
+func (l *Loader) assemble(ctx context.Context, snapshot *source.Snapshot) (toolset *Toolset, files []string, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			toolset, err = nil, fmt.Errorf("building the tools of %s: panic: %v", l.Location(), cause)

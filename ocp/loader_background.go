@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/source"
 )
 
 // maxSiteWait is how long a request waits for the first load of a document on the site
@@ -32,7 +32,7 @@ func (l *Loader) Start() {
 	run := &background{}
 	run.ctx, run.cancel = context.WithCancel(context.Background())
 	l.run = run
-	if _, bySite := l.source.(*openapi.SiteSource); !bySite {
+	if _, bySite := l.source.(*source.Site); !bySite {
 		run.tasks.Go(func() { l.watch(run.ctx) })
 	}
 }
@@ -75,9 +75,9 @@ func (l *Loader) watch(ctx context.Context) {
 //   - Later requests start a refresh in the background if one is due.
 //
 // If there is no Toolset, the error is ErrNotLoaded, with the cause if it is known.
-func (l *Loader) Ensure(ctx context.Context, fetch openapi.SiteFetch) (*Toolset, error) {
+func (l *Loader) Ensure(ctx context.Context, fetch source.SiteFetch) (*Toolset, error) {
 	current := l.Toolset()
-	site, bySite := l.source.(*openapi.SiteSource)
+	site, bySite := l.source.(*source.Site)
 	if bySite && fetch != nil && time.Now().UnixNano() >= l.due.Load() && !within(ctx, l) {
 		flight := l.takeOff(site, fetch)
 		if current == nil && flight != nil {
@@ -95,7 +95,7 @@ func (l *Loader) Ensure(ctx context.Context, fetch openapi.SiteFetch) (*Toolset,
 
 // takeOff starts a load through the site unless one is running. It returns a channel that
 // is closed when the load ends, or nil if the Loader is stopped.
-func (l *Loader) takeOff(site *openapi.SiteSource, fetch openapi.SiteFetch) <-chan struct{} {
+func (l *Loader) takeOff(site *source.Site, fetch source.SiteFetch) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	run := l.run

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/source"
 )
 
 // TestLoaderRebuilds builds a document anew that has not changed: by Load, and in
@@ -67,7 +67,7 @@ func TestLoaderRebuilds(t *testing.T) {
 // request for it.
 func TestLoaderRebuilds_by_a_request(t *testing.T) {
 	calls, builds := new(atomic.Int32), new(atomic.Int64)
-	l := NewLoader(LoaderOptions{Source: &openapi.SiteSource{Path: "/openapi.json"}, Build: func(context.Context, []byte, string, *Toolset) (*Toolset, []string, error) {
+	l := NewLoader(LoaderOptions{Source: &source.Site{Path: "/openapi.json"}, Build: func(context.Context, []byte, string, *Toolset) (*Toolset, []string, error) {
 		builds.Add(1)
 		return &Toolset{}, nil, nil
 	}})

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/source"
 )
 
 // memorySource is a document in memory, or the error that it cannot be read with.
@@ -39,7 +39,7 @@ func (s *memorySource) count() int {
 	return s.fetches
 }
 
-func (s *memorySource) Fetch(_ context.Context, previous *openapi.Snapshot) (*openapi.Snapshot, bool, error) {
+func (s *memorySource) Fetch(_ context.Context, previous *source.Snapshot) (*source.Snapshot, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fetches++
@@ -53,7 +53,7 @@ func (s *memorySource) Fetch(_ context.Context, previous *openapi.Snapshot) (*op
 	if previous != nil && previous.Location == s.content {
 		return previous, false, nil
 	}
-	return &openapi.Snapshot{Data: []byte(s.content), Location: s.content}, true, nil
+	return &source.Snapshot{Data: []byte(s.content), Location: s.content}, true, nil
 }
 
 // buildTitled makes a Toolset that has the document as its title.
@@ -287,7 +287,7 @@ func TestLoader_Stop(t *testing.T) {
 func TestLoader_Stop_ends_a_fetch_under_way(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &loadLog{}
-		l := NewLoader(LoaderOptions{Source: &openapi.SiteSource{Path: "/openapi.json"}, Build: buildTitled, Observer: log.observer()})
+		l := NewLoader(LoaderOptions{Source: &source.Site{Path: "/openapi.json"}, Build: buildTitled, Observer: log.observer()})
 		l.Start()
 		go l.Ensure(context.Background(), func(ctx context.Context, _ string, _ http.Header) (int, http.Header, []byte, error) {
 			<-ctx.Done()
@@ -325,7 +325,7 @@ func TestLoader_watches_files(t *testing.T) {
 	write(part, "part")
 	log := &loadLog{}
 	l := NewLoader(LoaderOptions{
-		Source: &openapi.FileSource{Path: main},
+		Source: &source.File{Path: main},
 		Build: func(ctx context.Context, data []byte, location string, previous *Toolset) (*Toolset, []string, error) {
 			other, err := os.ReadFile(part)
 			if err != nil {
@@ -389,7 +389,7 @@ func TestLoader_file_missing_for_a_moment(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := &loadLog{}
-	l := NewLoader(LoaderOptions{Source: &openapi.FileSource{Path: main}, Build: buildTitled, Observer: log.observer()})
+	l := NewLoader(LoaderOptions{Source: &source.File{Path: main}, Build: buildTitled, Observer: log.observer()})
 	load := func() error { return l.Load(context.Background()) }
 	if err := load(); err != nil {
 		t.Fatal(err)
@@ -410,14 +410,14 @@ func TestLoader_file_missing_for_a_moment(t *testing.T) {
 }
 
 func TestLoader_missing_file_at_first(t *testing.T) {
-	l := NewLoader(LoaderOptions{Source: &openapi.FileSource{Path: filepath.Join(t.TempDir(), "none.yaml")}, Build: buildTitled})
+	l := NewLoader(LoaderOptions{Source: &source.File{Path: filepath.Join(t.TempDir(), "none.yaml")}, Build: buildTitled})
 	if err := l.Load(context.Background()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v", err)
 	}
 }
 
 // site answers a SiteFetch with a document.
-func site(calls *atomic.Int32, content string) openapi.SiteFetch {
+func site(calls *atomic.Int32, content string) source.SiteFetch {
 	return func(context.Context, string, http.Header) (int, http.Header, []byte, error) {
 		calls.Add(1)
 		time.Sleep(time.Second)
@@ -428,7 +428,7 @@ func site(calls *atomic.Int32, content string) openapi.SiteFetch {
 func TestLoader_Ensure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &loadLog{}
-		l := NewLoader(LoaderOptions{Source: &openapi.SiteSource{Path: "/openapi.json"}, Build: buildTitled, Observer: log.observer()})
+		l := NewLoader(LoaderOptions{Source: &source.Site{Path: "/openapi.json"}, Build: buildTitled, Observer: log.observer()})
 		ctx := context.Background()
 		var calls atomic.Int32
 		if _, err := l.Ensure(ctx, site(&calls, "one")); !errors.Is(err, ErrNotLoaded) || calls.Load() != 0 {
@@ -473,7 +473,7 @@ func TestLoader_Ensure(t *testing.T) {
 
 func TestLoader_Ensure_failures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLoader(LoaderOptions{Source: &openapi.SiteSource{Path: "/openapi.json"}, Build: buildTitled})
+		l := NewLoader(LoaderOptions{Source: &source.Site{Path: "/openapi.json"}, Build: buildTitled})
 		l.Start()
 		defer l.Stop()
 		ctx := context.Background()
@@ -501,7 +501,7 @@ func TestLoader_Ensure_failures(t *testing.T) {
 
 func TestLoader_Ensure_waits_not_for_ever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLoader(LoaderOptions{Source: &openapi.SiteSource{Path: "/openapi.json"}, Build: buildTitled})
+		l := NewLoader(LoaderOptions{Source: &source.Site{Path: "/openapi.json"}, Build: buildTitled})
 		l.Start()
 		defer l.Stop()
 		hanging := func(ctx context.Context, _ string, _ http.Header) (int, http.Header, []byte, error) {

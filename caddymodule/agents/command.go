@@ -15,7 +15,8 @@ import (
 
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/ocp"
-	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/lint"
+	"github.com/fairwayhq/fairway/ocp/source"
 )
 
 func init() {
@@ -127,18 +128,18 @@ func readTools(flags caddycmd.Flags, format string, stdin io.Reader) (toolset *o
 		// missing file.
 		key.Kind = SourceFile
 	}
-	source, err := key.Source()
+	src, err := key.Source()
 	if err != nil {
 		return nil, nil, err
 	}
 	if flags.Arg(0) == standardInput {
-		source = &readerSource{reader: stdin, maxSize: openapi.DefaultMaxDocument}
+		src = &readerSource{reader: stdin, maxSize: source.DefaultMaxDocument}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), MaxCommandWait)
 	defer cancel()
 	build := func(ctx context.Context, data []byte, location string, _ *ocp.Toolset) (*ocp.Toolset, []string, error) {
 		if flags.Bool("lint") {
-			findings = openapi.Lint(ctx, data)
+			findings = lint.Document(ctx, data)
 		}
 		options := key.options(location)
 		options.ResponseSchemas = format == formatOCP
@@ -148,7 +149,7 @@ func readTools(flags caddycmd.Flags, format string, stdin io.Reader) (toolset *o
 		}
 		return toolset, nil, err
 	}
-	loader := ocp.NewLoader(ocp.LoaderOptions{Source: source, Build: build})
+	loader := ocp.NewLoader(ocp.LoaderOptions{Source: src, Build: build})
 	if err := loader.Load(ctx); err != nil {
 		return nil, nil, err
 	}

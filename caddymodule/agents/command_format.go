@@ -13,7 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/ocp"
-	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/source"
 )
 
 // Output formats of the command `caddy tools`.
@@ -69,26 +69,26 @@ func toolsExit(toolset *ocp.Toolset, lint bool, lost int) (int, error) {
 // standardInput is the argument that selects standard input instead of a document.
 const standardInput = "-"
 
-// readerSource is an openapi.Source that reads the document once, from standard input.
+// readerSource is a source.Source that reads the document once, from standard input.
 type readerSource struct {
 	reader  io.Reader
 	maxSize int64 // bytes
 }
 
-// Location implements openapi.Source.
+// Location implements source.Source.
 func (*readerSource) Location() string { return "standard input" }
 
-// Fetch implements openapi.Source.
-func (s *readerSource) Fetch(_ context.Context, previous *openapi.Snapshot) (*openapi.Snapshot, bool, error) {
+// Fetch implements source.Source.
+func (s *readerSource) Fetch(_ context.Context, previous *source.Snapshot) (*source.Snapshot, bool, error) {
 	if previous != nil {
 		return previous, false, nil
 	}
 	var content buffer.Buffer
 	switch err := content.ReadAll(s.reader, s.maxSize); {
 	case errors.Is(err, buffer.ErrTooLarge):
-		return nil, false, fmt.Errorf("reading standard input: %w: it has more than %d bytes", openapi.ErrTooLarge, s.maxSize)
+		return nil, false, fmt.Errorf("reading standard input: %w: it has more than %d bytes", source.ErrTooLarge, s.maxSize)
 	case err != nil:
 		return nil, false, fmt.Errorf("reading standard input: %w", err)
 	}
-	return &openapi.Snapshot{Data: content.B, Location: "."}, true, nil
+	return &source.Snapshot{Data: content.B, Location: "."}, true, nil
 }

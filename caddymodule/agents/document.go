@@ -16,8 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/ocp"
-	"github.com/fairwayhq/fairway/ocp/openapi"
-	"github.com/fairwayhq/fairway/ocp/schema"
+	"github.com/fairwayhq/fairway/ocp/source"
 )
 
 // documents holds the loaded documents. Handlers and successive configurations that build the
@@ -35,7 +34,7 @@ type DocumentKey struct {
 	Refs        string         `json:"refs"`
 	Include     []ocp.Selector `json:"include"`
 	Exclude     []ocp.Selector `json:"exclude"`
-	Schemas     schema.Mode    `json:"schemas"`
+	Schemas     ocp.SchemaMode `json:"schemas"`
 	BasePath    string         `json:"base_path"`
 	MaxDocument int64          `json:"max_document"`
 	MaxSchema   int64          `json:"max_schema"`
@@ -136,14 +135,14 @@ func newDocument(key DocumentKey, logger *zap.Logger) (*Document, error) {
 }
 
 // Source returns the source that the document is read from.
-func (k DocumentKey) Source() (openapi.Source, error) {
+func (k DocumentKey) Source() (source.Source, error) {
 	switch k.Kind {
 	case SourceFile:
-		return &openapi.FileSource{Path: k.Address, MaxSize: k.MaxDocument}, nil
+		return &source.File{Path: k.Address, MaxSize: k.MaxDocument}, nil
 	case SourceSite:
-		return &openapi.SiteSource{Path: k.Address, MaxSize: k.MaxDocument}, nil
+		return &source.Site{Path: k.Address, MaxSize: k.MaxDocument}, nil
 	}
-	return openapi.NewURLSource(k.Address, openapi.URLOptions{MaxSize: k.MaxDocument})
+	return source.NewURL(k.Address, source.URLOptions{MaxSize: k.MaxDocument})
 }
 
 // Build builds the tools from the document. It is an ocp.BuildFunc.
@@ -180,15 +179,15 @@ func (k DocumentKey) ShownName() string {
 // options returns the build options for the document that was read from location.
 func (k DocumentKey) options(location string) ocp.BuildOptions {
 	return ocp.BuildOptions{
-		Name:      k.ShownName(),
-		Location:  location,
-		Refs:      k.Refs,
-		Include:   k.Include,
-		Exclude:   k.Exclude,
-		Schemas:   k.Schemas,
-		BasePath:  k.BasePath,
-		MaxSchema: int(k.MaxSchema),
-		Limits:    openapi.Limits{Size: int(k.MaxDocument)},
+		Name:        k.ShownName(),
+		Location:    location,
+		Refs:        k.Refs,
+		Include:     k.Include,
+		Exclude:     k.Exclude,
+		Schemas:     k.Schemas,
+		BasePath:    k.BasePath,
+		MaxSchema:   int(k.MaxSchema),
+		MaxDocument: int(k.MaxDocument),
 
 		NonInferrable:   k.NonInferrable,
 		ResponseSchemas: k.ResponseSchemas,
@@ -321,7 +320,7 @@ func ExplainFile(key DocumentKey, err error) error {
 		return fmt.Errorf("toolset %q: %w: check the path; a relative one starts at Caddy's working directory", key.Name, err)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("toolset %q: %w: let Caddy's user read the file", key.Name, err)
-	case errors.Is(err, openapi.ErrTooLarge):
+	case errors.Is(err, source.ErrTooLarge):
 		return fmt.Errorf("toolset %q: %w: raise max_document if the file is right", key.Name, err)
 	}
 	return fmt.Errorf("toolset %q: %w: see what is wrong with `caddy tools %s`", key.Name, err, key.Address)

@@ -15,8 +15,7 @@ import (
 
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/ocp"
-	"github.com/fairwayhq/fairway/ocp/openapi"
-	"github.com/fairwayhq/fairway/ocp/schema"
+	"github.com/fairwayhq/fairway/ocp/source"
 )
 
 // Defaults of a toolset.
@@ -214,12 +213,12 @@ func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 		k.Refresh = ocp.DefaultRefresh
 	}
 	if k.MaxDocument == 0 {
-		k.MaxDocument = openapi.DefaultMaxDocument
+		k.MaxDocument = source.DefaultMaxDocument
 	}
 	if k.MaxSchema == 0 {
 		k.MaxSchema = ocp.DefaultMaxSchema
 	}
-	if k.Schemas, err = schema.ParseMode(c.Schemas); err != nil {
+	if k.Schemas, err = ocp.ParseSchemaMode(c.Schemas); err != nil {
 		return DocumentKey{}, fmt.Errorf("schemas: %w", err)
 	}
 	if refs := repl.ReplaceAll(c.Refs, ""); refs != "" {

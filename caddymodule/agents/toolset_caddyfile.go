@@ -8,7 +8,6 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/ocp"
-	"github.com/fairwayhq/fairway/ocp/schema"
 )
 
 // UnmarshalOption reads the subdirective at which b stands if it is an option of a toolset.
@@ -46,7 +45,7 @@ func (c *ToolsetConfig) UnmarshalOption(b *directive.Block) (known bool, err err
 		err = readSelectors(b, &c.Exclude)
 	case "schemas":
 		err = b.Value(func(text string) error {
-			_, err := schema.ParseMode(text)
+			_, err := ocp.ParseSchemaMode(text)
 			c.Schemas = text
 			return err
 		})

@@ -17,7 +17,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/ocp"
-	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/source"
 )
 
 // Library configures what an MCP endpoint serves in addition to its tools, and how it handles
@@ -131,7 +131,7 @@ func (l *Library) provisionLibrary(ctx caddy.Context, server *mcpadapter.Server)
 		if err != nil {
 			return err
 		}
-		k.source = &openapi.FileSource{Path: path, MaxSize: mcpadapter.MaxPromptFile}
+		k.source = &source.File{Path: path, MaxSize: mcpadapter.MaxPromptFile}
 		if _, err := k.readPrompts(ctx); err != nil {
 			return err
 		}
@@ -194,8 +194,8 @@ type libraryWatcher struct {
 	server    *mcpadapter.Server
 	logger    *zap.Logger
 	options   mcpadapter.LibraryOptions
-	source    openapi.Source // of the prompts; nil if there are none
-	snapshot  *openapi.Snapshot
+	source    source.Source // of the prompts; nil if there are none
+	snapshot  *source.Snapshot
 	lastError string // the error of the last check
 	library   *mcpadapter.Library
 }

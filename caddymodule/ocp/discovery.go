@@ -18,7 +18,6 @@ import (
 	"github.com/fairwayhq/fairway/internal/prepared"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/advertise"
-	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
 // The forms of a document. Each is the extension of a path.
@@ -148,7 +147,7 @@ func (d *discovery) encode(loaded *ocp.LoadedDocument) *encodedForms {
 		site.Enhancer = h.enhancer.Enhancer
 	}
 	key := h.toolset.Key
-	options := openapi.Options{Location: loaded.Location, Refs: key.Refs, Limits: openapi.Limits{Size: int(key.MaxDocument)}}
+	options := advertise.Options{Location: loaded.Location, Refs: key.Refs, MaxDocument: int(key.MaxDocument)}
 	asJSON, asYAML, err := advertise.Document(loaded.Data, options, site)
 	if err != nil {
 		return &encodedForms{source: loaded, err: err}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/ocp"
-	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/source"
 )
 
 // CurrentTools returns the toolset's current tools without the arguments that its credentials
@@ -39,7 +39,7 @@ func DeclaredTools(t *agents.Toolset, r *http.Request, next caddyhttp.Handler) *
 // for outer's host through next, the handlers after the one that outer has reached. The request
 // carries nothing of outer's caller, because the document is the same for all callers. The body
 // of the response may have at most limit bytes.
-func FetchThrough(next caddyhttp.Handler, outer *http.Request, limit int64) openapi.SiteFetch {
+func FetchThrough(next caddyhttp.Handler, outer *http.Request, limit int64) source.SiteFetch {
 	server, _ := outer.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	local := outer.Context().Value(http.LocalAddrContextKey)
 	vars, _ := outer.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
@@ -85,7 +85,7 @@ func fetchSite(next caddyhttp.Handler, rec *Recorder, r *http.Request, limit int
 	}
 	switch {
 	case rec.TooLarge:
-		return 0, nil, nil, openapi.ErrTooLarge
+		return 0, nil, nil, source.ErrTooLarge
 	case err != nil:
 		return 0, nil, nil, err
 	case rec.Status == 0:

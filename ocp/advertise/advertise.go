@@ -47,11 +47,20 @@ type Site struct {
 	BasePath string
 }
 
+// Options say where a document comes from and limit it.
+type Options struct {
+	Location    string // path or URL of the document, for messages and relative $refs
+	Refs        string // directory whose files $refs may refer to; "" allows no other files
+	MaxDocument int    // limit on the size of each file, in bytes; 0 means source.DefaultMaxDocument
+}
+
 // Document returns the OpenAPI document in data (3.0, 3.1 or Swagger 2.0) with the
 // x-ocp-* flags that are true of the site. It returns an error if data is not an
 // OpenAPI document or if the output is too large.
-func Document(data []byte, options openapi.Options, site Site) (asJSON, asYAML []byte, err error) {
-	document, err := openapi.Read(data, options)
+func Document(data []byte, options Options, site Site) (asJSON, asYAML []byte, err error) {
+	document, err := openapi.Read(data, openapi.Options{
+		Location: options.Location, Refs: options.Refs, Limits: openapi.Limits{Size: options.MaxDocument},
+	})
 	if err != nil {
 		return nil, nil, err
 	}

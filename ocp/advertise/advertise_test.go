@@ -79,7 +79,7 @@ func enhancer(t testing.TB, properties ...enhance.Property) *enhance.Enhancer {
 // document renders data and returns both forms, read again.
 func document(t testing.TB, data []byte, site advertise.Site) (asJSON, asYAML *openapi.Node) {
 	t.Helper()
-	j, y, err := advertise.Document(data, openapi.Options{}, site)
+	j, y, err := advertise.Document(data, advertise.Options{}, site)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestPathItemReference(t *testing.T) {
 
 func TestNoDocument(t *testing.T) {
 	for _, data := range []string{"", "{", "[]", `{"a":1}`, "<html>"} {
-		if _, _, err := advertise.Document([]byte(data), openapi.Options{}, advertise.Site{}); err == nil {
+		if _, _, err := advertise.Document([]byte(data), advertise.Options{}, advertise.Site{}); err == nil {
 			t.Errorf("%q: no error", data)
 		}
 	}

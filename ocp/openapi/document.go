@@ -13,7 +13,7 @@
 // their $refs.
 //
 // The document is not validated as a whole. A fault in one operation becomes an error
-// or a warning of that operation and does not affect the others. Lint validates a
+// or a warning of that operation and does not affect the others. Package lint validates a
 // document separately.
 package openapi
 

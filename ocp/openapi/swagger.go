@@ -19,9 +19,9 @@ func modernise(n *Node, names bool) {
 			n.branch.set("nullable", m.Value)
 		case m.Name == "discriminator" && m.Value.Kind() == '"':
 			n.branch.set("discriminator", object([]Member{{"propertyName", m.Value}}))
-		case isLiteral(m.Name):
+		case IsLiteral(m.Name):
 		default:
-			modernise(m.Value, m.Value.Kind() == '{' && namesByAuthor(m.Name))
+			modernise(m.Value, m.Value.Kind() == '{' && NamesByAuthor(m.Name))
 		}
 	}
 	for _, item := range n.Items() {
@@ -29,9 +29,9 @@ func modernise(n *Node, names bool) {
 	}
 }
 
-// isLiteral reports whether the named member holds a literal value, such as an example, which
+// IsLiteral reports whether the named member holds a literal value, such as an example, which
 // contains no keywords.
-func isLiteral(name string) bool {
+func IsLiteral(name string) bool {
 	switch name {
 	case "example", "examples", "default", "enum":
 		return true
@@ -39,9 +39,9 @@ func isLiteral(name string) bool {
 	return strings.HasPrefix(name, "x-")
 }
 
-// namesByAuthor reports whether the members of the named member have names chosen by the
+// NamesByAuthor reports whether the members of the named member have names chosen by the
 // author.
-func namesByAuthor(name string) bool {
+func NamesByAuthor(name string) bool {
 	switch name {
 	case "properties", "patternProperties", "definitions", "parameters", "responses", "paths", "headers", "securityDefinitions":
 		return true

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/fairwayhq/fairway/ocp/source"
 )
 
 // AppendYAML appends the value as a YAML 1.2 document in block style, in the order of the
@@ -15,7 +17,7 @@ func (n *Node) AppendYAML(dst []byte, limit int) ([]byte, error) {
 	w := yamlWriter{dst: dst, limit: len(dst) + limit}
 	w.value(n, 0)
 	if w.full() {
-		return dst, fmt.Errorf("%w: more than %d bytes as YAML", ErrTooLarge, limit)
+		return dst, fmt.Errorf("%w: more than %d bytes as YAML", source.ErrTooLarge, limit)
 	}
 	return append(bytes.TrimLeft(w.dst, "\n "), '\n'), nil
 }

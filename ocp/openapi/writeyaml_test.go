@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/shared"
+	"github.com/fairwayhq/fairway/ocp/source"
 )
 
 // viaYAML returns a tree's JSON after it was written as YAML and read again.
@@ -67,7 +68,7 @@ func TestAppendYAMLLongKey(t *testing.T) {
 
 func TestAppendYAMLLimit(t *testing.T) {
 	n := List(Text(strings.Repeat("a", 100)))
-	if _, err := n.AppendYAML(nil, 50); !errors.Is(err, ErrTooLarge) {
+	if _, err := n.AppendYAML(nil, 50); !errors.Is(err, source.ErrTooLarge) {
 		t.Errorf("error = %v, want ErrTooLarge", err)
 	}
 }

@@ -1,21 +1,23 @@
-package openapi
+package lint
 
 import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
 // keywordKinds are the JSON kinds that schema keywords may have in each version.
 var keywordKinds = map[string]struct {
-	kinds []Kind
+	kinds []openapi.Kind
 	want  string
 }{
-	"items":       {[]Kind{'{', 't', 'f'}, "a schema"},
-	"properties":  {[]Kind{'{'}, "an object"},
-	"enum":        {[]Kind{'['}, "an array"},
-	"allOf":       {[]Kind{'['}, "an array of schemas"},
-	"description": {[]Kind{'"'}, "a string"},
+	"items":       {[]openapi.Kind{'{', 't', 'f'}, "a schema"},
+	"properties":  {[]openapi.Kind{'{'}, "an object"},
+	"enum":        {[]openapi.Kind{'['}, "an array"},
+	"allOf":       {[]openapi.Kind{'['}, "an array of schemas"},
+	"description": {[]openapi.Kind{'"'}, "a string"},
 }
 
 // namesInComponents are further members, in OpenAPI 3, whose own members have names
@@ -27,22 +29,22 @@ var namesInComponents = map[string]bool{
 
 // wrongKinds returns a finding for each keyword whose value has the wrong JSON type, such
 // as an array of schemas in items. The validator would fail on it without a location.
-func wrongKinds(root Place) []string {
+func wrongKinds(root openapi.Place) []string {
 	var findings []string
-	var walk func(p Place, path string, names bool)
-	walk = func(p Place, path string, names bool) {
+	var walk func(p openapi.Place, path string, names bool)
+	walk = func(p openapi.Place, path string, names bool) {
 		for _, m := range p.Members() {
 			at := path + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(m.Name)
 			known, isKeyword := keywordKinds[m.Name]
 			if !names && isKeyword && !slices.Contains(known.kinds, m.Value.Kind()) && len(findings) < maxLintRefs {
 				findings = append(findings, clipLine(fmt.Sprintf("#%s must be %s, not %v", at, known.want, m.Value.Kind())))
 			}
-			if names || !isLiteral(m.Name) {
-				walk(Place{m.Value, p.File}, at, !names && (namesByAuthor(m.Name) || namesInComponents[m.Name]))
+			if names || !openapi.IsLiteral(m.Name) {
+				walk(openapi.Place{Node: m.Value, File: p.File}, at, !names && (openapi.NamesByAuthor(m.Name) || namesInComponents[m.Name]))
 			}
 		}
 		for i, item := range p.Items() {
-			walk(Place{item, p.File}, fmt.Sprintf("%s/%d", path, i), false)
+			walk(openapi.Place{Node: item, File: p.File}, fmt.Sprintf("%s/%d", path, i), false)
 		}
 	}
 	walk(root, "", false)

@@ -1,4 +1,4 @@
-package openapi
+package source
 
 import (
 	"bytes"
@@ -72,7 +72,7 @@ func unpack(body []byte, header http.Header, limit int64) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("decompressing: %w", err)
 		}
-		body, err = readBounded(unzipped, limit, 0)
+		body, err = readAtMost(unzipped, limit, 0)
 		if err != nil {
 			return nil, fmt.Errorf("decompressing: %w", err)
 		}

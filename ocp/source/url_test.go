@@ -1,4 +1,4 @@
-package openapi
+package source
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-func urlSource(t *testing.T, address string, options URLOptions) *URLSource {
+func urlSource(t *testing.T, address string, options URLOptions) *URL {
 	t.Helper()
-	source, err := NewURLSource(address, options)
+	source, err := NewURL(address, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ func TestURLSource_credentials(t *testing.T) {
 
 func TestNewURLSource_refuses(t *testing.T) {
 	for _, address := range []string{"ftp://alice:s3cret@host/x", "http://", "/openapi.json", "openapi.json", "http://alice:s3cret@host:port/", "https://alice:s3cret@ho st/"} {
-		_, err := NewURLSource(address, URLOptions{})
+		_, err := NewURL(address, URLOptions{})
 		if err == nil {
 			t.Errorf("%s was taken", address)
 			continue

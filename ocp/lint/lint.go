@@ -1,4 +1,4 @@
-package openapi
+package lint
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi2"
 	"github.com/getkin/kin-openapi/openapi2conv"
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/fairwayhq/fairway/ocp/openapi"
 )
 
 const (
@@ -23,11 +25,11 @@ const (
 // It captures the type, and the Go field or type that the value was decoded into.
 var unmarshalError = regexp.MustCompile(`cannot unmarshal (\S+) into .*?(?:openapi[23]\.|field )([\w.]+)`)
 
-// Lint returns where a document violates its specification, one line per finding. It is
+// Document returns where a document violates its specification, one line per finding. It is
 // stricter than Read and only informs: a document with findings may work without
 // problems. Other files are not read.
-func Lint(ctx context.Context, data []byte) (findings []string) {
-	document, err := Read(data, Options{})
+func Document(ctx context.Context, data []byte) (findings []string) {
+	document, err := openapi.Read(data, openapi.Options{})
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -49,11 +51,11 @@ func Lint(ctx context.Context, data []byte) (findings []string) {
 // brokenRefs returns a finding for each $ref whose target is missing, is circular, or is
 // reached through too many other $refs. The validator takes quadratic time for such
 // chains.
-func brokenRefs(root Place) []string {
+func brokenRefs(root openapi.Place) []string {
 	var findings []string
 	seen := make(map[string]bool)
-	var walk func(p Place, names bool)
-	walk = func(p Place, names bool) {
+	var walk func(p openapi.Place, names bool)
+	walk = func(p openapi.Place, names bool) {
 		if ref := string(p.Get("$ref").Raw()); !names && p.IsRef() && !seen[ref] && len(findings) < maxLintRefs {
 			seen[ref] = true
 			if _, err := p.Resolve(); err != nil {
@@ -61,12 +63,12 @@ func brokenRefs(root Place) []string {
 			}
 		}
 		for _, m := range p.Members() {
-			if names || !isLiteral(m.Name) {
-				walk(Place{m.Value, p.File}, !names && namesByAuthor(m.Name))
+			if names || !openapi.IsLiteral(m.Name) {
+				walk(openapi.Place{Node: m.Value, File: p.File}, !names && openapi.NamesByAuthor(m.Name))
 			}
 		}
 		for _, item := range p.Items() {
-			walk(Place{item, p.File}, false)
+			walk(openapi.Place{Node: item, File: p.File}, false)
 		}
 	}
 	walk(root, false)
@@ -76,7 +78,7 @@ func brokenRefs(root Place) []string {
 // validate runs the validator of kin-openapi over the document's JSON, within the limits
 // of Parse. It does not check examples and defaults: a recursive schema with one of them
 // makes the validator overflow the stack, which cannot be recovered from.
-func validate(ctx context.Context, document *Document) (err error) {
+func validate(ctx context.Context, document *openapi.Document) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			err = fmt.Errorf("the validator failed: %v", reason)
@@ -87,7 +89,7 @@ func validate(ctx context.Context, document *Document) (err error) {
 	loader.Context = ctx
 	loader.IsExternalRefsAllowed = false
 	var doc *openapi3.T
-	if document.Root().File.Version == Swagger20 {
+	if document.Root().File.Version == openapi.Swagger20 {
 		doc, err = convert(loader, data)
 	} else {
 		doc, err = loader.LoadFromData(data)

@@ -1,4 +1,4 @@
-package openapi
+package source
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // decompression.
 const DefaultMaxDocument = 64 << 20
 
-// A Source fetches a document. It is a FileSource, a URLSource or a SiteSource. Its
+// A Source fetches a document. It is a File, a URL or a Site. Its
 // fetches must not overlap.
 type Source interface {
 	// Location identifies the document in messages: a path, or a URL without its
@@ -73,9 +73,9 @@ func (s *Snapshot) sameContent(other *Snapshot) bool {
 // maxTrusted is the maximum number of bytes to allocate in advance for an announced size.
 const maxTrusted = 32 << 20
 
-// readBounded reads all of r, at most limit bytes. sizeHint is the expected size; 0 or
+// readAtMost reads all of r, at most limit bytes. sizeHint is the expected size; 0 or
 // less means unknown.
-func readBounded(r io.Reader, limit, sizeHint int64) ([]byte, error) {
+func readAtMost(r io.Reader, limit, sizeHint int64) ([]byte, error) {
 	if limit <= 0 {
 		limit = DefaultMaxDocument
 	}

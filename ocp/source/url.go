@@ -1,4 +1,4 @@
-package openapi
+package source
 
 import (
 	"context"
@@ -21,25 +21,25 @@ const (
 	maxAnswerHeader = 256 << 10
 )
 
-// A URLSource reads a document from an http or https URL. It stores the ETag and
+// A URL reads a document from an http or https URL. It stores the ETag and
 // Last-Modified of the response, so that an unchanged document is not sent again. Only a
 // response with status 200 contains a document.
-type URLSource struct {
+type URL struct {
 	url     *url.URL
 	maxSize int64
 	timeout time.Duration
 	client  *http.Client
 }
 
-// URLOptions are the limits of a URLSource.
+// URLOptions are the limits of a URL.
 type URLOptions struct {
 	MaxSize int64         // bytes after decompression; 0 means DefaultMaxDocument
 	Timeout time.Duration // of one fetch; 0 means DefaultFetchTimeout
 }
 
-// NewURLSource returns the source for the document at address. The address may contain a
+// NewURL returns the source for the document at address. The address may contain a
 // user and password for basic authentication.
-func NewURLSource(address string, options URLOptions) (*URLSource, error) {
+func NewURL(address string, options URLOptions) (*URL, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		// The parser's message contains the address, and with it the password.
@@ -55,7 +55,7 @@ func NewURLSource(address string, options URLOptions) (*URLSource, error) {
 	if timeout <= 0 {
 		timeout = DefaultFetchTimeout
 	}
-	return &URLSource{
+	return &URL{
 		url:     u,
 		maxSize: options.MaxSize,
 		timeout: timeout,
@@ -73,12 +73,12 @@ func NewURLSource(address string, options URLOptions) (*URLSource, error) {
 }
 
 // Location returns the URL without its credentials and query.
-func (s *URLSource) Location() string {
+func (s *URL) Location() string {
 	return shown(s.url)
 }
 
 // Fetch requests the document from the server and returns it if it has changed.
-func (s *URLSource) Fetch(ctx context.Context, previous *Snapshot) (*Snapshot, bool, error) {
+func (s *URL) Fetch(ctx context.Context, previous *Snapshot) (*Snapshot, bool, error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("no answer within %v", s.timeout))
 	defer cancel()
 	snapshot, changed, err := s.fetch(bounded, previous)
@@ -91,7 +91,7 @@ func (s *URLSource) Fetch(ctx context.Context, previous *Snapshot) (*Snapshot, b
 	return nil, false, fmt.Errorf("fetching %s: %w", s.Location(), err)
 }
 
-func (s *URLSource) fetch(ctx context.Context, previous *Snapshot) (*Snapshot, bool, error) {
+func (s *URL) fetch(ctx context.Context, previous *Snapshot) (*Snapshot, bool, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url.String(), nil)
 	if err != nil {
 		return nil, false, errors.New("the URL makes no request")
@@ -110,7 +110,7 @@ func (s *URLSource) fetch(ctx context.Context, previous *Snapshot) (*Snapshot, b
 	if !fresh {
 		return previous, false, nil
 	}
-	body, err := readBounded(response.Body, s.maxSize, response.ContentLength)
+	body, err := readAtMost(response.Body, s.maxSize, response.ContentLength)
 	if err != nil {
 		return nil, false, fmt.Errorf("reading the body: %w", err)
 	}

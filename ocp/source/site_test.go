@@ -1,4 +1,4 @@
-package openapi
+package source
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func TestSiteSource(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {
-			source := &SiteSource{Path: "/openapi.json?key=t0ken", MaxSize: 100}
+			source := &Site{Path: "/openapi.json?key=t0ken", MaxSize: 100}
 			source.Use(func(_ context.Context, path string, header http.Header) (int, http.Header, []byte, error) {
 				if path != "/openapi.json?key=t0ken" || header.Get("User-Agent") != "Fairway" {
 					t.Errorf("asked for %s with %v", path, header)
@@ -54,7 +54,7 @@ func TestSiteSource(t *testing.T) {
 }
 
 func TestSiteSource_is_conditional(t *testing.T) {
-	source := &SiteSource{Path: "/openapi.json"}
+	source := &Site{Path: "/openapi.json"}
 	if _, _, err := source.Fetch(context.Background(), nil); !errors.Is(err, ErrNoSite) {
 		t.Errorf("before Use: %v", err)
 	}

@@ -1,4 +1,4 @@
-package openapi
+package source
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// ErrNoSite reports that a SiteSource has no SiteFetch yet, because the site has not
+// ErrNoSite reports that a Site has no SiteFetch yet, because the site has not
 // received a request.
 var ErrNoSite = errors.New("the site that serves the document has had no request yet")
 
@@ -18,9 +18,9 @@ var ErrNoSite = errors.New("the site that serves the document has had no request
 // is done.
 type SiteFetch func(ctx context.Context, path string, header http.Header) (status int, answer http.Header, body []byte, err error)
 
-// A SiteSource reads a document that the site itself serves. The first request to the site
+// A Site reads a document that the site itself serves. The first request to the site
 // determines how to reach it; Use then sets the SiteFetch.
-type SiteSource struct {
+type Site struct {
 	Path    string // "/openapi.json", with its query if it has one
 	MaxSize int64  // bytes after decompression; 0 means DefaultMaxDocument
 
@@ -28,18 +28,18 @@ type SiteSource struct {
 }
 
 // Use sets the function for later fetches. It is safe for concurrent use.
-func (s *SiteSource) Use(fetch SiteFetch) {
+func (s *Site) Use(fetch SiteFetch) {
 	s.site.Store(&fetch)
 }
 
 // Location returns the path.
-func (s *SiteSource) Location() string {
+func (s *Site) Location() string {
 	path, _, _ := strings.Cut(s.Path, "?")
 	return path
 }
 
 // Fetch requests the document from the site and returns it if it has changed.
-func (s *SiteSource) Fetch(ctx context.Context, previous *Snapshot) (*Snapshot, bool, error) {
+func (s *Site) Fetch(ctx context.Context, previous *Snapshot) (*Snapshot, bool, error) {
 	site := s.site.Load()
 	if site == nil {
 		return nil, false, fmt.Errorf("fetching %s: %w", s.Location(), ErrNoSite)
@@ -51,7 +51,7 @@ func (s *SiteSource) Fetch(ctx context.Context, previous *Snapshot) (*Snapshot, 
 	return snapshot, changed, nil
 }
 
-func (s *SiteSource) fetch(ctx context.Context, site SiteFetch, previous *Snapshot) (*Snapshot, bool, error) {
+func (s *Site) fetch(ctx context.Context, site SiteFetch, previous *Snapshot) (*Snapshot, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, DefaultFetchTimeout)
 	defer cancel()
 	header := make(http.Header)

@@ -1,4 +1,4 @@
-package openapi
+package source
 
 import (
 	"context"
@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// A FileSource reads a document from a file. It detects changes of this file, and of every
+// A File reads a document from a file. It detects changes of this file, and of every
 // file that the document refers to, first by identity, size and modification time, and then
 // by content. Symbolic links and renames are therefore followed.
-type FileSource struct {
+type File struct {
 	Path    string
 	MaxSize int64 // bytes; 0 means DefaultMaxDocument
 }
 
 // Location returns the path.
-func (s *FileSource) Location() string {
+func (s *File) Location() string {
 	return s.Path
 }
 
 // Fetch reads the file if it, or a file that the document refers to, has changed.
-func (s *FileSource) Fetch(ctx context.Context, previous *Snapshot) (*Snapshot, bool, error) {
+func (s *File) Fetch(ctx context.Context, previous *Snapshot) (*Snapshot, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
@@ -127,7 +127,7 @@ func readWatched(path string, limit int64, began time.Time) ([]byte, watchFile, 
 		return nil, watchFile{}, err
 	}
 	defer opened.Close()
-	data, err := readBounded(opened, limit, before.Size())
+	data, err := readAtMost(opened, limit, before.Size())
 	if err != nil {
 		return nil, watchFile{}, fmt.Errorf("%s: %w", path, err)
 	}

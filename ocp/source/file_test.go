@@ -1,4 +1,4 @@
-package openapi
+package source
 
 import (
 	"context"
@@ -68,7 +68,7 @@ func TestFileSource(t *testing.T) {
 			main, other := filepath.Join(dir, "main.yaml"), filepath.Join(dir, "other.yaml")
 			writeAged(t, main, "one", time.Hour)
 			writeAged(t, other, "other", time.Hour)
-			source := &FileSource{Path: main}
+			source := &File{Path: main}
 			first, changed := mustFetch(t, source, nil)
 			if !changed || string(first.Data) != "one" || first.Location != main {
 				t.Fatalf("changed %v, data %q, location %q", changed, first.Data, first.Location)
@@ -101,7 +101,7 @@ func TestFileSource_symbolic_link_swapped(t *testing.T) {
 	if err := os.Symlink("a", link); err != nil {
 		t.Skipf("no symbolic links here: %v", err)
 	}
-	source := &FileSource{Path: link}
+	source := &File{Path: link}
 	first, _ := mustFetch(t, source, nil)
 	if err := os.Symlink("b", link+"~"); err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestFileSource_symbolic_link_swapped(t *testing.T) {
 func TestFileSource_just_written_file_is_read_again(t *testing.T) {
 	main := filepath.Join(t.TempDir(), "main.yaml")
 	writeAged(t, main, "one", -time.Hour)
-	source := &FileSource{Path: main}
+	source := &File{Path: main}
 	first, _ := mustFetch(t, source, nil)
 	info, err := os.Stat(main)
 	if err != nil {
@@ -140,7 +140,7 @@ func TestFileSource_file_written_during_the_build_counts_as_changed(t *testing.T
 	dir := t.TempDir()
 	main, other := filepath.Join(dir, "main.yaml"), filepath.Join(dir, "other.yaml")
 	writeAged(t, main, "one", time.Hour)
-	source := &FileSource{Path: main}
+	source := &File{Path: main}
 	first, _ := mustFetch(t, source, nil)
 	writeAged(t, other, "other", -time.Hour)
 	kept := first.Keep([]string{other})
@@ -160,12 +160,12 @@ func TestFileSource_errors(t *testing.T) {
 	writeAged(t, big, "123456", time.Hour)
 	cases := []struct {
 		rule   string
-		source FileSource
+		source File
 		want   error // nil: any
 	}{
-		{"no file", FileSource{Path: filepath.Join(dir, "none.yaml")}, fs.ErrNotExist},
-		{"a folder", FileSource{Path: dir}, nil},
-		{"over the limit", FileSource{Path: big, MaxSize: 5}, ErrTooLarge},
+		{"no file", File{Path: filepath.Join(dir, "none.yaml")}, fs.ErrNotExist},
+		{"a folder", File{Path: dir}, nil},
+		{"over the limit", File{Path: big, MaxSize: 5}, ErrTooLarge},
 	}
 	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestFileSource_errors(t *testing.T) {
 			}
 		})
 	}
-	at := FileSource{Path: big, MaxSize: 6}
+	at := File{Path: big, MaxSize: 6}
 	if _, _, err := at.Fetch(context.Background(), nil); err != nil {
 		t.Errorf("at the limit: %v", err)
 	}
