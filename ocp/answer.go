@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fairwayhq/fairway/ocp/openapi"
-	"github.com/fairwayhq/fairway/ocp/schema"
+	"github.com/fairwayhq/fairway/ocp/internal/extension"
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/schema"
 )
 
 // maxResponseSchema limits one tool's Answer.Schema, in bytes. Without a limit the schemas
@@ -19,7 +20,7 @@ func (t *toolBuilder) describeAnswer() {
 	var first openapi.Place
 	for i := range t.operation.Responses {
 		response := &t.operation.Responses[i]
-		if !isSuccess(response.Status, t.operation.Responses) {
+		if !extension.IsSuccess(response.Status, t.operation.Responses) {
 			continue
 		}
 		if answer.Description == "" {
@@ -95,12 +96,6 @@ func isMediaType(m string) bool {
 	return strings.Count(m, "/") == 1 && !strings.ContainsFunc(m, func(r rune) bool {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\\"[]?={}`, r)
 	})
-}
-
-// isSuccess reports whether the status of a declared response is a success. The default
-// response counts as a success if it is the only response.
-func isSuccess(status string, all []openapi.Response) bool {
-	return strings.HasPrefix(status, "2") || status == "default" && len(all) == 1
 }
 
 // accept returns the Accept header: JSON types first, then the other declared types, then

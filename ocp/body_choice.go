@@ -8,9 +8,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/body"
-	"github.com/fairwayhq/fairway/ocp/openapi"
-	"github.com/fairwayhq/fairway/ocp/schema"
+	"github.com/fairwayhq/fairway/ocp/internal/body"
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/schema"
 )
 
 // The media types of patch documents that Fairway distinguishes. A server applies each of

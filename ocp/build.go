@@ -7,8 +7,8 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/fairwayhq/fairway/ocp/openapi"
-	"github.com/fairwayhq/fairway/ocp/schema"
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/schema"
 )
 
 // BuildOptions select and configure the tools that Build makes from a document. The zero

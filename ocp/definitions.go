@@ -11,7 +11,7 @@ import (
 // definitions are the $defs of a tool's input schema.
 type definitions []wire.Member
 
-// refPrefix is how package ocp/schema writes a reference to one of the $defs. It cannot
+// refPrefix is how package ocp/internal/schema writes a reference to one of the $defs. It cannot
 // occur inside a JSON string, where the quotes would be escaped.
 const refPrefix = `"$ref":"#/$defs/`
 

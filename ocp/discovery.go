@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 	"github.com/fairwayhq/fairway/ocp/source"
 )
 

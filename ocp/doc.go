@@ -2,15 +2,15 @@
 // requests. It also implements the context headers of the Open Context Protocol (OCP). It
 // does not depend on Caddy.
 //
-// From a document to tools: [Build] reads a document (package ocp/openapi) and makes a
+// From a document to tools: [Build] reads a document (package ocp/internal/openapi) and makes a
 // [Tool] from each operation, with one flat object of arguments and one JSON Schema for it
-// (package ocp/schema). The result is an immutable [Toolset]. A [Loader] rebuilds the
+// (package ocp/internal/schema). The result is an immutable [Toolset]. A [Loader] rebuilds the
 // Toolset when the document changes.
 //
 // From a call to an outcome: a protocol adapter passes the tool's name and the raw
 // arguments to a [Caller], which runs [Execute]. Execute finds the tool, validates the
 // arguments and binds them to a [Call], sends the request that [Call.Request] builds
-// (packages ocp/style and ocp/body) through an [Invoker], and returns the [Result] in an
+// (packages ocp/internal/style and ocp/internal/body) through an [Invoker], and returns the [Result] in an
 // [Outcome]. The adapter writes the Outcome in the format of its protocol.
 //
 // From a request to a tool: [Routes] finds the operation of a plain REST request, and

@@ -9,13 +9,11 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/extension"
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 )
 
 const (
-	// maxEnhanced is how many properties one operation may add to its responses.
-	maxEnhanced = 64
-
 	// maxEnhancedSchemas limits the total size of the schemas of one operation, and
 	// maxAllEnhanced the total size for all operations, in bytes.
 	maxEnhancedSchemas = maxResponseSchema
@@ -23,17 +21,6 @@ const (
 
 	// maxDeclared is the largest number of names in a list of an extension.
 	maxDeclared = 64
-)
-
-// The names of the extensions (OCP 1.0, Level 2, OpenAPI Extensions).
-const (
-	extensionEnabled          = "x-ocp-enabled"
-	extensionContextAware     = "x-ocp-context-aware"
-	extensionAgentTypes       = "x-ocp-agent-types"
-	extensionVersion          = "x-ocp-version"
-	extensionContext          = "x-ocp-context"
-	extensionEnhancedResponse = "x-ocp-enhanced-response"
-	extensionContextUpdated   = "x-ocp-context-updated"
 )
 
 // APIExtension describes how the whole API uses OCP, as its document declares it.
@@ -121,11 +108,11 @@ func readAPIExtension(document *openapi.Document) *APIExtension {
 		return node
 	}
 	x := &APIExtension{
-		Enabled:      get(extensionEnabled).True(),
-		ContextAware: get(extensionContextAware).True(),
-		AgentTypes:   texts(get(extensionAgentTypes)),
+		Enabled:      get(extension.Enabled).True(),
+		ContextAware: get(extension.ContextAware).True(),
+		AgentTypes:   texts(get(extension.AgentTypes)),
 	}
-	version := get(extensionVersion)
+	version := get(extension.Version)
 	if x.Version = version.Text(); version.Kind() == '0' {
 		x.Version = string(version.Raw()) // YAML reads an unquoted 1.0 as a number
 	}
@@ -153,11 +140,11 @@ func (t *toolBuilder) readExtension() {
 	found = t.readEnhanced(x, t.operation.Place, &room) || found
 	for i := range t.operation.Responses {
 		response := &t.operation.Responses[i]
-		if !isSuccess(response.Status, t.operation.Responses) {
+		if !extension.IsSuccess(response.Status, t.operation.Responses) {
 			continue
 		}
 		found = t.readEnhanced(x, response.Place, &room) || found
-		if updated := response.Get(extensionContextUpdated); updated != nil {
+		if updated := response.Get(extension.ContextUpdated); updated != nil {
 			x.ContextUpdated = x.ContextUpdated || updated.True()
 			found = true
 		}
@@ -168,7 +155,7 @@ func (t *toolBuilder) readExtension() {
 }
 
 func (t *toolBuilder) readContext(x *OperationExtension) (found bool) {
-	context, ok := t.extension(t.operation.Place, extensionContext)
+	context, ok := t.extensionOf(t.operation.Place, extension.Context)
 	if !ok {
 		return false
 	}
@@ -183,7 +170,7 @@ func (t *toolBuilder) readContext(x *OperationExtension) (found bool) {
 	}
 	for _, name := range texts(context.Get("updates_context")) {
 		if !slices.Contains(updatable, name) {
-			t.bend("%s: updates_context names %.64q, which no operation may update; it is left out", extensionContext, name)
+			t.bend("%s: updates_context names %.64q, which no operation may update; it is left out", extension.Context, name)
 		} else if !slices.Contains(x.UpdatesContext, name) {
 			x.UpdatesContext = append(x.UpdatesContext, name)
 		}
@@ -195,24 +182,24 @@ func (t *toolBuilder) readContext(x *OperationExtension) (found bool) {
 // with a schema for each property. Some documents have one object schema with properties
 // instead, which is also accepted.
 func (t *toolBuilder) readEnhanced(x *OperationExtension, holder openapi.Place, room *int) (found bool) {
-	enhanced, ok := t.extension(holder, extensionEnhancedResponse)
+	enhanced, ok := t.extensionOf(holder, extension.EnhancedResponse)
 	if !ok {
 		return false
 	}
-	if isObjectSchema(enhanced) {
+	if extension.IsObjectSchema(enhanced) {
 		enhanced = enhanced.At("properties")
 	}
 	for i, m := range enhanced.Members() {
 		known := slices.ContainsFunc(x.Enhanced, func(p EnhancedProperty) bool { return p.Name == m.Name })
 		switch {
-		case i == maxEnhanced || len(x.Enhanced) == maxEnhanced || *room <= 0:
-			t.bend("%s has more properties than are read; %.64q and what follows is left out", extensionEnhancedResponse, m.Name)
+		case i == extension.MaxEnhanced || len(x.Enhanced) == extension.MaxEnhanced || *room <= 0:
+			t.bend("%s has more properties than are read; %.64q and what follows is left out", extension.EnhancedResponse, m.Name)
 			return true
 		case known:
-		case !isPropertyName(m.Name):
-			t.bend("%s: the property %.64q does not have the form [a-zA-Z][a-zA-Z0-9_]*; it is left out", extensionEnhancedResponse, m.Name)
+		case !extension.IsPropertyName(m.Name):
+			t.bend("%s: the property %.64q does not have the form [a-zA-Z][a-zA-Z0-9_]*; it is left out", extension.EnhancedResponse, m.Name)
 		case m.Value.Kind() != '{':
-			t.bend("%s: the schema of %s is not an object; the property is left out", extensionEnhancedResponse, m.Name)
+			t.bend("%s: the schema of %s is not an object; the property is left out", extension.EnhancedResponse, m.Name)
 		default:
 			text := t.output.AppendBounded(nil, enhanced.At(m.Name), *room)
 			*room -= len(text)
@@ -223,30 +210,8 @@ func (t *toolBuilder) readEnhanced(x *OperationExtension, holder openapi.Place, 
 	return true
 }
 
-// isObjectSchema reports whether the extension's value is a single object schema, whose
-// properties are the enhanced properties.
-func isObjectSchema(p openapi.Place) bool {
-	properties := p.Get("properties")
-	if properties.Kind() != '{' {
-		return false
-	}
-	// An enhanced property can itself be named "properties"; its value is then a schema.
-	return p.Get("type").Kind() == '"' || len(p.Members()) == 1 && properties.Get("type").Kind() != '"'
-}
-
-func isPropertyName(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !letter && (i == 0 || c != '_' && (c < '0' || c > '9')) {
-			return false
-		}
-	}
-	return name != "" && len(name) <= 2*maxName
-}
-
-// extension returns the extension of that name as an object. It resolves a $ref.
-func (t *toolBuilder) extension(holder openapi.Place, name string) (x openapi.Place, ok bool) {
+// extensionOf returns the extension of that name as an object. It resolves a $ref.
+func (t *toolBuilder) extensionOf(holder openapi.Place, name string) (x openapi.Place, ok bool) {
 	at := holder.At(name)
 	if at.Node == nil || at.Kind() == 'n' {
 		return x, false

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 )
 
 // The extensions that configure the tool protocols in a document.

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/ocp/internal/extension"
 )
 
 const extended = `openapi: 3.1.0
@@ -184,7 +186,7 @@ func TestExtensionsAreBounded(t *testing.T) {
 		for _, p := range tool.OCP.Enhanced {
 			size += len(p.Schema)
 		}
-		if size > maxEnhancedSchemas+maxResponseSchema || len(tool.OCP.Enhanced) > maxEnhanced {
+		if size > maxEnhancedSchemas+maxResponseSchema || len(tool.OCP.Enhanced) > extension.MaxEnhanced {
 			t.Fatalf("%s: %d bytes, %d properties", tool.Name, size, len(tool.OCP.Enhanced))
 		}
 		total += size

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/fairwayhq/fairway/ocp/openapi"
-	"github.com/fairwayhq/fairway/ocp/schema"
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/schema"
 )
 
 // fileUse says whether a property of a multipart form is a file.

@@ -3,7 +3,7 @@ package ocp
 import (
 	"mime"
 
-	"github.com/fairwayhq/fairway/ocp/body"
+	"github.com/fairwayhq/fairway/ocp/internal/body"
 )
 
 // Filename returns the filename from the response's Content-Disposition (RFC 6266), or ""

@@ -12,10 +12,10 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/body"
-	"github.com/fairwayhq/fairway/ocp/openapi"
-	"github.com/fairwayhq/fairway/ocp/schema"
-	"github.com/fairwayhq/fairway/ocp/style"
+	"github.com/fairwayhq/fairway/ocp/internal/body"
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/schema"
+	"github.com/fairwayhq/fairway/ocp/internal/style"
 )
 
 // The gateway fills some arguments itself: those with only one allowed value, and those

@@ -9,9 +9,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/simplify"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/schema"
-	"github.com/fairwayhq/fairway/ocp/simplify"
+	"github.com/fairwayhq/fairway/ocp/internal/schema"
 )
 
 // Limits of the listed size of one tool, and of all tools together.

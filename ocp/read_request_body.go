@@ -6,7 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/body"
+	"github.com/fairwayhq/fairway/ocp/internal/body"
 )
 
 func (r *requestReader) readBody(content []byte) error {

@@ -3,22 +3,21 @@ package ocp
 import (
 	"errors"
 
-	"github.com/fairwayhq/fairway/ocp/body"
-	"github.com/fairwayhq/fairway/ocp/style"
+	"github.com/fairwayhq/fairway/ocp/internal/style"
 )
 
 // RequestErrorKind says why the arguments cannot be read from a plain request.
-type RequestErrorKind = style.ReadKind
+type RequestErrorKind string
 
-// The kinds of a RequestError.
+// The kinds of a RequestError. The first six are those of packages style and body.
 const (
-	MalformedRequest RequestErrorKind = style.Malformed // a part of the request is malformed
-	UnfitValue       RequestErrorKind = style.Unfit     // a value has none of the types that the document declares
-	DuplicateValue   RequestErrorKind = style.Duplicate // a value is repeated, and servers differ in which one they use
-	AmbiguousValue   RequestErrorKind = style.Ambiguous // servers differ in how they read a part of the request
+	MalformedRequest RequestErrorKind = "malformed" // a part of the request is malformed
+	UnfitValue       RequestErrorKind = "unfit"     // a value has none of the types that the document declares
+	DuplicateValue   RequestErrorKind = "duplicate" // a value is repeated, and servers differ in which one they use
+	AmbiguousValue   RequestErrorKind = "ambiguous" // servers differ in how they read a part of the request
 
-	UndeclaredMediaType RequestErrorKind = body.MediaType // the document does not declare the body's Content-Type
-	UnreadableCharset   RequestErrorKind = body.Charset   // the body is text in a charset other than UTF-8
+	UndeclaredMediaType RequestErrorKind = "media_type" // the document does not declare the body's Content-Type
+	UnreadableCharset   RequestErrorKind = "charset"    // the body is text in a charset other than UTF-8
 
 	UndeclaredName  RequestErrorKind = "undeclared_name"  // the document does not declare a parameter or property (ReadDeclared)
 	UndeclaredBody  RequestErrorKind = "undeclared_body"  // the operation has no body
@@ -45,7 +44,7 @@ func (e *RequestError) Error() string {
 // requestError converts the error of a part of the request to a *RequestError.
 func requestError(err error) error {
 	if misread, ok := errors.AsType[*style.ReadError](err); ok {
-		return &RequestError{Kind: misread.Kind, In: Location(misread.In), Name: misread.Name, Message: misread.Error()}
+		return &RequestError{Kind: RequestErrorKind(misread.Kind), In: Location(misread.In), Name: misread.Name, Message: misread.Error()}
 	}
 	return err
 }

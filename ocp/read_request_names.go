@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/style"
+	"github.com/fairwayhq/fairway/ocp/internal/style"
 )
 
 // CheckNames returns an error if a server may read the call's arguments differently,

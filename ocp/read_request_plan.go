@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/style"
+	"github.com/fairwayhq/fairway/ocp/internal/style"
 )
 
 // requestPlan is the data to read a tool's plain requests. It is built on the first such

@@ -21,8 +21,8 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/shared"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/body"
-	"github.com/fairwayhq/fairway/ocp/style"
+	"github.com/fairwayhq/fairway/ocp/internal/body"
+	"github.com/fairwayhq/fairway/ocp/internal/style"
 )
 
 // TestReadRequestRealDocuments sends random arguments for every tool of the real

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fairwayhq/fairway/ocp/style"
+	"github.com/fairwayhq/fairway/ocp/internal/style"
 )
 
 // An identifier is a query parameter or header that distinguishes the requests of an

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"github.com/fairwayhq/fairway/ocp/style"
+	"github.com/fairwayhq/fairway/ocp/internal/style"
 )
 
 // lenientNode is a node of the path tree as lenient servers see it, which ignore case,

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/internal/headerkind"
-	"github.com/fairwayhq/fairway/ocp/style"
+	"github.com/fairwayhq/fairway/ocp/internal/style"
 )
 
 // siblings are the operations that share a method and a path, with the identifiers that

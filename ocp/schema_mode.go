@@ -1,6 +1,6 @@
 package ocp
 
-import "github.com/fairwayhq/fairway/ocp/schema"
+import "github.com/fairwayhq/fairway/ocp/internal/schema"
 
 // SchemaMode selects where a tool's input schema contains the schemas that the document
 // shares between operations.
@@ -8,9 +8,9 @@ type SchemaMode string
 
 // The modes. An empty SchemaMode means SchemasAuto.
 const (
-	SchemasAuto   = SchemaMode(schema.Auto)   // small ones in place, others in $defs; or like another mode, if that is shorter
-	SchemasInline = SchemaMode(schema.Inline) // in place, as long as the schema stays within a size limit
-	SchemasDefs   = SchemaMode(schema.Defs)   // all in $defs
+	SchemasAuto   SchemaMode = "auto"   // small ones in place, others in $defs; or like another mode, if that is shorter
+	SchemasInline SchemaMode = "inline" // in place, as long as the schema stays within a size limit
+	SchemasDefs   SchemaMode = "defs"   // all in $defs
 )
 
 // ParseSchemaMode returns the mode with this name. "" means SchemasAuto.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/internal/nearest"
-	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 )
 
 // A Selector chooses operations of a document.

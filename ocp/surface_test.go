@@ -59,7 +59,7 @@ func exposedBy(file *ast.File) (exposed []ast.Node) {
 	for _, declaration := range file.Decls {
 		switch d := declaration.(type) {
 		case *ast.FuncDecl:
-			if d.Name.IsExported() {
+			if d.Name.IsExported() && !isMethodOfHidden(d) {
 				exposed = append(exposed, d.Type)
 			}
 		case *ast.GenDecl:
@@ -76,6 +76,19 @@ func exposedBy(file *ast.File) (exposed []ast.Node) {
 		}
 	}
 	return exposed
+}
+
+// isMethodOfHidden reports whether a function is a method of a type that is not exported.
+func isMethodOfHidden(d *ast.FuncDecl) bool {
+	if d.Recv == nil {
+		return false
+	}
+	receiver := d.Recv.List[0].Type
+	if pointer, ok := receiver.(*ast.StarExpr); ok {
+		receiver = pointer.X
+	}
+	name, ok := receiver.(*ast.Ident)
+	return ok && !name.IsExported()
 }
 
 // exposedByType returns what an exported type exposes: the fields that are exported, or all

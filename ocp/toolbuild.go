@@ -10,9 +10,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/openapi"
-	"github.com/fairwayhq/fairway/ocp/schema"
-	"github.com/fairwayhq/fairway/ocp/style"
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/schema"
+	"github.com/fairwayhq/fairway/ocp/internal/style"
 )
 
 // toolBuilder makes a tool from one operation.

@@ -6,9 +6,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/simplify"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
-	"github.com/fairwayhq/fairway/ocp/simplify"
 )
 
 // Size limits of the schemas in tool definitions, because models pay for every byte. A schema

@@ -21,7 +21,8 @@ import (
 
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/enhance"
-	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/extension"
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 )
 
 // maxYAML bounds the size of the YAML output, in bytes.
@@ -73,17 +74,6 @@ func Document(data []byte, options Options, site Site) (asJSON, asYAML []byte, e
 	return asJSON, asYAML, nil
 }
 
-// The names of the extensions.
-const (
-	enabled          = "x-ocp-enabled"
-	contextAware     = "x-ocp-context-aware"
-	agentTypes       = "x-ocp-agent-types"
-	version          = "x-ocp-version"
-	contextBehaviour = "x-ocp-context"
-	enhancedResponse = "x-ocp-enhanced-response"
-	contextUpdated   = "x-ocp-context-updated"
-)
-
 // flags sets the x-ocp-* flags of one document.
 type flags struct {
 	site       Site
@@ -117,7 +107,7 @@ func newFlags(document *openapi.Document, site Site) *flags {
 // root returns the whole document with its flags.
 func (f *flags) root() *openapi.Node {
 	root, info := f.document.Node, f.info()
-	for _, name := range []string{enabled, contextAware, agentTypes, version} {
+	for _, name := range []string{extension.Enabled, extension.ContextAware, extension.AgentTypes, extension.Version} {
 		root = root.Without(name) // some documents have them at the root; they belong in info
 	}
 	return f.servers(root.With("info", info)).Map(func(name string, value *openapi.Node) *openapi.Node {
@@ -149,18 +139,18 @@ func (f *flags) info() *openapi.Node {
 		}
 		return f.document.Get(name)
 	}
-	aware := f.site.Replies || f.enhances() || f.site.Forwards && said(contextAware).True()
-	types := said(agentTypes)
-	info = info.With(enabled, openapi.Boolean(true)).
-		With(contextAware, openapi.Boolean(aware)).
-		With(version, openapi.Text(ocp.Version))
+	aware := f.site.Replies || f.enhances() || f.site.Forwards && said(extension.ContextAware).True()
+	types := said(extension.AgentTypes)
+	info = info.With(extension.Enabled, openapi.Boolean(true)).
+		With(extension.ContextAware, openapi.Boolean(aware)).
+		With(extension.Version, openapi.Text(ocp.Version))
 	switch {
 	case len(f.site.AgentTypes) > 0:
-		return info.With(agentTypes, texts(f.site.AgentTypes))
+		return info.With(extension.AgentTypes, texts(f.site.AgentTypes))
 	case types.Kind() == '[':
-		return info.With(agentTypes, types)
+		return info.With(extension.AgentTypes, types)
 	}
-	return info.Without(agentTypes)
+	return info.Without(extension.AgentTypes)
 }
 
 // enhances reports whether the Enhancer adds properties to any operation's responses.

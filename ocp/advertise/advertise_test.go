@@ -14,7 +14,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/advertise"
 	"github.com/fairwayhq/fairway/ocp/enhance"
-	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 )
 
 // trips is a document that says more of itself than a site may repeat.

@@ -5,7 +5,8 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/ocp"
-	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/extension"
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 )
 
 // enhancing maps context fields to the values of enhances_with. The extension has no
@@ -54,8 +55,8 @@ func (f *flags) here(n *openapi.Node) openapi.Place {
 
 // operation returns an operation with its flags.
 func (f *flags) operation(node *openapi.Node, operation *openapi.Operation, tool *ocp.Tool) *openapi.Node {
-	node = set(node, contextBehaviour, f.context(node, tool))
-	node = set(node, enhancedResponse, f.enhanced(operation, tool))
+	node = set(node, extension.Context, f.context(node, tool))
+	node = set(node, extension.EnhancedResponse, f.enhanced(operation, tool))
 	return node.Map(func(name string, value *openapi.Node) *openapi.Node {
 		if name != "responses" {
 			return value
@@ -75,7 +76,7 @@ func set(node *openapi.Node, name string, value *openapi.Node) *openapi.Node {
 
 // context returns the x-ocp-context of an operation.
 func (f *flags) context(node *openapi.Node, tool *ocp.Tool) *openapi.Node {
-	declared := f.inline(f.here(node.Get(contextBehaviour)))
+	declared := f.inline(f.here(node.Get(extension.Context)))
 	if declared.Kind() != '{' || declared.Get("$ref") != nil {
 		declared = openapi.Object()
 	}
@@ -150,7 +151,7 @@ func (f *flags) enhanced(operation *openapi.Operation, tool *ocp.Tool) *openapi.
 		computed = f.site.Enhancer.Properties(tool)
 	}
 	var properties []openapi.Member
-	for _, m := range ocp.DeclaredEnhancements(operation) {
+	for _, m := range extension.Enhanced(operation) {
 		if f.site.Forwards || slices.Contains(computed, m.Name) {
 			properties = append(properties, m)
 		}
@@ -181,10 +182,10 @@ func (f *flags) response(name string, response *openapi.Node) *openapi.Node {
 	}
 	if !f.site.Forwards {
 		// The flags that are still true are now set on the operation.
-		response = response.Without(enhancedResponse).Without(contextUpdated)
+		response = response.Without(extension.EnhancedResponse).Without(extension.ContextUpdated)
 	}
 	if f.site.Replies {
-		response = response.With(contextUpdated, openapi.Boolean(true))
+		response = response.With(extension.ContextUpdated, openapi.Boolean(true))
 	}
 	return response
 }

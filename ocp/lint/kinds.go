@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fairwayhq/fairway/ocp/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 )
 
 // keywordKinds are the JSON kinds that schema keywords may have in each version.

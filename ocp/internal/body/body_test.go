@@ -1,0 +1,238 @@
+package body_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/body"
+	"github.com/fairwayhq/fairway/ocp/internal/style"
+)
+
+const before = "before"
+
+// must returns the Encoder of a media type.
+func must(t testing.TB, mediaType string, fields map[string]body.Field) *body.Encoder {
+	t.Helper()
+	e, err := body.New(mediaType, fields)
+	if err != nil {
+		t.Fatalf("New(%s): %v", mediaType, err)
+	}
+	return e
+}
+
+// members returns the members of a JSON object.
+func members(t testing.TB, object string) []wire.Member {
+	t.Helper()
+	list, err := wire.Members(nil, []byte(object))
+	if err != nil {
+		t.Fatalf("%s: %v", object, err)
+	}
+	return list
+}
+
+// object returns the body and Content-Type that e makes of the members of value.
+func object(t testing.TB, e *body.Encoder, value string) (text, contentType string) {
+	t.Helper()
+	out, contentType, err := e.AppendObject([]byte(before), members(t, value))
+	if err != nil {
+		t.Fatalf("AppendObject(%s): %v", value, err)
+	}
+	return cutBefore(t, out), contentType
+}
+
+// whole returns the body and Content-Type that e makes of value.
+func whole(t testing.TB, e *body.Encoder, value string) (text, contentType string) {
+	t.Helper()
+	out, contentType, err := e.AppendValue([]byte(before), jsontext.Value(value))
+	if err != nil {
+		t.Fatalf("AppendValue(%s): %v", value, err)
+	}
+	return cutBefore(t, out), contentType
+}
+
+func cutBefore(t testing.TB, out []byte) string {
+	t.Helper()
+	text, ok := strings.CutPrefix(string(out), before)
+	if !ok {
+		t.Fatalf("dst is overwritten: %q", out)
+	}
+	return text
+}
+
+// refused checks that err is about the argument name and says word.
+func refused(t testing.TB, out []byte, err error, name, word string) {
+	t.Helper()
+	var refusal *style.Error
+	if !errors.As(err, &refusal) {
+		t.Fatalf("got %q, %v; want a *style.Error", out, err)
+	}
+	if refusal.In != style.Body || refusal.Name != name || !strings.Contains(refusal.Problem, word) {
+		t.Errorf("the error is %q, want one of the body argument %s that says %q", refusal, name, word)
+	}
+	if string(out) != before {
+		t.Errorf("dst came back as %q", out)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, mediaType := range []string{"", "json", "multipart/mixed", "multipart/related; boundary=x", "a b/c", "/json", "text/"} {
+		if _, err := body.New(mediaType, nil); err == nil {
+			t.Errorf("%q: no error", mediaType)
+		}
+	}
+	fields := map[string]body.Field{"a": {HasStyle: true, Style: style.Matrix}}
+	if _, err := body.New("application/x-www-form-urlencoded", fields); err == nil {
+		t.Error("matrix in a form: no error")
+	}
+	if _, err := body.New("application/json", fields); err != nil {
+		t.Errorf("encoding has no meaning in JSON: %v", err)
+	}
+}
+
+func TestKind(t *testing.T) {
+	for mediaType, want := range map[string]body.Kind{
+		"application/json":                  body.JSON,
+		"Application/JSON; charset=utf-8":   body.JSON,
+		"application/merge-patch+json":      body.JSON,
+		"application/*":                     body.JSON,
+		"application/x-www-form-urlencoded": body.URLEncoded,
+		"multipart/form-data":               body.Multipart,
+		"text/plain":                        body.Text,
+		"text/csv":                          body.Text,
+		"text/*":                            body.Text,
+		"application/yaml":                  body.Text,
+		"text/xml":                          body.XML,
+		"application/atom+xml":              body.XML,
+		"application/octet-stream":          body.Binary,
+		"image/*":                           body.Binary,
+		"*/*":                               body.Binary,
+		"application/zip":                   body.Binary,
+	} {
+		e := must(t, mediaType, nil)
+		if e.Kind() != want {
+			t.Errorf("%s is of kind %d, want %d", mediaType, e.Kind(), want)
+		}
+		_, _, err := e.AppendObject(nil, nil)
+		if (err == nil) != e.TakesObject() {
+			t.Errorf("%s: TakesObject is %t, AppendObject returns %v", mediaType, e.TakesObject(), err)
+		}
+	}
+}
+
+func TestJSON(t *testing.T) {
+	e := must(t, "application/merge-patch+json; charset=utf-8", nil)
+	text, contentType := object(t, e, `{"a": 1.10, "b\"": { "z" : [null], "a":1 } , "é":"\u00e9"}`)
+	if want := `{"a":1.10,"b\"":{ "z" : [null], "a":1 },"é":"\u00e9"}`; text != want {
+		t.Errorf("got %s, want %s", text, want)
+	}
+	if want := "application/merge-patch+json; charset=utf-8"; contentType != want || e.ContentType() != want {
+		t.Errorf("the type is %s, want %s", contentType, want)
+	}
+	if text, _ := object(t, e, `{}`); text != "{}" {
+		t.Errorf("no members become %s", text)
+	}
+	if text, _ := whole(t, e, `[1, 2]`); text != "[1, 2]" {
+		t.Errorf("a value becomes %s", text)
+	}
+	if _, contentType := whole(t, must(t, "application/json;charset", nil), `1`); contentType != "application/json" {
+		t.Errorf("a malformed parameter is sent: %s", contentType)
+	}
+	if _, contentType := whole(t, must(t, "application/*", nil), `1`); contentType != "application/json" {
+		t.Errorf("application/* is sent as %s", contentType)
+	}
+}
+
+func TestText(t *testing.T) {
+	for _, c := range []struct{ mediaType, value, want, wantType string }{
+		{"text/plain", `"a\nb"`, "a\nb", "text/plain"},
+		{"text/plain", `"é"`, "é", "text/plain; charset=utf-8"},
+		{"text/plain; charset=UTF-8", `"é"`, "é", "text/plain; charset=UTF-8"},
+		{"text/plain; charset=iso-8859-1", `"e"`, "e", "text/plain; charset=iso-8859-1"},
+		{"text/csv", ` "a,b" `, "a,b", "text/csv"},
+		{"text/plain", `{"a":1}`, `{"a":1}`, "text/plain"},
+		{"text/plain", `12`, `12`, "text/plain"},
+		{"text/*", `""`, ``, "text/plain"},
+		{"application/xml", `"<a>é</a>"`, `<a>é</a>`, "application/xml"},
+	} {
+		text, contentType := whole(t, must(t, c.mediaType, nil), c.value)
+		if text != c.want || contentType != c.wantType {
+			t.Errorf("%s %s: got %q as %s, want %q as %s", c.mediaType, c.value, text, contentType, c.want, c.wantType)
+		}
+	}
+	out, _, err := must(t, "text/plain; charset=iso-8859-1", nil).AppendValue([]byte(before), jsontext.Value(`"é"`))
+	refused(t, out, err, "body", "ASCII")
+	xml := must(t, "application/xml", nil)
+	out, _, err = xml.AppendValue([]byte(before), jsontext.Value(`{"a":1}`))
+	refused(t, out, err, "body", "XML document")
+	out, _, err = xml.AppendObject([]byte(before), members(t, `{"a":1}`))
+	refused(t, out, err, "body", "one argument")
+}
+
+func TestBinary(t *testing.T) {
+	for _, c := range []struct{ mediaType, value, want, wantType string }{
+		{"application/octet-stream", `"aGk="`, "hi", "application/octet-stream"},
+		{"application/octet-stream", `"aGk"`, "hi", "application/octet-stream"},
+		{"application/octet-stream", `"++//"`, "\xfb\xef\xff", "application/octet-stream"},
+		{"application/octet-stream", `"+\/\u002b/"`, "\xfb\xff\xbf", "application/octet-stream"},
+		{"application/octet-stream", `"--__"`, "\xfb\xef\xff", "application/octet-stream"},
+		{"application/octet-stream", `"aG\nk=\r\n"`, "hi", "application/octet-stream"},
+		{"application/octet-stream", `""`, "", "application/octet-stream"},
+		{"application/octet-stream", `{"data":"aGk=","type":"image/png"}`, "hi", "image/png"},
+		{"image/png", `{"data":"aGk=","filename":"a.png","type":null}`, "hi", "image/png"},
+		{"image/*", `{"data":"aGk=","type":"Image/PNG"}`, "hi", "image/png"},
+		{"*/*", `{"data":"aGk=","type":"text/plain; charset=utf-8"}`, "hi", "text/plain; charset=utf-8"},
+		{"*/*", `"aGk="`, "hi", "application/octet-stream"},
+	} {
+		text, contentType := whole(t, must(t, c.mediaType, nil), c.value)
+		if text != c.want || contentType != c.wantType {
+			t.Errorf("%s %s: got %q as %s, want %q as %s", c.mediaType, c.value, text, contentType, c.want, c.wantType)
+		}
+	}
+	for _, c := range []struct{ mediaType, value, word string }{
+		{"image/png", `"not base64!"`, "not base64"},
+		{"image/png", `"a"`, "not base64"},
+		{"image/png", `"+_+_"`, "not base64"},
+		{"image/png", `"aGk==="`, "not base64"},
+		{"image/png", `"data:image/png;base64,aGk="`, "data: prefix"},
+		{"image/png", `12`, "must be a file"},
+		{"image/png", `{"filename":"a"}`, `lacks "data"`},
+		{"image/png", `{"data":null}`, "strings only"},
+		{"image/png", `{"data":"aGk=","name":"x"}`, "unknown member"},
+		{"image/png", `{"data":"aGk=","type":"image/gif"}`, "it takes image/png"},
+		{"image/*", `"aGk="`, "must say its type"},
+		{"image/*", `{"data":"aGk=","type":"image/*"}`, "not a media type"},
+		{"*/*", `{"data":"aGk=","type":"image/png\r\nX: 1"}`, "not a media type"},
+		{"*/*", `{"data":"aGk=","type":"png"}`, "not a media type"},
+		{"*/*", `"`, "not valid JSON"},
+		{"*/*", `{"data"`, "not valid JSON"},
+		{"*/*", ``, "must be a file"},
+	} {
+		out, _, err := must(t, c.mediaType, nil).AppendValue([]byte(before), jsontext.Value(c.value))
+		refused(t, out, err, "body", c.word)
+	}
+}
+
+func TestFileSchema(t *testing.T) {
+	if !jsontext.Value(body.FileSchema).IsValid() {
+		t.Error("FileSchema is not JSON")
+	}
+}
+
+// TestJSONAllocates: a JSON body costs nothing but room for its bytes.
+func TestJSONAllocates(t *testing.T) {
+	e := must(t, "application/json", nil)
+	list := members(t, `{"name":"a","tags":["x","y"],"owner":{"id":1}}`)
+	dst := make([]byte, 0, 256)
+	allocs := testing.AllocsPerRun(100, func() {
+		if _, _, err := e.AppendObject(dst, list); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+}

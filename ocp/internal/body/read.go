@@ -1,0 +1,275 @@
+package body
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"mime"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/style"
+)
+
+// The kinds of *style.ReadError that only bodies have.
+const (
+	MediaType style.ReadKind = "media_type" // the document does not declare the Content-Type
+	Charset   style.ReadKind = "charset"    // the charset is not UTF-8
+)
+
+func unread(kind style.ReadKind, name, problem string) error {
+	return &style.ReadError{Kind: kind, In: style.Body, Name: name, Problem: problem}
+}
+
+// ReadObject is the inverse of AppendObject: it appends the properties of a body that
+// has this Content-Type. The shape describes the whole body. It is used only for
+// forms, because JSON values carry their types. The values may point into body. The
+// error is a *style.ReadError.
+//
+// A file of a multipart body becomes an object as in FileSchema. If a form repeats a
+// name, its shape must be an array or unknown.
+func (e *Encoder) ReadObject(dst []wire.Member, body []byte, contentType string, shape style.Shape) ([]wire.Member, error) {
+	parameters, err := e.readType(body, contentType)
+	if err != nil {
+		return dst, err
+	}
+	switch e.kind {
+	case JSON:
+		members, err := wire.Members(dst, body)
+		if errors.Is(err, wire.ErrNotObject) {
+			return dst, unread(style.Unfit, "", "must be a JSON object")
+		}
+		if err != nil {
+			return dst, unread(style.Malformed, "", "is not JSON that can be read: "+err.Error())
+		}
+		return members, nil
+	case URLEncoded:
+		pairs, err := style.ParsePairs(nil, style.Body, string(body))
+		if err != nil {
+			return dst, err
+		}
+		return e.readForm(dst, &fields{pairs: pairs}, shape)
+	case Multipart:
+		f, err := readParts(body, parameters["boundary"])
+		if err != nil {
+			return dst, err
+		}
+		return e.readForm(dst, f, shape)
+	}
+	return dst, unread(MediaType, "", "has no properties as "+e.declared)
+}
+
+// ReadValue is the inverse of AppendValue: it appends the JSON for a body that has
+// this Content-Type and is not empty.
+func (e *Encoder) ReadValue(dst, body []byte, contentType string, shape style.Shape) ([]byte, error) {
+	switch e.kind {
+	case URLEncoded, Multipart:
+		members, err := e.ReadObject(nil, body, contentType, shape)
+		if err != nil {
+			return dst, err
+		}
+		return appendJSON(dst, members), nil
+	}
+	if _, err := e.readType(body, contentType); err != nil {
+		return dst, err
+	}
+	switch e.kind {
+	case JSON:
+		if err := wire.Check(body); err != nil {
+			return dst, unread(style.Malformed, "", "is not JSON that can be read: "+err.Error())
+		}
+		return append(dst, bytes.Trim(body, " \t\r\n")...), nil
+	case Binary:
+		return appendFile(dst, body, "", contentType), nil
+	}
+	if !utf8.Valid(body) {
+		return dst, unread(Charset, "", "is not text in UTF-8")
+	}
+	return wire.AppendString(dst, body), nil
+}
+
+// readType returns the parameters of a Content-Type. It returns an error if the
+// Encoder does not write bodies of that type.
+func (e *Encoder) readType(body []byte, contentType string) (parameters map[string]string, err error) {
+	if contentType == e.declared && e.kind != Multipart {
+		return nil, e.checkCharset(body, e.types[0].charset)
+	}
+	if contentType == "" {
+		return nil, unread(MediaType, "", "has no Content-Type: the document declares "+e.declared)
+	}
+	base, parameters, err := mime.ParseMediaType(contentType)
+	if err != nil || !isMediaType(base) {
+		return nil, unread(style.Malformed, "", "has a Content-Type that cannot be read")
+	}
+	if e.kind == Multipart && strings.IndexByte(contentType, '*') >= 0 {
+		return nil, unread(style.Ambiguous, "", "has a Content-Type in extended notation, of which servers read different boundaries")
+	}
+	declared := e.types[0]
+	known := declared.base == base
+	if e.kind == Binary || declared.isRange() {
+		known = declared.takes(base) && (kindOf(base) == e.kind || e.kind == Binary)
+	}
+	if !known || strings.Contains(base, "*") {
+		return nil, unread(MediaType, "", "is "+clip(base)+", and the document declares "+e.declared)
+	}
+	return parameters, e.checkCharset(body, parameters["charset"])
+}
+
+func (e *Encoder) checkCharset(body []byte, charset string) error {
+	switch strings.ToLower(charset) {
+	case "", "utf-8", "utf8":
+		return nil
+	case "us-ascii", strings.ToLower(e.types[0].charset):
+		if isASCII(body) && !strings.HasPrefix(strings.ToLower(charset), "utf") {
+			return nil
+		}
+	}
+	if e.kind == Binary {
+		return nil
+	}
+	return unread(Charset, "", "is in the charset "+clip(charset)+": send it in UTF-8")
+}
+
+// readForm reads the properties of a form.
+func (e *Encoder) readForm(dst []wire.Member, f *fields, shape style.Shape) ([]wire.Member, error) {
+	dst, err := e.readStyled(dst, f, shape)
+	if err != nil {
+		return dst, err
+	}
+	for i := range f.pairs {
+		if f.pairs[i].Taken {
+			continue
+		}
+		name := f.pairs[i].Name
+		value, err := e.readField(f, f.pairs[i:], name, shape)
+		if err != nil {
+			return dst, err
+		}
+		dst = append(dst, wire.Member{Name: name, Value: value})
+	}
+	return dst, nil
+}
+
+// readStyled reads the fields that have a style. Exploded objects take all remaining
+// names, so all other fields must be read first.
+func (e *Encoder) readStyled(dst []wire.Member, f *fields, shape style.Shape) ([]wire.Member, error) {
+	for _, objects := range [...]bool{false, true} {
+		for _, name := range e.styled() {
+			property := propertyOf(shape, name)
+			if objects != (property != nil && property.Types()&style.Object != 0) {
+				continue
+			}
+			f.hideOthers(e, name)
+			value, err := e.fields[name].styled.ReadPairs(nil, f.pairs, property)
+			f.showOthers()
+			if err != nil {
+				return dst, err
+			}
+			if len(value) > 0 {
+				dst = append(dst, wire.Member{Name: name, Value: value})
+			}
+		}
+	}
+	return dst, nil
+}
+
+// styled returns the names of the fields that have a style, sorted.
+func (e *Encoder) styled() []string {
+	var names []string
+	for name, f := range e.fields {
+		if f.styled != nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// readField reads all pairs that have the same name.
+func (e *Encoder) readField(f *fields, pairs []style.Pair, name string, shape style.Shape) ([]byte, error) {
+	plan, err := e.field(name)
+	if err != nil {
+		return nil, unread(style.Malformed, clip(name), "has a name that is empty or too long")
+	}
+	property := propertyOf(shape, name)
+	var types, items style.Types
+	var item style.Shape
+	if property != nil {
+		types = property.Types()
+		if item = property.Item(); item != nil {
+			items = item.Types()
+		}
+	}
+	first := len(f.pairs) - len(pairs)
+	var values [][]byte
+	listed := plan.kind != JSON && types&style.Array != 0
+	for i := first; i < len(f.pairs); i++ {
+		p := &f.pairs[i]
+		if p.Taken || p.Name != name {
+			continue
+		}
+		p.Taken = true
+		wanted := types
+		if listed && types&^(style.Array|style.Null) == 0 {
+			wanted = items
+		}
+		value, err := f.value(i, plan, wanted)
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, value)
+	}
+	switch {
+	case len(values) == 1 && (!listed || types&^(style.Array|style.Null) != 0):
+		return values[0], nil
+	case len(values) > 1 && !listed && (types != 0 || plan.kind == JSON):
+		return nil, unread(style.Duplicate, clip(name), "is given more than once, and servers differ in which one they take: give it once")
+	}
+	return append(append([]byte{'['}, bytes.Join(values, []byte{','})...), ']'), nil
+}
+
+func propertyOf(shape style.Shape, name string) style.Shape {
+	if shape == nil {
+		return nil
+	}
+	property, _ := shape.Property(name)
+	return property
+}
+
+// appendFile appends a file as an object of FileSchema.
+func appendFile(dst, content []byte, filename, contentType string) []byte {
+	dst = append(dst, `{"data":"`...)
+	dst = base64.StdEncoding.AppendEncode(dst, content)
+	dst = append(dst, '"')
+	if filename != "" {
+		dst = wire.AppendString(append(dst, `,"filename":`...), filename)
+	}
+	if contentType != "" {
+		dst = wire.AppendString(append(dst, `,"type":`...), contentType)
+	}
+	return append(dst, '}')
+}
+
+// readText appends the JSON of a field of a form.
+func readText(name, text string, kind Kind, types style.Types) (jsontext.Value, error) {
+	if kind == JSON {
+		if err := wire.Check([]byte(text)); err != nil {
+			return nil, unread(style.Malformed, clip(name), "is not JSON that can be read: "+err.Error())
+		}
+		return bytes.Trim([]byte(text), " \t\r\n"), nil
+	}
+	value, problem := style.AppendText(nil, text, types)
+	if problem != "" {
+		return nil, unread(style.Unfit, clip(name), problem)
+	}
+	return value, nil
+}
+
+func clip(text string) string {
+	const longest = 60 // bytes
+	return strings.ToValidUTF8(text[:min(len(text), longest)], "")
+}

@@ -1,0 +1,159 @@
+package schema
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+)
+
+// A survey collects what must be known about a schema before its first keyword is written.
+type survey struct {
+	ref         *openapi.Node
+	description *openapi.Node
+	types       []string // valid type names, in document order
+	file        bool     // type file of Swagger 2.0, or format binary or byte
+	nullable    bool
+	combined    bool // has keywords that may reject null, whatever type allows
+	allOf       bool // has an allOf with at least one schema
+	anyOf       bool
+	encoded     bool // has a contentEncoding
+	examples    bool
+	prefixed    bool // has prefixItems
+	requires    bool // has dependentRequired
+	depends     bool // has dependentSchemas
+	siblings    int  // number of keywords beside $ref, except the description
+
+	exclusiveMinimum bool // exclusiveMinimum is true: minimum is exclusive
+	exclusiveMaximum bool
+	itemsTuple       bool // items is an array
+	contains         bool
+	conditional      bool // has an if
+
+	lead *component // a $ref to move into allOf
+}
+
+// The JSON types in the order of output.
+var jsonTypes = [...]string{"object", "array", "string", "integer", "number", "boolean", "null"}
+
+// survey inspects all keywords of p once.
+func (w *writer) survey(p openapi.Place) survey {
+	k := survey{siblings: 0}
+	for _, m := range p.Members() {
+		switch m.Name {
+		case "$ref":
+			if isRef(m.Value) {
+				k.ref = m.Value
+			}
+			continue
+		case "description":
+			if m.Value.Kind() == '"' {
+				k.description = m.Value
+			}
+			continue
+		case "summary", "discriminator", "xml", "externalDocs", "$id", "$schema", "$anchor", "$dynamicAnchor", "$comment", "$defs", "definitions":
+			continue
+		case "nullable":
+			k.nullable = m.Value.True()
+			continue
+		case "type":
+			w.types(&k, m.Value)
+		case "format":
+			switch string(plainText(m.Value)) {
+			case "binary", "byte":
+				k.file = true
+			}
+		case "contentEncoding":
+			k.encoded = m.Value.Kind() == '"'
+		case "allOf":
+			k.allOf = len(m.Value.Items()) > 0
+			k.combined = k.combined || k.allOf
+		case "anyOf":
+			k.anyOf = len(m.Value.Items()) > 0
+			k.combined = k.combined || k.anyOf
+		case "oneOf":
+			k.combined = k.combined || len(m.Value.Items()) > 0
+		case "not", "const":
+			k.combined = true
+		case "if":
+			k.combined, k.conditional = true, true
+		case "examples":
+			k.examples = len(m.Value.Items()) > 0
+		case "prefixItems":
+			k.prefixed = len(m.Value.Items()) > 0
+		case "items":
+			k.itemsTuple = m.Value.Kind() == '['
+		case "contains":
+			k.contains = isSchema(m.Value)
+		case "dependentRequired":
+			k.requires = true
+		case "dependentSchemas":
+			k.depends = true
+		case "exclusiveMinimum":
+			k.exclusiveMinimum = m.Value.True()
+		case "exclusiveMaximum":
+			k.exclusiveMaximum = m.Value.True()
+		default:
+			if len(m.Name) > 1 && m.Name[0] == 'x' && m.Name[1] == '-' {
+				if m.Name == "x-nullable" && m.Value.True() {
+					k.nullable = true
+				}
+				continue
+			}
+		}
+		k.siblings++
+	}
+	return k
+}
+
+// types reads the keyword type and keeps valid names without duplicates.
+func (w *writer) types(k *survey, n *openapi.Node) {
+	switch n.Kind() {
+	case '"':
+		w.addType(k, plainText(n))
+	case '[':
+		for _, item := range n.Items() {
+			w.addType(k, plainText(item))
+		}
+		if len(k.types) < len(n.Items()) {
+			w.lost = true
+		}
+	default:
+		w.lost = true
+	}
+}
+
+func (w *writer) addType(k *survey, name []byte) {
+	if string(name) == "file" {
+		k.file, name = true, []byte("string")
+	}
+	i := slices.Index(jsonTypes[:], string(name))
+	switch {
+	case i < 0:
+		w.lost = w.lost || string(name) != "any"
+	case k.types == nil:
+		k.types = jsonTypes[i : i+1 : i+1] // the usual case does not allocate
+	case !slices.Contains(k.types, jsonTypes[i]):
+		k.types = append(k.types, jsonTypes[i])
+	}
+}
+
+// plainText returns the text of a string, without an allocation if possible.
+func plainText(n *openapi.Node) []byte {
+	raw := n.Raw()
+	switch {
+	case n.Kind() != '"':
+		return nil
+	case bytes.IndexByte(raw, '\\') < 0:
+		return raw[1 : len(raw)-1]
+	}
+	return []byte(n.Text())
+}
+
+func isSchema(n *openapi.Node) bool {
+	switch n.Kind() {
+	case '{', 't', 'f':
+		return true
+	}
+	return false
+}
