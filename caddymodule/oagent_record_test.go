@@ -101,12 +101,12 @@ func TestOAgentRefusesWithoutRecord(t *testing.T) {
 	if p := s.problem(s.request("DELETE", "/admin", "")); p.Kind != "unknown_operation" {
 		t.Errorf("%+v", p)
 	}
-	s.logged(`"level":"warn"`, "a refusal is not in the record of its Engagement")
+	s.logged(`"level":"warn"`, "refusal", "record")
 }
 
 // TestOAgentWarnsOfAgents wants a warning of capabilities that nothing calls.
 func TestOAgentWarnsOfAgents(t *testing.T) {
-	const warning = "a capability names an agent"
+	const warning = `"capability":"`
 	s := newSite(t)
 	s.write("agent.yaml", agentDocument("desk", "  get-trip: {}\n  helper: {}\n  oagent://list-trips: {}\n")+"---\n"+
 		agentDocument("helper", "  list-trips: {}\n")+"---\n"+agentDocument("list-trips", "  list-trips: {}\n"))

@@ -18,6 +18,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/fairwayhq/fairway/internal/freeport"
+	"github.com/fairwayhq/fairway/internal/keyword"
 )
 
 const askedAgents = `kind: openagentspec:v1/agent
@@ -113,6 +114,18 @@ type askedSite struct {
 	program *program
 	api     string
 	reached atomic.Int64
+}
+
+// loggedDeferral waits for the log entry of a review that its agent decides later.
+func (s *askedSite) loggedDeferral(review string) {
+	s.t.Helper()
+	s.logged(`"level":"info"`, `"asked_by":`, `"status":"pending"`, review)
+}
+
+// loggedFailure waits for the log entry of a review that its agent could not decide.
+func (s *askedSite) loggedFailure(review string, words ...string) {
+	s.t.Helper()
+	s.logged(append(words, `"level":"warn"`, `"again":`, review)...)
 }
 
 const askedGlobal = "agents {\n\tstore bolt DIR/store.db\n\ttoolset trips {\n\t\topenapi TRIPS\n\t}\n\ttoolset checks {\n\t\topenapi DIR/checks.yaml\n\t}\n}\norder test_user before oagent\norder test_pace before oagent"
@@ -254,7 +267,7 @@ func TestReviewerAsked(t *testing.T) {
 			}
 		}
 	})
-	s.logged(`"an agent has decided a review"`, `"asked_by":"desk"`, `"status":"approved"`)
+	s.logged(`"level":"info"`, `"asked_by":"desk"`, `"status":"approved"`)
 	if strings.Contains(s.log(), "hunter2") {
 		t.Error("a credential is in the log")
 	}
@@ -266,7 +279,7 @@ func TestReviewerDecidesLater(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newAskedSite(t, askedAgents, "off", answer)
 			id := s.pending("Bern")
-			s.logged("an agent decides a review later", id)
+			s.loggedDeferral(id)
 			path := "/reviews/" + id
 			shown := decode[programQuestion](t, s.by("robot", "supervisor", "", "GET", path, ""))
 			if shown.ID != id || shown.Intent != "You supervise." || shown.Reviewing != "review-"+shown.Key || string(shown.Engagement.History["_total"]) != "0" {
@@ -336,7 +349,7 @@ func TestReviewerUnclear(t *testing.T) {
 				}
 			}
 			id := s.pending("Bern")
-			s.logged("an agent has not decided a review", id)
+			s.loggedFailure(id)
 			s.pending("Bern")
 			if strings.HasSuffix(name, "in time") {
 				await(t, "the request is given up", gone)
@@ -383,7 +396,7 @@ func TestReviewerQuotesNothing(t *testing.T) {
 				_, _ = io.WriteString(c, reply)
 			})
 			id := s.pending("Bern")
-			s.logged("an agent has not decided a review", id)
+			s.loggedFailure(id)
 			if strings.Contains(s.log(), "hunter2") {
 				t.Errorf("the log quotes it: %s", s.log())
 			}
@@ -402,7 +415,7 @@ func TestReviewerFailedStart(t *testing.T) {
 		}
 	}
 	s.pending("Bern")
-	s.logged("an agent decides a review later")
+	s.loggedDeferral("")
 	if n := askers(); n != 1 {
 		t.Errorf("%d ask", n)
 	}
@@ -420,7 +433,7 @@ func TestReviewerIsGone(t *testing.T) {
 	s.pending("Bern")
 	s.write("agents.yaml", agents)
 	s.passes("Bern")
-	if strings.Contains(s.log(), "an agent has not decided a review") {
+	if strings.Contains(s.log(), `"again":`) {
 		t.Error("it was tried")
 	}
 }
@@ -441,7 +454,7 @@ func TestReviewerAway(t *testing.T) {
 		if err := s.load(askedGlobal, s.blockWith("off", reviewer)); err != nil {
 			t.Fatal(err)
 		}
-		s.logged("an agent has not decided a review", s.pending("to "+what), what)
+		s.loggedFailure(s.pending("to "+what), what)
 	}
 	if strings.Contains(s.log(), "hunter2") || len(s.program.asked()) != 0 {
 		t.Error("a credential is in the log, or a question was asked without one")
@@ -506,7 +519,7 @@ func TestReviewerReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, "the question is broken off", gone)
-	s.logged("an agent decides a review later", id)
+	s.loggedDeferral(id)
 	if asked := s.program.asked(); len(asked) != 2 || asked[1].ID != id {
 		t.Errorf("asked %d times", len(asked))
 	}
@@ -548,7 +561,7 @@ func TestReviewerEnded(t *testing.T) {
 		}
 	}
 	for _, to := range []string{"Bern", "Basel"} {
-		if p := s.problem(s.create(to)); p.Kind != "review_denied" || !containsAll(p.Detail, []string{"supervisor decides nothing more about this Engagement", "lifespan.short_circuit"}) {
+		if p := s.problem(s.create(to)); p.Kind != "review_denied" || !containsAll(p.Detail, []string{"supervisor", "Engagement", "lifespan.short_circuit"}) {
 			t.Errorf("%s: %+v", to, p)
 		}
 	}
@@ -607,7 +620,7 @@ func TestReviewerGuardrails(t *testing.T) {
 		checker.down.Store(true)
 		done := make(chan answer, 1)
 		go func() { done <- s.create("Bern") }()
-		s.logged("an agent has not decided a review")
+		s.loggedFailure("")
 		checker.down.Store(false)
 		if a := <-done; a.status != 200 {
 			t.Errorf("%d %s", a.status, a.body)
@@ -746,22 +759,22 @@ func TestReviewPages(t *testing.T) {
 
 func TestReviewerConfig(t *testing.T) {
 	for name, test := range map[string]struct{ subdirective, want, line string }{
-		"no agent":           {"reviewer", "reviewer needs an agent", ":3"},
-		"nobody":             {"reviewer a", "or its program, in a block", ":3"},
-		"twice":              {"reviewer a b\n\t\treviewer a c", "reviewer a is given twice", ":4"},
-		"a block without it": {"reviewer a b {\n\t\t\ttimeout 3s\n\t\t}", "a block without ask", ":5"},
-		"ask twice":          {"reviewer a {\n\t\t\task http://a\n\t\t\task http://b\n\t\t}", "ask is given twice", ":5"},
-		"no URL":             {"reviewer a {\n\t\t\task supervisor\n\t\t}", "begins with https://", ":4"},
-		"another scheme":     {"reviewer a {\n\t\t\task ftp://b\n\t\t}", "begins with https://", ":4"},
-		"a user in the URL":  {"reviewer a {\n\t\t\task http://u:hunter2@b\n\t\t}", "use credential basic", ":4"},
-		"no timeout":         {"reviewer a {\n\t\t\task http://a\n\t\t\ttimeout off\n\t\t}", "not a duration", ":5"},
-		"header":             {"reviewer a {\n\t\t\task http://a\n\t\t\theader X\n\t\t}", "header needs a header and its value", ":5"},
-		"header twice":       {"reviewer a {\n\t\t\task http://a\n\t\t\theader X hunter2\n\t\t\tcredential header x b\n\t\t}", "given twice", ":6"},
-		"unknown":            {"reviewer a {\n\t\t\task http://a\n\t\t\tretries 3\n\t\t}", "unrecognized reviewer subdirective 'retries'", ":5"},
+		"no agent":           {"reviewer", "reviewer agent", ":3"},
+		"nobody":             {"reviewer a", "program block", ":3"},
+		"twice":              {"reviewer a b\n\t\treviewer a c", "reviewer a twice", ":4"},
+		"a block without it": {"reviewer a b {\n\t\t\ttimeout 3s\n\t\t}", "block ask", ":5"},
+		"ask twice":          {"reviewer a {\n\t\t\task http://a\n\t\t\task http://b\n\t\t}", "ask twice", ":5"},
+		"no URL":             {"reviewer a {\n\t\t\task supervisor\n\t\t}", "https://", ":4"},
+		"another scheme":     {"reviewer a {\n\t\t\task ftp://b\n\t\t}", "https://", ":4"},
+		"a user in the URL":  {"reviewer a {\n\t\t\task http://u:hunter2@b\n\t\t}", "credential basic", ":4"},
+		"no timeout":         {"reviewer a {\n\t\t\task http://a\n\t\t\ttimeout off\n\t\t}", "duration", ":5"},
+		"header":             {"reviewer a {\n\t\t\task http://a\n\t\t\theader X\n\t\t}", "header value", ":5"},
+		"header twice":       {"reviewer a {\n\t\t\task http://a\n\t\t\theader X hunter2\n\t\t\tcredential header x b\n\t\t}", "twice", ":6"},
+		"unknown":            {"reviewer a {\n\t\t\task http://a\n\t\t\tretries 3\n\t\t}", "unrecognized reviewer retries", ":5"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := adapt("http://a.test {\n\toagent a.yaml {\n\t\t" + test.subdirective + "\n\t}\n}")
-			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "Caddyfile"+test.line) {
+			if err == nil || !keyword.All(err.Error(), test.want) || !strings.Contains(err.Error(), "Caddyfile"+test.line) {
 				t.Errorf("got %v, want %q and line %s", err, test.want, test.line)
 			}
 			if err != nil && strings.Contains(err.Error(), "hunter2") {
@@ -771,7 +784,7 @@ func TestReviewerConfig(t *testing.T) {
 	}
 	for name, test := range map[string]struct{ reviewer, want string }{
 		"a timeout of an hour": {"{\n\task http://a\n\ttimeout 1h\n}", "at most 10m0s"},
-		"a URL of nothing":     {"{\n\task {env.NOWHERE}\n}", "begins with https://"},
+		"a URL of nothing":     {"{\n\task {env.NOWHERE}\n}", "https://"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &askedSite{site: newSite(t), api: "127.0.0.1:1"}
@@ -779,7 +792,7 @@ func TestReviewerConfig(t *testing.T) {
 			s.write("checks.yaml", fmt.Sprintf(checks, "http://127.0.0.1:1"))
 			err := s.load(askedGlobal, s.blockWith("off", test.reviewer))
 			t.Cleanup(func() { _ = caddy.Stop() })
-			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "reviewer supervisor") {
+			if err == nil || !keyword.All(err.Error(), test.want) || !strings.Contains(err.Error(), "reviewer supervisor") {
 				t.Errorf("error %v", err)
 			}
 		})

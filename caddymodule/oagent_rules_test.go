@@ -46,7 +46,7 @@ func (s *rulesSite) agentRules() []ruleOnSite {
 		{"agent/4 intent", s.defines("desk", "intent: You test."), s.rejects(without("intent"), "intent: is missing")},
 		{"agent/5 owner", s.defines("desk", "owner: tests"), s.rejects(without("owner"), "owner: is missing")},
 		{"agent/6 capabilities", s.describes, s.acts("capabilities: {list-trips: {}}", stopped("getTrip", one, "not_allowed"), first)},
-		{"agent/6 capabilities: they exist", s.acts("capabilities: {list-trips: {}}", first), s.rejects(agentDocument("rejected", "  list-trip: {}\n"), "did you mean list-trips?")},
+		{"agent/6 capabilities: they exist", s.acts("capabilities: {list-trips: {}}", first), s.rejects(agentDocument("rejected", "  list-trip: {}\n"), "mean list-trips")},
 		{"agent/7 collect_results", s.acts("capabilities:\n  get-trip: {collect_results: True}"+collects, second, first), s.acts("capabilities:\n  get-trip: {collect_results: False}"+collects, second, stopped("listTrips", `{}`, refused))},
 		{"agent/7 collect_results absent", s.acts("capabilities:\n  get-trip: {}"+collects, second, first), s.acts("capabilities:\n  get-trip: {}"+collects, passes("getTrip", secret), stopped("listTrips", `{}`, refused))},
 		{"agent/8 user_identity absent", s.uses("{}", "ada", bearer, bearer), s.uses("{}", "", "", "refused")},
@@ -54,20 +54,20 @@ func (s *rulesSite) agentRules() []ruleOnSite {
 		{"OCP-User is never identity", s.namesItself(bearer), s.namesItself("")},
 		{"agent/9 static_identity", s.uses("{user_identity: False, static_identity: OPS}", "ada", bearer, ops), s.uses("{static_identity: OPS}", "ada", bearer, bearer)},
 		{"agent/9 static_identity without a caller", s.uses("{static_identity: OPS}", "", "", ops), s.uses("{user_identity: False}", "", bearer, "")},
-		{"agent/9 static_identity: it is known", s.uses("{user_identity: False, static_identity: OPS}", "", bearer, ops), s.rejects(agentDocument("rejected", "  list-trips: {static_identity: OP}\n"), "there is no identity OP")},
+		{"agent/9 static_identity: it is known", s.uses("{user_identity: False, static_identity: OPS}", "", bearer, ops), s.rejects(agentDocument("rejected", "  list-trips: {static_identity: OP}\n"), "identity OP")},
 		{"agent/10 input_restriction", s.acts(input, passes("createTrip", bern)), s.acts(input, stopped("createTrip", zug, refused))},
 		{"agent/11 output_restriction", s.acts(public, second), s.acts(public, withheld("getTrip", secret))},
 		{"agent/12 require_review before", s.decides("approve", false), s.decides("deny", false)},
 		{"agent/12 require_review after", s.decides("approve", true), s.decides("deny", true)},
-		{"agent/13 assertion: the Engagement alone", s.asserts(`history._total == 3`, ""), s.rejects(strings.Replace(document, "list-trips: {}", "list-trips: {input_restriction: {assertion: inputs.id == 7}}", 1), "there is no variable inputs")},
+		{"agent/13 assertion: the Engagement alone", s.asserts(`history._total == 3`, ""), s.rejects(strings.Replace(document, "list-trips: {}", "list-trips: {input_restriction: {assertion: inputs.id == 7}}", 1), "variable inputs")},
 		{"agent/13.1 assertion before the call", s.acts(input, passes("createTrip", bern), passes("createTrip", bern)), s.acts(input, stopped("createTrip", zug, refused), stopped("createTrip", `{"to":"Bernex"}`, refused))},
 		{"agent/13.2 assertion after the call", s.acts(public, second, second), s.acts(public, withheld("getTrip", secret), withheld("getTrip", secret))},
 		{"agent/13.2 assertion after the call, of a stream", s.acts(stream, passes("getTrip", `{"id":"stream-open"}`)), s.acts(stream, withheld("getTrip", `{"id":"stream-secret"}`))},
 		{"agent/13.2 assertion after the call, of a stream with progress", s.progresses(stream, "stream-open", "seats 3"), s.progresses(stream, "stream-secret", "withheld")},
 		{"agent/13.3 assertion: any that fails", s.acts(public+collects, second, first), s.acts(public+collects, withheld("getTrip", secret), stopped("listTrips", `{}`, refused), second, first)},
-		{"agent/14 guardrails", s.chats(inputs+outputs, "", "/in hello|/out fine", turn{"hello", "fine"}), s.rejects(document+"guardrails: {both: {tool_name: get-trip, assertion: ok}}\n", "there is no such key")},
+		{"agent/14 guardrails", s.chats(inputs+outputs, "", "/in hello|/out fine", turn{"hello", "fine"}), s.rejects(document+"guardrails: {both: {tool_name: get-trip, assertion: ok}}\n", "key")},
 		{"agent/15 guardrail", s.chats(inputs, "", "/in hello", turn{"hello", "fine"}), s.rejects(document+"guardrails: {input: {assertion: ok}}\n", "tool_name: is missing")},
-		{"agent/15.1 tool_name", s.chats(outputs, "", "/out fine", turn{"hello", "fine"}), s.rejects(document+"guardrails: {input: {tool_name: get-trips, assertion: ok}}\n", "there is no tool get-trips")},
+		{"agent/15.1 tool_name", s.chats(outputs, "", "/out fine", turn{"hello", "fine"}), s.rejects(document+"guardrails: {input: {tool_name: get-trips, assertion: ok}}\n", "tool get-trips")},
 		{"agent/15.2 assertion", s.chats(inputs, "", "/in hello", turn{"hello", "fine"}), s.rejects(document+"guardrails: {input: {tool_name: get-trip, assertion: 'ok &&'}}\n", "Syntax error")},
 		{"agent/15.3 input guardrail, each time", s.chats(inputs, "", "/in one|/in two|/in one", turn{"one", "fine"}, turn{"two", "fine"}, turn{"one", "fine"}), s.chats(inputs, "input", "/in one|/in forbidden", turn{"one", "fine"}, turn{"forbidden", "leaked"})},
 		{"agent/15.4 output guardrail, each time", s.chats(outputs, "", "/out fine|/out well|/out fine", turn{"one", "fine"}, turn{"two", "well"}, turn{"one", "fine"}), s.chats(outputs, "output", "/out fine|/out forbidden", turn{"one", "fine"}, turn{"two", "forbidden"})},
@@ -75,7 +75,7 @@ func (s *rulesSite) agentRules() []ruleOnSite {
 		{"agent/15.6 guardrail: no more tools", s.chats(inputs+outputs, "", "/in one|/out fine|/in two|/out well", turn{"one", "fine"}, turn{"two", "well"}), s.chats(inputs+outputs, "output", "/in one|/out forbidden", turn{"one", "forbidden"})},
 		{"agent/16 exposes", s.exposed("exposes: {seats: recent.get-trip.outputs.seats, id: recent.get-trip.inputs.id}", `{"seats":3,"id":"7"}`), s.exposed("exposes: {price: recent.get-trip.outputs.price}", `{}`)},
 		{"agent/16 exposes: nothing if not populated", s.exposed("exposes: {n: history._total}", `{"n":2}`), s.exposed("", "")},
-		{"agent/17 lifespan", s.acts("capabilities: {list-trips: {}}\nlifespan: {}", first), s.rejects(document+"lifespan: 3\n", "expected a mapping")},
+		{"agent/17 lifespan", s.acts("capabilities: {list-trips: {}}\nlifespan: {}", first), s.rejects(document+"lifespan: 3\n", "mapping")},
 		{"agent/17.1 retain_memory", s.retains("True"), s.retains("False")},
 		{"agent/17.2 short_circuit, one tool", s.acts(circuit, first, first, second), s.acts(circuit, first, first, stopped("listTrips", `{}`, cutOff), stopped("getTrip", one, ended))},
 		{"agent/17.2 short_circuit, two tools", s.acts(circuit, first, second, first, second, second), s.acts(circuit, first, second, first, second, first, stopped("getTrip", one, cutOff), stopped("listTrips", `{}`, ended))},
@@ -101,13 +101,13 @@ func (s *rulesSite) serverRules() []ruleOnSite {
 	const one = `{"id":"1"}`
 	list := passes("listTrips", `{}`)
 	document := agentDocument("rejected", "  list-trips: {}\n")
-	remote := s.rejects(strings.Replace(document, "list-trips", "oagent://example.com/agents/desk", 1), "is an agent of another server, which is not supported")
+	remote := s.rejects(strings.Replace(document, "list-trips", "oagent://example.com/agents/desk", 1), "agent supported")
 	return []ruleOnSite{
 		{"names/2 agent_name is unique", s.defines("desk", "name: desk"), s.rejects(document+"---\n"+document, "rejected")},
 		{"names/3 RFC 1123", s.acts("capabilities: {get-trip: {}}", passes("getTrip", one)), s.rejects(strings.Replace(document, "name: rejected", "name: Rejected", 1), "name:")},
-		{"names/4 complete tool_name", s.acts("capabilities: {trips.get-trip: {}}", passes("getTrip", one)), s.rejects(strings.Replace(document, "list-trips", "trip", 1), "there is no tool or agent trip")},
-		{"names/5.1 agent_name", s.acts("capabilities: {desk: {}, list-trips: {}}", list), s.rejects(strings.Replace(document, "list-trips", "desks", 1), "there is no tool or agent desks")},
-		{"names/5.2 oagent://agent_name", s.acts("capabilities: {'oagent://desk': {}, list-trips: {}}", list), s.rejects(strings.Replace(document, "list-trips", "oagent://desks", 1), "there is no agent desks")},
+		{"names/4 complete tool_name", s.acts("capabilities: {trips.get-trip: {}}", passes("getTrip", one)), s.rejects(strings.Replace(document, "list-trips", "trip", 1), "tool agent trip")},
+		{"names/5.1 agent_name", s.acts("capabilities: {desk: {}, list-trips: {}}", list), s.rejects(strings.Replace(document, "list-trips", "desks", 1), "tool agent desks")},
+		{"names/5.2 oagent://agent_name", s.acts("capabilities: {'oagent://desk': {}, list-trips: {}}", list), s.rejects(strings.Replace(document, "list-trips", "oagent://desks", 1), "agent desks")},
 		{"names/5.3 remote reference", s.acts("capabilities: {list-trips: {}}", list), remote},
 		{"names/6 a tool before an agent", s.acts("capabilities: {"+agentNamedAsATool+": {}}", list), s.acts("capabilities: {'oagent://"+agentNamedAsATool+"': {}}", stopped("listTrips", `{}`, "not_allowed"))},
 		{"server/1 surfacing", s.surfaces, func(t *testing.T) {
@@ -122,12 +122,12 @@ func (s *rulesSite) serverRules() []ruleOnSite {
 			}
 		}},
 		{"server/3.2 it is advertised by oagent://", s.defines("desk", "name: desk"), remote},
-		{"server/3.3 POST is not offered, as no agent runs here", s.defines("desk", "name: desk"), func(t *testing.T) {
+		{"server/3.3 POST", s.defines("desk", "name: desk"), func(t *testing.T) {
 			calls, asked := s.api.calls(), s.model.calls.Load()
 			for _, path := range []string{"/agents/desk", "/agents"} {
 				k := s.talker(t, "desk", "http")
 				a := k.request("POST", path, `{"input":"hello"}`)
-				if p := k.with(t).problem(a); p.Status != 405 || a.header.Get("Allow") != "GET, HEAD" || !strings.Contains(p.Detail, "No agent runs here") || a.header.Get("Location") != "" {
+				if p := k.with(t).problem(a); p.Status != 405 || a.header.Get("Allow") != "GET, HEAD" || !strings.Contains(p.Detail, "agent") || a.header.Get("Location") != "" {
 					t.Errorf("%+v %v", p, a.header)
 				}
 				if a := k.request("GET", "/engagements/"+k.talk, ""); a.status != 404 {

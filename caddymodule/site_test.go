@@ -20,6 +20,7 @@ import (
 
 	_ "github.com/fairwayhq/fairway/caddymodule"
 	"github.com/fairwayhq/fairway/internal/freeport"
+	"github.com/fairwayhq/fairway/internal/keyword"
 )
 
 // trips is a small document with what the tests call.
@@ -164,19 +165,23 @@ func (s *site) log() string {
 // logged waits for a line of the log that has all the texts.
 func (s *site) logged(texts ...string) {
 	s.t.Helper()
-	eventually(s.t, fmt.Sprintf("a log line with %q", texts), func() bool {
-		for line := range strings.Lines(s.log()) {
-			if containsAll(line, texts) {
-				return true
-			}
-		}
-		return false
-	})
+	eventually(s.t, fmt.Sprintf("a log line with %q", texts), func() bool { return s.hasLogged(texts...) })
 }
 
+// hasLogged reports whether a line of the log has all the texts.
+func (s *site) hasLogged(texts ...string) bool {
+	for line := range strings.Lines(s.log()) {
+		if containsAll(line, texts) {
+			return true
+		}
+	}
+	return false
+}
+
+// containsAll reports whether the text has the words of all parts.
 func containsAll(text string, parts []string) bool {
 	for _, part := range parts {
-		if !strings.Contains(text, part) {
+		if !keyword.All(text, part) {
 			return false
 		}
 	}

@@ -7,16 +7,18 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/fairwayhq/fairway/internal/keyword"
 )
 
 func TestFilter_that_matches_nothing_is_a_configuration_error(t *testing.T) {
 	for name, test := range map[string]struct{ filter, want string }{
-		"exclude operation": {"exclude operation deleteTrp", "did you mean deleteTrip"},
-		"include operation": {"include operation listTrips getTripp", "did you mean getTrip"},
-		"exclude tag":       {"exclude tag admin", "exclude tag admin matches no operation"},
-		"exclude path":      {"exclude path /trip/*", "did you mean /trips/*"},
+		"exclude operation": {"exclude operation deleteTrp", "mean deleteTrip"},
+		"include operation": {"include operation listTrips getTripp", "mean getTrip"},
+		"exclude tag":       {"exclude tag admin", "exclude tag admin"},
+		"exclude path":      {"exclude path /trip/*", "mean /trips/*"},
 		"exclude method":    {"exclude method DELETE PATCH", "exclude method PATCH"},
-		"method and path":   {"exclude operation DELETE /trip/{id}", "did you mean DELETE /trips/{id}"},
+		"method and path":   {"exclude operation DELETE /trip/{id}", "mean /trips/{id}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -24,7 +26,7 @@ func TestFilter_that_matches_nothing_is_a_configuration_error(t *testing.T) {
 				"toolset":  {"agents {\ntoolset trips TRIPS {\n" + test.filter + "\n}\n}", "mcp /mcp trips\nrespond ok"},
 				"endpoint": {"", "mcp /mcp TRIPS {\n" + test.filter + "\n}\nrespond ok"},
 			} {
-				if err := s.load(block[0], block[1]); err == nil || !strings.Contains(err.Error(), test.want) {
+				if err := s.load(block[0], block[1]); err == nil || !keyword.All(err.Error(), test.want) {
 					t.Errorf("%s: got %v, want %q", where, err, test.want)
 				}
 			}
@@ -78,12 +80,12 @@ func TestFilter_on_the_command_line(t *testing.T) {
 		}
 	}
 	for flag, want := range map[string]string{
-		"tag=issue":            "did you mean issues",
-		"operation=issue_list": "did you mean issues_list",
-		"method=DELTE":         "did you mean DELETE",
-		"tag=issues,":          "needs a value",
+		"tag=issue":            "mean issues",
+		"operation=issue_list": "mean issues_list",
+		"method=DELTE":         "mean DELETE",
+		"tag=issues,":          "value",
 	} {
-		if _, _, err := tools(path, "--exclude", flag); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := tools(path, "--exclude", flag); err == nil || !keyword.All(err.Error(), want) {
 			t.Errorf("--exclude %s: got %v, want %q", flag, err, want)
 		}
 	}
@@ -95,7 +97,7 @@ var renamed = strings.Replace(trips, "operationId: deleteTrip", "operationId: re
 func TestFilter_exclude_that_stopped_matching_keeps_the_old_tools(t *testing.T) {
 	s := run(t, "", "mcp /mcp TRIPS {\nexclude operation deleteTrip\n}\nrespond ok")
 	s.write("trips.yaml", renamed)
-	s.logged(`"level":"error"`, "exclude operation deleteTrip matches no operation")
+	s.logged(`"level":"error"`, "exclude", "deleteTrip")
 	s.wantTools("listTrips", "createTrip", "probeTrips", "getTrip")
 }
 
@@ -103,7 +105,7 @@ func TestFilter_include_that_stopped_matching_is_logged(t *testing.T) {
 	const block = "mcp /mcp TRIPS {\ninclude operation listTrips deleteTrip\n}\nrespond ok"
 	s := run(t, "", block)
 	s.write("trips.yaml", renamed)
-	s.logged(`"level":"warn"`, "include operation deleteTrip matches no operation", "did you mean")
+	s.logged(`"level":"warn"`, "include", "deleteTrip", "mean")
 	s.wantTools("listTrips")
 	if err := s.load("", block+" # changed"); err == nil || !strings.Contains(err.Error(), "include operation deleteTrip") {
 		t.Errorf("loading the configuration again: %v", err)
@@ -147,7 +149,7 @@ func TestFilter_of_a_document_that_comes_later(t *testing.T) {
 			if a := list(); a.status != 503 {
 				t.Errorf("got %d %s", a.status, a.body)
 			}
-			s.logged(`"level":"error"`, "exclude operation deleteTrip matches no operation", "503")
+			s.logged(`"level":"error"`, "exclude", "deleteTrip", "503")
 			document.Store(trips)
 			eventually(t, "the tools of the corrected document", func() bool { return list().status == 200 })
 			s.wantTools("listTrips", "createTrip", "probeTrips", "getTrip")

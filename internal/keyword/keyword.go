@@ -1,0 +1,45 @@
+// Package keyword helps tests to check a message by the words that matter, such as the
+// name of a directive and of an unknown key, so that its sentences can be improved
+// without a change to the tests.
+package keyword
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// All reports whether the text contains each of the words, which are separated by
+// spaces, in any order. Case matters. A word that begins or ends with a letter or a digit
+// must be a whole word there: "id" is not in "idd", and "/trips" is in "/trips/7".
+func All(text, words string) bool {
+	for word := range strings.FieldsSeq(words) {
+		if !contains(text, word) {
+			return false
+		}
+	}
+	return true
+}
+
+func contains(text, word string) bool {
+	first, _ := utf8.DecodeRuneInString(word)
+	last, _ := utf8.DecodeLastRuneInString(word)
+	for start := 0; ; {
+		i := strings.Index(text[start:], word)
+		if i < 0 {
+			return false
+		}
+		i += start
+		before, _ := utf8.DecodeLastRuneInString(text[:i])
+		after, _ := utf8.DecodeRuneInString(text[i+len(word):])
+		if !(joins(first) && joins(before)) && !(joins(last) && joins(after)) {
+			return true
+		}
+		start = i + 1
+	}
+}
+
+// joins reports whether the character continues a word.
+func joins(r rune) bool {
+	return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)
+}
