@@ -69,11 +69,11 @@ func BenchmarkTools(b *testing.B) {
 	}
 }
 
-// BenchmarkOnce is a call with a call_id of its own, kept in the embedded store.
-func BenchmarkOnce(b *testing.B) {
+// BenchmarkIdempotency is a call with a call_id of its own, kept in the embedded store.
+func BenchmarkIdempotency(b *testing.B) {
 	for _, tool := range []string{"guess", "Add"} { // idempotent by its method, and not
 		b.Run(tool, func(b *testing.B) {
-			s, tools := New(Options{Idempotency: idempotency(openBolt(b, filepath.Join(b.TempDir(), "s")))}), calculator()
+			s, tools := New(Options{Idempotency: recordIn(openBolt(b, filepath.Join(b.TempDir(), "s")))}), calculator()
 			result := jsonResult(`{"text":"` + strings.Repeat("x", 188) + `"}`)
 			site := siteOf(tools, callerFunc(func(context.Context, string, []byte) ocp.Outcome { return ocp.Outcome{Result: result} }))
 			b.SetParallelism(16)

@@ -2,149 +2,151 @@ package otcadapter
 
 import (
 	"context"
+	"maps"
 	"mime"
 	"net/http"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/conceal"
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/otcadapter/idempotency"
 )
 
 // A call is a parsed request for a call, with everything needed to run it.
 type call struct {
 	callRequest
-	form              *standard
-	developerMessages bool
-	kit               *toolkit
-	tool              *entry   // nil if the toolkit has no such tool
-	name              string   // name of the tool in the client's request
-	keyHeaders        []string // see catalog
-	grant             grant
-	caller            ocp.Caller
-	secrets           func() *conceal.Secrets // the credentials that came with the call; nil if there are none
-	maxRecorded       int                     // maximum size of a recorded response in bytes; 0 if responses are not recorded
+	encoder     responseEncoder
+	toolkit     *toolkit
+	tool        *entry   // nil if the toolkit has no such tool
+	name        string   // name of the tool in the client's request
+	keyHeaders  []string // see catalog
+	grant       grant
+	caller      ocp.Caller
+	credentials credentialSet
+	maxRecorded int // maximum size of a recorded response in bytes; 0 if responses are not recorded
 }
 
 // headerExposes is the response header with what the calling agent exposes (see ocp.Result).
 const headerExposes = "OAgent-Exposes"
 
-// A reply is a response without its body.
-type reply struct {
-	status        int
-	header, value string // a further header; name is "" if there is none
-	filename      string // filename of the value; "" if the API sent none
-
-	// again says that the same call may run once more, because it had no effect or is
-	// idempotent.
-	again bool
-
-	// secret says that the response repeats credentials of the call, so that it must
-	// not be recorded. It is only set for calls that are recorded.
-	secret bool
-}
-
 // serveCall handles POST /call and POST /tools/call.
 func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, catalog *catalog, form *standard, site Site) {
 	request, f := s.readCall(r)
 	if f != nil {
-		s.refuse(w, f, form)
+		s.writeFault(w, f, form)
 		return
 	}
-	kit, tool, ref, f := catalog.resolve(request.toolID)
-	if f != nil {
-		s.refuse(w, f, form)
+	c := &call{callRequest: request, keyHeaders: catalog.keyHeaders}
+	if f := c.findTool(catalog); f != nil {
+		s.writeFault(w, f, form)
 		return
 	}
-	c := &call{callRequest: request, form: form, developerMessages: s.options.DeveloperMessages, kit: kit, tool: tool, name: ref.tool, keyHeaders: catalog.keyHeaders}
-	if tool != nil {
-		if c.grant, f = kit.authorize(tool, &c.context, r, site.Access); f != nil {
-			asked := Asked{CallID: c.callID, TraceID: c.traceID, UserID: c.context.userID}
-			ocp.RecordCall(site.Caller(kit.index, asked), tool.Tool, string(ocp.Unauthorized))
-			s.refuse(w, f, form)
+	c.encoder = responseEncoder{form: form, developerMessages: s.options.DeveloperMessages, request: &c.callRequest, tool: c.tool}
+	info := CallInfo{CallID: c.callID, TraceID: c.traceID, UserID: c.context.userID}
+	if c.tool != nil {
+		if c.grant, f = c.toolkit.authorize(c.tool, &c.context, r, site.Access); f != nil {
+			ocp.RecordCall(site.Caller(c.toolkit.index, info), c.tool.Tool, string(ocp.Unauthorized))
+			s.writeFault(w, f, form)
 			return
 		}
 	}
-	asked := Asked{CallID: c.callID, TraceID: c.traceID, UserID: c.context.userID}
-	if c.secrets = c.callerSecrets(r); c.secrets != nil {
-		asked.Conceal = c.conceal
+	if c.credentials = c.credentialsOf(r); c.credentials != nil {
+		info.Conceal = c.credentials.conceal
 	}
-	c.caller = site.Caller(kit.index, asked)
+	c.caller = site.Caller(c.toolkit.index, info)
 	ctx := r.Context()
 	if c.grant.supplement != nil {
 		ctx = ocp.ContextWithSupplement(ctx, c.grant.supplement)
 	}
-	if s.records != nil && c.named && tool != nil {
-		s.serveOnce(ctx, w, r, c, site.User)
+	if s.records != nil && c.hasCallID && c.tool != nil {
+		s.serveIdempotent(ctx, w, r, c, site.User)
 		return
 	}
 	answer := buffer.Get()
 	defer buffer.Put(answer)
-	var rep reply
-	answer.B, rep = c.run(ctx, answer.B)
-	rep.write(w, answer.B)
+	response := c.run(ctx, answer.B)
+	answer.B = response.Body
+	writeCallResponse(w, &response)
 }
 
-// write writes the response.
-func (r *reply) write(w http.ResponseWriter, answer []byte) {
-	if r.header != "" && r.value != "" {
-		w.Header().Set(r.header, r.value)
-	}
-	if r.filename != "" {
-		w.Header().Set("Content-Disposition", mime.FormatMediaType("inline", map[string]string{"filename": r.filename}))
-	}
-	writeAnswer(w, r.status, answer)
+// findTool sets the tool that the request names.
+func (c *call) findTool(catalog *catalog) *fault {
+	kit, tool, ref, f := catalog.resolve(c.toolID)
+	c.toolkit, c.tool, c.name = kit, tool, ref.tool
+	return f
 }
 
-// conceal removes the credentials that came with the call from a text.
-func (c *call) conceal(text string) string {
-	if c.secrets == nil {
-		return text
-	}
-	return c.secrets().Conceal(text)
+// writeCallResponse writes the response to a call.
+func writeCallResponse(w http.ResponseWriter, response *idempotency.Response) {
+	maps.Copy(w.Header(), response.Header)
+	writeJSON(w, response.Status, response.Body)
 }
 
-// run calls the tool and appends the response.
-func (c *call) run(ctx context.Context, b []byte) ([]byte, reply) {
+// run calls the tool and appends the response to b.
+func (c *call) run(ctx context.Context, b []byte) idempotency.Response {
 	outcome := c.caller.Call(ctx, c.name, c.input)
 	defer outcome.Release()
 	start := len(b)
-	b, rep := c.respond(b, &outcome)
-	rep.secret = c.repeatsCredentials(outcome.Result, b[start:])
-	return b, rep
+	response := c.respond(b, &outcome)
+	response.HasCredentials = c.credentials.areIn(outcome.Result, response.Body[start:], c.maxRecorded)
+	return response
 }
 
 // respond appends the response to a call that has returned.
-func (c *call) respond(b []byte, outcome *ocp.Outcome) ([]byte, reply) {
+func (c *call) respond(b []byte, outcome *ocp.Outcome) idempotency.Response {
 	failure := outcome.Failure
 	if failure != nil {
-		failure.Message = c.conceal(failure.Message)
+		failure.Message = c.credentials.conceal(failure.Message)
 	}
 	switch {
 	case failure == nil:
 	case failure.Kind == ocp.UnknownTool:
-		return c.refused(b, unknownTool(failure))
-	case failure.Kind == ocp.InvalidArguments && c.form.oxp:
-		return c.refused(b, invalidInput(failure))
-	case failure.Kind == ocp.Refused && failure.Status == http.StatusUnauthorized && c.grant.byCaller():
-		return c.refused(b, badCredentials(outcome, c))
+		return c.reject(b, unknownTool(failure))
+	case failure.Kind == ocp.InvalidArguments && c.encoder.form.oxp:
+		return c.reject(b, invalidInput(failure))
+	case failure.Kind == ocp.Refused && failure.Status == http.StatusUnauthorized && c.grant.fromCaller():
+		return c.reject(b, badCredentials(outcome, c))
 	}
-	rep := reply{status: http.StatusOK, again: mayRunAgain(outcome)}
-	if outcome.Result != nil {
-		// The schemas of the standards do not allow it in the body.
-		rep.header, rep.value = headerExposes, outcome.Result.Exposed
-		rep.filename = outcome.Result.Filename()
+	return idempotency.Response{
+		Status:    http.StatusOK,
+		Header:    resultHeader(outcome.Result),
+		Body:      c.encoder.appendResponse(b, outcome),
+		Retryable: isRetryable(outcome),
 	}
-	return c.appendAnswer(b, outcome), rep
 }
 
-// refused appends the response to a call that did not run.
-func (c *call) refused(b []byte, f *fault) ([]byte, reply) {
-	rep := reply{status: f.status, header: f.header, value: f.value, again: true}
-	return f.append(b, c.form, c.developerMessages), rep
+// resultHeader returns the headers with those parts of a result that the schemas of the
+// standards do not allow in the body. It returns nil if there are none.
+func resultHeader(result *ocp.Result) http.Header {
+	if result == nil {
+		return nil
+	}
+	var header http.Header
+	if result.Exposed != "" {
+		header = http.Header{}
+		header.Set(headerExposes, result.Exposed)
+	}
+	if filename := result.Filename(); filename != "" {
+		if header == nil {
+			header = http.Header{}
+		}
+		header.Set("Content-Disposition", mime.FormatMediaType("inline", map[string]string{"filename": filename}))
+	}
+	return header
 }
 
-// mayRunAgain reports whether the same call may run once more.
-func mayRunAgain(outcome *ocp.Outcome) bool {
+// reject appends the response to a call that did not run.
+func (c *call) reject(b []byte, f *fault) idempotency.Response {
+	response := idempotency.Response{Status: f.status, Retryable: true}
+	if f.header != "" && f.value != "" {
+		response.Header = http.Header{}
+		response.Header.Set(f.header, f.value)
+	}
+	response.Body = f.append(b, c.encoder.form, c.encoder.developerMessages)
+	return response
+}
+
+// isRetryable reports whether the same call may run once more.
+func isRetryable(outcome *ocp.Outcome) bool {
 	failure := outcome.Failure
 	return failure != nil && (failure.Kind == ocp.InvalidArguments || failure.Retryable(outcome.Tool))
 }

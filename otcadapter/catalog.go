@@ -21,7 +21,7 @@ type catalog struct {
 	list       []byte
 	listTag    string               // strong entity tag of list
 	keyHeaders []string             // headers in which the APIs take keys, canonical and sorted
-	wait       func() time.Duration // see Options.RetryAfter
+	retryAfter func() time.Duration // see Options.RetryAfter
 }
 
 // catalog returns the catalog of the Toolsets. It is built at the first request and kept until
@@ -30,8 +30,8 @@ func (s *Server) catalog(source []Toolkit) *catalog {
 	if c := s.current.Load(); c != nil && slices.Equal(c.source, source) {
 		return c
 	}
-	s.compiling.Lock()
-	defer s.compiling.Unlock()
+	s.building.Lock()
+	defer s.building.Unlock()
 	if c := s.current.Load(); c != nil && slices.Equal(c.source, source) {
 		return c
 	}
@@ -42,7 +42,7 @@ func (s *Server) catalog(source []Toolkit) *catalog {
 
 // newCatalog builds the catalog of the Toolsets.
 func newCatalog(options Options, source []Toolkit) *catalog {
-	c := &catalog{source: source, wait: options.RetryAfter}
+	c := &catalog{source: source, retryAfter: options.RetryAfter}
 	for i, site := range source {
 		if site.Tools == nil {
 			c.partial = true
@@ -141,7 +141,7 @@ func (c *catalog) resolve(id string) (*toolkit, *entry, reference, *fault) {
 	case withTool != nil:
 		return withTool, withTool.entries[ref.tool], ref, nil
 	case c.partial:
-		return nil, nil, ref, notLoaded(c.wait)
+		return nil, nil, ref, notLoaded(c.retryAfter)
 	case !known:
 		return nil, nil, ref, unknownToolkit(ref.toolkit, c.names())
 	case len(versions) > 0:
@@ -154,7 +154,7 @@ func (c *catalog) resolve(id string) (*toolkit, *entry, reference, *fault) {
 
 // matches reports whether the toolkit has the version of a tool id.
 func (k *toolkit) matches(version string) bool {
-	return version == "" || version == k.version || wantedVersion(version) == k.version
+	return version == "" || version == k.version || requestedVersion(version) == k.version
 }
 
 // names returns the names of the toolkits.

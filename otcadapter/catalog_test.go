@@ -48,7 +48,7 @@ func TestTools_definitions(t *testing.T) {
 		t.Errorf("got  %v\nwant %v", definitions[0], add)
 	}
 	if got := definitions[1].(map[string]any)["description"]; got != "Deprecated. Forget everything." {
-		t.Errorf("a deprecated tool is described as %q", got)
+		t.Errorf("a deprecated tool is listedTool as %q", got)
 	}
 	if got := definitions[1].(map[string]any)["input"]; !reflect.DeepEqual(got, map[string]any{
 		"parameters": map[string]any{"type": "object"}, "required": []any{},
@@ -168,15 +168,15 @@ func TestToolkit_version(t *testing.T) {
 func TestToolkit_description_is_short(t *testing.T) {
 	tools := ocp.NewToolset("t", nil)
 	tools.Title = "Trains"
-	if got := summary(tools); got != "Trains" {
+	if got := shortDescription(tools); got != "Trains" {
 		t.Errorf("without a description: %q", got)
 	}
 	tools.Description = "One\nparagraph.\r\n\r\nAnother."
-	if got := summary(tools); got != "One paragraph." {
+	if got := shortDescription(tools); got != "One paragraph." {
 		t.Errorf("the first paragraph: %q", got)
 	}
 	tools.Description = strings.Repeat("é", 1000)
-	if got := summary(tools); len(got) > maxToolkitDescription || !strings.HasSuffix(got, "é…") {
+	if got := shortDescription(tools); len(got) > maxToolkitDescription || !strings.HasSuffix(got, "é…") {
 		t.Errorf("%d bytes: %q", len(got), got)
 	}
 }

@@ -172,7 +172,7 @@ func TestConform_relaxations(t *testing.T) {
 
 // TestConform_statuses wants the answers besides those of a call that ran to be
 // those that the documents declare, but for the statuses that the document of
-// 2025-03-09 does not know. A body that is not described is that of other errors.
+// 2025-03-09 does not know. A body that is not listedTool is that of other errors.
 func TestConform_statuses(t *testing.T) {
 	refusing := answering(ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.Refused, Status: 401, Message: "m"}, Result: &ocp.Result{Status: 401}})
 	vault := secured(need{"oauth": {}})

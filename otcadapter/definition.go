@@ -22,25 +22,25 @@ const (
 	maxInputSchemas = 16 << 20 // bytes, for all of a list
 )
 
-// A room is the space that is left for the remaining schemas.
-type room struct {
-	bytes, most int
-	schemas     int // number of remaining schemas
+// A byteBudget is the space that is left for the remaining schemas.
+type byteBudget struct {
+	remaining, perSchema int
+	schemas              int // number of remaining schemas
 }
 
 // next returns the limit for the next schema, in bytes.
-func (r *room) next() int {
-	return max(min(r.bytes/max(r.schemas, 1), r.most), 0)
+func (r *byteBudget) next() int {
+	return max(min(r.remaining/max(r.schemas, 1), r.perSchema), 0)
 }
 
 // take subtracts the size of a schema.
-func (r *room) take(bytes int) {
-	r.bytes -= bytes
+func (r *byteBudget) take(bytes int) {
+	r.remaining -= bytes
 	r.schemas--
 }
 
-// A described tool has its schemas in the form in which they are listed.
-type described struct {
+// A listedTool tool has its schemas in the form in which they are listed.
+type listedTool struct {
 	*entry
 	input, value []byte
 }
@@ -52,7 +52,7 @@ type described struct {
 func (c *catalog) appendList(b []byte, warn func(string)) []byte {
 	b = append(b, `{"$schema":"`+otcStandard.schema+`","tools":[`...)
 	items := []byte(`],"items":[`)
-	inputs, values := c.rooms()
+	inputs, values := c.schemaBudgets()
 	listed := make(map[string]bool)
 	for _, k := range c.toolkits {
 		for _, t := range c.source[k.index].Tools.Tools() {
@@ -67,7 +67,7 @@ func (c *catalog) appendList(b []byte, warn func(string)) []byte {
 				b, items = append(b, ','), append(items, ',')
 			}
 			listed[id] = true
-			d := described{entry: k.entries[t.Name]}
+			d := listedTool{entry: k.entries[t.Name]}
 			d.input = simplify.Flatten(inputSchema(t), inputs.next())
 			d.value = appendValueSchema(nil, &t.Answer, values.next())
 			inputs.take(len(d.input))
@@ -79,17 +79,17 @@ func (c *catalog) appendList(b []byte, warn func(string)) []byte {
 	return append(append(b, items...), "]}"...)
 }
 
-// rooms returns the space for the schemas of the list.
-func (c *catalog) rooms() (inputs, values room) {
+// schemaBudgets returns the space for the schemas of the list.
+func (c *catalog) schemaBudgets() (inputs, values byteBudget) {
 	n := 0
 	for _, k := range c.toolkits {
 		n += len(k.entries)
 	}
-	return room{maxInputSchemas, maxInputSchema, n}, room{maxValueSchemas, maxValueSchema, n}
+	return byteBudget{maxInputSchemas, maxInputSchema, n}, byteBudget{maxValueSchemas, maxValueSchema, n}
 }
 
 // appendDefinition appends the definition in the form of OTC.
-func (k *toolkit) appendDefinition(b []byte, t *described) []byte {
+func (k *toolkit) appendDefinition(b []byte, t *listedTool) []byte {
 	b = k.appendHead(b, t.entry)
 	b = append(b, `,"toolkit":{"name":"`...)
 	b = append(b, k.name...)
@@ -112,14 +112,14 @@ func (k *toolkit) appendDefinition(b []byte, t *described) []byte {
 }
 
 // appendItem appends the definition in the form of OXP.
-func (k *toolkit) appendItem(b []byte, t *described) []byte {
+func (k *toolkit) appendItem(b []byte, t *listedTool) []byte {
 	b = k.appendHead(b, t.entry)
 	b = append(b, `,"version":"`...)
 	b = append(b, k.version...)
 	b = append(b, `","input_schema":`...)
 	b = appendItemInput(b, t)
 	b = append(b, `,"output_schema":`...)
-	if hasValue, _ := modes(&t.Answer); hasValue {
+	if hasValue, _ := outputModes(&t.Answer); hasValue {
 		b = append(b, t.value...)
 	} else {
 		b = append(b, "null"...)
@@ -135,16 +135,16 @@ func (k *toolkit) appendHead(b []byte, t *entry) []byte {
 	b = append(b, `","name":`...)
 	b = wire.AppendString(b, t.Name)
 	b = append(b, `,"description":`...)
-	return wire.AppendString(b, describe(t.Tool))
+	return wire.AppendString(b, description(t.Tool))
 }
 
 // appendRequirements appends the tool's requirements. If the gateway adds the API's
 // credentials, there are none.
 func (k *toolkit) appendRequirements(b []byte, t *entry) []byte {
-	if k.held {
+	if k.injectsCredentials {
 		return b
 	}
-	return appendRequirements(b, demanded(t.requirements))
+	return appendRequirements(b, listedRequirements(t.requirements))
 }
 
 // notInferred tells a model that it must not make up an argument. OTC lists such arguments
@@ -154,7 +154,7 @@ const notInferred = "Not for a model to make up: the application or the user has
 
 // appendItemInput appends the input schema, with notInferred in the description of each
 // argument that a model must not make up.
-func appendItemInput(b []byte, t *described) []byte {
+func appendItemInput(b []byte, t *listedTool) []byte {
 	hidden := argumentNames(t.Tool, isNonInferrable)
 	if len(hidden) == 0 {
 		return append(b, t.input...)
@@ -204,9 +204,9 @@ func appendName(b []byte, name string) []byte {
 	return append(wire.AppendString(b, name), ':')
 }
 
-// describe returns the tool's description. For a deprecated tool the description says so,
+// description returns the tool's description. For a deprecated tool the description says so,
 // because neither protocol has a field for this.
-func describe(t *ocp.Tool) string {
+func description(t *ocp.Tool) string {
 	const mark = "Deprecated"
 	if t.Deprecated && !strings.HasPrefix(strings.ToLower(t.Description), strings.ToLower(mark)) {
 		return mark + ". " + t.Description
@@ -247,11 +247,11 @@ func appendStrings(b []byte, texts []string) []byte {
 	return append(b, ']')
 }
 
-// modes reports which output modes, besides error, the declared responses allow. A document
+// outputModes reports which output modes, besides error, the declared responses allow. A document
 // that declares no successful response allows every mode. So does a response without content,
 // unless its status excludes content, because documents often omit the content. A call never
 // responds in another mode (call.hasValue).
-func modes(answer *ocp.Answer) (value, null bool) {
+func outputModes(answer *ocp.Answer) (value, null bool) {
 	unknown := len(answer.MediaTypes) == 0 && len(answer.Types) == 0 && !answer.Empty
 	value = unknown || answer.Unstated || len(answer.MediaTypes) > 0 || len(answer.Types) > 0
 	null = unknown || answer.Empty || slices.Contains(answer.Types, "null")
@@ -260,7 +260,7 @@ func modes(answer *ocp.Answer) (value, null bool) {
 
 // appendOutput appends the possible outputs of a tool.
 func appendOutput(b []byte, answer *ocp.Answer, value []byte) []byte {
-	hasValue, hasNull := modes(answer)
+	hasValue, hasNull := outputModes(answer)
 	b = append(b, `{"available_modes":[`...)
 	if hasValue {
 		b = append(b, `"value",`...)
@@ -283,8 +283,8 @@ func appendOutput(b []byte, answer *ocp.Answer, value []byte) []byte {
 }
 
 // appendValueSchema appends the schema of the value. It contains as much of the document's
-// schema as fits into room bytes, or else only the type.
-func appendValueSchema(b []byte, answer *ocp.Answer, room int) []byte {
+// schema as fits into limit bytes, or else only the type.
+func appendValueSchema(b []byte, answer *ocp.Answer, limit int) []byte {
 	if len(answer.MediaTypes) > 0 && !slices.ContainsFunc(answer.MediaTypes, maybeStructured) {
 		b = append(b, `{"type":"string"`...)
 		if !slices.ContainsFunc(answer.MediaTypes, isText) {
@@ -294,7 +294,7 @@ func appendValueSchema(b []byte, answer *ocp.Answer, room int) []byte {
 		return append(b, '}')
 	}
 	if answer.Schema.Kind() == '{' {
-		if flat := simplify.FlattenWithin(answer.Schema, room); flat != nil {
+		if flat := simplify.FlattenWithin(answer.Schema, limit); flat != nil {
 			return append(b, flat...)
 		}
 	}

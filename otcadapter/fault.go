@@ -17,7 +17,7 @@ type fault struct {
 	message   string // for the user and the model: what is wrong and how to fix it
 	developer string // further details for a developer; "" for none
 
-	kit      *toolkit      // toolkit of missing
+	toolkit  *toolkit      // toolkit of missing
 	missing  []requirement // requirements that the call did not provide
 	problems []ocp.Problem // of the input
 
@@ -39,7 +39,7 @@ func (f *fault) append(b []byte, form *standard, developerMessages bool) []byte 
 		b = appendRequirementList(b, "authorization", f.missing, requireAuthorization, func(b []byte, need requirement) []byte {
 			// OXP requires a url in every challenge, even if none is known.
 			b = append(b, `,"url":`...)
-			return wire.AppendString(b, f.kit.authorizationURL(need))
+			return wire.AppendString(b, f.toolkit.authorizationURL(need))
 		})
 		b = appendRequirementList(b, "secrets", f.missing, requireSecret, nil)
 		b = append(b, '}')
@@ -60,7 +60,7 @@ func appendParameterErrors(b []byte, problems []ocp.Problem) []byte {
 		if i == maxProblems {
 			break
 		}
-		name, rest := parameterOf(problem.Path)
+		name, rest := splitPointer(problem.Path)
 		text := clip(problem.Message)
 		if rest != "" {
 			text = clip(rest) + ": " + text
@@ -84,8 +84,8 @@ func appendParameterErrors(b []byte, problems []ocp.Problem) []byte {
 	return append(b, '}')
 }
 
-// parameterOf splits a JSON Pointer into the parameter's name and the rest.
-func parameterOf(path string) (name, rest string) {
+// splitPointer splits a JSON Pointer into the parameter's name and the rest.
+func splitPointer(path string) (name, rest string) {
 	if path == "" {
 		return "input", ""
 	}
@@ -96,7 +96,7 @@ func parameterOf(path string) (name, rest string) {
 	return clip(strings.NewReplacer("~1", "/", "~0", "~").Replace(name)), rest
 }
 
-func noEndpoint(endpoint string) *fault {
+func unknownEndpoint(endpoint string) *fault {
 	return &fault{
 		status:  http.StatusNotFound,
 		message: "no endpoint " + quoted(endpoint) + " stands below the base path; there are GET /health, GET /tools, POST /call and POST /tools/call",
@@ -190,12 +190,22 @@ func (k *toolkit) missingRequirements(tool *entry, missing []requirement) *fault
 		status:    http.StatusBadRequest,
 		message:   tool.Name + " needs credentials that the call does not bring: " + listed(ids),
 		developer: "GET /tools lists the requirements of each tool; ids are the names of the document's security schemes",
-		kit:       k,
+		toolkit:   k,
 		missing:   missing,
 	}
 }
 
-func unfitCredential(err error) *fault {
+// conflictingCallID is the error for a call_id that was used with other content. Its status is
+// 400, because the standard does not define 409.
+func conflictingCallID(callID string) *fault {
+	return &fault{
+		status: http.StatusBadRequest,
+		message: "the call_id " + quoted(callID) + " belongs to another call: with another tool, input or context, or with other cookies of an unauthenticated caller; " +
+			"use a new call_id for a new call",
+	}
+}
+
+func invalidCredential(err error) *fault {
 	return &fault{status: http.StatusBadRequest, message: err.Error()}
 }
 
@@ -233,7 +243,7 @@ func badCredentials(outcome *ocp.Outcome, c *call) *fault {
 		developer: developerMessage(outcome.Tool, outcome.Failure),
 	}
 	if outcome.Result != nil {
-		f.header, f.value = "WWW-Authenticate", c.conceal(outcome.Result.Header.Get("Www-Authenticate"))
+		f.header, f.value = "WWW-Authenticate", c.credentials.conceal(outcome.Result.Header.Get("Www-Authenticate"))
 	}
 	return f
 }

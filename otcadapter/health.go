@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// upstreamHealthFor is how long the result of a health check is cached.
-	upstreamHealthFor = 5 * time.Second
+	// upstreamHealthTTL is how long the result of a health check is cached.
+	upstreamHealthTTL = 5 * time.Second
 
 	// upstreamHealthTimeout limits the duration of a health check.
 	upstreamHealthTimeout = 5 * time.Second
@@ -19,7 +19,7 @@ const (
 type UpstreamHealth func(ctx context.Context) error
 
 // upstreamState caches the result of the last health check. The endpoint is public, so there is
-// only one check at a time, and none within upstreamHealthFor after the last.
+// only one check at a time, and none within upstreamHealthTTL after the last.
 type upstreamState struct {
 	mu    sync.Mutex
 	until time.Time
@@ -27,7 +27,7 @@ type upstreamState struct {
 }
 
 // check returns the cached result, or makes a health check.
-func (u *upstreamState) check(ctx context.Context, ask UpstreamHealth) error {
+func (u *upstreamState) check(ctx context.Context, probe UpstreamHealth) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if time.Now().Before(u.until) {
@@ -37,8 +37,8 @@ func (u *upstreamState) check(ctx context.Context, ask UpstreamHealth) error {
 	// unhealthy API to the next client.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), upstreamHealthTimeout)
 	defer cancel()
-	u.err = ask(ctx)
-	u.until = time.Now().Add(upstreamHealthFor)
+	u.err = probe(ctx)
+	u.until = time.Now().Add(upstreamHealthTTL)
 	return u.err
 }
 
@@ -46,16 +46,16 @@ func (u *upstreamState) check(ctx context.Context, ask UpstreamHealth) error {
 // documents must be loaded. If a health check is configured, the API must be healthy.
 func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request, c *catalog, upstream UpstreamHealth) {
 	if c.partial || !c.loaded() {
-		s.refuse(w, notLoaded(s.options.RetryAfter), otcStandard)
+		s.writeFault(w, notLoaded(s.options.RetryAfter), otcStandard)
 		return
 	}
 	if upstream != nil {
 		if err := s.health.check(r.Context(), upstream); err != nil {
-			f := unavailable("the API behind the tools is not well", upstreamHealthFor)
+			f := unavailable("the API behind the tools is not well", upstreamHealthTTL)
 			f.developer = err.Error()
-			s.refuse(w, f, otcStandard)
+			s.writeFault(w, f, otcStandard)
 			return
 		}
 	}
-	writeAnswer(w, http.StatusOK, []byte(`{"$schema":"`+otcStandard.schema+`","status":"healthy"}`))
+	writeJSON(w, http.StatusOK, []byte(`{"$schema":"`+otcStandard.schema+`","status":"healthy"}`))
 }

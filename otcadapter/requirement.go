@@ -3,8 +3,6 @@ package otcadapter
 import (
 	"fmt"
 	"maps"
-	"net/http"
-	"net/textproto"
 	"slices"
 	"strings"
 
@@ -74,10 +72,10 @@ func requirementsOf(t *ocp.Tool, schemes map[string]*ocp.SecurityScheme) [][]req
 	return alternatives
 }
 
-// demanded returns the alternative that is listed to clients. It is the document's first one,
+// listedRequirements returns the alternative that is listed to clients. It is the document's first one,
 // because OTC cannot express alternatives. The result is nil if the tool also runs without
 // credentials.
-func demanded(alternatives [][]requirement) []requirement {
+func listedRequirements(alternatives [][]requirement) []requirement {
 	if len(alternatives) == 0 || alternatives[len(alternatives)-1] == nil {
 		return nil
 	}
@@ -132,120 +130,6 @@ func appendRequirementList(b []byte, name string, all []requirement, kind requir
 		return b
 	}
 	return append(b, ']')
-}
-
-// A grant is the authorization of a call.
-type grant struct {
-	supplement *ocp.Supplement // nil if the call brings no credentials
-	supplied   []requirement   // requirements whose credentials are in the supplement
-	own        bool            // some of the credentials are in the caller's own headers
-}
-
-// byCaller reports whether the credentials for the API come from the caller, who can then renew
-// rejected ones.
-func (g *grant) byCaller() bool {
-	return g.own || len(g.supplied) > 0
-}
-
-// authorize determines the authorization of a call. It prefers an alternative whose credentials
-// are all in the call's context over one that also needs the caller's own headers. If no
-// alternative is satisfied, the call runs without credentials from the caller, provided that
-// the gateway adds credentials or the tool does not require any.
-func (k *toolkit) authorize(tool *entry, c *callContext, r *http.Request, access *Access) (grant, *fault) {
-	alternatives := tool.requirements
-	if len(alternatives) == 0 {
-		return grant{}, nil
-	}
-	provided := func(need requirement) bool {
-		_, ok := c.credential(need.id)
-		return ok
-	}
-	for _, all := range alternatives {
-		if all != nil && every(all, provided) {
-			return supply(all, c)
-		}
-	}
-	if k.held {
-		return grant{}, access.admit(tool)
-	}
-	own := func(need requirement) bool { return provided(need) || carries(r, need.scheme) }
-	for _, all := range alternatives {
-		if !every(all, own) {
-			continue
-		}
-		g, f := supply(slices.DeleteFunc(slices.Clone(all), func(need requirement) bool { return !provided(need) }), c)
-		g.own = len(g.supplied) < len(all)
-		return g, f
-	}
-	missing := slices.DeleteFunc(slices.Clone(alternatives[0]), own)
-	return grant{}, k.missingRequirements(tool, missing)
-}
-
-// every reports whether holds returns true for all requirements.
-func every(all []requirement, holds func(requirement) bool) bool {
-	return !slices.ContainsFunc(all, func(r requirement) bool { return !holds(r) })
-}
-
-// supply puts the credentials of the context where the security schemes require them.
-func supply(all []requirement, c *callContext) (grant, *fault) {
-	if len(all) == 0 {
-		return grant{}, nil
-	}
-	g := grant{supplement: &ocp.Supplement{Credentials: true}, supplied: all}
-	for _, need := range all {
-		value, _ := c.credential(need.id)
-		if err := need.scheme.Supply(g.supplement, value); err != nil {
-			return grant{}, unfitCredential(err)
-		}
-	}
-	return g, nil
-}
-
-// carries reports whether the caller's own request has the credentials of the scheme. They are
-// forwarded with the call.
-func carries(r *http.Request, scheme *ocp.SecurityScheme) bool {
-	switch {
-	case scheme.Type != "apiKey":
-		return r.Header.Get("Authorization") != ""
-	case scheme.In == "header":
-		return len(r.Header[textproto.CanonicalMIMEHeaderKey(scheme.ParameterName)]) > 0
-	case scheme.In == "cookie":
-		_, err := r.Cookie(scheme.ParameterName)
-		return err == nil
-	}
-	return false
-}
-
-// Access describes what the access token allows that authenticated the caller.
-type Access struct {
-	Scopes   []string // scopes of the token
-	Metadata string   // URL of the protected resource metadata (RFC 9728); "" if there is none
-}
-
-// admit rejects a caller whose token lacks the scopes of the tool, if the gateway would add its
-// own credentials to the call.
-func (a *Access) admit(tool *entry) *fault {
-	if a == nil {
-		return nil
-	}
-	var fewest []string
-	for i, all := range tool.requirements {
-		var lacking []string
-		for _, need := range all {
-			for _, scope := range need.scopes {
-				if need.kind == requireAuthorization && !slices.Contains(a.Scopes, scope) && !slices.Contains(lacking, scope) {
-					lacking = append(lacking, scope)
-				}
-			}
-		}
-		if len(lacking) == 0 {
-			return nil
-		}
-		if i == 0 || len(lacking) < len(fewest) {
-			fewest = lacking
-		}
-	}
-	return insufficientScope(tool.Name, fewest, a.Metadata)
 }
 
 // CheckAuthorizationURLs returns an error for URLs (Options.AuthorizationURLs) whose security

@@ -72,7 +72,7 @@ func TestRequirements_listed(t *testing.T) {
 		t.Run(c.rule, func(t *testing.T) {
 			recorder := httptest.NewRecorder()
 			site := siteOf(secured(c.security...), nil)
-			site.Toolkits[0].Held = c.held
+			site.Toolkits[0].InjectsCredentials = c.held
 			New(Options{}).ServeHTTP(recorder, httptest.NewRequest("GET", "/tools", nil), "/tools", site)
 			members := answer{recorder, t}.json()
 			for _, list := range []string{"tools", "items"} {
@@ -193,7 +193,7 @@ func TestRequirements_applied(t *testing.T) {
 		t.Run(c.rule, func(t *testing.T) {
 			var sent sent
 			site := siteOf(secured(c.security...), sent.caller())
-			site.Toolkits[0].Held = c.held
+			site.Toolkits[0].InjectsCredentials = c.held
 			body := `{"tool_id":"Vault.secured"}`
 			if c.context != "" {
 				body = `{"tool_id":"Vault.secured","context":` + c.context + `}`
@@ -287,7 +287,7 @@ func TestAccess_scopes_of_the_token_bound_what_the_gateway_lends(t *testing.T) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			site := siteOf(secured(need{"oauth": {"write"}}), answering(ocp.Outcome{Result: jsonResult("1")}))
-			site.Toolkits[0].Held, site.Access = c.held, c.access
+			site.Toolkits[0].InjectsCredentials, site.Access = c.held, c.access
 			request := httptest.NewRequest("POST", "/otc/call", strings.NewReader(c.body))
 			request.Header.Set("Content-Type", "application/json")
 			recorder := httptest.NewRecorder()

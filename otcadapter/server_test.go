@@ -56,7 +56,7 @@ func calculator() *ocp.Toolset {
 
 // siteOf is a site that offers these tools, nil for a document that is not loaded.
 func siteOf(tools *ocp.Toolset, caller ocp.Caller) Site {
-	return Site{Toolkits: []Toolkit{{Tools: tools}}, Caller: func(int, Asked) ocp.Caller { return caller }}
+	return Site{Toolkits: []Toolkit{{Tools: tools}}, Caller: func(int, CallInfo) ocp.Caller { return caller }}
 }
 
 // answering returns a Caller that gives the same outcome to every call.

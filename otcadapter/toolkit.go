@@ -29,8 +29,8 @@ type toolkit struct {
 	index       int               // in Site.Toolkits
 	entries     map[string]*entry // by the tool's name
 
-	held              bool              // the gateway adds the credentials for the API
-	authorizationURLs map[string]string // from the configuration, by id of the requirement
+	injectsCredentials bool              // the gateway adds the credentials for the API
+	authorizationURLs  map[string]string // from the configuration, by id of the requirement
 }
 
 // An entry is a tool with its requirements.
@@ -43,12 +43,12 @@ type entry struct {
 func newToolkit(options Options, index int, site Toolkit) *toolkit {
 	tools := site.Tools
 	k := &toolkit{
-		version:           options.Version,
-		description:       summary(tools),
-		index:             index,
-		entries:           make(map[string]*entry, len(tools.Tools())),
-		held:              site.Held,
-		authorizationURLs: options.AuthorizationURLs,
+		version:            options.Version,
+		description:        shortDescription(tools),
+		index:              index,
+		entries:            make(map[string]*entry, len(tools.Tools())),
+		injectsCredentials: site.InjectsCredentials,
+		authorizationURLs:  options.AuthorizationURLs,
 	}
 	for _, t := range tools.Tools() {
 		k.entries[t.Name] = &entry{t, requirementsOf(t, tools.SecuritySchemes)}
@@ -74,9 +74,9 @@ func (k *toolkit) appendID(b []byte, tool string) []byte {
 	return append(b, k.version...)
 }
 
-// summary returns the first paragraph of the document's description, shortened. If there is
+// shortDescription returns the first paragraph of the document's description, shortened. If there is
 // none, it returns the title.
-func summary(tools *ocp.Toolset) string {
+func shortDescription(tools *ocp.Toolset) string {
 	paragraph, _, _ := strings.Cut(strings.TrimSpace(strings.ReplaceAll(tools.Description, "\r\n", "\n")), "\n\n")
 	text := strings.Join(strings.Fields(paragraph), " ")
 	if text == "" {

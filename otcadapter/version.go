@@ -92,9 +92,9 @@ func compareNumbers(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// wantedVersion returns the version that a tool id requests: x means x.0.0 (OXP, Tool Version
+// requestedVersion returns the version that a tool id requests: x means x.0.0 (OXP, Tool Version
 // Resolution).
-func wantedVersion(version string) string {
+func requestedVersion(version string) string {
 	if leadingDigits(version) == len(version) {
 		return semver(version)
 	}

@@ -33,7 +33,7 @@ func TestVersions(t *testing.T) {
 		site.Toolkits = append(site.Toolkits, Toolkit{Tools: tools})
 	}
 	called := -1
-	site.Caller = func(i int, _ Asked) ocp.Caller {
+	site.Caller = func(i int, _ CallInfo) ocp.Caller {
 		return callerFunc(func(_ context.Context, tool string, _ []byte) ocp.Outcome {
 			called = i
 			if _, ok := editions[i].Tool(tool); !ok {

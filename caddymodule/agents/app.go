@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/otcadapter"
+	"github.com/fairwayhq/fairway/internal/keyedhash"
 )
 
 func init() {
@@ -41,8 +41,8 @@ type App struct {
 	AgentEndpoints []*AgentEndpoint `json:"-"` // endpoints that are limited to one agent
 	started        atomic.Bool      // set once all handlers are provisioned; GuardHandlers, served and AgentEndpoints are read-only from then on
 	sharedGuards   guardPool
-	CallerHashes   otcadapter.CallerHashes `json:"-"` // hashes of the credentials of callers that no site authenticates
-	ReviewPace     ReviewPace              `json:"-"`
+	CallerHashes   keyedhash.Callers `json:"-"` // hashes of the credentials of callers that no site authenticates
+	ReviewPace     ReviewPace        `json:"-"`
 
 	shared sync.Map // see Share
 

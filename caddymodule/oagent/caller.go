@@ -63,5 +63,5 @@ func (p *passage) callerHash(r *http.Request, further []string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	return p.app.CallerHashes.Of(r.Context(), st, r.Header, p.linked.Credentials.Headers, further)
+	return p.app.CallerHashes.Hash(r.Context(), st, r.Header, p.linked.Credentials.Headers, further)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/internal/store"
-	"github.com/fairwayhq/fairway/otcadapter"
+	"github.com/fairwayhq/fairway/otcadapter/idempotency"
 )
 
 // Idempotency configures how calls with a call_id from the client are recorded:
@@ -47,7 +47,7 @@ type Idempotency struct {
 }
 
 // provision returns the adapter's options. It returns nil if records are off.
-func (i *Idempotency) provision(ctx caddy.Context, o *Handler) (*otcadapter.Idempotency, error) {
+func (i *Idempotency) provision(ctx caddy.Context, o *Handler) (*idempotency.Options, error) {
 	if i == nil {
 		i = new(Idempotency)
 	}
@@ -63,12 +63,12 @@ func (i *Idempotency) provision(ctx caddy.Context, o *Handler) (*otcadapter.Idem
 		return nil, fmt.Errorf("idempotency: the secret has %d bytes, and %d are the least", len(secret), directive.MinSecret)
 	}
 	logger := o.endpoint.Logger
-	options := &otcadapter.Idempotency{
-		Open:      app.(*agents.App).OpenStore,
-		Endpoint:  o.identity(),
-		TTL:       time.Duration(i.TTL),
-		Lease:     time.Duration(i.Lease),
-		MaxAnswer: int(i.MaxSize),
+	options := &idempotency.Options{
+		Open:        app.(*agents.App).OpenStore,
+		Endpoint:    o.identity(),
+		TTL:         time.Duration(i.TTL),
+		Lease:       time.Duration(i.Lease),
+		MaxResponse: int(i.MaxSize),
 		Failed: func(err error) {
 			logger.Error("the store could not keep a call", zap.String("path", o.Path), zap.Error(err))
 		},
@@ -99,8 +99,8 @@ func (i *Idempotency) validate() error {
 		return fmt.Errorf("idempotency: ttl %s is not between 0 and %s", time.Duration(i.TTL), store.MaxTTL)
 	case i.Lease != 0 && (time.Duration(i.Lease) < minLease || time.Duration(i.Lease) > maxLease):
 		return fmt.Errorf("idempotency: lease %s is not between %s and %s", time.Duration(i.Lease), minLease, maxLease)
-	case i.MaxSize < 0 || i.MaxSize > otcadapter.MaxAnswer:
-		return fmt.Errorf("idempotency: max_size %d is not between 0 and %d bytes", i.MaxSize, otcadapter.MaxAnswer)
+	case i.MaxSize < 0 || i.MaxSize > idempotency.MaxResponse:
+		return fmt.Errorf("idempotency: max_size %d is not between 0 and %d bytes", i.MaxSize, idempotency.MaxResponse)
 	}
 	return nil
 }

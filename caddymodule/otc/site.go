@@ -22,14 +22,14 @@ func (o *Handler) adapterSite(r *http.Request, next caddyhttp.Handler) otcadapte
 	toolcall.MarkToolEndpoint(r)
 	toolkits := make([]otcadapter.Toolkit, len(o.endpoints))
 	for i, e := range o.endpoints {
-		toolkits[i] = otcadapter.Toolkit{Tools: e.Current(r, next), Held: o.NoRequirements || len(e.Toolset.Credentials) > 0}
+		toolkits[i] = otcadapter.Toolkit{Tools: e.Current(r, next), InjectsCredentials: o.NoRequirements || len(e.Toolset.Credentials) > 0}
 	}
 	site := otcadapter.Site{
 		Toolkits: toolkits,
-		Caller: func(i int, asked otcadapter.Asked) ocp.Caller {
-			setPlaceholders(r, asked)
+		Caller: func(i int, info otcadapter.CallInfo) ocp.Caller {
+			setPlaceholders(r, info)
 			c := o.endpoints[i].Caller(r, next, toolkits[i].Tools, new(toolcall.RequestCalls))
-			c.Conceal = asked.Conceal
+			c.Conceal = info.Conceal
 			return c
 		},
 		User: toolcall.AuthenticatedUser(r),
@@ -45,7 +45,7 @@ func (o *Handler) adapterSite(r *http.Request, next caddyhttp.Handler) otcadapte
 
 // setPlaceholders sets the {http.otc.*} placeholders. Values that are not valid in a header are
 // omitted.
-func setPlaceholders(r *http.Request, asked otcadapter.Asked) {
+func setPlaceholders(r *http.Request, info otcadapter.CallInfo) {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
 		return
@@ -57,11 +57,11 @@ func setPlaceholders(r *http.Request, asked otcadapter.Asked) {
 		}
 		switch name {
 		case "call_id":
-			return withoutControls(asked.CallID), true
+			return withoutControls(info.CallID), true
 		case "trace_id":
-			return withoutControls(asked.TraceID), true
+			return withoutControls(info.TraceID), true
 		case "user_id_unverified":
-			return withoutControls(asked.UserID), true
+			return withoutControls(info.UserID), true
 		}
 		return nil, false
 	})

@@ -11,73 +11,82 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// appendAnswer appends the response to a call that has run (OTC 1.0, Tool Response Schema).
-func (c *call) appendAnswer(b []byte, outcome *ocp.Outcome) []byte {
-	b = c.appendStart(b)
+// A responseEncoder writes responses to one call in the form of one standard (OTC 1.0, Tool
+// Response Schema).
+type responseEncoder struct {
+	form              *standard
+	developerMessages bool
+	request           *callRequest
+	tool              *entry // nil if the toolkit has no such tool
+}
+
+// appendResponse appends the response to a call that has run.
+func (e *responseEncoder) appendResponse(b []byte, outcome *ocp.Outcome) []byte {
+	b = e.appendStart(b)
 	b = append(b, `,"duration":`...)
 	b = appendMilliseconds(b, outcome.Duration)
 	if outcome.Failure != nil {
-		return c.appendFailure(b, outcome)
+		return e.appendFailure(b, outcome)
 	}
 	b = append(b, `,"success":true`...)
-	hasValue := c.hasValue(outcome.Result)
+	hasValue := e.hasValue(outcome.Result)
 	switch {
-	case c.form.oxp && hasValue:
+	case e.form.oxp && hasValue:
 		b = append(b, `,"value":`...)
 		b = appendValue(b, outcome.Result)
-	case c.form.oxp:
+	case e.form.oxp:
 		b = append(b, `,"value":null`...)
 	case hasValue:
 		b = append(b, `,"output":{"value":`...)
 		b = append(appendValue(b, outcome.Result), '}')
 	}
-	return c.appendEnd(b)
+	return e.appendEnd(b)
 }
 
 // hasValue reports whether the response has a value. Its output mode must be one that the
 // definition lists. If the document declares no response with content, the value is omitted. If
 // the document declares content for all responses, an empty body is an empty string.
-func (c *call) hasValue(result *ocp.Result) bool {
+func (e *responseEncoder) hasValue(result *ocp.Result) bool {
 	if result == nil {
 		return false
 	}
 	hasBody := len(result.Body) > 0
-	if c.tool == nil {
+	if e.tool == nil {
 		return hasBody
 	}
-	value, null := modes(&c.tool.Answer)
+	value, null := outputModes(&e.tool.Answer)
 	return value && (hasBody || !null)
 }
 
 // appendStart appends the beginning of a response.
-func (c *call) appendStart(b []byte) []byte {
+func (e *responseEncoder) appendStart(b []byte) []byte {
 	b = append(b, `{"$schema":"`...)
-	b = append(b, c.form.schema...)
-	if c.form.oxp {
+	b = append(b, e.form.schema...)
+	if e.form.oxp {
 		b = append(b, `","result":{"call_id":`...)
 	} else {
 		b = append(b, `","call_id":`...)
 	}
-	return wire.AppendString(b, c.callID)
+	return wire.AppendString(b, e.request.callID)
 }
 
 // appendEnd appends the end of a response.
-func (c *call) appendEnd(b []byte) []byte {
-	if c.form.oxp {
+func (e *responseEncoder) appendEnd(b []byte) []byte {
+	if e.form.oxp {
 		b = append(b, '}')
 	}
 	return append(b, '}')
 }
 
 // appendFailure appends the rest of a response to a call that failed.
-func (c *call) appendFailure(b []byte, outcome *ocp.Outcome) []byte {
-	if c.form.oxp {
+func (e *responseEncoder) appendFailure(b []byte, outcome *ocp.Outcome) []byte {
+	if e.form.oxp {
 		b = append(b, `,"success":false,"error":`...)
-		b = c.appendError(b, outcome)
+		b = e.appendError(b, outcome)
 		return append(b, "}}"...)
 	}
 	b = append(b, `,"success":false,"output":{"error":`...)
-	b = c.appendError(b, outcome)
+	b = e.appendError(b, outcome)
 	return append(b, "}}"...)
 }
 
@@ -87,26 +96,40 @@ func appendMilliseconds(b []byte, d time.Duration) []byte {
 }
 
 // appendError appends the error object of a failed call.
-func (c *call) appendError(b []byte, outcome *ocp.Outcome) []byte {
+func (e *responseEncoder) appendError(b []byte, outcome *ocp.Outcome) []byte {
 	failure := outcome.Failure
-	again := failure.Retryable(outcome.Tool)
+	retryable := failure.Retryable(outcome.Tool)
 	b = append(b, `{"message":`...)
 	b = wire.AppendString(b, failure.Message)
-	if c.developerMessages {
+	if e.developerMessages {
 		b = append(b, `,"developer_message":`...)
 		b = wire.AppendString(b, developerMessage(outcome.Tool, failure))
 	}
 	b = append(b, `,"can_retry":`...)
-	b = strconv.AppendBool(b, again)
-	if prompt := promptContent(c.toolID, outcome.Tool, failure); prompt != "" {
+	b = strconv.AppendBool(b, retryable)
+	if prompt := promptContent(e.request.toolID, outcome.Tool, failure); prompt != "" {
 		b = append(b, `,"additional_prompt_content":`...)
 		b = wire.AppendString(b, prompt)
 	}
-	if again && failure.RetryAfter > 0 {
+	if retryable && failure.RetryAfter > 0 {
 		b = append(b, `,"retry_after_ms":`...)
 		b = strconv.AppendInt(b, failure.RetryAfter.Milliseconds(), 10)
 	}
 	return append(b, '}')
+}
+
+// appendLost appends the response to a call whose own response is not available.
+func (e *responseEncoder) appendLost(b []byte, message, prompt string) []byte {
+	b = e.appendStart(b)
+	b = append(b, `,"success":false,`...)
+	if !e.form.oxp {
+		b = append(b, `"output":{`...)
+	}
+	b = append(b, `"error":{"message":`...)
+	b = wire.AppendString(b, message)
+	b = append(b, `,"can_retry":false,"additional_prompt_content":`...)
+	b = wire.AppendString(b, prompt)
+	return append(b, "}}}"...)
 }
 
 // appendValue appends the API's response as a JSON value. JSON is copied, text becomes a

@@ -30,12 +30,12 @@ const (
 
 // A callRequest is a parsed call.
 type callRequest struct {
-	callID  string // from the client, or generated here
-	named   bool   // the client sent the call id
-	traceID string
-	toolID  string
-	input   jsontext.Value // a JSON object; nil if there was none
-	context callContext
+	callID    string // from the client, or generated here
+	hasCallID bool   // the client sent the call id
+	traceID   string
+	toolID    string
+	input     jsontext.Value // a JSON object; nil if there was none
+	context   callContext
 }
 
 // callBody is the body of a call. The protocol's text describes a flat body, its example and
@@ -149,11 +149,11 @@ func parseCall(body []byte) (callRequest, *fault) {
 		}
 		fields = parsed.Request
 	}
-	return fields.call()
+	return fields.request()
 }
 
-// call validates the members of a call.
-func (f *callFields) call() (callRequest, *fault) {
+// request validates the members of a call.
+func (f *callFields) request() (callRequest, *fault) {
 	if f.ToolID == "" {
 		return callRequest{}, badRequest(`"tool_id" is missing; it is the id of a tool as GET /tools lists it`)
 	}
@@ -172,8 +172,8 @@ func (f *callFields) call() (callRequest, *fault) {
 	if !isNull(input) && input.Kind() != '{' {
 		return callRequest{}, badRequest(`"input" is ` + wire.KindName(input.Kind()) + `; it must be an object with the tool's parameters`)
 	}
-	call := callRequest{callID: f.CallID, named: f.CallID != "", traceID: f.TraceID, toolID: f.ToolID, input: input}
-	if !call.named {
+	call := callRequest{callID: f.CallID, hasCallID: f.CallID != "", traceID: f.TraceID, toolID: f.ToolID, input: input}
+	if !call.hasCallID {
 		call.callID = newCallID()
 	}
 	if isNull(f.Context) {
@@ -200,7 +200,7 @@ func explainBody(err error) string {
 	if mismatch.JSONPointer != "" {
 		where = `"` + mismatch.JSONPointer.LastToken() + `"`
 	}
-	return where + " is " + wire.KindName(mismatch.JSONKind) + "; it must be " + wantedKind(mismatch.GoType)
+	return where + " is " + wire.KindName(mismatch.JSONKind) + "; it must be " + expectedKind(mismatch.GoType)
 }
 
 // explainSyntax returns the position of a syntax error, without the text at that position,
@@ -216,8 +216,8 @@ func explainSyntax(err error) string {
 	return (&jsontext.SyntacticError{ByteOffset: syntax.ByteOffset, Err: syntax.Err}).Error()
 }
 
-// wantedKind returns the JSON kind that is expected for a Go type.
-func wantedKind(wanted reflect.Type) string {
+// expectedKind returns the JSON kind that is expected for a Go type.
+func expectedKind(wanted reflect.Type) string {
 	if wanted == nil {
 		return "an object"
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// TestAdvice is the table of what a client and a model are told of each failure, by
+// TestRepairHints is the table of what a client and a model are told of each failure, by
 // the method of the tool. The members of an error must say one thing: what can be
 // retried is to be called again with the same input, and nothing else is.
-func TestAdvice(t *testing.T) {
+func TestRepairHints(t *testing.T) {
 	const (
 		same    = "again with the same input after 2s."
 		look    = "It is not known whether the call had an effect. Do not repeat it"
@@ -75,7 +75,7 @@ func TestAdvice(t *testing.T) {
 			if method != "" {
 				tool = &ocp.Tool{Name: "Add", Method: method}
 			}
-			x := &call{callRequest: callRequest{toolID: "Calculator.Add"}, form: otcStandard}
+			x := &responseEncoder{form: otcStandard, request: &callRequest{toolID: "Calculator.Add"}}
 			said := instanceOf(t, x.appendError(nil, &ocp.Outcome{Tool: tool, Failure: failure}))
 			prompt, _ := said["additional_prompt_content"].(string)
 			_, waits := said["retry_after_ms"]
@@ -89,9 +89,9 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// TestAdvice_of_a_limit_of_an_agent wants a limit that does not pass to be final.
-func TestAdvice_of_a_limit_of_an_agent(t *testing.T) {
-	x := &call{callRequest: callRequest{toolID: "Calculator.Add"}, form: otcStandard}
+// TestRepairHints_of_a_limit_of_an_agent wants a limit that does not pass to be final.
+func TestRepairHints_of_a_limit_of_an_agent(t *testing.T) {
+	x := &responseEncoder{form: otcStandard, request: &callRequest{toolID: "Calculator.Add"}}
 	said := instanceOf(t, x.appendError(nil, &ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.Restricted, Message: "m"}}))
 	if len(said) != 2 || said["can_retry"] != false {
 		t.Errorf("got %v", said)

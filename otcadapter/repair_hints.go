@@ -17,16 +17,16 @@ const (
 	// maxProblem limits the text about each invalid argument, in bytes.
 	maxProblem = 300
 
-	// maxNamed limits how many parameters of the tool a response names.
-	maxNamed = 40
+	// maxListedParameters limits how many parameters of the tool a response names.
+	maxListedParameters = 40
 )
 
 // Advice for a model that fits several cases.
 const (
-	lookFirst   = "It is not known whether the call had an effect. Do not repeat it before you have looked at the present state with another tool."
-	hadItsTurn  = "The API has answered, so that the call may have had its effect. Do not repeat it before you have looked at the present state with another tool."
-	otherwise   = "Do not repeat the call: use another tool, or tell the user."
-	tellTheUser = "Other input does not help: do not repeat the call, and tell the user what is missing."
+	checkFirst         = "It is not known whether the call had an effect. Do not repeat it before you have looked at the present state with another tool."
+	checkAfterResponse = "The API has answered, so that the call may have had its effect. Do not repeat it before you have looked at the present state with another tool."
+	useAnotherTool     = "Do not repeat the call: use another tool, or tell the user."
+	reportToUser       = "Other input does not help: do not repeat the call, and tell the user what is missing."
 )
 
 // promptContent advises a model how to handle a failed call (OTC 1.0, Tool Response Schema,
@@ -34,7 +34,7 @@ const (
 // advises to repeat the same input only if the call can be retried.
 func promptContent(toolID string, tool *ocp.Tool, failure *ocp.Failure) string {
 	if failure.Retryable(tool) {
-		again := "all " + toolID + " again with the same input" + after(failure.RetryAfter) + "."
+		again := "all " + toolID + " again with the same input" + afterDelay(failure.RetryAfter) + "."
 		if failure.Status == http.StatusTooManyRequests {
 			return "Too many calls: c" + again
 		}
@@ -45,45 +45,45 @@ func promptContent(toolID string, tool *ocp.Tool, failure *ocp.Failure) string {
 	case ocp.InvalidArguments:
 		return repairPrompt(toolID, tool, failure.Problems)
 	case ocp.Refused:
-		return refusedPrompt(toolID, tool, failure)
+		return rejectedPrompt(toolID, tool, failure)
 	case ocp.Failed, ocp.Unreachable, ocp.TimedOut:
 		if failure.Status == http.StatusNotImplemented {
-			return "The API cannot do this. " + otherwise
+			return "The API cannot do this. " + useAnotherTool
 		}
-		return lookFirst
+		return checkFirst
 	case ocp.TooLarge:
 		if safe {
-			return "Ask for less: choose other input for " + toolID + " that gives a smaller answer." + parameters(tool)
+			return "Ask for less: choose other input for " + toolID + " that gives a smaller answer." + listParameters(tool)
 		}
-		return hadItsTurn
+		return checkAfterResponse
 	case ocp.Unreadable, ocp.Redirected:
 		if safe {
-			return "The same call would end alike. " + otherwise
+			return "The same call would end alike. " + useAnotherTool
 		}
-		return hadItsTurn
+		return checkAfterResponse
 	}
 	return ""
 }
 
-// refusedPrompt is promptContent for a rejection that repeating cannot change.
-func refusedPrompt(toolID string, tool *ocp.Tool, failure *ocp.Failure) string {
+// rejectedPrompt is promptContent for a rejection that repeating cannot change.
+func rejectedPrompt(toolID string, tool *ocp.Tool, failure *ocp.Failure) string {
 	switch failure.Status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusPaymentRequired:
-		return tellTheUser
+		return reportToUser
 	case http.StatusNotFound, http.StatusGone:
-		return "What the input names is not there: look for it with another tool, and call " + toolID + " with what you find." + parameters(tool)
+		return "What the input names is not there: look for it with another tool, and call " + toolID + " with what you find." + listParameters(tool)
 	case http.StatusConflict, http.StatusPreconditionFailed:
 		return "The present state does not allow it: read the state with another tool before you call " + toolID + " again."
 	case http.StatusRequestTimeout, http.StatusTooEarly:
-		return lookFirst // safe calls can be retried
+		return checkFirst // safe calls can be retried
 	case http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType:
-		return otherwise
+		return useAnotherTool
 	}
-	return "Correct the input by what the API says, and call " + toolID + " again." + parameters(tool)
+	return "Correct the input by what the API says, and call " + toolID + " again." + listParameters(tool)
 }
 
-// after returns the end of a sentence that says how long to wait.
-func after(wait time.Duration) string {
+// afterDelay returns the end of a sentence that says how long to wait.
+func afterDelay(wait time.Duration) string {
 	if wait <= 0 {
 		return " later"
 	}
@@ -99,21 +99,21 @@ func repairPrompt(toolID string, tool *ocp.Tool, problems []ocp.Problem) string 
 			prompt.WriteString("\n- and " + strconv.Itoa(len(problems)-i) + " more")
 			break
 		}
-		prompt.WriteString("\n- " + describeProblem(problem))
+		prompt.WriteString("\n- " + problemText(problem))
 	}
-	prompt.WriteString(parameters(tool))
+	prompt.WriteString(listParameters(tool))
 	return prompt.String()
 }
 
-// parameters lists the parameters of the tool. Required ones are marked with a star.
-func parameters(tool *ocp.Tool) string {
+// listParameters lists the parameters of the tool. Required ones are marked with a star.
+func listParameters(tool *ocp.Tool) string {
 	if tool == nil || len(tool.Arguments) == 0 {
 		return ""
 	}
 	var text strings.Builder
 	text.WriteString("\nIts parameters (required ones with *): ")
 	for i := range tool.Arguments {
-		if i == maxNamed {
+		if i == maxListedParameters {
 			text.WriteString(", …")
 			break
 		}
@@ -128,8 +128,8 @@ func parameters(tool *ocp.Tool) string {
 	return text.String()
 }
 
-// describeProblem reports the problem with the parameter's JSON Pointer.
-func describeProblem(problem ocp.Problem) string {
+// problemText reports the problem with the parameter's JSON Pointer.
+func problemText(problem ocp.Problem) string {
 	path := problem.Path
 	if path == "" {
 		path = "input"
@@ -156,7 +156,7 @@ func developerMessage(tool *ocp.Tool, failure *ocp.Failure) string {
 		text += fmt.Sprintf(", status of the API: %d", failure.Status)
 	}
 	if n := len(failure.Problems); n > 0 {
-		text += ", " + describeProblem(failure.Problems[0])
+		text += ", " + problemText(failure.Problems[0])
 		if n > 1 {
 			text += fmt.Sprintf(" (and %d more)", n-1)
 		}

@@ -55,7 +55,7 @@ func TestFlat_documents(t *testing.T) {
 				}
 			}
 			if bare > len(list.Tools)/20 {
-				t.Errorf("%d of %d values are described by their type alone", bare, len(list.Tools))
+				t.Errorf("%d of %d values are listedTool by their type alone", bare, len(list.Tools))
 			}
 		})
 	}

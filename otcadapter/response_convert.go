@@ -13,23 +13,23 @@ import (
 
 // formOf returns the form in which a response was written. It returns nil if this server did
 // not write it.
-func formOf(answer []byte) *standard {
+func formOf(response []byte) *standard {
 	for _, form := range []*standard{otcStandard, oxpStandard} {
-		if bytes.HasPrefix(answer, []byte(`{"$schema":"`+form.schema+`"`)) {
+		if bytes.HasPrefix(response, []byte(`{"$schema":"`+form.schema+`"`)) {
 			return form
 		}
 	}
 	return nil
 }
 
-// recast converts the response to a call that has run to the form of c. It returns nil for the
+// convert converts the response to a call that has run to the form of e. It returns nil for the
 // response to a call that was rejected, because the other endpoint has other messages.
-func (c *call) recast(answer []byte) []byte {
-	form := formOf(answer)
-	if form == nil || form == c.form {
-		return answer
+func (e *responseEncoder) convert(response []byte) []byte {
+	form := formOf(response)
+	if form == nil || form == e.form {
+		return response
 	}
-	fields, err := wire.Members(nil, answer)
+	fields, err := wire.Members(nil, response)
 	if inner := valueIn(fields, "result"); err == nil && form.oxp {
 		fields, err = wire.Members(nil, inner)
 	}
@@ -42,24 +42,24 @@ func (c *call) recast(answer []byte) []byte {
 			return nil
 		}
 	}
-	b := c.appendStart(nil)
+	b := e.appendStart(nil)
 	if duration := valueIn(fields, "duration"); duration != nil {
 		b = append(append(b, `,"duration":`...), duration...)
 	}
 	b = append(append(b, `,"success":`...), valueIn(fields, "success")...)
-	return c.appendEnd(c.appendRecast(b, valueIn(output, "value"), valueIn(output, "error")))
+	return e.appendEnd(e.appendConverted(b, valueIn(output, "value"), valueIn(output, "error")))
 }
 
-// appendRecast appends the outcome of the call: a value, an error, or neither.
-func (c *call) appendRecast(b []byte, value, failure jsontext.Value) []byte {
+// appendConverted appends the outcome of the call: a value, an error, or neither.
+func (e *responseEncoder) appendConverted(b []byte, value, failure jsontext.Value) []byte {
 	member, content := `"value":`, value
 	if failure != nil {
 		member, content = `"error":`, failure
 	}
 	switch {
-	case c.form.oxp && content == nil:
+	case e.form.oxp && content == nil:
 		return append(b, `,"value":null`...)
-	case c.form.oxp:
+	case e.form.oxp:
 		return append(append(append(b, ','), member...), content...)
 	case isNull(content):
 		return b

@@ -3,6 +3,7 @@ package otcadapter
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,6 +20,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/internal/store/storetest"
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/otcadapter/idempotency"
 )
 
 // openBolt opens an embedded store for the test.
@@ -32,9 +34,9 @@ func openBolt(t testing.TB, path string) *store.Bolt {
 	return st
 }
 
-// idempotency keeps calls in the store.
-func idempotency(st store.Store) *Idempotency {
-	return &Idempotency{Open: func(context.Context) (store.Store, error) { return st, nil }, Endpoint: "/otc"}
+// recordIn records calls in the store.
+func recordIn(st store.Store) *idempotency.Options {
+	return &idempotency.Options{Open: func(context.Context) (store.Store, error) { return st, nil }, Endpoint: "/otc"}
 }
 
 // counting is a Caller that counts its calls and answers each with its number.
@@ -74,9 +76,9 @@ func (q question) ask(ctx context.Context, s *Server, tools *ocp.Toolset, caller
 	return recorder
 }
 
-const addOnce = `{"call_id":"c1","tool_id":"Calculator.Add","input":{"a":1,"b":2}}`
+const addWithID = `{"call_id":"c1","tool_id":"Calculator.Add","input":{"a":1,"b":2}}`
 
-func TestOnce_repetitions(t *testing.T) {
+func TestIdempotency_repetitions(t *testing.T) {
 	cases := []struct {
 		rule   string
 		first  question
@@ -85,50 +87,50 @@ func TestOnce_repetitions(t *testing.T) {
 		status int
 		same   bool // the second answer is the first
 	}{
-		{"the same call", question{body: addOnce}, question{body: addOnce}, 1, 200, true},
+		{"the same call", question{body: addWithID}, question{body: addWithID}, 1, 200, true},
 		{
 			"the same call, written in another way",
-			question{body: addOnce},
+			question{body: addWithID},
 			question{body: `{"request": {"inputs": {"b": 2, "a": 1}, "tool_id": "Calculator.Add@1", "call_id": "c1", "trace_id": "t"}}`},
 			1, 200, true,
 		},
 		{"no call_id", question{body: `{"tool_id":"Calculator.Add"}`}, question{body: `{"tool_id":"Calculator.Add"}`}, 2, 200, false},
-		{"another call_id", question{body: addOnce}, question{body: strings.Replace(addOnce, "c1", "c2", 1)}, 2, 200, false},
-		{"other input", question{body: addOnce}, question{body: strings.Replace(addOnce, "2", "3", 1)}, 1, 400, false},
+		{"another call_id", question{body: addWithID}, question{body: strings.Replace(addWithID, "c1", "c2", 1)}, 2, 200, false},
+		{"other input", question{body: addWithID}, question{body: strings.Replace(addWithID, "2", "3", 1)}, 1, 400, false},
 		{
 			"a number that only rounds to the same",
-			question{body: strings.Replace(addOnce, "2", "9007199254740993", 1)},
-			question{body: strings.Replace(addOnce, "2", "9007199254740992", 1)},
+			question{body: strings.Replace(addWithID, "2", "9007199254740993", 1)},
+			question{body: strings.Replace(addWithID, "2", "9007199254740992", 1)},
 			1, 400, false,
 		},
-		{"another tool", question{body: addOnce}, question{body: strings.Replace(addOnce, "Add", "guess", 1)}, 1, 400, false},
-		{"another context", question{body: addOnce}, question{body: strings.Replace(addOnce, `"input"`, `"context":{"user_id":"u"},"input"`, 1)}, 1, 400, false},
-		{"another user", question{body: addOnce, user: "ada"}, question{body: addOnce, user: "bob"}, 2, 200, false},
-		{"nobody and somebody", question{body: addOnce}, question{body: addOnce, user: "bob"}, 2, 200, false},
+		{"another tool", question{body: addWithID}, question{body: strings.Replace(addWithID, "Add", "guess", 1)}, 1, 400, false},
+		{"another context", question{body: addWithID}, question{body: strings.Replace(addWithID, `"input"`, `"context":{"user_id":"u"},"input"`, 1)}, 1, 400, false},
+		{"another user", question{body: addWithID, user: "ada"}, question{body: addWithID, user: "bob"}, 2, 200, false},
+		{"nobody and somebody", question{body: addWithID}, question{body: addWithID, user: "bob"}, 2, 200, false},
 		{
 			"a user with another token",
-			question{body: addOnce, user: "ada", header: http.Header{"Authorization": {"Bearer 1"}}},
-			question{body: addOnce, user: "ada", header: http.Header{"Authorization": {"Bearer 2"}}},
+			question{body: addWithID, user: "ada", header: http.Header{"Authorization": {"Bearer 1"}}},
+			question{body: addWithID, user: "ada", header: http.Header{"Authorization": {"Bearer 2"}}},
 			1, 200, true,
 		},
 		{
 			"nobody with another token",
-			question{body: addOnce, header: http.Header{"Authorization": {"Bearer 1"}}},
-			question{body: addOnce, header: http.Header{"Authorization": {"Bearer 2"}}},
+			question{body: addWithID, header: http.Header{"Authorization": {"Bearer 1"}}},
+			question{body: addWithID, header: http.Header{"Authorization": {"Bearer 2"}}},
 			2, 200, false,
 		},
 		{
 			"nobody with another cookie",
-			question{body: addOnce, header: http.Header{"Cookie": {"s=1"}}},
-			question{body: addOnce, header: http.Header{"Cookie": {"s=2"}}},
+			question{body: addWithID, header: http.Header{"Cookie": {"s=1"}}},
+			question{body: addWithID, header: http.Header{"Cookie": {"s=2"}}},
 			1, 400, false,
 		},
-		{"another site", question{body: addOnce, host: "a.example"}, question{body: addOnce, host: "b.example"}, 2, 200, false},
-		{"another node of the site", question{body: addOnce, host: "a.example:1"}, question{body: addOnce, host: "a.example:2"}, 1, 200, true},
+		{"another site", question{body: addWithID, host: "a.example"}, question{body: addWithID, host: "b.example"}, 2, 200, false},
+		{"another node of the site", question{body: addWithID, host: "a.example:1"}, question{body: addWithID, host: "a.example:2"}, 1, 200, true},
 	}
 	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {
-			s := New(Options{Idempotency: idempotency(openBolt(t, filepath.Join(t.TempDir(), "s")))})
+			s := New(Options{Idempotency: recordIn(openBolt(t, filepath.Join(t.TempDir(), "s")))})
 			tools, caller := calculator(), new(counting)
 			first := c.first.ask(t.Context(), s, tools, caller)
 			second := c.second.ask(t.Context(), s, tools, caller)
@@ -148,9 +150,9 @@ func TestOnce_repetitions(t *testing.T) {
 	}
 }
 
-// TestOnce_what_did_not_run runs calls again that had no effect, with whatever
+// TestIdempotency_what_did_not_run runs calls again that had no effect, with whatever
 // content they come back.
-func TestOnce_what_did_not_run(t *testing.T) {
+func TestIdempotency_what_did_not_run(t *testing.T) {
 	add, list := &ocp.Tool{Name: "Add", Method: "POST"}, &ocp.Tool{Name: "list", Method: "GET"}
 	for _, c := range []struct {
 		rule    string
@@ -167,7 +169,7 @@ func TestOnce_what_did_not_run(t *testing.T) {
 		{"not found", add, ocp.Failure{Kind: ocp.Refused, Status: 404, Message: "m"}, false},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			s := New(Options{Idempotency: idempotency(openBolt(t, filepath.Join(t.TempDir(), "s")))})
+			s := New(Options{Idempotency: recordIn(openBolt(t, filepath.Join(t.TempDir(), "s")))})
 			calls := 0
 			caller := callerFunc(func(context.Context, string, []byte) ocp.Outcome {
 				if calls++; calls == 1 {
@@ -185,22 +187,22 @@ func TestOnce_what_did_not_run(t *testing.T) {
 	}
 }
 
-func TestOnce_answers_that_are_too_large(t *testing.T) {
+func TestIdempotency_answers_that_are_too_large(t *testing.T) {
 	for _, endpoint := range []string{"/call", "/tools/call"} {
-		options := idempotency(openBolt(t, filepath.Join(t.TempDir(), "s")))
-		options.MaxAnswer = 1000
+		options := recordIn(openBolt(t, filepath.Join(t.TempDir(), "s")))
+		options.MaxResponse = 1000
 		s := New(Options{Idempotency: options})
 		calls := 0
 		caller := callerFunc(func(context.Context, string, []byte) ocp.Outcome {
 			calls++
 			return ocp.Outcome{Result: jsonResult(`"` + strings.Repeat("x", 1000) + `"`)}
 		})
-		q := question{endpoint: endpoint, body: addOnce}
+		q := question{endpoint: endpoint, body: addWithID}
 		first, second := q.ask(t.Context(), s, calculator(), caller), q.ask(t.Context(), s, calculator(), caller)
 		if first.Code != 200 || !strings.Contains(first.Body.String(), "xxx") {
 			t.Errorf("the first answer is %s", first.Body)
 		}
-		if second.Code != 200 || calls != 1 || !strings.Contains(second.Body.String(), "too large to be kept") ||
+		if second.Code != 200 || calls != 1 || !strings.Contains(second.Body.String(), "too large") ||
 			!strings.Contains(second.Body.String(), `"success":false`) || !strings.Contains(second.Body.String(), `"can_retry":false`) {
 			t.Errorf("called %d times: %s", calls, second.Body)
 		}
@@ -213,13 +215,13 @@ func TestOnce_answers_that_are_too_large(t *testing.T) {
 	}
 }
 
-// TestOnce_too_large_and_harmless runs what is idempotent by its method once more
+// TestIdempotency_too_large_and_harmless runs what is idempotent by its method once more
 // where its answer was too large to be kept, as long as it is the same call.
-func TestOnce_too_large_and_harmless(t *testing.T) {
+func TestIdempotency_too_large_and_harmless(t *testing.T) {
 	for tool, runsAgain := range map[string]bool{"list": true, "clear": true, "Add": false} {
 		t.Run(tool, func(t *testing.T) {
-			options := idempotency(openBolt(t, filepath.Join(t.TempDir(), "s")))
-			options.MaxAnswer = 1000
+			options := recordIn(openBolt(t, filepath.Join(t.TempDir(), "s")))
+			options.MaxResponse = 1000
 			s, calls := New(Options{Idempotency: options}), 0
 			caller := callerFunc(func(context.Context, string, []byte) ocp.Outcome {
 				calls++
@@ -245,21 +247,21 @@ func TestOnce_too_large_and_harmless(t *testing.T) {
 	}
 }
 
-// TestOnce_at_the_other_endpoint wants the recorded answer in the form of the
+// TestIdempotency_at_the_other_endpoint wants the recorded answer in the form of the
 // endpoint at which the call is repeated: that which the call would have had there.
-func TestOnce_at_the_other_endpoint(t *testing.T) {
+func TestIdempotency_at_the_other_endpoint(t *testing.T) {
 	outcomes := conformOutcomes()
 	outcomes["nothing at all"] = ocp.Outcome{Result: &ocp.Result{Status: 200}}
 	for rule, outcome := range outcomes {
 		for from, to := range map[string]string{"/call": "/tools/call", "/tools/call": "/call"} {
 			t.Run(rule+to, func(t *testing.T) {
-				s := New(Options{Idempotency: idempotency(openBolt(t, filepath.Join(t.TempDir(), "s")))})
+				s := New(Options{Idempotency: recordIn(openBolt(t, filepath.Join(t.TempDir(), "s")))})
 				outcome, calls := outcome, 0
 				outcome.Tool = &ocp.Tool{Name: "Add", Method: "POST"}
 				caller := callerFunc(func(context.Context, string, []byte) ocp.Outcome { calls++; return outcome })
-				first := question{endpoint: from, body: addOnce}.ask(t.Context(), s, calculator(), caller)
-				second := question{endpoint: to, body: addOnce}.ask(t.Context(), s, calculator(), caller)
-				fresh := question{endpoint: to, body: addOnce}.ask(t.Context(), New(Options{}), calculator(), caller)
+				first := question{endpoint: from, body: addWithID}.ask(t.Context(), s, calculator(), caller)
+				second := question{endpoint: to, body: addWithID}.ask(t.Context(), s, calculator(), caller)
+				fresh := question{endpoint: to, body: addWithID}.ask(t.Context(), New(Options{}), calculator(), caller)
 				want := fresh.Body.String()
 				if rule == "null" && to == "/call" {
 					want = strings.Replace(want, `,"output":{"value":null}`, "", 1) // OXP tells null and nothing alike
@@ -267,7 +269,7 @@ func TestOnce_at_the_other_endpoint(t *testing.T) {
 				if second.Code != fresh.Code || second.Body.String() != want {
 					t.Errorf("first %d %s\ngot   %d %s\nwant  %d %s", first.Code, first.Body, second.Code, second.Body, fresh.Code, want)
 				}
-				mayRun := mayRunAgain(&outcome)
+				mayRun := isRetryable(&outcome)
 				if replayed := second.Header().Get("Idempotent-Replayed") == "true"; replayed == mayRun || (calls == 3) != mayRun {
 					t.Errorf("called %d times, replayed: %t", calls, replayed)
 				}
@@ -276,10 +278,10 @@ func TestOnce_at_the_other_endpoint(t *testing.T) {
 	}
 }
 
-// TestOnce_waits_at_the_other_endpoint wants who waits for a call at the other
+// TestIdempotency_waits_at_the_other_endpoint wants who waits for a call at the other
 // endpoint to get its answer, or where that is a refusal to be refused in the words
 // of that endpoint.
-func TestOnce_waits_at_the_other_endpoint(t *testing.T) {
+func TestIdempotency_waits_at_the_other_endpoint(t *testing.T) {
 	for _, c := range []struct {
 		rule    string
 		outcome ocp.Outcome
@@ -292,7 +294,7 @@ func TestOnce_waits_at_the_other_endpoint(t *testing.T) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := New(Options{Idempotency: idempotency(openBolt(t, filepath.Join(t.TempDir(), "s")))})
+				s := New(Options{Idempotency: recordIn(openBolt(t, filepath.Join(t.TempDir(), "s")))})
 				var calls atomic.Int64
 				caller := callerFunc(func(context.Context, string, []byte) ocp.Outcome {
 					calls.Add(1)
@@ -304,7 +306,7 @@ func TestOnce_waits_at_the_other_endpoint(t *testing.T) {
 				var group sync.WaitGroup
 				for _, endpoint := range []string{"/call", "/tools/call"} {
 					group.Go(func() {
-						a := question{endpoint: endpoint, body: addOnce}.ask(t.Context(), s, calculator(), caller)
+						a := question{endpoint: endpoint, body: addWithID}.ask(t.Context(), s, calculator(), caller)
 						mu.Lock()
 						defer mu.Unlock()
 						answers[endpoint] = a
@@ -320,11 +322,11 @@ func TestOnce_waits_at_the_other_endpoint(t *testing.T) {
 	}
 }
 
-// TestOnce_storm sends 1,000 calls with 100 call ids to two servers, as one node
+// TestIdempotency_storm sends 1,000 calls with 100 call ids to two servers, as one node
 // before and after a reload has them, or two nodes on one Redis.
-func TestOnce_storm(t *testing.T) {
+func TestIdempotency_storm(t *testing.T) {
 	storm := func(t *testing.T, a, b store.Store) {
-		servers := []*Server{New(Options{Idempotency: idempotency(a)}), New(Options{Idempotency: idempotency(b)})}
+		servers := []*Server{New(Options{Idempotency: recordIn(a)}), New(Options{Idempotency: recordIn(b)})}
 		tools, caller := calculator(), new(counting)
 		var mu sync.Mutex
 		answers := make(map[string]string)
@@ -332,7 +334,7 @@ func TestOnce_storm(t *testing.T) {
 		for i := range 1000 {
 			group.Go(func() {
 				id := fmt.Sprint("call-", i%100)
-				got := question{body: strings.Replace(addOnce, "c1", id, 1)}.ask(t.Context(), servers[i/100%2], tools, caller)
+				got := question{body: strings.Replace(addWithID, "c1", id, 1)}.ask(t.Context(), servers[i/100%2], tools, caller)
 				mu.Lock()
 				defer mu.Unlock()
 				if got.Code != 200 {
@@ -367,8 +369,16 @@ func TestOnce_storm(t *testing.T) {
 	})
 }
 
+// Offsets in the format of records (package idempotency). The state is b for a call that has begun
+// and d for one that is done.
+const (
+	recordStateOffset   = 1
+	recordLeaseOffset   = 5
+	recordProcessOffset = 13
+)
+
 // leaveUnfinished makes of the call a record whose node is gone.
-func leaveUnfinished(t *testing.T, st store.Store, s *Server, tools *ocp.Toolset, body string, process nodeID, until time.Time) {
+func leaveUnfinished(t *testing.T, st store.Store, s *Server, tools *ocp.Toolset, body string, otherProcess bool, until time.Time) {
 	t.Helper()
 	question{body: body}.ask(t.Context(), s, tools, new(counting))
 	keys, err := st.Keys(t.Context(), recordPrefix, "", 10)
@@ -379,34 +389,38 @@ func leaveUnfinished(t *testing.T, st store.Store, s *Server, tools *ocp.Toolset
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, ok := decodeRecord(held.Value)
-	if !ok || r.state != recordDone {
-		t.Fatalf("the record of a call that has run: %q", held.Value)
+	value := bytes.Clone(held.Value)
+	if value[recordStateOffset] != 'd' {
+		t.Fatalf("the record of a call that has run: %q", value)
 	}
-	r.state, r.process, r.until = recordBegun, process, until
-	if err := st.Put(t.Context(), keys[0], store.Change{Value: r.encode(), TTL: time.Hour}); err != nil {
+	value[recordStateOffset] = 'b'
+	binary.BigEndian.PutUint64(value[recordLeaseOffset:], uint64(until.UnixMilli()))
+	if otherProcess {
+		value[recordProcessOffset]++
+	}
+	if err := st.Put(t.Context(), keys[0], store.Change{Value: value, TTL: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestOnce_died(t *testing.T) {
+func TestIdempotency_died(t *testing.T) {
 	for _, c := range []struct {
 		rule    string
 		tool    string
-		process nodeID
+		process bool          // another one
 		until   time.Duration // from now
 		runs    int64
 		says    string
 	}{
-		{"not idempotent", "Add", nodeID{1}, -time.Second, 0, "never finished"},
-		{"not idempotent, and of an earlier process", "Add", nodeID{1}, time.Hour, 0, "never finished"},
-		{"not idempotent, and without a sign of life", "Add", thisProcess, -time.Second, 0, "never finished"},
-		{"idempotent", "guess", nodeID{1}, -time.Second, 1, `"success":true`},
-		{"idempotent, and of an earlier process", "clear", nodeID{1}, time.Hour, 1, `"success":true`},
+		{"not idempotent", "Add", true, -time.Second, 0, "unknown"},
+		{"not idempotent, and of an earlier process", "Add", true, time.Hour, 0, "unknown"},
+		{"not idempotent, and without a sign of life", "Add", false, -time.Second, 0, "unknown"},
+		{"idempotent", "guess", true, -time.Second, 1, `"success":true`},
+		{"idempotent, and of an earlier process", "clear", true, time.Hour, 1, `"success":true`},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			st := openBolt(t, filepath.Join(t.TempDir(), "s"))
-			s := New(Options{Idempotency: idempotency(st)})
+			s := New(Options{Idempotency: recordIn(st)})
 			body := `{"call_id":"c1","tool_id":"Calculator.` + c.tool + `"}`
 			leaveUnfinished(t, st, s, calculator(), body, c.process, time.Now().Add(c.until))
 			caller := new(counting)
@@ -425,17 +439,17 @@ func TestOnce_died(t *testing.T) {
 	}
 }
 
-// TestOnce_waits_for_another_server lets one server run the call and another wait
+// TestIdempotency_waits_for_another_server lets one server run the call and another wait
 // for it longer than the lease.
-func TestOnce_waits_for_another_server(t *testing.T) {
+func TestIdempotency_waits_for_another_server(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // or a machine that stands still would end the lease
 		st := openBolt(t, filepath.Join(t.TempDir(), "s"))
-		options := idempotency(st)
+		options := recordIn(st)
 		servers := []*Server{New(Options{Idempotency: options}), New(Options{Idempotency: options})}
 		caller := &counting{wait: make(chan struct{})}
 		answers := make(chan *httptest.ResponseRecorder, 2)
 		for i, s := range servers {
-			go func() { answers <- question{body: addOnce}.ask(t.Context(), s, calculator(), caller) }()
+			go func() { answers <- question{body: addWithID}.ask(t.Context(), s, calculator(), caller) }()
 			for i == 0 && caller.calls.Load() == 0 {
 				time.Sleep(time.Millisecond)
 			}
@@ -449,7 +463,7 @@ func TestOnce_waits_for_another_server(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if took := time.Since(began); took < DefaultCallLease {
+		if took := time.Since(began); took < idempotency.DefaultLease {
 			t.Errorf("the call ended after %s, within its first lease", took)
 		}
 		close(caller.wait)
@@ -460,9 +474,9 @@ func TestOnce_waits_for_another_server(t *testing.T) {
 	})
 }
 
-// TestOnce_a_client_that_goes_away finds the answer when it comes back.
-func TestOnce_a_client_that_goes_away(t *testing.T) {
-	s := New(Options{Idempotency: idempotency(openBolt(t, filepath.Join(t.TempDir(), "s")))})
+// TestIdempotency_a_client_that_goes_away finds the answer when it comes back.
+func TestIdempotency_a_client_that_goes_away(t *testing.T) {
+	s := New(Options{Idempotency: recordIn(openBolt(t, filepath.Join(t.TempDir(), "s")))})
 	ctx, leave := context.WithCancel(t.Context())
 	var calls int
 	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
@@ -473,19 +487,19 @@ func TestOnce_a_client_that_goes_away(t *testing.T) {
 		}
 		return ocp.Outcome{Result: jsonResult("1")}
 	})
-	question{body: addOnce}.ask(ctx, s, calculator(), caller)
-	got := question{body: addOnce}.ask(t.Context(), s, calculator(), caller)
+	question{body: addWithID}.ask(ctx, s, calculator(), caller)
+	got := question{body: addWithID}.ask(t.Context(), s, calculator(), caller)
 	if calls != 1 || !strings.Contains(got.Body.String(), `"success":true`) {
 		t.Errorf("called %d times: %s", calls, got.Body)
 	}
-	if got := (question{body: addOnce}).ask(ctx, s, calculator(), caller); got.Body.Len() != 0 {
+	if got := (question{body: addWithID}).ask(ctx, s, calculator(), caller); got.Body.Len() != 0 {
 		t.Errorf("told to a client that is gone: %s", got.Body)
 	}
 }
 
-// TestOnce_callers_with_keys_of_their_own tells them apart whatever tool they call.
-func TestOnce_callers_with_keys_of_their_own(t *testing.T) {
-	s := New(Options{Idempotency: idempotency(openBolt(t, filepath.Join(t.TempDir(), "s")))})
+// TestIdempotency_callers_with_keys_of_their_own tells them apart whatever tool they call.
+func TestIdempotency_callers_with_keys_of_their_own(t *testing.T) {
+	s := New(Options{Idempotency: recordIn(openBolt(t, filepath.Join(t.TempDir(), "s")))})
 	tools, caller := secured(need{"key": {}}), new(counting)
 	for _, c := range []struct {
 		tool, key string
@@ -506,47 +520,47 @@ func TestOnce_callers_with_keys_of_their_own(t *testing.T) {
 	}
 }
 
-func TestOnce_survives_a_restart(t *testing.T) {
+func TestIdempotency_survives_a_restart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	caller := new(counting)
 	st := openBolt(t, path)
-	first := question{body: addOnce}.ask(t.Context(), New(Options{Idempotency: idempotency(st)}), calculator(), caller)
+	first := question{body: addWithID}.ask(t.Context(), New(Options{Idempotency: recordIn(st)}), calculator(), caller)
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
-	second := question{body: addOnce}.ask(t.Context(), New(Options{Idempotency: idempotency(openBolt(t, path))}), calculator(), caller)
+	second := question{body: addWithID}.ask(t.Context(), New(Options{Idempotency: recordIn(openBolt(t, path))}), calculator(), caller)
 	if caller.calls.Load() != 1 || first.Body.String() != second.Body.String() {
 		t.Errorf("ran %d times: %s and %s", caller.calls.Load(), first.Body, second.Body)
 	}
 }
 
-// TestOnce_without_a_store runs only what does no harm twice.
-func TestOnce_without_a_store(t *testing.T) {
+// TestIdempotency_without_a_store runs only what does no harm twice.
+func TestIdempotency_without_a_store(t *testing.T) {
 	broken := errors.New("the disk is gone")
 	var told error
-	options := &Idempotency{
+	options := &idempotency.Options{
 		Open:   func(context.Context) (store.Store, error) { return nil, broken },
 		Failed: func(err error) { told = err },
 	}
 	s := New(Options{Idempotency: options})
 	caller := new(counting)
-	got := question{body: addOnce}.ask(t.Context(), s, calculator(), caller)
+	got := question{body: addWithID}.ask(t.Context(), s, calculator(), caller)
 	if got.Code != 503 || got.Header().Get("Retry-After") == "" || caller.calls.Load() != 0 || strings.Contains(got.Body.String(), "disk") {
 		t.Errorf("POST: %d %s", got.Code, got.Body)
 	}
 	if !errors.Is(told, broken) {
 		t.Errorf("told %v", told)
 	}
-	got = question{body: strings.Replace(addOnce, "Add", "guess", 1)}.ask(t.Context(), s, calculator(), caller)
+	got = question{body: strings.Replace(addWithID, "Add", "guess", 1)}.ask(t.Context(), s, calculator(), caller)
 	if got.Code != 200 || caller.calls.Load() != 1 {
 		t.Errorf("GET: %d %s", got.Code, got.Body)
 	}
 }
 
-// TestOnce_keeps_no_secret looks for what was sent in confidence in the store.
-func TestOnce_keeps_no_secret(t *testing.T) {
+// TestIdempotency_keeps_no_secret looks for what was sent in confidence in the store.
+func TestIdempotency_keeps_no_secret(t *testing.T) {
 	st := openBolt(t, filepath.Join(t.TempDir(), "s"))
-	s := New(Options{Idempotency: idempotency(st)})
+	s := New(Options{Idempotency: recordIn(st)})
 	body := `{"call_id":"the-call","tool_id":"Vault.secured","context":{"authorization":[{"id":"oauth","token":"T0psecret"}]}}`
 	got := question{body: body, user: "ada"}.ask(t.Context(), s, secured(need{"oauth": {}}), new(counting))
 	if got.Code != 200 {
@@ -566,18 +580,5 @@ func TestOnce_keeps_no_secret(t *testing.T) {
 				t.Errorf("%s is in the record %q: %q", secret, key, r.Value)
 			}
 		}
-	}
-}
-
-func TestRecord_of_another_kind_is_none(t *testing.T) {
-	whole := (&record{state: recordDone, status: 200}).encode()
-	for i := range whole {
-		if _, ok := decodeRecord(whole[:i]); ok {
-			t.Errorf("%d bytes are a record", i)
-		}
-	}
-	whole[0]++
-	if _, ok := decodeRecord(whole); ok {
-		t.Error("a record of another version is read")
 	}
 }

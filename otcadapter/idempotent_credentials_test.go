@@ -26,10 +26,10 @@ func guarded(schemes map[string]*ocp.SecurityScheme) *ocp.Toolset {
 	return tools
 }
 
-// TestOnce_an_answer_with_credentials_is_not_kept checks that nothing of a credential
+// TestIdempotency_an_answer_with_credentials_is_not_kept checks that nothing of a credential
 // reaches the store, whatever form a successful response repeats it in, and that the
 // call does not run again unless it is harmless.
-func TestOnce_an_answer_with_credentials_is_not_kept(t *testing.T) {
+func TestIdempotency_an_answer_with_credentials_is_not_kept(t *testing.T) {
 	const secret = `s3cr&t"k/y-9F1`
 	bearer := map[string]*ocp.SecurityScheme{"bearer": {Name: "bearer", Type: "http", Scheme: "bearer"}}
 	key := map[string]*ocp.SecurityScheme{"key": {Name: "key", Type: "apiKey", In: "header", ParameterName: "X-Key"}}
@@ -66,7 +66,7 @@ func TestOnce_an_answer_with_credentials_is_not_kept(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s, tools, calls := New(Options{Idempotency: idempotency(st)}), guarded(c.schemes), 0
+				s, tools, calls := New(Options{Idempotency: recordIn(st)}), guarded(c.schemes), 0
 				for _, each := range tools.Tools() {
 					each.Answer = ocp.Answer{}
 				}
@@ -118,30 +118,30 @@ func checkFiles(t *testing.T, path string, hidden []string) {
 	}
 }
 
-// TestOnce_an_answer_without_credentials_is_kept though the call came with some.
-func TestOnce_an_answer_without_credentials_is_kept(t *testing.T) {
+// TestIdempotency_an_answer_without_credentials_is_kept though the call came with some.
+func TestIdempotency_an_answer_without_credentials_is_kept(t *testing.T) {
 	st := openBolt(t, filepath.Join(t.TempDir(), "s"))
-	s, caller := New(Options{Idempotency: idempotency(st)}), new(counting)
+	s, caller := New(Options{Idempotency: recordIn(st)}), new(counting)
 	tools := guarded(map[string]*ocp.SecurityScheme{"bearer": {Name: "bearer", Type: "http", Scheme: "bearer"}})
-	q := question{body: strings.Replace(addOnce, `"input"`, `"context":{"authorization":[{"id":"bearer","token":"plain-T0KEN"}]},"input"`, 1)}
+	q := question{body: strings.Replace(addWithID, `"input"`, `"context":{"authorization":[{"id":"bearer","token":"plain-T0KEN"}]},"input"`, 1)}
 	first, second := q.ask(t.Context(), s, tools, caller), q.ask(t.Context(), s, tools, caller)
 	if first.Body.String() != second.Body.String() || caller.calls.Load() != 1 || second.Header().Get("Idempotent-Replayed") != "true" {
 		t.Errorf("called %d times: %s, then %s", caller.calls.Load(), first.Body, second.Body)
 	}
 }
 
-// TestOnce_a_failure_with_the_callers_own_token checks that a failure is told and kept
+// TestIdempotency_a_failure_with_the_callers_own_token checks that a failure is told and kept
 // without the credentials of the caller's own request.
-func TestOnce_a_failure_with_the_callers_own_token(t *testing.T) {
+func TestIdempotency_a_failure_with_the_callers_own_token(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
-	s := New(Options{Idempotency: idempotency(openBolt(t, path))})
+	s := New(Options{Idempotency: recordIn(openBolt(t, path))})
 	tools := guarded(map[string]*ocp.SecurityScheme{"bearer": {Name: "bearer", Type: "http", Scheme: "bearer"}})
 	calls := 0
 	caller := callerFunc(func(context.Context, string, []byte) ocp.Outcome {
 		calls++
 		return ocp.Outcome{Tool: tools.Tools()[0], Failure: &ocp.Failure{Kind: ocp.Refused, Status: 404, Message: "nothing for own-T0KEN"}}
 	})
-	q := question{body: addOnce, header: http.Header{"Authorization": {"Bearer own-T0KEN"}}}
+	q := question{body: addWithID, header: http.Header{"Authorization": {"Bearer own-T0KEN"}}}
 	first, second := q.ask(t.Context(), s, tools, caller), q.ask(t.Context(), s, tools, caller)
 	if calls != 1 || first.Body.String() != second.Body.String() || strings.Contains(first.Body.String(), "own-T0KEN") {
 		t.Errorf("called %d times: %s, then %s", calls, first.Body, second.Body)

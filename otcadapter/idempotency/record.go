@@ -1,0 +1,117 @@
+package idempotency
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"net/http"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/keyedhash"
+)
+
+// A recordState is the state of the call that a record is about.
+type recordState byte
+
+const (
+	stateBegun     recordState = 'b' // a node runs the call, or ran it when the node died
+	stateDone      recordState = 'd' // the record has the response
+	stateNotStored recordState = 'l' // the record has a notStoredReason instead of the response
+	recordVersion              = 1   // of the format
+)
+
+// A notStoredReason is the reason why a record has no response.
+type notStoredReason string
+
+const (
+	notStoredTooLarge    notStoredReason = ""  // the response was larger than Options.MaxResponse
+	notStoredCredentials notStoredReason = "c" // the response repeated credentials of the call
+)
+
+// Offsets of the fields of a record's header. The body of the response follows.
+const (
+	offsetState     = 1
+	offsetRetryable = 2
+	offsetStatus    = 3
+	offsetLeaseEnd  = 5
+	offsetProcess   = 13
+	offsetAttempt   = offsetProcess + len(nodeID{})
+	offsetContent   = offsetAttempt + len(nodeID{})
+	headerSize      = offsetContent + len(keyedhash.Digest{})
+)
+
+// A nodeID identifies a process, or an attempt at a call.
+type nodeID [8]byte
+
+// newNodeID returns a random nodeID.
+func newNodeID() (id nodeID) {
+	_, _ = rand.Read(id[:]) // never fails
+	return id
+}
+
+// thisProcess identifies this process, so that records of a previous process can be recognized.
+// It does not change.
+var thisProcess = newNodeID()
+
+// A record is what the store has of a call.
+type record struct {
+	state     recordState
+	retryable bool      // see Response.Retryable
+	status    int       // of the response
+	leaseEnd  time.Time // of stateBegun: when the lease ends, unless it is renewed
+	process   nodeID
+	attempt   nodeID
+	content   keyedhash.Digest // see Call.Identity
+	body      []byte
+}
+
+// writeHeader encodes the record's fields into the first headerSize bytes of b.
+func (r *record) writeHeader(b []byte) {
+	b[0] = recordVersion
+	b[offsetState] = byte(r.state)
+	b[offsetRetryable] = 0
+	if r.retryable {
+		b[offsetRetryable] = 1
+	}
+	binary.BigEndian.PutUint16(b[offsetStatus:], uint16(r.status))
+	binary.BigEndian.PutUint64(b[offsetLeaseEnd:], uint64(r.leaseEnd.UnixMilli()))
+	copy(b[offsetProcess:], r.process[:])
+	copy(b[offsetAttempt:], r.attempt[:])
+	copy(b[offsetContent:], r.content[:])
+}
+
+// encode returns the encoded record, without a body.
+func (r *record) encode() []byte {
+	b := make([]byte, headerSize)
+	r.writeHeader(b)
+	return b
+}
+
+// isValid reports whether the fields of a decoded record are valid.
+func (r *record) isValid() bool {
+	switch r.state {
+	case stateBegun:
+		return true
+	case stateDone, stateNotStored:
+		return r.status >= http.StatusOK && r.status < 600
+	}
+	return false
+}
+
+// decodeRecord decodes a record. It returns false if the record does not have this version's
+// format.
+func decodeRecord(b []byte) (r record, ok bool) {
+	if len(b) < headerSize || b[0] != recordVersion {
+		return record{}, false
+	}
+	r = record{
+		state:     recordState(b[offsetState]),
+		retryable: b[offsetRetryable] != 0,
+		status:    int(binary.BigEndian.Uint16(b[offsetStatus:])),
+		leaseEnd:  time.UnixMilli(int64(binary.BigEndian.Uint64(b[offsetLeaseEnd:]))),
+		body:      b[headerSize:],
+	}
+	copy(r.process[:], b[offsetProcess:])
+	copy(r.attempt[:], b[offsetAttempt:])
+	copy(r.content[:], b[offsetContent:])
+	return r, r.isValid()
+}
