@@ -152,7 +152,7 @@ func appendText[T string | []byte](dst []byte, s T) []byte {
 // that the new token allows both (RFC 6750, section 3.1; MCP, Authorization, Runtime Insufficient
 // Scope).
 func (x *exchange) checkAccess(tool *ocp.Tool) *fault {
-	missing := x.site.Access.missing(tool, x.tools.SecuritySchemes)
+	missing := x.site.Access.Missing(tool, x.tools.SecuritySchemes)
 	if missing == nil {
 		return nil
 	}

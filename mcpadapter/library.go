@@ -232,7 +232,7 @@ func newShelf(l *Library, tools *ocp.Toolset, access *Access) *shelf {
 		s.addPrompt(p)
 	}
 	for _, tool := range tools.Tools() {
-		s.addOperation(l, tools, tool, access.missing(tool, tools.SecuritySchemes) != nil)
+		s.addOperation(l, tools, tool, access.Missing(tool, tools.SecuritySchemes) != nil)
 	}
 	if len(s.byTool) > 0 {
 		s.routes = ocp.NewRoutes(tools)

@@ -66,50 +66,10 @@ func (l *Login) key() string {
 }
 
 // Access is what an access token allows.
-type Access struct {
-	Scopes   []string // scopes of the token
-	Metadata string   // URL of the protected resource metadata (RFC 9728); "" if there is none
-}
+type Access = ocp.Access
 
-// missing returns the scopes that the token lacks for a call of the tool; nil means that the call is
-// allowed. If the document declares several alternatives, missing returns the one with the fewest
-// missing scopes. It ignores alternatives without a token, such as an API key: the gateway's own API
-// key must not replace a scope of the user.
-func (a *Access) missing(tool *ocp.Tool, schemes map[string]*ocp.SecurityScheme) []string {
-	if a == nil || len(tool.Security) == 0 {
-		return nil
-	}
-	var nearest []string
-	for _, requirement := range tool.Security {
-		var lacking []string
-		tokens := len(requirement) == 0 // an empty requirement allows everyone
-		for name, scopes := range requirement {
-			if s := schemes[name]; s == nil || s.Type != "oauth2" && s.Type != "openIdConnect" {
-				continue
-			}
-			tokens = true
-			for _, scope := range scopes {
-				if !slices.Contains(a.Scopes, scope) && !slices.Contains(lacking, scope) {
-					lacking = append(lacking, scope)
-				}
-			}
-		}
-		if !tokens {
-			continue
-		}
-		if len(lacking) == 0 {
-			return nil
-		}
-		if nearest == nil || len(lacking) < len(nearest) {
-			nearest = lacking
-		}
-	}
-	slices.Sort(nearest)
-	return nearest
-}
-
-// key returns the same string for tokens with the same scopes, "" for nil.
-func (a *Access) key() string {
+// accessKey returns the same string for tokens with the same scopes, "" for nil.
+func accessKey(a *Access) string {
 	if a == nil {
 		return ""
 	}

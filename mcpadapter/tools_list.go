@@ -66,7 +66,7 @@ const maxRestricted = 64
 
 // catalog returns the cached catalog for the credentials, or a new one.
 func (l *restricted) catalog(s *Server, tools *ocp.Toolset, access *Access, login *Login) *catalog {
-	key := access.key() + login.key()
+	key := accessKey(access) + login.key()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if library := s.library.Load(); l.tools != tools || l.library != library {
@@ -95,7 +95,7 @@ func (s *Server) newCatalog(tools *ocp.Toolset, access *Access) *catalog {
 		c.size = max(len(tools.Tools()), 1)
 	}
 	for _, tool := range tools.Tools() {
-		if access.missing(tool, tools.SecuritySchemes) == nil && !isHidden(tool) {
+		if access.Missing(tool, tools.SecuritySchemes) == nil && !isHidden(tool) {
 			c.visible = append(c.visible, tool)
 		}
 	}
@@ -106,7 +106,7 @@ func (s *Server) newCatalog(tools *ocp.Toolset, access *Access) *catalog {
 	}
 
 	sum := sha256.New()
-	sum.Write([]byte(tools.Hash + access.key()))
+	sum.Write([]byte(tools.Hash + accessKey(access)))
 	sum.Write(c.library.hash[:])
 	sum.Write(binary.BigEndian.AppendUint64(nil, uint64(c.size)))
 	copy(c.stamp[:], sum.Sum(nil))

@@ -203,7 +203,7 @@ type watch struct {
 func (x *exchange) identify() {
 	x.polling = pollKey{client: x.listener(), identity: rand.Text()} // unique, so no other stream shares its polls
 	if x.site.Identity != nil {
-		x.polling.identity = x.site.Identity() + x.site.Access.key()
+		x.polling.identity = x.site.Identity() + accessKey(x.site.Access)
 	}
 }
 

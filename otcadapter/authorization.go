@@ -25,7 +25,7 @@ func (g *grant) fromCaller() bool {
 // are all in the call's context over one that also needs the caller's own headers. If no
 // alternative is satisfied, the call runs without credentials from the caller, provided that
 // the gateway adds credentials or the tool does not require any.
-func (k *toolkit) authorize(tool *entry, c *callContext, r *http.Request, access *Access) (grant, *fault) {
+func (k *toolkit) authorize(tool *entry, c *callContext, r *http.Request, access *ocp.Access) (grant, *fault) {
 	alternatives := tool.requirements
 	if len(alternatives) == 0 {
 		return grant{}, nil
@@ -40,7 +40,7 @@ func (k *toolkit) authorize(tool *entry, c *callContext, r *http.Request, access
 		}
 	}
 	if k.injectsCredentials {
-		return grant{}, access.admit(tool)
+		return grant{}, k.checkScopes(tool, access)
 	}
 	own := func(need requirement) bool { return provided(need) || carriesCredential(r, need.scheme) }
 	for _, all := range alternatives {
@@ -90,34 +90,11 @@ func carriesCredential(r *http.Request, scheme *ocp.SecurityScheme) bool {
 	return false
 }
 
-// Access describes what the access token allows that authenticated the caller.
-type Access struct {
-	Scopes   []string // scopes of the token
-	Metadata string   // URL of the protected resource metadata (RFC 9728); "" if there is none
-}
-
-// admit rejects a caller whose token lacks the scopes of the tool, if the gateway would add its
-// own credentials to the call.
-func (a *Access) admit(tool *entry) *fault {
-	if a == nil {
-		return nil
+// checkScopes rejects a caller whose token lacks the scopes of the tool, if the gateway would add
+// its own credentials to the call.
+func (k *toolkit) checkScopes(tool *entry, access *ocp.Access) *fault {
+	if missing := access.Missing(tool.Tool, k.schemes); missing != nil {
+		return insufficientScope(tool.Name, missing, access.Metadata)
 	}
-	var fewest []string
-	for i, all := range tool.requirements {
-		var lacking []string
-		for _, need := range all {
-			for _, scope := range need.scopes {
-				if need.kind == requireAuthorization && !slices.Contains(a.Scopes, scope) && !slices.Contains(lacking, scope) {
-					lacking = append(lacking, scope)
-				}
-			}
-		}
-		if len(lacking) == 0 {
-			return nil
-		}
-		if i == 0 || len(lacking) < len(fewest) {
-			fewest = lacking
-		}
-	}
-	return insufficientScope(tool.Name, fewest, a.Metadata)
+	return nil
 }

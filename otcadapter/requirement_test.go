@@ -273,17 +273,17 @@ func TestRequirements_bad_credentials(t *testing.T) {
 func TestAccess_scopes_of_the_token_bound_what_the_gateway_lends(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
-		access *Access
+		access *ocp.Access
 		held   bool
 		body   string
 		status int
 	}{
 		{"no token", nil, true, `{"tool_id":"Vault.secured"}`, 200},
-		{"enough", &Access{Scopes: []string{"read", "write"}}, true, `{"tool_id":"Vault.secured"}`, 200},
-		{"too little", &Access{Scopes: []string{"read"}, Metadata: "https://x/meta"}, true, `{"tool_id":"Vault.secured"}`, 403},
-		{"a tool without scopes", &Access{}, true, `{"tool_id":"Vault.open"}`, 200},
-		{"the call's own token", &Access{}, true, `{"tool_id":"Vault.secured","context":{"authorization":[{"id":"oauth","token":"T"}]}}`, 200},
-		{"nothing is lent", &Access{}, false, `{"tool_id":"Vault.secured"}`, 400},
+		{"enough", &ocp.Access{Scopes: []string{"read", "write"}}, true, `{"tool_id":"Vault.secured"}`, 200},
+		{"too little", &ocp.Access{Scopes: []string{"read"}, Metadata: "https://x/meta"}, true, `{"tool_id":"Vault.secured"}`, 403},
+		{"a tool without scopes", &ocp.Access{}, true, `{"tool_id":"Vault.open"}`, 200},
+		{"the call's own token", &ocp.Access{}, true, `{"tool_id":"Vault.secured","context":{"authorization":[{"id":"oauth","token":"T"}]}}`, 200},
+		{"nothing is lent", &ocp.Access{}, false, `{"tool_id":"Vault.secured"}`, 400},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			site := siteOf(secured(need{"oauth": {"write"}}), answering(ocp.Outcome{Result: jsonResult("1")}))
@@ -300,6 +300,20 @@ func TestAccess_scopes_of_the_token_bound_what_the_gateway_lends(t *testing.T) {
 				t.Errorf("WWW-Authenticate: %s", challenge)
 			}
 		})
+	}
+}
+
+// TestAccess_an_API_key_does_not_replace_a_scope: the gateway's own API key would satisfy the
+// operation's other alternative, but the user's token lacks the scope.
+func TestAccess_an_API_key_does_not_replace_a_scope(t *testing.T) {
+	site := siteOf(secured(need{"key": {}}, need{"oauth": {"write"}}), answering(ocp.Outcome{Result: jsonResult("1")}))
+	site.Toolkits[0].InjectsCredentials, site.Access = true, &ocp.Access{Scopes: []string{"read"}}
+	request := httptest.NewRequest("POST", "/otc/call", strings.NewReader(`{"tool_id":"Vault.secured"}`))
+	request.Header.Set("Content-Type", "application/json")
+	recorder := httptest.NewRecorder()
+	New(Options{}).ServeHTTP(recorder, request, "/call", site)
+	if recorder.Code != http.StatusForbidden {
+		t.Errorf("status %d, want 403: %s", recorder.Code, recorder.Body)
 	}
 }
 

@@ -77,7 +77,7 @@ type Site struct {
 	User string
 
 	// Access is what the user's token allows. Nil means everything.
-	Access *Access
+	Access *ocp.Access
 
 	// Upstream checks the API's health. Nil means that the API is not checked.
 	Upstream UpstreamHealth

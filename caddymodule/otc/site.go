@@ -32,10 +32,8 @@ func (o *Handler) adapterSite(r *http.Request, next caddyhttp.Handler) otcadapte
 			c.Conceal = info.Conceal
 			return c
 		},
-		User: toolcall.AuthenticatedUser(r),
-	}
-	if access := toolcall.AccessOf(r); access != nil {
-		site.Access = &otcadapter.Access{Scopes: access.Scopes, Metadata: access.Metadata}
+		User:   toolcall.AuthenticatedUser(r),
+		Access: toolcall.AccessOf(r),
 	}
 	if o.HealthUpstream != "" {
 		site.Upstream = o.upstreamHealth(r, next)

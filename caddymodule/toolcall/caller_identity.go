@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/agentauth"
-	"github.com/fairwayhq/fairway/mcpadapter"
+	"github.com/fairwayhq/fairway/ocp"
 )
 
 // AuthenticatedUser returns the request's {http.auth.user.id}. It returns "" if the caller is
@@ -23,11 +23,11 @@ func AuthenticatedUser(r *http.Request) string {
 
 // AccessOf returns the scopes of the request's access token. It returns nil if the request has
 // no access token.
-func AccessOf(r *http.Request) *mcpadapter.Access {
+func AccessOf(r *http.Request) *ocp.Access {
 	scopes, ok := caddyhttp.GetVar(r.Context(), agentauth.VarScopes).([]string)
 	if !ok {
 		return nil
 	}
 	metadata, _ := caddyhttp.GetVar(r.Context(), agentauth.VarResourceMetadata).(string)
-	return &mcpadapter.Access{Scopes: scopes, Metadata: metadata}
+	return &ocp.Access{Scopes: scopes, Metadata: metadata}
 }

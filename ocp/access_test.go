@@ -1,14 +1,12 @@
-package mcpadapter
+package ocp
 
 import (
 	"reflect"
 	"testing"
-
-	"github.com/fairwayhq/fairway/ocp"
 )
 
-func TestMissingScopes(t *testing.T) {
-	schemes := map[string]*ocp.SecurityScheme{"oauth": {Type: "oauth2"}, "oidc": {Type: "openIdConnect"}, "key": {Type: "apiKey"}}
+func TestAccess_Missing(t *testing.T) {
+	schemes := map[string]*SecurityScheme{"oauth": {Type: "oauth2"}, "oidc": {Type: "openIdConnect"}, "key": {Type: "apiKey"}}
 	for rule, c := range map[string]struct {
 		access   *Access
 		security []map[string][]string
@@ -27,11 +25,11 @@ func TestMissingScopes(t *testing.T) {
 		"a key instead, before":  {&Access{}, []map[string][]string{{"key": {}}, {"oauth": {"w"}}}, []string{"w"}},
 		"a scheme of no meaning": {&Access{}, []map[string][]string{{"other": {"w"}}}, nil},
 	} {
-		tool := new(ocp.Tool)
+		tool := new(Tool)
 		for _, r := range c.security {
 			tool.Security = append(tool.Security, r)
 		}
-		if got := c.access.missing(tool, schemes); !reflect.DeepEqual(got, c.want) {
+		if got := c.access.Missing(tool, schemes); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %q, want %q", rule, got, c.want)
 		}
 	}
