@@ -15,6 +15,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/internal/store/storetest"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 const (
@@ -202,13 +203,13 @@ func recordedOrders(t *testing.T, file string) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engagements, err := guard.Engagements(t.Context(), "", 10)
+	engagements, _, err := guard.Engagements.Page(t.Context(), "", 10)
 	if err != nil || len(engagements) != 1 {
 		t.Fatalf("%d Engagements, %v", len(engagements), err)
 	}
 	names := make(map[string]bool)
 	for from := int64(0); ; {
-		entries, err := guard.Audit(t.Context(), engagements[0].Key, from, oagent.MaxAudit)
+		entries, err := guard.Engagements.Entries(t.Context(), engagements[0].Key, from, engagement.MaxPage)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +219,7 @@ func recordedOrders(t *testing.T, file string) map[string]bool {
 		from += int64(len(entries))
 		for _, e := range entries {
 			var inputs struct{ Name string }
-			if e.What != oagent.EntryBegun {
+			if e.What != engagement.EntryBegun {
 				continue
 			}
 			if err := json.Unmarshal(e.Inputs, &inputs); err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/assertion"
 )
 
 // head is a document up to its capabilities.
@@ -225,13 +226,13 @@ func TestReadAgentValues(t *testing.T) {
 	if len(a.Exposes) != 3 || a.Exposes[0].Name != "booking" || a.Exposes[2].Value.Expression != "history._total" {
 		t.Errorf("%+v", a.Exposes)
 	}
-	reads := oagent.Reads{
+	reads := assertion.Reads{
 		Total:   true,
 		Inputs:  []string{"refund-booking", "search-faqs"},
 		Outputs: []string{"get-booking", "refund-booking"},
 		History: []string{"get-booking", "search-faqs"},
 	}
-	if got := a.Reads(); !reflect.DeepEqual(normalize(got), normalize(reads)) {
+	if got := readsOf(a); !reflect.DeepEqual(normalize(got), normalize(reads)) {
 		t.Errorf("got %+v, want %+v", got, reads)
 	}
 }
@@ -398,4 +399,39 @@ func FuzzReadAgent(f *testing.F) {
 			}
 		}
 	})
+}
+
+// readsOf returns what all assertions and exposed values of an agent read together.
+func readsOf(a *oagent.Agent) assertion.Reads {
+	var all assertion.Reads
+	for i := range a.Capabilities {
+		for _, restriction := range []*oagent.Restriction{a.Capabilities[i].Input, a.Capabilities[i].Output} {
+			if restriction != nil && restriction.Assertion != nil {
+				all = all.Union(restriction.Assertion.Reads())
+			}
+		}
+	}
+	for _, exposure := range a.Exposes {
+		all = all.Union(exposure.Value.Reads())
+	}
+	return all
+}
+
+// normalize makes empty lists nil.
+func normalize(r assertion.Reads) assertion.Reads {
+	for _, names := range []*[]string{&r.Inputs, &r.Outputs, &r.History, &r.Counts} {
+		if len(*names) == 0 {
+			*names = nil
+		}
+	}
+	return r
+}
+
+func BenchmarkReadAgent(b *testing.B) {
+	document := []byte(whole("get-trip: {input_restriction: {assertion: history._total < 3}}"))
+	for b.Loop() {
+		if _, err := oagent.ReadAgent(document, "a.yaml"); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

@@ -9,12 +9,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // A move is one call and what becomes of it.
 type move struct {
 	name, inputs, outputs string
-	want                  oagent.Kind
+	want                  engagement.Kind
 }
 
 // TestRules is the rules of the text about what an agent may do and what an
@@ -29,21 +30,21 @@ capabilities:
   get-trip: {}
 `, []move{
 			{"get-trip", `{"id":1}`, `{}`, ""},
-			{"delete-trip", `{"id":1}`, `{}`, oagent.KindNotAllowed},
+			{"delete-trip", `{"id":1}`, `{}`, engagement.KindNotAllowed},
 			{"get-trip", `{"id":1}`, `{}`, ""}, // it may go on
 		}},
 		{"capabilities: an agent is one", `
 capabilities:
   oagent://planner:
   helper:
-`, []move{{"oagent://planner", `{}`, `{}`, ""}, {"planner", `{}`, `{}`, oagent.KindNotAllowed}, {"oagent://helper", `{}`, `{}`, ""}, {"helper", `{}`, `{}`, ""}}},
+`, []move{{"oagent://planner", `{}`, `{}`, ""}, {"planner", `{}`, `{}`, engagement.KindNotAllowed}, {"oagent://helper", `{}`, `{}`, ""}, {"helper", `{}`, `{}`, ""}}},
 		{"collect_results: outputs are in the Engagement", `
 capabilities:
   find: {}
   act:
     input_restriction:
       assertion: recent.find.outputs.ok && history.find[0].outputs.ok
-`, []move{{"find", `{}`, `{"ok":true}`, ""}, {"act", `{}`, `{}`, ""}, {"find", `{}`, `{"ok":false}`, ""}, {"act", `{}`, `{}`, oagent.KindInputRestriction}}},
+`, []move{{"find", `{}`, `{"ok":true}`, ""}, {"act", `{}`, `{}`, ""}, {"find", `{}`, `{"ok":false}`, ""}, {"act", `{}`, `{}`, engagement.KindInputRestriction}}},
 		{"collect_results False: they are not", `
 capabilities:
   find: {collect_results: False}
@@ -53,14 +54,14 @@ capabilities:
   look:
     input_restriction:
       assertion: recent.find.outputs == null && history.find[0].outputs == null
-`, []move{{"find", `{}`, `{"ok":true}`, ""}, {"act", `{}`, `{}`, oagent.KindInputRestriction}, {"look", `{}`, `{}`, ""}}},
+`, []move{{"find", `{}`, `{"ok":true}`, ""}, {"act", `{}`, `{}`, engagement.KindInputRestriction}, {"look", `{}`, `{}`, ""}}},
 		{"collect_results False: its own output restriction sees them", `
 capabilities:
   find:
     collect_results: False
     output_restriction:
       assertion: recent.find.outputs.ok
-`, []move{{"find", `{}`, `{"ok":true}`, ""}, {"find", `{}`, `{"ok":false}`, oagent.KindOutputRestriction}}},
+`, []move{{"find", `{}`, `{"ok":true}`, ""}, {"find", `{}`, `{"ok":false}`, engagement.KindOutputRestriction}}},
 		{"input_restriction: sees the inputs of the call", `
 capabilities:
   search-faqs:
@@ -68,9 +69,9 @@ capabilities:
       assertion: recent.search-faqs.inputs["path"].startsWith("public")
 `, []move{
 			{"search-faqs", `{"path":"public/a"}`, `{}`, ""},
-			{"search-faqs", `{"path":"private"}`, `{}`, oagent.KindInputRestriction},
-			{"search-faqs", `{"other":"public"}`, `{}`, oagent.KindInputRestriction},
-			{"search-faqs", `{"path":7}`, `{}`, oagent.KindInputRestriction},
+			{"search-faqs", `{"path":"private"}`, `{}`, engagement.KindInputRestriction},
+			{"search-faqs", `{"other":"public"}`, `{}`, engagement.KindInputRestriction},
+			{"search-faqs", `{"path":7}`, `{}`, engagement.KindInputRestriction},
 			{"search-faqs", `{"path":"public/b"}`, `{}`, ""},
 		}},
 		{"input_restriction: a refused call is not in the history", `
@@ -79,11 +80,11 @@ capabilities:
     input_restriction:
       assertion: recent.act.inputs.n < 2 && history._total < 2
 `, []move{
-			{"act", `{"n":2}`, ``, oagent.KindInputRestriction},
+			{"act", `{"n":2}`, ``, engagement.KindInputRestriction},
 			{"act", `{"n":1}`, ``, ""},
-			{"act", `{"n":3}`, ``, oagent.KindInputRestriction},
+			{"act", `{"n":3}`, ``, engagement.KindInputRestriction},
 			{"act", `{"n":1}`, ``, ""},
-			{"act", `{"n":1}`, ``, oagent.KindInputRestriction},
+			{"act", `{"n":1}`, ``, engagement.KindInputRestriction},
 		}},
 		{"output_restriction: sees the outputs of the call", `
 capabilities:
@@ -92,11 +93,11 @@ capabilities:
       assertion: recent.refund.outputs.status == "accepted"
 `, []move{
 			{"refund", `{}`, `{"status":"accepted"}`, ""},
-			{"refund", `{}`, `{"status":"no"}`, oagent.KindOutputRestriction},
-			{"refund", `{}`, `{}`, oagent.KindOutputRestriction},
-			{"refund", `{}`, ``, oagent.KindOutputRestriction},
-			{"refund", `{}`, `{"status":"accepted","status":"no"}`, oagent.KindOutputRestriction},
-			{"refund", `{}`, `<html>`, oagent.KindOutputRestriction},
+			{"refund", `{}`, `{"status":"no"}`, engagement.KindOutputRestriction},
+			{"refund", `{}`, `{}`, engagement.KindOutputRestriction},
+			{"refund", `{}`, ``, engagement.KindOutputRestriction},
+			{"refund", `{}`, `{"status":"accepted","status":"no"}`, engagement.KindOutputRestriction},
+			{"refund", `{}`, `<html>`, engagement.KindOutputRestriction},
 		}},
 		{"output_restriction: what was withheld is not in the Engagement, the call is", `
 capabilities:
@@ -106,17 +107,17 @@ capabilities:
   act:
     input_restriction:
       assertion: recent.find.outputs == null && history.find[0].outputs == null && history._total == 1
-`, []move{{"find", `{}`, `{"ok":false}`, oagent.KindOutputRestriction}, {"act", `{}`, `{}`, ""}}},
+`, []move{{"find", `{}`, `{"ok":false}`, engagement.KindOutputRestriction}, {"act", `{}`, `{}`, ""}}},
 		{"assertion: it must be a bool", `
 capabilities:
   act:
     input_restriction:
       assertion: recent.act.inputs.go
-`, []move{{"act", `{"go":true}`, `{}`, ""}, {"act", `{"go":"true"}`, `{}`, oagent.KindInputRestriction}, {"act", `{"go":1}`, `{}`, oagent.KindInputRestriction}}},
+`, []move{{"act", `{"go":true}`, `{}`, ""}, {"act", `{"go":"true"}`, `{}`, engagement.KindInputRestriction}, {"act", `{"go":1}`, `{}`, engagement.KindInputRestriction}}},
 		{"short_circuit: Tool 1, Tool 1, Tool 1 ends it", `
 capabilities: {tool-1: {}, tool-2: {}}
 lifespan: {short_circuit: 3}
-`, []move{{"tool-1", ``, ``, ""}, {"tool-1", ``, ``, ""}, {"tool-1", ``, ``, oagent.KindShortCircuit}, {"tool-2", ``, ``, oagent.KindEnded}}},
+`, []move{{"tool-1", ``, ``, ""}, {"tool-1", ``, ``, ""}, {"tool-1", ``, ``, engagement.KindShortCircuit}, {"tool-2", ``, ``, engagement.KindEnded}}},
 		{"short_circuit: Tool 1, Tool 2 three times ends it", `
 capabilities: {tool-1: {}, tool-2: {}}
 lifespan: {short_circuit: 3}
@@ -126,8 +127,8 @@ lifespan: {short_circuit: 3}
 			{"tool-1", ``, ``, ""},
 			{"tool-2", ``, ``, ""},
 			{"tool-1", ``, ``, ""},
-			{"tool-2", ``, ``, oagent.KindShortCircuit},
-			{"tool-1", ``, ``, oagent.KindEnded},
+			{"tool-2", ``, ``, engagement.KindShortCircuit},
+			{"tool-1", ``, ``, engagement.KindEnded},
 		}},
 		{"short_circuit: what is refused does not count", `
 capabilities:
@@ -135,10 +136,10 @@ capabilities:
     input_restriction: {assertion: recent.tool-1.inputs.ok}
 lifespan: {short_circuit: 2}
 `, []move{
-			{"tool-1", `{"ok":false}`, ``, oagent.KindInputRestriction},
-			{"tool-1", `{"ok":false}`, ``, oagent.KindInputRestriction},
+			{"tool-1", `{"ok":false}`, ``, engagement.KindInputRestriction},
+			{"tool-1", `{"ok":false}`, ``, engagement.KindInputRestriction},
 			{"tool-1", `{"ok":true}`, ``, ""},
-			{"tool-1", `{"ok":false}`, ``, oagent.KindShortCircuit},
+			{"tool-1", `{"ok":false}`, ``, engagement.KindShortCircuit},
 		}},
 		{"Engagement: user, started_at, recent._name", `
 capabilities:
@@ -151,7 +152,7 @@ capabilities:
   third:
     input_restriction:
       assertion: history._list == ["first", "second"] && "first" in history._list && !("third" in history._list) && history._list[1] == "second"
-`, []move{{"first", ``, ``, ""}, {"second", ``, ``, ""}, {"third", ``, ``, ""}, {"first", ``, ``, oagent.KindInputRestriction}}},
+`, []move{{"first", ``, ``, ""}, {"second", ``, ``, ""}, {"third", ``, ``, ""}, {"first", ``, ``, engagement.KindInputRestriction}}},
 		{"Engagement: recent and history", `
 capabilities:
   find: {}
@@ -175,7 +176,7 @@ capabilities:
     input_restriction:
       assertion: recent.find.outputs.ok
   find: {}
-`, []move{{"act", ``, ``, oagent.KindInputRestriction}, {"find", ``, `{"ok":true}`, ""}, {"act", ``, ``, ""}}},
+`, []move{{"act", ``, ``, engagement.KindInputRestriction}, {"find", ``, `{"ok":true}`, ""}, {"act", ``, ``, ""}}},
 	} {
 		t.Run(test.rule, func(t *testing.T) {
 			a := agent(t, test.document)
@@ -211,18 +212,18 @@ guardrails:
 `
 	for _, test := range []struct {
 		name   string
-		side   oagent.Side
+		side   engagement.Side
 		output string
-		want   oagent.Kind
+		want   engagement.Kind
 	}{
-		{"input holds", oagent.SideInput, `{"flagged":false}`, ""},
-		{"input fails", oagent.SideInput, `{"flagged":true}`, oagent.KindGuardrail},
-		{"input: a missing field", oagent.SideInput, `{}`, oagent.KindUnchecked},
-		{"input: no JSON", oagent.SideInput, `oops`, oagent.KindUnchecked},
-		{"output: a page in place of JSON", oagent.SideOutput, `"<html>maintenance</html>"`, oagent.KindUnchecked},
-		{"output holds", oagent.SideOutput, `{"flagged":false}`, ""},
-		{"output fails", oagent.SideOutput, `{"flagged":true}`, oagent.KindGuardrail},
-		{"output is no bool", oagent.SideOutput, `{"flagged":"no"}`, oagent.KindGuardrail},
+		{"input holds", engagement.SideInput, `{"flagged":false}`, ""},
+		{"input fails", engagement.SideInput, `{"flagged":true}`, engagement.KindGuardrail},
+		{"input: a missing field", engagement.SideInput, `{}`, engagement.KindUnchecked},
+		{"input: no JSON", engagement.SideInput, `oops`, engagement.KindUnchecked},
+		{"output: a page in place of JSON", engagement.SideOutput, `"<html>maintenance</html>"`, engagement.KindUnchecked},
+		{"output holds", engagement.SideOutput, `{"flagged":false}`, ""},
+		{"output fails", engagement.SideOutput, `{"flagged":true}`, engagement.KindGuardrail},
+		{"output is no bool", engagement.SideOutput, `{"flagged":"no"}`, engagement.KindGuardrail},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := agent(t, document)
@@ -235,10 +236,10 @@ guardrails:
 			}
 			want(t, "before", kindOf(t, g.CheckActive(t.Context(), b)), "")
 			want(t, "guardrail", kindOf(t, g.CheckGuardrail(t.Context(), b, test.side, jsontext.Value(test.output))), test.want)
-			after, result, ended := oagent.Kind(""), oagent.Kind(""), 0
-			ends := test.want == oagent.KindGuardrail
+			after, result, ended := engagement.Kind(""), engagement.Kind(""), 0
+			ends := test.want == engagement.KindGuardrail
 			if ends {
-				after, result, ended = oagent.KindEnded, oagent.KindEnded, 1
+				after, result, ended = engagement.KindEnded, engagement.KindEnded, 1
 			}
 			want(t, "a call in flight", kindOf(t, inFlight.Finish(t.Context(), jsontext.Value(`{}`), 200)), result)
 			want(t, "active", kindOf(t, g.CheckActive(t.Context(), b)), after)
@@ -247,41 +248,41 @@ guardrails:
 			if len(events) != ended {
 				t.Errorf("events: %+v", events)
 			}
-			e, err := g.Engagement(t.Context(), b.Key())
-			if err != nil || (e.Status == oagent.StatusError) != ends || (e.Ended != nil) != ends {
+			e, err := g.Engagements.Get(t.Context(), b.Key())
+			if err != nil || (e.Status == engagement.StatusError) != ends || (e.Ended != nil) != ends {
 				t.Errorf("%+v, error %v", e, err)
 			}
 		})
 	}
-	for _, side := range []oagent.Side{oagent.SideInput, oagent.SideOutput} {
+	for _, side := range []engagement.Side{engagement.SideInput, engagement.SideOutput} {
 		t.Run("made/"+string(side), func(t *testing.T) {
 			// The model was asked before its answer is looked at, and not before what
 			// the user says is.
 			a, s := agent(t, document), openBolt(t)
 			g, b := newGuard(t, oagent.GuardOptions{Store: s}), binding(a)
-			check := func(what string, err error, kind oagent.Kind) {
+			check := func(what string, err error, kind engagement.Kind) {
 				t.Helper()
-				if r, ok := oagent.AsRefusal(err); !ok || r.Kind != kind || r.Made != (side == oagent.SideOutput) {
+				if r, ok := engagement.AsRefusal(err); !ok || r.Kind != kind || r.Made != (side == engagement.SideOutput) {
 					t.Errorf("%s: %+v", what, r)
 				}
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			check("a tool that does not answer", g.FailGuardrail(t.Context(), b, side, nil), oagent.KindUnchecked)
-			check("it does not hold", g.CheckGuardrail(t.Context(), b, side, jsontext.Value(`{"flagged":true}`)), oagent.KindGuardrail)
-			check("it has ended", g.CheckGuardrail(t.Context(), b, side, jsontext.Value(`{"flagged":false}`)), oagent.KindEnded)
-			check("the client has gone", g.CheckGuardrail(ctx, b, side, jsontext.Value(`{}`)), oagent.KindStore)
-			b.Engagement = strings.Repeat("e", oagent.MaxEngagementID+1)
-			check("a malformed id", g.CheckGuardrail(t.Context(), b, side, jsontext.Value(`{"flagged":false}`)), oagent.KindInvalid)
+			check("a tool that does not answer", g.FailGuardrail(t.Context(), b, side, nil), engagement.KindUnchecked)
+			check("it does not hold", g.CheckGuardrail(t.Context(), b, side, jsontext.Value(`{"flagged":true}`)), engagement.KindGuardrail)
+			check("it has ended", g.CheckGuardrail(t.Context(), b, side, jsontext.Value(`{"flagged":false}`)), engagement.KindEnded)
+			check("the client has gone", g.CheckGuardrail(ctx, b, side, jsontext.Value(`{}`)), engagement.KindStore)
+			b.Engagement = strings.Repeat("e", engagement.MaxID+1)
+			check("a malformed id", g.CheckGuardrail(t.Context(), b, side, jsontext.Value(`{"flagged":false}`)), engagement.KindInvalid)
 			b.Engagement = "other"
 			_ = s.Close()
-			check("the store", g.CheckGuardrail(t.Context(), b, side, jsontext.Value(`{"flagged":false}`)), oagent.KindStore)
+			check("the store", g.CheckGuardrail(t.Context(), b, side, jsontext.Value(`{"flagged":false}`)), engagement.KindStore)
 		})
 	}
 	t.Run("a tool that does not answer", func(t *testing.T) {
 		a := agent(t, document)
 		g := newGuard(t, oagent.GuardOptions{})
-		want(t, "guardrail", kindOf(t, g.FailGuardrail(t.Context(), binding(a), oagent.SideInput, t.Context().Err())), oagent.KindUnchecked)
+		want(t, "guardrail", kindOf(t, g.FailGuardrail(t.Context(), binding(a), engagement.SideInput, t.Context().Err())), engagement.KindUnchecked)
 		want(t, "it goes on", outcomeOf(t, g, call(a, "act", `{}`), `{}`), "")
 	})
 }
@@ -314,7 +315,7 @@ capabilities:
 			if err == nil {
 				err = ticket.Finish(t.Context(), jsontext.Value(`{"secret":"hunter2"}`), 200)
 			}
-			r, ok := oagent.AsRefusal(err)
+			r, ok := engagement.AsRefusal(err)
 			if !ok || r.Rule != test.rule || r.Agent != "desk" || r.Engagement != "e1" || r.Status() != 403 || r.Ends() || strings.Contains(r.Message, "hunter2") {
 				t.Fatalf("%+v", r)
 			}
@@ -336,7 +337,7 @@ func TestParts_of_assertions(t *testing.T) {
 		"    output_restriction: {assertion: recent.act.outputs.balance >= recent.act.inputs.n && recent.act.outputs.public}\n")
 	g := newGuard(t, oagent.GuardOptions{})
 	_, err := g.Begin(t.Context(), call(a, "act", `{"n":9}`))
-	want(t, "an input restriction", kindOf(t, err), oagent.KindInputRestriction)
+	want(t, "an input restriction", kindOf(t, err), engagement.KindInputRestriction)
 	if !strings.Contains(err.Error(), "recent.act.inputs.n < 9 ("+begun) {
 		t.Errorf("the part is not named: %v", err)
 	}
@@ -347,7 +348,7 @@ func TestParts_of_assertions(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = ticket.Finish(t.Context(), jsontext.Value(`{"balance":5,"public":false}`), 200)
-		want(t, "an output restriction", kindOf(t, err), oagent.KindOutputRestriction)
+		want(t, "an output restriction", kindOf(t, err), engagement.KindOutputRestriction)
 		told[err.Error()] = true
 	}
 	if len(told) != 1 {
@@ -382,7 +383,7 @@ capabilities:
 		t.Fatal(err)
 	}
 	want(t, "second", kindOf(t, second.Finish(t.Context(), jsontext.Value(`{"ok":true,"tag":"second"}`), 200)), "")
-	want(t, "first", kindOf(t, first.Finish(t.Context(), jsontext.Value(`{"ok":false,"tag":"first"}`), 200)), oagent.KindOutputRestriction)
+	want(t, "first", kindOf(t, first.Finish(t.Context(), jsontext.Value(`{"ok":false,"tag":"first"}`), 200)), engagement.KindOutputRestriction)
 	want(t, "recent", outcomeOf(t, g, call(a, "look", `{}`), `{}`), "")
 	if err := second.Finish(t.Context(), nil, 200); err == nil {
 		t.Error("a ticket can be used twice")
@@ -416,7 +417,7 @@ capabilities:
 	large := `{"a":"` + strings.Repeat("a", 200) + `"}`
 	want(t, "the call itself", outcomeOf(t, g, call(a, "act", large), large), "")
 	for _, name := range []string{"look", "glance", "count"} {
-		want(t, name, outcomeOf(t, g, call(a, name, `{}`), `{}`), oagent.KindInputRestriction)
+		want(t, name, outcomeOf(t, g, call(a, name, `{}`), `{}`), engagement.KindInputRestriction)
 	}
 	want(t, "total", outcomeOf(t, g, call(a, "total", `{}`), `{}`), "")
 	b := binding(a)
@@ -424,10 +425,10 @@ capabilities:
 		t.Errorf("the record has %s", e.Inputs)
 	}
 	g = newGuard(t, oagent.GuardOptions{MaxRecord: 300})
-	want(t, "first", outcomeOf(t, g, call(a, "act", large), `{}`), oagent.KindOutputRestriction)
+	want(t, "first", outcomeOf(t, g, call(a, "act", large), `{}`), engagement.KindOutputRestriction)
 	want(t, "there is room", outcomeOf(t, g, call(a, "look", `{}`), `{}`), "")
 	want(t, "second", outcomeOf(t, g, call(a, "act", large), `{"a":1}`), "")
-	want(t, "there is none", outcomeOf(t, g, call(a, "look", `{}`), `{}`), oagent.KindInputRestriction)
+	want(t, "there is none", outcomeOf(t, g, call(a, "look", `{}`), `{}`), engagement.KindInputRestriction)
 }
 
 // TestRecord wants the record to say what was decided, and why.
@@ -456,8 +457,8 @@ guardrails:
 	if _, err = g.Begin(t.Context(), call(a, "act", `{"n":4}`)); err != nil {
 		t.Fatal(err)
 	}
-	_ = g.CheckGuardrail(t.Context(), b, oagent.SideInput, jsontext.Value(`{"ok":true}`))
-	_ = g.CheckGuardrail(t.Context(), b, oagent.SideInput, jsontext.Value(`{"ok":false}`))
+	_ = g.CheckGuardrail(t.Context(), b, engagement.SideInput, jsontext.Value(`{"ok":true}`))
+	_ = g.CheckGuardrail(t.Context(), b, engagement.SideInput, jsontext.Value(`{"ok":false}`))
 	entries := audit(t, g, b.Key())
 	wanted := "begun finished refused:input_restriction refused:not_allowed begun finished:output_restriction begun aborted begun guardrail guardrail:guardrail"
 	if got := whats(entries); got != wanted {
@@ -473,15 +474,15 @@ guardrails:
 	if withheld.Outputs != nil || withheld.Call != 2 || withheld.Status != 200 || withheld.Why == "" {
 		t.Errorf("%+v", withheld)
 	}
-	e, err := g.Engagement(t.Context(), b.Key())
+	e, err := g.Engagements.Get(t.Context(), b.Key())
 	if err != nil || e.Total != 4 || e.Refused != 4 || e.Entries != 11 || !e.StartedAt.Equal(at) || e.Agent != "desk" || e.User != alice || e.ID != "e1" {
 		t.Errorf("%+v, error %v", e, err)
 	}
-	all, err := g.Engagements(t.Context(), "", 10)
+	all, _, err := g.Engagements.Page(t.Context(), "", 10)
 	if err != nil || len(all) != 1 || all[0].Key != b.Key() {
 		t.Errorf("%+v, error %v", all, err)
 	}
-	if _, err := g.Audit(t.Context(), strings.Repeat("0", 40), 0, 10); err != oagent.ErrNoEngagement { //nolint:errorlint // as it is
+	if _, err := g.Engagements.Entries(t.Context(), strings.Repeat("0", 40), 0, 10); err != engagement.ErrNotFound { //nolint:errorlint // as it is
 		t.Errorf("another's: %v", err)
 	}
 }
@@ -491,10 +492,10 @@ guardrails:
 func TestHistory_limits_a_capability_from_its_first_call(t *testing.T) {
 	a := agent(t, "capabilities:\n  act: {input_restriction: {assertion: size(history.act) < 2}}\n  look: {input_restriction: {assertion: has(history.act)}}\n")
 	g := newGuard(t, oagent.GuardOptions{Store: openBolt(t)})
-	want(t, "look before act", outcomeOf(t, g, call(a, "look", `{}`), `{}`), oagent.KindInputRestriction)
+	want(t, "look before act", outcomeOf(t, g, call(a, "look", `{}`), `{}`), engagement.KindInputRestriction)
 	want(t, "first", outcomeOf(t, g, call(a, "act", `{}`), `{}`), "")
 	want(t, "second", outcomeOf(t, g, call(a, "act", `{}`), `{}`), "")
-	want(t, "third", outcomeOf(t, g, call(a, "act", `{}`), `{}`), oagent.KindInputRestriction)
+	want(t, "third", outcomeOf(t, g, call(a, "act", `{}`), `{}`), engagement.KindInputRestriction)
 	want(t, "look after act", outcomeOf(t, g, call(a, "look", `{}`), `{}`), "")
 }
 
@@ -534,10 +535,10 @@ func TestStatus(t *testing.T) {
 	a := agent(t, "capabilities:\n  act: {}\n  ask:\n    input_restriction: {require_review: boss}\nlifespan: {short_circuit: 2}\n")
 	g := newGuard(t, oagent.GuardOptions{})
 	for _, step := range []struct{ name, status string }{
-		{"act", oagent.StatusAwaitingModel}, {"ask", oagent.StatusAwaitingReview}, {"act", oagent.StatusError},
+		{"act", engagement.StatusAwaitingModel}, {"ask", engagement.StatusAwaitingReview}, {"act", engagement.StatusError},
 	} {
 		outcomeOf(t, g, call(a, step.name, `{}`), `{}`)
-		all, err := g.Engagements(t.Context(), "", 10)
+		all, _, err := g.Engagements.Page(t.Context(), "", 10)
 		if err != nil || len(all) != 1 || all[0].Status != step.status {
 			t.Errorf("%s: %+v, %v", step.name, all, err)
 		}

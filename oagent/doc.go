@@ -6,16 +6,18 @@
 //
 //   - ReadAgent parses a YAML document into an Agent: its capabilities with their
 //     restrictions, its guardrails, its exposed values and its short_circuit limit. It
-//     compiles each CEL expression into an Assertion or a Selection at once. A document that
-//     cannot be enforced is therefore rejected as a whole (document*.go, reference.go,
-//     rewrite.go, assertion*.go, selection.go).
+//     compiles each CEL expression at once. A document that cannot be enforced is therefore
+//     rejected as a whole (document*.go, reference.go).
 //   - Link resolves the tools and agents that the document refers to.
 //   - Guard.Begin decides on a Call before it reaches the tool. It evaluates the input
-//     restriction over the View of the Engagement, and returns a Ticket or a Refusal
-//     (decision.go, view*.go).
-//   - Ticket.Finish evaluates the output restriction before the result is used (ticket*.go).
+//     restriction over the Engagement, and returns a Ticket or an engagement.Refusal
+//     (decision*.go).
+//   - Ticket.Finish evaluates the output restriction before the result is used (finish.go).
 //
-// Both write to the record of the Engagement, which operators read as an audit log
-// (record*.go, audit*.go). A restriction can also require a review by a user or another agent
-// (review*.go). If anything cannot be decided, the call is refused.
+// Both write to the record of the Engagement. If anything cannot be decided, the call is
+// refused. The packages below it, each of which imports only those before it:
+//
+//	engagement  the record of an Engagement, and refusals, which it contains
+//	assertion   the CEL expressions of agent documents, over an Engagement
+//	review      reviews: who must approve a call, and what was decided
 package oagent

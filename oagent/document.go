@@ -1,5 +1,10 @@
 package oagent
 
+import (
+	"github.com/fairwayhq/fairway/oagent/assertion"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
 // DocumentKind is the required value of a document's kind.
 const DocumentKind = "openagentspec:v1/agent"
 
@@ -42,22 +47,22 @@ type Capability struct {
 // Restriction is a condition on a capability. An input restriction must hold before the
 // capability is invoked, an output restriction before its result is used.
 type Restriction struct {
-	RequireReview string     // the user or agent that must confirm; "" if none
-	Assertion     *Assertion // nil if absent
+	RequireReview string               // the user or agent that must confirm; "" if none
+	Assertion     *assertion.Assertion // nil if absent
 }
 
 // Guardrail names a tool that checks the user's input or the model's output, and the assertion
 // that must hold for the tool's output.
 type Guardrail struct {
-	Tool      string     // in kebab case
-	Assertion *Assertion // never nil; see Assertion.CheckOutput
+	Tool      string               // in kebab case
+	Assertion *assertion.Assertion // never nil; see assertion.Assertion.CheckOutput
 	Line      int
 }
 
 // Exposure is a value of the Engagement that is returned to the calling user.
 type Exposure struct {
 	Name  string
-	Value *Selection
+	Value *assertion.Selection
 }
 
 // Capability returns the capability with that name. The name of a tool is in kebab case.
@@ -80,4 +85,12 @@ func (a *Agent) Capability(name string) (*Capability, bool) {
 // Rule returns the path of the capability in its document.
 func (c *Capability) Rule() string {
 	return capabilityRule + c.Reference.String()
+}
+
+// collected returns the outputs, or nil if the record must not keep them.
+func (c *Capability) collected(outputs jsontext.Value) jsontext.Value {
+	if !c.CollectResults {
+		return nil
+	}
+	return outputs
 }

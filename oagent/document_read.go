@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/fairwayhq/fairway/internal/expr"
+	"github.com/fairwayhq/fairway/oagent/assertion"
 )
 
 // Limits on a file of documents.
@@ -143,10 +144,9 @@ type reader struct {
 
 // uncompiled is an expression to compile when all names are known.
 type uncompiled struct {
-	node      *yaml.Node
-	rule      string
-	assertion *Assertion
-	selection *Selection
+	node    *yaml.Node
+	rule    string
+	compile func(assertion.Source, *assertion.Names) error
 }
 
 // fault adds an error at a node.
@@ -211,7 +211,7 @@ func (r *reader) syntax(err error) *LintError {
 // compile compiles the expressions. They may use the names of all capabilities, so this runs
 // last.
 func (r *reader) compile(a *Agent) {
-	names := newNameset(a.names())
+	names := assertion.NewNames(a.names())
 	total := 0
 	for _, p := range r.pending {
 		if len(r.faults) >= maxFaults {
@@ -221,27 +221,15 @@ func (r *reader) compile(a *Agent) {
 			r.fault(p.node, p.rule, "the expressions have more than %d bytes together", MaxExpressions)
 			return
 		}
-		source := expression{Expression: p.node.Value, Rule: p.rule, Line: r.before + p.node.Line}
-		var err error
-		switch {
-		case p.selection != nil:
-			p.selection.expression = source
-			err = p.selection.compile(names)
-		case strings.HasPrefix(p.rule, guardrailRule):
-			p.assertion.expression = source
-			err = p.assertion.compileOutput()
-		default:
-			p.assertion.expression = source
-			err = p.assertion.compile(names)
-		}
-		if err != nil {
-			r.faults = append(r.faults, r.place(p, err)...)
+		source := assertion.Source{Expression: p.node.Value, Rule: p.rule, Line: r.before + p.node.Line}
+		if err := p.compile(source, names); err != nil {
+			r.faults = append(r.faults, r.locate(p, err)...)
 		}
 	}
 }
 
-// place converts a compile error to LintErrors, with the most exact position in the file.
-func (r *reader) place(p uncompiled, err error) LintErrors {
+// locate converts a compile error to LintErrors, with the most exact position in the file.
+func (r *reader) locate(p uncompiled, err error) LintErrors {
 	fault, ok := errors.AsType[*expr.CompileError](err)
 	if !ok {
 		return LintErrors{{Location: r.location, Line: r.before + p.node.Line, Column: p.node.Column, Rule: p.rule, Message: err.Error()}}

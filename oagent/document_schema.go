@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/fairwayhq/fairway/oagent/assertion"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -98,7 +99,12 @@ func (r *reader) restriction(n *yaml.Node, rule string) *Restriction {
 	restriction := &Restriction{}
 	r.mapping(n, rule, []field{
 		{"require_review", "", func(n *yaml.Node, rule string) { restriction.RequireReview = r.identifier(n, rule) }},
-		{"assertion", "", func(n *yaml.Node, rule string) { restriction.Assertion = r.assertion(n, rule) }},
+		{"assertion", "", func(n *yaml.Node, rule string) {
+			r.expression(n, rule, func(source assertion.Source, names *assertion.Names) (err error) {
+				restriction.Assertion, err = assertion.Compile(source, names)
+				return err
+			})
+		}},
 	})
 	return restriction
 }
@@ -107,7 +113,12 @@ func (r *reader) guardrail(n *yaml.Node, rule string) *Guardrail {
 	g := &Guardrail{Line: r.before + n.Line}
 	r.mapping(n, rule, []field{
 		{"tool_name", "the tool that the guardrail asks", func(n *yaml.Node, rule string) { g.Tool = r.name(n, rule) }},
-		{"assertion", "what must hold for the tool's output, in CEL", func(n *yaml.Node, rule string) { g.Assertion = r.assertion(n, rule) }},
+		{"assertion", "what must hold for the tool's output, in CEL", func(n *yaml.Node, rule string) {
+			r.expression(n, rule, func(source assertion.Source, _ *assertion.Names) (err error) {
+				g.Assertion, err = assertion.CompileOutput(source)
+				return err
+			})
+		}},
 	})
 	return g
 }
@@ -117,35 +128,29 @@ func (r *reader) exposes(a *Agent, n *yaml.Node, rule string) {
 		if len(key.Value) > maxExposure || strings.ContainsFunc(key.Value, unicode.IsControl) || strings.TrimSpace(key.Value) == "" {
 			r.fault(key, rule, "a name has 1 to %d characters and none that is not printed", maxExposure)
 		}
-		if text, ok := r.expression(value, rule); ok {
-			s := &Selection{}
-			a.Exposes = append(a.Exposes, Exposure{Name: key.Value, Value: s})
-			r.pending = append(r.pending, uncompiled{node: text, rule: rule, selection: s})
-		}
+		i := len(a.Exposes)
+		a.Exposes = append(a.Exposes, Exposure{Name: key.Value})
+		r.expression(value, rule, func(source assertion.Source, names *assertion.Names) (err error) {
+			a.Exposes[i].Value, err = assertion.CompileSelection(source, names)
+			return err
+		})
 	})
 }
 
-func (r *reader) assertion(n *yaml.Node, rule string) *Assertion {
-	text, ok := r.expression(n, rule)
-	if !ok {
-		return nil
-	}
-	a := &Assertion{}
-	r.pending = append(r.pending, uncompiled{node: text, rule: rule, assertion: a})
-	return a
-}
-
-// expression returns the node of a CEL expression.
-func (r *reader) expression(n *yaml.Node, rule string) (*yaml.Node, bool) {
+// expression reads a CEL expression, which is compiled when all names are known.
+func (r *reader) expression(n *yaml.Node, rule string, compile func(assertion.Source, *assertion.Names) error) {
 	n = resolve(n)
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!bool" {
 		plain := *n
 		plain.Value = strconv.FormatBool(r.boolean(n, rule))
-		return &plain, true
+		n = &plain
+	} else {
+		before := len(r.faults)
+		if r.text(n, rule, MaxExpressions); before != len(r.faults) {
+			return
+		}
 	}
-	before := len(r.faults)
-	r.text(n, rule, MaxExpressions)
-	return n, before == len(r.faults)
+	r.pending = append(r.pending, uncompiled{node: n, rule: rule, compile: compile})
 }
 
 func (r *reader) name(n *yaml.Node, rule string) string {

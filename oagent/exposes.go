@@ -8,6 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/oagent/assertion"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // MaxExposedTotal is the maximum size of all exposed values together, in bytes of JSON.
@@ -16,7 +18,7 @@ const MaxExposedTotal = 256 << 10
 // Exposed contains the values that an agent exposes to its user (OpenAgentSpec v1, exposes).
 type Exposed struct {
 	Object  jsontext.Value // name → value, in document order; {} if there is none
-	Missing []error        // why other values are absent: *SelectionError each, which may quote values
+	Missing []error        // why other values are absent: *assertion.SelectionError each, which may quote values
 }
 
 // Exposed computes the values that the agent exposes. A value that cannot be computed is
@@ -27,13 +29,13 @@ func (g *Guard) Exposed(ctx context.Context, b Binding) (Exposed, error) {
 		return none, nil
 	}
 	var exposed Exposed
-	expose := func(t *turn) (err error) {
+	expose := func(t *engagement.Tx) (err error) {
 		exposed, err = expose(ctx, b.Agent, t)
 		return err
 	}
-	err := g.look(ctx, b.Key(), expose)
-	if errors.Is(err, ErrNoEngagement) {
-		err = expose(&turn{guard: g, record: newRecord(""), state: newState(&b, g.options.Now())})
+	err := g.Engagements.Read(ctx, b.Key(), expose)
+	if errors.Is(err, engagement.ErrNotFound) {
+		err = expose(g.Engagements.Unbegun(b.ref()))
 	}
 	if err != nil {
 		return none, err
@@ -41,9 +43,9 @@ func (g *Guard) Exposed(ctx context.Context, b Binding) (Exposed, error) {
 	return exposed, nil
 }
 
-func expose(ctx context.Context, a *Agent, t *turn) (Exposed, error) {
+func expose(ctx context.Context, a *Agent, t *engagement.Tx) (Exposed, error) {
 	var missing []error
-	v := &view{record: t.record, state: t.state}
+	v := &assertion.View{Tx: t}
 	object := []byte{'{'}
 	for i := range a.Exposes {
 		before := len(object)
@@ -60,8 +62,8 @@ func expose(ctx context.Context, a *Agent, t *turn) (Exposed, error) {
 			missing = append(missing, err)
 		}
 	}
-	if v.wants.any() {
-		return Exposed{}, &wantsError{v.wants}
+	if v.Unread.Any() {
+		return Exposed{}, &engagement.UnreadError{Unread: v.Unread}
 	}
 	return Exposed{Object: append(object, '}'), Missing: missing}, ctx.Err()
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // counted counts what is read of logs.
@@ -69,9 +70,9 @@ func TestCache(t *testing.T) {
 		for id := range 5 {
 			c := call(a, "act", `{}`)
 			c.Engagement = strconv.Itoa(id)
-			wanted := oagent.Kind("")
+			wanted := engagement.Kind("")
 			if i == 3 {
-				wanted = oagent.KindInputRestriction
+				wanted = engagement.KindInputRestriction
 			}
 			want(t, c.Engagement, outcomeOf(t, g, c, `{"ok":true}`), wanted)
 		}
@@ -161,7 +162,7 @@ func step(b *testing.B, g *oagent.Guard, c oagent.Call) {
 		err = ticket.Finish(context.Background(), jsontext.Value(`{"status":"ok","trip":{"id":"7","from":"Berlin","to":"Paris"}}`), 200)
 	}
 	if err != nil {
-		refusal, _ := oagent.AsRefusal(err)
+		refusal, _ := engagement.AsRefusal(err)
 		b.Fatalf("%v: %v", err, refusal.Unwrap())
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // crashVariable holds the path of the store that a child opens.
@@ -94,7 +95,7 @@ func TestCrash(t *testing.T) {
 		g := newGuard(t, oagent.GuardOptions{Store: s})
 		begun := map[int64]bool{}
 		for _, e := range audit(t, g, b.Key()) {
-			if e.What == oagent.EntryBegun {
+			if e.What == engagement.EntryBegun {
 				begun[e.Call] = true
 			}
 		}
@@ -103,7 +104,7 @@ func TestCrash(t *testing.T) {
 				t.Errorf("call %d reached the upstream, and is not in the record", number)
 			}
 		}
-		e, err := g.Engagement(t.Context(), b.Key())
+		e, err := g.Engagements.Get(t.Context(), b.Key())
 		if err != nil || e.Total != int64(len(begun)) {
 			t.Errorf("%+v with %d calls, error %v", e, len(begun), err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // faulty lets each change run twice, and then fails some of them: before they are
@@ -62,7 +63,7 @@ lifespan: {short_circuit: 1000}
 						switch kind := outcomeOf(t, g, call(a, "act", fmt.Sprintf(`{"n":%d}`, i)), `{}`); kind {
 						case "":
 							passed.Add(1)
-						case oagent.KindInputRestriction, oagent.KindStore:
+						case engagement.KindInputRestriction, engagement.KindStore:
 						default:
 							t.Errorf("refused as %s", kind)
 						}
@@ -71,7 +72,7 @@ lifespan: {short_circuit: 1000}
 			}
 			all.Wait()
 			b := binding(a)
-			e, err := g.Engagement(t.Context(), b.Key())
+			e, err := g.Engagements.Get(t.Context(), b.Key())
 			if err != nil || e.Total != 50 {
 				t.Errorf("%+v, error %v", e, err)
 			}
@@ -80,7 +81,7 @@ lifespan: {short_circuit: 1000}
 			}
 			begun := int64(0)
 			for _, entry := range audit(t, g, b.Key()) {
-				if entry.What == oagent.EntryBegun {
+				if entry.What == engagement.EntryBegun {
 					if begun++; entry.Call != begun {
 						t.Errorf("call %d is the entry of call %d", begun, entry.Call)
 					}

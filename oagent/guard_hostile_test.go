@@ -11,6 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/assertion"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // TestValues wants no spelling of a value to pass a limit that it is beyond.
@@ -27,8 +29,8 @@ capabilities:
     input_restriction: {assertion: 'recent.either.inputs.n < 5 || user.id == "bob"'}
 `)
 	g := newGuard(t, oagent.GuardOptions{})
-	const refused = oagent.KindInputRestriction
-	for n, wanted := range map[string]oagent.Kind{
+	const refused = engagement.KindInputRestriction
+	for n, wanted := range map[string]engagement.Kind{
 		`4`: "", `-0`: "", `-0.0`: "", `5e-1`: "", `0.4e1`: "", `-9223372036854775808`: "",
 		`5`: refused, `5.0`: refused, `5e0`: refused, `4.9999999999999999999`: refused, `9223372036854775808`: refused, `1e400`: refused, `-1e400`: refused,
 		`-99999999999999999999`: refused, `null`: refused, `"4"`: refused, `[4]`: refused, `{"n":4}`: refused, `true`: refused,
@@ -37,13 +39,13 @@ capabilities:
 			want(t, name+" "+n, outcomeOf(t, g, call(a, name, `{"n":`+n+`}`), `{}`), wanted)
 		}
 	}
-	for inputs, wanted := range map[string]oagent.Kind{
-		`{}`: refused, `{"N":4}`: refused, `{"n ":4}`: refused, `{"\u006e":4}`: "", `{"n":9,"n":4}`: oagent.KindInvalid, `[]`: oagent.KindInvalid,
-		`{"n":4}{"n":9}`: oagent.KindInvalid, `{"n":"` + "\xff" + `"}`: oagent.KindInvalid, `{"_shed":1,"n":4}`: refused,
+	for inputs, wanted := range map[string]engagement.Kind{
+		`{}`: refused, `{"N":4}`: refused, `{"n ":4}`: refused, `{"\u006e":4}`: "", `{"n":9,"n":4}`: engagement.KindInvalid, `[]`: engagement.KindInvalid,
+		`{"n":4}{"n":9}`: engagement.KindInvalid, `{"n":"` + "\xff" + `"}`: engagement.KindInvalid, `{"_shed":1,"n":4}`: refused,
 	} {
 		want(t, inputs, outcomeOf(t, g, call(a, "below", inputs), `{}`), wanted)
 	}
-	for path, wanted := range map[string]oagent.Kind{
+	for path, wanted := range map[string]engagement.Kind{
 		`public/a`: "", `\u0070ublic/a`: "", `Public/a`: refused, `ｐublic/a`: refused, `public/../a`: refused, `public/\u002e./a`: refused,
 		`public/` + strings.Repeat("a", 70_000): refused, // longer than what is looked at
 	} {
@@ -69,10 +71,10 @@ capabilities:
 		want(t, "act", outcomeOf(t, g, call(a, "act", fmt.Sprintf(`{"id":"x%d"}`, i)), `{}`), "")
 	}
 	began := time.Now()
-	want(t, "look", outcomeOf(t, g, call(a, "look", `{"ids":["`+strings.Repeat(`a","`, 9990)+`"]}`), `{}`), oagent.KindInputRestriction)
+	want(t, "look", outcomeOf(t, g, call(a, "look", `{"ids":["`+strings.Repeat(`a","`, 9990)+`"]}`), `{}`), engagement.KindInputRestriction)
 	// That it is refused shows that it was cut off: it would hold. The time is that of
 	// a machine that does other work as well.
-	if took := time.Since(began); took > 32*oagent.MaxTime {
+	if took := time.Since(began); took > 32*assertion.MaxTime {
 		t.Errorf("it took %s", took)
 	}
 }
@@ -91,13 +93,13 @@ func TestTicketOrder(t *testing.T) {
 	first := begin()
 	first.Abort(t.Context(), strings.Repeat("a", 10_000))
 	first.Abort(t.Context(), "again")
-	want(t, "Finish after Abort", kindOf(t, first.Finish(t.Context(), jsontext.Value(`{}`), 200)), oagent.KindInvalid)
+	want(t, "Finish after Abort", kindOf(t, first.Finish(t.Context(), jsontext.Value(`{}`), 200)), engagement.KindInvalid)
 	second := begin()
 	want(t, "Finish", kindOf(t, second.Finish(t.Context(), jsontext.Value(`{}`), 200)), "")
-	want(t, "Finish again", kindOf(t, second.Finish(t.Context(), jsontext.Value(`{}`), 200)), oagent.KindInvalid)
+	want(t, "Finish again", kindOf(t, second.Finish(t.Context(), jsontext.Value(`{}`), 200)), engagement.KindInvalid)
 	second.Abort(t.Context(), "after Finish")
 	// A call that was aborted is one that was made, as far as anybody knows.
-	want(t, "the third", outcomeOf(t, g, call(a, "act", `{}`), `{}`), oagent.KindShortCircuit)
+	want(t, "the third", outcomeOf(t, g, call(a, "act", `{}`), `{}`), engagement.KindShortCircuit)
 	b := binding(a)
 	entries := audit(t, g, b.Key())
 	if got := whats(entries); got != "begun aborted begun finished refused:short_circuit" || len(entries[1].Why) > 3000 {
@@ -109,7 +111,7 @@ func TestTicketOrder(t *testing.T) {
 func TestAgentIsNoTool(t *testing.T) {
 	a := agent(t, "capabilities:\n  oagent://planner: {}\n  helper: {}\n")
 	g := newGuard(t, oagent.GuardOptions{})
-	for name, wanted := range map[string]oagent.Kind{"planner": oagent.KindNotAllowed, "helper": ""} {
+	for name, wanted := range map[string]engagement.Kind{"planner": engagement.KindNotAllowed, "helper": ""} {
 		c := call(a, name, `{}`)
 		want(t, "the tool "+name, outcomeOf(t, g, c, `{}`), wanted)
 		c.IsAgent = true
@@ -147,12 +149,12 @@ func TestReviewFaults(t *testing.T) {
 					})
 				}
 				all.Wait()
-				reviews, err := sure.Reviews(t.Context(), "boss")
+				reviews, err := sure.Reviews.List(t.Context(), "boss")
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, r := range reviews {
-					if _, err := sure.Decide(t.Context(), r.ID, "boss", true, ""); err == nil {
+					if _, err := sure.Reviews.Decide(t.Context(), r.ID, "boss", true, ""); err == nil {
 						approved++
 					}
 				}
@@ -164,9 +166,9 @@ func TestReviewFaults(t *testing.T) {
 			released, begun := 0, int64(0)
 			for _, e := range audit(t, sure, b.Key()) {
 				switch e.What {
-				case oagent.EntryBegun:
+				case engagement.EntryBegun:
 					begun++
-				case oagent.EntryReleased:
+				case engagement.EntryReleased:
 					released++
 				}
 			}

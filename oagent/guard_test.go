@@ -16,6 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/internal/store/storetest"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // agent reads a document whose head is the same for all.
@@ -64,7 +65,7 @@ func newGuard(t testing.TB, options oagent.GuardOptions) *oagent.Guard {
 	return g
 }
 
-var alice = oagent.User{ID: "alice", Email: "alice@example.com"}
+var alice = engagement.User{ID: "alice", Email: "alice@example.com"}
 
 func binding(a *oagent.Agent) oagent.Binding {
 	return oagent.Binding{Agent: a, Engagement: "e1", User: alice}
@@ -76,7 +77,7 @@ func call(a *oagent.Agent, name, inputs string) oagent.Call {
 
 // make makes a call whose upstream answers with these outputs. It returns the
 // kind of refusal, "" if there is none.
-func outcomeOf(t testing.TB, g *oagent.Guard, c oagent.Call, outputs string) oagent.Kind {
+func outcomeOf(t testing.TB, g *oagent.Guard, c oagent.Call, outputs string) engagement.Kind {
 	t.Helper()
 	ticket, err := g.Begin(t.Context(), c)
 	if err != nil {
@@ -85,30 +86,30 @@ func outcomeOf(t testing.TB, g *oagent.Guard, c oagent.Call, outputs string) oag
 	return kindOf(t, ticket.Finish(t.Context(), jsontext.Value(outputs), 200))
 }
 
-func kindOf(t testing.TB, err error) oagent.Kind {
+func kindOf(t testing.TB, err error) engagement.Kind {
 	t.Helper()
 	if err == nil {
 		return ""
 	}
-	r, ok := oagent.AsRefusal(err)
+	r, ok := engagement.AsRefusal(err)
 	if !ok {
 		t.Fatalf("not a refusal: %v", err)
 	}
 	return r.Kind
 }
 
-func want(t testing.TB, what string, got, wanted oagent.Kind) {
+func want(t testing.TB, what string, got, wanted engagement.Kind) {
 	t.Helper()
 	if got != wanted {
 		t.Errorf("%s: refused as %q, want %q", what, got, wanted)
 	}
 }
 
-func audit(t testing.TB, g *oagent.Guard, key string) []oagent.Entry {
+func audit(t testing.TB, g *oagent.Guard, key string) []engagement.Entry {
 	t.Helper()
-	var all []oagent.Entry
+	var all []engagement.Entry
 	for {
-		entries, err := g.Audit(t.Context(), key, int64(len(all)), oagent.MaxAudit)
+		entries, err := g.Engagements.Entries(t.Context(), key, int64(len(all)), engagement.MaxPage)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +121,7 @@ func audit(t testing.TB, g *oagent.Guard, key string) []oagent.Entry {
 }
 
 // whats returns what the entries tell, in brief.
-func whats(entries []oagent.Entry) string {
+func whats(entries []engagement.Entry) string {
 	var text []string
 	for _, e := range entries {
 		what := e.What
@@ -168,7 +169,7 @@ func TestContention(t *testing.T) {
 						for i := range each {
 							ticket, err := g.Begin(t.Context(), call(a, "act", fmt.Sprintf(`{"n":%d}`, client*each+i)))
 							if err != nil {
-								if kind := kindOf(t, err); kind != oagent.KindInputRestriction {
+								if kind := kindOf(t, err); kind != engagement.KindInputRestriction {
 									t.Errorf("refused as %s: %v: %v", kind, err, context.Cause(t.Context()))
 								}
 								continue
@@ -189,14 +190,14 @@ func TestContention(t *testing.T) {
 				b := binding(a)
 				begun := 0
 				for _, e := range audit(t, guards[0], b.Key()) {
-					if e.What == oagent.EntryBegun {
+					if e.What == engagement.EntryBegun {
 						begun++
 						if !reached[e.Call] {
 							t.Errorf("call %d is in the record, and did not reach the upstream", e.Call)
 						}
 					}
 				}
-				e, err := guards[len(guards)-1].Engagement(t.Context(), b.Key())
+				e, err := guards[len(guards)-1].Engagements.Get(t.Context(), b.Key())
 				if err != nil || begun != limit || e.Total != limit || e.Refused != clients*each-limit {
 					t.Errorf("the record has %d calls; %+v, error %v", begun, e, err)
 				}
@@ -212,18 +213,18 @@ func TestBound(t *testing.T) {
 	other.Name = "other"
 	g := newGuard(t, oagent.GuardOptions{})
 	for name, b := range map[string]oagent.Binding{
-		"user":    {Agent: a, Engagement: "e1", User: oagent.User{ID: "bob"}},
+		"user":    {Agent: a, Engagement: "e1", User: engagement.User{ID: "bob"}},
 		"nobody":  {Agent: a, Engagement: "e1"},
 		"agent":   {Agent: &other, Engagement: "e1", User: alice},
 		"id":      {Agent: a, Engagement: "e2", User: alice},
 		"no id":   {Agent: a, User: alice},
-		"shifted": {Agent: a, Engagement: "1", User: oagent.User{ID: "alicee"}},
+		"shifted": {Agent: a, Engagement: "1", User: engagement.User{ID: "alicee"}},
 		"itself":  binding(a),
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := oagent.Call{Binding: b, Name: "act"}
 			want(t, "first", outcomeOf(t, g, c, `{}`), "")
-			want(t, "second", outcomeOf(t, g, c, `{}`), oagent.KindInputRestriction)
+			want(t, "second", outcomeOf(t, g, c, `{}`), engagement.KindInputRestriction)
 		})
 	}
 }
@@ -240,7 +241,7 @@ capabilities:
       assertion: recent.act.inputs.n == 1 && history.act[0].inputs.n == 1 && recent.act.outputs.n == 2 && history.act[0].outputs.n == 2
 `)
 	g := newGuard(t, oagent.GuardOptions{})
-	want(t, "before", outcomeOf(t, g, call(a, "look", `{}`), `{}`), oagent.KindInputRestriction) // the history is kept from now on
+	want(t, "before", outcomeOf(t, g, call(a, "look", `{}`), `{}`), engagement.KindInputRestriction) // the history is kept from now on
 	c := call(a, "act", `{"n":1}`)
 	outputs := jsontext.Value(`{"n":2}`)
 	ticket, err := g.Begin(t.Context(), c)
@@ -259,7 +260,7 @@ func TestInvalid(t *testing.T) {
 	a := agent(t, "capabilities:\n  act: {}\n")
 	g := newGuard(t, oagent.GuardOptions{})
 	long := call(a, "act", `{}`)
-	long.Engagement = strings.Repeat("e", oagent.MaxEngagementID+1)
+	long.Engagement = strings.Repeat("e", engagement.MaxID+1)
 	for name, c := range map[string]oagent.Call{
 		"an array":     call(a, "act", `[]`),
 		"no JSON":      call(a, "act", `{"a":}`),
@@ -267,9 +268,9 @@ func TestInvalid(t *testing.T) {
 		"too deep":     call(a, "act", `{"a":`+strings.Repeat("[", 100)+strings.Repeat("]", 100)+`}`),
 		"a long id":    long,
 	} {
-		want(t, name, outcomeOf(t, g, c, `{}`), oagent.KindInvalid)
+		want(t, name, outcomeOf(t, g, c, `{}`), engagement.KindInvalid)
 	}
-	want(t, "no agent", outcomeOf(t, g, oagent.Call{Name: "act"}, `{}`), oagent.KindUnknownAgent)
+	want(t, "no agent", outcomeOf(t, g, oagent.Call{Name: "act"}, `{}`), engagement.KindUnknownAgent)
 }
 
 // TestStoreDown wants nothing to pass that cannot be recorded.
@@ -286,16 +287,16 @@ func TestStoreDown(t *testing.T) {
 	}
 	_, beginErr := g.Begin(t.Context(), call(a, "act", `{}`))
 	finishErr := ticket.Finish(t.Context(), jsontext.Value(`{}`), 200)
-	if r, ok := oagent.AsRefusal(finishErr); !ok || r.Kind != oagent.KindStore || !r.Made || r.Status() != 500 || r.RetryAfter != 0 {
+	if r, ok := engagement.AsRefusal(finishErr); !ok || r.Kind != engagement.KindStore || !r.Made || r.Status() != 500 || r.RetryAfter != 0 {
 		t.Errorf("a call that was made must not be offered for repetition: %+v, error %v", r, finishErr)
 	}
 	for name, err := range map[string]error{
 		"begin":     beginErr,
-		"guardrail": g.CheckGuardrail(t.Context(), binding(a), oagent.SideInput, jsontext.Value(`{"ok":true}`)),
+		"guardrail": g.CheckGuardrail(t.Context(), binding(a), engagement.SideInput, jsontext.Value(`{"ok":true}`)),
 		"active":    g.CheckActive(t.Context(), binding(a)),
 	} {
-		r, ok := oagent.AsRefusal(err)
-		if !ok || r.Kind != oagent.KindStore || r.Status() != 503 || r.RetryAfter <= 0 || strings.Contains(r.Message, "closed") {
+		r, ok := engagement.AsRefusal(err)
+		if !ok || r.Kind != engagement.KindStore || r.Status() != 503 || r.RetryAfter <= 0 || strings.Contains(r.Message, "closed") {
 			t.Errorf("%s: %+v, error %v", name, r, err)
 		}
 	}
@@ -312,7 +313,7 @@ func TestExpiry(t *testing.T) {
 		g := newGuard(t, oagent.GuardOptions{Store: s, TTL: time.Hour})
 		want(t, "first", outcomeOf(t, g, call(a, "act", `{}`), `{}`), "")
 		b := binding(a)
-		before, err := g.Engagement(t.Context(), b.Key())
+		before, err := g.Engagements.Get(t.Context(), b.Key())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -324,7 +325,7 @@ func TestExpiry(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, "after", outcomeOf(t, g, call(a, "act", `{}`), `{}`), "")
-		after, err := g.Engagement(t.Context(), b.Key())
+		after, err := g.Engagements.Get(t.Context(), b.Key())
 		if err != nil || !after.StartedAt.After(before.StartedAt) || after.Total != 1 {
 			t.Errorf("%+v after %+v, error %v", after, before, err)
 		}

@@ -9,11 +9,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/oagent/assertion"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // Guardrail returns the guardrail of that side, or nil if the agent has none.
-func (a *Agent) Guardrail(side Side) *Guardrail {
-	if side == SideInput {
+func (a *Agent) Guardrail(side engagement.Side) *Guardrail {
+	if side == engagement.SideInput {
 		return a.Input
 	}
 	return a.Output
@@ -28,8 +30,8 @@ func (a *Agent) Guardrail(side Side) *Guardrail {
 //     has failed: see FailGuardrail.
 //   - If the agent has no guardrail of that side, the result is nil.
 //
-// The error is a *Refusal.
-func (g *Guard) CheckGuardrail(ctx context.Context, b Binding, side Side, output jsontext.Value) error {
+// The error is an *engagement.Refusal.
+func (g *Guard) CheckGuardrail(ctx context.Context, b Binding, side engagement.Side, output jsontext.Value) error {
 	if b.Agent == nil {
 		return refusedUnknown(&b)
 	}
@@ -39,26 +41,26 @@ func (g *Guard) CheckGuardrail(ctx context.Context, b Binding, side Side, output
 	}
 	failed := guardrail.Assertion.CheckOutput(ctx, output)
 	if failed != nil && ctx.Err() != nil {
-		return refuseStore(&b, guardrail.Tool, isMade(side), ctx.Err())
+		return refuseUnrecorded(&b, guardrail.Tool, isMade(side), ctx.Err())
 	}
 	if isToolFailure(failed, output) {
 		return g.FailGuardrail(ctx, b, side, failed)
 	}
-	e := Entry{What: EntryGuardrail, Name: guardrail.Tool, Side: side, Rule: guardrail.Assertion.Rule}
+	e := engagement.Entry{What: engagement.EntryGuardrail, Name: guardrail.Tool, Side: side, Rule: guardrail.Assertion.Rule}
 	outputs := checkOutputs(output)
-	return g.recordGuardrail(ctx, b, side, func(t *turn) *Refusal {
+	return g.recordGuardrail(ctx, b, side, func(t *engagement.Tx) *engagement.Refusal {
 		e := e
-		e.Outputs = t.keep(outputs)
+		e.Outputs = t.Keep(outputs)
 		if failed == nil {
-			t.prolong = true
-			t.log(e)
+			t.Prolong = true
+			t.Log(e)
 			return nil
 		}
-		e.Kind, e.Why = KindGuardrail, cut(failed.Error(), maxWhy)
-		t.log(e)
-		t.end(KindGuardrail, e.Rule, e.Why)
-		t.state.Refused++
-		return &Refusal{Kind: KindGuardrail, Rule: e.Rule, Name: guardrail.Tool, cause: failed, Message: fmt.Sprintf(
+		e.Kind, e.Why = engagement.KindGuardrail, engagement.Shorten(failed.Error(), engagement.MaxReason)
+		t.Log(e)
+		t.End(engagement.KindGuardrail, e.Rule, e.Why)
+		t.State.Refused++
+		return &engagement.Refusal{Kind: engagement.KindGuardrail, Rule: e.Rule, Name: guardrail.Tool, Cause: failed, Message: fmt.Sprintf(
 			"the %s does not pass the guardrail %s of the agent %s, so the Engagement has ended", said(side), e.Rule, b.Agent.Name)}
 	})
 }
@@ -66,7 +68,7 @@ func (g *Guard) CheckGuardrail(ctx context.Context, b Binding, side Side, output
 // isToolFailure reports whether an assertion failed because the tool returned unusable output:
 // the output is not JSON, is text where the assertion expects members, or lacks a member.
 func isToolFailure(err error, output jsontext.Value) bool {
-	failure, ok := errors.AsType[*AssertionError](err)
+	failure, ok := errors.AsType[*assertion.Error](err)
 	if !ok || failure.Missing == "" && failure.Cause == nil {
 		return false
 	}
@@ -74,11 +76,11 @@ func isToolFailure(err error, output jsontext.Value) bool {
 }
 
 // isMade reports whether the model was already called when a guardrail of that side runs.
-func isMade(side Side) bool { return side == SideOutput }
+func isMade(side engagement.Side) bool { return side == engagement.SideOutput }
 
 // said returns the noun for the text that a guardrail checks.
-func said(side Side) string {
-	if side == SideInput {
+func said(side engagement.Side) string {
+	if side == engagement.SideInput {
 		return "message"
 	}
 	return "answer"
@@ -86,26 +88,26 @@ func said(side Side) string {
 
 // FailGuardrail records that the tool of a guardrail failed. The message or response is
 // refused, but the Engagement continues, because nothing was decided. The error is always a
-// *Refusal.
-func (g *Guard) FailGuardrail(ctx context.Context, b Binding, side Side, cause error) error {
+// *engagement.Refusal.
+func (g *Guard) FailGuardrail(ctx context.Context, b Binding, side engagement.Side, cause error) error {
 	if b.Agent == nil {
 		return refusedUnknown(&b)
 	}
 	guardrail := b.Agent.Guardrail(side)
 	if guardrail == nil {
-		return refuseStore(&b, "", isMade(side), cause)
+		return refuseUnrecorded(&b, "", isMade(side), cause)
 	}
 	if cause == nil {
 		cause = errNoAnswer
 	}
-	refusal := &Refusal{
-		Kind: KindUnchecked, Agent: b.Agent.Name, Engagement: b.Engagement, Name: guardrail.Tool, Rule: guardrail.Assertion.Rule,
-		RetryAfter: retryStore, Made: isMade(side), cause: cause, Message: fmt.Sprintf(
+	refusal := &engagement.Refusal{
+		Kind: engagement.KindUnchecked, Agent: b.Agent.Name, Engagement: b.Engagement, Name: guardrail.Tool, Rule: guardrail.Assertion.Rule,
+		RetryAfter: retryStore, Made: isMade(side), Cause: cause, Message: fmt.Sprintf(
 			"the %s cannot be checked just now, because the tool %s of the guardrail gives no answer that can be used: try again later", said(side), guardrail.Tool),
 	}
-	if err := g.recordGuardrail(ctx, b, side, func(t *turn) *Refusal {
-		t.log(Entry{What: EntryGuardrail, Name: guardrail.Tool, Side: side, Rule: refusal.Rule, Kind: KindUnchecked, Why: cut(cause.Error(), maxWhy)})
-		t.state.Refused++
+	if err := g.recordGuardrail(ctx, b, side, func(t *engagement.Tx) *engagement.Refusal {
+		t.Log(engagement.Entry{What: engagement.EntryGuardrail, Name: guardrail.Tool, Side: side, Rule: refusal.Rule, Kind: engagement.KindUnchecked, Why: engagement.Shorten(cause.Error(), engagement.MaxReason)})
+		t.State.Refused++
 		return refusal
 	}); err != nil {
 		return err
@@ -115,29 +117,29 @@ func (g *Guard) FailGuardrail(ctx context.Context, b Binding, side Side, cause e
 
 var errNoAnswer = errors.New("the tool has not answered")
 
-// recordGuardrail runs record on an Engagement that has not ended. The error is a *Refusal.
-func (g *Guard) recordGuardrail(ctx context.Context, b Binding, side Side, record func(*turn) *Refusal) error {
+// recordGuardrail runs record on an Engagement that has not ended. The error is an *engagement.Refusal.
+func (g *Guard) recordGuardrail(ctx context.Context, b Binding, side engagement.Side, record func(*engagement.Tx) *engagement.Refusal) error {
 	made := isMade(side)
 	if err := b.check(); err != nil {
-		return &Refusal{Kind: KindInvalid, Agent: b.Agent.Name, Engagement: b.Engagement, Message: err.Error(), Made: made}
+		return &engagement.Refusal{Kind: engagement.KindInvalid, Agent: b.Agent.Name, Engagement: b.Engagement, Message: err.Error(), Made: made}
 	}
-	var refusal *Refusal
-	begin := func(now time.Time) *state { return newState(&b, now) }
-	err := g.change(ctx, b.Key(), begin, func(t *turn) error {
+	var refusal *engagement.Refusal
+	begin := func(now time.Time) *engagement.State { return engagement.NewState(b.ref(), now) }
+	err := g.Engagements.Change(ctx, b.Key(), begin, func(t *engagement.Tx) error {
 		refusal = nil
 		switch {
-		case t.state.Ended != 0:
-			refusal = refusedEnded(t.state)
-			return errUnchanged
-		case t.record.length >= maxLength:
-			refusal = &Refusal{Kind: KindEnded, Message: "the Engagement has as many entries as it may have"}
-			return errUnchanged
+		case t.State.Ended != 0:
+			refusal = t.State.Refusal()
+			return engagement.ErrUnchanged
+		case t.Length() >= engagement.MaxEntries:
+			refusal = &engagement.Refusal{Kind: engagement.KindEnded, Message: "the Engagement has as many entries as it may have"}
+			return engagement.ErrUnchanged
 		}
 		refusal = record(t)
 		return nil
 	})
 	if err != nil {
-		return refuseStore(&b, "", made, err)
+		return refuseUnrecorded(&b, "", made, err)
 	}
 	if refusal == nil {
 		return nil
@@ -147,31 +149,31 @@ func (g *Guard) recordGuardrail(ctx context.Context, b Binding, side Side, recor
 	return refusal
 }
 
-// CheckActive returns a *Refusal if the Engagement has ended. Call it before a guardrail's
+// CheckActive returns an *engagement.Refusal if the Engagement has ended. Call it before a guardrail's
 // tool is invoked.
 func (g *Guard) CheckActive(ctx context.Context, b Binding) error {
 	if b.Agent == nil {
 		return refusedUnknown(&b)
 	}
-	var refusal *Refusal
-	err := g.look(ctx, b.Key(), func(t *turn) error {
-		if t.state.Ended != 0 {
-			refusal = refusedEnded(t.state)
+	var refusal *engagement.Refusal
+	err := g.Engagements.Read(ctx, b.Key(), func(t *engagement.Tx) error {
+		if t.State.Ended != 0 {
+			refusal = t.State.Refusal()
 			refusal.Agent, refusal.Engagement = b.Agent.Name, b.Engagement
 		}
 		return nil
 	})
 	switch {
-	case errors.Is(err, ErrNoEngagement):
+	case errors.Is(err, engagement.ErrNotFound):
 		return nil
 	case err != nil:
-		return refuseStore(&b, "", false, err)
+		return refuseUnrecorded(&b, "", false, err)
 	case refusal != nil:
 		return refusal
 	}
 	return nil
 }
 
-func refusedUnknown(b *Binding) *Refusal {
-	return &Refusal{Kind: KindUnknownAgent, Engagement: b.Engagement, Message: "no agent document governs this, so nothing was done"}
+func refusedUnknown(b *Binding) *engagement.Refusal {
+	return &engagement.Refusal{Kind: engagement.KindUnknownAgent, Engagement: b.Engagement, Message: "no agent document governs this, so nothing was done"}
 }

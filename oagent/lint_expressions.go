@@ -1,288 +1,56 @@
 package oagent
 
 import (
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
-
-	"cel.dev/cel-go/cel"
-	"cel.dev/cel-go/common/ast"
-	"cel.dev/cel-go/common/operators"
-	"cel.dev/cel-go/common/types"
-
-	"github.com/fairwayhq/fairway/internal/expr"
-	"github.com/fairwayhq/fairway/internal/nearest"
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/oagent/assertion"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
 // LintExpressions returns faults in the agent's expressions that compile but are certainly
-// wrong:
-//
-//   - inputs that a tool does not have (only if names is not nil),
-//   - values of types that an operator or a function does not accept,
-//   - assertions that do not yield true or false,
-//   - assertions that are false for every Engagement.
-//
-// Types are those of the Engagement. If names is not nil, the types of the tools' arguments
+// wrong, see assertion.Linter. If names is not nil, the names and types of the tools' arguments
 // are checked too.
 func (a *Agent) LintExpressions(names Names) LintErrors {
-	l := expressionLinter{agent: a, names: newNameset(a.names()), tools: make(map[string]*ocp.Tool)}
-	if names != nil {
-		l.findTools(names)
+	var faults LintErrors
+	l := assertion.Linter{
+		Names: assertion.NewNames(a.names()),
+		Tools: a.tools(names),
+		Report: func(e assertion.Source, fault string) {
+			faults = append(faults, &LintError{Location: a.Location, Line: e.Line, Rule: e.Rule, Message: fault})
+		},
 	}
 	for i := range a.Capabilities {
 		c := &a.Capabilities[i]
 		if c.Input != nil && c.Input.Assertion != nil {
-			l.lint(&c.Input.Assertion.expression, assertion{isInput: true, capability: c.Reference.Name})
+			l.Restriction(c.Input.Assertion, c.Reference.Name, true)
 		}
 		if c.Output != nil && c.Output.Assertion != nil {
-			l.lint(&c.Output.Assertion.expression, assertion{capability: c.Reference.Name})
+			l.Restriction(c.Output.Assertion, c.Reference.Name, false)
 		}
 	}
 	for _, exposure := range a.Exposes {
-		l.lint(&exposure.Value.expression, assertion{})
+		l.Selection(exposure.Value)
 	}
-	return l.faults
+	return faults
 }
 
-// assertion is the context of an expression: its capability ("" if none), and whether it is
-// evaluated before the call.
-type assertion struct {
-	capability string
-	isInput    bool
-}
-
-type expressionLinter struct {
-	agent  *Agent
-	names  *nameset
-	tools  map[string]*ocp.Tool // by the name that expressions use
-	faults LintErrors
-}
-
-func (l *expressionLinter) findTools(names Names) {
-	for i := range l.agent.Capabilities {
-		reference := l.agent.Capabilities[i].Reference
+// tools returns the tools that the agent's expressions refer to, by the name that they use.
+func (a *Agent) tools(names Names) map[string]*ocp.Tool {
+	tools := make(map[string]*ocp.Tool)
+	if names == nil {
+		return tools
+	}
+	for i := range a.Capabilities {
+		reference := a.Capabilities[i].Reference
 		if target, err := reference.Resolve(names); err == nil && target.Tool != nil {
-			l.tools[reference.Name] = target.Tool
+			tools[reference.Name] = target.Tool
 		}
 	}
-	for _, g := range []*Guardrail{l.agent.Input, l.agent.Output} {
+	for _, g := range []*Guardrail{a.Input, a.Output} {
 		if g == nil {
 			continue
 		}
-		if _, tool, ok := names.Tool(g.Tool); ok && l.tools[g.Tool] == nil {
-			l.tools[g.Tool] = tool
+		if _, tool, ok := names.Tool(g.Tool); ok && tools[g.Tool] == nil {
+			tools[g.Tool] = tool
 		}
 	}
-}
-
-func (l *expressionLinter) add(e *expression, format string, arguments ...any) {
-	l.faults = append(l.faults, &LintError{Location: l.agent.Location, Line: e.Line, Rule: e.Rule, Message: fmt.Sprintf(format, arguments...)})
-}
-
-func (l *expressionLinter) lint(e *expression, as assertion) {
-	l.findInputs(e)
-	env, err := engagementEnvironment()
-	if err != nil {
-		return
-	}
-	rewritten, err := rewrite(e.Expression, l.names)
-	if err != nil {
-		return
-	}
-	root := e.program.Root()
-	comparesNull := len(ast.MatchDescendants(root, func(part ast.NavigableExpr) bool {
-		return part.Kind() == ast.LiteralKind && part.AsLiteral() == types.NullValue
-	})) > 0
-	known, err := env.Infer(rewritten.text, func(part ast.NavigableExpr) *cel.Type {
-		kind := l.typeOf(part, as)
-		if kind == nil || comparesNull && kind.Kind() != types.IntKind {
-			return nil // an input may be null, which CEL's types do not express
-		}
-		return kind
-	})
-	isAssertion := as.capability != ""
-	if fault, ok := errors.AsType[*expr.CompileError](rewritten.restore(err)); ok {
-		for _, place := range fault.Positions {
-			if !strings.Contains(place.Message, "'_?_:_'") { // the branches of ?: may have different types
-				l.add(e, "line %d, column %d of the expression: %s: values of these types cannot be compared or used together",
-					place.Line, place.Column, place.Message)
-			}
-		}
-		return
-	}
-	switch {
-	case err != nil || !isAssertion:
-	case !slices.Contains([]types.Kind{types.BoolKind, types.DynKind, types.AnyKind, types.TypeParamKind}, known.Type.Kind()):
-		l.add(e, "an assertion must be true or false; this is a value of type %s", known.Type)
-	case known.Constant == types.False:
-		l.add(e, "this never holds, whatever is called: every call is refused")
-	}
-}
-
-// typeOf returns the type of a part of an expression, or nil if it is not known. Numbers of
-// inputs have no known type, because a whole number beyond 64 bits is text.
-func (l *expressionLinter) typeOf(part ast.NavigableExpr, as assertion) *cel.Type {
-	variable, steps, ok := literalPath(part)
-	if !ok || len(steps) == 0 || expr.IsShadowed(rootOf(part), variable) {
-		return nil
-	}
-	switch path := variable + "." + steps[0]; {
-	case len(steps) == 1 && path == "history._total":
-		return cel.IntType
-	case len(steps) == 1 && path == "history._list":
-		return cel.ListType(cel.StringType)
-	case len(steps) == 1 && (path == "recent._name" || path == "user.id" || path == "user.email"):
-		return cel.StringType
-	case len(steps) == 1 && variable == historyVariable && l.names.known[steps[0]]:
-		return cel.ListType(cel.DynType)
-	case len(steps) == 2 && variable == "recent" && steps[1] == "outputs" && as.isInput && steps[0] == as.capability:
-		return cel.NullType // the call was not made yet
-	case len(steps) == 3 && variable == "recent" && steps[1] == "inputs" && l.tools[steps[0]] != nil:
-		return argumentType(l.tools[steps[0]], steps[2])
-	}
-	return nil
-}
-
-// literalPath splits an expression like recent["get-trip"].inputs into its variable and its
-// literal names. An expression that tests existence is not a path.
-func literalPath(part ast.Expr) (variable string, steps []string, ok bool) {
-	switch part.Kind() {
-	case ast.IdentKind:
-		return part.AsIdent(), nil, true
-	case ast.SelectKind:
-		s := part.AsSelect()
-		if s.IsTestOnly() {
-			return "", nil, false
-		}
-		variable, steps, ok = literalPath(s.Operand())
-		return variable, append(steps, s.FieldName()), ok
-	case ast.CallKind:
-		call := part.AsCall()
-		if call.FunctionName() != operators.Index || call.Args()[1].Kind() != ast.LiteralKind {
-			return "", nil, false
-		}
-		key, isText := call.Args()[1].AsLiteral().(types.String)
-		if !isText {
-			return "", nil, false
-		}
-		variable, steps, ok = literalPath(call.Args()[0])
-		return variable, append(steps, string(key)), ok
-	}
-	return "", nil, false
-}
-
-// argumentType returns the CEL type of an argument's values. It returns nil if the schema does
-// not define a type, or allows several.
-func argumentType(tool *ocp.Tool, name string) *cel.Type {
-	i := slices.IndexFunc(tool.Arguments, func(a ocp.Argument) bool { return a.Name == name })
-	if i < 0 {
-		return nil
-	}
-	members, err := wire.Members(nil, tool.Arguments[i].Schema)
-	if err != nil {
-		return nil
-	}
-	for _, m := range members {
-		if m.Name != "type" {
-			continue
-		}
-		switch string(m.Value) {
-		case `"string"`:
-			return cel.StringType
-		case `"boolean"`:
-			return cel.BoolType
-		case `"array"`:
-			return cel.ListType(cel.DynType)
-		case `"object"`:
-			return expr.Fields()
-		}
-	}
-	return nil
-}
-
-// findInputs reports inputs that no call of a tool can have. An assertion on such an input
-// always fails, or always holds if it tests that the input is absent.
-func (l *expressionLinter) findInputs(e *expression) {
-	if len(l.tools) == 0 {
-		return
-	}
-	root := e.program.Root()
-	for _, ident := range ast.MatchDescendants(root, ast.KindMatcher(ast.IdentKind)) {
-		name, entry := l.entryOf(root, ident)
-		tool := l.tools[name]
-		if tool == nil {
-			continue
-		}
-		if field, ok := expr.FieldOf(entry); !ok || field != "inputs" {
-			continue
-		}
-		inputs, _ := entry.Parent()
-		input, ok := expr.FieldOf(inputs)
-		if !ok {
-			input, ok = memberOf(inputs)
-		}
-		if !ok || strings.HasPrefix(input, "_") || tool.Takes(input) {
-			continue
-		}
-		message := fmt.Sprintf("%s has no input %.64q", name, input)
-		near := nearest.Name(input, func(yield func(string) bool) {
-			for i := range tool.Arguments {
-				if !yield(tool.Arguments[i].Name) {
-					return
-				}
-			}
-		})
-		if near != "" {
-			message += "; did you mean " + near + "?"
-		}
-		l.add(e, "%s", message)
-	}
-}
-
-// entryOf returns the capability whose calls an identifier refers to, and the part of the
-// expression that represents one call: recent.name, history.name[0], or the variable of a loop
-// over history.name. The name is "" for any other identifier.
-func (l *expressionLinter) entryOf(root, ident ast.NavigableExpr) (name string, entry ast.NavigableExpr) {
-	variable := ident.AsIdent()
-	if loop := binderOf(ident); loop != nil {
-		of, steps, ok := literalPath(loop.AsComprehension().IterRange())
-		if ok && of == historyVariable && len(steps) == 1 && !expr.IsShadowed(root, historyVariable) && loop.AsComprehension().IterVar2() == "" {
-			return steps[0], ident
-		}
-		return "", nil
-	}
-	field, ok := expr.FieldOf(ident)
-	if !ok || expr.IsShadowed(root, variable) {
-		return "", nil
-	}
-	member, _ := ident.Parent()
-	switch variable {
-	case "recent":
-		return field, member
-	case historyVariable:
-		if item, ok := member.Parent(); ok && item.Kind() == ast.CallKind && item.AsCall().FunctionName() == operators.Index && item.AsCall().Args()[0].ID() == member.ID() {
-			return field, item
-		}
-	}
-	return "", nil
-}
-
-// binderOf returns the loop that declares an identifier as its variable, or nil.
-func binderOf(ident ast.NavigableExpr) ast.NavigableExpr {
-	for at := ident; ; {
-		parent, ok := at.Parent()
-		if !ok {
-			return nil
-		}
-		if parent.Kind() == ast.ComprehensionKind {
-			c := parent.AsComprehension()
-			if (c.IterVar() == ident.AsIdent() || c.IterVar2() == ident.AsIdent()) && c.IterRange().ID() != at.ID() {
-				return parent
-			}
-		}
-		at = parent
-	}
+	return tools
 }

@@ -7,13 +7,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // told returns the messages of a refusal: that for the agent, and that of the
 // record.
 func told(t *testing.T, g *oagent.Guard, a *oagent.Agent, err error) (message, why string) {
 	t.Helper()
-	r, ok := oagent.AsRefusal(err)
+	r, ok := engagement.AsRefusal(err)
 	if !ok {
 		t.Fatalf("not a refusal: %v", err)
 	}
@@ -59,11 +60,11 @@ func TestShedTells(t *testing.T) {
 		{"another limit", "act", `{}`, `{"id":"zz"}`, oagent.GuardOptions{MaxPayload: 10}, []string{"at most 10 B"}},
 		{"a full record", "act", `{}`, `{"id":"zzzzz"}`, oagent.GuardOptions{MaxRecord: 10}, []string{`recent["size"].outputs was not kept`, "has 10 B of inputs and outputs", "begin another"}},
 		{"no strict JSON", "act", `{}`, `{"id":"z","id":"z"}`, oagent.GuardOptions{}, []string{`recent["size"].outputs was said to be JSON`}},
-		{"no JSON", "act", `{}`, string(oagent.Shed{Bytes: 4, Why: oagent.ShedForm}.JSON()), oagent.GuardOptions{}, []string{`recent["size"].outputs is neither JSON nor text`, "_media_type"}},
-		{"a part", "act", `{}`, string(oagent.Shed{Bytes: 4, Why: oagent.ShedPart}.JSON()), oagent.GuardOptions{}, []string{"a part of an answer (206)"}},
-		{"a stream", "act", `{}`, string(oagent.Shed{Bytes: 4, Why: oagent.ShedStream}.JSON()), oagent.GuardOptions{}, []string{"a stream that was passed on"}},
-		{"an encoding", "act", `{}`, string(oagent.Shed{Bytes: 4, Why: oagent.ShedEncoding}.JSON()), oagent.GuardOptions{}, []string{"an encoding"}},
-		{"too large to be looked at", "act", `{}`, string(oagent.Shed{Bytes: 4, Why: oagent.ShedAnswer, Limit: 1 << 20}.JSON()), oagent.GuardOptions{}, []string{"at most 1.0 MiB", "max_output"}},
+		{"no JSON", "act", `{}`, string(engagement.Omitted{Bytes: 4, Why: engagement.OmittedForm}.JSON()), oagent.GuardOptions{}, []string{`recent["size"].outputs is neither JSON nor text`, "_media_type"}},
+		{"a part", "act", `{}`, string(engagement.Omitted{Bytes: 4, Why: engagement.OmittedPart}.JSON()), oagent.GuardOptions{}, []string{"a part of an answer (206)"}},
+		{"a stream", "act", `{}`, string(engagement.Omitted{Bytes: 4, Why: engagement.OmittedStream}.JSON()), oagent.GuardOptions{}, []string{"a stream that was passed on"}},
+		{"an encoding", "act", `{}`, string(engagement.Omitted{Bytes: 4, Why: engagement.OmittedEncoding}.JSON()), oagent.GuardOptions{}, []string{"an encoding"}},
+		{"too large to be looked at", "act", `{}`, string(engagement.Omitted{Bytes: 4, Why: engagement.OmittedAnswer, Limit: 1 << 20}.JSON()), oagent.GuardOptions{}, []string{"at most 1.0 MiB", "max_output"}},
 		{"of an earlier version", "act", `{}`, `{"_shed":4}`, oagent.GuardOptions{}, []string{`recent["size"].outputs is not in the record`}},
 		{"of somebody else", "act", `{}`, `{"_shed":"x","_why":{}}`, oagent.GuardOptions{}, []string{`recent["size"].outputs is not in the record`}},
 	} {
@@ -89,7 +90,7 @@ func TestShedTells(t *testing.T) {
 		a := agent(t, "capabilities:\n  act:\n    output_restriction: {require_review: boss}\n")
 		g := newGuard(t, oagent.GuardOptions{MaxPayload: 2 * oagent.LargestMaxPayload})
 		c := call(a, "act", string(largest))
-		want(t, "a review of both", outcomeOf(t, g, c, string(largest)), oagent.KindReviewPending)
+		want(t, "a review of both", outcomeOf(t, g, c, string(largest)), engagement.KindReviewPending)
 		decide(t, g, pending(t, g).ID, true)
 		ticket, err := g.Begin(t.Context(), c)
 		if err != nil || ticket.Replayed == nil || len(ticket.Replayed.Outputs) != len(largest) {
@@ -103,7 +104,7 @@ func TestShedTells(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = ticket.Finish(t.Context(), oagent.Shed{Bytes: 7, Why: oagent.ShedPart}.JSON(), 206)
+		err = ticket.Finish(t.Context(), engagement.Omitted{Bytes: 7, Why: engagement.OmittedPart}.JSON(), 206)
 		checkTold(t, g, a, err, "it cannot be shown, because it is a part of an answer (206)")
 	})
 }
@@ -144,7 +145,7 @@ func TestValuesTell(t *testing.T) {
 	} {
 		a := agent(t, "capabilities:\n  act:\n    input_restriction:\n      assertion: '"+expression+"'\n")
 		_, err := newGuard(t, oagent.GuardOptions{MaxPayload: 1 << 20}).Begin(t.Context(), call(a, "act", long))
-		if r, ok := oagent.AsRefusal(err); !ok || !strings.Contains(r.Message, word) {
+		if r, ok := engagement.AsRefusal(err); !ok || !strings.Contains(r.Message, word) {
 			t.Errorf("%s: %v", expression, err)
 		}
 	}

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fairwayhq/fairway/oagent/review"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
 // Scheme is the prefix of a reference to an agent. With this prefix the reference is never to
 // a tool.
-const Scheme = "oagent://"
+const Scheme = review.AgentScheme
 
 // Reference names a tool or an agent (OpenAgentSpec v1, Names & References).
 type Reference struct {

@@ -9,18 +9,19 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // TestRefuse has refusals in the record that the guard has not decided.
 func TestRefuse(t *testing.T) {
-	unknown := &oagent.Refusal{Kind: "unknown_operation", Message: "there is no such operation"}
+	unknown := &engagement.Refusal{Kind: "unknown_operation", Message: "there is no such operation"}
 	t.Run("it begins an Engagement, and counts", func(t *testing.T) {
 		g, a := newGuard(t, oagent.GuardOptions{}), agent(t, "capabilities: {find: {input_restriction: {assertion: history._total == 0}}}")
 		b := binding(a)
 		if err := g.Refuse(t.Context(), b, unknown, nil, "DELETE /admin"); err != nil {
 			t.Fatal(err)
 		}
-		identity := &oagent.Refusal{Kind: "identity", Name: "find", Rule: "capabilities.find.user_identity", Message: "nobody is logged in"}
+		identity := &engagement.Refusal{Kind: "identity", Name: "find", Rule: "capabilities.find.user_identity", Message: "nobody is logged in"}
 		if err := g.Refuse(t.Context(), b, identity, jsontext.Value(`{"q":"a"}`), ""); err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +36,7 @@ func TestRefuse(t *testing.T) {
 		if e := entries[1]; e.Why != "nobody is logged in" || e.Name != "find" || e.Rule != identity.Rule || string(e.Inputs) != `{"q":"a"}` {
 			t.Errorf("entry %+v", e)
 		}
-		e, err := g.Engagement(t.Context(), b.Key())
+		e, err := g.Engagements.Get(t.Context(), b.Key())
 		if err != nil || e.Refused != 2 || e.Total != 1 || e.User != alice {
 			t.Errorf("Engagement %+v, %v", e, err)
 		}
@@ -49,8 +50,8 @@ func TestRefuse(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		want(t, "the guard's own", outcomeOf(t, g, call(a, "delete-trip", `{}`), `{}`), oagent.KindNotAllowed)
-		e, err := g.Engagement(t.Context(), b.Key())
+		want(t, "the guard's own", outcomeOf(t, g, call(a, "delete-trip", `{}`), `{}`), engagement.KindNotAllowed)
+		e, err := g.Engagements.Get(t.Context(), b.Key())
 		if err != nil || e.Refused != most+1 || e.Entries != most+1 {
 			t.Errorf("%d refused, %d entries, %v", e.Refused, e.Entries, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/internal/store/storetest"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 const repeating = `
@@ -37,8 +38,8 @@ func onStores(t *testing.T, test func(t *testing.T, s store.Store)) {
 func endByRepetition(t *testing.T, g *oagent.Guard, a *oagent.Agent) {
 	t.Helper()
 	want(t, "the first", outcomeOf(t, g, call(a, "look", `{}`), `{}`), "")
-	want(t, "its repetition", outcomeOf(t, g, call(a, "look", `{}`), `{}`), oagent.KindShortCircuit)
-	want(t, "after the end", outcomeOf(t, g, call(a, "count", `{}`), `{}`), oagent.KindEnded)
+	want(t, "its repetition", outcomeOf(t, g, call(a, "look", `{}`), `{}`), engagement.KindShortCircuit)
+	want(t, "after the end", outcomeOf(t, g, call(a, "count", `{}`), `{}`), engagement.KindEnded)
 }
 
 func TestRenew_begins_an_ended_Engagement_anew_and_keeps_its_record(t *testing.T) {
@@ -47,18 +48,18 @@ func TestRenew_begins_an_ended_Engagement_anew_and_keeps_its_record(t *testing.T
 		g := newGuard(t, oagent.GuardOptions{Store: s})
 		b := binding(a)
 		endByRepetition(t, g, a)
-		renewed, err := g.Renew(t.Context(), b.Key(), oagent.Renewal{By: "alice"})
+		renewed, err := g.Renew(t.Context(), b.Key(), engagement.Renewal{By: "alice"})
 		if err != nil || renewed.Ended != nil || renewed.Total != 0 || renewed.Renewals != 1 || renewed.First != 5 || renewed.User.ID != "alice" || renewed.ID != "e1" {
 			t.Fatalf("%+v, %v", renewed, err)
 		}
 		for _, guard := range []*oagent.Guard{g, newGuard(t, oagent.GuardOptions{Store: s})} { // as well after a restart
 			want(t, "a call", outcomeOf(t, guard, call(a, "count", `{"n":1}`), `{}`), "")
-			again, err := guard.Engagement(t.Context(), b.Key())
+			again, err := guard.Engagements.Get(t.Context(), b.Key())
 			if err != nil || again.Ended != nil || again.Recent != "count" {
 				t.Errorf("%+v, %v", again, err)
 			}
 			want(t, "another", outcomeOf(t, guard, call(a, "look", `{}`), `{}`), "")
-			if _, err := guard.Renew(t.Context(), b.Key(), oagent.Renewal{By: "eve", Force: true}); err != nil {
+			if _, err := guard.Renew(t.Context(), b.Key(), engagement.Renewal{By: "eve", Force: true}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -78,16 +79,16 @@ func TestRenew_is_refused_while_the_Engagement_goes_on(t *testing.T) {
 	a := agent(t, repeating)
 	g := newGuard(t, oagent.GuardOptions{})
 	b := binding(a)
-	if _, err := g.Renew(t.Context(), b.Key(), oagent.Renewal{By: "alice"}); !errors.Is(err, oagent.ErrNoEngagement) {
+	if _, err := g.Renew(t.Context(), b.Key(), engagement.Renewal{By: "alice"}); !errors.Is(err, engagement.ErrNotFound) {
 		t.Errorf("before it began: %v", err)
 	}
 	want(t, "a call", outcomeOf(t, g, call(a, "look", `{}`), `{}`), "")
-	if _, err := g.Renew(t.Context(), b.Key(), oagent.Renewal{By: "alice"}); !errors.Is(err, oagent.ErrActive) {
+	if _, err := g.Renew(t.Context(), b.Key(), engagement.Renewal{By: "alice"}); !errors.Is(err, engagement.ErrActive) {
 		t.Errorf("while it goes on: %v", err)
 	}
-	want(t, "the repetition still counts", outcomeOf(t, g, call(a, "look", `{}`), `{}`), oagent.KindShortCircuit)
+	want(t, "the repetition still counts", outcomeOf(t, g, call(a, "look", `{}`), `{}`), engagement.KindShortCircuit)
 	for range 2 { // the second time nothing has happened in it
-		if e, err := g.Renew(t.Context(), b.Key(), oagent.Renewal{By: "alice"}); err != nil || e.Renewals != 1 {
+		if e, err := g.Renew(t.Context(), b.Key(), engagement.Renewal{By: "alice"}); err != nil || e.Renewals != 1 {
 			t.Errorf("%+v, %v", e, err)
 		}
 	}
@@ -105,8 +106,8 @@ capabilities:
 	g := newGuard(t, oagent.GuardOptions{Store: s})
 	b := binding(a)
 	want(t, "put", outcomeOf(t, g, call(a, "put", `{"n":1}`), `{"n":1}`), "")
-	want(t, "list", outcomeOf(t, g, call(a, "list", `{}`), `{}`), oagent.KindInputRestriction)
-	if _, err := g.Renew(t.Context(), b.Key(), oagent.Renewal{By: "eve", Force: true}); err != nil {
+	want(t, "list", outcomeOf(t, g, call(a, "list", `{}`), `{}`), engagement.KindInputRestriction)
+	if _, err := g.Renew(t.Context(), b.Key(), engagement.Renewal{By: "eve", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	want(t, "put anew", outcomeOf(t, g, call(a, "put", `{"n":2}`), `{"n":2}`), "")
@@ -127,7 +128,7 @@ func TestRenew_withholds_the_result_of_a_running_call(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := other.Renew(t.Context(), b.Key(), oagent.Renewal{By: "eve", Force: true}); err != nil {
+		if _, err := other.Renew(t.Context(), b.Key(), engagement.Renewal{By: "eve", Force: true}); err != nil {
 			t.Fatal(err)
 		}
 		// The call of the same number and name is another one.
@@ -136,7 +137,7 @@ func TestRenew_withholds_the_result_of_a_running_call(t *testing.T) {
 			t.Fatalf("%+v, %v", fresh, err)
 		}
 		r := refusal(t, running.Finish(t.Context(), jsontext.Value(`{"old":true}`), 200))
-		if r.Kind != oagent.KindEnded || !r.Made {
+		if r.Kind != engagement.KindEnded || !r.Made {
 			t.Errorf("%+v", r)
 		}
 		aborted.Abort(t.Context(), "it broke off")
@@ -151,15 +152,15 @@ func TestRenew_closes_the_reviews_of_the_Engagement(t *testing.T) {
 	a := agent(t, repeating)
 	g := newGuard(t, oagent.GuardOptions{})
 	b := binding(a)
-	want(t, "held", outcomeOf(t, g, call(a, "pay", `{"n":1}`), `{"ok":true}`), oagent.KindReviewPending)
+	want(t, "held", outcomeOf(t, g, call(a, "pay", `{"n":1}`), `{"ok":true}`), engagement.KindReviewPending)
 	review := pending(t, g)
-	if _, err := g.Renew(t.Context(), b.Key(), oagent.Renewal{By: "eve", Force: true}); err != nil {
+	if _, err := g.Renew(t.Context(), b.Key(), engagement.Renewal{By: "eve", Force: true}); err != nil {
 		t.Fatal(err)
 	}
-	if open, err := g.Reviews(t.Context(), "boss"); err != nil || len(open) != 0 {
+	if open, err := g.Reviews.List(t.Context(), "boss"); err != nil || len(open) != 0 {
 		t.Errorf("%d reviews, %v", len(open), err)
 	}
-	if r, err := g.Review(t.Context(), review.ID, "boss"); err != nil || r.Status != oagent.ReviewDenied || r.Outputs != nil {
+	if r, err := g.Reviews.Get(t.Context(), review.ID, "boss"); err != nil || r.Status != engagement.ReviewDenied || r.Outputs != nil {
 		t.Errorf("%+v, %v", r, err)
 	}
 	ticket, err := g.Begin(t.Context(), call(a, "pay", `{"n":1}`))
@@ -183,13 +184,13 @@ func TestEngagement_lives_from_its_last_call_whatever_is_refused(t *testing.T) {
 		t.Errorf("a call leaves it a life of %s", life())
 	}
 	now = now.Add(10 * time.Minute)
-	want(t, "a refusal", outcomeOf(t, g, call(a, "delete", `{}`), `{}`), oagent.KindNotAllowed)
+	want(t, "a refusal", outcomeOf(t, g, call(a, "delete", `{}`), `{}`), engagement.KindNotAllowed)
 	if life() != 50*time.Minute {
 		t.Errorf("a refusal leaves it a life of %s", life())
 	}
-	want(t, "the end", outcomeOf(t, g, call(a, "count", `{}`), `{}`), oagent.KindShortCircuit)
+	want(t, "the end", outcomeOf(t, g, call(a, "count", `{}`), `{}`), engagement.KindShortCircuit)
 	now = now.Add(40 * time.Minute)
-	want(t, "after the end", outcomeOf(t, g, call(a, "count", `{}`), `{}`), oagent.KindEnded)
+	want(t, "after the end", outcomeOf(t, g, call(a, "count", `{}`), `{}`), engagement.KindEnded)
 	if life() != 10*time.Minute {
 		t.Errorf("a refusal after the end leaves it a life of %s", life())
 	}
@@ -200,7 +201,7 @@ func TestReview_of_an_output_gives_one_result_to_parallel_repetitions(t *testing
 		a := agent(t, held)
 		nodes := []*oagent.Guard{newGuard(t, oagent.GuardOptions{Store: s}), newGuard(t, oagent.GuardOptions{Store: s})}
 		pay := call(a, "pay", `{"amount":5}`)
-		want(t, "held", outcomeOf(t, nodes[0], pay, `{"ok":true}`), oagent.KindReviewPending)
+		want(t, "held", outcomeOf(t, nodes[0], pay, `{"ok":true}`), engagement.KindReviewPending)
 		decide(t, nodes[0], pending(t, nodes[0]).ID, true)
 		var again, given atomic.Int64
 		var all sync.WaitGroup

@@ -16,6 +16,8 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/review"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -66,21 +68,21 @@ func reviewingAgent(t testing.TB) *oagent.Agent {
 }
 
 // asked makes a call that an agent is asked about, and returns the review.
-func asked(t testing.TB, g *oagent.Guard, c oagent.Call, outputs string) *oagent.Review {
+func asked(t testing.TB, g *oagent.Guard, c oagent.Call, outputs string) *review.Review {
 	t.Helper()
 	ticket, err := g.Begin(t.Context(), c)
 	if err == nil {
 		err = ticket.Finish(t.Context(), jsontext.Value(outputs), 200)
 	}
 	r := refusal(t, err)
-	if r.Kind != oagent.KindReviewPending {
+	if r.Kind != engagement.KindReviewPending {
 		t.Fatalf("refused as %s: %s", r.Kind, r.Message)
 	}
-	review, err := g.Review(t.Context(), r.Review, "oagent://supervisor")
+	request, err := g.Reviews.Get(t.Context(), r.Review, "oagent://supervisor")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return review
+	return request
 }
 
 // TestAgentReviews wants the question and the decision in the reviewing agent's
@@ -91,42 +93,42 @@ func TestAgentReviews(t *testing.T) {
 	for _, test := range []struct{ name, reviewer, outputs string }{{"pay", "supervisor", ""}, {"send", "oagent://supervisor", `{"sent":true}`}} {
 		t.Run(test.name, func(t *testing.T) {
 			c := asking(a, test.name, `{"amount":5}`)
-			review := asked(t, g, c, test.outputs)
-			if review.ByAgent != "supervisor" || review.Reviewer != test.reviewer {
-				t.Errorf("%+v", review)
+			request := asked(t, g, c, test.outputs)
+			if request.ByAgent != "supervisor" || request.Reviewer != test.reviewer {
+				t.Errorf("%+v", request)
 			}
-			own := oagent.Reviewing(by, review.Key, review.User)
+			own := oagent.Reviewing(by, request.Key, request.User)
 			entries := audit(t, g, own.Key())
 			e := entries[len(entries)-1]
-			if e.What != oagent.EntryQuestion || e.Review != review.ID || e.Agent != "desk" || e.Engagement != c.Key() || e.Name != test.name ||
-				string(e.Inputs) != `{"amount":5}` || string(e.Outputs) != test.outputs || e.Side != review.Side || e.Rule != review.Rule {
+			if e.What != engagement.EntryQuestion || e.Review != request.ID || e.Agent != "desk" || e.Engagement != c.Key() || e.Name != test.name ||
+				string(e.Inputs) != `{"amount":5}` || string(e.Outputs) != test.outputs || e.Side != request.Side || e.Rule != request.Rule {
 				t.Errorf("question %+v", e)
 			}
-			want(t, "again", outcomeOf(t, g, c, test.outputs), oagent.KindReviewPending)
+			want(t, "again", outcomeOf(t, g, c, test.outputs), engagement.KindReviewPending)
 			if again := audit(t, g, own.Key()); len(again) != len(entries) {
 				t.Error("it stands there twice")
 			}
 			for _, other := range []string{"supervisor", "desk", "alice", "", "oagent://desk", "oagent://Supervisor"} {
-				if _, err := g.Decide(t.Context(), review.ID, other, true, ""); !errors.Is(err, oagent.ErrNoReview) {
+				if _, err := g.Reviews.Decide(t.Context(), request.ID, other, true, ""); !errors.Is(err, review.ErrNotFound) {
 					t.Errorf("%s decides: %v", other, err)
 				}
-				if list, err := g.Reviews(t.Context(), other); len(list) != 0 || err != nil {
+				if list, err := g.Reviews.List(t.Context(), other); len(list) != 0 || err != nil {
 					t.Errorf("%s is asked %d, error %v", other, len(list), err)
 				}
 			}
-			decided, err := g.Decide(t.Context(), review.ID, "oagent://supervisor", true, "all well")
-			if err != nil || decided.Status != oagent.ReviewApproved {
+			decided, err := g.Reviews.Decide(t.Context(), request.ID, "oagent://supervisor", true, "all well")
+			if err != nil || decided.Status != engagement.ReviewApproved {
 				t.Fatalf("%+v, %v", decided, err)
 			}
-			if _, err := g.Decide(t.Context(), review.ID, "oagent://supervisor", false, ""); !errors.Is(err, oagent.ErrDecided) {
+			if _, err := g.Reviews.Decide(t.Context(), request.ID, "oagent://supervisor", false, ""); !errors.Is(err, review.ErrDecided) {
 				t.Errorf("another verdict: %v", err)
 			}
 			entries = audit(t, g, own.Key())
-			if e = entries[len(entries)-1]; e.What != oagent.EntryDecision || e.Verdict != oagent.ReviewApproved || e.Comment != "all well" || e.Review != review.ID {
+			if e = entries[len(entries)-1]; e.What != engagement.EntryDecision || e.Verdict != engagement.ReviewApproved || e.Comment != "all well" || e.Review != request.ID {
 				t.Errorf("decision %+v", e)
 			}
 			want(t, "approved", outcomeOf(t, g, c, test.outputs), "")
-			engagement, err := g.Engagement(t.Context(), own.Key())
+			engagement, err := g.Engagements.Get(t.Context(), own.Key())
 			if err != nil || engagement.Reviewed != c.Key() || engagement.User != alice || engagement.Agent != "supervisor" || engagement.ID != "review-"+c.Key() {
 				t.Errorf("%+v, %v", engagement, err)
 			}
@@ -144,18 +146,18 @@ func TestAgentReviews(t *testing.T) {
 func TestUserCalledLikeAnAgent(t *testing.T) {
 	g := newGuard(t, oagent.GuardOptions{})
 	c := call(agent(t, byAgent), "pay", `{}`)
-	want(t, "asked", outcomeOf(t, g, c, `{}`), oagent.KindReviewPending)
-	list, err := g.Reviews(t.Context(), "supervisor")
+	want(t, "asked", outcomeOf(t, g, c, `{}`), engagement.KindReviewPending)
+	list, err := g.Reviews.List(t.Context(), "supervisor")
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%d reviews, error %v", len(list), err)
 	}
-	if _, err := g.Decide(t.Context(), list[0].ID, "oagent://supervisor", true, ""); !errors.Is(err, oagent.ErrNoReview) {
+	if _, err := g.Reviews.Decide(t.Context(), list[0].ID, "oagent://supervisor", true, ""); !errors.Is(err, review.ErrNotFound) {
 		t.Errorf("an agent decides for a user: %v", err)
 	}
-	if _, err := g.Decide(t.Context(), list[0].ID, "supervisor", true, ""); err != nil {
+	if _, err := g.Reviews.Decide(t.Context(), list[0].ID, "supervisor", true, ""); err != nil {
 		t.Error(err)
 	}
-	if own := oagent.Reviewing(reviewingAgent(t), c.Key(), alice); !errors.Is(errorOf(g.Engagement(t.Context(), own.Key())), oagent.ErrNoEngagement) {
+	if own := oagent.Reviewing(reviewingAgent(t), c.Key(), alice); !errors.Is(errorOf(g.Engagements.Get(t.Context(), own.Key())), engagement.ErrNotFound) {
 		t.Error("an agent has an Engagement for it")
 	}
 }
@@ -168,7 +170,7 @@ func TestReviewingEngagementEnds(t *testing.T) {
 	by := reviewingAgent(t)
 	for name, end := range map[string]func(t *testing.T, g *oagent.Guard, own oagent.Binding) error{
 		"guardrails.input": func(t *testing.T, g *oagent.Guard, own oagent.Binding) error {
-			return g.CheckGuardrail(t.Context(), own, oagent.SideInput, jsontext.Value(`{"safe":false}`))
+			return g.CheckGuardrail(t.Context(), own, engagement.SideInput, jsontext.Value(`{"safe":false}`))
 		},
 		"lifespan.short_circuit": func(t *testing.T, g *oagent.Guard, own oagent.Binding) error {
 			for range 2 {
@@ -187,18 +189,18 @@ func TestReviewingEngagementEnds(t *testing.T) {
 			a := agent(t, byAgent)
 			g := newGuard(t, oagent.GuardOptions{})
 			pay := asking(a, "pay", `{"amount":5}`)
-			review := asked(t, g, pay, `{}`)
-			own := oagent.Reviewing(by, review.Key, review.User)
+			request := asked(t, g, pay, `{}`)
+			own := oagent.Reviewing(by, request.Key, request.User)
 			if r := refusal(t, end(t, g, own)); !r.Ends() {
 				t.Fatalf("%+v", r)
 			}
-			_, err := g.Decide(t.Context(), review.ID, "oagent://supervisor", true, "")
-			if r := refusal(t, err); r.Kind != oagent.KindEnded || !strings.Contains(r.Message, name) {
+			_, err := g.Reviews.Decide(t.Context(), request.ID, "oagent://supervisor", true, "")
+			if r := refusal(t, err); r.Kind != engagement.KindEnded || !strings.Contains(r.Message, name) {
 				t.Errorf("%+v", r)
 			}
 			for what, c := range map[string]oagent.Call{"the call": pay, "another": asking(a, "pay", `{"amount":6}`)} {
 				_, err := g.Begin(t.Context(), c)
-				if r := refusal(t, err); r.Kind != oagent.KindReviewDenied || !strings.Contains(r.Message, "decides nothing more about this Engagement") || !strings.Contains(r.Message, name) {
+				if r := refusal(t, err); r.Kind != engagement.KindReviewDenied || !strings.Contains(r.Message, "decides nothing more about this Engagement") || !strings.Contains(r.Message, name) {
 					t.Errorf("%s: %+v", what, r)
 				}
 			}
@@ -206,16 +208,16 @@ func TestReviewingEngagementEnds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r := refusal(t, ticket.Finish(t.Context(), jsontext.Value(`{"sent":true}`), 200)); r.Kind != oagent.KindReviewDenied || !r.Made {
+			if r := refusal(t, ticket.Finish(t.Context(), jsontext.Value(`{"sent":true}`), 200)); r.Kind != engagement.KindReviewDenied || !r.Made {
 				t.Errorf("%+v", r)
 			}
-			if list, err := g.Reviews(t.Context(), "oagent://supervisor"); err != nil || len(list) != 0 {
+			if list, err := g.Reviews.List(t.Context(), "oagent://supervisor"); err != nil || len(list) != 0 {
 				t.Errorf("%d reviews, error %v", len(list), err)
 			}
 			elsewhere := pay
 			elsewhere.Engagement = "e2"
-			review = asked(t, g, elsewhere, `{}`)
-			if _, err := g.Decide(t.Context(), review.ID, "oagent://supervisor", true, ""); err != nil {
+			request = asked(t, g, elsewhere, `{}`)
+			if _, err := g.Reviews.Decide(t.Context(), request.ID, "oagent://supervisor", true, ""); err != nil {
 				t.Errorf("elsewhere: %v", err)
 			}
 		})
@@ -236,12 +238,12 @@ func TestReviewClaim(t *testing.T) {
 			guards = append(guards, newGuard(t, oagent.GuardOptions{Store: s, Now: now}))
 		}
 		g := guards[0]
-		claims := func(id string) (claimed []*oagent.ReviewClaim, again time.Time) {
+		claims := func(id string) (claimed []*review.Claim, again time.Time) {
 			var mu sync.Mutex
 			var all sync.WaitGroup
 			for i := range 8 {
 				all.Go(func() {
-					claim, at, err := guards[i%len(guards)].ClaimReview(t.Context(), id, lease)
+					claim, at, err := guards[i%len(guards)].Reviews.Claim(t.Context(), id, lease)
 					if err != nil {
 						t.Error(err)
 					}
@@ -257,7 +259,7 @@ func TestReviewClaim(t *testing.T) {
 			all.Wait()
 			return claimed, again
 		}
-		one := func(what, id string) *oagent.ReviewClaim {
+		one := func(what, id string) *review.Claim {
 			t.Helper()
 			claimed, again := claims(id)
 			if len(claimed) != 1 || again.Before(now()) {
@@ -273,54 +275,54 @@ func TestReviewClaim(t *testing.T) {
 			}
 			return again
 		}
-		review := asked(t, g, asking(a, "pay", `{"amount":1}`), `{}`)
-		first := one("it is new", review.ID)
-		none("somebody asks", review.ID)
+		request := asked(t, g, asking(a, "pay", `{"amount":1}`), `{}`)
+		first := one("it is new", request.ID)
+		none("somebody asks", request.ID)
 		late.Add(int64(2 * lease))
-		second := one("who asked is gone", review.ID)
+		second := one("who asked is gone", request.ID)
 		if _, err := first.Fail(t.Context()); err != nil {
 			t.Error(err)
 		}
-		none("who was gone is back", review.ID)
+		none("who was gone is back", request.ID)
 		again, err := second.Fail(t.Context())
 		if err != nil || again.Sub(now()) > 2*time.Second {
 			t.Errorf("again %v, error %v", again, err)
 		}
-		if at := none("it has just failed", review.ID); at.IsZero() {
+		if at := none("it has just failed", request.ID); at.IsZero() {
 			t.Error("it is never asked again")
 		}
 		late.Add(int64(time.Minute))
-		if err := one("after a pause", review.ID).Release(t.Context()); err != nil {
+		if err := one("after a pause", request.ID).Release(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if err := one("it was released", review.ID).Defer(t.Context()); err != nil {
+		if err := one("it was released", request.ID).Defer(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if at := none("the program decides later", review.ID); !at.IsZero() {
+		if at := none("the program decides later", request.ID); !at.IsZero() {
 			t.Errorf("it is looked at again at %v", at)
 		}
 
-		review = asked(t, g, asking(a, "pay", `{"amount":2}`), `{}`)
+		request = asked(t, g, asking(a, "pay", `{"amount":2}`), `{}`)
 		tries := 0
 		for again = now(); !again.IsZero(); tries++ {
 			if pause := again.Sub(now()); pause > 10*time.Minute {
 				t.Fatalf("a pause of %s", pause)
 			}
 			late.Add(int64(10 * time.Minute))
-			if again, err = one("once more", review.ID).Fail(t.Context()); err != nil {
+			if again, err = one("once more", request.ID).Fail(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if none("often enough", review.ID); tries != 20 {
+		if none("often enough", request.ID); tries != 20 {
 			t.Errorf("asked %d times", tries)
 		}
-		if _, err := g.Decide(t.Context(), review.ID, "oagent://supervisor", true, ""); err != nil {
+		if _, err := g.Reviews.Decide(t.Context(), request.ID, "oagent://supervisor", true, ""); err != nil {
 			t.Error(err)
 		}
-		if at := none("it is decided", review.ID); !at.IsZero() {
+		if at := none("it is decided", request.ID); !at.IsZero() {
 			t.Errorf("it is looked at again at %v", at)
 		}
-		if _, _, err := g.ClaimReview(t.Context(), "nothing", lease); !errors.Is(err, oagent.ErrNoReview) {
+		if _, _, err := g.Reviews.Claim(t.Context(), "nothing", lease); !errors.Is(err, review.ErrNotFound) {
 			t.Error(err)
 		}
 	})
@@ -344,17 +346,17 @@ func (l leaving) Update(ctx context.Context, key string, change func(store.Recor
 // can be released, though who asked for it is going.
 func TestReviewClaimIsLeft(t *testing.T) {
 	stores(t, func(t *testing.T, nodes []store.Store) {
-		review := asked(t, newGuard(t, oagent.GuardOptions{Store: nodes[0]}), asking(agent(t, byAgent), "pay", `{"amount":1}`), `{}`)
+		request := asked(t, newGuard(t, oagent.GuardOptions{Store: nodes[0]}), asking(agent(t, byAgent), "pay", `{"amount":1}`), `{}`)
 		ctx, leave := context.WithCancel(t.Context())
 		g := newGuard(t, oagent.GuardOptions{Store: leaving{nodes[0], leave}})
-		claim, _, err := g.ClaimReview(ctx, review.ID, time.Hour)
+		claim, _, err := g.Reviews.Claim(ctx, request.ID, time.Hour)
 		if claim == nil || err != nil {
 			t.Fatalf("%v, %v", claim, err)
 		}
 		if err := claim.Release(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if claim, _, err = g.ClaimReview(t.Context(), review.ID, time.Hour); claim == nil || err != nil {
+		if claim, _, err = g.Reviews.Claim(t.Context(), request.ID, time.Hour); claim == nil || err != nil {
 			t.Errorf("after it was released: %v, %v", claim, err)
 		}
 	})
@@ -380,21 +382,21 @@ func TestDecisionOfAgentIsCutOff(t *testing.T) {
 	s := &cutOff{Store: openBolt(t)}
 	g := newGuard(t, oagent.GuardOptions{Store: s})
 	pay := asking(a, "pay", `{"amount":1}`)
-	review := asked(t, g, pay, `{}`)
-	s.key.Store("engagement/" + review.Key)
-	if _, err := g.Decide(t.Context(), review.ID, "oagent://supervisor", false, "no"); err == nil {
+	request := asked(t, g, pay, `{}`)
+	s.key.Store("engagement/" + request.Key)
+	if _, err := g.Reviews.Decide(t.Context(), request.ID, "oagent://supervisor", false, "no"); err == nil {
 		t.Fatal("no error")
 	}
 	s.key.Store("")
-	want(t, "nothing counts yet", outcomeOf(t, g, pay, `{}`), oagent.KindReviewPending)
-	if _, err := g.Decide(t.Context(), review.ID, "oagent://supervisor", true, ""); !errors.Is(err, oagent.ErrDecided) {
+	want(t, "nothing counts yet", outcomeOf(t, g, pay, `{}`), engagement.KindReviewPending)
+	if _, err := g.Reviews.Decide(t.Context(), request.ID, "oagent://supervisor", true, ""); !errors.Is(err, review.ErrDecided) {
 		t.Errorf("the other decision: %v", err)
 	}
-	if claim, _, err := g.ClaimReview(t.Context(), review.ID, time.Minute); claim != nil || err != nil {
+	if claim, _, err := g.Reviews.Claim(t.Context(), request.ID, time.Minute); claim != nil || err != nil {
 		t.Errorf("%v, %v", claim, err)
 	}
 	_, err := g.Begin(t.Context(), pay)
-	if r := refusal(t, err); r.Kind != oagent.KindReviewDenied || !strings.Contains(r.Message, "says: no") {
+	if r := refusal(t, err); r.Kind != engagement.KindReviewDenied || !strings.Contains(r.Message, "says: no") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -406,8 +408,8 @@ func TestReviewedEngagement(t *testing.T) {
 	g := newGuard(t, oagent.GuardOptions{})
 	type fields struct{ Inputs, Outputs jsontext.Value }
 	type seen struct {
-		StartedAt time.Time   `json:"started_at"`
-		User      oagent.User `json:"user"`
+		StartedAt time.Time       `json:"started_at"`
+		User      engagement.User `json:"user"`
 		Recent    struct {
 			Name            string `json:"_name"`
 			Look, Pay, Send *fields
@@ -419,9 +421,9 @@ func TestReviewedEngagement(t *testing.T) {
 			Look, Send []fields
 		} `json:"history"`
 	}
-	see := func(r *oagent.Review) (s seen, size int) {
+	see := func(r *review.Review) (s seen, size int) {
 		t.Helper()
-		object, err := g.ReviewedEngagement(t.Context(), r)
+		object, err := g.Reviews.Engagement(t.Context(), r)
 		if err == nil {
 			err = json.Unmarshal(object, &s, json.MatchCaseInsensitiveNames(true))
 		}
@@ -460,7 +462,7 @@ func TestReviewedEngagement(t *testing.T) {
 	if n := len(s.History.Look); size > 300<<10 || n < 3 || string(s.History.Look[n-1].Outputs) != large || !strings.HasPrefix(string(s.History.Look[n-3].Outputs), `{"_shed":`) {
 		t.Errorf("%d bytes, %d calls", size, n)
 	}
-	if _, err := g.ReviewedEngagement(t.Context(), &oagent.Review{ID: "x", Key: strings.Repeat("a", 40)}); !errors.Is(err, oagent.ErrNoEngagement) {
+	if _, err := g.Reviews.Engagement(t.Context(), &review.Review{ID: "x", Key: strings.Repeat("a", 40)}); !errors.Is(err, engagement.ErrNotFound) {
 		t.Error(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // TestStrays wants Engagements in which all was refused to make room for others: a
@@ -26,17 +27,17 @@ func TestStrays(t *testing.T) {
 	t.Cleanup(func() { _ = s.Close() })
 	kept := &keeping{Store: s}
 	g, a := newGuard(t, oagent.GuardOptions{Store: kept}), agent(t, "capabilities: {find: {}, pay: {input_restriction: {require_review: boss}}}")
-	in := func(name, id string, user oagent.User) oagent.Call {
+	in := func(name, id string, user engagement.User) oagent.Call {
 		return oagent.Call{Binding: oagent.Binding{Agent: a, Engagement: id, User: user}, Name: name}
 	}
 	called, asking := in("find", "called", alice), in("pay", "asking", alice)
 	want(t, "a call", outcomeOf(t, g, called, `{}`), "")
-	want(t, "a review", outcomeOf(t, g, asking, `{}`), oagent.KindReviewPending)
-	unknown := &oagent.Refusal{Kind: "unknown_operation", Message: "there is no such operation"}
+	want(t, "a review", outcomeOf(t, g, asking, `{}`), engagement.KindReviewPending)
+	unknown := &engagement.Refusal{Kind: "unknown_operation", Message: "there is no such operation"}
 	for i := range 3 * most {
-		stray := in("delete", fmt.Sprint("stray-", i), oagent.User{})
+		stray := in("delete", fmt.Sprint("stray-", i), engagement.User{})
 		if i%2 == 0 {
-			want(t, "the guard", outcomeOf(t, g, stray, `{}`), oagent.KindNotAllowed)
+			want(t, "the guard", outcomeOf(t, g, stray, `{}`), engagement.KindNotAllowed)
 		} else if err := g.Refuse(t.Context(), stray.Binding, unknown, nil, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -45,11 +46,11 @@ func TestStrays(t *testing.T) {
 		}
 	}
 	for _, c := range []oagent.Call{called, asking} {
-		if _, err := g.Engagement(t.Context(), c.Key()); err != nil {
+		if _, err := g.Engagements.Get(t.Context(), c.Key()); err != nil {
 			t.Errorf("%s: %v", c.Engagement, err)
 		}
 	}
-	want(t, "of a user", outcomeOf(t, g, in("delete", "stray", alice), `{}`), oagent.KindNotAllowed)
+	want(t, "of a user", outcomeOf(t, g, in("delete", "stray", alice), `{}`), engagement.KindNotAllowed)
 	if c := kept.change.Load(); !c.Spare || c.TTL != oagent.DefaultTTL {
 		t.Errorf("it is kept for %s, spare %t", c.TTL, c.Spare)
 	}
@@ -122,14 +123,14 @@ func TestApprovedAndTaken(t *testing.T) {
 		}
 	}
 	s.before.Store(&taken)
-	if _, err := g.Decide(t.Context(), id, "boss", true, ""); err != nil {
+	if _, err := g.Reviews.Decide(t.Context(), id, "boss", true, ""); err != nil {
 		t.Fatal(err)
 	}
-	r, err := g.Review(t.Context(), id, "boss")
-	if err != nil || r.Status != oagent.ReviewApproved || r.Outputs != nil {
+	r, err := g.Reviews.Get(t.Context(), id, "boss")
+	if err != nil || r.Status != engagement.ReviewApproved || r.Outputs != nil {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := g.Decide(t.Context(), id, "boss", true, ""); err != nil {
+	if _, err := g.Reviews.Decide(t.Context(), id, "boss", true, ""); err != nil {
 		t.Errorf("once more: %v", err)
 	}
 	if n := decided.Load(); n != 1 {

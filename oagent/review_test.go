@@ -14,6 +14,8 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/review"
 )
 
 const reviewed = `
@@ -37,29 +39,29 @@ capabilities:
 `
 
 // pending returns the only review that the reviewer has to decide.
-func pending(t testing.TB, g *oagent.Guard) *oagent.Review {
+func pending(t testing.TB, g *oagent.Guard) *review.Review {
 	t.Helper()
-	reviews, err := g.Reviews(t.Context(), "boss")
+	reviews, err := g.Reviews.List(t.Context(), "boss")
 	if err != nil || len(reviews) != 1 {
 		t.Fatalf("%d reviews, error %v", len(reviews), err)
 	}
-	review, err := g.Review(t.Context(), reviews[0].ID, "boss")
+	request, err := g.Reviews.Get(t.Context(), reviews[0].ID, "boss")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return review
+	return request
 }
 
 func decide(t testing.TB, g *oagent.Guard, id string, approve bool) {
 	t.Helper()
-	if _, err := g.Decide(t.Context(), id, "boss", approve, "as I said"); err != nil {
+	if _, err := g.Reviews.Decide(t.Context(), id, "boss", approve, "as I said"); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func refusal(t testing.TB, err error) *oagent.Refusal {
+func refusal(t testing.TB, err error) *engagement.Refusal {
 	t.Helper()
-	r, ok := oagent.AsRefusal(err)
+	r, ok := engagement.AsRefusal(err)
 	if !ok {
 		t.Fatalf("no refusal: %v", err)
 	}
@@ -76,36 +78,36 @@ func TestReviewOfInputs(t *testing.T) {
 
 	_, err := g.Begin(t.Context(), pay)
 	r := refusal(t, err)
-	review := pending(t, g)
-	if r.Kind != oagent.KindReviewPending || r.Review != review.ID || r.RetryAfter <= 0 || r.Status() != 403 || r.Made ||
-		r.Rule != "capabilities.pay.input_restriction.require_review" || !strings.Contains(r.Message, review.ID) {
+	request := pending(t, g)
+	if r.Kind != engagement.KindReviewPending || r.Review != request.ID || r.RetryAfter <= 0 || r.Status() != 403 || r.Made ||
+		r.Rule != "capabilities.pay.input_restriction.require_review" || !strings.Contains(r.Message, request.ID) {
 		t.Errorf("%+v", r)
 	}
-	if review.Agent != "desk" || review.User != alice || review.Name != "pay" || string(review.Inputs) != string(pay.Inputs) || review.Engagement != "e1" || review.Side != oagent.SideInput {
-		t.Errorf("%+v", review)
+	if request.Agent != "desk" || request.User != alice || request.Name != "pay" || string(request.Inputs) != string(pay.Inputs) || request.Engagement != "e1" || request.Side != engagement.SideInput {
+		t.Errorf("%+v", request)
 	}
-	want(t, "again", outcomeOf(t, g, pay, `{}`), oagent.KindReviewPending)
-	if again := pending(t, g); again.ID != review.ID {
+	want(t, "again", outcomeOf(t, g, pay, `{}`), engagement.KindReviewPending)
+	if again := pending(t, g); again.ID != request.ID {
 		t.Error("an identical call is a new review")
 	}
-	want(t, "an assertion comes first", outcomeOf(t, g, call(a, "pay", `{"amount":1000}`), `{}`), oagent.KindInputRestriction)
+	want(t, "an assertion comes first", outcomeOf(t, g, call(a, "pay", `{"amount":1000}`), `{}`), engagement.KindInputRestriction)
 	pending(t, g)
 
 	// Only the named reviewer sees it and decides.
 	for _, other := range []string{"", "alice", "boss ", "Boss"} {
-		_, decideErr := g.Decide(t.Context(), review.ID, other, true, "")
-		_, readErr := g.Review(t.Context(), review.ID, other)
-		reviews, listErr := g.Reviews(t.Context(), other)
-		if !errors.Is(decideErr, oagent.ErrNoReview) || !errors.Is(readErr, oagent.ErrNoReview) || len(reviews) != 0 || listErr != nil {
+		_, decideErr := g.Reviews.Decide(t.Context(), request.ID, other, true, "")
+		_, readErr := g.Reviews.Get(t.Context(), request.ID, other)
+		reviews, listErr := g.Reviews.List(t.Context(), other)
+		if !errors.Is(decideErr, review.ErrNotFound) || !errors.Is(readErr, review.ErrNotFound) || len(reviews) != 0 || listErr != nil {
 			t.Errorf("%q: %v, %v, %d, %v", other, decideErr, readErr, len(reviews), listErr)
 		}
 	}
-	decide(t, g, review.ID, true)
-	decide(t, g, review.ID, true)
-	if _, err := g.Decide(t.Context(), review.ID, "boss", false, ""); !errors.Is(err, oagent.ErrDecided) {
+	decide(t, g, request.ID, true)
+	decide(t, g, request.ID, true)
+	if _, err := g.Reviews.Decide(t.Context(), request.ID, "boss", false, ""); !errors.Is(err, review.ErrDecided) {
 		t.Errorf("another verdict: %v", err)
 	}
-	if reviews, err := g.Reviews(t.Context(), "boss"); err != nil || len(reviews) != 0 {
+	if reviews, err := g.Reviews.List(t.Context(), "boss"); err != nil || len(reviews) != 0 {
 		t.Errorf("%d reviews, error %v", len(reviews), err)
 	}
 
@@ -121,14 +123,14 @@ func TestReviewOfInputs(t *testing.T) {
 		"a number": call(a, "pay", `{"amount":5.0,"to":"x"}`),
 		"more":     call(a, "pay", `{"amount":5,"to":"x","y":null}`),
 	} {
-		want(t, name, outcomeOf(t, g, c, `{}`), oagent.KindReviewPending)
+		want(t, name, outcomeOf(t, g, c, `{}`), engagement.KindReviewPending)
 	}
 	// In another order, with other space and escapes they are the same inputs.
 	ticket, err := g.Begin(t.Context(), call(a, "pay", ` {"to" : "\u0078", "amount":5}`))
-	if err != nil || ticket.Review != review.ID || ticket.Number != 1 || ticket.Replayed != nil {
+	if err != nil || ticket.Review != request.ID || ticket.Number != 1 || ticket.Replayed != nil {
 		t.Fatalf("%+v, %v", ticket, err)
 	}
-	want(t, "an approval is for one call", outcomeOf(t, g, pay, `{}`), oagent.KindReviewPending)
+	want(t, "an approval is for one call", outcomeOf(t, g, pay, `{}`), engagement.KindReviewPending)
 	if got := strings.Join(events[:3], ", "); got != "review_asked pending, review_decided approved, review_asked pending" {
 		t.Error(got)
 	}
@@ -143,7 +145,7 @@ func TestReviewPassesOnce(t *testing.T) {
 			guards = append(guards, newGuard(t, oagent.GuardOptions{Store: s}))
 		}
 		pay := call(a, "pay", `{"amount":5}`)
-		want(t, "asked", outcomeOf(t, guards[0], pay, `{}`), oagent.KindReviewPending)
+		want(t, "asked", outcomeOf(t, guards[0], pay, `{}`), engagement.KindReviewPending)
 		decide(t, guards[0], pending(t, guards[0]).ID, true)
 		var passed atomic.Int64
 		var all sync.WaitGroup
@@ -151,7 +153,7 @@ func TestReviewPassesOnce(t *testing.T) {
 			all.Go(func() {
 				if _, err := guards[i%len(guards)].Begin(t.Context(), pay); err == nil {
 					passed.Add(1)
-				} else if kind := kindOf(t, err); kind != oagent.KindReviewPending {
+				} else if kind := kindOf(t, err); kind != engagement.KindReviewPending {
 					t.Errorf("refused as %s: %v", kind, errors.Unwrap(err))
 				}
 			})
@@ -181,11 +183,11 @@ func TestReviewWait(t *testing.T) {
 					there := newGuard(t, oagent.GuardOptions{Store: nodes[len(nodes)-1]})
 					var reviewer sync.WaitGroup
 					reviewer.Go(func() {
-						if _, err := there.Decide(t.Context(), <-asked, "boss", approve, ""); err != nil {
+						if _, err := there.Reviews.Decide(t.Context(), <-asked, "boss", approve, ""); err != nil {
 							t.Error(err)
 						}
 					})
-					wanted := oagent.KindReviewDenied
+					wanted := engagement.KindReviewDenied
 					if approve {
 						wanted = ""
 					}
@@ -203,13 +205,13 @@ func TestReviewDenied(t *testing.T) {
 	a := agent(t, reviewed)
 	g := newGuard(t, oagent.GuardOptions{})
 	pay := call(a, "pay", `{"amount":5}`)
-	want(t, "asked", outcomeOf(t, g, pay, `{}`), oagent.KindReviewPending)
+	want(t, "asked", outcomeOf(t, g, pay, `{}`), engagement.KindReviewPending)
 	decide(t, g, pending(t, g).ID, false)
 	_, err := g.Begin(t.Context(), pay)
-	if r := refusal(t, err); r.Kind != oagent.KindReviewDenied || !strings.Contains(r.Message, "as I said") {
+	if r := refusal(t, err); r.Kind != engagement.KindReviewDenied || !strings.Contains(r.Message, "as I said") {
 		t.Errorf("%+v", r)
 	}
-	want(t, "another", outcomeOf(t, g, call(a, "pay", `{"amount":6}`), `{}`), oagent.KindReviewPending)
+	want(t, "another", outcomeOf(t, g, call(a, "pay", `{"amount":6}`), `{}`), engagement.KindReviewPending)
 	want(t, "it goes on", outcomeOf(t, g, call(a, "other", `{}`), `{}`), "")
 	b := binding(a)
 	if got := whats(audit(t, g, b.Key())); got != "review decided refused:review_denied review begun finished" {
@@ -223,25 +225,25 @@ func TestReviewOfChangedDocument(t *testing.T) {
 	t.Run("before the call", func(t *testing.T) {
 		g := newGuard(t, oagent.GuardOptions{})
 		before, after := agent(t, reviewed), agent(t, strings.Replace(reviewed, "  pay:\n", "  pay:\n    static_identity: everything\n    user_identity: false\n", 1))
-		want(t, "asked", outcomeOf(t, g, call(before, "pay", `{"amount":5}`), `{}`), oagent.KindReviewPending)
+		want(t, "asked", outcomeOf(t, g, call(before, "pay", `{"amount":5}`), `{}`), engagement.KindReviewPending)
 		decide(t, g, pending(t, g).ID, true)
-		want(t, "changed", outcomeOf(t, g, call(after, "pay", `{"amount":5}`), `{}`), oagent.KindReviewPending)
+		want(t, "changed", outcomeOf(t, g, call(after, "pay", `{"amount":5}`), `{}`), engagement.KindReviewPending)
 		pending(t, g)
 		want(t, "as it was", outcomeOf(t, g, call(before, "pay", `{"amount":5}`), `{}`), "")
 	})
 	for name, test := range map[string]struct {
 		old, by string
-		want    oagent.Kind
+		want    engagement.Kind
 	}{
 		"the same":         {"recent.pay.outputs.ok", "recent.pay.outputs.ok == true", ""},
-		"a new assertion":  {"recent.pay.outputs.ok", "recent.pay.outputs.n < 7", oagent.KindOutputRestriction},
-		"another reviewer": {"require_review: boss", "require_review: board", oagent.KindReviewDenied},
+		"a new assertion":  {"recent.pay.outputs.ok", "recent.pay.outputs.n < 7", engagement.KindOutputRestriction},
+		"another reviewer": {"require_review: boss", "require_review: board", engagement.KindReviewDenied},
 		"no reviewer":      {"      require_review: boss\n", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGuard(t, oagent.GuardOptions{})
 			before, after := agent(t, held), agent(t, strings.Replace(held, test.old, test.by, 1))
-			want(t, "held", outcomeOf(t, g, call(before, "pay", `{}`), `{"ok":true,"n":7}`), oagent.KindReviewPending)
+			want(t, "held", outcomeOf(t, g, call(before, "pay", `{}`), `{"ok":true,"n":7}`), engagement.KindReviewPending)
 			decide(t, g, pending(t, g).ID, true)
 			ticket, err := g.Begin(t.Context(), call(after, "pay", `{}`))
 			want(t, "given", kindOf(t, err), test.want)
@@ -264,17 +266,17 @@ func TestReviewExpires(t *testing.T) {
 	now := time.Now()
 	g := newGuard(t, oagent.GuardOptions{ReviewTTL: time.Hour, Now: func() time.Time { return now }})
 	pay := call(a, "pay", `{"amount":5}`)
-	want(t, "asked", outcomeOf(t, g, pay, `{}`), oagent.KindReviewPending)
+	want(t, "asked", outcomeOf(t, g, pay, `{}`), engagement.KindReviewPending)
 	first := pending(t, g).ID
 	decide(t, g, first, true)
 	now = now.Add(2 * time.Hour)
-	want(t, "too late", outcomeOf(t, g, pay, `{}`), oagent.KindReviewPending)
+	want(t, "too late", outcomeOf(t, g, pay, `{}`), engagement.KindReviewPending)
 	second := pending(t, g).ID
 	if first == second {
 		t.Fatal("it is the same review")
 	}
 	now = now.Add(2 * time.Hour)
-	if _, err := g.Decide(t.Context(), second, "boss", true, ""); !errors.Is(err, oagent.ErrNoReview) {
+	if _, err := g.Reviews.Decide(t.Context(), second, "boss", true, ""); !errors.Is(err, review.ErrNotFound) {
 		t.Errorf("an approval too late: %v", err)
 	}
 }
@@ -284,13 +286,13 @@ func TestReviewLimits(t *testing.T) {
 	a := agent(t, reviewed)
 	g := newGuard(t, oagent.GuardOptions{MaxPayload: 1000})
 	for i := range 40 {
-		want(t, "asked", outcomeOf(t, g, call(a, "pay", fmt.Sprintf(`{"amount":%d}`, i)), `{}`), oagent.KindReviewPending)
+		want(t, "asked", outcomeOf(t, g, call(a, "pay", fmt.Sprintf(`{"amount":%d}`, i)), `{}`), engagement.KindReviewPending)
 	}
-	if reviews, err := g.Reviews(t.Context(), "boss"); err != nil || len(reviews) != 32 {
+	if reviews, err := g.Reviews.List(t.Context(), "boss"); err != nil || len(reviews) != 32 {
 		t.Errorf("%d reviews, error %v", len(reviews), err)
 	}
 	large := fmt.Sprintf(`{"amount":1,"note":%q}`, strings.Repeat("a", 1000))
-	want(t, "too large", outcomeOf(t, g, call(a, "pay", large), `{}`), oagent.KindInputRestriction)
+	want(t, "too large", outcomeOf(t, g, call(a, "pay", large), `{}`), engagement.KindInputRestriction)
 }
 
 // TestReviewOfOutputs is require_review before a result: it is given to an
@@ -307,17 +309,17 @@ func TestReviewOfOutputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := refusal(t, ticket.Finish(t.Context(), jsontext.Value(`{"ok":true,"n":7}`), 201))
-	review := pending(t, g)
-	if r.Kind != oagent.KindReviewPending || !r.Made || r.Review != review.ID || string(review.Outputs) != `{"ok":true,"n":7}` || review.Result != 201 ||
-		review.Side != oagent.SideOutput {
-		t.Errorf("%+v, %+v", r, review)
+	request := pending(t, g)
+	if r.Kind != engagement.KindReviewPending || !r.Made || r.Review != request.ID || string(request.Outputs) != `{"ok":true,"n":7}` || request.Result != 201 ||
+		request.Side != engagement.SideOutput {
+		t.Errorf("%+v, %+v", r, request)
 	}
-	want(t, "it is not in the Engagement", outcomeOf(t, g, call(a, "look", `{}`), `{}`), oagent.KindInputRestriction)
+	want(t, "it is not in the Engagement", outcomeOf(t, g, call(a, "look", `{}`), `{}`), engagement.KindInputRestriction)
 	_, err = begin()
-	if r := refusal(t, err); r.Kind != oagent.KindReviewPending || !r.Made {
+	if r := refusal(t, err); r.Kind != engagement.KindReviewPending || !r.Made {
 		t.Errorf("%+v", r)
 	}
-	decide(t, g, review.ID, true)
+	decide(t, g, request.ID, true)
 	g = newGuard(t, oagent.GuardOptions{Store: s}) // after a restart
 	ticket, err = begin()
 	if err != nil || ticket.Replayed == nil || string(ticket.Replayed.Outputs) != `{"ok":true,"n":7}` || ticket.Replayed.Status != 201 || ticket.Number != 1 {
@@ -327,7 +329,7 @@ func TestReviewOfOutputs(t *testing.T) {
 		t.Error(err)
 	}
 	want(t, "it is in the Engagement", outcomeOf(t, g, call(a, "look", `{}`), `{}`), "")
-	if read, err := g.Review(t.Context(), review.ID, "boss"); err != nil || read.Outputs != nil {
+	if read, err := g.Reviews.Get(t.Context(), request.ID, "boss"); err != nil || read.Outputs != nil {
 		t.Errorf("the outputs are still in the review: %+v, %v", read, err)
 	}
 
@@ -335,10 +337,10 @@ func TestReviewOfOutputs(t *testing.T) {
 	if ticket, err = begin(); err != nil || ticket.Replayed != nil || ticket.Number != 3 {
 		t.Fatalf("%+v, %v", ticket, err)
 	}
-	want(t, "the next", kindOf(t, ticket.Finish(t.Context(), jsontext.Value(`{"ok":true}`), 200)), oagent.KindReviewPending)
+	want(t, "the next", kindOf(t, ticket.Finish(t.Context(), jsontext.Value(`{"ok":true}`), 200)), engagement.KindReviewPending)
 	decide(t, g, pending(t, g).ID, false)
 	_, err = begin()
-	if r := refusal(t, err); r.Kind != oagent.KindReviewDenied || !r.Made {
+	if r := refusal(t, err); r.Kind != engagement.KindReviewDenied || !r.Made {
 		t.Errorf("%+v", r)
 	}
 	// Without the assertion nobody is asked.
@@ -346,7 +348,7 @@ func TestReviewOfOutputs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, "an assertion comes first", kindOf(t, ticket.Finish(t.Context(), jsontext.Value(`{"ok":false}`), 200)), oagent.KindOutputRestriction)
+	want(t, "an assertion comes first", kindOf(t, ticket.Finish(t.Context(), jsontext.Value(`{"ok":false}`), 200)), engagement.KindOutputRestriction)
 	b := binding(a)
 	wanted := "begun review held refused:input_restriction decided released begun finished begun review held decided refused:review_denied begun finished:output_restriction"
 	if got := whats(audit(t, g, b.Key())); got != wanted {
@@ -361,13 +363,13 @@ func TestHeldResultIsLost(t *testing.T) {
 	s := openBolt(t)
 	g := newGuard(t, oagent.GuardOptions{Store: s})
 	pay := call(a, "pay", `{"amount":5}`)
-	want(t, "held", outcomeOf(t, g, pay, `{"ok":true}`), oagent.KindReviewPending)
+	want(t, "held", outcomeOf(t, g, pay, `{"ok":true}`), engagement.KindReviewPending)
 	id := pending(t, g).ID
 	if err := s.Delete(t.Context(), "review/"+id); err != nil {
 		t.Fatal(err)
 	}
 	_, err := g.Begin(t.Context(), pay)
-	if r := refusal(t, err); r.Kind != oagent.KindReviewDenied || !r.Made || !strings.Contains(r.Message, "lost") {
+	if r := refusal(t, err); r.Kind != engagement.KindReviewDenied || !r.Made || !strings.Contains(r.Message, "lost") {
 		t.Errorf("%+v", r)
 	}
 	if _, err := g.Begin(t.Context(), pay); err != nil {
@@ -381,12 +383,12 @@ func TestLostReview(t *testing.T) {
 	s := openBolt(t)
 	g := newGuard(t, oagent.GuardOptions{Store: s})
 	pay := call(a, "pay", `{"amount":5}`)
-	want(t, "asked", outcomeOf(t, g, pay, `{}`), oagent.KindReviewPending)
+	want(t, "asked", outcomeOf(t, g, pay, `{}`), engagement.KindReviewPending)
 	id := pending(t, g).ID
 	if err := s.Delete(t.Context(), "review/"+id); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "again", outcomeOf(t, g, pay, `{}`), oagent.KindReviewPending)
+	want(t, "again", outcomeOf(t, g, pay, `{}`), engagement.KindReviewPending)
 	if again := pending(t, g); again.ID != id {
 		t.Errorf("%s and %s", id, again.ID)
 	}

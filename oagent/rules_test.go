@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // numbered is a rule of OpenAgentSpec v1 by its number in the text: what it lets
@@ -47,18 +48,18 @@ func acts(body string, moves ...move) func(*testing.T) {
 }
 
 // asserts is the assertion of look, after a call of find and one of get-trip.
-func asserts(assertion string, kind oagent.Kind) func(*testing.T) {
+func asserts(assertion string, kind engagement.Kind) func(*testing.T) {
 	return acts("capabilities:\n  find: {}\n  get-trip: {}\n  look:\n    input_restriction:\n      assertion: >-\n        "+assertion+"\n",
 		move{"find", `{"q":"a"}`, `{"n":1}`, ""}, move{"get-trip", `{"id":7}`, `{"seats":[{"free":true}]}`, ""}, move{"find", `{"q":"b"}`, `{"n":2}`, ""},
 		move{"look", `{}`, `{}`, kind})
 }
 
 // confirms is a call that must be confirmed, and what becomes of its repetition.
-func confirms(body string, approve bool, kind oagent.Kind) func(*testing.T) {
+func confirms(body string, approve bool, kind engagement.Kind) func(*testing.T) {
 	return func(t *testing.T) {
 		a, g := agent(t, body), newGuard(t, oagent.GuardOptions{})
 		pay := call(a, "pay", `{"amount":5}`)
-		want(t, "not confirmed", outcomeOf(t, g, pay, `{"ok":true}`), oagent.KindReviewPending)
+		want(t, "not confirmed", outcomeOf(t, g, pay, `{"ok":true}`), engagement.KindReviewPending)
 		decide(t, g, pending(t, g).ID, approve)
 		want(t, "decided", outcomeOf(t, g, pay, `{"ok":true}`), kind)
 	}
@@ -75,7 +76,7 @@ func uses(capability string, callerKnown bool, identity oagent.Identity) func(*t
 }
 
 // guards is what a guardrail makes of its tool's output, and of a call behind it.
-func guards(side oagent.Side, assertion, output string, kind, after oagent.Kind) func(*testing.T) {
+func guards(side engagement.Side, assertion, output string, kind, after engagement.Kind) func(*testing.T) {
 	return func(t *testing.T) {
 		a := agent(t, "capabilities: {act: {}}\nguardrails:\n  "+string(side)+": {tool_name: check-text, assertion: '"+assertion+"'}\n")
 		g := newGuard(t, oagent.GuardOptions{})
@@ -112,10 +113,10 @@ func TestNumberedRules(t *testing.T) {
 		before   = "capabilities:\n  pay:\n    input_restriction: {require_review: boss}\n"
 		after    = "capabilities:\n  pay:\n    output_restriction: {require_review: boss}\n"
 		collects = "  look:\n    input_restriction: {assertion: recent.find.outputs.n == 1}\n"
-		refused  = oagent.KindInputRestriction
+		refused  = engagement.KindInputRestriction
 	)
 	one, two := move{"tool-1", `{}`, ``, ""}, move{"tool-2", `{}`, ``, ""}
-	oneEnds, twoEnds := move{"tool-1", `{}`, ``, oagent.KindShortCircuit}, move{"tool-2", `{}`, ``, oagent.KindShortCircuit}
+	oneEnds, twoEnds := move{"tool-1", `{}`, ``, engagement.KindShortCircuit}, move{"tool-2", `{}`, ``, engagement.KindShortCircuit}
 	const circuit = "capabilities: {tool-1: {}, tool-2: {}}\nlifespan: {short_circuit: 3}\n"
 	for _, test := range []numbered{
 		{"agent/1 kind", accepts(whole("get-trip: {}")), rejects(document("v1/agent", "v2/agent"), "expected kind")},
@@ -126,7 +127,7 @@ func TestNumberedRules(t *testing.T) {
 		{
 			"agent/6 capabilities",
 			acts("capabilities: {find: {}}", move{"find", `{}`, `{}`, ""}),
-			acts("capabilities: {find: {}}", move{"delete-trip", `{}`, `{}`, oagent.KindNotAllowed}),
+			acts("capabilities: {find: {}}", move{"delete-trip", `{}`, `{}`, engagement.KindNotAllowed}),
 		},
 		{
 			"agent/7 collect_results",
@@ -143,9 +144,9 @@ func TestNumberedRules(t *testing.T) {
 		{"agent/9 static_identity", uses("{user_identity: False, static_identity: ops}", true, oagent.Identity{Static: "ops"}), uses("{static_identity: ops}", true, oagent.Identity{User: true})},
 		{"agent/9 static_identity without a caller", uses("{static_identity: ops}", false, oagent.Identity{Static: "ops"}), uses("{user_identity: False}", false, oagent.Identity{})},
 		{"agent/10 input_restriction", acts(input, move{"find", `{"n":4}`, `{}`, ""}), acts(input, move{"find", `{"n":5}`, `{}`, refused})},
-		{"agent/11 output_restriction", acts(output, move{"find", `{}`, `{"n":4}`, ""}), acts(output, move{"find", `{}`, `{"n":5}`, oagent.KindOutputRestriction})},
-		{"agent/12 require_review before", confirms(before, true, ""), confirms(before, false, oagent.KindReviewDenied)},
-		{"agent/12 require_review after", confirms(after, true, ""), confirms(after, false, oagent.KindReviewDenied)},
+		{"agent/11 output_restriction", acts(output, move{"find", `{}`, `{"n":4}`, ""}), acts(output, move{"find", `{}`, `{"n":5}`, engagement.KindOutputRestriction})},
+		{"agent/12 require_review before", confirms(before, true, ""), confirms(before, false, engagement.KindReviewDenied)},
+		{"agent/12 require_review after", confirms(after, true, ""), confirms(after, false, engagement.KindReviewDenied)},
 		{"agent/13 assertion: the Engagement alone", asserts(`history._total == 3`, ""), rejects(whole("get-trip: {input_restriction: {assertion: inputs.id == 7}}"), "there is no variable inputs: those of the call in question")},
 		{"agent/13.1 assertion before the call", acts(input, move{"find", `{"n":4}`, `{"n":9}`, ""}), func(t *testing.T) {
 			_, err := newGuard(t, oagent.GuardOptions{}).Begin(t.Context(), call(agent(t, input), "find", `{"n":5}`))
@@ -174,13 +175,13 @@ func TestNumberedRules(t *testing.T) {
 		{"agent/15 guardrail", accepts(guardrail("{tool_name: check, assertion: ok}")), rejects(guardrail("{assertion: ok}"), "tool_name: is missing")},
 		{"agent/15.1 tool_name", accepts(guardrail("{tool_name: trains.check, assertion: ok}")), rejects(guardrail("{tool_name: 'oagent://check', assertion: ok}"), "tool_name: the name")},
 		{"agent/15.2 assertion", accepts(guardrail("{tool_name: check, assertion: ok}")), rejects(guardrail("{tool_name: check, assertion: 'ok &&'}"), "Syntax error")},
-		{"agent/15.3 input guardrail, each time", guards(oagent.SideInput, "!flagged", `{"flagged":false}`, "", ""), guards(oagent.SideInput, "!flagged", `{"flagged":true}`, oagent.KindGuardrail, oagent.KindEnded)},
-		{"agent/15.4 output guardrail, each time", guards(oagent.SideOutput, "!flagged", `{"flagged":false}`, "", ""), guards(oagent.SideOutput, "!flagged", `{"flagged":true}`, oagent.KindGuardrail, oagent.KindEnded)},
-		{"agent/15.5 guardrail: the output alone", guards(oagent.SideInput, "output.flagged == false", `{"flagged":false}`, "", ""), func(t *testing.T) {
+		{"agent/15.3 input guardrail, each time", guards(engagement.SideInput, "!flagged", `{"flagged":false}`, "", ""), guards(engagement.SideInput, "!flagged", `{"flagged":true}`, engagement.KindGuardrail, engagement.KindEnded)},
+		{"agent/15.4 output guardrail, each time", guards(engagement.SideOutput, "!flagged", `{"flagged":false}`, "", ""), guards(engagement.SideOutput, "!flagged", `{"flagged":true}`, engagement.KindGuardrail, engagement.KindEnded)},
+		{"agent/15.5 guardrail: the output alone", guards(engagement.SideInput, "output.flagged == false", `{"flagged":false}`, "", ""), func(t *testing.T) {
 			a := agent(t, "capabilities: {act: {}}\nguardrails:\n  input: {tool_name: check-text, assertion: 'history._total >= 0'}\n")
-			want(t, "the Engagement", kindOf(t, newGuard(t, oagent.GuardOptions{}).CheckGuardrail(t.Context(), binding(a), oagent.SideInput, jsontext.Value(`{}`))), oagent.KindUnchecked)
+			want(t, "the Engagement", kindOf(t, newGuard(t, oagent.GuardOptions{}).CheckGuardrail(t.Context(), binding(a), engagement.SideInput, jsontext.Value(`{}`))), engagement.KindUnchecked)
 		}},
-		{"agent/15.6 guardrail: no more tools", guards(oagent.SideInput, "!flagged", `{"flagged":false}`, "", ""), guards(oagent.SideInput, "!flagged", `{"flagged":null}`, oagent.KindGuardrail, oagent.KindEnded)},
+		{"agent/15.6 guardrail: no more tools", guards(engagement.SideInput, "!flagged", `{"flagged":false}`, "", ""), guards(engagement.SideInput, "!flagged", `{"flagged":null}`, engagement.KindGuardrail, engagement.KindEnded)},
 		{"agent/16 exposes", exposed("exposes: {seats: recent.get-trip.outputs.seats}", `{"seats":3}`), exposed("exposes: {price: recent.get-trip.outputs.price}", `{}`)},
 		{"agent/16 exposes: the Engagement alone", exposed("exposes: {n: history._total}", `{"n":1}`), rejects(whole("get-trip: {}", "exposes: {n: agent.name}"), "there is no variable agent. There are started_at, user, recent and history")},
 		{"agent/17 lifespan", accepts(whole("get-trip: {}", "lifespan: {}")), rejects(whole("get-trip: {}", "lifespan: 3"), "expected a mapping")},
@@ -194,7 +195,7 @@ func TestNumberedRules(t *testing.T) {
 			}
 		}},
 		{"agent/17.2 short_circuit, one tool", acts(circuit, one, one, two), acts(circuit, one, one, oneEnds)},
-		{"agent/17.2 short_circuit, two tools", acts(circuit, one, two, one, two, two), acts(circuit, one, two, one, two, one, twoEnds, move{"tool-1", `{}`, ``, oagent.KindEnded})},
+		{"agent/17.2 short_circuit, two tools", acts(circuit, one, two, one, two, two), acts(circuit, one, two, one, two, one, twoEnds, move{"tool-1", `{}`, ``, engagement.KindEnded})},
 
 		// The spellings of agents that are out there.
 		{

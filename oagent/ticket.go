@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // Call is a call of a tool or an agent that was not made yet.
@@ -39,12 +38,12 @@ type Ticket struct {
 	Replayed *Replay
 
 	// Unrecorded is the reason why the record must not contain the outputs, for example
-	// ShedCredentials. Set it before Finish. "" allows the record to contain them.
+	// engagement.OmittedCredentials. Set it before Finish. "" allows the record to contain them.
 	Unrecorded string
 
 	guard  *Guard
 	call   Call
-	inputs payload
+	inputs jsontext.Value
 	born   uint64 // state.Born of the Engagement
 	done   atomic.Bool
 }
@@ -65,18 +64,18 @@ type Replay struct {
 //   - The reviewer of the input restriction has approved. Begin waits for the decision up to
 //     GuardOptions.ReviewWait.
 //
-// The error is a *Refusal, and then the call must not be made.
+// The error is an *engagement.Refusal, and then the call must not be made.
 func (g *Guard) Begin(ctx context.Context, c Call) (*Ticket, error) {
 	if c.Agent == nil {
-		return nil, &Refusal{
-			Kind: KindUnknownAgent, Engagement: c.Engagement, Name: c.Name,
+		return nil, &engagement.Refusal{
+			Kind: engagement.KindUnknownAgent, Engagement: c.Engagement, Name: c.Name,
 			Message: "no agent document governs this call, so it was not made",
 		}
 	}
 	inputs, err := checkInputs(c.Inputs)
 	if err := errors.Join(err, c.check()); err != nil {
-		return nil, &Refusal{
-			Kind: KindInvalid, Agent: c.Agent.Name, Engagement: c.Engagement, Name: c.Name,
+		return nil, &engagement.Refusal{
+			Kind: engagement.KindInvalid, Agent: c.Agent.Name, Engagement: c.Engagement, Name: c.Name,
 			Message: "the call was not made: " + err.Error(),
 		}
 	}
@@ -85,7 +84,7 @@ func (g *Guard) Begin(ctx context.Context, c Call) (*Ticket, error) {
 		d.capability = capability
 	}
 	if err := d.reach(); err != nil {
-		return nil, refuseStore(&c.Binding, c.Name, false, err)
+		return nil, refuseUnrecorded(&c.Binding, c.Name, false, err)
 	}
 	if d.refusal != nil {
 		g.notifyEnd(d.refusal, c.User)
@@ -96,9 +95,9 @@ func (g *Guard) Begin(ctx context.Context, c Call) (*Ticket, error) {
 
 var errNotObject = errors.New("its inputs must be a JSON object")
 
-func checkInputs(inputs jsontext.Value) (payload, error) {
+func checkInputs(inputs jsontext.Value) (jsontext.Value, error) {
 	if inputs == nil {
-		return payload("{}"), nil
+		return jsontext.Value("{}"), nil
 	}
 	inputs = bytes.TrimSpace(inputs)
 	if inputs.Kind() != '{' {
@@ -110,20 +109,20 @@ func checkInputs(inputs jsontext.Value) (payload, error) {
 // Finish records the result of the call and decides whether it may be used. outputs is nil if
 // there are none; the caller may change it after Finish returns. If the output restriction
 // requires a review, Finish waits up to GuardOptions.ReviewWait, unless ctx ends before. The
-// error is a *Refusal, and then nobody may see the outputs.
+// error is an *engagement.Refusal, and then nobody may see the outputs.
 func (t *Ticket) Finish(ctx context.Context, outputs jsontext.Value, status int) error {
 	if t.Replayed != nil {
 		return nil
 	}
 	if t.done.Swap(true) {
-		return &Refusal{
-			Kind: KindInvalid, Agent: t.call.Agent.Name, Engagement: t.call.Engagement, Name: t.call.Name, Made: true,
+		return &engagement.Refusal{
+			Kind: engagement.KindInvalid, Agent: t.call.Agent.Name, Engagement: t.call.Engagement, Name: t.call.Name, Made: true,
 			Message: "the result of the call is withheld: the ticket of the call was used before",
 		}
 	}
 	f := &finish{ctx: ctx, ticket: t, outputs: checkOutputs(outputs), status: status}
 	if err := f.reach(); err != nil {
-		return refuseStore(&t.call.Binding, t.call.Name, true, err)
+		return refuseUnrecorded(&t.call.Binding, t.call.Name, true, err)
 	}
 	if f.refusal != nil {
 		t.guard.notifyEnd(f.refusal, t.call.User)
@@ -134,13 +133,13 @@ func (t *Ticket) Finish(ctx context.Context, outputs jsontext.Value, status int)
 
 // checkOutputs returns the outputs in the form of the record. Assertions cannot read outputs
 // that are not strict JSON.
-func checkOutputs(outputs jsontext.Value) payload {
+func checkOutputs(outputs jsontext.Value) jsontext.Value {
 	outputs = bytes.TrimSpace(outputs)
 	if len(outputs) == 0 {
 		return nil
 	}
 	if wire.Check(outputs) != nil {
-		return Shed{Bytes: int64(len(outputs)), Why: ShedInvalid}.JSON()
+		return engagement.Omitted{Bytes: int64(len(outputs)), Why: engagement.OmittedInvalid}.JSON()
 	}
 	return outputs
 }
@@ -150,70 +149,32 @@ func (t *Ticket) Abort(ctx context.Context, reason string) {
 	if t.Replayed != nil || t.done.Swap(true) {
 		return
 	}
-	ctx, cancel := recordContext(ctx)
+	ctx, cancel := engagement.Detach(ctx)
 	defer cancel()
 	// If this fails, the record has a call without an end, which has the same meaning.
-	_ = t.guard.change(ctx, t.Key, nil, func(turn *turn) error {
-		if turn.state.Born != t.born {
-			turn.log(Entry{What: EntryLate, Call: t.Number, Nth: t.Nth, Name: t.call.Name, Why: cut(reason, maxWhy)})
+	_ = t.guard.Engagements.Change(ctx, t.Key, nil, func(tx *engagement.Tx) error {
+		if tx.State.Born != t.born {
+			tx.Log(engagement.Entry{What: engagement.EntryLate, Call: t.Number, Nth: t.Nth, Name: t.call.Name, Why: engagement.Shorten(reason, engagement.MaxReason)})
 			return nil
 		}
-		turn.log(Entry{What: EntryAborted, Call: t.Number, Nth: t.Nth, Name: t.call.Name, Why: cut(reason, maxWhy)})
+		tx.Log(engagement.Entry{What: engagement.EntryAborted, Call: t.Number, Nth: t.Nth, Name: t.call.Name, Why: engagement.Shorten(reason, engagement.MaxReason)})
 		return nil
 	})
 }
 
-// recordContext returns a context for recording the result of a call, even if its client has
-// disconnected. Its timer starts only when something waits for the context, which is rare.
-func recordContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	g := &grace{Context: ctx, until: time.Now().Add(recordTime)}
-	return g, g.end
-}
-
-// grace is a context with the values of its parent and a deadline of its own.
-type grace struct {
-	context.Context
-	until time.Time
-
-	mu     sync.Mutex
-	timed  context.Context // nil until something waits
-	cancel context.CancelFunc
-}
-
-func (g *grace) Deadline() (time.Time, bool) { return g.until, true }
-
-func (g *grace) Done() <-chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.timed == nil {
-		g.timed, g.cancel = context.WithDeadline(context.WithoutCancel(g.Context), g.until)
+// refuseUnrecorded refuses a call because the store failed. If the call was already made,
+// RetryAfter is 0, because a retry would make it a second time.
+func refuseUnrecorded(b *Binding, name string, made bool, err error) *engagement.Refusal {
+	r := &engagement.Refusal{Kind: engagement.KindStore, Name: name, Engagement: b.Engagement, Made: made, Cause: err}
+	if made {
+		r.Message = "the call was made, but its result is withheld, because the record of the Engagement cannot be kept just now: " +
+			"find out what it did before you make it again"
+	} else {
+		r.RetryAfter = retryStore
+		r.Message = "the call was not made, because the record of the Engagement cannot be kept just now: try again later"
 	}
-	return g.timed.Done()
-}
-
-func (g *grace) Err() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.timed != nil {
-		return g.timed.Err()
+	if b.Agent != nil {
+		r.Agent = b.Agent.Name
 	}
-	return nil
+	return r
 }
-
-// end releases the timer, if it was started.
-func (g *grace) end() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.cancel != nil {
-		g.cancel()
-	}
-}
-
-func (g *Guard) notifyEnd(r *Refusal, user User) {
-	if r.Kind == KindShortCircuit || r.Kind == KindGuardrail {
-		g.options.Notify(Event{Kind: EventEnded, Refusal: r, User: user})
-	}
-}
-
-// waitFor returns how long a call waits for a reviewer.
-func (g *Guard) waitFor() time.Duration { return max(g.options.ReviewWait, 0) }

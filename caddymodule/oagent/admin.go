@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -161,7 +162,7 @@ func (a *adminAgents) agents(*http.Request) (any, error) {
 func (a *adminAgents) engagements(r *http.Request) (any, error) {
 	const most = 1000
 	if a.app == nil || len(a.app.GuardHandlers) == 0 {
-		return []*oagent.Engagement{}, nil
+		return []*engagement.Summary{}, nil
 	}
 	limit := 100
 	if text := r.URL.Query().Get("limit"); text != "" {
@@ -175,11 +176,11 @@ func (a *adminAgents) engagements(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
 	}
-	engagements, err := guard.Engagements(r.Context(), r.URL.Query().Get("after"), limit)
+	engagements, _, err := guard.Engagements.Page(r.Context(), r.URL.Query().Get("after"), limit)
 	if err != nil {
 		return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
 	}
-	return slices.Concat([]*oagent.Engagement{}, engagements), nil
+	return slices.Concat([]*engagement.Summary{}, engagements), nil
 }
 
 // Interface guards

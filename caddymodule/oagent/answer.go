@@ -15,7 +15,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/internal/problem"
-	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/ocp/stream"
 )
 
@@ -155,7 +155,7 @@ func (p *passage) giveAnswer(a *heldAnswer) error {
 
 // tooMuch refuses a response that is too large to check.
 func (p *passage) tooMuch() *refused {
-	r := p.refuse(oagent.KindOutputRestriction, 0, p.ticket.Capability.Rule()+".output_restriction", fmt.Sprintf(
+	r := p.refuse(engagement.KindOutputRestriction, 0, p.ticket.Capability.Rule()+".output_restriction", fmt.Sprintf(
 		"the call of %s was made, but its result is withheld: it has more than %s, and only less can be checked; ask for less",
 		p.name, humanize.IBytes(uint64(p.MaxOutput))), nil)
 	r.Made = true

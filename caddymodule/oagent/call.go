@@ -3,7 +3,7 @@ package oagent
 import (
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // serveCall passes a tool call on. Its response goes directly into the recorder. Nobody reads
@@ -77,7 +77,7 @@ func (p *passage) recorded() (outputs jsontext.Value, ok bool) {
 		return nil, true
 	case rec.Stream == nil:
 	case !p.isChecked():
-		return oagent.Shed{Bytes: int64(len(rec.Body.B)), Why: oagent.ShedStream}.JSON(), true
+		return engagement.Omitted{Bytes: int64(len(rec.Body.B)), Why: engagement.OmittedStream}.JSON(), true
 	default:
 		if err := rec.FinishStream(); err != nil {
 			rec.StreamErr = err
@@ -88,7 +88,7 @@ func (p *passage) recorded() (outputs jsontext.Value, ok bool) {
 	}
 	if int64(len(rec.Body.B)) > p.MaxOutput {
 		if !p.isChecked() {
-			return oagent.Shed{Bytes: int64(len(rec.Body.B)), Why: oagent.ShedAnswer, Limit: p.MaxOutput}.JSON(), true
+			return engagement.Omitted{Bytes: int64(len(rec.Body.B)), Why: engagement.OmittedAnswer, Limit: p.MaxOutput}.JSON(), true
 		}
 		rec.Reset(p.r.Method)
 		p.ticket.Abort(p.r.Context(), "the answer was larger than max_output, so that it could not be checked, and was withheld")

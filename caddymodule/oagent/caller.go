@@ -6,7 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/conceal"
-	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // repeatsCredentials reports whether outputs contain a credential that was sent to the API:
@@ -52,7 +52,7 @@ func (p *passage) bindCaller() *refused {
 	}
 	hash, err := p.callerHash(r, further)
 	if err != nil {
-		return p.refuse(oagent.KindStore, 0, "", "nothing was done, because the record of the Engagement cannot be read just now: try again later", err)
+		return p.refuse(engagement.KindStore, 0, "", "nothing was done, because the record of the Engagement cannot be read just now: try again later", err)
 	}
 	p.binding.Engagement += "#" + hash
 	return nil

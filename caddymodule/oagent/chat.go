@@ -23,6 +23,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/chat"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -232,7 +233,7 @@ func (x *chatExchange) open() (err error) {
 	if x.guard, err = x.passage.guard(x.r); err != nil {
 		x.Chat.logger.Error("the records of agents cannot be opened", zap.Error(err))
 		return &chat.Fault{
-			Status: http.StatusServiceUnavailable, Code: string(oagent.KindStore),
+			Status: http.StatusServiceUnavailable, Code: string(engagement.KindStore),
 			Message: "the model was not asked, because the record of the Engagement cannot be kept just now: try again later",
 		}
 	}
@@ -351,11 +352,11 @@ func (x *chatExchange) faultOf(err error) (fault *chat.Fault, retryAfter time.Du
 
 // refusedBy returns the refusal for an error.
 func (x *chatExchange) refusedBy(err error) *refused {
-	if _, ok := oagent.AsRefusal(err); ok {
+	if _, ok := engagement.AsRefusal(err); ok {
 		return refusedBy(err)
 	}
 	if fault, ok := chat.AsFault(err); ok {
-		return x.passage.refuse(oagent.Kind(fault.Code), fault.Status, "", fault.Message, nil)
+		return x.passage.refuse(engagement.Kind(fault.Code), fault.Status, "", fault.Message, nil)
 	}
 	return x.passage.refuse(kindUnreadable, http.StatusInternalServerError, "", "the gateway failed; its log says why", err)
 }

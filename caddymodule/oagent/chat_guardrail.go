@@ -17,8 +17,8 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/chat"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -39,7 +39,7 @@ func (x *chatExchange) checkInput() error {
 		}
 	}
 	texts = append(texts, inputs[newest])
-	if err := x.ask(oagent.SideInput, strings.Join(texts, "\n\n"), ""); err != nil {
+	if err := x.ask(engagement.SideInput, strings.Join(texts, "\n\n"), ""); err != nil {
 		return err
 	}
 	for _, text := range texts {
@@ -53,11 +53,11 @@ func (x *chatExchange) checkOutput(text string) error {
 	if text == "" {
 		return x.guard.CheckActive(x.r.Context(), x.binding)
 	}
-	return x.ask(oagent.SideOutput, x.request.Said, text)
+	return x.ask(engagement.SideOutput, x.request.Said, text)
 }
 
 // ask invokes the tool of a guardrail. The Guard then evaluates the assertion over its output.
-func (x *chatExchange) ask(side oagent.Side, input, output string) error {
+func (x *chatExchange) ask(side engagement.Side, input, output string) error {
 	guardrail := x.binding.Agent.Guardrail(side)
 	outputs, err := x.invoke(side, guardrail.Tool, input, output)
 	if err != nil {
@@ -70,7 +70,7 @@ func (x *chatExchange) ask(side oagent.Side, input, output string) error {
 
 // invoke sends the tool call directly to the tool's API. It cannot use the next handlers,
 // because they lead to the model API.
-func (x *chatExchange) invoke(side oagent.Side, name, input, output string) (jsontext.Value, error) {
+func (x *chatExchange) invoke(side engagement.Side, name, input, output string) (jsontext.Value, error) {
 	op := x.linked.Names.Find(name)
 	if op == nil {
 		return nil, errors.New("its toolset is not loaded")
@@ -78,7 +78,7 @@ func (x *chatExchange) invoke(side oagent.Side, name, input, output string) (jso
 	tools := op.Toolset.Filled(op.Set)
 	tool, _ := tools.Tool(op.Tool.Name)
 	arguments, err := chat.InputArguments(tool)
-	if side == oagent.SideOutput {
+	if side == engagement.SideOutput {
 		arguments, err = chat.OutputArguments(tool)
 	}
 	if err != nil {

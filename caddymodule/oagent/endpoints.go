@@ -16,6 +16,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/problem"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/review"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -32,7 +34,7 @@ type pageRequest struct {
 	w     http.ResponseWriter
 	r     *http.Request
 	rest  []string // path segments below the endpoint's path
-	user  oagent.User
+	user  engagement.User
 	guard *oagent.Guard
 }
 
@@ -247,7 +249,7 @@ func (q *pageRequest) sameOrigin() bool {
 
 // isNothing reports whether the error means that the resource does not exist.
 func isNothing(err error) bool {
-	return errors.Is(err, oagent.ErrNoEngagement) || errors.Is(err, oagent.ErrNoReview)
+	return errors.Is(err, engagement.ErrNotFound) || errors.Is(err, review.ErrNotFound)
 }
 
 // number parses a non-negative integer query parameter. If it is invalid, it sends an error

@@ -10,26 +10,28 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/review"
 )
 
 const (
 	defaultAuditPage = 100 // entries
-	maxAuditPage     = oagent.MaxAudit
+	maxAuditPage     = engagement.MaxPage
 )
 
 // engagementState is the response to GET of an Engagement.
 type engagementState struct {
-	*oagent.Engagement
+	*engagement.Summary
 	Results jsontext.Value `json:"results"` // the exposed values
 	Audit   string         `json:"audit"`   // path of its record
 }
 
 // auditPage is one page of a record.
 type auditPage struct {
-	Engagement string         `json:"engagement"` // of the Engagement
-	From       int64          `json:"from"`       // number of the first entry
-	Entries    []oagent.Entry `json:"entries"`
-	Next       string         `json:"next,omitempty"` // path of the next page
+	Engagement string             `json:"engagement"` // of the Engagement
+	From       int64              `json:"from"`       // number of the first entry
+	Entries    []engagement.Entry `json:"entries"`
+	Next       string             `json:"next,omitempty"` // path of the next page
 }
 
 // serveEngagement serves the state of an Engagement, its record (/audit), and for auditors the
@@ -68,12 +70,12 @@ func (q *pageRequest) serveEngagement() {
 
 // findEngagement returns an Engagement by its key or by the user's own id for it. If the user
 // may not see it, the error is the same as if it did not exist.
-func (q *pageRequest) findEngagement(id string) (*oagent.Engagement, error) {
-	e, err := q.guard.Engagement(q.r.Context(), id)
+func (q *pageRequest) findEngagement(id string) (*engagement.Summary, error) {
+	e, err := q.guard.Engagements.Get(q.r.Context(), id)
 	if err == nil && q.maySee(e) {
 		return e, nil
 	}
-	if err != nil && !errors.Is(err, oagent.ErrNoEngagement) {
+	if err != nil && !errors.Is(err, engagement.ErrNotFound) {
 		return nil, err
 	}
 	wanted := q.r.URL.Query().Get("agent")
@@ -81,21 +83,21 @@ func (q *pageRequest) findEngagement(id string) (*oagent.Engagement, error) {
 		if wanted != "" && a.Name != wanted {
 			continue
 		}
-		binding := oagent.Binding{Agent: a, Engagement: id, User: oagent.User{ID: q.user.ID}}
+		binding := oagent.Binding{Agent: a, Engagement: id, User: engagement.User{ID: q.user.ID}}
 		q.bindReviewing(&binding)
-		if reviewed, ok := oagent.ReviewedBy(id); ok && q.isAuditor() {
+		if reviewed, ok := review.ReviewedBy(id); ok && q.isAuditor() {
 			binding.Reviewed = reviewed
 		}
-		if e, err := q.guard.Engagement(q.r.Context(), binding.Key()); !errors.Is(err, oagent.ErrNoEngagement) {
+		if e, err := q.guard.Engagements.Get(q.r.Context(), binding.Key()); !errors.Is(err, engagement.ErrNotFound) {
 			return e, err
 		}
 	}
-	return nil, oagent.ErrNoEngagement
+	return nil, engagement.ErrNotFound
 }
 
 // maySee reports whether the user may see an Engagement. The user of an Engagement in which an
 // agent reviews may not, because it can contain data that is withheld from that user.
-func (q *pageRequest) maySee(e *oagent.Engagement) bool {
+func (q *pageRequest) maySee(e *engagement.Summary) bool {
 	if e.Reviewed != "" {
 		return q.isAuditor() || q.answersFor(q.user.ID, e.Agent)
 	}
@@ -106,8 +108,8 @@ func (q *pageRequest) isAuditor() bool {
 	return slices.Contains(q.Auditors, q.user.ID)
 }
 
-func (q *pageRequest) writeState(e *oagent.Engagement) {
-	state := engagementState{Engagement: e, Results: jsontext.Value("{}"), Audit: q.engagements + "/" + e.Key + "/audit"}
+func (q *pageRequest) writeState(e *engagement.Summary) {
+	state := engagementState{Summary: e, Results: jsontext.Value("{}"), Audit: q.engagements + "/" + e.Key + "/audit"}
 	if e.Ended != nil && !q.isAuditor() {
 		ended := *e.Ended
 		ended.Why = "" // may quote withheld data
@@ -127,7 +129,7 @@ func (q *pageRequest) writeState(e *oagent.Engagement) {
 	q.write(state)
 }
 
-func (q *pageRequest) writeAudit(e *oagent.Engagement) {
+func (q *pageRequest) writeAudit(e *engagement.Summary) {
 	query := q.r.URL.Query()
 	from, ok := q.number(query, "from", 0, 0, math.MaxInt32)
 	if !ok {
@@ -137,7 +139,7 @@ func (q *pageRequest) writeAudit(e *oagent.Engagement) {
 	if !ok {
 		return
 	}
-	entries, err := q.guard.Audit(q.r.Context(), e.Key, from, int(limit))
+	entries, err := q.guard.Engagements.Entries(q.r.Context(), e.Key, from, int(limit))
 	switch {
 	case isNothing(err):
 		q.notFound()
@@ -162,7 +164,7 @@ func (q *pageRequest) writeAudit(e *oagent.Engagement) {
 // readsGuarded reports whether an agent with an input guardrail reviews in this Engagement.
 // Such an agent may read its questions only through the review endpoint, where the guardrail
 // checks them.
-func (q *pageRequest) readsGuarded(e *oagent.Engagement) bool {
+func (q *pageRequest) readsGuarded(e *engagement.Summary) bool {
 	return e.Reviewed != "" && slices.ContainsFunc(q.agents.Current().Documents(), func(a *oagent.Agent) bool {
 		return a.Name == e.Agent && a.Input != nil
 	})
@@ -171,15 +173,15 @@ func (q *pageRequest) readsGuarded(e *oagent.Engagement) bool {
 // concealEntry removes from an entry what the user of the Engagement must not see: reasons
 // that may quote values which an assertion has read, and outputs of a guardrail's tool. If
 // guarded is true, it also removes the questions, see readsGuarded.
-func concealEntry(e *oagent.Entry, guarded bool) {
-	if guarded && e.What == oagent.EntryQuestion {
+func concealEntry(e *engagement.Entry, guarded bool) {
+	if guarded && e.What == engagement.EntryQuestion {
 		e.Inputs, e.Outputs = nil, nil
 	}
 	if e.Kind != "" {
 		e.Why = ""
 		e.Status = 0 // status of a withheld response
 	}
-	if e.What == oagent.EntryGuardrail {
+	if e.What == engagement.EntryGuardrail {
 		e.Outputs = nil
 	}
 }

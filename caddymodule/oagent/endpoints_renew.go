@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // Page sizes of the list of Engagements.
@@ -20,8 +21,8 @@ const (
 
 // engagementPage is one page of the list.
 type engagementPage struct {
-	Engagements []*oagent.Engagement `json:"engagements"`
-	Next        string               `json:"next,omitempty"` // path of the next page
+	Engagements []*engagement.Summary `json:"engagements"`
+	Next        string                `json:"next,omitempty"` // path of the next page
 }
 
 // listEngagements responds with a page of the Engagements of this site's agents, ordered by
@@ -33,13 +34,13 @@ func (q *pageRequest) listEngagements() {
 	if !ok {
 		return
 	}
-	all, next, err := q.guard.EngagementPage(q.r.Context(), query.Get("after"), int(limit))
+	all, next, err := q.guard.Engagements.Page(q.r.Context(), query.Get("after"), int(limit))
 	if err != nil {
 		q.fail(err)
 		return
 	}
 	wanted, agents := query.Get("agent"), q.agents.Current().Documents()
-	page := engagementPage{Engagements: make([]*oagent.Engagement, 0, len(all))}
+	page := engagementPage{Engagements: make([]*engagement.Summary, 0, len(all))}
 	for _, e := range all {
 		hosted := slices.ContainsFunc(agents, func(a *oagent.Agent) bool { return a.Name == e.Agent })
 		if hosted && (wanted == "" || e.Agent == wanted) {
@@ -59,7 +60,7 @@ func (q *pageRequest) listEngagements() {
 // renewEngagement ends an Engagement and begins a new one. The user may do this after the
 // Engagement has ended; an auditor may do it at any time. Only an auditor may renew an
 // Engagement in which an agent reviews.
-func (q *pageRequest) renewEngagement(e *oagent.Engagement) {
+func (q *pageRequest) renewEngagement(e *engagement.Summary) {
 	if !q.sameOrigin() {
 		return
 	}
@@ -68,13 +69,13 @@ func (q *pageRequest) renewEngagement(e *oagent.Engagement) {
 		q.problem(http.StatusForbidden, "Only an auditor can do this", "An agent reviews in this Engagement. Ask an auditor to begin it anew.")
 		return
 	}
-	renewed, err := q.guard.Renew(q.r.Context(), e.Key, oagent.Renewal{By: q.user.ID, Force: auditor})
+	renewed, err := q.guard.Renew(q.r.Context(), e.Key, engagement.Renewal{By: q.user.ID, Force: auditor})
 	switch {
 	case isNothing(err):
 		q.notFound()
-	case errors.Is(err, oagent.ErrActive):
+	case errors.Is(err, engagement.ErrActive):
 		q.problem(http.StatusConflict, "The Engagement has not ended", "Its user can begin it anew once it has ended; an auditor can at any time.")
-	case errors.Is(err, oagent.ErrRecordFull):
+	case errors.Is(err, engagement.ErrRecordFull):
 		q.problem(http.StatusConflict, "The record of the Engagement is full", "The record keeps what was done before, and has no room for more. Use another id for the Engagement, or wait until this one expires.")
 	case err != nil:
 		q.fail(err)

@@ -17,6 +17,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/review"
 )
 
 // maxDecision is the maximum size of the body of a decision, in bytes.
@@ -32,7 +34,7 @@ const (
 // listedReview is an entry in the list of open reviews. Outputs are only in the review itself.
 // So are inputs that an input guardrail must check first.
 type listedReview struct {
-	oagent.ReviewSummary
+	review.Summary
 	Status   string         `json:"status"`
 	Inputs   jsontext.Value `json:"inputs,omitzero"`
 	Location string         `json:"location"`
@@ -40,7 +42,7 @@ type listedReview struct {
 
 // openReview is an undecided review.
 type openReview struct {
-	oagent.ReviewSummary
+	review.Summary
 	by decider
 }
 
@@ -52,7 +54,7 @@ type reviewPage struct {
 
 // decider is a name under which a request may decide reviews.
 type decider struct {
-	name  string        // as oagent.Guard.Review expects it
+	name  string        // as review.Queue.Get expects it
 	agent *oagent.Agent // nil if a user decides
 }
 
@@ -116,8 +118,8 @@ func (q *pageRequest) decidersOf() ([]decider, error) {
 
 // refuseReviewer responds to an agent that cannot read or decide a review.
 func (q *pageRequest) refuseReviewer(err error) {
-	refusal, ok := oagent.AsRefusal(err)
-	if !ok || refusal.Kind == oagent.KindStore {
+	refusal, ok := engagement.AsRefusal(err)
+	if !ok || refusal.Kind == engagement.KindStore {
 		q.fail(err)
 		return
 	}
@@ -141,7 +143,7 @@ func (q *pageRequest) listReviews(deciders []decider) {
 	}
 	var all []openReview
 	for _, d := range deciders {
-		reviews, err := q.guard.Reviews(q.r.Context(), d.name)
+		reviews, err := q.guard.Reviews.List(q.r.Context(), d.name)
 		if err != nil {
 			q.fail(err)
 			return
@@ -150,14 +152,14 @@ func (q *pageRequest) listReviews(deciders []decider) {
 			all = append(all, openReview{r, d})
 		}
 	}
-	slices.SortFunc(all, func(a, b openReview) int { return a.Compare(b.ReviewSummary) })
+	slices.SortFunc(all, func(a, b openReview) int { return a.Compare(b.Summary) })
 	if after != nil {
 		all = slices.DeleteFunc(all, func(r openReview) bool { return r.Compare(*after) <= 0 })
 	}
 	page := reviewPage{Reviews: make([]listedReview, 0, min(int(limit), len(all)))}
 	if int64(len(all)) > limit {
 		all = all[:limit]
-		page.Next = q.oagentPages.reviews + "?limit=" + strconv.FormatInt(limit, 10) + "&after=" + reviewCursor(all[limit-1].ReviewSummary)
+		page.Next = q.oagentPages.reviews + "?limit=" + strconv.FormatInt(limit, 10) + "&after=" + reviewCursor(all[limit-1].Summary)
 	}
 	room := maxListedInputs
 	for _, r := range all {
@@ -174,8 +176,8 @@ func (q *pageRequest) listReviews(deciders []decider) {
 // listed returns a review as a list entry. room is the number of bytes of inputs left on the
 // page.
 func (q *pageRequest) listed(r openReview, room *int) (listedReview, error) {
-	listed := listedReview{ReviewSummary: r.ReviewSummary, Status: oagent.ReviewPending, Location: q.oagentPages.reviews + "/" + r.ID}
-	review, err := q.guard.Review(q.r.Context(), r.ID, r.by.name)
+	listed := listedReview{Summary: r.Summary, Status: engagement.ReviewPending, Location: q.oagentPages.reviews + "/" + r.ID}
+	review, err := q.guard.Reviews.Get(q.r.Context(), r.ID, r.by.name)
 	switch {
 	case isNothing(err):
 		return listed, nil
@@ -186,7 +188,7 @@ func (q *pageRequest) listed(r openReview, room *int) (listedReview, error) {
 	switch {
 	case r.by.agent != nil && r.by.agent.Input != nil:
 	case len(review.Inputs) > *room:
-		listed.Inputs = oagent.Shed{Bytes: int64(len(review.Inputs))}.JSON()
+		listed.Inputs = engagement.Omitted{Bytes: int64(len(review.Inputs))}.JSON()
 	default:
 		listed.Inputs = review.Inputs
 		*room -= len(review.Inputs)
@@ -195,12 +197,12 @@ func (q *pageRequest) listed(r openReview, room *int) (listedReview, error) {
 }
 
 // reviewCursor returns the cursor after a review. It stays valid when the review is decided.
-func reviewCursor(r oagent.ReviewSummary) string {
+func reviewCursor(r review.Summary) string {
 	return strconv.FormatInt(r.AskedAt.UnixMilli(), 10) + "." + r.ID
 }
 
 // parseReviewCursor parses a cursor; nil for "".
-func parseReviewCursor(cursor string) (*oagent.ReviewSummary, error) {
+func parseReviewCursor(cursor string) (*review.Summary, error) {
 	if cursor == "" {
 		return nil, nil
 	}
@@ -209,14 +211,14 @@ func parseReviewCursor(cursor string) (*oagent.ReviewSummary, error) {
 	if err != nil || !ok {
 		return nil, errors.New("no cursor")
 	}
-	return &oagent.ReviewSummary{ID: id, AskedAt: time.UnixMilli(n)}, nil
+	return &review.Summary{ID: id, AskedAt: time.UnixMilli(n)}, nil
 }
 
 // findReview returns a review and its decider. If there is none, it sends an error response
 // and returns nil.
-func (q *pageRequest) findReview(deciders []decider) (*oagent.Review, decider) {
+func (q *pageRequest) findReview(deciders []decider) (*review.Review, decider) {
 	for _, d := range deciders {
-		review, err := q.guard.Review(q.r.Context(), q.rest[0], d.name)
+		review, err := q.guard.Reviews.Get(q.r.Context(), q.rest[0], d.name)
 		switch {
 		case err == nil:
 			return review, d
@@ -256,8 +258,8 @@ func (q *pageRequest) showReview(deciders []decider) {
 
 // decide approves or denies a review. If decision is "", it is in the body.
 func (q *pageRequest) decide(deciders []decider, decision string) {
-	review, by := q.findReview(deciders)
-	if review == nil {
+	asked, by := q.findReview(deciders)
+	if asked == nil {
 		return
 	}
 	members := []string{"comment"}
@@ -275,17 +277,17 @@ func (q *pageRequest) decide(deciders []decider, decision string) {
 		q.problem(http.StatusBadRequest, "There is no decision", "decision is approve or deny.")
 		return
 	}
-	if len(said["comment"]) > oagent.MaxComment {
-		q.problem(http.StatusBadRequest, "The comment is too long", "It may have "+strconv.Itoa(oagent.MaxComment)+" bytes.")
+	if len(said["comment"]) > review.MaxComment {
+		q.problem(http.StatusBadRequest, "The comment is too long", "It may have "+strconv.Itoa(review.MaxComment)+" bytes.")
 		return
 	}
-	q.answerDecided(q.record(review, by, decision == decisionApprove, said["comment"]))
+	q.answerDecided(q.record(asked, by, decision == decisionApprove, said["comment"]))
 }
 
 // record records a decision.
-func (q *pageRequest) record(review *oagent.Review, by decider, approve bool, comment string) (*oagent.Review, error) {
+func (q *pageRequest) record(review *review.Review, by decider, approve bool, comment string) (*review.Review, error) {
 	if by.agent == nil {
-		return q.guard.Decide(q.r.Context(), review.ID, by.name, approve, comment)
+		return q.guard.Reviews.Decide(q.r.Context(), review.ID, by.name, approve, comment)
 	}
 	decided, err := q.decideFor(q.r.Context(), q.guard, by.agent, review, approve, comment)
 	if err == nil {
@@ -296,10 +298,10 @@ func (q *pageRequest) record(review *oagent.Review, by decider, approve bool, co
 	return decided, err
 }
 
-func (q *pageRequest) answerDecided(decided *oagent.Review, err error) {
-	_, refused := oagent.AsRefusal(err)
+func (q *pageRequest) answerDecided(decided *review.Review, err error) {
+	_, refused := engagement.AsRefusal(err)
 	switch {
-	case errors.Is(err, oagent.ErrDecided):
+	case errors.Is(err, review.ErrDecided):
 		q.problem(http.StatusConflict, "The review was decided before", "It was decided in another way, which stays.")
 	case isNothing(err):
 		q.problem(http.StatusGone, "The review is over", "It has expired, or was used up.")

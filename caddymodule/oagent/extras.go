@@ -18,6 +18,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/chat"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // oagentExtras are the parts of an oagent handler that do not guard the API: its own
@@ -79,7 +80,7 @@ func (o *Handler) checkGuardrails(l *agentset.Set, a *oagent.Agent) error {
 			zap.String("agent", a.Name))
 		return nil
 	}
-	for _, side := range []oagent.Side{oagent.SideInput, oagent.SideOutput} {
+	for _, side := range []engagement.Side{engagement.SideInput, engagement.SideOutput} {
 		guardrail := a.Guardrail(side)
 		if guardrail == nil {
 			continue
@@ -89,7 +90,7 @@ func (o *Handler) checkGuardrails(l *agentset.Set, a *oagent.Agent) error {
 			continue // not loaded yet
 		}
 		_, err := chat.InputArguments(op.Tool)
-		if side == oagent.SideOutput {
+		if side == engagement.SideOutput {
 			_, err = chat.OutputArguments(op.Tool)
 		}
 		if err == nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -129,11 +130,11 @@ func (p *passage) findAgent() *refused {
 	case p.linked.Only != nil:
 		p.agent = p.linked.Only
 	default:
-		return p.refuse(oagent.KindUnknownAgent, 0, "", "nothing was done: the request does not say which agent it belongs to, and there are several: "+
+		return p.refuse(engagement.KindUnknownAgent, 0, "", "nothing was done: the request does not say which agent it belongs to, and there are several: "+
 			p.linked.ListAgents(), nil)
 	}
 	if p.agent == nil {
-		return p.refuse(oagent.KindUnknownAgent, 0, "", fmt.Sprintf("nothing was done: there is no agent %.128q", name), nil)
+		return p.refuse(engagement.KindUnknownAgent, 0, "", fmt.Sprintf("nothing was done: there is no agent %.128q", name), nil)
 	}
 	p.binding = p.bind(p.r, p.agent.Agent)
 	return p.bindCaller()
@@ -290,7 +291,7 @@ func (p *passage) readBody() ([]byte, *refused) {
 	case errors.Is(err, buffer.ErrTooLarge):
 		return nil, tooLarge()
 	case err != nil:
-		return nil, p.refuse(oagent.KindInvalid, http.StatusBadRequest, "", "the request was not passed on: its body broke off", err)
+		return nil, p.refuse(engagement.KindInvalid, http.StatusBadRequest, "", "the request was not passed on: its body broke off", err)
 	}
 	p.r.ContentLength, p.r.TransferEncoding, p.r.Trailer = int64(len(content.B)), nil, nil
 	delete(p.r.Header, "Trailer")
@@ -306,7 +307,7 @@ func (p *passage) readBody() ([]byte, *refused) {
 func (p *passage) begin() *refused {
 	guard, err := p.guard(p.r)
 	if err != nil {
-		return p.refuse(oagent.KindStore, 0, "", "the call was not made, because the record of the Engagement cannot be kept just now: try again later", err)
+		return p.refuse(engagement.KindStore, 0, "", "the call was not made, because the record of the Engagement cannot be kept just now: try again later", err)
 	}
 	if p.capability != nil && p.capability.Input != nil && p.capability.Input.RequireReview != "" {
 		defer p.stopClock()()
@@ -343,7 +344,7 @@ func (p *passage) finish(outputs jsontext.Value, status int) *refused {
 		}
 	}
 	if p.repeatsCredentials(outputs) {
-		p.ticket.Unrecorded = oagent.ShedCredentials
+		p.ticket.Unrecorded = engagement.OmittedCredentials
 	}
 	if err := p.ticket.Finish(p.r.Context(), outputs, status); err != nil {
 		return refusedBy(err)

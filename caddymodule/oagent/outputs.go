@@ -15,7 +15,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/stream"
 )
@@ -27,9 +27,9 @@ func (a *heldAnswer) outputs(ofCall bool) jsontext.Value {
 	case !a.recorded || a.bodiless || a.size == 0:
 		return nil
 	case a.streamed:
-		return oagent.Shed{Bytes: a.size, Why: oagent.ShedStream}.JSON()
+		return engagement.Omitted{Bytes: a.size, Why: engagement.OmittedStream}.JSON()
 	case a.shed || a.body == nil:
-		return oagent.Shed{Bytes: a.size, Why: oagent.ShedAnswer, Limit: a.limit}.JSON()
+		return engagement.Omitted{Bytes: a.size, Why: engagement.OmittedAnswer, Limit: a.limit}.JSON()
 	}
 	header := a.Header()
 	if format := stream.FormatOf(header.Get("Content-Type")); ofCall && format != 0 && a.status < http.StatusMultipleChoices {
@@ -61,7 +61,7 @@ func reducedOutputs(header http.Header, status int, format stream.Format, body [
 //
 //	{"_media_type":"image/png","_bytes":1234}
 //
-// A body that cannot be decoded, or that is partial content, is omitted (oagent.Shed), so that
+// A body that cannot be decoded, or that is partial content, is omitted (engagement.Omitted), so that
 // an assertion on it fails instead of finding no member. Without a body the outputs are nil.
 // The outputs may alias the body.
 func outputsOf(header http.Header, status int, body []byte, limit int64) jsontext.Value {
@@ -87,7 +87,7 @@ func plainOutputs(contentType string, status int, body []byte) jsontext.Value {
 	base = strings.ToLower(strings.TrimSpace(base))
 	switch {
 	case status == http.StatusPartialContent:
-		return oagent.Shed{Bytes: int64(len(body)), Why: oagent.ShedPart}.JSON()
+		return engagement.Omitted{Bytes: int64(len(body)), Why: engagement.OmittedPart}.JSON()
 	case base == "application/json", base == "text/json", strings.HasSuffix(base, "+json"):
 		return body // JSON that is not strict is omitted
 	case base == "" && startsJSON(body) && wire.Check(body) == nil:
@@ -116,9 +116,9 @@ func saysCharset(contentType string) bool {
 // shedUnread returns the placeholder for a body that could not be decoded.
 func shedUnread(err error, body []byte, limit int64) jsontext.Value {
 	if errors.Is(err, buffer.ErrTooLarge) {
-		return oagent.Shed{Bytes: int64(len(body)), Why: oagent.ShedAnswer, Limit: limit}.JSON()
+		return engagement.Omitted{Bytes: int64(len(body)), Why: engagement.OmittedAnswer, Limit: limit}.JSON()
 	}
-	return oagent.Shed{Bytes: int64(len(body)), Why: oagent.ShedEncoding}.JSON()
+	return engagement.Omitted{Bytes: int64(len(body)), Why: engagement.OmittedEncoding}.JSON()
 }
 
 var errUnknownCharset = errors.New("the character set is not known")
@@ -165,7 +165,7 @@ func asksForForm(expression string) bool {
 // fails.
 func shedOpaque(outputs jsontext.Value) jsontext.Value {
 	size, _ := strconv.ParseInt(string(outputs[bytes.LastIndexByte(outputs, ':')+1:len(outputs)-1]), 10, 64)
-	return oagent.Shed{Bytes: size, Why: oagent.ShedForm}.JSON()
+	return engagement.Omitted{Bytes: size, Why: engagement.OmittedForm}.JSON()
 }
 
 // plainForm converts outputs back to a response body. A string becomes text, unless the tool

@@ -10,48 +10,48 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/problem"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
 // Kinds of refusals that the handler adds to those of package oagent. They are for requests
 // that the Guard does not see.
 const (
-	kindUnknownOperation oagent.Kind = "unknown_operation" // the request matches no operation of the documents
-	kindAmbiguous        oagent.Kind = "ambiguous"         // some servers could parse the request as another one
-	kindUnreadable       oagent.Kind = "unreadable"        // its arguments cannot be parsed
-	kindUndeclared       oagent.Kind = "undeclared"        // it has a parameter or property that the document does not declare
-	kindTooLarge         oagent.Kind = "too_large"         // its body is larger than max_input
-	kindIdentity         oagent.Kind = "identity"          // there are no credentials for it
-	kindUnavailable      oagent.Kind = "unavailable"       // the API's document is not loaded
+	kindUnknownOperation engagement.Kind = "unknown_operation" // the request matches no operation of the documents
+	kindAmbiguous        engagement.Kind = "ambiguous"         // some servers could parse the request as another one
+	kindUnreadable       engagement.Kind = "unreadable"        // its arguments cannot be parsed
+	kindUndeclared       engagement.Kind = "undeclared"        // it has a parameter or property that the document does not declare
+	kindTooLarge         engagement.Kind = "too_large"         // its body is larger than max_input
+	kindIdentity         engagement.Kind = "identity"          // there are no credentials for it
+	kindUnavailable      engagement.Kind = "unavailable"       // the API's document is not loaded
 )
 
 // title returns the title of a refusal's problem document.
-func title(kind oagent.Kind) string {
+func title(kind engagement.Kind) string {
 	switch kind {
-	case oagent.KindUnknownAgent:
+	case engagement.KindUnknownAgent:
 		return "No agent governs this request"
-	case oagent.KindInvalid:
+	case engagement.KindInvalid:
 		return "The call is malformed"
-	case oagent.KindNotAllowed:
+	case engagement.KindNotAllowed:
 		return "The agent may not use this"
-	case oagent.KindInputRestriction:
+	case engagement.KindInputRestriction:
 		return "An input restriction of the agent does not allow this call"
-	case oagent.KindOutputRestriction:
+	case engagement.KindOutputRestriction:
 		return "An output restriction of the agent withholds this result"
-	case oagent.KindShortCircuit:
+	case engagement.KindShortCircuit:
 		return "The agent repeats itself, and was ended"
-	case oagent.KindReviewPending:
+	case engagement.KindReviewPending:
 		return "This must be confirmed first"
-	case oagent.KindReviewDenied:
+	case engagement.KindReviewDenied:
 		return "The reviewer has denied this"
-	case oagent.KindGuardrail:
+	case engagement.KindGuardrail:
 		return "A guardrail has ended the Engagement"
-	case oagent.KindUnchecked:
+	case engagement.KindUnchecked:
 		return "This cannot be checked just now"
-	case oagent.KindEnded:
+	case engagement.KindEnded:
 		return "The Engagement has ended"
-	case oagent.KindStore:
+	case engagement.KindStore:
 		return "The record cannot be kept just now"
 	case kindUnknownOperation:
 		return "This is no operation of the API"
@@ -73,7 +73,7 @@ func title(kind oagent.Kind) string {
 
 // refused is a refusal with its HTTP status.
 type refused struct {
-	*oagent.Refusal
+	*engagement.Refusal
 	status int
 	cause  error // for the log; nil if the Refusal has it
 }
@@ -83,9 +83,9 @@ func refusedBy(err error) *refused {
 	if err == nil {
 		return nil
 	}
-	r, ok := oagent.AsRefusal(err)
+	r, ok := engagement.AsRefusal(err)
 	if !ok {
-		r = &oagent.Refusal{Kind: oagent.KindStore, Message: "the call could not be judged; the operator finds the reason in the log"}
+		r = &engagement.Refusal{Kind: engagement.KindStore, Message: "the call could not be judged; the operator finds the reason in the log"}
 	}
 	return &refused{Refusal: r, status: r.Status(), cause: err}
 }
@@ -95,8 +95,8 @@ const retryUnavailable = 2 * time.Second
 
 // refuse returns a refusal that the handler itself decides. A status of 0 selects the default
 // status of the kind.
-func (p *passage) refuse(kind oagent.Kind, status int, rule, message string, cause error) *refused {
-	r := &oagent.Refusal{Kind: kind, Rule: rule, Message: message, Name: p.name, Engagement: p.binding.Engagement}
+func (p *passage) refuse(kind engagement.Kind, status int, rule, message string, cause error) *refused {
+	r := &engagement.Refusal{Kind: kind, Rule: rule, Message: message, Name: p.name, Engagement: p.binding.Engagement}
 	if p.agent != nil {
 		r.Agent = p.agent.Name
 	}
@@ -157,7 +157,7 @@ func (p *passage) writeRefusal(w http.ResponseWriter, r *refused) {
 	d.AddString("kind", string(r.Kind))
 	d.AddString("agent", r.Agent)
 	d.AddString("engagement", p.engagementKey())
-	d.AddString("engagement_id", text.Cut(r.Engagement, oagent.MaxEngagementID))
+	d.AddString("engagement_id", text.Cut(r.Engagement, engagement.MaxID))
 	d.AddString("rule", r.Rule)
 	d.AddString("tool", r.Name)
 	if r.RetryAfter > 0 {
@@ -173,7 +173,7 @@ func (p *passage) writeRefusal(w http.ResponseWriter, r *refused) {
 func restricted(r *refused) *ocp.Failure {
 	return &ocp.Failure{
 		Kind: ocp.Restricted, Status: r.status, RetryAfter: r.RetryAfter, Message: r.Message,
-		Made: r.Made && r.Kind != oagent.KindReviewPending,
+		Made: r.Made && r.Kind != engagement.KindReviewPending,
 	}
 }
 
@@ -185,7 +185,7 @@ func (r *refused) causeOf() error {
 	if inner := errors.Unwrap(r.Refusal); inner != nil {
 		return inner
 	}
-	if _, ok := oagent.AsRefusal(r.cause); ok {
+	if _, ok := engagement.AsRefusal(r.cause); ok {
 		return nil
 	}
 	return r.cause

@@ -18,6 +18,8 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/review"
 )
 
 // Limits on the response time of a reviewing agent's program.
@@ -194,21 +196,21 @@ func (o *Handler) bindReviewing(b *oagent.Binding) {
 	if len(o.Reviewers) == 0 || b.Agent == nil {
 		return
 	}
-	if reviewed, ok := oagent.ReviewedBy(b.Engagement); ok && o.answersFor(b.User.ID, b.Agent.Name) {
+	if reviewed, ok := review.ReviewedBy(b.Engagement); ok && o.answersFor(b.User.ID, b.Agent.Name) {
 		b.Reviewed, b.User.Email = reviewed, "" // the Engagement belongs to the user of the Engagement under review
 	}
 }
 
 // shownReview is a review as its reviewer sees it.
 type shownReview struct {
-	*oagent.Review
-	Engagement jsontext.Value `json:"engagement"`         // see oagent.Guard.ReviewedEngagement; null if it no longer exists
+	*review.Review
+	Engagement jsontext.Value `json:"engagement"`         // see review.Queue.Engagement; null if it no longer exists
 	Reviewing  string         `json:"reviewing,omitzero"` // for an agent: id of the Engagement in which it decides
 	Intent     string         `json:"intent,omitzero"`    // of the deciding agent
 	Location   string         `json:"location,omitzero"`  // path to decide it; "" if the site has no review endpoint
 }
 
-func (o *Handler) shownReview(ctx context.Context, guard *oagent.Guard, r *oagent.Review, agent *oagent.Agent) (*shownReview, error) {
+func (o *Handler) shownReview(ctx context.Context, guard *oagent.Guard, r *review.Review, agent *oagent.Agent) (*shownReview, error) {
 	shown := &shownReview{Review: r}
 	if reviews := o.extras.pages.reviews; reviews != "" {
 		shown.Location = reviews + "/" + r.ID
@@ -217,50 +219,50 @@ func (o *Handler) shownReview(ctx context.Context, guard *oagent.Guard, r *oagen
 		shown.Intent, shown.Reviewing = agent.Intent, reviewing(agent, r).Engagement
 	}
 	var err error
-	if shown.Engagement, err = guard.ReviewedEngagement(ctx, r); errors.Is(err, oagent.ErrNoEngagement) {
+	if shown.Engagement, err = guard.Reviews.Engagement(ctx, r); errors.Is(err, engagement.ErrNotFound) {
 		err = nil
 	}
 	return shown, err
 }
 
 // reviewing returns the Engagement in which the agent decides a review.
-func reviewing(agent *oagent.Agent, r *oagent.Review) oagent.Binding {
+func reviewing(agent *oagent.Agent, r *review.Review) oagent.Binding {
 	return oagent.Reviewing(agent, r.Key, r.User)
 }
 
 // checkQuestion calls the input guardrail of a reviewing agent with the JSON that the agent is
 // about to read. It does so each time, even if the review is already decided. The error is a
-// *oagent.Refusal.
-func (o *Handler) checkQuestion(ctx context.Context, guard *oagent.Guard, agent *oagent.Agent, r *oagent.Review, question []byte) error {
-	if r.Status == oagent.ReviewPending {
-		if err := guard.Question(ctx, r); err != nil {
+// *engagement.Refusal.
+func (o *Handler) checkQuestion(ctx context.Context, guard *oagent.Guard, agent *oagent.Agent, r *review.Review, question []byte) error {
+	if r.Status == engagement.ReviewPending {
+		if err := guard.Reviews.Question(ctx, r); err != nil {
 			return err
 		}
 	}
 	if agent.Input == nil {
 		return nil
 	}
-	return o.askGuardrail(ctx, guard, agent, r, oagent.SideInput, string(question), "")
+	return o.askGuardrail(ctx, guard, agent, r, engagement.SideInput, string(question), "")
 }
 
 // decideFor records a reviewing agent's decision. Its output guardrail checks the comment
 // first, because others can read it.
-func (o *Handler) decideFor(ctx context.Context, guard *oagent.Guard, agent *oagent.Agent, r *oagent.Review, approve bool, comment string) (*oagent.Review, error) {
-	if comment != "" && agent.Output != nil && r.Status == oagent.ReviewPending {
-		if err := guard.Question(ctx, r); err != nil {
+func (o *Handler) decideFor(ctx context.Context, guard *oagent.Guard, agent *oagent.Agent, r *review.Review, approve bool, comment string) (*review.Review, error) {
+	if comment != "" && agent.Output != nil && r.Status == engagement.ReviewPending {
+		if err := guard.Reviews.Question(ctx, r); err != nil {
 			return nil, err
 		}
-		if err := o.askGuardrail(ctx, guard, agent, r, oagent.SideOutput, string(r.Inputs), comment); err != nil {
+		if err := o.askGuardrail(ctx, guard, agent, r, engagement.SideOutput, string(r.Inputs), comment); err != nil {
 			return nil, err
 		}
 	}
-	return guard.Decide(ctx, r.ID, oagent.Scheme+agent.Name, approve, comment)
+	return guard.Reviews.Decide(ctx, r.ID, oagent.Scheme+agent.Name, approve, comment)
 }
 
 // askGuardrail calls a guardrail of a reviewing agent, like a guardrail on model traffic. If
 // its assertion does not hold, the Engagement in which the agent reviews ends, and the review
 // is denied.
-func (o *Handler) askGuardrail(ctx context.Context, guard *oagent.Guard, agent *oagent.Agent, r *oagent.Review, side oagent.Side, input, output string) error {
+func (o *Handler) askGuardrail(ctx context.Context, guard *oagent.Guard, agent *oagent.Agent, r *review.Review, side engagement.Side, input, output string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "/", http.NoBody)
 	if err != nil {
 		return err
@@ -271,8 +273,8 @@ func (o *Handler) askGuardrail(ctx context.Context, guard *oagent.Guard, agent *
 		guard:   guard,
 	}
 	err = x.ask(side, input, output)
-	if refusal, ok := oagent.AsRefusal(err); ok && refusal.Ends() {
-		return errors.Join(refusal, guard.Question(ctx, r)) // Question denies the review
+	if refusal, ok := engagement.AsRefusal(err); ok && refusal.Ends() {
+		return errors.Join(refusal, guard.Reviews.Question(ctx, r)) // Question denies the review
 	}
 	return err
 }

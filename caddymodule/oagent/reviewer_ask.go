@@ -14,6 +14,8 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/review"
 )
 
 const (
@@ -126,7 +128,7 @@ func (a *reviewAsker) round(ctx context.Context, begin func(*pendingQuestion)) t
 		if known[name] == nil {
 			continue // may belong to another site, so leave its questions alone
 		}
-		reviews, err := guard.Reviews(ctx, oagent.Scheme+name)
+		reviews, err := guard.Reviews.List(ctx, oagent.Scheme+name)
 		if err != nil {
 			if ctx.Err() == nil {
 				a.logger.Error("an agent is not asked about reviews, as the records cannot be read", zap.String("agent", name), zap.Error(err))
@@ -200,9 +202,9 @@ func (q *pendingQuestion) ask(ctx context.Context) time.Time {
 	of := q.Reviewers[q.agent].Ask
 	within, cancel := context.WithTimeout(ctx, time.Duration(of.Timeout)+askGrace/2)
 	defer cancel()
-	claim, again, err := q.guard.ClaimReview(within, q.id, time.Duration(of.Timeout)+askGrace)
+	claim, again, err := q.guard.Reviews.Claim(within, q.id, time.Duration(of.Timeout)+askGrace)
 	switch {
-	case err != nil && (errors.Is(err, oagent.ErrNoReview) || errors.Is(err, oagent.ErrDecided) || endsEngagement(err)):
+	case err != nil && (errors.Is(err, review.ErrNotFound) || errors.Is(err, review.ErrDecided) || endsEngagement(err)):
 		return time.Time{}
 	case err != nil:
 		q.failed("the record of a review cannot be kept", err)
@@ -214,7 +216,7 @@ func (q *pendingQuestion) ask(ctx context.Context) time.Time {
 	}
 	err = q.answer(within, claim)
 	switch {
-	case err == nil, errors.Is(err, oagent.ErrNoReview), errors.Is(err, oagent.ErrDecided):
+	case err == nil, errors.Is(err, review.ErrNotFound), errors.Is(err, review.ErrDecided):
 		return time.Time{}
 	case ctx.Err() != nil:
 		_ = claim.Release(ctx) // else the claim expires
@@ -233,7 +235,7 @@ func (q *pendingQuestion) ask(ctx context.Context) time.Time {
 }
 
 // answer calls the program and applies its decision. An error means that there is no decision.
-func (q *pendingQuestion) answer(ctx context.Context, claim *oagent.ReviewClaim) error {
+func (q *pendingQuestion) answer(ctx context.Context, claim *review.Claim) error {
 	governed := q.agents.Current().Agents[q.agent]
 	if governed == nil {
 		return errNoSuchAgent
@@ -268,7 +270,7 @@ func (q *pendingQuestion) answer(ctx context.Context, claim *oagent.ReviewClaim)
 
 var errNoSuchAgent = errors.New("there is no such agent any more")
 
-func (q *pendingQuestion) tell(message string, r *oagent.Review) {
+func (q *pendingQuestion) tell(message string, r *review.Review) {
 	q.logger.Info(message, zap.String("agent", q.agent), zap.String("review", r.ID), zap.String("status", r.Status),
 		zap.String("asked_by", r.Agent), zap.String("engagement", r.Key), zap.String("tool", r.Name))
 }
@@ -284,7 +286,7 @@ func (q *pendingQuestion) count(answer string) {
 }
 
 func endsEngagement(err error) bool {
-	refusal, ok := oagent.AsRefusal(err)
+	refusal, ok := engagement.AsRefusal(err)
 	return ok && refusal.Ends()
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/review"
 )
 
 // maxAnswer is the maximum size of a program's response, in bytes.
@@ -124,8 +124,8 @@ func readReviewerAnswer(body []byte) (*reviewerAnswer, error) {
 	switch {
 	case answer.decision != decisionApprove && answer.decision != decisionDeny && answer.decision != decisionPending:
 		return nil, errors.New("decision of its answer is none: it is approve, deny or pending")
-	case len(answer.comment) > oagent.MaxComment:
-		return nil, fmt.Errorf("comment of its answer has %d bytes; the limit is %d", len(answer.comment), oagent.MaxComment)
+	case len(answer.comment) > review.MaxComment:
+		return nil, fmt.Errorf("comment of its answer has %d bytes; the limit is %d", len(answer.comment), review.MaxComment)
 	}
 	return answer, nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"cel.dev/cel-go/common/types"
 	"github.com/caddyserver/caddy/v2"
@@ -19,6 +18,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/expr"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/assertion"
 )
 
 func evalCommand() *cobra.Command {
@@ -80,15 +80,14 @@ func evaluate(expression, engagement, agent string) (jsontext.Value, error) {
 			}
 		}
 	}
-	slices.Sort(names)
-	selection, err := oagent.NewSelection(expression, "expression", slices.Compact(names))
+	selection, err := assertion.CompileSelection(assertion.Source{Expression: expression, Rule: "expression"}, assertion.NewNames(names))
 	if err != nil {
 		return nil, err
 	}
 	return selection.Append(context.Background(), nil, saved)
 }
 
-// savedEngagement is an Engagement from a file. It implements oagent.Variables.
+// savedEngagement is an Engagement from a file. It implements assertion.Variables.
 type savedEngagement struct{ fields map[string]jsontext.Value }
 
 func readSaved(path string) (*savedEngagement, error) {
@@ -128,7 +127,7 @@ func (s *savedEngagement) names() (names []string) {
 	return names
 }
 
-// ResolveName implements oagent.Variables.
+// ResolveName implements assertion.Variables.
 func (s *savedEngagement) ResolveName(name string) (any, bool) {
 	value, ok := s.fields[name]
 	if !ok {
@@ -141,5 +140,5 @@ func (s *savedEngagement) ResolveName(name string) (any, bool) {
 	return seen, true
 }
 
-// Parent implements oagent.Variables.
-func (s *savedEngagement) Parent() oagent.Variables { return nil }
+// Parent implements assertion.Variables.
+func (s *savedEngagement) Parent() assertion.Variables { return nil }

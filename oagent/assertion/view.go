@@ -1,0 +1,257 @@
+package assertion
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/expr"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+)
+
+// View is the Engagement as expressions see it (OpenAgentSpec v1, Engagement). It is a
+// cel.Activation. It builds only the values that an expression reads. If a value is not in
+// memory, View adds it to Unread; the caller returns an engagement.UnreadError, which loads it
+// from the log, and evaluates the expression again.
+//
+// A call is visible as follows:
+//
+//   - While it is being decided, recent.<its name> already has its inputs. After it was made,
+//     it also has its outputs.
+//   - It is in history and in recent._name only after it passed. So history._total < 100
+//     allows 100 calls.
+//
+// Absent values:
+//
+//   - user.email is absent if it is not known.
+//   - recent._name is "" before the first call.
+//   - outputs is null until the call has ended, if outputs are not collected (collect_results:
+//     false), and if they were withheld.
+type View struct {
+	Tx      *engagement.Tx
+	Pending *Pending          // nil if no call is being decided
+	Unread  engagement.Unread // what an evaluation did not find in memory
+}
+
+// Pending is the call that is being decided. Expressions see its inputs and outputs in full,
+// even if they are too large for the record.
+type Pending struct {
+	Name string
+	Nth  int64 // number among the calls of the same name, from 1; 0 if it was not made
+	engagement.Payloads
+}
+
+func (v *View) unreadLatest(name string) ref.Val {
+	if !slices.Contains(v.Unread.Latest, name) {
+		v.Unread.Latest = append(v.Unread.Latest, name)
+	}
+	return notRead
+}
+
+func (v *View) unreadHistory(name string) ref.Val {
+	if !slices.Contains(v.Unread.History, name) {
+		v.Unread.History = append(v.Unread.History, name)
+	}
+	return notRead
+}
+
+// notRead is the value of a field that was not loaded yet. The evaluation is repeated after
+// loading.
+var notRead = types.NewErr("the record has not been read")
+
+// ResolveName implements cel.Activation.
+func (v *View) ResolveName(name string) (any, bool) {
+	switch name {
+	case "started_at":
+		return types.Timestamp{Time: engagement.Milliseconds(v.Tx.State.Started)}, true
+	case "user":
+		user := map[string]any{"id": v.Tx.State.UserID}
+		if v.Tx.State.Email != "" {
+			user["email"] = v.Tx.State.Email
+		}
+		return types.NewStringInterfaceMap(expr.Adapter{}, user), true
+	case "recent":
+		return fields{recentFields{v}}, true
+	case "history":
+		return fields{historyFields{v}}, true
+	}
+	return nil, false
+}
+
+// Parent implements cel.Activation.
+func (v *View) Parent() cel.Activation { return nil }
+
+// value converts inputs or outputs to a CEL value.
+func value(p jsontext.Value) ref.Val {
+	switch {
+	case p == nil:
+		return types.NullValue
+	case engagement.IsOmitted(p):
+		return types.WrapErr(engagement.OmissionOf(p))
+	}
+	return (&expr.Node{Raw: p, Exact: true}).Force()
+}
+
+// source provides the fields of a map.
+type source interface {
+	find(name string) (ref.Val, bool)
+	has(name string) bool
+	names() []string
+}
+
+// recentFields are the fields of recent.
+type recentFields struct{ *View }
+
+const nameField = "_name"
+
+func (v recentFields) find(name string) (ref.Val, bool) {
+	switch {
+	case name == nameField:
+		if v.Tx.State.Total == 0 {
+			return types.String(""), true
+		}
+		return types.String(v.Tx.State.Names[v.Tx.State.Recent].Name), true
+	case v.Pending != nil && v.Pending.Name == name:
+		return fields{callFields{&v.Pending.Payloads}}, true
+	}
+	if v.Tx.State.Find(name) < 0 {
+		return nil, false
+	}
+	call := v.Tx.Latest(name)
+	if call == nil {
+		return v.unreadLatest(name), true
+	}
+	return fields{callFields{call}}, true
+}
+
+func (v recentFields) has(name string) bool {
+	return name == nameField || v.Pending != nil && v.Pending.Name == name || v.Tx.State.Find(name) >= 0
+}
+
+func (v recentFields) names() []string {
+	names := []string{nameField}
+	for i := range v.Tx.State.Names {
+		names = append(names, v.Tx.State.Names[i].Name)
+	}
+	if v.Pending != nil && v.Tx.State.Find(v.Pending.Name) < 0 {
+		names = append(names, v.Pending.Name)
+	}
+	return names
+}
+
+// historyFields are the fields of history.
+type historyFields struct{ *View }
+
+func (v historyFields) find(name string) (ref.Val, bool) {
+	switch name {
+	case "_total":
+		return types.Int(v.Tx.State.Total), true
+	case "_list":
+		return items{nameItems{v.View}}, true
+	}
+	i := v.Tx.State.Find(name)
+	if i < 0 {
+		return nil, false
+	}
+	return items{callItems{v.View, name, v.Tx.State.Names[i].Count}}, true
+}
+
+func (v historyFields) has(name string) bool {
+	return name == "_total" || name == "_list" || v.Tx.State.Find(name) >= 0
+}
+
+func (v historyFields) names() []string {
+	names := append(make([]string, 0, 2+len(v.Tx.State.Names)), "_list", "_total")
+	for i := range v.Tx.State.Names {
+		names = append(names, v.Tx.State.Names[i].Name)
+	}
+	return names
+}
+
+// callFields are the fields of one call.
+type callFields struct{ *engagement.Payloads }
+
+func (c callFields) find(name string) (ref.Val, bool) {
+	switch name {
+	case "inputs":
+		return value(c.Inputs), true
+	case "outputs":
+		return value(c.Outputs), true
+	}
+	return nil, false
+}
+
+func (c callFields) has(name string) bool { return name == "inputs" || name == "outputs" }
+func (c callFields) names() []string      { return []string{"inputs", "outputs"} }
+
+// fields adapts a source to a CEL map.
+type fields struct{ source }
+
+// Find implements traits.Mapper.
+func (f fields) Find(key ref.Val) (ref.Val, bool) {
+	name, ok := key.(types.String)
+	if !ok {
+		return nil, false
+	}
+	return f.find(string(name))
+}
+
+// Get implements traits.Indexer.
+func (f fields) Get(key ref.Val) ref.Val {
+	if v, ok := f.Find(key); ok {
+		return v
+	}
+	return types.ValOrErr(key, "no such key: %v", key)
+}
+
+// Contains implements traits.Container.
+func (f fields) Contains(key ref.Val) ref.Val {
+	name, ok := key.(types.String)
+	return types.Bool(ok && f.has(string(name)))
+}
+
+// Size implements traits.Sizer.
+func (f fields) Size() ref.Val { return types.Int(len(f.names())) }
+
+// Iterator implements traits.Iterable.
+func (f fields) Iterator() traits.Iterator {
+	return types.NewStringList(expr.Adapter{}, f.names()).Iterator()
+}
+
+// Type implements ref.Val.
+func (f fields) Type() ref.Type { return types.MapType }
+
+// Equal implements ref.Val.
+func (f fields) Equal(other ref.Val) ref.Val { return f.full().Equal(other) }
+
+// ConvertToNative implements ref.Val.
+func (f fields) ConvertToNative(t reflect.Type) (any, error) { return f.full().ConvertToNative(t) }
+
+// ConvertToType implements ref.Val.
+func (f fields) ConvertToType(t ref.Type) ref.Val {
+	if t == types.TypeType {
+		return types.MapType
+	}
+	return f.full().ConvertToType(t)
+}
+
+// Value implements ref.Val.
+func (f fields) Value() any { return f.full().Value() }
+
+// full copies the fields to a map of CEL's own, for the rarely used methods.
+func (f fields) full() traits.Mapper {
+	all := make(map[string]any)
+	for _, name := range f.names() {
+		all[name], _ = f.find(name)
+	}
+	return types.NewStringInterfaceMap(expr.Adapter{}, all)
+}
+
+// String is used in messages, which must not contain values.
+func (f fields) String() string { return fmt.Sprintf("%d fields", len(f.names())) }

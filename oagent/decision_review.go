@@ -1,0 +1,272 @@
+package oagent
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fairwayhq/fairway/oagent/assertion"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/review"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// reviewWait is the remaining time that one call waits for its reviewer.
+type reviewWait struct{ until time.Time }
+
+func newReviewWait(g *Guard) *reviewWait {
+	return &reviewWait{until: time.Now().Add(max(g.options.ReviewWait, 0))}
+}
+
+// newReview returns a review of the call. The reviewer is an agent if the reference can only
+// mean an agent, or if the server has an agent with that name.
+func (c *Call) newReview(g *Guard, side engagement.Side, inputs jsontext.Value, hash, reviewer string) *review.Review {
+	r := review.Review{
+		Side:       side,
+		Agent:      c.Agent.Name,
+		Engagement: c.Engagement,
+		Key:        c.Key(),
+		User:       c.User,
+		Name:       c.Name,
+		Inputs:     inputs,
+		InputsHash: hash,
+		Document:   c.Agent.Hash,
+		Reviewer:   reviewer,
+	}
+	name, isAgent := strings.CutPrefix(reviewer, Scheme)
+	if isAgent && CheckName(name) == nil || c.Names != nil && c.Names.Agent(reviewer) {
+		r.ByAgent = name
+	}
+	return g.Reviews.New(r)
+}
+
+// newReview returns the review that the input restriction requires.
+func (d *decision) newReview() *review.Review {
+	r := d.call.newReview(d.guard, engagement.SideInput, d.inputs, d.hash(), d.capability.Input.RequireReview)
+	r.Rule = d.capability.Rule() + ".input_restriction.require_review"
+	return r
+}
+
+// prepareReview stores the review. If its reviewer has too many open reviews, it refuses the
+// call.
+func (d *decision) prepareReview() (err error) {
+	r := d.newReview()
+	d.prepared, err = d.guard.Reviews.Prepare(d.ctx, r)
+	if errors.Is(err, review.ErrBusy) {
+		d.refusal = d.fill(refusedBusy(r))
+		d.refusal.Review = "" // no review was stored
+		return nil
+	}
+	return err
+}
+
+// decideReview lets the call pass if its reviewer has approved it (OpenAgentSpec v1,
+// restriction, require_review).
+func (d *decision) decideReview(t *engagement.Tx) error {
+	reviewer := d.capability.Input.RequireReview
+	rule := d.capability.Rule() + ".input_restriction.require_review"
+	i := d.guard.Reviews.In(t).Find(func(a *engagement.RequestedReview) bool {
+		return a.Side == engagement.SideInput && a.Name == d.call.Name && a.Inputs == d.hash() && a.Reviewer == reviewer && a.Document == d.call.Agent.Hash
+	})
+	if i < 0 {
+		return d.ask(t, rule)
+	}
+	switch a := t.State.Reviews[i]; a.Status {
+	case engagement.ReviewApproved:
+		d.guard.Reviews.In(t).Drop(i)
+		d.pass(t, a.ID)
+		return nil
+	case engagement.ReviewDenied:
+		return d.refuse(t, refusedReview(&a, rule))
+	default:
+		d.wait = &a
+		return engagement.ErrUnchanged
+	}
+}
+
+func (d *decision) ask(t *engagement.Tx, rule string) error {
+	switch {
+	case len(d.inputs) > d.guard.options.MaxPayload:
+		return d.refuse(t, &engagement.Refusal{Kind: engagement.KindInputRestriction, Rule: rule, Message: fmt.Sprintf(
+			"the call of %s was not made: somebody must confirm it, and its inputs of %d bytes are too large to be shown; the limit is %d, and the operator can raise max_recorded",
+			d.call.Name, len(d.inputs), d.guard.options.MaxPayload)})
+	case d.guard.Reviews.In(t).Pending() >= review.MaxPending:
+		return d.refuse(t, &engagement.Refusal{Kind: engagement.KindReviewPending, Rule: rule, RetryAfter: review.RetryPending, Message: fmt.Sprintf(
+			"the call of %s was not made: somebody must confirm it, and %d calls of this Engagement are waiting for that already; try again when those are decided",
+			d.call.Name, review.MaxPending)})
+	case d.prepared == nil:
+		d.prepare = true
+		return engagement.ErrUnchanged
+	}
+	a := *d.guard.Reviews.In(t).Add(d.prepared, 0, 0)
+	d.wait = &a
+	return nil
+}
+
+// await waits for the decision of a review, or refuses the call.
+func (d *decision) await(w *reviewWait) error {
+	waiting := *d.wait
+	request, err := d.guard.Reviews.Open(d.ctx, &waiting, func() *review.Review {
+		if waiting.Side == engagement.SideOutput {
+			return nil // its outputs are lost
+		}
+		r := d.newReview()
+		r.ID = waiting.ID
+		return r
+	})
+	if d.prepared != nil && d.prepared.ID != waiting.ID {
+		d.guard.Reviews.Drop(d.ctx, d.prepared.ID) // an identical call was faster
+	}
+	d.prepared = nil
+	switch {
+	case errors.Is(err, review.ErrNotFound):
+		d.lost = waiting.ID
+		return nil
+	case errors.Is(err, review.ErrBusy):
+		d.refusal = d.fill(refusedBusy(request))
+		return nil
+	case err != nil:
+		return err
+	}
+	decided, err := d.guard.Reviews.Await(d.ctx, waiting.ID, w.until)
+	if err != nil || decided {
+		return err
+	}
+	d.refusal = d.fill(refusedPending(request))
+	return nil
+}
+
+func (d *decision) fill(r *engagement.Refusal) *engagement.Refusal {
+	r.Agent, r.Engagement, r.Name = d.call.Agent.Name, d.call.Engagement, d.call.Name
+	return r
+}
+
+// findHeld returns the index of the review of an identical call's result, or -1. If there is
+// one, the call is not made again.
+func (d *decision) findHeld(t *engagement.Tx) int {
+	return d.guard.Reviews.In(t).Find(func(a *engagement.RequestedReview) bool {
+		return a.Side == engagement.SideOutput && a.Name == d.call.Name && a.Inputs == d.hash()
+	})
+}
+
+// decideHeld releases the result of an identical call if its reviewer approved it.
+func (d *decision) decideHeld(t *engagement.Tx, i int) error {
+	a := t.State.Reviews[i]
+	rule := d.capability.Rule() + ".output_restriction.require_review"
+	switch {
+	case a.ID == d.lost:
+		d.guard.Reviews.In(t).Drop(i)
+		r := &engagement.Refusal{Kind: engagement.KindReviewDenied, Rule: rule, Review: a.ID, Made: true, Message: fmt.Sprintf(
+			"an identical call of %s was made, and its result was held for a review and is lost: find out what it did before you make it again", d.call.Name)}
+		return d.refuse(t, r)
+	case a.Status == engagement.ReviewDenied:
+		return d.refuse(t, refusedReview(&a, rule))
+	case a.Status == engagement.ReviewPending:
+		d.wait = &a
+		return engagement.ErrUnchanged
+	case d.held == nil || d.held.ID != a.ID:
+		d.fetch = a.ID
+		return engagement.ErrUnchanged
+	}
+	if err := d.checkHeld(t, &a); err != nil || d.refusal != nil {
+		return err
+	}
+	if a.Status == engagement.ReviewReleased {
+		d.guard.Reviews.In(t).Repeat(&a, d.held.Result)
+	} else {
+		d.guard.Reviews.In(t).Release(&i, d.capability.collected(d.held.Outputs), d.held.Result)
+		d.first = true
+	}
+	d.released = t.State.Reviews[i].Released
+	d.ticket = &Ticket{
+		Capability: d.capability, Key: d.key, Number: a.Call, Nth: a.Nth, Review: a.ID,
+		Replayed: &Replay{Outputs: d.held.Outputs, Status: d.held.Result},
+		guard:    d.guard, call: *d.call, inputs: d.inputs,
+	}
+	return nil
+}
+
+// checkHeld refuses a held result if the document has changed since and its present output
+// restriction does not hold.
+func (d *decision) checkHeld(t *engagement.Tx, a *engagement.RequestedReview) error {
+	output := d.capability.Output
+	if a.Document == d.call.Agent.Hash || output == nil {
+		return nil
+	}
+	if reviewer := output.RequireReview; reviewer != "" && reviewer != a.Reviewer {
+		return d.refuse(t, &engagement.Refusal{
+			Kind: engagement.KindReviewDenied, Rule: d.capability.Rule() + ".output_restriction.require_review", Review: a.ID, Made: true,
+			Message: fmt.Sprintf("an identical call of %s was made, and its result is withheld: who confirmed it is not whom the agent's document names now; go on without it",
+				d.call.Name),
+		})
+	}
+	if output.Assertion == nil {
+		return nil
+	}
+	v := &assertion.View{Tx: t, Pending: &assertion.Pending{
+		Name: d.call.Name, Nth: a.Nth, Payloads: engagement.Payloads{Inputs: d.inputs, Outputs: d.held.Outputs},
+	}}
+	err := output.Assertion.Check(d.ctx, v)
+	switch {
+	case v.Unread.Any():
+		return &engagement.UnreadError{Unread: v.Unread}
+	case err == nil:
+		return nil
+	case d.ctx.Err() != nil:
+		return d.ctx.Err()
+	}
+	return d.refuse(t, &engagement.Refusal{
+		Kind: engagement.KindOutputRestriction, Rule: output.Assertion.Rule, Review: a.ID, Made: true, Cause: err,
+		Message: fmt.Sprintf("an identical call of %s was made, and its result is withheld: %s; go on without it", d.call.Name, explainWithheld(err, d.call)),
+	})
+}
+
+// fetchHeld reads the held result.
+func (d *decision) fetchHeld() error {
+	held, err := d.guard.Reviews.Held(d.ctx, d.fetch)
+	if errors.Is(err, review.ErrNotFound) {
+		d.lost = d.fetch
+		return nil
+	}
+	d.held = held
+	return err
+}
+
+// refusedReview refuses a call that the reviewer denied.
+func refusedReview(a *engagement.RequestedReview, rule string) *engagement.Refusal {
+	r := &engagement.Refusal{Kind: engagement.KindReviewDenied, Rule: rule, Review: a.ID, Made: a.Side == engagement.SideOutput}
+	what := "the call of " + a.Name + " was not made"
+	if r.Made {
+		what = "the call of " + a.Name + " was made, and its result is withheld"
+	}
+	r.Message = what + ": the reviewer has denied it"
+	if a.Comment != "" {
+		r.Message += ", and says: " + a.Comment
+	}
+	r.Message += "; go on without it"
+	return r
+}
+
+// refusedPending refuses a call whose reviewer has not decided.
+func refusedPending(request *review.Review) *engagement.Refusal {
+	r := &engagement.Refusal{
+		Kind: engagement.KindReviewPending, Rule: request.Rule, Review: request.ID, RetryAfter: review.RetryPending, Made: request.Side == engagement.SideOutput,
+	}
+	if r.Made {
+		r.Message = fmt.Sprintf("the call of %s was made, and its result is withheld until it is confirmed; repeat the call with exactly these inputs later, "+
+			"to get the result: it will not be made again (review %s)", request.Name, request.ID)
+	} else {
+		r.Message = fmt.Sprintf("the call of %s was not made: it must be confirmed first, and somebody has been asked to do so; "+
+			"repeat it with exactly these inputs later (review %s)", request.Name, request.ID)
+	}
+	return r
+}
+
+// refusedBusy refuses a call whose reviewer has too many open reviews.
+func refusedBusy(request *review.Review) *engagement.Refusal {
+	r := refusedPending(request)
+	r.Message = fmt.Sprintf("the call of %s must be confirmed, and who is to do so has too many others to decide first (there may be %d of one user, and %d of all); "+
+		"repeat it with exactly these inputs later", request.Name, review.MaxOpenOfUser, review.MaxOpen)
+	return r
+}

@@ -1,0 +1,168 @@
+package engagement
+
+import (
+	"bytes"
+	"errors"
+	"sync"
+
+	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// record is the in-memory copy of one Engagement: the last state that was seen in the store,
+// and the part of the log that expressions needed. The store is authoritative. Each change
+// begins with resolve, which compares the copy with the store. Two records of the same
+// Engagement are harmless.
+type record struct {
+	key     string        // in the store
+	loading chan struct{} // held by the goroutine that reads the log
+
+	mu      sync.Mutex
+	value   []byte // the value in the store; nil if not known
+	state   *State // decoded value
+	length  int64  // length of the log at that value
+	next    *step  // the change being written, until the store confirms it
+	latest  map[string]*latestCall
+	history *history // nil until an expression needs it
+	size    int      // approximate number of bytes that the record holds
+}
+
+// latestCall is the latest call of a name.
+type latestCall struct {
+	Payloads
+	begun, done int64 // as in CallSummary
+}
+
+// history contains all calls.
+type history struct {
+	applied int64                // number of log entries that are included
+	list    []int32              // indexes into state.Names
+	calls   map[string]*callList // only for the names that expressions read
+}
+
+// callList contains all calls of one name.
+type callList struct{ all []*Payloads }
+
+// step is a change that is being written to the store.
+type step struct {
+	value   []byte
+	state   *State
+	length  int64
+	entries []Entry
+}
+
+// errGone means that the store has no such Engagement.
+var errGone = errors.New("the Engagement is gone")
+
+// resolve updates the record from the store and returns its state. The state is nil if the
+// Engagement does not exist yet.
+func (r *record) resolve(old store.Record) (*State, error) {
+	switch {
+	case old.Value == nil:
+		r.forget()
+		return nil, nil
+	case r.value != nil && bytes.Equal(old.Value, r.value):
+		r.next = nil
+		return r.state, nil
+	case r.next != nil && bytes.Equal(old.Value, r.next.value):
+		r.adopt()
+		return r.state, nil
+	}
+	s, err := decodeState(old.Value)
+	if err != nil {
+		return nil, err
+	}
+	if r.state == nil || r.state.Born != s.Born || old.Length < r.length {
+		r.forget()
+	}
+	r.value, r.state, r.length, r.next = old.Value, s, old.Length, nil
+	return s, nil
+}
+
+// forget resets the record.
+func (r *record) forget() {
+	r.value, r.state, r.length, r.next = nil, nil, 0, nil
+	r.latest, r.history, r.size = nil, nil, 0
+}
+
+// adopt applies the change that the store has confirmed.
+func (r *record) adopt() {
+	next := r.next
+	first := r.length
+	if r.state != nil && r.state.Born != next.state.Born { // the Engagement was renewed in the same record
+		r.latest, r.history, r.size = nil, nil, 0
+	}
+	r.value, r.state, r.length, r.next = next.value, next.state, next.length, nil
+	for i := range next.entries {
+		r.applyLatest(&next.entries[i], first+int64(i))
+	}
+	if h := r.history; h != nil && h.applied == first {
+		for i := range next.entries {
+			r.applyHistory(&next.entries[i])
+		}
+	}
+}
+
+// applyLatest updates the latest calls from an entry at that position of the log.
+func (r *record) applyLatest(e *Entry, at int64) {
+	if e.What != EntryBegun && e.What != EntryFinished && e.What != EntryReleased {
+		return
+	}
+	if r.latest == nil {
+		r.latest = make(map[string]*latestCall)
+	}
+	call := r.latest[e.Name]
+	i := r.state.Find(e.Name)
+	if i < 0 {
+		return
+	}
+	n := &r.state.Names[i]
+	switch {
+	case e.What == EntryBegun && n.Begun == at:
+		if call != nil {
+			r.size -= call.weight()
+		}
+		call = &latestCall{Payloads: Payloads{Inputs: e.Inputs}, begun: at}
+		r.latest[e.Name] = call
+		r.size += call.weight()
+	case e.What != EntryBegun && n.Done == at && call != nil && call.begun == n.Begun:
+		call.Outputs, call.done = e.Outputs, at
+		r.size += len(e.Outputs)
+	}
+}
+
+// applyHistory updates the history from the next entry of the log.
+func (r *record) applyHistory(e *Entry) {
+	h := r.history
+	h.applied++
+	switch e.What {
+	case EntryBegun:
+		h.list = append(h.list, int32(r.state.Find(e.Name))) //nolint:gosec // at most maxNames
+		r.size += 4
+		if calls := h.calls[e.Name]; calls != nil {
+			call := &Payloads{Inputs: e.Inputs}
+			calls.all = append(calls.all, call)
+			r.size += call.weight()
+		}
+	case EntryFinished, EntryReleased:
+		calls := h.calls[e.Name]
+		if calls != nil && e.Nth > 0 && e.Nth <= int64(len(calls.all)) {
+			calls.all[e.Nth-1].Outputs = e.Outputs
+			r.size += len(e.Outputs)
+		}
+	}
+}
+
+const callOverhead = 256 // bytes, including the parts of the entries that its payloads point into
+
+func (c *Payloads) weight() int { return callOverhead + len(c.Inputs) + len(c.Outputs) }
+
+// engagement returns the key of the Engagement.
+func (r *record) engagement() string { return r.key[len(keyPrefix):] }
+
+func newRecord(engagement string) *record {
+	return &record{key: keyPrefix + engagement, loading: make(chan struct{}, 1)}
+}
+
+// Payloads are the inputs and outputs of a call, as JSON; nil is null.
+type Payloads struct{ Inputs, Outputs jsontext.Value }

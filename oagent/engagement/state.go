@@ -1,0 +1,304 @@
+package engagement
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// State is the data that every decision needs. Its size does not grow with each call of an
+// Engagement. It is the value of the record in the store; the inputs and outputs of each call
+// are in the record's log. Once a record has a state, the state is replaced and never
+// modified.
+type State struct {
+	// Born distinguishes the record from an earlier one with the same key. Revision differs
+	// after each change, so records with equal values have equal logs.
+	Born     uint64 `json:"born"`
+	Revision uint64 `json:"revision"`
+
+	Agent   string `json:"agent"`
+	UserID  string `json:"user"`
+	Email   string `json:"email"`
+	ID      string `json:"id"`
+	Started int64  `json:"started"` // milliseconds since 1970, like all times here
+	Last    int64  `json:"last"`
+	Used    int64  `json:"used"` // when the lifetime was last restarted, see Tx.Prolong
+
+	Ended     int64  `json:"ended"` // 0 if it has not ended
+	EndedKind Kind   `json:"ended_kind"`
+	EndedRule string `json:"ended_rule"`
+	EndedWhy  string `json:"ended_why"`
+
+	Total   int64 `json:"total"`   // calls begun
+	Refused int64 `json:"refused"` // calls refused
+	Kept    int64 `json:"kept"`    // bytes of inputs and outputs in the log
+
+	Recent  int               `json:"recent"` // index into Names; undefined if Total is 0
+	Names   []CallSummary     `json:"names"`  // in the order of their first calls
+	Tail    string            `json:"tail"`   // see appendTail; empty if the agent has no short_circuit
+	Reviews []RequestedReview `json:"reviews"`
+	tail    []byte            // the bytes of Tail
+	index   nameIndex         // of Names
+
+	Renewals int64 `json:"renewals"` // number of renewals in this record, see Renew
+	First    int64 `json:"first"`    // number of log entries before this Engagement
+	Before   int64 `json:"before"`   // bytes of inputs and outputs in those entries
+
+	Reviewed  string     `json:"reviewed"`  // see Ref.Reviewed
+	Questions []Question `json:"questions"` // reviews that the agent decides or has decided
+}
+
+// CallSummary summarizes the calls of one tool or agent.
+type CallSummary struct {
+	Name  string `json:"name"`
+	Count int64  `json:"count"`
+	Call  int64  `json:"call"`  // number of the latest call, from 1
+	Begun int64  `json:"begun"` // its position in the log
+	Done  int64  `json:"done"`  // the position of its outputs in the log; 0 if there are none
+}
+
+// RequestedReview is a review that was requested and is still in force.
+type RequestedReview struct {
+	ID       string `json:"id"`
+	Side     Side   `json:"side"`
+	Reviewer string `json:"reviewer"`
+	Name     string `json:"name"`
+	Inputs   string `json:"inputs"`   // hash
+	Document string `json:"document"` // Agent.Hash
+	Call     int64  `json:"call"`     // the call whose result is under review; 0 if the call was not made yet
+	Nth      int64  `json:"nth"`
+	Status   string `json:"status"` // as Review.Status
+	Comment  string `json:"comment"`
+	At       int64  `json:"at"`                // when it was requested
+	Released int64  `json:"released,omitzero"` // when the result was released, if Status is ReviewReleased
+}
+
+// Question is a review in the state of the Engagement in which an agent decides it.
+type Question struct {
+	ID      string `json:"id"`
+	At      int64  `json:"at"` // when the review was requested
+	Verdict string `json:"verdict,omitzero"`
+	Comment string `json:"comment,omitzero"`
+
+	Tries int   `json:"tries,omitzero"` // how often the agent's program was called
+	Until int64 `json:"until,omitzero"` // do not call the program before this time
+	Quiet bool  `json:"quiet,omitzero"` // do not call the program again
+}
+
+// nameIndex maps names to indexes. It is nil for a few names, where a linear search is faster.
+type nameIndex map[string]int
+
+// indexNamesFrom is the maximum number of names without an index.
+const indexNamesFrom = 16
+
+// NewState returns the state of a new Engagement.
+func NewState(of Ref, now time.Time) *State {
+	return &State{
+		Born:    random(),
+		Agent:   of.Agent,
+		UserID:  of.User.ID,
+		Email:   of.User.Email,
+		ID:      of.ID,
+		Started: now.UnixMilli(),
+		Last:    now.UnixMilli(),
+		Used:    now.UnixMilli(),
+
+		Reviewed: of.Reviewed,
+	}
+}
+
+// random returns a number that JSON represents exactly.
+func random() uint64 { return rand.Uint64() >> 11 } //nolint:gosec // tells revisions apart, and is no secret
+
+func decodeState(value []byte) (*State, error) {
+	s := new(State)
+	if err := json.Unmarshal(value, s); err != nil {
+		return nil, fmt.Errorf("the record of an Engagement cannot be read: %w", err)
+	}
+	s.tail, s.Tail = []byte(s.Tail), ""
+	if s.Used == 0 {
+		s.Used = s.Last // written by a version without this field
+	}
+	s.reindex()
+	return s, nil
+}
+
+func (s *State) reindex() {
+	s.index = nil
+	if len(s.Names) <= indexNamesFrom {
+		return
+	}
+	s.index = make(nameIndex, len(s.Names))
+	for i := range s.Names {
+		s.index[s.Names[i].Name] = i
+	}
+}
+
+// Find returns the index of a name, or -1 if it was not called.
+func (s *State) Find(name string) int {
+	if s.index != nil {
+		if i, ok := s.index[name]; ok {
+			return i
+		}
+		return -1
+	}
+	for i := range s.Names {
+		if s.Names[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// nextIndex returns the index of a name in Names, or the index that a new name would get.
+func (s *State) nextIndex(name string) int {
+	if i := s.Find(name); i >= 0 {
+		return i
+	}
+	return len(s.Names)
+}
+
+// Repeats reports whether a call of the name would be the end of the same block of calls, n
+// times in a row (OpenAgentSpec v1, lifespan, short_circuit).
+func (s *State) Repeats(name string, n int) bool {
+	return repeats(appendTail(s.tail, s.nextIndex(name)), n)
+}
+
+// clone returns a copy that can be changed.
+func (s *State) clone() *State {
+	c := *s
+	c.Names = slices.Clone(s.Names)
+	c.Reviews = slices.Clone(s.Reviews)
+	c.Questions = slices.Clone(s.Questions)
+	return &c
+}
+
+// IndexOf returns the index of a name in Names. It adds a new name.
+func (s *State) IndexOf(name string) int {
+	if i := s.Find(name); i >= 0 {
+		return i
+	}
+	s.Names = append(s.Names, CallSummary{Name: name})
+	s.reindex()
+	return len(s.Names) - 1
+}
+
+// append appends the state as JSON. It is hand-written because each call encodes the state
+// twice.
+func (s *State) append(dst []byte) []byte {
+	number := func(name string, n int64) {
+		dst = append(append(dst, name...), ':')
+		dst = strconv.AppendInt(dst, n, 10)
+		dst = append(dst, ',')
+	}
+	text := func(name, value string) {
+		if value != "" {
+			dst = append(append(dst, name...), ':')
+			dst = append(wire.AppendString(dst, value), ',')
+		}
+	}
+	dst = append(dst, '{')
+	number(`"born"`, int64(s.Born))         //nolint:gosec // 53 bits
+	number(`"revision"`, int64(s.Revision)) //nolint:gosec // 53 bits
+	text(`"agent"`, s.Agent)
+	text(`"user"`, s.UserID)
+	text(`"email"`, s.Email)
+	text(`"id"`, s.ID)
+	number(`"started"`, s.Started)
+	number(`"last"`, s.Last)
+	number(`"used"`, s.Used)
+	if s.Renewals > 0 {
+		number(`"renewals"`, s.Renewals)
+		number(`"first"`, s.First)
+		number(`"before"`, s.Before)
+	}
+	if s.Ended != 0 {
+		number(`"ended"`, s.Ended)
+		text(`"ended_kind"`, string(s.EndedKind))
+		text(`"ended_rule"`, s.EndedRule)
+		text(`"ended_why"`, s.EndedWhy)
+	}
+	number(`"total"`, s.Total)
+	number(`"refused"`, s.Refused)
+	number(`"kept"`, s.Kept)
+	number(`"recent"`, int64(s.Recent))
+	if len(s.tail) > 0 {
+		dst = append(dst, `"tail":"`...)
+		dst = append(dst, s.tail...) // needs no escaping
+		dst = append(dst, `",`...)
+	}
+	if len(s.Reviews) > 0 {
+		reviews, _ := json.Marshal(s.Reviews) // strings and numbers only
+		dst = append(dst, `"reviews":`...)
+		dst = append(append(dst, reviews...), ',')
+	}
+	text(`"reviewed"`, s.Reviewed)
+	if len(s.Questions) > 0 {
+		questions, _ := json.Marshal(s.Questions) // strings and numbers only
+		dst = append(dst, `"questions":`...)
+		dst = append(append(dst, questions...), ',')
+	}
+	dst = append(dst, `"names":[`...)
+	for i := range s.Names {
+		n := &s.Names[i]
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, '{')
+		text(`"name"`, n.Name)
+		number(`"count"`, n.Count)
+		number(`"call"`, n.Call)
+		number(`"begun"`, n.Begun)
+		number(`"done"`, n.Done)
+		dst[len(dst)-1] = '}'
+	}
+	return append(dst, `]}`...)
+}
+
+// summary returns the summary of the Engagement.
+func (s *State) summary(key string, entries int64) *Summary {
+	e := &Summary{
+		Key:       key,
+		ID:        s.ID,
+		Agent:     s.Agent,
+		User:      User{ID: s.UserID, Email: s.Email},
+		Reviewed:  s.Reviewed,
+		Status:    StatusAwaitingModel,
+		StartedAt: Milliseconds(s.Started),
+		LastAt:    Milliseconds(s.Last),
+		Total:     s.Total,
+		Refused:   s.Refused,
+		Entries:   entries,
+		Renewals:  s.Renewals,
+		First:     s.First,
+	}
+	if s.Total > 0 {
+		e.Recent = s.Names[s.Recent].Name
+	}
+	for i := range s.Reviews {
+		if s.Reviews[i].Status == ReviewReleased {
+			continue
+		}
+		e.Reviews = append(e.Reviews, s.Reviews[i].ID)
+		if s.Reviews[i].Status == ReviewPending {
+			e.Pending = append(e.Pending, s.Reviews[i].ID)
+		}
+	}
+	switch {
+	case s.Ended != 0:
+		e.Status = StatusError
+		e.Ended = &Ending{At: Milliseconds(s.Ended), Kind: s.EndedKind, Rule: s.EndedRule, Why: s.EndedWhy}
+	case len(e.Pending) > 0:
+		e.Status = StatusAwaitingReview
+	}
+	return e
+}
+
+// Milliseconds converts a time of State.
+func Milliseconds(n int64) time.Time { return time.UnixMilli(n).UTC() }

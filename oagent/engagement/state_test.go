@@ -1,0 +1,58 @@
+package engagement
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// TestStateReadsBack wants a state to be the same after the store had it.
+func TestStateReadsBack(t *testing.T) {
+	of := Ref{Agent: "desk", ID: "e \"1\"\n", User: User{ID: "ä\u2028", Email: "a@b"}}
+	for _, names := range []int{0, 1, indexNamesFrom, indexNamesFrom + 1, 300} {
+		s := NewState(of, time.UnixMilli(1_700_000_000_123))
+		for i := range names {
+			s.tail = appendTail(s.tail, i)
+			s.Recent = s.IndexOf(fmt.Sprintf("tool-%d", i))
+			s.Total++
+			s.Names[s.Recent] = CallSummary{Name: s.Names[s.Recent].Name, Count: 1, Call: s.Total, Begun: int64(2 * i), Done: int64(2*i + 1)}
+		}
+		if names > 1 {
+			s.Ended, s.EndedKind, s.EndedRule, s.EndedWhy = 1_700_000_000_999, KindGuardrail, "guardrails.input.assertion", `it has "x"`
+			s.Reviews = []RequestedReview{{ID: "A", Side: SideOutput, Reviewer: `"boss"`, Name: "tool-1", Inputs: "ff", Call: 2, Nth: 1, Status: ReviewDenied, Comment: "no\n", At: 5}}
+			s.Reviewed = "3f6c"
+			s.Questions = []Question{{ID: "A", At: 5, Verdict: ReviewApproved, Comment: "ä\"", Tries: 2, Until: 9, Quiet: true}, {ID: "B"}}
+		}
+		read, err := decodeState(s.append(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(read.tail) == 0 {
+			read.tail = nil
+		}
+		if len(read.Names) == 0 {
+			read.Names = nil
+		}
+		if !reflect.DeepEqual(read, s) {
+			t.Errorf("%d names: got %+v, want %+v", names, read, s)
+		}
+	}
+}
+
+// TestEntryReadsBack wants the same of an entry.
+func TestEntryReadsBack(t *testing.T) {
+	for _, e := range []Entry{
+		{What: EntryBegun, At: time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)},
+		{
+			What: EntryFinished, At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Call: 7, Nth: 3, Name: "act", Inputs: jsontext.Value(`{"a":[1,"ä"]}`), Outputs: jsontext.Value(`null`),
+			Status: 200, Kind: KindOutputRestriction, Rule: "r", Why: "w\x00\"", Side: SideOutput, Review: "R", By: "boss", Verdict: ReviewDenied, Comment: "c", Agent: "desk", Engagement: "3f6c",
+		},
+	} {
+		if read, err := decodeEntry(e.append(nil)); err != nil || !reflect.DeepEqual(read, e) {
+			t.Errorf("got %+v, want %+v, error %v", read, e, err)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package engagement
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/store"
+)
+
+// Tx is one run of a decision inside a transaction on the record of an Engagement. State is a
+// copy that the decision may change; nothing is written if the decision returns an error.
+type Tx struct {
+	State   *State // a new state if the Engagement does not exist yet
+	Now     time.Time
+	Durable bool // the change must be on disk before the decision has any effect
+	Prolong bool // restart the lifetime of the Engagement; refusals do not
+
+	options *Options
+	record  *record
+	entries []Entry
+	first   [1]Entry // storage for entries: most transactions have one
+}
+
+// Length returns the number of entries of the record before this transaction.
+func (t *Tx) Length() int64 { return t.record.length }
+
+// Log adds an entry and returns its position in the log.
+func (t *Tx) Log(e Entry) int64 {
+	e.At = t.Now
+	if t.entries == nil {
+		t.entries = t.first[:0]
+	}
+	t.entries = append(t.entries, e)
+	return t.record.length + int64(len(t.entries)) - 1
+}
+
+// Keep returns the form of inputs or outputs for the record: the value itself, or an Omitted.
+// The entry copies it when it is encoded.
+func (t *Tx) Keep(value jsontext.Value) jsontext.Value {
+	if value == nil {
+		return nil
+	}
+	size, most, all := int64(len(value)), int64(t.options.MaxPayload), t.options.MaxRecord
+	switch {
+	case size > most:
+		return Omitted{size, OmittedLarge, most}.JSON()
+	case t.State.Kept+size > all:
+		return Omitted{size, OmittedFull, all}.JSON()
+	}
+	t.State.Kept += size
+	return value
+}
+
+// End ends the Engagement.
+func (t *Tx) End(kind Kind, rule, why string) {
+	t.State.Ended = t.Now.UnixMilli()
+	t.State.EndedKind, t.State.EndedRule, t.State.EndedWhy = kind, rule, why
+	t.Durable = true
+}
+
+// IsFull reports whether the record has no space for another call of the name.
+func (t *Tx) IsFull(name string) bool {
+	return t.record.length >= MaxEntries || len(t.State.Names) >= maxNames && t.State.Find(name) < 0
+}
+
+// Begin records that a call is about to be made. review is the id of the review that approved
+// it. If repetitions is false, the Engagement does not keep the order of its calls, which only
+// Repeats needs. The result is the number of the call, and its number among those of its name.
+func (t *Tx) Begin(name string, inputs jsontext.Value, review string, repetitions bool) (call, nth int64) {
+	s := t.State
+	if repetitions {
+		s.tail = appendTail(s.tail, s.nextIndex(name))
+	} else {
+		s.tail = nil
+	}
+	s.Recent = s.IndexOf(name)
+	s.Total++
+	n := &s.Names[s.Recent]
+	n.Count++
+	n.Call, n.Done = s.Total, 0
+	n.Begun = t.Log(Entry{What: EntryBegun, Call: s.Total, Nth: n.Count, Name: name, Inputs: t.Keep(inputs), Review: review})
+	t.Durable, t.Prolong = true, true
+	return s.Total, n.Count
+}
+
+// Finish records the result of a call, which may be used. outputs is nil if they are not
+// collected.
+func (t *Tx) Finish(e Entry, outputs jsontext.Value) {
+	e.Outputs = t.Keep(outputs)
+	at := t.Log(e)
+	if i := t.State.Find(e.Name); i >= 0 && t.State.Names[i].Call == e.Call {
+		t.State.Names[i].Done = at
+	}
+}
+
+// Latest returns the latest call of a name. It returns nil if the call must be read from the
+// log first, see UnreadError.
+func (t *Tx) Latest(name string) *Payloads {
+	i := t.State.Find(name)
+	if i < 0 {
+		return nil
+	}
+	call := t.record.latest[name]
+	if n := &t.State.Names[i]; call == nil || call.begun != n.Begun || call.done != n.Done {
+		return nil
+	}
+	return &call.Payloads
+}
+
+// Order returns the index into State.Names of each call, in order. ok is false if the calls
+// must be read from the log first.
+func (t *Tx) Order() (order []int32, ok bool) {
+	h := t.record.history
+	if h == nil || h.applied < t.record.length {
+		return nil, false
+	}
+	return h.list, true
+}
+
+// Calls returns all calls of a name, in order. ok is false if they must be read from the log
+// first.
+func (t *Tx) Calls(name string) (calls []*Payloads, ok bool) {
+	h := t.record.history
+	if h == nil || h.applied < t.record.length || h.calls[name] == nil {
+		return nil, false
+	}
+	return h.calls[name].all, true
+}
+
+// change returns the change for the store.
+func (t *Tx) change() (store.Change, error) {
+	if length := t.record.length + int64(len(t.entries)); length > store.MaxLength {
+		return store.Change{}, fmt.Errorf("%w: the record of an Engagement has %d entries", store.ErrTooLarge, length)
+	}
+	t.State.Revision = random()
+	t.State.Last = t.Now.UnixMilli()
+	if t.Prolong {
+		t.State.Used = t.Now.UnixMilli()
+	}
+	c := store.Change{Value: t.State.append(make([]byte, 0, t.stateSize())), TTL: t.life(), Later: !t.Durable}
+	if t.isRefusalOnly() {
+		c.Spare = true
+		if t.State.UserID == "" {
+			c.TTL = min(c.TTL, refusalOnlyTTL)
+		}
+	}
+	size := 0
+	for i := range t.entries {
+		size += t.entries[i].size()
+	}
+	written := make([]byte, 0, size)
+	for i := range t.entries {
+		begin := len(written)
+		written = t.entries[i].append(written)
+		c.Entries = append(c.Entries, written[begin:len(written):len(written)])
+	}
+	t.record.next = &step{value: c.Value, state: t.State, length: t.record.length + int64(len(t.entries)), entries: t.entries}
+	return c, nil
+}
+
+// minLife is the minimum lifetime that the store accepts, so that an expired record disappears
+// at once.
+const minLife = time.Millisecond
+
+// life returns the remaining lifetime of the Engagement.
+func (t *Tx) life() time.Duration {
+	ttl := t.options.TTL
+	used := time.Duration(t.Now.UnixMilli()-t.State.Used) * time.Millisecond
+	return min(max(ttl-used, minLife), ttl)
+}
+
+// isRefusalOnly reports whether nothing but refusals has happened in the Engagement. A client
+// can create one for each id, so the store may delete these Engagements to make space for
+// others, and anonymous ones expire after refusalOnlyTTL.
+func (t *Tx) isRefusalOnly() bool {
+	s := t.State
+	return s.Total == 0 && s.Ended == 0 && s.Renewals == 0 && len(s.Reviews) == 0 && len(s.Questions) == 0 &&
+		s.Refused >= t.record.length+int64(len(t.entries))
+}
+
+// stateSize returns the approximate number of bytes of the encoded state.
+func (t *Tx) stateSize() int {
+	const fixed, each = 512, 96
+	if t.record.value != nil {
+		return len(t.record.value) + each
+	}
+	return fixed + each*len(t.State.Names)
+}

@@ -1,0 +1,62 @@
+package oagent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxRefusedBefore is the number of refusals after which a record ignores Refuse. So a client
+// that keeps sending invalid calls cannot use up maxRefused, the space for the guard's own
+// decisions, and does not load the store.
+const maxRefusedBefore = 1000
+
+// Refuse records a refusal that the guard did not decide: for example of a request that
+// matches no operation, or of a call without credentials. If the Engagement does not exist
+// yet, Refuse begins it. inputs are the inputs of the call, or nil if they are not known. why
+// is the reason for the record; "" records the refusal's message. After maxRefusedBefore
+// refusals nothing more is recorded.
+//
+// An error means that the refusal could not be recorded. The call stays refused.
+func (g *Guard) Refuse(ctx context.Context, b Binding, r *engagement.Refusal, inputs jsontext.Value, why string) error {
+	if b.Agent == nil {
+		return refusedUnknown(&b)
+	}
+	if err := b.check(); err != nil {
+		return err
+	}
+	if why == "" {
+		why = r.Message
+	}
+	kept := jsontext.Value(nil)
+	if inputs != nil {
+		var err error
+		if kept, err = checkInputs(inputs); err != nil {
+			return err
+		}
+	}
+	e := engagement.Entry{What: engagement.EntryRefused, Name: engagement.Shorten(r.Name, MaxName), Kind: r.Kind, Rule: r.Rule, Why: engagement.Shorten(why, engagement.MaxReason)}
+	begin := func(now time.Time) *engagement.State { return engagement.NewState(b.ref(), now) }
+	ctx, cancel := engagement.Detach(ctx)
+	defer cancel()
+	err := g.Engagements.Change(ctx, b.Key(), begin, func(t *engagement.Tx) error {
+		if t.State.Refused >= maxRefusedBefore || t.Length() >= engagement.MaxEntries {
+			return engagement.ErrUnchanged
+		}
+		if b.User.Email != "" {
+			t.State.Email = b.User.Email
+		}
+		t.State.Refused++
+		e := e
+		e.Inputs = t.Keep(kept)
+		t.Log(e)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("recording a refusal: %w", err)
+	}
+	return nil
+}

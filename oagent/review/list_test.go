@@ -1,0 +1,133 @@
+package review
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+)
+
+// looked counts looks at a store.
+type looked struct {
+	store.Store
+	gets atomic.Int64
+}
+
+func (l *looked) Get(ctx context.Context, key string) (store.Record, error) {
+	l.gets.Add(1)
+	return l.Store.Get(ctx, key)
+}
+
+// fillList gives boss so many reviews to decide.
+func fillList(t *testing.T, s store.Store, n int, review func(int) *Review) {
+	t.Helper()
+	var open []Summary
+	for i := range n {
+		open = append(open, review(i).summary())
+	}
+	value, err := json.Marshal(open)
+	if err == nil {
+		err = s.Put(t.Context(), openKey("boss"), store.Change{Value: value, TTL: time.Hour})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReviewList wants the list of a reviewer to be one look at the store, in the
+// order of time, without what has expired, and no longer than its limits.
+func TestReviewList(t *testing.T) {
+	s, err := store.OpenBolt(filepath.Join(t.TempDir(), "records.db"), store.BoltOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	l := &looked{Store: s}
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	q := NewQueue(Options{Store: l, TTL: time.Hour, Now: func() time.Time { return now }})
+	review := func(i int) *Review {
+		return &Review{
+			ID: fmt.Sprint("R", i), Reviewer: "boss", User: engagement.User{ID: fmt.Sprint("u", i%3)},
+			AskedAt: now.Add(time.Duration(-i) * time.Minute), ExpiresAt: now.Add(time.Hour),
+		}
+	}
+	fill := func(n int) {
+		t.Helper()
+		fillList(t, l, n, review)
+	}
+	fill(MaxOpen - 1)
+	for i, isNew := range map[int]bool{MaxOpen: true, 7: false} {
+		if added, err := q.lists.add(t.Context(), review(i)); added != isNew || err != nil {
+			t.Errorf("review %d: added %t, error %v", i, added, err)
+		}
+	}
+	if _, err := q.lists.add(t.Context(), review(MaxOpen+1)); !errors.Is(err, ErrBusy) {
+		t.Errorf("one too many: %v", err)
+	}
+	reviews, err := q.List(t.Context(), "boss")
+	if err != nil || len(reviews) != MaxOpen || reviews[0].ID != fmt.Sprint("R", MaxOpen) || reviews[MaxOpen-1].ID != "R0" || l.gets.Load() != 1 {
+		t.Errorf("%d reviews, %d looks, error %v", len(reviews), l.gets.Load(), err)
+	}
+	if err := q.lists.remove(t.Context(), "boss", "R7"); err != nil {
+		t.Error(err)
+	}
+	if reviews, _ = q.List(t.Context(), "boss"); len(reviews) != MaxOpen-1 {
+		t.Errorf("%d reviews after one was closed", len(reviews))
+	}
+	now = now.Add(2 * time.Hour)
+	if reviews, err = q.List(t.Context(), "boss"); err != nil || len(reviews) != 0 {
+		t.Errorf("%d expired reviews, error %v", len(reviews), err)
+	}
+	if added, err := q.lists.add(t.Context(), review(1)); !added || err != nil {
+		t.Errorf("after the others have expired: %t, %v", added, err)
+	}
+
+	// One user leaves room for the others.
+	fill(0)
+	of := func(user string, i int) *Review {
+		r := review(i)
+		r.User = engagement.User{ID: user}
+		return r
+	}
+	for i := range MaxOpenOfUser {
+		if _, err := q.lists.add(t.Context(), of("alice", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := q.lists.add(t.Context(), of("alice", MaxOpenOfUser)); !errors.Is(err, ErrBusy) {
+		t.Errorf("one too many of a user: %v", err)
+	}
+	if added, err := q.lists.add(t.Context(), of("bob", MaxOpenOfUser)); !added || err != nil {
+		t.Errorf("another user: %t, %v", added, err)
+	}
+
+	// Long names take more room.
+	fill(0)
+	long := func(i int) *Review {
+		r := review(i)
+		r.User.ID += strings.Repeat("u", engagement.MaxUserField-len(r.User.ID))
+		r.Rule = strings.Repeat("r", 3000)
+		return r
+	}
+	n := 0
+	for ; n < MaxOpen; n++ {
+		if _, err := q.lists.add(t.Context(), long(n)); err != nil {
+			if !errors.Is(err, ErrBusy) {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	if n < 100 || n > 300 {
+		t.Errorf("%d long reviews in a list", n)
+	}
+}

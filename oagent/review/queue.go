@@ -1,0 +1,292 @@
+package review
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+)
+
+var (
+	// ErrNotFound means that there is no such review, that it no longer exists, or that it
+	// belongs to another reviewer.
+	ErrNotFound = errors.New("no such review")
+	// ErrDecided means that the review was already decided differently.
+	ErrDecided = errors.New("the review was decided before")
+
+	// ErrBusy means that the reviewer has too many open reviews.
+	ErrBusy = errors.New("the reviewer has too many reviews to decide")
+)
+
+// Options configures a Queue. Every option is required.
+type Options struct {
+	Store    store.Store
+	Records  *engagement.Records
+	TTL      time.Duration    // how long a review can be decided, and how long an approval can be used
+	AskPause time.Duration    // before an agent that reviews is called again; doubles each time
+	Now      func() time.Time // current time
+
+	OnRequested func(*Review) // called when a reviewer gets a new review; must return quickly
+	OnDecided   func(*Review) // called when a review was decided; must return quickly
+}
+
+// Queue holds the reviews that reviewers must decide. The store keeps each review under its
+// id, and a list of open reviews for each reviewer. The Engagement is authoritative: its state
+// decides whether a call passes, in the same transaction as its record (Requests).
+//
+// A Queue is safe for concurrent use.
+type Queue struct {
+	options Options
+	reviews storage
+	lists   lists
+}
+
+// NewQueue returns the queue in options.Store.
+func NewQueue(options Options) *Queue {
+	return &Queue{
+		options: options,
+		reviews: storage{store: options.Store, ttl: options.TTL},
+		lists:   lists{store: options.Store, ttl: options.TTL, now: options.Now},
+	}
+}
+
+// New returns the review with an id and its times. It is not stored yet.
+func (q *Queue) New(r Review) *Review {
+	now := q.options.Now().UTC().Truncate(time.Millisecond)
+	r.ID, r.Status, r.AskedAt, r.ExpiresAt = rand.Text(), engagement.ReviewPending, now, now.Add(q.options.TTL)
+	return &r
+}
+
+// isOver reports whether the review can no longer be decided.
+func (q *Queue) isOver(r *Review) bool {
+	return r.Status != engagement.ReviewPending || r.ExpiresAt.Before(q.options.Now())
+}
+
+// Prepare stores a review before it is added to the Engagement. The error is
+// ErrBusy if the review is needed before the call and its reviewer has too many open
+// ones. Nothing is stored then, so repeated requests cannot fill the store.
+func (q *Queue) Prepare(ctx context.Context, r *Review) (*Review, error) {
+	if r.Side == engagement.SideInput {
+		if err := q.lists.checkRoom(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	return r, q.reviews.put(ctx, r)
+}
+
+// AwaitReleased waits until a result that was released at that time is no longer shared, see
+// releaseShared.
+func (q *Queue) AwaitReleased(ctx context.Context, at int64) {
+	timer := time.NewTimer(engagement.Milliseconds(at).Add(releaseShared + time.Millisecond).Sub(q.options.Now()))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// Open returns the review that an Engagement waits for, and adds it to the list of its
+// reviewer. If the review is lost, again creates it anew, if possible.
+func (q *Queue) Open(ctx context.Context, a *engagement.RequestedReview, again func() *Review) (*Review, error) {
+	r, err := q.reviews.read(ctx, a.ID)
+	if errors.Is(err, ErrNotFound) {
+		if r = again(); r == nil {
+			return nil, err
+		}
+		r.AskedAt = engagement.Milliseconds(a.At)
+		r.ExpiresAt = r.AskedAt.Add(q.options.TTL)
+		err = q.reviews.put(ctx, r)
+	}
+	if err != nil || r.Status != engagement.ReviewPending {
+		return r, err
+	}
+	if r.ByAgent != "" {
+		switch err := q.Question(ctx, r); {
+		case isEnded(err):
+			return r, nil // it was denied just now
+		case err != nil:
+			return nil, err
+		}
+	}
+	added, err := q.lists.add(ctx, r)
+	if added {
+		q.options.OnRequested(r)
+	}
+	return r, err
+}
+
+// Await waits until a review is decided, and reports whether it was.
+func (q *Queue) Await(ctx context.Context, id string, until time.Time) (decided bool, err error) {
+	within, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	record, err := q.options.Store.Get(ctx, reviewPath+id)
+	for {
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			return true, nil // the Engagement is read again
+		case err != nil && within.Err() != nil:
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+		r, unreadable := decodeReview(record.Value)
+		if unreadable != nil || r.Status != engagement.ReviewPending {
+			return unreadable == nil, unreadable
+		}
+		if record, err = q.options.Store.Wait(within, reviewPath+id, record.Value); within.Err() != nil && err != nil {
+			return false, nil
+		}
+	}
+}
+
+// Get returns a review of this reviewer, open or decided. For another reviewer the error is
+// ErrNotFound, as if the review did not exist. reviewer is a user's id, or oagent:// and the
+// name of an agent.
+func (q *Queue) Get(ctx context.Context, id, reviewer string) (*Review, error) {
+	r, err := q.reviews.read(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if r.decider() != reviewer {
+		return nil, ErrNotFound
+	}
+	if q.isOver(r) {
+		_ = q.lists.remove(ctx, reviewer, id) // best effort: repeated at the next call
+	}
+	return r, nil
+}
+
+// Decide approves or denies a review. Only its reviewer may decide; for others the error is
+// ErrNotFound. See Get for the form of reviewer.
+//
+//   - The same decision again is no error. A different one is ErrDecided.
+//   - An agent decides in an Engagement of its own, see DecidingRef. If that Engagement has
+//     ended, the review is denied whatever the agent decides, and the error is an *engagement.Refusal.
+func (q *Queue) Decide(ctx context.Context, id, reviewer string, approve bool, comment string) (*Review, error) {
+	r, err := q.Get(ctx, id, reviewer)
+	if err != nil {
+		return nil, err
+	}
+	verdict, comment := engagement.ReviewDenied, engagement.Shorten(comment, MaxComment)
+	if approve {
+		verdict = engagement.ReviewApproved
+	}
+	switch {
+	case r.Status == verdict:
+		return r, nil
+	case r.Status != engagement.ReviewPending:
+		return r, ErrDecided
+	case q.isOver(r):
+		return nil, ErrNotFound
+	}
+	if r.ByAgent != "" {
+		if err := q.recordDecision(ctx, r, verdict, comment); err != nil {
+			return nil, err
+		}
+	}
+	return r, q.settle(ctx, r, verdict, comment)
+}
+
+// settle applies the verdict to a review.
+func (q *Queue) settle(ctx context.Context, r *Review, verdict, comment string) error {
+	if err := q.decideInEngagement(ctx, r, verdict, comment); err != nil {
+		if errors.Is(err, ErrNotFound) {
+			_ = q.lists.remove(ctx, r.decider(), r.ID) // it has expired or was used
+		}
+		return err
+	}
+	var isNew bool
+	at := q.options.Now().UTC().Truncate(time.Millisecond)
+	err := q.reviews.change(ctx, r.ID, func(kept *Review) error {
+		if kept == nil {
+			kept = r // missing in the store: the Engagement is authoritative
+		}
+		if isNew = kept.Status != verdict; !isNew {
+			*r = *kept
+			return engagement.ErrUnchanged // another decision was faster
+		}
+		kept.Status, kept.Comment, kept.DecidedAt = verdict, comment, at
+		if verdict == engagement.ReviewDenied {
+			kept.Outputs = nil // they are not released to anyone
+		}
+		if kept == r {
+			return engagement.ErrUnchanged
+		}
+		*r = *kept
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("writing a review: %w", err)
+	}
+	_ = q.lists.remove(ctx, r.decider(), r.ID) // best effort: repeated by Get
+	if isNew {
+		q.options.OnDecided(r)
+	}
+	return nil
+}
+
+// decideInEngagement records the verdict in the Engagement, where it takes effect. The same
+// verdict again is no error, because the steps after it may have been interrupted.
+func (q *Queue) decideInEngagement(ctx context.Context, r *Review, verdict, comment string) error {
+	var decided error
+	err := q.options.Records.Change(ctx, r.Key, nil, func(t *engagement.Tx) error {
+		decided = nil
+		i := q.In(t).Find(func(a *engagement.RequestedReview) bool { return a.ID == r.ID })
+		switch {
+		case i < 0:
+			decided = ErrNotFound
+			return engagement.ErrUnchanged
+		case t.State.Reviews[i].Status == verdict, t.State.Reviews[i].Status == engagement.ReviewReleased && verdict == engagement.ReviewApproved:
+			return engagement.ErrUnchanged
+		case t.State.Reviews[i].Status != engagement.ReviewPending:
+			decided = ErrDecided
+			return engagement.ErrUnchanged
+		}
+		a := &t.State.Reviews[i]
+		a.Status, a.Comment = verdict, engagement.Shorten(comment, maxRemembered)
+		t.Log(engagement.Entry{What: engagement.EntryDecided, Name: a.Name, Call: a.Call, Nth: a.Nth, Side: a.Side, Review: a.ID, By: r.Reviewer, Verdict: verdict, Comment: comment})
+		t.Durable, t.Prolong = true, true
+		return nil
+	})
+	if errors.Is(err, engagement.ErrNotFound) {
+		return ErrNotFound
+	}
+	return errors.Join(err, decided)
+}
+
+// Drop deletes an unused review. If that fails, the review expires.
+func (q *Queue) Drop(ctx context.Context, id string) { q.reviews.drop(ctx, id) }
+
+// ShareReleased moves the outputs of a released review to where parallel repetitions of the
+// call find them for releasedKept.
+func (q *Queue) ShareReleased(ctx context.Context, r *Review) { q.reviews.share(ctx, r) }
+
+// Held returns a review with the result that it holds, or released moments ago.
+func (q *Queue) Held(ctx context.Context, id string) (*Review, error) {
+	return q.reviews.readHeld(ctx, id)
+}
+
+// Abandon denies an undecided review and deletes the result held for it, because its
+// Engagement was renewed.
+func (q *Queue) Abandon(ctx context.Context, id string) error {
+	var abandoned *Review
+	err := q.reviews.change(ctx, id, func(r *Review) error {
+		if abandoned = r; r == nil || r.Status != engagement.ReviewPending && r.Outputs == nil {
+			return engagement.ErrUnchanged
+		}
+		r.Outputs = nil
+		if r.Status == engagement.ReviewPending {
+			r.Status, r.Comment = engagement.ReviewDenied, "the Engagement was ended and begun anew"
+			r.DecidedAt = engagement.Milliseconds(q.options.Now().UnixMilli())
+		}
+		return nil
+	})
+	if err != nil || abandoned == nil {
+		return err
+	}
+	return q.lists.remove(ctx, abandoned.decider(), id)
+}

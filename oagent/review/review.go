@@ -1,0 +1,84 @@
+package review
+
+import (
+	"time"
+
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// releaseShared is how long identical calls share a released result. Clients that waited for
+// the approval repeat their calls at the same time, and all of them get the result of the one
+// call that was made. None of these calls returns before this time is over. So a client that
+// repeats the call after it got the result makes a new call.
+const releaseShared = 200 * time.Millisecond
+
+// releasedKept is how long the store keeps a shared result. Every call that found the result
+// within releaseShared can still read it.
+const releasedKept = 10 * time.Second
+
+// AgentScheme begins the name of a reviewer that is an agent.
+const AgentScheme = "oagent://"
+
+// Limits of reviews.
+const (
+	MaxComment = 2000 // bytes of a reviewer's comment
+
+	maxRemembered = 500              // bytes of the comment that the Engagement keeps
+	MaxPending    = 32               // undecided reviews of one Engagement
+	maxAsked      = 128              // reviews that an Engagement keeps; beyond that it drops the oldest decided one
+	MaxOpen       = 1000             // undecided reviews of one reviewer
+	MaxOpenOfUser = MaxOpen / 2      // of these, reviews of the calls of one user
+	reviewSlack   = time.Hour        // how much longer than its validity a review is stored
+	RetryPending  = 30 * time.Second // when to check for a decision again, if the call does not wait
+	reviewPath    = "review/"        // prefix of the store's keys
+	releasedPath  = "released/"      // prefix of the keys of released results
+	openPath      = "reviewer/"      // prefix of the keys of a reviewer's list of open reviews
+)
+
+// Review asks a reviewer whether a call may be made, or whether its result may be released
+// (OpenAgentSpec v1, restriction, require_review).
+//
+//   - The decision applies to exactly these inputs, of this tool, in this Engagement. An
+//     approval allows one call.
+//   - The decision applies to the document at that time. If the document changes, an input
+//     review must be requested again. A held result needs no new review, because its call was
+//     made, but it must pass the restrictions of the new document.
+//   - The call waits up to the guard's ReviewWait for the decision, and is then refused.
+//   - After an approval, an identical call passes. If the result was under review, the
+//     identical call gets the held result and the tool is not called again. Identical calls
+//     within releaseShared get the same result. The store keeps the result until it is
+//     released or the review expires.
+//   - After a denial, identical calls are refused as long as the Engagement keeps the review.
+type Review struct {
+	ID         string          `json:"id"`
+	Reviewer   string          `json:"reviewer"`                // a user's id or a reference to an agent, as written in the document
+	ByAgent    string          `json:"reviewer_agent,omitzero"` // name of the agent that decides; "" if a user decides
+	Status     string          `json:"status"`                  // engagement.ReviewPending, engagement.ReviewApproved or engagement.ReviewDenied
+	Side       engagement.Side `json:"side"`                    // engagement.SideOutput if the call was made and its result is held
+	Rule       string          `json:"rule"`                    // path in the document
+	Agent      string          `json:"agent"`
+	Engagement string          `json:"engagement_id"` // as sent by the client
+	Key        string          `json:"key"`           // see engagement.Ref.Key
+	User       engagement.User `json:"user"`
+	Name       string          `json:"name"` // the tool or agent called
+	Inputs     jsontext.Value  `json:"inputs"`
+	Outputs    jsontext.Value  `json:"outputs,omitzero"` // engagement.SideOutput only, until released
+	Result     int             `json:"result,omitzero"`  // engagement.SideOutput only: HTTP status
+	AskedAt    time.Time       `json:"asked_at"`
+	ExpiresAt  time.Time       `json:"expires_at"` // end of its validity
+	DecidedAt  time.Time       `json:"decided_at,omitzero"`
+	Comment    string          `json:"comment,omitzero"` // of the reviewer
+
+	InputsHash string `json:"-"` // digest of the inputs, for a review that is not stored yet
+	Document   string `json:"-"` // hash of the agent's document, for a review that is not stored yet
+}
+
+// decider returns the name that identifies the reviewer. The name of an agent begins with
+// AgentScheme, so it never equals a user's id.
+func (r *Review) decider() string {
+	if r.ByAgent != "" {
+		return AgentScheme + r.ByAgent
+	}
+	return r.Reviewer
+}

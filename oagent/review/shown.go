@@ -1,0 +1,205 @@
+package review
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+)
+
+// Limits on the Engagement that a reviewer sees.
+const (
+	MaxShownCalls = 100       // the latest calls, in history
+	MaxShownNames = 32        // the names that were called last, in recent
+	MaxShownBytes = 128 << 10 // of inputs and outputs in history, and the same again in recent; beyond that they are omitted
+
+	maxShownEntries = 1024 // entries of the record that are searched for these calls
+	shownChunk      = 32   // entries that are read at once
+)
+
+// shown is an Engagement as its reviewer sees it: the fields that expressions see, within the
+// limits.
+type shown struct {
+	queue   *Queue
+	key     string
+	state   *engagement.State
+	length  int64
+	review  *Review
+	request engagement.RequestedReview // the review in the Engagement; the zero value if it is over
+
+	calls  []*shownCall                    // the latest calls, in order
+	latest map[string]*engagement.Payloads // by name
+	ended  map[int64]jsontext.Value        // call number → outputs, for calls whose beginning was not read yet
+}
+
+type shownCall struct {
+	number int64
+	name   string
+	engagement.Payloads
+}
+
+// Engagement returns the Engagement that a review is about. It is a JSON object with
+// the fields that expressions see (OpenAgentSpec v1, Engagement).
+//
+//   - recent.<name> is the call under review. It has outputs if the review is about them.
+//   - history contains the latest MaxShownCalls calls. If there were more, history._omitted is
+//     the number of earlier ones.
+//   - Inputs and outputs beyond MaxShownBytes are replaced by {"_shed": <bytes>}.
+//
+// The error is engagement.ErrNotFound if the Engagement no longer exists.
+func (q *Queue) Engagement(ctx context.Context, r *Review) (jsontext.Value, error) {
+	s := &shown{queue: q, key: r.Key, review: r, latest: make(map[string]*engagement.Payloads), ended: make(map[int64]jsontext.Value)}
+	err := q.options.Records.Read(ctx, r.Key, func(t *engagement.Tx) error {
+		s.state, s.length = t.State, t.Length()
+		if i := q.In(t).Find(func(a *engagement.RequestedReview) bool { return a.ID == r.ID }); i >= 0 {
+			s.request = t.State.Reviews[i]
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if s.request.Call > 0 && s.request.Status != engagement.ReviewReleased {
+		s.ended[s.request.Call] = r.Outputs
+	}
+	if err := s.read(ctx); err != nil {
+		return nil, fmt.Errorf("reading the record of an Engagement: %w", err)
+	}
+	return s.append(make([]byte, 0, shownChunk<<10)), nil
+}
+
+// read reads the log backwards from its end.
+func (s *shown) read(ctx context.Context) error {
+	room := MaxShownBytes
+	for to := s.length; to > max(s.state.First, s.length-maxShownEntries) && len(s.calls) < MaxShownCalls && room > 0; {
+		from := max(s.state.First, to-shownChunk)
+		entries, err := s.queue.options.Records.Log(ctx, s.key, from, int(to-from))
+		if err != nil {
+			return err
+		}
+		for i := len(entries) - 1; i >= 0 && len(s.calls) < MaxShownCalls; i-- {
+			s.take(&entries[i], &room)
+		}
+		to = from
+	}
+	slices.Reverse(s.calls)
+	return s.readRecent(ctx)
+}
+
+// take processes an entry. The later entries were processed before.
+func (s *shown) take(e *engagement.Entry, room *int) {
+	switch e.What {
+	case engagement.EntryFinished, engagement.EntryReleased:
+		if _, known := s.ended[e.Call]; !known {
+			s.ended[e.Call] = e.Outputs
+		}
+	case engagement.EntryBegun:
+		call := &shownCall{number: e.Call, name: e.Name, Payloads: engagement.Payloads{Inputs: fit(e.Inputs, room), Outputs: fit(s.ended[e.Call], room)}}
+		s.calls = append(s.calls, call)
+		delete(s.ended, e.Call)
+	}
+}
+
+// fit returns inputs or outputs if there is space for it, and its placeholder otherwise.
+func fit(p jsontext.Value, room *int) jsontext.Value {
+	if len(p) > *room {
+		return engagement.Omitted{Bytes: int64(len(p))}.JSON()
+	}
+	*room -= len(p)
+	return p
+}
+
+// readRecent finds the latest call of each name.
+func (s *shown) readRecent(ctx context.Context) error {
+	names := slices.Clone(s.state.Names)
+	slices.SortFunc(names, func(a, b engagement.CallSummary) int { return cmp.Compare(b.Call, a.Call) })
+	room := MaxShownBytes
+	for _, n := range names[:min(len(names), MaxShownNames)] {
+		call, err := s.queue.options.Records.Call(ctx, s.key, n)
+		switch {
+		case err != nil:
+			return err
+		case call == nil:
+			continue
+		}
+		call.Inputs, call.Outputs = fit(call.Inputs, &room), fit(call.Outputs, &room)
+		s.latest[n.Name] = call
+	}
+	// The call under review is the latest of its name, whether it was made or not.
+	s.latest[s.review.Name] = &engagement.Payloads{Inputs: s.review.Inputs, Outputs: s.review.Outputs}
+	return nil
+}
+
+func (s *shown) append(dst []byte) []byte {
+	text := func(value string) { dst = wire.AppendString(dst, value) }
+	member := func(name string) {
+		if last := dst[len(dst)-1]; last != '{' && last != '[' {
+			dst = append(dst, ',')
+		}
+		if name != "" {
+			text(name)
+			dst = append(dst, ':')
+		}
+	}
+	fields := func(c *engagement.Payloads) {
+		dst = appendOrNull(append(dst, `{"inputs":`...), c.Inputs)
+		dst = append(appendOrNull(append(dst, `,"outputs":`...), c.Outputs), '}')
+	}
+	dst = append(dst, `{"started_at":"`...)
+	dst = engagement.Milliseconds(s.state.Started).AppendFormat(dst, time.RFC3339Nano)
+	dst = append(dst, `","user":{"id":`...)
+	text(s.state.UserID)
+	if s.state.Email != "" {
+		member("email")
+		text(s.state.Email)
+	}
+	dst = append(dst, `},"recent":{"_name":`...)
+	if s.state.Total > 0 {
+		text(s.state.Names[s.state.Recent].Name)
+	} else {
+		text("")
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.latest)) {
+		member(name)
+		fields(s.latest[name])
+	}
+	dst = append(dst, `},"history":{"_total":`...)
+	dst = strconv.AppendInt(dst, s.state.Total, 10)
+	if omitted := s.state.Total - int64(len(s.calls)); omitted > 0 {
+		member("_omitted")
+		dst = strconv.AppendInt(dst, omitted, 10)
+	}
+	byName := make(map[string][]*shownCall)
+	dst = append(dst, `,"_list":[`...)
+	for _, c := range s.calls {
+		member("")
+		text(c.name)
+		byName[c.name] = append(byName[c.name], c)
+	}
+	dst = append(dst, ']')
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		member(name)
+		dst = append(dst, '[')
+		for _, c := range byName[name] {
+			member("")
+			fields(&c.Payloads)
+		}
+		dst = append(dst, ']')
+	}
+	return append(dst, `}}`...)
+}
+
+func appendOrNull(dst []byte, p jsontext.Value) []byte {
+	if p == nil {
+		return append(dst, "null"...)
+	}
+	return append(dst, p...)
+}
