@@ -277,7 +277,7 @@ func TestGuardrailConcealed(t *testing.T) {
 	if a.status < 400 || strings.Contains(a.body, "s3cret") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	s.logged("used", "not with [concealed]")
+	s.logged("guardrail", "not with [concealed]")
 	if strings.Contains(s.log(), "s3cret") {
 		t.Error("it is in the log")
 	}

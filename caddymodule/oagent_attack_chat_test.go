@@ -350,7 +350,7 @@ func TestChatClientGone(t *testing.T) {
 	group.Wait()
 	eventually(t, "the end of the model's requests", func() bool { return ended.Load() == n })
 	eventually(t, "the end of the goroutines", func() bool {
-		return !strings.Contains(goroutines(), "chatExchange") && !strings.Contains(goroutines(), "keepAlive")
+		return !strings.Contains(goroutines(), "oagent/chat.(*exchange)") && !strings.Contains(goroutines(), "keepAlive")
 	})
 }
 

@@ -352,7 +352,7 @@ func TestExtrasConfig(t *testing.T) {
 		{"a guardrail's tool that takes no text", guardrails("get-trips-count"), "chat", "guardrails.input helper", ""},
 		{"a guardrail's tool of nowhere", guardrails("get-trip"), "chat", "chat upstream", ""},
 		{"a guardrail's tool by upstream", guardrails("get-trip"), "chat {\n\tupstream http://127.0.0.1:1\n}", "", ""},
-		{"guardrails that nothing asks", guardrails("get-trip"), "", "", "nothing"},
+		{"guardrails that nothing asks", guardrails("get-trip"), "", "", "guardrails"},
 		{"reviews without an endpoint", reviewed, "guard desk", "", "subdirective reviews"},
 		{"an agent that is to review", reviewed, "guard desk\nreviews /reviews", "", `subdirective reviewer","agent":"desk","rule":"capabilities.delete-trip.input_restriction.require_review","reviewer":"oagent://supervisor"`},
 		{

@@ -539,7 +539,7 @@ func TestReviewerReload(t *testing.T) {
 func askers() int {
 	var stacks strings.Builder
 	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 2)
-	return strings.Count(stacks.String(), "(*reviewAsker).run(")
+	return strings.Count(stacks.String(), "reviewers.(*dispatcher).run(")
 }
 
 // TestReviewerEnded has the agent's own Engagement end while it has a question.

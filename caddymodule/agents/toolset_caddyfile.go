@@ -2,6 +2,7 @@ package agents
 
 import (
 	"errors"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,6 +106,26 @@ func ReadCredential(b *directive.Block, to *[]Credential) error {
 	for _, other := range *to {
 		if other.Location() == c.Location() {
 			return b.Errf("credential for %s is given twice", c.Location())
+		}
+	}
+	*to = append(*to, c)
+	return nil
+}
+
+// ReadHeader reads the name and value of a header that is a credential. subdirective is its
+// name in errors. Errors do not contain the value.
+func ReadHeader(b *directive.Block, subdirective string, to *[]Credential) error {
+	c := Credential{In: InHeader}
+	if !b.AllArgs(&c.Name, &c.Value) {
+		return b.Errf("%[1]s needs a header and its value, as in: %[1]s Authorization \"Bearer {env.OPS_TOKEN}\"", subdirective)
+	}
+	c.Name = http.CanonicalHeaderKey(c.Name)
+	if err := c.Check(); err != nil {
+		return b.WrapErr(err)
+	}
+	for _, other := range *to {
+		if other.Location() == c.Location() {
+			return b.Errf("%s is given twice", c.Location())
 		}
 	}
 	*to = append(*to, c)

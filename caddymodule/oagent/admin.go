@@ -172,7 +172,7 @@ func (a *adminAgents) engagements(r *http.Request) (any, error) {
 		}
 		limit = n
 	}
-	guard, err := a.app.GuardHandlers[0].(*Handler).guard(r)
+	guard, err := a.app.GuardHandlers[0].(*Handler).guard(r.Context())
 	if err != nil {
 		return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
 	}

@@ -166,7 +166,7 @@ func (p *passage) tooMuch() *refused {
 func (p *passage) replay() error {
 	held := p.ticket.Replayed
 	header := p.w.Header()
-	contentType, body := plainForm(p.operation.Tool, held.Outputs)
+	contentType, body := plainForm(p.operation, held.Outputs)
 	if contentType != "" {
 		header.Set("Content-Type", contentType)
 		header.Set("Content-Length", strconv.Itoa(len(body)))

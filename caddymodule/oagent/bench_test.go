@@ -61,6 +61,9 @@ func benchOAgent(tb testing.TB) *Handler {
 	o := &Handler{logger: zap.NewNop(), metrics: collectedAgents, agents: agentset.Static(read, linked)}
 	o.setDefaults()
 	o.guarding.Store(guard)
+	if err := o.provisionParts(); err != nil {
+		tb.Fatal(err)
+	}
 	return o
 }
 

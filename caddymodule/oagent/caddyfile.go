@@ -2,7 +2,6 @@ package oagent
 
 import (
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -12,6 +11,8 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/chat"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 )
 
@@ -146,13 +147,33 @@ func (o *Handler) unmarshalOption(b *directive.Block) error {
 		return o.unmarshalPath(b, &o.Engagements)
 	case "reviews":
 		return o.unmarshalPath(b, &o.Reviews)
+	case "auditors":
+		return b.List(&o.Auditors)
+	case "reviewer":
+		return o.unmarshalReviewer(b)
+	case "chat":
+		if o.Chat != nil {
+			return b.Err("chat is given twice: put all paths into one")
+		}
+		o.Chat = new(chat.Handler)
+		return o.Chat.UnmarshalBlock(b)
 	case "log_inputs":
 		return b.List(&o.LogInputs)
 	}
-	if known, err := o.unmarshalExtra(b); known {
+	return b.Unrecognized("oagent")
+}
+
+// unmarshalReviewer parses the configuration of a reviewing agent.
+func (o *Handler) unmarshalReviewer(b *directive.Block) error {
+	name, reviewer, err := reviewers.UnmarshalBlock(b, func(name string) bool { return o.Reviewers[name] != nil })
+	if err != nil {
 		return err
 	}
-	return b.Unrecognized("oagent")
+	if o.Reviewers == nil {
+		o.Reviewers = make(map[string]*reviewers.Agent)
+	}
+	o.Reviewers[name] = reviewer
+	return nil
 }
 
 // unmarshalPath parses the path of one of the handler's endpoints.
@@ -217,35 +238,11 @@ func (o *Handler) unmarshalIdentity(outer *directive.Block) error {
 func readIdentityCredential(b *directive.Block, to *[]agents.Credential) error {
 	switch b.Val() {
 	case "header_up":
-		return readHeaderUp(b, to)
+		return agents.ReadHeader(b, "header_up", to)
 	case "credential":
 		return agents.ReadCredential(b, to)
 	}
 	return b.Unrecognized("identity")
-}
-
-// readHeaderUp parses a header's name and value. Errors do not quote the value.
-func readHeaderUp(b *directive.Block, to *[]agents.Credential) error {
-	return readNamedHeader(b, "header_up", to)
-}
-
-// readNamedHeader is readHeaderUp for a subdirective of another name.
-func readNamedHeader(b *directive.Block, subdirective string, to *[]agents.Credential) error {
-	c := agents.Credential{In: agents.InHeader}
-	if !b.AllArgs(&c.Name, &c.Value) {
-		return b.Errf("%[1]s needs a header and its value, as in: %[1]s Authorization \"Bearer {env.OPS_TOKEN}\"", subdirective)
-	}
-	c.Name = http.CanonicalHeaderKey(c.Name)
-	if err := c.Check(); err != nil {
-		return b.WrapErr(err)
-	}
-	for _, other := range *to {
-		if other.Location() == c.Location() {
-			return b.Errf("%s is given twice", c.Location())
-		}
-	}
-	*to = append(*to, c)
-	return nil
 }
 
 // Interface guard

@@ -29,7 +29,7 @@ func (p *passage) expose(header http.Header) {
 	if !p.exposesAny() {
 		return
 	}
-	guard, err := p.guard(p.r)
+	guard, err := p.guard(p.r.Context())
 	if err != nil {
 		return
 	}

@@ -170,7 +170,7 @@ func (o *Handler) bind(r *http.Request, agent *oagent.Agent) oagent.Binding {
 		address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 		b.Engagement += "@" + address
 	}
-	o.bindReviewing(&b)
+	o.reviewers.Bind(&b)
 	return b
 }
 
@@ -305,7 +305,7 @@ func (p *passage) readBody() ([]byte, *refused) {
 // begin asks the Guard for a decision. While it waits for a reviewer, the timeout of the tool
 // call is paused.
 func (p *passage) begin() *refused {
-	guard, err := p.guard(p.r)
+	guard, err := p.guard(p.r.Context())
 	if err != nil {
 		return p.refuse(engagement.KindStore, 0, "", "the call was not made, because the record of the Engagement cannot be kept just now: try again later", err)
 	}

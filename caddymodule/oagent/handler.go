@@ -19,6 +19,10 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/chat"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/endpoints"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/oagent"
 )
@@ -127,11 +131,11 @@ type Handler struct {
 	Auditors []string `json:"auditors,omitempty"`
 
 	// Who decides when an agent must review, by the agent's name. Default: nobody.
-	Reviewers map[string]*ReviewingAgent `json:"reviewers,omitempty"`
+	Reviewers map[string]*reviewers.Agent `json:"reviewers,omitempty"`
 
 	// Applies the agents' guardrails to traffic to a model API. Default: no guardrails on
 	// model traffic.
-	Chat *Chat `json:"chat,omitempty"`
+	Chat *chat.Handler `json:"chat,omitempty"`
 
 	// The arguments whose values may be logged. Default: none.
 	LogInputs []string `json:"log_inputs,omitempty"`
@@ -147,9 +151,10 @@ type Handler struct {
 	identities    map[string]agents.Credentials
 	callerHeaders []string // canonical names
 
-	metrics *agentMetrics
-
-	extras oagentExtras
+	metrics    *agentMetrics
+	guardrails *guardrail.Caller
+	reviewers  *reviewers.Service
+	endpoints  *endpoints.Endpoints
 }
 
 // CaddyModule returns the Caddy module information.
@@ -184,7 +189,7 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 	if err := o.provisionAgents(); err != nil {
 		return err
 	}
-	if err := o.provisionExtras(ctx); err != nil {
+	if err := o.provisionParts(); err != nil {
 		return err
 	}
 	o.app.GuardHandlers = append(o.app.GuardHandlers, o)
@@ -333,12 +338,7 @@ func (o *Handler) Cleanup() error {
 }
 
 // guard returns the Guard. It is created at its first use, because that opens the store.
-func (o *Handler) guard(r *http.Request) (*oagent.Guard, error) {
-	return o.guardFor(r.Context())
-}
-
-// guardFor is guard without a request.
-func (o *Handler) guardFor(ctx context.Context) (*oagent.Guard, error) {
+func (o *Handler) guard(ctx context.Context) (*oagent.Guard, error) {
 	if g := o.guarding.Load(); g != nil {
 		return g, nil
 	}
@@ -357,7 +357,10 @@ func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if toolcall.IsGatewayRequest(r.Context()) {
 		return next.ServeHTTP(w, r)
 	}
-	if answered, err := o.serveExtras(w, r, next); answered {
+	if o.endpoints.Serve(w, r) {
+		return nil
+	}
+	if handled, err := serveModel(o, w, r, next); handled {
 		return err
 	}
 	p := passage{Handler: o, w: w, r: r, next: next, began: time.Now()}

@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 )
 
 // agentMetrics are the collectors of the oagent handlers. They survive a reload. The label
@@ -13,16 +15,9 @@ import (
 type agentMetrics struct {
 	decisions *prometheus.CounterVec   // agent, outcome
 	duration  *prometheus.HistogramVec // agent
-	asked     *prometheus.CounterVec   // agent, answer
 
 	outcomes sync.Map // agent name → *agentOutcomes
 }
-
-// Values of the label answer: the decision of a reviewing agent's program.
-const (
-	answerLater = "later"
-	answerNone  = "none" // the program made no decision
-)
 
 // collectedAgents is the only set of these collectors in the process.
 var collectedAgents = newAgentMetrics()
@@ -33,30 +28,25 @@ func newAgentMetrics() *agentMetrics {
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace,
 			Name:      "agent_decisions_total",
-			Help:      "Decisions about requests of agents: allowed, or why they were refused.",
+			Help:      "Decisions about requests that agents govern, by agent and by outcome: allowed, or the kind of the refusal.",
 		}, []string{"agent", "outcome"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace,
 			Name:      "agent_call_duration_seconds",
-			Help:      "How long requests of agents take, with the waiting for reviewers and the API's answer.",
+			Help:      "Duration of requests that agents govern, by agent. It includes the time that the reviewer and the API take.",
 			Buckets:   []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"agent"}),
-		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace,
-			Name:      "agent_review_questions_total",
-			Help:      "Questions to the programs of reviewing agents: what they answer.",
-		}, []string{"agent", "answer"}),
 	}
 }
 
 func (m *agentMetrics) register(registry prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{m.decisions, m.duration, m.asked} {
+	for _, c := range []prometheus.Collector{m.decisions, m.duration} {
 		already := prometheus.AlreadyRegisteredError{}
 		if err := registry.Register(c); err != nil && !errors.As(err, &already) {
 			return err
 		}
 	}
-	return nil
+	return reviewers.RegisterMetrics(registry)
 }
 
 // agentOutcomes are the collectors of one agent.

@@ -12,11 +12,11 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/oagent/engagement"
-	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/stream"
 )
 
@@ -170,24 +170,15 @@ func shedOpaque(outputs jsontext.Value) jsontext.Value {
 
 // plainForm converts outputs back to a response body. A string becomes text, unless the tool
 // returns JSON.
-func plainForm(tool *ocp.Tool, outputs jsontext.Value) (contentType string, body []byte) {
+func plainForm(op *agentset.Operation, outputs jsontext.Value) (contentType string, body []byte) {
 	if len(outputs) == 0 {
 		return "", nil
 	}
 	if outputs.Kind() == '"' {
 		text, err := jsontext.AppendUnquote(nil, outputs)
-		if err == nil && !answersJSON(tool) {
+		if err == nil && !op.ReturnsJSON() {
 			return "text/plain; charset=utf-8", text
 		}
 	}
 	return "application/json", outputs
-}
-
-func answersJSON(tool *ocp.Tool) bool {
-	for _, mediaType := range tool.Answer.MediaTypes {
-		if strings.HasSuffix(mediaType, "json") {
-			return true
-		}
-	}
-	return false
 }

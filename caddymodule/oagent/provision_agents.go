@@ -3,6 +3,7 @@ package oagent
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,8 +11,11 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
-	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/endpoints"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // provisionAgents reads the agents and starts to watch their files.
@@ -33,9 +37,7 @@ func (o *Handler) provisionAgents() (err error) {
 	}
 	o.agents, err = agentset.Load(agentset.Options{
 		Files: paths, Matched: o.toolsets, Others: o.others, Logger: o.logger,
-		Check: func(read []*oagent.Agent) error {
-			return errors.Join(o.checkIdentities(read), o.checkGuard(read))
-		},
+		Check: func(read []*oagent.Agent) error { return checkDocuments(o, read) },
 	})
 	if err != nil {
 		return err
@@ -56,48 +58,31 @@ func (o *Handler) showMetrics() {
 	}
 }
 
-// checkIdentities rejects an agent that names credentials which are not configured.
-func (o *Handler) checkIdentities(agents []*oagent.Agent) error {
-	var faults []error
-	for _, a := range agents {
-		for i := range a.Capabilities {
-			c := &a.Capabilities[i]
-			if _, ok := o.identities[c.StaticIdentity]; ok || c.StaticIdentity == "" {
-				continue
-			}
-			hint := "add to oagent: identity " + c.StaticIdentity + " header_up Authorization \"Bearer {env.TOKEN}\""
-			if near := nearest.Name(c.StaticIdentity, func(yield func(string) bool) {
-				for name := range o.identities {
-					if !yield(name) {
-						return
-					}
-				}
-			}); near != "" {
-				hint = "did you mean " + near + "?"
-			}
-			faults = append(faults, fmt.Errorf("%s:%d: %s.static_identity: there is no identity %s: %s", a.Location, c.Line, c.Rule(), c.StaticIdentity, hint))
+// provisionParts sets up the parts of the handler that do not guard the API: guardrails on model
+// traffic, reviewing agents, and the endpoints. Agents and toolsets must be known.
+func (o *Handler) provisionParts() (err error) {
+	o.guardrails = &guardrail.Caller{Logger: o.logger}
+	if o.Chat != nil {
+		if err := o.Chat.Provision(o.logger); err != nil {
+			return err
 		}
+		o.guardrails = o.Chat.Guardrails()
 	}
-	return errors.Join(faults...)
-}
-
-// checkGuard rejects a guard option with which none of the agents can govern a request.
-func (o *Handler) checkGuard(agents []*oagent.Agent) error {
-	names := make([]string, len(agents))
-	for i, a := range agents {
-		if names[i] = a.Name; a.Name == o.Guard {
-			return nil
-		}
+	o.reviewers, err = reviewers.New(reviewers.Options{
+		Agents: o.Reviewers, Path: strings.TrimRight(o.Reviews, "/"), Set: o.agents.Current, Guard: o.guard,
+		Guardrails: o.guardrails, Logger: o.logger,
+	})
+	if err != nil {
+		return err
 	}
-	switch {
-	case o.Guard == "" && len(agents) > 1:
-		return fmt.Errorf("there are several agents (%s), and nothing says which one governs a request: name it by guard, "+
-			"as in: guard {http.ocp.agent_type}", strings.Join(names, ", "))
-	case o.Guard == "" || strings.Contains(o.Guard, "{"):
-		return nil
-	}
-	if near := nearest.Name(o.Guard, slices.Values(names)); near != "" {
-		return fmt.Errorf("guard: there is no agent %q; did you mean %s?", o.Guard, near)
-	}
-	return fmt.Errorf("guard: there is no agent %q; there are: %s", o.Guard, strings.Join(names, ", "))
+	o.endpoints = endpoints.New(endpoints.Options{
+		Documents: o.Serve, Engagements: o.Engagements, Reviews: o.Reviews, Auditors: o.Auditors,
+		Set: o.agents.Current, Guard: o.guard, Reviewers: o.reviewers, Logger: o.logger,
+		User: func(r *http.Request) engagement.User { return o.bind(r, nil).User },
+		Govern: func(w http.ResponseWriter, r *http.Request) (oagent.Binding, bool) {
+			m, refusal := newModelRequest(o, w, r, nil)
+			return m.binding, refusal == nil
+		},
+	})
+	return checkLinked(o)
 }

@@ -16,7 +16,7 @@ func (p *passage) recordRefusal(r *refused) {
 	if p.agent == nil || !isDecided(r) {
 		return
 	}
-	guard, err := p.guard(p.r)
+	guard, err := p.guard(p.r.Context())
 	if err == nil {
 		err = guard.Refuse(p.r.Context(), p.binding, r.Refusal, p.inputs, p.whyRefused(r))
 	}

@@ -3,6 +3,7 @@ package agentset
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/oagent"
@@ -21,6 +22,11 @@ type Operation struct {
 	Overridable bool
 	// CredentialQueries are the query parameters that contain a caller's credentials.
 	CredentialQueries []string
+}
+
+// ReturnsJSON reports whether the document declares a JSON response.
+func (op *Operation) ReturnsJSON() bool {
+	return slices.ContainsFunc(op.Tool.Answer.MediaTypes, func(mediaType string) bool { return strings.HasSuffix(mediaType, "json") })
 }
 
 // Names are the names of tools and agents in agent documents. It implements oagent.Names.

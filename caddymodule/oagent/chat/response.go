@@ -1,34 +1,35 @@
-package oagent
+package chat
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/oagent/chat"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
-// answer calls the model, holds the whole response, and sends it if the output guardrail
+// callModel calls the model, holds the whole response, and sends it if the output guardrail
 // allows it.
-func (x *chatExchange) answer() error {
+func (x *exchange) callModel() error {
 	rec, err := x.record()
 	defer rec.Release()
-	x.asked = rec.Status != 0 || rec.TooLarge
+	x.called = rec.Status != 0 || rec.TooLarge
 	switch {
 	case rec.TooLarge:
 		return x.refuse(&chat.Fault{Status: http.StatusBadGateway, Code: chat.CodeUnchecked, Message: fmt.Sprintf(
-			"the answer of the model has more than %d bytes, which is the most that a guardrail looks at; ask for less", x.Chat.MaxOutput)})
+			"the answer of the model has more than %d bytes, which is the most that a guardrail looks at; ask for less", x.MaxOutput)})
 	case err != nil:
 		return x.fail(err)
 	case rec.Status == 0:
@@ -54,18 +55,18 @@ func (x *chatExchange) answer() error {
 }
 
 // record runs the next handlers with a recorder, so that nothing is sent to the client.
-func (x *chatExchange) record() (*toolcall.Recorder, error) {
+func (x *exchange) record() (*toolcall.Recorder, error) {
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	defer cancel(nil)
-	rec := toolcall.NewRecorder(x.r.Method, x.Chat.MaxOutput, cancel)
+	rec := toolcall.NewRecorder(x.r.Method, x.MaxOutput, cancel)
 	return rec, toolcall.Serve(x.next, rec, x.r.WithContext(ctx))
 }
 
 // fail handles an error of a next handler. The recorded response is dropped.
-func (x *chatExchange) fail(err error) error {
+func (x *exchange) fail(err error) error {
 	if p, ok := errors.AsType[*toolcall.PanicError](err); ok {
 		if p.Stack != nil {
-			x.Chat.logger.Error("panic behind a guardrail", zap.Any("value", p.Value), zap.ByteString("stack", p.Stack))
+			x.logger.Error("panic behind a guardrail", zap.Any("value", p.Value), zap.ByteString("stack", p.Stack))
 		}
 		return x.refuse(&chat.Fault{
 			Status: http.StatusBadGateway, Code: chat.CodeUnreadable,
@@ -84,7 +85,7 @@ func (x *chatExchange) fail(err error) error {
 
 // passError sends an error of the API to the client. Text that the model may have written is
 // sent only if the guardrail allows it.
-func (x *chatExchange) passError(rec *toolcall.Recorder) error {
+func (x *exchange) passError(rec *toolcall.Recorder) error {
 	status := rec.Status
 	if status < http.StatusBadRequest {
 		status = http.StatusBadGateway
@@ -103,16 +104,14 @@ func (x *chatExchange) passError(rec *toolcall.Recorder) error {
 			}
 		}
 	}
-	x.status = status
-	x.allow()
+	x.request.Allow(status)
 	x.write(fault)
 	return nil
 }
 
 // pass sends the response to the client.
-func (x *chatExchange) pass(rec *toolcall.Recorder, body []byte) error {
-	x.status = rec.Status
-	x.allow()
+func (x *exchange) pass(rec *toolcall.Recorder, body []byte) error {
+	x.request.Allow(rec.Status)
 	if x.alive.stop() {
 		_, err := x.w.Write(body)
 		return err
@@ -125,10 +124,10 @@ func (x *chatExchange) pass(rec *toolcall.Recorder, body []byte) error {
 		}
 	}
 	header["Content-Type"] = rec.Headers["Content-Type"][:1] // the type that the response was parsed as
-	x.expose(header)
 	header.Set("Content-Length", strconv.Itoa(len(body)))
-	x.w.WriteHeader(rec.Status)
-	_, err := x.w.Write(body)
+	w := x.request.ExposingWriter(x.w)
+	w.WriteHeader(rec.Status)
+	_, err := w.Write(body)
 	return err
 }
 
@@ -140,7 +139,7 @@ func passesBack(name string, dropped []string) bool {
 	}
 	switch name {
 	case "Connection", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade", "Proxy-Connection", "Te",
-		headerExposes, "Content-Length", "Content-Encoding", "Content-Digest", "Repr-Digest", "Digest", "Content-Md5", "Etag":
+		"Content-Length", "Content-Encoding", "Content-Digest", "Repr-Digest", "Digest", "Content-Md5", "Etag":
 		return false
 	}
 	return !strings.HasPrefix(name, http.TrailerPrefix)
@@ -157,64 +156,49 @@ func trailersOf(header http.Header) []string {
 	return names
 }
 
-// keepAlive sends comments to a client that waits for a stream. A nil keepAlive sends none.
-type keepAlive struct {
-	w       http.ResponseWriter
-	end     chan struct{}
-	ended   chan struct{}
-	once    sync.Once
-	started bool // the header was written; read it only after ended is closed
-}
-
-// keepAliveComment is an event stream comment, which clients ignore.
-var keepAliveComment = []byte(": the answer is being checked\n\n")
-
-func startKeepAlive(w http.ResponseWriter, interval time.Duration) *keepAlive {
-	if interval <= 0 {
+// checkInput calls the input guardrail with the text that is about to reach the model. That is
+// the newest message, each time, and all earlier messages that have not passed in this
+// Engagement. So a client cannot insert an unchecked message into the history of a
+// conversation.
+func (x *exchange) checkInput() error {
+	if x.binding.Agent.Input == nil || len(x.read.Inputs) == 0 {
 		return nil
 	}
-	k := &keepAlive{w: w, end: make(chan struct{}), ended: make(chan struct{})}
-	go k.run(interval)
-	return k
+	inputs := x.read.Inputs
+	newest := len(inputs) - 1
+	var texts []string
+	for _, text := range inputs[:newest] {
+		if !x.passed.has(x.passedKey(text)) {
+			texts = append(texts, text)
+		}
+	}
+	texts = append(texts, inputs[newest])
+	if err := x.check(engagement.SideInput, guardrail.Text{Input: strings.Join(texts, "\n\n")}); err != nil {
+		return err
+	}
+	for _, text := range texts {
+		x.passed.add(x.passedKey(text))
+	}
+	return nil
 }
 
-func (k *keepAlive) run(interval time.Duration) {
-	defer close(k.ended)
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-k.end:
-			return
-		case <-ticker.C:
-		}
-		select {
-		case <-k.end: // the response arrived at the same time
-			return
-		default:
-		}
-		if !k.started {
-			k.started = true
-			header := k.w.Header()
-			header.Set("Content-Type", "text/event-stream")
-			header.Set("Cache-Control", "no-store")
-			header.Set("X-Accel-Buffering", "no")
-			k.w.WriteHeader(http.StatusOK)
-		}
-		if _, err := k.w.Write(keepAliveComment); err != nil {
-			return // the client has disconnected, and the request's context ends
-		}
-		_ = http.NewResponseController(k.w).Flush()
+// checkOutput calls the output guardrail with the text of the model.
+func (x *exchange) checkOutput(text string) error {
+	if text == "" {
+		return x.guard.CheckActive(x.r.Context(), x.binding)
 	}
+	return x.check(engagement.SideOutput, guardrail.Text{Input: x.read.Said, Output: text})
 }
 
-// stop ends the comments so that the response can be written. It reports whether a stream has
-// begun.
-func (k *keepAlive) stop() (begun bool) {
-	if k == nil {
-		return false
-	}
-	k.once.Do(func() { close(k.end) })
-	<-k.ended
-	return k.started
+// check calls a guardrail of the agent.
+func (x *exchange) check(side engagement.Side, text guardrail.Text) error {
+	return x.guardrails.Check(x.r.Context(), x.guard, x.binding, x.request.Names(), side, text)
+}
+
+// passedKey returns the key of a text that passed an agent's guardrail in an Engagement.
+func (x *exchange) passedKey(text string) [sha256.Size]byte {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s %s ", x.binding.Key(), x.binding.Agent.Hash)
+	sum.Write([]byte(text))
+	return [sha256.Size]byte(sum.Sum(nil))
 }

@@ -1,8 +1,10 @@
-package oagent
+package endpoints
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -12,7 +14,9 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/internal/prepared"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
+	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/problem"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/oagent"
@@ -21,16 +25,42 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// oagentPages are the endpoints of an oagent handler: agent documents, Engagements and
-// reviews. An endpoint with an empty path is disabled.
-type oagentPages struct {
-	*Handler
-	serve, engagements, reviews string // paths without a trailing slash
+// Options are what the endpoints need of the oagent handler. An endpoint with an empty path is
+// disabled.
+type Options struct {
+	Documents   string   // path of the agents' documents
+	Engagements string   // path of the Engagements
+	Reviews     string   // path of the reviews
+	Auditors    []string // ids of users who may see every Engagement
+
+	// Set returns the agents of the site.
+	Set func() *agentset.Set
+	// Guard returns the Guard that has the Engagements and reviews.
+	Guard func(context.Context) (*oagent.Guard, error)
+	// User returns the authenticated user of a request.
+	User func(*http.Request) engagement.User
+	// Govern returns the Engagement of a request with the agent that governs it; false if no
+	// agent does.
+	Govern func(http.ResponseWriter, *http.Request) (oagent.Binding, bool)
+	// Reviewers decide on behalf of agents.
+	Reviewers *reviewers.Service
+	Logger    *zap.Logger
 }
 
-// pageRequest is one request to an endpoint.
-type pageRequest struct {
-	*oagentPages
+// Endpoints serve agent documents, Engagements and reviews.
+type Endpoints struct{ options Options }
+
+// New returns the endpoints. Slashes at the end of a path are ignored.
+func New(options Options) *Endpoints {
+	for _, path := range []*string{&options.Documents, &options.Engagements, &options.Reviews} {
+		*path = strings.TrimRight(*path, "/")
+	}
+	return &Endpoints{options}
+}
+
+// request is one request to an endpoint.
+type request struct {
+	*Endpoints
 	w     http.ResponseWriter
 	r     *http.Request
 	rest  []string // path segments below the endpoint's path
@@ -38,27 +68,27 @@ type pageRequest struct {
 	guard *oagent.Guard
 }
 
-// answer responds to the request if it goes to one of the endpoints.
-func (p *oagentPages) answer(w http.ResponseWriter, r *http.Request) (answered bool, err error) {
+// Serve responds to the request if it goes to one of the endpoints. It reports whether it did.
+func (e *Endpoints) Serve(w http.ResponseWriter, r *http.Request) bool {
 	if ocp.CallFromContext(r.Context()) != nil {
-		return false, nil
+		return false
 	}
-	q := &pageRequest{oagentPages: p, w: w, r: r}
+	q := &request{Endpoints: e, w: w, r: r}
 	switch {
-	case q.below(p.serve):
-		q.serveDefinition()
-	case q.below(p.engagements):
-		q.authenticated(q.serveEngagement)
-	case q.below(p.reviews):
-		q.authenticated(q.serveReview)
+	case q.below(e.options.Documents):
+		documentRequest{q}.serve()
+	case q.below(e.options.Engagements):
+		q.authenticated(engagementRequest{q}.serve)
+	case q.below(e.options.Reviews):
+		q.authenticated(reviewRequest{q}.serve)
 	default:
-		return false, nil
+		return false
 	}
-	return true, nil
+	return true
 }
 
 // below reports whether the request's path is the given path or below it.
-func (q *pageRequest) below(path string) bool {
+func (q *request) below(path string) bool {
 	if path == "" {
 		return false
 	}
@@ -74,13 +104,13 @@ func (q *pageRequest) below(path string) bool {
 
 // authenticated calls page for an authenticated user. Other users get the same error whether
 // the resource exists or not.
-func (q *pageRequest) authenticated(page func()) {
-	if q.user = q.bind(q.r, nil).User; q.user.ID == "" {
+func (q *request) authenticated(page func()) {
+	if q.user = q.options.User(q.r); q.user.ID == "" {
 		q.problem(http.StatusUnauthorized, "Authentication is needed", "Who you are is not known, so nothing can be shown. Log in first.")
 		return
 	}
 	var err error
-	if q.guard, err = q.Handler.guard(q.r); err != nil {
+	if q.guard, err = q.options.Guard(q.r.Context()); err != nil {
 		q.fail(err)
 		return
 	}
@@ -89,7 +119,7 @@ func (q *pageRequest) authenticated(page func()) {
 
 // allow reports whether the method is one of the given methods. If not, it sends an error
 // response.
-func (q *pageRequest) allow(methods ...string) bool {
+func (q *request) allow(methods ...string) bool {
 	if slices.Contains(methods, q.r.Method) || q.r.Method == http.MethodHead && slices.Contains(methods, http.MethodGet) {
 		return true
 	}
@@ -102,25 +132,25 @@ func (q *pageRequest) allow(methods ...string) bool {
 	return false
 }
 
-func (q *pageRequest) problem(status int, title, detail string) {
+func (q *request) problem(status int, title, detail string) {
 	problem.Write(q.w, status, title, detail)
 }
 
-func (q *pageRequest) notFound() {
+func (q *request) notFound() {
 	q.problem(http.StatusNotFound, "There is nothing here", "There is no such thing, or it is not yours to see.")
 }
 
 // fail responds with an error of the store.
-func (q *pageRequest) fail(err error) {
+func (q *request) fail(err error) {
 	if q.r.Context().Err() == nil {
-		q.logger.Error("the records of agents cannot be read", zap.Error(err))
+		q.options.Logger.Error("the records of agents cannot be read", zap.Error(err))
 	}
 	q.w.Header().Set("Retry-After", "2")
 	q.problem(http.StatusServiceUnavailable, "The records cannot be read", "The records of agents cannot be read just now. Try again later.")
 }
 
 // write responds with JSON that must not be cached.
-func (q *pageRequest) write(value any) {
+func (q *request) write(value any) {
 	body, err := json.Marshal(value, json.Deterministic(true))
 	if err != nil {
 		q.fail(err)
@@ -137,77 +167,16 @@ func (q *pageRequest) write(value any) {
 	}
 }
 
-// listedAgent is an entry in the list of agents.
-type listedAgent struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	Owner       string `json:"owner"`
-	Definition  string `json:"definition"` // path of the document
-}
-
-// serveDefinition serves the agent documents (OpenAgentSpec v1, Server, rules 1 and 3.1). Rule
-// 3.3 (POST begins an Engagement) is for servers that run their agents. This gateway does not
-// run agents: an Engagement begins with an agent's first call to the API.
-func (q *pageRequest) serveDefinition() {
-	if q.r.Method == http.MethodPost {
-		q.w.Header().Set("Allow", "GET, HEAD")
-		q.problem(http.StatusMethodNotAllowed, "The method is not allowed",
-			"This takes GET, HEAD: it is the agent's document. No agent runs here; an Engagement begins with what an agent asks of the API.")
-		return
-	}
-	if !q.allow(http.MethodGet) {
-		return
-	}
-	hosted := q.agents.Current().Documents()
-	switch len(q.rest) {
-	case 0:
-		listed := make([]listedAgent, len(hosted))
-		for i, a := range hosted {
-			listed[i] = listedAgent{a.Name, a.Description, a.Owner, q.oagentPages.serve + "/" + a.Name}
-		}
-		q.write(struct {
-			Agents []listedAgent `json:"agents"`
-		}{listed})
-		return
-	case 1:
-		for _, a := range hosted {
-			if a.Name == q.rest[0] {
-				q.writeDefinition(a)
-				return
-			}
-		}
-	}
-	q.problem(http.StatusNotFound, "There is no such agent", "This site has no agent of that name. "+q.oagentPages.serve+" lists those that it has.")
-}
-
-func (q *pageRequest) writeDefinition(a *oagent.Agent) {
-	tag := `"` + a.Hash + `"`
-	header := q.w.Header()
-	header.Set("Etag", tag)
-	header.Set("Cache-Control", "no-cache")
-	if prepared.MatchesTag(q.r.Header["If-None-Match"], tag) {
-		q.w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	header.Set("Content-Type", "application/yaml")
-	header.Set("Content-Length", strconv.Itoa(len(a.Source)))
-	header.Set("X-Content-Type-Options", "nosniff")
-	q.w.WriteHeader(http.StatusOK)
-	if q.r.Method != http.MethodHead {
-		_, _ = q.w.Write(a.Source)
-	}
-}
-
 // jsonObject reads a small JSON body of a POST that changes something. If the request is
 // invalid, it sends an error response and returns false. In particular it rejects requests
 // that a form on another site could have sent (CSRF).
-func (q *pageRequest) jsonObject(members ...string) (map[string]string, bool) {
+func (q *request) jsonObject(members ...string) (map[string]string, bool) {
 	if !q.sameOrigin() {
 		return nil, false
 	}
 	body, err := readSmall(q.w, q.r)
 	if err != nil {
-		q.problem(http.StatusRequestEntityTooLarge, "The body is too large", "It may have "+strconv.Itoa(maxDecision)+" bytes, and must come to its end.")
+		q.problem(http.StatusRequestEntityTooLarge, "The body is too large", "It may have "+strconv.Itoa(maxBody)+" bytes, and must come to its end.")
 		return nil, false
 	}
 	kind, _, _ := strings.Cut(q.r.Header.Get("Content-Type"), ";")
@@ -239,7 +208,7 @@ func (q *pageRequest) jsonObject(members ...string) (map[string]string, bool) {
 
 // sameOrigin refuses a request that changes something if the browser's headers Sec-Fetch-Site
 // or Origin show that it comes from another site. It returns false then.
-func (q *pageRequest) sameOrigin() bool {
+func (q *request) sameOrigin() bool {
 	if err := http.NewCrossOriginProtection().Check(q.r); err != nil {
 		q.problem(http.StatusForbidden, "The request comes from another site", "Such requests change nothing here. Send it from this site, or from a program.")
 		return false
@@ -247,14 +216,9 @@ func (q *pageRequest) sameOrigin() bool {
 	return true
 }
 
-// isNothing reports whether the error means that the resource does not exist.
-func isNothing(err error) bool {
-	return errors.Is(err, engagement.ErrNotFound) || errors.Is(err, review.ErrNotFound)
-}
-
 // number parses a non-negative integer query parameter. If it is invalid, it sends an error
 // response and returns false.
-func (q *pageRequest) number(query url.Values, name string, preset, least, most int64) (int64, bool) {
+func (q *request) number(query url.Values, name string, preset, least, most int64) (int64, bool) {
 	text := query.Get(name)
 	if text == "" {
 		return preset, true
@@ -269,6 +233,30 @@ func (q *pageRequest) number(query url.Values, name string, preset, least, most 
 }
 
 // limit parses the query parameter for the number of items on a page.
-func (q *pageRequest) limit(query url.Values, preset, most int64) (int64, bool) {
+func (q *request) limit(query url.Values, preset, most int64) (int64, bool) {
 	return q.number(query, "limit", preset, 1, most)
+}
+
+func (q *request) isAuditor() bool {
+	return slices.Contains(q.options.Auditors, q.user.ID)
+}
+
+// isNothing reports whether the error means that the resource does not exist.
+func isNothing(err error) bool {
+	return errors.Is(err, engagement.ErrNotFound) || errors.Is(err, review.ErrNotFound)
+}
+
+// maxBody is the maximum size of the body of a request, in bytes.
+const maxBody = 16 << 10
+
+// readSmall reads a body of at most maxBody bytes.
+func readSmall(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.Body == nil {
+		return nil, nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return nil, buffer.ErrTooLarge
+	}
+	return body, nil
 }

@@ -1,4 +1,4 @@
-package oagent
+package endpoints
 
 import (
 	"errors"
@@ -28,7 +28,7 @@ type engagementPage struct {
 // listEngagements responds with a page of the Engagements of this site's agents, ordered by
 // key. It is for auditors. Each page reads limit Engagements of the store and then filters
 // them. So a page may have fewer entries, or none, and still have a next page.
-func (q *pageRequest) listEngagements() {
+func (q engagementRequest) listEngagements() {
 	query := q.r.URL.Query()
 	limit, ok := q.limit(query, defaultEngagementPage, maxEngagementPage)
 	if !ok {
@@ -39,7 +39,7 @@ func (q *pageRequest) listEngagements() {
 		q.fail(err)
 		return
 	}
-	wanted, agents := query.Get("agent"), q.agents.Current().Documents()
+	wanted, agents := query.Get("agent"), q.options.Set().Documents()
 	page := engagementPage{Engagements: make([]*engagement.Summary, 0, len(all))}
 	for _, e := range all {
 		hosted := slices.ContainsFunc(agents, func(a *oagent.Agent) bool { return a.Name == e.Agent })
@@ -52,7 +52,7 @@ func (q *pageRequest) listEngagements() {
 		if wanted != "" {
 			rest.Set("agent", wanted)
 		}
-		page.Next = q.engagements + "?" + rest.Encode()
+		page.Next = q.options.Engagements + "?" + rest.Encode()
 	}
 	q.write(page)
 }
@@ -60,7 +60,7 @@ func (q *pageRequest) listEngagements() {
 // renewEngagement ends an Engagement and begins a new one. The user may do this after the
 // Engagement has ended; an auditor may do it at any time. Only an auditor may renew an
 // Engagement in which an agent reviews.
-func (q *pageRequest) renewEngagement(e *engagement.Summary) {
+func (q engagementRequest) renewEngagement(e *engagement.Summary) {
 	if !q.sameOrigin() {
 		return
 	}
@@ -80,7 +80,7 @@ func (q *pageRequest) renewEngagement(e *engagement.Summary) {
 	case err != nil:
 		q.fail(err)
 	default:
-		q.logger.Info("an Engagement was begun anew", zap.String("agent", renewed.Agent), zap.String("engagement", renewed.Key), zap.String("user", q.user.ID))
+		q.options.Logger.Info("an Engagement was begun anew", zap.String("agent", renewed.Agent), zap.String("engagement", renewed.Key), zap.String("user", q.user.ID))
 		q.writeState(renewed)
 	}
 }

@@ -1,4 +1,4 @@
-package oagent
+package chat
 
 import (
 	"crypto/sha256"

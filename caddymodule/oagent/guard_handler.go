@@ -5,20 +5,20 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// Site implements guardHandler.
+// Site implements agents.GuardHandler.
 func (o *Handler) Site() agents.Site { return o.place }
 
-// HasAgent implements guardHandler.
+// HasAgent implements agents.GuardHandler.
 func (o *Handler) HasAgent(name string) bool {
 	return o.agents.Last().Agents[name] != nil
 }
 
-// AgentNames implements guardHandler.
+// AgentNames implements agents.GuardHandler.
 func (o *Handler) AgentNames() []string {
 	return o.agents.Last().AgentNames()
 }
 
-// LimitTools implements guardHandler.
+// LimitTools implements agents.GuardHandler.
 func (o *Handler) LimitTools(agent string, t *agents.Toolset, tools *ocp.Toolset) *ocp.Toolset {
 	if g := o.agents.Current().Agents[agent]; g != nil {
 		return g.Narrow(t, tools)
@@ -26,11 +26,14 @@ func (o *Handler) LimitTools(agent string, t *agents.Toolset, tools *ocp.Toolset
 	return tools.Only(func(*ocp.Tool) bool { return false })
 }
 
-// StopReviewRequests implements guardHandler.
-func (o *Handler) StopReviewRequests() { o.extras.asker.Load().stop() }
+// StartReviewRequests implements agents.GuardHandler.
+func (o *Handler) StartReviewRequests() { o.reviewers.Start(o.app.ReviewPace) }
 
-// WakeReviewRequests implements guardHandler.
-func (o *Handler) WakeReviewRequests() { o.extras.asker.Load().wake() }
+// StopReviewRequests implements agents.GuardHandler.
+func (o *Handler) StopReviewRequests() { o.reviewers.Stop() }
+
+// WakeReviewRequests implements agents.GuardHandler.
+func (o *Handler) WakeReviewRequests() { o.reviewers.Wake() }
 
 // Interface guard
 var _ agents.GuardHandler = (*Handler)(nil)

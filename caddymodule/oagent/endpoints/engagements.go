@@ -1,4 +1,4 @@
-package oagent
+package endpoints
 
 import (
 	"errors"
@@ -34,9 +34,12 @@ type auditPage struct {
 	Next       string             `json:"next,omitempty"` // path of the next page
 }
 
-// serveEngagement serves the state of an Engagement, its record (/audit), and for auditors the
+// engagementRequest is a request to the endpoint for Engagements.
+type engagementRequest struct{ *request }
+
+// serve serves the state of an Engagement, its record (/audit), and for auditors the
 // list of all Engagements. DELETE of an Engagement renews it.
-func (q *pageRequest) serveEngagement() {
+func (q engagementRequest) serve() {
 	methods := []string{http.MethodGet}
 	switch {
 	case len(q.rest) == 0 && q.isAuditor(), len(q.rest) == 2 && q.rest[1] == "audit":
@@ -70,7 +73,7 @@ func (q *pageRequest) serveEngagement() {
 
 // findEngagement returns an Engagement by its key or by the user's own id for it. If the user
 // may not see it, the error is the same as if it did not exist.
-func (q *pageRequest) findEngagement(id string) (*engagement.Summary, error) {
+func (q engagementRequest) findEngagement(id string) (*engagement.Summary, error) {
 	e, err := q.guard.Engagements.Get(q.r.Context(), id)
 	if err == nil && q.maySee(e) {
 		return e, nil
@@ -79,12 +82,12 @@ func (q *pageRequest) findEngagement(id string) (*engagement.Summary, error) {
 		return nil, err
 	}
 	wanted := q.r.URL.Query().Get("agent")
-	for _, a := range q.agents.Current().Documents() {
+	for _, a := range q.options.Set().Documents() {
 		if wanted != "" && a.Name != wanted {
 			continue
 		}
 		binding := oagent.Binding{Agent: a, Engagement: id, User: engagement.User{ID: q.user.ID}}
-		q.bindReviewing(&binding)
+		q.options.Reviewers.Bind(&binding)
 		if reviewed, ok := review.ReviewedBy(id); ok && q.isAuditor() {
 			binding.Reviewed = reviewed
 		}
@@ -97,25 +100,21 @@ func (q *pageRequest) findEngagement(id string) (*engagement.Summary, error) {
 
 // maySee reports whether the user may see an Engagement. The user of an Engagement in which an
 // agent reviews may not, because it can contain data that is withheld from that user.
-func (q *pageRequest) maySee(e *engagement.Summary) bool {
+func (q engagementRequest) maySee(e *engagement.Summary) bool {
 	if e.Reviewed != "" {
-		return q.isAuditor() || q.answersFor(q.user.ID, e.Agent)
+		return q.isAuditor() || q.options.Reviewers.MayDecideFor(q.user.ID, e.Agent)
 	}
 	return q.isAuditor() || e.User.ID == q.user.ID
 }
 
-func (q *pageRequest) isAuditor() bool {
-	return slices.Contains(q.Auditors, q.user.ID)
-}
-
-func (q *pageRequest) writeState(e *engagement.Summary) {
-	state := engagementState{Summary: e, Results: jsontext.Value("{}"), Audit: q.engagements + "/" + e.Key + "/audit"}
+func (q engagementRequest) writeState(e *engagement.Summary) {
+	state := engagementState{Summary: e, Results: jsontext.Value("{}"), Audit: q.options.Engagements + "/" + e.Key + "/audit"}
 	if e.Ended != nil && !q.isAuditor() {
 		ended := *e.Ended
 		ended.Why = "" // may quote withheld data
 		e.Ended = &ended
 	}
-	for _, a := range q.agents.Current().Documents() {
+	for _, a := range q.options.Set().Documents() {
 		if a.Name != e.Agent {
 			continue
 		}
@@ -129,7 +128,7 @@ func (q *pageRequest) writeState(e *engagement.Summary) {
 	q.write(state)
 }
 
-func (q *pageRequest) writeAudit(e *engagement.Summary) {
+func (q engagementRequest) writeAudit(e *engagement.Summary) {
 	query := q.r.URL.Query()
 	from, ok := q.number(query, "from", 0, 0, math.MaxInt32)
 	if !ok {
@@ -156,7 +155,7 @@ func (q *pageRequest) writeAudit(e *engagement.Summary) {
 	}
 	page := auditPage{Engagement: e.Key, From: from, Entries: entries}
 	if next := from + int64(len(entries)); len(entries) > 0 && next < e.Entries {
-		page.Next = q.engagements + "/" + e.Key + "/audit?from=" + strconv.FormatInt(next, 10) + "&limit=" + strconv.FormatInt(limit, 10)
+		page.Next = q.options.Engagements + "/" + e.Key + "/audit?from=" + strconv.FormatInt(next, 10) + "&limit=" + strconv.FormatInt(limit, 10)
 	}
 	q.write(page)
 }
@@ -164,8 +163,8 @@ func (q *pageRequest) writeAudit(e *engagement.Summary) {
 // readsGuarded reports whether an agent with an input guardrail reviews in this Engagement.
 // Such an agent may read its questions only through the review endpoint, where the guardrail
 // checks them.
-func (q *pageRequest) readsGuarded(e *engagement.Summary) bool {
-	return e.Reviewed != "" && slices.ContainsFunc(q.agents.Current().Documents(), func(a *oagent.Agent) bool {
+func (q engagementRequest) readsGuarded(e *engagement.Summary) bool {
+	return e.Reviewed != "" && slices.ContainsFunc(q.options.Set().Documents(), func(a *oagent.Agent) bool {
 		return a.Name == e.Agent && a.Input != nil
 	})
 }

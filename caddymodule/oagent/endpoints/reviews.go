@@ -1,8 +1,7 @@
-package oagent
+package endpoints
 
 import (
 	"errors"
-	"io"
 	"math"
 	"net/http"
 	"slices"
@@ -10,19 +9,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
 )
-
-// maxDecision is the maximum size of the body of a decision, in bytes.
-const maxDecision = 16 << 10
 
 // Page sizes of the list of reviews.
 const (
@@ -58,8 +55,11 @@ type decider struct {
 	agent *oagent.Agent // nil if a user decides
 }
 
-// serveReview serves reviews to their reviewers.
-func (q *pageRequest) serveReview() {
+// reviewRequest is a request to the endpoint for reviews.
+type reviewRequest struct{ *request }
+
+// serve serves reviews to their reviewers.
+func (q reviewRequest) serve() {
 	deciders, err := q.decidersOf()
 	if err != nil {
 		q.refuseReviewer(err)
@@ -76,7 +76,7 @@ func (q *pageRequest) serveReview() {
 		if q.allow(http.MethodGet, http.MethodPost) {
 			q.showReview(deciders)
 		}
-	case len(q.rest) == 2 && (q.rest[1] == decisionApprove || q.rest[1] == decisionDeny):
+	case len(q.rest) == 2 && (q.rest[1] == reviewers.Approve || q.rest[1] == reviewers.Deny):
 		if q.allow(http.MethodPost) {
 			q.decide(deciders, q.rest[1])
 		}
@@ -84,12 +84,6 @@ func (q *pageRequest) serveReview() {
 		q.notFound()
 	}
 }
-
-// Decisions.
-const (
-	decisionApprove = "approve"
-	decisionDeny    = "deny"
-)
 
 // decidersOf returns the names under which the request may decide reviews:
 //
@@ -99,25 +93,25 @@ const (
 //
 // A user whose id is the name of an agent gets no name, so nobody becomes a reviewer by having
 // an agent's name.
-func (q *pageRequest) decidersOf() ([]decider, error) {
+func (q reviewRequest) decidersOf() ([]decider, error) {
 	var deciders []decider
 	isAgent := strings.HasPrefix(q.user.ID, oagent.Scheme) ||
-		slices.ContainsFunc(q.agents.Current().Documents(), func(a *oagent.Agent) bool { return a.Name == q.user.ID })
-	if _, answered := q.Reviewers[q.user.ID]; !isAgent && !answered {
+		slices.ContainsFunc(q.options.Set().Documents(), func(a *oagent.Agent) bool { return a.Name == q.user.ID })
+	if !isAgent && !q.options.Reviewers.Has(q.user.ID) {
 		deciders = append(deciders, decider{name: q.user.ID})
 	}
-	p, refusal := q.beside(q.w, q.r, nil)
-	if answers := refusal == nil && q.answersFor(q.user.ID, p.agent.Name); !answers {
+	binding, governed := q.options.Govern(q.w, q.r)
+	if !governed || !q.options.Reviewers.MayDecideFor(q.user.ID, binding.Agent.Name) {
 		return deciders, nil
 	}
-	if err := q.guard.CheckActive(q.r.Context(), p.binding); err != nil {
+	if err := q.guard.CheckActive(q.r.Context(), binding); err != nil {
 		return nil, err
 	}
-	return append(deciders, decider{oagent.Scheme + p.agent.Name, p.agent.Agent}), nil
+	return append(deciders, decider{oagent.Scheme + binding.Agent.Name, binding.Agent}), nil
 }
 
 // refuseReviewer responds to an agent that cannot read or decide a review.
-func (q *pageRequest) refuseReviewer(err error) {
+func (q reviewRequest) refuseReviewer(err error) {
 	refusal, ok := engagement.AsRefusal(err)
 	if !ok || refusal.Kind == engagement.KindStore {
 		q.fail(err)
@@ -130,7 +124,7 @@ func (q *pageRequest) refuseReviewer(err error) {
 }
 
 // listReviews responds with a page of open reviews, oldest first.
-func (q *pageRequest) listReviews(deciders []decider) {
+func (q reviewRequest) listReviews(deciders []decider) {
 	query := q.r.URL.Query()
 	limit, ok := q.limit(query, defaultReviewPage, maxReviewPage)
 	if !ok {
@@ -159,7 +153,7 @@ func (q *pageRequest) listReviews(deciders []decider) {
 	page := reviewPage{Reviews: make([]listedReview, 0, min(int(limit), len(all)))}
 	if int64(len(all)) > limit {
 		all = all[:limit]
-		page.Next = q.oagentPages.reviews + "?limit=" + strconv.FormatInt(limit, 10) + "&after=" + reviewCursor(all[limit-1].Summary)
+		page.Next = q.options.Reviews + "?limit=" + strconv.FormatInt(limit, 10) + "&after=" + reviewCursor(all[limit-1].Summary)
 	}
 	room := maxListedInputs
 	for _, r := range all {
@@ -175,23 +169,23 @@ func (q *pageRequest) listReviews(deciders []decider) {
 
 // listed returns a review as a list entry. room is the number of bytes of inputs left on the
 // page.
-func (q *pageRequest) listed(r openReview, room *int) (listedReview, error) {
-	listed := listedReview{Summary: r.Summary, Status: engagement.ReviewPending, Location: q.oagentPages.reviews + "/" + r.ID}
-	review, err := q.guard.Reviews.Get(q.r.Context(), r.ID, r.by.name)
+func (q reviewRequest) listed(r openReview, room *int) (listedReview, error) {
+	listed := listedReview{Summary: r.Summary, Status: engagement.ReviewPending, Location: q.options.Reviews + "/" + r.ID}
+	found, err := q.guard.Reviews.Get(q.r.Context(), r.ID, r.by.name)
 	switch {
 	case isNothing(err):
 		return listed, nil
 	case err != nil:
 		return listed, err
 	}
-	listed.Status = review.Status
+	listed.Status = found.Status
 	switch {
 	case r.by.agent != nil && r.by.agent.Input != nil:
-	case len(review.Inputs) > *room:
-		listed.Inputs = engagement.Omitted{Bytes: int64(len(review.Inputs))}.JSON()
+	case len(found.Inputs) > *room:
+		listed.Inputs = engagement.Omitted{Bytes: int64(len(found.Inputs))}.JSON()
 	default:
-		listed.Inputs = review.Inputs
-		*room -= len(review.Inputs)
+		listed.Inputs = found.Inputs
+		*room -= len(found.Inputs)
 	}
 	return listed, nil
 }
@@ -216,12 +210,12 @@ func parseReviewCursor(cursor string) (*review.Summary, error) {
 
 // findReview returns a review and its decider. If there is none, it sends an error response
 // and returns nil.
-func (q *pageRequest) findReview(deciders []decider) (*review.Review, decider) {
+func (q reviewRequest) findReview(deciders []decider) (*review.Review, decider) {
 	for _, d := range deciders {
-		review, err := q.guard.Reviews.Get(q.r.Context(), q.rest[0], d.name)
+		found, err := q.guard.Reviews.Get(q.r.Context(), q.rest[0], d.name)
 		switch {
 		case err == nil:
-			return review, d
+			return found, d
 		case !isNothing(err):
 			q.fail(err)
 			return nil, d
@@ -233,12 +227,12 @@ func (q *pageRequest) findReview(deciders []decider) (*review.Review, decider) {
 
 // showReview responds with a review. If the reviewer is an agent, its input guardrail checks
 // the review first.
-func (q *pageRequest) showReview(deciders []decider) {
-	review, by := q.findReview(deciders)
-	if review == nil {
+func (q reviewRequest) showReview(deciders []decider) {
+	found, by := q.findReview(deciders)
+	if found == nil {
 		return
 	}
-	shown, err := q.shownReview(q.r.Context(), q.guard, review, by.agent)
+	shown, err := q.options.Reviewers.Show(q.r.Context(), q.guard, found, by.agent)
 	if err != nil {
 		q.fail(err)
 		return
@@ -246,7 +240,7 @@ func (q *pageRequest) showReview(deciders []decider) {
 	if by.agent != nil {
 		question, err := json.Marshal(shown, json.Deterministic(true))
 		if err == nil {
-			err = q.checkQuestion(q.r.Context(), q.guard, by.agent, review, question)
+			err = q.options.Reviewers.CheckQuestion(q.r.Context(), q.guard, by.agent, found, question)
 		}
 		if err != nil {
 			q.refuseReviewer(err)
@@ -257,9 +251,9 @@ func (q *pageRequest) showReview(deciders []decider) {
 }
 
 // decide approves or denies a review. If decision is "", it is in the body.
-func (q *pageRequest) decide(deciders []decider, decision string) {
-	asked, by := q.findReview(deciders)
-	if asked == nil {
+func (q reviewRequest) decide(deciders []decider, decision string) {
+	found, by := q.findReview(deciders)
+	if found == nil {
 		return
 	}
 	members := []string{"comment"}
@@ -273,7 +267,7 @@ func (q *pageRequest) decide(deciders []decider, decision string) {
 	if decision == "" {
 		decision = said["decision"]
 	}
-	if decision != decisionApprove && decision != decisionDeny {
+	if decision != reviewers.Approve && decision != reviewers.Deny {
 		q.problem(http.StatusBadRequest, "There is no decision", "decision is approve or deny.")
 		return
 	}
@@ -281,24 +275,24 @@ func (q *pageRequest) decide(deciders []decider, decision string) {
 		q.problem(http.StatusBadRequest, "The comment is too long", "It may have "+strconv.Itoa(review.MaxComment)+" bytes.")
 		return
 	}
-	q.answerDecided(q.record(asked, by, decision == decisionApprove, said["comment"]))
+	q.answerDecided(q.record(found, by, decision == reviewers.Approve, said["comment"]))
 }
 
 // record records a decision.
-func (q *pageRequest) record(review *review.Review, by decider, approve bool, comment string) (*review.Review, error) {
+func (q reviewRequest) record(found *review.Review, by decider, approve bool, comment string) (*review.Review, error) {
 	if by.agent == nil {
-		return q.guard.Reviews.Decide(q.r.Context(), review.ID, by.name, approve, comment)
+		return q.guard.Reviews.Decide(q.r.Context(), found.ID, by.name, approve, comment)
 	}
-	decided, err := q.decideFor(q.r.Context(), q.guard, by.agent, review, approve, comment)
+	decided, err := q.options.Reviewers.DecideFor(q.r.Context(), q.guard, by.agent, found, approve, comment)
 	if err == nil {
 		decided.Inputs, decided.Outputs = nil, nil // not checked by a guardrail, see showReview
-		q.logger.Info("an agent has decided a review", zap.String("agent", by.agent.Name), zap.String("review", review.ID),
+		q.options.Logger.Info("an agent has decided a review", zap.String("agent", by.agent.Name), zap.String("review", found.ID),
 			zap.String("status", decided.Status), zap.String("user", q.user.ID))
 	}
 	return decided, err
 }
 
-func (q *pageRequest) answerDecided(decided *review.Review, err error) {
+func (q reviewRequest) answerDecided(decided *review.Review, err error) {
 	_, refused := engagement.AsRefusal(err)
 	switch {
 	case errors.Is(err, review.ErrDecided):
@@ -312,16 +306,4 @@ func (q *pageRequest) answerDecided(decided *review.Review, err error) {
 	default:
 		q.write(decided)
 	}
-}
-
-// readSmall reads a body of at most maxDecision bytes.
-func readSmall(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.Body == nil {
-		return nil, nil
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxDecision))
-	if err != nil {
-		return nil, buffer.ErrTooLarge
-	}
-	return body, nil
 }

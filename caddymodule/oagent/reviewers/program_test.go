@@ -1,4 +1,4 @@
-package oagent
+package reviewers
 
 import (
 	"strings"
@@ -7,12 +7,12 @@ import (
 
 // TestReviewerAnswer wants only what is clear to be a decision.
 func TestReviewerAnswer(t *testing.T) {
-	for body, wanted := range map[string]reviewerAnswer{
+	for body, wanted := range map[string]answer{
 		`{"decision":"approve"}`:                         {decision: "approve"},
 		" {\"comment\":\"no\",\n\"decision\":\"deny\"} ": {decision: "deny", comment: "no"},
 		`{"decision":"pending","comment":"later"}`:       {decision: "pending", comment: "later"},
 	} {
-		if answer, err := readReviewerAnswer([]byte(body)); err != nil || *answer != wanted {
+		if answer, err := readAnswer([]byte(body)); err != nil || *answer != wanted {
 			t.Errorf("%s: %+v, %v", body, answer, err)
 		}
 	}
@@ -34,7 +34,7 @@ func TestReviewerAnswer(t *testing.T) {
 		"a long comment":   `{"decision":"approve","comment":"` + strings.Repeat("x", 2001) + `"}`,
 		"no UTF-8":         "{\"decision\":\"approve\",\"comment\":\"\xff\"}",
 	} {
-		answer, err := readReviewerAnswer([]byte(body))
+		answer, err := readAnswer([]byte(body))
 		if err == nil {
 			t.Errorf("%s: %+v", name, answer)
 		} else if strings.Contains(err.Error(), "rains") {

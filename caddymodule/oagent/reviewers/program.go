@@ -1,4 +1,4 @@
-package oagent
+package reviewers
 
 import (
 	"bytes"
@@ -21,27 +21,27 @@ import (
 // maxAnswer is the maximum size of a program's response, in bytes.
 const maxAnswer = 64 << 10
 
-// decisionPending is the decision of a program that decides later.
-const decisionPending = "pending"
+// pending is the decision of a program that decides later.
+const pending = "pending"
 
-// reviewerAnswer is the decision of a reviewing agent's program.
-type reviewerAnswer struct{ decision, comment string }
+// answer is the decision of a reviewing agent's program.
+type answer struct{ decision, comment string }
 
 var errRedirected = errors.New("it answers with a redirect, which is not followed: give ask the URL at which it is")
 
-// newAskTransport returns the transport for calls of programs. It is used without an
+// newTransport returns the transport for calls of programs. It is used without an
 // http.Client, so redirects are not followed. A redirect could send the credentials to another
 // server.
-func newAskTransport() *http.Transport {
+func newTransport() *http.Transport {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost = maxAsking
+	transport.MaxIdleConnsPerHost = maxConcurrentCalls
 	transport.MaxResponseHeaderBytes = maxAnswer
 	return transport
 }
 
 // put calls the program. An error means that nothing is decided. The error contains no
 // credentials, and nothing of the question or the response.
-func (a *ReviewerAsk) put(ctx context.Context, transport *http.Transport, question []byte) (*reviewerAnswer, error) {
+func (a *Program) put(ctx context.Context, transport *http.Transport, question []byte) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(a.Timeout))
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url, bytes.NewReader(question))
@@ -60,7 +60,7 @@ func (a *ReviewerAsk) put(ctx context.Context, transport *http.Transport, questi
 	defer response.Body.Close()
 	switch {
 	case response.StatusCode == http.StatusAccepted:
-		return &reviewerAnswer{decision: decisionPending}, nil
+		return &answer{decision: pending}, nil
 	case response.StatusCode >= 300 && response.StatusCode < 400:
 		return nil, errRedirected
 	case response.StatusCode != http.StatusOK:
@@ -73,7 +73,7 @@ func (a *ReviewerAsk) put(ctx context.Context, transport *http.Transport, questi
 	case len(body) > maxAnswer:
 		return nil, fmt.Errorf("its answer has more than %d bytes", maxAnswer)
 	}
-	return readReviewerAnswer(body)
+	return readAnswer(body)
 }
 
 // Errors about an invalid response, for the log.
@@ -101,13 +101,13 @@ func withoutWords(ctx context.Context, err error) error {
 	return errNotHTTP
 }
 
-// readReviewerAnswer parses a decision. An ambiguous response is no decision.
-func readReviewerAnswer(body []byte) (*reviewerAnswer, error) {
+// readAnswer parses a decision. An ambiguous response is no decision.
+func readAnswer(body []byte) (*answer, error) {
 	members, err := wire.Members(nil, body)
 	if err != nil {
 		return nil, errors.New("its answer is not one strict JSON object")
 	}
-	answer := new(reviewerAnswer)
+	answer := new(answer)
 	for _, m := range members {
 		to := &answer.comment
 		switch m.Name {
@@ -122,7 +122,7 @@ func readReviewerAnswer(body []byte) (*reviewerAnswer, error) {
 		}
 	}
 	switch {
-	case answer.decision != decisionApprove && answer.decision != decisionDeny && answer.decision != decisionPending:
+	case answer.decision != Approve && answer.decision != Deny && answer.decision != pending:
 		return nil, errors.New("decision of its answer is none: it is approve, deny or pending")
 	case len(answer.comment) > review.MaxComment:
 		return nil, fmt.Errorf("comment of its answer has %d bytes; the limit is %d", len(answer.comment), review.MaxComment)

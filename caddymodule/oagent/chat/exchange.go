@@ -1,0 +1,191 @@
+package chat
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/chat"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+)
+
+// Request is a request to a model API that an agent governs. The oagent directive implements it.
+type Request interface {
+	// Binding returns the agent and its Engagement.
+	Binding() oagent.Binding
+	// Names returns the tools that the agents' documents may name.
+	Names() *agentset.Names
+	// Guard returns the Guard that records the Engagement.
+	Guard() (*oagent.Guard, error)
+	// Allow logs and counts that the request passed. status is that of the response, 0 if it is
+	// not known yet.
+	Allow(status int)
+	// Refuse records, logs and counts a refusal. err is a *engagement.Refusal, a *chat.Fault, or the
+	// error of the directive with which Handler.Serve was called. called reports whether the
+	// model was called.
+	Refuse(err error, called bool) *Refusal
+	// ExposingWriter returns a writer that adds the values that the agent exposes to the header
+	// of the response, and removes those that the API has set.
+	ExposingWriter(w http.ResponseWriter) http.ResponseWriter
+}
+
+// Refusal is a refusal as the client gets it.
+type Refusal struct {
+	Status     int
+	Kind       string
+	Message    string
+	RetryAfter time.Duration // 0 for none
+}
+
+// exchange is one request to a model and its response.
+type exchange struct {
+	*Handler
+	request Request
+	w       http.ResponseWriter
+	r       *http.Request
+	next    caddyhttp.Handler
+	binding oagent.Binding
+	format  chat.Format
+	guard   *oagent.Guard
+	read    *chat.Request
+	alive   *keepAlive // nil unless the client waits for a stream
+	called  bool       // the model was called
+}
+
+// Serve passes a request to the model API on if the guardrails of its agent allow it. refusal
+// is the reason to refuse it without calling a guardrail; nil if there is none.
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, request Request, refusal error) error {
+	x := &exchange{Handler: h, request: request, w: w, r: r, next: next, binding: request.Binding(), format: h.FormatOf(r)}
+	if refusal != nil {
+		return x.refuse(refusal)
+	}
+	return x.serve()
+}
+
+func (x *exchange) serve() error {
+	if err := x.open(); err != nil {
+		return x.refuse(err)
+	}
+	agent := x.binding.Agent
+	if agent.Input == nil && agent.Output == nil {
+		return x.passOn()
+	}
+	if err := x.readRequest(); err != nil {
+		return x.refuse(err)
+	}
+	if err := x.checkInput(); err != nil {
+		return x.refuse(err)
+	}
+	if agent.Output == nil {
+		return x.passOn()
+	}
+	if x.read.Background {
+		return x.refuse(&chat.Fault{
+			Status: http.StatusForbidden, Code: chat.CodeUnchecked,
+			Message: "an answer in the background is not looked at by the guardrail: ask without background",
+		})
+	}
+	if x.read.Stream {
+		x.alive = startKeepAlive(x.w, time.Duration(x.KeepAlive))
+		defer x.alive.stop()
+	}
+	return x.callModel()
+}
+
+// open finds the Engagement. It must not have ended.
+func (x *exchange) open() (err error) {
+	if x.guard, err = x.request.Guard(); err != nil {
+		x.logger.Error("the records of agents cannot be opened", zap.Error(err))
+		return &chat.Fault{
+			Status: http.StatusServiceUnavailable, Code: string(engagement.KindStore),
+			Message: "the model was not asked, because the record of the Engagement cannot be kept just now: try again later",
+		}
+	}
+	return x.guard.CheckActive(x.r.Context(), x.binding)
+}
+
+// passOn passes the model's response on unchecked.
+func (x *exchange) passOn() error {
+	x.request.Allow(0)
+	return x.next.ServeHTTP(x.request.ExposingWriter(x.w), x.r)
+}
+
+// readRequest parses the request and restores its body.
+func (x *exchange) readRequest() (err error) {
+	if coding := x.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return &chat.Fault{
+			Status: http.StatusUnsupportedMediaType, Code: chat.CodeMalformed,
+			Message: "the request is compressed, so that no guardrail can look at it: send it without Content-Encoding",
+		}
+	}
+	body := new(buffer.Buffer) // not from the pool: the transport may still read it after the response has arrived
+	switch err := body.ReadAll(x.r.Body, x.MaxInput); {
+	case errors.Is(err, buffer.ErrTooLarge):
+		return &chat.Fault{
+			Status: http.StatusRequestEntityTooLarge, Code: chat.CodeMalformed,
+			Message: fmt.Sprintf("the request has more than %d bytes, which is the limit", x.MaxInput),
+		}
+	case err != nil:
+		return &chat.Fault{Status: http.StatusBadRequest, Code: chat.CodeMalformed, Message: "the request could not be read to its end"}
+	}
+	options := x.options()
+	options.AllowMedia = options.AllowMedia || x.binding.Agent.Input == nil
+	if x.read, err = x.format.ReadRequest(body.B, options); err != nil {
+		return err
+	}
+	x.r.Body = io.NopCloser(bytes.NewReader(body.B))
+	x.r.ContentLength, x.r.TransferEncoding = int64(len(body.B)), nil
+	x.r.Trailer = nil
+	delete(x.r.Header, "Trailer")
+	x.r.Header.Set("Content-Length", strconv.Itoa(len(body.B)))
+	x.r.Header.Set("Accept-Encoding", "identity")
+	x.r.Header.Set("Content-Type", "application/json") // prevents the model API from assuming another character set
+	for name := range x.r.Header {
+		if headerkind.Of(name) != headerkind.Ordinary {
+			delete(x.r.Header, name)
+		}
+	}
+	return nil
+}
+
+func (h *Handler) options() chat.ReadOptions {
+	return chat.ReadOptions{Roles: h.Roles, AllowMedia: h.AllowMedia}
+}
+
+// refuse sends the reason for the refusal in the error format of the API.
+func (x *exchange) refuse(err error) error {
+	refusal := x.request.Refuse(err, x.called)
+	if refusal.RetryAfter > 0 && !x.alive.stop() {
+		x.w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(refusal.RetryAfter.Seconds()))))
+	}
+	x.write(&chat.Fault{Status: refusal.Status, Code: refusal.Kind, Message: refusal.Message})
+	return nil
+}
+
+// write responds with a fault.
+func (x *exchange) write(fault *chat.Fault) {
+	if x.alive.stop() {
+		_, _ = x.w.Write(x.format.AppendErrorEvent(nil, fault)) // the client may have disconnected
+		return
+	}
+	body := x.format.AppendError(nil, fault)
+	header := x.w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	header.Set("Cache-Control", "no-store")
+	x.w.WriteHeader(fault.Status)
+	_, _ = x.w.Write(body)
+}

@@ -1,0 +1,153 @@
+package chat
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/oagent/chat"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// Defaults for guardrails on traffic to a model API.
+const (
+	DefaultMaxInput  = 16 << 20 // bytes of a request, including images
+	DefaultMaxOutput = 4 << 20  // bytes of a checked response
+	DefaultKeepAlive = 15 * time.Second
+)
+
+// defaultPaths are the paths of the public model APIs.
+var defaultPaths = []string{"/v1/chat/completions", "/v1/responses", "/v1/messages"}
+
+// Handler applies the guardrails of the governing agent to traffic to a model API (OpenAgentSpec
+// v1, guardrails). It supports OpenAI's chat completions and responses, Anthropic's messages,
+// and compatible APIs.
+//
+//   - The input guardrail's tool is called before the model.
+//   - The output guardrail's tool is called before the client gets the response. The whole
+//     response is held until then, streamed or not.
+//   - If a guardrail's assertion does not hold, the Engagement ends.
+type Handler struct {
+	// The paths of the model API, for POST requests. Each must end in /chat/completions,
+	// /responses or /messages; * matches one segment. Default: /v1/chat/completions,
+	// /v1/responses and /v1/messages.
+	Paths []string `json:"paths,omitempty"`
+
+	// The origin of the API of the guardrails' tools, as https://host. Default: the server in
+	// its OpenAPI document.
+	Upstream string `json:"upstream,omitempty"`
+
+	// The roles whose messages the input guardrail checks: user, system, developer, assistant,
+	// tool. user is always included. Default: all.
+	Roles []string `json:"roles,omitempty"`
+
+	// Whether images, audio and files pass unchecked. If false, they are refused wherever a
+	// guardrail would have to check them. Default: false.
+	AllowMedia bool `json:"allow_media,omitempty"`
+
+	// The maximum size of a request, in bytes. Default: 16 MiB.
+	MaxInput int64 `json:"max_input,omitempty"`
+
+	// The maximum size of a checked response, in bytes. A larger response is refused. Default:
+	// 4 MiB.
+	MaxOutput int64 `json:"max_output,omitempty"`
+
+	// How often a comment is sent to a client that waits for a stream, so that proxies do not
+	// close the idle connection. A negative value ("off" in the Caddyfile) disables these
+	// comments. Default: 15s.
+	KeepAlive caddy.Duration `json:"keep_alive,omitempty"`
+
+	passed     passedTexts
+	guardrails *guardrail.Caller
+	logger     *zap.Logger
+}
+
+// Provision sets the defaults and checks the options.
+func (h *Handler) Provision(logger *zap.Logger) error {
+	h.logger = logger
+	if len(h.Paths) == 0 {
+		h.Paths = defaultPaths
+	}
+	if h.MaxInput == 0 {
+		h.MaxInput = DefaultMaxInput
+	}
+	if h.MaxOutput == 0 {
+		h.MaxOutput = DefaultMaxOutput
+	}
+	if h.KeepAlive == 0 {
+		h.KeepAlive = caddy.Duration(DefaultKeepAlive)
+	}
+	h.Upstream = caddy.NewReplacer().ReplaceAll(h.Upstream, "")
+	h.guardrails = &guardrail.Caller{Upstream: h.Upstream, Logger: logger}
+	return h.check()
+}
+
+// Guardrails returns the caller of the guardrails' tools.
+func (h *Handler) Guardrails() *guardrail.Caller { return h.guardrails }
+
+// check rejects invalid options.
+func (h *Handler) check() error {
+	for _, p := range h.Paths {
+		if err := checkPath(p); err != nil {
+			return fmt.Errorf("chat %s: %w", p, err)
+		}
+	}
+	for _, role := range h.Roles {
+		if err := checkRole(role); err != nil {
+			return fmt.Errorf("chat: roles %s: %w", role, err)
+		}
+	}
+	if err := errors.Join(directive.NotNegative("chat: max_input", h.MaxInput), directive.NotNegative("chat: max_output", h.MaxOutput)); err != nil {
+		return err
+	}
+	if h.Upstream == "" {
+		return nil
+	}
+	if _, err := ocp.NewHTTPInvoker(h.Upstream); err != nil {
+		return fmt.Errorf("chat: upstream: %w", err)
+	}
+	return nil
+}
+
+func checkPath(p string) error {
+	if !strings.HasPrefix(p, "/") {
+		return toolcall.ErrNoSlash
+	}
+	if _, err := path.Match(p, "/"); err != nil {
+		return errors.New("that is no pattern")
+	}
+	if chat.FormatOf(p) == 0 {
+		return errors.New("the path of a model API ends in /chat/completions, /responses or /messages")
+	}
+	return nil
+}
+
+func checkRole(role string) error {
+	switch role {
+	case "user", "system", "developer", "assistant", "tool":
+		return nil
+	}
+	return errors.New("it is user, system, developer, assistant or tool")
+}
+
+// FormatOf returns the model API that a request is for, or 0 if it is for none.
+func (h *Handler) FormatOf(r *http.Request) chat.Format {
+	if r.Method != http.MethodPost {
+		return 0
+	}
+	for _, pattern := range h.Paths {
+		if matched, err := path.Match(pattern, r.URL.Path); err == nil && matched {
+			return chat.FormatOf(r.URL.Path)
+		}
+	}
+	return 0
+}

@@ -1,0 +1,128 @@
+package oagent
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+)
+
+// checkDocuments rejects agents that the configuration does not support, before their tools are
+// known.
+func checkDocuments(o *Handler, read []*oagent.Agent) error {
+	return errors.Join(checkIdentities(o, read), checkGuard(o.Guard, read))
+}
+
+// checkIdentities rejects an agent that names credentials which are not configured.
+func checkIdentities(o *Handler, read []*oagent.Agent) error {
+	var problems []error
+	for _, a := range read {
+		for i := range a.Capabilities {
+			c := &a.Capabilities[i]
+			if _, ok := o.identities[c.StaticIdentity]; ok || c.StaticIdentity == "" {
+				continue
+			}
+			hint := "add to oagent: identity " + c.StaticIdentity + " header_up Authorization \"Bearer {env.TOKEN}\""
+			if near := nearest.Name(c.StaticIdentity, maps.Keys(o.identities)); near != "" {
+				hint = "did you mean " + near + "?"
+			}
+			problems = append(problems, fmt.Errorf("%s:%d: %s.static_identity: there is no identity %s: %s", a.Location, c.Line, c.Rule(), c.StaticIdentity, hint))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// checkGuard rejects a guard option with which none of the agents can govern a request.
+func checkGuard(guard string, read []*oagent.Agent) error {
+	names := make([]string, len(read))
+	for i, a := range read {
+		if names[i] = a.Name; a.Name == guard {
+			return nil
+		}
+	}
+	switch {
+	case guard == "" && len(read) > 1:
+		return fmt.Errorf("there are several agents (%s), and no option says which one governs a request: add guard, "+
+			"as in: guard {http.ocp.agent_type}", strings.Join(names, ", "))
+	case guard == "" || strings.Contains(guard, "{"):
+		return nil
+	}
+	if near := nearest.Name(guard, slices.Values(names)); near != "" {
+		return fmt.Errorf("guard: there is no agent %q; did you mean %s?", guard, near)
+	}
+	return fmt.Errorf("guard: there is no agent %q; there are: %s", guard, strings.Join(names, ", "))
+}
+
+// checkLinked rejects agents whose documents require something that is not configured. It
+// warns about reviews that nobody can decide.
+func checkLinked(o *Handler) error {
+	set := o.agents.Current()
+	for _, name := range slices.Sorted(maps.Keys(o.Reviewers)) {
+		if set.Agents[name] == nil {
+			return fmt.Errorf("reviewer %s: there is no such agent; there are: %s", name, set.ListAgents())
+		}
+	}
+	for _, a := range set.Documents() {
+		if err := checkGuardrails(o, set, a); err != nil {
+			return err
+		}
+		for i := range a.Capabilities {
+			for rule, reviewer := range a.Capabilities[i].Reviewers() {
+				warnUndecidable(o, set, a, rule, reviewer)
+			}
+		}
+	}
+	return nil
+}
+
+// checkGuardrails checks that the tools of the guardrails can be called. It skips tools whose
+// toolset is not loaded yet.
+func checkGuardrails(o *Handler, set *agentset.Set, a *oagent.Agent) error {
+	if a.Input == nil && a.Output == nil {
+		return nil
+	}
+	if o.Chat == nil && o.Reviewers[a.Name] == nil {
+		o.logger.Warn("the guardrails of an agent have no effect: add the subdirective chat for model traffic, or reviewer if the agent reviews",
+			zap.String("agent", a.Name))
+		return nil
+	}
+	for _, side := range []engagement.Side{engagement.SideInput, engagement.SideOutput} {
+		guardrail := a.Guardrail(side)
+		if guardrail == nil {
+			continue
+		}
+		op := set.Names.Find(guardrail.Tool)
+		if op == nil {
+			continue // not loaded yet
+		}
+		if err := o.guardrails.CheckTool(op, side); err != nil {
+			return fmt.Errorf("%s: guardrails.%s of agent %s: tool %s cannot be called: %w", a.Location, side, a.Name, guardrail.Tool, err)
+		}
+	}
+	return nil
+}
+
+// warnUndecidable logs a warning if nobody can decide the reviews of this reviewer.
+func warnUndecidable(o *Handler, set *agentset.Set, a *oagent.Agent, rule, reviewer string) {
+	name := strings.TrimPrefix(reviewer, oagent.Scheme)
+	isAgent := name != reviewer || set.Agents[name] != nil
+	logger := o.logger.With(zap.String("agent", a.Name), zap.String("rule", rule), zap.String("reviewer", reviewer))
+	switch {
+	case isAgent && set.Agents[name] == nil:
+		logger.Warn("the reviewer is an agent that this site does not have; only another site with the same store can call it",
+			zap.String("nearest", nearest.Name(name, slices.Values(set.AgentNames()))))
+	case isAgent && o.reviewers.HasProgram(name):
+	case o.Reviews == "":
+		logger.Warn("an agent needs reviews, and reviewers have no endpoint: add the subdirective reviews")
+	case isAgent && o.Reviewers[name] == nil:
+		logger.Warn("the reviewer is an agent for which nobody may decide: add the subdirective reviewer")
+	}
+}

@@ -1,0 +1,73 @@
+package endpoints
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/fairwayhq/fairway/internal/prepared"
+	"github.com/fairwayhq/fairway/oagent"
+)
+
+// documentRequest is a request to the endpoint for agent documents.
+type documentRequest struct{ *request }
+
+// listedAgent is an entry in the list of agents.
+type listedAgent struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Owner       string `json:"owner"`
+	Definition  string `json:"definition"` // path of the document
+}
+
+// serve serves the agent documents (OpenAgentSpec v1, Server, rules 1 and 3.1). Rule
+// 3.3 (POST begins an Engagement) is for servers that run their agents. This gateway does not
+// run agents: an Engagement begins with an agent's first call to the API.
+func (q documentRequest) serve() {
+	if q.r.Method == http.MethodPost {
+		q.w.Header().Set("Allow", "GET, HEAD")
+		q.problem(http.StatusMethodNotAllowed, "The method is not allowed",
+			"This takes GET, HEAD: it is the agent's document. No agent runs here; an Engagement begins with what an agent asks of the API.")
+		return
+	}
+	if !q.allow(http.MethodGet) {
+		return
+	}
+	hosted := q.options.Set().Documents()
+	switch len(q.rest) {
+	case 0:
+		listed := make([]listedAgent, len(hosted))
+		for i, a := range hosted {
+			listed[i] = listedAgent{a.Name, a.Description, a.Owner, q.options.Documents + "/" + a.Name}
+		}
+		q.write(struct {
+			Agents []listedAgent `json:"agents"`
+		}{listed})
+		return
+	case 1:
+		for _, a := range hosted {
+			if a.Name == q.rest[0] {
+				q.writeDocument(a)
+				return
+			}
+		}
+	}
+	q.problem(http.StatusNotFound, "There is no such agent", "This site has no agent of that name. "+q.options.Documents+" lists those that it has.")
+}
+
+func (q documentRequest) writeDocument(a *oagent.Agent) {
+	tag := `"` + a.Hash + `"`
+	header := q.w.Header()
+	header.Set("Etag", tag)
+	header.Set("Cache-Control", "no-cache")
+	if prepared.MatchesTag(q.r.Header["If-None-Match"], tag) {
+		q.w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	header.Set("Content-Type", "application/yaml")
+	header.Set("Content-Length", strconv.Itoa(len(a.Source)))
+	header.Set("X-Content-Type-Options", "nosniff")
+	q.w.WriteHeader(http.StatusOK)
+	if q.r.Method != http.MethodHead {
+		_, _ = q.w.Write(a.Source)
+	}
+}

@@ -1,0 +1,129 @@
+package oagent
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	modelchat "github.com/fairwayhq/fairway/caddymodule/oagent/chat"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/chat"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// modelRequest is a request to a model API. Package chat applies the guardrails of the agent;
+// modelRequest gives it the agent and the Engagement, and records the decision.
+type modelRequest struct{ *passage }
+
+// newModelRequest returns a request that does not go to the API, with the agent that governs it
+// and the Engagement.
+func newModelRequest(o *Handler, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (modelRequest, *refused) {
+	p := &passage{Handler: o, w: w, r: r, next: next, began: time.Now()}
+	p.repl, _ = r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if next == nil {
+		p.linked = o.agents.Current()
+	} else {
+		p.linked = o.agents.CurrentFor(r, next)
+	}
+	return modelRequest{p}, p.findAgent()
+}
+
+// serveModel handles the request if it goes to the model API. It reports whether it did.
+func serveModel(o *Handler, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (handled bool, err error) {
+	if o.Chat == nil || o.Chat.FormatOf(r) == 0 {
+		return false, nil
+	}
+	m, refusal := newModelRequest(o, w, r, next)
+	if m.call = ocp.CallFromContext(r.Context()); m.call != nil {
+		if refusal != nil || m.agent.Input == nil && m.agent.Output == nil {
+			return false, nil // it is checked like any other call, and refused there
+		}
+		return true, m.refuseCall()
+	}
+	if refusal != nil {
+		return true, o.Chat.Serve(w, r, next, m, refusal)
+	}
+	return true, o.Chat.Serve(w, r, next, m, nil)
+}
+
+// refuseCall refuses a tool call to a model API that has guardrails, because the call would
+// bypass them.
+func (m modelRequest) refuseCall() error {
+	m.rec, m.name = recorderOf(m.w), oagent.KebabName(m.call.Tool.Name)
+	return m.answerRefusal(m.refuse(kindUnreadable, 0, "", fmt.Sprintf(
+		"the call of %s was not made: it calls a model, and the guardrails of agent %s check only requests to %s; send the request there",
+		m.name, m.agent.Name, m.r.URL.Path), nil))
+}
+
+// Binding implements chat.Request.
+func (m modelRequest) Binding() oagent.Binding { return m.binding }
+
+// Names implements chat.Request.
+func (m modelRequest) Names() *agentset.Names { return m.linked.Names }
+
+// Guard implements chat.Request.
+func (m modelRequest) Guard() (*oagent.Guard, error) { return m.guard(m.r.Context()) }
+
+// Allow implements chat.Request.
+func (m modelRequest) Allow(status int) {
+	m.status = status
+	m.decided(allowed)
+	m.tell(allowed, nil, "")
+}
+
+// Refuse implements chat.Request.
+func (m modelRequest) Refuse(err error, called bool) *modelchat.Refusal {
+	refusal := m.refusalFor(err)
+	m.status, refusal.Made = refusal.status, refusal.Made || called
+	m.adviseRenewal(refusal)
+	m.recordRefusal(refusal)
+	m.decided(string(refusal.Kind))
+	m.tell(string(refusal.Kind), refusal, "")
+	return &modelchat.Refusal{Status: refusal.status, Kind: string(refusal.Kind), Message: refusal.Message, RetryAfter: refusal.RetryAfter}
+}
+
+// refusalFor returns the refusal for an error.
+func (m modelRequest) refusalFor(err error) *refused {
+	refusal := &refused{}
+	if errors.As(err, &refusal) {
+		return refusal
+	}
+	if _, ok := engagement.AsRefusal(err); ok {
+		return refusedBy(err)
+	}
+	if fault, ok := chat.AsFault(err); ok {
+		return m.refuse(engagement.Kind(fault.Code), fault.Status, "", fault.Message, nil)
+	}
+	return m.refuse(kindUnreadable, http.StatusInternalServerError, "", "the gateway failed; see its log for the reason", err)
+}
+
+// ExposingWriter implements chat.Request.
+func (m modelRequest) ExposingWriter(w http.ResponseWriter) http.ResponseWriter {
+	e := &exposingWriter{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, exposed: make(http.Header)}
+	m.expose(e.exposed)
+	return e
+}
+
+// exposingWriter is an http.ResponseWriter that sets the header of exposed values. An API
+// cannot forge this header.
+type exposingWriter struct {
+	caddyhttp.ResponseWriterWrapper
+	exposed http.Header
+}
+
+// WriteHeader replaces the API's value of the header by the values that the agent exposes.
+func (w *exposingWriter) WriteHeader(status int) {
+	delete(w.Header(), headerExposes)
+	maps.Copy(w.Header(), w.exposed)
+	w.ResponseWriterWrapper.WriteHeader(status)
+}
+
+// Interface guard
+var _ modelchat.Request = modelRequest{}

@@ -1,0 +1,35 @@
+package reviewers
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Values of the label answer when the program of an agent has made no decision. Otherwise the
+// label has the status of the review.
+const (
+	laterDecision = "later"
+	noDecision    = "none"
+)
+
+// metrics are the collectors of this package. There is one set in the process, so that they
+// survive a reload. The label agent has only names of documents.
+var metrics = struct {
+	questions *prometheus.CounterVec // agent, answer
+}{
+	prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "fairway",
+		Name:      "agent_review_questions_total",
+		Help:      "Requests to the programs of reviewing agents, by agent and by decision. later: the program decides later; none: the request failed or the response had no decision.",
+	}, []string{"agent", "answer"}),
+}
+
+// RegisterMetrics registers the collectors.
+func RegisterMetrics(registry prometheus.Registerer) error {
+	already := prometheus.AlreadyRegisteredError{}
+	if err := registry.Register(metrics.questions); err != nil && !errors.As(err, &already) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package reviewers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/review"
+)
+
+// Decisions, as reviewers send them.
+const (
+	Approve = "approve"
+	Deny    = "deny"
+)
+
+// Options are what the service needs of the oagent handler.
+type Options struct {
+	Agents     map[string]*Agent // by the agent's name
+	Path       string            // of the review endpoint, without a trailing slash; "" if there is none
+	Set        func() *agentset.Set
+	Guard      func(context.Context) (*oagent.Guard, error)
+	Guardrails *guardrail.Caller
+	Logger     *zap.Logger
+}
+
+// Service decides reviews on behalf of agents. It knows who may decide for an agent, checks
+// what the agent reads and writes with its guardrails, and calls the agents' programs.
+type Service struct {
+	options    Options
+	agents     map[string]*Agent          // by name
+	dispatcher atomic.Pointer[dispatcher] // nil if no program is called
+}
+
+// New checks the configuration of the reviewing agents and returns the service.
+func New(options Options) (*Service, error) {
+	for _, name := range slices.Sorted(maps.Keys(options.Agents)) {
+		if err := options.Agents[name].provision(options.Logger); err != nil {
+			return nil, fmt.Errorf("reviewer %s: %w", name, err)
+		}
+	}
+	return &Service{options: options, agents: options.Agents}, nil
+}
+
+// Has reports whether the configuration has a reviewing agent with that name.
+func (s *Service) Has(agent string) bool {
+	_, ok := s.agents[agent]
+	return ok
+}
+
+// HasProgram reports whether the agent has a program that is called about reviews.
+func (s *Service) HasProgram(agent string) bool {
+	a := s.agents[agent]
+	return a != nil && a.Ask != nil
+}
+
+// MayDecideFor reports whether the user may decide for the agent.
+func (s *Service) MayDecideFor(user, agent string) bool {
+	r := s.agents[agent]
+	return r != nil && user != "" && slices.Contains(r.Users, user)
+}
+
+// Bind selects the Engagement in which an agent reviews, if the request's id names it
+// and the user may decide for the agent. So the calls that the agent's program makes while it
+// decides belong to that Engagement. For other users, the id is an ordinary id.
+func (s *Service) Bind(b *oagent.Binding) {
+	if len(s.agents) == 0 || b.Agent == nil {
+		return
+	}
+	if reviewed, ok := review.ReviewedBy(b.Engagement); ok && s.MayDecideFor(b.User.ID, b.Agent.Name) {
+		b.Reviewed, b.User.Email = reviewed, "" // the Engagement belongs to the user of the Engagement under review
+	}
+}
+
+// Shown is a review as its reviewer sees it.
+type Shown struct {
+	*review.Review
+	Engagement jsontext.Value `json:"engagement"`         // see oagent.Guard.ReviewedEngagement; null if it no longer exists
+	Reviewing  string         `json:"reviewing,omitzero"` // for an agent: id of the Engagement in which it decides
+	Intent     string         `json:"intent,omitzero"`    // of the deciding agent
+	Location   string         `json:"location,omitzero"`  // path to decide it; "" if the site has no review endpoint
+}
+
+// Show returns a review as its reviewer sees it. agent is the agent that decides it, nil if a
+// user does.
+func (s *Service) Show(ctx context.Context, guard *oagent.Guard, r *review.Review, agent *oagent.Agent) (*Shown, error) {
+	shown := &Shown{Review: r}
+	if s.options.Path != "" {
+		shown.Location = s.options.Path + "/" + r.ID
+	}
+	if agent != nil {
+		shown.Intent, shown.Reviewing = agent.Intent, reviewing(agent, r).Engagement
+	}
+	var err error
+	if shown.Engagement, err = guard.Reviews.Engagement(ctx, r); errors.Is(err, engagement.ErrNotFound) {
+		err = nil
+	}
+	return shown, err
+}
+
+// reviewing returns the Engagement in which the agent decides a review.
+func reviewing(agent *oagent.Agent, r *review.Review) oagent.Binding {
+	return oagent.Reviewing(agent, r.Key, r.User)
+}
+
+// CheckQuestion calls the input guardrail of a reviewing agent with the JSON that the agent is
+// about to read. It does so each time, even if the review is already decided. The error is a
+// *engagement.Refusal.
+func (s *Service) CheckQuestion(ctx context.Context, guard *oagent.Guard, agent *oagent.Agent, r *review.Review, question []byte) error {
+	if r.Status == engagement.ReviewPending {
+		if err := guard.Reviews.Question(ctx, r); err != nil {
+			return err
+		}
+	}
+	if agent.Input == nil {
+		return nil
+	}
+	return s.checkGuardrail(ctx, guard, agent, r, engagement.SideInput, guardrail.Text{Input: string(question)})
+}
+
+// DecideFor records a reviewing agent's decision. Its output guardrail checks the comment
+// first, because others can read it.
+func (s *Service) DecideFor(ctx context.Context, guard *oagent.Guard, agent *oagent.Agent, r *review.Review, approve bool, comment string) (*review.Review, error) {
+	if comment != "" && agent.Output != nil && r.Status == engagement.ReviewPending {
+		if err := guard.Reviews.Question(ctx, r); err != nil {
+			return nil, err
+		}
+		if err := s.checkGuardrail(ctx, guard, agent, r, engagement.SideOutput, guardrail.Text{Input: string(r.Inputs), Output: comment}); err != nil {
+			return nil, err
+		}
+	}
+	return guard.Reviews.Decide(ctx, r.ID, oagent.Scheme+agent.Name, approve, comment)
+}
+
+// checkGuardrail calls a guardrail of a reviewing agent, like a guardrail on model traffic. If
+// its assertion does not hold, the Engagement in which the agent reviews ends, and the review
+// is denied.
+func (s *Service) checkGuardrail(ctx context.Context, guard *oagent.Guard, agent *oagent.Agent, r *review.Review, side engagement.Side, text guardrail.Text) error {
+	err := s.options.Guardrails.Check(ctx, guard, reviewing(agent, r), s.options.Set().Names, side, text)
+	if refusal, ok := engagement.AsRefusal(err); ok && refusal.Ends() {
+		return errors.Join(refusal, guard.Reviews.Question(ctx, r)) // Question denies the review
+	}
+	return err
+}
