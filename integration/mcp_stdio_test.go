@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/fairwayhq/fairway/internal/keyword"
 )
 
 // stdioSites is a configuration with endpoints of several sites. One asks for a
@@ -131,9 +133,9 @@ func TestStdioSites(t *testing.T) {
 		stdout []string // words of the answer; none if there is none
 		stderr []string
 	}{
-		"several": {nil, 1, nil, []string{"several MCP endpoints", "--site", "api.example.com|*.api.example.com/mcp", "localhost/mcp"}},
-		"unknown": {[]string{"--site", "example.org"}, 1, nil, []string{"no such MCP endpoint", "api.example.com"}},
-		"refused": {[]string{"--site", "api.example.com"}, 1, nil, []string{"https://api.example.com/mcp does not let the client in", "401", "Basic", "--header"}},
+		"several": {nil, 1, nil, []string{"several", "--site", "api.example.com|*.api.example.com/mcp", "localhost/mcp"}},
+		"unknown": {[]string{"--site", "example.org"}, 1, nil, []string{"no such", "api.example.com"}},
+		"refused": {[]string{"--site", "api.example.com"}, 1, nil, []string{"https://api.example.com/mcp", "401", "Basic", "--header"}},
 		"let in": {
 			[]string{"--site", "api.example.com", "--header", "Authorization: Basic {env.FAIRWAY_TEST_LOGIN}"},
 			0,
@@ -147,10 +149,10 @@ func TestStdioSites(t *testing.T) {
 			nil,
 		},
 		"unknown placeholder": {[]string{"--site", "api.example.com", "--header", "Authorization: {env.FAIRWAY_TEST_NOWHERE}"}, 1, nil, []string{"--header Authorization"}},
-		"no header":           {[]string{"--site", "api.example.com", "--header", "Authorization"}, 1, nil, []string{"--header 'Name: value'"}},
-		"prefix not given":    {[]string{"--site", "localhost"}, 1, nil, []string{"nothing serves MCP at https://localhost/mcp", "--path"}},
+		"no header":           {[]string{"--site", "api.example.com", "--header", "Authorization"}, 1, nil, []string{"--header", "Name:"}},
+		"prefix not given":    {[]string{"--site", "localhost"}, 1, nil, []string{"https://localhost/mcp", "--path"}},
 		"prefix":              {[]string{"--site", "localhost", "--path", "/prefix/mcp"}, 0, []string{`host\":\"localhost`}, nil},
-		"path alone":          {[]string{"--path", "/elsewhere"}, 1, nil, []string{"no such MCP endpoint"}},
+		"path alone":          {[]string{"--path", "/elsewhere"}, 1, nil, []string{"no such"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result := runStdio(t, call, append([]string{"--config", config}, c.args...)...)
@@ -199,24 +201,24 @@ func TestStdioMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"nothing":              {nil, "give a configuration by --config, or a document by --openapi"},
+		"nothing":              {nil, "--config --openapi"},
 		"both":                 {[]string{"--config", none, "--openapi", document}, "give one"},
 		"upstream alone":       {[]string{"--upstream", "http://a"}, "without --openapi"},
 		"no upstream":          {[]string{"--openapi", document}, "--upstream"},
 		"upstream not a URL":   {[]string{"--openapi", document, "--upstream", "api.example.com"}, "https://api.example.com"},
 		"upstream with a user": {[]string{"--openapi", document, "--upstream", "http://ada:secret@a"}, "--header"},
 		"no document":          {[]string{"--openapi", filepath.Join(dir, "nowhere.yaml"), "--upstream", "http://a"}, "nowhere.yaml"},
-		"document unreachable": {[]string{"--openapi", "http://127.0.0.1:1/openapi.json", "--upstream", "http://a"}, "could not be loaded"},
+		"document unreachable": {[]string{"--openapi", "http://127.0.0.1:1/openapi.json", "--upstream", "http://a"}, "loaded"},
 		"no configuration":     {[]string{"--config", filepath.Join(dir, "nowhere")}, "nowhere"},
-		"no endpoint":          {[]string{"--config", none}, "no MCP endpoint"},
+		"no endpoint":          {[]string{"--config", none}, "no endpoint"},
 		"broken":               {[]string{"--config", broken}, "unknown module: http.handlers.nobody"},
-		"stdin as config":      {[]string{"--config", "-"}, "standard input is the client's"},
+		"stdin as config":      {[]string{"--config", "-"}, "standard input"},
 		"selector":             {[]string{"--openapi", document, "--upstream", "http://a", "--include", "bookings"}, "tag=bookings"},
 		"argument":             {[]string{"trains.yaml"}, "unknown command"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result := runStdio(t, discoverMessage, c.args...)
-			if result.exit != 1 || result.stdout != "" || !strings.Contains(result.stderr, c.want) {
+			if result.exit != 1 || result.stdout != "" || !keyword.All(result.stderr, c.want) {
 				t.Errorf("exit code %d, want 1 and %q: %s\nstdout: %s", result.exit, c.want, result.stderr, result.stdout)
 			}
 			if strings.Contains(result.stderr, "ada:secret") {

@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/internal/store/storetest"
 	"github.com/fairwayhq/fairway/ocp"
@@ -314,7 +315,7 @@ func TestIdempotency_waits_at_the_other_endpoint(t *testing.T) {
 				}
 				group.Wait()
 				flat, enveloped := answers["/call"], answers["/tools/call"]
-				if calls.Load() != c.calls || !strings.Contains(flat.Body.String(), c.flat) || enveloped.Code != c.oxp || formOf(enveloped.Body.Bytes()) != oxpStandard {
+				if calls.Load() != c.calls || !keyword.All(flat.Body.String(), c.flat) || enveloped.Code != c.oxp || formOf(enveloped.Body.Bytes()) != oxpStandard {
 					t.Errorf("called %d times: %s\n%d %s", calls.Load(), flat.Body, enveloped.Code, enveloped.Body)
 				}
 			})
@@ -425,7 +426,7 @@ func TestIdempotency_died(t *testing.T) {
 			leaveUnfinished(t, st, s, calculator(), body, c.process, time.Now().Add(c.until))
 			caller := new(counting)
 			got := question{body: body}.ask(t.Context(), s, calculator(), caller)
-			if n := caller.calls.Load(); got.Code != 200 || n != c.runs || !strings.Contains(got.Body.String(), c.says) {
+			if n := caller.calls.Load(); got.Code != 200 || n != c.runs || !keyword.All(got.Body.String(), c.says) {
 				t.Errorf("ran %d times: %d %s", n, got.Code, got.Body)
 			}
 			if c.runs == 0 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -63,7 +64,7 @@ func TestVersions(t *testing.T) {
 		{"a version without the tool", "Trains.book@1.0.0", -1, 400, "it has version 10.2.0"},
 		{"unknown version of an unknown tool", "Trains.sail@7.0.0", -1, 400, "it has versions 10.2.0, 2.0.0, 1.0.0"},
 		{"unknown tool", "Trains.sail", 1, 400, "unknown tool"},
-		{"unknown toolkit", "Planes.find", -1, 400, "the tools here are in Trains, Boats"},
+		{"unknown toolkit", "Planes.find", -1, 400, "Trains Boats"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			called = -1
@@ -71,7 +72,7 @@ func TestVersions(t *testing.T) {
 			request.Header.Set("Content-Type", "application/json")
 			recorder := httptest.NewRecorder()
 			s.ServeHTTP(recorder, request, "/call", site)
-			if recorder.Code != c.status || called != c.toolkit || !strings.Contains(recorder.Body.String(), c.says) {
+			if recorder.Code != c.status || called != c.toolkit || !keyword.All(recorder.Body.String(), c.says) {
 				t.Errorf("status %d, toolkit %d, %s; want %d, %d, %q", recorder.Code, called, recorder.Body, c.status, c.toolkit, c.says)
 			}
 		})
