@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/embedded"
 	"github.com/fairwayhq/fairway/internal/store/storetest"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -194,7 +194,7 @@ func TestOAgent_killed(t *testing.T) {
 // recordedOrders reads the names of all orders in the records of a store.
 func recordedOrders(t *testing.T, file string) map[string]bool {
 	t.Helper()
-	s, err := store.OpenBolt(file, store.BoltOptions{})
+	s, err := embedded.Open(file, embedded.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/embedded"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
@@ -26,7 +26,7 @@ func TestCrashChild(t *testing.T) {
 	if path == "" {
 		return
 	}
-	s, err := store.OpenBolt(path, store.BoltOptions{})
+	s, err := embedded.Open(path, embedded.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestCrash(t *testing.T) {
 		if seen < enough {
 			t.Fatalf("the child ended after %d calls", seen)
 		}
-		s, err := store.OpenBolt(path, store.BoltOptions{})
+		s, err := embedded.Open(path, embedded.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

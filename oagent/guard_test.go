@@ -14,6 +14,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/embedded"
+	"github.com/fairwayhq/fairway/internal/store/redis"
 	"github.com/fairwayhq/fairway/internal/store/storetest"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -32,7 +34,7 @@ func agent(t testing.TB, body string) *oagent.Agent {
 
 func openBolt(t testing.TB) store.Store {
 	t.Helper()
-	s, err := store.OpenBolt(filepath.Join(t.TempDir(), "records.db"), store.BoltOptions{})
+	s, err := embedded.Open(filepath.Join(t.TempDir(), "records.db"), embedded.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +44,7 @@ func openBolt(t testing.TB) store.Store {
 
 func openRedis(t testing.TB, address string) store.Store {
 	t.Helper()
-	s, err := store.OpenRedis(address, store.RedisOptions{})
+	s, err := redis.Open(address, redis.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

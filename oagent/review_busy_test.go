@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/embedded"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
@@ -17,7 +18,7 @@ import (
 // TestBusyReviewerStoresNothing wants calls that a reviewer has no room for to leave
 // nothing in the store, whatever Engagement they belong to.
 func TestBusyReviewerStoresNothing(t *testing.T) {
-	s, err := store.OpenBolt(filepath.Join(t.TempDir(), "records.db"), store.BoltOptions{})
+	s, err := embedded.Open(filepath.Join(t.TempDir(), "records.db"), embedded.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/embedded"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
@@ -20,7 +21,7 @@ import (
 // client can begin as many of them as there are ids.
 func TestStrays(t *testing.T) {
 	const most = 200
-	s, err := store.OpenBolt(filepath.Join(t.TempDir(), "records.db"), store.BoltOptions{MaxRecords: most})
+	s, err := embedded.Open(filepath.Join(t.TempDir(), "records.db"), embedded.Options{MaxRecords: most})
 	if err != nil {
 		t.Fatal(err)
 	}

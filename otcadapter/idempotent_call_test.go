@@ -19,15 +19,17 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/embedded"
+	"github.com/fairwayhq/fairway/internal/store/redis"
 	"github.com/fairwayhq/fairway/internal/store/storetest"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/otcadapter/idempotency"
 )
 
 // openBolt opens an embedded store for the test.
-func openBolt(t testing.TB, path string) *store.Bolt {
+func openBolt(t testing.TB, path string) *embedded.Store {
 	t.Helper()
-	st, err := store.OpenBolt(path, store.BoltOptions{})
+	st, err := embedded.Open(path, embedded.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -359,7 +361,7 @@ func TestIdempotency_storm(t *testing.T) {
 	t.Run("redis", func(t *testing.T) {
 		address, _ := storetest.Redis(t)
 		open := func() store.Store {
-			st, err := store.OpenRedis(address, store.RedisOptions{})
+			st, err := redis.Open(address, redis.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

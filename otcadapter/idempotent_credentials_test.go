@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/embedded"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -62,7 +62,7 @@ func TestIdempotency_an_answer_with_credentials_is_not_kept(t *testing.T) {
 		for tool, runsAgain := range map[string]bool{"Add": false, "list": true} {
 			t.Run(c.rule+"/"+tool, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "s")
-				st, err := store.OpenBolt(path, store.BoltOptions{})
+				st, err := embedded.Open(path, embedded.Options{})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -13,6 +13,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/embedded"
+	"github.com/fairwayhq/fairway/internal/store/redis"
 )
 
 // StoreConfig configures where Fairway keeps data that must outlive a request and a restart.
@@ -124,11 +126,11 @@ func (c *BoltConfig) opener() (key string, open func(store.Options) (store.Store
 	if file, err = filepath.Abs(file); err != nil {
 		return "", nil, fmt.Errorf("bolt: %w", err)
 	}
-	limits := store.BoltOptions{MaxRecords: int64(c.MaxRecords), MaxBytes: c.MaxSize}
+	limits := embedded.Options{MaxRecords: int64(c.MaxRecords), MaxBytes: c.MaxSize}
 	return "bolt " + file, func(options store.Options) (store.Store, error) {
 		limits := limits
 		limits.Options = options
-		return store.OpenBolt(file, limits)
+		return embedded.Open(file, limits)
 	}, nil
 }
 
@@ -138,11 +140,11 @@ func (c *RedisConfig) opener() (key string, open func(store.Options) (store.Stor
 	if address == "" {
 		return "", nil, errors.New("redis: url is empty, as in: store redis redis://127.0.0.1:6379/0")
 	}
-	if err := store.CheckRedisAddress(address); err != nil {
+	if err := redis.CheckAddress(address); err != nil {
 		return "", nil, fmt.Errorf("redis: %w", err)
 	}
 	return "redis " + c.Prefix + " " + address, func(options store.Options) (store.Store, error) {
-		return store.OpenRedis(address, store.RedisOptions{Options: options, Prefix: c.Prefix})
+		return redis.Open(address, redis.Options{Options: options, Prefix: c.Prefix})
 	}, nil
 }
 

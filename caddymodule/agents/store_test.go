@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/embedded"
 	"github.com/fairwayhq/fairway/internal/store/storetest"
 )
 
@@ -72,14 +73,14 @@ func TestStoreIsOpenedByItsFirstUse(t *testing.T) {
 
 func TestStoreThatDoesNotOpen(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "store.db")
-	other, err := store.OpenBolt(file, store.BoltOptions{})
+	other, err := embedded.Open(file, embedded.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	app, end := provisioned(t, &StoreConfig{Bolt: &BoltConfig{File: file}})
 	defer end()
 	for range 2 { // the second time at once
-		if _, err := app.OpenStore(t.Context()); err == nil || !strings.Contains(err.Error(), "one process has it at a time") {
+		if _, err := app.OpenStore(t.Context()); err == nil || !strings.Contains(err.Error(), "in use") {
 			t.Fatalf("error %v", err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
-	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/embedded"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/ocp"
 )
@@ -43,7 +43,7 @@ func benchOAgent(tb testing.TB) *Handler {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s, err := store.OpenBolt(filepath.Join(tb.TempDir(), "store.db"), store.BoltOptions{})
+	s, err := embedded.Open(filepath.Join(tb.TempDir(), "store.db"), embedded.Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}

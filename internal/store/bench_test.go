@@ -10,19 +10,27 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/embedded"
+	"github.com/fairwayhq/fairway/internal/store/redis"
 	"github.com/fairwayhq/fairway/internal/store/storetest"
 )
 
-// places runs a benchmark with each kind of store.
-func places(b *testing.B, run func(*testing.B, store.Store)) {
-	b.Run("bolt", func(b *testing.B) {
-		s := openBolt(b, filepath.Join(b.TempDir(), "records.db"), store.BoltOptions{})
+// bothStores runs a benchmark with each kind of store.
+func bothStores(b *testing.B, run func(*testing.B, store.Store)) {
+	b.Run("embedded", func(b *testing.B) {
+		s, err := embedded.Open(filepath.Join(b.TempDir(), "records.db"), embedded.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
 		defer s.Close()
 		run(b, s)
 	})
 	b.Run("redis", func(b *testing.B) {
 		address, _ := storetest.Redis(b)
-		s := openRedis(b, address)
+		s, err := redis.Open(address, redis.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
 		defer s.Close()
 		run(b, s)
 	})
@@ -30,7 +38,7 @@ func places(b *testing.B, run func(*testing.B, store.Store)) {
 
 // BenchmarkUpdate makes durable changes of new records with several numbers of writers.
 func BenchmarkUpdate(b *testing.B) {
-	places(b, func(b *testing.B, s store.Store) {
+	bothStores(b, func(b *testing.B, s store.Store) {
 		for _, writers := range []int{1, 8, 64} {
 			b.Run(strconv.Itoa(writers), func(b *testing.B) {
 				var n atomic.Int64
@@ -56,7 +64,7 @@ func BenchmarkUpdate(b *testing.B) {
 // BenchmarkCall makes the two changes of a call with a call_id, with 64 callers: a durable
 // claim and a durable response.
 func BenchmarkCall(b *testing.B) {
-	places(b, func(b *testing.B, s store.Store) {
+	bothStores(b, func(b *testing.B, s store.Store) {
 		var n atomic.Int64
 		value := make([]byte, 500)
 		b.SetParallelism(32)
@@ -80,7 +88,7 @@ func BenchmarkCall(b *testing.B) {
 
 // BenchmarkAppend appends one entry to logs of several lengths.
 func BenchmarkAppend(b *testing.B) {
-	places(b, func(b *testing.B, s store.Store) {
+	bothStores(b, func(b *testing.B, s store.Store) {
 		for _, length := range []int{10, 1000, 100_000} {
 			key := "log" + strconv.Itoa(length)
 			entry := make([]byte, 300)

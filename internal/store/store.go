@@ -7,12 +7,13 @@
 // serialized, within the process and across nodes. When Update returns, the change
 // is durable unless it was made with [Change.Later]:
 //
-//   - [Bolt] has written it to disk. One process owns the store file.
-//   - [Redis] has received the confirmation of the server. Many nodes can share it.
+//   - Package embedded has written it to disk. One process owns the store file.
+//   - Package redis has received the confirmation of the server. Many nodes can share it.
 //
 // Get, Read and Keys read. Wait blocks until a record's value changes.
 //
-// Both implementations pass the test suite in package storetest.
+// This package has the interface, its limits and errors, and what both implementations use.
+// Both pass the test suite in package storetest.
 package store
 
 import (
@@ -143,7 +144,8 @@ type Options struct {
 	Failed func(error)
 }
 
-func (o *Options) setDefaults() {
+// SetDefaults sets the options that are zero to their defaults.
+func (o *Options) SetDefaults() {
 	if o.MaxValue <= 0 {
 		o.MaxValue = DefaultMaxValue
 	}
@@ -152,9 +154,10 @@ func (o *Options) setDefaults() {
 	}
 }
 
-func checkKey(key string) error {
+// CheckKey returns an error if the key is empty or too long.
+func CheckKey(key string) error {
 	if key == "" {
-		return errors.New("a record's key is empty")
+		return errors.New("store: the key of a record is empty")
 	}
 	if len(key) > MaxKey {
 		return fmt.Errorf("%w: a key of %d bytes; the limit is %d", ErrTooLarge, len(key), MaxKey)
@@ -162,13 +165,13 @@ func checkKey(key string) error {
 	return nil
 }
 
-// checkChange checks all limits of a change except the resulting length of the log.
-func (o *Options) checkChange(c *Change) error {
+// CheckChange checks all limits of a change except the resulting length of the log.
+func (o *Options) CheckChange(c *Change) error {
 	if c.Delete {
 		return nil
 	}
 	if c.TTL <= 0 || c.TTL > MaxTTL {
-		return fmt.Errorf("a record's ttl is %s: it must be more than 0 and at most %s", c.TTL, MaxTTL)
+		return fmt.Errorf("store: the TTL of a record is %s; it must be more than 0 and at most %s", c.TTL, MaxTTL)
 	}
 	if len(c.Value) > o.MaxValue {
 		return fmt.Errorf("%w: a value of %d bytes; the limit is %d", ErrTooLarge, len(c.Value), o.MaxValue)
@@ -176,20 +179,22 @@ func (o *Options) checkChange(c *Change) error {
 	if len(c.Entries) > MaxEntries {
 		return fmt.Errorf("%w: %d entries in one change; the limit is %d", ErrTooLarge, len(c.Entries), MaxEntries)
 	}
-	if size := entriesSize(c.Entries); size > o.MaxValue {
+	if size := EntriesSize(c.Entries); size > o.MaxValue {
 		return fmt.Errorf("%w: entries of %d bytes in one change; the limit is %d", ErrTooLarge, size, o.MaxValue)
 	}
 	return nil
 }
 
-func checkLength(length int64, more int) error {
+// CheckLength returns an error if a log with length entries must not grow by more.
+func CheckLength(length int64, more int) error {
 	if length+int64(more) > MaxLength {
 		return fmt.Errorf("%w: a log of %d entries cannot take %d more; the limit is %d", ErrTooLarge, length, more, MaxLength)
 	}
 	return nil
 }
 
-func entriesSize(entries [][]byte) int {
+// EntriesSize returns the number of bytes of all entries.
+func EntriesSize(entries [][]byte) int {
 	size := 0
 	for _, e := range entries {
 		size += len(e)
@@ -197,10 +202,10 @@ func entriesSize(entries [][]byte) int {
 	return size
 }
 
-// checkRange checks the arguments of Read and Keys and returns the effective limit.
-func checkRange(from int64, limit int) (int, error) {
+// CheckRange checks the arguments of Read and Keys and returns the effective limit.
+func CheckRange(from int64, limit int) (int, error) {
 	if from < 0 || limit <= 0 {
-		return 0, fmt.Errorf("from %d, limit %d: from counts from 0 and limit is more than 0", from, limit)
+		return 0, fmt.Errorf("store: from is %d and limit is %d; from must be at least 0, and limit more than 0", from, limit)
 	}
 	return min(limit, MaxRead), nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/embedded"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
@@ -46,7 +47,7 @@ func fillList(t *testing.T, s store.Store, n int, review func(int) *Review) {
 // TestReviewList wants the list of a reviewer to be one look at the store, in the
 // order of time, without what has expired, and no longer than its limits.
 func TestReviewList(t *testing.T) {
-	s, err := store.OpenBolt(filepath.Join(t.TempDir(), "records.db"), store.BoltOptions{})
+	s, err := embedded.Open(filepath.Join(t.TempDir(), "records.db"), embedded.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/embedded"
 )
 
 // An execution is one request's way through the store: claim the record or find it claimed, run
@@ -97,7 +98,7 @@ func (r *Records) runningTTL() time.Duration {
 
 // isEmbedded reports whether this process is the only user of the store.
 func isEmbedded(st store.Store) bool {
-	_, is := st.(*store.Bolt)
+	_, is := st.(*embedded.Store)
 	return is
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/embedded"
 )
 
 var errBroken = errors.New("the store is broken")
@@ -25,9 +26,9 @@ func (s *brokenStore) Update(context.Context, string, func(store.Record) (store.
 }
 
 // openBolt opens an embedded store for the test.
-func openBolt(t *testing.T) *store.Bolt {
+func openBolt(t *testing.T) *embedded.Store {
 	t.Helper()
-	st, err := store.OpenBolt(filepath.Join(t.TempDir(), "s"), store.BoltOptions{})
+	st, err := embedded.Open(filepath.Join(t.TempDir(), "s"), embedded.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -174,7 +174,7 @@ func closing(t *testing.T, place Place) {
 	stacks := make([]byte, 1<<20)
 	until(t, "the store's goroutines end", func() bool {
 		all := string(stacks[:runtime.Stack(stacks, true)])
-		return !strings.Contains(all, "internal/store.(*") && !strings.Contains(all, "go-redis")
+		return !strings.Contains(all, "internal/store/embedded.(*") && !strings.Contains(all, "internal/store/redis.(*") && !strings.Contains(all, "go-redis")
 	})
 }
 

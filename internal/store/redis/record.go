@@ -1,4 +1,4 @@
-package store
+package redis
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairwayhq/fairway/internal/store"
 )
 
 // The fields of a record's hash. The fields of its log are the numbers of the entries.
@@ -24,7 +26,7 @@ const (
 // Results of changeScript.
 const (
 	changeDone     = 1
-	changeOvertook = 0  // the revision has changed
+	changeConflict = 0  // the revision has changed
 	changeTooLong  = -1 // the log would exceed its limit
 )
 
@@ -81,7 +83,7 @@ return entries
 `)
 
 // write makes the change if the record still has the revision, and reports whether it did.
-func (s *Redis) write(ctx context.Context, key, revision string, c *Change) (bool, error) {
+func (s *Store) write(ctx context.Context, key, revision string, c *store.Change) (bool, error) {
 	what, ttl := "keep", c.TTL
 	switch {
 	case c.Delete:
@@ -90,14 +92,14 @@ func (s *Redis) write(ctx context.Context, key, revision string, c *Change) (boo
 		what = "set"
 	}
 	args := make([]any, 0, 8+len(c.Entries))
-	args = append(args, revision, rand.Text(), what, c.Value, max(ttl.Milliseconds(), 1), MaxLength, s.channel(), key)
+	args = append(args, revision, rand.Text(), what, c.Value, max(ttl.Milliseconds(), 1), store.MaxLength, s.channel(), key)
 	if !c.Delete {
 		for _, entry := range c.Entries {
 			args = append(args, entry)
 		}
 	}
 	tries, outcome := 0, int64(0)
-	err := s.ask(ctx, func() (err error) {
+	err := s.retryOnce(ctx, func() (err error) {
 		tries++
 		outcome, err = changeScript.Run(ctx, s.client, []string{s.options.Prefix + key}, args...).Int64()
 		return err
@@ -106,46 +108,46 @@ func (s *Redis) write(ctx context.Context, key, revision string, c *Change) (boo
 	case err != nil:
 		return false, err
 	case outcome == changeTooLong:
-		return false, fmt.Errorf("%w: a log that cannot take %d more entries; the limit is %d", ErrTooLarge, len(c.Entries), MaxLength)
-	case outcome == changeOvertook && tries > 1:
-		return false, fmt.Errorf("redis at %s: the connection was lost and the record has changed since: whether by this change is unknown", s.name)
+		return false, fmt.Errorf("%w: the log has no room for %d more entries; the limit is %d", store.ErrTooLarge, len(c.Entries), store.MaxLength)
+	case outcome == changeConflict && tries > 1:
+		return false, fmt.Errorf("redis at %s: the connection was lost before the response; the record has changed since, so it is unknown whether this change was made", s.name)
 	case outcome == changeDone:
-		s.waiters.wake(key)
+		s.waiters.Wake(key)
 	}
 	return outcome == changeDone, nil
 }
 
-// Delete implements Store.
-func (s *Redis) Delete(ctx context.Context, keys ...string) error {
+// Delete implements store.Store.
+func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	for _, key := range keys {
-		if err := checkKey(key); err != nil {
+		if err := store.CheckKey(key); err != nil {
 			return err
 		}
 	}
 	ctx, done := s.begin(ctx)
 	defer done()
 	for _, key := range keys {
-		if _, err := s.write(ctx, key, anyRevision, &Change{Delete: true}); err != nil {
+		if _, err := s.write(ctx, key, anyRevision, &store.Change{Delete: true}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Read implements Store.
-func (s *Redis) Read(ctx context.Context, key string, from int64, limit int) ([][]byte, error) {
-	if err := checkKey(key); err != nil {
+// Read implements store.Store.
+func (s *Store) Read(ctx context.Context, key string, from int64, limit int) ([][]byte, error) {
+	if err := store.CheckKey(key); err != nil {
 		return nil, err
 	}
-	limit, err := checkRange(from, limit)
+	limit, err := store.CheckRange(from, limit)
 	if err != nil {
 		return nil, err
 	}
 	ctx, done := s.begin(ctx)
 	defer done()
 	var texts []string
-	err = s.ask(ctx, func() (err error) {
-		texts, err = readScript.Run(ctx, s.client, []string{s.options.Prefix + key}, from, limit, MaxReadBytes).StringSlice()
+	err = s.retryOnce(ctx, func() (err error) {
+		texts, err = readScript.Run(ctx, s.client, []string{s.options.Prefix + key}, from, limit, store.MaxReadBytes).StringSlice()
 		if errors.Is(err, redis.Nil) {
 			err = nil
 		}
@@ -158,10 +160,10 @@ func (s *Redis) Read(ctx context.Context, key string, from int64, limit int) ([]
 	return entries, err
 }
 
-// Keys implements Store. SCAN returns keys in no order, so Keys scans all of them and
+// Keys implements store.Store. SCAN returns keys in no order, so Keys scans all of them and
 // keeps the first limit keys.
-func (s *Redis) Keys(ctx context.Context, prefix, after string, limit int) ([]string, error) {
-	limit, err := checkRange(0, limit)
+func (s *Store) Keys(ctx context.Context, prefix, after string, limit int) ([]string, error) {
+	limit, err := store.CheckRange(0, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +173,7 @@ func (s *Redis) Keys(ctx context.Context, prefix, after string, limit int) ([]st
 		within, done := s.begin(ctx) // timeout for one step; the caller's context limits the whole scan
 		var found []string
 		var next uint64
-		err := s.ask(within, func() (err error) {
+		err := s.retryOnce(within, func() (err error) {
 			found, next, err = s.client.Scan(within, cursor, pattern, scanAtOnce).Result()
 			return err
 		})
@@ -202,6 +204,6 @@ func quoteGlob(text string) string {
 }
 
 // channel returns the channel to which changed keys are published.
-func (s *Redis) channel() string {
+func (s *Store) channel() string {
 	return s.options.Prefix + "changed"
 }

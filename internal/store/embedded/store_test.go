@@ -1,4 +1,4 @@
-package store
+package embedded
 
 import (
 	"context"
@@ -14,14 +14,16 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/fairwayhq/fairway/internal/store"
 )
 
-func openTest(t *testing.T, options BoltOptions) *Bolt {
+func openTest(t *testing.T, options Options) *Store {
 	t.Helper()
 	if options.Failed == nil {
 		options.Failed = func(err error) { t.Errorf("failed: %v", err) }
 	}
-	s, err := OpenBolt(filepath.Join(t.TempDir(), "records.db"), options)
+	s, err := Open(filepath.Join(t.TempDir(), "records.db"), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,11 +32,11 @@ func openTest(t *testing.T, options BoltOptions) *Bolt {
 }
 
 // counted returns the number of pairs in each bucket.
-func counted(t *testing.T, s *Bolt) map[string]int {
+func counted(t *testing.T, s *Store) map[string]int {
 	t.Helper()
 	counts := make(map[string]int)
-	err := s.db.View(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{bucketRecords, bucketLog, bucketExpiry, bucketDead} {
+	err := s.file.db.View(func(tx *bbolt.Tx) error {
+		for _, name := range [][]byte{bucketRecords, bucketLog, bucketExpiry, bucketDeleted} {
 			counts[string(name)] = tx.Bucket(name).Stats().KeyN
 		}
 		return nil
@@ -46,40 +48,40 @@ func counted(t *testing.T, s *Bolt) map[string]int {
 }
 
 // total returns the totals when everything is flushed.
-func total(t *testing.T, s *Bolt) totals {
+func total(t *testing.T, s *Store) totals {
 	t.Helper()
-	if err := s.settle(t.Context()); err != nil {
+	if err := s.buffer.waitForFlush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.totals != s.written {
-		t.Errorf("totals are %+v, written %+v", s.totals, s.written)
+	s.buffer.mu.Lock()
+	defer s.buffer.mu.Unlock()
+	if s.buffer.totals != s.buffer.committed {
+		t.Errorf("totals are %+v, written %+v", s.buffer.totals, s.buffer.committed)
 	}
-	return s.totals
+	return s.buffer.totals
 }
 
 // TestSweep checks that nothing is left of expired records and long logs.
 func TestSweep(t *testing.T) {
-	s := openTest(t, BoltOptions{sweepEvery: time.Millisecond})
+	s := openTest(t, Options{sweepInterval: time.Millisecond})
 	ctx := t.Context()
-	for i := range 3 * sweepAtOnce {
-		c := Change{Value: []byte("x"), Entries: [][]byte{{1}, {2}}, TTL: 5 * time.Millisecond, Later: true, Spare: i%2 == 0}
+	for i := range 3 * maxDueRecords {
+		c := store.Change{Value: []byte("x"), Entries: [][]byte{{1}, {2}}, TTL: 5 * time.Millisecond, Later: true, Spare: i%2 == 0}
 		if err := s.Put(ctx, fmt.Sprintf("short%d", i), c); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 10 {
-		c := Change{Entries: make([][]byte, MaxEntries), TTL: time.Second / 2, Later: true}
+		c := store.Change{Entries: make([][]byte, store.MaxEntries), TTL: time.Second / 2, Later: true}
 		if err := s.Put(ctx, "long", c); err != nil {
 			t.Fatal(err)
 		}
 	}
 	prolonged(t, s, "stays")
 	deadline := time.Now().Add(time.Minute)
-	for want := map[string]int{"records": 1, "log": 2, "expiry": 1, "dead": 0}; ; runtime.Gosched() {
+	for want := map[string]int{"records": 1, "log": 2, "expiry": 1, "deleted": 0}; ; runtime.Gosched() {
 		counts := counted(t, s)
-		early, err := s.indexed(time.Now().Add(time.Minute).UnixMilli(), classKept, classSpare)
+		early, err := s.file.dueRecords(time.Now().Add(time.Minute).UnixMilli(), classDurable, classEvictable)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +92,7 @@ func TestSweep(t *testing.T) {
 			t.Fatalf("what remains is %v, want %v; the index looks too early at %q", counts, want, early)
 		}
 	}
-	k, _, err := s.look("stays")
+	k, _, err := s.latest("stays")
 	if err != nil || k == nil {
 		t.Fatalf("the other record is %v, error %v", k, err)
 	}
@@ -102,15 +104,15 @@ func TestSweep(t *testing.T) {
 // prolonged creates a record with two entries whose expiry is later than its time in the
 // index. If the first lifetime ends before the second change, on a slow machine, it creates
 // the record again.
-func prolonged(t *testing.T, s *Bolt, key string) {
+func prolonged(t *testing.T, s *Store, key string) {
 	t.Helper()
 	for ttl := time.Second; ; ttl *= 2 {
 		for _, ttl := range []time.Duration{ttl, time.Hour} {
-			if err := s.Put(t.Context(), key, Change{Value: []byte("y"), Entries: [][]byte{{1}}, TTL: ttl}); err != nil {
+			if err := s.Put(t.Context(), key, store.Change{Value: []byte("y"), Entries: [][]byte{{1}}, TTL: ttl}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		k, _, err := s.look(key)
+		k, _, err := s.latest(key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +128,7 @@ func prolonged(t *testing.T, s *Bolt, key string) {
 // TestEviction checks the limits: spare records are evicted in the order of their expiry,
 // and new records are rejected if there are none.
 func TestEviction(t *testing.T) {
-	for name, options := range map[string]BoltOptions{
+	for name, options := range map[string]Options{
 		"records": {MaxRecords: 100},
 		"bytes":   {MaxBytes: 100 * (1000 + recordOverhead + 9)},
 	} {
@@ -135,7 +137,7 @@ func TestEviction(t *testing.T) {
 			ctx := t.Context()
 			value := make([]byte, 1000)
 			put := func(key string, ttl time.Duration, spare bool) error {
-				return s.Put(ctx, key, Change{Value: value, TTL: ttl, Spare: spare, Later: true})
+				return s.Put(ctx, key, store.Change{Value: value, TTL: ttl, Spare: spare, Later: true})
 			}
 			for i := range 1000 {
 				if err := put(fmt.Sprintf("spare%04d", i), time.Hour+time.Duration(i)*time.Second, true); err != nil {
@@ -150,13 +152,13 @@ func TestEviction(t *testing.T) {
 			for ; err == nil && kept < 200; kept++ {
 				err = put(fmt.Sprintf("kept%05d", kept), time.Hour, false)
 			}
-			if kept--; !errors.Is(err, ErrFull) || kept < 99 || kept > 100 {
-				t.Fatalf("%d are kept, error %v, want 100 and ErrFull", kept, err)
+			if kept--; !errors.Is(err, store.ErrFull) || kept < 99 || kept > 100 {
+				t.Fatalf("%d are kept, error %v, want 100 and store.ErrFull", kept, err)
 			}
 			if err := put("kept00000", 2*time.Hour, false); err != nil {
 				t.Errorf("a record that is there cannot be changed: %v", err)
 			}
-			if err := s.Put(ctx, "big", Change{Value: make([]byte, DefaultMaxValue), TTL: time.Hour}); !errors.Is(err, ErrFull) {
+			if err := s.Put(ctx, "big", store.Change{Value: make([]byte, store.DefaultMaxValue), TTL: time.Hour}); !errors.Is(err, store.ErrFull) {
 				t.Errorf("a record larger than all: %v", err)
 			}
 			if err := s.Delete(ctx, "kept00000"); err != nil {
@@ -167,8 +169,8 @@ func TestEviction(t *testing.T) {
 			}
 			var recount totals
 			for key := range allKept(t, s) {
-				k, _, _ := s.look(key)
-				recount.count(key, k, +1)
+				k, _, _ := s.latest(key)
+				recount.add(key, k, +1)
 			}
 			if got := total(t, s); got.records != recount.records || got.bytes != recount.bytes {
 				t.Errorf("totals are %+v, want %+v", got, recount)
@@ -177,9 +179,9 @@ func TestEviction(t *testing.T) {
 	}
 }
 
-func allKept(t *testing.T, s *Bolt) map[string]bool {
+func allKept(t *testing.T, s *Store) map[string]bool {
 	t.Helper()
-	keys, err := s.Keys(t.Context(), "", "", MaxRead)
+	keys, err := s.Keys(t.Context(), "", "", store.MaxRead)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,12 +199,12 @@ func TestBatchFails(t *testing.T) {
 	var told []error
 	syncing, outcome := make(chan struct{}), make(chan error)
 	var hold atomic.Bool
-	options := BoltOptions{applyEvery: time.Hour, Options: Options{Failed: func(err error) {
+	options := Options{flushInterval: time.Hour, Options: store.Options{Failed: func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		told = append(told, err)
 	}}}
-	options.syncJournal = func(file *os.File) error {
+	options.syncWAL = func(file *os.File) error {
 		if !hold.Load() {
 			return file.Sync()
 		}
@@ -212,7 +214,7 @@ func TestBatchFails(t *testing.T) {
 	s := openTest(t, options)
 	ctx := t.Context()
 	put := func(key, value string, later bool) error {
-		return s.Put(ctx, key, Change{Value: []byte(value), Entries: [][]byte{[]byte(value)}, TTL: time.Hour, Later: later})
+		return s.Put(ctx, key, store.Change{Value: []byte(value), Entries: [][]byte{[]byte(value)}, TTL: time.Hour, Later: later})
 	}
 	if err := put("a", "first", false); err != nil {
 		t.Fatal(err)
@@ -235,7 +237,7 @@ func TestBatchFails(t *testing.T) {
 	if r, err := s.Get(ctx, "a"); err != nil || string(r.Value) != "first" || r.Length != 1 {
 		t.Errorf("a is %q with %d entries, error %v, want the first", r.Value, r.Length, err)
 	}
-	if _, err := s.Get(ctx, "b"); !errors.Is(err, ErrNotFound) {
+	if _, err := s.Get(ctx, "b"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("b: %v", err)
 	}
 	mu.Lock()
@@ -247,7 +249,7 @@ func TestBatchFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := reopen(t, killed(t, s))
-	for _, s := range []*Bolt{s, again} {
+	for _, s := range []*Store{s, again} {
 		if got := total(t, s); got.records != 2 {
 			t.Errorf("totals are %+v, want 2 records", got)
 		}
@@ -259,9 +261,9 @@ func TestBatchFails(t *testing.T) {
 
 // TestLocked checks that the error for a file in use says how to fix it.
 func TestLocked(t *testing.T) {
-	s := openTest(t, BoltOptions{})
-	_, err := OpenBolt(s.db.Path(), BoltOptions{})
-	if err == nil || !strings.Contains(err.Error(), "one process has it at a time") {
+	s := openTest(t, Options{})
+	_, err := Open(s.file.path, Options{})
+	if err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Fatalf("error %v", err)
 	}
 	if runtime.GOOS == "linux" && !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
@@ -270,8 +272,8 @@ func TestLocked(t *testing.T) {
 }
 
 func TestFile(t *testing.T) {
-	s := openTest(t, BoltOptions{})
-	stat, err := os.Stat(s.db.Path())
+	s := openTest(t, Options{})
+	stat, err := os.Stat(s.file.path)
 	if err != nil || stat.Mode().Perm() != 0o600 {
 		t.Errorf("the file's mode is %v, error %v", stat.Mode(), err)
 	}
@@ -279,18 +281,18 @@ func TestFile(t *testing.T) {
 	if err := os.WriteFile(foreign, []byte(strings.Repeat("not a store", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenBolt(foreign, BoltOptions{}); err == nil || !strings.Contains(err.Error(), "is not a store") {
+	if _, err := Open(foreign, Options{}); err == nil || !strings.Contains(err.Error(), "is not a store file") {
 		t.Errorf("a foreign file: %v", err)
 	}
-	if _, err := OpenBolt(t.TempDir(), BoltOptions{}); err == nil {
+	if _, err := Open(t.TempDir(), Options{}); err == nil {
 		t.Error("a folder is opened")
 	}
-	path := s.db.Path()
-	err = s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketStore).Put(keyFormat, []byte{9}) })
+	path := s.file.path
+	err = s.file.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketStore).Put(keyFormat, []byte{9}) })
 	if err := errors.Join(err, s.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenBolt(path, BoltOptions{}); err == nil || !strings.Contains(err.Error(), "another version") {
+	if _, err := Open(path, Options{}); err == nil || !strings.Contains(err.Error(), "format 9") {
 		t.Errorf("another format: %v", err)
 	}
 }
@@ -299,7 +301,7 @@ func TestFile(t *testing.T) {
 func TestGroups(t *testing.T) {
 	const writers, each = 64, 20
 	var syncs atomic.Int64
-	s := openTest(t, BoltOptions{syncJournal: func(file *os.File) error {
+	s := openTest(t, Options{syncWAL: func(file *os.File) error {
 		syncs.Add(1)
 		return syncData(file)
 	}})
@@ -307,7 +309,7 @@ func TestGroups(t *testing.T) {
 	for i := range writers {
 		all.Go(func() {
 			for n := range each {
-				err := s.Put(context.Background(), fmt.Sprintf("%d/%d", i, n), Change{Value: []byte("x"), TTL: time.Hour})
+				err := s.Put(context.Background(), fmt.Sprintf("%d/%d", i, n), store.Change{Value: []byte("x"), TTL: time.Hour})
 				if err != nil {
 					t.Errorf("put: %v", err)
 				}

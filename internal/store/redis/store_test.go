@@ -1,4 +1,4 @@
-package store_test
+package redis_test
 
 import (
 	"context"
@@ -10,22 +10,23 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/redis"
 	"github.com/fairwayhq/fairway/internal/store/storetest"
 )
 
-// TestRedisAddress checks that errors about invalid addresses contain no secret.
-func TestRedisAddress(t *testing.T) {
+// TestAddress checks that errors about invalid addresses contain no secret.
+func TestAddress(t *testing.T) {
 	for _, address := range []string{
 		"", "127.0.0.1:6379", "http://:hunter2@host", "redis://user:hunter2@host:port", "redis://:hunter2%@host/0",
 		"redis://:hunter2@host/zero", "redis://:hunter2@host/0?hunter2=1", "unix://", "redis://:hunter2@ho st",
 	} {
-		_, err := store.OpenRedis(address, store.RedisOptions{})
+		_, err := redis.Open(address, redis.Options{})
 		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "redis://host:6379/0") {
 			t.Errorf("%s: error %v", address, err)
 		}
 	}
 	for _, address := range []string{"redis://host", "rediss://user:secret@host:6380/2", "unix:///run/redis.sock?db=1"} {
-		if err := store.CheckRedisAddress(address); err != nil {
+		if err := redis.CheckAddress(address); err != nil {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
@@ -45,11 +46,11 @@ func all(ctx context.Context, s store.Store) map[string]error {
 	}
 }
 
-// TestRedisDown checks that each method fails quickly with a clear error.
-func TestRedisDown(t *testing.T) {
+// TestDown checks that each method fails quickly with a clear error.
+func TestDown(t *testing.T) {
 	address, kill := storetest.Redis(t, "--requirepass", "hunter2")
 	address = strings.Replace(address, "redis://", "redis://:hunter2@", 1)
-	s := openRedis(t, address)
+	s := openStore(t, address)
 	defer s.Close()
 	if err := s.Put(t.Context(), "k", store.Change{Value: []byte("x"), TTL: time.Hour}); err != nil {
 		t.Fatal(err)
@@ -80,24 +81,24 @@ func TestRedisDown(t *testing.T) {
 	}
 }
 
-// TestRedisSilent connects to a server that accepts connections and never responds.
-func TestRedisSilent(t *testing.T) {
+// TestSilent connects to a server that accepts connections and never responds.
+func TestSilent(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	s := openRedis(t, "redis://"+listener.Addr().String()+"?read_timeout=100ms&dial_timeout=100ms")
+	s := openStore(t, "redis://"+listener.Addr().String()+"?read_timeout=100ms&dial_timeout=100ms")
 	defer s.Close()
 	_, err = s.Get(t.Context(), "k")
-	if err == nil || !strings.Contains(err.Error(), "does not answer in time") {
+	if err == nil || !strings.Contains(err.Error(), "did not respond in time") {
 		t.Errorf("error %v", err)
 	}
 }
 
-func TestRedisPassword(t *testing.T) {
+func TestPassword(t *testing.T) {
 	address, _ := storetest.Redis(t, "--requirepass", "right")
-	s := openRedis(t, strings.Replace(address, "redis://", "redis://:wrong-secret@", 1))
+	s := openStore(t, strings.Replace(address, "redis://", "redis://:wrong-secret@", 1))
 	defer s.Close()
 	for name, err := range all(t.Context(), s) {
 		if err == nil || !strings.Contains(err.Error(), "WRONGPASS") || strings.Contains(err.Error(), "wrong-secret") {
@@ -106,10 +107,10 @@ func TestRedisPassword(t *testing.T) {
 	}
 }
 
-// TestRedisFull checks that a server without memory gives ErrFull.
-func TestRedisFull(t *testing.T) {
+// TestFull checks that a server without memory gives ErrFull.
+func TestFull(t *testing.T) {
 	address, _ := storetest.Redis(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction")
-	s := openRedis(t, address)
+	s := openStore(t, address)
 	defer s.Close()
 	for range 10 {
 		err := s.Put(t.Context(), "k", store.Change{Entries: [][]byte{make([]byte, 500_000)}, TTL: time.Hour})
@@ -123,12 +124,12 @@ func TestRedisFull(t *testing.T) {
 	t.Error("5 MB fit into 1")
 }
 
-// TestRedisPrefix checks that stores with different prefixes are isolated.
-func TestRedisPrefix(t *testing.T) {
+// TestPrefix checks that stores with different prefixes are isolated.
+func TestPrefix(t *testing.T) {
 	address, _ := storetest.Redis(t)
 	var stores []store.Store
 	for _, prefix := range []string{"a*:", "ab:"} {
-		s, err := store.OpenRedis(address, store.RedisOptions{Prefix: prefix})
+		s, err := redis.Open(address, redis.Options{Prefix: prefix})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,14 +148,14 @@ func TestRedisPrefix(t *testing.T) {
 	}
 }
 
-// TestRedisUnix connects through a Unix socket.
-func TestRedisUnix(t *testing.T) {
+// TestUnix connects through a Unix socket.
+func TestUnix(t *testing.T) {
 	socket := t.TempDir() + "/redis.sock"
 	if len(socket) > 100 {
 		t.Skip("the temporary folder's name is too long for a socket")
 	}
 	storetest.Redis(t, "--unixsocket", socket)
-	s := openRedis(t, "unix://"+socket+"?db=1")
+	s := openStore(t, "unix://"+socket+"?db=1")
 	defer s.Close()
 	if err := s.Put(t.Context(), "k", store.Change{Value: []byte("x"), TTL: time.Hour}); err != nil {
 		t.Fatal(err)

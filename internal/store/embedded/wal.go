@@ -1,4 +1,4 @@
-package store
+package embedded
 
 import (
 	"encoding/binary"
@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// The journal is the write-ahead log. It consists of two files that are used in turns:
+// The write-ahead log consists of two files that are used in turns:
 // one for each memtable. A file is reused when its memtable has been flushed to the store
 // file. Each file has a header, followed by frames, one for each batch. Frame numbers
 // continue from one file to the other. All numbers are little-endian; the layout gives
@@ -19,7 +19,7 @@ import (
 //	        zeros 4, body, zeros up to a multiple of 8
 //	body    changes, one after the other
 //	change  kind 1, length of the key 2, key; unless the kind is delete:
-//	        length 4, kept.appendTo; number of entries 4; for each entry: length 4, entry
+//	        length 4, record.appendTo; number of entries 4; for each entry: length 4, entry
 //
 // A frame is written only after the previous one is on disk. Therefore:
 //
@@ -29,13 +29,13 @@ import (
 // The salt is random, secret and specific to the store. It ensures that neither a stored
 // value nor the log of another store is mistaken for a frame of this log.
 const (
-	journalMagic  = "fwjourn1"
-	journalHeader = 32 // bytes
-	frameHeader   = 24 // bytes
-	frameAlign    = 8  // bytes
+	walMagic    = "fwwalog1"
+	walHeader   = 32 // bytes
+	frameHeader = 24 // bytes
+	frameAlign  = 8  // bytes
 
-	journalStep  = 1 << 20 // bytes by which a file is extended in advance
-	journalSpare = 4 << 20 // maximum size in bytes of the buffer kept for the next frame
+	walGrowth      = 1 << 20 // bytes by which a file is extended in advance
+	maxFrameBuffer = 4 << 20 // maximum size in bytes of the buffer kept for the next frame
 
 	changePut    = 1
 	changeDelete = 2
@@ -44,118 +44,118 @@ const (
 // castagnoli is computed in hardware on common CPUs. The table is read-only.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// journal is the open write-ahead log. Only one goroutine uses it.
-type journal struct {
-	files [2]*journalFile
-	used  int    // index of the current file
-	next  uint64 // number of the next frame
-	salt  uint64
-	sync  func(*os.File) error
-	frame []byte // reused buffer
+// writeAheadLog is the open write-ahead log. Only one goroutine uses it.
+type writeAheadLog struct {
+	files   [2]*walFile
+	current int    // index of the current file
+	next    uint64 // number of the next frame
+	salt    uint64
+	sync    func(*os.File) error
+	frame   []byte // reused buffer
 }
 
-type journalFile struct {
+type walFile struct {
 	*os.File
 	end  int64 // offset after the last frame
 	size int64 // allocated size of the file
 }
 
-func journalPaths(path string) [2]string {
-	return [2]string{path + ".journal.1", path + ".journal.2"}
+func walPaths(path string) [2]string {
+	return [2]string{path + ".wal.1", path + ".wal.2"}
 }
 
-// newJournal creates both files, replacing existing ones. The caller must have applied
-// all their frames. next is the number of the first frame.
-func newJournal(path string, salt, next uint64, sync func(*os.File) error) (j *journal, err error) {
-	j = &journal{next: next, salt: salt, sync: sync}
+// createWAL creates both files, replacing existing ones. The caller must have
+// replayed all their frames. next is the number of the first frame.
+func createWAL(path string, salt, next uint64, sync func(*os.File) error) (l *writeAheadLog, err error) {
+	l = &writeAheadLog{next: next, salt: salt, sync: sync}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("making the store's journal: %w", err), j.close())
+			err = errors.Join(fmt.Errorf("creating the write-ahead log: %w", err), l.close())
 		}
 	}()
-	for i, name := range journalPaths(path) {
+	for i, name := range walPaths(path) {
 		file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 		if err != nil {
-			return j, err
+			return l, err
 		}
-		j.files[i] = &journalFile{File: file, end: journalHeader}
-		if err := j.files[i].make(salt); err != nil {
-			return j, err
+		l.files[i] = &walFile{File: file, end: walHeader}
+		if err := l.files[i].writeHeader(salt); err != nil {
+			return l, err
 		}
 	}
-	return j, syncFolder(path)
+	return l, syncFolder(path)
 }
 
-// make writes the header.
-func (f *journalFile) make(salt uint64) error {
-	if err := f.grow(journalStep); err != nil {
+// writeHeader writes the header to a new file.
+func (f *walFile) writeHeader(salt uint64) error {
+	if err := f.grow(walGrowth); err != nil {
 		return err
 	}
-	if _, err := f.WriteAt(encodeHeader([]byte(journalMagic), salt), 0); err != nil {
+	if _, err := f.WriteAt(encodeHeader([]byte(walMagic), salt), 0); err != nil {
 		return err
 	}
 	return f.Sync()
 }
 
 func encodeHeader(magic []byte, salt uint64) []byte {
-	b := make([]byte, 0, journalHeader)
+	b := make([]byte, 0, walHeader)
 	b = append(b, magic...)
 	b = binary.LittleEndian.AppendUint64(b, salt)
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
-	return b[:journalHeader]
+	return b[:walHeader]
 }
 
 // grow extends the file to the size with zeros. Later writes then change neither the
 // size nor the disk blocks of the file, so a sync only has to write the frame.
-func (f *journalFile) grow(size int64) error {
+func (f *walFile) grow(size int64) error {
 	if f.size >= size {
 		return nil
 	}
-	zeros := make([]byte, journalStep)
+	zeros := make([]byte, walGrowth)
 	for f.size < size {
 		if _, err := f.WriteAt(zeros, f.size); err != nil {
 			return err
 		}
-		f.size += journalStep
+		f.size += walGrowth
 	}
 	return nil
 }
 
-// write makes the changes durable with one write and one sync, and returns the number
+// append makes the changes durable with one write and one sync, and returns the number
 // of their frame. After an error it is unknown what is on disk; the next frame has the
 // same number and overwrites the same place.
-func (j *journal) write(writes []write) (number uint64, err error) {
-	f := j.files[j.used]
-	j.frame = appendFrame(j.frame[:0], j.salt, j.next, writes)
-	end := f.end + int64(len(j.frame))
+func (l *writeAheadLog) append(writes []write) (number uint64, err error) {
+	f := l.files[l.current]
+	l.frame = appendFrame(l.frame[:0], l.salt, l.next, writes)
+	end := f.end + int64(len(l.frame))
 	if err := f.grow(end); err != nil {
 		return 0, err
 	}
-	if _, err := f.WriteAt(j.frame, f.end); err != nil {
+	if _, err := f.WriteAt(l.frame, f.end); err != nil {
 		return 0, err
 	}
-	if err := j.sync(f.File); err != nil {
+	if err := l.sync(f.File); err != nil {
 		return 0, err
 	}
-	if cap(j.frame) > journalSpare {
-		j.frame = nil
+	if cap(l.frame) > maxFrameBuffer {
+		l.frame = nil
 	}
 	f.end = end
-	number = j.next
-	j.next++
+	number = l.next
+	l.next++
 	return number, nil
 }
 
-// turn switches to the other file and overwrites its frames, which are all flushed.
-func (j *journal) turn() {
-	j.used = 1 - j.used
-	j.files[j.used].end = journalHeader
+// rotate switches to the other file and overwrites its frames, which are all flushed.
+func (l *writeAheadLog) rotate() {
+	l.current = 1 - l.current
+	l.files[l.current].end = walHeader
 }
 
 // close closes the files.
-func (j *journal) close() error {
+func (l *writeAheadLog) close() error {
 	var errs []error
-	for _, f := range j.files {
+	for _, f := range l.files {
 		if f != nil {
 			errs = append(errs, f.Close())
 		}
@@ -163,9 +163,9 @@ func (j *journal) close() error {
 	return errors.Join(errs...)
 }
 
-// removeJournal removes both files.
-func removeJournal(path string) error {
-	paths := journalPaths(path)
+// removeWAL removes both files.
+func removeWAL(path string) error {
+	paths := walPaths(path)
 	return errors.Join(os.Remove(paths[0]), os.Remove(paths[1]))
 }
 
@@ -195,17 +195,17 @@ func sumHeader(salt uint64, header []byte) uint32 {
 }
 
 func (w *write) appendTo(b []byte) []byte {
-	what := byte(changePut)
+	kind := byte(changePut)
 	if w.new == nil {
-		what = changeDelete
+		kind = changeDelete
 	}
-	b = append(b, what)
+	b = append(b, kind)
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(w.key)))
 	b = append(b, w.key...)
 	if w.new == nil {
 		return b
 	}
-	b = binary.LittleEndian.AppendUint32(b, uint32(keptHeader+len(w.new.value)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(recordHeader+len(w.new.value)))
 	b = w.new.appendTo(b)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(w.entries)))
 	for _, entry := range w.entries {

@@ -1,4 +1,4 @@
-package store_test
+package embedded_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/embedded"
 )
 
 // TestDamagedFile checks that a truncated or overwritten file gives an error and does not
@@ -16,7 +17,7 @@ import (
 func TestDamagedFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "records.db")
-	s := openBolt(t, path, store.BoltOptions{})
+	s := openStore(t, path, embedded.Options{})
 	for i := range 500 {
 		change := store.Change{Value: make([]byte, 300), TTL: time.Hour, Later: true}
 		if err := s.Put(t.Context(), fmt.Sprint("key-", i), change); err != nil {
@@ -36,7 +37,7 @@ func TestDamagedFile(t *testing.T) {
 		if err := os.WriteFile(damaged, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, err := store.OpenBolt(damaged, store.BoltOptions{})
+		s, err := embedded.Open(damaged, embedded.Options{})
 		if err != nil {
 			if !strings.Contains(err.Error(), "damaged") || !strings.Contains(err.Error(), "move it away") {
 				t.Errorf("%s: %v", name, err)

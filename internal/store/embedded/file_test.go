@@ -1,4 +1,4 @@
-package store_test
+package embedded_test
 
 import (
 	"fmt"
@@ -9,13 +9,14 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/embedded"
 )
 
 // TestFile_values checks that the file keeps no value of a record that was deleted or
 // replaced.
 func TestFile_values(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records.db")
-	s := openBolt(t, path, store.BoltOptions{})
+	s := openStore(t, path, embedded.Options{})
 	put := func(key string, ttl time.Duration) {
 		t.Helper()
 		if err := s.Put(t.Context(), key, store.Change{Value: []byte("x"), TTL: ttl, Entries: [][]byte{[]byte("e")}}); err != nil {

@@ -1,4 +1,4 @@
-package store
+package embedded
 
 import (
 	"bytes"
@@ -6,15 +6,19 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"time"
 
 	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
 )
 
 // errDamaged reports that the file is a store file with damaged content.
 var errDamaged = errors.New("the file is damaged")
 
-// smallestFile is the minimum size of a bbolt file, in bytes: two pages.
-const smallestFile = 2 * 4096
+const (
+	minFileSize = 2 * 4096    // bytes: two pages
+	lockTimeout = time.Second // how long to wait until another process releases the file
+)
 
 // checkFile reads every page of an existing file before it is opened for writing.
 // bbolt does not validate pages. On a damaged page it panics, partly in its own
@@ -27,19 +31,19 @@ func checkFile(path string) error {
 		return nil // bbolt creates it
 	case err != nil:
 		return err
-	case stat.Size() < smallestFile:
-		return fmt.Errorf("%w: it ends after %d bytes", errDamaged, stat.Size())
+	case stat.Size() < minFileSize:
+		return fmt.Errorf("%w: it has only %d bytes", errDamaged, stat.Size())
 	}
 	// Opened read-only, bbolt does not search for free pages, and locks out writers.
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true, NoStatistics: true})
 	if err != nil {
 		return err
 	}
-	return errors.Join(readAll(db), db.Close())
+	return errors.Join(readPages(db), db.Close())
 }
 
-// readAll reads all keys and the last byte of each value.
-func readAll(db *bbolt.DB) (err error) {
+// readPages reads all keys and the last byte of each value.
+func readPages(db *bbolt.DB) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // restored for this goroutine on return
 	defer func() {
 		if value := recover(); value != nil {
@@ -54,13 +58,13 @@ func readAll(db *bbolt.DB) (err error) {
 }
 
 func readBucket(name []byte, b *bbolt.Bucket) error {
-	var before []byte
+	var previous []byte
 	read := byte(0)
 	err := b.ForEach(func(key, value []byte) error {
-		if before != nil && bytes.Compare(before, key) >= 0 {
+		if previous != nil && bytes.Compare(previous, key) >= 0 {
 			return fmt.Errorf("%w: the keys of %s are not in order", errDamaged, name)
 		}
-		before = key
+		previous = key
 		if len(value) > 0 {
 			read |= value[len(value)-1]
 		}
@@ -71,7 +75,7 @@ func readBucket(name []byte, b *bbolt.Bucket) error {
 }
 
 // openFile opens the file for writing. A panic of bbolt becomes an error.
-func openFile(path string) (db *bbolt.DB, err error) {
+func openFile(path string) (f *file, err error) {
 	if err := checkFile(path); err != nil {
 		return nil, err
 	}
@@ -80,10 +84,31 @@ func openFile(path string) (db *bbolt.DB, err error) {
 			err = fmt.Errorf("%w: %v", errDamaged, value)
 		}
 	}()
-	return bbolt.Open(path, 0o600, &bbolt.Options{
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
 		Timeout:        lockTimeout,
 		NoFreelistSync: true, // smaller commits; bbolt rebuilds the list on opening
 		FreelistType:   bbolt.FreelistMapType,
 		NoStatistics:   true,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return &file{db: db, path: path}, nil
+}
+
+// explainOpen adds to the error how to fix it.
+func explainOpen(path string, err error) error {
+	switch {
+	case errors.Is(err, bbolterrors.ErrTimeout):
+		holder := "another process"
+		if pid := lockHolder(path); pid != 0 {
+			holder = fmt.Sprintf("process %d", pid)
+		}
+		return fmt.Errorf("the store %s is in use by %s, and only one process can open it: "+
+			"stop that process, use another file, or use Redis to share one store", path, holder)
+	case errors.Is(err, bbolterrors.ErrInvalid), errors.Is(err, bbolterrors.ErrVersionMismatch), errors.Is(err, bbolterrors.ErrChecksum),
+		errors.Is(err, errDamaged):
+		return fmt.Errorf("%s is not a store file, or it is damaged: move it away, and Fairway creates a new one: %w", path, err)
+	}
+	return fmt.Errorf("opening the store %s: %w", path, err)
 }

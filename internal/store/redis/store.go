@@ -1,4 +1,11 @@
-package store
+// Package redis keeps the records of package store on a Redis server (version 6 or later)
+// or Valkey, which any number of nodes can share.
+//
+// A change is one Lua script, which runs atomically on the server. It writes only if the
+// record still has the revision that Update read; otherwise Update reads the record again
+// and repeats the change. Each change is published, so that Wait on other nodes returns.
+// Redis removes expired records.
+package redis
 
 import (
 	"bytes"
@@ -15,79 +22,76 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/fairwayhq/fairway/internal/store"
 )
 
 const (
 	// DefaultPrefix is the default prefix of all keys and channels in Redis.
 	DefaultPrefix = "fairway:"
 
-	redisTimeout   = 2 * time.Second       // to connect, and for each response
-	redisOperation = 5 * time.Second       // for all commands of one call of the store
-	redisPoll      = 2 * time.Second       // interval at which Wait re-reads a record even without a notification
-	redisIdle      = 30 * time.Second      // the subscription ends after this time without waiters
-	maxBackoff     = 16 * time.Millisecond // longest delay between two attempts to change a contended record
+	requestTimeout   = 2 * time.Second       // to connect, and for each response
+	operationTimeout = 5 * time.Second       // for all commands of one call of the store
+	pollInterval     = 2 * time.Second       // interval at which Wait re-reads a record even without a notification
+	idleTimeout      = 30 * time.Second      // the subscription ends after this time without waiters
+	maxBackoff       = 16 * time.Millisecond // longest delay between two attempts to change a contended record
 )
 
-// RedisOptions configures the Redis store. The zero value selects the defaults.
-type RedisOptions struct {
-	Options
+// Options configures the Redis store. The zero value selects the defaults.
+type Options struct {
+	store.Options
 	// Prefix is the prefix of each key and channel. Default: DefaultPrefix.
 	Prefix string
 }
 
-// Redis stores records on a Redis server (version 6 or later) or Valkey, which any number
-// of nodes can share.
+// Store implements store.Store.
 //
 // A record is one hash with these fields: the value, the length of the log, the entries
 // of the log by number, and a revision. Each change sets a new random revision.
 //
-// A change is one Lua script. It writes only if the revision is still the one that Update
-// read; otherwise Update tries again. Each change is published to wake waiters on other
-// nodes. Redis itself removes expired records.
-//
 // Durability depends on the configuration of the server (appendonly, replicas). If the
 // server is down, each call fails after at most a few seconds.
-type Redis struct {
-	options RedisOptions
+type Store struct {
+	options Options
 	name    string // address of the server in error messages, without password
 	client  *redis.Client
-	locks   *keyLocks // avoids conflicts between changes of one key in this process
-	waiters waiters
+	locks   *store.KeyLocks // avoids conflicts between changes of one key in this process
+	waiters store.Waiters
 	closing chan struct{}
-	ended   sync.WaitGroup // the listener
+	ended   sync.WaitGroup // the subscription
 	once    sync.Once
 
-	mu        sync.Mutex
-	listening bool
-	shut      bool
+	mu         sync.Mutex
+	subscribed bool
+	closed     bool
 }
 
-// OpenRedis returns the store at the address: redis://, rediss:// (TLS) or unix://. It
+// Open returns the store at the address: redis://, rediss:// (TLS) or unix://. It
 // does not connect; the first use does.
 //
 //	redis://[[user]:password@]host[:6379][/database]
 //	rediss://…
 //	unix://[[user]:password@]/path/to/redis.sock[?db=number]
-func OpenRedis(address string, options RedisOptions) (*Redis, error) {
+func Open(address string, options Options) (*Store, error) {
 	settings, err := parseAddress(address)
 	if err != nil {
 		return nil, err
 	}
-	options.setDefaults()
+	options.SetDefaults()
 	if options.Prefix == "" {
 		options.Prefix = DefaultPrefix
 	}
-	return &Redis{
+	return &Store{
 		options: options,
 		name:    settings.Network + "://" + settings.Addr,
 		client:  redis.NewClient(settings),
-		locks:   newKeyLocks(),
+		locks:   store.NewKeyLocks(),
 		closing: make(chan struct{}),
 	}, nil
 }
 
-// CheckRedisAddress validates an address. Its errors do not contain secrets.
-func CheckRedisAddress(address string) error {
+// CheckAddress validates an address. Its errors do not contain secrets.
+func CheckAddress(address string) error {
 	_, err := parseAddress(address)
 	return err
 }
@@ -95,15 +99,15 @@ func CheckRedisAddress(address string) error {
 // parseAddress parses the address. Errors of the libraries may contain the password, so
 // they are not wrapped.
 func parseAddress(address string) (*redis.Options, error) {
-	const shape = "it should be as redis://host:6379/0, rediss://user:password@host:6379 or unix:///path/to/redis.sock, " +
-		"with what is special in a password written as %XX"
+	const shape = "use redis://host:6379/0, rediss://user:password@host:6379 or unix:///path/to/redis.sock, " +
+		"and percent-encode special characters in the password"
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, errors.New("the address of Redis is not a URL: " + shape)
 	}
 	settings, err := redis.ParseURL(address)
 	if err != nil || settings.Addr == "" {
-		return nil, fmt.Errorf("the address of Redis, a URL with scheme %q, cannot be used: %s", u.Scheme, shape)
+		return nil, fmt.Errorf("the address of Redis, a URL with scheme %q, is not valid: %s", u.Scheme, shape)
 	}
 	settings.ContextTimeoutEnabled = true
 	settings.MaxRetries = -1 // only this package knows which commands can be repeated
@@ -112,52 +116,52 @@ func parseAddress(address string) (*redis.Options, error) {
 	settings.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	for _, timeout := range []*time.Duration{&settings.DialTimeout, &settings.ReadTimeout, &settings.WriteTimeout, &settings.PoolTimeout} {
 		if *timeout <= 0 {
-			*timeout = redisTimeout
+			*timeout = requestTimeout
 		}
 	}
 	return settings, nil
 }
 
-// Get implements Store.
-func (s *Redis) Get(ctx context.Context, key string) (Record, error) {
-	if err := checkKey(key); err != nil {
-		return Record{}, err
+// Get implements store.Store.
+func (s *Store) Get(ctx context.Context, key string) (store.Record, error) {
+	if err := store.CheckKey(key); err != nil {
+		return store.Record{}, err
 	}
 	ctx, done := s.begin(ctx)
 	defer done()
 	r, _, err := s.get(ctx, key)
 	if err == nil && r.Value == nil {
-		err = ErrNotFound
+		err = store.ErrNotFound
 	}
 	return r, err
 }
 
 // get returns the record and its revision. If there is no record, both are empty.
-func (s *Redis) get(ctx context.Context, key string) (r Record, revision string, err error) {
+func (s *Store) get(ctx context.Context, key string) (r store.Record, revision string, err error) {
 	var fields []any
-	err = s.ask(ctx, func() (err error) {
+	err = s.retryOnce(ctx, func() (err error) {
 		fields, err = s.client.HMGet(ctx, s.options.Prefix+key, fieldValue, fieldRevision, fieldLength).Result()
 		return err
 	})
 	if err != nil || len(fields) != 3 || fields[0] == nil {
-		return Record{}, "", err
+		return store.Record{}, "", err
 	}
 	value, _ := fields[0].(string)
 	revision, _ = fields[1].(string)
 	length, _ := fields[2].(string)
 	r.Value = []byte(value)
 	if r.Length, err = strconv.ParseInt(length, 10, 64); err != nil || revision == "" {
-		return Record{}, "", fmt.Errorf("redis at %s: %q is not a record of Fairway: give the store a prefix of its own", s.name, s.options.Prefix+key)
+		return store.Record{}, "", fmt.Errorf("redis at %s: key %q holds data that is not a record of Fairway; set a prefix that no other program uses", s.name, s.options.Prefix+key)
 	}
 	return r, revision, nil
 }
 
-// Put implements Store.
-func (s *Redis) Put(ctx context.Context, key string, change Change) error {
-	if err := checkKey(key); err != nil {
+// Put implements store.Store.
+func (s *Store) Put(ctx context.Context, key string, change store.Change) error {
+	if err := store.CheckKey(key); err != nil {
 		return err
 	}
-	if err := s.options.checkChange(&change); err != nil {
+	if err := s.options.CheckChange(&change); err != nil {
 		return err
 	}
 	ctx, done := s.begin(ctx)
@@ -166,18 +170,18 @@ func (s *Redis) Put(ctx context.Context, key string, change Change) error {
 	return err
 }
 
-// Update implements Store.
-func (s *Redis) Update(ctx context.Context, key string, change func(old Record) (Change, error)) error {
-	if err := checkKey(key); err != nil {
+// Update implements store.Store.
+func (s *Store) Update(ctx context.Context, key string, change func(old store.Record) (store.Change, error)) error {
+	if err := store.CheckKey(key); err != nil {
 		return err
 	}
 	within, done := s.begin(ctx)
 	defer done()
-	held, err := s.locks.acquire(within, key)
+	held, err := s.locks.Acquire(within, key)
 	if err != nil {
 		return s.explain(within, err)
 	}
-	defer held.release()
+	defer held.Release()
 	for backoff := time.Millisecond; ; backoff = min(2*backoff, maxBackoff) {
 		old, revision, err := s.get(within, key)
 		if err != nil {
@@ -190,7 +194,7 @@ func (s *Redis) Update(ctx context.Context, key string, change func(old Record) 
 		if c.Delete && old.Value == nil {
 			return nil
 		}
-		if err := s.options.checkChange(&c); err != nil {
+		if err := s.options.CheckChange(&c); err != nil {
 			return err
 		}
 		written, err := s.write(within, key, revision, &c)
@@ -203,7 +207,7 @@ func (s *Redis) Update(ctx context.Context, key string, change func(old Record) 
 	}
 }
 
-func (s *Redis) pause(ctx context.Context, d time.Duration) error {
+func (s *Store) pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -212,51 +216,51 @@ func (s *Redis) pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return s.explain(ctx, ctx.Err())
 	case <-s.closing:
-		return ErrClosed
+		return store.ErrClosed
 	}
 }
 
-// Wait implements Store.
-func (s *Redis) Wait(ctx context.Context, key string, seen []byte) (Record, error) {
-	if err := checkKey(key); err != nil {
-		return Record{}, err
+// Wait implements store.Store.
+func (s *Store) Wait(ctx context.Context, key string, seen []byte) (store.Record, error) {
+	if err := store.CheckKey(key); err != nil {
+		return store.Record{}, err
 	}
-	s.waiters.join(key)
-	defer s.waiters.leave(key)
-	s.listen()
+	s.waiters.Join(key)
+	defer s.waiters.Leave(key)
+	s.subscribe()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		changed := s.waiters.changed(key)
+		changed := s.waiters.Changed(key)
 		r, err := s.Get(ctx, key)
 		switch {
-		case errors.Is(err, ErrNotFound):
+		case errors.Is(err, store.ErrNotFound):
 			if seen != nil {
-				return Record{}, err
+				return store.Record{}, err
 			}
 		case err != nil:
-			return Record{}, err
+			return store.Record{}, err
 		case seen == nil || !bytes.Equal(r.Value, seen):
 			return r, nil
 		}
-		timer.Reset(redisPoll/2 + rand.N(redisPoll/2)) //nolint:gosec // only spreads reads
+		timer.Reset(pollInterval/2 + rand.N(pollInterval/2)) //nolint:gosec // only spreads reads
 		select {
 		case <-changed:
 		case <-timer.C:
 		case <-ctx.Done():
-			return Record{}, ctx.Err()
+			return store.Record{}, ctx.Err()
 		case <-s.closing:
-			return Record{}, ErrClosed
+			return store.Record{}, store.ErrClosed
 		}
 	}
 }
 
-// Close implements Store.
-func (s *Redis) Close() error {
+// Close implements store.Store.
+func (s *Store) Close() error {
 	var err error
 	s.once.Do(func() {
 		s.mu.Lock()
-		s.shut = true
+		s.closed = true
 		s.mu.Unlock()
 		close(s.closing)
 		s.ended.Wait()
@@ -266,23 +270,23 @@ func (s *Redis) Close() error {
 }
 
 // begin sets the timeout of a call.
-func (s *Redis) begin(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, redisOperation)
+func (s *Store) begin(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, operationTimeout)
 }
 
-// ask runs a command that can safely be repeated. If the connection is lost, it runs the
+// retryOnce runs a command that can safely be repeated. If the connection is lost, it runs the
 // command once more.
-func (s *Redis) ask(ctx context.Context, send func() error) error {
+func (s *Store) retryOnce(ctx context.Context, send func() error) error {
 	err := send()
-	if lost(err) && ctx.Err() == nil {
+	if connectionLost(err) && ctx.Err() == nil {
 		err = send()
 	}
 	return s.explain(ctx, err)
 }
 
-// lost reports whether the connection ended before the response. A timeout does not count,
+// connectionLost reports whether the connection ended before the response. A timeout does not count,
 // since an immediate retry would not help.
-func lost(err error) bool {
+func connectionLost(err error) bool {
 	if err == nil || errors.Is(err, redis.ErrClosed) {
 		return false
 	}
@@ -290,33 +294,33 @@ func lost(err error) bool {
 	if errors.As(err, &network) && network.Timeout() {
 		return false
 	}
-	var answer redis.Error
-	return !errors.As(err, &answer)
+	var reply redis.Error
+	return !errors.As(err, &reply)
 }
 
 // explain adds the address of the server to an error and maps it to an error of Store.
-func (s *Redis) explain(ctx context.Context, err error) error {
+func (s *Store) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
 	select {
 	case <-s.closing:
-		return ErrClosed
+		return store.ErrClosed
 	default:
 	}
 	var network net.Error
 	switch {
 	case errors.Is(err, redis.ErrClosed):
-		return ErrClosed
+		return store.ErrClosed
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
 	case strings.HasPrefix(err.Error(), "OOM "):
-		return fmt.Errorf("%w: redis at %s: %w", ErrFull, s.name, err)
+		return fmt.Errorf("%w: redis at %s: %w", store.ErrFull, s.name, err)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		return fmt.Errorf("redis at %s does not answer in time: %w", s.name, err)
+		return fmt.Errorf("redis at %s did not respond in time: %w", s.name, err)
 	}
 	return fmt.Errorf("redis at %s: %w", s.name, err)
 }
 
 // Interface guard
-var _ Store = (*Redis)(nil)
+var _ store.Store = (*Store)(nil)

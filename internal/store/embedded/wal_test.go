@@ -1,4 +1,4 @@
-package store
+package embedded
 
 import (
 	"bytes"
@@ -15,18 +15,20 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/fairwayhq/fairway/internal/store"
 )
 
 // killed copies the files of an idle store, as a kill would leave them, and returns the
 // path of the copy.
-func killed(t *testing.T, s *Bolt) string {
+func killed(t *testing.T, s *Store) string {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), "records.db")
-	to := journalPaths(copied)
-	for i, from := range journalPaths(s.db.Path()) {
+	to := walPaths(copied)
+	for i, from := range walPaths(s.file.path) {
 		copyFile(t, from, to[i])
 	}
-	copyFile(t, s.db.Path(), copied)
+	copyFile(t, s.file.path, copied)
 	return copied
 }
 
@@ -41,9 +43,9 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-func reopen(t *testing.T, path string) *Bolt {
+func reopen(t *testing.T, path string) *Store {
 	t.Helper()
-	s, err := OpenBolt(path, BoltOptions{Options: Options{Failed: func(err error) { t.Errorf("failed: %v", err) }}})
+	s, err := Open(path, Options{Options: store.Options{Failed: func(err error) { t.Errorf("failed: %v", err) }}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,20 +65,20 @@ func eventually(t *testing.T, what string, is func() bool) {
 }
 
 // fill makes n changes of ten records, each with an entry.
-func fill(t *testing.T, s *Bolt, n int) {
+func fill(t *testing.T, s *Store, n int) {
 	t.Helper()
 	for i := range n {
 		text := fmt.Append(nil, i)
-		if err := s.Put(t.Context(), fmt.Sprint("key", i%10), Change{Value: text, Entries: [][]byte{text}, TTL: time.Hour}); err != nil {
+		if err := s.Put(t.Context(), fmt.Sprint("key", i%10), store.Change{Value: text, Entries: [][]byte{text}, TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 // filled returns a store with n changes that are in the write-ahead log but not flushed.
-func filled(t *testing.T, n int) *Bolt {
+func filled(t *testing.T, n int) *Store {
 	t.Helper()
-	s := openTest(t, BoltOptions{applyEvery: time.Hour})
+	s := openTest(t, Options{flushInterval: time.Hour})
 	fill(t, s, n)
 	if err := s.Delete(t.Context(), "key0", "nobody"); err != nil {
 		t.Fatal(err)
@@ -99,9 +101,9 @@ func inTheFile(t *testing.T, path string) (records int) {
 }
 
 // wantLog checks that a log has the texts of these numbers.
-func wantLog(t *testing.T, s *Bolt, key string, numbers ...int) {
+func wantLog(t *testing.T, s *Store, key string, numbers ...int) {
 	t.Helper()
-	entries, err := s.Read(t.Context(), key, 0, MaxRead)
+	entries, err := s.Read(t.Context(), key, 0, store.MaxRead)
 	var got []string
 	for _, e := range entries {
 		got = append(got, string(e))
@@ -131,11 +133,11 @@ func TestReplay(t *testing.T) {
 		}
 		for i := range 10 {
 			r, err := s.Get(t.Context(), fmt.Sprint("key", i))
-			if i == 0 && !errors.Is(err, ErrNotFound) || i > 0 && (err != nil || string(r.Value) != fmt.Sprint(90+i) || r.Length != int64(10+round)) {
+			if i == 0 && !errors.Is(err, store.ErrNotFound) || i > 0 && (err != nil || string(r.Value) != fmt.Sprint(90+i) || r.Length != int64(10+round)) {
 				t.Errorf("key%d is %q with %d entries, error %v", i, r.Value, r.Length, err)
 			}
 			if i > 0 {
-				if err := s.Put(t.Context(), fmt.Sprint("key", i), Change{Entries: [][]byte{{1}}, TTL: time.Hour}); err != nil {
+				if err := s.Put(t.Context(), fmt.Sprint("key", i), store.Change{Entries: [][]byte{{1}}, TTL: time.Hour}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -147,25 +149,25 @@ func TestReplay(t *testing.T) {
 // TestReplay_applied checks that recovery skips frames whose changes are in the store file,
 // and reads the frames of both log files in order.
 func TestReplay_applied(t *testing.T) {
-	s := openTest(t, BoltOptions{applyEvery: time.Hour})
+	s := openTest(t, Options{flushInterval: time.Hour})
 	fill(t, s, 20)
-	if err := s.settle(t.Context()); err != nil { // in the first file, which keeps its frames until it is reused
+	if err := s.buffer.waitForFlush(t.Context()); err != nil { // in the first file, which keeps its frames until it is reused
 		t.Fatal(err)
 	}
 	again := reopen(t, killed(t, s))
 	wantLog(t, again, "key1", 1, 11)
-	tx, err := s.db.Begin(true) // blocks the flush
+	tx, err := s.file.db.Begin(true) // blocks the flush
 	if err != nil {
 		t.Fatal(err)
 	}
 	fill(t, s, 20)
-	s.mu.Lock()
-	s.askForAll()
-	s.mu.Unlock()
+	s.buffer.mu.Lock()
+	s.buffer.requestFlush()
+	s.buffer.mu.Unlock()
 	eventually(t, "the second file is to be applied", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.below != nil
+		s.buffer.mu.Lock()
+		defer s.buffer.mu.Unlock()
+		return s.buffer.immutable != nil
 	})
 	fill(t, s, 20) // in the first file again
 	path := killed(t, s)
@@ -183,30 +185,30 @@ func TestReplay_applied(t *testing.T) {
 // TestReplay_torn truncates or overwrites the last frame at each offset. Recovery must drop
 // that frame and keep all earlier ones.
 func TestReplay_torn(t *testing.T) {
-	s := openTest(t, BoltOptions{applyEvery: time.Hour})
+	s := openTest(t, Options{flushInterval: time.Hour})
 	fill(t, s, 9)
-	begins := s.journal.files[0].end
-	if err := s.Put(t.Context(), "key0", Change{Value: []byte("torn"), Entries: [][]byte{[]byte("torn")}, TTL: time.Hour}); err != nil {
+	begins := s.wal.files[0].end
+	if err := s.Put(t.Context(), "key0", store.Change{Value: []byte("torn"), Entries: [][]byte{[]byte("torn")}, TTL: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	ends := s.journal.files[0].end
-	db, err := os.ReadFile(s.db.Path())
+	ends := s.wal.files[0].end
+	db, err := os.ReadFile(s.file.path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	journal, err := os.ReadFile(journalPaths(s.db.Path())[0])
+	wal, err := os.ReadFile(walPaths(s.file.path)[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "records.db")
 	check := func(what string, content []byte, length int64) {
 		t.Helper()
-		for name, content := range map[string][]byte{path: db, journalPaths(path)[0]: content} {
+		for name, content := range map[string][]byte{path: db, walPaths(path)[0]: content} {
 			if err := os.WriteFile(name, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		again, err := OpenBolt(path, BoltOptions{})
+		again, err := Open(path, Options{})
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
@@ -218,17 +220,17 @@ func TestReplay_torn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	check("whole", journal[:ends], 2)
+	check("whole", wal[:ends], 2)
 	step := int64(1)
 	if testing.Short() {
 		step = 13
 	}
 	for at := begins; at < ends; at += step {
 		if at < ends-frameAlign {
-			check(fmt.Sprint("cut at ", at-begins), journal[:at], 1)
+			check(fmt.Sprint("cut at ", at-begins), wal[:at], 1)
 		}
-		zeros := append(bytes.Clone(journal[:at]), make([]byte, 4096)...)
-		if !bytes.Equal(zeros[:ends], journal[:ends]) {
+		zeros := append(bytes.Clone(wal[:at]), make([]byte, 4096)...)
+		if !bytes.Equal(zeros[:ends], wal[:ends]) {
 			check(fmt.Sprint("zeros from ", at-begins), zeros, 1)
 		}
 	}
@@ -238,14 +240,14 @@ func TestReplay_torn(t *testing.T) {
 // rejected, and that the error names the file and the offset.
 func TestReplay_damaged(t *testing.T) {
 	s := filled(t, 100)
-	ends := int(s.journal.files[0].end)
+	ends := int(s.wal.files[0].end)
 	// Any part of the second frame can be damaged.
-	second := journalHeader
-	content, err := os.ReadFile(journalPaths(s.db.Path())[0])
+	second := walHeader
+	content, err := os.ReadFile(walPaths(s.file.path)[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, size := parseFrame(content[second:], s.journal.salt)
+	_, size := parseFrame(content[second:], s.wal.salt)
 	second += size
 	secondAt := fmt.Sprintf("byte %d,", second)
 	for name, test := range map[string]struct {
@@ -259,26 +261,26 @@ func TestReplay_damaged(t *testing.T) {
 		"zeros":            {func(b []byte) []byte { return make([]byte, len(b)) }, "", 0},
 		"magic":            {func(b []byte) []byte { b[3] ^= 1; return b }, "byte 0", 0},
 		"salt":             {func(b []byte) []byte { b[9] ^= 1; return b }, "byte 0", 0},
-		"header of zeros":  {func(b []byte) []byte { clear(b[:journalHeader]); return b }, "byte 0", 0},
-		"first frame":      {func(b []byte) []byte { b[journalHeader+30] ^= 1; return b }, "byte 32,", 0},
+		"header of zeros":  {func(b []byte) []byte { clear(b[:walHeader]); return b }, "byte 0", 0},
+		"first frame":      {func(b []byte) []byte { b[walHeader+30] ^= 1; return b }, "byte 32,", 0},
 		"length of second": {func(b []byte) []byte { b[second+3] = 0x7f; return b }, secondAt, 0},
 		"number of second": {func(b []byte) []byte { b[second+8] ^= 1; return b }, secondAt, 0},
 		"body of second":   {func(b []byte) []byte { b[second+frameHeader] ^= 1; return b }, secondAt, 0},
 		"sector of zeros":  {func(b []byte) []byte { clear(b[512:1024]); return b }, "is damaged at byte", 0},
 		"newer version": {func(b []byte) []byte {
-			copy(b, encodeHeader([]byte("fwjourn9"), s.journal.salt))
+			copy(b, encodeHeader([]byte("fwwalog9"), s.wal.salt))
 			return b
 		}, "another version", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := killed(t, s)
-			name := journalPaths(path)[0]
+			name := walPaths(path)[0]
 			if err := os.WriteFile(name, test.damage(bytes.Clone(content)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			again, err := OpenBolt(path, BoltOptions{})
+			again, err := Open(path, Options{})
 			if test.want != "" {
-				if !errors.Is(err, errJournal) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), name) {
+				if !errors.Is(err, errWAL) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), name) {
 					t.Errorf("error %v", err)
 				}
 				return
@@ -301,61 +303,28 @@ func TestReplay_foreign(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenBolt(path, BoltOptions{}); !errors.Is(err, errJournal) || !strings.Contains(err.Error(), "another store") {
+	if _, err := Open(path, Options{}); !errors.Is(err, errWAL) || !strings.Contains(err.Error(), "another store") {
 		t.Errorf("error %v", err)
 	}
 }
 
-// TestReplay_bare opens a file of the format without a write-ahead log and checks that it
-// is upgraded, so that older versions reject it.
-func TestReplay_bare(t *testing.T) {
-	s := openTest(t, BoltOptions{})
-	fill(t, s, 10)
-	if err := s.settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	err := s.db.Update(func(tx *bbolt.Tx) error {
-		b := tx.Bucket(bucketStore)
-		return errors.Join(b.Delete(keyMark), b.Put(keyFormat, []byte{formatBare}))
-	})
-	path := s.db.Path()
-	if err := errors.Join(err, s.Close()); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		s := reopen(t, path)
-		wantLog(t, s, "key3", 3)
-		var is []byte
-		_ = s.db.View(func(tx *bbolt.Tx) error {
-			is = bytes.Clone(tx.Bucket(bucketStore).Get(keyFormat))
-			return nil
-		})
-		if !bytes.Equal(is, []byte{format}) {
-			t.Errorf("the format is %d", is)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// TestJournal_close checks that Close flushes everything, including asynchronous changes,
+// TestWAL_close checks that Close flushes everything, including asynchronous changes,
 // and removes the write-ahead log.
-func TestJournal_close(t *testing.T) {
+func TestWAL_close(t *testing.T) {
 	s := filled(t, 100)
-	file := s.db.Path()
-	for _, path := range journalPaths(file) {
+	file := s.file.path
+	for _, path := range walPaths(file) {
 		if stat, err := os.Stat(path); err != nil || stat.Mode().Perm() != 0o600 {
 			t.Errorf("%s: mode %v, error %v", path, stat.Mode(), err)
 		}
 	}
-	if err := s.Put(t.Context(), "later", Change{TTL: time.Hour, Later: true}); err != nil {
+	if err := s.Put(t.Context(), "later", store.Change{TTL: time.Hour, Later: true}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range journalPaths(file) {
+	for _, path := range walPaths(file) {
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s after Close: %v", path, err)
 		}
@@ -365,14 +334,14 @@ func TestJournal_close(t *testing.T) {
 	}
 }
 
-// TestLayers checks that Read and Keys merge the file and the memtables correctly for each
+// TestMemtables checks that Read and Keys merge the file and the memtables correctly for each
 // state of a record.
-func TestLayers(t *testing.T) {
-	s := openTest(t, BoltOptions{applyEvery: time.Hour})
+func TestMemtables(t *testing.T) {
+	s := openTest(t, Options{flushInterval: time.Hour})
 	ctx := t.Context()
 	put := func(key string, n int) {
 		t.Helper()
-		if err := s.Put(ctx, key, Change{Entries: [][]byte{fmt.Append(nil, n)}, TTL: time.Hour, Later: true}); err != nil {
+		if err := s.Put(ctx, key, store.Change{Entries: [][]byte{fmt.Append(nil, n)}, TTL: time.Hour, Later: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -385,10 +354,10 @@ func TestLayers(t *testing.T) {
 	for _, key := range []string{"a1", "a2", "a3", "a4"} {
 		put(key, 1)
 	}
-	if err := s.settle(ctx); err != nil {
+	if err := s.buffer.waitForFlush(ctx); err != nil {
 		t.Fatal(err)
 	}
-	tx, err := s.db.Begin(true) // blocks the flush
+	tx, err := s.file.db.Begin(true) // blocks the flush
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,13 +365,13 @@ func TestLayers(t *testing.T) {
 		put(key, 2)
 	}
 	remove("a3")
-	s.mu.Lock()
-	s.askForAll()
-	s.mu.Unlock()
+	s.buffer.mu.Lock()
+	s.buffer.requestFlush()
+	s.buffer.mu.Unlock()
 	eventually(t, "there are two layers", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.below != nil
+		s.buffer.mu.Lock()
+		defer s.buffer.mu.Unlock()
+		return s.buffer.immutable != nil
 	})
 	for _, key := range []string{"a1", "a3", "a5"} {
 		put(key, 3)
@@ -450,7 +419,7 @@ func TestLayers(t *testing.T) {
 		t.Fatal(err)
 	}
 	check()
-	if err := s.settle(ctx); err != nil {
+	if err := s.buffer.waitForFlush(ctx); err != nil {
 		t.Fatal(err)
 	}
 	check()
@@ -459,12 +428,12 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// TestJournal_bounded checks the backpressure: writers wait while the flush is slow, until
+// TestWAL_bounded checks the backpressure: writers wait while the flush is slow, until
 // their context ends, and the log files are reused.
-func TestJournal_bounded(t *testing.T) {
+func TestWAL_bounded(t *testing.T) {
 	const writers, each = 16, 50
-	s := openTest(t, BoltOptions{applyChanges: 10, maxStaged: 100})
-	tx, err := s.db.Begin(true) // blocks the flush
+	s := openTest(t, Options{memtableChanges: 10, maxBufferedChanges: 100})
+	tx, err := s.file.db.Begin(true) // blocks the flush
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -472,25 +441,25 @@ func TestJournal_bounded(t *testing.T) {
 	for i := range writers {
 		all.Go(func() {
 			for n := range each {
-				if err := s.Put(t.Context(), fmt.Sprint(i), Change{Value: fmt.Append(nil, n), TTL: time.Hour}); err != nil {
+				if err := s.Put(t.Context(), fmt.Sprint(i), store.Change{Value: fmt.Append(nil, n), TTL: time.Hour}); err != nil {
 					t.Errorf("put: %v", err)
 				}
 			}
 		})
 	}
 	staged := func() int {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		n := s.top.changes
-		if s.below != nil {
-			n += s.below.changes
+		s.buffer.mu.Lock()
+		defer s.buffer.mu.Unlock()
+		n := s.buffer.active.changes
+		if s.buffer.immutable != nil {
+			n += s.buffer.immutable.changes
 		}
 		return n
 	}
 	eventually(t, "writers are held up", func() bool { return staged() == 100 })
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- s.Put(ctx, "late", Change{TTL: time.Hour}) }()
+	go func() { ended <- s.Put(ctx, "late", store.Change{TTL: time.Hour}) }()
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("who is held up gets %v", err)
@@ -507,31 +476,31 @@ func TestJournal_bounded(t *testing.T) {
 			t.Errorf("record %d is %q, error %v", i, r.Value, err)
 		}
 	}
-	for _, f := range journalPaths(s.db.Path()) {
-		if stat, err := os.Stat(f); err != nil || stat.Size() > journalStep {
+	for _, f := range walPaths(s.file.path) {
+		if stat, err := os.Stat(f); err != nil || stat.Size() > walGrowth {
 			t.Errorf("%s has %d bytes, error %v", f, stat.Size(), err)
 		}
 	}
 }
 
-// TestApplyFails checks that changes are rejected while the file cannot be written, that
+// TestFlushFails checks that changes are rejected while the file cannot be written, that
 // Close returns an error, and that the next Open recovers all acknowledged changes.
-func TestApplyFails(t *testing.T) {
+func TestFlushFails(t *testing.T) {
 	told := make(chan error, 100)
-	s := openTest(t, BoltOptions{applyEvery: time.Hour, Options: Options{Failed: func(err error) { told <- err }}})
+	s := openTest(t, Options{flushInterval: time.Hour, Options: store.Options{Failed: func(err error) { told <- err }}})
 	fill(t, s, 20)
-	if err := s.db.Close(); err != nil { // makes every transaction fail
+	if err := s.file.db.Close(); err != nil { // makes every transaction fail
 		t.Fatal(err)
 	}
-	if err := s.settle(t.Context()); err == nil {
+	if err := s.buffer.waitForFlush(t.Context()); err == nil {
 		t.Fatal("a layer is in a file that is closed")
 	}
-	if err := <-told; !strings.Contains(err.Error(), "journal is ahead") {
+	if err := <-told; !strings.Contains(err.Error(), "flushing the memtable") {
 		t.Errorf("told of %v", err)
 	}
 	for _, later := range []bool{false, true} {
-		err := s.Put(t.Context(), "key1", Change{TTL: time.Hour, Later: later})
-		if err == nil || !strings.Contains(err.Error(), "takes no changes until") {
+		err := s.Put(t.Context(), "key1", store.Change{TTL: time.Hour, Later: later})
+		if err == nil || !strings.Contains(err.Error(), "rejects changes") {
 			t.Errorf("a writer gets %v", err)
 		}
 	}
@@ -541,27 +510,27 @@ func TestApplyFails(t *testing.T) {
 	if err := s.Close(); err == nil {
 		t.Error("closed without an error, though the file has not everything")
 	}
-	wantLog(t, reopen(t, s.path), "key1", 1, 11)
+	wantLog(t, reopen(t, s.file.path), "key1", 1, 11)
 }
 
-// TestApplyFails_recovers checks that changes are accepted again when the file can be
+// TestFlushFails_recovers checks that changes are accepted again when the file can be
 // written again.
-func TestApplyFails_recovers(t *testing.T) {
+func TestFlushFails_recovers(t *testing.T) {
 	var failing atomic.Bool
 	failing.Store(true)
 	broken := errors.New("the disk is full")
-	s := openTest(t, BoltOptions{applyEvery: time.Millisecond, Options: Options{Failed: func(err error) {
+	s := openTest(t, Options{flushInterval: time.Millisecond, Options: store.Options{Failed: func(err error) {
 		if !errors.Is(err, broken) {
 			t.Errorf("failed: %v", err)
 		}
-	}}, beforeCommit: func() error {
+	}}, beforeFlush: func() error {
 		if failing.Load() {
 			return broken
 		}
 		return nil
 	}})
 	put := func(n int) error {
-		return s.Put(t.Context(), "k", Change{Entries: [][]byte{fmt.Append(nil, n)}, TTL: time.Hour})
+		return s.Put(t.Context(), "k", store.Change{Entries: [][]byte{fmt.Append(nil, n)}, TTL: time.Hour})
 	}
 	acknowledged := []int{}
 	eventually(t, "writers are refused", func() bool {
@@ -575,7 +544,7 @@ func TestApplyFails_recovers(t *testing.T) {
 	eventually(t, "writers are taken", func() bool { return put(len(acknowledged)) == nil })
 	acknowledged = append(acknowledged, len(acknowledged))
 	wantLog(t, s, "k", acknowledged...)
-	if err := s.settle(t.Context()); err != nil {
+	if err := s.buffer.waitForFlush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	wantLog(t, s, "k", acknowledged...)
@@ -585,17 +554,17 @@ func TestApplyFails_recovers(t *testing.T) {
 // can be written and writers wait for a commit or for room.
 func TestClose_failing(t *testing.T) {
 	broken := errors.New("the disk is gone")
-	s := openTest(t, BoltOptions{
-		Options: Options{Failed: func(error) {}}, maxStaged: 4, applyChanges: 2, applyEvery: time.Millisecond,
-		syncJournal:  func(*os.File) error { return broken },
-		beforeCommit: func() error { return broken },
+	s := openTest(t, Options{
+		Options: store.Options{Failed: func(error) {}}, maxBufferedChanges: 4, memtableChanges: 2, flushInterval: time.Millisecond,
+		syncWAL:     func(*os.File) error { return broken },
+		beforeFlush: func() error { return broken },
 	})
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
 			for {
-				err := s.Put(t.Context(), fmt.Sprint(i), Change{TTL: time.Hour})
-				if errors.Is(err, ErrClosed) {
+				err := s.Put(t.Context(), fmt.Sprint(i), store.Change{TTL: time.Hour})
+				if errors.Is(err, store.ErrClosed) {
 					return
 				}
 				if !errors.Is(err, broken) {
@@ -604,7 +573,7 @@ func TestClose_failing(t *testing.T) {
 			}
 		})
 	}
-	if err := s.Put(t.Context(), "one", Change{TTL: time.Hour}); !errors.Is(err, broken) {
+	if err := s.Put(t.Context(), "one", store.Change{TTL: time.Hour}); !errors.Is(err, broken) {
 		t.Errorf("put: %v", err)
 	}
 	if err := s.Close(); err != nil { // no change was acknowledged
@@ -622,20 +591,20 @@ func TestPace(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		return nil
 	}
-	alone := openTest(t, BoltOptions{flushPace: time.Hour, syncJournal: disk})
+	alone := openTest(t, Options{commitInterval: time.Hour, syncWAL: disk})
 	for range 3 {
-		if err := alone.Put(t.Context(), "k", Change{TTL: time.Hour}); err != nil {
+		if err := alone.Put(t.Context(), "k", store.Change{TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	const writers, each = 32, 20
-	together := openTest(t, BoltOptions{flushPace: 5 * time.Millisecond, syncJournal: disk})
+	together := openTest(t, Options{commitInterval: 5 * time.Millisecond, syncWAL: disk})
 	syncs.Store(0)
 	var all sync.WaitGroup
 	for i := range writers {
 		all.Go(func() {
 			for n := range each {
-				if err := together.Put(t.Context(), fmt.Sprint(i, n), Change{TTL: time.Hour}); err != nil {
+				if err := together.Put(t.Context(), fmt.Sprint(i, n), store.Change{TTL: time.Hour}); err != nil {
 					t.Errorf("put: %v", err)
 				}
 			}

@@ -1,4 +1,4 @@
-package store
+package embedded
 
 import (
 	"cmp"
@@ -13,13 +13,13 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// journalReadable is the maximum size in bytes of a log file that recovery reads. It is
+// maxWALFile is the maximum size in bytes of a log file that recovery reads. It is
 // larger than any file that this package writes.
-const journalReadable = 1 << 30
+const maxWALFile = 1 << 30
 
-// errJournal reports that the write-ahead log lacks durable changes, or belongs to
+// errWAL reports that the write-ahead log lacks durable changes, or belongs to
 // another store.
-var errJournal = errors.New("the store's journal cannot be used")
+var errWAL = errors.New("the write-ahead log cannot be used")
 
 // frame is a frame of the write-ahead log.
 type frame struct {
@@ -29,57 +29,58 @@ type frame struct {
 	at, end int64 // offsets in the file
 }
 
-// replay recovers the store: it applies the frames of the write-ahead log that the store
-// file does not contain, and creates a new log. m is the mark in the store file.
-func replay(db *bbolt.DB, t totals, m mark, sync func(*os.File) error) (totals, *journal, error) {
+// replayWAL recovers the store: it writes the frames of the write-ahead log that the store
+// file does not contain to the file, and creates a new log. p is the position in the store
+// file.
+func replayWAL(f *file, t totals, p walPosition, sync func(*os.File) error) (totals, *writeAheadLog, error) {
 	var frames []frame
-	paths := journalPaths(db.Path())
+	paths := walPaths(f.path)
 	for i, path := range paths {
-		some, err := readJournal(path, m)
+		some, err := readWALFile(path, p.salt)
 		if err != nil {
 			return t, nil, err
 		}
-		for _, f := range some {
-			f.file = i
-			frames = append(frames, f)
+		for _, fr := range some {
+			fr.file = i
+			frames = append(frames, fr)
 		}
 	}
-	todo, err := inOrder(frames, paths, m.applied)
+	todo, err := unflushedFrames(frames, paths, p.flushed)
 	if err != nil {
 		return t, nil, err
 	}
 	for len(todo) > 0 {
 		n, size := 0, 0
-		for n < len(todo) && size < applyBytes {
+		for n < len(todo) && size < memtableBytes {
 			size += len(todo[n].body)
 			n++
 		}
-		m.applied = todo[n-1].number
-		if t, err = replaySome(db, t, m, todo[:n]); err != nil {
-			return t, nil, fmt.Errorf("applying the journal: %w", err)
+		p.flushed = todo[n-1].number
+		if t, err = f.replay(t, p, todo[:n]); err != nil {
+			return t, nil, fmt.Errorf("replaying the write-ahead log: %w", err)
 		}
 		todo = todo[n:]
 	}
-	j, err := newJournal(db.Path(), m.salt, m.applied+1, sync)
-	return t, j, err
+	l, err := createWAL(f.path, p.salt, p.flushed+1, sync)
+	return t, l, err
 }
 
-// inOrder returns the frames to apply, sorted by number. It returns an error if a frame
+// unflushedFrames returns the frames to replay, sorted by number. It returns an error if a frame
 // is missing and a later one exists.
-func inOrder(frames []frame, paths [2]string, applied uint64) ([]frame, error) {
+func unflushedFrames(frames []frame, paths [2]string, flushed uint64) ([]frame, error) {
 	var todo []frame
 	for _, f := range frames {
-		if f.number > applied {
+		if f.number > flushed {
 			todo = append(todo, f)
 		}
 	}
 	slices.SortFunc(todo, func(a, b frame) int { return cmp.Compare(a.number, b.number) })
 	for i, f := range todo {
-		if f.number != applied+1+uint64(i) {
+		if f.number != flushed+1+uint64(i) {
 			file, at := missingAt(frames, f)
-			return nil, fmt.Errorf("%w: %s is damaged at byte %d, and there are changes after it which were acknowledged; "+
-				"restore it together with the store, or move %s and %s away to go on without what they have",
-				errJournal, paths[file], at, paths[0], paths[1])
+			return nil, fmt.Errorf("%w: %s is damaged at byte %d, and acknowledged changes come after it; "+
+				"restore it together with the store file, or move %s and %s away to continue without their changes",
+				errWAL, paths[file], at, paths[0], paths[1])
 		}
 	}
 	return todo, nil
@@ -88,7 +89,7 @@ func inOrder(frames []frame, paths [2]string, applied uint64) ([]frame, error) {
 // missingAt returns the file and the offset of the missing frame before next. frames are
 // in the order of the files.
 func missingAt(frames []frame, next frame) (file int, at int64) {
-	ends := [2]int64{journalHeader, journalHeader} // ends of the frames before next
+	ends := [2]int64{walHeader, walHeader} // ends of the frames before next
 	for _, f := range frames {
 		if f.number < next.number && (f.file != next.file || f.end <= next.at) {
 			ends[f.file] = max(ends[f.file], f.end)
@@ -100,9 +101,10 @@ func missingAt(frames []frame, next frame) (file int, at int64) {
 	return 1 - next.file, ends[1-next.file]
 }
 
-func replaySome(db *bbolt.DB, t totals, m mark, frames []frame) (totals, error) {
-	err := db.Update(func(tx *bbolt.Tx) error {
-		f := openBuckets(tx)
+// replay writes the changes of the frames to the file, and the new totals and position.
+func (f *file) replay(t totals, p walPosition, frames []frame) (totals, error) {
+	err := f.db.Update(func(tx *bbolt.Tx) error {
+		into := newTransaction(tx)
 		for _, frame := range frames {
 			changes := changeReader{rest: frame.body}
 			for len(changes.rest) > 0 {
@@ -110,30 +112,30 @@ func replaySome(db *bbolt.DB, t totals, m mark, frames []frame) (totals, error) 
 				if err != nil {
 					return fmt.Errorf("frame %d: %w", frame.number, err)
 				}
-				if w.old, err = readKept(tx, w.key); err != nil {
+				if w.old, err = readRecord(tx, w.key); err != nil {
 					return err
 				}
-				t.count(w.key, w.old, -1)
-				t.count(w.key, w.new, +1)
+				t.add(w.key, w.old, -1)
+				t.add(w.key, w.new, +1)
 				if w.new != nil {
 					t.lastID = max(t.lastID, w.new.id)
 				}
 				if w.old == nil && w.new == nil {
 					continue
 				}
-				if err := errors.Join(f.name(w.key, w.old, w.new), f.apply(w.key, w.old, w.new, w.entries)); err != nil {
+				if err := errors.Join(into.putKey(w.key, w.old, w.new), into.putRecord(w.key, w.old, w.new, w.entries)); err != nil {
 					return err
 				}
 			}
 		}
-		return errors.Join(f.putTotals(t), f.putMark(m))
+		return errors.Join(into.putTotals(t), into.putPosition(p))
 	})
 	return t, err
 }
 
-// readJournal returns the frames of a log file in the order of the file. The file may be
+// readWALFile returns the frames of a log file in the order of the file. The file may be
 // missing or truncated.
-func readJournal(path string, m mark) ([]frame, error) {
+func readWALFile(path string, salt uint64) ([]frame, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -142,28 +144,28 @@ func readJournal(path string, m mark) ([]frame, error) {
 		return nil, err
 	}
 	defer file.Close()
-	b, err := io.ReadAll(io.LimitReader(file, journalReadable+1))
+	b, err := io.ReadAll(io.LimitReader(file, maxWALFile+1))
 	switch {
 	case err != nil:
 		return nil, err
-	case len(b) > journalReadable:
-		return nil, fmt.Errorf("%w: %s has more than %d bytes", errJournal, path, journalReadable)
-	case len(b) < journalHeader:
+	case len(b) > maxWALFile:
+		return nil, fmt.Errorf("%w: %s has more than %d bytes", errWAL, path, maxWALFile)
+	case len(b) < walHeader:
 		return nil, nil // a crash interrupted its creation: it has no frames
 	}
-	frames := scanFrames(b, m.salt)
-	header := [journalHeader]byte(b)
-	theirs := binary.LittleEndian.Uint64(header[8:])
-	if header != [journalHeader]byte{} && header != [journalHeader]byte(encodeHeader(header[:8], theirs)) || header == [journalHeader]byte{} && len(frames) > 0 {
-		return nil, fmt.Errorf("%w: the header of %s, at byte 0, is damaged; move it and its twin away to go on without what they have",
-			errJournal, path)
+	frames := scanFrames(b, salt)
+	header := [walHeader]byte(b)
+	stored := binary.LittleEndian.Uint64(header[8:])
+	if header != [walHeader]byte{} && header != [walHeader]byte(encodeHeader(header[:8], stored)) || header == [walHeader]byte{} && len(frames) > 0 {
+		return nil, fmt.Errorf("%w: the header of %s, at byte 0, is damaged; move the two files of the log away to continue without their changes",
+			errWAL, path)
 	}
 	switch {
-	case len(frames) > 0 && string(header[:8]) != journalMagic:
-		return nil, fmt.Errorf("%w: another version of Fairway made %s; use that, or move it and its twin away to go on without what they have",
-			errJournal, path)
-	case theirs != m.salt && len(scanFrames(b, theirs)) > 0:
-		return nil, fmt.Errorf("%w: %s belongs to another store file; restore that, or move the journal away", errJournal, path)
+	case len(frames) > 0 && string(header[:8]) != walMagic:
+		return nil, fmt.Errorf("%w: another version of Fairway created %s; use that version, or move the two files of the log away to continue without their changes",
+			errWAL, path)
+	case stored != salt && len(scanFrames(b, stored)) > 0:
+		return nil, fmt.Errorf("%w: %s belongs to another store file; restore that file, or move the two files of the log away", errWAL, path)
 	}
 	return frames, nil
 }
@@ -172,7 +174,7 @@ func readJournal(path string, m mark) ([]frame, error) {
 // follow frames of an earlier use. After a crash, the last frame may be incomplete.
 func scanFrames(b []byte, salt uint64) []frame {
 	var frames []frame
-	for at := journalHeader; at+frameHeader <= len(b); {
+	for at := walHeader; at+frameHeader <= len(b); {
 		f, size := parseFrame(b[at:], salt)
 		if size == 0 {
 			at += frameAlign
@@ -201,7 +203,7 @@ func parseFrame(b []byte, salt uint64) (frame, int) {
 	return frame{number: binary.LittleEndian.Uint64(b[8:]), body: body}, size
 }
 
-// changeReader decodes changes. After the first missing or invalid field it has an error
+// changeReader decodes changes of a frame. After the first missing or invalid field it has an error
 // and returns nothing more.
 type changeReader struct {
 	rest []byte
@@ -226,15 +228,15 @@ func (r *changeReader) number(size int) int {
 }
 
 func (r *changeReader) next() (*write, error) {
-	what := r.number(1)
+	kind := r.number(1)
 	w := &write{key: string(r.take(r.number(2)))}
-	if what == changePut {
-		w.new = decodeKept(r.take(r.number(4)))
+	if kind == changePut {
+		w.new = decodeRecord(r.take(r.number(4)))
 		for n := r.number(4); n > 0 && r.err == nil; n-- {
 			w.entries = append(w.entries, r.take(r.number(4)))
 		}
 	}
-	if r.err != nil || w.key == "" || (what == changePut) != (w.new != nil) || what != changePut && what != changeDelete {
+	if r.err != nil || w.key == "" || (kind == changePut) != (w.new != nil) || kind != changePut && kind != changeDelete {
 		return nil, errDamaged
 	}
 	return w, nil

@@ -1,0 +1,306 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/store"
+)
+
+const (
+	// A memtable is flushed when it reaches one of these limits. Flushing many changes
+	// together is cheaper, since most of them modify the same pages, and often the same
+	// records.
+	flushInterval   = 250 * time.Millisecond // after the first group commit of the memtable
+	memtableChanges = 16_384
+	memtableBytes   = 16 << 20
+
+	// Limits of both memtables together. Beyond them writers wait for a flush (backpressure).
+	maxBufferedChanges = 65_536
+	maxBufferedBytes   = 64 << 20
+
+	// Limits of the next batch. Beyond them asynchronous changes become synchronous.
+	maxBatchWrites = 4096
+	maxBatchBytes  = 16 << 20
+)
+
+// writeBuffer holds the changes that are not in the file yet: both memtables and the next
+// batch to commit. Writers add changes, the committer takes batches, and the flusher
+// reports memtables as flushed.
+type writeBuffer struct {
+	options  *Options
+	wake     chan struct{} // signals the committer that there is a batch to commit or a memtable to flush
+	expedite chan struct{} // signals the committer not to delay the next batch
+
+	mu             sync.Mutex
+	active         *memtable
+	immutable      *memtable // being flushed; nil if none
+	next           *batch    // next batch to commit
+	urgent         bool      // the next batch must not be delayed
+	flushRequested bool      // flush the active memtable soon
+	flushWaiters   []flushWaiter
+	space          chan struct{} // closed when a flush ends or changes are rolled back
+	flushErr       error         // why the last flush failed; nil if it succeeded
+	totals         totals        // including all changes
+	committed      totals        // including all changes in the write-ahead log
+	rollbacks      uint64        // number of failed batches
+	closed         bool
+}
+
+// batch is a group commit: the changes written to the write-ahead log with one sync.
+type batch struct {
+	writes  []write
+	bytes   int           // approximate memory use
+	waiting int           // number of writes whose callers wait
+	totals  totals        // totals after this batch
+	done    chan struct{} // closed when the batch is durable or has failed
+	err     error         // why the batch failed; valid after done is closed
+}
+
+func newWriteBuffer(options *Options, sums totals) *writeBuffer {
+	return &writeBuffer{
+		options:   options,
+		wake:      make(chan struct{}, 1),
+		expedite:  make(chan struct{}, 1),
+		active:    newMemtable(1, 0),
+		next:      newBatch(0),
+		space:     make(chan struct{}),
+		totals:    sums,
+		committed: sums,
+	}
+}
+
+// newBatch returns a batch with capacity for the given number of writes.
+func newBatch(writes int) *batch {
+	return &batch{writes: make([]write, 0, writes), done: make(chan struct{})}
+}
+
+// wait blocks until the batch is durable or has failed.
+func (b *batch) wait(ctx context.Context) error {
+	select {
+	case <-b.done:
+		return b.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// signal sends to a channel of capacity 1 unless it is full.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// get returns the latest version of the record if a memtable has one. If found is true and
+// r is nil, the record was deleted.
+func (b *writeBuffer) get(key string) (r *record, found bool, rollbacks uint64, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, false, b.rollbacks, store.ErrClosed
+	}
+	newer, _ := b.lookup(key)
+	if newer == nil {
+		return nil, false, b.rollbacks, nil
+	}
+	return newer.new, true, b.rollbacks, nil
+}
+
+// lookup returns the entries of a record in the memtables, the most recent first. If there
+// is none, both are nil. The caller must hold b.mu.
+func (b *writeBuffer) lookup(key string) (newer, older *memEntry) {
+	newer = b.active.records[key]
+	if b.immutable == nil {
+		return newer, nil
+	}
+	if newer == nil {
+		return b.immutable.records[key], nil
+	}
+	return newer, b.immutable.records[key]
+}
+
+// log returns the live record and the last entries of its log, if a memtable has the record.
+// If found is true and r is nil, the record was deleted or has expired.
+func (b *writeBuffer) log(key string) (r *record, tail [][]byte, found bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, nil, false, store.ErrClosed
+	}
+	newer, older := b.lookup(key)
+	if newer == nil {
+		return nil, nil, false, nil
+	}
+	r, tail = newer.new.live(), newer.entries
+	if r != nil && older != nil && older.new != nil && older.new.id == r.id {
+		tail = slices.Concat(older.entries, tail)
+	}
+	return r, tail, true, nil
+}
+
+// keys returns the keys with the prefix that are in a memtable, and whether each is a live
+// record.
+func (b *writeBuffer) keys(prefix string) (map[string]bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, store.ErrClosed
+	}
+	live := make(map[string]bool)
+	for _, m := range []*memtable{b.immutable, b.active} {
+		if m == nil {
+			continue
+		}
+		for key, e := range m.records {
+			if strings.HasPrefix(key, prefix) {
+				live[key] = e.new.live() != nil
+			}
+		}
+	}
+	return live, nil
+}
+
+// add makes the write visible, adds it to the next batch and returns that batch. rollbacks
+// is the number of failed batches when the record was read.
+func (b *writeBuffer) add(w *write, rollbacks uint64) (*batch, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.closed:
+		return nil, store.ErrClosed
+	case b.flushErr != nil:
+		return nil, fmt.Errorf("the store rejects changes until a flush succeeds: %w", b.flushErr)
+	case b.rollbacks != rollbacks:
+		return nil, errRolledBack
+	case b.full():
+		return nil, errBackpressure
+	}
+	sums := b.totals
+	sums.add(w.key, w.old, -1)
+	sums.add(w.key, w.new, +1)
+	if sums.records > max(b.options.MaxRecords, b.totals.records) || sums.bytes > max(b.options.MaxBytes, b.totals.bytes) {
+		return nil, errNoRoom
+	}
+	if w.new != nil && w.new.id == 0 {
+		sums.lastID++
+		w.new.id = sums.lastID
+	}
+	b.totals = sums
+	next := b.next
+	if w.async && (len(next.writes) >= maxBatchWrites || next.bytes >= maxBatchBytes) {
+		w.async = false
+	}
+	if !w.async {
+		next.waiting++
+	}
+	if !w.async || len(next.writes) >= maxBatchWrites/2 {
+		b.hurry()
+	}
+	next.bytes += b.active.add(w)
+	next.writes = append(next.writes, *w)
+	if len(next.writes) == 1 {
+		signal(b.wake)
+	}
+	return next, nil
+}
+
+// hurry makes the committer commit the next batch without delay. The caller must hold b.mu.
+func (b *writeBuffer) hurry() {
+	b.urgent = true
+	signal(b.expedite)
+}
+
+// urgency reports whether the next batch must not be delayed, and how many of its callers
+// wait.
+func (b *writeBuffer) urgency() (urgent bool, waiting int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.urgent, b.next.waiting
+}
+
+// take returns the batch to commit, or nil if there is none, and its memtable. sealed
+// reports that the batch is the last one of the memtable, which has become immutable. That
+// happens when the memtable is old or large or a caller has requested a flush, and the
+// previous memtable has been flushed.
+func (b *writeBuffer) take(old bool) (next *batch, m *memtable, sealed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m = b.active
+	if len(b.next.writes) > 0 {
+		next = b.next
+		next.totals = b.totals
+		b.next = newBatch(min(len(next.writes), maxBatchWrites))
+	}
+	b.urgent = false
+	select {
+	case <-b.expedite: // the signal was for this batch
+	default:
+	}
+	if b.immutable != nil || m.changes == 0 {
+		return next, m, false
+	}
+	if old || b.flushRequested || m.changes >= b.options.memtableChanges || m.bytes >= memtableBytes {
+		b.immutable, b.active = m, newMemtable(m.number+1, len(m.records))
+		b.flushRequested = false
+		sealed = true
+	}
+	return next, m, sealed
+}
+
+// commit records that the batch is in the write-ahead log.
+func (b *writeBuffer) commit(done *batch, m *memtable, frame uint64) {
+	b.mu.Lock()
+	m.batches = append(m.batches, done)
+	m.totals, m.lastFrame = done.totals, frame
+	b.committed = done.totals
+	b.mu.Unlock()
+	close(done.done)
+}
+
+// rollBack removes the changes of the failed batch and of the next one, which may depend on
+// it, and returns the next one. Changes that are in the write-ahead log are kept.
+func (b *writeBuffer) rollBack(m *memtable, err error) (next *batch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	next = b.next
+	b.next = newBatch(0)
+	b.active = m.committed()
+	if b.immutable == m {
+		b.immutable = nil // it is active again, and has the same file of the write-ahead log
+	}
+	lastID := b.totals.lastID
+	b.totals = b.committed
+	b.totals.lastID = lastID
+	b.rollbacks++
+	b.flushRequested = false
+	b.releaseWriters()
+	b.releaseFlushWaiters(allMemtables, err)
+	signal(b.wake) // the memtable may be due
+	return next
+}
+
+// hasRoom reports whether there is room for one more record and the given number of
+// bytes. If fraction is more than 0, 1/fraction of the limits must be free too.
+func (b *writeBuffer) hasRoom(bytes, fraction int64) bool {
+	records, limit := b.options.MaxRecords, b.options.MaxBytes
+	if fraction > 0 {
+		records -= records / fraction
+		limit -= limit / fraction
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.totals.records < records && b.totals.bytes < limit && b.totals.bytes+bytes <= b.options.MaxBytes
+}
+
+// close rejects further changes and reads.
+func (b *writeBuffer) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+}

@@ -1,0 +1,130 @@
+package embedded
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/store"
+)
+
+const (
+	// commitInterval is the minimum time between the starts of two group commits. A commit of
+	// fifty changes costs about the same as a commit of one. Under load this gives at most
+	// a thousand commits a second, each with all changes that arrived in the meantime. A
+	// single writer does not wait for it.
+	commitInterval = time.Millisecond
+	// commitDelay is how long a batch of asynchronous changes waits before it is committed.
+	commitDelay = 10 * time.Millisecond
+)
+
+// committer commits batches to the write-ahead log. It runs in one goroutine.
+type committer struct {
+	options *Options
+	buffer  *writeBuffer
+	wal     *writeAheadLog
+	waiters *store.Waiters
+	sealed  chan<- *memtable // immutable memtables for the flusher; capacity 1
+	closing <-chan struct{}
+
+	timer      *time.Timer // used by sleep
+	lastStart  time.Time   // start of the last group commit
+	lastWaited int         // number of changes in it whose callers waited
+	flushTimer *time.Timer // started by the first group commit of a memtable
+	flushArmed bool        // flushTimer is running or has fired
+	flushDue   bool        // flushTimer has fired
+}
+
+func stoppedTimer() *time.Timer {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	return timer
+}
+
+// run commits batch after batch until the store is closed and everything is durable.
+func (c *committer) run() {
+	for !c.awaitBatch() {
+		c.commitBatch()
+	}
+	c.commitBatch() // the last batch: the buffer accepts no further changes
+}
+
+// awaitBatch blocks until there is a batch to commit or a memtable to flush. It returns
+// true when the store is being closed.
+func (c *committer) awaitBatch() (closing bool) {
+	select {
+	case <-c.buffer.wake:
+	case <-c.flushTimer.C:
+		c.flushDue = true
+		return false
+	case <-c.closing:
+		return true
+	}
+	if urgent, _ := c.buffer.urgency(); !urgent && c.sleep(commitDelay, c.buffer.expedite) {
+		return true
+	}
+	if _, waiting := c.buffer.urgency(); waiting <= 1 && c.lastWaited <= 1 {
+		return false // a single writer, which waits for each change before it makes the next
+	}
+	if early := c.options.commitInterval - time.Since(c.lastStart); early > 0 {
+		return c.sleep(early, nil)
+	}
+	return false
+}
+
+// sleep blocks for the duration d, or until wake can be received. It returns true when the
+// store is being closed.
+func (c *committer) sleep(d time.Duration, wake <-chan struct{}) (closing bool) {
+	c.timer.Reset(d)
+	defer c.timer.Stop()
+	select {
+	case <-c.timer.C:
+	case <-wake:
+	case <-c.closing:
+		return true
+	}
+	return false
+}
+
+// commitBatch commits the next batch to the write-ahead log. If the active memtable is due,
+// it becomes immutable and goes to the flusher.
+func (c *committer) commitBatch() {
+	b, m, sealed := c.buffer.take(c.flushDue)
+	if b != nil {
+		c.lastStart, c.lastWaited = time.Now(), b.waiting
+		frame, err := c.wal.append(b.writes)
+		if err != nil {
+			c.fail(b, m, fmt.Errorf("the change was not made, because appending to the write-ahead log failed: %w", err))
+			return
+		}
+		c.buffer.commit(b, m, frame)
+	}
+	switch {
+	case sealed:
+		c.wal.rotate()
+		c.sealed <- m // does not block: no other memtable is being flushed
+		c.flushTimer.Stop()
+		c.flushArmed, c.flushDue = false, false
+	case b != nil && !c.flushArmed:
+		c.flushTimer.Reset(c.options.flushInterval)
+		c.flushArmed = true
+	}
+}
+
+// fail rolls back the batch and all changes after it, which may depend on it.
+func (c *committer) fail(b *batch, m *memtable, err error) {
+	failed := []*batch{b, c.buffer.rollBack(m, err)}
+	for _, b := range failed {
+		for _, w := range b.writes {
+			if w.async { // no caller waits to get the error
+				c.options.Failed(fmt.Errorf("record %q: %w", w.key, err))
+			}
+		}
+	}
+	for _, b := range failed {
+		b.err = err
+		close(b.done)
+		for _, w := range b.writes {
+			c.waiters.Wake(w.key)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+// Package embedded keeps the records of package store in a file on this machine. One
+// process at a time can open it.
+//
+// The engine is a small log-structured merge tree: a write-ahead log makes changes
+// durable, memtables hold them, and a bbolt file holds the rest. A change passes these
+// steps:
+//
+//  1. Update locks the key, reads the record and adds the new version to the active
+//     memtable, where this process sees it at once, and to the next batch (writeBuffer).
+//  2. The committer appends each batch to the write-ahead log with one write and one sync.
+//     This is the group commit: all changes that arrived since the last sync share the
+//     next one. Then the changes are durable, and their callers return.
+//  3. After a while the active memtable becomes immutable and a new one replaces it. The
+//     flusher writes the immutable memtable to the file in one transaction: each record
+//     once, however often it has changed, and the number of the last flushed frame.
+//
+// A read looks at the active memtable, then at the immutable one, then at the file. The
+// sweeper removes expired records. While a flush takes long, writers wait
+// (backpressure). After a crash, Open replays the write-ahead log (recover.go).
+//
+// The engine is compared here with github.com/cockroachdb/pebble v1.1.5, which passed the
+// same tests. With 64 callers, each of which makes a durable claim and then an asynchronous
+// change, on two shared cores:
+//
+//	                                this package   pebble
+//	CPU per call                    18 µs          40 µs
+//	memory of the process           70 MB          41 MB
+//	opening 100,000 records, CPU    85 ms          5 ms
+//	size of the Caddy binary        97 MB          104 MB
+//
+// The CPU per call decides, because each recorded call pays it.
+package embedded

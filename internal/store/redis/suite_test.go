@@ -1,0 +1,37 @@
+package redis_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/redis"
+	"github.com/fairwayhq/fairway/internal/store/storetest"
+)
+
+func TestMain(m *testing.M) {
+	storetest.Child(func(address string) (store.Store, error) {
+		return redis.Open(address, redis.Options{})
+	})
+	os.Exit(m.Run())
+}
+
+func openStore(t testing.TB, address string) *redis.Store {
+	t.Helper()
+	s, err := redis.Open(address, redis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Place {
+		address, _ := storetest.Redis(t)
+		return storetest.Place{
+			Address: address,
+			Nodes:   true,
+			Open:    func(t testing.TB) store.Store { return openStore(t, address) },
+		}
+	})
+}
