@@ -66,7 +66,7 @@ var comparisons = []struct {
 
 // checkOnly returns an error if a name is not one of a comparison.
 func (s *settings) checkOnly() error {
-	var names []string
+	names := make([]string, 0, len(comparisons))
 	for _, c := range comparisons {
 		names = append(names, c.name)
 	}
