@@ -101,27 +101,49 @@ func (x *exchange) unknownTool(name string) *fault {
 // answerSuccess writes the result of a successful call: the response body as content, and once more
 // as structuredContent if it is JSON that the revision allows there.
 func (x *exchange) answerSuccess(r reply) {
-	form, value := formOf(r.Result)
+	form := formOf(r.Result)
 	output := x.server.outputOf(r.Tool, x.version)
 	if output.strict {
-		if err := r.departs(form, value); err != nil {
+		if err := r.departs(form); err != nil {
 			r.Failure = &ocp.Failure{Kind: ocp.Unreadable, Message: err.Error()}
 			ocp.AmendCall(x.caller, string(ocp.Unreadable))
 			x.answerFailure(r)
 			return
 		}
 	}
+	structured := form == jsonForm && output.structures(r.Result.Body, x.version)
+	x.reserve(r.Result, structured)
 	b := x.appendResultHead(x.begin(), "complete", r.contextMeta())
 	b = append(b, `"content":[`...)
-	b = x.appendContent(b, form, r.Outcome)
+	var value []byte
+	if structured {
+		b, value = appendJSON(b, r.Result.Body)
+	} else {
+		b = x.appendContent(b, form, r.Outcome)
+	}
 	b = x.appendLinks(b, r.Result)
 	b = append(b, ']')
 	before := len(b)
-	b = output.append(b, form, value, x.version)
+	b = output.append(b, value, x.version)
 	if size := len(b) - before; size > advisedStructure {
 		x.server.noteLargeStructure(r.Tool, size)
 	}
 	x.out.B = append(b, "}}"...)
+}
+
+// largeBody is the size of a body, in bytes, from which the output buffer is sized for it at once.
+const largeBody = 2 << 10
+
+// reserve makes room for a body as text and, if structured is set, once more as structuredContent.
+func (x *exchange) reserve(r *ocp.Result, structured bool) {
+	if r == nil || len(r.Body) < largeBody {
+		return
+	}
+	size := wire.EscapedSize(r.Body) + largeBody
+	if structured {
+		size += len(r.Body)
+	}
+	x.out.Grow(size)
 }
 
 // answerFailure writes the result of a failed call: the failure's message and, if it is text, the
@@ -133,7 +155,7 @@ func (x *exchange) answerFailure(r reply) {
 	b = append(b, `"content":[`...)
 	b = appendText(b, r.Failure.Message)
 	if r := r.Result; r != nil && r.MediaType() != "text/html" {
-		switch form, _ := formOf(r); form {
+		switch formOf(r) {
 		case jsonForm, textForm:
 			b = append(b, ',')
 			b = appendText(b, clip(string(r.Body[:min(len(r.Body), maxErrorBody+4)]), maxErrorBody))

@@ -18,41 +18,46 @@ type form uint8
 
 const (
 	emptyForm form = iota // a text block with the status line
-	jsonForm              // a text block, and structuredContent
+	jsonForm              // a text block, and structuredContent if the JSON is valid
 	textForm              // a text block
 	imageForm             // an image block in Base64
 	audioForm             // an audio block in Base64
 	blobForm              // an embedded resource in Base64
 )
 
-// formOf selects the form by the media type. Exceptions:
-//
-//   - A body declared as JSON that is not valid JSON, or that has an object with duplicate names, becomes text. JSON parsers disagree on which of two duplicate members counts.
-//   - A body without a media type becomes text if it is valid UTF-8.
-//
-// The returned value is the JSON without surrounding space; it is nil for all other forms.
-func formOf(r *ocp.Result) (form, []byte) {
+// formOf selects the form by the media type. A body without a media type becomes text if it is valid
+// UTF-8.
+func formOf(r *ocp.Result) form {
 	if r == nil || len(r.Body) == 0 {
-		return emptyForm, nil
+		return emptyForm
 	}
 	media := r.MediaType()
 	kind, subtype, _ := strings.Cut(media, "/")
 	switch {
 	case subtype == "json" || strings.HasSuffix(subtype, "+json"):
-		if value := bytes.TrimSpace(r.Body); wire.Unambiguous(value) {
-			return jsonForm, value
-		}
-		return textForm, nil
+		return jsonForm
 	case textual(kind, subtype):
-		return textForm, nil
+		return textForm
 	case kind == "image":
-		return imageForm, nil
+		return imageForm
 	case kind == "audio":
-		return audioForm, nil
+		return audioForm
 	case media == "" && utf8.Valid(r.Body):
-		return textForm, nil
+		return textForm
 	}
-	return blobForm, nil
+	return blobForm
+}
+
+// appendJSON appends a body declared as JSON as a text block. It also returns the JSON without
+// surrounding space. That is nil if the body is not valid JSON, or if an object in it has a name twice:
+// JSON parsers disagree on which of two duplicate members counts.
+func appendJSON(dst, body []byte) (b []byte, value []byte) {
+	dst = append(dst, `{"type":"text","text":`...)
+	b, ok := wire.AppendChecked(dst, body)
+	if !ok {
+		return append(wire.AppendString(dst, body), '}'), nil
+	}
+	return append(b, '}'), bytes.TrimSpace(body)
 }
 
 // textual reports whether a media type is text, even if it is not text/*. This includes SVG: models

@@ -1,12 +1,14 @@
 package mcpadapter
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -118,10 +120,12 @@ func alwaysJSON(answer *ocp.Answer) bool {
 }
 
 // departs returns an error if the response does not match the document's schema.
-func (r *reply) departs(f form, value []byte) error {
+func (r *reply) departs(f form) error {
 	err := errors.New("it is not JSON, or an object in it has a name twice")
 	if f == jsonForm {
-		err = r.Tool.CheckAnswer(value)
+		if value := bytes.TrimSpace(r.Result.Body); wire.Unambiguous(value) {
+			err = r.Tool.CheckAnswer(value)
+		}
 	}
 	if err == nil {
 		return nil
@@ -134,21 +138,25 @@ func (r *reply) departs(f form, value []byte) error {
 		status, err)
 }
 
-// append appends structuredContent in the form that tools/list declares. If tools/list declares an
-// outputSchema, there is always a structuredContent.
-func (o output) append(dst []byte, f form, value []byte, v revision) []byte {
-	if f != jsonForm {
-		if o.listed {
-			dst = append(dst, `,"structuredContent":{}`...)
-		}
+// structures reports whether a JSON body becomes structuredContent, if it is valid.
+func (o output) structures(body []byte, v revision) bool {
+	body = bytes.TrimSpace(body)
+	return o.listed || len(body) > 0 && v.structures(body[0])
+}
+
+// append appends structuredContent in the form that tools/list declares. value is nil if the response
+// is not valid JSON. If tools/list declares an outputSchema, there is always a structuredContent.
+func (o output) append(dst []byte, value []byte, v revision) []byte {
+	switch {
+	case value == nil && o.listed:
+		return append(dst, `,"structuredContent":{}`...)
+	case value == nil:
 		return dst
-	}
-	if o.wrapped || o.listed && v.describesObjects() && value[0] != '{' {
+	case o.wrapped || o.listed && v.describesObjects() && value[0] != '{':
 		dst = append(append(dst, `,"structuredContent":{"result":`...), value...)
 		return append(dst, '}')
-	}
-	if v.structures(value[0]) {
-		dst = append(append(dst, `,"structuredContent":`...), value...)
+	case v.structures(value[0]):
+		return append(append(dst, `,"structuredContent":`...), value...)
 	}
 	return dst
 }

@@ -375,8 +375,7 @@ func (x *exchange) runPrompt(p *prompt, values map[string]string) *fault {
 	case r.native != nil:
 		return x.answerNativePrompt(p, r.native)
 	}
-	form, _ := formOf(r.Result)
-	messages := x.appendContent([]byte(`{"role":"user","content":`), form, r.Outcome)
+	messages := x.appendContent([]byte(`{"role":"user","content":`), formOf(r.Result), r.Outcome)
 	x.answerPrompt(p.Description, append(messages, '}'))
 	return nil
 }

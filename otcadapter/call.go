@@ -28,6 +28,9 @@ type call struct {
 // headerExposes is the response header with what the calling agent exposes (see ocp.Result).
 const headerExposes = "OAgent-Exposes"
 
+// envelopeSize is about the size of a response without its value, in bytes.
+const envelopeSize = 512
+
 // serveCall handles POST /call and POST /tools/call.
 func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, catalog *catalog, form *standard, site Site) {
 	request, f := s.readCall(r)
@@ -61,9 +64,14 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, catalog *cata
 		s.serveIdempotent(ctx, w, r, c, site.User)
 		return
 	}
+	outcome := c.caller.Call(ctx, c.name, c.input)
+	defer outcome.Release()
 	answer := buffer.Get()
 	defer buffer.Put(answer)
-	response := c.run(ctx, answer.B)
+	if outcome.Result != nil {
+		answer.Grow(len(outcome.Result.Body) + envelopeSize)
+	}
+	response := c.respond(answer.B, &outcome)
 	answer.B = response.Body
 	writeCallResponse(w, &response)
 }
@@ -81,7 +89,7 @@ func writeCallResponse(w http.ResponseWriter, response *idempotency.Response) {
 	writeJSON(w, response.Status, response.Body)
 }
 
-// run calls the tool and appends the response to b.
+// run calls the tool and appends the response, which may be recorded, to b.
 func (c *call) run(ctx context.Context, b []byte) idempotency.Response {
 	outcome := c.caller.Call(ctx, c.name, c.input)
 	defer outcome.Release()

@@ -75,9 +75,13 @@ func (r *Recorder) WriteHeader(status int) {
 		return
 	}
 	if length := r.Headers["Content-Length"]; len(length) == 1 {
-		if n, err := strconv.ParseInt(length[0], 10, 64); err == nil && n > r.limit {
+		switch n, err := strconv.ParseInt(length[0], 10, 64); {
+		case err != nil || n < 0:
+		case n > r.limit:
 			r.contentLength = n
 			r.abortTooLarge()
+		case r.Body != nil:
+			r.Body.Grow(int(n) + 1) // one more, to read the end without growing
 		}
 	}
 }
@@ -97,8 +101,7 @@ func (r *Recorder) Write(p []byte) (int, error) {
 		r.abortTooLarge()
 		return 0, errResponseTooLarge
 	}
-	r.Body.B = append(r.Body.B, p...)
-	return len(p), nil
+	return r.Body.Write(p)
 }
 
 // WriteString appends to the response.

@@ -12,15 +12,30 @@ import (
 	"sync"
 )
 
-// maxKept is the largest capacity, in bytes, of a buffer that returns to the pool.
-const maxKept = 256 << 10
+const (
+	// smallSize is the capacity of a new buffer, in bytes.
+	smallSize = 4 << 10
+
+	// mediumSize is the largest size that a buffer grows to without becoming a large one.
+	mediumSize = 16 << 10
+
+	// largeSize separates two pools. Most contents are small, so that a large buffer would
+	// usually be wasted on them, and a small one would have to grow for a large content.
+	largeSize = 64 << 10
+
+	// maxKept is the largest capacity, in bytes, of a buffer that returns to the pool.
+	maxKept = 512 << 10
+)
 
 // Buffer is a byte slice from the pool. Callers may append to B directly.
 type Buffer struct {
 	B []byte
 }
 
-var pool = sync.Pool{New: func() any { return &Buffer{B: make([]byte, 0, 4<<10)} }}
+var (
+	pool  = sync.Pool{New: func() any { return &Buffer{B: make([]byte, 0, smallSize)} }}
+	large sync.Pool // of capacities from largeSize
+)
 
 // Get returns an empty buffer.
 func Get() *Buffer {
@@ -33,7 +48,36 @@ func Put(b *Buffer) {
 		return
 	}
 	b.B = b.B[:0]
+	if cap(b.B) >= largeSize {
+		large.Put(b)
+		return
+	}
 	pool.Put(b)
+}
+
+// Grow makes room for n more bytes. Call it before a content whose size is known, so that the
+// buffer does not grow step by step.
+func (b *Buffer) Grow(n int) {
+	size := len(b.B) + n
+	if size <= cap(b.B) {
+		return
+	}
+	if size > mediumSize {
+		size = max(size, largeSize)
+	}
+	if size >= largeSize && size <= maxKept {
+		if other, ok := large.Get().(*Buffer); ok && cap(other.B) >= size {
+			// The two exchange their memory. The small one returns to its pool.
+			content := append(other.B[:0], b.B...)
+			other.B, b.B = b.B, content
+			Put(other)
+			return
+		}
+		// One that is too small is dropped: the new one takes its place in the pool.
+	}
+	content := make([]byte, len(b.B), size)
+	copy(content, b.B)
+	b.B = content
 }
 
 // Release calls Put. Types that hold a buffer use it through an interface.
@@ -43,9 +87,15 @@ func (b *Buffer) Release() {
 
 // Write appends p. It makes Buffer an io.Writer.
 func (b *Buffer) Write(p []byte) (int, error) {
+	if len(p) > cap(b.B)-len(b.B) {
+		b.Grow(max(len(p), len(b.B)))
+	}
 	b.B = append(b.B, p...)
 	return len(p), nil
 }
+
+// minRead is the room that ReadAll makes for a read, in bytes.
+const minRead = 512
 
 // ErrTooLarge reports a source with more bytes than the limit.
 var ErrTooLarge = errors.New("more bytes than the limit")
@@ -55,7 +105,7 @@ var ErrTooLarge = errors.New("more bytes than the limit")
 func (b *Buffer) ReadAll(source io.Reader, limit int64) error {
 	for {
 		if len(b.B) == cap(b.B) {
-			b.B = append(b.B, 0)[:len(b.B)]
+			b.Grow(max(len(b.B), minRead))
 		}
 		n, err := source.Read(b.B[len(b.B):cap(b.B)])
 		if int64(len(b.B)+n) > limit {

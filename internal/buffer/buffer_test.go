@@ -49,3 +49,44 @@ func TestPutDropsLargeBuffers(t *testing.T) {
 		}
 	}
 }
+
+func TestGrow(t *testing.T) {
+	for _, size := range []int{0, 1, smallSize, largeSize - 5, largeSize, maxKept, maxKept + 1} {
+		for range 3 { // new memory, and memory of the pools
+			b := Get()
+			b.B = append(b.B, "start"...)
+			b.Grow(size)
+			if string(b.B) != "start" || cap(b.B)-len(b.B) < size {
+				t.Errorf("Grow(%d): %q with room for %d bytes", size, b.B, cap(b.B)-len(b.B))
+			}
+			b.B = append(b.B, make([]byte, size)...)
+			Put(b)
+		}
+	}
+}
+
+// TestGrowSharesNothing checks that buffers in use never have memory in common.
+func TestGrowSharesNothing(t *testing.T) {
+	var inUse []*Buffer
+	for i := range 8 {
+		b := Get()
+		b.B = append(b.B, byte(i))
+		b.Grow(largeSize)
+		if i%2 == 0 {
+			Put(b)
+			continue
+		}
+		inUse = append(inUse, b, Get())
+	}
+	for i, b := range inUse {
+		b.B = append(b.B[:0], make([]byte, smallSize)...)
+		for at := range b.B {
+			b.B[at] = byte(i)
+		}
+	}
+	for i, b := range inUse {
+		if b.B[0] != byte(i) || b.B[smallSize-1] != byte(i) {
+			t.Errorf("buffer %d was changed through another one", i)
+		}
+	}
+}

@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"encoding/binary"
+	"bytes"
 	"unicode/utf8"
 )
 
@@ -14,6 +14,13 @@ func AppendString[T string | []byte](dst []byte, s T) []byte {
 	return appendQuoted(dst, []byte(s))
 }
 
+// EscapedSize estimates how many bytes AppendString appends for s. It is exact for compact JSON
+// in UTF-8, and close for other text. Use it to size the buffer for a large s.
+func EscapedSize(s []byte) int {
+	const quotes = 2
+	return len(s) + bytes.Count(s, []byte(`"`)) + bytes.Count(s, []byte(`\`)) + bytes.Count(s, []byte("\n")) + quotes
+}
+
 // appendQuoted appends s in quotes and escapes the characters that JSON requires.
 func appendQuoted(dst, s []byte) []byte {
 	dst = append(dst, '"')
@@ -23,8 +30,7 @@ func appendQuoted(dst, s []byte) []byte {
 			break
 		}
 		if s[i] < utf8.RuneSelf {
-			dst = append(dst, s[start:i]...)
-			dst = appendEscape(dst, s[i])
+			dst = appendEscape(appendPart(dst, s, start, i), s[i])
 			i++
 			start = i
 			continue
@@ -35,10 +41,9 @@ func appendQuoted(dst, s []byte) []byte {
 			dst = append(dst, s[start:i]...)
 			dst = append(dst, "\ufffd"...)
 			start = i + 1
-		case r == '\u2028' || r == '\u2029':
+		case isLineEnd(r):
 			dst = append(dst, s[start:i]...)
-			dst = append(dst, `\u202`...)
-			dst = append(dst, hex[r&0xf])
+			dst = appendLineEnd(dst, r)
 			start = i + size
 		}
 		i += size
@@ -47,46 +52,28 @@ func appendQuoted(dst, s []byte) []byte {
 	return append(dst, '"')
 }
 
-// leadingPlain returns the number of leading bytes of s that need no escape in a JSON string.
-// In JSON inside a string the next escape is usually near, so the first bytes are checked one
-// by one. In prose it is usually far, so further bytes are checked eight at a time.
-func leadingPlain(s []byte) int {
-	const near = 16
-	n := 0
-	for n < len(s) && plain[s[n]] {
-		if n++; n == near {
-			n += plainWords(s[n:])
-		}
+// appendPart appends s[from:to]. In JSON that becomes a string, the parts between two quotes are
+// short, and copying 16 bytes at once is faster than copying the exact number.
+func appendPart(dst, s []byte, from, to int) []byte {
+	const most = 16
+	end := len(dst)
+	if to-from > most || len(s)-from < most || cap(dst)-end < most {
+		return append(dst, s[from:to]...)
 	}
-	return n
+	dst = dst[:end+most]
+	*(*[most]byte)(dst[end:]) = [most]byte(s[from:])
+	return dst[:end+to-from]
 }
 
-// plainWords returns the number of leading bytes of s that are in eight-byte words without
-// special bytes. Each term of special sets the highest bit of a byte that needs an escape. A
-// borrow can also set the bits of other bytes, which is harmless, since the word is then
-// checked byte by byte.
-func plainWords(s []byte) int {
-	const ones, highest = 0x0101010101010101, 0x8080808080808080
-	n := 0
-	for ; len(s)-n >= 8; n += 8 {
-		w := binary.LittleEndian.Uint64(s[n:])
-		quote, backslash, del := w^(ones*'"'), w^(ones*'\\'), w^(ones*0x7f)
-		special := w | (w-ones*' ')&^w |
-			(quote-ones)&^quote | (backslash-ones)&^backslash | (del-ones)&^del
-		if special&highest != 0 {
-			break
-		}
-	}
-	return n
+// isLineEnd reports whether r is U+2028 or U+2029.
+func isLineEnd(r rune) bool {
+	return r == '\u2028' || r == '\u2029'
 }
 
-// plain has true for the bytes that need no escape inside a JSON string.
-var plain = func() (table [256]bool) {
-	for c := ' '; c < 0x7f; c++ {
-		table[c] = c != '"' && c != '\\'
-	}
-	return table
-}()
+// appendLineEnd appends the JSON escape of U+2028 or U+2029.
+func appendLineEnd(dst []byte, r rune) []byte {
+	return append(append(dst, `\u202`...), hex[r&0xf])
+}
 
 // appendEscape appends the JSON escape of one byte.
 func appendEscape(dst []byte, c byte) []byte {

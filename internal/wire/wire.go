@@ -47,6 +47,10 @@ func Unmarshal(data []byte, v any) error {
 // Check returns an error if data is not exactly one strict JSON value, or nests deeper than
 // MaxDepth. A Walk can iterate over data that passes.
 func Check(data []byte) error {
+	if isStrict(data, MaxDepth, true) {
+		return nil
+	}
+	// The reader is slower, and says what is wrong.
 	if err := CheckDepth(data, MaxDepth); err != nil {
 		return err
 	}
@@ -159,14 +163,13 @@ func Decode(value jsontext.Value) (any, error) {
 // Valid reports whether data is one JSON value in valid UTF-8. Objects may have a name twice:
 // use Valid for responses that are only passed on, not for messages that decisions depend on.
 func Valid(data []byte) bool {
-	return CheckDepth(data, maxPassedDepth) == nil &&
-		jsontext.Value(data).IsValid(jsontext.AllowDuplicateNames(true))
+	return isStrict(data, maxPassedDepth, false)
 }
 
 // Unambiguous reports whether data is Valid and no object in it has a name twice. Readers
 // differ in which of two equal names they use. Unambiguous is as fast as Valid.
 func Unambiguous(data []byte) bool {
-	return CheckDepth(data, maxPassedDepth) == nil && jsontext.Value(data).IsValid()
+	return isStrict(data, maxPassedDepth, true)
 }
 
 // maxPassedDepth limits the nesting of JSON that is passed on without being read.
