@@ -33,8 +33,8 @@ func compareGuarded(ctx context.Context, t *table, g *gateway, s settings) error
 	call := guardedCall(g)
 	t.section("A REST call guarded by one input and one output assertion, recorded in the embedded store, beside plain reverse_proxy", callColumns...)
 	connections := connectionCounts[0].connections
-	name := fmt.Sprintf("%s, %d connections", call.name, connections)
-	return g.compare(ctx, t, name, callKinds(g)[0].baseline, call, connections, atLeast(0.7), s)
+	name := onConnections(call.name, connections)
+	return g.compare(ctx, t, name, callKinds(g)[0].baseline, call, connections, atLeast(0.75), s)
 }
 
 // compareHistories measures the same for calls of a single Engagement, which run one

@@ -50,7 +50,7 @@ func compareLarge(ctx context.Context, t *table, g *gateway, s settings) error {
 		if err != nil {
 			return err
 		}
-		m.cpuLine(t, fmt.Sprintf("%s, %d connections", call.name, largeConnections), c.target)
+		m.cpuLine(t, onConnections(call.name, largeConnections), c.target)
 	}
 	return nil
 }

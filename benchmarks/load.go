@@ -170,7 +170,7 @@ func (c *conn) roundTrip(p probe) error {
 		return err
 	}
 	if status/100 != 2 || !bytes.Contains(c.body, p.want) {
-		return fmt.Errorf("answer %d without %q: %.300s", status, p.want, c.body)
+		return fmt.Errorf("response %d without %q: %.300s", status, p.want, c.body)
 	}
 	return nil
 }

@@ -153,46 +153,62 @@ func moduleRoot() (string, error) {
 	}
 }
 
-// startGateway runs the binary with the documents in dir.
-func startGateway(ctx context.Context, binary, dir, upstream string) (*gateway, error) {
+// newGateway prepares a gateway with all sites and the documents in dir.
+func newGateway(ctx context.Context, binary, dir, upstream string) (*gateway, error) {
 	g := &gateway{upstream: upstream, dir: dir}
-	for _, address := range []*string{&g.admin, &g.plain, &g.context, &g.forward, &g.enhance, &g.tools, &g.guarded, &g.many, &g.respond} {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		*address = listener.Addr().String()
-		defer listener.Close()
-	}
-	config := filepath.Join(dir, "Caddyfile")
-	if err := os.WriteFile(config, []byte(g.caddyfile("")), 0o600); err != nil {
+	err := freeAddresses(&g.admin, &g.plain, &g.context, &g.forward, &g.enhance, &g.tools, &g.guarded, &g.many, &g.respond)
+	if err != nil {
 		return nil, err
 	}
+	return g, g.prepare(ctx, binary, "gateway", g.caddyfile(""))
+}
+
+// freeAddresses sets each address to a free port of the loopback interface.
+func freeAddresses(addresses ...*string) error {
+	for _, address := range addresses {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		*address = listener.Addr().String()
+		defer listener.Close() // after all of them are found, so that they differ
+	}
+	return nil
+}
+
+// prepare writes the configuration and prepares the process. The process has a data
+// directory of its own, called name.
+func (g *gateway) prepare(ctx context.Context, binary, name, caddyfile string) error {
+	config := filepath.Join(g.dir, name+".Caddyfile")
+	if err := os.WriteFile(config, []byte(caddyfile), 0o600); err != nil {
+		return err
+	}
+	data := filepath.Join(g.dir, name)
 	g.cmd = exec.CommandContext(ctx, binary, "run", "--config", config, "--adapter", "caddyfile")
-	g.cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+filepath.Join(dir, "data"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
-	g.cmd.Dir = dir
+	g.cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+filepath.Join(data, "data"), "XDG_CONFIG_HOME="+filepath.Join(data, "config"))
+	g.cmd.Dir = g.dir
 	g.cmd.Stdout, g.cmd.Stderr = &g.log, &g.log
 	g.cmd.Cancel = func() error { return g.cmd.Process.Signal(os.Interrupt) }
 	g.cmd.WaitDelay = stopTimeout
-	return g, nil
+	return nil
 }
 
-// start runs the process and waits until the site with the tools responds.
-func (g *gateway) start(ctx context.Context) error {
+// start runs the process and waits until the site at the address responds.
+func (g *gateway) start(ctx context.Context, address string) error {
 	if err := g.cmd.Start(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
-		answer, err := get(ctx, "http://"+g.tools+"/items/42")
+		answer, err := get(ctx, "http://"+address+"/items/42")
 		if err == nil && bytes.Contains(answer, []byte("sku-42")) {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
 			g.stop()
-			return fmt.Errorf("caddy did not answer within %s:\n%s", startTimeout, g.log.String())
+			return fmt.Errorf("caddy did not respond within %s:\n%s", startTimeout, g.log.String())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -36,7 +36,7 @@ func (t *table) line(cells ...string) {
 			fmt.Fprintf(&b, "%-38s", c)
 			continue
 		}
-		fmt.Fprintf(&b, "  %15s", c)
+		fmt.Fprintf(&b, "  %17s", c)
 	}
 	fmt.Fprintln(t.w, strings.TrimRight(b.String(), " "))
 }
@@ -68,7 +68,7 @@ func (b bound) verdict(ratio float64) string {
 	if kept {
 		word = "kept"
 	}
-	return fmt.Sprintf("%s %.2f %s", sign, b.limit, word)
+	return fmt.Sprintf("%s %.4g %s", sign, b.limit, word)
 }
 
 // median sorts the values and returns their median, or 0 if there are none.
@@ -92,4 +92,12 @@ func ratioCell(ratios []float64) string {
 // pairCell formats a quantity of the baseline and of Fairway.
 func pairCell(format string, baseline, fairway float64) string {
 	return fmt.Sprintf(format+" / "+format, baseline, fairway)
+}
+
+// onConnections returns the name of a call with the number of its connections.
+func onConnections(name string, connections int) string {
+	if connections == 1 {
+		return name + ", 1 connection"
+	}
+	return fmt.Sprintf("%s, %d connections", name, connections)
 }
