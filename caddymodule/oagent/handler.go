@@ -363,8 +363,8 @@ func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if handled, err := serveModel(o, w, r, next); handled {
 		return err
 	}
-	p := passage{Handler: o, w: w, r: r, next: next, began: time.Now()}
-	return p.serve()
+	g := guardedRequest{governedRequest: governedRequest{handler: o, w: w, r: r, next: next, began: time.Now()}}
+	return g.serve()
 }
 
 // Interface guards

@@ -59,51 +59,51 @@ type upstreamIdentity struct {
 	with  *ocp.Supplement
 }
 
-// identify selects the credentials for the capability (oagent.Capability.Identity). The caller
+// chooseIdentity selects the credentials for the capability (oagent.Capability.Identity). The caller
 // is known if the site has authenticated it, or if the request has credentials for the API.
-func (p *passage) identify() (upstreamIdentity, *refused) {
-	c, op := p.capability, p.operation
-	known := p.binding.User.ID != ""
-	if !known && c.UserIdentity && !p.gatewayCredentials() {
-		known = bringsCredentials(p.r, op.Set.SecuritySchemes)
+func (g *guardedRequest) chooseIdentity() (upstreamIdentity, *refused) {
+	c, op := g.capability, g.operation
+	known := g.binding.User.ID != ""
+	if !known && c.UserIdentity && !g.hasGatewayCredentials() {
+		known = bringsCredentials(g.r, op.Set.SecuritySchemes)
 	}
 	identity := c.Identity(known)
 	switch {
 	case identity.User:
 		return upstreamIdentity{}, nil
 	case identity.Static != "":
-		with, err := p.identities[identity.Static].Supplement(caddy.NewReplacer())
+		with, err := g.handler.identities[identity.Static].Supplement(caddy.NewReplacer())
 		if err != nil {
-			return upstreamIdentity{}, p.refuse(kindIdentity, http.StatusServiceUnavailable, c.Rule()+".static_identity", fmt.Sprintf(
+			return upstreamIdentity{}, g.refuse(kindIdentity, http.StatusServiceUnavailable, c.Rule()+".static_identity", fmt.Sprintf(
 				"the call of %s was not made: the gateway's credentials %s for it are missing; the operator has to set them, and finds the reason in the log",
-				p.name, identity.Static), err)
+				g.name, identity.Static), err)
 		}
 		return upstreamIdentity{strip: true, with: with}, nil
 	case c.UserIdentity:
-		return upstreamIdentity{}, p.refuse(kindIdentity, 0, c.Rule()+".user_identity", fmt.Sprintf(
-			"the call of %s was not made: it is made as the user who asks for it, and nobody is logged in: log in first", p.name), nil)
+		return upstreamIdentity{}, g.refuse(kindIdentity, 0, c.Rule()+".user_identity", fmt.Sprintf(
+			"the call of %s was not made: it is made as the user who asks for it, and nobody is logged in: log in first", g.name), nil)
 	}
 	// The tool needs no identity. The toolset's credentials, which the gateway injects into
 	// each call, are not the caller's.
-	if p.gatewayCredentials() {
+	if g.hasGatewayCredentials() {
 		with, err := op.Toolset.Credentials.Supplement(caddy.NewReplacer())
-		return upstreamIdentity{strip: true, with: with}, p.lacksCredential(err)
+		return upstreamIdentity{strip: true, with: with}, g.refuseMissingCredentials(err)
 	}
 	return upstreamIdentity{strip: true}, nil
 }
 
-func (p *passage) lacksCredential(err error) *refused {
+func (g *guardedRequest) refuseMissingCredentials(err error) *refused {
 	if err == nil {
 		return nil
 	}
-	return p.refuse(kindIdentity, http.StatusServiceUnavailable, p.capability.Rule(),
-		"the call of "+p.name+" was not made: the gateway's credentials for it are missing; the operator finds the reason in the log", err)
+	return g.refuse(kindIdentity, http.StatusServiceUnavailable, g.capability.Rule(),
+		"the call of "+g.name+" was not made: the gateway's credentials for it are missing; the operator finds the reason in the log", err)
 }
 
-// gatewayCredentials reports whether the request is a tool call with the toolset's
+// hasGatewayCredentials reports whether the request is a tool call with the toolset's
 // credentials.
-func (p *passage) gatewayCredentials() bool {
-	return p.call != nil && len(p.operation.Toolset.Credentials) > 0
+func (g *guardedRequest) hasGatewayCredentials() bool {
+	return g.call != nil && len(g.operation.Toolset.Credentials) > 0
 }
 
 // apply changes the request. further are names of headers to remove with the caller's

@@ -20,19 +20,19 @@ import (
 
 // modelRequest is a request to a model API. Package chat applies the guardrails of the agent;
 // modelRequest gives it the agent and the Engagement, and records the decision.
-type modelRequest struct{ *passage }
+type modelRequest struct{ *governedRequest }
 
 // newModelRequest returns a request that does not go to the API, with the agent that governs it
 // and the Engagement.
 func newModelRequest(o *Handler, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (modelRequest, *refused) {
-	p := &passage{Handler: o, w: w, r: r, next: next, began: time.Now()}
-	p.repl, _ = r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	g := &governedRequest{handler: o, w: w, r: r, next: next, began: time.Now()}
+	g.repl, _ = r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if next == nil {
-		p.linked = o.agents.Current()
+		g.agents = o.agents.Current()
 	} else {
-		p.linked = o.agents.CurrentFor(r, next)
+		g.agents = o.agents.CurrentFor(r, next)
 	}
-	return modelRequest{p}, p.findAgent()
+	return modelRequest{g}, g.findAgent()
 }
 
 // serveModel handles the request if it goes to the model API. It reports whether it did.
@@ -57,7 +57,7 @@ func serveModel(o *Handler, w http.ResponseWriter, r *http.Request, next caddyht
 // bypass them.
 func (m modelRequest) refuseCall() error {
 	m.rec, m.name = recorderOf(m.w), oagent.KebabName(m.call.Tool.Name)
-	return m.answerRefusal(m.refuse(kindUnreadable, 0, "", fmt.Sprintf(
+	return m.sendRefusal(m.refuse(kindUnreadable, 0, "", fmt.Sprintf(
 		"the call of %s was not made: it calls a model, and the guardrails of agent %s check only requests to %s; send the request there",
 		m.name, m.agent.Name, m.r.URL.Path), nil))
 }
@@ -66,16 +66,16 @@ func (m modelRequest) refuseCall() error {
 func (m modelRequest) Binding() oagent.Binding { return m.binding }
 
 // Names implements chat.Request.
-func (m modelRequest) Names() *agentset.Names { return m.linked.Names }
+func (m modelRequest) Names() *agentset.Names { return m.agents.Names }
 
 // Guard implements chat.Request.
-func (m modelRequest) Guard() (*oagent.Guard, error) { return m.guard(m.r.Context()) }
+func (m modelRequest) Guard() (*oagent.Guard, error) { return m.handler.guard(m.r.Context()) }
 
 // Allow implements chat.Request.
 func (m modelRequest) Allow(status int) {
 	m.status = status
-	m.decided(allowed)
-	m.tell(allowed, nil, "")
+	m.setPlaceholders(allowed)
+	m.logDecision(allowed, nil, "")
 }
 
 // Refuse implements chat.Request.
@@ -84,8 +84,8 @@ func (m modelRequest) Refuse(err error, called bool) *modelchat.Refusal {
 	m.status, refusal.Made = refusal.status, refusal.Made || called
 	m.adviseRenewal(refusal)
 	m.recordRefusal(refusal)
-	m.decided(string(refusal.Kind))
-	m.tell(string(refusal.Kind), refusal, "")
+	m.setPlaceholders(string(refusal.Kind))
+	m.logDecision(string(refusal.Kind), refusal, "")
 	return &modelchat.Refusal{Status: refusal.status, Kind: string(refusal.Kind), Message: refusal.Message, RetryAfter: refusal.RetryAfter}
 }
 

@@ -95,10 +95,10 @@ const retryUnavailable = 2 * time.Second
 
 // refuse returns a refusal that the handler itself decides. A status of 0 selects the default
 // status of the kind.
-func (p *passage) refuse(kind engagement.Kind, status int, rule, message string, cause error) *refused {
-	r := &engagement.Refusal{Kind: kind, Rule: rule, Message: message, Name: p.name, Engagement: p.binding.Engagement}
-	if p.agent != nil {
-		r.Agent = p.agent.Name
+func (g *governedRequest) refuse(kind engagement.Kind, status int, rule, message string, cause error) *refused {
+	r := &engagement.Refusal{Kind: kind, Rule: rule, Message: message, Name: g.name, Engagement: g.binding.Engagement}
+	if g.agent != nil {
+		r.Agent = g.agent.Name
 	}
 	if status == 0 {
 		status = r.Status()
@@ -109,31 +109,31 @@ func (p *passage) refuse(kind engagement.Kind, status int, rule, message string,
 	return &refused{Refusal: r, status: status, cause: cause}
 }
 
-// answerRefusal responds with a refusal. The response must not have begun.
-func (p *passage) answerRefusal(r *refused) error {
-	p.status = r.status
-	p.adviseRenewal(r)
-	p.recordRefusal(r)
-	p.decided(string(r.Kind))
-	p.tell(string(r.Kind), r, "")
-	if p.rec != nil {
-		p.rec.Refusal = restricted(r)
+// sendRefusal responds with a refusal. The response must not have begun.
+func (g *governedRequest) sendRefusal(r *refused) error {
+	g.status = r.status
+	g.adviseRenewal(r)
+	g.recordRefusal(r)
+	g.setPlaceholders(string(r.Kind))
+	g.logDecision(string(r.Kind), r, "")
+	if g.rec != nil {
+		g.rec.Refusal = restricted(r)
 	}
-	p.writeRefusal(p.w, r)
+	g.writeRefusal(g.w, r)
 	return nil
 }
 
 // adviseRenewal adds instructions to renew the Engagement to the refusal of one that has
 // ended.
-func (p *passage) adviseRenewal(r *refused) {
+func (g *governedRequest) adviseRenewal(r *refused) {
 	if !r.Ends() || r.Rule == "" {
 		return
 	}
 	advice := "to begin another, ask an auditor of this gateway, or wait until this one expires"
-	if p.Engagements != "" && p.binding.User.ID != "" && p.binding.Reviewed == "" {
-		advice = "to begin another, its user sends DELETE " + strings.TrimRight(p.Engagements, "/") + "/" + p.engagementKey()
+	if g.handler.Engagements != "" && g.binding.User.ID != "" && g.binding.Reviewed == "" {
+		advice = "to begin another, its user sends DELETE " + strings.TrimRight(g.handler.Engagements, "/") + "/" + g.engagementKey()
 	}
-	if p.Engagement != "" {
+	if g.handler.Engagement != "" {
 		advice += ", or use another id for the Engagement"
 	}
 	r.Message += "; " + advice
@@ -143,20 +143,20 @@ func (p *passage) adviseRenewal(r *refused) {
 const docs = "https://github.com/fairwayhq/fairway/blob/main/docs/oagent.md#"
 
 // writeRefusal responds with a problem document (RFC 9457) that must not be cached.
-func (p *passage) writeRefusal(w http.ResponseWriter, r *refused) {
+func (g *governedRequest) writeRefusal(w http.ResponseWriter, r *refused) {
 	d := problem.New(docs+string(r.Kind), title(r.Kind), r.status, r.Message)
 	if r.Review != "" {
 		d.AddString("review", r.Review)
-		if p.Reviews != "" {
-			d.AddString("instance", strings.TrimRight(p.Reviews, "/")+"/"+r.Review)
+		if g.handler.Reviews != "" {
+			d.AddString("instance", strings.TrimRight(g.handler.Reviews, "/")+"/"+r.Review)
 		}
-		if p.Engagements != "" && p.binding.User.ID != "" { // the review itself is visible only to its reviewer
-			d.AddString("location", strings.TrimRight(p.Engagements, "/")+"/"+p.engagementKey())
+		if g.handler.Engagements != "" && g.binding.User.ID != "" { // the review itself is visible only to its reviewer
+			d.AddString("location", strings.TrimRight(g.handler.Engagements, "/")+"/"+g.engagementKey())
 		}
 	}
 	d.AddString("kind", string(r.Kind))
 	d.AddString("agent", r.Agent)
-	d.AddString("engagement", p.engagementKey())
+	d.AddString("engagement", g.engagementKey())
 	d.AddString("engagement_id", text.Cut(r.Engagement, engagement.MaxID))
 	d.AddString("rule", r.Rule)
 	d.AddString("tool", r.Name)

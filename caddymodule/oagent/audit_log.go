@@ -19,22 +19,22 @@ const (
 	maxLoggedCause = 500
 )
 
-// tell counts a decision and writes it to the audit log. note describes the result of a call
+// logDecision counts a decision and writes it to the audit log. note describes the result of a call
 // that was made. refusal is nil if the request passed.
-func (p *passage) tell(decision string, refusal *refused, note string) {
-	took := time.Since(p.began)
+func (g *governedRequest) logDecision(decision string, refusal *refused, note string) {
+	took := time.Since(g.began)
 	name := ""
-	if p.agent != nil {
-		name = p.agent.Name
+	if g.agent != nil {
+		name = g.agent.Name
 	}
-	outcomes := p.metrics.of(name)
+	outcomes := g.handler.metrics.of(name)
 	outcomes.count(decision)
 	outcomes.duration.Observe(took.Seconds())
-	if p.call == nil {
-		p.recordPlainRequest(refusal)
+	if g.call == nil {
+		g.setAccessLog(refusal)
 	}
 
-	entry := p.logger.Check(zapcore.InfoLevel, "decision")
+	entry := g.handler.logger.Check(zapcore.InfoLevel, "decision")
 	if entry == nil {
 		return
 	}
@@ -45,27 +45,27 @@ func (p *passage) tell(decision string, refusal *refused, note string) {
 		}
 	}
 	add("decision", decision)
-	if p.agent != nil {
-		add("agent", p.agent.Name)
+	if g.agent != nil {
+		add("agent", g.agent.Name)
 	}
-	add("engagement", p.engagementKey())
-	add("engagement_id", text.Cut(p.binding.Engagement, maxLoggedID))
-	add("user", p.binding.User.ID)
-	add("tool", p.name)
-	if p.operation != nil {
-		add("toolset", p.operation.Toolset.Name)
+	add("engagement", g.engagementKey())
+	add("engagement_id", text.Cut(g.binding.Engagement, maxLoggedID))
+	add("user", g.binding.User.ID)
+	add("tool", g.name)
+	if g.operation != nil {
+		add("toolset", g.operation.Toolset.Name)
 	}
-	add("protocol", p.protocol())
-	if p.operation == nil {
-		add("method", text.Cut(p.r.Method, maxLoggedID))
-		add("path", text.Cut(p.r.URL.Path, maxLoggedInput))
+	add("protocol", g.protocol())
+	if g.operation == nil {
+		add("method", text.Cut(g.r.Method, maxLoggedID))
+		add("path", text.Cut(g.r.URL.Path, maxLoggedInput))
 	}
-	if p.ticket != nil {
-		fields = append(fields, zap.Int64("call", p.ticket.Number))
-		add("review", p.ticket.Review)
+	if g.ticket != nil {
+		fields = append(fields, zap.Int64("call", g.ticket.Number))
+		add("review", g.ticket.Review)
 	}
-	if p.status != 0 {
-		fields = append(fields, zap.Int("status", p.status))
+	if g.status != 0 {
+		fields = append(fields, zap.Int("status", g.status))
 	}
 	if refusal != nil {
 		add("rule", refusal.Rule)
@@ -75,11 +75,11 @@ func (p *passage) tell(decision string, refusal *refused, note string) {
 	}
 	add("note", note)
 	fields = append(fields, zap.Duration("duration", took))
-	if inputs := p.loggedInputs(); len(inputs) > 0 {
+	if inputs := g.loggedInputs(); len(inputs) > 0 {
 		fields = append(fields, zap.Dict("inputs", inputs...))
 	}
 	entry.Write(fields...)
-	p.logCause(refusal)
+	g.logCause(refusal)
 }
 
 // loggedReason returns the reason of a refusal for the log. It leaves out messages that quote
@@ -93,23 +93,23 @@ func (r *refused) loggedReason() string {
 
 // logCause logs the cause of a refusal that an operator must look into. It does not log inputs
 // and outputs that an assertion quotes.
-func (p *passage) logCause(refusal *refused) {
+func (g *governedRequest) logCause(refusal *refused) {
 	if refusal == nil || refusal.status < 500 {
 		return
 	}
 	if cause := refusal.causeOf(); cause != nil {
-		p.logger.Error("a request of an agent was refused as the gateway has a fault", zap.String("tool", p.name),
+		g.handler.logger.Error("a request of an agent was refused as the gateway has a fault", zap.String("tool", g.name),
 			zap.String("kind", string(refusal.Kind)), zap.String("error", text.Cut(cause.Error(), maxLoggedCause)))
 	}
 }
 
 // protocol returns the protocol of the request: mcp, otc, or http for a plain request.
-func (p *passage) protocol() string {
-	if p.call == nil {
+func (g *governedRequest) protocol() string {
+	if g.call == nil {
 		return "http"
 	}
-	if p.repl != nil {
-		if protocol, _ := p.repl.GetString("http.tool.protocol"); protocol != "" {
+	if g.repl != nil {
+		if protocol, _ := g.repl.GetString("http.tool.protocol"); protocol != "" {
 			return protocol
 		}
 	}
@@ -117,13 +117,13 @@ func (p *passage) protocol() string {
 }
 
 // loggedInputs returns the arguments that may be logged, as JSON.
-func (p *passage) loggedInputs() (fields []zap.Field) {
-	if len(p.LogInputs) == 0 || p.inputs.Kind() != '{' {
+func (g *governedRequest) loggedInputs() (fields []zap.Field) {
+	if len(g.handler.LogInputs) == 0 || g.inputs.Kind() != '{' {
 		return nil
 	}
-	_ = wire.Split(p.inputs, func(name, value jsontext.Value) {
+	_ = wire.Split(g.inputs, func(name, value jsontext.Value) {
 		plain, err := jsontext.AppendUnquote(nil, name)
-		if err == nil && slices.Contains(p.LogInputs, string(plain)) {
+		if err == nil && slices.Contains(g.handler.LogInputs, string(plain)) {
 			fields = append(fields, zap.String(string(plain), text.Cut(string(value), maxLoggedInput)))
 		}
 	})

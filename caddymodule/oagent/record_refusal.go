@@ -12,17 +12,17 @@ import (
 // recordRefusal records a refusal that the handler itself decided. Refusals by the Guard are
 // already in the record. Refusals without a decision, such as errors of the gateway, are not
 // recorded.
-func (p *passage) recordRefusal(r *refused) {
-	if p.agent == nil || !isDecided(r) {
+func (g *governedRequest) recordRefusal(r *refused) {
+	if g.agent == nil || !isDecided(r) {
 		return
 	}
-	guard, err := p.guard(p.r.Context())
+	guard, err := g.handler.guard(g.r.Context())
 	if err == nil {
-		err = guard.Refuse(p.r.Context(), p.binding, r.Refusal, p.inputs, p.whyRefused(r))
+		err = guard.Refuse(g.r.Context(), g.binding, r.Refusal, g.inputs, g.recordedReason(r))
 	}
 	if err != nil {
-		p.logger.Warn("a refusal is not in the record of its Engagement", zap.String("agent", p.agent.Name),
-			zap.String("engagement", p.engagementKey()), zap.String("kind", string(r.Kind)), zap.Error(err))
+		g.handler.logger.Warn("a refusal is not in the record of its Engagement", zap.String("agent", g.agent.Name),
+			zap.String("engagement", g.engagementKey()), zap.String("kind", string(r.Kind)), zap.Error(err))
 	}
 }
 
@@ -38,11 +38,11 @@ func isDecided(r *refused) bool {
 	return string(r.Kind) == chat.CodeUnchecked
 }
 
-// whyRefused returns the reason for the record. If the request matches no operation, the
+// recordedReason returns the reason for the record. If the request matches no operation, the
 // reason describes the request without its query, which may contain credentials.
-func (p *passage) whyRefused(r *refused) string {
-	if p.operation != nil {
+func (g *governedRequest) recordedReason(r *refused) string {
+	if g.operation != nil {
 		return r.Message
 	}
-	return text.Cut(p.r.Method, maxLoggedID) + " " + text.Cut(p.r.URL.Path, maxLoggedInput) + ": " + r.Message
+	return text.Cut(g.r.Method, maxLoggedID) + " " + text.Cut(g.r.URL.Path, maxLoggedInput) + ": " + r.Message
 }

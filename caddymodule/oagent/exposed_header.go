@@ -20,35 +20,35 @@ const headerExposes = "Oagent-Exposes"
 const maxExposes = 16 << 10
 
 // exposesAny reports whether responses carry exposed values.
-func (p *passage) exposesAny() bool {
-	return p.Handler.Exposes == exposesHeader && len(p.agent.Agent.Exposes) > 0
+func (g *governedRequest) exposesAny() bool {
+	return g.handler.Exposes == exposesHeader && len(g.agent.Agent.Exposes) > 0
 }
 
 // expose sets the header with the exposed values (OpenAgentSpec v1, exposes).
-func (p *passage) expose(header http.Header) {
-	if !p.exposesAny() {
+func (g *governedRequest) expose(header http.Header) {
+	if !g.exposesAny() {
 		return
 	}
-	guard, err := p.guard(p.r.Context())
+	guard, err := g.handler.guard(g.r.Context())
 	if err != nil {
 		return
 	}
-	exposed, err := guard.Exposed(p.r.Context(), p.binding)
+	exposed, err := guard.Exposed(g.r.Context(), g.binding)
 	if err != nil {
-		p.logger.Error("what an agent exposes cannot be read", zap.String("agent", p.agent.Name), zap.Error(err))
+		g.handler.logger.Error("what an agent exposes cannot be read", zap.String("agent", g.agent.Name), zap.Error(err))
 		return
 	}
-	if c := p.logger.Check(zapcore.DebugLevel, "an agent does not expose all yet"); c != nil && len(exposed.Missing) > 0 {
-		c.Write(zap.String("agent", p.agent.Name), zap.Int("missing", len(exposed.Missing)))
+	if c := g.handler.logger.Check(zapcore.DebugLevel, "an agent does not expose all yet"); c != nil && len(exposed.Missing) > 0 {
+		c.Write(zap.String("agent", g.agent.Name), zap.Int("missing", len(exposed.Missing)))
 	}
 	text := asciiJSON(exposed.Object)
 	if len(text) > maxExposes {
-		p.logger.Warn("what an agent exposes is too long for a header, and was left out", zap.String("agent", p.agent.Name), zap.Int("size", len(text)))
+		g.handler.logger.Warn("what an agent exposes is too long for a header, and was left out", zap.String("agent", g.agent.Name), zap.Int("size", len(text)))
 		return
 	}
 	header[headerExposes] = []string{string(text)}
-	if p.rec != nil {
-		p.rec.Exposed = string(text)
+	if g.rec != nil {
+		g.rec.Exposed = string(text)
 	}
 }
 

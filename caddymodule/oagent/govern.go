@@ -1,0 +1,169 @@
+package oagent
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/ocp"
+)
+
+// governedRequest is a request with the agent and the Engagement that govern it. Requests to the
+// API (guardedRequest) and to a model (modelRequest) have it in common. It can refuse the request,
+// log the decision, and expose values of the Engagement.
+type governedRequest struct {
+	handler *Handler
+	w       http.ResponseWriter
+	r       *http.Request
+	next    caddyhttp.Handler
+	repl    *caddy.Replacer
+	call    *ocp.Call          // nil for a plain request
+	rec     *toolcall.Recorder // the recorder of the tool call; nil for a plain request
+	began   time.Time
+
+	agents  *agentset.Set
+	agent   *agentset.Agent // nil if no agent governs the request
+	binding oagent.Binding
+	key     string // see engagementKey
+
+	operation *agentset.Operation // nil until it is found
+	name      string              // the operation's name in agent documents
+	inputs    jsontext.Value
+	ticket    *oagent.Ticket // nil until the Guard has allowed the call
+
+	status int             // of the response
+	failed ocp.FailureKind // failure of a next handler; "" if none
+}
+
+// replacePlaceholders replaces the placeholders in a text.
+func (g *governedRequest) replacePlaceholders(text string) string {
+	if text == "" || g.repl == nil {
+		return text
+	}
+	return g.repl.ReplaceAll(text, "")
+}
+
+// findAgent finds the agent that governs the request, and the Engagement.
+func (g *governedRequest) findAgent() *refused {
+	name := g.replacePlaceholders(g.handler.Guard)
+	switch {
+	case name != "":
+		g.agent = g.agents.Agents[name]
+	case g.agents.Only != nil:
+		g.agent = g.agents.Only
+	default:
+		return g.refuse(engagement.KindUnknownAgent, 0, "", "nothing was done: the request does not say which agent it belongs to, and there are several: "+
+			g.agents.ListAgents(), nil)
+	}
+	if g.agent == nil {
+		return g.refuse(engagement.KindUnknownAgent, 0, "", fmt.Sprintf("nothing was done: there is no agent %.128q", name), nil)
+	}
+	g.binding = bind(g.handler, g.r, g.agent.Agent)
+	return g.bindCaller()
+}
+
+// engagementKey returns the key of the Engagement, or "" if no agent governs the request.
+func (g *governedRequest) engagementKey() string {
+	switch {
+	case g.key != "" || g.agent == nil:
+	case g.ticket != nil:
+		g.key = g.ticket.Key
+	default:
+		g.key = g.binding.Key()
+	}
+	return g.key
+}
+
+// bind returns the Engagement of a request with an agent. It is identified by the authenticated
+// user and by the id in the request. If the caller is not authenticated, the id is extended by
+// its IP address as Caddy determines it (client_ip, which respects trusted proxies). So nobody
+// can use or exhaust another caller's Engagement by knowing its id. See also bindCaller.
+func bind(o *Handler, r *http.Request, agent *oagent.Agent) oagent.Binding {
+	b := oagent.Binding{Agent: agent}
+	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if repl != nil {
+		b.User.ID, _ = repl.GetString("http.auth.user.id")
+		b.User.Email, _ = repl.GetString("http.auth.user.email")
+		if o.Engagement != "" {
+			b.Engagement = repl.ReplaceAll(o.Engagement, "")
+		}
+	}
+	if b.User.ID == "" {
+		address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+		b.Engagement += "@" + address
+	}
+	o.reviewers.Bind(&b)
+	return b
+}
+
+// bindCaller separates unauthenticated callers that share an IP address but send different
+// credentials for the API: each gets Engagements of its own. The id of the Engagement gets a
+// keyed hash of the credentials, as in the call records of otc.
+//
+// Credentials that never reach the API are ignored, because nobody checks them. Otherwise a
+// caller could escape the agent's limits with new invented credentials for each call.
+func (g *governedRequest) bindCaller() *refused {
+	if g.binding.User.ID != "" || !g.agent.AsCaller && g.handler.Chat == nil {
+		return nil
+	}
+	r := g.r
+	if rec := recorderOf(g.w); rec != nil && rec.ToolsetCredentials != nil {
+		r = rec.ClientRequest // the inner request of the tool call already has the gateway's credentials instead
+	}
+	further, found := g.agents.Credentials.In(r)
+	if !found {
+		return nil
+	}
+	hash, err := g.callerHash(r, further)
+	if err != nil {
+		return g.refuse(engagement.KindStore, 0, "", "nothing was done, because the record of the Engagement cannot be read just now: try again later", err)
+	}
+	g.binding.Engagement += "#" + hash
+	return nil
+}
+
+func (g *governedRequest) callerHash(r *http.Request, further []string) (string, error) {
+	st, err := g.handler.app.OpenStore(r.Context())
+	if err != nil {
+		return "", err
+	}
+	return g.handler.app.CallerHashes.Hash(r.Context(), st, r.Header, g.agents.Credentials.Headers, further)
+}
+
+// allowed is the decision for a request that passes. The other decisions are the kinds of
+// refusals.
+const allowed = "allowed"
+
+// setPlaceholders sets the {http.oagent.*} placeholders.
+func (g *governedRequest) setPlaceholders(decision string) {
+	if g.repl == nil {
+		return
+	}
+	if g.agent != nil {
+		g.repl.Set("http.oagent.agent", g.agent.Name)
+	}
+	g.repl.Set("http.oagent.engagement", g.engagementKey())
+	g.repl.Set("http.oagent.decision", decision)
+}
+
+// recorderOf returns the recorder of a tool call, or nil if there is none.
+func recorderOf(w http.ResponseWriter) *toolcall.Recorder {
+	for {
+		if rec, ok := w.(*toolcall.Recorder); ok {
+			return rec
+		}
+		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return nil
+		}
+		w = wrapper.Unwrap()
+	}
+}
