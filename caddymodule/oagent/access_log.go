@@ -9,7 +9,7 @@ import (
 
 // setAccessLog sets the placeholder {http.tool.outcome} and the access log fields of a
 // plain request. refusal is nil if the request was allowed.
-func (g *governedRequest) setAccessLog(refusal *refused) {
+func (g *governedRequest) setAccessLog(refusal *httpRefusal) {
 	outcome := g.plainOutcome(refusal)
 	if g.repl != nil {
 		g.repl.Set(toolcall.PlaceholderOutcome, outcome)
@@ -28,7 +28,7 @@ func (g *governedRequest) setAccessLog(refusal *refused) {
 
 // plainOutcome returns the outcome of the request. It uses the same names as the outcomes of
 // tool calls.
-func (g *governedRequest) plainOutcome(refusal *refused) string {
+func (g *governedRequest) plainOutcome(refusal *httpRefusal) string {
 	switch {
 	case refusal != nil:
 		return string(ocp.Restricted)

@@ -21,7 +21,7 @@ const (
 
 // logDecision counts a decision and writes it to the audit log. note describes the result of a call
 // that was made. refusal is nil if the request passed.
-func (g *governedRequest) logDecision(decision string, refusal *refused, note string) {
+func (g *governedRequest) logDecision(decision string, refusal *httpRefusal, note string) {
 	took := time.Since(g.began)
 	name := ""
 	if g.agent != nil {
@@ -84,7 +84,7 @@ func (g *governedRequest) logDecision(decision string, refusal *refused, note st
 
 // loggedReason returns the reason of a refusal for the log. It leaves out messages that quote
 // arguments.
-func (r *refused) loggedReason() string {
+func (r *httpRefusal) loggedReason() string {
 	if r.Kind == kindUnreadable || r.Kind == kindUndeclared || r.Kind == kindAmbiguous {
 		return title(r.Kind)
 	}
@@ -93,11 +93,11 @@ func (r *refused) loggedReason() string {
 
 // logCause logs the cause of a refusal that an operator must look into. It does not log inputs
 // and outputs that an assertion quotes.
-func (g *governedRequest) logCause(refusal *refused) {
+func (g *governedRequest) logCause(refusal *httpRefusal) {
 	if refusal == nil || refusal.status < 500 {
 		return
 	}
-	if cause := refusal.causeOf(); cause != nil {
+	if cause := refusal.loggedCause(); cause != nil {
 		g.handler.logger.Error("a request of an agent was refused as the gateway has a fault", zap.String("tool", g.name),
 			zap.String("kind", string(refusal.Kind)), zap.String("error", text.Cut(cause.Error(), maxLoggedCause)))
 	}

@@ -58,9 +58,9 @@ func benchOAgent(tb testing.TB) *Handler {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	o := &Handler{logger: zap.NewNop(), metrics: collectedAgents, agents: agentset.Static(read, linked)}
+	o := &Handler{logger: zap.NewNop(), metrics: processMetrics, agents: agentset.Static(read, linked)}
 	o.setDefaults()
-	o.guarding.Store(guard)
+	o.openedGuard.Store(guard)
 	if err := o.provisionParts(); err != nil {
 		tb.Fatal(err)
 	}

@@ -142,11 +142,11 @@ func (o *Handler) unmarshalOption(b *directive.Block) error {
 	case "exposes":
 		return b.OneOf(&o.Exposes, exposesHeader, exposesOff)
 	case "serve":
-		return o.unmarshalPath(b, &o.Serve)
+		return unmarshalPath(o, b, &o.Serve)
 	case "engagements":
-		return o.unmarshalPath(b, &o.Engagements)
+		return unmarshalPath(o, b, &o.Engagements)
 	case "reviews":
-		return o.unmarshalPath(b, &o.Reviews)
+		return unmarshalPath(o, b, &o.Reviews)
 	case "auditors":
 		return b.List(&o.Auditors)
 	case "reviewer":
@@ -177,18 +177,18 @@ func (o *Handler) unmarshalReviewer(b *directive.Block) error {
 }
 
 // unmarshalPath parses the path of one of the handler's endpoints.
-func (o *Handler) unmarshalPath(b *directive.Block, to *string) error {
-	if err := readOwnPath(b, to); err != nil {
+func unmarshalPath(o *Handler, b *directive.Block, to *string) error {
+	if err := readEndpointPath(b, to); err != nil {
 		return err
 	}
-	if err := o.checkPathsApart(); err != nil {
+	if err := o.checkEndpointPaths(); err != nil {
 		return b.WrapErr(err)
 	}
 	return nil
 }
 
-// readOwnPath parses a path of the site that the handler serves itself.
-func readOwnPath(b *directive.Block, to *string) error {
+// readEndpointPath parses a path of the site that the handler serves itself.
+func readEndpointPath(b *directive.Block, to *string) error {
 	return b.Value(func(text string) error {
 		*to = text
 		if strings.Trim(text, "/") == "" {

@@ -52,7 +52,7 @@ func (g *governedRequest) replacePlaceholders(text string) string {
 }
 
 // findAgent finds the agent that governs the request, and the Engagement.
-func (g *governedRequest) findAgent() *refused {
+func (g *governedRequest) findAgent() *httpRefusal {
 	name := g.replacePlaceholders(g.handler.Guard)
 	switch {
 	case name != "":
@@ -110,7 +110,7 @@ func bind(o *Handler, r *http.Request, agent *oagent.Agent) oagent.Binding {
 //
 // Credentials that never reach the API are ignored, because nobody checks them. Otherwise a
 // caller could escape the agent's limits with new invented credentials for each call.
-func (g *governedRequest) bindCaller() *refused {
+func (g *governedRequest) bindCaller() *httpRefusal {
 	if g.binding.User.ID != "" || !g.agent.AsCaller && g.handler.Chat == nil {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 // Site implements agents.GuardHandler.
-func (o *Handler) Site() agents.Site { return o.place }
+func (o *Handler) Site() agents.Site { return o.site }
 
 // HasAgent implements agents.GuardHandler.
 func (o *Handler) HasAgent(name string) bool {

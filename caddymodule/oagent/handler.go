@@ -140,13 +140,13 @@ type Handler struct {
 	// The arguments whose values may be logged. Default: none.
 	LogInputs []string `json:"log_inputs,omitempty"`
 
-	app      *agents.App
-	logger   *zap.Logger
-	place    agents.Site
-	toolsets []*agents.Toolset // that requests are matched to
-	others   []*agents.Toolset // further toolsets whose tools agents may name
-	agents   *agentset.Loader
-	guarding atomic.Pointer[oagent.Guard]
+	app           *agents.App
+	logger        *zap.Logger
+	site          agents.Site
+	toolsets      []*agents.Toolset // that requests are matched to
+	otherToolsets []*agents.Toolset // further toolsets whose tools agents may name
+	agents        *agentset.Loader
+	openedGuard   atomic.Pointer[oagent.Guard]
 
 	identities    map[string]agents.Credentials
 	callerHeaders []string // canonical names
@@ -171,8 +171,8 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	o.app, o.logger, o.place = app.(*agents.App), ctx.Logger(), agents.SiteOf(ctx)
-	o.metrics = collectedAgents
+	o.app, o.logger, o.site = app.(*agents.App), ctx.Logger(), agents.SiteOf(ctx)
+	o.metrics = processMetrics
 	if err := o.metrics.register(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
@@ -240,7 +240,7 @@ func (o *Handler) provisionToolsets(ctx caddy.Context) error {
 		named = append(named, o.app.ToolsetsByName[name])
 	}
 	if len(o.toolsets) == 0 {
-		o.toolsets = o.app.ServedAt(o.place)
+		o.toolsets = o.app.ServedAt(o.site)
 	}
 	if len(o.toolsets) == 0 {
 		o.toolsets = named
@@ -251,7 +251,7 @@ func (o *Handler) provisionToolsets(ctx caddy.Context) error {
 	}
 	for _, t := range named {
 		if !slices.ContainsFunc(o.toolsets, func(other *agents.Toolset) bool { return other.Name == t.Name }) {
-			o.others = append(o.others, t)
+			o.otherToolsets = append(o.otherToolsets, t)
 		}
 	}
 	return nil
@@ -276,7 +276,7 @@ func (o *Handler) Validate() error {
 	if o.Undeclared != undeclaredRefuse && o.Undeclared != undeclaredAllow {
 		return fmt.Errorf("undeclared %q: it is refuse or allow", o.Undeclared)
 	}
-	for _, option := range o.ownPaths() {
+	for _, option := range o.endpointPaths() {
 		if err := toolcall.CheckPath(option.path); err != nil {
 			return fmt.Errorf("%s %q: %w", option.name, option.path, err)
 		}
@@ -284,21 +284,21 @@ func (o *Handler) Validate() error {
 			return fmt.Errorf("%s / would take the whole site: give it a path of its own", option.name)
 		}
 	}
-	return o.checkPathsApart()
+	return o.checkEndpointPaths()
 }
 
-// ownPath is the path of an endpoint of the handler.
-type ownPath struct{ name, path string }
+// endpointPath is the path of an endpoint of the handler.
+type endpointPath struct{ name, path string }
 
-// ownPaths returns the enabled endpoints, in the order in which requests are matched.
-func (o *Handler) ownPaths() []ownPath {
-	all := []ownPath{{"serve", o.Serve}, {"engagements", o.Engagements}, {"reviews", o.Reviews}}
-	return slices.DeleteFunc(all, func(p ownPath) bool { return p.path == "" })
+// endpointPaths returns the enabled endpoints, in the order in which requests are matched.
+func (o *Handler) endpointPaths() []endpointPath {
+	all := []endpointPath{{"serve", o.Serve}, {"engagements", o.Engagements}, {"reviews", o.Reviews}}
+	return slices.DeleteFunc(all, func(p endpointPath) bool { return p.path == "" })
 }
 
-// checkPathsApart rejects a path whose requests another endpoint would handle.
-func (o *Handler) checkPathsApart() error {
-	paths := o.ownPaths()
+// checkEndpointPaths rejects a path whose requests another endpoint would handle.
+func (o *Handler) checkEndpointPaths() error {
+	paths := o.endpointPaths()
 	for i, p := range paths {
 		for _, other := range paths[:i] {
 			if p.isIn(other) || other.isIn(p) {
@@ -310,7 +310,7 @@ func (o *Handler) checkPathsApart() error {
 			continue
 		}
 		for _, chat := range o.Chat.Paths {
-			if (ownPath{"chat", chat}).isIn(p) {
+			if (endpointPath{"chat", chat}).isIn(p) {
 				return fmt.Errorf("%s %s would take the requests of chat %s: give it a path of its own", p.name, p.path, chat)
 			}
 		}
@@ -319,7 +319,7 @@ func (o *Handler) checkPathsApart() error {
 }
 
 // isIn reports whether the path equals the other path or is below it.
-func (p ownPath) isIn(other ownPath) bool {
+func (p endpointPath) isIn(other endpointPath) bool {
 	return strings.HasPrefix(strings.TrimRight(p.path, "/")+"/", strings.TrimRight(other.path, "/")+"/")
 }
 
@@ -339,7 +339,7 @@ func (o *Handler) Cleanup() error {
 
 // guard returns the Guard. It is created at its first use, because that opens the store.
 func (o *Handler) guard(ctx context.Context) (*oagent.Guard, error) {
-	if g := o.guarding.Load(); g != nil {
+	if g := o.openedGuard.Load(); g != nil {
 		return g, nil
 	}
 	g, err := o.app.Guard(ctx, agents.GuardKey{
@@ -348,7 +348,7 @@ func (o *Handler) guard(ctx context.Context) (*oagent.Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.guarding.Store(g)
+	o.openedGuard.Store(g)
 	return g, nil
 }
 

@@ -12,32 +12,32 @@ import (
 	"github.com/fairwayhq/fairway/ocp/stream"
 )
 
-// heldAnswer is the http.ResponseWriter of a request that was allowed. Its mode depends on the
+// heldResponse is the http.ResponseWriter of a request that was allowed. Its mode depends on the
 // capability:
 //
 //   - checked: it holds the whole response until it is checked.
 //   - recorded only: it holds the response up to a limit. If the response exceeds the limit or
 //     is flushed, it sends what it has and passes on later writes. The record then gets a
 //     placeholder.
-type heldAnswer struct {
+type heldResponse struct {
 	http.ResponseWriter
-	header   http.Header // replaces the writer's header until the response is passed on
-	body     *buffer.Buffer
-	limit    int64 // bytes
-	checked  bool  // nothing is sent before the check
-	recorded bool
-	bodiless bool
-	passing  bool  // writes go to the client
-	shed     bool  // body is incomplete
-	streamed bool  // body is incomplete because the response is streamed
-	over     bool  // checked, and larger than limit
-	switched bool  // the API responded with 101
-	status   int   // 0 until the final header is written
-	size     int64 // bytes written
+	header     http.Header // replaces the writer's header until the response is passed on
+	body       *buffer.Buffer
+	limit      int64 // bytes
+	checked    bool  // nothing is sent before the check
+	recorded   bool
+	bodiless   bool
+	passing    bool  // writes go to the client
+	incomplete bool  // body is incomplete
+	streamed   bool  // body is incomplete because the response is streamed
+	tooLarge   bool  // checked, and larger than limit
+	switched   bool  // the API responded with 101
+	status     int   // 0 until the final header is written
+	size       int64 // bytes written
 }
 
 // Header returns the header of the response.
-func (a *heldAnswer) Header() http.Header {
+func (a *heldResponse) Header() http.Header {
 	if a.header == nil {
 		return a.ResponseWriter.Header()
 	}
@@ -46,7 +46,7 @@ func (a *heldAnswer) Header() http.Header {
 
 // WriteHeader keeps the first final status. Informational (1xx) headers are passed on only if
 // the response is not held.
-func (a *heldAnswer) WriteHeader(status int) {
+func (a *heldResponse) WriteHeader(status int) {
 	if a.status != 0 {
 		return
 	}
@@ -77,41 +77,41 @@ func (a *heldAnswer) WriteHeader(status int) {
 	length, _ := strconv.ParseInt(header.Get("Content-Length"), 10, 64)
 	switch {
 	case a.checked:
-		a.over = length > a.limit
+		a.tooLarge = length > a.limit
 	case length > a.limit:
-		a.shed = true
-		a.pass()
+		a.incomplete = true
+		a.beginPassing()
 	case stream.FormatOf(header.Get("Content-Type")) != 0:
-		a.shed, a.streamed = true, true
-		a.pass()
+		a.incomplete, a.streamed = true, true
+		a.beginPassing()
 	}
 }
 
 var errWithheld = errors.New("the answer is larger than the guard may look at")
 
 // Write holds the data or passes it on.
-func (a *heldAnswer) Write(p []byte) (int, error) {
+func (a *heldResponse) Write(p []byte) (int, error) {
 	if a.status == 0 {
 		a.WriteHeader(http.StatusOK)
 	}
 	a.size += int64(len(p))
 	switch {
-	case a.over:
+	case a.tooLarge:
 		return 0, errWithheld
 	case a.bodiless && !a.passing:
 		return len(p), nil
 	}
-	if a.body != nil && !a.shed {
+	if a.body != nil && !a.incomplete {
 		if int64(len(a.body.B)+len(p)) <= a.limit {
 			a.body.B = append(a.body.B, p...)
 		} else if a.checked {
-			a.over = true
+			a.tooLarge = true
 			a.drop()
 			return 0, errWithheld
 		} else {
-			a.shed = true
+			a.incomplete = true
 			if !a.passing {
-				a.pass()
+				a.beginPassing()
 			}
 		}
 	}
@@ -123,21 +123,21 @@ func (a *heldAnswer) Write(p []byte) (int, error) {
 
 // FlushError sends the held data, unless it must be checked first. Later writes are passed on
 // immediately and still recorded.
-func (a *heldAnswer) FlushError() error {
-	if a.checked || a.over {
+func (a *heldResponse) FlushError() error {
+	if a.checked || a.tooLarge {
 		return nil
 	}
 	if a.status == 0 {
 		a.WriteHeader(http.StatusOK)
 	}
 	if !a.passing {
-		a.pass()
+		a.beginPassing()
 	}
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
-// pass sends the held data. Later writes are passed on.
-func (a *heldAnswer) pass() {
+// beginPassing sends the held data. Later writes are passed on.
+func (a *heldResponse) beginPassing() {
 	a.passing = true
 	a.writeHeader()
 	a.header = nil
@@ -148,7 +148,7 @@ func (a *heldAnswer) pass() {
 
 // conceal removes credentials from a response that was not sent yet. So the checked, recorded
 // and sent responses are the same.
-func (a *heldAnswer) conceal(with toolcall.InjectedCredentials) {
+func (a *heldResponse) conceal(with toolcall.InjectedCredentials) {
 	secrets := with.Secrets(a.status)
 	if a.passing || a.body == nil || secrets.IsEmpty() {
 		return
@@ -168,7 +168,7 @@ func (a *heldAnswer) conceal(with toolcall.InjectedCredentials) {
 }
 
 // writeHeader copies the header of the response to the writer.
-func (a *heldAnswer) writeHeader() {
+func (a *heldResponse) writeHeader() {
 	header := a.ResponseWriter.Header()
 	clear(header)
 	for name, values := range a.header {
@@ -179,8 +179,8 @@ func (a *heldAnswer) writeHeader() {
 	a.ResponseWriter.WriteHeader(a.status)
 }
 
-// give sends all held data.
-func (a *heldAnswer) give() {
+// release sends all held data.
+func (a *heldResponse) release() {
 	a.writeHeader()
 	if a.body != nil && len(a.body.B) > 0 {
 		_, _ = a.ResponseWriter.Write(a.body.B) // the client may have disconnected
@@ -188,7 +188,7 @@ func (a *heldAnswer) give() {
 }
 
 // drop returns the buffer to the pool.
-func (a *heldAnswer) drop() {
+func (a *heldResponse) drop() {
 	buffer.Put(a.body)
 	a.body = nil
 }

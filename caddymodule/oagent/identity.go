@@ -61,11 +61,11 @@ type upstreamIdentity struct {
 
 // chooseIdentity selects the credentials for the capability (oagent.Capability.Identity). The caller
 // is known if the site has authenticated it, or if the request has credentials for the API.
-func (g *guardedRequest) chooseIdentity() (upstreamIdentity, *refused) {
+func (g *guardedRequest) chooseIdentity() (upstreamIdentity, *httpRefusal) {
 	c, op := g.capability, g.operation
 	known := g.binding.User.ID != ""
 	if !known && c.UserIdentity && !g.hasGatewayCredentials() {
-		known = bringsCredentials(g.r, op.Set.SecuritySchemes)
+		known = hasCredentials(g.r, op.Set.SecuritySchemes)
 	}
 	identity := c.Identity(known)
 	switch {
@@ -92,7 +92,7 @@ func (g *guardedRequest) chooseIdentity() (upstreamIdentity, *refused) {
 	return upstreamIdentity{strip: true}, nil
 }
 
-func (g *guardedRequest) refuseMissingCredentials(err error) *refused {
+func (g *guardedRequest) refuseMissingCredentials(err error) *httpRefusal {
 	if err == nil {
 		return nil
 	}
@@ -133,9 +133,9 @@ func declaresHeader(tool *ocp.Tool, name string) bool {
 	})
 }
 
-// bringsCredentials reports whether the request has credentials according to the security
+// hasCredentials reports whether the request has credentials according to the security
 // schemes of the API's document.
-func bringsCredentials(r *http.Request, schemes map[string]*ocp.SecurityScheme) bool {
+func hasCredentials(r *http.Request, schemes map[string]*ocp.SecurityScheme) bool {
 	if r.Header.Get("Authorization") != "" {
 		return true
 	}

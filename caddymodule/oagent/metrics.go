@@ -19,8 +19,8 @@ type agentMetrics struct {
 	outcomes sync.Map // agent name → *agentOutcomes
 }
 
-// collectedAgents is the only set of these collectors in the process.
-var collectedAgents = newAgentMetrics()
+// processMetrics is the only set of these collectors in the process.
+var processMetrics = newAgentMetrics()
 
 func newAgentMetrics() *agentMetrics {
 	const namespace = "fairway"

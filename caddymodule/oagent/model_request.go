@@ -24,7 +24,7 @@ type modelRequest struct{ *governedRequest }
 
 // newModelRequest returns a request that does not go to the API, with the agent that governs it
 // and the Engagement.
-func newModelRequest(o *Handler, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (modelRequest, *refused) {
+func newModelRequest(o *Handler, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (modelRequest, *httpRefusal) {
 	g := &governedRequest{handler: o, w: w, r: r, next: next, began: time.Now()}
 	g.repl, _ = r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if next == nil {
@@ -90,13 +90,13 @@ func (m modelRequest) Refuse(err error, called bool) *modelchat.Refusal {
 }
 
 // refusalFor returns the refusal for an error.
-func (m modelRequest) refusalFor(err error) *refused {
-	refusal := &refused{}
+func (m modelRequest) refusalFor(err error) *httpRefusal {
+	refusal := &httpRefusal{}
 	if errors.As(err, &refusal) {
 		return refusal
 	}
 	if _, ok := engagement.AsRefusal(err); ok {
-		return refusedBy(err)
+		return asHTTPRefusal(err)
 	}
 	if fault, ok := chat.AsFault(err); ok {
 		return m.refuse(engagement.Kind(fault.Code), fault.Status, "", fault.Message, nil)

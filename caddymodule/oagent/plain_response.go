@@ -29,13 +29,13 @@ func (s *response) servePlain() (err error) {
 	return s.releaseResponse(a)
 }
 
-// errGaveUp means that a handler called panic(http.ErrAbortHandler).
-var errGaveUp = errors.New("a handler gave up")
+// errAborted means that a handler called panic(http.ErrAbortHandler).
+var errAborted = errors.New("a handler gave up")
 
 // recovered is called when a handler has panicked. A handler aborts with http.ErrAbortHandler
 // after a write has failed because the response is too large.
-func (s *response) recovered(a *heldAnswer, value any) error {
-	if value == http.ErrAbortHandler && a.over {
+func (s *response) recovered(a *heldResponse, value any) error {
+	if value == http.ErrAbortHandler && a.tooLarge {
 		return s.releaseResponse(a)
 	}
 	s.abort("the answer broke off")
@@ -43,7 +43,7 @@ func (s *response) recovered(a *heldAnswer, value any) error {
 		s.writeBrokenOff("The API broke off in the middle of its response, so nothing of it was passed on. The call was made: find out what it did before you repeat it.")
 		return nil
 	}
-	return errGaveUp
+	return errAborted
 }
 
 // writeBrokenOff responds with 502 instead of an incomplete held response.
@@ -52,8 +52,8 @@ func (s *response) writeBrokenOff(detail string) {
 }
 
 // holdResponse prepares the request and the writer for a response that is recorded or checked.
-func (s *response) holdResponse() *heldAnswer {
-	a := &heldAnswer{
+func (s *response) holdResponse() *heldResponse {
+	a := &heldResponse{
 		ResponseWriter: s.w, limit: s.handler.MaxOutput, checked: s.isChecked(), recorded: s.isRecorded(),
 		bodiless: s.r.Method == http.MethodHead,
 	}
@@ -82,9 +82,9 @@ func (s *response) requestWhole(checked bool) {
 }
 
 // releaseResponse checks the held response, and then sends the response or a refusal.
-func (s *response) releaseResponse(a *heldAnswer) error {
+func (s *response) releaseResponse(a *heldResponse) error {
 	switch {
-	case a.over:
+	case a.tooLarge:
 		s.ticket.Abort(s.r.Context(), "the answer was larger than max_output, so that it could not be checked, and was withheld")
 		return s.sendRefusal(s.refuseTooLarge())
 	case a.status == 0 && a.switched:
@@ -110,7 +110,7 @@ func (s *response) releaseResponse(a *heldAnswer) error {
 	s.logDecision(allowed, nil, "")
 	if !a.passing {
 		s.expose(a.header)
-		a.give()
+		a.release()
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func (s *response) releaseResponse(a *heldAnswer) error {
 func (s *response) sendReviewed() error {
 	held := s.ticket.Replayed
 	header := s.w.Header()
-	contentType, body := plainForm(s.operation, held.Outputs)
+	contentType, body := responseBody(s.operation, held.Outputs)
 	if contentType != "" {
 		header.Set("Content-Type", contentType)
 		header.Set("Content-Length", strconv.Itoa(len(body)))

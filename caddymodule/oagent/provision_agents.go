@@ -36,15 +36,15 @@ func (o *Handler) provisionAgents() (err error) {
 		paths = append(paths, path)
 	}
 	o.agents, err = agentset.Load(agentset.Options{
-		Files: paths, Matched: o.toolsets, Others: o.others, Logger: o.logger,
+		Files: paths, Matched: o.toolsets, Others: o.otherToolsets, Logger: o.logger,
 		Check: func(read []*oagent.Agent) error { return checkDocuments(o, read) },
 	})
 	if err != nil {
 		return err
 	}
-	o.showMetrics()
+	showMetrics(o)
 	o.agents.Watch(func() {
-		o.showMetrics()
+		showMetrics(o)
 		o.app.NotifyAgentEndpoints()
 	})
 	return nil
@@ -52,7 +52,7 @@ func (o *Handler) provisionAgents() (err error) {
 
 // showMetrics creates the metrics of all agents, so that they are exported before the first
 // request.
-func (o *Handler) showMetrics() {
+func showMetrics(o *Handler) {
 	for _, name := range o.agents.Last().AgentNames() {
 		o.metrics.of(name)
 	}

@@ -31,7 +31,7 @@ const maxHint = 256
 type operationReader struct{ *guardedRequest }
 
 // refuseUnmatched refuses a request that matches no operation, or several.
-func (q operationReader) refuseUnmatched(err error) *refused {
+func (q operationReader) refuseUnmatched(err error) *httpRefusal {
 	if ambiguous, ok := errors.AsType[*ocp.AmbiguousError](err); ok {
 		return q.refuse(kindAmbiguous, 0, "", "the request was not passed on: "+ambiguous.Reason, err)
 	}
@@ -77,7 +77,7 @@ func (q operationReader) matches(path string) bool {
 }
 
 // read finds the operation and its arguments.
-func (q operationReader) read() *refused {
+func (q operationReader) read() *httpRefusal {
 	if q.call != nil {
 		return q.readCall()
 	}
@@ -101,7 +101,7 @@ func (q operationReader) setOperation(op *agentset.Operation) {
 }
 
 // readCall gets the arguments of a tool call.
-func (q operationReader) readCall() *refused {
+func (q operationReader) readCall() *httpRefusal {
 	toolset := ""
 	if q.repl != nil {
 		toolset, _ = q.repl.GetString("http.tool.toolset")
@@ -129,7 +129,7 @@ func (q operationReader) readCall() *refused {
 // checkBuilt refuses a call whose request matches another operation than the one that was
 // called. For example, get-trip with the id "latest" has the path of latest-trip, if there is
 // such an operation.
-func (q operationReader) checkBuilt() *refused {
+func (q operationReader) checkBuilt() *httpRefusal {
 	tool, err := q.agents.Routes.MatchCall(q.r, q.call.Tool)
 	if err != nil {
 		if errors.Is(err, ocp.ErrNoOperation) && !slices.Contains(q.handler.toolsets, q.operation.Toolset) {
@@ -146,7 +146,7 @@ func (q operationReader) checkBuilt() *refused {
 }
 
 // readPlain parses the arguments from the request, and restores the body.
-func (q operationReader) readPlain() *refused {
+func (q operationReader) readPlain() *httpRefusal {
 	body, refusal := q.readBody()
 	if refusal != nil {
 		return refusal
@@ -171,11 +171,11 @@ func (q operationReader) readPlain() *refused {
 }
 
 // readBody reads the whole body and restores it.
-func (q operationReader) readBody() ([]byte, *refused) {
+func (q operationReader) readBody() ([]byte, *httpRefusal) {
 	if q.r.Body == nil || q.r.Body == http.NoBody {
 		return nil, nil
 	}
-	tooLarge := func() *refused {
+	tooLarge := func() *httpRefusal {
 		return q.refuse(kindTooLarge, http.StatusRequestEntityTooLarge, "", fmt.Sprintf(
 			"the request was not passed on: its body has more than %s, and only less can be judged; the operator can raise max_input",
 			humanize.IBytes(uint64(q.handler.MaxInput))), nil)

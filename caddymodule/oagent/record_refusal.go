@@ -12,7 +12,7 @@ import (
 // recordRefusal records a refusal that the handler itself decided. Refusals by the Guard are
 // already in the record. Refusals without a decision, such as errors of the gateway, are not
 // recorded.
-func (g *governedRequest) recordRefusal(r *refused) {
+func (g *governedRequest) recordRefusal(r *httpRefusal) {
 	if g.agent == nil || !isDecided(r) {
 		return
 	}
@@ -28,7 +28,7 @@ func (g *governedRequest) recordRefusal(r *refused) {
 
 // isDecided reports whether a refusal is the handler's decision about the operation or the
 // identity of a request.
-func isDecided(r *refused) bool {
+func isDecided(r *httpRefusal) bool {
 	switch r.Kind {
 	case kindIdentity:
 		return true
@@ -40,7 +40,7 @@ func isDecided(r *refused) bool {
 
 // recordedReason returns the reason for the record. If the request matches no operation, the
 // reason describes the request without its query, which may contain credentials.
-func (g *governedRequest) recordedReason(r *refused) string {
+func (g *governedRequest) recordedReason(r *httpRefusal) string {
 	if g.operation != nil {
 		return r.Message
 	}

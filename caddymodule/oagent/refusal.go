@@ -71,15 +71,15 @@ func title(kind engagement.Kind) string {
 	return "Refused"
 }
 
-// refused is a refusal with its HTTP status.
-type refused struct {
+// httpRefusal is a refusal with its HTTP status.
+type httpRefusal struct {
 	*engagement.Refusal
 	status int
 	cause  error // for the log; nil if the Refusal has it
 }
 
-// refusedBy converts an error of the Guard; nil if there is none.
-func refusedBy(err error) *refused {
+// asHTTPRefusal converts an error of the Guard; nil if there is none.
+func asHTTPRefusal(err error) *httpRefusal {
 	if err == nil {
 		return nil
 	}
@@ -87,7 +87,7 @@ func refusedBy(err error) *refused {
 	if !ok {
 		r = &engagement.Refusal{Kind: engagement.KindStore, Message: "the call could not be judged; the operator finds the reason in the log"}
 	}
-	return &refused{Refusal: r, status: r.Status(), cause: err}
+	return &httpRefusal{Refusal: r, status: r.Status(), cause: err}
 }
 
 // retryUnavailable is the retry delay while the gateway is not ready.
@@ -95,7 +95,7 @@ const retryUnavailable = 2 * time.Second
 
 // refuse returns a refusal that the handler itself decides. A status of 0 selects the default
 // status of the kind.
-func (g *governedRequest) refuse(kind engagement.Kind, status int, rule, message string, cause error) *refused {
+func (g *governedRequest) refuse(kind engagement.Kind, status int, rule, message string, cause error) *httpRefusal {
 	r := &engagement.Refusal{Kind: kind, Rule: rule, Message: message, Name: g.name, Engagement: g.binding.Engagement}
 	if g.agent != nil {
 		r.Agent = g.agent.Name
@@ -106,18 +106,18 @@ func (g *governedRequest) refuse(kind engagement.Kind, status int, rule, message
 	if status == http.StatusServiceUnavailable {
 		r.RetryAfter = retryUnavailable
 	}
-	return &refused{Refusal: r, status: status, cause: cause}
+	return &httpRefusal{Refusal: r, status: status, cause: cause}
 }
 
 // sendRefusal responds with a refusal. The response must not have begun.
-func (g *governedRequest) sendRefusal(r *refused) error {
+func (g *governedRequest) sendRefusal(r *httpRefusal) error {
 	g.status = r.status
 	g.adviseRenewal(r)
 	g.recordRefusal(r)
 	g.setPlaceholders(string(r.Kind))
 	g.logDecision(string(r.Kind), r, "")
 	if g.rec != nil {
-		g.rec.Refusal = restricted(r)
+		g.rec.Refusal = toolFailure(r)
 	}
 	g.writeRefusal(g.w, r)
 	return nil
@@ -125,7 +125,7 @@ func (g *governedRequest) sendRefusal(r *refused) error {
 
 // adviseRenewal adds instructions to renew the Engagement to the refusal of one that has
 // ended.
-func (g *governedRequest) adviseRenewal(r *refused) {
+func (g *governedRequest) adviseRenewal(r *httpRefusal) {
 	if !r.Ends() || r.Rule == "" {
 		return
 	}
@@ -139,12 +139,12 @@ func (g *governedRequest) adviseRenewal(r *refused) {
 	r.Message += "; " + advice
 }
 
-// docs is the URL of the documentation of the kinds of refusals.
-const docs = "https://github.com/fairwayhq/fairway/blob/main/docs/oagent.md#"
+// docsURL is the URL of the documentation of the kinds of refusals.
+const docsURL = "https://github.com/fairwayhq/fairway/blob/main/docs/oagent.md#"
 
 // writeRefusal responds with a problem document (RFC 9457) that must not be cached.
-func (g *governedRequest) writeRefusal(w http.ResponseWriter, r *refused) {
-	d := problem.New(docs+string(r.Kind), title(r.Kind), r.status, r.Message)
+func (g *governedRequest) writeRefusal(w http.ResponseWriter, r *httpRefusal) {
+	d := problem.New(docsURL+string(r.Kind), title(r.Kind), r.status, r.Message)
 	if r.Review != "" {
 		d.AddString("review", r.Review)
 		if g.handler.Reviews != "" {
@@ -169,16 +169,16 @@ func (g *governedRequest) writeRefusal(w http.ResponseWriter, r *refused) {
 	d.Write(w)
 }
 
-// restricted returns the failure of a tool call that was refused.
-func restricted(r *refused) *ocp.Failure {
+// toolFailure returns the failure of a tool call that was refused.
+func toolFailure(r *httpRefusal) *ocp.Failure {
 	return &ocp.Failure{
 		Kind: ocp.Restricted, Status: r.status, RetryAfter: r.RetryAfter, Message: r.Message,
 		Made: r.Made && r.Kind != engagement.KindReviewPending,
 	}
 }
 
-// causeOf returns the cause for the log, or nil if it says no more than the message.
-func (r *refused) causeOf() error {
+// loggedCause returns the cause for the log, or nil if it says no more than the message.
+func (r *httpRefusal) loggedCause() error {
 	if r.cause == nil {
 		return nil
 	}

@@ -69,21 +69,21 @@ func (s *response) isChecked() bool { return s.ticket.Capability.Output != nil }
 func (s *response) isRecorded() bool { return s.isChecked() || s.ticket.Capability.CollectResults }
 
 // finish gives the result of the call to the Guard.
-func (s *response) finish(outputs jsontext.Value, status int) *refused {
+func (s *response) finish(outputs jsontext.Value, status int) *httpRefusal {
 	s.status = status
 	if output := s.ticket.Capability.Output; output != nil {
 		if output.RequireReview != "" {
 			defer s.pauseTimeout()()
 		}
-		if output.Assertion != nil && isOpaque(outputs) && !asksForForm(output.Assertion.Expression) {
-			outputs = shedOpaque(outputs)
+		if output.Assertion != nil && isDescription(outputs) && !readsDescription(output.Assertion.Expression) {
+			outputs = omitDescription(outputs)
 		}
 	}
 	if s.repeatsCredentials(outputs) {
 		s.ticket.Unrecorded = engagement.OmittedCredentials
 	}
 	if err := s.ticket.Finish(s.r.Context(), outputs, status); err != nil {
-		return refusedBy(err)
+		return asHTTPRefusal(err)
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func isConditional(header http.Header) bool {
 }
 
 // refuseTooLarge refuses a response that is too large to check.
-func (s *response) refuseTooLarge() *refused {
+func (s *response) refuseTooLarge() *httpRefusal {
 	r := s.refuse(engagement.KindOutputRestriction, 0, s.ticket.Capability.Rule()+".output_restriction", fmt.Sprintf(
 		"the call of %s was made, but its result is withheld: it has more than %s, and only less can be checked; ask for less",
 		s.name, humanize.IBytes(uint64(s.handler.MaxOutput))), nil)

@@ -22,13 +22,13 @@ import (
 
 // outputs returns the response in the form of the Engagement. The outputs of a streaming tool
 // call are its reduced result, because that is all that the caller gets.
-func (a *heldAnswer) outputs(ofCall bool) jsontext.Value {
+func (a *heldResponse) outputs(ofCall bool) jsontext.Value {
 	switch {
 	case !a.recorded || a.bodiless || a.size == 0:
 		return nil
 	case a.streamed:
 		return engagement.Omitted{Bytes: a.size, Why: engagement.OmittedStream}.JSON()
-	case a.shed || a.body == nil:
+	case a.incomplete || a.body == nil:
 		return engagement.Omitted{Bytes: a.size, Why: engagement.OmittedAnswer, Limit: a.limit}.JSON()
 	}
 	header := a.Header()
@@ -45,11 +45,11 @@ func reducedOutputs(header http.Header, status int, format stream.Format, body [
 	reducer := stream.NewReducer(format, content, stream.Options{MaxContent: limit})
 	defer reducer.Release()
 	if _, err := reducer.Write(body); err != nil {
-		return shedUnread(err, body, limit)
+		return omitUndecodable(err, body, limit)
 	}
 	contentType, err := reducer.Finish()
 	if err != nil {
-		return shedUnread(err, body, limit)
+		return omitUndecodable(err, body, limit)
 	}
 	header = maps.Clone(header)
 	header["Content-Type"] = []string{contentType}
@@ -69,10 +69,10 @@ func outputsOf(header http.Header, status int, body []byte, limit int64) jsontex
 		return nil
 	}
 	contentType := header.Get("Content-Type")
-	if coding := header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") || saysCharset(contentType) {
+	if coding := header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") || declaresOtherCharset(contentType) {
 		decoded, err := decodedCopy(header, body, limit)
 		if err != nil {
-			return shedUnread(err, body, limit)
+			return omitUndecodable(err, body, limit)
 		}
 		defer buffer.Put(decoded)
 		return plainOutputs(contentType, status, decoded.B).Clone()
@@ -95,7 +95,7 @@ func plainOutputs(contentType string, status int, body []byte) jsontext.Value {
 	case (base == "" || toolcall.IsText(base)) && utf8.Valid(body):
 		return wire.AppendString(nil, body)
 	}
-	return opaque(contentType, len(body))
+	return describeBody(contentType, len(body))
 }
 
 func startsJSON(body []byte) bool {
@@ -103,8 +103,8 @@ func startsJSON(body []byte) bool {
 	return len(body) > 0 && (body[0] == '{' || body[0] == '[')
 }
 
-// saysCharset reports whether text may be in a character set other than UTF-8.
-func saysCharset(contentType string) bool {
+// declaresOtherCharset reports whether text may be in a character set other than UTF-8.
+func declaresOtherCharset(contentType string) bool {
 	if !strings.Contains(contentType, "=") || !toolcall.IsText(contentType) {
 		return false
 	}
@@ -113,8 +113,8 @@ func saysCharset(contentType string) bool {
 	return err == nil && charset != "" && charset != "utf-8" && charset != "us-ascii"
 }
 
-// shedUnread returns the placeholder for a body that could not be decoded.
-func shedUnread(err error, body []byte, limit int64) jsontext.Value {
+// omitUndecodable returns the placeholder for a body that could not be decoded.
+func omitUndecodable(err error, body []byte, limit int64) jsontext.Value {
 	if errors.Is(err, buffer.ErrTooLarge) {
 		return engagement.Omitted{Bytes: int64(len(body)), Why: engagement.OmittedAnswer, Limit: limit}.JSON()
 	}
@@ -135,15 +135,15 @@ func decodedCopy(header http.Header, body []byte, limit int64) (*buffer.Buffer, 
 	if err != nil {
 		return nil, err
 	}
-	if saysCharset(header.Get("Content-Type")) {
+	if declaresOtherCharset(header.Get("Content-Type")) {
 		buffer.Put(content)
 		return nil, errUnknownCharset
 	}
 	return content, nil
 }
 
-// opaque returns the outputs for a body that expressions cannot read.
-func opaque(contentType string, size int) jsontext.Value {
+// describeBody returns the outputs for a body that expressions cannot read.
+func describeBody(contentType string, size int) jsontext.Value {
 	base, _, _ := strings.Cut(contentType, ";")
 	b := append([]byte(nil), `{"_media_type":`...)
 	b = wire.AppendString(b, strings.ToValidUTF8(strings.ToLower(strings.TrimSpace(base)), ""))
@@ -151,26 +151,26 @@ func opaque(contentType string, size int) jsontext.Value {
 	return append(strconv.AppendInt(b, int64(size), 10), '}')
 }
 
-var opaquePrefix = []byte(`{"_media_type":`)
+var descriptionPrefix = []byte(`{"_media_type":`)
 
-func isOpaque(outputs jsontext.Value) bool { return bytes.HasPrefix(outputs, opaquePrefix) }
+func isDescription(outputs jsontext.Value) bool { return bytes.HasPrefix(outputs, descriptionPrefix) }
 
-// asksForForm reports whether an expression handles opaque bodies. In any other expression, a
+// readsDescription reports whether an expression handles opaque bodies. In any other expression, a
 // test that a member is absent would hold for every opaque body.
-func asksForForm(expression string) bool {
+func readsDescription(expression string) bool {
 	return strings.Contains(expression, "_media_type") || strings.Contains(expression, "_bytes")
 }
 
-// shedOpaque replaces opaque outputs by a placeholder, so that an assertion that reads them
+// omitDescription replaces opaque outputs by a placeholder, so that an assertion that reads them
 // fails.
-func shedOpaque(outputs jsontext.Value) jsontext.Value {
+func omitDescription(outputs jsontext.Value) jsontext.Value {
 	size, _ := strconv.ParseInt(string(outputs[bytes.LastIndexByte(outputs, ':')+1:len(outputs)-1]), 10, 64)
 	return engagement.Omitted{Bytes: size, Why: engagement.OmittedForm}.JSON()
 }
 
-// plainForm converts outputs back to a response body. A string becomes text, unless the tool
+// responseBody converts outputs back to a response body. A string becomes text, unless the tool
 // returns JSON.
-func plainForm(op *agentset.Operation, outputs jsontext.Value) (contentType string, body []byte) {
+func responseBody(op *agentset.Operation, outputs jsontext.Value) (contentType string, body []byte) {
 	if len(outputs) == 0 {
 		return "", nil
 	}
