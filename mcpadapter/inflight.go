@@ -197,7 +197,11 @@ func (ls *lives) enter(s *session) (l *live, leave func()) {
 	if s == nil {
 		return nil, func() {}
 	}
-	key := s.key
+	return ls.use(s.key)
+}
+
+// use is enter for the session with that key.
+func (ls *lives) use(key sessionKey) (l *live, leave func()) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l = ls.sessions[key]

@@ -90,7 +90,15 @@ func (x *exchange) open(data []byte) (method string, f *fault) {
 	case m.result != nil || m.failure != nil:
 		return "", malformed("a message with a method can have neither result nor error")
 	}
-	return text(m.method), x.openParams(m.params)
+	return methodName(m.method), x.openParams(m.params)
+}
+
+// methodName returns the name of a method. For a method that the server knows it does not allocate.
+func methodName(raw jsontext.Value) string {
+	if known, ok := methods[string(raw[1:len(raw)-1])]; ok {
+		return known.method
+	}
+	return text(raw)
 }
 
 // readEnvelope reads the members of a message. The caller has checked that data is strict JSON.

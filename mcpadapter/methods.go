@@ -16,6 +16,8 @@ type method struct {
 	serve func(*exchange) *fault
 	known func(revision) bool
 	name  string // parameter that the header Mcp-Name repeats; "" for none
+
+	method string // the name of the method itself
 }
 
 // methods maps the names of the served requests to their handlers. All notifications are accepted,
@@ -24,22 +26,26 @@ var methods map[string]method
 
 func init() {
 	methods = map[string]method{
-		"initialize":           {(*exchange).initialize, handshaken, ""},
-		"ping":                 {(*exchange).ping, handshaken, ""},
-		"logging/setLevel":     {(*exchange).setLevel, handshaken, ""},
-		"server/discover":      {(*exchange).discover, revision.selfDescribing, ""},
-		"subscriptions/listen": {(*exchange).listen, revision.selfDescribing, ""},
-		"tools/list":           {(*exchange).listTools, always, ""},
-		"tools/call":           {(*exchange).callTool, always, "name"},
+		"initialize":           {serve: (*exchange).initialize, known: handshaken},
+		"ping":                 {serve: (*exchange).ping, known: handshaken},
+		"logging/setLevel":     {serve: (*exchange).setLevel, known: handshaken},
+		"server/discover":      {serve: (*exchange).discover, known: revision.selfDescribing},
+		"subscriptions/listen": {serve: (*exchange).listen, known: revision.selfDescribing},
+		"tools/list":           {serve: (*exchange).listTools, known: always},
+		"tools/call":           {serve: (*exchange).callTool, known: always, name: "name"},
 
-		"resources/list":           {(*exchange).listResources, always, ""},
-		"resources/templates/list": {(*exchange).listTemplates, always, ""},
-		"resources/read":           {(*exchange).readResource, always, "uri"},
-		"resources/subscribe":      {(*exchange).subscribe, handshaken, ""},
-		"resources/unsubscribe":    {(*exchange).unsubscribe, handshaken, ""},
-		"prompts/list":             {(*exchange).listPrompts, always, ""},
-		"prompts/get":              {(*exchange).getPrompt, always, "name"},
-		"completion/complete":      {(*exchange).complete, always, ""},
+		"resources/list":           {serve: (*exchange).listResources, known: always},
+		"resources/templates/list": {serve: (*exchange).listTemplates, known: always},
+		"resources/read":           {serve: (*exchange).readResource, known: always, name: "uri"},
+		"resources/subscribe":      {serve: (*exchange).subscribe, known: handshaken},
+		"resources/unsubscribe":    {serve: (*exchange).unsubscribe, known: handshaken},
+		"prompts/list":             {serve: (*exchange).listPrompts, known: always},
+		"prompts/get":              {serve: (*exchange).getPrompt, known: always, name: "name"},
+		"completion/complete":      {serve: (*exchange).complete, known: always},
+	}
+	for name, m := range methods {
+		m.method = name
+		methods[name] = m
 	}
 }
 

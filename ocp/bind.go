@@ -15,6 +15,22 @@ type Call struct {
 
 	values []jsontext.Value // of Tool.all, by position; nil if absent
 	extra  []wire.Member    // additional properties, if the body allows them
+
+	few [fewValues]jsontext.Value // memory of values, if they fit
+}
+
+// fewValues is how many values a Call has room for without a further allocation.
+const fewValues = 6
+
+// newCall returns a call without arguments.
+func newCall(t *Tool) *Call {
+	c := &Call{Tool: t}
+	if len(t.all) <= fewValues {
+		c.values = c.few[:len(t.all)]
+	} else {
+		c.values = make([]jsontext.Value, len(t.all))
+	}
+	return c
 }
 
 // Bind validates raw arguments against the tool's schema. The error is a *Failure of kind
@@ -27,7 +43,7 @@ func (t *Tool) Bind(arguments []byte) (*Call, error) {
 	if t.read != nil {
 		return nil, errToolRead
 	}
-	call := &Call{Tool: t, values: make([]jsontext.Value, len(t.all))}
+	call := newCall(t)
 	problems, err := call.read(arguments)
 	if err != nil {
 		return nil, err
@@ -83,25 +99,30 @@ func (c *Call) read(arguments []byte) (problems []Problem, err error) {
 	if len(arguments) == 0 || string(arguments) == "null" {
 		return nil, nil
 	}
-	var onStack [16]wire.Member
-	members, err := wire.Members(onStack[:0], arguments)
+	members, err := wire.Object(arguments)
 	if err != nil {
 		return nil, c.Tool.invalid([]Problem{{Message: "the arguments are not a JSON object that can be read: " + err.Error()}})
 	}
-	for _, m := range members {
-		i, known := c.Tool.index.position(c.Tool.all, m.Name)
+	for members.Next() {
+		value := members.Value
+		i, known := c.Tool.index.position(c.Tool.all, string(members.Key()))
 		switch {
 		case known && c.Tool.plans[i].filled:
-			if problem, wrong := c.Tool.filledProblem(i, m.Value); wrong && len(problems) < maxProblems {
+			if problem, wrong := c.Tool.filledProblem(i, value); wrong && len(problems) < maxProblems {
 				problems = append(problems, problem)
 			}
-		case known && m.Value.Kind() == 'n' && c.Tool.plans[i].dropNull:
+			continue
+		case known && value.Kind() == 'n' && c.Tool.plans[i].dropNull:
+			continue
 		case known:
-			c.values[i] = m.Value
-		case c.Tool.openBody && !c.Tool.taken[m.Name] && !c.Tool.resemblesFixed(m.Name):
-			c.extra = append(c.extra, m)
+			c.values[i] = value
+			continue
+		}
+		switch name := string(members.Key()); {
+		case c.Tool.openBody && !c.Tool.taken[name] && !c.Tool.resemblesFixed(name):
+			c.extra = append(c.extra, wire.Member{Name: name, Value: value})
 		case len(problems) < maxProblems:
-			problems = append(problems, c.Tool.unknownArgument(m.Name))
+			problems = append(problems, c.Tool.unknownArgument(name))
 		}
 	}
 	return problems, nil

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/fairwayhq/fairway/internal/buffer"
 )
 
 // UserArguments are the arguments of a call that only the user can supply, because a model
@@ -24,7 +24,7 @@ type UserArguments struct {
 // is given. Until then, an argument of the body is optional only if the body requires no
 // other argument.
 func (t *Tool) FromUser(arguments []byte) (UserArguments, error) {
-	call := &Call{Tool: t, values: make([]jsontext.Value, len(t.all))}
+	call := newCall(t)
 	problems, err := call.read(arguments)
 	if err != nil {
 		return UserArguments{}, err
@@ -64,13 +64,15 @@ func (c *Call) fromUser() (u UserArguments) {
 // checkSendable reports arguments that are valid for the schema but cannot be sent in a
 // request. Unlike Request, it works while the user's arguments are still missing.
 func (c *Call) checkSendable() error {
+	scratch := buffer.Get()
+	defer buffer.Put(scratch)
 	r := &http.Request{URL: new(url.URL), Header: make(http.Header)}
 	if !slices.ContainsFunc(c.Tool.path, c.awaitsUser) {
-		if err := c.setPath(r.URL); err != nil {
+		if err := c.setPath(r.URL, scratch); err != nil {
 			return err
 		}
 	}
-	if err := c.setParameters(r); err != nil {
+	if err := c.setParameters(r, scratch); err != nil {
 		return err
 	}
 	return c.setBody(r)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/body"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
@@ -49,8 +50,10 @@ type bodyPlan struct {
 // argument cannot be sent, for example because a path argument would leave its segment,
 // the error is a *Failure of kind InvalidArguments.
 func (c *Call) Request(ctx context.Context) (*http.Request, error) {
+	scratch := buffer.Get() // where the path and the query are put together
+	defer buffer.Put(scratch)
 	target := &url.URL{}
-	if err := c.setPath(target); err != nil {
+	if err := c.setPath(target, scratch); err != nil {
 		return nil, err
 	}
 	r := new(http.Request).WithContext(ctx)
@@ -60,7 +63,7 @@ func (c *Call) Request(ctx context.Context) (*http.Request, error) {
 	r.Header = make(http.Header)
 	r.Body = http.NoBody
 	r.Header["Accept"] = []string{c.Tool.accept}
-	if err := c.setParameters(r); err != nil {
+	if err := c.setParameters(r, scratch); err != nil {
 		return nil, err
 	}
 	if err := c.setBody(r); err != nil {
@@ -71,8 +74,10 @@ func (c *Call) Request(ctx context.Context) (*http.Request, error) {
 
 // path returns the escaped path of the request.
 func (c *Call) path() (string, error) {
+	scratch := buffer.Get()
+	defer buffer.Put(scratch)
 	target := &url.URL{}
-	if err := c.setPath(target); err != nil {
+	if err := c.setPath(target, scratch); err != nil {
 		return "", err
 	}
 	return target.EscapedPath(), nil
@@ -86,8 +91,8 @@ func (c *Call) value(i int) jsontext.Value {
 	return c.Tool.plans[i].fill
 }
 
-func (c *Call) setPath(target *url.URL) error {
-	escaped := make([]byte, 0, 128)
+func (c *Call) setPath(target *url.URL, scratch *buffer.Buffer) error {
+	escaped := scratch.B[:0]
 	for _, part := range c.Tool.path {
 		if part.literal != "" {
 			escaped = append(escaped, part.literal...)
@@ -102,6 +107,7 @@ func (c *Call) setPath(target *url.URL) error {
 			return c.unsendable(part.argument, err)
 		}
 	}
+	scratch.B = escaped
 	if hasDotSegment(escaped) {
 		return c.Tool.invalid([]Problem{{Message: "the path arguments together make a . or .. segment, which would lead to another path"}})
 	}
@@ -150,8 +156,8 @@ func isPlainPath(path string) bool {
 }
 
 // setParameters sets the query, header and cookie arguments.
-func (c *Call) setParameters(r *http.Request) error {
-	query, cookies := []byte(c.Tool.query), []byte(nil)
+func (c *Call) setParameters(r *http.Request, scratch *buffer.Buffer) error {
+	query, cookies := append(scratch.B[:0], c.Tool.query...), []byte(nil)
 	for i := range c.Tool.all {
 		a, param := &c.Tool.all[i], c.Tool.plans[i].param
 		value := c.value(i)
@@ -175,6 +181,7 @@ func (c *Call) setParameters(r *http.Request) error {
 		}
 	}
 	r.URL.RawQuery = string(query)
+	scratch.B = query
 	if len(cookies) > 0 {
 		r.Header["Cookie"] = []string{string(cookies)}
 	}

@@ -1,6 +1,7 @@
 package otcadapter
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -54,6 +55,60 @@ type callFields struct {
 	Input   jsontext.Value `json:"input"`
 	Inputs  jsontext.Value `json:"inputs"` // the name in the protocol's text
 	Context jsontext.Value `json:"context"`
+}
+
+// read reads the members of a body. It returns false if one has an unexpected type.
+func (b *callBody) read(walk wire.Walk) bool {
+	for walk.Next() {
+		switch {
+		case walk.Is("$schema"):
+			if !readString(&b.Schema, walk.Value) {
+				return false
+			}
+		case walk.Is("request"):
+			if walk.Value.Kind() != '{' {
+				return false
+			}
+			b.Request = new(callFields)
+			for inner := wire.Into(walk.Value); inner.Next(); {
+				if !b.Request.readMember(&inner) {
+					return false
+				}
+			}
+		case !b.readMember(&walk):
+			return false
+		}
+	}
+	return true
+}
+
+// readMember reads one member of a call. It returns false if the member has an unexpected type.
+// Values are copied, because the body is in a buffer that is reused.
+func (f *callFields) readMember(walk *wire.Walk) bool {
+	switch {
+	case walk.Is("call_id"):
+		return readString(&f.CallID, walk.Value)
+	case walk.Is("trace_id"):
+		return readString(&f.TraceID, walk.Value)
+	case walk.Is("tool_id"):
+		return readString(&f.ToolID, walk.Value)
+	case walk.Is("input"):
+		f.Input = walk.Value.Clone()
+	case walk.Is("inputs"):
+		f.Inputs = walk.Value.Clone()
+	case walk.Is("context"):
+		f.Context = walk.Value.Clone()
+	}
+	return true
+}
+
+// readString reads a JSON string without escapes. It returns false for any other value.
+func readString(into *string, value jsontext.Value) bool {
+	if value.Kind() != '"' || bytes.IndexByte(value, '\\') >= 0 {
+		return false
+	}
+	*into = string(value[1 : len(value)-1])
+	return true
 }
 
 // empty reports whether no member is present.
@@ -120,24 +175,27 @@ func readBody(b *buffer.Buffer, r *http.Request, limit int64) *fault {
 		return tooLarge(limit)
 	}
 	err := b.ReadAll(r.Body, limit)
+	if err == nil {
+		return nil
+	}
 	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
 		return tooLarge(tooLong.Limit)
 	}
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, buffer.ErrTooLarge):
+	if errors.Is(err, buffer.ErrTooLarge) {
 		return tooLarge(limit)
-	default:
-		return badRequest("the body broke off before its end")
 	}
+	return badRequest("the body broke off before its end")
 }
 
 // parseCall parses the body of a call. The result does not refer to the body's bytes.
 func parseCall(body []byte) (callRequest, *fault) {
 	var parsed callBody
-	if err := wire.Unmarshal(body, &parsed); err != nil {
-		return callRequest{}, badRequest(explainBody(err))
+	if walk, err := wire.Object(body); err != nil || !parsed.read(walk) {
+		// Decoding by reflection is slower, and says what is wrong.
+		parsed = callBody{}
+		if err := wire.Unmarshal(body, &parsed); err != nil {
+			return callRequest{}, badRequest(explainBody(err))
+		}
 	}
 	if !knowsSchema(parsed.Schema) {
 		return callRequest{}, unknownSchema(parsed.Schema)

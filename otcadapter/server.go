@@ -185,10 +185,11 @@ func (s *Server) writeFault(w http.ResponseWriter, f *fault, form *standard) {
 
 // writeJSON writes a complete JSON response.
 func writeJSON(w http.ResponseWriter, status int, answer []byte) {
+	values := []string{"application/json", strconv.Itoa(len(answer)), "nosniff"}
 	header := w.Header()
-	header["Content-Type"] = []string{"application/json"}
-	header["Content-Length"] = []string{strconv.Itoa(len(answer))}
-	header["X-Content-Type-Options"] = []string{"nosniff"}
+	header["Content-Type"] = values[:1:1]
+	header["Content-Length"] = values[1:2:2]
+	header["X-Content-Type-Options"] = values[2:3:3]
 	w.WriteHeader(status)
 	_, _ = w.Write(answer) // the client may have disconnected
 }

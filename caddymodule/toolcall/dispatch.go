@@ -219,10 +219,14 @@ func Serve(next caddyhttp.Handler, rec *Recorder, r *http.Request) (err error) {
 	return next.ServeHTTP(rec, r)
 }
 
+// operationOf names the operation of a tool in messages.
+func operationOf(tool *ocp.Tool) string {
+	return tool.Method + " " + tool.Path
+}
+
 // conclude turns the recorded response into a Result, or an error into a Failure.
 func (d *dispatch) conclude(ctx context.Context, call *ocp.Call, rec *Recorder, err error) (*ocp.Result, error) {
 	defer rec.Release()
-	where := call.Tool.Method + " " + call.Tool.Path
 	if err != nil && rec.StreamComplete() && (ctx.Err() != nil || isAbortedResponse(err)) {
 		err = nil
 	}
@@ -230,15 +234,15 @@ func (d *dispatch) conclude(ctx context.Context, call *ocp.Call, rec *Recorder, 
 	case rec.TooLarge:
 		return nil, d.tooLargeFailure(call.Tool, rec.contentLength)
 	case rec.StreamErr != nil:
-		return nil, streamLimitFailure(where, rec.StreamErr)
+		return nil, streamLimitFailure(operationOf(call.Tool), rec.StreamErr)
 	case ctx.Err() != nil && (err != nil || rec.Status == 0 || rec.Status == statusClientClosed || rec.Stream != nil) && !rec.StreamComplete():
-		return nil, d.interruptedFailure(ctx, where, rec)
+		return nil, d.interruptedFailure(ctx, operationOf(call.Tool), rec)
 	case err != nil:
 		if failure := d.handlerFailure(call.Tool, rec, err); failure != nil {
 			return nil, failure
 		}
 	case rec.Status == 0:
-		return nil, noHandlerFailure(where, d.protocol)
+		return nil, noHandlerFailure(operationOf(call.Tool), d.protocol)
 	}
 	result, err := d.decodeResult(call.Tool, rec)
 	if err == nil && rec.Refusal != nil {
@@ -290,7 +294,7 @@ func (d *dispatch) decodeResult(tool *ocp.Tool, rec *Recorder) (*ocp.Result, err
 //
 // If there is a recorded response, failed returns nil.
 func (d *dispatch) handlerFailure(tool *ocp.Tool, rec *Recorder, err error) *ocp.Failure {
-	where := tool.Method + " " + tool.Path
+	where := operationOf(tool)
 	if p, ok := errors.AsType[*PanicError](err); ok {
 		return d.panicFailure(where, p)
 	}

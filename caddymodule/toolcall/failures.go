@@ -86,7 +86,7 @@ func streamLimitFailure(where string, err error) *ocp.Failure {
 
 // unfinishedStreamFailure returns the failure of a stream that ended without a result.
 func (d *dispatch) unfinishedStreamFailure(tool *ocp.Tool, err error) *ocp.Failure {
-	where := tool.Method + " " + tool.Path
+	where := operationOf(tool)
 	switch {
 	case errors.Is(err, buffer.ErrTooLarge):
 		return d.tooLargeFailure(tool, 0)

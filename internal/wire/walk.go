@@ -79,6 +79,19 @@ func (w *Walk) Is(name string) bool {
 	return err == nil && string(unquoted) == name
 }
 
+// Key returns the name of the current member without quotes and escapes. Without escapes, it is a
+// part of the JSON.
+func (w *Walk) Key() []byte {
+	if bytes.IndexByte(w.Name, '\\') < 0 {
+		return w.Name[1 : len(w.Name)-1]
+	}
+	unquoted, err := jsontext.AppendUnquote(nil, w.Name)
+	if err != nil {
+		return nil
+	}
+	return unquoted
+}
+
 // Err returns ErrMalformed if the walk ended early because the bytes are not JSON.
 func (w *Walk) Err() error {
 	return w.err

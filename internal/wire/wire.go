@@ -65,6 +65,13 @@ func Check(data []byte) error {
 // Members splits a strict JSON object into its members and appends them to dst. The values
 // point into data.
 func Members(dst []Member, data []byte) ([]Member, error) {
+	if walk := Into(data); walk.closing == '}' && isStrict(data, MaxDepth, true) {
+		for walk.Next() {
+			dst = append(dst, Member{Name: string(walk.Key()), Value: walk.Value})
+		}
+		return dst, nil
+	}
+	// The reader is slower, and says what is wrong.
 	if err := CheckDepth(data, MaxDepth); err != nil {
 		return dst, err
 	}
@@ -94,6 +101,19 @@ func Members(dst []Member, data []byte) ([]Member, error) {
 		return dst, err
 	}
 	return dst, r.expectEnd()
+}
+
+// Object is Check for a JSON object. It returns a Walk through the members.
+func Object(data []byte) (Walk, error) {
+	walk := Into(data)
+	if walk.closing == '}' && isStrict(data, MaxDepth, true) {
+		return walk, nil
+	}
+	_, err := Members(nil, data)
+	if err == nil {
+		err = ErrMalformed
+	}
+	return Walk{}, err
 }
 
 // Split calls member for each member of a JSON object. In the same pass it makes the checks of
