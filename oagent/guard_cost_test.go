@@ -125,7 +125,7 @@ type hasty struct{ store.Store }
 func (h hasty) Update(ctx context.Context, key string, change func(store.Record) (store.Change, error)) error {
 	return h.Store.Update(ctx, key, func(old store.Record) (store.Change, error) {
 		c, err := change(old)
-		c.Later = true
+		c.Async = true
 		return c, err
 	})
 }

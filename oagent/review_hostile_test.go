@@ -42,8 +42,8 @@ func TestStrays(t *testing.T) {
 		} else if err := g.Refuse(t.Context(), stray.Binding, unknown, nil, ""); err != nil {
 			t.Fatal(err)
 		}
-		if c := kept.change.Load(); !c.Spare || c.TTL > time.Hour {
-			t.Fatalf("stray %d is kept for %s, spare %t", i, c.TTL, c.Spare)
+		if c := kept.change.Load(); !c.Evictable || c.TTL > time.Hour {
+			t.Fatalf("stray %d is kept for %s, spare %t", i, c.TTL, c.Evictable)
 		}
 	}
 	for _, c := range []oagent.Call{called, asking} {
@@ -52,11 +52,11 @@ func TestStrays(t *testing.T) {
 		}
 	}
 	want(t, "of a user", outcomeOf(t, g, in("delete", "stray", alice), `{}`), engagement.KindNotAllowed)
-	if c := kept.change.Load(); !c.Spare || c.TTL != oagent.DefaultTTL {
-		t.Errorf("it is kept for %s, spare %t", c.TTL, c.Spare)
+	if c := kept.change.Load(); !c.Evictable || c.TTL != oagent.DefaultTTL {
+		t.Errorf("it is kept for %s, spare %t", c.TTL, c.Evictable)
 	}
 	want(t, "and then a call", outcomeOf(t, g, in("find", "stray", alice), `{}`), "")
-	if c := kept.change.Load(); c.Spare {
+	if c := kept.change.Load(); c.Evictable {
 		t.Error("what was called is spare")
 	}
 }

@@ -80,7 +80,7 @@ func (k *Keys) Current(ctx context.Context, st store.Store) (*Key, error) {
 		if secret = bytes.Clone(old.Value); len(secret) != keySize {
 			secret = previous.secretOrRandom()
 		}
-		return store.Change{Value: secret, TTL: keyLifetime, Later: previous != nil}, nil
+		return store.Change{Value: secret, TTL: keyLifetime, Async: previous != nil}, nil
 	})
 	if err != nil {
 		return nil, err

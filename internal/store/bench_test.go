@@ -72,7 +72,7 @@ func BenchmarkCall(b *testing.B) {
 			for pb.Next() {
 				key := fmt.Sprintf("%016x", uint64(n.Add(1))*0x9e3779b97f4a7c15)
 				claim := store.Change{Value: value[:40], TTL: time.Hour}
-				answer := store.Change{Value: value, TTL: time.Hour, Spare: true}
+				answer := store.Change{Value: value, TTL: time.Hour, Evictable: true}
 				err := s.Update(context.Background(), key, func(store.Record) (store.Change, error) { return claim, nil })
 				if err != nil {
 					b.Error(err)

@@ -5,7 +5,7 @@
 // Update is the central operation. It reads a record, calls a function that decides
 // on the change, and writes value and log atomically. Updates of one record are
 // serialized, within the process and across nodes. When Update returns, the change
-// is durable unless it was made with [Change.Later]:
+// is durable unless it was made with [Change.Async]:
 //
 //   - Package embedded has written it to disk. One process owns the store file.
 //   - Package redis has received the confirmation of the server. Many nodes can share it.
@@ -66,22 +66,22 @@ type Change struct {
 	// TTL is the lifetime of the record, counted from this change. It must be more
 	// than 0 and at most MaxTTL.
 	TTL time.Duration
-	// Delete removes the record and its log. All other fields but Later are ignored.
+	// Delete removes the record and its log. All other fields but Async are ignored.
 	Delete bool
-	// Later makes the write asynchronous: it does not wait for the disk. The change
+	// Async makes the write asynchronous: it does not wait for the disk. The change
 	// is visible to this process at once and durable soon after.
 	//
 	//   - If the process is killed, the change can be lost, but only as a whole. A
 	//     change is never kept without the earlier changes of the same record.
 	//   - A failed write is reported to Options.Failed.
 	//   - If too many writes are queued, the change is made synchronously.
-	//   - Redis ignores Later and makes every change synchronously.
-	Later bool
-	// Spare allows the embedded store to evict the record before it expires when the
+	//   - Redis ignores Async and makes every change synchronously.
+	Async bool
+	// Evictable allows the embedded store to evict the record before it expires when the
 	// store is full. Records are evicted in the order of their expiry. Records without
-	// Spare are never evicted; new ones are rejected with ErrFull instead. Redis
-	// ignores Spare and evicts by its own maxmemory-policy.
-	Spare bool
+	// Evictable are never evicted; new ones are rejected with ErrFull instead. Redis
+	// ignores Evictable and evicts by its own maxmemory-policy.
+	Evictable bool
 }
 
 // Store holds records. Its methods are safe for concurrent use. They return ErrClosed
@@ -139,7 +139,7 @@ type Options struct {
 	// MaxValue is the limit, in bytes, of a value and of all entries of one
 	// change. Default: DefaultMaxValue.
 	MaxValue int
-	// Failed is called when a change with Later could not be made durable, and when
+	// Failed is called when a change with Async could not be made durable, and when
 	// the background maintenance of the store fails. It must return quickly.
 	Failed func(error)
 }

@@ -139,9 +139,9 @@ func (t *Tx) change() (store.Change, error) {
 	if t.Prolong {
 		t.State.Used = t.Now.UnixMilli()
 	}
-	c := store.Change{Value: t.State.append(make([]byte, 0, t.stateSize())), TTL: t.life(), Later: !t.Durable}
+	c := store.Change{Value: t.State.append(make([]byte, 0, t.stateSize())), TTL: t.life(), Async: !t.Durable}
 	if t.isRefusalOnly() {
-		c.Spare = true
+		c.Evictable = true
 		if t.State.UserID == "" {
 			c.TTL = min(c.TTL, refusalOnlyTTL)
 		}

@@ -74,7 +74,7 @@ func (s storage) drop(ctx context.Context, id string) {
 func (s storage) share(ctx context.Context, r *Review) {
 	value, err := json.Marshal(r)
 	if err == nil {
-		err = s.store.Put(ctx, releasedPath+r.ID, store.Change{Value: value, TTL: releasedKept, Later: true})
+		err = s.store.Put(ctx, releasedPath+r.ID, store.Change{Value: value, TTL: releasedKept, Async: true})
 	}
 	if err == nil {
 		s.forgetOutputs(ctx, r.ID)

@@ -177,7 +177,7 @@ func (e *execution) run(ctx context.Context) result {
 	// The client gets the response when the record is durable, so that a crash right after it
 	// does not lose the response. Calls that end together share one sync. A call that only reads
 	// does not wait: after a crash it runs again.
-	change := store.Change{Value: value, TTL: ttl, Later: e.call.ReadOnly(), Spare: true}
+	change := store.Change{Value: value, TTL: ttl, Async: e.call.ReadOnly(), Evictable: true}
 	if err := e.store.Put(ctx, e.key, change); err != nil {
 		e.options.Failed(err)
 		e.retryStore(e.store, e.key, e.own.attempt, change)

@@ -31,7 +31,7 @@ func (e *execution) renewLease(ctx context.Context) (stop func()) {
 				return store.Change{}, errClaimed
 			}
 			own.leaseEnd = time.Now().Add(e.options.Lease)
-			return store.Change{Value: own.encode(), TTL: e.runningTTL(), Later: true}, nil
+			return store.Change{Value: own.encode(), TTL: e.runningTTL(), Async: true}, nil
 		})
 		if err != nil && !errors.Is(err, errClaimed) {
 			e.options.Failed(err)

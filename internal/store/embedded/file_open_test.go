@@ -19,7 +19,7 @@ func TestDamagedFile(t *testing.T) {
 	path := filepath.Join(dir, "records.db")
 	s := openStore(t, path, embedded.Options{})
 	for i := range 500 {
-		change := store.Change{Value: make([]byte, 300), TTL: time.Hour, Later: true}
+		change := store.Change{Value: make([]byte, 300), TTL: time.Hour, Async: true}
 		if err := s.Put(t.Context(), fmt.Sprint("key-", i), change); err != nil {
 			t.Fatal(err)
 		}

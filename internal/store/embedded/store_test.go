@@ -66,13 +66,13 @@ func TestSweep(t *testing.T) {
 	s := openTest(t, Options{sweepInterval: time.Millisecond})
 	ctx := t.Context()
 	for i := range 3 * maxDueRecords {
-		c := store.Change{Value: []byte("x"), Entries: [][]byte{{1}, {2}}, TTL: 5 * time.Millisecond, Later: true, Spare: i%2 == 0}
+		c := store.Change{Value: []byte("x"), Entries: [][]byte{{1}, {2}}, TTL: 5 * time.Millisecond, Async: true, Evictable: i%2 == 0}
 		if err := s.Put(ctx, fmt.Sprintf("short%d", i), c); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 10 {
-		c := store.Change{Entries: make([][]byte, store.MaxEntries), TTL: time.Second / 2, Later: true}
+		c := store.Change{Entries: make([][]byte, store.MaxEntries), TTL: time.Second / 2, Async: true}
 		if err := s.Put(ctx, "long", c); err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func prolonged(t *testing.T, s *Store, key string) {
 	}
 }
 
-// TestEviction checks the limits: spare records are evicted in the order of their expiry,
+// TestEviction checks the limits: evictable records are evicted in the order of their expiry,
 // and new records are rejected if there are none.
 func TestEviction(t *testing.T) {
 	for name, options := range map[string]Options{
@@ -137,7 +137,7 @@ func TestEviction(t *testing.T) {
 			ctx := t.Context()
 			value := make([]byte, 1000)
 			put := func(key string, ttl time.Duration, spare bool) error {
-				return s.Put(ctx, key, store.Change{Value: value, TTL: ttl, Spare: spare, Later: true})
+				return s.Put(ctx, key, store.Change{Value: value, TTL: ttl, Evictable: spare, Async: true})
 			}
 			for i := range 1000 {
 				if err := put(fmt.Sprintf("spare%04d", i), time.Hour+time.Duration(i)*time.Second, true); err != nil {
@@ -214,7 +214,7 @@ func TestBatchFails(t *testing.T) {
 	s := openTest(t, options)
 	ctx := t.Context()
 	put := func(key, value string, later bool) error {
-		return s.Put(ctx, key, store.Change{Value: []byte(value), Entries: [][]byte{[]byte(value)}, TTL: time.Hour, Later: later})
+		return s.Put(ctx, key, store.Change{Value: []byte(value), Entries: [][]byte{[]byte(value)}, TTL: time.Hour, Async: later})
 	}
 	if err := put("a", "first", false); err != nil {
 		t.Fatal(err)

@@ -147,7 +147,7 @@ func (s *Store) decide(key string, old *record, change func(old store.Record) (s
 		return write{}, err
 	}
 	if c.Delete {
-		return write{key: key, old: old, async: c.Later}, nil
+		return write{key: key, old: old, async: c.Async}, nil
 	}
 	if err := s.options.CheckChange(&c); err != nil {
 		return write{}, err
@@ -164,12 +164,12 @@ func (s *Store) decide(key string, old *record, change func(old store.Record) (s
 	}
 	next.length += int64(len(c.Entries))
 	next.logBytes += int64(store.EntriesSize(c.Entries))
-	next.evictable = c.Spare
+	next.evictable = c.Evictable
 	next.expires = time.Now().Add(c.TTL).UnixMilli()
 	if live == nil || next.expires < live.indexed || next.evictable != live.evictable {
 		next.indexed = next.expires
 	}
-	return write{key: key, old: old, new: next, entries: c.Entries, async: c.Later}, nil
+	return write{key: key, old: old, new: next, entries: c.Entries, async: c.Async}, nil
 }
 
 // growth returns by how many bytes the write enlarges the store.

@@ -318,7 +318,7 @@ func TestWAL_close(t *testing.T) {
 			t.Errorf("%s: mode %v, error %v", path, stat.Mode(), err)
 		}
 	}
-	if err := s.Put(t.Context(), "later", store.Change{TTL: time.Hour, Later: true}); err != nil {
+	if err := s.Put(t.Context(), "later", store.Change{TTL: time.Hour, Async: true}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -341,7 +341,7 @@ func TestMemtables(t *testing.T) {
 	ctx := t.Context()
 	put := func(key string, n int) {
 		t.Helper()
-		if err := s.Put(ctx, key, store.Change{Entries: [][]byte{fmt.Append(nil, n)}, TTL: time.Hour, Later: true}); err != nil {
+		if err := s.Put(ctx, key, store.Change{Entries: [][]byte{fmt.Append(nil, n)}, TTL: time.Hour, Async: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -499,7 +499,7 @@ func TestFlushFails(t *testing.T) {
 		t.Errorf("told of %v", err)
 	}
 	for _, later := range []bool{false, true} {
-		err := s.Put(t.Context(), "key1", store.Change{TTL: time.Hour, Later: later})
+		err := s.Put(t.Context(), "key1", store.Change{TTL: time.Hour, Async: later})
 		if err == nil || !strings.Contains(err.Error(), "rejects changes") {
 			t.Errorf("a writer gets %v", err)
 		}

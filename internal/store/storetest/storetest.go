@@ -323,7 +323,7 @@ func later(t *testing.T, place Place) {
 	const n = 10_000 // more than the queue of asynchronous changes holds
 	for i := range n {
 		c := value(strconv.Itoa(i))
-		c.Entries, c.Later = [][]byte{[]byte(strconv.Itoa(i + 1))}, true
+		c.Entries, c.Async = [][]byte{[]byte(strconv.Itoa(i + 1))}, true
 		put(t, s, "k", c)
 		if i%1000 == 0 {
 			want(t, s, "k", strconv.Itoa(i), int64(i+1))
@@ -331,7 +331,7 @@ func later(t *testing.T, place Place) {
 	}
 	wantCounted(t, s, "k", n)
 	c := value("last")
-	c.Later = true
+	c.Async = true
 	put(t, s, "other", c)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
