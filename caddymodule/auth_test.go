@@ -322,7 +322,7 @@ func TestAgentAuthQueryKey(t *testing.T) {
 	}
 }
 
-// TestAgentAuthOptional lets nobody through as nobody.
+// TestAgentAuthOptional lets unauthenticated requests pass without a user.
 func TestAgentAuthOptional(t *testing.T) {
 	i := newIssuer(t)
 	s := run(t, "", "agent_auth {\n\tissuer "+i.URL+"\n\toptional\n}\n"+who)
@@ -481,8 +481,8 @@ func TestAPIKeySecrets(t *testing.T) {
 	for rule, test := range map[string]struct{ keys, want string }{
 		"no such variable": {"key ada {env.FAIRWAY_TEST_NO_SUCH}", "ada placeholder secret"},
 		"empty variable":   {"key ada {env.FAIRWAY_TEST_EMPTY}", `API key "ada"`},
-		"same secret":      {"key ada hush-hush\n\t\t\tkey eve hush-hush", "eve same secret ada"},
-		"same digest":      {"key ada hush-hush\n\t\t\tkey eve sha256:" + digest("hush-hush"), "eve same secret ada"},
+		"same secret":      {"key ada open-sesame\n\t\t\tkey eve open-sesame", "eve same secret ada"},
+		"same digest":      {"key ada open-sesame\n\t\t\tkey eve sha256:" + digest("open-sesame"), "eve same secret ada"},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			s := newSite(t)
@@ -491,7 +491,7 @@ func TestAPIKeySecrets(t *testing.T) {
 				_ = caddy.Stop()
 				t.Fatal("no error")
 			}
-			if !keyword.All(err.Error(), test.want) || strings.Contains(err.Error(), "hush") {
+			if !keyword.All(err.Error(), test.want) || strings.Contains(err.Error(), "sesame") {
 				t.Errorf("got %q, want %q", err, test.want)
 			}
 		})
@@ -509,7 +509,7 @@ func TestAgentAuthAdaptErrors(t *testing.T) {
 		"no issuer":             {"http://a.test {\n\tagent_auth {\n\t\trequire_scope a\n\t}\n}", "require_scope issuer", ""},
 		"argument":              {"http://a.test {\n\tagent_auth /mcp https://auth.test\n}", "matcher block", ":2"},
 		"unknown":               {inAuth("frobnicate"), "unrecognized agent_auth frobnicate", ":4"},
-		"unknown matcher":       {"http://a.test {\n\tagent_auth @nobody {\n\t}\n}", "@nobody", ":2"},
+		"unknown matcher":       {"http://a.test {\n\tagent_auth @ghost {\n\t}\n}", "@ghost", ":2"},
 		"issuer/none":           {inAuth("issuer"), "wrong argument count", ":4"},
 		"issuer/twice":          {inAuth("issuer https://auth.test"), "https://auth.test twice", ":4"},
 		"issuer/plain http":     {inAuth("issuer http://login.test"), "plain http", ":4"},

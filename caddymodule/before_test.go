@@ -6,7 +6,7 @@ import (
 )
 
 // TestBypassed: what guards or changes other paths in front of an endpoint does
-// not see the tool calls for them, and the operator is told.
+// not see the tool calls for them, and a warning is logged.
 func TestBypassed(t *testing.T) {
 	const users = " {\nada $2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG\n}\n"
 	for name, test := range map[string]struct {
@@ -33,7 +33,7 @@ func TestBypassed(t *testing.T) {
 }
 
 // TestHalfGuarded: authentication that asks at some of the paths of an endpoint
-// only is told of, and agent_auth with a path selects what is below it too.
+// only causes a warning, and agent_auth with a path selects what is below it too.
 func TestHalfGuarded(t *testing.T) {
 	const users = " {\nada $2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG\n}\n"
 	const keys = " {\napi_key {\nkey ada secret-of-ada\n}\n}\n"

@@ -81,7 +81,7 @@ func TestAdaptErrors(t *testing.T) {
 		"mcp/path second":            {inSite("mcp trains /mcp"), "path slash", ":2"},
 		"mcp/document as path":       {inSite("mcp /openapi.json /mcp"), "path before", ":2"},
 		"mcp/wildcard path":          {inSite("mcp /mcp/* a.yaml"), "plain", ":2"},
-		"mcp/unknown matcher":        {inSite("mcp @nobody"), "@nobody", ":2"},
+		"mcp/unknown matcher":        {inSite("mcp @ghost"), "@ghost", ":2"},
 		"mcp/duplicate":              {inSite("mcp {\n\t\tname a\n\t\tname b\n\t}"), "name twice", ":4"},
 		"mcp/path twice":             {inSite("mcp /mcp {\n\t\tpath /other\n\t}"), "path twice", ":3"},
 		"mcp/toolset twice":          {inSite("mcp trains {\n\t\ttoolset other\n\t}"), "toolset twice", ":3"},
@@ -156,7 +156,7 @@ func TestOrder(t *testing.T) {
 	} {
 		at := strings.Index(got, `"handler": "`+handler+`"`)
 		if at <= last {
-			t.Errorf("%s stands before what should be before it:\n%s", handler, got)
+			t.Errorf("%s comes before a handler that should precede it:\n%s", handler, got)
 		}
 		last = at
 	}

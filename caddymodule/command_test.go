@@ -82,10 +82,10 @@ func TestToolsCommand(t *testing.T) {
 		bare := s.write("bare.json", `{"openapi":"3.0.3","info":{"title":"A"},"paths":{"/a":{"get":{"operationId":"a"}}}}`)
 		out, _, err := tools(bare, "--lint")
 		if err != nil || !strings.Contains(out, "lint (1):") || !strings.Contains(out, "1 tools of 1") {
-			t.Errorf("findings do not fail, and are told: %v\n%s", err, out)
+			t.Errorf("findings are printed and do not fail the command: %v\n%s", err, out)
 		}
 		if out, _, err := tools(bare); err != nil || strings.Contains(out, "lint") {
-			t.Errorf("unasked: %v\n%s", err, out)
+			t.Errorf("not requested: %v\n%s", err, out)
 		}
 		out, aside, err := tools(bare, "--lint", "--json")
 		if err != nil || strings.Contains(out, "lint") || !strings.Contains(aside, "lint (1):") {

@@ -262,7 +262,7 @@ type coded struct {
 func (c coded) Write(p []byte) (int, error) { return c.Writer.Write(p) }
 
 // TestGuardrailConcealed wants the credentials that a guardrail's tool is asked with
-// neither logged nor told where the tool repeats them.
+// neither logged nor sent to the client if the tool repeats them.
 func TestGuardrailConcealed(t *testing.T) {
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not with "+r.Header.Get("X-Checker-Key"), http.StatusUnauthorized)

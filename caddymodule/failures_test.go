@@ -153,7 +153,7 @@ func TestDispatchUnanswered(t *testing.T) {
 	})
 	t.Run("alone in a handle block", func(t *testing.T) {
 		s := run(t, "", `handle /trips/* {
-				respond "stands before it" 200
+				respond "before it" 200
 			}
 			handle /mcp {
 				mcp TRIPS

@@ -70,10 +70,10 @@ func TestHeaders_that_name_another_request_or_user_under_oagent(t *testing.T) {
 	}{
 		{"REST as the caller", rest("GET", "/trips"), false},
 		{"REST with a static identity", rest("GET", "/trips/1"), true},
-		{"REST as nobody", rest("DELETE", "/trips/1"), true},
+		{"REST as anonymous", rest("DELETE", "/trips/1"), true},
 		{"MCP as the caller", tool("listTrips", `{}`), false},
 		{"MCP with a static identity", tool("getTrip", `{"id":"1"}`), true},
-		{"MCP as nobody", tool("deleteTrip", `{"id":"1"}`), true},
+		{"MCP as anonymous", tool("deleteTrip", `{"id":"1"}`), true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := s.with(t)

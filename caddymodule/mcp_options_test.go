@@ -90,7 +90,7 @@ func TestMCPSecret(t *testing.T) {
 	for name, test := range map[string]struct{ secret, want string }{
 		"short":          {"{env.FAIRWAY_TEST_SHORT}", "secret 15 16"},
 		"not set":        {"{env.FAIRWAY_TEST_NOWHERE}", "secret: "},
-		"unknown":        {"{nobody.knows.this.placeholder}", "secret: "},
+		"unknown":        {"{unknown.placeholder}", "secret: "},
 		"long enough":    {"{env.FAIRWAY_TEST_LONG}", ""},
 		"written out":    {"0123456789abcdef", ""},
 		"short, written": {"0123456789", "secret has 10 bytes"},
@@ -112,7 +112,7 @@ func TestMCPSecret(t *testing.T) {
 	}
 }
 
-// TestNonInferrable wants the arguments that are named to be told as such.
+// TestNonInferrable wants the arguments that are named to be marked as such.
 func TestNonInferrable(t *testing.T) {
 	s := run(t, "", "mcp /mcp TRIPS {\nnon_inferrable getTrip.id to\n}\notc /otc TRIPS {\nnon_inferrable getTrip.id to\n}\nrespond ok")
 	a := s.get("/otc/tools")

@@ -43,7 +43,7 @@ func (s *site) rest(stream *http.Response) string {
 	return string(text)
 }
 
-// wantLists checks how often a stream told of each changed list.
+// wantLists checks how often a stream reported each changed list.
 func wantLists(t *testing.T, what, text string, want int) {
 	t.Helper()
 	for _, method := range listMethods {
@@ -86,7 +86,7 @@ func TestMCPReload_open_streams_tell_of_changed_lists(t *testing.T) {
 		text := s.rest(stream)
 		wantLists(t, revision, text, 1)
 		if result := strings.Index(text, `"resultType":"complete"`); revision == "2026-07-28" && result < strings.Index(text, "resources/list_changed") {
-			t.Errorf("the subscription ended before it told of the changes: %q", text)
+			t.Errorf("the subscription ended before it reported the changes: %q", text)
 		}
 	}
 	for revision, session := range sessions {
@@ -94,7 +94,7 @@ func TestMCPReload_open_streams_tell_of_changed_lists(t *testing.T) {
 	}
 	s.reload(reloadAfter + "\n") // nothing changes
 	for revision := range sessions {
-		wantLists(t, revision+", told before", s.rest(streams[revision]), 0)
+		wantLists(t, revision+", reported before", s.rest(streams[revision]), 0)
 	}
 }
 
@@ -131,7 +131,7 @@ func (s *site) openLegacyStream(revision string) (stream *http.Response, target 
 }
 
 // TestMCPReload_next_stream_tells_of_changed_lists wants a session that had no stream
-// at the reload to be told once, on its next stream.
+// at the reload to be notified once, on its next stream.
 func TestMCPReload_next_stream_tells_of_changed_lists(t *testing.T) {
 	s := newReloadSite(t)
 	sessions, streams := make(map[string][]string), make(map[string]*http.Response)

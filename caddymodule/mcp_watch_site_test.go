@@ -11,7 +11,7 @@ import (
 )
 
 // TestMCPWatch_polls_once_for_all_streams_of_a_user wants 20 streams of 50 resources to
-// make as many requests as one, within the rate, and each stream to be told of a
+// make as many requests as one, within the rate, and each stream to be notified of a
 // change.
 func TestMCPWatch_polls_once_for_all_streams_of_a_user(t *testing.T) {
 	const streams, resources, rate = 20, 50, 40
@@ -73,7 +73,7 @@ func TestMCPWatch_polls_once_for_all_streams_of_a_user(t *testing.T) {
 	for i, lines := range told {
 		s.message(lines) // acknowledged
 		if update := s.message(lines); !strings.Contains(update, "resources/updated") || !strings.Contains(update, prefix+"7") {
-			t.Errorf("stream %d was told %s", i, update)
+			t.Errorf("stream %d got %s", i, update)
 		}
 	}
 }

@@ -227,7 +227,7 @@ func TestChatOutputOnTheWire(t *testing.T) {
 		"nothing":                           {hijack(""), 0},
 		"no HTTP":                           {hijack("forbidden\r\n\r\n"), 0},
 		"a trailer":                         {hijack("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTrailer: X-Said\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-Said: forbidden\r\n\r\n"), 200},
-		"a trailer nobody has announced":    {hijack("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-Said: forbidden\r\n\r\n"), 200},
+		"a trailer that was not announced":  {hijack("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-Said: forbidden\r\n\r\n"), 200},
 		"a stream that ends in half a rune": {say(200, "", "Content-Type", "x"), 0},
 	} {
 		t.Run(name, func(t *testing.T) {

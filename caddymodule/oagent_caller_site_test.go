@@ -22,7 +22,7 @@ exposes:
 lifespan: {short_circuit: 3}
 `
 
-// exposingSite runs a site that authenticates nobody, whose API answers with the name
+// exposingSite runs a site that does not authenticate, whose API answers with the name
 // of its caller: "holder of x" for the token of-x.
 func exposingSite(t *testing.T, options string) *site {
 	t.Helper()
@@ -72,7 +72,7 @@ func TestEngagement_of_callers_with_their_own_credentials_is_theirs_alone(t *tes
 	}
 }
 
-// Where every call is made with the gateway's credentials, nobody checks those that a
+// Where every call is made with the gateway's credentials, no one checks those that a
 // caller brings.
 func TestEngagement_does_not_depend_on_credentials_that_the_API_never_gets(t *testing.T) {
 	s := newSite(t)

@@ -75,7 +75,7 @@ paths:
       responses: {"200": {description: ok}}
 `
 
-// model is the API of a model. It answers what it is told to.
+// model is the API of a model. It gives the configured answer.
 type model struct {
 	*httptest.Server
 	calls atomic.Int64
@@ -484,7 +484,7 @@ func TestChatConfig(t *testing.T) {
 	for block, want := range map[string]string{
 		"chat /v1/completions":                         "/chat/completions /responses /messages",
 		"chat v1/messages":                             "slash",
-		"chat {\n\troles nobody\n}":                    "user system developer assistant tool",
+		"chat {\n\troles ghost\n}":                     "user system developer assistant tool",
 		"chat {\n\tallow_media yes\n}":                 "wrong argument count",
 		"chat {\n\tnovelty\n}":                         "unrecognized chat subdirective",
 		"chat\nchat":                                   "twice",

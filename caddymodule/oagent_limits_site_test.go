@@ -33,7 +33,7 @@ func sized(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"id":"z","pad":%q}`, strings.Repeat("a", max(0, n-len(frame))))
 }
 
-// TestOAgentMaxRecorded wants a value that is too large for the record to be told as
+// TestOAgentMaxRecorded wants a value that is too large for the record to be reported as
 // that, and the limit to be the operator's.
 func TestOAgentMaxRecorded(t *testing.T) {
 	t.Run("the default", func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestOAgentTellsNoJSON(t *testing.T) {
 }
 
 // TestOAgentTellsEncodedSlash wants a request that is no operation, and would be one
-// if a slash were encoded, to be told so.
+// if a slash were encoded, to be reported.
 func TestOAgentTellsEncodedSlash(t *testing.T) {
 	s := newSite(t)
 	s.write("trips.yaml", trips+`  /repos/{owner}/{repo}/contents/{path}:

@@ -108,8 +108,8 @@ func TestServeAgents(t *testing.T) {
 	if a := s.request("GET", "/agents/desk", "", "If-None-Match", a.header.Get("Etag")); a.status != http.StatusNotModified || a.body != "" {
 		t.Errorf("the same again: %d %s", a.status, a.body)
 	}
-	if p := s.problem(s.get("/agents/nobody")); p.Status != 404 {
-		t.Errorf("nobody: %+v", p)
+	if p := s.problem(s.get("/agents/ghost")); p.Status != 404 {
+		t.Errorf("unknown: %+v", p)
 	}
 	if a := s.request("POST", "/agents/desk", "{}"); a.status != 405 || a.header.Get("Allow") != "GET, HEAD" {
 		t.Errorf("POST: %d", a.status)
@@ -131,7 +131,7 @@ func TestReviews(t *testing.T) {
 		return s.as(user, agent, "POST", path, `{"decision":"approve"}`)
 	}
 
-	t.Run("nobody else sees or decides it", func(t *testing.T) {
+	t.Run("no one else sees or decides it", func(t *testing.T) {
 		for _, user := range []string{"alice", "bob", "auditor", "supervisor", "robot"} {
 			for _, agent := range []string{"", "desk", "supervisor"} {
 				if a := s.as(user, agent, "GET", path, ""); a.status != 404 {
@@ -144,7 +144,7 @@ func TestReviews(t *testing.T) {
 		}
 		for _, p := range []string{path, "/reviews", "/reviews/nothing", "/engagements/nothing"} {
 			if a := s.as("", "desk", "GET", p, ""); a.status != 401 {
-				t.Errorf("%s: nobody gets %d %s", p, a.status, a.body)
+				t.Errorf("%s: an anonymous user gets %d %s", p, a.status, a.body)
 			}
 		}
 	})
@@ -274,7 +274,7 @@ func TestEngagements(t *testing.T) {
 				t.Errorf("%s: %d %s", p, a.status, a.body)
 			}
 			if a := s.as("", "desk", "GET", p, ""); a.status != 401 {
-				t.Errorf("%s: nobody gets %d", p, a.status)
+				t.Errorf("%s: an anonymous user gets %d", p, a.status)
 			}
 		}
 		if a := s.as("alice", "", "PUT", path, ""); a.status != 405 || a.header.Get("Allow") != "GET, DELETE, HEAD" {
@@ -321,7 +321,7 @@ func TestEngagements(t *testing.T) {
 				for _, e := range p.Entries {
 					whats += e.What + " "
 					if user == "alice" && e.What == "finished" && e.Why != "" {
-						t.Errorf("the user is told %s", e.Why)
+						t.Errorf("the user gets %s", e.Why)
 					}
 				}
 				next = p.Next
@@ -348,7 +348,7 @@ func TestEngagements(t *testing.T) {
 
 func TestExtrasConfig(t *testing.T) {
 	for _, test := range []struct{ name, agent, options, want, warning string }{
-		{"a reviewer that is no agent", reviewed, "guard desk\nreviews /reviews\nreviewer nobody alice", "agent desk supervisor", ""},
+		{"a reviewer that is no agent", reviewed, "guard desk\nreviews /reviews\nreviewer ghost alice", "agent desk supervisor", ""},
 		{"a guardrail's tool that takes no text", guardrails("get-trips-count"), "chat", "guardrails.input helper", ""},
 		{"a guardrail's tool of nowhere", guardrails("get-trip"), "chat", "chat upstream", ""},
 		{"a guardrail's tool by upstream", guardrails("get-trip"), "chat {\n\tupstream http://127.0.0.1:1\n}", "", ""},

@@ -62,7 +62,7 @@ func TestRenewEngagement_is_for_its_user_and_auditors(t *testing.T) {
 		}
 	}
 	if a := s.as("", "supervisor", http.MethodDelete, path, ""); a.status != 401 {
-		t.Errorf("nobody: %d", a.status)
+		t.Errorf("unknown: %d", a.status)
 	}
 	for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Origin", "https://evil.example"}} {
 		if a := s.request(http.MethodDelete, path, "", append(header, "X-Api-Key", "key-of-alice")...); a.status != 403 {

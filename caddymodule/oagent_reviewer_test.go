@@ -404,13 +404,13 @@ func TestReviewerQuotesNothing(t *testing.T) {
 	}
 }
 
-// TestReviewerFailedStart wants a configuration that does not start to leave nobody
+// TestReviewerFailedStart wants a configuration that does not start to leave no goroutine
 // who asks.
 func TestReviewerFailedStart(t *testing.T) {
 	s := newAskedSite(t, askedAgents, "off", saying(202, ""))
 	eventually(t, "one asker", func() bool { return askers() == 1 })
 	for range 3 {
-		if err := s.load(askedGlobal, "mcp /mcp trips {\n\tagent nobody\n}\n"+s.block("off")); err == nil || !strings.Contains(err.Error(), "nobody") {
+		if err := s.load(askedGlobal, "mcp /mcp trips {\n\tagent ghost\n}\n"+s.block("off")); err == nil || !strings.Contains(err.Error(), "ghost") {
 			t.Fatalf("error %v", err)
 		}
 	}
@@ -421,7 +421,7 @@ func TestReviewerFailedStart(t *testing.T) {
 	}
 }
 
-// TestReviewerIsGone wants nobody to be asked while the document of the agent is
+// TestReviewerIsGone wants no agent to be called while the document of the agent is
 // gone, and no try to be spent: another site may have it.
 func TestReviewerIsGone(t *testing.T) {
 	agents := strings.Replace(askedAgents, "review: supervisor", "review: oagent://supervisor", 1)
@@ -438,7 +438,7 @@ func TestReviewerIsGone(t *testing.T) {
 	}
 }
 
-// TestReviewerAway has nobody where the program should be, and no credential.
+// TestReviewerAway has no program at the configured URL, and no credential.
 func TestReviewerAway(t *testing.T) {
 	s := newAskedSite(t, askedAgents, "off", saying(200, approving))
 	untrusted := httptest.NewUnstartedServer(saying(200, approving))
@@ -760,7 +760,7 @@ func TestReviewPages(t *testing.T) {
 func TestReviewerConfig(t *testing.T) {
 	for name, test := range map[string]struct{ subdirective, want, line string }{
 		"no agent":           {"reviewer", "reviewer agent", ":3"},
-		"nobody":             {"reviewer a", "program block", ":3"},
+		"no reviewer":        {"reviewer a", "program block", ":3"},
 		"twice":              {"reviewer a b\n\t\treviewer a c", "reviewer a twice", ":4"},
 		"a block without it": {"reviewer a b {\n\t\t\ttimeout 3s\n\t\t}", "block ask", ":5"},
 		"ask twice":          {"reviewer a {\n\t\t\task http://a\n\t\t\task http://b\n\t\t}", "ask twice", ":5"},

@@ -61,7 +61,7 @@ func (s *rulesSite) defines(agent, line string) siteCase {
 }
 
 // uses is whose credentials the API sees, "" for none, of a call with a capability
-// of get-trip. A user of "" is nobody that the site knows.
+// of get-trip. A user of "" is no user of the site.
 func (s *rulesSite) uses(capability, user, authorization, sees string) siteCase {
 	return s.each(s.agent("capabilities: {get-trip: "+capability+"}"), func(k *talker) {
 		k.user, k.header = user, []string{"Cookie", "session=caller"}
@@ -285,8 +285,8 @@ func (s *rulesSite) namesItself(authorization string) siteCase {
 	})
 }
 
-// progresses calls get-trip with the wish to be told of progress. Of a stream that
-// is withheld in the end, nothing is told while it comes.
+// progresses calls get-trip with a progress token. Of a stream that
+// is withheld in the end, no progress is reported while it arrives.
 func (s *rulesSite) progresses(body, id, says string) siteCase {
 	agent := s.agent(body)
 	return func(t *testing.T) {
@@ -319,7 +319,7 @@ func (s *rulesSite) retains(memory string) siteCase {
 			k.t.Errorf("the second Engagement has %+v", entries)
 		}
 		if last := k.model.last.Load().(string); strings.Contains(last, k.talk+`"`) {
-			k.t.Errorf("the model was told of the first Engagement: %s", last)
+			k.t.Errorf("the model got a message of the first Engagement: %s", last)
 		}
 	})
 }

@@ -243,7 +243,7 @@ func (k *talker) move(m siteMove) answer {
 		k.t.Errorf("%s %s: something of the answer reached the client: %v %s", m.tool, m.arguments, a.header, a.body)
 	}
 	if k.user == "" {
-		return a // whose record nobody is shown
+		return a // whose record is not shown
 	}
 	if last := k.last(); last.Kind != m.want {
 		k.t.Errorf("%s %s: the record has %+v, want %q", m.tool, m.arguments, last, m.want)

@@ -111,7 +111,7 @@ func (s *rulesSite) serverRules() []ruleOnSite {
 		{"names/5.3 remote reference", s.acts("capabilities: {list-trips: {}}", list), remote},
 		{"names/6 a tool before an agent", s.acts("capabilities: {"+agentNamedAsATool+": {}}", list), s.acts("capabilities: {'oagent://"+agentNamedAsATool+"': {}}", stopped("listTrips", `{}`, "not_allowed"))},
 		{"server/1 surfacing", s.surfaces, func(t *testing.T) {
-			if p := s.with(t).problem(s.with(t).get("/agents/nobody")); p.Status != 404 {
+			if p := s.with(t).problem(s.with(t).get("/agents/ghost")); p.Status != 404 {
 				t.Errorf("%+v", p)
 			}
 		}},

@@ -27,7 +27,7 @@ func TestOAgentWhichAgent(t *testing.T) {
 		"allowed":     {"reader", "", ""},
 		"another":     {"writer", "not_allowed", "the agent writer"},
 		"none":        {"", "unknown_agent", "reader writer"},
-		"unknown":     {"nobody", "unknown_agent", `no agent "nobody"`},
+		"unknown":     {"ghost", "unknown_agent", `no agent "ghost"`},
 		"other case":  {"Reader", "unknown_agent", "no agent"},
 		"with spaces": {"reader writer", "unknown_agent", "no agent"},
 	} {
@@ -94,13 +94,13 @@ func TestOAgentIdentity(t *testing.T) {
 		{"user_identity, known", "GET", "/trips", "", "ada", callers, 200, callers},
 		{"user_identity, known without credentials", "GET", "/trips", "", "ada", "", 200, ""},
 		{"user_identity credentials", "GET", "/trips", "", "", callers, 200, callers},
-		{"user_identity, nobody", "GET", "/trips", "", "", "", 403, ""},
+		{"user_identity, anonymous", "GET", "/trips", "", "", "", 403, ""},
 		{"user_identity and static, known", "POST", "/trips", `{"to":"x"}`, "ada", callers, 200, callers},
-		{"user_identity and static, nobody", "POST", "/trips", `{"to":"x"}`, "", "", 200, static},
+		{"user_identity and static, anonymous", "POST", "/trips", `{"to":"x"}`, "", "", 200, static},
 		{"static, known", "GET", "/trips/1", "", "ada", callers, 200, static},
-		{"static, nobody", "GET", "/trips/1", "", "", "", 200, static},
+		{"static, anonymous", "GET", "/trips/1", "", "", "", 200, static},
 		{"neither, known", "DELETE", "/trips/1", "", "ada", callers, 200, ""},
-		{"neither, nobody", "DELETE", "/trips/1", "", "", "", 200, ""},
+		{"neither, anonymous", "DELETE", "/trips/1", "", "", "", 200, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := s.with(t)
@@ -449,8 +449,8 @@ func TestOAgentNarrowedLists(t *testing.T) {
 	}
 	s.write("agent.yaml", agentDocument("desk", "  delete-trip: {user_identity: false}\n"))
 	eventually(t, "the new list", func() bool { names := s.toolNames(); return len(names) == 1 && names[0] == "deleteTrip" })
-	if err := s.load("agents {\n\tstore bolt DIR/store.db\n}", "mcp TRIPS {\nagent nobody\n}\noagent DIR/agent.yaml\nrespond ok"); err == nil ||
-		!keyword.All(err.Error(), "nobody desk") {
+	if err := s.load("agents {\n\tstore bolt DIR/store.db\n}", "mcp TRIPS {\nagent ghost\n}\noagent DIR/agent.yaml\nrespond ok"); err == nil ||
+		!keyword.All(err.Error(), "ghost desk") {
 		t.Errorf("got %v", err)
 	}
 }

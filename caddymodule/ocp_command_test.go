@@ -70,7 +70,7 @@ func TestOCPEncode(t *testing.T) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
-	t.Run("what-is-wrong-is-told", func(t *testing.T) {
+	t.Run("what-is-wrong-is-reported", func(t *testing.T) {
 		out, aside, err := ocpCommand(`{"context_id":"ocp-debug-123","agent_type":"cli","mood":"good","history":7}`, "encode")
 		if err != nil || !strings.Contains(out, "OCP-Session: ") {
 			t.Fatalf("%v\n%s", err, out)

@@ -71,7 +71,7 @@ func TestOCPAdaptErrors(t *testing.T) {
 }
 
 // TestOCPProvisionErrors wants what only a running configuration can know to be
-// told when it is loaded.
+// reported when it is loaded.
 func TestOCPProvisionErrors(t *testing.T) {
 	for name, test := range map[string]struct{ block, want string }{
 		"unknown toolset":           {"ocp {\ntoolset buses\n}", "toolset buses"},

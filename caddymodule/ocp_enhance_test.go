@@ -260,7 +260,7 @@ func TestOCPBrokenAnswer(t *testing.T) {
 }
 
 // TestOCPEnhanceFaults wants an expression that fails to leave the answer alone, to
-// be counted and to be told of once.
+// be counted and to be logged once.
 func TestOCPEnhanceFaults(t *testing.T) {
 	a := newAPI(t, nil)
 	s := ocpSite(t, a, "ocp {\nenhance by ocp.user\n}\nmetrics /metrics\nreverse_proxy API")
@@ -274,7 +274,7 @@ func TestOCPEnhanceFaults(t *testing.T) {
 	}
 	s.logged(`"property":"by"`, `"reason":"missing_key"`, `"level":"warn"`)
 	if n := strings.Count(s.log(), `"reason":"missing_key"`); n != 1 {
-		t.Errorf("told %d times", n)
+		t.Errorf("got %d times", n)
 	}
 	metrics := s.get("/metrics").body
 	for _, line := range []string{`fairway_ocp_enhancements_total{outcome="missing_key"} `, `fairway_ocp_enhancements_total{outcome="enhanced"} `, `fairway_ocp_contexts_total{verdict="none"} `, `fairway_ocp_replies_total{shed="false"} `} {

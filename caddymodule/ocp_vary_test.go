@@ -69,7 +69,7 @@ func TestOCPVary_leaves_tool_endpoints(t *testing.T) {
 }
 
 // TestOCPRevalidate wants an agent that has the plain answer to get the enhanced one, and
-// a client that has what it would get to be told so.
+// a client that has what it would get to be reported.
 func TestOCPRevalidate(t *testing.T) {
 	const modified = "Fri, 20 Nov 2026 00:00:00 GMT"
 	a := newAPI(t, func(w http.ResponseWriter, r *http.Request) {

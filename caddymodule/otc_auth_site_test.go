@@ -26,16 +26,16 @@ func TestOTC_authenticated(t *testing.T) {
 		header       []string
 		status       int
 	}{
-		"call/nobody":   {"POST", "/otc/call", nil, 401},
-		"call/token":    {"POST", "/otc/call", []string{"Authorization", "Bearer " + good}, 200},
-		"call/key":      {"POST", "/otc/call", []string{"X-API-Key", "secret-of-grace"}, 200},
-		"call/bad key":  {"POST", "/otc/call", []string{"X-API-Key", "secret-of-nobody"}, 401},
-		"call/scopes":   {"POST", "/otc/call", []string{"Authorization", "Bearer " + poor}, 403},
-		"OXP/nobody":    {"POST", "/otc/tools/call", nil, 401},
-		"OXP/token":     {"POST", "/otc/tools/call", []string{"Authorization", "Bearer " + good}, 200},
-		"tools/nobody":  {"GET", "/otc/tools", nil, 401},
-		"tools/token":   {"GET", "/otc/tools", []string{"Authorization", "Bearer " + good}, 200},
-		"health/nobody": {"GET", "/otc/health", nil, 200},
+		"call/unauthenticated":   {"POST", "/otc/call", nil, 401},
+		"call/token":             {"POST", "/otc/call", []string{"Authorization", "Bearer " + good}, 200},
+		"call/key":               {"POST", "/otc/call", []string{"X-API-Key", "secret-of-grace"}, 200},
+		"call/bad key":           {"POST", "/otc/call", []string{"X-API-Key", "secret-of-stranger"}, 401},
+		"call/scopes":            {"POST", "/otc/call", []string{"Authorization", "Bearer " + poor}, 403},
+		"OXP/unauthenticated":    {"POST", "/otc/tools/call", nil, 401},
+		"OXP/token":              {"POST", "/otc/tools/call", []string{"Authorization", "Bearer " + good}, 200},
+		"tools/unauthenticated":  {"GET", "/otc/tools", nil, 401},
+		"tools/token":            {"GET", "/otc/tools", []string{"Authorization", "Bearer " + good}, 200},
+		"health/unauthenticated": {"GET", "/otc/health", nil, 200},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			s := s.with(t)
@@ -85,7 +85,7 @@ func (a *api) asked() int {
 	return len(a.seen)
 }
 
-// TestExposed_by_an_API is told to nobody: only the guard of an agent says what
+// TestExposed_by_an_API is not passed on: only the guard of an agent says what
 // the agent exposes.
 func TestExposed_by_an_API(t *testing.T) {
 	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -82,7 +82,7 @@ func TestOTC_JSON_errors(t *testing.T) {
 	}
 }
 
-// TestOTC_authorization_URL_of_a_known_scheme is told.
+// TestOTC_authorization_URL_of_a_known_scheme wants the URL in the response.
 func TestOTC_authorization_URL_of_a_known_scheme(t *testing.T) {
 	s := newSite(t)
 	s.write("vault.yaml", vault+"security: [{github: []}]\n")

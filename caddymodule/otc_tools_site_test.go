@@ -39,7 +39,7 @@ components:
 `
 
 // TestOTC_schemas_of_values wants the schema of what a tool answers in both forms,
-// for toolsets of every kind, whoever has them too, and no references in any.
+// for toolsets of every kind, whichever endpoint has them too, and no references in any.
 func TestOTC_schemas_of_values(t *testing.T) {
 	order := `{"type":"object","properties":{"id":{"type":"string"},"price":{"type":"number"}},"required":["id"]}`
 	part := `{"type":"object","properties":{"name":{"type":"string"},"parts":{"type":"array","items":{"type":"object","description":"Part, as above"}}}}`

@@ -95,7 +95,7 @@ func (s *site) write(name, content string) string {
 	return path
 }
 
-// config adapts a site block's content and what stands in the global options.
+// config adapts a site block's content and the content of the global options.
 // TRIPS stands for the path of trips.yaml, DIR for the site's directory.
 func (s *site) config(global, block string) []byte {
 	s.t.Helper()

@@ -22,7 +22,7 @@ import (
 )
 
 // stdioSites is a configuration with endpoints of several sites. One asks for a
-// password ("hiccup"), one is below a prefix. All logs are told to go to stdout or
+// password ("hiccup"), one is below a prefix. All logs are configured to go to stdout or
 // a file.
 const stdioSites = `{
 	log {
@@ -116,7 +116,7 @@ func writeSites(t *testing.T, api string) (config, log string) {
 }
 
 // TestStdioSites chooses endpoints of a configuration, and goes through what
-// stands before them. Nothing but messages comes to stdout, and nothing is written.
+// comes before them. Nothing but messages comes to stdout, and nothing is written.
 func TestStdioSites(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -190,13 +190,13 @@ func checkWords(t *testing.T, where, text string, words []string) {
 	}
 }
 
-// TestStdioMistakes wants the command line to be told what is wrong with it.
+// TestStdioMistakes wants errors that say what is wrong with the command line.
 func TestStdioMistakes(t *testing.T) {
 	document := demoDocument(t)
 	dir := t.TempDir()
 	none, broken := filepath.Join(dir, "none.json"), filepath.Join(dir, "broken.json")
 	writeFile(t, none, `{"apps":{"http":{"servers":{"a":{"listen":[":80"]}}}}}`)
-	writeFile(t, broken, `{"apps":{"http":{"servers":{"a":{"routes":[{"handle":[{"handler":"nobody"}]}]}}}}}`)
+	writeFile(t, broken, `{"apps":{"http":{"servers":{"a":{"routes":[{"handle":[{"handler":"ghost"}]}]}}}}}`)
 	for name, c := range map[string]struct {
 		args []string
 		want string
@@ -211,7 +211,7 @@ func TestStdioMistakes(t *testing.T) {
 		"document unreachable": {[]string{"--openapi", "http://127.0.0.1:1/openapi.json", "--upstream", "http://a"}, "loaded"},
 		"no configuration":     {[]string{"--config", filepath.Join(dir, "nowhere")}, "nowhere"},
 		"no endpoint":          {[]string{"--config", none}, "no endpoint"},
-		"broken":               {[]string{"--config", broken}, "unknown module: http.handlers.nobody"},
+		"broken":               {[]string{"--config", broken}, "unknown module: http.handlers.ghost"},
 		"stdin as config":      {[]string{"--config", "-"}, "standard input"},
 		"selector":             {[]string{"--openapi", document, "--upstream", "http://a", "--include", "bookings"}, "tag=bookings"},
 		"argument":             {[]string{"trains.yaml"}, "unknown command"},
@@ -222,7 +222,7 @@ func TestStdioMistakes(t *testing.T) {
 				t.Errorf("exit code %d, want 1 and %q: %s\nstdout: %s", result.exit, c.want, result.stderr, result.stdout)
 			}
 			if strings.Contains(result.stderr, "ada:secret") {
-				t.Error("the password is told")
+				t.Error("the password is shown")
 			}
 		})
 	}

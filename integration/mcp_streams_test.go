@@ -270,7 +270,7 @@ func holdCalls(t *testing.T) (address string, arrived <-chan struct{}, release f
 	return server.Listener.Addr().String(), asked, release
 }
 
-// TestStreamsThroughReload has a thousand clients listen. They are all told that
+// TestStreamsThroughReload has a thousand clients listen. They all get the notification that
 // the document has changed; when the configuration is loaded anew, their streams
 // are ended in good order while a call on the way is waited for; and nothing of
 // them is left in the gateway.

@@ -148,7 +148,7 @@ func TestOAgent_limit(t *testing.T) {
 			}
 			group.Wait()
 			if begun, _ := api.total(); begun != agentLimit || made.Load() != agentLimit {
-				t.Errorf("%d calls reached the API and %d clients were told so; want %d", begun, made.Load(), agentLimit)
+				t.Errorf("%d calls reached the API and %d clients got a success; want %d", begun, made.Load(), agentLimit)
 			}
 		})
 	}

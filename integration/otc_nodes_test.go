@@ -155,7 +155,7 @@ func (n *brittleNode) kill() {
 	<-n.ended
 }
 
-// An orderAnswer is what a client is told of an order.
+// An orderAnswer is what a client gets for an order.
 type orderAnswer struct {
 	status  int
 	body    string

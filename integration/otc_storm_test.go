@@ -99,7 +99,7 @@ func TestOTC_storm_on_two_nodes(t *testing.T) {
 }
 
 // TestOTC_storm_with_a_node_killed kills one of two nodes while orders are under
-// way. Those that it had begun are reported to whoever asks the other node.
+// way. Those that it had begun are reported to clients of the other node.
 func TestOTC_storm_with_a_node_killed(t *testing.T) {
 	api := startOrders(t)
 	nodes := startPair(t, api, "lease 10s") // which a busy machine keeps up too
@@ -129,7 +129,7 @@ func TestOTC_storm_with_a_node_killed(t *testing.T) {
 	}
 }
 
-// checkOnce wants no order twice, and each client told of one that it may have
+// checkOnce wants no order twice, and each client to get a result that says it may have
 // lost.
 func checkOnce(t *testing.T, api *orders, answers map[string][]orderAnswer) {
 	t.Helper()

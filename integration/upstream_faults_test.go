@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestUpstream says what a client is told of each way in which an API can
+// TestUpstream lists what a client gets for each way in which an API can
 // answer, or fail to.
 func TestUpstream(t *testing.T) {
 	t.Parallel()

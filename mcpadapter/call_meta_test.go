@@ -65,10 +65,10 @@ func TestChallengesInMeta(t *testing.T) {
 		access     *Access
 		want       string
 	}{
-		"the-api's": {[]string{`Bearer realm="a"`, "Basic"}, access, `"Bearer realm=\"a\", Basic"`},
-		"ours":      {nil, access, `"Bearer error=\"invalid_token\", resource_metadata=\"https://a.example/.well-known/oauth-protected-resource\""`},
-		"nobody's":  {nil, nil, ""},
-		"many":      {[]string{"a", "b", "c", "d", "e"}, nil, `"a, b, c, d"`},
+		"the-api's":       {[]string{`Bearer realm="a"`, "Basic"}, access, `"Bearer realm=\"a\", Basic"`},
+		"ours":            {nil, access, `"Bearer error=\"invalid_token\", resource_metadata=\"https://a.example/.well-known/oauth-protected-resource\""`},
+		"of another user": {nil, nil, ""},
+		"many":            {[]string{"a", "b", "c", "d", "e"}, nil, `"a, b, c, d"`},
 	} {
 		if got := serve(c.challenges, c.access); got != c.want {
 			t.Errorf("%s: %s", rule, got)

@@ -55,11 +55,11 @@ func TestLegacyStream(t *testing.T) {
 	validate(t, v20241105, "ListToolsResult", []byte(data))
 	e.server.Notify(ToolsChanged)
 	if _, _, data = stream.event(); !strings.Contains(data, "tools/list_changed") {
-		t.Errorf("told %s", data)
+		t.Errorf("got %s", data)
 	}
 	post(`{"jsonrpc":`)
 	if _, _, data = stream.event(); !strings.Contains(data, `"code":-32700`) {
-		t.Errorf("told %s", data)
+		t.Errorf("got %s", data)
 	}
 	t.Run("another user", func(t *testing.T) {
 		user := "eve"
@@ -285,7 +285,7 @@ func TestStdioCancel_other_calls_go_on(t *testing.T) {
 	}
 }
 
-// What is refused over standard input is told in words that hold there.
+// What is refused over standard input is reported in words that apply there.
 func TestStdioKnowsNoPOST(t *testing.T) {
 	term := openTerminal(t, New(Options{}), echo)
 	term.write(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)

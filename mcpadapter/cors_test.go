@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Pages of the origins that may call, and of no others, are told so by the browser's
+// Pages of the origins that may call, and of no others, are allowed by the browser's
 // rules: before they call, and in each answer, refusals among them.
 func TestCORS(t *testing.T) {
 	const app = "https://app.example.com"
@@ -79,7 +79,7 @@ func TestCORSHeadersAreNames(t *testing.T) {
 	}
 }
 
-// Anybody can send a preflight: what is long is not read to its end, nor is a name
+// Anyone can send a preflight: what is long is not read to its end, nor is a name
 // that is cut short allowed.
 func TestCORSHeadersAreBounded(t *testing.T) {
 	known := strings.Repeat("accept,", maxAskedHeaders/len("accept,"))

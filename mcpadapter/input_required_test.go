@@ -103,7 +103,7 @@ func TestAskedWhatItCannot(t *testing.T) {
 	})
 	t.Run("refused", func(t *testing.T) {
 		got := resultOf(t, v20251125, newClient(t, e, v20251125, askable).call(t, "native", `{}`))
-		if text := words(got); !got.IsError || !strings.Contains(text, "the client refused elicitation/create: nobody is there") {
+		if text := words(got); !got.IsError || !strings.Contains(text, "the client refused elicitation/create: the user is away") {
 			t.Errorf("got %q", text)
 		}
 	})

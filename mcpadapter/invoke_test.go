@@ -192,7 +192,7 @@ func (c *client) answer(method string, params json.RawMessage) string {
 			return answer
 		}
 	}
-	return `"error":{"code":-1,"message":"nobody is there"}`
+	return `"error":{"code":-1,"message":"the user is away"}`
 }
 
 // call calls a tool to the end, over as many requests as the revision takes, and

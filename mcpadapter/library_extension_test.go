@@ -8,7 +8,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// Whatever stands in x-mcp is used or told of: where it is, what it must be, and what
+// Every key in x-mcp is used or reported: where it is, what it must be, and what
 // it may have been meant to be.
 func TestWhatCannotBeUsedIsWarnedAbout(t *testing.T) {
 	for rule, c := range map[string]struct{ extension, want string }{
@@ -61,7 +61,7 @@ paths:
 	}
 }
 
-// What is good is told of by nothing, and what is not is not listed.
+// Valid entries cause no warning, and invalid ones are not listed.
 func TestUnusableLinkToAPageIsNotListed(t *testing.T) {
 	tools := build(t, `
 openapi: 3.1.0

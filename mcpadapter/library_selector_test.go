@@ -8,7 +8,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// What chooses nothing is told, with what was perhaps meant.
+// A selector that matches nothing is reported, with the nearest match.
 func TestSelectorsThatChooseNothingAreWarnedAbout(t *testing.T) {
 	const document = `
 openapi: 3.1.0

@@ -73,7 +73,7 @@ func TestLocaleGoesToTheAPIAndComesBack(t *testing.T) {
 						t.Errorf("%s: asked for %q, want %q", meta, got, want)
 					}
 					if got, _ := result["openai/locale"].(string); got != want {
-						t.Errorf("%s: told %q, want %q", meta, got, want)
+						t.Errorf("%s: got %q, want %q", meta, got, want)
 					}
 				}
 			})
@@ -138,6 +138,6 @@ func TestHintsStayWhereNothingIsConfigured(t *testing.T) {
 	sent, result := said(t, New(Options{}), v20251125, "tools/call", `"name":"get_board"`,
 		`"openai/locale":"de","openai/userAgent":"x","openai/userLocation":{"city":"x"}`)
 	if len(sent) != 1 || sent.Get("Accept") == "" || len(result) != 0 {
-		t.Errorf("sent %v, told %v", sent, result)
+		t.Errorf("sent %v, got %v", sent, result)
 	}
 }

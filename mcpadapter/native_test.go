@@ -184,7 +184,7 @@ func TestNativeError(t *testing.T) {
 }
 
 // Only operations that the document says speak MCP are taken at their word, and
-// told of the client.
+// notified by the client.
 func TestNativeIsDeclared(t *testing.T) {
 	e := serveAPI(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/plain" {
@@ -194,7 +194,7 @@ func TestNativeIsDeclared(t *testing.T) {
 				}
 			}
 		} else if got := r.Header.Get(headerCapabilities); got != `{"sampling":{},"elicitation":{"form":{}}}` {
-			t.Errorf("the API was told %q", got)
+			t.Errorf("the API got %q", got)
 		}
 		answerNative(w, `{"content":[{"type":"text","text":"hi"}]}`)
 	})

@@ -181,7 +181,7 @@ func serveCards(t *testing.T) *endpoint {
 }
 
 // A body that may be left out needs the user as soon as it is begun. What is wrong
-// with the rest is said before anybody is asked, and nobody is asked for what is
+// with the rest is said before the user is asked, and the user is not asked for what is
 // optional alone.
 func TestUserIsAskedForWhatTheCallNeeds(t *testing.T) {
 	e := serveCards(t)
@@ -262,7 +262,7 @@ func TestAskingNeedsTheCapability(t *testing.T) {
 	}
 }
 
-// Whoever could be asked in the round before may have come without the capability
+// A client that could be asked in the round before may come without the capability
 // now, and with nothing that answers.
 func TestAskingAgainNeedsTheCapability(t *testing.T) {
 	e := serveCards(t)

@@ -155,7 +155,7 @@ func TestBodyLimit(t *testing.T) {
 				t.Errorf("status %d, want %d: %s", w.Code, c.want, w.Body)
 			}
 			if c.want == 413 && !strings.Contains(w.Body.String(), "1000 bytes") {
-				t.Errorf("the limit is not told: %s", w.Body)
+				t.Errorf("the limit is not in the message: %s", w.Body)
 			}
 			if c.want == 413 && c.declared && body.read > 0 {
 				t.Errorf("%d bytes read of a body that is refused", body.read)

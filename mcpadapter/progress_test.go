@@ -14,7 +14,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// streaming answers after it has told of the events.
+// streaming answers after it has reported the events.
 func streaming(events ...ocp.Event) callerFunc {
 	return func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
 		if listener := ocp.ListenerFromContext(ctx); listener != nil {
@@ -112,7 +112,7 @@ func TestProgress(t *testing.T) {
 					want = append(want, strings.Replace(params, ":T,", ":"+c.token+",", 1))
 				}
 				if strings.Join(got, "\n") != strings.Join(want, "\n") {
-					t.Errorf("told %q, want %q", got, want)
+					t.Errorf("got %q, want %q", got, want)
 				}
 			})
 		}
@@ -228,7 +228,7 @@ func TestLogsOfTheAPI(t *testing.T) {
 			r.header[versionHeader] = v.String()
 			got := toldOf(t, e, r, v, "notifications/message", "LoggingMessageNotification")
 			if want := `{"level":"warning","logger":"db","data":{"a":1}} {"level":"info","data":"plain"} {"level":"info","data":"{\"a\":1,\"a\":2}"}`; strings.Join(got, " ") != want {
-				t.Errorf("told %s", got)
+				t.Errorf("got %s", got)
 			}
 		})
 	}
@@ -241,13 +241,13 @@ func TestLogsOfTheAPI(t *testing.T) {
 	})
 }
 
-// Nothing is told to a client that takes no stream.
+// No progress is sent to a client that takes no stream.
 func TestNoProgressWithoutStream(t *testing.T) {
 	r := conformant(v20250618, "tools/call", `"name":"get_trip","_meta":{"progressToken":1}`)
 	r.header["Accept"] = "application/json"
 	r.caller = callerFunc(func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
 		if ocp.ListenerFromContext(ctx) != nil {
-			t.Error("somebody listens")
+			t.Error("a client listens")
 		}
 		return answered(200, "", "x")
 	})

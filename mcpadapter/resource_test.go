@@ -438,7 +438,7 @@ paths:
       responses: {'200': {description: ok, content: {text/plain: {}}}}
 `
 
-// Two templates that are the same are one, and the operator is told.
+// Two templates that are the same are one, and a warning is logged.
 func TestTemplateIsListedOnce(t *testing.T) {
 	tools, server := build(t, bankDocument, ocp.BuildOptions{Name: "bank"}), New(Options{})
 	r := conformant(v20251125, "resources/templates/list", "")
@@ -457,12 +457,12 @@ func TestTemplateIsListedOnce(t *testing.T) {
 		warned = warned || w.Operation == "GET /other" && strings.Contains(w.Reason, "another resource has it")
 	}
 	if !warned {
-		t.Errorf("the operator is not told: %v", server.Warnings(tools))
+		t.Errorf("no warning: %v", server.Warnings(tools))
 	}
 }
 
 // What only the user may give is no part of a URI and no argument of a prompt, in
-// which anybody could write it: the user is asked.
+// which anyone could write it: the user is asked.
 func TestNonInferrableIsAskedOfWhoReads(t *testing.T) {
 	tools, server := build(t, bankDocument, ocp.BuildOptions{Name: "bank"}), New(Options{})
 	ask := func(method, params, name string) request {
@@ -508,7 +508,7 @@ func TestNonInferrableIsAskedOfWhoReads(t *testing.T) {
 	}
 }
 
-// A resource that the API does not give is told of with what a tool's result would
+// A resource that the API does not give is reported with what a tool's result would
 // say of it.
 func TestReadFaultsSayWhatToolsSay(t *testing.T) {
 	const document = `

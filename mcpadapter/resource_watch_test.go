@@ -107,7 +107,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	}
 }
 
-// The official Go client reads the library in each revision, and is told when a
+// The official Go client reads the library in each revision, and is notified when a
 // resource that it has subscribed to changes.
 func TestOfficialGoClientReadsTheLibrary(t *testing.T) {
 	folder := oneFile(t)
@@ -204,7 +204,7 @@ func useLibrary(t *testing.T, url string, v revision, file string) {
 		select {
 		case uri := <-updated:
 			if uri != "docs:///a" {
-				t.Errorf("told of %s", uri)
+				t.Errorf("reported %s", uri)
 			}
 			if err := session.Unsubscribe(ctx, &mcp.UnsubscribeParams{URI: "docs:///a"}); err != nil {
 				t.Error(err)
@@ -212,7 +212,7 @@ func useLibrary(t *testing.T, url string, v revision, file string) {
 			return
 		case <-time.After(30 * time.Millisecond):
 		case <-deadline:
-			t.Fatal("not told")
+			t.Fatal("no notification")
 		}
 	}
 }

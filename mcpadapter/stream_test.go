@@ -145,7 +145,7 @@ func TestStreamOfChanges(t *testing.T) {
 		e.tools.Store(fewerTrains())
 		again := e.open(t, "GET", "/mcp", "", map[string]string{sessionHeader: id, versionHeader: "2025-11-25", "Last-Event-ID": last})
 		if _, _, data := again.event(); !strings.Contains(data, "tools/list_changed") {
-			t.Errorf("who missed a change is told %q", data)
+			t.Errorf("a client that missed a change gets %q", data)
 		}
 	})
 	t.Run("ends with its session", func(t *testing.T) {
@@ -293,7 +293,7 @@ func TestListen(t *testing.T) {
 	e.server.Notify(PromptsChanged) // was not asked for
 	e.server.Notify(ToolsChanged)
 	if _, _, data = stream.event(); !strings.Contains(data, "tools/list_changed") || !strings.Contains(data, `"io.modelcontextprotocol/subscriptionId":"L1"`) {
-		t.Errorf("told %s", data)
+		t.Errorf("got %s", data)
 	}
 	e.server.Close()
 	if _, _, data = stream.event(); !strings.Contains(data, `"id":"L1","result":{"resultType":"complete"`) {

@@ -33,7 +33,7 @@ func dial(t *testing.T, e *endpoint, head, body string) net.Conn {
 	return conn
 }
 
-// A client that does not read what it is told holds up neither the call for ever,
+// A client that does not read what it is sent holds up neither the call for ever,
 // nor Notify, nor the end of the server.
 func TestStuckClient(t *testing.T) {
 	ended := make(chan struct{})
@@ -90,7 +90,7 @@ func TestCloseEndsLooks(t *testing.T) {
 	<-began
 	w.server.Close()
 	if <-closing != serverClosing {
-		t.Error("the end is not told as that of the server")
+		t.Error("the end is not reported as that of the server")
 	}
 }
 
@@ -134,7 +134,7 @@ func TestEndedSessionIsNotEntered(t *testing.T) {
 	leave()
 }
 
-// Lists that depend on the token are nobody else's, whatever is configured.
+// Lists that depend on the token are not shared, whatever is configured.
 func TestRestrictedListsArePrivate(t *testing.T) {
 	e := serveEndpoint(t, Options{PublicLists: true}, echo)
 	for _, access := range []*Access{nil, {}} {
@@ -195,7 +195,7 @@ func TestStdioAsksManyAtOnce(t *testing.T) {
 	}
 }
 
-// The stream on which the client is asked shows signs of life while somebody
+// The stream on which the client is asked shows signs of life while the user
 // thinks.
 func TestAskKeepsStreamAlive(t *testing.T) {
 	tools := build(t, payments, ocp.BuildOptions{Name: "payments"})
@@ -303,7 +303,7 @@ func TestOneStreamOfSessionTells(t *testing.T) {
 	waitUntil(t, func() bool { return streamsThatTell(e.server) == 1 })
 	e.server.Notify(ToolsChanged)
 	if _, _, data := second.event(); !strings.Contains(data, "tools/list_changed") {
-		t.Errorf("told %s", data)
+		t.Errorf("got %s", data)
 	}
 	second.response.Body.Close()
 	waitUntil(t, func() bool {
@@ -314,7 +314,7 @@ func TestOneStreamOfSessionTells(t *testing.T) {
 	waitUntil(t, func() bool { return streamsThatTell(e.server) == 1 })
 	e.server.Notify(PromptsChanged)
 	if _, _, data := first.event(); !strings.Contains(data, "prompts/list_changed") {
-		t.Errorf("told %s", data)
+		t.Errorf("got %s", data)
 	}
 }
 

@@ -346,7 +346,7 @@ func TestReadAgentsSource(t *testing.T) {
 	}
 }
 
-// An author is told of everything at once, in the order of the document.
+// All errors are reported at once, in the order of the document.
 func TestReadAgentAll(t *testing.T) {
 	_, err := oagent.ReadAgent([]byte("kind: openagentspec:v1/agent\nname: A\nowner: x\ncapabilities:\n  a_b: {}\n  c: {user_identity: 3}\nlifespan: {short_circuit: 0}\n"), "a.yaml")
 	faults, ok := errors.AsType[oagent.LintErrors](err)

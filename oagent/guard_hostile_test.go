@@ -98,7 +98,7 @@ func TestTicketOrder(t *testing.T) {
 	want(t, "Finish", kindOf(t, second.Finish(t.Context(), jsontext.Value(`{}`), 200)), "")
 	want(t, "Finish again", kindOf(t, second.Finish(t.Context(), jsontext.Value(`{}`), 200)), engagement.KindInvalid)
 	second.Abort(t.Context(), "after Finish")
-	// A call that was aborted is one that was made, as far as anybody knows.
+	// A call that was aborted is one that was made, as far as anyone knows.
 	want(t, "the third", outcomeOf(t, g, call(a, "act", `{}`), `{}`), engagement.KindShortCircuit)
 	b := binding(a)
 	entries := audit(t, g, b.Key())

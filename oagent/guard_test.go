@@ -147,7 +147,7 @@ func stores(t *testing.T, run func(t *testing.T, nodes []store.Store)) {
 }
 
 // TestContention wants a limit to let through exactly as many calls as it says,
-// whoever calls and wherever.
+// independent of the caller and the place.
 func TestContention(t *testing.T) {
 	const limit, clients, each = 100, 64, 4
 	for name, assertion := range map[string]string{

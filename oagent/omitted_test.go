@@ -10,7 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
-// told returns the messages of a refusal: that for the agent, and that of the
+// messages returns the messages of a refusal: that for the agent, and that of the
 // record.
 func told(t *testing.T, g *oagent.Guard, a *oagent.Agent, err error) (message, why string) {
 	t.Helper()
@@ -66,7 +66,7 @@ func TestShedTells(t *testing.T) {
 		{"an encoding", "act", `{}`, string(engagement.Omitted{Bytes: 4, Why: engagement.OmittedEncoding}.JSON()), oagent.GuardOptions{}, []string{"an encoding"}},
 		{"too large to be looked at", "act", `{}`, string(engagement.Omitted{Bytes: 4, Why: engagement.OmittedAnswer, Limit: 1 << 20}.JSON()), oagent.GuardOptions{}, []string{"at most 1.0 MiB", "max_output"}},
 		{"of an earlier version", "act", `{}`, `{"_shed":4}`, oagent.GuardOptions{}, []string{`recent["size"].outputs is not in the record`}},
-		{"of somebody else", "act", `{}`, `{"_shed":"x","_why":{}}`, oagent.GuardOptions{}, []string{`recent["size"].outputs is not in the record`}},
+		{"of another user", "act", `{}`, `{"_shed":"x","_why":{}}`, oagent.GuardOptions{}, []string{`recent["size"].outputs is not in the record`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := newGuard(t, test.options)
@@ -136,7 +136,7 @@ func TestNumbersTell(t *testing.T) {
 	want(t, "as a double, or as a text", outcomeOf(t, newGuard(t, oagent.GuardOptions{}), call(a, "act", big), `{}`), "")
 }
 
-// TestValuesTell wants other values that cannot be looked at to be told.
+// TestValuesTell wants other values that cannot be looked at to be reported.
 func TestValuesTell(t *testing.T) {
 	long := `{"text":"` + strings.Repeat("a", 70_000) + `","list":[` + strings.Repeat("1,", 10_000) + `1]}`
 	for expression, word := range map[string]string{

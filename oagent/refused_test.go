@@ -56,7 +56,7 @@ func TestRefuse(t *testing.T) {
 			t.Errorf("%d refused, %d entries, %v", e.Refused, e.Entries, err)
 		}
 	})
-	t.Run("a long reason is cut, and large inputs are shed", func(t *testing.T) {
+	t.Run("a long reason is cut, and large inputs are omitted", func(t *testing.T) {
 		g, a := newGuard(t, oagent.GuardOptions{MaxPayload: 100}), agent(t, "capabilities: {find: {}}")
 		b := binding(a)
 		long := strings.Repeat("x", 5000)

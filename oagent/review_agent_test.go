@@ -86,7 +86,7 @@ func asked(t testing.TB, g *oagent.Guard, c oagent.Call, outputs string) *review
 }
 
 // TestAgentReviews wants the question and the decision in the reviewing agent's
-// own Engagement, and nobody to decide for it.
+// own Engagement, and no user to decide for it.
 func TestAgentReviews(t *testing.T) {
 	a, by := agent(t, byAgent), reviewingAgent(t)
 	g := newGuard(t, oagent.GuardOptions{})
@@ -106,7 +106,7 @@ func TestAgentReviews(t *testing.T) {
 			}
 			want(t, "again", outcomeOf(t, g, c, test.outputs), engagement.KindReviewPending)
 			if again := audit(t, g, own.Key()); len(again) != len(entries) {
-				t.Error("it stands there twice")
+				t.Error("it is there twice")
 			}
 			for _, other := range []string{"supervisor", "desk", "alice", "", "oagent://desk", "oagent://Supervisor"} {
 				if _, err := g.Reviews.Decide(t.Context(), request.ID, other, true, ""); !errors.Is(err, review.ErrNotFound) {
@@ -224,7 +224,7 @@ func TestReviewingEngagementEnds(t *testing.T) {
 	}
 }
 
-// TestReviewClaim wants one to ask at a time, on all nodes, and nobody once it is
+// TestReviewClaim wants one to ask at a time, on all nodes, and none once it is
 // of no use.
 func TestReviewClaim(t *testing.T) {
 	stores(t, func(t *testing.T, nodes []store.Store) {
@@ -277,7 +277,7 @@ func TestReviewClaim(t *testing.T) {
 		}
 		request := asked(t, g, asking(a, "pay", `{"amount":1}`), `{}`)
 		first := one("it is new", request.ID)
-		none("somebody asks", request.ID)
+		none("a goroutine asks", request.ID)
 		late.Add(int64(2 * lease))
 		second := one("who asked is gone", request.ID)
 		if _, err := first.Fail(t.Context()); err != nil {

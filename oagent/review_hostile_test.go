@@ -135,6 +135,6 @@ func TestApprovedAndTaken(t *testing.T) {
 		t.Errorf("once more: %v", err)
 	}
 	if n := decided.Load(); n != 1 {
-		t.Errorf("told %d times that it is decided", n)
+		t.Errorf("got %d times that it is decided", n)
 	}
 }

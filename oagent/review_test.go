@@ -343,7 +343,7 @@ func TestReviewOfOutputs(t *testing.T) {
 	if r := refusal(t, err); r.Kind != engagement.KindReviewDenied || !r.Made {
 		t.Errorf("%+v", r)
 	}
-	// Without the assertion nobody is asked.
+	// Without the assertion no review is requested.
 	ticket, err = g.Begin(t.Context(), call(a, "pay", `{"amount":6}`))
 	if err != nil {
 		t.Fatal(err)

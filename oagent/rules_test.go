@@ -216,7 +216,7 @@ func TestNumberedRules(t *testing.T) {
 		{"engagement/3 user.email", asserts(`user.email == "alice@example.com"`, ""), func(t *testing.T) {
 			c := call(agent(t, "capabilities: {look: {input_restriction: {assertion: 'user.email != \"\"'}}}"), "look", `{}`)
 			c.User.Email = ""
-			want(t, "nobody's", outcomeOf(t, newGuard(t, oagent.GuardOptions{}), c, `{}`), refused)
+			want(t, "of another user", outcomeOf(t, newGuard(t, oagent.GuardOptions{}), c, `{}`), refused)
 		}},
 		{"engagement/3 recent._name", asserts(`recent._name == "find"`, ""), asserts(`recent._name == "look"`, refused)},
 		{"engagement/3 recent.{name}.inputs", asserts(`recent.find.inputs.q == "b" && recent["get-trip"].inputs.id == 7`, ""), asserts(`recent.find.inputs.q == "a"`, refused)},

@@ -130,7 +130,7 @@ func TestArgumentsFromUser(t *testing.T) {
 			case c.problem != "" && (err == nil || !strings.Contains(err.Error(), c.problem)):
 				t.Fatalf("error %v, want %q", err, c.problem)
 			case err != nil && strings.Contains(err.Error(), "pin"):
-				t.Errorf("the model is told of what only the user gives: %v", err)
+				t.Errorf("the model sees what only the user gives: %v", err)
 			}
 			if names(got.Needed) != c.needed || names(got.Optional) != c.optional {
 				t.Errorf("needed %q, optional %q; want %q and %q", names(got.Needed), names(got.Optional), c.needed, c.optional)
@@ -147,7 +147,7 @@ func names(arguments []*Argument) string {
 	return strings.Join(list, " ")
 }
 
-// A name that marks nothing leaves open what somebody wanted closed.
+// A name that marks nothing leaves open what the author wanted closed.
 func TestNamesThatProtectNothing(t *testing.T) {
 	const document = `
 openapi: 3.1.0

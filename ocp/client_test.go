@@ -252,7 +252,7 @@ func TestHTTPInvoker_stream(t *testing.T) {
 		t.Errorf("got %s as %s", got, result.MediaType())
 	}
 	if len(told) != 1 || told[0] != EventProgress {
-		t.Errorf("told %v", told)
+		t.Errorf("got %v", told)
 	}
 }
 
@@ -386,7 +386,7 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// TestDiscovery_reads_no_file: an address may come from somebody else's context.
+// TestDiscovery_reads_no_file: an address may come from a foreign context.
 func TestDiscovery_reads_no_file(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "shop.json")
 	if err := os.WriteFile(path, []byte(shop), 0o600); err != nil {

@@ -153,7 +153,7 @@ func randomContext(r *rand.Rand) *Context {
 	return c
 }
 
-// TestContextFaults: what does not conform is left out or put right, and told.
+// TestContextFaults: what does not conform is left out or put right, and reported.
 func TestContextFaults(t *testing.T) {
 	with := func(members string) string {
 		if members == "" {

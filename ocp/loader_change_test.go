@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestLoaderTellsOfChanges wants a subscriber to be told of each new Toolset,
+// TestLoaderTellsOfChanges wants a subscriber to be notified of each new Toolset,
 // which is in place by then, and of nothing else.
 func TestLoaderTellsOfChanges(t *testing.T) {
 	source := &memorySource{}
@@ -28,7 +28,7 @@ func TestLoaderTellsOfChanges(t *testing.T) {
 		source.set(step.content, step.err)
 		_ = l.Load(t.Context()) // some fail
 		if len(seen) != step.want || len(other) != step.want {
-			t.Errorf("after %q (%v): told of %q and %q, want %d", step.content, step.err, seen, other, step.want)
+			t.Errorf("after %q (%v): reported %q and %q, want %d", step.content, step.err, seen, other, step.want)
 		}
 	}
 	cancel()
@@ -38,6 +38,6 @@ func TestLoaderTellsOfChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(seen) != 2 || len(other) != 3 || other[2] != "three" {
-		t.Errorf("after the end of a subscription: told of %q and %q", seen, other)
+		t.Errorf("after the end of a subscription: reported %q and %q", seen, other)
 	}
 }

@@ -18,7 +18,7 @@ func TestLoaderKeepsDocument(t *testing.T) {
 		return ""
 	}
 	if err := load(); err != nil || text() != "" {
-		t.Fatalf("unasked: %v, %q", err, text())
+		t.Fatalf("not requested: %v, %q", err, text())
 	}
 	first := l.Toolset()
 	log.want(t, "loaded one")

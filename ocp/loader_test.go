@@ -72,7 +72,7 @@ func buildTitled(_ context.Context, data []byte, _ string, _ *Toolset) (*Toolset
 	}
 }
 
-// loadLog is a LoadObserver that writes down what it is told.
+// loadLog is a LoadObserver that records its calls.
 type loadLog struct {
 	mu    sync.Mutex
 	lines []string
@@ -101,7 +101,7 @@ func (l *loadLog) take() []string {
 func (l *loadLog) want(t *testing.T, lines ...string) {
 	t.Helper()
 	if got := l.take(); !slices.Equal(got, lines) {
-		t.Errorf("the observer was told %q, want %q", got, lines)
+		t.Errorf("the observer got %q, want %q", got, lines)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestLoader_Load(t *testing.T) {
 		told    []string
 	}{
 		{"a source that fails", "", errors.New("down"), "", "down", []string{"failed: down"}},
-		{"another attempt that fails is told too", "", errors.New("down"), "", "down", []string{"failed: down"}},
+		{"another attempt that fails is reported too", "", errors.New("down"), "", "down", []string{"failed: down"}},
 		{"a bad first document", "bad 0", nil, "", "bad 0 document", []string{"failed: bad 0 document"}},
 		{"the first document", "one", nil, "one", "", []string{"loaded one"}},
 		{"the same document", "one", nil, "one", "", nil},
@@ -174,7 +174,7 @@ func TestLoader_equal_content_keeps_the_Toolset(t *testing.T) {
 		t.Errorf("error %v, %d builds, the same Toolset: %v", err, builds, l.Toolset() == first)
 	}
 	if told := log.take(); len(told) != 1 {
-		t.Errorf("told %q", told)
+		t.Errorf("got %q", told)
 	}
 }
 
@@ -367,7 +367,7 @@ func TestLoader_watches_files(t *testing.T) {
 	until(t, "the missing part is reported", func() bool { return l.Err() != nil })
 	write(part, "back")
 	loaded("good+back")
-	until(t, "the observer is told", func() bool { return slices.Contains(log.take(), "loaded good+back") })
+	until(t, "the observer is called", func() bool { return slices.Contains(log.take(), "loaded good+back") })
 	if err := os.Remove(main); err != nil {
 		t.Fatal(err)
 	}
@@ -405,7 +405,7 @@ func TestLoader_file_missing_for_a_moment(t *testing.T) {
 		t.Error("the second look: no error")
 	}
 	if told := log.take(); len(told) != 1 {
-		t.Errorf("told %q", told)
+		t.Errorf("got %q", told)
 	}
 }
 

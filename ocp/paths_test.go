@@ -227,7 +227,7 @@ func TestMatchCall_shared_paths(t *testing.T) {
 		{"put_files_id_add_shared_link", `{"id":"7","fields":"a"}`, nil, "put_files_id_add_shared_link"},
 		{"fast", `{}`, nil, "fast"},
 		{"search", `{"mode":"slow"}`, nil, "search"},
-		{"search", `{"mode":"fast"}`, nil, "fast"}, // the caller is told to call that
+		{"search", `{"mode":"fast"}`, nil, "fast"}, // the error says to call that
 		{"search", `{"mode":"Fast"}`, nil, "ambiguous"},
 		{"GetItem", `{}`, nil, "GetItem"},
 		{"PutObject", `{"bucket":"b","key":"k"}`, nil, "PutObject"},

@@ -210,7 +210,7 @@ func (t *Tool) pathValues(dst []string, path string) ([]string, error) {
 			if next = t.path[i+1].literal; next == "" {
 				return nil, &RequestError{
 					Kind: AmbiguousValue, In: InPath, Name: t.all[part.argument].WireName,
-					Message: "the path parameters of " + t.where() + " stand next to each other and cannot be told apart: call it as a tool",
+					Message: "the path parameters of " + t.where() + " stand next to each other and cannot be distinguished: call it as a tool",
 				}
 			}
 		}
@@ -248,7 +248,7 @@ func (t *Tool) valueLen(rest, next string, last bool, argument int) (int, error)
 	if at >= 0 && strings.Count(decodeTriples(segment[1:]), decodeTriples(next)) > 1 {
 		return 0, &RequestError{
 			Kind: AmbiguousValue, In: InPath, Name: t.all[argument].WireName,
-			Message: "the path parameters of " + t.where() + " cannot be told apart: " + strconv.Quote(next) + " is between them and in one of them",
+			Message: "the path parameters of " + t.where() + " cannot be distinguished: " + strconv.Quote(next) + " is between them and in one of them",
 		}
 	}
 	return at + 1, nil

@@ -83,7 +83,7 @@ func everyStyle() string {
 						schema = deep
 					}
 					if form == "label" && explode && name != "integer" && name != "numbers" && name != "flags" {
-						continue // a dot in a text cannot be told from one between texts
+						continue // a dot in a text cannot be distinguished from one between texts
 					}
 					path := fmt.Sprintf("/%s_%s_%v_%s", place.in, form, explode, name)
 					if place.in == "path" {
@@ -173,7 +173,7 @@ func checkRoundTrip(t *testing.T, call *Call, request *http.Request, arguments [
 	}
 	back, err := call.Tool.ReadRequest(request, content)
 	var refused *RequestError
-	if errors.As(err, &refused) && refused.Kind == AmbiguousValue && refused.In == InPath && strings.Contains(refused.Message, "told apart") {
+	if errors.As(err, &refused) && refused.Kind == AmbiguousValue && refused.In == InPath && strings.Contains(refused.Message, "distinguished") {
 		return
 	}
 	if err != nil {
@@ -209,7 +209,7 @@ func stripped(value any, tool *Tool) any {
 		if v, given := object[a.Name]; given && (a.In != InBody || !isJSON) {
 			v = withoutEmpty(v)
 			if list, ok := v.([]any); ok && len(list) == 1 && tool.requestPlan().shapes[i].Types()&^(style.Array|style.Null) != 0 {
-				v = list[0] // nobody can tell an item from a list of one
+				v = list[0] // no one can distinguish an item from a list of one
 			}
 			if v == nil {
 				delete(object, a.Name)

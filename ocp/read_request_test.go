@@ -208,7 +208,7 @@ func TestReadRequest(t *testing.T) {
 }
 
 // TestReadRequestRefuses: what one server may read otherwise than another hides
-// nothing from whoever decides on the arguments.
+// nothing from the code that decides on the arguments.
 func TestReadRequestRefuses(t *testing.T) {
 	tools := buildTools(t, readable, BuildOptions{})
 	const asJSON, asForm = "Content-Type: application/json", "Content-Type: application/x-www-form-urlencoded"
@@ -250,8 +250,8 @@ func TestReadRequestRefuses(t *testing.T) {
 		{"brackets that do not match", "GET /v1/trips/7?filter[from=1", "", "", "malformed"},
 		{"a path that is encoded twice", "GET /v1/trips/a%252Fb", "", "", "ambiguous"},
 		{"a path of spaces", "GET /v1/trips/%20", "", "", "malformed"},
-		{"parameters that cannot be told apart", "GET /v1/range/1-2-3", "", "", "ambiguous"},
-		{"parameters that cannot be told apart once decoded", "GET /v1/range/1-2%2D3", "", "", "ambiguous"},
+		{"parameters that cannot be distinguished", "GET /v1/range/1-2-3", "", "", "ambiguous"},
+		{"parameters that cannot be distinguished once decoded", "GET /v1/range/1-2%2D3", "", "", "ambiguous"},
 
 		{"a header twice", "GET /v1/trips/7", "X-Trace-Id: a | X-Trace-Id: b", "", "duplicate"},
 		{"a header with an underscore", "GET /v1/trips/7", "X_Trace_Id: a", "", "ambiguous"},
@@ -467,7 +467,7 @@ func BenchmarkReadRequest(b *testing.B) {
 	})
 }
 
-// TestReadRequestTogether: the plan of a tool is made once, whoever asks first.
+// TestReadRequestTogether: the plan of a tool is made once, whichever caller is first.
 func TestReadRequestTogether(t *testing.T) {
 	tools := buildTools(t, readable, BuildOptions{})
 	test := plainRequest{request: "GET /v1/trips/7?filter[stops][0]=1&lat=1&page=2"}

@@ -21,7 +21,7 @@ func noise(r *rand.Rand, characters int) string {
 	return string(b)
 }
 
-// TestFitSession: detail is shed in the order that is documented, and no more of
+// TestFitSession: detail is removed in the order that is documented, and no more of
 // it than is needed.
 func TestFitSession(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))

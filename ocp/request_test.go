@@ -107,7 +107,7 @@ func requestText(t *testing.T, r *http.Request) string {
 	return text.String()
 }
 
-// TestObjectsInjectNoParameter: what stands in a free-form object passes for no
+// TestObjectsInjectNoParameter: a member of a free-form object passes for no
 // other argument, whose schema would not see it.
 func TestObjectsInjectNoParameter(t *testing.T) {
 	tools := buildTools(t, `{"openapi":"3.1.0","info":{"title":"A","version":"1"},"paths":{"/a":{
@@ -262,7 +262,7 @@ func TestJoinedDots(t *testing.T) {
 		}
 	}
 	if !hasDotSegment([]byte("/a/../b")) || !hasDotSegment([]byte("/a/.")) || hasDotSegment([]byte("/a/.../..b")) {
-		t.Error("dot segments are not told from others")
+		t.Error("dot segments are not distinguished from others")
 	}
 }
 

@@ -50,7 +50,7 @@ func TestSessionCache(t *testing.T) {
 		t.Error("a session that is asked for all the time was dropped")
 	}
 	if read(named("alice"), ReadOptions{}); decoded != 1 {
-		t.Error("a session that nobody asks for was kept")
+		t.Error("an unused session was kept")
 	}
 	big := "gzip:" + encodedBytes(zip(`{"user":"`+strings.Repeat("a", maxCachedJSON)+`"}`))
 	decoded = 0

@@ -109,7 +109,7 @@ func TestIdempotency_repetitions(t *testing.T) {
 		{"another tool", question{body: addWithID}, question{body: strings.Replace(addWithID, "Add", "guess", 1)}, 1, 400, false},
 		{"another context", question{body: addWithID}, question{body: strings.Replace(addWithID, `"input"`, `"context":{"user_id":"u"},"input"`, 1)}, 1, 400, false},
 		{"another user", question{body: addWithID, user: "ada"}, question{body: addWithID, user: "bob"}, 2, 200, false},
-		{"nobody and somebody", question{body: addWithID}, question{body: addWithID, user: "bob"}, 2, 200, false},
+		{"anonymous and known", question{body: addWithID}, question{body: addWithID, user: "bob"}, 2, 200, false},
 		{
 			"a user with another token",
 			question{body: addWithID, user: "ada", header: http.Header{"Authorization": {"Bearer 1"}}},
@@ -117,13 +117,13 @@ func TestIdempotency_repetitions(t *testing.T) {
 			1, 200, true,
 		},
 		{
-			"nobody with another token",
+			"anonymous with another token",
 			question{body: addWithID, header: http.Header{"Authorization": {"Bearer 1"}}},
 			question{body: addWithID, header: http.Header{"Authorization": {"Bearer 2"}}},
 			2, 200, false,
 		},
 		{
-			"nobody with another cookie",
+			"anonymous with another cookie",
 			question{body: addWithID, header: http.Header{"Cookie": {"s=1"}}},
 			question{body: addWithID, header: http.Header{"Cookie": {"s=2"}}},
 			1, 400, false,
@@ -496,7 +496,7 @@ func TestIdempotency_a_client_that_goes_away(t *testing.T) {
 		t.Errorf("called %d times: %s", calls, got.Body)
 	}
 	if got := (question{body: addWithID}).ask(ctx, s, calculator(), caller); got.Body.Len() != 0 {
-		t.Errorf("told to a client that is gone: %s", got.Body)
+		t.Errorf("sent to a client that is gone: %s", got.Body)
 	}
 }
 
@@ -552,7 +552,7 @@ func TestIdempotency_without_a_store(t *testing.T) {
 		t.Errorf("POST: %d %s", got.Code, got.Body)
 	}
 	if !errors.Is(told, broken) {
-		t.Errorf("told %v", told)
+		t.Errorf("got %v", told)
 	}
 	got = question{body: strings.Replace(addWithID, "Add", "guess", 1)}.ask(t.Context(), s, calculator(), caller)
 	if got.Code != 200 || caller.calls.Load() != 1 {

@@ -130,7 +130,7 @@ func TestIdempotency_an_answer_without_credentials_is_kept(t *testing.T) {
 	}
 }
 
-// TestIdempotency_a_failure_with_the_callers_own_token checks that a failure is told and kept
+// TestIdempotency_a_failure_with_the_callers_own_token checks that a failure is returned and kept
 // without the credentials of the caller's own request.
 func TestIdempotency_a_failure_with_the_callers_own_token(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")

@@ -82,6 +82,6 @@ func TestIdempotency_an_answer_is_kept_later(t *testing.T) {
 		t.Errorf("ran %d times: %s and %s", calls.Load(), first.Body, second.Body)
 	}
 	if n := failures.Load(); n != 2 {
-		t.Errorf("told of %d failures, want 2", n)
+		t.Errorf("reported %d failures, want 2", n)
 	}
 }

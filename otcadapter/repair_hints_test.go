@@ -9,7 +9,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// TestRepairHints is the table of what a client and a model are told of each failure, by
+// TestRepairHints is the table of what a client and a model get for each failure, by
 // the method of the tool. The members of an error must say one thing: what can be
 // retried is to be called again with the same input, and nothing else is.
 func TestRepairHints(t *testing.T) {

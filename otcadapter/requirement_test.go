@@ -65,7 +65,7 @@ func TestRequirements_listed(t *testing.T) {
 		{"what a call cannot bring is not asked for", []need{{"mtls": {}, "key": {}}}, false, map[string]any{
 			"secrets": []any{map[string]any{"id": "key"}},
 		}},
-		{"a scheme that nobody defined", []need{{"typo": {}}}, false, nil},
+		{"an undefined scheme", []need{{"typo": {}}}, false, nil},
 		{"what the gateway holds", []need{{"key": {}}}, true, nil},
 	}
 	for _, c := range cases {
@@ -263,7 +263,7 @@ func TestRequirements_bad_credentials(t *testing.T) {
 			t.Errorf("%d %s", got.Code, got.Body)
 		}
 	})
-	t.Run("of nobody are the tool's failure", func(t *testing.T) {
+	t.Run("of no caller are the tool's failure", func(t *testing.T) {
 		if got := post(`{"tool_id":"Vault.open"}`, nil); got.Code != 200 {
 			t.Errorf("%d %s", got.Code, got.Body)
 		}

@@ -126,7 +126,7 @@ func TestServer(t *testing.T) {
 		{rule: "health refuses POST", method: "POST", endpoint: "/health", status: 405, header: "Allow", value: "GET, HEAD"},
 		{rule: "tools refuses DELETE", method: "DELETE", endpoint: "/tools", status: 405, header: "Allow", value: "GET, HEAD"},
 		{rule: "call refuses GET", method: "GET", endpoint: "/call", status: 405, header: "Allow", value: "POST"},
-		{rule: "a wrong method is told before a missing document", method: "GET", endpoint: "/call", unloaded: true, status: 405},
+		{rule: "a wrong method is reported before a missing document", method: "GET", endpoint: "/call", unloaded: true, status: 405},
 		{rule: "unknown endpoint", method: "GET", endpoint: "/toolz", status: 404, says: `"/toolz"`},
 		{rule: "the base itself is no endpoint", method: "GET", endpoint: "", status: 404},
 		{rule: "an endpoint has no trailing slash", method: "GET", endpoint: "/tools/", status: 404},

@@ -1,7 +1,7 @@
 //go:build unix
 
 // Command rivals is an MCP server with one tool, written by hand against an SDK
-// as somebody would who has no gateway: read_item asks the same benchmark API for
+// as a client would without a gateway: read_item asks the same benchmark API for
 // the same item. It is a module of its own, so that Fairway does not depend on the
 // SDKs that it is compared with.
 //

@@ -81,7 +81,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// TestShownName: clients are not told where a document lies.
+// TestShownName: the path of a document is not shown to clients.
 func TestShownName(t *testing.T) {
 	for name, want := range map[string]string{
 		"trains":                              "trains",

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// brokenStorage fails where it is told to.
+// brokenStorage fails at the configured operations.
 type brokenStorage struct {
 	certmagic.Storage
 	load, lock, store error
@@ -98,7 +98,7 @@ func TestStoredSecretOfBrokenStorage(t *testing.T) {
 			t.Errorf("%d bytes, logged %v", len(secret), logs.All())
 		}
 		if told, _ := logs.All()[0].ContextMap()["error"].(string); !strings.Contains(told, "5 bytes") {
-			t.Errorf("told %q", told)
+			t.Errorf("got %q", told)
 		}
 	})
 }

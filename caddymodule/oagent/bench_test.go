@@ -67,7 +67,7 @@ func benchOAgent(tb testing.TB) *Handler {
 	return o
 }
 
-// BenchmarkOAgent measures what the handler costs on top of what stands behind it,
+// BenchmarkOAgent measures what the handler costs on top of the handlers after it,
 // with the record on disk.
 func BenchmarkOAgent(b *testing.B) {
 	o := benchOAgent(b)

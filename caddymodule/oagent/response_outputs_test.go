@@ -25,7 +25,7 @@ func TestOutputs(t *testing.T) {
 		"JSON behind a mark":     {"application/json", "", "\xef\xbb\xbf[]", 200, `[]`},
 		"JSON without a type":    {"", "", `{"a":1}`, 200, `{"a":1}`},
 		"text without a type":    {"", "", `{"a":`, 200, `"{\"a\":"`},
-		"JSON that is none":      {"application/json", "", `{"a":1,"a":2}`, 200, `{"a":1,"a":2}`}, // which the guard sheds
+		"JSON that is none":      {"application/json", "", `{"a":1,"a":2}`, 200, `{"a":1,"a":2}`}, // which the guard omits
 		"text":                   {"text/plain", "", "say \"hi\"", 200, `"say \"hi\""`},
 		"HTML":                   {"text/html; charset=utf-8", "", "<p>", 200, `"<p>"`},
 		"Latin-1":                {"text/plain; charset=iso-8859-1", "", "caf\xe9", 200, `"café"`},
@@ -36,7 +36,7 @@ func TestOutputs(t *testing.T) {
 		"a part":                 {"application/json", "", `{"a":1}`, 206, `{"_shed":7,"_why":"part"}`},
 		"gzip":                   {"application/json", "gzip", zipped.String(), 200, `{"a":1}`},
 		"gzip that is none":      {"application/json", "gzip", "{}", 200, `{"_shed":2,"_why":"encoding"}`},
-		"a coding nobody knows":  {"application/json", "br", "{}", 200, `{"_shed":2,"_why":"encoding"}`},
+		"an unknown coding":      {"application/json", "br", "{}", 200, `{"_shed":2,"_why":"encoding"}`},
 		"gzip beyond all limits": {"text/plain", "gzip", zippedZeros(2 << 20), 200, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

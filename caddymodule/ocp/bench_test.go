@@ -48,7 +48,7 @@ func encodeBench(tb testing.TB, c *ocp.Context) string {
 	return encoded
 }
 
-// BenchmarkOCP measures what the handler costs on top of what stands behind it.
+// BenchmarkOCP measures what the handler costs on top of the handlers after it.
 func BenchmarkOCP(b *testing.B) {
 	plain := http.Header{
 		"Accept":     {"*/*"},

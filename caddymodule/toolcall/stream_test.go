@@ -126,13 +126,13 @@ func TestStreamedAnswer(t *testing.T) {
 				result.Release()
 			}
 			if told != test.told {
-				t.Errorf("told %d events, want %d", told, test.told)
+				t.Errorf("got %d events, want %d", told, test.told)
 			}
 		})
 	}
 }
 
-// TestStreamedListener: an event is told while the API still has the next one.
+// TestStreamedListener: an event is reported while the API still has the next one.
 func TestStreamedListener(t *testing.T) {
 	told := 0
 	result, err := invocation{
@@ -141,7 +141,7 @@ func TestStreamedListener(t *testing.T) {
 			w.Header().Set("Content-Type", events)
 			for i := range 3 {
 				if told != i {
-					t.Errorf("told %d before event %d", told, i)
+					t.Errorf("got %d before event %d", told, i)
 				}
 				if _, err := io.WriteString(w, "data: x\n\n"); err != nil {
 					return err
@@ -151,7 +151,7 @@ func TestStreamedListener(t *testing.T) {
 		},
 	}.run(t)
 	if err != nil || told != 3 {
-		t.Fatalf("told %d, %v", told, err)
+		t.Fatalf("got %d, %v", told, err)
 	}
 	result.Release()
 }

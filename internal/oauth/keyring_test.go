@@ -91,7 +91,7 @@ func TestDownAtStart(t *testing.T) {
 			o.Observer.Failed = func(issuer string, err error, haveKeys bool) {
 				failures.Add(1)
 				if issuer != testIssuer || haveKeys || !strings.Contains(err.Error(), errDown.Error()) {
-					t.Errorf("told %s, %v, %t", issuer, err, haveKeys)
+					t.Errorf("got %s, %v, %t", issuer, err, haveKeys)
 				}
 			}
 		})
@@ -146,7 +146,7 @@ func TestDownLater(t *testing.T) {
 	})
 }
 
-// TestRefresh wants keys to be fetched before anybody waits for them, as often as
+// TestRefresh wants keys to be fetched before a caller waits for them, as often as
 // their server says within bounds.
 func TestRefresh(t *testing.T) {
 	for rule, test := range map[string]struct {
@@ -255,7 +255,7 @@ func TestBadServers(t *testing.T) {
 				_, err := v.Verify(t.Context(), s.token(t, goodClaims()), testAudience)
 				wantError(t, err, Unavailable, "")
 				if err := <-told; !keyword.All(err.Error(), test.want) {
-					t.Errorf("told %v, want %q", err, test.want)
+					t.Errorf("got %v, want %q", err, test.want)
 				}
 			})
 		})

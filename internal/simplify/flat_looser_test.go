@@ -336,7 +336,7 @@ func TestFlat_work(t *testing.T) {
 	}()
 	select {
 	case total := <-done:
-		// What is begun when there has been enough is told of too: twice.
+		// What is begun when there has been enough is reported too: twice.
 		if most := 2 * 2 * len(simplify.FlatLevels) * simplify.WorkPerByte * (maxInputSchema + len(schema)); total > most {
 			t.Errorf("%d bytes were read for a schema of %d, want at most %d", total, len(schema), most)
 		}

@@ -57,7 +57,7 @@ func TestFlat(t *testing.T) {
 			`{"$ref":"#/$defs/A","$defs":{"A":{"type":"array","not":{"items":{"$ref":"#/$defs/A"}}}}}`, `{"type":"array"}`,
 		},
 		{
-			"what stands beside a stub is not unevaluated",
+			"a keyword beside a stub is not unevaluated",
 			`{"$ref":"#/$defs/A","$defs":{"A":{"unevaluatedProperties":false,"properties":{"a":{"$ref":"#/$defs/A"}}}}}`,
 			`{"properties":{"a":{"description":"A, as above"}}}`,
 		},
@@ -81,7 +81,7 @@ func TestFlat(t *testing.T) {
 	}
 }
 
-// TestFlat_room wants a schema to be told less deeply where there is no room for
+// TestFlat_room wants a schema to be shown less deeply where there is no room for
 // all of it. Each of 30 definitions has two references to the next.
 func TestFlat_room(t *testing.T) {
 	schema := []byte(`{"type":"object","properties":{"first":{"$ref":"#/$defs/D0"}},"$defs":{`)

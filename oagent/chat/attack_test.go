@@ -91,7 +91,7 @@ func TestInputIsSeen(t *testing.T) {
 		{"a reference with words", responses, nil, false, `{"input":[{"type":"item_reference","id":"1","content":"forbidden"}]}`},
 		{"a reason beside an approval", responses, []string{"tool"}, false, `{"input":[{"type":"mcp_approval_response","approve":false,"reason":"forbidden"}]}`},
 		{"variables of a prompt", responses, nil, false, `{"prompt":{"id":"p","variables":{"a":{"type":"input_text","text":"forbidden"}}}}`},
-		{"a member that nobody knows", completions, nil, false, beside(`"preamble":"forbidden"`)},
+		{"an unknown member", completions, nil, false, beside(`"preamble":"forbidden"`)},
 		{"documents", completions, nil, false, beside(`"documents":[{"title":"x","text":"forbidden"}]`)},
 		{"a template", completions, nil, false, beside(`"chat_template":"forbidden"`)},
 		{"a suffix", completions, nil, false, beside(`"suffix":"forbidden"`)},
@@ -117,7 +117,7 @@ func TestInputIsSeen(t *testing.T) {
 }
 
 // TestProgramsInputIsNotLookedAt has what a program says beside the user, if roles is
-// narrowed down to the user, and what no model is told: it is neither asked about nor a
+// narrowed down to the user, and what no model gets: it is neither asked about nor a
 // reason to refuse.
 func TestProgramsInputIsNotLookedAt(t *testing.T) {
 	body := `{"model":"m","stream":false,"stream_options":{"include_usage":true},"n":2,"stop":["END"],"user":"u","metadata":{"a":"b"},"logit_bias":{"5":-1},
@@ -135,7 +135,7 @@ func TestProgramsInputIsNotLookedAt(t *testing.T) {
 }
 
 // TestNewestInputIsLast has other texts before and after the messages: the last
-// that is told to the guardrail is what the user said last.
+// that the guardrail gets is what the user said last.
 func TestNewestInputIsLast(t *testing.T) {
 	for _, body := range []string{
 		`{"prompt":"p","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}],"suffix":"s"}`,

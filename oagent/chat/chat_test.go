@@ -63,7 +63,7 @@ func TestReadRequest(t *testing.T) {
 		},
 		{"completions/an unknown role is the user's", chat.Completions, chat.ReadOptions{}, `{"messages":[{"role":"human","content":"x"}]}`, []string{"human\nx"}},
 		{
-			"completions/the name of the user is told to the model", chat.Completions,
+			"completions/the name of the user is sent to the model", chat.Completions,
 			chat.ReadOptions{},
 			`{"messages":[{"role":"user","name":"evil","content":"x"}]}`,
 			[]string{"evil\nx"},
@@ -191,7 +191,7 @@ func TestReadAnswer(t *testing.T) {
 			`{"choices":[{"message":{"content":null,"refusal":"no","reasoning_content":"hm","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"q\":1}"}}]}}]}`,
 			"no\nhm\nf\n{\"q\":1}",
 		},
-		{"completions/what nobody knows", chat.Completions, json, `{"choices":[{"message":{"novelty":{"deep":["secret"]}}}]}`, "secret"},
+		{"completions/unknown", chat.Completions, json, `{"choices":[{"message":{"novelty":{"deep":["secret"]}}}]}`, "secret"},
 		{
 			"completions/stream", chat.Completions, events,
 			"data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n" +

@@ -101,8 +101,8 @@ func TestURLSource_answers(t *testing.T) {
 			w.WriteHeader(http.StatusCreated)
 			fmt.Fprint(w, "document")
 		},
-		"/unasked": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) },
-		"/empty":   func(http.ResponseWriter, *http.Request) {},
+		"/unwanted": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) },
+		"/empty":    func(http.ResponseWriter, *http.Request) {},
 		"/html": func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "<!DOCTYPE html><title>Log in</title>")
 		},
@@ -159,7 +159,7 @@ func TestURLSource_answers(t *testing.T) {
 		{"/brotli", "", `"br"`},
 		{"/error", "", "502 Bad Gateway"},
 		{"/created", "", "201 Created"},
-		{"/unasked", "", "304"},
+		{"/unwanted", "", "304"},
 		{"/empty", "", "empty body"},
 		{"/html", "", "text/html"},
 		{"/truncated", "", "unexpected EOF"},

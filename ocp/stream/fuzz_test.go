@@ -8,7 +8,7 @@ import (
 )
 
 // FuzzReduce cuts a stream at any two places: that must make no difference, limits
-// hold, and what is told and kept as JSON is JSON.
+// hold, and what is reported and kept as JSON is JSON.
 func FuzzReduce(f *testing.F) {
 	f.Add("data: {\"progress\":1}\r\n\r\n: c\nevent: result\rdata: {\ndata: }\n\n", true, 5, 20)
 	f.Add("\xef\xbb\xbf{\"type\":\"result\",\"result\":[1]}\n{\"level\":\"info\",\"data\":{}}\r\n\"x\"", false, 1, 2)
@@ -38,7 +38,7 @@ func FuzzReduce(f *testing.F) {
 			}
 			if _, data, ok := strings.Cut(strings.TrimPrefix(event, "content "), " "); ok &&
 				strings.HasPrefix(event, "content ") && !wire.Valid([]byte(data)) {
-				t.Errorf("told what is not JSON: %q", event)
+				t.Errorf("reported what is not JSON: %q", event)
 			}
 		}
 	})

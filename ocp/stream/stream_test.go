@@ -201,7 +201,7 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestListener: an event is told before the next byte is read.
+// TestListener: an event is reported before the next byte is read.
 func TestListener(t *testing.T) {
 	told := 0
 	to := new(buffer.Buffer)
@@ -214,7 +214,7 @@ func TestListener(t *testing.T) {
 			t.Fatal(err)
 		}
 		if told != 2*(i+1) {
-			t.Errorf("told %d events of %d", told, 2*(i+1))
+			t.Errorf("got %d events of %d", told, 2*(i+1))
 		}
 	}
 }

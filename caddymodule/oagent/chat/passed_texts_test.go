@@ -13,7 +13,7 @@ func TestPassedTextsAreBounded(t *testing.T) {
 	}
 	var p passedTexts
 	if p.has(key(0)) {
-		t.Fatal("it remembers what it was not told")
+		t.Fatal("it remembers a text that it did not get")
 	}
 	for n := range 5 * maxPassed {
 		p.add(key(n))

@@ -242,7 +242,7 @@ func TestBatchFails(t *testing.T) {
 	}
 	mu.Lock()
 	if len(told) != 2 {
-		t.Errorf("told of %v, want two records", told)
+		t.Errorf("reported %v, want two records", told)
 	}
 	mu.Unlock()
 	if err := put("b", "fourth", false); err != nil {

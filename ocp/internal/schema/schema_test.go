@@ -93,7 +93,7 @@ func TestKeywords(t *testing.T) {
 		{"additionalProperties false beside allOf", v30, `{"allOf":[{"properties":{"a":{}}}],"additionalProperties":false}`, `{"allOf":[{"properties":{"a":{}}}],"unevaluatedProperties":false}`},
 		{"additionalProperties false in allOf", v30, `{"allOf":[{"properties":{"a":{}},"additionalProperties":false},{"properties":{"b":{}}}]}`, `{"allOf":[{"properties":{"a":{}}},{"properties":{"b":{}}}]}`},
 		{"oneOf", v30, `{"oneOf":[{"type":"string"},{"type":"integer"}]}`, `{"oneOf":[{"type":"string"},{"type":"integer"}]}`},
-		{"oneOf told apart by format", v30, `{"oneOf":[{"type":"string","format":"date"},{"type":"string","format":"time"}]}`, `{"anyOf":[{"type":"string","format":"date"},{"type":"string","format":"time"}]}`},
+		{"oneOf distinguished by format", v30, `{"oneOf":[{"type":"string","format":"date"},{"type":"string","format":"time"}]}`, `{"anyOf":[{"type":"string","format":"date"},{"type":"string","format":"time"}]}`},
 		{"oneOf with a dropped pattern", v30, `{"oneOf":[{"type":"string","pattern":"(?!a)"},{"type":"string","maxLength":1}]}`, `{"anyOf":[{"type":"string"},{"type":"string","maxLength":1}]}`},
 		{"oneOf with a target that is loose", v30, `{"oneOf":[{"$ref":"#/components/schemas/Loose"},{"type":"string","maxLength":1}]}`, `{"anyOf":[{"type":"string"},{"type":"string","maxLength":1}]}`},
 		{"not with a dropped pattern", v30, `{"type":"string","not":{"pattern":"(?!a)"}}`, `{"type":"string"}`},

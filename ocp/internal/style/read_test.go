@@ -142,7 +142,7 @@ func TestAlias(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever text stands in a place, what is read is JSON or a *ReadError.
+// FuzzRead: whatever the text is, what is read is JSON or a *ReadError.
 func FuzzRead(f *testing.F) {
 	for i, text := range []string{"a,b", "a=1&b[c]=2", ";p=a;p=b", ".a.b", "%zz", "p[0][a]=1&p[1]=x", `"a"`, "p=1;p=2", "\xff", "a%2Cb=c,d"} {
 		f.Add(byte(i), byte(i), byte(i), i%2 == 0, text)

@@ -123,7 +123,7 @@ func askRoots(c *call) {
 	c.done("The roots are %q.", uris)
 }
 
-// confirm gives a state that it wants back as it was. That nobody changes it on
+// confirm gives a state that it wants back as it was. That no one changes it on
 // the way is for the gateway to see to.
 func confirm(c *call) {
 	const state = "waiting for confirmation"
@@ -160,7 +160,7 @@ func askTwice(c *call) {
 	case name != "":
 		c.ask(name, object{"step2": elicitation("Step 2: What is your favorite color?", one("color", "string"), "color")})
 	default:
-		c.ask("nobody yet", object{"step1": elicitation("Step 1: What is your name?", one("name", "string"), "name")})
+		c.ask("no answer yet", object{"step1": elicitation("Step 1: What is your name?", one("name", "string"), "name")})
 	}
 }
 

@@ -79,7 +79,7 @@ func (s stream) send(before string, data any, after string) {
 	}
 }
 
-// pause waits, unless nobody reads on.
+// pause waits, unless the client stopped reading.
 func (s stream) pause() {
 	select {
 	case <-time.After(pause):
