@@ -8,7 +8,7 @@
 //	mcp, otc    serve a toolset over a tool protocol
 //	stdio       `caddy mcp`: a toolset on standard input and output
 //	ocp         Open Context Protocol headers
-//	oagent      agents that are enforced
+//	oagent      agents that are enforced; oagent/command is `caddy oagent`
 //	agentauth   access tokens and API keys
 //	toolsonly   closes the API to everything but tool calls
 //

@@ -1,19 +1,29 @@
 // Package oagent implements the directive oagent. It enforces OpenAgentSpec documents on
 // requests to an API. The rules are in package github.com/fairwayhq/fairway/oagent; this
-// package adapts them to Caddy.
+// package applies them to requests in Caddy's handler chain.
 //
-// Data passes through it in this order:
+// When the configuration is loaded, Handler loads the agent documents (provision_agents.go) and
+// rejects documents that the configuration does not support (check_agents.go). A request to the
+// API then passes a guardedRequest in this order:
 //
-//   - When the configuration is loaded, Handler reads the agent documents (files.go) and links
-//     their capabilities to the tools of the site's toolsets (link.go).
-//   - For each request, Handler creates a passage (guarded_request.go). The passage finds the
-//     agent and the operation, calls Guard.Begin, and passes the request on or refuses it
-//     (refusal.go).
-//   - Before the response is released, the passage calls Ticket.Finish. The response of a tool
-//     call is checked in its recorder (call.go). The response of a plain request is held in
-//     memory until it is checked (answer.go, outputs.go).
+//   - findAgent resolves the agent and the Engagement (govern.go).
+//   - operationReader finds the operation and its arguments (read_operation.go).
+//   - chooseIdentity selects the credentials for the API (identity.go).
+//   - Guard.Begin checks the input restriction and records the call (guarded_request.go).
+//   - response runs the next handlers, calls Ticket.Finish, and releases the response. The
+//     response of a tool call is checked in its recorder (call_response.go); the response of a
+//     plain request is held in memory (plain_response.go, held_response.go).
 //
-// The package also serves endpoints for agents, Engagements and reviews (endpoints*.go), calls
-// agents that review (reviewer*.go), applies guardrails to traffic to model APIs (chat*.go),
-// and provides the command `caddy oagent` (command.go).
+// A refusal is a problem document (refusal.go); every decision is logged (audit_log.go) and
+// counted (metrics.go). The packages below this one have subjects of their own:
+//
+//	agentset    the agent documents, linked to the tools of the site
+//	guardrail   calls the tools of guardrails
+//	chat        guardrails on traffic to a model API
+//	reviewers   agents that review: who may decide for them, calls of their programs
+//	endpoints   agent documents, Engagements and reviews over HTTP
+//	command     `caddy oagent`
+//
+// They do not import this package. What they need of the handler comes in through options and
+// through the interface chat.Request.
 package oagent

@@ -1,3 +1,18 @@
+// Package chat applies the guardrails of agents to traffic to a model API. It is the subdirective
+// chat of the directive oagent.
+//
+// Data passes through it in this order:
+//
+//   - The directive recognizes a request to the model API by Handler.FormatOf and calls
+//     Handler.Serve with the agent and the Engagement (Request).
+//   - An exchange parses the request and gives the new messages to the input guardrail
+//     (exchange.go). Messages that have passed before are remembered (passed_texts.go).
+//   - It calls the model through the next handlers, holds the whole response, and gives its text to
+//     the output guardrail (response.go). A client that waits for a stream gets comments meanwhile
+//     (keep_alive.go).
+//   - It sends the response, or a refusal in the error format of the model API.
+//
+// The formats of the model APIs are in package github.com/fairwayhq/fairway/oagent/chat.
 package chat
 
 import (

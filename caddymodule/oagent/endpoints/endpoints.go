@@ -1,3 +1,16 @@
+// Package endpoints serves agent documents, Engagements and reviews over HTTP: the subdirectives
+// serve, engagements and reviews of the directive oagent.
+//
+// Data passes through it in this order:
+//
+//   - Endpoints.Serve compares the path of a request with the paths of the endpoints. It ignores
+//     other requests.
+//   - For Engagements and reviews, the site must have authenticated the user.
+//   - One of three types answers the request: documentRequest (documents.go), engagementRequest
+//     (engagements.go, engagements_manage.go) or reviewRequest (reviews.go). They read and change
+//     the records through the Guard.
+//   - The response is JSON that must not be cached, or a problem document. A user gets the same
+//     response for a resource of somebody else as for one that does not exist.
 package endpoints
 
 import (

@@ -1,3 +1,15 @@
+// Package reviewers is for reviews that an agent decides instead of a user. It is the subdirective
+// reviewer of the directive oagent.
+//
+// The open reviews are in the store (package github.com/fairwayhq/fairway/oagent/review). A Service
+// takes part in deciding them:
+//
+//   - It knows which users may decide for an agent, and in which Engagement the agent decides
+//     (service.go). The review endpoints ask it.
+//   - If an agent has a program, a dispatcher claims each open review, posts it to the program, and
+//     applies the decision in the response (dispatcher.go, program.go).
+//   - The agent's input guardrail checks a review before the agent reads it. The output guardrail
+//     checks the agent's comment before others read it.
 package reviewers
 
 import (
