@@ -209,7 +209,7 @@ func TestOAgentLogHasNoInputs(t *testing.T) {
 	r := s.callRequest("listTrips", `{"limit":7}`)
 	r.Header["X-Trace"] = []string{"hunter2", "hunter3"}
 	s.do(r)
-	s.logged(`"http.handlers.oagent"`, `"decision":"unreadable"`, `"reason":"This request cannot be judged"`)
+	s.logged(`"http.handlers.oagent"`, `"decision":"unreadable"`, `"reason":"The request cannot be parsed"`)
 	for line := range strings.Lines(s.log()) {
 		if strings.Contains(line, `"http.handlers.oagent"`) && strings.Contains(line, `"tool"`) && strings.Contains(line, "hunter2") {
 			t.Error(line)

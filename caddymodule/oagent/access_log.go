@@ -9,7 +9,7 @@ import (
 
 // setAccessLog sets the placeholder {http.tool.outcome} and the access log fields of a
 // plain request. refusal is nil if the request was allowed.
-func (g *governedRequest) setAccessLog(refusal *httpRefusal) {
+func (g *governedRequest) setAccessLog(refusal *refusalError) {
 	outcome := g.plainOutcome(refusal)
 	if g.repl != nil {
 		g.repl.Set(toolcall.PlaceholderOutcome, outcome)
@@ -28,7 +28,7 @@ func (g *governedRequest) setAccessLog(refusal *httpRefusal) {
 
 // plainOutcome returns the outcome of the request. It uses the same names as the outcomes of
 // tool calls.
-func (g *governedRequest) plainOutcome(refusal *httpRefusal) string {
+func (g *governedRequest) plainOutcome(refusal *refusalError) string {
 	switch {
 	case refusal != nil:
 		return string(ocp.Restricted)

@@ -51,7 +51,7 @@ func (a *adminAgents) Routes() []caddy.AdminRoute {
 	route := func(pattern string, list func(r *http.Request) (any, error)) caddy.AdminRoute {
 		return caddy.AdminRoute{Pattern: pattern, Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 			if r.Method != http.MethodGet && r.Method != http.MethodHead {
-				return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("%s: these can be read only", r.Method)}
+				return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("method %s is not allowed: use GET", r.Method)}
 			}
 			content, err := list(r)
 			if err != nil {
@@ -168,7 +168,7 @@ func (a *adminAgents) engagements(r *http.Request) (any, error) {
 	if text := r.URL.Query().Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > most {
-			return nil, caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: fmt.Errorf("limit %.20q: it is a number from 1 to %d", text, most)}
+			return nil, caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: fmt.Errorf("limit %.20q: must be a number from 1 to %d", text, most)}
 		}
 		limit = n
 	}

@@ -21,7 +21,7 @@ const (
 
 // logDecision counts a decision and writes it to the audit log. note describes the result of a call
 // that was made. refusal is nil if the request passed.
-func (g *governedRequest) logDecision(decision string, refusal *httpRefusal, note string) {
+func (g *governedRequest) logDecision(decision string, refusal *refusalError, note string) {
 	took := time.Since(g.began)
 	name := ""
 	if g.agent != nil {
@@ -84,7 +84,7 @@ func (g *governedRequest) logDecision(decision string, refusal *httpRefusal, not
 
 // loggedReason returns the reason of a refusal for the log. It leaves out messages that quote
 // arguments.
-func (r *httpRefusal) loggedReason() string {
+func (r *refusalError) loggedReason() string {
 	if r.Kind == kindUnreadable || r.Kind == kindUndeclared || r.Kind == kindAmbiguous {
 		return title(r.Kind)
 	}
@@ -93,12 +93,12 @@ func (r *httpRefusal) loggedReason() string {
 
 // logCause logs the cause of a refusal that an operator must look into. It does not log inputs
 // and outputs that an assertion quotes.
-func (g *governedRequest) logCause(refusal *httpRefusal) {
+func (g *governedRequest) logCause(refusal *refusalError) {
 	if refusal == nil || refusal.status < 500 {
 		return
 	}
 	if cause := refusal.loggedCause(); cause != nil {
-		g.handler.logger.Error("a request of an agent was refused as the gateway has a fault", zap.String("tool", g.name),
+		g.handler.logger.Error("a request of an agent was refused because of an error of the gateway", zap.String("tool", g.name),
 			zap.String("kind", string(refusal.Kind)), zap.String("error", text.Cut(cause.Error(), maxLoggedCause)))
 	}
 }

@@ -92,7 +92,7 @@ func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	for _, file := range b.RemainingArgs() {
 		switch {
 		case file == "":
-			return b.Err("the name of a file is empty")
+			return b.Err("file name is empty")
 		case slices.Contains(o.Files, file):
 			return b.Errf("%s is given twice", file)
 		}
@@ -192,7 +192,7 @@ func readEndpointPath(b *directive.Block, to *string) error {
 	return b.Value(func(text string) error {
 		*to = text
 		if strings.Trim(text, "/") == "" {
-			return errors.New("that would be the whole site: give it a path of its own")
+			return errors.New("the path / is the whole site: use a path of its own")
 		}
 		return toolcall.CheckPath(text)
 	})

@@ -26,7 +26,7 @@ func (s *response) serveCall() error {
 		if checked {
 			rec.Discard()
 		}
-		s.abort("the answer broke off")
+		s.abort("the response was aborted")
 	}()
 	err := s.next.ServeHTTP(rec, s.r)
 	ended = true
@@ -57,16 +57,16 @@ func (s *response) callOutputs() (outputs jsontext.Value, ok bool) {
 	delete(rec.Headers, headerExposes)
 	switch {
 	case rec.TooLarge:
-		s.abort("the answer was larger than a tool call may return")
+		s.abort("the response was larger than the limit for tool calls")
 		return nil, false
 	case rec.StreamErr != nil:
-		s.abort("the answer streamed more than can be read")
+		s.abort("the streamed response exceeded the limit")
 		return nil, false
 	case rec.Status == 0 || rec.Body == nil:
-		s.abort("nothing behind the guard answered")
+		s.abort("no handler after oagent wrote a response")
 		return nil, false
 	case rec.Stream != nil && s.r.Context().Err() != nil && !rec.StreamComplete():
-		s.abort("the answer did not come to its end in time")
+		s.abort("the response did not end before the timeout")
 		if s.isChecked() {
 			rec.Discard()
 		}
@@ -82,7 +82,7 @@ func (s *response) callOutputs() (outputs jsontext.Value, ok bool) {
 		if err := rec.FinishStream(); err != nil {
 			rec.StreamErr = err
 			rec.Release()
-			s.abort("the answer was a stream that cannot be read")
+			s.abort("the streamed response cannot be parsed")
 			return nil, false
 		}
 	}
@@ -91,7 +91,7 @@ func (s *response) callOutputs() (outputs jsontext.Value, ok bool) {
 			return engagement.Omitted{Bytes: int64(len(rec.Body.B)), Why: engagement.OmittedAnswer, Limit: s.handler.MaxOutput}.JSON(), true
 		}
 		rec.Reset(s.r.Method)
-		s.ticket.Abort(s.r.Context(), "the answer was larger than max_output, so that it could not be checked, and was withheld")
+		s.ticket.Abort(s.r.Context(), "the response was larger than max_output; it was withheld because it could not be checked")
 		_ = s.sendRefusal(s.refuseTooLarge())
 		return nil, false
 	}

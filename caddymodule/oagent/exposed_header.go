@@ -35,15 +35,15 @@ func (g *governedRequest) expose(header http.Header) {
 	}
 	exposed, err := guard.Exposed(g.r.Context(), g.binding)
 	if err != nil {
-		g.handler.logger.Error("what an agent exposes cannot be read", zap.String("agent", g.agent.Name), zap.Error(err))
+		g.handler.logger.Error("reading the exposed values of an agent failed", zap.String("agent", g.agent.Name), zap.Error(err))
 		return
 	}
-	if c := g.handler.logger.Check(zapcore.DebugLevel, "an agent does not expose all yet"); c != nil && len(exposed.Missing) > 0 {
+	if c := g.handler.logger.Check(zapcore.DebugLevel, "some exposed values of an agent are not set yet"); c != nil && len(exposed.Missing) > 0 {
 		c.Write(zap.String("agent", g.agent.Name), zap.Int("missing", len(exposed.Missing)))
 	}
 	text := asciiJSON(exposed.Object)
 	if len(text) > maxExposes {
-		g.handler.logger.Warn("what an agent exposes is too long for a header, and was left out", zap.String("agent", g.agent.Name), zap.Int("size", len(text)))
+		g.handler.logger.Warn("the exposed values of an agent are too long for a header and were omitted", zap.String("agent", g.agent.Name), zap.Int("size", len(text)))
 		return
 	}
 	header[headerExposes] = []string{string(text)}

@@ -52,7 +52,7 @@ func (g *governedRequest) replacePlaceholders(text string) string {
 }
 
 // findAgent finds the agent that governs the request, and the Engagement.
-func (g *governedRequest) findAgent() *httpRefusal {
+func (g *governedRequest) findAgent() *refusalError {
 	name := g.replacePlaceholders(g.handler.Guard)
 	switch {
 	case name != "":
@@ -60,11 +60,11 @@ func (g *governedRequest) findAgent() *httpRefusal {
 	case g.agents.Only != nil:
 		g.agent = g.agents.Only
 	default:
-		return g.refuse(engagement.KindUnknownAgent, 0, "", "nothing was done: the request does not say which agent it belongs to, and there are several: "+
+		return g.refuse(engagement.KindUnknownAgent, 0, "", "the request was refused: it does not name its agent; there are several: "+
 			g.agents.ListAgents(), nil)
 	}
 	if g.agent == nil {
-		return g.refuse(engagement.KindUnknownAgent, 0, "", fmt.Sprintf("nothing was done: there is no agent %.128q", name), nil)
+		return g.refuse(engagement.KindUnknownAgent, 0, "", fmt.Sprintf("the request was refused: there is no agent %.128q", name), nil)
 	}
 	g.binding = bind(g.handler, g.r, g.agent.Agent)
 	return g.bindCaller()
@@ -110,7 +110,7 @@ func bind(o *Handler, r *http.Request, agent *oagent.Agent) oagent.Binding {
 //
 // Credentials that never reach the API are ignored, because nobody checks them. Otherwise a
 // caller could escape the agent's limits with new invented credentials for each call.
-func (g *governedRequest) bindCaller() *httpRefusal {
+func (g *governedRequest) bindCaller() *refusalError {
 	if g.binding.User.ID != "" || !g.agent.AsCaller && g.handler.Chat == nil {
 		return nil
 	}
@@ -124,7 +124,7 @@ func (g *governedRequest) bindCaller() *httpRefusal {
 	}
 	hash, err := g.callerHash(r, further)
 	if err != nil {
-		return g.refuse(engagement.KindStore, 0, "", "nothing was done, because the record of the Engagement cannot be read just now: try again later", err)
+		return g.refuse(engagement.KindStore, 0, "", "the request was refused: the record of the Engagement is unavailable; try again later", err)
 	}
 	g.binding.Engagement += "#" + hash
 	return nil

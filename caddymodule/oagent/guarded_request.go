@@ -39,7 +39,7 @@ func (g *guardedRequest) serve() error {
 	}
 	var identity upstreamIdentity
 	if g.capability != nil {
-		var refusal *httpRefusal
+		var refusal *refusalError
 		if identity, refusal = g.chooseIdentity(); refusal != nil {
 			return g.sendRefusal(refusal)
 		}
@@ -63,10 +63,10 @@ func (g *guardedRequest) serve() error {
 
 // begin asks the Guard for a decision. While it waits for a reviewer, the timeout of the tool
 // call is paused.
-func (g *guardedRequest) begin() *httpRefusal {
+func (g *guardedRequest) begin() *refusalError {
 	guard, err := g.handler.guard(g.r.Context())
 	if err != nil {
-		return g.refuse(engagement.KindStore, 0, "", "the call was not made, because the record of the Engagement cannot be kept just now: try again later", err)
+		return g.refuse(engagement.KindStore, 0, "", "the call was not made: the record of the Engagement is unavailable; try again later", err)
 	}
 	if g.capability != nil && g.capability.Input != nil && g.capability.Input.RequireReview != "" {
 		defer g.pauseTimeout()()
@@ -74,7 +74,7 @@ func (g *guardedRequest) begin() *httpRefusal {
 	g.ticket, err = guard.Begin(g.r.Context(), oagent.Call{
 		Binding: g.binding, Name: g.name, Names: g.agents.Names, Inputs: g.inputs, Conditional: isConditional(g.r.Header),
 	})
-	return asHTTPRefusal(err)
+	return asRefusalError(err)
 }
 
 // pauseTimeout pauses the timeout of a tool call. The returned function resumes it.

@@ -246,7 +246,7 @@ func (o *Handler) provisionToolsets(ctx caddy.Context) error {
 		o.toolsets = named
 	}
 	if len(o.toolsets) == 0 {
-		return errors.New("there is no toolset, so that no request can be matched to an operation: " +
+		return errors.New("no toolset, so requests cannot be matched to operations: " +
 			"put mcp or otc before oagent, or name the API's document by toolset, as in: toolset openapi.yaml")
 	}
 	for _, t := range named {
@@ -271,17 +271,17 @@ func (o *Handler) Validate() error {
 		return fmt.Errorf("max_recorded %d: %w", o.MaxRecorded, err)
 	}
 	if o.Exposes != exposesHeader && o.Exposes != exposesOff {
-		return fmt.Errorf("exposes %q: it is header or off", o.Exposes)
+		return fmt.Errorf("exposes %q: must be header or off", o.Exposes)
 	}
 	if o.Undeclared != undeclaredRefuse && o.Undeclared != undeclaredAllow {
-		return fmt.Errorf("undeclared %q: it is refuse or allow", o.Undeclared)
+		return fmt.Errorf("undeclared %q: must be refuse or allow", o.Undeclared)
 	}
 	for _, option := range o.endpointPaths() {
 		if err := toolcall.CheckPath(option.path); err != nil {
 			return fmt.Errorf("%s %q: %w", option.name, option.path, err)
 		}
 		if strings.Trim(option.path, "/") == "" {
-			return fmt.Errorf("%s / would take the whole site: give it a path of its own", option.name)
+			return fmt.Errorf("%s / is the whole site: use a path of its own", option.name)
 		}
 	}
 	return o.checkEndpointPaths()
@@ -302,7 +302,7 @@ func (o *Handler) checkEndpointPaths() error {
 	for i, p := range paths {
 		for _, other := range paths[:i] {
 			if p.isIn(other) || other.isIn(p) {
-				return fmt.Errorf("%s %s and %s %s: one of them would take the requests of the other: give each a path of its own",
+				return fmt.Errorf("%s %s and %s %s overlap: use paths that do not contain each other",
 					other.name, other.path, p.name, p.path)
 			}
 		}
@@ -311,7 +311,7 @@ func (o *Handler) checkEndpointPaths() error {
 		}
 		for _, chat := range o.Chat.Paths {
 			if (endpointPath{"chat", chat}).isIn(p) {
-				return fmt.Errorf("%s %s would take the requests of chat %s: give it a path of its own", p.name, p.path, chat)
+				return fmt.Errorf("%s %s overlaps chat %s: use another path", p.name, p.path, chat)
 			}
 		}
 	}
@@ -326,7 +326,7 @@ func (p endpointPath) isIn(other endpointPath) bool {
 // checkMaxRecorded rejects a size that the store cannot hold.
 func checkMaxRecorded(size int64) error {
 	if size > oagent.LargestMaxPayload {
-		return fmt.Errorf("%s is the most that one value in the record may have", humanize.IBytes(oagent.LargestMaxPayload))
+		return fmt.Errorf("the maximum is %s", humanize.IBytes(oagent.LargestMaxPayload))
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func (a *heldResponse) WriteHeader(status int) {
 	}
 }
 
-var errWithheld = errors.New("the answer is larger than the guard may look at")
+var errWithheld = errors.New("the response is larger than max_output")
 
 // Write holds the data or passes it on.
 func (a *heldResponse) Write(p []byte) (int, error) {

@@ -47,7 +47,7 @@ func (o *Handler) provisionIdentities() error {
 
 func checkCallerHeader(name string) error {
 	if !httpguts.ValidHeaderFieldName(name) {
-		return fmt.Errorf("%q cannot be the name of a header", name)
+		return fmt.Errorf("%q is not a valid header name", name)
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ type upstreamIdentity struct {
 
 // chooseIdentity selects the credentials for the capability (oagent.Capability.Identity). The caller
 // is known if the site has authenticated it, or if the request has credentials for the API.
-func (g *guardedRequest) chooseIdentity() (upstreamIdentity, *httpRefusal) {
+func (g *guardedRequest) chooseIdentity() (upstreamIdentity, *refusalError) {
 	c, op := g.capability, g.operation
 	known := g.binding.User.ID != ""
 	if !known && c.UserIdentity && !g.hasGatewayCredentials() {
@@ -75,13 +75,13 @@ func (g *guardedRequest) chooseIdentity() (upstreamIdentity, *httpRefusal) {
 		with, err := g.handler.identities[identity.Static].Supplement(caddy.NewReplacer())
 		if err != nil {
 			return upstreamIdentity{}, g.refuse(kindIdentity, http.StatusServiceUnavailable, c.Rule()+".static_identity", fmt.Sprintf(
-				"the call of %s was not made: the gateway's credentials %s for it are missing; the operator has to set them, and finds the reason in the log",
+				"the call of %s was not made: the gateway has no credentials for identity %s; the operator must set them, see the log for the reason",
 				g.name, identity.Static), err)
 		}
 		return upstreamIdentity{strip: true, with: with}, nil
 	case c.UserIdentity:
 		return upstreamIdentity{}, g.refuse(kindIdentity, 0, c.Rule()+".user_identity", fmt.Sprintf(
-			"the call of %s was not made: it is made as the user who asks for it, and nobody is logged in: log in first", g.name), nil)
+			"the call of %s was not made: it needs the identity of a user, and the request is not authenticated; log in first", g.name), nil)
 	}
 	// The tool needs no identity. The toolset's credentials, which the gateway injects into
 	// each call, are not the caller's.
@@ -92,12 +92,12 @@ func (g *guardedRequest) chooseIdentity() (upstreamIdentity, *httpRefusal) {
 	return upstreamIdentity{strip: true}, nil
 }
 
-func (g *guardedRequest) refuseMissingCredentials(err error) *httpRefusal {
+func (g *guardedRequest) refuseMissingCredentials(err error) *refusalError {
 	if err == nil {
 		return nil
 	}
 	return g.refuse(kindIdentity, http.StatusServiceUnavailable, g.capability.Rule(),
-		"the call of "+g.name+" was not made: the gateway's credentials for it are missing; the operator finds the reason in the log", err)
+		"the call of "+g.name+" was not made: the gateway has no credentials for it; the operator finds the reason in the log", err)
 }
 
 // hasGatewayCredentials reports whether the request is a tool call with the toolset's

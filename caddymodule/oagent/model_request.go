@@ -24,7 +24,7 @@ type modelRequest struct{ *governedRequest }
 
 // newModelRequest returns a request that does not go to the API, with the agent that governs it
 // and the Engagement.
-func newModelRequest(o *Handler, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (modelRequest, *httpRefusal) {
+func newModelRequest(o *Handler, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (modelRequest, *refusalError) {
 	g := &governedRequest{handler: o, w: w, r: r, next: next, began: time.Now()}
 	g.repl, _ = r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if next == nil {
@@ -43,7 +43,7 @@ func serveModel(o *Handler, w http.ResponseWriter, r *http.Request, next caddyht
 	m, refusal := newModelRequest(o, w, r, next)
 	if m.call = ocp.CallFromContext(r.Context()); m.call != nil {
 		if refusal != nil || m.agent.Input == nil && m.agent.Output == nil {
-			return false, nil // it is checked like any other call, and refused there
+			return false, nil //nolint:nilerr // it is checked like any other call, and refused there
 		}
 		return true, m.refuseCall()
 	}
@@ -90,13 +90,13 @@ func (m modelRequest) Refuse(err error, called bool) *modelchat.Refusal {
 }
 
 // refusalFor returns the refusal for an error.
-func (m modelRequest) refusalFor(err error) *httpRefusal {
-	refusal := &httpRefusal{}
+func (m modelRequest) refusalFor(err error) *refusalError {
+	refusal := &refusalError{}
 	if errors.As(err, &refusal) {
 		return refusal
 	}
 	if _, ok := engagement.AsRefusal(err); ok {
-		return asHTTPRefusal(err)
+		return asRefusalError(err)
 	}
 	if fault, ok := chat.AsFault(err); ok {
 		return m.refuse(engagement.Kind(fault.Code), fault.Status, "", fault.Message, nil)

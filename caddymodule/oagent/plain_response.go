@@ -30,7 +30,7 @@ func (s *response) servePlain() (err error) {
 }
 
 // errAborted means that a handler called panic(http.ErrAbortHandler).
-var errAborted = errors.New("a handler gave up")
+var errAborted = errors.New("a handler aborted the request")
 
 // recovered is called when a handler has panicked. A handler aborts with http.ErrAbortHandler
 // after a write has failed because the response is too large.
@@ -38,9 +38,9 @@ func (s *response) recovered(a *heldResponse, value any) error {
 	if value == http.ErrAbortHandler && a.tooLarge {
 		return s.releaseResponse(a)
 	}
-	s.abort("the answer broke off")
+	s.abort("the response was aborted")
 	if value == http.ErrAbortHandler && !a.passing {
-		s.writeBrokenOff("The API broke off in the middle of its response, so nothing of it was passed on. The call was made: find out what it did before you repeat it.")
+		s.writeBrokenOff("The API aborted its response, so the response was discarded. The call was made: find out what it changed before you repeat it.")
 		return nil
 	}
 	return errAborted
@@ -48,7 +48,7 @@ func (s *response) recovered(a *heldResponse, value any) error {
 
 // writeBrokenOff responds with 502 instead of an incomplete held response.
 func (s *response) writeBrokenOff(detail string) {
-	problem.Write(s.w, http.StatusBadGateway, "The API broke off", detail)
+	problem.Write(s.w, http.StatusBadGateway, "The API aborted its response", detail)
 }
 
 // holdResponse prepares the request and the writer for a response that is recorded or checked.
@@ -85,14 +85,14 @@ func (s *response) requestWhole(checked bool) {
 func (s *response) releaseResponse(a *heldResponse) error {
 	switch {
 	case a.tooLarge:
-		s.ticket.Abort(s.r.Context(), "the answer was larger than max_output, so that it could not be checked, and was withheld")
+		s.ticket.Abort(s.r.Context(), "the response was larger than max_output; it was withheld because it could not be checked")
 		return s.sendRefusal(s.refuseTooLarge())
 	case a.status == 0 && a.switched:
 		s.abort("the API switched to another protocol")
-		s.writeBrokenOff("The API switched to another protocol, which the request did not ask for.")
+		s.writeBrokenOff("The API switched to another protocol, which the request did not request.")
 		return nil
 	case a.status == 0:
-		s.abort("nothing behind the guard answered")
+		s.abort("no handler after oagent wrote a response")
 		return nil
 	}
 	a.conceal(s.injected)
@@ -102,7 +102,7 @@ func (s *response) releaseResponse(a *heldResponse) error {
 	}
 	if refusal := s.finish(outputs, a.status); refusal != nil {
 		if a.passing {
-			s.logDecision(string(refusal.Kind), refusal, "the answer had been given already")
+			s.logDecision(string(refusal.Kind), refusal, "the response was already sent")
 			return nil
 		}
 		return s.sendRefusal(refusal)

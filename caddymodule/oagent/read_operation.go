@@ -31,13 +31,13 @@ const maxHint = 256
 type operationReader struct{ *guardedRequest }
 
 // refuseUnmatched refuses a request that matches no operation, or several.
-func (q operationReader) refuseUnmatched(err error) *httpRefusal {
+func (q operationReader) refuseUnmatched(err error) *refusalError {
 	if ambiguous, ok := errors.AsType[*ocp.AmbiguousError](err); ok {
-		return q.refuse(kindAmbiguous, 0, "", "the request was not passed on: "+ambiguous.Reason, err)
+		return q.refuse(kindAmbiguous, 0, "", "the request was refused: "+ambiguous.Reason, err)
 	}
-	message := "the request was not passed on: it is none of the operations that the API's document declares, and only those can be judged"
+	message := "the request was refused: it matches no operation of the API's document"
 	if meant := q.withEncodedSlash(); meant != "" {
-		message += fmt.Sprintf("; a slash inside of a parameter is written %%2F, as in %s", text.Cut(meant, maxHint))
+		message += fmt.Sprintf("; encode a slash in a parameter as %%2F, as in %s", text.Cut(meant, maxHint))
 	}
 	return q.refuse(kindUnknownOperation, 0, "", message, err)
 }
@@ -77,13 +77,13 @@ func (q operationReader) matches(path string) bool {
 }
 
 // read finds the operation and its arguments.
-func (q operationReader) read() *httpRefusal {
+func (q operationReader) read() *refusalError {
 	if q.call != nil {
 		return q.readCall()
 	}
 	if !q.agents.Loaded {
 		return q.refuse(kindUnavailable, http.StatusServiceUnavailable, "",
-			"the request was not passed on: the document of the API has not been loaded yet, so that nobody knows what the request means; try again later", nil)
+			"the request was refused: the OpenAPI document of the API is not loaded yet; try again later", nil)
 	}
 	tool, err := q.agents.Routes.Match(q.r)
 	if err != nil {
@@ -101,14 +101,14 @@ func (q operationReader) setOperation(op *agentset.Operation) {
 }
 
 // readCall gets the arguments of a tool call.
-func (q operationReader) readCall() *httpRefusal {
+func (q operationReader) readCall() *refusalError {
 	toolset := ""
 	if q.repl != nil {
 		toolset, _ = q.repl.GetString("http.tool.toolset")
 	}
 	op := q.agents.Operation(q.call.Tool, toolset)
 	if op == nil {
-		return q.refuse(kindUnknownOperation, 0, "", fmt.Sprintf("the call of %s was not made: its toolset is not one that this site's agents have", q.call.Tool.Name), nil)
+		return q.refuse(kindUnknownOperation, 0, "", fmt.Sprintf("the call of %s was not made: its toolset is not available to the agents of this site", q.call.Tool.Name), nil)
 	}
 	q.setOperation(op)
 	if refusal := q.checkBuilt(); refusal != nil {
@@ -120,7 +120,7 @@ func (q operationReader) readCall() *httpRefusal {
 		return q.readPlain()
 	}
 	if err := q.call.CheckNames(); err != nil {
-		return q.refuse(kindUnreadable, 0, "", fmt.Sprintf("the call of %s was not made, because it cannot be judged: %s", q.name, err), err)
+		return q.refuse(kindUnreadable, 0, "", fmt.Sprintf("the call of %s was not made: its arguments cannot be parsed: %s", q.name, err), err)
 	}
 	q.inputs = q.call.AppendArguments(nil)
 	return nil
@@ -129,7 +129,7 @@ func (q operationReader) readCall() *httpRefusal {
 // checkBuilt refuses a call whose request matches another operation than the one that was
 // called. For example, get-trip with the id "latest" has the path of latest-trip, if there is
 // such an operation.
-func (q operationReader) checkBuilt() *httpRefusal {
+func (q operationReader) checkBuilt() *refusalError {
 	tool, err := q.agents.Routes.MatchCall(q.r, q.call.Tool)
 	if err != nil {
 		if errors.Is(err, ocp.ErrNoOperation) && !slices.Contains(q.handler.toolsets, q.operation.Toolset) {
@@ -142,11 +142,11 @@ func (q operationReader) checkBuilt() *httpRefusal {
 		return nil
 	}
 	return q.refuse(kindAmbiguous, 0, "", fmt.Sprintf(
-		"the call of %s was not made: with these arguments its request is one of %s; call that, if it is what you mean", q.name, other.Name), nil)
+		"the call of %s was not made: with these arguments, its request matches operation %s; call that operation instead", q.name, other.Name), nil)
 }
 
 // readPlain parses the arguments from the request, and restores the body.
-func (q operationReader) readPlain() *httpRefusal {
+func (q operationReader) readPlain() *refusalError {
 	body, refusal := q.readBody()
 	if refusal != nil {
 		return refusal
@@ -164,20 +164,20 @@ func (q operationReader) readPlain() *httpRefusal {
 		return q.refuse(kindUndeclared, 0, "", fmt.Sprintf("the call of %s was not made: %s", q.name, e.Message), err)
 	}
 	if err != nil {
-		return q.refuse(kindUnreadable, 0, "", fmt.Sprintf("the call of %s was not made, because the request cannot be judged: %s", q.name, err), err)
+		return q.refuse(kindUnreadable, 0, "", fmt.Sprintf("the call of %s was not made: the request cannot be parsed: %s", q.name, err), err)
 	}
 	q.inputs = inputs
 	return nil
 }
 
 // readBody reads the whole body and restores it.
-func (q operationReader) readBody() ([]byte, *httpRefusal) {
+func (q operationReader) readBody() ([]byte, *refusalError) {
 	if q.r.Body == nil || q.r.Body == http.NoBody {
 		return nil, nil
 	}
-	tooLarge := func() *httpRefusal {
+	tooLarge := func() *refusalError {
 		return q.refuse(kindTooLarge, http.StatusRequestEntityTooLarge, "", fmt.Sprintf(
-			"the request was not passed on: its body has more than %s, and only less can be judged; the operator can raise max_input",
+			"the request was refused: its body is larger than %s; the operator can raise max_input",
 			humanize.IBytes(uint64(q.handler.MaxInput))), nil)
 	}
 	if q.r.ContentLength > q.handler.MaxInput {
@@ -193,7 +193,7 @@ func (q operationReader) readBody() ([]byte, *httpRefusal) {
 	case errors.Is(err, buffer.ErrTooLarge):
 		return nil, tooLarge()
 	case err != nil:
-		return nil, q.refuse(engagement.KindInvalid, http.StatusBadRequest, "", "the request was not passed on: its body broke off", err)
+		return nil, q.refuse(engagement.KindInvalid, http.StatusBadRequest, "", "the request was refused: its body is incomplete", err)
 	}
 	q.r.ContentLength, q.r.TransferEncoding, q.r.Trailer = int64(len(content.B)), nil, nil
 	delete(q.r.Header, "Trailer")

@@ -12,7 +12,7 @@ import (
 // recordRefusal records a refusal that the handler itself decided. Refusals by the Guard are
 // already in the record. Refusals without a decision, such as errors of the gateway, are not
 // recorded.
-func (g *governedRequest) recordRefusal(r *httpRefusal) {
+func (g *governedRequest) recordRefusal(r *refusalError) {
 	if g.agent == nil || !isDecided(r) {
 		return
 	}
@@ -21,14 +21,14 @@ func (g *governedRequest) recordRefusal(r *httpRefusal) {
 		err = guard.Refuse(g.r.Context(), g.binding, r.Refusal, g.inputs, g.recordedReason(r))
 	}
 	if err != nil {
-		g.handler.logger.Warn("a refusal is not in the record of its Engagement", zap.String("agent", g.agent.Name),
+		g.handler.logger.Warn("recording a refusal failed", zap.String("agent", g.agent.Name),
 			zap.String("engagement", g.engagementKey()), zap.String("kind", string(r.Kind)), zap.Error(err))
 	}
 }
 
 // isDecided reports whether a refusal is the handler's decision about the operation or the
 // identity of a request.
-func isDecided(r *httpRefusal) bool {
+func isDecided(r *refusalError) bool {
 	switch r.Kind {
 	case kindIdentity:
 		return true
@@ -40,7 +40,7 @@ func isDecided(r *httpRefusal) bool {
 
 // recordedReason returns the reason for the record. If the request matches no operation, the
 // reason describes the request without its query, which may contain credentials.
-func (g *governedRequest) recordedReason(r *httpRefusal) string {
+func (g *governedRequest) recordedReason(r *refusalError) string {
 	if g.operation != nil {
 		return r.Message
 	}

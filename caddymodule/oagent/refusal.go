@@ -34,35 +34,35 @@ func title(kind engagement.Kind) string {
 	case engagement.KindInvalid:
 		return "The call is malformed"
 	case engagement.KindNotAllowed:
-		return "The agent may not use this"
+		return "The agent may not call this operation"
 	case engagement.KindInputRestriction:
-		return "An input restriction of the agent does not allow this call"
+		return "An input restriction of the agent forbids this call"
 	case engagement.KindOutputRestriction:
 		return "An output restriction of the agent withholds this result"
 	case engagement.KindShortCircuit:
-		return "The agent repeats itself, and was ended"
+		return "The Engagement has ended because the agent repeated calls"
 	case engagement.KindReviewPending:
-		return "This must be confirmed first"
+		return "A review is pending"
 	case engagement.KindReviewDenied:
-		return "The reviewer has denied this"
+		return "The reviewer has denied this call"
 	case engagement.KindGuardrail:
 		return "A guardrail has ended the Engagement"
 	case engagement.KindUnchecked:
-		return "This cannot be checked just now"
+		return "The check is temporarily unavailable"
 	case engagement.KindEnded:
 		return "The Engagement has ended"
 	case engagement.KindStore:
-		return "The record cannot be kept just now"
+		return "The record is temporarily unavailable"
 	case kindUnknownOperation:
-		return "This is no operation of the API"
+		return "The request matches no operation of the API"
 	case kindAmbiguous:
-		return "This may be another request than it seems"
+		return "The request is ambiguous"
 	case kindUnreadable:
-		return "This request cannot be judged"
+		return "The request cannot be parsed"
 	case kindUndeclared:
-		return "The API's document does not declare this"
+		return "The request has undeclared parameters"
 	case kindTooLarge:
-		return "The request is too large to be judged"
+		return "The request is too large"
 	case kindIdentity:
 		return "There are no credentials for this call"
 	case kindUnavailable:
@@ -71,23 +71,23 @@ func title(kind engagement.Kind) string {
 	return "Refused"
 }
 
-// httpRefusal is a refusal with its HTTP status.
-type httpRefusal struct {
+// refusalError is a refusal with its HTTP status.
+type refusalError struct {
 	*engagement.Refusal
 	status int
 	cause  error // for the log; nil if the Refusal has it
 }
 
-// asHTTPRefusal converts an error of the Guard; nil if there is none.
-func asHTTPRefusal(err error) *httpRefusal {
+// asRefusalError converts an error of the Guard; nil if there is none.
+func asRefusalError(err error) *refusalError {
 	if err == nil {
 		return nil
 	}
 	r, ok := engagement.AsRefusal(err)
 	if !ok {
-		r = &engagement.Refusal{Kind: engagement.KindStore, Message: "the call could not be judged; the operator finds the reason in the log"}
+		r = &engagement.Refusal{Kind: engagement.KindStore, Message: "the call was not made: checking it failed; the operator finds the reason in the log"}
 	}
-	return &httpRefusal{Refusal: r, status: r.Status(), cause: err}
+	return &refusalError{Refusal: r, status: r.Status(), cause: err}
 }
 
 // retryUnavailable is the retry delay while the gateway is not ready.
@@ -95,7 +95,7 @@ const retryUnavailable = 2 * time.Second
 
 // refuse returns a refusal that the handler itself decides. A status of 0 selects the default
 // status of the kind.
-func (g *governedRequest) refuse(kind engagement.Kind, status int, rule, message string, cause error) *httpRefusal {
+func (g *governedRequest) refuse(kind engagement.Kind, status int, rule, message string, cause error) *refusalError {
 	r := &engagement.Refusal{Kind: kind, Rule: rule, Message: message, Name: g.name, Engagement: g.binding.Engagement}
 	if g.agent != nil {
 		r.Agent = g.agent.Name
@@ -106,11 +106,11 @@ func (g *governedRequest) refuse(kind engagement.Kind, status int, rule, message
 	if status == http.StatusServiceUnavailable {
 		r.RetryAfter = retryUnavailable
 	}
-	return &httpRefusal{Refusal: r, status: status, cause: cause}
+	return &refusalError{Refusal: r, status: status, cause: cause}
 }
 
 // sendRefusal responds with a refusal. The response must not have begun.
-func (g *governedRequest) sendRefusal(r *httpRefusal) error {
+func (g *governedRequest) sendRefusal(r *refusalError) error {
 	g.status = r.status
 	g.adviseRenewal(r)
 	g.recordRefusal(r)
@@ -125,13 +125,13 @@ func (g *governedRequest) sendRefusal(r *httpRefusal) error {
 
 // adviseRenewal adds instructions to renew the Engagement to the refusal of one that has
 // ended.
-func (g *governedRequest) adviseRenewal(r *httpRefusal) {
+func (g *governedRequest) adviseRenewal(r *refusalError) {
 	if !r.Ends() || r.Rule == "" {
 		return
 	}
-	advice := "to begin another, ask an auditor of this gateway, or wait until this one expires"
+	advice := "to begin a new one, ask an auditor of this gateway, or wait until this one expires"
 	if g.handler.Engagements != "" && g.binding.User.ID != "" && g.binding.Reviewed == "" {
-		advice = "to begin another, its user sends DELETE " + strings.TrimRight(g.handler.Engagements, "/") + "/" + g.engagementKey()
+		advice = "to begin a new one, its user sends DELETE " + strings.TrimRight(g.handler.Engagements, "/") + "/" + g.engagementKey()
 	}
 	if g.handler.Engagement != "" {
 		advice += ", or use another id for the Engagement"
@@ -143,7 +143,7 @@ func (g *governedRequest) adviseRenewal(r *httpRefusal) {
 const docsURL = "https://github.com/fairwayhq/fairway/blob/main/docs/oagent.md#"
 
 // writeRefusal responds with a problem document (RFC 9457) that must not be cached.
-func (g *governedRequest) writeRefusal(w http.ResponseWriter, r *httpRefusal) {
+func (g *governedRequest) writeRefusal(w http.ResponseWriter, r *refusalError) {
 	d := problem.New(docsURL+string(r.Kind), title(r.Kind), r.status, r.Message)
 	if r.Review != "" {
 		d.AddString("review", r.Review)
@@ -170,7 +170,7 @@ func (g *governedRequest) writeRefusal(w http.ResponseWriter, r *httpRefusal) {
 }
 
 // toolFailure returns the failure of a tool call that was refused.
-func toolFailure(r *httpRefusal) *ocp.Failure {
+func toolFailure(r *refusalError) *ocp.Failure {
 	return &ocp.Failure{
 		Kind: ocp.Restricted, Status: r.status, RetryAfter: r.RetryAfter, Message: r.Message,
 		Made: r.Made && r.Kind != engagement.KindReviewPending,
@@ -178,7 +178,7 @@ func toolFailure(r *httpRefusal) *ocp.Failure {
 }
 
 // loggedCause returns the cause for the log, or nil if it says no more than the message.
-func (r *httpRefusal) loggedCause() error {
+func (r *refusalError) loggedCause() error {
 	if r.cause == nil {
 		return nil
 	}

@@ -69,7 +69,7 @@ func (s *response) isChecked() bool { return s.ticket.Capability.Output != nil }
 func (s *response) isRecorded() bool { return s.isChecked() || s.ticket.Capability.CollectResults }
 
 // finish gives the result of the call to the Guard.
-func (s *response) finish(outputs jsontext.Value, status int) *httpRefusal {
+func (s *response) finish(outputs jsontext.Value, status int) *refusalError {
 	s.status = status
 	if output := s.ticket.Capability.Output; output != nil {
 		if output.RequireReview != "" {
@@ -83,7 +83,7 @@ func (s *response) finish(outputs jsontext.Value, status int) *httpRefusal {
 		s.ticket.Unrecorded = engagement.OmittedCredentials
 	}
 	if err := s.ticket.Finish(s.r.Context(), outputs, status); err != nil {
-		return asHTTPRefusal(err)
+		return asRefusalError(err)
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (s *response) abortFor(err error) {
 		if failure := toolcall.UpstreamFailure("", s.status); failure != nil {
 			s.failed = failure.Kind
 		}
-		s.abort("the gateway could not get an answer: status " + strconv.Itoa(handlerError.StatusCode))
+		s.abort("calling the API failed: status " + strconv.Itoa(handlerError.StatusCode))
 		return
 	}
 	s.failed = ocp.Internal
@@ -139,9 +139,9 @@ func isConditional(header http.Header) bool {
 }
 
 // refuseTooLarge refuses a response that is too large to check.
-func (s *response) refuseTooLarge() *httpRefusal {
+func (s *response) refuseTooLarge() *refusalError {
 	r := s.refuse(engagement.KindOutputRestriction, 0, s.ticket.Capability.Rule()+".output_restriction", fmt.Sprintf(
-		"the call of %s was made, but its result is withheld: it has more than %s, and only less can be checked; ask for less",
+		"the call of %s was made, but its result is withheld: it is larger than %s, the limit for checks; request less",
 		s.name, humanize.IBytes(uint64(s.handler.MaxOutput))), nil)
 	r.Made = true
 	return r

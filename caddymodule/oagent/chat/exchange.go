@@ -95,7 +95,7 @@ func (x *exchange) serve() error {
 	if x.read.Background {
 		return x.refuse(&chat.Fault{
 			Status: http.StatusForbidden, Code: chat.CodeUnchecked,
-			Message: "an answer in the background is not looked at by the guardrail: ask without background",
+			Message: "guardrails cannot check background responses: send the request without background",
 		})
 	}
 	if x.read.Stream {
@@ -108,10 +108,10 @@ func (x *exchange) serve() error {
 // open finds the Engagement. It must not have ended.
 func (x *exchange) open() (err error) {
 	if x.guard, err = x.request.Guard(); err != nil {
-		x.logger.Error("the records of agents cannot be opened", zap.Error(err))
+		x.logger.Error("opening the store of Engagements failed", zap.Error(err))
 		return &chat.Fault{
 			Status: http.StatusServiceUnavailable, Code: string(engagement.KindStore),
-			Message: "the model was not asked, because the record of the Engagement cannot be kept just now: try again later",
+			Message: "the model was not called: the record of the Engagement is unavailable; try again later",
 		}
 	}
 	return x.guard.CheckActive(x.r.Context(), x.binding)
@@ -128,7 +128,7 @@ func (x *exchange) readRequest() (err error) {
 	if coding := x.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return &chat.Fault{
 			Status: http.StatusUnsupportedMediaType, Code: chat.CodeMalformed,
-			Message: "the request is compressed, so that no guardrail can look at it: send it without Content-Encoding",
+			Message: "guardrails cannot check compressed requests: send the request without Content-Encoding",
 		}
 	}
 	body := new(buffer.Buffer) // not from the pool: the transport may still read it after the response has arrived
@@ -136,10 +136,10 @@ func (x *exchange) readRequest() (err error) {
 	case errors.Is(err, buffer.ErrTooLarge):
 		return &chat.Fault{
 			Status: http.StatusRequestEntityTooLarge, Code: chat.CodeMalformed,
-			Message: fmt.Sprintf("the request has more than %d bytes, which is the limit", x.MaxInput),
+			Message: fmt.Sprintf("the request is larger than the limit of %d bytes", x.MaxInput),
 		}
 	case err != nil:
-		return &chat.Fault{Status: http.StatusBadRequest, Code: chat.CodeMalformed, Message: "the request could not be read to its end"}
+		return &chat.Fault{Status: http.StatusBadRequest, Code: chat.CodeMalformed, Message: "the body of the request is incomplete"}
 	}
 	options := x.options()
 	options.AllowMedia = options.AllowMedia || x.binding.Agent.Input == nil

@@ -138,10 +138,10 @@ func checkPath(p string) error {
 		return toolcall.ErrNoSlash
 	}
 	if _, err := path.Match(p, "/"); err != nil {
-		return errors.New("that is no pattern")
+		return errors.New("not a valid pattern")
 	}
 	if chat.FormatOf(p) == 0 {
-		return errors.New("the path of a model API ends in /chat/completions, /responses or /messages")
+		return errors.New("the path must end in /chat/completions, /responses or /messages")
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func checkRole(role string) error {
 	case "user", "system", "developer", "assistant", "tool":
 		return nil
 	}
-	return errors.New("it is user, system, developer, assistant or tool")
+	return errors.New("must be user, system, developer, assistant or tool")
 }
 
 // FormatOf returns the model API that a request is for, or 0 if it is for none.

@@ -16,7 +16,7 @@ type keepAlive struct {
 }
 
 // keepAliveComment is an event stream comment, which clients ignore.
-var keepAliveComment = []byte(": the answer is being checked\n\n")
+var keepAliveComment = []byte(": the response is being checked\n\n")
 
 func startKeepAlive(w http.ResponseWriter, interval time.Duration) *keepAlive {
 	if interval <= 0 {

@@ -29,16 +29,16 @@ func (x *exchange) callModel() error {
 	switch {
 	case rec.TooLarge:
 		return x.refuse(&chat.Fault{Status: http.StatusBadGateway, Code: chat.CodeUnchecked, Message: fmt.Sprintf(
-			"the answer of the model has more than %d bytes, which is the most that a guardrail looks at; ask for less", x.MaxOutput)})
+			"the response of the model is larger than %d bytes, the limit for guardrails; request less", x.MaxOutput)})
 	case err != nil:
 		return x.fail(err)
 	case rec.Status == 0:
-		return x.refuse(&chat.Fault{Status: http.StatusBadGateway, Code: chat.CodeUnreadable, Message: "nothing stands behind oagent that answers for the model"})
+		return x.refuse(&chat.Fault{Status: http.StatusBadGateway, Code: chat.CodeUnreadable, Message: "no handler after oagent responds for the model API"})
 	}
 	if coding := rec.Headers.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return x.refuse(&chat.Fault{
 			Status: http.StatusBadGateway, Code: chat.CodeUnreadable,
-			Message: "the answer of the model is compressed though it was asked for as it is, so nothing of it is given",
+			Message: "the response of the model is compressed although the request forbids it; it was discarded because guardrails cannot check it",
 		})
 	}
 	if rec.Status >= http.StatusMultipleChoices {
@@ -66,11 +66,11 @@ func (x *exchange) record() (*toolcall.Recorder, error) {
 func (x *exchange) fail(err error) error {
 	if p, ok := errors.AsType[*toolcall.PanicError](err); ok {
 		if p.Stack != nil {
-			x.logger.Error("panic behind a guardrail", zap.Any("value", p.Value), zap.ByteString("stack", p.Stack))
+			x.logger.Error("panic in a handler after oagent", zap.Any("value", p.Value), zap.ByteString("stack", p.Stack))
 		}
 		return x.refuse(&chat.Fault{
 			Status: http.StatusBadGateway, Code: chat.CodeUnreadable,
-			Message: "the model broke off in the middle of its answer, so nothing of it is given; try again",
+			Message: "the model API aborted its response, which was discarded; try again",
 		})
 	}
 	if !x.alive.stop() {
@@ -80,7 +80,7 @@ func (x *exchange) fail(err error) error {
 	if handlerError, ok := errors.AsType[caddyhttp.HandlerError](err); ok && handlerError.StatusCode != 0 {
 		status = handlerError.StatusCode
 	}
-	return x.refuse(&chat.Fault{Status: status, Code: "upstream_error", Message: "the model could not be asked: " + http.StatusText(status)})
+	return x.refuse(&chat.Fault{Status: status, Code: "upstream_error", Message: "calling the model failed: " + http.StatusText(status)})
 }
 
 // passError sends an error of the API to the client. Text that the model may have written is

@@ -62,7 +62,7 @@ const maxSavedEngagement = 64 << 20
 // evaluate returns the value of an expression as JSON.
 func evaluate(expression, engagement, agent string) (jsontext.Value, error) {
 	if engagement == "" {
-		return nil, errors.New("give the file of an Engagement, as in: --engagement engagement.json")
+		return nil, errors.New("the flag --engagement is missing: add the file of a saved Engagement, as in: --engagement engagement.json")
 	}
 	saved, err := readSaved(engagement)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 func lintCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint <files...> [--openapi <document>...]",
-		Short: "Says what is wrong with agents' documents",
+		Short: "Reports problems in agent documents",
 		Long: `
 Reads files of OpenAgentSpec documents and prints what is wrong with them, one
 problem on a line: the file, the line, the path in the document, and what is
@@ -80,12 +80,12 @@ func lintAgents(out io.Writer, files, documents []string) error {
 		}
 	}
 	if faults > 0 {
-		return errors.New("the documents are not good")
+		return errors.New("the documents have problems")
 	}
 	noteReviewers(out, all)
-	verdict := "good"
+	verdict := "valid"
 	if len(documents) == 0 {
-		verdict = "good, but nobody has looked for its tools and agents (see --openapi)"
+		verdict = "valid; its tools and agents were not checked (see --openapi)"
 	}
 	for _, a := range all {
 		count := "1 capability"
@@ -115,7 +115,7 @@ func noteReviewers(out io.Writer, all []*oagent.Agent) {
 				if near := nearest.Name(name, slices.Values(names)); near != "" {
 					note = "; did you mean " + near + "?"
 				}
-				fmt.Fprintf(out, "%s:%d: note: %s: %s is no agent of these documents%s\n", a.Location, a.Capabilities[i].Line, rule, name, note)
+				fmt.Fprintf(out, "%s:%d: note: %s: agent %s is not in these documents%s\n", a.Location, a.Capabilities[i].Line, rule, name, note)
 			}
 		}
 	}

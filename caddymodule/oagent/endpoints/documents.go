@@ -25,8 +25,8 @@ type listedAgent struct {
 func (q documentRequest) serve() {
 	if q.r.Method == http.MethodPost {
 		q.w.Header().Set("Allow", "GET, HEAD")
-		q.problem(http.StatusMethodNotAllowed, "The method is not allowed",
-			"This takes GET, HEAD: it is the agent's document. No agent runs here; an Engagement begins with what an agent asks of the API.")
+		q.problem(http.StatusMethodNotAllowed, "Method not allowed",
+			"Use GET to read the agent's document. The gateway does not run agents: an Engagement begins with an agent's first call of the API.")
 		return
 	}
 	if !q.allow(http.MethodGet) {
@@ -51,7 +51,7 @@ func (q documentRequest) serve() {
 			}
 		}
 	}
-	q.problem(http.StatusNotFound, "There is no such agent", "This site has no agent of that name. "+q.options.Documents+" lists those that it has.")
+	q.problem(http.StatusNotFound, "Agent not found", "This site has no agent with that name. GET "+q.options.Documents+" lists its agents.")
 }
 
 func (q documentRequest) writeDocument(a *oagent.Agent) {

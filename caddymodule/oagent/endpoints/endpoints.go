@@ -119,7 +119,7 @@ func (q *request) below(path string) bool {
 // the resource exists or not.
 func (q *request) authenticated(page func()) {
 	if q.user = q.options.User(q.r); q.user.ID == "" {
-		q.problem(http.StatusUnauthorized, "Authentication is needed", "Who you are is not known, so nothing can be shown. Log in first.")
+		q.problem(http.StatusUnauthorized, "Authentication required", "The request is not authenticated. Log in first.")
 		return
 	}
 	var err error
@@ -141,7 +141,7 @@ func (q *request) allow(methods ...string) bool {
 		allowed += ", HEAD"
 	}
 	q.w.Header().Set("Allow", allowed)
-	q.problem(http.StatusMethodNotAllowed, "The method is not allowed", "This takes "+allowed+".")
+	q.problem(http.StatusMethodNotAllowed, "Method not allowed", "Use one of: "+allowed+".")
 	return false
 }
 
@@ -150,16 +150,16 @@ func (q *request) problem(status int, title, detail string) {
 }
 
 func (q *request) notFound() {
-	q.problem(http.StatusNotFound, "There is nothing here", "There is no such thing, or it is not yours to see.")
+	q.problem(http.StatusNotFound, "Not found", "The resource does not exist, or you may not see it.")
 }
 
 // fail responds with an error of the store.
 func (q *request) fail(err error) {
 	if q.r.Context().Err() == nil {
-		q.options.Logger.Error("the records of agents cannot be read", zap.Error(err))
+		q.options.Logger.Error("reading the store of Engagements failed", zap.Error(err))
 	}
 	q.w.Header().Set("Retry-After", "2")
-	q.problem(http.StatusServiceUnavailable, "The records cannot be read", "The records of agents cannot be read just now. Try again later.")
+	q.problem(http.StatusServiceUnavailable, "Records unavailable", "The records are temporarily unavailable. Try again later.")
 }
 
 // write responds with JSON that must not be cached.
@@ -189,13 +189,13 @@ func (q *request) jsonObject(members ...string) (map[string]string, bool) {
 	}
 	body, err := readSmall(q.w, q.r)
 	if err != nil {
-		q.problem(http.StatusRequestEntityTooLarge, "The body is too large", "It may have "+strconv.Itoa(maxBody)+" bytes, and must come to its end.")
+		q.problem(http.StatusRequestEntityTooLarge, "Body too large", "The body must be complete and have at most "+strconv.Itoa(maxBody)+" bytes.")
 		return nil, false
 	}
 	kind, _, _ := strings.Cut(q.r.Header.Get("Content-Type"), ";")
 	hasNone := len(body) == 0 && kind == ""
 	if !hasNone && !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
-		q.problem(http.StatusUnsupportedMediaType, "The body must be JSON", "Send the header Content-Type: application/json, or neither a body nor this header.")
+		q.problem(http.StatusUnsupportedMediaType, "Unsupported media type", "Send the header Content-Type: application/json, or neither a body nor this header.")
 		return nil, false
 	}
 	values := make(map[string]string, len(members))
@@ -204,12 +204,12 @@ func (q *request) jsonObject(members ...string) (map[string]string, bool) {
 	}
 	parts, err := wire.Members(nil, body)
 	if err != nil {
-		q.problem(http.StatusBadRequest, "The body is not good JSON", "It must be one JSON object of strings.")
+		q.problem(http.StatusBadRequest, "Invalid JSON", "The body must be one JSON object whose members are strings.")
 		return nil, false
 	}
 	for _, m := range parts {
 		if !slices.Contains(members, m.Name) || json.Unmarshal(m.Value, new(string)) != nil {
-			q.problem(http.StatusBadRequest, "The body has something else", "Its members are strings: "+strings.Join(members, ", ")+".")
+			q.problem(http.StatusBadRequest, "Unknown member", "The body may have these members, which must be strings: "+strings.Join(members, ", ")+".")
 			return nil, false
 		}
 		var text string
@@ -223,7 +223,7 @@ func (q *request) jsonObject(members ...string) (map[string]string, bool) {
 // or Origin show that it comes from another site. It returns false then.
 func (q *request) sameOrigin() bool {
 	if err := http.NewCrossOriginProtection().Check(q.r); err != nil {
-		q.problem(http.StatusForbidden, "The request comes from another site", "Such requests change nothing here. Send it from this site, or from a program.")
+		q.problem(http.StatusForbidden, "Cross-origin request", "Requests from another site may not change anything. Send the request from this site, or from a program.")
 		return false
 	}
 	return true
@@ -238,8 +238,8 @@ func (q *request) number(query url.Values, name string, preset, least, most int6
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < least || n > most {
-		q.problem(http.StatusBadRequest, "A number is wrong",
-			fmt.Sprintf("%s is a whole number from %d to %d.", name, least, most))
+		q.problem(http.StatusBadRequest, "Invalid number",
+			fmt.Sprintf("%s must be a whole number from %d to %d.", name, least, most))
 		return 0, false
 	}
 	return n, true

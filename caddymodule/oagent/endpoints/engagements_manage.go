@@ -66,7 +66,7 @@ func (q engagementRequest) renewEngagement(e *engagement.Summary) {
 	}
 	auditor := q.isAuditor()
 	if e.Reviewed != "" && !auditor {
-		q.problem(http.StatusForbidden, "Only an auditor can do this", "An agent reviews in this Engagement. Ask an auditor to begin it anew.")
+		q.problem(http.StatusForbidden, "Auditors only", "An agent reviews in this Engagement. Ask an auditor to renew it.")
 		return
 	}
 	renewed, err := q.guard.Renew(q.r.Context(), e.Key, engagement.Renewal{By: q.user.ID, Force: auditor})
@@ -74,13 +74,13 @@ func (q engagementRequest) renewEngagement(e *engagement.Summary) {
 	case isNothing(err):
 		q.notFound()
 	case errors.Is(err, engagement.ErrActive):
-		q.problem(http.StatusConflict, "The Engagement has not ended", "Its user can begin it anew once it has ended; an auditor can at any time.")
+		q.problem(http.StatusConflict, "The Engagement has not ended", "Its user can renew it after it has ended; an auditor can renew it at any time.")
 	case errors.Is(err, engagement.ErrRecordFull):
-		q.problem(http.StatusConflict, "The record of the Engagement is full", "The record keeps what was done before, and has no room for more. Use another id for the Engagement, or wait until this one expires.")
+		q.problem(http.StatusConflict, "The record of the Engagement is full", "The record of the earlier calls leaves no space for more. Use another id for the Engagement, or wait until this one expires.")
 	case err != nil:
 		q.fail(err)
 	default:
-		q.options.Logger.Info("an Engagement was begun anew", zap.String("agent", renewed.Agent), zap.String("engagement", renewed.Key), zap.String("user", q.user.ID))
+		q.options.Logger.Info("renewed an Engagement", zap.String("agent", renewed.Agent), zap.String("engagement", renewed.Key), zap.String("user", q.user.ID))
 		q.writeState(renewed)
 	}
 }

@@ -9,12 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
-
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -132,7 +131,7 @@ func (q reviewRequest) listReviews(deciders []decider) {
 	}
 	after, err := parseReviewCursor(query.Get("after"))
 	if err != nil {
-		q.problem(http.StatusBadRequest, "The page is not known", "after is what next of the page before says.")
+		q.problem(http.StatusBadRequest, "Invalid cursor", "after must be the value in the next link of the previous page.")
 		return
 	}
 	var all []openReview
@@ -268,11 +267,11 @@ func (q reviewRequest) decide(deciders []decider, decision string) {
 		decision = said["decision"]
 	}
 	if decision != reviewers.Approve && decision != reviewers.Deny {
-		q.problem(http.StatusBadRequest, "There is no decision", "decision is approve or deny.")
+		q.problem(http.StatusBadRequest, "Invalid decision", "decision must be approve or deny.")
 		return
 	}
 	if len(said["comment"]) > review.MaxComment {
-		q.problem(http.StatusBadRequest, "The comment is too long", "It may have "+strconv.Itoa(review.MaxComment)+" bytes.")
+		q.problem(http.StatusBadRequest, "Comment too long", "A comment may have at most "+strconv.Itoa(review.MaxComment)+" bytes.")
 		return
 	}
 	q.answerDecided(q.record(found, by, decision == reviewers.Approve, said["comment"]))
@@ -296,9 +295,9 @@ func (q reviewRequest) answerDecided(decided *review.Review, err error) {
 	_, refused := engagement.AsRefusal(err)
 	switch {
 	case errors.Is(err, review.ErrDecided):
-		q.problem(http.StatusConflict, "The review was decided before", "It was decided in another way, which stays.")
+		q.problem(http.StatusConflict, "Review already decided", "The review has the opposite decision, which cannot be changed.")
 	case isNothing(err):
-		q.problem(http.StatusGone, "The review is over", "It has expired, or was used up.")
+		q.problem(http.StatusGone, "Review is over", "The review has expired, or its approval was used.")
 	case refused:
 		q.refuseReviewer(err)
 	case err != nil:

@@ -23,7 +23,7 @@ import (
 // taken reports whether an earlier subdirective has configured the agent.
 func UnmarshalBlock(outer *directive.Block, taken func(name string) bool) (name string, reviewer *Agent, err error) {
 	arguments := outer.RemainingArgs()
-	const usage = "reviewer needs an agent and the users who answer for it, as in: reviewer supervisor alice bob; or its program, in a block: ask <url>"
+	const usage = "reviewer needs an agent and the users who may decide for it, as in: reviewer supervisor alice bob; or the agent's program in a block: ask <url>"
 	if len(arguments) == 0 {
 		return "", nil, outer.Err(usage)
 	}
@@ -44,7 +44,7 @@ func UnmarshalBlock(outer *directive.Block, taken func(name string) bool) (name 
 	case program.URL != "":
 		reviewer.Ask = program
 	case hasBlock:
-		return "", nil, outer.Errf("reviewer %s has a block without ask: say where the agent's program is, as in: ask https://supervisor.example.com/reviews", name)
+		return "", nil, outer.Errf("the block of reviewer %s has no ask: add the URL of the agent's program, as in: ask https://supervisor.example.com/reviews", name)
 	case len(reviewer.Users) == 0:
 		return "", nil, outer.Err(usage)
 	}

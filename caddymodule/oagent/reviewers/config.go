@@ -53,10 +53,10 @@ type Program struct {
 
 func (a *Agent) provision(logger *zap.Logger) error {
 	if a == nil || len(a.Users) == 0 && a.Ask == nil {
-		return errors.New("nobody decides for it: name users, or give ask a URL")
+		return errors.New("nobody can decide for the agent: add users, or ask with a URL")
 	}
 	if slices.Contains(a.Users, "") {
-		return errors.New("the name of a user is empty")
+		return errors.New("user name is empty")
 	}
 	if a.Ask == nil {
 		return nil
@@ -76,7 +76,7 @@ func (p *Program) provision(logger *zap.Logger) (err error) {
 		p.Timeout = caddy.Duration(DefaultAskTimeout)
 	}
 	if p.Timeout < 0 || time.Duration(p.Timeout) > MaxAskTimeout {
-		return fmt.Errorf("ask: timeout %s: it is more than 0 and at most %s", time.Duration(p.Timeout), MaxAskTimeout)
+		return fmt.Errorf("ask: timeout %s: must be more than 0 and at most %s", time.Duration(p.Timeout), MaxAskTimeout)
 	}
 	return nil
 }
@@ -87,11 +87,11 @@ func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return errors.New("the URL begins with https:// or http:// and a host, as in: ask https://supervisor.example.com/reviews")
+		return errors.New("the URL must begin with https:// or http:// and have a host, as in: ask https://supervisor.example.com/reviews")
 	case u.User != nil:
-		return errors.New("the URL has a user in it: use credential basic")
+		return errors.New("the URL contains a user: use credential basic instead")
 	case u.Fragment != "":
-		return errors.New("the URL has a fragment, which is not sent")
+		return errors.New("the URL has a fragment, which is never sent: remove it")
 	}
 	return nil
 }

@@ -121,7 +121,7 @@ func (d *dispatcher) round(ctx context.Context, begin func(*question)) time.Dura
 	guard, err := d.options.Guard(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			d.options.Logger.Error("agents are not asked about reviews, as the records cannot be opened", zap.Error(err))
+			d.options.Logger.Error("opening the store failed; the programs of reviewing agents are not called", zap.Error(err))
 		}
 		return d.pace.ScanInterval
 	}
@@ -134,7 +134,7 @@ func (d *dispatcher) round(ctx context.Context, begin func(*question)) time.Dura
 		reviews, err := guard.Reviews.List(ctx, oagent.Scheme+name)
 		if err != nil {
 			if ctx.Err() == nil {
-				d.options.Logger.Error("an agent is not asked about reviews, as the records cannot be read", zap.String("agent", name), zap.Error(err))
+				d.options.Logger.Error("reading the reviews of an agent failed; its program is not called", zap.String("agent", name), zap.Error(err))
 			}
 			continue
 		}
@@ -210,7 +210,7 @@ func (q *question) ask(ctx context.Context) time.Time {
 	case err != nil && (errors.Is(err, review.ErrNotFound) || errors.Is(err, review.ErrDecided) || endsEngagement(err)):
 		return time.Time{}
 	case err != nil:
-		q.failed("the record of a review cannot be kept", err)
+		q.failed("claiming a review failed", err)
 		return time.Now().Add(q.pace.OtherNodeDelay)
 	case claim == nil && again.IsZero():
 		return time.Time{}
@@ -225,7 +225,7 @@ func (q *question) ask(ctx context.Context) time.Time {
 		_ = claim.Release(ctx) // else the claim expires
 		return time.Now()
 	case endsEngagement(err):
-		q.failed("an agent decides nothing more in this Engagement", err)
+		q.failed("an agent cannot decide a review: the Engagement in which it reviews has ended", err)
 		return time.Time{}
 	}
 	q.count(noDecision)
@@ -271,7 +271,7 @@ func (q *question) answer(ctx context.Context, claim *review.Claim) error {
 	return err
 }
 
-var errNoSuchAgent = errors.New("there is no such agent any more")
+var errNoSuchAgent = errors.New("the agent does not exist any more")
 
 func (q *question) log(message string, r *review.Review) {
 	q.options.Logger.Info(message, zap.String("agent", q.agent), zap.String("review", r.ID), zap.String("status", r.Status),

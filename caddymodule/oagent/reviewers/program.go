@@ -27,7 +27,7 @@ const pending = "pending"
 // answer is the decision of a reviewing agent's program.
 type answer struct{ decision, comment string }
 
-var errRedirected = errors.New("it answers with a redirect, which is not followed: give ask the URL at which it is")
+var errRedirected = errors.New("the program responds with a redirect, which is not followed: set ask to the final URL")
 
 // newTransport returns the transport for calls of programs. It is used without an
 // http.Client, so redirects are not followed. A redirect could send the credentials to another
@@ -46,7 +46,7 @@ func (a *Program) put(ctx context.Context, transport *http.Transport, question [
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url, bytes.NewReader(question))
 	if err != nil {
-		return nil, errors.New("the URL cannot be asked")
+		return nil, errors.New("the URL is invalid")
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json")
@@ -55,7 +55,7 @@ func (a *Program) put(ctx context.Context, transport *http.Transport, question [
 	}
 	response, err := transport.RoundTrip(r)
 	if err != nil {
-		return nil, withoutWords(ctx, err)
+		return nil, safeError(ctx, err)
 	}
 	defer response.Body.Close()
 	switch {
@@ -64,28 +64,28 @@ func (a *Program) put(ctx context.Context, transport *http.Transport, question [
 	case response.StatusCode >= 300 && response.StatusCode < 400:
 		return nil, errRedirected
 	case response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("it answers with status %d", response.StatusCode)
+		return nil, fmt.Errorf("the program responds with status %d", response.StatusCode)
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("its answer breaks off: %w", withoutWords(ctx, err))
+		return nil, fmt.Errorf("the response is incomplete: %w", safeError(ctx, err))
 	case len(body) > maxAnswer:
-		return nil, fmt.Errorf("its answer has more than %d bytes", maxAnswer)
+		return nil, fmt.Errorf("the response is larger than %d bytes", maxAnswer)
 	}
 	return readAnswer(body)
 }
 
 // Errors about an invalid response, for the log.
 var (
-	errNotHTTP  = errors.New("what it answers is not HTTP, or not as much as it says")
-	errTooLate  = errors.New("there is no answer in time")
-	errNotHTTPS = errors.New("it does not speak TLS: give ask an http:// URL, if that is meant")
+	errNotHTTP  = errors.New("the response is invalid or incomplete HTTP")
+	errTooLate  = errors.New("no response before the timeout")
+	errNotHTTPS = errors.New("the program does not use TLS: set ask to an http:// URL if that is intended")
 )
 
-// withoutWords returns a safe form of an error for the log. Errors of the connection are kept.
+// safeError returns a safe form of an error for the log. Errors of the connection are kept.
 // Others may quote the response, or a URL that contains a secret.
-func withoutWords(ctx context.Context, err error) error {
+func safeError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errTooLate
 	}
@@ -105,7 +105,7 @@ func withoutWords(ctx context.Context, err error) error {
 func readAnswer(body []byte) (*answer, error) {
 	members, err := wire.Members(nil, body)
 	if err != nil {
-		return nil, errors.New("its answer is not one strict JSON object")
+		return nil, errors.New("the response is not one strict JSON object")
 	}
 	answer := new(answer)
 	for _, m := range members {
@@ -115,17 +115,17 @@ func readAnswer(body []byte) (*answer, error) {
 			to = &answer.decision
 		case "comment":
 		default:
-			return nil, errors.New("its answer has members other than decision and comment")
+			return nil, errors.New("the response has members other than decision and comment")
 		}
 		if m.Value.Kind() != '"' || json.Unmarshal(m.Value, to) != nil {
-			return nil, fmt.Errorf("%s of its answer is no string", m.Name)
+			return nil, fmt.Errorf("member %s of the response is not a string", m.Name)
 		}
 	}
 	switch {
 	case answer.decision != Approve && answer.decision != Deny && answer.decision != pending:
-		return nil, errors.New("decision of its answer is none: it is approve, deny or pending")
+		return nil, errors.New("decision in the response must be approve, deny or pending")
 	case len(answer.comment) > review.MaxComment:
-		return nil, fmt.Errorf("comment of its answer has %d bytes; the limit is %d", len(answer.comment), review.MaxComment)
+		return nil, fmt.Errorf("comment in the response has %d bytes; the limit is %d", len(answer.comment), review.MaxComment)
 	}
 	return answer, nil
 }
