@@ -447,7 +447,7 @@ func TestReviewerAway(t *testing.T) {
 	defer untrusted.Close()
 	for what, reviewer := range map[string]string{
 		"certificate":        "{\n\task " + untrusted.URL + "/?key=hunter2\n}",
-		"TLS": "{\n\task https" + strings.TrimPrefix(s.program.URL, "http") + "/?key=hunter2\n}",
+		"TLS":                "{\n\task https" + strings.TrimPrefix(s.program.URL, "http") + "/?key=hunter2\n}",
 		"connection refused": "{\n\task http://127.0.0.1:1/?key=hunter2\n\tcredential query token hunter2\n}",
 		"env.NOWHERE":        "{\n\task " + s.program.URL + "\n\theader Authorization {env.NOWHERE}\n}",
 	} {
