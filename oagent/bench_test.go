@@ -2,13 +2,11 @@ package oagent_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/oagent"
 )
 
@@ -22,12 +20,7 @@ capabilities:
     input_restriction: {assertion: history._total < 1000000 && recent.read-item.inputs.item_id != "13"}
     output_restriction: {assertion: recent.read-item.outputs.stock > 0}
 `)
-	s, err := store.OpenBolt(filepath.Join(b.TempDir(), "store.db"), store.BoltOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
-	g, err := oagent.NewGuard(oagent.GuardOptions{Store: s})
+	g, err := oagent.NewGuard(oagent.GuardOptions{Store: openBolt(b)})
 	if err != nil {
 		b.Fatal(err)
 	}

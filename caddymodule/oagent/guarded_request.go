@@ -72,7 +72,7 @@ func (g *guardedRequest) begin() *refusalError {
 		defer g.pauseTimeout()()
 	}
 	g.ticket, err = guard.Begin(g.r.Context(), oagent.Call{
-		Binding: g.binding, Name: g.name, Names: g.agents.Names, Inputs: g.inputs, Conditional: isConditional(g.r.Header),
+		Binding: g.binding, Name: g.name, Names: g.agents.Names, Inputs: g.inputs, Checked: true, Conditional: isConditional(g.r.Header),
 	})
 	return asRefusalError(err)
 }

@@ -64,7 +64,7 @@ func Digest(texts ...string) string {
 		all = append(all, text...)
 	}
 	sum := sha256.Sum256(all)
-	return hex.EncodeToString(sum[:20])
+	return string(hex.AppendEncode(room[:0], sum[:20]))
 }
 
 // IsKey reports whether a text has the form of a Key.

@@ -2,13 +2,9 @@ package engagement
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/fairwayhq/fairway/internal/wire"
 )
 
 // Values of Entry.What.
@@ -54,62 +50,112 @@ type Entry struct {
 	Engagement string `json:"engagement,omitzero"` // its key
 }
 
+// Tags of the fields of an entry, see encoding.go.
+const (
+	tagWhat byte = iota + 1
+	tagAt
+	tagCall
+	tagNth
+	tagName
+	tagInputs
+	tagOutputs
+	tagStatus
+	tagKind
+	tagRule
+	tagWhy
+	tagSide
+	tagReview
+	tagBy
+	tagVerdict
+	tagComment
+	tagAgent
+	tagEngagement
+)
+
+// decodeEntry reads an entry of the store. Its inputs and outputs alias data.
 func decodeEntry(data []byte) (Entry, error) {
 	var e Entry
-	if err := json.Unmarshal(data, &e); err != nil {
-		return e, fmt.Errorf("an entry of an Engagement's record cannot be read: %w", err)
+	d := newDecoder(data)
+	for {
+		tag, ok := d.next()
+		if !ok {
+			break
+		}
+		switch tag {
+		case tagWhat:
+			e.What = d.text()
+		case tagAt:
+			e.At = time.Unix(0, d.number()).UTC()
+		case tagCall:
+			e.Call = d.number()
+		case tagNth:
+			e.Nth = d.number()
+		case tagName:
+			e.Name = d.text()
+		case tagInputs:
+			e.Inputs = d.bytes()
+		case tagOutputs:
+			e.Outputs = d.bytes()
+		case tagStatus:
+			e.Status = int(d.number())
+		case tagKind:
+			e.Kind = Kind(d.text())
+		case tagRule:
+			e.Rule = d.text()
+		case tagWhy:
+			e.Why = d.text()
+		case tagSide:
+			e.Side = Side(d.text())
+		case tagReview:
+			e.Review = d.text()
+		case tagBy:
+			e.By = d.text()
+		case tagVerdict:
+			e.Verdict = d.text()
+		case tagComment:
+			e.Comment = d.text()
+		case tagAgent:
+			e.Agent = d.text()
+		case tagEngagement:
+			e.Engagement = d.text()
+		default:
+			d.fail()
+		}
+	}
+	if d.err != nil {
+		return Entry{}, fmt.Errorf("reading an entry of an Engagement's record: %w", d.err)
 	}
 	return e, nil
 }
 
 // size returns the approximate number of bytes of the encoded entry.
 func (e *Entry) size() int {
-	const fixed = 128
-	return fixed + len(e.Name) + len(e.Inputs) + len(e.Outputs) + len(e.Rule) + len(e.Why) + len(e.Comment) + len(e.Agent) + len(e.Engagement)
+	const fixed = 64
+	return fixed + len(e.Name) + len(e.Inputs) + len(e.Outputs) + len(e.Rule) + len(e.Why) + len(e.Comment) + len(e.Agent) + len(e.Engagement) +
+		len(e.Review) + len(e.By)
 }
 
-// append appends the entry as JSON. It then replaces its inputs and outputs by the encoded
+// append appends the encoded entry. It then replaces its inputs and outputs by the encoded
 // bytes, because the originals may be part of a larger buffer of the caller, or may change.
 func (e *Entry) append(dst []byte) []byte {
-	text := func(name, value string) {
-		if value != "" {
-			dst = append(append(append(dst, ',', '"'), name...), `":`...)
-			dst = wire.AppendString(dst, value)
-		}
-	}
-	number := func(name string, n int64) {
-		if n != 0 {
-			dst = append(append(append(dst, ',', '"'), name...), `":`...)
-			dst = strconv.AppendInt(dst, n, 10)
-		}
-	}
-	raw := func(name string, value *jsontext.Value) {
-		if *value != nil {
-			dst = append(append(append(dst, ',', '"'), name...), `":`...)
-			dst = append(dst, *value...)
-			*value = jsontext.Value(dst[len(dst)-len(*value) : len(dst) : len(dst)])
-		}
-	}
-	dst = append(dst, `{"what":"`...)
-	dst = append(dst, e.What...)
-	dst = append(dst, `","at":"`...)
-	dst = e.At.UTC().AppendFormat(dst, time.RFC3339Nano)
-	dst = append(dst, '"')
-	number("call", e.Call)
-	number("nth", e.Nth)
-	text("name", e.Name)
-	number("status", int64(e.Status))
-	text("kind", string(e.Kind))
-	text("rule", e.Rule)
-	text("why", e.Why)
-	text("side", string(e.Side))
-	text("review", e.Review)
-	text("by", e.By)
-	text("verdict", e.Verdict)
-	text("comment", e.Comment)
-	text("agent", e.Agent)
-	text("engagement", e.Engagement)
-	raw("inputs", &e.Inputs)
-	raw("outputs", &e.Outputs)
-	return append(dst, '}')
+	w := encoder{append(dst, encodingVersion)}
+	w.text(tagWhat, e.What)
+	w.number(tagAt, e.At.UnixNano())
+	w.number(tagCall, e.Call)
+	w.number(tagNth, e.Nth)
+	w.text(tagName, e.Name)
+	w.number(tagStatus, int64(e.Status))
+	w.text(tagKind, string(e.Kind))
+	w.text(tagRule, e.Rule)
+	w.text(tagWhy, e.Why)
+	w.text(tagSide, string(e.Side))
+	w.text(tagReview, e.Review)
+	w.text(tagBy, e.By)
+	w.text(tagVerdict, e.Verdict)
+	w.text(tagComment, e.Comment)
+	w.text(tagAgent, e.Agent)
+	w.text(tagEngagement, e.Engagement)
+	e.Inputs = w.bytes(tagInputs, e.Inputs)
+	e.Outputs = w.bytes(tagOutputs, e.Outputs)
+	return w.b
 }

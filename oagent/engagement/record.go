@@ -21,7 +21,7 @@ type record struct {
 	value   []byte // the value in the store; nil if not known
 	state   *State // decoded value
 	length  int64  // length of the log at that value
-	next    *step  // the change being written, until the store confirms it
+	next    *Tx    // the change being written, until the store confirms it
 	latest  map[string]*latestCall
 	history *history // nil until an expression needs it
 	size    int      // approximate number of bytes that the record holds
@@ -42,14 +42,6 @@ type history struct {
 
 // callList contains all calls of one name.
 type callList struct{ all []*Payloads }
-
-// step is a change that is being written to the store.
-type step struct {
-	value   []byte
-	state   *State
-	length  int64
-	entries []Entry
-}
 
 // errGone means that the store has no such Engagement.
 var errGone = errors.New("the Engagement is gone")
@@ -89,10 +81,10 @@ func (r *record) forget() {
 func (r *record) adopt() {
 	next := r.next
 	first := r.length
-	if r.state != nil && r.state.Born != next.state.Born { // the Engagement was renewed in the same record
+	if r.state != nil && r.state.Born != next.State.Born { // the Engagement was renewed in the same record
 		r.latest, r.history, r.size = nil, nil, 0
 	}
-	r.value, r.state, r.length, r.next = next.value, next.state, next.length, nil
+	r.value, r.state, r.length, r.next = next.value, next.State, first+int64(len(next.entries)), nil
 	for i := range next.entries {
 		r.applyLatest(&next.entries[i], first+int64(i))
 	}

@@ -1,15 +1,9 @@
 package engagement
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"time"
-
-	"github.com/go-json-experiment/json"
-
-	"github.com/fairwayhq/fairway/internal/wire"
 )
 
 // State is the data that every decision needs. Its size does not grow with each call of an
@@ -19,48 +13,47 @@ import (
 type State struct {
 	// Born distinguishes the record from an earlier one with the same key. Revision differs
 	// after each change, so records with equal values have equal logs.
-	Born     uint64 `json:"born"`
-	Revision uint64 `json:"revision"`
+	Born     uint64
+	Revision uint64
 
-	Agent   string `json:"agent"`
-	UserID  string `json:"user"`
-	Email   string `json:"email"`
-	ID      string `json:"id"`
-	Started int64  `json:"started"` // milliseconds since 1970, like all times here
-	Last    int64  `json:"last"`
-	Used    int64  `json:"used"` // when the lifetime was last restarted, see Tx.Prolong
+	Agent   string
+	UserID  string
+	Email   string
+	ID      string
+	Started int64 // milliseconds since 1970, like all times here
+	Last    int64
+	Used    int64 // when the lifetime was last restarted, see Tx.Prolong
 
-	Ended     int64  `json:"ended"` // 0 if it has not ended
-	EndedKind Kind   `json:"ended_kind"`
-	EndedRule string `json:"ended_rule"`
-	EndedWhy  string `json:"ended_why"`
+	Ended     int64 // 0 if it has not ended
+	EndedKind Kind
+	EndedRule string
+	EndedWhy  string
 
-	Total   int64 `json:"total"`   // calls begun
-	Refused int64 `json:"refused"` // calls refused
-	Kept    int64 `json:"kept"`    // bytes of inputs and outputs in the log
+	Total   int64 // calls begun
+	Refused int64 // calls refused
+	Kept    int64 // bytes of inputs and outputs in the log
 
-	Recent  int               `json:"recent"` // index into Names; undefined if Total is 0
-	Names   []CallSummary     `json:"names"`  // in the order of their first calls
-	Tail    string            `json:"tail"`   // see appendTail; empty if the agent has no short_circuit
-	Reviews []RequestedReview `json:"reviews"`
-	tail    []byte            // the bytes of Tail
-	index   nameIndex         // of Names
+	Recent  int           // index into Names; undefined if Total is 0
+	Names   []CallSummary // in the order of their first calls
+	Reviews []RequestedReview
+	tail    []byte    // the bytes of Tail
+	index   nameIndex // of Names
 
-	Renewals int64 `json:"renewals"` // number of renewals in this record, see Renew
-	First    int64 `json:"first"`    // number of log entries before this Engagement
-	Before   int64 `json:"before"`   // bytes of inputs and outputs in those entries
+	Renewals int64 // number of renewals in this record, see Renew
+	First    int64 // number of log entries before this Engagement
+	Before   int64 // bytes of inputs and outputs in those entries
 
-	Reviewed  string     `json:"reviewed"`  // see Ref.Reviewed
-	Questions []Question `json:"questions"` // reviews that the agent decides or has decided
+	Reviewed  string     // see Ref.Reviewed
+	Questions []Question // reviews that the agent decides or has decided
 }
 
 // CallSummary summarizes the calls of one tool or agent.
 type CallSummary struct {
-	Name  string `json:"name"`
-	Count int64  `json:"count"`
-	Call  int64  `json:"call"`  // number of the latest call, from 1
-	Begun int64  `json:"begun"` // its position in the log
-	Done  int64  `json:"done"`  // the position of its outputs in the log; 0 if there are none
+	Name  string
+	Count int64
+	Call  int64 // number of the latest call, from 1
+	Begun int64 // its position in the log
+	Done  int64 // the position of its outputs in the log; 0 if there are none
 }
 
 // RequestedReview is a review that was requested and is still in force.
@@ -113,21 +106,8 @@ func NewState(of Ref, now time.Time) *State {
 	}
 }
 
-// random returns a number that JSON represents exactly.
-func random() uint64 { return rand.Uint64() >> 11 } //nolint:gosec // tells revisions apart, and is no secret
-
-func decodeState(value []byte) (*State, error) {
-	s := new(State)
-	if err := json.Unmarshal(value, s); err != nil {
-		return nil, fmt.Errorf("the record of an Engagement cannot be read: %w", err)
-	}
-	s.tail, s.Tail = []byte(s.Tail), ""
-	if s.Used == 0 {
-		s.Used = s.Last // written by a version without this field
-	}
-	s.reindex()
-	return s, nil
-}
+// random returns a number that distinguishes revisions.
+func random() uint64 { return rand.Uint64() >> 11 } //nolint:gosec // not a secret
 
 func (s *State) reindex() {
 	s.index = nil
@@ -187,78 +167,6 @@ func (s *State) IndexOf(name string) int {
 	s.Names = append(s.Names, CallSummary{Name: name})
 	s.reindex()
 	return len(s.Names) - 1
-}
-
-// append appends the state as JSON. It is hand-written because each call encodes the state
-// twice.
-func (s *State) append(dst []byte) []byte {
-	number := func(name string, n int64) {
-		dst = append(append(dst, name...), ':')
-		dst = strconv.AppendInt(dst, n, 10)
-		dst = append(dst, ',')
-	}
-	text := func(name, value string) {
-		if value != "" {
-			dst = append(append(dst, name...), ':')
-			dst = append(wire.AppendString(dst, value), ',')
-		}
-	}
-	dst = append(dst, '{')
-	number(`"born"`, int64(s.Born))         //nolint:gosec // 53 bits
-	number(`"revision"`, int64(s.Revision)) //nolint:gosec // 53 bits
-	text(`"agent"`, s.Agent)
-	text(`"user"`, s.UserID)
-	text(`"email"`, s.Email)
-	text(`"id"`, s.ID)
-	number(`"started"`, s.Started)
-	number(`"last"`, s.Last)
-	number(`"used"`, s.Used)
-	if s.Renewals > 0 {
-		number(`"renewals"`, s.Renewals)
-		number(`"first"`, s.First)
-		number(`"before"`, s.Before)
-	}
-	if s.Ended != 0 {
-		number(`"ended"`, s.Ended)
-		text(`"ended_kind"`, string(s.EndedKind))
-		text(`"ended_rule"`, s.EndedRule)
-		text(`"ended_why"`, s.EndedWhy)
-	}
-	number(`"total"`, s.Total)
-	number(`"refused"`, s.Refused)
-	number(`"kept"`, s.Kept)
-	number(`"recent"`, int64(s.Recent))
-	if len(s.tail) > 0 {
-		dst = append(dst, `"tail":"`...)
-		dst = append(dst, s.tail...) // needs no escaping
-		dst = append(dst, `",`...)
-	}
-	if len(s.Reviews) > 0 {
-		reviews, _ := json.Marshal(s.Reviews) // strings and numbers only
-		dst = append(dst, `"reviews":`...)
-		dst = append(append(dst, reviews...), ',')
-	}
-	text(`"reviewed"`, s.Reviewed)
-	if len(s.Questions) > 0 {
-		questions, _ := json.Marshal(s.Questions) // strings and numbers only
-		dst = append(dst, `"questions":`...)
-		dst = append(append(dst, questions...), ',')
-	}
-	dst = append(dst, `"names":[`...)
-	for i := range s.Names {
-		n := &s.Names[i]
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, '{')
-		text(`"name"`, n.Name)
-		number(`"count"`, n.Count)
-		number(`"call"`, n.Call)
-		number(`"begun"`, n.Begun)
-		number(`"done"`, n.Done)
-		dst[len(dst)-1] = '}'
-	}
-	return append(dst, `]}`...)
 }
 
 // summary returns the summary of the Engagement.

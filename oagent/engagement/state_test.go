@@ -3,6 +3,7 @@ package engagement
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -54,5 +55,36 @@ func TestEntryReadsBack(t *testing.T) {
 		if read, err := decodeEntry(e.append(nil)); err != nil || !reflect.DeepEqual(read, e) {
 			t.Errorf("got %+v, want %+v, error %v", read, e, err)
 		}
+	}
+}
+
+// TestDamagedEncodings wants cut or changed states and entries to be errors, or to be read as
+// others, and never to be read beyond their end.
+func TestDamagedEncodings(t *testing.T) {
+	s := NewState(Ref{Agent: "desk", ID: "e1", User: User{ID: "alice"}}, time.UnixMilli(1_700_000_000_123))
+	s.Recent, s.Total = s.IndexOf("get-trip"), 1
+	s.Names[0] = CallSummary{Name: "get-trip", Count: 1, Call: 1, Begun: 2, Done: 3}
+	s.Reviews = []RequestedReview{{ID: "A", Status: ReviewPending}}
+	e := Entry{What: EntryBegun, At: time.Unix(5, 0), Name: "get-trip", Inputs: jsontext.Value(`{"a":1}`), Outputs: jsontext.Value(`[]`)}
+	state, entry := s.append(nil), e.append(nil)
+	for _, whole := range [][]byte{state, entry} {
+		for i := range whole {
+			for _, change := range []byte{0x01, 0x80, 0xff} {
+				damaged := slices.Clone(whole)
+				damaged[i] ^= change
+				_, _ = decodeState(damaged)
+				_, _ = decodeEntry(damaged)
+			}
+			_, _ = decodeState(whole[:i])
+			_, _ = decodeEntry(whole[:i])
+		}
+	}
+	for _, value := range [][]byte{nil, {}, []byte(`{"born":1}`), {encodingVersion + 1}, {encodingVersion, 0}, {encodingVersion, 200, 1}, state[:len(state)-1]} {
+		if _, err := decodeState(value); err == nil {
+			t.Errorf("the state %q is read", value)
+		}
+	}
+	if _, err := decodeEntry(entry[:len(entry)-1]); err == nil {
+		t.Error("an entry that was cut is read")
 	}
 }

@@ -20,7 +20,9 @@ type Tx struct {
 	options *Options
 	record  *record
 	entries []Entry
-	first   [1]Entry // storage for entries: most transactions have one
+	first   [1]Entry  // storage for entries: most transactions have one
+	value   []byte    // the encoded State
+	encoded [1][]byte // storage for the encoded entries
 }
 
 // Length returns the number of entries of the record before this transaction.
@@ -129,6 +131,10 @@ func (t *Tx) Calls(name string) (calls []*Payloads, ok bool) {
 	return h.calls[name].all, true
 }
 
+// maxShared is the maximum number of bytes of entries that are in one buffer with the state.
+// The state stays in memory longer than the entries, and with it the buffer.
+const maxShared = 2048
+
 // change returns the change for the store.
 func (t *Tx) change() (store.Change, error) {
 	if length := t.record.length + int64(len(t.entries)); length > store.MaxLength {
@@ -139,24 +145,31 @@ func (t *Tx) change() (store.Change, error) {
 	if t.Prolong {
 		t.State.Used = t.Now.UnixMilli()
 	}
-	c := store.Change{Value: t.State.append(make([]byte, 0, t.stateSize())), TTL: t.life(), Async: !t.Durable}
+	size := 0
+	for i := range t.entries {
+		size += t.entries[i].size()
+	}
+	var buffer []byte
+	if size <= maxShared {
+		buffer = t.State.append(make([]byte, 0, t.stateSize()+size))
+		t.value = buffer[:len(buffer):len(buffer)]
+	} else {
+		buffer = make([]byte, 0, size)
+		t.value = t.State.append(make([]byte, 0, t.stateSize()))
+	}
+	c := store.Change{Value: t.value, TTL: t.life(), Async: !t.Durable, Entries: t.encoded[:0]}
 	if t.isRefusalOnly() {
 		c.Evictable = true
 		if t.State.UserID == "" {
 			c.TTL = min(c.TTL, refusalOnlyTTL)
 		}
 	}
-	size := 0
 	for i := range t.entries {
-		size += t.entries[i].size()
+		begin := len(buffer)
+		buffer = t.entries[i].append(buffer)
+		c.Entries = append(c.Entries, buffer[begin:len(buffer):len(buffer)])
 	}
-	written := make([]byte, 0, size)
-	for i := range t.entries {
-		begin := len(written)
-		written = t.entries[i].append(written)
-		c.Entries = append(c.Entries, written[begin:len(written):len(written)])
-	}
-	t.record.next = &step{value: c.Value, state: t.State, length: t.record.length + int64(len(t.entries)), entries: t.entries}
+	t.record.next = t
 	return c, nil
 }
 
@@ -182,7 +195,7 @@ func (t *Tx) isRefusalOnly() bool {
 
 // stateSize returns the approximate number of bytes of the encoded state.
 func (t *Tx) stateSize() int {
-	const fixed, each = 512, 96
+	const fixed, each = 128, 48
 	if t.record.value != nil {
 		return len(t.record.value) + each
 	}
