@@ -202,7 +202,7 @@ func TestDocumentOfSite(t *testing.T) {
 		handle {
 			respond "api"
 		}`)
-	s.logged("document", "site", `"taken_for":"site"`)
+	s.logged(`"taken_for":"site"`)
 	r := s.callRequest("ofSite", "")
 	r.Header.Set("Authorization", "Bearer caller")
 	if result := s.result(s.do(r)); result.text() != "api" {

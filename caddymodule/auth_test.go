@@ -150,7 +150,7 @@ func TestAgentAuth(t *testing.T) {
 			"/mcp",
 			[]string{"Authorization", "Bearer " + i.token(t, resource, "exp", 1)},
 			401,
-			`Bearer error="invalid_token", error_description="the token has expired: get a new one", scope="trips:read", resource_metadata="` + metadata + `"`,
+			`Bearer error="invalid_token", error_description="the token has expired; request a new one", scope="trips:read", resource_metadata="` + metadata + `"`,
 			"expired",
 		},
 		"audience/other":  {"/mcp", []string{"Authorization", "Bearer " + i.token(t, s.url)}, 401, `error="invalid_token"`, "resource"},
@@ -162,10 +162,10 @@ func TestAgentAuth(t *testing.T) {
 		"in the query":    {"/mcp?access_token=" + i.token(t, resource, "jti", "q"), nil, 401, `Bearer scope=`, ""},
 		"key":             {"/mcp", []string{"X-API-Key", "secret-of-grace"}, 200, "", "grace|||||"},
 		"key/digest":      {"/mcp", []string{"X-API-Key", "secret-of-hash"}, 200, "", "hash|||||"},
-		"key/unknown":     {"/mcp", []string{"X-API-Key", "secret-of-grac"}, 401, `Bearer scope=`, "known"},
-		"key/digest sent": {"/mcp", []string{"X-API-Key", "sha256:" + digest("secret-of-hash")}, 401, `Bearer scope=`, "known"},
+		"key/unknown":     {"/mcp", []string{"X-API-Key", "secret-of-grac"}, 401, `Bearer scope=`, "API key"},
+		"key/digest sent": {"/mcp", []string{"X-API-Key", "sha256:" + digest("secret-of-hash")}, 401, `Bearer scope=`, "API key"},
 		"key/twice":       {"/mcp", []string{"X-API-Key", "a", "X-API-Key", "secret-of-grace"}, 400, `error="invalid_request"`, "several"},
-		"key/long":        {"/mcp", []string{"X-API-Key", strings.Repeat("x", 2000)}, 401, "", "known"},
+		"key/long":        {"/mcp", []string{"X-API-Key", strings.Repeat("x", 2000)}, 401, "", "API key"},
 		"exempt":          {"/mcp/health", nil, 200, "", "|||||"},
 		"exempt/below":    {"/mcp/open/x", []string{"Authorization", "Bearer " + good}, 200, "", "|||||"},
 		"exempt/out of":   {"/mcp/open/../x", nil, 401, "", ""},
@@ -361,10 +361,10 @@ func TestAgentAuthIssuerDown(t *testing.T) {
 	s := run(t, "", block)
 	token := "Bearer " + i.token(t, s.url)
 	got := s.ask("GET", "/", "Authorization", token)
-	if got.status != 503 || got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "fetched") {
+	if got.status != 503 || got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "keys") {
 		t.Fatalf("got %+v", got)
 	}
-	s.logged("keys", "issuer", i.URL, "answered 500")
+	s.logged("keys", "issuer", i.URL, "status 500")
 	i.down.Store(false)
 	eventually(t, "the keys", func() bool { return s.ask("GET", "/", "Authorization", token).status == 200 })
 
@@ -514,11 +514,11 @@ func TestAgentAuthAdaptErrors(t *testing.T) {
 		"issuer/twice":          {inAuth("issuer https://auth.test"), "https://auth.test twice", ":4"},
 		"issuer/plain http":     {inAuth("issuer http://login.test"), "plain http", ":4"},
 		"jwks/twice":            {inAuth("jwks a\n\t\tjwks b"), "jwks twice", ":5"},
-		"jwks/several issuers":  {inAuth("issuer https://b.test\n\t\tjwks a"), "jwks one", ""},
-		"algorithms/none":       {inAuth("algorithms none"), "accepted", ":4"},
-		"algorithms/HS256":      {inAuth("algorithms ES256 HS256"), "accepted", ":4"},
+		"jwks/several issuers":  {inAuth("issuer https://b.test\n\t\tjwks a"), "jwks issuer", ""},
+		"algorithms/none":       {inAuth("algorithms none"), "none", ":4"},
+		"algorithms/HS256":      {inAuth("algorithms ES256 HS256"), "HS256", ":4"},
 		"resource":              {inAuth("resource mcp"), "absolute", ":4"},
-		"resource/wildcard":     {inAuth("resource /mcp*"), "plain", ":4"},
+		"resource/wildcard":     {inAuth("resource /mcp*"), "wildcards", ":4"},
 		"leeway":                {inAuth("leeway 1h"), "10 minutes", ":4"},
 		"require_scope/quote":   {inAuth("require_scope `a\"b`"), "scope", ":4"},
 		"exempt/relative":       {inAuth("exempt health"), "slash", ":4"},
@@ -527,9 +527,9 @@ func TestAgentAuthAdaptErrors(t *testing.T) {
 		"api_key/empty":         {inAuth("api_key"), "key", ":4"},
 		"api_key/twice":         {inAuth("api_key {\n\t\t\tkey a b\n\t\t}\n\t\tapi_key {\n\t\t}"), "api_key twice", ":7"},
 		"api_key/unknown":       {inKeys("frobnicate"), "unrecognized api_key frobnicate", ":5"},
-		"api_key/both":          {inKeys("key a b\n\t\t\theader X\n\t\t\tquery x"), "both header query", ""},
-		"api_key/Authorization": {inKeys("header authorization"), "other uses", ":5"},
-		"api_key/bad header":    {inKeys("header `X Key`"), "name header", ":5"},
+		"api_key/both":          {inKeys("key a b\n\t\t\theader X\n\t\t\tquery x"), "header query", ""},
+		"api_key/Authorization": {inKeys("header authorization"), "authorization purposes", ":5"},
+		"api_key/bad header":    {inKeys("header `X Key`"), "header", ":5"},
 		"key/no secret":         {inKeys("key ada"), "name secret", ":5"},
 		"key/twice":             {inKeys("key ada x\n\t\t\tkey ada y"), "key ada twice", ":6"},
 		"key/bad digest":        {inKeys("key ada sha256:beef"), "64", ":5"},

@@ -24,8 +24,8 @@ func TestBypassed(t *testing.T) {
 			s := newSite(t)
 			s.start("", test.block+"mcp /mcp TRIPS\nrespond ok")
 			if test.handler != "" {
-				s.logged("does not see the tool calls", `"handler":"`+test.handler+`"`, `"handler_paths":["/`)
-			} else if log := s.log(); strings.Contains(log, "does not see the tool calls") {
+				s.logged("does not see tool calls", `"handler":"`+test.handler+`"`, `"handler_paths":["/`)
+			} else if log := s.log(); strings.Contains(log, "does not see tool calls") {
 				t.Error(log)
 			}
 		})
@@ -52,8 +52,8 @@ func TestHalfGuarded(t *testing.T) {
 			s := newSite(t)
 			s.start("", test.block+"mcp /mcp TRIPS\nrespond ok")
 			if test.handler != "" {
-				s.logged("lets everybody in at another", `"handler":"`+test.handler+`"`)
-			} else if log := s.log(); strings.Contains(log, "lets everybody in at another") {
+				s.logged("authenticates only some paths", `"handler":"`+test.handler+`"`)
+			} else if log := s.log(); strings.Contains(log, "authenticates only some paths") {
 				t.Error(log)
 			}
 			if test.handler != "" {

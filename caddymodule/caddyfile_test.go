@@ -80,7 +80,7 @@ func TestAdaptErrors(t *testing.T) {
 		"mcp/too many arguments":     {inSite("mcp /mcp a b"), "not 3 arguments", ":2"},
 		"mcp/path second":            {inSite("mcp trains /mcp"), "path slash", ":2"},
 		"mcp/document as path":       {inSite("mcp /openapi.json /mcp"), "path before", ":2"},
-		"mcp/wildcard path":          {inSite("mcp /mcp/* a.yaml"), "plain", ":2"},
+		"mcp/wildcard path":          {inSite("mcp /mcp/* a.yaml"), "path", ":2"},
 		"mcp/unknown matcher":        {inSite("mcp @ghost"), "@ghost", ":2"},
 		"mcp/duplicate":              {inSite("mcp {\n\t\tname a\n\t\tname b\n\t}"), "name twice", ":4"},
 		"mcp/path twice":             {inSite("mcp /mcp {\n\t\tpath /other\n\t}"), "path twice", ":3"},

@@ -88,7 +88,7 @@ func TestDispatchFailures(t *testing.T) {
 		"endless":            {"endless", "more than 1.0 MiB"},
 		"cut off":            {"cut", "closed"},
 		"zip bomb":           {"bomb", "more than 1.0 MiB"},
-		"garbled encoding":   {"garbled", "compressed", "broken"},
+		"garbled encoding":   {"garbled", "compressed", "corrupt"},
 		"unknown encoding":   {"brotli", `"br"`},
 		"panic":              {"panic", "gateway", "failed"},
 		"upstream down":      {"down", "502 Bad Gateway", "down"},
@@ -146,10 +146,10 @@ func TestDispatchFailures(t *testing.T) {
 }
 
 func TestDispatchUnanswered(t *testing.T) {
-	t.Run("nothing behind", func(t *testing.T) {
+	t.Run("no handler after the endpoint", func(t *testing.T) {
 		s := run(t, "", "mcp TRIPS")
-		s.fail("listTrips", "", "nothing", "site", "GET", "/trips", "reverse_proxy", "mcp")
-		s.logged("nothing", "mcp", "warn")
+		s.fail("listTrips", "", "no handler", "site", "GET", "/trips", "reverse_proxy", "mcp")
+		s.logged("no handler after the endpoint", "mcp", "warn")
 	})
 	t.Run("alone in a handle block", func(t *testing.T) {
 		s := run(t, "", `handle /trips/* {
@@ -158,8 +158,8 @@ func TestDispatchUnanswered(t *testing.T) {
 			handle /mcp {
 				mcp TRIPS
 			}`)
-		s.fail("listTrips", "", "nothing", "site", "GET", "/trips")
-		s.logged("nothing", "mcp")
+		s.fail("listTrips", "", "no handler", "site", "GET", "/trips")
+		s.logged("no handler after the endpoint", "mcp")
 	})
 	t.Run("in a handle block with the API in a later one", func(t *testing.T) {
 		s := run(t, "", `handle /mcp {
@@ -169,7 +169,7 @@ func TestDispatchUnanswered(t *testing.T) {
 				respond "ok" 200
 			}`)
 		s.succeed("listTrips", "")
-		if strings.Contains(s.log(), "nothing behind") {
+		if strings.Contains(s.log(), "no handler after the endpoint") {
 			t.Errorf("warned: %s", s.log())
 		}
 	})
@@ -180,7 +180,7 @@ func TestDispatchUnanswered(t *testing.T) {
 				respond "ok"
 			}`)
 		s.succeed("listTrips", "")
-		if strings.Contains(s.log(), "nothing behind") {
+		if strings.Contains(s.log(), "no handler after the endpoint") {
 			t.Errorf("warned: %s", s.log())
 		}
 	})

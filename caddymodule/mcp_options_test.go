@@ -32,7 +32,7 @@ func TestMCPAdaptErrors(t *testing.T) {
 		"list_ttl":                {"list_ttl forever", "list_ttl forever", ":3"},
 		"public_lists argument":   {"public_lists on", "wrong argument count", ":3"},
 		"output_schema":           {"output_schema exact", "output_schema exact off loose strict", ":3"},
-		"tool_scopes":             {"tool_scopes all", "tool_scopes all: it is document or off", ":3"},
+		"tool_scopes":             {"tool_scopes all", "tool_scopes all: document off", ":3"},
 		"discovery argument":      {"discovery on", "wrong argument count", ":3"},
 		"discovery twice":         {"discovery\n\t\tdiscovery", "discovery twice", ":4"},
 		"discovery unknown":       {"discovery {\n\t\t\ttitle a\n\t\t}", "unrecognized discovery title", ":4"},
@@ -67,7 +67,7 @@ func TestMCPValidateErrors(t *testing.T) {
 		`{"watch_interval":-1}`:               "watch_interval -1 is negative",
 		`{"versions":["1"]}`:                  "versions 1",
 		`{"output_schema":"some"}`:            "output_schema some off loose strict",
-		`{"tool_scopes":"some"}`:              `tool_scopes "some": it is document or off`,
+		`{"tool_scopes":"some"}`:              `tool_scopes "some"`,
 		`{"discovery":{"name":"a"}}`:          `discovery: name "a"`,
 		`{"discovery":{"url":"ftp://a/mcp"}}`: `discovery: url "ftp://a/mcp"`,
 	} {

@@ -270,7 +270,7 @@ func TestOAgentAnswers(t *testing.T) {
 		if a := s.get("/trips/broken"); a.status != http.StatusBadGateway || a.header.Get("Content-Type") != "application/problem+json" || strings.Contains(a.body, "half") {
 			t.Errorf("%+v", a)
 		}
-		s.fail("getTrip", `{"id":"broken"}`, "broke off")
+		s.fail("getTrip", `{"id":"broken"}`, "closed")
 	})
 	t.Run("parts are asked for as the whole", func(t *testing.T) {
 		s := s.with(t)

@@ -17,7 +17,7 @@ func TestOCPAdaptErrors(t *testing.T) {
 		line      string
 	}{
 		"unknown":                 {block("frobnicate"), "unrecognized ocp frobnicate", ":3"},
-		"argument":                {"ocp trains", "ocp argument trains", ":2"},
+		"argument":                {"ocp trains", "ocp matcher trains", ":2"},
 		"path is of endpoints":    {block("path /x"), "unrecognized ocp path", ":3"},
 		"timeout is of endpoints": {block("timeout 5s"), "unrecognized ocp timeout", ":3"},
 		"toolset twice":           {block("toolset a\n\t\ttoolset b"), "toolset twice", ":4"},
@@ -48,9 +48,9 @@ func TestOCPAdaptErrors(t *testing.T) {
 		"strict argument":         {block("strict on"), "wrong argument count", ":3"},
 		"strict twice":            {block("strict\n\t\tstrict"), "strict twice", ":4"},
 		"require argument":        {block("require all"), "wrong argument count", ":3"},
-		"discovery":               {block("discovery openapi.json"), "plain path", ":3"},
-		"discovery wildcard":      {block("discovery /docs/*"), "plain path", ":3"},
-		"matcher empty":           {"@x ocp", "ocp match", ":2"},
+		"discovery":               {block("discovery openapi.json"), "wildcards", ":3"},
+		"discovery wildcard":      {block("discovery /docs/*"), "wildcards", ":3"},
+		"matcher empty":           {"@x ocp", "ocp matcher", ":2"},
 		"matcher unknown field":   {"@x ocp goal a", "field goal", ":2"},
 		"matcher no pattern":      {"@x ocp valid agent_type", "agent_type pattern", ":2"},
 		"matcher block":           {"@x ocp valid {\n\t\tfoo\n\t}", "blocks", ":3"},
@@ -79,7 +79,7 @@ func TestOCPProvisionErrors(t *testing.T) {
 		"declared without toolset":  {"ocp {\nenhance x 1 declared\n}", "toolset"},
 		"discovery without toolset": {"ocp {\ndiscovery /openapi.json\n}", "discovery toolset"},
 		"CEL/unknown field":         {"@x expression ocp({'goal': 'a'})\nrespond @x ok", "field goal"},
-		"CEL/nothing":               {"@x expression ocp({})\nrespond @x ok", "nothing"},
+		"CEL/nothing":               {"@x expression ocp({})\nrespond @x ok", "empty"},
 		"CEL/valid false":           {"@x expression ocp({'valid': 'false'})\nrespond @x ok", "true"},
 	} {
 		t.Run(name, func(t *testing.T) {

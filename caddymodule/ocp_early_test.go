@@ -8,7 +8,7 @@ import (
 // TestOCPEarly wants a warning at start for each handler that uses a placeholder of ocp
 // before it has a value, and for no other.
 func TestOCPEarly(t *testing.T) {
-	const warning = "before ocp and uses one of its placeholders"
+	const warning = "handler before ocp uses an OCP placeholder"
 	a := newAPI(t, nil)
 	for name, c := range map[string]struct {
 		block, handler string // handler is "" if nothing is wrong

@@ -37,7 +37,7 @@ func TestOTC_advice(t *testing.T) {
 		{"unavailable", "error 503", "503", true},
 		{"no answer in time", "error 504", "504", true},
 		{"hangs", "reverse_proxy " + at(api.URL) + " {\n header_up X-Fails hangs\n }", "100ms", true},
-		{"garbled", "reverse_proxy " + at(api.URL) + " {\n header_up X-Fails garbled\n }", "broken", false},
+		{"garbled", "reverse_proxy " + at(api.URL) + " {\n header_up X-Fails garbled\n }", "corrupt", false},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			s := newSite(t)

@@ -16,7 +16,7 @@ func TestOTC_adapt_errors(t *testing.T) {
 	inBlock := func(option string) string { return "http://a.test {\n\totc trains {\n\t\t" + option + "\n\t}\n}" }
 	for name, test := range map[string]struct{ caddyfile, want, line string }{
 		"toolset twice":             {"http://a.test {\n\totc /otc trains trains\n}", "toolset trains twice", ":2"},
-		"path second":               {"http://a.test {\n\totc trains /otc\n}", "path slash", ":2"},
+		"path second":               {"http://a.test {\n\totc trains /otc\n}", "path first", ":2"},
 		"toolset in both":           {inBlock("toolset other"), "toolset twice", ":3"},
 		"options of several":        {"http://a.test {\n\totc a b {\n\t\ttimeout 5s\n\t}\n}", "agents", ":4"},
 		"idempotency on":            {inBlock("idempotency on"), "idempotency off block", ":3"},

@@ -145,7 +145,7 @@ func TestOTC_non_inferrable(t *testing.T) {
 	if got := tool["input"].(map[string]any)["non_inferrable_parameters"]; !reflect.DeepEqual(got, []any{"is_admin", "tenant"}) {
 		t.Errorf("non_inferrable_parameters: %v", got)
 	}
-	const word = "Not for a model to make up: the application or the user has to give this value."
+	const word = "Do not make up this value: it must come from the application or the user."
 	want := parsed(t, `{"id":{"type":"string"},
 		"is_admin":{"type":"boolean","description":"Sees all.\n\n`+word+`"},
 		"tenant":{"type":"string","description":"`+word+`"}}`)

@@ -54,7 +54,7 @@ func TestStreamSite(t *testing.T) {
 					t.Errorf("%s: %s", id, got)
 				}
 			}
-			s.fail("getTrip", `{"id":"cut"}`, "broke off")
+			s.fail("getTrip", `{"id":"cut"}`, "closed")
 		})
 	}
 

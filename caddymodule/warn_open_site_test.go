@@ -18,7 +18,7 @@ func TestOpenEndpoint_with_own_credentials_is_warned_about_at_start(t *testing.T
 		global     = "agents {\ntoolset trips TRIPS {\ncredential header Authorization \"Bearer gateway-secret\"\n}\n}"
 		endpoints  = "mcp /mcp trips\notc /otc trips\n"
 		answers    = "reverse_proxy 127.0.0.1:1"
-		mcp, otc   = "mcp /mcp is open", "otc /otc is open"
+		mcp, otc   = `"path":"/mcp"`, `"path":"/otc"`
 		forwarding = "forward_auth 127.0.0.1:1 {\nuri /auth\n}\n"
 	)
 	for name, test := range map[string]struct {
@@ -80,11 +80,11 @@ func wantOpen(t *testing.T, s *site, level string, open []string) {
 func TestOpenEndpoint_on_this_machine_only_is_logged_at_level_info(t *testing.T) {
 	s := newSite(t)
 	s.start("", "bind 127.0.0.1\nmcp /mcp TRIPS {\ncredential header X-Key secret\n}\nrespond ok")
-	wantOpen(t, s, `"level":"info"`, []string{"mcp /mcp is open"})
+	wantOpen(t, s, `"level":"info"`, []string{`"path":"/mcp"`})
 }
 
 func TestOpenEndpoint_behind_client_certificates_is_not_warned_about(t *testing.T) {
-	for mode, open := range map[string][]string{"require": nil, "request": {"mcp /mcp is open"}} {
+	for mode, open := range map[string][]string{"require": nil, "request": {`"path":"/mcp"`}} {
 		t.Run(mode, func(t *testing.T) {
 			s := newSite(t)
 			s.start("skip_install_trust", fmt.Sprintf(`respond ok

@@ -134,7 +134,7 @@ func TestStdioSites(t *testing.T) {
 		stderr []string
 	}{
 		"several": {nil, 1, nil, []string{"several", "--site", "api.example.com|*.api.example.com/mcp", "localhost/mcp"}},
-		"unknown": {[]string{"--site", "example.org"}, 1, nil, []string{"no such", "api.example.com"}},
+		"unknown": {[]string{"--site", "example.org"}, 1, nil, []string{"--site", "api.example.com"}},
 		"refused": {[]string{"--site", "api.example.com"}, 1, nil, []string{"https://api.example.com/mcp", "401", "Basic", "--header"}},
 		"let in": {
 			[]string{"--site", "api.example.com", "--header", "Authorization: Basic {env.FAIRWAY_TEST_LOGIN}"},
@@ -152,7 +152,7 @@ func TestStdioSites(t *testing.T) {
 		"no header":           {[]string{"--site", "api.example.com", "--header", "Authorization"}, 1, nil, []string{"--header", "Name:"}},
 		"prefix not given":    {[]string{"--site", "localhost"}, 1, nil, []string{"https://localhost/mcp", "--path"}},
 		"prefix":              {[]string{"--site", "localhost", "--path", "/prefix/mcp"}, 0, []string{`host\":\"localhost`}, nil},
-		"path alone":          {[]string{"--path", "/elsewhere"}, 1, nil, []string{"no such"}},
+		"path alone":          {[]string{"--path", "/elsewhere"}, 1, nil, []string{"--path"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result := runStdio(t, call, append([]string{"--config", config}, c.args...)...)
@@ -202,8 +202,8 @@ func TestStdioMistakes(t *testing.T) {
 		want string
 	}{
 		"nothing":              {nil, "--config --openapi"},
-		"both":                 {[]string{"--config", none, "--openapi", document}, "give one"},
-		"upstream alone":       {[]string{"--upstream", "http://a"}, "without --openapi"},
+		"both":                 {[]string{"--config", none, "--openapi", document}, "both"},
+		"upstream alone":       {[]string{"--upstream", "http://a"}, "--openapi"},
 		"no upstream":          {[]string{"--openapi", document}, "--upstream"},
 		"upstream not a URL":   {[]string{"--openapi", document, "--upstream", "api.example.com"}, "https://api.example.com"},
 		"upstream with a user": {[]string{"--openapi", document, "--upstream", "http://ada:secret@a"}, "--header"},

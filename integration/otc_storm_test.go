@@ -149,7 +149,7 @@ func checkOnce(t *testing.T, api *orders, answers map[string][]orderAnswer) {
 				t.Errorf("%s: %d %s", id, got.status, got.body)
 			case got.success && got.number != 1:
 				t.Errorf("%s: %s", id, got.body)
-			case !got.success && (!strings.Contains(got.body, "finished") || !strings.Contains(got.body, `"can_retry":false`)):
+			case !got.success && (!strings.Contains(got.body, "unknown whether") || !strings.Contains(got.body, `"can_retry":false`)):
 				t.Errorf("%s: %s", id, got.body)
 			}
 		}
@@ -190,7 +190,7 @@ func TestOTC_node_killed_and_started_again(t *testing.T) {
 		t.Errorf("%s, want %s (%v)", after.body, before.body, err)
 	}
 	cut, err := node.order(t.Context(), "cut off")
-	if err != nil || cut.success || !strings.Contains(cut.body, "finished") {
+	if err != nil || cut.success || !strings.Contains(cut.body, "unknown whether") {
 		t.Errorf("%+v, %v", cut, err)
 	}
 	if twice := api.twice(); len(twice) > 0 {

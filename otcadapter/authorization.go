@@ -30,8 +30,8 @@ func (k *toolkit) authorize(tool *entry, c *callContext, r *http.Request, access
 	if len(alternatives) == 0 {
 		return grant{}, nil
 	}
-	provided := func(need requirement) bool {
-		_, ok := c.credential(need.id)
+	provided := func(required requirement) bool {
+		_, ok := c.credential(required.id)
 		return ok
 	}
 	for _, all := range alternatives {
@@ -42,22 +42,22 @@ func (k *toolkit) authorize(tool *entry, c *callContext, r *http.Request, access
 	if k.injectsCredentials {
 		return grant{}, k.checkScopes(tool, access)
 	}
-	own := func(need requirement) bool { return provided(need) || carriesCredential(r, need.scheme) }
+	available := func(required requirement) bool { return provided(required) || carriesCredential(r, required.scheme) }
 	for _, all := range alternatives {
-		if !allOf(all, own) {
+		if !allOf(all, available) {
 			continue
 		}
-		g, f := supplyCredentials(slices.DeleteFunc(slices.Clone(all), func(need requirement) bool { return !provided(need) }), c)
+		g, f := supplyCredentials(slices.DeleteFunc(slices.Clone(all), func(required requirement) bool { return !provided(required) }), c)
 		g.own = len(g.supplied) < len(all)
 		return g, f
 	}
-	missing := slices.DeleteFunc(slices.Clone(alternatives[0]), own)
+	missing := slices.DeleteFunc(slices.Clone(alternatives[0]), available)
 	return grant{}, k.missingRequirements(tool, missing)
 }
 
-// allOf reports whether holds returns true for all requirements.
-func allOf(all []requirement, holds func(requirement) bool) bool {
-	return !slices.ContainsFunc(all, func(r requirement) bool { return !holds(r) })
+// allOf reports whether condition returns true for all requirements.
+func allOf(all []requirement, condition func(requirement) bool) bool {
+	return !slices.ContainsFunc(all, func(r requirement) bool { return !condition(r) })
 }
 
 // supplyCredentials puts the credentials of the context where the security schemes require them.
@@ -66,9 +66,9 @@ func supplyCredentials(all []requirement, c *callContext) (grant, *fault) {
 		return grant{}, nil
 	}
 	g := grant{supplement: &ocp.Supplement{Credentials: true}, supplied: all}
-	for _, need := range all {
-		value, _ := c.credential(need.id)
-		if err := need.scheme.Supply(g.supplement, value); err != nil {
+	for _, requirement := range all {
+		value, _ := c.credential(requirement.id)
+		if err := requirement.scheme.Supply(g.supplement, value); err != nil {
 			return grant{}, invalidCredential(err)
 		}
 	}

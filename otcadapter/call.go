@@ -78,8 +78,8 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, catalog *cata
 
 // findTool sets the tool that the request names.
 func (c *call) findTool(catalog *catalog) *fault {
-	kit, tool, ref, f := catalog.resolve(c.toolID)
-	c.toolkit, c.tool, c.name = kit, tool, ref.tool
+	toolkit, tool, ref, f := catalog.resolve(c.toolID)
+	c.toolkit, c.tool, c.name = toolkit, tool, ref.tool
 	return f
 }
 

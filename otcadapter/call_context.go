@@ -81,7 +81,7 @@ func (c *callContext) add(list string, i int, field string, added credential) *f
 	where := `"context.` + list + "[" + strconv.Itoa(i) + `]"`
 	switch {
 	case added.id == "":
-		return badRequest(where + ` has no "id"; it is one of those under "requirements" in GET /tools`)
+		return badRequest(where + ` has no "id"; use an id from "requirements" in GET /tools`)
 	case len(added.id) > maxCredentialID:
 		return badRequest(where + ` has an "id" of more than 256 bytes`)
 	case added.value == "":
@@ -89,8 +89,8 @@ func (c *callContext) add(list string, i int, field string, added credential) *f
 	case len(added.value) > maxCredential:
 		return badRequest(where + ` has a "` + field + `" of more than 16 KiB`)
 	}
-	if _, twice := c.credential(added.id); twice {
-		return badRequest(where + ` has an "id" that another credential of the context has already`)
+	if _, exists := c.credential(added.id); exists {
+		return badRequest(where + ` has the same "id" as another credential of the context`)
 	}
 	c.credentials = append(c.credentials, added)
 	return nil
@@ -98,9 +98,9 @@ func (c *callContext) add(list string, i int, field string, added credential) *f
 
 // credential returns the token or secret with that id.
 func (c *callContext) credential(id string) (value string, ok bool) {
-	for _, held := range c.credentials {
-		if held.id == id {
-			return held.value, true
+	for _, sent := range c.credentials {
+		if sent.id == id {
+			return sent.value, true
 		}
 	}
 	return "", false

@@ -184,7 +184,7 @@ func readBody(b *buffer.Buffer, r *http.Request, limit int64) *fault {
 	if errors.Is(err, buffer.ErrTooLarge) {
 		return tooLarge(limit)
 	}
-	return badRequest("the body broke off before its end")
+	return badRequest("the body ended before it was complete")
 }
 
 // parseCall parses the body of a call. The result does not refer to the body's bytes.
@@ -203,7 +203,7 @@ func parseCall(body []byte) (callRequest, *fault) {
 	fields := &parsed.callFields
 	if parsed.Request != nil {
 		if !fields.empty() {
-			return callRequest{}, badRequest(`the body has a "request" and fields of a request beside it; put them all into "request"`)
+			return callRequest{}, badRequest(`the body has "request" and other fields of a request; move them all into "request"`)
 		}
 		fields = parsed.Request
 	}
@@ -213,13 +213,13 @@ func parseCall(body []byte) (callRequest, *fault) {
 // request validates the members of a call.
 func (f *callFields) request() (callRequest, *fault) {
 	if f.ToolID == "" {
-		return callRequest{}, badRequest(`"tool_id" is missing; it is the id of a tool as GET /tools lists it`)
+		return callRequest{}, badRequest(`"tool_id" is missing; set it to the id of a tool from GET /tools`)
 	}
 	if len(f.CallID) > maxCallID {
-		return callRequest{}, badRequest(`"call_id" is longer than 256 bytes; a UUID will do`)
+		return callRequest{}, badRequest(`"call_id" is longer than 256 bytes; use a UUID`)
 	}
 	if len(f.TraceID) > maxTraceID {
-		return callRequest{}, badRequest(`"trace_id" is longer than 256 bytes; a UUID will do`)
+		return callRequest{}, badRequest(`"trace_id" is longer than 256 bytes; use a UUID`)
 	}
 	input := f.Input
 	if isNull(input) {
@@ -269,7 +269,7 @@ func explainSyntax(err error) string {
 		return err.Error()
 	}
 	if errors.Is(syntax.Err, jsontext.ErrDuplicateName) {
-		return "an object has two members of one name, the second before byte " + strconv.FormatInt(syntax.ByteOffset, 10)
+		return "an object has a duplicate member name, before byte " + strconv.FormatInt(syntax.ByteOffset, 10)
 	}
 	return (&jsontext.SyntacticError{ByteOffset: syntax.ByteOffset, Err: syntax.Err}).Error()
 }

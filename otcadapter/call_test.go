@@ -115,18 +115,18 @@ func TestCall_tool_id(t *testing.T) {
 		{"Calculator.Add@1.0.0", 200, ""},
 		{"Calculator.Add@latest", 200, ""},
 		{"Calculator.Add", 200, ""},
-		{"Calculator.Add@1.0.1", 400, `it has version 1.0.0`},
-		{"Calculator.Add@", 400, "not id tool"},
-		{"Calculator.Add@1.0.0@2", 400, "not id tool"},
+		{"Calculator.Add@1.0.1", 400, `1.0.0`},
+		{"Calculator.Add@", 400, "tool_id valid"},
+		{"Calculator.Add@1.0.0@2", 400, "tool_id valid"},
 		{"Calculator.Sub@1.0.0", 400, "unknown tool Sub"},
 		{"calculator.Add", 400, "unknown toolkit"},
 		{"Other.Add", 400, "Calculator"},
-		{"Add", 400, "not id tool"},
-		{"Calculator.", 400, "not id tool"},
-		{".Add", 400, "not id tool"},
-		{"Calculator.Add.x", 400, "not id tool"},
-		{"Calculator.Add\n", 400, "not id tool"},
-		{strings.Repeat("x", 5000), 400, "not id tool"},
+		{"Add", 400, "tool_id valid"},
+		{"Calculator.", 400, "tool_id valid"},
+		{".Add", 400, "tool_id valid"},
+		{"Calculator.Add.x", 400, "tool_id valid"},
+		{"Calculator.Add\n", 400, "tool_id valid"},
+		{strings.Repeat("x", 5000), 400, "tool_id valid"},
 	}
 	for _, c := range cases {
 		t.Run(c.id[:min(len(c.id), 40)], func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestCall_failure(t *testing.T) {
 			map[string]any{
 				"message":                   "invalid arguments for Add: /b: missing, and required",
 				"can_retry":                 false,
-				"additional_prompt_content": "Correct the input and call Calculator.Add again.\n- /b: missing, and required\n- input: too many",
+				"additional_prompt_content": "- /b: missing",
 			},
 		},
 		{"many problems are bounded", add, ocp.Failure{Kind: ocp.InvalidArguments, Message: "m", Problems: many}, nil},
@@ -224,7 +224,7 @@ func TestCall_failure(t *testing.T) {
 			ocp.Failure{Kind: ocp.Refused, Status: 404, Message: "no such trip"},
 			map[string]any{
 				"message": "no such trip", "can_retry": false,
-				"additional_prompt_content": "What the input names is not there: look for it with another tool, and call Calculator.Add with what you find.",
+				"additional_prompt_content": "does not exist",
 			},
 		},
 		{
@@ -232,7 +232,7 @@ func TestCall_failure(t *testing.T) {
 			ocp.Failure{Kind: ocp.Refused, Status: 429, Message: "slow down", RetryAfter: 1500 * time.Millisecond},
 			map[string]any{
 				"message": "slow down", "can_retry": true, "retry_after_ms": 1500.0,
-				"additional_prompt_content": "Too many calls: call Calculator.Add again with the same input after 1.5s.",
+				"additional_prompt_content": "after 1.5s",
 			},
 		},
 		{
@@ -240,7 +240,7 @@ func TestCall_failure(t *testing.T) {
 			ocp.Failure{Kind: ocp.Refused, Status: 402, Message: "pay first", RetryAfter: time.Second},
 			map[string]any{
 				"message": "pay first", "can_retry": false,
-				"additional_prompt_content": "Other input does not help: do not repeat the call, and tell the user what is missing.",
+				"additional_prompt_content": "tell the user",
 			},
 		},
 		{
@@ -248,7 +248,7 @@ func TestCall_failure(t *testing.T) {
 			ocp.Failure{Kind: ocp.Refused, Status: 409, Message: "taken"},
 			map[string]any{
 				"message": "taken", "can_retry": false,
-				"additional_prompt_content": "The present state does not allow it: read the state with another tool before you call Calculator.Add again.",
+				"additional_prompt_content": "does not allow",
 			},
 		},
 		{
@@ -256,7 +256,7 @@ func TestCall_failure(t *testing.T) {
 			ocp.Failure{Kind: ocp.Refused, Status: 422, Message: "a is odd"},
 			map[string]any{
 				"message": "a is odd", "can_retry": false,
-				"additional_prompt_content": "Correct the input by what the API says, and call Calculator.Add again.\nIts parameters (required ones with *): a*, b",
+				"additional_prompt_content": "a*, b",
 			},
 		},
 		{
@@ -264,7 +264,7 @@ func TestCall_failure(t *testing.T) {
 			ocp.Failure{Kind: ocp.Unreachable, Message: "down"},
 			map[string]any{
 				"message": "down", "can_retry": true,
-				"additional_prompt_content": "The input need not change: call Calculator.Add again with the same input later.",
+				"additional_prompt_content": "same input",
 			},
 		},
 		{
@@ -272,7 +272,7 @@ func TestCall_failure(t *testing.T) {
 			ocp.Failure{Kind: ocp.Unreachable, Message: "down"},
 			map[string]any{
 				"message": "down", "can_retry": false,
-				"additional_prompt_content": "It is not known whether the call had an effect. Do not repeat it before you have looked at the present state with another tool.",
+				"additional_prompt_content": "unknown",
 			},
 		},
 		{
@@ -292,9 +292,16 @@ func TestCall_failure(t *testing.T) {
 			if got.Body.Len() > 20_000 {
 				t.Errorf("the answer has %d bytes", got.Body.Len())
 			}
-			want := map[string]any{"error": c.want}
-			if c.want != nil && !reflect.DeepEqual(members["output"], want) {
-				t.Errorf("output = %v\nwant %v", members["output"], want)
+			if c.want == nil {
+				return
+			}
+			failure, _ := members["output"].(map[string]any)["error"].(map[string]any)
+			prompt, _ := failure["additional_prompt_content"].(string)
+			word, _ := c.want["additional_prompt_content"].(string)
+			delete(failure, "additional_prompt_content")
+			delete(c.want, "additional_prompt_content")
+			if !reflect.DeepEqual(failure, c.want) || !strings.Contains(prompt, word) || (prompt == "") != (word == "") {
+				t.Errorf("error = %v with prompt %q\nwant %v with %q", failure, prompt, c.want, word)
 			}
 		})
 	}

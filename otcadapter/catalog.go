@@ -96,14 +96,14 @@ type reference struct {
 // parseID parses a tool id of the form Toolkit.Tool or Toolkit.Tool@Version.
 func parseID(id string) (reference, bool) {
 	path, version, versioned := strings.Cut(id, "@")
-	kit, name, dotted := strings.Cut(path, ".")
-	if !dotted || !isWord(kit) || !isWord(name) || versioned && !isVersion(version) {
+	toolkit, name, dotted := strings.Cut(path, ".")
+	if !dotted || !isWord(toolkit) || !isWord(name) || versioned && !isVersion(version) {
 		return reference{}, false
 	}
 	if version == latestVersion {
 		version = ""
 	}
-	return reference{id, kit, name, version}, true
+	return reference{id, toolkit, name, version}, true
 }
 
 // resolve finds the tool for an id (OXP, Tool Version Resolution): the tool of the given
@@ -180,8 +180,8 @@ func (c *catalog) versions(name string) (versions []string) {
 // maxListed limits how many toolkits or versions a message lists.
 const maxListed = 10
 
-// listed joins names for a message.
-func listed(names []string) string {
+// joinNames joins names for a message.
+func joinNames(names []string) string {
 	if len(names) > maxListed {
 		return strings.Join(names[:maxListed], ", ") + ", …"
 	}
@@ -191,7 +191,7 @@ func listed(names []string) string {
 func badToolID(id string) *fault {
 	return &fault{
 		status:    http.StatusBadRequest,
-		message:   quoted(id) + " is not the id of a tool: it is Toolkit.Tool or Toolkit.Tool@Version, as GET /tools lists it",
+		message:   "tool_id " + quoted(id) + " is not valid; write it as Toolkit.Tool or Toolkit.Tool@Version, as in GET /tools",
 		developer: "tool_id does not have the form ^[A-Za-z0-9_]+\\.[A-Za-z0-9_]+(@[A-Za-z0-9_.\\-]+)?$",
 	}
 }
@@ -199,21 +199,15 @@ func badToolID(id string) *fault {
 func unknownToolkit(name string, names []string) *fault {
 	return &fault{
 		status:    http.StatusBadRequest,
-		message:   "unknown toolkit " + quoted(name) + "; the tools here are in " + listed(names),
-		developer: "GET /tools lists the ids of the tools there are",
+		message:   "unknown toolkit " + quoted(name) + "; the toolkits are " + joinNames(names),
+		developer: "GET /tools lists the ids of all tools",
 	}
 }
 
 func unknownVersion(ref reference, versions []string) *fault {
-	of := "toolkit " + ref.toolkit
-	if len(versions) == 1 {
-		versions = []string{"version " + versions[0]}
-	} else if len(versions) > 1 {
-		versions[0] = "versions " + versions[0]
-	}
 	return &fault{
 		status:    http.StatusBadRequest,
-		message:   "unknown version " + quoted(ref.version) + " of " + ref.tool + " of the " + of + "; it has " + listed(versions),
-		developer: "write one of these after the @, or @latest, or no version, which is the latest",
+		message:   "unknown version " + quoted(ref.version) + " of tool " + ref.toolkit + "." + ref.tool + "; available: " + joinNames(versions),
+		developer: "write one of these after the @, or @latest; without a version the latest one is used",
 	}
 }

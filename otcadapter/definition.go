@@ -59,7 +59,7 @@ func (c *catalog) appendList(b []byte, warn func(string)) []byte {
 			id := string(k.appendID(nil, t.Name))
 			if listed[id] {
 				if warn != nil {
-					warn("two documents have the tool " + id + ": the first of them is used; give the documents different versions, or exclude it from one")
+					warn("tool " + id + " is in two documents, and the first is used; give the documents different versions, or exclude the tool from one")
 				}
 				continue
 			}
@@ -150,7 +150,7 @@ func (k *toolkit) appendRequirements(b []byte, t *entry) []byte {
 // notInferred tells a model that it must not make up an argument. OTC lists such arguments
 // separately. OXP does not, and its clients show the schema to the model unchanged. The
 // arguments cannot be hidden, because the client has to provide them.
-const notInferred = "Not for a model to make up: the application or the user has to give this value."
+const notInferred = "Do not make up this value: it must come from the application or the user."
 
 // appendItemInput appends the input schema, with notInferred in the description of each
 // argument that a model must not make up.
@@ -225,10 +225,10 @@ func inputSchema(t *ocp.Tool) jsontext.Value {
 // isNonInferrable reports whether a model must not make up the argument.
 func isNonInferrable(a *ocp.Argument) bool { return a.NonInferrable }
 
-// argumentNames returns the names of the arguments for which holds returns true.
-func argumentNames(t *ocp.Tool, holds func(*ocp.Argument) bool) (names []string) {
+// argumentNames returns the names of the arguments for which include returns true.
+func argumentNames(t *ocp.Tool, include func(*ocp.Argument) bool) (names []string) {
 	for i := range t.Arguments {
-		if holds(&t.Arguments[i]) {
+		if include(&t.Arguments[i]) {
 			names = append(names, t.Arguments[i].Name)
 		}
 	}

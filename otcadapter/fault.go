@@ -99,14 +99,14 @@ func splitPointer(path string) (name, rest string) {
 func unknownEndpoint(endpoint string) *fault {
 	return &fault{
 		status:  http.StatusNotFound,
-		message: "no endpoint " + quoted(endpoint) + " stands below the base path; there are GET /health, GET /tools, POST /call and POST /tools/call",
+		message: "unknown endpoint " + quoted(endpoint) + "; the endpoints are GET /health, GET /tools, POST /call and POST /tools/call",
 	}
 }
 
 func wrongMethod(method, endpoint, allow string) *fault {
 	return &fault{
 		status:  http.StatusMethodNotAllowed,
-		message: "this endpoint does not take that method: send " + allow + " to " + endpoint + ", not " + quoted(method),
+		message: "method " + quoted(method) + " is not allowed for " + endpoint + "; use " + allow,
 		header:  "Allow",
 		value:   allow,
 	}
@@ -114,7 +114,7 @@ func wrongMethod(method, endpoint, allow string) *fault {
 
 func notLoaded(wait func() time.Duration) *fault {
 	f := unavailable("the tools are not available yet", wait())
-	f.developer = "a document that describes tools has not been loaded yet; the gateway's log says why"
+	f.developer = "a document has not been loaded yet; the reason is in the gateway's log"
 	return f
 }
 
@@ -132,7 +132,7 @@ func unavailable(what string, wait time.Duration) *fault {
 func wrongContent(header, got, want string) *fault {
 	f := &fault{
 		status:  http.StatusUnsupportedMediaType,
-		message: "the request body has an unsupported form: send it with " + header + ": " + want + ", not " + quoted(got),
+		message: "unsupported " + header + " " + quoted(got) + " of the request body; use " + want,
 	}
 	if header == "Content-Encoding" {
 		f.header, f.value = "Accept-Encoding", want
@@ -143,19 +143,19 @@ func wrongContent(header, got, want string) *fault {
 func tooLarge(limit int64) *fault {
 	return &fault{
 		status:  http.StatusRequestEntityTooLarge,
-		message: "the request body is too large: it may have " + strconv.FormatInt(limit, 10) + " bytes at most; send less input",
+		message: "the request body is larger than the limit of " + strconv.FormatInt(limit, 10) + " bytes; send less input",
 	}
 }
 
 func badRequest(why string) *fault {
-	return &fault{status: http.StatusBadRequest, message: "the request cannot be understood: " + why}
+	return &fault{status: http.StatusBadRequest, message: "invalid request: " + why}
 }
 
 func unknownSchema(uri string) *fault {
 	return &fault{
 		status: http.StatusBadRequest,
-		message: "the $schema " + quoted(uri) + " names no version of the standard that is known here; those known are " +
-			strings.Join(knownSchemas, ", ") + "; without a $schema the latest is assumed",
+		message: "unknown $schema " + quoted(uri) + "; known are " +
+			strings.Join(knownSchemas, ", ") + "; without $schema the latest version applies",
 	}
 }
 
@@ -163,7 +163,7 @@ func unknownTool(failure *ocp.Failure) *fault {
 	return &fault{
 		status:    http.StatusBadRequest,
 		message:   failure.Message,
-		developer: "GET /tools lists the ids of the tools there are",
+		developer: "GET /tools lists the ids of all tools",
 	}
 }
 
@@ -179,17 +179,17 @@ func invalidInput(failure *ocp.Failure) *fault {
 
 func (k *toolkit) missingRequirements(tool *entry, missing []requirement) *fault {
 	ids := make([]string, len(missing))
-	for i, need := range missing {
+	for i, requirement := range missing {
 		list := "authorization"
-		if need.kind == requireSecret {
+		if requirement.kind == requireSecret {
 			list = "secrets"
 		}
-		ids[i] = strconv.Quote(need.id) + " in context." + list
+		ids[i] = strconv.Quote(requirement.id) + " in context." + list
 	}
 	return &fault{
 		status:    http.StatusBadRequest,
-		message:   tool.Name + " needs credentials that the call does not bring: " + listed(ids),
-		developer: "GET /tools lists the requirements of each tool; ids are the names of the document's security schemes",
+		message:   tool.Name + " needs credentials that the call does not contain: " + joinNames(ids),
+		developer: "GET /tools lists the requirements of each tool; the ids are the names of the document's security schemes",
 		toolkit:   k,
 		missing:   missing,
 	}
@@ -217,7 +217,7 @@ func insufficientScope(tool string, scopes []string, metadata string) *fault {
 	}
 	f := &fault{
 		status:  http.StatusForbidden,
-		message: tool + " needs scopes that the access token does not have: " + listed(scopes),
+		message: "the access token lacks scopes that " + tool + " needs: " + joinNames(scopes),
 		header:  "WWW-Authenticate",
 		value:   challenge,
 	}
@@ -232,10 +232,10 @@ func badCredentials(outcome *ocp.Outcome, c *call) *fault {
 	message := outcome.Failure.Message
 	if supplied := c.grant.supplied; len(supplied) > 0 {
 		ids := make([]string, len(supplied))
-		for i, need := range supplied {
-			ids[i] = strconv.Quote(need.id)
+		for i, requirement := range supplied {
+			ids[i] = strconv.Quote(requirement.id)
 		}
-		message += "; the credentials came with the call's context: renew " + listed(ids)
+		message += "; renew the credentials in the call's context: " + joinNames(ids)
 	}
 	f := &fault{
 		status:    http.StatusUnauthorized,

@@ -51,7 +51,7 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request, c *catalog,
 	}
 	if upstream != nil {
 		if err := s.health.check(r.Context(), upstream); err != nil {
-			f := unavailable("the API behind the tools is not well", upstreamHealthTTL)
+			f := unavailable("the API behind the tools is unhealthy", upstreamHealthTTL)
 			f.developer = err.Error()
 			s.writeFault(w, f, otcStandard)
 			return

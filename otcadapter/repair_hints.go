@@ -23,8 +23,8 @@ const (
 
 // Advice for a model that fits several cases.
 const (
-	checkFirst         = "It is not known whether the call had an effect. Do not repeat it before you have looked at the present state with another tool."
-	checkAfterResponse = "The API has answered, so that the call may have had its effect. Do not repeat it before you have looked at the present state with another tool."
+	checkFirst         = "It is unknown whether the call had an effect. Do not repeat it before you have checked the current state with another tool."
+	checkAfterResponse = "The API has responded, so the call may have had its effect. Do not repeat it before you have checked the current state with another tool."
 	useAnotherTool     = "Do not repeat the call: use another tool, or tell the user."
 	reportToUser       = "Other input does not help: do not repeat the call, and tell the user what is missing."
 )
@@ -34,11 +34,11 @@ const (
 // advises to repeat the same input only if the call can be retried.
 func promptContent(toolID string, tool *ocp.Tool, failure *ocp.Failure) string {
 	if failure.Retryable(tool) {
-		again := "all " + toolID + " again with the same input" + afterDelay(failure.RetryAfter) + "."
+		prompt := "Call " + toolID + " again with the same input" + afterDelay(failure.RetryAfter) + "."
 		if failure.Status == http.StatusTooManyRequests {
-			return "Too many calls: c" + again
+			return "Too many calls were made. " + prompt
 		}
-		return "The input need not change: c" + again
+		return prompt
 	}
 	safe := tool != nil && tool.ReadOnly()
 	switch failure.Kind {
@@ -53,12 +53,12 @@ func promptContent(toolID string, tool *ocp.Tool, failure *ocp.Failure) string {
 		return checkFirst
 	case ocp.TooLarge:
 		if safe {
-			return "Ask for less: choose other input for " + toolID + " that gives a smaller answer." + listParameters(tool)
+			return "Request less: choose input for " + toolID + " that results in a smaller response." + listParameters(tool)
 		}
 		return checkAfterResponse
 	case ocp.Unreadable, ocp.Redirected:
 		if safe {
-			return "The same call would end alike. " + useAnotherTool
+			return "The same call would fail again. " + useAnotherTool
 		}
 		return checkAfterResponse
 	}
@@ -71,15 +71,15 @@ func rejectedPrompt(toolID string, tool *ocp.Tool, failure *ocp.Failure) string 
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusPaymentRequired:
 		return reportToUser
 	case http.StatusNotFound, http.StatusGone:
-		return "What the input names is not there: look for it with another tool, and call " + toolID + " with what you find." + listParameters(tool)
+		return "The input refers to something that does not exist: find it with another tool, and call " + toolID + " with the result." + listParameters(tool)
 	case http.StatusConflict, http.StatusPreconditionFailed:
-		return "The present state does not allow it: read the state with another tool before you call " + toolID + " again."
+		return "The current state does not allow this call: read the state with another tool before you call " + toolID + " again."
 	case http.StatusRequestTimeout, http.StatusTooEarly:
 		return checkFirst // safe calls can be retried
 	case http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType:
 		return useAnotherTool
 	}
-	return "Correct the input by what the API says, and call " + toolID + " again." + listParameters(tool)
+	return "Correct the input according to the message of the API, and call " + toolID + " again." + listParameters(tool)
 }
 
 // afterDelay returns the end of a sentence that says how long to wait.
@@ -111,7 +111,7 @@ func listParameters(tool *ocp.Tool) string {
 		return ""
 	}
 	var text strings.Builder
-	text.WriteString("\nIts parameters (required ones with *): ")
+	text.WriteString("\nParameters (* means required): ")
 	for i := range tool.Arguments {
 		if i == maxListedParameters {
 			text.WriteString(", …")

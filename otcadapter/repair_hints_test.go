@@ -15,10 +15,10 @@ import (
 func TestRepairHints(t *testing.T) {
 	const (
 		same    = "again same input 2s"
-		look    = "known repeat"
-		took    = "answered repeat"
+		look    = "unknown repeat"
+		took    = "responded repeat"
 		correct = "Correct input"
-		find    = "names there"
+		find    = "does not exist"
 		state   = "state allow"
 		user    = "not repeat user"
 		other   = "repeat use"

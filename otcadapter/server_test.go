@@ -202,7 +202,7 @@ func TestServer_body_that_breaks_off(t *testing.T) {
 	request.Header.Set("Content-Type", "application/json")
 	recorder := httptest.NewRecorder()
 	New(Options{}).ServeHTTP(recorder, request, "/call", siteOf(calculator(), nil))
-	if recorder.Code != http.StatusBadRequest || !strings.Contains(recorder.Body.String(), "broke") {
+	if recorder.Code != http.StatusBadRequest || !strings.Contains(recorder.Body.String(), "ended") {
 		t.Errorf("status %d: %s", recorder.Code, recorder.Body)
 	}
 }

@@ -20,7 +20,7 @@ func CheckVersion(version string) error {
 	if len(parts) == 3 {
 		return nil
 	}
-	return fmt.Errorf("version %q: ids of tools take three numbers with dots between them, such as %s", version, semver(version))
+	return fmt.Errorf("version %q is not three numbers separated by dots, such as %s", version, semver(version))
 }
 
 // semver converts a version of a document to x.y.z: "v2" becomes 2.0.0 and "2024-10-01-preview"

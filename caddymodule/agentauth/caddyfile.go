@@ -136,11 +136,11 @@ func (c *authConfig) unmarshal(d *caddyfile.Dispenser) error {
 	}
 	switch {
 	case len(c.issuers) == 0 && first != "":
-		return d.Errf("%s is for tokens, and there is no issuer: add issuer with the URL of the authorization server", first)
+		return d.Errf("%s requires an issuer; add issuer with the URL of the authorization server", first)
 	case len(c.issuers) == 0 && c.handlerOptions.APIKey == nil:
-		return d.Err("agent_auth needs an issuer or an api_key: nobody could ever be let through")
+		return d.Err("agent_auth needs an issuer or an api_key; without them it would reject every request")
 	case len(c.issuers) > 1 && c.jwks != "":
-		return d.Err("jwks is for one issuer, and there are several: leave it out, and their metadata tell where their keys are")
+		return d.Err("jwks requires a single issuer, and there are several; remove it, and the keys are found through the metadata of the issuers")
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func (c *authConfig) unmarshalOption(b *directive.Block) (known bool, err error)
 	case "exempt":
 		err = b.Each((*[]string)(&c.handlerOptions.Exempt), func(path string) error {
 			if !strings.HasPrefix(path, "/") {
-				return errors.New("a path begins with a slash")
+				return errors.New("the path must begin with a slash")
 			}
 			return nil
 		})
@@ -232,7 +232,7 @@ func (c *authConfig) metadata() *ProtectedResource {
 // unmarshal reads the block of api_key.
 func (a *APIKey) unmarshal(outer *directive.Block) error {
 	if outer.NextArg() {
-		return outer.Err("api_key takes a block, with key, a name and a secret in it")
+		return outer.Err("api_key takes a block with a key, as in: key ada {env.ADA_KEY}")
 	}
 	b := directive.NewBlock(outer.Dispenser)
 	for nesting := b.Nesting(); b.NextBlock(nesting); {
@@ -260,7 +260,7 @@ func (a *APIKey) unmarshal(outer *directive.Block) error {
 	case len(a.Keys) == 0:
 		return outer.Err("api_key has no key: add key with a name and a secret, as in: key ada {env.ADA_KEY}")
 	case a.Header != "" && a.Query != "":
-		return outer.Err("api_key has both header and query: give one")
+		return outer.Err("api_key has both header and query; remove one")
 	}
 	return nil
 }
@@ -275,7 +275,7 @@ func (a *APIKey) unmarshalKey(b *directive.Block) error {
 		return b.Errf("key %s: %v", key.Name, err)
 	}
 	if key.Secret == "" {
-		return b.Errf("key %s: its secret is empty", key.Name)
+		return b.Errf("key %s: the secret is empty", key.Name)
 	}
 	if strings.HasPrefix(key.Secret, "sha256:") {
 		if _, err := digestOf(key.Secret); err != nil {

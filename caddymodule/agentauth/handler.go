@@ -92,7 +92,7 @@ func (a *Handler) Provision(ctx caddy.Context) error {
 // Validate rejects a handler without any provider, because every request would be rejected.
 func (a *Handler) Validate() error {
 	if a.OAuth == nil && a.APIKey == nil {
-		return errors.New("no issuer and no API key: nobody could ever be let through")
+		return errors.New("agent_auth has neither an issuer nor an API key, so it would reject every request")
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (a *Handler) authenticate(r *http.Request) (caddyauth.User, error) {
 	case token != "" && key != "":
 		return caddyauth.User{}, &oauth.Error{
 			Code:        oauth.InvalidRequest,
-			Description: "the request has both an access token and an API key: send one",
+			Description: "the request has both an access token and an API key; send one",
 		}
 	case token != "":
 		return a.OAuth.verify(r, token)
@@ -205,14 +205,14 @@ func (a *Handler) authenticate(r *http.Request) (caddyauth.User, error) {
 
 // acceptedCredentials describes the credentials that a client may send.
 func (a *Handler) acceptedCredentials() string {
-	var ways []string
+	var kinds []string
 	if a.OAuth != nil {
-		ways = append(ways, "an access token in the header Authorization, as Bearer")
+		kinds = append(kinds, "an access token as Authorization: Bearer")
 	}
 	if a.APIKey != nil {
-		ways = append(ways, "an API key in "+a.APIKey.location())
+		kinds = append(kinds, "an API key in "+a.APIKey.location())
 	}
-	return strings.Join(ways, ", or ")
+	return strings.Join(kinds, ", or ")
 }
 
 // reject writes the response for a rejected request.
@@ -221,7 +221,7 @@ func (a *Handler) reject(w http.ResponseWriter, r *http.Request, err error) erro
 	if !ok {
 		return caddyhttp.Error(http.StatusInternalServerError, err)
 	}
-	if c := a.logger.Check(zapcore.DebugLevel, "refused a request"); c != nil {
+	if c := a.logger.Check(zapcore.DebugLevel, "rejected a request"); c != nil {
 		c.Write(zap.String("code", string(refusal.Code)), zap.String("reason", refusal.Description))
 	}
 	switch refusal.Code {
@@ -244,11 +244,11 @@ func (a *Handler) challenge(r *http.Request, refusal *oauth.Error) string {
 
 // problemTitles are the titles of the problem documents.
 var problemTitles = map[oauth.Code]string{
-	oauth.Missing:           "Authentication is needed",
-	oauth.InvalidRequest:    "The credentials are malformed",
-	oauth.InvalidToken:      "The credentials are not accepted",
-	oauth.InsufficientScope: "The access token allows too little",
-	oauth.Unavailable:       "The access token cannot be verified now",
+	oauth.Missing:           "Authentication required",
+	oauth.InvalidRequest:    "Malformed credentials",
+	oauth.InvalidToken:      "Invalid credentials",
+	oauth.InsufficientScope: "Insufficient scope",
+	oauth.Unavailable:       "Access token cannot be verified",
 }
 
 // setUser sets the placeholders of a user, as Caddy's authentication handler does.

@@ -64,9 +64,9 @@ func (i *issuers) fetched(issuer string, keys int) {
 func (i *issuers) failed(issuer string, err error, haveKeys bool) {
 	logger := i.logger.Load().With(zap.String("issuer", issuer), zap.Error(err))
 	if haveKeys {
-		logger.Warn("could not fetch the keys of an issuer; the last ones stay good for a while",
+		logger.Warn("fetching the keys of an issuer failed; the previous keys stay valid for a while",
 			zap.Duration("at_most", oauth.DefaultMaxStale))
 		return
 	}
-	logger.Error("could not fetch the keys of an issuer: its tokens are answered 503 until they are there")
+	logger.Error("fetching the keys of an issuer failed; requests with its tokens get 503 until the keys are available")
 }

@@ -76,7 +76,7 @@ func (*APIKey) CaddyModule() caddy.ModuleInfo {
 // their values.
 func (a *APIKey) Provision(caddy.Context) error {
 	if a.Header != "" && a.Query != "" {
-		return errors.New("API keys come in a header or in a query parameter: give one of both")
+		return errors.New("api_key has both header and query; remove one")
 	}
 	if a.Header == "" && a.Query == "" {
 		a.Header = DefaultKeyHeader
@@ -103,7 +103,7 @@ func (a *APIKey) add(key NamedKey) error {
 	}
 	secret, err := caddy.NewReplacer().ReplaceOrErr(key.Secret, true, true)
 	if err != nil {
-		return fmt.Errorf("a placeholder of its secret has no value: %w", err)
+		return fmt.Errorf("a placeholder of the secret has no value: %w", err)
 	}
 	digest, err := digestOf(strings.TrimSpace(secret))
 	if err != nil {
@@ -111,10 +111,10 @@ func (a *APIKey) add(key NamedKey) error {
 	}
 	for i := range a.digests {
 		if a.digests[i].name == key.Name {
-			return errors.New("is given twice")
+			return errors.New("the name is given twice; give each key its own")
 		}
 		if a.digests[i].digest == digest {
-			return fmt.Errorf("has the same secret as %q", a.digests[i].name)
+			return fmt.Errorf("the secret is the same as that of %q; give each key its own", a.digests[i].name)
 		}
 	}
 	a.digests = append(a.digests, keyDigest{name: key.Name, digest: digest})
@@ -125,18 +125,18 @@ func (a *APIKey) add(key NamedKey) error {
 // digest.
 func digestOf(secret string) (digest [sha256.Size]byte, err error) {
 	if secret == "" {
-		return digest, errors.New("its secret is empty")
+		return digest, errors.New("the secret is empty")
 	}
 	encoded, isDigest := strings.CutPrefix(secret, "sha256:")
 	if !isDigest {
 		if len(secret) > maxKeyLength {
-			return digest, fmt.Errorf("its secret is longer than %d bytes", maxKeyLength)
+			return digest, fmt.Errorf("the secret is longer than %d bytes", maxKeyLength)
 		}
 		return sha256.Sum256([]byte(secret)), nil
 	}
 	decoded, err := hex.DecodeString(encoded)
 	if err != nil || len(decoded) != len(digest) {
-		return digest, errors.New("its secret begins with sha256: and 64 hexadecimal digits do not follow")
+		return digest, errors.New("sha256: must be followed by 64 hexadecimal digits")
 	}
 	return [sha256.Size]byte(decoded), nil
 }
@@ -144,10 +144,10 @@ func digestOf(secret string) (digest [sha256.Size]byte, err error) {
 // checkKeyName returns an error for a name that could be confused with the user of a token.
 func checkKeyName(name string) error {
 	if name == "" {
-		return errors.New("it has no name")
+		return errors.New("the name is empty")
 	}
 	if strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '#' }) {
-		return errors.New("its name has spaces, control characters or #")
+		return errors.New("the name must not contain spaces, control characters or #")
 	}
 	return nil
 }
@@ -157,11 +157,11 @@ func checkKeyHeader(name string) error {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool {
 		return ('a' > r || r > 'z') && ('A' > r || r > 'Z') && ('0' > r || r > '9') && r != '-' && r != '_'
 	}) {
-		return fmt.Errorf("header %q is not the name of a header", name)
+		return fmt.Errorf("header %q is not a valid header name", name)
 	}
 	switch textproto.CanonicalMIMEHeaderKey(name) {
 	case "Authorization", "Cookie", "Host":
-		return fmt.Errorf("header %s has other uses: take one of its own, such as %s", name, DefaultKeyHeader)
+		return fmt.Errorf("header %s is used for other purposes; use a header such as %s", name, DefaultKeyHeader)
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (a *APIKey) read(r *http.Request) (string, error) {
 	case 1:
 		return strings.TrimSpace(values[0]), nil
 	}
-	return "", &oauth.Error{Code: oauth.InvalidRequest, Description: "the request has several API keys in " + a.location() + ": send one"}
+	return "", &oauth.Error{Code: oauth.InvalidRequest, Description: "the request has several API keys in " + a.location() + "; send one"}
 }
 
 // verify returns the user of a key. It runs in constant time, so that its duration does not
@@ -207,7 +207,7 @@ func (a *APIKey) verify(r *http.Request, key string) (caddyauth.User, error) {
 		}
 	}
 	if name == "" {
-		return caddyauth.User{}, &oauth.Error{Code: oauth.Missing, Description: "the API key in " + a.location() + " is not known"}
+		return caddyauth.User{}, &oauth.Error{Code: oauth.Missing, Description: "unknown API key in " + a.location()}
 	}
 	a.removeKey(r)
 	return caddyauth.User{ID: name}, nil

@@ -119,8 +119,8 @@ func (o *OAuth) Provision(ctx caddy.Context) (err error) {
 		o.Audiences[i] = repl.ReplaceKnown(o.Audiences[i], "")
 	}
 	if o.resource.isRelative() && len(o.Audiences) == 0 && !hostIsKnown(ctx) {
-		return errors.New("this site answers for any host, so the sender of a request would choose for whom its token has to be: " +
-			"give resource with the whole URL that clients use, or audience, or give the site a host name")
+		return errors.New("this site serves any host, so a caller could choose the resource of its token with the Host header: " +
+			"set resource to the full URL that clients use, set audience, or give the site a host name")
 	}
 	options := oauth.Options{Algorithms: o.Algorithms, Leeway: time.Duration(o.Leeway)}
 	for _, issuer := range o.Issuers {
@@ -174,7 +174,7 @@ func (o *OAuth) verify(r *http.Request, token string) (caddyauth.User, error) {
 	if missing := verified.MissingScopes(o.RequireScope); len(missing) > 0 {
 		return caddyauth.User{}, &oauth.Error{
 			Code:        oauth.InsufficientScope,
-			Description: "the token lacks the scope " + strings.Join(missing, " ") + ": ask for one that has it",
+			Description: "the token lacks the scope " + strings.Join(missing, " ") + "; request a token with this scope",
 		}
 	}
 	o.removeToken(r)

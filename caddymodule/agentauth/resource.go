@@ -86,7 +86,7 @@ func (p *ProtectedResource) ServeHTTP(w http.ResponseWriter, r *http.Request, ne
 		return nil
 	default:
 		header.Set("Allow", "GET, HEAD, OPTIONS")
-		problem.Write(w, http.StatusMethodNotAllowed, "Metadata can only be read", "Use GET.")
+		problem.Write(w, http.StatusMethodNotAllowed, "Method not allowed", "Use GET or HEAD.")
 		return nil
 	}
 	metadata := oauth.Metadata{
@@ -120,7 +120,7 @@ func parseResource(text string) (Resource, error) {
 	}
 	if strings.HasPrefix(text, "/") {
 		if strings.ContainsAny(text, "*?#{} ") || strings.HasPrefix(text, "//") {
-			return Resource{}, errors.New("the path of a resource is plain, such as /mcp")
+			return Resource{}, errors.New("the path of a resource must not contain wildcards, placeholders or spaces; write it as /mcp")
 		}
 		return Resource{path: strings.TrimRight(text, "/")}, nil
 	}

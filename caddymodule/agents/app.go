@@ -72,7 +72,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Toolsets)) {
 		if name == "" || a.Toolsets[name] == nil {
-			return fmt.Errorf("toolset %q: a toolset needs a name and an OpenAPI document", name)
+			return fmt.Errorf("toolset %q has no name or no OpenAPI document", name)
 		}
 		t, err := a.open(ctx, a.Toolsets[name], name, "")
 		if err != nil {

@@ -16,7 +16,7 @@ func init() {
 func parseAgents(d *caddyfile.Dispenser, existing any) (any, error) {
 	if existing != nil {
 		d.Next()
-		return nil, d.Err("agents is given twice: put all of it into one block")
+		return nil, d.Err("the global option agents is given twice; merge the blocks")
 	}
 	app := new(App)
 	if err := app.UnmarshalCaddyfile(d); err != nil {

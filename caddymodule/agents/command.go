@@ -23,41 +23,43 @@ func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "tools",
 		Usage: "DOCUMENT [--format table|ocp|mcp] [--include <by=value>] [--exclude <by=value>] [--schemas <mode>] [--refs <directory>] [--base-path <path>] [--lint]",
-		Short: "Prints the tools that an OpenAPI document becomes",
+		Short: "Prints the tools of an OpenAPI document",
 		Long: `
-Prints the tools that Fairway makes of an OpenAPI document (3.0, 3.1 or Swagger
-2.0; JSON or YAML), which is a file, an http(s) URL, or - for standard input: their names, methods,
-paths, about how many tokens each of them costs a model, and their arguments
-(required ones with a star); then the total, and what in the document could not
-be used.
+Prints the tools that Fairway creates from an OpenAPI document (3.0, 3.1 or
+Swagger 2.0; JSON or YAML). The document is a file, an http(s) URL, or - for
+standard input.
 
---include and --exclude choose operations as in the Caddyfile, and may be given
-more than once: --include tag=issues,pulls --exclude method=DELETE. An operation
-is the NAME that is printed here, its operationId, or its method and path:
---exclude 'operation=DELETE /bookings/{booking_id}'. A value that matches nothing
-is an error.
+For each tool it prints the name, the method, the path, the estimated number of
+tokens, and the arguments (required ones with a star). The total and the warnings
+about the document follow.
 
---format chooses the shape: table (the default), ocp (a JSON array in the shape of
-the OCP tool schema, with response schemas) or mcp (what an MCP client gets from
-tools/list). With ocp and mcp, all else goes to stderr. --json is short for
+--include and --exclude select operations as in the Caddyfile. They may be given
+more than once: --include tag=issues,pulls --exclude method=DELETE. The value of
+operation is the NAME that this command prints, the operationId, or the method and
+path: --exclude 'operation=DELETE /bookings/{booking_id}'. A value that matches no
+operation is an error.
+
+--format selects the output: table (the default), ocp (a JSON array of OCP tool
+schemas, with response schemas) or mcp (the tools as in a tools/list response).
+With ocp and mcp, everything else is printed to stderr. --json is short for
 --format ocp.
 
-The command fails if there are no tools.
+--lint also prints the findings of a strict validator, and the operations whose
+body has a guessed media type. Tools do not depend on these findings.
 
---lint adds what a strict validator says of the document, of which tools need
-nothing, and which operations have a body whose media type was guessed. It ends
-with an error if an operation did not become a tool.
+The command fails if the document has no tools. With --lint it also fails if an
+operation could not be converted to a tool.
 `,
 		CobraFunc: func(cmd *cobra.Command) {
 			f := cmd.Flags()
-			f.String("format", "", "Shape of the output: table, ocp or mcp")
+			f.String("format", "", "Output format: table, ocp or mcp (default: table)")
 			f.Bool("json", false, "Short for --format ocp")
-			f.StringArray("include", nil, "Choose operations: tag=…, operation=…, path=… or method=…, with commas between values")
-			f.StringArray("exclude", nil, "Leave operations out, likewise")
-			f.String("schemas", "", "What happens to shared schemas: auto, inline or defs")
-			f.String("refs", "", "Directory below which $refs may name other files")
-			f.String("base-path", "", "What stands before the paths; the path of the first server by default")
-			f.Bool("lint", false, "Add what a strict validator says, and fail if an operation is lost")
+			f.StringArray("include", nil, "Use only these operations: tag=…, operation=…, path=… or method=…, values separated by commas")
+			f.StringArray("exclude", nil, "Do not use these operations, in the same form")
+			f.String("schemas", "", "How to list shared schemas: auto, inline or defs (default: auto)")
+			f.String("refs", "", "Directory that $refs to other files may refer into (default: none)")
+			f.String("base-path", "", "Path prefix of the API (default: the path of the first server)")
+			f.Bool("lint", false, "Also print findings of a strict validator, and fail if an operation is lost")
 			cmd.Args = cobra.ExactArgs(1)
 			cmd.RunE = caddycmd.WrapCommandFuncForCobra(commandTools(cmd))
 		},
@@ -85,17 +87,17 @@ func commandTools(cmd *cobra.Command) caddycmd.CommandFunc {
 // writeOutput writes the tools to standard output and everything else to standard error, so that
 // the output can be piped.
 func writeOutput(cmd *cobra.Command, flags caddycmd.Flags, format string, toolset *ocp.Toolset, findings []string) (int, error) {
-	out, aside := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	out, messages := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	if format == formatTable {
-		aside = out
+		messages = out
 	}
 	if err := writeTools(out, format, toolset); err != nil {
 		return caddy.ExitCodeFailedStartup, err
 	}
-	lost := writeWarnings(aside, toolset)
+	lost := writeWarnings(messages, toolset)
 	if flags.Bool("lint") {
-		writeFindings(aside, findings, toolset.Warnings)
-		writeGuesses(aside, toolset.Guesses)
+		writeFindings(messages, findings, toolset.Warnings)
+		writeGuesses(messages, toolset.Guesses)
 	}
 	return toolsExit(toolset, flags.Bool("lint"), lost)
 }
@@ -166,7 +168,7 @@ func SelectorFlag(flags caddycmd.Flags, name string) ([]ocp.Selector, error) {
 	for _, text := range texts {
 		at := strings.IndexAny(text, "= ")
 		if at < 0 {
-			return nil, fmt.Errorf("--%s %s: write it as --%s tag=bookings", name, text, name)
+			return nil, fmt.Errorf("--%s %s has no equals sign; write it as --%s tag=bookings", name, text, name)
 		}
 		for _, value := range splitValues(text[at+1:]) {
 			s := ocp.Selector{By: text[:at], Value: value}

@@ -28,7 +28,7 @@ func toolsFormat(flags caddycmd.Flags) (string, error) {
 	format := flags.String("format")
 	switch {
 	case flags.Bool("json") && format != "" && format != formatOCP:
-		return "", fmt.Errorf("--json and --format %s exclude each other: --json is short for --format %s", format, formatOCP)
+		return "", fmt.Errorf("--json cannot be combined with --format %s: --json is short for --format %s", format, formatOCP)
 	case flags.Bool("json"):
 		return formatOCP, nil
 	case format == "":
@@ -55,15 +55,15 @@ func writeTools(out io.Writer, format string, toolset *ocp.Toolset) error {
 func toolsExit(toolset *ocp.Toolset, lint bool, lost int) (int, error) {
 	switch {
 	case len(toolset.Tools()) == 0 && toolset.Operations > 0 && toolset.Excluded == toolset.Operations:
-		return caddy.ExitCodeFailedStartup, errors.New("there are no tools: --include and --exclude leave out every operation")
+		return caddy.ExitCodeFailedStartup, errors.New("the document has no tools: --include and --exclude select no operation")
 	case len(toolset.Tools()) == 0:
-		return caddy.ExitCodeFailedStartup, errors.New("there are no tools: no operation of the document became one")
+		return caddy.ExitCodeFailedStartup, errors.New("the document has no tools: no operation could be converted")
 	case !lint || lost == 0:
 		return caddy.ExitCodeSuccess, nil
 	case lost == 1:
-		return caddy.ExitCodeFailedStartup, errors.New("1 operation did not become a tool")
+		return caddy.ExitCodeFailedStartup, errors.New("1 operation could not be converted to a tool")
 	}
-	return caddy.ExitCodeFailedStartup, fmt.Errorf("%d operations did not become tools", lost)
+	return caddy.ExitCodeFailedStartup, fmt.Errorf("%d operations could not be converted to tools", lost)
 }
 
 // standardInput is the argument that selects standard input instead of a document.

@@ -55,8 +55,8 @@ type Credential struct {
 
 // Errors of a credential's resolved value.
 var (
-	errCredentialUser  = errors.New("the user has a colon, which basic authentication cannot say")
-	errCredentialChars = errors.New("the value has characters that may not stand in a header")
+	errCredentialUser  = errors.New("the user contains a colon, which basic authentication does not allow")
+	errCredentialChars = errors.New("the value has characters that are not allowed in a header")
 )
 
 // Credentials are the validated credentials of one toolset.
@@ -73,7 +73,7 @@ func NewCredentials(configured []Credential, logger *zap.Logger) (Credentials, e
 			return nil, err
 		}
 		if taken[c.Location()] {
-			return nil, fmt.Errorf("two credentials for %s: give one", c.Location())
+			return nil, fmt.Errorf("two credentials are given for %s; remove one", c.Location())
 		}
 		taken[c.Location()] = true
 		for _, text := range []string{c.Name, c.Value} {
@@ -83,7 +83,7 @@ func NewCredentials(configured []Credential, logger *zap.Logger) (Credentials, e
 			}
 		}
 		if _, err := c.resolve(repl); err != nil {
-			logger.Warn("tool calls will fail as long as a credential for the API has no usable value",
+			logger.Warn("credential has no usable value; tool calls fail until it has one",
 				zap.String("credential", c.Location()), zap.Error(err))
 		}
 		checked[i] = c
@@ -96,10 +96,10 @@ func (c *Credential) Check() error {
 	switch c.In {
 	case InHeader:
 		if !httpguts.ValidHeaderFieldName(c.Name) {
-			return fmt.Errorf("credential header %q: that cannot be the name of a header", c.Name)
+			return fmt.Errorf("credential header %q is not a valid header name", c.Name)
 		}
 		if name := textproto.CanonicalMIMEHeaderKey(c.Name); name == "Host" || !headerkind.Forwarded(name, nil) {
-			return fmt.Errorf("credential header %s: that header is not a credential's; use header_up of reverse_proxy", name)
+			return fmt.Errorf("credential header %s is not allowed for credentials; set it with header_up of reverse_proxy", name)
 		}
 	case inQuery:
 		if c.Name == "" {
@@ -110,7 +110,7 @@ func (c *Credential) Check() error {
 			return errors.New("credential basic: the user is empty")
 		}
 	default:
-		return fmt.Errorf("unknown credential %q: a credential goes into a header or query, or is basic", c.In)
+		return fmt.Errorf("unknown kind of credential %q; use header, query or basic", c.In)
 	}
 	if c.Value == "" {
 		return fmt.Errorf("credential for %s: the value is empty", c.Location())

@@ -99,16 +99,16 @@ func (c *Credential) fillsElsewhere(tool *ocp.Tool, a *ocp.Argument) bool {
 
 // CredentialValues returns a function that looks up the value of a filled argument in the credentials
 // of the call.
-func CredentialValues(own *ocp.Supplement) func(in ocp.Location, wireName string) (string, bool) {
+func CredentialValues(credentials *ocp.Supplement) func(in ocp.Location, wireName string) (string, bool) {
 	return func(in ocp.Location, wireName string) (string, bool) {
 		inHeader := func() (string, bool) {
-			values := own.Header[textproto.CanonicalMIMEHeaderKey(wireName)]
+			values := credentials.Header[textproto.CanonicalMIMEHeaderKey(wireName)]
 			return strings.Join(values, ""), len(values) > 0
 		}
 		if text, ok := inHeader(); ok && in == ocp.InHeader {
 			return text, true
 		}
-		for name, values := range own.Query {
+		for name, values := range credentials.Query {
 			if strings.EqualFold(name, wireName) && len(values) > 0 {
 				return values[0], true
 			}

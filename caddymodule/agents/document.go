@@ -214,7 +214,7 @@ func (d *Document) loaded(toolset *ocp.Toolset, took time.Duration) {
 	AllMetrics.loaded(d.Key.Name, toolset)
 	logger := d.logger.Load().With(zap.String("toolset", d.Key.Name), zap.String("document", d.Loader.Location()))
 	tokens := estimateTokens(toolset)
-	logger.Info("loaded the tools of a document",
+	logger.Info("loaded toolset",
 		zap.Int("tools", len(toolset.Tools())),
 		zap.Int("operations", toolset.Operations),
 		zap.Int("excluded", toolset.Excluded),
@@ -222,8 +222,7 @@ func (d *Document) loaded(toolset *ocp.Toolset, took time.Duration) {
 		zap.Int("estimated_tokens", tokens),
 		zap.Duration("took", took))
 	if budget := d.Key.TokenBudget; budget > 0 && tokens > budget {
-		logger.Warn("the list of tools is larger than the token budget: every model that is given it pays for all of it; "+
-			"choose tools with include and exclude, or raise token_budget",
+		logger.Warn("tool list exceeds the token budget; select fewer tools with include and exclude, or raise token_budget",
 			zap.Int("estimated_tokens", tokens), zap.Int("token_budget", budget))
 	}
 	d.logChanges(logger, toolset)
@@ -240,21 +239,21 @@ func (d *Document) logChanges(logger *zap.Logger, toolset *ocp.Toolset) {
 	if previous == nil {
 		return
 	}
-	appeared, appearedCount := namesMissing(previous, toolset)
-	gone, goneCount := namesMissing(toolset, previous)
-	if appearedCount+goneCount == 0 {
+	added, addedCount := namesMissing(previous, toolset)
+	removed, removedCount := namesMissing(toolset, previous)
+	if addedCount+removedCount == 0 {
 		return
 	}
-	logger.Info("the document changed which tools there are",
-		zap.Int("appeared_count", appearedCount), zap.Strings("appeared", appeared),
-		zap.Int("gone_count", goneCount), zap.Strings("gone", gone))
+	logger.Info("document reload changed the tools",
+		zap.Int("appeared_count", addedCount), zap.Strings("appeared", added),
+		zap.Int("gone_count", removedCount), zap.Strings("gone", removed))
 }
 
-// namesMissing returns the names of tools in of that from does not have, up to maxLoggedNames,
+// namesMissing returns the names of tools in "in" that the reference does not have, up to maxLoggedNames,
 // and their total number.
-func namesMissing(from, of *ocp.Toolset) (names []string, count int) {
-	for _, tool := range of.Tools() {
-		if _, has := from.Tool(tool.Name); has {
+func namesMissing(reference, in *ocp.Toolset) (names []string, count int) {
+	for _, tool := range in.Tools() {
+		if _, has := reference.Tool(tool.Name); has {
 			continue
 		}
 		count++
@@ -271,7 +270,7 @@ const MaxLoggedWarnings = 20
 // logWarnings logs the warnings that it has not logged for this document before. The level is
 // warning if an operation did not become a tool, else debug.
 func (d *Document) logWarnings(logger *zap.Logger, warnings []ocp.Warning) {
-	logged, left := 0, 0
+	logged, omitted := 0, 0
 	told := make(map[string]struct{}, len(warnings))
 	for _, w := range warnings {
 		text := w.Operation + "\x00" + w.Reason
@@ -280,7 +279,7 @@ func (d *Document) logWarnings(logger *zap.Logger, warnings []ocp.Warning) {
 			continue
 		}
 		if logged == MaxLoggedWarnings {
-			left++
+			omitted++
 			continue
 		}
 		logged++
@@ -291,20 +290,20 @@ func (d *Document) logWarnings(logger *zap.Logger, warnings []ocp.Warning) {
 		log("document warning", zap.String("operation", w.Operation), zap.String("reason", w.Reason), zap.Bool("lost", w.Lost))
 	}
 	d.loggedWarnings = told
-	if left > 0 {
-		logger.Warn("more document warnings; caddy tools prints all of them", zap.Int("more", left))
+	if omitted > 0 {
+		logger.Warn("more document warnings; caddy tools prints all of them", zap.Int("more", omitted))
 	}
 }
 
 // failed logs and counts a failed load.
 func (d *Document) failed(err error) {
 	AllMetrics.failed(d.Key.Name)
-	message := "could not load the document; the tools it had stay"
+	message := "loading the document failed; the previous tools stay in use"
 	if d.Loader.Toolset() == nil {
 		if d.Key.Kind == SourceFile {
 			return // loading the configuration fails with this error
 		}
-		message = "could not load the document; its tools answer 503 until it loads"
+		message = "loading the document failed; requests for its tools get 503 until it is loaded"
 	}
 	d.logger.Load().Error(message, zap.String("toolset", d.Key.Name),
 		zap.String("document", d.Loader.Location()), zap.Error(err))
@@ -317,11 +316,11 @@ func ExplainFile(key DocumentKey, err error) error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("toolset %q: %w: check the path; a relative one starts at Caddy's working directory", key.Name, err)
+		return fmt.Errorf("toolset %q: %w: check the path; a relative path starts at Caddy's working directory", key.Name, err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("toolset %q: %w: let Caddy's user read the file", key.Name, err)
+		return fmt.Errorf("toolset %q: %w: give Caddy's user permission to read the file", key.Name, err)
 	case errors.Is(err, source.ErrTooLarge):
-		return fmt.Errorf("toolset %q: %w: raise max_document if the file is right", key.Name, err)
+		return fmt.Errorf("toolset %q: %w: raise max_document if this is the right file", key.Name, err)
 	}
-	return fmt.Errorf("toolset %q: %w: see what is wrong with `caddy tools %s`", key.Name, err, key.Address)
+	return fmt.Errorf("toolset %q: %w: run `caddy tools %s` for details", key.Name, err, key.Address)
 }

@@ -69,9 +69,9 @@ func (e *eventEmitter) close() {
 
 // emitGuardEvent forwards an event of a guard to Caddy's events app. Events carry no inputs and no
 // outputs of tools.
-func (a *App) emitGuardEvent(told oagent.Event) {
-	next := event{values: map[string]any{"user": told.User.ID}}
-	switch told.Kind {
+func (a *App) emitGuardEvent(guardEvent oagent.Event) {
+	next := event{values: map[string]any{"user": guardEvent.User.ID}}
+	switch guardEvent.Kind {
 	case oagent.EventReviewAsked:
 		next.name = eventReviewAsked
 	case oagent.EventReviewDecided:
@@ -81,23 +81,23 @@ func (a *App) emitGuardEvent(told oagent.Event) {
 	default:
 		return
 	}
-	if r := told.Review; r != nil {
+	if r := guardEvent.Review; r != nil {
 		next.values["review"], next.values["reviewer"], next.values["status"] = r.ID, r.Reviewer, r.Status
 		next.values["agent"], next.values["engagement"], next.values["name"] = r.Agent, r.Key, r.Name
 		next.values["side"], next.values["rule"] = string(r.Side), r.Rule
 	}
-	if told.Kind == oagent.EventReviewAsked && told.Review.ByAgent != "" {
+	if guardEvent.Kind == oagent.EventReviewAsked && guardEvent.Review.ByAgent != "" {
 		for _, h := range a.GuardHandlers {
 			h.WakeReviewRequests()
 		}
 	}
-	if r := told.Refusal; r != nil {
+	if r := guardEvent.Refusal; r != nil {
 		next.values["agent"], next.values["name"], next.values["rule"] = r.Agent, r.Name, r.Rule
 		next.values["kind"] = string(r.Kind)
 	}
 	select {
 	case a.events.queue <- next:
 	default:
-		a.logger.Error("an event is lost, as too many are waiting for those who have subscribed to them", zap.String("event", next.name))
+		a.logger.Error("event dropped: the queue is full", zap.String("event", next.name))
 	}
 }

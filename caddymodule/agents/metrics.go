@@ -44,28 +44,28 @@ func newMetrics() *metrics {
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace,
 			Name:      "tool_calls_total",
-			Help:      "Tool calls by outcome: ok, or why the call failed.",
+			Help:      "Tool calls by outcome: ok, or the kind of failure.",
 		}, []string{"toolset", "protocol", "tool", "outcome"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace,
 			Name:      "tool_call_duration_seconds",
-			Help:      "How long tool calls take, from their arguments to the API's whole answer.",
+			Help:      "Duration of tool calls, from the arguments to the complete API response.",
 			Buckets:   []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"toolset", "protocol"}),
 		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace,
 			Name:      "document_loads_total",
-			Help:      "OpenAPI documents that became a new toolset (result ok) or could not (result failed).",
+			Help:      "Loads of OpenAPI documents by result: ok or failed.",
 		}, []string{"toolset", "result"}),
 		tools: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: namespace,
 			Name:      "document_tools",
-			Help:      "Tools of the toolset that is serving.",
+			Help:      "Tools in the current toolset.",
 		}, []string{"toolset"}),
 		warnings: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: namespace,
 			Name:      "document_warnings",
-			Help:      "Things in the document that could not be used as they stand.",
+			Help:      "Warnings about the document of the current toolset.",
 		}, []string{"toolset"}),
 		labels:  make(map[string]*labelUse),
 		retired: make(map[retiredSeries]time.Time),
@@ -128,13 +128,13 @@ func (m *metrics) loaded(label string, toolset *ocp.Toolset) {
 	if previous == nil {
 		return
 	}
-	var gone []retiredSeries
+	var removed []retiredSeries
 	for _, tool := range previous.Tools() {
 		if _, stays := toolset.Tool(tool.Name); !stays {
-			gone = append(gone, retiredSeries{label, tool.Name})
+			removed = append(removed, retiredSeries{label, tool.Name})
 		}
 	}
-	m.retire(gone...)
+	m.retire(removed...)
 }
 
 // failed counts a failed load.

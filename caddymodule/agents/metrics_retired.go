@@ -24,12 +24,12 @@ type retiredSeries struct{ toolset, tool string }
 
 // retire schedules the removal of the series after retiredSeriesTime. A series stays if its
 // tool or toolset returns before. The caller holds mu.
-func (m *metrics) retire(gone ...retiredSeries) {
-	if len(gone) == 0 {
+func (m *metrics) retire(removed ...retiredSeries) {
+	if len(removed) == 0 {
 		return
 	}
 	due := time.Now().Add(retiredSeriesTime)
-	for _, series := range gone {
+	for _, series := range removed {
 		m.retired[series] = due
 	}
 	if excess := len(m.retired) - maxRetiredSeries; excess > 0 {

@@ -107,7 +107,7 @@ func (a *App) guardHandler(at Site, agent string) GuardHandler {
 func (a *App) checkAgentEndpoints() error {
 	for _, b := range a.AgentEndpoints {
 		if a.guardHandler(b.Site, b.Agent) == nil {
-			return fmt.Errorf("%s %s: no oagent handler has an agent %q%s", b.Protocol, b.Path, b.Agent, a.suggestAgents(b.Agent))
+			return fmt.Errorf("%s %s: no oagent handler defines the agent %q%s", b.Protocol, b.Path, b.Agent, a.suggestAgents(b.Agent))
 		}
 	}
 	a.started.Store(true)
@@ -124,11 +124,11 @@ func (a *App) suggestAgents(name string) string {
 		}
 	}
 	names := slices.Sorted(maps.Keys(all))
-	if near := nearest.Name(name, slices.Values(names)); near != "" {
-		return "; did you mean " + near + "?"
+	if similar := nearest.Name(name, slices.Values(names)); similar != "" {
+		return "; did you mean " + similar + "?"
 	}
 	if len(names) == 0 {
-		return ", and there is no oagent handler: it names the documents of agents"
+		return "; there is no oagent handler, which loads the agent documents"
 	}
 	return "; there are: " + strings.Join(names, ", ")
 }

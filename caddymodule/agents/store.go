@@ -104,7 +104,7 @@ func (c *StoreConfig) opener() (key string, open func(store.Options) (store.Stor
 		c = &StoreConfig{Bolt: new(BoltConfig)}
 	}
 	if c.Bolt != nil && c.Redis != nil {
-		return "", nil, errors.New("bolt and redis are both given: keep one of them")
+		return "", nil, errors.New("bolt and redis are both configured; keep one")
 	}
 	if c.Redis != nil {
 		return c.Redis.opener()
@@ -115,7 +115,7 @@ func (c *StoreConfig) opener() (key string, open func(store.Options) (store.Stor
 // opener validates the options of the embedded store.
 func (c *BoltConfig) opener() (key string, open func(store.Options) (store.Store, error), err error) {
 	if c.MaxRecords < 0 || c.MaxSize < 0 {
-		return "", nil, errors.New("bolt: max_records and max_size are not negative")
+		return "", nil, errors.New("bolt: max_records and max_size must not be negative")
 	}
 	file := filepath.Join(caddy.AppDataDir(), "fairway", "store.db")
 	if c.File != "" {
@@ -169,7 +169,7 @@ func (s *sharedStore) open(ctx context.Context) (store.Store, error) {
 	}
 	opened, err := s.openStore(store.Options{Failed: s.logBackgroundError})
 	if err != nil {
-		s.logger.Load().Error("the store does not open", zap.Error(err))
+		s.logger.Load().Error("opening the store failed", zap.Error(err))
 		s.lastErr, s.retryAt = err, time.Now().Add(openRetry)
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func (s *sharedStore) open(ctx context.Context) (store.Store, error) {
 
 // logBackgroundError logs an error of the store's background work, which no caller can receive.
 func (s *sharedStore) logBackgroundError(err error) {
-	s.logger.Load().Error("the store failed", zap.Error(err))
+	s.logger.Load().Error("background write of the store failed", zap.Error(err))
 }
 
 // Destruct closes the store. The pool calls it when no configuration uses the store.

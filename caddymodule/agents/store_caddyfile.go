@@ -35,7 +35,7 @@ func (c *StoreConfig) unmarshalBolt(outer *directive.Block, file []string) error
 	c.Bolt = new(BoltConfig)
 	if len(file) > 0 {
 		if c.Bolt.File = file[0]; c.Bolt.File == "" || strings.Contains(c.Bolt.File, "://") {
-			return outer.Errf("store bolt %q: that is not the name of a file", c.Bolt.File)
+			return outer.Errf("store bolt %q is not a file name", c.Bolt.File)
 		}
 	}
 	b := directive.NewBlock(outer.Dispenser)
@@ -44,7 +44,7 @@ func (c *StoreConfig) unmarshalBolt(outer *directive.Block, file []string) error
 		switch b.Val() {
 		case "max_records":
 			if err = b.Count(&c.Bolt.MaxRecords); err == nil && c.Bolt.MaxRecords == 0 {
-				err = b.Err("max_records 0: nothing could be kept")
+				err = b.Err("max_records must be at least 1")
 			}
 		case "max_size":
 			err = b.Size(&c.Bolt.MaxSize)

@@ -114,11 +114,11 @@ func TestStoreConfigErrors(t *testing.T) {
 		config StoreConfig
 		want   string
 	}{
-		"both":           {StoreConfig{Bolt: &BoltConfig{}, Redis: &RedisConfig{}}, "both given"},
+		"both":           {StoreConfig{Bolt: &BoltConfig{}, Redis: &RedisConfig{}}, "both"},
 		"no url":         {StoreConfig{Redis: &RedisConfig{}}, "url is empty"},
 		"url not set":    {StoreConfig{Redis: &RedisConfig{URL: "{env.STORE_TEST_NOT_SET}"}}, "url is empty"},
 		"url":            {StoreConfig{Redis: &RedisConfig{URL: "redis://:hunter2@host:port"}}, "redis://host:6379/0"},
-		"negative limit": {StoreConfig{Bolt: &BoltConfig{MaxRecords: -1}}, "not negative"},
+		"negative limit": {StoreConfig{Bolt: &BoltConfig{MaxRecords: -1}}, "negative"},
 		"file not set":   {StoreConfig{Bolt: &BoltConfig{File: "{env.STORE_TEST_NOT_SET}"}}, "is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,14 +138,14 @@ func TestStoreCaddyfileErrors(t *testing.T) {
 		"redis without url":   {"store redis", "store is one of", ":3"},
 		"redis empty":         {`store redis ""`, "the url of store redis is empty", ":3"},
 		"too many arguments":  {"store bolt a b", "store is one of", ":3"},
-		"bolt with a url":     {"store bolt redis://host", "not the name of a file", ":3"},
+		"bolt with a url":     {"store bolt redis://host", "not a file name", ":3"},
 		"twice":               {"store bolt\n\t\tstore bolt", "store is given twice", ":4"},
 		"bolt's unknown":      {"store bolt {\n\t\tprefix x\n\t}", "unrecognized store bolt subdirective 'prefix'", ":4"},
 		"redis's unknown":     {"store redis redis://host {\n\t\tmax_size 1MiB\n\t}", "unrecognized store redis subdirective 'max_size'", ":4"},
 		"prefix twice":        {"store redis redis://host {\n\t\tprefix a\n\t\tprefix b\n\t}", "prefix is given twice", ":5"},
 		"max_size":            {"store bolt {\n\t\tmax_size much\n\t}", "max_size much: not a size", ":4"},
 		"max_records":         {"store bolt {\n\t\tmax_records many\n\t}", "max_records many: not a whole number", ":4"},
-		"no records":          {"store bolt {\n\t\tmax_records 0\n\t}", "max_records 0", ":4"},
+		"no records":          {"store bolt {\n\t\tmax_records 0\n\t}", "max_records", ":4"},
 		"argument of a block": {"store bolt {\n\t\tmax_size 1MiB 2MiB\n\t}", "wrong argument count", ":4"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -164,7 +164,7 @@ func resolveAddress(address string) (kind sourceKind, where string, err error) {
 	case isURL && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")):
 		return sourceURL, address, nil
 	case isURL:
-		return "", "", fmt.Errorf("documents are read from files, http and https, not from %q (%s)", scheme, openapiHint(rest))
+		return "", "", fmt.Errorf("documents cannot be read over %q; use a file, http or https (%s)", scheme, openapiHint(rest))
 	case strings.HasPrefix(address, "/"):
 		if file, err := os.Stat(address); err == nil && !file.IsDir() {
 			return SourceFile, filepath.Clean(address), nil
@@ -177,7 +177,7 @@ func resolveAddress(address string) (kind sourceKind, where string, err error) {
 
 // openapiHint suggests a URL for an address that has an unknown scheme.
 func openapiHint(rest string) string {
-	return "is https://" + strings.SplitN(rest, "?", 2)[0] + " meant?"
+	return "did you mean https://" + strings.SplitN(rest, "?", 2)[0] + "?"
 }
 
 // Key normalizes the configuration. Name is the toolset's name; if it is "", the document's
@@ -239,11 +239,11 @@ func (k *DocumentKey) check() error {
 	case k.MaxSchema > maxMaxSchema:
 		return fmt.Errorf("max_schema %d is too large: give %d bytes at most, or off", k.MaxSchema, maxMaxSchema)
 	case k.TokenBudget < 0:
-		return fmt.Errorf("token_budget %d is negative: 0 turns the warning off", k.TokenBudget)
+		return fmt.Errorf("token_budget %d is negative; 0 disables the warning", k.TokenBudget)
 	case k.BasePath != "" && !strings.HasPrefix(k.BasePath, "/"):
 		return fmt.Errorf("base_path %q does not begin with a slash", k.BasePath)
 	case k.Refs != "" && k.Kind != SourceFile:
-		return fmt.Errorf("refs is for documents that are files: $refs of %s cannot name other files", RedactURL(k.Address))
+		return fmt.Errorf("refs requires a document that is a file: $refs of %s cannot refer to files", RedactURL(k.Address))
 	}
 	for _, s := range append(append([]ocp.Selector(nil), k.Include...), k.Exclude...) {
 		if err := s.Check(); err != nil {
@@ -293,7 +293,7 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 		key.Site = site
 	}
 	if strings.HasPrefix(c.OpenAPI, "/") {
-		logger.Info("an absolute path is a document of the site itself, unless there is a file of that name",
+		logger.Info("openapi is an absolute path; it is a path on the site unless a file with that name exists",
 			zap.String("openapi", c.OpenAPI), zap.String("taken_for", string(key.Kind)))
 	}
 	d, err := openDocument(ctx, key, logger)
@@ -310,12 +310,12 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 // WithResponseSchemas returns a copy of the options that requests response schemas. OTC lists them for
 // every tool.
 func WithResponseSchemas(config *ToolsetConfig) *ToolsetConfig {
-	with := new(ToolsetConfig)
+	result := new(ToolsetConfig)
 	if config != nil {
-		*with = *config
+		*result = *config
 	}
-	with.ResponseSchemas = true
-	return with
+	result.ResponseSchemas = true
+	return result
 }
 
 // Qualifier returns the toolset's name in the form in which it precedes the names of its tools.

@@ -54,7 +54,7 @@ func (c *ToolsetConfig) UnmarshalOption(b *directive.Block) (known bool, err err
 		err = b.Value(func(text string) error {
 			c.BasePath = text
 			if !strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "{") {
-				return errors.New("a path begins with a slash")
+				return errors.New("the path must begin with a slash")
 			}
 			return nil
 		})
@@ -98,7 +98,7 @@ func readTokenBudget(b *directive.Block) (*int, error) {
 func ReadCredential(b *directive.Block, to *[]Credential) error {
 	var c Credential
 	if !b.AllArgs(&c.In, &c.Name, &c.Value) {
-		return b.Err("credential needs its place, a name and a value, as in: credential header Authorization \"Bearer {env.API_TOKEN}\"")
+		return b.Err("credential needs header, query or basic, a name and a value, as in: credential header Authorization \"Bearer {env.API_TOKEN}\"")
 	}
 	if err := c.Check(); err != nil {
 		return b.WrapErr(err)
@@ -137,7 +137,7 @@ func readSelectors(b *directive.Block, to *[]ocp.Selector) error {
 	name := b.Val()
 	arguments := b.RemainingArgs()
 	if len(arguments) < 2 {
-		return b.Errf("%s needs what operations are selected by and one or more values, as in: %s tag bookings", name, name)
+		return b.Errf("%s needs tag, operation, path or method, and one or more values, as in: %s tag bookings", name, name)
 	}
 	for _, value := range SelectorValues(arguments[0], arguments[1:]) {
 		s := ocp.Selector{By: arguments[0], Value: value}

@@ -107,7 +107,7 @@ func TestKeyErrors(t *testing.T) {
 		"max_document -1":         {OpenAPI: "o.yaml", MaxDocument: -1},
 		"token_budget -1":         {OpenAPI: "o.yaml", TokenBudget: &negative},
 		"base_path \"v2\"":        {OpenAPI: "o.yaml", BasePath: "v2"},
-		"refs is for documents":   {OpenAPI: "https://a.test/o", Refs: "dir"},
+		"refs requires":           {OpenAPI: "https://a.test/o", Refs: "dir"},
 		"unknown selector \"x\"":  {OpenAPI: "o.yaml", Exclude: []ocp.Selector{{By: "x", Value: "y"}}},
 		"selector \"tag\" needs":  {OpenAPI: "o.yaml", Include: []ocp.Selector{{By: "tag"}}},
 		"https://a.test/o.json":   {OpenAPI: "ftp://a.test/o.json"},

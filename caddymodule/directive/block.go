@@ -65,7 +65,7 @@ func (b *Block) Period(to *caddy.Duration) error {
 	return b.Value(func(text string) error {
 		d, err := caddy.ParseDuration(text)
 		if err != nil || d <= 0 {
-			return errors.New("not a duration: write it as 30s or 5m")
+			return errors.New("not a duration; write it as 30s or 5m")
 		}
 		*to = caddy.Duration(d)
 		return nil
@@ -84,7 +84,7 @@ func (b *Block) Toggle(to *bool) error {
 	case len(arguments) == 1 && arguments[0] == "off":
 		*to = false
 	default:
-		return b.Errf("%s is on or off", name)
+		return b.Errf("%s takes on or off", name)
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (b *Block) OneOf(to *string, words ...string) error {
 	return b.Value(func(text string) error {
 		*to = text
 		if !slices.Contains(words, text) {
-			return fmt.Errorf("it is %s", strings.Join(words, " or "))
+			return fmt.Errorf("use %s", strings.Join(words, " or "))
 		}
 		return nil
 	})
@@ -203,7 +203,7 @@ func (b *Block) Duration(to *caddy.Duration) error {
 		}
 		d, err := caddy.ParseDuration(text)
 		if err != nil || d <= 0 {
-			return errors.New("not a duration: write it as 30s or 5m, or off")
+			return errors.New("not a duration; write it as 30s or 5m, or off")
 		}
 		*to = caddy.Duration(d)
 		return nil
@@ -231,7 +231,7 @@ func parseSize(to *int64) func(text string) error {
 	return func(text string) error {
 		size, err := humanize.ParseBytes(text)
 		if err != nil || size == 0 || size > math.MaxInt64 {
-			return errors.New("not a size: write it as 512KB or 1MiB")
+			return errors.New("not a size; write it as 512KB or 1MiB")
 		}
 		*to = int64(size)
 		return nil

@@ -133,7 +133,7 @@ var cardNamePattern = regexp.MustCompile(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`)
 // checkCardName returns an error if the text is not a valid name of a server card.
 func checkCardName(name string) error {
 	if len(name) > maxCardName || !cardNamePattern.MatchString(name) {
-		return errors.New("a name is a domain in reverse, a slash and a word, such as com.example/trains")
+		return errors.New("write it as a reversed domain, a slash and a name, such as com.example/trains")
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func checkCardName(name string) error {
 func checkCardURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return errors.New("the URL of an endpoint is written as https://api.example.com/mcp")
+		return errors.New("write it as https://api.example.com/mcp")
 	}
 	return nil
 }

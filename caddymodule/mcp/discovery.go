@@ -66,8 +66,11 @@ func (d *Discovery) Check() error {
 	return nil
 }
 
-// isDiscovery reports whether a request is for the card or the catalog.
-func (m *Handler) isDiscovery(r *http.Request) bool {
+// A discoveryServer serves the documents of Discovery for one endpoint.
+type discoveryServer struct{ *Handler }
+
+// owns reports whether a request is for the card or the catalog.
+func (m discoveryServer) owns(r *http.Request) bool {
 	if !strings.HasSuffix(r.URL.Path, cardPath) && r.URL.Path != catalogPath {
 		return false
 	}
@@ -75,8 +78,8 @@ func (m *Handler) isDiscovery(r *http.Request) bool {
 	return owned && rest == cardPath || r.URL.Path == catalogPath && ocp.CallFromContext(r.Context()) == nil
 }
 
-// serveDiscovery responds with the card or the catalog.
-func (m *Handler) serveDiscovery(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+// serve responds with the card or the catalog.
+func (m discoveryServer) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	header := w.Header()
 	header.Set("Access-Control-Allow-Origin", "*")
 	header.Set("Access-Control-Allow-Methods", "GET")
@@ -90,7 +93,7 @@ func (m *Handler) serveDiscovery(w http.ResponseWriter, r *http.Request, next ca
 		return nil
 	default:
 		header.Set("Allow", "GET, HEAD, OPTIONS")
-		problem.Write(w, http.StatusMethodNotAllowed, "This can only be read", "Use GET.")
+		problem.Write(w, http.StatusMethodNotAllowed, "Method not allowed", "Use GET or HEAD.")
 		return nil
 	}
 	tools := m.Endpoint.Tools(r, next)
@@ -111,7 +114,7 @@ func (m *Handler) serveDiscovery(w http.ResponseWriter, r *http.Request, next ca
 
 // endpointURL returns the URL of the endpoint as the client sees it, including the part of the
 // path that earlier handlers have removed.
-func (m *Handler) endpointURL(r *http.Request) string {
+func (m discoveryServer) endpointURL(r *http.Request) string {
 	if m.Discovery.URL != "" {
 		return strings.TrimSuffix(m.Discovery.URL, "/")
 	}
@@ -127,7 +130,7 @@ func (m *Handler) endpointURL(r *http.Request) string {
 
 // serveCatalog responds with a catalog that lists this server first, followed by the entries of
 // the catalog that the next handlers serve, if any.
-func (m *Handler) serveCatalog(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, at string, tools *ocp.Toolset) error {
+func (m discoveryServer) serveCatalog(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, at string, tools *ocp.Toolset) error {
 	card := m.Card(at, tools)
 	entry, err := json.Marshal(catalogEntry{
 		Identifier:  card.identifier(),
@@ -166,15 +169,15 @@ func upstreamCatalog(r *http.Request, next caddyhttp.Handler) (members map[strin
 	defer cancel(nil)
 	rec := toolcall.NewRecorder(http.MethodGet, maxCatalog, cancel)
 	defer rec.Release()
-	asked := r.Clone(ctx)
-	asked.Method = http.MethodGet
-	asked.Header.Set("Accept-Encoding", "identity")
-	for name := range asked.Header {
+	request := r.Clone(ctx)
+	request.Method = http.MethodGet
+	request.Header.Set("Accept-Encoding", "identity")
+	for name := range request.Header {
 		if strings.HasPrefix(name, "If-") || name == "Range" {
-			asked.Header.Del(name)
+			request.Header.Del(name)
 		}
 	}
-	if err := toolcall.Serve(next, rec, asked); err != nil || rec.Status != http.StatusOK || rec.Body == nil {
+	if err := toolcall.Serve(next, rec, request); err != nil || rec.Status != http.StatusOK || rec.Body == nil {
 		return none, nil
 	}
 	if json.Unmarshal(rec.Body.B, &members) != nil || members == nil || json.Unmarshal(members["entries"], &entries) != nil {

@@ -230,7 +230,7 @@ func (m *Handler) Validate() error {
 	}
 	for _, host := range m.Hosts {
 		if host != "*" && strings.ContainsAny(host, "/*") {
-			return fmt.Errorf("hosts %q is not the name of a host: write it as app.example.com", host)
+			return fmt.Errorf("hosts %q is not a host name; write it as app.example.com", host)
 		}
 	}
 	return m.validateOptions()
@@ -244,15 +244,15 @@ func checkOrigin(origin string) error {
 	}
 	u, err := url.Parse(strings.TrimSuffix(origin, "/"))
 	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || strings.Contains(u.Host, "*") {
-		return fmt.Errorf("origins %q is not a web origin: write it as https://app.example.com, or * for all", origin)
+		return fmt.Errorf("origins %q is not a web origin; write it as https://app.example.com, or * for all", origin)
 	}
 	return nil
 }
 
 // ServeHTTP handles requests for the endpoint and passes all others on.
 func (m *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if m.Discovery != nil && m.isDiscovery(r) {
-		return m.serveDiscovery(w, r, next)
+	if discovery := (discoveryServer{m}); m.Discovery != nil && discovery.owns(r) {
+		return discovery.serve(w, r, next)
 	}
 	rest, owned := m.Endpoint.Owns(r)
 	if !owned || !toolcall.IsMCPPath(rest) {

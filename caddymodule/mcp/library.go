@@ -59,16 +59,28 @@ type Library struct {
 
 // Resource is a file that clients may read under a URI.
 type Resource struct {
-	URI         string `json:"uri"`
-	File        string `json:"file"`
-	Name        string `json:"name,omitempty"` // default: the last part of the URI
-	Title       string `json:"title,omitempty"`
+	// The URI of the resource, such as docs:///fares. Required.
+	URI string `json:"uri"`
+
+	// The path of the file. Placeholders such as {env.DOCS} are replaced. Required.
+	File string `json:"file"`
+
+	// The name of the resource. Default: the last part of the URI.
+	Name string `json:"name,omitempty"`
+
+	// The display title. Default: omitted.
+	Title string `json:"title,omitempty"`
+
+	// What the resource contains, for models. Default: omitted.
 	Description string `json:"description,omitempty"`
-	MIMEType    string `json:"mime_type,omitempty"` // default: derived from the file's name or content
+
+	// The media type. Default: derived from the file's name or content.
+	MIMEType string `json:"mime_type,omitempty"`
 }
 
 // Folder is a folder whose files clients may read.
 type Folder struct {
+	// The path of the folder. Placeholders such as {env.DOCS} are replaced. Required.
 	Path string `json:"path"`
 
 	// The beginning of the files' URIs. If several prefixes match a URI, the longest applies.
@@ -78,25 +90,47 @@ type Folder struct {
 
 // AppPage is a page that clients show for the results of tools.
 type AppPage struct {
-	URI         string   `json:"uri"`  // begins with ui://
-	File        string   `json:"file"` // HTML
-	Name        string   `json:"name,omitempty"`
-	Title       string   `json:"title,omitempty"`
-	Description string   `json:"description,omitempty"`
-	Tools       []string `json:"tools,omitempty"` // names of the tools whose results the page shows
+	// The URI of the page, which begins with ui://. Required.
+	URI string `json:"uri"`
 
-	// The origins that the page may fetch from (connect), load from (resource) and embed
-	// (frame). Default: none.
-	Connect  []string `json:"connect,omitempty"`
+	// The path of the HTML file. Placeholders such as {env.PAGES} are replaced. Required.
+	File string `json:"file"`
+
+	// The name of the page. Default: the last part of the URI.
+	Name string `json:"name,omitempty"`
+
+	// The display title. Default: omitted.
+	Title string `json:"title,omitempty"`
+
+	// What the page shows, for models. Default: omitted.
+	Description string `json:"description,omitempty"`
+
+	// The names of the tools whose results the page shows. Default: none.
+	Tools []string `json:"tools,omitempty"`
+
+	// The origins that the page may fetch from. Default: none.
+	Connect []string `json:"connect,omitempty"`
+
+	// The origins that the page may load scripts, styles and images from. Default: none.
 	Resource []string `json:"resource,omitempty"`
-	Frame    []string `json:"frame,omitempty"`
 
-	Domain        string `json:"domain,omitempty"` // the origin at which the client hosts the page
-	PrefersBorder *bool  `json:"prefers_border,omitempty"`
+	// The origins that the page may embed in frames. Default: none.
+	Frame []string `json:"frame,omitempty"`
 
-	Invoking         string `json:"invoking,omitempty"` // status text while the tool runs
-	Invoked          string `json:"invoked,omitempty"`  // status text after it has run
-	WidgetAccessible bool   `json:"widget_accessible,omitempty"`
+	// The origin at which the client hosts the page. Default: chosen by the client.
+	Domain string `json:"domain,omitempty"`
+
+	// Whether the client should draw a border around the page. Default: chosen by the client.
+	PrefersBorder *bool `json:"prefers_border,omitempty"`
+
+	// The status text while a tool runs. Default: chosen by the client.
+	Invoking string `json:"invoking,omitempty"`
+
+	// The status text after a tool has run. Default: chosen by the client.
+	Invoked string `json:"invoked,omitempty"`
+
+	// Whether the page may call the tools itself. Default: false.
+	WidgetAccessible bool `json:"widget_accessible,omitempty"`
 
 	// Who may call the tools: model, app. Default: both.
 	Visibility []string `json:"visibility,omitempty"`
@@ -104,8 +138,13 @@ type AppPage struct {
 
 // Hints are the names of the headers that pass client hints to the API.
 type Hints struct {
+	// The header for the client's user agent (_meta, openai/userAgent). Default: none; the hint
+	// is not sent.
 	UserAgent string `json:"user_agent,omitempty"`
-	Location  string `json:"location,omitempty"` // a JSON object in ASCII
+
+	// The header for the user's location (_meta, openai/userLocation), as a JSON object in
+	// ASCII. Default: none; the hint is not sent.
+	Location string `json:"location,omitempty"`
 }
 
 // How often files that clients know of are checked for changes.
@@ -245,10 +284,10 @@ func (k *libraryWatcher) reloadPrompts(ctx context.Context) {
 	switch {
 	case err != nil && ctx.Err() == nil && err.Error() != k.lastError:
 		k.lastError = err.Error()
-		k.logger.Error("could not load the prompts; those there were stay", zap.Error(err))
+		k.logger.Error("loading the prompts failed; the previous prompts stay in use", zap.Error(err))
 	case err == nil && changed:
 		k.lastError = ""
-		k.logger.Info("loaded the prompts of a file", zap.String("file", k.source.Location()), zap.Int("prompts", len(k.options.Prompts)))
+		k.logger.Info("loaded prompts", zap.String("file", k.source.Location()), zap.Int("prompts", len(k.options.Prompts)))
 		k.server.Notify(mcpadapter.PromptsChanged)
 	}
 }
@@ -285,11 +324,11 @@ func readInFolder(folder, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer root.Close()
-	about, err := root.Stat(filepath.FromSlash(name))
+	info, err := root.Stat(filepath.FromSlash(name))
 	if err != nil {
 		return nil, err
 	}
-	if !about.Mode().IsRegular() {
+	if !info.Mode().IsRegular() {
 		return nil, errors.New("is not a regular file")
 	}
 	file, err := root.Open(filepath.FromSlash(name))
@@ -327,9 +366,9 @@ func (m *Handler) documentObserver(logger *zap.Logger) func() {
 func (m *Handler) logLibraryWarnings(tools *ocp.Toolset, logger *zap.Logger) {
 	warnings := m.server.Warnings(tools)
 	for _, w := range warnings[:min(len(warnings), agents.MaxLoggedWarnings)] {
-		logger.Warn(w.Reason, zap.String("operation", w.Operation), zap.String("toolset", m.Endpoint.Toolset.Name))
+		logger.Warn("MCP warning about the document", zap.String("reason", w.Reason), zap.String("operation", w.Operation), zap.String("toolset", m.Endpoint.Toolset.Name))
 	}
-	if left := len(warnings) - agents.MaxLoggedWarnings; left > 0 {
-		logger.Warn("the document has more warnings for MCP; caddy tools --lint lists all", zap.Int("more", left), zap.String("toolset", m.Endpoint.Toolset.Name))
+	if omitted := len(warnings) - agents.MaxLoggedWarnings; omitted > 0 {
+		logger.Warn("more MCP warnings about the document; caddy tools --lint prints all of them", zap.Int("more", omitted), zap.String("toolset", m.Endpoint.Toolset.Name))
 	}
 }

@@ -114,13 +114,13 @@ func (l *Library) unmarshalResource(b *directive.Block) error {
 func (l *Library) unmarshalResources(b *directive.Block) error {
 	arguments := b.RemainingArgs()
 	if len(arguments) == 0 {
-		return b.Err("resources needs a folder, or which operations are resources, as in: resources get tag stations")
+		return b.Err("resources needs a folder or a selector of operations, as in: resources get tag stations")
 	}
 	if arguments[0] == "get" {
 		return l.unmarshalOperations(b, arguments[1:])
 	}
 	if len(arguments) > 2 {
-		return b.Err("resources takes a folder and what the URIs of its files begin with")
+		return b.Err("resources takes a folder and the prefix of the URIs of its files")
 	}
 	f := Folder{Path: arguments[0]}
 	if len(arguments) == 2 {
@@ -139,7 +139,7 @@ func (l *Library) unmarshalOperations(b *directive.Block, arguments []string) er
 		arguments = []string{"path", "**"}
 	}
 	if len(arguments) < 2 {
-		return b.Err("resources get needs what operations are selected by and one or more values, as in: resources get tag stations, or resources get all")
+		return b.Err("resources get needs tag, operation or path, and one or more values, as in: resources get tag stations, or resources get all")
 	}
 	for _, value := range agents.SelectorValues(arguments[0], arguments[1:]) {
 		s := ocp.Selector{By: arguments[0], Value: value}
@@ -206,7 +206,7 @@ func (a *AppPage) unmarshalOption(b *directive.Block) error {
 		}
 		for _, who := range a.Visibility {
 			if who != "model" && who != "app" {
-				return b.Errf("visibility %s: it is model or app", who)
+				return b.Errf("visibility %s is not valid; use model or app", who)
 			}
 		}
 		return nil
@@ -234,7 +234,7 @@ func (a *AppPage) unmarshalPolicy(b *directive.Block) error {
 	return nil
 }
 
-var errHint = errors.New("hint needs what is told and the header for it, as in: hint user_agent X-Client-Agent, or hint location X-Client-Location")
+var errHint = errors.New("hint needs user_agent or location, and the name of a header, as in: hint user_agent X-Client-Agent, or hint location X-Client-Location")
 
 // unmarshalHint reads a hint and its header.
 func (l *Library) unmarshalHint(b *directive.Block) error {

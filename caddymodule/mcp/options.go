@@ -72,8 +72,7 @@ func (m *Handler) options(ctx caddy.Context) (mcpadapter.Options, error) {
 
 // warnLargeStructure warns the operator about results that hosts of MCP Apps may truncate.
 func (m *Handler) warnLargeStructure(tool *ocp.Tool, size int) {
-	m.Endpoint.Logger.Warn("a tool's structuredContent is larger than the 10 KB that hosts of MCP Apps advise, and all of it is given to the model: "+
-		"let the API answer with less",
+	m.Endpoint.Logger.Warn("structuredContent of a tool exceeds the 10 KB that MCP Apps hosts recommend; make the API's response smaller",
 		zap.String("tool", tool.Name), zap.String("toolset", m.Endpoint.Toolset.Name), zap.Int("size", size))
 }
 
@@ -95,7 +94,7 @@ func (m *Handler) configuredSecret() ([]byte, error) {
 		return nil, fmt.Errorf("secret: %w", err)
 	}
 	if len(secret) < directive.MinSecret {
-		return nil, fmt.Errorf("secret has %d bytes and needs %d or more: make one with `openssl rand -base64 32`", len(secret), directive.MinSecret)
+		return nil, fmt.Errorf("secret has %d bytes and needs at least %d; create one with `openssl rand -base64 32`", len(secret), directive.MinSecret)
 	}
 	return []byte(secret), nil
 }
@@ -141,7 +140,7 @@ func (m *Handler) validateOptions() error {
 		{"tool_scopes", m.ToolScopes, toolScopes},
 	} {
 		if option.value != "" && !slices.Contains(option.words, option.value) {
-			return fmt.Errorf("%s %q: it is %s", option.name, option.value, strings.Join(option.words, " or "))
+			return fmt.Errorf("%s %q is not valid; use %s", option.name, option.value, strings.Join(option.words, " or "))
 		}
 	}
 	if m.Discovery != nil {
@@ -155,5 +154,5 @@ func checkVersion(version string) error {
 	if slices.Contains(mcpadapter.Versions(), version) {
 		return nil
 	}
-	return fmt.Errorf("there is no revision %q: there are %s", version, strings.Join(mcpadapter.Versions(), ", "))
+	return fmt.Errorf("unknown protocol revision %q; known are %s", version, strings.Join(mcpadapter.Versions(), ", "))
 }

@@ -46,8 +46,8 @@ func (s storedSecret) load() []byte {
 		secret, err = s.create(ctx)
 	}
 	if err != nil {
-		s.logger.Warn("Caddy's storage has no secret for MCP sessions to give: they end when this configuration does, and other nodes do not know them; "+
-			"make the storage work, or give the option secret", zap.String("key", secretKey), zap.Error(err))
+		s.logger.Warn("loading the secret for MCP sessions from Caddy's storage failed; sessions end with this configuration and are not valid on other nodes; "+
+			"repair the storage, or set the option secret", zap.String("key", secretKey), zap.Error(err))
 		return randomSecret()
 	}
 	return secret
@@ -57,7 +57,7 @@ func (s storedSecret) load() []byte {
 func (s storedSecret) read(ctx context.Context) ([]byte, error) {
 	secret, err := s.storage.Load(ctx, secretKey)
 	if err == nil && len(secret) < storedSecretSize {
-		err = fmt.Errorf("the secret there has %d bytes and should have %d: delete it, and a new one is made", len(secret), storedSecretSize)
+		err = fmt.Errorf("the stored secret has %d bytes and must have %d; delete it, and a new one is created", len(secret), storedSecretSize)
 	}
 	return secret, err
 }

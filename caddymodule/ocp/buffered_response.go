@@ -75,7 +75,7 @@ func newEnhancer(h *Handler) (*enhancer, error) {
 	properties := make([]enhance.Property, 0, len(h.Enhance))
 	for _, e := range h.Enhance {
 		if e.Declared && h.toolset == nil {
-			return nil, fmt.Errorf("enhance %s declared: that needs a toolset, whose document declares the property", e.Property)
+			return nil, fmt.Errorf("enhance %s: declared needs a toolset, whose document declares the property", e.Property)
 		}
 		properties = append(properties, enhance.Property{Name: e.Property, Expression: e.Expression, Declared: e.Declared})
 	}
@@ -108,7 +108,7 @@ func (e *enhancer) countFailures(failures []enhance.Failure) {
 // warnOnce logs a failed property, unless it has been logged before with this reason.
 func (e *enhancer) warnOnce(property, reason string) {
 	if _, logged := e.logged.LoadOrStore(property+" "+reason, struct{}{}); !logged {
-		e.logger.Warn("an answer was left without a property, as its expression failed; this is logged once, see the metric fairway_ocp_property_failures_total",
+		e.logger.Warn("expression of an enhanced property failed; further failures are only counted in fairway_ocp_property_failures_total",
 			zap.String("property", property), zap.String("reason", reason))
 	}
 }
@@ -223,16 +223,16 @@ func (h *responseBuffer) rejectReason(head bool) (reason string) {
 		get.Method = http.MethodGet
 		message.Request = &get
 	}
-	took := h.enhancer.Suits(&message)
-	if took == enhance.Encoded {
+	unsuited := h.enhancer.Suits(&message)
+	if unsuited == enhance.Encoded {
 		if !hasDecodableCoding(header) {
 			return outcomeCoding
 		}
 		message.Header = header.Clone()
 		delete(message.Header, "Content-Encoding")
-		took = h.enhancer.Suits(&message)
+		unsuited = h.enhancer.Suits(&message)
 	}
-	return string(took)
+	return string(unsuited)
 }
 
 // write keeps a part of the body. If the body exceeds the limit, the response is released.
@@ -377,9 +377,9 @@ func (h *responseBuffer) sendEnhanced(x *contextWriter, body []byte) {
 	x.writeReply(x.status)
 	method := h.message.Request.Method
 	unchanged := tag != "" && x.status == http.StatusOK && method == http.MethodGet && prepared.MatchesTag(h.ifNoneMatch, tag)
-	held := h.body
+	original := h.body
 	h.body = nil
-	defer buffer.Put(held)
+	defer buffer.Put(original)
 	if unchanged {
 		delete(header, "Content-Length")
 		delete(header, "Content-Type")

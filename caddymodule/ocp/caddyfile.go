@@ -51,7 +51,7 @@ func init() {
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	if d.NextArg() {
-		return d.Errf("ocp takes no argument besides a matcher: write 'toolset %s' into its block if the toolset is meant", d.Val())
+		return d.Errf("ocp takes only a matcher; to set the toolset, write 'toolset %s' in its block", d.Val())
 	}
 	b := directive.NewBlock(d)
 	for b.NextBlock(0) {
@@ -93,8 +93,8 @@ func (h *Handler) unmarshalOption(b *directive.Block) error {
 		})
 	case "path", "timeout", "max_response", "token_budget": // options of tool endpoints
 	default:
-		of := toolcall.EndpointOptions{Toolset: &h.Toolset, Document: &h.Document}
-		if known, err := of.UnmarshalOption(b); known {
+		options := toolcall.EndpointOptions{Toolset: &h.Toolset, Document: &h.Document}
+		if known, err := options.UnmarshalOption(b); known {
 			return err
 		}
 	}
@@ -109,7 +109,7 @@ func (h *Handler) unmarshalEnhance(b *directive.Block) error {
 	}
 	e := Enhancement{Property: arguments[0], Expression: arguments[1], Declared: len(arguments) == 3}
 	if e.Declared && arguments[2] != "declared" {
-		return b.Errf("enhance %s: '%s' behind the expression is not known, only 'declared'; quote the expression as a whole", e.Property, arguments[2])
+		return b.Errf("enhance %s: '%s' after the expression is unknown; only 'declared' is allowed there; quote the whole expression", e.Property, arguments[2])
 	}
 	if slices.ContainsFunc(h.Enhance, func(known Enhancement) bool { return known.Property == e.Property }) {
 		return b.Errf("enhance %s is given twice", e.Property)
@@ -127,11 +127,11 @@ func (h *Handler) unmarshalLists(b *directive.Block) error {
 		return err
 	}
 	arguments := b.RemainingArgs()
-	most := 1
+	maxArguments := 1
 	if len(arguments) > 0 && arguments[0] == string(enhance.WrapList) {
-		most = 2
+		maxArguments = 2
 	}
-	if len(arguments) == 0 || len(arguments) > most {
+	if len(arguments) == 0 || len(arguments) > maxArguments {
 		return b.ArgErr()
 	}
 	h.Lists = arguments[0]
@@ -161,7 +161,7 @@ func (h *Handler) unmarshalLog(b *directive.Block) error {
 // checkDiscoveryPath returns an error if the path cannot be that of a document.
 func checkDiscoveryPath(path string) error {
 	if !strings.HasPrefix(path, "/") || path == "/" || strings.ContainsAny(path, "*?#") {
-		return errors.New("a plain path of the site is needed, such as /openapi.json")
+		return errors.New("it must be a path of the site without wildcards, such as /openapi.json")
 	}
 	return nil
 }

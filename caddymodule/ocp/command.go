@@ -31,33 +31,33 @@ func init() {
 		Usage: "encode|decode|validate",
 		Short: "Encodes, decodes and validates Open Context Protocol headers",
 		Long: `
-For people who debug the headers of the Open Context Protocol (OCP 1.0).
+Tools for debugging the headers of the Open Context Protocol (OCP 1.0).
 
-What a command reads comes from its argument, from --file, or else from stdin. It
-may have 2 MiB. decode and validate take the value of an OCP-Session header, or
-headers as curl -v and others print them, one on a line; validate takes the JSON
-of a context as well.
+The commands read their input from the argument, from --file, or from standard
+input, up to 2 MiB. The input of decode and validate is the value of an OCP-Session
+header, or headers as curl -v prints them, one per line. validate also accepts the
+JSON of a context.
 `,
 		CobraFunc: func(cmd *cobra.Command) {
 			cmd.AddCommand(
 				ocpCommand("encode [--file <path>] [--strict]", "Prints the headers of a context", `
-Reads a context as a JSON object and prints the OCP headers that carry it, one on
-a line. What is wrong with the context is told on stderr and left out, times that
-are missing are set to now, and detail is shed until the session fits its 8 KiB.
+Reads a context as a JSON object and prints its OCP headers, one per line. Invalid
+parts of the context are reported on stderr and omitted. Missing times are set to
+now. Detail is removed until the session fits into 8 KiB.
 
---strict fails instead if anything is wrong.
+With --strict the command fails if anything is invalid.
 `, cobra.NoArgs, encodeOCP),
-				ocpCommand("decode [<value>] [--file <path>]", "Prints what is in a session or in headers", `
-Prints the JSON of a session as the client wrote it, or, of headers, those that
-are good and the session in one JSON object. What is ignored, and why, is told on
-stderr. A session over the limit of 8 KiB is decoded all the same.
+				ocpCommand("decode [<value>] [--file <path>]", "Prints the content of a session or of headers", `
+For a session, prints its JSON unchanged. For headers, prints a JSON object with
+the valid headers and the session. Ignored parts are reported on stderr with the
+reason. A session over the limit of 8 KiB is decoded too.
 `, cobra.MaximumNArgs(1), decodeOCP),
-				ocpCommand("validate [<value>] [--file <path>] [--strict]", "Says what a session or headers are worth", `
-Prints a verdict on a session (conforming, usable or ignored) or on headers, and
-the reasons. It fails if anything would be ignored: the session, a header, or the
-whole context for want of a required header.
+				ocpCommand("validate [<value>] [--file <path>] [--strict]", "Checks whether a session or headers are valid", `
+Prints the verdict on a session (conforming, usable or ignored) or on headers, and
+the reasons. The command fails if anything would be ignored: the session, a header,
+or the whole context because a required header is missing.
 
---strict follows the context schema where it and the text of the protocol disagree.
+--strict follows the context schema where it contradicts the text of the protocol.
 `, cobra.MaximumNArgs(1), validateOCP),
 			)
 			agents.RequireSubcommand(cmd)
@@ -73,7 +73,7 @@ func ocpCommand(usage, short, long string, arguments cobra.PositionalArgs, run f
 	cmd := &cobra.Command{Use: usage, Short: short, Long: long, Args: arguments, DisableFlagsInUseLine: true}
 	cmd.Flags().String("file", "", "File to read")
 	if strings.Contains(usage, "--strict") {
-		cmd.Flags().Bool("strict", false, "Follow the context schema to the letter")
+		cmd.Flags().Bool("strict", false, "Follow the context schema exactly")
 	}
 	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(flags caddycmd.Flags) (int, error) {
 		input, err := readOCPInput(cmd, flags)
@@ -106,7 +106,7 @@ func readOCPInput(cmd *cobra.Command, flags caddycmd.Flags) ([]byte, error) {
 	path, argument := flags.String("file"), flags.Arg(0)
 	switch {
 	case path != "" && argument != "":
-		return nil, errors.New("give a value or --file, not both")
+		return nil, errors.New("a value and --file are both given; remove one")
 	case argument != "" && argument != "-":
 		return []byte(argument), nil
 	case path == "":
@@ -162,8 +162,8 @@ func encodeOCP(c *ocpConsole, input []byte) error {
 	if err := context.SetHeaders(header); err != nil {
 		return fmt.Errorf("the context cannot be encoded: %w", err)
 	}
-	if _, shed := context.FitSession(ocp.MaxSession); shed > 0 {
-		c.note("the session was longer than %d bytes; detail was shed to make it fit (step %d of 8)", ocp.MaxSession, shed)
+	if _, step := context.FitSession(ocp.MaxSession); step > 0 {
+		c.note("the session was longer than %d bytes; detail was removed to make it fit (step %d of 8)", ocp.MaxSession, step)
 	}
 	for _, key := range ocpHeaders {
 		if value := header[key]; len(value) > 0 {
@@ -186,7 +186,7 @@ func sessionFromJSON(context []byte, strict bool) (*ocp.Session, error) {
 	if err != nil {
 		var fault ocp.Fault
 		if errors.As(err, &fault) && (fault.Reason == ocp.ReasonJSON || fault.Reason == ocp.ReasonObject) {
-			return nil, errors.New("not a context: it must be a JSON object that begins with {")
+			return nil, errors.New("the input is not a context; it must be a JSON object")
 		}
 		return nil, err
 	}
@@ -230,7 +230,7 @@ func decodeOCP(c *ocpConsole, input []byte) error {
 // noteLength prints a remark if the session is longer than a header allows.
 func (c *ocpConsole) noteLength(session string) {
 	if len(session) > ocp.MaxSession {
-		c.note("the session has %d bytes; an API ignores it over %d", len(session), ocp.MaxSession)
+		c.note("the session has %d bytes; an API ignores sessions of more than %d", len(session), ocp.MaxSession)
 	}
 }
 
@@ -289,7 +289,7 @@ func validateOCP(c *ocpConsole, input []byte) error {
 	}
 	in := ocp.ReadIncoming(header, ocp.ReadOptions{Strict: c.strict})
 	if in == nil {
-		return errors.New("there is no OCP header")
+		return errors.New("the input has no OCP header")
 	}
 	return c.printHeaderVerdicts(header, in)
 }
@@ -311,7 +311,7 @@ func (c *ocpConsole) reject(what string, missing []string, judgement ocp.Judgeme
 	for _, fault := range judgement.Faults {
 		fmt.Fprintf(c.out, "  %s\n", fault.Error())
 	}
-	return fmt.Errorf("the %s would be ignored: %s must be set, as the required headers OCP-Context-ID and OCP-Agent-Type are made of them",
+	return fmt.Errorf("the %s would be ignored: %s must be set, because the required headers OCP-Context-ID and OCP-Agent-Type need them",
 		what, strings.Join(missing, " and "))
 }
 
@@ -340,16 +340,16 @@ func (c *ocpConsole) printHeaderVerdicts(header http.Header, in *ocp.Incoming) e
 		case key == ocp.HeaderSession && judgement.Verdict != "":
 			ignored = c.printVerdict(name, judgement) != nil || ignored
 		case len(header[key]) > 0:
-			fmt.Fprintf(c.out, "%s: good\n", name)
+			fmt.Fprintf(c.out, "%s: valid\n", name)
 		case key == ocp.HeaderContextID || key == ocp.HeaderAgentType:
 			fmt.Fprintf(c.out, "%s: missing\n", name)
 		}
 	}
 	switch {
 	case !in.Valid():
-		return errors.New("there is no valid context: OCP-Context-ID and OCP-Agent-Type must both be good")
+		return errors.New("there is no valid context: OCP-Context-ID and OCP-Agent-Type must both be valid")
 	case ignored:
-		return errors.New("part of the headers would be ignored")
+		return errors.New("some headers would be ignored")
 	}
 	return nil
 }
@@ -375,7 +375,7 @@ func parseHeaders(input []byte) (header http.Header, isDump bool, err error) {
 		return nil, false, err
 	}
 	if !isDump && bytes.ContainsRune(bytes.TrimSpace(input), '\n') {
-		return nil, false, errors.New("neither one OCP-Session value, on one line, nor headers of which one begins with OCP-")
+		return nil, false, errors.New("the input is neither an OCP-Session value on one line nor headers with a name that begins with OCP-")
 	}
 	return header, isDump, nil
 }

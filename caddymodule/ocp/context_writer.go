@@ -336,9 +336,9 @@ func (x *contextWriter) upstreamUpdate(header http.Header) (update ocp.Update) {
 	if len(header[ocp.HeaderSession]) == 0 {
 		return update
 	}
-	const kept = ocp.MaxHistory / 2 // of either side, so that a merge drops nothing
+	const maxEntries = ocp.MaxHistory / 2 // of either side, so that a merge drops nothing
 	sent := *x.in.Context()
-	sent.History = sent.History[max(0, len(sent.History)-kept):]
+	sent.History = sent.History[max(0, len(sent.History)-maxEntries):]
 	merged := sent.Clone()
 	options := x.handler.readOptions
 	options.Cache = nil // responses rarely repeat
@@ -359,7 +359,7 @@ func (x *contextWriter) upstreamUpdate(header http.Header) (update ocp.Update) {
 			update.RecentChanges = append(update.RecentChanges, change)
 		}
 	}
-	if fresh := len(merged.History) - len(sent.History); fresh > 0 {
+	if added := len(merged.History) - len(sent.History); added > 0 {
 		update.Entries = merged.History[len(sent.History):]
 	}
 	return update

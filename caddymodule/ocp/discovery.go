@@ -127,7 +127,7 @@ func (d *discovery) encodedDocument(loaded *ocp.LoadedDocument) *encodedForms {
 	made := d.encode(loaded)
 	d.current.Store(made)
 	if made.err != nil {
-		d.handler.logger.Error("the document cannot be served with OCP flags; requests for it are passed on",
+		d.handler.logger.Error("encoding the document with OCP flags failed; requests for it are passed on",
 			zap.String("path", d.handler.Discovery), zap.Error(made.err))
 	}
 	return made

@@ -43,7 +43,7 @@ const fieldNames = "context_id, agent_type, current_goal, user, workspace, versi
 // checkField returns an error if there is no such field.
 func checkField(name string) error {
 	if _, known := toolcall.ContextField(toolcall.NoHeaders, name); !known && name != "valid" {
-		return fmt.Errorf("there is no such field; there are %s", fieldNames)
+		return fmt.Errorf("unknown field; known are %s", fieldNames)
 	}
 	return nil
 }

@@ -211,10 +211,10 @@ func (h *Handler) Validate() error {
 	switch h.Forward {
 	case forwardHeaders, forwardStrip, forwardJSON:
 	default:
-		return fmt.Errorf("forward %q: it is headers, strip or json", h.Forward)
+		return fmt.Errorf("forward %q is not valid; use headers, strip or json", h.Forward)
 	}
 	if h.toolset == nil && h.Require {
-		return errors.New("require needs a toolset, whose document says which operations require a context")
+		return errors.New("require needs a toolset, whose document declares which operations require a context")
 	}
 	if h.Discovery != "" {
 		if h.toolset == nil {
@@ -378,12 +378,12 @@ func (h *Handler) operations(r *http.Request, next caddyhttp.Handler) *operation
 	if tools == nil {
 		return nil
 	}
-	known := h.routes.Load()
-	if known == nil || known.tools != tools {
-		known = &operations{tools, ocp.NewRoutes(tools)}
-		h.routes.Store(known)
+	current := h.routes.Load()
+	if current == nil || current.tools != tools {
+		current = &operations{tools, ocp.NewRoutes(tools)}
+		h.routes.Store(current)
 	}
-	return known
+	return current
 }
 
 // operation returns the tool for a request. It returns nil if there is none. A HEAD that the
@@ -413,13 +413,13 @@ func requiresContext(tool *ocp.Tool) bool {
 // rejectWithoutContext responds that the operation requires a context (RFC 6585, section 3). In
 // has the request's OCP headers; it is nil if there are none.
 func rejectWithoutContext(w http.ResponseWriter, tool *ocp.Tool, in *ocp.Incoming) error {
-	detail := tool.Method + " " + tool.Path + " needs an OCP context: send the headers OCP-Context-ID and OCP-Agent-Type."
+	detail := tool.Method + " " + tool.Path + " requires an OCP context; send the headers OCP-Context-ID and OCP-Agent-Type."
 	if in != nil && len(in.Faults) > 0 {
 		detail += " Ignored: " + strings.Join(faultTexts(in.Faults), "; ") + "."
 	}
 	header := w.Header()
 	header["Vary"] = append(slices.Clip(header["Vary"]), varyRequired)
-	problem.Write(w, http.StatusPreconditionRequired, "An OCP context is required", detail)
+	problem.Write(w, http.StatusPreconditionRequired, "OCP context required", detail)
 	return nil
 }
 

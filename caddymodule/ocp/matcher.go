@@ -57,7 +57,7 @@ func (*Matcher) CaddyModule() caddy.ModuleInfo {
 func (m *Matcher) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	for d.Next() {
 		if d.CountRemainingArgs() == 0 {
-			return d.Errf("ocp needs something to match: valid, or a field and a pattern as in: agent_type ide_*; fields are %s", matchedNames)
+			return d.Errf("the ocp matcher needs valid, or a field and a pattern, as in: agent_type ide_*; fields are %s", matchedNames)
 		}
 		for d.NextArg() {
 			name := d.Val()
@@ -89,7 +89,7 @@ const matchedNames = "context_id, agent_type, current_goal, user, workspace, ver
 // checkMatched returns an error if the field cannot be matched.
 func checkMatched(name string) error {
 	if _, known := toolcall.ContextField(toolcall.NoHeaders, name); !known {
-		return fmt.Errorf("there is no field '%s': there are %s", name, matchedNames)
+		return fmt.Errorf("unknown field '%s'; known are %s", name, matchedNames)
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func checkMatched(name string) error {
 // Provision checks the fields.
 func (m *Matcher) Provision(caddy.Context) error {
 	if !m.Valid && len(m.Fields) == 0 {
-		return fmt.Errorf("ocp matches nothing in particular: ask for valid or for a field (%s)", matchedNames)
+		return fmt.Errorf("the ocp matcher is empty; set valid or a field (%s)", matchedNames)
 	}
 	for name := range m.Fields {
 		if err := checkMatched(name); err != nil {
@@ -178,9 +178,9 @@ func (*Matcher) CELLibrary(ctx caddy.Context) (cel.Library, error) {
 				return nil, err
 			}
 			m := &Matcher{Fields: fields}
-			if valid, asked := fields["valid"]; asked {
+			if valid, requested := fields["valid"]; requested {
 				if len(valid) != 1 || valid[0] != "true" {
-					return nil, fmt.Errorf("ocp: 'valid' can be asked for with 'true' only; write !ocp({'valid': 'true'}) for the opposite")
+					return nil, fmt.Errorf("ocp: the only value of 'valid' is 'true'; write !ocp({'valid': 'true'}) for the opposite")
 				}
 				m.Valid = true
 				delete(fields, "valid")

@@ -31,33 +31,33 @@ func newMetrics() *metrics {
 			Namespace: namespace,
 			Subsystem: subsystem,
 			Name:      "headers_ignored_total",
-			Help:      "OCP headers of requests that were ignored, by header and by what was wrong with them.",
+			Help:      "Ignored OCP request headers by header and reason.",
 		}, []string{"header", "reason"}),
 		contexts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace,
 			Subsystem: subsystem,
 			Name:      "contexts_total",
-			Help: "Requests with OCP headers, by what their session was worth: conforming, usable, ignored, " +
-				"none (there was no session) or unjudged (strict or forward json would have judged it).",
+			Help: "Requests with OCP headers by the verdict on their session: conforming, usable, ignored, " +
+				"none (no session) or unjudged (not compared with the schema; strict and forward json do that).",
 		}, []string{"verdict"}),
 		replies: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace,
 			Subsystem: subsystem,
 			Name:      "replies_total",
-			Help:      "Answers that were given OCP headers, by whether detail was shed to make them fit.",
+			Help:      "Responses with OCP headers by whether detail was removed to make the session fit.",
 		}, []string{"shed"}),
 		enhanced: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace,
 			Subsystem: subsystem,
 			Name:      "enhancements_total",
-			Help:      "Answers that were to be enhanced, by how that went: enhanced, or why the answer was left as it was.",
+			Help:      "Responses selected for enhancement by outcome: enhanced, or why the response was left unchanged.",
 		}, []string{"outcome"}),
 	}
 	m.failed = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: namespace,
 		Subsystem: subsystem,
 		Name:      "property_failures_total",
-		Help:      "Answers in which an expression of enhance failed, by its property and by why it failed.",
+		Help:      "Failed expressions of enhance by property and reason.",
 	}, []string{"property", "reason"})
 	m.verdicts = make(map[string]prometheus.Counter)
 	for _, verdict := range []string{"conforming", "usable", "ignored", "none", "unjudged"} {
@@ -86,8 +86,8 @@ func (m *metrics) countVerdict(verdict string) {
 }
 
 // countReply counts a reply. Shed is the last step of ocp.Context.FitSession.
-func (m *metrics) countReply(shed int) {
-	if shed > 0 {
+func (m *metrics) countReply(step int) {
+	if step > 0 {
 		m.reduced.Inc()
 		return
 	}

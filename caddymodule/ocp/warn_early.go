@@ -33,9 +33,9 @@ func warnIfPlaceholderUsedBefore(ctx caddy.Context, logger *zap.Logger) {
 		}
 	}
 	for _, use := range uses {
-		message := "a handler runs before ocp and uses one of its placeholders, which has no value yet: place it behind ocp, in a route block"
+		message := "handler before ocp uses an OCP placeholder, which has no value there; move the handler after ocp, in a route block"
 		if use.handler == "headers" {
-			message = "header runs before ocp and uses one of its placeholders, which has no value yet: write 'header >Name ...' to set a header when the response is written"
+			message = "handler before ocp uses an OCP placeholder, which has no value there; write 'header >Name ...' to set the header when the response is written"
 		}
 		logger.Warn(message, zap.String("handler", use.handler), zap.String("placeholder", use.placeholder))
 	}

@@ -67,7 +67,7 @@ func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		}
 	}
 	if len(o.Toolsets) > 0 && o.Document != nil {
-		return b.Err("several toolsets have no options of their own here: define them in the agents option")
+		return b.Err("the options of a document cannot be given here for several toolsets; define the toolsets in the agents option")
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (o *Handler) unmarshalOption(b *directive.Block) error {
 	case "requirements":
 		return b.Value(func(text string) error {
 			if o.NoRequirements = text == "off"; !o.NoRequirements {
-				return errors.New("requirements are those of the document, or off")
+				return errors.New("the only value is off; without the option, the document's requirements apply")
 			}
 			return nil
 		})
@@ -140,7 +140,7 @@ func (o *Handler) unmarshalIdempotency(outer *directive.Block) error {
 	case len(arguments) == 1 && arguments[0] == "off":
 		config.Off = true
 	case len(arguments) > 0:
-		return outer.Err("idempotency is off, or has a block of options")
+		return outer.Err("idempotency takes off or a block of options")
 	}
 	b := directive.NewBlock(outer.Dispenser)
 	for nesting := b.Nesting(); b.NextBlock(nesting); {

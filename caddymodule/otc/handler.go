@@ -137,11 +137,11 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 	o.endpoint.LimitToAgent(o.Agent)
 	o.endpoints = []*toolcall.Endpoint{o.endpoint}
 	for _, reference := range o.Toolsets {
-		twin, err := o.endpoint.WithToolset(ctx, reference, agents.WithResponseSchemas(nil))
+		endpoint, err := o.endpoint.WithToolset(ctx, reference, agents.WithResponseSchemas(nil))
 		if err != nil {
 			return err
 		}
-		o.endpoints = append(o.endpoints, twin)
+		o.endpoints = append(o.endpoints, endpoint)
 	}
 	if !o.AllowAnonymous {
 		injects := func(e *toolcall.Endpoint) bool { return len(e.Toolset.Credentials) > 0 }
@@ -173,7 +173,7 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 // Validate returns an error for invalid options.
 func (o *Handler) Validate() error {
 	if o.endpoint.Path == "" {
-		return errors.New("path / would take the whole site: give the endpoints a path of their own, such as /otc")
+		return errors.New("path / would include the whole site; give the endpoints a path such as /otc")
 	}
 	if o.Version != "" {
 		if err := otcadapter.CheckVersion(o.Version); err != nil {
@@ -181,7 +181,7 @@ func (o *Handler) Validate() error {
 		}
 	}
 	if o.Version != "" && len(o.endpoints) > 1 {
-		return fmt.Errorf("version %s is for one toolset, and there are %d: the version of each is that of its document", o.Version, len(o.endpoints))
+		return fmt.Errorf("version %s requires a single toolset, and there are %d; each has the version of its document", o.Version, len(o.endpoints))
 	}
 	for i, e := range o.endpoints {
 		if slices.ContainsFunc(o.endpoints[:i], func(other *toolcall.Endpoint) bool { return other.Toolset.Document == e.Toolset.Document }) {

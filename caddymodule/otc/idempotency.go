@@ -60,7 +60,7 @@ func (i *Idempotency) provision(ctx caddy.Context, o *Handler) (*idempotency.Opt
 	}
 	secret := caddy.NewReplacer().ReplaceAll(i.Secret, "")
 	if i.Secret != "" && len(secret) < directive.MinSecret {
-		return nil, fmt.Errorf("idempotency: the secret has %d bytes, and %d are the least", len(secret), directive.MinSecret)
+		return nil, fmt.Errorf("idempotency: secret has %d bytes and needs at least %d", len(secret), directive.MinSecret)
 	}
 	logger := o.endpoint.Logger
 	options := &idempotency.Options{
@@ -70,7 +70,7 @@ func (i *Idempotency) provision(ctx caddy.Context, o *Handler) (*idempotency.Opt
 		Lease:       time.Duration(i.Lease),
 		MaxResponse: int(i.MaxSize),
 		Failed: func(err error) {
-			logger.Error("the store could not keep a call", zap.String("path", o.Path), zap.Error(err))
+			logger.Error("recording a call failed", zap.String("path", o.Path), zap.Error(err))
 		},
 	}
 	if secret != "" {
@@ -94,7 +94,7 @@ func (i *Idempotency) validate() error {
 	case i == nil:
 		return nil
 	case i.Off && *i != Idempotency{Off: true}:
-		return errors.New("idempotency is off and has options: drop one of these")
+		return errors.New("idempotency: off cannot be combined with other options")
 	case i.TTL < 0 || time.Duration(i.TTL) > store.MaxTTL:
 		return fmt.Errorf("idempotency: ttl %s is not between 0 and %s", time.Duration(i.TTL), store.MaxTTL)
 	case i.Lease != 0 && (time.Duration(i.Lease) < minLease || time.Duration(i.Lease) > maxLease):

@@ -97,9 +97,9 @@ func (o *Handler) checkHealthUpstream() error {
 	case path == "":
 		return nil
 	case !strings.HasPrefix(path, "/"):
-		return fmt.Errorf("health_upstream %q does not begin with a slash: it is a path of the API", path)
+		return fmt.Errorf("health_upstream %q must begin with a slash; it is a path of the API", path)
 	case path == o.endpoint.Path || strings.HasPrefix(path, o.endpoint.Path+"/"):
-		return errors.New("health_upstream is below the endpoint itself: give a path of the API")
+		return errors.New("health_upstream is below the endpoint itself; give a path of the API")
 	}
 	return nil
 }

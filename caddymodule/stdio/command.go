@@ -23,30 +23,30 @@ func init() {
 		Usage: "--config <path> [--adapter <name>] [--site <host>] [--path <path>] [--header <name: value>] | --openapi <document> --upstream <URL> [--header <name: value>]",
 		Short: "Serves MCP on standard input and output",
 		Long: `
-Serves a Model Context Protocol server on standard input and output, for clients
-that start their servers as programs: an endpoint of a configuration, or the
-operations of an OpenAPI document.
+Serves a Model Context Protocol (MCP) server on standard input and output, for
+clients that start their servers as programs. The server is an endpoint of a
+configuration, or has the operations of an OpenAPI document as its tools.
 
-With --config it is the endpoint that the directive mcp of a site makes, with all
-the handlers in front of it and behind. The configuration is loaded, but nothing
-listens, no certificates are managed, and only the agents app is started. --site
-and --path choose the endpoint if there are several. What authentication asks for
-is given by --header.
+With --config, the server is the endpoint of a directive mcp, with all handlers
+before and after it. The configuration is loaded, but nothing listens, no
+certificates are managed, and only the agents app is started. --site and --path
+select the endpoint if there are several. If the site requires credentials, give
+them with --header.
 
-With --openapi the tools are those of the document, a file or an http(s) URL, and
---upstream is the URL of the API. A path in it takes the place of the path of the
-document's first server. --include, --exclude, --schemas and --refs are those of
+With --openapi, the tools are those of the document, which is a file or an http(s)
+URL. --upstream is the URL of the API. Its path, if any, replaces the path of the
+document's first server. --include, --exclude, --schemas and --refs work as in
 caddy tools.
 
---header is sent with the client's request, and so with every call that the
-handlers in front let through. It may be given more than once; placeholders such
-as {env.API_TOKEN} keep secrets out of the list of processes:
+--header adds a header to the client's request, and so to every tool call that the
+handlers before the endpoint let through. It may be given more than once. Use
+placeholders such as {env.API_TOKEN} to keep secrets out of the process list:
 
     caddy mcp --openapi trains.yaml --upstream https://api.example.com \
         --header 'Authorization: Bearer {env.API_TOKEN}'
 
-Logs go to standard error. The command ends with its standard input, once what
-was asked for has been answered.
+Logs are written to standard error. The command ends when its standard input ends
+and the pending requests have their responses.
 `,
 		CobraFunc: func(cmd *cobra.Command) {
 			mcpFlags(cmd)
@@ -63,15 +63,15 @@ was asked for has been answered.
 func mcpFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringP("config", "c", "", "Configuration file")
-	f.StringP("adapter", "a", "", "Name of the config adapter, if the file is no JSON")
+	f.StringP("adapter", "a", "", "Name of the config adapter, if the file is not JSON")
 	f.String("site", "", "Host of the site, if the configuration has several")
 	f.String("path", "", "Path of the endpoint, if the site has several")
 	f.String("openapi", "", "OpenAPI document whose operations become tools")
 	f.String("upstream", "", "URL of the API that the document describes")
-	f.StringArray("include", nil, "Choose operations: tag=…, operation=…, path=… or method=…, with commas between values")
-	f.StringArray("exclude", nil, "Leave operations out, likewise")
-	f.String("schemas", "", "What happens to shared schemas: auto, inline or defs")
-	f.String("refs", "", "Directory below which $refs may name other files")
+	f.StringArray("include", nil, "Use only these operations: tag=…, operation=…, path=… or method=…, values separated by commas")
+	f.StringArray("exclude", nil, "Do not use these operations, in the same form")
+	f.String("schemas", "", "How to list shared schemas: auto, inline or defs (default: auto)")
+	f.String("refs", "", "Directory that $refs to other files may refer into (default: none)")
 }
 
 // stdioGrace is how long running requests may continue after the client or the operator ends
@@ -121,9 +121,9 @@ func (s *offlineSite) serveStdio(in io.Reader, out io.Writer) error {
 	case client.Served:
 		return client.Err
 	case response.status >= 400:
-		return fmt.Errorf("%s does not let the client in: %d %s; give what it asks for by --header, or another --path",
+		return fmt.Errorf("%s rejects the client: %d %s; give the required credentials with --header, or another --path",
 			s.target, response.status, response.text())
 	default:
-		return errors.New("nothing serves MCP at " + s.target.String() + ": give the endpoint's full path by --path")
+		return errors.New("no endpoint serves MCP at " + s.target.String() + "; give the endpoint's full path with --path")
 	}
 }

@@ -96,11 +96,11 @@ func selectEndpoint(endpoints []endpoint, site, path string) (*endpoint, error) 
 	case len(selected) == 1:
 		return &selected[0], nil
 	case len(endpoints) == 0:
-		return nil, fmt.Errorf("the configuration has no MCP endpoint: add the directive mcp to a site")
+		return nil, fmt.Errorf("the configuration has no MCP endpoint; add the directive mcp to a site")
 	case len(selected) == 0:
-		return nil, fmt.Errorf("the configuration has no such MCP endpoint; there are: %s", endpointNames(endpoints))
+		return nil, fmt.Errorf("no MCP endpoint matches --site and --path; the endpoints are: %s", endpointNames(endpoints))
 	}
-	return nil, fmt.Errorf("the configuration has several MCP endpoints; choose one by --site and --path: %s", endpointNames(selected))
+	return nil, fmt.Errorf("several MCP endpoints match; select one with --site and --path: %s", endpointNames(selected))
 }
 
 // endpointNames returns the names of the endpoints, for an error message.

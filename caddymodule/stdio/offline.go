@@ -104,7 +104,7 @@ func stripListeners(raw []byte) (offline offlineConfig, err error) {
 	delete(config.AppsRaw, "pki")
 
 	if config.AppsRaw["http"] == nil {
-		return offline, errors.New("the configuration has no HTTP site: nothing can serve MCP")
+		return offline, errors.New("the configuration has no HTTP site, so it has no MCP endpoint")
 	}
 	var app map[string]json.RawMessage
 	servers := make(map[string]map[string]json.RawMessage)
@@ -194,13 +194,13 @@ func headerFlag(flags caddycmd.Flags) (http.Header, error) {
 	for _, line := range lines {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok || !httpguts.ValidHeaderFieldName(name) {
-			return nil, errors.New("--header is written as --header 'Name: value'")
+			return nil, errors.New("--header must have the form 'Name: value'")
 		}
 		if value, err = repl.ReplaceOrErr(strings.TrimSpace(value), true, true); err != nil {
 			return nil, fmt.Errorf("--header %s: %w", name, err)
 		}
 		if !httpguts.ValidHeaderFieldValue(value) {
-			return nil, fmt.Errorf("--header %s: the value has characters that no header may have", name)
+			return nil, fmt.Errorf("--header %s: the value has characters that are not allowed in a header", name)
 		}
 		header.Add(name, value)
 	}

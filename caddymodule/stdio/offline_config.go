@@ -26,15 +26,15 @@ func loadConfig(flags caddycmd.Flags, calls bool) ([]byte, error) {
 	}
 	switch {
 	case file != "" && document != "":
-		return nil, errors.New("--config and --openapi are given: give one, the configuration names its documents itself")
+		return nil, errors.New("--config and --openapi are both given; remove one (the configuration has its own documents)")
 	case document != "":
 		return documentConfig(flags, document, upstream)
 	case upstream != "":
-		return nil, errors.New("--upstream is given without --openapi: give the document that describes the API")
+		return nil, errors.New("--upstream requires --openapi with the document of the API")
 	case file == "-":
-		return nil, errors.New("--config - cannot be: standard input is the client's")
+		return nil, errors.New("--config - is not possible, because standard input belongs to the client")
 	case file == "":
-		return nil, errors.New("give a configuration by --config, or a document by --openapi and the URL of its API by --upstream")
+		return nil, errors.New("give a configuration with --config, or a document with --openapi and the URL of its API with --upstream")
 	}
 	raw, _, _, err := caddycmd.LoadConfig(file, flags.String("adapter"))
 	return raw, err
@@ -44,7 +44,7 @@ func loadConfig(flags caddycmd.Flags, calls bool) ([]byte, error) {
 // calls to the upstream.
 func documentConfig(flags caddycmd.Flags, document, upstream string) ([]byte, error) {
 	if flags.String("site") != "" || flags.String("adapter") != "" {
-		return nil, errors.New("--site and --adapter are for --config")
+		return nil, errors.New("--site and --adapter require --config")
 	}
 	u, err := parseUpstream(upstream)
 	if err != nil {
@@ -86,16 +86,16 @@ func documentConfig(flags caddycmd.Flags, document, upstream string) ([]byte, er
 // parseUpstream parses the URL of an API.
 func parseUpstream(text string) (*url.URL, error) {
 	if text == "" {
-		return nil, errors.New("give the URL of the API that the document describes")
+		return nil, errors.New("the URL of the API is missing")
 	}
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return nil, errors.New("the URL of an API is written as https://api.example.com")
+		return nil, errors.New("write it as https://api.example.com")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, errors.New("it has a user, a query or a fragment: give credentials by --header")
+		return nil, errors.New("it must not have a user, a query or a fragment; give credentials with --header")
 	case strings.ContainsAny(u.Host+u.Path, "{}"):
-		return nil, errors.New("it has braces")
+		return nil, errors.New("it must not have braces")
 	}
 	return u, nil
 }

@@ -24,16 +24,16 @@ func serverJSONCommand() *cobra.Command {
 		Use:   "server-json --url <URL> [--name <name>] --config <path> | --openapi <document>",
 		Short: "Prints the server.json of an endpoint for the MCP registry",
 		Long: `
-Prints the server.json by which an endpoint is published in the MCP registry: its
-name, title, description and version, and its URL as the public reaches it. What
-is chosen how is as in caddy mcp; the API is not asked.
+Prints the server.json with which an endpoint is published in the MCP registry: the
+name, title, description, version and public URL of the endpoint. The endpoint is
+selected as in caddy mcp. The command sends no request to the API.
 
---url is the public URL of the endpoint, https://api.example.com/mcp. It may be
-left out if the site has one host name.
+--url is the public URL of the endpoint, such as https://api.example.com/mcp. It may
+be omitted if the site has one host name.
 
---name is the name in the registry: a domain in reverse that is yours, a slash and
-a word, such as com.example/trains. It is made of the URL's host and the toolset's
-name if it is left out.
+--name is the name in the registry: the reverse of a domain that you own, a slash
+and a name, such as com.example/trains. Default: derived from the host of the URL
+and the name of the toolset.
 
 The registry is in preview, and its format may change.
 `,
@@ -42,7 +42,7 @@ The registry is in preview, and its format may change.
 	mcpFlags(cmd)
 	cmd.Flags().String("url", "", "Public URL of the endpoint")
 	cmd.Flags().String("name", "", "Name in the registry")
-	cmd.Flags().String("description", "", "What the server is for, in at most 100 characters; the document's description by default")
+	cmd.Flags().String("description", "", "Description of the server, at most 100 characters (default: the document's description)")
 	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(flags caddycmd.Flags) (int, error) {
 		if err := printServerJSON(cmd, flags); err != nil {
 			return caddy.ExitCodeFailedStartup, err
@@ -97,7 +97,7 @@ func (s *offlineSite) registryCard(discovery *mcp.Discovery) (mcp.ServerCard, er
 	at := m.Discovery.URL
 	if at == "" {
 		if s.target.Hostname() == "localhost" {
-			return mcp.ServerCard{}, errors.New("the public URL of the endpoint is not known: give it by --url")
+			return mcp.ServerCard{}, errors.New("the public URL of the endpoint is unknown; give it with --url")
 		}
 		at = s.target.String()
 	}

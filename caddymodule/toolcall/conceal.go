@@ -28,18 +28,18 @@ func (p InjectedCredentials) Secrets(status int) *conceal.Secrets {
 
 // AddTo adds the credentials to the secrets.
 func (p InjectedCredentials) AddTo(secrets *conceal.Secrets) {
-	for _, with := range p {
-		for _, values := range with.Header {
+	for _, supplement := range p {
+		for _, values := range supplement.Header {
 			for _, value := range values {
 				secrets.AddHeader(value)
 			}
 		}
-		for _, values := range with.Query {
+		for _, values := range supplement.Query {
 			for _, value := range values {
 				secrets.Add(value)
 			}
 		}
-		for _, cookie := range with.Cookies {
+		for _, cookie := range supplement.Cookies {
 			secrets.Add(cookie.Value)
 		}
 	}
@@ -47,11 +47,11 @@ func (p InjectedCredentials) AddTo(secrets *conceal.Secrets) {
 
 // ConcealCredentials removes the credentials from a text about a failed call.
 func ConcealCredentials(text string, cs agents.Credentials) string {
-	with, err := cs.Supplement(caddy.NewReplacer())
-	if err != nil || with == nil {
+	supplement, err := cs.Supplement(caddy.NewReplacer())
+	if err != nil || supplement == nil {
 		return text // without usable credentials the call was not sent
 	}
-	return InjectedCredentials{with}.Secrets(http.StatusInternalServerError).Conceal(text)
+	return InjectedCredentials{supplement}.Secrets(http.StatusInternalServerError).Conceal(text)
 }
 
 // ConcealBody returns the body of a response without the credentials.
@@ -70,11 +70,11 @@ func ConcealInResponse(secrets *conceal.Secrets, header http.Header, body *buffe
 		return false
 	}
 	for name, values := range header {
-		without := make([]string, len(values))
+		concealed := make([]string, len(values))
 		for i, value := range values {
-			without[i] = secrets.Conceal(value)
+			concealed[i] = secrets.Conceal(value)
 		}
-		header[name] = without
+		header[name] = concealed
 	}
 	if body == nil {
 		return false

@@ -44,8 +44,8 @@ func TestCredentials(t *testing.T) {
 		"a brace":              {[]agents.Credential{{In: "header", Name: "X-Key", Value: `a\{b\}`}}, http.Header{"Authorization": {"Bearer caller"}, "X-Key": {"a{b}"}}, "key=argument&page=2", ""},
 		"variable not set":     {[]agents.Credential{{In: "header", Name: "X-Key", Value: "Bearer {env.FAIRWAY_TEST_UNSET}"}}, nil, "", "the header X-Key: evaluated placeholder {env.FAIRWAY_TEST_UNSET} is empty"},
 		"no such file":         {[]agents.Credential{{In: "query", Name: "key", Value: "{file." + dir + "/none}"}}, nil, "", "the query parameter key"},
-		"lines":                {[]agents.Credential{{In: "header", Name: "X-Key", Value: "{file." + broken + "}"}}, nil, "", "may not stand in a header"},
-		"user with a colon":    {[]agents.Credential{{In: "basic", Name: "{env.FAIRWAY_TEST_USER}", Value: "x"}}, nil, "", "the user has a colon"},
+		"lines":                {[]agents.Credential{{In: "header", Name: "X-Key", Value: "{file." + broken + "}"}}, nil, "", "not allowed in a header"},
+		"user with a colon":    {[]agents.Credential{{In: "basic", Name: "{env.FAIRWAY_TEST_USER}", Value: "x"}}, nil, "", "colon"},
 		"one of several": {
 			[]agents.Credential{{In: "header", Name: "X-Key", Value: "x"}, {In: "header", Name: "X-Other", Value: "{env.FAIRWAY_TEST_UNSET}"}},
 			nil, "", "the header X-Other",
@@ -86,15 +86,15 @@ func TestCredentials(t *testing.T) {
 
 func TestCredentialErrors(t *testing.T) {
 	for want, configured := range map[string][]agents.Credential{
-		`unknown credential "cookie"`:                       {{In: "cookie", Name: "a", Value: "b"}},
-		"cannot be the name of a header":                    {{In: "header", Name: "X Key", Value: "b"}},
-		"Host: that header is not a credential's":           {{In: "header", Name: "host", Value: "b"}},
-		"Content-Length: that header is":                    {{In: "header", Name: "content-length", Value: "b"}},
-		"parameter's name is empty":                         {{In: "query", Name: "", Value: "b"}},
-		"user is empty":                                     {{In: "basic", Name: "", Value: "b"}},
-		"the header X-Key: the value is empty":              {{In: "header", Name: "x-key", Value: ""}},
-		"two credentials for the header X-Key":              {{In: "header", Name: "x-key", Value: "a"}, {In: "header", Name: "X-Key", Value: "b"}},
-		"two credentials for the header Authorization":      {{In: "header", Name: "authorization", Value: "a"}, {In: "basic", Name: "a", Value: "b"}},
+		`"cookie"`:                             {{In: "cookie", Name: "a", Value: "b"}},
+		"not a valid header name":              {{In: "header", Name: "X Key", Value: "b"}},
+		"Host":                                 {{In: "header", Name: "host", Value: "b"}},
+		"Content-Length":                       {{In: "header", Name: "content-length", Value: "b"}},
+		"parameter's name is empty":            {{In: "query", Name: "", Value: "b"}},
+		"user is empty":                        {{In: "basic", Name: "", Value: "b"}},
+		"the header X-Key: the value is empty": {{In: "header", Name: "x-key", Value: ""}},
+		"the header X-Key":                     {{In: "header", Name: "x-key", Value: "a"}, {In: "header", Name: "X-Key", Value: "b"}},
+		"the header Authorization":             {{In: "header", Name: "authorization", Value: "a"}, {In: "basic", Name: "a", Value: "b"}},
 		"{http.request.header.X-Key}: placeholders of a":    {{In: "header", Name: "X-Key", Value: "{http.request.header.X-Key}"}},
 		"the query parameter key: unrecognized placeholder": {{In: "query", Name: "key", Value: `{"json":1}`}},
 	} {

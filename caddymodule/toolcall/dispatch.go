@@ -20,7 +20,7 @@ import (
 )
 
 // errCallTimeout is the cancellation cause of a tool call that exceeds its time limit.
-var errCallTimeout = errors.New("the tool call took longer than it may")
+var errCallTimeout = errors.New("the tool call exceeded its time limit")
 
 // dispatch is the ocp.Invoker of one incoming request. Each call becomes an inner request: a
 // new request with its own route state, variables and placeholders, sent through the handlers
@@ -72,12 +72,12 @@ func (d *dispatch) Invoke(ctx context.Context, call *ocp.Call) (*ocp.Result, err
 		timer = time.AfterFunc(d.limits.Timeout, func() { cancel(errCallTimeout) })
 		defer timer.Stop()
 	}
-	own, err := d.credentials.Current()
+	credentials, err := d.credentials.Current()
 	if err != nil {
 		return nil, d.missingCredentialFailure(call.Tool, err)
 	}
-	if own != nil {
-		call.Fill(agents.CredentialValues(own))
+	if credentials != nil {
+		call.Fill(agents.CredentialValues(credentials))
 	}
 	r, err := call.Request(ocp.ContextWithCall(ctx, call))
 	if err != nil {
@@ -86,7 +86,7 @@ func (d *dispatch) Invoke(ctx context.Context, call *ocp.Call) (*ocp.Result, err
 	rec := NewRecorder(r.Method, d.limits.MaxResponse, cancel)
 	rec.ClientRequest = d.clientRequest
 	rec.StreamOptions = streamOptions{ctx: ctx, Timer: timer, Timeout: d.limits.Timeout}
-	rec.ToolsetCredentials = own
+	rec.ToolsetCredentials = credentials
 	r = d.prepare(r, rec, call)
 	err = Serve(d.handlerChain(), rec, r)
 	return d.conclude(ctx, call, rec, err)
@@ -100,10 +100,10 @@ func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *ocp.Call) *http
 	asOperator := len(d.credentials) > 0
 	copyHeaders(r.Header, d.clientRequest.Header, asOperator)
 	call.SetFilledHeaders(r.Header)
-	own := d.callContext(r)
-	if own != nil {
+	callContext := d.callContext(r)
+	if callContext != nil {
 		user, declared := r.Header[ocp.HeaderUser]
-		own.Set(r.Header)
+		callContext.Set(r.Header)
 		switch {
 		case asOperator && declared:
 			r.Header[ocp.HeaderUser] = user
@@ -127,8 +127,8 @@ func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *ocp.Call) *http
 	r.RequestURI = r.URL.RequestURI()
 
 	r = caddyhttp.PrepareRequest(r, repl, rec, d.server)
-	if own != nil {
-		repl.Map(OCPPlaceholders(own))
+	if callContext != nil {
+		repl.Map(OCPPlaceholders(callContext))
 	}
 	repl.Map(func(key string) (any, bool) {
 		if value, ok := toolPlaceholder(key, call.Tool.Name, d.toolset, d.protocol); ok {
@@ -303,9 +303,9 @@ func (d *dispatch) handlerFailure(tool *ocp.Tool, rec *Recorder, err error) *ocp
 		if c := d.logger.Check(zapcore.ErrorLevel, "handler failed in a tool call"); c != nil {
 			c.Write(zap.String("tool", tool.Name), zap.String("toolset", d.toolset), zap.Error(err))
 		}
-		return &ocp.Failure{Kind: ocp.Internal, Message: "the gateway failed while it handled " + where + "; its log says why"}
+		return &ocp.Failure{Kind: ocp.Internal, Message: "the gateway failed to handle " + where + "; the reason is in its log"}
 	}
-	if c := d.logger.Check(logLevel(handlerError.StatusCode), "tool call ended in an error of a handler"); c != nil {
+	if c := d.logger.Check(logLevel(handlerError.StatusCode), "handler returned an error for a tool call"); c != nil {
 		c.Write(zap.String("tool", tool.Name), zap.String("toolset", d.toolset),
 			zap.Int("status", handlerError.StatusCode), zap.Error(err))
 	}
@@ -334,11 +334,11 @@ func logLevel(status int) zapcore.Level {
 // panicFailure logs the panic of a handler and returns the failure of the call.
 func (d *dispatch) panicFailure(where string, p *PanicError) *ocp.Failure {
 	if p.Stack == nil {
-		return &ocp.Failure{Kind: ocp.Unreachable, Message: where + " broke off: the connection was closed in the middle of the answer; " + brokenResponseAdvice(where)}
+		return &ocp.Failure{Kind: ocp.Unreachable, Message: "the connection closed before the response of " + where + " was complete; " + brokenResponseAdvice(where)}
 	}
 	if c := d.logger.Check(zapcore.ErrorLevel, "panic in a tool call"); c != nil {
 		c.Write(zap.String("operation", where), zap.String("toolset", d.toolset),
 			zap.Any("panic", p.Value), zap.ByteString("stack", p.Stack))
 	}
-	return &ocp.Failure{Kind: ocp.Internal, Message: "the gateway failed while it handled " + where + "; its log says why"}
+	return &ocp.Failure{Kind: ocp.Internal, Message: "the gateway failed to handle " + where + "; the reason is in its log"}
 }

@@ -63,14 +63,14 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ag
 
 // WithToolset returns a copy of the endpoint for a further toolset that is served at the same path.
 func (e *Endpoint) WithToolset(ctx caddy.Context, reference string, config *agents.ToolsetConfig) (*Endpoint, error) {
-	twin := *e
+	other := *e
 	var err error
-	if twin.Toolset, err = ResolveToolset(ctx, e.App, reference, config); err != nil {
+	if other.Toolset, err = ResolveToolset(ctx, e.App, reference, config); err != nil {
 		return nil, err
 	}
-	e.App.AddServed(e.Site, twin.Toolset)
-	twin.metrics = agents.AllMetrics.Of(twin.Toolset.Name, e.Protocol)
-	return &twin, nil
+	e.App.AddServed(e.Site, other.Toolset)
+	other.metrics = agents.AllMetrics.Of(other.Toolset.Name, e.Protocol)
+	return &other, nil
 }
 
 // ResolveToolset determines the toolset that a handler serves:
@@ -97,15 +97,14 @@ func ResolveToolset(ctx caddy.Context, app *agents.App, reference string, config
 	switch {
 	case reference == "":
 	case !strings.ContainsAny(reference, `./\:{`):
-		return nil, fmt.Errorf("there is no toolset %q (%s), and it is not the address of a document either: "+
-			"a document has a dot, a slash or a colon in it, such as ./%s", reference, app.ListNames(), reference)
+		return nil, fmt.Errorf("unknown toolset %q (%s); to give a document instead, write an address with a dot, a slash or a colon, such as ./%s", reference, app.ListNames(), reference)
 	case inline.OpenAPI != "":
-		return nil, fmt.Errorf("two documents, %q and %q: give one", reference, agents.RedactURL(inline.OpenAPI))
+		return nil, fmt.Errorf("two documents are given, %q and %q; remove one", reference, agents.RedactURL(inline.OpenAPI))
 	default:
 		inline.OpenAPI = reference
 	}
 	if inline.OpenAPI == "" {
-		return nil, fmt.Errorf("no toolset and no document: name a toolset (%s), or give an OpenAPI document", app.ListNames())
+		return nil, fmt.Errorf("no toolset and no document: give the name of a toolset (%s) or an OpenAPI document", app.ListNames())
 	}
 	return app.OpenInline(ctx, &inline)
 }
@@ -204,9 +203,9 @@ func (e *Endpoint) StreamCaller(r *http.Request, next caddyhttp.Handler, tools *
 
 // Errors of an endpoint's path.
 var (
-	ErrNoSlash    = errors.New("the path of an endpoint begins with a slash")
-	errNotPlain   = errors.New("the path of an endpoint is plain, without *, ? or #: the handler knows what is below it")
-	errIsDocument = errors.New("the endpoint's path comes before the document, as in: /mcp /openapi.json")
+	ErrNoSlash    = errors.New("the path of an endpoint must begin with a slash")
+	errNotPlain   = errors.New("the path of an endpoint must not contain *, ? or #; the paths below it are included anyway")
+	errIsDocument = errors.New("the endpoint's path must be given before the document, as in: mcp /mcp /openapi.json")
 )
 
 // IsMCPPath reports whether the MCP endpoint responds at this path below its own.

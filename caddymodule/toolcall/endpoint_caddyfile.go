@@ -73,10 +73,10 @@ func (to EndpointOptions) UnmarshalArguments(b *directive.Block) error {
 	}
 	switch len(arguments) {
 	case 2:
-		return b.Errf("%s %s: the first of two arguments is the endpoint's path and begins with a slash", name, arguments[0])
+		return b.Errf("%s %s: the first of two arguments is the endpoint's path, which must begin with a slash", name, arguments[0])
 	case 1:
 		if arguments[0] == "" {
-			return b.Errf("%s: the toolset is empty", name)
+			return b.Errf("%s: the name of the toolset is empty", name)
 		}
 		*to.Toolset = arguments[0]
 		b.Seen["toolset"] = true
@@ -107,9 +107,9 @@ func (to EndpointOptions) addToolsets(b *directive.Block, name string, toolsets 
 	for _, toolset := range toolsets {
 		switch {
 		case toolset == "":
-			return b.Errf("%s: the toolset is empty", name)
+			return b.Errf("%s: the name of the toolset is empty", name)
 		case strings.HasPrefix(toolset, "/") && !LooksLikeDocument(toolset):
-			return b.Errf("%s %s: the endpoint's path begins with a slash and is the first argument", name, toolset)
+			return b.Errf("%s %s: the endpoint's path must be the first argument", name, toolset)
 		case toolset == *to.Toolset || slices.Contains(*to.Toolsets, toolset):
 			return b.Errf("%s: toolset %s is given twice", name, toolset)
 		case *to.Toolset == "":
@@ -179,7 +179,7 @@ func (to EndpointOptions) checkSingleDocument(b *directive.Block, config *agents
 	if config.OpenAPI == "" || *to.Toolset == "" {
 		return nil
 	}
-	return b.Errf("two documents, %s and %s: give one", agents.RedactURL(*to.Toolset), agents.RedactURL(config.OpenAPI))
+	return b.Errf("two documents are given, %s and %s; remove one", agents.RedactURL(*to.Toolset), agents.RedactURL(config.OpenAPI))
 }
 
 // CheckPath returns an error if the path cannot be the path of an endpoint.

@@ -39,8 +39,8 @@ func (p *endpointRegistry) addReachable(ctx caddy.Context, e *Endpoint) error {
 	added := positionedEndpoint{e, at}
 	for _, earlier := range p.all {
 		if earlier.servesPath(added.callPath()) && p.shadows(earlier, added) {
-			return fmt.Errorf("%s can never be reached: %s comes before it and answers its requests; "+
-				"remove one of them, give them different paths, or put them behind different matchers", added, earlier)
+			return fmt.Errorf("%s can never be reached: %s runs before it and handles its requests; "+
+				"remove one of them, or give them different paths or matchers", added, earlier)
 		}
 	}
 	p.all = append(p.all, added)

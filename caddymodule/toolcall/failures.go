@@ -28,18 +28,18 @@ func (d *dispatch) interruptedFailure(ctx context.Context, where string, rec *Re
 			return d.streamTimeoutFailure(where, rec.Stream)
 		}
 		return &ocp.Failure{Kind: ocp.TimedOut, Message: fmt.Sprintf(
-			"%s did not answer within %s; %s", where, d.limits.Timeout, timeoutAdvice(where))}
+			"%s did not respond within %s; %s", where, d.limits.Timeout, timeoutAdvice(where))}
 	}
-	return &ocp.Failure{Kind: ocp.Canceled, Message: where + " was canceled, as the client went away"}
+	return &ocp.Failure{Kind: ocp.Canceled, Message: where + " was canceled because the client disconnected"}
 }
 
 // streamTimeoutFailure returns the failure of a stream that exceeds one of its two time limits.
 func (d *dispatch) streamTimeoutFailure(where string, s *recordedStream) *ocp.Failure {
-	message := fmt.Sprintf("%s began to answer and then sent nothing for %s", where, d.limits.Timeout)
+	message := fmt.Sprintf("%s started to respond and then sent nothing for %s", where, d.limits.Timeout)
 	if !time.Now().Before(s.end) {
-		message = fmt.Sprintf("%s streamed its answer for more than %s", where, maxStreamTimeouts*d.limits.Timeout)
+		message = fmt.Sprintf("%s streamed its response for more than %s", where, maxStreamTimeouts*d.limits.Timeout)
 	}
-	return &ocp.Failure{Kind: ocp.TimedOut, Message: message + " without coming to an end; " + timeoutAdvice(where)}
+	return &ocp.Failure{Kind: ocp.TimedOut, Message: message + " without finishing; " + timeoutAdvice(where)}
 }
 
 // retryAdvice returns the advice whether a call that failed in transit can be repeated. The
@@ -49,13 +49,13 @@ func retryAdvice(where string) string {
 	if isIdempotent(where) {
 		return "try again later"
 	}
-	return "whether the call had an effect is not known, so look before you repeat it"
+	return "it is unknown whether the call had an effect, so check the current state before you repeat it"
 }
 
 // timeoutAdvice is the advice of repeated for a call that timed out.
 func timeoutAdvice(where string) string {
 	if isIdempotent(where) {
-		return "try again later, or ask for less"
+		return "try again later, or request less"
 	}
 	return retryAdvice(where)
 }
@@ -63,7 +63,7 @@ func timeoutAdvice(where string) string {
 // brokenResponseAdvice is the advice of repeated for a response that broke off.
 func brokenResponseAdvice(where string) string {
 	if isIdempotent(where) {
-		return "try again, and look at the API if it goes on"
+		return "try again; if it fails again, the operator must check the API"
 	}
 	return retryAdvice(where)
 }
@@ -77,10 +77,10 @@ func isIdempotent(where string) bool {
 // streamLimitFailure returns the failure of a stream that was canceled because of its size.
 func streamLimitFailure(where string, err error) *ocp.Failure {
 	if errors.Is(err, stream.ErrTooManyEvents) {
-		return &ocp.Failure{Kind: ocp.TooLarge, Message: where + " streamed events without coming to an end; ask for less, and look at the API if it goes on"}
+		return &ocp.Failure{Kind: ocp.TooLarge, Message: where + " streamed too many events; request less"}
 	}
 	return &ocp.Failure{Kind: ocp.TooLarge, Message: fmt.Sprintf(
-		"%s streamed progress or a log line of more than %s, which is more than either may have; look at the API",
+		"%s streamed a progress or log event of more than %s, the limit of one event; the operator must check the API",
 		where, humanize.IBytes(stream.DefaultMaxEvent))}
 }
 
@@ -91,8 +91,8 @@ func (d *dispatch) unfinishedStreamFailure(tool *ocp.Tool, err error) *ocp.Failu
 	case errors.Is(err, buffer.ErrTooLarge):
 		return d.tooLargeFailure(tool, 0)
 	case errors.Is(err, stream.ErrCutOff):
-		return &ocp.Failure{Kind: ocp.Unreachable, Message: where + " broke its stream off in the middle of an event, " +
-			"which ends with an empty line; " + brokenResponseAdvice(where)}
+		return &ocp.Failure{Kind: ocp.Unreachable, Message: where + " ended its stream in the middle of an event, " +
+			"which must end with an empty line; " + brokenResponseAdvice(where)}
 	}
 	return streamLimitFailure(where, err)
 }
@@ -100,16 +100,16 @@ func (d *dispatch) unfinishedStreamFailure(tool *ocp.Tool, err error) *ocp.Failu
 // missingCredentialFailure returns the failure of a call that was not sent because a credential has no
 // usable value. The reason is for the operator and only in the log.
 func (d *dispatch) missingCredentialFailure(tool *ocp.Tool, err error) *ocp.Failure {
-	if c := d.logger.Check(zapcore.ErrorLevel, "a tool call was not sent, as a credential for the API has no usable value"); c != nil {
+	if c := d.logger.Check(zapcore.ErrorLevel, "tool call not sent: a credential has no usable value"); c != nil {
 		c.Write(zap.String("tool", tool.Name), zap.String("toolset", d.toolset), zap.Error(err))
 	}
-	place := "the API"
+	location := "the API"
 	if missing, ok := errors.AsType[*agents.MissingCredentialError](err); ok {
-		place += " (" + missing.Location + ")"
+		location += " (" + missing.Location + ")"
 	}
 	return &ocp.Failure{Kind: ocp.Internal, Message: fmt.Sprintf(
-		"%s %s was not sent: the gateway's credential for %s is missing; the operator has to set it, and finds the reason in the log",
-		tool.Method, tool.Path, place)}
+		"%s %s was not sent: the gateway's credential for %s is missing; the operator must set it (the reason is in the gateway's log)",
+		tool.Method, tool.Path, location)}
 }
 
 // UpstreamFailure returns the failure for a handler error with a status that says that the
@@ -118,15 +118,15 @@ func UpstreamFailure(where string, status int) *ocp.Failure {
 	switch status {
 	case http.StatusBadGateway:
 		return &ocp.Failure{Kind: ocp.Unreachable, Status: status, Message: where +
-			" could not be reached (502 Bad Gateway): the API is down or broke the connection off; " + retryAdvice(where)}
+			" could not be reached (502 Bad Gateway): the API is down or closed the connection; " + retryAdvice(where)}
 	case http.StatusServiceUnavailable:
 		return &ocp.Failure{Kind: ocp.Unreachable, Status: status, Message: where +
 			" could not be reached (503 Service Unavailable): no server of the API is available; " + retryAdvice(where)}
 	case http.StatusGatewayTimeout:
 		return &ocp.Failure{Kind: ocp.TimedOut, Status: status, Message: where +
-			" did not answer in time (504 Gateway Timeout); " + timeoutAdvice(where)}
+			" did not respond in time (504 Gateway Timeout); " + timeoutAdvice(where)}
 	case statusClientClosed:
-		return &ocp.Failure{Kind: ocp.Canceled, Message: where + " was canceled, as the client went away"}
+		return &ocp.Failure{Kind: ocp.Canceled, Message: where + " was canceled because the client disconnected"}
 	}
 	return nil
 }
@@ -134,8 +134,8 @@ func UpstreamFailure(where string, status int) *ocp.Failure {
 // noHandlerFailure returns the failure of a call that no handler responded to.
 func noHandlerFailure(where, protocol string) *ocp.Failure {
 	return &ocp.Failure{Kind: ocp.Unanswered, Message: fmt.Sprintf(
-		"nothing on this site answers %s: the operator has to put a handler for the API, such as reverse_proxy, behind %s, "+
-			"or set base_path if the API is served below another path", where, protocol)}
+		"no handler on this site responds to %s: the operator must add a handler for the API, such as reverse_proxy, after %s, "+
+			"or set base_path if the API has another path on this site", where, protocol)}
 }
 
 // tooLargeFailure returns the failure of a response over the limit. It names the size, if known, and
@@ -146,7 +146,7 @@ func (d *dispatch) tooLargeFailure(tool *ocp.Tool, declared int64) *ocp.Failure 
 	if declared > 0 {
 		size = humanize.IBytes(uint64(declared)) + ", over the limit of " + limit
 	}
-	message := fmt.Sprintf("%s %s answered with %s: narrow the call", tool.Method, tool.Path, size)
+	message := fmt.Sprintf("the response of %s %s has %s: narrow the call", tool.Method, tool.Path, size)
 	if names := narrowingArguments(tool); len(names) > 0 {
 		message += " with " + strings.Join(names, ", ")
 	} else {
@@ -158,10 +158,10 @@ func (d *dispatch) tooLargeFailure(tool *ocp.Tool, declared int64) *ocp.Failure 
 // narrowingArguments returns optional arguments of a tool that, by their names, make the
 // response smaller.
 func narrowingArguments(tool *ocp.Tool) (names []string) {
-	const most = 6
+	const maxNames = 6
 	for i := range tool.Arguments {
 		a := &tool.Arguments[i]
-		if a.In != ocp.InQuery || len(names) == most {
+		if a.In != ocp.InQuery || len(names) == maxNames {
 			continue
 		}
 		switch strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(a.Name)) {
@@ -181,8 +181,8 @@ func (d *dispatch) undecodableFailure(tool *ocp.Tool, err error) *ocp.Failure {
 	where := tool.Method + " " + tool.Path
 	if coding, ok := errors.AsType[unknownCodingError](err); ok {
 		return &ocp.Failure{Kind: ocp.Unreadable, Message: fmt.Sprintf(
-			"%s answered in the content coding %.40q, though it was asked for none; the API should send identity, gzip, deflate or zstd",
+			"the response of %s has the unsupported content coding %.40q; the API must send identity, gzip, deflate or zstd",
 			where, coding.coding)}
 	}
-	return &ocp.Failure{Kind: ocp.Unreadable, Message: where + " answered a compressed body that is broken or cut off; look at the API, and at what stands before it"}
+	return &ocp.Failure{Kind: ocp.Unreadable, Message: "the compressed response of " + where + " is corrupt or truncated; the operator must check the API and the proxies in front of it"}
 }

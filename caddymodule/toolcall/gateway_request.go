@@ -15,6 +15,6 @@ func withGatewayRequest(ctx context.Context) context.Context {
 
 // IsGatewayRequest reports whether the gateway makes the request for itself.
 func IsGatewayRequest(ctx context.Context) bool {
-	of, _ := ctx.Value(gatewayKey{}).(bool)
-	return of
+	is, _ := ctx.Value(gatewayKey{}).(bool)
+	return is
 }

@@ -14,20 +14,20 @@ import (
 // asOperator says that the gateway adds its own credentials to the call. Headers that name a
 // user are not copied then, because the API would trust them as the operator's.
 func copyHeaders(to, from http.Header, asOperator bool) {
-	named := headerkind.ConnectionOptions(from)
-	carried := func(name string) bool {
-		return headerkind.Forwarded(name, named) && (!asOperator || !headerkind.NamesUser(name))
+	connectionOptions := headerkind.ConnectionOptions(from)
+	isCopied := func(name string) bool {
+		return headerkind.Forwarded(name, connectionOptions) && (!asOperator || !headerkind.NamesUser(name))
 	}
 	count := 1 // Accept-Encoding
 	for name, values := range from {
-		if carried(name) {
+		if isCopied(name) {
 			count += len(values)
 		}
 	}
 	backing := make([]string, 0, count)
 	arguments := to["Cookie"]
 	for name, values := range from {
-		if !carried(name) {
+		if !isCopied(name) {
 			continue
 		}
 		start := len(backing)
@@ -44,11 +44,11 @@ func copyHeaders(to, from http.Header, asOperator bool) {
 
 // joinCookies appends the cookies from arguments to the caller's cookies. Cookies that the
 // caller has sent take precedence.
-func joinCookies(carried, arguments []string) string {
-	joined := strings.Join(carried, "; ")
+func joinCookies(callerCookies, arguments []string) string {
+	joined := strings.Join(callerCookies, "; ")
 	has := func(name string) bool {
 		for cookie := range strings.SplitSeq(joined, ";") {
-			if held, _, _ := strings.Cut(strings.TrimSpace(cookie), "="); held == name {
+			if existing, _, _ := strings.Cut(strings.TrimSpace(cookie), "="); existing == name {
 				return true
 			}
 		}

@@ -14,7 +14,7 @@ import (
 
 // errResponseTooLarge is the write error that a handler gets if the response exceeds the limit of
 // a tool call.
-var errResponseTooLarge = fmt.Errorf("the answer is larger than a tool call may return: %w", buffer.ErrTooLarge)
+var errResponseTooLarge = fmt.Errorf("the response exceeds the limit of a tool call: %w", buffer.ErrTooLarge)
 
 // errCallEnded is the write error that a handler gets after its call has ended.
 var errCallEnded = errors.New("the tool call has ended")

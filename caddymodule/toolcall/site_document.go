@@ -89,7 +89,7 @@ func fetchSite(next caddyhttp.Handler, rec *Recorder, r *http.Request, limit int
 	case err != nil:
 		return 0, nil, nil, err
 	case rec.Status == 0:
-		return 0, nil, nil, errors.New("no handler behind this one answers it")
+		return 0, nil, nil, errors.New("no handler after this one responds to it")
 	}
 	body, err := DecodeBody(rec.Headers, rec.takeBody(), limit)
 	if err != nil {

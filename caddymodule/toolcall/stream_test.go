@@ -180,9 +180,9 @@ func TestStreamedFailures(t *testing.T) {
 		"too much content":            {answers(200, events, "data: "+x+"\n\n", "data: "+x+"\n\n"), 0, ocp.TooLarge, "narrow the call with limit"},
 		"too large in the last line":  {answers(200, "application/jsonl", x+"\n", x), 0, ocp.TooLarge, "max_response"},
 		"a log line that is too long": {answers(200, events, "event: log\ndata: "+strings.Repeat("x", 256<<10+1)+"\n\n"), 1 << 20, ocp.TooLarge, "256 KiB"},
-		"events without an end":       {answers(200, "application/jsonl", strings.Repeat("{\"progress\":1}\n", 100_001)), 0, ocp.TooLarge, "without coming to an end"},
-		"cut off":                     {answers(200, events, "data: half"), 0, ocp.Unreachable, "in the middle of an event, which ends with an empty line; try again"},
-		"broken off":                  {then(answers(200, events, "data: 1\n\n"), abort), 0, ocp.Unreachable, "broke off"},
+		"events without an end":       {answers(200, "application/jsonl", strings.Repeat("{\"progress\":1}\n", 100_001)), 0, ocp.TooLarge, "too many events"},
+		"cut off":                     {answers(200, events, "data: half"), 0, ocp.Unreachable, "in the middle of an event"},
+		"broken off":                  {then(answers(200, events, "data: 1\n\n"), abort), 0, ocp.Unreachable, "closed"},
 		"broken off after the result": {then(answers(200, events, result), abort), 0, "", `{"a":1}`},
 		"a fault after the result":    {then(answers(200, events, result), fault), 0, ocp.Internal, "log"},
 		"an error in the middle":      {then(answers(200, events, "data: 1\n\n"), func(http.ResponseWriter, *http.Request) error { return caddyhttp.Error(502, nil) }), 0, ocp.Unreachable, "502"},
@@ -238,7 +238,7 @@ func TestStreamedTimeout(t *testing.T) {
 		message  string        // of the failure, or the body
 		after    time.Duration // 0 if it succeeds
 	}{
-		"silence before it":             {func(_ http.ResponseWriter, r *http.Request) error { <-r.Context().Done(); return nil }, nil, "did not answer within 1s", timeout},
+		"silence before it":             {func(_ http.ResponseWriter, r *http.Request) error { <-r.Context().Done(); return nil }, nil, "within 1s", timeout},
 		"silence in the middle":         {every(2*timeout, 1, "data: 1\n\n"), nil, "sent nothing for 1s", timeout},
 		"events in time":                {every(timeout-1, 5, "event: log\ndata: 1\n\n", "data: 7\n\n"), nil, "7", 0},
 		"keep-alives in time":           {every(timeout-1, 5, ":\n", "data: 7\n\n"), nil, "7", 0},

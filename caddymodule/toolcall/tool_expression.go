@@ -26,7 +26,7 @@ func checkToolExpressions(ctx caddy.Context) error {
 				}
 			}
 			if found != "" {
-				return fmt.Errorf("the expression %s has the same result for every request: {http.tool.*} is an empty text, not null, "+
+				return fmt.Errorf("the expression %s has the same result for every request: {http.tool.*} is an empty string, not null, "+
 					`in requests that are not tool calls; compare it with "", or use tools_only`, found)
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -26,9 +25,9 @@ func warnIfBypassed(ctx caddy.Context, endpoint, path string, logger *zap.Logger
 		}
 	}
 	for _, handler := range before {
-		logger.Warn(handler.name+" for "+strings.Join(handler.paths, ", ")+" does not see the tool calls of "+endpoint+" for these paths, because they begin behind "+endpoint+": "+
-			"to apply it to them, put it behind "+endpoint+", in a handle or route block with the handler that responds there",
-			zap.String("handler", handler.name), zap.Strings("handler_paths", handler.paths), zap.String("endpoint", path))
+		logger.Warn("handler does not see tool calls for its paths, because it runs before the endpoint; "+
+			"to apply it to tool calls, move it after the endpoint, into a handle or route block with the handler that responds",
+			zap.String("handler", handler.name), zap.Strings("handler_paths", handler.paths), zap.String("directive", endpoint), zap.String("endpoint", path))
 	}
 }
 
@@ -38,9 +37,8 @@ func warnIfBypassed(ctx caddy.Context, endpoint, path string, logger *zap.Logger
 func WarnIfPartlyAuthenticated(ctx caddy.Context, endpoint, path string, below []string, logger *zap.Logger) {
 	warn := func(routes caddyhttp.RouteList) {
 		for _, open := range partlyAuthenticated(routes, path, below) {
-			logger.Warn("a handler before "+endpoint+" asks for credentials at some of the paths where it answers and lets everybody in at another: "+
-				"let its matcher select all of them, as "+path+"* does",
-				zap.String("handler", open.handler), zap.String("open", open.path))
+			logger.Warn("handler authenticates only some paths of the endpoint; make its matcher select all of them",
+				zap.String("handler", open.handler), zap.String("open", open.path), zap.String("directive", endpoint), zap.String("suggested_matcher", path+"*"))
 		}
 	}
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {

@@ -36,8 +36,8 @@ func warnIfNoUpstream(ctx caddy.Context, handler string, logger *zap.Logger) {
 		}
 	}
 	if known {
-		logger.Warn("nothing behind " + handler + " answers requests, so every tool call will fail: " +
-			"put a handler for the API, such as reverse_proxy, behind it in the same block")
+		logger.Warn("no handler after the endpoint responds to requests, so every tool call will fail; "+
+			"add a handler for the API, such as reverse_proxy, after it in the same block", zap.String("directive", handler))
 	}
 }
 

@@ -36,9 +36,9 @@ func (e *Endpoint) WarnIfOpen(ctx caddy.Context, injected bool) {
 	if !slices.ContainsFunc(server.Listen, isPublicListener) {
 		log = e.Logger.Info
 	}
-	log(e.Protocol+" "+e.Path+" is open to anonymous callers, and its tool calls use the gateway's own credentials: "+
-		"put agent_auth, basic_auth or forward_auth before it, or add allow_anonymous to its block if that is intended",
-		zap.String("path", e.Path), zap.String("toolset", e.Toolset.Name))
+	log("endpoint is open to anonymous callers, and its tool calls use the gateway's credentials; "+
+		"add agent_auth, basic_auth or forward_auth before it, or set allow_anonymous if this is intended",
+		zap.String("directive", e.Protocol), zap.String("path", e.Path), zap.String("toolset", e.Toolset.Name))
 }
 
 // isAuthenticated reports whether handlers before the endpoint authenticate its callers.

@@ -60,7 +60,7 @@ func (*Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 	if ocp.CallFromContext(r.Context()) != nil || toolcall.IsGatewayRequest(r.Context()) {
 		return next.ServeHTTP(w, r)
 	}
-	problem.Write(w, http.StatusNotFound, "Not found", "This site serves nothing but its tools here.")
+	problem.Write(w, http.StatusNotFound, "Not found", "This path can only be called through the tools of this site.")
 	return nil
 }
 

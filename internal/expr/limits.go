@@ -20,5 +20,5 @@ const (
 var (
 	ErrTextTooLong = fmt.Errorf("the text has more than %d bytes", MaxText)
 	ErrListTooLong = errors.New("the list is too long")
-	errOffset      = errors.New("the offset lies outside the text")
+	errOffset      = errors.New("the offset is outside the text")
 )

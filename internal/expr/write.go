@@ -23,7 +23,7 @@ const maxValueDepth = 32
 // Kinds of errors of AppendJSON, in addition to errors that the value itself represents.
 var (
 	ErrSize   = errors.New("the value is too large")
-	ErrNoJSON = errors.New("the value has no JSON")
+	ErrNoJSON = errors.New("the value cannot be written as JSON")
 )
 
 // AppendJSON appends a CEL value as JSON. Values that came from JSON are copied unchanged. The
@@ -112,7 +112,7 @@ func (w *writer) write(value ref.Val, depth int) {
 			}
 			return
 		}
-		w.fail(ErrNoJSON, "a value of type %s has no JSON", value.Type().TypeName())
+		w.fail(ErrNoJSON, "a value of type %s cannot be written as JSON", value.Type().TypeName())
 	}
 	if len(w.dst) > w.limit {
 		w.failSize()
@@ -131,7 +131,7 @@ func (w *writer) text(s string) {
 // double writes a number, which must be finite.
 func (w *writer) double(number float64) {
 	if math.IsNaN(number) || math.IsInf(number, 0) {
-		w.fail(ErrNoJSON, "the number is not finite, which JSON cannot say")
+		w.fail(ErrNoJSON, "the number is not finite, which JSON does not support")
 		return
 	}
 	format := byte('f')
@@ -159,7 +159,7 @@ func (w *writer) mapping(m traits.Mapper, depth int) {
 	for iterator := m.Iterator(); iterator.HasNext() == types.True; {
 		name, ok := iterator.Next().(types.String)
 		if !ok {
-			w.fail(ErrNoJSON, "a key of a map is no text, as JSON wants it")
+			w.fail(ErrNoJSON, "a key of a map is not a string, as JSON requires")
 			return
 		}
 		names = append(names, string(name))

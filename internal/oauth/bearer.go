@@ -25,11 +25,11 @@ func Bearer(header http.Header) (string, error) {
 	case !found:
 		return "", nil
 	case len(values) > 1:
-		return "", invalidRequest("the request has several Authorization headers: send one")
+		return "", invalidRequest("the request has several Authorization headers; send one")
 	case token == "":
-		return "", invalidRequest("the Authorization header has no token behind Bearer")
+		return "", invalidRequest("the Authorization header has no token after Bearer")
 	case !isToken68(token):
-		return "", invalidRequest("the token in the Authorization header has characters that no token has")
+		return "", invalidRequest("the token in the Authorization header has characters that are not allowed in a token")
 	}
 	return token, nil
 }

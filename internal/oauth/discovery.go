@@ -18,7 +18,7 @@ func checkIssuer(text string) error {
 		return err
 	}
 	if u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#") {
-		return errors.New("an issuer has no query and no fragment")
+		return errors.New("the URL of an issuer must not have a query or a fragment")
 	}
 	return nil
 }
@@ -73,14 +73,14 @@ func (f *fetcher) metadata(ctx context.Context, address, issuer string) (keys st
 		Keys   string `json:"jwks_uri"`
 	}
 	if wire.Unmarshal(document, &of) != nil {
-		return "", fmt.Errorf("%s: not the metadata of an authorization server", address)
+		return "", fmt.Errorf("%s: the document is not the metadata of an authorization server", address)
 	}
 	if of.Issuer != issuer {
-		return "", fmt.Errorf("%s: is the metadata of issuer %.200q, and the issuer is configured as %q: they have to be equal, slash for slash",
+		return "", fmt.Errorf("%s: the metadata is of issuer %.200q, and the configured issuer is %q; they must be equal, including slashes",
 			address, of.Issuer, issuer)
 	}
 	if of.Keys == "" {
-		return "", fmt.Errorf("%s: has no jwks_uri", address)
+		return "", fmt.Errorf("%s: the metadata has no jwks_uri", address)
 	}
 	if _, err := checkAddress(of.Keys); err != nil {
 		return "", fmt.Errorf("%s: jwks_uri: %w", address, err)
@@ -89,13 +89,13 @@ func (f *fetcher) metadata(ctx context.Context, address, issuer string) (keys st
 }
 
 // fetch finds and fetches the key set of an issuer.
-func (f *fetcher) fetch(ctx context.Context, of Issuer) (*keySet, time.Duration, error) {
+func (f *fetcher) fetch(ctx context.Context, issuer Issuer) (*keySet, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	address := of.JWKS
+	address := issuer.JWKS
 	if address == "" {
 		var err error
-		if address, err = f.discover(ctx, of.URL); err != nil {
+		if address, err = f.discover(ctx, issuer.URL); err != nil {
 			return nil, 0, err
 		}
 	}

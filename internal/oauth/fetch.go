@@ -38,10 +38,10 @@ type fetcher struct {
 // newFetcher returns a fetcher with the transport. Nil means a default one.
 func newFetcher(transport http.RoundTripper) *fetcher {
 	if transport == nil {
-		own := http.DefaultTransport.(*http.Transport).Clone()
-		own.MaxIdleConnsPerHost = 1
-		own.IdleConnTimeout = 10 * time.Second
-		transport = own
+		clone := http.DefaultTransport.(*http.Transport).Clone()
+		clone.MaxIdleConnsPerHost = 1
+		clone.IdleConnTimeout = 10 * time.Second
+		transport = clone
 	}
 	return &fetcher{client: &http.Client{Transport: transport, CheckRedirect: stayOnHost}}
 }
@@ -70,7 +70,7 @@ func stayOnHost(r *http.Request, before []*http.Request) error {
 type statusError int
 
 func (e statusError) Error() string {
-	return fmt.Sprintf("answered %d %s", int(e), http.StatusText(int(e)))
+	return fmt.Sprintf("responded with status %d %s", int(e), http.StatusText(int(e)))
 }
 
 // get returns a document, and how long its server allows it to be cached. The duration is 0 if
@@ -154,13 +154,13 @@ func checkAddress(address string) (*url.URL, error) {
 	case err != nil || u.Host == "":
 		return nil, errors.New("not an absolute URL such as https://auth.example.com")
 	case u.User != nil:
-		return nil, errors.New("it has a user or password, which does not belong into this URL")
+		return nil, errors.New("the URL must not have a user or password")
 	case u.Scheme == "https", u.Scheme == "http" && isLoopback(u.Hostname()):
 		return u, nil
 	case u.Scheme == "http":
-		return nil, errors.New("it is plain http: tokens can be trusted only if keys come over https, or from a loopback address")
+		return nil, errors.New("the URL is plain http, which is only allowed for a loopback address; use https")
 	}
-	return nil, errors.New("its scheme is not https")
+	return nil, errors.New("the scheme must be https")
 }
 
 // isLoopback reports whether the host is this machine.

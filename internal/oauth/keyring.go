@@ -87,13 +87,14 @@ func (k *keyring) run(ctx context.Context) {
 	}
 }
 
-// freshness returns the time until the next fetch. Said is what the server allows.
-func (k *keyring) freshness(said time.Duration) time.Duration {
+// freshness returns the time until the next fetch. MaxAge is what the server
+// allows.
+func (k *keyring) freshness(maxAge time.Duration) time.Duration {
 	switch {
 	case k.issuer.isFile():
 		return fileRefresh
-	case said > 0:
-		return min(max(said, minKeep), maxKeep, k.options.MaxStale)
+	case maxAge > 0:
+		return min(max(maxAge, minKeep), maxKeep, k.options.MaxStale)
 	}
 	return k.options.Refresh
 }
@@ -106,13 +107,13 @@ func (k *keyring) recordResult(keys *keySet, wait time.Duration) {
 	defer k.mu.Unlock()
 	now := time.Now()
 	k.last, k.next = now, now.Add(wait)
-	switch held := k.current.Load(); {
+	switch current := k.current.Load(); {
 	case keys != nil:
 		k.good = now
-		if held == nil || held.digest != keys.digest {
+		if current == nil || current.digest != keys.digest {
 			k.current.Store(keys)
 		}
-	case held != nil && now.Sub(k.good) > k.options.MaxStale:
+	case current != nil && now.Sub(k.good) > k.options.MaxStale:
 		k.current.Store(nil)
 	}
 	if k.ongoing != nil {
@@ -160,15 +161,15 @@ func (k *keyring) find(ctx context.Context, header *joseHeader) ([]*key, *keySet
 
 // refetch returns the channel to wait for before the keys are looked up again. It returns nil
 // if no new keys can be expected.
-func (k *keyring) refetch(had *keySet) <-chan struct{} {
+func (k *keyring) refetch(seen *keySet) <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
 	case k.ongoing != nil:
 		return k.ongoing
-	case k.current.Load() != had:
+	case k.current.Load() != seen:
 		return closedChannel
-	case had == nil: // the goroutine retries by itself
+	case seen == nil: // the goroutine retries by itself
 		return nil
 	case time.Since(k.last) < k.options.MinRefetch:
 		return nil
@@ -209,7 +210,7 @@ func (k *keyring) unavailable() error {
 	k.mu.Unlock()
 	return &Error{
 		Code:        Unavailable,
-		Description: "the keys of the token's issuer cannot be fetched at the moment, so the token cannot be verified: try again",
+		Description: "the keys of the token's issuer are not available at the moment, so the token cannot be verified; try again",
 		RetryAfter:  max(wait, time.Second),
 	}
 }

@@ -46,7 +46,7 @@ func parseKeys(document []byte) (*keySet, error) {
 		Keys []jsontext.Value `json:"keys"`
 	}
 	if err := wire.Unmarshal(document, &set); err != nil {
-		return nil, errors.New("not a JWK set: not a JSON object with keys")
+		return nil, errors.New("the document is not a JWK set, a JSON object with the member keys")
 	}
 	if len(set.Keys) > maxKeys {
 		return nil, fmt.Errorf("the JWK set has %d keys, more than %d", len(set.Keys), maxKeys)
@@ -62,7 +62,7 @@ func parseKeys(document []byte) (*keySet, error) {
 		}
 	}
 	if len(parsed.keys) == 0 {
-		return nil, errors.New("the JWK set has no public key that signatures can be verified with")
+		return nil, errors.New("the JWK set has no public key for verifying signatures")
 	}
 	return parsed, nil
 }
@@ -70,11 +70,11 @@ func parseKeys(document []byte) (*keySet, error) {
 // publicKey returns the public half of an asymmetric key that is strong enough. It returns nil
 // for any other key. Symmetric keys are never accepted: everyone who can verify with one can
 // also sign with it.
-func publicKey(of any) crypto.PublicKey {
-	if private, ok := of.(interface{ Public() crypto.PublicKey }); ok {
-		of = private.Public()
+func publicKey(jwk any) crypto.PublicKey {
+	if private, ok := jwk.(interface{ Public() crypto.PublicKey }); ok {
+		jwk = private.Public()
 	}
-	switch public := of.(type) {
+	switch public := jwk.(type) {
 	case *rsa.PublicKey:
 		if bits := public.N.BitLen(); bits < minRSABits || bits > maxRSABits {
 			return nil

@@ -72,9 +72,9 @@ func CheckResource(text string) error {
 	case err != nil, u.Scheme != "https" && u.Scheme != "http", u.Host == "":
 		return errors.New("not an absolute URL such as https://api.example.com/mcp")
 	case u.User != nil:
-		return errors.New("a resource has no user or password in its URL")
+		return errors.New("the URL of a resource must not have a user or password")
 	case u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
-		return errors.New("a resource has no query and no fragment")
+		return errors.New("the URL of a resource must not have a query or a fragment")
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func split(token string) (header joseHeader, payload []byte, err error) {
 	}
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 || !isToken68(token) {
-		return header, nil, invalidToken("the token is not a signed JWT, which has three parts with dots between them")
+		return header, nil, invalidToken("the token is not a signed JWT, which has three parts separated by dots")
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(parts[0])
 	if err != nil || wire.Unmarshal(raw, &header) != nil {
@@ -91,13 +91,13 @@ func (h *joseHeader) check(algorithms []string) error {
 		return invalidToken("the token's alg %s is not accepted; accepted are %s", quoteShort(h.Algorithm), strings.Join(algorithms, ", "))
 	}
 	if h.Critical != nil {
-		return invalidToken("the token's header has crit, which asks for extensions that this resource does not understand")
+		return invalidToken("the token's header has crit, which requires extensions that this resource does not support")
 	}
 	switch strings.ToLower(h.Type) {
 	case "", "jwt", "at+jwt", "application/at+jwt", "application/jwt":
 		return nil
 	}
-	return invalidToken("the token's typ is %s, which no access token has", quoteShort(h.Type))
+	return invalidToken("the token's typ %s is not that of an access token", quoteShort(h.Type))
 }
 
 // readClaims decodes a payload. Its error only has a description.
@@ -116,7 +116,7 @@ func (c *claims) token() (*Token, error) {
 		t.ClientID = c.Authorized
 	}
 	if t.Subject == "" && t.ClientID == "" {
-		return nil, invalidToken("the token has neither sub nor client_id, so it says nobody")
+		return nil, invalidToken("the token has neither sub nor client_id")
 	}
 	if hasControl(t.Subject) || hasControl(t.ClientID) {
 		return nil, invalidToken("the token's sub or client_id has control characters")
@@ -132,7 +132,7 @@ func (c *claims) token() (*Token, error) {
 		return nil, invalidToken("the token's scope or scp is neither a string nor an array of strings")
 	}
 	if t.Expires, err = numericDate(c.Expires); err != nil || t.Expires.IsZero() {
-		return nil, invalidToken("the token has no exp that is a number of seconds")
+		return nil, invalidToken("the token has no exp, or its exp is not a number of seconds")
 	}
 	for _, date := range []jsontext.Value{c.NotBefore, c.IssuedAt} {
 		begin, err := numericDate(date)
@@ -149,10 +149,10 @@ func (c *claims) token() (*Token, error) {
 // checkTime rejects a token that is expired or not valid yet.
 func (t *Token) checkTime(now time.Time, leeway time.Duration) error {
 	if !now.Before(t.Expires.Add(leeway)) {
-		return invalidToken("the token has expired: get a new one")
+		return invalidToken("the token has expired; request a new one")
 	}
 	if now.Add(leeway).Before(t.notBefore) {
-		return invalidToken("the token is not valid yet: the clocks of issuer and resource may differ")
+		return invalidToken("the token is not valid yet; the clocks of issuer and resource may differ")
 	}
 	return nil
 }
@@ -164,10 +164,10 @@ func (t *Token) checkAudience(audiences []string) error {
 			return nil
 		}
 	}
-	return invalidToken("the token is not for this resource: its aud has to have %s", strings.Join(audiences, " or "))
+	return invalidToken("the token is not for this resource; its aud must contain %s", strings.Join(audiences, " or "))
 }
 
-var errShape = errors.New("not of the expected shape")
+var errShape = errors.New("unexpected JSON type")
 
 // stringOrStrings decodes a string or an array of strings.
 func stringOrStrings(value jsontext.Value) ([]string, error) {
@@ -235,9 +235,9 @@ func hasControl(text string) bool {
 
 // quoteShort quotes and shortens unverified text for a message.
 func quoteShort(text string) string {
-	const most = 40
-	if len(text) > most {
-		text = text[:most]
+	const limit = 40
+	if len(text) > limit {
+		text = text[:limit]
 	}
 	return strconv.QuoteToASCII(text)
 }

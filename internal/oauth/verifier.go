@@ -51,7 +51,7 @@ func CheckAlgorithm(name string) error {
 	if slices.Contains(knownAlgorithms, name) {
 		return nil
 	}
-	return fmt.Errorf("algorithm %.40q cannot be accepted: choose of %s", name, strings.Join(knownAlgorithms, ", "))
+	return fmt.Errorf("unsupported algorithm %.40q; supported are %s", name, strings.Join(knownAlgorithms, ", "))
 }
 
 // An Issuer is an authorization server whose tokens are accepted.
@@ -125,7 +125,7 @@ func (o *Options) setDefaults() error {
 		}
 	}
 	if o.Leeway > MaxLeeway {
-		return fmt.Errorf("a leeway of %s is more than %s", o.Leeway, MaxLeeway)
+		return fmt.Errorf("leeway %s is more than the maximum of %s", o.Leeway, MaxLeeway)
 	}
 	o.Leeway = orDefault(o.Leeway, DefaultLeeway)
 	o.Leeway = max(o.Leeway, 0)
@@ -164,7 +164,7 @@ func New(options Options) (*Verifier, error) {
 		return nil, err
 	}
 	if len(options.Issuers) == 0 {
-		return nil, errors.New("no issuer: tokens of none can be accepted")
+		return nil, errors.New("no issuer is configured")
 	}
 	v := &Verifier{options: options, rings: make(map[string]*keyring), fetcher: newFetcher(options.Transport)}
 	v.ctx, v.cancel = context.WithCancel(context.Background())
@@ -278,13 +278,13 @@ func (v *Verifier) verifyUncached(ctx context.Context, token string) (*Token, *k
 	if err := header.check(v.options.Algorithms); err != nil {
 		return nil, nil, err
 	}
-	says, err := readClaims(payload)
+	claims, err := readClaims(payload)
 	if err != nil {
 		return nil, nil, err
 	}
-	ring, known := v.rings[says.Issuer]
+	ring, known := v.rings[claims.Issuer]
 	if !known {
-		return nil, nil, invalidToken("the token's iss %s is not an issuer that this resource accepts", quoteShort(says.Issuer))
+		return nil, nil, invalidToken("the token's iss %s is not an issuer that this resource accepts", quoteShort(claims.Issuer))
 	}
 	signature, err := jose.ParseSignedCompact(token, v.algorithms)
 	if err != nil {
@@ -296,9 +296,9 @@ func (v *Verifier) verifyUncached(ctx context.Context, token string) (*Token, *k
 		return nil, nil, err
 	}
 	if !verifies(signature, payload, keys) {
-		return nil, nil, invalidToken("the token's signature is not its issuer's")
+		return nil, nil, invalidToken("the token's signature is not valid")
 	}
-	verified, err := says.token()
+	verified, err := claims.token()
 	return verified, set, err
 }
 

@@ -288,8 +288,8 @@ func TestOptions(t *testing.T) {
 		"jwks/ftp":             {Options{Issuers: []Issuer{{URL: testIssuer, JWKS: "ftp://keys.test/"}}}, "scheme https"},
 		"jwks/file missing":    {Options{Issuers: []Issuer{{URL: testIssuer, JWKS: filepath.Join(directory, "none.json")}}}, "no such file"},
 		"jwks/symmetric keys":  {Options{Issuers: []Issuer{{URL: testIssuer, JWKS: bad}}}, "no public key"},
-		"algorithm/none":       {Options{Issuers: []Issuer{{URL: testIssuer}}, Algorithms: []string{"none"}}, "accepted"},
-		"algorithm/HS256":      {Options{Issuers: []Issuer{{URL: testIssuer}}, Algorithms: []string{"HS256"}}, "accepted"},
+		"algorithm/none":       {Options{Issuers: []Issuer{{URL: testIssuer}}, Algorithms: []string{"none"}}, "algorithm"},
+		"algorithm/HS256":      {Options{Issuers: []Issuer{{URL: testIssuer}}, Algorithms: []string{"HS256"}}, "algorithm"},
 		"leeway of a year":     {Options{Issuers: []Issuer{{URL: testIssuer}}, Leeway: 24 * 365 * time.Hour}, "leeway"},
 		"loopback may be http": {Options{Issuers: []Issuer{{URL: "http://127.0.0.1:8080/a"}, {URL: "http://localhost"}, {URL: "http://[::1]:99"}}}, ""},
 	} {
