@@ -51,7 +51,7 @@ func TestOAgentReviewIsAskedFor(t *testing.T) {
 			reached.Add(1)
 			_, _ = w.Write([]byte("hunter2"))
 		}))
-	s.fail("createTrip", `{"to":"Bern"}`, "confirmed", "repeat", "inputs", `"retry_after":30`)
+	s.fail("createTrip", `{"to":"Bern"}`, "needs a review", "repeat", "inputs", `"retry_after":30`)
 	if reached.Load() != 0 {
 		t.Error("the API was called")
 	}

@@ -89,11 +89,11 @@ func (d *decision) ask(t *engagement.Tx, rule string) error {
 	switch {
 	case len(d.inputs) > d.guard.options.MaxPayload:
 		return d.refuse(t, &engagement.Refusal{Kind: engagement.KindInputRestriction, Rule: rule, Message: fmt.Sprintf(
-			"the call of %s was not made: somebody must confirm it, and its inputs of %d bytes are too large to be shown; the limit is %d, and the operator can raise max_recorded",
+			"the call of %s was not made: it needs a review, and its inputs of %d bytes are too large for a reviewer to see; the limit is %d bytes, and the operator can raise max_recorded",
 			d.call.Name, len(d.inputs), d.guard.options.MaxPayload)})
 	case d.guard.Reviews.In(t).Pending() >= review.MaxPending:
 		return d.refuse(t, &engagement.Refusal{Kind: engagement.KindReviewPending, Rule: rule, RetryAfter: review.RetryPending, Message: fmt.Sprintf(
-			"the call of %s was not made: somebody must confirm it, and %d calls of this Engagement are waiting for that already; try again when those are decided",
+			"the call of %s was not made: it needs a review, and %d calls of this Engagement already wait for one; try again when those are decided",
 			d.call.Name, review.MaxPending)})
 	case d.prepared == nil:
 		d.prepare = true
@@ -197,7 +197,7 @@ func (d *decision) checkHeld(t *engagement.Tx, a *engagement.RequestedReview) er
 	if reviewer := output.RequireReview; reviewer != "" && reviewer != a.Reviewer {
 		return d.refuse(t, &engagement.Refusal{
 			Kind: engagement.KindReviewDenied, Rule: d.capability.Rule() + ".output_restriction.require_review", Review: a.ID, Made: true,
-			Message: fmt.Sprintf("an identical call of %s was made, and its result is withheld: who confirmed it is not whom the agent's document names now; go on without it",
+			Message: fmt.Sprintf("an identical call of %s was made, and its result is withheld: the reviewer who approved it is not the one that the agent's document names now; go on without it",
 				d.call.Name),
 		})
 	}
@@ -257,7 +257,7 @@ func refusedPending(request *review.Review) *engagement.Refusal {
 		r.Message = fmt.Sprintf("the call of %s was made, and its result is withheld until it is confirmed; repeat the call with exactly these inputs later, "+
 			"to get the result: it will not be made again (review %s)", request.Name, request.ID)
 	} else {
-		r.Message = fmt.Sprintf("the call of %s was not made: it must be confirmed first, and somebody has been asked to do so; "+
+		r.Message = fmt.Sprintf("the call of %s was not made: it needs a review, which has been requested; "+
 			"repeat it with exactly these inputs later (review %s)", request.Name, request.ID)
 	}
 	return r
@@ -266,7 +266,7 @@ func refusedPending(request *review.Review) *engagement.Refusal {
 // refusedBusy refuses a call whose reviewer has too many open reviews.
 func refusedBusy(request *review.Review) *engagement.Refusal {
 	r := refusedPending(request)
-	r.Message = fmt.Sprintf("the call of %s must be confirmed, and who is to do so has too many others to decide first (there may be %d of one user, and %d of all); "+
+	r.Message = fmt.Sprintf("the call of %s needs a review, and its reviewer has too many others to decide first (the limit is %d for one user, and %d in total); "+
 		"repeat it with exactly these inputs later", request.Name, review.MaxOpenOfUser, review.MaxOpen)
 	return r
 }

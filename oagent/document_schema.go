@@ -184,7 +184,7 @@ func (r *reader) shortCircuit(n *yaml.Node, rule string) int {
 	number, err := strconv.Atoi(n.Value)
 	switch {
 	case n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || err != nil:
-		r.fault(n, rule, "expected a whole number, not %s", describe(n))
+		r.fault(n, rule, "expected a whole number, not %s", describeNode(n))
 	case number < 2:
 		r.fault(n, rule, "%d would refuse every call: 2 is the least, and without short_circuit there is no limit", number)
 	case number > MaxShortCircuit:

@@ -46,7 +46,7 @@ func namesOf(fields []field) []string {
 func (r *reader) each(n *yaml.Node, rule string, most int, entry func(key, value *yaml.Node, rule string)) {
 	mapping := resolve(n)
 	if mapping.Kind != yaml.MappingNode {
-		r.fault(n, rule, "expected a mapping of keys to values, not %s", describe(mapping))
+		r.fault(n, rule, "expected a mapping of keys to values, not %s", describeNode(mapping))
 		return
 	}
 	if len(mapping.Content) > 2*most {
@@ -57,7 +57,7 @@ func (r *reader) each(n *yaml.Node, rule string, most int, entry func(key, value
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		key, value := mapping.Content[i], mapping.Content[i+1]
 		if key.Kind != yaml.ScalarNode || key.ShortTag() != "!!str" {
-			r.fault(key, rule, "a key must be a text, not %s: put it in quotes", describe(key))
+			r.fault(key, rule, "a key must be a text, not %s: put it in quotes", describeNode(key))
 			continue
 		}
 		path := join(rule, key.Value)
@@ -93,9 +93,9 @@ func (r *reader) text(n *yaml.Node, rule string, most int) string {
 	n = resolve(n)
 	switch {
 	case n.Kind != yaml.ScalarNode:
-		r.fault(n, rule, "expected a text, not %s", describe(n))
+		r.fault(n, rule, "expected a text, not %s", describeNode(n))
 	case n.ShortTag() != "!!str":
-		r.fault(n, rule, "expected a text, not %s: put it in quotes", describe(n))
+		r.fault(n, rule, "expected a text, not %s: put it in quotes", describeNode(n))
 	case strings.TrimSpace(n.Value) == "":
 		r.fault(n, rule, "the text is empty")
 	case len(n.Value) > most:
@@ -115,7 +115,7 @@ func (r *reader) boolean(n *yaml.Node, rule string) bool {
 			return false
 		}
 	}
-	r.fault(n, rule, "expected true or false, not %s", describe(n))
+	r.fault(n, rule, "expected true or false, not %s", describeNode(n))
 	return false
 }
 
@@ -146,8 +146,8 @@ func member(n *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// describe returns the kind of a node for messages, with its text if that is short.
-func describe(n *yaml.Node) string {
+// describeNode returns the kind of a node for messages, with its text if that is short.
+func describeNode(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return "a mapping"

@@ -192,15 +192,15 @@ func (f *finish) ask(t *engagement.Tx) error {
 	switch {
 	case engagement.IsOmitted(f.recorded()):
 		return f.refuse(t, &engagement.Refusal{Kind: engagement.KindOutputRestriction, Rule: f.rule(), Message: fmt.Sprintf(
-			"the call of %s was made, but its result is withheld: somebody must confirm it, and it cannot be shown, because it%s",
+			"the call of %s was made, but its result is withheld: it needs a review, and a reviewer cannot see it, because it%s",
 			f.ticket.call.Name, engagement.OmissionOf(f.recorded()).Reason())})
 	case len(f.outputs) > limit || len(f.ticket.inputs) > limit:
 		return f.refuse(t, &engagement.Refusal{Kind: engagement.KindOutputRestriction, Rule: f.rule(), Message: fmt.Sprintf(
-			"the call of %s was made, but its result is withheld: somebody must confirm it, and its inputs or outputs are too large to be shown; the limit is %d bytes, and the operator can raise max_recorded",
+			"the call of %s was made, but its result is withheld: it needs a review, and its inputs or outputs are too large for a reviewer to see; the limit is %d bytes, and the operator can raise max_recorded",
 			f.ticket.call.Name, limit)})
 	case f.ticket.guard.Reviews.In(t).Pending() >= review.MaxPending:
 		return f.refuse(t, &engagement.Refusal{Kind: engagement.KindOutputRestriction, Rule: f.rule(), Message: fmt.Sprintf(
-			"the call of %s was made, but its result is withheld: somebody must confirm it, and %d calls of this Engagement are waiting for that already",
+			"the call of %s was made, but its result is withheld: it needs a review, and %d calls of this Engagement already wait for one",
 			f.ticket.call.Name, review.MaxPending)})
 	case f.prepared == nil:
 		f.prepare = true

@@ -61,7 +61,7 @@ func (g *Guard) CheckGuardrail(ctx context.Context, b Binding, side engagement.S
 		t.End(engagement.KindGuardrail, e.Rule, e.Why)
 		t.State.Refused++
 		return &engagement.Refusal{Kind: engagement.KindGuardrail, Rule: e.Rule, Name: guardrail.Tool, Cause: failed, Message: fmt.Sprintf(
-			"the %s does not pass the guardrail %s of the agent %s, so the Engagement has ended", said(side), e.Rule, b.Agent.Name)}
+			"the %s does not pass the guardrail %s of the agent %s, so the Engagement has ended", checkedText(side), e.Rule, b.Agent.Name)}
 	})
 }
 
@@ -78,8 +78,8 @@ func isToolFailure(err error, output jsontext.Value) bool {
 // isMade reports whether the model was already called when a guardrail of that side runs.
 func isMade(side engagement.Side) bool { return side == engagement.SideOutput }
 
-// said returns the noun for the text that a guardrail checks.
-func said(side engagement.Side) string {
+// checkedText returns the noun for the text that a guardrail checks.
+func checkedText(side engagement.Side) string {
 	if side == engagement.SideInput {
 		return "message"
 	}
@@ -103,7 +103,7 @@ func (g *Guard) FailGuardrail(ctx context.Context, b Binding, side engagement.Si
 	refusal := &engagement.Refusal{
 		Kind: engagement.KindUnchecked, Agent: b.Agent.Name, Engagement: b.Engagement, Name: guardrail.Tool, Rule: guardrail.Assertion.Rule,
 		RetryAfter: retryStore, Made: isMade(side), Cause: cause, Message: fmt.Sprintf(
-			"the %s cannot be checked just now, because the tool %s of the guardrail gives no answer that can be used: try again later", said(side), guardrail.Tool),
+			"the %s cannot be checked just now, because the tool %s of the guardrail returned no usable response: try again later", checkedText(side), guardrail.Tool),
 	}
 	if err := g.recordGuardrail(ctx, b, side, func(t *engagement.Tx) *engagement.Refusal {
 		t.Log(engagement.Entry{What: engagement.EntryGuardrail, Name: guardrail.Tool, Side: side, Rule: refusal.Rule, Kind: engagement.KindUnchecked, Why: engagement.Shorten(cause.Error(), engagement.MaxReason)})

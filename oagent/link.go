@@ -92,8 +92,8 @@ func noTool(name string, names Names) error {
 }
 
 // suggest returns "; did you mean …?" with the most similar name, or "".
-func suggest(asked string, names []string) string {
-	if near := nearest.Name(asked, slices.Values(names)); near != "" {
+func suggest(name string, names []string) string {
+	if near := nearest.Name(name, slices.Values(names)); near != "" {
 		return "; did you mean " + near + "?"
 	}
 	if len(names) == 0 {

@@ -115,7 +115,7 @@ func checkInputs(inputs jsontext.Value) (jsontext.Value, error) {
 // Finish records the result of the call and decides whether it may be used. outputs is nil if
 // there are none; the caller may change it after Finish returns. If the output restriction
 // requires a review, Finish waits up to GuardOptions.ReviewWait, unless ctx ends before. The
-// error is an *engagement.Refusal, and then nobody may see the outputs.
+// error is an *engagement.Refusal, and then the outputs must not be used.
 func (t *Ticket) Finish(ctx context.Context, outputs jsontext.Value, status int) error {
 	if t.Replayed != nil {
 		return nil

@@ -16,7 +16,7 @@ import (
 
 // diagnose finds out why an evaluation failed. It returns the missing path, or the cause that
 // explains the failure.
-func (e *expression) diagnose(variables Variables, cause error) (missed string, told error) {
+func (e *expression) diagnose(variables Variables, cause error) (path string, reason error) {
 	root := e.program.Root()
 	if e.calls {
 		variables = withCalls{variables}
@@ -37,8 +37,8 @@ func (e *expression) diagnose(variables Variables, cause error) (missed string, 
 	if path := pathTo(root, variables, isBigDigits); path != "" {
 		return "", &typeError{path, cause}
 	}
-	if missed = missing(root, variables, cause); missed != "" {
-		return missed, cause
+	if path = missing(root, variables, cause); path != "" {
+		return path, cause
 	}
 	return "", &typeError{"", cause}
 }

@@ -15,7 +15,7 @@ const (
 	EntryReleased  = "released"  // a held result was released
 	EntryAborted   = "aborted"   // the call was not made, or it is unknown whether it was
 	EntryRefused   = "refused"   // a call was refused and not made
-	EntryReview    = "review"    // a reviewer was asked to confirm
+	EntryReview    = "review"    // a review was requested
 	EntryDecided   = "decided"   // a reviewer decided
 	EntryGuardrail = "guardrail" // a guardrail was invoked; if Kind is set, its assertion does not hold
 	EntryQuestion  = "question"  // the agent must itself decide a review of another Engagement

@@ -77,7 +77,7 @@ func OmissionOf(value jsontext.Value) *OmittedError {
 func (e *OmittedError) Error() string {
 	what := e.Path
 	if what == "" {
-		what = "one of the values that it looks at"
+		what = "one of the values that it reads"
 	}
 	return what + e.Reason()
 }
@@ -88,15 +88,15 @@ func (e *OmittedError) Reason() string {
 	case OmittedLarge:
 		return fmt.Sprintf(" was too large to be kept in the record, which keeps inputs or outputs of at most %s; the operator can raise max_recorded", limit)
 	case OmittedAnswer:
-		return fmt.Sprintf(" was too large to be looked at, which is done with at most %s; the operator can raise max_output", limit)
+		return fmt.Sprintf(" was too large to be inspected: the limit is at most %s, and the operator can raise max_output", limit)
 	case OmittedFull:
 		return fmt.Sprintf(" was not kept in the record, because that has %s of inputs and outputs, which is the most: begin another Engagement", limit)
 	case OmittedForm:
 		return " is neither JSON nor text, so that it has no members; of such an answer only _media_type and _bytes are seen, by an assertion that asks for them"
 	case OmittedInvalid:
-		return " was said to be JSON, and is none, or is not strict JSON: a name that is there twice, say"
+		return " was said to be JSON, but is not strict JSON; it may have a duplicate name"
 	case OmittedPart:
-		return " is a part of an answer (206), which is not looked at"
+		return " is a part of an answer (206), which is not inspected"
 	case OmittedEncoding:
 		return " is in an encoding, or a character set, that is not known here, or broken"
 	case OmittedCredentials:

@@ -24,7 +24,7 @@ type Claim struct {
 	try   int
 }
 
-// Claim claims a review that an agent must decide. If nobody may call the agent now,
+// Claim claims a review that an agent must decide. If the agent must not be called now,
 // claim is nil, and again is the time of the next attempt, or zero if there is none. The error
 // is an *engagement.Refusal if the agent can decide nothing more, and ErrNotFound if there is no such
 // review.
