@@ -17,8 +17,8 @@ import (
 )
 
 // goClientCaller answers the calls of callAll.
-var goClientCaller = callerFunc(func(_ context.Context, tool string, arguments []byte) ocp.Outcome {
-	switch tool {
+var goClientCaller = callerFunc(func(_ context.Context, name string, arguments []byte) ocp.Outcome {
+	switch name {
 	case "get_trip":
 		return answered(http.StatusOK, "application/json", string(arguments))
 	case "list_trips":
@@ -28,7 +28,7 @@ var goClientCaller = callerFunc(func(_ context.Context, tool string, arguments [
 		outcome.Failure = &ocp.Failure{Kind: ocp.Refused, Status: http.StatusConflict, Message: "sold out"}
 		return outcome
 	}
-	return ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.UnknownTool, Message: "unknown tool " + tool}}
+	return ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.UnknownTool, Message: "unknown tool " + name}}
 })
 
 // The official Go client in each revision that it speaks over Streamable HTTP.

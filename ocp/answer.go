@@ -1,12 +1,20 @@
 package ocp
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/extension"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
 )
 
@@ -31,7 +39,7 @@ func (t *toolBuilder) describeAnswer() {
 			answer.Unstated = answer.Unstated || t.tool.Method != http.MethodHead && mayHaveBody(response.Status)
 		}
 		for _, media := range response.Content {
-			if m := mediaType(media.Type); isMediaType(m) && !slices.Contains(answer.MediaTypes, m) {
+			if m := plan.MediaType(media.Type); isMediaType(m) && !slices.Contains(answer.MediaTypes, m) {
 				answer.MediaTypes = append(answer.MediaTypes, m)
 			}
 			if first.Node == nil && rank(media.Type) < 2 {
@@ -114,7 +122,7 @@ func accept(mediaTypes []string) string {
 
 // rank orders the media types of a response. JSON has the lowest rank and comes first.
 func rank(contentType string) int {
-	switch m := mediaType(contentType); {
+	switch m := plan.MediaType(contentType); {
 	case m == "application/json":
 		return 0
 	case strings.HasSuffix(m, "+json") || m == "*/*" || m == "application/*":
@@ -127,4 +135,35 @@ func rank(contentType string) int {
 		return 4
 	}
 	return 5
+}
+
+// CheckAnswer validates the body of a successful response against the schema that the
+// document declares. The error says where the body deviates from it. Many APIs deviate
+// from their own documents, so the caller decides how to handle the error. CheckAnswer
+// returns nil if the tool was built without ResponseSchemas.
+func (t *Tool) CheckAnswer(body jsontext.Value) error {
+	if t.Answer.Schema == nil {
+		return nil
+	}
+	decoded, err := wire.Decode(body)
+	if err != nil {
+		return fmt.Errorf("the answer of %s is not JSON: %w", t.Operation(), err)
+	}
+	compiled, err := t.answerValidator.Compile(func() jsontext.Value { return t.Answer.Schema })
+	if err != nil {
+		return fmt.Errorf("the schema of the answers of %s cannot be used: %w", t.Operation(), err)
+	}
+	err = compiled.Validate(decoded)
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	return t.departs(problemsOf(invalid))
+}
+
+func (t *Tool) departs(problems []Problem) error {
+	if len(problems) == 0 {
+		return fmt.Errorf("the answer of %s does not fit its schema", t.Operation())
+	}
+	return fmt.Errorf("the answer of %s does not fit its schema: %s: %s", t.Operation(), cmp.Or(problems[0].Path, "the whole"), problems[0].Message)
 }

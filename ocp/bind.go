@@ -1,12 +1,19 @@
 package ocp
 
 import (
+	"errors"
 	"fmt"
+	"iter"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
 
 // A Call is a tool together with arguments that are valid for the tool's schema.
@@ -59,7 +66,7 @@ func (t *Tool) Bind(arguments []byte) (*Call, error) {
 // argument may. Problems are those found earlier; check adds its own to them.
 func (c *Call) check(problems []Problem, forgiven func(*Argument) bool) error {
 	if !c.acceptsPlainly() {
-		invalid, err := c.Tool.validator.validate(c.Tool, c.Arguments(), forgiven)
+		invalid, err := c.Tool.validate(c.Arguments(), forgiven)
 		if err != nil {
 			return &Failure{Kind: Internal, Message: fmt.Sprintf("the schema of tool %s cannot be used: %v", c.Tool.Name, err)}
 		}
@@ -68,7 +75,7 @@ func (c *Call) check(problems []Problem, forgiven func(*Argument) bool) error {
 	if c.bodyIsBegun() {
 		for _, i := range c.missingFromBody() {
 			if a := &c.Tool.all[i]; forgiven == nil || !forgiven(a) {
-				problems = append(problems, Problem{Path: pointer(a.Name), Message: "missing: the request body needs it as soon as one of its arguments is given"})
+				problems = append(problems, Problem{Path: text.Pointer(a.Name), Message: "missing: the request body needs it as soon as one of its arguments is given"})
 			}
 		}
 	}
@@ -83,7 +90,7 @@ func (c *Call) check(problems []Problem, forgiven func(*Argument) bool) error {
 func (c *Call) Arguments() map[string]any {
 	arguments := make(map[string]any, len(c.values))
 	for i, value := range c.values {
-		if value != nil && !c.Tool.plans[i].filled {
+		if value != nil && !c.Tool.plans[i].Filled {
 			arguments[c.Tool.all[i].Name], _ = wire.Decode(value) // read has checked the syntax
 		}
 	}
@@ -91,6 +98,21 @@ func (c *Call) Arguments() map[string]any {
 		arguments[m.Name], _ = wire.Decode(m.Value)
 	}
 	return arguments
+}
+
+// Values returns the arguments as JSON, by their position in Tool.All. A value is nil if the
+// argument is absent.
+func (c *Call) Values() []jsontext.Value { return c.values }
+
+// Additional returns the names and values of the additional properties of the body.
+func (c *Call) Additional() iter.Seq2[string, jsontext.Value] {
+	return func(yield func(string, jsontext.Value) bool) {
+		for i := range c.extra {
+			if !yield(c.extra[i].Name, c.extra[i].Value) {
+				return
+			}
+		}
+	}
 }
 
 // read splits the arguments object into its members. It returns unknown names as problems.
@@ -107,12 +129,12 @@ func (c *Call) read(arguments []byte) (problems []Problem, err error) {
 		value := members.Value
 		i, known := c.Tool.index.position(c.Tool.all, string(members.Key()))
 		switch {
-		case known && c.Tool.plans[i].filled:
-			if problem, wrong := c.Tool.filledProblem(i, value); wrong && len(problems) < maxProblems {
+		case known && c.Tool.plans[i].Filled:
+			if problem, wrong := c.Tool.filledProblem(i, value); wrong && len(problems) < validate.MaxProblems {
 				problems = append(problems, problem)
 			}
 			continue
-		case known && value.Kind() == 'n' && c.Tool.plans[i].dropNull:
+		case known && value.Kind() == 'n' && c.Tool.plans[i].DropNull:
 			continue
 		case known:
 			c.values[i] = value
@@ -121,7 +143,7 @@ func (c *Call) read(arguments []byte) (problems []Problem, err error) {
 		switch name := string(members.Key()); {
 		case c.Tool.openBody && !c.Tool.taken[name] && !c.Tool.resemblesFixed(name):
 			c.extra = append(c.extra, wire.Member{Name: name, Value: value})
-		case len(problems) < maxProblems:
+		case len(problems) < validate.MaxProblems:
 			problems = append(problems, c.Tool.unknownArgument(name))
 		}
 	}
@@ -143,7 +165,7 @@ func (t *Tool) unknownArgument(name string) Problem {
 	case len(t.Arguments) == 0:
 		message += "; the tool takes none"
 	}
-	return Problem{Path: pointer(name), Message: message}
+	return Problem{Path: text.Pointer(name), Message: message}
 }
 
 // missingFromBody returns the positions of the arguments that a request body requires and
@@ -151,7 +173,7 @@ func (t *Tool) unknownArgument(name string) Problem {
 func (c *Call) missingFromBody() (positions []int) {
 	for i := range c.Tool.all {
 		a := &c.Tool.all[i]
-		if a.In == InBody && !c.Tool.plans[i].filled && c.Tool.plans[i].neededInBody && c.values[i] == nil && a.Default == nil {
+		if a.In == InBody && !c.Tool.plans[i].Filled && c.Tool.plans[i].NeededInBody && c.values[i] == nil && a.Default == nil {
 			positions = append(positions, i)
 		}
 	}
@@ -162,15 +184,76 @@ func (c *Call) missingFromBody() (positions []int) {
 // The body's required properties must then be given too, a rule that the schema of the
 // flat arguments object cannot express.
 func (c *Call) bodyIsBegun() bool {
-	return c.Tool.body != nil && !c.Tool.body.required && c.hasBody()
+	return c.Tool.body != nil && !c.Tool.body.Required && c.hasBody()
 }
 
 // hasBody reports whether at least one argument of the body is given.
 func (c *Call) hasBody() bool {
 	for i := range c.Tool.all {
-		if c.Tool.all[i].In == InBody && c.values[i] != nil && !c.Tool.plans[i].filled {
+		if c.Tool.all[i].In == InBody && c.values[i] != nil && !c.Tool.plans[i].Filled {
 			return true
 		}
 	}
 	return len(c.extra) > 0
+}
+
+// acceptsPlainly reports whether all arguments of the call are certainly valid, so that
+// they need not be decoded for validation.
+func (c *Call) acceptsPlainly() bool {
+	if len(c.extra) > 0 {
+		return false
+	}
+	for i, value := range c.values {
+		switch plain := c.Tool.plans[i].Fast; {
+		case value == nil && !c.Tool.all[i].Required:
+		case value == nil || plain == nil || !plain.Accepts(value):
+			return false
+		}
+	}
+	return true
+}
+
+// forgive removes from the error the missing arguments for which forgiven returns true.
+func (t *Tool) forgive(err *jsonschema.ValidationError, forgiven func(*Argument) bool) {
+	if required, ok := err.ErrorKind.(*kind.Required); ok && len(err.InstanceLocation) == 0 {
+		required.Missing = slices.DeleteFunc(required.Missing, func(name string) bool {
+			i, known := t.index.position(t.all, name)
+			return known && forgiven(&t.all[i])
+		})
+	}
+	for _, cause := range err.Causes {
+		t.forgive(cause, forgiven)
+	}
+}
+
+// validate returns the problems with the arguments. Arguments for which forgiven returns
+// true may be missing; if forgiven is nil, none may. The error means that the schema
+// itself cannot be compiled.
+func (t *Tool) validate(arguments map[string]any, forgiven func(*Argument) bool) ([]Problem, error) {
+	compiled, err := t.validator.Compile(t.checkedSchema)
+	if err != nil {
+		return nil, err
+	}
+	err = compiled.Validate(arguments)
+	if err == nil {
+		return nil, nil
+	}
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		return []Problem{{Message: "the object of arguments " + err.Error()}}, nil
+	}
+	if forgiven != nil {
+		t.forgive(invalid, forgiven)
+	}
+	return problemsOf(invalid), nil
+}
+
+// problemsOf converts the error of a validation.
+func problemsOf(invalid *jsonschema.ValidationError) []Problem {
+	explained := validate.Explain(invalid)
+	problems := make([]Problem, len(explained))
+	for i, p := range explained {
+		problems[i] = Problem(p)
+	}
+	return problems
 }

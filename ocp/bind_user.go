@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
 )
 
 // UserArguments are the arguments of a call that only the user can supply, because a model
@@ -51,10 +53,10 @@ func (c *Call) fromUser() (u UserArguments) {
 	for i := range c.Tool.all {
 		a := &c.Tool.all[i]
 		switch {
-		case !a.NonInferrable, c.Tool.plans[i].filled:
+		case !a.NonInferrable, c.Tool.plans[i].Filled:
 		case a.Required, begun && slices.Contains(missing, i):
 			u.Needed = append(u.Needed, a)
-		case a.In != InBody || c.Tool.body.required || begun || !slices.ContainsFunc(missing, func(other int) bool { return other != i }):
+		case a.In != InBody || c.Tool.body.Required || begun || !slices.ContainsFunc(missing, func(other int) bool { return other != i }):
 			u.Optional = append(u.Optional, a)
 		}
 	}
@@ -79,6 +81,6 @@ func (c *Call) checkSendable() error {
 }
 
 // awaitsUser reports whether a part of the path is a missing non-inferrable argument.
-func (c *Call) awaitsUser(part pathPart) bool {
-	return part.literal == "" && c.Tool.all[part.argument].NonInferrable && c.value(part.argument) == nil
+func (c *Call) awaitsUser(part plan.Part) bool {
+	return part.Literal == "" && c.Tool.all[part.Argument].NonInferrable && c.value(part.Argument) == nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/body"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
 )
 
@@ -36,7 +37,7 @@ const (
 
 // bodyRank returns the rank of a media type of a request body.
 func bodyRank(media *openapi.Media) int {
-	base := mediaType(media.Type)
+	base := plan.MediaType(media.Type)
 	kind, isRange := rangeKind(media)
 	rank := rankOther
 	switch {
@@ -77,7 +78,7 @@ func preferred(content []openapi.Media) *openapi.Media {
 // often declare all of them with the same schema.
 func fitsMediaType(media *openapi.Media) bool {
 	types := schema.Types(media.Schema)
-	switch mediaType(media.Type) {
+	switch plan.MediaType(media.Type) {
 	case jsonPatch:
 		return len(types) == 0 || slices.Contains(types, "array") && mayBeOperation(media.Schema)
 	case mergePatch, strategicMergePatch:
@@ -108,7 +109,7 @@ func mayBeOperation(array openapi.Place) bool {
 // as */*. If the schema is absent or describes bytes, the body is a file. Otherwise it is
 // JSON.
 func rangeKind(media *openapi.Media) (kind body.Kind, isRange bool) {
-	switch base := mediaType(media.Type); base {
+	switch base := plan.MediaType(media.Type); base {
 	case "*/*", "application/*":
 	case "application/*+json":
 		return body.JSON, true
@@ -118,7 +119,7 @@ func rangeKind(media *openapi.Media) (kind body.Kind, isRange bool) {
 	switch {
 	case schema.IsFile(media.Schema):
 		return body.Binary, true
-	case len(media.Schema.Members()) == 0 && mediaType(media.Type) == "*/*":
+	case len(media.Schema.Members()) == 0 && plan.MediaType(media.Type) == "*/*":
 		return body.Binary, true
 	}
 	return body.JSON, true
@@ -139,13 +140,13 @@ func (t *toolBuilder) bodyEncoder(media *openapi.Media, object *schema.Object) (
 	if kind == body.JSON {
 		sentAs = "application/json"
 	}
-	t.guess("request body: the document declares only the range " + mediaType(media.Type) + "; the body is sent as " + sentAs)
+	t.guess("request body: the document declares only the range " + plan.MediaType(media.Type) + "; the body is sent as " + sentAs)
 	return encoder, nil
 }
 
 // guess records a decision that Fairway made because the document leaves it open.
 func (t *toolBuilder) guess(reason string) {
-	t.set.Guesses = append(t.set.Guesses, Warning{Operation: t.tool.where(), Reason: reason})
+	t.set.Guesses = append(t.set.Guesses, Warning{Operation: t.tool.Operation(), Reason: reason})
 }
 
 // maxBodyTypes is the largest number of body media types that an operation offers.
@@ -159,9 +160,9 @@ func bodyTypes(content []openapi.Media, chosen *openapi.Media) (choices []*opena
 	patches := isPatch(chosen)
 	for i := range content {
 		media := &content[i]
-		base := mediaType(media.Type)
+		base := plan.MediaType(media.Type)
 		if len(choices) == maxBodyTypes || !isPatch(media) && base != "application/json" ||
-			slices.ContainsFunc(choices, func(c *openapi.Media) bool { return mediaType(c.Type) == base }) {
+			slices.ContainsFunc(choices, func(c *openapi.Media) bool { return plan.MediaType(c.Type) == base }) {
 			continue
 		}
 		if !fitsMediaType(media) || !sameSchema(media.Schema, chosen.Schema) {
@@ -177,7 +178,7 @@ func bodyTypes(content []openapi.Media, chosen *openapi.Media) (choices []*opena
 }
 
 func isPatch(media *openapi.Media) bool {
-	switch mediaType(media.Type) {
+	switch plan.MediaType(media.Type) {
 	case jsonPatch, mergePatch, strategicMergePatch:
 		return true
 	}
@@ -192,11 +193,11 @@ func sameSchema(a, b openapi.Place) bool {
 // addBodyType adds the argument that chooses the media type of the body. The request
 // carries it in the Content-Type header.
 func (t *toolBuilder) addBodyType(choices []*openapi.Media) error {
-	plan := t.tool.body
-	plan.encoders = make(map[string]*body.Encoder, len(choices))
+	content := t.tool.body
+	content.Encoders = make(map[string]*body.Encoder, len(choices))
 	list := []byte{'['}
 	for i, media := range choices {
-		encoder := plan.encoder
+		encoder := content.Encoder
 		if i > 0 {
 			var err error
 			if encoder, err = body.New(media.Type, nil); err != nil {
@@ -204,59 +205,45 @@ func (t *toolBuilder) addBodyType(choices []*openapi.Media) error {
 			}
 			list = append(list, ',')
 		}
-		base := mediaType(media.Type)
-		plan.encoders[base] = encoder
+		base := plan.MediaType(media.Type)
+		content.Encoders[base] = encoder
 		list = wire.AppendString(list, base)
 	}
-	standard := wire.AppendString(nil, mediaType(choices[0].Type))
+	standard := wire.AppendString(nil, plan.MediaType(choices[0].Type))
 	const description = "The format of the request body, which says how the API applies it."
 	text := []byte(`{"type":"string","enum":`)
 	text = append(append(text, list...), `],"default":`...)
 	text = append(append(text, standard...), `,"description":`...)
 	text = append(wire.AppendString(text, description), '}')
 
-	plan.typeArgument = len(t.tool.all)
+	content.TypeArgument = len(t.tool.all)
 	t.addArgument(Argument{
 		Name:        "content_type",
 		WireName:    contentTypeHeader,
 		In:          InHeader,
 		Description: description,
 		Schema:      text,
-	}, argumentPlan{fill: jsontext.Value(standard)}, openapi.Place{})
-	a := &t.tool.all[plan.typeArgument]
+	}, plan.Argument{Fill: jsontext.Value(standard)}, openapi.Place{})
+	a := &t.tool.all[content.TypeArgument]
 	a.Default, a.types = standard, []string{"string"}
-	t.tool.plans[plan.typeArgument].dropNull = true
+	t.tool.plans[content.TypeArgument].DropNull = true
 	return nil
-}
-
-// isBodyType reports whether the argument at position i is the media type of the body.
-func (t *Tool) isBodyType(i int) bool {
-	return t.body != nil && t.body.encoders != nil && t.body.typeArgument == i
 }
 
 const contentTypeHeader = "Content-Type"
 
 // encoderOf returns the encoder of the media type that the caller chose.
-func (c *Call) encoderOf(plan *bodyPlan) *body.Encoder {
-	if plan.encoders == nil {
-		return plan.encoder
+func (c *Call) encoderOf(plan *plan.Body) *body.Encoder {
+	if plan.Encoders == nil {
+		return plan.Encoder
 	}
 	var chosen string
-	if value := c.value(plan.typeArgument); value.Kind() == '"' {
+	if value := c.value(plan.TypeArgument); value.Kind() == '"' {
 		text, _ := jsontext.AppendUnquote(nil, value)
 		chosen = string(text)
 	}
-	if encoder := plan.encoders[chosen]; encoder != nil {
+	if encoder := plan.Encoders[chosen]; encoder != nil {
 		return encoder
 	}
-	return plan.encoder
-}
-
-// encoderFor returns the encoder for bodies of the given Content-Type, or the default
-// encoder if there is none for it.
-func (plan *bodyPlan) encoderFor(contentType string) *body.Encoder {
-	if encoder := plan.encoders[mediaType(contentType)]; encoder != nil {
-		return encoder
-	}
-	return plan.encoder
+	return plan.Encoder
 }

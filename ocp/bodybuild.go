@@ -7,6 +7,7 @@ import (
 
 	"github.com/fairwayhq/fairway/ocp/internal/body"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
 )
@@ -24,16 +25,16 @@ func (t *toolBuilder) addBody() error {
 		if t.operation.Body.Required {
 			return err
 		}
-		t.warn(Warning{Operation: t.tool.where(), Reason: err.Error() + "; it is left out"})
+		t.warn(Warning{Operation: t.tool.Operation(), Reason: err.Error() + "; it is left out"})
 		return nil
 	}
 	if flat = flat && encoder.TakesObject(); !flat {
 		object = nil
 	}
-	if flat && mediaType(media.Type) == "multipart/form-data" {
+	if flat && plan.MediaType(media.Type) == "multipart/form-data" {
 		t.files = fileProperties(object)
 	}
-	t.tool.body = &bodyPlan{encoder: encoder, required: t.operation.Body.Required, whole: -1}
+	t.tool.body = &plan.Body{Encoder: encoder, Required: t.operation.Body.Required, Whole: -1}
 	if flat {
 		fills := t.operation.Body.Required || slices.ContainsFunc(object.Properties, isRequiredChoice)
 		t.tool.all = slices.Grow(t.tool.all, len(object.Properties))
@@ -71,7 +72,7 @@ func (t *toolBuilder) fields(media *openapi.Media, object *schema.Object) map[st
 			Reserved: names,
 		}
 	}
-	if object == nil || mediaType(media.Type) != "multipart/form-data" {
+	if object == nil || plan.MediaType(media.Type) != "multipart/form-data" {
 		return fields
 	}
 	files := fileProperties(object)
@@ -117,10 +118,10 @@ func (t *toolBuilder) addProperty(p *schema.Property, fills bool) {
 		Required:    p.Required && t.operation.Body.Required,
 		Description: t.description(p.Place),
 	}
-	plan := argumentPlan{neededInBody: p.Required}
+	plan := plan.Argument{NeededInBody: p.Required}
 	if value := singleValue(p.Required && fills, p.Place); value != nil {
-		plan.filled, plan.fill = true, value
-		a.Schema = constSchema(plan.fill)
+		plan.Filled, plan.Fill = true, value
+		a.Schema = constSchema(plan.Fill)
 	} else {
 		a.Schema = t.propertySchema(p)
 	}
@@ -198,18 +199,18 @@ func (t *toolBuilder) openBody(object *schema.Object) {
 
 // addWholeBody makes the whole body a single argument.
 func (t *toolBuilder) addWholeBody(media *openapi.Media) {
-	t.tool.body.whole = len(t.tool.all)
+	t.tool.body.Whole = len(t.tool.all)
 	t.addArgument(Argument{
 		In:          InBody,
 		Required:    t.operation.Body.Required,
 		Description: t.operation.Body.Description,
 		Schema:      t.wholeSchema(media),
-	}, argumentPlan{neededInBody: true}, media.Schema)
+	}, plan.Argument{NeededInBody: true}, media.Schema)
 }
 
 func (t *toolBuilder) wholeSchema(media *openapi.Media) jsontext.Value {
 	description := t.operation.Body.Description
-	switch kind := t.tool.body.encoder.Kind(); {
+	switch kind := t.tool.body.Encoder.Kind(); {
 	case kind == body.Text || kind == body.XML:
 		return annotate(jsontext.Value(`{"type":"string"}`), description, false)
 	case kind == body.Binary:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
 
 // BuildOptions select and configure the tools that Build makes from a document. The zero
@@ -165,7 +166,7 @@ type builder struct {
 	compact *schema.Translator // without descriptions; nil until a schema has to be simplified
 	pending []pendingTool
 	twins   twins
-	plain   plainForms
+	plain   validate.FastSet
 	answers []pendingAnswer
 	scratch []byte // for simplified schemas
 	early   int    // bytes of the input schemas written so far
@@ -185,7 +186,7 @@ func newBuilder(o BuildOptions, mode schema.Mode) *builder {
 		set:          &Toolset{Name: o.Name, byName: make(map[string]*Tool)},
 		names:        newNamespace(),
 		twins:        newTwins(),
-		plain:        make(plainForms),
+		plain:        make(validate.FastSet),
 		descriptions: make(map[*openapi.Node]string),
 		input:        schema.NewTranslator(mode, schema.Input),
 		output:       schema.NewTranslator(mode, schema.Output),

@@ -15,7 +15,7 @@ func (c *Call) AppendArguments(dst []byte) []byte {
 		dst = append(wire.AppendString(dst, name), ':')
 	}
 	for i := range c.values {
-		if value := c.value(i); value != nil && !c.Tool.plans[i].filled {
+		if value := c.value(i); value != nil && !c.Tool.plans[i].Filled {
 			member(c.Tool.all[i].Name)
 			dst = append(dst, value...)
 		}

@@ -3,16 +3,14 @@ package ocp
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/text"
 )
 
 // A Client calls the tools of one API for an agent (OCP 1.0, Client Libraries). It is safe
@@ -84,7 +82,7 @@ func (c *Client) Tools() *Toolset {
 func (c *Client) Call(ctx context.Context, tool string, arguments any) (*Result, error) {
 	encoded, err := encodeArguments(arguments)
 	if err != nil {
-		return nil, &Failure{Kind: InvalidArguments, Message: fmt.Sprintf("invalid arguments for %s: %v", clip(tool, 2*maxName), err)}
+		return nil, &Failure{Kind: InvalidArguments, Message: fmt.Sprintf("invalid arguments for %s: %v", text.Clip(tool, maxToolName), err)}
 	}
 	sent := c.context.Context()
 	call := &recordedCall{invoker: c.invoker}
@@ -92,12 +90,15 @@ func (c *Client) Call(ctx context.Context, tool string, arguments any) (*Result,
 	if sent != nil && call.made {
 		c.record(outcome, call, sent)
 	}
-	result := outcome.Result.owned()
+	result := outcome.Result.Owned()
 	if outcome.Failure != nil {
 		return result, outcome.Failure
 	}
 	return result, nil
 }
+
+// maxToolName is the maximum length of a tool's name in an error message, in bytes.
+const maxToolName = 128
 
 // encodeArguments returns the JSON of the arguments of a call.
 func encodeArguments(arguments any) ([]byte, error) {
@@ -133,16 +134,16 @@ func (c *Client) record(outcome Outcome, call *recordedCall, sent *Context) {
 	}
 	entry := CallEntry(call.at, call.endpoint, operation, name, status)
 	for i := range reported {
-		if reported[i].isCallOf(&entry) {
+		if isSameCall(&reported[i], &entry) {
 			return
 		}
 	}
 	c.context.Change(func(context *Context) { context.Record(entry) })
 }
 
-// isCallOf reports whether two entries describe the same API call. The agent and the API
+// isSameCall reports whether two entries describe the same API call. The agent and the API
 // may have recorded it differently.
-func (e *HistoryEntry) isCallOf(other *HistoryEntry) bool {
+func isSameCall(e, other *HistoryEntry) bool {
 	if e.Action != ActionAPICall {
 		return false
 	}
@@ -162,42 +163,10 @@ type recordedCall struct {
 
 // Invoke sends the call.
 func (r *recordedCall) Invoke(ctx context.Context, call *Call) (*Result, error) {
-	endpoint, err := call.path()
+	endpoint, err := r.invoker.Address(call)
 	if err != nil {
 		return nil, err
 	}
-	r.made, r.at = true, time.Now()
-	r.endpoint = r.invoker.origin.Scheme + "://" + r.invoker.origin.Host + endpoint
+	r.made, r.at, r.endpoint = true, time.Now(), endpoint
 	return r.invoker.Invoke(ctx, call)
-}
-
-// CheckAnswer validates the body of a successful response against the schema that the
-// document declares. The error says where the body deviates from it. Many APIs deviate
-// from their own documents, so the caller decides how to handle the error. CheckAnswer
-// returns nil if the tool was built without ResponseSchemas.
-func (t *Tool) CheckAnswer(body jsontext.Value) error {
-	if t.Answer.Schema == nil {
-		return nil
-	}
-	decoded, err := wire.Decode(body)
-	if err != nil {
-		return fmt.Errorf("the answer of %s is not JSON: %w", t.where(), err)
-	}
-	compiled, err := t.answerValidator.compile(func() jsontext.Value { return t.Answer.Schema })
-	if err != nil {
-		return fmt.Errorf("the schema of the answers of %s cannot be used: %w", t.where(), err)
-	}
-	err = compiled.Validate(decoded)
-	var invalid *jsonschema.ValidationError
-	if !errors.As(err, &invalid) {
-		return err
-	}
-	return t.departs(explain(invalid))
-}
-
-func (t *Tool) departs(problems []Problem) error {
-	if len(problems) == 0 {
-		return fmt.Errorf("the answer of %s does not fit its schema", t.where())
-	}
-	return fmt.Errorf("the answer of %s does not fit its schema: %s: %s", t.where(), first(problems[0].Path, "the whole"), problems[0].Message)
 }

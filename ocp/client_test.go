@@ -17,13 +17,9 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-)
 
-const shop = `{"openapi":"3.0.3","info":{"title":"Shop","version":"1"},"servers":[{"url":"/v1"}],"paths":{
-	"/orders/{id}":{"get":{"operationId":"getOrder","parameters":[{"name":"id","in":"path","required":true,"schema":{"type":"integer"}},
-		{"name":"key","in":"query","schema":{"type":"string"}}],
-		"responses":{"200":{"description":"OK","content":{"application/json":{"schema":{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}}}}}}},
-	"/slow":{"get":{"responses":{"200":{"description":"OK"}}}}}}`
+	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
+)
 
 // shopServer serves the shop's document and API. Answer writes an order.
 func shopServer(t *testing.T, answer http.HandlerFunc) *httptest.Server {
@@ -35,7 +31,7 @@ func shopServer(t *testing.T, answer http.HandlerFunc) *httptest.Server {
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
-		_, _ = io.WriteString(w, shop)
+		_, _ = io.WriteString(w, testdocs.Shop)
 	})
 	mux.HandleFunc("GET /v1/orders/{id}", answer)
 	server := httptest.NewServer(mux)
@@ -200,7 +196,7 @@ func TestHTTPInvoker(t *testing.T) {
 		}
 	})
 	defer close(release)
-	tools := buildTools(t, shop, BuildOptions{Name: "shop", Location: server.URL + "/openapi.json"})
+	tools := buildTools(t, testdocs.Shop, BuildOptions{Name: "shop", Location: server.URL + "/openapi.json"})
 	client, err := NewClient(tools, ClientOptions{MaxResponse: 1000})
 	if err != nil {
 		t.Fatal(err)
@@ -236,7 +232,7 @@ func TestHTTPInvoker_stream(t *testing.T) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "event: progress\ndata: {\"progress\":1,\"total\":2}\n\nevent: result\ndata: {\"key\":\""+r.Header.Get("X-Key")+"\"}\n\n")
 	})
-	tools := buildTools(t, shop, BuildOptions{Name: "shop", Location: server.URL + "/openapi.json"})
+	tools := buildTools(t, testdocs.Shop, BuildOptions{Name: "shop", Location: server.URL + "/openapi.json"})
 	client, err := NewClient(tools, ClientOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -256,83 +252,6 @@ func TestHTTPInvoker_stream(t *testing.T) {
 	}
 }
 
-// TestTransport: which requests carry the context.
-func TestTransport(t *testing.T) {
-	shared := NewSharedContext(NewContext("cli_tool"))
-	id := shared.Context().ContextID
-	var got []string
-	see := func(w http.ResponseWriter, r *http.Request) {
-		got = append(got, r.URL.Path+" "+r.Header.Get(HeaderContextID))
-	}
-	other := httptest.NewServer(http.HandlerFunc(see))
-	defer other.Close()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		see(w, r)
-		switch r.URL.Path {
-		case "/here":
-			http.Redirect(w, r, "/end", http.StatusFound)
-		case "/there":
-			http.Redirect(w, r, other.URL+"/other", http.StatusFound)
-		}
-	}))
-	defer server.Close()
-	client := &http.Client{Transport: &Transport{Context: shared}}
-	for _, test := range []struct {
-		path   string
-		header http.Header
-		want   []string
-	}{
-		{"/plain", nil, []string{"/plain " + id}},
-		{"/own", http.Header{HeaderContextID: {"ocp-own"}}, []string{"/own ocp-own"}},
-		{"/here", http.Header{}, []string{"/here " + id, "/end " + id}},
-		{"/there", nil, []string{"/there " + id, "/other "}},
-	} {
-		got = nil
-		request, err := http.NewRequest(http.MethodGet, server.URL+test.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header = test.header
-		before := len(request.Header)
-		response, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response.Body.Close()
-		if fmt.Sprint(got) != fmt.Sprint(test.want) {
-			t.Errorf("%s: got %q, want %q", test.path, got, test.want)
-		}
-		if len(request.Header) != before {
-			t.Errorf("%s: the request was changed: %v", test.path, request.Header)
-		}
-	}
-	broken := errors.New("no way")
-	client.Transport = &Transport{Context: shared, Merge: true, Base: roundTrip(func(*http.Request) (*http.Response, error) { return nil, broken })}
-	if _, err := client.Get("http://127.0.0.1/"); !errors.Is(err, broken) {
-		t.Error(err)
-	}
-}
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func TestTransport_merges(t *testing.T) {
-	shared := NewSharedContext(NewContext("cli_tool"))
-	server := shopServer(t, replying(func(*Incoming) Update {
-		return Update{At: time.Now(), ContextSummary: "went well"}
-	}))
-	client := &http.Client{Transport: &Transport{Context: shared, Merge: true}}
-	response, err := client.Get(server.URL + "/v1/orders/7")
-	if err != nil {
-		t.Fatal(err)
-	}
-	response.Body.Close()
-	if got := shared.Context().ContextSummary; got != "went well" {
-		t.Errorf("summary %q", got)
-	}
-}
-
 // TestDiscovery: a document is fetched once, asked for again when it is due, and
 // its tools outlive it.
 func TestDiscovery(t *testing.T) {
@@ -348,7 +267,7 @@ func TestDiscovery(t *testing.T) {
 			w.WriteHeader(http.StatusNotModified)
 		default:
 			sent.Add(1)
-			_, _ = io.WriteString(w, shop)
+			_, _ = io.WriteString(w, testdocs.Shop)
 		}
 	}))
 	defer server.Close()
@@ -389,7 +308,7 @@ func TestDiscovery(t *testing.T) {
 // TestDiscovery_reads_no_file: an address may come from a foreign context.
 func TestDiscovery_reads_no_file(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "shop.json")
-	if err := os.WriteFile(path, []byte(shop), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(testdocs.Shop), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Chdir(filepath.Dir(path))
@@ -455,41 +374,4 @@ func failureOf(err error) *Failure {
 		return failure
 	}
 	return &Failure{}
-}
-
-func TestCheckAnswer(t *testing.T) {
-	tool, _ := buildTools(t, shop, BuildOptions{ResponseSchemas: true}).Tool("getOrder")
-	for body, want := range map[string]string{
-		`{"id":1}`: "", `{}`: "/id: missing", `[]`: "the whole: must be object", `{`: "not JSON",
-	} {
-		err := tool.CheckAnswer(jsontext.Value(body))
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", body, err, want)
-		}
-	}
-	tool, _ = buildTools(t, shop, BuildOptions{}).Tool("getOrder")
-	if err := tool.CheckAnswer(jsontext.Value(`[]`)); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestSetHeaders(t *testing.T) {
-	c := NewContext("cli_tool")
-	c.CurrentGoal, c.User, c.Workspace = strings.Repeat("long ", 60), "al\nice", "shop"
-	header := http.Header{HeaderUser: {"bob"}, "Accept": {"*/*"}}
-	if err := c.SetHeaders(header); err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := header[HeaderUser]; ok || header.Get(HeaderCurrentGoal) != "" || header.Get(HeaderWorkspace) != "shop" || header.Get("Accept") == "" {
-		t.Errorf("%v", header)
-	}
-	in := ReadIncoming(header, ReadOptions{})
-	if got := in.Context(); len(in.Faults) > 0 || got.CurrentGoal != c.CurrentGoal || got.User != c.User {
-		t.Errorf("%+v, %v", got, in.Faults)
-	}
-	c.ContextID = ""
-	before := len(header)
-	if err := c.SetHeaders(header); err == nil || len(header) != before {
-		t.Errorf("%v", err)
-	}
 }

@@ -264,6 +264,12 @@ func (v *validation) text(field, value string) {
 	}
 }
 
+// ValidAPISpec reports whether api_specs can have the name and the address (OCP 1.0,
+// Context Object).
+func ValidAPISpec(api, address string) bool {
+	return isAPIName(api) && isURI(address)
+}
+
 func isAPIName(name string) bool {
 	for i := range len(name) {
 		if !isContextIDByte(name[i]) && name[i] != '_' {

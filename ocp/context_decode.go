@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
@@ -422,7 +423,7 @@ func (d *decoder) unknownFields(all jsontext.Value) {
 	for walk := wire.Into(all); walk.Next() && len(d.faults) < maxFaults; {
 		if fieldIndex(walk.Name) < 0 {
 			name, _ := unquote(walk.Name)
-			d.check(clip(name, longest), ReasonUnknown)
+			d.check(text.Clip(name, longest), ReasonUnknown)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func (c *Context) AppendJSON(dst []byte) []byte {
 	dst = appendTextField(dst, "error_context", c.ErrorContext)
 	if len(c.RecentChanges) > 0 {
 		dst = append(dst, `,"recent_changes":`...)
-		dst = appendStrings(dst, c.RecentChanges)
+		dst = wire.AppendStrings(dst, c.RecentChanges)
 	}
 	if c.Session != nil {
 		dst = append(dst, `,"session":`...)

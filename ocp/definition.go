@@ -43,7 +43,7 @@ func (t *Tool) AppendOCP(dst []byte) []byte {
 	dst = appendResponseSchema(dst, t.Answer.Schema)
 	if len(t.Tags) > 0 {
 		dst = append(dst, `,"tags":`...)
-		dst = appendStrings(dst, t.Tags)
+		dst = wire.AppendStrings(dst, t.Tags)
 	}
 	if len(t.Security) > 0 {
 		dst = append(dst, `,"security":`...)
@@ -129,17 +129,6 @@ func (a *Argument) mainType() string {
 	return "string"
 }
 
-func appendStrings(dst []byte, list []string) []byte {
-	dst = append(dst, '[')
-	for i, s := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = wire.AppendString(dst, s)
-	}
-	return append(dst, ']')
-}
-
 // appendSecurity appends the security alternatives, with the schemes of each sorted by
 // name.
 func appendSecurity(dst []byte, alternatives []SecurityRequirement) []byte {
@@ -150,7 +139,7 @@ func appendSecurity(dst []byte, alternatives []SecurityRequirement) []byte {
 		}
 		object := []byte{'{'}
 		for _, scheme := range slices.Sorted(maps.Keys(requirement)) {
-			object = appendMember(object, scheme, appendStrings(nil, requirement[scheme]))
+			object = appendMember(object, scheme, wire.AppendStrings(nil, requirement[scheme]))
 		}
 		dst = append(append(dst, object...), '}')
 	}

@@ -6,14 +6,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
 
 // definitions are the $defs of a tool's input schema.
 type definitions []wire.Member
-
-// refPrefix is how package ocp/internal/schema writes a reference to one of the $defs. It cannot
-// occur inside a JSON string, where the quotes would be escaped.
-const refPrefix = `"$ref":"#/$defs/`
 
 func readDefinitions(inputSchema jsontext.Value) definitions {
 	members, err := wire.Members(nil, inputSchema)
@@ -69,11 +66,11 @@ func (d definitions) reach(text []byte, reached map[string]bool) {
 // references returns the names of the definitions that the text refers to.
 func references(text []byte) (names []string) {
 	for {
-		start := bytes.Index(text, []byte(refPrefix))
+		start := bytes.Index(text, []byte(validate.RefPrefix))
 		if start < 0 {
 			return names
 		}
-		text = text[start+len(refPrefix):]
+		text = text[start+len(validate.RefPrefix):]
 		end := bytes.IndexByte(text, '"')
 		if end < 0 {
 			return names

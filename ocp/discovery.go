@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 	"github.com/fairwayhq/fairway/ocp/source"
 )
 
@@ -47,7 +45,7 @@ func (d *Discovery) Tools(ctx context.Context, name, address string) (*Toolset, 
 	if err != nil {
 		return nil, err
 	}
-	if toolset := loader.Toolset(); toolset != nil && time.Now().UnixNano() < loader.due.Load() {
+	if toolset := loader.Toolset(); toolset != nil && !loader.Due() {
 		d.specify(name, address)
 		return toolset, nil
 	}
@@ -62,7 +60,7 @@ func (d *Discovery) Tools(ctx context.Context, name, address string) (*Toolset, 
 // names that are invalid in api_specs and addresses that contain a password.
 func (d *Discovery) specify(name, address string) {
 	known := d.Context.Context()
-	if known == nil || known.APISpecs[name] == address || !isAPIName(name) || !isURI(address) {
+	if known == nil || known.APISpecs[name] == address || !ValidAPISpec(name, address) {
 		return
 	}
 	if u, err := url.Parse(address); err != nil || u.User != nil {
@@ -138,54 +136,3 @@ func sourceOf(address string, limit int64) (source.Source, error) {
 	}
 	return source.NewURL(address, source.URLOptions{MaxSize: limit})
 }
-
-// serverOrigin returns the scheme and host of the document's first server, or "" if it has
-// none. A relative server URL is on the host that the document came from.
-func serverOrigin(document *openapi.Document) string {
-	base, err := url.Parse(document.Location())
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" {
-		base = &url.URL{}
-	}
-	server, err := url.Parse(serverAddress(document))
-	if err != nil {
-		return ""
-	}
-	server = base.ResolveReference(server)
-	if server.Scheme != "http" && server.Scheme != "https" || server.Host == "" {
-		return ""
-	}
-	return server.Scheme + "://" + server.Host
-}
-
-// serverAddress returns the URL of the first server, with the defaults of its variables.
-// For Swagger 2.0 it builds the URL from the document's scheme and host.
-func serverAddress(document *openapi.Document) string {
-	root := document.Root()
-	if host := root.Get("host").Text(); host != "" && strings.HasPrefix(document.OpenAPI, "2") {
-		if schemes := root.Get("schemes").Items(); len(schemes) > 0 && schemes[0].Text() == "http" {
-			return "http://" + host
-		}
-		return "https://" + host
-	}
-	servers := root.Get("servers").Items()
-	if len(servers) == 0 {
-		return ""
-	}
-	address := servers[0].Get("url").Text()
-	if len(address) > maxServerAddress {
-		return ""
-	}
-	for _, variable := range servers[0].Get("variables").Members() {
-		value := variable.Value.Get("default").Text()
-		if len(value) <= maxServerAddress {
-			address = strings.ReplaceAll(address, "{"+variable.Name+"}", value)
-		}
-		if len(address) > maxServerAddress {
-			return ""
-		}
-	}
-	return address
-}
-
-// maxServerAddress is the maximum length of a server's URL, in bytes.
-const maxServerAddress = 2 << 10

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/shared"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
 
 // TestRealDocuments holds every real document to what a client will meet: each
@@ -59,7 +60,7 @@ func checkTool(t *testing.T, tool *Tool, definition *jsonschema.Schema) {
 			t.Errorf("%s: %s at the root of the input schema", tool.Name, m.Name)
 		}
 	}
-	if _, err := compileSchema(tool.InputSchema); err != nil {
+	if _, err := validate.Compile(tool.InputSchema); err != nil {
 		t.Errorf("%s: input schema: %v", tool.Name, err)
 	}
 	for _, a := range tool.Arguments {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/internal/text"
 )
 
 // Execute runs one call. It finds the tool, binds the arguments, invokes the call and
@@ -34,7 +35,7 @@ func Execute(ctx context.Context, tools *Toolset, name string, arguments []byte,
 }
 
 func (s *Toolset) unknownTool(name string) *Failure {
-	message := fmt.Sprintf("unknown tool %q", clip(name, 2*maxName))
+	message := fmt.Sprintf("unknown tool %q", text.Clip(name, 2*maxName))
 	near := nearest.Name(name, func(yield func(string) bool) {
 		for _, t := range s.tools {
 			if !yield(t.Name) {
@@ -75,12 +76,12 @@ func (t *Tool) judge(r *Result) *Failure {
 	case r.Status >= 300:
 		return t.redirection(r)
 	case r.Status < 200:
-		return &Failure{Kind: Unreadable, Status: r.Status, Message: fmt.Sprintf("%s answered %s, which ends no request", t.where(), statusLine(r.Status))}
+		return &Failure{Kind: Unreadable, Status: r.Status, Message: fmt.Sprintf("%s answered %s, which ends no request", t.Operation(), text.StatusLine(r.Status))}
 	}
 	if r.MediaType() == "text/html" && !t.answersHTML() {
 		return &Failure{Kind: Unreadable, Status: r.Status, Message: fmt.Sprintf(
 			"%s answered an HTML page%s where its document declares %s: this is often a login or error page, so check the credentials and the address of the API",
-			t.where(), pageTitle(r.Body), strings.Join(t.Answer.MediaTypes, " or "))}
+			t.Operation(), pageTitle(r.Body), strings.Join(t.Answer.MediaTypes, " or "))}
 	}
 	return nil
 }
@@ -91,9 +92,4 @@ func (t *Tool) answersHTML() bool {
 	return len(t.Answer.MediaTypes) == 0 || slices.ContainsFunc(t.Answer.MediaTypes, func(m string) bool {
 		return m == "*/*" || m == "text/*" || strings.Contains(m, "html")
 	})
-}
-
-// where names the operation the way the document does.
-func (t *Tool) where() string {
-	return t.Method + " " + t.Path
 }

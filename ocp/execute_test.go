@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
 )
 
 // invokerFunc answers calls in tests.
@@ -32,7 +34,7 @@ func failing(err error) invokerFunc {
 func TestExecute(t *testing.T) {
 	problem := http.Header{"Content-Type": {"application/problem+json"}}
 	html := http.Header{"Content-Type": {"text/html; charset=utf-8"}}
-	tools := buildTools(t, trains, BuildOptions{Name: "trains"})
+	tools := buildTools(t, testdocs.Trains, BuildOptions{Name: "trains"})
 	for _, test := range []struct {
 		name    string
 		tool    string

@@ -11,6 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/extension"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
 
 const (
@@ -56,7 +57,7 @@ type EnhancedProperty struct {
 	Name   string         // [a-zA-Z][a-zA-Z0-9_]*
 	Schema jsontext.Value // JSON Schema 2020-12, complete
 
-	validator *validator
+	validator *validate.Schema
 }
 
 // Check validates the value against the property's schema.
@@ -65,7 +66,7 @@ func (p *EnhancedProperty) Check(value jsontext.Value) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.Name, err)
 	}
-	compiled, err := p.validator.compile(func() jsontext.Value { return p.Schema })
+	compiled, err := p.validator.Compile(func() jsontext.Value { return p.Schema })
 	if err != nil {
 		return fmt.Errorf("the schema of %s cannot be used: %w", p.Name, err)
 	}
@@ -74,7 +75,7 @@ func (p *EnhancedProperty) Check(value jsontext.Value) error {
 	if !errors.As(err, &invalid) {
 		return err
 	}
-	if problems := explain(invalid); len(problems) > 0 {
+	if problems := validate.Explain(invalid); len(problems) > 0 {
 		return fmt.Errorf("%s%s: %s", p.Name, problems[0].Path, problems[0].Message)
 	}
 	return fmt.Errorf("%s does not fit its schema", p.Name)
@@ -204,7 +205,7 @@ func (t *toolBuilder) readEnhanced(x *OperationExtension, holder openapi.Place, 
 			text := t.output.AppendBounded(nil, enhanced.At(m.Name), *room)
 			*room -= len(text)
 			t.enhanced += len(text)
-			x.Enhanced = append(x.Enhanced, EnhancedProperty{Name: m.Name, Schema: text, validator: new(validator)})
+			x.Enhanced = append(x.Enhanced, EnhancedProperty{Name: m.Name, Schema: text, validator: new(validate.Schema)})
 		}
 	}
 	return true
@@ -230,5 +231,5 @@ func (t *toolBuilder) extensionOf(holder openapi.Place, name string) (x openapi.
 
 // bend adds a warning about an omitted part of an extension. The operation remains a tool.
 func (t *toolBuilder) bend(format string, arguments ...any) {
-	t.warn(Warning{Operation: t.tool.where(), Reason: fmt.Sprintf(format, arguments...)})
+	t.warn(Warning{Operation: t.tool.Operation(), Reason: fmt.Sprintf(format, arguments...)})
 }

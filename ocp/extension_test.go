@@ -9,80 +9,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/ocp/internal/extension"
+	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
 )
 
-const extended = `openapi: 3.1.0
-info:
-  title: Shop
-  version: "1"
-  x-ocp-enabled: true
-  x-ocp-context-aware: true
-  x-ocp-agent-types: [ide_assistant, cli_tool]
-  x-ocp-version: 1.0
-servers:
-  - url: https://{region}.shop.example/v1
-    variables: {region: {default: eu}}
-paths:
-  /orders:
-    get:
-      operationId: listOrders
-      x-ocp-context:
-        enhances_with: [agent_goal, workspace_context, conversation_history, current_file, agent_goal]
-        updates_context: [current_goal, history, user]
-        requires_context: true
-      x-ocp-enhanced-response:
-        next_actions: {type: array, items: {$ref: '#/components/schemas/Action'}}
-        1st: {type: string}
-        plain: text
-      responses:
-        '200':
-          description: OK
-          x-ocp-context-updated: true
-    post:
-      operationId: addOrder
-      responses:
-        '201':
-          description: Created
-          x-ocp-enhanced-response:
-            type: object
-            properties:
-              relevance: {type: number, minimum: 0, maximum: 1}
-        '400':
-          description: Bad
-          x-ocp-enhanced-response: {hints: {type: string}}
-  /by-ref:
-    get:
-      operationId: byRef
-      x-ocp-enhanced-response: {$ref: '#/components/x-enhanced'}
-      responses: {'200': {description: OK}}
-  /wrapped:
-    get:
-      operationId: wrapped
-      x-ocp-enhanced-response: {properties: {a: {type: string}}}
-      responses: {'200': {description: OK}}
-  /named-properties:
-    get:
-      operationId: namedProperties
-      x-ocp-enhanced-response: {properties: {type: object}}
-      responses: {'200': {description: OK}}
-  /none:
-    get:
-      operationId: none
-      responses: {'200': {description: OK}}
-  /broken:
-    get:
-      operationId: broken
-      x-ocp-context: [yes]
-      x-ocp-enhanced-response: {$ref: '#/nowhere'}
-      responses: {'200': {description: OK}}
-components:
-  x-enhanced: {hint: {type: string}}
-  schemas:
-    Action: {type: object, properties: {name: {type: string}}, required: [name]}
-`
-
 func TestExtensions(t *testing.T) {
-	set := buildTools(t, extended, BuildOptions{Name: "shop"})
+	set := buildTools(t, testdocs.Extended, BuildOptions{Name: "shop"})
 	wantAPI := &APIExtension{Enabled: true, ContextAware: true, AgentTypes: []string{"ide_assistant", "cli_tool"}, Version: "1.0"}
 	if !reflect.DeepEqual(set.OCP, wantAPI) {
 		t.Errorf("got %+v, want %+v", set.OCP, wantAPI)
@@ -143,7 +74,7 @@ func TestExtensions(t *testing.T) {
 }
 
 func TestExtension_Check(t *testing.T) {
-	set := buildTools(t, extended, BuildOptions{})
+	set := buildTools(t, testdocs.Extended, BuildOptions{})
 	list, _ := set.Tool("listOrders")
 	actions := &list.OCP.Enhanced[0]
 	for value, want := range map[string]string{
@@ -161,7 +92,7 @@ func TestExtension_Check(t *testing.T) {
 	if list.OCP.Updates("history") != true || list.OCP.Updates("user") || (*OperationExtension)(nil).Updates("history") {
 		t.Error("Updates")
 	}
-	if none := buildTools(t, strings.ReplaceAll(extended, "x-ocp-", "y-ocp-"), BuildOptions{}); none.OCP != nil {
+	if none := buildTools(t, strings.ReplaceAll(testdocs.Extended, "x-ocp-", "y-ocp-"), BuildOptions{}); none.OCP != nil {
 		t.Errorf("%+v", none.OCP)
 	}
 }

@@ -3,6 +3,7 @@ package ocp
 import (
 	"mime"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/ocp/internal/body"
 )
 
@@ -18,5 +19,5 @@ func (r *Result) Filename() string {
 	if err != nil {
 		return ""
 	}
-	return clip(body.CleanFilename(parameters["filename"]), body.MaxFilename)
+	return text.Clip(body.CleanFilename(parameters["filename"]), body.MaxFilename)
 }

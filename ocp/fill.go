@@ -1,7 +1,6 @@
 package ocp
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
@@ -11,17 +10,19 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/body"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
 )
 
 // The gateway fills some arguments itself: those with only one allowed value, and those
 // that carry a credential of the gateway. They are not in Tool.Arguments or
-// Tool.InputSchema. Their argumentPlan has filled set. If the value is known when the
-// Toolset is built, it is in argumentPlan.fill.
+// Tool.InputSchema. Their plan.Argument has filled set. If the value is known when the
+// Toolset is built, it is in plan.Argument.Fill.
 
 // singleValue returns the value of a required argument for which the document allows only
 // one value, and nil for other arguments. An optional argument is not filled, because the
@@ -31,7 +32,7 @@ func singleValue(required bool, place openapi.Place) jsontext.Value {
 		return nil
 	}
 	value := schema.Single(place)
-	if value == nil || !fits(value, schema.Types(place)) {
+	if value == nil || !plan.Fits(value, schema.Types(place)) {
 		return nil
 	}
 	return value
@@ -98,7 +99,7 @@ func (t *Tool) without(names []string) *Tool {
 	}
 	for _, name := range names {
 		i, _ := t.index.position(t.all, name)
-		c.plans[i].filled, c.plans[i].fill = true, nil
+		c.plans[i].Filled, c.plans[i].Fill = true, nil
 		c.all[i].Required = false
 	}
 	c.list()
@@ -108,12 +109,12 @@ func (t *Tool) without(names []string) *Tool {
 // list sets Arguments to the arguments that callers give.
 func (t *Tool) list() {
 	t.Arguments = t.all
-	if !slices.ContainsFunc(t.plans, func(p argumentPlan) bool { return p.filled }) {
+	if !slices.ContainsFunc(t.plans, func(p plan.Argument) bool { return p.Filled }) {
 		return
 	}
 	t.Arguments = make([]Argument, 0, len(t.all))
 	for i := range t.all {
-		if !t.plans[i].filled {
+		if !t.plans[i].Filled {
 			t.Arguments = append(t.Arguments, t.all[i])
 		}
 	}
@@ -165,14 +166,14 @@ func withoutTexts(list jsontext.Value, texts []string) []byte {
 }
 
 // AllowsText reports whether the argument can be a string.
-func (a *Argument) AllowsText() bool { return fits(jsontext.Value(`""`), a.types) }
+func (a *Argument) AllowsText() bool { return plan.Fits(jsontext.Value(`""`), a.types) }
 
 // TakesForm reports whether the request body is a form whose fields are arguments.
 func (t *Tool) TakesForm() bool {
-	if t.body == nil || t.body.whole >= 0 {
+	if t.body == nil || t.body.Whole >= 0 {
 		return false
 	}
-	kind := t.body.encoder.Kind()
+	kind := t.body.Encoder.Kind()
 	return kind == body.URLEncoded || kind == body.Multipart
 }
 
@@ -180,7 +181,7 @@ func (t *Tool) TakesForm() bool {
 // returns false, the argument is not sent.
 func (c *Call) Fill(value func(in Location, wireName string) (text string, ok bool)) {
 	for i := range c.Tool.plans {
-		if plan := &c.Tool.plans[i]; plan.filled && plan.fill == nil {
+		if plan := &c.Tool.plans[i]; plan.Filled && plan.Fill == nil {
 			a := &c.Tool.all[i]
 			if text, ok := value(a.In, a.WireName); ok {
 				c.values[i] = wire.AppendString(nil, text)
@@ -196,10 +197,10 @@ func (c *Call) SetFilledHeaders(header http.Header) {
 	for i := range c.Tool.plans {
 		a := &c.Tool.all[i]
 		value := c.value(i)
-		if !c.Tool.plans[i].filled || a.In != InHeader && a.In != InCookie || value == nil {
+		if !c.Tool.plans[i].Filled || a.In != InHeader && a.In != InCookie || value == nil {
 			continue
 		}
-		text, err := c.Tool.plans[i].param.Append(nil, value)
+		text, err := c.Tool.plans[i].Param.Append(nil, value)
 		if err != nil {
 			continue // Request has already returned the error
 		}
@@ -236,10 +237,10 @@ func withCookie(lines []string, cookie string) string {
 // Only the value that the gateway sends is accepted; models know such arguments from the
 // API's own documentation. Any other value is a problem.
 func (t *Tool) filledProblem(argument int, value jsontext.Value) (problem Problem, wrong bool) {
-	fill := t.plans[argument].fill
-	path := pointer(t.all[argument].Name)
+	fill := t.plans[argument].Fill
+	path := text.Pointer(t.all[argument].Name)
 	switch {
-	case isNull(value), fill != nil && sameScalar(value, fill):
+	case isNull(value), fill != nil && plan.SameScalar(value, fill):
 		return Problem{}, false
 	case fill != nil:
 		return Problem{Path: path, Message: "must be " + string(fill) + ", which the gateway sends itself: leave it out"}, true
@@ -252,26 +253,19 @@ func (t *Tool) filledProblem(argument int, value jsontext.Value) (problem Proble
 // and many ignore case in names.
 func (t *Tool) resemblesFixed(property string) bool {
 	alias := style.Alias(style.Stem(property))
-	isFixed := func(id identifier) bool { return id.in == InQuery && id.isFixed() && style.Alias(id.name) == alias }
+	isFixed := func(id plan.Identifier) bool {
+		return id.In == style.Query && id.IsFixed() && style.Alias(id.Name) == alias
+	}
 	if slices.ContainsFunc(t.identity, isFixed) {
 		return true
 	}
 	for i := range t.all {
-		if a := &t.all[i]; t.plans[i].filled && (a.In == InQuery || a.In == InBody) && style.Alias(a.WireName) == alias {
+		if a := &t.all[i]; t.plans[i].Filled && (a.In == InQuery || a.In == InBody) && style.Alias(a.WireName) == alias {
 			return true
 		}
 	}
 	return false
 }
 
-// sameScalar reports whether two JSON strings, numbers or booleans are equal.
-func sameScalar(a, b jsontext.Value) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	if a.Kind() != b.Kind() || a.Kind() == '{' || a.Kind() == '[' {
-		return false
-	}
-	x, y := slices.Clone(a), slices.Clone(b)
-	return x.Canonicalize() == nil && y.Canonicalize() == nil && bytes.Equal(x, y)
-}
+// isNull reports whether a value is null.
+func isNull(value jsontext.Value) bool { return value.Kind() == 'n' }

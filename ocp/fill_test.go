@@ -11,61 +11,13 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/shared"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
 )
-
-const filledDocument = `openapi: 3.1.0
-info: {title: T, version: "1"}
-components:
-  schemas:
-    Kind: {type: string, enum: [order]}
-    Both: {type: string, enum: [a, b]}
-paths:
-  /orders:
-    post:
-      operationId: create
-      parameters:
-        - {name: Action, in: query, required: true, schema: {const: CreateOrder}}
-        - {name: version, in: query, required: true, schema: {type: integer, enum: [2]}}
-        - {name: dryRun, in: query, schema: {type: boolean, enum: [true]}}
-        - {name: sort, in: query, required: true, schema: {$ref: "#/components/schemas/Both"}}
-        - {name: X-API-Version, in: header, required: true, schema: {allOf: [{$ref: "#/components/schemas/Kind"}]}}
-        - {name: x-note, in: header, schema: {type: string}}
-        - {name: tenant, in: cookie, required: true, schema: {type: string, enum: [acme]}}
-        - {name: Transfer-Encoding, in: header, required: true, schema: {type: string}}
-        - {name: Content-Length, in: header, required: true, schema: {type: integer}}
-        - {name: host, in: header, required: true, schema: {type: string}}
-        - {name: Connection, in: header, required: true, schema: {type: string}}
-        - {name: none, in: query, required: true, schema: {enum: [null]}}
-        - {name: list, in: query, required: true, schema: {type: array, items: {type: string, enum: [x]}}}
-      requestBody:
-        required: true
-        content:
-          application/json:
-            schema:
-              type: object
-              required: [kind, item]
-              properties:
-                kind: {$ref: "#/components/schemas/Kind"}
-                item: {type: string}
-                flag: {type: string, enum: [only]}
-      responses: {}
-  /form:
-    post:
-      operationId: form
-      requestBody:
-        content:
-          application/x-www-form-urlencoded:
-            schema:
-              type: object
-              required: [grant_type, code]
-              properties: {grant_type: {type: string, enum: [code]}, code: {type: string}}
-      responses: {}
-`
 
 // TestFill_single_values checks that required arguments with one allowed value are
 // sent and not listed.
 func TestFill_single_values(t *testing.T) {
-	tools := buildTools(t, filledDocument, BuildOptions{})
+	tools := buildTools(t, testdocs.Filled, BuildOptions{})
 	if len(tools.Tools()) != tools.Operations {
 		t.Fatal(tools.Warnings)
 	}
@@ -111,7 +63,7 @@ func TestFill_single_values(t *testing.T) {
 // TestFill_of_optional_body checks that a body which may be left out is not begun
 // by what the gateway fills.
 func TestFill_of_optional_body(t *testing.T) {
-	tool, _ := buildTools(t, filledDocument, BuildOptions{}).Tool("form")
+	tool, _ := buildTools(t, testdocs.Filled, BuildOptions{}).Tool("form")
 	for arguments, want := range map[string]string{`{}`: "", `{"code":"x"}`: "grant_type=code&code=x", `{"grant_type":"code"}`: ""} {
 		r := callRequest(t, tool, arguments)
 		if content, _ := io.ReadAll(r.Body); string(content) != want {
@@ -120,48 +72,10 @@ func TestFill_of_optional_body(t *testing.T) {
 	}
 }
 
-// TestFill_is_read_back checks that a plain request may have what the gateway fills
-// with its value only, and that it is no argument.
-func TestFill_is_read_back(t *testing.T) {
-	tools := buildTools(t, filledDocument, BuildOptions{})
-	tool, _ := tools.Tool("create")
-	good := func() *http.Request {
-		r := callRequest(t, tool, `{"sort":"a","none":null,"list":["x"],"item":"i"}`)
-		r.Header.Set("Content-Type", "application/json")
-		return r
-	}
-	const body = `{"kind":"order","item":"i"}`
-	got, err := tool.ReadRequest(good(), []byte(body))
-	if err != nil || string(got) != `{"sort":"a","list":["x"],"item":"i"}` {
-		t.Errorf("got %s, %v", got, err)
-	}
-	for name, test := range map[string]struct {
-		change func(*http.Request)
-		body   string
-	}{
-		"query":        {func(r *http.Request) { r.URL.RawQuery = strings.Replace(r.URL.RawQuery, "CreateOrder", "Drop", 1) }, body},
-		"query twice":  {func(r *http.Request) { r.URL.RawQuery += "&Action=CreateOrder" }, body},
-		"query alias":  {func(r *http.Request) { r.URL.RawQuery += "&action=Drop" }, body},
-		"header":       {func(r *http.Request) { r.Header.Set("X-API-Version", "other") }, body},
-		"header twice": {func(r *http.Request) { r.Header.Add("X-API-Version", "order") }, body},
-		"header alias": {func(r *http.Request) { r.Header["X_Api_Version"] = []string{"other"} }, body},
-		"cookie":       {func(r *http.Request) { r.Header.Set("Cookie", "tenant=other") }, body},
-		"body":         {func(*http.Request) {}, `{"kind":"other","item":"i"}`},
-		"body alias":   {func(*http.Request) {}, `{"Kind":"other","item":"i"}`},
-		"body Action":  {func(*http.Request) {}, `{"Action":"Drop","item":"i"}`},
-	} {
-		r := good()
-		test.change(r)
-		if got, err := tool.ReadRequest(r, []byte(test.body)); err == nil {
-			t.Errorf("%s: read as %s", name, got)
-		}
-	}
-}
-
 // TestFill_headers_win checks that what a caller's own request carries along does
 // not replace a header that the gateway fills.
 func TestFill_headers_win(t *testing.T) {
-	tool, _ := buildTools(t, sharedPaths, BuildOptions{}).Tool("GetItem")
+	tool, _ := buildTools(t, testdocs.SharedPaths, BuildOptions{}).Tool("GetItem")
 	call, err := tool.Bind(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +88,7 @@ func TestFill_headers_win(t *testing.T) {
 }
 
 func TestFill_cookies_win(t *testing.T) {
-	tool, _ := buildTools(t, filledDocument, BuildOptions{}).Tool("create")
+	tool, _ := buildTools(t, testdocs.Filled, BuildOptions{}).Tool("create")
 	call, err := tool.Bind([]byte(`{"sort":"a","none":null,"list":["x"],"item":"i"}`))
 	if err != nil {
 		t.Fatal(err)
@@ -186,47 +100,6 @@ func TestFill_cookies_win(t *testing.T) {
 			len(lines) > 1 && got[0] != "a=1; b=2; tenant=acme" {
 			t.Errorf("%q became %q", lines, got)
 		}
-	}
-}
-
-// TestFilledBy checks tools whose arguments are filled for each call.
-func TestFilledBy(t *testing.T) {
-	base := buildTools(t, filledDocument, BuildOptions{})
-	if base.FilledBy(func(*Tool, *Argument) bool { return false }) != base {
-		t.Error("a Toolset of which nothing is filled is copied")
-	}
-	filled := base.FilledBy(func(_ *Tool, a *Argument) bool { return a.WireName == "sort" || a.WireName == "code" })
-	if filled.Hash == base.Hash {
-		t.Error("the hash is the same")
-	}
-	tool, _ := filled.Tool("create")
-	if before, _ := base.Tool("create"); tool == before || len(before.Arguments) != len(tool.Arguments)+1 || !strings.Contains(string(before.InputSchema), `"sort"`) {
-		t.Error("the Toolset itself is changed")
-	}
-	if strings.Contains(string(tool.InputSchema), `"sort"`) {
-		t.Errorf("schema %s", tool.InputSchema)
-	}
-	if _, err := tool.Bind([]byte(`{"none":null,"list":["x"],"item":"i","sort":"a"}`)); err == nil {
-		t.Error("a caller gives what the gateway fills")
-	}
-	call, err := tool.Bind([]byte(`{"none":null,"list":["x"],"item":"i"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	call.Fill(func(in Location, name string) (string, bool) { return string(in) + "-" + name, true })
-	r, err := call.Request(context.Background())
-	if err != nil || r.URL.Query().Get("sort") != "query-sort" {
-		t.Errorf("sends %s, %v", r.URL, err)
-	}
-	if got := string(call.AppendArguments(nil)); strings.Contains(got, "query-sort") {
-		t.Errorf("the arguments are %s", got)
-	}
-	if got, err := tool.ReadRequest(r, []byte(`{"item":"i"}`)); err != nil || strings.Contains(string(got), "query-sort") {
-		t.Errorf("read back: %s, %v", got, err)
-	}
-	form, _ := filled.Tool("form")
-	if got, err := form.Bind([]byte(`{}`)); err != nil || got.hasBody() {
-		t.Errorf("%v", err)
 	}
 }
 
@@ -264,8 +137,8 @@ func TestRealDocuments_keep_every_operation(t *testing.T) {
 			}
 			for _, tool := range tools.Tools() {
 				for i := range tool.all {
-					if tool.plans[i].filled && wire.Check(tool.plans[i].fill) != nil {
-						t.Errorf("%s: %s is filled with %s", tool.Name, tool.all[i].Name, tool.plans[i].fill)
+					if tool.plans[i].Filled && wire.Check(tool.plans[i].Fill) != nil {
+						t.Errorf("%s: %s is filled with %s", tool.Name, tool.all[i].Name, tool.plans[i].Fill)
 					}
 				}
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
@@ -49,7 +50,7 @@ func CallEntry(at time.Time, endpoint, operation, toolName string, status int) H
 	case status == 0:
 		entry.Result = ResultError
 	case status >= 400:
-		entry.Result = ResultError + ": " + statusLine(status)
+		entry.Result = ResultError + ": " + text.StatusLine(status)
 	}
 	return entry
 }

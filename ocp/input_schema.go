@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/simplify"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
 )
@@ -89,7 +90,7 @@ func (p *inputPlan) write(root []byte, text func([]byte, *argumentText) []byte, 
 	}
 	root = append(root, '}')
 	if len(p.required) > 0 {
-		root = appendStrings(append(root, `,"required":`...), p.required)
+		root = wire.AppendStrings(append(root, `,"required":`...), p.required)
 	}
 	root = text(append(root, `,"additionalProperties":`...), &p.closed)
 	before := len(root)
@@ -173,7 +174,7 @@ func (t *toolBuilder) planInput() error {
 	}
 	written := len(t.closed)
 	for i := range t.tool.all {
-		if t.tool.plans[i].filled {
+		if t.tool.plans[i].Filled {
 			continue
 		}
 		a := &t.tool.all[i]
@@ -342,7 +343,7 @@ func (b *builder) warnOfUnread() {
 	reason := fmt.Sprintf("the full schema of its arguments takes more than %d KiB: they are checked against a simplified one", maxInputSchema>>10)
 	for _, t := range b.set.tools {
 		if t.unread {
-			b.warn(Warning{Operation: t.where(), Reason: reason})
+			b.warn(Warning{Operation: t.Operation(), Reason: reason})
 		}
 	}
 }
@@ -458,12 +459,12 @@ func (b *builder) clipTexts() {
 	}
 }
 
-// clipTo is like clip but accepts any limit.
-func clipTo(text string, limit int) string {
-	if limit < len("…") && limit < len(text) {
+// clipTo is like text.Clip but accepts any limit.
+func clipTo(s string, limit int) string {
+	if limit < len("…") && limit < len(s) {
 		return ""
 	}
-	return clip(text, limit)
+	return text.Clip(s, limit)
 }
 
 // waterLevel returns the largest limit such that the sizes, each reduced to at most this

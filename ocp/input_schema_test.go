@@ -2,17 +2,14 @@ package ocp
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/shared"
-	"github.com/fairwayhq/fairway/internal/widedoc"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
 
 // TestMaxSchema_accepts_all_that_the_full_schema_accepts builds documents of random
@@ -23,7 +20,7 @@ func TestMaxSchema_accepts_all_that_the_full_schema_accepts(t *testing.T) {
 		g := &schemaGenerator{rand.New(rand.NewPCG(seed, 3))}
 		document := g.document()
 		full := buildTools(t, document, BuildOptions{MaxSchema: -1}).Tools()[0]
-		judge, err := compileSchema(full.InputSchema)
+		judge, err := validate.Compile(full.InputSchema)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -44,7 +41,7 @@ func TestMaxSchema_accepts_all_that_the_full_schema_accepts(t *testing.T) {
 				t.Errorf("seed %d: %d bytes with a limit of %d", seed, len(tool.InputSchema), limit)
 			}
 			if !bytes.Equal(tool.checkedSchema(), full.InputSchema) && tool.full != nil {
-				checked, err := compileSchema(tool.checkedSchema())
+				checked, err := validate.Compile(tool.checkedSchema())
 				for _, value := range values {
 					if err != nil || checked.Validate(value) != nil {
 						t.Errorf("seed %d: arguments are not checked by the full schema: %v", seed, err)
@@ -54,7 +51,7 @@ func TestMaxSchema_accepts_all_that_the_full_schema_accepts(t *testing.T) {
 			if err := wire.Check(tool.InputSchema); err != nil || bytes.Contains(tool.InputSchema, []byte("$stub")) {
 				t.Errorf("seed %d: %v in %s", seed, err, tool.InputSchema)
 			}
-			listed, err := compileSchema(tool.InputSchema)
+			listed, err := validate.Compile(tool.InputSchema)
 			if err != nil {
 				t.Fatalf("seed %d: %v\n%s", seed, err, tool.InputSchema)
 			}
@@ -154,36 +151,6 @@ func (g *schemaGenerator) value(depth int) any {
 		}
 	}
 	return object
-}
-
-// TestMaxSchema_checks_arguments_by_the_full_schema in calls and plain requests.
-func TestMaxSchema_checks_arguments_by_the_full_schema(t *testing.T) {
-	document := string(widedoc.Make(widedoc.Options{Operations: 1, Schemas: 40, Properties: 12, Description: 200}))
-	full, small := buildTools(t, document, BuildOptions{MaxSchema: -1}).Tools()[0], buildTools(t, document, BuildOptions{MaxSchema: 8000}).Tools()[0]
-	if full.Simplified || !small.Simplified || len(small.InputSchema) > 8000 || len(full.InputSchema) < 40_000 {
-		t.Fatalf("full %d bytes, small %d", len(full.InputSchema), len(small.InputSchema))
-	}
-	if !bytes.Equal(small.checkedSchema(), full.InputSchema) && len(small.checkedSchema()) < 40_000 {
-		t.Errorf("arguments are checked against %d bytes", len(small.checkedSchema()))
-	}
-	deep := `{"property00":{"property00":{"property00":{"property01":%s}}}}`
-	for value, good := range map[string]bool{`"x"`: true, `1`: false} {
-		body := fmt.Sprintf(deep, value)
-		if _, err := small.Bind([]byte(`{"accountId":"1",` + body[1:])); (err == nil) != good {
-			t.Errorf("call with %s: %v", value, err)
-		}
-		r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "/accounts/1/things0", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		if _, _, err := small.ReadCall(r, []byte(body)); (err == nil) != good {
-			t.Errorf("request with %s: %v", value, err)
-		}
-	}
-	if small.Arguments[0].Description == "" || !slices.ContainsFunc(small.Arguments, func(a Argument) bool { return bytes.Contains(a.Schema, []byte(`"$ref"`)) }) {
-		t.Errorf("the arguments say too little: %s", small.InputSchema)
-	}
 }
 
 // TestMaxSchema_leaves_smaller_schemas_as_they_are, in the real documents whose list

@@ -54,6 +54,15 @@ func NewHTTPInvoker(origin string) (*HTTPInvoker, error) {
 	}, nil
 }
 
+// Address returns the URL of the call's request without the query and without credentials.
+func (i *HTTPInvoker) Address(call *Call) (string, error) {
+	path, err := call.path()
+	if err != nil {
+		return "", err
+	}
+	return i.origin.Scheme + "://" + i.origin.Host + path, nil
+}
+
 // followNone returns a redirect to the caller instead of following it. The redirect is the
 // tool's response, and a call must go only where its document says.
 func followNone(*http.Request, []*http.Request) error {
@@ -82,7 +91,7 @@ func (i *HTTPInvoker) Invoke(ctx context.Context, call *Call) (*Result, error) {
 	if err := i.readBody(ctx, result, content, response.Body); err != nil {
 		result.Release()
 		if failure, ok := errors.AsType[*Failure](err); ok {
-			failure.Message = call.Tool.where() + " " + failure.Message
+			failure.Message = call.Tool.Operation() + " " + failure.Message
 			return nil, failure
 		}
 		return nil, unreachable(ctx, call.Tool, err)
@@ -139,7 +148,7 @@ func unreachable(ctx context.Context, t *Tool, err error) error {
 		err = sent.Err
 	}
 	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() {
-		return &Failure{Kind: TimedOut, Message: t.where() + " was not answered in time"}
+		return &Failure{Kind: TimedOut, Message: t.Operation() + " was not answered in time"}
 	}
-	return &Failure{Kind: Unreachable, Message: fmt.Sprintf("%s could not be sent: %v", t.where(), err)}
+	return &Failure{Kind: Unreachable, Message: fmt.Sprintf("%s could not be sent: %v", t.Operation(), err)}
 }

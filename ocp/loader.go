@@ -280,6 +280,11 @@ func (l *Loader) assemble(ctx context.Context, snapshot *source.Snapshot) (tools
 	return toolset, files, err
 }
 
+// Due reports whether the time of the next load has come.
+func (l *Loader) Due() bool {
+	return time.Now().UnixNano() >= l.due.Load()
+}
+
 // conclude records the result of a load and when the next one is due.
 func (l *Loader) conclude(err error) {
 	if err == nil {

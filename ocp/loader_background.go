@@ -78,7 +78,7 @@ func (l *Loader) watch(ctx context.Context) {
 func (l *Loader) Ensure(ctx context.Context, fetch source.SiteFetch) (*Toolset, error) {
 	current := l.Toolset()
 	site, bySite := l.source.(*source.Site)
-	if bySite && fetch != nil && time.Now().UnixNano() >= l.due.Load() && !within(ctx, l) {
+	if bySite && fetch != nil && l.Due() && !within(ctx, l) {
 		flight := l.takeOff(site, fetch)
 		if current == nil && flight != nil {
 			await(ctx, flight)

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
 
 // markNonInferrable marks the arguments that the operation or the configuration lists. It
@@ -17,7 +19,7 @@ func (t *toolBuilder) markNonInferrable() {
 		name := item.Text()
 		listed = append(listed, name)
 		if !marks(name, t.tool) {
-			t.unprotected = append(t.unprotected, unprotected(extensionNonInferrable+" of "+t.tool.where(), name, []*Tool{t.tool}))
+			t.unprotected = append(t.unprotected, unprotected(extensionNonInferrable+" of "+t.tool.Operation(), name, []*Tool{t.tool}))
 		}
 	}
 	for i := range t.tool.all {
@@ -57,7 +59,7 @@ func (b *builder) warnOfUnprotected() {
 // unprotected returns the warning that a name in a list of non-inferrable arguments
 // matches no argument of the tools.
 func unprotected(list, name string, tools []*Tool) Warning {
-	reason := fmt.Sprintf("%s: there is no argument %q, so it protects nothing", list, clip(name, maxProblem))
+	reason := fmt.Sprintf("%s: there is no argument %q, so it protects nothing", list, text.Clip(name, validate.MaxProblem))
 	tool, _, qualified := strings.Cut(name, ".")
 	known := slices.ContainsFunc(tools, func(t *Tool) bool { return t.Name == tool })
 	near := nearest.Name(name, func(yield func(string) bool) {

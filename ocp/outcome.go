@@ -5,6 +5,8 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
 )
 
 // A Caller runs the tool calls of one incoming request. Protocol adapters use it and
@@ -55,8 +57,8 @@ func (r *Result) Release() {
 	memory.Release()
 }
 
-// owned returns the result with a copy of the body that needs no Release.
-func (r *Result) owned() *Result {
+// Owned returns the result with a copy of the body that needs no Release.
+func (r *Result) Owned() *Result {
 	if r == nil || r.Memory == nil {
 		return r
 	}
@@ -69,7 +71,7 @@ func (r *Result) owned() *Result {
 // MediaType returns the response's media type in lower case, without parameters, or "" if
 // it has none.
 func (r *Result) MediaType() string {
-	return mediaType(r.Header.Get("Content-Type"))
+	return plan.MediaType(r.Header.Get("Content-Type"))
 }
 
 // An Outcome is how a call ended. Failure is nil exactly if the call succeeded. If the API

@@ -1,84 +1,22 @@
 package ocp
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-)
 
-// sharedPaths has operations that share method and path in each way that documents
-// use.
-const sharedPaths = `openapi: 3.0.3
-info: {title: T, version: "1"}
-servers: [{url: https://api.example.com/v1}]
-paths:
-  /#X-Amz-Target=Store.GetItem:
-    post:
-      operationId: GetItem
-      parameters: [{name: X-Amz-Target, in: header, required: true, schema: {type: string, enum: [Store.GetItem]}}]
-      requestBody: {content: {application/json: {schema: {type: object, properties: {Key: {type: string}}}}}}
-      responses: {}
-  /#X-Amz-Target=Store.DeleteItem:
-    post:
-      operationId: DeleteItem
-      parameters: [{name: X-Amz-Target, in: header, required: true, schema: {type: string, enum: [Store.DeleteItem]}}]
-      requestBody: {content: {application/json: {schema: {type: object, properties: {Key: {type: string}}}}}}
-      responses: {}
-  /files/{id}:
-    parameters: [{name: id, in: path, required: true, schema: {type: string}}]
-    put:
-      operationId: update_file
-      parameters: [{name: fields, in: query, schema: {type: string}}]
-      requestBody: {content: {application/json: {schema: {type: object, properties: {name: {type: string}}}}}}
-      responses: {}
-  /files/{id}#add_shared_link:
-    parameters: [{name: id, in: path, required: true, schema: {type: string}}]
-    put:
-      parameters: [{name: fields, in: query, required: true, schema: {type: string}}]
-      requestBody: {content: {application/json: {schema: {type: object, properties: {shared_link: {type: string}}}}}}
-      responses: {}
-  /services/rest/?method=photos.get:
-    get: {parameters: [{name: photo, in: query, schema: {type: string}}], responses: {}}
-  /services/rest/?method=photos.delete:
-    get: {parameters: [{name: photo, in: query, schema: {type: string}}], responses: {}}
-  /search?mode=fast:
-    get: {operationId: fast, responses: {}}
-  /search:
-    get: {operationId: search, parameters: [{name: mode, in: query, schema: {type: string}}], responses: {}}
-  /{bucket}/objects/{key}:
-    parameters: [{name: bucket, in: path, required: true, schema: {type: string}}, {name: key, in: path, required: true, schema: {type: string}}]
-    put: {operationId: PutObject, responses: {}}
-  /{bucket}/objects/{key}?acl:
-    parameters: [{name: bucket, in: path, required: true, schema: {type: string}}, {name: key, in: path, required: true, schema: {type: string}}]
-    put: {operationId: PutAcl, responses: {}}
-  /{bucket}/objects/{key}#uploadId:
-    parameters: [{name: bucket, in: path, required: true, schema: {type: string}}, {name: key, in: path, required: true, schema: {type: string}}]
-    put:
-      operationId: UploadPart
-      parameters: [{name: uploadId, in: query, required: true, schema: {type: string}}]
-      responses: {}
-  /{bucket}/objects/{key}#copy:
-    parameters: [{name: bucket, in: path, required: true, schema: {type: string}}, {name: key, in: path, required: true, schema: {type: string}}]
-    put:
-      operationId: CopyObject
-      parameters: [{name: x-copy-source, in: header, required: true, schema: {type: string}}]
-      responses: {}
-  /{version}/status:
-    parameters: [{name: version, in: path, required: true, schema: {type: string, enum: [v2]}}]
-    get: {operationId: status, responses: {}}
-`
+	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
+)
 
 // TestPath_fragment_and_query_make_operations checks that each operation has a name
 // of its own and sends what its path says.
 func TestPath_fragment_and_query_make_operations(t *testing.T) {
-	tools := buildTools(t, sharedPaths, BuildOptions{})
+	tools := buildTools(t, testdocs.SharedPaths, BuildOptions{})
 	if len(tools.Tools()) != tools.Operations || tools.Operations != 13 {
 		t.Fatalf("%d tools of %d operations: %v", len(tools.Tools()), tools.Operations, tools.Warnings)
 	}
@@ -108,23 +46,10 @@ func TestPath_fragment_and_query_make_operations(t *testing.T) {
 	}
 }
 
-func callRequest(t *testing.T, tool *Tool, arguments string) *http.Request {
-	t.Helper()
-	call, err := tool.Bind([]byte(arguments))
-	if err != nil {
-		t.Fatalf("%s: %v", tool.Name, err)
-	}
-	r, err := call.Request(context.Background())
-	if err != nil {
-		t.Fatalf("%s: %v", tool.Name, err)
-	}
-	return r
-}
-
 // TestMatch_shared_paths checks that a plain request is of an operation only if it
 // can be of no other one.
 func TestMatch_shared_paths(t *testing.T) {
-	routes := NewRoutes(buildTools(t, sharedPaths, BuildOptions{}))
+	routes := NewRoutes(buildTools(t, testdocs.SharedPaths, BuildOptions{}))
 	const none, ambiguous = "none", "ambiguous"
 	type header = http.Header
 	for _, test := range []struct {
@@ -188,7 +113,7 @@ func TestMatch_shared_paths(t *testing.T) {
 // TestMatch_excluded_sibling checks one operation alone: a request that names a
 // sibling which the Toolset excludes is not of it.
 func TestMatch_excluded_sibling(t *testing.T) {
-	routes := NewRoutes(buildTools(t, sharedPaths, BuildOptions{Include: []Selector{{"operation", "GetItem"}, {"path", "/services/rest/?method=photos.get"}}}))
+	routes := NewRoutes(buildTools(t, testdocs.SharedPaths, BuildOptions{Include: []Selector{{"operation", "GetItem"}, {"path", "/services/rest/?method=photos.get"}}}))
 	for _, test := range []struct {
 		request string
 		target  string
@@ -215,7 +140,7 @@ func TestMatch_excluded_sibling(t *testing.T) {
 // TestMatchCall checks that a call is of the tool that was called unless its request
 // shows another operation.
 func TestMatchCall_shared_paths(t *testing.T) {
-	tools := buildTools(t, sharedPaths, BuildOptions{})
+	tools := buildTools(t, testdocs.SharedPaths, BuildOptions{})
 	routes := NewRoutes(tools)
 	for _, test := range []struct {
 		tool, arguments string
@@ -265,7 +190,7 @@ func TestMatch_override_beside_any_query(t *testing.T) {
 
 // TestRoutes_ToolOf checks what a request is described by.
 func TestRoutes_ToolOf(t *testing.T) {
-	routes := NewRoutes(buildTools(t, sharedPaths, BuildOptions{}))
+	routes := NewRoutes(buildTools(t, testdocs.SharedPaths, BuildOptions{}))
 	for target, want := range map[string]string{
 		"/v1/services/rest/?method=photos.delete": "get_services_rest_method_photos_delete",
 		"/v1/search?mode=slow":                    "search",
@@ -286,37 +211,11 @@ func TestRoutes_ToolOf(t *testing.T) {
 	}
 }
 
-// TestName_of_paths_is_stable checks that names of operations without an
-// operationId are unique, short and the same at each reading.
-func TestName_of_paths_is_stable(t *testing.T) {
-	long := strings.Repeat("segment/", 12)
-	document := `{"openapi":"3.0.3","info":{"title":"T","version":"1"},"paths":{"/a":{"get":{}},"/a#b":{"get":{}},"/a?b":{"get":{}},"/a/b":{"get":{}},"/` +
-		long + `#x":{"get":{}},"/` + long + `#y":{"get":{}}}}`
-	var first []string
-	for range 2 {
-		tools := buildTools(t, document, BuildOptions{})
-		var names []string
-		for _, tool := range tools.Tools() {
-			names = append(names, tool.Name)
-			if !isName(tool.Name) || len(tool.Name) > maxName {
-				t.Errorf("the name %s", tool.Name)
-			}
-		}
-		if slices.Sort(names); len(slices.Compact(slices.Clone(names))) != 6 {
-			t.Errorf("names %v", names)
-		}
-		if first != nil && !slices.Equal(first, names) {
-			t.Errorf("names %v, then %v", first, names)
-		}
-		first = names
-	}
-}
-
 // TestSelector_path_without_query_and_fragment checks that an exclude of a path
 // leaves out the operations that share it.
 func TestSelector_path_without_query_and_fragment(t *testing.T) {
 	for value, want := range map[string]int{"/files/{id}": 2, "/files/*#add_shared_link": 1, "/services/**": 2, "/search?mode=fast": 1, "/search": 2} {
-		tools := buildTools(t, sharedPaths, BuildOptions{Exclude: []Selector{{"path", value}}})
+		tools := buildTools(t, testdocs.SharedPaths, BuildOptions{Exclude: []Selector{{"path", value}}})
 		if tools.Excluded != want {
 			t.Errorf("exclude path %s leaves out %d operations, want %d", value, tools.Excluded, want)
 		}
@@ -363,12 +262,12 @@ func TestMatch_many_operations_at_one_path(t *testing.T) {
 func TestPath_repeated_parameter(t *testing.T) {
 	tool, _ := buildTools(t, `{"openapi":"3.0.3","info":{"title":"T","version":"1"},"paths":{"/{id}/copies/{id}":{"get":{"operationId":"a"}}}}`, BuildOptions{}).Tool("a")
 	r := callRequest(t, tool, `{"id":"7"}`)
-	if call, _, err := tool.ReadCall(r, nil); err != nil || string(call.AppendArguments(nil)) != `{"id":"7"}` {
+	if call, _, err := ReadCall(tool, r, nil); err != nil || string(call.AppendArguments(nil)) != `{"id":"7"}` {
 		t.Errorf("%s is read as %v, %v", r.URL, call, err)
 	}
 	r.URL.Path = "/7/copies/8"
 	var misread *RequestError
-	if _, _, err := tool.ReadCall(r, nil); !errors.As(err, &misread) || misread.Kind != AmbiguousValue {
+	if _, _, err := ReadCall(tool, r, nil); !errors.As(err, &misread) || misread.Kind != AmbiguousValue {
 		t.Errorf("two values: %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
 )
 
@@ -52,8 +53,8 @@ const (
 // The result is an object, at least {}. It is not validated against the rest of the
 // schema, such as bounds and required arguments; ReadCall does that. The error is a
 // *RequestError.
-func (t *Tool) ReadRequest(r *http.Request, body []byte, credentials ...string) (arguments jsontext.Value, err error) {
-	reader, err := t.readRequest(r, body, credentials...)
+func ReadRequest(t *Tool, r *http.Request, body []byte, credentials ...string) (arguments jsontext.Value, err error) {
+	reader, err := readRequest(t, r, body, credentials...)
 	if err != nil {
 		return nil, err
 	}
@@ -63,8 +64,8 @@ func (t *Tool) ReadRequest(r *http.Request, body []byte, credentials ...string) 
 // ReadCall is like ReadRequest and also validates the arguments against the tool's schema,
 // as for a tool call. Undeclared is an object with the members UndeclaredQuery and
 // UndeclaredProperties, or nil if the request has nothing undeclared.
-func (t *Tool) ReadCall(r *http.Request, body []byte) (call *Call, undeclared jsontext.Value, err error) {
-	reader, err := t.readRequest(r, body)
+func ReadCall(t *Tool, r *http.Request, body []byte) (call *Call, undeclared jsontext.Value, err error) {
+	reader, err := readRequest(t, r, body)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -85,6 +86,8 @@ func (t *Tool) ReadCall(r *http.Request, body []byte) (call *Call, undeclared js
 // requestReader is one run of ReadRequest.
 type requestReader struct {
 	tool    *Tool
+	all     []Argument // of tool
+	planned *plan.Plan // of tool
 	plan    *requestPlan
 	request *http.Request
 
@@ -93,11 +96,11 @@ type requestReader struct {
 	properties []wire.Member // undeclared
 }
 
-func (t *Tool) readRequest(request *http.Request, body []byte, credentials ...string) (*requestReader, error) {
-	if t.unread {
-		return nil, &RequestError{Kind: UnfitValue, Message: "plain requests of " + t.where() + " cannot be checked, as its schema is too large: call it as a tool"}
+func readRequest(t *Tool, request *http.Request, body []byte, credentials ...string) (*requestReader, error) {
+	if t.Plan().Unchecked {
+		return nil, &RequestError{Kind: UnfitValue, Message: "plain requests of " + t.Operation() + " cannot be checked, as its schema is too large: call it as a tool"}
 	}
-	r := &requestReader{tool: t, plan: t.requestPlan(), request: request}
+	r := &requestReader{tool: t, all: t.All(), planned: t.Plan(), plan: requestPlanOf(t), request: request}
 	r.out = append(make([]byte, 0, 256+len(body)), '{')
 	err := r.readPath(request.URL.EscapedPath())
 	if err == nil {
@@ -140,30 +143,30 @@ func (r *requestReader) end(mark, value int) {
 
 func (r *requestReader) readPath(path string) error {
 	var onStack [8]string
-	values, err := r.tool.pathValues(onStack[:0], path)
+	values, err := pathValues(r.tool, onStack[:0], path)
 	if err != nil {
 		return err
 	}
 	var readOnStack [8]int
 	read := readOnStack[:0] // positions of the arguments that were read as values
-	for _, part := range r.tool.path {
-		if part.literal != "" {
+	for _, part := range r.planned.Parts {
+		if part.Literal != "" {
 			continue
 		}
-		i, text := part.argument, values[len(read)]
+		i, text := part.Argument, values[len(read)]
 		if earlier := slices.Index(read, i); earlier >= 0 {
 			if values[earlier] != text {
 				return &RequestError{
-					Kind: AmbiguousValue, In: InPath, Name: r.tool.all[i].WireName,
-					Message: "the path of " + r.tool.where() + " has the parameter " + r.tool.all[i].WireName + " several times: give it the same value each time",
+					Kind: AmbiguousValue, In: InPath, Name: r.all[i].WireName,
+					Message: "the path of " + r.tool.Operation() + " has the parameter " + r.all[i].WireName + " several times: give it the same value each time",
 				}
 			}
 			read = append(read, i)
 			continue
 		}
 		read = append(read, i)
-		mark, value := r.begin(r.tool.all[i].Name)
-		r.out, err = r.tool.plans[i].param.ReadPath(r.out, text, r.plan.shapes[i])
+		mark, value := r.begin(r.all[i].Name)
+		r.out, err = r.planned.Arguments[i].Param.ReadPath(r.out, text, r.plan.shapes[i])
 		if err != nil {
 			return err
 		}
@@ -203,8 +206,8 @@ func (r *requestReader) readQuery(query string, credentials []string) error {
 
 func (r *requestReader) readPairs(pairs []style.Pair, arguments []int) (err error) {
 	for _, i := range arguments {
-		mark, value := r.begin(r.tool.all[i].Name)
-		if r.out, err = r.tool.plans[i].param.ReadPairs(r.out, pairs, r.plan.shapes[i]); err != nil {
+		mark, value := r.begin(r.all[i].Name)
+		if r.out, err = r.planned.Arguments[i].Param.ReadPairs(r.out, pairs, r.plan.shapes[i]); err != nil {
 			return err
 		}
 		r.end(mark, value)
@@ -220,9 +223,9 @@ func (r *requestReader) readHeaders() (err error) {
 		return err
 	}
 	for _, i := range r.plan.headers {
-		a := &r.tool.all[i]
+		a := &r.all[i]
 		mark, value := r.begin(a.Name)
-		if r.out, err = r.tool.plans[i].param.ReadHeader(r.out, r.request.Header[a.WireName], r.plan.shapes[i]); err != nil {
+		if r.out, err = r.planned.Arguments[i].Param.ReadHeader(r.out, r.request.Header[a.WireName], r.plan.shapes[i]); err != nil {
 			return err
 		}
 		r.end(mark, value)

@@ -5,37 +5,40 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/body"
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
 
 func (r *requestReader) readBody(content []byte) error {
 	if len(content) == 0 {
 		return nil
 	}
-	plan := r.tool.body
-	if plan == nil {
+	planned := r.planned.Body
+	if planned == nil {
 		return r.refuseBody(UndeclaredBody, "is none that the document declares: send none")
 	}
 	contentType, err := r.contentType()
 	if err != nil {
 		return err
 	}
-	encoder := plan.encoderFor(contentType)
-	if plan.encoders != nil {
-		r.begin(r.tool.all[plan.typeArgument].Name)
-		r.out = wire.AppendString(r.out, mediaType(encoder.ContentType()))
+	encoder := planned.EncoderFor(contentType)
+	if planned.Encoders != nil {
+		r.begin(r.all[planned.TypeArgument].Name)
+		r.out = wire.AppendString(r.out, plan.MediaType(encoder.ContentType()))
 	}
-	if plan.whole >= 0 {
-		a := &r.tool.all[plan.whole]
+	if planned.Whole >= 0 {
+		a := &r.all[planned.Whole]
 		_, value := r.begin(a.Name)
-		if r.out, err = encoder.ReadValue(r.out, content, contentType, r.plan.shapes[plan.whole]); err != nil {
+		if r.out, err = encoder.ReadValue(r.out, content, contentType, r.plan.shapes[planned.Whole]); err != nil {
 			return err
 		}
 		if err := r.checkOverrides(r.out[value:]); err != nil {
 			return err
 		}
-		return r.checkType(plan.whole, r.out[value:])
+		return r.checkType(planned.Whole, r.out[value:])
 	}
 	var onStack [16]wire.Member
 	members, err := encoder.ReadObject(onStack[:0], content, contentType, &r.plan.body)
@@ -56,7 +59,7 @@ func (r *requestReader) contentType() (string, error) {
 	header := r.request.Header
 	for _, coding := range header["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(coding, "identity") {
-			return "", r.refuseBody(EncodedBody, "has the Content-Encoding "+clip(coding, maxProblem)+": send it as it is")
+			return "", r.refuseBody(EncodedBody, "has the Content-Encoding "+text.Clip(coding, validate.MaxProblem)+": send it as it is")
 		}
 	}
 	switch types := header["Content-Type"]; len(types) {
@@ -70,13 +73,13 @@ func (r *requestReader) contentType() (string, error) {
 
 // readProperty reads a property of the body as an argument or as an undeclared property.
 func (r *requestReader) readProperty(m wire.Member) error {
-	if i, declared := r.plan.properties[m.Name]; declared && r.tool.plans[i].filled {
+	if i, declared := r.plan.properties[m.Name]; declared && r.planned.Arguments[i].Filled {
 		return r.checkFilled(i, m.Value)
 	} else if declared {
 		if err := r.checkType(i, m.Value); err != nil {
 			return err
 		}
-		r.begin(r.tool.all[i].Name)
+		r.begin(r.all[i].Name)
 		r.out = append(r.out, m.Value...)
 		return nil
 	}
@@ -86,7 +89,7 @@ func (r *requestReader) readProperty(m wire.Member) error {
 	if err := r.plan.checkUndeclared(InBody, m.Name); err != nil {
 		return err
 	}
-	if r.tool.undeclaredMember(m.Name) {
+	if r.plan.undeclaredMember(r.tool, m.Name) {
 		r.properties = append(r.properties, m)
 		return nil
 	}
@@ -129,8 +132,8 @@ func (r *requestReader) namesMethod(value jsontext.Value) bool {
 // checkType returns an error if a JSON value has none of the argument's types. Text was
 // converted to one of them when it was read.
 func (r *requestReader) checkType(argument int, value jsontext.Value) error {
-	a := &r.tool.all[argument]
-	if r.tool.body.encoder.Kind() != body.JSON || fits(value, a.types) || isNull(value) && r.tool.plans[argument].dropNull {
+	a := &r.all[argument]
+	if r.planned.Body.Encoder.Kind() != body.JSON || plan.Fits(value, a.Types()) || value.Kind() == 'n' && r.planned.Arguments[argument].DropNull {
 		return nil
 	}
 	name := "body"
@@ -139,12 +142,12 @@ func (r *requestReader) checkType(argument int, value jsontext.Value) error {
 	}
 	return &RequestError{
 		Kind: UnfitValue, In: InBody, Name: a.WireName,
-		Message: "the " + name + " must be " + strings.Join(a.types, " or ") + ", and is " + wire.KindName(value.Kind()),
+		Message: "the " + name + " must be " + strings.Join(a.Types(), " or ") + ", and is " + wire.KindName(value.Kind()),
 	}
 }
 
 func (r *requestReader) refuseBody(kind RequestErrorKind, problem string) error {
-	return &RequestError{Kind: kind, In: InBody, Message: "the body of " + r.tool.where() + " " + problem}
+	return &RequestError{Kind: kind, In: InBody, Message: "the body of " + r.tool.Operation() + " " + problem}
 }
 
 // isOverride reports whether frameworks use the parameter or field with that name as the

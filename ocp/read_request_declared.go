@@ -11,7 +11,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
 
 // ReadDeclared is like ReadRequest but accepts only what the document declares, as Bind
@@ -19,8 +21,8 @@ import (
 // undeclared property of the body, and a property inside an argument that the schema
 // excludes. Properties that the body explicitly allows (additionalProperties) count as
 // declared.
-func (t *Tool) ReadDeclared(r *http.Request, body []byte, credentials ...string) (arguments jsontext.Value, err error) {
-	reader, err := t.readRequest(r, body, credentials...)
+func ReadDeclared(t *Tool, r *http.Request, body []byte, credentials ...string) (arguments jsontext.Value, err error) {
+	reader, err := readRequest(t, r, body, credentials...)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +39,7 @@ func (r *requestReader) checkDeclared() error {
 		}
 	}
 	for _, m := range r.properties {
-		if !r.tool.openBody || r.tool.taken[m.Name] {
+		if !r.planned.OpenBody || r.planned.Taken[m.Name] {
 			return r.undeclared(InBody, m.Name)
 		}
 	}
@@ -48,20 +50,20 @@ func (r *requestReader) checkDeclared() error {
 	if err != nil {
 		return err
 	}
-	return r.tool.checkExcluded(arguments)
+	return r.plan.checkExcluded(r.tool, arguments)
 }
 
 // undeclared returns an error for an undeclared name. It suggests the nearest declared
 // one.
 func (r *requestReader) undeclared(in Location, name string) error {
 	near := nearest.Name(name, func(yield func(string) bool) {
-		for i := range r.tool.all {
-			if a := &r.tool.all[i]; a.In == in && a.WireName != "" && !yield(a.WireName) {
+		for i := range r.all {
+			if a := &r.all[i]; a.In == in && a.WireName != "" && !yield(a.WireName) {
 				return
 			}
 		}
 	})
-	message := "the " + string(in) + " parameter " + strconv.Quote(clip(name, maxProblem)) + " is not one that " + r.tool.where() + " takes"
+	message := "the " + string(in) + " parameter " + strconv.Quote(text.Clip(name, validate.MaxProblem)) + " is not one that " + r.tool.Operation() + " takes"
 	if near != "" {
 		message += "; did you mean " + near + "?"
 	}
@@ -70,10 +72,10 @@ func (r *requestReader) undeclared(in Location, name string) error {
 
 // checkExcluded returns an error if a property inside an argument is excluded by the
 // tool's schema. The API reports other errors itself.
-func (t *Tool) checkExcluded(arguments any) error {
-	compiled, err := t.validator.compile(t.checkedSchema)
+func (p *requestPlan) checkExcluded(t *Tool, arguments any) error {
+	compiled, err := t.Plan().Validator.Compile(t.Plan().Schema)
 	if err != nil {
-		return &RequestError{Kind: InvalidArgument, Message: "the schema of " + t.where() + " cannot be used to check the request: " + err.Error()}
+		return &RequestError{Kind: InvalidArgument, Message: "the schema of " + t.Operation() + " cannot be used to check the request: " + err.Error()}
 	}
 	err = compiled.Validate(arguments)
 	if err == nil {
@@ -81,17 +83,17 @@ func (t *Tool) checkExcluded(arguments any) error {
 	}
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
-		return &RequestError{Kind: InvalidArgument, Message: "the request cannot be checked against the schema of " + t.where() + ": " + err.Error()}
+		return &RequestError{Kind: InvalidArgument, Message: "the request cannot be checked against the schema of " + t.Operation() + ": " + err.Error()}
 	}
 	path := excludedBy(invalid)
 	if path == nil {
 		return nil
 	}
 	e := &RequestError{Kind: UndeclaredName, Name: path[len(path)-1]}
-	if i, ok := t.index.position(t.all, path[0]); ok {
-		e.In = t.all[i].In
+	if i, ok := p.names[path[0]]; ok {
+		e.In = t.All()[i].In
 	}
-	e.Message = "the property " + strconv.Quote(clip(pointer(path...), maxProblem)) + " is not one that " + t.where() + " takes"
+	e.Message = "the property " + strconv.Quote(text.Clip(text.Pointer(path...), validate.MaxProblem)) + " is not one that " + t.Operation() + " takes"
 	return e
 }
 

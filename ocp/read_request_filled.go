@@ -6,7 +6,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
 
 // Arguments that the gateway fills are not arguments of callers. A request may contain one
@@ -14,28 +17,28 @@ import (
 
 // takeConstants takes the query pairs that the tool's path contains.
 func (r *requestReader) takeConstants(pairs []style.Pair) error {
-	for _, id := range r.tool.identity {
-		if id.in != InQuery || !id.isFixed() || r.tool.fills(InQuery, id.name) {
+	for _, id := range r.planned.Identity {
+		if id.In != style.Query || !id.IsFixed() || r.fills(InQuery, id.Name) {
 			continue
 		}
 		var values []string
 		for i := range pairs {
-			if pairs[i].Name == id.name {
+			if pairs[i].Name == id.Name {
 				values = append(values, pairs[i].Value)
 				pairs[i].Taken = true
 			}
 		}
-		if len(values) > 0 && !slices.Equal(values, id.values) {
-			return r.wrongFill(InQuery, id.name, strings.Join(id.values, ", "))
+		if len(values) > 0 && !slices.Equal(values, id.Values) {
+			return r.wrongFill(InQuery, id.Name, strings.Join(id.Values, ", "))
 		}
 	}
 	return nil
 }
 
 // fills reports whether the gateway fills the declared argument with that name.
-func (t *Tool) fills(in Location, name string) bool {
-	for i := range t.all {
-		if t.plans[i].filled && t.all[i].In == in && t.all[i].WireName == name {
+func (r *requestReader) fills(in Location, name string) bool {
+	for i := range r.all {
+		if r.planned.Arguments[i].Filled && r.all[i].In == in && r.all[i].WireName == name {
 			return true
 		}
 	}
@@ -45,7 +48,7 @@ func (t *Tool) fills(in Location, name string) bool {
 // takeFilled takes the query pairs of parameters that the gateway fills.
 func (r *requestReader) takeFilled(pairs []style.Pair, in Location) error {
 	for _, i := range r.plan.filled {
-		a, plan := &r.tool.all[i], &r.tool.plans[i]
+		a, planned := &r.all[i], &r.planned.Arguments[i]
 		if a.In != in {
 			continue
 		}
@@ -56,10 +59,10 @@ func (r *requestReader) takeFilled(pairs []style.Pair, in Location) error {
 				continue
 			}
 			p.Taken = true
-			if plan.fill == nil {
+			if planned.Fill == nil {
 				continue
 			}
-			if _, value := plan.sentAs(a); found || p.Value != value {
+			if _, value := planned.SentAs(style.In(a.In), a.WireName); found || p.Value != value {
 				return r.wrongFill(in, p.Name, value)
 			}
 			found = true
@@ -71,12 +74,12 @@ func (r *requestReader) takeFilled(pairs []style.Pair, in Location) error {
 // checkFilledHeaders checks the headers that the gateway fills.
 func (r *requestReader) checkFilledHeaders() error {
 	for _, i := range r.plan.filled {
-		a, plan := &r.tool.all[i], &r.tool.plans[i]
+		a, planned := &r.all[i], &r.planned.Arguments[i]
 		lines := r.request.Header[a.WireName]
-		if a.In != InHeader || plan.fill == nil || len(lines) == 0 {
+		if a.In != InHeader || planned.Fill == nil || len(lines) == 0 {
 			continue
 		}
-		if _, value := plan.sentAs(a); len(lines) > 1 || strings.Trim(lines[0], " \t") != value {
+		if _, value := planned.SentAs(style.In(a.In), a.WireName); len(lines) > 1 || strings.Trim(lines[0], " \t") != value {
 			return r.wrongFill(InHeader, a.WireName, value)
 		}
 	}
@@ -85,8 +88,8 @@ func (r *requestReader) checkFilledHeaders() error {
 
 // checkFilled checks a property of the body that the gateway fills.
 func (r *requestReader) checkFilled(argument int, value jsontext.Value) error {
-	if fill := r.tool.plans[argument].fill; fill != nil && !sameScalar(value, fill) {
-		return r.wrongFill(InBody, r.tool.all[argument].WireName, string(fill))
+	if fill := r.planned.Arguments[argument].Fill; fill != nil && !plan.SameScalar(value, fill) {
+		return r.wrongFill(InBody, r.all[argument].WireName, string(fill))
 	}
 	return nil
 }
@@ -94,6 +97,6 @@ func (r *requestReader) checkFilled(argument int, value jsontext.Value) error {
 func (r *requestReader) wrongFill(in Location, name, value string) error {
 	return &RequestError{
 		Kind: UnfitValue, In: in, Name: name,
-		Message: "the " + string(in) + " parameter " + clip(name, maxProblem) + " of " + r.tool.where() + " must be " + clip(value, maxProblem) + ", and be given once",
+		Message: "the " + string(in) + " parameter " + text.Clip(name, validate.MaxProblem) + " of " + r.tool.Operation() + " must be " + text.Clip(value, validate.MaxProblem) + ", and be given once",
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
 
 // checkHeaders returns an error if the API may receive other headers than those read here.
@@ -38,7 +40,7 @@ func checkConnection(value string) error {
 		switch strings.ToLower(strings.Trim(option, " \t")) {
 		case "", "close", "keep-alive", "proxy-connection", "te", "upgrade", "http2-settings":
 		default:
-			return refuseHeader("Connection", "has the header "+clip(strings.Trim(option, " \t"), maxProblem)+" taken away before the API sees it: leave that out")
+			return refuseHeader("Connection", "has the header "+text.Clip(strings.Trim(option, " \t"), validate.MaxProblem)+" taken away before the API sees it: leave that out")
 		}
 	}
 	return nil
@@ -58,6 +60,6 @@ func (p *requestPlan) readsHeader(name string) bool {
 }
 
 func refuseHeader(name, problem string) error {
-	name = clip(name, maxProblem)
+	name = text.Clip(name, validate.MaxProblem)
 	return &RequestError{Kind: AmbiguousValue, In: InHeader, Name: name, Message: "the header " + name + " " + problem}
 }

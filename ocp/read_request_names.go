@@ -6,37 +6,39 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
 
 // CheckNames returns an error if a server may read the call's arguments differently,
 // because many servers ignore case in names and read "Amount" as amount. It checks the
 // places where undeclared names are possible: objects inside arguments, and additional
 // properties of the body. ReadRequest makes the same checks. The error is a *RequestError.
-func (c *Call) CheckNames() error {
-	plan := c.Tool.requestPlan()
-	for i, value := range c.values {
-		if err := c.Tool.checkNames(i, value); err != nil {
+func CheckNames(c *Call) error {
+	plan := requestPlanOf(c.Tool)
+	for i, value := range c.Values() {
+		if err := plan.checkNames(c.Tool, i, value); err != nil {
 			return err
 		}
 	}
 	var seen map[string]string
-	for _, m := range c.extra {
-		if err := plan.checkUndeclared(InBody, m.Name); err != nil {
+	for name, value := range c.Additional() {
+		if err := plan.checkUndeclared(InBody, name); err != nil {
 			return err
 		}
 		if seen == nil {
-			seen = make(map[string]string, len(c.extra))
+			seen = make(map[string]string)
 		}
-		folded := foldName(m.Name)
+		folded := foldName(name)
 		if other, taken := seen[folded]; taken {
-			return sameName(InBody, m.Name, m.Name, other)
+			return sameName(InBody, name, name, other)
 		}
-		seen[folded] = m.Name
+		seen[folded] = name
 		further, _ := plan.body.further.(*shape)
-		if name, other := confusable(further, m.Value); name != "" {
-			return sameName(InBody, m.Name, name, other)
+		if found, other := confusable(further, value); found != "" {
+			return sameName(InBody, name, found, other)
 		}
 	}
 	return nil
@@ -52,9 +54,9 @@ func (r *requestReader) checkNames() error {
 		if err != nil {
 			return err
 		}
-		i, known := r.tool.index.position(r.tool.all, string(name))
+		i, known := r.plan.names[string(name)]
 		if known {
-			if err := r.tool.checkNames(i, walk.Value); err != nil {
+			if err := r.plan.checkNames(r.tool, i, walk.Value); err != nil {
 				return err
 			}
 			continue
@@ -68,13 +70,13 @@ func (r *requestReader) checkNames() error {
 }
 
 // checkNames checks the value of the argument at that position.
-func (t *Tool) checkNames(argument int, value jsontext.Value) error {
+func (p *requestPlan) checkNames(t *Tool, argument int, value jsontext.Value) error {
 	if !isNested(value) {
 		return nil
 	}
-	declared, _ := t.requestPlan().shapes[argument].(*shape)
+	declared, _ := p.shapes[argument].(*shape)
 	if name, other := confusable(declared, value); name != "" {
-		a := &t.all[argument]
+		a := &t.All()[argument]
 		return sameName(a.In, a.WireName, name, other)
 	}
 	return nil
@@ -88,12 +90,12 @@ func isNested(value jsontext.Value) bool {
 func sameName(in Location, argument, name, other string) error {
 	where := "the " + string(in)
 	if argument != "" && argument != name {
-		where += " parameter " + clip(argument, maxProblem)
+		where += " parameter " + text.Clip(argument, validate.MaxProblem)
 	}
 	return &RequestError{
 		Kind: AmbiguousValue, In: in, Name: argument,
-		Message: where + " has the name " + strconv.Quote(clip(name, maxProblem)) + ", which some servers read as " +
-			strconv.Quote(clip(other, maxProblem)) + ": leave one of them away, and write it as the document does",
+		Message: where + " has the name " + strconv.Quote(text.Clip(name, validate.MaxProblem)) + ", which some servers read as " +
+			strconv.Quote(text.Clip(other, validate.MaxProblem)) + ": leave one of them away, and write it as the document does",
 	}
 }
 

@@ -6,10 +6,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
 
 // requestPlan is the data to read a tool's plain requests. It is built on the first such
@@ -21,6 +21,7 @@ type requestPlan struct {
 	cookies      []int
 	headers      []int
 	readsCookies bool
+	names        map[string]int // of all arguments
 	headerNames  map[string]int // canonical
 	properties   map[string]int // arguments of the body by wire name
 	body         bodyShape
@@ -31,26 +32,29 @@ type requestPlan struct {
 	bodyNames  aliases
 }
 
-func (t *Tool) requestPlan() *requestPlan {
-	t.requestOnce.Do(func() {
-		t.requests = new(requestPlan)
-		t.requests.make(t)
-	})
-	return t.requests
+func requestPlanOf(t *Tool) *requestPlan {
+	return t.Plan().Cache(func() any {
+		p := new(requestPlan)
+		p.make(t)
+		return p
+	}).(*requestPlan)
 }
 
 func (p *requestPlan) make(t *Tool) {
-	owner := &shapes{schema: t.checkedSchema(), nodes: make(map[[sha256.Size]byte]*shape)}
-	p.shapes = make([]style.Shape, len(t.all))
+	owner := &shapes{schema: t.Plan().Schema(), nodes: make(map[[sha256.Size]byte]*shape)}
+	all, planned := t.All(), t.Plan()
+	p.shapes = make([]style.Shape, len(all))
+	p.names = make(map[string]int, len(all))
 	p.headerNames, p.properties = make(map[string]int), make(map[string]int)
 	p.queryNames, p.pathNames, p.bodyNames = make(aliases), make(aliases), make(aliases)
-	for i := range t.all {
-		a := &t.all[i]
+	for i := range all {
+		a := &all[i]
+		p.names[a.Name] = i
 		p.shapes[i] = owner.of(owner.argument(t, i))
-		if t.isBodyType(i) {
+		if planned.Body.IsType(i) {
 			continue
 		}
-		filled := t.plans[i].filled
+		filled := planned.Arguments[i].Filled
 		if filled {
 			p.filled = append(p.filled, i)
 		}
@@ -77,9 +81,9 @@ func (p *requestPlan) make(t *Tool) {
 			p.bodyNames.add(a.WireName)
 		}
 	}
-	for _, id := range t.identity {
-		if id.in == InQuery {
-			p.queryNames.add(id.name)
+	for _, id := range planned.Identity {
+		if id.In == style.Query {
+			p.queryNames.add(id.Name)
 		}
 	}
 	// An exploded object takes the names that no other parameter has, and one that is open
@@ -89,7 +93,7 @@ func (p *requestPlan) make(t *Tool) {
 	slices.SortStableFunc(p.cookies, byGreed)
 	p.excludes = excludesNames(t.InputSchema)
 	p.body = bodyShape{plan: p}
-	if t.openBody {
+	if planned.OpenBody {
 		p.body.further, p.body.open = furtherProperties(owner), true
 	}
 }
@@ -186,7 +190,7 @@ func (a aliases) check(in Location, name string) error {
 	if ok {
 		return &RequestError{
 			Kind: AmbiguousValue, In: in, Name: name,
-			Message: "the " + string(in) + " parameter " + strconv.Quote(clip(name, maxProblem)) + " is read by some servers as " +
+			Message: "the " + string(in) + " parameter " + strconv.Quote(text.Clip(name, validate.MaxProblem)) + " is read by some servers as " +
 				strconv.Quote(declared) + ": write it so",
 		}
 	}
@@ -195,44 +199,44 @@ func (a aliases) check(in Location, name string) error {
 
 // pathValues appends the values of the tool's path parameters, still encoded, in the order
 // of the template.
-func (t *Tool) pathValues(dst []string, path string) ([]string, error) {
-	rest := path
-	for i, part := range t.path {
-		if part.literal != "" {
-			if !hasPrefixEscaped(rest, part.literal) {
-				return nil, t.wrongPath(path)
+func pathValues(t *Tool, dst []string, path string) ([]string, error) {
+	rest, parts := path, t.Plan().Parts
+	for i, part := range parts {
+		if part.Literal != "" {
+			if !hasPrefixEscaped(rest, part.Literal) {
+				return nil, wrongPath(t, path)
 			}
-			rest = rest[len(part.literal):]
+			rest = rest[len(part.Literal):]
 			continue
 		}
 		next := ""
-		if i+1 < len(t.path) {
-			if next = t.path[i+1].literal; next == "" {
+		if i+1 < len(parts) {
+			if next = parts[i+1].Literal; next == "" {
 				return nil, &RequestError{
-					Kind: AmbiguousValue, In: InPath, Name: t.all[part.argument].WireName,
-					Message: "the path parameters of " + t.where() + " stand next to each other and cannot be distinguished: call it as a tool",
+					Kind: AmbiguousValue, In: InPath, Name: t.All()[part.Argument].WireName,
+					Message: "the path parameters of " + t.Operation() + " stand next to each other and cannot be distinguished: call it as a tool",
 				}
 			}
 		}
-		length, err := t.valueLen(rest, next, i+2 >= len(t.path), part.argument)
+		length, err := valueLen(t, rest, next, i+2 >= len(parts), part.Argument)
 		if err != nil {
 			return nil, err
 		}
 		if length <= 0 {
-			return nil, t.wrongPath(path)
+			return nil, wrongPath(t, path)
 		}
 		dst = append(dst, rest[:length])
 		rest = rest[length:]
 	}
 	if rest != "" {
-		return nil, t.wrongPath(path)
+		return nil, wrongPath(t, path)
 	}
 	return dst, nil
 }
 
 // valueLen returns the length of a path parameter's value, up to the literal next, or 0 if
 // there is no value.
-func (t *Tool) valueLen(rest, next string, last bool, argument int) (int, error) {
+func valueLen(t *Tool, rest, next string, last bool, argument int) (int, error) {
 	segment, _, _ := strings.Cut(rest, "/")
 	next, _, ends := strings.Cut(next, "/")
 	if ends || last {
@@ -247,17 +251,17 @@ func (t *Tool) valueLen(rest, next string, last bool, argument int) (int, error)
 	at := strings.Index(segment[1:], next)
 	if at >= 0 && strings.Count(decodeTriples(segment[1:]), decodeTriples(next)) > 1 {
 		return 0, &RequestError{
-			Kind: AmbiguousValue, In: InPath, Name: t.all[argument].WireName,
-			Message: "the path parameters of " + t.where() + " cannot be distinguished: " + strconv.Quote(next) + " is between them and in one of them",
+			Kind: AmbiguousValue, In: InPath, Name: t.All()[argument].WireName,
+			Message: "the path parameters of " + t.Operation() + " cannot be distinguished: " + strconv.Quote(next) + " is between them and in one of them",
 		}
 	}
 	return at + 1, nil
 }
 
-func (t *Tool) wrongPath(path string) error {
+func wrongPath(t *Tool, path string) error {
 	return &RequestError{
 		Kind: WrongPath, In: InPath,
-		Message: "the path " + strconv.Quote(clip(path, maxProblem)) + " is not one of " + t.where(),
+		Message: "the path " + strconv.Quote(text.Clip(path, validate.MaxProblem)) + " is not one of " + t.Operation(),
 	}
 }
 
@@ -286,10 +290,8 @@ func hasPrefixEscaped(path, literal string) bool {
 
 // undeclaredMember reports whether a property of the body is not an argument and cannot
 // become one.
-func (t *Tool) undeclaredMember(name string) bool {
-	_, argument := t.index.position(t.all, name)
-	return argument || !t.openBody || t.taken[name] || name == UndeclaredQuery || name == UndeclaredProperties
+func (p *requestPlan) undeclaredMember(t *Tool, name string) bool {
+	_, argument := p.names[name]
+	planned := t.Plan()
+	return argument || !planned.OpenBody || planned.Taken[name] || name == UndeclaredQuery || name == UndeclaredProperties
 }
-
-// isNull reports whether a value is null.
-func isNull(value jsontext.Value) bool { return value.Kind() == 'n' }

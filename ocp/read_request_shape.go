@@ -53,8 +53,9 @@ type shape struct {
 
 // argument returns the full schema of the argument at position i.
 func (s *shapes) argument(t *Tool, i int) jsontext.Value {
-	if t.full == nil {
-		return t.all[i].Schema
+	a := &t.All()[i]
+	if !t.Plan().Simplified {
+		return a.Schema
 	}
 	if s.properties == nil {
 		s.properties = make(map[string]jsontext.Value)
@@ -62,10 +63,10 @@ func (s *shapes) argument(t *Tool, i int) jsontext.Value {
 			s.properties[m.Name] = m.Value
 		}
 	}
-	if schema, listed := s.properties[t.all[i].Name]; listed {
+	if schema, listed := s.properties[a.Name]; listed {
 		return schema
 	}
-	return t.all[i].Schema // the gateway fills it
+	return a.Schema // the gateway fills it
 }
 
 // memberOf returns the members of the object that is the named member of another object.

@@ -196,7 +196,7 @@ func TestReadRequest(t *testing.T) {
 	} {
 		t.Run(test.rule, func(t *testing.T) {
 			tool, r := test.build(t, tools)
-			got, err := tool.ReadRequest(r, []byte(test.body))
+			got, err := ReadRequest(tool, r, []byte(test.body))
 			if err != nil || string(got) != test.want {
 				t.Errorf("got %s, %v\nwant %s", got, err, test.want)
 			}
@@ -317,7 +317,7 @@ func TestReadRequestRefuses(t *testing.T) {
 	} {
 		t.Run(test.rule, func(t *testing.T) {
 			tool, r := test.build(t, tools)
-			got, err := tool.ReadRequest(r, []byte(test.body))
+			got, err := ReadRequest(tool, r, []byte(test.body))
 			var refused *RequestError
 			if !errors.As(err, &refused) {
 				t.Fatalf("got %s, %v; want a *RequestError", got, err)
@@ -335,7 +335,7 @@ func TestReadRequestTrailer(t *testing.T) {
 	for name, want := range map[string]RequestErrorKind{"X-Trace-Id": AmbiguousValue, "X_trace_id": AmbiguousValue, "Content-Type": AmbiguousValue, "Etag": ""} {
 		tool, r := plainRequest{request: "GET /v1/trips/7"}.build(t, tools)
 		r.Trailer = http.Header{name: {"a"}}
-		_, err := tool.ReadRequest(r, nil)
+		_, err := ReadRequest(tool, r, nil)
 		got := RequestErrorKind("")
 		if refused, ok := errors.AsType[*RequestError](err); ok {
 			got = refused.Kind
@@ -357,7 +357,7 @@ func TestReadCall(t *testing.T) {
 	} {
 		t.Run(test.rule, func(t *testing.T) {
 			tool, r := test.build(t, tools)
-			call, undeclared, err := tool.ReadCall(r, []byte(test.body))
+			call, undeclared, err := ReadCall(tool, r, []byte(test.body))
 			if (err != nil) != (test.want == "error") {
 				t.Fatal(err)
 			}
@@ -396,7 +396,7 @@ func TestCheckNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := ""
-		if refused, ok := errors.AsType[*RequestError](call.CheckNames()); ok {
+		if refused, ok := errors.AsType[*RequestError](CheckNames(call)); ok {
 			got = string(refused.Kind)
 		}
 		if got != test.want {
@@ -420,7 +420,7 @@ func FuzzReadRequest(f *testing.F) {
 		}}
 		r.URL = httptest.NewRequestWithContext(context.Background(), "GET", "/", http.NoBody).URL
 		r.URL.Path, r.URL.RawPath, r.URL.RawQuery = path, path, query
-		arguments, err := tool.ReadRequest(r, []byte(body))
+		arguments, err := ReadRequest(tool, r, []byte(body))
 		if err != nil {
 			if !errors.As(err, new(*RequestError)) {
 				t.Fatalf("%T: %v", err, err)
@@ -443,7 +443,7 @@ func BenchmarkReadRequest(b *testing.B) {
 		for b.Loop() {
 			tool, err := routes.Match(r)
 			if err == nil {
-				_, err = tool.ReadRequest(r, nil)
+				_, err = ReadRequest(tool, r, nil)
 			}
 			if err != nil {
 				b.Fatal(err)
@@ -460,7 +460,7 @@ func BenchmarkReadRequest(b *testing.B) {
 		}
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := tool.ReadRequest(patch, body); err != nil {
+			if _, err := ReadRequest(tool, patch, body); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -475,7 +475,7 @@ func TestReadRequestTogether(t *testing.T) {
 	var running sync.WaitGroup
 	for range 8 {
 		running.Go(func() {
-			if _, err := tool.ReadRequest(r, nil); err != nil {
+			if _, err := ReadRequest(tool, r, nil); err != nil {
 				t.Error(err)
 			}
 		})

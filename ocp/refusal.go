@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
@@ -26,7 +27,7 @@ const (
 // to do next.
 func (t *Tool) refusal(kind FailureKind, r *Result) *Failure {
 	f := &Failure{Kind: kind, Status: r.Status, RetryAfter: retryAfter(r.Header.Get("Retry-After"), time.Now())}
-	message := t.where() + " answered " + statusLine(r.Status)
+	message := t.Operation() + " answered " + text.StatusLine(r.Status)
 	detail := problemDetail(r)
 	if detail != "" {
 		message += ": " + detail
@@ -42,13 +43,13 @@ func (t *Tool) refusal(kind FailureKind, r *Result) *Failure {
 }
 
 func (t *Tool) redirection(r *Result) *Failure {
-	message := t.where() + " answered " + statusLine(r.Status)
+	message := t.Operation() + " answered " + text.StatusLine(r.Status)
 	if r.Status == http.StatusNotModified {
 		return &Failure{Kind: Redirected, Status: r.Status, Message: message +
 			", so it has nothing but what is known already; call it without a condition (If-None-Match, If-Modified-Since)"}
 	}
 	if location := r.Header.Get("Location"); location != "" {
-		message += " to " + clip(strconv.Quote(location), maxDetail)
+		message += " to " + text.Clip(strconv.Quote(location), maxDetail)
 	}
 	return &Failure{Kind: Redirected, Status: r.Status, Message: message + "; redirects are not followed"}
 }
@@ -63,13 +64,6 @@ func adviceOn(status int) string {
 		return "read the current state before trying again"
 	}
 	return ""
-}
-
-func statusLine(status int) string {
-	if text := http.StatusText(status); text != "" {
-		return strconv.Itoa(status) + " " + text
-	}
-	return strconv.Itoa(status)
 }
 
 // retryAfter parses a Retry-After header, which holds seconds or a date.
@@ -99,11 +93,11 @@ func problemDetail(r *Result) string {
 		if err != nil {
 			return ""
 		}
-		return clip(errorText(members, http.StatusText(r.Status), 0), maxDetail)
+		return text.Clip(errorText(members, http.StatusText(r.Status), 0), maxDetail)
 	case r.MediaType() == "text/html":
-		return clip(strings.TrimSpace("an HTML page"+pageTitle(body)), maxDetail)
+		return text.Clip(strings.TrimSpace("an HTML page"+pageTitle(body)), maxDetail)
 	case strings.HasPrefix(r.MediaType(), "text/"):
-		return clip(strings.ToValidUTF8(string(body), "\ufffd"), maxDetail)
+		return text.Clip(strings.ToValidUTF8(string(body), "\ufffd"), maxDetail)
 	}
 	return ""
 }
@@ -177,5 +171,5 @@ func pageTitle(page []byte) string {
 		return ""
 	}
 	title := strings.Join(strings.Fields(string(page[start:start+end])), " ")
-	return fmt.Sprintf(" titled %q", clip(strings.ToValidUTF8(title, ""), longest))
+	return fmt.Sprintf(" titled %q", text.Clip(strings.ToValidUTF8(title, ""), longest))
 }

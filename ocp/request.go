@@ -13,38 +13,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/internal/body"
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
-
-// argumentPlan describes how one argument becomes part of the request.
-type argumentPlan struct {
-	param        *style.Serializer // nil for an argument of the body and for the body's media type
-	fill         jsontext.Value    // sent if the argument is not given; nil for nothing
-	plain        *plainSchema      // nil if values need the full validator
-	dropNull     bool              // null is treated as absent
-	neededInBody bool              // required by the body's schema
-	filled       bool              // the gateway fills it, with fill or for each call (Call.Fill)
-}
-
-// pathPart is a literal part of the escaped path, or an argument.
-type pathPart struct {
-	literal  string
-	argument int // position in Tool.all, if literal is empty
-}
-
-// bodyPlan describes how the arguments of the body become the request body.
-type bodyPlan struct {
-	encoder  *body.Encoder
-	required bool
-	whole    int // position of the argument that is the whole body; -1 if its properties are arguments
-
-	// encoders holds an encoder for each media type that the caller can choose with the
-	// argument at position typeArgument. It is nil if there is no choice.
-	encoders     map[string]*body.Encoder
-	typeArgument int
-}
 
 // Request builds the REST request for the call, with an absolute path and no host. If an
 // argument cannot be sent, for example because a path argument would leave its segment,
@@ -88,23 +62,23 @@ func (c *Call) value(i int) jsontext.Value {
 	if v := c.values[i]; v != nil {
 		return v
 	}
-	return c.Tool.plans[i].fill
+	return c.Tool.plans[i].Fill
 }
 
 func (c *Call) setPath(target *url.URL, scratch *buffer.Buffer) error {
 	escaped := scratch.B[:0]
 	for _, part := range c.Tool.path {
-		if part.literal != "" {
-			escaped = append(escaped, part.literal...)
+		if part.Literal != "" {
+			escaped = append(escaped, part.Literal...)
 			continue
 		}
-		value := c.value(part.argument)
+		value := c.value(part.Argument)
 		if value == nil || value.Kind() == 'n' {
-			return c.unsendable(part.argument, errors.New("must not be empty"))
+			return c.unsendable(part.Argument, errors.New("must not be empty"))
 		}
 		var err error
-		if escaped, err = c.Tool.plans[part.argument].param.Append(escaped, value); err != nil {
-			return c.unsendable(part.argument, err)
+		if escaped, err = c.Tool.plans[part.Argument].Param.Append(escaped, value); err != nil {
+			return c.unsendable(part.Argument, err)
 		}
 	}
 	scratch.B = escaped
@@ -113,12 +87,12 @@ func (c *Call) setPath(target *url.URL, scratch *buffer.Buffer) error {
 	}
 	raw := string(escaped)
 	target.Path = raw
-	if isPlainPath(raw) {
+	if plan.IsPlainPath(raw) {
 		return nil
 	}
 	unescaped, err := url.PathUnescape(raw)
 	if err != nil {
-		return &Failure{Kind: Internal, Message: fmt.Sprintf("the path of %s cannot be built: %v", c.Tool.where(), err)}
+		return &Failure{Kind: Internal, Message: fmt.Sprintf("the path of %s cannot be built: %v", c.Tool.Operation(), err)}
 	}
 	target.Path, target.RawPath = unescaped, raw
 	return nil
@@ -142,24 +116,11 @@ func hasDotSegment(path []byte) bool {
 	return false
 }
 
-// isPlainPath reports whether the path is the same escaped and unescaped.
-func isPlainPath(path string) bool {
-	for i := range len(path) {
-		switch c := path[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		case c == '/', c == '-', c == '_', c == '.', c == '~':
-		default:
-			return false
-		}
-	}
-	return true
-}
-
 // setParameters sets the query, header and cookie arguments.
 func (c *Call) setParameters(r *http.Request, scratch *buffer.Buffer) error {
 	query, cookies := append(scratch.B[:0], c.Tool.query...), []byte(nil)
 	for i := range c.Tool.all {
-		a, param := &c.Tool.all[i], c.Tool.plans[i].param
+		a, param := &c.Tool.all[i], c.Tool.plans[i].Param
 		value := c.value(i)
 		if value == nil || value.Kind() == 'n' || param == nil {
 			continue
@@ -208,7 +169,7 @@ func appendJoined(dst []byte, separator string, param *style.Serializer, value j
 
 func (c *Call) setBody(r *http.Request) error {
 	plan := c.Tool.body
-	if plan == nil || !plan.required && !c.hasBody() {
+	if plan == nil || !plan.Required && !c.hasBody() {
 		return nil
 	}
 	content, contentType, err := c.encodeBody(plan)
@@ -227,9 +188,9 @@ func (c *Call) setBody(r *http.Request) error {
 	return nil
 }
 
-func (c *Call) encodeBody(plan *bodyPlan) (content []byte, contentType string, err error) {
-	if plan.whole >= 0 {
-		value := c.value(plan.whole)
+func (c *Call) encodeBody(plan *plan.Body) (content []byte, contentType string, err error) {
+	if plan.Whole >= 0 {
+		value := c.value(plan.Whole)
 		if value == nil {
 			return nil, "", nil
 		}
@@ -253,7 +214,7 @@ func (c *Call) unsendable(argument int, err error) error {
 	if refused, ok := errors.AsType[*style.Error](err); ok {
 		message = refused.Problem
 	}
-	return c.Tool.invalid([]Problem{{Path: pointer(c.Tool.all[argument].Name), Message: message}})
+	return c.Tool.invalid([]Problem{{Path: text.Pointer(c.Tool.all[argument].Name), Message: message}})
 }
 
 // bodyProblem returns the problem with the argument that prevents encoding the body.
@@ -264,7 +225,7 @@ func (c *Call) bodyProblem(err error) Problem {
 	}
 	for i := range c.Tool.all {
 		if a := &c.Tool.all[i]; a.In == InBody && a.WireName == refused.Name {
-			return Problem{Path: pointer(a.Name), Message: refused.Problem}
+			return Problem{Path: text.Pointer(a.Name), Message: refused.Problem}
 		}
 	}
 	return Problem{Message: refused.Error()}
@@ -274,16 +235,16 @@ func (c *Call) bodyProblem(err error) Problem {
 func (t *Tool) invalid(problems []Problem) *Failure {
 	var message strings.Builder
 	fmt.Fprintf(&message, "invalid arguments for %s:", t.Name)
-	for i, p := range problems[:min(len(problems), maxProblems)] {
+	for i, p := range problems[:min(len(problems), validate.MaxProblems)] {
 		if i > 0 {
 			message.WriteByte(';')
 		}
 		message.WriteByte(' ')
 		if p.Path != "" {
-			message.WriteString(clip(p.Path, maxProblem))
+			message.WriteString(text.Clip(p.Path, validate.MaxProblem))
 			message.WriteString(": ")
 		}
-		message.WriteString(clip(p.Message, maxProblem))
+		message.WriteString(text.Clip(p.Message, validate.MaxProblem))
 	}
 	return &Failure{Kind: InvalidArguments, Message: message.String(), Problems: problems}
 }

@@ -3,109 +3,11 @@ package ocp
 import (
 	"context"
 	"errors"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
 )
-
-// trains is a document with one of everything that a request is built from.
-const trains = `
-openapi: 3.1.0
-info: {title: Trains, version: "1.2"}
-servers: [{url: https://api.example.com/v1/}]
-paths:
-  /trips/{id}:
-    parameters:
-      - {name: id, in: path, required: true, schema: {type: string}}
-    get:
-      operationId: getTrip
-      parameters:
-        - {name: fields, in: query, explode: false, schema: {type: array, items: {type: string}}}
-        - {name: "filter[class]", in: query, schema: {type: string, enum: [first, second]}}
-        - {name: page, in: query, schema: {type: integer, default: 1}}
-        - {name: X-Trace-Id, in: header, schema: {type: string}}
-        - {name: theme, in: cookie, schema: {type: string}}
-        - {name: Authorization, in: header, schema: {type: string}}
-      responses: {"200": {description: A trip, content: {application/json: {schema: {type: object}}}}}
-    patch:
-      operationId: changeTrip
-      requestBody:
-        required: true
-        content:
-          application/merge-patch+json:
-            schema:
-              type: object
-              required: [note]
-              properties:
-                id: {type: string, description: The new id}
-                note: {type: string, default: none}
-                seats: {type: integer, default: 1}
-                private: {type: boolean, default: false}
-                created: {type: string, readOnly: true}
-                window: {type: [boolean, "null"]}
-      responses: {"204": {description: Changed}}
-  /labels:
-    post:
-      operationId: addLabel
-      requestBody:
-        content:
-          application/json:
-            schema:
-              type: object
-              required: [name]
-              properties: {name: {type: string}, colour: {type: string}}
-              additionalProperties: {type: integer}
-      responses: {"201": {description: Added}}
-  /search:
-    post:
-      operationId: search
-      requestBody:
-        required: true
-        content:
-          application/json:
-            schema: {oneOf: [{type: string}, {type: array, items: {type: string}}]}
-      responses: {"200": {description: Found, content: {application/json: {}}}}
-  /a{x}{y}/b:
-    get:
-      operationId: joined
-      parameters:
-        - {name: x, in: path, required: true, schema: {type: string}}
-        - {name: y, in: path, required: true, schema: {type: string}}
-      responses: {"200": {description: OK}}
-`
-
-func buildTools(t testing.TB, document string, options BuildOptions) *Toolset {
-	t.Helper()
-	tools, err := Build([]byte(document), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tools
-}
-
-// requestText writes a request as it goes to the API.
-func requestText(t *testing.T, r *http.Request) string {
-	t.Helper()
-	var text strings.Builder
-	text.WriteString(r.Method + " " + r.URL.RequestURI())
-	for _, name := range []string{"X-Trace-Id", "Cookie", "Content-Type"} {
-		if value := r.Header.Get(name); value != "" {
-			text.WriteString(" | " + name + ": " + value)
-		}
-	}
-	content, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(content) > 0 {
-		text.WriteString(" | " + string(content))
-	}
-	if int64(len(content)) != r.ContentLength {
-		t.Errorf("Content-Length is %d for %d bytes", r.ContentLength, len(content))
-	}
-	return text.String()
-}
 
 // TestObjectsInjectNoParameter: a member of a free-form object passes for no
 // other argument, whose schema would not see it.
@@ -151,7 +53,7 @@ func TestOpenBody(t *testing.T) {
 }
 
 func TestRequest(t *testing.T) {
-	tools := buildTools(t, trains, BuildOptions{})
+	tools := buildTools(t, testdocs.Trains, BuildOptions{})
 	for _, test := range []struct{ name, tool, arguments, want string }{
 		{"defaults of parameters are sent", "getTrip", `{"id":"7"}`, "GET /v1/trips/7?page=1"},
 		{
@@ -202,7 +104,7 @@ func TestRequest(t *testing.T) {
 }
 
 func TestInvalidArguments(t *testing.T) {
-	tools := buildTools(t, trains, BuildOptions{})
+	tools := buildTools(t, testdocs.Trains, BuildOptions{})
 	for _, test := range []struct{ name, tool, arguments, want string }{
 		{"missing", "getTrip", `{}`, "/id: missing, and required"},
 		{"unknown, with the nearest", "getTrip", `{"id":"7","field":["a"]}`, "/field: no such argument; did you mean fields?"},
@@ -247,7 +149,7 @@ func TestInvalidArguments(t *testing.T) {
 }
 
 func TestJoinedDots(t *testing.T) {
-	tool, _ := buildTools(t, strings.Replace(trains, "/a{x}{y}/b", "/{x}{y}/b", 1), BuildOptions{BasePath: "/"}).Tool("joined")
+	tool, _ := buildTools(t, strings.Replace(testdocs.Trains, "/a{x}{y}/b", "/{x}{y}/b", 1), BuildOptions{BasePath: "/"}).Tool("joined")
 	for arguments, want := range map[string]string{
 		`{"x":"a","y":"b"}`:   "/ab/b",
 		`{"x":"a.","y":".b"}`: "/a..b/b",
@@ -268,7 +170,7 @@ func TestJoinedDots(t *testing.T) {
 
 // FuzzRequest holds every request that can be built to the operation's own path.
 func FuzzRequest(f *testing.F) {
-	tools := buildTools(f, trains, BuildOptions{})
+	tools := buildTools(f, testdocs.Trains, BuildOptions{})
 	for _, seed := range []string{
 		`{"id":"7"}`, `{"id":"../x"}`, `{"id":"%2e%2e/","fields":["a&b"],"theme":"a;b"}`, `{"id":"x","X_Trace_Id":"é"}`, `{}`, `[`,
 	} {
@@ -297,7 +199,7 @@ func FuzzRequest(f *testing.F) {
 }
 
 func BenchmarkBindAndRequest(b *testing.B) {
-	tool, _ := buildTools(b, trains, BuildOptions{}).Tool("getTrip")
+	tool, _ := buildTools(b, testdocs.Trains, BuildOptions{}).Tool("getTrip")
 	arguments := []byte(`{"id":"berlin-hbf","fields":["from","to"],"page":2}`)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -57,7 +57,7 @@ func NewRoutes(toolsets ...*Toolset) *Routes {
 			root = new(routeNode)
 			routes.methods[tool.Method] = root
 		}
-		node := root.add(tool.segments())
+		node := root.add(segments(tool))
 		if node.siblings == nil {
 			node.siblings = new(siblings)
 			all = append(all, node.siblings)
@@ -106,28 +106,22 @@ func (r *Routes) at(method, path string) *siblings {
 	return root.find(path[1:])
 }
 
-// BasePath returns the part of the tool's request path before Path, escaped and without a
-// final slash; "" if there is none.
-func (t *Tool) BasePath() string {
-	return t.base
-}
-
 // segments splits the tool's path. Each parameter in a segment is replaced by a NUL
 // character, which no path contains.
-func (t *Tool) segments() []string {
+func segments(t *Tool) []string {
 	var template strings.Builder
-	for _, part := range t.path {
-		if part.literal == "" {
+	for _, part := range t.Plan().Parts {
+		if part.Literal == "" {
 			template.WriteByte(0)
 		} else {
-			template.WriteString(part.literal)
+			template.WriteString(part.Literal)
 		}
 	}
-	segments := strings.Split(strings.TrimPrefix(template.String(), "/"), "/")
-	for i := range segments {
-		segments[i] = unescapeSegment(segments[i])
+	split := strings.Split(strings.TrimPrefix(template.String(), "/"), "/")
+	for i := range split {
+		split[i] = unescapeSegment(split[i])
 	}
-	return segments
+	return split
 }
 
 func unescapeSegment(segment string) string {

@@ -38,12 +38,12 @@ func (r *Routes) makeLenient() {
 }
 
 // pathKey returns the path without the names of its parameters.
-func (t *Tool) pathKey() string {
-	return strings.Join(t.segments(), "/")
+func pathKey(t *Tool) string {
+	return strings.Join(segments(t), "/")
 }
 
 func (n *lenientNode) add(tool *Tool) {
-	for _, segment := range tool.segments() {
+	for _, segment := range segments(tool) {
 		// A NUL marks a parameter; fold would keep it.
 		for part := range strings.SplitSeq(fold(segment), "/") {
 			if part != "" {

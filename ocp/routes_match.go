@@ -10,6 +10,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
+	"github.com/fairwayhq/fairway/ocp/internal/style"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
 
 // ErrNoOperation reports a request that matches no operation of the documents, even with
@@ -101,8 +105,8 @@ func (r *Routes) spelled(method, path string) (*siblings, error) {
 	found := r.at(method, path)
 	if method == http.MethodHead {
 		get := r.at(http.MethodGet, path)
-		if found != nil && get != nil && found.tools[0].pathKey() != get.tools[0].pathKey() {
-			return nil, &AmbiguousError{Tool: get.tools[0], Reason: "the HEAD of " + found.tools[0].Path + " is declared, and the path is also that of " + get.tools[0].where()}
+		if found != nil && get != nil && pathKey(found.tools[0]) != pathKey(get.tools[0]) {
+			return nil, &AmbiguousError{Tool: get.tools[0], Reason: "the HEAD of " + found.tools[0].Path + " is declared, and the path is also that of " + get.tools[0].Operation()}
 		}
 		if found == nil {
 			found = get
@@ -111,7 +115,7 @@ func (r *Routes) spelled(method, path string) (*siblings, error) {
 	if found == nil {
 		return nil, nil
 	}
-	if tool := found.tools[0]; !tool.spells(path) {
+	if tool := found.tools[0]; !spells(tool, path) {
 		return nil, &AmbiguousError{Tool: tool, Reason: "its path encodes characters that the document does not encode: write it as in " + tool.Path}
 	}
 	return found, nil
@@ -119,9 +123,9 @@ func (r *Routes) spelled(method, path string) (*siblings, error) {
 
 // spells reports whether the escaped path contains the template's texts exactly as the
 // document writes them. The path must match the template.
-func (t *Tool) spells(path string) bool {
+func spells(t *Tool, path string) bool {
 	var onStack [8]string
-	_, err := t.pathValues(onStack[:0], path)
+	_, err := pathValues(t, onStack[:0], path)
 	if err == nil {
 		return true
 	}
@@ -160,9 +164,9 @@ func (r *Routes) compare(tool *Tool, method, path, reading string) error {
 	if len(found) == 0 || tool != nil && has(found, tool) {
 		return nil
 	}
-	reason := "some servers read the path " + strconv.Quote(clip(path, maxProblem)) + " as one of " + found[0].where()
+	reason := "some servers read the path " + strconv.Quote(text.Clip(path, validate.MaxProblem)) + " as one of " + found[0].Operation()
 	if tool != nil {
-		reason += ", and it is one of " + tool.where()
+		reason += ", and it is one of " + tool.Operation()
 	} else {
 		reason += ": write it exactly so"
 	}
@@ -187,7 +191,7 @@ func (r *Routes) lenientTools(method, reading string, tool *Tool) []*Tool {
 
 func has(tools []*Tool, tool *Tool) bool {
 	for _, t := range tools {
-		if t == tool || t.Method == tool.Method && t.pathKey() == tool.pathKey() {
+		if t == tool || t.Method == tool.Method && pathKey(t) == pathKey(tool) {
 			return true
 		}
 	}
@@ -220,7 +224,7 @@ func overrides(request *http.Request, tool *Tool) string {
 		if strings.ContainsAny(name, "%+") {
 			name, _ = url.QueryUnescape(name)
 		}
-		if isOverride(name) && value != request.Method && !tool.takesQuery(name) {
+		if isOverride(name) && value != request.Method && !takesQuery(tool, name) {
 			return "its query parameter " + name + " asks some servers for another method: leave it away"
 		}
 	}
@@ -233,8 +237,8 @@ const maxOverride = 3 * len("X-HTTP-Method-Override")
 
 // takesQuery reports whether the document declares a query parameter with that name, also
 // as part of the path.
-func (t *Tool) takesQuery(name string) bool {
-	return t.fixes(InQuery, name) != nil || slices.ContainsFunc(t.all, func(a Argument) bool { return a.In == InQuery && a.WireName == name })
+func takesQuery(t *Tool, name string) bool {
+	return fixes(t, style.Query, name) != nil || slices.ContainsFunc(t.All(), func(a Argument) bool { return a.In == InQuery && a.WireName == name })
 }
 
 // isFolded reports whether a path is its own only reading: it has only lower case letters,
@@ -254,7 +258,7 @@ func isFolded(path string) bool {
 // plainReadings returns the readings of a path with only unreserved characters, as most
 // paths have, and nil for other paths.
 func plainReadings(path string, tool *Tool) (readings []string, problem string) {
-	if !isPlainPath(path) || hasDotSegments(path) {
+	if !plan.IsPlainPath(path) || hasDotSegments(path) {
 		return nil, ""
 	}
 	return appendStems([]string{fold(path)}, tool), ""
@@ -301,7 +305,7 @@ func readingsOf(path string, tool *Tool) (readings []string, problem string) {
 // extension to choose the format of a response. It does nothing if the template itself has
 // an extension.
 func appendStems(readings []string, tool *Tool) []string {
-	if tool != nil && !tool.endsWithParameter() {
+	if tool != nil && !endsWithParameter(tool) {
 		return readings
 	}
 	for _, reading := range readings {
@@ -315,7 +319,8 @@ func appendStems(readings []string, tool *Tool) []string {
 
 // endsWithParameter reports whether the last segment of the tool's path is a single
 // parameter. A file extension would be part of its value.
-func (t *Tool) endsWithParameter() bool {
-	n := len(t.path)
-	return n > 1 && t.path[n-1].literal == "" && strings.HasSuffix(t.path[n-2].literal, "/")
+func endsWithParameter(t *Tool) bool {
+	parts := t.Plan().Parts
+	n := len(parts)
+	return n > 1 && parts[n-1].Literal == "" && strings.HasSuffix(parts[n-2].Literal, "/")
 }

@@ -264,10 +264,10 @@ func FuzzMatch(f *testing.F) {
 		}
 		path := parsed.EscapedPath()
 		if tool.Method != method && (method != "HEAD" || tool.Method != "GET") || !strings.HasPrefix(path, "/v1/") {
-			t.Fatalf("%s %s is %s", method, path, tool.where())
+			t.Fatalf("%s %s is %s", method, path, tool.Operation())
 		}
 		if hasDotSegments(path) || strings.Contains(path, "//") || strings.HasSuffix(path, "/") != strings.HasSuffix(tool.Path, "/") {
-			t.Fatalf("%s %s is %s", method, path, tool.where())
+			t.Fatalf("%s %s is %s", method, path, tool.Operation())
 		}
 	})
 }

@@ -7,14 +7,17 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
 
 // siblings are the operations that share a method and a path, with the identifiers that
 // distinguish their requests. A document may have thousands of operations at one path, so
 // the time of choose grows linearly with their number.
 type siblings struct {
-	tools []*Tool  // in document order, at least one
+	tools []*Tool  // In document order, at least one
 	needs [][]need // of tools, by position
 	marks []mark   // nil if method and path are sufficient
 
@@ -25,15 +28,15 @@ type siblings struct {
 
 // A mark is a query parameter or header that identifies one or more siblings.
 type mark struct {
-	identifier                       // without values
-	spellings  map[string][][]string // the values that siblings require, by each value in the form of foldValue
-	fewest     int                   // the smallest number of values that a sibling requires; 0 if none does
+	plan.Identifier                       // without values
+	spellings       map[string][][]string // the values that siblings require, by each value in the form of foldValue
+	fewest          int                   // the smallest number of values that a sibling requires; 0 if none does
 }
 
 // A need is one of the identifiers of an operation.
 type need struct {
 	mark   int      // position in siblings.marks
-	values []string // as in identifier
+	values []string // as in plan.Identifier
 }
 
 // prepare computes needs and marks. If there is one operation, only fixed identifiers
@@ -42,29 +45,30 @@ func (s *siblings) prepare() {
 	s.headers, s.queries, s.aliases = make(map[string]int), make(map[string]int), make(map[string][]int)
 	s.needs = make([][]need, len(s.tools))
 	for i, t := range s.tools {
-		for j := range t.identity {
-			if id := &t.identity[j]; id.isFixed() || len(s.tools) > 1 {
+		identity := t.Plan().Identity
+		for j := range identity {
+			if id := &identity[j]; id.IsFixed() || len(s.tools) > 1 {
 				at := s.markOf(id)
-				s.marks[at].fix(id.values)
-				s.needs[i] = append(s.needs[i], need{at, id.values})
+				s.marks[at].fix(id.Values)
+				s.needs[i] = append(s.needs[i], need{at, id.Values})
 			}
 		}
 	}
 }
 
 // markOf returns the position of the mark for an identifier.
-func (s *siblings) markOf(id *identifier) int {
+func (s *siblings) markOf(id *plan.Identifier) int {
 	positions := s.queries
-	if id.in == InHeader {
+	if id.In == style.Header {
 		positions = s.headers
 	}
-	at, known := positions[id.name]
+	at, known := positions[id.Name]
 	if !known {
 		at = len(s.marks)
-		positions[id.name] = at
-		s.marks = append(s.marks, mark{identifier: identifier{in: id.in, name: id.name}})
-		if id.in == InQuery {
-			alias := style.Alias(id.name)
+		positions[id.Name] = at
+		s.marks = append(s.marks, mark{Identifier: plan.Identifier{In: id.In, Name: id.Name}})
+		if id.In == style.Query {
+			alias := style.Alias(id.Name)
 			s.aliases[alias] = append(s.aliases[alias], at)
 		}
 	}
@@ -134,7 +138,7 @@ func (s *siblings) choose(request *http.Request, called *Tool) (*Tool, error) {
 	}
 	names := make([]string, 0, maxAmbiguous)
 	for _, t := range left[:min(len(left), maxAmbiguous)] {
-		names = append(names, t.where())
+		names = append(names, t.Operation())
 	}
 	return nil, &AmbiguousError{Tool: left[0], Reason: "nothing in it identifies one of these operations: " +
 		strings.Join(names, ", ") + "; call the tool of the operation instead"}
@@ -155,7 +159,7 @@ func (s *siblings) read(request *http.Request) (present map[int][]string, proble
 		name := pairs[i].Name
 		for _, alias := range [...]string{style.Alias(name), style.Alias(style.Stem(name))} {
 			for _, at := range s.aliases[alias] {
-				if meant := s.marks[at].name; meant != name {
+				if meant := s.marks[at].Name; meant != name {
 					return nil, misspelled("query parameter", name, meant)
 				}
 			}
@@ -176,14 +180,14 @@ func (s *siblings) read(request *http.Request) (present map[int][]string, proble
 	}
 	for at, values := range present {
 		if m := &s.marks[at]; m.isBlurred(values) {
-			return nil, "its " + string(m.in) + " parameter " + m.name + " identifies the operation: give it once, exactly as in the document"
+			return nil, "its " + string(m.In) + " parameter " + m.Name + " identifies the operation: give it once, exactly as in the document"
 		}
 	}
 	return present, ""
 }
 
 func misspelled(kind, name, meant string) string {
-	return "its " + kind + " " + strconv.Quote(clip(name, maxProblem)) + " is read by some servers as " + meant +
+	return "its " + kind + " " + strconv.Quote(text.Clip(name, validate.MaxProblem)) + " is read by some servers as " + meant +
 		", which identifies the operation: write it as " + meant
 }
 
@@ -221,7 +225,7 @@ func (s *siblings) possible(fitting []int, present map[int][]string, isCall bool
 		}
 		unknown, computed := optional[n.mark]
 		if !computed {
-			unknown = slices.ContainsFunc(fitting, func(i int) bool { return !s.tools[i].knows(&s.marks[n.mark].identifier) })
+			unknown = slices.ContainsFunc(fitting, func(i int) bool { return !knows(s.tools[i], &s.marks[n.mark].Identifier) })
 			optional[n.mark] = unknown
 		}
 		return unknown
@@ -230,7 +234,7 @@ func (s *siblings) possible(fitting []int, present map[int][]string, isCall bool
 		t := s.tools[i]
 		known, fixes := true, 0
 		for at := range present {
-			known = known && t.knows(&s.marks[at].identifier)
+			known = known && knows(t, &s.marks[at].Identifier)
 		}
 		for _, n := range s.needs[i] {
 			if isCall && n.values != nil {

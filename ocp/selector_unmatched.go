@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
 
 // An UnmatchedError reports selectors that match no operation of the document.
@@ -21,17 +23,17 @@ const maxNamedSelectors = 8
 
 // Error names the selectors and for each of them the nearest value of the document.
 func (e *UnmatchedError) Error() string {
-	var text strings.Builder
+	var list strings.Builder
 	for i, s := range e.Selectors[:min(len(e.Selectors), maxNamedSelectors)] {
 		if i > 0 {
-			text.WriteString("; ")
+			list.WriteString("; ")
 		}
-		fmt.Fprintf(&text, "%s %s matches no operation of the document%s", e.Option, clip(s.String(), maxProblem), e.near[i])
+		fmt.Fprintf(&list, "%s %s matches no operation of the document%s", e.Option, text.Clip(s.String(), validate.MaxProblem), e.near[i])
 	}
 	if more := len(e.Selectors) - maxNamedSelectors; more > 0 {
-		fmt.Fprintf(&text, "; and %d more", more)
+		fmt.Fprintf(&list, "; and %d more", more)
 	}
-	return text.String()
+	return list.String()
 }
 
 // unmatched returns an UnmatchedError for the selectors that match none of the operations,

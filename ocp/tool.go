@@ -4,6 +4,9 @@ import (
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
 
 // A Tool is made from one operation of a document. It holds the description for a model,
@@ -39,28 +42,28 @@ type Tool struct {
 	// none. The MCP server interprets it.
 	MCP jsontext.Value
 
-	read      jsontext.Value // the JSON that UnmarshalJSON read; nil for a tool that Build made
-	all       []Argument     // Arguments, and those that the gateway fills
-	index     argumentIndex  // of all
-	plans     []argumentPlan // of all, by position
-	path      []pathPart
-	base      string          // the escaped part of the path before Template
-	template  string          // see Template
-	query     string          // the escaped query that the document's path contains; "" if none
-	identity  []identifier    // what identifies the operation's requests, in addition to method and path
-	body      *bodyPlan       // nil if the operation has no body
-	openBody  bool            // the body allows properties that the document does not name
-	taken     map[string]bool // properties that are read-only or are arguments under another name; nil unless openBody
-	accept    string          // the Accept header
-	validator validator
+	read      jsontext.Value  // the JSON that UnmarshalJSON read; nil for a tool that Build made
+	all       []Argument      // Arguments, and those that the gateway fills
+	index     argumentIndex   // of all
+	plans     []plan.Argument // of all, by position
+	path      []plan.Part
+	base      string            // the escaped part of the path before Template
+	template  string            // see Template
+	query     string            // the escaped query that the document's path contains; "" if none
+	identity  []plan.Identifier // what identifies the operation's requests, in addition to method and path
+	body      *plan.Body        // nil if the operation has no body
+	openBody  bool              // the body allows properties that the document does not name
+	taken     map[string]bool   // properties that are read-only or are arguments under another name; nil unless openBody
+	accept    string            // the Accept header
+	validator validate.Schema
 
 	full   *fullSchema // nil if InputSchema is the full schema
 	unread bool        // the full schema is too large to keep: plain requests are rejected
 
-	answerValidator validator // of Answer.Schema
+	answerValidator validate.Schema // of Answer.Schema
 
-	requestOnce sync.Once
-	requests    *requestPlan // how plain requests are read; nil until the first one
+	planOnce sync.Once
+	plan     *plan.Plan // see Plan; nil until it is needed
 }
 
 // Template returns the path template of requests, such as "/trips/{id}", without the base
@@ -129,9 +132,39 @@ type Answer struct {
 // with its scopes.
 type SecurityRequirement map[string][]string
 
+// Types returns the JSON types that the argument allows. It is nil if they are unknown.
+func (a *Argument) Types() []string { return a.types }
+
+// Operation names the operation as the document does: "GET /trips/{id}".
+func (t *Tool) Operation() string {
+	return t.Method + " " + t.Path
+}
+
+// All returns the arguments of the tool, and those that the gateway fills.
+func (t *Tool) All() []Argument { return t.all }
+
+// Plan returns how the tool's requests are made. It is for package match, which reads
+// requests that a tool could have made.
+func (t *Tool) Plan() *plan.Plan {
+	t.planOnce.Do(func() {
+		t.plan = &plan.Plan{
+			Arguments: t.plans, Parts: t.path, Base: t.base, Identity: t.identity,
+			Body: t.body, OpenBody: t.openBody, Taken: t.taken,
+			Schema: t.checkedSchema, Validator: &t.validator, Simplified: t.full != nil, Unchecked: t.unread,
+		}
+	})
+	return t.plan
+}
+
 // Takes reports whether a call can have an argument with that name: one of Arguments, or
 // an additional property of a body that allows any.
 func (t *Tool) Takes(argument string) bool {
 	_, known := t.index.position(t.all, argument)
 	return known || t.openBody && !t.taken[argument]
+}
+
+// BasePath returns the part of the tool's request path before Path, escaped and without a
+// final slash; "" if there is none.
+func (t *Tool) BasePath() string {
+	return t.base
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
 )
@@ -67,7 +68,7 @@ func (t *toolBuilder) build() error {
 	t.planQuery()
 	t.describeAnswer()
 	t.readExtension()
-	t.tool.MCP = t.readMCP(t.tool.where(), t.operation.Place)
+	t.tool.MCP = t.readMCP(t.tool.Operation(), t.operation.Place)
 	t.markNonInferrable()
 	t.tool.index = indexOf(t.tool.all)
 	t.tool.list()
@@ -78,33 +79,33 @@ func (t *toolBuilder) build() error {
 // addArgument claims a name for the argument and adds it with its plan. If a.Name is
 // empty, the name is derived from a.WireName. Place is where the argument's schema is;
 // extensions are read from it and from the holders.
-func (t *toolBuilder) addArgument(a Argument, plan argumentPlan, place openapi.Place, holders ...openapi.Place) {
+func (t *toolBuilder) addArgument(a Argument, planned plan.Argument, place openapi.Place, holders ...openapi.Place) {
 	name := argumentName(cmp.Or(a.Name, a.WireName))
 	if t.names.taken[name] {
 		name = shorten(string(a.In) + "_" + name)
 	}
 	a.Name = t.names.claim(name)
 	a.types = schema.Types(place)
-	if plan.filled {
+	if planned.Filled {
 		a.Required = false
-	} else if def := schema.Default(place); def != nil && fits(def, a.types) {
+	} else if def := schema.Default(place); def != nil && plan.Fits(def, a.types) {
 		a.Default = def
 		// The default of a body property is often the value that the API sets when it
 		// creates an object. Sent with an update, it would change what the caller did not
 		// mention. So defaults of the body are sent only if the body would be incomplete
 		// without them.
-		if a.In != InBody || plan.neededInBody {
-			plan.fill = def
+		if a.In != InBody || planned.NeededInBody {
+			planned.Fill = def
 			a.Required = false
 		}
 	}
-	plan.plain = t.plain.read(a.Schema)
+	planned.Fast = t.plain.Read(a.Schema)
 	t.readArgumentExtensions(&a, append(holders, place)...)
-	plan.dropNull = !a.Required && !fits(jsontext.Value("null"), a.types)
+	planned.DropNull = !a.Required && !plan.Fits(jsontext.Value("null"), a.types)
 	t.index[a.Name] = len(t.tool.all)
 	t.takeSource(len(t.tool.all))
 	t.tool.all = append(t.tool.all, a)
-	t.tool.plans = append(t.tool.plans, plan)
+	t.tool.plans = append(t.tool.plans, planned)
 }
 
 // argumentName returns the argument name for a parameter or property: "filter[class]"
@@ -122,29 +123,9 @@ func argumentName(wireName string) string {
 	}
 }
 
-// fits reports whether a value has one of the types. If types is empty, any value does.
-func fits(value jsontext.Value, types []string) bool {
-	if len(types) == 0 {
-		return true
-	}
-	switch value.Kind() {
-	case 'n':
-		return slices.Contains(types, "null")
-	case 't', 'f':
-		return slices.Contains(types, "boolean")
-	case '"':
-		return slices.Contains(types, "string")
-	case '0':
-		return slices.Contains(types, "number") || slices.Contains(types, "integer")
-	case '[':
-		return slices.Contains(types, "array")
-	}
-	return slices.Contains(types, "object")
-}
-
 func (t *toolBuilder) addParameter(p *openapi.Parameter) error {
 	if p.In == string(InHeader) && style.ForbiddenHeader(p.Name) {
-		t.warn(Warning{Operation: t.tool.where(), Reason: fmt.Sprintf("header parameter %s is left out: HTTP or the gateway sets that header", p.Name)})
+		t.warn(Warning{Operation: t.tool.Operation(), Reason: fmt.Sprintf("header parameter %s is left out: HTTP or the gateway sets that header", p.Name)})
 		return nil
 	}
 	if p.In == string(InQuery) && slices.ContainsFunc(t.constants, func(pair style.Pair) bool { return pair.Name == p.Name }) {
@@ -167,9 +148,9 @@ func (t *toolBuilder) addParameter(p *openapi.Parameter) error {
 	if p.In == string(InHeader) {
 		a.WireName = http.CanonicalHeaderKey(p.Name)
 	}
-	plan := argumentPlan{param: param}
+	plan := plan.Argument{Param: param}
 	if value := singleValue(p.Required, p.Schema); value != nil && isSendable(param, value) {
-		plan.filled, plan.fill = true, value
+		plan.Filled, plan.Fill = true, value
 		a.Schema = constSchema(value)
 	} else {
 		a.Schema = t.translateAs(p.Schema, p.Description, p.Deprecated)
@@ -185,7 +166,7 @@ func (t *toolBuilder) cannotSend(p *openapi.Parameter, err error) error {
 	if p.Required {
 		return reason
 	}
-	t.warn(Warning{Operation: t.tool.where(), Reason: reason.Error() + "; it is left out"})
+	t.warn(Warning{Operation: t.tool.Operation(), Reason: reason.Error() + "; it is left out"})
 	return nil
 }
 
@@ -246,13 +227,13 @@ func (t *toolBuilder) planPath() {
 		var name string
 		name, rest, _ = strings.Cut(behind, "}")
 		i := t.pathArgument(name)
-		if plan := &t.tool.plans[i]; plan.filled {
-			text, _ := plan.param.Append(nil, plan.fill) // cannot fail: isSendable has checked the value
+		if plan := &t.tool.plans[i]; plan.Filled {
+			text, _ := plan.Param.Append(nil, plan.Fill) // cannot fail: isSendable has checked the value
 			t.addLiteral(string(text))
 			template.Write(text)
 			continue
 		}
-		t.tool.path = append(t.tool.path, pathPart{argument: i})
+		t.tool.path = append(t.tool.path, plan.Part{Argument: i})
 		template.WriteString("{" + name + "}")
 	}
 	t.tool.template = template.String()
@@ -262,10 +243,10 @@ func (t *toolBuilder) planPath() {
 func (t *toolBuilder) addLiteral(text string) {
 	switch n := len(t.tool.path); {
 	case text == "":
-	case n > 0 && t.tool.path[n-1].literal != "":
-		t.tool.path[n-1].literal += text
+	case n > 0 && t.tool.path[n-1].Literal != "":
+		t.tool.path[n-1].Literal += text
 	default:
-		t.tool.path = append(t.tool.path, pathPart{literal: text})
+		t.tool.path = append(t.tool.path, plan.Part{Literal: text})
 	}
 }
 

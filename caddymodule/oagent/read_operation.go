@@ -119,7 +119,7 @@ func (q operationReader) readCall() *refusalError {
 		// could override them, so the arguments are read back from the request.
 		return q.readPlain()
 	}
-	if err := q.call.CheckNames(); err != nil {
+	if err := ocp.CheckNames(q.call); err != nil {
 		return q.refuse(kindUnreadable, 0, "", fmt.Sprintf("the call of %s was not made: its arguments cannot be parsed: %s", q.name, err), err)
 	}
 	q.inputs = q.call.AppendArguments(nil)
@@ -155,11 +155,11 @@ func (q operationReader) readPlain() *refusalError {
 	if q.call != nil {
 		tool = q.call.Tool
 	}
-	read := tool.ReadDeclared
+	read := ocp.ReadDeclared
 	if q.handler.Undeclared == undeclaredAllow {
-		read = tool.ReadRequest
+		read = ocp.ReadRequest
 	}
-	inputs, err := read(q.withoutInjected(), body, q.operation.CredentialQueries...)
+	inputs, err := read(tool, q.withoutInjected(), body, q.operation.CredentialQueries...)
 	if e, ok := errors.AsType[*ocp.RequestError](err); ok && e.Kind == ocp.UndeclaredName {
 		return q.refuse(kindUndeclared, 0, "", fmt.Sprintf("the call of %s was not made: %s", q.name, e.Message), err)
 	}

@@ -319,7 +319,7 @@ func TestUpstreamErrorsTellNoMore(t *testing.T) {
 	}
 }
 
-func tool(arguments ...ocp.Argument) *ocp.Tool {
+func toolWith(arguments ...ocp.Argument) *ocp.Tool {
 	for i := range arguments {
 		if arguments[i].Schema == nil {
 			arguments[i].Schema = []byte(`{"type":"string"}`)
@@ -335,13 +335,13 @@ func TestArguments(t *testing.T) {
 		tool          *ocp.Tool
 		input, output string // the arguments; "" if there is an error
 	}{
-		{"by name", tool(ocp.Argument{Name: "lang"}, ocp.Argument{Name: "text", Required: true}), `{"text":"I"}`, `{"text":"O"}`},
-		{"the only one", tool(ocp.Argument{Name: "utterance"}, ocp.Argument{Name: "n", Schema: number}), `{"utterance":"I"}`, `{"utterance":"O"}`},
-		{"the only one required", tool(ocp.Argument{Name: "a", Required: true}, ocp.Argument{Name: "b"}), `{"a":"I"}`, `{"a":"O"}`},
-		{"both sides", tool(ocp.Argument{Name: "prompt"}, ocp.Argument{Name: "completion", Required: true}), ``, `{"prompt":"I","completion":"O"}`},
-		{"a number is no text", tool(ocp.Argument{Name: "input", Schema: number}), ``, ``},
-		{"one more is required", tool(ocp.Argument{Name: "text"}, ocp.Argument{Name: "n", Schema: number, Required: true}), ``, ``},
-		{"which one is not clear", tool(ocp.Argument{Name: "a"}, ocp.Argument{Name: "b"}), ``, ``},
+		{"by name", toolWith(ocp.Argument{Name: "lang"}, ocp.Argument{Name: "text", Required: true}), `{"text":"I"}`, `{"text":"O"}`},
+		{"the only one", toolWith(ocp.Argument{Name: "utterance"}, ocp.Argument{Name: "n", Schema: number}), `{"utterance":"I"}`, `{"utterance":"O"}`},
+		{"the only one required", toolWith(ocp.Argument{Name: "a", Required: true}, ocp.Argument{Name: "b"}), `{"a":"I"}`, `{"a":"O"}`},
+		{"both sides", toolWith(ocp.Argument{Name: "prompt"}, ocp.Argument{Name: "completion", Required: true}), ``, `{"prompt":"I","completion":"O"}`},
+		{"a number is no text", toolWith(ocp.Argument{Name: "input", Schema: number}), ``, ``},
+		{"one more is required", toolWith(ocp.Argument{Name: "text"}, ocp.Argument{Name: "n", Schema: number, Required: true}), ``, ``},
+		{"which one is not clear", toolWith(ocp.Argument{Name: "a"}, ocp.Argument{Name: "b"}), ``, ``},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			check := func(a chat.Arguments, err error, input, output, want string) {

@@ -171,7 +171,7 @@ func TestWithoutContext(t *testing.T) {
 }
 
 func TestDeclared(t *testing.T) {
-	operation := tool(t)
+	operation := declaring(t)
 	e := compile(t, enhance.Options{},
 		enhance.Property{Name: "match", Expression: `{"relevance": response.body.relevance}`, Declared: true},
 		enhance.Property{Name: "note", Expression: `ocp.?user`})

@@ -39,8 +39,8 @@ func exchange(t testing.TB, c *ocp.Context) *enhance.Exchange {
 	return x
 }
 
-// tool is an operation that declares two properties.
-func tool(t testing.TB) *ocp.Tool {
+// declaring returns an operation that declares two properties.
+func declaring(t testing.TB) *ocp.Tool {
 	t.Helper()
 	set, err := ocp.Build([]byte(`{"openapi":"3.1.0","info":{"title":"A","version":"1"},"paths":{"/trips":{"get":{
 		"operationId":"listTrips","tags":["trips","public"],"responses":{"200":{"description":"A"}},
@@ -147,7 +147,7 @@ func TestExpression(t *testing.T) {
 	} {
 		t.Run(expression, func(t *testing.T) {
 			x := exchange(t, planner())
-			x.Tool = tool(t)
+			x.Tool = declaring(t)
 			out, outcome := one(t, expression).Append(context.Background(), nil, []byte(body), x)
 			if !outcome.Enhanced() {
 				t.Fatalf("%+v", outcome)

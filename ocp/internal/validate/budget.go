@@ -1,4 +1,4 @@
-package ocp
+package validate
 
 import (
 	"bytes"
@@ -25,19 +25,23 @@ const (
 	maxExponent   = 400 // larger than a double; the validator expands exponents into digits
 )
 
+// RefPrefix is how package schema writes a reference to one of the $defs. It cannot appear
+// inside a JSON string, which would escape the quotes.
+const RefPrefix = `"$ref":"#/$defs/`
+
 var (
 	errTooMuchEffort = errors.New("takes too many tries to judge by its schema: nest it less deep, or send less at once")
 	errNumberRange   = errors.New("has a number that is too large or too small to be judged")
 )
 
-// A boundedSchema is a compiled schema whose validation takes limited effort.
-type boundedSchema struct {
+// A Compiled is a compiled schema whose validation takes limited effort.
+type Compiled struct {
 	schema *jsonschema.Schema
 	mu     sync.Mutex // held while effort is spent; unused if effort is nil
 	effort *effort    // nil if the schema has no references and is therefore walked at most once
 }
 
-func compileSchema(text []byte) (*boundedSchema, error) {
+func Compile(text []byte) (*Compiled, error) {
 	const here = "fairway:///tool"
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
@@ -46,8 +50,8 @@ func compileSchema(text []byte) (*boundedSchema, error) {
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.UseLoader(noLoader{})
-	b := &boundedSchema{}
-	if bytes.Contains(text, []byte(refPrefix)) {
+	b := &Compiled{}
+	if bytes.Contains(text, []byte(RefPrefix)) {
 		b.effort = new(effort)
 		compiler.RegisterVocabulary(b.effort.vocabulary())
 		compiler.AssertVocabs()
@@ -63,7 +67,7 @@ func compileSchema(text []byte) (*boundedSchema, error) {
 
 // Validate returns nil if the decoded value is valid for the schema. The error is a
 // *jsonschema.ValidationError, or says why the value cannot be validated.
-func (b *boundedSchema) Validate(value any) (err error) {
+func (b *Compiled) Validate(value any) (err error) {
 	count, err := weigh(value)
 	if err != nil {
 		return err
@@ -154,7 +158,7 @@ type step struct {
 }
 
 // Validate stops the validation when no effort is left. A panic is the only way to stop
-// the validator; boundedSchema recovers from it.
+// the validator; Compiled recovers from it.
 func (s step) Validate(*jsonschema.ValidatorContext, any) {
 	if s.effort.left -= s.cost; s.effort.left < 0 {
 		panic(errTooMuchEffort)

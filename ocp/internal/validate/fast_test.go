@@ -1,4 +1,4 @@
-package ocp
+package validate
 
 import (
 	"testing"
@@ -45,11 +45,11 @@ func TestPlainSchemas(t *testing.T) {
 	}
 	accepted := 0
 	for _, schema := range schemas {
-		plain := make(plainForms).read(jsontext.Value(schema))
+		plain := make(FastSet).Read(jsontext.Value(schema))
 		if plain == nil {
 			continue
 		}
-		compiled, err := compileSchema([]byte(schema))
+		compiled, err := Compile([]byte(schema))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestPlainSchemas(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !plain.accepts(raw) {
+			if !plain.Accepts(raw) {
 				continue
 			}
 			accepted++
@@ -72,7 +72,7 @@ func TestPlainSchemas(t *testing.T) {
 		t.Errorf("only %d values are accepted: the short way leads nowhere", accepted)
 	}
 	for _, schema := range []string{`{"type":"string","pattern":"^a"}`, `{"type":"integer","minimum":5,"minLength":0}`, `{}`, `{"type":"object"}`} {
-		if make(plainForms).read(jsontext.Value(schema)) != nil {
+		if make(FastSet).Read(jsontext.Value(schema)) != nil {
 			t.Errorf("%s is taken for plain", schema)
 		}
 	}

@@ -1,4 +1,4 @@
-package ocp
+package validate
 
 import (
 	"bytes"
@@ -11,18 +11,18 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// A plainSchema is an argument schema simple enough to accept a value by its bytes alone,
+// A Fast is an argument schema simple enough to accept a value by its bytes alone,
 // without decoding. The schemas of most parameters are. If it does not accept a value, the
 // value may still be valid: the full validator then decides and produces the error
 // message.
-type plainSchema struct {
-	plainForm
+type Fast struct {
+	form
 	enum []jsontext.Value // as text; nil if any value is valid
 }
 
-// A plainForm is all of a plainSchema but its enum.
-type plainForm struct {
-	items    *plainSchema // of an array
+// A form is all of a Fast but its enum.
+type form struct {
+	items    *Fast // of an array
 	min, max int64
 	bounded  bounded    // what min and max apply to
 	types    plainTypes // the allowed types
@@ -45,10 +45,10 @@ var plainTypeOf = map[string]plainTypes{
 	"boolean": plainBoolean, "null": plainNull, "array": plainArray,
 }
 
-// plainForms holds the plain schemas without an enum of one document, each stored once.
-type plainForms map[plainForm]*plainSchema
+// FastSet holds the plain schemas without an enum of one document, each stored once.
+type FastSet map[form]*Fast
 
-// bounded says what the bounds of a plainSchema apply to. A plainSchema has bounds of at
+// bounded says what the bounds of a Fast apply to. A Fast has bounds of at
 // most one kind.
 type bounded uint8
 
@@ -64,14 +64,14 @@ var annotations = []string{
 	"format", "contentEncoding", "contentMediaType", "$comment",
 }
 
-// read returns the plain form of a schema, or nil if it has none.
-func (f plainForms) read(schema jsontext.Value) *plainSchema {
+// Read returns the fast form of a schema, or nil if it has none.
+func (f FastSet) Read(schema jsontext.Value) *Fast {
 	var room [16]wire.Member
 	members, err := wire.Members(room[:0], schema)
 	if err != nil {
 		return nil
 	}
-	p := plainSchema{plainForm: plainForm{min: -maxPlainNumber, max: maxPlainNumber}}
+	p := Fast{form: form{min: -maxPlainNumber, max: maxPlainNumber}}
 	for _, m := range members {
 		if !slices.Contains(annotations, m.Name) && !f.readKeyword(&p, m) {
 			return nil
@@ -93,28 +93,28 @@ func (f plainForms) read(schema jsontext.Value) *plainSchema {
 	if p.enum != nil {
 		return &p
 	}
-	known := f[p.plainForm]
+	known := f[p.form]
 	if known == nil {
-		known = &plainSchema{plainForm: p.plainForm}
-		f[p.plainForm] = known
+		known = &Fast{form: p.form}
+		f[p.form] = known
 	}
 	return known
 }
 
 // allows reports whether a value may have one of the types.
-func (p *plainSchema) allows(types plainTypes) bool {
+func (p *Fast) allows(types plainTypes) bool {
 	return p.types&types != 0
 }
 
-// readKeyword reads the keyword and reports whether a plainSchema can check it.
-func (f plainForms) readKeyword(p *plainSchema, m wire.Member) (known bool) {
+// readKeyword reads the keyword and reports whether a Fast can check it.
+func (f FastSet) readKeyword(p *Fast, m wire.Member) (known bool) {
 	switch m.Name {
 	case "type":
 		p.types, known = readTypes(m.Value)
 	case "enum":
 		p.enum, known = readTexts(m.Value)
 	case "items":
-		p.items = f.read(m.Value)
+		p.items = f.Read(m.Value)
 		known = p.items != nil
 	case "minimum":
 		known = p.readBound(&p.min, byValue, m.Value)
@@ -128,7 +128,7 @@ func (f plainForms) readKeyword(p *plainSchema, m wire.Member) (known bool) {
 	return known
 }
 
-func (p *plainSchema) readBound(bound *int64, about bounded, value jsontext.Value) (known bool) {
+func (p *Fast) readBound(bound *int64, about bounded, value jsontext.Value) (known bool) {
 	if p.bounded != unbounded && p.bounded != about {
 		return false
 	}
@@ -173,7 +173,7 @@ func readTexts(value jsontext.Value) (texts []jsontext.Value, ok bool) {
 	return texts, len(texts) > 0
 }
 
-// maxPlainNumber is the largest number that a plainSchema compares.
+// maxPlainNumber is the largest number that a Fast compares.
 const maxPlainNumber = 1 << 53
 
 // readInteger reads an integer without fraction and exponent that is not too large.
@@ -186,8 +186,8 @@ func readInteger(value jsontext.Value) (int64, bool) {
 	return n, err == nil
 }
 
-// accepts reports whether the value is certainly valid.
-func (p *plainSchema) accepts(value jsontext.Value) bool {
+// Accepts reports whether the value is certainly valid.
+func (p *Fast) Accepts(value jsontext.Value) bool {
 	switch kind := value.Kind(); {
 	case kind == '"':
 		return p.allows(plainString) && p.acceptsText(value)
@@ -205,7 +205,7 @@ func (p *plainSchema) accepts(value jsontext.Value) bool {
 	return false
 }
 
-func (p *plainSchema) acceptsNumber(value jsontext.Value) bool {
+func (p *Fast) acceptsNumber(value jsontext.Value) bool {
 	n, isInteger := readInteger(value)
 	if !isInteger {
 		return p.bounded == unbounded && p.allows(plainNumber)
@@ -213,7 +213,7 @@ func (p *plainSchema) acceptsNumber(value jsontext.Value) bool {
 	return p.min <= n && n <= p.max && p.allows(plainInteger|plainNumber)
 }
 
-func (p *plainSchema) acceptsText(value jsontext.Value) bool {
+func (p *Fast) acceptsText(value jsontext.Value) bool {
 	if bytes.IndexByte(value, '\\') >= 0 {
 		return false
 	}
@@ -224,28 +224,12 @@ func (p *plainSchema) acceptsText(value jsontext.Value) bool {
 	return p.min <= length && length <= p.max
 }
 
-func (p *plainSchema) acceptsItems(value jsontext.Value) bool {
+func (p *Fast) acceptsItems(value jsontext.Value) bool {
 	items := wire.Into(value)
 	for items.Next() {
-		if !p.items.accepts(items.Value) {
+		if !p.items.Accepts(items.Value) {
 			return false
 		}
 	}
 	return items.Err() == nil
-}
-
-// acceptsPlainly reports whether all arguments of the call are certainly valid, so that
-// they need not be decoded for validation.
-func (c *Call) acceptsPlainly() bool {
-	if len(c.extra) > 0 {
-		return false
-	}
-	for i, value := range c.values {
-		switch plain := c.Tool.plans[i].plain; {
-		case value == nil && !c.Tool.all[i].Required:
-		case value == nil || plain == nil || !plain.accepts(value):
-			return false
-		}
-	}
-	return true
 }
