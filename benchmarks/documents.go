@@ -13,7 +13,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // read is the main function of a child process that reads one document with one reader.
@@ -27,7 +27,7 @@ func read(args []string) error {
 	}
 	switch args[0] {
 	case "fairway":
-		tools, err := ocp.Build(data, ocp.BuildOptions{Name: "benchmark", Location: args[1]})
+		tools, err := tool.Build(data, tool.BuildOptions{Name: "benchmark", Location: args[1]})
 		if err != nil {
 			return err
 		}

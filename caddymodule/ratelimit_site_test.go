@@ -7,7 +7,7 @@ import (
 
 	_ "github.com/mholt/caddy-ratelimit" // in tests only: users of rate_limit build Caddy with it
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // TestRateLimit_for_each_user_and_tool runs the recipe of docs/toolsets.md (Limits and rules for single tools).
@@ -38,7 +38,7 @@ func TestRateLimit_for_each_user_and_tool(t *testing.T) {
 	if !limited.IsError || !strings.Contains(limited.text(), "429") || !strings.Contains(limited.text(), "wait") {
 		t.Errorf("over the limit: error %t, %s", limited.IsError, limited.text())
 	}
-	if entry := s.accessLogEntry("/mcp", 3); entry["outcome"] != ocp.OutcomeRateLimited || entry["status"] != float64(http.StatusOK) {
+	if entry := s.accessLogEntry("/mcp", 3); entry["outcome"] != tool.OutcomeRateLimited || entry["status"] != float64(http.StatusOK) {
 		t.Errorf("access log: outcome %v, status %v", entry["outcome"], entry["status"])
 	}
 	if r := call("ada", "listTrips", ""); r.IsError {

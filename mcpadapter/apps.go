@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // An App is an HTML page that clients show for the results of some tools (MCP Apps, and the older
@@ -230,7 +230,7 @@ func boolean(value bool) []byte {
 
 // decorate adds to an encoded tool (which ends in a brace) the members that do not follow from its
 // operation alone: icons, securitySchemes, and _meta with its app.
-func (c *catalog) decorate(dst []byte, tool *ocp.Tool, v revision) []byte {
+func (c *catalog) decorate(dst []byte, tool *tool.Tool, v revision) []byte {
 	if !v.titles() {
 		return dst
 	}
@@ -263,13 +263,13 @@ func (c *catalog) decorate(dst []byte, tool *ocp.Tool, v revision) []byte {
 //
 // If the site requires a login, no tool is "noauth", and every token also needs the scopes of the
 // login. API keys and passwords do not appear: the gateway injects them.
-func securitySchemes(tool *ocp.Tool, tools *ocp.Toolset, login *Login) []byte {
+func securitySchemes(t *tool.Tool, tools *tool.Toolset, login *Login) []byte {
 	if !usesTokens(tools) || login != nil && !login.OAuth {
 		return nil
 	}
-	alternatives := tool.Security
+	alternatives := t.Security
 	if len(alternatives) == 0 {
-		alternatives = []ocp.SecurityRequirement{{}} // no security requirement
+		alternatives = []tool.SecurityRequirement{{}} // no security requirement
 	}
 	var list []string
 	for _, alternative := range alternatives {
@@ -289,7 +289,7 @@ func securitySchemes(tool *ocp.Tool, tools *ocp.Toolset, login *Login) []byte {
 
 // appendScheme appends one element of securitySchemes. It returns false if the alternative needs
 // credentials that a client cannot provide, such as an API key of the gateway.
-func appendScheme(dst []byte, alternative ocp.SecurityRequirement, tools *ocp.Toolset, login *Login) ([]byte, bool) {
+func appendScheme(dst []byte, alternative tool.SecurityRequirement, tools *tool.Toolset, login *Login) ([]byte, bool) {
 	if len(alternative) == 0 && login == nil {
 		return append(dst, `{"type":"noauth"}`...), true
 	}
@@ -316,7 +316,7 @@ func appendScheme(dst []byte, alternative ocp.SecurityRequirement, tools *ocp.To
 }
 
 // usesTokens reports whether the document declares an OAuth 2.0 or OpenID Connect scheme.
-func usesTokens(tools *ocp.Toolset) bool {
+func usesTokens(tools *tool.Toolset) bool {
 	for _, scheme := range tools.SecuritySchemes {
 		if isTokenScheme(scheme) {
 			return true
@@ -325,6 +325,6 @@ func usesTokens(tools *ocp.Toolset) bool {
 	return false
 }
 
-func isTokenScheme(s *ocp.SecurityScheme) bool {
+func isTokenScheme(s *tool.SecurityScheme) bool {
 	return s != nil && (s.Type == "oauth2" || s.Type == "openIdConnect")
 }

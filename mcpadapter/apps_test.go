@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func TestToolsNameTheirApps(t *testing.T) {
@@ -146,7 +146,7 @@ paths:
   /older: {get: {operationId: older, x-mcp: {resource: {uri: "ui://p/older", mimeType: text/html+skybridge}}, responses: {'200': {description: ok, content: {text/html: {}}}}}}
   /plain: {get: {operationId: plain, x-mcp: {resource: {uri: "web://p/plain"}}, responses: {'200': {description: ok, content: {text/html: {}}}}}}
 `
-	tools, server := build(t, document, ocp.BuildOptions{Name: "pages"}), New(Options{})
+	tools, server := build(t, document, tool.BuildOptions{Name: "pages"}), New(Options{})
 	ask := func(method, params string) request {
 		r := conformant(v20251125, method, params)
 		r.server, r.tools = server, tools
@@ -194,7 +194,7 @@ paths:
         openai: {outputTemplate: "ui://a/board.html", widgetAccessible: true}
       responses: {'200': {description: ok, content: {application/json: {}}}}
 `
-	tools, server := build(t, document, ocp.BuildOptions{Name: "apps"}), New(Options{})
+	tools, server := build(t, document, tool.BuildOptions{Name: "apps"}), New(Options{})
 	ask := func(v revision, method, params string) request {
 		r := conformant(v, method, params)
 		r.server, r.tools = server, tools

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // A sink is a ResponseWriter that costs nothing.
@@ -29,7 +29,7 @@ func (rewound) Close() error { return nil }
 
 // serve measures the adapter alone: the request stands ready, the answer is
 // thrown away.
-func serve(b *testing.B, r request, tools *ocp.Toolset) {
+func serve(b *testing.B, r request, tools *tool.Toolset) {
 	server := New(Options{})
 	post := httptest.NewRequest(http.MethodPost, "http://api.example.com/mcp", nil)
 	post.Header = http.Header{

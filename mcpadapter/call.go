@@ -10,7 +10,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // maxErrorBody is how many bytes of the API's error response are shown to the model.
@@ -27,23 +27,23 @@ const maxErrorBody = 16 << 10
 //   - an error that the API returns as a native MCP result
 func (x *exchange) callTool() *fault {
 	if x.params.name.Kind() != '"' {
-		ocp.RecordCall(x.caller, nil, string(ocp.InvalidArguments))
+		tool.RecordCall(x.caller, nil, string(tool.InvalidArguments))
 		return badParams("params.name must be a string that names a tool, not %s", wire.KindName(x.params.name.Kind()))
 	}
 	switch x.params.arguments.Kind() {
 	case 0, 'n', '{':
 	default:
-		ocp.RecordCall(x.caller, nil, string(ocp.InvalidArguments))
+		tool.RecordCall(x.caller, nil, string(tool.InvalidArguments))
 		return badParams("params.arguments must be an object, not %s", wire.KindName(x.params.arguments.Kind()))
 	}
-	tool, name := x.toolNamed(x.params.name)
-	if tool != nil {
-		if isHidden(tool) {
-			ocp.RecordCall(x.caller, nil, string(ocp.UnknownTool))
+	t, name := x.toolNamed(x.params.name)
+	if t != nil {
+		if isHidden(t) {
+			tool.RecordCall(x.caller, nil, string(tool.UnknownTool))
 			return x.unknownTool(name)
 		}
-		if f := x.checkParamHeaders(tool); f != nil {
-			ocp.RecordCall(x.caller, tool, string(ocp.InvalidArguments))
+		if f := x.checkParamHeaders(t); f != nil {
+			tool.RecordCall(x.caller, t, string(tool.InvalidArguments))
 			return f
 		}
 	}
@@ -57,7 +57,7 @@ func (x *exchange) callTool() *fault {
 	switch {
 	case r.asks != nil:
 		x.answerAsks(r)
-	case r.Failure != nil && r.Failure.Kind == ocp.UnknownTool:
+	case r.Failure != nil && r.Failure.Kind == tool.UnknownTool:
 		return x.unknownTool(name)
 	case r.Failure != nil:
 		x.answerFailure(r)
@@ -71,7 +71,7 @@ func (x *exchange) callTool() *fault {
 
 // toolNamed returns the tool that a JSON string names and its name. The tool is nil if it does not
 // exist. For a known tool the name is the tool's own string, which saves an allocation.
-func (x *exchange) toolNamed(raw jsontext.Value) (*ocp.Tool, string) {
+func (x *exchange) toolNamed(raw jsontext.Value) (*tool.Tool, string) {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		if tool, ok := x.tools.Tool(string(raw[1 : len(raw)-1])); ok {
 			return tool, tool.Name
@@ -105,8 +105,8 @@ func (x *exchange) answerSuccess(r reply) {
 	output := x.server.outputOf(r.Tool, x.version)
 	if output.strict {
 		if err := r.departs(form); err != nil {
-			r.Failure = &ocp.Failure{Kind: ocp.Unreadable, Message: err.Error()}
-			ocp.AmendCall(x.caller, string(ocp.Unreadable))
+			r.Failure = &tool.Failure{Kind: tool.Unreadable, Message: err.Error()}
+			tool.AmendCall(x.caller, string(tool.Unreadable))
 			x.answerFailure(r)
 			return
 		}
@@ -135,7 +135,7 @@ func (x *exchange) answerSuccess(r reply) {
 const largeBody = 2 << 10
 
 // reserve makes room for a body as text and, if structured is set, once more as structuredContent.
-func (x *exchange) reserve(r *ocp.Result, structured bool) {
+func (x *exchange) reserve(r *tool.Result, structured bool) {
 	if r == nil || len(r.Body) < largeBody {
 		return
 	}
@@ -173,7 +173,7 @@ func appendText[T string | []byte](dst []byte, s T) []byte {
 // WWW-Authenticate challenge lists the missing scopes together with those that the token has, so
 // that the new token allows both (RFC 6750, section 3.1; MCP, Authorization, Runtime Insufficient
 // Scope).
-func (x *exchange) checkAccess(tool *ocp.Tool) *fault {
+func (x *exchange) checkAccess(tool *tool.Tool) *fault {
 	missing := x.site.Access.Missing(tool, x.tools.SecuritySchemes)
 	if missing == nil {
 		return nil

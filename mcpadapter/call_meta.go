@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Members of a result's _meta.
@@ -85,7 +85,7 @@ func (x *exchange) failureMeta(r reply) []byte {
 
 // needsLogin reports whether a login can fix the failure: the caller is not authenticated, or the
 // token has too few scopes (RFC 6750, section 3.1).
-func needsLogin(failure *ocp.Failure, r *ocp.Result) bool {
+func needsLogin(failure *tool.Failure, r *tool.Result) bool {
 	switch failure.Status {
 	case http.StatusUnauthorized:
 		return true
@@ -96,7 +96,7 @@ func needsLogin(failure *ocp.Failure, r *ocp.Result) bool {
 }
 
 // problemOf returns the response body if it is a problem document, otherwise nil.
-func problemOf(r *ocp.Result) []byte {
+func problemOf(r *tool.Result) []byte {
 	if r == nil || r.MediaType() != "application/problem+json" || len(r.Body) > maxProblem {
 		return nil
 	}
@@ -109,7 +109,7 @@ func problemOf(r *ocp.Result) []byte {
 
 // appendChallenges appends the challenges of the API's response. If the API sent none, it appends a
 // challenge that points to the authorization servers of this site, if the site has any.
-func (x *exchange) appendChallenges(meta []byte, r *ocp.Result) []byte {
+func (x *exchange) appendChallenges(meta []byte, r *tool.Result) []byte {
 	var challenges []string
 	if r != nil {
 		challenges = r.Header["Www-Authenticate"]

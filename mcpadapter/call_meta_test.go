@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func metaOf(t *testing.T, r request) map[string]json.RawMessage {
@@ -22,24 +23,24 @@ func metaOf(t *testing.T, r request) map[string]json.RawMessage {
 
 // Programs find in _meta what the text of a failure says.
 func TestFailureInMeta(t *testing.T) {
-	refused := func(status int, contentType, body string, f ocp.Failure) ocp.Outcome {
+	refused := func(status int, contentType, body string, f tool.Failure) tool.Outcome {
 		o := answered(status, contentType, body)
-		f.Kind, f.Status = ocp.Refused, status
+		f.Kind, f.Status = tool.Refused, status
 		o.Failure = &f
 		return o
 	}
 	for _, c := range []struct {
 		rule    string
-		outcome ocp.Outcome
+		outcome tool.Outcome
 		want    string
 	}{
-		{"problem", refused(404, "application/problem+json", ` {"title": "No such trip"} `, ocp.Failure{}), `{"status":404,"retryable":false,"problem":{"title": "No such trip"}}`},
-		{"retry", refused(429, "text/plain", "slow", ocp.Failure{RetryAfter: 1500 * time.Millisecond}), `{"status":429,"retryable":true,"retryAfterMs":1500}`},
-		{"problem-broken", refused(400, "application/problem+json", `{"title":`, ocp.Failure{}), `{"status":400,"retryable":false}`},
-		{"problem-twice", refused(400, "application/problem+json", `{"a":1,"a":2}`, ocp.Failure{}), `{"status":400,"retryable":false}`},
-		{"problem-array", refused(400, "application/problem+json", `[]`, ocp.Failure{}), `{"status":400,"retryable":false}`},
-		{"problem-large", refused(400, "application/problem+json", `{"a":"`+strings.Repeat("x", maxProblem)+`"}`, ocp.Failure{}), `{"status":400,"retryable":false}`},
-		{"unreachable", ocp.Outcome{Tool: &ocp.Tool{Method: "GET"}, Failure: &ocp.Failure{Kind: ocp.Unreachable, Message: "down"}}, `{"retryable":true}`},
+		{"problem", refused(404, "application/problem+json", ` {"title": "No such trip"} `, tool.Failure{}), `{"status":404,"retryable":false,"problem":{"title": "No such trip"}}`},
+		{"retry", refused(429, "text/plain", "slow", tool.Failure{RetryAfter: 1500 * time.Millisecond}), `{"status":429,"retryable":true,"retryAfterMs":1500}`},
+		{"problem-broken", refused(400, "application/problem+json", `{"title":`, tool.Failure{}), `{"status":400,"retryable":false}`},
+		{"problem-twice", refused(400, "application/problem+json", `{"a":1,"a":2}`, tool.Failure{}), `{"status":400,"retryable":false}`},
+		{"problem-array", refused(400, "application/problem+json", `[]`, tool.Failure{}), `{"status":400,"retryable":false}`},
+		{"problem-large", refused(400, "application/problem+json", `{"a":"`+strings.Repeat("x", maxProblem)+`"}`, tool.Failure{}), `{"status":400,"retryable":false}`},
+		{"unreachable", tool.Outcome{Tool: &tool.Tool{Method: "GET"}, Failure: &tool.Failure{Kind: tool.Unreachable, Message: "down"}}, `{"retryable":true}`},
 	} {
 		for _, v := range revisions {
 			if got := metaOf(t, call(v, returning(c.outcome)))[metaHTTP]; string(got) != c.want {
@@ -51,7 +52,7 @@ func TestFailureInMeta(t *testing.T) {
 
 func TestChallengesInMeta(t *testing.T) {
 	unauthorized := answered(http.StatusUnauthorized, "", "")
-	unauthorized.Failure = &ocp.Failure{Kind: ocp.Refused, Status: http.StatusUnauthorized, Message: "who are you"}
+	unauthorized.Failure = &tool.Failure{Kind: tool.Refused, Status: http.StatusUnauthorized, Message: "who are you"}
 	serve := func(challenges []string, access *Access) string {
 		unauthorized.Result.Header["Www-Authenticate"] = challenges
 		r := call(v20251125, returning(unauthorized))
@@ -89,7 +90,7 @@ func TestForbiddenWithAChallengeNeedsALogin(t *testing.T) {
 		"without":          {nil, false},
 	} {
 		refused := answered(http.StatusForbidden, "", "")
-		refused.Failure = &ocp.Failure{Kind: ocp.Refused, Status: http.StatusForbidden, Message: "no"}
+		refused.Failure = &tool.Failure{Kind: tool.Refused, Status: http.StatusForbidden, Message: "no"}
 		refused.Result.Header["Www-Authenticate"] = c.challenges
 		meta := "{" + string(x.failureMeta(reply{Outcome: refused})) + "}"
 		if got := string(member([]byte(meta), metaChallenges)); (got != "") != c.want || c.want && !strings.Contains(got, "insufficient_scope") {
@@ -101,7 +102,7 @@ func TestForbiddenWithAChallengeNeedsALogin(t *testing.T) {
 // A result has one _meta, whatever is said in it.
 func TestMetaIsWrittenOnce(t *testing.T) {
 	outcome := answered(404, "text/plain", "no")
-	outcome.Failure = &ocp.Failure{Kind: ocp.Refused, Status: 404, Message: "no"}
+	outcome.Failure = &tool.Failure{Kind: tool.Refused, Status: 404, Message: "no"}
 	outcome.Result.Header[ocp.HeaderSession] = []string{"abc"}
 	for _, v := range revisions {
 		r := conformant(v, "tools/call", `"name":"get_trip"`)
@@ -126,9 +127,9 @@ func TestMetaIsWrittenOnce(t *testing.T) {
 // A call that the access token does not allow is refused with the scopes to ask for.
 func TestCallBeyondScopes(t *testing.T) {
 	tools := trains()
-	tools.SecuritySchemes = map[string]*ocp.SecurityScheme{"login": {Name: "login", Type: "oauth2"}}
-	tool, _ := tools.Tool("get_trip")
-	tool.Security = []ocp.SecurityRequirement{{"login": {"trips:read", "trips:all", "we\"ird"}}}
+	tools.SecuritySchemes = map[string]*tool.SecurityScheme{"login": {Name: "login", Type: "oauth2"}}
+	called, _ := tools.Tool("get_trip")
+	called.Security = []tool.SecurityRequirement{{"login": {"trips:read", "trips:all", "we\"ird"}}}
 	access := &Access{Scopes: []string{"trips:read", "profile"}, Metadata: "https://a.example/meta"}
 	for _, v := range revisions {
 		for _, allowed := range []bool{false, true} {
@@ -137,7 +138,7 @@ func TestCallBeyondScopes(t *testing.T) {
 				granted.Scopes = append(granted.Scopes[:2:2], "trips:all", `we"ird`)
 			}
 			calls := 0
-			e := serveEndpoint(t, Options{}, callerFunc(func(_ context.Context, _ string, _ []byte) ocp.Outcome { calls++; return answered(200, "", "x") }))
+			e := serveEndpoint(t, Options{}, callerFunc(func(_ context.Context, _ string, _ []byte) tool.Outcome { calls++; return answered(200, "", "x") }))
 			e.tools.Store(tools)
 			e.access.Store(&granted)
 			r := call(v, nil)

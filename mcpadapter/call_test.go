@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 type toolResult struct {
@@ -24,14 +24,14 @@ type toolResult struct {
 	IsError           bool
 }
 
-func call(v revision, caller ocp.Caller) request {
+func call(v revision, caller tool.Caller) request {
 	r := conformant(v, "tools/call", `"name":"get_trip","arguments":{"id":"1"}`)
 	r.caller = caller
 	return r
 }
 
-func returning(outcome ocp.Outcome) ocp.Caller {
-	return callerFunc(func(context.Context, string, []byte) ocp.Outcome { return outcome })
+func returning(outcome tool.Outcome) tool.Caller {
+	return callerFunc(func(context.Context, string, []byte) tool.Outcome { return outcome })
 }
 
 func TestContentFollowsTheMediaType(t *testing.T) {
@@ -106,7 +106,7 @@ func TestContentFollowsTheMediaType(t *testing.T) {
 func TestAnswerWithoutBody(t *testing.T) {
 	created := answered(http.StatusCreated, "", "")
 	created.Result.Header.Set("Location", "/trips/7")
-	for want, outcome := range map[string]ocp.Outcome{
+	for want, outcome := range map[string]tool.Outcome{
 		"204 No Content":                  answered(http.StatusNoContent, "", ""),
 		"201 Created\nLocation: /trips/7": created,
 		"299":                             answered(299, "", ""),
@@ -122,21 +122,21 @@ func TestAnswerWithoutBody(t *testing.T) {
 
 func TestFailureIsAnAnswer(t *testing.T) {
 	problem := answered(404, "application/problem+json", `{"title":"No such trip"}`)
-	problem.Failure = &ocp.Failure{Kind: ocp.Refused, Status: 404, Message: "GET /trips/{id} answered 404"}
+	problem.Failure = &tool.Failure{Kind: tool.Refused, Status: 404, Message: "GET /trips/{id} answered 404"}
 	page := answered(502, "text/html; charset=utf-8", `<h1>Bad Gateway</h1>`)
-	page.Failure = &ocp.Failure{Kind: ocp.Failed, Status: 502, Message: "502"}
+	page.Failure = &tool.Failure{Kind: tool.Failed, Status: 502, Message: "502"}
 	image := answered(500, "image/png", "x")
-	image.Failure = &ocp.Failure{Kind: ocp.Failed, Status: 500, Message: "500"}
+	image.Failure = &tool.Failure{Kind: tool.Failed, Status: 500, Message: "500"}
 	long := answered(400, "text/plain", strings.Repeat("é", maxErrorBody))
-	long.Failure = &ocp.Failure{Kind: ocp.Refused, Status: 400, Message: "400"}
+	long.Failure = &tool.Failure{Kind: tool.Refused, Status: 400, Message: "400"}
 	for _, c := range []struct {
 		rule    string
-		outcome ocp.Outcome
+		outcome tool.Outcome
 		want    []string
 	}{
-		{"arguments", ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.InvalidArguments, Message: "/id: must be a string"}}, []string{"/id: must be a string"}},
-		{"timeout", ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.TimedOut, Message: "too slow"}}, []string{"too slow"}},
-		{"internal", ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.Internal, Message: "bad \xff byte"}}, []string{"bad \ufffd byte"}},
+		{"arguments", tool.Outcome{Failure: &tool.Failure{Kind: tool.InvalidArguments, Message: "/id: must be a string"}}, []string{"/id: must be a string"}},
+		{"timeout", tool.Outcome{Failure: &tool.Failure{Kind: tool.TimedOut, Message: "too slow"}}, []string{"too slow"}},
+		{"internal", tool.Outcome{Failure: &tool.Failure{Kind: tool.Internal, Message: "bad \xff byte"}}, []string{"bad \ufffd byte"}},
 		{"problem", problem, []string{"GET /trips/{id} answered 404", `{"title":"No such trip"}`}},
 		{"html-page", page, []string{"502"}},
 		{"image", image, []string{"500"}},
@@ -159,7 +159,7 @@ func TestFailureIsAnAnswer(t *testing.T) {
 }
 
 func TestUnknownToolIsAnErrorOfTheProtocol(t *testing.T) {
-	caller := returning(ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.UnknownTool, Message: `unknown tool "get_tirp"; did you mean "get_trip"?`}})
+	caller := returning(tool.Outcome{Failure: &tool.Failure{Kind: tool.UnknownTool, Message: `unknown tool "get_tirp"; did you mean "get_trip"?`}})
 	for _, v := range revisions {
 		a := call(v, caller).fault(t, 200, invalidParams)
 		if !strings.Contains(a.Error.Message, `did you mean "get_trip"`) {
@@ -207,7 +207,7 @@ func TestCallParameters(t *testing.T) {
 			t.Run(rule+"/"+v.String(), func(t *testing.T) {
 				r := conformant(v, "tools/call", c.params)
 				calls := 0
-				r.caller = callerFunc(func(_ context.Context, tool string, arguments []byte) ocp.Outcome {
+				r.caller = callerFunc(func(_ context.Context, tool string, arguments []byte) tool.Outcome {
 					calls++
 					if tool != "get_trip" || string(arguments) != c.want {
 						t.Errorf("called %s with %s", tool, arguments)
@@ -224,8 +224,8 @@ func TestCallParameters(t *testing.T) {
 }
 
 func TestOutcomeIsReleased(t *testing.T) {
-	for rule, failure := range map[string]*ocp.Failure{
-		"success": nil, "failure": {Kind: ocp.Failed, Message: "x"}, "unknown": {Kind: ocp.UnknownTool, Message: "x"},
+	for rule, failure := range map[string]*tool.Failure{
+		"success": nil, "failure": {Kind: tool.Failed, Message: "x"}, "unknown": {Kind: tool.UnknownTool, Message: "x"},
 	} {
 		outcome := answered(200, "text/plain", "x")
 		outcome.Failure, outcome.Result.Memory = failure, buffer.Get()
@@ -266,7 +266,7 @@ func TestIsolation(t *testing.T) {
 // What a caller was given is its own: no later request writes into it.
 func TestArgumentsOutliveTheCall(t *testing.T) {
 	var kept []byte
-	keep := callerFunc(func(_ context.Context, _ string, arguments []byte) ocp.Outcome {
+	keep := callerFunc(func(_ context.Context, _ string, arguments []byte) tool.Outcome {
 		if kept == nil {
 			kept = arguments
 		}

@@ -9,17 +9,17 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // askClient sends the API's requests one after the other to a client of a revision before
 // 2026-07-28. It returns the results in a JSON object with the keys of the requests. If there are no
 // results, the reply has a Failure with the reason.
-func (x *exchange) askClient(tool *ocp.Tool, requests []inputRequest) (jsontext.Value, reply) {
+func (x *exchange) askClient(t *tool.Tool, requests []inputRequest) (jsontext.Value, reply) {
 	able := x.askable()
 	for i := range requests {
 		if lacking := requests[i].needs &^ able; lacking != 0 {
-			return nil, failed(tool, ocp.Unanswered, x.cannotAsk(tool, lacking))
+			return nil, failed(t, tool.Unanswered, x.cannotAsk(t, lacking))
 		}
 	}
 	responses := []byte{'{'}
@@ -27,15 +27,15 @@ func (x *exchange) askClient(tool *ocp.Tool, requests []inputRequest) (jsontext.
 		r := &requests[i]
 		params, err := x.adaptParams(r)
 		if err != nil {
-			return nil, failed(tool, ocp.Unanswered, fmt.Sprintf("%s was not called to an end: %v", tool.Name, err))
+			return nil, failed(t, tool.Unanswered, fmt.Sprintf("%s was not called to an end: %v", t.Name, err))
 		}
 		result, err := x.ask(r.method, params)
 		if err != nil {
-			return nil, failed(tool, ocp.Unanswered, fmt.Sprintf("%s was not called to an end: %s", tool.Name, unansweredAsk(r.method, err)))
+			return nil, failed(t, tool.Unanswered, fmt.Sprintf("%s was not called to an end: %s", t.Name, unansweredAsk(r.method, err)))
 		}
 		if result.Kind() != '{' {
-			return nil, failed(tool, ocp.Unanswered, fmt.Sprintf("%s was not called to an end: the client answered %s with %s, and not with an object",
-				tool.Name, r.method, wire.KindName(result.Kind())))
+			return nil, failed(t, tool.Unanswered, fmt.Sprintf("%s was not called to an end: the client answered %s with %s, and not with an object",
+				t.Name, r.method, wire.KindName(result.Kind())))
 		}
 		if i > 0 {
 			responses = append(responses, ',')
@@ -49,7 +49,7 @@ func (x *exchange) askClient(tool *ocp.Tool, requests []inputRequest) (jsontext.
 }
 
 // cannotAsk returns the failure message for capabilities that the client lacks.
-func (x *exchange) cannotAsk(tool *ocp.Tool, lacking capabilities) string {
+func (x *exchange) cannotAsk(tool *tool.Tool, lacking capabilities) string {
 	if !x.version.selfDescribing() && !x.canAsk() {
 		return fmt.Sprintf("%s needs answers of the client (%s), and %v: open a session with initialize, and accept text/event-stream", tool.Name, lacking, errNoWayToAsk)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // What the server asks and does not wait for any more it takes back, so that no dialog
@@ -59,7 +59,7 @@ func TestQuestionIsTakenBack(t *testing.T) {
 
 // Over standard input and output it is the same.
 func TestStdioQuestionIsTakenBack(t *testing.T) {
-	tools := build(t, payments, ocp.BuildOptions{Name: "payments"})
+	tools := build(t, payments, tool.BuildOptions{Name: "payments"})
 	fromClient, in := io.Pipe()
 	out, toClient := io.Pipe()
 	term := &terminal{t, in, bufio.NewReader(out), make(chan error, 1)}

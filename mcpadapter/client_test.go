@@ -13,11 +13,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // goClientCaller answers the calls of callAll.
-var goClientCaller = callerFunc(func(_ context.Context, name string, arguments []byte) ocp.Outcome {
+var goClientCaller = callerFunc(func(_ context.Context, name string, arguments []byte) tool.Outcome {
 	switch name {
 	case "get_trip":
 		return answered(http.StatusOK, "application/json", string(arguments))
@@ -25,10 +25,10 @@ var goClientCaller = callerFunc(func(_ context.Context, name string, arguments [
 		return answered(http.StatusOK, "image/png", "\x89PNG")
 	case "book_trip":
 		outcome := answered(http.StatusConflict, "application/problem+json", `{"title":"Sold out"}`)
-		outcome.Failure = &ocp.Failure{Kind: ocp.Refused, Status: http.StatusConflict, Message: "sold out"}
+		outcome.Failure = &tool.Failure{Kind: tool.Refused, Status: http.StatusConflict, Message: "sold out"}
 		return outcome
 	}
-	return ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.UnknownTool, Message: "unknown tool " + name}}
+	return tool.Outcome{Failure: &tool.Failure{Kind: tool.UnknownTool, Message: "unknown tool " + name}}
 })
 
 // The official Go client in each revision that it speaks over Streamable HTTP.

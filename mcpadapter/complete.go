@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // maxCompletions is the maximum number of values in one response (MCP, Completion).
@@ -103,7 +103,7 @@ func (r *resource) proposals(variable string) ([]string, *fault) {
 }
 
 // enumOf returns the values that the schema of an argument allows, as strings.
-func enumOf(a *ocp.Argument, tool *ocp.Tool) (values []string) {
+func enumOf(a *tool.Argument, tool *tool.Tool) (values []string) {
 	schema := resolve(a.Schema, tool)
 	types := typesOf(schema)
 	if types["array"] {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func TestLegacyClient(t *testing.T) {
@@ -83,11 +83,11 @@ func TestLegacyStream(t *testing.T) {
 
 func TestLegacyCallEndsWithStream(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan struct{})
-	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
+	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
 		began <- struct{}{}
 		<-ctx.Done()
 		close(ended)
-		return ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.Canceled}}
+		return tool.Outcome{Failure: &tool.Failure{Kind: tool.Canceled}}
 	})
 	e := serveEndpoint(t, Options{}, caller)
 	stream := e.open(t, "GET", "/mcp/sse", "", nil)
@@ -108,7 +108,7 @@ type terminal struct {
 	ended chan error
 }
 
-func openTerminal(t *testing.T, s *Server, caller ocp.Caller) *terminal {
+func openTerminal(t *testing.T, s *Server, caller tool.Caller) *terminal {
 	fromClient, in := io.Pipe()
 	out, toClient := io.Pipe()
 	term := &terminal{t, in, bufio.NewReader(out), make(chan error, 1)}
@@ -181,7 +181,7 @@ func TestStdio(t *testing.T) {
 
 func TestStdioAnswersWhatCameBeforeTheEnd(t *testing.T) {
 	release := make(chan struct{})
-	caller := callerFunc(func(_ context.Context, _ string, arguments []byte) ocp.Outcome {
+	caller := callerFunc(func(_ context.Context, _ string, arguments []byte) tool.Outcome {
 		<-release
 		return answered(200, "application/json", string(arguments))
 	})
@@ -221,9 +221,9 @@ const cancelRounds = 200
 
 func TestStdioCancel_right_behind_the_call(t *testing.T) {
 	// A caller that was not canceled would block for ever.
-	canceledCaller := callerFunc(func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
+	canceledCaller := callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
 		<-ctx.Done()
-		return ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.Canceled}}
+		return tool.Outcome{Failure: &tool.Failure{Kind: tool.Canceled}}
 	})
 	call := func(id int) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"get_trip","arguments":{"id":"1"}}}`, id)

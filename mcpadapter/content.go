@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // A form is the kind of content block that represents a response body.
@@ -27,7 +27,7 @@ const (
 
 // formOf selects the form by the media type. A body without a media type becomes text if it is valid
 // UTF-8.
-func formOf(r *ocp.Result) form {
+func formOf(r *tool.Result) form {
 	if r == nil || len(r.Body) == 0 {
 		return emptyForm
 	}
@@ -78,7 +78,7 @@ func textual(kind, subtype string) bool {
 }
 
 // appendContent appends the content block of a successful call.
-func (x *exchange) appendContent(dst []byte, f form, outcome ocp.Outcome) []byte {
+func (x *exchange) appendContent(dst []byte, f form, outcome tool.Outcome) []byte {
 	r := outcome.Result
 	if f == audioForm && !x.version.listens() {
 		f = blobForm
@@ -103,7 +103,7 @@ func (x *exchange) appendContent(dst []byte, f form, outcome ocp.Outcome) []byte
 }
 
 // appendBytes appends the body in Base64, and its media type.
-func appendBytes(dst []byte, r *ocp.Result) []byte {
+func appendBytes(dst []byte, r *tool.Result) []byte {
 	dst = append(dst, '"')
 	dst = base64.StdEncoding.AppendEncode(dst, r.Body)
 	dst = append(dst, `","mimeType":`...)
@@ -116,7 +116,7 @@ const metaFilename = "io.github.fairwayhq/filename"
 
 // appendFilename closes a content block. It adds the file name if the revision allows _meta in
 // content blocks.
-func (x *exchange) appendFilename(dst []byte, r *ocp.Result) []byte {
+func (x *exchange) appendFilename(dst []byte, r *tool.Result) []byte {
 	if name := r.Filename(); name != "" && x.version.annotatesContent() {
 		dst = append(dst, `,"_meta":{"`+metaFilename+`":`...)
 		dst = append(wire.AppendString(dst, name), '}')
@@ -126,7 +126,7 @@ func (x *exchange) appendFilename(dst []byte, r *ocp.Result) []byte {
 
 // resourceURI returns the URI of an embedded resource: tool://TOOLSET/TOOL. The caller may append a
 // file name. The URI only names the source; clients cannot read it and have to call the tool again.
-func resourceURI(tools *ocp.Toolset, tool *ocp.Tool) string {
+func resourceURI(tools *tool.Toolset, tool *tool.Tool) string {
 	name := ""
 	if tool != nil {
 		name = tool.Name
@@ -138,7 +138,7 @@ func resourceURI(tools *ocp.Toolset, tool *ocp.Tool) string {
 const maxLocation = 2 << 10
 
 // statusLine returns the text for a response without a body.
-func statusLine(r *ocp.Result) string {
+func statusLine(r *tool.Result) string {
 	if r == nil {
 		return "done, without an answer"
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // FuzzStdio holds for any input: it is served to its end, and what comes out is one
@@ -57,7 +57,7 @@ func FuzzNative(f *testing.F) {
 	f.Add(`{"error":{"code":1,"message":"x","data":[]}}`, `{"fairway_arguments":{"action":"accept","content":{}}}`)
 	f.Add(`{"structuredContent":[1],"isError":true}`, `[]`)
 	var answer string
-	tools := build(f, payments, ocp.BuildOptions{Name: "payments"})
+	tools := build(f, payments, tool.BuildOptions{Name: "payments"})
 	caller := api{tools, func(w http.ResponseWriter, _ *http.Request) { answerNative(w, answer) }}
 	server := New(Options{})
 	f.Fuzz(func(t *testing.T, native, responses string) {

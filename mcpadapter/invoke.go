@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Headers of the inner request for APIs that return native MCP results. They tell the API what the
@@ -43,7 +44,7 @@ type invocation struct {
 type reply struct {
 	// Outcome is the outcome of the last call. Its Failure may also say that the client could not be
 	// asked or did not respond.
-	ocp.Outcome
+	tool.Outcome
 
 	// uncalled reports whether the Failure or asks does not come from a call, so that the Caller has
 	// not recorded it.
@@ -55,8 +56,8 @@ type reply struct {
 }
 
 // failed returns the reply for a tool that was not called, or whose call could not be completed.
-func failed(tool *ocp.Tool, kind ocp.FailureKind, message string) reply {
-	return reply{Outcome: ocp.Outcome{Tool: tool, Failure: &ocp.Failure{Kind: kind, Message: message}}, uncalled: true}
+func failed(t *tool.Tool, kind tool.FailureKind, message string) reply {
+	return reply{Outcome: tool.Outcome{Tool: t, Failure: &tool.Failure{Kind: kind, Message: message}}, uncalled: true}
 }
 
 // invoke runs a tool. It checks the access token, adds the client's context, and reports progress.
@@ -64,41 +65,41 @@ func failed(tool *ocp.Tool, kind ocp.FailureKind, message string) reply {
 // client and call the tool several times.
 func (x *exchange) invoke(i invocation) (reply, *fault) {
 	ctx, own := x.context()
-	tool, known := x.tools.Tool(i.tool)
+	t, known := x.tools.Tool(i.tool)
 	if known {
-		if f := x.checkAccess(tool); f != nil {
-			ocp.RecordCall(x.caller, tool, string(ocp.Unauthorized))
+		if f := x.checkAccess(t); f != nil {
+			tool.RecordCall(x.caller, t, string(tool.Unauthorized))
 			return reply{}, f
 		}
 	}
 	ctx = x.hearing(ctx)
 	defer func() { x.teller.stop(x.ctx.Err() != nil) }()
-	if !known || !isNative(tool) && !hasNonInferrable(tool) {
+	if !known || !isNative(t) && !hasNonInferrable(t) {
 		return reply{Outcome: x.caller.Call(ctx, i.tool, i.arguments), own: own}, nil
 	}
-	r, f := x.invokeInRounds(ctx, tool, i)
-	x.recordRounds(tool, r)
+	r, f := x.invokeInRounds(ctx, t, i)
+	x.recordRounds(t, r)
 	r.own = own
 	return r, f
 }
 
 // recordRounds records outcomes that Caller.Call cannot know: the adapter ended the invocation, or
 // the client must respond before there is a result.
-func (x *exchange) recordRounds(tool *ocp.Tool, r reply) {
+func (x *exchange) recordRounds(t *tool.Tool, r reply) {
 	switch {
 	case r.asks != nil && r.uncalled:
-		ocp.RecordCall(x.caller, tool, ocp.OutcomeInputRequired)
+		tool.RecordCall(x.caller, t, tool.OutcomeInputRequired)
 	case r.asks != nil:
-		ocp.AmendCall(x.caller, ocp.OutcomeInputRequired)
+		tool.AmendCall(x.caller, tool.OutcomeInputRequired)
 	case r.uncalled:
-		ocp.RecordCall(x.caller, tool, r.Name())
+		tool.RecordCall(x.caller, t, r.Name())
 	}
 }
 
 // isNative reports whether the document declares that the operation returns native MCP results. An
 // API that merely relays third-party content must not be able to ask the user anything, so the media
 // type of the response alone is not enough.
-func isNative(tool *ocp.Tool) bool {
+func isNative(tool *tool.Tool) bool {
 	return slices.Contains(tool.Answer.MediaTypes, nativeType)
 }
 
@@ -110,7 +111,7 @@ type round struct {
 
 // invokeInRounds calls a tool until it has a final result. From 2026-07-28 on each round is a
 // separate request of the client; before that, all rounds belong to one request.
-func (x *exchange) invokeInRounds(ctx context.Context, tool *ocp.Tool, i invocation) (reply, *fault) {
+func (x *exchange) invokeInRounds(ctx context.Context, tool *tool.Tool, i invocation) (reply, *fault) {
 	var now round
 	if x.version.selfDescribing() {
 		var f *fault
@@ -139,36 +140,36 @@ func (x *exchange) invokeInRounds(ctx context.Context, tool *ocp.Tool, i invocat
 // putToClient forwards the API's requests to the client. Before 2026-07-28 it waits for the
 // responses and returns again = true: the tool must be called with them. From 2026-07-28 on it
 // returns a reply with the requests.
-func (x *exchange) putToClient(tool *ocp.Tool, i invocation, asked *inputRequired, now *round, last bool) (r reply, again bool, f *fault) {
+func (x *exchange) putToClient(t *tool.Tool, i invocation, asked *inputRequired, now *round, last bool) (r reply, again bool, f *fault) {
 	if x.version.selfDescribing() {
-		r, f = x.passOn(tool, i, asked, now)
+		r, f = x.passOn(t, i, asked, now)
 		return r, false, f
 	}
 	if last {
-		return failed(tool, ocp.Unreadable, "the API goes on asking after several answers: call the tool again, and look at the API if it does not end"), false, nil
+		return failed(t, tool.Unreadable, "the API goes on asking after several answers: call the tool again, and look at the API if it does not end"), false, nil
 	}
-	now.responses, r = x.askClient(tool, asked.requests)
+	now.responses, r = x.askClient(t, asked.requests)
 	return r, r.Failure == nil, nil
 }
 
 // callRound calls the tool once. asked is not nil if the API needs responses from the client first.
-func (x *exchange) callRound(ctx context.Context, tool *ocp.Tool, arguments []byte, now *round) (reply, *inputRequired, *fault) {
-	if !isNative(tool) {
-		return reply{Outcome: x.caller.Call(ctx, tool.Name, arguments)}, nil, nil
+func (x *exchange) callRound(ctx context.Context, t *tool.Tool, arguments []byte, now *round) (reply, *inputRequired, *fault) {
+	if !isNative(t) {
+		return reply{Outcome: x.caller.Call(ctx, t.Name, arguments)}, nil, nil
 	}
 	supplement, f := x.nativeSupplement(now)
 	if f != nil {
 		return reply{}, nil, f
 	}
-	r := reply{Outcome: x.caller.Call(ocp.ContextWithSupplement(ctx, supplement), tool.Name, arguments)}
+	r := reply{Outcome: x.caller.Call(tool.ContextWithSupplement(ctx, supplement), t.Name, arguments)}
 	if r.Result == nil || r.Result.MediaType() != nativeType {
 		return r, nil, nil
 	}
 	n, err := readNative(r.Result.Body)
 	switch {
 	case err != nil && r.Failure == nil:
-		r.Failure = malformedNative(tool, err)
-		ocp.AmendCall(x.caller, r.Name())
+		r.Failure = malformedNative(t, err)
+		tool.AmendCall(x.caller, r.Name())
 	case err != nil:
 	case n.failure != nil:
 		r.Release()
@@ -183,7 +184,7 @@ func (x *exchange) callRound(ctx context.Context, tool *ocp.Tool, arguments []by
 }
 
 // nativeSupplement returns the headers for an API that returns native results.
-func (x *exchange) nativeSupplement(now *round) (*ocp.Supplement, *fault) {
+func (x *exchange) nativeSupplement(now *round) (*tool.Supplement, *fault) {
 	header := http.Header{headerCapabilities: {string(x.askable().appendTo(nil))}}
 	if len(now.responses) > 0 {
 		if base64.RawURLEncoding.EncodedLen(len(now.responses)) > maxResponses {
@@ -197,7 +198,7 @@ func (x *exchange) nativeSupplement(now *round) (*ocp.Supplement, *fault) {
 	if x.progressToken() != nil {
 		header[headerProgress] = []string{"1"}
 	}
-	return &ocp.Supplement{Header: header}, nil
+	return &tool.Supplement{Header: header}, nil
 }
 
 // askable returns the requests that the client can handle while this request is served: its declared
@@ -244,12 +245,12 @@ func encodeHeader(value string) string {
 
 // passOn returns the API's requests as the result of the request. The client responds with its next
 // request.
-func (x *exchange) passOn(tool *ocp.Tool, i invocation, asked *inputRequired, now *round) (reply, *fault) {
+func (x *exchange) passOn(t *tool.Tool, i invocation, asked *inputRequired, now *round) (reply, *fault) {
 	if f := x.checkAskable(asked.needed()); f != nil {
 		return reply{}, f
 	}
 	now.asked = false
-	r := reply{Outcome: ocp.Outcome{Tool: tool}}
+	r := reply{Outcome: tool.Outcome{Tool: t}}
 	r.asks = x.appendAsks(nil, asked.raw, i, &now.memory)
 	return r, nil
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // payments is a document with an operation of each kind that a call of which needs
@@ -63,9 +63,9 @@ components:
     iban: {type: string, minLength: 4, pattern: '^[A-Z]{2}'}
 `
 
-func build(t testing.TB, document string, o ocp.BuildOptions) *ocp.Toolset {
+func build(t testing.TB, document string, o tool.BuildOptions) *tool.Toolset {
 	t.Helper()
-	tools, err := ocp.Build([]byte(document), o)
+	tools, err := tool.Build([]byte(document), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,25 +77,25 @@ func build(t testing.TB, document string, o ocp.BuildOptions) *ocp.Toolset {
 
 // An api runs calls as a gateway does: as requests.
 type api struct {
-	tools   *ocp.Toolset
+	tools   *tool.Toolset
 	handler http.HandlerFunc
 }
 
-func (a api) Call(ctx context.Context, tool string, arguments []byte) ocp.Outcome {
-	return ocp.Execute(ctx, a.tools, tool, arguments, a)
+func (a api) Call(ctx context.Context, t string, arguments []byte) tool.Outcome {
+	return tool.Execute(ctx, a.tools, t, arguments, a)
 }
 
-func (a api) Invoke(ctx context.Context, call *ocp.Call) (*ocp.Result, error) {
+func (a api) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	r, err := call.Request(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ocp.SupplementFromContext(ctx).Apply(r)
+	tool.SupplementFromContext(ctx).Apply(r)
 	w := httptest.NewRecorder()
 	a.handler(w, r)
 	body := buffer.Get() // others write into it once it is released
 	body.B = append(body.B[:0], w.Body.Bytes()...)
-	return &ocp.Result{Status: w.Code, Header: w.Header(), Body: body.B, Memory: body}, nil
+	return &tool.Result{Status: w.Code, Header: w.Header(), Body: body.B, Memory: body}, nil
 }
 
 func answerNative(w http.ResponseWriter, result string) {
@@ -261,7 +261,7 @@ func words(r toolResult) string {
 
 // serveAPI serves the payments, answered by handler.
 func serveAPI(t *testing.T, handler http.HandlerFunc) *endpoint {
-	tools := build(t, payments, ocp.BuildOptions{Name: "payments"})
+	tools := build(t, payments, tool.BuildOptions{Name: "payments"})
 	e := serveEndpoint(t, Options{}, api{tools, handler})
 	e.tools.Store(tools)
 	return e

@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Clients that use the same ids and the same progress tokens at the same time, in
@@ -19,15 +19,15 @@ import (
 // others.
 func TestIsolationOnStreams(t *testing.T) {
 	const clients, calls = 24, 12
-	caller := callerFunc(func(ctx context.Context, _ string, arguments []byte) ocp.Outcome {
-		if listener := ocp.ListenerFromContext(ctx); listener != nil {
+	caller := callerFunc(func(ctx context.Context, _ string, arguments []byte) tool.Outcome {
+		if listener := tool.ListenerFromContext(ctx); listener != nil {
 			var own struct{ Client, Call int }
 			_ = json.Unmarshal(arguments, &own)
 			for i := range 3 {
 				number := fmt.Sprintf("%d.%03d%d", own.Client, own.Call, i)
-				listener(ocp.Event{Kind: ocp.EventProgress, Progress: jsontext.Value(number), Message: string(arguments)})
+				listener(tool.Event{Kind: tool.EventProgress, Progress: jsontext.Value(number), Message: string(arguments)})
 			}
-			listener(ocp.Event{Kind: ocp.EventLog, Level: "error", Data: arguments})
+			listener(tool.Event{Kind: tool.EventLog, Level: "error", Data: arguments})
 		}
 		return answered(http.StatusOK, "application/json", string(arguments))
 	})
@@ -149,7 +149,7 @@ func TestAmbiguousJSONIsRefused(t *testing.T) {
 		for _, v := range revisions {
 			r := conformant(v, "tools/call", `"name":"get_trip","arguments":{"a":1}`)
 			r.body = strings.Replace(r.body, replace[0], replace[1], 1)
-			r.caller = callerFunc(func(context.Context, string, []byte) ocp.Outcome {
+			r.caller = callerFunc(func(context.Context, string, []byte) tool.Outcome {
 				t.Errorf("%s/%v: the tool was called", rule, v)
 				return answered(200, "", "")
 			})

@@ -13,7 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/shared"
 	"github.com/fairwayhq/fairway/internal/widedoc"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // What a list may take, however large the document is.
@@ -32,7 +32,7 @@ var largeDocuments = map[string]widedoc.Options{
 }
 
 // lists returns the pages of the list of a Toolset.
-func lists(tools *ocp.Toolset, o Options) [][]byte {
+func lists(tools *tool.Toolset, o Options) [][]byte {
 	return New(o).newCatalog(tools, nil).encode(v20251125)
 }
 
@@ -46,8 +46,8 @@ func TestList_of_a_large_document_is_bounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := ocp.BuildOptions{ResponseSchemas: mode != "off"}
-		tools, err := ocp.Build(data, o)
+		o := tool.BuildOptions{ResponseSchemas: mode != "off"}
+		tools, err := tool.Build(data, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestList_of_a_large_document_is_bounded(t *testing.T) {
 func TestList_of_real_documents_is_bounded(t *testing.T) {
 	for name := range shared.Documents() {
 		data := shared.Read(t, "openapi/"+name+".gz")
-		tools, err := ocp.Build(data, ocp.BuildOptions{ResponseSchemas: true})
+		tools, err := tool.Build(data, tool.BuildOptions{ResponseSchemas: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,19 +130,19 @@ func TestSchemas_auto_is_never_larger(t *testing.T) {
 		documents[name] = shared.Read(t, "openapi/"+name+".gz")
 	}
 	for name, data := range documents {
-		built := make(map[ocp.SchemaMode]*ocp.Toolset)
-		for _, mode := range []ocp.SchemaMode{ocp.SchemasAuto, ocp.SchemasDefs, ocp.SchemasInline} {
-			tools, err := ocp.Build(data, ocp.BuildOptions{Schemas: mode, MaxSchema: -1})
+		built := make(map[tool.SchemaMode]*tool.Toolset)
+		for _, mode := range []tool.SchemaMode{tool.SchemasAuto, tool.SchemasDefs, tool.SchemasInline} {
+			tools, err := tool.Build(data, tool.BuildOptions{Schemas: mode, MaxSchema: -1})
 			if err != nil {
 				t.Fatal(err)
 			}
 			built[mode] = tools
 		}
-		for _, tool := range built[ocp.SchemasAuto].Tools() {
-			for _, mode := range []ocp.SchemaMode{ocp.SchemasDefs, ocp.SchemasInline} {
-				other, _ := built[mode].Tool(tool.Name)
-				if len(tool.InputSchema) > len(other.InputSchema) {
-					t.Errorf("%s %s: auto takes %d bytes, %s %d", name, tool.Name, len(tool.InputSchema), mode, len(other.InputSchema))
+		for _, called := range built[tool.SchemasAuto].Tools() {
+			for _, mode := range []tool.SchemaMode{tool.SchemasDefs, tool.SchemasInline} {
+				other, _ := built[mode].Tool(called.Name)
+				if len(called.InputSchema) > len(other.InputSchema) {
+					t.Errorf("%s %s: auto takes %d bytes, %s %d", name, called.Name, len(called.InputSchema), mode, len(other.InputSchema))
 				}
 			}
 		}

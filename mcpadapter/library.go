@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/match"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // DefaultMaxFile is the default maximum size of a file resource, in bytes.
@@ -25,7 +26,7 @@ type LibraryOptions struct {
 
 	// Operations select GET operations that are also offered as resources, or as resource templates
 	// if they have arguments. AllOperations selects all GET operations.
-	Operations    []ocp.Selector
+	Operations    []tool.Selector
 	AllOperations bool
 
 	// Locales are the languages that the API supports, as BCP 47 tags; the first is the default. If
@@ -62,7 +63,7 @@ type Library struct {
 	templates []*resource // from folders
 	prompts   []*prompt
 	apps      map[string]*App // by tool name
-	chosen    func(*ocp.Tool) bool
+	chosen    func(*tool.Tool) bool
 	hints     bool // whether any client hint is passed to the API
 	hash      [sha256.Size]byte
 }
@@ -82,11 +83,11 @@ func NewLibrary(options LibraryOptions) (*Library, error) {
 			return nil, err
 		}
 	}
-	chosen, err := ocp.SelectTools(options.Operations)
+	chosen, err := tool.SelectTools(options.Operations)
 	if err != nil {
 		return nil, err
 	}
-	l.chosen = func(t *ocp.Tool) bool { return options.AllOperations || chosen(t) }
+	l.chosen = func(t *tool.Tool) bool { return options.AllOperations || chosen(t) }
 	return l, nil
 }
 
@@ -202,25 +203,25 @@ type shelf struct {
 	resources []*resource
 	templates []*resource
 	prompts   []*prompt
-	warnings  []ocp.Warning
-	routes    *ocp.Routes // nil if no operation is a resource
-	pages     bool        // whether any resource is a page of an app
+	warnings  []tool.Warning
+	routes    *match.Routes // nil if no operation is a resource
+	pages     bool          // whether any resource is a page of an app
 
 	byURI      map[string]*resource
 	byTemplate map[string]*resource // by the text of the template
 	byName     map[string]*prompt
-	byTool     map[*ocp.Tool]*resource
+	byTool     map[*tool.Tool]*resource
 }
 
 // newShelf collects the resources, templates and prompts of the Library and the tools. Entries that
 // the access token does not allow are not listed; they can still be looked up, so that a request for
 // them is rejected with the missing scopes.
-func newShelf(l *Library, tools *ocp.Toolset, access *Access) *shelf {
+func newShelf(l *Library, tools *tool.Toolset, access *Access) *shelf {
 	s := &shelf{
 		byURI:      make(map[string]*resource),
 		byTemplate: make(map[string]*resource),
 		byName:     make(map[string]*prompt),
-		byTool:     make(map[*ocp.Tool]*resource),
+		byTool:     make(map[*tool.Tool]*resource),
 	}
 	for _, r := range l.resources {
 		s.addResource(r)
@@ -235,15 +236,15 @@ func newShelf(l *Library, tools *ocp.Toolset, access *Access) *shelf {
 		s.addOperation(l, tools, tool, access.Missing(tool, tools.SecuritySchemes) != nil)
 	}
 	if len(s.byTool) > 0 {
-		s.routes = ocp.NewRoutes(tools)
+		s.routes = match.NewRoutes(tools)
 	}
 	return s
 }
 
 // warn adds a warning about a part of the document that cannot be used.
-func (s *shelf) warn(tool *ocp.Tool, format string, args ...any) {
-	s.warnings = append(s.warnings, ocp.Warning{
-		Operation: tool.Method + " " + tool.Path,
+func (s *shelf) warn(t *tool.Tool, format string, args ...any) {
+	s.warnings = append(s.warnings, tool.Warning{
+		Operation: t.Method + " " + t.Path,
 		Reason:    fmt.Sprintf(format, args...),
 	})
 }
@@ -325,7 +326,7 @@ func (s *shelf) folderOf(uri string) (found *folder) {
 
 // Warnings returns warnings about parts of the document and of the Library that cannot be used as
 // they are.
-func (s *Server) Warnings(tools *ocp.Toolset) []ocp.Warning {
+func (s *Server) Warnings(tools *tool.Toolset) []tool.Warning {
 	c := s.newCatalog(tools, nil)
 	warnings := append(c.extensionWarnings(), c.shelf().warnings...)
 	warnings = append(warnings, c.library.selectorWarnings(tools)...)
@@ -341,7 +342,7 @@ func (s *Server) Warnings(tools *ocp.Toolset) []ocp.Warning {
 
 // Changes returns which lists differ between two Toolsets, and so which notifications clients need
 // when after replaces before.
-func (s *Server) Changes(before, after *ocp.Toolset) (c Change) {
+func (s *Server) Changes(before, after *tool.Toolset) (c Change) {
 	if before == after {
 		return 0
 	}

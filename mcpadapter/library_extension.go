@@ -4,7 +4,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // An extension holds the members of x-mcp of an operation:
@@ -46,6 +46,6 @@ func readExtension(raw jsontext.Value) (e extension) {
 
 // isHidden reports whether the operation is not offered as a tool. It can still be a resource or a
 // prompt.
-func isHidden(tool *ocp.Tool) bool {
+func isHidden(tool *tool.Tool) bool {
 	return tool.MCP != nil && readExtension(tool.MCP).hidden
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // A rule describes the valid values of a member of x-mcp.
@@ -144,10 +144,10 @@ var (
 
 // extensionWarnings returns warnings about x-mcp members that cannot be used. newShelf adds the
 // warnings about resources and prompts.
-func (c *catalog) extensionWarnings() (warnings []ocp.Warning) {
+func (c *catalog) extensionWarnings() (warnings []tool.Warning) {
 	where := ""
 	warn := func(format string, args ...any) {
-		warnings = append(warnings, ocp.Warning{Operation: where, Reason: "x-mcp: " + fmt.Sprintf(format, args...)})
+		warnings = append(warnings, tool.Warning{Operation: where, Reason: "x-mcp: " + fmt.Sprintf(format, args...)})
 	}
 	documentRules.check("", c.tools.MCP, warn)
 	for _, tool := range c.tools.Tools() {
@@ -245,7 +245,7 @@ func shown(value jsontext.Value) string {
 //   - members for a page, if the operation is not a page
 //   - URIs of pages that do not exist
 //   - members that are given twice, or that the configuration overrides
-func (c *catalog) checkApp(tool *ocp.Tool, warn warner) {
+func (c *catalog) checkApp(tool *tool.Tool, warn warner) {
 	e := readExtension(tool.MCP)
 	own := c.shelf().byTool[tool]
 	given := make(map[string]bool)

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Every key in x-mcp is used or reported: where it is, what it must be, and what
@@ -47,7 +47,7 @@ openapi: 3.1.0
 info: {title: Wrong, version: "1"}
 paths:
   /a/{id}: {get: {operationId: a, parameters: [{name: id, in: path, required: true, schema: {type: string}}], x-mcp: `+c.extension+`, responses: {'200': {description: ok}}}}
-`, ocp.BuildOptions{Name: "wrong"})
+`, tool.BuildOptions{Name: "wrong"})
 			var all []string
 			for _, w := range New(Options{}).Warnings(tools) {
 				if w.Operation == "GET /a/{id}" {
@@ -71,7 +71,7 @@ paths:
   /a: {get: {operationId: a, x-mcp: {ui: {resourceUri: "http://x"}}, responses: {'200': {description: ok}}}}
   /b: {get: {operationId: b, x-mcp: {tool: true, prompt: false, resource: {uri: "b://b", name: b, title: B, description: b, mimeType: text/plain},
     ui: {visibility: [model, app]}, openai: {somethingNew: 1}}, responses: {'200': {description: ok}}}}
-`, ocp.BuildOptions{Name: "good"})
+`, tool.BuildOptions{Name: "good"})
 	server := New(Options{})
 	if warnings := server.Warnings(tools); len(warnings) != 1 || warnings[0].Operation != "GET /a" {
 		t.Errorf("warnings %v", warnings)

@@ -4,13 +4,13 @@ import (
 	"fmt"
 
 	"github.com/fairwayhq/fairway/internal/nearest"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // selectorWarnings returns warnings about selectors that select no GET operation.
-func (l *Library) selectorWarnings(tools *ocp.Toolset) (warnings []ocp.Warning) {
+func (l *Library) selectorWarnings(tools *tool.Toolset) (warnings []tool.Warning) {
 	for _, s := range l.options.Operations {
-		chosen, err := ocp.SelectTools([]ocp.Selector{s})
+		chosen, err := tool.SelectTools([]tool.Selector{s})
 		if err != nil || choosesResource(chosen, tools) { // NewLibrary has already returned the error
 			continue
 		}
@@ -18,12 +18,12 @@ func (l *Library) selectorWarnings(tools *ocp.Toolset) (warnings []ocp.Warning) 
 		if near := nearestSelected(s, tools); near != "" {
 			reason += "; did you mean " + near + "?"
 		}
-		warnings = append(warnings, ocp.Warning{Reason: reason})
+		warnings = append(warnings, tool.Warning{Reason: reason})
 	}
 	return warnings
 }
 
-func choosesResource(chosen func(*ocp.Tool) bool, tools *ocp.Toolset) bool {
+func choosesResource(chosen func(*tool.Tool) bool, tools *tool.Toolset) bool {
 	for _, tool := range tools.Tools() {
 		if tool.Method == "GET" && chosen(tool) {
 			return true
@@ -33,7 +33,7 @@ func choosesResource(chosen func(*ocp.Tool) bool, tools *ocp.Toolset) bool {
 }
 
 // nearestSelected returns the existing value that is most similar to the selector's value, or "".
-func nearestSelected(s ocp.Selector, tools *ocp.Toolset) string {
+func nearestSelected(s tool.Selector, tools *tool.Toolset) string {
 	return nearest.Name(s.Value, func(yield func(string) bool) {
 		for _, tool := range tools.Tools() {
 			if tool.Method != "GET" {
@@ -58,7 +58,7 @@ func nearestSelected(s ocp.Selector, tools *ocp.Toolset) string {
 }
 
 // toolWarning returns the warning for an app whose tool does not exist.
-func (a *App) toolWarning(name string, tools *ocp.Toolset) ocp.Warning {
+func (a *App) toolWarning(name string, tools *tool.Toolset) tool.Warning {
 	reason := fmt.Sprintf("app %s is for the tool %s, which the document does not have", a.URI, name)
 	near := nearest.Name(name, func(yield func(string) bool) {
 		for _, tool := range tools.Tools() {
@@ -70,5 +70,5 @@ func (a *App) toolWarning(name string, tools *ocp.Toolset) ocp.Warning {
 	if near != "" {
 		reason += "; did you mean " + near + "?"
 	}
-	return ocp.Warning{Reason: reason}
+	return tool.Warning{Reason: reason}
 }

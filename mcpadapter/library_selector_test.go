@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // A selector that matches nothing is reported, with the nearest match.
@@ -18,10 +18,10 @@ paths:
     get: {operationId: list_stations, tags: [stations], responses: {'200': {description: all}}}
     post: {operationId: add_station, tags: [changes], responses: {'200': {description: added}}}
 `
-	tools := build(t, document, ocp.BuildOptions{Name: "stations"})
+	tools := build(t, document, tool.BuildOptions{Name: "stations"})
 	page := filepath.Join(writeFiles(t, map[string]string{"a.html": "x"}), "a.html")
 	library, err := NewLibrary(LibraryOptions{
-		Operations: []ocp.Selector{
+		Operations: []tool.Selector{
 			{By: "tag", Value: "stations"},
 			{By: "tag", Value: "station"},
 			{By: "tag", Value: "changes"},

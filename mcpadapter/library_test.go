@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // stationsDocument has an operation of each kind that x-mcp knows.
@@ -117,9 +117,9 @@ paths:
       responses: {'200': {description: ok, content: {application/json: {}}}}
 `
 
-func stationTools(t testing.TB) *ocp.Toolset {
+func stationTools(t testing.TB) *tool.Toolset {
 	t.Helper()
-	tools, err := ocp.Build([]byte(stationsDocument), ocp.BuildOptions{Name: "trains", Location: "stations.yaml"})
+	tools, err := tool.Build([]byte(stationsDocument), tool.BuildOptions{Name: "trains", Location: "stations.yaml"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,24 +153,24 @@ func stationsAPI(w http.ResponseWriter, r *http.Request) {
 }
 
 // through is a Caller that hands the requests of calls to a handler.
-func through(tools *ocp.Toolset, handler http.HandlerFunc) ocp.Caller {
-	return callerFunc(func(ctx context.Context, tool string, arguments []byte) ocp.Outcome {
-		return ocp.Execute(ctx, tools, tool, arguments, invokeFunc(func(ctx context.Context, call *ocp.Call) (*ocp.Result, error) {
+func through(tools *tool.Toolset, handler http.HandlerFunc) tool.Caller {
+	return callerFunc(func(ctx context.Context, t string, arguments []byte) tool.Outcome {
+		return tool.Execute(ctx, tools, t, arguments, invokeFunc(func(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 			r, err := call.Request(ctx)
 			if err != nil {
 				return nil, err
 			}
-			ocp.SupplementFromContext(ctx).Apply(r)
+			tool.SupplementFromContext(ctx).Apply(r)
 			w := httptest.NewRecorder()
 			handler(w, r)
-			return &ocp.Result{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}, nil
+			return &tool.Result{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}, nil
 		}))
 	})
 }
 
-type invokeFunc func(context.Context, *ocp.Call) (*ocp.Result, error)
+type invokeFunc func(context.Context, *tool.Call) (*tool.Result, error)
 
-func (f invokeFunc) Invoke(ctx context.Context, call *ocp.Call) (*ocp.Result, error) {
+func (f invokeFunc) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	return f(ctx, call)
 }
 
@@ -323,7 +323,7 @@ func TestDocumentThatIsWrongIsWarnedAbout(t *testing.T) {
 	if len(reasons) != 6 {
 		t.Errorf("%d warnings:\n%s", len(reasons), all)
 	}
-	if warnings := server.Warnings(ocp.NewToolset("x", nil)); len(warnings) != 1 || !strings.Contains(warnings[0].Reason, "list_stations") {
+	if warnings := server.Warnings(tool.NewToolset("x", nil)); len(warnings) != 1 || !strings.Contains(warnings[0].Reason, "list_stations") {
 		t.Errorf("of an app without its tool: %v", warnings)
 	}
 }
@@ -353,7 +353,7 @@ func TestLibraryThatIsWrongIsRefused(t *testing.T) {
 		"hint":           {LibraryOptions{UserAgentHeader: "authorization"}, "must not be put"},
 		"hint-name":      {LibraryOptions{LocationHeader: "a b"}, "not the name of a header"},
 		"hints-same":     {LibraryOptions{LocationHeader: "x-a", UserAgentHeader: "X-A"}, "same header"},
-		"selector":       {LibraryOptions{Operations: []ocp.Selector{{By: "label", Value: "x"}}}, "selector"},
+		"selector":       {LibraryOptions{Operations: []tool.Selector{{By: "label", Value: "x"}}}, "selector"},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			if _, err := NewLibrary(c.options); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -380,8 +380,8 @@ func TestNewLibraryTakesThePlaceOfTheOld(t *testing.T) {
 func TestChangesAreThoseOfTheLists(t *testing.T) {
 	server := New(Options{})
 	before := stationTools(t)
-	build := func(old, text string) *ocp.Toolset {
-		tools, err := ocp.Build([]byte(strings.ReplaceAll(stationsDocument, old, text)), ocp.BuildOptions{Name: "trains"})
+	build := func(old, text string) *tool.Toolset {
+		tools, err := tool.Build([]byte(strings.ReplaceAll(stationsDocument, old, text)), tool.BuildOptions{Name: "trains"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 const (
@@ -35,7 +35,7 @@ var relations = map[string]bool{
 // appendLinks appends the links of a response to an array of content blocks that is not empty. A
 // link that the client can follow becomes a resource_link, if the revision has that; other links
 // become text.
-func (x *exchange) appendLinks(dst []byte, r *ocp.Result) []byte {
+func (x *exchange) appendLinks(dst []byte, r *tool.Result) []byte {
 	if r == nil {
 		return dst
 	}

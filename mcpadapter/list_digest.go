@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 	"strings"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // listDigests are hashes of the lists of tools, prompts and resources, in the order of
@@ -77,7 +77,7 @@ func digestsOfEvent(id string) (d listDigests, ok bool) {
 }
 
 // digests returns the digests of the unrestricted catalog.
-func (s *Server) digests(tools *ocp.Toolset) listDigests {
+func (s *Server) digests(tools *tool.Toolset) listDigests {
 	return s.catalogOf(tools).digests()
 }
 

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Members of _meta with hints about the client and its user (Apps SDK, Locale Negotiation, Client
@@ -150,7 +150,7 @@ func (x *exchange) hinted(ctx context.Context) context.Context {
 	if len(header) == 0 {
 		return ctx
 	}
-	return ocp.ContextWithSupplement(ctx, &ocp.Supplement{Header: header})
+	return tool.ContextWithSupplement(ctx, &tool.Supplement{Header: header})
 }
 
 // notEmpty returns a header's values: value, or none if it is empty.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func TestLocaleIsLookedUp(t *testing.T) {
@@ -120,10 +120,10 @@ func TestHintHeadersAreNotTheClients(t *testing.T) {
 	for _, meta := range []string{"", `"openai/userAgent":"\r\n"`} {
 		r := shelved(t, stocked(t, Options{}), v20251125, "tools/call", `"name":"get_board","_meta":{`+meta+`}`)
 		var given http.Header
-		r.caller = callerFunc(func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
+		r.caller = callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
 			upstream := httptest.NewRequest(http.MethodGet, "/board", nil)
 			upstream.Header = http.Header{"X-Client": {"\u0001"}, "X-Place": {"{"}, "X-Other": {"other"}}
-			ocp.SupplementFromContext(ctx).Apply(upstream)
+			tool.SupplementFromContext(ctx).Apply(upstream)
 			given = upstream.Header
 			return answered(http.StatusOK, "text/plain", "ok")
 		})

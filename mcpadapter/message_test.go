@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func TestEnvelope(t *testing.T) {
@@ -102,9 +102,9 @@ func TestNothingToAnswer(t *testing.T) {
 		for _, v := range revisions {
 			t.Run(rule+"/"+v.String(), func(t *testing.T) {
 				called := false
-				r := request{version: v, body: c.body, caller: callerFunc(func(context.Context, string, []byte) ocp.Outcome {
+				r := request{version: v, body: c.body, caller: callerFunc(func(context.Context, string, []byte) tool.Outcome {
 					called = true
-					return ocp.Outcome{}
+					return tool.Outcome{}
 				})}
 				if v == c.not {
 					r.fault(t, http.StatusBadRequest, invalidRequest)
@@ -199,7 +199,7 @@ func TestBatch(t *testing.T) {
 		calls := 0
 		ctx, cancel := context.WithCancel(context.Background())
 		x := exchange{server: New(Options{}), site: &Site{}, tools: trains(), ctx: ctx, version: v20250326, out: bufferOf(), caller: callerFunc(
-			func(context.Context, string, []byte) ocp.Outcome { calls++; cancel(); return ocp.Outcome{} })}
+			func(context.Context, string, []byte) tool.Outcome { calls++; cancel(); return tool.Outcome{} })}
 		call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_trip"}}`
 		x.serve([]byte(`[` + call + `,` + call + `]`))
 		if calls != 1 {

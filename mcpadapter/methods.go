@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // A method serves the requests with one method name.
@@ -204,7 +204,7 @@ func (s *Server) appendTTL(dst []byte) []byte {
 }
 
 // appendIdentity appends serverInfo.
-func (s *Server) appendIdentity(dst []byte, tools *ocp.Toolset, v revision) []byte {
+func (s *Server) appendIdentity(dst []byte, tools *tool.Toolset, v revision) []byte {
 	dst = wire.AppendString(append(dst, `{"name":`...), first(s.options.Name, nameOfTitle(tools.Title), tools.Name, "fairway"))
 	if title := first(s.options.Title, tools.Title); title != "" && v.titles() {
 		dst = wire.AppendString(append(dst, `,"title":`...), title)
@@ -238,7 +238,7 @@ func nameOfTitle(title string) string {
 // them to every conversation.
 const maxInstructions = 2048
 
-func (s *Server) appendInstructions(dst []byte, tools *ocp.Toolset) []byte {
+func (s *Server) appendInstructions(dst []byte, tools *tool.Toolset) []byte {
 	instructions := first(s.options.Instructions, clip(tools.Description, maxInstructions))
 	if instructions == "" {
 		return dst

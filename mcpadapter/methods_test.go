@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func TestInitialize(t *testing.T) {
@@ -60,21 +60,21 @@ func TestIdentity(t *testing.T) {
 	for _, c := range []struct {
 		rule         string
 		options      Options
-		tools        *ocp.Toolset
+		tools        *tool.Toolset
 		server       string
 		instructions string
 	}{
 		{"toolset", Options{}, trains(), `{"name":"train-travel","title":"Train Travel","version":"1.2.0"}`, "Book trains."},
 		{"options", Options{Name: "n", Title: "t", Version: "v", Instructions: "i"}, trains(), `{"name":"n","title":"t","version":"v"}`, "i"},
-		{"nothing", Options{}, ocp.NewToolset("", nil), `{"name":"fairway","version":"0"}`, ""},
-		{"no-title", Options{}, ocp.NewToolset("trains", nil), `{"name":"trains","version":"0"}`, ""},
+		{"nothing", Options{}, tool.NewToolset("", nil), `{"name":"fairway","version":"0"}`, ""},
+		{"no-title", Options{}, tool.NewToolset("trains", nil), `{"name":"trains","version":"0"}`, ""},
 		{
 			"odd-title",
 			Options{},
-			&ocp.Toolset{Name: "github.json", Title: "  GitHub v3 REST API! (ünstable)"},
+			&tool.Toolset{Name: "github.json", Title: "  GitHub v3 REST API! (ünstable)"},
 			`{"name":"github-v3-rest-api-nstable","title":"  GitHub v3 REST API! (ünstable)","version":"0"}`, "",
 		},
-		{"long-description", Options{}, &ocp.Toolset{Description: long}, `{"name":"fairway","version":"0"}`, long[:maxInstructions] + "…"},
+		{"long-description", Options{}, &tool.Toolset{Description: long}, `{"name":"fairway","version":"0"}`, long[:maxInstructions] + "…"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			s := New(c.options)

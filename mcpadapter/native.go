@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // nativeType is the media type of API responses that are MCP results themselves: CallToolResult,
@@ -73,9 +73,9 @@ func readNativeError(raw jsontext.Value) (*fault, error) {
 }
 
 // malformedNative returns the failure of a call whose native result is invalid.
-func malformedNative(tool *ocp.Tool, err error) *ocp.Failure {
-	return &ocp.Failure{Kind: ocp.Unreadable, Message: fmt.Sprintf(
-		"%s %s answered, but with an MCP result (%s) that is malformed: %v", tool.Method, tool.Path, nativeType, err)}
+func malformedNative(t *tool.Tool, err error) *tool.Failure {
+	return &tool.Failure{Kind: tool.Unreadable, Message: fmt.Sprintf(
+		"%s %s answered, but with an MCP result (%s) that is malformed: %v", t.Method, t.Path, nativeType, err)}
 }
 
 // answerNative writes the API's result, converted to the client's revision.
@@ -140,7 +140,7 @@ func (x *exchange) appendToolResult(dst []byte, result jsontext.Value) ([]byte, 
 		dst = append(append(dst, `,"structuredContent":`...), structured...)
 	}
 	if flag.Kind() == 't' {
-		ocp.AmendCall(x.caller, string(ocp.Failed))
+		tool.AmendCall(x.caller, string(tool.Failed))
 		dst = append(dst, `,"isError":true`...)
 	}
 	return dst, nil

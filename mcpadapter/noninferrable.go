@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Non-inferrable arguments are arguments that a model must not make up (OTC 1.0, Input Schema:
@@ -20,7 +20,7 @@ import (
 // argumentsKey is the key of that form in inputRequests.
 const argumentsKey = `"fairway_arguments"`
 
-func hasNonInferrable(tool *ocp.Tool) bool {
+func hasNonInferrable(tool *tool.Tool) bool {
 	for i := range tool.Arguments {
 		if tool.Arguments[i].NonInferrable {
 			return true
@@ -31,35 +31,35 @@ func hasNonInferrable(tool *ocp.Tool) bool {
 
 // completeArguments returns the arguments of an invocation together with the user's values. If
 // values are missing, the reply has asks or a Failure.
-func (x *exchange) completeArguments(tool *ocp.Tool, i invocation, now *round) ([]byte, reply, *fault) {
-	if !hasNonInferrable(tool) {
+func (x *exchange) completeArguments(t *tool.Tool, i invocation, now *round) ([]byte, reply, *fault) {
+	if !hasNonInferrable(t) {
 		return i.arguments, reply{}, nil
 	}
-	if made := madeUp(tool, i.arguments); made != nil {
-		return nil, failed(tool, ocp.InvalidArguments, fmt.Sprintf(
-			"%s of %s must not be made up: leave it out, and the user is asked for it where the call needs it", strings.Join(made, ", "), tool.Name)), nil
+	if made := madeUp(t, i.arguments); made != nil {
+		return nil, failed(t, tool.InvalidArguments, fmt.Sprintf(
+			"%s of %s must not be made up: leave it out, and the user is asked for it where the call needs it", strings.Join(made, ", "), t.Name)), nil
 	}
 	if now.answers == nil {
-		if r, f := x.completeRound(tool, i, now); f != nil || r.Failure != nil || r.asks != nil {
+		if r, f := x.completeRound(t, i, now); f != nil || r.Failure != nil || r.asks != nil {
 			return nil, r, f
 		}
 	}
-	return fillArguments(tool, i.arguments, now.answers), reply{}, nil
+	return fillArguments(t, i.arguments, now.answers), reply{}, nil
 }
 
 // completeRound obtains the values that the user must give. If it returns neither asks nor a
 // Failure, now.answers is nil only if no value is needed.
-func (x *exchange) completeRound(tool *ocp.Tool, i invocation, now *round) (reply, *fault) {
-	wanted, err := tool.FromUser(i.arguments)
+func (x *exchange) completeRound(t *tool.Tool, i invocation, now *round) (reply, *fault) {
+	wanted, err := t.FromUser(i.arguments)
 	if err != nil {
-		return refused(tool, err), nil
+		return refused(t, err), nil
 	}
 	if len(wanted.Needed) == 0 && !now.asked {
 		return reply{}, nil
 	}
-	form, err := x.formOf(tool, wanted)
+	form, err := x.formOf(t, wanted)
 	if err != nil {
-		return failed(tool, ocp.InvalidArguments, err.Error()), nil
+		return failed(t, tool.InvalidArguments, err.Error()), nil
 	}
 	if len(form.fields) == 0 { // the tool has changed since the user was asked
 		return reply{}, nil
@@ -73,15 +73,15 @@ func (x *exchange) completeRound(tool *ocp.Tool, i invocation, now *round) (repl
 }
 
 // refused returns the reply for a tool that was not called because its arguments are invalid.
-func refused(tool *ocp.Tool, err error) reply {
-	if failure, ok := errors.AsType[*ocp.Failure](err); ok {
-		return reply{Outcome: ocp.Outcome{Tool: tool, Failure: failure}, uncalled: true}
+func refused(t *tool.Tool, err error) reply {
+	if failure, ok := errors.AsType[*tool.Failure](err); ok {
+		return reply{Outcome: tool.Outcome{Tool: t, Failure: failure}, uncalled: true}
 	}
-	return failed(tool, ocp.InvalidArguments, err.Error())
+	return failed(t, tool.InvalidArguments, err.Error())
 }
 
 // madeUp returns the non-inferrable arguments that the model has given.
-func madeUp(tool *ocp.Tool, arguments jsontext.Value) (names []string) {
+func madeUp(tool *tool.Tool, arguments jsontext.Value) (names []string) {
 	for i := range tool.Arguments {
 		a := &tool.Arguments[i]
 		if !a.NonInferrable {
@@ -97,34 +97,34 @@ func madeUp(tool *ocp.Tool, arguments jsontext.Value) (names []string) {
 // askUser sends the form to the user: before 2026-07-28 as a request of the server, from then on as
 // the result of this request.
 func (x *exchange) askUser(form *argumentForm, i invocation, now *round) (reply, *fault) {
-	tool := form.tool
+	t := form.tool
 	if f := x.checkAskable(canElicit); f != nil {
 		return reply{}, f
 	}
 	if !x.askable().has(canElicit) {
-		return failed(tool, ocp.InvalidArguments, fmt.Sprintf("%s needs %s from the user and must not be called with a value that a model made up; %s",
-			tool.Name, form.needs(), x.cannotAsk(tool, canElicit))), nil
+		return failed(t, tool.InvalidArguments, fmt.Sprintf("%s needs %s from the user and must not be called with a value that a model made up; %s",
+			t.Name, form.needs(), x.cannotAsk(t, canElicit))), nil
 	}
 	if x.version.selfDescribing() {
 		now.asked, now.answers = true, nil
 		requests := []byte("{" + argumentsKey + `:{"method":"` + methodElicit + `","params":`)
 		requests = append(append(requests, form.params...), "}}"...)
-		return reply{Outcome: ocp.Outcome{Tool: tool}, asks: x.appendAsks(nil, requests, i, &now.memory), uncalled: true}, nil
+		return reply{Outcome: tool.Outcome{Tool: t}, asks: x.appendAsks(nil, requests, i, &now.memory), uncalled: true}, nil
 	}
 	result, err := x.ask(methodElicit, form.params)
 	if err != nil {
-		return failed(tool, ocp.InvalidArguments, fmt.Sprintf("%s was not called: %s", tool.Name, unansweredAsk(methodElicit, err))), nil
+		return failed(t, tool.InvalidArguments, fmt.Sprintf("%s was not called: %s", t.Name, unansweredAsk(methodElicit, err))), nil
 	}
 	now.responses = append(append([]byte("{"+argumentsKey+":"), result...), '}')
 	r, again := form.take(now)
 	if again {
-		r = failed(tool, ocp.InvalidArguments, fmt.Sprintf("%s was not called: the user gave no %s", tool.Name, form.needs()))
+		r = failed(t, tool.InvalidArguments, fmt.Sprintf("%s was not called: the user gave no %s", t.Name, form.needs()))
 	}
 	return r, nil
 }
 
 // nonInferrable returns the names of the tool's non-inferrable arguments.
-func nonInferrable(tool *ocp.Tool) (names []string) {
+func nonInferrable(tool *tool.Tool) (names []string) {
 	for i := range tool.Arguments {
 		if tool.Arguments[i].NonInferrable {
 			names = append(names, tool.Arguments[i].Name)
@@ -135,7 +135,7 @@ func nonInferrable(tool *ocp.Tool) (names []string) {
 
 // fillArguments returns the model's arguments with the user's values. The model's values for
 // non-inferrable arguments can only be null here, which counts as absent.
-func fillArguments(tool *ocp.Tool, arguments, answers jsontext.Value) []byte {
+func fillArguments(tool *tool.Tool, arguments, answers jsontext.Value) []byte {
 	asked := nonInferrable(tool)
 	filled := []byte{'{'}
 	if arguments.Kind() == '{' {
@@ -151,7 +151,7 @@ func fillArguments(tool *ocp.Tool, arguments, answers jsontext.Value) []byte {
 }
 
 // appendVisibleSchema appends a tool's input schema without the non-inferrable arguments.
-func appendVisibleSchema(dst []byte, tool *ocp.Tool) []byte {
+func appendVisibleSchema(dst []byte, tool *tool.Tool) []byte {
 	if len(tool.InputSchema) == 0 {
 		return append(dst, `{"type":"object"}`...)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // maxReferences is the maximum number of $refs that are followed to the schema of an argument.
@@ -17,20 +17,20 @@ const maxReferences = 8
 // An argumentForm is an elicitation form that asks the user for arguments of a tool (MCP,
 // Elicitation).
 type argumentForm struct {
-	tool   *ocp.Tool
+	tool   *tool.Tool
 	fields []formField
 	params jsontext.Value // params of the elicitation
 }
 
 // A formField asks for one argument.
 type formField struct {
-	argument *ocp.Argument
+	argument *tool.Argument
 	needed   bool // whether the call needs the argument
 }
 
 // formOf returns the form for the wanted arguments. Forms can only have fields for single values. An
 // optional argument of another type is left out; a needed one is an error.
-func (x *exchange) formOf(tool *ocp.Tool, wanted ocp.UserArguments) (*argumentForm, error) {
+func (x *exchange) formOf(tool *tool.Tool, wanted tool.UserArguments) (*argumentForm, error) {
 	form := &argumentForm{tool: tool}
 	var fields members
 	for i := range tool.Arguments {
@@ -86,7 +86,7 @@ func (form *argumentForm) take(now *round) (r reply, again bool) {
 	switch action := text(member(response, "action")); action {
 	case "accept":
 	case "decline", "cancel":
-		return failed(form.tool, ocp.InvalidArguments, fmt.Sprintf("%s was not called: the user was asked for %s and did not give it (%s)",
+		return failed(form.tool, tool.InvalidArguments, fmt.Sprintf("%s was not called: the user was asked for %s and did not give it (%s)",
 			form.tool.Name, form.needs(), action)), false
 	default:
 		return reply{}, true
@@ -112,7 +112,7 @@ func (form *argumentForm) take(now *round) (r reply, again bool) {
 
 // fieldOf returns the form field for an argument, or nil if its schema does not describe a single
 // value.
-func (x *exchange) fieldOf(tool *ocp.Tool, a *ocp.Argument) []byte {
+func (x *exchange) fieldOf(tool *tool.Tool, a *tool.Argument) []byte {
 	schema := plainSchema(tool, a.Schema)
 	kind := singleType(schema)
 	switch kind {
@@ -174,7 +174,7 @@ func allStrings(list jsontext.Value) bool {
 }
 
 // plainSchema resolves references, and unwraps combinations that only add null.
-func plainSchema(tool *ocp.Tool, schema jsontext.Value) jsontext.Value {
+func plainSchema(tool *tool.Tool, schema jsontext.Value) jsontext.Value {
 	for range maxReferences {
 		if ref, ok := strings.CutPrefix(text(member(schema, "$ref")), "#/$defs/"); ok {
 			ref = strings.NewReplacer("~1", "/", "~0", "~").Replace(ref)

@@ -3,11 +3,11 @@ package mcpadapter
 import (
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func TestFieldOfForm(t *testing.T) {
-	tool := &ocp.Tool{Name: "x", InputSchema: []byte(`{"$defs":{"a/b":{"$ref":"#/$defs/c"},"c":{"type":"string","enum":["x"],"title":"C"},"loop":{"$ref":"#/$defs/loop"}}}`)}
+	called := &tool.Tool{Name: "x", InputSchema: []byte(`{"$defs":{"a/b":{"$ref":"#/$defs/c"},"c":{"type":"string","enum":["x"],"title":"C"},"loop":{"$ref":"#/$defs/loop"}}}`)}
 	for _, c := range []struct {
 		schema    string
 		old, want string // in 2025-06-18 and since; "" for none
@@ -31,10 +31,10 @@ func TestFieldOfForm(t *testing.T) {
 		{`{}`, ``, ``},
 		{`true`, ``, ``},
 	} {
-		a := &ocp.Argument{Name: "n", Schema: []byte(c.schema)}
+		a := &tool.Argument{Name: "n", Schema: []byte(c.schema)}
 		for v, want := range map[revision]string{v20250618: c.old, v20251125: c.want, v20260728: c.want} {
 			x := exchange{version: v}
-			if got := string(x.fieldOf(tool, a)); got != want {
+			if got := string(x.fieldOf(called, a)); got != want {
 				t.Errorf("%s in %v: %s", c.schema, v, got)
 			}
 		}

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // A model does not see what it must not make up.
 func TestNonInferrableIsHidden(t *testing.T) {
-	tools := build(t, payments, ocp.BuildOptions{})
+	tools := build(t, payments, tool.BuildOptions{})
 	tool, _ := tools.Tool("pay")
 	got := string(appendVisibleSchema(nil, tool))
 	want := `{"type":"object","properties":{"amount":{"type":"number"}},"required":["amount"],"additionalProperties":false`
@@ -170,7 +170,7 @@ paths:
 // serveCards serves the cards; the API answers with what it got.
 func serveCards(t *testing.T) *endpoint {
 	t.Helper()
-	tools := build(t, cards, ocp.BuildOptions{Name: "cards"})
+	tools := build(t, cards, tool.BuildOptions{Name: "cards"})
 	e := serveEndpoint(t, Options{}, api{tools, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
 		fmt.Fprint(w, r.URL.Path+" "+r.URL.RawQuery+" ")

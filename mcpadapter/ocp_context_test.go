@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func TestContextInMeta(t *testing.T) {
@@ -56,7 +57,7 @@ func TestReplyInMeta(t *testing.T) {
 			t.Run(rule+"/"+v.String(), func(t *testing.T) {
 				var seen *ocp.Incoming
 				r := conformant(v, "tools/call", `"name":"get_trip","arguments":{},"_meta":{`+meta+`}`)
-				r.caller = callerFunc(func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
+				r.caller = callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
 					seen = ocp.IncomingFromContext(ctx)
 					outcome := answered(http.StatusOK, "application/json", `{}`)
 					outcome.Result.Header[ocp.HeaderContextID] = []string{"ocp-1"}

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // OutputSchema says whether and how tools/list declares outputSchema.
@@ -52,7 +52,7 @@ const maxNoted = 4096
 
 // noteLargeStructure calls Options.OnLargeStructure once per tool whose structuredContent is larger
 // than advisedStructure.
-func (s *Server) noteLargeStructure(tool *ocp.Tool, size int) {
+func (s *Server) noteLargeStructure(tool *tool.Tool, size int) {
 	if s.options.OnLargeStructure == nil || tool == nil {
 		return
 	}
@@ -89,7 +89,7 @@ type output struct {
 }
 
 // outputOf returns the output for a tool.
-func (s *Server) outputOf(tool *ocp.Tool, v revision) (o output) {
+func (s *Server) outputOf(tool *tool.Tool, v revision) (o output) {
 	mode := s.options.OutputSchema
 	if mode == "" || mode == OutputOff || tool == nil || !v.describesOutput() {
 		return o
@@ -107,7 +107,7 @@ func (s *Server) outputOf(tool *ocp.Tool, v revision) (o output) {
 
 // alwaysJSON reports whether the document declares only JSON responses. Other responses have no
 // structuredContent, which an outputSchema requires.
-func alwaysJSON(answer *ocp.Answer) bool {
+func alwaysJSON(answer *tool.Answer) bool {
 	if answer.Empty || len(answer.MediaTypes) == 0 {
 		return false
 	}

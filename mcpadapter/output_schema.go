@@ -7,11 +7,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // appendOutputSchema appends a tool's outputSchema, unless outputOf says not to list one.
-func (s *Server) appendOutputSchema(dst []byte, tool *ocp.Tool, v revision) []byte {
+func (s *Server) appendOutputSchema(dst []byte, tool *tool.Tool, v revision) []byte {
 	o := s.outputOf(tool, v)
 	if !o.listed {
 		return dst

@@ -15,7 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/fairwayhq/fairway/internal/shared"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // describedAnswers is a document whose answers are described in every way that matters.
@@ -61,13 +61,13 @@ func (a answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, answer[1])
 }
 
-func describing(t testing.TB, mode OutputSchema, a answers) (*Server, *ocp.Toolset, ocp.Caller) {
-	tools := build(t, describedAnswers, ocp.BuildOptions{Name: "stations", ResponseSchemas: true})
+func describing(t testing.TB, mode OutputSchema, a answers) (*Server, *tool.Toolset, tool.Caller) {
+	tools := build(t, describedAnswers, tool.BuildOptions{Name: "stations", ResponseSchemas: true})
 	return New(Options{OutputSchema: mode}), tools, api{tools, a.ServeHTTP}
 }
 
 // listedOutputs returns the outputSchema of each tool.
-func listedOutputs(t *testing.T, s *Server, tools *ocp.Toolset, v revision) map[string]json.RawMessage {
+func listedOutputs(t *testing.T, s *Server, tools *tool.Toolset, v revision) map[string]json.RawMessage {
 	t.Helper()
 	r := conformant(v, "tools/list", "")
 	r.server, r.tools = s, tools
@@ -276,7 +276,7 @@ func TestTypeScriptClientsTakeEveryAnswer(t *testing.T) {
 	}
 	for _, mode := range []OutputSchema{OutputLoose, OutputStrict} {
 		for number, a := range outputAnswers {
-			tools := build(t, describedAnswers, ocp.BuildOptions{Name: "stations", ResponseSchemas: true})
+			tools := build(t, describedAnswers, tool.BuildOptions{Name: "stations", ResponseSchemas: true})
 			a["native"] = [2]string{nativeType, `{"content":[]}`}
 			e := serveEndpoint(t, Options{OutputSchema: mode}, api{tools, a.ServeHTTP})
 			e.tools.Store(tools)
@@ -305,10 +305,10 @@ func TestTypeScriptClientsTakeEveryAnswer(t *testing.T) {
 
 func TestLargeStructureIsNotedOnce(t *testing.T) {
 	var noted []string
-	s := New(Options{OnLargeStructure: func(tool *ocp.Tool, size int) { noted = append(noted, fmt.Sprint(tool.Name, size > advisedStructure)) }})
+	s := New(Options{OnLargeStructure: func(tool *tool.Tool, size int) { noted = append(noted, fmt.Sprint(tool.Name, size > advisedStructure)) }})
 	large := answered(200, "application/json", `{"a":"`+strings.Repeat("x", advisedStructure)+`"}`)
 	small := answered(200, "application/json", `{"a":1}`)
-	for _, outcome := range []ocp.Outcome{small, large, large} {
+	for _, outcome := range []tool.Outcome{small, large, large} {
 		for _, v := range revisions {
 			r := call(v, returning(outcome))
 			r.server = s
@@ -326,7 +326,7 @@ func TestLargeStructureOfTheAPIIsNoted(t *testing.T) {
 	e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) {
 		answerNative(w, `{"structuredContent":{"a":"`+strings.Repeat("x", advisedStructure)+`"}}`)
 	})
-	e.server.options.OnLargeStructure = func(tool *ocp.Tool, _ int) { noted = append(noted, tool.Name) }
+	e.server.options.OnLargeStructure = func(tool *tool.Tool, _ int) { noted = append(noted, tool.Name) }
 	for _, v := range revisions {
 		newClient(t, e, v, `{}`).call(t, "native", `{}`)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // paramHeader starts the names of headers that repeat an argument marked with x-mcp-header (MCP
@@ -21,7 +21,7 @@ const maxSafeInteger = 1<<53 - 1
 // checkParamHeaders checks that headers which repeat arguments have the same values as the
 // arguments. A proxy in front of this server may have decided by the headers. Connections have no
 // headers to check.
-func (x *exchange) checkParamHeaders(tool *ocp.Tool) *fault {
+func (x *exchange) checkParamHeaders(tool *tool.Tool) *fault {
 	if !x.version.selfDescribing() || x.header == nil {
 		return nil
 	}

@@ -5,11 +5,11 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func TestParamHeaders(t *testing.T) {
-	tools := build(t, payments, ocp.BuildOptions{})
+	tools := build(t, payments, tool.BuildOptions{})
 	b64 := func(s string) string { return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(s)) + "?=" }
 	for _, c := range []struct {
 		rule, arguments string
@@ -59,7 +59,7 @@ func TestParamHeaders(t *testing.T) {
 // Over a connection there are no headers.
 func TestParamHeadersOverConnection(t *testing.T) {
 	x := exchange{version: v20260728, params: params{arguments: []byte(`{"region":"x"}`)}}
-	tool, _ := build(t, payments, ocp.BuildOptions{}).Tool("route")
+	tool, _ := build(t, payments, tool.BuildOptions{}).Tool("route")
 	if f := x.checkParamHeaders(tool); f != nil {
 		t.Error(f.message)
 	}

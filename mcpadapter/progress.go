@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 const (
@@ -57,7 +57,7 @@ func (x *exchange) hearing(ctx context.Context) context.Context {
 		sender: &latestOnly{out: x.channel, limit: rateLimit{burst: maxProgressBurst, interval: progressInterval}},
 		logs:   rateLimit{burst: maxLogBurst, interval: logInterval},
 	}
-	return ocp.ContextWithListener(ctx, x.teller.tell)
+	return tool.ContextWithListener(ctx, x.teller.tell)
 }
 
 // A teller forwards the events of one request to the client as log messages and progress
@@ -90,9 +90,9 @@ func (t *teller) stop(canceled bool) {
 }
 
 // tell forwards one event of a call. Log messages beyond the rate limit are counted and dropped.
-func (t *teller) tell(e ocp.Event) {
+func (t *teller) tell(e tool.Event) {
 	switch e.Kind {
-	case ocp.EventLog:
+	case tool.EventLog:
 		level := logLevelOf(e.Level)
 		if level == 0 {
 			level = logInfo
@@ -109,7 +109,7 @@ func (t *teller) tell(e ocp.Event) {
 			data = wire.AppendString(nil, []byte(data)) // send ambiguous JSON as a string
 		}
 		t.x.log(level, e.Logger, data)
-	case ocp.EventProgress, ocp.EventContent:
+	case tool.EventProgress, tool.EventContent:
 		t.progress(&e)
 	}
 }
@@ -117,7 +117,7 @@ func (t *teller) tell(e ocp.Event) {
 // goOn sets the progress value of an event that carries only a message. MCP requires progress to
 // increase with every notification (MCP, Progress), so the event gets the last reported value plus a
 // small multiple of wordStep. If the new value exceeds the total, the total is omitted.
-func (t *teller) goOn(e *ocp.Event) {
+func (t *teller) goOn(e *tool.Event) {
 	if e.Progress != nil || e.Message == "" || !t.x.version.explainsProgress() || math.IsInf(t.latest, 0) {
 		return
 	}
@@ -148,7 +148,7 @@ func appendNumber(b []byte, n float64) []byte {
 }
 
 // progress sends a notification if the progress value has increased.
-func (t *teller) progress(e *ocp.Event) {
+func (t *teller) progress(e *tool.Event) {
 	token := t.x.progressToken()
 	if token == nil {
 		return

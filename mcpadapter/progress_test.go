@@ -11,13 +11,13 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // streaming answers after it has reported the events.
-func streaming(events ...ocp.Event) callerFunc {
-	return func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
-		if listener := ocp.ListenerFromContext(ctx); listener != nil {
+func streaming(events ...tool.Event) callerFunc {
+	return func(ctx context.Context, _ string, _ []byte) tool.Outcome {
+		if listener := tool.ListenerFromContext(ctx); listener != nil {
 			for _, e := range events {
 				listener(e)
 			}
@@ -26,8 +26,8 @@ func streaming(events ...ocp.Event) callerFunc {
 	}
 }
 
-func progress(value, total, message string) ocp.Event {
-	return ocp.Event{Kind: ocp.EventProgress, Progress: jsontext.Value(value), Total: jsontext.Value(total), Message: message}
+func progress(value, total, message string) tool.Event {
+	return tool.Event{Kind: tool.EventProgress, Progress: jsontext.Value(value), Total: jsontext.Value(total), Message: message}
 }
 
 func TestProgress(t *testing.T) {
@@ -35,58 +35,58 @@ func TestProgress(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
 		token  string
-		events []ocp.Event
+		events []tool.Event
 		want   []string // the notifications' params, with T for the token
 	}{
 		{
 			"string-token", `"a\u0062\"c"`,
-			[]ocp.Event{progress("0", "", ""), progress("0.5", "1.0", "half"), progress("1", "1", "")},
+			[]tool.Event{progress("0", "", ""), progress("0.5", "1.0", "half"), progress("1", "1", "")},
 			[]string{`{"progressToken":T,"progress":0}`, `{"progressToken":T,"progress":0.5,"total":1.0,"message":"half"}`, `{"progressToken":T,"progress":1,"total":1}`},
 		},
-		{"big-number-token", `12345678901234567890123`, []ocp.Event{progress("1", "", "")}, []string{`{"progressToken":T,"progress":1}`}},
+		{"big-number-token", `12345678901234567890123`, []tool.Event{progress("1", "", "")}, []string{`{"progressToken":T,"progress":1}`}},
 		{
 			"increases", `1`,
-			[]ocp.Event{progress("5", "", ""), progress("5", "", ""), progress("4", "", ""), progress("6", "", "")},
+			[]tool.Event{progress("5", "", ""), progress("5", "", ""), progress("4", "", ""), progress("6", "", "")},
 			[]string{`{"progressToken":T,"progress":5}`, `{"progressToken":T,"progress":6}`},
 		},
-		{"not-a-number", `1`, []ocp.Event{progress("", "", "x"), progress("1e999", "", "")}, nil},
+		{"not-a-number", `1`, []tool.Event{progress("", "", "x"), progress("1e999", "", "")}, nil},
 		{
 			"words-between-numbers", `1`,
-			[]ocp.Event{
-				{Kind: ocp.EventProgress, Message: "nothing is counted yet"},
+			[]tool.Event{
+				{Kind: tool.EventProgress, Message: "nothing is counted yet"},
 				progress("10", "20", ""),
-				{Kind: ocp.EventProgress, Message: "half"},
+				{Kind: tool.EventProgress, Message: "half"},
 				progress("11", "20", ""),
 			},
 			[]string{`{"progressToken":T,"progress":10,"total":20}`, `{"progressToken":T,"progress":10.000001,"total":20,"message":"half"}`, `{"progressToken":T,"progress":11,"total":20}`},
 		},
 		{
 			"words-after-nothing", `1`,
-			[]ocp.Event{progress("0", "2", ""), {Kind: ocp.EventProgress, Message: "half"}, {Kind: ocp.EventProgress, Message: "half"}},
+			[]tool.Event{progress("0", "2", ""), {Kind: tool.EventProgress, Message: "half"}, {Kind: tool.EventProgress, Message: "half"}},
 			[]string{`{"progressToken":T,"progress":0,"total":2}`, `{"progressToken":T,"progress":0.000001,"total":2,"message":"half"}`, `{"progressToken":T,"progress":0.000002,"total":2,"message":"half"}`},
 		},
 		{
 			"words-after-all", `1`,
-			[]ocp.Event{progress("10", "10", ""), {Kind: ocp.EventProgress, Message: "half"}, {Kind: ocp.EventProgress, Message: "half"}},
+			[]tool.Event{progress("10", "10", ""), {Kind: tool.EventProgress, Message: "half"}, {Kind: tool.EventProgress, Message: "half"}},
 			[]string{`{"progressToken":T,"progress":10,"total":10}`, `{"progressToken":T,"progress":10.000001,"message":"half"}`, `{"progressToken":T,"progress":10.000002,"message":"half"}`},
 		},
 		{
 			"words-with-a-total", `1`,
-			[]ocp.Event{progress("10", "", ""), {Kind: ocp.EventProgress, Total: jsontext.Value("10"), Message: "half"}, {Kind: ocp.EventProgress, Total: jsontext.Value("20"), Message: "half"}},
+			[]tool.Event{progress("10", "", ""), {Kind: tool.EventProgress, Total: jsontext.Value("10"), Message: "half"}, {Kind: tool.EventProgress, Total: jsontext.Value("20"), Message: "half"}},
 			[]string{`{"progressToken":T,"progress":10}`, `{"progressToken":T,"progress":10.000001,"message":"half"}`, `{"progressToken":T,"progress":10.000002,"total":20,"message":"half"}`},
 		},
 		{
 			"words-after-a-large-number", `1`,
-			[]ocp.Event{progress("1e300", "", ""), {Kind: ocp.EventProgress, Message: "half"}},
+			[]tool.Event{progress("1e300", "", ""), {Kind: tool.EventProgress, Message: "half"}},
 			[]string{`{"progressToken":T,"progress":1e300}`, `{"progressToken":T,"progress":1.0000000000000002e+300,"message":"half"}`},
 		},
 		{
 			"words-after-the-largest-number", `1`,
-			[]ocp.Event{progress("1.7976931348623157e308", "", ""), {Kind: ocp.EventProgress, Message: "half"}},
+			[]tool.Event{progress("1.7976931348623157e308", "", ""), {Kind: tool.EventProgress, Message: "half"}},
 			[]string{`{"progressToken":T,"progress":1.7976931348623157e308}`},
 		},
-		{"object-token", `{}`, []ocp.Event{progress("1", "", "")}, nil},
-		{"endless-token", `"` + strings.Repeat("x", maxProgressToken) + `"`, []ocp.Event{progress("1", "", "")}, nil},
+		{"object-token", `{}`, []tool.Event{progress("1", "", "")}, nil},
+		{"endless-token", `"` + strings.Repeat("x", maxProgressToken) + `"`, []tool.Event{progress("1", "", "")}, nil},
 	} {
 		for _, v := range []revision{v20241105, v20250326, v20250618, v20251125, v20260728} {
 			t.Run(c.rule+"/"+v.String(), func(t *testing.T) {
@@ -125,11 +125,11 @@ const manyEvents = 30_000
 // TestProgress_is_rate_limited wants few notifications of many events: the first, the
 // last, and growing ones between.
 func TestProgress_is_rate_limited(t *testing.T) {
-	for kind, name := range map[ocp.EventKind]string{ocp.EventProgress: "progress", ocp.EventContent: "content"} {
+	for kind, name := range map[tool.EventKind]string{tool.EventProgress: "progress", tool.EventContent: "content"} {
 		t.Run(name, func(t *testing.T) {
-			var events []ocp.Event
+			var events []tool.Event
 			for i := range manyEvents {
-				events = append(events, ocp.Event{Kind: kind, Progress: jsontext.Value(strconv.Itoa(i + 1))})
+				events = append(events, tool.Event{Kind: kind, Progress: jsontext.Value(strconv.Itoa(i + 1))})
 			}
 			e := serveEndpoint(t, Options{}, streaming(events...))
 			r := conformant(v20250618, "tools/call", `"name":"get_trip","_meta":{"progressToken":1}`)
@@ -149,9 +149,9 @@ func TestProgress_is_rate_limited(t *testing.T) {
 // A notification that waits is sent although no other event follows.
 func TestProgress_that_waits_is_sent(t *testing.T) {
 	told := make(chan struct{})
-	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
+	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
 		for i := range maxProgressBurst + 5 {
-			ocp.ListenerFromContext(ctx)(progress(strconv.Itoa(i+1), "", ""))
+			tool.ListenerFromContext(ctx)(progress(strconv.Itoa(i+1), "", ""))
 		}
 		<-told // the call does not end before the client has the last
 		return answered(200, "text/plain", "done")
@@ -166,9 +166,9 @@ func TestProgress_that_waits_is_sent(t *testing.T) {
 }
 
 func TestLogs_are_rate_limited(t *testing.T) {
-	var events []ocp.Event
+	var events []tool.Event
 	for range manyEvents {
-		events = append(events, ocp.Event{Kind: ocp.EventLog, Data: jsontext.Value(`"x"`)})
+		events = append(events, tool.Event{Kind: tool.EventLog, Data: jsontext.Value(`"x"`)})
 	}
 	e := serveEndpoint(t, Options{}, streaming(events...))
 	r := conformant(v20250618, "tools/call", `"name":"get_trip"`)
@@ -215,10 +215,10 @@ func toldOf(t *testing.T, e *endpoint, r request, v revision, method, definition
 
 func TestLogsOfTheAPI(t *testing.T) {
 	e := serveEndpoint(t, Options{}, streaming(
-		ocp.Event{Kind: ocp.EventLog, Level: "debug", Data: jsontext.Value(`"too much"`)},
-		ocp.Event{Kind: ocp.EventLog, Level: "warning", Logger: "db", Data: jsontext.Value(`{"a":1}`)},
-		ocp.Event{Kind: ocp.EventLog, Data: jsontext.Value(`"plain"`)},
-		ocp.Event{Kind: ocp.EventLog, Data: jsontext.Value(`{"a":1,"a":2}`)},
+		tool.Event{Kind: tool.EventLog, Level: "debug", Data: jsontext.Value(`"too much"`)},
+		tool.Event{Kind: tool.EventLog, Level: "warning", Logger: "db", Data: jsontext.Value(`{"a":1}`)},
+		tool.Event{Kind: tool.EventLog, Data: jsontext.Value(`"plain"`)},
+		tool.Event{Kind: tool.EventLog, Data: jsontext.Value(`{"a":1,"a":2}`)},
 	))
 	for _, v := range revisions {
 		t.Run(v.String(), func(t *testing.T) {
@@ -245,8 +245,8 @@ func TestLogsOfTheAPI(t *testing.T) {
 func TestNoProgressWithoutStream(t *testing.T) {
 	r := conformant(v20250618, "tools/call", `"name":"get_trip","_meta":{"progressToken":1}`)
 	r.header["Accept"] = "application/json"
-	r.caller = callerFunc(func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
-		if ocp.ListenerFromContext(ctx) != nil {
+	r.caller = callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
+		if tool.ListenerFromContext(ctx) != nil {
 			t.Error("a client listens")
 		}
 		return answered(200, "", "x")

@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 const (
@@ -62,10 +62,10 @@ type PromptContent struct {
 // A prompt is a Prompt of the Library, or one made from an operation.
 type prompt struct {
 	*Prompt
-	tool   *ocp.Tool // operation that produces the messages; nil for prompts of the Library
-	denied bool      // the token does not allow the tool, so the prompt is not listed
+	tool   *tool.Tool // operation that produces the messages; nil for prompts of the Library
+	denied bool       // the token does not allow the tool, so the prompt is not listed
 
-	arguments map[string]*ocp.Argument // arguments of tool, by the name of the prompt's argument
+	arguments map[string]*tool.Argument // arguments of tool, by the name of the prompt's argument
 }
 
 // check returns an error for a prompt that clients cannot use.
@@ -364,7 +364,7 @@ func (x *exchange) runPrompt(p *prompt, values map[string]string) *fault {
 	case r.asks != nil:
 		x.answerAsks(r)
 		return nil
-	case r.Failure != nil && r.Failure.Kind == ocp.InvalidArguments:
+	case r.Failure != nil && r.Failure.Kind == tool.InvalidArguments:
 		return badParams("%s", r.Failure.Message)
 	case r.Failure != nil:
 		f = faultf(http.StatusOK, internalError, "%s", r.Failure.Message)

@@ -6,17 +6,17 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // addOperationPrompt adds an operation as a prompt. raw is the prompt member of x-mcp; values that
 // it omits default to those of the operation.
-func (s *shelf) addOperationPrompt(tool *ocp.Tool, raw jsontext.Value, denied bool) {
+func (s *shelf) addOperationPrompt(t *tool.Tool, raw jsontext.Value, denied bool) {
 	p := &prompt{
-		Prompt:    &Prompt{Name: tool.Name, Title: tool.Title, Description: tool.Description},
-		tool:      tool,
+		Prompt:    &Prompt{Name: t.Name, Title: t.Title, Description: t.Description},
+		tool:      t,
 		denied:    denied,
-		arguments: make(map[string]*ocp.Argument),
+		arguments: make(map[string]*tool.Argument),
 	}
 	for walk := wire.Into(raw); walk.Next(); {
 		value := text(walk.Value)
@@ -34,20 +34,20 @@ func (s *shelf) addOperationPrompt(tool *ocp.Tool, raw jsontext.Value, denied bo
 	if list := member(raw, "arguments"); list.Kind() == '[' {
 		s.describeArguments(p, list)
 	} else {
-		for i := range tool.Arguments {
-			if a := &tool.Arguments[i]; !a.NonInferrable { // the server asks the user for non-inferrable arguments
+		for i := range t.Arguments {
+			if a := &t.Arguments[i]; !a.NonInferrable { // the server asks the user for non-inferrable arguments
 				p.addArgument(a, PromptArgument{})
 			}
 		}
 	}
-	for i := range tool.Arguments {
-		if a := &tool.Arguments[i]; a.Required && a.Default == nil && !a.NonInferrable && !p.takes(a) {
-			s.warn(tool, "x-mcp: the prompt %s lacks the argument %s, which the operation needs", p.Name, a.Name)
+	for i := range t.Arguments {
+		if a := &t.Arguments[i]; a.Required && a.Default == nil && !a.NonInferrable && !p.takes(a) {
+			s.warn(t, "x-mcp: the prompt %s lacks the argument %s, which the operation needs", p.Name, a.Name)
 			return
 		}
 	}
 	if !s.addPrompt(p) {
-		s.warn(tool, "x-mcp: the prompt %s is left out: another has its name", p.Name)
+		s.warn(t, "x-mcp: the prompt %s is left out: another has its name", p.Name)
 	}
 }
 
@@ -81,7 +81,7 @@ func (s *shelf) describeArguments(p *prompt, list jsontext.Value) {
 }
 
 // addArgument adds an argument of the operation. words overrides its name and description.
-func (p *prompt) addArgument(a *ocp.Argument, words PromptArgument) {
+func (p *prompt) addArgument(a *tool.Argument, words PromptArgument) {
 	words.Name = first(words.Name, a.Name)
 	words.Description = first(words.Description, a.Description)
 	words.Required = words.Required || a.Required && a.Default == nil
@@ -92,7 +92,7 @@ func (p *prompt) addArgument(a *ocp.Argument, words PromptArgument) {
 	p.Arguments = append(p.Arguments, words)
 }
 
-func (p *prompt) takes(a *ocp.Argument) bool {
+func (p *prompt) takes(a *tool.Argument) bool {
 	for _, taken := range p.arguments {
 		if taken == a {
 			return true

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 type listedPrompt struct {
@@ -357,7 +357,7 @@ func TestCompletionHasAtMostAHundredValues(t *testing.T) {
 }
 
 func TestTextBecomesTheTypeOfItsArgument(t *testing.T) {
-	tool := &ocp.Tool{InputSchema: []byte(`{"$defs":{"n":{"type":"number"},"loop":{"$ref":"#/$defs/loop"}}}`)}
+	called := &tool.Tool{InputSchema: []byte(`{"$defs":{"n":{"type":"number"},"loop":{"$ref":"#/$defs/loop"}}}`)}
 	for _, c := range []struct{ schema, value, want string }{
 		{`{"type":"string"}`, `7`, `"7"`},
 		{`{}`, `7`, `"7"`},
@@ -377,7 +377,7 @@ func TestTextBecomesTheTypeOfItsArgument(t *testing.T) {
 		{`{"type":"object"}`, `{"a":1}`, `{"a":1}`},
 		{`{"type":"object"}`, `{"a":1,"a":2}`, `"{\"a\":1,\"a\":2}"`},
 	} {
-		got := string(appendArgument(nil, &ocp.Argument{Schema: []byte(c.schema)}, tool, c.value))
+		got := string(appendArgument(nil, &tool.Argument{Schema: []byte(c.schema)}, called, c.value))
 		if got != c.want || !json.Valid([]byte(got)) {
 			t.Errorf("%s as %s is %s, want %s", c.value, c.schema, got, c.want)
 		}

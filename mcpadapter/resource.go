@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // A resource is an entry of resources/list or, if it has a template, of resources/templates/list.
@@ -30,10 +30,10 @@ type resource struct {
 
 	file   *file
 	folder *folder
-	tool   *ocp.Tool
+	tool   *tool.Tool
 	denied bool // the token does not allow the tool, so the resource is not listed
 
-	arguments map[string]*ocp.Argument // arguments of tool, by variable of the template
+	arguments map[string]*tool.Argument // arguments of tool, by variable of the template
 }
 
 // A target is the resource that a URI refers to, with the values of the template's variables.

@@ -10,11 +10,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // addOperation adds an operation as a resource or a prompt, if x-mcp or the Library says so.
-func (s *shelf) addOperation(l *Library, tools *ocp.Toolset, tool *ocp.Tool, denied bool) {
+func (s *shelf) addOperation(l *Library, tools *tool.Toolset, tool *tool.Tool, denied bool) {
 	e := readExtension(tool.MCP)
 	if e.prompt != nil {
 		s.addOperationPrompt(tool, e.prompt, denied)
@@ -46,7 +46,7 @@ func (s *shelf) addOperation(l *Library, tools *ocp.Toolset, tool *ocp.Tool, den
 
 // readResource reads the resource member of x-mcp. Values that it omits default to those of the
 // operation.
-func readResource(raw jsontext.Value, tool *ocp.Tool) resource {
+func readResource(raw jsontext.Value, tool *tool.Tool) resource {
 	r := resource{name: tool.Name, title: tool.Title, description: tool.Description, mime: declaredType(tool), size: -1, tool: tool}
 	for walk := wire.Into(raw); walk.Next(); {
 		value := text(walk.Value)
@@ -73,7 +73,7 @@ func readResource(raw jsontext.Value, tool *ocp.Tool) resource {
 
 // declaredType returns the media type of the operation's responses if the document declares exactly
 // one, otherwise "".
-func declaredType(tool *ocp.Tool) string {
+func declaredType(tool *tool.Tool) string {
 	if types := tool.Answer.MediaTypes; len(types) == 1 && types[0] != nativeType && !strings.Contains(types[0], "*") {
 		return types[0]
 	}
@@ -83,38 +83,38 @@ func declaredType(tool *ocp.Tool) string {
 // addByPath adds the operation under a URI derived from its path: TOOLSET:///PATH{?QUERY}. If the
 // operation can be called without path and query arguments, it also adds a resource with a fixed
 // URI.
-func (s *shelf) addByPath(tools *ocp.Toolset, tool *ocp.Tool, described resource) {
-	uri := schemeOf(tools.Name) + "://" + pathTemplate(tool)
+func (s *shelf) addByPath(tools *tool.Toolset, t *tool.Tool, described resource) {
+	uri := schemeOf(tools.Name) + "://" + pathTemplate(t)
 	var query []string
 	needed := false
-	for i := range tool.Arguments {
-		switch a := &tool.Arguments[i]; {
-		case a.NonInferrable && a.In != ocp.InPath: // the server asks the user for it
-		case a.In == ocp.InQuery:
+	for i := range t.Arguments {
+		switch a := &t.Arguments[i]; {
+		case a.NonInferrable && a.In != tool.InPath: // the server asks the user for it
+		case a.In == tool.InQuery:
 			query = append(query, a.Name)
 			needed = needed || a.Required
-		case a.In != ocp.InPath && a.Required:
-			s.warn(tool, "the operation cannot be a resource: a URI cannot tell the argument %s, which it needs", a.Name)
+		case a.In != tool.InPath && a.Required:
+			s.warn(t, "the operation cannot be a resource: a URI cannot tell the argument %s, which it needs", a.Name)
 			return
 		}
 	}
 	plain, err := parseTemplate(uri)
 	if err != nil {
-		s.warn(tool, "the operation cannot be a resource by its path: %v; give it a uri in x-mcp", err)
+		s.warn(t, "the operation cannot be a resource by its path: %v; give it a uri in x-mcp", err)
 		return
 	}
 	if plain.isURI() && !needed {
-		s.addUnder(plain, tool, described)
+		s.addUnder(plain, t, described)
 	}
 	query = query[:min(len(query), maxVariables-len(plain.variables))]
 	if len(query) > 0 {
 		if plain, err = parseTemplate(uri + "{?" + strings.Join(query, ",") + "}"); err != nil {
-			s.warn(tool, "the operation cannot be a resource with its query: %v", err)
+			s.warn(t, "the operation cannot be a resource with its query: %v", err)
 			return
 		}
 	}
 	if !plain.isURI() {
-		s.addUnder(plain, tool, described)
+		s.addUnder(plain, t, described)
 	}
 }
 
@@ -141,7 +141,7 @@ func schemeOf(name string) string {
 
 // pathTemplate returns the operation's path with the names of the tool's arguments in place of its
 // parameters' names.
-func pathTemplate(tool *ocp.Tool) string {
+func pathTemplate(tool *tool.Tool) string {
 	var b strings.Builder
 	rest := tool.Template()
 	for {
@@ -159,9 +159,9 @@ func pathTemplate(tool *ocp.Tool) string {
 }
 
 // argumentName returns the name of the tool's argument for a path parameter.
-func argumentName(tool *ocp.Tool, wireName string) string {
-	for i := range tool.Arguments {
-		if a := &tool.Arguments[i]; a.In == ocp.InPath && a.WireName == wireName {
+func argumentName(t *tool.Tool, wireName string) string {
+	for i := range t.Arguments {
+		if a := &t.Arguments[i]; a.In == tool.InPath && a.WireName == wireName {
 			return a.Name
 		}
 	}
@@ -169,45 +169,45 @@ func argumentName(tool *ocp.Tool, wireName string) string {
 }
 
 // addUnder adds the operation under a URI or a URI template.
-func (s *shelf) addUnder(template *uriTemplate, tool *ocp.Tool, described resource) {
+func (s *shelf) addUnder(template *uriTemplate, t *tool.Tool, described resource) {
 	r := described
-	r.arguments = make(map[string]*ocp.Argument)
+	r.arguments = make(map[string]*tool.Argument)
 	for _, variable := range slices.Concat(template.variables, template.query) {
-		a := argumentOf(tool, variable)
+		a := argumentOf(t, variable)
 		if a == nil {
-			s.warn(tool, "x-mcp: the uri of the resource has the variable %s, which is no argument of the operation", variable)
+			s.warn(t, "x-mcp: the uri of the resource has the variable %s, which is no argument of the operation", variable)
 			return
 		}
 		if a.NonInferrable {
-			s.warn(tool, "the operation cannot be a resource whose URI has the argument %s: it is non-inferrable, so that only the user may give it", a.Name)
+			s.warn(t, "the operation cannot be a resource whose URI has the argument %s: it is non-inferrable, so that only the user may give it", a.Name)
 			return
 		}
 		r.arguments[variable] = a
 	}
-	for i := range tool.Arguments {
-		if a := &tool.Arguments[i]; a.Required && a.Default == nil && !a.NonInferrable && !r.takes(a) {
-			s.warn(tool, "x-mcp: the uri of the resource lacks the argument %s, which the operation needs: write it as {%s}", a.Name, a.Name)
+	for i := range t.Arguments {
+		if a := &t.Arguments[i]; a.Required && a.Default == nil && !a.NonInferrable && !r.takes(a) {
+			s.warn(t, "x-mcp: the uri of the resource lacks the argument %s, which the operation needs: write it as {%s}", a.Name, a.Name)
 			return
 		}
 	}
 	if template.isURI() {
 		r.uri = template.text
 		if !s.addResource(&r) {
-			s.warn(tool, "the resource %s is left out: another has its URI", r.uri)
+			s.warn(t, "the resource %s is left out: another has its URI", r.uri)
 			return
 		}
 	} else {
 		r.uri, r.template = "", template
 		if !s.addTemplate(&r) {
-			s.warn(tool, "the template %s is left out: another resource has it", template.text)
+			s.warn(t, "the template %s is left out: another resource has it", template.text)
 			return
 		}
 	}
-	s.byTool[tool] = &r
+	s.byTool[t] = &r
 }
 
 // argumentOf returns the argument with the given name, which is the name in the tool or in the API.
-func argumentOf(tool *ocp.Tool, name string) *ocp.Argument {
+func argumentOf(tool *tool.Tool, name string) *tool.Argument {
 	for i := range tool.Arguments {
 		if tool.Arguments[i].Name == name {
 			return &tool.Arguments[i]
@@ -222,7 +222,7 @@ func argumentOf(tool *ocp.Tool, name string) *ocp.Argument {
 }
 
 // takes reports whether a variable of the template sets the argument.
-func (r *resource) takes(a *ocp.Argument) bool {
+func (r *resource) takes(a *tool.Argument) bool {
 	for _, taken := range r.arguments {
 		if taken == a {
 			return true
@@ -248,7 +248,7 @@ func (t target) call() []byte {
 // appendArgument appends a string as a value of the type in the argument's schema: a number, a
 // boolean, or an array of comma-separated values. A value that does not fit stays a string;
 // validation of the arguments then reports it.
-func appendArgument(dst []byte, a *ocp.Argument, tool *ocp.Tool, value string) []byte {
+func appendArgument(dst []byte, a *tool.Argument, tool *tool.Tool, value string) []byte {
 	schema := resolve(a.Schema, tool)
 	types := typesOf(schema)
 	switch {
@@ -312,7 +312,7 @@ func typesOf(schema jsontext.Value) map[string]bool {
 }
 
 // resolve follows $refs into the $defs of the tool's input schema.
-func resolve(schema jsontext.Value, tool *ocp.Tool) jsontext.Value {
+func resolve(schema jsontext.Value, tool *tool.Tool) jsontext.Value {
 	const most = 8 // maximum length of a chain of $refs
 	for range most {
 		name, found := strings.CutPrefix(text(member(schema, "$ref")), "#/$defs/")
@@ -374,7 +374,7 @@ func (r *resource) expand(bindings []binding, query url.Values) (uri, name strin
 		byName[b.name] = b.value
 	}
 	for i := range r.tool.Arguments {
-		if a := &r.tool.Arguments[i]; a.In == ocp.InQuery && len(query[a.WireName]) == 1 {
+		if a := &r.tool.Arguments[i]; a.In == tool.InQuery && len(query[a.WireName]) == 1 {
 			byName[a.Name] = query[a.WireName][0]
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // resourceNotFound is the error code for an unknown URI before 2026-07-28. Later revisions use
@@ -123,7 +123,7 @@ func (x *exchange) openOperation(t target, method, name string) (opened, *fault)
 	case failure.Status == http.StatusNotFound || failure.Status == http.StatusGone:
 		f = x.noResource(t.uri)
 		f.message = fmt.Sprintf("there is no resource %s: %s", clip(t.uri, 4*maxQuoted), failure.Message)
-	case failure.Kind == ocp.InvalidArguments:
+	case failure.Kind == tool.InvalidArguments:
 		f = badParams("%s", failure.Message)
 	default:
 		f = x.unreadable(t.uri, "%s", failure.Message)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 type listedResource struct {
@@ -90,7 +90,7 @@ paths:
   /h: {get: {operationId: h, tags: [x], description: d, parameters: [{name: H, in: header, required: true, schema: {type: string}}], responses: {'200': {description: ok}}}}
   /q: {get: {operationId: q, tags: [y], description: d, parameters: [{name: q, in: query, required: true, schema: {type: string}}], responses: {'200': {description: ok}}}}
 `
-	tools, err := ocp.Build([]byte(document), ocp.BuildOptions{Name: "3 things.yaml"})
+	tools, err := tool.Build([]byte(document), tool.BuildOptions{Name: "3 things.yaml"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,9 +99,9 @@ paths:
 		want    string
 	}{
 		"none":      {LibraryOptions{}, ""},
-		"tag":       {LibraryOptions{Operations: []ocp.Selector{{By: "tag", Value: "x"}}}, "api:///a"},
-		"operation": {LibraryOptions{Operations: []ocp.Selector{{By: "operation", Value: "q"}}}, "api:///q{?q}"},
-		"path":      {LibraryOptions{Operations: []ocp.Selector{{By: "path", Value: "/b"}}}, "api:///b"},
+		"tag":       {LibraryOptions{Operations: []tool.Selector{{By: "tag", Value: "x"}}}, "api:///a"},
+		"operation": {LibraryOptions{Operations: []tool.Selector{{By: "operation", Value: "q"}}}, "api:///q{?q}"},
+		"path":      {LibraryOptions{Operations: []tool.Selector{{By: "path", Value: "/b"}}}, "api:///b"},
 		"all":       {LibraryOptions{AllOperations: true}, "api:///a api:///b api:///q{?q}"},
 	} {
 		t.Run(rule, func(t *testing.T) {
@@ -440,7 +440,7 @@ paths:
 
 // Two templates that are the same are one, and a warning is logged.
 func TestTemplateIsListedOnce(t *testing.T) {
-	tools, server := build(t, bankDocument, ocp.BuildOptions{Name: "bank"}), New(Options{})
+	tools, server := build(t, bankDocument, tool.BuildOptions{Name: "bank"}), New(Options{})
 	r := conformant(v20251125, "resources/templates/list", "")
 	r.server, r.tools = server, tools
 	var got resourceList
@@ -464,7 +464,7 @@ func TestTemplateIsListedOnce(t *testing.T) {
 // What only the user may give is no part of a URI and no argument of a prompt, in
 // which anyone could write it: the user is asked.
 func TestNonInferrableIsAskedOfWhoReads(t *testing.T) {
-	tools, server := build(t, bankDocument, ocp.BuildOptions{Name: "bank"}), New(Options{})
+	tools, server := build(t, bankDocument, tool.BuildOptions{Name: "bank"}), New(Options{})
 	ask := func(method, params, name string) request {
 		r := conformant(v20260728, method, params)
 		r.header[nameHeader] = name
@@ -517,7 +517,7 @@ info: {title: Faults, version: "1"}
 paths:
   /a/{id}: {get: {operationId: a, parameters: [{name: id, in: path, required: true, schema: {type: string}}], x-mcp: {resource: {uri: "a://{id}"}}, responses: {'200': {description: ok}}}}
 `
-	tools := build(t, document, ocp.BuildOptions{Name: "faults"})
+	tools := build(t, document, tool.BuildOptions{Name: "faults"})
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/a/limited":

@@ -33,7 +33,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Default values of Options.
@@ -101,7 +101,7 @@ type Options struct {
 	// Current returns the current tools, or nil if they are not loaded yet. When this Server
 	// replaces another, clients of the other one are notified about the lists that differ. If
 	// Current is nil, they are not notified.
-	Current func() *ocp.Toolset
+	Current func() *tool.Toolset
 
 	// SessionTTL is the lifetime of a session. Default: DefaultSessionTTL.
 	SessionTTL time.Duration
@@ -136,7 +136,7 @@ type Options struct {
 	// OnLargeStructure is called once for each tool whose structuredContent is larger than hosts of
 	// MCP Apps recommend (10 KiB). size is in bytes. The call happens while the response is written.
 	// Default: nil, which means no calls.
-	OnLargeStructure func(tool *ocp.Tool, size int)
+	OnLargeStructure func(tool *tool.Tool, size int)
 }
 
 // A Server serves MCP requests. It is safe for concurrent use. Use one Server per endpoint, because
@@ -329,8 +329,8 @@ func (x *exchange) servePost(w http.ResponseWriter, r *http.Request) *fault {
 type exchange struct {
 	server *Server
 	site   *Site
-	tools  *ocp.Toolset
-	caller ocp.Caller
+	tools  *tool.Toolset
+	caller tool.Caller
 	ctx    context.Context
 	header http.Header // nil if the body came over a connection
 

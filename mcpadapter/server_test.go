@@ -15,38 +15,38 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/shared"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 var revisions = []revision{v20241105, v20250326, v20250618, v20251125, v20260728}
 
 // A callerFunc is an ocp.Caller.
-type callerFunc func(ctx context.Context, tool string, arguments []byte) ocp.Outcome
+type callerFunc func(ctx context.Context, tool string, arguments []byte) tool.Outcome
 
-func (f callerFunc) Call(ctx context.Context, tool string, arguments []byte) ocp.Outcome {
+func (f callerFunc) Call(ctx context.Context, tool string, arguments []byte) tool.Outcome {
 	return f(ctx, tool, arguments)
 }
 
 // echo answers every call with its arguments.
-var echo = callerFunc(func(_ context.Context, _ string, arguments []byte) ocp.Outcome {
+var echo = callerFunc(func(_ context.Context, _ string, arguments []byte) tool.Outcome {
 	return answered(http.StatusOK, "application/json", string(arguments))
 })
 
-func answered(status int, contentType, body string) ocp.Outcome {
+func answered(status int, contentType, body string) tool.Outcome {
 	header := http.Header{}
 	if contentType != "" {
 		header.Set("Content-Type", contentType)
 	}
-	return ocp.Outcome{
-		Tool:   &ocp.Tool{Name: "get_trip", Method: "GET"},
-		Result: &ocp.Result{Status: status, Header: header, Body: []byte(body)},
+	return tool.Outcome{
+		Tool:   &tool.Tool{Name: "get_trip", Method: "GET"},
+		Result: &tool.Result{Status: status, Header: header, Body: []byte(body)},
 	}
 }
 
 // trains is a Toolset that has a tool of every kind of method.
-func trains() *ocp.Toolset {
+func trains() *tool.Toolset {
 	object := []byte(`{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}`)
-	tools := ocp.NewToolset("trains", []*ocp.Tool{
+	tools := tool.NewToolset("trains", []*tool.Tool{
 		{Name: "get_trip", Title: "Get a trip", Description: "Returns one trip.", Method: "GET", InputSchema: object},
 		{Name: "list_trips", Description: "Lists \"all\" trips.", Method: "GET"},
 		{Name: "book_trip", Title: "Book", Description: "Books a trip.", Method: "POST", InputSchema: object},
@@ -58,8 +58,8 @@ func trains() *ocp.Toolset {
 }
 
 // fewerTrains are trains without the last tool.
-func fewerTrains() *ocp.Toolset {
-	return trains().Only(func(t *ocp.Tool) bool { return t.Name != "cancel_trip" })
+func fewerTrains() *tool.Toolset {
+	return trains().Only(func(t *tool.Tool) bool { return t.Name != "cancel_trip" })
 }
 
 // A request is one POST in the making.
@@ -67,8 +67,8 @@ type request struct {
 	version revision
 	body    string
 	header  map[string]string // "" deletes
-	tools   *ocp.Toolset
-	caller  ocp.Caller
+	tools   *tool.Toolset
+	caller  tool.Caller
 	server  *Server
 	login   *Login
 }
@@ -292,9 +292,9 @@ func schema(t testing.TB, v revision, file, definition string) *jsonschema.Schem
 func bufferOf() *buffer.Buffer { return &buffer.Buffer{} }
 
 // siteOf returns a Site without a user.
-func siteOf(tools *ocp.Toolset, caller ocp.Caller) Site {
+func siteOf(tools *tool.Toolset, caller tool.Caller) Site {
 	return Site{
-		Tools:  func() *ocp.Toolset { return tools },
-		Caller: func(*ocp.Toolset) ocp.Caller { return caller },
+		Tools:  func() *tool.Toolset { return tools },
+		Caller: func(*tool.Toolset) tool.Caller { return caller },
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // A Site is the environment of one request to the endpoint: the tools, how to call them, and who the
@@ -21,10 +21,10 @@ type Site struct {
 	Base string
 
 	// Tools returns the current tools. It never returns nil.
-	Tools func() *ocp.Toolset
+	Tools func() *tool.Toolset
 
 	// Caller returns the Caller for these tools. A stream requests a new one for each message.
-	Caller func(*ocp.Toolset) ocp.Caller
+	Caller func(*tool.Toolset) tool.Caller
 
 	// User is the authenticated user, "" if there is none. A session is valid only for the user who
 	// started it.
@@ -66,7 +66,7 @@ func (l *Login) key() string {
 }
 
 // Access is what an access token allows.
-type Access = ocp.Access
+type Access = tool.Access
 
 // accessKey returns the same string for tokens with the same scopes, "" for nil.
 func accessKey(a *Access) string {

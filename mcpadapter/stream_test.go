@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // A feed reads the events of a stream.
@@ -59,14 +59,14 @@ func (f *feed) ends() {
 type endpoint struct {
 	*httptest.Server
 	server *Server
-	tools  atomic.Pointer[ocp.Toolset]
+	tools  atomic.Pointer[tool.Toolset]
 	user   atomic.Pointer[string]
 	access atomic.Pointer[Access]
 
 	expires atomic.Pointer[time.Time] // of the credentials; nil for never
 }
 
-func serveEndpoint(t *testing.T, options Options, caller ocp.Caller) *endpoint {
+func serveEndpoint(t *testing.T, options Options, caller tool.Caller) *endpoint {
 	e := &endpoint{server: New(options)}
 	e.tools.Store(trains())
 	e.user.Store(new(string))
@@ -80,7 +80,7 @@ func serveEndpoint(t *testing.T, options Options, caller ocp.Caller) *endpoint {
 
 			Rest:   strings.TrimPrefix(r.URL.Path, "/mcp"),
 			Tools:  e.tools.Load,
-			Caller: func(*ocp.Toolset) ocp.Caller { return caller },
+			Caller: func(*tool.Toolset) tool.Caller { return caller },
 			User:   *e.user.Load(),
 			Access: e.access.Load(),
 		})
@@ -329,10 +329,10 @@ func TestListen_refused(t *testing.T) {
 
 // blocked answers when its context ends.
 func blocked(began chan<- struct{}) callerFunc {
-	return func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
+	return func(ctx context.Context, _ string, _ []byte) tool.Outcome {
 		began <- struct{}{}
 		<-ctx.Done()
-		return ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.Canceled, Message: context.Cause(ctx).Error()}}
+		return tool.Outcome{Failure: &tool.Failure{Kind: tool.Canceled, Message: context.Cause(ctx).Error()}}
 	}
 }
 
@@ -410,11 +410,11 @@ func TestCanceledRequestIsNotAnswered(t *testing.T) {
 
 func TestCancelByClosing(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
-	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
+	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
 		began <- struct{}{}
 		<-ctx.Done()
 		ended <- ctx.Err()
-		return ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.Canceled}}
+		return tool.Outcome{Failure: &tool.Failure{Kind: tool.Canceled}}
 	})
 	e := serveEndpoint(t, Options{}, caller)
 	ctx, leave := context.WithCancel(t.Context())

@@ -16,7 +16,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // dial sends a request and reads nothing of its answer.
@@ -37,10 +37,10 @@ func dial(t *testing.T, e *endpoint, head, body string) net.Conn {
 // nor Notify, nor the end of the server.
 func TestStuckClient(t *testing.T) {
 	ended := make(chan struct{})
-	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
-		tell := ocp.ListenerFromContext(ctx)
+	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
+		tell := tool.ListenerFromContext(ctx)
 		for n := range 20_000 {
-			tell(ocp.Event{Kind: ocp.EventProgress, Progress: jsontext.Value(strconv.Itoa(n)), Message: strings.Repeat("x", 4<<10)})
+			tell(tool.Event{Kind: tool.EventProgress, Progress: jsontext.Value(strconv.Itoa(n)), Message: strings.Repeat("x", 4<<10)})
 		}
 		close(ended)
 		return answered(200, "application/json", `{}`)
@@ -153,7 +153,7 @@ func TestRestrictedListsArePrivate(t *testing.T) {
 // Answers of the user are read while as many requests wait for them as are served
 // at once.
 func TestStdioAsksManyAtOnce(t *testing.T) {
-	tools := build(t, payments, ocp.BuildOptions{Name: "payments"})
+	tools := build(t, payments, tool.BuildOptions{Name: "payments"})
 	fromClient, in := io.Pipe()
 	out, toClient := io.Pipe()
 	ended := make(chan error, 1)
@@ -198,7 +198,7 @@ func TestStdioAsksManyAtOnce(t *testing.T) {
 // The stream on which the client is asked shows signs of life while the user
 // thinks.
 func TestAskKeepsStreamAlive(t *testing.T) {
-	tools := build(t, payments, ocp.BuildOptions{Name: "payments"})
+	tools := build(t, payments, tool.BuildOptions{Name: "payments"})
 	e := serveEndpoint(t, Options{KeepAlive: time.Millisecond}, api{tools, paid})
 	e.tools.Store(tools)
 	c := newClient(t, e, v20251125, askable)
@@ -215,7 +215,7 @@ func TestAskKeepsStreamAlive(t *testing.T) {
 // before the stream ends.
 func TestLegacyStreamEndsWithItsAnswers(t *testing.T) {
 	began, release := make(chan struct{}), make(chan struct{})
-	e := serveEndpoint(t, Options{}, callerFunc(func(context.Context, string, []byte) ocp.Outcome {
+	e := serveEndpoint(t, Options{}, callerFunc(func(context.Context, string, []byte) tool.Outcome {
 		close(began)
 		<-release
 		return answered(200, "application/json", `{}`)
@@ -245,7 +245,7 @@ func TestPanicEndsConnection(t *testing.T) {
 				panic(http.ErrAbortHandler)
 			}
 		}()
-		site := siteOf(trains(), callerFunc(func(context.Context, string, []byte) ocp.Outcome { panic("odd") }))
+		site := siteOf(trains(), callerFunc(func(context.Context, string, []byte) tool.Outcome { panic("odd") }))
 		site.Rest = strings.TrimPrefix(r.URL.Path, "/mcp")
 		s.ServeHTTP(w, r, site)
 	}))

@@ -8,18 +8,18 @@ import (
 	"sync"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // A catalog holds everything that is encoded once for a Toolset and then sent unchanged.
 type catalog struct {
 	server   *Server
-	tools    *ocp.Toolset
+	tools    *tool.Toolset
 	library  *Library
-	login    *Login      // login that every caller needs; nil for none
-	visible  []*ocp.Tool // tools that are listed
-	complete []byte      // `"resultType":"complete","_meta":{…}` of 2026-07-28
-	fresh    []byte      // `"ttlMs":…,"cacheScope":…`
+	login    *Login       // login that every caller needs; nil for none
+	visible  []*tool.Tool // tools that are listed
+	complete []byte       // `"resultType":"complete","_meta":{…}` of 2026-07-28
+	fresh    []byte       // `"ttlMs":…,"cacheScope":…`
 	stamp    [8]byte
 	size     int // tools per page
 
@@ -43,7 +43,7 @@ func (x *exchange) wholeCatalog() *catalog {
 }
 
 // catalogOf returns the unrestricted catalog of a Toolset. It caches one catalog, the latest.
-func (s *Server) catalogOf(tools *ocp.Toolset) *catalog {
+func (s *Server) catalogOf(tools *tool.Toolset) *catalog {
 	if c := s.latest.Load(); c != nil && c.tools == tools && c.library == s.library.Load() {
 		return c
 	}
@@ -56,7 +56,7 @@ func (s *Server) catalogOf(tools *ocp.Toolset) *catalog {
 // allows and in the securitySchemes that tools/list declares.
 type restricted struct {
 	mu      sync.Mutex
-	tools   *ocp.Toolset
+	tools   *tool.Toolset
 	library *Library
 	byKey   map[string]*catalog
 }
@@ -65,7 +65,7 @@ type restricted struct {
 const maxRestricted = 64
 
 // catalog returns the cached catalog for the credentials, or a new one.
-func (l *restricted) catalog(s *Server, tools *ocp.Toolset, access *Access, login *Login) *catalog {
+func (l *restricted) catalog(s *Server, tools *tool.Toolset, access *Access, login *Login) *catalog {
 	key := accessKey(access) + login.key()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +89,7 @@ func (l *restricted) catalog(s *Server, tools *ocp.Toolset, access *Access, logi
 
 // newCatalog returns a catalog of the tools that the access token allows. It encodes nothing yet:
 // pages, digests and the shelf are computed on first use.
-func (s *Server) newCatalog(tools *ocp.Toolset, access *Access) *catalog {
+func (s *Server) newCatalog(tools *tool.Toolset, access *Access) *catalog {
 	c := &catalog{server: s, tools: tools, library: s.library.Load(), size: s.options.PageSize}
 	if c.size <= 0 {
 		c.size = max(len(tools.Tools()), 1)
@@ -200,7 +200,7 @@ func (c *catalog) encode(v revision) [][]byte {
 //   - GET, HEAD and OPTIONS are read-only.
 //   - All other methods may be destructive: a POST can be a cancellation. Clients assume the same by default.
 //   - openWorldHint is always true, because it is unknown whether the API uses other systems.
-func (s *Server) appendTool(dst []byte, tool *ocp.Tool, v revision) []byte {
+func (s *Server) appendTool(dst []byte, tool *tool.Tool, v revision) []byte {
 	dst = wire.AppendString(append(dst, `{"name":`...), tool.Name)
 	if v.titles() && tool.Title != "" {
 		dst = wire.AppendString(append(dst, `,"title":`...), tool.Title)

@@ -3,13 +3,13 @@ package mcpadapter
 import (
 	"io"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // WriteTools writes the result of tools/list as one page, {"tools":[…]}, in the newest enabled
 // revision with initialize. Each tool is on a line of its own and is written before the next one is
 // encoded.
-func (s *Server) WriteTools(out io.Writer, tools *ocp.Toolset) error {
+func (s *Server) WriteTools(out io.Writer, tools *tool.Toolset) error {
 	c, v := s.newCatalog(tools, nil), s.newestHandshaken()
 	b := []byte(`{"tools":[`)
 	for i, tool := range c.visible {

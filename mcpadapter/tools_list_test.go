@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 type listedTool struct {
@@ -59,7 +59,7 @@ func TestAnnotationsFollowTheMethod(t *testing.T) {
 	} {
 		t.Run(method, func(t *testing.T) {
 			var got listedTool
-			if err := json.Unmarshal(New(Options{}).appendTool(nil, &ocp.Tool{Name: "x", Description: "d", Method: method}, v20251125), &got); err != nil {
+			if err := json.Unmarshal(New(Options{}).appendTool(nil, &tool.Tool{Name: "x", Description: "d", Method: method}, v20251125), &got); err != nil {
 				t.Fatal(err)
 			}
 			a := got.Annotations
@@ -70,15 +70,15 @@ func TestAnnotationsFollowTheMethod(t *testing.T) {
 	}
 }
 
-func many(n int, hash string) *ocp.Toolset {
-	tools := make([]*ocp.Tool, n)
+func many(n int, hash string) *tool.Toolset {
+	tools := make([]*tool.Tool, n)
 	for i := range tools {
-		tools[i] = &ocp.Tool{
+		tools[i] = &tool.Tool{
 			Name: fmt.Sprintf("tool_%d", i), Title: "A tool", Description: strings.Repeat("It does something useful. ", 8), Method: "GET",
 			InputSchema: []byte(`{"type":"object","properties":{"id":{"type":"string","description":"Which one"},"limit":{"type":"integer","minimum":1}},"required":["id"]}`),
 		}
 	}
-	set := ocp.NewToolset("many", tools)
+	set := tool.NewToolset("many", tools)
 	set.Hash = hash
 	return set
 }
@@ -116,7 +116,7 @@ func TestPages(t *testing.T) {
 
 func TestCursorIsBoundToItsList(t *testing.T) {
 	server := New(Options{PageSize: 2})
-	list := func(tools *ocp.Toolset, cursor string) request {
+	list := func(tools *tool.Toolset, cursor string) request {
 		r := conformant(v20260728, "tools/list", `"cursor":`+cursor)
 		r.server, r.tools = server, tools
 		return r
@@ -155,7 +155,7 @@ func TestCursorIsBoundToItsList(t *testing.T) {
 
 func TestListIsEncodedOnce(t *testing.T) {
 	s, tools := New(Options{}), trains()
-	kept := func(tools *ocp.Toolset, v revision) *byte {
+	kept := func(tools *tool.Toolset, v revision) *byte {
 		x := exchange{site: &Site{}, server: s, tools: tools, version: v, out: bufferOf()}
 		if f := x.listTools(); f != nil {
 			t.Fatal(f.message)
@@ -176,7 +176,7 @@ func TestListIsEncodedOnce(t *testing.T) {
 
 func TestToolsetIsReplacedWhileServing(t *testing.T) {
 	s := New(Options{})
-	sets := []*ocp.Toolset{many(3, "a"), many(5, "b")}
+	sets := []*tool.Toolset{many(3, "a"), many(5, "b")}
 	var wait sync.WaitGroup
 	for i := range 8 {
 		wait.Go(func() {

@@ -7,14 +7,14 @@ import (
 	"slices"
 
 	"github.com/fairwayhq/fairway/internal/nearest"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Names are the tools and agents of a server.
 type Names interface {
 	// Tool returns the tool with that name, and the name of its toolset. The name is in kebab
 	// case. It may have the toolset's name and a dot as a prefix.
-	Tool(name string) (toolset string, tool *ocp.Tool, ok bool)
+	Tool(name string) (toolset string, tool *tool.Tool, ok bool)
 
 	// Agent reports whether the server has an agent with that name.
 	Agent(name string) bool
@@ -31,7 +31,7 @@ func (a *Agent) Link(names Names) error {
 	add := func(line int, rule string, err error) {
 		faults = append(faults, &LintError{Location: a.Location, Line: line, Rule: rule, Message: err.Error()})
 	}
-	tools := make(map[*ocp.Tool]string)
+	tools := make(map[*tool.Tool]string)
 	for i := range a.Capabilities {
 		if len(faults) == maxFaults {
 			break

@@ -6,16 +6,16 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // names are an oagent.Names.
 type names struct {
-	tools  map[string]*ocp.Tool
+	tools  map[string]*tool.Tool
 	agents []string
 }
 
-func (n names) Tool(name string) (string, *ocp.Tool, bool) {
+func (n names) Tool(name string) (string, *tool.Tool, bool) {
 	tool, ok := n.tools[name]
 	return "trains", tool, ok
 }
@@ -33,9 +33,9 @@ func (n names) All() []string {
 }
 
 func TestLink(t *testing.T) {
-	trip, plan := &ocp.Tool{Name: "get_trip"}, &ocp.Tool{Name: "plan"}
+	trip, plan := &tool.Tool{Name: "get_trip"}, &tool.Tool{Name: "plan"}
 	known := names{
-		tools:  map[string]*ocp.Tool{"get-trip": trip, "trains.get-trip": trip, "planner": plan},
+		tools:  map[string]*tool.Tool{"get-trip": trip, "trains.get-trip": trip, "planner": plan},
 		agents: []string{"planner", "helper"},
 	}
 	guardrail := "guardrails: {output: {assertion: output.ok, tool_name: "
@@ -66,7 +66,7 @@ func TestLink(t *testing.T) {
 		})
 	}
 	t.Run("references/tool-before-agent", func(t *testing.T) {
-		for text, want := range map[string]*ocp.Tool{"planner": plan, "oagent://planner": nil, "helper": nil, "get-trip": trip} {
+		for text, want := range map[string]*tool.Tool{"planner": plan, "oagent://planner": nil, "helper": nil, "get-trip": trip} {
 			reference, err := oagent.ParseReference(text)
 			if err != nil {
 				t.Fatal(err)

@@ -2,7 +2,7 @@ package oagent
 
 import (
 	"github.com/fairwayhq/fairway/oagent/assertion"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // LintExpressions returns faults in the agent's expressions that compile but are certainly
@@ -33,8 +33,8 @@ func (a *Agent) LintExpressions(names Names) LintErrors {
 }
 
 // tools returns the tools that the agent's expressions refer to, by the name that they use.
-func (a *Agent) tools(names Names) map[string]*ocp.Tool {
-	tools := make(map[string]*ocp.Tool)
+func (a *Agent) tools(names Names) map[string]*tool.Tool {
+	tools := make(map[string]*tool.Tool)
 	if names == nil {
 		return tools
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/oagent/review"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Scheme is the prefix of a reference to an agent. With this prefix the reference is never to
@@ -106,8 +106,8 @@ func (r Reference) String() string {
 
 // Target is the resolved form of a Reference: a tool, or an agent of this server.
 type Target struct {
-	Toolset string    // name of the tool's toolset; "" for an agent
-	Tool    *ocp.Tool // nil for an agent
+	Toolset string     // name of the tool's toolset; "" for an agent
+	Tool    *tool.Tool // nil for an agent
 }
 
 // Resolve returns the target of the reference. If a tool and an agent have the same name, the

@@ -18,7 +18,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 const byAgent = `
@@ -47,9 +47,9 @@ lifespan: {short_circuit: 2}
 // agents are the names of a server that has these agents and no tools.
 type agents []string
 
-func (agents) Tool(string) (string, *ocp.Tool, bool) { return "", nil, false }
-func (a agents) All() []string                       { return a }
-func (a agents) Agent(name string) bool              { return slices.Contains(a, name) }
+func (agents) Tool(string) (string, *tool.Tool, bool) { return "", nil, false }
+func (a agents) All() []string                        { return a }
+func (a agents) Agent(name string) bool               { return slices.Contains(a, name) }
 
 // asking is a call on a server that has the agent supervisor.
 func asking(a *oagent.Agent, name, inputs string) oagent.Call {

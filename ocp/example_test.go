@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/client"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // bakery is an API that answers with context, and its document.
@@ -41,13 +43,13 @@ func Example_client() {
 	agent.SetGoal("buy bread", "")
 	shared := ocp.NewSharedContext(agent)
 
-	discovery := ocp.Discovery{Context: shared}
+	discovery := client.Discovery{Context: shared}
 	tools, err := discovery.Tools(ctx, "bakery", server.URL+"/openapi.json")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	client, err := ocp.NewClient(tools, ocp.ClientOptions{Context: shared})
+	client, err := client.NewClient(tools, client.ClientOptions{Context: shared})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -75,19 +77,19 @@ func Example_client() {
 func ExampleClient_Call_invalid() {
 	server := bakery()
 	defer server.Close()
-	var discovery ocp.Discovery
+	var discovery client.Discovery
 	tools, err := discovery.Tools(context.Background(), "bakery", server.URL+"/openapi.json")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	client, err := ocp.NewClient(tools, ocp.ClientOptions{})
+	client, err := client.NewClient(tools, client.ClientOptions{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	_, err = client.Call(context.Background(), "getLoaf", map[string]any{"id": "seven"})
-	if failure, ok := errors.AsType[*ocp.Failure](err); ok {
+	if failure, ok := errors.AsType[*tool.Failure](err); ok {
 		fmt.Println(failure.Kind)
 	}
 	fmt.Println(err)

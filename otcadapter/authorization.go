@@ -5,14 +5,14 @@ import (
 	"net/textproto"
 	"slices"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // A grant is the authorization of a call.
 type grant struct {
-	supplement *ocp.Supplement // nil if the call brings no credentials
-	supplied   []requirement   // requirements whose credentials are in the supplement
-	own        bool            // some of the credentials are in the caller's own headers
+	supplement *tool.Supplement // nil if the call brings no credentials
+	supplied   []requirement    // requirements whose credentials are in the supplement
+	own        bool             // some of the credentials are in the caller's own headers
 }
 
 // fromCaller reports whether the credentials for the API come from the caller, who can then renew
@@ -25,7 +25,7 @@ func (g *grant) fromCaller() bool {
 // are all in the call's context over one that also needs the caller's own headers. If no
 // alternative is satisfied, the call runs without credentials from the caller, provided that
 // the gateway adds credentials or the tool does not require any.
-func (k *toolkit) authorize(tool *entry, c *callContext, r *http.Request, access *ocp.Access) (grant, *fault) {
+func (k *toolkit) authorize(tool *entry, c *callContext, r *http.Request, access *tool.Access) (grant, *fault) {
 	alternatives := tool.requirements
 	if len(alternatives) == 0 {
 		return grant{}, nil
@@ -65,7 +65,7 @@ func supplyCredentials(all []requirement, c *callContext) (grant, *fault) {
 	if len(all) == 0 {
 		return grant{}, nil
 	}
-	g := grant{supplement: &ocp.Supplement{Credentials: true}, supplied: all}
+	g := grant{supplement: &tool.Supplement{Credentials: true}, supplied: all}
 	for _, requirement := range all {
 		value, _ := c.credential(requirement.id)
 		if err := requirement.scheme.Supply(g.supplement, value); err != nil {
@@ -77,7 +77,7 @@ func supplyCredentials(all []requirement, c *callContext) (grant, *fault) {
 
 // carriesCredential reports whether the caller's own request has the credentials of the scheme. They are
 // forwarded with the call.
-func carriesCredential(r *http.Request, scheme *ocp.SecurityScheme) bool {
+func carriesCredential(r *http.Request, scheme *tool.SecurityScheme) bool {
 	switch {
 	case scheme.Type != "apiKey":
 		return r.Header.Get("Authorization") != ""
@@ -92,7 +92,7 @@ func carriesCredential(r *http.Request, scheme *ocp.SecurityScheme) bool {
 
 // checkScopes rejects a caller whose token lacks the scopes of the tool, if the gateway would add
 // its own credentials to the call.
-func (k *toolkit) checkScopes(tool *entry, access *ocp.Access) *fault {
+func (k *toolkit) checkScopes(tool *entry, access *tool.Access) *fault {
 	if missing := access.Missing(tool.Tool, k.schemes); missing != nil {
 		return insufficientScope(tool.Name, missing, access.Metadata)
 	}

@@ -12,10 +12,10 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-func pooledResult(body string) *ocp.Result {
+func pooledResult(body string) *tool.Result {
 	b := buffer.Get()
 	b.B = append(b.B, body...)
 	result := jsonResult("")
@@ -41,7 +41,7 @@ func BenchmarkCall(b *testing.B) {
 		b.Run(size.name, func(b *testing.B) {
 			s, tools := New(Options{}), calculator()
 			result := jsonResult(size.body)
-			caller := callerFunc(func(context.Context, string, []byte) ocp.Outcome { return ocp.Outcome{Result: result} })
+			caller := callerFunc(func(context.Context, string, []byte) tool.Outcome { return tool.Outcome{Result: result} })
 			body := []byte(`{"request":{"call_id":"123e4567-e89b-12d3-a456-426614174000","tool_id":"Calculator.Add@1.0.0","input":{"a":1,"b":2}}}`)
 			reader := bytes.NewReader(body)
 			request := httptest.NewRequest("POST", "/call", nil)
@@ -71,17 +71,17 @@ func BenchmarkTools(b *testing.B) {
 
 // BenchmarkIdempotency is a call with a call_id of its own, kept in the embedded store.
 func BenchmarkIdempotency(b *testing.B) {
-	for _, tool := range []string{"guess", "Add"} { // idempotent by its method, and not
-		b.Run(tool, func(b *testing.B) {
+	for _, t := range []string{"guess", "Add"} { // idempotent by its method, and not
+		b.Run(t, func(b *testing.B) {
 			s, tools := New(Options{Idempotency: recordIn(openBolt(b, filepath.Join(b.TempDir(), "s")))}), calculator()
 			result := jsonResult(`{"text":"` + strings.Repeat("x", 188) + `"}`)
-			site := siteOf(tools, callerFunc(func(context.Context, string, []byte) ocp.Outcome { return ocp.Outcome{Result: result} }))
+			site := siteOf(tools, callerFunc(func(context.Context, string, []byte) tool.Outcome { return tool.Outcome{Result: result} }))
 			b.SetParallelism(16)
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				w := discard{http.Header{}}
 				for pb.Next() {
-					body := `{"request":{"call_id":"` + rand.Text() + `","tool_id":"Calculator.` + tool + `@1.0.0","input":{"a":1,"b":2}}}`
+					body := `{"request":{"call_id":"` + rand.Text() + `","tool_id":"Calculator.` + t + `@1.0.0","input":{"a":1,"b":2}}}`
 					request := httptest.NewRequest("POST", "/call", strings.NewReader(body))
 					request.Header.Set("Content-Type", "application/json")
 					s.ServeHTTP(w, request, "/call", site)

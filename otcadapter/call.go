@@ -7,7 +7,7 @@ import (
 	"net/http"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 	"github.com/fairwayhq/fairway/otcadapter/idempotency"
 )
 
@@ -20,7 +20,7 @@ type call struct {
 	name        string   // name of the tool in the client's request
 	keyHeaders  []string // see catalog
 	grant       grant
-	caller      ocp.Caller
+	caller      tool.Caller
 	credentials credentialSet
 	maxRecorded int // maximum size of a recorded response in bytes; 0 if responses are not recorded
 }
@@ -47,7 +47,7 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, catalog *cata
 	info := CallInfo{CallID: c.callID, TraceID: c.traceID, UserID: c.context.userID}
 	if c.tool != nil {
 		if c.grant, f = c.toolkit.authorize(c.tool, &c.context, r, site.Access); f != nil {
-			ocp.RecordCall(site.Caller(c.toolkit.index, info), c.tool.Tool, string(ocp.Unauthorized))
+			tool.RecordCall(site.Caller(c.toolkit.index, info), c.tool.Tool, string(tool.Unauthorized))
 			s.writeFault(w, f, form)
 			return
 		}
@@ -58,7 +58,7 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, catalog *cata
 	c.caller = site.Caller(c.toolkit.index, info)
 	ctx := r.Context()
 	if c.grant.supplement != nil {
-		ctx = ocp.ContextWithSupplement(ctx, c.grant.supplement)
+		ctx = tool.ContextWithSupplement(ctx, c.grant.supplement)
 	}
 	if s.records != nil && c.hasCallID && c.tool != nil {
 		s.serveIdempotent(ctx, w, r, c, site.User)
@@ -100,18 +100,18 @@ func (c *call) run(ctx context.Context, b []byte) idempotency.Response {
 }
 
 // respond appends the response to a call that has returned.
-func (c *call) respond(b []byte, outcome *ocp.Outcome) idempotency.Response {
+func (c *call) respond(b []byte, outcome *tool.Outcome) idempotency.Response {
 	failure := outcome.Failure
 	if failure != nil {
 		failure.Message = c.credentials.conceal(failure.Message)
 	}
 	switch {
 	case failure == nil:
-	case failure.Kind == ocp.UnknownTool:
+	case failure.Kind == tool.UnknownTool:
 		return c.reject(b, unknownTool(failure))
-	case failure.Kind == ocp.InvalidArguments && c.encoder.form.oxp:
+	case failure.Kind == tool.InvalidArguments && c.encoder.form.oxp:
 		return c.reject(b, invalidInput(failure))
-	case failure.Kind == ocp.Refused && failure.Status == http.StatusUnauthorized && c.grant.fromCaller():
+	case failure.Kind == tool.Refused && failure.Status == http.StatusUnauthorized && c.grant.fromCaller():
 		return c.reject(b, badCredentials(outcome, c))
 	}
 	return idempotency.Response{
@@ -124,7 +124,7 @@ func (c *call) respond(b []byte, outcome *ocp.Outcome) idempotency.Response {
 
 // resultHeader returns the headers with those parts of a result that the schemas of the
 // standards do not allow in the body. It returns nil if there are none.
-func resultHeader(result *ocp.Result) http.Header {
+func resultHeader(result *tool.Result) http.Header {
 	if result == nil {
 		return nil
 	}
@@ -154,7 +154,7 @@ func (c *call) reject(b []byte, f *fault) idempotency.Response {
 }
 
 // isRetryable reports whether the same call may run once more.
-func isRetryable(outcome *ocp.Outcome) bool {
+func isRetryable(outcome *tool.Outcome) bool {
 	failure := outcome.Failure
-	return failure != nil && (failure.Kind == ocp.InvalidArguments || failure.Retryable(outcome.Tool))
+	return failure != nil && (failure.Kind == tool.InvalidArguments || failure.Retryable(outcome.Tool))
 }

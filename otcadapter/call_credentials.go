@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/fairwayhq/fairway/internal/conceal"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // A credentialSet returns the credentials that came with a call, because some APIs repeat them in
@@ -40,7 +40,7 @@ func (c *call) credentialsOf(r *http.Request) credentialSet {
 }
 
 // isBasic reports whether the scheme is HTTP Basic authentication.
-func isBasic(scheme *ocp.SecurityScheme) bool {
+func isBasic(scheme *tool.SecurityScheme) bool {
 	return scheme.Type == "http" && scheme.Scheme == "basic"
 }
 
@@ -80,7 +80,7 @@ func (s credentialSet) conceal(text string) string {
 // areIn reports whether a result, or the response built from it, contains one of the credentials.
 // The result is checked too, because the response may encode it again. A response over limit bytes
 // is not recorded and not checked.
-func (s credentialSet) areIn(result *ocp.Result, response []byte, limit int) bool {
+func (s credentialSet) areIn(result *tool.Result, response []byte, limit int) bool {
 	if s == nil || len(response) > limit {
 		return false
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/keyword"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func TestCall_request(t *testing.T) {
@@ -62,12 +62,12 @@ func TestCall_request(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {
 			input, called := "", false
-			caller := callerFunc(func(_ context.Context, tool string, arguments []byte) ocp.Outcome {
+			caller := callerFunc(func(_ context.Context, current string, arguments []byte) tool.Outcome {
 				input, called = string(arguments), true
-				if tool != "Add" {
-					t.Errorf("called %q", tool)
+				if current != "Add" {
+					t.Errorf("called %q", current)
 				}
-				return ocp.Outcome{Result: jsonResult("3")}
+				return tool.Outcome{Result: jsonResult("3")}
 			})
 			got := post(t, New(Options{}), calculator(), caller, c.body)
 			if got.Code != c.status {
@@ -88,7 +88,7 @@ func TestCall_request(t *testing.T) {
 }
 
 func TestCall_id(t *testing.T) {
-	s, tools, caller := New(Options{}), calculator(), answering(ocp.Outcome{Result: jsonResult("3")})
+	s, tools, caller := New(Options{}), calculator(), answering(tool.Outcome{Result: jsonResult("3")})
 	if got := post(t, s, tools, caller, `{"tool_id":"Calculator.Add","call_id":"é\"1"}`).json()["call_id"]; got != `é"1` {
 		t.Errorf("echoed %q", got)
 	}
@@ -101,11 +101,11 @@ func TestCall_id(t *testing.T) {
 }
 
 func TestCall_tool_id(t *testing.T) {
-	unknown := callerFunc(func(_ context.Context, tool string, _ []byte) ocp.Outcome {
-		if tool == "Add" {
-			return ocp.Outcome{Result: jsonResult("3")}
+	unknown := callerFunc(func(_ context.Context, called string, _ []byte) tool.Outcome {
+		if called == "Add" {
+			return tool.Outcome{Result: jsonResult("3")}
 		}
-		return ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.UnknownTool, Message: "unknown tool " + tool}}
+		return tool.Outcome{Failure: &tool.Failure{Kind: tool.UnknownTool, Message: "unknown tool " + called}}
 	})
 	cases := []struct {
 		id     string
@@ -169,11 +169,11 @@ func TestCall_value(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {
-			result := &ocp.Result{Status: 200, Header: http.Header{}, Body: []byte(c.body)}
+			result := &tool.Result{Status: 200, Header: http.Header{}, Body: []byte(c.body)}
 			if c.contentType != "" {
 				result.Header.Set("Content-Type", c.contentType)
 			}
-			outcome := ocp.Outcome{Result: result, Duration: 2500 * time.Microsecond}
+			outcome := tool.Outcome{Result: result, Duration: 2500 * time.Microsecond}
 			got := post(t, New(Options{}), calculator(), answering(outcome), `{"tool_id":"Calculator.Add"}`)
 			members := got.json()
 			if got.Code != 200 || members["success"] != true || members["duration"] != 2.5 {
@@ -188,28 +188,28 @@ func TestCall_value(t *testing.T) {
 
 func TestCall_JSON_is_passed_on_as_it_came(t *testing.T) {
 	const body = `{"b":1.10,"a":12345678901234567890,"b":"\u00e9"}`
-	got := post(t, New(Options{}), calculator(), answering(ocp.Outcome{Result: jsonResult(body)}), `{"tool_id":"Calculator.Add"}`)
+	got := post(t, New(Options{}), calculator(), answering(tool.Outcome{Result: jsonResult(body)}), `{"tool_id":"Calculator.Add"}`)
 	if !strings.Contains(got.Body.String(), `"output":{"value":`+body+`}`) {
 		t.Errorf("got %s", got.Body)
 	}
 }
 
 func TestCall_failure(t *testing.T) {
-	get := &ocp.Tool{Name: "list", Method: "GET"}
-	add := &ocp.Tool{Name: "Add", Method: "POST"}
-	many := make([]ocp.Problem, 100)
+	get := &tool.Tool{Name: "list", Method: "GET"}
+	add := &tool.Tool{Name: "Add", Method: "POST"}
+	many := make([]tool.Problem, 100)
 	for i := range many {
-		many[i] = ocp.Problem{Path: "/" + strings.Repeat("x", 10_000), Message: "no such parameter"}
+		many[i] = tool.Problem{Path: "/" + strings.Repeat("x", 10_000), Message: "no such parameter"}
 	}
 	cases := []struct {
 		rule    string
-		tool    *ocp.Tool
-		failure ocp.Failure
+		tool    *tool.Tool
+		failure tool.Failure
 		want    map[string]any // nil: only bounded
 	}{
 		{
 			"bad input names the parameters", add,
-			ocp.Failure{Kind: ocp.InvalidArguments, Message: "invalid arguments for Add: /b: missing, and required", Problems: []ocp.Problem{
+			tool.Failure{Kind: tool.InvalidArguments, Message: "invalid arguments for Add: /b: missing, and required", Problems: []tool.Problem{
 				{Path: "/b", Message: "missing, and required"}, {Path: "", Message: "too many"},
 			}},
 			map[string]any{
@@ -218,10 +218,10 @@ func TestCall_failure(t *testing.T) {
 				"additional_prompt_content": "- /b: missing",
 			},
 		},
-		{"many problems are bounded", add, ocp.Failure{Kind: ocp.InvalidArguments, Message: "m", Problems: many}, nil},
+		{"many problems are bounded", add, tool.Failure{Kind: tool.InvalidArguments, Message: "m", Problems: many}, nil},
 		{
 			"a refusal is final", add,
-			ocp.Failure{Kind: ocp.Refused, Status: 404, Message: "no such trip"},
+			tool.Failure{Kind: tool.Refused, Status: 404, Message: "no such trip"},
 			map[string]any{
 				"message": "no such trip", "can_retry": false,
 				"additional_prompt_content": "does not exist",
@@ -229,7 +229,7 @@ func TestCall_failure(t *testing.T) {
 		},
 		{
 			"too many requests can be retried", add,
-			ocp.Failure{Kind: ocp.Refused, Status: 429, Message: "slow down", RetryAfter: 1500 * time.Millisecond},
+			tool.Failure{Kind: tool.Refused, Status: 429, Message: "slow down", RetryAfter: 1500 * time.Millisecond},
 			map[string]any{
 				"message": "slow down", "can_retry": true, "retry_after_ms": 1500.0,
 				"additional_prompt_content": "after 1.5s",
@@ -237,7 +237,7 @@ func TestCall_failure(t *testing.T) {
 		},
 		{
 			"no wait is asked for where no retry is", add,
-			ocp.Failure{Kind: ocp.Refused, Status: 402, Message: "pay first", RetryAfter: time.Second},
+			tool.Failure{Kind: tool.Refused, Status: 402, Message: "pay first", RetryAfter: time.Second},
 			map[string]any{
 				"message": "pay first", "can_retry": false,
 				"additional_prompt_content": "tell the user",
@@ -245,15 +245,15 @@ func TestCall_failure(t *testing.T) {
 		},
 		{
 			"a conflict wants a look first", add,
-			ocp.Failure{Kind: ocp.Refused, Status: 409, Message: "taken"},
+			tool.Failure{Kind: tool.Refused, Status: 409, Message: "taken"},
 			map[string]any{
 				"message": "taken", "can_retry": false,
 				"additional_prompt_content": "does not allow",
 			},
 		},
 		{
-			"what the API finds wrong can be corrected", &ocp.Tool{Name: "Add", Method: "POST", Arguments: []ocp.Argument{{Name: "a", Required: true}, {Name: "b"}}},
-			ocp.Failure{Kind: ocp.Refused, Status: 422, Message: "a is odd"},
+			"what the API finds wrong can be corrected", &tool.Tool{Name: "Add", Method: "POST", Arguments: []tool.Argument{{Name: "a", Required: true}, {Name: "b"}}},
+			tool.Failure{Kind: tool.Refused, Status: 422, Message: "a is odd"},
 			map[string]any{
 				"message": "a is odd", "can_retry": false,
 				"additional_prompt_content": "a*, b",
@@ -261,7 +261,7 @@ func TestCall_failure(t *testing.T) {
 		},
 		{
 			"an unreachable upstream can be retried by GET", get,
-			ocp.Failure{Kind: ocp.Unreachable, Message: "down"},
+			tool.Failure{Kind: tool.Unreachable, Message: "down"},
 			map[string]any{
 				"message": "down", "can_retry": true,
 				"additional_prompt_content": "same input",
@@ -269,7 +269,7 @@ func TestCall_failure(t *testing.T) {
 		},
 		{
 			"but not by POST", add,
-			ocp.Failure{Kind: ocp.Unreachable, Message: "down"},
+			tool.Failure{Kind: tool.Unreachable, Message: "down"},
 			map[string]any{
 				"message": "down", "can_retry": false,
 				"additional_prompt_content": "unknown",
@@ -277,13 +277,13 @@ func TestCall_failure(t *testing.T) {
 		},
 		{
 			"a fault of the gateway", nil,
-			ocp.Failure{Kind: ocp.Internal, Message: "broken"},
+			tool.Failure{Kind: tool.Internal, Message: "broken"},
 			map[string]any{"message": "broken", "can_retry": false},
 		},
 	}
 	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {
-			outcome := ocp.Outcome{Tool: c.tool, Failure: &c.failure, Result: jsonResult(`{"secret":1}`)}
+			outcome := tool.Outcome{Tool: c.tool, Failure: &c.failure, Result: jsonResult(`{"secret":1}`)}
 			got := post(t, New(Options{}), calculator(), answering(outcome), `{"call_id":"c","tool_id":"Calculator.Add"}`)
 			members := got.json()
 			if got.Code != 200 || members["success"] != false || members["call_id"] != "c" {
@@ -309,7 +309,7 @@ func TestCall_failure(t *testing.T) {
 
 func TestCall_releases_the_outcome(t *testing.T) {
 	result := pooledResult(`{"sum":3}`)
-	post(t, New(Options{}), calculator(), answering(ocp.Outcome{Result: result}), `{"tool_id":"Calculator.Add"}`)
+	post(t, New(Options{}), calculator(), answering(tool.Outcome{Result: result}), `{"tool_id":"Calculator.Add"}`)
 	if result.Memory != nil {
 		t.Error("the result's buffer was not given back")
 	}

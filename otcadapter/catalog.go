@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // A catalog is built from the current Toolsets. It has their toolkits and the encoded response
@@ -71,7 +71,7 @@ func (c *catalog) checkURLs(options Options) {
 	if c.partial || options.Warn == nil {
 		return
 	}
-	sets := make([]*ocp.Toolset, len(c.source))
+	sets := make([]*tool.Toolset, len(c.source))
 	for i, site := range c.source {
 		sets[i] = site.Tools
 	}

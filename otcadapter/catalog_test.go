@@ -7,10 +7,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-func list(t *testing.T, s *Server, tools *ocp.Toolset) answer {
+func list(t *testing.T, s *Server, tools *tool.Toolset) answer {
 	t.Helper()
 	recorder := httptest.NewRecorder()
 	s.ServeHTTP(recorder, httptest.NewRequest("GET", "/tools", nil), "/tools", siteOf(tools, nil))
@@ -86,7 +86,7 @@ func TestTools_are_encoded_once(t *testing.T) {
 	if again := s.catalog([]Toolkit{{Tools: tools}}); again != first {
 		t.Error("the catalog was made twice")
 	}
-	reloaded := ocp.NewToolset("calc", tools.Tools()[:1])
+	reloaded := tool.NewToolset("calc", tools.Tools()[:1])
 	if n := len(list(t, s, reloaded).json()["tools"].([]any)); n != 1 {
 		t.Errorf("%d tools after a reload, want 1", n)
 	}
@@ -105,7 +105,7 @@ func TestTools_are_encoded_once(t *testing.T) {
 }
 
 func TestTools_of_an_empty_toolset(t *testing.T) {
-	members := list(t, New(Options{}), ocp.NewToolset("none", nil)).json()
+	members := list(t, New(Options{}), tool.NewToolset("none", nil)).json()
 	if !reflect.DeepEqual(members["tools"], []any{}) || !reflect.DeepEqual(members["items"], []any{}) {
 		t.Errorf("got %v", members)
 	}
@@ -127,7 +127,7 @@ func TestToolkit_name(t *testing.T) {
 		{"", strings.Repeat("very long ", 20), "", strings.Repeat("VeryLong", 8)},
 	}
 	for _, c := range cases {
-		tools := ocp.NewToolset(c.toolset, nil)
+		tools := tool.NewToolset(c.toolset, nil)
 		tools.Title = c.title
 		if got := newToolkit(Options{Toolkit: c.configured}, 0, Toolkit{Tools: tools}).name; got != c.want {
 			t.Errorf("configured %q, title %q, toolset %q: %q, want %q", c.configured, c.title, c.toolset, got, c.want)
@@ -157,7 +157,7 @@ func TestToolkit_version(t *testing.T) {
 		{"latest", "1.2.3", "1.0.0"},
 	}
 	for _, c := range cases {
-		tools := ocp.NewToolset("t", nil)
+		tools := tool.NewToolset("t", nil)
 		tools.Version = c.document
 		if got := newToolkit(Options{Version: c.configured}, 0, Toolkit{Tools: tools}).version; got != c.want {
 			t.Errorf("configured %q, document %q: %q, want %q", c.configured, c.document, got, c.want)
@@ -166,7 +166,7 @@ func TestToolkit_version(t *testing.T) {
 }
 
 func TestToolkit_description_is_short(t *testing.T) {
-	tools := ocp.NewToolset("t", nil)
+	tools := tool.NewToolset("t", nil)
 	tools.Title = "Trains"
 	if got := shortDescription(tools); got != "Trains" {
 		t.Errorf("without a description: %q", got)
@@ -184,15 +184,15 @@ func TestToolkit_description_is_short(t *testing.T) {
 func TestTools_value_schema(t *testing.T) {
 	cases := []struct {
 		rule   string
-		answer ocp.Answer
+		answer tool.Answer
 		want   string
 	}{
-		{"JSON of one type", ocp.Answer{MediaTypes: []string{"application/json"}, Types: []string{"object"}}, `{"type":"object"}`},
-		{"JSON of unknown type", ocp.Answer{MediaTypes: []string{"application/hal+json"}}, `{}`},
-		{"any media type", ocp.Answer{MediaTypes: []string{"*/*"}}, `{}`},
-		{"text", ocp.Answer{MediaTypes: []string{"text/csv"}}, `{"type":"string"}`},
-		{"text or binary", ocp.Answer{MediaTypes: []string{"image/png", "text/csv"}}, `{"type":"string"}`},
-		{"binary", ocp.Answer{MediaTypes: []string{"application/pdf"}}, `{"type":"string","contentEncoding":"base64","contentMediaType":"application/pdf"}`},
+		{"JSON of one type", tool.Answer{MediaTypes: []string{"application/json"}, Types: []string{"object"}}, `{"type":"object"}`},
+		{"JSON of unknown type", tool.Answer{MediaTypes: []string{"application/hal+json"}}, `{}`},
+		{"any media type", tool.Answer{MediaTypes: []string{"*/*"}}, `{}`},
+		{"text", tool.Answer{MediaTypes: []string{"text/csv"}}, `{"type":"string"}`},
+		{"text or binary", tool.Answer{MediaTypes: []string{"image/png", "text/csv"}}, `{"type":"string"}`},
+		{"binary", tool.Answer{MediaTypes: []string{"application/pdf"}}, `{"type":"string","contentEncoding":"base64","contentMediaType":"application/pdf"}`},
 	}
 	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {

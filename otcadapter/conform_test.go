@@ -16,7 +16,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/fairwayhq/fairway/internal/shared"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // A document is one of the protocol's OpenAPI documents, relaxed where it says
@@ -92,7 +92,7 @@ func calculatorTools(t *testing.T) any {
 
 // answered is the answer to a call of which the API returned the value.
 func answered(t *testing.T, endpoint, value string) answer {
-	return postTo(t, endpoint, New(Options{}), calculator(), answering(ocp.Outcome{Result: jsonResult(value)}), `{"tool_id":"Calculator.Add"}`)
+	return postTo(t, endpoint, New(Options{}), calculator(), answering(tool.Outcome{Result: jsonResult(value)}), `{"tool_id":"Calculator.Add"}`)
 }
 
 // asOpenAPI gives a list of tools the names that the documents have. The text has
@@ -174,7 +174,7 @@ func TestConform_relaxations(t *testing.T) {
 // those that the documents declare, but for the statuses that the document of
 // 2025-03-09 does not know. A body that is not listedTool is that of other errors.
 func TestConform_statuses(t *testing.T) {
-	refusing := answering(ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.Refused, Status: 401, Message: "m"}, Result: &ocp.Result{Status: 401}})
+	refusing := answering(tool.Outcome{Failure: &tool.Failure{Kind: tool.Refused, Status: 401, Message: "m"}, Result: &tool.Result{Status: 401}})
 	vault := secured(need{"oauth": {}})
 	ill := func(context.Context) error { return errors.New("down") }
 	token := `{"tool_id":"Vault.secured","context":{"authorization":[{"id":"oauth","token":"t"}]}}`
@@ -250,10 +250,10 @@ func TestConform_tools(t *testing.T) {
 }
 
 // realToolset builds the tools of a published document.
-func realToolset(t *testing.T, name string) *ocp.Toolset {
+func realToolset(t *testing.T, name string) *tool.Toolset {
 	t.Helper()
 	content := shared.Read(t, "openapi/"+name+".gz")
-	tools, err := ocp.Build(content, ocp.BuildOptions{Name: "real", Location: name, ResponseSchemas: true})
+	tools, err := tool.Build(content, tool.BuildOptions{Name: "real", Location: name, ResponseSchemas: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func realToolset(t *testing.T, name string) *ocp.Toolset {
 	return tools
 }
 
-func checkTools(t *testing.T, tools *ocp.Toolset) {
+func checkTools(t *testing.T, tools *tool.Toolset) {
 	t.Helper()
 	members := instance(t, list(t, New(Options{}), tools))
 	if n := len(members["tools"].([]any)); n != len(tools.Tools()) {
@@ -292,7 +292,7 @@ func TestConform_exposed(t *testing.T) {
 			result := jsonResult(`3`)
 			result.Header.Set("OAgent-Exposes", `{"forged":true}`)
 			result.Exposed = c.said
-			outcome := answering(ocp.Outcome{Result: result})
+			outcome := answering(tool.Outcome{Result: result})
 			flat := post(t, New(Options{}), calculator(), outcome, `{"tool_id":"Calculator.Add"}`)
 			otc(t).check(t, "/components/schemas/CallToolResponse", instance(t, flat))
 			enveloped := postTo(t, "/tools/call", New(Options{}), calculator(), outcome, `{"tool_id":"Calculator.Add"}`)
@@ -307,20 +307,20 @@ func TestConform_exposed(t *testing.T) {
 }
 
 // conformOutcomes are the ways in which a call can end.
-func conformOutcomes() map[string]ocp.Outcome {
-	text := &ocp.Result{Status: 200, Body: []byte("hello")}
-	return map[string]ocp.Outcome{
+func conformOutcomes() map[string]tool.Outcome {
+	text := &tool.Result{Status: 200, Body: []byte("hello")}
+	return map[string]tool.Outcome{
 		"object":      {Result: jsonResult(`{"sum":3}`), Duration: time.Millisecond},
 		"array":       {Result: jsonResult(`[3]`)},
 		"null":        {Result: jsonResult(`null`)},
 		"number":      {Result: jsonResult(`3`)},
 		"boolean":     {Result: jsonResult(`false`)},
 		"text":        {Result: text},
-		"empty":       {Result: &ocp.Result{Status: 204}},
-		"bad input":   {Failure: &ocp.Failure{Kind: ocp.InvalidArguments, Message: "m", Problems: []ocp.Problem{{Path: "/b", Message: "missing"}}}},
-		"API failure": {Failure: &ocp.Failure{Kind: ocp.Failed, Message: "m", Status: 503, RetryAfter: time.Second}},
-		"API refusal": {Failure: &ocp.Failure{Kind: ocp.Refused, Message: "m", Status: 404}},
-		"no API":      {Failure: &ocp.Failure{Kind: ocp.Unreachable, Message: "m"}},
+		"empty":       {Result: &tool.Result{Status: 204}},
+		"bad input":   {Failure: &tool.Failure{Kind: tool.InvalidArguments, Message: "m", Problems: []tool.Problem{{Path: "/b", Message: "missing"}}}},
+		"API failure": {Failure: &tool.Failure{Kind: tool.Failed, Message: "m", Status: 503, RetryAfter: time.Second}},
+		"API refusal": {Failure: &tool.Failure{Kind: tool.Refused, Message: "m", Status: 404}},
+		"no API":      {Failure: &tool.Failure{Kind: tool.Unreachable, Message: "m"}},
 	}
 }
 
@@ -384,7 +384,7 @@ func TestConform_faults(t *testing.T) {
 
 // TestConform_OXP_input wants the parameters named one by one.
 func TestConform_OXP_input(t *testing.T) {
-	outcome := ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.InvalidArguments, Message: "invalid arguments", Problems: []ocp.Problem{
+	outcome := tool.Outcome{Failure: &tool.Failure{Kind: tool.InvalidArguments, Message: "invalid arguments", Problems: []tool.Problem{
 		{Path: "/b", Message: "missing, and required"}, {Path: "/list/0/x~1y", Message: "is a number"}, {Path: "/list/1", Message: "is null"}, {Path: "", Message: "too many"},
 	}}}
 	got := postTo(t, "/tools/call", New(Options{}), calculator(), answering(outcome), `{"tool_id":"Calculator.Add"}`)
@@ -398,7 +398,7 @@ func TestConform_OXP_input(t *testing.T) {
 // answers.
 func TestConform_example(t *testing.T) {
 	request := `{"$schema":"` + otcStandard.schema + `","request":{"call_id":"123e4567-e89b-12d3-a456-426614174000","tool_id":"Calculator.Add@1.0.0","input":{"a":1,"b":2}}}`
-	got := post(t, New(Options{}), calculator(), answering(ocp.Outcome{Result: jsonResult("3"), Duration: 2 * time.Millisecond}), request)
+	got := post(t, New(Options{}), calculator(), answering(tool.Outcome{Result: jsonResult("3"), Duration: 2 * time.Millisecond}), request)
 	want := `{"$schema":"` + otcStandard.schema + `","call_id":"123e4567-e89b-12d3-a456-426614174000","duration":2,"success":true,"output":{"value":3}}`
 	if got.Body.String() != want {
 		t.Errorf("got  %s\nwant %s", got.Body, want)
@@ -417,10 +417,10 @@ func TestFilename_of_a_binary_answer_reaches_the_client(t *testing.T) {
 		`attachment`:                "",
 		`attachment; filename=".."`: "",
 	} {
-		result := &ocp.Result{Status: http.StatusOK, Body: []byte("\xff\x00"), Header: http.Header{
+		result := &tool.Result{Status: http.StatusOK, Body: []byte("\xff\x00"), Header: http.Header{
 			"Content-Type": {"application/pdf"}, "Content-Disposition": {given},
 		}}
-		got := post(t, New(Options{}), calculator(), answering(ocp.Outcome{Result: result}), `{"tool_id":"Calculator.Add"}`)
+		got := post(t, New(Options{}), calculator(), answering(tool.Outcome{Result: result}), `{"tool_id":"Calculator.Add"}`)
 		otc(t).check(t, "/components/schemas/CallToolResponse", instance(t, got))
 		if name := got.Header().Get("Content-Disposition"); name != want {
 			t.Errorf("%s: %q, want %q", given, name, want)

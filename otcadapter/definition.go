@@ -8,7 +8,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/simplify"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Size limits of the schemas in tool definitions, because models pay for every byte. A schema
@@ -100,7 +100,7 @@ func (k *toolkit) appendDefinition(b []byte, t *listedTool) []byte {
 	b = append(b, `"},"input":{"parameters":`...)
 	b = append(b, t.input...)
 	b = append(b, `,"required":`...)
-	b = appendStrings(b, argumentNames(t.Tool, func(a *ocp.Argument) bool { return a.Required }))
+	b = appendStrings(b, argumentNames(t.Tool, func(a *tool.Argument) bool { return a.Required }))
 	if hidden := argumentNames(t.Tool, isNonInferrable); len(hidden) > 0 {
 		b = append(b, `,"non_inferrable_parameters":`...)
 		b = appendStrings(b, hidden)
@@ -206,7 +206,7 @@ func appendName(b []byte, name string) []byte {
 
 // description returns the tool's description. For a deprecated tool the description says so,
 // because neither protocol has a field for this.
-func description(t *ocp.Tool) string {
+func description(t *tool.Tool) string {
 	const mark = "Deprecated"
 	if t.Deprecated && !strings.HasPrefix(strings.ToLower(t.Description), strings.ToLower(mark)) {
 		return mark + ". " + t.Description
@@ -215,7 +215,7 @@ func description(t *ocp.Tool) string {
 }
 
 // inputSchema returns the schema of the tool's arguments.
-func inputSchema(t *ocp.Tool) jsontext.Value {
+func inputSchema(t *tool.Tool) jsontext.Value {
 	if len(t.InputSchema) == 0 {
 		return jsontext.Value(`{"type":"object"}`)
 	}
@@ -223,10 +223,10 @@ func inputSchema(t *ocp.Tool) jsontext.Value {
 }
 
 // isNonInferrable reports whether a model must not make up the argument.
-func isNonInferrable(a *ocp.Argument) bool { return a.NonInferrable }
+func isNonInferrable(a *tool.Argument) bool { return a.NonInferrable }
 
 // argumentNames returns the names of the arguments for which include returns true.
-func argumentNames(t *ocp.Tool, include func(*ocp.Argument) bool) (names []string) {
+func argumentNames(t *tool.Tool, include func(*tool.Argument) bool) (names []string) {
 	for i := range t.Arguments {
 		if include(&t.Arguments[i]) {
 			names = append(names, t.Arguments[i].Name)
@@ -251,7 +251,7 @@ func appendStrings(b []byte, texts []string) []byte {
 // that declares no successful response allows every mode. So does a response without content,
 // unless its status excludes content, because documents often omit the content. A call never
 // responds in another mode (call.hasValue).
-func outputModes(answer *ocp.Answer) (value, null bool) {
+func outputModes(answer *tool.Answer) (value, null bool) {
 	unknown := len(answer.MediaTypes) == 0 && len(answer.Types) == 0 && !answer.Empty
 	value = unknown || answer.Unstated || len(answer.MediaTypes) > 0 || len(answer.Types) > 0
 	null = unknown || answer.Empty || slices.Contains(answer.Types, "null")
@@ -259,7 +259,7 @@ func outputModes(answer *ocp.Answer) (value, null bool) {
 }
 
 // appendOutput appends the possible outputs of a tool.
-func appendOutput(b []byte, answer *ocp.Answer, value []byte) []byte {
+func appendOutput(b []byte, answer *tool.Answer, value []byte) []byte {
 	hasValue, hasNull := outputModes(answer)
 	b = append(b, `{"available_modes":[`...)
 	if hasValue {
@@ -284,7 +284,7 @@ func appendOutput(b []byte, answer *ocp.Answer, value []byte) []byte {
 
 // appendValueSchema appends the schema of the value. It contains as much of the document's
 // schema as fits into limit bytes, or else only the type.
-func appendValueSchema(b []byte, answer *ocp.Answer, limit int) []byte {
+func appendValueSchema(b []byte, answer *tool.Answer, limit int) []byte {
 	if len(answer.MediaTypes) > 0 && !slices.ContainsFunc(answer.MediaTypes, maybeStructured) {
 		b = append(b, `{"type":"string"`...)
 		if !slices.ContainsFunc(answer.MediaTypes, isText) {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // A fault is the response to a request for which no tool ran: the request is invalid or
@@ -17,9 +17,9 @@ type fault struct {
 	message   string // for the user and the model: what is wrong and how to fix it
 	developer string // further details for a developer; "" for none
 
-	toolkit  *toolkit      // toolkit of missing
-	missing  []requirement // requirements that the call did not provide
-	problems []ocp.Problem // of the input
+	toolkit  *toolkit       // toolkit of missing
+	missing  []requirement  // requirements that the call did not provide
+	problems []tool.Problem // of the input
 
 	header, value string // a further header of the response; name is "" if there is none
 }
@@ -53,7 +53,7 @@ func (f *fault) append(b []byte, form *standard, developerMessages bool) []byte 
 
 // appendParameterErrors appends an object with the error of each parameter. Errors that concern
 // no single parameter have the name "input".
-func appendParameterErrors(b []byte, problems []ocp.Problem) []byte {
+func appendParameterErrors(b []byte, problems []tool.Problem) []byte {
 	var names []string
 	messages := make(map[string]string)
 	for i, problem := range problems {
@@ -159,7 +159,7 @@ func unknownSchema(uri string) *fault {
 	}
 }
 
-func unknownTool(failure *ocp.Failure) *fault {
+func unknownTool(failure *tool.Failure) *fault {
 	return &fault{
 		status:    http.StatusBadRequest,
 		message:   failure.Message,
@@ -168,7 +168,7 @@ func unknownTool(failure *ocp.Failure) *fault {
 }
 
 // invalidInput is the error of OXP for invalid input.
-func invalidInput(failure *ocp.Failure) *fault {
+func invalidInput(failure *tool.Failure) *fault {
 	return &fault{
 		status:    http.StatusUnprocessableEntity,
 		message:   failure.Message,
@@ -228,7 +228,7 @@ func insufficientScope(tool string, scopes []string, metadata string) *fault {
 }
 
 // badCredentials is the fault for a caller whose own credentials the API has rejected.
-func badCredentials(outcome *ocp.Outcome, c *call) *fault {
+func badCredentials(outcome *tool.Outcome, c *call) *fault {
 	message := outcome.Failure.Message
 	if supplied := c.grant.supplied; len(supplied) > 0 {
 		ids := make([]string, len(supplied))

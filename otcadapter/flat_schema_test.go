@@ -11,7 +11,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/shared"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // TestFlat_documents flattens the lists of published documents, and wants each
@@ -19,7 +19,7 @@ import (
 func TestFlat_documents(t *testing.T) {
 	for name := range shared.Documents() {
 		t.Run(name, func(t *testing.T) {
-			tools, err := ocp.Build(shared.Read(t, "openapi/"+name+".gz"), ocp.BuildOptions{Name: "real", Location: name, ResponseSchemas: true})
+			tools, err := tool.Build(shared.Read(t, "openapi/"+name+".gz"), tool.BuildOptions{Name: "real", Location: name, ResponseSchemas: true})
 			if err != nil {
 				t.Fatal(err)
 			}

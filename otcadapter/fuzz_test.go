@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // FuzzServeHTTP wants an answer to everything: valid JSON with a message or an
@@ -26,14 +26,14 @@ func FuzzServeHTTP(f *testing.F) {
 	f.Add("GET", "/\x00\xff", "", []byte(nil), []byte(nil))
 	s, tools := New(Options{MaxBody: 1 << 16}), calculator()
 	f.Fuzz(func(t *testing.T, method, endpoint, contentType string, body, result []byte) {
-		caller := callerFunc(func(_ context.Context, tool string, arguments []byte) ocp.Outcome {
-			if !isWord(tool) {
-				t.Errorf("called %q", tool)
+		caller := callerFunc(func(_ context.Context, called string, arguments []byte) tool.Outcome {
+			if !isWord(called) {
+				t.Errorf("called %q", called)
 			}
 			if members, err := wire.Members(nil, arguments); len(arguments) > 0 && err != nil {
 				t.Errorf("called with %q (%v): %v", arguments, members, err)
 			}
-			return ocp.Outcome{Result: jsonResult(string(result))}
+			return tool.Outcome{Result: jsonResult(string(result))}
 		})
 		request := httptest.NewRequest("POST", "/", bytes.NewReader(body))
 		request.Method = method

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/keyedhash"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 	"github.com/fairwayhq/fairway/otcadapter/idempotency"
 )
 
@@ -25,7 +25,7 @@ func (s *Server) serveIdempotent(ctx context.Context, w http.ResponseWriter, r *
 		return // the client has disconnected
 	case idempotency.Ran:
 	case idempotency.Replayed:
-		ocp.RecordCall(c.caller, c.tool.Tool, ocp.OutcomeReplayed)
+		tool.RecordCall(c.caller, c.tool.Tool, tool.OutcomeReplayed)
 		w.Header().Set("Idempotent-Replayed", "true")
 	default:
 		response = c.withoutResponse(outcome)

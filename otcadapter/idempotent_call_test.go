@@ -22,7 +22,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/store/embedded"
 	"github.com/fairwayhq/fairway/internal/store/redis"
 	"github.com/fairwayhq/fairway/internal/store/storetest"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 	"github.com/fairwayhq/fairway/otcadapter/idempotency"
 )
 
@@ -48,12 +48,12 @@ type counting struct {
 	wait  chan struct{} // nil, or a call returns when it is closed
 }
 
-func (c *counting) Call(_ context.Context, tool string, _ []byte) ocp.Outcome {
+func (c *counting) Call(_ context.Context, t string, _ []byte) tool.Outcome {
 	n := c.calls.Add(1)
 	if c.wait != nil {
 		<-c.wait
 	}
-	return ocp.Outcome{Result: jsonResult(fmt.Sprintf(`{"call":%d}`, n)), Duration: time.Millisecond}
+	return tool.Outcome{Result: jsonResult(fmt.Sprintf(`{"call":%d}`, n)), Duration: time.Millisecond}
 }
 
 // a question is a request for a call.
@@ -62,7 +62,7 @@ type question struct {
 	header                     http.Header
 }
 
-func (q question) ask(ctx context.Context, s *Server, tools *ocp.Toolset, caller ocp.Caller) *httptest.ResponseRecorder {
+func (q question) ask(ctx context.Context, s *Server, tools *tool.Toolset, caller tool.Caller) *httptest.ResponseRecorder {
 	if q.endpoint == "" {
 		q.endpoint = "/call"
 	}
@@ -156,29 +156,29 @@ func TestIdempotency_repetitions(t *testing.T) {
 // TestIdempotency_what_did_not_run runs calls again that had no effect, with whatever
 // content they come back.
 func TestIdempotency_what_did_not_run(t *testing.T) {
-	add, list := &ocp.Tool{Name: "Add", Method: "POST"}, &ocp.Tool{Name: "list", Method: "GET"}
+	add, list := &tool.Tool{Name: "Add", Method: "POST"}, &tool.Tool{Name: "list", Method: "GET"}
 	for _, c := range []struct {
 		rule    string
-		tool    *ocp.Tool
-		failure ocp.Failure
+		tool    *tool.Tool
+		failure tool.Failure
 		again   bool
 	}{
-		{"bad input", add, ocp.Failure{Kind: ocp.InvalidArguments, Message: "m"}, true},
-		{"too many requests", add, ocp.Failure{Kind: ocp.Refused, Status: 429, Message: "m"}, true},
-		{"unavailable", add, ocp.Failure{Kind: ocp.Failed, Status: 503, Message: "m"}, true},
-		{"failed, and idempotent", list, ocp.Failure{Kind: ocp.Failed, Status: 500, Message: "m"}, true},
-		{"failed, and not idempotent", add, ocp.Failure{Kind: ocp.Failed, Status: 500, Message: "m"}, false},
-		{"unreachable, and not idempotent", add, ocp.Failure{Kind: ocp.Unreachable, Message: "m"}, false},
-		{"not found", add, ocp.Failure{Kind: ocp.Refused, Status: 404, Message: "m"}, false},
+		{"bad input", add, tool.Failure{Kind: tool.InvalidArguments, Message: "m"}, true},
+		{"too many requests", add, tool.Failure{Kind: tool.Refused, Status: 429, Message: "m"}, true},
+		{"unavailable", add, tool.Failure{Kind: tool.Failed, Status: 503, Message: "m"}, true},
+		{"failed, and idempotent", list, tool.Failure{Kind: tool.Failed, Status: 500, Message: "m"}, true},
+		{"failed, and not idempotent", add, tool.Failure{Kind: tool.Failed, Status: 500, Message: "m"}, false},
+		{"unreachable, and not idempotent", add, tool.Failure{Kind: tool.Unreachable, Message: "m"}, false},
+		{"not found", add, tool.Failure{Kind: tool.Refused, Status: 404, Message: "m"}, false},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			s := New(Options{Idempotency: recordIn(openBolt(t, filepath.Join(t.TempDir(), "s")))})
 			calls := 0
-			caller := callerFunc(func(context.Context, string, []byte) ocp.Outcome {
+			caller := callerFunc(func(context.Context, string, []byte) tool.Outcome {
 				if calls++; calls == 1 {
-					return ocp.Outcome{Tool: c.tool, Failure: &c.failure}
+					return tool.Outcome{Tool: c.tool, Failure: &c.failure}
 				}
-				return ocp.Outcome{Tool: c.tool, Result: jsonResult("1")}
+				return tool.Outcome{Tool: c.tool, Result: jsonResult("1")}
 			})
 			body := `{"call_id":"c1","tool_id":"Calculator.` + c.tool.Name + `"`
 			first := question{body: body + `}`}.ask(t.Context(), s, calculator(), caller)
@@ -196,9 +196,9 @@ func TestIdempotency_answers_that_are_too_large(t *testing.T) {
 		options.MaxResponse = 1000
 		s := New(Options{Idempotency: options})
 		calls := 0
-		caller := callerFunc(func(context.Context, string, []byte) ocp.Outcome {
+		caller := callerFunc(func(context.Context, string, []byte) tool.Outcome {
 			calls++
-			return ocp.Outcome{Result: jsonResult(`"` + strings.Repeat("x", 1000) + `"`)}
+			return tool.Outcome{Result: jsonResult(`"` + strings.Repeat("x", 1000) + `"`)}
 		})
 		q := question{endpoint: endpoint, body: addWithID}
 		first, second := q.ask(t.Context(), s, calculator(), caller), q.ask(t.Context(), s, calculator(), caller)
@@ -221,19 +221,19 @@ func TestIdempotency_answers_that_are_too_large(t *testing.T) {
 // TestIdempotency_too_large_and_harmless runs what is idempotent by its method once more
 // where its answer was too large to be kept, as long as it is the same call.
 func TestIdempotency_too_large_and_harmless(t *testing.T) {
-	for tool, runsAgain := range map[string]bool{"list": true, "clear": true, "Add": false} {
-		t.Run(tool, func(t *testing.T) {
+	for called, runsAgain := range map[string]bool{"list": true, "clear": true, "Add": false} {
+		t.Run(called, func(t *testing.T) {
 			options := recordIn(openBolt(t, filepath.Join(t.TempDir(), "s")))
 			options.MaxResponse = 1000
 			s, calls := New(Options{Idempotency: options}), 0
-			caller := callerFunc(func(context.Context, string, []byte) ocp.Outcome {
+			caller := callerFunc(func(context.Context, string, []byte) tool.Outcome {
 				calls++
-				return ocp.Outcome{Result: jsonResult(`"` + strings.Repeat("x", 1000) + `"`)}
+				return tool.Outcome{Result: jsonResult(`"` + strings.Repeat("x", 1000) + `"`)}
 			})
-			q := question{body: `{"call_id":"c1","tool_id":"Calculator.` + tool + `"}`}
+			q := question{body: `{"call_id":"c1","tool_id":"Calculator.` + called + `"}`}
 			tools := calculator()
 			for _, each := range tools.Tools() {
-				each.Answer = ocp.Answer{}
+				each.Answer = tool.Answer{}
 			}
 			first, second := q.ask(t.Context(), s, tools, caller), q.ask(t.Context(), s, tools, caller)
 			if again := bytes.Equal(first.Body.Bytes(), second.Body.Bytes()); again != runsAgain || (calls == 2) != runsAgain {
@@ -254,14 +254,14 @@ func TestIdempotency_too_large_and_harmless(t *testing.T) {
 // endpoint at which the call is repeated: that which the call would have had there.
 func TestIdempotency_at_the_other_endpoint(t *testing.T) {
 	outcomes := conformOutcomes()
-	outcomes["nothing at all"] = ocp.Outcome{Result: &ocp.Result{Status: 200}}
+	outcomes["nothing at all"] = tool.Outcome{Result: &tool.Result{Status: 200}}
 	for rule, outcome := range outcomes {
 		for from, to := range map[string]string{"/call": "/tools/call", "/tools/call": "/call"} {
 			t.Run(rule+to, func(t *testing.T) {
 				s := New(Options{Idempotency: recordIn(openBolt(t, filepath.Join(t.TempDir(), "s")))})
 				outcome, calls := outcome, 0
-				outcome.Tool = &ocp.Tool{Name: "Add", Method: "POST"}
-				caller := callerFunc(func(context.Context, string, []byte) ocp.Outcome { calls++; return outcome })
+				outcome.Tool = &tool.Tool{Name: "Add", Method: "POST"}
+				caller := callerFunc(func(context.Context, string, []byte) tool.Outcome { calls++; return outcome })
 				first := question{endpoint: from, body: addWithID}.ask(t.Context(), s, calculator(), caller)
 				second := question{endpoint: to, body: addWithID}.ask(t.Context(), s, calculator(), caller)
 				fresh := question{endpoint: to, body: addWithID}.ask(t.Context(), New(Options{}), calculator(), caller)
@@ -287,19 +287,19 @@ func TestIdempotency_at_the_other_endpoint(t *testing.T) {
 func TestIdempotency_waits_at_the_other_endpoint(t *testing.T) {
 	for _, c := range []struct {
 		rule    string
-		outcome ocp.Outcome
+		outcome tool.Outcome
 		calls   int64
 		flat    string
 		oxp     int
 	}{
-		{"an answer", ocp.Outcome{Result: jsonResult("3")}, 1, `"output":{"value":3}`, 200},
-		{"bad input", ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.InvalidArguments, Message: "m"}}, 2, `"success":false`, 422},
+		{"an answer", tool.Outcome{Result: jsonResult("3")}, 1, `"output":{"value":3}`, 200},
+		{"bad input", tool.Outcome{Failure: &tool.Failure{Kind: tool.InvalidArguments, Message: "m"}}, 2, `"success":false`, 422},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := New(Options{Idempotency: recordIn(openBolt(t, filepath.Join(t.TempDir(), "s")))})
 				var calls atomic.Int64
-				caller := callerFunc(func(context.Context, string, []byte) ocp.Outcome {
+				caller := callerFunc(func(context.Context, string, []byte) tool.Outcome {
 					calls.Add(1)
 					time.Sleep(time.Second)
 					return c.outcome
@@ -381,7 +381,7 @@ const (
 )
 
 // leaveUnfinished makes of the call a record whose node is gone.
-func leaveUnfinished(t *testing.T, st store.Store, s *Server, tools *ocp.Toolset, body string, otherProcess bool, until time.Time) {
+func leaveUnfinished(t *testing.T, st store.Store, s *Server, tools *tool.Toolset, body string, otherProcess bool, until time.Time) {
 	t.Helper()
 	question{body: body}.ask(t.Context(), s, tools, new(counting))
 	keys, err := st.Keys(t.Context(), recordPrefix, "", 10)
@@ -482,13 +482,13 @@ func TestIdempotency_a_client_that_goes_away(t *testing.T) {
 	s := New(Options{Idempotency: recordIn(openBolt(t, filepath.Join(t.TempDir(), "s")))})
 	ctx, leave := context.WithCancel(t.Context())
 	var calls int
-	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
+	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
 		calls++
 		leave()
 		if ctx.Err() != nil {
 			t.Error("the call is canceled with its client")
 		}
-		return ocp.Outcome{Result: jsonResult("1")}
+		return tool.Outcome{Result: jsonResult("1")}
 	})
 	question{body: addWithID}.ask(ctx, s, calculator(), caller)
 	got := question{body: addWithID}.ask(t.Context(), s, calculator(), caller)

@@ -11,16 +11,16 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/store/embedded"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // guarded is the calculator, whose tools require credentials.
-func guarded(schemes map[string]*ocp.SecurityScheme) *ocp.Toolset {
+func guarded(schemes map[string]*tool.SecurityScheme) *tool.Toolset {
 	tools := calculator()
 	tools.SecuritySchemes = schemes
-	for _, tool := range tools.Tools() {
+	for _, t := range tools.Tools() {
 		for id := range schemes {
-			tool.Security = append(tool.Security, ocp.SecurityRequirement{id: nil})
+			t.Security = append(t.Security, tool.SecurityRequirement{id: nil})
 		}
 	}
 	return tools
@@ -31,20 +31,20 @@ func guarded(schemes map[string]*ocp.SecurityScheme) *ocp.Toolset {
 // call does not run again unless it is harmless.
 func TestIdempotency_an_answer_with_credentials_is_not_kept(t *testing.T) {
 	const secret = `s3cr&t"k/y-9F1`
-	bearer := map[string]*ocp.SecurityScheme{"bearer": {Name: "bearer", Type: "http", Scheme: "bearer"}}
-	key := map[string]*ocp.SecurityScheme{"key": {Name: "key", Type: "apiKey", In: "header", ParameterName: "X-Key"}}
-	basic := map[string]*ocp.SecurityScheme{"basic": {Name: "basic", Type: "http", Scheme: "basic"}}
-	cookie := map[string]*ocp.SecurityScheme{"cookie": {Name: "cookie", Type: "apiKey", In: "cookie", ParameterName: "sid"}}
+	bearer := map[string]*tool.SecurityScheme{"bearer": {Name: "bearer", Type: "http", Scheme: "bearer"}}
+	key := map[string]*tool.SecurityScheme{"key": {Name: "key", Type: "apiKey", In: "header", ParameterName: "X-Key"}}
+	basic := map[string]*tool.SecurityScheme{"basic": {Name: "basic", Type: "http", Scheme: "basic"}}
+	cookie := map[string]*tool.SecurityScheme{"cookie": {Name: "cookie", Type: "apiKey", In: "cookie", ParameterName: "sid"}}
 	authorization := `,"context":{"authorization":[{"id":"bearer","token":"plain-T0KEN"}]}`
-	result := func(mediaType, body string) *ocp.Result {
-		return &ocp.Result{Status: 200, Header: http.Header{"Content-Type": {mediaType}}, Body: []byte(body)}
+	result := func(mediaType, body string) *tool.Result {
+		return &tool.Result{Status: 200, Header: http.Header{"Content-Type": {mediaType}}, Body: []byte(body)}
 	}
 	for _, c := range []struct {
 		rule    string
-		schemes map[string]*ocp.SecurityScheme
+		schemes map[string]*tool.SecurityScheme
 		context string
 		header  http.Header
-		result  *ocp.Result
+		result  *tool.Result
 		hidden  []string // must not be in the store's files
 	}{
 		{"a token", bearer, authorization, nil, jsonResult(`{"token":"plain-T0KEN"}`), []string{"plain-T0KEN"}},
@@ -59,8 +59,8 @@ func TestIdempotency_an_answer_with_credentials_is_not_kept(t *testing.T) {
 		{"the caller's own key", key, "", http.Header{"X-Key": {"own-k3y"}}, jsonResult(`["own-k3y"]`), []string{"own-k3y"}},
 		{"the caller's own cookie", cookie, "", http.Header{"Cookie": {"sid=own-c00kie"}}, jsonResult(`"own-c00kie"`), []string{"own-c00kie"}},
 	} {
-		for tool, runsAgain := range map[string]bool{"Add": false, "list": true} {
-			t.Run(c.rule+"/"+tool, func(t *testing.T) {
+		for called, runsAgain := range map[string]bool{"Add": false, "list": true} {
+			t.Run(c.rule+"/"+called, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "s")
 				st, err := embedded.Open(path, embedded.Options{})
 				if err != nil {
@@ -68,13 +68,13 @@ func TestIdempotency_an_answer_with_credentials_is_not_kept(t *testing.T) {
 				}
 				s, tools, calls := New(Options{Idempotency: recordIn(st)}), guarded(c.schemes), 0
 				for _, each := range tools.Tools() {
-					each.Answer = ocp.Answer{}
+					each.Answer = tool.Answer{}
 				}
-				caller := callerFunc(func(context.Context, string, []byte) ocp.Outcome {
+				caller := callerFunc(func(context.Context, string, []byte) tool.Outcome {
 					calls++
-					return ocp.Outcome{Result: c.result}
+					return tool.Outcome{Result: c.result}
 				})
-				q := question{body: `{"call_id":"c1","tool_id":"Calculator.` + tool + `"` + c.context + `}`, header: c.header}
+				q := question{body: `{"call_id":"c1","tool_id":"Calculator.` + called + `"` + c.context + `}`, header: c.header}
 				first, second := q.ask(t.Context(), s, tools, caller), q.ask(t.Context(), s, tools, caller)
 				if first.Code != 200 || !strings.Contains(first.Body.String(), `"success":true`) {
 					t.Fatalf("%d %s", first.Code, first.Body)
@@ -122,7 +122,7 @@ func checkFiles(t *testing.T, path string, hidden []string) {
 func TestIdempotency_an_answer_without_credentials_is_kept(t *testing.T) {
 	st := openBolt(t, filepath.Join(t.TempDir(), "s"))
 	s, caller := New(Options{Idempotency: recordIn(st)}), new(counting)
-	tools := guarded(map[string]*ocp.SecurityScheme{"bearer": {Name: "bearer", Type: "http", Scheme: "bearer"}})
+	tools := guarded(map[string]*tool.SecurityScheme{"bearer": {Name: "bearer", Type: "http", Scheme: "bearer"}})
 	q := question{body: strings.Replace(addWithID, `"input"`, `"context":{"authorization":[{"id":"bearer","token":"plain-T0KEN"}]},"input"`, 1)}
 	first, second := q.ask(t.Context(), s, tools, caller), q.ask(t.Context(), s, tools, caller)
 	if first.Body.String() != second.Body.String() || caller.calls.Load() != 1 || second.Header().Get("Idempotent-Replayed") != "true" {
@@ -135,11 +135,11 @@ func TestIdempotency_an_answer_without_credentials_is_kept(t *testing.T) {
 func TestIdempotency_a_failure_with_the_callers_own_token(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	s := New(Options{Idempotency: recordIn(openBolt(t, path))})
-	tools := guarded(map[string]*ocp.SecurityScheme{"bearer": {Name: "bearer", Type: "http", Scheme: "bearer"}})
+	tools := guarded(map[string]*tool.SecurityScheme{"bearer": {Name: "bearer", Type: "http", Scheme: "bearer"}})
 	calls := 0
-	caller := callerFunc(func(context.Context, string, []byte) ocp.Outcome {
+	caller := callerFunc(func(context.Context, string, []byte) tool.Outcome {
 		calls++
-		return ocp.Outcome{Tool: tools.Tools()[0], Failure: &ocp.Failure{Kind: ocp.Refused, Status: 404, Message: "nothing for own-T0KEN"}}
+		return tool.Outcome{Tool: tools.Tools()[0], Failure: &tool.Failure{Kind: tool.Refused, Status: 404, Message: "nothing for own-T0KEN"}}
 	})
 	q := question{body: addWithID, header: http.Header{"Authorization": {"Bearer own-T0KEN"}}}
 	first, second := q.ask(t.Context(), s, tools, caller), q.ask(t.Context(), s, tools, caller)

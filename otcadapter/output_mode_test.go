@@ -5,13 +5,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // TestCall_answers_in_a_listed_mode checks that a call never answers in an output mode
 // that the definition of its tool does not list, whatever the API sends.
 func TestCall_answers_in_a_listed_mode(t *testing.T) {
-	responses := map[string]*ocp.Result{
+	responses := map[string]*tool.Result{
 		"JSON":          jsonResult(`{"a":1}`),
 		"text":          {Status: 200, Header: http.Header{"Content-Type": {"text/plain"}}, Body: []byte("done")},
 		"no body":       {Status: 200, Header: http.Header{"Content-Type": {"application/json"}}},
@@ -19,14 +19,14 @@ func TestCall_answers_in_a_listed_mode(t *testing.T) {
 		"no media type": {Status: 200, Header: http.Header{}, Body: []byte("done")},
 	}
 	declared := map[string]struct {
-		answer ocp.Answer
+		answer tool.Answer
 		modes  []any
 	}{
-		"nothing":             {ocp.Answer{}, []any{"value", "error", "null"}},
-		"content":             {ocp.Answer{MediaTypes: []string{"application/json"}}, []any{"value", "error"}},
-		"204":                 {ocp.Answer{Empty: true}, []any{"error", "null"}},
-		"200 without content": {ocp.Answer{Empty: true, Unstated: true}, []any{"value", "error", "null"}},
-		"content and 204":     {ocp.Answer{Empty: true, MediaTypes: []string{"text/plain"}}, []any{"value", "error", "null"}},
+		"nothing":             {tool.Answer{}, []any{"value", "error", "null"}},
+		"content":             {tool.Answer{MediaTypes: []string{"application/json"}}, []any{"value", "error"}},
+		"204":                 {tool.Answer{Empty: true}, []any{"error", "null"}},
+		"200 without content": {tool.Answer{Empty: true, Unstated: true}, []any{"value", "error", "null"}},
+		"content and 204":     {tool.Answer{Empty: true, MediaTypes: []string{"text/plain"}}, []any{"value", "error", "null"}},
 	}
 	for declares, d := range declared {
 		for sends, result := range responses {
@@ -39,7 +39,7 @@ func TestCall_answers_in_a_listed_mode(t *testing.T) {
 				if !slices.Equal(modes, d.modes) {
 					t.Errorf("available_modes = %v, want %v", modes, d.modes)
 				}
-				got := post(t, s, tools, answering(ocp.Outcome{Result: result}), `{"tool_id":"Calculator.Add"}`)
+				got := post(t, s, tools, answering(tool.Outcome{Result: result}), `{"tool_id":"Calculator.Add"}`)
 				mode := "null"
 				if output, present := got.json()["output"]; present {
 					mode = "value"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 const (
@@ -32,31 +32,31 @@ const (
 // promptContent advises a model how to handle a failed call (OTC 1.0, Tool Response Schema,
 // additional_prompt_content). It returns "" if there is nothing to add to the message. It
 // advises to repeat the same input only if the call can be retried.
-func promptContent(toolID string, tool *ocp.Tool, failure *ocp.Failure) string {
-	if failure.Retryable(tool) {
+func promptContent(toolID string, t *tool.Tool, failure *tool.Failure) string {
+	if failure.Retryable(t) {
 		prompt := "Call " + toolID + " again with the same input" + afterDelay(failure.RetryAfter) + "."
 		if failure.Status == http.StatusTooManyRequests {
 			return "Too many calls were made. " + prompt
 		}
 		return prompt
 	}
-	safe := tool != nil && tool.ReadOnly()
+	safe := t != nil && t.ReadOnly()
 	switch failure.Kind {
-	case ocp.InvalidArguments:
-		return repairPrompt(toolID, tool, failure.Problems)
-	case ocp.Refused:
-		return rejectedPrompt(toolID, tool, failure)
-	case ocp.Failed, ocp.Unreachable, ocp.TimedOut:
+	case tool.InvalidArguments:
+		return repairPrompt(toolID, t, failure.Problems)
+	case tool.Refused:
+		return rejectedPrompt(toolID, t, failure)
+	case tool.Failed, tool.Unreachable, tool.TimedOut:
 		if failure.Status == http.StatusNotImplemented {
 			return "The API cannot do this. " + useAnotherTool
 		}
 		return checkFirst
-	case ocp.TooLarge:
+	case tool.TooLarge:
 		if safe {
-			return "Request less: choose input for " + toolID + " that results in a smaller response." + listParameters(tool)
+			return "Request less: choose input for " + toolID + " that results in a smaller response." + listParameters(t)
 		}
 		return checkAfterResponse
-	case ocp.Unreadable, ocp.Redirected:
+	case tool.Unreadable, tool.Redirected:
 		if safe {
 			return "The same call would fail again. " + useAnotherTool
 		}
@@ -66,7 +66,7 @@ func promptContent(toolID string, tool *ocp.Tool, failure *ocp.Failure) string {
 }
 
 // rejectedPrompt is promptContent for a rejection that repeating cannot change.
-func rejectedPrompt(toolID string, tool *ocp.Tool, failure *ocp.Failure) string {
+func rejectedPrompt(toolID string, tool *tool.Tool, failure *tool.Failure) string {
 	switch failure.Status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusPaymentRequired:
 		return reportToUser
@@ -91,7 +91,7 @@ func afterDelay(wait time.Duration) string {
 }
 
 // repairPrompt advises a model how to change its call.
-func repairPrompt(toolID string, tool *ocp.Tool, problems []ocp.Problem) string {
+func repairPrompt(toolID string, tool *tool.Tool, problems []tool.Problem) string {
 	var prompt strings.Builder
 	prompt.WriteString("Correct the input and call " + toolID + " again.")
 	for i, problem := range problems {
@@ -106,7 +106,7 @@ func repairPrompt(toolID string, tool *ocp.Tool, problems []ocp.Problem) string 
 }
 
 // listParameters lists the parameters of the tool. Required ones are marked with a star.
-func listParameters(tool *ocp.Tool) string {
+func listParameters(tool *tool.Tool) string {
 	if tool == nil || len(tool.Arguments) == 0 {
 		return ""
 	}
@@ -129,7 +129,7 @@ func listParameters(tool *ocp.Tool) string {
 }
 
 // problemText reports the problem with the parameter's JSON Pointer.
-func problemText(problem ocp.Problem) string {
+func problemText(problem tool.Problem) string {
 	path := problem.Path
 	if path == "" {
 		path = "input"
@@ -147,7 +147,7 @@ func clip(text string) string {
 
 // developerMessage describes a failure for developers: the step that failed, the operation, and
 // the API's status. It contains nothing that came with the call.
-func developerMessage(tool *ocp.Tool, failure *ocp.Failure) string {
+func developerMessage(tool *tool.Tool, failure *tool.Failure) string {
 	text := "failure: " + string(failure.Kind)
 	if tool != nil {
 		text += ", operation: " + tool.Method + " " + tool.Path

@@ -8,7 +8,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // requirementKind says under which name OTC lists the credentials of a security scheme.
@@ -25,12 +25,12 @@ const (
 type requirement struct {
 	id     string
 	kind   requirementKind
-	scheme *ocp.SecurityScheme
+	scheme *tool.SecurityScheme
 	scopes []string
 }
 
 // kindOf returns how the credentials of a scheme are listed.
-func kindOf(scheme *ocp.SecurityScheme) requirementKind {
+func kindOf(scheme *tool.SecurityScheme) requirementKind {
 	if scheme == nil {
 		return requireNothing
 	}
@@ -50,7 +50,7 @@ func kindOf(scheme *ocp.SecurityScheme) requirementKind {
 
 // requirementsOf returns the alternatives of a tool's security, in the order of the document.
 // The result is nil if the tool needs no credentials.
-func requirementsOf(t *ocp.Tool, schemes map[string]*ocp.SecurityScheme) [][]requirement {
+func requirementsOf(t *tool.Tool, schemes map[string]*tool.SecurityScheme) [][]requirement {
 	alternatives := make([][]requirement, 0, len(t.Security))
 	optional := false
 	for _, named := range t.Security {
@@ -134,7 +134,7 @@ func appendRequirementList(b []byte, name string, all []requirement, kind requir
 
 // CheckAuthorizationURLs returns an error for URLs (Options.AuthorizationURLs) whose security
 // scheme is in none of the Toolsets. Clients would never get such a URL.
-func CheckAuthorizationURLs(urls map[string]string, sets ...*ocp.Toolset) error {
+func CheckAuthorizationURLs(urls map[string]string, sets ...*tool.Toolset) error {
 	var known []string
 	for _, set := range sets {
 		known = slices.AppendSeq(known, maps.Keys(set.SecuritySchemes))

@@ -10,18 +10,18 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/keyword"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // secured is a Toolset whose tool secured has this security.
-func secured(security ...ocp.SecurityRequirement) *ocp.Toolset {
-	tools := ocp.NewToolset("vault", []*ocp.Tool{
+func secured(security ...tool.SecurityRequirement) *tool.Toolset {
+	tools := tool.NewToolset("vault", []*tool.Tool{
 		{Name: "secured", Method: "POST", Path: "/s", Security: security},
 		{Name: "open", Method: "GET", Path: "/o"},
 	})
 	tools.Title, tools.Version = "Vault", "1.0.0"
-	tools.SecuritySchemes = map[string]*ocp.SecurityScheme{
-		"oauth": {Name: "oauth", Type: "oauth2", Flows: []ocp.OAuthFlow{
+	tools.SecuritySchemes = map[string]*tool.SecurityScheme{
+		"oauth": {Name: "oauth", Type: "oauth2", Flows: []tool.OAuthFlow{
 			{Grant: "clientCredentials", TokenURL: "https://id.example/token"},
 			{Grant: "authorizationCode", AuthorizationURL: "https://id.example/authorize"},
 		}},
@@ -36,12 +36,12 @@ func secured(security ...ocp.SecurityRequirement) *ocp.Toolset {
 	return tools
 }
 
-type need = ocp.SecurityRequirement
+type need = tool.SecurityRequirement
 
 func TestRequirements_listed(t *testing.T) {
 	cases := []struct {
 		rule     string
-		security []ocp.SecurityRequirement
+		security []tool.SecurityRequirement
 		held     bool
 		want     any // nil for none
 	}{
@@ -92,20 +92,20 @@ type sent struct {
 	*http.Request
 }
 
-func (s *sent) caller() ocp.Caller {
-	return callerFunc(func(ctx context.Context, _ string, _ []byte) ocp.Outcome {
+func (s *sent) caller() tool.Caller {
+	return callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
 		s.called = true
 		s.Request = httptest.NewRequest("POST", "/s", nil)
 		s.Header.Set("Authorization", "Bearer own")
-		ocp.SupplementFromContext(ctx).Apply(s.Request)
-		return ocp.Outcome{Result: jsonResult("1")}
+		tool.SupplementFromContext(ctx).Apply(s.Request)
+		return tool.Outcome{Result: jsonResult("1")}
 	})
 }
 
 func TestRequirements_applied(t *testing.T) {
 	cases := []struct {
 		rule     string
-		security []ocp.SecurityRequirement
+		security []tool.SecurityRequirement
 		context  string
 		header   http.Header // of the caller
 		held     bool
@@ -231,14 +231,14 @@ func TestRequirements_applied(t *testing.T) {
 }
 
 func TestRequirements_bad_credentials(t *testing.T) {
-	refusal := func() ocp.Outcome {
+	refusal := func() tool.Outcome {
 		result := jsonResult(`{}`)
 		result.Status = 401
 		result.Header.Set("WWW-Authenticate", `Bearer error="invalid_token"`)
-		return ocp.Outcome{Result: result, Failure: &ocp.Failure{Kind: ocp.Refused, Status: 401, Message: "POST /s answered 401: bad token T0psecret"}}
+		return tool.Outcome{Result: result, Failure: &tool.Failure{Kind: tool.Refused, Status: 401, Message: "POST /s answered 401: bad token T0psecret"}}
 	}
 	post := func(body string, header http.Header) answer {
-		caller := callerFunc(func(context.Context, string, []byte) ocp.Outcome { return refusal() })
+		caller := callerFunc(func(context.Context, string, []byte) tool.Outcome { return refusal() })
 		request := httptest.NewRequest("POST", "/otc/call", strings.NewReader(body))
 		maps.Copy(request.Header, header)
 		request.Header.Set("Content-Type", "application/json")
@@ -273,20 +273,20 @@ func TestRequirements_bad_credentials(t *testing.T) {
 func TestAccess_scopes_of_the_token_bound_what_the_gateway_lends(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
-		access *ocp.Access
+		access *tool.Access
 		held   bool
 		body   string
 		status int
 	}{
 		{"no token", nil, true, `{"tool_id":"Vault.secured"}`, 200},
-		{"enough", &ocp.Access{Scopes: []string{"read", "write"}}, true, `{"tool_id":"Vault.secured"}`, 200},
-		{"too little", &ocp.Access{Scopes: []string{"read"}, Metadata: "https://x/meta"}, true, `{"tool_id":"Vault.secured"}`, 403},
-		{"a tool without scopes", &ocp.Access{}, true, `{"tool_id":"Vault.open"}`, 200},
-		{"the call's own token", &ocp.Access{}, true, `{"tool_id":"Vault.secured","context":{"authorization":[{"id":"oauth","token":"T"}]}}`, 200},
-		{"nothing is lent", &ocp.Access{}, false, `{"tool_id":"Vault.secured"}`, 400},
+		{"enough", &tool.Access{Scopes: []string{"read", "write"}}, true, `{"tool_id":"Vault.secured"}`, 200},
+		{"too little", &tool.Access{Scopes: []string{"read"}, Metadata: "https://x/meta"}, true, `{"tool_id":"Vault.secured"}`, 403},
+		{"a tool without scopes", &tool.Access{}, true, `{"tool_id":"Vault.open"}`, 200},
+		{"the call's own token", &tool.Access{}, true, `{"tool_id":"Vault.secured","context":{"authorization":[{"id":"oauth","token":"T"}]}}`, 200},
+		{"nothing is lent", &tool.Access{}, false, `{"tool_id":"Vault.secured"}`, 400},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			site := siteOf(secured(need{"oauth": {"write"}}), answering(ocp.Outcome{Result: jsonResult("1")}))
+			site := siteOf(secured(need{"oauth": {"write"}}), answering(tool.Outcome{Result: jsonResult("1")}))
 			site.Toolkits[0].InjectsCredentials, site.Access = c.held, c.access
 			request := httptest.NewRequest("POST", "/otc/call", strings.NewReader(c.body))
 			request.Header.Set("Content-Type", "application/json")
@@ -306,8 +306,8 @@ func TestAccess_scopes_of_the_token_bound_what_the_gateway_lends(t *testing.T) {
 // TestAccess_an_API_key_does_not_replace_a_scope: the gateway's own API key would satisfy the
 // operation's other alternative, but the user's token lacks the scope.
 func TestAccess_an_API_key_does_not_replace_a_scope(t *testing.T) {
-	site := siteOf(secured(need{"key": {}}, need{"oauth": {"write"}}), answering(ocp.Outcome{Result: jsonResult("1")}))
-	site.Toolkits[0].InjectsCredentials, site.Access = true, &ocp.Access{Scopes: []string{"read"}}
+	site := siteOf(secured(need{"key": {}}, need{"oauth": {"write"}}), answering(tool.Outcome{Result: jsonResult("1")}))
+	site.Toolkits[0].InjectsCredentials, site.Access = true, &tool.Access{Scopes: []string{"read"}}
 	request := httptest.NewRequest("POST", "/otc/call", strings.NewReader(`{"tool_id":"Vault.secured"}`))
 	request.Header.Set("Content-Type", "application/json")
 	recorder := httptest.NewRecorder()
@@ -322,13 +322,13 @@ func TestAccess_an_API_key_does_not_replace_a_scope(t *testing.T) {
 func TestAuthorizationURLs_of_unknown_schemes(t *testing.T) {
 	for _, c := range []struct {
 		rule, id string
-		sets     []*ocp.Toolset
+		sets     []*tool.Toolset
 		want     string // words of the only warning
 	}{
-		{"known", "oauth", []*ocp.Toolset{calculator(), secured()}, ""},
-		{"near", "Oauth2", []*ocp.Toolset{calculator(), secured()}, `authorization_url "Oauth2" mean oauth`},
-		{"not near", "github", []*ocp.Toolset{secured()}, `authorization_url "github" basic bearer key mtls oauth oidc query session`},
-		{"one is not loaded", "github", []*ocp.Toolset{nil, secured()}, ""},
+		{"known", "oauth", []*tool.Toolset{calculator(), secured()}, ""},
+		{"near", "Oauth2", []*tool.Toolset{calculator(), secured()}, `authorization_url "Oauth2" mean oauth`},
+		{"not near", "github", []*tool.Toolset{secured()}, `authorization_url "github" basic bearer key mtls oauth oidc query session`},
+		{"one is not loaded", "github", []*tool.Toolset{nil, secured()}, ""},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			var warned []string

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // A responseEncoder writes responses to one call in the form of one standard (OTC 1.0, Tool
@@ -21,7 +21,7 @@ type responseEncoder struct {
 }
 
 // appendResponse appends the response to a call that has run.
-func (e *responseEncoder) appendResponse(b []byte, outcome *ocp.Outcome) []byte {
+func (e *responseEncoder) appendResponse(b []byte, outcome *tool.Outcome) []byte {
 	b = e.appendStart(b)
 	b = append(b, `,"duration":`...)
 	b = appendMilliseconds(b, outcome.Duration)
@@ -46,7 +46,7 @@ func (e *responseEncoder) appendResponse(b []byte, outcome *ocp.Outcome) []byte 
 // hasValue reports whether the response has a value. Its output mode must be one that the
 // definition lists. If the document declares no response with content, the value is omitted. If
 // the document declares content for all responses, an empty body is an empty string.
-func (e *responseEncoder) hasValue(result *ocp.Result) bool {
+func (e *responseEncoder) hasValue(result *tool.Result) bool {
 	if result == nil {
 		return false
 	}
@@ -79,7 +79,7 @@ func (e *responseEncoder) appendEnd(b []byte) []byte {
 }
 
 // appendFailure appends the rest of a response to a call that failed.
-func (e *responseEncoder) appendFailure(b []byte, outcome *ocp.Outcome) []byte {
+func (e *responseEncoder) appendFailure(b []byte, outcome *tool.Outcome) []byte {
 	if e.form.oxp {
 		b = append(b, `,"success":false,"error":`...)
 		b = e.appendError(b, outcome)
@@ -96,7 +96,7 @@ func appendMilliseconds(b []byte, d time.Duration) []byte {
 }
 
 // appendError appends the error object of a failed call.
-func (e *responseEncoder) appendError(b []byte, outcome *ocp.Outcome) []byte {
+func (e *responseEncoder) appendError(b []byte, outcome *tool.Outcome) []byte {
 	failure := outcome.Failure
 	retryable := failure.Retryable(outcome.Tool)
 	b = append(b, `{"message":`...)
@@ -134,7 +134,7 @@ func (e *responseEncoder) appendLost(b []byte, message, prompt string) []byte {
 
 // appendValue appends the API's response as a JSON value. JSON is copied, text becomes a
 // string, and anything else a string in base64.
-func appendValue(b []byte, result *ocp.Result) []byte {
+func appendValue(b []byte, result *tool.Result) []byte {
 	mediaType := result.MediaType()
 	body := result.Body
 	if len(body) == 0 {

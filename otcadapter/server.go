@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 	"github.com/fairwayhq/fairway/otcadapter/idempotency"
 )
 
@@ -59,8 +59,8 @@ type Options struct {
 
 // A Toolkit is a Toolset that the server serves, in its state at the time of one request.
 type Toolkit struct {
-	Tools              *ocp.Toolset // nil while the document is not loaded
-	InjectsCredentials bool         // the gateway adds the credentials for the API
+	Tools              *tool.Toolset // nil while the document is not loaded
+	InjectsCredentials bool          // the gateway adds the credentials for the API
 }
 
 // A Site describes the surroundings of one request.
@@ -70,14 +70,14 @@ type Site struct {
 	Toolkits []Toolkit
 
 	// Caller returns the caller that runs the calls of the toolkit at that index.
-	Caller func(toolkit int, info CallInfo) ocp.Caller
+	Caller func(toolkit int, info CallInfo) tool.Caller
 
 	// User is the authenticated user, "" for none. Calls with a call_id belong to the user that
 	// sent them.
 	User string
 
 	// Access is what the user's token allows. Nil means everything.
-	Access *ocp.Access
+	Access *tool.Access
 
 	// Upstream checks the API's health. Nil means that the API is not checked.
 	Upstream UpstreamHealth

@@ -12,41 +12,41 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/keyword"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // callerFunc is a Caller for tests.
-type callerFunc func(ctx context.Context, tool string, arguments []byte) ocp.Outcome
+type callerFunc func(ctx context.Context, tool string, arguments []byte) tool.Outcome
 
-func (f callerFunc) Call(ctx context.Context, tool string, arguments []byte) ocp.Outcome {
+func (f callerFunc) Call(ctx context.Context, tool string, arguments []byte) tool.Outcome {
 	return f(ctx, tool, arguments)
 }
 
 // calculator is the Toolset of the protocol's own example.
-func calculator() *ocp.Toolset {
-	tools := ocp.NewToolset("calc", []*ocp.Tool{
+func calculator() *tool.Toolset {
+	tools := tool.NewToolset("calc", []*tool.Tool{
 		{
 			Name: "Add", Description: "Add two numbers together", Method: "POST", Path: "/add",
 			InputSchema: []byte(`{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"]}`),
-			Arguments: []ocp.Argument{
-				{Name: "a", In: ocp.InBody, Required: true},
-				{Name: "b", In: ocp.InBody, Required: true},
-				{Name: "precision", In: ocp.InQuery},
+			Arguments: []tool.Argument{
+				{Name: "a", In: tool.InBody, Required: true},
+				{Name: "b", In: tool.InBody, Required: true},
+				{Name: "precision", In: tool.InQuery},
 			},
-			Answer: ocp.Answer{Description: "The sum.", MediaTypes: []string{"application/json"}, Types: []string{"number"}},
+			Answer: tool.Answer{Description: "The sum.", MediaTypes: []string{"application/json"}, Types: []string{"number"}},
 		},
 		{
 			Name: "clear", Description: "Forget everything.", Method: "DELETE", Path: "/memory", Deprecated: true,
-			Answer: ocp.Answer{Empty: true},
+			Answer: tool.Answer{Empty: true},
 		},
 		{
 			Name: "plot", Description: "Draw a function.", Method: "GET", Path: "/plot",
-			Answer: ocp.Answer{MediaTypes: []string{"image/png"}},
+			Answer: tool.Answer{MediaTypes: []string{"image/png"}},
 		},
 		{Name: "guess", Description: "An answer of any form.", Method: "GET", Path: "/guess"},
 		{
 			Name: "list", Description: "All sums.", Method: "GET", Path: "/sums",
-			Answer: ocp.Answer{MediaTypes: []string{"application/json", "text/csv"}, Types: []string{"array", "null"}},
+			Answer: tool.Answer{MediaTypes: []string{"application/json", "text/csv"}, Types: []string{"array", "null"}},
 		},
 	})
 	tools.Title = "Calculator"
@@ -56,17 +56,17 @@ func calculator() *ocp.Toolset {
 }
 
 // siteOf is a site that offers these tools, nil for a document that is not loaded.
-func siteOf(tools *ocp.Toolset, caller ocp.Caller) Site {
-	return Site{Toolkits: []Toolkit{{Tools: tools}}, Caller: func(int, CallInfo) ocp.Caller { return caller }}
+func siteOf(tools *tool.Toolset, caller tool.Caller) Site {
+	return Site{Toolkits: []Toolkit{{Tools: tools}}, Caller: func(int, CallInfo) tool.Caller { return caller }}
 }
 
 // answering returns a Caller that gives the same outcome to every call.
-func answering(outcome ocp.Outcome) ocp.Caller {
-	return callerFunc(func(context.Context, string, []byte) ocp.Outcome { return outcome })
+func answering(outcome tool.Outcome) tool.Caller {
+	return callerFunc(func(context.Context, string, []byte) tool.Outcome { return outcome })
 }
 
-func jsonResult(body string) *ocp.Result {
-	return &ocp.Result{Status: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)}
+func jsonResult(body string) *tool.Result {
+	return &tool.Result{Status: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)}
 }
 
 // answer is what the server wrote.
@@ -87,12 +87,12 @@ func (a answer) json() map[string]any {
 	return members
 }
 
-func post(t *testing.T, s *Server, tools *ocp.Toolset, caller ocp.Caller, body string) answer {
+func post(t *testing.T, s *Server, tools *tool.Toolset, caller tool.Caller, body string) answer {
 	t.Helper()
 	return postTo(t, "/call", s, tools, caller, body)
 }
 
-func postTo(t *testing.T, endpoint string, s *Server, tools *ocp.Toolset, caller ocp.Caller, body string) answer {
+func postTo(t *testing.T, endpoint string, s *Server, tools *tool.Toolset, caller tool.Caller, body string) answer {
 	t.Helper()
 	request := httptest.NewRequest("POST", "/otc"+endpoint, strings.NewReader(body))
 	request.Header.Set("Content-Type", "application/json")
@@ -155,7 +155,7 @@ func TestServer(t *testing.T) {
 				tools = nil
 			}
 			recorder := httptest.NewRecorder()
-			s.ServeHTTP(recorder, request, c.endpoint, siteOf(tools, answering(ocp.Outcome{Result: jsonResult("3")})))
+			s.ServeHTTP(recorder, request, c.endpoint, siteOf(tools, answering(tool.Outcome{Result: jsonResult("3")})))
 			if recorder.Code != c.status {
 				t.Fatalf("status %d, want %d: %s", recorder.Code, c.status, recorder.Body)
 			}
@@ -223,8 +223,8 @@ func TestServer_limit_set_by_a_handler_before(t *testing.T) {
 }
 
 func TestDeveloperMessages(t *testing.T) {
-	failure := &ocp.Failure{Kind: ocp.Refused, Status: 404, Message: "POST /add answered 404 Not Found"}
-	outcome := ocp.Outcome{Tool: &ocp.Tool{Method: "POST", Path: "/add"}, Failure: failure}
+	failure := &tool.Failure{Kind: tool.Refused, Status: 404, Message: "POST /add answered 404 Not Found"}
+	outcome := tool.Outcome{Tool: &tool.Tool{Method: "POST", Path: "/add"}, Failure: failure}
 	for configured, want := range map[bool]any{true: "failure: refused, operation: POST /add, status of the API: 404", false: nil} {
 		s := New(Options{DeveloperMessages: configured})
 		told := at(post(t, s, calculator(), answering(outcome), `{"tool_id":"Calculator.Add"}`).json(), "output", "error")["developer_message"]

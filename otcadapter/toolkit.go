@@ -5,7 +5,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 const (
@@ -29,14 +29,14 @@ type toolkit struct {
 	index       int               // in Site.Toolkits
 	entries     map[string]*entry // by the tool's name
 
-	schemes            map[string]*ocp.SecurityScheme // of the document
-	injectsCredentials bool                           // the gateway adds the credentials for the API
-	authorizationURLs  map[string]string              // from the configuration, by id of the requirement
+	schemes            map[string]*tool.SecurityScheme // of the document
+	injectsCredentials bool                            // the gateway adds the credentials for the API
+	authorizationURLs  map[string]string               // from the configuration, by id of the requirement
 }
 
 // An entry is a tool with its requirements.
 type entry struct {
-	*ocp.Tool
+	*tool.Tool
 	requirements [][]requirement // alternatives
 }
 
@@ -78,7 +78,7 @@ func (k *toolkit) appendID(b []byte, tool string) []byte {
 
 // shortDescription returns the first paragraph of the document's description, shortened. If there is
 // none, it returns the title.
-func shortDescription(tools *ocp.Toolset) string {
+func shortDescription(tools *tool.Toolset) string {
 	paragraph, _, _ := strings.Cut(strings.TrimSpace(strings.ReplaceAll(tools.Description, "\r\n", "\n")), "\n\n")
 	text := strings.Join(strings.Fields(paragraph), " ")
 	if text == "" {

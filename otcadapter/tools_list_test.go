@@ -5,11 +5,11 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // getTools requests the list of definitions.
-func getTools(s *Server, method string, tools *ocp.Toolset, ifNoneMatch string) *httptest.ResponseRecorder {
+func getTools(s *Server, method string, tools *tool.Toolset, ifNoneMatch string) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(method, "/otc/tools", http.NoBody)
 	if ifNoneMatch != "" {
 		request.Header.Set("If-None-Match", ifNoneMatch)

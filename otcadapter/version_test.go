@@ -7,22 +7,22 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/keyword"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // edition is a Toolset of that title and version with these tools.
-func edition(title, version string, names ...string) *ocp.Toolset {
-	var tools []*ocp.Tool
+func edition(title, version string, names ...string) *tool.Toolset {
+	var tools []*tool.Tool
 	for _, name := range names {
-		tools = append(tools, &ocp.Tool{Name: name, Description: title + " " + version, Method: "GET", Path: "/" + name})
+		tools = append(tools, &tool.Tool{Name: name, Description: title + " " + version, Method: "GET", Path: "/" + name})
 	}
-	set := ocp.NewToolset(title+version, tools)
+	set := tool.NewToolset(title+version, tools)
 	set.Title, set.Version = title, version
 	return set
 }
 
 func TestVersions(t *testing.T) {
-	editions := []*ocp.Toolset{
+	editions := []*tool.Toolset{
 		edition("Trains", "1.0.0", "find", "cancel"),
 		edition("Trains", "10.2.0", "find", "book"),
 		edition("Trains", "2.0.0", "find", "cancel"),
@@ -34,13 +34,13 @@ func TestVersions(t *testing.T) {
 		site.Toolkits = append(site.Toolkits, Toolkit{Tools: tools})
 	}
 	called := -1
-	site.Caller = func(i int, _ CallInfo) ocp.Caller {
-		return callerFunc(func(_ context.Context, tool string, _ []byte) ocp.Outcome {
+	site.Caller = func(i int, _ CallInfo) tool.Caller {
+		return callerFunc(func(_ context.Context, current string, _ []byte) tool.Outcome {
 			called = i
-			if _, ok := editions[i].Tool(tool); !ok {
-				return ocp.Outcome{Failure: &ocp.Failure{Kind: ocp.UnknownTool, Message: "unknown tool"}}
+			if _, ok := editions[i].Tool(current); !ok {
+				return tool.Outcome{Failure: &tool.Failure{Kind: tool.UnknownTool, Message: "unknown tool"}}
 			}
-			return ocp.Outcome{Result: jsonResult("1")}
+			return tool.Outcome{Result: jsonResult("1")}
 		})
 	}
 	var warnings []string

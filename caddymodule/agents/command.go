@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fairwayhq/fairway/mcpadapter"
-	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/lint"
 	"github.com/fairwayhq/fairway/ocp/source"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func init() {
@@ -86,7 +86,7 @@ func commandTools(cmd *cobra.Command) caddycmd.CommandFunc {
 
 // writeOutput writes the tools to standard output and everything else to standard error, so that
 // the output can be piped.
-func writeOutput(cmd *cobra.Command, flags caddycmd.Flags, format string, toolset *ocp.Toolset, findings []string) (int, error) {
+func writeOutput(cmd *cobra.Command, flags caddycmd.Flags, format string, toolset *tool.Toolset, findings []string) (int, error) {
 	out, messages := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	if format == formatTable {
 		messages = out
@@ -104,7 +104,7 @@ func writeOutput(cmd *cobra.Command, flags caddycmd.Flags, format string, toolse
 
 // readTools builds the toolset that the command line describes. Findings are the errors that a
 // strict validator reports for the document; they are collected only with --lint.
-func readTools(flags caddycmd.Flags, format string, stdin io.Reader) (toolset *ocp.Toolset, findings []string, err error) {
+func readTools(flags caddycmd.Flags, format string, stdin io.Reader) (toolset *tool.Toolset, findings []string, err error) {
 	address := flags.Arg(0)
 	if address == standardInput {
 		address = "./" + standardInput
@@ -139,19 +139,19 @@ func readTools(flags caddycmd.Flags, format string, stdin io.Reader) (toolset *o
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), MaxCommandWait)
 	defer cancel()
-	build := func(ctx context.Context, data []byte, location string, _ *ocp.Toolset) (*ocp.Toolset, []string, error) {
+	build := func(ctx context.Context, data []byte, location string, _ *tool.Toolset) (*tool.Toolset, []string, error) {
 		if flags.Bool("lint") {
 			findings = lint.Document(ctx, data)
 		}
 		options := key.options(location)
 		options.ResponseSchemas = format == formatOCP
-		toolset, err := ocp.Build(data, options)
+		toolset, err := tool.Build(data, options)
 		if err == nil && flags.Bool("lint") {
 			toolset.Warnings = append(toolset.Warnings, mcpadapter.New(mcpadapter.Options{}).Warnings(toolset)...)
 		}
 		return toolset, nil, err
 	}
-	loader := ocp.NewLoader(ocp.LoaderOptions{Source: src, Build: build})
+	loader := tool.NewLoader(tool.LoaderOptions{Source: src, Build: build})
 	if err := loader.Load(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -159,19 +159,19 @@ func readTools(flags caddycmd.Flags, format string, stdin io.Reader) (toolset *o
 }
 
 // SelectorFlag reads selectors such as tag=bookings or tag=issues,pulls.
-func SelectorFlag(flags caddycmd.Flags, name string) ([]ocp.Selector, error) {
+func SelectorFlag(flags caddycmd.Flags, name string) ([]tool.Selector, error) {
 	texts, err := flags.GetStringArray(name)
 	if err != nil {
 		return nil, err
 	}
-	selectors := make([]ocp.Selector, 0, len(texts))
+	selectors := make([]tool.Selector, 0, len(texts))
 	for _, text := range texts {
 		at := strings.IndexAny(text, "= ")
 		if at < 0 {
 			return nil, fmt.Errorf("--%s %s has no equals sign; write it as --%s tag=bookings", name, text, name)
 		}
 		for _, value := range splitValues(text[at+1:]) {
-			s := ocp.Selector{By: text[:at], Value: value}
+			s := tool.Selector{By: text[:at], Value: value}
 			if err := s.Check(); err != nil {
 				return nil, fmt.Errorf("--%s %s: %w", name, text, err)
 			}
@@ -197,7 +197,7 @@ func splitValues(text string) []string {
 }
 
 // writeToolsTable writes one line for each tool.
-func writeToolsTable(out io.Writer, toolset *ocp.Toolset) error {
+func writeToolsTable(out io.Writer, toolset *tool.Toolset) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tMETHOD\tPATH\tTOKENS\tARGUMENTS")
 	for _, tool := range toolset.Tools() {
@@ -212,7 +212,7 @@ func writeToolsTable(out io.Writer, toolset *ocp.Toolset) error {
 }
 
 // argumentNames returns the names of a tool's arguments for the table.
-func argumentNames(tool *ocp.Tool) string {
+func argumentNames(tool *tool.Tool) string {
 	names := make([]string, 0, len(tool.Arguments))
 	for i := range tool.Arguments {
 		name := tool.Arguments[i].Name
@@ -229,7 +229,7 @@ func argumentNames(tool *ocp.Tool) string {
 
 // writeToolsJSON writes the tools one at a time, so that it needs memory for the largest tool
 // only.
-func writeToolsJSON(out io.Writer, toolset *ocp.Toolset) error {
+func writeToolsJSON(out io.Writer, toolset *tool.Toolset) error {
 	text := []byte("[")
 	for i, tool := range toolset.Tools() {
 		if i > 0 {
@@ -246,7 +246,7 @@ func writeToolsJSON(out io.Writer, toolset *ocp.Toolset) error {
 }
 
 // writeWarnings prints the warnings and returns how many operations did not become a tool.
-func writeWarnings(out io.Writer, toolset *ocp.Toolset) (lost int) {
+func writeWarnings(out io.Writer, toolset *tool.Toolset) (lost int) {
 	if len(toolset.Warnings) > 0 {
 		fmt.Fprintf(out, "\nwarnings (%d):\n", len(toolset.Warnings))
 	}
@@ -265,9 +265,9 @@ func writeWarnings(out io.Writer, toolset *ocp.Toolset) (lost int) {
 }
 
 // writeFindings prints the findings of the validator that no warning already reports.
-func writeFindings(out io.Writer, findings []string, warnings []ocp.Warning) {
+func writeFindings(out io.Writer, findings []string, warnings []tool.Warning) {
 	findings = slices.DeleteFunc(findings, func(finding string) bool {
-		return slices.ContainsFunc(warnings, func(w ocp.Warning) bool { return w.Reason == finding })
+		return slices.ContainsFunc(warnings, func(w tool.Warning) bool { return w.Reason == finding })
 	})
 	fmt.Fprintf(out, "\nlint (%d):\n", len(findings))
 	for _, finding := range findings {
@@ -276,7 +276,7 @@ func writeFindings(out io.Writer, findings []string, warnings []ocp.Warning) {
 }
 
 // writeGuesses prints what the document does not specify and Fairway inferred.
-func writeGuesses(out io.Writer, guesses []ocp.Warning) {
+func writeGuesses(out io.Writer, guesses []tool.Warning) {
 	if len(guesses) == 0 {
 		return
 	}

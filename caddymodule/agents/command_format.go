@@ -12,8 +12,8 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/mcpadapter"
-	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/source"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Output formats of the command `caddy tools`.
@@ -40,7 +40,7 @@ func toolsFormat(flags caddycmd.Flags) (string, error) {
 }
 
 // writeTools writes the tools in the given format.
-func writeTools(out io.Writer, format string, toolset *ocp.Toolset) error {
+func writeTools(out io.Writer, format string, toolset *tool.Toolset) error {
 	switch format {
 	case formatOCP:
 		return writeToolsJSON(out, toolset)
@@ -52,7 +52,7 @@ func writeTools(out io.Writer, format string, toolset *ocp.Toolset) error {
 
 // toolsExit returns the exit code of the command. It is an error if there are no tools. With
 // lint, it is also an error if an operation did not become a tool.
-func toolsExit(toolset *ocp.Toolset, lint bool, lost int) (int, error) {
+func toolsExit(toolset *tool.Toolset, lint bool, lost int) (int, error) {
 	switch {
 	case len(toolset.Tools()) == 0 && toolset.Operations > 0 && toolset.Excluded == toolset.Operations:
 		return caddy.ExitCodeFailedStartup, errors.New("the document has no tools: --include and --exclude select no operation")

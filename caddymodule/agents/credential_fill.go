@@ -6,12 +6,12 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // filledPair is a toolset as declared by its document, and the same toolset without the
 // arguments that credentials fill.
-type filledPair struct{ declared, filled *ocp.Toolset }
+type filledPair struct{ declared, filled *tool.Toolset }
 
 // filledToolsets caches the filledPair of the current document.
 type filledToolsets struct {
@@ -21,7 +21,7 @@ type filledToolsets struct {
 
 // Filled returns the tools without the arguments that the toolset's credentials fill. Toolsets
 // that share a document each have their own view. Filled returns nil for nil.
-func (t *Toolset) Filled(declared *ocp.Toolset) *ocp.Toolset {
+func (t *Toolset) Filled(declared *tool.Toolset) *tool.Toolset {
 	if declared == nil || t.filledToolsets == nil {
 		return declared
 	}
@@ -40,12 +40,12 @@ func (t *Toolset) Filled(declared *ocp.Toolset) *ocp.Toolset {
 
 // fillers returns a function that reports whether one of the credentials fills an argument of a
 // tool.
-func (cs Credentials) fillers(set *ocp.Toolset) func(*ocp.Tool, *ocp.Argument) bool {
+func (cs Credentials) fillers(set *tool.Toolset) func(*tool.Tool, *tool.Argument) bool {
 	elsewhere := make([]bool, len(cs))
 	for i := range cs {
 		elsewhere[i] = !cs[i].isDeclaredAPIKey(set)
 	}
-	return func(tool *ocp.Tool, a *ocp.Argument) bool {
+	return func(tool *tool.Tool, a *tool.Argument) bool {
 		for i := range cs {
 			c := &cs[i]
 			if c.In == inBasic || !strings.EqualFold(c.Name, a.WireName) {
@@ -61,7 +61,7 @@ func (cs Credentials) fillers(set *ocp.Toolset) func(*ocp.Tool, *ocp.Argument) b
 
 // isDeclaredAPIKey reports whether the document declares the credential as an API key. The declaration
 // then says where the credential goes.
-func (c *Credential) isDeclaredAPIKey(set *ocp.Toolset) bool {
+func (c *Credential) isDeclaredAPIKey(set *tool.Toolset) bool {
 	for _, scheme := range set.SecuritySchemes {
 		if scheme.In == c.In && strings.EqualFold(scheme.ParameterName, c.Name) {
 			return true
@@ -72,11 +72,11 @@ func (c *Credential) isDeclaredAPIKey(set *ocp.Toolset) bool {
 
 // matchesArgument reports whether the argument has the credential's location and name. Names of query
 // parameters are case-sensitive, names of headers are not.
-func (c *Credential) matchesArgument(a *ocp.Argument) bool {
+func (c *Credential) matchesArgument(a *tool.Argument) bool {
 	switch a.In {
-	case ocp.InHeader:
+	case tool.InHeader:
 		return c.In == InHeader && strings.EqualFold(c.Name, a.WireName)
-	case ocp.InQuery:
+	case tool.InQuery:
 		return c.In == inQuery && c.Name == a.WireName
 	}
 	return false
@@ -85,12 +85,12 @@ func (c *Credential) matchesArgument(a *ocp.Argument) bool {
 // fillsElsewhere reports whether an argument with the credential's name in another location also
 // gets the credential. Some documents, such as Slack's, declare one key as a header, a query
 // parameter or a form field, depending on the operation.
-func (c *Credential) fillsElsewhere(tool *ocp.Tool, a *ocp.Argument) bool {
-	if !a.AllowsText() || a.In != ocp.InHeader && a.In != ocp.InQuery && (a.In != ocp.InBody || !tool.TakesForm()) {
+func (c *Credential) fillsElsewhere(t *tool.Tool, a *tool.Argument) bool {
+	if !a.AllowsText() || a.In != tool.InHeader && a.In != tool.InQuery && (a.In != tool.InBody || !t.TakesForm()) {
 		return false
 	}
-	for i := range tool.Arguments {
-		if c.matchesArgument(&tool.Arguments[i]) {
+	for i := range t.Arguments {
+		if c.matchesArgument(&t.Arguments[i]) {
 			return false // the tool has the argument at the credential's own location
 		}
 	}
@@ -99,13 +99,13 @@ func (c *Credential) fillsElsewhere(tool *ocp.Tool, a *ocp.Argument) bool {
 
 // CredentialValues returns a function that looks up the value of a filled argument in the credentials
 // of the call.
-func CredentialValues(credentials *ocp.Supplement) func(in ocp.Location, wireName string) (string, bool) {
-	return func(in ocp.Location, wireName string) (string, bool) {
+func CredentialValues(credentials *tool.Supplement) func(in tool.Location, wireName string) (string, bool) {
+	return func(in tool.Location, wireName string) (string, bool) {
 		inHeader := func() (string, bool) {
 			values := credentials.Header[textproto.CanonicalMIMEHeaderKey(wireName)]
 			return strings.Join(values, ""), len(values) > 0
 		}
-		if text, ok := inHeader(); ok && in == ocp.InHeader {
+		if text, ok := inHeader(); ok && in == tool.InHeader {
 			return text, true
 		}
 		for name, values := range credentials.Query {

@@ -15,8 +15,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/source"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // documents holds the loaded documents. Handlers and successive configurations that build the
@@ -27,19 +27,19 @@ var documents = caddy.NewUsagePool()
 // DocumentKey holds everything that the tools of a document depend on, in a normalized form.
 // Equal keys share one document.
 type DocumentKey struct {
-	Name        string         `json:"name"`
-	Kind        sourceKind     `json:"kind"`
-	Address     string         `json:"address"`
-	Refresh     time.Duration  `json:"refresh"`
-	Refs        string         `json:"refs"`
-	Include     []ocp.Selector `json:"include"`
-	Exclude     []ocp.Selector `json:"exclude"`
-	Schemas     ocp.SchemaMode `json:"schemas"`
-	BasePath    string         `json:"base_path"`
-	MaxDocument int64          `json:"max_document"`
-	MaxSchema   int64          `json:"max_schema"`
-	TokenBudget int            `json:"token_budget"`
-	Site        string         `json:"site"` // distinguishes sites whose documents have the same path
+	Name        string          `json:"name"`
+	Kind        sourceKind      `json:"kind"`
+	Address     string          `json:"address"`
+	Refresh     time.Duration   `json:"refresh"`
+	Refs        string          `json:"refs"`
+	Include     []tool.Selector `json:"include"`
+	Exclude     []tool.Selector `json:"exclude"`
+	Schemas     tool.SchemaMode `json:"schemas"`
+	BasePath    string          `json:"base_path"`
+	MaxDocument int64           `json:"max_document"`
+	MaxSchema   int64           `json:"max_schema"`
+	TokenBudget int             `json:"token_budget"`
+	Site        string          `json:"site"` // distinguishes sites whose documents have the same path
 
 	NonInferrable   []string `json:"non_inferrable"`
 	ResponseSchemas bool     `json:"-"` // the handler needs response schemas
@@ -54,14 +54,14 @@ func (k DocumentKey) String() string {
 // Document keeps the tools of one document current, and logs and counts its loads.
 type Document struct {
 	Key      DocumentKey
-	Loader   *ocp.Loader
+	Loader   *tool.Loader
 	FromSite bool // loaded by requests to the site (ocp.Loader.Ensure)
 
 	responseSchemas atomic.Bool // the tools have response schemas
 
 	logger         atomic.Pointer[zap.Logger] // logger of the configuration that was started last
 	loggedWarnings map[string]struct{}        // warnings already logged; used by the loader's observer only
-	previous       *ocp.Toolset               // the toolset of the observer's previous call; nil at first
+	previous       *tool.Toolset              // the toolset of the observer's previous call; nil at first
 }
 
 // openDocument returns the document with that key from the pool. The caller must call
@@ -124,11 +124,11 @@ func newDocument(key DocumentKey, logger *zap.Logger) (*Document, error) {
 	d := &Document{Key: key, FromSite: key.Kind == SourceSite, loggedWarnings: make(map[string]struct{})}
 	d.logger.Store(logger)
 	d.responseSchemas.Store(key.ResponseSchemas)
-	d.Loader = ocp.NewLoader(ocp.LoaderOptions{
+	d.Loader = tool.NewLoader(tool.LoaderOptions{
 		Source:   source,
 		Build:    d.build,
 		Refresh:  key.Refresh,
-		Observer: ocp.LoadObserver{Loaded: d.loaded, Failed: d.failed},
+		Observer: tool.LoadObserver{Loaded: d.loaded, Failed: d.failed},
 	})
 	AllMetrics.acquire(key.Name)
 	return d, nil
@@ -146,10 +146,10 @@ func (k DocumentKey) Source() (source.Source, error) {
 }
 
 // Build builds the tools from the document. It is an ocp.BuildFunc.
-func (k DocumentKey) Build(_ context.Context, data []byte, location string, previous *ocp.Toolset) (*ocp.Toolset, []string, error) {
+func (k DocumentKey) Build(_ context.Context, data []byte, location string, previous *tool.Toolset) (*tool.Toolset, []string, error) {
 	options := k.options(location)
 	options.Reloaded = previous != nil
-	toolset, err := ocp.Build(data, options)
+	toolset, err := tool.Build(data, options)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -157,7 +157,7 @@ func (k DocumentKey) Build(_ context.Context, data []byte, location string, prev
 }
 
 // build calls DocumentKey.Build, with response schemas if a handler needs them by now.
-func (d *Document) build(ctx context.Context, data []byte, location string, previous *ocp.Toolset) (*ocp.Toolset, []string, error) {
+func (d *Document) build(ctx context.Context, data []byte, location string, previous *tool.Toolset) (*tool.Toolset, []string, error) {
 	key := d.Key
 	key.ResponseSchemas = d.responseSchemas.Load()
 	return key.Build(ctx, data, location, previous)
@@ -177,8 +177,8 @@ func (k DocumentKey) ShownName() string {
 }
 
 // options returns the build options for the document that was read from location.
-func (k DocumentKey) options(location string) ocp.BuildOptions {
-	return ocp.BuildOptions{
+func (k DocumentKey) options(location string) tool.BuildOptions {
+	return tool.BuildOptions{
 		Name:        k.ShownName(),
 		Location:    location,
 		Refs:        k.Refs,
@@ -210,7 +210,7 @@ func (d *Document) Destruct() error {
 
 // loaded logs and counts a newly loaded toolset. The loader never calls its observer
 // concurrently.
-func (d *Document) loaded(toolset *ocp.Toolset, took time.Duration) {
+func (d *Document) loaded(toolset *tool.Toolset, took time.Duration) {
 	AllMetrics.loaded(d.Key.Name, toolset)
 	logger := d.logger.Load().With(zap.String("toolset", d.Key.Name), zap.String("document", d.Loader.Location()))
 	tokens := estimateTokens(toolset)
@@ -233,7 +233,7 @@ func (d *Document) loaded(toolset *ocp.Toolset, took time.Duration) {
 const maxLoggedNames = 20
 
 // logChanges logs which tools a reload of the document added and removed.
-func (d *Document) logChanges(logger *zap.Logger, toolset *ocp.Toolset) {
+func (d *Document) logChanges(logger *zap.Logger, toolset *tool.Toolset) {
 	previous := d.previous
 	d.previous = toolset
 	if previous == nil {
@@ -251,7 +251,7 @@ func (d *Document) logChanges(logger *zap.Logger, toolset *ocp.Toolset) {
 
 // namesMissing returns the names of tools in "in" that the reference does not have, up to maxLoggedNames,
 // and their total number.
-func namesMissing(reference, in *ocp.Toolset) (names []string, count int) {
+func namesMissing(reference, in *tool.Toolset) (names []string, count int) {
 	for _, tool := range in.Tools() {
 		if _, has := reference.Tool(tool.Name); has {
 			continue
@@ -269,7 +269,7 @@ const MaxLoggedWarnings = 20
 
 // logWarnings logs the warnings that it has not logged for this document before. The level is
 // warning if an operation did not become a tool, else debug.
-func (d *Document) logWarnings(logger *zap.Logger, warnings []ocp.Warning) {
+func (d *Document) logWarnings(logger *zap.Logger, warnings []tool.Warning) {
 	logged, omitted := 0, 0
 	told := make(map[string]struct{}, len(warnings))
 	for _, w := range warnings {
@@ -311,7 +311,7 @@ func (d *Document) failed(err error) {
 
 // ExplainFile adds to a load error of a file how to fix it.
 func ExplainFile(key DocumentKey, err error) error {
-	if unmatched, ok := errors.AsType[*ocp.UnmatchedError](err); ok {
+	if unmatched, ok := errors.AsType[*tool.UnmatchedError](err); ok {
 		return fmt.Errorf("toolset %q: %w", key.Name, unmatched)
 	}
 	switch {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // metrics holds Fairway's Prometheus collectors. Caddy creates a new registry for every
@@ -31,7 +31,7 @@ type metrics struct {
 // another, a label can have two documents.
 type labelUse struct {
 	documents int
-	toolset   *ocp.Toolset // nil until a toolset is loaded
+	toolset   *tool.Toolset // nil until a toolset is loaded
 }
 
 // AllMetrics holds the collectors of the process.
@@ -112,7 +112,7 @@ func (m *metrics) release(toolset string) {
 }
 
 // loaded records a new toolset and retires the series of tools that it no longer has.
-func (m *metrics) loaded(label string, toolset *ocp.Toolset) {
+func (m *metrics) loaded(label string, toolset *tool.Toolset) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.loads.WithLabelValues(label, "ok").Inc()
@@ -157,13 +157,13 @@ func (m *metrics) Of(toolset, protocol string) CallMetrics {
 }
 
 // Observe counts one call and records its duration.
-func (m *CallMetrics) Observe(outcome *ocp.Outcome) {
+func (m *CallMetrics) Observe(outcome *tool.Outcome) {
 	m.Count(outcome.Tool, outcome.Name())
 	m.duration.Observe(outcome.Duration.Seconds())
 }
 
 // Count counts one call. Tool is nil if the called tool does not exist.
-func (m *CallMetrics) Count(tool *ocp.Tool, outcome string) {
+func (m *CallMetrics) Count(tool *tool.Tool, outcome string) {
 	name := ""
 	if tool != nil {
 		name = tool.Name

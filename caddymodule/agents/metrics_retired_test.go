@@ -9,17 +9,17 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // toolsetOf builds a toolset with tools of these names.
-func toolsetOf(t *testing.T, names ...string) *ocp.Toolset {
+func toolsetOf(t *testing.T, names ...string) *tool.Toolset {
 	t.Helper()
 	paths := make([]string, len(names))
 	for i, name := range names {
 		paths[i] = fmt.Sprintf(`"/%s":{"get":{"operationId":%q,"responses":{}}}`, name, name)
 	}
-	set, err := ocp.Build([]byte(`{"openapi":"3.1.0","info":{"title":"T","version":"1"},"paths":{`+strings.Join(paths, ",")+`}}`), ocp.BuildOptions{Name: "t"})
+	set, err := tool.Build([]byte(`{"openapi":"3.1.0","info":{"title":"T","version":"1"},"paths":{`+strings.Join(paths, ",")+`}}`), tool.BuildOptions{Name: "t"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,10 +27,10 @@ func toolsetOf(t *testing.T, names ...string) *ocp.Toolset {
 }
 
 // countOne counts a successful call of each tool.
-func countOne(m *metrics, toolset string, set *ocp.Toolset) {
+func countOne(m *metrics, toolset string, set *tool.Toolset) {
 	of := m.Of(toolset, "mcp")
-	for _, tool := range set.Tools() {
-		of.Observe(&ocp.Outcome{Tool: tool})
+	for _, t := range set.Tools() {
+		of.Observe(&tool.Outcome{Tool: t})
 	}
 }
 
@@ -113,7 +113,7 @@ func TestMetrics_retired_series_are_bounded(t *testing.T) {
 			label := fmt.Sprint(i)
 			m.acquire(label)
 			of := m.Of(label, "mcp")
-			of.Count(nil, ocp.OutcomeOK)
+			of.Count(nil, tool.OutcomeOK)
 			m.release(label)
 		}
 		wantSeries(t, m, maxRetiredSeries, "above the limit")

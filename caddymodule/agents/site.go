@@ -10,7 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/internal/nearest"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Site identifies the site that a handler belongs to. It is the outermost subroute around the
@@ -70,7 +70,7 @@ type GuardHandler interface {
 	// AgentNames returns the names of the agents in the handler's documents.
 	AgentNames() []string
 	// LimitTools returns the tools that the agent may use. The tools are a subset of t's tools.
-	LimitTools(agent string, t *Toolset, tools *ocp.Toolset) *ocp.Toolset
+	LimitTools(agent string, t *Toolset, tools *tool.Toolset) *tool.Toolset
 	// StartReviewRequests, StopReviewRequests and WakeReviewRequests control the requests to reviewing agents.
 	StartReviewRequests()
 	StopReviewRequests()
@@ -147,9 +147,9 @@ func (a *App) NotifyAgentEndpoints() {
 
 // LimitTools returns the tools that the agent may use. The tools are a subset of t's tools. If no
 // handler defines the agent, the result is empty.
-func (a *App) LimitTools(at Site, agent string, t *Toolset, tools *ocp.Toolset) *ocp.Toolset {
+func (a *App) LimitTools(at Site, agent string, t *Toolset, tools *tool.Toolset) *tool.Toolset {
 	if h := a.guardHandler(at, agent); h != nil {
 		return h.LimitTools(agent, t, tools)
 	}
-	return tools.Only(func(*ocp.Tool) bool { return false })
+	return tools.Only(func(*tool.Tool) bool { return false })
 }

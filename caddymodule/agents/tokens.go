@@ -1,6 +1,8 @@
 package agents
 
-import "github.com/fairwayhq/fairway/ocp"
+import (
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
 
 const (
 	// bytesPerToken is the average size of a token in English JSON.
@@ -12,7 +14,7 @@ const (
 )
 
 // estimateTokens estimates how many tokens of a model's input the list of tools takes.
-func estimateTokens(toolset *ocp.Toolset) int {
+func estimateTokens(toolset *tool.Toolset) int {
 	total := 0
 	for _, tool := range toolset.Tools() {
 		total += toolTokens(tool)
@@ -22,6 +24,6 @@ func estimateTokens(toolset *ocp.Toolset) int {
 
 // toolTokens estimates the tokens of one tool. The response schema counts if the toolset has
 // it, because only then is it listed.
-func toolTokens(tool *ocp.Tool) int {
+func toolTokens(tool *tool.Tool) int {
 	return (len(tool.Name) + len(tool.Title) + len(tool.Description) + len(tool.InputSchema) + len(tool.Answer.Schema) + toolFraming) / bytesPerToken
 }

@@ -3,7 +3,7 @@ package agents
 import (
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // TestTokensOfAnswers counts the schemas of answers where the list has them.
@@ -15,7 +15,7 @@ paths:
   /a: {get: {operationId: a, responses: {'200': {description: ok, content: {application/json: {schema: {type: object, properties: {somewhat: {type: string, description: "Words that a model is given, and pays for."}}}}}}}}}
 `
 	tokens := func(listed bool) int {
-		tools, err := ocp.Build([]byte(document), ocp.BuildOptions{ResponseSchemas: listed})
+		tools, err := tool.Build([]byte(document), tool.BuildOptions{ResponseSchemas: listed})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/source"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Defaults of a toolset.
@@ -57,13 +57,13 @@ type ToolsetConfig struct {
 
 	// Selectors of the operations that become tools. An operation must match at least one. A
 	// selector that matches no operation is a configuration error. Default: all operations.
-	Include []ocp.Selector `json:"include,omitempty"`
+	Include []tool.Selector `json:"include,omitempty"`
 
 	// Selectors of the operations that do not become tools, even if they are included. A
 	// selector that matches no operation is a configuration error. If the document is loaded
 	// after start, such a selector makes its tools unavailable (503), and a changed document is
 	// not used. Default: none.
-	Exclude []ocp.Selector `json:"exclude,omitempty"`
+	Exclude []tool.Selector `json:"exclude,omitempty"`
 
 	// How shared schemas are listed. "inline" copies them to where they are used, within a
 	// budget; "defs" keeps them in $defs; "auto" decides by size. Default: auto.
@@ -210,15 +210,15 @@ func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 		k.TokenBudget = *c.TokenBudget
 	}
 	if k.Refresh == 0 || kind == SourceFile {
-		k.Refresh = ocp.DefaultRefresh
+		k.Refresh = tool.DefaultRefresh
 	}
 	if k.MaxDocument == 0 {
 		k.MaxDocument = source.DefaultMaxDocument
 	}
 	if k.MaxSchema == 0 {
-		k.MaxSchema = ocp.DefaultMaxSchema
+		k.MaxSchema = tool.DefaultMaxSchema
 	}
-	if k.Schemas, err = ocp.ParseSchemaMode(c.Schemas); err != nil {
+	if k.Schemas, err = tool.ParseSchemaMode(c.Schemas); err != nil {
 		return DocumentKey{}, fmt.Errorf("schemas: %w", err)
 	}
 	if refs := repl.ReplaceAll(c.Refs, ""); refs != "" {
@@ -245,7 +245,7 @@ func (k *DocumentKey) check() error {
 	case k.Refs != "" && k.Kind != SourceFile:
 		return fmt.Errorf("refs requires a document that is a file: $refs of %s cannot refer to files", RedactURL(k.Address))
 	}
-	for _, s := range append(append([]ocp.Selector(nil), k.Include...), k.Exclude...) {
+	for _, s := range append(append([]tool.Selector(nil), k.Include...), k.Exclude...) {
 		if err := s.Check(); err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // UnmarshalOption reads the subdirective at which b stands if it is an option of a toolset.
@@ -46,7 +46,7 @@ func (c *ToolsetConfig) UnmarshalOption(b *directive.Block) (known bool, err err
 		err = readSelectors(b, &c.Exclude)
 	case "schemas":
 		err = b.Value(func(text string) error {
-			_, err := ocp.ParseSchemaMode(text)
+			_, err := tool.ParseSchemaMode(text)
 			c.Schemas = text
 			return err
 		})
@@ -133,14 +133,14 @@ func ReadHeader(b *directive.Block, subdirective string, to *[]Credential) error
 }
 
 // readSelectors reads the kind of a selector and one or more values.
-func readSelectors(b *directive.Block, to *[]ocp.Selector) error {
+func readSelectors(b *directive.Block, to *[]tool.Selector) error {
 	name := b.Val()
 	arguments := b.RemainingArgs()
 	if len(arguments) < 2 {
 		return b.Errf("%s needs tag, operation, path or method, and one or more values, as in: %s tag bookings", name, name)
 	}
 	for _, value := range SelectorValues(arguments[0], arguments[1:]) {
-		s := ocp.Selector{By: arguments[0], Value: value}
+		s := tool.Selector{By: arguments[0], Value: value}
 		if err := s.Check(); err != nil {
 			return b.Errf("%s: %v", name, err)
 		}
@@ -161,7 +161,7 @@ func SelectorValues(by string, arguments []string) []string {
 	var values []string
 	for _, argument := range arguments {
 		last := len(values) - 1
-		if strings.HasPrefix(argument, "/") && last >= 0 && (ocp.Selector{By: "method", Value: values[last]}).Check() == nil {
+		if strings.HasPrefix(argument, "/") && last >= 0 && (tool.Selector{By: "method", Value: values[last]}).Check() == nil {
 			values[last] += " " + argument
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func TestLocate(t *testing.T) {
@@ -59,7 +59,7 @@ func TestKey(t *testing.T) {
 	budget := DefaultTokenBudget
 	base := ToolsetConfig{OpenAPI: "https://a.test/o.json"}
 	for name, c := range map[string]ToolsetConfig{
-		"defaults written out": {OpenAPI: base.OpenAPI, Refresh: caddy.Duration(ocp.DefaultRefresh), Schemas: "auto", TokenBudget: &budget},
+		"defaults written out": {OpenAPI: base.OpenAPI, Refresh: caddy.Duration(tool.DefaultRefresh), Schemas: "auto", TokenBudget: &budget},
 		"limits of calls":      {OpenAPI: base.OpenAPI, Timeout: caddy.Duration(time.Second), MaxResponse: 5},
 	} {
 		if key(c) != key(base) {
@@ -68,7 +68,7 @@ func TestKey(t *testing.T) {
 	}
 	for name, c := range map[string]ToolsetConfig{
 		"query":   {OpenAPI: base.OpenAPI + "?v=2"},
-		"include": {OpenAPI: base.OpenAPI, Include: []ocp.Selector{{By: "tag", Value: "a"}}},
+		"include": {OpenAPI: base.OpenAPI, Include: []tool.Selector{{By: "tag", Value: "a"}}},
 		"refresh": {OpenAPI: base.OpenAPI, Refresh: -1},
 	} {
 		if key(c) == key(base) {
@@ -108,8 +108,8 @@ func TestKeyErrors(t *testing.T) {
 		"token_budget -1":         {OpenAPI: "o.yaml", TokenBudget: &negative},
 		"base_path \"v2\"":        {OpenAPI: "o.yaml", BasePath: "v2"},
 		"refs requires":           {OpenAPI: "https://a.test/o", Refs: "dir"},
-		"unknown selector \"x\"":  {OpenAPI: "o.yaml", Exclude: []ocp.Selector{{By: "x", Value: "y"}}},
-		"selector \"tag\" needs":  {OpenAPI: "o.yaml", Include: []ocp.Selector{{By: "tag"}}},
+		"unknown selector \"x\"":  {OpenAPI: "o.yaml", Exclude: []tool.Selector{{By: "x", Value: "y"}}},
+		"selector \"tag\" needs":  {OpenAPI: "o.yaml", Include: []tool.Selector{{By: "tag"}}},
 		"https://a.test/o.json":   {OpenAPI: "ftp://a.test/o.json"},
 		"schemas":                 {OpenAPI: "o.yaml", Schemas: "some"},
 		"file:///path/to/openapi": {OpenAPI: "file://"},

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/mcpadapter"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Maximum lengths of a card's members, in characters (schema v1).
@@ -39,7 +39,7 @@ type cardRemote struct {
 
 // Card returns the card of the endpoint at the given URL. Name, title and version are those
 // that the server reports to clients.
-func (m *Handler) Card(at string, tools *ocp.Toolset) ServerCard {
+func (m *Handler) Card(at string, tools *tool.Toolset) ServerCard {
 	versions := mcpadapter.Versions()
 	if len(m.Versions) > 0 {
 		versions = slices.DeleteFunc(versions, func(v string) bool { return !slices.Contains(m.Versions, v) })

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func TestCardNames(t *testing.T) {
@@ -16,7 +16,7 @@ func TestCardNames(t *testing.T) {
 		{"http://localhost/mcp", "org.example/trains", "org.example/trains", "urn:air:example.org:mcp:trains"},
 	} {
 		m := &Handler{Name: test.name}
-		card := m.Card(test.at, ocp.NewToolset("toolset", nil))
+		card := m.Card(test.at, tool.NewToolset("toolset", nil))
 		if card.Name != test.want || card.identifier() != test.identifier || checkCardName(card.Name) != nil {
 			t.Errorf("%s at %s: %s, %s", test.name, test.at, card.Name, card.identifier())
 		}

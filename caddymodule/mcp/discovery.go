@@ -16,7 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/internal/prepared"
 	"github.com/fairwayhq/fairway/internal/problem"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Discovery implements drafts (MCP Server Cards, SEP-2127, and AI Catalog 1.0). It changes when
@@ -75,7 +75,7 @@ func (m discoveryServer) owns(r *http.Request) bool {
 		return false
 	}
 	rest, owned := m.Endpoint.Owns(r)
-	return owned && rest == cardPath || r.URL.Path == catalogPath && ocp.CallFromContext(r.Context()) == nil
+	return owned && rest == cardPath || r.URL.Path == catalogPath && tool.CallFromContext(r.Context()) == nil
 }
 
 // serve responds with the card or the catalog.
@@ -130,7 +130,7 @@ func (m discoveryServer) endpointURL(r *http.Request) string {
 
 // serveCatalog responds with a catalog that lists this server first, followed by the entries of
 // the catalog that the next handlers serve, if any.
-func (m discoveryServer) serveCatalog(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, at string, tools *ocp.Toolset) error {
+func (m discoveryServer) serveCatalog(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, at string, tools *tool.Toolset) error {
 	card := m.Card(at, tools)
 	entry, err := json.Marshal(catalogEntry{
 		Identifier:  card.identifier(),

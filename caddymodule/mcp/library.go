@@ -16,8 +16,8 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/mcpadapter"
-	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/source"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Library configures what an MCP endpoint serves in addition to its tools, and how it handles
@@ -33,7 +33,7 @@ type Library struct {
 
 	// GET operations that are also resources, or resource templates if they have arguments.
 	// Default: the operations that the document marks with x-mcp.
-	Operations []ocp.Selector `json:"operations,omitempty"`
+	Operations []tool.Selector `json:"operations,omitempty"`
 
 	// A YAML or JSON file of prompts. It must be valid when the configuration is loaded, and is
 	// watched for changes. If it becomes invalid later, the error is logged and the previous
@@ -363,7 +363,7 @@ func (m *Handler) documentObserver(logger *zap.Logger) func() {
 }
 
 // logLibraryWarnings logs the parts of x-mcp that cannot be used.
-func (m *Handler) logLibraryWarnings(tools *ocp.Toolset, logger *zap.Logger) {
+func (m *Handler) logLibraryWarnings(tools *tool.Toolset, logger *zap.Logger) {
 	warnings := m.server.Warnings(tools)
 	for _, w := range warnings[:min(len(warnings), agents.MaxLoggedWarnings)] {
 		logger.Warn("MCP warning about the document", zap.String("reason", w.Reason), zap.String("operation", w.Operation), zap.String("toolset", m.Endpoint.Toolset.Name))

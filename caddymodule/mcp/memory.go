@@ -9,7 +9,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/mcpadapter"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // memories hold what endpoints store about their clients. Successive configurations share them,
@@ -57,7 +57,7 @@ func countEndpoint(app *agents.App, key string) int {
 
 // currentTools returns the tools that the endpoint serves now. It returns nil if they are not
 // known before the next request.
-func (m *Handler) currentTools() *ocp.Toolset {
+func (m *Handler) currentTools() *tool.Toolset {
 	tools := m.Endpoint.Toolset.Loader.Toolset()
 	if m.Endpoint.Agent == "" || tools == nil {
 		return tools

@@ -15,7 +15,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/mcpadapter"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // toolScopesOff is the value of tool_scopes that lets all callers use all tools.
@@ -71,7 +71,7 @@ func (m *Handler) options(ctx caddy.Context) (mcpadapter.Options, error) {
 }
 
 // warnLargeStructure warns the operator about results that hosts of MCP Apps may truncate.
-func (m *Handler) warnLargeStructure(tool *ocp.Tool, size int) {
+func (m *Handler) warnLargeStructure(tool *tool.Tool, size int) {
 	m.Endpoint.Logger.Warn("structuredContent of a tool exceeds the 10 KB that MCP Apps hosts recommend; make the API's response smaller",
 		zap.String("tool", tool.Name), zap.String("toolset", m.Endpoint.Toolset.Name), zap.Int("size", size))
 }

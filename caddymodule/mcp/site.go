@@ -10,14 +10,14 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agentauth"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/mcpadapter"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // adapterSite describes the surroundings of a request to the adapter: the tools, the next handlers,
 // and the user that earlier handlers have authenticated. A request may be a long-lived stream,
 // so the site looks up the tools each time they are needed. Calls records the tool calls of the
 // request.
-func (m *Handler) adapterSite(r *http.Request, next caddyhttp.Handler, rest string, tools *ocp.Toolset, calls *toolcall.RequestCalls) mcpadapter.Site {
+func (m *Handler) adapterSite(r *http.Request, next caddyhttp.Handler, rest string, tools *tool.Toolset, calls *toolcall.RequestCalls) mcpadapter.Site {
 	site := mcpadapter.Site{
 		Rest: rest,
 		User: toolcall.AuthenticatedUser(r),
@@ -29,19 +29,19 @@ func (m *Handler) adapterSite(r *http.Request, next caddyhttp.Handler, rest stri
 	site.Identity = func() string { return apiIdentity(r) }
 	site.Login, _ = caddyhttp.GetVar(r.Context(), agentauth.VarLogin).(*mcpadapter.Login)
 	site.Expires, _ = caddyhttp.GetVar(r.Context(), agentauth.VarExpires).(time.Time)
-	site.Tools = func() *ocp.Toolset {
+	site.Tools = func() *tool.Toolset {
 		if current := m.Endpoint.Current(r, next); current != nil {
 			return current
 		}
 		return tools
 	}
 	if r.Method == http.MethodPost {
-		site.Caller = func(tools *ocp.Toolset) ocp.Caller { return m.Endpoint.Caller(r, next, tools, calls) }
+		site.Caller = func(tools *tool.Toolset) tool.Caller { return m.Endpoint.Caller(r, next, tools, calls) }
 		return site
 	}
 	site.Base = strings.TrimSuffix(originalPath(r), rest)
 	calls.Begin(toolcall.AccessLogFields(r), m.Endpoint.Toolset.Name, m.Endpoint.Protocol)
-	site.Caller = func(tools *ocp.Toolset) ocp.Caller { return m.Endpoint.StreamCaller(r, next, tools, calls) }
+	site.Caller = func(tools *tool.Toolset) tool.Caller { return m.Endpoint.StreamCaller(r, next, tools, calls) }
 	return site
 }
 

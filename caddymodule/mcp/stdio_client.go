@@ -11,7 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // maxToolsWait limits how long a client on standard input waits for a document that is not a
@@ -63,7 +63,7 @@ func (l *StdioClient) serve(m *Handler, r *http.Request, next caddyhttp.Handler)
 
 // AwaitTools returns the toolset. It waits until the document is loaded, because a client on
 // standard input cannot be asked to retry.
-func (m *Handler) AwaitTools(r *http.Request, next caddyhttp.Handler) (*ocp.Toolset, error) {
+func (m *Handler) AwaitTools(r *http.Request, next caddyhttp.Handler) (*tool.Toolset, error) {
 	toolcall.MarkToolEndpoint(r)
 	if tools := m.Endpoint.Current(r, next); tools != nil {
 		return tools, nil

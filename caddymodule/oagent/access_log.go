@@ -4,7 +4,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // setAccessLog sets the placeholder {http.tool.outcome} and the access log fields of a
@@ -31,11 +31,11 @@ func (g *governedRequest) setAccessLog(refusal *refusalError) {
 func (g *governedRequest) plainOutcome(refusal *refusalError) string {
 	switch {
 	case refusal != nil:
-		return string(ocp.Restricted)
+		return string(tool.Restricted)
 	case g.failed != "":
 		return string(g.failed)
 	case g.status == 0:
-		return string(ocp.Unanswered)
+		return string(tool.Unanswered)
 	}
-	return ocp.OutcomeOfStatus(g.status)
+	return tool.OutcomeOfStatus(g.status)
 }

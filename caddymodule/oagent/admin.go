@@ -12,7 +12,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func init() {
@@ -109,7 +109,7 @@ func (a *adminAgents) toolsets(*http.Request) (any, error) {
 	return list, nil
 }
 
-func adminTools(set *ocp.Toolset) []adminTool {
+func adminTools(set *tool.Toolset) []adminTool {
 	tools := make([]adminTool, 0, len(set.Tools()))
 	for _, t := range set.Tools() {
 		tools = append(tools, adminTool{t.Name, oagent.KebabName(t.Name), t.Method, t.Path})

@@ -14,7 +14,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/internal/store/embedded"
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 const benchAgentAPI = `{"openapi":"3.1.0","info":{"title":"Trips","version":"1"},"paths":{"/trips":{"get":{"operationId":"listTrips",
@@ -35,7 +35,7 @@ capabilities:
 // benchOAgent returns a handler without the app around it.
 func benchOAgent(tb testing.TB) *Handler {
 	tb.Helper()
-	set, err := ocp.Build([]byte(benchAgentAPI), ocp.BuildOptions{Name: "trips"})
+	set, err := tool.Build([]byte(benchAgentAPI), tool.BuildOptions{Name: "trips"})
 	if err != nil {
 		tb.Fatal(err)
 	}

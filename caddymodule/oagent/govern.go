@@ -13,7 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // governedRequest is a request with the agent and the Engagement that govern it. Requests to the
@@ -25,7 +25,7 @@ type governedRequest struct {
 	r       *http.Request
 	next    caddyhttp.Handler
 	repl    *caddy.Replacer
-	call    *ocp.Call          // nil for a plain request
+	call    *tool.Call         // nil for a plain request
 	rec     *toolcall.Recorder // the recorder of the tool call; nil for a plain request
 	began   time.Time
 
@@ -39,8 +39,8 @@ type governedRequest struct {
 	inputs    jsontext.Value
 	ticket    *oagent.Ticket // nil until the Guard has allowed the call
 
-	status int             // of the response
-	failed ocp.FailureKind // failure of a next handler; "" if none
+	status int              // of the response
+	failed tool.FailureKind // failure of a next handler; "" if none
 }
 
 // replacePlaceholders replaces the placeholders in a text.

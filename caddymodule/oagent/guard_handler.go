@@ -2,7 +2,7 @@ package oagent
 
 import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Site implements agents.GuardHandler.
@@ -19,11 +19,11 @@ func (o *Handler) AgentNames() []string {
 }
 
 // LimitTools implements agents.GuardHandler.
-func (o *Handler) LimitTools(agent string, t *agents.Toolset, tools *ocp.Toolset) *ocp.Toolset {
+func (o *Handler) LimitTools(agent string, t *agents.Toolset, tools *tool.Toolset) *tool.Toolset {
 	if g := o.agents.Current().Agents[agent]; g != nil {
 		return g.Narrow(t, tools)
 	}
-	return tools.Only(func(*ocp.Tool) bool { return false })
+	return tools.Only(func(*tool.Tool) bool { return false })
 }
 
 // StartReviewRequests implements agents.GuardHandler.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // guardedRequest is a request to the API that an agent's document governs. It passes these
@@ -29,7 +29,7 @@ type guardedRequest struct {
 // serve passes the request on, or refuses it.
 func (g *guardedRequest) serve() error {
 	g.repl, _ = g.r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	g.call, g.rec = ocp.CallFromContext(g.r.Context()), recorderOf(g.w)
+	g.call, g.rec = tool.CallFromContext(g.r.Context()), recorderOf(g.w)
 	g.agents = g.handler.agents.CurrentFor(g.r, g.next)
 	if refusal := g.findAgent(); refusal != nil {
 		return g.sendRefusal(refusal)

@@ -14,7 +14,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/internal/headerkind"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // StaticIdentity is a set of credentials that a document's static_identity names.
@@ -56,7 +56,7 @@ func checkCallerHeader(name string) error {
 // credentials.
 type upstreamIdentity struct {
 	strip bool // remove the caller's credentials
-	with  *ocp.Supplement
+	with  *tool.Supplement
 }
 
 // chooseIdentity selects the credentials for the capability (oagent.Capability.Identity). The caller
@@ -127,15 +127,15 @@ func removeForwardedTargets(header http.Header) {
 }
 
 // declaresHeader reports whether a header is an argument of the tool.
-func declaresHeader(tool *ocp.Tool, name string) bool {
-	return slices.ContainsFunc(tool.Arguments, func(a ocp.Argument) bool {
-		return a.In == ocp.InHeader && strings.EqualFold(a.WireName, name)
+func declaresHeader(t *tool.Tool, name string) bool {
+	return slices.ContainsFunc(t.Arguments, func(a tool.Argument) bool {
+		return a.In == tool.InHeader && strings.EqualFold(a.WireName, name)
 	})
 }
 
 // hasCredentials reports whether the request has credentials according to the security
 // schemes of the API's document.
-func hasCredentials(r *http.Request, schemes map[string]*ocp.SecurityScheme) bool {
+func hasCredentials(r *http.Request, schemes map[string]*tool.SecurityScheme) bool {
 	if r.Header.Get("Authorization") != "" {
 		return true
 	}

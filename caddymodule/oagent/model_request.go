@@ -15,7 +15,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/chat"
 	"github.com/fairwayhq/fairway/oagent/engagement"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // modelRequest is a request to a model API. Package chat applies the guardrails of the agent;
@@ -41,7 +41,7 @@ func serveModel(o *Handler, w http.ResponseWriter, r *http.Request, next caddyht
 		return false, nil
 	}
 	m, refusal := newModelRequest(o, w, r, next)
-	if m.call = ocp.CallFromContext(r.Context()); m.call != nil {
+	if m.call = tool.CallFromContext(r.Context()); m.call != nil {
 		if refusal != nil || m.agent.Input == nil && m.agent.Output == nil {
 			return false, nil //nolint:nilerr // it is checked like any other call, and refused there
 		}

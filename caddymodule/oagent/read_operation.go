@@ -17,7 +17,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/engagement"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/match"
 )
 
 // maxHintSegments is the maximum number of path segments for which a hint is searched.
@@ -32,7 +32,7 @@ type operationReader struct{ *guardedRequest }
 
 // refuseUnmatched refuses a request that matches no operation, or several.
 func (q operationReader) refuseUnmatched(err error) *refusalError {
-	if ambiguous, ok := errors.AsType[*ocp.AmbiguousError](err); ok {
+	if ambiguous, ok := errors.AsType[*match.AmbiguousError](err); ok {
 		return q.refuse(kindAmbiguous, 0, "", "the request was refused: "+ambiguous.Reason, err)
 	}
 	message := "the request was refused: it matches no operation of the API's document"
@@ -119,7 +119,7 @@ func (q operationReader) readCall() *refusalError {
 		// could override them, so the arguments are read back from the request.
 		return q.readPlain()
 	}
-	if err := ocp.CheckNames(q.call); err != nil {
+	if err := match.CheckNames(q.call); err != nil {
 		return q.refuse(kindUnreadable, 0, "", fmt.Sprintf("the call of %s was not made: its arguments cannot be parsed: %s", q.name, err), err)
 	}
 	q.inputs = q.call.AppendArguments(nil)
@@ -132,7 +132,7 @@ func (q operationReader) readCall() *refusalError {
 func (q operationReader) checkBuilt() *refusalError {
 	tool, err := q.agents.Routes.MatchCall(q.r, q.call.Tool)
 	if err != nil {
-		if errors.Is(err, ocp.ErrNoOperation) && !slices.Contains(q.handler.toolsets, q.operation.Toolset) {
+		if errors.Is(err, match.ErrNoOperation) && !slices.Contains(q.handler.toolsets, q.operation.Toolset) {
 			return nil // plain requests are not matched to the operations of this toolset
 		}
 		return q.refuseUnmatched(err)
@@ -155,12 +155,12 @@ func (q operationReader) readPlain() *refusalError {
 	if q.call != nil {
 		tool = q.call.Tool
 	}
-	read := ocp.ReadDeclared
+	read := match.ReadDeclared
 	if q.handler.Undeclared == undeclaredAllow {
-		read = ocp.ReadRequest
+		read = match.ReadRequest
 	}
 	inputs, err := read(tool, q.withoutInjected(), body, q.operation.CredentialQueries...)
-	if e, ok := errors.AsType[*ocp.RequestError](err); ok && e.Kind == ocp.UndeclaredName {
+	if e, ok := errors.AsType[*match.RequestError](err); ok && e.Kind == match.UndeclaredName {
 		return q.refuse(kindUndeclared, 0, "", fmt.Sprintf("the call of %s was not made: %s", q.name, e.Message), err)
 	}
 	if err != nil {

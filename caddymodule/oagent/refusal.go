@@ -11,7 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/problem"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/engagement"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Kinds of refusals that the handler adds to those of package oagent. They are for requests
@@ -170,9 +170,9 @@ func (g *governedRequest) writeRefusal(w http.ResponseWriter, r *refusalError) {
 }
 
 // toolFailure returns the failure of a tool call that was refused.
-func toolFailure(r *refusalError) *ocp.Failure {
-	return &ocp.Failure{
-		Kind: ocp.Restricted, Status: r.status, RetryAfter: r.RetryAfter, Message: r.Message,
+func toolFailure(r *refusalError) *tool.Failure {
+	return &tool.Failure{
+		Kind: tool.Restricted, Status: r.status, RetryAfter: r.RetryAfter, Message: r.Message,
 		Made: r.Made && r.Kind != engagement.KindReviewPending,
 	}
 }

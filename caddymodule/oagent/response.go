@@ -15,7 +15,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/conceal"
 	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/oagent/engagement"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // response is the last phase of a guarded request: it runs the next handlers, checks what they
@@ -27,7 +27,7 @@ type response struct {
 
 // setInjected notes the credentials that the API gets: those of the toolset, and with, which may
 // be nil.
-func (s *response) setInjected(with *ocp.Supplement) {
+func (s *response) setInjected(with *tool.Supplement) {
 	if s.rec != nil {
 		s.injected = s.rec.Injected
 	}
@@ -105,7 +105,7 @@ func (s *response) abortFor(err error) {
 		s.abort("calling the API failed: status " + strconv.Itoa(handlerError.StatusCode))
 		return
 	}
-	s.failed = ocp.Internal
+	s.failed = tool.Internal
 	s.abort("a handler of the gateway failed")
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/prepared"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/enhance"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // streamDetectionDelay is how long a response is held after a handler requested a flush. reverse_proxy
@@ -131,7 +132,7 @@ type responseBuffer struct {
 // newBuffer returns the buffer for the response to r. It returns nil if the response gets no
 // property. It changes the request so that the response is complete and in a decodable content
 // coding.
-func (e *enhancer) newBuffer(in *ocp.Incoming, r *http.Request, tool *ocp.Tool, limit int64) *responseBuffer {
+func (e *enhancer) newBuffer(in *ocp.Incoming, r *http.Request, tool *tool.Tool, limit int64) *responseBuffer {
 	if e == nil || len(e.Properties(tool)) == 0 {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Values of Vary and Access-Control-Expose-Headers in responses to requests with a context.
@@ -34,7 +35,7 @@ type contextWriter struct {
 	caddyhttp.ResponseWriterWrapper
 	handler      *Handler
 	in           *ocp.Incoming
-	tool         *ocp.Tool      // the operation; nil if it is unknown
+	tool         *tool.Tool     // the operation; nil if it is unknown
 	clientWriter *contextWriter // contextWriter of the request that made this tool call, if both have the same context
 
 	method       string
@@ -52,7 +53,7 @@ type contextWriter struct {
 }
 
 // serve runs the next handlers. The caller has already changed r for the upstream.
-func (x *contextWriter) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, tool *ocp.Tool) error {
+func (x *contextWriter) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, tool *tool.Tool) error {
 	h := x.handler
 	x.tool = tool
 	if !x.in.Valid() {

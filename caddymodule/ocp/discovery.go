@@ -16,8 +16,8 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/internal/prepared"
-	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/advertise"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // The forms of a document. Each is the extension of a path.
@@ -40,7 +40,7 @@ type discovery struct {
 
 // encodedForms is a document in the forms in which it is served.
 type encodedForms struct {
-	source *ocp.LoadedDocument
+	source *tool.LoadedDocument
 	json   prepared.Response
 	yaml   prepared.Response
 	err    error // why it cannot be served
@@ -84,7 +84,7 @@ func formOfExtension(ending string) string {
 // requests.
 func (d *discovery) requestedForm(r *http.Request) (form string) {
 	ending, ok := strings.CutPrefix(r.URL.Path, d.stem)
-	if !ok || r.Method != http.MethodGet && r.Method != http.MethodHead || ocp.CallFromContext(r.Context()) != nil {
+	if !ok || r.Method != http.MethodGet && r.Method != http.MethodHead || tool.CallFromContext(r.Context()) != nil {
 		return ""
 	}
 	if r.URL.Path == d.handler.Discovery {
@@ -115,7 +115,7 @@ func (d *discovery) serve(w http.ResponseWriter, r *http.Request, next caddyhttp
 }
 
 // encodedDocument returns the encoded document.
-func (d *discovery) encodedDocument(loaded *ocp.LoadedDocument) *encodedForms {
+func (d *discovery) encodedDocument(loaded *tool.LoadedDocument) *encodedForms {
 	if made := d.current.Load(); made != nil && made.source == loaded {
 		return made
 	}
@@ -134,7 +134,7 @@ func (d *discovery) encodedDocument(loaded *ocp.LoadedDocument) *encodedForms {
 }
 
 // encode encodes a loaded document.
-func (d *discovery) encode(loaded *ocp.LoadedDocument) *encodedForms {
+func (d *discovery) encode(loaded *tool.LoadedDocument) *encodedForms {
 	h := d.handler
 	site := advertise.Site{
 		Toolset:  loaded.Toolset,
@@ -160,7 +160,7 @@ func (d *discovery) encode(loaded *ocp.LoadedDocument) *encodedForms {
 }
 
 // basePath returns the path of the site below which the API is served.
-func basePath(tools *ocp.Toolset) string {
+func basePath(tools *tool.Toolset) string {
 	if list := tools.Tools(); len(list) > 0 && list[0].BasePath() != "" {
 		return list[0].BasePath()
 	}

@@ -18,6 +18,8 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/internal/problem"
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/match"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func init() {
@@ -365,8 +367,8 @@ func faultTexts(faults []ocp.Fault) []string {
 
 // operations is a toolset together with the mapping of requests to its tools.
 type operations struct {
-	tools  *ocp.Toolset
-	routes *ocp.Routes
+	tools  *tool.Toolset
+	routes *match.Routes
 }
 
 // operations returns the current operations of the toolset. It returns nil if there are none.
@@ -380,7 +382,7 @@ func (h *Handler) operations(r *http.Request, next caddyhttp.Handler) *operation
 	}
 	current := h.routes.Load()
 	if current == nil || current.tools != tools {
-		current = &operations{tools, ocp.NewRoutes(tools)}
+		current = &operations{tools, match.NewRoutes(tools)}
 		h.routes.Store(current)
 	}
 	return current
@@ -388,8 +390,8 @@ func (h *Handler) operations(r *http.Request, next caddyhttp.Handler) *operation
 
 // operation returns the tool for a request. It returns nil if there is none. A HEAD that the
 // document does not declare is treated as a GET.
-func (h *Handler) operation(r *http.Request, next caddyhttp.Handler) *ocp.Tool {
-	if call := ocp.CallFromContext(r.Context()); call != nil {
+func (h *Handler) operation(r *http.Request, next caddyhttp.Handler) *tool.Tool {
+	if call := tool.CallFromContext(r.Context()); call != nil {
 		return call.Tool
 	}
 	operations := h.operations(r, next)
@@ -406,13 +408,13 @@ func (h *Handler) operation(r *http.Request, next caddyhttp.Handler) *ocp.Tool {
 }
 
 // requiresContext reports whether the operation declares that it requires a context.
-func requiresContext(tool *ocp.Tool) bool {
+func requiresContext(tool *tool.Tool) bool {
 	return tool != nil && tool.OCP != nil && tool.OCP.RequiresContext
 }
 
 // rejectWithoutContext responds that the operation requires a context (RFC 6585, section 3). In
 // has the request's OCP headers; it is nil if there are none.
-func rejectWithoutContext(w http.ResponseWriter, tool *ocp.Tool, in *ocp.Incoming) error {
+func rejectWithoutContext(w http.ResponseWriter, tool *tool.Tool, in *ocp.Incoming) error {
 	detail := tool.Method + " " + tool.Path + " requires an OCP context; send the headers OCP-Context-ID and OCP-Agent-Type."
 	if in != nil && len(in.Faults) > 0 {
 		detail += " Ignored: " + strings.Join(faultTexts(in.Faults), "; ") + "."

@@ -6,6 +6,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // WrapCalls makes the handler the layer for tool calls of a request without OCP headers.
@@ -56,7 +57,7 @@ type contextCall struct {
 // been checked and forwarded.
 func (c *contextCall) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	h := c.handler
-	tool := ocp.CallFromContext(r.Context()).Tool
+	tool := tool.CallFromContext(r.Context()).Tool
 	in := ocp.IncomingFromContext(r.Context())
 	x := &contextWriter{handler: h, in: in, clientWriter: c.clientWriter}
 	switch {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 	"github.com/fairwayhq/fairway/otcadapter"
 )
 
@@ -26,7 +26,7 @@ func (o *Handler) adapterSite(r *http.Request, next caddyhttp.Handler) otcadapte
 	}
 	site := otcadapter.Site{
 		Toolkits: toolkits,
-		Caller: func(i int, info otcadapter.CallInfo) ocp.Caller {
+		Caller: func(i int, info otcadapter.CallInfo) tool.Caller {
 			setPlaceholders(r, info)
 			c := o.endpoints[i].Caller(r, next, toolkits[i].Tools, new(toolcall.RequestCalls))
 			c.Conceal = info.Conceal
@@ -108,7 +108,7 @@ func (o *Handler) checkHealthUpstream() error {
 // documents. It only checks if all documents are files, which have been read at this point. For
 // others the server reports the error when they are loaded.
 func (o *Handler) checkAuthorizationURLs() error {
-	sets := make([]*ocp.Toolset, 0, len(o.endpoints))
+	sets := make([]*tool.Toolset, 0, len(o.endpoints))
 	for _, e := range o.endpoints {
 		set := e.Toolset.Loader.Toolset()
 		if e.Toolset.Key.Kind != agents.SourceFile || set == nil {

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // caller is the ocp.Caller of one incoming request. It runs the request's tool calls through
@@ -18,7 +18,7 @@ import (
 // its placeholders.
 type caller struct {
 	dispatch
-	tools   *ocp.Toolset
+	tools   *tool.Toolset
 	metrics *agents.CallMetrics
 	calls   *RequestCalls
 	Conceal func(string) string // removes the secrets that came with the call from a text; nil if there are none
@@ -26,7 +26,7 @@ type caller struct {
 
 // newCaller returns the caller of the request that d dispatches for, and sets the request's
 // {http.tool.*} placeholders and log fields.
-func newCaller(d dispatch, tools *ocp.Toolset, m *agents.CallMetrics, calls *RequestCalls) *caller {
+func newCaller(d dispatch, tools *tool.Toolset, m *agents.CallMetrics, calls *RequestCalls) *caller {
 	c := &caller{dispatch: d, tools: tools, metrics: m, calls: calls}
 	if c.repl != nil {
 		for _, name := range toolPlaceholders {
@@ -40,7 +40,7 @@ func newCaller(d dispatch, tools *ocp.Toolset, m *agents.CallMetrics, calls *Req
 
 // newStreamCaller returns the caller of one message of a stream, whose messages are served
 // concurrently. The stream has no {http.tool.*} placeholders: they describe a single call.
-func newStreamCaller(d dispatch, tools *ocp.Toolset, m *agents.CallMetrics, calls *RequestCalls) *caller {
+func newStreamCaller(d dispatch, tools *tool.Toolset, m *agents.CallMetrics, calls *RequestCalls) *caller {
 	return &caller{dispatch: d, tools: tools, metrics: m, calls: calls}
 }
 
@@ -68,7 +68,7 @@ func (c *caller) placeholder(key string) (any, bool) {
 const PlaceholderOutcome = "http.tool.outcome"
 
 // Call runs the tool and records its outcome.
-func (c *caller) Call(ctx context.Context, tool string, arguments []byte) ocp.Outcome {
+func (c *caller) Call(ctx context.Context, tool string, arguments []byte) tool.Outcome {
 	outcome := c.execute(ctx, tool, arguments)
 	if c.Conceal != nil && outcome.Failure != nil {
 		outcome.Failure.Message = c.Conceal(outcome.Failure.Message)
@@ -83,7 +83,7 @@ func (c *caller) Call(ctx context.Context, tool string, arguments []byte) ocp.Ou
 
 // RecordCall records a call that an adapter handled without running it. It implements
 // ocp.CallRecorder.
-func (c *caller) RecordCall(tool *ocp.Tool, outcome string) {
+func (c *caller) RecordCall(tool *tool.Tool, outcome string) {
 	c.metrics.Count(tool, outcome)
 	c.calls.record(tool, outcome)
 }
@@ -95,18 +95,18 @@ func (c *caller) AmendCall(outcome string) {
 
 // execute runs the tool. A panic, for example of the schema validator, fails this call only, as
 // a panic in a handler does.
-func (c *caller) execute(ctx context.Context, tool string, arguments []byte) (outcome ocp.Outcome) {
+func (c *caller) execute(ctx context.Context, t string, arguments []byte) (outcome tool.Outcome) {
 	defer func() {
 		if value := recover(); value != nil {
 			p := &PanicError{Value: value, Stack: debug.Stack()}
-			outcome = ocp.Outcome{Failure: c.panicFailure("the call", p)}
+			outcome = tool.Outcome{Failure: c.panicFailure("the call", p)}
 		}
 	}()
-	return ocp.Execute(ctx, c.tools, tool, arguments, &c.dispatch)
+	return tool.Execute(ctx, c.tools, t, arguments, &c.dispatch)
 }
 
 // outcomeFields returns the fields of the debug log line of a call.
-func outcomeFields(tool, toolset, protocol string, outcome *ocp.Outcome) []zap.Field {
+func outcomeFields(tool, toolset, protocol string, outcome *tool.Outcome) []zap.Field {
 	const longestName = 128 // bytes; the client chooses the name
 	fields := []zap.Field{
 		zap.String("tool", tool[:min(len(tool), longestName)]),
@@ -126,6 +126,6 @@ func outcomeFields(tool, toolset, protocol string, outcome *ocp.Outcome) []zap.F
 
 // Interface guards
 var (
-	_ ocp.Caller       = (*caller)(nil)
-	_ ocp.CallRecorder = (*caller)(nil)
+	_ tool.Caller       = (*caller)(nil)
+	_ tool.CallRecorder = (*caller)(nil)
 )

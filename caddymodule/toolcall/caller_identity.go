@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/agentauth"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // AuthenticatedUser returns the request's {http.auth.user.id}. It returns "" if the caller is
@@ -23,11 +23,11 @@ func AuthenticatedUser(r *http.Request) string {
 
 // AccessOf returns the scopes of the request's access token. It returns nil if the request has
 // no access token.
-func AccessOf(r *http.Request) *ocp.Access {
+func AccessOf(r *http.Request) *tool.Access {
 	scopes, ok := caddyhttp.GetVar(r.Context(), agentauth.VarScopes).([]string)
 	if !ok {
 		return nil
 	}
 	metadata, _ := caddyhttp.GetVar(r.Context(), agentauth.VarResourceMetadata).(string)
-	return &ocp.Access{Scopes: scopes, Metadata: metadata}
+	return &tool.Access{Scopes: scopes, Metadata: metadata}
 }

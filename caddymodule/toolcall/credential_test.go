@@ -14,7 +14,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func TestCredentials(t *testing.T) {
@@ -114,7 +114,7 @@ func TestSupplement(t *testing.T) {
 		return handlertest.API(w, r)
 	}}
 	i.toolset.Credentials = agents.Credentials{{In: "header", Name: "Authorization", Value: "Bearer gateway"}, {In: "header", Name: "X-Key", Value: "gateway"}, {In: "query", Name: "limit", Value: "20"}}
-	i.supplement = &ocp.Supplement{
+	i.supplement = &tool.Supplement{
 		Header: http.Header{"X-Key": {"adapter"}, "Mcp-Progress": {"1"}, "User-Agent": {"adapter"}},
 		Query:  map[string][]string{"token": {"t"}, "limit": {"30"}},
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // errCallTimeout is the cancellation cause of a tool call that exceeds its time limit.
@@ -64,7 +65,7 @@ func newDispatch(next caddyhttp.Handler, outer *http.Request, protocol string, t
 // Invoke sends the call through the chain and returns the response. Its errors are
 // *ocp.Failure. The chain runs in the calling goroutine. At the time limit the context is
 // canceled, but Invoke still waits for a handler that ignores its context.
-func (d *dispatch) Invoke(ctx context.Context, call *ocp.Call) (*ocp.Result, error) {
+func (d *dispatch) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var timer *time.Timer
@@ -79,7 +80,7 @@ func (d *dispatch) Invoke(ctx context.Context, call *ocp.Call) (*ocp.Result, err
 	if credentials != nil {
 		call.Fill(agents.CredentialValues(credentials))
 	}
-	r, err := call.Request(ocp.ContextWithCall(ctx, call))
+	r, err := call.Request(tool.ContextWithCall(ctx, call))
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +97,7 @@ func (d *dispatch) Invoke(ctx context.Context, call *ocp.Call) (*ocp.Result, err
 // are not arguments of the call. In increasing priority these are: the headers of the client's
 // request, the values that the document fixes, the adapter's supplement, and the toolset's
 // credentials (rec.ToolsetCredentials).
-func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *ocp.Call) *http.Request {
+func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *tool.Call) *http.Request {
 	asOperator := len(d.credentials) > 0
 	copyHeaders(r.Header, d.clientRequest.Header, asOperator)
 	call.SetFilledHeaders(r.Header)
@@ -112,7 +113,7 @@ func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *ocp.Call) *http
 		}
 	}
 	repl := caddy.NewReplacer()
-	supplement := ocp.SupplementFromContext(r.Context())
+	supplement := tool.SupplementFromContext(r.Context())
 	supplement.Apply(r)
 	rec.Injected = supplement.Secrets()
 	if rec.ToolsetCredentials != nil {
@@ -220,12 +221,12 @@ func Serve(next caddyhttp.Handler, rec *Recorder, r *http.Request) (err error) {
 }
 
 // operationOf names the operation of a tool in messages.
-func operationOf(tool *ocp.Tool) string {
+func operationOf(tool *tool.Tool) string {
 	return tool.Method + " " + tool.Path
 }
 
 // conclude turns the recorded response into a Result, or an error into a Failure.
-func (d *dispatch) conclude(ctx context.Context, call *ocp.Call, rec *Recorder, err error) (*ocp.Result, error) {
+func (d *dispatch) conclude(ctx context.Context, call *tool.Call, rec *Recorder, err error) (*tool.Result, error) {
 	defer rec.Release()
 	if err != nil && rec.StreamComplete() && (ctx.Err() != nil || isAbortedResponse(err)) {
 		err = nil
@@ -259,10 +260,10 @@ func isAbortedResponse(err error) bool {
 }
 
 // decodeResult decodes the recorded body and returns it as a Result.
-func (d *dispatch) decodeResult(tool *ocp.Tool, rec *Recorder) (*ocp.Result, error) {
+func (d *dispatch) decodeResult(t *tool.Tool, rec *Recorder) (*tool.Result, error) {
 	if rec.Stream != nil {
 		if err := rec.FinishStream(); err != nil {
-			return nil, d.unfinishedStreamFailure(tool, err)
+			return nil, d.unfinishedStreamFailure(t, err)
 		}
 	}
 	body, err := DecodeBody(rec.Headers, rec.takeBody(), d.limits.MaxResponse)
@@ -270,10 +271,10 @@ func (d *dispatch) decodeResult(tool *ocp.Tool, rec *Recorder) (*ocp.Result, err
 		body, err = DecodeText(rec.Headers, body, d.limits.MaxResponse)
 	}
 	if err != nil {
-		return nil, d.undecodableFailure(tool, err)
+		return nil, d.undecodableFailure(t, err)
 	}
 	ConcealInResponse(rec.Injected.Secrets(rec.Status), rec.Headers, body)
-	result := &ocp.Result{Status: rec.Status, Header: rec.Headers, Exposed: rec.Exposed}
+	result := &tool.Result{Status: rec.Status, Header: rec.Headers, Exposed: rec.Exposed}
 	switch {
 	case body == nil:
 	case len(body.B) == 0:
@@ -293,20 +294,20 @@ func (d *dispatch) decodeResult(tool *ocp.Tool, rec *Recorder) (*ocp.Result, err
 //     becomes the status of the recorded response, so that it reads like a response of the API.
 //
 // If there is a recorded response, failed returns nil.
-func (d *dispatch) handlerFailure(tool *ocp.Tool, rec *Recorder, err error) *ocp.Failure {
-	where := operationOf(tool)
+func (d *dispatch) handlerFailure(t *tool.Tool, rec *Recorder, err error) *tool.Failure {
+	where := operationOf(t)
 	if p, ok := errors.AsType[*PanicError](err); ok {
 		return d.panicFailure(where, p)
 	}
 	handlerError, ok := errors.AsType[caddyhttp.HandlerError](err)
 	if !ok {
 		if c := d.logger.Check(zapcore.ErrorLevel, "handler failed in a tool call"); c != nil {
-			c.Write(zap.String("tool", tool.Name), zap.String("toolset", d.toolset), zap.Error(err))
+			c.Write(zap.String("tool", t.Name), zap.String("toolset", d.toolset), zap.Error(err))
 		}
-		return &ocp.Failure{Kind: ocp.Internal, Message: "the gateway failed to handle " + where + "; the reason is in its log"}
+		return &tool.Failure{Kind: tool.Internal, Message: "the gateway failed to handle " + where + "; the reason is in its log"}
 	}
 	if c := d.logger.Check(logLevel(handlerError.StatusCode), "handler returned an error for a tool call"); c != nil {
-		c.Write(zap.String("tool", tool.Name), zap.String("toolset", d.toolset),
+		c.Write(zap.String("tool", t.Name), zap.String("toolset", d.toolset),
 			zap.Int("status", handlerError.StatusCode), zap.Error(err))
 	}
 	if message, ok := operatorMessage(handlerError); ok {
@@ -332,13 +333,13 @@ func logLevel(status int) zapcore.Level {
 }
 
 // panicFailure logs the panic of a handler and returns the failure of the call.
-func (d *dispatch) panicFailure(where string, p *PanicError) *ocp.Failure {
+func (d *dispatch) panicFailure(where string, p *PanicError) *tool.Failure {
 	if p.Stack == nil {
-		return &ocp.Failure{Kind: ocp.Unreachable, Message: "the connection closed before the response of " + where + " was complete; " + brokenResponseAdvice(where)}
+		return &tool.Failure{Kind: tool.Unreachable, Message: "the connection closed before the response of " + where + " was complete; " + brokenResponseAdvice(where)}
 	}
 	if c := d.logger.Check(zapcore.ErrorLevel, "panic in a tool call"); c != nil {
 		c.Write(zap.String("operation", where), zap.String("toolset", d.toolset),
 			zap.Any("panic", p.Value), zap.ByteString("stack", p.Stack))
 	}
-	return &ocp.Failure{Kind: ocp.Internal, Message: "the gateway failed to handle " + where + "; the reason is in its log"}
+	return &tool.Failure{Kind: tool.Internal, Message: "the gateway failed to handle " + where + "; the reason is in its log"}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
 	"github.com/fairwayhq/fairway/mcpadapter"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 const benchDocument = `openapi: 3.1.0
@@ -32,13 +32,13 @@ paths:
 // request at all, the dispatch of a call that is already bound, the call of a
 // tool, and a whole tools/call.
 func BenchmarkDispatch(b *testing.B) {
-	tools, err := ocp.Build([]byte(benchDocument), ocp.BuildOptions{Name: "trips"})
+	tools, err := tool.Build([]byte(benchDocument), tool.BuildOptions{Name: "trips"})
 	if err != nil {
 		b.Fatal(err)
 	}
-	tool, _ := tools.Tool("getTrip")
+	t, _ := tools.Tool("getTrip")
 	arguments := []byte(`{"id":"7","limit":10}`)
-	call, err := tool.Bind(arguments)
+	call, err := t.Bind(arguments)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -97,8 +97,8 @@ func BenchmarkDispatch(b *testing.B) {
 			d := newDispatch(next, r, "mcp", of, zap.NewNop())
 			d.repl = nil // the same replacer would grow with every request
 			server.ServeHTTP(w, r, mcpadapter.Site{
-				Tools:  func() *ocp.Toolset { return tools },
-				Caller: func(*ocp.Toolset) ocp.Caller { return newCaller(d, tools, &calls, new(RequestCalls)) },
+				Tools:  func() *tool.Toolset { return tools },
+				Caller: func(*tool.Toolset) tool.Caller { return newCaller(d, tools, &calls, new(RequestCalls)) },
 			})
 			if w.Status != 200 {
 				b.Fatal(w.Status)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/internal/problem"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Endpoint is the common part of the handlers of all tool protocols: a path of the site and the
@@ -115,7 +115,7 @@ func (e *Endpoint) Owns(r *http.Request) (rest string, owned bool) {
 	if rest, owned = e.relativePath(r.URL.Path); !owned {
 		return "", false
 	}
-	return rest, ocp.CallFromContext(r.Context()) == nil
+	return rest, tool.CallFromContext(r.Context()) == nil
 }
 
 // relativePath reports whether a path is the endpoint's or below it. Rest is the part of the path
@@ -129,7 +129,7 @@ func (e *Endpoint) relativePath(path string) (rest string, below bool) {
 // not a tool call, PassThrough sets its {http.tool.*} placeholders to empty strings. Otherwise they
 // would be null in CEL, and the expression {http.tool.name} == "" would be false.
 func PassThrough(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if ocp.CallFromContext(r.Context()) == nil {
+	if tool.CallFromContext(r.Context()) == nil {
 		if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 			for _, name := range toolPlaceholders {
 				repl.Set(name, "")
@@ -141,14 +141,14 @@ func PassThrough(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler)
 
 // Tools returns the endpoint's current tools and marks the request as one to a tool endpoint.
 // It returns nil if the document is not loaded yet.
-func (e *Endpoint) Tools(r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
+func (e *Endpoint) Tools(r *http.Request, next caddyhttp.Handler) *tool.Toolset {
 	MarkToolEndpoint(r)
 	return e.Current(r, next)
 }
 
 // Current returns the endpoint's current tools. An endpoint of an agent serves the tools that
 // the agent may use.
-func (e *Endpoint) Current(r *http.Request, next caddyhttp.Handler) *ocp.Toolset {
+func (e *Endpoint) Current(r *http.Request, next caddyhttp.Handler) *tool.Toolset {
 	tools := CurrentTools(e.Toolset, r, next)
 	if e.Agent == "" || tools == nil {
 		return tools
@@ -191,13 +191,13 @@ func inSeconds(wait string) string {
 }
 
 // Caller returns the caller that runs the tool calls of one request and records them in calls.
-func (e *Endpoint) Caller(r *http.Request, next caddyhttp.Handler, tools *ocp.Toolset, calls *RequestCalls) *caller {
+func (e *Endpoint) Caller(r *http.Request, next caddyhttp.Handler, tools *tool.Toolset, calls *RequestCalls) *caller {
 	return newCaller(newDispatch(next, r, e.Protocol, e.Toolset, e.Logger), tools, &e.metrics, calls)
 }
 
 // StreamCaller returns the caller that runs the tool calls of one message of a stream and
 // records them in calls.
-func (e *Endpoint) StreamCaller(r *http.Request, next caddyhttp.Handler, tools *ocp.Toolset, calls *RequestCalls) *caller {
+func (e *Endpoint) StreamCaller(r *http.Request, next caddyhttp.Handler, tools *tool.Toolset, calls *RequestCalls) *caller {
 	return newStreamCaller(newDispatch(next, r, e.Protocol, e.Toolset, e.Logger), tools, &e.metrics, calls)
 }
 

@@ -14,32 +14,32 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/stream"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // statusClientClosed is the status that reverse_proxy uses if the client disconnects.
 const statusClientClosed = 499
 
 // interruptedFailure returns the failure of a call that ended before its response was complete.
-func (d *dispatch) interruptedFailure(ctx context.Context, where string, rec *Recorder) *ocp.Failure {
+func (d *dispatch) interruptedFailure(ctx context.Context, where string, rec *Recorder) *tool.Failure {
 	if errors.Is(context.Cause(ctx), errCallTimeout) || errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		if rec.Stream != nil && d.limits.Timeout > 0 {
 			return d.streamTimeoutFailure(where, rec.Stream)
 		}
-		return &ocp.Failure{Kind: ocp.TimedOut, Message: fmt.Sprintf(
+		return &tool.Failure{Kind: tool.TimedOut, Message: fmt.Sprintf(
 			"%s did not respond within %s; %s", where, d.limits.Timeout, timeoutAdvice(where))}
 	}
-	return &ocp.Failure{Kind: ocp.Canceled, Message: where + " was canceled because the client disconnected"}
+	return &tool.Failure{Kind: tool.Canceled, Message: where + " was canceled because the client disconnected"}
 }
 
 // streamTimeoutFailure returns the failure of a stream that exceeds one of its two time limits.
-func (d *dispatch) streamTimeoutFailure(where string, s *recordedStream) *ocp.Failure {
+func (d *dispatch) streamTimeoutFailure(where string, s *recordedStream) *tool.Failure {
 	message := fmt.Sprintf("%s started to respond and then sent nothing for %s", where, d.limits.Timeout)
 	if !time.Now().Before(s.end) {
 		message = fmt.Sprintf("%s streamed its response for more than %s", where, maxStreamTimeouts*d.limits.Timeout)
 	}
-	return &ocp.Failure{Kind: ocp.TimedOut, Message: message + " without finishing; " + timeoutAdvice(where)}
+	return &tool.Failure{Kind: tool.TimedOut, Message: message + " without finishing; " + timeoutAdvice(where)}
 }
 
 // retryAdvice returns the advice whether a call that failed in transit can be repeated. The
@@ -71,27 +71,27 @@ func brokenResponseAdvice(where string) string {
 // isIdempotent reports whether the method is idempotent (RFC 9110, section 9.2.2).
 func isIdempotent(where string) bool {
 	method, _, _ := strings.Cut(where, " ")
-	return (&ocp.Tool{Method: method}).Idempotent()
+	return (&tool.Tool{Method: method}).Idempotent()
 }
 
 // streamLimitFailure returns the failure of a stream that was canceled because of its size.
-func streamLimitFailure(where string, err error) *ocp.Failure {
+func streamLimitFailure(where string, err error) *tool.Failure {
 	if errors.Is(err, stream.ErrTooManyEvents) {
-		return &ocp.Failure{Kind: ocp.TooLarge, Message: where + " streamed too many events; request less"}
+		return &tool.Failure{Kind: tool.TooLarge, Message: where + " streamed too many events; request less"}
 	}
-	return &ocp.Failure{Kind: ocp.TooLarge, Message: fmt.Sprintf(
+	return &tool.Failure{Kind: tool.TooLarge, Message: fmt.Sprintf(
 		"%s streamed a progress or log event of more than %s, the limit of one event; the operator must check the API",
 		where, humanize.IBytes(stream.DefaultMaxEvent))}
 }
 
 // unfinishedStreamFailure returns the failure of a stream that ended without a result.
-func (d *dispatch) unfinishedStreamFailure(tool *ocp.Tool, err error) *ocp.Failure {
-	where := operationOf(tool)
+func (d *dispatch) unfinishedStreamFailure(t *tool.Tool, err error) *tool.Failure {
+	where := operationOf(t)
 	switch {
 	case errors.Is(err, buffer.ErrTooLarge):
-		return d.tooLargeFailure(tool, 0)
+		return d.tooLargeFailure(t, 0)
 	case errors.Is(err, stream.ErrCutOff):
-		return &ocp.Failure{Kind: ocp.Unreachable, Message: where + " ended its stream in the middle of an event, " +
+		return &tool.Failure{Kind: tool.Unreachable, Message: where + " ended its stream in the middle of an event, " +
 			"which must end with an empty line; " + brokenResponseAdvice(where)}
 	}
 	return streamLimitFailure(where, err)
@@ -99,69 +99,69 @@ func (d *dispatch) unfinishedStreamFailure(tool *ocp.Tool, err error) *ocp.Failu
 
 // missingCredentialFailure returns the failure of a call that was not sent because a credential has no
 // usable value. The reason is for the operator and only in the log.
-func (d *dispatch) missingCredentialFailure(tool *ocp.Tool, err error) *ocp.Failure {
+func (d *dispatch) missingCredentialFailure(t *tool.Tool, err error) *tool.Failure {
 	if c := d.logger.Check(zapcore.ErrorLevel, "tool call not sent: a credential has no usable value"); c != nil {
-		c.Write(zap.String("tool", tool.Name), zap.String("toolset", d.toolset), zap.Error(err))
+		c.Write(zap.String("tool", t.Name), zap.String("toolset", d.toolset), zap.Error(err))
 	}
 	location := "the API"
 	if missing, ok := errors.AsType[*agents.MissingCredentialError](err); ok {
 		location += " (" + missing.Location + ")"
 	}
-	return &ocp.Failure{Kind: ocp.Internal, Message: fmt.Sprintf(
+	return &tool.Failure{Kind: tool.Internal, Message: fmt.Sprintf(
 		"%s %s was not sent: the gateway's credential for %s is missing; the operator must set it (the reason is in the gateway's log)",
-		tool.Method, tool.Path, location)}
+		t.Method, t.Path, location)}
 }
 
 // UpstreamFailure returns the failure for a handler error with a status that says that the
 // upstream cannot be reached. It returns nil for other statuses.
-func UpstreamFailure(where string, status int) *ocp.Failure {
+func UpstreamFailure(where string, status int) *tool.Failure {
 	switch status {
 	case http.StatusBadGateway:
-		return &ocp.Failure{Kind: ocp.Unreachable, Status: status, Message: where +
+		return &tool.Failure{Kind: tool.Unreachable, Status: status, Message: where +
 			" could not be reached (502 Bad Gateway): the API is down or closed the connection; " + retryAdvice(where)}
 	case http.StatusServiceUnavailable:
-		return &ocp.Failure{Kind: ocp.Unreachable, Status: status, Message: where +
+		return &tool.Failure{Kind: tool.Unreachable, Status: status, Message: where +
 			" could not be reached (503 Service Unavailable): no server of the API is available; " + retryAdvice(where)}
 	case http.StatusGatewayTimeout:
-		return &ocp.Failure{Kind: ocp.TimedOut, Status: status, Message: where +
+		return &tool.Failure{Kind: tool.TimedOut, Status: status, Message: where +
 			" did not respond in time (504 Gateway Timeout); " + timeoutAdvice(where)}
 	case statusClientClosed:
-		return &ocp.Failure{Kind: ocp.Canceled, Message: where + " was canceled because the client disconnected"}
+		return &tool.Failure{Kind: tool.Canceled, Message: where + " was canceled because the client disconnected"}
 	}
 	return nil
 }
 
 // noHandlerFailure returns the failure of a call that no handler responded to.
-func noHandlerFailure(where, protocol string) *ocp.Failure {
-	return &ocp.Failure{Kind: ocp.Unanswered, Message: fmt.Sprintf(
+func noHandlerFailure(where, protocol string) *tool.Failure {
+	return &tool.Failure{Kind: tool.Unanswered, Message: fmt.Sprintf(
 		"no handler on this site responds to %s: the operator must add a handler for the API, such as reverse_proxy, after %s, "+
 			"or set base_path if the API has another path on this site", where, protocol)}
 }
 
 // tooLargeFailure returns the failure of a response over the limit. It names the size, if known, and
 // arguments of the tool that may make the response smaller.
-func (d *dispatch) tooLargeFailure(tool *ocp.Tool, declared int64) *ocp.Failure {
+func (d *dispatch) tooLargeFailure(t *tool.Tool, declared int64) *tool.Failure {
 	limit := humanize.IBytes(uint64(d.limits.MaxResponse))
 	size := "more than " + limit
 	if declared > 0 {
 		size = humanize.IBytes(uint64(declared)) + ", over the limit of " + limit
 	}
-	message := fmt.Sprintf("the response of %s %s has %s: narrow the call", tool.Method, tool.Path, size)
-	if names := narrowingArguments(tool); len(names) > 0 {
+	message := fmt.Sprintf("the response of %s %s has %s: narrow the call", t.Method, t.Path, size)
+	if names := narrowingArguments(t); len(names) > 0 {
 		message += " with " + strings.Join(names, ", ")
 	} else {
 		message += " if its arguments allow it"
 	}
-	return &ocp.Failure{Kind: ocp.TooLarge, Message: message + "; the operator can raise max_response"}
+	return &tool.Failure{Kind: tool.TooLarge, Message: message + "; the operator can raise max_response"}
 }
 
 // narrowingArguments returns optional arguments of a tool that, by their names, make the
 // response smaller.
-func narrowingArguments(tool *ocp.Tool) (names []string) {
+func narrowingArguments(t *tool.Tool) (names []string) {
 	const maxNames = 6
-	for i := range tool.Arguments {
-		a := &tool.Arguments[i]
-		if a.In != ocp.InQuery || len(names) == maxNames {
+	for i := range t.Arguments {
+		a := &t.Arguments[i]
+		if a.In != tool.InQuery || len(names) == maxNames {
 			continue
 		}
 		switch strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(a.Name)) {
@@ -174,15 +174,15 @@ func narrowingArguments(tool *ocp.Tool) (names []string) {
 }
 
 // undecodableFailure returns the failure of a response whose body cannot be decoded.
-func (d *dispatch) undecodableFailure(tool *ocp.Tool, err error) *ocp.Failure {
+func (d *dispatch) undecodableFailure(t *tool.Tool, err error) *tool.Failure {
 	if errors.Is(err, buffer.ErrTooLarge) {
-		return d.tooLargeFailure(tool, 0)
+		return d.tooLargeFailure(t, 0)
 	}
-	where := tool.Method + " " + tool.Path
+	where := t.Method + " " + t.Path
 	if coding, ok := errors.AsType[unknownCodingError](err); ok {
-		return &ocp.Failure{Kind: ocp.Unreadable, Message: fmt.Sprintf(
+		return &tool.Failure{Kind: tool.Unreadable, Message: fmt.Sprintf(
 			"the response of %s has the unsupported content coding %.40q; the API must send identity, gzip, deflate or zstd",
 			where, coding.coding)}
 	}
-	return &ocp.Failure{Kind: ocp.Unreadable, Message: "the compressed response of " + where + " is corrupt or truncated; the operator must check the API and the proxies in front of it"}
+	return &tool.Failure{Kind: tool.Unreadable, Message: "the compressed response of " + where + " is corrupt or truncated; the operator must check the API and the proxies in front of it"}
 }

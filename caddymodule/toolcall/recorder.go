@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // errResponseTooLarge is the write error that a handler gets if the response exceeds the limit of
@@ -31,10 +31,10 @@ type Recorder struct {
 	TooLarge           bool
 	contentLength      int64                   // Content-Length, if it exceeds the limit
 	cancel             context.CancelCauseFunc // ends the call
-	Refusal            *ocp.Failure            // set by a guard after the endpoint; the response reports the same
+	Refusal            *tool.Failure           // set by a guard after the endpoint; the response reports the same
 	Exposed            string                  // set by a guard after the endpoint; see ocp.Result
 	ClientRequest      *http.Request           // the client's request to the endpoint; nil if this is not a tool call
-	ToolsetCredentials *ocp.Supplement         // credentials that the gateway adds for the toolset
+	ToolsetCredentials *tool.Supplement        // credentials that the gateway adds for the toolset
 	Injected           InjectedCredentials     // ToolsetCredentials and further injected credentials
 
 	StreamOptions streamOptions   // how to handle a stream; the zero value records it like any other response
@@ -203,8 +203,8 @@ func (r *Recorder) takeBody() *buffer.Buffer {
 // SuppressEvents stops forwarding the events of a stream to the client. A response
 // that has not passed its output check must not be shown.
 func (r *Recorder) SuppressEvents() {
-	if r.StreamOptions.ctx != nil && ocp.ListenerFromContext(r.StreamOptions.ctx) != nil {
-		r.StreamOptions.ctx = ocp.ContextWithListener(r.StreamOptions.ctx, nil)
+	if r.StreamOptions.ctx != nil && tool.ListenerFromContext(r.StreamOptions.ctx) != nil {
+		r.StreamOptions.ctx = tool.ContextWithListener(r.StreamOptions.ctx, nil)
 	}
 }
 

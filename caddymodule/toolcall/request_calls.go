@@ -6,7 +6,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // maxLoggedCalls limits how many calls the access log entry of one request lists. A batch has
@@ -36,7 +36,7 @@ func (c *RequestCalls) Begin(fields *caddyhttp.ExtraLogFields, toolset, protocol
 }
 
 // record adds a call. Tool is nil if the client named a tool that does not exist.
-func (c *RequestCalls) record(tool *ocp.Tool, outcome string) {
+func (c *RequestCalls) record(tool *tool.Tool, outcome string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.count == 1 && c.fields != nil {

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/stream"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // maxStreamTimeouts is the maximum duration of a streamed response, as a multiple of the tool
@@ -42,7 +42,7 @@ func (s *streamOptions) open(rec *Recorder) *recordedStream {
 	}
 	begun := &recordedStream{
 		Reducer: stream.NewReducer(format, rec.Body, stream.Options{
-			Listener:   ocp.ListenerFromContext(s.ctx),
+			Listener:   tool.ListenerFromContext(s.ctx),
 			MaxContent: rec.limit,
 		}),
 		streamOptions: s,

@@ -17,30 +17,30 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // invocation runs a tool against a handler, without a server around it.
 type invocation struct {
 	method     string // GET if empty
 	toolset    agents.Toolset
-	listener   func(ocp.Event)
-	supplement *ocp.Supplement
+	listener   func(tool.Event)
+	supplement *tool.Supplement
 	handler    func(w http.ResponseWriter, r *http.Request) error
 }
 
-func (i invocation) run(t *testing.T) (*ocp.Result, error) {
+func (i invocation) run(t *testing.T) (*tool.Result, error) {
 	t.Helper()
 	document := strings.Replace(benchDocument, "get:", strings.ToLower(i.method)+":", 1)
 	if i.method == "" {
 		document = benchDocument
 	}
-	tools, err := ocp.Build([]byte(document), ocp.BuildOptions{Name: "trips"})
+	tools, err := tool.Build([]byte(document), tool.BuildOptions{Name: "trips"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tool, _ := tools.Tool("getTrip")
-	call, err := tool.Bind([]byte(`{"id":"7","limit":10}`))
+	called, _ := tools.Tool("getTrip")
+	call, err := called.Bind([]byte(`{"id":"7","limit":10}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,10 +50,10 @@ func (i invocation) run(t *testing.T) (*ocp.Result, error) {
 	d := newDispatch(caddyhttp.HandlerFunc(i.handler), handlertest.EndpointRequest(), "mcp", &i.toolset, zap.NewNop())
 	ctx := d.clientRequest.Context()
 	if i.listener != nil {
-		ctx = ocp.ContextWithListener(ctx, i.listener)
+		ctx = tool.ContextWithListener(ctx, i.listener)
 	}
 	if i.supplement != nil {
-		ctx = ocp.ContextWithSupplement(ctx, i.supplement)
+		ctx = tool.ContextWithSupplement(ctx, i.supplement)
 	}
 	return d.Invoke(ctx, call)
 }
@@ -112,7 +112,7 @@ func TestStreamedAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			told := 0
-			for _, listener := range []func(ocp.Event){nil, func(ocp.Event) { told++ }} {
+			for _, listener := range []func(tool.Event){nil, func(tool.Event) { told++ }} {
 				result, err := invocation{method: test.method, handler: test.handler, listener: listener}.run(t)
 				if err != nil {
 					t.Fatal(err)
@@ -136,7 +136,7 @@ func TestStreamedAnswer(t *testing.T) {
 func TestStreamedListener(t *testing.T) {
 	told := 0
 	result, err := invocation{
-		listener: func(ocp.Event) { told++ },
+		listener: func(tool.Event) { told++ },
 		handler: func(w http.ResponseWriter, _ *http.Request) error {
 			w.Header().Set("Content-Type", events)
 			for i := range 3 {
@@ -173,19 +173,19 @@ func TestStreamedFailures(t *testing.T) {
 	const result = "event: result\ndata: {\"a\":1}\n\n"
 	for name, test := range map[string]struct {
 		handler func(http.ResponseWriter, *http.Request) error
-		limit   int64           // max_response; 0 is 1000
-		kind    ocp.FailureKind // "" if it succeeds
-		message string          // of the failure, or the body
+		limit   int64            // max_response; 0 is 1000
+		kind    tool.FailureKind // "" if it succeeds
+		message string           // of the failure, or the body
 	}{
-		"too much content":            {answers(200, events, "data: "+x+"\n\n", "data: "+x+"\n\n"), 0, ocp.TooLarge, "narrow the call with limit"},
-		"too large in the last line":  {answers(200, "application/jsonl", x+"\n", x), 0, ocp.TooLarge, "max_response"},
-		"a log line that is too long": {answers(200, events, "event: log\ndata: "+strings.Repeat("x", 256<<10+1)+"\n\n"), 1 << 20, ocp.TooLarge, "256 KiB"},
-		"events without an end":       {answers(200, "application/jsonl", strings.Repeat("{\"progress\":1}\n", 100_001)), 0, ocp.TooLarge, "too many events"},
-		"cut off":                     {answers(200, events, "data: half"), 0, ocp.Unreachable, "in the middle of an event"},
-		"broken off":                  {then(answers(200, events, "data: 1\n\n"), abort), 0, ocp.Unreachable, "closed"},
+		"too much content":            {answers(200, events, "data: "+x+"\n\n", "data: "+x+"\n\n"), 0, tool.TooLarge, "narrow the call with limit"},
+		"too large in the last line":  {answers(200, "application/jsonl", x+"\n", x), 0, tool.TooLarge, "max_response"},
+		"a log line that is too long": {answers(200, events, "event: log\ndata: "+strings.Repeat("x", 256<<10+1)+"\n\n"), 1 << 20, tool.TooLarge, "256 KiB"},
+		"events without an end":       {answers(200, "application/jsonl", strings.Repeat("{\"progress\":1}\n", 100_001)), 0, tool.TooLarge, "too many events"},
+		"cut off":                     {answers(200, events, "data: half"), 0, tool.Unreachable, "in the middle of an event"},
+		"broken off":                  {then(answers(200, events, "data: 1\n\n"), abort), 0, tool.Unreachable, "closed"},
 		"broken off after the result": {then(answers(200, events, result), abort), 0, "", `{"a":1}`},
-		"a fault after the result":    {then(answers(200, events, result), fault), 0, ocp.Internal, "log"},
-		"an error in the middle":      {then(answers(200, events, "data: 1\n\n"), func(http.ResponseWriter, *http.Request) error { return caddyhttp.Error(502, nil) }), 0, ocp.Unreachable, "502"},
+		"a fault after the result":    {then(answers(200, events, result), fault), 0, tool.Internal, "log"},
+		"an error in the middle":      {then(answers(200, events, "data: 1\n\n"), func(http.ResponseWriter, *http.Request) error { return caddyhttp.Error(502, nil) }), 0, tool.Unreachable, "502"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := invocation{handler: test.handler}
@@ -198,7 +198,7 @@ func TestStreamedFailures(t *testing.T) {
 				}
 				return
 			}
-			failure, ok := errors.AsType[*ocp.Failure](err)
+			failure, ok := errors.AsType[*tool.Failure](err)
 			if !ok || failure.Kind != test.kind || !strings.Contains(failure.Message, test.message) {
 				t.Errorf("got %v, want %s with %q", err, test.kind, test.message)
 			}
@@ -234,7 +234,7 @@ func TestStreamedTimeout(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		handler  func(http.ResponseWriter, *http.Request) error
-		listener func(ocp.Event)
+		listener func(tool.Event)
 		message  string        // of the failure, or the body
 		after    time.Duration // 0 if it succeeds
 	}{
@@ -245,8 +245,8 @@ func TestStreamedTimeout(t *testing.T) {
 		"for ever":                      {every(timeout/2, 1000, ":\n"), nil, "for more than 10s", 10 * timeout},
 		"silence after the result":      {every(2*timeout, 1, "event: result\ndata: 7\n\n"), nil, "7", 0},
 		"for ever with the result said": {every(timeout/2, 1000, "event: result\ndata: 7\n\n"), nil, "7", 0},
-		"a listener that takes long":    {every(0, 2, "data: 7\n\n"), func(ocp.Event) { time.Sleep(3 * timeout) }, "7\n7", 0},
-		"one that takes for ever":       {every(0, 1000, "data: 7\n\n"), func(ocp.Event) { time.Sleep(3 * timeout) }, "for more than 10s", 12 * timeout},
+		"a listener that takes long":    {every(0, 2, "data: 7\n\n"), func(tool.Event) { time.Sleep(3 * timeout) }, "7\n7", 0},
+		"one that takes for ever":       {every(0, 1000, "data: 7\n\n"), func(tool.Event) { time.Sleep(3 * timeout) }, "for more than 10s", 12 * timeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -255,12 +255,12 @@ func TestStreamedTimeout(t *testing.T) {
 				i.toolset.Limits.Timeout = timeout
 				result, err := i.run(t)
 				defer result.Release()
-				failure, failed := errors.AsType[*ocp.Failure](err)
+				failure, failed := errors.AsType[*tool.Failure](err)
 				switch {
 				case test.after == 0 && (err != nil || string(result.Body) != test.message):
 					t.Errorf("got %+v, %v", result, err)
 				case test.after == 0:
-				case !failed || failure.Kind != ocp.TimedOut || !strings.Contains(failure.Message, test.message):
+				case !failed || failure.Kind != tool.TimedOut || !strings.Contains(failure.Message, test.message):
 					t.Errorf("got %+v, %v; want %q", result, err, test.message)
 				case time.Since(start) != test.after:
 					t.Errorf("after %s, want %s", time.Since(start), test.after)
@@ -284,12 +284,12 @@ func TestStreamedCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/mcp", nil)
 	r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), nil, new(caddyhttp.Server))
-	tools, err := ocp.Build([]byte(benchDocument), ocp.BuildOptions{Name: "trips"})
+	tools, err := tool.Build([]byte(benchDocument), tool.BuildOptions{Name: "trips"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tool, _ := tools.Tool("getTrip")
-	call, err := tool.Bind([]byte(`{"id":"7"}`))
+	called, _ := tools.Tool("getTrip")
+	call, err := called.Bind([]byte(`{"id":"7"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +301,7 @@ func TestStreamedCancel(t *testing.T) {
 	}
 	d := newDispatch(caddyhttp.HandlerFunc(next), r, "mcp", &agents.Toolset{Limits: agents.Limits{MaxResponse: 100}}, zap.NewNop())
 	result, err := d.Invoke(r.Context(), call)
-	if failure, ok := errors.AsType[*ocp.Failure](err); !ok || failure.Kind != ocp.Canceled {
+	if failure, ok := errors.AsType[*tool.Failure](err); !ok || failure.Kind != tool.Canceled {
 		t.Errorf("got %+v, %v", result, err)
 	}
 }

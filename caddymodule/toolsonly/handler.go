@@ -10,7 +10,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/internal/problem"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func init() {
@@ -57,7 +57,7 @@ func (*Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // ServeHTTP passes tool calls on and rejects all other requests.
 func (*Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if ocp.CallFromContext(r.Context()) != nil || toolcall.IsGatewayRequest(r.Context()) {
+	if tool.CallFromContext(r.Context()) != nil || toolcall.IsGatewayRequest(r.Context()) {
 		return next.ServeHTTP(w, r)
 	}
 	problem.Write(w, http.StatusNotFound, "Not found", "This path can only be called through the tools of this site.")

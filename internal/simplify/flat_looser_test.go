@@ -17,7 +17,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/shared"
 	"github.com/fairwayhq/fairway/internal/simplify"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // TestFlat_stubsAcceptMore wants a value that a schema accepts to be accepted once
@@ -79,7 +79,7 @@ func TestFlat_documentsAcceptMore(t *testing.T) {
 	const sample = 40 // tools of each document
 	for name := range shared.Documents() {
 		t.Run(name, func(t *testing.T) {
-			tools, err := ocp.Build(shared.Read(t, "openapi/"+name+".gz"), ocp.BuildOptions{Name: "real", Location: name, ResponseSchemas: true})
+			tools, err := tool.Build(shared.Read(t, "openapi/"+name+".gz"), tool.BuildOptions{Name: "real", Location: name, ResponseSchemas: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,7 +14,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/expr"
 	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Linter finds faults in expressions that compile but are certainly wrong:
@@ -27,7 +27,7 @@ import (
 // Types are those of the Engagement, and of the arguments of Tools.
 type Linter struct {
 	Names  *Names                                // the names that the expressions may use
-	Tools  map[string]*ocp.Tool                  // tools by the name that expressions use; may be empty
+	Tools  map[string]*tool.Tool                 // tools by the name that expressions use; may be empty
 	Report func(expression Source, fault string) // called for each fault
 }
 
@@ -147,12 +147,12 @@ func literalPath(part ast.Expr) (variable string, steps []string, ok bool) {
 
 // argumentType returns the CEL type of an argument's values. It returns nil if the schema does
 // not define a type, or allows several.
-func argumentType(tool *ocp.Tool, name string) *cel.Type {
-	i := slices.IndexFunc(tool.Arguments, func(a ocp.Argument) bool { return a.Name == name })
+func argumentType(t *tool.Tool, name string) *cel.Type {
+	i := slices.IndexFunc(t.Arguments, func(a tool.Argument) bool { return a.Name == name })
 	if i < 0 {
 		return nil
 	}
-	members, err := wire.Members(nil, tool.Arguments[i].Schema)
+	members, err := wire.Members(nil, t.Arguments[i].Schema)
 	if err != nil {
 		return nil
 	}

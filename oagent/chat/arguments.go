@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Names of the arguments of a guardrail's tool that take the text, in order of preference.
@@ -25,7 +25,7 @@ type Arguments struct {
 // InputArguments finds the argument of an input guardrail's tool that takes the user's text.
 // It is the first of: an argument named input, text, message, prompt, content, query or
 // question; the only argument; the only required argument.
-func InputArguments(t *ocp.Tool) (Arguments, error) {
+func InputArguments(t *tool.Tool) (Arguments, error) {
 	a := Arguments{input: find(t, inputNames[:])}
 	if a.input == "" {
 		a.input = only(t)
@@ -40,7 +40,7 @@ func InputArguments(t *ocp.Tool) (Arguments, error) {
 // It is the one named output, response, completion or answer. If there is one, an argument with
 // an input name (see InputArguments) takes the user's last message. If there is none, the rules
 // of InputArguments select the argument for the model's text.
-func OutputArguments(t *ocp.Tool) (Arguments, error) {
+func OutputArguments(t *tool.Tool) (Arguments, error) {
 	a := Arguments{output: find(t, outputNames[:])}
 	if a.output == "" {
 		input, err := InputArguments(t)
@@ -50,7 +50,7 @@ func OutputArguments(t *ocp.Tool) (Arguments, error) {
 	return a, a.check(t)
 }
 
-func find(t *ocp.Tool, names []string) string {
+func find(t *tool.Tool, names []string) string {
 	for _, name := range names {
 		for i := range t.Arguments {
 			if t.Arguments[i].Name == name && takesText(&t.Arguments[i]) {
@@ -62,7 +62,7 @@ func find(t *ocp.Tool, names []string) string {
 }
 
 // only returns the only possible argument, or "" if there are several.
-func only(t *ocp.Tool) string {
+func only(t *tool.Tool) string {
 	var all, required []string
 	for i := range t.Arguments {
 		if a := &t.Arguments[i]; takesText(a) {
@@ -83,7 +83,7 @@ func only(t *ocp.Tool) string {
 
 // takesText reports whether the argument may be a string. It checks only the type at the top
 // level of the schema.
-func takesText(a *ocp.Argument) bool {
+func takesText(a *tool.Argument) bool {
 	for walk := wire.Into(a.Schema); walk.Next(); {
 		if walk.Is("type") {
 			return bytes.Contains(walk.Value, []byte(`"string"`))
@@ -93,7 +93,7 @@ func takesText(a *ocp.Argument) bool {
 }
 
 // check returns an error if the tool requires other arguments.
-func (a Arguments) check(t *ocp.Tool) error {
+func (a Arguments) check(t *tool.Tool) error {
 	for i := range t.Arguments {
 		if name := t.Arguments[i].Name; t.Arguments[i].Required && !slices.Contains([]string{a.input, a.output}, name) {
 			return fmt.Errorf("the tool %s needs the argument %s, which a guardrail does not have", t.Name, name)

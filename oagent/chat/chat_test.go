@@ -7,7 +7,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/oagent/chat"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func TestFormatOf(t *testing.T) {
@@ -319,29 +319,29 @@ func TestUpstreamErrorsTellNoMore(t *testing.T) {
 	}
 }
 
-func toolWith(arguments ...ocp.Argument) *ocp.Tool {
+func toolWith(arguments ...tool.Argument) *tool.Tool {
 	for i := range arguments {
 		if arguments[i].Schema == nil {
 			arguments[i].Schema = []byte(`{"type":"string"}`)
 		}
 	}
-	return &ocp.Tool{Name: "check", Arguments: arguments}
+	return &tool.Tool{Name: "check", Arguments: arguments}
 }
 
 func TestArguments(t *testing.T) {
 	number := []byte(`{"type":"integer"}`)
 	for _, test := range []struct {
 		name          string
-		tool          *ocp.Tool
+		tool          *tool.Tool
 		input, output string // the arguments; "" if there is an error
 	}{
-		{"by name", toolWith(ocp.Argument{Name: "lang"}, ocp.Argument{Name: "text", Required: true}), `{"text":"I"}`, `{"text":"O"}`},
-		{"the only one", toolWith(ocp.Argument{Name: "utterance"}, ocp.Argument{Name: "n", Schema: number}), `{"utterance":"I"}`, `{"utterance":"O"}`},
-		{"the only one required", toolWith(ocp.Argument{Name: "a", Required: true}, ocp.Argument{Name: "b"}), `{"a":"I"}`, `{"a":"O"}`},
-		{"both sides", toolWith(ocp.Argument{Name: "prompt"}, ocp.Argument{Name: "completion", Required: true}), ``, `{"prompt":"I","completion":"O"}`},
-		{"a number is no text", toolWith(ocp.Argument{Name: "input", Schema: number}), ``, ``},
-		{"one more is required", toolWith(ocp.Argument{Name: "text"}, ocp.Argument{Name: "n", Schema: number, Required: true}), ``, ``},
-		{"which one is not clear", toolWith(ocp.Argument{Name: "a"}, ocp.Argument{Name: "b"}), ``, ``},
+		{"by name", toolWith(tool.Argument{Name: "lang"}, tool.Argument{Name: "text", Required: true}), `{"text":"I"}`, `{"text":"O"}`},
+		{"the only one", toolWith(tool.Argument{Name: "utterance"}, tool.Argument{Name: "n", Schema: number}), `{"utterance":"I"}`, `{"utterance":"O"}`},
+		{"the only one required", toolWith(tool.Argument{Name: "a", Required: true}, tool.Argument{Name: "b"}), `{"a":"I"}`, `{"a":"O"}`},
+		{"both sides", toolWith(tool.Argument{Name: "prompt"}, tool.Argument{Name: "completion", Required: true}), ``, `{"prompt":"I","completion":"O"}`},
+		{"a number is no text", toolWith(tool.Argument{Name: "input", Schema: number}), ``, ``},
+		{"one more is required", toolWith(tool.Argument{Name: "text"}, tool.Argument{Name: "n", Schema: number, Required: true}), ``, ``},
+		{"which one is not clear", toolWith(tool.Argument{Name: "a"}, tool.Argument{Name: "b"}), ``, ``},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			check := func(a chat.Arguments, err error, input, output, want string) {

@@ -23,6 +23,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp/enhance"
 	"github.com/fairwayhq/fairway/ocp/internal/extension"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // maxYAML bounds the size of the YAML output, in bytes.
@@ -31,7 +32,7 @@ const maxYAML = 4 * openapi.DefaultMaxSize
 // A Site describes what the gateway does with the OCP context of requests to an API.
 // The zero value ignores the context.
 type Site struct {
-	Toolset  *ocp.Toolset      // the toolset of the document
+	Toolset  *tool.Toolset     // the toolset of the document
 	Enhancer *enhance.Enhancer // adds properties to responses; may be nil
 
 	Forwards bool // the API receives the context, so the flags it declares are true
@@ -80,7 +81,7 @@ type flags struct {
 	document   openapi.Place
 	swagger    bool
 	operations map[string]*openapi.Operation // keyed by method and path
-	tools      map[string]*ocp.Tool          // keyed by method and path
+	tools      map[string]*tool.Tool         // keyed by method and path
 }
 
 func newFlags(document *openapi.Document, site Site) *flags {
@@ -89,7 +90,7 @@ func newFlags(document *openapi.Document, site Site) *flags {
 		document:   document.Root(),
 		swagger:    document.Root().File.Version == openapi.Swagger20,
 		operations: make(map[string]*openapi.Operation),
-		tools:      make(map[string]*ocp.Tool),
+		tools:      make(map[string]*tool.Tool),
 	}
 	operations := document.Operations()
 	for i := range operations {

@@ -11,10 +11,10 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/fairwayhq/fairway/internal/shared"
-	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/advertise"
 	"github.com/fairwayhq/fairway/ocp/enhance"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // trips is a document that says more of itself than a site may repeat.
@@ -58,9 +58,9 @@ components:
     Problem: {description: A problem}
 `
 
-func toolset(t testing.TB, data []byte) *ocp.Toolset {
+func toolset(t testing.TB, data []byte) *tool.Toolset {
 	t.Helper()
-	set, err := ocp.Build(data, ocp.BuildOptions{})
+	set, err := tool.Build(data, tool.BuildOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // An Exchange is a request and its response, without the response body.
@@ -18,7 +19,7 @@ type Exchange struct {
 	Request  *http.Request
 	Status   int
 	Header   http.Header // the response header
-	Tool     *ocp.Tool   // the operation; nil if it is unknown
+	Tool     *tool.Tool  // the operation; nil if it is unknown
 }
 
 // Takes decides from the status and header whether a response can be enhanced. It
@@ -55,7 +56,7 @@ func (e *Enhancer) Suits(x *Exchange) Reason {
 	return ""
 }
 
-func (e *Enhancer) applies(tool *ocp.Tool) bool {
+func (e *Enhancer) applies(tool *tool.Tool) bool {
 	for i := range e.properties {
 		if e.properties[i].appliesTo(tool) {
 			return true

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/enhance"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func TestAppend(t *testing.T) {
@@ -176,7 +177,7 @@ func TestDeclared(t *testing.T) {
 		enhance.Property{Name: "match", Expression: `{"relevance": response.body.relevance}`, Declared: true},
 		enhance.Property{Name: "note", Expression: `ocp.?user`})
 	for name, test := range map[string]struct {
-		tool       *ocp.Tool
+		tool       *tool.Tool
 		body, want string
 		reason     enhance.Reason
 	}{

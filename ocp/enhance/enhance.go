@@ -28,7 +28,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/expr"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Default limits for one response.
@@ -211,7 +211,7 @@ func isName(name string) bool {
 
 // Properties returns the names of the properties that responses of the tool get, in
 // order. The tool is nil if the operation is unknown.
-func (e *Enhancer) Properties(tool *ocp.Tool) []string {
+func (e *Enhancer) Properties(tool *tool.Tool) []string {
 	var names []string
 	for i := range e.properties {
 		if p := &e.properties[i]; p.appliesTo(tool) {
@@ -223,7 +223,7 @@ func (e *Enhancer) Properties(tool *ocp.Tool) []string {
 
 // Unanswered returns the properties that the tool's document declares and that no
 // expression computes.
-func (e *Enhancer) Unanswered(tool *ocp.Tool) []string {
+func (e *Enhancer) Unanswered(tool *tool.Tool) []string {
 	if tool == nil || tool.OCP == nil {
 		return nil
 	}
@@ -238,7 +238,7 @@ func (e *Enhancer) Unanswered(tool *ocp.Tool) []string {
 
 // Reads returns the context fields that the expressions for the tool read, sorted.
 // An expression that uses the context as a whole reads all of them.
-func (e *Enhancer) Reads(tool *ocp.Tool) []string {
+func (e *Enhancer) Reads(tool *tool.Tool) []string {
 	var fields []string
 	for i := range e.properties {
 		if p := &e.properties[i]; p.appliesTo(tool) {
@@ -250,12 +250,12 @@ func (e *Enhancer) Reads(tool *ocp.Tool) []string {
 }
 
 // appliesTo reports whether responses of the tool get the property.
-func (p *property) appliesTo(tool *ocp.Tool) bool {
+func (p *property) appliesTo(tool *tool.Tool) bool {
 	return !p.Declared || p.declaredBy(tool) != nil
 }
 
 // declaredBy returns the tool's declaration of the property, or nil.
-func (p *property) declaredBy(tool *ocp.Tool) *ocp.EnhancedProperty {
+func (p *property) declaredBy(tool *tool.Tool) *tool.EnhancedProperty {
 	if tool == nil || tool.OCP == nil {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/enhance"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // planner is the context that tests enhance with.
@@ -40,13 +41,13 @@ func exchange(t testing.TB, c *ocp.Context) *enhance.Exchange {
 }
 
 // declaring returns an operation that declares two properties.
-func declaring(t testing.TB) *ocp.Tool {
+func declaring(t testing.TB) *tool.Tool {
 	t.Helper()
-	set, err := ocp.Build([]byte(`{"openapi":"3.1.0","info":{"title":"A","version":"1"},"paths":{"/trips":{"get":{
+	set, err := tool.Build([]byte(`{"openapi":"3.1.0","info":{"title":"A","version":"1"},"paths":{"/trips":{"get":{
 		"operationId":"listTrips","tags":["trips","public"],"responses":{"200":{"description":"A"}},
 		"x-ocp-enhanced-response":{
 			"next_actions":{"type":"array","items":{"type":"string"}},
-			"match":{"type":"object","properties":{"relevance":{"type":"number","maximum":1}},"required":["relevance"]}}}}}}`), ocp.BuildOptions{})
+			"match":{"type":"object","properties":{"relevance":{"type":"number","maximum":1}},"required":["relevance"]}}}}}}`), tool.BuildOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/expr"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // variables provide the values that the expressions for one response can use. They
@@ -120,7 +121,7 @@ func headers(header map[string][]string) map[string]any {
 	return lower
 }
 
-func toolFields(tool *ocp.Tool) map[string]any {
+func toolFields(tool *tool.Tool) map[string]any {
 	if tool == nil {
 		return map[string]any{}
 	}

@@ -7,15 +7,15 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Operation is a tool under the name that agent documents use.
 type Operation struct {
-	Tool    *ocp.Tool
+	Tool    *tool.Tool
 	Toolset *agents.Toolset
-	Set     *ocp.Toolset // the tools of Toolset
-	Name    string       // in kebab case; qualified with its toolset's name if several tools have the name
+	Set     *tool.Toolset // the tools of Toolset
+	Name    string        // in kebab case; qualified with its toolset's name if several tools have the name
 
 	// Overridable reports whether the caller's own headers or cookies may override arguments
 	// of a tool call. The arguments must then be read from the request.
@@ -46,7 +46,7 @@ func newNames(isAgent func(name string) bool) *Names {
 
 // Tool returns the tool with that name. It prefers the site's own tools. It returns none if
 // the name is ambiguous.
-func (n *Names) Tool(name string) (string, *ocp.Tool, bool) {
+func (n *Names) Tool(name string) (string, *tool.Tool, bool) {
 	found := n.Find(name)
 	if found == nil {
 		return "", nil, false

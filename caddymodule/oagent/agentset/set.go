@@ -9,7 +9,8 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/match"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Set is a snapshot of the agents of one handler, of the tools of its toolsets, and of the
@@ -19,22 +20,22 @@ type Set struct {
 	Only   *Agent            // the only agent; nil if there are none or several
 	Names  *Names
 
-	Routes *ocp.Routes // match plain requests to the tools of the matched toolsets
-	Loaded bool        // all toolsets that plain requests are matched to are loaded
+	Routes *match.Routes // match plain requests to the tools of the matched toolsets
+	Loaded bool          // all toolsets that plain requests are matched to are loaded
 
 	// Credentials are the places in a request where callers send credentials for the APIs.
 	Credentials CallerCredentials
 
-	views      []*ocp.Toolset // of each toolset; nil for one that is not loaded
-	operations map[*ocp.Tool]*Operation
+	views      []*tool.Toolset // of each toolset; nil for one that is not loaded
+	operations map[*tool.Tool]*Operation
 	byKey      map[operationKey]*Operation
 }
 
 // Tools are the tools of a toolset at one time.
 type Tools struct {
 	Toolset *agents.Toolset
-	Tools   *ocp.Toolset // nil if the toolset is not loaded
-	Matched bool         // plain requests are matched to the tools
+	Tools   *tool.Toolset // nil if the toolset is not loaded
+	Matched bool          // plain requests are matched to the tools
 }
 
 // operationKey identifies an operation across reloads, and across handlers that have the same
@@ -49,7 +50,7 @@ type Agent struct {
 
 	set      *Set
 	mu       sync.Mutex
-	narrowed map[*ocp.Toolset]*ocp.Toolset
+	narrowed map[*tool.Toolset]*tool.Toolset
 }
 
 // New links the agents to the tools of the toolsets. The error reports tools that do not
@@ -59,11 +60,11 @@ func New(read []*oagent.Agent, toolsets []Tools) (*Set, error) {
 	s := &Set{
 		Agents:     make(map[string]*Agent, len(read)),
 		Loaded:     true,
-		operations: make(map[*ocp.Tool]*Operation),
+		operations: make(map[*tool.Tool]*Operation),
 		byKey:      make(map[operationKey]*Operation),
 	}
 	s.Names = newNames(func(name string) bool { return s.Agents[name] != nil })
-	var matched []*ocp.Toolset
+	var matched []*tool.Toolset
 	for _, t := range toolsets {
 		s.views = append(s.views, t.Tools)
 		if t.Tools == nil {
@@ -77,7 +78,7 @@ func New(read []*oagent.Agent, toolsets []Tools) (*Set, error) {
 		}
 	}
 	s.Credentials.sort()
-	s.Routes = ocp.NewRoutes(matched...)
+	s.Routes = match.NewRoutes(matched...)
 	s.Names.nameOperations()
 	return s, s.link(read)
 }
@@ -85,7 +86,7 @@ func New(read []*oagent.Agent, toolsets []Tools) (*Set, error) {
 // link adds the agents, and links their capabilities to the tools.
 func (s *Set) link(read []*oagent.Agent) error {
 	for _, a := range read {
-		s.Agents[a.Name] = &Agent{Agent: a, set: s, narrowed: make(map[*ocp.Toolset]*ocp.Toolset)}
+		s.Agents[a.Name] = &Agent{Agent: a, set: s, narrowed: make(map[*tool.Toolset]*tool.Toolset)}
 		if s.Names.own[a.Name] == nil {
 			s.Names.all = append(s.Names.all, a.Name)
 		}
@@ -126,8 +127,8 @@ func (s *Set) add(t Tools) {
 	}
 }
 
-func hasHeaderArguments(tool *ocp.Tool) bool {
-	return slices.ContainsFunc(tool.Arguments, func(a ocp.Argument) bool { return a.In == ocp.InHeader || a.In == ocp.InCookie })
+func hasHeaderArguments(t *tool.Tool) bool {
+	return slices.ContainsFunc(t.Arguments, func(a tool.Argument) bool { return a.In == tool.InHeader || a.In == tool.InCookie })
 }
 
 // capabilities returns those capabilities of the agent whose tools exist.
@@ -144,7 +145,7 @@ func (s *Set) capabilities(a *oagent.Agent) map[*Operation]*oagent.Capability {
 
 // Operation returns the operation of a tool, or nil if it is not known. toolset is the name of
 // the tool's toolset. It is needed only for tools of another handler or of an earlier Set.
-func (s *Set) Operation(tool *ocp.Tool, toolset string) *Operation {
+func (s *Set) Operation(tool *tool.Tool, toolset string) *Operation {
 	if op := s.operations[tool]; op != nil {
 		return op
 	}
@@ -152,7 +153,7 @@ func (s *Set) Operation(tool *ocp.Tool, toolset string) *Operation {
 }
 
 // Narrow returns the tools, which belong to t, that the agent may use.
-func (a *Agent) Narrow(t *agents.Toolset, tools *ocp.Toolset) *ocp.Toolset {
+func (a *Agent) Narrow(t *agents.Toolset, tools *tool.Toolset) *tool.Toolset {
 	const most = 16 // number of cached toolsets; beyond that, the cache contains outdated ones
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -162,7 +163,7 @@ func (a *Agent) Narrow(t *agents.Toolset, tools *ocp.Toolset) *ocp.Toolset {
 	if len(a.narrowed) == most {
 		clear(a.narrowed)
 	}
-	narrowed := tools.Only(func(tool *ocp.Tool) bool {
+	narrowed := tools.Only(func(tool *tool.Tool) bool {
 		op := a.set.Operation(tool, t.Name)
 		return op != nil && a.Capabilities[op] != nil
 	})

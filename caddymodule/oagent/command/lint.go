@@ -17,7 +17,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func lintCommand() *cobra.Command {
@@ -147,7 +147,7 @@ func linkAgents(out io.Writer, all []*oagent.Agent, documents []string) (oagent.
 }
 
 // readDocument builds the tools of a document.
-func readDocument(key agents.DocumentKey) (*ocp.Toolset, error) {
+func readDocument(key agents.DocumentKey) (*tool.Toolset, error) {
 	if key.Kind == agents.SourceSite {
 		key.Kind = agents.SourceFile // the command has no site
 	}
@@ -157,7 +157,7 @@ func readDocument(key agents.DocumentKey) (*ocp.Toolset, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), agents.MaxCommandWait)
 	defer cancel()
-	loader := ocp.NewLoader(ocp.LoaderOptions{Source: source, Build: key.Build})
+	loader := tool.NewLoader(tool.LoaderOptions{Source: source, Build: key.Build})
 	if err := loader.Load(ctx); err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Options are what the endpoints need of the oagent handler. An endpoint with an empty path is
@@ -83,7 +83,7 @@ type request struct {
 
 // Serve responds to the request if it goes to one of the endpoints. It reports whether it did.
 func (e *Endpoints) Serve(w http.ResponseWriter, r *http.Request) bool {
-	if ocp.CallFromContext(r.Context()) != nil {
+	if tool.CallFromContext(r.Context()) != nil {
 		return false
 	}
 	q := &request{Endpoints: e, w: w, r: r}

@@ -32,7 +32,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/chat"
 	"github.com/fairwayhq/fairway/oagent/engagement"
-	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Caller calls the tools of guardrails.
@@ -71,7 +71,7 @@ func (c *Caller) CheckTool(op *agentset.Operation, side engagement.Side) error {
 }
 
 // argumentsOf returns how the text is passed to the tool.
-func argumentsOf(tool *ocp.Tool, side engagement.Side) (chat.Arguments, error) {
+func argumentsOf(tool *tool.Tool, side engagement.Side) (chat.Arguments, error) {
 	if side == engagement.SideOutput {
 		return chat.OutputArguments(tool)
 	}
@@ -85,8 +85,8 @@ func (c *Caller) invoke(ctx context.Context, op *agentset.Operation, side engage
 		return nil, errors.New("its toolset is not loaded")
 	}
 	tools := op.Toolset.Filled(op.Set)
-	tool, _ := tools.Tool(op.Tool.Name)
-	arguments, err := argumentsOf(tool, side)
+	t, _ := tools.Tool(op.Tool.Name)
+	arguments, err := argumentsOf(t, side)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (c *Caller) invoke(ctx context.Context, op *agentset.Operation, side engage
 	if err != nil {
 		return nil, err
 	}
-	outcome := ocp.Execute(ctx, tools, tool.Name, arguments.JSON(text.Input, text.Output), invoker)
+	outcome := tool.Execute(ctx, tools, t.Name, arguments.JSON(text.Input, text.Output), invoker)
 	defer outcome.Release()
 	if outcome.Failure != nil {
 		outcome.Failure.Message = toolcall.ConcealCredentials(outcome.Failure.Message, op.Toolset.Credentials)
@@ -112,7 +112,7 @@ var (
 // outputOf returns the input of the assertion: the JSON of a response, or its text as a
 // string. An HTML page, or text from a tool that declares JSON, is an error: it comes from a
 // proxy in front of the tool and says nothing about the checked text.
-func outputOf(op *agentset.Operation, result *ocp.Result) (jsontext.Value, error) {
+func outputOf(op *agentset.Operation, result *tool.Result) (jsontext.Value, error) {
 	body := result.Body
 	switch {
 	case result.MediaType() == "text/html" && !slices.Contains(op.Tool.Answer.MediaTypes, "text/html"):
@@ -131,7 +131,7 @@ func outputOf(op *agentset.Operation, result *ocp.Result) (jsontext.Value, error
 
 // invoker returns the client for calls to the API of a toolset. It uses the credentials that
 // the gateway has for the API, and none of the caller's.
-func (c *Caller) invoker(op *agentset.Operation) (*ocp.HTTPInvoker, error) {
+func (c *Caller) invoker(op *agentset.Operation) (*tool.HTTPInvoker, error) {
 	origin := c.Upstream
 	if origin == "" {
 		origin = op.Set.Origin
@@ -139,7 +139,7 @@ func (c *Caller) invoker(op *agentset.Operation) (*ocp.HTTPInvoker, error) {
 	if origin == "" {
 		return nil, fmt.Errorf("the OpenAPI document of toolset %s has no server: set upstream in the chat block", op.Toolset.Name)
 	}
-	invoker, err := ocp.NewHTTPInvoker(origin)
+	invoker, err := tool.NewHTTPInvoker(origin)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,379 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// shopServer serves the shop's document and API. Answer writes an order.
+func shopServer(t *testing.T, answer http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Etag", `"1"`)
+		if r.Header.Get("If-None-Match") == `"1"` {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		_, _ = io.WriteString(w, testdocs.Shop)
+	})
+	mux.HandleFunc("GET /v1/orders/{id}", answer)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server
+}
+
+func shopClient(t *testing.T, server *httptest.Server, shared *ocp.SharedContext) *Client {
+	t.Helper()
+	tools, err := new(Discovery).Tools(context.Background(), "shop", server.URL+"/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := NewClient(tools, ClientOptions{Context: shared})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// replying is a server that answers with context.
+func replying(update func(in *ocp.Incoming) ocp.Update) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if in := ocp.ReadIncoming(r.Header, ocp.ReadOptions{Strict: true}); in != nil && in.Judge().Verdict == ocp.Conforming {
+			in.Reply(update(in)).SetReplyHeaders(w.Header())
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":`+r.PathValue("id")+`}`)
+	}
+}
+
+// TestClient_Call: the context goes out with the call, and the call into it.
+func TestClient_Call(t *testing.T) {
+	shared := ocp.NewSharedContext(ocp.NewContext("cli_tool"))
+	shared.Change(func(c *ocp.Context) { c.SetGoal("buy bread", "") })
+	var got *ocp.Incoming
+	server := shopServer(t, func(w http.ResponseWriter, r *http.Request) {
+		got = ocp.ReadIncoming(r.Header, ocp.ReadOptions{Strict: true})
+		if r.PathValue("id") == "7" {
+			http.Error(w, "no such order", http.StatusNotFound)
+		}
+	})
+	client := shopClient(t, server, shared)
+	result, err := client.Call(context.Background(), "getOrder", []byte(`{"id":7,"key":"secret"}`))
+	if failure := failureOf(err); failure.Kind != tool.Refused || result == nil || result.Status != http.StatusNotFound {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if got == nil || got.Judge().Verdict != ocp.Conforming || got.CurrentGoal != "buy bread" || got.Version != ocp.Version {
+		t.Fatalf("sent %+v", got)
+	}
+	history := shared.Context().History
+	if len(history) != 1 || len(got.Context().History) != 0 {
+		t.Fatalf("%+v", history)
+	}
+	e := history[0]
+	if e.Action != ocp.ActionAPICall || e.APIEndpoint != server.URL+"/v1/orders/7" || e.Result != "error: 404 Not Found" || e.Operation != "getOrder" || e.ToolName != "shop.getOrder" {
+		t.Errorf("%+v", e)
+	}
+	if faults := shared.Context().Validate(true); len(faults) > 0 {
+		t.Error(faults)
+	}
+	_, _ = client.Call(context.Background(), "getOrder", []byte(`{"id":"x"}`))
+	_, _ = client.Call(context.Background(), "none", nil)
+	if n := len(shared.Context().History); n != 1 {
+		t.Errorf("%d entries: calls that were not made are in the history", n)
+	}
+	_, _ = client.Call(context.Background(), "getOrder", []byte(`{"id":8}`))
+	if history := got.Context().History; len(history) != 1 {
+		t.Errorf("the next call carries %+v", history)
+	}
+}
+
+// TestClient_merges: what the answer says is taken over, and a call that it
+// reports is recorded once.
+func TestClient_merges(t *testing.T) {
+	shared := ocp.NewSharedContext(ocp.NewContext("cli_tool"))
+	server := shopServer(t, replying(func(in *ocp.Incoming) ocp.Update {
+		now := time.Now()
+		entries := append([]ocp.HistoryEntry{}, in.Context().History...) // an echo, as it should not be
+		return ocp.Update{
+			At: now, CurrentGoal: "eat bread", RecentChanges: []string{"order read"},
+			Entries: append(entries, ocp.CallEntry(now, "/v1/orders/7", "getOrder", "gateway.getOrder", 200)),
+		}
+	}))
+	client := shopClient(t, server, shared)
+	for range 3 {
+		if _, err := client.Call(context.Background(), "getOrder", []byte(`{"id":7}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := shared.Context()
+	if len(c.History) != 3 || c.CurrentGoal != "eat bread" || len(c.RecentChanges) != 1 {
+		t.Errorf("%s", c.AppendJSON(nil))
+	}
+}
+
+// TestClient_degraded: calls work without a context, and with one that cannot be
+// sent.
+func TestClient_degraded(t *testing.T) {
+	bad := ocp.NewContext("not a good agent type!")
+	for name, shared := range map[string]*ocp.SharedContext{"none": nil, "empty": {}, "bad": ocp.NewSharedContext(bad)} {
+		server := shopServer(t, func(w http.ResponseWriter, r *http.Request) {
+			if h := ocp.ReadHeaders(r.Header, ocp.ReadOptions{}); h.Present() {
+				t.Errorf("%s: OCP headers were sent: %+v", name, h)
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{}`)
+		})
+		result, err := shopClient(t, server, shared).Call(context.Background(), "getOrder", []byte(`{"id":7}`))
+		if err != nil || string(result.Body) != `{}` {
+			t.Errorf("%s: %+v, %v", name, result, err)
+		}
+	}
+}
+
+func TestClient_concurrent(t *testing.T) {
+	shared := ocp.NewSharedContext(ocp.NewContext("cli_tool"))
+	server := shopServer(t, replying(func(*ocp.Incoming) ocp.Update { return ocp.Update{At: time.Now()} }))
+	client := shopClient(t, server, shared)
+	var all sync.WaitGroup
+	for i := range 10 {
+		all.Go(func() {
+			_, _ = client.Call(context.Background(), "getOrder", fmt.Appendf(nil, `{"id":%d}`, i))
+			shared.Change(func(c *ocp.Context) { c.AddChange(fmt.Sprint(i)) })
+		})
+	}
+	all.Wait()
+	if c := shared.Context(); len(c.History) != 10 || len(c.RecentChanges) != 10 {
+		t.Errorf("%d entries, %d changes", len(c.History), len(c.RecentChanges))
+	}
+}
+
+func TestNewClient_refuses(t *testing.T) {
+	for origin, want := range map[string]string{
+		"":                          "does not say at which host",
+		"ftp://a.example":           "must be an http or https URL",
+		"a.example":                 "must be an http or https URL",
+		"https://a.example/v1":      "must end at its host",
+		"https://u:secret@a/\x7f":   "cannot be parsed",
+		"https://u:secret@a.b/path": "must end at its host",
+	} {
+		_, err := NewClient(tool.NewToolset("x", nil), ClientOptions{Origin: origin})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got %v, want %s", origin, err, want)
+		}
+	}
+}
+
+func TestHTTPInvoker(t *testing.T) {
+	release := make(chan struct{})
+	server := shopServer(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.PathValue("id") {
+		case "1":
+			_, _ = w.Write(make([]byte, 2000))
+		case "2":
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+		case "3":
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		}
+	})
+	defer close(release)
+	tools := buildTools(t, testdocs.Shop, tool.BuildOptions{Name: "shop", Location: server.URL + "/openapi.json"})
+	client, err := NewClient(tools, ClientOptions{MaxResponse: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hasty, err := NewClient(tools, ClientOptions{MaxResponse: 1000, Timeout: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for arguments, want := range map[string]tool.FailureKind{`{"id":1}`: tool.TooLarge, `{"id":2}`: tool.Redirected, `{"id":3}`: tool.TimedOut} {
+		client := client
+		if want == tool.TimedOut {
+			client = hasty
+		}
+		_, err := client.Call(context.Background(), "getOrder", []byte(arguments))
+		if failure := failureOf(err); failure.Kind != want || !strings.HasPrefix(failure.Message, "GET /orders/{id}") {
+			t.Errorf("%s: got %v, want %s", arguments, err, want)
+		}
+	}
+	canceled, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := client.Call(canceled, "getOrder", []byte(`{"id":3}`)); failureOf(err).Kind != tool.Canceled {
+		t.Error(err)
+	}
+	server.Close()
+	if _, err := client.Call(context.Background(), "getOrder", []byte(`{"id":4,"key":"secret"}`)); failureOf(err).Kind != tool.Unreachable || strings.Contains(err.Error(), "secret") {
+		t.Error(err)
+	}
+}
+
+// An answer that streams is what it comes to, and a supplement goes along.
+func TestHTTPInvoker_stream(t *testing.T) {
+	server := shopServer(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "event: progress\ndata: {\"progress\":1,\"total\":2}\n\nevent: result\ndata: {\"key\":\""+r.Header.Get("X-Key")+"\"}\n\n")
+	})
+	tools := buildTools(t, testdocs.Shop, tool.BuildOptions{Name: "shop", Location: server.URL + "/openapi.json"})
+	client, err := NewClient(tools, ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []tool.EventKind
+	ctx := tool.ContextWithListener(t.Context(), func(e tool.Event) { told = append(told, e.Kind) })
+	ctx = tool.ContextWithSupplement(ctx, &tool.Supplement{Header: http.Header{"X-Key": {"k1"}}})
+	result, err := client.Call(ctx, "getOrder", []byte(`{"id":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(result.Body); got != `{"key":"k1"}` || result.MediaType() != "application/json" {
+		t.Errorf("got %s as %s", got, result.MediaType())
+	}
+	if len(told) != 1 || told[0] != tool.EventProgress {
+		t.Errorf("got %v", told)
+	}
+}
+
+// TestDiscovery: a document is fetched once, asked for again when it is due, and
+// its tools outlive it.
+func TestDiscovery(t *testing.T) {
+	var asked, sent atomic.Int32
+	var broken atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Etag", `"1"`)
+		switch {
+		case broken.Load():
+			w.WriteHeader(http.StatusBadGateway)
+		case r.Header.Get("If-None-Match") == `"1"`:
+			w.WriteHeader(http.StatusNotModified)
+		default:
+			sent.Add(1)
+			_, _ = io.WriteString(w, testdocs.Shop)
+		}
+	}))
+	defer server.Close()
+	ctx := context.Background()
+	find := func(d *Discovery) *tool.Toolset {
+		tools, err := d.Tools(ctx, "shop", server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tools
+	}
+	d := &Discovery{}
+	first := find(d)
+	if again := find(d); again != first || asked.Load() != 1 || first.Name != "shop" || first.Origin != server.URL {
+		t.Errorf("asked %d times; %+v", asked.Load(), first)
+	}
+	eager := &Discovery{Refresh: time.Nanosecond}
+	old := find(eager)
+	if find(eager) != old || asked.Load() != 3 || sent.Load() != 2 {
+		t.Errorf("asked %d times, sent %d times", asked.Load(), sent.Load())
+	}
+	broken.Store(true)
+	if find(eager) != old {
+		t.Error("the tools are gone with the document")
+	}
+	d.Forget("shop", server.URL)
+	if _, err := d.Tools(ctx, "shop", server.URL); err == nil || !strings.Contains(err.Error(), "502 Bad Gateway") {
+		t.Errorf("forgotten, and still: %v", err)
+	}
+	for i := range maxDiscovered + 5 {
+		_, _ = d.Tools(ctx, fmt.Sprint(i), server.URL)
+	}
+	if len(d.entries) != maxDiscovered || len(d.order) != maxDiscovered {
+		t.Errorf("%d documents are kept", len(d.entries))
+	}
+}
+
+// TestDiscovery_reads_no_file: an address may come from a foreign context.
+func TestDiscovery_reads_no_file(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "shop.json")
+	if err := os.WriteFile(path, []byte(testdocs.Shop), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(filepath.Dir(path))
+	for _, address := range []string{path, "shop.json", "./shop.json", "file://" + path, "ftp://a.example/", "http:" + path, "HTTP:///" + path, "", "not a url"} {
+		if tools, err := new(Discovery).Tools(context.Background(), "x", address); err == nil || tools != nil || strings.Contains(err.Error(), "no such file") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+// TestDiscovery_enters_api_specs: an API that was discovered is in the agent's context.
+func TestDiscovery_enters_api_specs(t *testing.T) {
+	server := shopServer(t, replying(func(*ocp.Incoming) ocp.Update { return ocp.Update{At: time.Now()} }))
+	address := server.URL + "/openapi.json"
+	shared := ocp.NewSharedContext(ocp.NewContext("cli_tool"))
+	discovery := Discovery{Context: shared}
+	for _, name := range []string{"shop", "shop", "not a name"} {
+		if _, err := discovery.Tools(context.Background(), name, address); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := discovery.Tools(context.Background(), "none", server.URL+"/none"); err == nil {
+		t.Error("there is no such document")
+	}
+	if specs := shared.Context().APISpecs; len(specs) != 1 || specs["shop"] != address {
+		t.Errorf("api_specs: %v", specs)
+	}
+	if faults := shared.Context().Validate(true); len(faults) > 0 {
+		t.Error(faults)
+	}
+}
+
+// TestClient_arguments: arguments may be any Go value.
+func TestClient_arguments(t *testing.T) {
+	server := shopServer(t, replying(func(*ocp.Incoming) ocp.Update { return ocp.Update{At: time.Now()} }))
+	client := shopClient(t, server, nil)
+	type order struct {
+		ID int `json:"id"`
+	}
+	for _, arguments := range []any{
+		map[string]any{"id": 7},
+		map[string]int{"id": 7},
+		order{7},
+		&order{7}, []byte(`{"id":7}`),
+		json.RawMessage(`{"id":7}`), jsontext.Value(`{"id":7}`),
+	} {
+		result, err := client.Call(context.Background(), "getOrder", arguments)
+		if err != nil || string(result.Body) != `{"id":7}` {
+			t.Errorf("%T: %v", arguments, err)
+		}
+	}
+	for _, arguments := range []any{nil, []int{7}, "id", map[string]any{"id": "x"}, make(chan int), (*order)(nil)} {
+		result, err := client.Call(context.Background(), "getOrder", arguments)
+		if failureOf(err).Kind != tool.InvalidArguments || result != nil {
+			t.Errorf("%T: %v", arguments, err)
+		}
+	}
+}
+
+// failureOf finds the failure in the error of a call; it is empty if there is none.
+func failureOf(err error) *tool.Failure {
+	if failure, ok := errors.AsType[*tool.Failure](err); ok {
+		return failure
+	}
+	return &tool.Failure{}
+}

@@ -1,0 +1,303 @@
+package match
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
+	"github.com/fairwayhq/fairway/ocp/internal/style"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// The members in the result of ReadRequest that hold what the document does not declare.
+// They cannot collide with arguments, because no argument name begins with "_".
+const (
+	UndeclaredQuery      = "_query" // {"name": ["value", …], …}
+	UndeclaredProperties = "_body"  // {"name": value, …}
+)
+
+// ReadRequest reads the arguments of a tool call back from a plain request: it is the
+// inverse of Call.Request. Routes.Match must have returned the tool for the request. Body
+// is the whole body, which the caller has read with a size limit.
+//
+// How values are read:
+//
+//   - Text is converted to the type in the argument's schema: a number, a boolean, an
+//     array or an object. Text that does not fit is rejected and not kept as text.
+//     Otherwise a rule such as seats != 5 would accept "05", which the API may read as 5.
+//   - Lists are decoded before they are split, as servers do.
+//   - Undeclared query parameters and body properties are collected in the members
+//     UndeclaredQuery and UndeclaredProperties. If the body is declared to allow
+//     additional properties, they become arguments, as in a call.
+//   - Undeclared headers and cookies are skipped. So are the query parameters named in
+//     credentials, which hold the caller's credentials, unless an argument has the same
+//     name.
+//
+// ReadRequest rejects what servers may read in different ways:
+//
+//   - an undeclared name that some servers confuse with a declared one, because it differs
+//     only in case or has brackets appended. A query name is compared with all arguments
+//     of query, path and body, which many servers merge; a body name with those of query
+//     and body;
+//   - a name inside an argument that differs from another one only in case;
+//   - a header that is removed on the way (Connection) or that follows the body
+//     (trailers);
+//   - a repeated parameter or JSON name;
+//   - a body that is compressed, has another charset, or has a Content-Type that the
+//     document does not declare.
+//
+// The result is an object, at least {}. It is not validated against the rest of the
+// schema, such as bounds and required arguments; ReadCall does that. The error is a
+// *RequestError.
+func ReadRequest(t *tool.Tool, r *http.Request, body []byte, credentials ...string) (arguments jsontext.Value, err error) {
+	reader, err := readRequest(t, r, body, credentials...)
+	if err != nil {
+		return nil, err
+	}
+	return reader.withUndeclared(), nil
+}
+
+// ReadCall is like ReadRequest and also validates the arguments against the tool's schema,
+// as for a tool call. Undeclared is an object with the members UndeclaredQuery and
+// UndeclaredProperties, or nil if the request has nothing undeclared.
+func ReadCall(t *tool.Tool, r *http.Request, body []byte) (call *tool.Call, undeclared jsontext.Value, err error) {
+	reader, err := readRequest(t, r, body)
+	if err != nil {
+		return nil, nil, err
+	}
+	if call, err = t.Bind(append(reader.out, '}')); err != nil {
+		failure, ok := errors.AsType[*tool.Failure](err)
+		if !ok || failure.Kind != tool.InvalidArguments {
+			return nil, nil, err
+		}
+		return nil, nil, &RequestError{Kind: InvalidArgument, Message: failure.Message}
+	}
+	rest := requestReader{out: []byte{'{'}, query: reader.query, properties: reader.properties}
+	if undeclared = rest.withUndeclared(); len(undeclared) == len("{}") {
+		undeclared = nil
+	}
+	return call, undeclared, nil
+}
+
+// requestReader is one run of ReadRequest.
+type requestReader struct {
+	tool    *tool.Tool
+	all     []tool.Argument // of tool
+	planned *plan.Plan      // of tool
+	plan    *requestPlan
+	request *http.Request
+
+	out        []byte        // the arguments object, not closed yet
+	query      []style.Pair  // pairs that no argument has taken are undeclared
+	properties []wire.Member // undeclared
+}
+
+func readRequest(t *tool.Tool, request *http.Request, body []byte, credentials ...string) (*requestReader, error) {
+	if t.Plan().Unchecked {
+		return nil, &RequestError{Kind: UnfitValue, Message: "plain requests of " + t.Operation() + " cannot be checked, as its schema is too large: call it as a tool"}
+	}
+	r := &requestReader{tool: t, all: t.All(), planned: t.Plan(), plan: requestPlanOf(t), request: request}
+	r.out = append(make([]byte, 0, 256+len(body)), '{')
+	err := r.readPath(request.URL.EscapedPath())
+	if err == nil {
+		err = r.readQuery(request.URL.RawQuery, credentials)
+	}
+	if err == nil {
+		err = r.readHeaders()
+	}
+	if err == nil {
+		err = r.readCookies()
+	}
+	if err == nil {
+		err = r.readBody(body)
+	}
+	if err == nil {
+		err = r.checkNames()
+	}
+	if err != nil {
+		return nil, requestError(err)
+	}
+	return r, nil
+}
+
+// begin starts the member of an argument. The caller then appends the value and calls end,
+// which removes the member again if the value is empty.
+func (r *requestReader) begin(name string) (mark, value int) {
+	mark = len(r.out)
+	if mark > 1 {
+		r.out = append(r.out, ',')
+	}
+	r.out = append(wire.AppendString(r.out, name), ':')
+	return mark, len(r.out)
+}
+
+func (r *requestReader) end(mark, value int) {
+	if len(r.out) == value {
+		r.out = r.out[:mark]
+	}
+}
+
+func (r *requestReader) readPath(path string) error {
+	var onStack [8]string
+	values, err := pathValues(r.tool, onStack[:0], path)
+	if err != nil {
+		return err
+	}
+	var readOnStack [8]int
+	read := readOnStack[:0] // positions of the arguments that were read as values
+	for _, part := range r.planned.Parts {
+		if part.Literal != "" {
+			continue
+		}
+		i, text := part.Argument, values[len(read)]
+		if earlier := slices.Index(read, i); earlier >= 0 {
+			if values[earlier] != text {
+				return &RequestError{
+					Kind: AmbiguousValue, In: tool.InPath, Name: r.all[i].WireName,
+					Message: "the path of " + r.tool.Operation() + " has the parameter " + r.all[i].WireName + " several times: give it the same value each time",
+				}
+			}
+			read = append(read, i)
+			continue
+		}
+		read = append(read, i)
+		mark, value := r.begin(r.all[i].Name)
+		r.out, err = r.planned.Arguments[i].Param.ReadPath(r.out, text, r.plan.shapes[i])
+		if err != nil {
+			return err
+		}
+		r.end(mark, value)
+	}
+	return nil
+}
+
+func (r *requestReader) readQuery(query string, credentials []string) error {
+	if query == "" {
+		return nil
+	}
+	pairs, err := style.ParsePairs(make([]style.Pair, 0, 8), style.Query, query)
+	if err != nil {
+		return err
+	}
+	if err := r.takeConstants(pairs); err != nil {
+		return err
+	}
+	if err := r.takeFilled(pairs, tool.InQuery); err != nil {
+		return err
+	}
+	if err := r.readPairs(pairs, r.plan.query); err != nil {
+		return err
+	}
+	for i := range pairs {
+		if p := &pairs[i]; !p.Taken {
+			if err := r.plan.checkUndeclared(tool.InQuery, p.Name); err != nil {
+				return err
+			}
+			p.Taken = slices.Contains(credentials, p.Name)
+		}
+	}
+	r.query = pairs
+	return nil
+}
+
+func (r *requestReader) readPairs(pairs []style.Pair, arguments []int) (err error) {
+	for _, i := range arguments {
+		mark, value := r.begin(r.all[i].Name)
+		if r.out, err = r.planned.Arguments[i].Param.ReadPairs(r.out, pairs, r.plan.shapes[i]); err != nil {
+			return err
+		}
+		r.end(mark, value)
+	}
+	return nil
+}
+
+func (r *requestReader) readHeaders() (err error) {
+	if err := checkHeaders(r.request, r.plan); err != nil {
+		return err
+	}
+	if err := r.checkFilledHeaders(); err != nil {
+		return err
+	}
+	for _, i := range r.plan.headers {
+		a := &r.all[i]
+		mark, value := r.begin(a.Name)
+		if r.out, err = r.planned.Arguments[i].Param.ReadHeader(r.out, r.request.Header[a.WireName], r.plan.shapes[i]); err != nil {
+			return err
+		}
+		r.end(mark, value)
+	}
+	return nil
+}
+
+func (r *requestReader) readCookies() error {
+	if !r.plan.readsCookies {
+		return nil
+	}
+	var pairs []style.Pair
+	for _, line := range r.request.Header["Cookie"] {
+		var err error
+		if pairs, err = style.ParseCookies(pairs, line); err != nil {
+			return err
+		}
+	}
+	if err := r.takeFilled(pairs, tool.InCookie); err != nil {
+		return err
+	}
+	return r.readPairs(pairs, r.plan.cookies)
+}
+
+// withUndeclared adds what the document does not declare and closes the object.
+func (r *requestReader) withUndeclared() jsontext.Value {
+	r.appendQuery()
+	if len(r.properties) > 0 {
+		r.begin(UndeclaredProperties)
+		r.out = append(r.out, '{')
+		for i, m := range r.properties {
+			if i > 0 {
+				r.out = append(r.out, ',')
+			}
+			r.out = append(wire.AppendString(r.out, m.Name), ':')
+			r.out = append(r.out, m.Value...)
+		}
+		r.out = append(r.out, '}')
+	}
+	return append(r.out, '}')
+}
+
+// appendQuery appends the undeclared query parameters, with all values of a name in a
+// list.
+func (r *requestReader) appendQuery() {
+	var names []string
+	values := map[string][][]byte(nil)
+	for i := range r.query {
+		p := &r.query[i]
+		if p.Taken {
+			continue
+		}
+		if values == nil {
+			values = make(map[string][][]byte)
+		}
+		if values[p.Name] == nil {
+			names = append(names, p.Name)
+		}
+		values[p.Name] = append(values[p.Name], wire.AppendString(nil, p.Value))
+	}
+	if len(names) == 0 {
+		return
+	}
+	r.begin(UndeclaredQuery)
+	r.out = append(r.out, '{')
+	for i, name := range names {
+		if i > 0 {
+			r.out = append(r.out, ',')
+		}
+		r.out = append(wire.AppendString(r.out, name), ":["...)
+		r.out = append(append(r.out, bytes.Join(values[name], []byte{','})...), ']')
+	}
+	r.out = append(r.out, '}')
+}

@@ -1,0 +1,66 @@
+package match
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// checkHeaders returns an error if the API may receive other headers than those read here.
+func checkHeaders(request *http.Request, plan *requestPlan) error {
+	for name, values := range request.Header {
+		switch name {
+		case "Connection":
+			for _, value := range values {
+				if err := checkConnection(value); err != nil {
+					return err
+				}
+			}
+		default:
+			if meant := headerkind.Canonical(name); meant != name && plan.readsHeader(meant) {
+				return refuseHeader(name, "is read by some servers as "+meant+": send that one")
+			}
+		}
+	}
+	for name := range request.Trailer {
+		if meant := headerkind.Canonical(name); plan.readsHeader(meant) {
+			return refuseHeader(name, "is behind the body, where some servers read it and others do not: send it before")
+		}
+	}
+	return nil
+}
+
+// checkConnection rejects a Connection header that names other headers. Proxies remove the
+// named headers (RFC 9110, section 7.6.1), so the API does not get them.
+func checkConnection(value string) error {
+	for option := range strings.SplitSeq(value, ",") {
+		switch strings.ToLower(strings.Trim(option, " \t")) {
+		case "", "close", "keep-alive", "proxy-connection", "te", "upgrade", "http2-settings":
+		default:
+			return refuseHeader("Connection", "has the header "+text.Clip(strings.Trim(option, " \t"), validate.MaxProblem)+" taken away before the API sees it: leave that out")
+		}
+	}
+	return nil
+}
+
+// readsHeader reports whether the header with that canonical name is read, for an argument
+// or to read the body.
+func (p *requestPlan) readsHeader(name string) bool {
+	switch name {
+	case "Content-Type", "Content-Encoding", "Content-Length", "Transfer-Encoding":
+		return true
+	case "Cookie":
+		return p.readsCookies
+	}
+	_, known := p.headerNames[name]
+	return known
+}
+
+func refuseHeader(name, problem string) error {
+	name = text.Clip(name, validate.MaxProblem)
+	return &RequestError{Kind: AmbiguousValue, In: tool.InHeader, Name: name, Message: "the header " + name + " " + problem}
+}

@@ -1,0 +1,169 @@
+package tool
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/extension"
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
+	"github.com/fairwayhq/fairway/ocp/internal/schema"
+)
+
+// maxResponseSchema limits one tool's Answer.Schema, in bytes. Without a limit the schemas
+// grow very large: in many documents every response refers to most of the schemas.
+const maxResponseSchema = 32 << 10
+
+// describeAnswer collects what the document declares for successful responses.
+func (t *toolBuilder) describeAnswer() {
+	answer := &t.tool.Answer
+	var first openapi.Place
+	for i := range t.operation.Responses {
+		response := &t.operation.Responses[i]
+		if !extension.IsSuccess(response.Status, t.operation.Responses) {
+			continue
+		}
+		if answer.Description == "" {
+			answer.Description = response.Description
+		}
+		if len(response.Content) == 0 {
+			answer.Empty = true
+			answer.Unstated = answer.Unstated || t.tool.Method != http.MethodHead && mayHaveBody(response.Status)
+		}
+		for _, media := range response.Content {
+			if m := plan.MediaType(media.Type); isMediaType(m) && !slices.Contains(answer.MediaTypes, m) {
+				answer.MediaTypes = append(answer.MediaTypes, m)
+			}
+			if first.Node == nil && rank(media.Type) < 2 {
+				first = media.Schema
+			}
+		}
+	}
+	t.tool.accept = accept(answer.MediaTypes)
+	if first.Node == nil {
+		return
+	}
+	answer.Types = schema.Types(first)
+	if t.options.ResponseSchemas {
+		t.answers = append(t.answers, pendingAnswer{answer, first})
+	}
+}
+
+// A pendingAnswer is a response whose schema is written after all tools are known, because
+// all response schemas share one size limit.
+type pendingAnswer struct {
+	*Answer
+	place openapi.Place
+}
+
+// finishAnswers writes the schemas of the responses. If together they exceed the limit for
+// all tools, it lowers the limit for each schema.
+func (b *builder) finishAnswers() {
+	limit := maxResponseSchema
+	if b.options.MaxSchema > 0 {
+		limit = min(limit, b.options.MaxSchema)
+	}
+	if b.options.MaxSchema >= 0 {
+		room, listed, writing := maxAnswers, maxListed, b.output.Writings()[0]
+		for _, tool := range b.set.tools {
+			room -= len(tool.InputSchema)
+			listed -= listedFrame + len(tool.Name) + len(tool.Title) + len(tool.Description) + len(tool.InputSchema)
+		}
+		room = min(room, listed)
+		sizes := make([]int, len(b.answers))
+		for i, a := range b.answers {
+			sizes[i] = min(writing.Measure(limit, b.output.Translate(a.place)), limit)
+		}
+		if level := waterLevel(sizes, max(room, minAnswers)); slices.ContainsFunc(sizes, func(size int) bool { return size > level }) {
+			limit = min(limit, level)
+		}
+	}
+	for i, a := range b.answers {
+		b.collect(i)
+		a.Schema = b.output.AppendBounded(nil, a.place, limit)
+	}
+	b.answers = nil
+}
+
+// mayHaveBody reports whether a successful response with the declared status may have a
+// body (RFC 9110, sections 15.3.5 and 15.3.6).
+func mayHaveBody(status string) bool {
+	return status != "204" && status != "205"
+}
+
+// isMediaType reports whether m is valid in an Accept header.
+func isMediaType(m string) bool {
+	return strings.Count(m, "/") == 1 && !strings.ContainsFunc(m, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\\"[]?={}`, r)
+	})
+}
+
+// accept returns the Accept header: JSON types first, then the other declared types, then
+// any type with a lower quality. If the document declares no type, JSON comes first.
+func accept(mediaTypes []string) string {
+	ordered := slices.Clone(mediaTypes)
+	slices.SortStableFunc(ordered, func(a, b string) int { return rank(a) - rank(b) })
+	if len(ordered) == 0 {
+		return "application/json, */*;q=0.8"
+	}
+	if !slices.Contains(ordered, "*/*") {
+		ordered = append(ordered, "*/*;q=0.8")
+	}
+	return strings.Join(ordered, ", ")
+}
+
+// rank orders the media types of a response. JSON has the lowest rank and comes first.
+func rank(contentType string) int {
+	switch m := plan.MediaType(contentType); {
+	case m == "application/json":
+		return 0
+	case strings.HasSuffix(m, "+json") || m == "*/*" || m == "application/*":
+		return 1
+	case m == "application/x-www-form-urlencoded":
+		return 2
+	case m == "multipart/form-data":
+		return 3
+	case strings.HasPrefix(m, "text/"):
+		return 4
+	}
+	return 5
+}
+
+// CheckAnswer validates the body of a successful response against the schema that the
+// document declares. The error says where the body deviates from it. Many APIs deviate
+// from their own documents, so the caller decides how to handle the error. CheckAnswer
+// returns nil if the tool was built without ResponseSchemas.
+func (t *Tool) CheckAnswer(body jsontext.Value) error {
+	if t.Answer.Schema == nil {
+		return nil
+	}
+	decoded, err := wire.Decode(body)
+	if err != nil {
+		return fmt.Errorf("the answer of %s is not JSON: %w", t.Operation(), err)
+	}
+	compiled, err := t.answerValidator.Compile(func() jsontext.Value { return t.Answer.Schema })
+	if err != nil {
+		return fmt.Errorf("the schema of the answers of %s cannot be used: %w", t.Operation(), err)
+	}
+	err = compiled.Validate(decoded)
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	return t.departs(problemsOf(invalid))
+}
+
+func (t *Tool) departs(problems []Problem) error {
+	if len(problems) == 0 {
+		return fmt.Errorf("the answer of %s does not fit its schema", t.Operation())
+	}
+	return fmt.Errorf("the answer of %s does not fit its schema: %s: %s", t.Operation(), cmp.Or(problems[0].Path, "the whole"), problems[0].Message)
+}

@@ -1,0 +1,26 @@
+package tool
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
+)
+
+func TestCheckAnswer(t *testing.T) {
+	tool, _ := buildTools(t, testdocs.Shop, BuildOptions{ResponseSchemas: true}).Tool("getOrder")
+	for body, want := range map[string]string{
+		`{"id":1}`: "", `{}`: "/id: missing", `[]`: "the whole: must be object", `{`: "not JSON",
+	} {
+		err := tool.CheckAnswer(jsontext.Value(body))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", body, err, want)
+		}
+	}
+	tool, _ = buildTools(t, testdocs.Shop, BuildOptions{}).Tool("getOrder")
+	if err := tool.CheckAnswer(jsontext.Value(`[]`)); err != nil {
+		t.Error(err)
+	}
+}

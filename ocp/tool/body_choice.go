@@ -1,0 +1,249 @@
+package tool
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/body"
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
+	"github.com/fairwayhq/fairway/ocp/internal/schema"
+)
+
+// The media types of patch documents that Fairway distinguishes. A server applies each of
+// them differently, even if the bodies are equal.
+const (
+	jsonPatch           = "application/json-patch+json"            // RFC 6902: an array of operations
+	mergePatch          = "application/merge-patch+json"           // RFC 7396: an object
+	strategicMergePatch = "application/strategic-merge-patch+json" // Kubernetes: an object
+)
+
+// The ranks of media types of a request body. Fairway chooses the media type with the
+// lowest rank. If ranks are equal, it chooses the type that is declared first.
+const (
+	rankJSON       = iota // application/json
+	rankOtherJSON         // text/json and all +json types
+	rankJSONRange         // a range such as */* whose schema is not a file
+	rankURLEncoded        // application/x-www-form-urlencoded
+	rankMultipart         // multipart/form-data
+	rankText              // text/*
+	rankOther             // files and everything else
+	rankUnfit             // added if the schema does not fit the media type
+)
+
+// bodyRank returns the rank of a media type of a request body.
+func bodyRank(media *openapi.Media) int {
+	base := plan.MediaType(media.Type)
+	kind, isRange := rangeKind(media)
+	rank := rankOther
+	switch {
+	case base == "application/json":
+		rank = rankJSON
+	case isRange && kind == body.JSON:
+		rank = rankJSONRange
+	case isRange && kind == body.Binary:
+	case base == "text/json" || strings.HasSuffix(base, "+json"):
+		rank = rankOtherJSON
+	case base == "application/x-www-form-urlencoded":
+		rank = rankURLEncoded
+	case base == "multipart/form-data":
+		rank = rankMultipart
+	case strings.HasPrefix(base, "text/"):
+		rank = rankText
+	}
+	if !fitsMediaType(media) {
+		rank += rankUnfit
+	}
+	return rank
+}
+
+// preferred returns the media type to send a body with. It prefers types that the schema
+// fits, then JSON, forms, text and files, in this order.
+func preferred(content []openapi.Media) *openapi.Media {
+	best := &content[0]
+	for i := range content {
+		if bodyRank(&content[i]) < bodyRank(best) {
+			best = &content[i]
+		}
+	}
+	return best
+}
+
+// fitsMediaType reports whether a value of the schema can be sent as the media type. A
+// JSON Patch is an array of operations, while other patch types are objects. Documents
+// often declare all of them with the same schema.
+func fitsMediaType(media *openapi.Media) bool {
+	types := schema.Types(media.Schema)
+	switch plan.MediaType(media.Type) {
+	case jsonPatch:
+		return len(types) == 0 || slices.Contains(types, "array") && mayBeOperation(media.Schema)
+	case mergePatch, strategicMergePatch:
+		return len(types) == 0 || slices.Contains(types, "object")
+	}
+	return true
+}
+
+// mayBeOperation reports whether the document allows the items of an array to be
+// operations of a JSON Patch: objects with the members op and path.
+func mayBeOperation(array openapi.Place) bool {
+	resolved, err := array.Resolve()
+	if err != nil || resolved.Get("items") == nil {
+		return true
+	}
+	items := resolved.At("items")
+	if object, ok := schema.ObjectOf(items); ok {
+		named := func(name string) bool {
+			return slices.ContainsFunc(object.Properties, func(p schema.Property) bool { return p.Name == name })
+		}
+		return named("op") && named("path")
+	}
+	types := schema.Types(items)
+	return len(types) == 0 || slices.Contains(types, "object")
+}
+
+// rangeKind returns how to build a body whose media type is a range without a format, such
+// as */*. If the schema is absent or describes bytes, the body is a file. Otherwise it is
+// JSON.
+func rangeKind(media *openapi.Media) (kind body.Kind, isRange bool) {
+	switch base := plan.MediaType(media.Type); base {
+	case "*/*", "application/*":
+	case "application/*+json":
+		return body.JSON, true
+	default:
+		return 0, false
+	}
+	switch {
+	case schema.IsFile(media.Schema):
+		return body.Binary, true
+	case len(media.Schema.Members()) == 0 && plan.MediaType(media.Type) == "*/*":
+		return body.Binary, true
+	}
+	return body.JSON, true
+}
+
+// bodyEncoder returns the encoder for the media type. If the type is a range, it records
+// that Fairway guessed the format of the body.
+func (t *toolBuilder) bodyEncoder(media *openapi.Media, object *schema.Object) (*body.Encoder, error) {
+	kind, isRange := rangeKind(media)
+	if !isRange {
+		return body.New(media.Type, t.fields(media, object))
+	}
+	encoder, err := body.NewRange(media.Type, kind)
+	if err != nil {
+		return nil, err
+	}
+	sentAs := "a file of any type"
+	if kind == body.JSON {
+		sentAs = "application/json"
+	}
+	t.guess("request body: the document declares only the range " + plan.MediaType(media.Type) + "; the body is sent as " + sentAs)
+	return encoder, nil
+}
+
+// guess records a decision that Fairway made because the document leaves it open.
+func (t *toolBuilder) guess(reason string) {
+	t.set.Guesses = append(t.set.Guesses, Warning{Operation: t.tool.Operation(), Reason: reason})
+}
+
+// maxBodyTypes is the largest number of body media types that an operation offers.
+const maxBodyTypes = 8
+
+// bodyTypes returns the media types that a caller can choose from, the default first. It
+// offers only patch types that fit the chosen type's schema, because only they differ in
+// meaning. It returns nil if there is no choice.
+func bodyTypes(content []openapi.Media, chosen *openapi.Media) (choices []*openapi.Media) {
+	choices = append(choices, chosen)
+	patches := isPatch(chosen)
+	for i := range content {
+		media := &content[i]
+		base := plan.MediaType(media.Type)
+		if len(choices) == maxBodyTypes || !isPatch(media) && base != "application/json" ||
+			slices.ContainsFunc(choices, func(c *openapi.Media) bool { return plan.MediaType(c.Type) == base }) {
+			continue
+		}
+		if !fitsMediaType(media) || !sameSchema(media.Schema, chosen.Schema) {
+			continue
+		}
+		patches = patches || isPatch(media)
+		choices = append(choices, media)
+	}
+	if len(choices) == 1 || !patches {
+		return nil
+	}
+	return choices
+}
+
+func isPatch(media *openapi.Media) bool {
+	switch plan.MediaType(media.Type) {
+	case jsonPatch, mergePatch, strategicMergePatch:
+		return true
+	}
+	return false
+}
+
+// sameSchema reports whether two media types clearly have the same schema.
+func sameSchema(a, b openapi.Place) bool {
+	return a.Node == b.Node || bytes.Equal(a.AppendJSON(nil), b.AppendJSON(nil))
+}
+
+// addBodyType adds the argument that chooses the media type of the body. The request
+// carries it in the Content-Type header.
+func (t *toolBuilder) addBodyType(choices []*openapi.Media) error {
+	content := t.tool.body
+	content.Encoders = make(map[string]*body.Encoder, len(choices))
+	list := []byte{'['}
+	for i, media := range choices {
+		encoder := content.Encoder
+		if i > 0 {
+			var err error
+			if encoder, err = body.New(media.Type, nil); err != nil {
+				return err
+			}
+			list = append(list, ',')
+		}
+		base := plan.MediaType(media.Type)
+		content.Encoders[base] = encoder
+		list = wire.AppendString(list, base)
+	}
+	standard := wire.AppendString(nil, plan.MediaType(choices[0].Type))
+	const description = "The format of the request body, which says how the API applies it."
+	text := []byte(`{"type":"string","enum":`)
+	text = append(append(text, list...), `],"default":`...)
+	text = append(append(text, standard...), `,"description":`...)
+	text = append(wire.AppendString(text, description), '}')
+
+	content.TypeArgument = len(t.tool.all)
+	t.addArgument(Argument{
+		Name:        "content_type",
+		WireName:    contentTypeHeader,
+		In:          InHeader,
+		Description: description,
+		Schema:      text,
+	}, plan.Argument{Fill: jsontext.Value(standard)}, openapi.Place{})
+	a := &t.tool.all[content.TypeArgument]
+	a.Default, a.types = standard, []string{"string"}
+	t.tool.plans[content.TypeArgument].DropNull = true
+	return nil
+}
+
+const contentTypeHeader = "Content-Type"
+
+// encoderOf returns the encoder of the media type that the caller chose.
+func (c *Call) encoderOf(plan *plan.Body) *body.Encoder {
+	if plan.Encoders == nil {
+		return plan.Encoder
+	}
+	var chosen string
+	if value := c.value(plan.TypeArgument); value.Kind() == '"' {
+		text, _ := jsontext.AppendUnquote(nil, value)
+		chosen = string(text)
+	}
+	if encoder := plan.Encoders[chosen]; encoder != nil {
+		return encoder
+	}
+	return plan.Encoder
+}

@@ -1,0 +1,222 @@
+package tool
+
+import (
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/ocp/internal/body"
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
+	"github.com/fairwayhq/fairway/ocp/internal/schema"
+	"github.com/fairwayhq/fairway/ocp/internal/style"
+)
+
+// addBody adds the arguments of the request body: one argument for each property of an
+// object, or a single argument for the whole body.
+func (t *toolBuilder) addBody() error {
+	if t.operation.Body == nil || len(t.operation.Body.Content) == 0 {
+		return nil
+	}
+	media := preferred(t.operation.Body.Content)
+	object, flat := schema.ObjectOf(media.Schema)
+	encoder, err := t.bodyEncoder(media, object)
+	if err != nil {
+		if t.operation.Body.Required {
+			return err
+		}
+		t.warn(Warning{Operation: t.tool.Operation(), Reason: err.Error() + "; it is left out"})
+		return nil
+	}
+	if flat = flat && encoder.TakesObject(); !flat {
+		object = nil
+	}
+	if flat && plan.MediaType(media.Type) == "multipart/form-data" {
+		t.files = fileProperties(object)
+	}
+	t.tool.body = &plan.Body{Encoder: encoder, Required: t.operation.Body.Required, Whole: -1}
+	if flat {
+		fills := t.operation.Body.Required || slices.ContainsFunc(object.Properties, isRequiredChoice)
+		t.tool.all = slices.Grow(t.tool.all, len(object.Properties))
+		t.tool.plans = slices.Grow(t.tool.plans, len(object.Properties))
+		for i := range object.Properties {
+			t.addProperty(&object.Properties[i], fills)
+		}
+	} else {
+		t.addWholeBody(media)
+	}
+	if choices := bodyTypes(t.operation.Body.Content, media); choices != nil {
+		if err := t.addBodyType(choices); err != nil {
+			return err
+		}
+	}
+	if flat {
+		t.openBody(object)
+	}
+	return nil
+}
+
+// fields returns how each property of a form is serialized.
+func (t *toolBuilder) fields(media *openapi.Media, object *schema.Object) map[string]body.Field {
+	fields := make(map[string]body.Field)
+	var names []string
+	if object != nil && len(media.Encoding) > 0 {
+		for _, p := range object.Properties {
+			names = append(names, p.Name)
+		}
+	}
+	for _, e := range media.Encoding {
+		fields[e.Name] = body.Field{
+			ContentType: e.ContentType, Style: style.Style(e.Style), Explode: e.Explode,
+			AllowReserved: e.AllowReserved, HasStyle: e.HasStyle || e.HasExplode || e.AllowReserved,
+			Reserved: names,
+		}
+	}
+	if object == nil || plan.MediaType(media.Type) != "multipart/form-data" {
+		return fields
+	}
+	files := fileProperties(object)
+	for _, p := range object.Properties {
+		if use := files[p.Name]; use != noFile {
+			field := fields[p.Name]
+			field.File, field.FileOrText = use == declaredFile, use == likelyFile
+			fields[p.Name] = field
+		}
+	}
+	return fields
+}
+
+// isFile reports whether a property is declared as a file, or an array of files.
+func isFile(place openapi.Place) (file, many bool) {
+	if schema.IsFile(place) {
+		return true, false
+	}
+	resolved, err := place.Resolve()
+	if err != nil || resolved.Get("items") == nil {
+		return false, false
+	}
+	return schema.IsFile(resolved.At("items")), true
+}
+
+// isRequiredChoice reports whether every body must have a value for the property that the
+// caller chooses.
+func isRequiredChoice(p schema.Property) bool {
+	return p.Required && !p.ReadOnly && singleValue(true, p.Place) == nil
+}
+
+// addProperty adds an argument for a property. If fills is true and the document allows
+// only one value, the gateway fills the argument. Fills is false for an optional body
+// without other required properties: such a property is listed, because a caller that
+// omits all other properties could not send the body otherwise.
+func (t *toolBuilder) addProperty(p *schema.Property, fills bool) {
+	if p.ReadOnly {
+		return
+	}
+	a := Argument{
+		WireName:    p.Name,
+		In:          InBody,
+		Required:    p.Required && t.operation.Body.Required,
+		Description: t.description(p.Place),
+	}
+	plan := plan.Argument{NeededInBody: p.Required}
+	if value := singleValue(p.Required && fills, p.Place); value != nil {
+		plan.Filled, plan.Fill = true, value
+		a.Schema = constSchema(plan.Fill)
+	} else {
+		a.Schema = t.propertySchema(p)
+	}
+	t.addArgument(a, plan, p.Place)
+	if t.files[p.Name] == likelyFile {
+		t.tool.all[len(t.tool.all)-1].types = []string{"object", "string"}
+	}
+}
+
+// propertySchema translates the schema of a property. In multipart forms, a file is
+// described as base64 content with a filename and a media type.
+func (t *toolBuilder) propertySchema(p *schema.Property) jsontext.Value {
+	switch t.files[p.Name] {
+	case declaredFile:
+		text := jsontext.Value(body.FileSchema)
+		if _, many := isFile(p.Place); many {
+			text = jsontext.Value(`{"type":"array","items":` + body.FileSchema + `}`)
+		}
+		return annotate(text, schema.Description(p.Place), false)
+	case likelyFile:
+		return annotate(jsontext.Value(`{"anyOf":[`+body.FileSchema+`,{"type":"string"}]}`), schema.Description(p.Place), false)
+	}
+	return t.translate(p.Place)
+}
+
+// description returns the description of a schema. Operations that share the schema also
+// share the string.
+func (b *builder) description(place openapi.Place) string {
+	known, ok := b.descriptions[place.Node]
+	if !ok {
+		known = schema.Description(place)
+		b.descriptions[place.Node] = known
+	}
+	return known
+}
+
+// translate returns the schema at the place.
+func (t *toolBuilder) translate(place openapi.Place) jsontext.Value {
+	return t.translateAs(place, "", false)
+}
+
+// translateAs returns the schema at the place with a different description.
+func (t *toolBuilder) translateAs(place openapi.Place, description string, deprecated bool) jsontext.Value {
+	translated := t.input.Translate(place)
+	t.translated = &schemaSource{translated, description, deprecated}
+	return annotate(translated.Text(), description, deprecated)
+}
+
+// takeSource assigns the latest translation to the argument at position i.
+func (t *toolBuilder) takeSource(i int) {
+	if t.translated != nil {
+		t.sources[i], t.translated = t.translated, nil
+	}
+}
+
+// openBody allows additional properties if the document clearly allows them in the body.
+func (t *toolBuilder) openBody(object *schema.Object) {
+	switch object.Additional {
+	case schema.AdditionalAllowed:
+		t.closed = jsontext.Value("true")
+	case schema.AdditionalTyped:
+		t.closed = t.translate(object.AdditionalPlace)
+		t.closedSource, t.translated = t.translated, nil
+	default:
+		return
+	}
+	t.tool.openBody = true
+	t.tool.taken = make(map[string]bool)
+	for _, p := range object.Properties {
+		if _, argument := t.index[p.Name]; !argument {
+			t.tool.taken[p.Name] = true
+		}
+	}
+}
+
+// addWholeBody makes the whole body a single argument.
+func (t *toolBuilder) addWholeBody(media *openapi.Media) {
+	t.tool.body.Whole = len(t.tool.all)
+	t.addArgument(Argument{
+		In:          InBody,
+		Required:    t.operation.Body.Required,
+		Description: t.operation.Body.Description,
+		Schema:      t.wholeSchema(media),
+	}, plan.Argument{NeededInBody: true}, media.Schema)
+}
+
+func (t *toolBuilder) wholeSchema(media *openapi.Media) jsontext.Value {
+	description := t.operation.Body.Description
+	switch kind := t.tool.body.Encoder.Kind(); {
+	case kind == body.Text || kind == body.XML:
+		return annotate(jsontext.Value(`{"type":"string"}`), description, false)
+	case kind == body.Binary:
+		return annotate(jsontext.Value(body.FileSchema), description, false)
+	case media.Schema.Node == nil:
+		return annotate(jsontext.Value("{}"), description, false)
+	}
+	return t.translateAs(media.Schema, description, false)
+}

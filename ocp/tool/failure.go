@@ -1,0 +1,84 @@
+package tool
+
+import (
+	"net/http"
+	"time"
+)
+
+// FailureKind is the step at which a call failed. Its text is the name of the outcome in
+// metrics, access logs and placeholders (see Outcome.Name).
+type FailureKind string
+
+// The kinds of failure.
+const (
+	UnknownTool      FailureKind = "unknown_tool" // no tool has that name
+	InvalidArguments FailureKind = "invalid"      // the arguments do not fit the tool's schema
+	Unanswered       FailureKind = "unanswered"   // no handler after the adapter responds
+	Unreachable      FailureKind = "unreachable"  // the upstream is down or the connection broke
+	TimedOut         FailureKind = "timeout"      // the call exceeded its time limit
+	Canceled         FailureKind = "canceled"     // the client disconnected
+	TooLarge         FailureKind = "too_large"    // the response exceeds the limit
+	Unreadable       FailureKind = "unreadable"   // the response cannot be decoded or is not what the document declares
+	Refused          FailureKind = "refused"      // the API responded with 4xx
+	Failed           FailureKind = "api_error"    // the API responded with 5xx
+	Redirected       FailureKind = "redirected"   // the API responded with 3xx
+	Restricted       FailureKind = "restricted"   // the agent's guard does not allow the call or its result
+	Unauthorized     FailureKind = "unauthorized" // the caller's credentials do not allow the tool; the API was not called
+	Internal         FailureKind = "internal"     // a panic or an error of the gateway
+)
+
+// A Failure says why a call did not succeed. Its message is written for a model and its
+// user.
+type Failure struct {
+	Kind       FailureKind
+	Message    string        // what is wrong, where, and how to fix it
+	Status     int           // of the API's response; 0 if there is none
+	RetryAfter time.Duration // the delay that the API requested; 0 if none
+	Problems   []Problem     // for InvalidArguments: one for each invalid argument
+
+	// Made reports that a Restricted call reached the API and that repeating the call
+	// would reach the API again. It is false while only the result waits for a review,
+	// because a repeated call then asks for the held result.
+	Made bool
+}
+
+// A Problem is one error in the arguments of a call.
+type Problem struct {
+	Path    string // a JSON Pointer into the arguments; "" for the whole object
+	Message string
+}
+
+// Error returns the message.
+func (f *Failure) Error() string {
+	return f.Message
+}
+
+// Retryable reports whether the same call may succeed later. This is so if it failed
+// because of load or on the way to or from the API, and if it either never reached the API
+// or can safely run twice.
+func (f *Failure) Retryable(t *Tool) bool {
+	switch f.Kind {
+	case Unanswered:
+		return false
+	case Refused:
+		switch f.Status {
+		case http.StatusTooManyRequests:
+			return true
+		case http.StatusRequestTimeout, http.StatusTooEarly:
+			// The API may have started the operation (RFC 9110, section 15.5.9; RFC 8470,
+			// section 5.2).
+			return t != nil && t.ReadOnly()
+		}
+		return false
+	case Restricted:
+		return f.RetryAfter > 0 && !f.Made
+	case Failed:
+		if f.Status == http.StatusNotImplemented {
+			return false // a later attempt fails as well
+		}
+		return f.Status == http.StatusServiceUnavailable || t != nil && t.Idempotent()
+	case Unreachable, TimedOut:
+		return t != nil && t.Idempotent()
+	}
+	return false
+}

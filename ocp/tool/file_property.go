@@ -1,0 +1,82 @@
+package tool
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/schema"
+)
+
+// fileUse says whether a property of a multipart form is a file.
+type fileUse uint8
+
+const (
+	noFile       fileUse = iota
+	declaredFile         // the document declares it as a file
+	likelyFile           // the document declares it as text, possibly by mistake
+)
+
+// fileProperties returns which properties of a multipart form are files. Multipart forms
+// are normally used to upload files. If the document declares no property as a file, a
+// text property may be sent as one if its name or description suggests a file.
+func fileProperties(object *schema.Object) map[string]fileUse {
+	uses := make(map[string]fileUse)
+	for _, p := range object.Properties {
+		if file, _ := isFile(p.Place); file {
+			uses[p.Name] = declaredFile
+		}
+	}
+	if len(uses) > 0 {
+		return uses
+	}
+	for _, p := range object.Properties {
+		if looksLikeFile(p.Name, p.Place) {
+			uses[p.Name] = likelyFile
+		}
+	}
+	return uses
+}
+
+// fileWords are the last words in the names of properties that are usually files.
+var fileWords = []string{
+	"file", "files", "upload", "attachment", "attachments", "image", "photo", "picture", "avatar", "logo", "icon",
+	"audio", "video", "media", "document", "binary", "blob",
+}
+
+// looksLikeFile reports whether the name or description of a property suggests a file, and
+// its schema is unrestricted text or base64.
+func looksLikeFile(name string, place openapi.Place) bool {
+	resolved, err := place.Resolve()
+	if err != nil || !slices.Equal(schema.Types(resolved), []string{"string"}) {
+		return false
+	}
+	for _, keyword := range [...]string{"enum", "const", "pattern", "maxLength"} {
+		if resolved.Get(keyword) != nil {
+			return false
+		}
+	}
+	switch resolved.Get("format").Text() {
+	case "byte":
+		return true
+	case "":
+	default:
+		return false
+	}
+	description := strings.ToLower(schema.Description(place))
+	return slices.Contains(fileWords, lastWord(name)) ||
+		strings.Contains(description, "file to upload") || strings.Contains(description, "multipart/form-data")
+}
+
+// lastWord returns the last word of a name, such as cover_image or coverImage, in lower
+// case.
+func lastWord(name string) string {
+	name = strings.TrimRightFunc(name, func(r rune) bool { return !unicode.IsLetter(r) })
+	start := strings.LastIndexFunc(name, func(r rune) bool { return !unicode.IsLetter(r) }) + 1
+	word := name[start:]
+	if upper := strings.LastIndexFunc(word, unicode.IsUpper); upper > 0 && strings.ToUpper(word) != word {
+		word = word[upper:]
+	}
+	return strings.ToLower(word)
+}

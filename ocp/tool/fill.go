@@ -1,0 +1,271 @@
+package tool
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/body"
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
+	"github.com/fairwayhq/fairway/ocp/internal/schema"
+	"github.com/fairwayhq/fairway/ocp/internal/style"
+)
+
+// The gateway fills some arguments itself: those with only one allowed value, and those
+// that carry a credential of the gateway. They are not in Tool.Arguments or
+// Tool.InputSchema. Their plan.Argument has filled set. If the value is known when the
+// Toolset is built, it is in plan.Argument.Fill.
+
+// singleValue returns the value of a required argument for which the document allows only
+// one value, and nil for other arguments. An optional argument is not filled, because the
+// caller decides whether to send it.
+func singleValue(required bool, place openapi.Place) jsontext.Value {
+	if !required {
+		return nil
+	}
+	value := schema.Single(place)
+	if value == nil || !plan.Fits(value, schema.Types(place)) {
+		return nil
+	}
+	return value
+}
+
+// constSchema returns a schema that allows only the given value.
+func constSchema(value jsontext.Value) jsontext.Value {
+	return append(appendMember([]byte{'{'}, "const", value), '}')
+}
+
+// isSendable reports whether the parameter can carry the value.
+func isSendable(param *style.Serializer, value jsontext.Value) bool {
+	text, err := param.Append(nil, value)
+	return err == nil && len(text) > 0
+}
+
+// FilledBy returns a Toolset in which the gateway fills the arguments for which fills
+// returns true. Its tools neither list nor require these arguments; Call.Fill sets their
+// values for each call. Tools without such arguments are shared with the original. If no
+// tool has one, FilledBy returns the original Toolset.
+func (s *Toolset) FilledBy(fills func(*Tool, *Argument) bool) *Toolset {
+	filled := *s
+	filled.tools = slices.Clone(s.tools)
+	filled.byName = make(map[string]*Tool, len(s.tools))
+	sum := sha256.New()
+	sum.Write([]byte(s.Hash))
+	changed := false
+	for i, t := range s.tools {
+		if names := t.namesOf(fills); len(names) > 0 {
+			filled.tools[i] = t.without(names)
+			changed = true
+			sum.Write([]byte("\x00" + t.Name + "\x00" + strings.Join(names, "\x01")))
+		}
+		filled.byName[t.Name] = filled.tools[i]
+	}
+	if !changed {
+		return s
+	}
+	filled.Hash = hex.EncodeToString(sum.Sum(nil))
+	return &filled
+}
+
+// namesOf returns the names of the listed arguments for which fills returns true.
+func (t *Tool) namesOf(fills func(*Tool, *Argument) bool) (names []string) {
+	for i := range t.Arguments {
+		if fills(t, &t.Arguments[i]) {
+			names = append(names, t.Arguments[i].Name)
+		}
+	}
+	return names
+}
+
+// without returns a copy of the tool in which the gateway fills the named arguments.
+func (t *Tool) without(names []string) *Tool {
+	c := &Tool{
+		Name: t.Name, Title: t.Title, Description: t.Description, Method: t.Method, Path: t.Path,
+		OperationID: t.OperationID, Tags: t.Tags, Deprecated: t.Deprecated, Security: t.Security,
+		InputSchema: withoutProperties(t.InputSchema, names),
+		Answer:      t.Answer, OCP: t.OCP, MCP: t.MCP,
+		all: slices.Clone(t.all), plans: slices.Clone(t.plans), index: t.index,
+		path: t.path, base: t.base, template: t.template, query: t.query, identity: t.identity,
+		body: t.body, openBody: t.openBody, taken: t.taken, accept: t.accept,
+		Simplified: t.Simplified, full: t.full.without(names), unread: t.unread,
+	}
+	for _, name := range names {
+		i, _ := t.index.position(t.all, name)
+		c.plans[i].Filled, c.plans[i].Fill = true, nil
+		c.all[i].Required = false
+	}
+	c.list()
+	return c
+}
+
+// list sets Arguments to the arguments that callers give.
+func (t *Tool) list() {
+	t.Arguments = t.all
+	if !slices.ContainsFunc(t.plans, func(p plan.Argument) bool { return p.Filled }) {
+		return
+	}
+	t.Arguments = make([]Argument, 0, len(t.all))
+	for i := range t.all {
+		if !t.plans[i].Filled {
+			t.Arguments = append(t.Arguments, t.all[i])
+		}
+	}
+}
+
+// withoutProperties returns an object schema without the named properties.
+func withoutProperties(object jsontext.Value, names []string) jsontext.Value {
+	members, err := wire.Members(nil, object)
+	if err != nil {
+		return object
+	}
+	kept := []byte{'{'}
+	for _, m := range members {
+		switch m.Name {
+		case "properties":
+			properties := []byte{'{'}
+			all, _ := wire.Members(nil, m.Value)
+			for _, p := range all {
+				if !slices.Contains(names, p.Name) {
+					properties = appendMember(properties, p.Name, p.Value)
+				}
+			}
+			kept = appendMember(kept, m.Name, append(properties, '}'))
+		case "required":
+			if required := withoutTexts(m.Value, names); len(required) > len("[]") {
+				kept = appendMember(kept, m.Name, required)
+			}
+		default:
+			kept = appendMember(kept, m.Name, m.Value)
+		}
+	}
+	return append(kept, '}')
+}
+
+// withoutTexts returns a JSON list without the given strings.
+func withoutTexts(list jsontext.Value, texts []string) []byte {
+	kept := []byte{'['}
+	for walk := wire.Into(list); walk.Next(); {
+		text, err := jsontext.AppendUnquote(nil, walk.Value)
+		if err == nil && slices.Contains(texts, string(text)) {
+			continue
+		}
+		if len(kept) > 1 {
+			kept = append(kept, ',')
+		}
+		kept = append(kept, walk.Value...)
+	}
+	return append(kept, ']')
+}
+
+// AllowsText reports whether the argument can be a string.
+func (a *Argument) AllowsText() bool { return plan.Fits(jsontext.Value(`""`), a.types) }
+
+// TakesForm reports whether the request body is a form whose fields are arguments.
+func (t *Tool) TakesForm() bool {
+	if t.body == nil || t.body.Whole >= 0 {
+		return false
+	}
+	kind := t.body.Encoder.Kind()
+	return kind == body.URLEncoded || kind == body.Multipart
+}
+
+// Fill sets the values of the arguments that the gateway fills for each call. If value
+// returns false, the argument is not sent.
+func (c *Call) Fill(value func(in Location, wireName string) (text string, ok bool)) {
+	for i := range c.Tool.plans {
+		if plan := &c.Tool.plans[i]; plan.Filled && plan.Fill == nil {
+			a := &c.Tool.all[i]
+			if text, ok := value(a.In, a.WireName); ok {
+				c.values[i] = wire.AppendString(nil, text)
+			}
+		}
+	}
+}
+
+// SetFilledHeaders sets the headers and cookies that the gateway fills. It replaces values
+// that were added to the request after Request built it, in every spelling that a server
+// treats as the same header.
+func (c *Call) SetFilledHeaders(header http.Header) {
+	for i := range c.Tool.plans {
+		a := &c.Tool.all[i]
+		value := c.value(i)
+		if !c.Tool.plans[i].Filled || a.In != InHeader && a.In != InCookie || value == nil {
+			continue
+		}
+		text, err := c.Tool.plans[i].Param.Append(nil, value)
+		if err != nil {
+			continue // Request has already returned the error
+		}
+		if a.In == InCookie {
+			header["Cookie"] = []string{withCookie(header["Cookie"], string(text))}
+			continue
+		}
+		for name := range header {
+			if name != a.WireName && headerkind.Canonical(name) == headerkind.Canonical(a.WireName) {
+				delete(header, name)
+			}
+		}
+		header[a.WireName] = []string{string(text)}
+	}
+}
+
+// withCookie returns a Cookie header value with the cookie, "name=value", and with all
+// cookies of other names from lines.
+func withCookie(lines []string, cookie string) string {
+	name, _, _ := strings.Cut(cookie, "=")
+	kept := make([]string, 0, 4)
+	for _, line := range lines {
+		for other := range strings.SplitSeq(line, ";") {
+			other = strings.TrimSpace(other)
+			if otherName, _, _ := strings.Cut(other, "="); other != "" && strings.TrimSpace(otherName) != name {
+				kept = append(kept, other)
+			}
+		}
+	}
+	return strings.Join(append(kept, cookie), "; ")
+}
+
+// filledProblem checks a value that a caller gives for an argument that the gateway fills.
+// Only the value that the gateway sends is accepted; models know such arguments from the
+// API's own documentation. Any other value is a problem.
+func (t *Tool) filledProblem(argument int, value jsontext.Value) (problem Problem, wrong bool) {
+	fill := t.plans[argument].Fill
+	path := text.Pointer(t.all[argument].Name)
+	switch {
+	case isNull(value), fill != nil && plan.SameScalar(value, fill):
+		return Problem{}, false
+	case fill != nil:
+		return Problem{Path: path, Message: "must be " + string(fill) + ", which the gateway sends itself: leave it out"}, true
+	}
+	return Problem{Path: path, Message: "is a credential that the gateway sends itself: leave it out"}, true
+}
+
+// resemblesFixed reports whether a server may confuse an undeclared property of the body
+// with a parameter or property whose value is fixed. Many servers merge query and body,
+// and many ignore case in names.
+func (t *Tool) resemblesFixed(property string) bool {
+	alias := style.Alias(style.Stem(property))
+	isFixed := func(id plan.Identifier) bool {
+		return id.In == style.Query && id.IsFixed() && style.Alias(id.Name) == alias
+	}
+	if slices.ContainsFunc(t.identity, isFixed) {
+		return true
+	}
+	for i := range t.all {
+		if a := &t.all[i]; t.plans[i].Filled && (a.In == InQuery || a.In == InBody) && style.Alias(a.WireName) == alias {
+			return true
+		}
+	}
+	return false
+}
+
+// isNull reports whether a value is null.
+func isNull(value jsontext.Value) bool { return value.Kind() == 'n' }

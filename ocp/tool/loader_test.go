@@ -1,0 +1,543 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fairwayhq/fairway/ocp/source"
+)
+
+// memorySource is a document in memory, or the error that it cannot be read with.
+type memorySource struct {
+	mu      sync.Mutex
+	content string
+	err     error
+	fetches int
+}
+
+func (s *memorySource) Location() string { return "memory" }
+
+func (s *memorySource) set(content string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.content, s.err = content, err
+}
+
+func (s *memorySource) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fetches
+}
+
+func (s *memorySource) Fetch(_ context.Context, previous *source.Snapshot) (*source.Snapshot, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fetches++
+	if s.err != nil {
+		return nil, false, s.err
+	}
+	if s.content == "panic in fetch" {
+		panic("in fetch")
+	}
+	// Location carries the content, as a hash would.
+	if previous != nil && previous.Location == s.content {
+		return previous, false, nil
+	}
+	return &source.Snapshot{Data: []byte(s.content), Location: s.content}, true, nil
+}
+
+// buildTitled makes a Toolset that has the document as its title.
+func buildTitled(_ context.Context, data []byte, _ string, _ *Toolset) (*Toolset, []string, error) {
+	switch title := string(data); {
+	case title == "panic":
+		panic("in the build")
+	case title == "nothing":
+		return nil, nil, nil
+	case strings.HasPrefix(title, "bad"):
+		return nil, nil, errors.New(title + " document")
+	default:
+		tools := NewToolset("test", nil)
+		tools.Title, tools.Hash = title, title
+		return tools, nil, nil
+	}
+}
+
+// loadLog is a LoadObserver that records its calls.
+type loadLog struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *loadLog) observer() LoadObserver {
+	add := func(line string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.lines = append(l.lines, line)
+	}
+	return LoadObserver{
+		Loaded: func(tools *Toolset, _ time.Duration) { add("loaded " + tools.Title) },
+		Failed: func(err error) { add("failed: " + err.Error()) },
+	}
+}
+
+func (l *loadLog) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lines := l.lines
+	l.lines = nil
+	return lines
+}
+
+func (l *loadLog) want(t *testing.T, lines ...string) {
+	t.Helper()
+	if got := l.take(); !slices.Equal(got, lines) {
+		t.Errorf("the observer got %q, want %q", got, lines)
+	}
+}
+
+func title(l *Loader) string {
+	if tools := l.Toolset(); tools != nil {
+		return tools.Title
+	}
+	return ""
+}
+
+func TestLoader_Load(t *testing.T) {
+	source, log := &memorySource{}, &loadLog{}
+	l := NewLoader(LoaderOptions{Source: source, Build: buildTitled, Observer: log.observer()})
+	if l.Toolset() != nil || l.Err() != nil || l.RetryAfter() != time.Second {
+		t.Errorf("before the first load: %v, %v, %v", l.Toolset(), l.Err(), l.RetryAfter())
+	}
+	steps := []struct {
+		rule    string
+		content string
+		err     error
+		title   string // afterwards
+		says    string // the error; "" for none
+		told    []string
+	}{
+		{"a source that fails", "", errors.New("down"), "", "down", []string{"failed: down"}},
+		{"another attempt that fails is reported too", "", errors.New("down"), "", "down", []string{"failed: down"}},
+		{"a bad first document", "bad 0", nil, "", "bad 0 document", []string{"failed: bad 0 document"}},
+		{"the first document", "one", nil, "one", "", []string{"loaded one"}},
+		{"the same document", "one", nil, "one", "", nil},
+		{"the next document", "two", nil, "two", "", []string{"loaded two"}},
+		{"a bad document leaves the Toolset", "bad 1", nil, "two", "bad 1 document", []string{"failed: bad 1 document"}},
+		{"the same bad document is no news", "bad 1", nil, "two", "bad 1 document", nil},
+		{"another bad document", "bad 2", nil, "two", "bad 2 document", []string{"failed: bad 2 document"}},
+		{"a build that panics", "panic", nil, "two", "panic: in the build", []string{"failed: building the tools of memory: panic: in the build"}},
+		{"a build that gives nothing", "nothing", nil, "two", "gave none", []string{"failed: building the tools of memory gave none"}},
+		{"a fetch that panics", "panic in fetch", nil, "two", "panic: in fetch", []string{"failed: fetching memory: panic: in fetch"}},
+		{"a good document again", "three", nil, "three", "", []string{"loaded three"}},
+	}
+	for _, step := range steps {
+		source.set(step.content, step.err)
+		err := l.Load(context.Background())
+		if step.says == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), step.says) {
+			t.Errorf("%s: error %v, want %q", step.rule, err, step.says)
+		}
+		if !errors.Is(l.Err(), err) {
+			t.Errorf("%s: Err is %v, Load returned %v", step.rule, l.Err(), err)
+		}
+		if got := title(l); got != step.title {
+			t.Errorf("%s: the Toolset is %q, want %q", step.rule, got, step.title)
+		}
+		log.want(t, step.told...)
+	}
+}
+
+func TestLoader_equal_content_keeps_the_Toolset(t *testing.T) {
+	source, log := &memorySource{content: "one"}, &loadLog{}
+	builds := 0
+	l := NewLoader(LoaderOptions{Source: source, Observer: log.observer(), Build: func(context.Context, []byte, string, *Toolset) (*Toolset, []string, error) {
+		builds++
+		tools := NewToolset("test", nil)
+		tools.Hash = "same"
+		return tools, nil, nil
+	}})
+	if err := l.Load(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	first := l.Toolset()
+	source.set("one, written otherwise", nil)
+	if err := l.Load(context.Background()); err != nil || builds != 2 || l.Toolset() != first {
+		t.Errorf("error %v, %d builds, the same Toolset: %v", err, builds, l.Toolset() == first)
+	}
+	if told := log.take(); len(told) != 1 {
+		t.Errorf("got %q", told)
+	}
+}
+
+func TestLoader_Load_given_up(t *testing.T) {
+	source, log := &memorySource{content: "one"}, &loadLog{}
+	l := NewLoader(LoaderOptions{Source: source, Observer: log.observer(), Build: func(ctx context.Context, data []byte, location string, previous *Toolset) (*Toolset, []string, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		return buildTitled(ctx, data, location, previous)
+	}})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := l.Load(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	log.want(t)
+	if err := l.Load(context.Background()); err != nil || title(l) != "one" {
+		t.Errorf("the load after: %v, %q", err, title(l))
+	}
+}
+
+func TestLoader_refreshes_a_URL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source, log := &memorySource{err: errors.New("down")}, &loadLog{}
+		l := NewLoader(LoaderOptions{Source: source, Build: buildTitled, Observer: log.observer()})
+		l.Start()
+		l.Start()
+		defer l.Stop()
+
+		// Attempts while nothing is loaded: at 0, 1, 3, 7, 15, 31, 63 s, more or
+		// less, then each minute.
+		time.Sleep(80 * time.Second)
+		if got := source.count(); got != 7 {
+			t.Errorf("%d attempts in 80 s, want 7", got)
+		}
+		if got := l.RetryAfter(); got < time.Second || got > 66*time.Second {
+			t.Errorf("RetryAfter is %v", got)
+		}
+		if got := l.RetryAfter(); got%time.Second != 0 {
+			t.Errorf("RetryAfter is %v, not whole seconds", got)
+		}
+		time.Sleep(10 * time.Minute)
+		if got := source.count(); got < 15 || got > 18 {
+			t.Errorf("%d attempts in 11 minutes, want one a minute", got)
+		}
+		source.set("one", nil)
+		time.Sleep(maxBackoff + maxBackoff/5)
+		if title(l) != "one" || l.Err() != nil {
+			t.Fatalf("not loaded: %v", l.Err())
+		}
+
+		before := source.count()
+		source.set("two", nil)
+		time.Sleep(DefaultRefresh + DefaultRefresh/5)
+		if got := source.count() - before; title(l) != "two" || got != 1 {
+			t.Errorf("%q after a refresh, %d fetches", title(l), got)
+		}
+		source.set("", errors.New("down again"))
+		time.Sleep(2 * DefaultRefresh)
+		if got := source.count() - before; title(l) != "two" || got < 2 || got > 3 || l.Err() == nil {
+			t.Errorf("%q after failures, %d fetches, error %v", title(l), got, l.Err())
+		}
+	})
+}
+
+func TestLoader_negative_refresh_is_never(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &memorySource{err: errors.New("down")}
+		l := NewLoader(LoaderOptions{Source: source, Build: buildTitled, Refresh: -1})
+		l.Start()
+		defer l.Stop()
+		synctest.Wait()
+		source.set("one", nil)
+		time.Sleep(2 * time.Second)
+		if title(l) != "one" {
+			t.Fatalf("not loaded: %v", l.Err())
+		}
+		before := source.count()
+		time.Sleep(1000 * time.Hour)
+		if got := source.count(); got != before {
+			t.Errorf("%d more fetches", got-before)
+		}
+	})
+}
+
+func TestLoader_Stop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left
+		source := &memorySource{content: "one"}
+		l := NewLoader(LoaderOptions{Source: source, Build: buildTitled})
+		l.Stop()
+		l.Start()
+		synctest.Wait()
+		l.Stop()
+		l.Stop()
+		before := source.count()
+		time.Sleep(time.Hour)
+		if source.count() != before || title(l) != "one" {
+			t.Errorf("%d fetches after Stop, Toolset %q", source.count()-before, title(l))
+		}
+		l.Start()
+		time.Sleep(time.Hour)
+		if source.count() == before {
+			t.Error("a Loader that was started again does not refresh")
+		}
+		l.Stop()
+	})
+}
+
+func TestLoader_Stop_ends_a_fetch_under_way(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &loadLog{}
+		l := NewLoader(LoaderOptions{Source: &source.Site{Path: "/openapi.json"}, Build: buildTitled, Observer: log.observer()})
+		l.Start()
+		go l.Ensure(context.Background(), func(ctx context.Context, _ string, _ http.Header) (int, http.Header, []byte, error) {
+			<-ctx.Done()
+			return 0, nil, nil, ctx.Err()
+		})
+		synctest.Wait()
+		l.Stop()
+		log.want(t)
+	})
+}
+
+// until waits for a condition of the real clock.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+func TestLoader_watches_files(t *testing.T) {
+	dir := t.TempDir()
+	main, part := filepath.Join(dir, "main.yaml"), filepath.Join(dir, "part.yaml")
+	write := func(path, content string) {
+		t.Helper()
+		if err := os.WriteFile(path+"~", []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+"~", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(main, "main")
+	write(part, "part")
+	log := &loadLog{}
+	l := NewLoader(LoaderOptions{
+		Source: &source.File{Path: main},
+		Build: func(ctx context.Context, data []byte, location string, previous *Toolset) (*Toolset, []string, error) {
+			other, err := os.ReadFile(part)
+			if err != nil {
+				return nil, nil, err
+			}
+			tools, _, err := buildTitled(ctx, slices.Concat(data, []byte("+"), other), location, previous)
+			return tools, []string{part}, err
+		},
+		Observer: log.observer(),
+	})
+	if l.interval != filePoll {
+		t.Errorf("files are looked at every %v", l.interval)
+	}
+	l.interval = 2 * time.Millisecond
+	if err := l.Load(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	l.Start()
+	defer l.Stop()
+	loaded := func(want string) {
+		t.Helper()
+		until(t, want, func() bool { return title(l) == want && l.Err() == nil })
+	}
+	loaded("main+part")
+	write(main, "next")
+	loaded("next+part")
+	write(part, "other")
+	loaded("next+other")
+	write(main, "bad")
+	until(t, "the bad document is reported", func() bool { return l.Err() != nil })
+	if title(l) != "next+other" {
+		t.Errorf("a bad document left %q", title(l))
+	}
+	write(main, "good")
+	loaded("good+other")
+	if err := os.Remove(part); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the missing part is reported", func() bool { return l.Err() != nil })
+	write(part, "back")
+	loaded("good+back")
+	until(t, "the observer is called", func() bool { return slices.Contains(log.take(), "loaded good+back") })
+	if err := os.Remove(main); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the missing file is reported", func() bool { return l.Err() != nil })
+	due := l.due.Load()
+	until(t, "two more looks", func() bool { return l.due.Load() > due+int64(3*l.interval) })
+	if told := log.take(); len(told) != 1 {
+		t.Errorf("a file that stays missing was reported as %q", told)
+	}
+	write(main, "good")
+	until(t, "the file is back", func() bool { return l.Err() == nil })
+	log.want(t)
+}
+
+// A file that is there again at the next look was only being replaced.
+func TestLoader_file_missing_for_a_moment(t *testing.T) {
+	main := filepath.Join(t.TempDir(), "main.yaml")
+	if err := os.WriteFile(main, []byte("main"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log := &loadLog{}
+	l := NewLoader(LoaderOptions{Source: &source.File{Path: main}, Build: buildTitled, Observer: log.observer()})
+	load := func() error { return l.Load(context.Background()) }
+	if err := load(); err != nil {
+		t.Fatal(err)
+	}
+	log.take()
+	if err := os.Remove(main); err != nil {
+		t.Fatal(err)
+	}
+	if err := load(); err != nil {
+		t.Errorf("the first look: %v", err)
+	}
+	if err := load(); err == nil {
+		t.Error("the second look: no error")
+	}
+	if told := log.take(); len(told) != 1 {
+		t.Errorf("got %q", told)
+	}
+}
+
+func TestLoader_missing_file_at_first(t *testing.T) {
+	l := NewLoader(LoaderOptions{Source: &source.File{Path: filepath.Join(t.TempDir(), "none.yaml")}, Build: buildTitled})
+	if err := l.Load(context.Background()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// site answers a SiteFetch with a document.
+func site(calls *atomic.Int32, content string) source.SiteFetch {
+	return func(context.Context, string, http.Header) (int, http.Header, []byte, error) {
+		calls.Add(1)
+		time.Sleep(time.Second)
+		return http.StatusOK, nil, []byte(content), nil
+	}
+}
+
+func TestLoader_Ensure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &loadLog{}
+		l := NewLoader(LoaderOptions{Source: &source.Site{Path: "/openapi.json"}, Build: buildTitled, Observer: log.observer()})
+		ctx := context.Background()
+		var calls atomic.Int32
+		if _, err := l.Ensure(ctx, site(&calls, "one")); !errors.Is(err, ErrNotLoaded) || calls.Load() != 0 {
+			t.Errorf("before Start: %v", err)
+		}
+		l.Start()
+		defer l.Stop()
+
+		var group sync.WaitGroup
+		for range 20 {
+			group.Go(func() {
+				tools, err := l.Ensure(ctx, site(&calls, "one"))
+				if err != nil || tools.Title != "one" {
+					t.Errorf("%v, %v", tools, err)
+				}
+			})
+		}
+		group.Wait()
+		if calls.Load() != 1 {
+			t.Errorf("%d loads for 20 requests", calls.Load())
+		}
+		log.want(t, "loaded one")
+
+		if _, err := l.Ensure(ctx, site(&calls, "two")); err != nil || calls.Load() != 1 {
+			t.Errorf("a fresh document was asked for again: %v", err)
+		}
+		time.Sleep(2 * DefaultRefresh)
+		if calls.Load() != 1 {
+			t.Error("refreshed without a request")
+		}
+		asked := time.Now()
+		tools, err := l.Ensure(ctx, site(&calls, "two"))
+		if err != nil || tools.Title != "one" || time.Since(asked) != 0 {
+			t.Errorf("a request that sets off a refresh waited %v: %v, %v", time.Since(asked), tools, err)
+		}
+		time.Sleep(2 * time.Second)
+		if title(l) != "two" {
+			t.Errorf("after the refresh: %q", title(l))
+		}
+	})
+}
+
+func TestLoader_Ensure_failures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLoader(LoaderOptions{Source: &source.Site{Path: "/openapi.json"}, Build: buildTitled})
+		l.Start()
+		defer l.Stop()
+		ctx := context.Background()
+		calls := 0
+		failing := func(context.Context, string, http.Header) (int, http.Header, []byte, error) {
+			calls++
+			return http.StatusBadGateway, nil, nil, nil
+		}
+		for range 5 {
+			_, err := l.Ensure(ctx, failing)
+			if !errors.Is(err, ErrNotLoaded) || !strings.Contains(err.Error(), "502") {
+				t.Errorf("error %v", err)
+			}
+		}
+		if calls != 1 {
+			t.Errorf("%d loads within the pause", calls)
+		}
+		time.Sleep(l.RetryAfter())
+		var good atomic.Int32
+		if tools, err := l.Ensure(ctx, site(&good, "one")); err != nil || tools.Title != "one" {
+			t.Errorf("after RetryAfter: %v, %v", tools, err)
+		}
+	})
+}
+
+func TestLoader_Ensure_waits_not_for_ever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLoader(LoaderOptions{Source: &source.Site{Path: "/openapi.json"}, Build: buildTitled})
+		l.Start()
+		defer l.Stop()
+		hanging := func(ctx context.Context, _ string, _ http.Header) (int, http.Header, []byte, error) {
+			// The way through the site leads back to the endpoint.
+			if _, err := l.Ensure(ctx, nil); !errors.Is(err, ErrNotLoaded) {
+				t.Errorf("from within: %v", err)
+			}
+			began := time.Now()
+			if _, err := l.Ensure(ctx, site(new(atomic.Int32), "x")); !errors.Is(err, ErrNotLoaded) || time.Since(began) != 0 {
+				t.Errorf("from within: %v after %v", err, time.Since(began))
+			}
+			<-ctx.Done()
+			return 0, nil, nil, ctx.Err()
+		}
+		began := time.Now()
+		if _, err := l.Ensure(context.Background(), hanging); !errors.Is(err, ErrNotLoaded) || time.Since(began) != maxSiteWait {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		began = time.Now()
+		if _, err := l.Ensure(ctx, hanging); !errors.Is(err, ErrNotLoaded) || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+func TestLoader_Ensure_of_another_source(t *testing.T) {
+	l := NewLoader(LoaderOptions{Source: &memorySource{content: "one"}, Build: buildTitled})
+	if _, err := l.Ensure(context.Background(), nil); !errors.Is(err, ErrNotLoaded) {
+		t.Errorf("error %v", err)
+	}
+	if err := l.Load(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if tools, err := l.Ensure(context.Background(), nil); err != nil || tools.Title != "one" {
+		t.Errorf("%v, %v", tools, err)
+	}
+}

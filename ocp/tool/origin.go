@@ -1,0 +1,59 @@
+package tool
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+)
+
+// serverOrigin returns the scheme and host of the document's first server, or "" if it has
+// none. A relative server URL is on the host that the document came from.
+func serverOrigin(document *openapi.Document) string {
+	base, err := url.Parse(document.Location())
+	if err != nil || base.Scheme != "http" && base.Scheme != "https" {
+		base = &url.URL{}
+	}
+	server, err := url.Parse(serverAddress(document))
+	if err != nil {
+		return ""
+	}
+	server = base.ResolveReference(server)
+	if server.Scheme != "http" && server.Scheme != "https" || server.Host == "" {
+		return ""
+	}
+	return server.Scheme + "://" + server.Host
+}
+
+// serverAddress returns the URL of the first server, with the defaults of its variables.
+// For Swagger 2.0 it builds the URL from the document's scheme and host.
+func serverAddress(document *openapi.Document) string {
+	root := document.Root()
+	if host := root.Get("host").Text(); host != "" && strings.HasPrefix(document.OpenAPI, "2") {
+		if schemes := root.Get("schemes").Items(); len(schemes) > 0 && schemes[0].Text() == "http" {
+			return "http://" + host
+		}
+		return "https://" + host
+	}
+	servers := root.Get("servers").Items()
+	if len(servers) == 0 {
+		return ""
+	}
+	address := servers[0].Get("url").Text()
+	if len(address) > maxServerAddress {
+		return ""
+	}
+	for _, variable := range servers[0].Get("variables").Members() {
+		value := variable.Value.Get("default").Text()
+		if len(value) <= maxServerAddress {
+			address = strings.ReplaceAll(address, "{"+variable.Name+"}", value)
+		}
+		if len(address) > maxServerAddress {
+			return ""
+		}
+	}
+	return address
+}
+
+// maxServerAddress is the maximum length of a server's URL, in bytes.
+const maxServerAddress = 2 << 10

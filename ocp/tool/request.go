@@ -1,0 +1,250 @@
+package tool
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
+	"github.com/fairwayhq/fairway/ocp/internal/style"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
+)
+
+// Request builds the REST request for the call, with an absolute path and no host. If an
+// argument cannot be sent, for example because a path argument would leave its segment,
+// the error is a *Failure of kind InvalidArguments.
+func (c *Call) Request(ctx context.Context) (*http.Request, error) {
+	scratch := buffer.Get() // where the path and the query are put together
+	defer buffer.Put(scratch)
+	target := &url.URL{}
+	if err := c.setPath(target, scratch); err != nil {
+		return nil, err
+	}
+	r := new(http.Request).WithContext(ctx)
+	r.Method = c.Tool.Method
+	r.URL = target
+	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
+	r.Header = make(http.Header)
+	r.Body = http.NoBody
+	r.Header["Accept"] = []string{c.Tool.accept}
+	if err := c.setParameters(r, scratch); err != nil {
+		return nil, err
+	}
+	if err := c.setBody(r); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// path returns the escaped path of the request.
+func (c *Call) path() (string, error) {
+	scratch := buffer.Get()
+	defer buffer.Put(scratch)
+	target := &url.URL{}
+	if err := c.setPath(target, scratch); err != nil {
+		return "", err
+	}
+	return target.EscapedPath(), nil
+}
+
+// value returns the value that is sent for the argument at position i, or nil for nothing.
+func (c *Call) value(i int) jsontext.Value {
+	if v := c.values[i]; v != nil {
+		return v
+	}
+	return c.Tool.plans[i].Fill
+}
+
+func (c *Call) setPath(target *url.URL, scratch *buffer.Buffer) error {
+	escaped := scratch.B[:0]
+	for _, part := range c.Tool.path {
+		if part.Literal != "" {
+			escaped = append(escaped, part.Literal...)
+			continue
+		}
+		value := c.value(part.Argument)
+		if value == nil || value.Kind() == 'n' {
+			return c.unsendable(part.Argument, errors.New("must not be empty"))
+		}
+		var err error
+		if escaped, err = c.Tool.plans[part.Argument].Param.Append(escaped, value); err != nil {
+			return c.unsendable(part.Argument, err)
+		}
+	}
+	scratch.B = escaped
+	if hasDotSegment(escaped) {
+		return c.Tool.invalid([]Problem{{Message: "the path arguments together make a . or .. segment, which would lead to another path"}})
+	}
+	raw := string(escaped)
+	target.Path = raw
+	if plan.IsPlainPath(raw) {
+		return nil
+	}
+	unescaped, err := url.PathUnescape(raw)
+	if err != nil {
+		return &Failure{Kind: Internal, Message: fmt.Sprintf("the path of %s cannot be built: %v", c.Tool.Operation(), err)}
+	}
+	target.Path, target.RawPath = unescaped, raw
+	return nil
+}
+
+// hasDotSegment reports whether a segment of the path is "." or "..".
+func hasDotSegment(path []byte) bool {
+	for i := range path {
+		if path[i] != '/' {
+			continue
+		}
+		rest := path[i+1:]
+		dots := 0
+		for dots < len(rest) && rest[dots] == '.' {
+			dots++
+		}
+		if (dots == 1 || dots == 2) && (dots == len(rest) || rest[dots] == '/') {
+			return true
+		}
+	}
+	return false
+}
+
+// setParameters sets the query, header and cookie arguments.
+func (c *Call) setParameters(r *http.Request, scratch *buffer.Buffer) error {
+	query, cookies := append(scratch.B[:0], c.Tool.query...), []byte(nil)
+	for i := range c.Tool.all {
+		a, param := &c.Tool.all[i], c.Tool.plans[i].Param
+		value := c.value(i)
+		if value == nil || value.Kind() == 'n' || param == nil {
+			continue
+		}
+		var err error
+		switch a.In {
+		case InQuery:
+			query, err = appendJoined(query, "&", param, value)
+		case InCookie:
+			cookies, err = appendJoined(cookies, "; ", param, value)
+		case InHeader:
+			var text []byte
+			if text, err = param.Append(nil, value); err == nil {
+				r.Header[a.WireName] = []string{string(text)}
+			}
+		}
+		if err != nil {
+			return c.unsendable(i, err)
+		}
+	}
+	r.URL.RawQuery = string(query)
+	scratch.B = query
+	if len(cookies) > 0 {
+		r.Header["Cookie"] = []string{string(cookies)}
+	}
+	return nil
+}
+
+// appendJoined appends the separator and the parameter. If the value serializes to
+// nothing, it appends nothing.
+func appendJoined(dst []byte, separator string, param *style.Serializer, value jsontext.Value) ([]byte, error) {
+	start := len(dst)
+	if start > 0 {
+		dst = append(dst, separator...)
+	}
+	begin := len(dst)
+	dst, err := param.Append(dst, value)
+	if err != nil {
+		return nil, err
+	}
+	if len(dst) == begin {
+		dst = dst[:start]
+	}
+	return dst, nil
+}
+
+func (c *Call) setBody(r *http.Request) error {
+	plan := c.Tool.body
+	if plan == nil || !plan.Required && !c.hasBody() {
+		return nil
+	}
+	content, contentType, err := c.encodeBody(plan)
+	if err != nil {
+		return c.Tool.invalid([]Problem{c.bodyProblem(err)})
+	}
+	if contentType == "" {
+		return nil
+	}
+	r.Header["Content-Type"] = []string{contentType}
+	r.ContentLength = int64(len(content))
+	// The transport may still read the body after the response has arrived, so the bytes
+	// must not come from a pool.
+	r.Body = io.NopCloser(bytes.NewReader(content))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }
+	return nil
+}
+
+func (c *Call) encodeBody(plan *plan.Body) (content []byte, contentType string, err error) {
+	if plan.Whole >= 0 {
+		value := c.value(plan.Whole)
+		if value == nil {
+			return nil, "", nil
+		}
+		return c.encoderOf(plan).AppendValue(nil, value)
+	}
+	var onStack [16]wire.Member
+	members := onStack[:0]
+	for i := range c.Tool.all {
+		if a := &c.Tool.all[i]; a.In == InBody {
+			if value := c.value(i); value != nil {
+				members = append(members, wire.Member{Name: a.WireName, Value: value})
+			}
+		}
+	}
+	return c.encoderOf(plan).AppendObject(make([]byte, 0, 256), append(members, c.extra...))
+}
+
+// unsendable returns the failure for an argument that is valid but cannot be sent.
+func (c *Call) unsendable(argument int, err error) error {
+	message := err.Error()
+	if refused, ok := errors.AsType[*style.Error](err); ok {
+		message = refused.Problem
+	}
+	return c.Tool.invalid([]Problem{{Path: text.Pointer(c.Tool.all[argument].Name), Message: message}})
+}
+
+// bodyProblem returns the problem with the argument that prevents encoding the body.
+func (c *Call) bodyProblem(err error) Problem {
+	refused, ok := errors.AsType[*style.Error](err)
+	if !ok {
+		return Problem{Message: err.Error()}
+	}
+	for i := range c.Tool.all {
+		if a := &c.Tool.all[i]; a.In == InBody && a.WireName == refused.Name {
+			return Problem{Path: text.Pointer(a.Name), Message: refused.Problem}
+		}
+	}
+	return Problem{Message: refused.Error()}
+}
+
+// invalid combines the problems into one message that a model can use to fix the call.
+func (t *Tool) invalid(problems []Problem) *Failure {
+	var message strings.Builder
+	fmt.Fprintf(&message, "invalid arguments for %s:", t.Name)
+	for i, p := range problems[:min(len(problems), validate.MaxProblems)] {
+		if i > 0 {
+			message.WriteByte(';')
+		}
+		message.WriteByte(' ')
+		if p.Path != "" {
+			message.WriteString(text.Clip(p.Path, validate.MaxProblem))
+			message.WriteString(": ")
+		}
+		message.WriteString(text.Clip(p.Message, validate.MaxProblem))
+	}
+	return &Failure{Kind: InvalidArguments, Message: message.String(), Problems: problems}
+}

@@ -1,0 +1,130 @@
+package tool
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+)
+
+// A Selector chooses operations of a document.
+type Selector struct {
+	// What Value is compared with: "tag", "operation", "path" or "method".
+	By string `json:"by"`
+
+	// A tag, an operation, a path or a method.
+	//
+	//   - An operation is a tool name as `caddy tools` lists it without filters, an
+	//     operationId, or a method and path, as in "DELETE /trips/{id}". A value that is
+	//     the name of one tool and the operationId of another selects both.
+	//   - In a path, * matches anything within one segment and ** matches anything. The
+	//     query and fragment of a path in the document may be omitted.
+	//   - Methods are compared case-insensitively.
+	Value string `json:"value"`
+}
+
+// String returns the selector in Caddyfile syntax: "tag bookings".
+func (s Selector) String() string {
+	return s.By + " " + s.Value
+}
+
+// selectorKinds are the values of Selector.By.
+var selectorKinds = []string{"tag", "operation", "path", "method"}
+
+// selectorMethods are the methods that operations in OpenAPI documents can have.
+var selectorMethods = []string{"GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE", "QUERY"}
+
+// Check returns an error if the selector is invalid for every document.
+func (s Selector) Check() error {
+	if !slices.Contains(selectorKinds, s.By) {
+		return fmt.Errorf("unknown selector %q%s: operations are selected by tag, operation, path or method",
+			s.By, didYouMean(nearest.Name(s.By, slices.Values(selectorKinds))))
+	}
+	if s.Value == "" {
+		return fmt.Errorf("selector %q needs a value", s.By)
+	}
+	if s.By == "method" && !slices.Contains(selectorMethods, strings.ToUpper(s.Value)) {
+		return fmt.Errorf("unknown method %q%s", s.Value, didYouMean(nearest.Name(s.Value, slices.Values(selectorMethods))))
+	}
+	return nil
+}
+
+// didYouMean returns a suggestion to append to an error, or "" if near is empty.
+func didYouMean(near string) string {
+	if near == "" {
+		return ""
+	}
+	return "; did you mean " + near + "?"
+}
+
+// A candidate is an operation that selectors are compared with.
+type candidate struct {
+	*openapi.Operation
+	name string // the name of its tool; "" if it cannot become a tool
+}
+
+// A compiledSelector is a Selector that is prepared for comparisons.
+type compiledSelector struct {
+	Selector
+	matches func(candidate) bool
+}
+
+// A selection is a compiled set of selectors.
+type selection []compiledSelector
+
+func compileSelectors(selectors []Selector) (selection, error) {
+	compiled := make(selection, 0, len(selectors))
+	for _, s := range selectors {
+		if err := s.Check(); err != nil {
+			return nil, err
+		}
+		compiled = append(compiled, compiledSelector{s, s.compile()})
+	}
+	return compiled, nil
+}
+
+// SelectTools returns a function that reports whether one of the selectors chooses a
+// tool.
+func SelectTools(selectors []Selector) (func(*Tool) bool, error) {
+	chosen, err := compileSelectors(selectors)
+	if err != nil {
+		return nil, err
+	}
+	return func(t *Tool) bool {
+		operation := openapi.Operation{ID: t.OperationID, Method: t.Method, Path: t.Path, Template: t.template, Tags: t.Tags}
+		return chosen.matches(candidate{&operation, t.Name})
+	}, nil
+}
+
+// compile returns a function that compares operations with a valid selector.
+func (s Selector) compile() func(candidate) bool {
+	switch s.By {
+	case "tag":
+		return func(c candidate) bool { return slices.Contains(c.Tags, s.Value) }
+	case "method":
+		return func(c candidate) bool { return strings.EqualFold(c.Method, s.Value) }
+	case "path":
+		glob := compileGlob(s.Value)
+		return func(c candidate) bool { return glob.MatchString(c.Path) || glob.MatchString(c.Template) }
+	}
+	method, path, _ := strings.Cut(s.Value, " ")
+	return func(c candidate) bool {
+		return c.ID == s.Value || c.name == s.Value || c.Path == path && strings.EqualFold(c.Method, method)
+	}
+}
+
+// compileGlob compiles a path glob. Every glob is valid.
+func compileGlob(glob string) *regexp.Regexp {
+	pattern := regexp.QuoteMeta(glob)
+	pattern = strings.ReplaceAll(pattern, `\*\*`, `.*`)
+	pattern = strings.ReplaceAll(pattern, `\*`, `[^/]*`)
+	return regexp.MustCompile(`^(?s:` + pattern + `)$`)
+}
+
+// matches reports whether one of the selectors chooses the operation.
+func (s selection) matches(c candidate) bool {
+	return slices.ContainsFunc(s, func(one compiledSelector) bool { return one.matches(c) })
+}

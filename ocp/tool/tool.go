@@ -1,0 +1,170 @@
+package tool
+
+import (
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
+)
+
+// A Tool is made from one operation of a document. It holds the description for a model,
+// in the form of the OCP tool schema, and how to build a request from a call. It is
+// immutable and safe for concurrent use.
+type Tool struct {
+	Name        string // unique in its Toolset: [a-zA-Z][a-zA-Z0-9_]*, at most 64 characters
+	Title       string // the operation's summary, or ""
+	Description string // never empty
+	Method      string // upper case
+	Path        string // the operation's key in the document, "/trips/{id}" or "/trips/{id}#cancel", without the server's base path
+	OperationID string // as in the document, or ""
+	Tags        []string
+	Deprecated  bool
+	Security    []SecurityRequirement // alternatives; nil if the operation needs none
+	Arguments   []Argument            // path, query, header, cookie, then body, each in document order; without those that the gateway fills
+
+	// InputSchema is the JSON Schema 2020-12 of the arguments object. Its root is
+	// {"type":"object"} without oneOf, anyOf or allOf. If it would be larger than
+	// BuildOptions.MaxSchema, it is Simplified. It then accepts everything that the full
+	// schema accepts. Arguments are always validated against the full schema.
+	InputSchema jsontext.Value
+	Simplified  bool
+
+	// Answer describes successful responses, as the document declares them.
+	Answer Answer
+
+	// OCP describes how the operation uses OCP context, or is nil if the document does not
+	// say.
+	OCP *OperationExtension
+
+	// MCP is the operation's x-mcp extension as it is in the document, or nil if there is
+	// none. The MCP server interprets it.
+	MCP jsontext.Value
+
+	read      jsontext.Value  // the JSON that UnmarshalJSON read; nil for a tool that Build made
+	all       []Argument      // Arguments, and those that the gateway fills
+	index     argumentIndex   // of all
+	plans     []plan.Argument // of all, by position
+	path      []plan.Part
+	base      string            // the escaped part of the path before Template
+	template  string            // see Template
+	query     string            // the escaped query that the document's path contains; "" if none
+	identity  []plan.Identifier // what identifies the operation's requests, in addition to method and path
+	body      *plan.Body        // nil if the operation has no body
+	openBody  bool              // the body allows properties that the document does not name
+	taken     map[string]bool   // properties that are read-only or are arguments under another name; nil unless openBody
+	accept    string            // the Accept header
+	validator validate.Schema
+
+	full   *fullSchema // nil if InputSchema is the full schema
+	unread bool        // the full schema is too large to keep: plain requests are rejected
+
+	answerValidator validate.Schema // of Answer.Schema
+
+	planOnce sync.Once
+	plan     *plan.Plan // see Plan; nil until it is needed
+}
+
+// Template returns the path template of requests, such as "/trips/{id}", without the base
+// path and without the query and fragment that Path may have. Each pair of "{" and "}"
+// encloses the WireName of a path argument.
+func (t *Tool) Template() string { return t.template }
+
+// ReadOnly reports whether the HTTP method is safe: GET, HEAD or OPTIONS.
+func (t *Tool) ReadOnly() bool {
+	switch t.Method {
+	case "GET", "HEAD", "OPTIONS":
+		return true
+	}
+	return false
+}
+
+// Idempotent reports whether the HTTP method is idempotent.
+func (t *Tool) Idempotent() bool {
+	return t.ReadOnly() || t.Method == "PUT" || t.Method == "DELETE"
+}
+
+// Location is where an argument goes in the request.
+type Location string
+
+// The locations of arguments.
+const (
+	InPath   Location = "path"
+	InQuery  Location = "query"
+	InHeader Location = "header"
+	InCookie Location = "cookie"
+	InBody   Location = "body"
+)
+
+// An Argument is one member of a tool's flat arguments object.
+type Argument struct {
+	Name        string // the name that callers use: [a-zA-Z][a-zA-Z0-9_]*
+	WireName    string // the name that the API uses; "" if the argument is the whole body
+	In          Location
+	Required    bool
+	Description string
+	Schema      jsontext.Value // JSON Schema 2020-12; the $defs it refers to are in the tool's InputSchema
+	Default     jsontext.Value // nil if there is none
+
+	// NonInferrable means that a model must not invent the value (x-otc-non-inferrable;
+	// OTC 1.0, Input Schema).
+	NonInferrable bool
+
+	// MCPHeader is the header name under which MCP clients repeat the value, as
+	// Mcp-Param-{name} (x-mcp-header; MCP 2026-07-28, Streamable HTTP). "" means none.
+	MCPHeader string
+
+	types []string // the JSON types it allows, nil if unknown
+}
+
+// An Answer describes a tool's successful responses, as the document declares them.
+type Answer struct {
+	Description string
+	MediaTypes  []string       // of all 2xx responses, lower case, without parameters
+	Types       []string       // the JSON types of the body, nil if unknown
+	Empty       bool           // some 2xx response has no body
+	Unstated    bool           // one of these has a status that permits a body
+	Schema      jsontext.Value // full JSON Schema 2020-12; nil unless built with ResponseSchemas
+}
+
+// SecurityRequirement is one alternative: the names of the required security schemes, each
+// with its scopes.
+type SecurityRequirement map[string][]string
+
+// Types returns the JSON types that the argument allows. It is nil if they are unknown.
+func (a *Argument) Types() []string { return a.types }
+
+// Operation names the operation as the document does: "GET /trips/{id}".
+func (t *Tool) Operation() string {
+	return t.Method + " " + t.Path
+}
+
+// All returns the arguments of the tool, and those that the gateway fills.
+func (t *Tool) All() []Argument { return t.all }
+
+// Plan returns how the tool's requests are made. It is for package match, which reads
+// requests that a tool could have made.
+func (t *Tool) Plan() *plan.Plan {
+	t.planOnce.Do(func() {
+		t.plan = &plan.Plan{
+			Arguments: t.plans, Parts: t.path, Base: t.base, Identity: t.identity,
+			Body: t.body, OpenBody: t.openBody, Taken: t.taken,
+			Schema: t.checkedSchema, Validator: &t.validator, Simplified: t.full != nil, Unchecked: t.unread,
+		}
+	})
+	return t.plan
+}
+
+// Takes reports whether a call can have an argument with that name: one of Arguments, or
+// an additional property of a body that allows any.
+func (t *Tool) Takes(argument string) bool {
+	_, known := t.index.position(t.all, argument)
+	return known || t.openBody && !t.taken[argument]
+}
+
+// BasePath returns the part of the tool's request path before Path, escaped and without a
+// final slash; "" if there is none.
+func (t *Tool) BasePath() string {
+	return t.base
+}

@@ -1,0 +1,280 @@
+package tool
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
+	"github.com/fairwayhq/fairway/ocp/internal/schema"
+	"github.com/fairwayhq/fairway/ocp/internal/style"
+)
+
+// toolBuilder makes a tool from one operation.
+type toolBuilder struct {
+	*builder
+	operation *openapi.Operation
+	tool      *Tool
+	names     namespace           // of the arguments
+	index     map[string]int      // positions of the arguments by name
+	places    map[string][]string // the names of the parameters by location
+	constants []style.Pair        // the query pairs in the path
+	closed    jsontext.Value      // additionalProperties of the arguments object
+
+	translated   *schemaSource         // the latest translation, until an argument takes it
+	sources      map[int]*schemaSource // of the arguments, by position
+	closedSource *schemaSource         // of closed
+
+	files map[string]fileUse // the properties of a multipart form that are files
+}
+
+// locations is the order of the arguments.
+var locations = []Location{InPath, InQuery, InHeader, InCookie}
+
+func (t *toolBuilder) build() error {
+	if err := t.spent(); err != nil {
+		return err
+	}
+	t.closed = jsontext.Value("false")
+	t.places = make(map[string][]string)
+	t.constants = constantPairs(t.operation.ConstantQuery)
+	t.sources = make(map[int]*schemaSource)
+	for i := range t.operation.Parameters {
+		p := &t.operation.Parameters[i]
+		t.places[p.In] = append(t.places[p.In], p.Name)
+	}
+	for _, pair := range t.constants {
+		t.places["query"] = append(t.places["query"], pair.Name)
+	}
+	for _, in := range locations {
+		for i := range t.operation.Parameters {
+			if p := &t.operation.Parameters[i]; p.In == string(in) {
+				if err := t.addParameter(p); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if err := t.addBody(); err != nil {
+		return err
+	}
+	t.planPath()
+	t.planQuery()
+	t.describeAnswer()
+	t.readExtension()
+	t.tool.MCP = t.readMCP(t.tool.Operation(), t.operation.Place)
+	t.markNonInferrable()
+	t.tool.index = indexOf(t.tool.all)
+	t.tool.list()
+	t.tool.identity = t.identity()
+	return t.planInput()
+}
+
+// addArgument claims a name for the argument and adds it with its plan. If a.Name is
+// empty, the name is derived from a.WireName. Place is where the argument's schema is;
+// extensions are read from it and from the holders.
+func (t *toolBuilder) addArgument(a Argument, planned plan.Argument, place openapi.Place, holders ...openapi.Place) {
+	name := argumentName(cmp.Or(a.Name, a.WireName))
+	if t.names.taken[name] {
+		name = shorten(string(a.In) + "_" + name)
+	}
+	a.Name = t.names.claim(name)
+	a.types = schema.Types(place)
+	if planned.Filled {
+		a.Required = false
+	} else if def := schema.Default(place); def != nil && plan.Fits(def, a.types) {
+		a.Default = def
+		// The default of a body property is often the value that the API sets when it
+		// creates an object. Sent with an update, it would change what the caller did not
+		// mention. So defaults of the body are sent only if the body would be incomplete
+		// without them.
+		if a.In != InBody || planned.NeededInBody {
+			planned.Fill = def
+			a.Required = false
+		}
+	}
+	planned.Fast = t.plain.Read(a.Schema)
+	t.readArgumentExtensions(&a, append(holders, place)...)
+	planned.DropNull = !a.Required && !plan.Fits(jsontext.Value("null"), a.types)
+	t.index[a.Name] = len(t.tool.all)
+	t.takeSource(len(t.tool.all))
+	t.tool.all = append(t.tool.all, a)
+	t.tool.plans = append(t.tool.plans, planned)
+}
+
+// argumentName returns the argument name for a parameter or property: "filter[class]"
+// becomes filter_class. An argument without a name is the body.
+func argumentName(wireName string) string {
+	switch name := sanitize(wireName); {
+	case wireName == "":
+		return "body"
+	case name == "":
+		return "argument"
+	case name != wireName:
+		return shorten(strings.TrimRight(name, "_"))
+	default:
+		return shorten(name)
+	}
+}
+
+func (t *toolBuilder) addParameter(p *openapi.Parameter) error {
+	if p.In == string(InHeader) && style.ForbiddenHeader(p.Name) {
+		t.warn(Warning{Operation: t.tool.Operation(), Reason: fmt.Sprintf("header parameter %s is left out: HTTP or the gateway sets that header", p.Name)})
+		return nil
+	}
+	if p.In == string(InQuery) && slices.ContainsFunc(t.constants, func(pair style.Pair) bool { return pair.Name == p.Name }) {
+		return nil // the path contains its value
+	}
+	param, err := style.New(style.Param{
+		Name: p.Name, In: style.In(p.In), Style: style.Style(p.Style), Explode: p.Explode,
+		AllowReserved: p.AllowReserved, ContentType: p.ContentType, Reserved: t.places[p.In],
+	})
+	if err != nil {
+		return t.cannotSend(p, err)
+	}
+	a := Argument{
+		Name:        p.Name,
+		WireName:    p.Name,
+		In:          Location(p.In),
+		Required:    p.Required,
+		Description: p.Description,
+	}
+	if p.In == string(InHeader) {
+		a.WireName = http.CanonicalHeaderKey(p.Name)
+	}
+	plan := plan.Argument{Param: param}
+	if value := singleValue(p.Required, p.Schema); value != nil && isSendable(param, value) {
+		plan.Filled, plan.Fill = true, value
+		a.Schema = constSchema(value)
+	} else {
+		a.Schema = t.translateAs(p.Schema, p.Description, p.Deprecated)
+	}
+	t.addArgument(a, plan, p.Schema, p.Object)
+	return nil
+}
+
+// cannotSend handles a parameter that cannot be sent. If it is required, the operation
+// does not become a tool; otherwise the parameter is omitted.
+func (t *toolBuilder) cannotSend(p *openapi.Parameter, err error) error {
+	reason := fmt.Errorf("%s parameter %s: %w", p.In, p.Name, err)
+	if p.Required {
+		return reason
+	}
+	t.warn(Warning{Operation: t.tool.Operation(), Reason: reason.Error() + "; it is left out"})
+	return nil
+}
+
+// annotate sets the parameter's own description and deprecation in its schema, in place of
+// those of the schema.
+func annotate(text jsontext.Value, description string, deprecated bool) jsontext.Value {
+	if description == "" && !deprecated {
+		return text
+	}
+	if text.Kind() != '{' {
+		text = jsontext.Value("{}") // the equivalent of the schema true
+	}
+	members, err := wire.Members(nil, text)
+	if err != nil {
+		return text
+	}
+	annotated := []byte{'{'}
+	for _, m := range members {
+		if m.Name == "description" && description != "" || m.Name == "deprecated" && deprecated {
+			continue
+		}
+		annotated = appendMember(annotated, m.Name, m.Value)
+	}
+	if description != "" {
+		annotated = appendMember(annotated, "description", wire.AppendString(nil, description))
+	}
+	if deprecated {
+		annotated = appendMember(annotated, "deprecated", []byte("true"))
+	}
+	return append(annotated, '}')
+}
+
+// appendMember appends a member to an object that is not closed yet.
+func appendMember(object []byte, name string, value []byte) []byte {
+	if object[len(object)-1] != '{' {
+		object = append(object, ',')
+	}
+	object = wire.AppendString(object, name)
+	object = append(object, ':')
+	return append(object, value...)
+}
+
+// planPath splits the escaped path at its parameters. Parameters that the gateway fills
+// become literal text.
+func (t *toolBuilder) planPath() {
+	base := cmp.Or(t.options.BasePath, t.operation.BasePath)
+	t.tool.base = escapeLiteral(strings.TrimRight(base, "/"))
+	t.addLiteral(t.tool.base)
+	var template strings.Builder
+	rest := t.operation.Template
+	for {
+		literal, behind, found := strings.Cut(rest, "{")
+		t.addLiteral(escapeLiteral(literal))
+		template.WriteString(literal)
+		if !found {
+			break
+		}
+		var name string
+		name, rest, _ = strings.Cut(behind, "}")
+		i := t.pathArgument(name)
+		if plan := &t.tool.plans[i]; plan.Filled {
+			text, _ := plan.Param.Append(nil, plan.Fill) // cannot fail: isSendable has checked the value
+			t.addLiteral(string(text))
+			template.Write(text)
+			continue
+		}
+		t.tool.path = append(t.tool.path, plan.Part{Argument: i})
+		template.WriteString("{" + name + "}")
+	}
+	t.tool.template = template.String()
+}
+
+// addLiteral appends escaped text to the path.
+func (t *toolBuilder) addLiteral(text string) {
+	switch n := len(t.tool.path); {
+	case text == "":
+	case n > 0 && t.tool.path[n-1].Literal != "":
+		t.tool.path[n-1].Literal += text
+	default:
+		t.tool.path = append(t.tool.path, plan.Part{Literal: text})
+	}
+}
+
+// escapeLiteral escapes characters that are not valid in a path and keeps existing
+// escapes.
+func escapeLiteral(path string) string {
+	return escapeExcept(path, "-._~!$&'()*+,;=:@/%")
+}
+
+// escapeExcept percent-encodes everything except ASCII letters, digits and the allowed
+// characters.
+func escapeExcept(text, allowed string) string {
+	var escaped strings.Builder
+	for i := range len(text) {
+		c := text[i]
+		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte(allowed, c) >= 0 {
+			escaped.WriteByte(c)
+		} else {
+			fmt.Fprintf(&escaped, "%%%02X", c)
+		}
+	}
+	return escaped.String()
+}
+
+// pathArgument returns the position of a path parameter. Package openapi guarantees that
+// each name in the template has one.
+func (t *toolBuilder) pathArgument(name string) int {
+	return slices.IndexFunc(t.tool.all, func(a Argument) bool {
+		return a.In == InPath && a.WireName == name
+	})
+}

@@ -1,0 +1,60 @@
+package tool
+
+import "github.com/go-json-experiment/json/jsontext"
+
+// A Toolset is the immutable set of tools of one document. If the document changes, a new
+// Toolset is built.
+type Toolset struct {
+	Name        string // the name in the configuration
+	Title       string // info.title of the document
+	Description string // info.description
+	Version     string // info.version
+	Hash        string // identifies the content: equal documents and options give equal hashes
+	Operations  int    // operations in the document: each is a tool, a Warning with Lost, or excluded
+	Excluded    int    // operations that include and exclude removed
+	Warnings    []Warning
+	Guesses     []Warning         // decisions of Fairway that the document leaves open, such as the format of a */* body
+	Unmatched   []*UnmatchedError // selectors that stopped matching; see BuildOptions.Reloaded
+	Files       []string          // the files of the document, if it was read from files
+
+	Origin string // "https://api.example.com", of the document's first server; "" if it names no host
+
+	// SecuritySchemes are the authentication methods that Tool.Security names.
+	SecuritySchemes map[string]*SecurityScheme
+
+	// MCP is the document's x-mcp extension as it is in the document, or nil if there is
+	// none.
+	MCP jsontext.Value
+
+	OCP *APIExtension // how the API uses OCP context; nil if the document does not say
+
+	tools  []*Tool
+	byName map[string]*Tool
+}
+
+// NewToolset returns the Toolset of these tools, whose names must be unique.
+func NewToolset(name string, tools []*Tool) *Toolset {
+	s := &Toolset{Name: name, Operations: len(tools), tools: tools, byName: make(map[string]*Tool, len(tools))}
+	for _, t := range tools {
+		s.byName[t.Name] = t
+	}
+	return s
+}
+
+// Tools returns the tools in document order. The slice must not be changed.
+func (s *Toolset) Tools() []*Tool {
+	return s.tools
+}
+
+// Tool returns the tool with that name.
+func (s *Toolset) Tool(name string) (*Tool, bool) {
+	t, ok := s.byName[name]
+	return t, ok
+}
+
+// A Warning is a part of the document that could not be used as written.
+type Warning struct {
+	Operation string // "GET /trips/{id}", or "" for the whole document
+	Reason    string
+	Lost      bool // the operation did not become a tool
+}

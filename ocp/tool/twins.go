@@ -1,0 +1,91 @@
+package tool
+
+import (
+	"hash/maphash"
+	"reflect"
+)
+
+// twins finds tools with the same arguments, such as operations that share the schema of
+// their request body. The arguments of such tools are stored and written only once.
+type twins struct {
+	seed maphash.Seed
+	tool map[uint64]int // position in builder.pending by the hash of a tool's arguments
+}
+
+func newTwins() twins {
+	return twins{maphash.MakeSeed(), make(map[uint64]int)}
+}
+
+// hash returns a hash of the names and schemas of a tool's arguments.
+func (w *twins) hash(p *pendingTool) uint64 {
+	var h maphash.Hash
+	h.SetSeed(w.seed)
+	for i := range p.tool.all {
+		a := &p.tool.all[i]
+		_, _ = h.WriteString(a.Name)
+		_, _ = h.WriteString(a.WireName)
+		_, _ = h.Write(a.Schema)
+	}
+	_, _ = h.Write(p.plan.closed.text)
+	return h.Sum64()
+}
+
+// joinTwin makes the tool share the arguments of an earlier tool with the same arguments,
+// and reports whether there is one.
+func (b *builder) joinTwin(p *pendingTool) bool {
+	key := b.twins.hash(p)
+	i, known := b.twins.tool[key]
+	if !known {
+		b.twins.tool[key] = len(b.pending)
+		return false
+	}
+	first := &b.pending[i]
+	if !first.equals(p) {
+		return false
+	}
+	first.twins = append(first.twins, p.tool)
+	first.share(p.tool)
+	return true
+}
+
+// equals reports whether two tools have the same arguments and send them in the same way.
+// It does not compare the texts of translated schemas, because they may have been dropped.
+func (p *pendingTool) equals(other *pendingTool) bool {
+	if len(p.tool.all) != len(other.tool.all) || len(p.plan.arguments) != len(other.plan.arguments) ||
+		!p.plan.closed.equals(&other.plan.closed) || !reflect.DeepEqual(p.tool.plans, other.tool.plans) {
+		return false
+	}
+	for i := range p.tool.all {
+		a, b := p.tool.all[i], other.tool.all[i]
+		if p.dropped {
+			a.Schema, b.Schema = nil, nil
+		}
+		if !reflect.DeepEqual(&a, &b) {
+			return false
+		}
+	}
+	for i := range p.plan.arguments {
+		if !p.plan.arguments[i].equals(&other.plan.arguments[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (a *argumentText) equals(other *argumentText) bool {
+	if (a.source == nil) != (other.source == nil) {
+		return false
+	}
+	if a.source == nil {
+		return a.name == other.name && string(a.text) == string(other.text)
+	}
+	return a.name == other.name && a.source.description == other.source.description &&
+		a.source.deprecated == other.source.deprecated && a.source.schema.Same(other.source.schema)
+}
+
+// share copies the tool's arguments and schema to a twin.
+func (p *pendingTool) share(twin *Tool) {
+	t := p.tool
+	twin.all, twin.plans, twin.index, twin.Arguments = t.all, t.plans, t.index, t.Arguments
+	twin.InputSchema, twin.Simplified, twin.full, twin.unread = t.InputSchema, t.Simplified, t.full, t.unread
+}
