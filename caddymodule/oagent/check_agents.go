@@ -62,7 +62,7 @@ func checkGuard(guard string, read []*oagent.Agent) error {
 }
 
 // checkLinked rejects agents whose documents require something that is not configured. It
-// warns about reviews that nobody can decide.
+// warns about reviews without a reviewer.
 func checkLinked(o *Handler) error {
 	set := o.agents.Current()
 	for _, name := range slices.Sorted(maps.Keys(o.Reviewers)) {
@@ -110,7 +110,7 @@ func checkGuardrails(o *Handler, set *agentset.Set, a *oagent.Agent) error {
 	return nil
 }
 
-// warnUndecidable logs a warning if nobody can decide the reviews of this reviewer.
+// warnUndecidable logs a warning if no reviewer can decide these reviews.
 func warnUndecidable(o *Handler, set *agentset.Set, a *oagent.Agent, rule, reviewer string) {
 	name := strings.TrimPrefix(reviewer, oagent.Scheme)
 	isAgent := name != reviewer || set.Agents[name] != nil
@@ -123,6 +123,6 @@ func warnUndecidable(o *Handler, set *agentset.Set, a *oagent.Agent, rule, revie
 	case o.Reviews == "":
 		logger.Warn("an agent needs reviews, and reviewers have no endpoint: add the subdirective reviews")
 	case isAgent && o.Reviewers[name] == nil:
-		logger.Warn("the reviewer is an agent for which nobody may decide: add the subdirective reviewer")
+		logger.Warn("the reviewer is an agent for which no user may decide: add the subdirective reviewer")
 	}
 }

@@ -84,8 +84,8 @@ func (g *governedRequest) engagementKey() string {
 
 // bind returns the Engagement of a request with an agent. It is identified by the authenticated
 // user and by the id in the request. If the caller is not authenticated, the id is extended by
-// its IP address as Caddy determines it (client_ip, which respects trusted proxies). So nobody
-// can use or exhaust another caller's Engagement by knowing its id. See also bindCaller.
+// its IP address as Caddy determines it (client_ip, which respects trusted proxies). So a
+// caller who knows the id of another caller's Engagement cannot use or exhaust it. See also bindCaller.
 func bind(o *Handler, r *http.Request, agent *oagent.Agent) oagent.Binding {
 	b := oagent.Binding{Agent: agent}
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
@@ -108,7 +108,7 @@ func bind(o *Handler, r *http.Request, agent *oagent.Agent) oagent.Binding {
 // credentials for the API: each gets Engagements of its own. The id of the Engagement gets a
 // keyed hash of the credentials, as in the call records of otc.
 //
-// Credentials that never reach the API are ignored, because nobody checks them. Otherwise a
+// Credentials that never reach the API are ignored, because they are never checked. Otherwise a
 // caller could escape the agent's limits with new invented credentials for each call.
 func (g *governedRequest) bindCaller() *refusalError {
 	if g.binding.User.ID != "" || !g.agent.AsCaller && g.handler.Chat == nil {

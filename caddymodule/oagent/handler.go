@@ -51,10 +51,12 @@ const (
 //
 // Placeholders:
 //
-// Placeholder | Description ------------|------------ `{http.oagent.agent}` | The agent that
-// governs the request `{http.oagent.engagement}` | The key of its Engagement: 40 hexadecimal
-// digits `{http.oagent.decision}` | `allowed`, or the kind of the refusal; empty before the
-// decision `{http.tool.outcome}` | The outcome of a request that is not a tool call
+// Placeholder | Description
+// ------------|------------
+// `{http.oagent.agent}` | The agent that governs the request
+// `{http.oagent.engagement}` | The key of its Engagement: 40 hexadecimal digits
+// `{http.oagent.decision}` | `allowed`, or the kind of the refusal; empty before the decision
+// `{http.tool.outcome}` | The outcome of a request that is not a tool call
 type Handler struct {
 	// The files of the agents' documents, with one or more documents in each. Relative paths
 	// start at Caddy's working directory. Placeholders such as {env.NAME} are replaced. All
@@ -130,7 +132,7 @@ type Handler struct {
 	// The users who may see every Engagement and its record. Default: none.
 	Auditors []string `json:"auditors,omitempty"`
 
-	// Who decides when an agent must review, by the agent's name. Default: nobody.
+	// Who decides when an agent must review, by the agent's name. Default: none.
 	Reviewers map[string]*reviewers.Agent `json:"reviewers,omitempty"`
 
 	// Applies the agents' guardrails to traffic to a model API. Default: no guardrails on

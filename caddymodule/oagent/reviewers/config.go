@@ -53,7 +53,7 @@ type Program struct {
 
 func (a *Agent) provision(logger *zap.Logger) error {
 	if a == nil || len(a.Users) == 0 && a.Ask == nil {
-		return errors.New("nobody can decide for the agent: add users, or ask with a URL")
+		return errors.New("no one can decide for the agent: add users, or ask with a URL")
 	}
 	if slices.Contains(a.Users, "") {
 		return errors.New("user name is empty")

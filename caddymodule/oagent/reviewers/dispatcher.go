@@ -170,7 +170,7 @@ func (d *dispatcher) due(agent, id string) (at time.Time, due bool) {
 	select {
 	case d.slots[agent] <- struct{}{}:
 	default:
-		return later, false // the end of a running call wakes the asker
+		return later, false // the end of a running call wakes the dispatcher
 	}
 	s.busy = true
 	d.questions[agent][id] = s
