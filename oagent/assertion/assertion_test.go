@@ -278,7 +278,7 @@ func TestOAgentSelection(t *testing.T) {
 		`started_at`:                                        `"2026-01-01T00:00:00Z"`,
 		`{"b": history._total, "a": 1.5}`:                   `{"a":1.5,"b":4}`,
 		`recent.never.outputs.id`:                           `rule cannot be decided, because recent["never"] is missing: recent.never.outputs.id`,
-		`1.0 / 0.0`:                                         `rule cannot be decided: the number is not finite, which JSON cannot say: 1.0 / 0.0`,
+		`1.0 / 0.0`:                                         `rule cannot be decided: the number is not finite, which JSON does not support: 1.0 / 0.0`,
 		`lists.range(1000).map(x, lists.range(100))`:        `rule cannot be decided: the value has more than 65537 bytes: lists.range(1000).map(x, lists.range(100))`,
 	} {
 		t.Run(expression, func(t *testing.T) {
