@@ -36,9 +36,18 @@ func (x argumentIndex) position(all []Argument, name string) (int, bool) {
 		}
 		return 0, false
 	}
-	at, found := slices.BinarySearchFunc(x, name, func(i int32, name string) int { return cmp.Compare(all[i].Name, name) })
-	if !found {
-		return 0, false
+	// A function value, as slices.BinarySearchFunc takes, would let name escape to the heap.
+	low, high := 0, len(x)
+	for low < high {
+		middle := (low + high) / 2
+		switch at := int(x[middle]); {
+		case all[at].Name == name:
+			return at, true
+		case all[at].Name < name:
+			low = middle + 1
+		default:
+			high = middle
+		}
 	}
-	return int(x[at]), true
+	return 0, false
 }

@@ -26,17 +26,21 @@ import (
 func (c *Call) Request(ctx context.Context) (*http.Request, error) {
 	scratch := buffer.Get() // where the path and the query are put together
 	defer buffer.Put(scratch)
-	target := &url.URL{}
-	if err := c.setPath(target, scratch); err != nil {
+	parts := new(struct { // one allocation for both
+		url    url.URL
+		accept [1]string
+	})
+	if err := c.setPath(&parts.url, scratch); err != nil {
 		return nil, err
 	}
 	r := new(http.Request).WithContext(ctx)
 	r.Method = c.Tool.Method
-	r.URL = target
+	r.URL = &parts.url
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
 	r.Header = make(http.Header)
 	r.Body = http.NoBody
-	r.Header["Accept"] = []string{c.Tool.accept}
+	parts.accept[0] = c.Tool.accept
+	r.Header["Accept"] = parts.accept[:]
 	if err := c.setParameters(r, scratch); err != nil {
 		return nil, err
 	}
