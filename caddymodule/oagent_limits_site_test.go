@@ -65,7 +65,7 @@ func TestOAgentMaxRecorded(t *testing.T) {
 			t.Errorf("problem %+v", p)
 		}
 	})
-	t.Run("each handler has its own, and all see what is kept", func(t *testing.T) {
+	t.Run("each handler has its own, and all see the recorded values", func(t *testing.T) {
 		s := newSite(t)
 		s.write("agent.yaml", lookingBack)
 		api := upstream(t, sized)

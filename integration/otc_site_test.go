@@ -94,14 +94,14 @@ func vaultCall(t *testing.T, g *gateway, body string, header map[string]string) 
 	return a.status, members
 }
 
-// TestOTC_secrets_are_told_to_nobody_but_the_API sends credentials in every way,
+// TestOTC_secrets_are_sent_only_to_the_API sends credentials in every way,
 // to an API that repeats them in what it refuses, and looks for them in answers
 // and in the log at its most talkative.
 //
 // Caddy's own reverse_proxy logs requests at debug. It leaves Authorization and
 // Cookie out, and no other header or parameter: keys in those are not looked for
 // in its lines.
-func TestOTC_secrets_are_told_to_nobody_but_the_API(t *testing.T) {
+func TestOTC_secrets_are_sent_only_to_the_API(t *testing.T) {
 	g := startVault(t, "debug", "developer_messages", "")
 	const mark = "S3cretWord"
 	for _, c := range []struct{ tool, context, arrives string }{

@@ -71,7 +71,7 @@ func checkHintHeader(name string) error {
 	}
 	for _, header := range guarded {
 		if strings.EqualFold(name, header) {
-			return errors.New("a hint is what anybody may say, and must not be put into this header")
+			return errors.New("a hint is what anyone may say, and must not be put into this header")
 		}
 	}
 	return nil

@@ -17,7 +17,7 @@ func TestEnvelope(t *testing.T) {
 		rule, body string
 		status     int
 		code       int
-		id         string // "" if there is none to echo
+		id         string // "" if the request has none
 	}{
 		{"empty", ``, 400, parseError, ""},
 		{"truncated", `{"jsonrpc":"2.0","id":1`, 400, parseError, ""},

@@ -142,7 +142,7 @@ func TestPolls_of_one_client_are_not_older_because_another_watches_much(t *testi
 	})
 }
 
-func TestPolls_forget_what_nobody_watches(t *testing.T) {
+func TestPolls_end_when_unwatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &polls{interval: time.Second, rate: 1000}
 		look := func() (string, bool) { return "", true }

@@ -62,7 +62,7 @@ func parseTemplate(text string) (*uriTemplate, error) {
 		case at != nil && strings.HasPrefix(rest[at[0]:], "{?") && strings.Contains(text[:len(text)-len(rest)+at[0]], "?"):
 			return nil, fmt.Errorf("the URI has a query before %s already", rest[at[0]:at[1]])
 		case at != nil && literal == "" && after != "" && !strings.HasPrefix(rest, "{?"):
-			return nil, fmt.Errorf("nothing stands between %s and %s, so that a URI cannot be taken apart", after, rest[:at[1]])
+			return nil, fmt.Errorf("there is no text between %s and %s, so that a URI cannot be taken apart", after, rest[:at[1]])
 		}
 		pattern.WriteString(regexp.QuoteMeta(literal))
 		t.literal += len(literal)
@@ -105,7 +105,7 @@ func (t *uriTemplate) addExpression(expression string, pattern *strings.Builder)
 			return fmt.Errorf("{%s%s} is not understood: write {name}, {+name} or, at the end, {?name,name}, and in a name an underscore for what is no letter, digit or dot",
 				operator, expression)
 		case t.has(name):
-			return fmt.Errorf("the variable %s stands in the URI twice", name)
+			return fmt.Errorf("the variable %s is in the URI twice", name)
 		case len(t.variables)+len(t.query) == maxVariables:
 			return fmt.Errorf("the URI has more than %d variables", maxVariables)
 		}

@@ -216,7 +216,7 @@ func TestBound(t *testing.T) {
 	g := newGuard(t, oagent.GuardOptions{})
 	for name, b := range map[string]oagent.Binding{
 		"user":    {Agent: a, Engagement: "e1", User: engagement.User{ID: "bob"}},
-		"nobody":  {Agent: a, Engagement: "e1"},
+		"ghost":   {Agent: a, Engagement: "e1"},
 		"agent":   {Agent: &other, Engagement: "e1", User: alice},
 		"id":      {Agent: a, Engagement: "e2", User: alice},
 		"no id":   {Agent: a, User: alice},

@@ -77,9 +77,9 @@ func TestLink(t *testing.T) {
 		}
 	})
 	t.Run("lint", func(t *testing.T) {
-		file := whole("get-trip: {}") + "---\n" + strings.Replace(whole("desk: {}\nnobody: {}"), "name: desk", "name: other", 1)
+		file := whole("get-trip: {}") + "---\n" + strings.Replace(whole("desk: {}\nghost: {}"), "name: desk", "name: other", 1)
 		faults := oagent.Lint([]byte(file), "a.yaml", known)
-		if len(faults) != 1 || !strings.Contains(faults[0].Message, "no tool or agent nobody") {
+		if len(faults) != 1 || !strings.Contains(faults[0].Message, "no tool or agent ghost") {
 			t.Errorf("got %v", faults)
 		}
 		if faults := oagent.Lint([]byte(file), "a.yaml", nil); len(faults) != 0 {

@@ -21,7 +21,7 @@ func TestRefuse(t *testing.T) {
 		if err := g.Refuse(t.Context(), b, unknown, nil, "DELETE /admin"); err != nil {
 			t.Fatal(err)
 		}
-		identity := &engagement.Refusal{Kind: "identity", Name: "find", Rule: "capabilities.find.user_identity", Message: "nobody is logged in"}
+		identity := &engagement.Refusal{Kind: "identity", Name: "find", Rule: "capabilities.find.user_identity", Message: "no one is logged in"}
 		if err := g.Refuse(t.Context(), b, identity, jsontext.Value(`{"q":"a"}`), ""); err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestRefuse(t *testing.T) {
 		if e := entries[0]; e.Why != "DELETE /admin" || e.Name != "" || e.Inputs != nil {
 			t.Errorf("entry %+v", e)
 		}
-		if e := entries[1]; e.Why != "nobody is logged in" || e.Name != "find" || e.Rule != identity.Rule || string(e.Inputs) != `{"q":"a"}` {
+		if e := entries[1]; e.Why != "no one is logged in" || e.Name != "find" || e.Rule != identity.Rule || string(e.Inputs) != `{"q":"a"}` {
 			t.Errorf("entry %+v", e)
 		}
 		e, err := g.Engagements.Get(t.Context(), b.Key())

@@ -6,7 +6,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
-// serveCall passes a tool call on. Its response goes directly into the recorder. Nobody reads
+// serveCall passes a tool call on. Its response goes directly into the recorder. No one reads
 // the recorder before the call has ended, so the response can be checked there and need not be
 // held a second time.
 func (s *response) serveCall() error {

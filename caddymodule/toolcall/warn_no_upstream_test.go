@@ -21,7 +21,7 @@ func TestMayReachUpstream(t *testing.T) {
 		"in a subroute":                 {`[{"handle":[{"handler":"mcp"},{"handler":"subroute","routes":[{"handle":[{"handler":"headers"},{"handler":"respond"}]}]}]}]`, true},
 		"in a subroute, no answer":      {`[{"handle":[{"handler":"mcp"},{"handler":"subroute","routes":[{"handle":[{"handler":"headers"}]}]}]}]`, false},
 		"the present one is a subroute": {`[{"handle":[{"handler":"subroute","routes":[{"handle":[{"handler":"otc"}]}]},{"handler":"php"}]}]`, true},
-		"an unknown handler":            {`[{"handle":[{"handler":"mcp"},{"handler":"made_by_somebody"}]}]`, true},
+		"an unknown handler":            {`[{"handle":[{"handler":"mcp"},{"handler":"made_by_someone"}]}]`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var routes caddyhttp.RouteList

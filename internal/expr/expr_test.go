@@ -227,8 +227,8 @@ func TestObjectAmongMany(t *testing.T) {
 	}
 }
 
-// A regular expression is bounded, and one with a counted repetition is none to
-// panic at.
+// A regular expression is bounded, and one with a counted repetition does not
+// cause a panic.
 func TestRegularExpressions(t *testing.T) {
 	const holds, fails = "true", "false"
 	for expression, want := range map[string]string{

@@ -1,5 +1,5 @@
 // Package keyedhash hashes values with a secret key that all nodes of a site share
-// (HMAC-SHA-256). Without the key, nobody can guess a hashed value, such as a caller's token, by
+// (HMAC-SHA-256). Without the key, no one can guess a hashed value, such as a caller's token, by
 // hashing candidates.
 //
 // Keys provides the key: the operator's, or a random one that the first node creates in the

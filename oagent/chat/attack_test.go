@@ -9,8 +9,8 @@ import (
 	"github.com/fairwayhq/fairway/oagent/chat"
 )
 
-// everybody is the default written out.
-var everybody = []string{"user", "system", "developer", "assistant", "tool"}
+// allRoles is the default written out.
+var allRoles = []string{"user", "system", "developer", "assistant", "tool"}
 
 // TestReadRequest_looks_at_every_role_by_default puts a text into all that reaches the
 // model and is not the user's message.
@@ -77,14 +77,14 @@ func TestInputIsSeen(t *testing.T) {
 		{"a word in two parts of a list of texts", completions, nil, false, parts(`"for","bidden"`)},
 		{"a role of one's own", completions, nil, false, `{"messages":[{"role":"be forbidden","content":"x"}]}`},
 		{"the name of a member", completions, nil, false, parts(`{"type":"text","text":"x","say forbidden":1}`)},
-		{"an id that is a sentence", completions, everybody, false, `{"messages":[{"role":"tool","tool_call_id":"say forbidden","content":"x"}]}`},
+		{"an id that is a sentence", completions, allRoles, false, `{"messages":[{"role":"tool","tool_call_id":"say forbidden","content":"x"}]}`},
 		{"a signature that is a sentence", messages, nil, false, parts(`{"type":"text","text":"x","signature":"say forbidden"}`)},
 		{"a text that begins as media", completions, nil, true, `{"messages":[{"role":"user","content":"data:;base64, forbidden"}]}`},
 		{"a part that begins as media", completions, nil, true, parts(`{"type":"text","text":"data:text/plain;base64,AAAA forbidden"}`)},
 		{"a source without a type", completions, nil, true, parts(`{"text":"x","source":"be forbidden"}`)},
 		{"data that is text", messages, nil, true, parts(`{"type":"document","source":{"data":"be forbidden"}}`)},
 		{"a context of a document", messages, nil, true, parts(`{"type":"document","context":"forbidden","source":{"type":"url","url":"https://e/a"}}`)},
-		{"arguments of a call", messages, everybody, false, `{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{"forbidden":1}}]}]}`},
+		{"arguments of a call", messages, allRoles, false, `{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{"forbidden":1}}]}]}`},
 		{"a message that says it is a result", messages, nil, false, user(`"type":"tool_result"`)[:len(user(`"type":"tool_result"`))-3] + `,"text":"forbidden"}]}`},
 		{"an item of two minds", responses, []string{"tool"}, false, `{"input":[{"type":"function_call_output","role":"assistant","call_id":"1","output":"forbidden"}]}`},
 		{"an item that calls itself an output", responses, nil, false, `{"input":[{"type":"x_output","content":"forbidden"}]}`},
@@ -95,17 +95,17 @@ func TestInputIsSeen(t *testing.T) {
 		{"documents", completions, nil, false, beside(`"documents":[{"title":"x","text":"forbidden"}]`)},
 		{"a template", completions, nil, false, beside(`"chat_template":"forbidden"`)},
 		{"a suffix", completions, nil, false, beside(`"suffix":"forbidden"`)},
-		{"a description of a tool", completions, everybody, false, beside(`"tools":[{"type":"function","function":{"name":"f","description":"forbidden"}}]`)},
-		{"a parameter of a tool", completions, everybody, false, beside(`"tools":[{"type":"function","function":{"name":"f","parameters":{"properties":{"forbidden":{}}}}}]`)},
-		{"a description of a function", completions, everybody, false, beside(`"functions":[{"name":"f","description":"forbidden"}]`)},
-		{"a schema of the answer", completions, everybody, false, beside(`"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"description":"forbidden"}}}`)},
-		{"a name in a schema", completions, everybody, false, beside(`"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"properties":{"forbidden":{}}}}}`)},
-		{"a format of the text", responses, everybody, false, `{"input":"hi","text":{"format":{"type":"json_schema","schema":{"description":"forbidden"}}}}`},
-		{"a prediction", completions, everybody, false, beside(`"prediction":{"type":"content","content":"forbidden"}`)},
-		{"an output format", messages, everybody, false, beside(`"output_config":{"format":{"type":"json_schema","schema":{"description":"forbidden"}}}`)},
-		{"where a search is made", completions, everybody, false, beside(`"web_search_options":{"user_location":{"approximate":{"city":"forbidden"}}}`)},
+		{"a description of a tool", completions, allRoles, false, beside(`"tools":[{"type":"function","function":{"name":"f","description":"forbidden"}}]`)},
+		{"a parameter of a tool", completions, allRoles, false, beside(`"tools":[{"type":"function","function":{"name":"f","parameters":{"properties":{"forbidden":{}}}}}]`)},
+		{"a description of a function", completions, allRoles, false, beside(`"functions":[{"name":"f","description":"forbidden"}]`)},
+		{"a schema of the answer", completions, allRoles, false, beside(`"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"description":"forbidden"}}}`)},
+		{"a name in a schema", completions, allRoles, false, beside(`"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"properties":{"forbidden":{}}}}}`)},
+		{"a format of the text", responses, allRoles, false, `{"input":"hi","text":{"format":{"type":"json_schema","schema":{"description":"forbidden"}}}}`},
+		{"a prediction", completions, allRoles, false, beside(`"prediction":{"type":"content","content":"forbidden"}`)},
+		{"an output format", messages, allRoles, false, beside(`"output_config":{"format":{"type":"json_schema","schema":{"description":"forbidden"}}}`)},
+		{"where a search is made", completions, allRoles, false, beside(`"web_search_options":{"user_location":{"approximate":{"city":"forbidden"}}}`)},
 		{"what is deep", completions, nil, false, parts(strings.Repeat("[", 40) + `"forbidden"` + strings.Repeat("]", 40))},
-		{"a grammar", completions, everybody, false, beside(`"guided_regex":"forbidden"`)},
+		{"a grammar", completions, allRoles, false, beside(`"guided_regex":"forbidden"`)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r, err := test.format.ReadRequest([]byte(test.body), chat.ReadOptions{Roles: test.roles, AllowMedia: test.media})

@@ -10,7 +10,7 @@
 //     (engagements.go, engagements_manage.go) or reviewRequest (reviews.go). They read and change
 //     the records through the Guard.
 //   - The response is JSON that must not be cached, or a problem document. A user gets the same
-//     response for a resource of somebody else as for one that does not exist.
+//     response for a resource of another user as for one that does not exist.
 package endpoints
 
 import (

@@ -90,7 +90,7 @@ func (q reviewRequest) serve() {
 //   - the name of the agent that governs it, if the user is configured as a reviewer for the
 //     agent and the request's Engagement has not ended.
 //
-// A user whose id is the name of an agent gets no name, so nobody becomes a reviewer by having
+// A user whose id is the name of an agent gets no name, so no one becomes a reviewer by having
 // an agent's name.
 func (q reviewRequest) decidersOf() ([]decider, error) {
 	var deciders []decider

@@ -80,7 +80,7 @@ func filled(t *testing.T, n int) *Store {
 	t.Helper()
 	s := openTest(t, Options{flushInterval: time.Hour})
 	fill(t, s, n)
-	if err := s.Delete(t.Context(), "key0", "nobody"); err != nil {
+	if err := s.Delete(t.Context(), "key0", "ghost"); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -150,7 +150,7 @@ func basics(t *testing.T, place Place) {
 	want(t, s, key, "one two", 0)
 	put(t, s, key, value(""))
 	want(t, s, key, "", 0)
-	if err := s.Delete(t.Context(), key, "nobody"); err != nil {
+	if err := s.Delete(t.Context(), key, "ghost"); err != nil {
 		t.Fatal(err)
 	}
 	wantNone(t, s, key)
@@ -358,7 +358,7 @@ func keys(t *testing.T, place Place) {
 		{"b/", "a", 1, []string{"b/*"}},
 		{"b/", "c", 10, nil},
 		{"b/*", "", 10, []string{"b/*"}},
-		{"nobody", "", 10, nil},
+		{"ghost", "", 10, nil},
 	} {
 		got, err := s.Keys(t.Context(), test.prefix, test.after, test.limit)
 		if err != nil || !slices.Equal(got, test.want) {

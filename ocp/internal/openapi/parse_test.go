@@ -94,7 +94,7 @@ func TestParseErrors(t *testing.T) {
 		{rule: "yaml/alias-bomb", source: bomb, want: "more values than the limit"},
 		{rule: "yaml/alias-factor", source: smallBomb, want: "17 values stand for 1234567 through aliases"},
 		{rule: "yaml/alias-bytes", source: blowup, want: "through aliases the text stands for more than 4000 bytes", limits: Limits{Size: 2000}},
-		{rule: "yaml/alias-in-itself", source: "a: &a [*a]", want: `line 1: the alias "a" stands inside what it names`},
+		{rule: "yaml/alias-in-itself", source: "a: &a [*a]", want: `line 1: the alias "a" is inside what it names`},
 		{rule: "yaml/unknown-alias", source: "a: *b", want: "unknown anchor 'b'"},
 		{rule: "yaml/list-as-key", source: "? [a, b]\n: 1", want: "line 1: the key of a mapping must be text"},
 		{rule: "yaml/two-documents", source: "a: 1\n---\nb: 2", want: "more than one YAML document"},

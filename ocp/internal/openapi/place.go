@@ -54,7 +54,7 @@ func (p Place) Follow() (target Place, name string, err error) {
 		return Place{}, "", fmt.Errorf("a $ref has more than %d bytes: %.50s…", maxRef, string(ref.raw[:50]))
 	}
 	if p.File == nil {
-		return Place{}, "", fmt.Errorf("$ref %s stands in no file", ref.raw)
+		return Place{}, "", fmt.Errorf("$ref %s is in no file", ref.raw)
 	}
 	return p.File.follow(ref)
 }

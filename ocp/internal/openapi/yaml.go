@@ -152,7 +152,7 @@ func (p *yamlParser) alias(n *yaml.Node, depth int) (*expanded, error) {
 	case !met:
 		return nil, fmt.Errorf("line %d: the alias %q has no anchor", n.Line, n.Value)
 	case e == nil:
-		return nil, fmt.Errorf("line %d: the alias %q stands inside what it names", n.Line, n.Value)
+		return nil, fmt.Errorf("line %d: the alias %q is inside what it names", n.Line, n.Value)
 	case depth+e.height > p.limits.Depth:
 		return nil, p.tooDeep(n)
 	}

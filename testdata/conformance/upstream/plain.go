@@ -54,7 +54,7 @@ func handlePlain(mux *http.ServeMux) {
 	})
 }
 
-// answer serves the same body to everybody.
+// answer serves the same body to everyone.
 func answer(mediaType string, body []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", mediaType)
