@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -64,7 +65,7 @@ func BenchmarkToolsCall(b *testing.B) {
 		"small": train,
 		"1.5KB": `{"data":[` + strings.Repeat(train+",", 31) + train + `]}`,
 	} {
-		for _, v := range []revision{v20250326, v20251125, v20260728} {
+		for _, v := range []revision.Revision{revision.V20250326, revision.V20251125, revision.V20260728} {
 			b.Run(size+"/"+v.String(), func(b *testing.B) {
 				r := conformant(v, "tools/call", `"name":"get_trip","arguments":{"id":"b4e2b1a0-8f14-4d2c-9a43-111111111111","limit":10}`)
 				r.caller = returning(answered(http.StatusOK, "application/json", body))
@@ -76,7 +77,7 @@ func BenchmarkToolsCall(b *testing.B) {
 
 // BenchmarkToolsList is the list of 1,000 tools.
 func BenchmarkToolsList(b *testing.B) {
-	for _, v := range []revision{v20251125, v20260728} {
+	for _, v := range []revision.Revision{revision.V20251125, revision.V20260728} {
 		b.Run(v.String(), func(b *testing.B) {
 			serve(b, conformant(v, "tools/list", ""), many(1000, "h"))
 		})
@@ -87,7 +88,7 @@ func BenchmarkToolsList(b *testing.B) {
 // but write the same bytes.
 func BenchmarkToolsListOverHTTP(b *testing.B) {
 	tools, server := many(1000, "h"), New(Options{})
-	r := conformant(v20260728, "tools/list", "")
+	r := conformant(revision.V20260728, "tools/list", "")
 	r.server, r.tools = server, tools
 	same := r.send(b).Body.Bytes()
 	for name, handler := range map[string]http.HandlerFunc{

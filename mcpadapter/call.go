@@ -9,7 +9,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -38,7 +41,7 @@ func (x *exchange) callTool() *fault {
 	}
 	t, name := x.toolNamed(x.params.name)
 	if t != nil {
-		if isHidden(t) {
+		if library.IsHidden(t) {
 			tool.RecordCall(x.caller, nil, string(tool.UnknownTool))
 			return x.unknownTool(name)
 		}
@@ -55,8 +58,8 @@ func (x *exchange) callTool() *fault {
 	}
 	defer r.Release()
 	switch {
-	case r.asks != nil:
-		x.answerAsks(r)
+	case r.inputRequired != nil:
+		x.writeInputRequired(r)
 	case r.Failure != nil && r.Failure.Kind == tool.UnknownTool:
 		return x.unknownTool(name)
 	case r.Failure != nil:
@@ -77,7 +80,7 @@ func (x *exchange) toolNamed(raw jsontext.Value) (*tool.Tool, string) {
 			return tool, tool.Name
 		}
 	}
-	name := text(raw)
+	name := wire.Text(raw)
 	tool, _ := x.tools.Tool(name)
 	return tool, name
 }
@@ -93,31 +96,31 @@ func (x *exchange) unknownTool(name string) *fault {
 		}
 	})
 	if near != "" {
-		return badParams("unknown tool %q; did you mean %q?", clip(name, maxQuoted), near)
+		return badParams("unknown tool %q; did you mean %q?", text.Cut(name, text.MaxQuoted), near)
 	}
-	return badParams("unknown tool %q; list the tools to see which there are", clip(name, maxQuoted))
+	return badParams("unknown tool %q; list the tools to see which there are", text.Cut(name, text.MaxQuoted))
 }
 
 // answerSuccess writes the result of a successful call: the response body as content, and once more
 // as structuredContent if it is JSON that the revision allows there.
 func (x *exchange) answerSuccess(r reply) {
-	form := formOf(r.Result)
+	form := content.FormOf(r.Result)
 	output := x.server.outputOf(r.Tool, x.version)
 	if output.strict {
-		if err := r.departs(form); err != nil {
+		if err := r.schemaMismatch(form); err != nil {
 			r.Failure = &tool.Failure{Kind: tool.Unreadable, Message: err.Error()}
 			tool.AmendCall(x.caller, string(tool.Unreadable))
 			x.answerFailure(r)
 			return
 		}
 	}
-	structured := form == jsonForm && output.structures(r.Result.Body, x.version)
+	structured := form == content.JSONForm && output.structures(r.Result.Body, x.version)
 	x.reserve(r.Result, structured)
-	b := x.appendResultHead(x.begin(), "complete", r.contextMeta())
+	b := x.appendResultHead(x.beginResult(), "complete", r.contextMeta())
 	b = append(b, `"content":[`...)
 	var value []byte
 	if structured {
-		b, value = appendJSON(b, r.Result.Body)
+		b, value = content.AppendJSON(b, r.Result.Body)
 	} else {
 		b = x.appendContent(b, form, r.Outcome)
 	}
@@ -151,22 +154,17 @@ func (x *exchange) reserve(r *tool.Result, structured bool) {
 // structuredContent, because clients validate that against the tool's outputSchema, which describes
 // successful results only.
 func (x *exchange) answerFailure(r reply) {
-	b := x.appendResultHead(x.begin(), "complete", x.failureMeta(r))
+	b := x.appendResultHead(x.beginResult(), "complete", x.failureMeta(r))
 	b = append(b, `"content":[`...)
-	b = appendText(b, r.Failure.Message)
+	b = content.AppendText(b, r.Failure.Message)
 	if r := r.Result; r != nil && r.MediaType() != "text/html" {
-		switch formOf(r) {
-		case jsonForm, textForm:
+		switch content.FormOf(r) {
+		case content.JSONForm, content.TextForm:
 			b = append(b, ',')
-			b = appendText(b, clip(string(r.Body[:min(len(r.Body), maxErrorBody+4)]), maxErrorBody))
+			b = content.AppendText(b, text.Cut(string(r.Body[:min(len(r.Body), maxErrorBody+4)]), maxErrorBody))
 		}
 	}
 	x.out.B = append(b, `],"isError":true}}`...)
-}
-
-func appendText[T string | []byte](dst []byte, s T) []byte {
-	dst = wire.AppendString(append(dst, `{"type":"text","text":`...), s)
-	return append(dst, '}')
 }
 
 // checkAccess returns a fault if the access token lacks scopes that the tool needs. The

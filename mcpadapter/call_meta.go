@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -38,7 +39,7 @@ const completeHead = `"resultType":"complete",`
 // holds further members of the result's _meta, separated by commas, or is nil.
 func (x *exchange) appendResultHead(dst []byte, resultType string, meta []byte) []byte {
 	meta = x.appendLocale(meta)
-	if !x.version.selfDescribing() {
+	if !x.version.Stateless() {
 		if len(meta) == 0 {
 			return dst
 		}
@@ -122,7 +123,7 @@ func (x *exchange) appendChallenges(meta []byte, r *tool.Result) []byte {
 	}
 	shown := make([]string, min(len(challenges), maxChallenges))
 	for i := range shown {
-		shown[i] = clip(strings.TrimSpace(challenges[i]), maxChallenge)
+		shown[i] = text.Cut(strings.TrimSpace(challenges[i]), maxChallenge)
 	}
 	meta = append(meta, `,"`+metaChallenges+`":`...)
 	return wire.AppendString(meta, strings.Join(shown, ", "))

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -55,10 +57,10 @@ func TestChallengesInMeta(t *testing.T) {
 	unauthorized.Failure = &tool.Failure{Kind: tool.Refused, Status: http.StatusUnauthorized, Message: "who are you"}
 	serve := func(challenges []string, access *Access) string {
 		unauthorized.Result.Header["Www-Authenticate"] = challenges
-		r := call(v20251125, returning(unauthorized))
+		r := call(revision.V20251125, returning(unauthorized))
 		x := exchange{server: New(Options{}), site: &Site{Access: access}, version: r.version, tools: trains()}
 		meta := x.failureMeta(reply{Outcome: unauthorized})
-		return string(member([]byte("{"+string(meta)+"}"), metaChallenges))
+		return string(wire.MemberOf([]byte("{"+string(meta)+"}"), metaChallenges))
 	}
 	access := &Access{Metadata: "https://a.example/.well-known/oauth-protected-resource"}
 	for rule, c := range map[string]struct {
@@ -81,7 +83,7 @@ func TestChallengesInMeta(t *testing.T) {
 // challenge, and one that refuses for good does not.
 func TestForbiddenWithAChallengeNeedsALogin(t *testing.T) {
 	const challenge = `Bearer error="insufficient_scope", scope="write"`
-	x := exchange{server: New(Options{}), site: &Site{Access: &Access{Metadata: "https://a.example/.well-known/oauth-protected-resource"}}, version: v20251125, tools: trains()}
+	x := exchange{server: New(Options{}), site: &Site{Access: &Access{Metadata: "https://a.example/.well-known/oauth-protected-resource"}}, version: revision.V20251125, tools: trains()}
 	for rule, c := range map[string]struct {
 		challenges []string
 		want       bool
@@ -93,7 +95,7 @@ func TestForbiddenWithAChallengeNeedsALogin(t *testing.T) {
 		refused.Failure = &tool.Failure{Kind: tool.Refused, Status: http.StatusForbidden, Message: "no"}
 		refused.Result.Header["Www-Authenticate"] = c.challenges
 		meta := "{" + string(x.failureMeta(reply{Outcome: refused})) + "}"
-		if got := string(member([]byte(meta), metaChallenges)); (got != "") != c.want || c.want && !strings.Contains(got, "insufficient_scope") {
+		if got := string(wire.MemberOf([]byte(meta), metaChallenges)); (got != "") != c.want || c.want && !strings.Contains(got, "insufficient_scope") {
 			t.Errorf("%s: %s", rule, got)
 		}
 	}
@@ -107,7 +109,7 @@ func TestMetaIsWrittenOnce(t *testing.T) {
 	for _, v := range revisions {
 		r := conformant(v, "tools/call", `"name":"get_trip"`)
 		own := `"org.opencontextprotocol/agent-type":"coder"`
-		if v.selfDescribing() {
+		if v.Stateless() {
 			r.body = strings.Replace(r.body, `"_meta":{`, `"_meta":{`+own+`,`, 1)
 		} else {
 			r.body = strings.Replace(r.body, `"params":{`, `"params":{"_meta":{`+own+`},`, 1)
@@ -118,7 +120,7 @@ func TestMetaIsWrittenOnce(t *testing.T) {
 			t.Errorf("%v: %d times in %s", v, n, w.Body)
 		}
 		meta := metaOf(t, r)
-		if meta["org.opencontextprotocol/session"] == nil || meta[metaHTTP] == nil || (meta[metaServer] != nil) != v.selfDescribing() {
+		if meta["org.opencontextprotocol/session"] == nil || meta[metaHTTP] == nil || (meta[metaServer] != nil) != v.Stateless() {
 			t.Errorf("%v: %s", v, meta)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -24,7 +26,7 @@ type toolResult struct {
 	IsError           bool
 }
 
-func call(v revision, caller tool.Caller) request {
+func call(v revision.Revision, caller tool.Caller) request {
 	r := conformant(v, "tools/call", `"name":"get_trip","arguments":{"id":"1"}`)
 	r.caller = caller
 	return r
@@ -75,7 +77,7 @@ func TestContentFollowsTheMediaType(t *testing.T) {
 				var got toolResult
 				call(v, returning(answered(http.StatusOK, c.contentType, c.body))).result(t, "CallToolResult", &got)
 				kind := c.kind
-				if kind == "audio" && v < v20250326 {
+				if kind == "audio" && v < revision.V20250326 {
 					kind = "resource"
 				}
 				if len(got.Content) != 1 || got.Content[0].Type != kind || got.IsError {
@@ -89,13 +91,13 @@ func TestContentFollowsTheMediaType(t *testing.T) {
 					t.Errorf("got %+v", block)
 				}
 				want := c.structured
-				if v < v20250618 || v < v20260728 && !strings.HasPrefix(want, "{") {
+				if v < revision.V20250618 || v < revision.V20260728 && !strings.HasPrefix(want, "{") {
 					want = ""
 				}
 				if string(got.StructuredContent) != want {
 					t.Errorf("structuredContent %s, want %s", got.StructuredContent, want)
 				}
-				if (got.ResultType == "complete") != (v >= v20260728) {
+				if (got.ResultType == "complete") != (v >= revision.V20260728) {
 					t.Errorf("resultType %q", got.ResultType)
 				}
 			})
@@ -113,7 +115,7 @@ func TestAnswerWithoutBody(t *testing.T) {
 		"done, without an answer":         {},
 	} {
 		var got toolResult
-		call(v20251125, returning(outcome)).result(t, "CallToolResult", &got)
+		call(revision.V20251125, returning(outcome)).result(t, "CallToolResult", &got)
 		if got.Content[0].Text != want {
 			t.Errorf("got %q, want %q", got.Content[0].Text, want)
 		}
@@ -177,7 +179,7 @@ func TestHiddenToolIsNotSuggested(t *testing.T) {
 		"list_station":  `did you mean "list_stations"?`,
 		"list_stations": "",
 	} {
-		r := shelved(t, server, v20251125, "tools/call", `"name":"`+name+`","arguments":{}`)
+		r := shelved(t, server, revision.V20251125, "tools/call", `"name":"`+name+`","arguments":{}`)
 		if want == "" {
 			r.result(t, "CallToolResult", new(any))
 			continue
@@ -229,7 +231,7 @@ func TestOutcomeIsReleased(t *testing.T) {
 	} {
 		outcome := answered(200, "text/plain", "x")
 		outcome.Failure, outcome.Result.Memory = failure, buffer.Get()
-		call(v20251125, returning(outcome)).send(t)
+		call(revision.V20251125, returning(outcome)).send(t)
 		if outcome.Result.Memory != nil {
 			t.Errorf("%s: the buffer was kept", rule)
 		}
@@ -255,7 +257,7 @@ func TestIsolation(t *testing.T) {
 					return
 				}
 				if string(a.ID) != "7" || got.Content[0].Text != own {
-					t.Errorf("client %d got %s", client, clip(got.Content[0].Text, 100))
+					t.Errorf("client %d got %s", client, text.Cut(got.Content[0].Text, 100))
 				}
 			}
 		})
@@ -274,7 +276,7 @@ func TestArgumentsOutliveTheCall(t *testing.T) {
 	})
 	own := `{"mine":"aaaaaaaa"}`
 	for _, arguments := range []string{own, `{"your":"bbbbbbbb"}`, `{"your":"cccccccc"}`} {
-		r := conformant(v20251125, "tools/call", `"name":"get_trip","arguments":`+arguments)
+		r := conformant(revision.V20251125, "tools/call", `"name":"get_trip","arguments":`+arguments)
 		r.caller = keep
 		r.send(t)
 	}
@@ -286,12 +288,12 @@ func TestArgumentsOutliveTheCall(t *testing.T) {
 // Handlers around the server may rewrite header values in place, as Caddy's
 // header directive does.
 func TestHeaderValuesAreNotShared(t *testing.T) {
-	first := call(v20251125, echo).send(t)
+	first := call(revision.V20251125, echo).send(t)
 	for _, values := range first.Header() {
 		values[0] = "rewritten"
 		_ = append(values, "more")
 	}
-	if got := call(v20251125, echo).send(t).Header().Get("Content-Type"); got != "application/json" {
+	if got := call(revision.V20251125, echo).send(t).Header().Get("Content-Type"); got != "application/json" {
 		t.Errorf("Content-Type %q", got)
 	}
 }

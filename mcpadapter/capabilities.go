@@ -28,14 +28,14 @@ func readCapabilities(raw jsontext.Value) (c capabilities) {
 		switch {
 		case walk.Is("sampling") && object:
 			c |= canSample
-			if hasMember(walk.Value, "tools") {
+			if wire.HasMember(walk.Value, "tools") {
 				c |= canSampleTools
 			}
 		case walk.Is("elicitation") && object:
-			if form, url := hasMember(walk.Value, "form"), hasMember(walk.Value, "url"); form || !url {
+			if form, url := wire.HasMember(walk.Value, "form"), wire.HasMember(walk.Value, "url"); form || !url {
 				c |= canElicit
 			}
-			if hasMember(walk.Value, "url") {
+			if wire.HasMember(walk.Value, "url") {
 				c |= canElicitURL
 			}
 		case walk.Is("roots") && object:
@@ -43,15 +43,6 @@ func readCapabilities(raw jsontext.Value) (c capabilities) {
 		}
 	}
 	return c
-}
-
-func hasMember(object jsontext.Value, name string) bool {
-	for walk := wire.Into(object); walk.Next(); {
-		if walk.Is(name) {
-			return walk.Value.Kind() != 'n'
-		}
-	}
-	return false
 }
 
 // has reports whether the client has declared all the given capabilities.

@@ -17,33 +17,33 @@ const DefaultAskTimeout = 5 * time.Minute
 
 // Reasons why a server-to-client request cannot be sent or has no response.
 var (
-	errNoWayToAsk = errors.New("the client's request came without a session or leaves no stream to ask on")
+	errCannotAsk  = errors.New("the client's request came without a session or leaves no stream to ask on")
 	errAskTimeout = errors.New("the client did not answer in time")
 	errClosing    = errors.New("the server is shutting down")
 )
 
-// A refusedAskError is the JSON-RPC error with which the client responded to a request of the
+// A clientError is the JSON-RPC error with which the client responded to a request of the
 // server.
-type refusedAskError struct{ failure jsontext.Value }
+type clientError struct{ failure jsontext.Value }
 
-func (r *refusedAskError) Error() string { return "the client answered with an error" }
+func (r *clientError) Error() string { return "the client answered with an error" }
 
 // canAsk reports whether the server can send the client a request while it serves the client's own
 // request. From 2026-07-28 on this is not possible: the server's requests are part of results
 // instead (MCP 2026-07-28, Multi Round-Trip Requests).
 func (x *exchange) canAsk() bool {
-	return !x.version.selfDescribing() && x.channel != nil && x.live != nil && !x.batched
+	return !x.version.Stateless() && x.channel != nil && x.state != nil && !x.batched
 }
 
 // ask sends a request to the client and waits for its result. It gives up if the client's own
 // request is canceled, the connection ends, the server closes, or Options.AskTimeout passes.
 func (x *exchange) ask(method string, params jsontext.Value) (jsontext.Value, error) {
 	if !x.canAsk() {
-		return nil, errNoWayToAsk
+		return nil, errCannotAsk
 	}
-	id, answer, forget, ok := x.live.expect()
+	id, answer, forget, ok := x.state.expect()
 	if !ok {
-		return nil, errNoWayToAsk
+		return nil, errCannotAsk
 	}
 	defer forget()
 	defer x.connection.pause()()
@@ -67,17 +67,17 @@ func (x *exchange) ask(method string, params jsontext.Value) (jsontext.Value, er
 		select {
 		case a := <-answer:
 			if a.failure != nil {
-				return nil, &refusedAskError{a.failure}
+				return nil, &clientError{a.failure}
 			}
 			return a.result, nil
 		case <-x.ctx.Done():
-			return nil, x.retract(id, context.Cause(x.ctx))
+			return nil, x.cancelAsk(id, context.Cause(x.ctx))
 		case <-x.server.asking.Done():
-			return nil, x.retract(id, errClosing)
+			return nil, x.cancelAsk(id, errClosing)
 		case <-ended:
-			return nil, x.retract(id, errClosing)
+			return nil, x.cancelAsk(id, errClosing)
 		case <-timeout.C:
-			return nil, x.retract(id, errAskTimeout)
+			return nil, x.cancelAsk(id, errAskTimeout)
 		case <-alive.C:
 			if err := x.keepAlive(); err != nil {
 				return nil, err
@@ -86,9 +86,9 @@ func (x *exchange) ask(method string, params jsontext.Value) (jsontext.Value, er
 	}
 }
 
-// retract cancels a request to the client, so that the client closes the dialog (MCP 2025-11-25,
+// cancelAsk cancels a request to the client, so that the client closes the dialog (MCP 2025-11-25,
 // Lifecycle, Timeouts). It returns reason.
-func (x *exchange) retract(id string, reason error) error {
+func (x *exchange) cancelAsk(id string, reason error) error {
 	b := wire.AppendString([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id)
 	b = wire.AppendString(append(b, `,"reason":`...), reason.Error())
 	_ = x.channel.send(append(b, "}}"...)) // a client that has disconnected shows no dialog
@@ -109,11 +109,11 @@ func (x *exchange) takeResponse(m *envelope) *fault {
 	if x.id == nil || (m.result == nil) == (m.failure == nil) {
 		return malformed("the message has no method: it is neither a request nor a notification nor a response")
 	}
-	if x.version.selfDescribing() {
+	if x.version.Stateless() {
 		return malformed("revision %v has no responses from clients: send a request", x.version)
 	}
-	if x.live != nil {
-		x.live.deliver(text(x.id), response{m.result, m.failure})
+	if x.state != nil {
+		x.state.deliver(wire.Text(x.id), response{m.result, m.failure})
 	}
 	return nil
 }

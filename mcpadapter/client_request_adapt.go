@@ -8,7 +8,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -16,10 +18,10 @@ import (
 // 2026-07-28. It returns the results in a JSON object with the keys of the requests. If there are no
 // results, the reply has a Failure with the reason.
 func (x *exchange) askClient(t *tool.Tool, requests []inputRequest) (jsontext.Value, reply) {
-	able := x.askable()
+	able := x.supportedRequests()
 	for i := range requests {
 		if lacking := requests[i].needs &^ able; lacking != 0 {
-			return nil, failed(t, tool.Unanswered, x.cannotAsk(t, lacking))
+			return nil, failed(t, tool.Unanswered, x.unsupportedMessage(t, lacking))
 		}
 	}
 	responses := []byte{'{'}
@@ -31,7 +33,7 @@ func (x *exchange) askClient(t *tool.Tool, requests []inputRequest) (jsontext.Va
 		}
 		result, err := x.ask(r.method, params)
 		if err != nil {
-			return nil, failed(t, tool.Unanswered, fmt.Sprintf("%s was not called to an end: %s", t.Name, unansweredAsk(r.method, err)))
+			return nil, failed(t, tool.Unanswered, fmt.Sprintf("%s was not called to an end: %s", t.Name, noResponseMessage(r.method, err)))
 		}
 		if result.Kind() != '{' {
 			return nil, failed(t, tool.Unanswered, fmt.Sprintf("%s was not called to an end: the client answered %s with %s, and not with an object",
@@ -48,10 +50,10 @@ func (x *exchange) askClient(t *tool.Tool, requests []inputRequest) (jsontext.Va
 	return append(responses, '}'), reply{}
 }
 
-// cannotAsk returns the failure message for capabilities that the client lacks.
-func (x *exchange) cannotAsk(tool *tool.Tool, lacking capabilities) string {
-	if !x.version.selfDescribing() && !x.canAsk() {
-		return fmt.Sprintf("%s needs answers of the client (%s), and %v: open a session with initialize, and accept text/event-stream", tool.Name, lacking, errNoWayToAsk)
+// unsupportedMessage returns the failure message for capabilities that the client lacks.
+func (x *exchange) unsupportedMessage(tool *tool.Tool, lacking capabilities) string {
+	if !x.version.Stateless() && !x.canAsk() {
+		return fmt.Sprintf("%s needs answers of the client (%s), and %v: open a session with initialize, and accept text/event-stream", tool.Name, lacking, errCannotAsk)
 	}
 	return fmt.Sprintf("%s needs a client that can be asked (%s), and this one has not declared that it can in revision %v", tool.Name, lacking, x.version)
 }
@@ -79,10 +81,10 @@ func (c capabilities) String() string {
 // maxRefusal is how many bytes of a client's error message are passed on.
 const maxRefusal = 1 << 10
 
-// unansweredAsk returns the failure message for a request without a result.
-func unansweredAsk(method string, err error) string {
-	if refused, ok := errors.AsType[*refusedAskError](err); ok {
-		return fmt.Sprintf("the client refused %s: %s", method, clip(text(member(refused.failure, "message")), maxRefusal))
+// noResponseMessage returns the failure message for a request without a result.
+func noResponseMessage(method string, err error) string {
+	if refused, ok := errors.AsType[*clientError](err); ok {
+		return fmt.Sprintf("the client refused %s: %s", method, text.Cut(wire.Text(wire.MemberOf(refused.failure, "message")), maxRefusal))
 	}
 	return fmt.Sprintf("the client was asked with %s, and there is no answer: %v", method, err)
 }
@@ -92,13 +94,13 @@ func (x *exchange) adaptParams(r *inputRequest) (jsontext.Value, error) {
 	switch {
 	case r.method == methodRoots:
 		return nil, nil
-	case r.method == methodSample && x.version.samplesMore():
+	case r.method == methodSample && x.version.SupportsRichSampling():
 		return r.params, nil
 	case r.method == methodSample:
 		return x.adaptSampling(r.params)
 	case r.needs == canElicitURL:
 		return withElicitationID(r.params), nil
-	case x.version.elicitsMore():
+	case x.version.SupportsRichElicitation():
 		return r.params, nil
 	}
 	return adaptForm(r.params)
@@ -106,7 +108,7 @@ func (x *exchange) adaptParams(r *inputRequest) (jsontext.Value, error) {
 
 // withElicitationID adds elicitationId, which URL elicitations require in 2025-11-25.
 func withElicitationID(params jsontext.Value) jsontext.Value {
-	if hasMember(params, "elicitationId") {
+	if wire.HasMember(params, "elicitationId") {
 		return params
 	}
 	b := append([]byte(nil), params[:len(params)-1]...) // params is never an empty object here
@@ -115,21 +117,21 @@ func withElicitationID(params jsontext.Value) jsontext.Value {
 
 // adaptForm converts a form to 2025-06-18, which has no mode and only fields with a single value.
 func adaptForm(params jsontext.Value) (jsontext.Value, error) {
-	schema := member(params, "requestedSchema")
-	b := append([]byte(`{"message":`), member(params, "message")...)
+	schema := wire.MemberOf(params, "requestedSchema")
+	b := append([]byte(`{"message":`), wire.MemberOf(params, "message")...)
 	b = append(b, `,"requestedSchema":{"type":"object","properties":{`...)
-	for walk := wire.Into(member(schema, "properties")); walk.Next(); {
+	for walk := wire.Into(wire.MemberOf(schema, "properties")); walk.Next(); {
 		if b[len(b)-1] != '{' {
 			b = append(b, ',')
 		}
 		b = append(append(b, walk.Name...), ':')
 		var ok bool
 		if b, ok = appendOldField(b, walk.Value); !ok {
-			return nil, fmt.Errorf("the field %s of its form is a choice of several, which revision %v does not have", clip(string(walk.Name), maxQuoted), v20250618)
+			return nil, fmt.Errorf("the field %s of its form is a choice of several, which revision %v does not have", text.Cut(string(walk.Name), text.MaxQuoted), revision.V20250618)
 		}
 	}
 	b = append(b, '}')
-	if required := member(schema, "required"); required.Kind() == '[' {
+	if required := wire.MemberOf(schema, "required"); required.Kind() == '[' {
 		b = append(append(b, `,"required":`...), required...)
 	}
 	return append(b, "}}"...), nil
@@ -138,7 +140,7 @@ func adaptForm(params jsontext.Value) (jsontext.Value, error) {
 // appendOldField appends a form field as 2025-06-18 defines it: the titles of choices are in
 // enumNames, parallel to enum. It returns false for a multiple choice.
 func appendOldField(dst []byte, field jsontext.Value) ([]byte, bool) {
-	kind := text(member(field, "type"))
+	kind := wire.Text(wire.MemberOf(field, "type"))
 	if kind == "array" {
 		return dst, false
 	}
@@ -165,9 +167,9 @@ func appendEach(dst []byte, list jsontext.Value, name string) []byte {
 		if !first {
 			dst = append(dst, ',')
 		}
-		value := member(walk.Value, name)
+		value := wire.MemberOf(walk.Value, name)
 		if value == nil {
-			value = member(walk.Value, "const")
+			value = wire.MemberOf(walk.Value, "const")
 		}
 		if value == nil {
 			value = jsontext.Value(`""`)
@@ -214,18 +216,18 @@ func (x *exchange) appendOldMessages(dst []byte, messages jsontext.Value) ([]byt
 		}
 		first = false
 		dst = append(append(append(dst, `{"role":`...), role...), `,"content":`...)
-		if kind := text(member(content, "type")); kind != "text" && kind != "image" && (kind != "audio" || !x.version.listens()) {
+		if kind := wire.Text(wire.MemberOf(content, "type")); kind != "text" && kind != "image" && (kind != "audio" || !x.version.SupportsAudio()) {
 			return fmt.Errorf("it asks a model with content that revision %v does not have", x.version)
 		}
 		var err error
-		if dst, err = x.appendBlock(dst, content); err != nil {
+		if dst, err = x.blocks().AppendBlock(dst, content); err != nil {
 			return fmt.Errorf("params.messages: %w", err)
 		}
 		dst = append(dst, '}')
 		return nil
 	}
 	for walk := wire.Into(messages); walk.Next(); {
-		role, content := member(walk.Value, "role"), member(walk.Value, "content")
+		role, content := wire.MemberOf(walk.Value, "role"), wire.MemberOf(walk.Value, "content")
 		if content.Kind() == '{' {
 			if err := one(role, content); err != nil {
 				return dst, err

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -30,8 +31,8 @@ func TestQuestionIsTakenBack(t *testing.T) {
 		t.Run(rule, func(t *testing.T) {
 			e := serveAPI(t, askingAPI)
 			e.server.options.AskTimeout = c.timeout
-			client := newClient(t, e, v20251125, askable)
-			r := conformant(v20251125, "tools/call", `"name":"native","arguments":{}`)
+			client := newClient(t, e, revision.V20251125, askable)
+			r := conformant(revision.V20251125, "tools/call", `"name":"native","arguments":{}`)
 			r.header[sessionHeader] = client.session
 			stream := e.open(t, "POST", "/mcp", r.body, r.header)
 			_, _, asked := stream.event()
@@ -45,7 +46,7 @@ func TestQuestionIsTakenBack(t *testing.T) {
 			if json.Unmarshal([]byte(asked), &question) != nil || json.Unmarshal([]byte(data), &taken) != nil {
 				t.Fatalf("%s, then %s", asked, data)
 			}
-			validateMessage(t, v20251125, "CancelledNotification", []byte(data))
+			validateMessage(t, revision.V20251125, "CancelledNotification", []byte(data))
 			if taken.Method != "notifications/cancelled" || taken.Params.RequestID != question.ID || !strings.Contains(taken.Params.Reason, c.reason) {
 				t.Errorf("%s, then %s", asked, data)
 			}

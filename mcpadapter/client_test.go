@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -67,7 +68,7 @@ func TestOfficialGoClient(t *testing.T) {
 	}
 }
 
-func connect(t *testing.T, url string, v revision) *mcp.ClientSession {
+func connect(t *testing.T, url string, v revision.Revision) *mcp.ClientSession {
 	t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	transport := &mcp.StreamableClientTransport{Endpoint: url, MaxRetries: -1}
@@ -76,7 +77,7 @@ func connect(t *testing.T, url string, v revision) *mcp.ClientSession {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = session.Close() })
-	if !v.selfDescribing() {
+	if !v.Stateless() {
 		if err := session.Ping(t.Context(), nil); err != nil {
 			t.Error(err)
 		}
@@ -100,7 +101,7 @@ func listAll(t *testing.T, session *mcp.ClientSession) {
 	if err != nil || len(page.Tools) != 2 {
 		t.Fatalf("the first page is %+v, %v", page, err)
 	}
-	annotated := session.InitializeResult().ProtocolVersion >= v20250326.String()
+	annotated := session.InitializeResult().ProtocolVersion >= revision.V20250326.String()
 	if hints := page.Tools[0].Annotations; (hints != nil) != annotated || annotated && !hints.ReadOnlyHint {
 		t.Errorf("the first page is %+v, %v", page, err)
 	}
@@ -117,7 +118,7 @@ func callAll(t *testing.T, session *mcp.ClientSession) {
 	}
 	structured, _ := json.Marshal(got.StructuredContent)
 	wantStructured := `{"id":"ü"}`
-	if session.InitializeResult().ProtocolVersion < v20250618.String() {
+	if session.InitializeResult().ProtocolVersion < revision.V20250618.String() {
 		wantStructured = "null"
 	}
 	if text := got.Content[0].(*mcp.TextContent).Text; text != `{"id":"ü"}` || string(structured) != wantStructured {
@@ -146,7 +147,7 @@ func wantCode(t *testing.T, err error, code int64) {
 
 // A client that cancels a call goes on with its session.
 func TestClientOutlivesCancel(t *testing.T) {
-	for _, v := range []revision{v20250618, v20251125} {
+	for _, v := range []revision.Revision{revision.V20250618, revision.V20251125} {
 		t.Run(v.String(), func(t *testing.T) {
 			began := make(chan struct{}, 1)
 			e := serveEndpoint(t, Options{}, blocked(began))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
 // maxServing is the maximum number of requests that one connection serves at once. Further requests
@@ -29,17 +30,17 @@ type connection struct {
 	stop   context.CancelFunc // cancels ctx
 	client string
 	out    channel
-	live   live
+	live   clientState
 
 	watcher *watcher      // for the whole connection; selects no notifications before initialize
 	ended   chan struct{} // closed when the client sends no more messages
 	slots   chan struct{}
 	serving sync.WaitGroup
 
-	mu      sync.Mutex
-	version revision // negotiated by initialize
-	can     capabilities
-	over    bool // whether new messages are rejected
+	mu           sync.Mutex
+	version      revision.Revision // negotiated by initialize
+	capabilities capabilities
+	closing      bool // whether new messages are rejected
 
 	panicked string // panic value and stack of the goroutine that panicked; "" if none did
 }
@@ -57,7 +58,7 @@ func (s *Server) newConnection(ctx context.Context, site *Site, client string, o
 		watcher: newWatcher(0),
 		ended:   make(chan struct{}),
 		slots:   make(chan struct{}, maxServing),
-		version: newestInitialized,
+		version: revision.NewestStateful,
 	}
 }
 
@@ -82,7 +83,7 @@ func (c *connection) receive(ctx context.Context, body []byte) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over {
+	if c.closing {
 		<-c.slots
 		return false
 	}
@@ -135,7 +136,7 @@ func (c *connection) requests(body []byte) (ids []jsontext.Value) {
 	}
 	if body = bytes.TrimLeft(body, " \t\r\n"); body[0] == '{' {
 		m := readEnvelope(body)
-		if m.id == nil || m.method == nil || text(m.method) == "initialize" {
+		if m.id == nil || m.method == nil || wire.Text(m.method) == "initialize" {
 			return nil
 		}
 		return []jsontext.Value{m.id}
@@ -153,7 +154,7 @@ func (c *connection) requests(body []byte) (ids []jsontext.Value) {
 // client can still respond to requests of the server.
 func (c *connection) drain(until <-chan struct{}) {
 	c.mu.Lock()
-	c.over = true
+	c.closing = true
 	c.mu.Unlock()
 	served := make(chan struct{})
 	go func() {
@@ -170,7 +171,7 @@ func (c *connection) drain(until <-chan struct{}) {
 // wait returns when all received requests have been served. It rejects new ones.
 func (c *connection) wait() {
 	c.mu.Lock()
-	c.over = true
+	c.closing = true
 	c.mu.Unlock()
 	c.serving.Wait()
 	c.stop()
@@ -194,9 +195,9 @@ func (c *connection) serve(body []byte) {
 		out:        out,
 		channel:    c.out,
 		connection: c,
-		live:       &c.live,
+		state:      &c.live,
 		version:    c.version,
-		client:     c.can,
+		client:     c.capabilities,
 		status:     http.StatusOK,
 	}
 	c.mu.Unlock()
@@ -205,18 +206,18 @@ func (c *connection) serve(body []byte) {
 	} else {
 		x.serve(body)
 	}
-	if len(out.B)+len(x.kept) == 0 {
+	if len(out.B)+len(x.trailer) == 0 {
 		return
 	}
-	out.B = append(out.B, x.kept...)
+	out.B = append(out.B, x.trailer...)
 	_ = c.out.send(out.B) // a write error ends the reading side of the connection
 }
 
-// settle stores what initialize has negotiated and starts notifications.
-func (c *connection) settle(v revision, can capabilities) {
+// setNegotiated stores what initialize has negotiated and starts notifications.
+func (c *connection) setNegotiated(v revision.Revision, can capabilities) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.version, c.can = v, can
+	c.version, c.capabilities = v, can
 	c.watcher.wanted.Store(uint32(everyChange))
 }
 
@@ -227,13 +228,13 @@ func (c *connection) agree(x *exchange, method string) *fault {
 	if f != nil || described.version == nil || method == "initialize" {
 		return f
 	}
-	name := text(described.version)
+	name := wire.Text(described.version)
 	v := c.server.revisionOf(name)
-	if v == unknown {
+	if v == revision.Unknown {
 		return x.server.unsupportedVersion(name)
 	}
 	x.version = v
-	if v.selfDescribing() {
+	if v.Stateless() {
 		return x.checkMeta(described)
 	}
 	return nil
@@ -241,8 +242,8 @@ func (c *connection) agree(x *exchange, method string) *fault {
 
 // cancelRequest serves notifications/cancelled.
 func (x *exchange) cancelRequest() {
-	id := member(x.params.raw, "requestId")
-	if x.live != nil && (id.Kind() == '"' || id.Kind() == '0') {
-		x.live.cancel(id)
+	id := wire.MemberOf(x.params.raw, "requestId")
+	if x.state != nil && (id.Kind() == '"' || id.Kind() == '0') {
+		x.state.cancel(id)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -44,7 +45,7 @@ func TestLegacyStream(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 	_, _, data := stream.event()
-	validate(t, v20241105, "InitializeResult", []byte(data))
+	validate(t, revision.V20241105, "InitializeResult", []byte(data))
 	if !strings.Contains(data, `"protocolVersion":"2024-11-05"`) {
 		t.Errorf("initialized as %s", data)
 	}
@@ -52,7 +53,7 @@ func TestLegacyStream(t *testing.T) {
 		t.Error("tools/list was not accepted")
 	}
 	_, _, data = stream.event()
-	validate(t, v20241105, "ListToolsResult", []byte(data))
+	validate(t, revision.V20241105, "ListToolsResult", []byte(data))
 	e.server.Notify(ToolsChanged)
 	if _, _, data = stream.event(); !strings.Contains(data, "tools/list_changed") {
 		t.Errorf("got %s", data)
@@ -146,14 +147,14 @@ func TestStdio(t *testing.T) {
 	term.write(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	term.write(`{"jsonrpc":"2.0","id":12345678901234567890,"method":"tools/call","params":{"name":"get_trip","arguments":{"id":` + "\r" + `"1"}}}`)
 	line := term.read()
-	validate(t, v20250618, "CallToolResult", []byte(line))
+	validate(t, revision.V20250618, "CallToolResult", []byte(line))
 	if !strings.Contains(line, `"id":12345678901234567890`) {
 		t.Errorf("got %s", line)
 	}
 	t.Run("each request of 2026-07-28 says so itself", func(t *testing.T) {
 		term.write(`{"jsonrpc":"2.0","id":2,"method":"server/discover","params":{"_meta":{"` + metaVersion + `":"2026-07-28","` + metaCapabilities + `":{}}}}`)
 		line := term.read()
-		validate(t, v20260728, "DiscoverResult", []byte(line))
+		validate(t, revision.V20260728, "DiscoverResult", []byte(line))
 	})
 	t.Run("too long", func(t *testing.T) {
 		term.write(`{"jsonrpc":"2.0","id":3,"method":"ping","params":{"x":"` + strings.Repeat("x", 100_000) + `"}}`)

@@ -27,9 +27,9 @@ const (
 	maxAskedHeaders = 1 << 10 // bytes of Access-Control-Request-Headers that are read; the rest is ignored
 )
 
-// share sets the CORS headers that let a page read the response. checkOrigin has already accepted
+// setCORSHeaders sets the CORS headers that let a page read the response. checkOrigin has already accepted
 // the page's origin.
-func (s *Server) share(header http.Header, r *http.Request) {
+func (s *Server) setCORSHeaders(header http.Header, r *http.Request) {
 	if len(s.origins) == 0 {
 		return
 	}
@@ -50,14 +50,14 @@ func (s *Server) share(header http.Header, r *http.Request) {
 	}
 	header.Add("Vary", "Access-Control-Request-Headers")
 	header.Set("Access-Control-Allow-Methods", sharedMethods)
-	header.Set("Access-Control-Allow-Headers", withAsked(r.Header.Values("Access-Control-Request-Headers")))
+	header.Set("Access-Control-Allow-Headers", withRequestedHeaders(r.Header.Values("Access-Control-Request-Headers")))
 	header.Set("Access-Control-Max-Age", strconv.Itoa(int(preflightAge.Seconds())))
 }
 
-// withAsked returns sharedHeaders and the valid header names in asked: tool arguments (Mcp-Param-…),
+// withRequestedHeaders returns sharedHeaders and the valid header names in asked: tool arguments (Mcp-Param-…),
 // API keys, and headers for handlers in front of this server. Preflights come before authentication,
-// so withAsked reads only maxAskedHeaders bytes.
-func withAsked(asked []string) string {
+// so withRequestedHeaders reads only maxAskedHeaders bytes.
+func withRequestedHeaders(asked []string) string {
 	list, left := sharedHeaders, maxAskedHeaders
 	for _, names := range asked {
 		for name := range strings.SplitSeq(names, ",") {

@@ -73,7 +73,7 @@ func TestCORS(t *testing.T) {
 
 // A page decides on the names of headers, which go into an answer.
 func TestCORSHeadersAreNames(t *testing.T) {
-	got := withAsked([]string{"x-a, ,b(c, authorization", "X-D"})
+	got := withRequestedHeaders([]string{"x-a, ,b(c, authorization", "X-D"})
 	if want := sharedHeaders + ", x-a, X-D"; got != want {
 		t.Errorf("got %s", got)
 	}
@@ -90,7 +90,7 @@ func TestCORSHeadersAreBounded(t *testing.T) {
 		"nothing":       {"x-a," + strings.Repeat(",", maxAskedHeaders) + "x-late"},
 		"unlike names":  {"x-a", strings.Repeat(" (,", maxAskedHeaders/3), "x-late"},
 	} {
-		if got := withAsked(asked); got != sharedHeaders+", x-a" {
+		if got := withRequestedHeaders(asked); got != sharedHeaders+", x-a" {
 			t.Errorf("%s: got %s", rule, got)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -57,7 +56,7 @@ func (x *exchange) refuse(f *fault) {
 		return
 	}
 	id := x.id
-	if id == nil && !f.anonymous && !x.version.omitsUnreadID() {
+	if id == nil && !f.anonymous && !x.version.OmitsUnreadID() {
 		id = jsontext.Value("null")
 	}
 	b := append(x.out.B, `{"jsonrpc":"2.0"`...)
@@ -83,18 +82,4 @@ func (f *fault) setHeader(header http.Header) {
 	if f.challenge != "" {
 		header["Www-Authenticate"] = []string{f.challenge}
 	}
-}
-
-// maxQuoted is how many bytes of a client's value an error message repeats.
-const maxQuoted = 100
-
-// clip shortens s to at most limit bytes, at a character boundary.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit] + "…"
 }

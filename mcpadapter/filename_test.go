@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"testing"
+
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
 // TestFilename_of_a_binary_answer_reaches_the_client in whatever place the revision
@@ -26,7 +28,7 @@ func TestFilename_of_a_binary_answer_reaches_the_client(t *testing.T) {
 				t.Errorf("%s %s: uri %s", contentType, v, block.Resource.URI)
 			}
 			want := ""
-			if v >= v20250618 {
+			if v >= revision.V20250618 {
 				want = `"a \"b\".bin"`
 			}
 			if name := string(block.Meta[metaFilename]); name != want {

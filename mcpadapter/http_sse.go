@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
 // HTTP+SSE, the transport of revision 2024-11-05 (Transports, HTTP with SSE), has two addresses: an
@@ -50,7 +51,7 @@ func wantsLegacyStream(r *http.Request) bool {
 
 // serveLegacyStream opens the stream of a client and serves its messages until the stream ends.
 func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fault {
-	if !x.server.speaks(v20241105) {
+	if !x.server.supports(revision.V20241105) {
 		f := faultf(http.StatusMethodNotAllowed, invalidRequest,
 			"HTTP+SSE of revision 2024-11-05 is not offered here: POST to the endpoint itself")
 		f.anonymous, f.allow = true, true
@@ -58,7 +59,7 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fa
 	}
 	stream := &eventStream{w: w, wait: x.server.writeWait}
 	defer stream.close()
-	client := x.listener()
+	client := x.clientIdentity()
 	c := x.server.newConnection(r.Context(), x.site, client, stream)
 	defer c.stop()
 	leave, f := x.server.join(c.watcher, client)
@@ -68,7 +69,7 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fa
 	}
 	defer leave()
 
-	id := x.server.signer().issue(v20241105, 0, listDigests{}, x.site.User, time.Now().Add(x.server.options.SessionTTL))
+	id := x.server.signer().issue(revision.V20241105, 0, listDigests{}, x.site.User, time.Now().Add(x.server.options.SessionTTL))
 	opened, err := x.server.signer().open(id, x.site.User, time.Now())
 	if err != nil {
 		return faultf(http.StatusInternalServerError, internalError, "the stream could not be opened")
@@ -79,7 +80,7 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fa
 	remove := x.server.legacy.add(opened.key, c)
 	defer remove()
 
-	x.identify()
+	x.setPollIdentity()
 	x.status = 0 // the stream itself is the response
 	target := strings.TrimSuffix(x.site.Base, "/") + "/message?sessionId=" + url.QueryEscape(id)
 	if stream.write("endpoint", "", []byte(target)) != nil {

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// maxLives is the maximum number of sessions whose state a server keeps. At the limit, the
+	// maxClientStates is the maximum number of sessions whose state a server keeps. At the limit, the
 	// server drops the state of a session that is not in use. If all are in use, it serves the new
 	// session without state: its requests cannot be canceled, and the server cannot send it
 	// requests.
-	maxLives = 100_000
+	maxClientStates = 100_000
 
 	// maxForgettable is how many sessions are examined to find one that is not in use.
 	maxForgettable = 64
@@ -24,9 +24,9 @@ const (
 	// limit, the oldest is dropped.
 	maxEnded = 100_000
 
-	// maxRunning and maxAsked limit what one client has in progress at once.
-	maxRunning = 256 // requests of the client
-	maxAsked   = 64  // requests of the server
+	// maxRunning and maxPendingRequests limit what one client has in progress at once.
+	maxRunning         = 256 // requests of the client
+	maxPendingRequests = 64  // requests of the server
 )
 
 // errCanceled is the context cause of a request that the client has canceled.
@@ -34,16 +34,16 @@ var errCanceled = errors.New("the client canceled the request")
 
 // A live holds the state of one session while it is in use: requests in progress, which the client
 // can cancel; requests of the server that wait for a response; and subscriptions.
-type live struct {
-	mu       sync.Mutex
-	running  map[string]*runningRequest // by request id
-	asked    map[string]chan response   // by the id of the server's request
-	level    logLevel
-	watching map[string]bool // subscribed resources, by URI
-	watchers []*watcher      // of the session's streams; only the last one sends notifications
-	seen     stamps          // versions of the watched resources
-	told     *listDigests    // lists as of the last notification; nil if unchanged since the session began
-	uses     int             // number of exchanges that use this live; guarded by lives.mu
+type clientState struct {
+	mu               sync.Mutex
+	running          map[string]*runningRequest // by request id
+	pendingRequests  map[string]chan response   // by the id of the server's request
+	level            logLevel
+	watching         map[string]bool // subscribed resources, by URI
+	watchers         []*watcher      // of the session's streams; only the last one sends notifications
+	seen             stamps          // versions of the watched resources
+	knownListDigests *listDigests    // lists as of the last notification; nil if unchanged since the session began
+	uses             int             // number of exchanges that use this live; guarded by lives.mu
 }
 
 // A runningRequest is a request of the client that is in progress, or that is registered and about
@@ -62,14 +62,14 @@ type response struct {
 // register registers a request before it is served, so that the client can already cancel it. It
 // returns false if the id is taken or too many requests are in progress; the request can still be
 // served.
-func (l *live) register(ctx context.Context, id jsontext.Value) bool {
+func (l *clientState) register(ctx context.Context, id jsontext.Value) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.add(ctx, string(id)) != nil
 }
 
 // unregister removes a registered request that was not served.
-func (l *live) unregister(id jsontext.Value) {
+func (l *clientState) unregister(id jsontext.Value) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r := l.running[string(id)]; r != nil && !r.begun {
@@ -79,7 +79,7 @@ func (l *live) unregister(id jsontext.Value) {
 }
 
 // add returns nil if the id is taken or too many requests are in progress.
-func (l *live) add(ctx context.Context, id string) *runningRequest {
+func (l *clientState) add(ctx context.Context, id string) *runningRequest {
 	if _, taken := l.running[id]; taken || len(l.running) >= maxRunning {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (l *live) add(ctx context.Context, id string) *runningRequest {
 
 // run starts serving a request of the client, which may have been registered before. The returned
 // context ends when the client cancels the request. The caller must call done afterwards.
-func (l *live) run(ctx context.Context, id jsontext.Value) (running context.Context, done func()) {
+func (l *clientState) run(ctx context.Context, id jsontext.Value) (running context.Context, done func()) {
 	key := string(id)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *live) run(ctx context.Context, id jsontext.Value) (running context.Cont
 }
 
 // cancel cancels the request with that id, if it is in progress.
-func (l *live) cancel(id jsontext.Value) {
+func (l *clientState) cancel(id jsontext.Value) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r := l.running[string(id)]; r != nil {
@@ -126,74 +126,74 @@ func (l *live) cancel(id jsontext.Value) {
 
 // expect returns a new id for a request to the client, and the channel for its response. The caller
 // must call forget when it no longer waits.
-func (l *live) expect() (id string, answer <-chan response, forget func(), ok bool) {
+func (l *clientState) expect() (id string, answer <-chan response, forget func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.asked) >= maxAsked {
+	if len(l.pendingRequests) >= maxPendingRequests {
 		return "", nil, nil, false
 	}
-	if l.asked == nil {
-		l.asked = make(map[string]chan response)
+	if l.pendingRequests == nil {
+		l.pendingRequests = make(map[string]chan response)
 	}
 	id = "fairway-" + rand.Text()
 	channel := make(chan response, 1)
-	l.asked[id] = channel
+	l.pendingRequests[id] = channel
 	return id, channel, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		delete(l.asked, id)
+		delete(l.pendingRequests, id)
 	}, true
 }
 
 // deliver passes a client's response to the request that waits for it. It drops responses with an
 // unknown id and repeated responses.
-func (l *live) deliver(id string, answer response) {
+func (l *clientState) deliver(id string, answer response) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if channel := l.asked[id]; channel != nil {
-		delete(l.asked, id)
+	if channel := l.pendingRequests[id]; channel != nil {
+		delete(l.pendingRequests, id)
 		channel <- response{answer.result.Clone(), answer.failure.Clone()}
 	}
 }
 
 // idle reports whether there is no state left to keep.
-func (l *live) idle() bool {
+func (l *clientState) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.running) == 0 && len(l.asked) == 0 && len(l.watching) == 0 && len(l.watchers) == 0 && l.level == 0 && l.told == nil
+	return len(l.running) == 0 && len(l.pendingRequests) == 0 && len(l.watching) == 0 && len(l.watchers) == 0 && l.level == 0 && l.knownListDigests == nil
 }
 
 // knownLists returns the lists that the client knows: those of the last notification, or else those
 // at the beginning of the session.
-func (l *live) knownLists(begun listDigests) listDigests {
+func (l *clientState) knownLists(begun listDigests) listDigests {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.told != nil {
-		return *l.told
+	if l.knownListDigests != nil {
+		return *l.knownListDigests
 	}
 	return begun
 }
 
-// tellLists records the lists as of a notification.
-func (l *live) tellLists(begun, now listDigests) {
+// setKnownLists records the lists as of a notification.
+func (l *clientState) setKnownLists(begun, now listDigests) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.told = &now; now == begun {
-		l.told = nil
+	if l.knownListDigests = &now; now == begun {
+		l.knownListDigests = nil
 	}
 }
 
-// lives holds the state of all sessions.
-type lives struct {
+// clientStates holds the state of all sessions.
+type clientStates struct {
 	mu       sync.Mutex
-	sessions map[sessionKey]*live
+	sessions map[sessionKey]*clientState
 	over     map[sessionKey]time.Time // expiry of ended sessions
 	order    []sessionKey             // keys of over, oldest first
 }
 
 // enter returns the state of a session; the caller must call leave when it is done with it. l is nil
 // for a nil or ended session, and if there are too many sessions.
-func (ls *lives) enter(s *session) (l *live, leave func()) {
+func (ls *clientStates) enter(s *session) (l *clientState, leave func()) {
 	if s == nil {
 		return nil, func() {}
 	}
@@ -201,18 +201,18 @@ func (ls *lives) enter(s *session) (l *live, leave func()) {
 }
 
 // use is enter for the session with that key.
-func (ls *lives) use(key sessionKey) (l *live, leave func()) {
+func (ls *clientStates) use(key sessionKey) (l *clientState, leave func()) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l = ls.sessions[key]
 	if l == nil {
-		if _, ended := ls.over[key]; ended || len(ls.sessions) >= maxLives && !ls.forget() {
+		if _, ended := ls.over[key]; ended || len(ls.sessions) >= maxClientStates && !ls.forget() {
 			return nil, func() {}
 		}
 		if ls.sessions == nil {
-			ls.sessions = make(map[sessionKey]*live)
+			ls.sessions = make(map[sessionKey]*clientState)
 		}
-		l = &live{}
+		l = &clientState{}
 		ls.sessions[key] = l
 	}
 	l.uses++
@@ -227,7 +227,7 @@ func (ls *lives) use(key sessionKey) (l *live, leave func()) {
 
 // forget drops the state of a session that is not in use: its log level, and its subscriptions
 // without an open stream. It returns false if it finds none.
-func (ls *lives) forget() bool {
+func (ls *clientStates) forget() bool {
 	looked := 0
 	for key, l := range ls.sessions {
 		if l.uses == 0 {
@@ -242,7 +242,7 @@ func (ls *lives) forget() bool {
 }
 
 // end ends a session (HTTP DELETE): it cancels the requests in progress and closes the streams.
-func (ls *lives) end(s session) {
+func (ls *clientStates) end(s session) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if ls.over == nil {
@@ -264,7 +264,7 @@ func (ls *lives) end(s session) {
 }
 
 // end cancels the requests in progress and closes the streams.
-func (l *live) end() {
+func (l *clientState) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range l.running {
@@ -275,7 +275,7 @@ func (l *live) end() {
 	}
 }
 
-func (ls *lives) ended(key sessionKey) bool {
+func (ls *clientStates) ended(key sessionKey) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	_, ended := ls.over[key]

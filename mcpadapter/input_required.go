@@ -2,12 +2,13 @@ package mcpadapter
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 )
 
 // Requests that an API may send to the client through the gateway.
@@ -41,8 +42,8 @@ type inputRequest struct {
 	needs  capabilities
 }
 
-// needed returns the client capabilities that all requests need together.
-func (r *inputRequired) needed() (all capabilities) {
+// requiredCapabilities returns the client capabilities that all requests need together.
+func (r *inputRequired) requiredCapabilities() (all capabilities) {
 	for i := range r.requests {
 		all |= r.requests[i].needs
 	}
@@ -52,7 +53,7 @@ func (r *inputRequired) needed() (all capabilities) {
 // readInputRequired reads and checks a native result of the type "input_required". It copies what it
 // keeps, because the result's buffer is reused while the server waits for the client.
 func readInputRequired(result jsontext.Value) (*inputRequired, error) {
-	asked := &inputRequired{raw: member(result, "inputRequests").Clone()}
+	asked := &inputRequired{raw: wire.MemberOf(result, "inputRequests").Clone()}
 	switch asked.raw.Kind() {
 	case 0:
 	case '{':
@@ -65,13 +66,13 @@ func readInputRequired(result jsontext.Value) (*inputRequired, error) {
 		}
 		request, err := readInputRequest(walk.Name, walk.Value)
 		if err != nil {
-			return nil, fmt.Errorf("inputRequests[%s]: %w", clip(string(walk.Name), maxQuoted), err)
+			return nil, fmt.Errorf("inputRequests[%s]: %w", text.Cut(string(walk.Name), text.MaxQuoted), err)
 		}
 		asked.requests = append(asked.requests, request)
 	}
-	switch state := member(result, "requestState"); {
+	switch state := wire.MemberOf(result, "requestState"); {
 	case state.Kind() == '"':
-		asked.state = text(state)
+		asked.state = wire.Text(state)
 	case state.Kind() != 0:
 		return nil, fmt.Errorf("requestState must be a string, not %s", wire.KindName(state.Kind()))
 	}
@@ -94,7 +95,7 @@ func readInputRequest(key, raw jsontext.Value) (r inputRequest, err error) {
 	if raw.Kind() != '{' {
 		return r, fmt.Errorf("a request must be an object, not %s", wire.KindName(raw.Kind()))
 	}
-	r = inputRequest{key: key, method: text(member(raw, "method")), params: member(raw, "params")}
+	r = inputRequest{key: key, method: wire.Text(wire.MemberOf(raw, "method")), params: wire.MemberOf(raw, "params")}
 	if kind := r.params.Kind(); kind != '{' && (kind != 0 || r.method != methodRoots) {
 		return r, fmt.Errorf("params must be an object, not %s", wire.KindName(kind))
 	}
@@ -106,34 +107,34 @@ func readInputRequest(key, raw jsontext.Value) (r inputRequest, err error) {
 	case methodRoots:
 		r.needs = canListRoots
 	default:
-		err = fmt.Errorf("method must be %s, %s or %s, and is %q", methodElicit, methodSample, methodRoots, clip(r.method, maxQuoted))
+		err = fmt.Errorf("method must be %s, %s or %s, and is %q", methodElicit, methodSample, methodRoots, text.Cut(r.method, text.MaxQuoted))
 	}
 	return r, err
 }
 
 // checkElicitation returns the client capability that the elicitation needs.
 func checkElicitation(params jsontext.Value) (capabilities, error) {
-	if member(params, "message").Kind() != '"' {
+	if wire.MemberOf(params, "message").Kind() != '"' {
 		return 0, fmt.Errorf("params.message must be a string")
 	}
-	mode := member(params, "mode")
+	mode := wire.MemberOf(params, "mode")
 	switch {
-	case mode.Kind() == 0 || text(mode) == "form":
-	case text(mode) == "url":
-		if !isAbsoluteURL(text(member(params, "url"))) {
+	case mode.Kind() == 0 || wire.Text(mode) == "form":
+	case wire.Text(mode) == "url":
+		if !content.IsAbsoluteURL(wire.Text(wire.MemberOf(params, "url"))) {
 			return 0, fmt.Errorf("params.url must be an absolute URL")
 		}
 		return canElicitURL, nil
 	default:
 		return 0, fmt.Errorf(`params.mode must be "form" or "url"`)
 	}
-	schema := member(params, "requestedSchema")
-	if schema.Kind() != '{' || text(member(schema, "type")) != "object" || member(schema, "properties").Kind() != '{' {
+	schema := wire.MemberOf(params, "requestedSchema")
+	if schema.Kind() != '{' || wire.Text(wire.MemberOf(schema, "type")) != "object" || wire.MemberOf(schema, "properties").Kind() != '{' {
 		return 0, fmt.Errorf(`params.requestedSchema must be an object with "type":"object" and properties`)
 	}
-	for walk := wire.Into(member(schema, "properties")); walk.Next(); {
-		if kind := text(member(walk.Value, "type")); !slices.Contains(formTypes, kind) {
-			return 0, fmt.Errorf("params.requestedSchema.properties[%s].type must be one of %q: forms are flat", clip(string(walk.Name), maxQuoted), formTypes)
+	for walk := wire.Into(wire.MemberOf(schema, "properties")); walk.Next(); {
+		if kind := wire.Text(wire.MemberOf(walk.Value, "type")); !slices.Contains(formTypes, kind) {
+			return 0, fmt.Errorf("params.requestedSchema.properties[%s].type must be one of %q: forms are flat", text.Cut(string(walk.Name), text.MaxQuoted), formTypes)
 		}
 	}
 	return canElicit, nil
@@ -144,36 +145,21 @@ var formTypes = []string{"string", "number", "integer", "boolean", "array"}
 
 // checkSampling returns the client capabilities that the sampling request needs.
 func checkSampling(params jsontext.Value) (capabilities, error) {
-	messages := member(params, "messages")
+	messages := wire.MemberOf(params, "messages")
 	if messages.Kind() != '[' {
 		return 0, fmt.Errorf("params.messages must be an array")
 	}
-	if member(params, "maxTokens").Kind() != '0' {
+	if wire.MemberOf(params, "maxTokens").Kind() != '0' {
 		return 0, fmt.Errorf("params.maxTokens must be a number")
 	}
 	for walk := wire.Into(messages); walk.Next(); {
-		role, content := text(member(walk.Value, "role")), member(walk.Value, "content").Kind()
+		role, content := wire.Text(wire.MemberOf(walk.Value, "role")), wire.MemberOf(walk.Value, "content").Kind()
 		if role != "user" && role != "assistant" || content != '{' && content != '[' {
 			return 0, fmt.Errorf(`each of params.messages must have a role, "user" or "assistant", and a content`)
 		}
 	}
-	if hasMember(params, "tools") || hasMember(params, "toolChoice") {
+	if wire.HasMember(params, "tools") || wire.HasMember(params, "toolChoice") {
 		return canSample | canSampleTools, nil
 	}
 	return canSample, nil
-}
-
-// isAbsoluteURL reports whether text is a URL with a scheme that contains only characters that RFC
-// 3986 allows.
-func isAbsoluteURL(text string) bool {
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c <= ' ' || c > '~':
-			return false
-		case c == '"' || c == '<' || c == '>' || c == '\\' || c == '^' || c == '`' || c == '{' || c == '|' || c == '}':
-			return false
-		}
-	}
-	u, err := url.Parse(text)
-	return err == nil && u.Scheme != "" && (u.Host != "" || u.Opaque != "" || u.Path != "")
 }

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // askingAPI asks for a name, a sentence of a model and the roots, then for a
@@ -48,7 +51,7 @@ const askable = `{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`
 // What an API asks looks the same to it in every revision that can ask for it.
 func TestRoundTrips(t *testing.T) {
 	e := serveAPI(t, askingAPI)
-	for _, v := range []revision{v20250618, v20251125, v20260728} {
+	for _, v := range []revision.Revision{revision.V20250618, revision.V20251125, revision.V20260728} {
 		t.Run(v.String(), func(t *testing.T) {
 			c := newClient(t, e, v, askable)
 			c.answers["name"] = `"result":{"action":"accept","content":{"n":"Grace"}}`
@@ -63,7 +66,7 @@ func TestRoundTrips(t *testing.T) {
 				t.Errorf("asked %q", c.asked)
 			}
 			all := strings.Join(c.asked, "\n")
-			if v == v20250618 && (strings.Contains(all, "mode") || strings.Contains(all, `"default":"Ada"`) || !strings.Contains(all, `"enum":["r","b"],"enumNames":["red","blue"]`)) {
+			if v == revision.V20250618 && (strings.Contains(all, "mode") || strings.Contains(all, `"default":"Ada"`) || !strings.Contains(all, `"enum":["r","b"],"enumNames":["red","blue"]`)) {
 				t.Errorf("asked %s", all)
 			}
 		})
@@ -74,12 +77,12 @@ func TestAskedWhatItCannot(t *testing.T) {
 	e := serveAPI(t, askingAPI)
 	for _, c := range []struct {
 		rule, capabilities string
-		version            revision
+		version            revision.Revision
 		want               string
 	}{
-		{"2024-11-05", `{"sampling":{},"roots":{}}`, v20241105, "elicitation.form"},
-		{"2025-11-25", `{"sampling":{}}`, v20251125, "elicitation.form"},
-		{"all-but-one", `{"sampling":{},"elicitation":{}}`, v20251125, "needs a client that can be asked (roots)"},
+		{"2024-11-05", `{"sampling":{},"roots":{}}`, revision.V20241105, "elicitation.form"},
+		{"2025-11-25", `{"sampling":{}}`, revision.V20251125, "elicitation.form"},
+		{"all-but-one", `{"sampling":{},"elicitation":{}}`, revision.V20251125, "needs a client that can be asked (roots)"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			got := resultOf(t, c.version, newClient(t, e, c.version, c.capabilities).call(t, "native", `{}`))
@@ -89,20 +92,20 @@ func TestAskedWhatItCannot(t *testing.T) {
 		})
 	}
 	t.Run("no-session", func(t *testing.T) {
-		c := newClient(t, e, v20251125, askable)
+		c := newClient(t, e, revision.V20251125, askable)
 		c.session = ""
-		if text := words(resultOf(t, v20251125, c.call(t, "native", `{}`))); !strings.Contains(text, "open a session") {
+		if text := words(resultOf(t, revision.V20251125, c.call(t, "native", `{}`))); !strings.Contains(text, "open a session") {
 			t.Errorf("got %q", text)
 		}
 	})
 	t.Run("2026-07-28", func(t *testing.T) {
-		body := string(newClient(t, e, v20260728, `{"sampling":{}}`).call(t, "native", `{}`))
+		body := string(newClient(t, e, revision.V20260728, `{"sampling":{}}`).call(t, "native", `{}`))
 		if !strings.Contains(body, `"code":-32021`) || !strings.Contains(body, `"requiredCapabilities":{"elicitation":{"form":{}},"roots":{}}`) {
 			t.Errorf("got %s", body)
 		}
 	})
 	t.Run("refused", func(t *testing.T) {
-		got := resultOf(t, v20251125, newClient(t, e, v20251125, askable).call(t, "native", `{}`))
+		got := resultOf(t, revision.V20251125, newClient(t, e, revision.V20251125, askable).call(t, "native", `{}`))
 		if text := words(got); !got.IsError || !strings.Contains(text, "the client refused elicitation/create: the user is away") {
 			t.Errorf("got %q", text)
 		}
@@ -115,7 +118,7 @@ func TestEndlessQuestions(t *testing.T) {
 		rounds++
 		answerNative(w, `{"resultType":"input_required","requestState":"again"}`)
 	})
-	got := resultOf(t, v20251125, newClient(t, e, v20251125, askable).call(t, "native", `{}`))
+	got := resultOf(t, revision.V20251125, newClient(t, e, revision.V20251125, askable).call(t, "native", `{}`))
 	if !got.IsError || rounds != maxRounds {
 		t.Errorf("%d rounds: %q", rounds, words(got))
 	}
@@ -129,13 +132,13 @@ func TestURLElicitation(t *testing.T) {
 		}
 		answerNative(w, `{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"url","message":"log in","url":"https://example.com/login"}}}}`)
 	})
-	for _, v := range []revision{v20251125, v20260728} {
+	for _, v := range []revision.Revision{revision.V20251125, revision.V20260728} {
 		c := newClient(t, e, v, askable)
 		c.answers["log in"] = `"result":{"action":"accept"}`
 		if got := words(resultOf(t, v, c.call(t, "native", `{}`))); got != "in" {
 			t.Errorf("%v: got %q", v, got)
 		}
-		if asked := strings.Join(c.asked, ""); (v == v20251125) != strings.Contains(asked, "elicitationId") {
+		if asked := strings.Join(c.asked, ""); (v == revision.V20251125) != strings.Contains(asked, "elicitationId") {
 			t.Errorf("%v: asked %s", v, asked)
 		}
 	}
@@ -153,7 +156,7 @@ func TestRequestStateIsSealed(t *testing.T) {
 		}
 		answerNative(w, `{"resultType":"input_required","requestState":"secret state"}`)
 	})
-	c := newClient(t, e, v20260728, `{}`)
+	c := newClient(t, e, revision.V20260728, `{}`)
 	var first struct{ Result struct{ RequestState string } }
 	body := c.post(t, "native", `,"arguments":{}`)
 	if err := json.Unmarshal(body, &first); err != nil || strings.Contains(first.Result.RequestState, "secret") {
@@ -175,7 +178,7 @@ func TestRequestStateIsSealed(t *testing.T) {
 		{"empty", "native", `,"requestState":""`, false},
 		{"other-arguments", "native", `,"arguments":{"a":1},"requestState":"` + state + `"`, false},
 		{"other-tool", "vault", `,"requestState":"` + state + `"`, false},
-		{"other-method", "native", `,"requestState":"` + x.sealMemory(other, &memory{state: "secret state"}) + `"`, false},
+		{"other-method", "native", `,"requestState":"` + x.sealRoundState(other, &roundState{state: "secret state"}) + `"`, false},
 		{"expired", "native", `,"requestState":"` + late + `"`, false},
 		{"number", "native", `,"requestState":7`, false},
 		{"responses-null", "native", `,"inputResponses":null`, false},
@@ -185,7 +188,7 @@ func TestRequestStateIsSealed(t *testing.T) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			before := called
-			client := newClient(t, e, v20260728, `{}`)
+			client := newClient(t, e, revision.V20260728, `{}`)
 			body := client.post(t, c.tool, c.params)
 			if strings.Contains(string(body), `"result"`) != c.ok || !c.ok && !strings.Contains(string(body), `"code":-32602`) {
 				t.Errorf("got %s", body)
@@ -243,19 +246,19 @@ func TestEncodeHeader(t *testing.T) {
 // A request for a model says in an old revision what it can say there.
 func TestAdaptSampling(t *testing.T) {
 	for _, c := range []struct {
-		version      revision
+		version      revision.Revision
 		params, want string // "" for a refusal
 	}{
 		{
-			v20250618, `{"maxTokens":1,"task":{},"systemPrompt":"s","messages":[{"role":"user","content":{"type":"text","text":"a","_meta":{}},"_meta":{}},{"role":"assistant","content":[{"type":"audio","data":"","mimeType":"audio/wav"}]}]}`,
+			revision.V20250618, `{"maxTokens":1,"task":{},"systemPrompt":"s","messages":[{"role":"user","content":{"type":"text","text":"a","_meta":{}},"_meta":{}},{"role":"assistant","content":[{"type":"audio","data":"","mimeType":"audio/wav"}]}]}`,
 			`{"maxTokens":1,"systemPrompt":"s","messages":[{"role":"user","content":{"type":"text","text":"a","_meta":{}}},{"role":"assistant","content":{"type":"audio","data":"","mimeType":"audio/wav"}}]}`,
 		},
-		{v20241105, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text","text":"a","_meta":{}}}]}`, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text","text":"a"}}]}`},
-		{v20241105, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"audio","data":"","mimeType":"audio/wav"}}]}`, ``},
-		{v20250618, `{"maxTokens":1,"messages":[{"role":"user","content":[{"type":"tool_use","id":"1"}]}]}`, ``},
-		{v20250618, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text"}}]}`, ``},
+		{revision.V20241105, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text","text":"a","_meta":{}}}]}`, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text","text":"a"}}]}`},
+		{revision.V20241105, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"audio","data":"","mimeType":"audio/wav"}}]}`, ``},
+		{revision.V20250618, `{"maxTokens":1,"messages":[{"role":"user","content":[{"type":"tool_use","id":"1"}]}]}`, ``},
+		{revision.V20250618, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text"}}]}`, ``},
 	} {
-		x := exchange{version: c.version}
+		x := exchange{tools: new(tool.Toolset), version: c.version}
 		got, err := x.adaptSampling([]byte(c.params))
 		if (err != nil) != (c.want == "") || err == nil && string(got) != c.want {
 			t.Errorf("%s in %v: %s, %v", c.params, c.version, got, err)
@@ -269,8 +272,8 @@ func TestFormOfSeveralChoices(t *testing.T) {
 		answerNative(w, `{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object",`+
 			`"properties":{"many":{"type":"array","items":{"type":"string","enum":["a"]}}}}}}}}`)
 	})
-	c := newClient(t, e, v20250618, askable)
-	if got := words(resultOf(t, v20250618, c.call(t, "native", `{}`))); !strings.Contains(got, `"many" of its form is a choice of several`) || len(c.asked) != 0 {
+	c := newClient(t, e, revision.V20250618, askable)
+	if got := words(resultOf(t, revision.V20250618, c.call(t, "native", `{}`))); !strings.Contains(got, `"many" of its form is a choice of several`) || len(c.asked) != 0 {
 		t.Errorf("got %q after %q", got, c.asked)
 	}
 }

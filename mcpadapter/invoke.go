@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -50,9 +51,9 @@ type reply struct {
 	// not recorded it.
 	uncalled bool
 
-	native jsontext.Value // the MCP result, a strict JSON object; nil if the API did not return a native result
-	asks   []byte         // `"inputRequests":{…},"requestState":"…"` for a result of the type "input_required" (2026-07-28); nil otherwise
-	own    *ocp.Incoming  // OCP context in _meta of the request; nil if none
+	native         jsontext.Value // the MCP result, a strict JSON object; nil if the API did not return a native result
+	inputRequired  []byte         // `"inputRequests":{…},"requestState":"…"` for a result of the type "input_required" (2026-07-28); nil otherwise
+	requestContext *ocp.Incoming  // OCP context in _meta of the request; nil if none
 }
 
 // failed returns the reply for a tool that was not called, or whose call could not be completed.
@@ -72,14 +73,14 @@ func (x *exchange) invoke(i invocation) (reply, *fault) {
 			return reply{}, f
 		}
 	}
-	ctx = x.hearing(ctx)
-	defer func() { x.teller.stop(x.ctx.Err() != nil) }()
+	ctx = x.withProgress(ctx)
+	defer func() { x.reporter.stop(x.ctx.Err() != nil) }()
 	if !known || !isNative(t) && !hasNonInferrable(t) {
-		return reply{Outcome: x.caller.Call(ctx, i.tool, i.arguments), own: own}, nil
+		return reply{Outcome: x.caller.Call(ctx, i.tool, i.arguments), requestContext: own}, nil
 	}
-	r, f := x.invokeInRounds(ctx, t, i)
+	r, f := x.invokeRounds(ctx, t, i)
 	x.recordRounds(t, r)
-	r.own = own
+	r.requestContext = own
 	return r, f
 }
 
@@ -87,9 +88,9 @@ func (x *exchange) invoke(i invocation) (reply, *fault) {
 // the client must respond before there is a result.
 func (x *exchange) recordRounds(t *tool.Tool, r reply) {
 	switch {
-	case r.asks != nil && r.uncalled:
+	case r.inputRequired != nil && r.uncalled:
 		tool.RecordCall(x.caller, t, tool.OutcomeInputRequired)
-	case r.asks != nil:
+	case r.inputRequired != nil:
 		tool.AmendCall(x.caller, tool.OutcomeInputRequired)
 	case r.uncalled:
 		tool.RecordCall(x.caller, t, r.Name())
@@ -100,27 +101,27 @@ func (x *exchange) recordRounds(t *tool.Tool, r reply) {
 // API that merely relays third-party content must not be able to ask the user anything, so the media
 // type of the response alone is not enough.
 func isNative(tool *tool.Tool) bool {
-	return slices.Contains(tool.Answer.MediaTypes, nativeType)
+	return slices.Contains(tool.Answer.MediaTypes, content.NativeType)
 }
 
 // A round is one call of a tool in an invocation of several calls.
 type round struct {
-	memory
+	roundState
 	responses jsontext.Value // the client's responses to the last requests; nil if none
 }
 
-// invokeInRounds calls a tool until it has a final result. From 2026-07-28 on each round is a
+// invokeRounds calls a tool until it has a final result. From 2026-07-28 on each round is a
 // separate request of the client; before that, all rounds belong to one request.
-func (x *exchange) invokeInRounds(ctx context.Context, tool *tool.Tool, i invocation) (reply, *fault) {
+func (x *exchange) invokeRounds(ctx context.Context, tool *tool.Tool, i invocation) (reply, *fault) {
 	var now round
-	if x.version.selfDescribing() {
+	if x.version.Stateless() {
 		var f *fault
 		if now, f = x.resumeRound(i); f != nil {
 			return reply{}, f
 		}
 	}
 	arguments, r, f := x.completeArguments(tool, i, &now)
-	if f != nil || r.Failure != nil || r.asks != nil {
+	if f != nil || r.Failure != nil || r.inputRequired != nil {
 		return r, f
 	}
 	for count := 1; ; count++ {
@@ -129,7 +130,7 @@ func (x *exchange) invokeInRounds(ctx context.Context, tool *tool.Tool, i invoca
 			return r, f
 		}
 		now.state = asked.state
-		asking, again, f := x.putToClient(tool, i, asked, &now, count == maxRounds)
+		asking, again, f := x.forwardRequests(tool, i, asked, &now, count == maxRounds)
 		r.Release() // asked refers to the result's buffer up to here
 		if !again {
 			return asking, f
@@ -137,12 +138,12 @@ func (x *exchange) invokeInRounds(ctx context.Context, tool *tool.Tool, i invoca
 	}
 }
 
-// putToClient forwards the API's requests to the client. Before 2026-07-28 it waits for the
+// forwardRequests forwards the API's requests to the client. Before 2026-07-28 it waits for the
 // responses and returns again = true: the tool must be called with them. From 2026-07-28 on it
 // returns a reply with the requests.
-func (x *exchange) putToClient(t *tool.Tool, i invocation, asked *inputRequired, now *round, last bool) (r reply, again bool, f *fault) {
-	if x.version.selfDescribing() {
-		r, f = x.passOn(t, i, asked, now)
+func (x *exchange) forwardRequests(t *tool.Tool, i invocation, asked *inputRequired, now *round, last bool) (r reply, again bool, f *fault) {
+	if x.version.Stateless() {
+		r, f = x.returnRequests(t, i, asked, now)
 		return r, false, f
 	}
 	if last {
@@ -162,7 +163,7 @@ func (x *exchange) callRound(ctx context.Context, t *tool.Tool, arguments []byte
 		return reply{}, nil, f
 	}
 	r := reply{Outcome: x.caller.Call(tool.ContextWithSupplement(ctx, supplement), t.Name, arguments)}
-	if r.Result == nil || r.Result.MediaType() != nativeType {
+	if r.Result == nil || r.Result.MediaType() != content.NativeType {
 		return r, nil, nil
 	}
 	n, err := readNative(r.Result.Body)
@@ -185,7 +186,7 @@ func (x *exchange) callRound(ctx context.Context, t *tool.Tool, arguments []byte
 
 // nativeSupplement returns the headers for an API that returns native results.
 func (x *exchange) nativeSupplement(now *round) (*tool.Supplement, *fault) {
-	header := http.Header{headerCapabilities: {string(x.askable().appendTo(nil))}}
+	header := http.Header{headerCapabilities: {string(x.supportedRequests().appendTo(nil))}}
 	if len(now.responses) > 0 {
 		if base64.RawURLEncoding.EncodedLen(len(now.responses)) > maxResponses {
 			return nil, badParams("the answers in inputResponses are larger than the %d bytes that can be passed on to the API: answer with less", maxResponses*3/4)
@@ -201,33 +202,33 @@ func (x *exchange) nativeSupplement(now *round) (*tool.Supplement, *fault) {
 	return &tool.Supplement{Header: header}, nil
 }
 
-// askable returns the requests that the client can handle while this request is served: its declared
+// supportedRequests returns the requests that the client can handle while this request is served: its declared
 // capabilities, limited to what the revision and the transport allow.
-func (x *exchange) askable() capabilities {
+func (x *exchange) supportedRequests() capabilities {
 	const asks = canSample | canSampleTools | canElicit | canElicitURL | canListRoots
 	switch {
-	case x.version.selfDescribing():
+	case x.version.Stateless():
 		return x.client & asks
 	case !x.canAsk():
 		return 0
 	}
 	able := x.client & asks
-	if !x.version.elicits() {
+	if !x.version.SupportsElicitation() {
 		able &^= canElicit
 	}
-	if !x.version.elicitsMore() {
+	if !x.version.SupportsRichElicitation() {
 		able &^= canElicitURL
 	}
-	if !x.version.samplesMore() {
+	if !x.version.SupportsRichSampling() {
 		able &^= canSampleTools
 	}
 	return able
 }
 
-// checkAskable returns a fault if the client has not declared a needed capability. Revisions before
+// checkSupported returns a fault if the client has not declared a needed capability. Revisions before
 // 2026-07-28 have no such error.
-func (x *exchange) checkAskable(needed capabilities) *fault {
-	if lacking := needed &^ x.askable(); lacking != 0 && x.version.selfDescribing() {
+func (x *exchange) checkSupported(needed capabilities) *fault {
+	if lacking := needed &^ x.supportedRequests(); lacking != 0 && x.version.Stateless() {
 		return missingCapability(lacking)
 	}
 	return nil
@@ -243,26 +244,26 @@ func encodeHeader(value string) string {
 	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(value)) + "?="
 }
 
-// passOn returns the API's requests as the result of the request. The client responds with its next
+// returnRequests returns the API's requests as the result of the request. The client responds with its next
 // request.
-func (x *exchange) passOn(t *tool.Tool, i invocation, asked *inputRequired, now *round) (reply, *fault) {
-	if f := x.checkAskable(asked.needed()); f != nil {
+func (x *exchange) returnRequests(t *tool.Tool, i invocation, asked *inputRequired, now *round) (reply, *fault) {
+	if f := x.checkSupported(asked.requiredCapabilities()); f != nil {
 		return reply{}, f
 	}
 	now.asked = false
 	r := reply{Outcome: tool.Outcome{Tool: t}}
-	r.asks = x.appendAsks(nil, asked.raw, i, &now.memory)
+	r.inputRequired = x.appendAsks(nil, asked.raw, i, &now.roundState)
 	return r, nil
 }
 
-// answerAsks writes a result of the type "input_required".
-func (x *exchange) answerAsks(r reply) {
-	b := x.appendResultHead(x.begin(), "input_required", nil)
-	x.out.B = append(append(b, r.asks...), "}}"...)
+// writeInputRequired writes a result of the type "input_required".
+func (x *exchange) writeInputRequired(r reply) {
+	b := x.appendResultHead(x.beginResult(), "input_required", nil)
+	x.out.B = append(append(b, r.inputRequired...), "}}"...)
 }
 
 // appendAsks appends inputRequests and the sealed requestState as members of a result.
-func (x *exchange) appendAsks(dst []byte, requests jsontext.Value, i invocation, m *memory) []byte {
+func (x *exchange) appendAsks(dst []byte, requests jsontext.Value, i invocation, m *roundState) []byte {
 	if len(requests) > 0 {
 		dst = append(append(dst, `"inputRequests":`...), requests...)
 	}
@@ -272,5 +273,5 @@ func (x *exchange) appendAsks(dst []byte, requests jsontext.Value, i invocation,
 	if len(dst) > 0 {
 		dst = append(dst, ',')
 	}
-	return wire.AppendString(append(dst, `"requestState":`...), x.sealMemory(i, m))
+	return wire.AppendString(append(dst, `"requestState":`...), x.sealRoundState(i, m))
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -99,27 +101,27 @@ func (a api) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) 
 }
 
 func answerNative(w http.ResponseWriter, result string) {
-	w.Header().Set("Content-Type", nativeType)
+	w.Header().Set("Content-Type", content.NativeType)
 	io.WriteString(w, result)
 }
 
 // A client talks to an endpoint in one revision and answers what it is asked.
 type client struct {
 	endpoint     *endpoint
-	version      revision
+	version      revision.Revision
 	session      string
 	capabilities string
 	answers      map[string]string // by the method of what it is asked, and the message of a form
 	asked        []string          // what it was asked, as JSON
 }
 
-func newClient(t *testing.T, e *endpoint, v revision, capabilities string) *client {
+func newClient(t *testing.T, e *endpoint, v revision.Revision, capabilities string) *client {
 	t.Helper()
 	c := &client{endpoint: e, version: v, capabilities: capabilities, answers: make(map[string]string)}
-	if v.selfDescribing() {
+	if v.Stateless() {
 		return c
 	}
-	r := conformant(unknown, "initialize", `"protocolVersion":"`+v.String()+`","capabilities":`+capabilities+`,"clientInfo":{"name":"c","version":"1"}`)
+	r := conformant(revision.Unknown, "initialize", `"protocolVersion":"`+v.String()+`","capabilities":`+capabilities+`,"clientInfo":{"name":"c","version":"1"}`)
 	r.server = e.server
 	c.session = r.send(t).Header().Get(sessionHeader)
 	return c
@@ -174,7 +176,7 @@ func (c *client) post(t *testing.T, name, params string) []byte {
 }
 
 // checkAsked holds a request of the server to the schema of its revision.
-func checkAsked(t *testing.T, v revision, method, data string) {
+func checkAsked(t *testing.T, v revision.Revision, method, data string) {
 	t.Helper()
 	definition := map[string]string{methodElicit: "ElicitRequest", methodSample: "CreateMessageRequest", methodRoots: "ListRootsRequest"}[method]
 	if definition == "" {
@@ -238,7 +240,7 @@ func (c *client) call(t *testing.T, name, arguments string) []byte {
 
 // resultOf decodes a response, which must be a result that the revision's schema
 // allows.
-func resultOf(t *testing.T, v revision, body []byte) (got toolResult) {
+func resultOf(t *testing.T, v revision.Revision, body []byte) (got toolResult) {
 	t.Helper()
 	var a answer
 	if err := json.Unmarshal(body, &a); err != nil || a.Error != nil {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -45,7 +47,7 @@ func TestIsolationOnStreams(t *testing.T) {
 					told := strings.ReplaceAll(message, `\"`, `"`)
 					if !strings.Contains(told, fmt.Sprintf(`"client":%d,"call":%d,`, number, i)) &&
 						!strings.Contains(told, fmt.Sprintf(`"progressToken":1,"progress":%d.%03d`, number, i)) {
-						t.Errorf("client %d got %s", number, clip(message, 200))
+						t.Errorf("client %d got %s", number, text.Cut(message, 200))
 					}
 				}
 			}
@@ -58,11 +60,11 @@ func TestIsolationOnStreams(t *testing.T) {
 // comes back.
 func (c *client) messages(t *testing.T, arguments string, streams bool) (all []string) {
 	meta := `"_meta":{"progressToken":1,"` + metaVersion + `":"2026-07-28","` + metaCapabilities + `":{},"` + metaLogLevel + `":"info"}`
-	if !c.version.selfDescribing() {
+	if !c.version.Stateless() {
 		meta = `"_meta":{"progressToken":1}`
 	}
 	header := map[string]string{versionHeader: c.version.String()}
-	if c.version.selfDescribing() {
+	if c.version.Stateless() {
 		header[methodHeader], header[nameHeader] = "tools/call", "get_trip"
 	}
 	if c.session != "" {
@@ -97,7 +99,7 @@ func TestIsolationOfQuestions(t *testing.T) {
 	e := serveAPI(t, paid)
 	var wait sync.WaitGroup
 	for number := range clients {
-		c := newClient(t, e, []revision{v20250618, v20251125, v20260728}[number%3], askable)
+		c := newClient(t, e, []revision.Revision{revision.V20250618, revision.V20251125, revision.V20260728}[number%3], askable)
 		c.answers[payMessage] = fmt.Sprintf(`"result":{"action":"accept","content":{"iban":"DE%d"}}`, 100+number)
 		wait.Go(func() {
 			for i := range 5 {
@@ -122,12 +124,12 @@ func TestIDsArePreserved(t *testing.T) {
 			r.body = strings.Replace(r.body, `"id":7`, `"id": `+id+` `, 1)
 			body := r.send(t).Body.String()
 			if !strings.HasPrefix(body, `{"jsonrpc":"2.0","id":`+id+`,"result":`) {
-				t.Errorf("%v: %s came back as %s", v, id, clip(body, 100))
+				t.Errorf("%v: %s came back as %s", v, id, text.Cut(body, 100))
 			}
 			r.body = strings.Replace(r.body, `"get_trip"`, `7`, 1)
 			delete(r.header, nameHeader)
 			if body = r.send(t).Body.String(); !strings.HasPrefix(body, `{"jsonrpc":"2.0","id":`+id+`,"error":`) {
-				t.Errorf("%v: %s came back with an error as %s", v, id, clip(body, 100))
+				t.Errorf("%v: %s came back with an error as %s", v, id, text.Cut(body, 100))
 			}
 		}
 	}

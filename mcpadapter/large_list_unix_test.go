@@ -13,6 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/shared"
 	"github.com/fairwayhq/fairway/internal/widedoc"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -33,7 +34,7 @@ var largeDocuments = map[string]widedoc.Options{
 
 // lists returns the pages of the list of a Toolset.
 func lists(tools *tool.Toolset, o Options) [][]byte {
-	return New(o).newCatalog(tools, nil).encode(v20251125)
+	return New(o).newCatalog(tools, nil).encode(revision.V20251125)
 }
 
 // TestList_of_a_large_document_is_bounded in size and memory, which a process of

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -76,7 +77,7 @@ paths:
 	if warnings := server.Warnings(tools); len(warnings) != 1 || warnings[0].Operation != "GET /a" {
 		t.Errorf("warnings %v", warnings)
 	}
-	r := conformant(v20251125, "tools/list", "")
+	r := conformant(revision.V20251125, "tools/list", "")
 	r.server, r.tools = server, tools
 	var list struct {
 		Tools []struct {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -20,7 +21,7 @@ paths:
 `
 	tools := build(t, document, tool.BuildOptions{Name: "stations"})
 	page := filepath.Join(writeFiles(t, map[string]string{"a.html": "x"}), "a.html")
-	library, err := NewLibrary(LibraryOptions{
+	library, err := library.NewLibrary(library.LibraryOptions{
 		Operations: []tool.Selector{
 			{By: "tag", Value: "stations"},
 			{By: "tag", Value: "station"},
@@ -30,7 +31,7 @@ paths:
 			{By: "path", Value: "/*"},
 			{By: "method", Value: "PUT"},
 		},
-		Apps: []App{{URI: "ui://a/a.html", File: page, Tools: []string{"list_station", "zzzzzzzzzzzz"}}},
+		Apps: []library.App{{URI: "ui://a/a.html", File: page, Tools: []string{"list_station", "zzzzzzzzzzzz"}}},
 	})
 	if err != nil {
 		t.Fatal(err)

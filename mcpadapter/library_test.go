@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -133,10 +136,10 @@ func stationsAPI(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "image/png")
 		_, _ = w.Write([]byte("\x89PNG"))
 	case path == "/native":
-		w.Header().Set("Content-Type", nativeType)
+		w.Header().Set("Content-Type", content.NativeType)
 		_, _ = w.Write([]byte(`{"contents":[{"uri":"native://1","text":"one"},{"uri":"native://2","blob":"AAEC","mimeType":"image/png"}]}`))
 	case path == "/conversation":
-		w.Header().Set("Content-Type", nativeType)
+		w.Header().Set("Content-Type", content.NativeType)
 		_, _ = w.Write([]byte(`{"description":"Native","messages":[{"role":"user","content":{"type":"text","text":"hi"}},{"role":"assistant","content":{"type":"text","text":"ho"}}]}`))
 	case path == "/stations/none":
 		w.WriteHeader(http.StatusNotFound)
@@ -190,14 +193,14 @@ func writeFiles(t testing.TB, files map[string]string) string {
 	return folder
 }
 
-func fixturePrompts(t testing.TB) []Prompt {
+func fixturePrompts(t testing.TB) []library.Prompt {
 	t.Helper()
 	const folder = "../testdata/prompts"
 	data, err := os.ReadFile(filepath.Join(folder, "trains.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	prompts, err := ReadPrompts(data, func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(folder, name)) })
+	prompts, err := library.ReadPrompts(data, func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(folder, name)) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,14 +222,14 @@ func stocked(t testing.TB, options Options) *Server {
 		"guide/unknownformat": "text",
 	})
 	border := true
-	library, err := NewLibrary(LibraryOptions{
-		Resources: []Resource{
-			{URI: "docs:///fares", File: filepath.Join(files, "fares.md"), Title: "Fares", Description: "All fares", Icons: []Icon{{Source: "https://example.com/f.png"}}},
+	library, err := library.NewLibrary(library.LibraryOptions{
+		Resources: []library.Resource{
+			{URI: "docs:///fares", File: filepath.Join(files, "fares.md"), Title: "Fares", Description: "All fares", Icons: []content.Icon{{Source: "https://example.com/f.png"}}},
 			{URI: "docs:///dot.png", File: filepath.Join(files, "dot.png"), Name: "dot"},
 			{URI: "docs:///gone", File: filepath.Join(files, "gone.md")},
 		},
-		Folders: []Folder{{Path: filepath.Join(files, "guide"), Prefix: "guide://all"}},
-		Apps: []App{{
+		Folders: []library.Folder{{Path: filepath.Join(files, "guide"), Prefix: "guide://all"}},
+		Apps: []library.App{{
 			URI: "ui://trains/board.html", File: filepath.Join(files, "board.html"), Description: "Shows stations", Tools: []string{"list_stations"},
 			ConnectDomains: []string{"https://api.example.com"}, ResourceDomains: []string{"https://cdn.example.com"},
 			Domain: "https://app.example.com", PrefersBorder: &border,
@@ -245,10 +248,10 @@ func stocked(t testing.TB, options Options) *Server {
 }
 
 // shelved is a request to a stocked server.
-func shelved(t testing.TB, server *Server, v revision, method, params string) request {
+func shelved(t testing.TB, server *Server, v revision.Revision, method, params string) request {
 	r := conformant(v, method, params)
 	var p struct{ Name, URI string }
-	if v.selfDescribing() && json.Unmarshal([]byte("{"+params+"}"), &p) == nil && methods[method].name != "" {
+	if v.Stateless() && json.Unmarshal([]byte("{"+params+"}"), &p) == nil && methods[method].name != "" {
 		r.header[nameHeader] = p.Name + p.URI
 	}
 	r.server, r.tools = server, stationTools(t)
@@ -268,7 +271,7 @@ func TestCapabilitiesAreThoseOfTheRevision(t *testing.T) {
 					Extensions  map[string]any
 				}
 			}
-			if v.selfDescribing() {
+			if v.Stateless() {
 				shelved(t, server, v, "server/discover", "").result(t, "DiscoverResult", &got)
 			} else {
 				params := `"protocolVersion":"` + v.String() + `","capabilities":{},"clientInfo":{"name":"x","version":"1"}`
@@ -278,7 +281,7 @@ func TestCapabilitiesAreThoseOfTheRevision(t *testing.T) {
 			if !c.Resources.Subscribe || !c.Resources.ListChanged || !c.Prompts.ListChanged {
 				t.Errorf("got %+v", c)
 			}
-			if (c.Completions != nil) != (v >= v20250326) || (c.Extensions != nil) != (v >= v20260728) {
+			if (c.Completions != nil) != (v >= revision.V20250326) || (c.Extensions != nil) != (v >= revision.V20260728) {
 				t.Errorf("got %+v", c)
 			}
 		})
@@ -330,33 +333,33 @@ func TestDocumentThatIsWrongIsWarnedAbout(t *testing.T) {
 
 func TestLibraryThatIsWrongIsRefused(t *testing.T) {
 	file := filepath.Join(writeFiles(t, map[string]string{"a.html": "x"}), "a.html")
-	message := []PromptMessage{{Role: "user", Content: PromptContent{Type: "text"}}}
+	message := []library.PromptMessage{{Role: "user", Content: library.PromptContent{Type: "text"}}}
 	for rule, c := range map[string]struct {
-		options LibraryOptions
+		options library.LibraryOptions
 		want    string
 	}{
-		"uri":            {LibraryOptions{Resources: []Resource{{URI: "no uri", File: file}}}, "cannot stand in a URI"},
-		"scheme":         {LibraryOptions{Resources: []Resource{{URI: "/fares", File: file}}}, "scheme"},
-		"template":       {LibraryOptions{Resources: []Resource{{URI: "docs:///{id}", File: file}}}, "without {variables}"},
-		"no-file":        {LibraryOptions{Resources: []Resource{{URI: "docs:///a"}}}, "has no file"},
-		"twice":          {LibraryOptions{Resources: []Resource{{URI: "docs:///a", File: file}, {URI: "docs:///a", File: file}}}, "given twice"},
-		"icon":           {LibraryOptions{Resources: []Resource{{URI: "docs:///a", File: file, Icons: []Icon{{Source: "javascript:x"}}}}}, "icon"},
-		"no-folder":      {LibraryOptions{Folders: []Folder{{Path: file + "x"}}}, "folder"},
-		"folder-is-file": {LibraryOptions{Folders: []Folder{{Path: file}}}, "is not a folder"},
-		"app-uri":        {LibraryOptions{Apps: []App{{URI: "https://a", File: file}}}, "ui://"},
-		"app-origin":     {LibraryOptions{Apps: []App{{URI: "ui://a", File: file, ConnectDomains: []string{"cdn.example.com"}}}}, "no origin"},
-		"app-injection":  {LibraryOptions{Apps: []App{{URI: "ui://a", File: file, ResourceDomains: []string{"https://a;script-src *"}}}}, "no origin"},
-		"app-visibility": {LibraryOptions{Apps: []App{{URI: "ui://a", File: file, Visibility: []string{"all"}}}}, "visibility"},
-		"app-twice":      {LibraryOptions{Apps: []App{{URI: "ui://a", File: file, Tools: []string{"x"}}, {URI: "ui://b", File: file, Tools: []string{"x"}}}}, "has the app"},
-		"prompt-twice":   {LibraryOptions{Prompts: []Prompt{{Name: "a", Messages: message}, {Name: "a", Messages: message}}}, "given twice"},
-		"locale":         {LibraryOptions{Locales: []string{"english please"}}, "language tag"},
-		"hint":           {LibraryOptions{UserAgentHeader: "authorization"}, "must not be put"},
-		"hint-name":      {LibraryOptions{LocationHeader: "a b"}, "not the name of a header"},
-		"hints-same":     {LibraryOptions{LocationHeader: "x-a", UserAgentHeader: "X-A"}, "same header"},
-		"selector":       {LibraryOptions{Operations: []tool.Selector{{By: "label", Value: "x"}}}, "selector"},
+		"uri":            {library.LibraryOptions{Resources: []library.Resource{{URI: "no uri", File: file}}}, "cannot stand in a URI"},
+		"scheme":         {library.LibraryOptions{Resources: []library.Resource{{URI: "/fares", File: file}}}, "scheme"},
+		"template":       {library.LibraryOptions{Resources: []library.Resource{{URI: "docs:///{id}", File: file}}}, "without {variables}"},
+		"no-file":        {library.LibraryOptions{Resources: []library.Resource{{URI: "docs:///a"}}}, "has no file"},
+		"twice":          {library.LibraryOptions{Resources: []library.Resource{{URI: "docs:///a", File: file}, {URI: "docs:///a", File: file}}}, "given twice"},
+		"icon":           {library.LibraryOptions{Resources: []library.Resource{{URI: "docs:///a", File: file, Icons: []content.Icon{{Source: "javascript:x"}}}}}, "icon"},
+		"no-folder":      {library.LibraryOptions{Folders: []library.Folder{{Path: file + "x"}}}, "folder"},
+		"folder-is-file": {library.LibraryOptions{Folders: []library.Folder{{Path: file}}}, "is not a folder"},
+		"app-uri":        {library.LibraryOptions{Apps: []library.App{{URI: "https://a", File: file}}}, "ui://"},
+		"app-origin":     {library.LibraryOptions{Apps: []library.App{{URI: "ui://a", File: file, ConnectDomains: []string{"cdn.example.com"}}}}, "no origin"},
+		"app-injection":  {library.LibraryOptions{Apps: []library.App{{URI: "ui://a", File: file, ResourceDomains: []string{"https://a;script-src *"}}}}, "no origin"},
+		"app-visibility": {library.LibraryOptions{Apps: []library.App{{URI: "ui://a", File: file, Visibility: []string{"all"}}}}, "visibility"},
+		"app-twice":      {library.LibraryOptions{Apps: []library.App{{URI: "ui://a", File: file, Tools: []string{"x"}}, {URI: "ui://b", File: file, Tools: []string{"x"}}}}, "has the app"},
+		"prompt-twice":   {library.LibraryOptions{Prompts: []library.Prompt{{Name: "a", Messages: message}, {Name: "a", Messages: message}}}, "given twice"},
+		"locale":         {library.LibraryOptions{Locales: []string{"english please"}}, "language tag"},
+		"hint":           {library.LibraryOptions{UserAgentHeader: "authorization"}, "must not be put"},
+		"hint-name":      {library.LibraryOptions{LocationHeader: "a b"}, "not the name of a header"},
+		"hints-same":     {library.LibraryOptions{LocationHeader: "x-a", UserAgentHeader: "X-A"}, "same header"},
+		"selector":       {library.LibraryOptions{Operations: []tool.Selector{{By: "label", Value: "x"}}}, "selector"},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			if _, err := NewLibrary(c.options); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := library.NewLibrary(c.options); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
@@ -367,7 +370,7 @@ func TestNewLibraryTakesThePlaceOfTheOld(t *testing.T) {
 	server := stocked(t, Options{})
 	count := func() int {
 		var got struct{ Prompts []any }
-		shelved(t, server, v20251125, "prompts/list", "").result(t, "ListPromptsResult", &got)
+		shelved(t, server, revision.V20251125, "prompts/list", "").result(t, "ListPromptsResult", &got)
 		return len(got.Prompts)
 	}
 	before := count()

@@ -1,10 +1,13 @@
 package mcpadapter
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -58,9 +61,9 @@ func (x *exchange) appendLinks(dst []byte, r *tool.Result) []byte {
 // statusLine already contains it.
 func (x *exchange) appendLink(dst []byte, l *link, bodiless bool) []byte {
 	uri, name, known := x.resolveLink(l.target)
-	if uri != "" && x.version.links() {
+	if uri != "" && x.version.SupportsResourceLinks() {
 		dst = wire.AppendString(append(dst, `,{"type":"resource_link","uri":`...), uri)
-		dst = wire.AppendString(append(dst, `,"name":`...), first(name, l.relation))
+		dst = wire.AppendString(append(dst, `,"name":`...), cmp.Or(name, l.relation))
 		if known && name != "" {
 			dst = wire.AppendString(append(dst, `,"description":`...), l.relation)
 		}
@@ -75,11 +78,11 @@ func (x *exchange) appendLink(dst []byte, l *link, bodiless bool) []byte {
 	if l.relation == "location" && bodiless && !known {
 		return dst
 	}
-	target := clip(first(uri, l.target), maxLocation)
+	target := text.Cut(cmp.Or(uri, l.target), maxLocation)
 	if l.relation == "location" {
-		return appendText(append(dst, ','), "Location: "+target)
+		return content.AppendText(append(dst, ','), "Location: "+target)
 	}
-	return appendText(append(dst, ','), "Link: <"+target+`>; rel="`+l.relation+`"`)
+	return content.AppendText(append(dst, ','), "Link: <"+target+`>; rel="`+l.relation+`"`)
 }
 
 // resolveLink returns the URI with which a client can follow a link:
@@ -98,7 +101,7 @@ func (x *exchange) resolveLink(target string) (uri, name string, known bool) {
 		if u.RawQuery != "" {
 			path += "?" + u.RawQuery
 		}
-		if uri, name, known = x.resourceAt(path); known {
+		if uri, name, known = x.catalog().index().ResourceAt(path); known {
 			return uri, name, true
 		}
 	}
@@ -106,7 +109,7 @@ func (x *exchange) resolveLink(target string) (uri, name string, known bool) {
 		return "", "", false
 	}
 	u.User = nil
-	if uri = u.String(); !isAbsoluteURL(uri) {
+	if uri = u.String(); !content.IsAbsoluteURL(uri) {
 		return "", "", false
 	}
 	return uri, "", false
@@ -159,9 +162,9 @@ func parseLink(s string) (l link, rest string, ok bool) {
 				l.relation, seen = usefulRelation(value), true
 			}
 		case "title":
-			l.title = clip(strings.ToValidUTF8(value, "\ufffd"), maxLinkTitle)
+			l.title = text.Cut(strings.ToValidUTF8(value, "\ufffd"), maxLinkTitle)
 		case "type":
-			l.media = mediaType(value)
+			l.media = content.MediaType(value)
 		case "anchor":
 			anchored = true // the link belongs to another document
 		}

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
 func TestParseLinks(t *testing.T) {
@@ -98,7 +100,7 @@ func TestLinksOfAnAnswer(t *testing.T) {
 					blocks = append(blocks, strings.TrimSpace(fmt.Sprint(b.Text, b.URI, " ", b.Name, " ", b.Title, " ", b.MimeType)))
 				}
 				want := c.new
-				if v < v20250618 {
+				if v < revision.V20250618 {
 					want = c.old
 				}
 				if !reflect.DeepEqual(blocks, want) {
@@ -113,7 +115,7 @@ func TestLinksOfAnAnswer(t *testing.T) {
 func TestLinkToAResource(t *testing.T) {
 	tools := stationTools(t)
 	tools.Origin = "https://stations.example.com"
-	x := exchange{server: stocked(t, Options{}), site: &Site{}, tools: tools, version: v20251125}
+	x := exchange{server: stocked(t, Options{}), site: &Site{}, tools: tools, version: revision.V20251125}
 	for location, want := range map[string]string{
 		"/stations/7": `,{"type":"resource_link","uri":"trains:///stations/7","name":"get_station","description":"location"}`,
 		"https://stations.example.com/stations/7": `,{"type":"resource_link","uri":"trains:///stations/7","name":"get_station","description":"location"}`,

@@ -20,7 +20,7 @@ func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *fault {
 	stream := &eventStream{w: w, wait: x.server.writeWait}
 	defer stream.close()
 	watcher := newWatcher(everyChange)
-	leave, f := x.server.join(watcher, x.listener())
+	leave, f := x.server.join(watcher, x.clientIdentity())
 	if f != nil {
 		f.anonymous = true
 		return f
@@ -31,23 +31,23 @@ func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *fault {
 	}
 	defer watcher.closeAt(x.site.Expires)()
 	watch := &watch{server: x.server, watcher: watcher, out: stream, keepAlive: stream.comment}
-	if x.live != nil {
-		forget := x.live.watch(watcher)
+	if x.state != nil {
+		forget := x.state.watch(watcher)
 		defer forget()
-		watch.resources, watch.stamp = func() []string { return x.live.watchedBy(watcher) }, x.stamp
-		watch.seen = &x.live.seen
-		x.identify()
+		watch.resources, watch.stamp = func() []string { return x.state.watchedBy(watcher) }, x.stamp
+		watch.seen = &x.state.seen
+		x.setPollIdentity()
 	}
 	x.status = 0 // the stream itself is the response
 	if stream.open() != nil {
 		return nil
 	}
 	watch.lists = x.newListWatch()
-	if x.version.primes() {
+	if x.version.SendsPrimingEvent() {
 		watch.lists.eventID = func(d listDigests) string { return d.eventID(rand.Text()) }
 	}
-	if x.session != nil && x.live != nil {
-		watch.lists.told = func(d listDigests) { x.live.tellLists(x.session.lists, d) }
+	if x.session != nil && x.state != nil {
+		watch.lists.onSent = func(d listDigests) { x.state.setKnownLists(x.session.lists, d) }
 	}
 	if watch.begin(x.knownLists(r.Header)) != nil {
 		return nil
@@ -67,13 +67,13 @@ func (x *exchange) knownLists(header http.Header) listDigests {
 	switch {
 	case x.session == nil:
 		return x.wholeCatalog().digests()
-	case x.live == nil:
+	case x.state == nil:
 		return x.session.lists
 	}
-	return x.live.knownLists(x.session.lists)
+	return x.state.knownLists(x.session.lists)
 }
 
-// begin starts a stream: it sends notifications for the lists that have changed since the client
+// beginResult starts a stream: it sends notifications for the lists that have changed since the client
 // last saw them. If there are none and the stream has event ids, it sends an empty event, from whose
 // id the client can resume the stream.
 func (w *watch) begin(known listDigests) error {
@@ -90,7 +90,7 @@ func (w *watch) begin(known listDigests) error {
 // watch registers a stream of the client. Notifications go to the latest stream only: a message must
 // not be sent on two streams (MCP 2025-11-25, Streamable HTTP, Multiple Connections), and the older
 // ones may be broken.
-func (l *live) watch(w *watcher) (forget func()) {
+func (l *clientState) watch(w *watcher) (forget func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.watchers) > 0 {
@@ -113,7 +113,7 @@ func (l *live) watch(w *watcher) (forget func()) {
 
 // watchedBy returns the subscribed resources if w is the stream that sends notifications, otherwise
 // nil.
-func (l *live) watchedBy(w *watcher) []string {
+func (l *clientState) watchedBy(w *watcher) []string {
 	l.mu.Lock()
 	tells := len(l.watchers) > 0 && l.watchers[len(l.watchers)-1] == w
 	l.mu.Unlock()
@@ -124,7 +124,7 @@ func (l *live) watchedBy(w *watcher) []string {
 }
 
 // watched returns the URIs of the resources that the client has subscribed to.
-func (l *live) watched() []string {
+func (l *clientState) watched() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	uris := make([]string, 0, len(l.watching))
@@ -169,7 +169,7 @@ func readURIs(raw jsontext.Value) (uris []string, bad *fault) {
 		return nil, badParams("params.notifications.resourceSubscriptions must be an array of URIs")
 	}
 	for walk := wire.Into(raw); walk.Next(); {
-		uri := text(walk.Value)
+		uri := wire.Text(walk.Value)
 		switch {
 		case uri == "":
 			return nil, badParams("params.notifications.resourceSubscriptions must be an array of URIs")
@@ -205,8 +205,8 @@ func (f *filter) appendTo(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// listener returns the identity of the client, by which its streams are counted.
-func (x *exchange) listener() string {
+// clientIdentity returns the identity of the client, by which its streams are counted.
+func (x *exchange) clientIdentity() string {
 	if x.connection != nil {
 		return x.connection.client
 	}
@@ -217,7 +217,7 @@ func (x *exchange) listener() string {
 // resources/subscribe in 2026-07-28. The response is a stream with the selected notifications, which
 // stays open until the client or the server closes it.
 func (x *exchange) listen() *fault {
-	raw := member(x.params.raw, "notifications")
+	raw := wire.MemberOf(x.params.raw, "notifications")
 	if raw.Kind() != '{' {
 		return badParams("params.notifications must be an object that says what to listen for")
 	}
@@ -232,7 +232,7 @@ func (x *exchange) listen() *fault {
 	wanted.resources = slices.DeleteFunc(wanted.resources, func(uri string) bool { return !x.watchable(uri) })
 	id := x.id.Clone()
 	watcher := newWatcher(wanted.changes)
-	leave, f := x.server.join(watcher, x.listener())
+	leave, f := x.server.join(watcher, x.clientIdentity())
 	if f != nil {
 		return f
 	}
@@ -245,7 +245,7 @@ func (x *exchange) listen() *fault {
 		defer watcher.closeAt(x.site.Expires)()
 	}
 	if len(wanted.resources) > 0 {
-		x.identify()
+		x.setPollIdentity()
 		watch.resources, watch.stamp = func() []string { return wanted.resources }, x.stamp
 	}
 	honored := wanted.appendTo([]byte(`"notifications":`))
@@ -255,7 +255,7 @@ func (x *exchange) listen() *fault {
 	if watch.run(x.ctx) == clientGone {
 		return nil
 	}
-	b := append(x.begin(), `"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":`...)
+	b := append(x.beginResult(), `"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":`...)
 	x.out.B = append(append(b, id...), "}}}"...)
 	return nil
 }

@@ -8,28 +8,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-func TestLocaleIsLookedUp(t *testing.T) {
-	locales := []string{"en", "de", "de-AT", "zh-Hant", "pt-BR"}
-	for wanted, want := range map[string]string{
-		"de": "de", "DE": "de", "de-CH": "de", "de-at": "de-AT", "de-AT-1996": "de-AT", "de_AT": "de-AT",
-		"zh-Hant-TW": "zh-Hant", "zh": "en", "zh-Hans": "en", "pt": "en", "pt-BR": "pt-BR",
-		"de-AT-x-private": "de-AT", "de-u-co-phonebk": "de", "x-private": "en", "fr-FR": "en",
-		"": "en", "*": "en", "-": "en", "de-": "en", "a b": "en", "de\r\nX: y": "en", strings.Repeat("de-", 100): "en",
-	} {
-		if got := lookup(wanted, locales); got != want {
-			t.Errorf("%q is %q, want %q", wanted, got, want)
-		}
-	}
-}
-
 // said is a call with these members of _meta, and the request that came of it.
-func said(t *testing.T, server *Server, v revision, method, params, meta string) (http.Header, map[string]any) {
+func said(t *testing.T, server *Server, v revision.Revision, method, params, meta string) (http.Header, map[string]any) {
 	t.Helper()
 	r := shelved(t, server, v, method, params)
-	if v.selfDescribing() {
+	if v.Stateless() {
 		r.body = strings.Replace(r.body, `"_meta":{`, `"_meta":{`+meta+",", 1)
 	} else {
 		r.body = strings.Replace(r.body, `"params":{`, `"params":{"_meta":{`+meta+"},", 1)
@@ -82,7 +70,7 @@ func TestLocaleGoesToTheAPIAndComesBack(t *testing.T) {
 }
 
 func TestInitializeTellsTheLocale(t *testing.T) {
-	r := shelved(t, stocked(t, Options{}), v20251125, "initialize",
+	r := shelved(t, stocked(t, Options{}), revision.V20251125, "initialize",
 		`"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"},"_meta":{"openai/locale":"de-DE"}`)
 	var got struct {
 		Meta map[string]string `json:"_meta"`
@@ -107,9 +95,9 @@ func TestHintsAreBounded(t *testing.T) {
 		`"openai/userLocation":{"latitude":"37.7","city":7}`:          {"", ""},
 		`"openai/userLocation":{"city":"` + long + `","country":"x"}`: {"", `{"country":"x"}`},
 	} {
-		sent, _ := said(t, server, v20251125, "tools/call", `"name":"get_board"`, meta)
+		sent, _ := said(t, server, revision.V20251125, "tools/call", `"name":"get_board"`, meta)
 		if got := [2]string{sent.Get("X-Client"), sent.Get("X-Place")}; got != want {
-			t.Errorf("%s: sent %q, want %q", clip(meta, maxQuoted), got, want)
+			t.Errorf("%s: sent %q, want %q", text.Cut(meta, text.MaxQuoted), got, want)
 		}
 	}
 }
@@ -118,7 +106,7 @@ func TestHintsAreBounded(t *testing.T) {
 // would pass by what cleans them.
 func TestHintHeadersAreNotTheClients(t *testing.T) {
 	for _, meta := range []string{"", `"openai/userAgent":"\r\n"`} {
-		r := shelved(t, stocked(t, Options{}), v20251125, "tools/call", `"name":"get_board","_meta":{`+meta+`}`)
+		r := shelved(t, stocked(t, Options{}), revision.V20251125, "tools/call", `"name":"get_board","_meta":{`+meta+`}`)
 		var given http.Header
 		r.caller = callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
 			upstream := httptest.NewRequest(http.MethodGet, "/board", nil)
@@ -135,7 +123,7 @@ func TestHintHeadersAreNotTheClients(t *testing.T) {
 }
 
 func TestHintsStayWhereNothingIsConfigured(t *testing.T) {
-	sent, result := said(t, New(Options{}), v20251125, "tools/call", `"name":"get_board"`,
+	sent, result := said(t, New(Options{}), revision.V20251125, "tools/call", `"name":"get_board"`,
 		`"openai/locale":"de","openai/userAgent":"x","openai/userLocation":{"city":"x"}`)
 	if len(sent) != 1 || sent.Get("Accept") == "" || len(result) != 0 {
 		t.Errorf("sent %v, got %v", sent, result)

@@ -3,6 +3,7 @@ package mcpadapter
 import (
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
@@ -32,10 +33,10 @@ const levelNames = "one of debug, info, notice, warning, error, critical, alert 
 // Null counts as absent.
 func checkLogLevel(level jsontext.Value) *fault {
 	switch kind := level.Kind(); {
-	case kind == 0, kind == 'n', logLevelOf(text(level)) != 0:
+	case kind == 0, kind == 'n', logLevelOf(wire.Text(level)) != 0:
 		return nil
 	case kind == '"':
-		return badMeta(metaLogLevel, levelNames+", not "+clip(string(level), maxQuoted))
+		return badMeta(metaLogLevel, levelNames+", not "+text.Cut(string(level), text.MaxQuoted))
 	default:
 		return badMeta(metaLogLevel, levelNames+", not "+wire.KindName(kind))
 	}
@@ -43,16 +44,16 @@ func checkLogLevel(level jsontext.Value) *fault {
 
 // setLevel serves logging/setLevel.
 func (x *exchange) setLevel() *fault {
-	level := logLevelOf(text(member(x.params.raw, "level")))
+	level := logLevelOf(wire.Text(wire.MemberOf(x.params.raw, "level")))
 	if level == 0 {
 		return badParams("params.level must be " + levelNames)
 	}
-	if x.live != nil {
-		x.live.mu.Lock()
-		x.live.level = level
-		x.live.mu.Unlock()
+	if x.state != nil {
+		x.state.mu.Lock()
+		x.state.level = level
+		x.state.mu.Unlock()
 	}
-	x.out.B = append(x.begin(), "}}"...)
+	x.out.B = append(x.beginResult(), "}}"...)
 	return nil
 }
 
@@ -62,17 +63,17 @@ func (x *exchange) logs(level logLevel) bool {
 	if x.channel == nil || level == 0 {
 		return false
 	}
-	if x.version.selfDescribing() {
-		wanted := logLevelOf(text(member(x.params.meta, metaLogLevel)))
+	if x.version.Stateless() {
+		wanted := logLevelOf(wire.Text(wire.MemberOf(x.params.meta, metaLogLevel)))
 		return wanted != 0 && level >= wanted
 	}
 	wanted := defaultLogLevel
-	if x.live != nil {
-		x.live.mu.Lock()
-		if x.live.level != 0 {
-			wanted = x.live.level
+	if x.state != nil {
+		x.state.mu.Lock()
+		if x.state.level != 0 {
+			wanted = x.state.level
 		}
-		x.live.mu.Unlock()
+		x.state.mu.Unlock()
 	}
 	return level >= wanted
 }
@@ -89,17 +90,4 @@ func (x *exchange) log(level logLevel, logger string, data jsontext.Value) {
 	}
 	b = append(append(append(b, `,"data":`...), data...), "}}"...)
 	_ = x.channel.send(b) // a client that has disconnected needs no log messages
-}
-
-// member returns a member of a JSON object, or nil if it is absent.
-func member(object jsontext.Value, name string) jsontext.Value {
-	if object.Kind() != '{' {
-		return nil
-	}
-	for walk := wire.Into(object); walk.Next(); {
-		if walk.Is(name) {
-			return walk.Value
-		}
-	}
-	return nil
 }

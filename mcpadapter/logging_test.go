@@ -3,6 +3,8 @@ package mcpadapter
 import (
 	"strings"
 	"testing"
+
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
 // A request that asks for the log from a level on that there is not is refused
@@ -22,7 +24,7 @@ func TestLogLevelOfARequest(t *testing.T) {
 		{"long", `"` + strings.Repeat("x", 10_000) + `"`, invalidParams, "…"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			r := conformant(v20260728, "tools/list", "")
+			r := conformant(revision.V20260728, "tools/list", "")
 			r.body = strings.Replace(r.body, `"_meta":{`, `"_meta":{"`+metaLogLevel+`":`+c.level+`,`, 1)
 			if c.code == 0 {
 				r.fault(t, 200, 0)
@@ -34,7 +36,7 @@ func TestLogLevelOfARequest(t *testing.T) {
 		})
 	}
 	t.Run("older", func(t *testing.T) { // in which the key means nothing
-		r := conformant(v20251125, "tools/list", `"_meta":{"`+metaLogLevel+`":"loud"}`)
+		r := conformant(revision.V20251125, "tools/list", `"_meta":{"`+metaLogLevel+`":"loud"}`)
 		r.fault(t, 200, 0)
 	})
 }

@@ -10,7 +10,7 @@ import (
 // still respond to a request of the old Server and cancel a call to it, and it is notified about
 // lists that differ. A Memory is safe for concurrent use.
 type Memory struct {
-	lives  lives
+	lives  clientStates
 	legacy legacyClients
 
 	mu      sync.Mutex

@@ -9,7 +9,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
 // Limits of a batch, which only revision 2025-03-26 has. The responses are collected in memory, so a
@@ -98,7 +100,7 @@ func methodName(raw jsontext.Value) string {
 	if known, ok := methods[string(raw[1:len(raw)-1])]; ok {
 		return known.method
 	}
-	return text(raw)
+	return wire.Text(raw)
 }
 
 // readEnvelope reads the members of a message. The caller has checked that data is strict JSON.
@@ -152,7 +154,7 @@ func (x *exchange) openParams(raw jsontext.Value) *fault {
 // serveBatch serves the messages of a batch one after the other and writes the array of their
 // responses in the same order.
 func (x *exchange) serveBatch(body []byte) {
-	if !x.version.batches() {
+	if !x.version.SupportsBatches() {
 		x.refuse(malformed("batches belong to revision 2025-03-26 only: send each message by itself"))
 		return
 	}
@@ -187,14 +189,14 @@ func (x *exchange) serveBatch(body []byte) {
 // serveElement serves one message of a batch and appends a comma to its response.
 func (x *exchange) serveElement(raw jsontext.Value) {
 	before := len(x.out.B)
-	x.id, x.version, x.status = nil, v20250326, http.StatusOK // reset what the previous message set
+	x.id, x.version, x.status = nil, revision.V20250326, http.StatusOK // reset what the previous message set
 	if raw.Kind() == '{' {
 		x.serveMessage(raw)
 	} else {
 		x.refuse(malformed("a message must be an object, not %s", wire.KindName(raw.Kind())))
 	}
-	x.out.B = append(x.out.B, x.kept...)
-	x.kept = nil
+	x.out.B = append(x.out.B, x.trailer...)
+	x.trailer = nil
 	if len(x.out.B) > before {
 		x.out.B = append(x.out.B, ',')
 	}
@@ -213,7 +215,7 @@ func (x *exchange) refuseUnreadable(body []byte, err error) {
 		x.id = lenientID(body)
 	}
 	reason := strings.TrimPrefix(err.Error(), "jsontext: ")
-	x.refuse(faultf(http.StatusBadRequest, parseError, "the body is not valid JSON: %s", clip(reason, 2*maxQuoted)))
+	x.refuse(faultf(http.StatusBadRequest, parseError, "the body is not valid JSON: %s", text.Cut(reason, 2*text.MaxQuoted)))
 }
 
 // idOfDeep returns the id of a message that is nested too deeply; nil if it has none or is not an
@@ -265,20 +267,4 @@ func isRequestID(id jsontext.Value) bool { return id.Kind() == '"' || id.Kind() 
 // malformed returns the fault for an invalid envelope.
 func malformed(format string, args ...any) *fault {
 	return faultf(http.StatusBadRequest, invalidRequest, format, args...)
-}
-
-// text returns the value of a JSON string, or "" for any other JSON value.
-func text(value jsontext.Value) string {
-	if value.Kind() != '"' {
-		return ""
-	}
-	inner := value[1 : len(value)-1]
-	if bytes.IndexByte(inner, '\\') < 0 {
-		return string(inner)
-	}
-	unquoted, err := jsontext.AppendUnquote(nil, value)
-	if err != nil {
-		return ""
-	}
-	return string(unquoted)
 }

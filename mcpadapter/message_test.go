@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -54,11 +56,11 @@ func TestEnvelope(t *testing.T) {
 		{"level-unknown", `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"loud"}}`, 200, invalidParams, "1"},
 		{"discover-is-newer", `{"jsonrpc":"2.0","id":1,"method":"server/discover"}`, 200, methodNotFound, "1"},
 	} {
-		for _, v := range []revision{v20250326, v20250618, v20251125} {
+		for _, v := range []revision.Revision{revision.V20250326, revision.V20250618, revision.V20251125} {
 			t.Run(c.rule+"/"+v.String(), func(t *testing.T) {
 				a := request{version: v, body: c.body}.fault(t, c.status, c.code)
 				want := c.id
-				if want == "" && !v.omitsUnreadID() {
+				if want == "" && !v.OmitsUnreadID() {
 					want = "null"
 				}
 				if string(a.ID) != want {
@@ -74,8 +76,8 @@ func TestIDIsEchoedAsSent(t *testing.T) {
 		`0`, `-1`, `9007199254740993`, `123456789012345678901234567890`, `1.50`, `1e3`,
 		`""`, `"a"`, `"1"`, `"\u00e9\n"`, `"` + strings.Repeat("x", 5000) + `"`, "\"\u2028\"",
 	} {
-		for _, v := range []revision{v20250618, v20260728} {
-			t.Run(v.String()+"/"+clip(id, 40), func(t *testing.T) {
+		for _, v := range []revision.Revision{revision.V20250618, revision.V20260728} {
+			t.Run(v.String()+"/"+text.Cut(id, 40), func(t *testing.T) {
 				r := conformant(v, "tools/list", "")
 				r.body = strings.Replace(r.body, `"id":7`, `"id": `+id+` `, 1)
 				if got := parse(t, r.send(t)).ID; string(got) != id {
@@ -89,15 +91,15 @@ func TestIDIsEchoedAsSent(t *testing.T) {
 func TestNothingToAnswer(t *testing.T) {
 	for rule, c := range map[string]struct {
 		body string
-		not  revision // the revision that refuses it
+		not  revision.Revision // the revision that refuses it
 	}{
 		"initialized":          {body: `{"jsonrpc":"2.0","method":"notifications/initialized"}`},
 		"cancelled":            {body: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`},
 		"unknown-notification": {body: `{"jsonrpc":"2.0","method":"acme/hello"}`},
 		"call-without-id":      {body: `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"get_trip"}}`},
 		"null-params":          {body: `{"jsonrpc":"2.0","method":"notifications/initialized","params":null}`},
-		"response":             {body: `{"jsonrpc":"2.0","id":1,"result":{}}`, not: v20260728},
-		"error-response":       {body: `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""}}`, not: v20260728},
+		"response":             {body: `{"jsonrpc":"2.0","id":1,"result":{}}`, not: revision.V20260728},
+		"error-response":       {body: `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""}}`, not: revision.V20260728},
 	} {
 		for _, v := range revisions {
 			t.Run(rule+"/"+v.String(), func(t *testing.T) {
@@ -142,14 +144,14 @@ func TestBatch(t *testing.T) {
 		{"too-many", `[` + many + `,` + ping(1) + `]`, 400, nil, invalidRequest},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			for _, later := range []revision{v20250618, v20251125, v20260728} {
+			for _, later := range []revision.Revision{revision.V20250618, revision.V20251125, revision.V20260728} {
 				code := invalidRequest
 				if c.code == parseError {
 					code = parseError
 				}
 				request{version: later, body: c.body}.fault(t, 400, code)
 			}
-			r := request{version: v20250326, body: c.body}
+			r := request{version: revision.V20250326, body: c.body}
 			if c.code != 0 {
 				r.fault(t, c.status, c.code)
 				return
@@ -175,7 +177,7 @@ func TestBatch(t *testing.T) {
 		})
 	}
 	t.Run("limit", func(t *testing.T) {
-		w := request{version: v20250326, body: `[` + many + `]`}.send(t)
+		w := request{version: revision.V20250326, body: `[` + many + `]`}.send(t)
 		if w.Code != 200 || strings.Count(w.Body.String(), `"result"`) != maxBatch {
 			t.Errorf("status %d, %d answers", w.Code, strings.Count(w.Body.String(), `"result"`))
 		}
@@ -190,7 +192,7 @@ func TestBatch(t *testing.T) {
 	t.Run("answer-limit", func(t *testing.T) {
 		call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_trip"}}`
 		big := returning(answered(200, "text/plain", strings.Repeat("x", maxBatchAnswer/2)))
-		w := request{version: v20250326, body: `[` + strings.Repeat(call+",", 9) + call + `]`, caller: big}.send(t)
+		w := request{version: revision.V20250326, body: `[` + strings.Repeat(call+",", 9) + call + `]`, caller: big}.send(t)
 		if answers := strings.Count(w.Body.String(), `"result"`); answers != 2 || strings.Count(w.Body.String(), `"error"`) != 8 {
 			t.Errorf("%d answers in %d bytes", answers, w.Body.Len())
 		}
@@ -198,7 +200,7 @@ func TestBatch(t *testing.T) {
 	t.Run("canceled", func(t *testing.T) {
 		calls := 0
 		ctx, cancel := context.WithCancel(context.Background())
-		x := exchange{server: New(Options{}), site: &Site{}, tools: trains(), ctx: ctx, version: v20250326, out: bufferOf(), caller: callerFunc(
+		x := exchange{server: New(Options{}), site: &Site{}, tools: trains(), ctx: ctx, version: revision.V20250326, out: bufferOf(), caller: callerFunc(
 			func(context.Context, string, []byte) tool.Outcome { calls++; cancel(); return tool.Outcome{} })}
 		call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_trip"}}`
 		x.serve([]byte(`[` + call + `,` + call + `]`))

@@ -1,20 +1,25 @@
 package mcpadapter
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // A method serves the requests with one method name.
 type method struct {
 	serve func(*exchange) *fault
-	known func(revision) bool
+	known func(revision.Revision) bool
 	name  string // parameter that the header Mcp-Name repeats; "" for none
 
 	method string // the name of the method itself
@@ -26,19 +31,19 @@ var methods map[string]method
 
 func init() {
 	methods = map[string]method{
-		"initialize":           {serve: (*exchange).initialize, known: handshaken},
-		"ping":                 {serve: (*exchange).ping, known: handshaken},
-		"logging/setLevel":     {serve: (*exchange).setLevel, known: handshaken},
-		"server/discover":      {serve: (*exchange).discover, known: revision.selfDescribing},
-		"subscriptions/listen": {serve: (*exchange).listen, known: revision.selfDescribing},
+		"initialize":           {serve: (*exchange).initialize, known: isStateful},
+		"ping":                 {serve: (*exchange).ping, known: isStateful},
+		"logging/setLevel":     {serve: (*exchange).setLevel, known: isStateful},
+		"server/discover":      {serve: (*exchange).discover, known: revision.Revision.Stateless},
+		"subscriptions/listen": {serve: (*exchange).listen, known: revision.Revision.Stateless},
 		"tools/list":           {serve: (*exchange).listTools, known: always},
 		"tools/call":           {serve: (*exchange).callTool, known: always, name: "name"},
 
 		"resources/list":           {serve: (*exchange).listResources, known: always},
 		"resources/templates/list": {serve: (*exchange).listTemplates, known: always},
 		"resources/read":           {serve: (*exchange).readResource, known: always, name: "uri"},
-		"resources/subscribe":      {serve: (*exchange).subscribe, known: handshaken},
-		"resources/unsubscribe":    {serve: (*exchange).unsubscribe, known: handshaken},
+		"resources/subscribe":      {serve: (*exchange).subscribe, known: isStateful},
+		"resources/unsubscribe":    {serve: (*exchange).unsubscribe, known: isStateful},
 		"prompts/list":             {serve: (*exchange).listPrompts, known: always},
 		"prompts/get":              {serve: (*exchange).getPrompt, known: always, name: "name"},
 		"completion/complete":      {serve: (*exchange).complete, known: always},
@@ -49,9 +54,9 @@ func init() {
 	}
 }
 
-// handshaken reports whether the revision starts with initialize.
-func handshaken(v revision) bool { return !v.selfDescribing() }
-func always(revision) bool       { return true }
+// isStateful reports whether the revision starts with initialize.
+func isStateful(v revision.Revision) bool { return !v.Stateless() }
+func always(revision.Revision) bool       { return true }
 
 // dispatch serves a request.
 func (x *exchange) dispatch(name string) {
@@ -62,19 +67,19 @@ func (x *exchange) dispatch(name string) {
 	m, ok := methods[name]
 	if !ok || !m.known(x.version) {
 		f := faultf(http.StatusOK, methodNotFound,
-			"method %q is unknown to this server in revision %v", clip(name, maxQuoted), x.version)
-		if x.version.selfDescribing() {
+			"method %q is unknown to this server in revision %v", text.Cut(name, text.MaxQuoted), x.version)
+		if x.version.Stateless() {
 			f.status = http.StatusNotFound
 		}
 		x.refuse(f)
 		return
 	}
-	if x.live == nil {
+	if x.state == nil {
 		x.refuseIf(m.serve(x))
 		return
 	}
 	outer, start := x.ctx, len(x.out.B)
-	running, done := x.live.run(outer, x.id)
+	running, done := x.state.run(outer, x.id)
 	defer func() {
 		x.ctx = outer
 		done()
@@ -97,12 +102,12 @@ func (x *exchange) refuseIf(f *fault) {
 // withhold removes the response that starts at start: a canceled request gets none (MCP 2025-11-25,
 // Cancellation, Behavior Requirements).
 func (x *exchange) withhold(start int) {
-	x.out.B, x.kept, x.fault = x.out.B[:start], nil, nil
+	x.out.B, x.trailer, x.fault = x.out.B[:start], nil, nil
 	x.status = http.StatusAccepted
 }
 
-// begin appends the head of the response, up to the members of the result.
-func (x *exchange) begin() []byte {
+// beginResult appends the head of the response, up to the members of the result.
+func (x *exchange) beginResult() []byte {
 	b := append(x.out.B, `{"jsonrpc":"2.0","id":`...)
 	b = append(b, x.id...)
 	return append(b, `,"result":{`...)
@@ -113,17 +118,17 @@ func (x *exchange) begin() []byte {
 // revision that has initialize.
 func (x *exchange) initialize() *fault {
 	if x.params.protocolVersion.Kind() != '"' {
-		return badParams("params.protocolVersion must be a string that names a revision, such as %q", newestInitialized)
+		return badParams("params.protocolVersion must be a string that names a revision, such as %q", revision.NewestStateful)
 	}
-	v := x.server.revisionOf(text(x.params.protocolVersion))
-	if v == unknown || v.selfDescribing() {
-		v = x.server.newestHandshaken()
+	v := x.server.revisionOf(wire.Text(x.params.protocolVersion))
+	if v == revision.Unknown || v.Stateless() {
+		v = x.server.newestStateful()
 	}
-	if v == unknown {
-		return x.server.unsupportedVersion(text(x.params.protocolVersion))
+	if v == revision.Unknown {
+		return x.server.unsupportedVersion(wire.Text(x.params.protocolVersion))
 	}
-	x.beginSession(v, readCapabilities(member(x.params.raw, "capabilities")))
-	b := wire.AppendString(append(x.begin(), `"protocolVersion":`...), v.String())
+	x.beginSession(v, readCapabilities(wire.MemberOf(x.params.raw, "capabilities")))
+	b := wire.AppendString(append(x.beginResult(), `"protocolVersion":`...), v.String())
 	b = x.appendCapabilities(append(b, `,"capabilities":`...), v)
 	b = append(b, `,"serverInfo":`...)
 	b = x.server.appendIdentity(b, x.tools, v)
@@ -136,23 +141,23 @@ func (x *exchange) initialize() *fault {
 }
 
 // beginSession stores what initialize negotiated: in the connection, or else in a new session id.
-func (x *exchange) beginSession(v revision, client capabilities) {
+func (x *exchange) beginSession(v revision.Revision, client capabilities) {
 	if x.connection != nil {
-		x.connection.settle(v, client)
+		x.connection.setNegotiated(v, client)
 		return
 	}
-	x.begun = x.server.signer().issue(v, client, x.wholeCatalog().digests(), x.site.User, time.Now().Add(x.server.options.SessionTTL))
+	x.newSessionID = x.server.signer().issue(v, client, x.wholeCatalog().digests(), x.site.User, time.Now().Add(x.server.options.SessionTTL))
 }
 
 // appendCapabilities appends the ServerCapabilities for the revision.
-func (x *exchange) appendCapabilities(dst []byte, v revision) []byte {
+func (x *exchange) appendCapabilities(dst []byte, v revision.Revision) []byte {
 	dst = append(dst, `{"tools":{"listChanged":true}`...)
 	dst = append(dst, `,"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true}`...)
-	if v.completes() {
+	if v.SupportsCompletion() {
 		dst = append(dst, `,"completions":{}`...)
 	}
-	if v.extends() && x.catalog().shelf().pages {
-		dst = append(dst, `,"extensions":{"`+uiExtension+`":{"mimeTypes":["`+appType+`"]}}`...)
+	if v.SupportsExtensions() && x.catalog().index().Pages {
+		dst = append(dst, `,"extensions":{"`+uiExtension+`":{"mimeTypes":["`+library.AppType+`"]}}`...)
 	}
 	dst = append(dst, `,"logging":{}`...)
 	return append(dst, '}')
@@ -160,15 +165,15 @@ func (x *exchange) appendCapabilities(dst []byte, v revision) []byte {
 
 // ping serves ping with an empty result.
 func (x *exchange) ping() *fault {
-	x.out.B = append(x.begin(), "}}"...)
+	x.out.B = append(x.beginResult(), "}}"...)
 	return nil
 }
 
 // discover serves server/discover, which takes the place of initialize in 2026-07-28: it returns the
 // supported revisions and the server's capabilities.
 func (x *exchange) discover() *fault {
-	b := append(x.begin(), `"supportedVersions":`...)
-	b = x.server.appendSpoken(b)
+	b := append(x.beginResult(), `"supportedVersions":`...)
+	b = x.server.appendEnabled(b)
 	b = x.appendCapabilities(append(b, `,"capabilities":`...), x.version)
 	b = append(b, ',')
 	b = x.server.appendFreshness(b)
@@ -204,13 +209,13 @@ func (s *Server) appendTTL(dst []byte) []byte {
 }
 
 // appendIdentity appends serverInfo.
-func (s *Server) appendIdentity(dst []byte, tools *tool.Toolset, v revision) []byte {
-	dst = wire.AppendString(append(dst, `{"name":`...), first(s.options.Name, nameOfTitle(tools.Title), tools.Name, "fairway"))
-	if title := first(s.options.Title, tools.Title); title != "" && v.titles() {
+func (s *Server) appendIdentity(dst []byte, tools *tool.Toolset, v revision.Revision) []byte {
+	dst = wire.AppendString(append(dst, `{"name":`...), cmp.Or(s.options.Name, nameOfTitle(tools.Title), tools.Name, "fairway"))
+	if title := cmp.Or(s.options.Title, tools.Title); title != "" && v.SupportsTitles() {
 		dst = wire.AppendString(append(dst, `,"title":`...), title)
 	}
-	dst = wire.AppendString(append(dst, `,"version":`...), first(s.options.Version, tools.Version, "0"))
-	return append(appendIcons(dst, readIcons(readExtension(tools.MCP).icons), v), '}')
+	dst = wire.AppendString(append(dst, `,"version":`...), cmp.Or(s.options.Version, tools.Version, "0"))
+	return append(content.AppendIcons(dst, library.ExtensionIcons(tools.MCP), v), '}')
 }
 
 // maxServerName is how many bytes of a document's title become the server's name.
@@ -239,19 +244,9 @@ func nameOfTitle(title string) string {
 const maxInstructions = 2048
 
 func (s *Server) appendInstructions(dst []byte, tools *tool.Toolset) []byte {
-	instructions := first(s.options.Instructions, clip(tools.Description, maxInstructions))
+	instructions := cmp.Or(s.options.Instructions, text.Cut(tools.Description, maxInstructions))
 	if instructions == "" {
 		return dst
 	}
 	return wire.AppendString(append(dst, `,"instructions":`...), instructions)
-}
-
-// first returns the first string that is not empty.
-func first(alternatives ...string) string {
-	for _, s := range alternatives {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
 }

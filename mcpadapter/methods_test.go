@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -27,12 +28,12 @@ func TestInitialize(t *testing.T) {
 				ServerInfo      map[string]string
 				Instructions    string
 			}
-			r := conformant(unknown, "initialize", `"protocolVersion":"`+c.asked+`","capabilities":{},"clientInfo":{"name":"c","version":"1"}`)
+			r := conformant(revision.Unknown, "initialize", `"protocolVersion":"`+c.asked+`","capabilities":{},"clientInfo":{"name":"c","version":"1"}`)
 			w := r.send(t)
 			if err := json.Unmarshal(parse(t, w).Result, &got); err != nil {
 				t.Fatal(err)
 			}
-			validate(t, revisionOf(c.want), "InitializeResult", w.Body.Bytes())
+			validate(t, revision.Of(c.want), "InitializeResult", w.Body.Bytes())
 			if got.ProtocolVersion != c.want {
 				t.Errorf("version %s, want %s", got.ProtocolVersion, c.want)
 			}
@@ -51,7 +52,7 @@ func TestInitialize(t *testing.T) {
 		})
 	}
 	t.Run("no-version", func(t *testing.T) {
-		conformant(unknown, "initialize", `"capabilities":{}`).fault(t, 200, invalidParams)
+		conformant(revision.Unknown, "initialize", `"capabilities":{}`).fault(t, 200, invalidParams)
 	})
 }
 
@@ -78,11 +79,11 @@ func TestIdentity(t *testing.T) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			s := New(c.options)
-			if got := string(s.appendIdentity(nil, c.tools, v20260728)); got != c.server {
+			if got := string(s.appendIdentity(nil, c.tools, revision.V20260728)); got != c.server {
 				t.Errorf("got %s", got)
 			}
 			var got struct{ Instructions string }
-			r := conformant(v20260728, "server/discover", "")
+			r := conformant(revision.V20260728, "server/discover", "")
 			r.server, r.tools = s, c.tools
 			r.result(t, "DiscoverResult", &got)
 			if got.Instructions != c.instructions {
@@ -113,7 +114,7 @@ func TestDiscover(t *testing.T) {
 			Server struct{ Name string } `json:"io.modelcontextprotocol/serverInfo"`
 		} `json:"_meta"`
 	}
-	conformant(v20260728, "server/discover", "").result(t, "DiscoverResult", &got)
+	conformant(revision.V20260728, "server/discover", "").result(t, "DiscoverResult", &got)
 	if got.ResultType != "complete" || got.Meta.Server.Name != "train-travel" || string(got.Capabilities["tools"]) != `{"listChanged":true}` {
 		t.Errorf("got %+v", got)
 	}
@@ -135,7 +136,7 @@ func TestDiscover(t *testing.T) {
 	} {
 		t.Run(rule, func(t *testing.T) {
 			for method, definition := range map[string]string{"server/discover": "DiscoverResult", "tools/list": "ListToolsResult"} {
-				r := conformant(v20260728, method, "")
+				r := conformant(revision.V20260728, method, "")
 				r.server = New(c.options)
 				r.result(t, definition, &got)
 				if got.TTL != c.ttl || got.CacheScope != c.scope {

@@ -6,6 +6,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
 func TestNativeResult(t *testing.T) {
@@ -18,31 +21,31 @@ func TestNativeResult(t *testing.T) {
 		"structuredContent":[1],"isError":true,"_meta":{"com.example/a":1,"io.modelcontextprotocol/serverInfo":{}},"ttlMs":3}`
 	for _, c := range []struct {
 		rule, result string
-		want         map[revision]string // the result but for _meta
+		want         map[revision.Revision]string // the result but for _meta
 	}{
-		{"every-block", every, map[revision]string{
-			v20241105: `{"content":[{"type":"text","text":"hello","annotations":{"audience":["user"],"priority":0.5}},{"type":"image","data":"AAAA","mimeType":"image/png"},` +
+		{"every-block", every, map[revision.Revision]string{
+			revision.V20241105: `{"content":[{"type":"text","text":"hello","annotations":{"audience":["user"],"priority":0.5}},{"type":"image","data":"AAAA","mimeType":"image/png"},` +
 				`{"type":"resource","resource":{"uri":"tool://payments/","blob":"AAAA","mimeType":"audio/wav"}},` +
 				`{"type":"resource","resource":{"uri":"x://y","mimeType":"text/plain","text":"t"}},{"type":"text","text":"z: x://z"}],"isError":true}`,
-			v20250326: `{"content":[{"type":"text","text":"hello","annotations":{"audience":["user"],"priority":0.5}},{"type":"image","data":"AAAA","mimeType":"image/png"},` +
+			revision.V20250326: `{"content":[{"type":"text","text":"hello","annotations":{"audience":["user"],"priority":0.5}},{"type":"image","data":"AAAA","mimeType":"image/png"},` +
 				`{"type":"audio","data":"AAAA","mimeType":"audio/wav"},` +
 				`{"type":"resource","resource":{"uri":"x://y","mimeType":"text/plain","text":"t"}},{"type":"text","text":"z: x://z"}],"isError":true}`,
-			v20250618: `{"content":[{"type":"text","text":"hello","annotations":{"audience":["user"],"priority":0.5,"lastModified":"2026-01-01T00:00:00Z"},"_meta":{"a":1}},` +
+			revision.V20250618: `{"content":[{"type":"text","text":"hello","annotations":{"audience":["user"],"priority":0.5,"lastModified":"2026-01-01T00:00:00Z"},"_meta":{"a":1}},` +
 				`{"type":"image","data":"AAAA","mimeType":"image/png"},{"type":"audio","data":"AAAA","mimeType":"audio/wav"},` +
 				`{"type":"resource","resource":{"uri":"x://y","mimeType":"text/plain","text":"t","_meta":{}}},{"type":"resource_link","uri":"x://z","name":"z","size":3}],"isError":true}`,
-			v20260728: `{"content":[{"type":"text","text":"hello","annotations":{"audience":["user"],"priority":0.5,"lastModified":"2026-01-01T00:00:00Z"},"_meta":{"a":1}},` +
+			revision.V20260728: `{"content":[{"type":"text","text":"hello","annotations":{"audience":["user"],"priority":0.5,"lastModified":"2026-01-01T00:00:00Z"},"_meta":{"a":1}},` +
 				`{"type":"image","data":"AAAA","mimeType":"image/png"},{"type":"audio","data":"AAAA","mimeType":"audio/wav"},` +
 				`{"type":"resource","resource":{"uri":"x://y","mimeType":"text/plain","text":"t","_meta":{}}},` +
 				`{"type":"resource_link","uri":"x://z","name":"z","size":3,"icons":[{"src":"https://example.com/i.png"}]}],"structuredContent":[1],"isError":true,"resultType":"complete"}`,
 		}},
-		{"structured-alone", `{"structuredContent":{"a":1},"resultType":"complete"}`, map[revision]string{
-			v20250326: `{"content":[{"type":"text","text":"{\"a\":1}"}]}`,
-			v20251125: `{"content":[{"type":"text","text":"{\"a\":1}"}],"structuredContent":{"a":1}}`,
-			v20260728: `{"content":[{"type":"text","text":"{\"a\":1}"}],"structuredContent":{"a":1},"resultType":"complete"}`,
+		{"structured-alone", `{"structuredContent":{"a":1},"resultType":"complete"}`, map[revision.Revision]string{
+			revision.V20250326: `{"content":[{"type":"text","text":"{\"a\":1}"}]}`,
+			revision.V20251125: `{"content":[{"type":"text","text":"{\"a\":1}"}],"structuredContent":{"a":1}}`,
+			revision.V20260728: `{"content":[{"type":"text","text":"{\"a\":1}"}],"structuredContent":{"a":1},"resultType":"complete"}`,
 		}},
-		{"nothing-to-say", `{"content":[]}`, map[revision]string{
-			v20251125: `{"content":[]}`,
-			v20260728: `{"content":[],"resultType":"complete"}`,
+		{"nothing-to-say", `{"content":[]}`, map[revision.Revision]string{
+			revision.V20251125: `{"content":[]}`,
+			revision.V20260728: `{"content":[],"resultType":"complete"}`,
 		}},
 	} {
 		e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) { answerNative(w, c.result) })
@@ -135,7 +138,7 @@ func TestNativeResult_malformed(t *testing.T) {
 		"state-large":    {`{"resultType":"input_required","requestState":"` + strings.Repeat("x", maxState+1) + `"}`, "requestState has"},
 	} {
 		e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) { answerNative(w, c.result) })
-		for _, v := range []revision{v20241105, v20251125, v20260728} {
+		for _, v := range []revision.Revision{revision.V20241105, revision.V20251125, revision.V20260728} {
 			t.Run(rule+"/"+v.String(), func(t *testing.T) {
 				got := resultOf(t, v, newClient(t, e, v, `{}`).call(t, "native", `{}`))
 				if text := words(got); !got.IsError || !strings.Contains(text, c.want) || !strings.Contains(text, "POST /native answered") {
@@ -159,7 +162,7 @@ func TestNativeIconsAreChecked(t *testing.T) {
 		e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) {
 			answerNative(w, `{"content":[{"type":"resource_link","uri":"x://y","name":"y","icons":[`+c.icon+`]}]}`)
 		})
-		for _, v := range []revision{v20250618, v20251125, v20260728} {
+		for _, v := range []revision.Revision{revision.V20250618, revision.V20251125, revision.V20260728} {
 			got := resultOf(t, v, newClient(t, e, v, `{}`).call(t, "native", `{}`))
 			if text := words(got); !got.IsError || !strings.Contains(text, c.want) {
 				t.Errorf("%s in %v: %q", rule, v, text)
@@ -170,7 +173,7 @@ func TestNativeIconsAreChecked(t *testing.T) {
 
 func TestNativeError(t *testing.T) {
 	e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", nativeType)
+		w.Header().Set("Content-Type", content.NativeType)
 		w.WriteHeader(http.StatusNotFound)
 		io.WriteString(w, `{"error":{"code":-32002,"message":"no such thing","data":{"uri":"x"}}}`)
 	})
@@ -198,11 +201,11 @@ func TestNativeIsDeclared(t *testing.T) {
 		}
 		answerNative(w, `{"content":[{"type":"text","text":"hi"}]}`)
 	})
-	c := newClient(t, e, v20260728, `{"sampling":{},"elicitation":{},"extensions":{"io.modelcontextprotocol/ui":{}}}`)
-	if got := words(resultOf(t, v20260728, c.call(t, "plain", `{}`))); !strings.HasPrefix(got, `{"content"`) {
+	c := newClient(t, e, revision.V20260728, `{"sampling":{},"elicitation":{},"extensions":{"io.modelcontextprotocol/ui":{}}}`)
+	if got := words(resultOf(t, revision.V20260728, c.call(t, "plain", `{}`))); !strings.HasPrefix(got, `{"content"`) {
 		t.Errorf("got %q", got)
 	}
-	if got := words(resultOf(t, v20260728, c.call(t, "native", `{}`))); got != "hi" {
+	if got := words(resultOf(t, revision.V20260728, c.call(t, "native", `{}`))); got != "hi" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -3,11 +3,14 @@ package mcpadapter
 import (
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
 // Members of _meta that describe a request (MCP 2026-07-28, Overview, _meta).
@@ -50,22 +53,22 @@ func (x *exchange) agree(method string) *fault {
 	if described.version == nil {
 		return x.agreeByHeader(method, header, sent, described)
 	}
-	name := text(described.version)
+	name := wire.Text(described.version)
 	version := x.server.revisionOf(name)
 	switch {
 	case described.version.Kind() != '"':
 		return faultf(http.StatusBadRequest, invalidParams,
 			"_meta[%q] must be a string, not %s", metaVersion, wire.KindName(described.version.Kind()))
-	case !sent && (version == unknown || version.selfDescribing()):
+	case !sent && (version == revision.Unknown || version.Stateless()):
 		return mismatched("the header MCP-Protocol-Version is missing: send it with the value %q, as in _meta", name)
 	case sent && header != name:
 		return mismatched("the header MCP-Protocol-Version is %q and _meta[%q] is %q: send the same value in both",
 			header, metaVersion, name)
-	case version == unknown:
+	case version == revision.Unknown:
 		return x.server.unsupportedVersion(name)
 	}
 	x.version = version
-	if !version.selfDescribing() {
+	if !version.Stateless() {
 		return nil
 	}
 	return x.checkDescribed(method, described)
@@ -73,20 +76,20 @@ func (x *exchange) agree(method string) *fault {
 
 // agreeByHeader is agree for a message without a revision in _meta.
 func (x *exchange) agreeByHeader(method, header string, sent bool, described meta) *fault {
-	spoken := x.server.speaks(x.version)
+	spoken := x.server.supports(x.version)
 	switch {
-	case spoken && x.version.selfDescribing():
+	case spoken && x.version.Stateless():
 		return x.checkDescribed(method, described)
 	case !spoken && method == "initialize":
 		// initialize negotiates the revision in its parameters, so a header with an unknown revision
 		// is ignored.
-		x.version = newestInitialized
+		x.version = revision.NewestStateful
 	case !spoken && !sent:
 		return x.server.missingVersion(x.version)
 	case !spoken:
 		return x.server.unsupportedVersion(header)
 	case !sent && method == "initialize":
-		x.version = newestInitialized
+		x.version = revision.NewestStateful
 	}
 	return nil
 }
@@ -97,11 +100,11 @@ func (x *exchange) agreeWithoutBody(method string) *fault {
 	var f *fault
 	header, sent := headerValue(x.header, versionHeader)
 	switch {
-	case sent && !x.server.speaks(x.version):
+	case sent && !x.server.supports(x.version):
 		f = x.server.unsupportedVersion(header)
-	case x.version.selfDescribing() || x.server.newestHandshaken() == unknown:
+	case x.version.Stateless() || x.server.newestStateful() == revision.Unknown:
 		f = faultf(http.StatusMethodNotAllowed, invalidRequest,
-			"revision %v has neither sessions nor a stream on GET, so no %s: send subscriptions/listen with POST", v20260728, method)
+			"revision %v has neither sessions nor a stream on GET, so no %s: send subscriptions/listen with POST", revision.V20260728, method)
 		f.allow = true
 	default:
 		return nil
@@ -143,8 +146,8 @@ func (x *exchange) checkDescribed(method string, described meta) *fault {
 		return f
 	}
 	if named, ok := methods[method]; ok && named.name != "" {
-		if value := member(x.params.raw, named.name); value.Kind() == '"' {
-			if f := x.checkRepeated(nameHeader, "params."+named.name, text(value)); f != nil {
+		if value := wire.MemberOf(x.params.raw, named.name); value.Kind() == '"' {
+			if f := x.checkRepeated(nameHeader, "params."+named.name, wire.Text(value)); f != nil {
 				return f
 			}
 		}
@@ -179,10 +182,10 @@ func (x *exchange) checkMeta(described meta) *fault {
 func (x *exchange) checkRepeated(header, member, want string) *fault {
 	value, present := headerValue(x.header, header)
 	if count := len(x.header[header]); count > 1 {
-		return mismatched("the header %s is sent %d times: send it once, with the value of %s, %q", header, count, member, clip(want, maxQuoted))
+		return mismatched("the header %s is sent %d times: send it once, with the value of %s, %q", header, count, member, text.Cut(want, text.MaxQuoted))
 	}
 	if !present {
-		return mismatched("the header %s is missing: send it with the value of %s, %q", header, member, clip(want, maxQuoted))
+		return mismatched("the header %s is missing: send it with the value of %s, %q", header, member, text.Cut(want, text.MaxQuoted))
 	}
 	if header == nameHeader {
 		plain, ok := decodeHeader(value)
@@ -193,7 +196,7 @@ func (x *exchange) checkRepeated(header, member, want string) *fault {
 	}
 	if value != want {
 		return mismatched("the header %s is %q and %s is %q: send the same value in both",
-			header, clip(value, maxQuoted), member, clip(want, maxQuoted))
+			header, text.Cut(value, text.MaxQuoted), member, text.Cut(want, text.MaxQuoted))
 	}
 	return nil
 }
@@ -229,18 +232,88 @@ func badMeta(key, what string) *fault {
 
 // missingVersion returns the fault for a request without the header MCP-Protocol-Version. Without
 // it, MCP implies a revision that the operator has disabled.
-func (s *Server) missingVersion(implied revision) *fault {
+func (s *Server) missingVersion(implied revision.Revision) *fault {
 	f := malformed("the header MCP-Protocol-Version is missing, which means %v, and that is not supported: "+
-		"send the header with a revision that this server speaks, %s", implied, s.spokenText())
-	f.data = append(s.appendSpoken([]byte(`{"supported":`)), '}')
+		"send the header with a revision that this server speaks, %s", implied, s.enabledNames())
+	f.data = append(s.appendEnabled([]byte(`{"supported":`)), '}')
 	return f
 }
 
 // unsupportedVersion returns the fault for an unknown revision. It lists the supported ones.
 func (s *Server) unsupportedVersion(requested string) *fault {
 	f := faultf(http.StatusBadRequest, unsupportedVersion,
-		"protocol version %q is not supported: this server speaks %s", clip(requested, maxQuoted), s.spokenText())
-	f.data = append(s.appendSpoken([]byte(`{"supported":`)), `,"requested":`...)
+		"protocol version %q is not supported: this server speaks %s", text.Cut(requested, text.MaxQuoted), s.enabledNames())
+	f.data = append(s.appendEnabled([]byte(`{"supported":`)), `,"requested":`...)
 	f.data = append(wire.AppendString(f.data, requested), '}')
 	return f
 }
+
+// supports reports whether the server's options enable the revision.
+func (s *Server) supports(v revision.Revision) bool { return slices.Contains(s.enabled, v) }
+
+// Of returns the revision with that name if it is enabled, otherwise unknown.
+func (s *Server) revisionOf(name string) revision.Revision {
+	if v := revision.Of(name); s.supports(v) {
+		return v
+	}
+	return revision.Unknown
+}
+
+// newestStateful returns the newest enabled revision with initialize, or unknown.
+func (s *Server) newestStateful() revision.Revision {
+	for _, v := range s.enabled {
+		if !v.Stateless() {
+			return v
+		}
+	}
+	return revision.Unknown
+}
+
+// enabledNames lists the enabled revisions for messages.
+func (s *Server) enabledNames() string {
+	names := make([]string, len(s.enabled))
+	for i, v := range s.enabled {
+		names[i] = v.String()
+	}
+	if last := len(names) - 1; last > 0 {
+		return strings.Join(names[:last], ", ") + " and " + names[last]
+	}
+	return strings.Join(names, "")
+}
+
+// appendEnabled appends the enabled revisions as a JSON array.
+func (s *Server) appendEnabled(dst []byte) []byte {
+	dst = append(dst, '[')
+	for i, v := range s.enabled {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(append(append(dst, '"'), v.String()...), '"')
+	}
+	return append(dst, ']')
+}
+
+// headerRevision returns the revision in the request's header. Without the header it is 2025-03-26,
+// because later revisions require the header (MCP 2025-06-18, Transports, Protocol Version Header).
+func headerRevision(header http.Header) revision.Revision {
+	name, present := headerValue(header, versionHeader)
+	if !present {
+		return revision.V20250326
+	}
+	return revision.Of(name)
+}
+
+// headerValue returns the value of a header field, trimmed. name is in canonical form. A field that
+// occurs more than once yields "", because proxy and server could disagree on its value.
+func headerValue(header http.Header, name string) (value string, present bool) {
+	values := header[name]
+	if len(values) != 1 {
+		return "", len(values) > 0
+	}
+	return strings.Trim(values[0], " \t"), true
+}
+
+const versionHeader = "Mcp-Protocol-Version"
+
+// Versions returns the names of all supported revisions, newest first.
+func Versions() []string { return revision.Versions() }

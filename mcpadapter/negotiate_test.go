@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
 func TestRevisionIsDecidedPerRequest(t *testing.T) {
@@ -90,7 +92,7 @@ func TestHeadersRepeatTheBody(t *testing.T) {
 		{"removed/setLevel", "logging/setLevel", `"level":"info"`, nil, 404, methodNotFound},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			r := conformant(v20260728, c.method, c.params)
+			r := conformant(revision.V20260728, c.method, c.params)
 			maps.Copy(r.header, c.header)
 			if a := r.fault(t, c.status, c.code); string(a.ID) != "7" {
 				t.Errorf("id %s", a.ID)
@@ -117,7 +119,7 @@ func TestMetaIsRequired(t *testing.T) {
 		"capabilities-of-kind": `"_meta":{"` + metaVersion + `":"2026-07-28","` + metaCapabilities + `":[]}`,
 	} {
 		t.Run(rule, func(t *testing.T) {
-			r := conformant(v20260728, "tools/list", "")
+			r := conformant(revision.V20260728, "tools/list", "")
 			r.body = `{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{` + meta + `}}`
 			r.fault(t, 400, invalidParams)
 		})

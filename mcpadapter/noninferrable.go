@@ -35,12 +35,12 @@ func (x *exchange) completeArguments(t *tool.Tool, i invocation, now *round) ([]
 	if !hasNonInferrable(t) {
 		return i.arguments, reply{}, nil
 	}
-	if made := madeUp(t, i.arguments); made != nil {
+	if made := inventedArguments(t, i.arguments); made != nil {
 		return nil, failed(t, tool.InvalidArguments, fmt.Sprintf(
 			"%s of %s must not be made up: leave it out, and the user is asked for it where the call needs it", strings.Join(made, ", "), t.Name)), nil
 	}
 	if now.answers == nil {
-		if r, f := x.completeRound(t, i, now); f != nil || r.Failure != nil || r.asks != nil {
+		if r, f := x.completeRound(t, i, now); f != nil || r.Failure != nil || r.inputRequired != nil {
 			return nil, r, f
 		}
 	}
@@ -65,7 +65,7 @@ func (x *exchange) completeRound(t *tool.Tool, i invocation, now *round) (reply,
 		return reply{}, nil
 	}
 	if now.asked {
-		if r, again := form.take(now); !again {
+		if r, again := form.readResponse(now); !again {
 			return r, nil
 		}
 	}
@@ -80,14 +80,14 @@ func refused(t *tool.Tool, err error) reply {
 	return failed(t, tool.InvalidArguments, err.Error())
 }
 
-// madeUp returns the non-inferrable arguments that the model has given.
-func madeUp(tool *tool.Tool, arguments jsontext.Value) (names []string) {
+// inventedArguments returns the non-inferrable arguments that the model has given.
+func inventedArguments(tool *tool.Tool, arguments jsontext.Value) (names []string) {
 	for i := range tool.Arguments {
 		a := &tool.Arguments[i]
 		if !a.NonInferrable {
 			continue
 		}
-		if kind := member(arguments, a.Name).Kind(); kind != 0 && kind != 'n' {
+		if kind := wire.MemberOf(arguments, a.Name).Kind(); kind != 0 && kind != 'n' {
 			names = append(names, a.Name)
 		}
 	}
@@ -98,27 +98,27 @@ func madeUp(tool *tool.Tool, arguments jsontext.Value) (names []string) {
 // the result of this request.
 func (x *exchange) askUser(form *argumentForm, i invocation, now *round) (reply, *fault) {
 	t := form.tool
-	if f := x.checkAskable(canElicit); f != nil {
+	if f := x.checkSupported(canElicit); f != nil {
 		return reply{}, f
 	}
-	if !x.askable().has(canElicit) {
+	if !x.supportedRequests().has(canElicit) {
 		return failed(t, tool.InvalidArguments, fmt.Sprintf("%s needs %s from the user and must not be called with a value that a model made up; %s",
-			t.Name, form.needs(), x.cannotAsk(t, canElicit))), nil
+			t.Name, form.requiredNames(), x.unsupportedMessage(t, canElicit))), nil
 	}
-	if x.version.selfDescribing() {
+	if x.version.Stateless() {
 		now.asked, now.answers = true, nil
 		requests := []byte("{" + argumentsKey + `:{"method":"` + methodElicit + `","params":`)
 		requests = append(append(requests, form.params...), "}}"...)
-		return reply{Outcome: tool.Outcome{Tool: t}, asks: x.appendAsks(nil, requests, i, &now.memory), uncalled: true}, nil
+		return reply{Outcome: tool.Outcome{Tool: t}, inputRequired: x.appendAsks(nil, requests, i, &now.roundState), uncalled: true}, nil
 	}
 	result, err := x.ask(methodElicit, form.params)
 	if err != nil {
-		return failed(t, tool.InvalidArguments, fmt.Sprintf("%s was not called: %s", t.Name, unansweredAsk(methodElicit, err))), nil
+		return failed(t, tool.InvalidArguments, fmt.Sprintf("%s was not called: %s", t.Name, noResponseMessage(methodElicit, err))), nil
 	}
 	now.responses = append(append([]byte("{"+argumentsKey+":"), result...), '}')
-	r, again := form.take(now)
+	r, again := form.readResponse(now)
 	if again {
-		r = failed(t, tool.InvalidArguments, fmt.Sprintf("%s was not called: the user gave no %s", t.Name, form.needs()))
+		r = failed(t, tool.InvalidArguments, fmt.Sprintf("%s was not called: the user gave no %s", t.Name, form.requiredNames()))
 	}
 	return r, nil
 }
@@ -139,7 +139,7 @@ func fillArguments(tool *tool.Tool, arguments, answers jsontext.Value) []byte {
 	asked := nonInferrable(tool)
 	filled := []byte{'{'}
 	if arguments.Kind() == '{' {
-		filled = appendWithout(filled, arguments, func(w *wire.Walk) bool { return slices.Contains(asked, text(w.Name)) })
+		filled = appendWithout(filled, arguments, func(w *wire.Walk) bool { return slices.Contains(asked, wire.Text(w.Name)) })
 	}
 	for walk := wire.Into(answers); walk.Next(); {
 		if len(filled) > 1 {
@@ -170,10 +170,10 @@ func appendVisibleSchema(dst []byte, tool *tool.Tool) []byte {
 		dst = append(append(dst, walk.Name...), ':')
 		switch {
 		case walk.Is("properties") && walk.Value.Kind() == '{':
-			dst = appendWithout(append(dst, '{'), walk.Value, func(w *wire.Walk) bool { return hidden[text(w.Name)] })
+			dst = appendWithout(append(dst, '{'), walk.Value, func(w *wire.Walk) bool { return hidden[wire.Text(w.Name)] })
 			dst = append(dst, '}')
 		case walk.Is("required") && walk.Value.Kind() == '[':
-			dst = appendWithout(append(dst, '['), walk.Value, func(w *wire.Walk) bool { return hidden[text(w.Value)] })
+			dst = appendWithout(append(dst, '['), walk.Value, func(w *wire.Walk) bool { return hidden[wire.Text(w.Value)] })
 			dst = append(dst, ']')
 		default:
 			dst = append(dst, walk.Value...)

@@ -1,6 +1,7 @@
 package mcpadapter
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -32,7 +34,7 @@ type formField struct {
 // optional argument of another type is left out; a needed one is an error.
 func (x *exchange) formOf(tool *tool.Tool, wanted tool.UserArguments) (*argumentForm, error) {
 	form := &argumentForm{tool: tool}
-	var fields members
+	var fields wire.ObjectBuilder
 	for i := range tool.Arguments {
 		a := &tool.Arguments[i]
 		needed := slices.Contains(wanted.Needed, a)
@@ -46,16 +48,16 @@ func (x *exchange) formOf(tool *tool.Tool, wanted tool.UserArguments) (*argument
 		case field == nil:
 			continue
 		}
-		fields.add(a.Name, field)
+		fields.Add(a.Name, field)
 		form.fields = append(form.fields, formField{a, needed})
 	}
 	b := []byte{'{'}
-	if x.version.elicitsMore() {
+	if x.version.SupportsRichElicitation() {
 		b = append(b, `"mode":"form",`...)
 	}
-	b = wire.AppendString(append(b, `"message":`...), fmt.Sprintf("%s needs values that only you can give.", first(tool.Title, tool.Name)))
-	b = append(append(b, `,"requestedSchema":{"type":"object","properties":`...), fields.object()...)
-	b = append(appendStrings(append(b, `,"required":`...), form.needed()), "}}"...)
+	b = wire.AppendString(append(b, `"message":`...), fmt.Sprintf("%s needs values that only you can give.", cmp.Or(tool.Title, tool.Name)))
+	b = append(append(b, `,"requestedSchema":{"type":"object","properties":`...), fields.Close()...)
+	b = append(wire.AppendStrings(append(b, `,"required":`...), form.needed()), "}}"...)
 	form.params = b
 	return form, nil
 }
@@ -70,31 +72,31 @@ func (form *argumentForm) needed() (names []string) {
 	return names
 }
 
-// needs lists these names for messages.
-func (form *argumentForm) needs() string { return strings.Join(form.needed(), ", ") }
+// requiredNames lists these names for messages.
+func (form *argumentForm) requiredNames() string { return strings.Join(form.needed(), ", ") }
 
-// take reads the user's values from the responses of a round. again is true if there is no usable
+// readResponse reads the user's values from the responses of a round. again is true if there is no usable
 // response, or if a needed value is missing. take ignores values that the form does not ask for. An
 // empty string for an optional argument counts as absent, because clients send it for fields that
 // the user left empty.
-func (form *argumentForm) take(now *round) (r reply, again bool) {
-	response := member(now.responses, argumentsKey[1:len(argumentsKey)-1])
+func (form *argumentForm) readResponse(now *round) (r reply, again bool) {
+	response := wire.MemberOf(now.responses, argumentsKey[1:len(argumentsKey)-1])
 	now.responses = nil
 	if response.Kind() != '{' {
 		return reply{}, true
 	}
-	switch action := text(member(response, "action")); action {
+	switch action := wire.Text(wire.MemberOf(response, "action")); action {
 	case "accept":
 	case "decline", "cancel":
 		return failed(form.tool, tool.InvalidArguments, fmt.Sprintf("%s was not called: the user was asked for %s and did not give it (%s)",
-			form.tool.Name, form.needs(), action)), false
+			form.tool.Name, form.requiredNames(), action)), false
 	default:
 		return reply{}, true
 	}
-	content := member(response, "content")
+	content := wire.MemberOf(response, "content")
 	answers := []byte{'{'}
 	for _, field := range form.fields {
-		value := member(content, field.argument.Name)
+		value := wire.MemberOf(content, field.argument.Name)
 		if kind := value.Kind(); kind == 0 || kind == 'n' || !field.needed && string(value) == `""` {
 			if field.needed {
 				return reply{}, true
@@ -121,8 +123,8 @@ func (x *exchange) fieldOf(tool *tool.Tool, a *tool.Argument) []byte {
 		return nil
 	}
 	b := append(append([]byte(`{"type":"`), kind...), '"')
-	b = wire.AppendString(append(b, `,"title":`...), first(text(member(schema, "title")), a.Name))
-	if description := first(a.Description, text(member(a.Schema, "description")), text(member(schema, "description"))); description != "" {
+	b = wire.AppendString(append(b, `,"title":`...), cmp.Or(wire.Text(wire.MemberOf(schema, "title")), a.Name))
+	if description := cmp.Or(a.Description, wire.Text(wire.MemberOf(a.Schema, "description")), wire.Text(wire.MemberOf(schema, "description"))); description != "" {
 		b = wire.AppendString(append(b, `,"description":`...), description)
 	}
 	for walk := wire.Into(schema); walk.Next(); {
@@ -143,17 +145,17 @@ func (x *exchange) fieldTakes(kind string, keyword *wire.Walk) bool {
 		case "boolean":
 			return value == 't' || value == 'f'
 		case "string":
-			return value == '"' && x.version.elicitsMore()
+			return value == '"' && x.version.SupportsRichElicitation()
 		}
-		return value == '0' && x.version.elicitsMore()
+		return value == '0' && x.version.SupportsRichElicitation()
 	case keyword.Is("enum"):
-		return kind == "string" && allStrings(keyword.Value)
+		return kind == "string" && wire.AllStrings(keyword.Value)
 	case keyword.Is("minLength"), keyword.Is("maxLength"):
-		return kind == "string" && isInteger(keyword.Value) == nil
+		return kind == "string" && content.IsInteger(keyword.Value) == nil
 	case keyword.Is("minimum"), keyword.Is("maximum"):
 		return kind != "string" && kind != "boolean" && value == '0'
 	case keyword.Is("format"):
-		switch text(keyword.Value) {
+		switch wire.Text(keyword.Value) {
 		case "date", "date-time", "email", "uri":
 			return kind == "string"
 		}
@@ -161,33 +163,21 @@ func (x *exchange) fieldTakes(kind string, keyword *wire.Walk) bool {
 	return false
 }
 
-func allStrings(list jsontext.Value) bool {
-	if list.Kind() != '[' {
-		return false
-	}
-	for walk := wire.Into(list); walk.Next(); {
-		if walk.Value.Kind() != '"' {
-			return false
-		}
-	}
-	return true
-}
-
 // plainSchema resolves references, and unwraps combinations that only add null.
 func plainSchema(tool *tool.Tool, schema jsontext.Value) jsontext.Value {
 	for range maxReferences {
-		if ref, ok := strings.CutPrefix(text(member(schema, "$ref")), "#/$defs/"); ok {
+		if ref, ok := strings.CutPrefix(wire.Text(wire.MemberOf(schema, "$ref")), "#/$defs/"); ok {
 			ref = strings.NewReplacer("~1", "/", "~0", "~").Replace(ref)
-			schema = member(member(tool.InputSchema, "$defs"), ref)
+			schema = wire.MemberOf(wire.MemberOf(tool.InputSchema, "$defs"), ref)
 			continue
 		}
-		if hasMember(schema, "type") {
+		if wire.HasMember(schema, "type") {
 			return schema
 		}
 		only := jsontext.Value(nil)
 		for _, keyword := range []string{"anyOf", "oneOf", "allOf"} {
-			for walk := wire.Into(member(schema, keyword)); walk.Next(); {
-				if text(member(walk.Value, "type")) == "null" {
+			for walk := wire.Into(wire.MemberOf(schema, keyword)); walk.Next(); {
+				if wire.Text(wire.MemberOf(walk.Value, "type")) == "null" {
 					continue
 				}
 				if only != nil {
@@ -207,13 +197,13 @@ func plainSchema(tool *tool.Tool, schema jsontext.Value) jsontext.Value {
 // singleType returns the type of a schema, ignoring null. It returns "" if the schema has no type or
 // several.
 func singleType(schema jsontext.Value) string {
-	types := member(schema, "type")
+	types := wire.MemberOf(schema, "type")
 	if types.Kind() == '"' {
-		return text(types)
+		return wire.Text(types)
 	}
 	single := ""
 	for walk := wire.Into(types); walk.Next(); {
-		switch kind := text(walk.Value); {
+		switch kind := wire.Text(walk.Value); {
 		case kind == "null":
 		case single != "":
 			return ""

@@ -3,6 +3,7 @@ package mcpadapter
 import (
 	"testing"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -32,7 +33,7 @@ func TestFieldOfForm(t *testing.T) {
 		{`true`, ``, ``},
 	} {
 		a := &tool.Argument{Name: "n", Schema: []byte(c.schema)}
-		for v, want := range map[revision]string{v20250618: c.old, v20251125: c.want, v20260728: c.want} {
+		for v, want := range map[revision.Revision]string{revision.V20250618: c.old, revision.V20251125: c.want, revision.V20260728: c.want} {
 			x := exchange{version: v}
 			if got := string(x.fieldOf(called, a)); got != want {
 				t.Errorf("%s in %v: %s", c.schema, v, got)

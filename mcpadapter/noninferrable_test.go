@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -35,7 +36,7 @@ const payMessage = "Pay needs values that only you can give."
 
 func TestUserIsAskedForArguments(t *testing.T) {
 	e := serveAPI(t, paid)
-	for _, v := range []revision{v20250618, v20251125, v20260728} {
+	for _, v := range []revision.Revision{revision.V20250618, revision.V20251125, revision.V20260728} {
 		for _, c := range []struct {
 			rule, arguments, answer string
 			want                    string // in the answer
@@ -83,7 +84,7 @@ func TestUserIsAskedForArguments(t *testing.T) {
 func TestUserCannotBeAsked(t *testing.T) {
 	e := serveAPI(t, paid)
 	for _, v := range revisions {
-		if v.selfDescribing() {
+		if v.Stateless() {
 			continue // TestAskingNeedsTheCapability
 		}
 		got := resultOf(t, v, newClient(t, e, v, `{"sampling":{}}`).call(t, "pay", `{"amount":5}`))
@@ -92,7 +93,7 @@ func TestUserCannotBeAsked(t *testing.T) {
 		}
 	}
 	t.Run("not-a-single-value", func(t *testing.T) {
-		got := resultOf(t, v20260728, newClient(t, e, v20260728, askable).call(t, "sign", `{}`))
+		got := resultOf(t, revision.V20260728, newClient(t, e, revision.V20260728, askable).call(t, "sign", `{}`))
 		if text := words(got); !got.IsError || !strings.Contains(text, "keys") {
 			t.Errorf("%q", text)
 		}
@@ -102,7 +103,7 @@ func TestUserCannotBeAsked(t *testing.T) {
 // Who answers with nothing is asked again.
 func TestMissingAnswerIsAskedForAgain(t *testing.T) {
 	e := serveAPI(t, paid)
-	c := newClient(t, e, v20260728, askable)
+	c := newClient(t, e, revision.V20260728, askable)
 	for _, params := range []string{``, `,"inputResponses":{}`, `,"inputResponses":{"fairway_arguments":{"action":"accept","content":{"iban":"DE12"}}}`} {
 		if body := string(c.post(t, "pay", `,"arguments":{"amount":5}`+params)); !strings.Contains(body, `"resultType":"input_required"`) || !strings.Contains(body, `"requestState"`) {
 			t.Errorf("%s: %s", params, body)
@@ -119,7 +120,7 @@ func TestArgumentsOutliveFurtherRounds(t *testing.T) {
 		}
 		answerNative(w, `{"content":[{"type":"text","text":"`+r.URL.RawQuery+`"}]}`)
 	})
-	for _, v := range []revision{v20251125, v20260728} {
+	for _, v := range []revision.Revision{revision.V20251125, revision.V20260728} {
 		c := newClient(t, e, v, askable)
 		c.answers["vault needs values that only you can give."] = `"result":{"action":"accept","content":{"pin":42}}`
 		c.answers["sure?"] = `"result":{"action":"accept","content":{}}`
@@ -185,7 +186,7 @@ func serveCards(t *testing.T) *endpoint {
 // optional alone.
 func TestUserIsAskedForWhatTheCallNeeds(t *testing.T) {
 	e := serveCards(t)
-	for _, v := range []revision{v20250618, v20251125, v20260728} {
+	for _, v := range []revision.Revision{revision.V20250618, revision.V20251125, revision.V20260728} {
 		for _, c := range []struct {
 			rule, tool, arguments, content string
 			want                           string // in the answer
@@ -239,8 +240,8 @@ func TestAskingNeedsTheCapability(t *testing.T) {
 		{"prompt/wrong", "prompts/get", "item", `"name":"item","arguments":{"id":"7","limit":"x"}`, 200, `"code":-32602,"message":"invalid arguments for item: /limit: must be integer`},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			r := conformant(v20260728, c.method, c.params)
-			r.header[nameHeader], r.header[versionHeader] = c.name, v20260728.String()
+			r := conformant(revision.V20260728, c.method, c.params)
+			r.header[nameHeader], r.header[versionHeader] = c.name, revision.V20260728.String()
 			response := e.do(t, "POST", "/mcp", r.body, r.header)
 			body, err := io.ReadAll(response.Body)
 			if err != nil {
@@ -266,7 +267,7 @@ func TestAskingNeedsTheCapability(t *testing.T) {
 // now, and with nothing that answers.
 func TestAskingAgainNeedsTheCapability(t *testing.T) {
 	e := serveCards(t)
-	c := newClient(t, e, v20260728, askable)
+	c := newClient(t, e, revision.V20260728, askable)
 	body := c.post(t, "charge", `,"arguments":{"amount":3}`)
 	var asked struct{ Result struct{ RequestState string } }
 	if err := json.Unmarshal(body, &asked); err != nil || asked.Result.RequestState == "" {

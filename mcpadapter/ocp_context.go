@@ -48,7 +48,7 @@ func readContext(meta jsontext.Value) *ocp.Incoming {
 		if !bytes.HasPrefix(walk.Name[1:], []byte(contextPrefix)) && bytes.IndexByte(walk.Name, '\\') < 0 {
 			continue
 		}
-		name, ours := strings.CutPrefix(text(walk.Name), contextPrefix)
+		name, ours := strings.CutPrefix(wire.Text(walk.Name), contextPrefix)
 		if !ours {
 			continue
 		}
@@ -59,7 +59,7 @@ func readContext(meta jsontext.Value) *ocp.Incoming {
 		if header == nil {
 			header = make(http.Header)
 		}
-		value := text(walk.Value)
+		value := wire.Text(walk.Value)
 		if key == ocp.HeaderSession && !isHeaderText(value) {
 			value = "" // an empty value is recorded as a fault of the session
 		}
@@ -115,7 +115,7 @@ func (r *reply) exposedMeta() []byte {
 // neither.
 func (r *reply) contextMeta() (meta []byte) {
 	meta = r.exposedMeta()
-	if r.own == nil || r.Result == nil || len(r.Result.Header[ocp.HeaderSession]) == 0 {
+	if r.requestContext == nil || r.Result == nil || len(r.Result.Header[ocp.HeaderSession]) == 0 {
 		return meta
 	}
 	for _, key := range replyKeys {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -53,7 +54,7 @@ func TestReplyInMeta(t *testing.T) {
 		"own":     `"org.opencontextprotocol/context-id":"ocp-1","org.opencontextprotocol/agent-type":"ide"`,
 		"without": ``,
 	} {
-		for _, v := range []revision{v20250326, v20250618, v20251125} {
+		for _, v := range []revision.Revision{revision.V20250326, revision.V20250618, revision.V20251125} {
 			t.Run(rule+"/"+v.String(), func(t *testing.T) {
 				var seen *ocp.Incoming
 				r := conformant(v, "tools/call", `"name":"get_trip","arguments":{},"_meta":{`+meta+`}`)

@@ -8,7 +8,10 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -40,7 +43,7 @@ func ParseOutputSchema(name string) (OutputSchema, error) {
 	case OutputOff, OutputLoose, OutputStrict:
 		return mode, nil
 	}
-	return "", fmt.Errorf("output_schema %q is not known: write off, loose or strict", clip(name, maxQuoted))
+	return "", fmt.Errorf("output_schema %q is not known: write off, loose or strict", text.Cut(name, text.MaxQuoted))
 }
 
 // advisedStructure is the maximum size of structuredContent that hosts of MCP Apps recommend, in
@@ -56,19 +59,19 @@ func (s *Server) noteLargeStructure(tool *tool.Tool, size int) {
 	if s.options.OnLargeStructure == nil || tool == nil {
 		return
 	}
-	if s.noted.first(tool.Name) {
+	if s.reportedTools.first(tool.Name) {
 		s.options.OnLargeStructure(tool, size)
 	}
 }
 
-// noted holds the names of the tools that were reported.
-type noted struct {
+// reportedTools holds the names of the tools that were reported.
+type reportedTools struct {
 	mu    sync.Mutex
 	tools map[string]struct{}
 }
 
 // first reports whether the name is new, and adds it.
-func (n *noted) first(name string) bool {
+func (n *reportedTools) first(name string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if _, known := n.tools[name]; known || len(n.tools) >= maxNoted {
@@ -89,9 +92,9 @@ type output struct {
 }
 
 // outputOf returns the output for a tool.
-func (s *Server) outputOf(tool *tool.Tool, v revision) (o output) {
+func (s *Server) outputOf(tool *tool.Tool, v revision.Revision) (o output) {
 	mode := s.options.OutputSchema
-	if mode == "" || mode == OutputOff || tool == nil || !v.describesOutput() {
+	if mode == "" || mode == OutputOff || tool == nil || !v.SupportsOutputSchema() {
 		return o
 	}
 	answer := &tool.Answer
@@ -101,7 +104,7 @@ func (s *Server) outputOf(tool *tool.Tool, v revision) (o output) {
 	return output{
 		listed:  true,
 		strict:  mode == OutputStrict,
-		wrapped: v.describesObjects() && !slices.Equal(answer.Types, []string{"object"}),
+		wrapped: v.RequiresObjectOutput() && !slices.Equal(answer.Types, []string{"object"}),
 	}
 }
 
@@ -119,10 +122,10 @@ func alwaysJSON(answer *tool.Answer) bool {
 	return true
 }
 
-// departs returns an error if the response does not match the document's schema.
-func (r *reply) departs(f form) error {
+// schemaMismatch returns an error if the response does not match the document's schema.
+func (r *reply) schemaMismatch(f content.Form) error {
 	err := errors.New("it is not JSON, or an object in it has a name twice")
-	if f == jsonForm {
+	if f == content.JSONForm {
 		if value := bytes.TrimSpace(r.Result.Body); wire.Unambiguous(value) {
 			err = r.Tool.CheckAnswer(value)
 		}
@@ -139,23 +142,23 @@ func (r *reply) departs(f form) error {
 }
 
 // structures reports whether a JSON body becomes structuredContent, if it is valid.
-func (o output) structures(body []byte, v revision) bool {
+func (o output) structures(body []byte, v revision.Revision) bool {
 	body = bytes.TrimSpace(body)
-	return o.listed || len(body) > 0 && v.structures(body[0])
+	return o.listed || len(body) > 0 && v.SupportsStructuredContent(body[0])
 }
 
 // append appends structuredContent in the form that tools/list declares. value is nil if the response
 // is not valid JSON. If tools/list declares an outputSchema, there is always a structuredContent.
-func (o output) append(dst []byte, value []byte, v revision) []byte {
+func (o output) append(dst []byte, value []byte, v revision.Revision) []byte {
 	switch {
 	case value == nil && o.listed:
 		return append(dst, `,"structuredContent":{}`...)
 	case value == nil:
 		return dst
-	case o.wrapped || o.listed && v.describesObjects() && value[0] != '{':
+	case o.wrapped || o.listed && v.RequiresObjectOutput() && value[0] != '{':
 		dst = append(append(dst, `,"structuredContent":{"result":`...), value...)
 		return append(dst, '}')
-	case v.structures(value[0]):
+	case v.SupportsStructuredContent(value[0]):
 		return append(append(dst, `,"structuredContent":`...), value...)
 	}
 	return dst

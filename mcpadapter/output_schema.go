@@ -7,17 +7,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // appendOutputSchema appends a tool's outputSchema, unless outputOf says not to list one.
-func (s *Server) appendOutputSchema(dst []byte, tool *tool.Tool, v revision) []byte {
+func (s *Server) appendOutputSchema(dst []byte, tool *tool.Tool, v revision.Revision) []byte {
 	o := s.outputOf(tool, v)
 	if !o.listed {
 		return dst
 	}
 	w := outputWriter{strict: o.strict, dst: append(dst, `,"outputSchema":{`...)}
-	defs := member(tool.Answer.Schema, "$defs")
+	defs := wire.MemberOf(tool.Answer.Schema, "$defs")
 	w.defs = defs
 	switch {
 	case o.wrapped:
@@ -27,7 +28,7 @@ func (s *Server) appendOutputSchema(dst []byte, tool *tool.Tool, v revision) []b
 		if o.strict {
 			w.dst = append(w.dst, `,"required":["result"]`...)
 		}
-	case v.describesObjects():
+	case v.RequiresObjectOutput():
 		w.dst = append(w.dst, `"type":"object"`...)
 		w.untyped = true
 		w.keywords(tool.Answer.Schema)
@@ -77,9 +78,9 @@ func (w *outputWriter) keywords(schema jsontext.Value) {
 	if !w.strict {
 		w.describe(schema)
 	}
-	patterns, tuple, anyOf := hasMember(schema, "patternProperties"), hasMember(schema, "prefixItems"), hasMember(schema, "anyOf")
+	patterns, tuple, anyOf := wire.HasMember(schema, "patternProperties"), wire.HasMember(schema, "prefixItems"), wire.HasMember(schema, "anyOf")
 	for walk := wire.Into(schema); walk.Next(); {
-		name := text(walk.Name)
+		name := wire.Text(walk.Name)
 		switch name {
 		case "title":
 			w.copy(name, walk.Value)
@@ -173,26 +174,26 @@ func (w *outputWriter) additional(value jsontext.Value, patterns bool) {
 // refers reports whether the target of a $ref exists. Validators reject a schema with a dangling
 // $ref.
 func (w *outputWriter) refers(ref jsontext.Value) bool {
-	name, ok := strings.CutPrefix(text(ref), "#/$defs/")
-	return ok && member(w.defs, name) != nil
+	name, ok := strings.CutPrefix(wire.Text(ref), "#/$defs/")
+	return ok && wire.MemberOf(w.defs, name) != nil
 }
 
 // describe writes a description that includes the type.
 func (w *outputWriter) describe(schema jsontext.Value) {
-	kind := text(member(schema, "type"))
-	for walk := wire.Into(member(schema, "type")); walk.Next(); {
+	kind := wire.Text(wire.MemberOf(schema, "type"))
+	for walk := wire.Into(wire.MemberOf(schema, "type")); walk.Next(); {
 		if kind != "" {
 			kind += " or "
 		}
-		kind += text(walk.Value)
+		kind += wire.Text(walk.Value)
 	}
-	if format := text(member(schema, "format")); format != "" {
+	if format := wire.Text(wire.MemberOf(schema, "format")); format != "" {
 		kind = strings.TrimSpace(kind + " (" + format + ")")
 	}
-	if enum := member(schema, "enum"); enum.Kind() == '[' && len(enum) <= maxListedEnum {
+	if enum := wire.MemberOf(schema, "enum"); enum.Kind() == '[' && len(enum) <= maxListedEnum {
 		kind = strings.TrimSpace(kind + ", one of " + string(enum[1:len(enum)-1]))
 	}
-	description := text(member(schema, "description"))
+	description := wire.Text(wire.MemberOf(schema, "description"))
 	switch {
 	case kind == "" && description == "":
 		return

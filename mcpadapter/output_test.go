@@ -15,6 +15,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/fairwayhq/fairway/internal/shared"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -67,7 +69,7 @@ func describing(t testing.TB, mode OutputSchema, a answers) (*Server, *tool.Tool
 }
 
 // listedOutputs returns the outputSchema of each tool.
-func listedOutputs(t *testing.T, s *Server, tools *tool.Toolset, v revision) map[string]json.RawMessage {
+func listedOutputs(t *testing.T, s *Server, tools *tool.Toolset, v revision.Revision) map[string]json.RawMessage {
 	t.Helper()
 	r := conformant(v, "tools/list", "")
 	r.server, r.tools = s, tools
@@ -90,16 +92,16 @@ func listedOutputs(t *testing.T, s *Server, tools *tool.Toolset, v revision) map
 func TestOutputSchemaIsListed(t *testing.T) {
 	for _, c := range []struct {
 		mode    OutputSchema
-		version revision
+		version revision.Revision
 		want    string // tools that have one
 	}{
-		{"", v20251125, ""},
-		{OutputOff, v20260728, ""},
-		{OutputLoose, v20250326, ""},
-		{OutputLoose, v20250618, "count either list maybe one"},
-		{OutputLoose, v20260728, "count either list maybe one"},
-		{OutputStrict, v20251125, "count list one"},
-		{OutputStrict, v20260728, "count list one"},
+		{"", revision.V20251125, ""},
+		{OutputOff, revision.V20260728, ""},
+		{OutputLoose, revision.V20250326, ""},
+		{OutputLoose, revision.V20250618, "count either list maybe one"},
+		{OutputLoose, revision.V20260728, "count either list maybe one"},
+		{OutputStrict, revision.V20251125, "count list one"},
+		{OutputStrict, revision.V20260728, "count list one"},
 	} {
 		s, tools, _ := describing(t, c.mode, nil)
 		listed := listedOutputs(t, s, tools, c.version)
@@ -118,13 +120,13 @@ func TestOutputSchemaIsListed(t *testing.T) {
 func TestOutputSchemaForms(t *testing.T) {
 	for _, c := range []struct {
 		mode       OutputSchema
-		version    revision
+		version    revision.Revision
 		tool, want string
 	}{
-		{OutputLoose, v20251125, "count", `{"type":"object","properties":{"result":{"description":"integer or null"}}}`},
-		{OutputStrict, v20251125, "count", `{"type":"object","properties":{"result":{"type":["integer","null"],"minimum":0}},"required":["result"]}`},
-		{OutputLoose, v20260728, "count", `{"description":"integer or null"}`},
-		{OutputStrict, v20260728, "count", `{"type":["integer","null"],"minimum":0}`},
+		{OutputLoose, revision.V20251125, "count", `{"type":"object","properties":{"result":{"description":"integer or null"}}}`},
+		{OutputStrict, revision.V20251125, "count", `{"type":"object","properties":{"result":{"type":["integer","null"],"minimum":0}},"required":["result"]}`},
+		{OutputLoose, revision.V20260728, "count", `{"description":"integer or null"}`},
+		{OutputStrict, revision.V20260728, "count", `{"type":["integer","null"],"minimum":0}`},
 	} {
 		s, tools, _ := describing(t, c.mode, nil)
 		if got := string(listedOutputs(t, s, tools, c.version)[c.tool]); got != c.want {
@@ -132,14 +134,14 @@ func TestOutputSchemaForms(t *testing.T) {
 		}
 	}
 	s, tools, _ := describing(t, OutputStrict, nil)
-	one := string(listedOutputs(t, s, tools, v20251125)["one"])
+	one := string(listedOutputs(t, s, tools, revision.V20251125)["one"])
 	for _, keyword := range []string{"pattern", "format", "oneOf"} {
 		if strings.Contains(one, `"`+keyword+`"`) {
 			t.Errorf("clients are to judge %s: %s", keyword, one)
 		}
 	}
 	s, tools, _ = describing(t, OutputLoose, nil)
-	one = string(listedOutputs(t, s, tools, v20251125)["one"])
+	one = string(listedOutputs(t, s, tools, revision.V20251125)["one"])
 	for _, want := range []string{`"description":"string (uuid). Its id"`, `one of \"halt\",\"terminal\"`} {
 		if !strings.Contains(one, want) {
 			t.Errorf("%s is not in %s", want, one)
@@ -173,7 +175,7 @@ func TestAnswersFitTheListedSchema(t *testing.T) {
 	for _, mode := range []OutputSchema{OutputLoose, OutputStrict} {
 		for number, a := range outputAnswers {
 			s, tools, caller := describing(t, mode, a)
-			for _, v := range []revision{v20250618, v20251125, v20260728} {
+			for _, v := range []revision.Revision{revision.V20250618, revision.V20251125, revision.V20260728} {
 				for name, raw := range listedOutputs(t, s, tools, v) {
 					r := conformant(v, "tools/call", `"name":"`+name+`"`)
 					r.server, r.tools, r.caller = s, tools, caller
@@ -221,7 +223,7 @@ func fitsSchema(t *testing.T, schema, value []byte) bool {
 
 func TestStrictMissSaysWhere(t *testing.T) {
 	s, tools, caller := describing(t, OutputStrict, outputAnswers[1])
-	r := conformant(v20251125, "tools/call", `"name":"one"`)
+	r := conformant(revision.V20251125, "tools/call", `"name":"one"`)
 	r.server, r.tools, r.caller = s, tools, caller
 	var got toolResult
 	r.result(t, "CallToolResult", &got)
@@ -277,7 +279,7 @@ func TestTypeScriptClientsTakeEveryAnswer(t *testing.T) {
 	for _, mode := range []OutputSchema{OutputLoose, OutputStrict} {
 		for number, a := range outputAnswers {
 			tools := build(t, describedAnswers, tool.BuildOptions{Name: "stations", ResponseSchemas: true})
-			a["native"] = [2]string{nativeType, `{"content":[]}`}
+			a["native"] = [2]string{content.NativeType, `{"content":[]}`}
 			e := serveEndpoint(t, Options{OutputSchema: mode}, api{tools, a.ServeHTTP})
 			e.tools.Store(tools)
 			for _, sdk := range []string{"sdk", "client"} {

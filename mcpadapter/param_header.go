@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -22,7 +24,7 @@ const maxSafeInteger = 1<<53 - 1
 // arguments. A proxy in front of this server may have decided by the headers. Connections have no
 // headers to check.
 func (x *exchange) checkParamHeaders(tool *tool.Tool) *fault {
-	if !x.version.selfDescribing() || x.header == nil {
+	if !x.version.Stateless() || x.header == nil {
 		return nil
 	}
 	for i := range tool.Arguments {
@@ -39,7 +41,7 @@ func (x *exchange) checkParamHeaders(tool *tool.Tool) *fault {
 
 // checkParamHeader checks one header. It must be absent if the argument is absent or null.
 func (x *exchange) checkParamHeader(header, argument string) *fault {
-	value := member(x.params.arguments, argument)
+	value := wire.MemberOf(x.params.arguments, argument)
 	values := x.header[http.CanonicalHeaderKey(header)]
 	switch value.Kind() {
 	case 0, 'n':
@@ -66,7 +68,7 @@ func (x *exchange) checkParamHeader(header, argument string) *fault {
 	}
 	if !repeats(plain, value) {
 		return mismatched("the header %s is %q and the argument %s is %s: send the same value in both",
-			header, clip(plain, maxQuoted), argument, clip(string(value), maxQuoted))
+			header, text.Cut(plain, text.MaxQuoted), argument, text.Cut(string(value), text.MaxQuoted))
 	}
 	return nil
 }
@@ -76,7 +78,7 @@ func (x *exchange) checkParamHeader(header, argument string) *fault {
 func repeats(header string, value jsontext.Value) bool {
 	switch value.Kind() {
 	case '"':
-		return header == text(value)
+		return header == wire.Text(value)
 	case '0':
 		if header == string(value) {
 			return true

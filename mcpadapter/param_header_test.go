@@ -5,6 +5,7 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -42,7 +43,7 @@ func TestParamHeaders(t *testing.T) {
 		{"integer-endless", `{"count":1}`, map[string]string{"Mcp-Param-Count": "1e999999999"}, false},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			r := conformant(v20260728, "tools/call", `"name":"route","arguments":`+c.arguments)
+			r := conformant(revision.V20260728, "tools/call", `"name":"route","arguments":`+c.arguments)
 			r.tools = tools
 			maps.Copy(r.header, c.header)
 			if c.ok {
@@ -50,7 +51,7 @@ func TestParamHeaders(t *testing.T) {
 				return
 			}
 			r.fault(t, 400, headerMismatch)
-			r.version, r.body = v20251125, conformant(v20251125, "tools/call", `"name":"route","arguments":`+c.arguments).body
+			r.version, r.body = revision.V20251125, conformant(revision.V20251125, "tools/call", `"name":"route","arguments":`+c.arguments).body
 			r.fault(t, 200, 0)
 		})
 	}
@@ -58,7 +59,7 @@ func TestParamHeaders(t *testing.T) {
 
 // Over a connection there are no headers.
 func TestParamHeadersOverConnection(t *testing.T) {
-	x := exchange{version: v20260728, params: params{arguments: []byte(`{"region":"x"}`)}}
+	x := exchange{version: revision.V20260728, params: params{arguments: []byte(`{"region":"x"}`)}}
 	tool, _ := build(t, payments, tool.BuildOptions{}).Tool("route")
 	if f := x.checkParamHeaders(tool); f != nil {
 		t.Error(f.message)

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 )
 
 // admitPage checks the Host and Origin headers of requests that web pages make. Requests without an
@@ -32,17 +34,17 @@ func (s *Server) admit(r *http.Request) *fault {
 		return &fault{status: http.StatusNoContent, allow: true}
 	default:
 		f := faultf(http.StatusMethodNotAllowed, invalidRequest,
-			"this endpoint answers POST, a stream on GET and the end of a session on DELETE, not %s", clip(r.Method, maxQuoted))
+			"this endpoint answers POST, a stream on GET and the end of a session on DELETE, not %s", text.Cut(r.Method, text.MaxQuoted))
 		f.anonymous, f.allow = true, true
 		return f
 	}
-	if mediaType(r.Header.Get("Content-Type")) != "application/json" {
+	if content.MediaType(r.Header.Get("Content-Type")) != "application/json" {
 		return faultf(http.StatusUnsupportedMediaType, invalidRequest,
-			"the Content-Type must be application/json, not %q", clip(r.Header.Get("Content-Type"), maxQuoted))
+			"the Content-Type must be application/json, not %q", text.Cut(r.Header.Get("Content-Type"), text.MaxQuoted))
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return faultf(http.StatusUnsupportedMediaType, invalidRequest,
-			"Content-Encoding %q is not supported: send the body as it is", clip(coding, maxQuoted))
+			"Content-Encoding %q is not supported: send the body as it is", text.Cut(coding, text.MaxQuoted))
 	}
 	if !acceptsJSON(r.Header["Accept"]) {
 		return faultf(http.StatusNotAcceptable, invalidRequest,
@@ -70,7 +72,7 @@ func acceptsStream(accept []string) bool {
 			return true
 		}
 		for part := range strings.SplitSeq(line, ",") {
-			if mediaType(part) == "text/event-stream" && !refusedByWeight(part) {
+			if content.MediaType(part) == "text/event-stream" && !refusedByWeight(part) {
 				return true
 			}
 		}
@@ -96,7 +98,7 @@ func (s *Server) checkHost(r *http.Request) *fault {
 	}
 	f := faultf(http.StatusForbidden, invalidRequest,
 		"pages of host %q are not served on a loopback address: use localhost, or name this host in the option hosts of the server's configuration",
-		clip(r.Host, maxQuoted))
+		text.Cut(r.Host, text.MaxQuoted))
 	f.anonymous = true
 	return f
 }
@@ -115,7 +117,7 @@ func (s *Server) checkOrigin(r *http.Request) *fault {
 		}
 	}
 	f := faultf(http.StatusForbidden, invalidRequest,
-		"origin %q may not call this server: name it in the option origins of the server's configuration", clip(origins[0], maxQuoted))
+		"origin %q may not call this server: name it in the option origins of the server's configuration", text.Cut(origins[0], text.MaxQuoted))
 	f.anonymous = true
 	return f
 }
@@ -161,15 +163,6 @@ func loopback(host string) bool {
 	return err == nil && address.Unmap().IsLoopback()
 }
 
-// mediaType returns a media type in lower case, without its parameters.
-func mediaType(contentType string) string {
-	if contentType == "application/json" {
-		return contentType
-	}
-	contentType, _, _ = strings.Cut(contentType, ";")
-	return strings.ToLower(strings.TrimSpace(contentType))
-}
-
 // acceptsJSON reports whether an Accept header allows application/json. MCP requires clients to list
 // it beside text/event-stream; a client that sends no Accept header is served too.
 func acceptsJSON(accept []string) bool {
@@ -177,7 +170,7 @@ func acceptsJSON(accept []string) bool {
 	for _, line := range accept {
 		for part := range strings.SplitSeq(line, ",") {
 			asked = asked || strings.TrimSpace(part) != ""
-			switch mediaType(part) {
+			switch content.MediaType(part) {
 			case "application/json", "application/*", "*/*":
 				if !refusedByWeight(part) {
 					return true
@@ -222,13 +215,13 @@ func (s *Server) readBody(b *buffer.Buffer, r *http.Request) *fault {
 	case errors.Is(err, buffer.ErrTooLarge):
 		return tooLarge(limit)
 	default:
-		return brokenOff(err, len(b.B))
+		return incompleteBody(err, len(b.B))
 	}
 }
 
-// brokenOff returns the fault for a body that ended early: either a handler in front of this server
+// incompleteBody returns the fault for a body that ended early: either a handler in front of this server
 // limits bodies, or the client stopped sending.
-func brokenOff(err error, read int) *fault {
+func incompleteBody(err error, read int) *fault {
 	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
 		return tooLarge(tooLong.Limit)
 	}

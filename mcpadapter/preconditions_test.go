@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
 func TestOnlyPOST(t *testing.T) {
@@ -58,7 +60,7 @@ func TestHeadOfRequest(t *testing.T) {
 		{"origin/allowed", map[string]string{"Origin": "https://app.example.com"}, 200},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			r := conformant(v20251125, "ping", "")
+			r := conformant(revision.V20251125, "ping", "")
 			r.server = New(Options{AllowedOrigins: []string{"https://App.example.com/"}})
 			r.header = c.header
 			w := r.send(t)

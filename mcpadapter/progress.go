@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -17,9 +18,9 @@ const (
 	maxProgressToken   = 1 << 10 // bytes; each notification repeats the token
 	maxProgressMessage = 4 << 10 // bytes
 
-	// wordStep is the amount by which progress increases for an event that carries only a message.
+	// progressEpsilon is the amount by which progress increases for an event that carries only a message.
 	// It is too small to be mistaken for real progress.
-	wordStep = 1e-6
+	progressEpsilon = 1e-6
 )
 
 // logInfo is the level of log events without a level. logWarning is the level of this server's own
@@ -38,37 +39,37 @@ func (x *exchange) progressToken() jsontext.Value {
 	if x.channel == nil || len(x.params.meta) == 0 {
 		return nil
 	}
-	token := member(x.params.meta, "progressToken")
+	token := wire.MemberOf(x.params.meta, "progressToken")
 	if kind := token.Kind(); kind != '"' && kind != '0' || len(token) > maxProgressToken {
 		return nil
 	}
 	return token
 }
 
-// hearing returns a context whose calls report their events to the client. It returns ctx if the
+// withProgress returns a context whose calls report their events to the client. It returns ctx if the
 // client wants no events or cannot receive them.
-func (x *exchange) hearing(ctx context.Context) context.Context {
+func (x *exchange) withProgress(ctx context.Context) context.Context {
 	if x.channel == nil || x.progressToken() == nil && !x.logs(logEmergency) {
 		return ctx
 	}
-	x.teller = teller{
+	x.reporter = progressReporter{
 		x:      x,
 		latest: math.Inf(-1),
 		sender: &latestOnly{out: x.channel, limit: rateLimit{burst: maxProgressBurst, interval: progressInterval}},
 		logs:   rateLimit{burst: maxLogBurst, interval: logInterval},
 	}
-	return tool.ContextWithListener(ctx, x.teller.tell)
+	return tool.ContextWithListener(ctx, x.reporter.report)
 }
 
 // A teller forwards the events of one request to the client as log messages and progress
 // notifications. It keeps progress increasing over all calls that the request makes, because MCP
 // requires that.
-type teller struct {
-	x      *exchange
-	latest float64        // progress value of the last notification
-	count  float64        // last value that the stream itself reported
-	words  int            // message-only notifications since then
-	total  jsontext.Value // total of the last notification; nil for none
+type progressReporter struct {
+	x            *exchange
+	latest       float64        // progress value of the last notification
+	count        float64        // last value that the stream itself reported
+	messageCount int            // message-only notifications since then
+	total        jsontext.Value // total of the last notification; nil for none
 
 	sender *latestOnly // for progress; nil if no events are forwarded
 	logs   rateLimit
@@ -78,7 +79,7 @@ type teller struct {
 
 // stop ends the forwarding. It sends the last progress notification and the number of omitted log
 // messages. If the client has canceled the call, it sends nothing.
-func (t *teller) stop(canceled bool) {
+func (t *progressReporter) stop(canceled bool) {
 	if t.sender == nil {
 		return
 	}
@@ -86,11 +87,11 @@ func (t *teller) stop(canceled bool) {
 	if t.omitted > 0 && !canceled {
 		t.x.log(logWarning, "", fmt.Appendf(nil, `"%d log messages of this call were omitted: they came too fast"`, t.omitted))
 	}
-	*t = teller{}
+	*t = progressReporter{}
 }
 
-// tell forwards one event of a call. Log messages beyond the rate limit are counted and dropped.
-func (t *teller) tell(e tool.Event) {
+// report forwards one event of a call. Log messages beyond the rate limit are counted and dropped.
+func (t *progressReporter) report(e tool.Event) {
 	switch e.Kind {
 	case tool.EventLog:
 		level := logLevelOf(e.Level)
@@ -114,17 +115,17 @@ func (t *teller) tell(e tool.Event) {
 	}
 }
 
-// goOn sets the progress value of an event that carries only a message. MCP requires progress to
+// nextProgress sets the progress value of an event that carries only a message. MCP requires progress to
 // increase with every notification (MCP, Progress), so the event gets the last reported value plus a
-// small multiple of wordStep. If the new value exceeds the total, the total is omitted.
-func (t *teller) goOn(e *tool.Event) {
-	if e.Progress != nil || e.Message == "" || !t.x.version.explainsProgress() || math.IsInf(t.latest, 0) {
+// small multiple of progressEpsilon. If the new value exceeds the total, the total is omitted.
+func (t *progressReporter) nextProgress(e *tool.Event) {
+	if e.Progress != nil || e.Message == "" || !t.x.version.SupportsProgressMessage() || math.IsInf(t.latest, 0) {
 		return
 	}
-	t.words++
-	next := t.count + float64(t.words)*wordStep
+	t.messageCount++
+	next := t.count + float64(t.messageCount)*progressEpsilon
 	if next <= t.latest {
-		next = math.Nextafter(t.latest, math.Inf(1)) // the count is so large that adding wordStep does not change it
+		next = math.Nextafter(t.latest, math.Inf(1)) // the count is so large that adding progressEpsilon does not change it
 	}
 	if math.IsInf(next, 1) {
 		return // there is no larger number
@@ -148,20 +149,20 @@ func appendNumber(b []byte, n float64) []byte {
 }
 
 // progress sends a notification if the progress value has increased.
-func (t *teller) progress(e *tool.Event) {
+func (t *progressReporter) progress(e *tool.Event) {
 	token := t.x.progressToken()
 	if token == nil {
 		return
 	}
 	counted := e.Progress != nil
-	t.goOn(e)
+	t.nextProgress(e)
 	value, err := strconv.ParseFloat(string(e.Progress), 64)
 	if err != nil || value <= t.latest {
 		return
 	}
 	t.latest = value
 	if counted {
-		t.count, t.words = value, 0
+		t.count, t.messageCount = value, 0
 	}
 	t.total = append(t.total[:0], e.Total...)
 	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`), token...)
@@ -169,8 +170,8 @@ func (t *teller) progress(e *tool.Event) {
 	if e.Total.Kind() == '0' {
 		b = append(append(b, `,"total":`...), e.Total...)
 	}
-	if e.Message != "" && t.x.version.explainsProgress() {
-		b = wire.AppendString(append(b, `,"message":`...), clip(e.Message, maxProgressMessage))
+	if e.Message != "" && t.x.version.SupportsProgressMessage() {
+		b = wire.AppendString(append(b, `,"message":`...), text.Cut(e.Message, maxProgressMessage))
 	}
 	t.sender.offer(append(b, "}}"...))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -88,12 +89,12 @@ func TestProgress(t *testing.T) {
 		{"object-token", `{}`, []tool.Event{progress("1", "", "")}, nil},
 		{"endless-token", `"` + strings.Repeat("x", maxProgressToken) + `"`, []tool.Event{progress("1", "", "")}, nil},
 	} {
-		for _, v := range []revision{v20241105, v20250326, v20250618, v20251125, v20260728} {
+		for _, v := range []revision.Revision{revision.V20241105, revision.V20250326, revision.V20250618, revision.V20251125, revision.V20260728} {
 			t.Run(c.rule+"/"+v.String(), func(t *testing.T) {
 				e := serveEndpoint(t, Options{}, streaming(c.events...))
 				client := newClient(t, e, v, `{}`)
 				r := conformant(v, "tools/call", `"name":"get_trip"`)
-				if v.selfDescribing() {
+				if v.Stateless() {
 					r.body = strings.Replace(r.body, `"_meta":{`, `"_meta":{"progressToken":`+c.token+`,`, 1)
 				} else {
 					r.body = strings.Replace(r.body, `"params":{`, `"params":{"_meta":{"progressToken":`+c.token+`},`, 1)
@@ -103,10 +104,10 @@ func TestProgress(t *testing.T) {
 				got := toldOf(t, e, r, v, "notifications/progress", "ProgressNotification")
 				var want []string
 				for _, params := range c.want {
-					if v == v20241105 && words.MatchString(params) {
+					if v == revision.V20241105 && words.MatchString(params) {
 						continue // without its words it would tell of nothing
 					}
-					if v == v20241105 {
+					if v == revision.V20241105 {
 						params = strings.Replace(params, `,"message":"half"`, "", 1)
 					}
 					want = append(want, strings.Replace(params, ":T,", ":"+c.token+",", 1))
@@ -132,10 +133,10 @@ func TestProgress_is_rate_limited(t *testing.T) {
 				events = append(events, tool.Event{Kind: kind, Progress: jsontext.Value(strconv.Itoa(i + 1))})
 			}
 			e := serveEndpoint(t, Options{}, streaming(events...))
-			r := conformant(v20250618, "tools/call", `"name":"get_trip","_meta":{"progressToken":1}`)
+			r := conformant(revision.V20250618, "tools/call", `"name":"get_trip","_meta":{"progressToken":1}`)
 			r.header[versionHeader] = "2025-06-18"
 			begun := time.Now()
-			got := toldOf(t, e, r, v20250618, "notifications/progress", "ProgressNotification")
+			got := toldOf(t, e, r, revision.V20250618, "notifications/progress", "ProgressNotification")
 			if most := maxProgressBurst + int(time.Since(begun)/progressInterval) + 2; len(got) < 2 || len(got) > most {
 				t.Fatalf("got %d notifications, want 2 to %d", len(got), most)
 			}
@@ -171,10 +172,10 @@ func TestLogs_are_rate_limited(t *testing.T) {
 		events = append(events, tool.Event{Kind: tool.EventLog, Data: jsontext.Value(`"x"`)})
 	}
 	e := serveEndpoint(t, Options{}, streaming(events...))
-	r := conformant(v20250618, "tools/call", `"name":"get_trip"`)
+	r := conformant(revision.V20250618, "tools/call", `"name":"get_trip"`)
 	r.header[versionHeader] = "2025-06-18"
 	begun := time.Now()
-	got := toldOf(t, e, r, v20250618, "notifications/message", "LoggingMessageNotification")
+	got := toldOf(t, e, r, revision.V20250618, "notifications/message", "LoggingMessageNotification")
 	if most := maxLogBurst + int(time.Since(begun)/logInterval) + 2; len(got) < maxLogBurst || len(got) > most {
 		t.Fatalf("got %d log messages, want %d to %d", len(got), maxLogBurst, most)
 	}
@@ -185,7 +186,7 @@ func TestLogs_are_rate_limited(t *testing.T) {
 
 // toldOf sends a request and returns the parameters of what comes before the
 // answer.
-func toldOf(t *testing.T, e *endpoint, r request, v revision, method, definition string) (params []string) {
+func toldOf(t *testing.T, e *endpoint, r request, v revision.Revision, method, definition string) (params []string) {
 	t.Helper()
 	response := e.do(t, "POST", "/mcp", r.body, r.header)
 	if response.Header.Get("Content-Type") != "text/event-stream" {
@@ -233,7 +234,7 @@ func TestLogsOfTheAPI(t *testing.T) {
 		})
 	}
 	t.Run("not-asked-for", func(t *testing.T) {
-		r := conformant(v20260728, "tools/call", `"name":"get_trip"`)
+		r := conformant(revision.V20260728, "tools/call", `"name":"get_trip"`)
 		r.header[versionHeader] = "2026-07-28"
 		if got := e.do(t, "POST", "/mcp", r.body, r.header).Header.Get("Content-Type"); got != "application/json" {
 			t.Errorf("answered with %s", got)
@@ -243,7 +244,7 @@ func TestLogsOfTheAPI(t *testing.T) {
 
 // No progress is sent to a client that takes no stream.
 func TestNoProgressWithoutStream(t *testing.T) {
-	r := conformant(v20250618, "tools/call", `"name":"get_trip","_meta":{"progressToken":1}`)
+	r := conformant(revision.V20250618, "tools/call", `"name":"get_trip","_meta":{"progressToken":1}`)
 	r.header["Accept"] = "application/json"
 	r.caller = callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
 		if tool.ListenerFromContext(ctx) != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
@@ -28,21 +29,21 @@ const (
 // rounds of a request (MCP 2026-07-28, Multi Round-Trip Requests). The client stores it, so the
 // server needs no state of its own. It is encrypted, bound to the user, the request and its
 // arguments, and expires after requestStateTTL.
-type memory struct {
+type roundState struct {
 	asked   bool           // whether the last round asked the user for arguments
 	answers jsontext.Value // arguments that the user gave, a JSON object; nil if none
 	state   string         // requestState of the API; "" if none
 }
 
-func (m *memory) empty() bool { return !m.asked && m.answers == nil && m.state == "" }
+func (m *roundState) empty() bool { return !m.asked && m.answers == nil && m.state == "" }
 
 // resumeRound reads the inputResponses and the requestState of a request. It returns the zero round
 // if the request is the first one.
 func (x *exchange) resumeRound(i invocation) (now round, f *fault) {
-	if now.responses, f = readInputResponses(member(x.params.raw, "inputResponses")); f != nil {
+	if now.responses, f = readInputResponses(wire.MemberOf(x.params.raw, "inputResponses")); f != nil {
 		return now, f
 	}
-	sealed := member(x.params.raw, "requestState")
+	sealed := wire.MemberOf(x.params.raw, "requestState")
 	switch sealed.Kind() {
 	case 0:
 		return now, nil
@@ -50,7 +51,7 @@ func (x *exchange) resumeRound(i invocation) (now round, f *fault) {
 	default:
 		return now, badParams("params.requestState must be a string, not %s", wire.KindName(sealed.Kind()))
 	}
-	plain, err := x.server.signer().unseal(text(sealed), x.binding(i))
+	plain, err := x.server.signer().unseal(wire.Text(sealed), x.binding(i))
 	if err != nil {
 		return now, badParams("params.requestState %v: call again without it", err)
 	}
@@ -64,7 +65,7 @@ func (x *exchange) resumeRound(i invocation) (now round, f *fault) {
 		case walk.Is("answers"):
 			now.answers = walk.Value
 		case walk.Is("state"):
-			now.state = text(walk.Value)
+			now.state = wire.Text(walk.Value)
 		}
 	}
 	if time.Now().Unix() > until {
@@ -73,8 +74,8 @@ func (x *exchange) resumeRound(i invocation) (now round, f *fault) {
 	return now, nil
 }
 
-// sealMemory returns the sealed requestState that holds m.
-func (x *exchange) sealMemory(i invocation, m *memory) string {
+// sealRoundState returns the sealed requestState that holds m.
+func (x *exchange) sealRoundState(i invocation, m *roundState) string {
 	b := strconv.AppendInt([]byte(`{"until":`), time.Now().Add(requestStateTTL).Unix(), 10)
 	if m.asked {
 		b = append(b, `,"asked":true`...)
@@ -118,7 +119,7 @@ func readInputResponses(raw jsontext.Value) (jsontext.Value, *fault) {
 	for walk := wire.Into(raw); walk.Next(); count++ {
 		if walk.Value.Kind() != '{' {
 			return nil, badParams("params.inputResponses[%s] must be the result of a request, an object, not %s",
-				clip(string(walk.Name), maxQuoted), wire.KindName(walk.Value.Kind()))
+				text.Cut(string(walk.Name), text.MaxQuoted), wire.KindName(walk.Value.Kind()))
 		}
 	}
 	if count > maxInputResponses {

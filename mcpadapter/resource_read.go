@@ -1,7 +1,7 @@
 package mcpadapter
 
 import (
-	"encoding/base64"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,7 +12,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -26,7 +28,7 @@ func (x *exchange) readResource() *fault {
 	if f != nil {
 		return f
 	}
-	t, ok := x.catalog().shelf().find(uri)
+	t, ok := x.catalog().index().Find(uri)
 	if !ok {
 		return x.noResource(uri)
 	}
@@ -35,12 +37,12 @@ func (x *exchange) readResource() *fault {
 		return f
 	}
 	defer r.Release()
-	if r.asks != nil {
-		x.answerAsks(r.reply)
+	if r.inputRequired != nil {
+		x.writeInputRequired(r.reply)
 		return nil
 	}
-	b := x.appendResultHead(x.begin(), "complete", nil)
-	if x.version.selfDescribing() {
+	b := x.appendResultHead(x.beginResult(), "complete", nil)
+	if x.version.Stateless() {
 		b = r.appendFreshness(b, x.server)
 	}
 	if b, f = x.appendContents(append(b, `"contents":[`...), r); f != nil {
@@ -50,15 +52,15 @@ func (x *exchange) readResource() *fault {
 	return nil
 }
 
-// uri returns the parameter uri.
+// URI returns the parameter uri.
 func (x *exchange) uri() (string, *fault) {
-	raw := member(x.params.raw, "uri")
+	raw := wire.MemberOf(x.params.raw, "uri")
 	if raw.Kind() != '"' {
 		return "", badParams("params.uri must be a string that names a resource, not %s", wire.KindName(raw.Kind()))
 	}
-	uri := text(raw)
-	if len(uri) > maxURI {
-		return "", badParams("params.uri is longer than %d bytes", maxURI)
+	uri := wire.Text(raw)
+	if len(uri) > library.MaxURI {
+		return "", badParams("params.uri is longer than %d bytes", library.MaxURI)
 	}
 	return uri, nil
 }
@@ -66,8 +68,8 @@ func (x *exchange) uri() (string, *fault) {
 // noResource returns the fault for a URI without a resource.
 func (x *exchange) noResource(uri string) *fault {
 	f := faultf(http.StatusOK, resourceNotFound,
-		"there is no resource %s: resources/list and resources/templates/list name those there are", clip(uri, 4*maxQuoted))
-	if x.version.selfDescribing() {
+		"there is no resource %s: resources/list and resources/templates/list name those there are", text.Cut(uri, 4*text.MaxQuoted))
+	if x.version.Stateless() {
 		f.code = invalidParams
 	}
 	f.data = append(wire.AppendString([]byte(`{"uri":`), uri), '}')
@@ -76,59 +78,49 @@ func (x *exchange) noResource(uri string) *fault {
 
 // An opened is the content of a resource. The caller must release it.
 type opened struct {
-	target
+	library.Target
 	reply        // for operations
 	mime  string // for files
 	body  []byte // for files
 }
 
 // openResource reads a resource. method and name are those of the client's request (see invocation).
-func (x *exchange) openResource(t target, method, name string) (opened, *fault) {
-	if t.tool != nil {
+func (x *exchange) openResource(t library.Target, method, name string) (opened, *fault) {
+	if t.Tool != nil {
 		return x.openOperation(t, method, name)
 	}
-	f := t.file
-	if t.folder != nil {
-		var ok bool
-		if f, ok = t.folder.file(t.bindings[0].value); !ok {
-			return opened{}, x.noResource(t.uri)
-		}
-		t.mime = mimeOf(t.uri, f.path)
-	}
-	body, err := f.read()
+	body, mime, err := t.Read()
 	switch {
 	case err == nil:
-	case errors.Is(err, errFileSize):
-		return opened{}, x.unreadable(t.uri, "the resource is larger than the %d bytes that are read", f.limit)
-	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotRegular) || t.folder != nil:
-		// this includes a path that leads out of its folder
-		return opened{}, x.noResource(t.uri)
-	default:
-		return opened{}, x.unreadable(t.uri, "the resource cannot be read now")
+		return opened{Target: t, mime: mime, body: body}, nil
+	case errors.Is(err, library.ErrFileSize):
+		return opened{}, x.unreadable(t.URI, "resource %s %v", text.Cut(t.URI, text.MaxQuoted), err)
+	case errors.Is(err, fs.ErrNotExist):
+		return opened{}, x.noResource(t.URI)
 	}
-	return opened{target: t, mime: typeOf(t.mime, body), body: body}, nil
+	return opened{}, x.unreadable(t.URI, "resource %s cannot be read now", text.Cut(t.URI, text.MaxQuoted))
 }
 
 // openOperation calls the operation of the resource.
-func (x *exchange) openOperation(t target, method, name string) (opened, *fault) {
-	r, f := x.invoke(invocation{method: method, target: name, tool: t.tool.Name, arguments: t.call()})
+func (x *exchange) openOperation(t library.Target, method, name string) (opened, *fault) {
+	r, f := x.invoke(invocation{method: method, target: name, tool: t.Tool.Name, arguments: t.Call()})
 	if f != nil {
 		return opened{}, f
 	}
 	if r.Failure == nil {
-		return opened{target: t, reply: r}, nil
+		return opened{Target: t, reply: r}, nil
 	}
 	defer r.Release()
 	switch failure := r.Failure; {
 	case failure.Status == http.StatusNotFound || failure.Status == http.StatusGone:
-		f = x.noResource(t.uri)
-		f.message = fmt.Sprintf("there is no resource %s: %s", clip(t.uri, 4*maxQuoted), failure.Message)
+		f = x.noResource(t.URI)
+		f.message = fmt.Sprintf("there is no resource %s: %s", text.Cut(t.URI, 4*text.MaxQuoted), failure.Message)
 	case failure.Kind == tool.InvalidArguments:
 		f = badParams("%s", failure.Message)
 	default:
-		f = x.unreadable(t.uri, "%s", failure.Message)
+		f = x.unreadable(t.URI, "%s", failure.Message)
 	}
-	f.data = x.failureData(t.uri, r)
+	f.data = x.failureData(t.URI, r)
 	return opened{}, f
 }
 
@@ -149,59 +141,43 @@ func (x *exchange) unreadable(uri, format string, args ...any) *fault {
 // appendContents appends the contents of the resource. There is one item, unless the API returns a
 // native result with several.
 func (x *exchange) appendContents(dst []byte, r opened) ([]byte, *fault) {
-	if r.tool == nil {
-		return appendContentsOf(dst, r.target, r.mime, r.body, x.version), nil
+	if r.Target.Tool == nil {
+		return library.AppendContentsOf(dst, r.Target, r.mime, r.body, x.version), nil
 	}
 	if r.native != nil {
 		return x.appendNativeContents(dst, r)
 	}
 	if r.Result == nil {
-		return appendContentsOf(dst, r.target, first(r.target.mime, "text/plain"), nil, x.version), nil
+		return library.AppendContentsOf(dst, r.Target, cmp.Or(r.Target.Mime, "text/plain"), nil, x.version), nil
 	}
-	declared := first(r.Result.MediaType(), r.target.mime)
-	if isPage(r.target.uri, declared) {
-		declared = first(pageType(r.target.mime), appType)
-	}
-	return appendContentsOf(dst, r.target, typeOf(declared, r.Result.Body), r.Result.Body, x.version), nil
+	mime := r.Target.ContentType(r.Result.MediaType(), r.Result.Body)
+	return library.AppendContentsOf(dst, r.Target, mime, r.Result.Body, x.version), nil
 }
 
 // appendNativeContents appends the contents of a ReadResourceResult from the API.
 func (x *exchange) appendNativeContents(dst []byte, r opened) ([]byte, *fault) {
-	contents := member(r.native, "contents")
+	contents := wire.MemberOf(r.native, "contents")
 	count := 0
 	for walk := wire.Into(contents); walk.Next(); count++ {
 		if count > 0 {
 			dst = append(dst, ',')
 		}
 		var err error
-		if dst, err = x.appendResourceContents(dst, walk.Value); err != nil {
-			return dst, x.unreadable(r.target.uri, "the API's contents[%d] cannot be used: %v", count, err)
+		if dst, err = x.blocks().AppendResourceContents(dst, walk.Value); err != nil {
+			return dst, x.unreadable(r.Target.URI, "the API's contents[%d] cannot be used: %v", count, err)
 		}
 	}
 	if contents.Kind() != '[' || count == 0 {
-		return dst, x.unreadable(r.target.uri, "the API answered with a result that has no contents")
+		return dst, x.unreadable(r.Target.URI, "the API answered with a result that has no contents")
 	}
 	return dst, nil
-}
-
-// appendContentsOf appends one item of contents, as text if possible and otherwise as a blob.
-func appendContentsOf(dst []byte, t target, mediaType string, body []byte, v revision) []byte {
-	dst = wire.AppendString(append(dst, `{"uri":`...), t.uri)
-	dst = wire.AppendString(append(dst, `,"mimeType":`...), mediaType)
-	if readable(mediaType, body) || len(body) == 0 {
-		dst = wire.AppendString(append(dst, `,"text":`...), body)
-	} else {
-		dst = append(dst, `,"blob":"`...)
-		dst = append(base64.StdEncoding.AppendEncode(dst, body), '"')
-	}
-	return append(appendMeta(dst, t.meta, v), '}')
 }
 
 // appendFreshness appends ttlMs and cacheScope. Files have the freshness of lists. API responses
 // have the lifetime that the API declares and are always private, because they may differ between
 // users.
 func (r *opened) appendFreshness(dst []byte, s *Server) []byte {
-	if r.tool == nil {
+	if r.Target.Tool == nil {
 		return append(s.appendFreshness(dst), ',')
 	}
 	var ttl time.Duration
@@ -240,7 +216,7 @@ func maxAge(header http.Header) time.Duration {
 
 // nativeAge returns the lifetime of a native result from its ttlMs, or 0.
 func nativeAge(native jsontext.Value) time.Duration {
-	ms, err := strconv.ParseUint(string(member(native, "ttlMs")), 10, 40)
+	ms, err := strconv.ParseUint(string(wire.MemberOf(native, "ttlMs")), 10, 40)
 	if err != nil {
 		return 0
 	}

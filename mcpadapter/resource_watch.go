@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"net/http"
+
+	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
 
 // subscribe serves resources/subscribe. From then on the session's streams notify the client when
@@ -16,13 +18,13 @@ func (x *exchange) subscribe() *fault {
 	if !x.watchable(uri) {
 		return x.noResource(uri)
 	}
-	if x.live == nil {
+	if x.state == nil {
 		return faultf(http.StatusOK, invalidRequest, "a subscription belongs to a session: begin one with initialize and send its Mcp-Session-Id")
 	}
-	if !x.live.subscribe(uri) {
+	if !x.state.subscribe(uri) {
 		return faultf(http.StatusOK, invalidRequest, "you watch %d resources, which is the most: unsubscribe from one first", maxWatched)
 	}
-	x.out.B = append(x.begin(), "}}"...)
+	x.out.B = append(x.beginResult(), "}}"...)
 	return nil
 }
 
@@ -33,14 +35,14 @@ func (x *exchange) unsubscribe() *fault {
 	if f != nil {
 		return f
 	}
-	if x.live != nil {
-		x.live.unsubscribe(uri)
+	if x.state != nil {
+		x.state.unsubscribe(uri)
 	}
-	x.out.B = append(x.begin(), "}}"...)
+	x.out.B = append(x.beginResult(), "}}"...)
 	return nil
 }
 
-func (l *live) subscribe(uri string) bool {
+func (l *clientState) subscribe(uri string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.watching[uri] && len(l.watching) >= maxWatched {
@@ -53,7 +55,7 @@ func (l *live) subscribe(uri string) bool {
 	return true
 }
 
-func (l *live) unsubscribe(uri string) {
+func (l *clientState) unsubscribe(uri string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.watching, uri)
@@ -61,42 +63,36 @@ func (l *live) unsubscribe(uri string) {
 
 // watchable reports whether a resource with that URI exists and the caller may read it.
 func (x *exchange) watchable(uri string) bool {
-	t, ok := x.catalog().shelf().find(uri)
-	return ok && !t.denied
+	t, ok := x.catalog().index().Find(uri)
+	return ok && !t.Denied
 }
 
-// stamp returns the version of a resource, which changes when the resource changes: for a file its
+// Version returns the version of a resource, which changes when the resource changes: for a file its
 // size and modification time; for an operation the ETag of the response, or else a hash of its body.
 // ok is false if the version is unknown.
 func (x *exchange) stamp(ctx context.Context, uri string) (string, bool) {
 	now := *x // use the current tools; those of the stream may be old
 	now.ctx, now.params = ctx, params{}
 	now.tools = x.site.Tools()
-	t, ok := now.catalog().shelf().find(uri)
+	t, ok := now.catalog().index().Find(uri)
 	switch {
-	case !ok || t.denied:
+	case !ok || t.Denied:
 		return "gone", true
-	case t.tool != nil:
+	case t.Tool != nil:
 		if now.caller == nil || now.tools != x.tools {
 			now.caller = x.site.Caller(now.tools)
 		}
 		key := x.polling
-		key.uri = uri
-		return x.server.polls.stamp(ctx, key, func() (string, bool) { return now.operationStamp(t) })
-	case t.folder != nil:
-		f, ok := t.folder.file(t.bindings[0].value)
-		if !ok {
-			return "gone", true
-		}
-		return f.stamp()
+		key.URI = uri
+		return x.server.polls.Version(ctx, key, func() (string, bool) { return now.operationStamp(t) })
 	}
-	return t.file.stamp()
+	return t.FileStamp()
 }
 
 // operationStamp calls the operation of a resource and returns the version of its response. It
 // returns "gone" if the API responds with 404 or 410.
-func (x *exchange) operationStamp(t target) (string, bool) {
-	outcome := x.caller.Call(x.ctx, t.tool.Name, t.call())
+func (x *exchange) operationStamp(t library.Target) (string, bool) {
+	outcome := x.caller.Call(x.ctx, t.Tool.Name, t.Call())
 	defer outcome.Release()
 	if outcome.Failure != nil {
 		status := outcome.Failure.Status

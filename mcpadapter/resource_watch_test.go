@@ -11,14 +11,17 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
 
 func TestStampFollowsTheResource(t *testing.T) {
 	folder := oneFile(t)
 	file := filepath.Join(folder, "a.txt")
-	library, err := NewLibrary(LibraryOptions{
-		Resources: []Resource{{URI: "docs:a", File: file}},
-		Folders:   []Folder{{Path: folder, Prefix: "all:/"}},
+	library, err := library.NewLibrary(library.LibraryOptions{
+		Resources: []library.Resource{{URI: "docs:a", File: file}},
+		Folders:   []library.Folder{{Path: folder, Prefix: "all:/"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -81,18 +84,18 @@ func oneFile(t *testing.T) string { return writeFiles(t, map[string]string{"a.tx
 
 func TestSubscriptionsBelongToASession(t *testing.T) {
 	server := stocked(t, Options{})
-	for _, v := range []revision{v20241105, v20250326, v20250618, v20251125} {
+	for _, v := range []revision.Revision{revision.V20241105, revision.V20250326, revision.V20250618, revision.V20251125} {
 		shelved(t, server, v, "resources/subscribe", `"uri":"docs:///fares"`).fault(t, 200, invalidRequest)
 		shelved(t, server, v, "resources/subscribe", `"uri":"docs:///nothing"`).fault(t, 200, resourceNotFound)
 		var got struct{}
 		shelved(t, server, v, "resources/unsubscribe", `"uri":"docs:///fares"`).result(t, "EmptyResult", &got)
 	}
-	shelved(t, server, v20260728, "resources/subscribe", `"uri":"docs:///fares"`).fault(t, 404, methodNotFound)
-	shelved(t, server, v20260728, "resources/unsubscribe", `"uri":"docs:///fares"`).fault(t, 404, methodNotFound)
+	shelved(t, server, revision.V20260728, "resources/subscribe", `"uri":"docs:///fares"`).fault(t, 404, methodNotFound)
+	shelved(t, server, revision.V20260728, "resources/unsubscribe", `"uri":"docs:///fares"`).fault(t, 404, methodNotFound)
 }
 
 func TestSubscriptionsAreBounded(t *testing.T) {
-	var l live
+	var l clientState
 	for i := range maxWatched {
 		if !l.subscribe(strings.Repeat("a", i)) {
 			t.Fatal("too few")
@@ -112,9 +115,9 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 func TestOfficialGoClientReadsTheLibrary(t *testing.T) {
 	folder := oneFile(t)
 	file := filepath.Join(folder, "a.txt")
-	library, err := NewLibrary(LibraryOptions{
-		Resources: []Resource{{URI: "docs:///a", File: file}},
-		Folders:   []Folder{{Path: folder, Prefix: "all:///"}},
+	library, err := library.NewLibrary(library.LibraryOptions{
+		Resources: []library.Resource{{URI: "docs:///a", File: file}},
+		Folders:   []library.Folder{{Path: folder, Prefix: "all:///"}},
 		Prompts:   fixturePrompts(t)[:1],
 	})
 	if err != nil {
@@ -133,7 +136,7 @@ func TestOfficialGoClientReadsTheLibrary(t *testing.T) {
 	}
 }
 
-func useLibrary(t *testing.T, url string, v revision, file string) {
+func useLibrary(t *testing.T, url string, v revision.Revision, file string) {
 	ctx := t.Context()
 	updated := make(chan string, 100)
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
@@ -175,7 +178,7 @@ func useLibrary(t *testing.T, url string, v revision, file string) {
 	}
 	_, err = session.ReadResource(ctx, &mcp.ReadResourceParams{URI: "docs:///nothing"})
 	code := int64(resourceNotFound)
-	if v.selfDescribing() {
+	if v.Stateless() {
 		code = invalidParams
 	}
 	wantCode(t, err, code)
@@ -189,7 +192,7 @@ func useLibrary(t *testing.T, url string, v revision, file string) {
 	if err != nil || strings.Join(values.Completion.Values, " ") != "Berlin Bern" {
 		t.Errorf("completed %+v, %v", values, err)
 	}
-	if v == v20241105 || v.selfDescribing() {
+	if v == revision.V20241105 || v.Stateless() {
 		return // whose streams have tests of their own
 	}
 	if err := session.Subscribe(ctx, &mcp.SubscribeParams{URI: "docs:///a"}); err != nil {

@@ -11,8 +11,8 @@
 //     rules of that revision.
 //  3. methods.go selects the handler. call.go serves tools/call: it passes the arguments to an
 //     ocp.Caller (invoke.go) and encodes the ocp.Outcome (content.go). tools_list.go serves
-//     tools/list from bytes that are encoded once per toolset. library.go collects the resources,
-//     prompts and apps.
+//     tools/list from bytes that are encoded once per toolset (catalog.go). Package library has the
+//     resources, prompts and apps; resources_list.go, resource_read.go and prompts.go serve them.
 //  4. The response is written as application/json. It becomes an event stream (stream.go) only if
 //     something must be sent before it: progress, log messages, or a request to the client such
 //     as an elicitation (client_request.go).
@@ -33,6 +33,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -145,24 +147,24 @@ type Server struct {
 	options Options
 	origins map[string]bool
 	hosts   map[string]bool
-	spoken  []revision // enabled revisions, newest first
+	enabled []revision.Revision // enabled revisions, newest first
 	signer  func() *signer
-	library atomic.Pointer[Library] // never nil
+	library atomic.Pointer[library.Library] // never nil
 	latest  atomic.Pointer[catalog]
 	lists   restricted
 
-	memory  *Memory
-	lives   *lives         // part of memory
-	legacy  *legacyClients // part of memory
-	streams streams
-	polls   polls
-	noted   noted
-	next    atomic.Pointer[Server] // the Server that replaces this one; nil for none
-	open    context.Context        // ends on Close or Replace, which ends all streams
-	close   context.CancelFunc
-	closed  <-chan struct{}    // open.Done()
-	asking  context.Context    // ends on Close, which gives up requests to clients
-	giveUp  context.CancelFunc // cancels asking
+	memory        *Memory
+	states        *clientStates  // part of memory
+	legacy        *legacyClients // part of memory
+	streams       streams
+	polls         library.Polls
+	reportedTools reportedTools
+	next          atomic.Pointer[Server] // the Server that replaces this one; nil for none
+	open          context.Context        // ends on Close or Replace, which ends all streams
+	close         context.CancelFunc
+	closed        <-chan struct{}    // open.Done()
+	asking        context.Context    // ends on Close, which gives up requests to clients
+	giveUp        context.CancelFunc // cancels asking
 
 	writeWait time.Duration // maxWriteWait, except in tests
 }
@@ -173,7 +175,7 @@ func New(options Options) *Server {
 		options: options,
 		origins: make(map[string]bool, len(options.AllowedOrigins)),
 		hosts:   make(map[string]bool, len(options.AllowedHosts)),
-		spoken:  spokenOf(options.Versions),
+		enabled: revision.Enabled(options.Versions),
 		signer:  sync.OnceValue(options.newSigner),
 
 		writeWait: maxWriteWait,
@@ -185,8 +187,8 @@ func New(options Options) *Server {
 	if s.memory = options.Memory; s.memory == nil {
 		s.memory = NewMemory()
 	}
-	s.polls = polls{interval: s.options.WatchInterval, rate: s.options.WatchRate}
-	s.lives, s.legacy = &s.memory.lives, &s.memory.legacy
+	s.polls = library.Polls{Interval: s.options.WatchInterval, Rate: s.options.WatchRate}
+	s.states, s.legacy = &s.memory.lives, &s.memory.legacy
 	s.memory.attach(s)
 	s.SetLibrary(nil)
 	for _, origin := range options.AllowedOrigins {
@@ -206,7 +208,7 @@ func (o *Options) setDefaults() {
 	orDefault(&o.MaxClientStreams, DefaultMaxClientStreams)
 	orDefault(&o.KeepAlive, DefaultKeepAlive)
 	orDefault(&o.WatchInterval, DefaultWatchInterval)
-	orDefault(&o.WatchRate, DefaultWatchRate)
+	orDefault(&o.WatchRate, library.DefaultWatchRate)
 	orDefault(&o.AskTimeout, DefaultAskTimeout)
 	if o.ListTTL == 0 {
 		o.ListTTL = DefaultListTTL
@@ -251,7 +253,7 @@ func (x *exchange) route(w http.ResponseWriter, r *http.Request) *fault {
 	if f := x.server.admitPage(r); f != nil {
 		return f
 	}
-	x.server.share(w.Header(), r)
+	x.server.setCORSHeaders(w.Header(), r)
 	if f := x.server.admit(r); f != nil {
 		return f
 	}
@@ -268,9 +270,9 @@ func (x *exchange) route(w http.ResponseWriter, r *http.Request) *fault {
 	if f := x.resume(); f != nil {
 		return f
 	}
-	live, leave := x.server.lives.enter(x.session)
+	live, leave := x.server.states.enter(x.session)
 	defer leave()
-	x.live = live
+	x.state = live
 	switch {
 	case r.Method == http.MethodPost:
 		return x.servePost(w, r)
@@ -319,8 +321,8 @@ func (x *exchange) servePost(w http.ResponseWriter, r *http.Request) *fault {
 		_ = stream.open() // an empty stream: clients accept nothing else in place of the response to a canceled request
 	case !stream.isOpen():
 		x.write(w)
-	case len(x.out.B)+len(x.kept) > 0:
-		_ = stream.send(append(x.out.B, x.kept...)) // an error means that the client has disconnected
+	case len(x.out.B)+len(x.trailer) > 0:
+		_ = stream.send(append(x.out.B, x.trailer...)) // an error means that the client has disconnected
 	}
 	return nil
 }
@@ -334,40 +336,40 @@ type exchange struct {
 	ctx    context.Context
 	header http.Header // nil if the body came over a connection
 
-	channel    channel     // sends messages other than the response; nil if that is not possible
-	connection *connection // connection of the body; nil for an HTTP request of its own
-	session    *session    // nil if the request has none
-	live       *live       // state of the session or the connection; nil without one
-	remote     string      // address of the client; "" over a connection
+	channel    channel      // sends messages other than the response; nil if that is not possible
+	connection *connection  // connection of the body; nil for an HTTP request of its own
+	session    *session     // nil if the request has none
+	state      *clientState // state of the session or the connection; nil without one
+	remote     string       // address of the client; "" over a connection
 
-	polling pollKey // identifies the polls of a stream that watches resources; the URI is set per poll
+	polling library.PollKey // identifies the polls of a stream that watches resources; the URI is set per poll
 
-	version revision
-	client  capabilities
-	batched bool           // whether the message is part of a batch
-	id      jsontext.Value // id of the current message; nil if it has none or it cannot be read
-	params  params
-	teller  teller // forwards progress and log events of a tool call
+	version  revision.Revision
+	client   capabilities
+	batched  bool           // whether the message is part of a batch
+	id       jsontext.Value // id of the current message; nil if it has none or it cannot be read
+	params   params
+	reporter progressReporter // forwards progress and log events of a tool call
 
-	begun  string // id of the session that initialize has started
-	status int    // HTTP status; 0 if the response is already written
-	fault  *fault // the last fault that was written as a response
+	newSessionID string // id of the session that initialize has started
+	status       int    // HTTP status; 0 if the response is already written
+	fault        *fault // the last fault that was written as a response
 
 	canceled bool // the client has canceled the request and expects no response
 	out      *buffer.Buffer
-	kept     []byte // pre-encoded bytes that follow out; read-only
+	trailer  []byte // pre-encoded bytes that follow out; read-only
 }
 
 // write writes the response. Each response gets its own header values, because other handlers may
 // modify them in place.
 func (x *exchange) write(w http.ResponseWriter) {
-	if x.begun != "" {
-		w.Header()[sessionHeader] = []string{x.begun}
+	if x.newSessionID != "" {
+		w.Header()[sessionHeader] = []string{x.newSessionID}
 	}
 	if x.fault != nil {
 		x.fault.setHeader(w.Header())
 	}
-	size := len(x.out.B) + len(x.kept)
+	size := len(x.out.B) + len(x.trailer)
 	if size == 0 {
 		w.WriteHeader(x.status)
 		return
@@ -379,8 +381,8 @@ func (x *exchange) write(w http.ResponseWriter) {
 	w.WriteHeader(x.status)
 
 	// An error means that the client has disconnected, so it is ignored.
-	if _, err := w.Write(x.out.B); err != nil || len(x.kept) == 0 {
+	if _, err := w.Write(x.out.B); err != nil || len(x.trailer) == 0 {
 		return
 	}
-	_, _ = w.Write(x.kept)
+	_, _ = w.Write(x.trailer)
 }

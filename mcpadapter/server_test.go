@@ -14,11 +14,16 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/shared"
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
+
+	"github.com/yosida95/uritemplate/v3"
+
+	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-var revisions = []revision{v20241105, v20250326, v20250618, v20251125, v20260728}
+var revisions = []revision.Revision{revision.V20241105, revision.V20250326, revision.V20250618, revision.V20251125, revision.V20260728}
 
 // A callerFunc is an ocp.Caller.
 type callerFunc func(ctx context.Context, tool string, arguments []byte) tool.Outcome
@@ -64,7 +69,7 @@ func fewerTrains() *tool.Toolset {
 
 // A request is one POST in the making.
 type request struct {
-	version revision
+	version revision.Revision
 	body    string
 	header  map[string]string // "" deletes
 	tools   *tool.Toolset
@@ -75,9 +80,9 @@ type request struct {
 
 // message builds a conformant request of the revision. Params are the members of
 // the object, without braces.
-func conformant(v revision, method, params string) request {
+func conformant(v revision.Revision, method, params string) request {
 	r := request{version: v, header: map[string]string{}}
-	if v.selfDescribing() {
+	if v.Stateless() {
 		own := `"_meta":{"` + metaVersion + `":"` + v.String() + `","` + metaCapabilities + `":{}}`
 		if params != "" {
 			own += ","
@@ -108,7 +113,7 @@ func (r request) send(t testing.TB) *httptest.ResponseRecorder {
 	post := httptest.NewRequest(http.MethodPost, "http://api.example.com/mcp", strings.NewReader(r.body))
 	post.Header.Set("Content-Type", "application/json")
 	post.Header.Set("Accept", "application/json, text/event-stream")
-	if r.version != unknown {
+	if r.version != revision.Unknown {
 		post.Header.Set(versionHeader, r.version.String())
 	}
 	for name, value := range r.header {
@@ -196,7 +201,7 @@ func (r request) fault(t testing.TB, status, code int) answer {
 	if w.Code != status || a.code() != code {
 		t.Errorf("got %d with code %d, want %d with %d: %s", w.Code, a.code(), status, code, w.Body)
 	}
-	if len(a.ID) > 0 && string(a.ID) != "null" && r.version != unknown {
+	if len(a.ID) > 0 && string(a.ID) != "null" && r.version != revision.Unknown {
 		validate(t, r.version, "", w.Body.Bytes())
 	}
 	return a
@@ -206,7 +211,7 @@ var schemas sync.Map // by revision and definition
 
 // validate checks an answer against the published schema of its revision: the
 // envelope, and the result if a definition is named.
-func validate(t testing.TB, v revision, definition string, body []byte) {
+func validate(t testing.TB, v revision.Revision, definition string, body []byte) {
 	t.Helper()
 	file, ok := shared.Find(t, "schemas/mcp/"+v.String()+".schema.json")
 	if !ok {
@@ -219,22 +224,22 @@ func validate(t testing.TB, v revision, definition string, body []byte) {
 	}
 	_, refused := instance.(map[string]any)["error"]
 	envelope := map[bool]string{false: "JSONRPCResponse", true: "JSONRPCError"}[refused]
-	if v >= v20251125 {
+	if v >= revision.V20251125 {
 		envelope = map[bool]string{false: "JSONRPCResultResponse", true: "JSONRPCErrorResponse"}[refused]
 	}
 	if err := schema(t, v, file, envelope).Validate(instance); err != nil {
-		t.Errorf("%v: %v\n%s", v, err, clip(string(body), 500))
+		t.Errorf("%v: %v\n%s", v, err, text.Cut(string(body), 500))
 	}
 	if definition == "" {
 		return
 	}
 	if err := schema(t, v, file, definition).Validate(instance.(map[string]any)["result"]); err != nil {
-		t.Errorf("%v: %v\n%s", v, err, clip(string(body), 500))
+		t.Errorf("%v: %v\n%s", v, err, text.Cut(string(body), 500))
 	}
 }
 
 // validateMessage checks a message of the server that is no answer.
-func validateMessage(t testing.TB, v revision, definition string, body []byte) {
+func validateMessage(t testing.TB, v revision.Revision, definition string, body []byte) {
 	t.Helper()
 	file, ok := shared.Find(t, "schemas/mcp/"+v.String()+".schema.json")
 	if !ok {
@@ -246,11 +251,11 @@ func validateMessage(t testing.TB, v revision, definition string, body []byte) {
 		t.Fatal(err)
 	}
 	if err := schema(t, v, file, definition).Validate(instance); err != nil {
-		t.Errorf("%v: %v\n%s", v, err, clip(string(body), 500))
+		t.Errorf("%v: %v\n%s", v, err, text.Cut(string(body), 500))
 	}
 }
 
-func schema(t testing.TB, v revision, file, definition string) *jsonschema.Schema {
+func schema(t testing.TB, v revision.Revision, file, definition string) *jsonschema.Schema {
 	t.Helper()
 	key := v.String() + definition
 	if kept, ok := schemas.Load(key); ok {
@@ -273,7 +278,7 @@ func schema(t testing.TB, v revision, file, definition string) *jsonschema.Schem
 	// The package's own check takes no {?query}, which RFC 6570 has.
 	compiler.RegisterFormat(&jsonschema.Format{Name: "uri-template", Validate: func(v any) error {
 		if text, ok := v.(string); ok {
-			_, err := parseTemplate(text)
+			_, err := uritemplate.New(text)
 			return err
 		}
 		return nil

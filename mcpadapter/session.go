@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
 // DefaultSessionTTL is the default lifetime of a session. When it expires, clients start a new
@@ -26,7 +28,7 @@ const sessionHeader = "Mcp-Session-Id"
 // all fields, signed, so every server with the same secret can read it.
 type session struct {
 	key     sessionKey
-	version revision
+	version revision.Revision
 	client  capabilities
 	expires time.Time
 	lists   listDigests // lists when the session began
@@ -89,7 +91,7 @@ func newSigner(secret []byte) *signer {
 }
 
 // issue returns the id of a new session.
-func (g *signer) issue(v revision, client capabilities, lists listDigests, user string, expires time.Time) string {
+func (g *signer) issue(v revision.Revision, client capabilities, lists listDigests, user string, expires time.Time) string {
 	raw := make([]byte, 0, sessionPayload+sessionMAC)
 	raw = append(raw, sessionFormat, byte(v))
 	raw = binary.BigEndian.AppendUint16(raw, uint16(client))
@@ -126,7 +128,7 @@ func (g *signer) open(id, user string, now time.Time) (session, error) {
 		return session{}, errForeignSession
 	}
 	s := session{
-		version: revision(raw[1]),
+		version: revision.Revision(raw[1]),
 		client:  capabilities(binary.BigEndian.Uint16(raw[2:])),
 		expires: time.Unix(int64(binary.BigEndian.Uint32(raw[4:])), 0),
 		lists:   readListDigests(raw[8:]),
@@ -142,7 +144,7 @@ func (g *signer) open(id, user string, now time.Time) (session, error) {
 // id yields 404, after which clients start a new session.
 func (x *exchange) resume() *fault {
 	id, present := headerValue(x.header, sessionHeader)
-	if !present || x.version.selfDescribing() {
+	if !present || x.version.Stateless() {
 		return nil
 	}
 	s, err := x.server.session(id, x.site.User)
@@ -152,7 +154,7 @@ func (x *exchange) resume() *fault {
 		f.anonymous = true
 		return f
 	}
-	if sent := len(x.header[versionHeader]) > 0; sent && x.version != unknown && x.version != s.version {
+	if sent := len(x.header[versionHeader]) > 0; sent && x.version != revision.Unknown && x.version != s.version {
 		f := malformed("the session speaks %v and the header MCP-Protocol-Version says %v: send the header with %v, or begin a new session",
 			s.version, x.version, s.version)
 		f.anonymous = true
@@ -169,7 +171,7 @@ func (x *exchange) resume() *fault {
 // session returns the session for an id, or an error if it has expired or ended.
 func (s *Server) session(id, user string) (session, error) {
 	opened, err := s.signer().open(id, user, time.Now())
-	if err == nil && s.lives.ended(opened.key) {
+	if err == nil && s.states.ended(opened.key) {
 		err = errEndedSession
 	}
 	return opened, err
@@ -182,7 +184,7 @@ func (x *exchange) endSession() *fault {
 		f.anonymous = true
 		return f
 	}
-	x.server.lives.end(*x.session)
+	x.server.states.end(*x.session)
 	x.status = http.StatusNoContent
 	return nil
 }

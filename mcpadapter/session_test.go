@@ -6,13 +6,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
 var secret = []byte("a secret that two servers share")
 
 func TestSessionIsSigned(t *testing.T) {
 	g, now := newSigner(secret), time.Unix(1_800_000_000, 0)
-	id := g.issue(v20250618, canSample|canListRoots, listDigests{}, "ada", now.Add(time.Hour))
+	id := g.issue(revision.V20250618, canSample|canListRoots, listDigests{}, "ada", now.Add(time.Hour))
 	if len(id) != sessionLength {
 		t.Errorf("%d characters: %s", len(id), id)
 	}
@@ -20,10 +22,10 @@ func TestSessionIsSigned(t *testing.T) {
 	if err != nil {
 		t.Fatalf("another server with the secret: %v", err)
 	}
-	if got.version != v20250618 || got.client != canSample|canListRoots || !got.expires.Equal(now.Add(time.Hour)) {
+	if got.version != revision.V20250618 || got.client != canSample|canListRoots || !got.expires.Equal(now.Add(time.Hour)) {
 		t.Errorf("got %+v", got)
 	}
-	if again, _ := g.open(g.issue(v20250618, 0, listDigests{}, "ada", now.Add(time.Hour)), "ada", now); again.key == got.key {
+	if again, _ := g.open(g.issue(revision.V20250618, 0, listDigests{}, "ada", now.Add(time.Hour)), "ada", now); again.key == got.key {
 		t.Error("two sessions have the same key")
 	}
 	flipped := []byte(id)
@@ -54,16 +56,16 @@ func TestSessionIsSigned(t *testing.T) {
 }
 
 // begin initializes and returns the session's id.
-func begin(t *testing.T, s *Server, v revision) string {
+func begin(t *testing.T, s *Server, v revision.Revision) string {
 	t.Helper()
-	r := conformant(unknown, "initialize", `"protocolVersion":"`+v.String()+`","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}`)
+	r := conformant(revision.Unknown, "initialize", `"protocolVersion":"`+v.String()+`","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}`)
 	r.server = s
 	return r.send(t).Header().Get(sessionHeader)
 }
 
 func TestSessionOfRequest(t *testing.T) {
 	first, second := New(Options{Secret: secret}), New(Options{Secret: secret})
-	id := begin(t, first, v20250618)
+	id := begin(t, first, revision.V20250618)
 	for rule, c := range map[string]struct {
 		server *Server
 		id     string
@@ -77,20 +79,20 @@ func TestSessionOfRequest(t *testing.T) {
 		"none":         {first, "", 200, 0},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			r := conformant(v20250618, "tools/list", "")
+			r := conformant(revision.V20250618, "tools/list", "")
 			r.server, r.header[sessionHeader] = c.server, c.id
 			r.fault(t, c.status, c.code)
 		})
 	}
 	t.Run("settles-the-revision", func(t *testing.T) {
-		r := conformant(unknown, "tools/list", "")
+		r := conformant(revision.Unknown, "tools/list", "")
 		r.server, r.header[sessionHeader] = first, id
 		if w := r.send(t); !strings.Contains(w.Body.String(), `"title":"Get a trip"`) {
 			t.Errorf("not listed as in 2025-06-18: %s", w.Body)
 		}
 	})
 	t.Run("not-in-2026-07-28", func(t *testing.T) {
-		r := conformant(v20260728, "tools/list", "")
+		r := conformant(revision.V20260728, "tools/list", "")
 		r.server, r.header[sessionHeader] = first, "garbage"
 		r.fault(t, 200, 0)
 	})
@@ -99,7 +101,7 @@ func TestSessionOfRequest(t *testing.T) {
 func TestSession_header_of_another_revision_is_refused(t *testing.T) {
 	for _, begun := range revisions {
 		for _, sent := range revisions {
-			if begun.selfDescribing() || sent.selfDescribing() { // which have no sessions
+			if begun.Stateless() || sent.Stateless() { // which have no sessions
 				continue
 			}
 			t.Run(begun.String()+" with "+sent.String(), func(t *testing.T) {
@@ -125,7 +127,7 @@ func TestSession_header_of_another_revision_is_refused(t *testing.T) {
 
 func TestSessionEnds(t *testing.T) {
 	s := New(Options{})
-	id := begin(t, s, v20251125)
+	id := begin(t, s, revision.V20251125)
 	remove := func(id string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodDelete, "/mcp", nil)
 		if id != "" {
@@ -147,18 +149,18 @@ func TestSessionEnds(t *testing.T) {
 	if w := remove(id); w.Code != 404 {
 		t.Errorf("a second DELETE: %d %s", w.Code, w.Body)
 	}
-	r := conformant(v20251125, "tools/list", "")
+	r := conformant(revision.V20251125, "tools/list", "")
 	r.server, r.header[sessionHeader] = s, id
 	r.fault(t, 404, sessionNotFound)
-	if len(s.lives.sessions) != 0 {
-		t.Errorf("%d sessions are remembered", len(s.lives.sessions))
+	if len(s.states.sessions) != 0 {
+		t.Errorf("%d sessions are remembered", len(s.states.sessions))
 	}
 }
 
 func TestSessionExpires(t *testing.T) {
 	s := New(Options{SessionTTL: time.Nanosecond})
-	r := conformant(v20251125, "tools/list", "")
-	r.server, r.header[sessionHeader] = s, begin(t, s, v20251125)
+	r := conformant(revision.V20251125, "tools/list", "")
+	r.server, r.header[sessionHeader] = s, begin(t, s, revision.V20251125)
 	r.fault(t, 404, sessionNotFound)
 }
 
@@ -168,9 +170,9 @@ func TestVersionsAreLimited(t *testing.T) {
 		r := conformant(v, "tools/list", "")
 		r.server = s
 		switch v {
-		case v20250618, v20251125:
+		case revision.V20250618, revision.V20251125:
 			r.fault(t, 200, 0)
-		case v20260728:
+		case revision.V20260728:
 			r.fault(t, 400, unsupportedVersion)
 		default:
 			r.fault(t, 400, unsupportedVersion)
@@ -185,7 +187,7 @@ func TestVersionsAreLimited(t *testing.T) {
 		t.Errorf("HTTP+SSE: %d %s", w.Code, w.Body)
 	}
 	newest := New(Options{Versions: []string{"2026-07-28"}})
-	r := conformant(unknown, "initialize", `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}`)
+	r := conformant(revision.Unknown, "initialize", `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}`)
 	r.server = newest
 	r.fault(t, 400, unsupportedVersion)
 }
@@ -218,8 +220,8 @@ func TestStreamEndsWithItsSession(t *testing.T) {
 	tools := trains()
 	site := siteOf(tools, echo)
 	x := exchange{
-		server: New(Options{}), site: &site, tools: tools, ctx: t.Context(), version: v20251125, out: bufferOf(),
-		session: &session{version: v20251125, expires: time.Now().Add(-time.Second)},
+		server: New(Options{}), site: &site, tools: tools, ctx: t.Context(), version: revision.V20251125, out: bufferOf(),
+		session: &session{version: revision.V20251125, expires: time.Now().Add(-time.Second)},
 	}
 	if f := x.serveStream(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/mcp", nil)); f != nil {
 		t.Errorf("refused: %v", f.message)

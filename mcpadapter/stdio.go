@@ -26,7 +26,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, si
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		x := exchange{server: s, site: &site, ctx: ctx, connection: c}
-		x.identify()
+		x.setPollIdentity()
 		watch := &watch{server: s, watcher: c.watcher, out: lines, resources: c.live.watched, stamp: x.stamp}
 		watch.run(ctx)
 	})

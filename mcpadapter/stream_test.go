@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -128,7 +129,7 @@ func (e *endpoint) do(t *testing.T, method, path, body string, header map[string
 
 func TestStreamOfChanges(t *testing.T) {
 	e := serveEndpoint(t, Options{}, echo)
-	id := begin(t, e.server, v20251125)
+	id := begin(t, e.server, revision.V20251125)
 	header := map[string]string{sessionHeader: id, versionHeader: "2025-11-25"}
 	stream := e.open(t, "GET", "/mcp", "", header)
 	_, last, data := stream.event()
@@ -175,7 +176,7 @@ func (e *endpoint) expireSoon() {
 }
 
 func TestStream_ends_with_its_credentials(t *testing.T) {
-	for _, v := range []revision{v20250326, v20250618, v20251125} {
+	for _, v := range []revision.Revision{revision.V20250326, revision.V20250618, revision.V20251125} {
 		t.Run(v.String(), func(t *testing.T) {
 			e := serveEndpoint(t, Options{}, echo)
 			header := map[string]string{versionHeader: v.String(), sessionHeader: begin(t, e.server, v)}
@@ -199,7 +200,7 @@ func TestStream_ends_with_its_credentials(t *testing.T) {
 		stream := e.open(t, "POST", "/mcp", listenBody(`{"toolsListChanged":true}`), listenHeader)
 		stream.event() // acknowledged
 		_, _, data := stream.event()
-		validate(t, v20260728, "SubscriptionsListenResult", []byte(data))
+		validate(t, revision.V20260728, "SubscriptionsListenResult", []byte(data))
 		stream.ends()
 	})
 }
@@ -299,7 +300,7 @@ func TestListen(t *testing.T) {
 	if _, _, data = stream.event(); !strings.Contains(data, `"id":"L1","result":{"resultType":"complete"`) {
 		t.Errorf("ended with %s", data)
 	}
-	validate(t, v20260728, "SubscriptionsListenResult", []byte(data))
+	validate(t, revision.V20260728, "SubscriptionsListenResult", []byte(data))
 	stream.ends()
 }
 
@@ -341,7 +342,7 @@ const callBlocked = `{"jsonrpc":"2.0","id":41,"method":"tools/call","params":{"n
 func TestCancelByNotification(t *testing.T) {
 	began := make(chan struct{}, 2)
 	e := serveEndpoint(t, Options{}, blocked(began))
-	id, other := begin(t, e.server, v20251125), begin(t, e.server, v20251125)
+	id, other := begin(t, e.server, revision.V20251125), begin(t, e.server, revision.V20251125)
 	done := make(chan string, 2)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -379,13 +380,13 @@ func TestCancelByNotification(t *testing.T) {
 func TestCanceledRequestIsNotAnswered(t *testing.T) {
 	for rule, c := range map[string]struct {
 		accept, contentType, body string
-		version                   revision
+		version                   revision.Revision
 		status                    int
 		want                      string
 	}{
-		"stream": {"application/json, text/event-stream", "text/event-stream", callBlocked, v20251125, 200, ""},
-		"json":   {"application/json", "", callBlocked, v20251125, 202, ""},
-		"batch":  {"application/json, text/event-stream", "application/json", "[" + callBlocked + `,{"jsonrpc":"2.0","id":42,"method":"ping"}]`, v20250326, 200, `[{"jsonrpc":"2.0","id":42,"result":{}}]`},
+		"stream": {"application/json, text/event-stream", "text/event-stream", callBlocked, revision.V20251125, 200, ""},
+		"json":   {"application/json", "", callBlocked, revision.V20251125, 202, ""},
+		"batch":  {"application/json, text/event-stream", "application/json", "[" + callBlocked + `,{"jsonrpc":"2.0","id":42,"method":"ping"}]`, revision.V20250326, 200, `[{"jsonrpc":"2.0","id":42,"result":{}}]`},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			began := make(chan struct{}, 1)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -97,14 +98,14 @@ func TestCloseEndsLooks(t *testing.T) {
 // Sessions that have set a log level and are gone do not keep others from being
 // canceled and asked.
 func TestIdleSessionsAreForgotten(t *testing.T) {
-	var ls lives
+	var ls clientStates
 	session := func(n int) *session {
 		s := new(session)
 		copy(s.key[:], strconv.Itoa(n))
 		return s
 	}
 	used, leave := ls.enter(session(-1))
-	for n := range maxLives + 10 {
+	for n := range maxClientStates + 10 {
 		l, leave := ls.enter(session(n))
 		if l == nil {
 			t.Fatalf("session %d is not remembered", n)
@@ -112,7 +113,7 @@ func TestIdleSessionsAreForgotten(t *testing.T) {
 		l.level = 1
 		leave()
 	}
-	if len(ls.sessions) > maxLives {
+	if len(ls.sessions) > maxClientStates {
 		t.Errorf("%d are remembered", len(ls.sessions))
 	}
 	if again, leave := ls.enter(session(-1)); again != used {
@@ -124,7 +125,7 @@ func TestIdleSessionsAreForgotten(t *testing.T) {
 }
 
 func TestEndedSessionIsNotEntered(t *testing.T) {
-	var ls lives
+	var ls clientStates
 	s := &session{expires: time.Now().Add(time.Hour)}
 	_, leave := ls.enter(s)
 	ls.end(*s)
@@ -140,8 +141,8 @@ func TestRestrictedListsArePrivate(t *testing.T) {
 	for _, access := range []*Access{nil, {}} {
 		e.access.Store(access)
 		for _, method := range []string{"tools/list", "prompts/list", "resources/list", "resources/templates/list"} {
-			r := conformant(v20260728, method, "")
-			r.header[versionHeader] = v20260728.String()
+			r := conformant(revision.V20260728, method, "")
+			r.header[versionHeader] = revision.V20260728.String()
 			body, _ := io.ReadAll(e.do(t, "POST", "/mcp", r.body, r.header).Body)
 			if public := strings.Contains(string(body), `"cacheScope":"public"`); public != (access == nil) {
 				t.Errorf("%s with %v: %s", method, access, body)
@@ -201,8 +202,8 @@ func TestAskKeepsStreamAlive(t *testing.T) {
 	tools := build(t, payments, tool.BuildOptions{Name: "payments"})
 	e := serveEndpoint(t, Options{KeepAlive: time.Millisecond}, api{tools, paid})
 	e.tools.Store(tools)
-	c := newClient(t, e, v20251125, askable)
-	r := conformant(v20251125, "tools/call", `"name":"pay","arguments":{"amount":5}`)
+	c := newClient(t, e, revision.V20251125, askable)
+	r := conformant(revision.V20251125, "tools/call", `"name":"pay","arguments":{"amount":5}`)
 	stream := e.open(t, "POST", "/mcp", r.body, map[string]string{sessionHeader: c.session, versionHeader: "2025-11-25"})
 	stream.event()
 	if line, err := stream.lines.ReadString('\n'); line != ":\n" {
@@ -292,7 +293,7 @@ func TestAcceptsStream(t *testing.T) {
 // after it the one before. No two of their events have the same id.
 func TestOneStreamOfSessionTells(t *testing.T) {
 	e := serveEndpoint(t, Options{}, echo)
-	header := map[string]string{sessionHeader: begin(t, e.server, v20251125), versionHeader: "2025-11-25"}
+	header := map[string]string{sessionHeader: begin(t, e.server, revision.V20251125), versionHeader: "2025-11-25"}
 	first := e.open(t, "GET", "/mcp", "", header)
 	_, firstID, _ := first.event()
 	second := e.open(t, "GET", "/mcp", "", header)

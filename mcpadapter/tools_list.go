@@ -2,122 +2,15 @@ package mcpadapter
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"sync"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
-
-// A catalog holds everything that is encoded once for a Toolset and then sent unchanged.
-type catalog struct {
-	server   *Server
-	tools    *tool.Toolset
-	library  *Library
-	login    *Login       // login that every caller needs; nil for none
-	visible  []*tool.Tool // tools that are listed
-	complete []byte       // `"resultType":"complete","_meta":{…}` of 2026-07-28
-	fresh    []byte       // `"ttlMs":…,"cacheScope":…`
-	stamp    [8]byte
-	size     int // tools per page
-
-	pages   [v20260728 + 1]func() [][]byte // encoded pages by revision
-	shelf   func() *shelf
-	digests func() listDigests
-}
-
-// catalog returns the catalog for the caller and the exchange's Toolset. It is cached until the
-// document or the Library changes.
-func (x *exchange) catalog() *catalog {
-	if s := x.server; x.site.Access != nil || x.site.Login != nil {
-		return s.lists.catalog(s, x.tools, x.site.Access, x.site.Login)
-	}
-	return x.wholeCatalog()
-}
-
-// wholeCatalog returns the unrestricted catalog, for everything that does not depend on the caller.
-func (x *exchange) wholeCatalog() *catalog {
-	return x.server.catalogOf(x.tools)
-}
-
-// catalogOf returns the unrestricted catalog of a Toolset. It caches one catalog, the latest.
-func (s *Server) catalogOf(tools *tool.Toolset) *catalog {
-	if c := s.latest.Load(); c != nil && c.tools == tools && c.library == s.library.Load() {
-		return c
-	}
-	c := s.newCatalog(tools, nil)
-	s.latest.Store(c)
-	return c
-}
-
-// restricted caches the catalogs of authenticated callers. They differ in the tools that the token
-// allows and in the securitySchemes that tools/list declares.
-type restricted struct {
-	mu      sync.Mutex
-	tools   *tool.Toolset
-	library *Library
-	byKey   map[string]*catalog
-}
-
-// maxRestricted is the maximum number of cached catalogs. A further one replaces another.
-const maxRestricted = 64
-
-// catalog returns the cached catalog for the credentials, or a new one.
-func (l *restricted) catalog(s *Server, tools *tool.Toolset, access *Access, login *Login) *catalog {
-	key := accessKey(access) + login.key()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if library := s.library.Load(); l.tools != tools || l.library != library {
-		l.tools, l.library, l.byKey = tools, library, make(map[string]*catalog)
-	}
-	c := l.byKey[key]
-	if c == nil {
-		for other := range l.byKey {
-			if len(l.byKey) < maxRestricted {
-				break
-			}
-			delete(l.byKey, other)
-		}
-		c = s.newCatalog(tools, access)
-		c.login = login
-		l.byKey[key] = c
-	}
-	return c
-}
-
-// newCatalog returns a catalog of the tools that the access token allows. It encodes nothing yet:
-// pages, digests and the shelf are computed on first use.
-func (s *Server) newCatalog(tools *tool.Toolset, access *Access) *catalog {
-	c := &catalog{server: s, tools: tools, library: s.library.Load(), size: s.options.PageSize}
-	if c.size <= 0 {
-		c.size = max(len(tools.Tools()), 1)
-	}
-	for _, tool := range tools.Tools() {
-		if access.Missing(tool, tools.SecuritySchemes) == nil && !isHidden(tool) {
-			c.visible = append(c.visible, tool)
-		}
-	}
-	c.complete = append(c.complete, `"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":`...)
-	c.complete = append(s.appendIdentity(c.complete, tools, v20260728), '}')
-	if c.fresh = s.appendFreshness(nil); access != nil {
-		c.fresh = s.appendPrivateFreshness(nil) // the list depends on the token
-	}
-
-	sum := sha256.New()
-	sum.Write([]byte(tools.Hash + accessKey(access)))
-	sum.Write(c.library.hash[:])
-	sum.Write(binary.BigEndian.AppendUint64(nil, uint64(c.size)))
-	copy(c.stamp[:], sum.Sum(nil))
-
-	for v := range c.pages {
-		c.pages[v] = sync.OnceValue(func() [][]byte { return c.encode(revision(v)) })
-	}
-	c.digests = sync.OnceValue(c.digest)
-	c.shelf = sync.OnceValue(func() *shelf { return newShelf(c.library, tools, access) })
-	return c
-}
 
 // listTools serves tools/list: it writes the head of the response, followed by the encoded page.
 func (x *exchange) listTools() *fault {
@@ -130,13 +23,13 @@ func (x *exchange) listTools() *fault {
 	if page >= len(pages()) {
 		return staleCursor()
 	}
-	b := x.begin()
-	if x.version.selfDescribing() {
+	b := x.beginResult()
+	if x.version.Stateless() {
 		b = append(append(b, c.complete...), ',')
 		b = append(append(b, c.fresh...), ',')
 	}
 	x.out.B = b
-	x.kept = pages()[page]
+	x.trailer = pages()[page]
 	return nil
 }
 
@@ -150,7 +43,7 @@ func (x *exchange) page(c *catalog) (int, *fault) {
 	default:
 		return 0, badParams("params.cursor must be a string, not %s", wire.KindName(x.params.cursor.Kind()))
 	}
-	cursor := text(x.params.cursor)
+	cursor := wire.Text(x.params.cursor)
 	if cursor == "" {
 		return 0, nil
 	}
@@ -172,7 +65,7 @@ const maxPageBytes = 4 << 20
 
 // encode returns the pages of tools/list, each from "tools" to the end of the response. A page has
 // at most c.size tools and at most maxPageBytes, unless a single tool is larger.
-func (c *catalog) encode(v revision) [][]byte {
+func (c *catalog) encode(v revision.Revision) [][]byte {
 	var pages [][]byte
 	var tool []byte
 	page, count := []byte(`"tools":[`), 0
@@ -200,19 +93,19 @@ func (c *catalog) encode(v revision) [][]byte {
 //   - GET, HEAD and OPTIONS are read-only.
 //   - All other methods may be destructive: a POST can be a cancellation. Clients assume the same by default.
 //   - openWorldHint is always true, because it is unknown whether the API uses other systems.
-func (s *Server) appendTool(dst []byte, tool *tool.Tool, v revision) []byte {
+func (s *Server) appendTool(dst []byte, tool *tool.Tool, v revision.Revision) []byte {
 	dst = wire.AppendString(append(dst, `{"name":`...), tool.Name)
-	if v.titles() && tool.Title != "" {
+	if v.SupportsTitles() && tool.Title != "" {
 		dst = wire.AppendString(append(dst, `,"title":`...), tool.Title)
 	}
 	dst = wire.AppendString(append(dst, `,"description":`...), tool.Description)
 	dst = appendVisibleSchema(append(dst, `,"inputSchema":`...), tool)
 	dst = s.appendOutputSchema(dst, tool, v)
-	if !v.annotates() {
+	if !v.SupportsAnnotations() {
 		return append(dst, '}')
 	}
 	dst = append(dst, `,"annotations":{`...)
-	if !v.titles() && tool.Title != "" {
+	if !v.SupportsTitles() && tool.Title != "" {
 		dst = append(wire.AppendString(append(dst, `"title":`...), tool.Title), ',')
 	}
 	dst = appendHint(dst, `"readOnlyHint":`, tool.ReadOnly())
@@ -243,4 +136,26 @@ func (c *catalog) page(cursor string) (int, bool) {
 		return 0, false
 	}
 	return int(binary.BigEndian.Uint32(raw[len(c.stamp):])), true
+}
+
+// decorate adds to an encoded tool (which ends in a brace) the members that do not follow from its
+// operation alone: icons, securitySchemes, and _meta with its app.
+func (c *catalog) decorate(dst []byte, tool *tool.Tool, v revision.Revision) []byte {
+	if !v.SupportsTitles() {
+		return dst
+	}
+	schemes := securitySchemes(tool, c.tools, c.login)
+	dst = content.AppendIcons(dst[:len(dst)-1], library.ExtensionIcons(tool.MCP), v)
+	if schemes != nil && v.SupportsIcons() {
+		dst = append(append(dst, `,"securitySchemes":`...), schemes...)
+	}
+	var meta wire.ObjectBuilder
+	if schemes != nil {
+		meta.Add("securitySchemes", schemes)
+	}
+	c.library.AddToolMeta(&meta, tool)
+	if len(meta) > 0 {
+		dst = append(append(dst, `,"_meta":`...), meta.Close()...)
+	}
+	return append(dst, '}')
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -38,10 +39,10 @@ func TestListToolsHasTheFieldsOfItsRevision(t *testing.T) {
 			if trip.Name != "get_trip" || trip.Description != "Returns one trip." || !strings.Contains(string(trip.InputSchema), `"required":["id"]`) {
 				t.Errorf("got %+v", trip)
 			}
-			if (trip.Title == "Get a trip") != (v >= v20250618) || (trip.Annotations.Title == "Get a trip") != (v == v20250326) {
+			if (trip.Title == "Get a trip") != (v >= revision.V20250618) || (trip.Annotations.Title == "Get a trip") != (v == revision.V20250326) {
 				t.Errorf("titles %q and %q", trip.Title, trip.Annotations.Title)
 			}
-			if (got.ResultType == "complete") != (v >= v20260728) {
+			if (got.ResultType == "complete") != (v >= revision.V20260728) {
 				t.Errorf("resultType %q", got.ResultType)
 			}
 			if string(got.Tools[1].InputSchema) != `{"type":"object"}` {
@@ -59,7 +60,7 @@ func TestAnnotationsFollowTheMethod(t *testing.T) {
 	} {
 		t.Run(method, func(t *testing.T) {
 			var got listedTool
-			if err := json.Unmarshal(New(Options{}).appendTool(nil, &tool.Tool{Name: "x", Description: "d", Method: method}, v20251125), &got); err != nil {
+			if err := json.Unmarshal(New(Options{}).appendTool(nil, &tool.Tool{Name: "x", Description: "d", Method: method}, revision.V20251125), &got); err != nil {
 				t.Fatal(err)
 			}
 			a := got.Annotations
@@ -92,7 +93,7 @@ func TestPages(t *testing.T) {
 			seen, pages, cursor := 0, 0, ""
 			for {
 				var got toolList
-				r := conformant(v20251125, "tools/list", cursor)
+				r := conformant(revision.V20251125, "tools/list", cursor)
 				r.server, r.tools = server, tools
 				r.result(t, "ListToolsResult", &got)
 				for _, tool := range got.Tools {
@@ -117,7 +118,7 @@ func TestPages(t *testing.T) {
 func TestCursorIsBoundToItsList(t *testing.T) {
 	server := New(Options{PageSize: 2})
 	list := func(tools *tool.Toolset, cursor string) request {
-		r := conformant(v20260728, "tools/list", `"cursor":`+cursor)
+		r := conformant(revision.V20260728, "tools/list", `"cursor":`+cursor)
 		r.server, r.tools = server, tools
 		return r
 	}
@@ -155,21 +156,21 @@ func TestCursorIsBoundToItsList(t *testing.T) {
 
 func TestListIsEncodedOnce(t *testing.T) {
 	s, tools := New(Options{}), trains()
-	kept := func(tools *tool.Toolset, v revision) *byte {
+	kept := func(tools *tool.Toolset, v revision.Revision) *byte {
 		x := exchange{site: &Site{}, server: s, tools: tools, version: v, out: bufferOf()}
 		if f := x.listTools(); f != nil {
 			t.Fatal(f.message)
 		}
-		return &x.kept[0]
+		return &x.trailer[0]
 	}
-	first := kept(tools, v20251125)
-	if first != kept(tools, v20251125) {
+	first := kept(tools, revision.V20251125)
+	if first != kept(tools, revision.V20251125) {
 		t.Error("the list was encoded again")
 	}
-	if kept(tools, v20250326) == kept(tools, v20250618) {
+	if kept(tools, revision.V20250326) == kept(tools, revision.V20250618) {
 		t.Error("revisions with and without titles share a list")
 	}
-	if kept(tools, v20251125) == kept(trains(), v20251125) {
+	if kept(tools, revision.V20251125) == kept(trains(), revision.V20251125) {
 		t.Error("a new Toolset is listed as the old one")
 	}
 }
@@ -182,7 +183,7 @@ func TestToolsetIsReplacedWhileServing(t *testing.T) {
 		wait.Go(func() {
 			for j := range 50 {
 				tools := sets[(i+j)%2]
-				r := conformant(v20251125, "tools/list", "")
+				r := conformant(revision.V20251125, "tools/list", "")
 				r.server, r.tools = s, tools
 				var got toolList
 				if err := json.Unmarshal(parse(t, r.send(t)).Result, &got); err != nil || len(got.Tools) != len(tools.Tools()) {

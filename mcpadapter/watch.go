@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
 
 // Default values of Options for streams.
@@ -199,11 +200,11 @@ type watch struct {
 	seen *stamps // last known versions; nil at the start
 }
 
-// identify sets the identity for polls of the stream.
-func (x *exchange) identify() {
-	x.polling = pollKey{client: x.listener(), identity: rand.Text()} // unique, so no other stream shares its polls
+// setPollIdentity sets the identity for polls of the stream.
+func (x *exchange) setPollIdentity() {
+	x.polling = library.PollKey{Client: x.clientIdentity(), Identity: rand.Text()} // unique, so no other stream shares its polls
 	if x.site.Identity != nil {
-		x.polling.identity = x.site.Identity() + accessKey(x.site.Access)
+		x.polling.Identity = x.site.Identity() + accessKey(x.site.Access)
 	}
 }
 
@@ -238,7 +239,7 @@ const (
 type listWatch struct {
 	known   listDigests
 	current func() listDigests // returns the digests of the current tools
-	told    func(listDigests)  // stores which lists the client knows; nil if not needed
+	onSent  func(listDigests)  // stores which lists the client knows; nil if not needed
 	eventID func(listDigests) string
 }
 
@@ -253,14 +254,14 @@ func (x *exchange) newListWatch() *listWatch {
 func (w *watch) run(ctx context.Context) streamEnd {
 	end := w.notify(ctx)
 	if end == serverClosing && w.lists != nil {
-		_ = w.tellNext() // an error means that the client has disconnected
+		_ = w.sendSuccessorChanges() // an error means that the client has disconnected
 	}
 	return end
 }
 
-// tellNext sends the last notifications before the stream closes. They compare the known lists
+// sendSuccessorChanges sends the last notifications before the stream closes. They compare the known lists
 // with those of the Server that replaces this one.
-func (w *watch) tellNext() error {
+func (w *watch) sendSuccessorChanges() error {
 	lists := w.lists.known
 	if next := w.server.next.Load(); next != nil {
 		if current, ok := next.current(); ok {
@@ -268,7 +269,7 @@ func (w *watch) tellNext() error {
 		}
 	}
 	w.watcher.notify(w.lists.known.changes(lists))
-	return w.tell(lists)
+	return w.sendPending(lists)
 }
 
 // notify sends notifications until the stream ends.
@@ -301,7 +302,7 @@ func (w *watch) notify(ctx context.Context) streamEnd {
 			if w.lists != nil {
 				lists = w.lists.current()
 			}
-			err = w.tell(lists)
+			err = w.sendPending(lists)
 		case end := <-polled:
 			if end.panicked != nil {
 				panic(end.panicked)
@@ -355,7 +356,7 @@ func (w *watch) poll(ctx context.Context) error {
 	tick := time.NewTicker(w.server.options.WatchInterval)
 	defer tick.Stop()
 	for {
-		if err := w.look(ctx); err != nil {
+		if err := w.pollOnce(ctx); err != nil {
 			return err
 		}
 		select {
@@ -366,8 +367,8 @@ func (w *watch) poll(ctx context.Context) error {
 	}
 }
 
-// tell sends the pending notifications and records that the client knows these lists.
-func (w *watch) tell(lists listDigests) error {
+// sendPending sends the pending notifications and records that the client knows these lists.
+func (w *watch) sendPending(lists listDigests) error {
 	pending := Change(w.watcher.pending.Swap(0))
 	for _, n := range notifications {
 		if pending&n.change == 0 {
@@ -379,8 +380,8 @@ func (w *watch) tell(lists listDigests) error {
 	}
 	if pending != 0 && w.lists != nil {
 		w.lists.known = lists
-		if w.lists.told != nil {
-			w.lists.told(lists)
+		if w.lists.onSent != nil {
+			w.lists.onSent(lists)
 		}
 	}
 	return nil
@@ -396,9 +397,9 @@ func (w *watch) sendChange(method string, lists listDigests) error {
 	return w.out.send(message)
 }
 
-// look compares the versions of the watched resources with the last known ones and sends a
+// pollOnce compares the versions of the watched resources with the last known ones and sends a
 // notification for each that changed.
-func (w *watch) look(ctx context.Context) error {
+func (w *watch) pollOnce(ctx context.Context) error {
 	uris := w.resources()
 	if uris == nil { // another stream polls them
 		return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/mcpadapter"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/source"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -170,7 +171,7 @@ func (l *Library) provisionLibrary(ctx caddy.Context, server *mcpadapter.Server)
 		if err != nil {
 			return err
 		}
-		k.source = &source.File{Path: path, MaxSize: mcpadapter.MaxPromptFile}
+		k.source = &source.File{Path: path, MaxSize: library.MaxPromptFile}
 		if _, err := k.readPrompts(ctx); err != nil {
 			return err
 		}
@@ -187,7 +188,7 @@ func (l *Library) provisionLibrary(ctx caddy.Context, server *mcpadapter.Server)
 
 // checkFiles returns an error if a file does not exist, so that a misspelled name is found at
 // start.
-func checkFiles(o mcpadapter.LibraryOptions) error {
+func checkFiles(o library.LibraryOptions) error {
 	for _, r := range o.Resources {
 		if _, err := os.Stat(r.File); err != nil {
 			return fmt.Errorf("resource %s: %w", r.URI, err)
@@ -202,23 +203,23 @@ func checkFiles(o mcpadapter.LibraryOptions) error {
 }
 
 // options returns the options of the library, without the prompts.
-func (l *Library) options() mcpadapter.LibraryOptions {
+func (l *Library) options() library.LibraryOptions {
 	repl := caddy.NewReplacer()
 	file := func(path string) string { return repl.ReplaceAll(path, "") }
-	o := mcpadapter.LibraryOptions{Operations: l.Operations, Locales: l.Locales, MaxFile: l.MaxResource}
+	o := library.LibraryOptions{Operations: l.Operations, Locales: l.Locales, MaxFile: l.MaxResource}
 	if l.Hints != nil {
 		o.UserAgentHeader, o.LocationHeader = l.Hints.UserAgent, l.Hints.Location
 	}
 	for _, r := range l.Resources {
-		o.Resources = append(o.Resources, mcpadapter.Resource{
+		o.Resources = append(o.Resources, library.Resource{
 			URI: r.URI, File: file(r.File), Name: r.Name, Title: r.Title, Description: r.Description, MIMEType: r.MIMEType,
 		})
 	}
 	for _, f := range l.Folders {
-		o.Folders = append(o.Folders, mcpadapter.Folder{Path: file(f.Path), Prefix: f.Prefix})
+		o.Folders = append(o.Folders, library.Folder{Path: file(f.Path), Prefix: f.Prefix})
 	}
 	for _, a := range l.Apps {
-		o.Apps = append(o.Apps, mcpadapter.App{
+		o.Apps = append(o.Apps, library.App{
 			URI: a.URI, File: file(a.File), Name: a.Name, Title: a.Title, Description: a.Description, Tools: a.Tools,
 			ConnectDomains: a.Connect, ResourceDomains: a.Resource, FrameDomains: a.Frame, Domain: a.Domain,
 			PrefersBorder: a.PrefersBorder, Invoking: a.Invoking, Invoked: a.Invoked,
@@ -232,16 +233,16 @@ func (l *Library) options() mcpadapter.LibraryOptions {
 type libraryWatcher struct {
 	server    *mcpadapter.Server
 	logger    *zap.Logger
-	options   mcpadapter.LibraryOptions
+	options   library.LibraryOptions
 	source    source.Source // of the prompts; nil if there are none
 	snapshot  *source.Snapshot
 	lastError string // the error of the last check
-	library   *mcpadapter.Library
+	library   *library.Library
 }
 
 // publish builds the library from the options and sets it in the server.
 func (k *libraryWatcher) publish() error {
-	library, err := mcpadapter.NewLibrary(k.options)
+	library, err := library.NewLibrary(k.options)
 	if err != nil {
 		return err
 	}
@@ -304,7 +305,7 @@ func (k *libraryWatcher) readPrompts(ctx context.Context) (changed bool, err err
 		return false, nil
 	}
 	var files []string
-	prompts, err := mcpadapter.ReadPrompts(snapshot.Data, func(name string) ([]byte, error) {
+	prompts, err := library.ReadPrompts(snapshot.Data, func(name string) ([]byte, error) {
 		folder := filepath.Dir(k.source.Location())
 		files = append(files, filepath.Join(folder, filepath.FromSlash(name)))
 		return readInFolder(folder, name)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/mcpadapter"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -78,7 +78,7 @@ func (l *Library) unmarshalLibrary(b *directive.Block) (known bool, err error) {
 func (l *Library) check() error {
 	without := *l
 	without.Folders = nil
-	_, err := mcpadapter.NewLibrary(without.options())
+	_, err := library.NewLibrary(without.options())
 	return err
 }
 

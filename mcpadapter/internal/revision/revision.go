@@ -1,0 +1,108 @@
+// Package revision lists the published revisions of MCP and their features.
+package revision
+
+import (
+	"slices"
+)
+
+// A revision is a published revision of MCP. Its methods say which features it has, so that no other
+// code compares dates.
+type Revision uint8
+
+const (
+	Unknown Revision = iota // not a revision that this server speaks
+
+	// V20241105 has the transport HTTP+SSE instead of Streamable HTTP.
+	V20241105
+
+	// V20250326 adds Streamable HTTP, sessions, tool annotations, audio and completions. Only this
+	// revision has JSON-RPC batches.
+	V20250326
+
+	// V20250618 adds elicitation, structuredContent, outputSchema, resource links, titles and the
+	// required header MCP-Protocol-Version.
+	V20250618
+
+	// V20251125 adds icons, URL elicitation and tools in sampling. Its streams start with an event
+	// id from which a client can resume.
+	V20251125
+
+	// V20260728 has no initialize and no sessions: each request describes itself in _meta and in
+	// headers. The server cannot send requests; it puts them into results instead.
+	V20260728
+)
+
+// NewestStateful is the newest revision that starts with initialize.
+const NewestStateful = V20251125
+
+// String returns the date that names the revision, or "" for unknown.
+func (v Revision) String() string {
+	switch v {
+	case V20241105:
+		return "2024-11-05"
+	case V20250326:
+		return "2025-03-26"
+	case V20250618:
+		return "2025-06-18"
+	case V20251125:
+		return "2025-11-25"
+	case V20260728:
+		return "2026-07-28"
+	}
+	return ""
+}
+
+// Of returns the revision with that name, or unknown.
+func Of(name string) Revision {
+	for v := V20241105; v <= V20260728; v++ {
+		if v.String() == name {
+			return v
+		}
+	}
+	return Unknown
+}
+
+// Enabled returns the revisions with these names, newest first. Without names it returns all.
+func Enabled(names []string) (spoken []Revision) {
+	for v := V20260728; v > Unknown; v-- {
+		if len(names) == 0 || slices.Contains(names, v.String()) {
+			spoken = append(spoken, v)
+		}
+	}
+	return spoken
+}
+
+// Versions returns the names of all supported revisions, newest first.
+func Versions() (names []string) {
+	for _, v := range Enabled(nil) {
+		names = append(names, v.String())
+	}
+	return names
+}
+
+// Stateless reports whether each request carries its own revision and capabilities, without a
+// preceding initialize (MCP 2026-07-28).
+func (v Revision) Stateless() bool { return v >= V20260728 }
+
+// SupportsBatches reports whether a body may be a JSON-RPC batch. Only revision 2025-03-26 has batches.
+func (v Revision) SupportsBatches() bool { return v == V20250326 }
+
+// SupportsAnnotations reports whether tools have annotations.
+func (v Revision) SupportsAnnotations() bool { return v >= V20250326 }
+
+// SendsPrimingEvent reports whether a stream starts with an event that has an id and no data, from which the
+// client can resume.
+func (v Revision) SendsPrimingEvent() bool { return v == V20251125 }
+
+// SupportsTitles reports whether tools and servers have a title besides their name.
+func (v Revision) SupportsTitles() bool { return v >= V20250618 }
+
+// SupportsStructuredContent reports whether a tool result may have structuredContent of that JSON type. kind is the
+// first byte of the value.
+func (v Revision) SupportsStructuredContent(kind byte) bool {
+	return v >= V20260728 || v >= V20250618 && kind == '{'
+}
+
+// OmitsUnreadID reports whether an error response omits the id if the id of the request cannot be
+// read. Earlier revisions follow JSON-RPC 2.0, where the id is null.
+func (v Revision) OmitsUnreadID() bool { return v == Unknown || v >= V20251125 }

@@ -1,0 +1,280 @@
+package library
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// A rule describes the valid values of a member of x-mcp.
+type rule struct {
+	want    string // for messages: "a string"
+	fits    func(jsontext.Value) bool
+	members ruleset // rules for the members of an object; nil if they are not checked
+	items   *rule   // rule for the items of an array; nil if they are not checked
+	most    int     // maximum number of items; further items are ignored
+}
+
+// A ruleset maps the known members of an object to their rules.
+type ruleset map[string]rule
+
+// takes reports whether a member is used. Unknown members are passed on unchecked, because hosts may
+// know them.
+func (s ruleset) takes(name string, value jsontext.Value) bool {
+	r, known := s[name]
+	return !known || r.fits(value)
+}
+
+func ofKinds(want string, kinds ...jsontext.Kind) rule {
+	return rule{want: want, fits: func(v jsontext.Value) bool { return slices.Contains(kinds, v.Kind()) }}
+}
+
+// textThat is a rule for strings that also satisfy fits.
+func textThat(want string, fits func(string) bool) rule {
+	return rule{want: want, fits: func(v jsontext.Value) bool { return v.Kind() == '"' && fits(wire.Text(v)) }}
+}
+
+func oneOfTexts(words ...string) rule {
+	return textThat(strings.Join(words, " or "), func(s string) bool { return slices.Contains(words, s) })
+}
+
+func (r rule) with(members ruleset) rule { r.members = members; return r }
+func (r rule) of(most int, items rule) rule {
+	r.most, r.items = most, &items
+	return r
+}
+
+// each is a rule for arrays whose elements all follow the rule items.
+func each(want string, items rule) rule {
+	return rule{want: want, fits: func(v jsontext.Value) bool {
+		for walk := wire.Into(v); walk.Next(); {
+			if !items.fits(walk.Value) {
+				return false
+			}
+		}
+		return v.Kind() == '['
+	}}
+}
+
+// policies is a rule for objects whose members are lists of origins.
+func policies(names ...string) rule {
+	origins := each("an array of origins", textThat("an origin", func(s string) bool { return checkOrigin(s) == nil }))
+	want := "an object of " + strings.Join(names, ", ") + ", each an array of origins such as https://cdn.example.com"
+	return rule{want: want, fits: func(v jsontext.Value) bool {
+		for walk := wire.Into(v); walk.Next(); {
+			if !slices.Contains(names, wire.Text(walk.Name)) || !origins.fits(walk.Value) {
+				return false
+			}
+		}
+		return v.Kind() == '{'
+	}}
+}
+
+// The rules for x-mcp.
+var (
+	aString     = ofKinds("a string", '"')
+	aBoolean    = ofKinds("true or false", 't', 'f')
+	anArray     = ofKinds("an array", '[')
+	anObject    = ofKinds("an object", '{')
+	describable = ofKinds("true, or an object that describes it", 't', 'f', '{')
+	pageURI     = textThat("a URI that begins with ui://", func(s string) bool { return strings.HasPrefix(s, "ui://") && content.CheckLiteral(s) == nil })
+	shortText   = textThat(fmt.Sprintf("a string of at most %d characters", maxStatusText), func(s string) bool { return utf8.RuneCountInString(s) <= maxStatusText })
+
+	iconRules = anArray.of(content.MaxIcons, rule{
+		want: "an object whose src is an https:, http: or data: URI and whose theme, if it has one, is light or dark",
+		fits: func(v jsontext.Value) bool { return v.Kind() == '{' && content.ReadIcon(v).Check() == nil },
+		members: ruleset{
+			"src": aString, "mimeType": aString, "theme": aString, "sizes": each("an array of strings", aString),
+		},
+	})
+
+	// documentRules apply to x-mcp at the root of the document.
+	documentRules = ruleset{"icons": iconRules}
+
+	operationRules = ruleset{
+		"tool": aBoolean,
+		"resource": describable.with(ruleset{
+			"uri": aString, "name": aString, "title": aString, "description": aString, "mimeType": aString,
+			"icons": iconRules, "_meta": anObject,
+		}),
+		"prompt": describable.with(ruleset{
+			"name": aString, "title": aString, "description": aString, "icons": iconRules,
+			"arguments": anArray.of(maxPromptArguments, anObject.with(ruleset{
+				"name": aString, "title": aString, "description": aString, "required": aBoolean, "values": each("an array of strings", aString),
+			})),
+		}),
+		"icons":  iconRules,
+		"ui":     anObject.with(uiRules),
+		"openai": anObject.with(openaiRules),
+	}
+
+	// uiRules apply to _meta.ui of a tool and of its page (MCP Apps).
+	uiRules = ruleset{
+		"resourceUri":   pageURI,
+		"visibility":    each(`an array of "model" and "app"`, oneOfTexts("model", "app")),
+		"csp":           policies("connectDomains", "resourceDomains", "frameDomains", "baseUriDomains"),
+		"permissions":   anObject,
+		"domain":        aString,
+		"prefersBorder": aBoolean,
+	}
+
+	// openaiRules apply to the members of the Apps SDK, named without openaiPrefix.
+	openaiRules = ruleset{
+		"outputTemplate":          pageURI,
+		"toolInvocation/invoking": shortText,
+		"toolInvocation/invoked":  shortText,
+		"widgetAccessible":        aBoolean,
+		"visibility":              oneOfTexts("public", "private"),
+		"fileParams":              each("an array of strings", aString),
+		"widgetDescription":       aString,
+		"widgetPrefersBorder":     aBoolean,
+		"widgetCSP":               policies("connect_domains", "resource_domains", "frame_domains", "redirect_domains"),
+		"widgetDomain":            aString,
+	}
+)
+
+// extensionWarnings returns warnings about x-mcp members that cannot be used. newShelf adds the
+// warnings about resources and prompts.
+func (s *Index) extensionWarnings() (warnings []tool.Warning) {
+	where := ""
+	warn := func(format string, args ...any) {
+		warnings = append(warnings, tool.Warning{Operation: where, Reason: "x-mcp: " + fmt.Sprintf(format, args...)})
+	}
+	documentRules.check("", s.tools.MCP, warn)
+	for _, tool := range s.tools.Tools() {
+		if tool.MCP == nil {
+			continue
+		}
+		where = tool.Method + " " + tool.Path
+		operationRules.check("", tool.MCP, warn)
+		s.checkApp(tool, warn)
+	}
+	return warnings
+}
+
+// A warner adds a warning.
+type warner func(format string, args ...any)
+
+// Check warns about members that break their rules and about unknown members. path is the location
+// of the object, ending in a dot, or "".
+func (s ruleset) check(path string, object jsontext.Value, warn warner) {
+	for walk := wire.Into(object); walk.Next(); {
+		name := wire.Text(walk.Name)
+		r, known := s[strings.TrimPrefix(name, s.prefix(path))]
+		if !known {
+			s.unknown(path, name, warn)
+			continue
+		}
+		r.check(path+name, walk.Value, warn)
+	}
+}
+
+// prefix returns the optional prefix of member names at the path.
+func (s ruleset) prefix(path string) string {
+	if path == "openai." {
+		return openaiPrefix
+	}
+	return ""
+}
+
+// unknown warns about an unknown member. Unknown members of ui and openai are passed on, so they
+// cause a warning only if they look like a misspelling.
+func (s ruleset) unknown(path, name string, warn warner) {
+	names := slices.Sorted(maps.Keys(s))
+	near := nearest.Name(strings.TrimPrefix(name, s.prefix(path)), slices.Values(names))
+	passedOn := path == "ui." || path == "openai."
+	where := text.Cut(path+name, text.MaxQuoted)
+	switch {
+	case near != "" && passedOn:
+		warn("unknown key `%s` is passed on as it is; did you mean %s%s?", where, path, near)
+	case near != "":
+		warn("ignored unknown key `%s`; did you mean %s%s? Known keys are %s", where, path, near, strings.Join(names, ", "))
+	case !passedOn:
+		warn("ignored unknown key `%s`; known keys are %s", where, strings.Join(names, ", "))
+	}
+}
+
+func (r rule) check(path string, value jsontext.Value, warn warner) {
+	if !r.fits(value) {
+		warn("%s must be %s, not %s; it is left out", text.Cut(path, text.MaxQuoted), r.want, shown(value))
+		return
+	}
+	if r.members != nil {
+		r.members.check(path+".", value, warn)
+	}
+	if r.items != nil {
+		i := 0
+		for walk := wire.Into(value); walk.Next(); i++ {
+			if i == r.most {
+				warn("%s has more than %d items; the rest is left out", text.Cut(path, text.MaxQuoted), r.most)
+				break
+			}
+			r.items.check(path+"["+strconv.Itoa(i)+"]", walk.Value, warn)
+		}
+	}
+}
+
+// metaName returns the name in _meta of a member of ui or openai.
+func metaName(prefix, name string) string {
+	if prefix == "" {
+		return "ui"
+	}
+	return prefix + name
+}
+
+// shown returns a value as messages quote it.
+func shown(value jsontext.Value) string {
+	if len(value) <= text.MaxQuoted {
+		return string(value)
+	}
+	return wire.KindName(value.Kind())
+}
+
+// checkApp warns about the following members of ui and openai:
+//
+//   - members for a tool, if the operation is not a tool
+//   - members for a page, if the operation is not a page
+//   - URIs of pages that do not exist
+//   - members that are given twice, or that the configuration overrides
+func (s *Index) checkApp(tool *tool.Tool, warn warner) {
+	e := readExtension(tool.MCP)
+	own := s.byTool[tool]
+	given := make(map[string]bool)
+	look := func(path, prefix string, object jsontext.Value, rules ruleset, ofPage map[string]bool) {
+		for walk := wire.Into(object); walk.Next(); {
+			name := strings.TrimPrefix(wire.Text(walk.Name), prefix)
+			app := s.library.apps[tool.Name]
+			switch {
+			case !rules.takes(name, walk.Value): // Check has already warned
+			case given[path+name]:
+				warn("%s is given twice; the first counts", path+name)
+			case ofPage[name] && (own == nil || !own.isPage()):
+				warn("%s is of a page, and the operation is none; it is left out: give the operation a resource whose uri begins with ui://", path+name)
+			case ofPage[name] && wire.HasMember(wire.MemberOf(e.resource, "_meta"), metaName(prefix, name)):
+				warn("%s is left out, as _meta of the resource says it already", path+name)
+			case !ofPage[name] && e.hidden:
+				warn("%s is of a tool, and the operation is none (tool: false); it is left out", path+name)
+			case !ofPage[name] && app != nil:
+				warn("%s is left out, as the configuration gives the tool the app %s", path+name, app.URI)
+			case name == "resourceUri" || name == "outputTemplate":
+				if _, found := s.Find(wire.Text(walk.Value)); !found {
+					warn("%s: there is no resource %s", path+name, text.Cut(wire.Text(walk.Value), text.MaxQuoted))
+				}
+			}
+			given[path+name] = true
+		}
+	}
+	look("ui.", "", e.ui, uiRules, uiOfPage)
+	look("openai.", openaiPrefix, e.openai, openaiRules, openaiOfPage)
+}

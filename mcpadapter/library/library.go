@@ -1,0 +1,378 @@
+// Package library holds what an MCP endpoint offers besides tools: resources, resource templates,
+// prompts, and pages of MCP Apps.
+//
+// A Library is made of files, folders and options of the configuration (library.go, file.go, apps.go,
+// prompt_file.go). An Index adds what the OpenAPI document of a toolset declares in x-mcp
+// (extension.go, resource_operation.go, prompt_operation.go): it finds a resource by its URI and a
+// prompt by its name, and it collects warnings (extension_rules.go, selector.go). Polls limits how
+// often watched resources of an API are checked for changes (poll.go).
+//
+// The package knows neither HTTP connections nor sessions. Package mcpadapter serves the requests,
+// and calls the tools behind resources and prompts.
+package library
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/ocp/match"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// DefaultMaxFile is the default maximum size of a file resource, in bytes.
+const DefaultMaxFile = 4 << 20
+
+// LibraryOptions configure what an endpoint offers besides tools. The zero value offers only what
+// the document's x-mcp declares.
+type LibraryOptions struct {
+	Resources []Resource // files, each with a URI of its own
+	Folders   []Folder
+	Apps      []App
+	Prompts   []Prompt
+
+	// Operations select GET operations that are also offered as resources, or as resource templates
+	// if they have arguments. AllOperations selects all GET operations.
+	Operations    []tool.Selector
+	AllOperations bool
+
+	// Locales are the languages that the API supports, as BCP 47 tags; the first is the default. If
+	// empty, the locale that clients send is ignored.
+	Locales []string
+
+	// UserAgentHeader and LocationHeader name request headers that pass on what a client reports
+	// about itself and about its user's location (openai/userAgent and openai/userLocation in _meta
+	// of tools/call). Headers of these names in the client's HTTP request are dropped. Default:
+	// none.
+	UserAgentHeader, LocationHeader string
+
+	// MaxFile is the maximum size of a file, in bytes. Default: DefaultMaxFile.
+	MaxFile int64
+}
+
+// A Resource is a file that clients may read with resources/read (MCP, Resources).
+type Resource struct {
+	URI         string
+	File        string // path of the file
+	Name        string // default: the last segment of the URI
+	Title       string
+	Description string
+	MIMEType    string // default: derived from the file's name, or else from its content
+	Icons       []content.Icon
+}
+
+// A Library holds what an endpoint offers besides tools: resources, resource templates, prompts, and
+// pages of apps. It also defines how client hints (locale, user agent, location) reach the API. A
+// Library is immutable. It reads files when clients request them.
+type Library struct {
+	options   LibraryOptions
+	resources []*Entry // from files and apps
+	templates []*Entry // from folders
+	prompts   []*PromptEntry
+	apps      map[string]*App // by tool name
+	chosen    func(*tool.Tool) bool
+	hints     bool // whether any client hint is passed to the API
+	Hash      [sha256.Size]byte
+}
+
+// NewLibrary returns a Library. An error names the invalid option.
+func NewLibrary(options LibraryOptions) (*Library, error) {
+	if options.MaxFile <= 0 {
+		options.MaxFile = DefaultMaxFile
+	}
+	text, err := json.Marshal(options)
+	if err != nil {
+		return nil, err
+	}
+	l := &Library{options: options, Hash: sha256.Sum256(text), apps: make(map[string]*App)}
+	for _, add := range []func() error{l.addFiles, l.addApps, l.addFolders, l.addPrompts, l.checkUnique, l.checkHints} {
+		if err := add(); err != nil {
+			return nil, err
+		}
+	}
+	chosen, err := tool.SelectTools(options.Operations)
+	if err != nil {
+		return nil, err
+	}
+	l.chosen = func(t *tool.Tool) bool { return options.AllOperations || chosen(t) }
+	return l, nil
+}
+
+func (l *Library) addFiles() error {
+	for _, r := range l.options.Resources {
+		if err := checkURI(r.URI); err != nil {
+			return fmt.Errorf("resource %s: %w", r.URI, err)
+		}
+		if r.File == "" {
+			return fmt.Errorf("resource %s has no file", r.URI)
+		}
+		if err := content.CheckIcons(r.Icons); err != nil {
+			return fmt.Errorf("resource %s: %w", r.URI, err)
+		}
+		l.resources = append(l.resources, &Entry{
+			uri:         r.URI,
+			name:        cmp.Or(r.Name, LastPart(r.URI)),
+			title:       r.Title,
+			description: r.Description,
+			Mime:        cmp.Or(r.MIMEType, mimeOf(r.URI, r.File)),
+			icons:       r.Icons,
+			size:        -1,
+			file:        &file{path: r.File, limit: l.options.MaxFile},
+		})
+	}
+	return nil
+}
+
+func (l *Library) addFolders() error {
+	for _, f := range l.options.Folders {
+		made, err := newFolder(f, l.options.MaxFile)
+		if err != nil {
+			return fmt.Errorf("folder %s: %w", f.Path, err)
+		}
+		l.templates = append(l.templates, made.template())
+	}
+	return nil
+}
+
+func (l *Library) addPrompts() error {
+	for i := range l.options.Prompts {
+		p := &l.options.Prompts[i]
+		if err := p.check(); err != nil {
+			return fmt.Errorf("prompt %q: %w", p.Name, err)
+		}
+		l.prompts = append(l.prompts, &PromptEntry{Prompt: p})
+	}
+	return nil
+}
+
+// checkUnique returns an error if two resources, folders or prompts have the same URI or name.
+func (l *Library) checkUnique() error {
+	seen := make(map[string]bool)
+	take := func(name string) error {
+		if seen[name] {
+			return fmt.Errorf("%s is given twice", name)
+		}
+		seen[name] = true
+		return nil
+	}
+	for _, r := range l.resources {
+		if err := take("resource " + r.uri); err != nil {
+			return err
+		}
+	}
+	for _, r := range l.templates {
+		if err := take("folder " + r.template.text); err != nil {
+			return err
+		}
+	}
+	for _, p := range l.prompts {
+		if err := take("prompt " + p.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkURI returns an error if uri is not an absolute URI.
+func checkURI(uri string) error {
+	t, err := parseTemplate(uri)
+	if err != nil {
+		return err
+	}
+	if !t.isURI() {
+		return errors.New("a file has one URI, without {variables}")
+	}
+	return nil
+}
+
+// LastPart returns the last non-empty path segment of a URI, or else the scheme.
+func LastPart(uri string) string {
+	uri = strings.TrimRight(uri, "/:")
+	name := uri[strings.LastIndexAny(uri, "/:")+1:]
+	if plain, ok := unescape(name); ok && plain != "" {
+		return plain
+	}
+	return uri
+}
+
+// A shelf holds the resources, templates and prompts of one catalog: first those of the Library,
+// then those of the document.
+type Index struct {
+	library *Library
+	tools   *tool.Toolset
+
+	Resources []*Entry
+	Templates []*Entry
+	Prompts   []*PromptEntry
+	warnings  []tool.Warning
+	routes    *match.Routes // nil if no operation is a resource
+	Pages     bool          // whether any resource is a page of an app
+
+	byURI      map[string]*Entry
+	ByTemplate map[string]*Entry // by the text of the template
+	ByName     map[string]*PromptEntry
+	byTool     map[*tool.Tool]*Entry
+}
+
+// NewIndex collects the resources, templates and prompts of the Library and the tools. Entries that
+// the access token does not allow are not listed; they can still be looked up, so that a request for
+// them is rejected with the missing scopes.
+func NewIndex(l *Library, tools *tool.Toolset, access *tool.Access) *Index {
+	s := &Index{
+		library:    l,
+		tools:      tools,
+		byURI:      make(map[string]*Entry),
+		ByTemplate: make(map[string]*Entry),
+		ByName:     make(map[string]*PromptEntry),
+		byTool:     make(map[*tool.Tool]*Entry),
+	}
+	for _, r := range l.resources {
+		s.addResource(r)
+	}
+	for _, r := range l.templates {
+		s.addTemplate(r)
+	}
+	for _, p := range l.prompts {
+		s.addPrompt(p)
+	}
+	for _, tool := range tools.Tools() {
+		s.addOperation(l, tools, tool, access.Missing(tool, tools.SecuritySchemes) != nil)
+	}
+	if len(s.byTool) > 0 {
+		s.routes = match.NewRoutes(tools)
+	}
+	return s
+}
+
+// warn adds a warning about a part of the document that cannot be used.
+func (s *Index) warn(t *tool.Tool, format string, args ...any) {
+	s.warnings = append(s.warnings, tool.Warning{
+		Operation: t.Method + " " + t.Path,
+		Reason:    fmt.Sprintf(format, args...),
+	})
+}
+
+// addResource adds a resource. It returns false if the URI is taken: resources of the Library
+// take precedence over those of the document.
+func (s *Index) addResource(r *Entry) bool {
+	if _, taken := s.byURI[r.uri]; taken {
+		return false
+	}
+	s.byURI[r.uri] = r
+	s.Pages = s.Pages || r.Mime == AppType
+	s.Resources = append(s.Resources, r)
+	return true
+}
+
+func (s *Index) addTemplate(r *Entry) bool {
+	if _, taken := s.ByTemplate[r.template.text]; taken {
+		return false
+	}
+	s.ByTemplate[r.template.text] = r
+	s.Pages = s.Pages || r.Mime == AppType
+	s.Templates = append(s.Templates, r)
+	return true
+}
+
+func (s *Index) addPrompt(p *PromptEntry) bool {
+	if _, taken := s.ByName[p.Name]; taken {
+		return false
+	}
+	s.ByName[p.Name] = p
+	s.Prompts = append(s.Prompts, p)
+	return true
+}
+
+// Find returns the resource for a URI: the resource with exactly this URI, or else the matching
+// template with the most literal characters.
+func (s *Index) Find(uri string) (Target, bool) {
+	if r := s.byURI[uri]; r != nil {
+		return Target{Entry: r, URI: uri}, true
+	}
+	var found Target
+	for _, r := range s.Templates {
+		if found.Entry != nil && r.template.literal <= found.template.literal {
+			continue
+		}
+		if bindings, ok := r.template.match(uri); ok {
+			found = Target{Entry: r, URI: uri, bindings: bindings}
+		}
+	}
+	return found, found.Entry != nil
+}
+
+// FilesInFolders returns the files that currently exist in the folders. A file that lies in several
+// folders is returned once, for the folder that find would choose.
+func (s *Index) FilesInFolders(now time.Time) (files []*Entry) {
+	for _, r := range s.Templates {
+		if r.folder == nil {
+			continue
+		}
+		for _, f := range r.folder.list(now) {
+			if s.byURI[f.uri] == nil && s.folderOf(f.uri) == r.folder {
+				files = append(files, f)
+			}
+		}
+	}
+	return files
+}
+
+// folderOf returns the folder with the longest prefix of the URI.
+func (s *Index) folderOf(uri string) (found *folder) {
+	for _, r := range s.Templates {
+		if f := r.folder; f != nil && strings.HasPrefix(uri, f.prefix) && (found == nil || len(f.prefix) > len(found.prefix)) {
+			found = f
+		}
+	}
+	return found
+}
+
+// Warnings returns warnings about parts of the document and of the Library that cannot be used
+// as they are.
+func (s *Index) Warnings() []tool.Warning {
+	warnings := append(s.extensionWarnings(), s.warnings...)
+	warnings = append(warnings, s.library.selectorWarnings(s.tools)...)
+	for _, app := range s.library.options.Apps {
+		for _, name := range app.Tools {
+			if _, ok := s.tools.Tool(name); !ok {
+				warnings = append(warnings, app.toolWarning(name, s.tools))
+			}
+		}
+	}
+	return warnings
+}
+
+// AppendPrompts and AppendResources append the lists in the encoding of the newest revision. Files
+// in folders are left out, because they change without a reload.
+func (s *Index) AppendPrompts(dst []byte) []byte {
+	for _, p := range s.Prompts {
+		dst = p.AppendTo(dst, revision.V20260728)
+	}
+	return dst
+}
+
+func (s *Index) AppendResources(dst []byte) []byte {
+	for _, r := range slices.Concat(s.Resources, s.Templates) {
+		dst = r.AppendTo(dst, revision.V20260728)
+	}
+	return dst
+}
+
+// FolderState returns a value that changes when files are added to or removed from the Library's
+// folders. The content of the files does not matter. Directory listings are cached for a second.
+func (l *Library) FolderState() string {
+	sum := sha256.New()
+	for _, r := range l.templates {
+		for _, f := range r.folder.list(time.Now()) {
+			sum.Write([]byte(f.uri + "\n"))
+		}
+	}
+	return string(sum.Sum(nil))
+}

@@ -1,0 +1,156 @@
+package library
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+const (
+	maxPromptArguments = 64       // of one prompt
+	maxListedValues    = 16 << 10 // bytes of the valid values in an error message
+)
+
+// A Prompt is a list of messages with which a user can start a conversation (MCP, Prompts).
+// ReadPrompts reads prompts from a file.
+type Prompt struct {
+	Name        string
+	Title       string
+	Description string
+	Icons       []content.Icon
+	Arguments   []PromptArgument
+	Messages    []PromptMessage
+}
+
+// A PromptArgument is an argument that the user fills in. Its value is a string.
+type PromptArgument struct {
+	Name        string
+	Title       string
+	Description string
+	Required    bool
+	Enum        []string // the only valid values; nil allows any value
+	Values      []string // values that completion/complete proposes
+}
+
+// A PromptMessage is one message of a prompt.
+type PromptMessage struct {
+	Role    string // "user" or "assistant"
+	Content PromptContent
+}
+
+// A PromptContent is the content of a message. Type decides which of the other fields apply.
+type PromptContent struct {
+	Type     string   // "text", "image", "audio", "resource" or "resource_link"
+	Text     Template // of a text, or of an inline resource
+	Data     []byte   // of an image, audio, or an inline resource
+	MIMEType string
+	URI      Template // of a resource or a resource_link
+
+	Name, Title, Description string // of a resource_link
+	Inline                   bool   // of a resource: Text or Data holds the content; otherwise the URI is read when a client gets the prompt
+}
+
+// A prompt is a Prompt of the Library, or one made from an operation.
+type PromptEntry struct {
+	*Prompt
+	Tool   *tool.Tool // operation that produces the messages; nil for prompts of the Library
+	Denied bool       // the token does not allow the tool, so the prompt is not listed
+
+	arguments map[string]*tool.Argument // arguments of tool, by the name of the prompt's argument
+}
+
+// check returns an error for a prompt that clients cannot use.
+func (p *Prompt) check() error {
+	switch {
+	case p.Name == "":
+		return errors.New("has no name")
+	case strings.ContainsFunc(p.Name, unicode.IsControl):
+		return errors.New("has control characters in its name")
+	case len(p.Messages) == 0:
+		return errors.New("has no messages")
+	case len(p.Arguments) > maxPromptArguments:
+		return fmt.Errorf("has more than %d arguments", maxPromptArguments)
+	}
+	seen := make(map[string]bool)
+	for _, a := range p.Arguments {
+		if a.Name == "" || seen[a.Name] {
+			return fmt.Errorf("argument %q has no name, or one that another has", a.Name)
+		}
+		seen[a.Name] = true
+	}
+	for i, m := range p.Messages {
+		if m.Role != "user" && m.Role != "assistant" {
+			return fmt.Errorf("the role of message %d is user or assistant, not %q", i+1, m.Role)
+		}
+		if !slices.Contains(contentTypes, m.Content.Type) {
+			return fmt.Errorf("the content of message %d is of the type %q, which there is not", i+1, m.Content.Type)
+		}
+		for _, name := range slices.Concat(m.Content.Text.names(), m.Content.URI.names()) {
+			if !seen[name] {
+				return fmt.Errorf("message %d has {{%s}}, which is no argument", i+1, name)
+			}
+		}
+	}
+	return content.CheckIcons(p.Icons)
+}
+
+var contentTypes = []string{"text", "image", "audio", "resource", "resource_link"}
+
+// AppendTo appends the prompt as prompts/list returns it.
+func (p *PromptEntry) AppendTo(dst []byte, v revision.Revision) []byte {
+	dst = AppendNamed(append(dst, '{'), p.Name, p.Title, p.Description, v)
+	if len(p.Arguments) > 0 {
+		dst = append(dst, `,"arguments":[`...)
+		for i, a := range p.Arguments {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = AppendNamed(append(dst, '{'), a.Name, a.Title, a.Description, v)
+			dst = append(append(dst, `,"required":`...), wire.Boolean(a.Required)...)
+			dst = append(dst, '}')
+		}
+		dst = append(dst, ']')
+	}
+	return append(content.AppendIcons(dst, p.Icons, v), '}')
+}
+
+// AppendNamed appends the members name, title and description.
+func AppendNamed(dst []byte, name, title, description string, v revision.Revision) []byte {
+	dst = wire.AppendString(append(dst, `"name":`...), name)
+	if title != "" && v.SupportsTitles() {
+		dst = wire.AppendString(append(dst, `,"title":`...), title)
+	}
+	if description != "" {
+		dst = wire.AppendString(append(dst, `,"description":`...), description)
+	}
+	return dst
+}
+
+// CheckValues checks the values against the prompt's arguments. It ignores unknown arguments.
+func (p *Prompt) CheckValues(values map[string]string) error {
+	for _, a := range p.Arguments {
+		value, given := values[a.Name]
+		switch {
+		case a.Required && !given:
+			return fmt.Errorf("the prompt %s needs the argument %s%s", p.Name, a.Name, described(a.Description))
+		case given && a.Enum != nil && !slices.Contains(a.Enum, value) && (a.Required || value != ""):
+			return fmt.Errorf("the argument %s must be one of %s", a.Name, text.Cut(strings.Join(a.Enum, ", "), maxListedValues))
+		}
+	}
+	return nil
+}
+
+func described(description string) string {
+	if description == "" {
+		return ""
+	}
+	return ": " + description
+}

@@ -1,0 +1,382 @@
+package library
+
+import (
+	"cmp"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+)
+
+const (
+	// MaxPromptFile is the maximum size of a prompts file, in bytes.
+	MaxPromptFile = 1 << 20
+
+	maxPrompts         = 1000
+	maxPromptMessages  = 100      // in one prompt
+	maxPromptMedia     = 4 << 20  // bytes of one image, audio or resource
+	maxAllPromptMedia  = 32 << 20 // bytes of all of them together
+	maxPromptFileDepth = 32       // levels of lists and mappings
+)
+
+// ReadPrompts reads the prompts of a YAML or JSON file:
+//
+//	prompts:
+//	  - name: plan_trip             # required
+//	    title: Plan a trip
+//	    description: Asks for a trip with two changes at most.
+//	    icons: [{src: "https://example.com/trip.svg", mimeType: image/svg+xml, sizes: [any], theme: light}]
+//	    arguments:
+//	      - name: city              # required
+//	        title: City
+//	        description: Where it begins
+//	        required: true          # default: false
+//	        enum: [berlin, paris]   # the only valid values; or
+//	        values: [berlin, paris] # proposed values
+//	    messages:                   # required
+//	      - role: user              # or assistant
+//	        content: Plan a trip from {{city}}.
+//	      - role: user
+//	        content: {type: image, file: map.png}    # or data in Base64; mimeType
+//	      - role: user
+//	        content: {type: resource, resource: {uri: "docs:///fares/{{city}}"}} # read on prompts/get
+//	      - role: user
+//	        content: {type: resource_link, uri: "docs:///fares", name: fares}
+//
+// The file may also be just the list of prompts. In the text and the URI of a content, {{argument}}
+// is replaced by the argument's value, and {{{{ stands for two braces. Unknown keys are errors, and
+// errors name the line. ReadPrompts calls read for the files that contents name; their paths are
+// relative to the prompts file.
+func ReadPrompts(data []byte, read func(path string) ([]byte, error)) ([]Prompt, error) {
+	if len(data) > MaxPromptFile {
+		return nil, fmt.Errorf("the file is larger than %d bytes", MaxPromptFile)
+	}
+	root, err := promptTree(data)
+	if err != nil {
+		return nil, err
+	}
+	f := promptFile{read: read}
+	list := root
+	if root.Kind == yaml.MappingNode {
+		if err := f.members(root, map[string]func(*yaml.Node) error{"prompts": func(n *yaml.Node) error { list = n; return nil }}, "prompts"); err != nil {
+			return nil, err
+		}
+	}
+	var prompts []Prompt
+	seen := make(map[string]bool)
+	err = f.items(list, "prompts", maxPrompts, func(n *yaml.Node) error {
+		p, err := f.prompt(n)
+		if err == nil && seen[p.Name] {
+			err = fmt.Errorf("another prompt is called %s", p.Name)
+		}
+		seen[p.Name] = true
+		prompts = append(prompts, p)
+		return at(n, err)
+	})
+	return prompts, err
+}
+
+// A promptFile reads one file of prompts.
+type promptFile struct {
+	read  func(string) ([]byte, error)
+	media int // bytes of media read so far
+}
+
+// members passes each member of a mapping to its reader. An unknown member, and a missing one that
+// is needed, is an error.
+func (f *promptFile) members(n *yaml.Node, readers map[string]func(*yaml.Node) error, needed ...string) error {
+	if n.Kind != yaml.MappingNode {
+		return at(n, fmt.Errorf("a mapping with %s is wanted here", strings.Join(namesOf(readers), ", ")))
+	}
+	seen := make(map[string]bool)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		read := readers[key.Value]
+		switch {
+		case read == nil:
+			return at(key, fmt.Errorf("%q is not known here; known are %s", text.Cut(key.Value, text.MaxQuoted), strings.Join(namesOf(readers), ", ")))
+		case seen[key.Value]:
+			return at(key, fmt.Errorf("%s is given twice", key.Value))
+		}
+		seen[key.Value] = true
+		if err := read(value); err != nil {
+			return at(value, err)
+		}
+	}
+	for _, name := range needed {
+		if !seen[name] {
+			return at(n, fmt.Errorf("%s is missing", name))
+		}
+	}
+	return nil
+}
+
+func namesOf(readers map[string]func(*yaml.Node) error) (names []string) {
+	for name := range readers {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// items passes each item of a list to read.
+func (f *promptFile) items(n *yaml.Node, what string, most int, read func(*yaml.Node) error) error {
+	if n.Kind != yaml.SequenceNode {
+		return at(n, fmt.Errorf("%s must be a list", what))
+	}
+	if len(n.Content) > most {
+		return at(n, fmt.Errorf("there are more than %d %s", most, what))
+	}
+	for _, item := range n.Content {
+		if err := read(item); err != nil {
+			return at(item, err)
+		}
+	}
+	return nil
+}
+
+// textInto returns a reader for a string. Unquoted numbers and booleans are accepted as they are
+// written.
+func textInto(to *string) func(*yaml.Node) error {
+	return func(n *yaml.Node) error {
+		if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
+			return errors.New("a text is wanted here")
+		}
+		*to = n.Value
+		return nil
+	}
+}
+
+func textsInto(to *[]string) func(*yaml.Node) error {
+	return func(n *yaml.Node) error {
+		if n.Kind != yaml.SequenceNode {
+			return errors.New("a list of texts is wanted here")
+		}
+		*to = make([]string, len(n.Content))
+		for i, item := range n.Content {
+			if err := textInto(&(*to)[i])(item); err != nil {
+				return at(item, err)
+			}
+		}
+		return nil
+	}
+}
+
+func boolInto(to *bool) func(*yaml.Node) error {
+	return func(n *yaml.Node) error {
+		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" {
+			return errors.New("true or false is wanted here")
+		}
+		return n.Decode(to)
+	}
+}
+
+func templateInto(to *Template, given *bool) func(*yaml.Node) error {
+	return func(n *yaml.Node) (err error) {
+		var source string
+		if err = textInto(&source)(n); err == nil {
+			*given = true
+			*to, err = ParseTemplate(source)
+		}
+		return err
+	}
+}
+
+func (f *promptFile) prompt(n *yaml.Node) (p Prompt, err error) {
+	err = f.members(n, map[string]func(*yaml.Node) error{
+		"name":        textInto(&p.Name),
+		"title":       textInto(&p.Title),
+		"description": textInto(&p.Description),
+		"icons":       func(n *yaml.Node) error { return f.icons(n, &p.Icons) },
+		"arguments": func(n *yaml.Node) error {
+			return f.items(n, "arguments", maxPromptArguments, func(n *yaml.Node) error {
+				a, err := f.argument(n)
+				p.Arguments = append(p.Arguments, a)
+				return err
+			})
+		},
+		"messages": func(n *yaml.Node) error {
+			return f.items(n, "messages", maxPromptMessages, func(n *yaml.Node) error {
+				m, err := f.message(n)
+				p.Messages = append(p.Messages, m)
+				return err
+			})
+		},
+	}, "name", "messages")
+	if err == nil {
+		err = p.check()
+	}
+	return p, err
+}
+
+func (f *promptFile) icons(n *yaml.Node, to *[]content.Icon) error {
+	return f.items(n, "icons", content.MaxIcons, func(n *yaml.Node) error {
+		var icon content.Icon
+		err := f.members(n, map[string]func(*yaml.Node) error{
+			"src":      textInto(&icon.Source),
+			"mimeType": textInto(&icon.MIMEType),
+			"sizes":    textsInto(&icon.Sizes),
+			"theme":    textInto(&icon.Theme),
+		}, "src")
+		if err == nil {
+			err = icon.Check()
+		}
+		*to = append(*to, icon)
+		return err
+	})
+}
+
+func (f *promptFile) argument(n *yaml.Node) (a PromptArgument, err error) {
+	err = f.members(n, map[string]func(*yaml.Node) error{
+		"name":        textInto(&a.Name),
+		"title":       textInto(&a.Title),
+		"description": textInto(&a.Description),
+		"required":    boolInto(&a.Required),
+		"enum":        textsInto(&a.Enum),
+		"values":      textsInto(&a.Values),
+	}, "name")
+	if err == nil && a.Enum != nil && a.Values != nil {
+		err = errors.New("enum has the only values there are, values those that are proposed: give one")
+	}
+	return a, err
+}
+
+func (f *promptFile) message(n *yaml.Node) (m PromptMessage, err error) {
+	err = f.members(n, map[string]func(*yaml.Node) error{
+		"role":    textInto(&m.Role),
+		"content": func(n *yaml.Node) error { return f.content(n, &m.Content) },
+	}, "role", "content")
+	if err == nil && m.Role != "user" && m.Role != "assistant" {
+		err = fmt.Errorf("the role is user or assistant, not %q", text.Cut(m.Role, text.MaxQuoted))
+	}
+	return m, err
+}
+
+// content reads a content by its type. A plain string is a text content.
+func (f *promptFile) content(n *yaml.Node, c *PromptContent) error {
+	var isText, hasURI bool
+	if n.Kind == yaml.ScalarNode {
+		c.Type = "text"
+		return templateInto(&c.Text, &isText)(n)
+	}
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == "type" {
+			c.Type = n.Content[i+1].Value
+		}
+	}
+	kind := func(*yaml.Node) error { return nil }
+	switch c.Type {
+	case "text":
+		return f.members(n, map[string]func(*yaml.Node) error{"type": kind, "text": templateInto(&c.Text, &isText)}, "text")
+	case "image", "audio":
+		return f.mediaContent(n, c, "type", kind)
+	case "resource":
+		return f.members(n, map[string]func(*yaml.Node) error{
+			"type":     kind,
+			"resource": func(n *yaml.Node) error { return f.resource(n, c) },
+		}, "resource")
+	case "resource_link":
+		return f.members(n, map[string]func(*yaml.Node) error{
+			"type": kind, "uri": templateInto(&c.URI, &hasURI), "mimeType": textInto(&c.MIMEType),
+			"name": textInto(&c.Name), "title": textInto(&c.Title), "description": textInto(&c.Description),
+		}, "uri")
+	}
+	return fmt.Errorf("the type of a content is one of %s, not %q", strings.Join(contentTypes, ", "), text.Cut(c.Type, text.MaxQuoted))
+}
+
+// mediaContent reads an image or audio, from data or from a file.
+func (f *promptFile) mediaContent(n *yaml.Node, c *PromptContent, also string, reader func(*yaml.Node) error) error {
+	var name string
+	err := f.members(n, map[string]func(*yaml.Node) error{
+		also:       reader,
+		"data":     func(n *yaml.Node) error { return f.data(n, &c.Data) },
+		"file":     func(n *yaml.Node) error { return f.file(n, &name, &c.Data) },
+		"mimeType": textInto(&c.MIMEType),
+	})
+	if err != nil {
+		return err
+	}
+	if c.Data == nil {
+		return errors.New("data in Base64 or a file is missing")
+	}
+	c.MIMEType = cmp.Or(c.MIMEType, mimeOf("", name))
+	if !strings.HasPrefix(c.MIMEType, c.Type+"/") {
+		return fmt.Errorf("mimeType must be one of %s, such as %s, not %q", c.Type, map[string]string{"image": "image/png", "audio": "audio/wav"}[c.Type], c.MIMEType)
+	}
+	return nil
+}
+
+// resource reads a resource: an inline one, or one that is read by its URI later.
+func (f *promptFile) resource(n *yaml.Node, c *PromptContent) error {
+	var hasURI, hasText bool
+	var name string
+	err := f.members(n, map[string]func(*yaml.Node) error{
+		"uri":      templateInto(&c.URI, &hasURI),
+		"mimeType": textInto(&c.MIMEType),
+		"text":     templateInto(&c.Text, &hasText),
+		"blob":     func(n *yaml.Node) error { return f.data(n, &c.Data) },
+		"file":     func(n *yaml.Node) error { return f.file(n, &name, &c.Data) },
+	}, "uri")
+	if err == nil && hasText && c.Data != nil {
+		err = errors.New("a resource has text or blob or file")
+	}
+	c.Inline = hasText || c.Data != nil
+	if c.Inline {
+		c.MIMEType = cmp.Or(c.MIMEType, mimeOf("", name))
+	}
+	if hasText && c.MIMEType == "" {
+		c.MIMEType = "text/plain"
+	}
+	return err
+}
+
+// data reads Base64, which may contain line breaks.
+func (f *promptFile) data(n *yaml.Node, to *[]byte) error {
+	var source string
+	if err := textInto(&source)(n); err != nil {
+		return err
+	}
+	data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(source), ""))
+	if err != nil {
+		return fmt.Errorf("not Base64: %w", err)
+	}
+	return f.take(data, to)
+}
+
+// file reads a file that a content names.
+func (f *promptFile) file(n *yaml.Node, name *string, to *[]byte) error {
+	if err := textInto(name)(n); err != nil {
+		return err
+	}
+	if f.read == nil {
+		return errors.New("files cannot be read here: give the data in Base64")
+	}
+	data, err := f.read(*name)
+	if err != nil {
+		return fmt.Errorf("file %s: %w", text.Cut(*name, text.MaxQuoted), err)
+	}
+	return f.take(data, to)
+}
+
+// take stores the data of a content and checks the size limits.
+func (f *promptFile) take(data []byte, to *[]byte) error {
+	f.media += len(data)
+	switch {
+	case *to != nil:
+		return errors.New("the content is given twice")
+	case len(data) == 0:
+		return errors.New("the content is empty")
+	case len(data) > maxPromptMedia:
+		return fmt.Errorf("the content is larger than %d bytes", maxPromptMedia)
+	case f.media > maxAllPromptMedia:
+		return fmt.Errorf("the contents of all prompts are larger than %d bytes", maxAllPromptMedia)
+	}
+	*to = data
+	return nil
+}

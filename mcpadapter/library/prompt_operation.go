@@ -1,0 +1,122 @@
+package library
+
+import (
+	"cmp"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// addOperationPrompt adds an operation as a prompt. raw is the prompt member of x-mcp; values that
+// it omits default to those of the operation.
+func (s *Index) addOperationPrompt(t *tool.Tool, raw jsontext.Value, denied bool) {
+	p := &PromptEntry{
+		Prompt:    &Prompt{Name: t.Name, Title: t.Title, Description: t.Description},
+		Tool:      t,
+		Denied:    denied,
+		arguments: make(map[string]*tool.Argument),
+	}
+	for walk := wire.Into(raw); walk.Next(); {
+		value := wire.Text(walk.Value)
+		switch {
+		case walk.Is("name") && value != "":
+			p.Name = value
+		case walk.Is("title"):
+			p.Title = value
+		case walk.Is("description"):
+			p.Description = value
+		case walk.Is("icons"):
+			p.Icons = content.ReadIcons(walk.Value)
+		}
+	}
+	if list := wire.MemberOf(raw, "arguments"); list.Kind() == '[' {
+		s.describeArguments(p, list)
+	} else {
+		for i := range t.Arguments {
+			if a := &t.Arguments[i]; !a.NonInferrable { // the server asks the user for non-inferrable arguments
+				p.addArgument(a, PromptArgument{})
+			}
+		}
+	}
+	for i := range t.Arguments {
+		if a := &t.Arguments[i]; a.Required && a.Default == nil && !a.NonInferrable && !p.takes(a) {
+			s.warn(t, "x-mcp: the prompt %s lacks the argument %s, which the operation needs", p.Name, a.Name)
+			return
+		}
+	}
+	if !s.addPrompt(p) {
+		s.warn(t, "x-mcp: the prompt %s is left out: another has its name", p.Name)
+	}
+}
+
+// describeArguments reads the arguments in x-mcp, which select and describe arguments of the
+// operation.
+func (s *Index) describeArguments(p *PromptEntry, list jsontext.Value) {
+	for walk := wire.Into(list); walk.Next(); {
+		name := wire.Text(wire.MemberOf(walk.Value, "name"))
+		a := argumentOf(p.Tool, name)
+		if a == nil {
+			s.warn(p.Tool, "x-mcp: the prompt %s has the argument %q, which the operation does not have", p.Name, name)
+			continue
+		}
+		if a.NonInferrable {
+			s.warn(p.Tool, "x-mcp: the prompt %s cannot have the argument %s: it is non-inferrable, so that the user is asked for it", p.Name, name)
+			continue
+		}
+		words := PromptArgument{
+			Name:        name,
+			Title:       wire.Text(wire.MemberOf(walk.Value, "title")),
+			Description: wire.Text(wire.MemberOf(walk.Value, "description")),
+			Required:    wire.MemberOf(walk.Value, "required").Kind() == 't',
+		}
+		if values := wire.MemberOf(walk.Value, "values"); values.Kind() == '[' {
+			for each := wire.Into(values); each.Next(); {
+				words.Values = append(words.Values, wire.Text(each.Value))
+			}
+		}
+		p.addArgument(a, words)
+	}
+}
+
+// addArgument adds an argument of the operation. words overrides its name and description.
+func (p *PromptEntry) addArgument(a *tool.Argument, words PromptArgument) {
+	words.Name = cmp.Or(words.Name, a.Name)
+	words.Description = cmp.Or(words.Description, a.Description)
+	words.Required = words.Required || a.Required && a.Default == nil
+	if _, twice := p.arguments[words.Name]; twice || len(p.Arguments) == maxPromptArguments {
+		return
+	}
+	p.arguments[words.Name] = a
+	p.Arguments = append(p.Arguments, words)
+}
+
+func (p *PromptEntry) takes(a *tool.Argument) bool {
+	for _, taken := range p.arguments {
+		if taken == a {
+			return true
+		}
+	}
+	return false
+}
+
+// Call returns the operation's arguments for the prompt's values. An empty string for an optional
+// argument counts as absent, because clients send it for fields that the user left empty.
+func (p *PromptEntry) Call(values map[string]string) []byte {
+	b := []byte{'{'}
+	for _, described := range p.Arguments {
+		a := p.arguments[described.Name]
+		value, given := values[described.Name]
+		if !given || value == "" && !a.Required {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(wire.AppendString(b, a.Name), ':')
+		b = appendArgument(b, a, p.Tool, value)
+	}
+	return append(b, '}')
+}

@@ -1,0 +1,92 @@
+package library
+
+import (
+	"encoding/base64"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// A resource is an entry of resources/list or, if it has a template, of resources/templates/list.
+// Its content comes from a file, a folder, or a GET operation of the API.
+type Entry struct {
+	uri         string       // "" for a template
+	template    *uriTemplate // nil for a resource with a fixed URI
+	name        string
+	title       string
+	description string
+	Mime        string // "" if unknown
+	icons       []content.Icon
+	meta        jsontext.Value // _meta of the resource and of its contents; nil for none
+	size        int64          // -1 if unknown
+	modified    time.Time      // zero if unknown
+
+	file   *file
+	folder *folder
+	Tool   *tool.Tool
+	Denied bool // the token does not allow the tool, so the resource is not listed
+
+	arguments map[string]*tool.Argument // arguments of tool, by variable of the template
+}
+
+// A target is the resource that a URI refers to, with the values of the template's variables.
+type Target struct {
+	*Entry
+	URI      string
+	bindings []binding
+}
+
+// AppendTo appends the resource as the lists return it.
+func (r *Entry) AppendTo(dst []byte, v revision.Revision) []byte {
+	if r.template != nil {
+		dst = wire.AppendString(append(dst, `{"uriTemplate":`...), r.template.text)
+	} else {
+		dst = wire.AppendString(append(dst, `{"uri":`...), r.uri)
+	}
+	dst = wire.AppendString(append(dst, `,"name":`...), r.name)
+	if r.title != "" && v.SupportsTitles() {
+		dst = wire.AppendString(append(dst, `,"title":`...), r.title)
+	}
+	if r.description != "" {
+		dst = wire.AppendString(append(dst, `,"description":`...), r.description)
+	}
+	if r.Mime != "" {
+		dst = wire.AppendString(append(dst, `,"mimeType":`...), r.Mime)
+	}
+	if r.size >= 0 && r.template == nil {
+		dst = strconv.AppendInt(append(dst, `,"size":`...), r.size, 10)
+	}
+	if !r.modified.IsZero() && v.SupportsTitles() {
+		dst = append(dst, `,"annotations":{"lastModified":"`...)
+		dst = append(r.modified.UTC().AppendFormat(dst, time.RFC3339), `"}`...)
+	}
+	dst = content.AppendIcons(dst, r.icons, v)
+	return append(appendMeta(dst, r.meta, v), '}')
+}
+
+// appendMeta appends _meta if the revision allows it on resources.
+func appendMeta(dst []byte, meta jsontext.Value, v revision.Revision) []byte {
+	if meta == nil || !v.SupportsTitles() {
+		return dst
+	}
+	return append(append(dst, `,"_meta":`...), meta...)
+}
+
+// AppendContentsOf appends one item of contents, as text if possible and otherwise as a blob.
+func AppendContentsOf(dst []byte, t Target, mediaType string, body []byte, v revision.Revision) []byte {
+	dst = wire.AppendString(append(dst, `{"uri":`...), t.URI)
+	dst = wire.AppendString(append(dst, `,"mimeType":`...), mediaType)
+	if readable(mediaType, body) || len(body) == 0 {
+		dst = wire.AppendString(append(dst, `,"text":`...), body)
+	} else {
+		dst = append(dst, `,"blob":"`...)
+		dst = append(base64.StdEncoding.AppendEncode(dst, body), '"')
+	}
+	return append(appendMeta(dst, t.meta, v), '}')
+}

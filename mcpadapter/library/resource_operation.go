@@ -1,0 +1,403 @@
+package library
+
+import (
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// addOperation adds an operation as a resource or a prompt, if x-mcp or the Library says so.
+func (s *Index) addOperation(l *Library, tools *tool.Toolset, tool *tool.Tool, denied bool) {
+	e := readExtension(tool.MCP)
+	if e.prompt != nil {
+		s.addOperationPrompt(tool, e.prompt, denied)
+	}
+	if e.resource == nil && (l.chosen == nil || tool.Method != "GET" || !l.chosen(tool)) {
+		return
+	}
+	if tool.Method != "GET" {
+		s.warn(tool, "x-mcp: only a GET operation can be a resource")
+		return
+	}
+	described := readResource(e.resource, tool)
+	described.Denied = denied
+	if isPage(described.uri, described.Mime) {
+		described.Mime = AppType
+	}
+	described.describePage(&e)
+	if described.uri == "" {
+		s.addByPath(tools, tool, described)
+		return
+	}
+	template, err := parseTemplate(described.uri)
+	if err != nil {
+		s.warn(tool, "x-mcp: the uri of the resource cannot be used: %v", err)
+		return
+	}
+	s.addUnder(template, tool, described)
+}
+
+// readResource reads the resource member of x-mcp. Values that it omits default to those of the
+// operation.
+func readResource(raw jsontext.Value, tool *tool.Tool) Entry {
+	r := Entry{name: tool.Name, title: tool.Title, description: tool.Description, Mime: declaredType(tool), size: -1, Tool: tool}
+	for walk := wire.Into(raw); walk.Next(); {
+		value := wire.Text(walk.Value)
+		switch {
+		case value == "":
+		case walk.Is("uri"):
+			r.uri = value
+		case walk.Is("name"):
+			r.name = value
+		case walk.Is("title"):
+			r.title = value
+		case walk.Is("description"):
+			r.description = value
+		case walk.Is("mimeType"):
+			r.Mime = value
+		}
+	}
+	r.icons = content.ReadIcons(wire.MemberOf(raw, "icons"))
+	if meta := wire.MemberOf(raw, "_meta"); meta.Kind() == '{' {
+		r.meta = meta
+	}
+	return r
+}
+
+// declaredType returns the media type of the operation's responses if the document declares exactly
+// one, otherwise "".
+func declaredType(tool *tool.Tool) string {
+	if types := tool.Answer.MediaTypes; len(types) == 1 && types[0] != content.NativeType && !strings.Contains(types[0], "*") {
+		return types[0]
+	}
+	return ""
+}
+
+// addByPath adds the operation under a URI derived from its path: TOOLSET:///PATH{?QUERY}. If the
+// operation can be called without path and query arguments, it also adds a resource with a fixed
+// URI.
+func (s *Index) addByPath(tools *tool.Toolset, t *tool.Tool, described Entry) {
+	uri := schemeOf(tools.Name) + "://" + pathTemplate(t)
+	var query []string
+	needed := false
+	for i := range t.Arguments {
+		switch a := &t.Arguments[i]; {
+		case a.NonInferrable && a.In != tool.InPath: // the server asks the user for it
+		case a.In == tool.InQuery:
+			query = append(query, a.Name)
+			needed = needed || a.Required
+		case a.In != tool.InPath && a.Required:
+			s.warn(t, "the operation cannot be a resource: a URI cannot tell the argument %s, which it needs", a.Name)
+			return
+		}
+	}
+	plain, err := parseTemplate(uri)
+	if err != nil {
+		s.warn(t, "the operation cannot be a resource by its path: %v; give it a uri in x-mcp", err)
+		return
+	}
+	if plain.isURI() && !needed {
+		s.addUnder(plain, t, described)
+	}
+	query = query[:min(len(query), maxVariables-len(plain.variables))]
+	if len(query) > 0 {
+		if plain, err = parseTemplate(uri + "{?" + strings.Join(query, ",") + "}"); err != nil {
+			s.warn(t, "the operation cannot be a resource with its query: %v", err)
+			return
+		}
+	}
+	if !plain.isURI() {
+		s.addUnder(plain, t, described)
+	}
+}
+
+// schemeOf converts a toolset's name to a URI scheme.
+func schemeOf(name string) string {
+	switch extension := path.Ext(name); extension {
+	case ".yaml", ".yml", ".json":
+		name = strings.TrimSuffix(name, extension)
+	}
+	scheme := strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-', r == '.', r == '+':
+			return r
+		case 'A' <= r && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return '-'
+	}, name)
+	if scheme == "" || scheme[0] < 'a' || scheme[0] > 'z' {
+		return "api"
+	}
+	return scheme
+}
+
+// pathTemplate returns the operation's path with the names of the tool's arguments in place of its
+// parameters' names.
+func pathTemplate(tool *tool.Tool) string {
+	var b strings.Builder
+	rest := tool.Template()
+	for {
+		literal, after, found := strings.Cut(rest, "{")
+		b.WriteString((&url.URL{Path: literal}).EscapedPath())
+		if !found {
+			return b.String()
+		}
+		var name string
+		if name, rest, found = strings.Cut(after, "}"); !found {
+			return b.String()
+		}
+		b.WriteString("{" + argumentName(tool, name) + "}")
+	}
+}
+
+// argumentName returns the name of the tool's argument for a path parameter.
+func argumentName(t *tool.Tool, wireName string) string {
+	for i := range t.Arguments {
+		if a := &t.Arguments[i]; a.In == tool.InPath && a.WireName == wireName {
+			return a.Name
+		}
+	}
+	return wireName
+}
+
+// addUnder adds the operation under a URI or a URI template.
+func (s *Index) addUnder(template *uriTemplate, t *tool.Tool, described Entry) {
+	r := described
+	r.arguments = make(map[string]*tool.Argument)
+	for _, variable := range slices.Concat(template.variables, template.query) {
+		a := argumentOf(t, variable)
+		if a == nil {
+			s.warn(t, "x-mcp: the uri of the resource has the variable %s, which is no argument of the operation", variable)
+			return
+		}
+		if a.NonInferrable {
+			s.warn(t, "the operation cannot be a resource whose URI has the argument %s: it is non-inferrable, so that only the user may give it", a.Name)
+			return
+		}
+		r.arguments[variable] = a
+	}
+	for i := range t.Arguments {
+		if a := &t.Arguments[i]; a.Required && a.Default == nil && !a.NonInferrable && !r.takes(a) {
+			s.warn(t, "x-mcp: the uri of the resource lacks the argument %s, which the operation needs: write it as {%s}", a.Name, a.Name)
+			return
+		}
+	}
+	if template.isURI() {
+		r.uri = template.text
+		if !s.addResource(&r) {
+			s.warn(t, "the resource %s is left out: another has its URI", r.uri)
+			return
+		}
+	} else {
+		r.uri, r.template = "", template
+		if !s.addTemplate(&r) {
+			s.warn(t, "the template %s is left out: another resource has it", template.text)
+			return
+		}
+	}
+	s.byTool[t] = &r
+}
+
+// argumentOf returns the argument with the given name, which is the name in the tool or in the API.
+func argumentOf(tool *tool.Tool, name string) *tool.Argument {
+	for i := range tool.Arguments {
+		if tool.Arguments[i].Name == name {
+			return &tool.Arguments[i]
+		}
+	}
+	for i := range tool.Arguments {
+		if tool.Arguments[i].WireName == name {
+			return &tool.Arguments[i]
+		}
+	}
+	return nil
+}
+
+// takes reports whether a variable of the template sets the argument.
+func (r *Entry) takes(a *tool.Argument) bool {
+	for _, taken := range r.arguments {
+		if taken == a {
+			return true
+		}
+	}
+	return false
+}
+
+// Call returns the operation's arguments for the URI.
+func (t Target) Call() []byte {
+	b := []byte{'{'}
+	for _, binding := range t.bindings {
+		a := t.arguments[binding.name]
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(wire.AppendString(b, a.Name), ':')
+		b = appendArgument(b, a, t.Tool, binding.value)
+	}
+	return append(b, '}')
+}
+
+// appendArgument appends a string as a value of the type in the argument's schema: a number, a
+// boolean, or an array of comma-separated values. A value that does not fit stays a string;
+// validation of the arguments then reports it.
+func appendArgument(dst []byte, a *tool.Argument, tool *tool.Tool, value string) []byte {
+	schema := resolve(a.Schema, tool)
+	types := typesOf(schema)
+	switch {
+	case types["string"] || len(types) == 0:
+	case types["array"]:
+		return appendArray(dst, resolve(wire.MemberOf(schema, "items"), tool), value)
+	case types["object"]:
+		if wire.Check([]byte(value)) == nil && jsontext.Value(value).Kind() == '{' {
+			return append(dst, value...)
+		}
+	default:
+		return appendScalar(dst, types, value)
+	}
+	return wire.AppendString(dst, value)
+}
+
+// appendArray appends a JSON array as it is, or else the comma-separated values of a string.
+func appendArray(dst []byte, items jsontext.Value, value string) []byte {
+	if strings.HasPrefix(value, "[") && wire.Check([]byte(value)) == nil {
+		return append(dst, value...)
+	}
+	types := typesOf(items)
+	dst = append(dst, '[')
+	for i, part := range strings.Split(value, ",") {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if types["string"] || len(types) == 0 {
+			dst = wire.AppendString(dst, part)
+		} else {
+			dst = appendScalar(dst, types, part)
+		}
+	}
+	return append(dst, ']')
+}
+
+// appendScalar appends a number, boolean or null if the types allow it, otherwise a string.
+func appendScalar(dst []byte, types map[string]bool, value string) []byte {
+	kind := jsontext.Value(value).Kind()
+	fits := kind == '0' && (types["integer"] || types["number"]) ||
+		(kind == 't' || kind == 'f') && types["boolean"] ||
+		kind == 'n' && types["null"]
+	if fits && wire.Check([]byte(value)) == nil {
+		return append(dst, value...)
+	}
+	return wire.AppendString(dst, value)
+}
+
+// typesOf returns the types in a schema's type keyword; empty if it has none.
+func typesOf(schema jsontext.Value) map[string]bool {
+	types := make(map[string]bool)
+	switch value := wire.MemberOf(schema, "type"); value.Kind() {
+	case '"':
+		types[wire.Text(value)] = true
+	case '[':
+		for walk := wire.Into(value); walk.Next(); {
+			types[wire.Text(walk.Value)] = true
+		}
+	}
+	return types
+}
+
+// resolve follows $refs into the $defs of the tool's input schema.
+func resolve(schema jsontext.Value, tool *tool.Tool) jsontext.Value {
+	const most = 8 // maximum length of a chain of $refs
+	for range most {
+		name, found := strings.CutPrefix(wire.Text(wire.MemberOf(schema, "$ref")), "#/$defs/")
+		if !found {
+			break
+		}
+		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+		if schema = wire.MemberOf(wire.MemberOf(tool.InputSchema, "$defs"), name); schema == nil {
+			break
+		}
+	}
+	return schema
+}
+
+// ResourceAt returns the resource for a GET of an API path. location is the escaped path with its
+// query.
+func (s *Index) ResourceAt(location string) (uri, name string, ok bool) {
+	if s.routes == nil {
+		return "", "", false
+	}
+	escaped, query, _ := strings.Cut(location, "?")
+	escaped, _, _ = strings.Cut(escaped, "#")
+	plain, err := url.PathUnescape(escaped)
+	if err != nil {
+		return "", "", false
+	}
+	tool := s.routes.ToolOf(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: plain, RawPath: escaped, RawQuery: strings.SplitN(query, "#", 2)[0]}})
+	r := s.byTool[tool]
+	if tool == nil || r == nil {
+		return "", "", false
+	}
+	template, err := parseTemplate("path:" + tool.BasePath() + pathTemplate(tool))
+	if err != nil {
+		return "", "", false
+	}
+	bindings, ok := template.match("path:" + escaped)
+	if !ok {
+		return "", "", false
+	}
+	values, err := url.ParseQuery(strings.SplitN(query, "#", 2)[0])
+	if err != nil {
+		return "", "", false
+	}
+	return r.expand(bindings, values)
+}
+
+// expand returns the resource's URI for the values of the path and query arguments. ok is false if
+// the URI cannot express all of them.
+func (r *Entry) expand(bindings []binding, query url.Values) (uri, name string, ok bool) {
+	if r.template == nil {
+		if len(bindings)+len(query) > 0 {
+			return "", "", false
+		}
+		return r.uri, r.name, true
+	}
+	byName := make(map[string]string)
+	for _, b := range bindings {
+		byName[b.name] = b.value
+	}
+	for i := range r.Tool.Arguments {
+		if a := &r.Tool.Arguments[i]; a.In == tool.InQuery && len(query[a.WireName]) == 1 {
+			byName[a.Name] = query[a.WireName][0]
+		}
+	}
+	left := len(byName)
+	uri = r.template.text
+	for _, variable := range r.template.variables {
+		value, given := byName[r.arguments[variable].Name]
+		if !given {
+			return "", "", false
+		}
+		left--
+		uri = strings.NewReplacer("{"+variable+"}", escapeValue(value), "{+"+variable+"}", escapePath(value)).Replace(uri)
+	}
+	uri, _, _ = strings.Cut(uri, "{?")
+	separator := "?"
+	for _, variable := range r.template.query {
+		if value, given := byName[r.arguments[variable].Name]; given {
+			uri += separator + variable + "=" + escapeValue(value)
+			separator, left = "&", left-1
+		}
+	}
+	if left != 0 || len(byName) != len(bindings)+len(query) {
+		return "", "", false
+	}
+	return uri, r.name, true
+}

@@ -1,0 +1,270 @@
+package mcpadapter
+
+import (
+	"cmp"
+	"encoding/base64"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// listPrompts serves prompts/list.
+func (x *exchange) listPrompts() *fault {
+	c := x.catalog()
+	var items []listed
+	for _, p := range c.index().Prompts {
+		if !p.Denied {
+			items = append(items, p)
+		}
+	}
+	return x.listPage(c, "prompts", items)
+}
+
+// getPrompt serves prompts/get.
+func (x *exchange) getPrompt() *fault {
+	if x.params.name.Kind() != '"' {
+		return badParams("params.name must be a string that names a prompt, not %s", wire.KindName(x.params.name.Kind()))
+	}
+	name := wire.Text(x.params.name)
+	p := x.catalog().index().ByName[name]
+	if p == nil {
+		return badParams("there is no prompt %q: prompts/list names those there are", text.Cut(name, text.MaxQuoted))
+	}
+	values, f := readArguments(x.params.arguments, "params.arguments")
+	if f != nil {
+		return f
+	}
+	if err := p.CheckValues(values); err != nil {
+		return badParams("%v", err)
+	}
+	if p.Tool != nil {
+		return x.runPrompt(p, values)
+	}
+	return x.fillPrompt(p, values)
+}
+
+// readArguments reads an object of strings. It skips null values.
+func readArguments(raw jsontext.Value, where string) (map[string]string, *fault) {
+	values := make(map[string]string)
+	switch raw.Kind() {
+	case 0, 'n':
+		return values, nil
+	case '{':
+	default:
+		return nil, badParams("%s must be an object, not %s", where, wire.KindName(raw.Kind()))
+	}
+	for walk := wire.Into(raw); walk.Next(); {
+		name := wire.Text(walk.Name)
+		switch walk.Value.Kind() {
+		case '"':
+			values[name] = wire.Text(walk.Value)
+		case 'n':
+		default:
+			return nil, badParams("%s.%s must be a string, not %s", where, text.Cut(name, text.MaxQuoted), wire.KindName(walk.Value.Kind()))
+		}
+	}
+	return values, nil
+}
+
+// maxPromptAnswer is how many bytes all messages of one prompt may have.
+const maxPromptAnswer = 16 << 20
+
+// fillPrompt writes the messages of a Library prompt with the arguments filled in.
+func (x *exchange) fillPrompt(p *library.PromptEntry, values map[string]string) *fault {
+	var messages []byte
+	for i := range p.Messages {
+		m := &p.Messages[i]
+		if i > 0 {
+			messages = append(messages, ',')
+		}
+		messages = append(messages, `{"role":"`...)
+		messages = append(append(messages, m.Role...), `","content":`...)
+		if room := maxPromptAnswer - len(messages); m.Content.Text.Size(values) > room || m.Content.URI.Size(values) > room {
+			return tooLongPrompt(p.Name)
+		}
+		var answered bool
+		var f *fault
+		if messages, answered, f = x.appendPromptContent(messages, &m.Content, p, values); f != nil || answered {
+			return f
+		}
+		messages = append(messages, '}')
+		if len(messages) > maxPromptAnswer {
+			return tooLongPrompt(p.Name)
+		}
+	}
+	x.answerPrompt(p.Description, messages)
+	return nil
+}
+
+// tooLongPrompt returns the fault for arguments that make a prompt too long.
+func tooLongPrompt(name string) *fault {
+	return badParams("with these arguments the prompt %s is longer than %d bytes: shorten them", name, maxPromptAnswer)
+}
+
+// answerPrompt writes a GetPromptResult.
+func (x *exchange) answerPrompt(description string, messages []byte) {
+	b := x.appendResultHead(x.beginResult(), "complete", nil)
+	if description != "" {
+		b = append(wire.AppendString(append(b, `"description":`...), description), ',')
+	}
+	b = append(append(b, `"messages":[`...), messages...)
+	x.out.B = append(b, "]}}"...)
+}
+
+// appendPromptContent appends the content of one message in the client's revision. answered is true
+// if the response is already written: a resource made from an operation may need responses from the
+// client first.
+func (x *exchange) appendPromptContent(dst []byte, c *library.PromptContent, p *library.PromptEntry, values map[string]string) (b []byte, answered bool, f *fault) {
+	switch c.Type {
+	case "text":
+		return content.AppendText(dst, c.Text.Fill(values)), false, nil
+	case "image":
+		return appendMedia(dst, "image", c), false, nil
+	case "audio":
+		if !x.version.SupportsAudio() {
+			return content.AppendText(dst, "[a sound, "+c.MIMEType+"]"), false, nil
+		}
+		return appendMedia(dst, "audio", c), false, nil
+	case "resource_link":
+		return x.appendPromptLink(dst, c, values), false, nil
+	}
+	t := library.Target{Entry: &library.Entry{}, URI: c.URI.FillURI(values)}
+	if !c.Inline {
+		return x.embedResource(dst, t.URI, p)
+	}
+	body := c.Data
+	if body == nil {
+		body = []byte(c.Text.Fill(values))
+	}
+	dst = append(dst, `{"type":"resource","resource":`...)
+	return append(library.AppendContentsOf(dst, t, library.TypeOf(c.MIMEType, body), body, x.version), '}'), false, nil
+}
+
+func (x *exchange) appendPromptLink(dst []byte, c *library.PromptContent, values map[string]string) []byte {
+	uri := c.URI.FillURI(values)
+	if !x.version.SupportsTitles() {
+		return content.AppendText(dst, cmp.Or(c.Name, library.LastPart(uri))+": "+uri)
+	}
+	dst = append(dst, `{"type":"resource_link",`...)
+	dst = library.AppendNamed(dst, cmp.Or(c.Name, library.LastPart(uri)), c.Title, c.Description, x.version)
+	dst = wire.AppendString(append(dst, `,"uri":`...), uri)
+	if c.MIMEType != "" {
+		dst = wire.AppendString(append(dst, `,"mimeType":`...), c.MIMEType)
+	}
+	return append(dst, '}')
+}
+
+// embedResource reads a resource and appends it as an embedded resource.
+func (x *exchange) embedResource(dst []byte, uri string, p *library.PromptEntry) (b []byte, answered bool, f *fault) {
+	t, ok := x.catalog().index().Find(uri)
+	if !ok {
+		return dst, false, asInvalidParams(x.noResource(uri))
+	}
+	r, f := x.openResource(t, "prompts/get", p.Name)
+	if f != nil {
+		return dst, false, asInvalidParams(f)
+	}
+	defer r.Release()
+	if r.inputRequired != nil {
+		x.writeInputRequired(r.reply)
+		return dst, true, nil
+	}
+	dst = append(dst, `{"type":"resource","resource":`...)
+	if r.native != nil {
+		if first := firstItem(wire.MemberOf(r.native, "contents")); first != nil {
+			var err error
+			if dst, err = x.blocks().AppendResourceContents(dst, first); err == nil {
+				return append(dst, '}'), false, nil
+			}
+		}
+		return dst, false, x.unreadable(uri, "the API's contents cannot be used")
+	}
+	if dst, f = x.appendContents(dst, r); f != nil {
+		return dst, false, f
+	}
+	return append(dst, '}'), false, nil
+}
+
+// asInvalidParams changes the error code "resource not found" to invalid params, because in a prompt the
+// URI follows from the arguments.
+func asInvalidParams(f *fault) *fault {
+	if f.code == resourceNotFound {
+		f.code = invalidParams
+	}
+	return f
+}
+
+func firstItem(array jsontext.Value) jsontext.Value {
+	if walk := wire.Into(array); array.Kind() == '[' && walk.Next() {
+		return walk.Value
+	}
+	return nil
+}
+
+// runPrompt calls the prompt's operation. A native GetPromptResult is passed on; any other response
+// becomes one message with the role user.
+func (x *exchange) runPrompt(p *library.PromptEntry, values map[string]string) *fault {
+	r, f := x.invoke(invocation{method: "prompts/get", target: p.Name, tool: p.Tool.Name, arguments: p.Call(values)})
+	if f != nil {
+		return f
+	}
+	defer r.Release()
+	switch {
+	case r.inputRequired != nil:
+		x.writeInputRequired(r)
+		return nil
+	case r.Failure != nil && r.Failure.Kind == tool.InvalidArguments:
+		return badParams("%s", r.Failure.Message)
+	case r.Failure != nil:
+		f = faultf(http.StatusOK, internalError, "%s", r.Failure.Message)
+		if r.Failure.Status != 0 {
+			f.data = append(strconv.AppendInt([]byte(`{"status":`), int64(r.Failure.Status), 10), '}')
+		}
+		return f
+	case r.native != nil:
+		return x.answerNativePrompt(p, r.native)
+	}
+	form := content.FormOf(r.Result)
+	messages := x.appendContent([]byte(`{"role":"user","content":`), form, r.Outcome)
+	x.answerPrompt(p.Description, append(messages, '}'))
+	return nil
+}
+
+// answerNativePrompt writes the messages of a GetPromptResult from the API.
+func (x *exchange) answerNativePrompt(p *library.PromptEntry, native jsontext.Value) *fault {
+	list := wire.MemberOf(native, "messages")
+	if list.Kind() != '[' {
+		return faultf(http.StatusOK, internalError, "the API answered the prompt %s with a result that has no messages", p.Name)
+	}
+	var messages []byte
+	for walk := wire.Into(list); walk.Next(); {
+		role := wire.Text(wire.MemberOf(walk.Value, "role"))
+		if role != "user" && role != "assistant" {
+			return faultf(http.StatusOK, internalError, "the API answered the prompt %s with a message that is neither of the user nor of the assistant", p.Name)
+		}
+		if messages != nil {
+			messages = append(messages, ',')
+		}
+		messages = append(append(append(messages, `{"role":"`...), role...), `","content":`...)
+		var err error
+		if messages, err = x.blocks().AppendBlock(messages, wire.MemberOf(walk.Value, "content")); err != nil {
+			return faultf(http.StatusOK, internalError, "the API answered the prompt %s with a message that cannot be used: %v", p.Name, err)
+		}
+		messages = append(messages, '}')
+	}
+	x.answerPrompt(cmp.Or(wire.Text(wire.MemberOf(native, "description")), p.Description), messages)
+	return nil
+}
+
+func appendMedia(dst []byte, kind string, c *library.PromptContent) []byte {
+	dst = append(append(append(dst, `{"type":"`...), kind...), `","data":"`...)
+	dst = base64.StdEncoding.AppendEncode(dst, c.Data)
+	return append(wire.AppendString(append(dst, `","mimeType":`...), c.MIMEType), '}')
+}

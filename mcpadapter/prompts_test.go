@@ -1,0 +1,322 @@
+package mcpadapter
+
+import (
+	"encoding/base64"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
+)
+
+type listedPrompt struct {
+	Name, Title, Description string
+	Arguments                []struct {
+		Name, Title, Description string
+		Required                 bool
+	}
+	Icons []any
+}
+
+func TestPromptsAreListed(t *testing.T) {
+	server := stocked(t, Options{})
+	for _, v := range revisions {
+		t.Run(v.String(), func(t *testing.T) {
+			var got struct{ Prompts []listedPrompt }
+			shelved(t, server, v, "prompts/list", "").result(t, "ListPromptsResult", &got)
+			var names []string
+			for _, p := range got.Prompts {
+				names = append(names, p.Name)
+			}
+			if all := strings.Join(names, " "); all != "plan_trip read_fares look greeting make_conversation" {
+				t.Fatalf("got %s", all)
+			}
+			plan, greeting := got.Prompts[0], got.Prompts[3]
+			if (plan.Title == "Plan a trip") != (v >= revision.V20250618) || (len(plan.Icons) == 1) != (v >= revision.V20251125) || len(plan.Arguments) != 2 || !plan.Arguments[0].Required || plan.Arguments[1].Required {
+				t.Errorf("got %+v", plan)
+			}
+			if len(greeting.Arguments) != 2 || greeting.Description != "Greets." || greeting.Arguments[0].Description != "Whom" || !greeting.Arguments[0].Required {
+				t.Errorf("got %+v", greeting)
+			}
+		})
+	}
+}
+
+type gotPrompt struct {
+	Description string
+	Messages    []struct {
+		Role    string
+		Content struct {
+			Type, Text, Data, MIMEType, URI, Name, Title string
+			Resource                                     struct{ URI, MIMEType, Text, Blob string }
+		}
+	}
+}
+
+func TestPromptsAreFilledIn(t *testing.T) {
+	server := stocked(t, Options{})
+	for _, v := range revisions {
+		t.Run(v.String(), func(t *testing.T) {
+			var got gotPrompt
+			shelved(t, server, v, "prompts/get", `"name":"plan_trip","arguments":{"city":"{{class}} \"{{{{\" \n ","class":"first","more":"x"}`).result(t, "GetPromptResult", &got)
+			want := "From {{class}} \"{{{{\" \n , class first. Write {{braces}} as they are."
+			if len(got.Messages) != 2 || got.Messages[0].Content.Text != want || got.Messages[1].Role != "assistant" || got.Description != "Asks for a trip." {
+				t.Errorf("got %+v", got)
+			}
+
+			got = gotPrompt{}
+			shelved(t, server, v, "prompts/get", `"name":"read_fares"`).result(t, "GetPromptResult", &got)
+			fares, note, link := got.Messages[0].Content, got.Messages[1].Content, got.Messages[2].Content
+			if fares.Type != "resource" || fares.Resource.Text != "# Fares" || fares.Resource.MIMEType != "text/markdown" || fares.Resource.URI != "docs:///fares" {
+				t.Errorf("got %+v", fares)
+			}
+			if note.Resource.Text != "# Note" || note.Resource.URI != "docs:///note" {
+				t.Errorf("got %+v", note)
+			}
+			if (link.Type == "resource_link") != (v >= revision.V20250618) || link.URI != "docs:///fares" && link.Text != "fares: docs:///fares" {
+				t.Errorf("got %+v", link)
+			}
+
+			got = gotPrompt{}
+			shelved(t, server, v, "prompts/get", `"name":"look","arguments":{"id":"a/b"}`).result(t, "GetPromptResult", &got)
+			image, audio, station := got.Messages[0].Content, got.Messages[1].Content, got.Messages[2].Content
+			if raw, err := base64.StdEncoding.DecodeString(image.Data); err != nil || !strings.HasPrefix(string(raw), "\x89PNG") || image.MIMEType != "image/png" {
+				t.Errorf("got %+v, %v", image, err)
+			}
+			if (audio.Type == "audio" && audio.Data == "UklGRg==") != (v >= revision.V20250326) {
+				t.Errorf("got %+v", audio)
+			}
+			if station.Resource.URI != "trains:///stations/a%2Fb" || station.Resource.Text != `{"asked":"/stations/a%2Fb"}` {
+				t.Errorf("got %+v", station)
+			}
+		})
+	}
+}
+
+func TestOperationsArePrompts(t *testing.T) {
+	server := stocked(t, Options{})
+	for _, v := range revisions {
+		t.Run(v.String(), func(t *testing.T) {
+			var got gotPrompt
+			shelved(t, server, v, "prompts/get", `"name":"greeting","arguments":{"who":"Ada & Co","times":"2"}`).result(t, "GetPromptResult", &got)
+			if len(got.Messages) != 1 || got.Messages[0].Role != "user" || got.Messages[0].Content.Text != "asked /greeting?who=Ada%20%26%20Co&times=2 in " || got.Description != "Greets." {
+				t.Errorf("got %+v", got)
+			}
+			got = gotPrompt{}
+			shelved(t, server, v, "prompts/get", `"name":"make_conversation"`).result(t, "GetPromptResult", &got)
+			if len(got.Messages) != 2 || got.Messages[1].Role != "assistant" || got.Messages[1].Content.Text != "ho" || got.Description != "Native" {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+func TestPromptFaults(t *testing.T) {
+	server := stocked(t, Options{})
+	for rule, c := range map[string]struct {
+		params string
+		code   int
+		want   string
+	}{
+		"no-name":            {``, invalidParams, "params.name"},
+		"unknown":            {`"name":"nothing"`, invalidParams, "prompts/list"},
+		"missing-argument":   {`"name":"plan_trip","arguments":{"class":"first"}`, invalidParams, "needs the argument city: Where it begins"},
+		"null-argument":      {`"name":"plan_trip","arguments":{"city":null}`, invalidParams, "city"},
+		"not-in-enum":        {`"name":"plan_trip","arguments":{"city":"x","class":"third"}`, invalidParams, "first, second"},
+		"number":             {`"name":"plan_trip","arguments":{"city":7}`, invalidParams, "must be a string, not a number"},
+		"array":              {`"name":"plan_trip","arguments":[]`, invalidParams, "must be an object"},
+		"resource-not-there": {`"name":"look","arguments":{"id":"none"}`, invalidParams, "there is no resource"},
+		"resource-fails":     {`"name":"look","arguments":{"id":"broken"}`, internalError, ""},
+		"operation-refuses":  {`"name":"greeting","arguments":{"who":"x","times":"many"}`, invalidParams, "times"},
+		"operation-argument": {`"name":"greeting","arguments":{}`, invalidParams, "who"},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			for _, v := range []revision.Revision{revision.V20251125, revision.V20260728} {
+				if rule == "no-name" && v.Stateless() {
+					continue
+				}
+				if a := shelved(t, server, v, "prompts/get", c.params).fault(t, 200, c.code); !strings.Contains(a.Error.Message, c.want) {
+					t.Errorf("%v: message %q", v, a.Error.Message)
+				}
+			}
+		})
+	}
+}
+
+func TestPromptIsBounded(t *testing.T) {
+	template, err := library.ParseTemplate(strings.Repeat("{{a}}", 100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	library, err := library.NewLibrary(library.LibraryOptions{Prompts: []library.Prompt{{
+		Name: "bomb", Arguments: []library.PromptArgument{{Name: "a"}},
+		Messages: []library.PromptMessage{{Role: "user", Content: library.PromptContent{Type: "text", Text: template}}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := New(Options{})
+	server.SetLibrary(library)
+	shelved(t, server, revision.V20251125, "prompts/get", `"name":"bomb","arguments":{"a":"`+strings.Repeat("a", 1<<20)+`"}`).fault(t, 200, invalidParams)
+}
+
+func TestNativePromptsAreChecked(t *testing.T) {
+	server := stocked(t, Options{})
+	for rule, body := range map[string]string{
+		"no-messages":  `{"content":[]}`,
+		"role":         `{"messages":[{"role":"system","content":{"type":"text","text":"x"}}]}`,
+		"content":      `{"messages":[{"role":"user","content":{"type":"text"}}]}`,
+		"content-kind": `{"messages":[{"role":"user","content":{"type":"video"}}]}`,
+		"no-json":      `{`,
+	} {
+		t.Run(rule, func(t *testing.T) {
+			r := shelved(t, server, revision.V20251125, "prompts/get", `"name":"make_conversation"`)
+			r.caller = through(r.tools, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", content.NativeType)
+				_, _ = w.Write([]byte(body))
+			})
+			r.fault(t, 200, internalError)
+		})
+	}
+}
+
+func TestPromptFilesAreReadStrictly(t *testing.T) {
+	head := "prompts:\n  - name: a\n"
+	message := "    messages:\n      - role: user\n        content: hi\n"
+	for rule, c := range map[string]struct{ file, want string }{
+		"empty":            {"", "empty"},
+		"scalar":           {"a", "line 1: prompts must be a list"},
+		"unknown-root":     {"prompt: []\n", `line 1: "prompt" is not known here; known are prompts`},
+		"unknown-member":   {head + message + "    tittle: x\n", `line 6: "tittle" is not known here`},
+		"twice":            {head + "    name: b\n" + message, "line 3: name is given twice"},
+		"no-messages":      {head, "line 2: messages is missing"},
+		"empty-messages":   {head + "    messages: []\n", "line 2: has no messages"},
+		"same-name":        {head + message + "  - name: a\n" + message, "line 6: another prompt is called a"},
+		"role":             {head + "    messages:\n      - role: system\n        content: hi\n", `line 4: the role is user or assistant, not "system"`},
+		"type":             {head + "    messages:\n      - role: user\n        content: {type: video}\n", "line 5: the type of a content"},
+		"no-type":          {head + "    messages:\n      - role: user\n        content: {text: hi}\n", "line 5: the type of a content"},
+		"unknown-argument": {head + "    messages:\n      - role: user\n        content: hi {{who}}\n", "line 2: message 1 has {{who}}, which is no argument"},
+		"open-braces":      {head + "    messages:\n      - role: user\n        content: hi {{who\n", "line 5: "},
+		"argument-name":    {head + message + "    arguments: [{title: x}]\n", "line 6: name is missing"},
+		"argument-twice":   {head + message + "    arguments: [{name: x}, {name: x}]\n", "line 2: argument \"x\""},
+		"required":         {head + message + "    arguments:\n      - name: x\n        required: perhaps\n", "line 8: true or false"},
+		"enum-and-values":  {head + message + "    arguments: [{name: x, enum: [a], values: [a]}]\n", "line 6: enum has the only values"},
+		"icon":             {head + message + "    icons: [{src: 'javascript:x'}]\n", "line 6: the source of an icon"},
+		"base64":           {head + "    messages:\n      - role: user\n        content: {type: image, mimeType: image/png, data: '?'}\n", "line 5: not Base64"},
+		"media-type":       {head + "    messages:\n      - role: user\n        content: {type: image, mimeType: text/plain, data: AAAA}\n", "line 5: mimeType must be one of image"},
+		"no-data":          {head + "    messages:\n      - role: user\n        content: {type: image, mimeType: image/png}\n", "line 5: data in Base64 or a file"},
+		"missing-file":     {head + "    messages:\n      - role: user\n        content: {type: image, file: nothing.png}\n", "line 5: file nothing.png"},
+		"alias":            {"prompts:\n  - &a\n    name: a\n", "line 2: anchors and aliases"},
+		"two-documents":    {"prompts: []\n---\nprompts: []\n", "more than one YAML document"},
+		"yaml":             {"prompts: [\n", "line 1: did not find"},
+		"yaml-indent":      {"prompts:\n  - name: a\n   title: b\n", "line 3: did not find expected '-' indicator"},
+		"yaml-open":        {"prompts:\n  - name: [a\n\n", "line 2: did not find expected ',' or ']'"},
+		"yaml-quote":       {"prompts:\n  - name: 'a\n  - name: b\n", "line 2: found unexpected end"},
+		"yaml-first":       {"a: b: c\n", "line 1: mapping values"},
+		"json":             {"[\n{\"name\":\"a\",\n\"title\":7,\n\"mesages\":[]}]", `line 4: "mesages" is not known here`},
+		"json-twice":       {"[\n{\"name\":\"a\",\n\"name\":\"b\"}]", "line 2: "},
+		"json-open":        {"[\n{", "line 2: "},
+		"json-more":        {"[] []", "line 1: "},
+		"too-large":        {strings.Repeat("#", library.MaxPromptFile+1), "larger than"},
+		"too-deep":         {strings.Repeat("[", 200) + strings.Repeat("]", 200), "deeper"},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			_, err := library.ReadPrompts([]byte(c.file), func(string) ([]byte, error) { return nil, os.ErrNotExist })
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestPromptsInJSON(t *testing.T) {
+	data, err := os.ReadFile("../testdata/prompts/trains.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompts, err := library.ReadPrompts(data, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := prompts[0].Messages[0].Content.Text.Fill(map[string]string{"who": "Ada"}); got != "Hello Ada 🚂" {
+		t.Errorf("got %q", got)
+	}
+}
+
+type completed struct {
+	Completion struct {
+		Values  []string
+		Total   int
+		HasMore bool
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	server := stocked(t, Options{})
+	prompt := func(name string) string { return `"ref":{"type":"ref/prompt","name":"` + name + `"}` }
+	resource := func(uri string) string { return `"ref":{"type":"ref/resource","uri":"` + uri + `"}` }
+	argument := func(name, value string) string { return `,"argument":{"name":"` + name + `","value":"` + value + `"}` }
+	for rule, c := range map[string]struct{ params, want string }{
+		"all":                {prompt("plan_trip") + argument("city", ""), "Berlin Bern Paris Lisbon"},
+		"begins":             {prompt("plan_trip") + argument("city", "ber"), "Berlin Bern"},
+		"begins-then-within": {prompt("plan_trip") + argument("city", "li"), "Lisbon Berlin"},
+		"nothing":            {prompt("plan_trip") + argument("city", "x"), ""},
+		"enum":               {prompt("plan_trip") + argument("class", ""), "first second"},
+		"no-values":          {prompt("look") + argument("id", ""), ""},
+		"operation":          {prompt("greeting") + argument("times", ""), "1 2 3"},
+		"template":           {resource("trains:///stations{?kind,open,limit}") + argument("kind", "b"), "branch"},
+		"boolean":            {resource("trains:///stations{?kind,open,limit}") + argument("open", "t"), "true"},
+		"folder":             {resource("guide://all/{+path}") + argument("path", "deep/"), "deep/a b.txt"},
+		"resource":           {resource("docs:///fares") + argument("x", ""), ""},
+		"context":            {prompt("plan_trip") + argument("city", "p") + `,"context":{"arguments":{"class":"first"}}`, "Paris"},
+	} {
+		for _, v := range revisions {
+			t.Run(v.String()+"/"+rule, func(t *testing.T) {
+				var got completed
+				shelved(t, server, v, "completion/complete", c.params).result(t, "CompleteResult", &got)
+				if all := strings.Join(got.Completion.Values, " "); all != c.want || got.Completion.HasMore || got.Completion.Total != len(got.Completion.Values) {
+					t.Errorf("got %+v", got)
+				}
+			})
+		}
+	}
+	for rule, params := range map[string]string{
+		"no-ref":           argument("x", "")[1:],
+		"no-argument":      prompt("plan_trip"),
+		"no-value":         prompt("plan_trip") + `,"argument":{"name":"city"}`,
+		"unknown-prompt":   prompt("nothing") + argument("x", ""),
+		"unknown-argument": prompt("plan_trip") + argument("x", ""),
+		"unknown-template": resource("x://{y}") + argument("y", ""),
+		"unknown-variable": resource("guide://all/{+path}") + argument("y", ""),
+		"unknown-type":     `"ref":{"type":"ref/tool"}` + argument("x", ""),
+		"context":          prompt("plan_trip") + argument("city", "p") + `,"context":{"arguments":{"class":7}}`,
+	} {
+		t.Run(rule, func(t *testing.T) {
+			shelved(t, server, revision.V20251125, "completion/complete", params).fault(t, 200, invalidParams)
+		})
+	}
+}
+
+func TestCompletionHasAtMostAHundredValues(t *testing.T) {
+	var values []string
+	for range 101 {
+		values = append(values, "value")
+	}
+	library, err := library.NewLibrary(library.LibraryOptions{Prompts: []library.Prompt{{
+		Name: "p", Arguments: []library.PromptArgument{{Name: "a", Values: values}},
+		Messages: []library.PromptMessage{{Role: "user", Content: library.PromptContent{Type: "text"}}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := New(Options{})
+	server.SetLibrary(library)
+	var got completed
+	shelved(t, server, revision.V20260728, "completion/complete", `"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}`).result(t, "CompleteResult", &got)
+	if c := got.Completion; len(c.Values) != 100 || c.Total != 101 || !c.HasMore {
+		t.Errorf("%d values, %d in all, more: %v", len(c.Values), c.Total, c.HasMore)
+	}
+}

@@ -1,0 +1,120 @@
+package mcpadapter
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
+)
+
+// listResources serves resources/list. Files in folders come last, as they currently exist.
+func (x *exchange) listResources() *fault {
+	c := x.catalog()
+	all := slices.Concat(c.index().Resources, c.index().FilesInFolders(time.Now()))
+	return x.listItems(c, "resources", all)
+}
+
+// listTemplates serves resources/templates/list.
+func (x *exchange) listTemplates() *fault {
+	c := x.catalog()
+	return x.listItems(c, "resourceTemplates", c.index().Templates)
+}
+
+// listItems writes one page of resources.
+func (x *exchange) listItems(c *catalog, name string, all []*library.Entry) *fault {
+	items := make([]listed, 0, len(all))
+	for _, r := range all {
+		if !r.Denied {
+			items = append(items, r)
+		}
+	}
+	return x.listPage(c, name, items)
+}
+
+// listPage writes one page of a list. Unlike tools/list, these lists are short or change without a
+// reload, so they are encoded for each request.
+func (x *exchange) listPage(c *catalog, name string, items []listed) *fault {
+	var encoded []byte
+	ends := make([]int, len(items))
+	for i, item := range items {
+		encoded = append(item.AppendTo(encoded, x.version), ',')
+		ends[i] = len(encoded)
+	}
+	sum := sha256.New()
+	sum.Write(c.stamp[:])
+	sum.Write([]byte(name))
+	sum.Write(encoded)
+	stamp := [8]byte(sum.Sum(nil)[:8])
+	size := x.server.options.PageSize
+	if size <= 0 {
+		size = max(len(items), 1)
+	}
+	page, f := x.pageOf(stamp, name)
+	if f != nil {
+		return f
+	}
+	if page > 0 && page*size >= len(items) {
+		return staleList(name)
+	}
+	from, to := page*size, min((page+1)*size, len(items))
+	b := x.beginResult()
+	if x.version.Stateless() {
+		b = append(append(b, c.complete...), ',')
+		b = append(append(b, c.fresh...), ',')
+	}
+	b = append(append(append(b, '"'), name...), `":[`...)
+	if from < to {
+		start := 0
+		if from > 0 {
+			start = ends[from-1]
+		}
+		b = append(b, encoded[start:ends[to-1]-1]...)
+	}
+	b = append(b, ']')
+	if to < len(items) {
+		b = wire.AppendString(append(b, `,"nextCursor":`...), cursorOf(stamp, page+1))
+	}
+	x.out.B = append(b, "}}"...)
+	return nil
+}
+
+// listed is an entry of a list.
+type listed interface {
+	AppendTo(dst []byte, v revision.Revision) []byte
+}
+
+// pageOf returns the page number of the request's cursor.
+func (x *exchange) pageOf(stamp [8]byte, name string) (int, *fault) {
+	switch x.params.cursor.Kind() {
+	case 0, 'n':
+		return 0, nil
+	case '"':
+	default:
+		return 0, badParams("params.cursor must be a string, not %s", wire.KindName(x.params.cursor.Kind()))
+	}
+	cursor := wire.Text(x.params.cursor)
+	if cursor == "" {
+		return 0, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil || len(raw) != len(stamp)+4 || string(raw[:len(stamp)]) != string(stamp[:]) {
+		return 0, staleList(name)
+	}
+	return int(binary.BigEndian.Uint32(raw[len(stamp):])), nil
+}
+
+// staleList returns the fault for a cursor of another or a changed list.
+func staleList(name string) *fault {
+	return badParams("params.cursor is not of this list, or the %s have changed since: "+
+		"drop what you have and list them again without a cursor", name)
+}
+
+// cursorOf returns the cursor for a page. The stamp makes it invalid for other lists.
+func cursorOf(stamp [8]byte, page int) string {
+	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(stamp[:], uint32(page)))
+}

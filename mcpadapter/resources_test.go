@@ -1,0 +1,512 @@
+package mcpadapter
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+type listedResource struct {
+	URI, URITemplate, Name, Title, Description, MIMEType string
+	Size                                                 *int64
+	Annotations                                          struct{ LastModified string }
+	Icons                                                []any
+	Meta                                                 map[string]any `json:"_meta"`
+}
+
+type resourceList struct {
+	Resources, ResourceTemplates []listedResource
+	NextCursor                   string
+	TTLMS                        *int64 `json:"ttlMs"`
+	CacheScope                   string
+}
+
+func TestResourcesAreListed(t *testing.T) {
+	server := stocked(t, Options{})
+	for _, v := range revisions {
+		t.Run(v.String(), func(t *testing.T) {
+			var got resourceList
+			shelved(t, server, v, "resources/list", "").result(t, "ListResourcesResult", &got)
+			byURI := make(map[string]listedResource)
+			var uris []string
+			for _, r := range got.Resources {
+				byURI[r.URI] = r
+				uris = append(uris, r.URI)
+			}
+			want := "docs:///fares docs:///dot.png docs:///gone ui://trains/board.html ui://trains/board.skybridge.html " +
+				"trains:///stations notice://today native://all secret://one " +
+				"guide://all/data.bin guide://all/deep/a%20b.txt guide://all/intro.md guide://all/unknownformat"
+			if all := strings.Join(uris, " "); all != want {
+				t.Errorf("got  %s\nwant %s", all, want)
+			}
+			fares, intro := byURI["docs:///fares"], byURI["guide://all/intro.md"]
+			if fares.Name != "fares" || fares.MIMEType != "text/markdown" || fares.Description != "All fares" || (fares.Title == "Fares") != (v >= revision.V20250618) || (len(fares.Icons) == 1) != (v >= revision.V20251125) {
+				t.Errorf("got %+v", fares)
+			}
+			if intro.Size == nil || *intro.Size != 5 || (intro.Annotations.LastModified != "") != (v >= revision.V20250618) {
+				t.Errorf("got %+v", intro)
+			}
+			if app := byURI["ui://trains/board.html"]; app.MIMEType != "text/html;profile=mcp-app" || (app.Meta["ui"] != nil) != (v >= revision.V20250618) {
+				t.Errorf("got %+v", app)
+			}
+			if (got.TTLMS != nil && got.CacheScope == "private") != v.Stateless() {
+				t.Errorf("may be kept for %v by %q", got.TTLMS, got.CacheScope)
+			}
+		})
+	}
+}
+
+func TestTemplatesAreListed(t *testing.T) {
+	server := stocked(t, Options{})
+	for _, v := range revisions {
+		var got resourceList
+		shelved(t, server, v, "resources/templates/list", "").result(t, "ListResourceTemplatesResult", &got)
+		var templates []string
+		for _, r := range got.ResourceTemplates {
+			templates = append(templates, r.URITemplate)
+		}
+		want := "guide://all/{+path} trains:///stations{?kind,open,limit} trains:///stations/{station_id} photos://all/{id}.png"
+		if all := strings.Join(templates, " "); all != want {
+			t.Errorf("got  %s\nwant %s", all, want)
+		}
+	}
+}
+
+type readAnswer struct {
+	Contents []struct {
+		URI, MIMEType string
+		Text          *string
+		Blob          *string
+		Meta          map[string]any `json:"_meta"`
+	}
+	TTLMS      *int64 `json:"ttlMs"`
+	CacheScope string
+	ResultType string
+}
+
+func TestResourcesAreRead(t *testing.T) {
+	server := stocked(t, Options{})
+	png := base64.StdEncoding.EncodeToString([]byte("\x89PNG"))
+	for _, c := range []struct{ uri, mime, text, blob string }{
+		{"docs:///fares", "text/markdown", "# Fares", ""},
+		{"docs:///dot.png", "image/png", "", png},
+		{"guide://all/intro.md", "text/markdown", "Intro", ""},
+		{"guide://all/deep/a%20b.txt", "text/plain", "deep", ""},
+		{"guide://all/deep%2Fa%20b.txt", "text/plain", "deep", ""},
+		{"guide://all/data.bin", "application/octet-stream", "", base64.StdEncoding.EncodeToString([]byte("\xff\x00"))},
+		{"guide://all/unknownformat", "text/plain", "text", ""},
+		{"ui://trains/board.html", "text/html;profile=mcp-app", "<p>Board</p>", ""},
+		{"ui://trains/board.skybridge.html", "text/html+skybridge", "<p>Board</p>", ""},
+		{"notice://today", "text/plain", "asked /notice in ", ""},
+		{"trains:///stations", "application/json", `{"asked":"/stations"}`, ""},
+		{"trains:///stations?limit=5&open=true", "application/json", `{"asked":"/stations?open=true&limit=5"}`, ""},
+		{"trains:///stations/a%2Fb%20c", "application/json", `{"asked":"/stations/a%2Fb%20c"}`, ""},
+		{"photos://all/7.png", "image/png", "", png},
+	} {
+		for _, v := range revisions {
+			t.Run(v.String()+" "+c.uri, func(t *testing.T) {
+				var got readAnswer
+				shelved(t, server, v, "resources/read", `"uri":"`+c.uri+`"`).result(t, "ReadResourceResult", &got)
+				if len(got.Contents) != 1 {
+					t.Fatalf("got %+v", got)
+				}
+				content := got.Contents[0]
+				if content.URI != c.uri || content.MIMEType != c.mime {
+					t.Errorf("got %+v", content)
+				}
+				if c.blob == "" && (content.Text == nil || *content.Text != c.text) || c.blob != "" && (content.Blob == nil || *content.Blob != c.blob) {
+					body, _ := json.Marshal(content)
+					t.Errorf("got %s", body)
+				}
+				if v.Stateless() && (got.TTLMS == nil || got.CacheScope != "private" || got.ResultType != "complete") {
+					t.Errorf("got %+v", got)
+				}
+				if c.uri == "notice://today" && v.Stateless() && *got.TTLMS != 60_000 {
+					t.Errorf("may be kept for %d ms", *got.TTLMS)
+				}
+			})
+		}
+	}
+}
+
+func TestNativeContentsAreReadAsTheyAre(t *testing.T) {
+	server := stocked(t, Options{})
+	for _, v := range revisions {
+		var got readAnswer
+		shelved(t, server, v, "resources/read", `"uri":"native://all"`).result(t, "ReadResourceResult", &got)
+		if len(got.Contents) != 2 || got.Contents[0].URI != "native://1" || *got.Contents[0].Text != "one" || *got.Contents[1].Blob != "AAEC" {
+			t.Errorf("%v: got %+v", v, got)
+		}
+	}
+}
+
+func TestResourcesThatThereAreNot(t *testing.T) {
+	server := stocked(t, Options{})
+	for _, uri := range []string{
+		"docs:///nothing", "docs:///gone", "docs:///", "", "nothing",
+		"guide://all/../fares.md", "guide://all/%2e%2e/fares.md", "guide://all/..%2ffares.md", "guide://all//fares.md", "guide://all//etc/passwd",
+		"guide://all/.hidden", "guide://all/.git/config", "guide://all/deep", "guide://all/deep/", "guide://all/%00", "guide://all/\\u0000",
+		"trains:///stations/none", "trains:///stations/", "trains:///stations/a/b", "trains:///stations?unknown=1", "trains:///stations?limit=1&limit=2",
+		"photos://all/7.jpg", "trains:///stations/%zz",
+	} {
+		for _, v := range []revision.Revision{revision.V20251125, revision.V20260728} {
+			t.Run(v.String()+" "+uri, func(t *testing.T) {
+				r := shelved(t, server, v, "resources/read", `"uri":"`+uri+`"`)
+				if v.Stateless() && (uri == "" || strings.Contains(uri, "u0000")) {
+					t.Skip("a header cannot say it")
+				}
+				code := resourceNotFound
+				if v.Stateless() {
+					code = invalidParams
+				}
+				a := r.fault(t, 200, code)
+				var data struct{ URI string }
+				if err := json.Unmarshal(a.Error.Data, &data); err != nil || data.URI != uri && !strings.Contains(uri, "u0000") {
+					t.Errorf("data %s", a.Error.Data)
+				}
+			})
+		}
+	}
+}
+
+func TestLinkOutOfAFolderIsNotFollowed(t *testing.T) {
+	folder := writeFiles(t, map[string]string{"secret": "s", "in/a": "a"})
+	if err := os.Symlink("../secret", filepath.Join(folder, "in", "out")); err != nil {
+		t.Skip(err)
+	}
+	if err := os.Symlink("a", filepath.Join(folder, "in", "same")); err != nil {
+		t.Fatal(err)
+	}
+	library, err := library.NewLibrary(library.LibraryOptions{Folders: []library.Folder{{Path: filepath.Join(folder, "in")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := New(Options{})
+	server.SetLibrary(library)
+	shelved(t, server, revision.V20251125, "resources/read", `"uri":"file:///in/out"`).fault(t, 200, resourceNotFound)
+	var list resourceList
+	shelved(t, server, revision.V20251125, "resources/list", "").result(t, "ListResourcesResult", &list)
+	for _, r := range list.Resources {
+		if r.URI == "file:///in/out" {
+			t.Error("the link is listed")
+		}
+	}
+	var got readAnswer
+	shelved(t, server, revision.V20251125, "resources/read", `"uri":"file:///in/same"`).result(t, "ReadResourceResult", &got)
+}
+
+func TestReadFaults(t *testing.T) {
+	server := stocked(t, Options{})
+	for rule, c := range map[string]struct {
+		params string
+		code   int
+	}{
+		"no-uri":           {``, invalidParams},
+		"uri-no-string":    {`"uri":7`, invalidParams},
+		"uri-too-long":     {`"uri":"docs:///` + strings.Repeat("a", library.MaxURI) + `"`, invalidParams},
+		"arguments-do-not": {`"uri":"photos://all/x.png"`, invalidParams},
+		"api-fails":        {`"uri":"trains:///stations/broken"`, internalError},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			shelved(t, server, revision.V20251125, "resources/read", c.params).fault(t, 200, c.code)
+		})
+	}
+}
+
+func TestLargeFileIsNotRead(t *testing.T) {
+	folder := writeFiles(t, map[string]string{"a": "12345"})
+	library, err := library.NewLibrary(library.LibraryOptions{MaxFile: 4, Resources: []library.Resource{{URI: "docs:a", File: filepath.Join(folder, "a")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := New(Options{})
+	server.SetLibrary(library)
+	a := shelved(t, server, revision.V20251125, "resources/read", `"uri":"docs:a"`).fault(t, 200, internalError)
+	if !strings.Contains(a.Error.Message, "4 bytes") {
+		t.Errorf("message %q", a.Error.Message)
+	}
+}
+
+func TestTokenWithoutScopes(t *testing.T) {
+	server := stocked(t, Options{})
+	r := shelved(t, server, revision.V20251125, "resources/read", `"uri":"secret://one"`)
+	send := func(access *Access, body string) *httptest.ResponseRecorder {
+		post := httptest.NewRequest(http.MethodPost, "http://api.example.com/mcp", strings.NewReader(body))
+		post.Header.Set("Content-Type", "application/json")
+		post.Header.Set(versionHeader, revision.V20251125.String())
+		site := siteOf(r.tools, r.caller)
+		site.Access = access
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, post, site)
+		return w
+	}
+	some := &Access{Scopes: []string{"other"}}
+	// One of the alternatives is a key, which no token has anything to do with.
+	tools := r.tools
+	secret, _ := tools.Tool("get_secret")
+	secret.Security = secret.Security[:1]
+	if w := send(some, r.body); w.Code != http.StatusForbidden || !strings.Contains(w.Header().Get("Www-Authenticate"), "insufficient_scope") {
+		t.Errorf("got %d %v %s", w.Code, w.Header(), w.Body)
+	}
+	list := conformant(revision.V20251125, "resources/list", "").body
+	if w := send(some, list); strings.Contains(w.Body.String(), "secret://one") {
+		t.Errorf("listed: %s", w.Body)
+	}
+	if w := send(&Access{Scopes: []string{"read", "write"}}, list); !strings.Contains(w.Body.String(), "secret://one") {
+		t.Errorf("not listed: %s", w.Body)
+	}
+}
+
+func TestResourcesAreListedInPages(t *testing.T) {
+	server := stocked(t, Options{PageSize: 5})
+	var uris []string
+	cursor, pages := "", 0
+	for {
+		var got resourceList
+		shelved(t, server, revision.V20260728, "resources/list", cursor).result(t, "ListResourcesResult", &got)
+		for _, r := range got.Resources {
+			uris = append(uris, r.URI)
+		}
+		pages++
+		if got.NextCursor == "" {
+			break
+		}
+		cursor = fmt.Sprintf("%q:%q", "cursor", got.NextCursor)
+		shelved(t, server, revision.V20260728, "prompts/list", cursor).fault(t, 200, invalidParams)
+	}
+	if len(uris) != 13 || pages != 3 {
+		t.Errorf("%d on %d pages", len(uris), pages)
+	}
+	for _, wrong := range []string{`"cursor":7`, `"cursor":"x"`} {
+		shelved(t, server, revision.V20260728, "resources/list", wrong).fault(t, 200, invalidParams)
+	}
+	server.SetLibrary(nil)
+	shelved(t, server, revision.V20260728, "resources/list", cursor).fault(t, 200, invalidParams)
+}
+
+func TestPathOfTheAPIIsAResource(t *testing.T) {
+	server := stocked(t, Options{})
+	x := exchange{server: server, site: &Site{}, tools: stationTools(t)}
+	for path, want := range map[string]string{
+		"/stations/7":           "trains:///stations/7",
+		"/stations/a%20b":       "trains:///stations/a%20b",
+		"/stations":             "trains:///stations",
+		"/stations?limit=5":     "trains:///stations?limit=5",
+		"/stations?unknown=5":   "",
+		"/stations/7?unknown=5": "",
+		"/notice":               "notice://today",
+		"/notice?x=1":           "",
+		"/photos/7":             "photos://all/7.png",
+		"/board":                "",
+		"/nothing":              "",
+		"":                      "",
+	} {
+		if uri, _, ok := x.catalog().index().ResourceAt(path); uri != want || ok != (want != "") {
+			t.Errorf("%s is %q, %v; want %q", path, uri, ok, want)
+		}
+	}
+}
+
+// Of folders that lie in one another the inner one has what both could have, and a
+// resource with the URI of a file is in its place: what is listed can be read, and
+// is listed once.
+func TestFoldersThatOverlap(t *testing.T) {
+	files := writeFiles(t, map[string]string{
+		"outer/a.txt": "outer", "outer/fixed": "outer", "outer/in/hidden.txt": "outer", "inner/b.txt": "inner", "page/w.html": "<p>", "fixed": "fixed",
+	})
+	for rule, folders := range map[string][]library.Folder{
+		"outer-first": {{Path: filepath.Join(files, "outer"), Prefix: "docs:///"}, {Path: filepath.Join(files, "inner"), Prefix: "docs:///in"}},
+		"inner-first": {{Path: filepath.Join(files, "inner"), Prefix: "docs:///in"}, {Path: filepath.Join(files, "outer"), Prefix: "docs:///"}},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			library, err := library.NewLibrary(library.LibraryOptions{
+				Resources: []library.Resource{{URI: "docs:///fixed", File: filepath.Join(files, "fixed")}},
+				Folders:   append(folders, library.Folder{Path: filepath.Join(files, "page"), Prefix: "ui://page"}),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := New(Options{})
+			server.SetLibrary(library)
+			want := map[string]string{"docs:///fixed": "fixed", "docs:///a.txt": "outer", "docs:///in/b.txt": "inner", "ui://page/w.html": "<p>"}
+			var list resourceList
+			shelved(t, server, revision.V20251125, "resources/list", "").result(t, "ListResourcesResult", &list)
+			for _, r := range list.Resources {
+				content, known := want[r.URI]
+				delete(want, r.URI)
+				if !known {
+					if !strings.HasPrefix(r.URI, "docs:") && !strings.HasPrefix(r.URI, "ui:") {
+						continue // of the document
+					}
+					t.Errorf("%s is listed, or twice", r.URI)
+				}
+				var got readAnswer
+				shelved(t, server, revision.V20251125, "resources/read", `"uri":"`+r.URI+`"`).result(t, "ReadResourceResult", &got)
+				if *got.Contents[0].Text != content || r.MIMEType != "" && got.Contents[0].MIMEType != r.MIMEType {
+					t.Errorf("%s as %q is %+v", r.URI, r.MIMEType, got.Contents[0])
+				}
+			}
+			if len(want) > 0 {
+				t.Errorf("not listed: %v", want)
+			}
+		})
+	}
+}
+
+const bankDocument = `
+openapi: 3.1.0
+info: {title: Bank, version: "1"}
+paths:
+  /one:
+    get:
+      operationId: one
+      parameters: [{name: id, in: query, required: true, schema: {type: string}}]
+      x-mcp: {resource: {uri: 'bank://{id}'}}
+      responses: {'200': {description: ok}}
+  /other:
+    get:
+      operationId: other
+      parameters: [{name: id, in: query, required: true, schema: {type: string}}]
+      x-mcp: {resource: {uri: 'bank://{id}'}}
+      responses: {'200': {description: ok}}
+  /accounts/{account}:
+    get:
+      operationId: get_account
+      parameters: [{name: account, in: path, required: true, schema: {type: string}, x-otc-non-inferrable: true}]
+      x-mcp: {resource: true, prompt: {arguments: [{name: account}]}}
+      responses: {'200': {description: ok, content: {text/plain: {}}}}
+  /balance:
+    get:
+      operationId: get_balance
+      parameters:
+        - {name: pin, in: query, required: true, schema: {type: string}, x-otc-non-inferrable: true}
+        - {name: day, in: query, schema: {type: string}}
+      x-mcp: {resource: true, prompt: true}
+      responses: {'200': {description: ok, content: {text/plain: {}}}}
+`
+
+// Two templates that are the same are one, and a warning is logged.
+func TestTemplateIsListedOnce(t *testing.T) {
+	tools, server := build(t, bankDocument, tool.BuildOptions{Name: "bank"}), New(Options{})
+	r := conformant(revision.V20251125, "resources/templates/list", "")
+	r.server, r.tools = server, tools
+	var got resourceList
+	r.result(t, "ListResourceTemplatesResult", &got)
+	var all []string
+	for _, template := range got.ResourceTemplates {
+		all = append(all, template.URITemplate+" "+template.Name)
+	}
+	if want := "bank://{id} one, bank:///balance{?day} get_balance"; strings.Join(all, ", ") != want {
+		t.Errorf("got %s", strings.Join(all, ", "))
+	}
+	warned := false
+	for _, w := range server.Warnings(tools) {
+		warned = warned || w.Operation == "GET /other" && strings.Contains(w.Reason, "another resource has it")
+	}
+	if !warned {
+		t.Errorf("no warning: %v", server.Warnings(tools))
+	}
+}
+
+// What only the user may give is no part of a URI and no argument of a prompt, in
+// which anyone could write it: the user is asked.
+func TestNonInferrableIsAskedOfWhoReads(t *testing.T) {
+	tools, server := build(t, bankDocument, tool.BuildOptions{Name: "bank"}), New(Options{})
+	ask := func(method, params, name string) request {
+		r := conformant(revision.V20260728, method, params)
+		r.header[nameHeader] = name
+		r.body = strings.Replace(r.body, `"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}`, 1)
+		r.server, r.tools, r.caller = server, tools, through(tools, paid)
+		return r
+	}
+	for rule, r := range map[string]request{
+		"resource": ask("resources/read", `"uri":"bank:///balance?day=monday"`, "bank:///balance?day=monday"),
+		"prompt":   ask("prompts/get", `"name":"get_balance","arguments":{"day":"monday"}`, "get_balance"),
+	} {
+		var first struct {
+			ResultType, RequestState string
+			InputRequests            map[string]any
+		}
+		r.result(t, "InputRequiredResult", &first)
+		if first.ResultType != "input_required" || first.InputRequests["fairway_arguments"] == nil {
+			t.Errorf("%s: %+v", rule, first)
+			continue
+		}
+		state, _ := json.Marshal(first.RequestState)
+		r.body = strings.Replace(r.body, `"params":{`, `"params":{"requestState":`+string(state)+`,"inputResponses":{"fairway_arguments":{"action":"accept","content":{"pin":"1234"}}},`, 1)
+		if body := r.send(t).Body.String(); !strings.Contains(body, "pin=1234") || !strings.Contains(body, "day=monday") {
+			t.Errorf("%s: %s", rule, body)
+		}
+	}
+	for _, r := range []request{
+		ask("resources/read", `"uri":"bank:///accounts/7"`, "bank:///accounts/7"),
+		ask("resources/read", `"uri":"bank:///balance?pin=1234"`, "bank:///balance?pin=1234"),
+	} {
+		r.fault(t, 200, invalidParams)
+	}
+	var reasons []string
+	for _, w := range server.Warnings(tools) {
+		reasons = append(reasons, w.Reason)
+	}
+	for _, want := range []string{"cannot be a resource whose URI has the argument account", "the prompt get_account cannot have the argument account"} {
+		if !strings.Contains(strings.Join(reasons, "\n"), want) {
+			t.Errorf("%q is not in %q", want, reasons)
+		}
+	}
+}
+
+// A resource that the API does not give is reported with what a tool's result would
+// say of it.
+func TestReadFaultsSayWhatToolsSay(t *testing.T) {
+	const document = `
+openapi: 3.1.0
+info: {title: Faults, version: "1"}
+paths:
+  /a/{id}: {get: {operationId: a, parameters: [{name: id, in: path, required: true, schema: {type: string}}], x-mcp: {resource: {uri: "a://{id}"}}, responses: {'200': {description: ok}}}}
+`
+	tools := build(t, document, tool.BuildOptions{Name: "faults"})
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/a/limited":
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(http.StatusTooManyRequests)
+		case "/a/login":
+			w.Header().Set("WWW-Authenticate", `Bearer realm="api"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"title":"Gone to Bern","code":7}`))
+		}
+	}
+	for id, c := range map[string]struct {
+		code          int
+		message, data string
+	}{
+		"limited": {internalError, "429", `{"uri":"a://limited","io.github.fairwayhq/http":{"status":429,"retryable":true,"retryAfterMs":7000}}`},
+		"login":   {internalError, "401", `{"uri":"a://login","io.github.fairwayhq/http":{"status":401,"retryable":false},"mcp/www_authenticate":"Bearer realm=\"api\""}`},
+		"none": {
+			resourceNotFound, "there is no resource a://none: GET /a/{id} answered 404 Not Found: Gone to Bern",
+			`{"uri":"a://none","io.github.fairwayhq/http":{"status":404,"retryable":false,"problem":{"title":"Gone to Bern","code":7}}}`,
+		},
+	} {
+		t.Run(id, func(t *testing.T) {
+			r := conformant(revision.V20251125, "resources/read", `"uri":"a://`+id+`"`)
+			r.tools, r.caller = tools, through(tools, answer)
+			a := r.fault(t, 200, c.code)
+			if !strings.Contains(a.Error.Message, c.message) || string(a.Error.Data) != c.data {
+				t.Errorf("%s\n%s", a.Error.Message, a.Error.Data)
+			}
+		})
+	}
+}

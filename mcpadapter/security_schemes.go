@@ -1,0 +1,81 @@
+package mcpadapter
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// securitySchemes returns how a client can authorize a call of the tool (Apps SDK, Tool Definition
+// Structure), or nil if the document does not declare OAuth. Each element is either "noauth" or
+// "oauth2" with the scopes of the token.
+//
+// If the site requires a login, no tool is "noauth", and every token also needs the scopes of the
+// login. API keys and passwords do not appear: the gateway injects them.
+func securitySchemes(t *tool.Tool, tools *tool.Toolset, login *Login) []byte {
+	if !usesTokens(tools) || login != nil && !login.OAuth {
+		return nil
+	}
+	alternatives := t.Security
+	if len(alternatives) == 0 {
+		alternatives = []tool.SecurityRequirement{{}} // no security requirement
+	}
+	var list []string
+	for _, alternative := range alternatives {
+		if one, ok := appendScheme(nil, alternative, tools, login); ok && !slices.Contains(list, string(one)) {
+			list = append(list, string(one))
+		}
+	}
+	if list == nil && login != nil { // the gateway injects the API's own credentials
+		one, _ := appendScheme(nil, nil, tools, login)
+		list = append(list, string(one))
+	}
+	if list == nil {
+		return nil
+	}
+	return []byte("[" + strings.Join(list, ",") + "]")
+}
+
+// appendScheme appends one element of securitySchemes. It returns false if the alternative needs
+// credentials that a client cannot provide, such as an API key of the gateway.
+func appendScheme(dst []byte, alternative tool.SecurityRequirement, tools *tool.Toolset, login *Login) ([]byte, bool) {
+	if len(alternative) == 0 && login == nil {
+		return append(dst, `{"type":"noauth"}`...), true
+	}
+	var scopes []string
+	found := len(alternative) == 0
+	if login != nil {
+		scopes = append(scopes, login.Scopes...)
+	}
+	for name, needed := range alternative {
+		if isTokenScheme(tools.SecuritySchemes[name]) {
+			found = true
+			scopes = append(scopes, needed...)
+		}
+	}
+	if !found {
+		return dst, false
+	}
+	dst = append(dst, `{"type":"oauth2"`...)
+	if len(scopes) > 0 {
+		slices.Sort(scopes)
+		dst = wire.AppendStrings(append(dst, `,"scopes":`...), slices.Compact(scopes))
+	}
+	return append(dst, '}'), true
+}
+
+// usesTokens reports whether the document declares an OAuth 2.0 or OpenID Connect scheme.
+func usesTokens(tools *tool.Toolset) bool {
+	for _, scheme := range tools.SecuritySchemes {
+		if isTokenScheme(scheme) {
+			return true
+		}
+	}
+	return false
+}
+
+func isTokenScheme(s *tool.SecurityScheme) bool {
+	return s != nil && (s.Type == "oauth2" || s.Type == "openIdConnect")
+}
