@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -134,7 +135,7 @@ func TestPagesOfAppsSayWhatTheyNeed(t *testing.T) {
 
 func TestHiddenOperationIsNoTool(t *testing.T) {
 	server := stocked(t, Options{})
-	shelved(t, server, revision.V20251125, "tools/call", `"name":"get_photo","arguments":{"id":7}`).fault(t, 200, invalidParams)
+	shelved(t, server, revision.V20251125, "tools/call", `"name":"get_photo","arguments":{"id":7}`).fault(t, 200, jsonrpc.InvalidParams)
 }
 
 // A page that an operation answers with is listed and read as what a host takes for

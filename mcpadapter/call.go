@@ -12,6 +12,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -28,16 +29,16 @@ const maxErrorBody = 16 << 10
 //   - a header that contradicts an argument
 //   - a scope that the access token lacks, or a capability that the client lacks (2026-07-28)
 //   - an error that the API returns as a native MCP result
-func (x *exchange) callTool() *fault {
+func (x *exchange) callTool() *jsonrpc.Fault {
 	if x.params.name.Kind() != '"' {
 		tool.RecordCall(x.caller, nil, string(tool.InvalidArguments))
-		return badParams("params.name must be a string that names a tool, not %s", wire.KindName(x.params.name.Kind()))
+		return jsonrpc.BadParams("params.name must be a string that names a tool, not %s", wire.KindName(x.params.name.Kind()))
 	}
 	switch x.params.arguments.Kind() {
 	case 0, 'n', '{':
 	default:
 		tool.RecordCall(x.caller, nil, string(tool.InvalidArguments))
-		return badParams("params.arguments must be an object, not %s", wire.KindName(x.params.arguments.Kind()))
+		return jsonrpc.BadParams("params.arguments must be an object, not %s", wire.KindName(x.params.arguments.Kind()))
 	}
 	t, name := x.toolNamed(x.params.name)
 	if t != nil {
@@ -87,7 +88,7 @@ func (x *exchange) toolNamed(raw jsontext.Value) (*tool.Tool, string) {
 
 // unknownTool returns the fault for a tool name that does not exist. It suggests the most similar
 // name among the tools that the client can see.
-func (x *exchange) unknownTool(name string) *fault {
+func (x *exchange) unknownTool(name string) *jsonrpc.Fault {
 	near := nearest.Name(name, func(yield func(string) bool) {
 		for _, tool := range x.catalog().visible {
 			if !yield(tool.Name) {
@@ -96,9 +97,9 @@ func (x *exchange) unknownTool(name string) *fault {
 		}
 	})
 	if near != "" {
-		return badParams("unknown tool %q; did you mean %q?", text.Cut(name, text.MaxQuoted), near)
+		return jsonrpc.BadParams("unknown tool %q; did you mean %q?", text.Cut(name, text.MaxQuoted), near)
 	}
-	return badParams("unknown tool %q; list the tools to see which there are", text.Cut(name, text.MaxQuoted))
+	return jsonrpc.BadParams("unknown tool %q; list the tools to see which there are", text.Cut(name, text.MaxQuoted))
 }
 
 // answerSuccess writes the result of a successful call: the response body as content, and once more
@@ -171,16 +172,16 @@ func (x *exchange) answerFailure(r reply) {
 // WWW-Authenticate challenge lists the missing scopes together with those that the token has, so
 // that the new token allows both (RFC 6750, section 3.1; MCP, Authorization, Runtime Insufficient
 // Scope).
-func (x *exchange) checkAccess(tool *tool.Tool) *fault {
+func (x *exchange) checkAccess(tool *tool.Tool) *jsonrpc.Fault {
 	missing := x.site.Access.Missing(tool, x.tools.SecuritySchemes)
 	if missing == nil {
 		return nil
 	}
-	f := faultf(http.StatusForbidden, invalidRequest,
+	f := jsonrpc.Faultf(http.StatusForbidden, jsonrpc.InvalidRequest,
 		"the access token does not allow %s: it lacks %s", tool.Name, strings.Join(missing, ", "))
-	f.challenge = `Bearer error="insufficient_scope", scope="` + scopeList(x.site.Access.Scopes, missing) + `"`
+	f.Challenge = `Bearer error="insufficient_scope", scope="` + scopeList(x.site.Access.Scopes, missing) + `"`
 	if metadata := x.site.Access.Metadata; metadata != "" {
-		f.challenge += `, resource_metadata=` + strconv.QuoteToASCII(metadata)
+		f.Challenge += `, resource_metadata=` + strconv.QuoteToASCII(metadata)
 	}
 	return f
 }

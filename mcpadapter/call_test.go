@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -163,7 +164,7 @@ func TestFailureIsAnAnswer(t *testing.T) {
 func TestUnknownToolIsAnErrorOfTheProtocol(t *testing.T) {
 	caller := returning(tool.Outcome{Failure: &tool.Failure{Kind: tool.UnknownTool, Message: `unknown tool "get_tirp"; did you mean "get_trip"?`}})
 	for _, v := range revisions {
-		a := call(v, caller).fault(t, 200, invalidParams)
+		a := call(v, caller).fault(t, 200, jsonrpc.InvalidParams)
 		if !strings.Contains(a.Error.Message, `did you mean "get_trip"`) {
 			t.Errorf("%v: %q", v, a.Error.Message)
 		}
@@ -184,7 +185,7 @@ func TestHiddenToolIsNotSuggested(t *testing.T) {
 			r.result(t, "CallToolResult", new(any))
 			continue
 		}
-		if a := r.fault(t, 200, invalidParams); !strings.Contains(a.Error.Message, want) || strings.Contains(a.Error.Message, `"get_photo"?`) {
+		if a := r.fault(t, 200, jsonrpc.InvalidParams); !strings.Contains(a.Error.Message, want) || strings.Contains(a.Error.Message, `"get_photo"?`) {
 			t.Errorf("%s: %q", name, a.Error.Message)
 		}
 	}
@@ -199,10 +200,10 @@ func TestCallParameters(t *testing.T) {
 		"object":      {`"name":"get_trip","arguments":{"id": "1", "n": 1.50}`, 0, `{"id": "1", "n": 1.50}`},
 		"absent":      {`"name":"get_trip"`, 0, ``},
 		"null":        {`"name":"get_trip","arguments":null`, 0, `null`},
-		"array":       {`"name":"get_trip","arguments":[]`, invalidParams, ``},
-		"string":      {`"name":"get_trip","arguments":"{}"`, invalidParams, ``},
-		"no-name":     {`"arguments":{}`, invalidParams, ``},
-		"name-number": {`"name":1`, invalidParams, ``},
+		"array":       {`"name":"get_trip","arguments":[]`, jsonrpc.InvalidParams, ``},
+		"string":      {`"name":"get_trip","arguments":"{}"`, jsonrpc.InvalidParams, ``},
+		"no-name":     {`"arguments":{}`, jsonrpc.InvalidParams, ``},
+		"name-number": {`"name":1`, jsonrpc.InvalidParams, ``},
 		"escaped":     {`"name":"get\u005ftrip","arguments":{}`, 0, `{}`},
 	} {
 		for _, v := range revisions[:4] {

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 )
 
 // DefaultAskTimeout is how long the server waits for a client's response to a server-to-client
@@ -105,24 +106,24 @@ func (x *exchange) keepAlive() error {
 }
 
 // takeResponse delivers a client's response to the ask call that waits for it.
-func (x *exchange) takeResponse(m *envelope) *fault {
-	if x.id == nil || (m.result == nil) == (m.failure == nil) {
-		return malformed("the message has no method: it is neither a request nor a notification nor a response")
+func (x *exchange) takeResponse(m *jsonrpc.Envelope) *jsonrpc.Fault {
+	if x.id == nil || (m.Result == nil) == (m.Failure == nil) {
+		return jsonrpc.Malformed("the message has no method: it is neither a request nor a notification nor a response")
 	}
 	if x.version.Stateless() {
-		return malformed("revision %v has no responses from clients: send a request", x.version)
+		return jsonrpc.Malformed("revision %v has no responses from clients: send a request", x.version)
 	}
 	if x.state != nil {
-		x.state.deliver(wire.Text(x.id), response{m.result, m.failure})
+		x.state.deliver(wire.Text(x.id), response{m.Result, m.Failure})
 	}
 	return nil
 }
 
 // missingCapability returns the fault for a request that needs capabilities that the client has not
 // declared (MCP 2026-07-28, error -32021).
-func missingCapability(needed capabilities) *fault {
-	f := faultf(http.StatusBadRequest, missingClientCapability,
+func missingCapability(needed capabilities) *jsonrpc.Fault {
+	f := jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.MissingClientCapability,
 		"this request needs a capability that the client has not declared in _meta[%q]", metaCapabilities)
-	f.data = append(needed.appendTo([]byte(`{"requiredCapabilities":`)), '}')
+	f.Data = append(needed.appendTo([]byte(`{"requiredCapabilities":`)), '}')
 	return f
 }

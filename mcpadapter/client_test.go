@@ -10,9 +10,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -106,7 +107,7 @@ func listAll(t *testing.T, session *mcp.ClientSession) {
 		t.Errorf("the first page is %+v, %v", page, err)
 	}
 	_, err = session.ListTools(t.Context(), &mcp.ListToolsParams{Cursor: "stale"})
-	wantCode(t, err, invalidParams)
+	wantCode(t, err, jsonrpc.InvalidParams)
 }
 
 func callAll(t *testing.T, session *mcp.ClientSession) {
@@ -134,12 +135,12 @@ func callAll(t *testing.T, session *mcp.ClientSession) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	_, err = session.CallTool(ctx, &mcp.CallToolParams{Name: "nothing"})
-	wantCode(t, err, invalidParams)
+	wantCode(t, err, jsonrpc.InvalidParams)
 }
 
 func wantCode(t *testing.T, err error, code int64) {
 	t.Helper()
-	var rpc *jsonrpc.Error
+	var rpc *sdkrpc.Error
 	if !errors.As(err, &rpc) || rpc.Code != code {
 		t.Errorf("got %v, want code %d", err, code)
 	}

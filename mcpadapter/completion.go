@@ -8,15 +8,16 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 )
 
 // complete serves completion/complete. The values for a prompt's argument or a template's variable
 // come from files or from the document's schemas. Values that start with the typed text come first,
 // then those that contain it.
-func (x *exchange) complete() *fault {
+func (x *exchange) complete() *jsonrpc.Fault {
 	ref, argument := wire.MemberOf(x.params.raw, "ref"), wire.MemberOf(x.params.raw, "argument")
 	if ref.Kind() != '{' || argument.Kind() != '{' {
-		return badParams("params must have ref and argument, both objects")
+		return jsonrpc.BadParams("params must have ref and argument, both objects")
 	}
 	if given := wire.MemberOf(x.params.raw, "context"); given.Kind() == '{' {
 		if _, f := readArguments(wire.MemberOf(given, "arguments"), "params.context.arguments"); f != nil {
@@ -25,7 +26,7 @@ func (x *exchange) complete() *fault {
 	}
 	name, value := wire.MemberOf(argument, "name"), wire.MemberOf(argument, "value")
 	if name.Kind() != '"' || value.Kind() != '"' {
-		return badParams("params.argument must have name and value, both strings")
+		return jsonrpc.BadParams("params.argument must have name and value, both strings")
 	}
 	all, f := x.proposals(ref, wire.Text(name))
 	if f != nil {
@@ -41,14 +42,14 @@ func (x *exchange) complete() *fault {
 }
 
 // Proposals returns all known values of an argument.
-func (x *exchange) proposals(ref jsontext.Value, argument string) ([]string, *fault) {
+func (x *exchange) proposals(ref jsontext.Value, argument string) ([]string, *jsonrpc.Fault) {
 	s := x.catalog().index()
 	switch kind := wire.Text(wire.MemberOf(ref, "type")); kind {
 	case "ref/prompt":
 		name := wire.Text(wire.MemberOf(ref, "name"))
 		p := s.ByName[name]
 		if p == nil || p.Denied {
-			return nil, badParams("there is no prompt %q: prompts/list names those there are", text.Cut(name, text.MaxQuoted))
+			return nil, jsonrpc.BadParams("there is no prompt %q: prompts/list names those there are", text.Cut(name, text.MaxQuoted))
 		}
 		return values(p.Proposals(argument))
 	case "ref/resource":
@@ -59,16 +60,16 @@ func (x *exchange) proposals(ref jsontext.Value, argument string) ([]string, *fa
 		if t, ok := s.Find(uri); ok && !t.Denied {
 			return nil, nil
 		}
-		return nil, badParams("there is no resource or template %q: resources/templates/list names those there are", text.Cut(uri, text.MaxQuoted))
+		return nil, jsonrpc.BadParams("there is no resource or template %q: resources/templates/list names those there are", text.Cut(uri, text.MaxQuoted))
 	default:
-		return nil, badParams("params.ref.type must be ref/prompt or ref/resource, not %q", text.Cut(kind, text.MaxQuoted))
+		return nil, jsonrpc.BadParams("params.ref.type must be ref/prompt or ref/resource, not %q", text.Cut(kind, text.MaxQuoted))
 	}
 }
 
 // values turns an error about the argument into a fault.
-func values(list []string, err error) ([]string, *fault) {
+func values(list []string, err error) ([]string, *jsonrpc.Fault) {
 	if err != nil {
-		return nil, badParams("%v", err)
+		return nil, jsonrpc.BadParams("%v", err)
 	}
 	return list, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
@@ -135,16 +136,16 @@ func (c *connection) requests(body []byte) (ids []jsontext.Value) {
 		return nil
 	}
 	if body = bytes.TrimLeft(body, " \t\r\n"); body[0] == '{' {
-		m := readEnvelope(body)
-		if m.id == nil || m.method == nil || wire.Text(m.method) == "initialize" {
+		m := jsonrpc.ReadEnvelope(body)
+		if m.ID == nil || m.Method == nil || wire.Text(m.Method) == "initialize" {
 			return nil
 		}
-		return []jsontext.Value{m.id}
+		return []jsontext.Value{m.ID}
 	}
 	ids = []jsontext.Value{}
 	for walk := wire.Into(body); walk.Next() && len(ids) < maxBatch; {
-		if m := readEnvelope(walk.Value); m.id != nil && m.method != nil {
-			ids = append(ids, m.id)
+		if m := jsonrpc.ReadEnvelope(walk.Value); m.ID != nil && m.Method != nil {
+			ids = append(ids, m.ID)
 		}
 	}
 	return ids
@@ -223,7 +224,7 @@ func (c *connection) setNegotiated(v revision.Revision, can capabilities) {
 
 // agree determines the revision of a message that has no HTTP headers: the one in its _meta, or else
 // the one that initialize has negotiated.
-func (c *connection) agree(x *exchange, method string) *fault {
+func (c *connection) agree(x *exchange, method string) *jsonrpc.Fault {
 	described, f := x.readMeta()
 	if f != nil || described.version == nil || method == "initialize" {
 		return f

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
@@ -50,11 +51,11 @@ func wantsLegacyStream(r *http.Request) bool {
 }
 
 // serveLegacyStream opens the stream of a client and serves its messages until the stream ends.
-func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fault {
+func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *jsonrpc.Fault {
 	if !x.server.supports(revision.V20241105) {
-		f := faultf(http.StatusMethodNotAllowed, invalidRequest,
+		f := jsonrpc.Faultf(http.StatusMethodNotAllowed, jsonrpc.InvalidRequest,
 			"HTTP+SSE of revision 2024-11-05 is not offered here: POST to the endpoint itself")
-		f.anonymous, f.allow = true, true
+		f.Anonymous, f.Allow = true, true
 		return f
 	}
 	stream := &eventStream{w: w, wait: x.server.writeWait}
@@ -64,7 +65,7 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fa
 	defer c.stop()
 	leave, f := x.server.join(c.watcher, client)
 	if f != nil {
-		f.anonymous = true
+		f.Anonymous = true
 		return f
 	}
 	defer leave()
@@ -72,7 +73,7 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fa
 	id := x.server.signer().issue(revision.V20241105, 0, listDigests{}, x.site.User, time.Now().Add(x.server.options.SessionTTL))
 	opened, err := x.server.signer().open(id, x.site.User, time.Now())
 	if err != nil {
-		return faultf(http.StatusInternalServerError, internalError, "the stream could not be opened")
+		return jsonrpc.Faultf(http.StatusInternalServerError, jsonrpc.InternalError, "the stream could not be opened")
 	}
 	defer c.watcher.closeAt(opened.expires)()
 	defer c.watcher.closeAt(x.site.Expires)()
@@ -102,12 +103,12 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *fa
 
 // takeLegacyMessage serves a POST of an HTTP+SSE client. It returns 202 at once; the response to the
 // message follows on the stream.
-func (x *exchange) takeLegacyMessage(r *http.Request) *fault {
+func (x *exchange) takeLegacyMessage(r *http.Request) *jsonrpc.Fault {
 	query := r.URL.Query()
 	id := query.Get("sessionId")
 	if id == "" {
-		f := faultf(http.StatusBadRequest, invalidRequest, "the query parameter sessionId is missing: post to the address that the stream's first event names")
-		f.anonymous = true
+		f := jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.InvalidRequest, "the query parameter sessionId is missing: post to the address that the stream's first event names")
+		f.Anonymous = true
 		return f
 	}
 	var c *connection
@@ -131,9 +132,9 @@ func (x *exchange) takeLegacyMessage(r *http.Request) *fault {
 
 // noLegacyStream returns the fault for a message to a stream that is not open on this server, or
 // that accepts no more requests because the server closes.
-func noLegacyStream() *fault {
-	f := faultf(http.StatusNotFound, sessionNotFound,
+func noLegacyStream() *jsonrpc.Fault {
+	f := jsonrpc.Faultf(http.StatusNotFound, jsonrpc.SessionNotFound,
 		"there is no such stream open on this server: open a new one, and where several servers share the work, let a client always reach the same")
-	f.anonymous = true
+	f.Anonymous = true
 	return f
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -64,7 +65,7 @@ func failed(t *tool.Tool, kind tool.FailureKind, message string) reply {
 // invoke runs a tool. It checks the access token, adds the client's context, and reports progress.
 // If the tool has non-inferrable arguments, or if the API returns native results, invoke may ask the
 // client and call the tool several times.
-func (x *exchange) invoke(i invocation) (reply, *fault) {
+func (x *exchange) invoke(i invocation) (reply, *jsonrpc.Fault) {
 	ctx, own := x.context()
 	t, known := x.tools.Tool(i.tool)
 	if known {
@@ -112,10 +113,10 @@ type round struct {
 
 // invokeRounds calls a tool until it has a final result. From 2026-07-28 on each round is a
 // separate request of the client; before that, all rounds belong to one request.
-func (x *exchange) invokeRounds(ctx context.Context, tool *tool.Tool, i invocation) (reply, *fault) {
+func (x *exchange) invokeRounds(ctx context.Context, tool *tool.Tool, i invocation) (reply, *jsonrpc.Fault) {
 	var now round
 	if x.version.Stateless() {
-		var f *fault
+		var f *jsonrpc.Fault
 		if now, f = x.resumeRound(i); f != nil {
 			return reply{}, f
 		}
@@ -141,7 +142,7 @@ func (x *exchange) invokeRounds(ctx context.Context, tool *tool.Tool, i invocati
 // forwardRequests forwards the API's requests to the client. Before 2026-07-28 it waits for the
 // responses and returns again = true: the tool must be called with them. From 2026-07-28 on it
 // returns a reply with the requests.
-func (x *exchange) forwardRequests(t *tool.Tool, i invocation, asked *inputRequired, now *round, last bool) (r reply, again bool, f *fault) {
+func (x *exchange) forwardRequests(t *tool.Tool, i invocation, asked *inputRequired, now *round, last bool) (r reply, again bool, f *jsonrpc.Fault) {
 	if x.version.Stateless() {
 		r, f = x.returnRequests(t, i, asked, now)
 		return r, false, f
@@ -154,7 +155,7 @@ func (x *exchange) forwardRequests(t *tool.Tool, i invocation, asked *inputRequi
 }
 
 // callRound calls the tool once. asked is not nil if the API needs responses from the client first.
-func (x *exchange) callRound(ctx context.Context, t *tool.Tool, arguments []byte, now *round) (reply, *inputRequired, *fault) {
+func (x *exchange) callRound(ctx context.Context, t *tool.Tool, arguments []byte, now *round) (reply, *inputRequired, *jsonrpc.Fault) {
 	if !isNative(t) {
 		return reply{Outcome: x.caller.Call(ctx, t.Name, arguments)}, nil, nil
 	}
@@ -185,11 +186,11 @@ func (x *exchange) callRound(ctx context.Context, t *tool.Tool, arguments []byte
 }
 
 // nativeSupplement returns the headers for an API that returns native results.
-func (x *exchange) nativeSupplement(now *round) (*tool.Supplement, *fault) {
+func (x *exchange) nativeSupplement(now *round) (*tool.Supplement, *jsonrpc.Fault) {
 	header := http.Header{headerCapabilities: {string(x.supportedRequests().appendTo(nil))}}
 	if len(now.responses) > 0 {
 		if base64.RawURLEncoding.EncodedLen(len(now.responses)) > maxResponses {
-			return nil, badParams("the answers in inputResponses are larger than the %d bytes that can be passed on to the API: answer with less", maxResponses*3/4)
+			return nil, jsonrpc.BadParams("the answers in inputResponses are larger than the %d bytes that can be passed on to the API: answer with less", maxResponses*3/4)
 		}
 		header[headerInputResponses] = []string{base64.RawURLEncoding.EncodeToString(now.responses)}
 	}
@@ -227,7 +228,7 @@ func (x *exchange) supportedRequests() capabilities {
 
 // checkSupported returns a fault if the client has not declared a needed capability. Revisions before
 // 2026-07-28 have no such error.
-func (x *exchange) checkSupported(needed capabilities) *fault {
+func (x *exchange) checkSupported(needed capabilities) *jsonrpc.Fault {
 	if lacking := needed &^ x.supportedRequests(); lacking != 0 && x.version.Stateless() {
 		return missingCapability(lacking)
 	}
@@ -246,7 +247,7 @@ func encodeHeader(value string) string {
 
 // returnRequests returns the API's requests as the result of the request. The client responds with its next
 // request.
-func (x *exchange) returnRequests(t *tool.Tool, i invocation, asked *inputRequired, now *round) (reply, *fault) {
+func (x *exchange) returnRequests(t *tool.Tool, i invocation, asked *inputRequired, now *round) (reply, *jsonrpc.Fault) {
 	if f := x.checkSupported(asked.requiredCapabilities()); f != nil {
 		return reply{}, f
 	}

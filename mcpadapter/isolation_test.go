@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -155,7 +156,7 @@ func TestAmbiguousJSONIsRefused(t *testing.T) {
 				t.Errorf("%s/%v: the tool was called", rule, v)
 				return answered(200, "", "")
 			})
-			r.fault(t, 400, parseError)
+			r.fault(t, 400, jsonrpc.ParseError)
 		}
 	}
 }

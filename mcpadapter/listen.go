@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 )
 
 // maxWatched is the maximum number of resources that one client may watch.
@@ -16,13 +17,13 @@ const maxWatched = 64
 // serveStream serves GET: it opens the stream that sends notifications and server requests to a
 // client of a revision before 2026-07-28 (MCP 2025-11-25, Streamable HTTP, Listening for Messages
 // from the Server).
-func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *fault {
+func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *jsonrpc.Fault {
 	stream := &eventStream{w: w, wait: x.server.writeWait}
 	defer stream.close()
 	watcher := newWatcher(everyChange)
 	leave, f := x.server.join(watcher, x.clientIdentity())
 	if f != nil {
-		f.anonymous = true
+		f.Anonymous = true
 		return f
 	}
 	defer leave()
@@ -142,7 +143,7 @@ type filter struct {
 }
 
 // readFilter reads params.notifications of subscriptions/listen. It ignores unknown members.
-func readFilter(raw jsontext.Value) (f filter, bad *fault) {
+func readFilter(raw jsontext.Value) (f filter, bad *jsonrpc.Fault) {
 	for walk := wire.Into(raw); walk.Next(); {
 		var change Change
 		switch {
@@ -164,17 +165,17 @@ func readFilter(raw jsontext.Value) (f filter, bad *fault) {
 	return f, nil
 }
 
-func readURIs(raw jsontext.Value) (uris []string, bad *fault) {
+func readURIs(raw jsontext.Value) (uris []string, bad *jsonrpc.Fault) {
 	if raw.Kind() != '[' {
-		return nil, badParams("params.notifications.resourceSubscriptions must be an array of URIs")
+		return nil, jsonrpc.BadParams("params.notifications.resourceSubscriptions must be an array of URIs")
 	}
 	for walk := wire.Into(raw); walk.Next(); {
 		uri := wire.Text(walk.Value)
 		switch {
 		case uri == "":
-			return nil, badParams("params.notifications.resourceSubscriptions must be an array of URIs")
+			return nil, jsonrpc.BadParams("params.notifications.resourceSubscriptions must be an array of URIs")
 		case len(uris) == maxWatched:
-			return nil, badParams("at most %d resources can be watched at once", maxWatched)
+			return nil, jsonrpc.BadParams("at most %d resources can be watched at once", maxWatched)
 		}
 		uris = append(uris, uri)
 	}
@@ -216,17 +217,17 @@ func (x *exchange) clientIdentity() string {
 // listen serves subscriptions/listen, which takes the place of the stream on GET and of
 // resources/subscribe in 2026-07-28. The response is a stream with the selected notifications, which
 // stays open until the client or the server closes it.
-func (x *exchange) listen() *fault {
+func (x *exchange) listen() *jsonrpc.Fault {
 	raw := wire.MemberOf(x.params.raw, "notifications")
 	if raw.Kind() != '{' {
-		return badParams("params.notifications must be an object that says what to listen for")
+		return jsonrpc.BadParams("params.notifications must be an object that says what to listen for")
 	}
 	wanted, f := readFilter(raw)
 	if f != nil {
 		return f
 	}
 	if x.channel == nil {
-		return faultf(http.StatusNotAcceptable, invalidRequest,
+		return jsonrpc.Faultf(http.StatusNotAcceptable, jsonrpc.InvalidRequest,
 			"subscriptions/listen is answered by a stream: let the Accept header list text/event-stream")
 	}
 	wanted.resources = slices.DeleteFunc(wanted.resources, func(uri string) bool { return !x.watchable(uri) })

@@ -5,6 +5,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 )
 
 // A logLevel is the severity of a log message (RFC 5424; MCP, Logging). 0 is no level.
@@ -31,7 +32,7 @@ const levelNames = "one of debug, info, notice, warning, error, critical, alert 
 
 // checkLogLevel returns a fault for an unknown log level (MCP 2026-07-28, Logging, Error Handling).
 // Null counts as absent.
-func checkLogLevel(level jsontext.Value) *fault {
+func checkLogLevel(level jsontext.Value) *jsonrpc.Fault {
 	switch kind := level.Kind(); {
 	case kind == 0, kind == 'n', logLevelOf(wire.Text(level)) != 0:
 		return nil
@@ -43,10 +44,10 @@ func checkLogLevel(level jsontext.Value) *fault {
 }
 
 // setLevel serves logging/setLevel.
-func (x *exchange) setLevel() *fault {
+func (x *exchange) setLevel() *jsonrpc.Fault {
 	level := logLevelOf(wire.Text(wire.MemberOf(x.params.raw, "level")))
 	if level == 0 {
-		return badParams("params.level must be " + levelNames)
+		return jsonrpc.BadParams("params.level must be " + levelNames)
 	}
 	if x.state != nil {
 		x.state.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
@@ -17,11 +18,11 @@ func TestLogLevelOfARequest(t *testing.T) {
 	}{
 		{"known", `"debug"`, 0, ""},
 		{"null", `null`, 0, ""},
-		{"unknown", `"loud"`, invalidParams, `must be one of debug, info, notice, warning, error, critical, alert and emergency, not "loud"`},
-		{"empty", `""`, invalidParams, `not ""`},
-		{"case", `"INFO"`, invalidParams, `not "INFO"`},
-		{"number", `3`, invalidParams, "not a number"},
-		{"long", `"` + strings.Repeat("x", 10_000) + `"`, invalidParams, "…"},
+		{"unknown", `"loud"`, jsonrpc.InvalidParams, `must be one of debug, info, notice, warning, error, critical, alert and emergency, not "loud"`},
+		{"empty", `""`, jsonrpc.InvalidParams, `not ""`},
+		{"case", `"INFO"`, jsonrpc.InvalidParams, `not "INFO"`},
+		{"number", `3`, jsonrpc.InvalidParams, "not a number"},
+		{"long", `"` + strings.Repeat("x", 10_000) + `"`, jsonrpc.InvalidParams, "…"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			r := conformant(revision.V20260728, "tools/list", "")

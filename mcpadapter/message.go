@@ -3,14 +3,15 @@ package mcpadapter
 import (
 	"bytes"
 	"errors"
-	"io"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
@@ -21,13 +22,7 @@ const (
 	maxBatchAnswer = 16 << 20 // bytes of responses after which no further request is served
 )
 
-// An envelope holds the members of a JSON-RPC 2.0 message; absent members are nil. The members refer
-// to the request body, whose buffer is reused after the request. Clone what must live longer.
-type envelope struct {
-	version, id, method, params, result, failure jsontext.Value
-}
-
-// params holds the parameters that several methods use; absent ones are nil.
+// Params holds the parameters that several methods use; absent ones are nil.
 type params struct {
 	raw                                            jsontext.Value // the whole params object
 	meta, name, arguments, cursor, protocolVersion jsontext.Value
@@ -45,7 +40,7 @@ func (x *exchange) serve(body []byte) {
 	case '[':
 		x.serveBatch(body)
 	default:
-		x.refuse(malformed("the body must be one JSON-RPC message, a JSON object"))
+		x.refuse(jsonrpc.Malformed("the body must be one JSON-RPC message, a JSON object"))
 	}
 }
 
@@ -71,28 +66,28 @@ func (x *exchange) serveMessage(data []byte) {
 
 // open checks the envelope of a message and reads its id and parameters. The returned method is ""
 // for a response of the client.
-func (x *exchange) open(data []byte) (method string, f *fault) {
+func (x *exchange) open(data []byte) (method string, f *jsonrpc.Fault) {
 	x.id, x.params = nil, params{}
-	m := readEnvelope(data)
-	if m.id != nil {
-		if !isRequestID(m.id) {
-			return "", malformed("the id must be a string or a number, not %s", wire.KindName(m.id.Kind()))
+	m := jsonrpc.ReadEnvelope(data)
+	if m.ID != nil {
+		if !jsonrpc.IsID(m.ID) {
+			return "", jsonrpc.Malformed("the id must be a string or a number, not %s", wire.KindName(m.ID.Kind()))
 		}
-		x.id = m.id
+		x.id = m.ID
 	}
 	switch {
-	case string(m.version) != `"2.0"`:
-		return "", malformed(`the member jsonrpc must be "2.0"`)
-	case m.method == nil:
+	case string(m.Version) != `"2.0"`:
+		return "", jsonrpc.Malformed(`the member jsonrpc must be "2.0"`)
+	case m.Method == nil:
 		return "", x.takeResponse(&m)
-	case m.method.Kind() != '"':
-		return "", malformed("the method must be a string, not %s", wire.KindName(m.method.Kind()))
-	case string(m.method) == `""`:
-		return "", malformed("the method is empty")
-	case m.result != nil || m.failure != nil:
-		return "", malformed("a message with a method can have neither result nor error")
+	case m.Method.Kind() != '"':
+		return "", jsonrpc.Malformed("the method must be a string, not %s", wire.KindName(m.Method.Kind()))
+	case string(m.Method) == `""`:
+		return "", jsonrpc.Malformed("the method is empty")
+	case m.Result != nil || m.Failure != nil:
+		return "", jsonrpc.Malformed("a message with a method can have neither result nor error")
 	}
-	return methodName(m.method), x.openParams(m.params)
+	return methodName(m.Method), x.openParams(m.Params)
 }
 
 // methodName returns the name of a method. For a method that the server knows it does not allocate.
@@ -103,35 +98,14 @@ func methodName(raw jsontext.Value) string {
 	return wire.Text(raw)
 }
 
-// readEnvelope reads the members of a message. The caller has checked that data is strict JSON.
-func readEnvelope(data []byte) (m envelope) {
-	for walk := wire.Into(data); walk.Next(); {
-		switch {
-		case walk.Is("jsonrpc"):
-			m.version = walk.Value
-		case walk.Is("id"):
-			m.id = walk.Value
-		case walk.Is("method"):
-			m.method = walk.Value
-		case walk.Is("params"):
-			m.params = walk.Value
-		case walk.Is("result"):
-			m.result = walk.Value
-		case walk.Is("error"):
-			m.failure = walk.Value
-		}
-	}
-	return m
-}
-
 // openParams reads the parameters. Some clients send null for no parameters.
-func (x *exchange) openParams(raw jsontext.Value) *fault {
+func (x *exchange) openParams(raw jsontext.Value) *jsonrpc.Fault {
 	switch raw.Kind() {
 	case 0, 'n':
 		return nil
 	case '{':
 	default:
-		return faultf(http.StatusBadRequest, invalidParams, "params must be an object, not %s", wire.KindName(raw.Kind()))
+		return jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.InvalidParams, "params must be an object, not %s", wire.KindName(raw.Kind()))
 	}
 	x.params.raw = raw
 	for walk := wire.Into(raw); walk.Next(); {
@@ -155,19 +129,19 @@ func (x *exchange) openParams(raw jsontext.Value) *fault {
 // responses in the same order.
 func (x *exchange) serveBatch(body []byte) {
 	if !x.version.SupportsBatches() {
-		x.refuse(malformed("batches belong to revision 2025-03-26 only: send each message by itself"))
+		x.refuse(jsonrpc.Malformed("batches belong to revision 2025-03-26 only: send each message by itself"))
 		return
 	}
 	var messages []jsontext.Value
 	for walk := wire.Into(body); walk.Next(); {
 		if len(messages) == maxBatch {
-			x.refuse(malformed("a batch may have at most %d messages: send the rest in another", maxBatch))
+			x.refuse(jsonrpc.Malformed("a batch may have at most %d messages: send the rest in another", maxBatch))
 			return
 		}
 		messages = append(messages, walk.Value)
 	}
 	if len(messages) == 0 {
-		x.refuse(malformed("the batch is empty: send at least one message"))
+		x.refuse(jsonrpc.Malformed("the batch is empty: send at least one message"))
 		return
 	}
 	x.batched = true
@@ -193,7 +167,7 @@ func (x *exchange) serveElement(raw jsontext.Value) {
 	if raw.Kind() == '{' {
 		x.serveMessage(raw)
 	} else {
-		x.refuse(malformed("a message must be an object, not %s", wire.KindName(raw.Kind())))
+		x.refuse(jsonrpc.Malformed("a message must be an object, not %s", wire.KindName(raw.Kind())))
 	}
 	x.out.B = append(x.out.B, x.trailer...)
 	x.trailer = nil
@@ -206,65 +180,36 @@ func (x *exchange) serveElement(raw jsontext.Value) {
 // can be read, so that the client can match the two.
 func (x *exchange) refuseUnreadable(body []byte, err error) {
 	if errors.Is(err, wire.ErrTooDeep) {
-		if id, whole := idOfDeep(body); whole {
+		if id, whole := jsonrpc.DeepID(body); whole {
 			x.id = id
-			x.refuse(malformed("%v", err)) // the body is valid JSON, so this is not a parse error
+			x.refuse(jsonrpc.Malformed("%v", err)) // the body is valid JSON, so this is not a parse error
 			return
 		}
 	} else {
-		x.id = lenientID(body)
+		x.id = jsonrpc.LenientID(body)
 	}
 	reason := strings.TrimPrefix(err.Error(), "jsontext: ")
-	x.refuse(faultf(http.StatusBadRequest, parseError, "the body is not valid JSON: %s", text.Cut(reason, 2*text.MaxQuoted)))
+	x.refuse(jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.ParseError, "the body is not valid JSON: %s", text.Cut(reason, 2*text.MaxQuoted)))
 }
 
-// idOfDeep returns the id of a message that is nested too deeply; nil if it has none or is not an
-// object. whole is false if the brackets of the body do not match.
-func idOfDeep(body []byte) (id jsontext.Value, whole bool) {
-	walk := wire.Into(body)
-	object := bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{"))
-	for walk.Next() {
-		if object && walk.Is("id") && isRequestID(walk.Value) && wire.Check(walk.Value) == nil {
-			id = walk.Value.Clone()
-		}
+// refuse writes the fault as the response to the current message.
+func (x *exchange) refuse(f *jsonrpc.Fault) {
+	x.status, x.fault = f.Status, f
+	if f.Status == http.StatusNoContent {
+		return
 	}
-	return id, walk.Err() == nil
-}
-
-// lenientID returns the id of a message whose only error is a string with invalid Unicode. It
-// returns nil for any other body and for an invalid id.
-func lenientID(body []byte) (id jsontext.Value) {
-	r := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowInvalidUTF8(true))
-	if opening, err := r.ReadToken(); err != nil || opening.Kind() != '{' {
-		return nil
+	id := x.id
+	if id == nil && !f.Anonymous && !x.version.OmitsUnreadID() {
+		id = jsontext.Value("null")
 	}
-	for r.PeekKind() == '"' {
-		name, err := r.ReadToken()
-		if err != nil {
-			return nil
-		}
-		isID := name.String() == "id"
-		value, err := r.ReadValue()
-		if err != nil {
-			return nil
-		}
-		if isID && isRequestID(value) && wire.Check(value) == nil {
-			id = value.Clone()
-		}
+	b := append(x.out.B, `{"jsonrpc":"2.0"`...)
+	if id != nil {
+		b = append(append(b, `,"id":`...), id...)
 	}
-	if _, err := r.ReadToken(); err != nil {
-		return nil
+	b = strconv.AppendInt(append(b, `,"error":{"code":`...), int64(f.Code), 10)
+	b = wire.AppendString(append(b, `,"message":`...), f.Message)
+	if f.Data != nil {
+		b = append(append(b, `,"data":`...), f.Data...)
 	}
-	if _, err := r.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil
-	}
-	return id
-}
-
-// isRequestID reports whether a JSON value has a type that an id may have: string or number.
-func isRequestID(id jsontext.Value) bool { return id.Kind() == '"' || id.Kind() == '0' }
-
-// malformed returns the fault for an invalid envelope.
-func malformed(format string, args ...any) *fault {
-	return faultf(http.StatusBadRequest, invalidRequest, format, args...)
+	x.out.B = append(b, "}}"...)
 }

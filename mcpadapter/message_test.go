@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -21,40 +22,40 @@ func TestEnvelope(t *testing.T) {
 		code       int
 		id         string // "" if the request has none
 	}{
-		{"empty", ``, 400, parseError, ""},
-		{"truncated", `{"jsonrpc":"2.0","id":1`, 400, parseError, ""},
-		{"garbage", "\x00\xff", 400, parseError, ""},
-		{"trailing", `{"jsonrpc":"2.0","id":1,"method":"ping"}{}`, 400, parseError, ""},
-		{"duplicate-member", `{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}`, 400, parseError, ""},
-		{"duplicate-param", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":1,"a":2}}`, 400, parseError, ""},
-		{"bad-utf8", "{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"ping\"}", 400, parseError, ""},
-		{"lone-surrogate", `{"jsonrpc":"2.0","id":"\ud800","method":"ping"}`, 400, parseError, ""},
-		{"lone-surrogate-in-params", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"\ud800"}}`, 400, parseError, "1"},
-		{"bad-utf8-in-params", "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"ping\",\"params\":{\"a\":\"\xff\"}}", 400, parseError, `"a"`},
-		{"too-deep", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":` + deep + `}}`, 400, invalidRequest, "1"},
-		{"too-deep/id-last", `{"jsonrpc":"2.0","method":"ping","params":{"a":` + deep + `},"id":"z"}`, 400, invalidRequest, `"z"`},
-		{"too-deep/truncated", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":` + deep + `}`, 400, parseError, ""},
-		{"too-deep/in-id", `{"jsonrpc":"2.0","id":` + deep + `,"method":"ping"}`, 400, invalidRequest, ""},
-		{"too-deep/batch", `[` + deep + `]`, 400, invalidRequest, ""},
-		{"far-too-deep", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}}`, 400, invalidRequest, "1"},
-		{"string", `"ping"`, 400, invalidRequest, ""},
-		{"null", `null`, 400, invalidRequest, ""},
-		{"empty-object", `{}`, 400, invalidRequest, ""},
-		{"no-version", `{"id":1,"method":"ping"}`, 400, invalidRequest, "1"},
-		{"wrong-version", `{"jsonrpc":"1.0","id":1,"method":"ping"}`, 400, invalidRequest, "1"},
-		{"case-of-names", `{"jsonrpc":"2.0","id":1,"Method":"ping"}`, 400, invalidRequest, "1"},
-		{"id-null", `{"jsonrpc":"2.0","id":null,"method":"ping"}`, 400, invalidRequest, ""},
-		{"id-object", `{"jsonrpc":"2.0","id":{},"method":"ping"}`, 400, invalidRequest, ""},
-		{"id-array", `{"jsonrpc":"2.0","id":[1],"method":"ping"}`, 400, invalidRequest, ""},
-		{"id-bool", `{"jsonrpc":"2.0","id":true,"method":"ping"}`, 400, invalidRequest, ""},
-		{"method-number", `{"jsonrpc":"2.0","id":1,"method":1}`, 400, invalidRequest, "1"},
-		{"method-empty", `{"jsonrpc":"2.0","id":1,"method":""}`, 400, invalidRequest, "1"},
-		{"method-and-result", `{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}`, 400, invalidRequest, "1"},
-		{"params-array", `{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}`, 400, invalidParams, "1"},
-		{"meta-string", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":""}}`, 400, invalidParams, "1"},
-		{"unknown-method", `{"jsonrpc":"2.0","id":1,"method":"tools/destroy"}`, 200, methodNotFound, "1"},
-		{"level-unknown", `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"loud"}}`, 200, invalidParams, "1"},
-		{"discover-is-newer", `{"jsonrpc":"2.0","id":1,"method":"server/discover"}`, 200, methodNotFound, "1"},
+		{"empty", ``, 400, jsonrpc.ParseError, ""},
+		{"truncated", `{"jsonrpc":"2.0","id":1`, 400, jsonrpc.ParseError, ""},
+		{"garbage", "\x00\xff", 400, jsonrpc.ParseError, ""},
+		{"trailing", `{"jsonrpc":"2.0","id":1,"method":"ping"}{}`, 400, jsonrpc.ParseError, ""},
+		{"duplicate-member", `{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}`, 400, jsonrpc.ParseError, ""},
+		{"duplicate-param", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":1,"a":2}}`, 400, jsonrpc.ParseError, ""},
+		{"bad-utf8", "{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"ping\"}", 400, jsonrpc.ParseError, ""},
+		{"lone-surrogate", `{"jsonrpc":"2.0","id":"\ud800","method":"ping"}`, 400, jsonrpc.ParseError, ""},
+		{"lone-surrogate-in-params", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"\ud800"}}`, 400, jsonrpc.ParseError, "1"},
+		{"bad-utf8-in-params", "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"ping\",\"params\":{\"a\":\"\xff\"}}", 400, jsonrpc.ParseError, `"a"`},
+		{"too-deep", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":` + deep + `}}`, 400, jsonrpc.InvalidRequest, "1"},
+		{"too-deep/id-last", `{"jsonrpc":"2.0","method":"ping","params":{"a":` + deep + `},"id":"z"}`, 400, jsonrpc.InvalidRequest, `"z"`},
+		{"too-deep/truncated", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":` + deep + `}`, 400, jsonrpc.ParseError, ""},
+		{"too-deep/in-id", `{"jsonrpc":"2.0","id":` + deep + `,"method":"ping"}`, 400, jsonrpc.InvalidRequest, ""},
+		{"too-deep/batch", `[` + deep + `]`, 400, jsonrpc.InvalidRequest, ""},
+		{"far-too-deep", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}}`, 400, jsonrpc.InvalidRequest, "1"},
+		{"string", `"ping"`, 400, jsonrpc.InvalidRequest, ""},
+		{"null", `null`, 400, jsonrpc.InvalidRequest, ""},
+		{"empty-object", `{}`, 400, jsonrpc.InvalidRequest, ""},
+		{"no-version", `{"id":1,"method":"ping"}`, 400, jsonrpc.InvalidRequest, "1"},
+		{"wrong-version", `{"jsonrpc":"1.0","id":1,"method":"ping"}`, 400, jsonrpc.InvalidRequest, "1"},
+		{"case-of-names", `{"jsonrpc":"2.0","id":1,"Method":"ping"}`, 400, jsonrpc.InvalidRequest, "1"},
+		{"id-null", `{"jsonrpc":"2.0","id":null,"method":"ping"}`, 400, jsonrpc.InvalidRequest, ""},
+		{"id-object", `{"jsonrpc":"2.0","id":{},"method":"ping"}`, 400, jsonrpc.InvalidRequest, ""},
+		{"id-array", `{"jsonrpc":"2.0","id":[1],"method":"ping"}`, 400, jsonrpc.InvalidRequest, ""},
+		{"id-bool", `{"jsonrpc":"2.0","id":true,"method":"ping"}`, 400, jsonrpc.InvalidRequest, ""},
+		{"method-number", `{"jsonrpc":"2.0","id":1,"method":1}`, 400, jsonrpc.InvalidRequest, "1"},
+		{"method-empty", `{"jsonrpc":"2.0","id":1,"method":""}`, 400, jsonrpc.InvalidRequest, "1"},
+		{"method-and-result", `{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}`, 400, jsonrpc.InvalidRequest, "1"},
+		{"params-array", `{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}`, 400, jsonrpc.InvalidParams, "1"},
+		{"meta-string", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":""}}`, 400, jsonrpc.InvalidParams, "1"},
+		{"unknown-method", `{"jsonrpc":"2.0","id":1,"method":"tools/destroy"}`, 200, jsonrpc.MethodNotFound, "1"},
+		{"level-unknown", `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"loud"}}`, 200, jsonrpc.InvalidParams, "1"},
+		{"discover-is-newer", `{"jsonrpc":"2.0","id":1,"method":"server/discover"}`, 200, jsonrpc.MethodNotFound, "1"},
 	} {
 		for _, v := range []revision.Revision{revision.V20250326, revision.V20250618, revision.V20251125} {
 			t.Run(c.rule+"/"+v.String(), func(t *testing.T) {
@@ -109,7 +110,7 @@ func TestNothingToAnswer(t *testing.T) {
 					return tool.Outcome{}
 				})}
 				if v == c.not {
-					r.fault(t, http.StatusBadRequest, invalidRequest)
+					r.fault(t, http.StatusBadRequest, jsonrpc.InvalidRequest)
 					return
 				}
 				if w := r.send(t); w.Code != http.StatusAccepted || w.Body.Len() > 0 {
@@ -139,15 +140,15 @@ func TestBatch(t *testing.T) {
 		{"bad-element", `[1,` + ping(1) + `,{}]`, 200, []string{"null:-32600", "1:0", "null:-32600"}, 0},
 		{"initialize", `[{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}]`, 200, []string{"1:-32600"}, 0},
 		{"nested", `[[` + ping(1) + `]]`, 200, []string{"null:-32600"}, 0},
-		{"empty", `[]`, 400, nil, invalidRequest},
-		{"truncated", `[` + ping(1), 400, nil, parseError},
-		{"too-many", `[` + many + `,` + ping(1) + `]`, 400, nil, invalidRequest},
+		{"empty", `[]`, 400, nil, jsonrpc.InvalidRequest},
+		{"truncated", `[` + ping(1), 400, nil, jsonrpc.ParseError},
+		{"too-many", `[` + many + `,` + ping(1) + `]`, 400, nil, jsonrpc.InvalidRequest},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			for _, later := range []revision.Revision{revision.V20250618, revision.V20251125, revision.V20260728} {
-				code := invalidRequest
-				if c.code == parseError {
-					code = parseError
+				code := jsonrpc.InvalidRequest
+				if c.code == jsonrpc.ParseError {
+					code = jsonrpc.ParseError
 				}
 				request{version: later, body: c.body}.fault(t, 400, code)
 			}

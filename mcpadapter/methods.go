@@ -11,6 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -18,7 +19,7 @@ import (
 
 // A method serves the requests with one method name.
 type method struct {
-	serve func(*exchange) *fault
+	serve func(*exchange) *jsonrpc.Fault
 	known func(revision.Revision) bool
 	name  string // parameter that the header Mcp-Name repeats; "" for none
 
@@ -61,15 +62,15 @@ func always(revision.Revision) bool       { return true }
 // dispatch serves a request.
 func (x *exchange) dispatch(name string) {
 	if len(x.out.B) > maxBatchAnswer {
-		x.refuse(malformed("the answers to this batch are larger than %d bytes: send this request by itself", maxBatchAnswer))
+		x.refuse(jsonrpc.Malformed("the answers to this batch are larger than %d bytes: send this request by itself", maxBatchAnswer))
 		return
 	}
 	m, ok := methods[name]
 	if !ok || !m.known(x.version) {
-		f := faultf(http.StatusOK, methodNotFound,
+		f := jsonrpc.Faultf(http.StatusOK, jsonrpc.MethodNotFound,
 			"method %q is unknown to this server in revision %v", text.Cut(name, text.MaxQuoted), x.version)
 		if x.version.Stateless() {
-			f.status = http.StatusNotFound
+			f.Status = http.StatusNotFound
 		}
 		x.refuse(f)
 		return
@@ -93,7 +94,7 @@ func (x *exchange) dispatch(name string) {
 	}
 }
 
-func (x *exchange) refuseIf(f *fault) {
+func (x *exchange) refuseIf(f *jsonrpc.Fault) {
 	if f != nil {
 		x.refuse(f)
 	}
@@ -116,9 +117,9 @@ func (x *exchange) beginResult() []byte {
 // initialize serves initialize, which revisions before 2026-07-28 start with (Lifecycle,
 // Initialization). It negotiates the client's revision if the server speaks it, otherwise the newest
 // revision that has initialize.
-func (x *exchange) initialize() *fault {
+func (x *exchange) initialize() *jsonrpc.Fault {
 	if x.params.protocolVersion.Kind() != '"' {
-		return badParams("params.protocolVersion must be a string that names a revision, such as %q", revision.NewestStateful)
+		return jsonrpc.BadParams("params.protocolVersion must be a string that names a revision, such as %q", revision.NewestStateful)
 	}
 	v := x.server.revisionOf(wire.Text(x.params.protocolVersion))
 	if v == revision.Unknown || v.Stateless() {
@@ -164,14 +165,14 @@ func (x *exchange) appendCapabilities(dst []byte, v revision.Revision) []byte {
 }
 
 // ping serves ping with an empty result.
-func (x *exchange) ping() *fault {
+func (x *exchange) ping() *jsonrpc.Fault {
 	x.out.B = append(x.beginResult(), "}}"...)
 	return nil
 }
 
 // discover serves server/discover, which takes the place of initialize in 2026-07-28: it returns the
 // supported revisions and the server's capabilities.
-func (x *exchange) discover() *fault {
+func (x *exchange) discover() *jsonrpc.Fault {
 	b := append(x.beginResult(), `"supportedVersions":`...)
 	b = x.server.appendEnabled(b)
 	b = x.appendCapabilities(append(b, `,"capabilities":`...), x.version)

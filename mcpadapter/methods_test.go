@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -52,7 +53,7 @@ func TestInitialize(t *testing.T) {
 		})
 	}
 	t.Run("no-version", func(t *testing.T) {
-		conformant(revision.Unknown, "initialize", `"capabilities":{}`).fault(t, 200, invalidParams)
+		conformant(revision.Unknown, "initialize", `"capabilities":{}`).fault(t, 200, jsonrpc.InvalidParams)
 	})
 }
 

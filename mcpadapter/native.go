@@ -11,6 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -21,7 +22,7 @@ const maxNativeError = 4 << 10
 type nativeAnswer struct {
 	result  jsontext.Value // the result, strict JSON
 	asks    *inputRequired // requests to the client before the final result
-	failure *fault         // a JSON-RPC error
+	failure *jsonrpc.Fault // a JSON-RPC error
 }
 
 // readNative parses a native result. Its errors are meant for the developers of the API.
@@ -52,7 +53,7 @@ func readNative(body []byte) (n nativeAnswer, err error) {
 }
 
 // readNativeError reads a JSON-RPC error from the API.
-func readNativeError(raw jsontext.Value) (*fault, error) {
+func readNativeError(raw jsontext.Value) (*jsonrpc.Fault, error) {
 	code, err := strconv.ParseInt(string(wire.MemberOf(raw, "code")), 10, 32)
 	if err != nil {
 		return nil, fmt.Errorf("error.code must be an integer of 32 bits")
@@ -61,9 +62,9 @@ func readNativeError(raw jsontext.Value) (*fault, error) {
 	if message == "" {
 		return nil, fmt.Errorf("error.message must be a string that says what is wrong")
 	}
-	f := &fault{status: http.StatusOK, code: int(code), message: text.Cut(message, maxNativeError)}
+	f := &jsonrpc.Fault{Status: http.StatusOK, Code: int(code), Message: text.Cut(message, maxNativeError)}
 	if data := wire.MemberOf(raw, "data"); data != nil {
-		f.data = append([]byte(nil), data...) // copy, because the body's buffer is reused
+		f.Data = append([]byte(nil), data...) // copy, because the body's buffer is reused
 	}
 	return f, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
@@ -38,9 +39,9 @@ type meta struct {
 //
 //   - Up to 2025-11-25, initialize negotiates the revision, and later HTTP requests repeat it in the header MCP-Protocol-Version.
 //   - From 2026-07-28 on, there is no initialize: each request names its revision both in the header and in _meta.
-func (x *exchange) agree(method string) *fault {
+func (x *exchange) agree(method string) *jsonrpc.Fault {
 	if x.batched && method == "initialize" {
-		return malformed("initialize must not be part of a batch: send it by itself")
+		return jsonrpc.Malformed("initialize must not be part of a batch: send it by itself")
 	}
 	if x.connection != nil {
 		return x.connection.agree(x, method)
@@ -57,7 +58,7 @@ func (x *exchange) agree(method string) *fault {
 	version := x.server.revisionOf(name)
 	switch {
 	case described.version.Kind() != '"':
-		return faultf(http.StatusBadRequest, invalidParams,
+		return jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.InvalidParams,
 			"_meta[%q] must be a string, not %s", metaVersion, wire.KindName(described.version.Kind()))
 	case !sent && (version == revision.Unknown || version.Stateless()):
 		return mismatched("the header MCP-Protocol-Version is missing: send it with the value %q, as in _meta", name)
@@ -75,7 +76,7 @@ func (x *exchange) agree(method string) *fault {
 }
 
 // agreeByHeader is agree for a message without a revision in _meta.
-func (x *exchange) agreeByHeader(method, header string, sent bool, described meta) *fault {
+func (x *exchange) agreeByHeader(method, header string, sent bool, described meta) *jsonrpc.Fault {
 	spoken := x.server.supports(x.version)
 	switch {
 	case spoken && x.version.Stateless():
@@ -96,32 +97,32 @@ func (x *exchange) agreeByHeader(method, header string, sent bool, described met
 
 // agreeWithoutBody checks the revision in the header of a GET or DELETE. Revisions without sessions
 // allow neither method (MCP 2026-07-28, Streamable HTTP, Earlier Streamable HTTP Revisions).
-func (x *exchange) agreeWithoutBody(method string) *fault {
-	var f *fault
+func (x *exchange) agreeWithoutBody(method string) *jsonrpc.Fault {
+	var f *jsonrpc.Fault
 	header, sent := headerValue(x.header, versionHeader)
 	switch {
 	case sent && !x.server.supports(x.version):
 		f = x.server.unsupportedVersion(header)
 	case x.version.Stateless() || x.server.newestStateful() == revision.Unknown:
-		f = faultf(http.StatusMethodNotAllowed, invalidRequest,
+		f = jsonrpc.Faultf(http.StatusMethodNotAllowed, jsonrpc.InvalidRequest,
 			"revision %v has neither sessions nor a stream on GET, so no %s: send subscriptions/listen with POST", revision.V20260728, method)
-		f.allow = true
+		f.Allow = true
 	default:
 		return nil
 	}
-	f.anonymous = true
+	f.Anonymous = true
 	return f
 }
 
 // readMeta reads the members of _meta. All are nil if the message has no _meta.
-func (x *exchange) readMeta() (described meta, f *fault) {
+func (x *exchange) readMeta() (described meta, f *jsonrpc.Fault) {
 	raw := x.params.meta
 	switch raw.Kind() {
 	case 0, 'n':
 		return meta{}, nil
 	case '{':
 	default:
-		return meta{}, faultf(http.StatusBadRequest, invalidParams, "_meta must be an object, not %s", wire.KindName(raw.Kind()))
+		return meta{}, jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.InvalidParams, "_meta must be an object, not %s", wire.KindName(raw.Kind()))
 	}
 	for walk := wire.Into(raw); walk.Next(); {
 		switch {
@@ -138,7 +139,7 @@ func (x *exchange) readMeta() (described meta, f *fault) {
 
 // checkDescribed checks a request against the rules of 2026-07-28: the headers must repeat the body,
 // and _meta must have the required members. Notifications are exempt.
-func (x *exchange) checkDescribed(method string, described meta) *fault {
+func (x *exchange) checkDescribed(method string, described meta) *jsonrpc.Fault {
 	if x.id == nil || method == "" {
 		return nil
 	}
@@ -157,7 +158,7 @@ func (x *exchange) checkDescribed(method string, described meta) *fault {
 
 // checkMeta checks _meta of a request against the rules of 2026-07-28 and stores the client's
 // capabilities.
-func (x *exchange) checkMeta(described meta) *fault {
+func (x *exchange) checkMeta(described meta) *jsonrpc.Fault {
 	if x.id == nil {
 		return nil
 	}
@@ -179,7 +180,7 @@ func (x *exchange) checkMeta(described meta) *fault {
 }
 
 // checkRepeated checks that a header occurs once and equals the value in the body.
-func (x *exchange) checkRepeated(header, member, want string) *fault {
+func (x *exchange) checkRepeated(header, member, want string) *jsonrpc.Fault {
 	value, present := headerValue(x.header, header)
 	if count := len(x.header[header]); count > 1 {
 		return mismatched("the header %s is sent %d times: send it once, with the value of %s, %q", header, count, member, text.Cut(want, text.MaxQuoted))
@@ -218,40 +219,40 @@ func decodeHeader(value string) (string, bool) {
 
 // mismatched returns the fault for a header that contradicts the body (MCP 2026-07-28, error
 // -32020). Proxies route by these headers, so a contradiction must not be ignored.
-func mismatched(format string, args ...any) *fault {
-	return faultf(http.StatusBadRequest, headerMismatch, format, args...)
+func mismatched(format string, args ...any) *jsonrpc.Fault {
+	return jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.HeaderMismatch, format, args...)
 }
 
-func missingMeta(key, what string) *fault {
-	return faultf(http.StatusBadRequest, invalidParams, "params._meta[%q] is missing: it must be %s", key, what)
+func missingMeta(key, what string) *jsonrpc.Fault {
+	return jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.InvalidParams, "params._meta[%q] is missing: it must be %s", key, what)
 }
 
-func badMeta(key, what string) *fault {
-	return faultf(http.StatusBadRequest, invalidParams, "params._meta[%q] must be %s", key, what)
+func badMeta(key, what string) *jsonrpc.Fault {
+	return jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.InvalidParams, "params._meta[%q] must be %s", key, what)
 }
 
 // missingVersion returns the fault for a request without the header MCP-Protocol-Version. Without
 // it, MCP implies a revision that the operator has disabled.
-func (s *Server) missingVersion(implied revision.Revision) *fault {
-	f := malformed("the header MCP-Protocol-Version is missing, which means %v, and that is not supported: "+
+func (s *Server) missingVersion(implied revision.Revision) *jsonrpc.Fault {
+	f := jsonrpc.Malformed("the header MCP-Protocol-Version is missing, which means %v, and that is not supported: "+
 		"send the header with a revision that this server speaks, %s", implied, s.enabledNames())
-	f.data = append(s.appendEnabled([]byte(`{"supported":`)), '}')
+	f.Data = append(s.appendEnabled([]byte(`{"supported":`)), '}')
 	return f
 }
 
 // unsupportedVersion returns the fault for an unknown revision. It lists the supported ones.
-func (s *Server) unsupportedVersion(requested string) *fault {
-	f := faultf(http.StatusBadRequest, unsupportedVersion,
+func (s *Server) unsupportedVersion(requested string) *jsonrpc.Fault {
+	f := jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.UnsupportedVersion,
 		"protocol version %q is not supported: this server speaks %s", text.Cut(requested, text.MaxQuoted), s.enabledNames())
-	f.data = append(s.appendEnabled([]byte(`{"supported":`)), `,"requested":`...)
-	f.data = append(wire.AppendString(f.data, requested), '}')
+	f.Data = append(s.appendEnabled([]byte(`{"supported":`)), `,"requested":`...)
+	f.Data = append(wire.AppendString(f.Data, requested), '}')
 	return f
 }
 
 // supports reports whether the server's options enable the revision.
 func (s *Server) supports(v revision.Revision) bool { return slices.Contains(s.enabled, v) }
 
-// Of returns the revision with that name if it is enabled, otherwise unknown.
+// revisionOf returns the revision with that name if it is enabled, otherwise unknown.
 func (s *Server) revisionOf(name string) revision.Revision {
 	if v := revision.Of(name); s.supports(v) {
 		return v

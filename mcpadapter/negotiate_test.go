@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
@@ -27,19 +28,19 @@ func TestRevisionIsDecidedPerRequest(t *testing.T) {
 		{"2025-11-25", "2025-11-25", plain, 200, 0},
 		{"space-around", " 2025-11-25\t", plain, 200, 0},
 		{"2024-11-05", "2024-11-05", plain, 200, 0},
-		{"garbage", "v1", plain, 400, unsupportedVersion},
-		{"old-garbage", "1900-01-01", plain, 400, unsupportedVersion},
-		{"old-garbage/notification", "1900-01-01", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, 400, unsupportedVersion},
-		{"future", "2030-01-01", plain, 400, unsupportedVersion},
+		{"garbage", "v1", plain, 400, jsonrpc.UnsupportedVersion},
+		{"old-garbage", "1900-01-01", plain, 400, jsonrpc.UnsupportedVersion},
+		{"old-garbage/notification", "1900-01-01", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, 400, jsonrpc.UnsupportedVersion},
+		{"future", "2030-01-01", plain, 400, jsonrpc.UnsupportedVersion},
 		{"initialize/no-header", "", initialize, 200, 0},
 		{"initialize/unknown-header", "2024-11-05", initialize, 200, 0},
 		{"2026-07-28", "2026-07-28", describing(`"2026-07-28"`), 200, 0},
-		{"2026-07-28/without-meta", "2026-07-28", plain, 400, invalidParams},
-		{"2026-07-28/without-header", "", describing(`"2026-07-28"`), 400, headerMismatch},
-		{"2026-07-28/other-header", "2025-11-25", describing(`"2026-07-28"`), 400, headerMismatch},
-		{"2026-07-28/other-meta", "2026-07-28", describing(`"v999"`), 400, headerMismatch},
-		{"2026-07-28/meta-number", "2026-07-28", describing(`20260728`), 400, invalidParams},
-		{"unknown-in-both", "1900-01-01", describing(`"1900-01-01"`), 400, unsupportedVersion},
+		{"2026-07-28/without-meta", "2026-07-28", plain, 400, jsonrpc.InvalidParams},
+		{"2026-07-28/without-header", "", describing(`"2026-07-28"`), 400, jsonrpc.HeaderMismatch},
+		{"2026-07-28/other-header", "2025-11-25", describing(`"2026-07-28"`), 400, jsonrpc.HeaderMismatch},
+		{"2026-07-28/other-meta", "2026-07-28", describing(`"v999"`), 400, jsonrpc.HeaderMismatch},
+		{"2026-07-28/meta-number", "2026-07-28", describing(`20260728`), 400, jsonrpc.InvalidParams},
+		{"unknown-in-both", "1900-01-01", describing(`"1900-01-01"`), 400, jsonrpc.UnsupportedVersion},
 		{"old-in-both", "2025-11-25", describing(`"2025-11-25"`), 200, 0},
 		{"old-in-meta-only", "", describing(`"2025-11-25"`), 200, 0},
 	} {
@@ -47,7 +48,7 @@ func TestRevisionIsDecidedPerRequest(t *testing.T) {
 			r := request{body: c.body, header: map[string]string{versionHeader: c.header, methodHeader: "tools/list"}}
 			a := parse(t, r.send(t))
 			r.fault(t, c.status, c.code)
-			if c.code != unsupportedVersion {
+			if c.code != jsonrpc.UnsupportedVersion {
 				return
 			}
 			var data struct {
@@ -73,23 +74,23 @@ func TestHeadersRepeatTheBody(t *testing.T) {
 		status, code         int
 	}{
 		{"conformant", "tools/call", call(`"get_trip"`), nil, 200, 0},
-		{"method/missing", "tools/list", "", map[string]string{methodHeader: ""}, 400, headerMismatch},
-		{"method/other", "tools/list", "", map[string]string{methodHeader: "tools/call"}, 400, headerMismatch},
-		{"method/case", "tools/list", "", map[string]string{methodHeader: "TOOLS/LIST"}, 400, headerMismatch},
-		{"name/missing", "tools/call", call(`"get_trip"`), map[string]string{nameHeader: ""}, 400, headerMismatch},
-		{"name/other", "tools/call", call(`"get_trip"`), map[string]string{nameHeader: "cancel_trip"}, 400, headerMismatch},
+		{"method/missing", "tools/list", "", map[string]string{methodHeader: ""}, 400, jsonrpc.HeaderMismatch},
+		{"method/other", "tools/list", "", map[string]string{methodHeader: "tools/call"}, 400, jsonrpc.HeaderMismatch},
+		{"method/case", "tools/list", "", map[string]string{methodHeader: "TOOLS/LIST"}, 400, jsonrpc.HeaderMismatch},
+		{"name/missing", "tools/call", call(`"get_trip"`), map[string]string{nameHeader: ""}, 400, jsonrpc.HeaderMismatch},
+		{"name/other", "tools/call", call(`"get_trip"`), map[string]string{nameHeader: "cancel_trip"}, 400, jsonrpc.HeaderMismatch},
 		{"name/padded", "tools/call", call(`"get_trip"`), map[string]string{nameHeader: "  get_trip "}, 200, 0},
 		{"name/base64", "tools/call", call(`"h\u00e9"`), map[string]string{nameHeader: encoded("hé")}, 200, 0},
 		{"name/base64-of-base64", "tools/call", call(`"=?base64?a?="`), map[string]string{nameHeader: encoded("=?base64?a?=")}, 200, 0},
-		{"name/base64-other", "tools/call", call(`"get_trip"`), map[string]string{nameHeader: encoded("x")}, 400, headerMismatch},
-		{"name/base64-broken", "tools/call", call(`"get_trip"`), map[string]string{nameHeader: "=?base64?Z2V0X3RyaXA?="}, 400, headerMismatch},
-		{"name/base64-loose-bits", "tools/call", call(`"x"`), map[string]string{nameHeader: "=?base64?eB==?="}, 400, headerMismatch},
+		{"name/base64-other", "tools/call", call(`"get_trip"`), map[string]string{nameHeader: encoded("x")}, 400, jsonrpc.HeaderMismatch},
+		{"name/base64-broken", "tools/call", call(`"get_trip"`), map[string]string{nameHeader: "=?base64?Z2V0X3RyaXA?="}, 400, jsonrpc.HeaderMismatch},
+		{"name/base64-loose-bits", "tools/call", call(`"x"`), map[string]string{nameHeader: "=?base64?eB==?="}, 400, jsonrpc.HeaderMismatch},
 		{"name/unwrapped", "tools/call", call(`"=?base64?x"`), map[string]string{nameHeader: "=?base64?x"}, 200, 0},
-		{"name/absent-in-body", "tools/call", `"arguments":{}`, map[string]string{nameHeader: ""}, 200, invalidParams},
-		{"unknown-method", "tools/destroy", "", nil, 404, methodNotFound},
-		{"removed/initialize", "initialize", `"protocolVersion":"2025-11-25"`, nil, 404, methodNotFound},
-		{"removed/ping", "ping", "", nil, 404, methodNotFound},
-		{"removed/setLevel", "logging/setLevel", `"level":"info"`, nil, 404, methodNotFound},
+		{"name/absent-in-body", "tools/call", `"arguments":{}`, map[string]string{nameHeader: ""}, 200, jsonrpc.InvalidParams},
+		{"unknown-method", "tools/destroy", "", nil, 404, jsonrpc.MethodNotFound},
+		{"removed/initialize", "initialize", `"protocolVersion":"2025-11-25"`, nil, 404, jsonrpc.MethodNotFound},
+		{"removed/ping", "ping", "", nil, 404, jsonrpc.MethodNotFound},
+		{"removed/setLevel", "logging/setLevel", `"level":"info"`, nil, 404, jsonrpc.MethodNotFound},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			r := conformant(revision.V20260728, c.method, c.params)
@@ -102,7 +103,7 @@ func TestHeadersRepeatTheBody(t *testing.T) {
 	for _, header := range []string{methodHeader, nameHeader} {
 		t.Run(header+"/twice", func(t *testing.T) {
 			x := exchange{header: map[string][]string{header: {"same", "same"}}}
-			if f := x.checkRepeated(header, "member", "same"); f == nil || !strings.Contains(f.message, "2 times") {
+			if f := x.checkRepeated(header, "member", "same"); f == nil || !strings.Contains(f.Message, "2 times") {
 				t.Errorf("got %+v, want a fault that says that the header is sent 2 times", f)
 			}
 		})
@@ -121,14 +122,14 @@ func TestMetaIsRequired(t *testing.T) {
 		t.Run(rule, func(t *testing.T) {
 			r := conformant(revision.V20260728, "tools/list", "")
 			r.body = `{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{` + meta + `}}`
-			r.fault(t, 400, invalidParams)
+			r.fault(t, 400, jsonrpc.InvalidParams)
 		})
 	}
 }
 
 func TestErrorsQuoteLittle(t *testing.T) {
 	long := strings.Repeat("é", 100000)
-	a := request{body: `{"jsonrpc":"2.0","id":7,"method":"` + long + `"}`}.fault(t, 200, methodNotFound)
+	a := request{body: `{"jsonrpc":"2.0","id":7,"method":"` + long + `"}`}.fault(t, 200, jsonrpc.MethodNotFound)
 	if len(a.Error.Message) > 500 || !strings.Contains(a.Error.Message, "…") {
 		t.Errorf("%d bytes", len(a.Error.Message))
 	}
@@ -147,11 +148,11 @@ func TestErrorsSayWhatIsWrongWithTheRevision(t *testing.T) {
 		code               int
 		want, not          string
 	}{
-		{"no-header", "", plain, invalidRequest, "the header MCP-Protocol-Version is missing, which means 2025-03-26", `"2025-03-26"`},
-		{"header", "2025-03-26", plain, unsupportedVersion, `"2025-03-26" is not supported`, "missing"},
-		{"capabilities/missing", "2026-07-28", described(``), invalidParams, `params._meta["` + metaCapabilities + `"] is missing`, "not "},
-		{"capabilities/number", "2026-07-28", described(`,"` + metaCapabilities + `":5`), invalidParams, "must be an object, {} if the client has no capabilities, not a number", "missing"},
-		{"capabilities/null", "2026-07-28", described(`,"` + metaCapabilities + `":null`), invalidParams, "not null", "missing"},
+		{"no-header", "", plain, jsonrpc.InvalidRequest, "the header MCP-Protocol-Version is missing, which means 2025-03-26", `"2025-03-26"`},
+		{"header", "2025-03-26", plain, jsonrpc.UnsupportedVersion, `"2025-03-26" is not supported`, "missing"},
+		{"capabilities/missing", "2026-07-28", described(``), jsonrpc.InvalidParams, `params._meta["` + metaCapabilities + `"] is missing`, "not "},
+		{"capabilities/number", "2026-07-28", described(`,"` + metaCapabilities + `":5`), jsonrpc.InvalidParams, "must be an object, {} if the client has no capabilities, not a number", "missing"},
+		{"capabilities/null", "2026-07-28", described(`,"` + metaCapabilities + `":null`), jsonrpc.InvalidParams, "not null", "missing"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			r := request{server: newest, body: c.body, header: map[string]string{versionHeader: c.header, methodHeader: "tools/list"}}

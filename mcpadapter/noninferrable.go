@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -31,7 +32,7 @@ func hasNonInferrable(tool *tool.Tool) bool {
 
 // completeArguments returns the arguments of an invocation together with the user's values. If
 // values are missing, the reply has asks or a Failure.
-func (x *exchange) completeArguments(t *tool.Tool, i invocation, now *round) ([]byte, reply, *fault) {
+func (x *exchange) completeArguments(t *tool.Tool, i invocation, now *round) ([]byte, reply, *jsonrpc.Fault) {
 	if !hasNonInferrable(t) {
 		return i.arguments, reply{}, nil
 	}
@@ -49,7 +50,7 @@ func (x *exchange) completeArguments(t *tool.Tool, i invocation, now *round) ([]
 
 // completeRound obtains the values that the user must give. If it returns neither asks nor a
 // Failure, now.answers is nil only if no value is needed.
-func (x *exchange) completeRound(t *tool.Tool, i invocation, now *round) (reply, *fault) {
+func (x *exchange) completeRound(t *tool.Tool, i invocation, now *round) (reply, *jsonrpc.Fault) {
 	wanted, err := t.FromUser(i.arguments)
 	if err != nil {
 		return refused(t, err), nil
@@ -96,7 +97,7 @@ func inventedArguments(tool *tool.Tool, arguments jsontext.Value) (names []strin
 
 // askUser sends the form to the user: before 2026-07-28 as a request of the server, from then on as
 // the result of this request.
-func (x *exchange) askUser(form *argumentForm, i invocation, now *round) (reply, *fault) {
+func (x *exchange) askUser(form *argumentForm, i invocation, now *round) (reply, *jsonrpc.Fault) {
 	t := form.tool
 	if f := x.checkSupported(canElicit); f != nil {
 		return reply{}, f

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -23,7 +24,7 @@ const maxSafeInteger = 1<<53 - 1
 // checkParamHeaders checks that headers which repeat arguments have the same values as the
 // arguments. A proxy in front of this server may have decided by the headers. Connections have no
 // headers to check.
-func (x *exchange) checkParamHeaders(tool *tool.Tool) *fault {
+func (x *exchange) checkParamHeaders(tool *tool.Tool) *jsonrpc.Fault {
 	if !x.version.Stateless() || x.header == nil {
 		return nil
 	}
@@ -40,7 +41,7 @@ func (x *exchange) checkParamHeaders(tool *tool.Tool) *fault {
 }
 
 // checkParamHeader checks one header. It must be absent if the argument is absent or null.
-func (x *exchange) checkParamHeader(header, argument string) *fault {
+func (x *exchange) checkParamHeader(header, argument string) *jsonrpc.Fault {
 	value := wire.MemberOf(x.params.arguments, argument)
 	values := x.header[http.CanonicalHeaderKey(header)]
 	switch value.Kind() {

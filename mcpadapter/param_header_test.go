@@ -5,6 +5,7 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -50,7 +51,7 @@ func TestParamHeaders(t *testing.T) {
 				r.fault(t, 200, 0)
 				return
 			}
-			r.fault(t, 400, headerMismatch)
+			r.fault(t, 400, jsonrpc.HeaderMismatch)
 			r.version, r.body = revision.V20251125, conformant(revision.V20251125, "tools/call", `"name":"route","arguments":`+c.arguments).body
 			r.fault(t, 200, 0)
 		})
@@ -62,6 +63,6 @@ func TestParamHeadersOverConnection(t *testing.T) {
 	x := exchange{version: revision.V20260728, params: params{arguments: []byte(`{"region":"x"}`)}}
 	tool, _ := build(t, payments, tool.BuildOptions{}).Tool("route")
 	if f := x.checkParamHeaders(tool); f != nil {
-		t.Error(f.message)
+		t.Error(f.Message)
 	}
 }

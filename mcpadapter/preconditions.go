@@ -11,11 +11,12 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 )
 
 // admitPage checks the Host and Origin headers of requests that web pages make. Requests without an
 // Origin header always pass (MCP, Streamable HTTP, Security Warning).
-func (s *Server) admitPage(r *http.Request) *fault {
+func (s *Server) admitPage(r *http.Request) *jsonrpc.Fault {
 	if f := s.checkHost(r); f != nil {
 		return f
 	}
@@ -23,7 +24,7 @@ func (s *Server) admitPage(r *http.Request) *fault {
 }
 
 // admit checks the method and the headers of a request before its body is read.
-func (s *Server) admit(r *http.Request) *fault {
+func (s *Server) admit(r *http.Request) *jsonrpc.Fault {
 	switch r.Method {
 	case http.MethodPost:
 	case http.MethodGet:
@@ -31,23 +32,23 @@ func (s *Server) admit(r *http.Request) *fault {
 	case http.MethodDelete:
 		return nil
 	case http.MethodOptions:
-		return &fault{status: http.StatusNoContent, allow: true}
+		return &jsonrpc.Fault{Status: http.StatusNoContent, Allow: true}
 	default:
-		f := faultf(http.StatusMethodNotAllowed, invalidRequest,
+		f := jsonrpc.Faultf(http.StatusMethodNotAllowed, jsonrpc.InvalidRequest,
 			"this endpoint answers POST, a stream on GET and the end of a session on DELETE, not %s", text.Cut(r.Method, text.MaxQuoted))
-		f.anonymous, f.allow = true, true
+		f.Anonymous, f.Allow = true, true
 		return f
 	}
 	if content.MediaType(r.Header.Get("Content-Type")) != "application/json" {
-		return faultf(http.StatusUnsupportedMediaType, invalidRequest,
+		return jsonrpc.Faultf(http.StatusUnsupportedMediaType, jsonrpc.InvalidRequest,
 			"the Content-Type must be application/json, not %q", text.Cut(r.Header.Get("Content-Type"), text.MaxQuoted))
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return faultf(http.StatusUnsupportedMediaType, invalidRequest,
+		return jsonrpc.Faultf(http.StatusUnsupportedMediaType, jsonrpc.InvalidRequest,
 			"Content-Encoding %q is not supported: send the body as it is", text.Cut(coding, text.MaxQuoted))
 	}
 	if !acceptsJSON(r.Header["Accept"]) {
-		return faultf(http.StatusNotAcceptable, invalidRequest,
+		return jsonrpc.Faultf(http.StatusNotAcceptable, jsonrpc.InvalidRequest,
 			"answers are application/json, which the Accept header excludes: send \"application/json, text/event-stream\"")
 	}
 	return nil
@@ -55,13 +56,13 @@ func (s *Server) admit(r *http.Request) *fault {
 
 // admitStream checks a GET request. A GET can only open an event stream, so the Accept header must
 // list text/event-stream.
-func admitStream(r *http.Request) *fault {
+func admitStream(r *http.Request) *jsonrpc.Fault {
 	if acceptsStream(r.Header["Accept"]) {
 		return nil
 	}
-	f := faultf(http.StatusNotAcceptable, invalidRequest,
+	f := jsonrpc.Faultf(http.StatusNotAcceptable, jsonrpc.InvalidRequest,
 		"GET opens a stream of events for MCP clients: let the Accept header list text/event-stream, or POST a request")
-	f.anonymous = true
+	f.Anonymous = true
 	return f
 }
 
@@ -85,7 +86,7 @@ func acceptsStream(accept []string) bool {
 // then agree, so only the host name itself reveals the attack. The check applies to requests with an
 // Origin header, which browsers send with every POST. A request without it does not come from a
 // page; it may come from a reverse proxy on this machine that forwards the public host name.
-func (s *Server) checkHost(r *http.Request) *fault {
+func (s *Server) checkHost(r *http.Request) *jsonrpc.Fault {
 	if len(r.Header["Origin"]) == 0 {
 		return nil
 	}
@@ -96,16 +97,16 @@ func (s *Server) checkHost(r *http.Request) *fault {
 	if s.hosts["*"] || s.hosts[hostname(r.Host)] {
 		return nil
 	}
-	f := faultf(http.StatusForbidden, invalidRequest,
+	f := jsonrpc.Faultf(http.StatusForbidden, jsonrpc.InvalidRequest,
 		"pages of host %q are not served on a loopback address: use localhost, or name this host in the option hosts of the server's configuration",
 		text.Cut(r.Host, text.MaxQuoted))
-	f.anonymous = true
+	f.Anonymous = true
 	return f
 }
 
 // checkOrigin rejects requests from pages of other sites. A request without an Origin header does
 // not come from a page.
-func (s *Server) checkOrigin(r *http.Request) *fault {
+func (s *Server) checkOrigin(r *http.Request) *jsonrpc.Fault {
 	origins := r.Header["Origin"]
 	if len(origins) == 0 || s.origins["*"] {
 		return nil
@@ -116,9 +117,9 @@ func (s *Server) checkOrigin(r *http.Request) *fault {
 			return nil
 		}
 	}
-	f := faultf(http.StatusForbidden, invalidRequest,
+	f := jsonrpc.Faultf(http.StatusForbidden, jsonrpc.InvalidRequest,
 		"origin %q may not call this server: name it in the option origins of the server's configuration", text.Cut(origins[0], text.MaxQuoted))
-	f.anonymous = true
+	f.Anonymous = true
 	return f
 }
 
@@ -198,7 +199,7 @@ func refusedByWeight(part string) bool {
 const firstRead = 64 << 10
 
 // readBody reads the whole body into b, up to Options.MaxBody bytes.
-func (s *Server) readBody(b *buffer.Buffer, r *http.Request) *fault {
+func (s *Server) readBody(b *buffer.Buffer, r *http.Request) *jsonrpc.Fault {
 	limit := s.options.MaxBody
 	if r.ContentLength > limit {
 		return tooLarge(limit)
@@ -221,14 +222,14 @@ func (s *Server) readBody(b *buffer.Buffer, r *http.Request) *fault {
 
 // incompleteBody returns the fault for a body that ended early: either a handler in front of this server
 // limits bodies, or the client stopped sending.
-func incompleteBody(err error, read int) *fault {
+func incompleteBody(err error, read int) *jsonrpc.Fault {
 	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
 		return tooLarge(tooLong.Limit)
 	}
-	return faultf(http.StatusBadRequest, parseError, "the body broke off after %d bytes: send it again", read)
+	return jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.ParseError, "the body broke off after %d bytes: send it again", read)
 }
 
-func tooLarge(limit int64) *fault {
-	return faultf(http.StatusRequestEntityTooLarge, invalidRequest,
+func tooLarge(limit int64) *jsonrpc.Fault {
+	return jsonrpc.Faultf(http.StatusRequestEntityTooLarge, jsonrpc.InvalidRequest,
 		"the body is larger than the limit of %d bytes: send less at once", limit)
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // listPrompts serves prompts/list.
-func (x *exchange) listPrompts() *fault {
+func (x *exchange) listPrompts() *jsonrpc.Fault {
 	c := x.catalog()
 	var items []listed
 	for _, p := range c.index().Prompts {
@@ -28,21 +29,21 @@ func (x *exchange) listPrompts() *fault {
 }
 
 // getPrompt serves prompts/get.
-func (x *exchange) getPrompt() *fault {
+func (x *exchange) getPrompt() *jsonrpc.Fault {
 	if x.params.name.Kind() != '"' {
-		return badParams("params.name must be a string that names a prompt, not %s", wire.KindName(x.params.name.Kind()))
+		return jsonrpc.BadParams("params.name must be a string that names a prompt, not %s", wire.KindName(x.params.name.Kind()))
 	}
 	name := wire.Text(x.params.name)
 	p := x.catalog().index().ByName[name]
 	if p == nil {
-		return badParams("there is no prompt %q: prompts/list names those there are", text.Cut(name, text.MaxQuoted))
+		return jsonrpc.BadParams("there is no prompt %q: prompts/list names those there are", text.Cut(name, text.MaxQuoted))
 	}
 	values, f := readArguments(x.params.arguments, "params.arguments")
 	if f != nil {
 		return f
 	}
 	if err := p.CheckValues(values); err != nil {
-		return badParams("%v", err)
+		return jsonrpc.BadParams("%v", err)
 	}
 	if p.Tool != nil {
 		return x.runPrompt(p, values)
@@ -51,14 +52,14 @@ func (x *exchange) getPrompt() *fault {
 }
 
 // readArguments reads an object of strings. It skips null values.
-func readArguments(raw jsontext.Value, where string) (map[string]string, *fault) {
+func readArguments(raw jsontext.Value, where string) (map[string]string, *jsonrpc.Fault) {
 	values := make(map[string]string)
 	switch raw.Kind() {
 	case 0, 'n':
 		return values, nil
 	case '{':
 	default:
-		return nil, badParams("%s must be an object, not %s", where, wire.KindName(raw.Kind()))
+		return nil, jsonrpc.BadParams("%s must be an object, not %s", where, wire.KindName(raw.Kind()))
 	}
 	for walk := wire.Into(raw); walk.Next(); {
 		name := wire.Text(walk.Name)
@@ -67,7 +68,7 @@ func readArguments(raw jsontext.Value, where string) (map[string]string, *fault)
 			values[name] = wire.Text(walk.Value)
 		case 'n':
 		default:
-			return nil, badParams("%s.%s must be a string, not %s", where, text.Cut(name, text.MaxQuoted), wire.KindName(walk.Value.Kind()))
+			return nil, jsonrpc.BadParams("%s.%s must be a string, not %s", where, text.Cut(name, text.MaxQuoted), wire.KindName(walk.Value.Kind()))
 		}
 	}
 	return values, nil
@@ -77,7 +78,7 @@ func readArguments(raw jsontext.Value, where string) (map[string]string, *fault)
 const maxPromptAnswer = 16 << 20
 
 // fillPrompt writes the messages of a Library prompt with the arguments filled in.
-func (x *exchange) fillPrompt(p *library.PromptEntry, values map[string]string) *fault {
+func (x *exchange) fillPrompt(p *library.PromptEntry, values map[string]string) *jsonrpc.Fault {
 	var messages []byte
 	for i := range p.Messages {
 		m := &p.Messages[i]
@@ -90,7 +91,7 @@ func (x *exchange) fillPrompt(p *library.PromptEntry, values map[string]string) 
 			return tooLongPrompt(p.Name)
 		}
 		var answered bool
-		var f *fault
+		var f *jsonrpc.Fault
 		if messages, answered, f = x.appendPromptContent(messages, &m.Content, p, values); f != nil || answered {
 			return f
 		}
@@ -104,8 +105,8 @@ func (x *exchange) fillPrompt(p *library.PromptEntry, values map[string]string) 
 }
 
 // tooLongPrompt returns the fault for arguments that make a prompt too long.
-func tooLongPrompt(name string) *fault {
-	return badParams("with these arguments the prompt %s is longer than %d bytes: shorten them", name, maxPromptAnswer)
+func tooLongPrompt(name string) *jsonrpc.Fault {
+	return jsonrpc.BadParams("with these arguments the prompt %s is longer than %d bytes: shorten them", name, maxPromptAnswer)
 }
 
 // answerPrompt writes a GetPromptResult.
@@ -121,7 +122,7 @@ func (x *exchange) answerPrompt(description string, messages []byte) {
 // appendPromptContent appends the content of one message in the client's revision. answered is true
 // if the response is already written: a resource made from an operation may need responses from the
 // client first.
-func (x *exchange) appendPromptContent(dst []byte, c *library.PromptContent, p *library.PromptEntry, values map[string]string) (b []byte, answered bool, f *fault) {
+func (x *exchange) appendPromptContent(dst []byte, c *library.PromptContent, p *library.PromptEntry, values map[string]string) (b []byte, answered bool, f *jsonrpc.Fault) {
 	switch c.Type {
 	case "text":
 		return content.AppendText(dst, c.Text.Fill(values)), false, nil
@@ -162,7 +163,7 @@ func (x *exchange) appendPromptLink(dst []byte, c *library.PromptContent, values
 }
 
 // embedResource reads a resource and appends it as an embedded resource.
-func (x *exchange) embedResource(dst []byte, uri string, p *library.PromptEntry) (b []byte, answered bool, f *fault) {
+func (x *exchange) embedResource(dst []byte, uri string, p *library.PromptEntry) (b []byte, answered bool, f *jsonrpc.Fault) {
 	t, ok := x.catalog().index().Find(uri)
 	if !ok {
 		return dst, false, asInvalidParams(x.noResource(uri))
@@ -194,9 +195,9 @@ func (x *exchange) embedResource(dst []byte, uri string, p *library.PromptEntry)
 
 // asInvalidParams changes the error code "resource not found" to invalid params, because in a prompt the
 // URI follows from the arguments.
-func asInvalidParams(f *fault) *fault {
-	if f.code == resourceNotFound {
-		f.code = invalidParams
+func asInvalidParams(f *jsonrpc.Fault) *jsonrpc.Fault {
+	if f.Code == resourceNotFound {
+		f.Code = jsonrpc.InvalidParams
 	}
 	return f
 }
@@ -210,7 +211,7 @@ func firstItem(array jsontext.Value) jsontext.Value {
 
 // runPrompt calls the prompt's operation. A native GetPromptResult is passed on; any other response
 // becomes one message with the role user.
-func (x *exchange) runPrompt(p *library.PromptEntry, values map[string]string) *fault {
+func (x *exchange) runPrompt(p *library.PromptEntry, values map[string]string) *jsonrpc.Fault {
 	r, f := x.invoke(invocation{method: "prompts/get", target: p.Name, tool: p.Tool.Name, arguments: p.Call(values)})
 	if f != nil {
 		return f
@@ -221,11 +222,11 @@ func (x *exchange) runPrompt(p *library.PromptEntry, values map[string]string) *
 		x.writeInputRequired(r)
 		return nil
 	case r.Failure != nil && r.Failure.Kind == tool.InvalidArguments:
-		return badParams("%s", r.Failure.Message)
+		return jsonrpc.BadParams("%s", r.Failure.Message)
 	case r.Failure != nil:
-		f = faultf(http.StatusOK, internalError, "%s", r.Failure.Message)
+		f = jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "%s", r.Failure.Message)
 		if r.Failure.Status != 0 {
-			f.data = append(strconv.AppendInt([]byte(`{"status":`), int64(r.Failure.Status), 10), '}')
+			f.Data = append(strconv.AppendInt([]byte(`{"status":`), int64(r.Failure.Status), 10), '}')
 		}
 		return f
 	case r.native != nil:
@@ -238,16 +239,16 @@ func (x *exchange) runPrompt(p *library.PromptEntry, values map[string]string) *
 }
 
 // answerNativePrompt writes the messages of a GetPromptResult from the API.
-func (x *exchange) answerNativePrompt(p *library.PromptEntry, native jsontext.Value) *fault {
+func (x *exchange) answerNativePrompt(p *library.PromptEntry, native jsontext.Value) *jsonrpc.Fault {
 	list := wire.MemberOf(native, "messages")
 	if list.Kind() != '[' {
-		return faultf(http.StatusOK, internalError, "the API answered the prompt %s with a result that has no messages", p.Name)
+		return jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the API answered the prompt %s with a result that has no messages", p.Name)
 	}
 	var messages []byte
 	for walk := wire.Into(list); walk.Next(); {
 		role := wire.Text(wire.MemberOf(walk.Value, "role"))
 		if role != "user" && role != "assistant" {
-			return faultf(http.StatusOK, internalError, "the API answered the prompt %s with a message that is neither of the user nor of the assistant", p.Name)
+			return jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the API answered the prompt %s with a message that is neither of the user nor of the assistant", p.Name)
 		}
 		if messages != nil {
 			messages = append(messages, ',')
@@ -255,7 +256,7 @@ func (x *exchange) answerNativePrompt(p *library.PromptEntry, native jsontext.Va
 		messages = append(append(append(messages, `{"role":"`...), role...), `","content":`...)
 		var err error
 		if messages, err = x.blocks().AppendBlock(messages, wire.MemberOf(walk.Value, "content")); err != nil {
-			return faultf(http.StatusOK, internalError, "the API answered the prompt %s with a message that cannot be used: %v", p.Name, err)
+			return jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the API answered the prompt %s with a message that cannot be used: %v", p.Name, err)
 		}
 		messages = append(messages, '}')
 	}

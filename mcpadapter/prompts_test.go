@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
@@ -121,17 +122,17 @@ func TestPromptFaults(t *testing.T) {
 		code   int
 		want   string
 	}{
-		"no-name":            {``, invalidParams, "params.name"},
-		"unknown":            {`"name":"nothing"`, invalidParams, "prompts/list"},
-		"missing-argument":   {`"name":"plan_trip","arguments":{"class":"first"}`, invalidParams, "needs the argument city: Where it begins"},
-		"null-argument":      {`"name":"plan_trip","arguments":{"city":null}`, invalidParams, "city"},
-		"not-in-enum":        {`"name":"plan_trip","arguments":{"city":"x","class":"third"}`, invalidParams, "first, second"},
-		"number":             {`"name":"plan_trip","arguments":{"city":7}`, invalidParams, "must be a string, not a number"},
-		"array":              {`"name":"plan_trip","arguments":[]`, invalidParams, "must be an object"},
-		"resource-not-there": {`"name":"look","arguments":{"id":"none"}`, invalidParams, "there is no resource"},
-		"resource-fails":     {`"name":"look","arguments":{"id":"broken"}`, internalError, ""},
-		"operation-refuses":  {`"name":"greeting","arguments":{"who":"x","times":"many"}`, invalidParams, "times"},
-		"operation-argument": {`"name":"greeting","arguments":{}`, invalidParams, "who"},
+		"no-name":            {``, jsonrpc.InvalidParams, "params.name"},
+		"unknown":            {`"name":"nothing"`, jsonrpc.InvalidParams, "prompts/list"},
+		"missing-argument":   {`"name":"plan_trip","arguments":{"class":"first"}`, jsonrpc.InvalidParams, "needs the argument city: Where it begins"},
+		"null-argument":      {`"name":"plan_trip","arguments":{"city":null}`, jsonrpc.InvalidParams, "city"},
+		"not-in-enum":        {`"name":"plan_trip","arguments":{"city":"x","class":"third"}`, jsonrpc.InvalidParams, "first, second"},
+		"number":             {`"name":"plan_trip","arguments":{"city":7}`, jsonrpc.InvalidParams, "must be a string, not a number"},
+		"array":              {`"name":"plan_trip","arguments":[]`, jsonrpc.InvalidParams, "must be an object"},
+		"resource-not-there": {`"name":"look","arguments":{"id":"none"}`, jsonrpc.InvalidParams, "there is no resource"},
+		"resource-fails":     {`"name":"look","arguments":{"id":"broken"}`, jsonrpc.InternalError, ""},
+		"operation-refuses":  {`"name":"greeting","arguments":{"who":"x","times":"many"}`, jsonrpc.InvalidParams, "times"},
+		"operation-argument": {`"name":"greeting","arguments":{}`, jsonrpc.InvalidParams, "who"},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			for _, v := range []revision.Revision{revision.V20251125, revision.V20260728} {
@@ -160,7 +161,7 @@ func TestPromptIsBounded(t *testing.T) {
 	}
 	server := New(Options{})
 	server.SetLibrary(library)
-	shelved(t, server, revision.V20251125, "prompts/get", `"name":"bomb","arguments":{"a":"`+strings.Repeat("a", 1<<20)+`"}`).fault(t, 200, invalidParams)
+	shelved(t, server, revision.V20251125, "prompts/get", `"name":"bomb","arguments":{"a":"`+strings.Repeat("a", 1<<20)+`"}`).fault(t, 200, jsonrpc.InvalidParams)
 }
 
 func TestNativePromptsAreChecked(t *testing.T) {
@@ -178,7 +179,7 @@ func TestNativePromptsAreChecked(t *testing.T) {
 				w.Header().Set("Content-Type", content.NativeType)
 				_, _ = w.Write([]byte(body))
 			})
-			r.fault(t, 200, internalError)
+			r.fault(t, 200, jsonrpc.InternalError)
 		})
 	}
 }
@@ -295,7 +296,7 @@ func TestCompletion(t *testing.T) {
 		"context":          prompt("plan_trip") + argument("city", "p") + `,"context":{"arguments":{"class":7}}`,
 	} {
 		t.Run(rule, func(t *testing.T) {
-			shelved(t, server, revision.V20251125, "completion/complete", params).fault(t, 200, invalidParams)
+			shelved(t, server, revision.V20251125, "completion/complete", params).fault(t, 200, jsonrpc.InvalidParams)
 		})
 	}
 }

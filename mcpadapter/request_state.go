@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 )
 
 const (
@@ -39,7 +40,7 @@ func (m *roundState) empty() bool { return !m.asked && m.answers == nil && m.sta
 
 // resumeRound reads the inputResponses and the requestState of a request. It returns the zero round
 // if the request is the first one.
-func (x *exchange) resumeRound(i invocation) (now round, f *fault) {
+func (x *exchange) resumeRound(i invocation) (now round, f *jsonrpc.Fault) {
 	if now.responses, f = readInputResponses(wire.MemberOf(x.params.raw, "inputResponses")); f != nil {
 		return now, f
 	}
@@ -49,11 +50,11 @@ func (x *exchange) resumeRound(i invocation) (now round, f *fault) {
 		return now, nil
 	case '"':
 	default:
-		return now, badParams("params.requestState must be a string, not %s", wire.KindName(sealed.Kind()))
+		return now, jsonrpc.BadParams("params.requestState must be a string, not %s", wire.KindName(sealed.Kind()))
 	}
 	plain, err := x.server.signer().unseal(wire.Text(sealed), x.binding(i))
 	if err != nil {
-		return now, badParams("params.requestState %v: call again without it", err)
+		return now, jsonrpc.BadParams("params.requestState %v: call again without it", err)
 	}
 	until := int64(0)
 	for walk := wire.Into(plain); walk.Next(); {
@@ -69,7 +70,7 @@ func (x *exchange) resumeRound(i invocation) (now round, f *fault) {
 		}
 	}
 	if time.Now().Unix() > until {
-		return now, badParams("params.requestState has expired after %v: call again without it", requestStateTTL)
+		return now, jsonrpc.BadParams("params.requestState has expired after %v: call again without it", requestStateTTL)
 	}
 	return now, nil
 }
@@ -107,23 +108,23 @@ func (x *exchange) binding(i invocation) string {
 
 // readInputResponses checks the type and the number of the inputResponses of a request. Whether they
 // fit the requests is checked where they are used.
-func readInputResponses(raw jsontext.Value) (jsontext.Value, *fault) {
+func readInputResponses(raw jsontext.Value) (jsontext.Value, *jsonrpc.Fault) {
 	switch raw.Kind() {
 	case 0:
 		return nil, nil
 	case '{':
 	default:
-		return nil, badParams("params.inputResponses must be an object, not %s", wire.KindName(raw.Kind()))
+		return nil, jsonrpc.BadParams("params.inputResponses must be an object, not %s", wire.KindName(raw.Kind()))
 	}
 	count := 0
 	for walk := wire.Into(raw); walk.Next(); count++ {
 		if walk.Value.Kind() != '{' {
-			return nil, badParams("params.inputResponses[%s] must be the result of a request, an object, not %s",
+			return nil, jsonrpc.BadParams("params.inputResponses[%s] must be the result of a request, an object, not %s",
 				text.Cut(string(walk.Name), text.MaxQuoted), wire.KindName(walk.Value.Kind()))
 		}
 	}
 	if count > maxInputResponses {
-		return nil, badParams("params.inputResponses has %d answers, and may have %d: answer what was asked", count, maxInputResponses)
+		return nil, jsonrpc.BadParams("params.inputResponses has %d answers, and may have %d: answer what was asked", count, maxInputResponses)
 	}
 	return raw, nil
 }

@@ -14,16 +14,17 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // resourceNotFound is the error code for an unknown URI before 2026-07-28. Later revisions use
-// invalidParams (MCP, Resources, Error Handling).
+// InvalidParams (MCP, Resources, Error Handling).
 const resourceNotFound = -32002
 
 // readResource serves resources/read.
-func (x *exchange) readResource() *fault {
+func (x *exchange) readResource() *jsonrpc.Fault {
 	uri, f := x.uri()
 	if f != nil {
 		return f
@@ -53,26 +54,26 @@ func (x *exchange) readResource() *fault {
 }
 
 // URI returns the parameter uri.
-func (x *exchange) uri() (string, *fault) {
+func (x *exchange) uri() (string, *jsonrpc.Fault) {
 	raw := wire.MemberOf(x.params.raw, "uri")
 	if raw.Kind() != '"' {
-		return "", badParams("params.uri must be a string that names a resource, not %s", wire.KindName(raw.Kind()))
+		return "", jsonrpc.BadParams("params.uri must be a string that names a resource, not %s", wire.KindName(raw.Kind()))
 	}
 	uri := wire.Text(raw)
 	if len(uri) > library.MaxURI {
-		return "", badParams("params.uri is longer than %d bytes", library.MaxURI)
+		return "", jsonrpc.BadParams("params.uri is longer than %d bytes", library.MaxURI)
 	}
 	return uri, nil
 }
 
 // noResource returns the fault for a URI without a resource.
-func (x *exchange) noResource(uri string) *fault {
-	f := faultf(http.StatusOK, resourceNotFound,
+func (x *exchange) noResource(uri string) *jsonrpc.Fault {
+	f := jsonrpc.Faultf(http.StatusOK, resourceNotFound,
 		"there is no resource %s: resources/list and resources/templates/list name those there are", text.Cut(uri, 4*text.MaxQuoted))
 	if x.version.Stateless() {
-		f.code = invalidParams
+		f.Code = jsonrpc.InvalidParams
 	}
-	f.data = append(wire.AppendString([]byte(`{"uri":`), uri), '}')
+	f.Data = append(wire.AppendString([]byte(`{"uri":`), uri), '}')
 	return f
 }
 
@@ -85,7 +86,7 @@ type opened struct {
 }
 
 // openResource reads a resource. method and name are those of the client's request (see invocation).
-func (x *exchange) openResource(t library.Target, method, name string) (opened, *fault) {
+func (x *exchange) openResource(t library.Target, method, name string) (opened, *jsonrpc.Fault) {
 	if t.Tool != nil {
 		return x.openOperation(t, method, name)
 	}
@@ -102,7 +103,7 @@ func (x *exchange) openResource(t library.Target, method, name string) (opened, 
 }
 
 // openOperation calls the operation of the resource.
-func (x *exchange) openOperation(t library.Target, method, name string) (opened, *fault) {
+func (x *exchange) openOperation(t library.Target, method, name string) (opened, *jsonrpc.Fault) {
 	r, f := x.invoke(invocation{method: method, target: name, tool: t.Tool.Name, arguments: t.Call()})
 	if f != nil {
 		return opened{}, f
@@ -114,13 +115,13 @@ func (x *exchange) openOperation(t library.Target, method, name string) (opened,
 	switch failure := r.Failure; {
 	case failure.Status == http.StatusNotFound || failure.Status == http.StatusGone:
 		f = x.noResource(t.URI)
-		f.message = fmt.Sprintf("there is no resource %s: %s", text.Cut(t.URI, 4*text.MaxQuoted), failure.Message)
+		f.Message = fmt.Sprintf("there is no resource %s: %s", text.Cut(t.URI, 4*text.MaxQuoted), failure.Message)
 	case failure.Kind == tool.InvalidArguments:
-		f = badParams("%s", failure.Message)
+		f = jsonrpc.BadParams("%s", failure.Message)
 	default:
 		f = x.unreadable(t.URI, "%s", failure.Message)
 	}
-	f.data = x.failureData(t.URI, r)
+	f.Data = x.failureData(t.URI, r)
 	return opened{}, f
 }
 
@@ -132,15 +133,15 @@ func (x *exchange) failureData(uri string, r reply) []byte {
 }
 
 // unreadable returns the fault for a resource that exists but cannot be read.
-func (x *exchange) unreadable(uri, format string, args ...any) *fault {
-	f := faultf(http.StatusOK, internalError, format, args...)
-	f.data = append(wire.AppendString([]byte(`{"uri":`), uri), '}')
+func (x *exchange) unreadable(uri, format string, args ...any) *jsonrpc.Fault {
+	f := jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, format, args...)
+	f.Data = append(wire.AppendString([]byte(`{"uri":`), uri), '}')
 	return f
 }
 
 // appendContents appends the contents of the resource. There is one item, unless the API returns a
 // native result with several.
-func (x *exchange) appendContents(dst []byte, r opened) ([]byte, *fault) {
+func (x *exchange) appendContents(dst []byte, r opened) ([]byte, *jsonrpc.Fault) {
 	if r.Target.Tool == nil {
 		return library.AppendContentsOf(dst, r.Target, r.mime, r.body, x.version), nil
 	}
@@ -155,7 +156,7 @@ func (x *exchange) appendContents(dst []byte, r opened) ([]byte, *fault) {
 }
 
 // appendNativeContents appends the contents of a ReadResourceResult from the API.
-func (x *exchange) appendNativeContents(dst []byte, r opened) ([]byte, *fault) {
+func (x *exchange) appendNativeContents(dst []byte, r opened) ([]byte, *jsonrpc.Fault) {
 	contents := wire.MemberOf(r.native, "contents")
 	count := 0
 	for walk := wire.Into(contents); walk.Next(); count++ {

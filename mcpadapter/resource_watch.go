@@ -5,12 +5,13 @@ import (
 	"crypto/sha256"
 	"net/http"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
 
 // subscribe serves resources/subscribe. From then on the session's streams notify the client when
 // the resource changes (MCP 2025-11-25, Resources, Subscriptions).
-func (x *exchange) subscribe() *fault {
+func (x *exchange) subscribe() *jsonrpc.Fault {
 	uri, f := x.uri()
 	if f != nil {
 		return f
@@ -19,10 +20,10 @@ func (x *exchange) subscribe() *fault {
 		return x.noResource(uri)
 	}
 	if x.state == nil {
-		return faultf(http.StatusOK, invalidRequest, "a subscription belongs to a session: begin one with initialize and send its Mcp-Session-Id")
+		return jsonrpc.Faultf(http.StatusOK, jsonrpc.InvalidRequest, "a subscription belongs to a session: begin one with initialize and send its Mcp-Session-Id")
 	}
 	if !x.state.subscribe(uri) {
-		return faultf(http.StatusOK, invalidRequest, "you watch %d resources, which is the most: unsubscribe from one first", maxWatched)
+		return jsonrpc.Faultf(http.StatusOK, jsonrpc.InvalidRequest, "you watch %d resources, which is the most: unsubscribe from one first", maxWatched)
 	}
 	x.out.B = append(x.beginResult(), "}}"...)
 	return nil
@@ -30,7 +31,7 @@ func (x *exchange) subscribe() *fault {
 
 // unsubscribe serves resources/unsubscribe. An unknown subscription is not an error: another server
 // may have accepted it.
-func (x *exchange) unsubscribe() *fault {
+func (x *exchange) unsubscribe() *jsonrpc.Fault {
 	uri, f := x.uri()
 	if f != nil {
 		return f

@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
@@ -85,13 +86,13 @@ func oneFile(t *testing.T) string { return writeFiles(t, map[string]string{"a.tx
 func TestSubscriptionsBelongToASession(t *testing.T) {
 	server := stocked(t, Options{})
 	for _, v := range []revision.Revision{revision.V20241105, revision.V20250326, revision.V20250618, revision.V20251125} {
-		shelved(t, server, v, "resources/subscribe", `"uri":"docs:///fares"`).fault(t, 200, invalidRequest)
+		shelved(t, server, v, "resources/subscribe", `"uri":"docs:///fares"`).fault(t, 200, jsonrpc.InvalidRequest)
 		shelved(t, server, v, "resources/subscribe", `"uri":"docs:///nothing"`).fault(t, 200, resourceNotFound)
 		var got struct{}
 		shelved(t, server, v, "resources/unsubscribe", `"uri":"docs:///fares"`).result(t, "EmptyResult", &got)
 	}
-	shelved(t, server, revision.V20260728, "resources/subscribe", `"uri":"docs:///fares"`).fault(t, 404, methodNotFound)
-	shelved(t, server, revision.V20260728, "resources/unsubscribe", `"uri":"docs:///fares"`).fault(t, 404, methodNotFound)
+	shelved(t, server, revision.V20260728, "resources/subscribe", `"uri":"docs:///fares"`).fault(t, 404, jsonrpc.MethodNotFound)
+	shelved(t, server, revision.V20260728, "resources/unsubscribe", `"uri":"docs:///fares"`).fault(t, 404, jsonrpc.MethodNotFound)
 }
 
 func TestSubscriptionsAreBounded(t *testing.T) {
@@ -179,7 +180,7 @@ func useLibrary(t *testing.T, url string, v revision.Revision, file string) {
 	_, err = session.ReadResource(ctx, &mcp.ReadResourceParams{URI: "docs:///nothing"})
 	code := int64(resourceNotFound)
 	if v.Stateless() {
-		code = invalidParams
+		code = jsonrpc.InvalidParams
 	}
 	wantCode(t, err, code)
 	prompt, err := session.GetPrompt(ctx, &mcp.GetPromptParams{Name: "plan_trip", Arguments: map[string]string{"city": "Bern"}})

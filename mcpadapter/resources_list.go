@@ -8,25 +8,26 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
 
 // listResources serves resources/list. Files in folders come last, as they currently exist.
-func (x *exchange) listResources() *fault {
+func (x *exchange) listResources() *jsonrpc.Fault {
 	c := x.catalog()
 	all := slices.Concat(c.index().Resources, c.index().FilesInFolders(time.Now()))
 	return x.listItems(c, "resources", all)
 }
 
 // listTemplates serves resources/templates/list.
-func (x *exchange) listTemplates() *fault {
+func (x *exchange) listTemplates() *jsonrpc.Fault {
 	c := x.catalog()
 	return x.listItems(c, "resourceTemplates", c.index().Templates)
 }
 
 // listItems writes one page of resources.
-func (x *exchange) listItems(c *catalog, name string, all []*library.Entry) *fault {
+func (x *exchange) listItems(c *catalog, name string, all []*library.Entry) *jsonrpc.Fault {
 	items := make([]listed, 0, len(all))
 	for _, r := range all {
 		if !r.Denied {
@@ -38,7 +39,7 @@ func (x *exchange) listItems(c *catalog, name string, all []*library.Entry) *fau
 
 // listPage writes one page of a list. Unlike tools/list, these lists are short or change without a
 // reload, so they are encoded for each request.
-func (x *exchange) listPage(c *catalog, name string, items []listed) *fault {
+func (x *exchange) listPage(c *catalog, name string, items []listed) *jsonrpc.Fault {
 	var encoded []byte
 	ends := make([]int, len(items))
 	for i, item := range items {
@@ -89,13 +90,13 @@ type listed interface {
 }
 
 // pageOf returns the page number of the request's cursor.
-func (x *exchange) pageOf(stamp [8]byte, name string) (int, *fault) {
+func (x *exchange) pageOf(stamp [8]byte, name string) (int, *jsonrpc.Fault) {
 	switch x.params.cursor.Kind() {
 	case 0, 'n':
 		return 0, nil
 	case '"':
 	default:
-		return 0, badParams("params.cursor must be a string, not %s", wire.KindName(x.params.cursor.Kind()))
+		return 0, jsonrpc.BadParams("params.cursor must be a string, not %s", wire.KindName(x.params.cursor.Kind()))
 	}
 	cursor := wire.Text(x.params.cursor)
 	if cursor == "" {
@@ -109,8 +110,8 @@ func (x *exchange) pageOf(stamp [8]byte, name string) (int, *fault) {
 }
 
 // staleList returns the fault for a cursor of another or a changed list.
-func staleList(name string) *fault {
-	return badParams("params.cursor is not of this list, or the %s have changed since: "+
+func staleList(name string) *jsonrpc.Fault {
+	return jsonrpc.BadParams("params.cursor is not of this list, or the %s have changed since: "+
 		"drop what you have and list them again without a cursor", name)
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -167,7 +168,7 @@ func TestResourcesThatThereAreNot(t *testing.T) {
 				}
 				code := resourceNotFound
 				if v.Stateless() {
-					code = invalidParams
+					code = jsonrpc.InvalidParams
 				}
 				a := r.fault(t, 200, code)
 				var data struct{ URI string }
@@ -211,11 +212,11 @@ func TestReadFaults(t *testing.T) {
 		params string
 		code   int
 	}{
-		"no-uri":           {``, invalidParams},
-		"uri-no-string":    {`"uri":7`, invalidParams},
-		"uri-too-long":     {`"uri":"docs:///` + strings.Repeat("a", library.MaxURI) + `"`, invalidParams},
-		"arguments-do-not": {`"uri":"photos://all/x.png"`, invalidParams},
-		"api-fails":        {`"uri":"trains:///stations/broken"`, internalError},
+		"no-uri":           {``, jsonrpc.InvalidParams},
+		"uri-no-string":    {`"uri":7`, jsonrpc.InvalidParams},
+		"uri-too-long":     {`"uri":"docs:///` + strings.Repeat("a", library.MaxURI) + `"`, jsonrpc.InvalidParams},
+		"arguments-do-not": {`"uri":"photos://all/x.png"`, jsonrpc.InvalidParams},
+		"api-fails":        {`"uri":"trains:///stations/broken"`, jsonrpc.InternalError},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			shelved(t, server, revision.V20251125, "resources/read", c.params).fault(t, 200, c.code)
@@ -231,7 +232,7 @@ func TestLargeFileIsNotRead(t *testing.T) {
 	}
 	server := New(Options{})
 	server.SetLibrary(library)
-	a := shelved(t, server, revision.V20251125, "resources/read", `"uri":"docs:a"`).fault(t, 200, internalError)
+	a := shelved(t, server, revision.V20251125, "resources/read", `"uri":"docs:a"`).fault(t, 200, jsonrpc.InternalError)
 	if !strings.Contains(a.Error.Message, "4 bytes") {
 		t.Errorf("message %q", a.Error.Message)
 	}
@@ -282,16 +283,16 @@ func TestResourcesAreListedInPages(t *testing.T) {
 			break
 		}
 		cursor = fmt.Sprintf("%q:%q", "cursor", got.NextCursor)
-		shelved(t, server, revision.V20260728, "prompts/list", cursor).fault(t, 200, invalidParams)
+		shelved(t, server, revision.V20260728, "prompts/list", cursor).fault(t, 200, jsonrpc.InvalidParams)
 	}
 	if len(uris) != 13 || pages != 3 {
 		t.Errorf("%d on %d pages", len(uris), pages)
 	}
 	for _, wrong := range []string{`"cursor":7`, `"cursor":"x"`} {
-		shelved(t, server, revision.V20260728, "resources/list", wrong).fault(t, 200, invalidParams)
+		shelved(t, server, revision.V20260728, "resources/list", wrong).fault(t, 200, jsonrpc.InvalidParams)
 	}
 	server.SetLibrary(nil)
-	shelved(t, server, revision.V20260728, "resources/list", cursor).fault(t, 200, invalidParams)
+	shelved(t, server, revision.V20260728, "resources/list", cursor).fault(t, 200, jsonrpc.InvalidParams)
 }
 
 func TestPathOfTheAPIIsAResource(t *testing.T) {
@@ -452,7 +453,7 @@ func TestNonInferrableIsAskedOfWhoReads(t *testing.T) {
 		ask("resources/read", `"uri":"bank:///accounts/7"`, "bank:///accounts/7"),
 		ask("resources/read", `"uri":"bank:///balance?pin=1234"`, "bank:///balance?pin=1234"),
 	} {
-		r.fault(t, 200, invalidParams)
+		r.fault(t, 200, jsonrpc.InvalidParams)
 	}
 	var reasons []string
 	for _, w := range server.Warnings(tools) {
@@ -493,8 +494,8 @@ paths:
 		code          int
 		message, data string
 	}{
-		"limited": {internalError, "429", `{"uri":"a://limited","io.github.fairwayhq/http":{"status":429,"retryable":true,"retryAfterMs":7000}}`},
-		"login":   {internalError, "401", `{"uri":"a://login","io.github.fairwayhq/http":{"status":401,"retryable":false},"mcp/www_authenticate":"Bearer realm=\"api\""}`},
+		"limited": {jsonrpc.InternalError, "429", `{"uri":"a://limited","io.github.fairwayhq/http":{"status":429,"retryable":true,"retryAfterMs":7000}}`},
+		"login":   {jsonrpc.InternalError, "401", `{"uri":"a://login","io.github.fairwayhq/http":{"status":401,"retryable":false},"mcp/www_authenticate":"Bearer realm=\"api\""}`},
 		"none": {
 			resourceNotFound, "there is no resource a://none: GET /a/{id} answered 404 Not Found: Gone to Bern",
 			`{"uri":"a://none","io.github.fairwayhq/http":{"status":404,"retryable":false,"problem":{"title":"Gone to Bern","code":7}}}`,

@@ -33,6 +33,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -249,7 +250,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, site Site) {
 
 // route serves the request according to its path and method. If it returns a fault, the caller must
 // write it; otherwise the response is written.
-func (x *exchange) route(w http.ResponseWriter, r *http.Request) *fault {
+func (x *exchange) route(w http.ResponseWriter, r *http.Request) *jsonrpc.Fault {
 	if f := x.server.admitPage(r); f != nil {
 		return f
 	}
@@ -263,8 +264,8 @@ func (x *exchange) route(w http.ResponseWriter, r *http.Request) *fault {
 	case x.site.Rest == "/message" && r.Method == http.MethodPost:
 		return x.answer(w, x.takeLegacyMessage(r))
 	case strings.Trim(x.site.Rest, "/") != "":
-		f := faultf(http.StatusNotFound, invalidRequest, "there is nothing here for %s: the endpoint is %s", r.Method, x.site.Base)
-		f.anonymous = true
+		f := jsonrpc.Faultf(http.StatusNotFound, jsonrpc.InvalidRequest, "there is nothing here for %s: the endpoint is %s", r.Method, x.site.Base)
+		f.Anonymous = true
 		return f
 	}
 	if f := x.resume(); f != nil {
@@ -290,7 +291,7 @@ func (x *exchange) route(w http.ResponseWriter, r *http.Request) *fault {
 }
 
 // answer writes the response of the exchange, unless f is not nil. It returns f.
-func (x *exchange) answer(w http.ResponseWriter, f *fault) *fault {
+func (x *exchange) answer(w http.ResponseWriter, f *jsonrpc.Fault) *jsonrpc.Fault {
 	if f == nil {
 		x.write(w)
 	}
@@ -299,7 +300,7 @@ func (x *exchange) answer(w http.ResponseWriter, f *fault) *fault {
 
 // servePost serves one body. If the client accepts event streams, the first message sent before the
 // response turns the response into a stream.
-func (x *exchange) servePost(w http.ResponseWriter, r *http.Request) *fault {
+func (x *exchange) servePost(w http.ResponseWriter, r *http.Request) *jsonrpc.Fault {
 	body := buffer.Get()
 	defer buffer.Put(body)
 	if f := x.server.readBody(body, r); f != nil {
@@ -351,9 +352,9 @@ type exchange struct {
 	params   params
 	reporter progressReporter // forwards progress and log events of a tool call
 
-	newSessionID string // id of the session that initialize has started
-	status       int    // HTTP status; 0 if the response is already written
-	fault        *fault // the last fault that was written as a response
+	newSessionID string         // id of the session that initialize has started
+	status       int            // HTTP status; 0 if the response is already written
+	fault        *jsonrpc.Fault // the last fault that was written as a response
 
 	canceled bool // the client has canceled the request and expects no response
 	out      *buffer.Buffer
@@ -367,7 +368,7 @@ func (x *exchange) write(w http.ResponseWriter) {
 		w.Header()[sessionHeader] = []string{x.newSessionID}
 	}
 	if x.fault != nil {
-		x.fault.setHeader(w.Header())
+		x.fault.SetHeader(w.Header())
 	}
 	size := len(x.out.B) + len(x.trailer)
 	if size == 0 {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
@@ -142,22 +143,22 @@ func (g *signer) open(id, user string, now time.Time) (session, error) {
 
 // resume restores the session of the request, if the request has a session id. An invalid or expired
 // id yields 404, after which clients start a new session.
-func (x *exchange) resume() *fault {
+func (x *exchange) resume() *jsonrpc.Fault {
 	id, present := headerValue(x.header, sessionHeader)
 	if !present || x.version.Stateless() {
 		return nil
 	}
 	s, err := x.server.session(id, x.site.User)
 	if err != nil {
-		f := faultf(http.StatusNotFound, sessionNotFound,
+		f := jsonrpc.Faultf(http.StatusNotFound, jsonrpc.SessionNotFound,
 			"the session %v: begin a new one with initialize, without the header Mcp-Session-Id", err)
-		f.anonymous = true
+		f.Anonymous = true
 		return f
 	}
 	if sent := len(x.header[versionHeader]) > 0; sent && x.version != revision.Unknown && x.version != s.version {
-		f := malformed("the session speaks %v and the header MCP-Protocol-Version says %v: send the header with %v, or begin a new session",
+		f := jsonrpc.Malformed("the session speaks %v and the header MCP-Protocol-Version says %v: send the header with %v, or begin a new session",
 			s.version, x.version, s.version)
-		f.anonymous = true
+		f.Anonymous = true
 		return f
 	}
 	x.session = &s
@@ -178,10 +179,10 @@ func (s *Server) session(id, user string) (session, error) {
 }
 
 // endSession serves DELETE, which ends a session.
-func (x *exchange) endSession() *fault {
+func (x *exchange) endSession() *jsonrpc.Fault {
 	if x.session == nil {
-		f := faultf(http.StatusBadRequest, invalidRequest, "DELETE ends a session: name it in the header Mcp-Session-Id")
-		f.anonymous = true
+		f := jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.InvalidRequest, "DELETE ends a session: name it in the header Mcp-Session-Id")
+		f.Anonymous = true
 		return f
 	}
 	x.server.states.end(*x.session)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
@@ -74,8 +75,8 @@ func TestSessionOfRequest(t *testing.T) {
 	}{
 		"same-server":  {first, id, 200, 0},
 		"other-server": {second, id, 200, 0},
-		"foreign":      {New(Options{}), id, 404, sessionNotFound},
-		"garbage":      {first, "garbage", 404, sessionNotFound},
+		"foreign":      {New(Options{}), id, 404, jsonrpc.SessionNotFound},
+		"garbage":      {first, "garbage", 404, jsonrpc.SessionNotFound},
 		"none":         {first, "", 200, 0},
 	} {
 		t.Run(rule, func(t *testing.T) {
@@ -151,7 +152,7 @@ func TestSessionEnds(t *testing.T) {
 	}
 	r := conformant(revision.V20251125, "tools/list", "")
 	r.server, r.header[sessionHeader] = s, id
-	r.fault(t, 404, sessionNotFound)
+	r.fault(t, 404, jsonrpc.SessionNotFound)
 	if len(s.states.sessions) != 0 {
 		t.Errorf("%d sessions are remembered", len(s.states.sessions))
 	}
@@ -161,7 +162,7 @@ func TestSessionExpires(t *testing.T) {
 	s := New(Options{SessionTTL: time.Nanosecond})
 	r := conformant(revision.V20251125, "tools/list", "")
 	r.server, r.header[sessionHeader] = s, begin(t, s, revision.V20251125)
-	r.fault(t, 404, sessionNotFound)
+	r.fault(t, 404, jsonrpc.SessionNotFound)
 }
 
 func TestVersionsAreLimited(t *testing.T) {
@@ -173,9 +174,9 @@ func TestVersionsAreLimited(t *testing.T) {
 		case revision.V20250618, revision.V20251125:
 			r.fault(t, 200, 0)
 		case revision.V20260728:
-			r.fault(t, 400, unsupportedVersion)
+			r.fault(t, 400, jsonrpc.UnsupportedVersion)
 		default:
-			r.fault(t, 400, unsupportedVersion)
+			r.fault(t, 400, jsonrpc.UnsupportedVersion)
 		}
 	}
 	w := httptest.NewRecorder()
@@ -189,7 +190,7 @@ func TestVersionsAreLimited(t *testing.T) {
 	newest := New(Options{Versions: []string{"2026-07-28"}})
 	r := conformant(revision.Unknown, "initialize", `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}`)
 	r.server = newest
-	r.fault(t, 400, unsupportedVersion)
+	r.fault(t, 400, jsonrpc.UnsupportedVersion)
 }
 
 func TestSealedTextIsBound(t *testing.T) {
@@ -224,7 +225,7 @@ func TestStreamEndsWithItsSession(t *testing.T) {
 		session: &session{version: revision.V20251125, expires: time.Now().Add(-time.Second)},
 	}
 	if f := x.serveStream(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/mcp", nil)); f != nil {
-		t.Errorf("refused: %v", f.message)
+		t.Errorf("refused: %v", f.Message)
 	}
 	t.Run("HTTP+SSE", func(t *testing.T) {
 		e := serveEndpoint(t, Options{SessionTTL: 2 * time.Second}, echo)

@@ -19,7 +19,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, si
 	ctx, lines.broken = c.ctx, c.stop
 	leave, f := s.join(c.watcher, c.client)
 	if f != nil {
-		return errors.New(f.message)
+		return errors.New(f.Message)
 	}
 	defer leave()
 

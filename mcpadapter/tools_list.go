@@ -7,13 +7,14 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // listTools serves tools/list: it writes the head of the response, followed by the encoded page.
-func (x *exchange) listTools() *fault {
+func (x *exchange) listTools() *jsonrpc.Fault {
 	c := x.catalog()
 	pages := c.pages[x.version]
 	page, f := x.page(c)
@@ -35,13 +36,13 @@ func (x *exchange) listTools() *fault {
 
 // page returns the number of the page for the request's cursor. Some clients send an empty cursor
 // for the first page; cursors of this server are never empty.
-func (x *exchange) page(c *catalog) (int, *fault) {
+func (x *exchange) page(c *catalog) (int, *jsonrpc.Fault) {
 	switch x.params.cursor.Kind() {
 	case 0, 'n':
 		return 0, nil
 	case '"':
 	default:
-		return 0, badParams("params.cursor must be a string, not %s", wire.KindName(x.params.cursor.Kind()))
+		return 0, jsonrpc.BadParams("params.cursor must be a string, not %s", wire.KindName(x.params.cursor.Kind()))
 	}
 	cursor := wire.Text(x.params.cursor)
 	if cursor == "" {
@@ -55,8 +56,8 @@ func (x *exchange) page(c *catalog) (int, *fault) {
 }
 
 // staleCursor returns the fault for a cursor of another or a changed list.
-func staleCursor() *fault {
-	return badParams("params.cursor is not of this list, or the tools have changed since: " +
+func staleCursor() *jsonrpc.Fault {
+	return jsonrpc.BadParams("params.cursor is not of this list, or the tools have changed since: " +
 		"drop what you have and call tools/list again without a cursor")
 }
 

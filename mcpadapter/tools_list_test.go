@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -147,7 +148,7 @@ func TestCursorIsBoundToItsList(t *testing.T) {
 		"truncated": list(old, string(next[:len(next)-3])+`"`),
 	} {
 		t.Run(rule, func(t *testing.T) {
-			if a := r.fault(t, 200, invalidParams); rule == "stale" && !strings.Contains(a.Error.Message, "without a cursor") {
+			if a := r.fault(t, 200, jsonrpc.InvalidParams); rule == "stale" && !strings.Contains(a.Error.Message, "without a cursor") {
 				t.Errorf("message %q", a.Error.Message)
 			}
 		})
@@ -159,7 +160,7 @@ func TestListIsEncodedOnce(t *testing.T) {
 	kept := func(tools *tool.Toolset, v revision.Revision) *byte {
 		x := exchange{site: &Site{}, server: s, tools: tools, version: v, out: bufferOf()}
 		if f := x.listTools(); f != nil {
-			t.Fatal(f.message)
+			t.Fatal(f.Message)
 		}
 		return &x.trailer[0]
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
 
@@ -136,7 +137,7 @@ type streams struct {
 }
 
 // join registers a stream. The caller must call leave when the stream ends.
-func (s *Server) join(w *watcher, client string) (leave func(), f *fault) {
+func (s *Server) join(w *watcher, client string) (leave func(), f *jsonrpc.Fault) {
 	set := &s.streams
 	set.mu.Lock()
 	defer set.mu.Unlock()
@@ -162,9 +163,9 @@ func (s *Server) join(w *watcher, client string) (leave func(), f *fault) {
 }
 
 // tooManyStreams returns the fault for a stream over the limit, with a Retry-After header.
-func tooManyStreams(status int, format string, args ...any) *fault {
-	f := faultf(status, invalidRequest, format, args...)
-	f.retryAfter = 10 * time.Second
+func tooManyStreams(status int, format string, args ...any) *jsonrpc.Fault {
+	f := jsonrpc.Faultf(status, jsonrpc.InvalidRequest, format, args...)
+	f.RetryAfter = 10 * time.Second
 	return f
 }
 
