@@ -15,6 +15,7 @@ import (
 
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/ocp/lint"
+	"github.com/fairwayhq/fairway/ocp/loader"
 	"github.com/fairwayhq/fairway/ocp/source"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -151,11 +152,11 @@ func readTools(flags caddycmd.Flags, format string, stdin io.Reader) (toolset *t
 		}
 		return toolset, nil, err
 	}
-	loader := tool.NewLoader(tool.LoaderOptions{Source: src, Build: build})
-	if err := loader.Load(ctx); err != nil {
+	documents := loader.New(loader.Options{Source: src, Build: build})
+	if err := documents.Load(ctx); err != nil {
 		return nil, nil, err
 	}
-	return loader.Toolset(), findings, nil
+	return documents.Toolset(), findings, nil
 }
 
 // SelectorFlag reads selectors such as tag=bookings or tag=issues,pulls.

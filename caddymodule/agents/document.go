@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/ocp/loader"
 	"github.com/fairwayhq/fairway/ocp/source"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -54,7 +55,7 @@ func (k DocumentKey) String() string {
 // Document keeps the tools of one document current, and logs and counts its loads.
 type Document struct {
 	Key      DocumentKey
-	Loader   *tool.Loader
+	Loader   *loader.Loader
 	FromSite bool // loaded by requests to the site (ocp.Loader.Ensure)
 
 	responseSchemas atomic.Bool // the tools have response schemas
@@ -124,11 +125,11 @@ func newDocument(key DocumentKey, logger *zap.Logger) (*Document, error) {
 	d := &Document{Key: key, FromSite: key.Kind == SourceSite, loggedWarnings: make(map[string]struct{})}
 	d.logger.Store(logger)
 	d.responseSchemas.Store(key.ResponseSchemas)
-	d.Loader = tool.NewLoader(tool.LoaderOptions{
+	d.Loader = loader.New(loader.Options{
 		Source:   source,
 		Build:    d.build,
 		Refresh:  key.Refresh,
-		Observer: tool.LoadObserver{Loaded: d.loaded, Failed: d.failed},
+		Observer: loader.Observer{Loaded: d.loaded, Failed: d.failed},
 	})
 	AllMetrics.acquire(key.Name)
 	return d, nil

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/ocp/loader"
 	"github.com/fairwayhq/fairway/ocp/source"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -210,7 +211,7 @@ func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 		k.TokenBudget = *c.TokenBudget
 	}
 	if k.Refresh == 0 || kind == SourceFile {
-		k.Refresh = tool.DefaultRefresh
+		k.Refresh = loader.DefaultRefresh
 	}
 	if k.MaxDocument == 0 {
 		k.MaxDocument = source.DefaultMaxDocument

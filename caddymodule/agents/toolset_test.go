@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/fairwayhq/fairway/ocp/loader"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -59,7 +60,7 @@ func TestKey(t *testing.T) {
 	budget := DefaultTokenBudget
 	base := ToolsetConfig{OpenAPI: "https://a.test/o.json"}
 	for name, c := range map[string]ToolsetConfig{
-		"defaults written out": {OpenAPI: base.OpenAPI, Refresh: caddy.Duration(tool.DefaultRefresh), Schemas: "auto", TokenBudget: &budget},
+		"defaults written out": {OpenAPI: base.OpenAPI, Refresh: caddy.Duration(loader.DefaultRefresh), Schemas: "auto", TokenBudget: &budget},
 		"limits of calls":      {OpenAPI: base.OpenAPI, Timeout: caddy.Duration(time.Second), MaxResponse: 5},
 	} {
 		if key(c) != key(base) {

@@ -17,6 +17,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/internal/prepared"
 	"github.com/fairwayhq/fairway/ocp/advertise"
+	"github.com/fairwayhq/fairway/ocp/loader"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -40,7 +41,7 @@ type discovery struct {
 
 // encodedForms is a document in the forms in which it is served.
 type encodedForms struct {
-	source *tool.LoadedDocument
+	source *loader.Document
 	json   prepared.Response
 	yaml   prepared.Response
 	err    error // why it cannot be served
@@ -115,7 +116,7 @@ func (d *discovery) serve(w http.ResponseWriter, r *http.Request, next caddyhttp
 }
 
 // encodedDocument returns the encoded document.
-func (d *discovery) encodedDocument(loaded *tool.LoadedDocument) *encodedForms {
+func (d *discovery) encodedDocument(loaded *loader.Document) *encodedForms {
 	if made := d.current.Load(); made != nil && made.source == loaded {
 		return made
 	}
@@ -134,7 +135,7 @@ func (d *discovery) encodedDocument(loaded *tool.LoadedDocument) *encodedForms {
 }
 
 // encode encodes a loaded document.
-func (d *discovery) encode(loaded *tool.LoadedDocument) *encodedForms {
+func (d *discovery) encode(loaded *loader.Document) *encodedForms {
 	h := d.handler
 	site := advertise.Site{
 		Toolset:  loaded.Toolset,

@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/ocp/loader"
 	"github.com/fairwayhq/fairway/ocp/source"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -29,7 +30,7 @@ func DeclaredTools(t *agents.Toolset, r *http.Request, next caddyhttp.Handler) *
 		return t.Loader.Toolset()
 	}
 	tools, err := t.Loader.Ensure(r.Context(), FetchThrough(next, r, t.Key.MaxDocument))
-	if err != nil && !errors.Is(err, tool.ErrNotLoaded) {
+	if err != nil && !errors.Is(err, loader.ErrNotLoaded) {
 		return nil
 	}
 	return tools

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/loader"
 	"github.com/fairwayhq/fairway/ocp/source"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -36,7 +37,7 @@ type Discovery struct {
 	Options tool.BuildOptions
 
 	mu      sync.Mutex
-	entries map[string]*tool.Loader
+	entries map[string]*loader.Loader
 	order   []string // addresses, least recently used first
 }
 
@@ -83,19 +84,19 @@ func discoveryKey(name, address string) string {
 }
 
 // loader returns the Loader of a document. It makes one for a new document.
-func (d *Discovery) loader(name, address string) (*tool.Loader, error) {
+func (d *Discovery) loader(name, address string) (*loader.Loader, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	key := discoveryKey(name, address)
-	loader, known := d.entries[key]
+	documents, known := d.entries[key]
 	if !known {
 		source, err := sourceOf(address, int64(d.Options.MaxDocument))
 		if err != nil {
 			return nil, err
 		}
-		loader = tool.NewLoader(tool.LoaderOptions{Source: source, Build: d.build(name), Refresh: d.Refresh})
+		documents = loader.New(loader.Options{Source: source, Build: d.build(name), Refresh: d.Refresh})
 		if d.entries == nil {
-			d.entries = make(map[string]*tool.Loader)
+			d.entries = make(map[string]*loader.Loader)
 		}
 		if len(d.order) == maxDiscovered {
 			d.drop(d.order[0])
@@ -103,9 +104,9 @@ func (d *Discovery) loader(name, address string) (*tool.Loader, error) {
 	} else {
 		d.drop(key)
 	}
-	d.entries[key] = loader
+	d.entries[key] = documents
 	d.order = append(d.order, key)
-	return loader, nil
+	return documents, nil
 }
 
 func (d *Discovery) drop(key string) {
@@ -118,7 +119,7 @@ func (d *Discovery) drop(key string) {
 	}
 }
 
-func (d *Discovery) build(name string) tool.BuildFunc {
+func (d *Discovery) build(name string) loader.BuildFunc {
 	options := d.Options
 	return func(_ context.Context, data []byte, location string, _ *tool.Toolset) (*tool.Toolset, []string, error) {
 		options := options

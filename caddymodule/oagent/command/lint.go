@@ -17,6 +17,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/ocp/loader"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -157,9 +158,9 @@ func readDocument(key agents.DocumentKey) (*tool.Toolset, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), agents.MaxCommandWait)
 	defer cancel()
-	loader := tool.NewLoader(tool.LoaderOptions{Source: source, Build: key.Build})
-	if err := loader.Load(ctx); err != nil {
+	documents := loader.New(loader.Options{Source: source, Build: key.Build})
+	if err := documents.Load(ctx); err != nil {
 		return nil, err
 	}
-	return loader.Toolset(), nil
+	return documents.Toolset(), nil
 }

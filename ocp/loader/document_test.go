@@ -1,4 +1,4 @@
-package tool
+package loader
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 func TestLoaderKeepsDocument(t *testing.T) {
 	source := &memorySource{content: "one"}
 	log := &loadLog{}
-	l := NewLoader(LoaderOptions{Source: source, Build: buildTitled, Observer: log.observer()})
+	l := New(Options{Source: source, Build: buildTitled, Observer: log.observer()})
 	load := func() error { return l.Load(context.Background()) }
 	text := func() string {
 		if d := l.Document(); d != nil {

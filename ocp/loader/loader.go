@@ -1,4 +1,11 @@
-package tool
+// Package loader keeps the Toolset of one document current. A [Loader] fetches the document from its
+// source, builds a Toolset from it, and replaces the Toolset atomically when the document changes.
+//
+// A document that is a file is checked every second, and a URL is fetched again at an interval. A
+// document on the site itself is fetched by the requests that need it (see [Loader.Ensure]). If a
+// document cannot be read or built, the earlier Toolset stays in use, and the Loader tries again
+// after a delay that grows with each failure.
+package loader
 
 import (
 	"context"
@@ -11,6 +18,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/ocp/source"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 const (
@@ -34,17 +42,17 @@ var ErrNotLoaded = errors.New("the document is not loaded yet")
 // A BuildFunc builds a Toolset from a document. Location is where the document was read.
 // Previous is the Toolset to be replaced, nil at first. It returns the other files that
 // the document refers to, even if it fails, so that the Loader notices changes in them.
-type BuildFunc func(ctx context.Context, data []byte, location string, previous *Toolset) (toolset *Toolset, files []string, err error)
+type BuildFunc func(ctx context.Context, data []byte, location string, previous *tool.Toolset) (toolset *tool.Toolset, files []string, err error)
 
-// A LoadObserver receives the results of loading. Its functions may be nil. They are
+// An Observer receives the results of loading. Its functions may be nil. They are
 // called one at a time and must not call the Loader's Stop.
-type LoadObserver struct {
-	Loaded func(toolset *Toolset, took time.Duration) // a new Toolset is in use
-	Failed func(err error)                            // the previous Toolset, if any, stays in use
+type Observer struct {
+	Loaded func(toolset *tool.Toolset, took time.Duration) // a new Toolset is in use
+	Failed func(err error)                                 // the previous Toolset, if any, stays in use
 }
 
-// LoaderOptions configure a Loader.
-type LoaderOptions struct {
+// Options configure a Loader.
+type Options struct {
 	Source source.Source
 	Build  BuildFunc
 
@@ -52,7 +60,7 @@ type LoaderOptions struct {
 	// DefaultRefresh; a negative value means that the document is not fetched again once
 	// it is loaded. Files are checked every second.
 	Refresh  time.Duration
-	Observer LoadObserver
+	Observer Observer
 }
 
 // A Loader keeps the Toolset of one document current. When the document changes, it builds
@@ -68,15 +76,15 @@ type LoaderOptions struct {
 type Loader struct {
 	source   source.Source
 	build    BuildFunc
-	observer LoadObserver
+	observer Observer
 	interval time.Duration // between successful loads; negative means never again
 	polled   bool          // the source is a file, which is cheap to check
 
-	toolset atomic.Pointer[Toolset]
+	toolset atomic.Pointer[tool.Toolset]
 	keep    atomic.Bool   // keep the text of the document
 	stale   atomic.Bool   // fetch and build the document even if it has not changed
 	wake    chan struct{} // holds a value if the background goroutine must load at once
-	kept    atomic.Pointer[LoadedDocument]
+	kept    atomic.Pointer[Document]
 	due     atomic.Int64 // when the next load may begin, in Unix nanoseconds
 
 	turn     chan struct{}    // holds one value while a load runs
@@ -85,15 +93,15 @@ type Loader struct {
 	missing  bool             // the last fetch found no file; guarded by turn
 	failures int              // consecutive failures; guarded by turn
 
-	mu     sync.Mutex
-	told   map[*subscription]struct{} // notified of a new Toolset
-	err    error
-	run    *background   // nil unless started
-	flight chan struct{} // closed when the load that requests wait for ends; nil if none runs
+	mu          sync.Mutex
+	subscribers map[*subscription]struct{} // notified of a new Toolset
+	err         error
+	run         *background   // nil unless started
+	running     chan struct{} // closed when the load that requests wait for ends; nil if none runs
 }
 
-// NewLoader returns a Loader without loading the document.
-func NewLoader(options LoaderOptions) *Loader {
+// New returns a Loader without loading the document.
+func New(options Options) *Loader {
 	l := &Loader{
 		source:   options.Source,
 		build:    options.Build,
@@ -111,11 +119,11 @@ func NewLoader(options LoaderOptions) *Loader {
 	return l
 }
 
-// A LoadedDocument is the text of a document that a Loader has loaded.
-type LoadedDocument struct {
+// A Document is the text of a document that a Loader has loaded.
+type Document struct {
 	Data     []byte // must not be changed
 	Location string // where it was read
-	Toolset  *Toolset
+	Toolset  *tool.Toolset
 }
 
 // KeepDocument makes the Loader keep the document's text from now on, in addition to the
@@ -144,12 +152,12 @@ func (l *Loader) Rebuild() {
 
 // Document returns the text of the current document. It is nil unless a document was
 // loaded after KeepDocument was called.
-func (l *Loader) Document() *LoadedDocument {
+func (l *Loader) Document() *Document {
 	return l.kept.Load()
 }
 
 // Toolset returns the current Toolset, or nil if none is loaded yet.
-func (l *Loader) Toolset() *Toolset {
+func (l *Loader) Toolset() *tool.Toolset {
 	return l.toolset.Load()
 }
 
@@ -184,27 +192,27 @@ func (l *Loader) Load(ctx context.Context) error {
 	defer func() { <-l.turn }()
 
 	began := time.Now()
-	toolset, news, err := l.look(ctx)
+	toolset, isNews, err := l.poll(ctx)
 	if err != nil && ctx.Err() != nil {
 		// The load was canceled, so the error does not concern the document.
 		return fmt.Errorf("loading %s: %w", l.Location(), err)
 	}
-	l.conclude(err)
+	l.recordResult(err)
 	switch {
-	case err != nil && news && l.observer.Failed != nil:
+	case err != nil && isNews && l.observer.Failed != nil:
 		l.observer.Failed(err)
 	case toolset != nil && l.observer.Loaded != nil:
 		l.observer.Loaded(toolset, time.Since(began))
 	}
 	if toolset != nil {
-		l.tell()
+		l.notify()
 	}
 	return err
 }
 
-// look fetches the document. If the document has changed, look replaces the Toolset and
-// returns the new one. News is false if an earlier load found the same error.
-func (l *Loader) look(ctx context.Context) (toolset *Toolset, news bool, err error) {
+// poll fetches the document. If the document has changed, poll replaces the Toolset and
+// returns the new one. IsNews is false if an earlier load found the same error.
+func (l *Loader) poll(ctx context.Context) (toolset *tool.Toolset, isNews bool, err error) {
 	snapshot, changed, err := l.fetch(ctx)
 	if errors.Is(err, fs.ErrNotExist) && l.Toolset() != nil && !l.missing {
 		// An editor may remove a file before it renames the new one, so ignore the first
@@ -221,7 +229,7 @@ func (l *Loader) look(ctx context.Context) (toolset *Toolset, news bool, err err
 		l.snapshot = snapshot
 		return nil, false, l.rejected
 	}
-	toolset, files, err := l.assemble(ctx, snapshot)
+	toolset, files, err := l.runBuild(ctx, snapshot)
 	if err != nil && ctx.Err() != nil {
 		return nil, false, err
 	}
@@ -235,21 +243,21 @@ func (l *Loader) look(ctx context.Context) (toolset *Toolset, news bool, err err
 		return nil, true, err
 	}
 	if current := l.Toolset(); current != nil && current.Hash != "" && current.Hash == toolset.Hash {
-		l.keepText(snapshot, current)
+		l.keepDocument(snapshot, current)
 		return nil, false, nil
 	}
-	l.keepText(snapshot, toolset)
+	l.keepDocument(snapshot, toolset)
 	l.toolset.Store(toolset)
 	return toolset, true, nil
 }
 
-func (l *Loader) keepText(snapshot *source.Snapshot, toolset *Toolset) {
+func (l *Loader) keepDocument(snapshot *source.Snapshot, toolset *tool.Toolset) {
 	if l.keep.Load() {
-		l.kept.Store(&LoadedDocument{Data: snapshot.Data, Location: snapshot.Location, Toolset: toolset})
+		l.kept.Store(&Document{Data: snapshot.Data, Location: snapshot.Location, Toolset: toolset})
 	}
 }
 
-// fetch fetches the document from the source. A SiteSource runs handlers, which may panic.
+// fetch fetches the document from the source. A source.Site runs handlers, which may panic.
 func (l *Loader) fetch(ctx context.Context) (snapshot *source.Snapshot, changed bool, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -265,9 +273,9 @@ func (l *Loader) fetch(ctx context.Context) (snapshot *source.Snapshot, changed 
 	return snapshot, changed, err
 }
 
-// assemble builds the Toolset. It recovers from panics of the libraries that parse
+// runBuild builds the Toolset. It recovers from panics of the libraries that parse
 // documents.
-func (l *Loader) assemble(ctx context.Context, snapshot *source.Snapshot) (toolset *Toolset, files []string, err error) {
+func (l *Loader) runBuild(ctx context.Context, snapshot *source.Snapshot) (toolset *tool.Toolset, files []string, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			toolset, err = nil, fmt.Errorf("building the tools of %s: panic: %v", l.Location(), cause)
@@ -275,7 +283,7 @@ func (l *Loader) assemble(ctx context.Context, snapshot *source.Snapshot) (tools
 	}()
 	toolset, files, err = l.build(ctx, snapshot.Data, snapshot.Location, l.toolset.Load())
 	if err == nil && toolset == nil {
-		err = fmt.Errorf("building the tools of %s gave none", l.Location())
+		err = fmt.Errorf("the BuildFunc for %s returned neither a Toolset nor an error", l.Location())
 	}
 	return toolset, files, err
 }
@@ -285,23 +293,23 @@ func (l *Loader) Due() bool {
 	return time.Now().UnixNano() >= l.due.Load()
 }
 
-// conclude records the result of a load and when the next one is due.
-func (l *Loader) conclude(err error) {
+// recordResult records the result of a load and when the next one is due.
+func (l *Loader) recordResult(err error) {
 	if err == nil {
 		l.failures = 0
 	} else {
 		l.failures++
 	}
-	l.due.Store(time.Now().Add(l.pause()).UnixNano())
+	l.due.Store(time.Now().Add(l.retryDelay()).UnixNano())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.err = err
 }
 
-// pause returns the delay before the next load. It is randomized, so that the nodes of a
+// retryDelay returns the delay before the next load. It is randomized, so that the nodes of a
 // site do not fetch at the same time. While there is no Toolset, it grows with each
 // failure.
-func (l *Loader) pause() time.Duration {
+func (l *Loader) retryDelay() time.Duration {
 	switch {
 	case l.polled:
 		return l.interval

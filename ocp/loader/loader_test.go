@@ -1,4 +1,4 @@
-package tool
+package loader
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/ocp/source"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // memorySource is a document in memory, or the error that it cannot be read with.
@@ -57,7 +58,7 @@ func (s *memorySource) Fetch(_ context.Context, previous *source.Snapshot) (*sou
 }
 
 // buildTitled makes a Toolset that has the document as its title.
-func buildTitled(_ context.Context, data []byte, _ string, _ *Toolset) (*Toolset, []string, error) {
+func buildTitled(_ context.Context, data []byte, _ string, _ *tool.Toolset) (*tool.Toolset, []string, error) {
 	switch title := string(data); {
 	case title == "panic":
 		panic("in the build")
@@ -66,26 +67,26 @@ func buildTitled(_ context.Context, data []byte, _ string, _ *Toolset) (*Toolset
 	case strings.HasPrefix(title, "bad"):
 		return nil, nil, errors.New(title + " document")
 	default:
-		tools := NewToolset("test", nil)
+		tools := tool.NewToolset("test", nil)
 		tools.Title, tools.Hash = title, title
 		return tools, nil, nil
 	}
 }
 
-// loadLog is a LoadObserver that records its calls.
+// loadLog is a Observer that records its calls.
 type loadLog struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (l *loadLog) observer() LoadObserver {
+func (l *loadLog) observer() Observer {
 	add := func(line string) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.lines = append(l.lines, line)
 	}
-	return LoadObserver{
-		Loaded: func(tools *Toolset, _ time.Duration) { add("loaded " + tools.Title) },
+	return Observer{
+		Loaded: func(tools *tool.Toolset, _ time.Duration) { add("loaded " + tools.Title) },
 		Failed: func(err error) { add("failed: " + err.Error()) },
 	}
 }
@@ -114,7 +115,7 @@ func title(l *Loader) string {
 
 func TestLoader_Load(t *testing.T) {
 	source, log := &memorySource{}, &loadLog{}
-	l := NewLoader(LoaderOptions{Source: source, Build: buildTitled, Observer: log.observer()})
+	l := New(Options{Source: source, Build: buildTitled, Observer: log.observer()})
 	if l.Toolset() != nil || l.Err() != nil || l.RetryAfter() != time.Second {
 		t.Errorf("before the first load: %v, %v, %v", l.Toolset(), l.Err(), l.RetryAfter())
 	}
@@ -136,7 +137,7 @@ func TestLoader_Load(t *testing.T) {
 		{"the same bad document is no news", "bad 1", nil, "two", "bad 1 document", nil},
 		{"another bad document", "bad 2", nil, "two", "bad 2 document", []string{"failed: bad 2 document"}},
 		{"a build that panics", "panic", nil, "two", "panic: in the build", []string{"failed: building the tools of memory: panic: in the build"}},
-		{"a build that gives nothing", "nothing", nil, "two", "gave none", []string{"failed: building the tools of memory gave none"}},
+		{"a build that gives nothing", "nothing", nil, "two", "neither", []string{"failed: the BuildFunc for memory returned neither a Toolset nor an error"}},
 		{"a fetch that panics", "panic in fetch", nil, "two", "panic: in fetch", []string{"failed: fetching memory: panic: in fetch"}},
 		{"a good document again", "three", nil, "three", "", []string{"loaded three"}},
 	}
@@ -159,9 +160,9 @@ func TestLoader_Load(t *testing.T) {
 func TestLoader_equal_content_keeps_the_Toolset(t *testing.T) {
 	source, log := &memorySource{content: "one"}, &loadLog{}
 	builds := 0
-	l := NewLoader(LoaderOptions{Source: source, Observer: log.observer(), Build: func(context.Context, []byte, string, *Toolset) (*Toolset, []string, error) {
+	l := New(Options{Source: source, Observer: log.observer(), Build: func(context.Context, []byte, string, *tool.Toolset) (*tool.Toolset, []string, error) {
 		builds++
-		tools := NewToolset("test", nil)
+		tools := tool.NewToolset("test", nil)
 		tools.Hash = "same"
 		return tools, nil, nil
 	}})
@@ -180,7 +181,7 @@ func TestLoader_equal_content_keeps_the_Toolset(t *testing.T) {
 
 func TestLoader_Load_given_up(t *testing.T) {
 	source, log := &memorySource{content: "one"}, &loadLog{}
-	l := NewLoader(LoaderOptions{Source: source, Observer: log.observer(), Build: func(ctx context.Context, data []byte, location string, previous *Toolset) (*Toolset, []string, error) {
+	l := New(Options{Source: source, Observer: log.observer(), Build: func(ctx context.Context, data []byte, location string, previous *tool.Toolset) (*tool.Toolset, []string, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
@@ -200,7 +201,7 @@ func TestLoader_Load_given_up(t *testing.T) {
 func TestLoader_refreshes_a_URL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, log := &memorySource{err: errors.New("down")}, &loadLog{}
-		l := NewLoader(LoaderOptions{Source: source, Build: buildTitled, Observer: log.observer()})
+		l := New(Options{Source: source, Build: buildTitled, Observer: log.observer()})
 		l.Start()
 		l.Start()
 		defer l.Stop()
@@ -244,7 +245,7 @@ func TestLoader_refreshes_a_URL(t *testing.T) {
 func TestLoader_negative_refresh_is_never(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &memorySource{err: errors.New("down")}
-		l := NewLoader(LoaderOptions{Source: source, Build: buildTitled, Refresh: -1})
+		l := New(Options{Source: source, Build: buildTitled, Refresh: -1})
 		l.Start()
 		defer l.Stop()
 		synctest.Wait()
@@ -264,7 +265,7 @@ func TestLoader_negative_refresh_is_never(t *testing.T) {
 func TestLoader_Stop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left
 		source := &memorySource{content: "one"}
-		l := NewLoader(LoaderOptions{Source: source, Build: buildTitled})
+		l := New(Options{Source: source, Build: buildTitled})
 		l.Stop()
 		l.Start()
 		synctest.Wait()
@@ -287,7 +288,7 @@ func TestLoader_Stop(t *testing.T) {
 func TestLoader_Stop_ends_a_fetch_under_way(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &loadLog{}
-		l := NewLoader(LoaderOptions{Source: &source.Site{Path: "/openapi.json"}, Build: buildTitled, Observer: log.observer()})
+		l := New(Options{Source: &source.Site{Path: "/openapi.json"}, Build: buildTitled, Observer: log.observer()})
 		l.Start()
 		go l.Ensure(context.Background(), func(ctx context.Context, _ string, _ http.Header) (int, http.Header, []byte, error) {
 			<-ctx.Done()
@@ -324,9 +325,9 @@ func TestLoader_watches_files(t *testing.T) {
 	write(main, "main")
 	write(part, "part")
 	log := &loadLog{}
-	l := NewLoader(LoaderOptions{
+	l := New(Options{
 		Source: &source.File{Path: main},
-		Build: func(ctx context.Context, data []byte, location string, previous *Toolset) (*Toolset, []string, error) {
+		Build: func(ctx context.Context, data []byte, location string, previous *tool.Toolset) (*tool.Toolset, []string, error) {
 			other, err := os.ReadFile(part)
 			if err != nil {
 				return nil, nil, err
@@ -389,7 +390,7 @@ func TestLoader_file_missing_for_a_moment(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := &loadLog{}
-	l := NewLoader(LoaderOptions{Source: &source.File{Path: main}, Build: buildTitled, Observer: log.observer()})
+	l := New(Options{Source: &source.File{Path: main}, Build: buildTitled, Observer: log.observer()})
 	load := func() error { return l.Load(context.Background()) }
 	if err := load(); err != nil {
 		t.Fatal(err)
@@ -410,7 +411,7 @@ func TestLoader_file_missing_for_a_moment(t *testing.T) {
 }
 
 func TestLoader_missing_file_at_first(t *testing.T) {
-	l := NewLoader(LoaderOptions{Source: &source.File{Path: filepath.Join(t.TempDir(), "none.yaml")}, Build: buildTitled})
+	l := New(Options{Source: &source.File{Path: filepath.Join(t.TempDir(), "none.yaml")}, Build: buildTitled})
 	if err := l.Load(context.Background()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v", err)
 	}
@@ -428,7 +429,7 @@ func site(calls *atomic.Int32, content string) source.SiteFetch {
 func TestLoader_Ensure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &loadLog{}
-		l := NewLoader(LoaderOptions{Source: &source.Site{Path: "/openapi.json"}, Build: buildTitled, Observer: log.observer()})
+		l := New(Options{Source: &source.Site{Path: "/openapi.json"}, Build: buildTitled, Observer: log.observer()})
 		ctx := context.Background()
 		var calls atomic.Int32
 		if _, err := l.Ensure(ctx, site(&calls, "one")); !errors.Is(err, ErrNotLoaded) || calls.Load() != 0 {
@@ -473,7 +474,7 @@ func TestLoader_Ensure(t *testing.T) {
 
 func TestLoader_Ensure_failures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLoader(LoaderOptions{Source: &source.Site{Path: "/openapi.json"}, Build: buildTitled})
+		l := New(Options{Source: &source.Site{Path: "/openapi.json"}, Build: buildTitled})
 		l.Start()
 		defer l.Stop()
 		ctx := context.Background()
@@ -501,7 +502,7 @@ func TestLoader_Ensure_failures(t *testing.T) {
 
 func TestLoader_Ensure_waits_not_for_ever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLoader(LoaderOptions{Source: &source.Site{Path: "/openapi.json"}, Build: buildTitled})
+		l := New(Options{Source: &source.Site{Path: "/openapi.json"}, Build: buildTitled})
 		l.Start()
 		defer l.Stop()
 		hanging := func(ctx context.Context, _ string, _ http.Header) (int, http.Header, []byte, error) {
@@ -530,7 +531,7 @@ func TestLoader_Ensure_waits_not_for_ever(t *testing.T) {
 }
 
 func TestLoader_Ensure_of_another_source(t *testing.T) {
-	l := NewLoader(LoaderOptions{Source: &memorySource{content: "one"}, Build: buildTitled})
+	l := New(Options{Source: &memorySource{content: "one"}, Build: buildTitled})
 	if _, err := l.Ensure(context.Background(), nil); !errors.Is(err, ErrNotLoaded) {
 		t.Errorf("error %v", err)
 	}

@@ -1,4 +1,4 @@
-package tool
+package loader
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 // which is in place by then, and of nothing else.
 func TestLoaderTellsOfChanges(t *testing.T) {
 	source := &memorySource{}
-	l := NewLoader(LoaderOptions{Source: source, Build: buildTitled})
+	l := New(Options{Source: source, Build: buildTitled})
 	var seen, other []string
 	cancel := l.OnChange(func() { seen = append(seen, l.Toolset().Title) })
 	defer l.OnChange(func() { other = append(other, l.Toolset().Title) })()

@@ -1,4 +1,4 @@
-package tool
+package loader
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/ocp/source"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // maxSiteWait is how long a request waits for the first load of a document on the site
@@ -32,7 +33,7 @@ func (l *Loader) Start() {
 	run := &background{}
 	run.ctx, run.cancel = context.WithCancel(context.Background())
 	l.run = run
-	if _, bySite := l.source.(*source.Site); !bySite {
+	if _, onSite := l.source.(*source.Site); !onSite {
 		run.tasks.Go(func() { l.watch(run.ctx) })
 	}
 }
@@ -75,13 +76,13 @@ func (l *Loader) watch(ctx context.Context) {
 //   - Later requests start a refresh in the background if one is due.
 //
 // If there is no Toolset, the error is ErrNotLoaded, with the cause if it is known.
-func (l *Loader) Ensure(ctx context.Context, fetch source.SiteFetch) (*Toolset, error) {
+func (l *Loader) Ensure(ctx context.Context, fetch source.SiteFetch) (*tool.Toolset, error) {
 	current := l.Toolset()
-	site, bySite := l.source.(*source.Site)
-	if bySite && fetch != nil && l.Due() && !within(ctx, l) {
-		flight := l.takeOff(site, fetch)
-		if current == nil && flight != nil {
-			await(ctx, flight)
+	site, onSite := l.source.(*source.Site)
+	if onSite && fetch != nil && l.Due() && !isWithin(ctx, l) {
+		running := l.startLoad(site, fetch)
+		if current == nil && running != nil {
+			await(ctx, running)
 		}
 	}
 	if current = l.Toolset(); current != nil {
@@ -93,42 +94,42 @@ func (l *Loader) Ensure(ctx context.Context, fetch source.SiteFetch) (*Toolset, 
 	return nil, ErrNotLoaded
 }
 
-// takeOff starts a load through the site unless one is running. It returns a channel that
+// startLoad starts a load through the site unless one is running. It returns a channel that
 // is closed when the load ends, or nil if the Loader is stopped.
-func (l *Loader) takeOff(site *source.Site, fetch source.SiteFetch) <-chan struct{} {
+func (l *Loader) startLoad(site *source.Site, fetch source.SiteFetch) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	run := l.run
-	if run == nil || l.flight != nil {
-		return l.flight
+	if run == nil || l.running != nil {
+		return l.running
 	}
 	site.Use(fetch)
-	flight := make(chan struct{})
-	l.flight = flight
+	running := make(chan struct{})
+	l.running = running
 	run.tasks.Go(func() {
-		_ = l.Load(context.WithValue(run.ctx, flightKey{}, l)) // the observer has received the error
+		_ = l.Load(context.WithValue(run.ctx, loadKey{}, l)) // the observer has received the error
 		l.mu.Lock()
-		l.flight = nil
+		l.running = nil
 		l.mu.Unlock()
-		close(flight)
+		close(running)
 	})
-	return flight
+	return running
 }
 
-// flightKey marks the context of a load. If the load's own request comes back to the
+// loadKey marks the context of a load. If the load's own request comes back to the
 // endpoint that loads the document, it must not wait for itself.
-type flightKey struct{}
+type loadKey struct{}
 
-func within(ctx context.Context, l *Loader) bool {
-	loading, _ := ctx.Value(flightKey{}).(*Loader)
+func isWithin(ctx context.Context, l *Loader) bool {
+	loading, _ := ctx.Value(loadKey{}).(*Loader)
 	return loading == l
 }
 
-func await(ctx context.Context, flight <-chan struct{}) {
+func await(ctx context.Context, running <-chan struct{}) {
 	timer := time.NewTimer(maxSiteWait)
 	defer timer.Stop()
 	select {
-	case <-flight:
+	case <-running:
 	case <-timer.C:
 	case <-ctx.Done():
 	}

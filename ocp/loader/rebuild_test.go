@@ -1,4 +1,4 @@
-package tool
+package loader
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/ocp/source"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // TestLoaderRebuilds builds a document anew that has not changed: by Load, and in
@@ -17,9 +18,9 @@ func TestLoaderRebuilds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, builds := &memorySource{}, new(atomic.Int64)
 		source.set("one", nil)
-		l := NewLoader(LoaderOptions{Source: source, Refresh: -1, Build: func(context.Context, []byte, string, *Toolset) (*Toolset, []string, error) {
+		l := New(Options{Source: source, Refresh: -1, Build: func(context.Context, []byte, string, *tool.Toolset) (*tool.Toolset, []string, error) {
 			builds.Add(1)
-			return &Toolset{}, nil, nil
+			return &tool.Toolset{}, nil, nil
 		}})
 		want := func(what string, n int64) {
 			t.Helper()
@@ -67,9 +68,9 @@ func TestLoaderRebuilds(t *testing.T) {
 // request for it.
 func TestLoaderRebuilds_by_a_request(t *testing.T) {
 	calls, builds := new(atomic.Int32), new(atomic.Int64)
-	l := NewLoader(LoaderOptions{Source: &source.Site{Path: "/openapi.json"}, Build: func(context.Context, []byte, string, *Toolset) (*Toolset, []string, error) {
+	l := New(Options{Source: &source.Site{Path: "/openapi.json"}, Build: func(context.Context, []byte, string, *tool.Toolset) (*tool.Toolset, []string, error) {
 		builds.Add(1)
-		return &Toolset{}, nil, nil
+		return &tool.Toolset{}, nil, nil
 	}})
 	l.Start()
 	defer l.Stop()
