@@ -11,16 +11,14 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/yosida95/uritemplate/v3"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/shared"
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
-
-	"github.com/yosida95/uritemplate/v3"
-
-	"github.com/fairwayhq/fairway/internal/wire"
 )
 
 var revisions = []revision.Revision{revision.V20241105, revision.V20250326, revision.V20250618, revision.V20251125, revision.V20260728}

@@ -7,10 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/fairwayhq/fairway/oagent/assertion"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // decision decides about one call before it is made. decide runs inside a transaction on the

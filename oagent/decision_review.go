@@ -6,10 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/fairwayhq/fairway/oagent/assertion"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // reviewWait is the remaining time that one call waits for its reviewer.

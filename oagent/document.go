@@ -1,8 +1,9 @@
 package oagent
 
 import (
-	"github.com/fairwayhq/fairway/oagent/assertion"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/oagent/assertion"
 )
 
 // DocumentKind is the required value of a document's kind.

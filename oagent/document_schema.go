@@ -5,8 +5,9 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/fairwayhq/fairway/oagent/assertion"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/fairwayhq/fairway/oagent/assertion"
 )
 
 // Limits on the strings of a document.

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/fairwayhq/fairway/oagent/assertion"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // finish decides about the result of a call. As in decision, decide runs inside a transaction

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // maxRefusedBefore is the number of refusals after which a record ignores Refuse. So a client

@@ -26,7 +26,7 @@ type call struct {
 }
 
 // headerExposes is the response header with what the calling agent exposes (see ocp.Result).
-const headerExposes = "OAgent-Exposes"
+const headerExposes = "Oagent-Exposes"
 
 // envelopeSize is about the size of a response without its value, in bytes.
 const envelopeSize = 512

@@ -181,7 +181,7 @@ type CompileError struct {
 	Positions []Position // at least one
 }
 
-// A Place is an error at a place in an expression.
+// A Position is an error at a position in an expression.
 type Position struct {
 	Line, Column int // from 1; 0 if the error concerns the whole expression
 	Message      string

@@ -32,7 +32,9 @@ func contains(text, word string) bool {
 		i += start
 		before, _ := utf8.DecodeLastRuneInString(text[:i])
 		after, _ := utf8.DecodeRuneInString(text[i+len(word):])
-		if !(joins(first) && joins(before)) && !(joins(last) && joins(after)) {
+		starts := !joins(first) || !joins(before)
+		ends := !joins(last) || !joins(after)
+		if starts && ends {
 			return true
 		}
 		start = i + 1

@@ -202,7 +202,7 @@ func LastPart(uri string) string {
 	return uri
 }
 
-// A shelf holds the resources, templates and prompts of one catalog: first those of the Library,
+// An Index holds the resources, templates and prompts of one catalog: first those of the Library,
 // then those of the document.
 type Index struct {
 	library *Library

@@ -58,7 +58,7 @@ type PromptContent struct {
 	Inline                   bool   // of a resource: Text or Data holds the content; otherwise the URI is read when a client gets the prompt
 }
 
-// A prompt is a Prompt of the Library, or one made from an operation.
+// A PromptEntry is a Prompt of the Library, or one made from an operation.
 type PromptEntry struct {
 	*Prompt
 	Tool   *tool.Tool // operation that produces the messages; nil for prompts of the Library

@@ -13,7 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// A resource is an entry of resources/list or, if it has a template, of resources/templates/list.
+// An Entry is an entry of resources/list or, if it has a template, of resources/templates/list.
 // Its content comes from a file, a folder, or a GET operation of the API.
 type Entry struct {
 	uri         string       // "" for a template
@@ -35,7 +35,7 @@ type Entry struct {
 	arguments map[string]*tool.Argument // arguments of tool, by variable of the template
 }
 
-// A target is the resource that a URI refers to, with the values of the template's variables.
+// A Target is the resource that a URI refers to, with the values of the template's variables.
 type Target struct {
 	*Entry
 	URI      string

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/store"
 )
 
 // record is the in-memory copy of one Engagement: the last state that was seen in the store,

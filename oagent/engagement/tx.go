@@ -2,6 +2,7 @@ package engagement
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -152,7 +153,7 @@ func (t *Tx) change() (store.Change, error) {
 	var buffer []byte
 	if size <= maxShared {
 		buffer = t.State.append(make([]byte, 0, t.stateSize()+size))
-		t.value = buffer[:len(buffer):len(buffer)]
+		t.value = slices.Clip(buffer)
 	} else {
 		buffer = make([]byte, 0, size)
 		t.value = t.State.append(make([]byte, 0, t.stateSize()))

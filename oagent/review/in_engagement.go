@@ -3,8 +3,9 @@ package review
 import (
 	"time"
 
-	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // Requests are the reviews in the state of an Engagement, within a transaction. The state

@@ -3,8 +3,9 @@ package review
 import (
 	"time"
 
-	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // releaseShared is how long identical calls share a released result. Clients that waited for

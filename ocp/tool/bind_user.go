@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-
 	"github.com/fairwayhq/fairway/ocp/internal/plan"
 )
 

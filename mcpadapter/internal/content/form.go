@@ -9,7 +9,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// A form is the kind of content block that represents a response body.
+// A Form is the kind of content block that represents a response body.
 type Form uint8
 
 const (

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A revision is a published revision of MCP. Its methods say which features it has, so that no other
+// A Revision is a published revision of MCP. Its methods say which features it has, so that no other
 // code compares dates.
 type Revision uint8
 
