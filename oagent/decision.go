@@ -20,7 +20,7 @@ import (
 type decision struct {
 	ctx        context.Context
 	guard      *Guard
-	call       *Call
+	call       Call
 	key        string // the Engagement's
 	inputs     jsontext.Value
 	capability *Capability // nil if the agent has no capability of that name
@@ -31,6 +31,10 @@ type decision struct {
 	released int64          // when the held result was released; 0 if it was not
 	lost     string         // id of a review whose result is no longer stored
 	hashed   string         // see hash
+
+	view    assertion.View // of the assertion that is evaluated
+	pending assertion.Pending
+	passed  Ticket // of the call if it may be made
 
 	outcome
 }
@@ -124,7 +128,9 @@ func (d *decision) checkAssertion(t *engagement.Tx) error {
 	if a == nil {
 		return nil
 	}
-	v := &assertion.View{Tx: t, Pending: &assertion.Pending{Name: d.call.Name, Payloads: engagement.Payloads{Inputs: d.inputs}}}
+	d.pending = assertion.Pending{Name: d.call.Name, Payloads: engagement.Payloads{Inputs: d.inputs}}
+	d.view = assertion.View{Tx: t, Pending: &d.pending}
+	v := &d.view
 	err := a.Check(d.ctx, v)
 	switch {
 	case v.Unread.Any():
@@ -196,10 +202,11 @@ func (d *decision) refuse(t *engagement.Tx, r *engagement.Refusal) error {
 // pass records that the call is about to be made.
 func (d *decision) pass(t *engagement.Tx, review string) {
 	number, nth := t.Begin(d.call.Name, d.inputs, review, d.call.Agent.ShortCircuit > 0)
-	d.ticket = &Ticket{
+	d.passed = Ticket{
 		Capability: d.capability, Key: d.key, Number: number, Nth: nth, Review: review,
-		guard: d.guard, call: *d.call, inputs: d.inputs, born: t.State.Born,
+		guard: d.guard, call: d.call, inputs: d.inputs, born: t.State.Born,
 	}
+	d.ticket = &d.passed
 }
 
 // notAllowed returns a message that lists the capabilities that the agent may use instead.

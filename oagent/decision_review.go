@@ -183,7 +183,7 @@ func (d *decision) decideHeld(t *engagement.Tx, i int) error {
 	d.ticket = &Ticket{
 		Capability: d.capability, Key: d.key, Number: a.Call, Nth: a.Nth, Review: a.ID,
 		Replayed: &Replay{Outputs: d.held.Outputs, Status: d.held.Result},
-		guard:    d.guard, call: *d.call, inputs: d.inputs,
+		guard:    d.guard, call: d.call, inputs: d.inputs,
 	}
 	return nil
 }
@@ -219,7 +219,7 @@ func (d *decision) checkHeld(t *engagement.Tx, a *engagement.RequestedReview) er
 	}
 	return d.refuse(t, &engagement.Refusal{
 		Kind: engagement.KindOutputRestriction, Rule: output.Assertion.Rule, Review: a.ID, Made: true, Cause: err,
-		Message: fmt.Sprintf("an identical call of %s was made, and its result is withheld: %s; go on without it", d.call.Name, explainWithheld(err, d.call)),
+		Message: fmt.Sprintf("an identical call of %s was made, and its result is withheld: %s; go on without it", d.call.Name, explainWithheld(err, &d.call)),
 	})
 }
 

@@ -25,6 +25,9 @@ type finish struct {
 	first    bool           // this call is the first to get the result
 	released int64          // when the result was released; 0 if it was not
 
+	view    assertion.View // of the assertion that is evaluated
+	pending assertion.Pending
+
 	refusal *engagement.Refusal
 	prepare bool
 	wait    *engagement.RequestedReview
@@ -123,9 +126,11 @@ func (f *finish) entry() engagement.Entry {
 }
 
 func (f *finish) checkAssertion(t *engagement.Tx, a *assertion.Assertion) error {
-	v := &assertion.View{Tx: t, Pending: &assertion.Pending{
+	f.pending = assertion.Pending{
 		Name: f.ticket.call.Name, Nth: f.ticket.Nth, Payloads: engagement.Payloads{Inputs: f.ticket.inputs, Outputs: f.outputs},
-	}}
+	}
+	f.view = assertion.View{Tx: t, Pending: &f.pending}
+	v := &f.view
 	// A disconnected client must not release an unchecked result, and is no reason to report
 	// that the assertion fails.
 	err := a.Check(context.Background(), v)

@@ -85,7 +85,7 @@ func (g *Guard) Begin(ctx context.Context, c Call) (*Ticket, error) {
 			Message: "the call was not made: " + err.Error(),
 		}
 	}
-	d := &decision{ctx: ctx, guard: g, call: &c, key: c.Key(), inputs: inputs}
+	d := &decision{ctx: ctx, guard: g, call: c, key: c.Key(), inputs: inputs}
 	if capability, ok := c.Agent.Capability(c.Name); ok && (c.IsAgent || !capability.Reference.Agent) {
 		d.capability = capability
 	}

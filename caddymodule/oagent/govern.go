@@ -142,16 +142,46 @@ func (g *governedRequest) callerHash(r *http.Request, further []string) (string,
 // refusals.
 const allowed = "allowed"
 
-// setPlaceholders sets the {http.oagent.*} placeholders.
+// setPlaceholders sets the {http.oagent.*} placeholders. A request that passes usually gets them
+// once, so they are looked up when they are needed. Any later decision replaces them, also one of
+// another oagent handler in the chain: static values take precedence over looked-up ones.
 func (g *governedRequest) setPlaceholders(decision string) {
 	if g.repl == nil {
 		return
 	}
-	if g.agent != nil {
-		g.repl.Set("http.oagent.agent", g.agent.Name)
+	if _, decided := g.repl.Get(placeholderDecision); !decided && decision == allowed {
+		g.key = g.engagementKey() // not at the first lookup, which may be in another goroutine
+		g.repl.Map(g.allowedPlaceholder)
+		return
 	}
-	g.repl.Set("http.oagent.engagement", g.engagementKey())
-	g.repl.Set("http.oagent.decision", decision)
+	if g.agent != nil {
+		g.repl.Set(placeholderAgent, g.agent.Name)
+	}
+	g.repl.Set(placeholderEngagement, g.engagementKey())
+	g.repl.Set(placeholderDecision, decision)
+}
+
+// The {http.oagent.*} placeholders.
+const (
+	placeholderAgent      = "http.oagent.agent"
+	placeholderEngagement = "http.oagent.engagement"
+	placeholderDecision   = "http.oagent.decision"
+)
+
+// allowedPlaceholder returns the {http.oagent.*} placeholders of a request that passes.
+func (g *governedRequest) allowedPlaceholder(key string) (any, bool) {
+	switch key {
+	case placeholderAgent:
+		if g.agent == nil {
+			return nil, false
+		}
+		return g.agent.Name, true
+	case placeholderEngagement:
+		return g.key, true
+	case placeholderDecision:
+		return allowed, true
+	}
+	return nil, false
 }
 
 // recorderOf returns the recorder of a tool call, or nil if there is none.

@@ -24,6 +24,7 @@ import (
 type guardedRequest struct {
 	governedRequest
 	capability *oagent.Capability // nil if the agent may not call the operation
+	encoding   [1]string          // storage for the header Accept-Encoding
 }
 
 // serve passes the request on, or refuses it.

@@ -74,7 +74,10 @@ func (a *heldResponse) WriteHeader(status int) {
 	if a.bodiless {
 		return
 	}
-	length, _ := strconv.ParseInt(header.Get("Content-Length"), 10, 64)
+	var length int64
+	if text := header.Get("Content-Length"); text != "" {
+		length, _ = strconv.ParseInt(text, 10, 64)
+	}
 	switch {
 	case a.checked:
 		a.tooLarge = length > a.limit

@@ -78,7 +78,8 @@ func (s *response) requestWhole(checked bool) {
 	if checked && isSafe(s.r.Method) {
 		deleteConditions(header)
 	}
-	header["Accept-Encoding"] = []string{"identity"}
+	s.encoding = [1]string{"identity"}
+	header["Accept-Encoding"] = s.encoding[:]
 }
 
 // releaseResponse checks the held response, and then sends the response or a refusal.

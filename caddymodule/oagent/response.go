@@ -45,8 +45,8 @@ func (s *response) repeatsCredentials(outputs jsontext.Value) bool {
 	if len(outputs) == 0 {
 		return false
 	}
-	secrets := new(conceal.Secrets)
-	s.injected.AddTo(secrets)
+	var secrets conceal.Secrets
+	s.injected.AddTo(&secrets)
 	for _, value := range s.r.Header["Authorization"] {
 		secrets.AddHeader(value)
 	}
@@ -59,7 +59,7 @@ func (s *response) repeatsCredentials(outputs jsontext.Value) bool {
 	for i := 1; i < len(further); i += 2 {
 		secrets.Add(further[i])
 	}
-	return secrets.Contains(string(outputs))
+	return !secrets.IsEmpty() && secrets.Contains(string(outputs))
 }
 
 // isChecked reports whether the response must be checked before it is sent.

@@ -37,6 +37,8 @@ type View struct {
 	Tx      *engagement.Tx
 	Pending *Pending          // nil if no call is being decided
 	Unread  engagement.Unread // what an evaluation did not find in memory
+
+	recent, history, pending fields // storage for values of expressions
 }
 
 // Pending is the call that is being decided. Expressions see its inputs and outputs in full,
@@ -77,9 +79,11 @@ func (v *View) ResolveName(name string) (any, bool) {
 		}
 		return types.NewStringInterfaceMap(expr.Adapter{}, user), true
 	case "recent":
-		return fields{recentFields{v}}, true
+		v.recent = fields{recentFields{v}}
+		return &v.recent, true
 	case "history":
-		return fields{historyFields{v}}, true
+		v.history = fields{historyFields{v}}
+		return &v.history, true
 	}
 	return nil, false
 }
@@ -118,7 +122,8 @@ func (v recentFields) find(name string) (ref.Val, bool) {
 		}
 		return types.String(v.Tx.State.Names[v.Tx.State.Recent].Name), true
 	case v.Pending != nil && v.Pending.Name == name:
-		return fields{callFields{&v.Pending.Payloads}}, true
+		v.pending = fields{callFields{&v.Pending.Payloads}}
+		return &v.pending, true
 	}
 	if v.Tx.State.Find(name) < 0 {
 		return nil, false

@@ -36,8 +36,9 @@ type State struct {
 	Recent  int           // index into Names; undefined if Total is 0
 	Names   []CallSummary // in the order of their first calls
 	Reviews []RequestedReview
-	tail    []byte    // the bytes of Tail
-	index   nameIndex // of Names
+	few     [2]CallSummary // storage for Names, as long as it has few
+	tail    []byte         // the bytes of Tail
+	index   nameIndex      // of Names
 
 	Renewals int64 // number of renewals in this record, see Renew
 	First    int64 // number of log entries before this Engagement
@@ -153,7 +154,7 @@ func (s *State) Repeats(name string, n int) bool {
 // clone returns a copy that can be changed.
 func (s *State) clone() *State {
 	c := *s
-	c.Names = slices.Clone(s.Names)
+	c.Names = append(c.few[:0], s.Names...)
 	c.Reviews = slices.Clone(s.Reviews)
 	c.Questions = slices.Clone(s.Questions)
 	return &c

@@ -106,7 +106,10 @@ func idKey(id uint64) []byte {
 }
 
 func logKey(id uint64, number int64) []byte {
-	b := make([]byte, 0, 16)
+	return appendLogKey(make([]byte, 0, 16), id, number)
+}
+
+func appendLogKey(b []byte, id uint64, number int64) []byte {
 	b = binary.BigEndian.AppendUint64(b, id)
 	return binary.BigEndian.AppendUint64(b, uint64(number))
 }

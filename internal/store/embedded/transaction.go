@@ -19,6 +19,7 @@ type transaction struct {
 	records, values, log, expiry, deleted, store *bbolt.Bucket
 
 	memory []byte // buffer for values, which bbolt references until the transaction ends
+	key    []byte // buffer for a key
 }
 
 func newTransaction(tx *bbolt.Tx) *transaction {
@@ -108,7 +109,8 @@ func (t *transaction) putRecord(key string, old, next *record, entries [][]byte)
 	}
 	first := next.length - int64(len(entries))
 	for i, entry := range entries {
-		if err := t.log.Put(logKey(next.id, first+int64(i)), entry); err != nil {
+		t.key = appendLogKey(t.key[:0], next.id, first+int64(i)) // Put copies it
+		if err := t.log.Put(t.key, entry); err != nil {
 			return err
 		}
 	}
