@@ -40,11 +40,11 @@ func (s *rulesSite) agentRules() []ruleOnSite {
 	}
 	first, second := passes("listTrips", `{}`), passes("getTrip", one)
 	return []ruleOnSite{
-		{"agent/1 kind", s.defines("desk", `kind: openagentspec:v1/agent`), s.rejects(strings.Replace(document, "v1/agent", "v2/agent", 1), "expected kind")},
+		{"agent/1 kind", s.defines("desk", `kind: openagentspec:v1/agent`), s.rejects(strings.Replace(document, "v1/agent", "v2/agent", 1), "kind: unsupported")},
 		{"agent/2 name", s.defines("desk", "name: desk"), s.rejects(document+"---\n"+document, "rejected")},
-		{"agent/3 description", s.defines("desk", "description: Tests."), s.rejects(without("description"), "description: is missing")},
-		{"agent/4 intent", s.defines("desk", "intent: You test."), s.rejects(without("intent"), "intent: is missing")},
-		{"agent/5 owner", s.defines("desk", "owner: tests"), s.rejects(without("owner"), "owner: is missing")},
+		{"agent/3 description", s.defines("desk", "description: Tests."), s.rejects(without("description"), "description: missing")},
+		{"agent/4 intent", s.defines("desk", "intent: You test."), s.rejects(without("intent"), "intent: missing")},
+		{"agent/5 owner", s.defines("desk", "owner: tests"), s.rejects(without("owner"), "owner: missing")},
 		{"agent/6 capabilities", s.describes, s.acts("capabilities: {list-trips: {}}", stopped("getTrip", one, "not_allowed"), first)},
 		{"agent/6 capabilities: they exist", s.acts("capabilities: {list-trips: {}}", first), s.rejects(agentDocument("rejected", "  list-trip: {}\n"), "mean list-trips")},
 		{"agent/7 collect_results", s.acts("capabilities:\n  get-trip: {collect_results: True}"+collects, second, first), s.acts("capabilities:\n  get-trip: {collect_results: False}"+collects, second, stopped("listTrips", `{}`, refused))},
@@ -65,10 +65,10 @@ func (s *rulesSite) agentRules() []ruleOnSite {
 		{"agent/13.2 assertion after the call, of a stream", s.acts(stream, passes("getTrip", `{"id":"stream-open"}`)), s.acts(stream, withheld("getTrip", `{"id":"stream-secret"}`))},
 		{"agent/13.2 assertion after the call, of a stream with progress", s.progresses(stream, "stream-open", "seats 3"), s.progresses(stream, "stream-secret", "withheld")},
 		{"agent/13.3 assertion: any that fails", s.acts(public+collects, second, first), s.acts(public+collects, withheld("getTrip", secret), stopped("listTrips", `{}`, refused), second, first)},
-		{"agent/14 guardrails", s.chats(inputs+outputs, "", "/in hello|/out fine", turn{"hello", "fine"}), s.rejects(document+"guardrails: {both: {tool_name: get-trip, assertion: ok}}\n", "key")},
-		{"agent/15 guardrail", s.chats(inputs, "", "/in hello", turn{"hello", "fine"}), s.rejects(document+"guardrails: {input: {assertion: ok}}\n", "tool_name: is missing")},
+		{"agent/14 guardrails", s.chats(inputs+outputs, "", "/in hello|/out fine", turn{"hello", "fine"}), s.rejects(document+"guardrails: {both: {tool_name: get-trip, assertion: ok}}\n", "guardrails.both: key")},
+		{"agent/15 guardrail", s.chats(inputs, "", "/in hello", turn{"hello", "fine"}), s.rejects(document+"guardrails: {input: {assertion: ok}}\n", "guardrails.input.tool_name: missing")},
 		{"agent/15.1 tool_name", s.chats(outputs, "", "/out fine", turn{"hello", "fine"}), s.rejects(document+"guardrails: {input: {tool_name: get-trips, assertion: ok}}\n", "tool get-trips")},
-		{"agent/15.2 assertion", s.chats(inputs, "", "/in hello", turn{"hello", "fine"}), s.rejects(document+"guardrails: {input: {tool_name: get-trip, assertion: 'ok &&'}}\n", "Syntax error")},
+		{"agent/15.2 assertion", s.chats(inputs, "", "/in hello", turn{"hello", "fine"}), s.rejects(document+"guardrails: {input: {tool_name: get-trip, assertion: 'ok &&'}}\n", "guardrails.input.assertion: Syntax")},
 		{"agent/15.3 input guardrail, each time", s.chats(inputs, "", "/in one|/in two|/in one", turn{"one", "fine"}, turn{"two", "fine"}, turn{"one", "fine"}), s.chats(inputs, "input", "/in one|/in forbidden", turn{"one", "fine"}, turn{"forbidden", "leaked"})},
 		{"agent/15.4 output guardrail, each time", s.chats(outputs, "", "/out fine|/out well|/out fine", turn{"one", "fine"}, turn{"two", "well"}, turn{"one", "fine"}), s.chats(outputs, "output", "/out fine|/out forbidden", turn{"one", "fine"}, turn{"two", "forbidden"})},
 		{"agent/15.5 guardrail: the output alone", s.chats("  input: {tool_name: check-input, assertion: output.safe && safe && by == \"k1\"}\n", "", "/in hello", turn{"hello", "fine"}), s.chats("  input: {tool_name: check-input, assertion: '\"history\" in output'}\n", "input", "/in hello", turn{"hello", "leaked"})},
@@ -115,7 +115,7 @@ func (s *rulesSite) serverRules() []ruleOnSite {
 				t.Errorf("%+v", p)
 			}
 		}},
-		{"server/2 documents define agents", s.defines("desk", "capabilities:"), s.rejects("kind: other\n", "expected kind")},
+		{"server/2 documents define agents", s.defines("desk", "capabilities:"), s.rejects("kind: other\n", "kind: unsupported")},
 		{"server/3.1 GET gives YAML", s.defines("desk", "name: desk"), func(t *testing.T) {
 			if a := s.with(t).get("/agents/desk"); strings.Contains(a.body, "name: agent-1") || a.header.Get("Etag") == "" {
 				t.Errorf("%v %s", a.header, a.body)

@@ -101,7 +101,7 @@ func (d *decision) decide(t *engagement.Tx) error {
 	case d.capability == nil:
 		return d.refuse(t, &engagement.Refusal{Kind: engagement.KindNotAllowed, Rule: "capabilities", Message: d.notAllowed()})
 	case t.IsFull(d.call.Name):
-		return d.refuse(t, &engagement.Refusal{Kind: engagement.KindEnded, Message: "the call was not made: the Engagement has as many calls as it may have"})
+		return d.refuse(t, &engagement.Refusal{Kind: engagement.KindEnded, Message: "the call was not made: the Engagement has reached its limit of calls"})
 	}
 	if i := d.findHeld(t); i >= 0 {
 		return d.decideHeld(t, i)
@@ -174,8 +174,8 @@ func (d *decision) refuseRepetition(t *engagement.Tx, n int) error {
 	r := &engagement.Refusal{
 		Kind: engagement.KindShortCircuit,
 		Rule: "lifespan.short_circuit",
-		Message: fmt.Sprintf("the call of %s was not made, and the Engagement has ended: with it the same calls would have been repeated %d times "+
-			"in a row, and lifespan.short_circuit ends an agent that does so", d.call.Name, n),
+		Message: fmt.Sprintf("the call of %s was not made, and the Engagement has ended: it would have repeated the same calls %d times "+
+			"in a row, which lifespan.short_circuit does not allow", d.call.Name, n),
 	}
 	t.End(r.Kind, r.Rule, fmt.Sprintf("a call of %s, with which the same calls are repeated %d times", d.call.Name, n))
 	return d.refuse(t, r)
@@ -224,7 +224,7 @@ func (d *decision) notAllowed() string {
 	if len(names) > 0 {
 		what = strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("the call of %s was not made: it is no capability of the agent %s, which has: %s",
+	return fmt.Sprintf("the call of %s was not made: it is not a capability of the agent %s, which has: %s",
 		engagement.Shorten(d.call.Name, MaxName), d.call.Agent.Name, what)
 }
 

@@ -37,7 +37,7 @@ func ReadAgent(data []byte, location string) (*Agent, error) {
 		return nil, err
 	}
 	if len(agents) > 1 {
-		return nil, LintErrors{{Location: location, Line: agents[1].Line, Message: "a second agent begins here; one is expected"}}
+		return nil, LintErrors{{Location: location, Line: agents[1].Line, Message: "a second agent starts here, but the file may contain only one"}}
 	}
 	return agents[0], nil
 }
@@ -46,7 +46,7 @@ func ReadAgent(data []byte, location string) (*Agent, error) {
 // or none.
 func ReadAgents(data []byte, location string) ([]*Agent, error) {
 	if len(data) > MaxDocument {
-		return nil, LintErrors{{Location: location, Message: fmt.Sprintf("the file has %d bytes; %d is the most", len(data), MaxDocument)}}
+		return nil, LintErrors{{Location: location, Message: fmt.Sprintf("the file has %d bytes; the limit is %d", len(data), MaxDocument)}}
 	}
 	if !utf8.Valid(data) {
 		return nil, LintErrors{{Location: location, Message: "the file is not valid UTF-8"}}
@@ -56,7 +56,7 @@ func ReadAgents(data []byte, location string) ([]*Agent, error) {
 	lines := make(map[string]int)
 	for i, part := range splitDocuments(data) {
 		if i == MaxAgents {
-			return nil, LintErrors{{Location: location, Line: part.line + 1, Message: fmt.Sprintf("the file has more than %d documents", MaxAgents)}}
+			return nil, LintErrors{{Location: location, Line: part.line + 1, Message: fmt.Sprintf("the file has more than %d YAML documents", MaxAgents)}}
 		}
 		r := reader{location: location, source: part.text, before: part.line}
 		agent := r.read()
@@ -65,13 +65,13 @@ func ReadAgents(data []byte, location string) ([]*Agent, error) {
 			continue
 		}
 		if line, taken := lines[agent.Name]; taken && agent.Name != "" {
-			faults = append(faults, &LintError{Location: location, Line: agent.Line, Rule: "name", Message: fmt.Sprintf("%s is the name of the agent in line %d already", agent.Name, line)})
+			faults = append(faults, &LintError{Location: location, Line: agent.Line, Rule: "name", Message: fmt.Sprintf("the agent in line %d already has the name %s; give each agent its own name", line, agent.Name)})
 		}
 		lines[agent.Name] = agent.Line
 		agents = append(agents, agent)
 	}
 	if len(agents) == 0 && len(faults) == 0 {
-		faults = LintErrors{{Location: location, Message: "there is no agent in the file; one begins with kind: " + strconv.Quote(DocumentKind)}}
+		faults = LintErrors{{Location: location, Message: "the file contains no agent; an agent starts with kind: " + strconv.Quote(DocumentKind)}}
 	}
 	if err := faults.orNil(); err != nil {
 		return nil, err
@@ -175,7 +175,7 @@ func (r *reader) read() *Agent {
 	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
 		r.faults = append(r.faults, &LintError{
 			Location: r.location, Line: r.before + 1,
-			Message: "a second document begins here behind a line break other than LF: end each line with LF or CR LF",
+			Message: "a second document starts here after a line break other than LF; end each line with LF or CR LF",
 		})
 		return nil
 	}
@@ -204,7 +204,7 @@ func (r *reader) syntax(err error) *LintError {
 			}
 		}
 	}
-	fault.Message = "the YAML cannot be read: " + strings.ReplaceAll(message, "\n", " ")
+	fault.Message = "invalid YAML: " + strings.ReplaceAll(message, "\n", " ")
 	return fault
 }
 
@@ -218,7 +218,7 @@ func (r *reader) compile(a *Agent) {
 			return
 		}
 		if total += len(p.node.Value); total > MaxExpressions {
-			r.fault(p.node, p.rule, "the expressions have more than %d bytes together", MaxExpressions)
+			r.fault(p.node, p.rule, "all expressions together exceed the limit of %d bytes", MaxExpressions)
 			return
 		}
 		source := assertion.Source{Expression: p.node.Value, Rule: p.rule, Line: r.before + p.node.Line}

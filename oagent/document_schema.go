@@ -36,16 +36,16 @@ type field struct {
 // agent reads the whole document (OpenAgentSpec v1, Agent).
 func (r *reader) agent(a *Agent, root *yaml.Node) {
 	if kind := member(root, "kind"); kind != nil && !isNull(kind) && kind.Value != DocumentKind {
-		r.fault(kind, "kind", "%.64q is not what is read here; expected kind: %q", kind.Value, DocumentKind)
+		r.fault(kind, "kind", "unsupported kind %.64q; expected %q", kind.Value, DocumentKind)
 		return
 	}
 	r.mapping(root, "", []field{
 		{"kind", "kind: " + strconv.Quote(DocumentKind), func(n *yaml.Node, rule string) { r.text(n, rule, maxIdentifier) }},
 		{"name", "name: my-agent", func(n *yaml.Node, rule string) { a.Name = r.name(n, rule) }},
-		{"description", "what the agent is, in the third person", func(n *yaml.Node, rule string) { a.Description = r.text(n, rule, maxProse) }},
+		{"description", "a description of the agent, in the third person", func(n *yaml.Node, rule string) { a.Description = r.text(n, rule, maxProse) }},
 		{"intent", "the goal of the agent, in the second person", func(n *yaml.Node, rule string) { a.Intent = r.text(n, rule, maxProse) }},
-		{"owner", "whose agent it is", func(n *yaml.Node, rule string) { a.Owner = r.identifier(n, rule) }},
-		{"capabilities", "capabilities: {} for an agent that may invoke nothing", func(n *yaml.Node, rule string) { r.capabilities(a, n, rule) }},
+		{"owner", "the team or person that owns the agent", func(n *yaml.Node, rule string) { a.Owner = r.identifier(n, rule) }},
+		{"capabilities", "a mapping of tools and agents, or {} for none", func(n *yaml.Node, rule string) { r.capabilities(a, n, rule) }},
 		{"guardrails", "", func(n *yaml.Node, rule string) {
 			r.mapping(n, rule, []field{
 				{"input", "", func(n *yaml.Node, rule string) { a.Input = r.guardrail(n, rule) }},
@@ -72,7 +72,7 @@ func (r *reader) capabilities(a *Agent, n *yaml.Node, rule string) {
 			return
 		}
 		if line, taken := lines[reference.Name]; taken {
-			r.fault(key, rule, "%s is in line %d already, and the Engagement has one entry for both: keep one of them", reference.Name, line)
+			r.fault(key, rule, "line %d already has %s, and both would share one entry of the Engagement; keep one of them", line, reference.Name)
 			return
 		}
 		lines[reference.Name] = r.before + key.Line
@@ -113,7 +113,7 @@ func (r *reader) restriction(n *yaml.Node, rule string) *Restriction {
 func (r *reader) guardrail(n *yaml.Node, rule string) *Guardrail {
 	g := &Guardrail{Line: r.before + n.Line}
 	r.mapping(n, rule, []field{
-		{"tool_name", "the tool that the guardrail asks", func(n *yaml.Node, rule string) { g.Tool = r.name(n, rule) }},
+		{"tool_name", "the tool that the guardrail calls", func(n *yaml.Node, rule string) { g.Tool = r.name(n, rule) }},
 		{"assertion", "what must hold for the tool's output, in CEL", func(n *yaml.Node, rule string) {
 			r.expression(n, rule, func(source assertion.Source, _ *assertion.Names) (err error) {
 				g.Assertion, err = assertion.CompileOutput(source)
@@ -127,7 +127,7 @@ func (r *reader) guardrail(n *yaml.Node, rule string) *Guardrail {
 func (r *reader) exposes(a *Agent, n *yaml.Node, rule string) {
 	r.each(n, rule, MaxExposes, func(key, value *yaml.Node, rule string) {
 		if len(key.Value) > maxExposure || strings.ContainsFunc(key.Value, unicode.IsControl) || strings.TrimSpace(key.Value) == "" {
-			r.fault(key, rule, "a name has 1 to %d characters and none that is not printed", maxExposure)
+			r.fault(key, rule, "a name must have 1 to %d characters, all printable", maxExposure)
 		}
 		i := len(a.Exposes)
 		a.Exposes = append(a.Exposes, Exposure{Name: key.Value})
@@ -173,9 +173,9 @@ func (r *reader) identifier(n *yaml.Node, rule string) string {
 	switch {
 	case before != len(r.faults):
 	case text == "None":
-		r.fault(n, rule, `None is a text in YAML: leave %s out, write null, or "none" in quotes if that is its name`, lastKey(rule))
+		r.fault(n, rule, `None is a string in YAML; omit %s, write null, or quote "none" if that is the name`, lastKey(rule))
 	case strings.TrimSpace(text) != text || strings.ContainsFunc(text, unicode.IsControl):
-		r.fault(n, rule, "%.64q has space around it, or characters that are not printed", text)
+		r.fault(n, rule, "%.64q has leading or trailing space, or characters that are not printable", text)
 	}
 	return text
 }
@@ -187,9 +187,9 @@ func (r *reader) shortCircuit(n *yaml.Node, rule string) int {
 	case n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || err != nil:
 		r.fault(n, rule, "expected a whole number, not %s", describeNode(n))
 	case number < 2:
-		r.fault(n, rule, "%d would refuse every call: 2 is the least, and without short_circuit there is no limit", number)
+		r.fault(n, rule, "%d would refuse every call; use 2 or more, or omit short_circuit for no limit", number)
 	case number > MaxShortCircuit:
-		r.fault(n, rule, "%d is more than %d, which is the most", number, MaxShortCircuit)
+		r.fault(n, rule, "%d exceeds the limit of %d", number, MaxShortCircuit)
 	}
 	return number
 }

@@ -16,7 +16,7 @@ func (r *reader) mapping(n *yaml.Node, rule string, fields []field) {
 	r.each(n, rule, len(fields)+maxFaults, func(key, value *yaml.Node, rule string) {
 		at := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
 		if at < 0 {
-			r.fault(key, rule, "there is no such key%s; the keys here are %s", suggest(key.Value, namesOf(fields)), strings.Join(namesOf(fields), ", "))
+			r.fault(key, rule, "unknown key%s; known keys: %s", suggest(key.Value, namesOf(fields)), strings.Join(namesOf(fields), ", "))
 			return
 		}
 		if !isNull(value) {
@@ -29,7 +29,7 @@ func (r *reader) mapping(n *yaml.Node, rule string, fields []field) {
 	}
 	for _, f := range fields {
 		if f.required != "" && !seen[f.name] {
-			r.fault(n, join(rule, f.name), "is missing: expected %s", f.required)
+			r.fault(n, join(rule, f.name), "missing required key; expected %s", f.required)
 		}
 	}
 }
@@ -50,19 +50,19 @@ func (r *reader) each(n *yaml.Node, rule string, most int, entry func(key, value
 		return
 	}
 	if len(mapping.Content) > 2*most {
-		r.fault(n, rule, "there are more than %d entries", most)
+		r.fault(n, rule, "the limit is %d entries", most)
 		return
 	}
 	lines := make(map[string]int)
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		key, value := mapping.Content[i], mapping.Content[i+1]
 		if key.Kind != yaml.ScalarNode || key.ShortTag() != "!!str" {
-			r.fault(key, rule, "a key must be a text, not %s: put it in quotes", describeNode(key))
+			r.fault(key, rule, "a key must be a string, not %s; put it in quotes", describeNode(key))
 			continue
 		}
 		path := join(rule, key.Value)
 		if line, taken := lines[key.Value]; taken {
-			r.fault(key, path, "the key is in line %d already", line)
+			r.fault(key, path, "duplicate key; line %d already has it", line)
 			continue
 		}
 		lines[key.Value] = r.before + key.Line
@@ -93,13 +93,13 @@ func (r *reader) text(n *yaml.Node, rule string, most int) string {
 	n = resolve(n)
 	switch {
 	case n.Kind != yaml.ScalarNode:
-		r.fault(n, rule, "expected a text, not %s", describeNode(n))
+		r.fault(n, rule, "expected a string, not %s", describeNode(n))
 	case n.ShortTag() != "!!str":
-		r.fault(n, rule, "expected a text, not %s: put it in quotes", describeNode(n))
+		r.fault(n, rule, "expected a string, not %s; put it in quotes", describeNode(n))
 	case strings.TrimSpace(n.Value) == "":
-		r.fault(n, rule, "the text is empty")
+		r.fault(n, rule, "the value is empty")
 	case len(n.Value) > most:
-		r.fault(n, rule, "the text has %d bytes; %d is the most", len(n.Value), most)
+		r.fault(n, rule, "the value has %d bytes; the limit is %d", len(n.Value), most)
 	}
 	return n.Value
 }
@@ -158,7 +158,7 @@ func describeNode(n *yaml.Node) string {
 	}
 	switch n.ShortTag() {
 	case "!!str":
-		return fmt.Sprintf("the text %.64q", n.Value)
+		return fmt.Sprintf("the string %.64q", n.Value)
 	case "!!null":
 		return "null"
 	case "!!bool":

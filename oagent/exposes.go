@@ -55,7 +55,7 @@ func expose(ctx context.Context, a *Agent, t *engagement.Tx) (Exposed, error) {
 		object = append(wire.AppendString(object, a.Exposes[i].Name), ':')
 		var err error
 		if object, err = a.Exposes[i].Value.Append(ctx, object, v); err == nil && len(object) > MaxExposedTotal {
-			err = fmt.Errorf("%s: all that is exposed has more than %d bytes", a.Exposes[i].Value.Rule, MaxExposedTotal)
+			err = fmt.Errorf("%s: all exposed values together exceed the limit of %d bytes", a.Exposes[i].Value.Rule, MaxExposedTotal)
 		}
 		if err != nil {
 			object = object[:before]

@@ -166,7 +166,7 @@ func (f *finish) refuse(t *engagement.Tx, r *engagement.Refusal) error {
 // running. Only the old Engagement could decide about the result.
 func (f *finish) refuseLate(t *engagement.Tx) error {
 	f.refusal = f.fill(&engagement.Refusal{Kind: engagement.KindEnded, Message: fmt.Sprintf(
-		"the call of %s was made, but its result is withheld, because its Engagement was ended and begun anew meanwhile: find out what the call did before you repeat it",
+		"the call of %s was made, but its result is withheld, because its Engagement was ended and started again meanwhile; find out what the call did before you repeat it",
 		f.ticket.call.Name)})
 	e := f.entry()
 	e.What, e.Kind = engagement.EntryLate, engagement.KindEnded

@@ -115,7 +115,7 @@ func (g *Guard) FailGuardrail(ctx context.Context, b Binding, side engagement.Si
 	return refusal
 }
 
-var errNoAnswer = errors.New("the tool has not answered")
+var errNoAnswer = errors.New("the tool did not respond")
 
 // recordGuardrail runs record on an Engagement that has not ended. The error is an *engagement.Refusal.
 func (g *Guard) recordGuardrail(ctx context.Context, b Binding, side engagement.Side, record func(*engagement.Tx) *engagement.Refusal) error {
@@ -132,7 +132,7 @@ func (g *Guard) recordGuardrail(ctx context.Context, b Binding, side engagement.
 			refusal = t.State.Refusal()
 			return engagement.ErrUnchanged
 		case t.Length() >= engagement.MaxEntries:
-			refusal = &engagement.Refusal{Kind: engagement.KindEnded, Message: "the Engagement has as many entries as it may have"}
+			refusal = &engagement.Refusal{Kind: engagement.KindEnded, Message: "the Engagement has reached its limit of entries"}
 			return engagement.ErrUnchanged
 		}
 		refusal = record(t)

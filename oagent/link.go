@@ -48,7 +48,7 @@ func (a *Agent) Link(names Names) error {
 		// Two capabilities with the same tool are rejected: one could allow what the other
 		// forbids.
 		if other, taken := tools[target.Tool]; taken {
-			add(c.Line, c.Rule(), fmt.Errorf("%s is the same tool as %s: keep one of them", c.Reference.Name, other))
+			add(c.Line, c.Rule(), fmt.Errorf("%s is the same tool as %s; keep one of them", c.Reference.Name, other))
 			continue
 		}
 		tools[target.Tool] = c.Reference.Name
@@ -88,7 +88,7 @@ func noTool(name string, names Names) error {
 		_, _, ok := names.Tool(candidate)
 		return !ok
 	})
-	return fmt.Errorf("there is no tool %s%s", name, suggest(name, tools))
+	return fmt.Errorf("unknown tool %s%s", name, suggest(name, tools))
 }
 
 // suggest returns "; did you mean …?" with the most similar name, or "".

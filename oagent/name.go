@@ -19,17 +19,17 @@ func CheckName(name string) error {
 		return errors.New("the name is empty")
 	}
 	if len(name) > MaxName {
-		return fmt.Errorf("the name has %d characters; %d is the most", len(name), MaxName)
+		return fmt.Errorf("the name has %d characters; the limit is %d", len(name), MaxName)
 	}
 	for _, r := range name {
 		if !isNameRune(r) && r != '-' && r != '.' {
-			return fmt.Errorf("the name %.64q has %q in it; it may have a-z, 0-9, '-' and '.' only%s", name, r, suggestName(name))
+			return fmt.Errorf("the name %.64q contains %q; only a-z, 0-9, '-' and '.' are allowed%s", name, r, suggestName(name))
 		}
 	}
 	for label := range strings.SplitSeq(name, ".") {
 		switch {
 		case label == "":
-			return fmt.Errorf("the name %.64q has an empty part; one letter or digit at least must stand before and after each '.'", name)
+			return fmt.Errorf("the name %.64q has an empty part; put at least one letter or digit before and after each '.'", name)
 		case !isNameRune(rune(label[0])) || !isNameRune(rune(label[len(label)-1])):
 			return fmt.Errorf("the name %.64q must start and end with a letter or digit, and so must each part between dots", name)
 		}
@@ -48,7 +48,7 @@ func suggestName(name string) string {
 		parts = append(parts, KebabName(part))
 	}
 	if right := strings.Join(parts, "."); CheckName(right) == nil {
-		return ": write " + right
+		return "; write " + right
 	}
 	return ""
 }

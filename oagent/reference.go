@@ -30,12 +30,12 @@ const maxReference = 2048
 // oagent://host[/path]/name.
 func ParseReference(text string) (Reference, error) {
 	if len(text) > maxReference {
-		return Reference{}, fmt.Errorf("the reference has %d characters; %d is the most", len(text), maxReference)
+		return Reference{}, fmt.Errorf("the reference has %d characters; the limit is %d", len(text), maxReference)
 	}
 	rest, isAgent := strings.CutPrefix(text, Scheme)
 	if !isAgent {
 		if scheme, _, ok := strings.Cut(text, "://"); ok {
-			return Reference{}, fmt.Errorf("%.64q: a reference is a name or begins with %s, not with %s://", text, Scheme, scheme)
+			return Reference{}, fmt.Errorf("%.64q: a reference must be a name or start with %s, not with %s://", text, Scheme, scheme)
 		}
 		return Reference{Name: text}, CheckName(text)
 	}
@@ -60,10 +60,10 @@ func ParseReference(text string) (Reference, error) {
 func checkHost(host string) error {
 	name, port, hasPort := strings.Cut(host, ":")
 	if hasPort && (port == "" || len(port) > len("65535") || strings.Trim(port, "0123456789") != "") {
-		return errors.New("the port is no number")
+		return errors.New("the port is not a number")
 	}
 	if err := CheckName(name); err != nil {
-		return fmt.Errorf("the host name is none: %w", err)
+		return fmt.Errorf("invalid host name: %w", err)
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func checkPath(path string) error {
 		}
 		for i := range len(segment) {
 			if c := segment[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`"#%<>?\^{|}`+"`", c) >= 0 {
-				return fmt.Errorf("the path has %q in it", c)
+				return fmt.Errorf("the path contains %q", c)
 			}
 		}
 	}
@@ -115,7 +115,7 @@ type Target struct {
 // References). Agents of other servers cannot be invoked and are not found.
 func (r Reference) Resolve(names Names) (Target, error) {
 	if r.IsRemote() {
-		return Target{}, fmt.Errorf("%s is an agent of another server, which is not supported: refer to an agent of this one by %s%s", r, Scheme, r.Name)
+		return Target{}, fmt.Errorf("%s is an agent of another server, which is not supported; refer to an agent of this server by %s%s", r, Scheme, r.Name)
 	}
 	if !r.Agent {
 		if toolset, tool, ok := names.Tool(r.Name); ok {
@@ -127,9 +127,9 @@ func (r Reference) Resolve(names Names) (Target, error) {
 	}
 	if r.Agent {
 		if _, _, isTool := names.Tool(r.Name); isTool {
-			return Target{}, fmt.Errorf("there is no agent %s, but a tool: write %s", r.Name, r.Name)
+			return Target{}, fmt.Errorf("%s is a tool, not an agent; write %s", r.Name, r.Name)
 		}
-		return Target{}, fmt.Errorf("there is no agent %s%s", r.Name, suggest(r.Name, names.All()))
+		return Target{}, fmt.Errorf("unknown agent %s%s", r.Name, suggest(r.Name, names.All()))
 	}
-	return Target{}, fmt.Errorf("there is no tool or agent %s%s", r.Name, suggest(r.Name, names.All()))
+	return Target{}, fmt.Errorf("unknown tool or agent %s%s", r.Name, suggest(r.Name, names.All()))
 }

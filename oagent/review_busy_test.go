@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/internal/store/embedded"
 	"github.com/fairwayhq/fairway/oagent"
@@ -55,7 +55,7 @@ func TestBusyReviewerStoresNothing(t *testing.T) {
 	}
 	id := ask(0).Review
 	for i := range 10 {
-		if r := ask(i + 1); r.Review != "" || !strings.Contains(r.Message, "others to decide first") {
+		if r := ask(i + 1); r.Review != "" || !keyword.All(r.Message, "reviewer limit") {
 			t.Errorf("call %d: %+v", i, r)
 		}
 	}

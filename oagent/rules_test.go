@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
@@ -31,7 +32,7 @@ func accepts(document string) func(*testing.T) {
 func rejects(document, why string) func(*testing.T) {
 	return func(t *testing.T) {
 		a, err := oagent.ReadAgent([]byte(document), "agent.yaml")
-		if a != nil || err == nil || !strings.Contains(err.Error(), why) {
+		if a != nil || err == nil || !keyword.All(err.Error(), why) {
 			t.Errorf("got %v\nwant %s", err, why)
 		}
 	}
@@ -119,11 +120,11 @@ func TestNumberedRules(t *testing.T) {
 	oneEnds, twoEnds := move{"tool-1", `{}`, ``, engagement.KindShortCircuit}, move{"tool-2", `{}`, ``, engagement.KindShortCircuit}
 	const circuit = "capabilities: {tool-1: {}, tool-2: {}}\nlifespan: {short_circuit: 3}\n"
 	for _, test := range []numbered{
-		{"agent/1 kind", accepts(whole("get-trip: {}")), rejects(document("v1/agent", "v2/agent"), "expected kind")},
-		{"agent/2 name", accepts(document("name: desk", "name: desk.eu")), rejects(without("name"), "name: is missing")},
-		{"agent/3 description", accepts(document("Answers questions.", "Answers.")), rejects(without("description"), "description: is missing")},
-		{"agent/4 intent", accepts(document("You answer questions.", "Answer.")), rejects(without("intent"), "intent: is missing")},
-		{"agent/5 owner", accepts(document("owner: team", "owner: a@example.com")), rejects(without("owner"), "owner: is missing")},
+		{"agent/1 kind", accepts(whole("get-trip: {}")), rejects(document("v1/agent", "v2/agent"), "kind: unsupported")},
+		{"agent/2 name", accepts(document("name: desk", "name: desk.eu")), rejects(without("name"), "name: missing")},
+		{"agent/3 description", accepts(document("Answers questions.", "Answers.")), rejects(without("description"), "description: missing")},
+		{"agent/4 intent", accepts(document("You answer questions.", "Answer.")), rejects(without("intent"), "intent: missing")},
+		{"agent/5 owner", accepts(document("owner: team", "owner: a@example.com")), rejects(without("owner"), "owner: missing")},
 		{
 			"agent/6 capabilities",
 			acts("capabilities: {find: {}}", move{"find", `{}`, `{}`, ""}),
@@ -147,7 +148,7 @@ func TestNumberedRules(t *testing.T) {
 		{"agent/11 output_restriction", acts(output, move{"find", `{}`, `{"n":4}`, ""}), acts(output, move{"find", `{}`, `{"n":5}`, engagement.KindOutputRestriction})},
 		{"agent/12 require_review before", confirms(before, true, ""), confirms(before, false, engagement.KindReviewDenied)},
 		{"agent/12 require_review after", confirms(after, true, ""), confirms(after, false, engagement.KindReviewDenied)},
-		{"agent/13 assertion: the Engagement alone", asserts(`history._total == 3`, ""), rejects(whole("get-trip: {input_restriction: {assertion: inputs.id == 7}}"), "there is no variable inputs: those of the call in question")},
+		{"agent/13 assertion: the Engagement alone", asserts(`history._total == 3`, ""), rejects(whole("get-trip: {input_restriction: {assertion: inputs.id == 7}}"), "variable inputs")},
 		{"agent/13.1 assertion before the call", acts(input, move{"find", `{"n":4}`, `{"n":9}`, ""}), func(t *testing.T) {
 			_, err := newGuard(t, oagent.GuardOptions{}).Begin(t.Context(), call(agent(t, input), "find", `{"n":5}`))
 			if r := refusal(t, err); r.Made {
@@ -171,10 +172,10 @@ func TestNumberedRules(t *testing.T) {
 			}
 		}},
 		{"agent/13.3 assertion: any that fails", acts(input+collects, move{"find", `{"n":1}`, `{"n":1}`, ""}, move{"look", `{}`, `{}`, ""}), acts(input+collects, move{"find", `{"n":"1"}`, `{}`, refused}, move{"look", `{}`, `{}`, refused})},
-		{"agent/14 guardrails", accepts(whole("get-trip: {}", "guardrails: {output: {tool_name: check, assertion: ok}}")), rejects(whole("get-trip: {}", "guardrails: {both: {tool_name: check, assertion: ok}}"), "there is no such key")},
-		{"agent/15 guardrail", accepts(guardrail("{tool_name: check, assertion: ok}")), rejects(guardrail("{assertion: ok}"), "tool_name: is missing")},
-		{"agent/15.1 tool_name", accepts(guardrail("{tool_name: trains.check, assertion: ok}")), rejects(guardrail("{tool_name: 'oagent://check', assertion: ok}"), "tool_name: the name")},
-		{"agent/15.2 assertion", accepts(guardrail("{tool_name: check, assertion: ok}")), rejects(guardrail("{tool_name: check, assertion: 'ok &&'}"), "Syntax error")},
+		{"agent/14 guardrails", accepts(whole("get-trip: {}", "guardrails: {output: {tool_name: check, assertion: ok}}")), rejects(whole("get-trip: {}", "guardrails: {both: {tool_name: check, assertion: ok}}"), "guardrails.both: unknown key")},
+		{"agent/15 guardrail", accepts(guardrail("{tool_name: check, assertion: ok}")), rejects(guardrail("{assertion: ok}"), "tool_name: missing")},
+		{"agent/15.1 tool_name", accepts(guardrail("{tool_name: trains.check, assertion: ok}")), rejects(guardrail("{tool_name: 'oagent://check', assertion: ok}"), "tool_name: oagent://check")},
+		{"agent/15.2 assertion", accepts(guardrail("{tool_name: check, assertion: ok}")), rejects(guardrail("{tool_name: check, assertion: 'ok &&'}"), "guardrails.input.assertion: Syntax")},
 		{"agent/15.3 input guardrail, each time", guards(engagement.SideInput, "!flagged", `{"flagged":false}`, "", ""), guards(engagement.SideInput, "!flagged", `{"flagged":true}`, engagement.KindGuardrail, engagement.KindEnded)},
 		{"agent/15.4 output guardrail, each time", guards(engagement.SideOutput, "!flagged", `{"flagged":false}`, "", ""), guards(engagement.SideOutput, "!flagged", `{"flagged":true}`, engagement.KindGuardrail, engagement.KindEnded)},
 		{"agent/15.5 guardrail: the output alone", guards(engagement.SideInput, "output.flagged == false", `{"flagged":false}`, "", ""), func(t *testing.T) {
@@ -183,8 +184,8 @@ func TestNumberedRules(t *testing.T) {
 		}},
 		{"agent/15.6 guardrail: no more tools", guards(engagement.SideInput, "!flagged", `{"flagged":false}`, "", ""), guards(engagement.SideInput, "!flagged", `{"flagged":null}`, engagement.KindGuardrail, engagement.KindEnded)},
 		{"agent/16 exposes", exposed("exposes: {seats: recent.get-trip.outputs.seats}", `{"seats":3}`), exposed("exposes: {price: recent.get-trip.outputs.price}", `{}`)},
-		{"agent/16 exposes: the Engagement alone", exposed("exposes: {n: history._total}", `{"n":1}`), rejects(whole("get-trip: {}", "exposes: {n: agent.name}"), "there is no variable agent. There are started_at, user, recent and history")},
-		{"agent/17 lifespan", accepts(whole("get-trip: {}", "lifespan: {}")), rejects(whole("get-trip: {}", "lifespan: 3"), "expected a mapping")},
+		{"agent/16 exposes: the Engagement alone", exposed("exposes: {n: history._total}", `{"n":1}`), rejects(whole("get-trip: {}", "exposes: {n: agent.name}"), "exposes.n: variable agent")},
+		{"agent/17 lifespan", accepts(whole("get-trip: {}", "lifespan: {}")), rejects(whole("get-trip: {}", "lifespan: 3"), "lifespan: mapping")},
 		{"agent/17.1 retain_memory", func(t *testing.T) {
 			if !agent(t, "capabilities: {}").RetainMemory || !agent(t, "capabilities: {}\nlifespan: {retain_memory: True}").RetainMemory {
 				t.Error("memory is not retained")

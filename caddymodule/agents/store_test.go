@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/internal/store/embedded"
 	"github.com/fairwayhq/fairway/internal/store/storetest"
@@ -80,7 +81,7 @@ func TestStoreThatDoesNotOpen(t *testing.T) {
 	app, end := provisioned(t, &StoreConfig{Bolt: &BoltConfig{File: file}})
 	defer end()
 	for range 2 { // the second time at once
-		if _, err := app.OpenStore(t.Context()); err == nil || !strings.Contains(err.Error(), "in use") {
+		if _, err := app.OpenStore(t.Context()); err == nil || !keyword.All(err.Error(), "use store.db") {
 			t.Fatalf("error %v", err)
 		}
 	}
@@ -115,15 +116,15 @@ func TestStoreConfigErrors(t *testing.T) {
 		want   string
 	}{
 		"both":           {StoreConfig{Bolt: &BoltConfig{}, Redis: &RedisConfig{}}, "both"},
-		"no url":         {StoreConfig{Redis: &RedisConfig{}}, "url is empty"},
-		"url not set":    {StoreConfig{Redis: &RedisConfig{URL: "{env.STORE_TEST_NOT_SET}"}}, "url is empty"},
+		"no url":         {StoreConfig{Redis: &RedisConfig{}}, "url empty"},
+		"url not set":    {StoreConfig{Redis: &RedisConfig{URL: "{env.STORE_TEST_NOT_SET}"}}, "url empty"},
 		"url":            {StoreConfig{Redis: &RedisConfig{URL: "redis://:hunter2@host:port"}}, "redis://host:6379/0"},
 		"negative limit": {StoreConfig{Bolt: &BoltConfig{MaxRecords: -1}}, "negative"},
-		"file not set":   {StoreConfig{Bolt: &BoltConfig{File: "{env.STORE_TEST_NOT_SET}"}}, "is empty"},
+		"file not set":   {StoreConfig{Bolt: &BoltConfig{File: "{env.STORE_TEST_NOT_SET}"}}, "file empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := test.config.acquire(zap.NewNop())
-			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
+			if err == nil || !keyword.All(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("error %v, want %q", err, test.want)
 			}
 		})
@@ -133,25 +134,25 @@ func TestStoreConfigErrors(t *testing.T) {
 // TestStoreCaddyfileErrors wants every error to say what is wrong and in which line.
 func TestStoreCaddyfileErrors(t *testing.T) {
 	for name, test := range map[string]struct{ option, want, line string }{
-		"no kind":             {"store", "store is one of", ":3"},
-		"unknown kind":        {"store badger", "store is one of", ":3"},
-		"redis without url":   {"store redis", "store is one of", ":3"},
-		"redis empty":         {`store redis ""`, "the url of store redis is empty", ":3"},
-		"too many arguments":  {"store bolt a b", "store is one of", ":3"},
-		"bolt with a url":     {"store bolt redis://host", "not a file name", ":3"},
-		"twice":               {"store bolt\n\t\tstore bolt", "store is given twice", ":4"},
-		"bolt's unknown":      {"store bolt {\n\t\tprefix x\n\t}", "unrecognized store bolt subdirective 'prefix'", ":4"},
-		"redis's unknown":     {"store redis redis://host {\n\t\tmax_size 1MiB\n\t}", "unrecognized store redis subdirective 'max_size'", ":4"},
-		"prefix twice":        {"store redis redis://host {\n\t\tprefix a\n\t\tprefix b\n\t}", "prefix is given twice", ":5"},
-		"max_size":            {"store bolt {\n\t\tmax_size much\n\t}", "max_size much: not a size", ":4"},
-		"max_records":         {"store bolt {\n\t\tmax_records many\n\t}", "max_records many: not a whole number", ":4"},
+		"no kind":             {"store", "store bolt redis", ":3"},
+		"unknown kind":        {"store badger", "store bolt redis", ":3"},
+		"redis without url":   {"store redis", "store bolt redis", ":3"},
+		"redis empty":         {`store redis ""`, "redis url empty", ":3"},
+		"too many arguments":  {"store bolt a b", "store bolt redis", ":3"},
+		"bolt with a url":     {"store bolt redis://host", "store bolt file name", ":3"},
+		"twice":               {"store bolt\n\t\tstore bolt", "store twice", ":4"},
+		"bolt's unknown":      {"store bolt {\n\t\tprefix x\n\t}", "unrecognized store bolt prefix", ":4"},
+		"redis's unknown":     {"store redis redis://host {\n\t\tmax_size 1MiB\n\t}", "unrecognized store redis max_size", ":4"},
+		"prefix twice":        {"store redis redis://host {\n\t\tprefix a\n\t\tprefix b\n\t}", "prefix twice", ":5"},
+		"max_size":            {"store bolt {\n\t\tmax_size much\n\t}", "max_size much size", ":4"},
+		"max_records":         {"store bolt {\n\t\tmax_records many\n\t}", "max_records many whole", ":4"},
 		"no records":          {"store bolt {\n\t\tmax_records 0\n\t}", "max_records", ":4"},
-		"argument of a block": {"store bolt {\n\t\tmax_size 1MiB 2MiB\n\t}", "wrong argument count", ":4"},
+		"argument of a block": {"store bolt {\n\t\tmax_size 1MiB 2MiB\n\t}", "argument count", ":4"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			caddyfile := "{\n\tagents {\n\t\t" + test.option + "\n\t}\n}"
 			_, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), map[string]any{"filename": "Caddyfile"})
-			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "Caddyfile"+test.line) {
+			if err == nil || !keyword.All(err.Error(), test.want) || !strings.Contains(err.Error(), "Caddyfile"+test.line) {
 				t.Errorf("got %v, want %q and line %s", err, test.want, test.line)
 			}
 		})

@@ -64,7 +64,7 @@ paths:
 	if err := site.serveStdio(strings.NewReader(in), &out); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.String(); !strings.Contains(got, "no capability") || !strings.Contains(got, "fine") || reached.Load() != 0 {
+	if got := out.String(); !strings.Contains(got, `"kind":"not_allowed"`) || !strings.Contains(got, "delete-trip") || !strings.Contains(got, "fine") || reached.Load() != 0 {
 		t.Errorf("the API was called %d times: %s", reached.Load(), got)
 	}
 }

@@ -186,7 +186,7 @@ func (a *Assertion) checkType() error {
 	case types.BoolKind, types.DynKind, types.AnyKind, types.TypeParamKind:
 		return nil
 	default:
-		return fmt.Errorf("an assertion must be true or false; this is a value of type %s", kind)
+		return fmt.Errorf("an assertion must be true or false; this expression has the type %s", kind)
 	}
 }
 
@@ -208,7 +208,7 @@ func (a *Assertion) Check(ctx context.Context, engagement Variables) error {
 // and an *Error otherwise. The output must be JSON.
 func (a *Assertion) CheckOutput(ctx context.Context, output jsontext.Value) error {
 	if err := wire.Check(output); err != nil {
-		return a.failure(nil, fmt.Errorf("the output of the tool is no JSON: %w", err), nil)
+		return a.failure(nil, fmt.Errorf("the output of the tool is not JSON: %w", err), nil)
 	}
 	return a.Check(ctx, newOutputs(output))
 }
@@ -240,7 +240,7 @@ func (a *Assertion) failure(value ref.Val, err error, variables Variables) *Erro
 	case err != nil && variables != nil && a.program != nil:
 		failure.Missing, failure.Cause = a.diagnose(variables, err)
 	case err == nil && value != types.False:
-		failure.Cause = fmt.Errorf("it must be true or false, and is a value of type %s", value.Type().TypeName())
+		failure.Cause = fmt.Errorf("it must be true or false, but has the type %s", value.Type().TypeName())
 	}
 	return failure
 }

@@ -87,10 +87,10 @@ func (e *typeError) Error() string { return e.cause.Error() + ": " + e.advice() 
 // advice returns how to fix the expression. It quotes no values.
 func (e *typeError) advice() string {
 	if e.path != "" {
-		return fmt.Sprintf("%[1]s is a whole number too large for an int of 64 bits, and so a text of its digits: write double(%[1]s) to compare it with a number", e.path)
+		return fmt.Sprintf("%[1]s is a whole number that does not fit into 64 bits, so it is a string of digits; write double(%[1]s) to compare it with a number", e.path)
 	}
-	return "an operator or a function does not take values of these types; is one of them null, or a text? " +
-		"A whole number too large for an int of 64 bits is a text of its digits: double(…) makes it a number"
+	return "an operator or a function does not support the types of its values; one may be null or a string. " +
+		"A whole number that does not fit into 64 bits is a string of digits; double(…) converts it to a number"
 }
 
 // Unwrap returns the error of CEL.

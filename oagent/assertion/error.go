@@ -81,11 +81,11 @@ func plainCause(cause error) error {
 		return errors.New(mismatch.advice())
 	}
 	if expr.IsInterrupted(cause) {
-		return errors.New("it takes too long for these values")
+		return errors.New("the evaluation takes too long for these values")
 	}
 	known := []error{expr.ErrTextTooLong, expr.ErrListTooLong}
 	if i := slices.IndexFunc(known, func(err error) bool { return errors.Is(cause, err) }); i >= 0 {
-		return fmt.Errorf("it looks at too much: %w", known[i])
+		return fmt.Errorf("it reads a value that is too large: %w", known[i])
 	}
 	return errNotEvaluated
 }

@@ -87,9 +87,9 @@ func (l *Linter) lint(e *expression, as purpose) {
 	switch {
 	case err != nil || !isAssertion:
 	case !slices.Contains([]types.Kind{types.BoolKind, types.DynKind, types.AnyKind, types.TypeParamKind}, known.Type.Kind()):
-		l.add(e, "an assertion must be true or false; this is a value of type %s", known.Type)
+		l.add(e, "an assertion must be true or false; this expression has the type %s", known.Type)
 	case known.Constant == types.False:
-		l.add(e, "this never holds, whatever is called: every call is refused")
+		l.add(e, "this never holds, so every call is refused")
 	}
 }
 

@@ -41,13 +41,13 @@ func (s *Names) unknown(variable, name string) string {
 	const most = 10 // names to list
 	if strings.HasPrefix(name, "_") {
 		if variable == "recent" {
-			return fmt.Sprintf("recent has no %.64q: it has _name, and the names of tools and agents", name)
+			return fmt.Sprintf("recent has no %.64q; it has _name, and the names of tools and agents", name)
 		}
-		return fmt.Sprintf("%s has no %.64q: it has _list and _total, and the names of tools and agents", variable, name)
+		return fmt.Sprintf("%s has no %.64q; it has _list and _total, and the names of tools and agents", variable, name)
 	}
 	text := fmt.Sprintf("%s has no %.64q, because the agent has no such capability", variable, name)
 	if near := nearest.Name(name, slices.Values(s.sorted)); near != "" {
-		text += ", but " + near + ": one of the two may be misspelt"
+		text += "; did you mean " + near + "?"
 	}
 	if len(s.sorted) == 0 || len(s.sorted) > most {
 		return text
@@ -112,7 +112,7 @@ func (w *rewriter) run() error {
 		case c == '.':
 			w.at++
 			if strings.HasPrefix(strings.TrimLeft(w.source[w.at:], " \t\r\n"), "[") {
-				return w.fault(w.at-1, `an index has no dot before it: write history["name"][0], not history.name.[0]`)
+				return w.fault(w.at-1, `remove the dot before the index: write history["name"][0], not history.name.[0]`)
 			}
 			w.afterDot = true
 			continue

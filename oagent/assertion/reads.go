@@ -113,7 +113,7 @@ func (s *surveyor) variable(variable ast.NavigableExpr, name string) {
 	case name == "user":
 		s.reads.User = true
 		if hasField && !slices.Contains(userFields[:], field) {
-			s.fault(variable, "user has no %.64q: it has id and email", field)
+			s.fault(variable, "user has no %.64q; it has id and email", field)
 		}
 	case hasField:
 		entry, _ := variable.Parent()
@@ -175,7 +175,7 @@ func (s *surveyor) recent(entry ast.NavigableExpr, name string) {
 	case field == "outputs":
 		s.reads.Outputs = append(s.reads.Outputs, name)
 	case ok:
-		s.fault(entry, "recent[%q] has no %.64q: it has inputs and outputs", name, field)
+		s.fault(entry, "recent[%q] has no %.64q; it has inputs and outputs", name, field)
 	default:
 		s.reads.Inputs = append(s.reads.Inputs, name)
 		s.reads.Outputs = append(s.reads.Outputs, name)
@@ -197,12 +197,12 @@ func (s *surveyor) history(list ast.NavigableExpr, name string) {
 		return
 	}
 	if field, ok := expr.FieldOf(list); ok && !isPresence(list) {
-		s.fault(list, "history[%q] is a list: write history[%q][0].%s for the first", name, name, field)
+		s.fault(list, "history[%q] is a list; write history[%q][0].%s for the first", name, name, field)
 		return
 	}
 	if parent, ok := list.Parent(); ok && parent.Kind() == ast.CallKind && parent.AsCall().FunctionName() == operators.Index {
 		if field, ok := expr.FieldOf(parent); ok && !slices.Contains(entryFields[:], field) {
-			s.fault(list, "an entry of history[%q] has no %.64q: it has inputs and outputs", name, field)
+			s.fault(list, "an entry of history[%q] has no %.64q; it has inputs and outputs", name, field)
 			return
 		}
 	}

@@ -35,26 +35,24 @@ func explainUnknown(err error, unknown []string, names *Names) error {
 		case slices.Contains(unknown, name):
 			place.Message = noVariable(name, names)
 		default:
-			place.Message = fmt.Sprintf("there is no function %.64s that is used like this", name)
+			place.Message = fmt.Sprintf("unknown function %.64s; check its name and how it is called", name)
 		}
 	}
 	return explained
 }
 
 func noVariable(name string, names *Names) string {
-	text := fmt.Sprintf("there is no variable %.64s", name)
+	text := fmt.Sprintf("unknown variable %.64s", name)
 	tool := strings.ReplaceAll(name, "_", "-")
 	switch near := nearest.Name(name, slices.Values(engagementVariables[:])); {
 	case name == "inputs" || name == "outputs":
-		return fmt.Sprintf("%s: those of the call in question, or of the latest one, are recent.<tool>.%s", text, name)
+		return fmt.Sprintf("%s; write recent.<tool>.%s for the current or the latest call of a tool", text, name)
 	case name == outputVariable:
-		return text + ": only the assertion of a guardrail has it; elsewhere write recent.<tool>.outputs"
+		return text + "; only the assertion of a guardrail has it; elsewhere write recent.<tool>.outputs"
 	case names != nil && names.known[tool]:
-		return fmt.Sprintf("%s: write recent.%[2]s for the latest call of %[2]s, or history.%[2]s for all of them", text, tool)
+		return fmt.Sprintf("%s; write recent.%[2]s for the latest call of %[2]s, or history.%[2]s for all of them", text, tool)
 	case near != "":
 		text += fmt.Sprintf("; did you mean %s?", near)
-	default:
-		text += "."
 	}
-	return text + " There are " + strings.Join(engagementVariables[:len(engagementVariables)-1], ", ") + " and " + engagementVariables[len(engagementVariables)-1]
+	return text + "; known variables: " + strings.Join(engagementVariables[:], ", ")
 }

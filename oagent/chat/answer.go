@@ -22,7 +22,7 @@ type Answer struct {
 func (f Format) ReadAnswer(contentType string, body []byte, o ReadOptions) (*Answer, error) {
 	kind, parameters, _ := mime.ParseMediaType(contentType)
 	if !isUTF8(parameters["charset"]) {
-		return nil, unreadable("the answer of the model is in another character set than UTF-8, so nothing of it is given")
+		return nil, unreadable("the model's response uses a character set other than UTF-8, so it is withheld")
 	}
 	t := newTexts(o.AllowMedia)
 	t.responses, t.document = f == Responses, kind == "application/json"
@@ -31,7 +31,7 @@ func (f Format) ReadAnswer(contentType string, body []byte, o ReadOptions) (*Ans
 	case "text/event-stream":
 		events, err := readEvents(body)
 		if err != nil {
-			return nil, unreadable("the stream of the model cannot be read, so nothing of it is given: " + err.Error())
+			return nil, unreadable("the model's stream is invalid, so it is withheld: " + err.Error())
 		}
 		answer.Body = make([]byte, 0, len(body))
 		for _, e := range events {
@@ -45,13 +45,13 @@ func (f Format) ReadAnswer(contentType string, body []byte, o ReadOptions) (*Ans
 		}
 	case "application/json":
 		if err := wire.Check(body); err != nil {
-			return nil, unreadable("the answer of the model is not good JSON, so nothing of it is given: " + tellSyntax(err))
+			return nil, unreadable("the model's response is not valid JSON, so it is withheld: " + describeSyntax(err))
 		}
 		if err := t.gather(bytes.TrimSpace(body)); err != nil {
 			return nil, unchecked(err)
 		}
 	default:
-		return nil, unreadable("the answer of the model is neither JSON nor a stream of events, so nothing of it is given")
+		return nil, unreadable("the model's response is neither JSON nor a stream of events, so it is withheld")
 	}
 	answer.Text = t.join()
 	return answer, nil
@@ -68,7 +68,7 @@ func isUTF8(charset string) bool {
 
 func unchecked(err error) *Fault {
 	if errors.Is(err, errTooMany) {
-		return unreadable("the answer of the model cannot be looked at: " + err.Error())
+		return unreadable("the model's response cannot be checked: " + err.Error())
 	}
-	return &Fault{Status: http.StatusForbidden, Code: CodeUnchecked, Message: "the answer of the model cannot be looked at by the guardrail: " + err.Error()}
+	return &Fault{Status: http.StatusForbidden, Code: CodeUnchecked, Message: "the guardrail cannot check the model's response: " + err.Error()}
 }

@@ -31,7 +31,7 @@ func InputArguments(t *tool.Tool) (Arguments, error) {
 		a.input = only(t)
 	}
 	if a.input == "" {
-		return a, fmt.Errorf("the tool %s has no argument for what the user says: it must have one string named input, text, message or prompt, or only one", t.Name)
+		return a, fmt.Errorf("the tool %s has no argument for the user's message; it must have only one string argument, or one named input, text, message or prompt", t.Name)
 	}
 	return a, a.check(t)
 }
@@ -96,7 +96,7 @@ func takesText(a *tool.Argument) bool {
 func (a Arguments) check(t *tool.Tool) error {
 	for i := range t.Arguments {
 		if name := t.Arguments[i].Name; t.Arguments[i].Required && !slices.Contains([]string{a.input, a.output}, name) {
-			return fmt.Errorf("the tool %s needs the argument %s, which a guardrail does not have", t.Name, name)
+			return fmt.Errorf("the tool %s requires the argument %s, which a guardrail cannot provide", t.Name, name)
 		}
 	}
 	return nil

@@ -20,8 +20,8 @@ var endMark = []byte("[DONE]")
 const maxEventName = 64 // bytes
 
 var (
-	errEventName = errors.New("an event has a name that is no name")
-	errEventData = errors.New("an event is not good JSON")
+	errEventName = errors.New("an event has an invalid name")
+	errEventData = errors.New("an event is not valid JSON")
 	errEventNone = errors.New("it has no events")
 )
 

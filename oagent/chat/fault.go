@@ -118,7 +118,7 @@ const maxErrorText = 1000
 // else. Some servers include or quote text of the model in an error, and no guardrail has
 // checked that text.
 func (f Format) ReadError(status int, body []byte) *Fault {
-	fault := &Fault{Status: status, Code: "upstream_error", Message: "the model API answered " + http.StatusText(status)}
+	fault := &Fault{Status: status, Code: "upstream_error", Message: "the model API responded with " + http.StatusText(status)}
 	if wire.Check(body) != nil {
 		return fault
 	}

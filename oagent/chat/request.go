@@ -41,7 +41,7 @@ type Request struct {
 // ReadRequest parses a request. The error is a *Fault.
 func (f Format) ReadRequest(body []byte, o ReadOptions) (*Request, error) {
 	if err := wire.Check(body); err != nil {
-		return nil, malformed("the request is not good JSON: " + tellSyntax(err))
+		return nil, malformed("the request is not valid JSON: " + describeSyntax(err))
 	}
 	if jsontext.Value(body).Kind() != '{' {
 		return nil, malformed("the request must be a JSON object")
@@ -56,8 +56,8 @@ func (f Format) ReadRequest(body []byte, o ReadOptions) (*Request, error) {
 	return &r.Request, nil
 }
 
-// tellSyntax describes a syntax error without quoting the request.
-func tellSyntax(err error) string {
+// describeSyntax describes a syntax error without quoting the request.
+func describeSyntax(err error) string {
 	if errors.Is(err, wire.ErrTooDeep) {
 		return err.Error()
 	}
@@ -65,7 +65,7 @@ func tellSyntax(err error) string {
 	if errors.As(err, &syntactic) && syntactic.Err != nil {
 		return fmt.Sprintf("%v at byte %d", syntactic.Err, syntactic.ByteOffset)
 	}
-	return "it ends too early, or too late"
+	return "the value is incomplete, or more data follows it"
 }
 
 // requestReader parses one request.
@@ -283,7 +283,7 @@ func (r *requestReader) textOf(message jsontext.Value, hasResults bool) (string,
 	t.request = true
 	t.skipResults = hasResults && !r.isUsersRole("tool")
 	if err := t.gather(message); err != nil {
-		return "", &Fault{Status: http.StatusForbidden, Code: CodeUnchecked, Message: "a message cannot be looked at by the guardrail: " + err.Error()}
+		return "", &Fault{Status: http.StatusForbidden, Code: CodeUnchecked, Message: "the guardrail cannot check a message: " + err.Error()}
 	}
 	return t.join(), nil
 }

@@ -86,7 +86,7 @@ func (r *requestReader) addPrompt(value jsontext.Value) error {
 	return err
 }
 
-var errTokens = errors.New("the request has tokens in place of text, which no guardrail can look at")
+var errTokens = errors.New("the request contains tokens instead of text, which a guardrail cannot check")
 
 // addBeside adds a member that is not a message. It adds the JSON as written, because the
 // model may also see the names in it.
@@ -96,7 +96,7 @@ func (r *requestReader) addBeside(name string, of use, value jsontext.Value) err
 		return nil
 	case of == isUnknown && hasNumbers(value):
 		return &Fault{Status: http.StatusForbidden, Code: CodeUnchecked, Message: fmt.Sprintf(
-			"the member %.64q cannot be looked at by the guardrail: it has numbers that may stand for text", name)}
+			"the guardrail cannot check the member %.64q: it contains numbers that may represent text", name)}
 	}
 	t := newTexts(true)
 	var err error

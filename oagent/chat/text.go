@@ -99,7 +99,7 @@ func (t *texts) walkObject(value jsontext.Value, name string, depth int) error {
 	case t.skipResults && kind == "tool_result" && depth == 2 && bytes.HasPrefix(t.place, []byte("/content/")):
 		return nil
 	case t.request && depth > 0 && isMediaPart(kind) && !t.allowMedia:
-		return fmt.Errorf("it has a part of the type %q, which is not text", kind[:min(len(kind), 64)])
+		return fmt.Errorf("it contains a part of the type %q, which is not text", kind[:min(len(kind), 64)])
 	}
 	inner := len(t.place)
 	for walk := wire.Into(value); walk.Next(); {
@@ -109,7 +109,7 @@ func (t *texts) walkObject(value jsontext.Value, name string, depth int) error {
 		}
 		if isMedia(member, kind, walk.Value) || t.request && kind == "" && depth > 0 && isMediaName(member) {
 			if !t.allowMedia {
-				return fmt.Errorf("it has %.64q, which is not text", member)
+				return fmt.Errorf("it contains %.64q, which is not text", member)
 			}
 			if isOpaque(walk.Value) {
 				continue
@@ -180,7 +180,7 @@ func isIndex(walk *wire.Walk) bool {
 func (t *texts) add(value jsontext.Value, name string) error {
 	text, ok := unquote(value)
 	if !ok {
-		return errors.New("it has a string that cannot be read")
+		return errors.New("it contains an invalid string")
 	}
 	if t.request && t.allowMedia && (name == "url" || name == "image_url") && isOpaque(value) {
 		return nil
@@ -188,7 +188,7 @@ func (t *texts) add(value jsontext.Value, name string) error {
 	return t.take(text, text != "")
 }
 
-var errNumber = errors.New("it has a number in place of text")
+var errNumber = errors.New("it contains a number instead of text")
 
 // addNumber handles a number in a message. A number in place of text is an error, because
 // servers format it differently or treat it as a token id.

@@ -86,23 +86,23 @@ func (e *OmittedError) Error() string {
 func (e *OmittedError) Reason() string {
 	switch limit := humanize.IBytes(uint64(max(e.Limit, 0))); e.Why {
 	case OmittedLarge:
-		return fmt.Sprintf(" was too large to be kept in the record, which keeps inputs or outputs of at most %s; the operator can raise max_recorded", limit)
+		return fmt.Sprintf(" is too large for the record, which stores inputs or outputs of at most %s; the operator can raise max_recorded", limit)
 	case OmittedAnswer:
-		return fmt.Sprintf(" was too large to be inspected: the limit is at most %s, and the operator can raise max_output", limit)
+		return fmt.Sprintf(" is too large to be inspected; the limit is %s, and the operator can raise max_output", limit)
 	case OmittedFull:
-		return fmt.Sprintf(" was not kept in the record, because that has %s of inputs and outputs, which is the most: begin another Engagement", limit)
+		return fmt.Sprintf(" was not recorded, because the record has reached its limit of %s of inputs and outputs; start another Engagement", limit)
 	case OmittedForm:
-		return " is neither JSON nor text, so that it has no members; of such an answer only _media_type and _bytes are seen, by an assertion that asks for them"
+		return " is neither JSON nor text, so it has no members; an assertion can only read its _media_type and _bytes"
 	case OmittedInvalid:
-		return " was said to be JSON, but is not strict JSON; it may have a duplicate name"
+		return " is declared as JSON, but is invalid; it may have a duplicate name"
 	case OmittedPart:
-		return " is a part of an answer (206), which is not inspected"
+		return " is a partial response (206), which is not inspected"
 	case OmittedEncoding:
-		return " is in an encoding, or a character set, that is not known here, or broken"
+		return " has an unknown encoding or character set, or is damaged"
 	case OmittedCredentials:
-		return " repeats credentials of the call, which are not kept"
+		return " repeats credentials of the call, which are not recorded"
 	case OmittedStream:
-		return " was a stream that was passed on as it came, of which nothing is kept"
+		return " is a stream that was passed on without buffering, so it was not recorded"
 	}
-	return " is not in the record, because it was too large or in no form that can be read"
+	return " is not in the record: it was too large or not readable"
 }

@@ -183,7 +183,7 @@ func decodeOpen(value []byte) ([]Summary, error) {
 	}
 	var open []Summary
 	if err := json.Unmarshal(value, &open); err != nil {
-		return nil, fmt.Errorf("the list of a reviewer cannot be read: %w", err)
+		return nil, fmt.Errorf("invalid record of a reviewer's list: %w", err)
 	}
 	return open, nil
 }

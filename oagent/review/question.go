@@ -88,7 +88,7 @@ func (q *Queue) changeQuestion(ctx context.Context, r *Review, change func(*enga
 			ended = t.State.Refusal()
 			return engagement.ErrUnchanged
 		case t.Length() >= engagement.MaxEntries:
-			ended = &engagement.Refusal{Kind: engagement.KindEnded, Message: "the Engagement has as many entries as it may have"}
+			ended = &engagement.Refusal{Kind: engagement.KindEnded, Message: "the Engagement has reached its limit of entries"}
 			return engagement.ErrUnchanged
 		}
 		asked, isNew := q.question(t, r)
@@ -138,7 +138,7 @@ func (q *Queue) denyUndecidable(ctx context.Context, r *Review, ended *engagemen
 		why = "it has ended by " + ended.Rule
 	}
 	err := q.settle(ctx, r, engagement.ReviewDenied, fmt.Sprintf(
-		"the agent %s decides nothing more about this Engagement, because of its own: %s; only in another Engagement can this be confirmed", r.ByAgent, why))
+		"the agent %s can decide no more reviews of this Engagement, because its own Engagement cannot go on: %s; start another Engagement to have this reviewed", r.ByAgent, why))
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrDecided) {
 		return nil
 	}

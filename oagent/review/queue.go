@@ -280,7 +280,7 @@ func (q *Queue) Abandon(ctx context.Context, id string) error {
 		}
 		r.Outputs = nil
 		if r.Status == engagement.ReviewPending {
-			r.Status, r.Comment = engagement.ReviewDenied, "the Engagement was ended and begun anew"
+			r.Status, r.Comment = engagement.ReviewDenied, "the Engagement was ended and started again"
 			r.DecidedAt = engagement.Milliseconds(q.options.Now().UnixMilli())
 		}
 		return nil

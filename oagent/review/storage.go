@@ -45,7 +45,7 @@ func (s storage) read(ctx context.Context, id string) (*Review, error) {
 func decodeReview(value []byte) (*Review, error) {
 	r := new(Review)
 	if err := json.Unmarshal(value, r); err != nil {
-		return nil, fmt.Errorf("a review cannot be read: %w", err)
+		return nil, fmt.Errorf("invalid record of a review: %w", err)
 	}
 	return r, nil
 }
@@ -92,7 +92,7 @@ func (s storage) readHeld(ctx context.Context, id string) (*Review, error) {
 	case errors.Is(err, store.ErrNotFound):
 		return r, nil // a result without outputs
 	case err != nil:
-		return nil, fmt.Errorf("reading a result that was released: %w", err)
+		return nil, fmt.Errorf("reading a released result: %w", err)
 	}
 	return decodeReview(record.Value)
 }
