@@ -1,19 +1,15 @@
 package mcpadapter
 
 import (
-	"bytes"
 	"net/http"
 	"strconv"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
-	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -40,50 +36,37 @@ func (x *exchange) callTool() *jsonrpc.Fault {
 		tool.RecordCall(x.caller, nil, string(tool.InvalidArguments))
 		return jsonrpc.BadParams("params.arguments must be an object, not %s", wire.KindName(x.params.arguments.Kind()))
 	}
-	t, name := x.toolNamed(x.params.name)
-	if t != nil {
-		if library.IsHidden(t) {
-			tool.RecordCall(x.caller, nil, string(tool.UnknownTool))
-			return x.unknownTool(name)
-		}
-		if f := x.checkParamHeaders(t); f != nil {
-			tool.RecordCall(x.caller, t, string(tool.InvalidArguments))
+	c, name := x.callableNamed(x.params.name)
+	if c != nil && c.hidden {
+		tool.RecordCall(x.caller, nil, string(tool.UnknownTool))
+		return x.unknownTool(name)
+	}
+	if c != nil && len(c.headers) > 0 {
+		if f := x.checkParamHeaders(c.headers); f != nil {
+			tool.RecordCall(x.caller, c.tool, string(tool.InvalidArguments))
 			return f
 		}
 	}
 	// Clone copies the arguments out of the pooled body: parts of the inner request may refer to
 	// them after the call is over.
-	r, f := x.invoke(invocation{method: "tools/call", target: name, tool: name, arguments: x.params.arguments.Clone()})
+	r, f := x.invoke(invocation{method: "tools/call", target: name, name: name, callable: c, arguments: x.params.arguments.Clone()})
 	if f != nil {
 		return f
 	}
 	defer r.Release()
 	switch {
-	case r.inputRequired != nil:
+	case r.InputRequired != nil:
 		x.writeInputRequired(r)
 	case r.Failure != nil && r.Failure.Kind == tool.UnknownTool:
 		return x.unknownTool(name)
 	case r.Failure != nil:
 		x.answerFailure(r)
-	case r.native != nil:
+	case r.Native != nil:
 		x.answerNative(r)
 	default:
-		x.answerSuccess(r)
+		x.answerSuccess(c, r)
 	}
 	return nil
-}
-
-// toolNamed returns the tool that a JSON string names and its name. The tool is nil if it does not
-// exist. For a known tool the name is the tool's own string, which saves an allocation.
-func (x *exchange) toolNamed(raw jsontext.Value) (*tool.Tool, string) {
-	if bytes.IndexByte(raw, '\\') < 0 {
-		if tool, ok := x.tools.Tool(string(raw[1 : len(raw)-1])); ok {
-			return tool, tool.Name
-		}
-	}
-	name := wire.Text(raw)
-	tool, _ := x.tools.Tool(name)
-	return tool, name
 }
 
 // unknownTool returns the fault for a tool name that does not exist. It suggests the most similar
@@ -104,9 +87,12 @@ func (x *exchange) unknownTool(name string) *jsonrpc.Fault {
 
 // answerSuccess writes the result of a successful call: the response body as content, and once more
 // as structuredContent if it is JSON that the revision allows there.
-func (x *exchange) answerSuccess(r reply) {
+func (x *exchange) answerSuccess(c *callable, r reply) {
 	form := content.FormOf(r.Result)
-	output := x.server.outputOf(r.Tool, x.version)
+	var output output
+	if c != nil {
+		output = c.output[x.version]
+	}
 	if output.strict {
 		if err := r.schemaMismatch(form); err != nil {
 			r.Failure = &tool.Failure{Kind: tool.Unreadable, Message: err.Error()}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -59,7 +60,7 @@ func TestChallengesInMeta(t *testing.T) {
 		unauthorized.Result.Header["Www-Authenticate"] = challenges
 		r := call(revision.V20251125, returning(unauthorized))
 		x := exchange{server: New(Options{}), site: &Site{Access: access}, version: r.version, tools: trains()}
-		meta := x.failureMeta(reply{Outcome: unauthorized})
+		meta := x.failureMeta(reply{Reply: elicit.Reply{Outcome: unauthorized}})
 		return string(wire.MemberOf([]byte("{"+string(meta)+"}"), metaChallenges))
 	}
 	access := &Access{Metadata: "https://a.example/.well-known/oauth-protected-resource"}
@@ -94,7 +95,7 @@ func TestForbiddenWithAChallengeNeedsALogin(t *testing.T) {
 		refused := answered(http.StatusForbidden, "", "")
 		refused.Failure = &tool.Failure{Kind: tool.Refused, Status: http.StatusForbidden, Message: "no"}
 		refused.Result.Header["Www-Authenticate"] = c.challenges
-		meta := "{" + string(x.failureMeta(reply{Outcome: refused})) + "}"
+		meta := "{" + string(x.failureMeta(reply{Reply: elicit.Reply{Outcome: refused}})) + "}"
 		if got := string(wire.MemberOf([]byte(meta), metaChallenges)); (got != "") != c.want || c.want && !strings.Contains(got, "insufficient_scope") {
 			t.Errorf("%s: %s", rule, got)
 		}

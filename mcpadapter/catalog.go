@@ -23,9 +23,10 @@ type catalog struct {
 	stamp    [8]byte
 	size     int // tools per page
 
-	pages   [revision.V20260728 + 1]func() [][]byte // encoded pages by revision
-	index   func() *library.Index
-	digests func() listDigests
+	pages     [revision.V20260728 + 1]func() [][]byte // encoded pages by revision
+	index     func() *library.Index
+	callables func() map[string]*callable // all tools of the Toolset by name
+	digests   func() listDigests
 }
 
 // catalog returns the catalog for the caller and the exchange's Toolset. It is cached until the
@@ -114,6 +115,7 @@ func (s *Server) newCatalog(tools *tool.Toolset, access *Access) *catalog {
 	for v := range c.pages {
 		c.pages[v] = sync.OnceValue(func() [][]byte { return c.encode(revision.Revision(v)) })
 	}
+	c.callables = sync.OnceValue(func() map[string]*callable { return s.callables(tools) })
 	c.digests = sync.OnceValue(c.digest)
 	c.index = sync.OnceValue(func() *library.Index { return library.NewIndex(c.library, tools, access) })
 	return c

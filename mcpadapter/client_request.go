@@ -3,12 +3,12 @@ package mcpadapter
 import (
 	"context"
 	"errors"
-	"net/http"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 )
 
@@ -16,18 +16,11 @@ import (
 // request, such as an elicitation. The user of the client often has to answer.
 const DefaultAskTimeout = 5 * time.Minute
 
-// Reasons why a server-to-client request cannot be sent or has no response.
+// Reasons why a server-to-client request has no response.
 var (
-	errCannotAsk  = errors.New("the client's request came without a session or leaves no stream to ask on")
 	errAskTimeout = errors.New("the client did not answer in time")
 	errClosing    = errors.New("the server is shutting down")
 )
-
-// A clientError is the JSON-RPC error with which the client responded to a request of the
-// server.
-type clientError struct{ failure jsontext.Value }
-
-func (r *clientError) Error() string { return "the client answered with an error" }
 
 // canAsk reports whether the server can send the client a request while it serves the client's own
 // request. From 2026-07-28 on this is not possible: the server's requests are part of results
@@ -40,11 +33,11 @@ func (x *exchange) canAsk() bool {
 // request is canceled, the connection ends, the server closes, or Options.AskTimeout passes.
 func (x *exchange) ask(method string, params jsontext.Value) (jsontext.Value, error) {
 	if !x.canAsk() {
-		return nil, errCannotAsk
+		return nil, elicit.ErrCannotAsk
 	}
 	id, answer, forget, ok := x.state.expect()
 	if !ok {
-		return nil, errCannotAsk
+		return nil, elicit.ErrCannotAsk
 	}
 	defer forget()
 	defer x.connection.pause()()
@@ -68,7 +61,7 @@ func (x *exchange) ask(method string, params jsontext.Value) (jsontext.Value, er
 		select {
 		case a := <-answer:
 			if a.failure != nil {
-				return nil, &clientError{a.failure}
+				return nil, &elicit.ClientError{Failure: a.failure}
 			}
 			return a.result, nil
 		case <-x.ctx.Done():
@@ -117,13 +110,4 @@ func (x *exchange) takeResponse(m *jsonrpc.Envelope) *jsonrpc.Fault {
 		x.state.deliver(wire.Text(x.id), response{m.Result, m.Failure})
 	}
 	return nil
-}
-
-// missingCapability returns the fault for a request that needs capabilities that the client has not
-// declared (MCP 2026-07-28, error -32021).
-func missingCapability(needed capabilities) *jsonrpc.Fault {
-	f := jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.MissingClientCapability,
-		"this request needs a capability that the client has not declared in _meta[%q]", metaCapabilities)
-	f.Data = append(needed.appendTo([]byte(`{"requiredCapabilities":`)), '}')
-	return f
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -73,7 +74,7 @@ func TestStdioQuestionIsTakenBack(t *testing.T) {
 	term.read()
 	term.write(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"native","arguments":{}}}`)
 	var question struct{ ID, Method string }
-	if asked := term.read(); json.Unmarshal([]byte(asked), &question) != nil || question.Method != methodElicit {
+	if asked := term.read(); json.Unmarshal([]byte(asked), &question) != nil || question.Method != elicit.MethodElicit {
 		t.Fatalf("asked %s", asked)
 	}
 	term.write(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)

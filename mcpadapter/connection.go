@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
@@ -40,7 +41,7 @@ type connection struct {
 
 	mu           sync.Mutex
 	version      revision.Revision // negotiated by initialize
-	capabilities capabilities
+	capabilities elicit.Capabilities
 	closing      bool // whether new messages are rejected
 
 	panicked string // panic value and stack of the goroutine that panicked; "" if none did
@@ -215,7 +216,7 @@ func (c *connection) serve(body []byte) {
 }
 
 // setNegotiated stores what initialize has negotiated and starts notifications.
-func (c *connection) setNegotiated(v revision.Revision, can capabilities) {
+func (c *connection) setNegotiated(v revision.Revision, can elicit.Capabilities) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.version, c.capabilities = v, can

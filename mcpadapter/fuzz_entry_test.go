@@ -44,7 +44,7 @@ func FuzzSessionID(f *testing.F) {
 		if _, err := g.open(id, user, time.Now()); err == nil && (id != good || user != "ada") {
 			t.Errorf("%q of %q was accepted", id, user)
 		}
-		if plain, err := g.unseal(id, user); err == nil {
+		if plain, err := g.sealer.Unseal(id, user); err == nil {
 			t.Errorf("%q was opened as %q", id, plain)
 		}
 	})

@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/headervalue"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // askingAPI asks for a name, a sentence of a model and the roots, then for a
@@ -22,11 +21,11 @@ func askingAPI(w http.ResponseWriter, r *http.Request) {
 		Content json.RawMessage
 		Roots   []struct{ URI string }
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(r.Header.Get(headerInputResponses))
+	raw, err := base64.RawURLEncoding.DecodeString(r.Header.Get(elicit.HeaderInputResponses))
 	if err == nil && len(raw) > 0 {
 		err = json.Unmarshal(raw, &responses)
 	}
-	state, _ := decodeHeader(r.Header.Get(headerRequestState))
+	state, _ := headervalue.Decode(r.Header.Get(elicit.HeaderRequestState))
 	switch {
 	case err != nil:
 		http.Error(w, err.Error(), 400)
@@ -56,8 +55,8 @@ func TestRoundTrips(t *testing.T) {
 			c := newClient(t, e, v, askable)
 			c.answers["name"] = `"result":{"action":"accept","content":{"n":"Grace"}}`
 			c.answers["color"] = `"result":{"action":"accept","content":{"c":"r"}}`
-			c.answers[methodSample] = `"result":{"role":"assistant","model":"m","content":{"type":"text","text":"x"}}`
-			c.answers[methodRoots] = `"result":{"roots":[{"uri":"file:///r"}]}`
+			c.answers[elicit.MethodSample] = `"result":{"role":"assistant","model":"m","content":{"type":"text","text":"x"}}`
+			c.answers[elicit.MethodRoots] = `"result":{"roots":[{"uri":"file:///r"}]}`
 			got := words(resultOf(t, v, c.call(t, "native", `{}`)))
 			if want := `{"n":"Grace"} {"type":"text","text":"x"} file:///r likes {"c":"r"}`; got != want {
 				t.Errorf("got %q after %q", got, c.asked)
@@ -119,14 +118,14 @@ func TestEndlessQuestions(t *testing.T) {
 		answerNative(w, `{"resultType":"input_required","requestState":"again"}`)
 	})
 	got := resultOf(t, revision.V20251125, newClient(t, e, revision.V20251125, askable).call(t, "native", `{}`))
-	if !got.IsError || rounds != maxRounds {
+	if !got.IsError || rounds != elicit.MaxRounds {
 		t.Errorf("%d rounds: %q", rounds, words(got))
 	}
 }
 
 func TestURLElicitation(t *testing.T) {
 	e := serveAPI(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get(headerInputResponses) != "" {
+		if r.Header.Get(elicit.HeaderInputResponses) != "" {
 			answerNative(w, `{"content":[{"type":"text","text":"in"}]}`)
 			return
 		}
@@ -150,7 +149,7 @@ func TestRequestStateIsSealed(t *testing.T) {
 	called := 0
 	e := serveAPI(t, func(w http.ResponseWriter, r *http.Request) {
 		called++
-		if r.Header.Get(headerRequestState) == "secret state" {
+		if r.Header.Get(elicit.HeaderRequestState) == "secret state" {
 			answerNative(w, `{"content":[]}`)
 			return
 		}
@@ -163,10 +162,6 @@ func TestRequestStateIsSealed(t *testing.T) {
 		t.Fatalf("%v: %s", err, body)
 	}
 	state := first.Result.RequestState
-	x := exchange{server: e.server, site: &Site{}}
-	request := invocation{method: "tools/call", target: "native", tool: "native"}
-	late := x.server.signer().seal([]byte(fmt.Sprintf(`{"until":%d,"state":"secret state"}`, time.Now().Add(-time.Second).Unix())), x.binding(request))
-	other := invocation{method: "prompts/get", target: "native", tool: "native"}
 	for _, c := range []struct {
 		rule, tool, params string
 		ok                 bool
@@ -178,13 +173,11 @@ func TestRequestStateIsSealed(t *testing.T) {
 		{"empty", "native", `,"requestState":""`, false},
 		{"other-arguments", "native", `,"arguments":{"a":1},"requestState":"` + state + `"`, false},
 		{"other-tool", "vault", `,"requestState":"` + state + `"`, false},
-		{"other-method", "native", `,"requestState":"` + x.sealRoundState(other, &roundState{state: "secret state"}) + `"`, false},
-		{"expired", "native", `,"requestState":"` + late + `"`, false},
 		{"number", "native", `,"requestState":7`, false},
 		{"responses-null", "native", `,"inputResponses":null`, false},
 		{"responses-number", "native", `,"inputResponses":{"a":1}`, false},
 		{"responses-many", "native", `,"inputResponses":{` + manyResponses() + `}`, false},
-		{"responses-large", "native", `,"inputResponses":{"a":{"b":"` + strings.Repeat("x", maxResponses) + `"}}`, false},
+		{"responses-large", "native", `,"inputResponses":{"a":{"b":"` + strings.Repeat("x", elicit.MaxResponses) + `"}}`, false},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			before := called
@@ -209,61 +202,10 @@ func TestRequestStateIsSealed(t *testing.T) {
 
 func manyResponses() string {
 	var members []string
-	for i := range maxInputResponses + 1 {
+	for i := range elicit.MaxInputResponses + 1 {
 		members = append(members, fmt.Sprintf(`"%d":{}`, i))
 	}
 	return strings.Join(members, ",")
-}
-
-// The order of arguments is not part of what a state is bound to.
-func TestBinding(t *testing.T) {
-	x := exchange{site: &Site{User: "ada"}}
-	bind := func(arguments string) string {
-		return x.binding(invocation{method: "tools/call", target: "pay", arguments: []byte(arguments)})
-	}
-	if bind(`{"a":1,"b":{"c":[2,3],"d":"é"}}`) != bind(` { "b" : {"d":"\u00e9", "c":[2, 3]}, "a":1 } `) {
-		t.Error("space, order and escapes count")
-	}
-	if bind(``) != bind(`{}`) || bind(`null`) != bind(`{}`) {
-		t.Error("no arguments are not the same as {}")
-	}
-	others := []string{bind(`{"a":9007199254740993}`), bind(`{"a":9007199254740992}`), bind(`{"a":"1"}`), bind(`{"a":1}`), bind(`{}`)}
-	slices.Sort(others)
-	if len(slices.Compact(others)) != 5 {
-		t.Error("different arguments are bound alike")
-	}
-}
-
-func TestEncodeHeader(t *testing.T) {
-	for _, value := range []string{"plain", " padded", "padded ", "ä", "a\nb", "=?base64?YQ==?=", "=?base64?x", "\x7f", "tab\t"} {
-		encoded := encodeHeader(value)
-		if plain, ok := decodeHeader(encoded); !ok || plain != value || !isHeaderText(encoded) || strings.TrimSpace(encoded) != encoded {
-			t.Errorf("%q is sent as %q and read as %q", value, encoded, plain)
-		}
-	}
-}
-
-// A request for a model says in an old revision what it can say there.
-func TestAdaptSampling(t *testing.T) {
-	for _, c := range []struct {
-		version      revision.Revision
-		params, want string // "" for a refusal
-	}{
-		{
-			revision.V20250618, `{"maxTokens":1,"task":{},"systemPrompt":"s","messages":[{"role":"user","content":{"type":"text","text":"a","_meta":{}},"_meta":{}},{"role":"assistant","content":[{"type":"audio","data":"","mimeType":"audio/wav"}]}]}`,
-			`{"maxTokens":1,"systemPrompt":"s","messages":[{"role":"user","content":{"type":"text","text":"a","_meta":{}}},{"role":"assistant","content":{"type":"audio","data":"","mimeType":"audio/wav"}}]}`,
-		},
-		{revision.V20241105, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text","text":"a","_meta":{}}}]}`, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text","text":"a"}}]}`},
-		{revision.V20241105, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"audio","data":"","mimeType":"audio/wav"}}]}`, ``},
-		{revision.V20250618, `{"maxTokens":1,"messages":[{"role":"user","content":[{"type":"tool_use","id":"1"}]}]}`, ``},
-		{revision.V20250618, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text"}}]}`, ``},
-	} {
-		x := exchange{tools: new(tool.Toolset), version: c.version}
-		got, err := x.adaptSampling([]byte(c.params))
-		if (err != nil) != (c.want == "") || err == nil && string(got) != c.want {
-			t.Errorf("%s in %v: %s, %v", c.params, c.version, got, err)
-		}
-	}
 }
 
 // A form that an old revision cannot show is not shown in part.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -178,7 +179,7 @@ func (c *client) post(t *testing.T, name, params string) []byte {
 // checkAsked holds a request of the server to the schema of its revision.
 func checkAsked(t *testing.T, v revision.Revision, method, data string) {
 	t.Helper()
-	definition := map[string]string{methodElicit: "ElicitRequest", methodSample: "CreateMessageRequest", methodRoots: "ListRootsRequest"}[method]
+	definition := map[string]string{elicit.MethodElicit: "ElicitRequest", elicit.MethodSample: "CreateMessageRequest", elicit.MethodRoots: "ListRootsRequest"}[method]
 	if definition == "" {
 		t.Errorf("asked with %s", method)
 		return

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
@@ -114,6 +115,9 @@ func (x *exchange) beginResult() []byte {
 	return append(b, `,"result":{`...)
 }
 
+// uiExtension identifies MCP Apps in the list of extensions that the server declares.
+const uiExtension = "io.modelcontextprotocol/ui"
+
 // initialize serves initialize, which revisions before 2026-07-28 start with (Lifecycle,
 // Initialization). It negotiates the client's revision if the server speaks it, otherwise the newest
 // revision that has initialize.
@@ -128,7 +132,7 @@ func (x *exchange) initialize() *jsonrpc.Fault {
 	if v == revision.Unknown {
 		return x.server.unsupportedVersion(wire.Text(x.params.protocolVersion))
 	}
-	x.beginSession(v, readCapabilities(wire.MemberOf(x.params.raw, "capabilities")))
+	x.beginSession(v, elicit.ReadCapabilities(wire.MemberOf(x.params.raw, "capabilities")))
 	b := wire.AppendString(append(x.beginResult(), `"protocolVersion":`...), v.String())
 	b = x.appendCapabilities(append(b, `,"capabilities":`...), v)
 	b = append(b, `,"serverInfo":`...)
@@ -142,7 +146,7 @@ func (x *exchange) initialize() *jsonrpc.Fault {
 }
 
 // beginSession stores what initialize negotiated: in the connection, or else in a new session id.
-func (x *exchange) beginSession(v revision.Revision, client capabilities) {
+func (x *exchange) beginSession(v revision.Revision, client elicit.Capabilities) {
 	if x.connection != nil {
 		x.connection.setNegotiated(v, client)
 		return

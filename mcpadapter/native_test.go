@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
@@ -135,7 +136,7 @@ func TestNativeResult_malformed(t *testing.T) {
 		"sample-endless": {`{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{"messages":[]}}}}`, "params.maxTokens"},
 		"sample-role":    {`{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{"maxTokens":1,"messages":[{"role":"system","content":{}}]}}}}`, "role"},
 		"state-number":   {`{"resultType":"input_required","requestState":1}`, "requestState must be a string"},
-		"state-large":    {`{"resultType":"input_required","requestState":"` + strings.Repeat("x", maxState+1) + `"}`, "requestState has"},
+		"state-large":    {`{"resultType":"input_required","requestState":"` + strings.Repeat("x", elicit.MaxState+1) + `"}`, "requestState has"},
 	} {
 		e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) { answerNative(w, c.result) })
 		for _, v := range []revision.Revision{revision.V20241105, revision.V20251125, revision.V20260728} {
@@ -196,7 +197,7 @@ func TestNativeIsDeclared(t *testing.T) {
 					t.Errorf("the API got the header %s", name)
 				}
 			}
-		} else if got := r.Header.Get(headerCapabilities); got != `{"sampling":{},"elicitation":{"form":{}}}` {
+		} else if got := r.Header.Get(elicit.HeaderCapabilities); got != `{"sampling":{},"elicitation":{"form":{}}}` {
 			t.Errorf("the API got %q", got)
 		}
 		answerNative(w, `{"content":[{"type":"text","text":"hi"}]}`)

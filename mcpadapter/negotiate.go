@@ -1,7 +1,6 @@
 package mcpadapter
 
 import (
-	"encoding/base64"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/headervalue"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
@@ -17,7 +18,7 @@ import (
 // Members of _meta that describe a request (MCP 2026-07-28, Overview, _meta).
 const (
 	metaVersion      = "io.modelcontextprotocol/protocolVersion"
-	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	metaCapabilities = elicit.MetaCapabilities
 	metaLogLevel     = "io.modelcontextprotocol/logLevel"
 )
 
@@ -175,7 +176,7 @@ func (x *exchange) checkMeta(described meta) *jsonrpc.Fault {
 	if f := checkLogLevel(described.logLevel); f != nil {
 		return f
 	}
-	x.client = readCapabilities(described.capabilities)
+	x.client = elicit.ReadCapabilities(described.capabilities)
 	return nil
 }
 
@@ -189,7 +190,7 @@ func (x *exchange) checkRepeated(header, member, want string) *jsonrpc.Fault {
 		return mismatched("the header %s is missing: send it with the value of %s, %q", header, member, text.Cut(want, text.MaxQuoted))
 	}
 	if header == nameHeader {
-		plain, ok := decodeHeader(value)
+		plain, ok := headervalue.Decode(value)
 		if !ok {
 			return mismatched("the header %s is not valid Base64 between =?base64? and ?=", header)
 		}
@@ -200,21 +201,6 @@ func (x *exchange) checkRepeated(header, member, want string) *jsonrpc.Fault {
 			header, text.Cut(value, text.MaxQuoted), member, text.Cut(want, text.MaxQuoted))
 	}
 	return nil
-}
-
-// decodeHeader decodes the form =?base64?…?= of values that a header field cannot carry as they are
-// (MCP 2026-07-28, Streamable HTTP, Value Encoding).
-func decodeHeader(value string) (string, bool) {
-	inner, found := strings.CutPrefix(value, "=?base64?")
-	if !found {
-		return value, true
-	}
-	inner, found = strings.CutSuffix(inner, "?=")
-	if !found {
-		return value, true
-	}
-	decoded, err := base64.StdEncoding.Strict().DecodeString(inner)
-	return string(decoded), err == nil
 }
 
 // mismatched returns the fault for a header that contradicts the body (MCP 2026-07-28, error

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -16,12 +17,12 @@ import (
 func TestNonInferrableIsHidden(t *testing.T) {
 	tools := build(t, payments, tool.BuildOptions{})
 	tool, _ := tools.Tool("pay")
-	got := string(appendVisibleSchema(nil, tool))
+	got := string(elicit.AppendVisibleSchema(nil, tool))
 	want := `{"type":"object","properties":{"amount":{"type":"number"}},"required":["amount"],"additionalProperties":false`
 	if !strings.HasPrefix(got, want) {
 		t.Errorf("shown as %s", got)
 	}
-	if tool, _ := tools.Tool("plain"); string(appendVisibleSchema(nil, tool)) != string(tool.InputSchema) {
+	if tool, _ := tools.Tool("plain"); string(elicit.AppendVisibleSchema(nil, tool)) != string(tool.InputSchema) {
 		t.Error("the schema of another tool was changed")
 	}
 }
@@ -114,7 +115,7 @@ func TestMissingAnswerIsAskedForAgain(t *testing.T) {
 // What the user gave is kept while the API asks on.
 func TestArgumentsOutliveFurtherRounds(t *testing.T) {
 	e := serveAPI(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get(headerInputResponses) == "" {
+		if r.Header.Get(elicit.HeaderInputResponses) == "" {
 			answerNative(w, `{"resultType":"input_required","inputRequests":{"sure":{"method":"elicitation/create","params":{"message":"sure?","requestedSchema":{"type":"object","properties":{}}}}}}`)
 			return
 		}
@@ -207,7 +208,7 @@ func TestUserIsAskedForWhatTheCallNeeds(t *testing.T) {
 		} {
 			t.Run(c.rule+"/"+v.String(), func(t *testing.T) {
 				client := newClient(t, e, v, askable)
-				client.answers[methodElicit] = `"result":{"action":"accept","content":` + c.content + `}`
+				client.answers[elicit.MethodElicit] = `"result":{"action":"accept","content":` + c.content + `}`
 				got := resultOf(t, v, client.call(t, c.tool, c.arguments))
 				if text := words(got); got.IsError != c.failed || !strings.HasPrefix(text, c.want) || !c.failed && text != c.want {
 					t.Errorf("got %q, want %q", text, c.want)

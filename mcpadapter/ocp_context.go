@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/headervalue"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -60,7 +61,7 @@ func readContext(meta jsontext.Value) *ocp.Incoming {
 			header = make(http.Header)
 		}
 		value := wire.Text(walk.Value)
-		if key == ocp.HeaderSession && !isHeaderText(value) {
+		if key == ocp.HeaderSession && !headervalue.IsText(value) {
 			value = "" // an empty value is recorded as a fault of the session
 		}
 		header[key] = []string{value}
@@ -69,16 +70,6 @@ func readContext(meta jsontext.Value) *ocp.Incoming {
 		return nil
 	}
 	return ocp.ReadIncoming(header, ocp.ReadOptions{})
-}
-
-// isHeaderText reports whether a string can be a header value: ASCII without control characters.
-func isHeaderText(value string) bool {
-	for i := range len(value) {
-		if value[i] < ' ' || value[i] > '~' {
-			return false
-		}
-	}
-	return true
 }
 
 // context returns the context for the call. It carries the client's user agent and location and the

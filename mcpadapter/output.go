@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -92,13 +93,13 @@ type output struct {
 }
 
 // outputOf returns the output for a tool.
-func (s *Server) outputOf(tool *tool.Tool, v revision.Revision) (o output) {
+func (s *Server) outputOf(tool *tool.Tool, needs elicit.Needs, v revision.Revision) (o output) {
 	mode := s.options.OutputSchema
-	if mode == "" || mode == OutputOff || tool == nil || !v.SupportsOutputSchema() {
+	if mode == "" || mode == OutputOff || !v.SupportsOutputSchema() {
 		return o
 	}
 	answer := &tool.Answer
-	if answer.Schema.Kind() != '{' || isNative(tool) || mode == OutputStrict && !alwaysJSON(answer) {
+	if answer.Schema.Kind() != '{' || needs.Native || mode == OutputStrict && !alwaysJSON(answer) {
 		return o
 	}
 	return output{

@@ -7,13 +7,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // appendOutputSchema appends a tool's outputSchema, unless outputOf says not to list one.
 func (s *Server) appendOutputSchema(dst []byte, tool *tool.Tool, v revision.Revision) []byte {
-	o := s.outputOf(tool, v)
+	o := s.outputOf(tool, elicit.NeedsOf(tool), v)
 	if !o.listed {
 		return dst
 	}

@@ -1,7 +1,6 @@
 package mcpadapter
 
 import (
-	"net/http"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -10,8 +9,8 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/headervalue"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
-	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // paramHeader starts the names of headers that repeat an argument marked with x-mcp-header (MCP
@@ -24,16 +23,12 @@ const maxSafeInteger = 1<<53 - 1
 // checkParamHeaders checks that headers which repeat arguments have the same values as the
 // arguments. A proxy in front of this server may have decided by the headers. Connections have no
 // headers to check.
-func (x *exchange) checkParamHeaders(tool *tool.Tool) *jsonrpc.Fault {
+func (x *exchange) checkParamHeaders(headers []argumentHeader) *jsonrpc.Fault {
 	if !x.version.Stateless() || x.header == nil {
 		return nil
 	}
-	for i := range tool.Arguments {
-		a := &tool.Arguments[i]
-		if a.MCPHeader == "" || a.NonInferrable {
-			continue
-		}
-		if f := x.checkParamHeader(paramHeader+a.MCPHeader, a.Name); f != nil {
+	for i := range headers {
+		if f := x.checkParamHeader(&headers[i]); f != nil {
 			return f
 		}
 	}
@@ -41,9 +36,10 @@ func (x *exchange) checkParamHeaders(tool *tool.Tool) *jsonrpc.Fault {
 }
 
 // checkParamHeader checks one header. It must be absent if the argument is absent or null.
-func (x *exchange) checkParamHeader(header, argument string) *jsonrpc.Fault {
+func (x *exchange) checkParamHeader(h *argumentHeader) *jsonrpc.Fault {
+	header, argument := h.shown, h.argument
 	value := wire.MemberOf(x.params.arguments, argument)
-	values := x.header[http.CanonicalHeaderKey(header)]
+	values := x.header[h.header]
 	switch value.Kind() {
 	case 0, 'n':
 		if len(values) > 0 {
@@ -59,11 +55,11 @@ func (x *exchange) checkParamHeader(header, argument string) *jsonrpc.Fault {
 	case len(values) > 1:
 		return mismatched("the header %s is sent %d times: send it once, with the value of the argument %s", header, len(values), argument)
 	}
-	sent, _ := headerValue(x.header, http.CanonicalHeaderKey(header))
-	if !isHeaderText(strings.ReplaceAll(sent, "\t", " ")) {
+	sent, _ := headerValue(x.header, h.header)
+	if !headervalue.IsText(strings.ReplaceAll(sent, "\t", " ")) {
 		return mismatched("the header %s has characters that a header must not have: send its value as =?base64?…?=", header)
 	}
-	plain, ok := decodeHeader(sent)
+	plain, ok := headervalue.Decode(sent)
 	if !ok || !utf8.ValidString(plain) {
 		return mismatched("the header %s is not UTF-8 in valid Base64 between =?base64? and ?=", header)
 	}

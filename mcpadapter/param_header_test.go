@@ -62,7 +62,7 @@ func TestParamHeaders(t *testing.T) {
 func TestParamHeadersOverConnection(t *testing.T) {
 	x := exchange{version: revision.V20260728, params: params{arguments: []byte(`{"region":"x"}`)}}
 	tool, _ := build(t, payments, tool.BuildOptions{}).Tool("route")
-	if f := x.checkParamHeaders(tool); f != nil {
+	if f := x.checkParamHeaders(argumentHeaders(tool)); f != nil {
 		t.Error(f.Message)
 	}
 }

@@ -173,13 +173,13 @@ func (x *exchange) embedResource(dst []byte, uri string, p *library.PromptEntry)
 		return dst, false, asInvalidParams(f)
 	}
 	defer r.Release()
-	if r.inputRequired != nil {
+	if r.InputRequired != nil {
 		x.writeInputRequired(r.reply)
 		return dst, true, nil
 	}
 	dst = append(dst, `{"type":"resource","resource":`...)
-	if r.native != nil {
-		if first := firstItem(wire.MemberOf(r.native, "contents")); first != nil {
+	if r.Native != nil {
+		if first := firstItem(wire.MemberOf(r.Native, "contents")); first != nil {
 			var err error
 			if dst, err = x.blocks().AppendResourceContents(dst, first); err == nil {
 				return append(dst, '}'), false, nil
@@ -212,13 +212,13 @@ func firstItem(array jsontext.Value) jsontext.Value {
 // runPrompt calls the prompt's operation. A native GetPromptResult is passed on; any other response
 // becomes one message with the role user.
 func (x *exchange) runPrompt(p *library.PromptEntry, values map[string]string) *jsonrpc.Fault {
-	r, f := x.invoke(invocation{method: "prompts/get", target: p.Name, tool: p.Tool.Name, arguments: p.Call(values)})
+	r, f := x.invoke(invocation{method: "prompts/get", target: p.Name, name: p.Tool.Name, callable: x.callable(p.Tool.Name), arguments: p.Call(values)})
 	if f != nil {
 		return f
 	}
 	defer r.Release()
 	switch {
-	case r.inputRequired != nil:
+	case r.InputRequired != nil:
 		x.writeInputRequired(r)
 		return nil
 	case r.Failure != nil && r.Failure.Kind == tool.InvalidArguments:
@@ -229,8 +229,8 @@ func (x *exchange) runPrompt(p *library.PromptEntry, values map[string]string) *
 			f.Data = append(strconv.AppendInt([]byte(`{"status":`), int64(r.Failure.Status), 10), '}')
 		}
 		return f
-	case r.native != nil:
-		return x.answerNativePrompt(p, r.native)
+	case r.Native != nil:
+		return x.answerNativePrompt(p, r.Native)
 	}
 	form := content.FormOf(r.Result)
 	messages := x.appendContent([]byte(`{"role":"user","content":`), form, r.Outcome)

@@ -38,7 +38,7 @@ func (x *exchange) readResource() *jsonrpc.Fault {
 		return f
 	}
 	defer r.Release()
-	if r.inputRequired != nil {
+	if r.InputRequired != nil {
 		x.writeInputRequired(r.reply)
 		return nil
 	}
@@ -104,7 +104,7 @@ func (x *exchange) openResource(t library.Target, method, name string) (opened, 
 
 // openOperation calls the operation of the resource.
 func (x *exchange) openOperation(t library.Target, method, name string) (opened, *jsonrpc.Fault) {
-	r, f := x.invoke(invocation{method: method, target: name, tool: t.Tool.Name, arguments: t.Call()})
+	r, f := x.invoke(invocation{method: method, target: name, name: t.Tool.Name, callable: x.callable(t.Tool.Name), arguments: t.Call()})
 	if f != nil {
 		return opened{}, f
 	}
@@ -145,7 +145,7 @@ func (x *exchange) appendContents(dst []byte, r opened) ([]byte, *jsonrpc.Fault)
 	if r.Target.Tool == nil {
 		return library.AppendContentsOf(dst, r.Target, r.mime, r.body, x.version), nil
 	}
-	if r.native != nil {
+	if r.Native != nil {
 		return x.appendNativeContents(dst, r)
 	}
 	if r.Result == nil {
@@ -157,7 +157,7 @@ func (x *exchange) appendContents(dst []byte, r opened) ([]byte, *jsonrpc.Fault)
 
 // appendNativeContents appends the contents of a ReadResourceResult from the API.
 func (x *exchange) appendNativeContents(dst []byte, r opened) ([]byte, *jsonrpc.Fault) {
-	contents := wire.MemberOf(r.native, "contents")
+	contents := wire.MemberOf(r.Native, "contents")
 	count := 0
 	for walk := wire.Into(contents); walk.Next(); count++ {
 		if count > 0 {
@@ -182,11 +182,11 @@ func (r *opened) appendFreshness(dst []byte, s *Server) []byte {
 		return append(s.appendFreshness(dst), ',')
 	}
 	var ttl time.Duration
-	if r.Result != nil && r.native == nil {
+	if r.Result != nil && r.Native == nil {
 		ttl = maxAge(r.Result.Header)
 	}
-	if r.native != nil {
-		ttl = nativeAge(r.native)
+	if r.Native != nil {
+		ttl = nativeAge(r.Native)
 	}
 	dst = strconv.AppendInt(append(dst, `"ttlMs":`...), ttl.Milliseconds(), 10)
 	return append(dst, `,"cacheScope":"private",`...)

@@ -9,8 +9,9 @@
 //     does not store sessions; inflight.go holds state only while a session is in use.
 //  2. message.go parses the JSON-RPC message. negotiate.go determines the revision and checks the
 //     rules of that revision.
-//  3. methods.go selects the handler. call.go serves tools/call: it passes the arguments to an
-//     ocp.Caller (invoke.go) and encodes the ocp.Outcome (content.go). tools_list.go serves
+//  3. methods.go selects the handler. call.go serves tools/call: it finds the tool (callable.go),
+//     passes the arguments to a tool.Caller (invoke.go) and encodes the tool.Outcome (content.go).
+//     Package elicit makes the calls that may need something from the client. tools_list.go serves
 //     tools/list from bytes that are encoded once per toolset (catalog.go). Package library has the
 //     resources, prompts and apps; resources_list.go, resource_read.go and prompts.go serve them.
 //  4. The response is written as application/json. It becomes an event stream (stream.go) only if
@@ -33,6 +34,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
@@ -346,7 +348,7 @@ type exchange struct {
 	polling library.PollKey // identifies the polls of a stream that watches resources; the URI is set per poll
 
 	version  revision.Revision
-	client   capabilities
+	client   elicit.Capabilities
 	batched  bool           // whether the message is part of a batch
 	id       jsontext.Value // id of the current message; nil if it has none or it cannot be read
 	params   params

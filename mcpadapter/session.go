@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
@@ -30,7 +31,7 @@ const sessionHeader = "Mcp-Session-Id"
 type session struct {
 	key     sessionKey
 	version revision.Revision
-	client  capabilities
+	client  elicit.Capabilities
 	expires time.Time
 	lists   listDigests // lists when the session began
 }
@@ -56,11 +57,11 @@ var (
 	errEndedSession   = errors.New("has been ended")
 )
 
-// A signer creates and verifies session ids, and encrypts state that clients store for the server
-// (seal.go).
+// A signer creates and verifies session ids. Its sealer encrypts state that clients store for the
+// server.
 type signer struct {
-	macs  sync.Pool // pool of hash.Hash
-	state []byte    // key for sealed states
+	macs   sync.Pool // pool of hash.Hash
+	sealer *elicit.Sealer
 }
 
 // newSigner returns the signer for the options' secret.
@@ -71,6 +72,9 @@ func (o *Options) newSigner() *signer {
 	}
 	return newSigner(secret)
 }
+
+// sealer returns the server's sealer.
+func (s *Server) sealer() *elicit.Sealer { return s.signer().sealer }
 
 // newSigner returns a signer for a secret. If the secret is empty, it uses a random one.
 func newSigner(secret []byte) *signer {
@@ -85,14 +89,14 @@ func newSigner(secret []byte) *signer {
 		}
 		return key
 	}
-	g := &signer{state: derive("request state")}
+	g := &signer{sealer: elicit.NewSealer(derive("request state"))}
 	key := derive("session")
 	g.macs.New = func() any { return hmac.New(sha256.New, key) }
 	return g
 }
 
 // issue returns the id of a new session.
-func (g *signer) issue(v revision.Revision, client capabilities, lists listDigests, user string, expires time.Time) string {
+func (g *signer) issue(v revision.Revision, client elicit.Capabilities, lists listDigests, user string, expires time.Time) string {
 	raw := make([]byte, 0, sessionPayload+sessionMAC)
 	raw = append(raw, sessionFormat, byte(v))
 	raw = binary.BigEndian.AppendUint16(raw, uint16(client))
@@ -130,7 +134,7 @@ func (g *signer) open(id, user string, now time.Time) (session, error) {
 	}
 	s := session{
 		version: revision.Revision(raw[1]),
-		client:  capabilities(binary.BigEndian.Uint16(raw[2:])),
+		client:  elicit.Capabilities(binary.BigEndian.Uint16(raw[2:])),
 		expires: time.Unix(int64(binary.BigEndian.Uint32(raw[4:])), 0),
 		lists:   readListDigests(raw[8:]),
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
@@ -15,7 +16,7 @@ var secret = []byte("a secret that two servers share")
 
 func TestSessionIsSigned(t *testing.T) {
 	g, now := newSigner(secret), time.Unix(1_800_000_000, 0)
-	id := g.issue(revision.V20250618, canSample|canListRoots, listDigests{}, "ada", now.Add(time.Hour))
+	id := g.issue(revision.V20250618, elicit.CanSample|elicit.CanListRoots, listDigests{}, "ada", now.Add(time.Hour))
 	if len(id) != sessionLength {
 		t.Errorf("%d characters: %s", len(id), id)
 	}
@@ -23,7 +24,7 @@ func TestSessionIsSigned(t *testing.T) {
 	if err != nil {
 		t.Fatalf("another server with the secret: %v", err)
 	}
-	if got.version != revision.V20250618 || got.client != canSample|canListRoots || !got.expires.Equal(now.Add(time.Hour)) {
+	if got.version != revision.V20250618 || got.client != elicit.CanSample|elicit.CanListRoots || !got.expires.Equal(now.Add(time.Hour)) {
 		t.Errorf("got %+v", got)
 	}
 	if again, _ := g.open(g.issue(revision.V20250618, 0, listDigests{}, "ada", now.Add(time.Hour)), "ada", now); again.key == got.key {
@@ -191,29 +192,6 @@ func TestVersionsAreLimited(t *testing.T) {
 	r := conformant(revision.Unknown, "initialize", `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}`)
 	r.server = newest
 	r.fault(t, 400, jsonrpc.UnsupportedVersion)
-}
-
-func TestSealedTextIsBound(t *testing.T) {
-	g := newSigner(secret)
-	sealed := g.seal([]byte("step 2"), "ada tools/call book_trip")
-	if plain, err := newSigner(secret).unseal(sealed, "ada tools/call book_trip"); err != nil || string(plain) != "step 2" {
-		t.Errorf("got %q, %v", plain, err)
-	}
-	if strings.Contains(sealed, "step") {
-		t.Error("it can be read")
-	}
-	flipped := []byte(sealed)
-	flipped[len(flipped)/2] ^= 1
-	for rule, c := range map[string][2]string{
-		"other-binding": {sealed, "bob tools/call book_trip"},
-		"changed":       {string(flipped), "ada tools/call book_trip"},
-		"empty":         {"", "ada tools/call book_trip"},
-		"not-base64":    {"!", "ada tools/call book_trip"},
-	} {
-		if _, err := g.unseal(c[0], c[1]); err == nil {
-			t.Errorf("%s: unsealed", rule)
-		}
-	}
 }
 
 // A stream is part of its session and ends with it, so that its client begins anew.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -335,7 +336,7 @@ func streamsThatTell(s *Server) (count int) {
 func TestNativeMetaHasNoMemberTwice(t *testing.T) {
 	native := jsontext.Value(`{"_meta":{"openai/locale":"en","` + metaServer + `":{},"a":1,"` + contextPrefix + `session":"x"}}`)
 	for localized, want := range map[bool]string{true: `"a":1`, false: `"openai/locale":"en","a":1`} {
-		if got := string((&reply{native: native}).nativeMeta(localized)); got != want {
+		if got := string((&reply{Reply: elicit.Reply{Native: native}}).nativeMeta(localized)); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}

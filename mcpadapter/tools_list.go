@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
@@ -100,7 +101,7 @@ func (s *Server) appendTool(dst []byte, tool *tool.Tool, v revision.Revision) []
 		dst = wire.AppendString(append(dst, `,"title":`...), tool.Title)
 	}
 	dst = wire.AppendString(append(dst, `,"description":`...), tool.Description)
-	dst = appendVisibleSchema(append(dst, `,"inputSchema":`...), tool)
+	dst = elicit.AppendVisibleSchema(append(dst, `,"inputSchema":`...), tool)
 	dst = s.appendOutputSchema(dst, tool, v)
 	if !v.SupportsAnnotations() {
 		return append(dst, '}')

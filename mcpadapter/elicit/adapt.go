@@ -1,106 +1,29 @@
-package mcpadapter
+package elicit
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// askClient sends the API's requests one after the other to a client of a revision before
-// 2026-07-28. It returns the results in a JSON object with the keys of the requests. If there are no
-// results, the reply has a Failure with the reason.
-func (x *exchange) askClient(t *tool.Tool, requests []inputRequest) (jsontext.Value, reply) {
-	able := x.supportedRequests()
-	for i := range requests {
-		if lacking := requests[i].needs &^ able; lacking != 0 {
-			return nil, failed(t, tool.Unanswered, x.unsupportedMessage(t, lacking))
-		}
-	}
-	responses := []byte{'{'}
-	for i := range requests {
-		r := &requests[i]
-		params, err := x.adaptParams(r)
-		if err != nil {
-			return nil, failed(t, tool.Unanswered, fmt.Sprintf("%s was not called to an end: %v", t.Name, err))
-		}
-		result, err := x.ask(r.method, params)
-		if err != nil {
-			return nil, failed(t, tool.Unanswered, fmt.Sprintf("%s was not called to an end: %s", t.Name, noResponseMessage(r.method, err)))
-		}
-		if result.Kind() != '{' {
-			return nil, failed(t, tool.Unanswered, fmt.Sprintf("%s was not called to an end: the client answered %s with %s, and not with an object",
-				t.Name, r.method, wire.KindName(result.Kind())))
-		}
-		if i > 0 {
-			responses = append(responses, ',')
-		}
-		responses = append(append(append(responses, r.key...), ':'), result...)
-	}
-	if len(requests) == 0 {
-		return nil, reply{}
-	}
-	return append(responses, '}'), reply{}
-}
-
-// unsupportedMessage returns the failure message for capabilities that the client lacks.
-func (x *exchange) unsupportedMessage(tool *tool.Tool, lacking capabilities) string {
-	if !x.version.Stateless() && !x.canAsk() {
-		return fmt.Sprintf("%s needs answers of the client (%s), and %v: open a session with initialize, and accept text/event-stream", tool.Name, lacking, errCannotAsk)
-	}
-	return fmt.Sprintf("%s needs a client that can be asked (%s), and this one has not declared that it can in revision %v", tool.Name, lacking, x.version)
-}
-
-// String lists the capabilities for error messages.
-func (c capabilities) String() string {
-	var names []string
-	for _, named := range []struct {
-		bit  capabilities
-		name string
-	}{
-		{canSample, "sampling"},
-		{canSampleTools, "sampling.tools"},
-		{canElicit, "elicitation.form"},
-		{canElicitURL, "elicitation.url"},
-		{canListRoots, "roots"},
-	} {
-		if c.has(named.bit) {
-			names = append(names, named.name)
-		}
-	}
-	return strings.Join(names, ", ")
-}
-
-// maxRefusal is how many bytes of a client's error message are passed on.
-const maxRefusal = 1 << 10
-
-// noResponseMessage returns the failure message for a request without a result.
-func noResponseMessage(method string, err error) string {
-	if refused, ok := errors.AsType[*clientError](err); ok {
-		return fmt.Sprintf("the client refused %s: %s", method, text.Cut(wire.Text(wire.MemberOf(refused.failure, "message")), maxRefusal))
-	}
-	return fmt.Sprintf("the client was asked with %s, and there is no answer: %v", method, err)
-}
-
 // adaptParams converts the parameters of a request from 2026-07-28 to the client's revision.
-func (x *exchange) adaptParams(r *inputRequest) (jsontext.Value, error) {
+func adaptParams(r *inputRequest, v revision.Revision) (jsontext.Value, error) {
 	switch {
-	case r.method == methodRoots:
+	case r.method == MethodRoots:
 		return nil, nil
-	case r.method == methodSample && x.version.SupportsRichSampling():
+	case r.method == MethodSample && v.SupportsRichSampling():
 		return r.params, nil
-	case r.method == methodSample:
-		return x.adaptSampling(r.params)
-	case r.needs == canElicitURL:
+	case r.method == MethodSample:
+		return adaptSampling(r.params, v)
+	case r.needs == CanElicitURL:
 		return withElicitationID(r.params), nil
-	case x.version.SupportsRichElicitation():
+	case v.SupportsRichElicitation():
 		return r.params, nil
 	}
 	return adaptForm(r.params)
@@ -181,7 +104,7 @@ func appendEach(dst []byte, list jsontext.Value, name string) []byte {
 
 // adaptSampling converts a sampling request to a revision before 2025-11-25, where each message has
 // exactly one content part.
-func (x *exchange) adaptSampling(params jsontext.Value) (jsontext.Value, error) {
+func adaptSampling(params jsontext.Value, v revision.Revision) (jsontext.Value, error) {
 	b := []byte{'{'}
 	for walk := wire.Into(params); walk.Next(); {
 		switch {
@@ -199,7 +122,7 @@ func (x *exchange) adaptSampling(params jsontext.Value) (jsontext.Value, error) 
 			continue
 		}
 		var err error
-		if b, err = x.appendOldMessages(append(b, '['), walk.Value); err != nil {
+		if b, err = appendOldMessages(append(b, '['), walk.Value, v); err != nil {
 			return nil, err
 		}
 		b = append(b, ']')
@@ -208,33 +131,34 @@ func (x *exchange) adaptSampling(params jsontext.Value) (jsontext.Value, error) 
 }
 
 // appendOldMessages appends one message for each content part.
-func (x *exchange) appendOldMessages(dst []byte, messages jsontext.Value) ([]byte, error) {
+func appendOldMessages(dst []byte, messages jsontext.Value, v revision.Revision) ([]byte, error) {
 	first := true
-	one := func(role, content jsontext.Value) error {
+	blocks := content.Blocks{Version: v}
+	one := func(role, part jsontext.Value) error {
 		if !first {
 			dst = append(dst, ',')
 		}
 		first = false
 		dst = append(append(append(dst, `{"role":`...), role...), `,"content":`...)
-		if kind := wire.Text(wire.MemberOf(content, "type")); kind != "text" && kind != "image" && (kind != "audio" || !x.version.SupportsAudio()) {
-			return fmt.Errorf("it asks a model with content that revision %v does not have", x.version)
+		if kind := wire.Text(wire.MemberOf(part, "type")); kind != "text" && kind != "image" && (kind != "audio" || !v.SupportsAudio()) {
+			return fmt.Errorf("it asks a model with content that revision %v does not have", v)
 		}
 		var err error
-		if dst, err = x.blocks().AppendBlock(dst, content); err != nil {
+		if dst, err = blocks.AppendBlock(dst, part); err != nil {
 			return fmt.Errorf("params.messages: %w", err)
 		}
 		dst = append(dst, '}')
 		return nil
 	}
 	for walk := wire.Into(messages); walk.Next(); {
-		role, content := wire.MemberOf(walk.Value, "role"), wire.MemberOf(walk.Value, "content")
-		if content.Kind() == '{' {
-			if err := one(role, content); err != nil {
+		role, parts := wire.MemberOf(walk.Value, "role"), wire.MemberOf(walk.Value, "content")
+		if parts.Kind() == '{' {
+			if err := one(role, parts); err != nil {
 				return dst, err
 			}
 			continue
 		}
-		for part := wire.Into(content); part.Next(); {
+		for part := wire.Into(parts); part.Next(); {
 			if err := one(role, part.Value); err != nil {
 				return dst, err
 			}

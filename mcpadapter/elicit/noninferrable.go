@@ -1,4 +1,4 @@
-package mcpadapter
+package elicit
 
 import (
 	"errors"
@@ -21,62 +21,53 @@ import (
 // argumentsKey is the key of that form in inputRequests.
 const argumentsKey = `"fairway_arguments"`
 
-func hasNonInferrable(tool *tool.Tool) bool {
-	for i := range tool.Arguments {
-		if tool.Arguments[i].NonInferrable {
-			return true
-		}
+// completeArguments returns the arguments of the call together with the user's values. If values are
+// missing, the reply has InputRequired or a Failure.
+func (c *call) completeArguments() ([]byte, Reply, *jsonrpc.Fault) {
+	if !c.needs.NonInferrable {
+		return c.Arguments, Reply{}, nil
 	}
-	return false
-}
-
-// completeArguments returns the arguments of an invocation together with the user's values. If
-// values are missing, the reply has asks or a Failure.
-func (x *exchange) completeArguments(t *tool.Tool, i invocation, now *round) ([]byte, reply, *jsonrpc.Fault) {
-	if !hasNonInferrable(t) {
-		return i.arguments, reply{}, nil
+	if made := inventedArguments(c.tool, c.Arguments); made != nil {
+		return nil, failed(c.tool, tool.InvalidArguments, fmt.Sprintf(
+			"%s of %s must not be made up: leave it out, and the user is asked for it where the call needs it", strings.Join(made, ", "), c.tool.Name)), nil
 	}
-	if made := inventedArguments(t, i.arguments); made != nil {
-		return nil, failed(t, tool.InvalidArguments, fmt.Sprintf(
-			"%s of %s must not be made up: leave it out, and the user is asked for it where the call needs it", strings.Join(made, ", "), t.Name)), nil
-	}
-	if now.answers == nil {
-		if r, f := x.completeRound(t, i, now); f != nil || r.Failure != nil || r.inputRequired != nil {
+	if c.round.answers == nil {
+		if r, f := c.obtainAnswers(); f != nil || r.Failure != nil || r.InputRequired != nil {
 			return nil, r, f
 		}
 	}
-	return fillArguments(t, i.arguments, now.answers), reply{}, nil
+	return fillArguments(c.tool, c.Arguments, c.round.answers), Reply{}, nil
 }
 
-// completeRound obtains the values that the user must give. If it returns neither asks nor a
-// Failure, now.answers is nil only if no value is needed.
-func (x *exchange) completeRound(t *tool.Tool, i invocation, now *round) (reply, *jsonrpc.Fault) {
-	wanted, err := t.FromUser(i.arguments)
+// obtainAnswers obtains the values that the user must give. If it returns neither InputRequired nor a
+// Failure, c.round.answers is nil only if no value is needed.
+func (c *call) obtainAnswers() (Reply, *jsonrpc.Fault) {
+	wanted, err := c.tool.FromUser(c.Arguments)
 	if err != nil {
-		return refused(t, err), nil
+		return refused(c.tool, err), nil
 	}
-	if len(wanted.Needed) == 0 && !now.asked {
-		return reply{}, nil
+	if len(wanted.Needed) == 0 && !c.round.asked {
+		return Reply{}, nil
 	}
-	form, err := x.formOf(t, wanted)
+	form, err := newForm(c.tool, wanted, c.Revision)
 	if err != nil {
-		return failed(t, tool.InvalidArguments, err.Error()), nil
+		return failed(c.tool, tool.InvalidArguments, err.Error()), nil
 	}
 	if len(form.fields) == 0 { // the tool has changed since the user was asked
-		return reply{}, nil
+		return Reply{}, nil
 	}
-	if now.asked {
-		if r, again := form.readResponse(now); !again {
+	if c.round.asked {
+		if r, again := form.readResponse(&c.round); !again {
 			return r, nil
 		}
 	}
-	return x.askUser(form, i, now)
+	return c.askUser(form)
 }
 
 // refused returns the reply for a tool that was not called because its arguments are invalid.
-func refused(t *tool.Tool, err error) reply {
+func refused(t *tool.Tool, err error) Reply {
 	if failure, ok := errors.AsType[*tool.Failure](err); ok {
-		return reply{Outcome: tool.Outcome{Tool: t, Failure: failure}, uncalled: true}
+		return Reply{Outcome: tool.Outcome{Tool: t, Failure: failure}, uncalled: true}
 	}
 	return failed(t, tool.InvalidArguments, err.Error())
 }
@@ -96,28 +87,28 @@ func inventedArguments(tool *tool.Tool, arguments jsontext.Value) (names []strin
 }
 
 // askUser sends the form to the user: before 2026-07-28 as a request of the server, from then on as
-// the result of this request.
-func (x *exchange) askUser(form *argumentForm, i invocation, now *round) (reply, *jsonrpc.Fault) {
-	t := form.tool
-	if f := x.checkSupported(canElicit); f != nil {
-		return reply{}, f
+// the result of the client's request.
+func (c *call) askUser(form *argumentForm) (Reply, *jsonrpc.Fault) {
+	t := c.tool
+	if f := c.checkSupported(CanElicit); f != nil {
+		return Reply{}, f
 	}
-	if !x.supportedRequests().has(canElicit) {
+	if !c.supported().has(CanElicit) {
 		return failed(t, tool.InvalidArguments, fmt.Sprintf("%s needs %s from the user and must not be called with a value that a model made up; %s",
-			t.Name, form.requiredNames(), x.unsupportedMessage(t, canElicit))), nil
+			t.Name, form.requiredNames(), c.unsupportedMessage(CanElicit))), nil
 	}
-	if x.version.Stateless() {
-		now.asked, now.answers = true, nil
-		requests := []byte("{" + argumentsKey + `:{"method":"` + methodElicit + `","params":`)
+	if c.Revision.Stateless() {
+		c.round.asked, c.round.answers = true, nil
+		requests := []byte("{" + argumentsKey + `:{"method":"` + MethodElicit + `","params":`)
 		requests = append(append(requests, form.params...), "}}"...)
-		return reply{Outcome: tool.Outcome{Tool: t}, inputRequired: x.appendAsks(nil, requests, i, &now.roundState), uncalled: true}, nil
+		return Reply{Outcome: tool.Outcome{Tool: t}, InputRequired: c.inputRequired(requests), uncalled: true}, nil
 	}
-	result, err := x.ask(methodElicit, form.params)
+	result, err := c.Ask(MethodElicit, form.params)
 	if err != nil {
-		return failed(t, tool.InvalidArguments, fmt.Sprintf("%s was not called: %s", t.Name, noResponseMessage(methodElicit, err))), nil
+		return failed(t, tool.InvalidArguments, fmt.Sprintf("%s was not called: %s", t.Name, noResponseMessage(MethodElicit, err))), nil
 	}
-	now.responses = append(append([]byte("{"+argumentsKey+":"), result...), '}')
-	r, again := form.readResponse(now)
+	c.round.responses = append(append([]byte("{"+argumentsKey+":"), result...), '}')
+	r, again := form.readResponse(&c.round)
 	if again {
 		r = failed(t, tool.InvalidArguments, fmt.Sprintf("%s was not called: the user gave no %s", t.Name, form.requiredNames()))
 	}
@@ -151,16 +142,17 @@ func fillArguments(tool *tool.Tool, arguments, answers jsontext.Value) []byte {
 	return append(filled, '}')
 }
 
-// appendVisibleSchema appends a tool's input schema without the non-inferrable arguments.
-func appendVisibleSchema(dst []byte, tool *tool.Tool) []byte {
+// AppendVisibleSchema appends a tool's input schema without the non-inferrable arguments.
+func AppendVisibleSchema(dst []byte, tool *tool.Tool) []byte {
 	if len(tool.InputSchema) == 0 {
 		return append(dst, `{"type":"object"}`...)
 	}
-	if !hasNonInferrable(tool) {
+	names := nonInferrable(tool)
+	if len(names) == 0 {
 		return append(dst, tool.InputSchema...)
 	}
 	hidden := make(map[string]bool)
-	for _, name := range nonInferrable(tool) {
+	for _, name := range names {
 		hidden[name] = true
 	}
 	dst = append(dst, '{')

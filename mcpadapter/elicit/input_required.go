@@ -1,4 +1,4 @@
-package mcpadapter
+package elicit
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 
 // Requests that an API may send to the client through the gateway.
 const (
-	methodElicit = "elicitation/create"
-	methodSample = "sampling/createMessage"
-	methodRoots  = "roots/list"
+	MethodElicit = "elicitation/create"
+	MethodSample = "sampling/createMessage"
+	MethodRoots  = "roots/list"
 )
 
 const (
@@ -39,11 +39,11 @@ type inputRequest struct {
 	key    jsontext.Value // JSON string, with quotes
 	method string
 	params jsontext.Value // JSON object, or nil
-	needs  capabilities
+	needs  Capabilities
 }
 
 // requiredCapabilities returns the client capabilities that all requests need together.
-func (r *inputRequired) requiredCapabilities() (all capabilities) {
+func (r *inputRequired) requiredCapabilities() (all Capabilities) {
 	for i := range r.requests {
 		all |= r.requests[i].needs
 	}
@@ -77,8 +77,8 @@ func readInputRequired(result jsontext.Value) (*inputRequired, error) {
 		return nil, fmt.Errorf("requestState must be a string, not %s", wire.KindName(state.Kind()))
 	}
 	switch {
-	case len(asked.state) > maxState:
-		return nil, fmt.Errorf("requestState has %d bytes, and may have %d", len(asked.state), maxState)
+	case len(asked.state) > MaxState:
+		return nil, fmt.Errorf("requestState has %d bytes, and may have %d", len(asked.state), MaxState)
 	case len(asked.requests) == 0 && asked.state == "":
 		return nil, fmt.Errorf(`a result of the type "input_required" must have inputRequests or a requestState`)
 	case len(asked.requests) == 0:
@@ -96,24 +96,24 @@ func readInputRequest(key, raw jsontext.Value) (r inputRequest, err error) {
 		return r, fmt.Errorf("a request must be an object, not %s", wire.KindName(raw.Kind()))
 	}
 	r = inputRequest{key: key, method: wire.Text(wire.MemberOf(raw, "method")), params: wire.MemberOf(raw, "params")}
-	if kind := r.params.Kind(); kind != '{' && (kind != 0 || r.method != methodRoots) {
+	if kind := r.params.Kind(); kind != '{' && (kind != 0 || r.method != MethodRoots) {
 		return r, fmt.Errorf("params must be an object, not %s", wire.KindName(kind))
 	}
 	switch r.method {
-	case methodElicit:
+	case MethodElicit:
 		r.needs, err = checkElicitation(r.params)
-	case methodSample:
+	case MethodSample:
 		r.needs, err = checkSampling(r.params)
-	case methodRoots:
-		r.needs = canListRoots
+	case MethodRoots:
+		r.needs = CanListRoots
 	default:
-		err = fmt.Errorf("method must be %s, %s or %s, and is %q", methodElicit, methodSample, methodRoots, text.Cut(r.method, text.MaxQuoted))
+		err = fmt.Errorf("method must be %s, %s or %s, and is %q", MethodElicit, MethodSample, MethodRoots, text.Cut(r.method, text.MaxQuoted))
 	}
 	return r, err
 }
 
 // checkElicitation returns the client capability that the elicitation needs.
-func checkElicitation(params jsontext.Value) (capabilities, error) {
+func checkElicitation(params jsontext.Value) (Capabilities, error) {
 	if wire.MemberOf(params, "message").Kind() != '"' {
 		return 0, fmt.Errorf("params.message must be a string")
 	}
@@ -124,7 +124,7 @@ func checkElicitation(params jsontext.Value) (capabilities, error) {
 		if !content.IsAbsoluteURL(wire.Text(wire.MemberOf(params, "url"))) {
 			return 0, fmt.Errorf("params.url must be an absolute URL")
 		}
-		return canElicitURL, nil
+		return CanElicitURL, nil
 	default:
 		return 0, fmt.Errorf(`params.mode must be "form" or "url"`)
 	}
@@ -137,14 +137,14 @@ func checkElicitation(params jsontext.Value) (capabilities, error) {
 			return 0, fmt.Errorf("params.requestedSchema.properties[%s].type must be one of %q: forms are flat", text.Cut(string(walk.Name), text.MaxQuoted), formTypes)
 		}
 	}
-	return canElicit, nil
+	return CanElicit, nil
 }
 
 // formTypes are the field types that a form may have. An array is a choice of several strings.
 var formTypes = []string{"string", "number", "integer", "boolean", "array"}
 
 // checkSampling returns the client capabilities that the sampling request needs.
-func checkSampling(params jsontext.Value) (capabilities, error) {
+func checkSampling(params jsontext.Value) (Capabilities, error) {
 	messages := wire.MemberOf(params, "messages")
 	if messages.Kind() != '[' {
 		return 0, fmt.Errorf("params.messages must be an array")
@@ -159,7 +159,7 @@ func checkSampling(params jsontext.Value) (capabilities, error) {
 		}
 	}
 	if wire.HasMember(params, "tools") || wire.HasMember(params, "toolChoice") {
-		return canSample | canSampleTools, nil
+		return CanSample | CanSampleTools, nil
 	}
-	return canSample, nil
+	return CanSample, nil
 }

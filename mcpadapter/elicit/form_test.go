@@ -1,4 +1,4 @@
-package mcpadapter
+package elicit
 
 import (
 	"testing"
@@ -34,8 +34,7 @@ func TestFieldOfForm(t *testing.T) {
 	} {
 		a := &tool.Argument{Name: "n", Schema: []byte(c.schema)}
 		for v, want := range map[revision.Revision]string{revision.V20250618: c.old, revision.V20251125: c.want, revision.V20260728: c.want} {
-			x := exchange{version: v}
-			if got := string(x.fieldOf(called, a)); got != want {
+			if got := string(fieldOf(called, a, v)); got != want {
 				t.Errorf("%s in %v: %s", c.schema, v, got)
 			}
 		}

@@ -1,4 +1,4 @@
-package mcpadapter
+package elicit
 
 import (
 	"crypto/sha256"
@@ -19,14 +19,14 @@ const (
 	// requestStateTTL is how long a client may take to send the responses.
 	requestStateTTL = 10 * time.Minute
 
-	// maxState is the maximum length of an API's requestState, in bytes.
-	maxState = 32 << 10
+	// MaxState is the maximum length of an API's requestState, in bytes.
+	MaxState = 32 << 10
 
-	// maxInputResponses is the maximum number of responses in one request.
-	maxInputResponses = 64
+	// MaxInputResponses is the maximum number of responses in one request.
+	MaxInputResponses = 64
 )
 
-// A memory is the content of a sealed requestState: everything the server must know between two
+// A roundState is the content of a sealed requestState: everything the server must know between two
 // rounds of a request (MCP 2026-07-28, Multi Round-Trip Requests). The client stores it, so the
 // server needs no state of its own. It is encrypted, bound to the user, the request and its
 // arguments, and expires after requestStateTTL.
@@ -38,23 +38,24 @@ type roundState struct {
 
 func (m *roundState) empty() bool { return !m.asked && m.answers == nil && m.state == "" }
 
-// resumeRound reads the inputResponses and the requestState of a request. It returns the zero round
+// resume reads the inputResponses and the requestState of the request into c.round, which stays zero
 // if the request is the first one.
-func (x *exchange) resumeRound(i invocation) (now round, f *jsonrpc.Fault) {
-	if now.responses, f = readInputResponses(wire.MemberOf(x.params.raw, "inputResponses")); f != nil {
-		return now, f
+func (c *call) resume() (f *jsonrpc.Fault) {
+	now := &c.round
+	if now.responses, f = readInputResponses(wire.MemberOf(c.Params, "inputResponses")); f != nil {
+		return f
 	}
-	sealed := wire.MemberOf(x.params.raw, "requestState")
+	sealed := wire.MemberOf(c.Params, "requestState")
 	switch sealed.Kind() {
 	case 0:
-		return now, nil
+		return nil
 	case '"':
 	default:
-		return now, jsonrpc.BadParams("params.requestState must be a string, not %s", wire.KindName(sealed.Kind()))
+		return jsonrpc.BadParams("params.requestState must be a string, not %s", wire.KindName(sealed.Kind()))
 	}
-	plain, err := x.server.signer().unseal(wire.Text(sealed), x.binding(i))
+	plain, err := c.Sealer().Unseal(wire.Text(sealed), c.binding())
 	if err != nil {
-		return now, jsonrpc.BadParams("params.requestState %v: call again without it", err)
+		return jsonrpc.BadParams("params.requestState %v: call again without it", err)
 	}
 	until := int64(0)
 	for walk := wire.Into(plain); walk.Next(); {
@@ -70,13 +71,13 @@ func (x *exchange) resumeRound(i invocation) (now round, f *jsonrpc.Fault) {
 		}
 	}
 	if time.Now().Unix() > until {
-		return now, jsonrpc.BadParams("params.requestState has expired after %v: call again without it", requestStateTTL)
+		return jsonrpc.BadParams("params.requestState has expired after %v: call again without it", requestStateTTL)
 	}
-	return now, nil
+	return nil
 }
 
-// sealRoundState returns the sealed requestState that holds m.
-func (x *exchange) sealRoundState(i invocation, m *roundState) string {
+// seal returns the sealed requestState that holds m.
+func (r *Request) seal(m *roundState) string {
 	b := strconv.AppendInt([]byte(`{"until":`), time.Now().Add(requestStateTTL).Unix(), 10)
 	if m.asked {
 		b = append(b, `,"asked":true`...)
@@ -87,22 +88,22 @@ func (x *exchange) sealRoundState(i invocation, m *roundState) string {
 	if m.state != "" {
 		b = wire.AppendString(append(b, `,"state":`...), m.state)
 	}
-	return x.server.signer().seal(append(b, '}'), x.binding(i))
+	return r.Sealer().Seal(append(b, '}'), r.binding())
 }
 
 // binding returns a string that identifies the request a state belongs to: the user, the method, the
 // target and the arguments. The order of the arguments and the space between them do not matter.
-func (x *exchange) binding(i invocation) string {
-	arguments := jsontext.Value(slices.Clone(i.arguments))
+func (r *Request) binding() string {
+	arguments := jsontext.Value(slices.Clone(r.Arguments))
 	if kind := arguments.Kind(); kind != '{' {
 		arguments = jsontext.Value("{}")
 	}
 	if err := arguments.Format(jsontext.ReorderRawObjects(true)); err != nil {
-		arguments = jsontext.Value(i.arguments)
+		arguments = jsontext.Value(r.Arguments)
 	}
 	sum := sha256.Sum256(arguments)
 	return strings.Join([]string{
-		"requestState", strconv.Quote(x.site.User), strconv.Quote(i.method), strconv.Quote(i.target), hex.EncodeToString(sum[:]),
+		"requestState", strconv.Quote(r.User), strconv.Quote(r.Method), strconv.Quote(r.Target), hex.EncodeToString(sum[:]),
 	}, " ")
 }
 
@@ -123,8 +124,8 @@ func readInputResponses(raw jsontext.Value) (jsontext.Value, *jsonrpc.Fault) {
 				text.Cut(string(walk.Name), text.MaxQuoted), wire.KindName(walk.Value.Kind()))
 		}
 	}
-	if count > maxInputResponses {
-		return nil, jsonrpc.BadParams("params.inputResponses has %d answers, and may have %d: answer what was asked", count, maxInputResponses)
+	if count > MaxInputResponses {
+		return nil, jsonrpc.BadParams("params.inputResponses has %d answers, and may have %d: answer what was asked", count, MaxInputResponses)
 	}
 	return raw, nil
 }

@@ -1,4 +1,4 @@
-package mcpadapter
+package elicit
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -30,9 +31,9 @@ type formField struct {
 	needed   bool // whether the call needs the argument
 }
 
-// formOf returns the form for the wanted arguments. Forms can only have fields for single values. An
+// newForm returns the form for the wanted arguments. Forms can only have fields for single values. An
 // optional argument of another type is left out; a needed one is an error.
-func (x *exchange) formOf(tool *tool.Tool, wanted tool.UserArguments) (*argumentForm, error) {
+func newForm(tool *tool.Tool, wanted tool.UserArguments, v revision.Revision) (*argumentForm, error) {
 	form := &argumentForm{tool: tool}
 	var fields wire.ObjectBuilder
 	for i := range tool.Arguments {
@@ -41,7 +42,7 @@ func (x *exchange) formOf(tool *tool.Tool, wanted tool.UserArguments) (*argument
 		if !needed && !slices.Contains(wanted.Optional, a) {
 			continue
 		}
-		field := x.fieldOf(tool, a)
+		field := fieldOf(tool, a, v)
 		switch {
 		case field == nil && needed:
 			return nil, fmt.Errorf("%s needs %s from the user, who can only be asked for a string, a number or a yes or no, and this is neither", tool.Name, a.Name)
@@ -52,7 +53,7 @@ func (x *exchange) formOf(tool *tool.Tool, wanted tool.UserArguments) (*argument
 		form.fields = append(form.fields, formField{a, needed})
 	}
 	b := []byte{'{'}
-	if x.version.SupportsRichElicitation() {
+	if v.SupportsRichElicitation() {
 		b = append(b, `"mode":"form",`...)
 	}
 	b = wire.AppendString(append(b, `"message":`...), fmt.Sprintf("%s needs values that only you can give.", cmp.Or(tool.Title, tool.Name)))
@@ -76,14 +77,14 @@ func (form *argumentForm) needed() (names []string) {
 func (form *argumentForm) requiredNames() string { return strings.Join(form.needed(), ", ") }
 
 // readResponse reads the user's values from the responses of a round. again is true if there is no usable
-// response, or if a needed value is missing. take ignores values that the form does not ask for. An
+// response, or if a needed value is missing. It ignores values that the form does not ask for. An
 // empty string for an optional argument counts as absent, because clients send it for fields that
 // the user left empty.
-func (form *argumentForm) readResponse(now *round) (r reply, again bool) {
+func (form *argumentForm) readResponse(now *round) (r Reply, again bool) {
 	response := wire.MemberOf(now.responses, argumentsKey[1:len(argumentsKey)-1])
 	now.responses = nil
 	if response.Kind() != '{' {
-		return reply{}, true
+		return Reply{}, true
 	}
 	switch action := wire.Text(wire.MemberOf(response, "action")); action {
 	case "accept":
@@ -91,7 +92,7 @@ func (form *argumentForm) readResponse(now *round) (r reply, again bool) {
 		return failed(form.tool, tool.InvalidArguments, fmt.Sprintf("%s was not called: the user was asked for %s and did not give it (%s)",
 			form.tool.Name, form.requiredNames(), action)), false
 	default:
-		return reply{}, true
+		return Reply{}, true
 	}
 	content := wire.MemberOf(response, "content")
 	answers := []byte{'{'}
@@ -99,7 +100,7 @@ func (form *argumentForm) readResponse(now *round) (r reply, again bool) {
 		value := wire.MemberOf(content, field.argument.Name)
 		if kind := value.Kind(); kind == 0 || kind == 'n' || !field.needed && string(value) == `""` {
 			if field.needed {
-				return reply{}, true
+				return Reply{}, true
 			}
 			continue
 		}
@@ -109,12 +110,12 @@ func (form *argumentForm) readResponse(now *round) (r reply, again bool) {
 		answers = append(append(wire.AppendString(answers, field.argument.Name), ':'), value...)
 	}
 	now.asked, now.answers = false, append(answers, '}')
-	return reply{}, false
+	return Reply{}, false
 }
 
 // fieldOf returns the form field for an argument, or nil if its schema does not describe a single
 // value.
-func (x *exchange) fieldOf(tool *tool.Tool, a *tool.Argument) []byte {
+func fieldOf(tool *tool.Tool, a *tool.Argument, v revision.Revision) []byte {
 	schema := plainSchema(tool, a.Schema)
 	kind := singleType(schema)
 	switch kind {
@@ -128,7 +129,7 @@ func (x *exchange) fieldOf(tool *tool.Tool, a *tool.Argument) []byte {
 		b = wire.AppendString(append(b, `,"description":`...), description)
 	}
 	for walk := wire.Into(schema); walk.Next(); {
-		if x.fieldTakes(kind, &walk) {
+		if fieldTakes(kind, &walk, v) {
 			b = append(append(append(append(b, ','), walk.Name...), ':'), walk.Value...)
 		}
 	}
@@ -137,7 +138,7 @@ func (x *exchange) fieldOf(tool *tool.Tool, a *tool.Argument) []byte {
 
 // fieldTakes reports whether a form field of that type may have the schema keyword (MCP,
 // Elicitation, PrimitiveSchemaDefinition).
-func (x *exchange) fieldTakes(kind string, keyword *wire.Walk) bool {
+func fieldTakes(kind string, keyword *wire.Walk, v revision.Revision) bool {
 	value := keyword.Value.Kind()
 	switch {
 	case keyword.Is("default"):
@@ -145,9 +146,9 @@ func (x *exchange) fieldTakes(kind string, keyword *wire.Walk) bool {
 		case "boolean":
 			return value == 't' || value == 'f'
 		case "string":
-			return value == '"' && x.version.SupportsRichElicitation()
+			return value == '"' && v.SupportsRichElicitation()
 		}
-		return value == '0' && x.version.SupportsRichElicitation()
+		return value == '0' && v.SupportsRichElicitation()
 	case keyword.Is("enum"):
 		return kind == "string" && wire.AllStrings(keyword.Value)
 	case keyword.Is("minLength"), keyword.Is("maxLength"):

@@ -1,0 +1,75 @@
+package elicit
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// ErrCannotAsk is the error of requests to a client that cannot be asked.
+var ErrCannotAsk = errors.New("the client's request came without a session or leaves no stream to ask on")
+
+// A ClientError is the JSON-RPC error with which the client responded to a request of the server.
+type ClientError struct{ Failure jsontext.Value }
+
+func (e *ClientError) Error() string { return "the client answered with an error" }
+
+// askClient sends the API's requests one after the other to a client of a revision before
+// 2026-07-28. It returns the results in a JSON object with the keys of the requests. If there are no
+// results, the reply has a Failure with the reason.
+func (c *call) askClient(requests []inputRequest) (jsontext.Value, Reply) {
+	t, able := c.tool, c.supported()
+	for i := range requests {
+		if lacking := requests[i].needs &^ able; lacking != 0 {
+			return nil, failed(t, tool.Unanswered, c.unsupportedMessage(lacking))
+		}
+	}
+	responses := []byte{'{'}
+	for i := range requests {
+		r := &requests[i]
+		params, err := adaptParams(r, c.Revision)
+		if err != nil {
+			return nil, failed(t, tool.Unanswered, fmt.Sprintf("%s was not called to an end: %v", t.Name, err))
+		}
+		result, err := c.Ask(r.method, params)
+		if err != nil {
+			return nil, failed(t, tool.Unanswered, fmt.Sprintf("%s was not called to an end: %s", t.Name, noResponseMessage(r.method, err)))
+		}
+		if result.Kind() != '{' {
+			return nil, failed(t, tool.Unanswered, fmt.Sprintf("%s was not called to an end: the client answered %s with %s, and not with an object",
+				t.Name, r.method, wire.KindName(result.Kind())))
+		}
+		if i > 0 {
+			responses = append(responses, ',')
+		}
+		responses = append(append(append(responses, r.key...), ':'), result...)
+	}
+	if len(requests) == 0 {
+		return nil, Reply{}
+	}
+	return append(responses, '}'), Reply{}
+}
+
+// unsupportedMessage returns the failure message for capabilities that the client lacks.
+func (c *call) unsupportedMessage(lacking Capabilities) string {
+	if !c.Revision.Stateless() && c.Ask == nil {
+		return fmt.Sprintf("%s needs answers of the client (%s), and %v: open a session with initialize, and accept text/event-stream", c.tool.Name, lacking, ErrCannotAsk)
+	}
+	return fmt.Sprintf("%s needs a client that can be asked (%s), and this one has not declared that it can in revision %v", c.tool.Name, lacking, c.Revision)
+}
+
+// maxRefusal is how many bytes of a client's error message are passed on.
+const maxRefusal = 1 << 10
+
+// noResponseMessage returns the failure message for a request without a result.
+func noResponseMessage(method string, err error) string {
+	if refused, ok := errors.AsType[*ClientError](err); ok {
+		return fmt.Sprintf("the client refused %s: %s", method, text.Cut(wire.Text(wire.MemberOf(refused.Failure, "message")), maxRefusal))
+	}
+	return fmt.Sprintf("the client was asked with %s, and there is no answer: %v", method, err)
+}

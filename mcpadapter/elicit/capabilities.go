@@ -1,0 +1,101 @@
+package elicit
+
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// Capabilities are the requests that a client has declared it can handle.
+type Capabilities uint16
+
+const (
+	CanSample      Capabilities = 1 << iota // sampling/createMessage
+	CanSampleTools                          // sampling/createMessage with tools
+	CanElicit                               // elicitation/create with a form
+	CanElicitURL                            // elicitation/create with a URL
+	CanListRoots                            // roots/list
+)
+
+// MetaCapabilities is the member of _meta with the client's capabilities (MCP 2026-07-28, Overview,
+// _meta).
+const MetaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+
+// ReadCapabilities reads a ClientCapabilities object. An elicitation member without modes means
+// forms: it had no modes before 2025-11-25, and later revisions keep that meaning.
+func ReadCapabilities(raw jsontext.Value) (c Capabilities) {
+	for walk := wire.Into(raw); walk.Next(); {
+		object := walk.Value.Kind() == '{'
+		switch {
+		case walk.Is("sampling") && object:
+			c |= CanSample
+			if wire.HasMember(walk.Value, "tools") {
+				c |= CanSampleTools
+			}
+		case walk.Is("elicitation") && object:
+			if form, url := wire.HasMember(walk.Value, "form"), wire.HasMember(walk.Value, "url"); form || !url {
+				c |= CanElicit
+			}
+			if wire.HasMember(walk.Value, "url") {
+				c |= CanElicitURL
+			}
+		case walk.Is("roots") && object:
+			c |= CanListRoots
+		}
+	}
+	return c
+}
+
+// has reports whether the client has declared all the given capabilities.
+func (c Capabilities) has(all Capabilities) bool { return c&all == all }
+
+// appendTo appends the capabilities as a ClientCapabilities object.
+func (c Capabilities) appendTo(dst []byte) []byte {
+	dst = append(dst, '{')
+	if c.has(CanSample) {
+		dst = append(dst, `"sampling":{`...)
+		if c.has(CanSampleTools) {
+			dst = append(dst, `"tools":{}`...)
+		}
+		dst = append(dst, "},"...)
+	}
+	if c&(CanElicit|CanElicitURL) != 0 {
+		dst = append(dst, `"elicitation":{`...)
+		if c.has(CanElicit) {
+			dst = append(dst, `"form":{},`...)
+		}
+		if c.has(CanElicitURL) {
+			dst = append(dst, `"url":{},`...)
+		}
+		dst = append(dst[:len(dst)-1], "},"...)
+	}
+	if c.has(CanListRoots) {
+		dst = append(dst, `"roots":{},`...)
+	}
+	if dst[len(dst)-1] == ',' {
+		dst = dst[:len(dst)-1]
+	}
+	return append(dst, '}')
+}
+
+// String lists the capabilities for error messages.
+func (c Capabilities) String() string {
+	var names []string
+	for _, named := range []struct {
+		bit  Capabilities
+		name string
+	}{
+		{CanSample, "sampling"},
+		{CanSampleTools, "sampling.tools"},
+		{CanElicit, "elicitation.form"},
+		{CanElicitURL, "elicitation.url"},
+		{CanListRoots, "roots"},
+	} {
+		if c.has(named.bit) {
+			names = append(names, named.name)
+		}
+	}
+	return strings.Join(names, ", ")
+}

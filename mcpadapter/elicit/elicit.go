@@ -1,0 +1,165 @@
+// Package elicit calls tools that may need something from the client before they have a result.
+// There are two kinds of them (see Needs):
+//
+//   - Tools with non-inferrable arguments, which a model must not make up. The server asks the user
+//     for them with a form (noninferrable.go, form.go).
+//   - Tools of APIs that return MCP results themselves (native.go). Such an API may ask for
+//     elicitations, sampling, or the roots of the client (input_required.go).
+//
+// Request.Call runs a call in rounds (rounds.go): in each round it calls the API once, and gets what
+// the API then needs from the client. How it gets it depends on the revision:
+//
+//   - Before 2026-07-28 the server sends requests to the client while the call is in progress
+//     (ask.go), adapted to the client's revision (adapt.go).
+//   - From 2026-07-28 on, the result of the client's request contains the server's requests. The
+//     client responds with a new request. Between the two, the client stores the state of the call,
+//     sealed by the server (request_state.go, seal.go).
+package elicit
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// Needs says what a tool may need from the client.
+type Needs struct {
+	// Native is set if the document declares that the operation returns native MCP results. An API
+	// that merely relays third-party content must not be able to ask the user anything, so the media
+	// type of the response alone is not enough.
+	Native bool
+
+	// NonInferrable is set if the tool has non-inferrable arguments.
+	NonInferrable bool
+}
+
+// NeedsOf returns what the tool may need from the client.
+func NeedsOf(t *tool.Tool) Needs {
+	return Needs{
+		Native:        slices.Contains(t.Answer.MediaTypes, content.NativeType),
+		NonInferrable: slices.ContainsFunc(t.Arguments, func(a tool.Argument) bool { return a.NonInferrable }),
+	}
+}
+
+// Any reports whether the tool may need anything. If not, a call consists of one call to the API.
+func (n Needs) Any() bool { return n.Native || n.NonInferrable }
+
+// A Request is a client's request that a tool is called for: tools/call, or the request for a prompt
+// or a resource that is made from an operation.
+type Request struct {
+	Method    string         // method of the client's request; with Target it binds a sealed requestState
+	Target    string         // name of the tool or prompt, or URI of the resource
+	Params    jsontext.Value // params of the client's request
+	Arguments []byte         // arguments of the tool, a JSON object or nil; must not be in a pooled buffer
+
+	Revision revision.Revision
+	User     string       // user who sends the request; "" if there are no users
+	Declared Capabilities // capabilities that the client has declared
+	Progress bool         // whether the client wants progress notifications
+
+	// Ask sends a request to the client and waits for its result, in revisions before 2026-07-28. Its
+	// error is a *ClientError if the client responded with an error. Ask is nil if the client cannot
+	// be asked while its request is served.
+	Ask func(method string, params jsontext.Value) (jsontext.Value, error)
+
+	// Sealer returns what seals the state that clients store (2026-07-28).
+	Sealer func() *Sealer
+}
+
+// A Reply is the result of Request.Call. The caller must release it.
+type Reply struct {
+	// Outcome is the outcome of the last call. Its Failure may also say that the client could not be
+	// asked or did not respond.
+	tool.Outcome
+
+	Native        jsontext.Value // the MCP result, a strict JSON object; nil if the API did not return a native result
+	InputRequired []byte         // `"inputRequests":{…},"requestState":"…"` for a result of the type "input_required" (2026-07-28); nil otherwise
+
+	// uncalled reports whether the Failure or InputRequired does not come from a call, so that the
+	// Caller has not recorded it.
+	uncalled bool
+}
+
+// failed returns the reply for a tool that was not called, or whose call could not be completed.
+func failed(t *tool.Tool, kind tool.FailureKind, message string) Reply {
+	return Reply{Outcome: tool.Outcome{Tool: t, Failure: &tool.Failure{Kind: kind, Message: message}}, uncalled: true}
+}
+
+// A call is one run of Request.Call.
+type call struct {
+	*Request
+	caller tool.Caller
+	tool   *tool.Tool
+	needs  Needs
+	round  round
+}
+
+// Call calls the tool until it has a final result or the client must respond first. It may ask the
+// client and call the API several times. If it returns a Fault, the request gets an error response.
+func (r *Request) Call(ctx context.Context, caller tool.Caller, t *tool.Tool, needs Needs) (Reply, *jsonrpc.Fault) {
+	c := call{Request: r, caller: caller, tool: t, needs: needs}
+	result, f := c.run(ctx)
+	c.record(&result)
+	return result, f
+}
+
+// record records outcomes that Caller.Call cannot know: the call ended here, or the client must
+// respond before there is a result.
+func (c *call) record(r *Reply) {
+	switch {
+	case r.InputRequired != nil && r.uncalled:
+		tool.RecordCall(c.caller, c.tool, tool.OutcomeInputRequired)
+	case r.InputRequired != nil:
+		tool.AmendCall(c.caller, tool.OutcomeInputRequired)
+	case r.uncalled:
+		tool.RecordCall(c.caller, c.tool, r.Name())
+	}
+}
+
+// supported returns the requests that the client can handle while its own request is served: its
+// declared capabilities, limited to what the revision and the transport allow.
+func (r *Request) supported() Capabilities {
+	const requests = CanSample | CanSampleTools | CanElicit | CanElicitURL | CanListRoots
+	switch {
+	case r.Revision.Stateless():
+		return r.Declared & requests
+	case r.Ask == nil:
+		return 0
+	}
+	able := r.Declared & requests
+	if !r.Revision.SupportsElicitation() {
+		able &^= CanElicit
+	}
+	if !r.Revision.SupportsRichElicitation() {
+		able &^= CanElicitURL
+	}
+	if !r.Revision.SupportsRichSampling() {
+		able &^= CanSampleTools
+	}
+	return able
+}
+
+// checkSupported returns a Fault if the client has not declared a needed capability. Revisions
+// before 2026-07-28 have no such fault.
+func (r *Request) checkSupported(needed Capabilities) *jsonrpc.Fault {
+	if lacking := needed &^ r.supported(); lacking != 0 && r.Revision.Stateless() {
+		return missingCapability(lacking)
+	}
+	return nil
+}
+
+// missingCapability returns the Fault for a request that needs capabilities that the client has not
+// declared (MCP 2026-07-28, error -32021).
+func missingCapability(needed Capabilities) *jsonrpc.Fault {
+	f := jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.MissingClientCapability,
+		"this request needs a capability that the client has not declared in _meta[%q]", MetaCapabilities)
+	f.Data = append(needed.appendTo([]byte(`{"requiredCapabilities":`)), '}')
+	return f
+}

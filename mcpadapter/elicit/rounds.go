@@ -1,0 +1,153 @@
+package elicit
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/headervalue"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// Headers of the inner request for APIs that return native MCP results. They tell the API what the
+// client can do and carry the client's responses to it.
+const (
+	HeaderCapabilities   = "Mcp-Client-Capabilities" // JSON object
+	HeaderInputResponses = "Mcp-Input-Responses"     // JSON object in unpadded URL-safe Base64
+	HeaderRequestState   = "Mcp-Request-State"       // the API's own state; =?base64?…?= if a header cannot carry it as it is
+	HeaderProgress       = "Mcp-Progress"            // "1" if the client wants progress notifications
+)
+
+const (
+	// MaxRounds is how many times one request of a client may call the API, for revisions where the
+	// server sends requests to the client.
+	MaxRounds = 8
+
+	// MaxResponses is the maximum size of Mcp-Input-Responses, in bytes of Base64.
+	MaxResponses = 48 << 10
+)
+
+// A round is one call of a tool in a Request.Call of several calls.
+type round struct {
+	roundState
+	responses jsontext.Value // the client's responses to the last requests; nil if none
+}
+
+// run calls the tool until it has a final result. From 2026-07-28 on each round is a separate
+// request of the client; before that, all rounds belong to one request.
+func (c *call) run(ctx context.Context) (Reply, *jsonrpc.Fault) {
+	if c.Revision.Stateless() {
+		if f := c.resume(); f != nil {
+			return Reply{}, f
+		}
+	}
+	arguments, r, f := c.completeArguments()
+	if f != nil || r.Failure != nil || r.InputRequired != nil {
+		return r, f
+	}
+	for count := 1; ; count++ {
+		r, asked, f := c.callRound(ctx, arguments)
+		if f != nil || asked == nil {
+			return r, f
+		}
+		c.round.state = asked.state
+		asking, again, f := c.forwardRequests(asked, count == MaxRounds)
+		r.Release() // asked refers to the result's buffer up to here
+		if !again {
+			return asking, f
+		}
+	}
+}
+
+// forwardRequests forwards the API's requests to the client. Before 2026-07-28 it waits for the
+// responses and returns again = true: the tool must be called with them. From 2026-07-28 on it
+// returns a reply with the requests.
+func (c *call) forwardRequests(asked *inputRequired, last bool) (r Reply, again bool, f *jsonrpc.Fault) {
+	if c.Revision.Stateless() {
+		r, f = c.returnRequests(asked)
+		return r, false, f
+	}
+	if last {
+		return failed(c.tool, tool.Unreadable, "the API goes on asking after several answers: call the tool again, and look at the API if it does not end"), false, nil
+	}
+	c.round.responses, r = c.askClient(asked.requests)
+	return r, r.Failure == nil, nil
+}
+
+// callRound calls the tool once. asked is not nil if the API needs responses from the client first.
+func (c *call) callRound(ctx context.Context, arguments []byte) (Reply, *inputRequired, *jsonrpc.Fault) {
+	if !c.needs.Native {
+		return Reply{Outcome: c.caller.Call(ctx, c.tool.Name, arguments)}, nil, nil
+	}
+	supplement, f := c.supplement()
+	if f != nil {
+		return Reply{}, nil, f
+	}
+	r := Reply{Outcome: c.caller.Call(tool.ContextWithSupplement(ctx, supplement), c.tool.Name, arguments)}
+	if r.Result == nil || r.Result.MediaType() != content.NativeType {
+		return r, nil, nil
+	}
+	n, err := readNative(r.Result.Body)
+	switch {
+	case err != nil && r.Failure == nil:
+		r.Failure = MalformedNative(c.tool, err)
+		tool.AmendCall(c.caller, r.Name())
+	case err != nil:
+	case n.failure != nil:
+		r.Release()
+		return Reply{}, nil, n.failure
+	case r.Failure != nil:
+	case n.asked != nil:
+		return r, n.asked, nil
+	default:
+		r.Native = n.result
+	}
+	return r, nil, nil
+}
+
+// supplement returns the headers for an API that returns native results.
+func (c *call) supplement() (*tool.Supplement, *jsonrpc.Fault) {
+	header := http.Header{HeaderCapabilities: {string(c.supported().appendTo(nil))}}
+	if responses := c.round.responses; len(responses) > 0 {
+		if base64.RawURLEncoding.EncodedLen(len(responses)) > MaxResponses {
+			return nil, jsonrpc.BadParams("the answers in inputResponses are larger than the %d bytes that can be passed on to the API: answer with less", MaxResponses*3/4)
+		}
+		header[HeaderInputResponses] = []string{base64.RawURLEncoding.EncodeToString(responses)}
+	}
+	if c.round.state != "" {
+		header[HeaderRequestState] = []string{headervalue.Encode(c.round.state)}
+	}
+	if c.Progress {
+		header[HeaderProgress] = []string{"1"}
+	}
+	return &tool.Supplement{Header: header}, nil
+}
+
+// returnRequests returns the API's requests as the result of the client's request. The client
+// responds with its next request.
+func (c *call) returnRequests(asked *inputRequired) (Reply, *jsonrpc.Fault) {
+	if f := c.checkSupported(asked.requiredCapabilities()); f != nil {
+		return Reply{}, f
+	}
+	c.round.asked = false
+	return Reply{Outcome: tool.Outcome{Tool: c.tool}, InputRequired: c.inputRequired(asked.raw)}, nil
+}
+
+// inputRequired returns inputRequests and the sealed requestState as members of a result.
+func (c *call) inputRequired(requests jsontext.Value) (members []byte) {
+	if len(requests) > 0 {
+		members = append(append(members, `"inputRequests":`...), requests...)
+	}
+	if c.round.empty() {
+		return members
+	}
+	if len(members) > 0 {
+		members = append(members, ',')
+	}
+	return wire.AppendString(append(members, `"requestState":`...), c.seal(&c.round.roundState))
+}

@@ -1,0 +1,53 @@
+package elicit
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/base64"
+	"errors"
+)
+
+// A Sealer encrypts state that clients store for the server. It is safe for concurrent use.
+type Sealer struct{ key []byte }
+
+// NewSealer returns a Sealer with a key of 32 bytes.
+func NewSealer(key []byte) *Sealer { return &Sealer{key} }
+
+// maxSealed is the maximum length of a sealed string, in bytes.
+const maxSealed = 1 << 20
+
+var errBroken = errors.New("is not one that this server gave out for this request, or was changed")
+
+// Seal encrypts and authenticates plain with AES-256-GCM. Only servers with the same secret can open
+// it, and only with the same binding, which is authenticated as additional data.
+func (s *Sealer) Seal(plain []byte, binding string) string {
+	return base64.RawURLEncoding.EncodeToString(s.aead().Seal(nil, nil, plain, []byte(binding)))
+}
+
+// Unseal decrypts a string that Seal returned for the same binding.
+func (s *Sealer) Unseal(sealed, binding string) ([]byte, error) {
+	if len(sealed) > maxSealed {
+		return nil, errBroken
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(sealed)
+	if err != nil {
+		return nil, errBroken
+	}
+	plain, err := s.aead().Open(nil, nil, raw, []byte(binding))
+	if err != nil {
+		return nil, errBroken
+	}
+	return plain, nil
+}
+
+func (s *Sealer) aead() cipher.AEAD {
+	block, err := aes.NewCipher(s.key)
+	if err != nil {
+		panic(err) // cannot happen: the key has 32 bytes
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic(err)
+	}
+	return aead
+}
