@@ -62,6 +62,20 @@ func TestToolsCommand_format(t *testing.T) {
 	}
 }
 
+func TestToolsCommand_search(t *testing.T) {
+	out, _, err := command("tools", trips, "-", "--search", "look up a trip")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out, "\n")
+	if len(lines) < 2 || !strings.HasPrefix(lines[1], "getTrip ") {
+		t.Errorf("got %q, want getTrip first", out)
+	}
+	if _, _, err := command("tools", trips, "-", "--search", "xyzzy"); err == nil {
+		t.Error("a request that no tool fits: no error")
+	}
+}
+
 func TestToolsCommand_no_tools_is_an_error(t *testing.T) {
 	if _, _, err := command("tools", `{"openapi":"3.0.3","info":{"title":"A","version":"1"},"paths":{}}`, "-"); err == nil {
 		t.Error("no error")

@@ -13,6 +13,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
+	"github.com/fairwayhq/fairway/internal/toolsearch"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/ocp/lint"
 	"github.com/fairwayhq/fairway/ocp/loader"
@@ -23,7 +24,7 @@ import (
 func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "tools",
-		Usage: "DOCUMENT [--format table|ocp|mcp] [--include <by=value>] [--exclude <by=value>] [--schemas <mode>] [--refs <directory>] [--base-path <path>] [--lint]",
+		Usage: "DOCUMENT [--format table|ocp|mcp] [--include <by=value>] [--exclude <by=value>] [--search <request>] [--schemas <mode>] [--refs <directory>] [--base-path <path>] [--lint]",
 		Short: "Prints the tools of an OpenAPI document",
 		Long: `
 Prints the tools that Fairway creates from an OpenAPI document (3.0, 3.1 or
@@ -45,6 +46,9 @@ schemas, with response schemas) or mcp (the tools as in a tools/list response).
 With ocp and mcp, everything else is printed to stderr. --json is short for
 --format ocp.
 
+--search REQUEST prints only the tools that fit a request in a user's words, best
+first: --search "close the issue". At most 10 tools are printed.
+
 --lint also prints the findings of a strict validator, and the operations whose
 body has a guessed media type. Tools do not depend on these findings.
 
@@ -60,6 +64,7 @@ operation could not be converted to a tool.
 			f.String("schemas", "", "How to list shared schemas: auto, inline or defs (default: auto)")
 			f.String("refs", "", "Directory that $refs to other files may refer into (default: none)")
 			f.String("base-path", "", "Path prefix of the API (default: the path of the first server)")
+			f.String("search", "", "Print only the tools that fit this request, best first")
 			f.Bool("lint", false, "Also print findings of a strict validator, and fail if an operation is lost")
 			cmd.Args = cobra.ExactArgs(1)
 			cmd.RunE = caddycmd.WrapCommandFuncForCobra(commandTools(cmd))
@@ -81,6 +86,9 @@ func commandTools(cmd *cobra.Command) caddycmd.CommandFunc {
 		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
+		if request := flags.String("search"); request != "" {
+			return writeFound(cmd.OutOrStdout(), format, toolset, request)
+		}
 		return writeOutput(cmd, flags, format, toolset, findings)
 	}
 }
@@ -101,6 +109,27 @@ func writeOutput(cmd *cobra.Command, flags caddycmd.Flags, format string, toolse
 		writeGuesses(messages, toolset.Guesses)
 	}
 	return toolsExit(toolset, flags.Bool("lint"), lost)
+}
+
+// maxFound is the number of tools that --search prints.
+const maxFound = 10
+
+// writeFound writes the tools that fit a request, best first. The command fails if there are none.
+func writeFound(out io.Writer, format string, toolset *tool.Toolset, request string) (int, error) {
+	index := toolsearch.New(toolsearch.Entries(toolset.Tools()))
+	found := make([]*tool.Tool, 0, maxFound)
+	for _, hit := range index.Search(request, maxFound) {
+		found = append(found, toolset.Tools()[hit.Entry])
+	}
+	if len(found) == 0 {
+		return caddy.ExitCodeFailedStartup, fmt.Errorf("--search %q finds no tool of the document", request)
+	}
+	shown := tool.NewToolset(toolset.Name, found)
+	shown.Operations, shown.Excluded = toolset.Operations, toolset.Excluded
+	if err := writeTools(out, format, shown); err != nil {
+		return caddy.ExitCodeFailedStartup, err
+	}
+	return caddy.ExitCodeSuccess, nil
 }
 
 // readTools builds the toolset that the command line describes. Findings are the errors that a
