@@ -63,13 +63,13 @@ func TestToolsCommand_format(t *testing.T) {
 }
 
 func TestToolsCommand_search(t *testing.T) {
-	out, _, err := command("tools", trips, "-", "--search", "look up a trip")
+	out, _, err := command("tools", trips, "-", "--search", "get rid of a trip")
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(out, "\n")
-	if len(lines) < 2 || !strings.HasPrefix(lines[1], "getTrip ") {
-		t.Errorf("got %q, want getTrip first", out)
+	if len(lines) < 2 || !strings.HasPrefix(lines[1], "deleteTrip ") {
+		t.Errorf("got %q, want deleteTrip first", out)
 	}
 	if _, _, err := command("tools", trips, "-", "--search", "xyzzy"); err == nil {
 		t.Error("a request that no tool fits: no error")
