@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -168,15 +169,15 @@ func TestClient_concurrent(t *testing.T) {
 
 func TestNewClient_refuses(t *testing.T) {
 	for origin, want := range map[string]string{
-		"":                          "does not say at which host",
-		"ftp://a.example":           "must be an http or https URL",
-		"a.example":                 "must be an http or https URL",
-		"https://a.example/v1":      "must end at its host",
-		"https://u:secret@a/\x7f":   "cannot be parsed",
-		"https://u:secret@a.b/path": "must end at its host",
+		"":                          "host",
+		"ftp://a.example":           "http https",
+		"a.example":                 "http https",
+		"https://a.example/v1":      "end host",
+		"https://u:secret@a/\x7f":   "parsed",
+		"https://u:secret@a.b/path": "end host",
 	} {
 		_, err := NewClient(tool.NewToolset("x", nil), ClientOptions{Origin: origin})
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+		if err == nil || !keyword.All(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v, want %s", origin, err, want)
 		}
 	}
@@ -296,7 +297,7 @@ func TestDiscovery(t *testing.T) {
 		t.Error("the tools are gone with the document")
 	}
 	d.Forget("shop", server.URL)
-	if _, err := d.Tools(ctx, "shop", server.URL); err == nil || !strings.Contains(err.Error(), "502 Bad Gateway") {
+	if _, err := d.Tools(ctx, "shop", server.URL); err == nil || !keyword.All(err.Error(), "502") {
 		t.Errorf("forgotten, and still: %v", err)
 	}
 	for i := range maxDiscovered + 5 {

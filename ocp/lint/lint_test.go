@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fairwayhq/fairway/internal/keyword"
 )
 
 func TestLint(t *testing.T) {
@@ -17,12 +19,12 @@ func TestLint(t *testing.T) {
 		{"conforms-3.0", `{"openapi":"3.0.3","info":{"title":"A","version":"1"},"paths":{"/a":{"get":{"responses":{"200":{"description":"A"}}}}}}`, nil},
 		{"conforms-3.1", `{"openapi":"3.1.0","info":{"title":"A","version":"1"},"paths":{"/a":{"get":{"responses":{"200":{"description":"A"}}}}}}`, nil},
 		{"conforms-2.0", `{"swagger":"2.0","info":{"title":"A","version":"1"},"paths":{"/a":{"get":{"responses":{"200":{"description":"A"}}}}}}`, nil},
-		{"unreadable", `{"openapi":`, []string{"ends in the middle"}},
+		{"unreadable", `{"openapi":`, []string{"JSON ends"}},
 		{"no-responses", `{"openapi":"3.0.3","info":{"title":"A","version":"1"},"paths":{"/a":{"get":{}}}}`, []string{"responses"}},
-		{"broken-ref", `{"openapi":"3.0.3","info":{"title":"A","version":"1"},"paths":{"/a":{"$ref":"#/x"}}}`, []string{`"#/x"`, "not checked"}},
+		{"broken-ref", `{"openapi":"3.0.3","info":{"title":"A","version":"1"},"paths":{"/a":{"$ref":"#/x"}}}`, []string{"#/x", "checked"}},
 		{"ref-in-example-is-none", `{"openapi":"3.0.3","info":{"title":"A","version":"1"},"paths":{},"components":{"schemas":{"A":{"example":{"$ref":"#/x"}}}}}`, nil},
 		{"recursive-schema-with-example", `{"openapi":"3.0.3","info":{"title":"A","version":"1"},"paths":{},"components":{"schemas":{"A":{"type":"array","items":{"$ref":"#/components/schemas/A"},"example":1,"default":1}}}}`, nil},
-		{"deep", `{"openapi":"3.0.3","x":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`, []string{"nest deeper"}},
+		{"deep", `{"openapi":"3.0.3","x":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`, []string{"deeper"}},
 	}
 	for _, test := range tests {
 		t.Run(test.rule, func(t *testing.T) {
@@ -31,7 +33,7 @@ func TestLint(t *testing.T) {
 				t.Fatalf("got %q, want %q", got, test.want)
 			}
 			for i := range got {
-				if !strings.Contains(got[i], test.want[i]) {
+				if !keyword.All(got[i], test.want[i]) {
 					t.Errorf("got %q, want %q", got[i], test.want[i])
 				}
 			}
@@ -44,7 +46,7 @@ func TestLintReadsNoOtherFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := Document(context.Background(), data); !slices.ContainsFunc(got, func(line string) bool { return strings.Contains(line, "the option refs") }) {
+	if got := Document(context.Background(), data); !slices.ContainsFunc(got, func(line string) bool { return keyword.All(line, "option refs") }) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -65,7 +67,7 @@ func TestLint_swagger_names_the_place_of_a_wrong_type(t *testing.T) {
 		},
 	} {
 		findings := strings.Join(Document(t.Context(), []byte(test.document)), "\n")
-		if !strings.Contains(findings, test.want) || strings.Contains(findings, "unmarshal") || strings.Contains(findings, "openapi2") {
+		if !keyword.All(findings, test.want) || strings.Contains(findings, "unmarshal") || strings.Contains(findings, "openapi2") {
 			t.Errorf("%s: %s", name, findings)
 		}
 	}

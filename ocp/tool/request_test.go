@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
 )
 
@@ -41,12 +42,12 @@ func TestOpenBody(t *testing.T) {
 	tool, _ := tools.Tool("a")
 	for arguments, problem := range map[string]string{
 		`{"seats_first":1,"body_id":2,"other":3}`: "",
-		`{"seats[first]":"none"}`:                 "did you mean seats_first",
-		`{"seats_first":1,"seats[first]":"none"}`: "did you mean seats_first",
-		`{"created":"today"}`:                     "no such argument",
+		`{"seats[first]":"none"}`:                 "seats[first] seats_first",
+		`{"seats_first":1,"seats[first]":"none"}`: "seats[first] seats_first",
+		`{"created":"today"}`:                     "created argument",
 	} {
 		_, err := tool.Bind([]byte(arguments))
-		if (err == nil) != (problem == "") || err != nil && !strings.Contains(err.Error(), problem) {
+		if (err == nil) != (problem == "") || err != nil && !keyword.All(err.Error(), problem) {
 			t.Errorf("%s: got %v, want %q", arguments, err, problem)
 		}
 	}
@@ -106,21 +107,21 @@ func TestRequest(t *testing.T) {
 func TestInvalidArguments(t *testing.T) {
 	tools := buildTools(t, testdocs.Trains, BuildOptions{})
 	for _, test := range []struct{ name, tool, arguments, want string }{
-		{"missing", "getTrip", `{}`, "/id: missing, and required"},
-		{"unknown, with the nearest", "getTrip", `{"id":"7","field":["a"]}`, "/field: no such argument; did you mean fields?"},
-		{"unknown, with none near", "getTrip", `{"id":"7","zzzzzzzz":1}`, "/zzzzzzzz: no such argument"},
-		{"wrong type", "getTrip", `{"id":7}`, "/id: must be string, and is number"},
-		{"wrong type inside", "getTrip", `{"id":"7","fields":["a",1]}`, "/fields/1: must be string, and is number"},
-		{"not in the enum", "getTrip", `{"id":"7","filter_class":"third"}`, `/filter_class: must be one of "first", "second"`},
-		{"null for a required argument", "getTrip", `{"id":null}`, "/id: must be string, and is null"},
-		{"no alternative fits", "search", `{"body":1}`, "/body: fits none of the alternatives"},
-		{"a body begun needs the rest", "addLabel", `{"colour":"red"}`, "/name: missing: the request body needs it"},
-		{"further property of the wrong type", "addLabel", `{"name":"x","weight":"heavy"}`, "/weight: must be integer, and is string"},
-		{"read-only properties are no arguments", "changeTrip", `{"id":"7","created":"now"}`, "/created: no such argument"},
-		{"not an object", "getTrip", `[1]`, "not a JSON object"},
-		{"not JSON", "getTrip", `{"id":`, "not a JSON object that can be read"},
-		{"duplicate", "getTrip", `{"id":"1","id":"2"}`, "duplicate object member"},
-		{"deep", "getTrip", `{"id":` + strings.Repeat("[", 1000), "nests deeper"},
+		{"missing", "getTrip", `{}`, "/id: missing"},
+		{"unknown, with the nearest", "getTrip", `{"id":"7","field":["a"]}`, "/field: argument fields?"},
+		{"unknown, with none near", "getTrip", `{"id":"7","zzzzzzzz":1}`, "/zzzzzzzz: no argument"},
+		{"wrong type", "getTrip", `{"id":7}`, "/id: string number"},
+		{"wrong type inside", "getTrip", `{"id":"7","fields":["a",1]}`, "/fields/1: string number"},
+		{"not in the enum", "getTrip", `{"id":"7","filter_class":"third"}`, "/filter_class: one first second"},
+		{"null for a required argument", "getTrip", `{"id":null}`, "/id: string null"},
+		{"no alternative fits", "search", `{"body":1}`, "/body: none alternatives"},
+		{"a body begun needs the rest", "addLabel", `{"colour":"red"}`, "/name: missing body"},
+		{"further property of the wrong type", "addLabel", `{"name":"x","weight":"heavy"}`, "/weight: integer string"},
+		{"read-only properties are no arguments", "changeTrip", `{"id":"7","created":"now"}`, "/created: no argument"},
+		{"not an object", "getTrip", `[1]`, "JSON object"},
+		{"not JSON", "getTrip", `{"id":`, "JSON object read"},
+		{"duplicate", "getTrip", `{"id":"1","id":"2"}`, "duplicate"},
+		{"deep", "getTrip", `{"id":` + strings.Repeat("[", 1000), "deeper"},
 		{"empty path argument", "getTrip", `{"id":""}`, "/id: "},
 		{"dot segment", "getTrip", `{"id":".."}`, "/id: "},
 		{"dot segment inside", "getTrip", `{"id":"a/../b"}`, "/id: "},
@@ -141,7 +142,7 @@ func TestInvalidArguments(t *testing.T) {
 			if !errors.As(err, &failure) || failure.Kind != InvalidArguments {
 				t.Fatalf("error %v is no InvalidArguments", err)
 			}
-			if !strings.Contains(failure.Message, test.want) {
+			if !keyword.All(failure.Message, test.want) {
 				t.Errorf("message %q does not say %q", failure.Message, test.want)
 			}
 		})

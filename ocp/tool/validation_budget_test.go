@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fairwayhq/fairway/internal/keyword"
 )
 
 // TestValidationEffort: what a caller sends is judged in bounded time and memory,
@@ -23,12 +25,12 @@ func TestValidationEffort(t *testing.T) {
 	for name, test := range map[string]struct{ arguments, problem string }{
 		"shallow and good":      {`{"filter":` + nested(3, "1") + `}`, ""},
 		"shallow and bad":       {`{"filter":` + nested(3, `"x"`) + `}`, "/filter"},
-		"deep":                  {`{"filter":` + nested(50, `"x"`) + `}`, "too many tries"},
+		"deep":                  {`{"filter":` + nested(50, `"x"`) + `}`, "many"},
 		"many and good":         {`{"list":[` + strings.Repeat("1,", 50_000) + `1]}`, ""},
 		"number":                {`{"count":1.5e300}`, ""},
-		"number too large":      {`{"count":1e999999999}`, "too large or too small"},
-		"number too small":      {`{"count":1e-999999}`, "too large or too small"},
-		"number with an extent": {`{"count":1` + strings.Repeat("0", 100_000) + `}`, "too large or too small"},
+		"number too large":      {`{"count":1e999999999}`, "number large small"},
+		"number too small":      {`{"count":1e-999999}`, "number large small"},
+		"number with an extent": {`{"count":1` + strings.Repeat("0", 100_000) + `}`, "number large small"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			done := make(chan error, 1)
@@ -38,7 +40,7 @@ func TestValidationEffort(t *testing.T) {
 			}()
 			select {
 			case err := <-done:
-				if (err == nil) != (test.problem == "") || err != nil && !strings.Contains(err.Error(), test.problem) {
+				if (err == nil) != (test.problem == "") || err != nil && !keyword.All(err.Error(), test.problem) {
 					t.Errorf("got %v, want %q", err, test.problem)
 				}
 			case <-time.After(30 * time.Second):

@@ -63,21 +63,21 @@ func TestForm(t *testing.T) {
 func TestFormRefuses(t *testing.T) {
 	e := must(t, urlencoded, map[string]body.Field{"x": {ContentType: "text/xml"}})
 	for _, c := range []struct{ value, name, word string }{
-		{`{"x":{"a":1}}`, "x", "XML document"},
-		{`{"":1}`, `""`, "name of a field"},
-		{`{"a":[` + strings.Repeat("1,", body.MaxPairs) + `1]}`, "a", "too large"},
-		{`{"a":"` + strings.Repeat("é", body.MaxForm/6) + `","b":"` + strings.Repeat("é", body.MaxForm/6) + `"}`, "b", "too large"},
-		{`{"a":"` + strings.Repeat("é", body.MaxForm/6+1) + `"}`, "a", "too long"},
+		{`{"x":{"a":1}}`, "x", "XML"},
+		{`{"":1}`, `""`, "name field"},
+		{`{"a":[` + strings.Repeat("1,", body.MaxPairs) + `1]}`, "a", "large"},
+		{`{"a":"` + strings.Repeat("é", body.MaxForm/6) + `","b":"` + strings.Repeat("é", body.MaxForm/6) + `"}`, "b", "large"},
+		{`{"a":"` + strings.Repeat("é", body.MaxForm/6+1) + `"}`, "a", "long"},
 	} {
 		out, _, err := e.AppendObject([]byte(before), members(t, c.value))
 		refused(t, out, err, c.name, c.word)
 	}
 	out, _, err := e.AppendObject([]byte(before), members(t, `{"`+strings.Repeat("n", body.MaxName+1)+`":1}`))
-	refused(t, out, err, strconv.Quote(strings.Repeat("n", 40)), "name of a field")
+	refused(t, out, err, strconv.Quote(strings.Repeat("n", 40)), "name field")
 	out, _, err = e.AppendValue([]byte(before), jsontext.Value(`[1]`))
 	refused(t, out, err, "body", "JSON object")
 	out, _, err = e.AppendValue([]byte(before), jsontext.Value(`{"a":1,"a":2}`))
-	refused(t, out, err, "body", "not valid JSON")
+	refused(t, out, err, "body", "valid JSON")
 }
 
 // FuzzForm checks that a form decoder gives back the properties.

@@ -166,15 +166,15 @@ func TestMultipartRefuses(t *testing.T) {
 		"f": {File: true, ContentType: "image/*"}, "x": {ContentType: "text/xml"},
 	})
 	for _, c := range []struct{ value, name, word string }{
-		{`{"f":{"data":"!","type":"image/png"}}`, "f", "not base64"},
-		{`{"f":{"data":"aGk=","type":"text/plain"}}`, "f", "it takes image/*"},
-		{`{"f":{"data":"aGk=","type":"image/png; a=\"\r\n\""}}`, "f", "not a media type"},
-		{`{"f":"aGk="}`, "f", "must say its type"},
-		{`{"f":1}`, "f", "must be a file"},
-		{`{"f":{"data":"aGk=","filename":"` + strings.Repeat("a", body.MaxFilename+1) + `"}}`, "f", "longer than"},
-		{`{"x":[{}]}`, "x", "XML document"},
-		{`{"":1}`, `""`, "name of a field"},
-		{`{"a":[` + strings.Repeat("1,", body.MaxParts) + `1]}`, "a", "too many parts"},
+		{`{"f":{"data":"!","type":"image/png"}}`, "f", "base64"},
+		{`{"f":{"data":"aGk=","type":"text/plain"}}`, "f", "text/plain image/*"},
+		{`{"f":{"data":"aGk=","type":"image/png; a=\"\r\n\""}}`, "f", "media type"},
+		{`{"f":"aGk="}`, "f", "must type"},
+		{`{"f":1}`, "f", "must file"},
+		{`{"f":{"data":"aGk=","filename":"` + strings.Repeat("a", body.MaxFilename+1) + `"}}`, "f", "filename longer"},
+		{`{"x":[{}]}`, "x", "XML"},
+		{`{"":1}`, `""`, "name field"},
+		{`{"a":[` + strings.Repeat("1,", body.MaxParts) + `1]}`, "a", "many parts"},
 	} {
 		out, _, err := e.AppendObject([]byte(before), members(t, c.value))
 		refused(t, out, err, c.name, c.word)

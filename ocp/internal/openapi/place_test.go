@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/fairwayhq/fairway/internal/keyword"
 )
 
 const pointed = `
@@ -77,20 +79,20 @@ func TestFollow(t *testing.T) {
 func TestFollowErrors(t *testing.T) {
 	d := readText(t, pointed)
 	for ref, want := range map[string]string{
-		"#/components/schemas/None":          `has no "None" there`,
-		"#/components/schemas/List/oneOf/2":  `has no "2" there`,
-		"#/components/schemas/List/oneOf/-1": `has no "-1" there`,
-		"#/components/schemas/Plain/type/x":  `has no "x" there`,
+		"#/components/schemas/None":          "None no there",
+		"#/components/schemas/List/oneOf/2":  "2 no there",
+		"#/components/schemas/List/oneOf/-1": "-1 no there",
+		"#/components/schemas/Plain/type/x":  "x no there",
 		"#none":                              "no $anchor",
-		"http://example.com/a.yaml":          "network are never followed",
-		"https://example.com/a.yaml#/b":      "network are never followed",
-		"//example.com/a.yaml":               "network are never followed",
-		"file:///etc/passwd":                 `not by "file:"`,
-		"urn:example:a":                      `not by "urn:"`,
-		"other.yaml#/a":                      "the option refs names, and none is named",
+		"http://example.com/a.yaml":          "network never",
+		"https://example.com/a.yaml#/b":      "network never",
+		"//example.com/a.yaml":               "network never",
+		"file:///etc/passwd":                 "not file:",
+		"urn:example:a":                      "not urn:",
+		"other.yaml#/a":                      "option refs",
 	} {
 		_, _, err := placeOf(d, ref).Follow()
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), fmt.Sprintf("%q", ref)) {
+		if err == nil || !keyword.All(err.Error(), want) || !strings.Contains(err.Error(), fmt.Sprintf("%q", ref)) {
 			t.Errorf("%s: got %v, want %q", ref, err, want)
 		}
 	}
@@ -117,7 +119,7 @@ func TestResolve(t *testing.T) {
 	}
 	long.WriteString("x-100: {}")
 	chain := readText(t, long.String()).Root()
-	if _, err := chain.At("x-0").Resolve(); err == nil || !strings.Contains(err.Error(), "more than 32") {
+	if _, err := chain.At("x-0").Resolve(); err == nil || !keyword.All(err.Error(), "32") {
 		t.Errorf("long chain: got %v", err)
 	}
 	if _, err := chain.At("x-69").Resolve(); err != nil {
@@ -170,7 +172,7 @@ func TestRefsToOtherFiles(t *testing.T) {
 			t.Errorf("parameters %+v", p)
 		}
 		escape := find(t, d, "escape")
-		if len(escape.Parameters) != 0 || !hasText(escape.Warnings, "outside") {
+		if len(escape.Parameters) != 0 || !hasWords(escape.Warnings, "outside") {
 			t.Errorf("escape: %q", escape.Warnings)
 		}
 		var files []string
@@ -194,7 +196,7 @@ func TestRefsToOtherFiles(t *testing.T) {
 	t.Run("off", func(t *testing.T) {
 		d := readDocument(t, "multi/openapi.yaml", Options{})
 		for _, op := range d.Operations() {
-			if op.Path == "/parcels" && (op.Err == nil || !strings.Contains(op.Err.Error(), "the option refs")) {
+			if op.Path == "/parcels" && (op.Err == nil || !keyword.All(op.Err.Error(), "option refs")) {
 				t.Errorf("got %v", op.Err)
 			}
 		}
@@ -228,14 +230,14 @@ func TestRefsStayBelowDirectory(t *testing.T) {
 		"../secret.yaml":                 "outside",
 		"%2e%2e/secret.yaml":             "outside",
 		"sub/../../secret.yaml":          "outside",
-		filepath.Join(outside, "x.yaml"): "by its relative path only",
-		"sub":                            "not a regular file",
-		"none.yaml":                      "no such file",
+		filepath.Join(outside, "x.yaml"): "relative path only",
+		"sub":                            "not regular",
+		"none.yaml":                      "no file",
 		"broken.yaml":                    "broken.yaml: yaml",
-		"nul%00.yaml":                    "by its relative path only",
+		"nul%00.yaml":                    "relative path only",
 	} {
 		_, _, err := placeOf(d, ref).Follow()
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && err != nil || want != "" && (err == nil || !keyword.All(err.Error(), want)) {
 			t.Errorf("%s: got %v, want %q", ref, err, want)
 		}
 	}
@@ -253,7 +255,7 @@ func TestNumberOfFilesIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := placeOf(d, "more.yaml").Follow(); err == nil || !strings.Contains(err.Error(), "more than 256 files") {
+	if _, _, err := placeOf(d, "more.yaml").Follow(); err == nil || !keyword.All(err.Error(), "256 files") {
 		t.Errorf("got %v", err)
 	}
 }
