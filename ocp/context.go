@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// MaxRecentChanges is the largest number of recent changes in a context.
-	MaxRecentChanges = 10
+	// maxRecentChanges is the largest number of recent changes in a context.
+	maxRecentChanges = 10
 
 	// MaxHistory is the largest number of history entries in a context. The newest are
 	// kept.
@@ -43,7 +43,7 @@ type Context struct {
 	CurrentGoal    string
 	ContextSummary string
 	ErrorContext   string
-	RecentChanges  []string          // oldest first, at most MaxRecentChanges
+	RecentChanges  []string          // oldest first, at most 10
 	Session        *SessionMetadata  // nil if absent
 	History        []HistoryEntry    // oldest first
 	APISpecs       map[string]string // URL of an OpenAPI document by API name, [a-zA-Z0-9_-]+
@@ -111,10 +111,10 @@ func (c *Context) SetError(message, file string) {
 	c.Touch(time.Now())
 }
 
-// AddChange adds a recent change. If there are more than MaxRecentChanges, it drops the
+// AddChange adds a recent change. If there are more than 10, it drops the
 // oldest.
 func (c *Context) AddChange(change string) {
-	c.RecentChanges = newest(append(c.RecentChanges, change), MaxRecentChanges)
+	c.RecentChanges = newest(append(c.RecentChanges, change), maxRecentChanges)
 	c.Touch(time.Now())
 }
 
@@ -171,7 +171,7 @@ func (c *Context) Validate(strict bool) []Fault {
 	var v validation
 	v.check("context_id", checkContextID(c.ContextID, strict))
 	v.check("agent_type", checkAgentType(c.AgentType))
-	if len(c.RecentChanges) > MaxRecentChanges {
+	if len(c.RecentChanges) > maxRecentChanges {
 		v.check("recent_changes", ReasonTooMany)
 	}
 	if s := c.Session; s != nil {

@@ -225,7 +225,7 @@ func (d *decoder) changes(value jsontext.Value) (changes []string) {
 	if !d.isKind(field, value, '[') {
 		return nil
 	}
-	skip := max(countElements(value)-MaxRecentChanges, 0)
+	skip := max(countElements(value)-maxRecentChanges, 0)
 	if skip > 0 {
 		d.lose(field, ReasonTooMany)
 	}

@@ -24,8 +24,8 @@ import (
 // known clients interpret as 1,000 characters.
 const maxUncompressed = 1000
 
-// ErrSessionTooLong reports a context that is too long for an OCP-Session header.
-var ErrSessionTooLong = errors.New("the encoded session is too long")
+// errSessionTooLong reports a context that is too long for an OCP-Session header.
+var errSessionTooLong = errors.New("the encoded session is too long")
 
 // AppendJSON appends the context as a JSON object with only the schema's fields. Optional
 // fields without a value are omitted.
@@ -148,12 +148,12 @@ func appendMembers(dst []byte, object jsontext.Value) []byte {
 
 // EncodeSession returns the context as the value of an OCP-Session header: Base64 of the
 // JSON. If the JSON has more than 1,000 characters, it is compressed with gzip and the
-// value has the prefix "gzip:". If the value is longer than MaxSession, the error is
-// ErrSessionTooLong. FitSession shortens the context instead.
+// value has the prefix "gzip:". If the value is longer than MaxSession, EncodeSession returns
+// an error. FitSession shortens the context instead.
 func (c *Context) EncodeSession() (string, error) {
 	encoded := c.encode()
 	if len(encoded) > MaxSession {
-		return "", fmt.Errorf("%w: it has %d bytes and may have %d", ErrSessionTooLong, len(encoded), MaxSession)
+		return "", fmt.Errorf("%w: it has %d bytes and may have %d", errSessionTooLong, len(encoded), MaxSession)
 	}
 	return encoded, nil
 }

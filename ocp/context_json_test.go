@@ -48,7 +48,7 @@ func TestContext_JSON_loses_nothing_silently(t *testing.T) {
 	for name, c := range map[string]*Context{
 		"not UTF-8":      {User: "\xff"},
 		"year":           {CreatedAt: time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC)},
-		"changes":        {RecentChanges: make([]string, MaxRecentChanges+1)},
+		"changes":        {RecentChanges: make([]string, maxRecentChanges+1)},
 		"history":        {History: make([]HistoryEntry, MaxHistory+1)},
 		"address":        {APISpecs: map[string]string{"a": "relative"}},
 		"name of an API": {APISpecs: map[string]string{"a b": "https://a.example"}},

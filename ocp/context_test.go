@@ -321,7 +321,7 @@ func TestContext_updates(t *testing.T) {
 	if faults := c.Validate(true); len(faults) > 0 {
 		t.Error(faults)
 	}
-	if len(c.RecentChanges) != MaxRecentChanges || c.RecentChanges[9] != "change 11" || len(c.History) != MaxHistory || c.History[0].Action != "3" {
+	if len(c.RecentChanges) != maxRecentChanges || c.RecentChanges[9] != "change 11" || len(c.History) != MaxHistory || c.History[0].Action != "3" {
 		t.Errorf("changes %q, %d entries from %s", c.RecentChanges, len(c.History), c.History[0].Action)
 	}
 	if c.Session.InteractionCount != 1+MaxHistory+3 || c.CurrentGoal == "" || c.ContextSummary == "" || c.CurrentFile == "" || c.ErrorContext == "" {

@@ -24,8 +24,8 @@ const (
 
 // The limits of the headers, in characters unless noted otherwise.
 const (
-	MaxContextID   = 64
-	MaxAgentType   = 128
+	maxContextID   = 64
+	maxAgentType   = 128
 	MaxCurrentGoal = 256
 	MaxUser        = 64
 	MaxWorkspace   = 128
@@ -67,7 +67,7 @@ type ReadOptions struct {
 	Strict bool
 
 	MaxSession  int // maximum bytes of an OCP-Session value; 0 means the constant MaxSession
-	MaxInflated int // maximum bytes of a session's JSON; 0 means the constant MaxInflated
+	MaxInflated int // maximum bytes of a session's JSON; 0 means 1 MiB
 
 	// Cache keeps decoded sessions, for later messages with the same session. nil disables
 	// caching.
@@ -85,7 +85,7 @@ func (o ReadOptions) maxInflated() int {
 	if o.MaxInflated > 0 {
 		return o.MaxInflated
 	}
-	return MaxInflated
+	return maxInflated
 }
 
 // Headers are the OCP headers of one message. A header that is absent or was ignored is
@@ -201,7 +201,7 @@ func checkContextID(value string, strict bool) Reason {
 	if strict && value != "" && !isSchemaContextID(value) {
 		return ReasonPattern
 	}
-	return checkPattern(value, MaxContextID, isContextIDByte)
+	return checkPattern(value, maxContextID, isContextIDByte)
 }
 
 // isSchemaContextID matches ^ocp-[a-f0-9]{8,}$, the pattern of the schema. The examples in
@@ -220,7 +220,7 @@ func isSchemaContextID(value string) bool {
 	return true
 }
 
-func checkAgentType(value string) Reason   { return checkPattern(value, MaxAgentType, isAgentTypeByte) }
+func checkAgentType(value string) Reason   { return checkPattern(value, maxAgentType, isAgentTypeByte) }
 func checkCurrentGoal(value string) Reason { return checkText(value, MaxCurrentGoal) }
 func checkUser(value string) Reason        { return checkText(value, MaxUser) }
 func checkWorkspace(value string) Reason   { return checkText(value, MaxWorkspace) }

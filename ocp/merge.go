@@ -47,7 +47,7 @@ func (c *Context) Merge(answer, sent *Context) {
 	}
 	for _, change := range answer.RecentChanges {
 		if !slices.Contains(c.RecentChanges, change) && !slices.Contains(sent.RecentChanges, change) {
-			c.RecentChanges = newest(append(c.RecentChanges, change), MaxRecentChanges)
+			c.RecentChanges = newest(append(c.RecentChanges, change), maxRecentChanges)
 		}
 	}
 	c.History = newest(append(c.History, newEntries(c.History, answer.History)...), MaxHistory)

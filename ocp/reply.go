@@ -181,7 +181,7 @@ func (in *Incoming) Reply(u Update) *Context {
 		CurrentGoal:    u.CurrentGoal,
 		ContextSummary: u.ContextSummary,
 		ErrorContext:   u.ErrorContext,
-		RecentChanges:  u.RecentChanges[max(0, len(u.RecentChanges)-MaxRecentChanges):],
+		RecentChanges:  u.RecentChanges[max(0, len(u.RecentChanges)-maxRecentChanges):],
 		History:        u.Entries[max(0, len(u.Entries)-MaxHistory):],
 		CreatedAt:      created,
 		LastUpdated:    updated,

@@ -101,7 +101,7 @@ func TestFitSession_always(t *testing.T) {
 	for range 30 {
 		text := func() string { return strings.Repeat(noise(r, r.IntN(3000)), 1+r.IntN(3)) }
 		c := randomContext(r)
-		c.ContextID, c.AgentType = noise(r, MaxContextID), noise(r, MaxAgentType)
+		c.ContextID, c.AgentType = noise(r, maxContextID), noise(r, maxAgentType)
 		c.User, c.Workspace, c.CurrentGoal, c.ContextSummary, c.CurrentFile, c.ErrorContext = text(), text(), text(), text(), text(), text()
 		for i := range c.History {
 			c.History[i].Action, c.History[i].Operation, c.History[i].ToolName = text(), text(), text()

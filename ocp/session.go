@@ -18,8 +18,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// MaxInflated is the maximum size of a session's JSON, in bytes.
-const MaxInflated = 1 << 20
+// maxInflated is the maximum size of a session's JSON, in bytes.
+const maxInflated = 1 << 20
 
 // gzipPrefix is the prefix that clients write before the Base64 of a gzip stream.
 const gzipPrefix = "gzip:"

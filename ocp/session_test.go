@@ -178,7 +178,7 @@ func TestSessionFaults(t *testing.T) {
 		{"second member", "gzip:" + encodedBytes(append(bytes.Clone(good), good...)), ReasonGzip},
 		{"trailing byte", "gzip:" + encodedBytes(append(bytes.Clone(good), 0)), ReasonGzip},
 		{"trailing newline", "gzip:" + encodedBytes(append(bytes.Clone(good), '\n')), ReasonGzip},
-		{"over the limit", "gzip:" + encodedBytes(zip("{"+strings.Repeat(" ", MaxInflated))), ReasonInflated},
+		{"over the limit", "gzip:" + encodedBytes(zip("{"+strings.Repeat(" ", maxInflated))), ReasonInflated},
 		{"unfinished JSON", encoded(minimal[:40]), ReasonJSON},
 		{"two values", encoded(minimal + minimal), ReasonJSON},
 		{"field twice", encoded(`{"user":"alice","user":"bob"}`), ReasonJSON},
@@ -266,13 +266,13 @@ func TestBomb(t *testing.T) {
 	lying := spaces(5 << 20)
 	binary.LittleEndian.PutUint32(lying[len(lying)-4:], 1000)
 	const many = maxValues - 10
-	pad := strings.Repeat(" ", MaxInflated/2)
+	pad := strings.Repeat(" ", maxInflated/2)
 	members := "{" + strings.Repeat(`"":0,`, many) + `"a":0}` + pad
 	entries := `{"history":[` + strings.Repeat(`{},`, many/2) + `{}]}` + pad
 	specs := `{"api_specs":{` + strings.Repeat(`"a":"b:c",`, many) + `"a":"b:c"}}`
 	changes := `{"recent_changes":[` + strings.Repeat(`"",`, many) + `""]}` + pad
 	inner := strings.Repeat(`"":0,`, many) + `"a":0}`
-	text := `{"context_summary":"` + strings.Repeat("a", MaxInflated-100) + `"}`
+	text := `{"context_summary":"` + strings.Repeat("a", maxInflated-100) + `"}`
 	for _, test := range []struct {
 		name       string
 		compressed []byte
@@ -280,15 +280,15 @@ func TestBomb(t *testing.T) {
 	}{
 		{"owns up to 5 MB", spaces(5 << 20), 64 << 10},
 		{"says it is 1,000 bytes", lying, 64 << 10},
-		{"just under the limit", spaces(MaxInflated), MaxInflated + 64<<10},
-		{"too many values", zip("[" + strings.Repeat("{},", MaxInflated/3-1) + "0]"), MaxInflated + 64<<10},
-		{"65,000 members", zip(members), MaxInflated + 256<<10},
-		{"32,000 history entries", zip(entries), MaxInflated + 512<<10},
-		{"65,000 changes", zip(changes), MaxInflated + 256<<10},
-		{"65,000 members of session", zip(`{"session":{` + inner + "}"), MaxInflated + 256<<10},
-		{"65,000 members of metadata", zip(`{"history":[{"metadata":{` + inner + "}]}"), MaxInflated + 256<<10},
-		{"1 MB of text", zip(text), 2*MaxInflated + 64<<10},
-		{"65,000 specifications", zip(specs), MaxInflated + 256<<10},
+		{"just under the limit", spaces(maxInflated), maxInflated + 64<<10},
+		{"too many values", zip("[" + strings.Repeat("{},", maxInflated/3-1) + "0]"), maxInflated + 64<<10},
+		{"65,000 members", zip(members), maxInflated + 256<<10},
+		{"32,000 history entries", zip(entries), maxInflated + 512<<10},
+		{"65,000 changes", zip(changes), maxInflated + 256<<10},
+		{"65,000 members of session", zip(`{"session":{` + inner + "}"), maxInflated + 256<<10},
+		{"65,000 members of metadata", zip(`{"history":[{"metadata":{` + inner + "}]}"), maxInflated + 256<<10},
+		{"1 MB of text", zip(text), 2*maxInflated + 64<<10},
+		{"65,000 specifications", zip(specs), maxInflated + 256<<10},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			session := "gzip:" + encodedBytes(test.compressed)

@@ -33,11 +33,11 @@ import (
 
 // Default limits for one response.
 const (
-	DefaultMaxBody  = 1 << 20               // size of the response, in bytes
-	DefaultMaxAdded = 64 << 10              // bytes added to the response
-	DefaultMaxItems = 1000                  // items of a list
-	DefaultTime     = 20 * time.Millisecond // for all expressions of one response together
-	DefaultCost     = 100_000               // CEL cost units for one evaluation
+	defaultMaxBody  = 1 << 20               // size of the response, in bytes
+	defaultMaxAdded = 64 << 10              // bytes added to the response
+	defaultMaxItems = 1000                  // items of a list
+	defaultTime     = 20 * time.Millisecond // for all expressions of one response together
+	defaultCost     = 100_000               // CEL cost units for one evaluation
 )
 
 const (
@@ -45,8 +45,8 @@ const (
 	// bit of a uint64.
 	MaxProperties = 64
 
-	// MaxExpression is the maximum length of an expression, in characters.
-	MaxExpression = expr.MaxExpression
+	// maxExpression is the maximum length of an expression, in characters.
+	maxExpression = expr.MaxExpression
 
 	// maxName is the maximum length of a property name, in bytes.
 	maxName = 128
@@ -54,28 +54,28 @@ const (
 
 // Limits bound the cost of enhancing one response. A zero field means its default.
 type Limits struct {
-	Body  int           // size of the response, in bytes
-	Added int           // bytes added to the response
-	Items int           // items of a list
-	Time  time.Duration // for all expressions together; only expressions with loops are interrupted
-	Cost  uint64        // CEL cost units for one evaluation
+	Body  int           // size of the response, in bytes; default 1 MiB
+	Added int           // bytes added to the response; default 64 KiB
+	Items int           // items of a list; default 1000
+	Time  time.Duration // for all expressions together; default 20 ms; only expressions with loops are interrupted
+	Cost  uint64        // CEL cost units for one evaluation; default 100,000
 }
 
 func (l Limits) orDefaults() Limits {
 	if l.Body <= 0 {
-		l.Body = DefaultMaxBody
+		l.Body = defaultMaxBody
 	}
 	if l.Added <= 0 {
-		l.Added = DefaultMaxAdded
+		l.Added = defaultMaxAdded
 	}
 	if l.Items <= 0 {
-		l.Items = DefaultMaxItems
+		l.Items = defaultMaxItems
 	}
 	if l.Time <= 0 {
-		l.Time = DefaultTime
+		l.Time = defaultTime
 	}
 	if l.Cost == 0 {
-		l.Cost = DefaultCost
+		l.Cost = defaultCost
 	}
 	return l
 }
@@ -105,13 +105,13 @@ const (
 	LeaveLists Lists = "leave"
 )
 
-// DefaultWrapName is the name of the member that holds a wrapped list.
-const DefaultWrapName = "items"
+// defaultWrapName is the name of the member that holds a wrapped list.
+const defaultWrapName = "items"
 
 // Options configure an Enhancer.
 type Options struct {
 	Lists  Lists  // "" means EachItem
-	Wrap   string // the member that holds a wrapped list; "" means DefaultWrapName
+	Wrap   string // the member that holds a wrapped list; "" means "items"
 	Errors bool   // whether 4xx and 5xx responses are enhanced as well
 	Limits Limits
 }
@@ -190,7 +190,7 @@ func (o *Options) check() error {
 		return fmt.Errorf("lists %.64q: it is %s, %s or %s", o.Lists, EachItem, WrapList, LeaveLists)
 	}
 	if o.Wrap == "" {
-		o.Wrap = DefaultWrapName
+		o.Wrap = defaultWrapName
 	}
 	if !isName(o.Wrap) {
 		return fmt.Errorf("wrap %.64q: a name must have the form [a-zA-Z][a-zA-Z0-9_]*", o.Wrap)

@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 )
 
-// ErrNoSite reports that a Site has no SiteFetch yet, because the site has not
+// errNoSite reports that a Site has no SiteFetch yet, because the site has not
 // received a request.
-var ErrNoSite = errors.New("the site that serves the document has had no request yet")
+var errNoSite = errors.New("the document is served by this site, and no request to the site has arrived yet")
 
 // A SiteFetch sends a GET request for a path through the site's own handlers, with the given
 // header. The body may be compressed, as the response header says. It must return when ctx
@@ -42,7 +42,7 @@ func (s *Site) Location() string {
 func (s *Site) Fetch(ctx context.Context, previous *Snapshot) (*Snapshot, bool, error) {
 	site := s.site.Load()
 	if site == nil {
-		return nil, false, fmt.Errorf("fetching %s: %w", s.Location(), ErrNoSite)
+		return nil, false, fmt.Errorf("fetching %s: %w", s.Location(), errNoSite)
 	}
 	snapshot, changed, err := s.fetch(ctx, *site, previous)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Site) Fetch(ctx context.Context, previous *Snapshot) (*Snapshot, bool, 
 }
 
 func (s *Site) fetch(ctx context.Context, site SiteFetch, previous *Snapshot) (*Snapshot, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, DefaultFetchTimeout)
+	ctx, cancel := context.WithTimeout(ctx, defaultFetchTimeout)
 	defer cancel()
 	header := make(http.Header)
 	asked := previous.heldValidators()

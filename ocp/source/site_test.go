@@ -57,7 +57,7 @@ func TestSiteSource(t *testing.T) {
 
 func TestSiteSource_is_conditional(t *testing.T) {
 	source := &Site{Path: "/openapi.json"}
-	if _, _, err := source.Fetch(context.Background(), nil); !errors.Is(err, ErrNoSite) {
+	if _, _, err := source.Fetch(context.Background(), nil); !errors.Is(err, errNoSite) {
 		t.Errorf("before Use: %v", err)
 	}
 	source.Use(func(_ context.Context, _ string, header http.Header) (int, http.Header, []byte, error) {

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// DefaultFetchTimeout is the time limit of one fetch, from the connection to the last
+	// defaultFetchTimeout is the time limit of one fetch, from the connection to the last
 	// byte.
-	DefaultFetchTimeout = 30 * time.Second
+	defaultFetchTimeout = 30 * time.Second
 
 	// maxRedirects is the maximum number of redirects in one fetch.
 	maxRedirects = 5
@@ -34,7 +34,7 @@ type URL struct {
 // URLOptions are the limits of a URL.
 type URLOptions struct {
 	MaxSize int64         // bytes after decompression; 0 means DefaultMaxDocument
-	Timeout time.Duration // of one fetch; 0 means DefaultFetchTimeout
+	Timeout time.Duration // of one fetch; 0 means 30 seconds
 }
 
 // NewURL returns the source for the document at address. The address may contain a
@@ -53,7 +53,7 @@ func NewURL(address string, options URLOptions) (*URL, error) {
 	}
 	timeout := options.Timeout
 	if timeout <= 0 {
-		timeout = DefaultFetchTimeout
+		timeout = defaultFetchTimeout
 	}
 	return &URL{
 		url:     u,

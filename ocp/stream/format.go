@@ -7,8 +7,8 @@ type Format int
 
 // The formats. The zero Format means that the response is not a stream.
 const (
-	EventStream Format = iota + 1 // text/event-stream
-	Lines                         // application/x-ndjson, application/ndjson, application/jsonl
+	eventStream Format = iota + 1 // text/event-stream
+	jsonLines                     // application/x-ndjson, application/ndjson, application/jsonl
 )
 
 // FormatOf returns the format of a response with this Content-Type, or 0 if the
@@ -18,11 +18,11 @@ func FormatOf(contentType string) Format {
 	mediaType = strings.TrimSpace(mediaType)
 	switch {
 	case strings.EqualFold(mediaType, "text/event-stream"):
-		return EventStream
+		return eventStream
 	case strings.EqualFold(mediaType, "application/x-ndjson"),
 		strings.EqualFold(mediaType, "application/ndjson"),
 		strings.EqualFold(mediaType, "application/jsonl"):
-		return Lines
+		return jsonLines
 	}
 	return 0
 }

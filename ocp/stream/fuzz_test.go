@@ -14,11 +14,11 @@ func FuzzReduce(f *testing.F) {
 	f.Add("\xef\xbb\xbf{\"type\":\"result\",\"result\":[1]}\n{\"level\":\"info\",\"data\":{}}\r\n\"x\"", false, 1, 2)
 	f.Add("event: mcp-result\ndata: \xff\n\n", true, 0, 0)
 	f.Fuzz(func(t *testing.T, stream string, events bool, first, second int) {
-		format := Lines
+		format := jsonLines
 		if events {
-			format = EventStream
+			format = eventStream
 		}
-		o := Options{MaxContent: 200, MaxEvent: 100, MaxTold: 20}
+		o := Options{MaxContent: 200, MaxEvent: 100, MaxEvents: 20}
 		whole := reduce(format, o, stream)
 
 		first = min(max(first, 0), len(stream))

@@ -11,9 +11,9 @@ import (
 
 // Default limits.
 const (
-	DefaultMaxContent = 1 << 20   // bytes of the result
+	defaultMaxContent = 1 << 20   // bytes of the result
 	DefaultMaxEvent   = 256 << 10 // bytes of one event that is not part of the result
-	DefaultMaxTold    = 100_000   // events that are not part of the result
+	defaultMaxEvents  = 100_000   // events that are not part of the result
 )
 
 // The media types of a result.
@@ -25,8 +25,8 @@ const (
 
 // The errors that end a stream.
 var (
-	ErrTooLarge      = fmt.Errorf("the stream has more content than a result may have: %w", buffer.ErrTooLarge)
-	ErrEventTooLarge = errors.New("an event of the stream is larger than one may be")
+	errTooLarge      = fmt.Errorf("the content of the stream exceeds the limit for results: %w", buffer.ErrTooLarge)
+	errEventTooLarge = errors.New("an event of the stream exceeds the limit for one event")
 	ErrTooManyEvents = errors.New("the stream has more events than it may have")
 	ErrCutOff        = errors.New("the stream ended in the middle of an event, which an empty line has to end")
 )
@@ -37,16 +37,16 @@ type Options struct {
 	// events are not reported.
 	Listener func(Event)
 
-	// MaxContent bounds the result, in bytes. 0 means DefaultMaxContent.
+	// MaxContent bounds the result, in bytes. 0 means 1 MiB.
 	MaxContent int64
 
 	// MaxEvent bounds a progress or log event, in bytes. 0 means DefaultMaxEvent.
 	// Content and result events are bounded by MaxContent instead.
 	MaxEvent int
 
-	// MaxTold bounds the number of events that add nothing to the result, so that
-	// an endless stream of them is stopped. 0 means DefaultMaxTold.
-	MaxTold int
+	// MaxEvents bounds the number of events that add nothing to the result, so that
+	// an endless stream of them is stopped. 0 means 100,000.
+	MaxEvents int
 }
 
 // A Reducer reads one stream, reports its events and collects its result. It is not
@@ -69,7 +69,7 @@ type Reducer struct {
 	hasData bool
 	name    name // the name of the current event
 
-	told   int  // number of events that added nothing to the result
+	events int  // number of events that added nothing to the result
 	steps  int  // number of steps counted as progress
 	counts bool // the stream sends its own progress numbers
 	err    error
@@ -79,13 +79,13 @@ type Reducer struct {
 // The caller must call Finish or Release when it is done with the Reducer.
 func NewReducer(format Format, to *buffer.Buffer, o Options) *Reducer {
 	if o.MaxContent <= 0 {
-		o.MaxContent = DefaultMaxContent
+		o.MaxContent = defaultMaxContent
 	}
 	if o.MaxEvent <= 0 {
 		o.MaxEvent = DefaultMaxEvent
 	}
-	if o.MaxTold <= 0 {
-		o.MaxTold = DefaultMaxTold
+	if o.MaxEvents <= 0 {
+		o.MaxEvents = defaultMaxEvents
 	}
 	return &Reducer{
 		format:  format,
@@ -134,7 +134,7 @@ func (r *Reducer) Write(p []byte) (int, error) {
 // lineEnd returns the index of the first line ending in p, or -1. A carriage return
 // ends a line only in event streams: in JSON it is white space.
 func (r *Reducer) lineEnd(p []byte) int {
-	if r.format == EventStream {
+	if r.format == eventStream {
 		return bytes.IndexAny(p, "\r\n")
 	}
 	return bytes.IndexByte(p, '\n')
@@ -149,7 +149,7 @@ func (r *Reducer) fits(p []byte) bool {
 // extend appends p to the current line, which does not end in p.
 func (r *Reducer) extend(p []byte) error {
 	if !r.fits(p) {
-		return ErrTooLarge
+		return errTooLarge
 	}
 	r.line.B = append(r.line.B, p...)
 	return nil
@@ -158,7 +158,7 @@ func (r *Reducer) extend(p []byte) error {
 // complete appends the last bytes of the current line and processes the line.
 func (r *Reducer) complete(end []byte) error {
 	if !r.fits(end) {
-		return ErrTooLarge
+		return errTooLarge
 	}
 	line := end
 	if len(r.line.B) > 0 {
@@ -175,11 +175,11 @@ func (r *Reducer) complete(end []byte) error {
 }
 
 func (r *Reducer) read(line []byte) error {
-	if r.format == EventStream {
+	if r.format == eventStream {
 		return r.field(line)
 	}
 	if len(line) > r.longest {
-		return ErrTooLarge
+		return errTooLarge
 	}
 	if line = bytes.TrimSpace(line); len(line) == 0 {
 		return nil
@@ -201,7 +201,7 @@ func (r *Reducer) field(line []byte) error {
 		r.name = nameOf(value)
 	case "data":
 		if len(r.data.B)+len("\n")+len(value) > r.longest+len("\n") {
-			return ErrTooLarge
+			return errTooLarge
 		}
 		if r.hasData {
 			r.data.B = append(r.data.B, '\n')
@@ -280,7 +280,7 @@ func (r *Reducer) keep(data []byte, isJSON bool) error {
 	}
 	separator := min(r.parts, 1)
 	if int64(len(r.to.B)+separator+len(data)) > r.options.MaxContent {
-		return ErrTooLarge
+		return errTooLarge
 	}
 	if separator > 0 {
 		r.to.B = append(r.to.B, '\n')
@@ -295,7 +295,7 @@ func (r *Reducer) keep(data []byte, isJSON bool) error {
 // replaces the others.
 func (r *Reducer) settle(data []byte, contentType string) error {
 	if int64(len(data)) > r.options.MaxContent {
-		return ErrTooLarge
+		return errTooLarge
 	}
 	if r.Settled() {
 		if err := r.tell(0); err != nil {
@@ -311,9 +311,9 @@ func (r *Reducer) settle(data []byte, contentType string) error {
 // the limits on such events.
 func (r *Reducer) tell(size int) error {
 	if size > r.options.MaxEvent {
-		return ErrEventTooLarge
+		return errEventTooLarge
 	}
-	if r.told++; r.told > r.options.MaxTold {
+	if r.events++; r.events > r.options.MaxEvents {
 		return ErrTooManyEvents
 	}
 	return nil

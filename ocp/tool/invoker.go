@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// DefaultMaxResponse is the default size limit of an API's response, in bytes.
-	DefaultMaxResponse = 4 << 20
+	// defaultMaxResponse is the default size limit of an API's response, in bytes.
+	defaultMaxResponse = 4 << 20
 
-	// DefaultCallTimeout is the default time limit of a call that an HTTPInvoker sends
+	// defaultCallTimeout is the default time limit of a call that an HTTPInvoker sends
 	// with its own client.
-	DefaultCallTimeout = 30 * time.Second
+	defaultCallTimeout = 30 * time.Second
 )
 
 // An HTTPInvoker sends calls directly to an API. It is safe for concurrent use.
@@ -30,7 +30,7 @@ type HTTPInvoker struct {
 	// (Transport).
 	Client *http.Client
 
-	// MaxResponse limits a response, in bytes. 0 means DefaultMaxResponse.
+	// MaxResponse limits a response, in bytes. 0 means 4 MiB.
 	MaxResponse int64
 
 	origin *url.URL
@@ -49,7 +49,7 @@ func NewHTTPInvoker(origin string) (*HTTPInvoker, error) {
 		return nil, fmt.Errorf("the address of the API, %q, must end at its host; a path belongs into BuildOptions.BasePath", u.Redacted())
 	}
 	return &HTTPInvoker{
-		Client: &http.Client{Timeout: DefaultCallTimeout, CheckRedirect: followNone},
+		Client: &http.Client{Timeout: defaultCallTimeout, CheckRedirect: followNone},
 		origin: &url.URL{Scheme: u.Scheme, Host: u.Host, User: u.User},
 	}, nil
 }
@@ -79,7 +79,7 @@ func (i *HTTPInvoker) Invoke(ctx context.Context, call *Call) (*Result, error) {
 	r.URL.Scheme, r.URL.Host, r.URL.User = i.origin.Scheme, i.origin.Host, i.origin.User
 	client := i.Client
 	if client == nil {
-		client = &http.Client{Timeout: DefaultCallTimeout, CheckRedirect: followNone}
+		client = &http.Client{Timeout: defaultCallTimeout, CheckRedirect: followNone}
 	}
 	response, err := client.Do(r)
 	if err != nil {
@@ -104,7 +104,7 @@ func (i *HTTPInvoker) Invoke(ctx context.Context, call *Call) (*Result, error) {
 func (i *HTTPInvoker) readBody(ctx context.Context, result *Result, content *buffer.Buffer, body io.Reader) error {
 	limit := i.MaxResponse
 	if limit <= 0 {
-		limit = DefaultMaxResponse
+		limit = defaultMaxResponse
 	}
 	var err error
 	if format := stream.FormatOf(result.Header.Get("Content-Type")); format != 0 && result.Status < http.StatusMultipleChoices {
