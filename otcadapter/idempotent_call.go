@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/keyedhash"
 	"github.com/fairwayhq/fairway/ocp/tool"
 	"github.com/fairwayhq/fairway/otcadapter/idempotency"
@@ -79,7 +80,8 @@ func (c *idempotentCall) Identity(key *keyedhash.Key) (record string, content ke
 	}
 	h.Add(c.callID)
 	digest := h.Digest()
-	return recordPrefix + base64.RawURLEncoding.EncodeToString(digest[:]), c.contentHash(key)
+	var name [len(recordPrefix) + 43]byte // 43 characters for 32 bytes
+	return string(base64.RawURLEncoding.AppendEncode(append(name[:0], recordPrefix...), digest[:])), c.contentHash(key)
 }
 
 // recordPrefix is the prefix of the key of each record in the store.
@@ -90,9 +92,12 @@ const recordPrefix = "otc/call/"
 // of the response are not included.
 func (c *idempotentCall) contentHash(key *keyedhash.Key) keyedhash.Digest {
 	h := key.Hash("content")
-	h.Add(string(c.toolkit.appendID(nil, c.tool.Name)))
-	h.Add(canonical(c.input))
-	h.Add(canonical(c.context.raw))
+	scratch := buffer.Get()
+	defer buffer.Put(scratch)
+	scratch.B = c.toolkit.appendID(scratch.B, c.tool.Name)
+	h.AddBytes(scratch.B)
+	addCanonical(h, c.input, scratch)
+	addCanonical(h, c.context.raw, scratch)
 	if c.user == "" {
 		for _, cookie := range c.request.Header["Cookie"] {
 			h.Add(cookie)
@@ -111,16 +116,18 @@ func hostOf(r *http.Request) string {
 	return host
 }
 
-// canonical returns JSON without white space and with sorted members. Null is treated as an
-// empty object.
-func canonical(value jsontext.Value) string {
+// addCanonical adds JSON without white space and with sorted members. Null is treated as an empty
+// object. Scratch is where the canonical form is put together.
+func addCanonical(h keyedhash.Hash, value jsontext.Value, scratch *buffer.Buffer) {
 	if isNull(value) {
-		return "{}"
+		h.Add("{}")
+		return
 	}
-	value = value.Clone()
+	canonical := jsontext.Value(append(scratch.B[:0], value...))
 	// The value is valid JSON. If it cannot be put into canonical form, it is hashed as it is.
-	_ = value.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
-	return string(value)
+	_ = canonical.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
+	h.AddBytes(canonical)
+	scratch.B = canonical
 }
 
 // Idempotent implements idempotency.Call.

@@ -41,13 +41,13 @@ type Digest [sha256.Size]byte
 type Key struct {
 	secret []byte
 	loaded time.Time
-	hashes sync.Pool // of hash.Hash; creating one costs more than using it
+	hashes sync.Pool // of *state; creating one costs more than using it
 }
 
 // newKey returns a Key that was loaded now.
 func newKey(secret []byte) *Key {
 	k := &Key{secret: secret, loaded: time.Now()}
-	k.hashes.New = func() any { return hmac.New(sha256.New, secret) }
+	k.hashes.New = func() any { return &state{hash: hmac.New(sha256.New, secret)} }
 	return k
 }
 
@@ -101,26 +101,44 @@ func (k *Key) secretOrRandom() []byte {
 	return secret
 }
 
-// A Hash is a hash in progress. Every Hash must end with Sum.
+// state is a reusable hash.
+type state struct {
+	hash  hash.Hash
+	chunk [512]byte // storage for a part of a field, since a hash does not take strings
+}
+
+// A Hash is a hash in progress. Every Hash must end with Digest.
 type Hash struct {
-	hash.Hash
-	key *Key
+	state *state
+	key   *Key
 }
 
 // Hash starts a hash for a purpose.
 func (k *Key) Hash(purpose string) Hash {
-	h := Hash{k.hashes.Get().(hash.Hash), k}
-	h.Reset()
+	h := Hash{k.hashes.Get().(*state), k}
+	h.state.hash.Reset()
 	h.Add(purpose)
 	return h
 }
 
 // Add adds a field, preceded by its length.
 func (h Hash) Add(field string) {
-	var length [8]byte
-	binary.BigEndian.PutUint64(length[:], uint64(len(field)))
-	_, _ = h.Write(length[:])
-	_, _ = h.Write([]byte(field))
+	h.addLength(len(field))
+	for len(field) > 0 {
+		n := copy(h.state.chunk[:], field)
+		_, _ = h.state.hash.Write(h.state.chunk[:n])
+		field = field[n:]
+	}
+}
+
+// AddBytes adds a field, preceded by its length.
+func (h Hash) AddBytes(field []byte) {
+	h.addLength(len(field))
+	_, _ = h.state.hash.Write(field)
+}
+
+func (h Hash) addLength(n int) {
+	_, _ = h.state.hash.Write(binary.BigEndian.AppendUint64(h.state.chunk[:0], uint64(n)))
 }
 
 // AddCredentials adds the credentials that authenticate a caller to the API: the header
@@ -137,8 +155,9 @@ func (h Hash) AddCredentials(header http.Header, keyHeaders []string) {
 
 // Digest returns the hash and ends it.
 func (h Hash) Digest() (d Digest) {
-	h.Sum(d[:0])
-	h.key.hashes.Put(h.Hash)
+	copy(d[:], h.state.hash.Sum(h.state.chunk[:0]))
+	clear(h.state.chunk[:]) // parts of credentials
+	h.key.hashes.Put(h.state)
 	return d
 }
 

@@ -95,7 +95,10 @@ func (r *record) class() byte {
 
 // expiryKey returns the key of the record in the expiry index.
 func (r *record) expiryKey() []byte {
-	b := make([]byte, 0, 17)
+	return r.appendExpiryKey(make([]byte, 0, 17))
+}
+
+func (r *record) appendExpiryKey(b []byte) []byte {
 	b = append(b, r.class())
 	b = binary.BigEndian.AppendUint64(b, uint64(r.indexed))
 	return binary.BigEndian.AppendUint64(b, r.id)

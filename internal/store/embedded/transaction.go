@@ -19,7 +19,7 @@ type transaction struct {
 	records, values, log, expiry, deleted, store *bbolt.Bucket
 
 	memory []byte // buffer for values, which bbolt references until the transaction ends
-	key    []byte // buffer for a key
+	key    []byte // buffer for a key, which bbolt copies
 }
 
 func newTransaction(tx *bbolt.Tx) *transaction {
@@ -58,7 +58,7 @@ func (t *transaction) putMemtable(m *memtable) error {
 		}
 		changes = append(changes, change{key, e})
 		if e.new != nil {
-			size += len(idKey(0)) + recordHeader + len(e.new.value)
+			size += len(idKey(0)) + recordHeader + len(e.new.value) + len(key)
 		}
 	}
 	t.memory = make([]byte, 0, size)
@@ -86,7 +86,8 @@ func isNew(old, next *record) bool {
 func (t *transaction) putKey(key string, old, next *record) error {
 	switch {
 	case isNew(old, next):
-		return t.records.Put([]byte(key), binary.BigEndian.AppendUint64(t.allocate(8), next.id))
+		t.key = append(t.key[:0], key...)
+		return t.records.Put(t.key, binary.BigEndian.AppendUint64(t.allocate(8), next.id))
 	case next == nil:
 		return t.records.Delete([]byte(key))
 	}
@@ -109,17 +110,19 @@ func (t *transaction) putRecord(key string, old, next *record, entries [][]byte)
 	}
 	first := next.length - int64(len(entries))
 	for i, entry := range entries {
-		t.key = appendLogKey(t.key[:0], next.id, first+int64(i)) // Put copies it
+		t.key = appendLogKey(t.key[:0], next.id, first+int64(i))
 		if err := t.log.Put(t.key, entry); err != nil {
 			return err
 		}
 	}
-	return t.values.Put(idKey(next.id), next.appendTo(t.allocate(recordHeader+len(next.value))))
+	t.key = binary.BigEndian.AppendUint64(t.key[:0], next.id)
+	return t.values.Put(t.key, next.appendTo(t.allocate(recordHeader+len(next.value))))
 }
 
 // putExpiry updates the expiry index if the time in it has changed.
 func (t *transaction) putExpiry(key string, old, next *record) error {
-	at := next.expiryKey()
+	t.key = next.appendExpiryKey(t.key[:0])
+	at := t.key
 	if old != nil {
 		before := old.expiryKey()
 		if bytes.Equal(before, at) {
@@ -129,7 +132,7 @@ func (t *transaction) putExpiry(key string, old, next *record) error {
 			return err
 		}
 	}
-	return t.expiry.Put(at, []byte(key))
+	return t.expiry.Put(at, append(t.allocate(len(key)), key...))
 }
 
 // removeLog removes a short log. It leaves a long one to the sweeper.
