@@ -55,7 +55,6 @@ func (x *exchange) withProgress(ctx context.Context) context.Context {
 	x.reporter = progressReporter{
 		x:      x,
 		latest: math.Inf(-1),
-		sender: &latestOnly{out: x.channel, limit: rateLimit{burst: maxProgressBurst, interval: progressInterval}},
 		logs:   rateLimit{burst: maxLogBurst, interval: logInterval},
 	}
 	return tool.ContextWithListener(ctx, x.reporter.report)
@@ -71,7 +70,7 @@ type progressReporter struct {
 	messageCount int            // message-only notifications since then
 	total        jsontext.Value // total of the last notification; nil for none
 
-	sender *latestOnly // for progress; nil if no events are forwarded
+	sender *latestOnly // for progress; nil before the first one
 	logs   rateLimit
 
 	omitted int // number of log messages dropped by the rate limit
@@ -80,10 +79,12 @@ type progressReporter struct {
 // stop ends the forwarding. It sends the last progress notification and the number of omitted log
 // messages. If the client has canceled the call, it sends nothing.
 func (t *progressReporter) stop(canceled bool) {
-	if t.sender == nil {
-		return
+	if t.x == nil {
+		return // no events are forwarded
 	}
-	t.sender.stop(canceled)
+	if t.sender != nil {
+		t.sender.stop(canceled)
+	}
 	if t.omitted > 0 && !canceled {
 		t.x.log(logWarning, "", fmt.Appendf(nil, `"%d log messages of this call were omitted: they came too fast"`, t.omitted))
 	}
@@ -172,6 +173,9 @@ func (t *progressReporter) progress(e *tool.Event) {
 	}
 	if e.Message != "" && t.x.version.SupportsProgressMessage() {
 		b = wire.AppendString(append(b, `,"message":`...), text.Cut(e.Message, maxProgressMessage))
+	}
+	if t.sender == nil {
+		t.sender = &latestOnly{out: t.x.channel, limit: rateLimit{burst: maxProgressBurst, interval: progressInterval}}
 	}
 	t.sender.offer(append(b, "}}"...))
 }

@@ -28,7 +28,7 @@ func (o *Handler) adapterSite(r *http.Request, next caddyhttp.Handler) otcadapte
 		Toolkits: toolkits,
 		Caller: func(i int, info otcadapter.CallInfo) tool.Caller {
 			setPlaceholders(r, info)
-			c := o.endpoints[i].Caller(r, next, toolkits[i].Tools, new(toolcall.RequestCalls))
+			c := o.endpoints[i].Caller(r, next, toolkits[i].Tools, nil)
 			c.Conceal = info.Conceal
 			return c
 		},

@@ -21,20 +21,24 @@ type caller struct {
 	tools   *tool.Toolset
 	metrics *agents.CallMetrics
 	calls   *RequestCalls
+	only    RequestCalls        // storage for calls, if they belong to this caller alone
 	Conceal func(string) string // removes the secrets that came with the call from a text; nil if there are none
 }
 
 // newCaller returns the caller of the request that d dispatches for, and sets the request's
-// {http.tool.*} placeholders and log fields.
+// {http.tool.*} placeholders and log fields. Calls is nil if the request has no other caller.
 func newCaller(d dispatch, tools *tool.Toolset, m *agents.CallMetrics, calls *RequestCalls) *caller {
 	c := &caller{dispatch: d, tools: tools, metrics: m, calls: calls}
+	if calls == nil {
+		c.calls = &c.only
+	}
 	if c.repl != nil {
 		for _, name := range toolPlaceholders {
 			c.repl.Delete(name) // an endpoint that the request passed before may have set it
 		}
 		c.repl.Map(c.placeholder)
 	}
-	calls.Begin(AccessLogFields(c.clientRequest), c.toolset, c.protocol)
+	c.calls.Begin(AccessLogFields(c.clientRequest), c.toolset, c.protocol)
 	return c
 }
 

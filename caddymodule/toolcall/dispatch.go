@@ -80,11 +80,13 @@ func (d *dispatch) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, e
 	if credentials != nil {
 		call.Fill(agents.CredentialValues(credentials))
 	}
-	r, err := call.Request(tool.ContextWithCall(ctx, call))
+	rec := NewRecorder(call.Tool.Method, d.limits.MaxResponse, cancel)
+	rec.callContext = tool.CallContext{Context: ctx, Call: call}
+	r, err := call.Request(&rec.callContext)
 	if err != nil {
+		rec.Release()
 		return nil, err
 	}
-	rec := NewRecorder(r.Method, d.limits.MaxResponse, cancel)
 	rec.ClientRequest = d.clientRequest
 	rec.StreamOptions = streamOptions{ctx: ctx, Timer: timer, Timeout: d.limits.Timeout}
 	rec.ToolsetCredentials = credentials

@@ -190,7 +190,8 @@ func inSeconds(wait string) string {
 	return wait + " seconds"
 }
 
-// Caller returns the caller that runs the tool calls of one request and records them in calls.
+// Caller returns the caller that runs the tool calls of one request and records them in calls. Calls
+// is nil if the request has no other caller.
 func (e *Endpoint) Caller(r *http.Request, next caddyhttp.Handler, tools *tool.Toolset, calls *RequestCalls) *caller {
 	return newCaller(newDispatch(next, r, e.Protocol, e.Toolset, e.Logger), tools, &e.metrics, calls)
 }

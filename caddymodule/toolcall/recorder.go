@@ -36,6 +36,7 @@ type Recorder struct {
 	ClientRequest      *http.Request           // the client's request to the endpoint; nil if this is not a tool call
 	ToolsetCredentials *tool.Supplement        // credentials that the gateway adds for the toolset
 	Injected           InjectedCredentials     // ToolsetCredentials and further injected credentials
+	callContext        tool.CallContext        // of the inner request
 
 	StreamOptions streamOptions   // how to handle a stream; the zero value records it like any other response
 	Stream        *recordedStream // nil unless the response is a stream
