@@ -16,7 +16,6 @@ import (
 	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/problem"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/mcpadapter"
 )
 
 func init() {
@@ -125,9 +124,9 @@ func (a *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 }
 
 // login describes the credentials that every request needs.
-func (a *Handler) login() *mcpadapter.Login {
+func (a *Handler) login() *Login {
 	if a.OAuth == nil {
-		return new(mcpadapter.Login)
+		return new(Login)
 	}
 	return a.OAuth.login()
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/internal/oauth"
-	"github.com/fairwayhq/fairway/mcpadapter"
 )
 
 func init() {
@@ -29,12 +28,18 @@ const (
 
 	// VarLogin describes the credentials that every request needs. It is not set if requests
 	// without credentials are allowed.
-	VarLogin = "agents.login" // *mcpadapter.Login
+	VarLogin = "agents.login" // *Login
 
 	// VarExpires is when the credentials of a request expire. It is not set if they do not
 	// expire.
 	VarExpires = "agents.expires" // time.Time
 )
+
+// Login describes the credentials that every request needs.
+type Login struct {
+	OAuth  bool     // whether access tokens are accepted; if not, only other credentials such as API keys
+	Scopes []string // scopes that every access token needs
+}
 
 // OAuth accepts access tokens that one of the issuers signed for this resource. Tokens are JWTs
 // as in RFC 9068; deviations that are common among issuers are accepted.
@@ -193,8 +198,8 @@ func (o *OAuth) setAccessVars(r *http.Request, scopes []string) {
 }
 
 // login describes the credentials of requests if every request needs a token.
-func (o *OAuth) login() *mcpadapter.Login {
-	return &mcpadapter.Login{OAuth: true, Scopes: o.RequireScope}
+func (o *OAuth) login() *Login {
+	return &Login{OAuth: true, Scopes: o.RequireScope}
 }
 
 // setAnonymousVars prepares a request without a token for the next handlers.

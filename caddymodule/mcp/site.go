@@ -27,7 +27,9 @@ func (m *Handler) adapterSite(r *http.Request, next caddyhttp.Handler, rest stri
 		site.Access = toolcall.AccessOf(r)
 	}
 	site.Identity = func() string { return apiIdentity(r) }
-	site.Login, _ = caddyhttp.GetVar(r.Context(), agentauth.VarLogin).(*mcpadapter.Login)
+	if login, ok := caddyhttp.GetVar(r.Context(), agentauth.VarLogin).(*agentauth.Login); ok {
+		site.Login = (*mcpadapter.Login)(login)
+	}
 	site.Expires, _ = caddyhttp.GetVar(r.Context(), agentauth.VarExpires).(time.Time)
 	site.Tools = func() *tool.Toolset {
 		if current := m.Endpoint.Current(r, next); current != nil {
