@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
@@ -35,17 +34,6 @@ const (
 	// includes the response as text.
 	OutputStrict OutputSchema = "strict"
 )
-
-// ParseOutputSchema parses the name of an OutputSchema. "" is OutputOff.
-func ParseOutputSchema(name string) (OutputSchema, error) {
-	switch mode := OutputSchema(name); mode {
-	case "":
-		return OutputOff, nil
-	case OutputOff, OutputLoose, OutputStrict:
-		return mode, nil
-	}
-	return "", fmt.Errorf("output_schema %q is not known: write off, loose or strict", text.Cut(name, text.MaxQuoted))
-}
 
 // advisedStructure is the maximum size of structuredContent that hosts of MCP Apps recommend, in
 // bytes.

@@ -336,14 +336,3 @@ func TestLargeStructureOfTheAPIIsNoted(t *testing.T) {
 		t.Errorf("noted %q", noted)
 	}
 }
-
-func TestParseOutputSchema(t *testing.T) {
-	for name, want := range map[string]OutputSchema{"": OutputOff, "off": OutputOff, "loose": OutputLoose, "strict": OutputStrict} {
-		if got, err := ParseOutputSchema(name); got != want || err != nil {
-			t.Errorf("%q is %q, %v", name, got, err)
-		}
-	}
-	if _, err := ParseOutputSchema("Strict"); err == nil {
-		t.Error("Strict is taken")
-	}
-}
