@@ -423,7 +423,7 @@ func (d *decoder) unknownFields(all jsontext.Value) {
 	for walk := wire.Into(all); walk.Next() && len(d.faults) < maxFaults; {
 		if fieldIndex(walk.Name) < 0 {
 			name, _ := unquote(walk.Name)
-			d.check(text.Clip(name, longest), ReasonUnknown)
+			d.check(text.Cut(name, longest), ReasonUnknown)
 		}
 	}
 }

@@ -100,10 +100,10 @@ func (k *toolkit) appendDefinition(b []byte, t *listedTool) []byte {
 	b = append(b, `"},"input":{"parameters":`...)
 	b = append(b, t.input...)
 	b = append(b, `,"required":`...)
-	b = appendStrings(b, argumentNames(t.Tool, func(a *tool.Argument) bool { return a.Required }))
+	b = wire.AppendStrings(b, argumentNames(t.Tool, func(a *tool.Argument) bool { return a.Required }))
 	if hidden := argumentNames(t.Tool, isNonInferrable); len(hidden) > 0 {
 		b = append(b, `,"non_inferrable_parameters":`...)
-		b = appendStrings(b, hidden)
+		b = wire.AppendStrings(b, hidden)
 	}
 	b = append(b, `},"output":`...)
 	b = appendOutput(b, &t.Answer, t.value)
@@ -235,18 +235,6 @@ func argumentNames(t *tool.Tool, include func(*tool.Argument) bool) (names []str
 	return names
 }
 
-// appendStrings appends an array of strings.
-func appendStrings(b []byte, texts []string) []byte {
-	b = append(b, '[')
-	for i, text := range texts {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = wire.AppendString(b, text)
-	}
-	return append(b, ']')
-}
-
 // outputModes reports which output modes, besides error, the declared responses allow. A document
 // that declares no successful response allows every mode. So does a response without content,
 // unless its status excludes content, because documents often omit the content. A call never
@@ -307,7 +295,7 @@ func appendValueSchema(b []byte, answer *tool.Answer, limit int) []byte {
 		return append(b, '}')
 	}
 	b = append(b, `{"type":`...)
-	b = appendStrings(b, answer.Types)
+	b = wire.AppendStrings(b, answer.Types)
 	return append(b, '}')
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -61,16 +62,16 @@ func appendParameterErrors(b []byte, problems []tool.Problem) []byte {
 			break
 		}
 		name, rest := splitPointer(problem.Path)
-		text := clip(problem.Message)
+		message := text.Cut(problem.Message, maxProblem)
 		if rest != "" {
-			text = clip(rest) + ": " + text
+			message = text.Cut(rest, maxProblem) + ": " + message
 		}
 		if earlier, known := messages[name]; known {
-			text = earlier + "; " + text
+			message = earlier + "; " + message
 		} else {
 			names = append(names, name)
 		}
-		messages[name] = text
+		messages[name] = message
 	}
 	b = append(b, '{')
 	for i, name := range names {
@@ -93,7 +94,7 @@ func splitPointer(path string) (name, rest string) {
 	if nested {
 		rest = "/" + rest
 	}
-	return clip(strings.NewReplacer("~1", "/", "~0", "~").Replace(name)), rest
+	return text.Cut(strings.NewReplacer("~1", "/", "~0", "~").Replace(name), maxProblem), rest
 }
 
 func unknownEndpoint(endpoint string) *fault {

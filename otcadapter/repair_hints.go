@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -134,15 +135,7 @@ func problemText(problem tool.Problem) string {
 	if path == "" {
 		path = "input"
 	}
-	return clip(path) + ": " + clip(problem.Message)
-}
-
-// clip shortens text that may contain text of the client.
-func clip(text string) string {
-	if len(text) <= maxProblem {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxProblem], "") + "…"
+	return text.Cut(path, maxProblem) + ": " + text.Cut(problem.Message, maxProblem)
 }
 
 // developerMessage describes a failure for developers: the step that failed, the operation, and

@@ -93,7 +93,7 @@ func appendRequirements(b []byte, needed []requirement) []byte {
 			return b
 		}
 		b = append(b, `,"oauth2":{"scopes":`...)
-		b = appendStrings(b, r.scopes)
+		b = wire.AppendStrings(b, r.scopes)
 		return append(b, '}')
 	})
 	b = appendRequirementList(b, "secrets", needed, requireSecret, nil)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -293,7 +294,7 @@ func (x *contextWriter) update(status int, header http.Header) ocp.Update {
 	return update
 }
 
-// maxMethod limits the method in a history entry, in characters.
+// maxMethod limits the method in a history entry, in bytes.
 const maxMethod = 32
 
 // historyEntry returns the history entry of this request.
@@ -305,7 +306,7 @@ func (x *contextWriter) historyEntry(now time.Time, status int) ocp.HistoryEntry
 	entry := ocp.CallEntry(now, x.endpoint, operation, name, status)
 	metadata := make([]byte, 0, len(`{"method":"OPTIONS","status":000}`))
 	metadata = append(metadata, `{"method":`...)
-	metadata = wire.AppendString(metadata, clipText(x.method, maxMethod)) // HTTP/2 allows any text as a method
+	metadata = wire.AppendString(metadata, text.Cut(x.method, maxMethod)) // HTTP/2 allows any text as a method
 	metadata = append(metadata, `,"status":`...)
 	metadata = strconv.AppendInt(metadata, int64(status), 10)
 	entry.Metadata = append(metadata, '}')

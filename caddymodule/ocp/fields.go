@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -65,21 +65,7 @@ func (h *Handler) logContext(in *ocp.Incoming, r *http.Request) {
 		if f.name == "valid" {
 			extra.Set(zap.Bool(f.key, in.Valid()))
 		} else if value, _ := toolcall.ContextField(in, f.name); value != "" {
-			extra.Set(zap.String(f.key, clipText(value, maxLogged)))
+			extra.Set(zap.String(f.key, text.Cut(value, maxLogged)))
 		}
 	}
-}
-
-// clipText shortens a text to limit characters.
-func clipText(text string, limit int) string {
-	if len(text) <= limit || utf8.RuneCountInString(text) <= limit {
-		return text
-	}
-	for i := range text {
-		if limit == 0 {
-			return text[:i] + "…"
-		}
-		limit--
-	}
-	return text
 }

@@ -25,8 +25,12 @@ type Metadata struct {
 func (m *Metadata) Append(dst []byte) []byte {
 	dst = append(dst, `{"resource":`...)
 	dst = wire.AppendString(dst, m.Resource)
-	dst = appendStrings(dst, "authorization_servers", m.AuthorizationServers)
-	dst = appendStrings(dst, "scopes_supported", m.Scopes)
+	if len(m.AuthorizationServers) > 0 {
+		dst = wire.AppendStrings(append(dst, `,"authorization_servers":`...), m.AuthorizationServers)
+	}
+	if len(m.Scopes) > 0 {
+		dst = wire.AppendStrings(append(dst, `,"scopes_supported":`...), m.Scopes)
+	}
 	dst = append(dst, `,"bearer_methods_supported":["header"]`...)
 	if m.Name != "" {
 		dst = append(dst, `,"resource_name":`...)
@@ -37,24 +41,6 @@ func (m *Metadata) Append(dst []byte) []byte {
 		dst = wire.AppendString(dst, m.Documentation)
 	}
 	return append(dst, '}')
-}
-
-// appendStrings appends a member with an array of strings, if there are any.
-func appendStrings(dst []byte, name string, values []string) []byte {
-	if len(values) == 0 {
-		return dst
-	}
-	dst = append(dst, ',', '"')
-	dst = append(dst, name...)
-	dst = append(dst, '"', ':')
-	for i, value := range values {
-		separator := byte(',')
-		if i == 0 {
-			separator = '['
-		}
-		dst = wire.AppendString(append(dst, separator), value)
-	}
-	return append(dst, ']')
 }
 
 // MetadataPath returns the path of the metadata of a resource: the well-known path followed by

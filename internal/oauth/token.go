@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
@@ -118,7 +119,7 @@ func (c *claims) token() (*Token, error) {
 	if t.Subject == "" && t.ClientID == "" {
 		return nil, invalidToken("the token has neither sub nor client_id")
 	}
-	if hasControl(t.Subject) || hasControl(t.ClientID) {
+	if text.HasControl(t.Subject) || text.HasControl(t.ClientID) {
 		return nil, invalidToken("the token's sub or client_id has control characters")
 	}
 	if c.Confirmation != nil && c.Confirmation.Kind() != 'n' {
@@ -226,11 +227,6 @@ func numericDate(value jsontext.Value) (time.Time, error) {
 	}
 	whole, fraction := math.Modf(seconds)
 	return time.Unix(int64(whole), int64(fraction*1e9)), nil
-}
-
-// hasControl reports whether the text has control characters.
-func hasControl(text string) bool {
-	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
 // quoteShort quotes and shortens unverified text for a message.

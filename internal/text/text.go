@@ -2,6 +2,7 @@ package text
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -16,13 +17,23 @@ func Sentence(description string) string {
 // MaxQuoted is how many bytes of a value from outside an error message repeats.
 const MaxQuoted = 100
 
-// Cut returns the beginning of a text that is longer than limit bytes, up to a character boundary.
+// Cut shortens a text to at most limit bytes and ends it with an ellipsis. It does not cut a
+// character in two. If the limit has no room for the ellipsis, Cut returns "".
 func Cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
+	end := limit - len("…")
+	if end < 0 {
+		return ""
 	}
-	return text[:limit] + "…"
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}
+
+// HasControl reports whether a text has a control character.
+func HasControl(text string) bool {
+	return strings.ContainsFunc(text, unicode.IsControl)
 }

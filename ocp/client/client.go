@@ -84,7 +84,7 @@ func (c *Client) Tools() *tool.Toolset {
 func (c *Client) Call(ctx context.Context, t string, arguments any) (*tool.Result, error) {
 	encoded, err := encodeArguments(arguments)
 	if err != nil {
-		return nil, &tool.Failure{Kind: tool.InvalidArguments, Message: fmt.Sprintf("invalid arguments for %s: %v", text.Clip(t, maxToolName), err)}
+		return nil, &tool.Failure{Kind: tool.InvalidArguments, Message: fmt.Sprintf("invalid arguments for %s: %v", text.Cut(t, maxToolName), err)}
 	}
 	sent := c.context.Context()
 	call := &recordedCall{invoker: c.invoker}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 )
 
@@ -37,7 +38,7 @@ func wrongKinds(root openapi.Place) []string {
 			at := path + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(m.Name)
 			known, isKeyword := keywordKinds[m.Name]
 			if !names && isKeyword && !slices.Contains(known.kinds, m.Value.Kind()) && len(findings) < maxLintRefs {
-				findings = append(findings, clipLine(fmt.Sprintf("#%s must be %s, not %v", at, known.want, m.Value.Kind())))
+				findings = append(findings, text.Cut(fmt.Sprintf("#%s must be %s, not %v", at, known.want, m.Value.Kind()), maxLintLine))
 			}
 			if names || !openapi.IsLiteral(m.Name) {
 				walk(openapi.Place{Node: m.Value, File: p.File}, at, !names && (openapi.NamesByAuthor(m.Name) || namesInComponents[m.Name]))

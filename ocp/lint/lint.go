@@ -13,6 +13,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi2conv"
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 )
 
@@ -115,19 +116,11 @@ func convert(loader *openapi3.Loader, data []byte) (*openapi3.T, error) {
 // lintLine returns the first line of a message, shortened if it is too long.
 func lintLine(err error) string {
 	if wrong := unmarshalError.FindStringSubmatch(err.Error()); wrong != nil {
-		return clipLine(fmt.Sprintf("not checked to the end: the document has a value of the wrong type (%s) in %s", wrong[1], wrong[2]))
+		return text.Cut(fmt.Sprintf("not checked to the end: the document has a value of the wrong type (%s) in %s", wrong[1], wrong[2]), maxLintLine)
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return "not checked to the end: " + err.Error()
 	}
 	line, _, _ := strings.Cut(err.Error(), "\n")
-	return clipLine(line)
-}
-
-// clipLine shortens a finding that is too long.
-func clipLine(line string) string {
-	if len(line) > maxLintLine {
-		return strings.ToValidUTF8(line[:maxLintLine], "") + "…"
-	}
-	return line
+	return text.Cut(line, maxLintLine)
 }

@@ -60,7 +60,7 @@ func (r *requestReader) contentType() (string, error) {
 	header := r.request.Header
 	for _, coding := range header["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(coding, "identity") {
-			return "", r.refuseBody(EncodedBody, "has the Content-Encoding "+text.Clip(coding, validate.MaxProblem)+": send it as it is")
+			return "", r.refuseBody(EncodedBody, "has the Content-Encoding "+text.Cut(coding, validate.MaxProblem)+": send it as it is")
 		}
 	}
 	switch types := header["Content-Type"]; len(types) {

@@ -98,6 +98,6 @@ func (r *requestReader) checkFilled(argument int, value jsontext.Value) error {
 func (r *requestReader) wrongFill(in tool.Location, name, value string) error {
 	return &RequestError{
 		Kind: UnfitValue, In: in, Name: name,
-		Message: "the " + string(in) + " parameter " + text.Clip(name, validate.MaxProblem) + " of " + r.tool.Operation() + " must be " + text.Clip(value, validate.MaxProblem) + ", and be given once",
+		Message: "the " + string(in) + " parameter " + text.Cut(name, validate.MaxProblem) + " of " + r.tool.Operation() + " must be " + text.Cut(value, validate.MaxProblem) + ", and be given once",
 	}
 }

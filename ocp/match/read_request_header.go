@@ -41,7 +41,7 @@ func checkConnection(value string) error {
 		switch strings.ToLower(strings.Trim(option, " \t")) {
 		case "", "close", "keep-alive", "proxy-connection", "te", "upgrade", "http2-settings":
 		default:
-			return refuseHeader("Connection", "has the header "+text.Clip(strings.Trim(option, " \t"), validate.MaxProblem)+" taken away before the API sees it: leave that out")
+			return refuseHeader("Connection", "has the header "+text.Cut(strings.Trim(option, " \t"), validate.MaxProblem)+" taken away before the API sees it: leave that out")
 		}
 	}
 	return nil
@@ -61,6 +61,6 @@ func (p *requestPlan) readsHeader(name string) bool {
 }
 
 func refuseHeader(name, problem string) error {
-	name = text.Clip(name, validate.MaxProblem)
+	name = text.Cut(name, validate.MaxProblem)
 	return &RequestError{Kind: AmbiguousValue, In: tool.InHeader, Name: name, Message: "the header " + name + " " + problem}
 }

@@ -91,12 +91,12 @@ func isNested(value jsontext.Value) bool {
 func sameName(in tool.Location, argument, name, other string) error {
 	where := "the " + string(in)
 	if argument != "" && argument != name {
-		where += " parameter " + text.Clip(argument, validate.MaxProblem)
+		where += " parameter " + text.Cut(argument, validate.MaxProblem)
 	}
 	return &RequestError{
 		Kind: AmbiguousValue, In: in, Name: argument,
-		Message: where + " has the name " + strconv.Quote(text.Clip(name, validate.MaxProblem)) + ", which some servers read as " +
-			strconv.Quote(text.Clip(other, validate.MaxProblem)) + ": leave one of them away, and write it as the document does",
+		Message: where + " has the name " + strconv.Quote(text.Cut(name, validate.MaxProblem)) + ", which some servers read as " +
+			strconv.Quote(text.Cut(other, validate.MaxProblem)) + ": leave one of them away, and write it as the document does",
 	}
 }
 

@@ -191,7 +191,7 @@ func (a aliases) check(in tool.Location, name string) error {
 	if ok {
 		return &RequestError{
 			Kind: AmbiguousValue, In: in, Name: name,
-			Message: "the " + string(in) + " parameter " + strconv.Quote(text.Clip(name, validate.MaxProblem)) + " is read by some servers as " +
+			Message: "the " + string(in) + " parameter " + strconv.Quote(text.Cut(name, validate.MaxProblem)) + " is read by some servers as " +
 				strconv.Quote(declared) + ": write it so",
 		}
 	}
@@ -262,7 +262,7 @@ func valueLen(t *tool.Tool, rest, next string, last bool, argument int) (int, er
 func wrongPath(t *tool.Tool, path string) error {
 	return &RequestError{
 		Kind: WrongPath, In: tool.InPath,
-		Message: "the path " + strconv.Quote(text.Clip(path, validate.MaxProblem)) + " is not one of " + t.Operation(),
+		Message: "the path " + strconv.Quote(text.Cut(path, validate.MaxProblem)) + " is not one of " + t.Operation(),
 	}
 }
 

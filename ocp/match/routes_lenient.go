@@ -225,24 +225,3 @@ func unhex(c byte) int {
 	}
 	return -1
 }
-
-// hasControl reports whether a text has a control character.
-func hasControl(text string) bool {
-	return strings.ContainsFunc(text, unicode.IsControl)
-}
-
-// hasDotSegments reports whether a segment of the path is "." or "..". Slashes and
-// backslashes separate segments, and text after a semicolon is ignored.
-func hasDotSegments(path string) bool {
-	if strings.IndexByte(path, '.') < 0 {
-		return false
-	}
-	for _, segment := range strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == '\\' || r == '?' || r == '#' }) {
-		segment, _, _ = strings.Cut(segment, ";")
-		switch strings.Trim(segment, " ") {
-		case ".", "..":
-			return true
-		}
-	}
-	return false
-}

@@ -165,7 +165,7 @@ func (r *Routes) compare(tool *tool.Tool, method, path, reading string) error {
 	if len(found) == 0 || tool != nil && has(found, tool) {
 		return nil
 	}
-	reason := "some servers read the path " + strconv.Quote(text.Clip(path, validate.MaxProblem)) + " as one of " + found[0].Operation()
+	reason := "some servers read the path " + strconv.Quote(text.Cut(path, validate.MaxProblem)) + " as one of " + found[0].Operation()
 	if tool != nil {
 		reason += ", and it is one of " + tool.Operation()
 	} else {
@@ -259,7 +259,7 @@ func isFolded(path string) bool {
 // plainReadings returns the readings of a path with only unreserved characters, as most
 // paths have, and nil for other paths.
 func plainReadings(path string, tool *tool.Tool) (readings []string, problem string) {
-	if !plan.IsPlainPath(path) || hasDotSegments(path) {
+	if !plan.IsPlainPath(path) || style.HasDotSegment([]byte(path), false) {
 		return nil, ""
 	}
 	return appendStems([]string{fold(path)}, tool), ""
@@ -284,9 +284,9 @@ func readingsOf(path string, tool *tool.Tool) (readings []string, problem string
 		problem = "its path is percent-encoded more than " + strconv.Itoa(maxDecoded) + " times"
 	case !utf8.ValidString(decoded):
 		problem = "its path is not text in UTF-8"
-	case hasControl(decoded):
+	case text.HasControl(decoded):
 		problem = "its path has a control character"
-	case hasDotSegments(path), hasDotSegments(decoded):
+	case style.HasDotSegment([]byte(path), false), style.HasDotSegment([]byte(decoded), false):
 		problem = "its path has a . or .. segment, which leads to another path: write the path it leads to"
 	}
 	// A server may split the path before or after it decodes it.

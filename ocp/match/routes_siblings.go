@@ -188,7 +188,7 @@ func (s *siblings) read(request *http.Request) (present map[int][]string, proble
 }
 
 func misspelled(kind, name, meant string) string {
-	return "its " + kind + " " + strconv.Quote(text.Clip(name, validate.MaxProblem)) + " is read by some servers as " + meant +
+	return "its " + kind + " " + strconv.Quote(text.Cut(name, validate.MaxProblem)) + " is read by some servers as " + meant +
 		", which identifies the operation: write it as " + meant
 }
 

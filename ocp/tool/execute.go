@@ -35,7 +35,7 @@ func Execute(ctx context.Context, tools *Toolset, name string, arguments []byte,
 }
 
 func (s *Toolset) unknownTool(name string) *Failure {
-	message := fmt.Sprintf("unknown tool %q", text.Clip(name, 2*maxName))
+	message := fmt.Sprintf("unknown tool %q", text.Cut(name, 2*maxName))
 	near := nearest.Name(name, func(yield func(string) bool) {
 		for _, t := range s.tools {
 			if !yield(t.Name) {

@@ -19,5 +19,5 @@ func (r *Result) Filename() string {
 	if err != nil {
 		return ""
 	}
-	return text.Clip(body.CleanFilename(parameters["filename"]), body.MaxFilename)
+	return text.Cut(body.CleanFilename(parameters["filename"]), body.MaxFilename)
 }

@@ -409,7 +409,7 @@ func (p *pendingTool) bare(a *argumentText, describe int) argumentText {
 		description = p.argument(a).Description
 	}
 	if len(description) > describe {
-		description = clipTo(description, describe)
+		description = text.Cut(description, describe)
 	}
 	return argumentText{name: a.name, source: &schemaSource{
 		schema: p.compact.Translate(a.source.schema.Place()), description: description, deprecated: a.source.deprecated,
@@ -455,16 +455,8 @@ func (b *builder) clipTexts() {
 	}
 	most := waterLevel(sizes, maxListedTexts)
 	for _, t := range b.set.tools {
-		t.Title, t.Description = clipTo(t.Title, most), clipTo(t.Description, most)
+		t.Title, t.Description = text.Cut(t.Title, most), text.Cut(t.Description, most)
 	}
-}
-
-// clipTo is like text.Clip but accepts any limit.
-func clipTo(s string, limit int) string {
-	if limit < len("…") && limit < len(s) {
-		return ""
-	}
-	return text.Clip(s, limit)
 }
 
 // waterLevel returns the largest limit such that the sizes, each reduced to at most this

@@ -59,7 +59,7 @@ func (b *builder) warnOfUnprotected() {
 // unprotected returns the warning that a name in a list of non-inferrable arguments
 // matches no argument of the tools.
 func unprotected(list, name string, tools []*Tool) Warning {
-	reason := fmt.Sprintf("%s: there is no argument %q, so it protects nothing", list, text.Clip(name, validate.MaxProblem))
+	reason := fmt.Sprintf("%s: there is no argument %q, so it protects nothing", list, text.Cut(name, validate.MaxProblem))
 	tool, _, qualified := strings.Cut(name, ".")
 	known := slices.ContainsFunc(tools, func(t *Tool) bool { return t.Name == tool })
 	near := nearest.Name(name, func(yield func(string) bool) {

@@ -49,7 +49,7 @@ func (t *Tool) redirection(r *Result) *Failure {
 			", so it has nothing but what is known already; call it without a condition (If-None-Match, If-Modified-Since)"}
 	}
 	if location := r.Header.Get("Location"); location != "" {
-		message += " to " + text.Clip(strconv.Quote(location), maxDetail)
+		message += " to " + text.Cut(strconv.Quote(location), maxDetail)
 	}
 	return &Failure{Kind: Redirected, Status: r.Status, Message: message + "; redirects are not followed"}
 }
@@ -93,11 +93,11 @@ func problemDetail(r *Result) string {
 		if err != nil {
 			return ""
 		}
-		return text.Clip(errorText(members, http.StatusText(r.Status), 0), maxDetail)
+		return text.Cut(errorText(members, http.StatusText(r.Status), 0), maxDetail)
 	case r.MediaType() == "text/html":
-		return text.Clip(strings.TrimSpace("an HTML page"+pageTitle(body)), maxDetail)
+		return text.Cut(strings.TrimSpace("an HTML page"+pageTitle(body)), maxDetail)
 	case strings.HasPrefix(r.MediaType(), "text/"):
-		return text.Clip(strings.ToValidUTF8(string(body), "\ufffd"), maxDetail)
+		return text.Cut(strings.ToValidUTF8(string(body), "\ufffd"), maxDetail)
 	}
 	return ""
 }
@@ -171,5 +171,5 @@ func pageTitle(page []byte) string {
 		return ""
 	}
 	title := strings.Join(strings.Fields(string(page[start:start+end])), " ")
-	return fmt.Sprintf(" titled %q", text.Clip(strings.ToValidUTF8(title, ""), longest))
+	return fmt.Sprintf(" titled %q", text.Cut(strings.ToValidUTF8(title, ""), longest))
 }

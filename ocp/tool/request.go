@@ -86,7 +86,7 @@ func (c *Call) setPath(target *url.URL, scratch *buffer.Buffer) error {
 		}
 	}
 	scratch.B = escaped
-	if hasDotSegment(escaped) {
+	if style.HasDotSegment(escaped, false) {
 		return c.Tool.invalid([]Problem{{Message: "the path arguments together make a . or .. segment, which would lead to another path"}})
 	}
 	raw := string(escaped)
@@ -100,24 +100,6 @@ func (c *Call) setPath(target *url.URL, scratch *buffer.Buffer) error {
 	}
 	target.Path, target.RawPath = unescaped, raw
 	return nil
-}
-
-// hasDotSegment reports whether a segment of the path is "." or "..".
-func hasDotSegment(path []byte) bool {
-	for i := range path {
-		if path[i] != '/' {
-			continue
-		}
-		rest := path[i+1:]
-		dots := 0
-		for dots < len(rest) && rest[dots] == '.' {
-			dots++
-		}
-		if (dots == 1 || dots == 2) && (dots == len(rest) || rest[dots] == '/') {
-			return true
-		}
-	}
-	return false
 }
 
 // setParameters sets the query, header and cookie arguments.
@@ -245,10 +227,10 @@ func (t *Tool) invalid(problems []Problem) *Failure {
 		}
 		message.WriteByte(' ')
 		if p.Path != "" {
-			message.WriteString(text.Clip(p.Path, validate.MaxProblem))
+			message.WriteString(text.Cut(p.Path, validate.MaxProblem))
 			message.WriteString(": ")
 		}
-		message.WriteString(text.Clip(p.Message, validate.MaxProblem))
+		message.WriteString(text.Cut(p.Message, validate.MaxProblem))
 	}
 	return &Failure{Kind: InvalidArguments, Message: message.String(), Problems: problems}
 }

@@ -28,7 +28,7 @@ func (e *UnmatchedError) Error() string {
 		if i > 0 {
 			list.WriteString("; ")
 		}
-		fmt.Fprintf(&list, "%s %s matches no operation of the document%s", e.Option, text.Clip(s.String(), validate.MaxProblem), e.near[i])
+		fmt.Fprintf(&list, "%s %s matches no operation of the document%s", e.Option, text.Cut(s.String(), validate.MaxProblem), e.near[i])
 	}
 	if more := len(e.Selectors) - maxNamedSelectors; more > 0 {
 		fmt.Fprintf(&list, "; and %d more", more)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
 )
@@ -114,7 +115,7 @@ func (e *Encoder) readType(body []byte, contentType string) (parameters map[stri
 		known = declared.takes(base) && (kindOf(base) == e.kind || e.kind == Binary)
 	}
 	if !known || strings.Contains(base, "*") {
-		return nil, unread(MediaType, "", "is "+clip(base)+", and the document declares "+e.declared)
+		return nil, unread(MediaType, "", "is "+text.Cut(base, maxShown)+", and the document declares "+e.declared)
 	}
 	return parameters, e.checkCharset(body, parameters["charset"])
 }
@@ -131,7 +132,7 @@ func (e *Encoder) checkCharset(body []byte, charset string) error {
 	if e.kind == Binary {
 		return nil
 	}
-	return unread(Charset, "", "is in the charset "+clip(charset)+": send it in UTF-8")
+	return unread(Charset, "", "is in the charset "+text.Cut(charset, maxShown)+": send it in UTF-8")
 }
 
 // readForm reads the properties of a form.
@@ -193,7 +194,7 @@ func (e *Encoder) styled() []string {
 func (e *Encoder) readField(f *fields, pairs []style.Pair, name string, shape style.Shape) ([]byte, error) {
 	plan, err := e.field(name)
 	if err != nil {
-		return nil, unread(style.Malformed, clip(name), "has a name that is empty or too long")
+		return nil, unread(style.Malformed, text.Cut(name, maxShown), "has a name that is empty or too long")
 	}
 	property := propertyOf(shape, name)
 	var types, items style.Types
@@ -227,7 +228,7 @@ func (e *Encoder) readField(f *fields, pairs []style.Pair, name string, shape st
 	case len(values) == 1 && (!listed || types&^(style.Array|style.Null) != 0):
 		return values[0], nil
 	case len(values) > 1 && !listed && (types != 0 || plan.kind == JSON):
-		return nil, unread(style.Duplicate, clip(name), "is given more than once, and servers differ in which one they take: give it once")
+		return nil, unread(style.Duplicate, text.Cut(name, maxShown), "is given more than once, and servers differ in which one they take: give it once")
 	}
 	return append(append([]byte{'['}, bytes.Join(values, []byte{','})...), ']'), nil
 }
@@ -255,21 +256,19 @@ func appendFile(dst, content []byte, filename, contentType string) []byte {
 }
 
 // readText appends the JSON of a field of a form.
-func readText(name, text string, kind Kind, types style.Types) (jsontext.Value, error) {
+func readText(name, value string, kind Kind, types style.Types) (jsontext.Value, error) {
 	if kind == JSON {
-		if err := wire.Check([]byte(text)); err != nil {
-			return nil, unread(style.Malformed, clip(name), "is not JSON that can be read: "+err.Error())
+		if err := wire.Check([]byte(value)); err != nil {
+			return nil, unread(style.Malformed, text.Cut(name, maxShown), "is not JSON that can be read: "+err.Error())
 		}
-		return bytes.Trim([]byte(text), " \t\r\n"), nil
+		return bytes.Trim([]byte(value), " \t\r\n"), nil
 	}
-	value, problem := style.AppendText(nil, text, types)
+	read, problem := style.AppendText(nil, value, types)
 	if problem != "" {
-		return nil, unread(style.Unfit, clip(name), problem)
+		return nil, unread(style.Unfit, text.Cut(name, maxShown), problem)
 	}
-	return value, nil
+	return read, nil
 }
 
-func clip(text string) string {
-	const longest = 60 // bytes
-	return strings.ToValidUTF8(text[:min(len(text), longest)], "")
-}
+// maxShown limits what an error shows of a name or media type, in bytes.
+const maxShown = 60

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
 )
 
@@ -71,16 +72,16 @@ func (f *fields) addPart(p *multipart.Part) error {
 	}
 	name = unquoted(name)
 	if strings.Contains(strings.ToLower(p.Header.Get("Content-Disposition")), "name*") {
-		return unread(style.Ambiguous, clip(name), "has a name or file name in extended notation, which servers read in different ways")
+		return unread(style.Ambiguous, text.Cut(name, maxShown), "has a name or file name in extended notation, which servers read in different ways")
 	}
 	switch strings.ToLower(p.Header.Get("Content-Transfer-Encoding")) {
 	case "", "7bit", "8bit", "binary":
 	default:
-		return unread(style.Ambiguous, clip(name), "has a Content-Transfer-Encoding, which some servers decode and others do not")
+		return unread(style.Ambiguous, text.Cut(name, maxShown), "has a Content-Transfer-Encoding, which some servers decode and others do not")
 	}
 	content, err := io.ReadAll(p)
 	if err != nil {
-		return unread(style.Malformed, clip(name), "cannot be read: "+err.Error())
+		return unread(style.Malformed, text.Cut(name, maxShown), "cannot be read: "+err.Error())
 	}
 	made := part{full: p.Header.Get("Content-Type")}
 	made.filename, made.file = parameters["filename"]
@@ -89,7 +90,7 @@ func (f *fields) addPart(p *multipart.Part) error {
 		base, typed, err := mime.ParseMediaType(made.full)
 		charset := strings.ToLower(typed["charset"])
 		if err != nil || !made.file && charset != "" && charset != "utf-8" && charset != "utf8" && !isASCII(content) {
-			return unread(Charset, clip(name), "is of the type "+clip(made.full)+", which cannot be read: send text in UTF-8")
+			return unread(Charset, text.Cut(name, maxShown), "is of the type "+text.Cut(made.full, maxShown)+", which cannot be read: send text in UTF-8")
 		}
 		made.json = kindOf(base) == JSON
 	}
@@ -145,7 +146,7 @@ func (f *fields) value(i int, plan *field, types style.Types) ([]byte, error) {
 	case plan.file, made.file && (plan.either || types == 0):
 		return appendFile(nil, []byte(p.Value), made.filename, made.full), nil
 	case made.file:
-		return nil, unread(style.Unfit, clip(p.Name), "is a file, and the document does not have one there")
+		return nil, unread(style.Unfit, text.Cut(p.Name, maxShown), "is a file, and the document does not have one there")
 	case plan.either:
 		types &^= style.Object // in a multipart body, an object is a file
 	case made.json:

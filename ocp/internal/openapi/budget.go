@@ -3,7 +3,8 @@ package openapi
 import (
 	"errors"
 	"fmt"
-	"strings"
+
+	"github.com/fairwayhq/fairway/internal/text"
 )
 
 // Limits on the operations of one document. With $refs, a small document can have a
@@ -68,7 +69,7 @@ func (r *reader) texts(n *Node) []string {
 // warn adds a warning to the operation.
 func (r *reader) warn(format string, arguments ...any) {
 	if r.part() {
-		r.Warnings = append(r.Warnings, shorten(fmt.Sprintf(format, arguments...)))
+		r.Warnings = append(r.Warnings, text.Cut(fmt.Sprintf(format, arguments...), maxMessage))
 	}
 }
 
@@ -79,14 +80,6 @@ func (r *reader) fail(format string, arguments ...any) {
 	}
 	r.Err = fmt.Errorf(format, arguments...)
 	if message := r.Err.Error(); len(message) > maxMessage {
-		r.Err = errors.New(shorten(message))
+		r.Err = errors.New(text.Cut(message, maxMessage))
 	}
-}
-
-// shorten shortens a message that quotes too much of the document.
-func shorten(message string) string {
-	if len(message) <= maxMessage {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxMessage], "") + "…"
 }

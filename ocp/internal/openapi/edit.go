@@ -46,7 +46,7 @@ func (n *Node) Map(replace func(name string, value *Node) *Node) *Node {
 
 // Text returns a Node that is a string.
 func Text(s string) *Node {
-	return text(s)
+	return textNode(s)
 }
 
 // Boolean returns a Node that is true or false.

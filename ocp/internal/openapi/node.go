@@ -146,8 +146,8 @@ func array(items ...*Node) *Node {
 	return &Node{branch: &branch{kind: '[', items: items}}
 }
 
-// text returns a string.
-func text(s string) *Node {
+// textNode returns a string.
+func textNode(s string) *Node {
 	return &Node{raw: appendQuoted(nil, s)}
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/fairwayhq/fairway/internal/text"
 )
 
 // An Operation is one operation of a document, in the same form for every OpenAPI
@@ -129,7 +131,7 @@ func (l *lister) path(path string, item Place) {
 		err = errNoObject(target)
 	}
 	if err != nil {
-		l.lose(path, item, errors.New(shorten("path item: "+err.Error())))
+		l.lose(path, item, errors.New(text.Cut("path item: "+err.Error(), maxMessage)))
 		l.item(path, item, Place{})
 		return
 	}

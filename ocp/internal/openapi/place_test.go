@@ -35,7 +35,7 @@ components:
 `
 
 func placeOf(d *Document, ref string) Place {
-	node := object([]Member{{"$ref", text(ref)}})
+	node := object([]Member{{"$ref", textNode(ref)}})
 	return Place{node, d.Root().File}
 }
 

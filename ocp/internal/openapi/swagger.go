@@ -8,8 +8,8 @@ import "strings"
 // Swagger keywords.
 func modernise(n *Node, names bool) {
 	if !names && n.Get("type").Text() == "file" {
-		n.branch.set("type", text("string"))
-		n.branch.set("format", text("binary"))
+		n.branch.set("type", textNode("string"))
+		n.branch.set("format", textNode("binary"))
 	}
 	for _, m := range n.Members() {
 		switch {

@@ -124,7 +124,7 @@ func (r *reader) swaggerForm(fields []declaration) {
 	for _, d := range fields {
 		properties = append(properties, Member{d.name, fieldSchema(d)})
 		if d.required {
-			required = append(required, text(d.name))
+			required = append(required, textNode(d.name))
 		}
 		if d.Get("type").Text() == "array" {
 			style, explode := r.collection(d)
@@ -132,7 +132,7 @@ func (r *reader) swaggerForm(fields []declaration) {
 		}
 		file = file || isFile(d.Node)
 	}
-	members := []Member{{"type", text("object")}, {"properties", object(properties)}}
+	members := []Member{{"type", textNode("object")}, {"properties", object(properties)}}
 	if len(required) > 0 {
 		members = append(members, Member{"required", array(required...)})
 	}
@@ -152,7 +152,7 @@ func fieldSchema(d declaration) *Node {
 	if d.description == "" || schema.IsRef() {
 		return schema.Node
 	}
-	return object(append(slices.Clone(schema.Members()), Member{"description", text(d.description)}))
+	return object(append(slices.Clone(schema.Members()), Member{"description", textNode(d.description)}))
 }
 
 // isFile reports whether a parameter had the type file, which modernise converts to a string

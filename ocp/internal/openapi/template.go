@@ -290,7 +290,7 @@ func textParameter(name, in string, file *File) Parameter {
 		In:       in,
 		Required: true,
 		Style:    defaultStyle(in),
-		Schema:   Place{object([]Member{{"type", text("string")}}), file},
+		Schema:   Place{object([]Member{{"type", textNode("string")}}), file},
 	}
 }
 

@@ -44,7 +44,7 @@ func TestPath_every_operation_is_kept(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.path, func(t *testing.T) {
-			d := readText(t, fmt.Sprintf(`{"openapi":"3.0.3","info":{},"paths":{%s:{"get":{"parameters":%s}}}}`, text(test.path).Raw(), declared))
+			d := readText(t, fmt.Sprintf(`{"openapi":"3.0.3","info":{},"paths":{%s:{"get":{"parameters":%s}}}}`, textNode(test.path).Raw(), declared))
 			operations := d.Operations()
 			if len(operations) != 1 || operations[0].Err != nil {
 				t.Fatalf("got %+v", operations)

@@ -96,7 +96,7 @@ func (s *Serializer) ReadPath(dst []byte, raw string, shape Shape) ([]byte, erro
 		switch {
 		case isBlank(text):
 			return dst, s.misread(Malformed, "is empty")
-		case hasDotSegment(text, true):
+		case HasDotSegment(text, true):
 			return dst, s.misread(Ambiguous, problemDots)
 		}
 	}

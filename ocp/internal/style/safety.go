@@ -81,7 +81,7 @@ func (s *Serializer) problemOf(text []byte) string {
 			return problemControl
 		case hasEncodedSlash(text):
 			return problemSlash
-		case hasDotSegment(text, false), hasDotSegment(text, true):
+		case HasDotSegment(text, false), HasDotSegment(text, true):
 			return problemDots
 		}
 	}
@@ -118,7 +118,7 @@ func (s *Serializer) checkSegment(text []byte) error {
 		return nil
 	case isBlank(text):
 		return s.refuse(problemEmpty)
-	case hasDotSegment(text, true):
+	case HasDotSegment(text, true):
 		return s.refuse(problemDots)
 	}
 	return nil
@@ -150,16 +150,17 @@ func isBlank(escaped []byte) bool {
 	return true
 }
 
-// hasDotSegment reports whether text has a "." or ".." segment between slashes or
-// backslashes. If decode is set, text is percent-decoded once. Spaces in a segment, and
-// everything after a ";", are ignored, as some servers do.
-func hasDotSegment(text []byte, decode bool) bool {
+// HasDotSegment reports whether text has a "." or ".." segment. Segments end at a slash or
+// backslash, and at a "?" or "#", where some servers end a path. If decode is set, text is
+// percent-decoded once. Spaces in a segment, and everything after a ";", are ignored, as
+// some servers do.
+func HasDotSegment(text []byte, decode bool) bool {
 	dots, other, parameters := 0, false, false
 	for i := 0; i < len(text); {
 		c, size := unescape(text[i:], decode)
 		i += size
 		switch {
-		case c == '/' || c == '\\':
+		case c == '/' || c == '\\' || c == '?' || c == '#':
 			if !other && (dots == 1 || dots == 2) {
 				return true
 			}

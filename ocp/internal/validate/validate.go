@@ -83,7 +83,7 @@ func collect(err *jsonschema.ValidationError, problems *[]Problem) {
 			}
 			return
 		}
-		*problems = append(*problems, Problem{path, text.Clip(describe(err.ErrorKind), MaxProblem)})
+		*problems = append(*problems, Problem{path, text.Cut(describe(err.ErrorKind), MaxProblem)})
 	}
 }
 
@@ -106,7 +106,7 @@ func alternatives(err *jsonschema.ValidationError) string {
 			}
 		}
 	}
-	return text.Clip("fits none of the alternatives of its schema: "+strings.Join(reasons, "; or "), MaxProblem)
+	return text.Cut("fits none of the alternatives of its schema: "+strings.Join(reasons, "; or "), MaxProblem)
 }
 
 func describe(k jsonschema.ErrorKind) string {

@@ -2,15 +2,6 @@ package text
 
 import "strings"
 
-// Clip shortens s to at most limit bytes, ending it with an ellipsis. It does not cut a
-// character in two.
-func Clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit-len("…")], "") + "…"
-}
-
 // Pointer returns the JSON Pointer (RFC 6901) of the tokens.
 func Pointer(tokens ...string) string {
 	var p strings.Builder

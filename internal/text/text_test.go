@@ -1,0 +1,23 @@
+package text
+
+import "testing"
+
+func TestCut(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		limit int
+		want  string
+	}{
+		{"abc", 3, "abc"},
+		{"abcdefg", 6, "abc…"},
+		{"abäcdefg", 6, "ab…"}, // the third byte would be half a character
+		{"äöü", 3, "…"},
+		{"abcdefg", 2, ""},
+		{"abcdefg", -1, ""},
+		{"", 0, ""},
+	} {
+		if got := Cut(c.text, c.limit); got != c.want {
+			t.Errorf("Cut(%q, %d) = %q, want %q", c.text, c.limit, got, c.want)
+		}
+	}
+}
