@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/fairwayhq/fairway/internal/mediatype"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
@@ -164,7 +165,7 @@ func parseLink(s string) (l link, rest string, ok bool) {
 		case "title":
 			l.title = text.Cut(strings.ToValidUTF8(value, "\ufffd"), maxLinkTitle)
 		case "type":
-			l.media = content.MediaType(value)
+			l.media = mediatype.Base(value)
 		case "anchor":
 			anchored = true // the link belongs to another document
 		}

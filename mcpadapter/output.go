@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
+	"github.com/fairwayhq/fairway/internal/mediatype"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
@@ -103,12 +103,7 @@ func alwaysJSON(answer *tool.Answer) bool {
 	if answer.Empty || len(answer.MediaTypes) == 0 {
 		return false
 	}
-	for _, media := range answer.MediaTypes {
-		if _, subtype, _ := strings.Cut(media, "/"); subtype != "json" && !strings.HasSuffix(subtype, "+json") {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(answer.MediaTypes, func(media string) bool { return !mediatype.IsJSON(media) })
 }
 
 // schemaMismatch returns an error if the response does not match the document's schema.

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/mediatype"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 )
 
@@ -39,7 +39,7 @@ func (s *Server) admit(r *http.Request) *jsonrpc.Fault {
 		f.Anonymous, f.Allow = true, true
 		return f
 	}
-	if content.MediaType(r.Header.Get("Content-Type")) != "application/json" {
+	if mediatype.Base(r.Header.Get("Content-Type")) != "application/json" {
 		return jsonrpc.Faultf(http.StatusUnsupportedMediaType, jsonrpc.InvalidRequest,
 			"the Content-Type must be application/json, not %q", text.Cut(r.Header.Get("Content-Type"), text.MaxQuoted))
 	}
@@ -73,7 +73,7 @@ func acceptsStream(accept []string) bool {
 			return true
 		}
 		for part := range strings.SplitSeq(line, ",") {
-			if content.MediaType(part) == "text/event-stream" && !refusedByWeight(part) {
+			if mediatype.Base(part) == "text/event-stream" && !refusedByWeight(part) {
 				return true
 			}
 		}
@@ -171,7 +171,7 @@ func acceptsJSON(accept []string) bool {
 	for _, line := range accept {
 		for part := range strings.SplitSeq(line, ",") {
 			asked = asked || strings.TrimSpace(part) != ""
-			switch content.MediaType(part) {
+			switch mediatype.Base(part) {
 			case "application/json", "application/*", "*/*":
 				if !refusedByWeight(part) {
 					return true

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/mediatype"
 	"github.com/fairwayhq/fairway/internal/simplify"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -275,7 +276,7 @@ func appendOutput(b []byte, answer *tool.Answer, value []byte) []byte {
 func appendValueSchema(b []byte, answer *tool.Answer, limit int) []byte {
 	if len(answer.MediaTypes) > 0 && !slices.ContainsFunc(answer.MediaTypes, maybeStructured) {
 		b = append(b, `{"type":"string"`...)
-		if !slices.ContainsFunc(answer.MediaTypes, isText) {
+		if !slices.ContainsFunc(answer.MediaTypes, mediatype.IsText) {
 			b = append(b, `,"contentEncoding":"base64","contentMediaType":`...)
 			b = wire.AppendString(b, answer.MediaTypes[0])
 		}
@@ -302,7 +303,7 @@ func appendValueSchema(b []byte, answer *tool.Answer, limit int) []byte {
 // maybeStructured reports whether bodies of the media type can be JSON. The media type may be a
 // range such as */*.
 func maybeStructured(mediaType string) bool {
-	return isStructured(mediaType) || strings.Contains(mediaType, "*")
+	return mediatype.IsJSON(mediaType) || strings.Contains(mediaType, "*")
 }
 
 // membersOf returns the members of an object that has already been checked.

@@ -3,10 +3,10 @@ package otcadapter
 import (
 	"encoding/base64"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/fairwayhq/fairway/internal/mediatype"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -140,32 +140,13 @@ func appendValue(b []byte, result *tool.Result) []byte {
 	if len(body) == 0 {
 		return append(b, `""`...)
 	}
-	if (mediaType == "" || isStructured(mediaType)) && wire.Valid(body) {
+	if (mediaType == "" || mediatype.IsJSON(mediaType)) && wire.Valid(body) {
 		return append(b, body...)
 	}
-	if isText(mediaType) || isStructured(mediaType) || mediaType == "" && utf8.Valid(body) {
+	if mediatype.IsText(mediaType) || mediatype.IsJSON(mediaType) || mediaType == "" && utf8.Valid(body) {
 		return wire.AppendString(b, body)
 	}
 	b = append(b, '"')
 	b = base64.StdEncoding.AppendEncode(b, body)
 	return append(b, '"')
-}
-
-// isStructured reports whether bodies of the media type are JSON.
-func isStructured(mediaType string) bool {
-	return mediaType == "application/json" || mediaType == "text/json" ||
-		strings.HasPrefix(mediaType, "application/") && strings.HasSuffix(mediaType, "+json")
-}
-
-// isText reports whether bodies of the media type are text.
-func isText(mediaType string) bool {
-	if strings.HasPrefix(mediaType, "text/") || strings.HasSuffix(mediaType, "+xml") || strings.HasSuffix(mediaType, "+yaml") {
-		return true
-	}
-	switch mediaType {
-	case "application/xml", "application/yaml", "application/x-yaml", "application/x-ndjson",
-		"application/jsonl", "application/javascript", "application/x-www-form-urlencoded":
-		return true
-	}
-	return false
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/mediatype"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/ocp/stream"
@@ -83,12 +84,11 @@ func outputsOf(header http.Header, status int, body []byte, limit int64) jsontex
 // plainOutputs returns the outputs for a body without an encoding.
 func plainOutputs(contentType string, status int, body []byte) jsontext.Value {
 	body = bytes.TrimPrefix(body, toolcall.ByteOrderMark)
-	base, _, _ := strings.Cut(contentType, ";")
-	base = strings.ToLower(strings.TrimSpace(base))
+	base := mediatype.Base(contentType)
 	switch {
 	case status == http.StatusPartialContent:
 		return engagement.Omitted{Bytes: int64(len(body)), Why: engagement.OmittedPart}.JSON()
-	case base == "application/json", base == "text/json", strings.HasSuffix(base, "+json"):
+	case mediatype.IsJSON(base):
 		return body // JSON that is not strict is omitted
 	case base == "" && startsJSON(body) && wire.Check(body) == nil:
 		return body

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/mediatype"
 )
 
 // ByteOrderMark precedes the UTF-8 text of some servers. It is not part of the text, and JSON
@@ -39,9 +40,8 @@ func DecodeText(header http.Header, body *buffer.Buffer, limit int64) (*buffer.B
 
 // IsText reports whether bodies of the content type are text.
 func IsText(contentType string) bool {
-	base, _, _ := strings.Cut(contentType, ";")
-	base = strings.ToLower(strings.TrimSpace(base))
-	return strings.HasPrefix(base, "text/") || strings.HasSuffix(base, "json") || strings.HasSuffix(base, "xml")
+	base := mediatype.Base(contentType)
+	return mediatype.IsText(base) || mediatype.IsJSON(base)
 }
 
 // transcode converts a body from the named charset to UTF-8.

@@ -15,7 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/internal/mediatype"
 )
 
 const (
@@ -275,7 +275,7 @@ func mimeOf(uri, name string) string {
 	case ".wav":
 		return "audio/wav"
 	}
-	return content.MediaType(mime.TypeByExtension(extension))
+	return mediatype.Base(mime.TypeByExtension(extension))
 }
 
 // TypeOf returns the declared media type, or else one derived from the content.
@@ -292,10 +292,8 @@ func TypeOf(declared string, data []byte) string {
 // readable reports whether content of that type is sent as text. Text that is not valid UTF-8 is
 // sent as bytes.
 func readable(mediaType string, data []byte) bool {
-	media, _, _ := strings.Cut(mediaType, ";")
-	kind, subtype, _ := strings.Cut(strings.ToLower(strings.TrimSpace(media)), "/")
-	isText := content.Textual(kind, subtype) || subtype == "json" || strings.HasSuffix(subtype, "+json")
-	return isText && utf8.Valid(data)
+	base := mediatype.Base(mediaType)
+	return (mediatype.IsText(base) || mediatype.IsJSON(base)) && utf8.Valid(data)
 }
 
 // Read returns the content of a file resource and its media type. If the file does not exist, or

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/mediatype"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -44,7 +45,7 @@ func (e *Enhancer) Suits(x *Exchange) Reason {
 		return Status
 	case x.Status < 200 || 300 <= x.Status && (x.Status < 400 || !e.options.Errors):
 		return Status
-	case !isJSON(x.Header.Get("Content-Type")):
+	case !mediatype.IsJSON(mediatype.Base(x.Header.Get("Content-Type"))):
 		return NotJSON
 	}
 	if encoding := x.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
@@ -63,18 +64,6 @@ func (e *Enhancer) applies(tool *tool.Tool) bool {
 		}
 	}
 	return false
-}
-
-// isJSON reports whether a Content-Type names a single JSON value: application/json
-// or a media type with the suffix +json. JSON streams have other media types.
-func isJSON(contentType string) bool {
-	if semicolon := strings.IndexByte(contentType, ';'); semicolon >= 0 {
-		contentType = contentType[:semicolon]
-	}
-	contentType = strings.TrimSpace(contentType)
-	const suffix = "+json"
-	return strings.EqualFold(contentType, "application/json") ||
-		len(contentType) > len(suffix) && strings.EqualFold(contentType[len(contentType)-len(suffix):], suffix)
 }
 
 // MaxBody returns the maximum size of a response to buffer, in bytes.

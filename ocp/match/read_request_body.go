@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/mediatype"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/body"
@@ -28,7 +29,7 @@ func (r *requestReader) readBody(content []byte) error {
 	encoder := planned.EncoderFor(contentType)
 	if planned.Encoders != nil {
 		r.begin(r.all[planned.TypeArgument].Name)
-		r.out = wire.AppendString(r.out, plan.MediaType(encoder.ContentType()))
+		r.out = wire.AppendString(r.out, mediatype.Base(encoder.ContentType()))
 	}
 	if planned.Whole >= 0 {
 		a := &r.all[planned.Whole]

@@ -11,10 +11,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/fairwayhq/fairway/internal/mediatype"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/extension"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
-	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
 )
 
@@ -39,7 +39,7 @@ func (t *toolBuilder) describeAnswer() {
 			answer.Unstated = answer.Unstated || t.tool.Method != http.MethodHead && mayHaveBody(response.Status)
 		}
 		for _, media := range response.Content {
-			if m := plan.MediaType(media.Type); isMediaType(m) && !slices.Contains(answer.MediaTypes, m) {
+			if m := mediatype.Base(media.Type); isMediaType(m) && !slices.Contains(answer.MediaTypes, m) {
 				answer.MediaTypes = append(answer.MediaTypes, m)
 			}
 			if first.Node == nil && rank(media.Type) < 2 {
@@ -122,10 +122,10 @@ func accept(mediaTypes []string) string {
 
 // rank orders the media types of a response. JSON has the lowest rank and comes first.
 func rank(contentType string) int {
-	switch m := plan.MediaType(contentType); {
+	switch m := mediatype.Base(contentType); {
 	case m == "application/json":
 		return 0
-	case strings.HasSuffix(m, "+json") || m == "*/*" || m == "application/*":
+	case mediatype.IsJSON(m) || m == "*/*" || m == "application/*":
 		return 1
 	case m == "application/x-www-form-urlencoded":
 		return 2

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/mediatype"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/body"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
@@ -37,7 +38,7 @@ const (
 
 // bodyRank returns the rank of a media type of a request body.
 func bodyRank(media *openapi.Media) int {
-	base := plan.MediaType(media.Type)
+	base := mediatype.Base(media.Type)
 	kind, isRange := rangeKind(media)
 	rank := rankOther
 	switch {
@@ -46,7 +47,7 @@ func bodyRank(media *openapi.Media) int {
 	case isRange && kind == body.JSON:
 		rank = rankJSONRange
 	case isRange && kind == body.Binary:
-	case base == "text/json" || strings.HasSuffix(base, "+json"):
+	case mediatype.IsJSON(base):
 		rank = rankOtherJSON
 	case base == "application/x-www-form-urlencoded":
 		rank = rankURLEncoded
@@ -78,7 +79,7 @@ func preferred(content []openapi.Media) *openapi.Media {
 // often declare all of them with the same schema.
 func fitsMediaType(media *openapi.Media) bool {
 	types := schema.Types(media.Schema)
-	switch plan.MediaType(media.Type) {
+	switch mediatype.Base(media.Type) {
 	case jsonPatch:
 		return len(types) == 0 || slices.Contains(types, "array") && mayBeOperation(media.Schema)
 	case mergePatch, strategicMergePatch:
@@ -109,7 +110,7 @@ func mayBeOperation(array openapi.Place) bool {
 // as */*. If the schema is absent or describes bytes, the body is a file. Otherwise it is
 // JSON.
 func rangeKind(media *openapi.Media) (kind body.Kind, isRange bool) {
-	switch base := plan.MediaType(media.Type); base {
+	switch base := mediatype.Base(media.Type); base {
 	case "*/*", "application/*":
 	case "application/*+json":
 		return body.JSON, true
@@ -119,7 +120,7 @@ func rangeKind(media *openapi.Media) (kind body.Kind, isRange bool) {
 	switch {
 	case schema.IsFile(media.Schema):
 		return body.Binary, true
-	case len(media.Schema.Members()) == 0 && plan.MediaType(media.Type) == "*/*":
+	case len(media.Schema.Members()) == 0 && mediatype.Base(media.Type) == "*/*":
 		return body.Binary, true
 	}
 	return body.JSON, true
@@ -140,7 +141,7 @@ func (t *toolBuilder) bodyEncoder(media *openapi.Media, object *schema.Object) (
 	if kind == body.JSON {
 		sentAs = "application/json"
 	}
-	t.guess("request body: the document declares only the range " + plan.MediaType(media.Type) + "; the body is sent as " + sentAs)
+	t.guess("request body: the document declares only the range " + mediatype.Base(media.Type) + "; the body is sent as " + sentAs)
 	return encoder, nil
 }
 
@@ -160,9 +161,9 @@ func bodyTypes(content []openapi.Media, chosen *openapi.Media) (choices []*opena
 	patches := isPatch(chosen)
 	for i := range content {
 		media := &content[i]
-		base := plan.MediaType(media.Type)
+		base := mediatype.Base(media.Type)
 		if len(choices) == maxBodyTypes || !isPatch(media) && base != "application/json" ||
-			slices.ContainsFunc(choices, func(c *openapi.Media) bool { return plan.MediaType(c.Type) == base }) {
+			slices.ContainsFunc(choices, func(c *openapi.Media) bool { return mediatype.Base(c.Type) == base }) {
 			continue
 		}
 		if !fitsMediaType(media) || !sameSchema(media.Schema, chosen.Schema) {
@@ -178,7 +179,7 @@ func bodyTypes(content []openapi.Media, chosen *openapi.Media) (choices []*opena
 }
 
 func isPatch(media *openapi.Media) bool {
-	switch plan.MediaType(media.Type) {
+	switch mediatype.Base(media.Type) {
 	case jsonPatch, mergePatch, strategicMergePatch:
 		return true
 	}
@@ -205,11 +206,11 @@ func (t *toolBuilder) addBodyType(choices []*openapi.Media) error {
 			}
 			list = append(list, ',')
 		}
-		base := plan.MediaType(media.Type)
+		base := mediatype.Base(media.Type)
 		content.Encoders[base] = encoder
 		list = wire.AppendString(list, base)
 	}
-	standard := wire.AppendString(nil, plan.MediaType(choices[0].Type))
+	standard := wire.AppendString(nil, mediatype.Base(choices[0].Type))
 	const description = "The format of the request body, which says how the API applies it."
 	text := []byte(`{"type":"string","enum":`)
 	text = append(append(text, list...), `],"default":`...)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/mediatype"
 	"github.com/fairwayhq/fairway/ocp/internal/body"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 	"github.com/fairwayhq/fairway/ocp/internal/plan"
@@ -31,7 +32,7 @@ func (t *toolBuilder) addBody() error {
 	if flat = flat && encoder.TakesObject(); !flat {
 		object = nil
 	}
-	if flat && plan.MediaType(media.Type) == "multipart/form-data" {
+	if flat && mediatype.Base(media.Type) == "multipart/form-data" {
 		t.files = fileProperties(object)
 	}
 	t.tool.body = &plan.Body{Encoder: encoder, Required: t.operation.Body.Required, Whole: -1}
@@ -72,7 +73,7 @@ func (t *toolBuilder) fields(media *openapi.Media, object *schema.Object) map[st
 			Reserved: names,
 		}
 	}
-	if object == nil || plan.MediaType(media.Type) != "multipart/form-data" {
+	if object == nil || mediatype.Base(media.Type) != "multipart/form-data" {
 		return fields
 	}
 	files := fileProperties(object)

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/fairwayhq/fairway/ocp/internal/plan"
+	"github.com/fairwayhq/fairway/internal/mediatype"
 )
 
 // A Caller runs the tool calls of one incoming request. Protocol adapters use it and
@@ -71,7 +71,7 @@ func (r *Result) Owned() *Result {
 // MediaType returns the response's media type in lower case, without parameters, or "" if
 // it has none.
 func (r *Result) MediaType() string {
-	return plan.MediaType(r.Header.Get("Content-Type"))
+	return mediatype.Base(r.Header.Get("Content-Type"))
 }
 
 // An Outcome is how a call ended. Failure is nil exactly if the call succeeded. If the API

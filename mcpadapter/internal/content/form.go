@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/fairwayhq/fairway/internal/mediatype"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -28,11 +29,11 @@ func FormOf(r *tool.Result) Form {
 		return emptyForm
 	}
 	media := r.MediaType()
-	kind, subtype, _ := strings.Cut(media, "/")
+	kind, _, _ := strings.Cut(media, "/")
 	switch {
-	case subtype == "json" || strings.HasSuffix(subtype, "+json"):
+	case mediatype.IsJSON(media):
 		return JSONForm
-	case Textual(kind, subtype):
+	case mediatype.IsText(media):
 		return TextForm
 	case kind == "image":
 		return ImageForm
@@ -56,33 +57,7 @@ func AppendJSON(dst, body []byte) (b []byte, value []byte) {
 	return append(b, '}'), bytes.TrimSpace(body)
 }
 
-// Textual reports whether a media type is text, even if it is not text/*. This includes SVG: models
-// can read it as text and do not accept it as an image.
-func Textual(kind, subtype string) bool {
-	if kind == "text" || strings.HasSuffix(subtype, "+xml") || strings.HasSuffix(subtype, "+yaml") {
-		return true
-	}
-	if kind != "application" {
-		return false
-	}
-	switch subtype {
-	case "xml", "yaml", "x-yaml", "toml", "javascript", "x-javascript", "graphql", "sql",
-		"x-www-form-urlencoded", "x-ndjson", "ndjson", "jsonl", "json-seq", "problem":
-		return true
-	}
-	return false
-}
-
 func AppendText[T string | []byte](dst []byte, s T) []byte {
 	dst = wire.AppendString(append(dst, `{"type":"text","text":`...), s)
 	return append(dst, '}')
-}
-
-// MediaType returns a media type in lower case, without its parameters.
-func MediaType(contentType string) string {
-	if contentType == "application/json" {
-		return contentType
-	}
-	contentType, _, _ = strings.Cut(contentType, ";")
-	return strings.ToLower(strings.TrimSpace(contentType))
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/mediatype"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
 )
@@ -154,7 +155,7 @@ func NewRange(mediaRange string, kind Kind) (*Encoder, error) {
 
 func kindOf(base string) Kind {
 	switch base {
-	case "application/json", "text/json", "application/*":
+	case "application/*":
 		return JSON
 	case "application/x-www-form-urlencoded":
 		return URLEncoded
@@ -162,17 +163,13 @@ func kindOf(base string) Kind {
 		return Multipart
 	case "application/xml", "text/xml":
 		return XML
-	case "application/yaml", "application/x-yaml", "application/graphql", "application/javascript",
-		"application/x-ndjson", "application/jsonl", "application/jwt", "application/sql",
-		"application/sparql-query", "application/sparql-update":
-		return Text
 	}
 	switch {
-	case strings.HasSuffix(base, "+json"):
+	case mediatype.IsJSON(base):
 		return JSON
 	case strings.HasSuffix(base, "+xml"):
 		return XML
-	case strings.HasPrefix(base, "text/"), strings.HasSuffix(base, "+yaml"):
+	case mediatype.IsText(base):
 		return Text
 	case strings.HasPrefix(base, "multipart/"):
 		return 0

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/mediatype"
 	"github.com/fairwayhq/fairway/ocp/internal/body"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
 	"github.com/fairwayhq/fairway/ocp/internal/validate"
@@ -108,19 +109,10 @@ func (b *Body) IsType(i int) bool {
 // EncoderFor returns the encoder for bodies of the given Content-Type, or the default
 // encoder if there is none for it.
 func (b *Body) EncoderFor(contentType string) *body.Encoder {
-	if encoder := b.Encoders[MediaType(contentType)]; encoder != nil {
+	if encoder := b.Encoders[mediatype.Base(contentType)]; encoder != nil {
 		return encoder
 	}
 	return b.Encoder
-}
-
-// MediaType returns the media type of a Content-Type value, in lower case and without
-// parameters.
-func MediaType(contentType string) string {
-	if semicolon := strings.IndexByte(contentType, ';'); semicolon >= 0 {
-		contentType = contentType[:semicolon]
-	}
-	return strings.ToLower(strings.TrimSpace(contentType))
 }
 
 // IsPlainPath reports whether the path is the same escaped and unescaped.

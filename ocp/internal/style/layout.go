@@ -1,7 +1,5 @@
 package style
 
-import "strings"
-
 // A layout is one row of the style table, as an RFC 6570 operator: the text before,
 // between and around values.
 type layout struct {
@@ -61,11 +59,4 @@ func layoutOf(in In, style Style) (layout, bool) {
 		}
 	}
 	return layout{}, false
-}
-
-// isJSON reports whether a media type is JSON, ignoring parameters.
-func isJSON(mediaType string) bool {
-	mediaType, _, _ = strings.Cut(mediaType, ";")
-	mediaType = strings.ToLower(strings.TrimSpace(mediaType))
-	return mediaType == "application/json" || mediaType == "text/json" || strings.HasSuffix(mediaType, "+json")
 }

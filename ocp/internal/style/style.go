@@ -20,6 +20,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/mediatype"
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
@@ -147,7 +148,7 @@ func New(p Param) (*Serializer, error) {
 		layout:    form,
 		explode:   p.Explode,
 		content:   p.ContentType != "",
-		json:      isJSON(p.ContentType),
+		json:      mediatype.IsJSON(mediatype.Base(p.ContentType)),
 		reserved:  p.Reserved,
 		maxLength: p.MaxLength,
 	}
