@@ -143,7 +143,7 @@ func TestFailureIsAnAnswer(t *testing.T) {
 		{"problem", problem, []string{"GET /trips/{id} answered 404", `{"title":"No such trip"}`}},
 		{"html-page", page, []string{"502"}},
 		{"image", image, []string{"500"}},
-		{"long", long, []string{"400", strings.Repeat("é", maxErrorBody/2) + "…"}},
+		{"long", long, []string{"400", strings.Repeat("é", (maxErrorBody-len("…"))/2) + "…"}},
 	} {
 		for _, v := range revisions {
 			t.Run(c.rule+"/"+v.String(), func(t *testing.T) {

@@ -76,7 +76,7 @@ func TestIdentity(t *testing.T) {
 			&tool.Toolset{Name: "github.json", Title: "  GitHub v3 REST API! (ünstable)"},
 			`{"name":"github-v3-rest-api-nstable","title":"  GitHub v3 REST API! (ünstable)","version":"0"}`, "",
 		},
-		{"long-description", Options{}, &tool.Toolset{Description: long}, `{"name":"fairway","version":"0"}`, long[:maxInstructions] + "…"},
+		{"long-description", Options{}, &tool.Toolset{Description: long}, `{"name":"fairway","version":"0"}`, strings.Repeat("é", (maxInstructions-len("…"))/2) + "…"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			s := New(c.options)
