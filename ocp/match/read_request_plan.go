@@ -89,9 +89,9 @@ func (p *requestPlan) make(t *tool.Tool) {
 	}
 	// An exploded object takes the names that no other parameter has, and one that is open
 	// takes any name, so read these last.
-	byGreed := func(a, b int) int { return greed(p.shapes[a]) - greed(p.shapes[b]) }
-	slices.SortStableFunc(p.query, byGreed)
-	slices.SortStableFunc(p.cookies, byGreed)
+	byPriority := func(a, b int) int { return bindingPriority(p.shapes[a]) - bindingPriority(p.shapes[b]) }
+	slices.SortStableFunc(p.query, byPriority)
+	slices.SortStableFunc(p.cookies, byPriority)
 	p.excludes = excludesNames(t.InputSchema)
 	p.body = bodyShape{plan: p}
 	if planned.OpenBody {
@@ -99,8 +99,8 @@ func (p *requestPlan) make(t *tool.Tool) {
 	}
 }
 
-// greed ranks how likely an object is to take the query parameter of another argument.
-func greed(s style.Shape) int {
+// bindingPriority ranks how likely an object is to take the query parameter of another argument.
+func bindingPriority(s style.Shape) int {
 	if s.Types()&style.Object == 0 {
 		return 0
 	}

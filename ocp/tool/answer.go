@@ -147,23 +147,23 @@ func (t *Tool) CheckAnswer(body jsontext.Value) error {
 	}
 	decoded, err := wire.Decode(body)
 	if err != nil {
-		return fmt.Errorf("the answer of %s is not JSON: %w", t.Operation(), err)
+		return fmt.Errorf("the response of %s is not JSON: %w", t.Operation(), err)
 	}
 	compiled, err := t.answerValidator.Compile(func() jsontext.Value { return t.Answer.Schema })
 	if err != nil {
-		return fmt.Errorf("the schema of the answers of %s cannot be used: %w", t.Operation(), err)
+		return fmt.Errorf("compiling the response schema of %s: %w", t.Operation(), err)
 	}
 	err = compiled.Validate(decoded)
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
 		return err
 	}
-	return t.departs(problemsOf(invalid))
+	return schemaMismatch(t, problemsOf(invalid))
 }
 
-func (t *Tool) departs(problems []Problem) error {
+func schemaMismatch(t *Tool, problems []Problem) error {
 	if len(problems) == 0 {
-		return fmt.Errorf("the answer of %s does not fit its schema", t.Operation())
+		return fmt.Errorf("the response of %s does not match its declared schema", t.Operation())
 	}
-	return fmt.Errorf("the answer of %s does not fit its schema: %s: %s", t.Operation(), cmp.Or(problems[0].Path, "the whole"), problems[0].Message)
+	return fmt.Errorf("the response of %s does not match its declared schema: %s: %s", t.Operation(), cmp.Or(problems[0].Path, "the whole"), problems[0].Message)
 }

@@ -128,7 +128,7 @@ func rangeKind(media *openapi.Media) (kind body.Kind, isRange bool) {
 
 // bodyEncoder returns the encoder for the media type. If the type is a range, it records
 // that Fairway guessed the format of the body.
-func (t *toolBuilder) bodyEncoder(media *openapi.Media, object *schema.Object) (*body.Encoder, error) {
+func (t *bodyBuilder) bodyEncoder(media *openapi.Media, object *schema.Object) (*body.Encoder, error) {
 	kind, isRange := rangeKind(media)
 	if !isRange {
 		return body.New(media.Type, t.fields(media, object))
@@ -193,7 +193,7 @@ func sameSchema(a, b openapi.Place) bool {
 
 // addBodyType adds the argument that chooses the media type of the body. The request
 // carries it in the Content-Type header.
-func (t *toolBuilder) addBodyType(choices []*openapi.Media) error {
+func (t *bodyBuilder) addBodyType(choices []*openapi.Media) error {
 	content := t.tool.body
 	content.Encoders = make(map[string]*body.Encoder, len(choices))
 	list := []byte{'['}

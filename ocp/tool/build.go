@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/fairwayhq/fairway/ocp/internal/naming"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
 	"github.com/fairwayhq/fairway/ocp/internal/validate"
@@ -127,7 +128,7 @@ func (b *builder) candidates(operations []openapi.Operation) []candidate {
 		operation := &operations[i]
 		named[i].Operation = operation
 		if operation.Err == nil {
-			named[i].name = b.names.claim(toolName(operation.ID, operation.Method, operation.Path))
+			named[i].name = b.names.Claim(naming.ForOperation(operation.ID, operation.Method, operation.Path))
 		}
 	}
 	return named
@@ -158,19 +159,19 @@ func (b *builder) checkSelected(include, exclude selection, operations []candida
 
 // builder makes the tools of one document.
 type builder struct {
-	options BuildOptions
-	set     *Toolset
-	names   namespace
-	input   *schema.Translator
-	output  *schema.Translator
-	compact *schema.Translator // without descriptions; nil until a schema has to be simplified
-	pending []pendingTool
-	twins   twins
-	plain   validate.FastSet
-	answers []pendingAnswer
-	scratch []byte // for simplified schemas
-	early   int    // bytes of the input schemas written so far
-	written int    // bytes of all argument schemas so far, including those that were too large
+	options  BuildOptions
+	set      *Toolset
+	names    naming.Set
+	input    *schema.Translator
+	output   *schema.Translator
+	compact  *schema.Translator // without descriptions; nil until a schema has to be simplified
+	pending  []pendingTool
+	siblings siblingIndex
+	plain    validate.FastSet
+	answers  []pendingAnswer
+	scratch  []byte // for simplified schemas
+	early    int    // bytes of the input schemas written so far
+	written  int    // bytes of all argument schemas so far, including those that were too large
 
 	descriptions map[*openapi.Node]string // of properties
 
@@ -184,8 +185,8 @@ func newBuilder(o BuildOptions, mode schema.Mode) *builder {
 	return &builder{
 		options:      o,
 		set:          &Toolset{Name: o.Name, byName: make(map[string]*Tool)},
-		names:        newNamespace(),
-		twins:        newTwins(),
+		names:        naming.NewSet(),
+		siblings:     newSiblingIndex(),
 		plain:        make(validate.FastSet),
 		descriptions: make(map[*openapi.Node]string),
 		input:        schema.NewTranslator(mode, schema.Input),
@@ -204,7 +205,7 @@ func (b *builder) add(named candidate) {
 	for _, reason := range operation.Warnings {
 		b.warn(Warning{Operation: where, Reason: reason})
 	}
-	t := &toolBuilder{builder: b, operation: operation, names: newNamespace(), index: make(map[string]int), tool: &Tool{
+	t := &toolBuilder{builder: b, operation: operation, names: naming.NewSet(), index: make(map[string]int), tool: &Tool{
 		Name:        name,
 		Title:       operation.Summary,
 		Description: description(operation),
@@ -296,4 +297,21 @@ func security(operation *openapi.Operation) []SecurityRequirement {
 		requirements = append(requirements, r)
 	}
 	return requirements
+}
+
+// SchemaMode selects where a tool's input schema contains the schemas that the document
+// shares between operations.
+type SchemaMode string
+
+// The modes. An empty SchemaMode means SchemasAuto.
+const (
+	SchemasAuto   SchemaMode = "auto"   // small ones in place, others in $defs; or like another mode, if that is shorter
+	SchemasInline SchemaMode = "inline" // in place, as long as the schema stays within a size limit
+	SchemasDefs   SchemaMode = "defs"   // all in $defs
+)
+
+// ParseSchemaMode returns the mode with this name. "" means SchemasAuto.
+func ParseSchemaMode(name string) (SchemaMode, error) {
+	mode, err := schema.ParseMode(name)
+	return SchemaMode(mode), err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/shared"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/naming"
 	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
 
@@ -45,7 +46,7 @@ func TestRealDocuments(t *testing.T) {
 
 func checkTool(t *testing.T, tool *Tool, definition *jsonschema.Schema) {
 	t.Helper()
-	if !isName(tool.Name) || len(tool.Name) > maxName || tool.Description == "" {
+	if !naming.IsName(tool.Name) || len(tool.Name) > naming.MaxLength || tool.Description == "" {
 		t.Errorf("%s %s: name %q, description %q", tool.Method, tool.Path, tool.Name, tool.Description)
 	}
 	root, err := wire.Members(nil, tool.InputSchema)
@@ -64,7 +65,7 @@ func checkTool(t *testing.T, tool *Tool, definition *jsonschema.Schema) {
 		t.Errorf("%s: input schema: %v", tool.Name, err)
 	}
 	for _, a := range tool.Arguments {
-		if !isName(a.Name) || len(a.Name) > maxName {
+		if !naming.IsName(a.Name) || len(a.Name) > naming.MaxLength {
 			t.Errorf("%s: argument %q", tool.Name, a.Name)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/ocp/internal/naming"
 )
 
 // Execute runs one call. It finds the tool, binds the arguments, invokes the call and
@@ -35,7 +36,7 @@ func Execute(ctx context.Context, tools *Toolset, name string, arguments []byte,
 }
 
 func (s *Toolset) unknownTool(name string) *Failure {
-	message := fmt.Sprintf("unknown tool %q", text.Cut(name, 2*maxName))
+	message := fmt.Sprintf("unknown tool %q", text.Cut(name, 2*naming.MaxLength))
 	near := nearest.Name(name, func(yield func(string) bool) {
 		for _, t := range s.tools {
 			if !yield(t.Name) {
@@ -70,15 +71,15 @@ func asFailure(err error) *Failure {
 func (t *Tool) judge(r *Result) *Failure {
 	switch {
 	case r.Status >= 500:
-		return t.refusal(Failed, r)
+		return refusal(t, Failed, r)
 	case r.Status >= 400:
-		return t.refusal(Refused, r)
+		return refusal(t, Refused, r)
 	case r.Status >= 300:
-		return t.redirection(r)
+		return redirection(t, r)
 	case r.Status < 200:
 		return &Failure{Kind: Unreadable, Status: r.Status, Message: fmt.Sprintf("%s answered %s, which ends no request", t.Operation(), text.StatusLine(r.Status))}
 	}
-	if r.MediaType() == "text/html" && !t.answersHTML() {
+	if r.MediaType() == "text/html" && !declaresHTML(t) {
 		return &Failure{Kind: Unreadable, Status: r.Status, Message: fmt.Sprintf(
 			"%s answered an HTML page%s where its document declares %s: this is often a login or error page, so check the credentials and the address of the API",
 			t.Operation(), pageTitle(r.Body), strings.Join(t.Answer.MediaTypes, " or "))}
@@ -86,9 +87,9 @@ func (t *Tool) judge(r *Result) *Failure {
 	return nil
 }
 
-// answersHTML reports whether the document permits an HTML page as a response. A document
+// declaresHTML reports whether the document permits an HTML page as a response. A document
 // that declares no media type permits any.
-func (t *Tool) answersHTML() bool {
+func declaresHTML(t *Tool) bool {
 	return len(t.Answer.MediaTypes) == 0 || slices.ContainsFunc(t.Answer.MediaTypes, func(m string) bool {
 		return m == "*/*" || m == "text/*" || strings.Contains(m, "html")
 	})

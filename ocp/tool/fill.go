@@ -61,7 +61,7 @@ func (s *Toolset) FilledBy(fills func(*Tool, *Argument) bool) *Toolset {
 	sum.Write([]byte(s.Hash))
 	changed := false
 	for i, t := range s.tools {
-		if names := t.namesOf(fills); len(names) > 0 {
+		if names := filledNames(t, fills); len(names) > 0 {
 			filled.tools[i] = t.without(names)
 			changed = true
 			sum.Write([]byte("\x00" + t.Name + "\x00" + strings.Join(names, "\x01")))
@@ -75,8 +75,8 @@ func (s *Toolset) FilledBy(fills func(*Tool, *Argument) bool) *Toolset {
 	return &filled
 }
 
-// namesOf returns the names of the listed arguments for which fills returns true.
-func (t *Tool) namesOf(fills func(*Tool, *Argument) bool) (names []string) {
+// filledNames returns the names of the listed arguments for which fills returns true.
+func filledNames(t *Tool, fills func(*Tool, *Argument) bool) (names []string) {
 	for i := range t.Arguments {
 		if fills(t, &t.Arguments[i]) {
 			names = append(names, t.Arguments[i].Name)

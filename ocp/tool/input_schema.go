@@ -158,11 +158,11 @@ func (t *Tool) checkedSchema() jsontext.Value {
 // because all of them share one size limit.
 type pendingTool struct {
 	*builder
-	tool    *Tool
-	plan    *inputPlan
-	size    int     // upper limit for the bytes of the full schema; counted up to maxInputSchema
-	twins   []*Tool // tools with the same arguments
-	dropped bool    // the schemas of the arguments must be written again
+	tool     *Tool
+	plan     *inputPlan
+	size     int     // upper limit for the bytes of the full schema; counted up to maxInputSchema
+	siblings []*Tool // tools with the same arguments
+	dropped  bool    // the schemas of the arguments must be written again
 }
 
 // planInput records what the tool's input schema is made from. It writes the schema if the
@@ -188,7 +188,7 @@ func (t *toolBuilder) planInput() error {
 		return err
 	}
 	pending := pendingTool{builder: t.builder, tool: t.tool, plan: p}
-	if !t.joinTwin(&pending) {
+	if !t.joinSibling(&pending) {
 		pending.choose(t.maxSchema(), t.early <= maxWrittenEarly || t.options.MaxSchema < 0)
 		if t.tool.InputSchema == nil {
 			pending.drop()
@@ -251,7 +251,7 @@ func (p *pendingTool) tools() iter.Seq[*Tool] {
 		if !yield(p.tool) {
 			return
 		}
-		for _, twin := range p.twins {
+		for _, twin := range p.siblings {
 			if !yield(twin) {
 				return
 			}
@@ -296,7 +296,7 @@ func (b *builder) maxSchema() int {
 // same limit, which depends only on the document and the options.
 func (b *builder) finishInputs() {
 	limit := b.maxSchema()
-	b.descriptions, b.twins = nil, twins{}
+	b.descriptions, b.siblings = nil, siblingIndex{}
 	if b.options.MaxSchema >= 0 {
 		b.clipTexts()
 		sizes, room := make([]int, 0, len(b.set.tools)), maxListed
@@ -330,7 +330,7 @@ func (b *builder) finishInputs() {
 	}
 	b.input.Freeze(kept...)
 	for i := range b.pending {
-		for _, twin := range b.pending[i].twins {
+		for _, twin := range b.pending[i].siblings {
 			b.pending[i].share(twin)
 		}
 	}

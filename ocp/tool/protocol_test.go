@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/internal/shared"
+	"github.com/fairwayhq/fairway/ocp/internal/naming"
 	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
 )
 
@@ -83,7 +84,7 @@ func testSchemaDiscovery(t *testing.T) {
 			{"", "GET", "/repos/{owner}/{repo}/issues", "get_repos_owner_repo_issues"},
 			{"", "POST", "/users", "post_users"},
 		} {
-			if got := toolName(test.id, test.method, test.path); got != test.want {
+			if got := naming.ForOperation(test.id, test.method, test.path); got != test.want {
 				t.Errorf("%s, want %s", got, test.want)
 			}
 		}

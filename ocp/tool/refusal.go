@@ -25,7 +25,7 @@ const (
 
 // refusal describes a 4xx or 5xx response: the status, the API's error message, and what
 // to do next.
-func (t *Tool) refusal(kind FailureKind, r *Result) *Failure {
+func refusal(t *Tool, kind FailureKind, r *Result) *Failure {
 	f := &Failure{Kind: kind, Status: r.Status, RetryAfter: retryAfter(r.Header.Get("Retry-After"), time.Now())}
 	message := t.Operation() + " answered " + text.StatusLine(r.Status)
 	detail := problemDetail(r)
@@ -42,7 +42,7 @@ func (t *Tool) refusal(kind FailureKind, r *Result) *Failure {
 	return f
 }
 
-func (t *Tool) redirection(r *Result) *Failure {
+func redirection(t *Tool, r *Result) *Failure {
 	message := t.Operation() + " answered " + text.StatusLine(r.Status)
 	if r.Status == http.StatusNotModified {
 		return &Failure{Kind: Redirected, Status: r.Status, Message: message +

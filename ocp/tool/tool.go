@@ -1,10 +1,16 @@
 package tool
 
 import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
@@ -167,4 +173,103 @@ func (t *Tool) Takes(argument string) bool {
 // final slash; "" if there is none.
 func (t *Tool) BasePath() string {
 	return t.base
+}
+
+// errToolRead is the error of calling a Tool that was read from JSON.
+var errToolRead = errors.New("ocp: this tool was read from the JSON of the OCP tool schema, which does not say how arguments are named and encoded " +
+	"in the request, so it cannot be called: build it from its document (Build, Discovery)")
+
+// MarshalJSON implements json.Marshaler: it returns the tool in the shape of the OCP tool
+// schema, as AppendOCP does.
+func (t *Tool) MarshalJSON() ([]byte, error) {
+	if t == nil {
+		return []byte("null"), nil
+	}
+	text := t.AppendOCP(nil)
+	if err := wire.Check(text); err != nil {
+		return nil, fmt.Errorf("tool %s cannot be written as JSON: %w", t.Name, err)
+	}
+	return text, nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It sets the Name, Description, Method, Path,
+// OperationID, Tags and Deprecated of the tool, and keeps the whole text for MarshalJSON.
+// Such a tool can be shown and stored, but not called: its JSON lacks the names of the
+// arguments in the request, their serialization and the media type of the body. Bind
+// returns an error for it.
+func (t *Tool) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		return nil // as package encoding/json does
+	}
+	var known struct {
+		Name        string   `json:"name"`
+		Description string   `json:"description"`
+		Method      string   `json:"method"`
+		Path        string   `json:"path"`
+		OperationID string   `json:"operation_id"`
+		Tags        []string `json:"tags"`
+		Deprecated  bool     `json:"deprecated"`
+	}
+	read := jsontext.Value(text).Clone()
+	if err := wire.Check(read); err != nil {
+		return fmt.Errorf("ocp: this is not the JSON of a tool: %w", err)
+	}
+	if err := json.Unmarshal(read, &known); err != nil {
+		return fmt.Errorf("ocp: this is not the JSON of a tool: %w", err)
+	}
+	if known.Name == "" || known.Method == "" || known.Path == "" {
+		return errors.New("ocp: this is not the JSON of a tool: it needs a name, a method and a path")
+	}
+	*t = Tool{
+		Name: known.Name, Description: known.Description, Method: known.Method, Path: known.Path,
+		OperationID: known.OperationID, Tags: known.Tags, Deprecated: known.Deprecated, read: read,
+	}
+	return nil
+}
+
+// An argumentIndex finds arguments by name. It holds the positions of the arguments,
+// sorted by name, for binary search; a map for each tool would take ten times the memory.
+// It is nil for tools with few arguments, which are searched linearly.
+type argumentIndex []int32
+
+// unindexed is the largest number of arguments that are searched linearly.
+const unindexed = 8
+
+// indexOf returns the index of the arguments, or nil if there are too few to need one.
+func indexOf(all []Argument) argumentIndex {
+	if len(all) <= unindexed {
+		return nil
+	}
+	index := make(argumentIndex, len(all))
+	for i := range index {
+		index[i] = int32(i) //nolint:gosec // a tool has far fewer arguments
+	}
+	slices.SortFunc(index, func(a, b int32) int { return cmp.Compare(all[a].Name, all[b].Name) })
+	return index
+}
+
+// position returns the position of the argument with the given name.
+func (x argumentIndex) position(all []Argument, name string) (int, bool) {
+	if x == nil {
+		for i := range all {
+			if all[i].Name == name {
+				return i, true
+			}
+		}
+		return 0, false
+	}
+	// A function value, as slices.BinarySearchFunc takes, would let name escape to the heap.
+	low, high := 0, len(x)
+	for low < high {
+		middle := (low + high) / 2
+		switch at := int(x[middle]); {
+		case all[at].Name == name:
+			return at, true
+		case all[at].Name < name:
+			low = middle + 1
+		default:
+			high = middle
+		}
+	}
+	return 0, false
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // applicator appends m if it is a keyword with subschemas.
-func (w *writer) applicator(p openapi.Place, m openapi.Member, k *survey, s *setting) {
+func (w *writer) applicator(p openapi.Place, m openapi.Member, k *keywordSummary, s *setting) {
 	at := p.Item(m.Value)
 	switch m.Name {
 	case "properties":
@@ -73,7 +73,7 @@ func (w *writer) policy(name string, p openapi.Place) {
 // additional appends additionalProperties. Beside allOf, false would reject the
 // properties of the other parts. The document means unevaluatedProperties, so that is
 // written instead.
-func (w *writer) additional(p openapi.Place, k *survey, s *setting) {
+func (w *writer) additional(p openapi.Place, k *keywordSummary, s *setting) {
 	switch {
 	case p.Kind() == 'f' && s.part:
 		w.lost = true
@@ -150,7 +150,7 @@ func (w *writer) dependentSchemas(p openapi.Place, s *setting) {
 }
 
 // items appends items. The array form, used up to draft 2019-09, becomes prefixItems.
-func (w *writer) items(p openapi.Place, k *survey) {
+func (w *writer) items(p openapi.Place, k *keywordSummary) {
 	switch {
 	case p.Kind() != '[':
 		w.policy("items", p)
@@ -185,7 +185,7 @@ func (w *writer) list(name string, p openapi.Place, s setting, lead *component) 
 // oneOf appends a oneOf. If JSON Schema cannot distinguish its subschemas as the document
 // intends, it becomes an anyOf. Otherwise a value that is valid for one subschema would be
 // rejected because another accepts it too.
-func (w *writer) oneOf(p openapi.Place, k *survey, s setting) {
+func (w *writer) oneOf(p openapi.Place, k *keywordSummary, s setting) {
 	m := w.mark()
 	at := len(w.dst) + len(`,"`)
 	if w.dst[len(w.dst)-1] == '{' {

@@ -20,7 +20,7 @@ const (
 // keywords appends the members of the schema p: its type, then the other keywords in
 // document order. Keywords that JSON Schema 2020-12 does not define, and invalid values,
 // are left out.
-func (w *writer) keywords(p openapi.Place, k *survey, s setting, which share) {
+func (w *writer) keywords(p openapi.Place, k *keywordSummary, s setting, which share) {
 	if which&assertions != 0 {
 		w.typed(k)
 		s.hidden = w.t.hidden(p, s.hidden, k.allOf)
@@ -36,7 +36,7 @@ func (w *writer) keywords(p openapi.Place, k *survey, s setting, which share) {
 }
 
 // typed appends the type that the keywords type, nullable and format define.
-func (w *writer) typed(k *survey) {
+func (w *writer) typed(k *keywordSummary) {
 	types := k.types
 	null := k.nullable && len(types) > 0
 	for _, t := range types {
@@ -73,7 +73,7 @@ func (w *writer) quote(s string) {
 }
 
 // annotation appends m if it is an annotation, and reports whether it is.
-func (w *writer) annotation(m openapi.Member, k *survey) bool {
+func (w *writer) annotation(m openapi.Member, k *keywordSummary) bool {
 	kind := m.Value.Kind()
 	if w.t.bare {
 		return simplify.IsRemark(m.Name)
@@ -123,7 +123,7 @@ func (w *writer) examples(n *openapi.Node, valid bool, before, after string) {
 }
 
 // bound appends m if it is an assertion without subschemas, and reports whether it is.
-func (w *writer) bound(p openapi.Place, m openapi.Member, k *survey, s *setting) bool {
+func (w *writer) bound(p openapi.Place, m openapi.Member, k *keywordSummary, s *setting) bool {
 	n := m.Value
 	switch m.Name {
 	case "type", "$ref", "nullable":
@@ -176,7 +176,7 @@ func (w *writer) judge(m openapi.Member, valid bool) {
 
 // format appends a format. Formats that only mark binary data are left out, since
 // contentEncoding expresses that.
-func (w *writer) format(n *openapi.Node, k *survey) {
+func (w *writer) format(n *openapi.Node, k *keywordSummary) {
 	if n.Kind() != '"' || k.file {
 		return
 	}
@@ -206,7 +206,7 @@ func (w *writer) count(m openapi.Member) {
 
 // enum appends an enum. Values of another scalar type than the schema's, which YAML easily
 // produces, are converted to that type. Otherwise no value would be valid.
-func (w *writer) enum(n *openapi.Node, k *survey) {
+func (w *writer) enum(n *openapi.Node, k *keywordSummary) {
 	if len(n.Items()) == 0 {
 		w.lost = true
 		return
@@ -323,7 +323,7 @@ func (w *writer) nameLists(n *openapi.Node) {
 
 // dependencies writes the keyword of draft 7 and earlier as dependentRequired and
 // dependentSchemas.
-func (w *writer) dependencies(p openapi.Place, k *survey) {
+func (w *writer) dependencies(p openapi.Place, k *keywordSummary) {
 	var lists, schemas int
 	for _, m := range p.Members() {
 		switch {

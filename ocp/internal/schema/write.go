@@ -87,7 +87,7 @@ func (w *writer) schema(p openapi.Place, s setting) {
 
 // nullable appends a schema that allows null in addition to what its subschemas or its
 // const allow.
-func (w *writer) nullable(p openapi.Place, k *survey, s setting) {
+func (w *writer) nullable(p openapi.Place, k *keywordSummary, s setting) {
 	k.nullable = false
 	w.text(`{"anyOf":[{`)
 	inner := setting{reach: s.reach.then(choosing), hidden: s.hidden, part: s.part}
@@ -99,7 +99,7 @@ func (w *writer) nullable(p openapi.Place, k *survey, s setting) {
 
 // reference appends a schema that is a $ref. OpenAPI 3.0 ignores members beside a $ref, but
 // authors who add a description or nullable there expect them to work.
-func (w *writer) reference(p openapi.Place, k *survey, s setting) {
+func (w *writer) reference(p openapi.Place, k *keywordSummary, s setting) {
 	to := w.t.target(p, k.ref)
 	if to == nil {
 		w.missing(p, k)
@@ -131,7 +131,7 @@ func (w *writer) reference(p openapi.Place, k *survey, s setting) {
 }
 
 // extended appends a $ref together with its sibling keywords.
-func (w *writer) extended(p openapi.Place, k *survey, s setting, to *component) {
+func (w *writer) extended(p openapi.Place, k *keywordSummary, s setting, to *component) {
 	w.text(`{`)
 	if k.allOf {
 		k.lead = to
@@ -145,7 +145,7 @@ func (w *writer) extended(p openapi.Place, k *survey, s setting, to *component) 
 }
 
 // missing appends what is known of a schema whose $ref target is missing.
-func (w *writer) missing(p openapi.Place, k *survey) {
+func (w *writer) missing(p openapi.Place, k *keywordSummary) {
 	w.lost = true
 	note := "The document does not say more: " + k.ref.Text() + " leads nowhere."
 	if own := k.description.Text(); own != "" {

@@ -37,8 +37,8 @@ var (
 // A Compiled is a compiled schema whose validation takes limited effort.
 type Compiled struct {
 	schema *jsonschema.Schema
-	mu     sync.Mutex // held while effort is spent; unused if effort is nil
-	effort *effort    // nil if the schema has no references and is therefore walked at most once
+	mu     sync.Mutex        // held while effort is spent; unused if effort is nil
+	effort *validationBudget // nil if the schema has no references and is therefore walked at most once
 }
 
 func Compile(text []byte) (*Compiled, error) {
@@ -52,7 +52,7 @@ func Compile(text []byte) (*Compiled, error) {
 	compiler.UseLoader(noLoader{})
 	b := &Compiled{}
 	if bytes.Contains(text, []byte(RefPrefix)) {
-		b.effort = new(effort)
+		b.effort = new(validationBudget)
 		compiler.RegisterVocabulary(b.effort.vocabulary())
 		compiler.AssertVocabs()
 	}
@@ -130,12 +130,12 @@ func isWritable(number string) bool {
 
 // An effort is the remaining effort of one validation. It takes part in the validation as
 // a keyword that is added to every schema.
-type effort struct {
+type validationBudget struct {
 	left int
 }
 
 // vocabulary returns the keyword.
-func (e *effort) vocabulary() *jsonschema.Vocabulary {
+func (e *validationBudget) vocabulary() *jsonschema.Vocabulary {
 	anything := true
 	return &jsonschema.Vocabulary{
 		URL:    "fairway:///effort",
@@ -153,7 +153,7 @@ func (e *effort) vocabulary() *jsonschema.Vocabulary {
 
 // A step counts the effort of trying one schema.
 type step struct {
-	effort *effort
+	effort *validationBudget
 	cost   int
 }
 

@@ -40,20 +40,20 @@ func (t *Translator) hides(p openapi.Place) bool {
 // including those that the surrounding schemas hide. In an allOf, each part hides
 // properties for all parts.
 func (t *Translator) hidden(p openapi.Place, outer map[string]bool, allOf bool) map[string]bool {
-	found := hiding{t: t, names: outer, shared: true, left: maxHiddenLook}
-	found.look(p, allOf)
+	found := hiddenProperties{t: t, names: outer, shared: true, left: maxHiddenLook}
+	found.collect(p, allOf)
 	return found.names
 }
 
-// hiding collects the names of hidden properties.
-type hiding struct {
+// hiddenProperties collects the names of hidden properties.
+type hiddenProperties struct {
 	t      *Translator
 	names  map[string]bool
 	shared bool // names is shared and must be copied before a change
 	left   int  // number of schemas that may still be searched
 }
 
-func (h *hiding) look(p openapi.Place, allOf bool) {
+func (h *hiddenProperties) collect(p openapi.Place, allOf bool) {
 	if h.left--; h.left < 0 {
 		return
 	}
@@ -80,11 +80,11 @@ func (h *hiding) look(p openapi.Place, allOf bool) {
 			}
 			part = to.place
 		}
-		h.look(part, true)
+		h.collect(part, true)
 	}
 }
 
-func (h *hiding) add(name string) {
+func (h *hiddenProperties) add(name string) {
 	if h.shared {
 		names := make(map[string]bool, len(h.names)+1)
 		for n := range h.names {

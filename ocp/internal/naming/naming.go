@@ -1,4 +1,7 @@
-package tool
+// Package naming makes the names of tools and arguments. Names are deterministic: the same document
+// always gives the same names. They contain ASCII letters, digits and underscores, start with a
+// letter, and have at most [MaxLength] bytes.
+package naming
 
 import (
 	"crypto/sha256"
@@ -8,16 +11,16 @@ import (
 	"unicode"
 )
 
-// maxName is the maximum length of a tool or argument name, in bytes. Every known client
+// MaxLength is the maximum length of a tool or argument name, in bytes. Every known client
 // accepts names of this length.
-const maxName = 64
+const MaxLength = 64
 
-// toolName returns the name of an operation according to the OCP rules (OCP 1.0, Tool
+// ForOperation returns the name of an operation according to the OCP rules (OCP 1.0, Tool
 // Naming). It is the operationId, with invalid characters replaced if necessary. If there
 // is no usable operationId, it is the method and path in snake case.
-func toolName(operationID, method, path string) string {
-	if name := sanitize(operationID); name != "" {
-		return shorten(name)
+func ForOperation(operationID, method, path string) string {
+	if name := Sanitize(operationID); name != "" {
+		return Shorten(name)
 	}
 	var name strings.Builder
 	name.WriteString(strings.ToLower(method))
@@ -27,19 +30,19 @@ func toolName(operationID, method, path string) string {
 			name.WriteString(word)
 		}
 	}
-	return shorten(name.String())
+	return Shorten(name.String())
 }
 
-// sanitize replaces invalid characters by underscores and makes the name start with a
+// Sanitize replaces invalid characters by underscores and makes the name start with a
 // letter. It returns "" if s has no letter or digit.
-func sanitize(s string) string {
+func Sanitize(s string) string {
 	name := strings.Map(func(r rune) rune {
 		if isNameRune(r) {
 			return r
 		}
 		return '_'
 	}, s)
-	if isName(name) {
+	if IsName(name) {
 		return name
 	}
 	name = strings.TrimLeft(name, "_")
@@ -52,8 +55,8 @@ func sanitize(s string) string {
 	return name
 }
 
-// isName reports whether s matches [a-zA-Z][a-zA-Z0-9_]*.
-func isName(s string) bool {
+// IsName reports whether s matches [a-zA-Z][a-zA-Z0-9_]*.
+func IsName(s string) bool {
 	for i, r := range s {
 		if !isNameRune(r) || i == 0 && (r == '_' || '0' <= r && r <= '9') {
 			return false
@@ -87,41 +90,41 @@ func snake(segment string) string {
 	return strings.TrimRight(word.String(), "_")
 }
 
-// shorten cuts a name that is too long and appends a hash of the full name, so that the
+// Shorten cuts a name that is too long and appends a hash of the full name, so that the
 // short name is the same each time the document is read.
-func shorten(name string) string {
-	if len(name) <= maxName {
+func Shorten(name string) string {
+	if len(name) <= MaxLength {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))
 	suffix := "_" + hex.EncodeToString(sum[:4])
-	return strings.TrimRight(name[:maxName-len(suffix)], "_") + suffix
+	return strings.TrimRight(name[:MaxLength-len(suffix)], "_") + suffix
 }
 
 // A namespace makes names unique. The time for a name does not depend on how often the
 // same name was claimed before.
-type namespace struct {
-	taken map[string]bool
+type Set struct {
+	Taken map[string]bool
 	last  map[string]int // the last suffix tried, by name without suffix
 }
 
-func newNamespace() namespace {
-	return namespace{taken: make(map[string]bool), last: make(map[string]int)}
+func NewSet() Set {
+	return Set{Taken: make(map[string]bool), last: make(map[string]int)}
 }
 
-// claim returns name, or name with the first free suffix of _2, _3, ….
-func (n namespace) claim(name string) string {
-	if !n.taken[name] {
-		n.taken[name] = true
+// Claim returns name, or name with the first free suffix of _2, _3, ….
+func (n Set) Claim(name string) string {
+	if !n.Taken[name] {
+		n.Taken[name] = true
 		return name
 	}
 	const longestSuffix = len("_999999")
-	stem := name[:min(len(name), maxName-longestSuffix)]
+	stem := name[:min(len(name), MaxLength-longestSuffix)]
 	for i := max(n.last[stem]+1, 2); ; i++ {
 		suffix := "_" + strconv.Itoa(i)
-		unique := name[:min(len(name), maxName-len(suffix))] + suffix
-		if !n.taken[unique] {
-			n.taken[unique], n.last[stem] = true, i
+		unique := name[:min(len(name), MaxLength-len(suffix))] + suffix
+		if !n.Taken[unique] {
+			n.Taken[unique], n.last[stem] = true, i
 			return unique
 		}
 	}

@@ -5,19 +5,19 @@ import (
 	"reflect"
 )
 
-// twins finds tools with the same arguments, such as operations that share the schema of
+// siblings finds tools with the same arguments, such as operations that share the schema of
 // their request body. The arguments of such tools are stored and written only once.
-type twins struct {
+type siblingIndex struct {
 	seed maphash.Seed
 	tool map[uint64]int // position in builder.pending by the hash of a tool's arguments
 }
 
-func newTwins() twins {
-	return twins{maphash.MakeSeed(), make(map[uint64]int)}
+func newSiblingIndex() siblingIndex {
+	return siblingIndex{maphash.MakeSeed(), make(map[uint64]int)}
 }
 
 // hash returns a hash of the names and schemas of a tool's arguments.
-func (w *twins) hash(p *pendingTool) uint64 {
+func (w *siblingIndex) hash(p *pendingTool) uint64 {
 	var h maphash.Hash
 	h.SetSeed(w.seed)
 	for i := range p.tool.all {
@@ -30,20 +30,20 @@ func (w *twins) hash(p *pendingTool) uint64 {
 	return h.Sum64()
 }
 
-// joinTwin makes the tool share the arguments of an earlier tool with the same arguments,
+// joinSibling makes the tool share the arguments of an earlier tool with the same arguments,
 // and reports whether there is one.
-func (b *builder) joinTwin(p *pendingTool) bool {
-	key := b.twins.hash(p)
-	i, known := b.twins.tool[key]
+func (b *builder) joinSibling(p *pendingTool) bool {
+	key := b.siblings.hash(p)
+	i, known := b.siblings.tool[key]
 	if !known {
-		b.twins.tool[key] = len(b.pending)
+		b.siblings.tool[key] = len(b.pending)
 		return false
 	}
 	first := &b.pending[i]
 	if !first.equals(p) {
 		return false
 	}
-	first.twins = append(first.twins, p.tool)
+	first.siblings = append(first.siblings, p.tool)
 	first.share(p.tool)
 	return true
 }

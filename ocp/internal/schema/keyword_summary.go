@@ -8,7 +8,7 @@ import (
 )
 
 // A survey collects what must be known about a schema before its first keyword is written.
-type survey struct {
+type keywordSummary struct {
 	ref         *openapi.Node
 	description *openapi.Node
 	types       []string // valid type names, in document order
@@ -36,9 +36,9 @@ type survey struct {
 // The JSON types in the order of output.
 var jsonTypes = [...]string{"object", "array", "string", "integer", "number", "boolean", "null"}
 
-// survey inspects all keywords of p once.
-func (w *writer) survey(p openapi.Place) survey {
-	k := survey{siblings: 0}
+// keywordSummary inspects all keywords of p once.
+func (w *writer) survey(p openapi.Place) keywordSummary {
+	k := keywordSummary{siblings: 0}
 	for _, m := range p.Members() {
 		switch m.Name {
 		case "$ref":
@@ -107,7 +107,7 @@ func (w *writer) survey(p openapi.Place) survey {
 }
 
 // types reads the keyword type and keeps valid names without duplicates.
-func (w *writer) types(k *survey, n *openapi.Node) {
+func (w *writer) types(k *keywordSummary, n *openapi.Node) {
 	switch n.Kind() {
 	case '"':
 		w.addType(k, plainText(n))
@@ -123,7 +123,7 @@ func (w *writer) types(k *survey, n *openapi.Node) {
 	}
 }
 
-func (w *writer) addType(k *survey, name []byte) {
+func (w *writer) addType(k *keywordSummary, name []byte) {
 	if string(name) == "file" {
 		k.file, name = true, []byte("string")
 	}

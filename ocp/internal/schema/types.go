@@ -30,7 +30,7 @@ const maxTypeLook = 128
 // is missing, the types are inferred from the other keywords. The caller must not change
 // the list.
 func Types(place openapi.Place) []string {
-	look := typeLook{left: maxTypeLook}
+	look := typeInference{left: maxTypeLook}
 	set := look.types(place, 0)
 	return typeLists[set]
 }
@@ -48,13 +48,13 @@ var typeLists = func() (lists [anyType + 1][]string) {
 	return lists
 }()
 
-// typeLook infers types. It inspects a limited number of schemas.
-type typeLook struct {
+// typeInference infers types. It inspects a limited number of schemas.
+type typeInference struct {
 	left int
 }
 
 // types returns the types that p allows, or anyType if they are unknown.
-func (l *typeLook) types(p openapi.Place, steps int) typeSet {
+func (l *typeInference) types(p openapi.Place, steps int) typeSet {
 	if l.left--; l.left < 0 || steps > maxSteps || p.Kind() != '{' {
 		return anyType
 	}
@@ -73,7 +73,7 @@ func (l *typeLook) types(p openapi.Place, steps int) typeSet {
 }
 
 // stated returns the types that the keywords of p other than $ref allow.
-func (l *typeLook) stated(p openapi.Place, steps int) typeSet {
+func (l *typeInference) stated(p openapi.Place, steps int) typeSet {
 	set := statedTypes(p.Get("type"))
 	if set == anyType {
 		set = l.implied(p)
@@ -141,7 +141,7 @@ func typeOf(name []byte) typeSet {
 }
 
 // implied returns the types that the keywords of p apply to.
-func (l *typeLook) implied(p openapi.Place) typeSet {
+func (l *typeInference) implied(p openapi.Place) typeSet {
 	var values, about typeSet
 	for _, m := range p.Members() {
 		switch m.Name {

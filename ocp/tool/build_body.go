@@ -13,9 +13,15 @@ import (
 	"github.com/fairwayhq/fairway/ocp/internal/style"
 )
 
+// bodyBuilder makes the arguments of the request body of one operation.
+type bodyBuilder struct {
+	*toolBuilder
+	files map[string]fileUse // the properties of a multipart form that are files
+}
+
 // addBody adds the arguments of the request body: one argument for each property of an
 // object, or a single argument for the whole body.
-func (t *toolBuilder) addBody() error {
+func (t *bodyBuilder) addBody() error {
 	if t.operation.Body == nil || len(t.operation.Body.Content) == 0 {
 		return nil
 	}
@@ -58,7 +64,7 @@ func (t *toolBuilder) addBody() error {
 }
 
 // fields returns how each property of a form is serialized.
-func (t *toolBuilder) fields(media *openapi.Media, object *schema.Object) map[string]body.Field {
+func (t *bodyBuilder) fields(media *openapi.Media, object *schema.Object) map[string]body.Field {
 	fields := make(map[string]body.Field)
 	var names []string
 	if object != nil && len(media.Encoding) > 0 {
@@ -109,7 +115,7 @@ func isRequiredChoice(p schema.Property) bool {
 // only one value, the gateway fills the argument. Fills is false for an optional body
 // without other required properties: such a property is listed, because a caller that
 // omits all other properties could not send the body otherwise.
-func (t *toolBuilder) addProperty(p *schema.Property, fills bool) {
+func (t *bodyBuilder) addProperty(p *schema.Property, fills bool) {
 	if p.ReadOnly {
 		return
 	}
@@ -134,7 +140,7 @@ func (t *toolBuilder) addProperty(p *schema.Property, fills bool) {
 
 // propertySchema translates the schema of a property. In multipart forms, a file is
 // described as base64 content with a filename and a media type.
-func (t *toolBuilder) propertySchema(p *schema.Property) jsontext.Value {
+func (t *bodyBuilder) propertySchema(p *schema.Property) jsontext.Value {
 	switch t.files[p.Name] {
 	case declaredFile:
 		text := jsontext.Value(body.FileSchema)
@@ -179,7 +185,7 @@ func (t *toolBuilder) takeSource(i int) {
 }
 
 // openBody allows additional properties if the document clearly allows them in the body.
-func (t *toolBuilder) openBody(object *schema.Object) {
+func (t *bodyBuilder) openBody(object *schema.Object) {
 	switch object.Additional {
 	case schema.AdditionalAllowed:
 		t.closed = jsontext.Value("true")
@@ -199,7 +205,7 @@ func (t *toolBuilder) openBody(object *schema.Object) {
 }
 
 // addWholeBody makes the whole body a single argument.
-func (t *toolBuilder) addWholeBody(media *openapi.Media) {
+func (t *bodyBuilder) addWholeBody(media *openapi.Media) {
 	t.tool.body.Whole = len(t.tool.all)
 	t.addArgument(Argument{
 		In:          InBody,
@@ -209,7 +215,7 @@ func (t *toolBuilder) addWholeBody(media *openapi.Media) {
 	}, plan.Argument{NeededInBody: true}, media.Schema)
 }
 
-func (t *toolBuilder) wholeSchema(media *openapi.Media) jsontext.Value {
+func (t *bodyBuilder) wholeSchema(media *openapi.Media) jsontext.Value {
 	description := t.operation.Body.Description
 	switch kind := t.tool.body.Encoder.Kind(); {
 	case kind == body.Text || kind == body.XML:

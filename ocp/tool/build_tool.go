@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/naming"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
@@ -21,7 +22,7 @@ type toolBuilder struct {
 	*builder
 	operation *openapi.Operation
 	tool      *Tool
-	names     namespace           // of the arguments
+	names     naming.Set          // of the arguments
 	index     map[string]int      // positions of the arguments by name
 	places    map[string][]string // the names of the parameters by location
 	constants []style.Pair        // the query pairs in the path
@@ -30,8 +31,6 @@ type toolBuilder struct {
 	translated   *schemaSource         // the latest translation, until an argument takes it
 	sources      map[int]*schemaSource // of the arguments, by position
 	closedSource *schemaSource         // of closed
-
-	files map[string]fileUse // the properties of a multipart form that are files
 }
 
 // locations is the order of the arguments.
@@ -61,7 +60,7 @@ func (t *toolBuilder) build() error {
 			}
 		}
 	}
-	if err := t.addBody(); err != nil {
+	if err := (&bodyBuilder{toolBuilder: t}).addBody(); err != nil {
 		return err
 	}
 	t.planPath()
@@ -81,10 +80,10 @@ func (t *toolBuilder) build() error {
 // extensions are read from it and from the holders.
 func (t *toolBuilder) addArgument(a Argument, planned plan.Argument, place openapi.Place, holders ...openapi.Place) {
 	name := argumentName(cmp.Or(a.Name, a.WireName))
-	if t.names.taken[name] {
-		name = shorten(string(a.In) + "_" + name)
+	if t.names.Taken[name] {
+		name = naming.Shorten(string(a.In) + "_" + name)
 	}
-	a.Name = t.names.claim(name)
+	a.Name = t.names.Claim(name)
 	a.types = schema.Types(place)
 	if planned.Filled {
 		a.Required = false
@@ -111,15 +110,15 @@ func (t *toolBuilder) addArgument(a Argument, planned plan.Argument, place opena
 // argumentName returns the argument name for a parameter or property: "filter[class]"
 // becomes filter_class. An argument without a name is the body.
 func argumentName(wireName string) string {
-	switch name := sanitize(wireName); {
+	switch name := naming.Sanitize(wireName); {
 	case wireName == "":
 		return "body"
 	case name == "":
 		return "argument"
 	case name != wireName:
-		return shorten(strings.TrimRight(name, "_"))
+		return naming.Shorten(strings.TrimRight(name, "_"))
 	default:
-		return shorten(name)
+		return naming.Shorten(name)
 	}
 }
 
