@@ -170,7 +170,7 @@ func TestDocumentURL(t *testing.T) {
 			t.Fatalf("the new configuration does not run: %d", a.status)
 		}
 		if got := asked.Load(); got != before {
-			t.Errorf("the document was asked for %d times more", got-before)
+			t.Errorf("the document was fetched %d times more", got-before)
 		}
 	})
 }

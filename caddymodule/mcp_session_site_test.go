@@ -121,9 +121,9 @@ func TestMCPStreamTellsOfDocument(t *testing.T) {
 	s.write("trips.yaml", trips+"  /stations:\n    get:\n      operationId: listStations\n      responses: {\"200\": {description: ok}}\n")
 	s.logged("loaded", "tools", `"tools":6`)
 	// The log tells of it before the stream does.
-	told, text := bufio.NewReader(stream.Body), ""
+	reader, text := bufio.NewReader(stream.Body), ""
 	for !strings.Contains(text, `"method":"notifications/tools/list_changed"`) {
-		line, err := told.ReadString('\n')
+		line, err := reader.ReadString('\n')
 		if text += line; err != nil {
 			t.Fatalf("the stream does not tell of the change: %v: %q", err, text)
 		}
@@ -131,7 +131,7 @@ func TestMCPStreamTellsOfDocument(t *testing.T) {
 	if err := s.load("", "respond gone"); err != nil {
 		t.Fatal(err)
 	}
-	rest, err := io.ReadAll(told)
+	rest, err := io.ReadAll(reader)
 	if text += string(rest); err != nil || !strings.HasSuffix(text, "\n\n") {
 		t.Errorf("the stream ended with %v: %q", err, text)
 	}

@@ -44,10 +44,10 @@ func TestMCPWatch_polls_once_for_all_streams_of_a_user(t *testing.T) {
 		uris = append(uris, fmt.Sprintf("%q", prefix+fmt.Sprint(id)))
 	}
 	begun := time.Now()
-	var told []*bufio.Reader
+	var readers []*bufio.Reader
 	for range streams {
 		stream := s.listenTo(`{"resourceSubscriptions":[` + strings.Join(uris, ",") + `]}`)
-		told = append(told, bufio.NewReader(stream.Body))
+		readers = append(readers, bufio.NewReader(stream.Body))
 	}
 	const rounds = 3
 	polled := func() (least, most int) {
@@ -70,7 +70,7 @@ func TestMCPWatch_polls_once_for_all_streams_of_a_user(t *testing.T) {
 	}
 	version = "2"
 	mu.Unlock()
-	for i, lines := range told {
+	for i, lines := range readers {
 		s.message(lines) // acknowledged
 		if update := s.message(lines); !strings.Contains(update, "resources/updated") || !strings.Contains(update, prefix+"7") {
 			t.Errorf("stream %d got %s", i, update)

@@ -174,7 +174,7 @@ func waitFor(t *testing.T, limit time.Duration, what string, holds func() bool) 
 	for !holds() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("waited %s in vain for %s", limit, what)
+			t.Fatalf("timed out after %s waiting for %s", limit, what)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

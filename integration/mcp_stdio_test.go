@@ -251,7 +251,7 @@ func TestStdioUpstream(t *testing.T) {
 	}
 	r := <-seen
 	if r.URL.Path != "/v2/trips/ir-1512" || r.Header.Get("X-Key") != "k" || r.Host != strings.TrimPrefix(api.URL, "http://") {
-		t.Errorf("the API was asked for %s on %s with %v", r.URL, r.Host, r.Header)
+		t.Errorf("the API got a request of %s on %s with %v", r.URL, r.Host, r.Header)
 	}
 }
 

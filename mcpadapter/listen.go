@@ -116,9 +116,9 @@ func (l *clientState) watch(w *watcher) (forget func()) {
 // nil.
 func (l *clientState) watchedBy(w *watcher) []string {
 	l.mu.Lock()
-	tells := len(l.watchers) > 0 && l.watchers[len(l.watchers)-1] == w
+	sends := len(l.watchers) > 0 && l.watchers[len(l.watchers)-1] == w
 	l.mu.Unlock()
-	if !tells {
+	if !sends {
 		return nil
 	}
 	return l.watched()

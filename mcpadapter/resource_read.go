@@ -69,7 +69,7 @@ func (x *exchange) uri() (string, *jsonrpc.Fault) {
 // noResource returns the fault for a URI without a resource.
 func (x *exchange) noResource(uri string) *jsonrpc.Fault {
 	f := jsonrpc.Faultf(http.StatusOK, resourceNotFound,
-		"there is no resource %s: resources/list and resources/templates/list name those there are", text.Cut(uri, 4*text.MaxQuoted))
+		"unknown resource %s; resources/list and resources/templates/list return the available ones", text.Cut(uri, 4*text.MaxQuoted))
 	if x.version.Stateless() {
 		f.Code = jsonrpc.InvalidParams
 	}

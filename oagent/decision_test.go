@@ -329,7 +329,7 @@ capabilities:
 }
 
 // TestParts_of_assertions wants the part that fails to be named: of an input restriction to
-// the caller, of an output restriction to auditors alone, because it would tell the caller
+// the caller, of an output restriction to auditors alone, because it would reveal to the caller
 // how the withheld outputs compare with the inputs.
 func TestParts_of_assertions(t *testing.T) {
 	const begun = "a part of"
@@ -341,7 +341,7 @@ func TestParts_of_assertions(t *testing.T) {
 	if !strings.Contains(err.Error(), "recent.act.inputs.n < 9 ("+begun) {
 		t.Errorf("the part is not named: %v", err)
 	}
-	told := make(map[string]bool)
+	messages := make(map[string]bool)
 	for _, n := range []string{`{"n":2}`, `{"n":8}`} {
 		ticket, err := g.Begin(t.Context(), call(a, "act", n))
 		if err != nil {
@@ -349,10 +349,10 @@ func TestParts_of_assertions(t *testing.T) {
 		}
 		err = ticket.Finish(t.Context(), jsontext.Value(`{"balance":5,"public":false}`), 200)
 		want(t, "an output restriction", kindOf(t, err), engagement.KindOutputRestriction)
-		told[err.Error()] = true
+		messages[err.Error()] = true
 	}
-	if len(told) != 1 {
-		t.Errorf("refusals tell outputs apart: %v", told)
+	if len(messages) != 1 {
+		t.Errorf("refusals depend on the outputs: %v", messages)
 	}
 	b := binding(a)
 	entries := audit(t, g, b.Key())

@@ -122,7 +122,7 @@ func audit(t testing.TB, g *oagent.Guard, key string) []engagement.Entry {
 	}
 }
 
-// whats returns what the entries tell, in brief.
+// whats returns a summary of the entries.
 func whats(entries []engagement.Entry) string {
 	var text []string
 	for _, e := range entries {

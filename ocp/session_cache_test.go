@@ -47,7 +47,7 @@ func TestSessionCache(t *testing.T) {
 	}
 	decoded = 0
 	if read(named("kept"), ReadOptions{}); decoded != 0 {
-		t.Error("a session that is asked for all the time was dropped")
+		t.Error("a session that is used all the time was dropped")
 	}
 	if read(named("alice"), ReadOptions{}); decoded != 1 {
 		t.Error("an unused session was kept")

@@ -540,10 +540,10 @@ func TestIdempotency_survives_a_restart(t *testing.T) {
 // TestIdempotency_without_a_store runs only what does no harm twice.
 func TestIdempotency_without_a_store(t *testing.T) {
 	broken := errors.New("the disk is gone")
-	var told error
+	var failure error
 	options := &idempotency.Options{
 		Open:   func(context.Context) (store.Store, error) { return nil, broken },
-		Failed: func(err error) { told = err },
+		Failed: func(err error) { failure = err },
 	}
 	s := New(Options{Idempotency: options})
 	caller := new(counting)
@@ -551,8 +551,8 @@ func TestIdempotency_without_a_store(t *testing.T) {
 	if got.Code != 503 || got.Header().Get("Retry-After") == "" || caller.calls.Load() != 0 || strings.Contains(got.Body.String(), "disk") {
 		t.Errorf("POST: %d %s", got.Code, got.Body)
 	}
-	if !errors.Is(told, broken) {
-		t.Errorf("got %v", told)
+	if !errors.Is(failure, broken) {
+		t.Errorf("got %v", failure)
 	}
 	got = question{body: strings.Replace(addWithID, "Add", "guess", 1)}.ask(t.Context(), s, calculator(), caller)
 	if got.Code != 200 || caller.calls.Load() != 1 {

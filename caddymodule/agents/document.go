@@ -272,10 +272,10 @@ const MaxLoggedWarnings = 20
 // warning if an operation did not become a tool, else debug.
 func (d *Document) logWarnings(logger *zap.Logger, warnings []tool.Warning) {
 	logged, omitted := 0, 0
-	told := make(map[string]struct{}, len(warnings))
+	current := make(map[string]struct{}, len(warnings))
 	for _, w := range warnings {
 		text := w.Operation + "\x00" + w.Reason
-		told[text] = struct{}{}
+		current[text] = struct{}{}
 		if _, known := d.loggedWarnings[text]; known {
 			continue
 		}
@@ -290,7 +290,7 @@ func (d *Document) logWarnings(logger *zap.Logger, warnings []tool.Warning) {
 		}
 		log("document warning", zap.String("operation", w.Operation), zap.String("reason", w.Reason), zap.Bool("lost", w.Lost))
 	}
-	d.loggedWarnings = told
+	d.loggedWarnings = current
 	if omitted > 0 {
 		logger.Warn("more document warnings; caddy tools prints all of them", zap.Int("more", omitted))
 	}

@@ -102,7 +102,7 @@ type ToolsetConfig struct {
 	Credentials []Credential `json:"credentials,omitempty"`
 
 	// Arguments that a model must not make up: an argument's name, or a tool's name, a dot and
-	// an argument's name. If a call needs one, the user is asked for it through a client that
+	// an argument's name. If a call needs one, the user is asked through a client that
 	// supports this. With other clients a call that needs one fails. Default: the arguments
 	// that the document marks with x-otc-non-inferrable.
 	NonInferrable []string `json:"non_inferrable,omitempty"`

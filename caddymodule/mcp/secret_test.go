@@ -97,8 +97,8 @@ func TestStoredSecretOfBrokenStorage(t *testing.T) {
 		if len(secret) != storedSecretSize || logs.FilterMessageSnippet("").Len() != 1 {
 			t.Errorf("%d bytes, logged %v", len(secret), logs.All())
 		}
-		if told, _ := logs.All()[0].ContextMap()["error"].(string); !strings.Contains(told, "5 bytes") {
-			t.Errorf("got %q", told)
+		if message, _ := logs.All()[0].ContextMap()["error"].(string); !strings.Contains(message, "5 bytes") {
+			t.Errorf("got %q", message)
 		}
 	})
 }

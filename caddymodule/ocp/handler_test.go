@@ -191,7 +191,7 @@ func TestOCPLazy(t *testing.T) {
 		t.Errorf("%v allocations, %+v", allocated, in)
 	}
 	if ocp.FromContext(ocp.ContextWithIncoming(t.Context(), in)).ContextSummary == "" {
-		t.Error("the session cannot be asked for")
+		t.Error("the session cannot be read")
 	}
 }
 

@@ -87,11 +87,11 @@ func TestStreamedAnswer(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct {
-		method  string
-		handler func(http.ResponseWriter, *http.Request) error
-		body    string
-		as      string // media type
-		told    int
+		method   string
+		handler  func(http.ResponseWriter, *http.Request) error
+		body     string
+		as       string // media type
+		received int
 	}{
 		"result":         {"", answers(200, events, "event: progress\ndata: 1\n\nevent: res", "ult\ndata: {\"a\":1}\n\n"), `{"a":1}`, "application/json", 1},
 		"one event":      {"", answers(201, "text/event-stream; charset=utf-8", "data: {\"a\":1}\n\n"), `{"a":1}`, "application/json", 1},
@@ -112,8 +112,8 @@ func TestStreamedAnswer(t *testing.T) {
 		}, "x", "text/plain", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			told := 0
-			for _, listener := range []func(tool.Event){nil, func(tool.Event) { told++ }} {
+			received := 0
+			for _, listener := range []func(tool.Event){nil, func(tool.Event) { received++ }} {
 				result, err := invocation{method: test.method, handler: test.handler, listener: listener}.run(t)
 				if err != nil {
 					t.Fatal(err)
@@ -126,8 +126,8 @@ func TestStreamedAnswer(t *testing.T) {
 				}
 				result.Release()
 			}
-			if told != test.told {
-				t.Errorf("got %d events, want %d", told, test.told)
+			if received != test.received {
+				t.Errorf("got %d events, want %d", received, test.received)
 			}
 		})
 	}
@@ -135,14 +135,14 @@ func TestStreamedAnswer(t *testing.T) {
 
 // TestStreamedListener: an event is reported while the API still has the next one.
 func TestStreamedListener(t *testing.T) {
-	told := 0
+	received := 0
 	result, err := invocation{
-		listener: func(tool.Event) { told++ },
+		listener: func(tool.Event) { received++ },
 		handler: func(w http.ResponseWriter, _ *http.Request) error {
 			w.Header().Set("Content-Type", events)
 			for i := range 3 {
-				if told != i {
-					t.Errorf("got %d before event %d", told, i)
+				if received != i {
+					t.Errorf("got %d before event %d", received, i)
 				}
 				if _, err := io.WriteString(w, "data: x\n\n"); err != nil {
 					return err
@@ -151,8 +151,8 @@ func TestStreamedListener(t *testing.T) {
 			return nil
 		},
 	}.run(t)
-	if err != nil || told != 3 {
-		t.Fatalf("got %d, %v", told, err)
+	if err != nil || received != 3 {
+		t.Fatalf("got %d, %v", received, err)
 	}
 	result.Release()
 }

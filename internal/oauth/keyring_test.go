@@ -248,13 +248,13 @@ func TestBadServers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newAuthServer(t)
 				s.behave(test.answer)
-				told := make(chan error, 100)
+				failures := make(chan error, 100)
 				v := s.verifier(t, func(o *Options) {
-					o.Observer.Failed = func(_ string, err error, _ bool) { told <- err }
+					o.Observer.Failed = func(_ string, err error, _ bool) { failures <- err }
 				})
 				_, err := v.Verify(t.Context(), s.token(t, goodClaims()), testAudience)
 				wantError(t, err, Unavailable, "")
-				if err := <-told; !keyword.All(err.Error(), test.want) {
+				if err := <-failures; !keyword.All(err.Error(), test.want) {
 					t.Errorf("got %v, want %q", err, test.want)
 				}
 			})

@@ -45,7 +45,7 @@ func newForm(tool *tool.Tool, wanted tool.UserArguments, v revision.Revision) (*
 		field := fieldOf(tool, a, v)
 		switch {
 		case field == nil && needed:
-			return nil, fmt.Errorf("%s needs %s from the user, who can only be asked for a string, a number or a yes or no, and this is neither", tool.Name, a.Name)
+			return nil, fmt.Errorf("%s needs %s from the user, but a form supports only strings, numbers and booleans", tool.Name, a.Name)
 		case field == nil:
 			continue
 		}
@@ -89,7 +89,7 @@ func (form *argumentForm) readResponse(now *round) (r Reply, again bool) {
 	switch action := wire.Text(wire.MemberOf(response, "action")); action {
 	case "accept":
 	case "decline", "cancel":
-		return failed(form.tool, tool.InvalidArguments, fmt.Sprintf("%s was not called: the user was asked for %s and did not give it (%s)",
+		return failed(form.tool, tool.InvalidArguments, fmt.Sprintf("%s was not called: the user did not give %s (%s)",
 			form.tool.Name, form.requiredNames(), action)), false
 	default:
 		return Reply{}, true

@@ -29,7 +29,7 @@ func (c *call) completeArguments() ([]byte, Reply, *jsonrpc.Fault) {
 	}
 	if made := inventedArguments(c.tool, c.Arguments); made != nil {
 		return nil, failed(c.tool, tool.InvalidArguments, fmt.Sprintf(
-			"%s of %s must not be made up: leave it out, and the user is asked for it where the call needs it", strings.Join(made, ", "), c.tool.Name)), nil
+			"a model must not set %s of %s; omit it, and the user is asked where the call needs it", strings.Join(made, ", "), c.tool.Name)), nil
 	}
 	if c.round.answers == nil {
 		if r, f := c.obtainAnswers(); f != nil || r.Failure != nil || r.InputRequired != nil {

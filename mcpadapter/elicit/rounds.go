@@ -73,7 +73,7 @@ func (c *call) forwardRequests(asked *inputRequired, last bool) (r Reply, again 
 		return r, false, f
 	}
 	if last {
-		return failed(c.tool, tool.Unreadable, "the API goes on asking after several answers: call the tool again, and look at the API if it does not end"), false, nil
+		return failed(c.tool, tool.Unreadable, "the API requested more input after the maximum number of answers; call the tool again, and check the API if this repeats"), false, nil
 	}
 	c.round.responses, r = c.askClient(asked.requests)
 	return r, r.Failure == nil, nil

@@ -63,7 +63,7 @@ func (s *Index) describeArguments(p *PromptEntry, list jsontext.Value) {
 			continue
 		}
 		if a.NonInferrable {
-			s.warn(p.Tool, "x-mcp: the prompt %s cannot have the argument %s: it is non-inferrable, so that the user is asked for it", p.Name, name)
+			s.warn(p.Tool, "x-mcp: the prompt %s cannot have the argument %s, because it is non-inferrable: only the user can give it, in an elicitation", p.Name, name)
 			continue
 		}
 		words := PromptArgument{

@@ -95,7 +95,7 @@ func (s *Index) addByPath(tools *tool.Toolset, t *tool.Tool, described Entry) {
 			query = append(query, a.Name)
 			needed = needed || a.Required
 		case a.In != tool.InPath && a.Required:
-			s.warn(t, "the operation cannot be a resource: a URI cannot tell the argument %s, which it needs", a.Name)
+			s.warn(t, "the operation cannot be a resource, because a URI cannot contain its required argument %s", a.Name)
 			return
 		}
 	}

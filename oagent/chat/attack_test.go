@@ -55,7 +55,7 @@ func TestReadRequest_looks_at_every_role_by_default(t *testing.T) {
 }
 
 // TestInputIsSeen puts a text into each place of a request from which some server
-// tells it to the model.
+// sends it to the model.
 func TestInputIsSeen(t *testing.T) {
 	user := func(member string) string { return `{"messages":[{"role":"user","content":"hi",` + member + `}]}` }
 	parts := func(parts string) string { return `{"messages":[{"role":"user","content":[` + parts + `]}]}` }

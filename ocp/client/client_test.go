@@ -240,8 +240,8 @@ func TestHTTPInvoker_stream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told []tool.EventKind
-	ctx := tool.ContextWithListener(t.Context(), func(e tool.Event) { told = append(told, e.Kind) })
+	var received []tool.EventKind
+	ctx := tool.ContextWithListener(t.Context(), func(e tool.Event) { received = append(received, e.Kind) })
 	ctx = tool.ContextWithSupplement(ctx, &tool.Supplement{Header: http.Header{"X-Key": {"k1"}}})
 	result, err := client.Call(ctx, "getOrder", []byte(`{"id":1}`))
 	if err != nil {
@@ -250,8 +250,8 @@ func TestHTTPInvoker_stream(t *testing.T) {
 	if got := string(result.Body); got != `{"key":"k1"}` || result.MediaType() != "application/json" {
 		t.Errorf("got %s as %s", got, result.MediaType())
 	}
-	if len(told) != 1 || told[0] != tool.EventProgress {
-		t.Errorf("got %v", told)
+	if len(received) != 1 || received[0] != tool.EventProgress {
+		t.Errorf("got %v", received)
 	}
 }
 

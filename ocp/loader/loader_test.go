@@ -125,7 +125,7 @@ func TestLoader_Load(t *testing.T) {
 		err     error
 		title   string // afterwards
 		says    string // the error; "" for none
-		told    []string
+		logged  []string
 	}{
 		{"a source that fails", "", errors.New("down"), "", "down", []string{"failed: down"}},
 		{"another attempt that fails is reported too", "", errors.New("down"), "", "down", []string{"failed: down"}},
@@ -153,7 +153,7 @@ func TestLoader_Load(t *testing.T) {
 		if got := title(l); got != step.title {
 			t.Errorf("%s: the Toolset is %q, want %q", step.rule, got, step.title)
 		}
-		log.want(t, step.told...)
+		log.want(t, step.logged...)
 	}
 }
 
@@ -174,8 +174,8 @@ func TestLoader_equal_content_keeps_the_Toolset(t *testing.T) {
 	if err := l.Load(context.Background()); err != nil || builds != 2 || l.Toolset() != first {
 		t.Errorf("error %v, %d builds, the same Toolset: %v", err, builds, l.Toolset() == first)
 	}
-	if told := log.take(); len(told) != 1 {
-		t.Errorf("got %q", told)
+	if logged := log.take(); len(logged) != 1 {
+		t.Errorf("got %q", logged)
 	}
 }
 
@@ -305,7 +305,7 @@ func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("timed out waiting for: %s", what)
 		}
 	}
 }
@@ -375,8 +375,8 @@ func TestLoader_watches_files(t *testing.T) {
 	until(t, "the missing file is reported", func() bool { return l.Err() != nil })
 	due := l.due.Load()
 	until(t, "two more looks", func() bool { return l.due.Load() > due+int64(3*l.interval) })
-	if told := log.take(); len(told) != 1 {
-		t.Errorf("a file that stays missing was reported as %q", told)
+	if logged := log.take(); len(logged) != 1 {
+		t.Errorf("a file that stays missing was reported as %q", logged)
 	}
 	write(main, "good")
 	until(t, "the file is back", func() bool { return l.Err() == nil })
@@ -405,8 +405,8 @@ func TestLoader_file_missing_for_a_moment(t *testing.T) {
 	if err := load(); err == nil {
 		t.Error("the second look: no error")
 	}
-	if told := log.take(); len(told) != 1 {
-		t.Errorf("got %q", told)
+	if logged := log.take(); len(logged) != 1 {
+		t.Errorf("got %q", logged)
 	}
 }
 
@@ -454,7 +454,7 @@ func TestLoader_Ensure(t *testing.T) {
 		log.want(t, "loaded one")
 
 		if _, err := l.Ensure(ctx, site(&calls, "two")); err != nil || calls.Load() != 1 {
-			t.Errorf("a fresh document was asked for again: %v", err)
+			t.Errorf("a fresh document was fetched again: %v", err)
 		}
 		time.Sleep(2 * DefaultRefresh)
 		if calls.Load() != 1 {

@@ -78,7 +78,7 @@ func unpack(body []byte, header http.Header, limit int64) ([]byte, error) {
 		}
 		return body, nil
 	default:
-		return nil, fmt.Errorf("a body with content encoding %q, which was not asked for", encoding)
+		return nil, fmt.Errorf("the body has the content encoding %q, which the request did not accept", encoding)
 	}
 }
 

@@ -37,7 +37,7 @@ func TestSiteSource(t *testing.T) {
 			source := &Site{Path: "/openapi.json?key=t0ken", MaxSize: 100}
 			source.Use(func(_ context.Context, path string, header http.Header) (int, http.Header, []byte, error) {
 				if path != "/openapi.json?key=t0ken" || header.Get("User-Agent") != "Fairway" {
-					t.Errorf("asked for %s with %v", path, header)
+					t.Errorf("fetched %s with %v", path, header)
 				}
 				return c.status, c.header, []byte(c.body), c.err
 			})

@@ -197,13 +197,13 @@ func allKept(t *testing.T, s *Store) map[string]bool {
 // the error, and that the store works afterwards, also when it is opened again.
 func TestBatchFails(t *testing.T) {
 	var mu sync.Mutex
-	var told []error
+	var failures []error
 	syncing, outcome := make(chan struct{}), make(chan error)
 	var hold atomic.Bool
 	options := Options{flushInterval: time.Hour, Options: store.Options{Failed: func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
-		told = append(told, err)
+		failures = append(failures, err)
 	}}}
 	options.syncWAL = func(file *os.File) error {
 		if !hold.Load() {
@@ -242,8 +242,8 @@ func TestBatchFails(t *testing.T) {
 		t.Errorf("b: %v", err)
 	}
 	mu.Lock()
-	if len(told) != 2 {
-		t.Errorf("reported %v, want two records", told)
+	if len(failures) != 2 {
+		t.Errorf("reported %v, want two records", failures)
 	}
 	mu.Unlock()
 	if err := put("b", "fourth", false); err != nil {

@@ -59,7 +59,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !is(); runtime.Gosched() {
 		if time.Now().After(deadline) {
-			t.Errorf("in vain: %s", what)
+			t.Errorf("timed out waiting for: %s", what)
 			return
 		}
 	}

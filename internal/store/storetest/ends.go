@@ -38,7 +38,7 @@ func within(t *testing.T, what string, answers <-chan answer) answer {
 	case a := <-answers:
 		return a
 	case <-time.After(patience):
-		t.Fatalf("in vain: %s", what)
+		t.Fatalf("timed out waiting for: %s", what)
 		return answer{}
 	}
 }

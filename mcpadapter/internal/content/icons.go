@@ -43,7 +43,7 @@ func (i Icon) Check() error {
 		return errors.New("the source of an icon is an https:, http: or data: URI")
 	}
 	if CheckLiteral(i.Source) != nil {
-		return errors.New("the source of an icon is no URI")
+		return errors.New("the source of an icon is not a URI")
 	}
 	switch i.Theme {
 	case "", "light", "dark":
