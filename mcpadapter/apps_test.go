@@ -91,7 +91,7 @@ func TestSecuritySchemes_of_a_site_that_demands_a_login(t *testing.T) {
 					SecuritySchemes json.RawMessage `json:"securitySchemes"`
 				}
 			}
-			if err := json.Unmarshal(parse(t, r.send(t)).Result, &list); err != nil {
+			if err := json.Unmarshal(parse(t, r.Send(t)).Result, &list); err != nil {
 				t.Fatal(err)
 			}
 			want := map[string]string{"list_stations": c.free, "get_secret": c.secret}

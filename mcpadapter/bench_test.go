@@ -90,7 +90,7 @@ func BenchmarkToolsListOverHTTP(b *testing.B) {
 	tools, server := many(1000, "h"), New(Options{})
 	r := conformant(revision.V20260728, "tools/list", "")
 	r.server, r.tools = server, tools
-	same := r.send(b).Body.Bytes()
+	same := r.Send(b).Body.Bytes()
 	for name, handler := range map[string]http.HandlerFunc{
 		"mcp": func(w http.ResponseWriter, r *http.Request) { server.ServeHTTP(w, r, siteOf(tools, echo)) },
 		"bytes": func(w http.ResponseWriter, r *http.Request) {

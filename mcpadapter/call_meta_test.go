@@ -116,7 +116,7 @@ func TestMetaIsWrittenOnce(t *testing.T) {
 			r.body = strings.Replace(r.body, `"params":{`, `"params":{"_meta":{`+own+`},`, 1)
 		}
 		r.caller = returning(outcome)
-		w := r.send(t)
+		w := r.Send(t)
 		if n := strings.Count(w.Body.String(), `"_meta"`); n != 1 {
 			t.Errorf("%v: %d times in %s", v, n, w.Body)
 		}

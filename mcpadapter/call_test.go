@@ -232,7 +232,7 @@ func TestOutcomeIsReleased(t *testing.T) {
 	} {
 		outcome := answered(200, "text/plain", "x")
 		outcome.Failure, outcome.Result.Memory = failure, buffer.Get()
-		call(revision.V20251125, returning(outcome)).send(t)
+		call(revision.V20251125, returning(outcome)).Send(t)
 		if outcome.Result.Memory != nil {
 			t.Errorf("%s: the buffer was kept", rule)
 		}
@@ -252,7 +252,7 @@ func TestIsolation(t *testing.T) {
 				r := conformant(v, "tools/call", `"name":"get_trip","arguments":`+own)
 				r.server, r.tools = server, tools
 				var got toolResult
-				a := parse(t, r.send(t))
+				a := parse(t, r.Send(t))
 				if err := json.Unmarshal(a.Result, &got); err != nil {
 					t.Error(err)
 					return
@@ -279,7 +279,7 @@ func TestArgumentsOutliveTheCall(t *testing.T) {
 	for _, arguments := range []string{own, `{"your":"bbbbbbbb"}`, `{"your":"cccccccc"}`} {
 		r := conformant(revision.V20251125, "tools/call", `"name":"get_trip","arguments":`+arguments)
 		r.caller = keep
-		r.send(t)
+		r.Send(t)
 	}
 	if string(kept) != own {
 		t.Errorf("the arguments became %s", kept)
@@ -289,12 +289,12 @@ func TestArgumentsOutliveTheCall(t *testing.T) {
 // Handlers around the server may rewrite header values in place, as Caddy's
 // header directive does.
 func TestHeaderValuesAreNotShared(t *testing.T) {
-	first := call(revision.V20251125, echo).send(t)
+	first := call(revision.V20251125, echo).Send(t)
 	for _, values := range first.Header() {
 		values[0] = "rewritten"
 		_ = append(values, "more")
 	}
-	if got := call(revision.V20251125, echo).send(t).Header().Get("Content-Type"); got != "application/json" {
+	if got := call(revision.V20251125, echo).Send(t).Header().Get("Content-Type"); got != "application/json" {
 		t.Errorf("Content-Type %q", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
 )
 
 // DefaultAskTimeout is how long the server waits for a client's response to a server-to-client
@@ -46,7 +47,7 @@ func (x *exchange) ask(method string, params jsontext.Value) (jsontext.Value, er
 	if len(params) > 0 {
 		b = append(append(b, `,"params":`...), params...)
 	}
-	if err := x.channel.send(append(b, '}')); err != nil {
+	if err := x.channel.Send(append(b, '}')); err != nil {
 		return nil, err
 	}
 	var ended <-chan struct{}
@@ -85,15 +86,15 @@ func (x *exchange) ask(method string, params jsontext.Value) (jsontext.Value, er
 func (x *exchange) cancelAsk(id string, reason error) error {
 	b := wire.AppendString([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id)
 	b = wire.AppendString(append(b, `,"reason":`...), reason.Error())
-	_ = x.channel.send(append(b, "}}"...)) // a client that has disconnected shows no dialog
+	_ = x.channel.Send(append(b, "}}"...)) // a client that has disconnected shows no dialog
 	return reason
 }
 
 // keepAlive writes a comment to the event stream of the response, if the response is one. Users may
 // take longer to answer than proxies keep an idle connection open.
 func (x *exchange) keepAlive() error {
-	if stream, ok := x.channel.(*eventStream); ok && x.connection == nil {
-		return stream.comment()
+	if stream, ok := x.channel.(*stream.EventStream); ok && x.connection == nil {
+		return stream.Comment()
 	}
 	return nil
 }

@@ -14,8 +14,10 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
 )
 
 // maxServing is the maximum number of requests that one connection serves at once. Further requests
@@ -31,7 +33,7 @@ type connection struct {
 	ctx    context.Context
 	stop   context.CancelFunc // cancels ctx
 	client string
-	out    channel
+	out    stream.Channel
 	live   clientState
 
 	watcher *watcher      // for the whole connection; selects no notifications before initialize
@@ -48,7 +50,7 @@ type connection struct {
 }
 
 // newConnection returns a connection. The caller must call wait when it is done with it.
-func (s *Server) newConnection(ctx context.Context, site *Site, client string, out channel) *connection {
+func (s *Server) newConnection(ctx context.Context, site *Site, client string, out stream.Channel) *connection {
 	ctx, stop := context.WithCancel(ctx)
 	return &connection{
 		server:  s,
@@ -204,7 +206,7 @@ func (c *connection) serve(body []byte) {
 	}
 	c.mu.Unlock()
 	if limit := c.server.options.MaxBody; int64(len(body)) > limit {
-		x.refuse(tooLarge(limit))
+		x.refuse(admission.TooLarge(limit))
 	} else {
 		x.serve(body)
 	}
@@ -212,7 +214,7 @@ func (c *connection) serve(body []byte) {
 		return
 	}
 	out.B = append(out.B, x.trailer...)
-	_ = c.out.send(out.B) // a write error ends the reading side of the connection
+	_ = c.out.Send(out.B) // a write error ends the reading side of the connection
 }
 
 // setNegotiated stores what initialize has negotiated and starts notifications.

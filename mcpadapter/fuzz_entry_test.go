@@ -70,7 +70,7 @@ func FuzzNative(f *testing.F) {
 			}
 			r := conformant(v, "tools/call", params)
 			r.server, r.tools, r.caller = server, tools, caller
-			body, err := io.ReadAll(r.send(t).Result().Body)
+			body, err := io.ReadAll(r.Send(t).Result().Body)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
 )
 
 // HTTP+SSE, the transport of revision 2024-11-05 (Transports, HTTP with SSE), has two addresses: an
@@ -58,8 +60,8 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *js
 		f.Anonymous, f.Allow = true, true
 		return f
 	}
-	stream := &eventStream{w: w, wait: x.server.writeWait}
-	defer stream.close()
+	stream := stream.NewEventStream(w, x.server.writeWait)
+	defer stream.Close()
 	client := x.clientIdentity()
 	c := x.server.newConnection(r.Context(), x.site, client, stream)
 	defer c.stop()
@@ -84,10 +86,10 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *js
 	x.setPollIdentity()
 	x.status = 0 // the stream itself is the response
 	target := strings.TrimSuffix(x.site.Base, "/") + "/message?sessionId=" + url.QueryEscape(id)
-	if stream.write("endpoint", "", []byte(target)) != nil {
+	if stream.Write("endpoint", "", []byte(target)) != nil {
 		return nil
 	}
-	watch := &watch{server: x.server, watcher: c.watcher, out: stream, keepAlive: stream.comment, resources: c.live.watched, stamp: x.stamp, lists: x.newListWatch()}
+	watch := &watch{server: x.server, watcher: c.watcher, out: stream, keepAlive: stream.Comment, resources: c.live.watched, stamp: x.stamp, lists: x.newListWatch()}
 	end := watch.run(c.ctx)
 	if end == serverClosing {
 		c.drain(x.server.asking.Done())
@@ -120,7 +122,7 @@ func (x *exchange) takeLegacyMessage(r *http.Request) *jsonrpc.Fault {
 	}
 	body := buffer.Get()
 	defer buffer.Put(body)
-	if f := x.server.readBody(body, r); f != nil {
+	if f := admission.ReadBody(body, r, x.server.options.MaxBody); f != nil {
 		return f
 	}
 	if !c.receive(r.Context(), bytes.Clone(body.B)) {

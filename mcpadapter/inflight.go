@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
 )
 
 const (
@@ -38,7 +40,7 @@ type clientState struct {
 	mu               sync.Mutex
 	running          map[string]*runningRequest // by request id
 	pendingRequests  map[string]chan response   // by the id of the server's request
-	level            logLevel
+	level            stream.Level
 	watching         map[string]bool // subscribed resources, by URI
 	watchers         []*watcher      // of the session's streams; only the last one sends notifications
 	seen             stamps          // versions of the watched resources

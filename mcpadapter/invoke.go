@@ -36,7 +36,7 @@ func (x *exchange) invoke(i invocation) (reply, *jsonrpc.Fault) {
 		}
 	}
 	ctx = x.withProgress(ctx)
-	defer func() { x.reporter.stop(x.ctx.Err() != nil) }()
+	defer func() { x.reporter.Stop(x.ctx.Err() != nil) }()
 	if c == nil || !c.needs.Any() {
 		return reply{Reply: elicit.Reply{Outcome: x.caller.Call(ctx, i.name, i.arguments)}, requestContext: own}, nil
 	}

@@ -124,7 +124,7 @@ func newClient(t *testing.T, e *endpoint, v revision.Revision, capabilities stri
 	}
 	r := conformant(revision.Unknown, "initialize", `"protocolVersion":"`+v.String()+`","capabilities":`+capabilities+`,"clientInfo":{"name":"c","version":"1"}`)
 	r.server = e.server
-	c.session = r.send(t).Header().Get(sessionHeader)
+	c.session = r.Send(t).Header().Get(sessionHeader)
 	return c
 }
 

@@ -123,13 +123,13 @@ func TestIDsArePreserved(t *testing.T) {
 		for _, v := range revisions {
 			r := conformant(v, "tools/call", `"name":"get_trip","arguments":{}`)
 			r.body = strings.Replace(r.body, `"id":7`, `"id": `+id+` `, 1)
-			body := r.send(t).Body.String()
+			body := r.Send(t).Body.String()
 			if !strings.HasPrefix(body, `{"jsonrpc":"2.0","id":`+id+`,"result":`) {
 				t.Errorf("%v: %s came back as %s", v, id, text.Cut(body, 100))
 			}
 			r.body = strings.Replace(r.body, `"get_trip"`, `7`, 1)
 			delete(r.header, nameHeader)
-			if body = r.send(t).Body.String(); !strings.HasPrefix(body, `{"jsonrpc":"2.0","id":`+id+`,"error":`) {
+			if body = r.Send(t).Body.String(); !strings.HasPrefix(body, `{"jsonrpc":"2.0","id":`+id+`,"error":`) {
 				t.Errorf("%v: %s came back with an error as %s", v, id, text.Cut(body, 100))
 			}
 		}

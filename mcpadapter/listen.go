@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
 )
 
 // maxWatched is the maximum number of resources that one client may watch.
@@ -18,8 +19,8 @@ const maxWatched = 64
 // client of a revision before 2026-07-28 (MCP 2025-11-25, Streamable HTTP, Listening for Messages
 // from the Server).
 func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *jsonrpc.Fault {
-	stream := &eventStream{w: w, wait: x.server.writeWait}
-	defer stream.close()
+	stream := stream.NewEventStream(w, x.server.writeWait)
+	defer stream.Close()
 	watcher := newWatcher(everyChange)
 	leave, f := x.server.join(watcher, x.clientIdentity())
 	if f != nil {
@@ -31,7 +32,7 @@ func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *jsonrpc.
 		defer watcher.closeAt(x.session.expires)()
 	}
 	defer watcher.closeAt(x.site.Expires)()
-	watch := &watch{server: x.server, watcher: watcher, out: stream, keepAlive: stream.comment}
+	watch := &watch{server: x.server, watcher: watcher, out: stream, keepAlive: stream.Comment}
 	if x.state != nil {
 		forget := x.state.watch(watcher)
 		defer forget()
@@ -40,7 +41,7 @@ func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *jsonrpc.
 		x.setPollIdentity()
 	}
 	x.status = 0 // the stream itself is the response
-	if stream.open() != nil {
+	if stream.Open() != nil {
 		return nil
 	}
 	watch.lists = x.newListWatch()
@@ -82,8 +83,8 @@ func (w *watch) begin(known listDigests) error {
 		w.watcher.notify(changed)
 		return nil
 	}
-	if stream, ok := w.out.(*eventStream); ok && w.lists.eventID != nil {
-		return stream.write("", w.lists.eventID(w.lists.known), nil)
+	if stream, ok := w.out.(*stream.EventStream); ok && w.lists.eventID != nil {
+		return stream.Write("", w.lists.eventID(w.lists.known), nil)
 	}
 	return nil
 }
@@ -241,8 +242,8 @@ func (x *exchange) listen() *jsonrpc.Fault {
 	watch := &watch{server: x.server, watcher: watcher, out: x.channel, meta: id, lists: x.newListWatch()}
 	if x.connection != nil {
 		watch.ended = x.connection.ended
-	} else if stream, ok := x.channel.(*eventStream); ok {
-		watch.keepAlive = stream.comment
+	} else if stream, ok := x.channel.(*stream.EventStream); ok {
+		watch.keepAlive = stream.Comment
 		defer watcher.closeAt(x.site.Expires)()
 	}
 	if len(wanted.resources) > 0 {
@@ -250,7 +251,7 @@ func (x *exchange) listen() *jsonrpc.Fault {
 		watch.resources, watch.stamp = func() []string { return wanted.resources }, x.stamp
 	}
 	honored := wanted.appendTo([]byte(`"notifications":`))
-	if x.channel.send(watch.notification("notifications/subscriptions/acknowledged", honored)) != nil {
+	if x.channel.Send(watch.notification("notifications/subscriptions/acknowledged", honored)) != nil {
 		return nil
 	}
 	if watch.run(x.ctx) == clientGone {

@@ -27,7 +27,7 @@ func said(t *testing.T, server *Server, v revision.Revision, method, params, met
 		sent = r.Header
 		stationsAPI(w, r)
 	})
-	a := parse(t, r.send(t))
+	a := parse(t, r.Send(t))
 	var result struct {
 		Meta map[string]any `json:"_meta"`
 	}

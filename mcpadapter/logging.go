@@ -1,31 +1,20 @@
 package mcpadapter
 
 import (
+	"context"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
-
-// A logLevel is the severity of a log message (RFC 5424; MCP, Logging). 0 is no level.
-type logLevel uint8
-
-var logLevels = [...]string{"", "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
 // defaultLogLevel applies to clients that have not called logging/setLevel. In revisions before
 // 2026-07-28 the server chooses the level for them.
-const defaultLogLevel logLevel = 2
-
-// logLevelOf returns the level with that name, or 0.
-func logLevelOf(name string) logLevel {
-	for level := 1; level < len(logLevels); level++ {
-		if logLevels[level] == name {
-			return logLevel(level)
-		}
-	}
-	return 0
-}
+const defaultLogLevel stream.Level = 2
 
 // levelNames lists the levels for error messages.
 const levelNames = "one of debug, info, notice, warning, error, critical, alert and emergency"
@@ -34,7 +23,7 @@ const levelNames = "one of debug, info, notice, warning, error, critical, alert 
 // Null counts as absent.
 func checkLogLevel(level jsontext.Value) *jsonrpc.Fault {
 	switch kind := level.Kind(); {
-	case kind == 0, kind == 'n', logLevelOf(wire.Text(level)) != 0:
+	case kind == 0, kind == 'n', stream.LevelOf(wire.Text(level)) != 0:
 		return nil
 	case kind == '"':
 		return badMeta(metaLogLevel, levelNames+", not "+text.Cut(string(level), text.MaxQuoted))
@@ -45,7 +34,7 @@ func checkLogLevel(level jsontext.Value) *jsonrpc.Fault {
 
 // setLevel serves logging/setLevel.
 func (x *exchange) setLevel() *jsonrpc.Fault {
-	level := logLevelOf(wire.Text(wire.MemberOf(x.params.raw, "level")))
+	level := stream.LevelOf(wire.Text(wire.MemberOf(x.params.raw, "level")))
 	if level == 0 {
 		return jsonrpc.BadParams("params.level must be " + levelNames)
 	}
@@ -58,14 +47,14 @@ func (x *exchange) setLevel() *jsonrpc.Fault {
 	return nil
 }
 
-// logs reports whether the client wants log messages of the level. From 2026-07-28 on each request
+// Logs reports whether the client wants log messages of the level. From 2026-07-28 on each request
 // states the level, and without one the client gets no log messages.
-func (x *exchange) logs(level logLevel) bool {
+func (x *exchange) Logs(level stream.Level) bool {
 	if x.channel == nil || level == 0 {
 		return false
 	}
 	if x.version.Stateless() {
-		wanted := logLevelOf(wire.Text(wire.MemberOf(x.params.meta, metaLogLevel)))
+		wanted := stream.LevelOf(wire.Text(wire.MemberOf(x.params.meta, metaLogLevel)))
 		return wanted != 0 && level >= wanted
 	}
 	wanted := defaultLogLevel
@@ -79,16 +68,39 @@ func (x *exchange) logs(level logLevel) bool {
 	return level >= wanted
 }
 
-// log sends a log message to the client if the client wants that level. data is JSON.
-func (x *exchange) log(level logLevel, logger string, data jsontext.Value) {
-	if !x.logs(level) {
+// Log sends a log message to the client if the client wants that level. data is JSON.
+func (x *exchange) Log(level stream.Level, logger string, data jsontext.Value) {
+	if !x.Logs(level) {
 		return
 	}
-	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`), logLevels[level]...)
+	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`), level.String()...)
 	b = append(b, '"')
 	if logger != "" {
 		b = wire.AppendString(append(b, `,"logger":`...), logger)
 	}
 	b = append(append(append(b, `,"data":`...), data...), "}}"...)
-	_ = x.channel.send(b) // a client that has disconnected needs no log messages
+	_ = x.channel.Send(b) // a client that has disconnected needs no log messages
+}
+
+// progressToken returns the token with which the client requested progress notifications (MCP,
+// Progress). It returns nil if there is none or if they cannot be sent.
+func (x *exchange) progressToken() jsontext.Value {
+	if x.channel == nil || len(x.params.meta) == 0 {
+		return nil
+	}
+	token := wire.MemberOf(x.params.meta, "progressToken")
+	if kind := token.Kind(); kind != '"' && kind != '0' || len(token) > stream.MaxProgressToken {
+		return nil
+	}
+	return token
+}
+
+// withProgress returns a context whose calls report their events to the client. It returns ctx if the
+// client wants no events or cannot receive them.
+func (x *exchange) withProgress(ctx context.Context) context.Context {
+	if x.channel == nil || x.progressToken() == nil && !x.Logs(stream.LevelEmergency) {
+		return ctx
+	}
+	x.reporter = stream.NewReporter(x.channel, x, x.progressToken(), x.version.SupportsProgressMessage())
+	return tool.ContextWithListener(ctx, x.reporter.Report)
 }

@@ -81,7 +81,7 @@ func TestIDIsEchoedAsSent(t *testing.T) {
 			t.Run(v.String()+"/"+text.Cut(id, 40), func(t *testing.T) {
 				r := conformant(v, "tools/list", "")
 				r.body = strings.Replace(r.body, `"id":7`, `"id": `+id+` `, 1)
-				if got := parse(t, r.send(t)).ID; string(got) != id {
+				if got := parse(t, r.Send(t)).ID; string(got) != id {
 					t.Errorf("got %s", got)
 				}
 			})
@@ -113,7 +113,7 @@ func TestNothingToAnswer(t *testing.T) {
 					r.fault(t, http.StatusBadRequest, jsonrpc.InvalidRequest)
 					return
 				}
-				if w := r.send(t); w.Code != http.StatusAccepted || w.Body.Len() > 0 {
+				if w := r.Send(t); w.Code != http.StatusAccepted || w.Body.Len() > 0 {
 					t.Errorf("status %d with %q", w.Code, w.Body)
 				}
 				if called {
@@ -157,7 +157,7 @@ func TestBatch(t *testing.T) {
 				r.fault(t, c.status, c.code)
 				return
 			}
-			w := r.send(t)
+			w := r.Send(t)
 			if w.Code != c.status {
 				t.Fatalf("status %d: %s", w.Code, w.Body)
 			}
@@ -178,14 +178,14 @@ func TestBatch(t *testing.T) {
 		})
 	}
 	t.Run("limit", func(t *testing.T) {
-		w := request{version: revision.V20250326, body: `[` + many + `]`}.send(t)
+		w := request{version: revision.V20250326, body: `[` + many + `]`}.Send(t)
 		if w.Code != 200 || strings.Count(w.Body.String(), `"result"`) != maxBatch {
 			t.Errorf("status %d, %d answers", w.Code, strings.Count(w.Body.String(), `"result"`))
 		}
 	})
 	t.Run("elements-are-apart", func(t *testing.T) {
 		first := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"` + metaVersion + `":"2025-06-18"}}}`
-		w := request{header: map[string]string{versionHeader: ""}, body: `[` + first + `,{"jsonrpc":"2.0","id":2,"method":"tools/list"}]`}.send(t)
+		w := request{header: map[string]string{versionHeader: ""}, body: `[` + first + `,{"jsonrpc":"2.0","id":2,"method":"tools/list"}]`}.Send(t)
 		if titled := strings.Count(w.Body.String(), `"name":"get_trip","title"`); titled != 1 {
 			t.Errorf("%d lists are of a revision with titles: %s", titled, w.Body)
 		}
@@ -193,7 +193,7 @@ func TestBatch(t *testing.T) {
 	t.Run("answer-limit", func(t *testing.T) {
 		call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_trip"}}`
 		big := returning(answered(200, "text/plain", strings.Repeat("x", maxBatchAnswer/2)))
-		w := request{version: revision.V20250326, body: `[` + strings.Repeat(call+",", 9) + call + `]`, caller: big}.send(t)
+		w := request{version: revision.V20250326, body: `[` + strings.Repeat(call+",", 9) + call + `]`, caller: big}.Send(t)
 		if answers := strings.Count(w.Body.String(), `"result"`); answers != 2 || strings.Count(w.Body.String(), `"error"`) != 8 {
 			t.Errorf("%d answers in %d bytes", answers, w.Body.Len())
 		}

@@ -30,7 +30,7 @@ func TestInitialize(t *testing.T) {
 				Instructions    string
 			}
 			r := conformant(revision.Unknown, "initialize", `"protocolVersion":"`+c.asked+`","capabilities":{},"clientInfo":{"name":"c","version":"1"}`)
-			w := r.send(t)
+			w := r.Send(t)
 			if err := json.Unmarshal(parse(t, w).Result, &got); err != nil {
 				t.Fatal(err)
 			}

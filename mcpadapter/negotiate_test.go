@@ -46,7 +46,7 @@ func TestRevisionIsDecidedPerRequest(t *testing.T) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			r := request{body: c.body, header: map[string]string{versionHeader: c.header, methodHeader: "tools/list"}}
-			a := parse(t, r.send(t))
+			a := parse(t, r.Send(t))
 			r.fault(t, c.status, c.code)
 			if c.code != jsonrpc.UnsupportedVersion {
 				return

@@ -11,6 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/outputschema"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -95,6 +96,15 @@ func (s *Server) outputOf(tool *tool.Tool, needs elicit.Needs, v revision.Revisi
 		strict:  mode == OutputStrict,
 		wrapped: v.RequiresObjectOutput() && !slices.Equal(answer.Types, []string{"object"}),
 	}
+}
+
+// appendOutputSchema appends a tool's outputSchema, unless outputOf says not to list one.
+func (s *Server) appendOutputSchema(dst []byte, tool *tool.Tool, v revision.Revision) []byte {
+	o := s.outputOf(tool, elicit.NeedsOf(tool), v)
+	if !o.listed {
+		return dst
+	}
+	return outputschema.Append(append(dst, `,"outputSchema":`...), tool.Answer.Schema, o.strict, o.wrapped, v.RequiresObjectOutput())
 }
 
 // alwaysJSON reports whether the document declares only JSON responses. Other responses have no

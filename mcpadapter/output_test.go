@@ -314,7 +314,7 @@ func TestLargeStructureIsNotedOnce(t *testing.T) {
 		for _, v := range revisions {
 			r := call(v, returning(outcome))
 			r.server = s
-			r.send(t)
+			r.Send(t)
 		}
 	}
 	if strings.Join(noted, " ") != "get_triptrue" {

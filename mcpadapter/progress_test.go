@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -87,7 +88,7 @@ func TestProgress(t *testing.T) {
 			[]string{`{"progressToken":T,"progress":1.7976931348623157e308}`},
 		},
 		{"object-token", `{}`, []tool.Event{progress("1", "", "")}, nil},
-		{"endless-token", `"` + strings.Repeat("x", maxProgressToken) + `"`, []tool.Event{progress("1", "", "")}, nil},
+		{"endless-token", `"` + strings.Repeat("x", stream.MaxProgressToken) + `"`, []tool.Event{progress("1", "", "")}, nil},
 	} {
 		for _, v := range []revision.Revision{revision.V20241105, revision.V20250326, revision.V20250618, revision.V20251125, revision.V20260728} {
 			t.Run(c.rule+"/"+v.String(), func(t *testing.T) {
@@ -137,7 +138,7 @@ func TestProgress_is_rate_limited(t *testing.T) {
 			r.header[versionHeader] = "2025-06-18"
 			begun := time.Now()
 			got := toldOf(t, e, r, revision.V20250618, "notifications/progress", "ProgressNotification")
-			if most := maxProgressBurst + int(time.Since(begun)/progressInterval) + 2; len(got) < 2 || len(got) > most {
+			if most := stream.MaxProgressBurst + int(time.Since(begun)/stream.ProgressInterval) + 2; len(got) < 2 || len(got) > most {
 				t.Fatalf("got %d notifications, want 2 to %d", len(got), most)
 			}
 			if first, last := `"progress":1}`, `"progress":`+strconv.Itoa(manyEvents)+`}`; !strings.Contains(got[0], first) || !strings.Contains(got[len(got)-1], last) {
@@ -151,17 +152,17 @@ func TestProgress_is_rate_limited(t *testing.T) {
 func TestProgress_that_waits_is_sent(t *testing.T) {
 	told := make(chan struct{})
 	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
-		for i := range maxProgressBurst + 5 {
+		for i := range stream.MaxProgressBurst + 5 {
 			tool.ListenerFromContext(ctx)(progress(strconv.Itoa(i+1), "", ""))
 		}
 		<-told // the call does not end before the client has the last
 		return answered(200, "text/plain", "done")
 	})
 	e := serveEndpoint(t, Options{}, caller)
-	stream := e.open(t, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_trip","_meta":{"progressToken":1}}}`, nil)
-	last := `"progress":` + strconv.Itoa(maxProgressBurst+5) + `}`
+	events := e.open(t, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_trip","_meta":{"progressToken":1}}}`, nil)
+	last := `"progress":` + strconv.Itoa(stream.MaxProgressBurst+5) + `}`
 	for data := ""; !strings.Contains(data, last); {
-		_, _, data = stream.event()
+		_, _, data = events.event()
 	}
 	close(told)
 }
@@ -176,8 +177,8 @@ func TestLogs_are_rate_limited(t *testing.T) {
 	r.header[versionHeader] = "2025-06-18"
 	begun := time.Now()
 	got := toldOf(t, e, r, revision.V20250618, "notifications/message", "LoggingMessageNotification")
-	if most := maxLogBurst + int(time.Since(begun)/logInterval) + 2; len(got) < maxLogBurst || len(got) > most {
-		t.Fatalf("got %d log messages, want %d to %d", len(got), maxLogBurst, most)
+	if most := stream.MaxLogBurst + int(time.Since(begun)/stream.LogInterval) + 2; len(got) < stream.MaxLogBurst || len(got) > most {
+		t.Fatalf("got %d log messages, want %d to %d", len(got), stream.MaxLogBurst, most)
 	}
 	if last := got[len(got)-1]; !strings.Contains(last, "omitted") || !strings.Contains(last, `"warning"`) {
 		t.Errorf("the last is %s, want the number of those omitted", last)

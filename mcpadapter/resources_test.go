@@ -445,7 +445,7 @@ func TestNonInferrableIsAskedOfWhoReads(t *testing.T) {
 		}
 		state, _ := json.Marshal(first.RequestState)
 		r.body = strings.Replace(r.body, `"params":{`, `"params":{"requestState":`+string(state)+`,"inputResponses":{"fairway_arguments":{"action":"accept","content":{"pin":"1234"}}},`, 1)
-		if body := r.send(t).Body.String(); !strings.Contains(body, "pin=1234") || !strings.Contains(body, "day=monday") {
+		if body := r.Send(t).Body.String(); !strings.Contains(body, "pin=1234") || !strings.Contains(body, "day=monday") {
 			t.Errorf("%s: %s", rule, body)
 		}
 	}

@@ -4,7 +4,7 @@
 //
 // A request passes through these steps:
 //
-//  1. Server.ServeHTTP (server.go) checks the method and the headers (preconditions.go), restores
+//  1. Server.ServeHTTP (server.go) checks the method and the headers (internal/admission), restores
 //     the session from its signed id (session.go), and reads the body up to a limit. The server
 //     does not store sessions; inflight.go holds state only while a session is in use.
 //  2. message.go parses the JSON-RPC message. negotiate.go determines the revision and checks the
@@ -14,7 +14,7 @@
 //     Package elicit makes the calls that may need something from the client. tools_list.go serves
 //     tools/list from bytes that are encoded once per toolset (catalog.go). Package library has the
 //     resources, prompts and apps; resources_list.go, resource_read.go and prompts.go serve them.
-//  4. The response is written as application/json. It becomes an event stream (stream.go) only if
+//  4. The response is written as application/json. It becomes an event stream (internal/stream) only if
 //     something must be sent before it: progress, log messages, or a request to the client such
 //     as an elicitation (client_request.go).
 //
@@ -35,8 +35,10 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -148,8 +150,7 @@ type Options struct {
 // it caches the encoded lists of only one Toolset, the latest.
 type Server struct {
 	options Options
-	origins map[string]bool
-	hosts   map[string]bool
+	pages   admission.PageRules
 	enabled []revision.Revision // enabled revisions, newest first
 	signer  func() *signer
 	library atomic.Pointer[library.Library] // never nil
@@ -165,23 +166,22 @@ type Server struct {
 	next          atomic.Pointer[Server] // the Server that replaces this one; nil for none
 	open          context.Context        // ends on Close or Replace, which ends all streams
 	close         context.CancelFunc
-	closed        <-chan struct{}    // open.Done()
+	closed        <-chan struct{}    // Open.Done()
 	asking        context.Context    // ends on Close, which gives up requests to clients
 	giveUp        context.CancelFunc // cancels asking
 
-	writeWait time.Duration // maxWriteWait, except in tests
+	writeWait time.Duration // MaxWriteWait, except in tests
 }
 
 // New returns a Server with the given options.
 func New(options Options) *Server {
 	s := &Server{
 		options: options,
-		origins: make(map[string]bool, len(options.AllowedOrigins)),
-		hosts:   make(map[string]bool, len(options.AllowedHosts)),
+		pages:   admission.NewPageRules(options.AllowedOrigins, options.AllowedHosts),
 		enabled: revision.Enabled(options.Versions),
 		signer:  sync.OnceValue(options.newSigner),
 
-		writeWait: maxWriteWait,
+		writeWait: stream.MaxWriteWait,
 	}
 	s.open, s.close = context.WithCancel(context.Background())
 	s.closed = s.open.Done()
@@ -194,12 +194,6 @@ func New(options Options) *Server {
 	s.states, s.legacy = &s.memory.lives, &s.memory.legacy
 	s.memory.attach(s)
 	s.SetLibrary(nil)
-	for _, origin := range options.AllowedOrigins {
-		s.origins[normalOrigin(origin)] = true
-	}
-	for _, host := range options.AllowedHosts {
-		s.hosts[hostname(host)] = true
-	}
 	return s
 }
 
@@ -253,11 +247,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, site Site) {
 // route serves the request according to its path and method. If it returns a fault, the caller must
 // write it; otherwise the response is written.
 func (x *exchange) route(w http.ResponseWriter, r *http.Request) *jsonrpc.Fault {
-	if f := x.server.admitPage(r); f != nil {
+	if f := x.server.pages.Check(r); f != nil {
 		return f
 	}
-	x.server.setCORSHeaders(w.Header(), r)
-	if f := x.server.admit(r); f != nil {
+	x.server.pages.SetCORSHeaders(w.Header(), r)
+	if f := admission.CheckRequest(r); f != nil {
 		return f
 	}
 	switch {
@@ -305,27 +299,27 @@ func (x *exchange) answer(w http.ResponseWriter, f *jsonrpc.Fault) *jsonrpc.Faul
 func (x *exchange) servePost(w http.ResponseWriter, r *http.Request) *jsonrpc.Fault {
 	body := buffer.Get()
 	defer buffer.Put(body)
-	if f := x.server.readBody(body, r); f != nil {
+	if f := admission.ReadBody(body, r, x.server.options.MaxBody); f != nil {
 		return f
 	}
 	x.tools = x.site.Tools()
 	x.caller = x.site.Caller(x.tools)
-	if !acceptsStream(r.Header["Accept"]) {
+	if !admission.AcceptsStream(r.Header["Accept"]) {
 		x.serve(body.B)
 		x.write(w)
 		return nil
 	}
-	stream := eventStream{w: w, wait: x.server.writeWait}
-	x.channel = &stream
-	defer stream.close()
+	stream := stream.NewEventStream(w, x.server.writeWait)
+	x.channel = stream
+	defer stream.Close()
 	x.serve(body.B)
 	switch {
 	case x.canceled && !x.batched:
-		_ = stream.open() // an empty stream: clients accept nothing else in place of the response to a canceled request
-	case !stream.isOpen():
+		_ = stream.Open() // an empty stream: clients accept nothing else in place of the response to a canceled request
+	case !stream.IsOpen():
 		x.write(w)
 	case len(x.out.B)+len(x.trailer) > 0:
-		_ = stream.send(append(x.out.B, x.trailer...)) // an error means that the client has disconnected
+		_ = stream.Send(append(x.out.B, x.trailer...)) // an error means that the client has disconnected
 	}
 	return nil
 }
@@ -339,11 +333,11 @@ type exchange struct {
 	ctx    context.Context
 	header http.Header // nil if the body came over a connection
 
-	channel    channel      // sends messages other than the response; nil if that is not possible
-	connection *connection  // connection of the body; nil for an HTTP request of its own
-	session    *session     // nil if the request has none
-	state      *clientState // state of the session or the connection; nil without one
-	remote     string       // address of the client; "" over a connection
+	channel    stream.Channel // sends messages other than the response; nil if that is not possible
+	connection *connection    // connection of the body; nil for an HTTP request of its own
+	session    *session       // nil if the request has none
+	state      *clientState   // state of the session or the connection; nil without one
+	remote     string         // address of the client; "" over a connection
 
 	polling library.PollKey // identifies the polls of a stream that watches resources; the URI is set per poll
 
@@ -352,7 +346,7 @@ type exchange struct {
 	batched  bool           // whether the message is part of a batch
 	id       jsontext.Value // id of the current message; nil if it has none or it cannot be read
 	params   params
-	reporter progressReporter // forwards progress and log events of a tool call
+	reporter stream.Reporter // forwards progress and log events of a tool call
 
 	newSessionID string         // id of the session that initialize has started
 	status       int            // HTTP status; 0 if the response is already written

@@ -96,8 +96,8 @@ func conformant(v revision.Revision, method, params string) request {
 	return r
 }
 
-// send serves the request and checks what holds for every answer.
-func (r request) send(t testing.TB) *httptest.ResponseRecorder {
+// Send serves the request and checks what holds for every answer.
+func (r request) Send(t testing.TB) *httptest.ResponseRecorder {
 	t.Helper()
 	if r.server == nil {
 		r.server = New(Options{})
@@ -179,7 +179,7 @@ func parse(t testing.TB, w *httptest.ResponseRecorder) answer {
 // the result into v.
 func (r request) result(t testing.TB, definition string, v any) {
 	t.Helper()
-	w := r.send(t)
+	w := r.Send(t)
 	a := parse(t, w)
 	if w.Code != http.StatusOK || a.Error != nil {
 		t.Fatalf("status %d: %s", w.Code, w.Body)
@@ -194,7 +194,7 @@ func (r request) result(t testing.TB, definition string, v any) {
 // with.
 func (r request) fault(t testing.TB, status, code int) answer {
 	t.Helper()
-	w := r.send(t)
+	w := r.Send(t)
 	a := parse(t, w)
 	if w.Code != status || a.code() != code {
 		t.Errorf("got %d with code %d, want %d with %d: %s", w.Code, a.code(), status, code, w.Body)

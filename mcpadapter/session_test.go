@@ -62,7 +62,7 @@ func begin(t *testing.T, s *Server, v revision.Revision) string {
 	t.Helper()
 	r := conformant(revision.Unknown, "initialize", `"protocolVersion":"`+v.String()+`","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}`)
 	r.server = s
-	return r.send(t).Header().Get(sessionHeader)
+	return r.Send(t).Header().Get(sessionHeader)
 }
 
 func TestSessionOfRequest(t *testing.T) {
@@ -89,7 +89,7 @@ func TestSessionOfRequest(t *testing.T) {
 	t.Run("settles-the-revision", func(t *testing.T) {
 		r := conformant(revision.Unknown, "tools/list", "")
 		r.server, r.header[sessionHeader] = first, id
-		if w := r.send(t); !strings.Contains(w.Body.String(), `"title":"Get a trip"`) {
+		if w := r.Send(t); !strings.Contains(w.Body.String(), `"title":"Get a trip"`) {
 			t.Errorf("not listed as in 2025-06-18: %s", w.Body)
 		}
 	})

@@ -7,16 +7,18 @@ import (
 	"errors"
 	"io"
 	"sync"
+
+	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
 )
 
 // ServeStdio serves one client over in and out, with one JSON-RPC message per line (MCP, Transports,
 // stdio). It returns when in ends, writing to out fails, or ctx ends. Requests in progress when in
 // ends are completed. It returns nil after a clean end.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, site Site) error {
-	lines := &lineWriter{w: out}
+	lines := stream.NewLineWriter(out)
 	c := s.newConnection(ctx, &site, "stdio", lines)
 	defer c.stop()
-	ctx, lines.broken = c.ctx, c.stop
+	ctx, lines.Broken = c.ctx, c.stop
 	leave, f := s.join(c.watcher, c.client)
 	if f != nil {
 		return errors.New(f.Message)
@@ -34,7 +36,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, si
 	close(c.ended)
 	c.wait()
 	watching.Wait()
-	return errors.Join(err, lines.err())
+	return errors.Join(err, lines.Err())
 }
 
 // readLines passes each line to the connection. A read cannot be interrupted, so it runs in a
@@ -89,41 +91,4 @@ func (s *Server) readLine(r *bufio.Reader) ([]byte, error) {
 			return bytes.TrimSpace(line), err
 		}
 	}
-}
-
-// A lineWriter is a channel that writes one line per message.
-type lineWriter struct {
-	w      io.Writer
-	broken func()
-
-	mu   sync.Mutex
-	line []byte
-	fail error
-}
-
-// send writes one message. Line breaks delimit messages, so it replaces those in the message by
-// spaces.
-func (l *lineWriter) send(message []byte) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.fail != nil {
-		return l.fail
-	}
-	l.line = append(append(l.line[:0], message...), '\n')
-	for i, c := range l.line[:len(l.line)-1] {
-		if c == '\n' || c == '\r' {
-			l.line[i] = ' ' // JSON from an API may have line breaks between tokens
-		}
-	}
-	if _, err := l.w.Write(l.line); err != nil {
-		l.fail = err
-		l.broken()
-	}
-	return l.fail
-}
-
-func (l *lineWriter) err() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.fail
 }

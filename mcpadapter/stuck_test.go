@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -284,7 +285,7 @@ func TestAcceptsStream(t *testing.T) {
 		"*/*":                                      false,
 		"application/json;x=\"text/event-stream\"": false,
 	} {
-		if got := acceptsStream([]string{"text/plain", accept}); got != want {
+		if got := admission.AcceptsStream([]string{"text/plain", accept}); got != want {
 			t.Errorf("%s: %v", accept, got)
 		}
 	}

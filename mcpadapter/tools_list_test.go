@@ -187,7 +187,7 @@ func TestToolsetIsReplacedWhileServing(t *testing.T) {
 				r := conformant(revision.V20251125, "tools/list", "")
 				r.server, r.tools = s, tools
 				var got toolList
-				if err := json.Unmarshal(parse(t, r.send(t)).Result, &got); err != nil || len(got.Tools) != len(tools.Tools()) {
+				if err := json.Unmarshal(parse(t, r.Send(t)).Result, &got); err != nil || len(got.Tools) != len(tools.Tools()) {
 					t.Errorf("%d tools, %v", len(got.Tools), err)
 				}
 			}

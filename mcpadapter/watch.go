@@ -15,6 +15,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
 
@@ -187,7 +188,7 @@ func clientOf(site *Site, remote string) string {
 type watch struct {
 	server    *Server
 	watcher   *watcher
-	out       channel
+	out       stream.Channel
 	ended     <-chan struct{} // closed when the client sends no more messages; nil if that does not end the watch
 	keepAlive func() error    // nil if the transport needs no comments
 	meta      jsontext.Value  // id of the subscription; nil before 2026-07-28
@@ -392,10 +393,10 @@ func (w *watch) sendPending(lists listDigests) error {
 // that the client then knows.
 func (w *watch) sendChange(method string, lists listDigests) error {
 	message := w.notification(method, nil)
-	if stream, ok := w.out.(*eventStream); ok && w.lists != nil && w.lists.eventID != nil {
-		return stream.write("message", w.lists.eventID(lists), message)
+	if stream, ok := w.out.(*stream.EventStream); ok && w.lists != nil && w.lists.eventID != nil {
+		return stream.Write("message", w.lists.eventID(lists), message)
 	}
-	return w.out.send(message)
+	return w.out.Send(message)
 }
 
 // pollOnce compares the versions of the watched resources with the last known ones and sends a
@@ -421,7 +422,7 @@ func (w *watch) pollOnce(ctx context.Context) error {
 			continue
 		}
 		params := wire.AppendString([]byte(`"uri":`), uri)
-		if err := w.out.send(w.notification("notifications/resources/updated", params)); err != nil {
+		if err := w.out.Send(w.notification("notifications/resources/updated", params)); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package mcpadapter
+package stream
 
 import (
 	"sync"
@@ -6,16 +6,16 @@ import (
 )
 
 const (
-	// maxProgressBurst is how many progress notifications of one call are sent without delay. After
-	// that, one is sent every progressInterval (MCP, Progress: both parties SHOULD implement rate
+	// MaxProgressBurst is how many progress notifications of one call are sent without delay. After
+	// that, one is sent every ProgressInterval (MCP, Progress: both parties SHOULD implement rate
 	// limiting).
-	maxProgressBurst = 10
-	progressInterval = 100 * time.Millisecond
+	MaxProgressBurst = 10
+	ProgressInterval = 100 * time.Millisecond
 
-	// maxLogBurst and logInterval limit log messages in the same way (MCP, Logging: servers SHOULD
+	// MaxLogBurst and LogInterval limit log messages in the same way (MCP, Logging: servers SHOULD
 	// rate limit messages).
-	maxLogBurst = 100
-	logInterval = 50 * time.Millisecond
+	MaxLogBurst = 100
+	LogInterval = 50 * time.Millisecond
 )
 
 // A rateLimit is a token bucket: it allows burst events at once, and one more every interval.
@@ -47,7 +47,7 @@ func (l *rateLimit) take(now time.Time) bool {
 // that arrive faster, it sends only the latest, as soon as the limit allows or at the end of the
 // call. The first and the last notification are always sent.
 type latestOnly struct {
-	out channel
+	out Channel
 
 	mu      sync.Mutex
 	limit   rateLimit
@@ -69,7 +69,7 @@ func (l *latestOnly) offer(notification []byte) {
 		return
 	}
 	if l.limit.take(time.Now()) {
-		_ = l.out.send(notification) // an error means that the client has disconnected
+		_ = l.out.Send(notification) // an error means that the client has disconnected
 		return
 	}
 	l.pending = append(l.pending[:0], notification...)
@@ -97,7 +97,7 @@ func (l *latestOnly) stop(canceled bool) {
 
 func (l *latestOnly) sendPending() {
 	if len(l.pending) > 0 && !l.stopped {
-		_ = l.out.send(l.pending)
+		_ = l.out.Send(l.pending)
 		l.pending = l.pending[:0]
 	}
 }

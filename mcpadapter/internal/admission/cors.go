@@ -1,4 +1,4 @@
-package mcpadapter
+package admission
 
 import (
 	"net/http"
@@ -27,10 +27,10 @@ const (
 	maxAskedHeaders = 1 << 10 // bytes of Access-Control-Request-Headers that are read; the rest is ignored
 )
 
-// setCORSHeaders sets the CORS headers that let a page read the response. checkOrigin has already accepted
+// SetCORSHeaders sets the CORS headers that let a page read the response. checkOrigin has already accepted
 // the page's origin.
-func (s *Server) setCORSHeaders(header http.Header, r *http.Request) {
-	if len(s.origins) == 0 {
+func (p *PageRules) SetCORSHeaders(header http.Header, r *http.Request) {
+	if len(p.origins) == 0 {
 		return
 	}
 	header.Add("Vary", "Origin")
@@ -38,9 +38,9 @@ func (s *Server) setCORSHeaders(header http.Header, r *http.Request) {
 	switch {
 	case origin == "":
 		return
-	case s.origins["*"]:
+	case p.origins["*"]:
 		origin = "*"
-	case !s.origins[normalOrigin(origin)]:
+	case !p.origins[normalOrigin(origin)]:
 		return // a page of this site needs no CORS headers
 	}
 	header.Set("Access-Control-Allow-Origin", origin)

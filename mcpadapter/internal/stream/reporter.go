@@ -1,7 +1,6 @@
-package mcpadapter
+package stream
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"strconv"
@@ -15,7 +14,7 @@ import (
 )
 
 const (
-	maxProgressToken   = 1 << 10 // bytes; each notification repeats the token
+	MaxProgressToken   = 1 << 10 // bytes; each notification repeats the token
 	maxProgressMessage = 4 << 10 // bytes
 
 	// progressEpsilon is the amount by which progress increases for an event that carries only a message.
@@ -23,48 +22,23 @@ const (
 	progressEpsilon = 1e-6
 )
 
-// logInfo is the level of log events without a level. logWarning is the level of this server's own
-// messages.
-const (
-	logInfo    logLevel = 2
-	logWarning logLevel = 4
-)
+// A Logger sends log messages to the client of one request.
+type Logger interface {
+	// Logs reports whether the client wants log messages of the level.
+	Logs(level Level) bool
 
-// logEmergency is the highest level. A client that does not want it wants no log messages.
-const logEmergency logLevel = 8
-
-// progressToken returns the token with which the client requested progress notifications (MCP,
-// Progress). It returns nil if there is none or if they cannot be sent.
-func (x *exchange) progressToken() jsontext.Value {
-	if x.channel == nil || len(x.params.meta) == 0 {
-		return nil
-	}
-	token := wire.MemberOf(x.params.meta, "progressToken")
-	if kind := token.Kind(); kind != '"' && kind != '0' || len(token) > maxProgressToken {
-		return nil
-	}
-	return token
+	// Log sends a log message if the client wants that level. data is JSON.
+	Log(level Level, name string, data jsontext.Value)
 }
 
-// withProgress returns a context whose calls report their events to the client. It returns ctx if the
-// client wants no events or cannot receive them.
-func (x *exchange) withProgress(ctx context.Context) context.Context {
-	if x.channel == nil || x.progressToken() == nil && !x.logs(logEmergency) {
-		return ctx
-	}
-	x.reporter = progressReporter{
-		x:      x,
-		latest: math.Inf(-1),
-		logs:   rateLimit{burst: maxLogBurst, interval: logInterval},
-	}
-	return tool.ContextWithListener(ctx, x.reporter.report)
-}
-
-// A teller forwards the events of one request to the client as log messages and progress
+// A Reporter forwards the events of one request to the client as log messages and progress
 // notifications. It keeps progress increasing over all calls that the request makes, because MCP
 // requires that.
-type progressReporter struct {
-	x            *exchange
+type Reporter struct {
+	out          Channel
+	logger       Logger
+	token        jsontext.Value // with which the client requested progress; nil if it did not
+	withMessages bool           // whether progress notifications can have messages
 	latest       float64        // progress value of the last notification
 	count        float64        // last value that the stream itself reported
 	messageCount int            // message-only notifications since then
@@ -76,30 +50,44 @@ type progressReporter struct {
 	omitted int // number of log messages dropped by the rate limit
 }
 
-// stop ends the forwarding. It sends the last progress notification and the number of omitted log
+// NewReporter returns a Reporter that sends progress to out with the token, and log messages to the logger.
+// A nil token means that the client wants no progress. withMessages says whether the revision allows
+// messages in progress notifications.
+func NewReporter(out Channel, to Logger, token jsontext.Value, withMessages bool) Reporter {
+	return Reporter{
+		logger:       to,
+		token:        token,
+		withMessages: withMessages,
+		latest:       math.Inf(-1),
+		out:          out,
+		logs:         rateLimit{burst: MaxLogBurst, interval: LogInterval},
+	}
+}
+
+// Stop ends the forwarding. It sends the last progress notification and the number of omitted log
 // messages. If the client has canceled the call, it sends nothing.
-func (t *progressReporter) stop(canceled bool) {
-	if t.x == nil {
+func (t *Reporter) Stop(canceled bool) {
+	if t.logger == nil {
 		return // no events are forwarded
 	}
 	if t.sender != nil {
 		t.sender.stop(canceled)
 	}
 	if t.omitted > 0 && !canceled {
-		t.x.log(logWarning, "", fmt.Appendf(nil, `"%d log messages of this call were omitted: they came too fast"`, t.omitted))
+		t.logger.Log(logWarning, "", fmt.Appendf(nil, `"%d log messages of this call were omitted: they came too fast"`, t.omitted))
 	}
-	*t = progressReporter{}
+	*t = Reporter{}
 }
 
-// report forwards one event of a call. Log messages beyond the rate limit are counted and dropped.
-func (t *progressReporter) report(e tool.Event) {
+// Report forwards one event of a call. Log messages beyond the rate limit are counted and dropped.
+func (t *Reporter) Report(e tool.Event) {
 	switch e.Kind {
 	case tool.EventLog:
-		level := logLevelOf(e.Level)
+		level := LevelOf(e.Level)
 		if level == 0 {
 			level = logInfo
 		}
-		if !t.x.logs(level) {
+		if !t.logger.Logs(level) {
 			return
 		}
 		if !t.logs.take(time.Now()) {
@@ -110,7 +98,7 @@ func (t *progressReporter) report(e tool.Event) {
 		if !wire.Unambiguous(data) {
 			data = wire.AppendString(nil, []byte(data)) // send ambiguous JSON as a string
 		}
-		t.x.log(level, e.Logger, data)
+		t.logger.Log(level, e.Logger, data)
 	case tool.EventProgress, tool.EventContent:
 		t.progress(&e)
 	}
@@ -119,8 +107,8 @@ func (t *progressReporter) report(e tool.Event) {
 // nextProgress sets the progress value of an event that carries only a message. MCP requires progress to
 // increase with every notification (MCP, Progress), so the event gets the last reported value plus a
 // small multiple of progressEpsilon. If the new value exceeds the total, the total is omitted.
-func (t *progressReporter) nextProgress(e *tool.Event) {
-	if e.Progress != nil || e.Message == "" || !t.x.version.SupportsProgressMessage() || math.IsInf(t.latest, 0) {
+func (t *Reporter) nextProgress(e *tool.Event) {
+	if e.Progress != nil || e.Message == "" || !t.withMessages || math.IsInf(t.latest, 0) {
 		return
 	}
 	t.messageCount++
@@ -150,9 +138,8 @@ func appendNumber(b []byte, n float64) []byte {
 }
 
 // progress sends a notification if the progress value has increased.
-func (t *progressReporter) progress(e *tool.Event) {
-	token := t.x.progressToken()
-	if token == nil {
+func (t *Reporter) progress(e *tool.Event) {
+	if t.token == nil {
 		return
 	}
 	counted := e.Progress != nil
@@ -166,16 +153,16 @@ func (t *progressReporter) progress(e *tool.Event) {
 		t.count, t.messageCount = value, 0
 	}
 	t.total = append(t.total[:0], e.Total...)
-	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`), token...)
+	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`), t.token...)
 	b = append(append(b, `,"progress":`...), e.Progress...)
 	if e.Total.Kind() == '0' {
 		b = append(append(b, `,"total":`...), e.Total...)
 	}
-	if e.Message != "" && t.x.version.SupportsProgressMessage() {
+	if e.Message != "" && t.withMessages {
 		b = wire.AppendString(append(b, `,"message":`...), text.Cut(e.Message, maxProgressMessage))
 	}
 	if t.sender == nil {
-		t.sender = &latestOnly{out: t.x.channel, limit: rateLimit{burst: maxProgressBurst, interval: progressInterval}}
+		t.sender = &latestOnly{out: t.out, limit: rateLimit{burst: MaxProgressBurst, interval: ProgressInterval}}
 	}
 	t.sender.offer(append(b, "}}"...))
 }

@@ -1,4 +1,6 @@
-package mcpadapter
+// Package outputschema writes the outputSchema of a tool for tools/list: the schema of the API's document, reduced to
+// what clients' validators agree on.
+package outputschema
 
 import (
 	"bytes"
@@ -7,34 +9,27 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/mcpadapter/elicit"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// appendOutputSchema appends a tool's outputSchema, unless outputOf says not to list one.
-func (s *Server) appendOutputSchema(dst []byte, tool *tool.Tool, v revision.Revision) []byte {
-	o := s.outputOf(tool, elicit.NeedsOf(tool), v)
-	if !o.listed {
-		return dst
-	}
-	w := outputWriter{strict: o.strict, dst: append(dst, `,"outputSchema":{`...)}
-	defs := wire.MemberOf(tool.Answer.Schema, "$defs")
-	w.defs = defs
+// Append appends a document's schema of the responses of a tool as an outputSchema. wrapped puts it into
+// the property "result" of an object; objectOnly says that the revision allows only objects.
+func Append(dst []byte, schema jsontext.Value, strict, wrapped, objectOnly bool) []byte {
+	defs := wire.MemberOf(schema, "$defs")
+	w := outputWriter{strict: strict, defs: defs, dst: append(dst, '{')}
 	switch {
-	case o.wrapped:
+	case wrapped:
 		w.dst = append(w.dst, `"type":"object","properties":{"result":`...)
-		w.schema(tool.Answer.Schema)
+		w.schema(schema)
 		w.dst = append(w.dst, '}')
-		if o.strict {
+		if strict {
 			w.dst = append(w.dst, `,"required":["result"]`...)
 		}
-	case v.RequiresObjectOutput():
+	case objectOnly:
 		w.dst = append(w.dst, `"type":"object"`...)
 		w.untyped = true
-		w.keywords(tool.Answer.Schema)
+		w.keywords(schema)
 	default:
-		w.keywords(tool.Answer.Schema)
+		w.keywords(schema)
 	}
 	if defs.Kind() == '{' {
 		w.key("$defs")

@@ -1,4 +1,7 @@
-package mcpadapter
+// Package stream sends messages to an MCP client: as server-sent events (EventStream), as lines
+// (LineWriter), and as progress notifications and log messages of a tool call, at a limited rate
+// (Reporter).
+package stream
 
 import (
 	"bytes"
@@ -9,29 +12,29 @@ import (
 )
 
 const (
-	// maxWriteWait is how long a write to a stream may block. Otherwise a client that stops reading
+	// MaxWriteWait is how long a write to a stream may block. Otherwise a client that stops reading
 	// would block the tool call that sends it events, and the shutdown of the server, as long as its
 	// connection stays open.
-	maxWriteWait = 30 * time.Second
+	MaxWriteWait = 30 * time.Second
 
 	// maxWrite is how many bytes are written per deadline.
 	maxWrite = 64 << 10
 )
 
-// A channel sends messages to the client other than the response: progress, log messages, and
+// A Channel sends messages to the client other than the response: progress, log messages, and
 // requests. It is safe for concurrent use.
-type channel interface {
-	// send sends one complete JSON-RPC message. An error means that the client has disconnected.
-	send(message []byte) error
+type Channel interface {
+	// Send sends one complete JSON-RPC message. An error means that the client has disconnected.
+	Send(message []byte) error
 }
 
 var errStreamClosed = errors.New("the stream is closed")
 
-// An eventStream writes messages as server-sent events. The first message turns the HTTP response
+// An EventStream writes messages as server-sent events. The first message turns the HTTP response
 // into a stream; until then the response can still be plain JSON.
-type eventStream struct {
+type EventStream struct {
 	w    http.ResponseWriter
-	wait time.Duration // maxWriteWait, except in tests
+	wait time.Duration // how long a write may block
 
 	mu     sync.Mutex
 	opened bool
@@ -39,15 +42,21 @@ type eventStream struct {
 	event  []byte // buffer for the event being built
 }
 
-// open starts the stream.
-func (s *eventStream) open() error {
+// NewEventStream returns an event stream in the response w. A write that blocks longer than wait closes the
+// stream; wait is MaxWriteWait, except in tests.
+func NewEventStream(w http.ResponseWriter, wait time.Duration) *EventStream {
+	return &EventStream{w: w, wait: wait}
+}
+
+// Open starts the stream.
+func (s *EventStream) Open() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.begin()
 }
 
 // begin writes the headers of the stream, if they are not written yet.
-func (s *eventStream) begin() error {
+func (s *EventStream) begin() error {
 	if s.closed {
 		return errStreamClosed
 	}
@@ -63,27 +72,28 @@ func (s *eventStream) begin() error {
 	return s.put(nil)
 }
 
-// isOpen reports whether the response is already a stream.
-func (s *eventStream) isOpen() bool {
+// IsOpen reports whether the response is already a stream.
+func (s *EventStream) IsOpen() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.opened
 }
 
-// close makes all further writes fail, so that nothing is written after the handler has returned.
-func (s *eventStream) close() {
+// Close makes all further writes fail, so that nothing is written after the handler has returned.
+func (s *EventStream) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 }
 
-func (s *eventStream) send(message []byte) error {
-	return s.write("message", "", message)
+// Send sends a message as an event with the name "message".
+func (s *EventStream) Send(message []byte) error {
+	return s.Write("message", "", message)
 }
 
-// write sends one event. Line breaks in data split it into several data lines, which the client
+// Write sends one event. Line breaks in data split it into several data lines, which the client
 // joins again.
-func (s *eventStream) write(name, id string, data []byte) error {
+func (s *EventStream) Write(name, id string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.begin(); err != nil {
@@ -108,8 +118,8 @@ func (s *eventStream) write(name, id string, data []byte) error {
 	return s.flush(b)
 }
 
-// comment sends a comment, which clients ignore. It keeps proxies from closing an idle stream.
-func (s *eventStream) comment() error {
+// Comment sends a comment, which clients ignore. It keeps proxies from closing an idle stream.
+func (s *EventStream) Comment() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.begin(); err != nil {
@@ -118,7 +128,7 @@ func (s *eventStream) comment() error {
 	return s.flush([]byte(":\n\n"))
 }
 
-func (s *eventStream) flush(b []byte) error {
+func (s *EventStream) flush(b []byte) error {
 	const kept = 64 << 10 // bytes of the buffer that are kept
 	if s.event = b[:0]; cap(b) > kept {
 		s.event = nil
@@ -129,7 +139,7 @@ func (s *eventStream) flush(b []byte) error {
 // put writes b and flushes it. If the client does not read in time, put closes the stream. It resets
 // the deadline afterwards, because the connection may outlive the stream. Writers that do not
 // support deadlines are accepted.
-func (s *eventStream) put(b []byte) (err error) {
+func (s *EventStream) put(b []byte) (err error) {
 	controller := http.NewResponseController(s.w)
 	for len(b) > 0 && err == nil {
 		part := b[:min(len(b), maxWrite)]
