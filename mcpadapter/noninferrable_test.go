@@ -210,7 +210,14 @@ func TestUserIsAskedForWhatTheCallNeeds(t *testing.T) {
 				client := newClient(t, e, v, askable)
 				client.answers[elicit.MethodElicit] = `"result":{"action":"accept","content":` + c.content + `}`
 				got := resultOf(t, v, client.call(t, c.tool, c.arguments))
-				if text := words(got); got.IsError != c.failed || !strings.HasPrefix(text, c.want) || !c.failed && text != c.want {
+				text := words(got)
+				if got.IsError != c.failed {
+					t.Errorf("isError is %t, want %t: %q", got.IsError, c.failed, text)
+				}
+				if c.failed && !strings.Contains(text, c.want) {
+					t.Errorf("got the failure %q, want %q in it", text, c.want)
+				}
+				if !c.failed && text != c.want {
 					t.Errorf("got %q, want %q", text, c.want)
 				}
 				if len(client.asked) != c.asked || c.asked > 0 && !strings.Contains(client.asked[0], `"required":["card"]`) {

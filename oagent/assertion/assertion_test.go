@@ -66,7 +66,7 @@ func checkFailure(t *testing.T, err error, want string) {
 	if selection, is := errors.AsType[*assertion.SelectionError](err); is {
 		failure, evaluated = &assertion.Error{Missing: selection.Missing, Cause: selection.Cause}, true
 	}
-	ok := false
+	var ok bool
 	if path, is := strings.CutPrefix(want, missing); is {
 		ok = evaluated && failure.Missing == path && strings.Contains(err.Error(), path)
 	} else if words, is := strings.CutPrefix(want, undecided); is {

@@ -27,7 +27,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/expr"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -44,9 +43,6 @@ const (
 	// MaxProperties is the maximum number of properties of an Enhancer. Each has one
 	// bit of a uint64.
 	MaxProperties = 64
-
-	// maxExpression is the maximum length of an expression, in characters.
-	maxExpression = expr.MaxExpression
 
 	// maxName is the maximum length of a property name, in bytes.
 	maxName = 128

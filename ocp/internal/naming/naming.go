@@ -101,7 +101,7 @@ func Shorten(name string) string {
 	return strings.TrimRight(name[:MaxLength-len(suffix)], "_") + suffix
 }
 
-// A namespace makes names unique. The time for a name does not depend on how often the
+// A Set makes names unique. The time for a name does not depend on how often the
 // same name was claimed before.
 type Set struct {
 	Taken map[string]bool

@@ -214,3 +214,25 @@ func TestLimits(t *testing.T) {
 	appended(t, p, `"ab"`)
 	refused(t, p, `"abc"`)
 }
+
+func TestHasDotSegment(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/a/../b":     true,
+		"/a/.":        true,
+		"..":          true,
+		`/a\..\b`:     true,
+		"/a/..;x/b":   true,
+		"/a/.. ?q":    true,
+		"/a/.../..b":  false,
+		"/a/b.c/d":    false,
+		"/a/%2e%2e/b": false,
+		"":            false,
+	} {
+		if got := style.HasDotSegment([]byte(path), false); got != want {
+			t.Errorf("%q: got %t, want %t", path, got, want)
+		}
+	}
+	if !style.HasDotSegment([]byte("/a/%2e%2E/b"), true) {
+		t.Error("encoded dots: got false with decoding, want true")
+	}
+}
