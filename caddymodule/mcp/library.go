@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/source"
@@ -337,7 +337,11 @@ func readInFolder(folder, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, maxPromptMedia+1))
+	content, err := buffer.ReadLimited(file, maxPromptMedia)
+	if errors.Is(err, buffer.ErrTooLarge) {
+		return nil, fmt.Errorf("is larger than the limit of %d bytes", maxPromptMedia)
+	}
+	return content, err
 }
 
 // documentObserver returns a function to call when the document has changed. It notifies clients

@@ -121,3 +121,12 @@ func (b *Buffer) ReadAll(source io.Reader, limit int64) error {
 		}
 	}
 }
+
+// ReadLimited returns all bytes of source. If there are more than limit, it returns ErrTooLarge.
+func ReadLimited(source io.Reader, limit int64) ([]byte, error) {
+	var b Buffer
+	if err := b.ReadAll(source, limit); err != nil {
+		return nil, err
+	}
+	return b.B, nil
+}

@@ -90,3 +90,11 @@ func TestGrowSharesNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestReadLimited(t *testing.T) {
+	for limit, want := range map[int64]error{4: ErrTooLarge, 5: nil} {
+		if got, err := ReadLimited(strings.NewReader("12345"), limit); err != want || err == nil && string(got) != "12345" {
+			t.Errorf("limit %d: %q, %v", limit, got, err)
+		}
+	}
+}

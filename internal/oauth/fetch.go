@@ -100,15 +100,11 @@ func (f *fetcher) get(ctx context.Context, address string) ([]byte, time.Duratio
 
 // readLimited reads at most maxDocument bytes.
 func readLimited(source io.Reader) ([]byte, error) {
-	b := buffer.Get()
-	defer buffer.Put(b)
-	if err := b.ReadAll(source, maxDocument); err != nil {
-		if errors.Is(err, buffer.ErrTooLarge) {
-			return nil, fmt.Errorf("larger than %d bytes", maxDocument)
-		}
-		return nil, err
+	document, err := buffer.ReadLimited(source, maxDocument)
+	if errors.Is(err, buffer.ErrTooLarge) {
+		return nil, fmt.Errorf("larger than %d bytes", maxDocument)
 	}
-	return append([]byte(nil), b.B...), nil
+	return document, err
 }
 
 // readKeyFile reads a key set from a file.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"mime"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/mediatype"
 )
 
@@ -68,14 +68,15 @@ func (f *file) read() ([]byte, error) {
 		return nil, err
 	}
 	defer opened.Close()
-	if about.Size() > f.limit {
+	var content buffer.Buffer
+	if about.Size() <= f.limit {
+		content.Grow(int(about.Size()) + 1) // one more, so that the end is found without growing
+		err = content.ReadAll(opened, f.limit)
+	}
+	if about.Size() > f.limit || errors.Is(err, buffer.ErrTooLarge) {
 		return nil, fmt.Errorf("%w of %d bytes", ErrFileSize, f.limit)
 	}
-	data, err := io.ReadAll(io.LimitReader(opened, f.limit+1))
-	if err == nil && int64(len(data)) > f.limit {
-		return nil, fmt.Errorf("%w of %d bytes", ErrFileSize, f.limit)
-	}
-	return data, err
+	return content.B, err
 }
 
 // stamp returns the version of the file: its size and modification time. ok is false if the version

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
 )
 
 // DefaultMaxDocument is the maximum size of a document file, in bytes after
@@ -82,24 +84,15 @@ func readAtMost(r io.Reader, limit, sizeHint int64) ([]byte, error) {
 	if sizeHint > limit {
 		return nil, tooLarge(limit)
 	}
-	data := make([]byte, 0, min(max(sizeHint, 0), maxTrusted)+512)
-	bounded := io.LimitReader(r, limit+1)
-	for {
-		if len(data) == cap(data) {
-			data = append(data, 0)[:len(data)]
-		}
-		n, err := bounded.Read(data[len(data):cap(data)])
-		data = data[:len(data)+n]
-		if int64(len(data)) > limit {
+	var content buffer.Buffer
+	content.Grow(int(min(max(sizeHint, 0), maxTrusted)) + 1) // one more, so that EOF is found without growing
+	if err := content.ReadAll(r, limit); err != nil {
+		if errors.Is(err, buffer.ErrTooLarge) {
 			return nil, tooLarge(limit)
 		}
-		if err == io.EOF {
-			return data, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+		return nil, err
 	}
+	return content.B, nil
 }
 
 func tooLarge(limit int64) error {

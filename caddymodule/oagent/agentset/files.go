@@ -3,7 +3,6 @@ package agentset
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 
@@ -49,14 +48,14 @@ func readFile(path string) ([]*oagent.Agent, error) {
 		return nil, err
 	}
 	defer file.Close()
-	var content buffer.Buffer
-	switch err := content.ReadAll(io.LimitReader(file, oagent.MaxDocument+1), oagent.MaxDocument+1); {
+	content, err := buffer.ReadLimited(file, oagent.MaxDocument)
+	switch {
+	case errors.Is(err, buffer.ErrTooLarge):
+		return nil, fmt.Errorf("%s is larger than %s, the limit for a file of agent documents: split it", path, humanize.IBytes(oagent.MaxDocument))
 	case err != nil:
 		return nil, fmt.Errorf("reading %s: %w", path, err)
-	case len(content.B) > oagent.MaxDocument:
-		return nil, fmt.Errorf("%s is larger than %s, the limit for a file of agent documents: split it", path, humanize.IBytes(oagent.MaxDocument))
 	}
-	return oagent.ReadAgents(content.B, path)
+	return oagent.ReadAgents(content, path)
 }
 
 // statFiles returns the file info of each file, nil for a missing one.

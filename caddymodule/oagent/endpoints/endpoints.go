@@ -17,7 +17,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -187,7 +186,7 @@ func (q *request) jsonObject(members ...string) (map[string]string, bool) {
 	if !q.sameOrigin() {
 		return nil, false
 	}
-	body, err := readSmall(q.w, q.r)
+	body, err := readSmall(q.r)
 	if err != nil {
 		q.problem(http.StatusRequestEntityTooLarge, "Body too large", "The body must be complete and have at most "+strconv.Itoa(maxBody)+" bytes.")
 		return nil, false
@@ -263,13 +262,9 @@ func isNothing(err error) bool {
 const maxBody = 16 << 10
 
 // readSmall reads a body of at most maxBody bytes.
-func readSmall(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func readSmall(r *http.Request) ([]byte, error) {
 	if r.Body == nil {
 		return nil, nil
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		return nil, buffer.ErrTooLarge
-	}
-	return body, nil
+	return buffer.ReadLimited(r.Body, maxBody)
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json"
 
+	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/oagent/review"
 )
@@ -66,12 +66,12 @@ func (a *Program) put(ctx context.Context, transport *http.Transport, question [
 	case response.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("the program responds with status %d", response.StatusCode)
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	body, err := buffer.ReadLimited(response.Body, maxAnswer)
 	switch {
+	case errors.Is(err, buffer.ErrTooLarge):
+		return nil, fmt.Errorf("the response is larger than %d bytes", maxAnswer)
 	case err != nil:
 		return nil, fmt.Errorf("the response is incomplete: %w", safeError(ctx, err))
-	case len(body) > maxAnswer:
-		return nil, fmt.Errorf("the response is larger than %d bytes", maxAnswer)
 	}
 	return readAnswer(body)
 }

@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"os"
 	"slices"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
 )
 
 // maxWALFile is the maximum size in bytes of a log file that recovery reads. It is
@@ -144,12 +145,12 @@ func readWALFile(path string, salt uint64) ([]frame, error) {
 		return nil, err
 	}
 	defer file.Close()
-	b, err := io.ReadAll(io.LimitReader(file, maxWALFile+1))
+	b, err := buffer.ReadLimited(file, maxWALFile)
 	switch {
+	case errors.Is(err, buffer.ErrTooLarge):
+		return nil, fmt.Errorf("%w: %s has more than %d bytes", errWAL, path, maxWALFile)
 	case err != nil:
 		return nil, err
-	case len(b) > maxWALFile:
-		return nil, fmt.Errorf("%w: %s has more than %d bytes", errWAL, path, maxWALFile)
 	case len(b) < walHeader:
 		return nil, nil // a crash interrupted its creation: it has no frames
 	}

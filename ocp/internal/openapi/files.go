@@ -5,13 +5,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
 )
 
 // Limits on the files that the $refs of one document may load.
@@ -130,14 +131,11 @@ func (fs *files) load(name string) ([]byte, error) {
 	}
 	defer file.Close()
 	most := min(fs.limits.Size, maxFilesSize-fs.size)
-	data, err := io.ReadAll(io.LimitReader(file, int64(most)+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > most {
+	data, err := buffer.ReadLimited(file, int64(most))
+	if errors.Is(err, buffer.ErrTooLarge) {
 		return nil, fmt.Errorf("%s has more than the %d bytes that are left to it", name, most)
 	}
-	return data, nil
+	return data, err
 }
 
 // list returns the paths of all files that were looked up.
