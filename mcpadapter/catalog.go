@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -26,7 +27,7 @@ type catalog struct {
 	pages     [revision.V20260728 + 1]func() [][]byte // encoded pages by revision
 	index     func() *library.Index
 	callables func() map[string]*callable // all tools of the Toolset by name
-	digests   func() listDigests
+	digests   func() subscription.Digests
 }
 
 // catalog returns the catalog for the caller and the exchange's Toolset. It is cached until the

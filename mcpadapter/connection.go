@@ -18,6 +18,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 )
 
 // maxServing is the maximum number of requests that one connection serves at once. Further requests
@@ -36,8 +37,8 @@ type connection struct {
 	out    stream.Channel
 	live   clientState
 
-	watcher *watcher      // for the whole connection; selects no notifications before initialize
-	ended   chan struct{} // closed when the client sends no more messages
+	watcher *subscription.Watcher // for the whole connection; selects no notifications before initialize
+	ended   chan struct{}         // closed when the client sends no more messages
 	slots   chan struct{}
 	serving sync.WaitGroup
 
@@ -59,7 +60,7 @@ func (s *Server) newConnection(ctx context.Context, site *Site, client string, o
 		stop:    stop,
 		client:  client,
 		out:     out,
-		watcher: newWatcher(0),
+		watcher: subscription.NewWatcher(0),
 		ended:   make(chan struct{}),
 		slots:   make(chan struct{}, maxServing),
 		version: revision.NewestStateful,
@@ -222,7 +223,7 @@ func (c *connection) setNegotiated(v revision.Revision, can elicit.Capabilities)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.version, c.capabilities = v, can
-	c.watcher.wanted.Store(uint32(everyChange))
+	c.watcher.Want(subscription.All)
 }
 
 // agree determines the revision of a message that has no HTTP headers: the one in its _meta, or else

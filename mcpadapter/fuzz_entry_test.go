@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -36,7 +37,7 @@ func FuzzStdio(f *testing.F) {
 // FuzzSessionID holds for any id but those that were issued: it is refused.
 func FuzzSessionID(f *testing.F) {
 	g := newSigner(secret)
-	good := g.issue(revision.V20251125, 0, listDigests{}, "ada", time.Now().Add(time.Hour))
+	good := g.issue(revision.V20251125, 0, subscription.Digests{}, "ada", time.Now().Add(time.Hour))
 	f.Add(good, "bob")
 	f.Add(good[:len(good)-1]+"=", "ada")
 	f.Add(strings.Repeat("A", sessionLength), "")

@@ -13,38 +13,13 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 )
 
 // HTTP+SSE, the transport of revision 2024-11-05 (Transports, HTTP with SSE), has two addresses: an
 // event stream, and an address for POST requests. The first event of the stream names the second
 // address, and all responses are sent on the stream. The stream is open on one server, so the
 // client's messages must reach that same server.
-
-// legacyClients holds the open HTTP+SSE streams by the key of their session.
-type legacyClients struct {
-	mu          sync.Mutex
-	connections map[sessionKey]*connection
-}
-
-func (l *legacyClients) add(key sessionKey, c *connection) (remove func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.connections == nil {
-		l.connections = make(map[sessionKey]*connection)
-	}
-	l.connections[key] = c
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.connections, key)
-	}
-}
-
-func (l *legacyClients) get(key sessionKey) *connection {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.connections[key]
-}
 
 // wantsLegacyStream reports whether a GET of the endpoint comes from an HTTP+SSE client, which sends
 // neither a session id nor a version header.
@@ -72,13 +47,13 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *js
 	}
 	defer leave()
 
-	id := x.server.signer().issue(revision.V20241105, 0, listDigests{}, x.site.User, time.Now().Add(x.server.options.SessionTTL))
+	id := x.server.signer().issue(revision.V20241105, 0, subscription.Digests{}, x.site.User, time.Now().Add(x.server.options.SessionTTL))
 	opened, err := x.server.signer().open(id, x.site.User, time.Now())
 	if err != nil {
 		return jsonrpc.Faultf(http.StatusInternalServerError, jsonrpc.InternalError, "the stream could not be opened")
 	}
-	defer c.watcher.closeAt(opened.expires)()
-	defer c.watcher.closeAt(x.site.Expires)()
+	defer c.watcher.CloseAt(opened.expires)()
+	defer c.watcher.CloseAt(x.site.Expires)()
 	defer c.wait()
 	remove := x.server.legacy.add(opened.key, c)
 	defer remove()
@@ -89,14 +64,14 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *js
 	if stream.Write("endpoint", "", []byte(target)) != nil {
 		return nil
 	}
-	watch := &watch{server: x.server, watcher: c.watcher, out: stream, keepAlive: stream.Comment, resources: c.live.watched, stamp: x.stamp, lists: x.newListWatch()}
-	end := watch.run(c.ctx)
-	if end == serverClosing {
+	watch := &subscription.Watch{Host: &x.server.host, Watcher: c.watcher, Out: stream, KeepAlive: stream.Comment, Resources: c.live.watched, Stamp: x.stamp, Lists: x.newListWatch()}
+	end := watch.Run(c.ctx)
+	if end == subscription.ServerClosing {
 		c.drain(x.server.asking.Done())
 	}
 	close(c.ended)
 	remove()
-	if end == serverClosing {
+	if end == subscription.ServerClosing {
 		c.wait() // wait while the stream can still carry the responses
 	}
 	c.live.end()
@@ -139,4 +114,30 @@ func noLegacyStream() *jsonrpc.Fault {
 		"there is no such stream open on this server: open a new one, and where several servers share the work, let a client always reach the same")
 	f.Anonymous = true
 	return f
+}
+
+// legacyClients holds the open HTTP+SSE streams by the key of their session.
+type legacyClients struct {
+	mu          sync.Mutex
+	connections map[sessionKey]*connection
+}
+
+func (l *legacyClients) add(key sessionKey, c *connection) (remove func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.connections == nil {
+		l.connections = make(map[sessionKey]*connection)
+	}
+	l.connections[key] = c
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.connections, key)
+	}
+}
+
+func (l *legacyClients) get(key sessionKey) *connection {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.connections[key]
 }

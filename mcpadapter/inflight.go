@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 )
 
 const (
@@ -34,18 +35,18 @@ const (
 // errCanceled is the context cause of a request that the client has canceled.
 var errCanceled = errors.New("the client canceled the request")
 
-// A live holds the state of one session while it is in use: requests in progress, which the client
+// A clientState holds the state of one session while it is in use: requests in progress, which the client
 // can cancel; requests of the server that wait for a response; and subscriptions.
 type clientState struct {
 	mu               sync.Mutex
 	running          map[string]*runningRequest // by request id
 	pendingRequests  map[string]chan response   // by the id of the server's request
 	level            stream.Level
-	watching         map[string]bool // subscribed resources, by URI
-	watchers         []*watcher      // of the session's streams; only the last one sends notifications
-	seen             stamps          // versions of the watched resources
-	knownListDigests *listDigests    // lists as of the last notification; nil if unchanged since the session began
-	uses             int             // number of exchanges that use this live; guarded by lives.mu
+	watching         map[string]bool         // subscribed resources, by URI
+	watchers         []*subscription.Watcher // of the session's streams; only the last one sends notifications
+	seen             subscription.Stamps     // versions of the watched resources
+	knownListDigests *subscription.Digests   // lists as of the last notification; nil if unchanged since the session began
+	uses             int                     // number of exchanges that use this state; guarded by clientStates.mu
 }
 
 // A runningRequest is a request of the client that is in progress, or that is registered and about
@@ -167,7 +168,7 @@ func (l *clientState) idle() bool {
 
 // knownLists returns the lists that the client knows: those of the last notification, or else those
 // at the beginning of the session.
-func (l *clientState) knownLists(begun listDigests) listDigests {
+func (l *clientState) knownLists(begun subscription.Digests) subscription.Digests {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.knownListDigests != nil {
@@ -177,12 +178,26 @@ func (l *clientState) knownLists(begun listDigests) listDigests {
 }
 
 // setKnownLists records the lists as of a notification.
-func (l *clientState) setKnownLists(begun, now listDigests) {
+func (l *clientState) setKnownLists(begun, now subscription.Digests) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.knownListDigests = &now; now == begun {
 		l.knownListDigests = nil
 	}
+}
+
+// logLevel returns the level that the client has set, 0 if it has set none.
+func (l *clientState) logLevel() stream.Level {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.level
+}
+
+// setLogLevel sets the level of the log messages that the client wants.
+func (l *clientState) setLogLevel(level stream.Level) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.level = level
 }
 
 // clientStates holds the state of all sessions.
@@ -273,7 +288,7 @@ func (l *clientState) end() {
 		r.cancel(errCanceled)
 	}
 	for _, w := range l.watchers {
-		w.close()
+		w.Close()
 	}
 }
 

@@ -39,9 +39,7 @@ func (x *exchange) setLevel() *jsonrpc.Fault {
 		return jsonrpc.BadParams("params.level must be " + levelNames)
 	}
 	if x.state != nil {
-		x.state.mu.Lock()
-		x.state.level = level
-		x.state.mu.Unlock()
+		x.state.setLogLevel(level)
 	}
 	x.out.B = append(x.beginResult(), "}}"...)
 	return nil
@@ -59,11 +57,9 @@ func (x *exchange) Logs(level stream.Level) bool {
 	}
 	wanted := defaultLogLevel
 	if x.state != nil {
-		x.state.mu.Lock()
-		if x.state.level != 0 {
-			wanted = x.state.level
+		if level := x.state.logLevel(); level != 0 {
+			wanted = level
 		}
-		x.state.mu.Unlock()
 	}
 	return level >= wanted
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
 
@@ -23,7 +24,7 @@ func (x *exchange) subscribe() *jsonrpc.Fault {
 		return jsonrpc.Faultf(http.StatusOK, jsonrpc.InvalidRequest, "a subscription belongs to a session: begin one with initialize and send its Mcp-Session-Id")
 	}
 	if !x.state.subscribe(uri) {
-		return jsonrpc.Faultf(http.StatusOK, jsonrpc.InvalidRequest, "you watch %d resources, which is the most: unsubscribe from one first", maxWatched)
+		return jsonrpc.Faultf(http.StatusOK, jsonrpc.InvalidRequest, "you watch %d resources, which is the most: unsubscribe from one first", subscription.MaxWatched)
 	}
 	x.out.B = append(x.beginResult(), "}}"...)
 	return nil
@@ -41,25 +42,6 @@ func (x *exchange) unsubscribe() *jsonrpc.Fault {
 	}
 	x.out.B = append(x.beginResult(), "}}"...)
 	return nil
-}
-
-func (l *clientState) subscribe(uri string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.watching[uri] && len(l.watching) >= maxWatched {
-		return false
-	}
-	if l.watching == nil {
-		l.watching = make(map[string]bool)
-	}
-	l.watching[uri] = true
-	return true
-}
-
-func (l *clientState) unsubscribe(uri string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.watching, uri)
 }
 
 // watchable reports whether a resource with that URI exists and the caller may read it.

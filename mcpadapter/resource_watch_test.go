@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
 
@@ -97,7 +98,7 @@ func TestSubscriptionsBelongToASession(t *testing.T) {
 
 func TestSubscriptionsAreBounded(t *testing.T) {
 	var l clientState
-	for i := range maxWatched {
+	for i := range subscription.MaxWatched {
 		if !l.subscribe(strings.Repeat("a", i)) {
 			t.Fatal("too few")
 		}

@@ -18,7 +18,7 @@
 //     something must be sent before it: progress, log messages, or a request to the client such
 //     as an elicitation (client_request.go).
 //
-// Streams of notifications are in listen.go and watch.go. HTTP+SSE and stdio carry messages in
+// Streams of notifications are in listen.go and internal/subscription. HTTP+SSE and stdio carry messages in
 // both directions over a connection (connection.go, http_sse.go, stdio.go).
 package mcpadapter
 
@@ -39,6 +39,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -160,13 +161,13 @@ type Server struct {
 	memory        *Memory
 	states        *clientStates  // part of memory
 	legacy        *legacyClients // part of memory
-	streams       streams
+	streams       subscription.Streams
+	host          subscription.Host
 	polls         library.Polls
 	reportedTools reportedTools
 	next          atomic.Pointer[Server] // the Server that replaces this one; nil for none
 	open          context.Context        // ends on Close or Replace, which ends all streams
 	close         context.CancelFunc
-	closed        <-chan struct{}    // Open.Done()
 	asking        context.Context    // ends on Close, which gives up requests to clients
 	giveUp        context.CancelFunc // cancels asking
 
@@ -184,9 +185,9 @@ func New(options Options) *Server {
 		writeWait: stream.MaxWriteWait,
 	}
 	s.open, s.close = context.WithCancel(context.Background())
-	s.closed = s.open.Done()
 	s.asking, s.giveUp = context.WithCancel(context.Background())
 	s.options.setDefaults()
+	s.host = subscription.Host{Open: s.open, KeepAlive: s.options.KeepAlive, PollInterval: s.options.WatchInterval, Successor: s.successor}
 	if s.memory = options.Memory; s.memory == nil {
 		s.memory = NewMemory()
 	}

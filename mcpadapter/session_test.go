@@ -10,13 +10,14 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 )
 
 var secret = []byte("a secret that two servers share")
 
 func TestSessionIsSigned(t *testing.T) {
 	g, now := newSigner(secret), time.Unix(1_800_000_000, 0)
-	id := g.issue(revision.V20250618, elicit.CanSample|elicit.CanListRoots, listDigests{}, "ada", now.Add(time.Hour))
+	id := g.issue(revision.V20250618, elicit.CanSample|elicit.CanListRoots, subscription.Digests{}, "ada", now.Add(time.Hour))
 	if len(id) != sessionLength {
 		t.Errorf("%d characters: %s", len(id), id)
 	}
@@ -27,7 +28,7 @@ func TestSessionIsSigned(t *testing.T) {
 	if got.version != revision.V20250618 || got.client != elicit.CanSample|elicit.CanListRoots || !got.expires.Equal(now.Add(time.Hour)) {
 		t.Errorf("got %+v", got)
 	}
-	if again, _ := g.open(g.issue(revision.V20250618, 0, listDigests{}, "ada", now.Add(time.Hour)), "ada", now); again.key == got.key {
+	if again, _ := g.open(g.issue(revision.V20250618, 0, subscription.Digests{}, "ada", now.Add(time.Hour)), "ada", now); again.key == got.key {
 		t.Error("two sessions have the same key")
 	}
 	flipped := []byte(id)

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 )
 
 // ServeStdio serves one client over in and out, with one JSON-RPC message per line (MCP, Transports,
@@ -29,8 +30,8 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, si
 	watching.Go(func() {
 		x := exchange{server: s, site: &site, ctx: ctx, connection: c}
 		x.setPollIdentity()
-		watch := &watch{server: s, watcher: c.watcher, out: lines, resources: c.live.watched, stamp: x.stamp}
-		watch.run(ctx)
+		watch := &subscription.Watch{Host: &s.host, Watcher: c.watcher, Out: lines, Resources: c.live.watched, Stamp: x.stamp}
+		watch.Run(ctx)
 	})
 	err := s.readLines(ctx, in, c)
 	close(c.ended)

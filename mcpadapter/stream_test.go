@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -233,9 +234,8 @@ func TestStreamsAreLimited(t *testing.T) {
 			}
 			open[0].response.Body.Close()
 			waitUntil(t, func() bool {
-				e.server.streams.mu.Lock()
-				defer e.server.streams.mu.Unlock()
-				return len(e.server.streams.watchers) == 1
+				open, _ := e.server.streams.Counts()
+				return open == 1
 			})
 			e.open(t, "GET", "/mcp", "", header)
 		})
@@ -313,7 +313,7 @@ func TestListen_refused(t *testing.T) {
 		"no filter":   {`null`, "", 200},
 		"no stream":   {`{}`, "application/json", 406},
 		"not URIs":    {`{"resourceSubscriptions":"x"}`, "", 200},
-		"many":        {`{"resourceSubscriptions":[` + strings.Repeat(`"x",`, maxWatched) + `"x"]}`, "", 200},
+		"many":        {`{"resourceSubscriptions":[` + strings.Repeat(`"x",`, subscription.MaxWatched) + `"x"]}`, "", 200},
 		"not strings": {`{"resourceSubscriptions":[1]}`, "", 200},
 	} {
 		header := map[string]string{versionHeader: "2026-07-28", methodHeader: "subscriptions/listen"}

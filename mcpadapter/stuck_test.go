@@ -19,6 +19,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -74,11 +75,12 @@ func TestDeadlineIsOfEachWrite(t *testing.T) {
 // has changed.
 func TestCloseEndsLooks(t *testing.T) {
 	began := make(chan struct{})
-	w := &watch{
-		server:    New(Options{}),
-		watcher:   newWatcher(0),
-		resources: func() []string { return []string{"a", "b"} },
-		stamp: func(ctx context.Context, uri string) (string, bool) {
+	server := New(Options{})
+	w := &subscription.Watch{
+		Host:      &server.host,
+		Watcher:   subscription.NewWatcher(0),
+		Resources: func() []string { return []string{"a", "b"} },
+		Stamp: func(ctx context.Context, uri string) (string, bool) {
 			if uri != "a" {
 				t.Errorf("looked at %s after the end", uri)
 				return "", false
@@ -88,11 +90,11 @@ func TestCloseEndsLooks(t *testing.T) {
 			return "", false
 		},
 	}
-	closing := make(chan streamEnd)
-	go func() { closing <- w.run(t.Context()) }()
+	closing := make(chan subscription.End)
+	go func() { closing <- w.Run(t.Context()) }()
 	<-began
-	w.server.Close()
-	if <-closing != serverClosing {
+	server.Close()
+	if <-closing != subscription.ServerClosing {
 		t.Error("the end is not reported as that of the server")
 	}
 }
@@ -310,9 +312,8 @@ func TestOneStreamOfSessionTells(t *testing.T) {
 	}
 	second.response.Body.Close()
 	waitUntil(t, func() bool {
-		e.server.streams.mu.Lock()
-		defer e.server.streams.mu.Unlock()
-		return len(e.server.streams.watchers) == 1
+		open, _ := e.server.streams.Counts()
+		return open == 1
 	})
 	waitUntil(t, func() bool { return streamsThatTell(e.server) == 1 })
 	e.server.Notify(PromptsChanged)
@@ -322,13 +323,7 @@ func TestOneStreamOfSessionTells(t *testing.T) {
 }
 
 func streamsThatTell(s *Server) (count int) {
-	s.streams.mu.Lock()
-	defer s.streams.mu.Unlock()
-	for w := range s.streams.watchers {
-		if w.wanted.Load() != 0 {
-			count++
-		}
-	}
+	_, count = s.streams.Counts()
 	return count
 }
 

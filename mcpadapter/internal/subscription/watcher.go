@@ -1,0 +1,157 @@
+// Package subscription sends notifications about changed lists and resources on streams that clients
+// keep open.
+//
+// Each open stream has a Watcher, which collects the pending changes without blocking. Streams is the
+// set of all watchers of a server; Streams.Notify reaches them all. A Watch runs in the goroutine of
+// one stream: it waits for its Watcher, sends the notifications, polls the resources that the client
+// watches, and keeps an idle connection open with comments.
+//
+// Digests are short hashes of the lists. They are part of session ids and event ids, so a client that
+// returns, even to another server, is notified about what changed in the meantime.
+package subscription
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+)
+
+// Lists is a set of lists.
+type Lists uint32
+
+// The lists.
+const (
+	Tools Lists = 1 << iota
+	Prompts
+	Resources
+
+	All = Tools | Prompts | Resources
+)
+
+// notifications maps changes to the methods of their notifications.
+var notifications = []struct {
+	list   Lists
+	method string
+}{
+	{Tools, "notifications/tools/list_changed"},
+	{Prompts, "notifications/prompts/list_changed"},
+	{Resources, "notifications/resources/list_changed"},
+}
+
+// A Watcher collects the pending changes for one open stream.
+type Watcher struct {
+	wanted  atomic.Uint32
+	pending atomic.Uint32
+	wake    chan struct{}
+	end     chan struct{}
+	once    sync.Once
+}
+
+// NewWatcher returns a Watcher that collects changes of the wanted lists.
+func NewWatcher(wanted Lists) *Watcher {
+	w := &Watcher{wake: make(chan struct{}, 1), end: make(chan struct{})}
+	w.wanted.Store(uint32(wanted))
+	return w
+}
+
+// notify adds a change to the pending ones and wakes the stream. It never blocks; several changes
+// of a list become one notification.
+func (w *Watcher) notify(c Lists) {
+	if c &= Lists(w.wanted.Load()); c == 0 {
+		return
+	}
+	w.pending.Or(uint32(c))
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// HandOver moves the notifications, including the pending ones, to another stream of the client.
+func (w *Watcher) HandOver(to *Watcher) {
+	to.Want(All)
+	w.wanted.Store(0)
+	to.notify(Lists(w.pending.Swap(0)))
+}
+
+// Want sets the lists of which the watcher collects changes.
+func (w *Watcher) Want(wanted Lists) { w.wanted.Store(uint32(wanted)) }
+
+// CloseAt closes the watcher at the given time, when its session or its credentials expire. The zero
+// time means never. The caller must call stop afterwards.
+func (w *Watcher) CloseAt(end time.Time) (stop func()) {
+	if end.IsZero() {
+		return func() {}
+	}
+	timer := time.AfterFunc(time.Until(end), w.Close)
+	return func() { timer.Stop() }
+}
+
+// Close ends the stream of the watcher.
+func (w *Watcher) Close() {
+	w.once.Do(func() { close(w.end) })
+}
+
+// Streams are the open streams of a server. The zero value is ready to use.
+type Streams struct {
+	mu       sync.Mutex
+	watchers map[*Watcher]struct{}
+	clients  map[string]int // number of open streams by client
+}
+
+// Counts returns the number of open streams, and how many of them want notifications.
+func (set *Streams) Counts() (open, notified int) {
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	for w := range set.watchers {
+		if w.wanted.Load() != 0 {
+			notified++
+		}
+	}
+	return len(set.watchers), notified
+}
+
+// Notify notifies all streams about a change.
+func (set *Streams) Notify(c Lists) {
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	for w := range set.watchers {
+		w.notify(c)
+	}
+}
+
+// Join registers a stream of a client. It returns a fault if there are already limit streams, or
+// clientLimit streams of that client. The caller must call leave when the stream ends.
+func (set *Streams) Join(w *Watcher, client string, limit, clientLimit int) (leave func(), f *jsonrpc.Fault) {
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	switch {
+	case len(set.watchers) >= limit:
+		return nil, tooManyStreams(http.StatusServiceUnavailable, "this server has as many open streams as it may have: try again later")
+	case set.clients[client] >= clientLimit:
+		return nil, tooManyStreams(http.StatusTooManyRequests, "you have %d open streams, which is the most: close one first", set.clients[client])
+	}
+	if set.watchers == nil {
+		set.watchers, set.clients = make(map[*Watcher]struct{}), make(map[string]int)
+	}
+	set.watchers[w] = struct{}{}
+	set.clients[client]++
+	return func() {
+		set.mu.Lock()
+		defer set.mu.Unlock()
+		delete(set.watchers, w)
+		if set.clients[client]--; set.clients[client] == 0 {
+			delete(set.clients, client)
+		}
+	}, nil
+}
+
+// tooManyStreams returns the fault for a stream over the limit, with a Retry-After header.
+func tooManyStreams(status int, format string, args ...any) *jsonrpc.Fault {
+	f := jsonrpc.Faultf(status, jsonrpc.InvalidRequest, format, args...)
+	f.RetryAfter = 10 * time.Second
+	return f
+}
