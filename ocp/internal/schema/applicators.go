@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 )
 
@@ -40,6 +39,8 @@ func (w *writer) applicator(p openapi.Place, m openapi.Member, k *keywordSummary
 		w.condition(p, s)
 	case "dependentSchemas":
 		w.dependentSchemas(at, s)
+	case "dependencies":
+		w.dependencies(at, k)
 	}
 }
 
@@ -103,12 +104,6 @@ func (w *writer) properties(p openapi.Place, hidden map[string]bool) {
 	w.dst = append(w.dst, '}')
 }
 
-func (w *writer) named(name string) {
-	w.comma()
-	w.dst = wire.AppendString(w.dst, name)
-	w.dst = append(w.dst, ':')
-}
-
 func (w *writer) patternProperties(p openapi.Place) {
 	if p.Kind() != '{' {
 		w.lost = true
@@ -117,7 +112,7 @@ func (w *writer) patternProperties(p openapi.Place) {
 	w.member("patternProperties")
 	w.dst = append(w.dst, '{')
 	for _, m := range p.Members() {
-		if !w.t.compiles(m.Name) {
+		if !w.t.patterns.compiles(m.Name) {
 			w.lost = true
 			continue
 		}
@@ -147,6 +142,29 @@ func (w *writer) dependentSchemas(p openapi.Place, s *setting) {
 	}
 	w.member("dependentSchemas")
 	w.schemas(p, s.within(together, false), isSchema)
+}
+
+// dependencies writes the keyword of draft 7 and earlier as dependentRequired and
+// dependentSchemas.
+func (w *writer) dependencies(p openapi.Place, k *keywordSummary) {
+	var lists, schemas int
+	for _, m := range p.Members() {
+		switch {
+		case m.Value.Kind() == '[':
+			lists++
+		case isSchema(m.Value):
+			schemas++
+		}
+	}
+	w.lost = w.lost || lists+schemas < len(p.Members()) || lists > 0 && k.requires || schemas > 0 && k.depends
+	if lists > 0 && !k.requires {
+		w.member("dependentRequired")
+		w.assert.nameLists(p.Node)
+	}
+	if schemas > 0 && !k.depends {
+		w.member("dependentSchemas")
+		w.schemas(p, setting{reach: apart}, isSchema)
+	}
 }
 
 // items appends items. The array form, used up to draft 2019-09, becomes prefixItems.

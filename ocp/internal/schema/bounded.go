@@ -117,7 +117,8 @@ func (t *Translator) appendOutline(dst []byte, place openapi.Place, maxBytes int
 	}
 	w := &t.writer
 	for levels := outlineLevels; levels >= 0; levels-- {
-		*w = writer{t: t, dst: w.dst[:0], outline: true, levels: levels}
+		w.reset(t)
+		w.outline, w.levels = true, levels
 		w.schema(place, setting{})
 		if len(w.dst) <= maxBytes {
 			return append(dst, w.dst...)

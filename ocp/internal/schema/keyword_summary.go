@@ -7,7 +7,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 )
 
-// A survey collects what must be known about a schema before its first keyword is written.
+// A keywordSummary is what must be known about a schema before its first keyword is written.
 type keywordSummary struct {
 	ref         *openapi.Node
 	description *openapi.Node
@@ -30,14 +30,15 @@ type keywordSummary struct {
 	contains         bool
 	conditional      bool // has an if
 
+	lost bool       // a type was left out, so the output accepts more
 	lead *component // a $ref to move into allOf
 }
 
 // The JSON types in the order of output.
 var jsonTypes = [...]string{"object", "array", "string", "integer", "number", "boolean", "null"}
 
-// keywordSummary inspects all keywords of p once.
-func (w *writer) survey(p openapi.Place) keywordSummary {
+// survey inspects all keywords of p once.
+func survey(p openapi.Place) keywordSummary {
 	k := keywordSummary{siblings: 0}
 	for _, m := range p.Members() {
 		switch m.Name {
@@ -57,7 +58,7 @@ func (w *writer) survey(p openapi.Place) keywordSummary {
 			k.nullable = m.Value.True()
 			continue
 		case "type":
-			w.types(&k, m.Value)
+			k.readTypes(m.Value)
 		case "format":
 			switch string(plainText(m.Value)) {
 			case "binary", "byte":
@@ -106,31 +107,31 @@ func (w *writer) survey(p openapi.Place) keywordSummary {
 	return k
 }
 
-// types reads the keyword type and keeps valid names without duplicates.
-func (w *writer) types(k *keywordSummary, n *openapi.Node) {
+// readTypes reads the keyword type and keeps valid names without duplicates.
+func (k *keywordSummary) readTypes(n *openapi.Node) {
 	switch n.Kind() {
 	case '"':
-		w.addType(k, plainText(n))
+		k.addType(plainText(n))
 	case '[':
 		for _, item := range n.Items() {
-			w.addType(k, plainText(item))
+			k.addType(plainText(item))
 		}
 		if len(k.types) < len(n.Items()) {
-			w.lost = true
+			k.lost = true
 		}
 	default:
-		w.lost = true
+		k.lost = true
 	}
 }
 
-func (w *writer) addType(k *keywordSummary, name []byte) {
+func (k *keywordSummary) addType(name []byte) {
 	if string(name) == "file" {
 		k.file, name = true, []byte("string")
 	}
 	i := slices.Index(jsonTypes[:], string(name))
 	switch {
 	case i < 0:
-		w.lost = w.lost || string(name) != "any"
+		k.lost = k.lost || string(name) != "any"
 	case k.types == nil:
 		k.types = jsonTypes[i : i+1 : i+1] // the usual case does not allocate
 	case !slices.Contains(k.types, jsonTypes[i]):

@@ -94,5 +94,6 @@ func (t *Translator) Freeze(schemas ...*Schema) {
 			release(c.holes[i].to)
 		}
 	}
-	t.roots, t.targets, t.refs, t.names, t.patterns, t.writer = nil, nil, nil, nil, nil, writer{}
+	t.roots, t.targets, t.refs, t.names = nil, nil, nil, nil
+	t.patterns, t.writer = patternBudget{}, writer{}
 }

@@ -90,8 +90,7 @@ type Translator struct {
 	targets  map[*openapi.Node]*component
 	refs     map[reference]*component // nil: the target is missing
 	names    map[string]int           // names in $defs: how often each was requested
-	patterns map[string]int           // number of compiled instructions; 0 if it does not compile
-	programs int                      // instructions of all patterns so far
+	patterns patternBudget
 	writer   writer
 	spare    *component   // reused for the next schema to translate
 	muted    bool         // suppress warnings
@@ -116,7 +115,7 @@ func NewTranslator(mode Mode, direction Direction) *Translator {
 		targets:   make(map[*openapi.Node]*component),
 		refs:      make(map[reference]*component),
 		names:     make(map[string]int),
-		patterns:  make(map[string]int),
+		patterns:  patternBudget{sizes: make(map[string]int)},
 	}
 }
 

@@ -61,6 +61,29 @@ func countDigits(n *openapi.Node) (string, bool) {
 	return digits, isDigits(digits)
 }
 
+// patternBudget limits the regular expressions of a document.
+type patternBudget struct {
+	sizes map[string]int // number of compiled instructions; 0 if the pattern does not compile
+	used  int            // instructions of all patterns so far
+}
+
+// compiles reports whether Go can compile a regular expression, and whether it is within
+// the limits. Go's syntax is nearly a subset of ECMAScript's.
+func (b *patternBudget) compiles(pattern string) bool {
+	size, known := b.sizes[pattern]
+	if !known {
+		if len(pattern) <= maxPattern && !strings.Contains(pattern, "(?P<") {
+			size = programSize(pattern)
+		}
+		b.sizes[pattern] = size
+	}
+	if size == 0 || size > maxProgram || size > maxPrograms-b.used {
+		return false
+	}
+	b.used += size
+	return true
+}
+
 // programSize returns the approximate number of instructions of a compiled regular
 // expression, or 0 if Go cannot parse it.
 func programSize(pattern string) int {

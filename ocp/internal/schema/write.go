@@ -1,26 +1,28 @@
 package schema
 
 import (
-	"bytes"
-	"slices"
-
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 )
 
-// A writer writes the text of one component at a time.
+// A writer writes the text of one component at a time: its schemas, references and
+// applicators. The keywords without subschemas are written by annotate and assert.
 type writer struct {
-	t       *Translator
-	dst     []byte
-	holes   []hole
-	choices []choice
-	about   span
-	depth   int
-	lost    bool // something was left out, so the output accepts more
-	arm     bool // the outermost schema distinguishes values only by format
+	t *Translator
+	draft
+	annotate annotationWriter
+	assert   assertionWriter
 
 	outline bool // write stubs instead of holes
 	levels  int  // depth of an outline
+}
+
+// reset starts the text of another component.
+func (w *writer) reset(t *Translator) {
+	w.t, w.outline, w.levels = t, false, 0
+	w.clear()
+	w.annotate = annotationWriter{&w.draft, t.bare}
+	w.assert = assertionWriter{&w.draft, &t.patterns}
 }
 
 // setting is what a schema must know about its surrounding schemas.
@@ -33,13 +35,9 @@ type setting struct {
 // write translates the schema of c.
 func (t *Translator) write(c *component) {
 	w := &t.writer
-	*w = writer{t: t, dst: w.dst[:0], holes: w.holes[:0], choices: w.choices[:0]}
+	w.reset(t)
 	w.schema(c.place, setting{})
-	c.text = bytes.Clone(w.dst)
-	c.holes = slices.Clone(w.holes)
-	c.choices = slices.Clone(w.choices)
-	c.about = w.about
-	c.loose = w.lost || w.arm
+	w.copyTo(c)
 }
 
 // schema appends the translation of p: a JSON object, or a hole for one.
@@ -68,7 +66,8 @@ func (w *writer) schema(p openapi.Place, s setting) {
 		return
 	}
 	w.depth++
-	k := w.survey(p)
+	k := survey(p)
+	w.lost = w.lost || k.lost
 	if w.t.bare {
 		k.description = nil
 	}
@@ -83,6 +82,33 @@ func (w *writer) schema(p openapi.Place, s setting) {
 		w.text(`}`)
 	}
 	w.depth--
+}
+
+// share selects which keywords of a schema are written.
+type share uint8
+
+const (
+	annotations share = 1 << iota // keywords that only describe
+	assertions                    // keywords that validate or apply subschemas
+	everything  = annotations | assertions
+)
+
+// keywords appends the members of the schema p: its type, then the other keywords in
+// document order. Keywords that JSON Schema 2020-12 does not define, and invalid values,
+// are left out.
+func (w *writer) keywords(p openapi.Place, k *keywordSummary, s setting, which share) {
+	if which&assertions != 0 {
+		w.assert.typed(k)
+		s.hidden = w.t.hidden(p, s.hidden, k.allOf)
+	}
+	for _, m := range p.Members() {
+		switch {
+		case which&annotations != 0 && w.annotate.keyword(m, k):
+		case which&assertions != 0 && w.assert.keyword(m, k, s.hidden):
+		case which&assertions != 0:
+			w.applicator(p, m, k, &s)
+		}
+	}
 }
 
 // nullable appends a schema that allows null in addition to what its subschemas or its
@@ -122,7 +148,7 @@ func (w *writer) reference(p openapi.Place, k *keywordSummary, s setting) {
 		w.extended(p, k, s, to)
 	case described:
 		w.text(`{`)
-		w.describe(k.description)
+		w.annotate.describe(k.description)
 		w.hole(to, members, s.reach)
 		w.text(`}`)
 	default:
@@ -155,12 +181,8 @@ func (w *writer) missing(p openapi.Place, k *keywordSummary) {
 	start := len(w.dst)
 	w.member("description")
 	w.dst = wire.AppendString(w.dst, note)
-	w.described(start)
+	w.annotate.described(start)
 	w.text(`}`)
-}
-
-func (w *writer) hole(to *component, f form, r reach) {
-	w.holes = append(w.holes, hole{at: len(w.dst), to: to, form: f, reach: r})
 }
 
 // then returns the reach of a subschema, given the reach of its parent.
@@ -169,64 +191,4 @@ func (r reach) then(next reach) reach {
 		return apart
 	}
 	return next
-}
-
-func (w *writer) text(s string) {
-	w.dst = append(w.dst, s...)
-}
-
-// member begins a member of an object. The name must not need escaping.
-func (w *writer) member(name string) {
-	w.comma()
-	w.dst = append(w.dst, '"')
-	w.dst = append(w.dst, name...)
-	w.dst = append(w.dst, '"', ':')
-}
-
-func (w *writer) comma() {
-	if w.dst[len(w.dst)-1] != '{' {
-		w.dst = append(w.dst, ',')
-	}
-}
-
-func (w *writer) describe(n *openapi.Node) {
-	start := len(w.dst)
-	w.member("description")
-	w.value(n)
-	w.described(start)
-}
-
-// described records a description that began at start. If it belongs to the whole
-// component, a reference may replace it.
-func (w *writer) described(start int) {
-	if w.depth == 1 {
-		w.about = span{start, len(w.dst)}
-	}
-}
-
-func (w *writer) value(n *openapi.Node) {
-	w.dst = n.AppendJSON(w.dst)
-}
-
-// mark is a position of the writer, used to discard the output after it.
-type mark struct {
-	dst, holes, choices int
-	lost                bool
-}
-
-func (w *writer) mark() mark {
-	m := mark{len(w.dst), len(w.holes), len(w.choices), w.lost}
-	w.lost = false
-	return m
-}
-
-// loosened ends the part that began at m and reports whether anything in it was left out.
-func (w *writer) loosened(m mark) bool {
-	lost := w.lost
-	w.lost = lost || m.lost
-	return lost
-}
-
-func (w *writer) takeBack(m mark) {
-	w.dst, w.holes, w.choices = w.dst[:m.dst], w.holes[:m.holes], w.choices[:m.choices]
 }
