@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/fetch"
 )
 
 const (
@@ -30,81 +30,36 @@ const (
 	maxRedirects = 3
 )
 
-// fetcher fetches documents over the network.
+// fetcher fetches documents over the network. It follows redirects only on the same host, so that
+// one server cannot provide documents for another.
 type fetcher struct {
-	client *http.Client
+	client *fetch.Client
 }
 
 // newFetcher returns a fetcher with the transport. Nil means a default one.
 func newFetcher(transport http.RoundTripper) *fetcher {
-	if transport == nil {
-		clone := http.DefaultTransport.(*http.Transport).Clone()
-		clone.MaxIdleConnsPerHost = 1
-		clone.IdleConnTimeout = 10 * time.Second
-		transport = clone
-	}
-	return &fetcher{client: &http.Client{Transport: transport, CheckRedirect: stayOnHost}}
-}
-
-// close closes idle connections.
-func (f *fetcher) close() {
-	f.client.CloseIdleConnections()
-}
-
-// stayOnHost rejects redirects to another host, so that one server cannot provide documents for
-// another.
-func stayOnHost(r *http.Request, before []*http.Request) error {
-	first := before[0].URL
-	switch {
-	case len(before) > maxRedirects:
-		return fmt.Errorf("redirected more than %d times", maxRedirects)
-	case r.URL.Host != first.Host:
-		return errors.New("redirected to another host, which is not followed")
-	case r.URL.Scheme != first.Scheme:
-		return errors.New("redirected to another scheme, which is not followed")
-	}
-	return nil
-}
-
-// statusError is a response with another status than 200.
-type statusError int
-
-func (e statusError) Error() string {
-	return fmt.Sprintf("responded with status %d %s", int(e), http.StatusText(int(e)))
+	return &fetcher{client: fetch.New(fetch.Options{
+		MaxSize:      maxDocument,
+		MaxRedirects: maxRedirects,
+		SameHost:     true,
+		Timeout:      documentTimeout,
+		Transport:    transport,
+	})}
 }
 
 // get returns a document, and how long its server allows it to be cached. The duration is 0 if
-// the server does not say.
+// the server does not say. Errors contain the address.
 func (f *fetcher) get(ctx context.Context, address string) ([]byte, time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return nil, 0, err
-	}
-	r.Header.Set("Accept", "application/json")
-	response, err := f.client.Do(r)
-	if err != nil {
-		return nil, 0, err // the error contains the address
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return nil, 0, fmt.Errorf("%s %w", address, statusError(response.StatusCode))
-	}
-	document, err := readLimited(response.Body)
-	if err != nil {
+	response, err := f.client.Get(ctx, address, http.Header{"Accept": {"application/json"}})
+	switch {
+	case errors.Is(err, fetch.ErrTooLarge):
+		return nil, 0, fmt.Errorf("%s: larger than %d bytes", address, maxDocument)
+	case err != nil:
 		return nil, 0, fmt.Errorf("%s: %w", address, err)
+	case response.Status != http.StatusOK:
+		return nil, 0, fmt.Errorf("%s responded with status %s", address, fetch.StatusText(response.Status))
 	}
-	return document, maxAge(response.Header), nil
-}
-
-// readLimited reads at most maxDocument bytes.
-func readLimited(source io.Reader) ([]byte, error) {
-	document, err := buffer.ReadLimited(source, maxDocument)
-	if errors.Is(err, buffer.ErrTooLarge) {
-		return nil, fmt.Errorf("larger than %d bytes", maxDocument)
-	}
-	return document, err
+	return response.Body, maxAge(response.Header), nil
 }
 
 // readKeyFile reads a key set from a file.
@@ -114,8 +69,11 @@ func readKeyFile(path string) (*keySet, error) {
 		return nil, err
 	}
 	defer file.Close()
-	document, err := readLimited(file)
-	if err != nil {
+	document, err := buffer.ReadLimited(file, maxDocument)
+	switch {
+	case errors.Is(err, buffer.ErrTooLarge):
+		return nil, fmt.Errorf("%s: larger than %d bytes", path, maxDocument)
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	keys, err := parseKeys(document)

@@ -220,7 +220,7 @@ func (v *Verifier) Close() {
 		ring.once.Do(func() {}) // prevents that it starts later
 	}
 	v.tasks.Wait()
-	v.fetcher.close()
+	v.fetcher.client.Close()
 }
 
 // Verify returns the content of an access token if it is valid and for one of the audiences. An

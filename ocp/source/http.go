@@ -7,8 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
+
+	"github.com/fairwayhq/fairway/internal/fetch"
 )
 
 // accept is the Accept header for documents.
@@ -20,16 +21,16 @@ type validators struct {
 	lastModified string
 }
 
-// ask sets the headers of a request for a document.
-func (v validators) ask(header http.Header) {
-	header.Set("Accept", accept)
-	header.Set("User-Agent", "Fairway")
+// header returns the header of a request for a document.
+func (v validators) header() http.Header {
+	header := http.Header{"Accept": {accept}, "User-Agent": {"Fairway"}}
 	if v.etag != "" {
 		header.Set("If-None-Match", v.etag)
 	}
 	if v.lastModified != "" {
 		header.Set("If-Modified-Since", v.lastModified)
 	}
+	return header
 }
 
 func (s *Snapshot) heldValidators() validators {
@@ -39,6 +40,25 @@ func (s *Snapshot) heldValidators() validators {
 	return s.validators
 }
 
+// readResponse returns the document of a response, or previous if it has not changed.
+func readResponse(response fetch.Response, location string, limit int64, asked validators, previous *Snapshot) (*Snapshot, bool, error) {
+	fresh, err := checkAnswer(response.Status, response.Header, asked)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case !fresh:
+		return previous, false, nil
+	case int64(len(response.Body)) > limit:
+		return nil, false, tooLarge(limit)
+	}
+	// The transport has already decoded the compression that it requested itself.
+	body, err := unpack(response.Body, response.Header, limit)
+	if err != nil {
+		return nil, false, err
+	}
+	return answered(body, response.Header, location, previous)
+}
+
 // checkAnswer decides from the status and header of a response whether its body is a new
 // document (fresh) or the document has not changed.
 func checkAnswer(status int, header http.Header, asked validators) (fresh bool, err error) {
@@ -46,20 +66,13 @@ func checkAnswer(status int, header http.Header, asked validators) (fresh bool, 
 	case status == http.StatusNotModified && asked != validators{}:
 		return false, nil
 	case status != http.StatusOK:
-		return false, fmt.Errorf("status %s instead of a document", statusText(status))
+		return false, fmt.Errorf("status %s instead of a document", fetch.StatusText(status))
 	}
 	contentType, _, _ := strings.Cut(header.Get("Content-Type"), ";")
 	if strings.EqualFold(strings.TrimSpace(contentType), "text/html") {
 		return false, errors.New("a text/html page instead of a document")
 	}
 	return true, nil
-}
-
-func statusText(status int) string {
-	if text := http.StatusText(status); text != "" {
-		return fmt.Sprintf("%d %s", status, text)
-	}
-	return fmt.Sprint(status)
 }
 
 // unpack decodes the Content-Encoding of a complete body.
@@ -101,15 +114,4 @@ func answered(data []byte, header http.Header, location string, previous *Snapsh
 		snapshot.Data = nil
 	}
 	return snapshot, changed, nil
-}
-
-// shown returns the URL without possible secrets: user, password and query, since some APIs
-// take keys in the query.
-func shown(u *url.URL) string {
-	bare := *u
-	bare.User, bare.Fragment, bare.RawFragment = nil, "", ""
-	if bare.RawQuery != "" {
-		bare.RawQuery = "…"
-	}
-	return bare.String()
 }

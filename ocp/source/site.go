@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+
+	"github.com/fairwayhq/fairway/internal/fetch"
 )
 
 // errNoSite reports that a Site has no SiteFetch yet, because the site has not
@@ -54,29 +56,14 @@ func (s *Site) Fetch(ctx context.Context, previous *Snapshot) (*Snapshot, bool, 
 func (s *Site) fetch(ctx context.Context, site SiteFetch, previous *Snapshot) (*Snapshot, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, defaultFetchTimeout)
 	defer cancel()
-	header := make(http.Header)
 	asked := previous.heldValidators()
-	asked.ask(header)
-	status, answer, body, err := site(ctx, s.Path, header)
+	status, answer, body, err := site(ctx, s.Path, asked.header())
 	if err != nil {
 		return nil, false, err
-	}
-	fresh, err := checkAnswer(status, answer, asked)
-	if err != nil {
-		return nil, false, err
-	}
-	if !fresh {
-		return previous, false, nil
 	}
 	limit := s.MaxSize
 	if limit <= 0 {
 		limit = DefaultMaxDocument
 	}
-	if int64(len(body)) > limit {
-		return nil, false, tooLarge(limit)
-	}
-	if body, err = unpack(body, answer, limit); err != nil {
-		return nil, false, err
-	}
-	return answered(body, answer, s.Location(), previous)
+	return readResponse(fetch.Response{Status: status, Header: answer, Body: body}, s.Location(), limit, asked, previous)
 }

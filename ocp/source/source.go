@@ -72,11 +72,8 @@ func (s *Snapshot) sameContent(other *Snapshot) bool {
 	return other != nil && s.hash == other.hash
 }
 
-// maxTrusted is the maximum number of bytes to allocate in advance for an announced size.
-const maxTrusted = 32 << 20
-
-// readAtMost reads all of r, at most limit bytes. sizeHint is the expected size; 0 or
-// less means unknown.
+// readAtMost reads all of r, at most limit bytes. sizeHint is the expected size; 0
+// means unknown.
 func readAtMost(r io.Reader, limit, sizeHint int64) ([]byte, error) {
 	if limit <= 0 {
 		limit = DefaultMaxDocument
@@ -85,7 +82,7 @@ func readAtMost(r io.Reader, limit, sizeHint int64) ([]byte, error) {
 		return nil, tooLarge(limit)
 	}
 	var content buffer.Buffer
-	content.Grow(int(min(max(sizeHint, 0), maxTrusted)) + 1) // one more, so that EOF is found without growing
+	content.Grow(int(sizeHint) + 1) // one more, so that EOF is found without growing
 	if err := content.ReadAll(r, limit); err != nil {
 		if errors.Is(err, buffer.ErrTooLarge) {
 			return nil, tooLarge(limit)

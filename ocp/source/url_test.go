@@ -193,18 +193,6 @@ func endless(w io.Writer) {
 	}
 }
 
-func TestURLSource_refuses_a_redirect_from_https_to_http(t *testing.T) {
-	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "document") }))
-	defer plain.Close()
-	secure := httptest.NewTLSServer(http.RedirectHandler(plain.URL, http.StatusFound))
-	defer secure.Close()
-	source := urlSource(t, secure.URL, URLOptions{})
-	source.client.Transport = secure.Client().Transport
-	if _, _, err := source.Fetch(context.Background(), nil); err == nil || !keyword.All(err.Error(), "https http") {
-		t.Errorf("error %v", err)
-	}
-}
-
 func TestURLSource_slow_server(t *testing.T) {
 	for _, when := range []string{"before the answer", "within the body"} {
 		t.Run(when, func(t *testing.T) {
