@@ -10,6 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
 )
 
@@ -36,7 +37,7 @@ func (x *exchange) ask(method string, params jsontext.Value) (jsontext.Value, er
 	if !x.canAsk() {
 		return nil, elicit.ErrCannotAsk
 	}
-	id, answer, forget, ok := x.state.expect()
+	id, answer, forget, ok := x.state.Expect()
 	if !ok {
 		return nil, elicit.ErrCannotAsk
 	}
@@ -61,10 +62,10 @@ func (x *exchange) ask(method string, params jsontext.Value) (jsontext.Value, er
 	for {
 		select {
 		case a := <-answer:
-			if a.failure != nil {
-				return nil, &elicit.ClientError{Failure: a.failure}
+			if a.Failure != nil {
+				return nil, &elicit.ClientError{Failure: a.Failure}
 			}
-			return a.result, nil
+			return a.Result, nil
 		case <-x.ctx.Done():
 			return nil, x.cancelAsk(id, context.Cause(x.ctx))
 		case <-x.server.asking.Done():
@@ -108,7 +109,7 @@ func (x *exchange) takeResponse(m *jsonrpc.Envelope) *jsonrpc.Fault {
 		return jsonrpc.Malformed("revision %v has no responses from clients: send a request", x.version)
 	}
 	if x.state != nil {
-		x.state.deliver(wire.Text(x.id), response{m.Result, m.Failure})
+		x.state.Deliver(wire.Text(x.id), session.Response{Result: m.Result, Failure: m.Failure})
 	}
 	return nil
 }

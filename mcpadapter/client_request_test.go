@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -26,7 +27,7 @@ func TestQuestionIsTakenBack(t *testing.T) {
 		"canceled": {time.Hour, func(t *testing.T, c *client) {
 			c.endpoint.do(t, "POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`,
 				map[string]string{versionHeader: c.version.String(), sessionHeader: c.session})
-		}, errCanceled.Error(), false},
+		}, session.ErrCanceled.Error(), false},
 		"closing": {time.Hour, func(_ *testing.T, c *client) { c.endpoint.server.Close() }, errClosing.Error(), true},
 	} {
 		t.Run(rule, func(t *testing.T) {

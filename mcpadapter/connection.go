@@ -17,6 +17,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 )
@@ -35,7 +36,7 @@ type connection struct {
 	stop   context.CancelFunc // cancels ctx
 	client string
 	out    stream.Channel
-	live   clientState
+	live   session.State
 
 	watcher *subscription.Watcher // for the whole connection; selects no notifications before initialize
 	ended   chan struct{}         // closed when the client sends no more messages
@@ -92,12 +93,12 @@ func (c *connection) receive(ctx context.Context, body []byte) bool {
 		<-c.slots
 		return false
 	}
-	ids = slices.DeleteFunc(ids, func(id jsontext.Value) bool { return !c.live.register(c.ctx, id) })
+	ids = slices.DeleteFunc(ids, func(id jsontext.Value) bool { return !c.live.Register(c.ctx, id) })
 	c.serving.Go(func() {
 		defer func() { <-c.slots }()
 		defer func() {
 			for _, id := range ids {
-				c.live.unregister(id)
+				c.live.Unregister(id)
 			}
 		}()
 		c.serveAlone(body)
@@ -249,6 +250,6 @@ func (c *connection) agree(x *exchange, method string) *jsonrpc.Fault {
 func (x *exchange) cancelRequest() {
 	id := wire.MemberOf(x.params.raw, "requestId")
 	if x.state != nil && (id.Kind() == '"' || id.Kind() == '0') {
-		x.state.cancel(id)
+		x.state.Cancel(id)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 )
@@ -47,15 +48,15 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *js
 	}
 	defer leave()
 
-	id := x.server.signer().issue(revision.V20241105, 0, subscription.Digests{}, x.site.User, time.Now().Add(x.server.options.SessionTTL))
-	opened, err := x.server.signer().open(id, x.site.User, time.Now())
+	id := x.server.signer().Issue(revision.V20241105, 0, subscription.Digests{}, x.site.User, time.Now().Add(x.server.options.SessionTTL))
+	opened, err := x.server.signer().Open(id, x.site.User, time.Now())
 	if err != nil {
 		return jsonrpc.Faultf(http.StatusInternalServerError, jsonrpc.InternalError, "the stream could not be opened")
 	}
-	defer c.watcher.CloseAt(opened.expires)()
+	defer c.watcher.CloseAt(opened.Expires)()
 	defer c.watcher.CloseAt(x.site.Expires)()
 	defer c.wait()
-	remove := x.server.legacy.add(opened.key, c)
+	remove := x.server.legacy.add(opened.Key, c)
 	defer remove()
 
 	x.setPollIdentity()
@@ -64,7 +65,7 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *js
 	if stream.Write("endpoint", "", []byte(target)) != nil {
 		return nil
 	}
-	watch := &subscription.Watch{Host: &x.server.host, Watcher: c.watcher, Out: stream, KeepAlive: stream.Comment, Resources: c.live.watched, Stamp: x.stamp, Lists: x.newListWatch()}
+	watch := &subscription.Watch{Host: &x.server.host, Watcher: c.watcher, Out: stream, KeepAlive: stream.Comment, Resources: c.live.Watched, Stamp: x.stamp, Lists: x.newListWatch()}
 	end := watch.Run(c.ctx)
 	if end == subscription.ServerClosing {
 		c.drain(x.server.asking.Done())
@@ -74,7 +75,7 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *js
 	if end == subscription.ServerClosing {
 		c.wait() // wait while the stream can still carry the responses
 	}
-	c.live.end()
+	c.live.End()
 	return nil
 }
 
@@ -89,8 +90,8 @@ func (x *exchange) takeLegacyMessage(r *http.Request) *jsonrpc.Fault {
 		return f
 	}
 	var c *connection
-	if opened, err := x.server.session(id, x.site.User); err == nil {
-		c = x.server.legacy.get(opened.key)
+	if opened, err := x.server.states.Resume(x.server.signer(), id, x.site.User, time.Now()); err == nil {
+		c = x.server.legacy.get(opened.Key)
 	}
 	if c == nil {
 		return noLegacyStream()
@@ -119,14 +120,14 @@ func noLegacyStream() *jsonrpc.Fault {
 // legacyClients holds the open HTTP+SSE streams by the key of their session.
 type legacyClients struct {
 	mu          sync.Mutex
-	connections map[sessionKey]*connection
+	connections map[session.Key]*connection
 }
 
-func (l *legacyClients) add(key sessionKey, c *connection) (remove func()) {
+func (l *legacyClients) add(key session.Key, c *connection) (remove func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.connections == nil {
-		l.connections = make(map[sessionKey]*connection)
+		l.connections = make(map[session.Key]*connection)
 	}
 	l.connections[key] = c
 	return func() {
@@ -136,7 +137,7 @@ func (l *legacyClients) add(key sessionKey, c *connection) (remove func()) {
 	}
 }
 
-func (l *legacyClients) get(key sessionKey) *connection {
+func (l *legacyClients) get(key session.Key) *connection {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.connections[key]

@@ -25,15 +25,15 @@ func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *jsonrpc.
 	}
 	defer leave()
 	if x.session != nil {
-		defer watcher.CloseAt(x.session.expires)()
+		defer watcher.CloseAt(x.session.Expires)()
 	}
 	defer watcher.CloseAt(x.site.Expires)()
 	watch := &subscription.Watch{Host: &x.server.host, Watcher: watcher, Out: stream, KeepAlive: stream.Comment}
 	if x.state != nil {
-		forget := x.state.watch(watcher)
+		forget := x.state.Watch(watcher)
 		defer forget()
-		watch.Resources, watch.Stamp = func() []string { return x.state.watchedBy(watcher) }, x.stamp
-		watch.Seen = &x.state.seen
+		watch.Resources, watch.Stamp = func() []string { return x.state.WatchedBy(watcher) }, x.stamp
+		watch.Seen = &x.state.Seen
 		x.setPollIdentity()
 	}
 	x.status = 0 // the stream itself is the response
@@ -45,7 +45,7 @@ func (x *exchange) serveStream(w http.ResponseWriter, r *http.Request) *jsonrpc.
 		watch.Lists.EventID = func(d subscription.Digests) string { return d.EventID(rand.Text()) }
 	}
 	if x.session != nil && x.state != nil {
-		watch.Lists.OnSent = func(d subscription.Digests) { x.state.setKnownLists(x.session.lists, d) }
+		watch.Lists.OnSent = func(d subscription.Digests) { x.state.SetKnownLists(x.session.Lists, d) }
 	}
 	if watch.Begin(x.knownLists(r.Header)) != nil {
 		return nil
@@ -66,9 +66,9 @@ func (x *exchange) knownLists(header http.Header) subscription.Digests {
 	case x.session == nil:
 		return x.wholeCatalog().digests()
 	case x.state == nil:
-		return x.session.lists
+		return x.session.Lists
 	}
-	return x.state.knownLists(x.session.lists)
+	return x.state.KnownLists(x.session.Lists)
 }
 
 // clientIdentity returns the identity of the client, by which its streams are counted.

@@ -39,7 +39,7 @@ func (x *exchange) setLevel() *jsonrpc.Fault {
 		return jsonrpc.BadParams("params.level must be " + levelNames)
 	}
 	if x.state != nil {
-		x.state.setLogLevel(level)
+		x.state.SetLogLevel(level)
 	}
 	x.out.B = append(x.beginResult(), "}}"...)
 	return nil
@@ -57,7 +57,7 @@ func (x *exchange) Logs(level stream.Level) bool {
 	}
 	wanted := defaultLogLevel
 	if x.state != nil {
-		if level := x.state.logLevel(); level != 0 {
+		if level := x.state.LogLevel(); level != 0 {
 			wanted = level
 		}
 	}

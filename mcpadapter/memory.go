@@ -3,6 +3,8 @@ package mcpadapter
 import (
 	"slices"
 	"sync"
+
+	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 )
 
 // Memory is the state that successive Servers of one endpoint share across configuration reloads:
@@ -10,7 +12,7 @@ import (
 // still respond to a request of the old Server and cancel a call to it, and it is notified about
 // lists that differ. A Memory is safe for concurrent use.
 type Memory struct {
-	lives  clientStates
+	lives  session.States
 	legacy legacyClients
 
 	mu      sync.Mutex

@@ -14,6 +14,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -81,16 +82,16 @@ func (x *exchange) dispatch(name string) {
 		return
 	}
 	outer, start := x.ctx, len(x.out.B)
-	running, done := x.state.run(outer, x.id)
+	running, done := x.state.Run(outer, x.id)
 	defer func() {
 		x.ctx = outer
 		done()
 	}()
 	x.ctx = running
-	if context.Cause(running) != errCanceled { // a registered request may be canceled before it is served
+	if context.Cause(running) != session.ErrCanceled { // a registered request may be canceled before it is served
 		x.refuseIf(m.serve(x))
 	}
-	if x.canceled = context.Cause(running) == errCanceled; x.canceled {
+	if x.canceled = context.Cause(running) == session.ErrCanceled; x.canceled {
 		x.withhold(start)
 	}
 }
@@ -151,7 +152,7 @@ func (x *exchange) beginSession(v revision.Revision, client elicit.Capabilities)
 		x.connection.setNegotiated(v, client)
 		return
 	}
-	x.newSessionID = x.server.signer().issue(v, client, x.wholeCatalog().digests(), x.site.User, time.Now().Add(x.server.options.SessionTTL))
+	x.newSessionID = x.server.signer().Issue(v, client, x.wholeCatalog().digests(), x.site.User, time.Now().Add(x.server.options.SessionTTL))
 }
 
 // appendCapabilities appends the ServerCapabilities for the revision.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -47,7 +48,7 @@ func TestInitialize(t *testing.T) {
 			if _, titled := got.ServerInfo["title"]; titled == (c.want <= "2025-03-26") {
 				t.Errorf("serverInfo %v in %s", got.ServerInfo, c.want)
 			}
-			if len(w.Header().Get("Mcp-Session-Id")) != sessionLength {
+			if len(w.Header().Get("Mcp-Session-Id")) != session.IDLength {
 				t.Errorf("session %q", w.Header().Get("Mcp-Session-Id"))
 			}
 		})

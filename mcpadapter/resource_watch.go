@@ -23,7 +23,7 @@ func (x *exchange) subscribe() *jsonrpc.Fault {
 	if x.state == nil {
 		return jsonrpc.Faultf(http.StatusOK, jsonrpc.InvalidRequest, "a subscription belongs to a session: begin one with initialize and send its Mcp-Session-Id")
 	}
-	if !x.state.subscribe(uri) {
+	if !x.state.Subscribe(uri) {
 		return jsonrpc.Faultf(http.StatusOK, jsonrpc.InvalidRequest, "you watch %d resources, which is the most: unsubscribe from one first", subscription.MaxWatched)
 	}
 	x.out.B = append(x.beginResult(), "}}"...)
@@ -38,7 +38,7 @@ func (x *exchange) unsubscribe() *jsonrpc.Fault {
 		return f
 	}
 	if x.state != nil {
-		x.state.unsubscribe(uri)
+		x.state.Unsubscribe(uri)
 	}
 	x.out.B = append(x.beginResult(), "}}"...)
 	return nil

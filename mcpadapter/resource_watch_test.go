@@ -14,7 +14,6 @@ import (
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
 
@@ -94,22 +93,6 @@ func TestSubscriptionsBelongToASession(t *testing.T) {
 	}
 	shelved(t, server, revision.V20260728, "resources/subscribe", `"uri":"docs:///fares"`).fault(t, 404, jsonrpc.MethodNotFound)
 	shelved(t, server, revision.V20260728, "resources/unsubscribe", `"uri":"docs:///fares"`).fault(t, 404, jsonrpc.MethodNotFound)
-}
-
-func TestSubscriptionsAreBounded(t *testing.T) {
-	var l clientState
-	for i := range subscription.MaxWatched {
-		if !l.subscribe(strings.Repeat("a", i)) {
-			t.Fatal("too few")
-		}
-	}
-	if !l.subscribe("aa") || l.subscribe("b") {
-		t.Error("the limit is not one of different resources")
-	}
-	l.unsubscribe("a")
-	if !l.subscribe("b") {
-		t.Error("nothing was unsubscribed")
-	}
 }
 
 // The official Go client reads the library in each revision, and is notified when a

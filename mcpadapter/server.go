@@ -4,9 +4,8 @@
 //
 // A request passes through these steps:
 //
-//  1. Server.ServeHTTP (server.go) checks the method and the headers (internal/admission), restores
-//     the session from its signed id (session.go), and reads the body up to a limit. The server
-//     does not store sessions; inflight.go holds state only while a session is in use.
+//  1. Server.ServeHTTP (server.go) checks the method and the headers (internal/admission), resumes
+//     the session of its signed id (session.go, internal/session), and reads the body up to a limit.
 //  2. message.go parses the JSON-RPC message. negotiate.go determines the revision and checks the
 //     rules of that revision.
 //  3. methods.go selects the handler. call.go serves tools/call: it finds the tool (callable.go),
@@ -38,6 +37,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
@@ -153,14 +153,14 @@ type Server struct {
 	options Options
 	pages   admission.PageRules
 	enabled []revision.Revision // enabled revisions, newest first
-	signer  func() *signer
+	signer  func() *session.Signer
 	library atomic.Pointer[library.Library] // never nil
 	latest  atomic.Pointer[catalog]
 	lists   restricted
 
 	memory        *Memory
-	states        *clientStates  // part of memory
-	legacy        *legacyClients // part of memory
+	states        *session.States // part of memory
+	legacy        *legacyClients  // part of memory
 	streams       subscription.Streams
 	host          subscription.Host
 	polls         library.Polls
@@ -268,7 +268,7 @@ func (x *exchange) route(w http.ResponseWriter, r *http.Request) *jsonrpc.Fault 
 	if f := x.resume(); f != nil {
 		return f
 	}
-	live, leave := x.server.states.enter(x.session)
+	live, leave := x.server.states.Enter(x.session)
 	defer leave()
 	x.state = live
 	switch {
@@ -334,11 +334,11 @@ type exchange struct {
 	ctx    context.Context
 	header http.Header // nil if the body came over a connection
 
-	channel    stream.Channel // sends messages other than the response; nil if that is not possible
-	connection *connection    // connection of the body; nil for an HTTP request of its own
-	session    *session       // nil if the request has none
-	state      *clientState   // state of the session or the connection; nil without one
-	remote     string         // address of the client; "" over a connection
+	channel    stream.Channel   // sends messages other than the response; nil if that is not possible
+	connection *connection      // connection of the body; nil for an HTTP request of its own
+	session    *session.Session // nil if the request has none
+	state      *session.State   // state of the session or the connection; nil without one
+	remote     string           // address of the client; "" over a connection
 
 	polling library.PollKey // identifies the polls of a stream that watches resources; the URI is set per poll
 

@@ -7,6 +7,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 )
 
 // DefaultSessionTTL is the default lifetime of a session. When it expires, clients start a new
@@ -18,16 +19,16 @@ const DefaultSessionTTL = 24 * time.Hour
 const sessionHeader = "Mcp-Session-Id"
 
 // newSigner returns the signer for the options' secret.
-func (o *Options) newSigner() *signer {
+func (o *Options) newSigner() *session.Signer {
 	secret := o.Secret
 	if len(secret) == 0 && o.LoadSecret != nil {
 		secret = o.LoadSecret()
 	}
-	return newSigner(secret)
+	return session.NewSigner(secret)
 }
 
 // sealer returns the server's sealer.
-func (s *Server) sealer() *elicit.Sealer { return s.signer().sealer }
+func (s *Server) sealer() *elicit.Sealer { return s.signer().Sealer }
 
 // resume restores the session of the request, if the request has a session id. An invalid or expired
 // id yields 404, after which clients start a new session.
@@ -36,34 +37,25 @@ func (x *exchange) resume() *jsonrpc.Fault {
 	if !present || x.version.Stateless() {
 		return nil
 	}
-	s, err := x.server.session(id, x.site.User)
+	s, err := x.server.states.Resume(x.server.signer(), id, x.site.User, time.Now())
 	if err != nil {
 		f := jsonrpc.Faultf(http.StatusNotFound, jsonrpc.SessionNotFound,
 			"the session %v: begin a new one with initialize, without the header Mcp-Session-Id", err)
 		f.Anonymous = true
 		return f
 	}
-	if sent := len(x.header[versionHeader]) > 0; sent && x.version != revision.Unknown && x.version != s.version {
+	if sent := len(x.header[versionHeader]) > 0; sent && x.version != revision.Unknown && x.version != s.Version {
 		f := jsonrpc.Malformed("the session speaks %v and the header MCP-Protocol-Version says %v: send the header with %v, or begin a new session",
-			s.version, x.version, s.version)
+			s.Version, x.version, s.Version)
 		f.Anonymous = true
 		return f
 	}
 	x.session = &s
-	x.client = s.client
+	x.client = s.Client
 	if _, sent := x.header[versionHeader]; !sent {
-		x.version = s.version
+		x.version = s.Version
 	}
 	return nil
-}
-
-// session returns the session for an id, or an error if it has expired or ended.
-func (s *Server) session(id, user string) (session, error) {
-	opened, err := s.signer().open(id, user, time.Now())
-	if err == nil && s.states.ended(opened.key) {
-		err = errEndedSession
-	}
-	return opened, err
 }
 
 // endSession serves DELETE, which ends a session.
@@ -73,7 +65,7 @@ func (x *exchange) endSession() *jsonrpc.Fault {
 		f.Anonymous = true
 		return f
 	}
-	x.server.states.end(*x.session)
+	x.server.states.End(*x.session)
 	x.status = http.StatusNoContent
 	return nil
 }

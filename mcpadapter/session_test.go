@@ -7,56 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 )
 
 var secret = []byte("a secret that two servers share")
-
-func TestSessionIsSigned(t *testing.T) {
-	g, now := newSigner(secret), time.Unix(1_800_000_000, 0)
-	id := g.issue(revision.V20250618, elicit.CanSample|elicit.CanListRoots, subscription.Digests{}, "ada", now.Add(time.Hour))
-	if len(id) != sessionLength {
-		t.Errorf("%d characters: %s", len(id), id)
-	}
-	got, err := newSigner(secret).open(id, "ada", now)
-	if err != nil {
-		t.Fatalf("another server with the secret: %v", err)
-	}
-	if got.version != revision.V20250618 || got.client != elicit.CanSample|elicit.CanListRoots || !got.expires.Equal(now.Add(time.Hour)) {
-		t.Errorf("got %+v", got)
-	}
-	if again, _ := g.open(g.issue(revision.V20250618, 0, subscription.Digests{}, "ada", now.Add(time.Hour)), "ada", now); again.key == got.key {
-		t.Error("two sessions have the same key")
-	}
-	flipped := []byte(id)
-	flipped[3] ^= 1
-	for rule, c := range map[string]struct {
-		signer   *signer
-		id, user string
-		at       time.Time
-		want     error
-	}{
-		"other-secret": {newSigner([]byte("another")), id, "ada", now, errForeignSession},
-		"random":       {newSigner(nil), id, "ada", now, errForeignSession},
-		"other-user":   {g, id, "bob", now, errForeignSession},
-		"no-user":      {g, id, "", now, errForeignSession},
-		"changed":      {g, string(flipped), "ada", now, errForeignSession},
-		"cut":          {g, id[:20], "ada", now, errForeignSession},
-		"empty":        {g, "", "ada", now, errForeignSession},
-		"not-base64":   {g, strings.Repeat("*", sessionLength), "ada", now, errForeignSession},
-		"long":         {g, strings.Repeat("A", 10_000), "ada", now, errForeignSession},
-		"expired":      {g, id, "ada", now.Add(time.Hour), errExpiredSession},
-	} {
-		t.Run(rule, func(t *testing.T) {
-			if _, err := c.signer.open(c.id, c.user, c.at); err != c.want {
-				t.Errorf("got %v, want %v", err, c.want)
-			}
-		})
-	}
-}
 
 // begin initializes and returns the session's id.
 func begin(t *testing.T, s *Server, v revision.Revision) string {
@@ -155,8 +111,8 @@ func TestSessionEnds(t *testing.T) {
 	r := conformant(revision.V20251125, "tools/list", "")
 	r.server, r.header[sessionHeader] = s, id
 	r.fault(t, 404, jsonrpc.SessionNotFound)
-	if len(s.states.sessions) != 0 {
-		t.Errorf("%d sessions are remembered", len(s.states.sessions))
+	if n := s.states.Len(); n != 0 {
+		t.Errorf("%d sessions are remembered", n)
 	}
 }
 
@@ -201,7 +157,7 @@ func TestStreamEndsWithItsSession(t *testing.T) {
 	site := siteOf(tools, echo)
 	x := exchange{
 		server: New(Options{}), site: &site, tools: tools, ctx: t.Context(), version: revision.V20251125, out: bufferOf(),
-		session: &session{version: revision.V20251125, expires: time.Now().Add(-time.Second)},
+		session: &session.Session{Version: revision.V20251125, Expires: time.Now().Add(-time.Second)},
 	}
 	if f := x.serveStream(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/mcp", nil)); f != nil {
 		t.Errorf("refused: %v", f.Message)

@@ -30,7 +30,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, si
 	watching.Go(func() {
 		x := exchange{server: s, site: &site, ctx: ctx, connection: c}
 		x.setPollIdentity()
-		watch := &subscription.Watch{Host: &s.host, Watcher: c.watcher, Out: lines, Resources: c.live.watched, Stamp: x.stamp}
+		watch := &subscription.Watch{Host: &s.host, Watcher: c.watcher, Out: lines, Resources: c.live.Watched, Stamp: x.stamp}
 		watch.Run(ctx)
 	})
 	err := s.readLines(ctx, in, c)

@@ -99,46 +99,6 @@ func TestCloseEndsLooks(t *testing.T) {
 	}
 }
 
-// Sessions that have set a log level and are gone do not keep others from being
-// canceled and asked.
-func TestIdleSessionsAreForgotten(t *testing.T) {
-	var ls clientStates
-	session := func(n int) *session {
-		s := new(session)
-		copy(s.key[:], strconv.Itoa(n))
-		return s
-	}
-	used, leave := ls.enter(session(-1))
-	for n := range maxClientStates + 10 {
-		l, leave := ls.enter(session(n))
-		if l == nil {
-			t.Fatalf("session %d is not remembered", n)
-		}
-		l.level = 1
-		leave()
-	}
-	if len(ls.sessions) > maxClientStates {
-		t.Errorf("%d are remembered", len(ls.sessions))
-	}
-	if again, leave := ls.enter(session(-1)); again != used {
-		t.Error("a session that is in use was forgotten")
-	} else {
-		leave()
-	}
-	leave()
-}
-
-func TestEndedSessionIsNotEntered(t *testing.T) {
-	var ls clientStates
-	s := &session{expires: time.Now().Add(time.Hour)}
-	_, leave := ls.enter(s)
-	ls.end(*s)
-	if l, _ := ls.enter(s); l != nil {
-		t.Error("a session that has ended was entered")
-	}
-	leave()
-}
-
 // Lists that depend on the token are not shared, whatever is configured.
 func TestRestrictedListsArePrivate(t *testing.T) {
 	e := serveEndpoint(t, Options{PublicLists: true}, echo)

@@ -1,0 +1,73 @@
+package session
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
+)
+
+var secret = []byte("a secret that two servers share")
+
+func TestSessionIsSigned(t *testing.T) {
+	g, now := NewSigner(secret), time.Unix(1_800_000_000, 0)
+	id := g.Issue(revision.V20250618, elicit.CanSample|elicit.CanListRoots, subscription.Digests{}, "ada", now.Add(time.Hour))
+	if len(id) != IDLength {
+		t.Errorf("%d characters: %s", len(id), id)
+	}
+	got, err := NewSigner(secret).Open(id, "ada", now)
+	if err != nil {
+		t.Fatalf("another server with the secret: %v", err)
+	}
+	if got.Version != revision.V20250618 || got.Client != elicit.CanSample|elicit.CanListRoots || !got.Expires.Equal(now.Add(time.Hour)) {
+		t.Errorf("got %+v", got)
+	}
+	if again, _ := g.Open(g.Issue(revision.V20250618, 0, subscription.Digests{}, "ada", now.Add(time.Hour)), "ada", now); again.Key == got.Key {
+		t.Error("two sessions have the same key")
+	}
+	flipped := []byte(id)
+	flipped[3] ^= 1
+	for rule, c := range map[string]struct {
+		signer   *Signer
+		id, user string
+		at       time.Time
+		want     error
+	}{
+		"other-secret": {NewSigner([]byte("another")), id, "ada", now, ErrForeign},
+		"random":       {NewSigner(nil), id, "ada", now, ErrForeign},
+		"other-user":   {g, id, "bob", now, ErrForeign},
+		"no-user":      {g, id, "", now, ErrForeign},
+		"changed":      {g, string(flipped), "ada", now, ErrForeign},
+		"cut":          {g, id[:20], "ada", now, ErrForeign},
+		"empty":        {g, "", "ada", now, ErrForeign},
+		"not-base64":   {g, strings.Repeat("*", IDLength), "ada", now, ErrForeign},
+		"long":         {g, strings.Repeat("A", 10_000), "ada", now, ErrForeign},
+		"expired":      {g, id, "ada", now.Add(time.Hour), ErrExpired},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			if _, err := c.signer.Open(c.id, c.user, c.at); err != c.want {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+// FuzzSessionID holds for any id but those that were issued: it is refused.
+func FuzzSessionID(f *testing.F) {
+	g := NewSigner(secret)
+	good := g.Issue(revision.V20251125, 0, subscription.Digests{}, "ada", time.Now().Add(time.Hour))
+	f.Add(good, "bob")
+	f.Add(good[:len(good)-1]+"=", "ada")
+	f.Add(strings.Repeat("A", IDLength), "")
+	f.Fuzz(func(t *testing.T, id, user string) {
+		if _, err := g.Open(id, user, time.Now()); err == nil && (id != good || user != "ada") {
+			t.Errorf("%q of %q was accepted", id, user)
+		}
+		if plain, err := g.Sealer.Unseal(id, user); err == nil {
+			t.Errorf("%q was opened as %q", id, plain)
+		}
+	})
+}
