@@ -11,6 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
 	"github.com/fairwayhq/fairway/ocp/internal/validate"
+	"github.com/fairwayhq/fairway/ocp/shape"
 )
 
 // BuildOptions select and configure the tools that Build makes from a document. The zero
@@ -31,6 +32,13 @@ type BuildOptions struct {
 	// selects it, or Include is empty, and if no Exclude selects it. A selector that
 	// matches no operation is an *UnmatchedError.
 	Include, Exclude []Selector
+
+	// ReadOnly excludes the operations whose method is not safe.
+	ReadOnly bool
+
+	// Shapes change the tools that they select. What the document contains as x-fairway applies
+	// first. A shape that selects no operation is an error.
+	Shapes []shape.Shape
 
 	// Reloaded is true if this document replaces a version that all selectors matched.
 	// Some selectors that no longer match are then listed in Toolset.Unmatched instead of

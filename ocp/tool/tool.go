@@ -48,6 +48,13 @@ type Tool struct {
 	// none. The MCP server interprets it.
 	MCP jsontext.Value
 
+	// Annotations are the hints for clients that a shape sets, by the names that MCP gives them.
+	// They take precedence over what the method implies. It is nil if there are none.
+	Annotations map[string]bool
+
+	MaxTokens int  // limits the response for a model, in tokens; 0 means the limit of the endpoint, less than 0 means none
+	Fields    bool // the tool takes the argument "fields", with which a model asks for less of the response
+
 	read      jsontext.Value  // the JSON that UnmarshalJSON read; nil for a tool that Build made
 	all       []Argument      // Arguments, and those that the gateway fills
 	index     argumentIndex   // of all
