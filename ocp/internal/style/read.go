@@ -86,145 +86,87 @@ func (s *Serializer) misread(kind ReadKind, problem string) error {
 	return &ReadError{Kind: kind, In: s.in, Name: s.name, Problem: problem}
 }
 
-// ReadPath is the inverse of Append for a path: it appends the JSON for raw, the
-// percent-encoded text in place of {name}. It rejects what Append rejects: text that
-// could leave its segment, and control characters.
-//
-// Lists are decoded before they are split, as servers do: "a%2Cb" is two items.
-func (s *Serializer) ReadPath(dst []byte, raw string, shape Shape) ([]byte, error) {
-	if text := []byte(raw); !isHarmless(text) {
-		switch {
-		case isBlank(text):
-			return dst, s.misread(Malformed, "is empty")
-		case HasDotSegment(text, true):
-			return dst, s.misread(Ambiguous, problemDots)
-		}
-	}
-	text, ok := strings.CutPrefix(raw, s.layout.first)
-	if !ok {
-		return dst, s.misread(Malformed, fmt.Sprintf("does not begin with %q, as its style has it", s.layout.first))
-	}
-	switch {
-	case s.layout.named:
-		return s.readMatrix(dst, text, shape)
-	case s.explode && s.layout.between != s.layout.delimiter && typesOf(shape)&nested != 0:
-		return s.readParts(dst, strings.Split(text, s.layout.between), shape)
-	}
-	return s.readList(dst, text, shape)
+// A reading is one read of a parameter: the text of a request becomes JSON of the types that
+// the shape allows. Each part of a request has a reader that embeds it. All fields are small:
+// a reading is copied, so that it stays on the stack.
+type reading struct {
+	*Serializer
+	shape Shape
+	types Types // of shape
 }
 
-// readMatrix reads the text after the first ";".
-func (s *Serializer) readMatrix(dst []byte, text string, shape Shape) ([]byte, error) {
-	var onStack [8]Pair
-	pairs := onStack[:0]
-	for part := range strings.SplitSeq(text, s.layout.between) {
-		name, value, _ := strings.Cut(part, "=")
-		pair := Pair{raw: value}
-		var err error
-		if pair.Name, err = s.decode(name); err == nil {
-			pair.Value, err = s.decode(value)
-		}
-		if err != nil {
-			return dst, err
-		}
-		pairs = append(pairs, pair)
-	}
-	out, err := s.ReadPairs(dst, pairs, shape)
-	if err != nil {
-		return dst, err
-	}
-	for i := range pairs {
-		if !pairs[i].Taken {
-			return dst, s.misread(Malformed, "has a part "+quote(pairs[i].Name)+" that does not belong to it")
-		}
-	}
-	if len(out) == len(dst) {
-		return dst, s.misread(Malformed, "is empty")
-	}
-	return out, nil
+func (s *Serializer) reading(shape Shape) reading {
+	return reading{s, shape, typesOf(shape)}
 }
 
-// readList reads a value that is one text: a delimited list or a single value.
-func (s *Serializer) readList(dst []byte, raw string, shape Shape) ([]byte, error) {
-	types := typesOf(shape)
-	if types&Array != 0 && typesOf(itemOf(shape)) != 0 && typesOf(itemOf(shape))&single == 0 {
-		return s.readParts(dst, strings.Split(raw, s.layout.delimiter), shape) // JSON contains commas
-	}
-	text, err := s.decode(raw)
-	if err != nil {
-		return dst, err
-	}
-	return s.divide(dst, text, shape)
-}
-
-// divide reads a decoded text. If its type is array or object, it is split at the
+// appendDivided reads a decoded text. If its type is array or object, it is split at the
 // delimiter.
-func (s *Serializer) divide(dst []byte, text string, shape Shape) ([]byte, error) {
-	types, delimiter := typesOf(shape), ","
-	if s.layout.reads != 0 {
-		delimiter = string(s.layout.reads)
+func (r *reading) appendDivided(dst []byte, text string) ([]byte, error) {
+	delimiter := ","
+	if r.layout.reads != 0 {
+		delimiter = string(r.layout.reads)
 	}
 	switch {
-	case types&nested == 0, types&single != 0 && !strings.Contains(text, delimiter):
-		return s.readSingle(dst, text, types&^nested)
-	case types&Array != 0:
-		return s.appendItems(dst, strings.Split(text, delimiter), shape)
+	case r.types&nested == 0, r.types&single != 0 && !strings.Contains(text, delimiter):
+		return r.appendSingle(dst, text)
+	case r.types&Array != 0:
+		return r.appendItems(dst, strings.Split(text, delimiter))
 	}
-	return s.appendObject(dst, strings.Split(text, delimiter), shape)
+	return r.appendObject(dst, strings.Split(text, delimiter))
 }
 
-// readParts reads items or properties that were split before decoding.
-func (s *Serializer) readParts(dst []byte, parts []string, shape Shape) ([]byte, error) {
-	types := typesOf(shape)
-	if types&single != 0 && len(parts) == 1 {
-		text, err := s.decode(parts[0])
+// appendParts reads items or properties that were split before decoding.
+func (r *reading) appendParts(dst []byte, parts []string) ([]byte, error) {
+	if r.types&single != 0 && len(parts) == 1 {
+		text, err := r.decode(parts[0])
 		if err != nil {
 			return dst, err
 		}
-		return s.readSingle(dst, text, types&^nested)
+		return r.appendSingle(dst, text)
 	}
 	decoded := make([]string, len(parts))
 	for i := range parts {
 		var err error
-		if decoded[i], err = s.decode(parts[i]); err != nil {
+		if decoded[i], err = r.decode(parts[i]); err != nil {
 			return dst, err
 		}
 	}
-	if types&Array != 0 {
-		return s.appendItems(dst, decoded, shape)
+	if r.types&Array != 0 {
+		return r.appendItems(dst, decoded)
 	}
-	return s.appendObject(dst, decoded, shape)
+	return r.appendObject(dst, decoded)
 }
 
-func (s *Serializer) appendItems(dst []byte, items []string, shape Shape) ([]byte, error) {
-	out, item := append(dst, '['), itemOf(shape)
-	types := typesOf(item)
-	for i := range items {
+// appendItems appends an array.
+func (r *reading) appendItems(dst []byte, texts []string) ([]byte, error) {
+	out := append(dst, '[')
+	types := typesOf(itemOf(r.shape))
+	for i := range texts {
 		if i > 0 {
 			out = append(out, ',')
 		}
 		var err error
-		if out, err = s.readSingle(out, items[i], types); err != nil {
+		if out, err = r.appendText(out, texts[i], types); err != nil {
 			return dst, err
 		}
 	}
 	return append(out, ']'), nil
 }
 
-// appendObject writes an object. If the layout is exploded, texts are "name=value";
+// appendObject appends an object. If the layout is exploded, texts are "name=value";
 // otherwise they are alternating names and values.
-func (s *Serializer) appendObject(dst []byte, texts []string, shape Shape) ([]byte, error) {
-	o := object{Serializer: s, dst: append(dst, '{'), shape: shape}
+func (r *reading) appendObject(dst []byte, texts []string) ([]byte, error) {
+	o := objectText{reading: *r, dst: append(dst, '{')}
 	for len(texts) > 0 {
 		name, value, ok := strings.Cut(texts[0], "=")
-		if !s.explode {
+		if !r.explode {
 			name, ok = texts[0], len(texts) > 1
 			if texts = texts[1:]; ok {
 				value = texts[0]
 			}
 		}
 		if !ok {
-			return dst, s.misread(Malformed, "has a name "+quote(name)+" without a value")
+			return dst, r.misread(Malformed, "has a name "+quote(name)+" without a value")
 		}
 		texts = texts[1:]
 		if err := o.add(name, value); err != nil {
@@ -234,15 +176,14 @@ func (s *Serializer) appendObject(dst []byte, texts []string, shape Shape) ([]by
 	return append(o.dst, '}'), nil
 }
 
-// An object is an object that is being read, one property at a time.
-type object struct {
-	*Serializer
+// objectText is an object that is being read, one property at a time.
+type objectText struct {
+	reading
 	dst   []byte
-	shape Shape
 	names []string
 }
 
-func (o *object) add(name, value string) error {
+func (o *objectText) add(name, value string) error {
 	for _, other := range o.names {
 		if strings.EqualFold(other, name) {
 			return o.misread(Duplicate, "has the property "+quote(name)+" twice")
@@ -261,12 +202,17 @@ func (o *object) add(name, value string) error {
 		property, _ = o.shape.Property(name)
 	}
 	var err error
-	o.dst, err = o.readSingle(o.dst, value, typesOf(property))
+	o.dst, err = o.appendText(o.dst, value, typesOf(property))
 	return err
 }
 
-// readSingle appends a text as a value of one of the types.
-func (s *Serializer) readSingle(dst []byte, text string, types Types) ([]byte, error) {
+// appendSingle appends a text as a value that is neither an array nor an object.
+func (r *reading) appendSingle(dst []byte, text string) ([]byte, error) {
+	return r.appendText(dst, text, r.types&^nested)
+}
+
+// appendText appends a text as a value of one of the types.
+func (s *Serializer) appendText(dst []byte, text string, types Types) ([]byte, error) {
 	out, problem := AppendText(dst, text, types)
 	if problem != "" {
 		kind := Unfit
@@ -276,6 +222,17 @@ func (s *Serializer) readSingle(dst []byte, text string, types Types) ([]byte, e
 		return dst, s.misread(kind, problem)
 	}
 	return out, nil
+}
+
+// appendContent appends the value of a parameter with content.
+func (s *Serializer) appendContent(dst []byte, text string) ([]byte, error) {
+	if !s.json {
+		return s.appendText(dst, text, String)
+	}
+	if err := wire.Check([]byte(text)); err != nil {
+		return dst, s.misread(Malformed, "is not JSON that can be read: "+err.Error())
+	}
+	return append(dst, strings.Trim(text, " \t\r\n")...), nil
 }
 
 // decode percent-decodes a text by the rules of its part of the request, and rejects

@@ -18,61 +18,65 @@ type deepNode struct {
 	count int // number of items written as "[]"
 }
 
-// readDeep reads pairs of the form name[a][b]=text. Array items have the indices 0, 1,
+// A deepReader reads a parameter in the style deepObject.
+type deepReader struct {
+	pairReader
+}
+
+// read reads pairs of the form name[a][b]=text. Array items have the indices 0, 1,
 // …, or all of them have []. A pair without brackets is a value that is not an object.
-func (s *Serializer) readDeep(dst []byte, pairs []Pair, shape Shape) ([]byte, error) {
-	types := typesOf(shape)
-	if types == 0 || types&single != 0 {
-		switch pair, err := s.takeOne(pairs); {
+func (r *deepReader) read(dst []byte) ([]byte, error) {
+	if r.types == 0 || r.types&single != 0 {
+		switch pair, err := r.takeOne(); {
 		case err != nil:
 			return dst, err
 		case pair != nil:
-			return s.readSingle(dst, pair.Value, types&^nested)
+			return r.appendSingle(dst, pair.Value)
 		}
 	}
 	var root deepNode
-	for i := range pairs {
-		p := &pairs[i]
-		brackets, ok := strings.CutPrefix(p.Name, s.name+"[")
+	for i := range r.pairs {
+		p := &r.pairs[i]
+		brackets, ok := strings.CutPrefix(p.Name, r.name+"[")
 		if p.Taken || !ok {
 			continue
 		}
 		p.Taken = true
 		path, ok := strings.CutSuffix(brackets, "]")
 		if !ok {
-			return dst, s.misread(Malformed, "has brackets that do not match in "+quote(p.Name))
+			return dst, r.misread(Malformed, "has brackets that do not match in "+quote(p.Name))
 		}
-		if err := s.addDeep(&root, strings.Split(path, "]["), p.Value); err != nil {
+		if err := r.add(&root, strings.Split(path, "]["), p.Value); err != nil {
 			return dst, err
 		}
 	}
 	if root.below == nil {
 		return dst, nil
 	}
-	out, err := s.appendDeep(dst, &root, shape)
+	out, err := r.appendNode(dst, &root, r.shape)
 	if err != nil {
 		return dst, err
 	}
 	return out, nil
 }
 
-func (s *Serializer) addDeep(n *deepNode, path []string, text string) error {
+func (r *deepReader) add(n *deepNode, path []string, text string) error {
 	if len(path) > MaxDepth {
-		return s.misread(Malformed, "nests deeper than "+strconv.Itoa(MaxDepth)+" levels")
+		return r.misread(Malformed, "nests deeper than "+strconv.Itoa(MaxDepth)+" levels")
 	}
 	for i, name := range path {
 		if strings.ContainsAny(name, "[]") {
-			return s.misread(Malformed, "has brackets that do not match")
+			return r.misread(Malformed, "has brackets that do not match")
 		}
 		if name == "" {
 			if i < len(path)-1 {
-				return s.misread(Ambiguous, "has [] before other brackets, which servers read in different ways: number the items, [0], [1], …")
+				return r.misread(Ambiguous, "has [] before other brackets, which servers read in different ways: number the items, [0], [1], …")
 			}
 			name = strconv.Itoa(n.count)
 			n.count++
 		}
 		if n.leaf {
-			return s.misread(Duplicate, "gives "+quote(name)+" both a value and properties")
+			return r.misread(Duplicate, "gives "+quote(name)+" both a value and properties")
 		}
 		next := n.below[name]
 		if next == nil {
@@ -86,24 +90,24 @@ func (s *Serializer) addDeep(n *deepNode, path []string, text string) error {
 		n = next
 	}
 	if n.leaf || n.below != nil {
-		return s.misread(Duplicate, "is given more than once as "+quote("["+strings.Join(path, "][")+"]"))
+		return r.misread(Duplicate, "is given more than once as "+quote("["+strings.Join(path, "][")+"]"))
 	}
 	n.text, n.leaf = text, true
 	return nil
 }
 
-func (s *Serializer) appendDeep(dst []byte, n *deepNode, shape Shape) ([]byte, error) {
+func (r *deepReader) appendNode(dst []byte, n *deepNode, shape Shape) ([]byte, error) {
 	types := typesOf(shape)
 	switch {
 	case n.leaf:
 		if types != 0 && types&^(nested|Null) == 0 {
-			return dst, s.misread(Unfit, "has a value "+quote(n.text)+" where the document has an array or object")
+			return dst, r.misread(Unfit, "has a value "+quote(n.text)+" where the document has an array or object")
 		}
-		return s.readSingle(dst, n.text, types&^nested)
+		return r.appendText(dst, n.text, types&^nested)
 	case n.isList(types):
-		return s.appendDeepList(dst, n, shape)
+		return r.appendList(dst, n, shape)
 	case types != 0 && types&Object == 0:
-		return dst, s.misread(Unfit, "has properties where the document has none, in "+quote(strings.Join(n.names, ", ")))
+		return dst, r.misread(Unfit, "has properties where the document has none, in "+quote(strings.Join(n.names, ", ")))
 	}
 	dst = append(dst, '{')
 	for i, name := range n.names {
@@ -116,7 +120,7 @@ func (s *Serializer) appendDeep(dst []byte, n *deepNode, shape Shape) ([]byte, e
 		}
 		dst = append(wire.AppendString(dst, name), ':')
 		var err error
-		if dst, err = s.appendDeep(dst, n.below[name], property); err != nil {
+		if dst, err = r.appendNode(dst, n.below[name], property); err != nil {
 			return dst, err
 		}
 	}
@@ -135,18 +139,18 @@ func (n *deepNode) isList(types Types) bool {
 	return n.count > 0 || n.below["0"] != nil && n.below[strconv.Itoa(len(n.names)-1)] != nil
 }
 
-func (s *Serializer) appendDeepList(dst []byte, n *deepNode, shape Shape) ([]byte, error) {
+func (r *deepReader) appendList(dst []byte, n *deepNode, shape Shape) ([]byte, error) {
 	dst = append(dst, '[')
 	for i := range n.names {
 		item := n.below[strconv.Itoa(i)]
 		if item == nil {
-			return dst, s.misread(Ambiguous, fmt.Sprintf("is an array of %d items without the index %d: number them 0, 1, …", len(n.names), i))
+			return dst, r.misread(Ambiguous, fmt.Sprintf("is an array of %d items without the index %d: number them 0, 1, …", len(n.names), i))
 		}
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		var err error
-		if dst, err = s.appendDeep(dst, item, itemOf(shape)); err != nil {
+		if dst, err = r.appendNode(dst, item, itemOf(shape)); err != nil {
 			return dst, err
 		}
 	}

@@ -3,9 +3,6 @@ package style
 import (
 	"net/url"
 	"strings"
-	"unicode"
-
-	"github.com/fairwayhq/fairway/internal/wire"
 )
 
 // ReadHeader is the inverse of Append for a header, given its lines. The lines of an
@@ -14,46 +11,52 @@ import (
 // plain text, since servers do not decode headers. Non-ASCII text is rejected, since
 // servers read it in different ways.
 func (s *Serializer) ReadHeader(dst []byte, lines []string, shape Shape) ([]byte, error) {
-	types := typesOf(shape)
-	if len(lines) == 0 {
+	r := headerReader{s.reading(shape), lines}
+	return r.read(dst)
+}
+
+// A headerReader reads a header.
+type headerReader struct {
+	reading
+	lines []string
+}
+
+func (r *headerReader) read(dst []byte) ([]byte, error) {
+	if len(r.lines) == 0 {
 		return dst, nil
 	}
-	if len(lines) > 1 && (types&Array == 0 || s.content) {
-		return dst, s.misread(Duplicate, "is given more than once, and servers differ in which one they take: give it once")
+	if len(r.lines) > 1 && (r.types&Array == 0 || r.content) {
+		return dst, r.misread(Duplicate, "is given more than once, and servers differ in which one they take: give it once")
 	}
-	for _, line := range lines {
+	for _, line := range r.lines {
 		for i := range len(line) {
 			if c := line[i]; c < ' ' && c != '\t' || c >= 0x7f {
-				return dst, s.misread(Ambiguous, "has characters outside ASCII, or control characters: percent-encode them")
+				return dst, r.misread(Ambiguous, "has characters outside ASCII, or control characters: percent-encode them")
 			}
 		}
 	}
-	first := strings.Trim(lines[0], " \t")
+	first := strings.Trim(r.lines[0], " \t")
 	switch {
-	case s.content:
-		return s.appendContent(dst, first)
-	case types&nested == 0, types&single != 0 && len(lines) == 1 && !strings.Contains(first, ","):
-		return s.readSingle(dst, decodeCanonical(first, s.values), types&^nested)
+	case r.content:
+		return r.appendContent(dst, first)
+	case r.types&nested == 0, r.types&single != 0 && len(r.lines) == 1 && !strings.Contains(first, ","):
+		return r.appendSingle(dst, decodeCanonical(first, r.values))
 	}
-	if first == "" && len(lines) == 1 {
+	if first == "" && len(r.lines) == 1 {
 		return dst, nil
 	}
-	if items := typesOf(itemOf(shape)); items&Array == 0 && items&Object != 0 && items&single == 0 && types&Array != 0 {
-		return s.appendItems(dst, splitItems(lines, s.items), shape)
+	if r.types&Array != 0 {
+		return r.appendItems(dst, r.split())
 	}
-	items := splitItems(lines, s.items)
-	if types&Array != 0 {
-		return s.appendItems(dst, items, shape)
-	}
-	return s.appendObject(dst, items, shape)
+	return r.appendObject(dst, r.split())
 }
 
-// splitItems splits the lines of a header at the commas.
-func splitItems(lines []string, e escape) []string {
+// split splits the lines at the commas.
+func (r *headerReader) split() []string {
 	var items []string
-	for _, line := range lines {
+	for _, line := range r.lines {
 		for item := range strings.SplitSeq(line, ",") {
-			items = append(items, decodeCanonical(strings.Trim(item, " \t"), e))
+			items = append(items, decodeCanonical(strings.Trim(item, " \t"), r.items))
 		}
 	}
 	return items
@@ -70,29 +73,4 @@ func decodeCanonical(raw string, e escape) string {
 		return raw
 	}
 	return text
-}
-
-// appendContent appends the value of a parameter with content.
-func (s *Serializer) appendContent(dst []byte, text string) ([]byte, error) {
-	if !s.json {
-		return s.readSingle(dst, text, String)
-	}
-	if err := wire.Check([]byte(text)); err != nil {
-		return dst, s.misread(Malformed, "is not JSON that can be read: "+err.Error())
-	}
-	return append(dst, strings.Trim(text, " \t\r\n")...), nil
-}
-
-// Fold returns one representative for all characters that some server treats as equal
-// when it ignores case.
-func Fold(r rune) rune {
-	switch {
-	case 'a' <= r && r <= 'z':
-		return r
-	case 'A' <= r && r <= 'Z':
-		return r + ('a' - 'A')
-	case r < unicode.MaxASCII:
-		return r
-	}
-	return unicode.ToLower(unicode.ToUpper(r))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -81,61 +82,72 @@ func ParseCookies(dst []Pair, header string) ([]Pair, error) {
 // all parameters that have names of their own. Repeated names are rejected unless the
 // parameter is an exploded array, since servers differ in which pair they use.
 func (s *Serializer) ReadPairs(dst []byte, pairs []Pair, shape Shape) ([]byte, error) {
-	types := typesOf(shape)
+	r := pairReader{s.reading(shape), pairs}
+	return r.read(dst)
+}
+
+// A pairReader reads a parameter from the pairs of a query, a form, a Cookie header or a
+// matrix parameter.
+type pairReader struct {
+	reading
+	pairs []Pair
+}
+
+func (r *pairReader) read(dst []byte) ([]byte, error) {
 	switch {
-	case s.content:
-		return s.readContent(dst, pairs)
-	case s.layout.deep:
-		return s.readDeep(dst, pairs, shape)
-	case s.explode && types&Object != 0 && types&(single|Array) == 0:
-		return s.readProperties(dst, pairs, shape)
+	case r.content:
+		return r.readContent(dst)
+	case r.layout.deep:
+		return (&deepReader{*r}).read(dst)
+	case r.explode && r.types&Object != 0 && r.types&(single|Array) == 0:
+		return r.properties(dst)
 	}
-	if s.explode && types&Array != 0 {
-		return s.readExploded(dst, pairs, shape)
+	if r.explode && r.types&Array != 0 {
+		return r.exploded(dst)
 	}
-	pair, err := s.takeOne(pairs)
+	pair, err := r.takeOne()
 	if err != nil {
 		return dst, err
 	}
 	switch {
-	case pair == nil && s.explode && types&Object != 0:
-		return s.readProperties(dst, pairs, shape)
+	case pair == nil && r.explode && r.types&Object != 0:
+		return r.properties(dst)
 	case pair == nil:
 		return dst, nil
-	case s.in == Cookie:
-		return s.readCookie(dst, pair, shape)
-	case !s.explode && s.layout.delimiter == "," && types&Array != 0:
+	case r.in == Cookie:
+		return r.cookie(dst, pair)
+	case !r.explode && r.layout.delimiter == "," && r.types&Array != 0:
 		// The items may be JSON. Split them before decoding, so that commas inside an item
 		// are not separators.
-		if items := typesOf(itemOf(shape)); items != 0 && items&single == 0 {
-			return s.readRaw(dst, pair.raw, shape)
+		if items := typesOf(itemOf(r.shape)); items != 0 && items&single == 0 {
+			return r.list(dst, pair.raw)
 		}
-	case s.explode:
-		return s.readSingle(dst, pair.Value, types&^nested)
+	case r.explode:
+		return r.appendSingle(dst, pair.Value)
 	}
-	return s.divide(dst, pair.Value, shape)
+	return r.appendDivided(dst, pair.Value)
 }
 
-// readRaw reads a list that is split before decoding.
-func (s *Serializer) readRaw(dst []byte, raw string, shape Shape) ([]byte, error) {
-	items := strings.Split(raw, s.layout.delimiter)
+// list reads a list that is split before decoding.
+func (r *pairReader) list(dst []byte, raw string) ([]byte, error) {
+	items := strings.Split(raw, r.layout.delimiter)
 	for i := range items {
 		var err error
 		if items[i], err = url.QueryUnescape(items[i]); err != nil {
-			return dst, s.misread(Malformed, "has a % that encodes nothing: write it as %25")
+			return dst, r.misread(Malformed, "has a % that encodes nothing: write it as %25")
 		}
 	}
-	return s.appendItems(dst, items, shape)
+	return r.appendItems(dst, items)
 }
 
 // takeOne takes the pair with the parameter's name and returns it, or nil if there is
 // none. More than one such pair is an error.
-func (s *Serializer) takeOne(pairs []Pair) (*Pair, error) {
+func (r *pairReader) takeOne() (*Pair, error) {
 	var found *Pair
-	for i := range pairs {
-		if p := &pairs[i]; !p.Taken && p.Name == s.name {
+	for i := range r.pairs {
+		if p := &r.pairs[i]; !p.Taken && p.Name == r.name {
 			if found != nil {
-				return nil, s.misread(Duplicate, "is given more than once, and servers differ in which one they take: give it once")
+				return nil, r.misread(Duplicate, "is given more than once, and servers differ in which one they take: give it once")
 			}
 			found, p.Taken = p, true
 		}
@@ -143,62 +155,61 @@ func (s *Serializer) takeOne(pairs []Pair) (*Pair, error) {
 	return found, nil
 }
 
-func (s *Serializer) readContent(dst []byte, pairs []Pair) ([]byte, error) {
-	pair, err := s.takeOne(pairs)
+func (r *pairReader) readContent(dst []byte) ([]byte, error) {
+	pair, err := r.takeOne()
 	if pair == nil || err != nil {
 		return dst, err
 	}
 	text := pair.Value
-	if s.in == Cookie {
-		if text, err = s.decode(text); err != nil {
+	if r.in == Cookie {
+		if text, err = r.decode(text); err != nil {
 			return dst, err
 		}
 	}
-	return s.appendContent(dst, text)
+	return r.appendContent(dst, text)
 }
 
-// readExploded reads the pairs of one name as the items of an array.
-func (s *Serializer) readExploded(dst []byte, pairs []Pair, shape Shape) ([]byte, error) {
+// exploded reads the pairs of one name as the items of an array.
+func (r *pairReader) exploded(dst []byte) ([]byte, error) {
 	var onStack [8]string
 	values := onStack[:0]
-	for i := range pairs {
-		p := &pairs[i]
-		if p.Taken || p.Name != s.name {
+	for i := range r.pairs {
+		p := &r.pairs[i]
+		if p.Taken || p.Name != r.name {
 			continue
 		}
 		p.Taken = true
-		value, err := s.valueOf(p)
+		value, err := r.valueOf(p)
 		if err != nil {
 			return dst, err
 		}
 		values = append(values, value)
 	}
-	types := typesOf(shape)
 	switch {
 	case len(values) == 0:
 		return dst, nil
-	case len(values) == 1 && types&single != 0:
-		return s.readSingle(dst, values[0], types&^nested)
+	case len(values) == 1 && r.types&single != 0:
+		return r.appendSingle(dst, values[0])
 	}
-	return s.appendItems(dst, values, shape)
+	return r.appendItems(dst, values)
 }
 
-// readProperties reads the pairs that are properties of an exploded object.
-func (s *Serializer) readProperties(dst []byte, pairs []Pair, shape Shape) ([]byte, error) {
-	o := object{Serializer: s, dst: append(dst, '{'), shape: shape}
-	for i := range pairs {
-		p := &pairs[i]
-		if _, known := shape.Property(p.Name); p.Taken || !known || s.in == Cookie && p.Name == "" {
+// properties reads the pairs that are properties of an exploded object.
+func (r *pairReader) properties(dst []byte) ([]byte, error) {
+	o := objectText{reading: r.reading, dst: append(dst, '{')}
+	for i := range r.pairs {
+		p := &r.pairs[i]
+		if _, known := r.shape.Property(p.Name); p.Taken || !known || r.in == Cookie && p.Name == "" {
 			continue
 		}
-		other := s.aliased(p.Name)
+		other := r.aliased(p.Name)
 		if other == p.Name {
 			continue // the pair belongs to the other parameter
 		}
 		if other != "" {
-			return dst, s.misread(Ambiguous, fmt.Sprintf("would have a property %s, which some servers read as the parameter %q", quote(p.Name), other))
+			return dst, r.misread(Ambiguous, fmt.Sprintf("would have a property %s, which some servers read as the parameter %q", quote(p.Name), other))
 		}
-		value, err := s.valueOf(p)
+		value, err := r.valueOf(p)
 		if err != nil {
 			return dst, err
 		}
@@ -213,6 +224,29 @@ func (s *Serializer) readProperties(dst []byte, pairs []Pair, shape Shape) ([]by
 	return append(o.dst, '}'), nil
 }
 
+// cookie reads a cookie that is not exploded.
+func (r *pairReader) cookie(dst []byte, pair *Pair) ([]byte, error) {
+	if !r.explode && r.types&nested != 0 {
+		return r.appendParts(dst, strings.Split(pair.raw, r.layout.delimiter))
+	}
+	text, err := r.valueOf(pair)
+	if err != nil {
+		return dst, err
+	}
+	return r.appendSingle(dst, text)
+}
+
+// valueOf returns the decoded value of a pair.
+func (s *Serializer) valueOf(p *Pair) (string, error) {
+	if s.in != Cookie {
+		return p.Value, nil
+	}
+	if strings.IndexByte(p.Value, '"') >= 0 {
+		return "", s.misread(Ambiguous, "has a quote, which some servers take off a cookie and others do not: write it as %22")
+	}
+	return s.decode(p.Value)
+}
+
 // aliased returns the other parameter that some servers would read the name as, or "".
 func (s *Serializer) aliased(name string) string {
 	if len(s.reserved) == 0 {
@@ -225,30 +259,6 @@ func (s *Serializer) aliased(name string) string {
 		}
 	}
 	return ""
-}
-
-// readCookie reads a cookie that is not exploded.
-func (s *Serializer) readCookie(dst []byte, pair *Pair, shape Shape) ([]byte, error) {
-	types := typesOf(shape)
-	if !s.explode && types&nested != 0 {
-		return s.readParts(dst, strings.Split(pair.raw, s.layout.delimiter), shape)
-	}
-	text, err := s.valueOf(pair)
-	if err != nil {
-		return dst, err
-	}
-	return s.readSingle(dst, text, types&^nested)
-}
-
-// valueOf returns the decoded value of a pair.
-func (s *Serializer) valueOf(p *Pair) (string, error) {
-	if s.in != Cookie {
-		return p.Value, nil
-	}
-	if strings.IndexByte(p.Value, '"') >= 0 {
-		return "", s.misread(Ambiguous, "has a quote, which some servers take off a cookie and others do not: write it as %22")
-	}
-	return s.decode(p.Value)
 }
 
 // Alias returns a folded form of a name. Servers may treat names with the same Alias as
@@ -272,4 +282,18 @@ func Stem(name string) string {
 		return name[:i]
 	}
 	return name
+}
+
+// Fold returns one representative for all characters that some server treats as equal
+// when it ignores case.
+func Fold(r rune) rune {
+	switch {
+	case 'a' <= r && r <= 'z':
+		return r
+	case 'A' <= r && r <= 'Z':
+		return r + ('a' - 'A')
+	case r < unicode.MaxASCII:
+		return r
+	}
+	return unicode.ToLower(unicode.ToUpper(r))
 }

@@ -17,9 +17,11 @@ package style
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/internal/mediatype"
 	"github.com/fairwayhq/fairway/internal/wire"
 )
@@ -212,4 +214,115 @@ func (s *Serializer) Append(dst []byte, value jsontext.Value) ([]byte, error) {
 
 func (s *Serializer) refuse(problem string) error {
 	return &Error{In: s.in, Name: s.name, Problem: problem}
+}
+
+// A layout is one row of the style table, as an RFC 6570 operator: the text before,
+// between and around values.
+type layout struct {
+	first     string // before the first part
+	between   string // between exploded items and properties
+	delimiter string // between the items of one value
+	named     bool   // values are written as name=value
+	bareEmpty bool   // an empty value is written without "="
+	deep      bool   // arrays and objects are pairs with the path in brackets as name
+
+	// reads is the delimiter after percent-decoding, for styles where an encoded
+	// delimiter looks like an encoded character of an item; 0 for the others.
+	reads byte
+}
+
+// layoutOf returns the layout of a style in a part of the request, or false if OpenAPI
+// defines none.
+//
+// OpenAPI leaves three cases undefined that documents use. They get the meaning that
+// tools agree on:
+//
+//   - A primitive in a delimited style or deepObject is written as name=value.
+//   - Exploded spaceDelimited and pipeDelimited are written as exploded form.
+//   - Unexploded deepObject is written as deepObject.
+func layoutOf(in In, style Style) (layout, bool) {
+	switch in {
+	case Path:
+		switch style {
+		case Simple:
+			return layout{between: ",", delimiter: ","}, true
+		case Label:
+			return layout{first: ".", between: ".", delimiter: ","}, true
+		case Matrix:
+			return layout{first: ";", between: ";", delimiter: ",", named: true, bareEmpty: true}, true
+		}
+	case Header:
+		if style == Simple {
+			return layout{between: ",", delimiter: ","}, true
+		}
+	case Cookie:
+		// RFC 6570 would join the pairs of an exploded value by "&" inside one cookie,
+		// which no server splits again. Servers read separate cookies, as in the style
+		// "cookie" of OpenAPI 3.2.
+		if style == Form {
+			return layout{between: "; ", delimiter: ",", named: true}, true
+		}
+	case Query, Body:
+		switch style {
+		case Form:
+			return layout{between: "&", delimiter: ",", named: true}, true
+		case SpaceDelimited:
+			return layout{between: "&", delimiter: "%20", named: true, reads: ' '}, true
+		case PipeDelimited:
+			return layout{between: "&", delimiter: "%7C", named: true, reads: '|'}, true
+		case DeepObject:
+			return layout{between: "&", named: true, deep: true}, true
+		}
+	}
+	return layout{}, false
+}
+
+// checkName returns an error if a parameter with this name cannot be sent.
+func checkName(in In, name string) error {
+	switch {
+	case defaultStyle(in) == "":
+		return fmt.Errorf("parameter %q: %q is no place that a parameter can go to", name, in)
+	case name == "":
+		return fmt.Errorf("a %s parameter has no name", in)
+	case (in == Header || in == Cookie) && !isToken(name):
+		return fmt.Errorf("%s parameter %q: the name has characters that no %s name may have", in, name, in)
+	case in == Header && ForbiddenHeader(name):
+		return fmt.Errorf("header parameter %s: this header belongs to the gateway and cannot be an argument", name)
+	}
+	return nil
+}
+
+// ForbiddenHeader reports whether a header must never be set from an argument. Case
+// does not matter, and "_" counts as "-", since CGI and its successors treat them
+// alike. The forbidden headers are:
+//
+//   - Connection management: Connection, Keep-Alive, Proxy-…, TE, Trailer,
+//     Transfer-Encoding, Upgrade, HTTP2-Settings, Host, Expect, Via.
+//   - The description of the body, which the gateway builds: Content-Length,
+//     Content-Encoding, Content-Type; also Accept. OpenAPI ignores parameters named
+//     Accept, Content-Type and Authorization.
+//   - Credentials: Authorization, Cookie, Set-Cookie and their second versions.
+//   - The identity of the client and the host, which upstreams trust because proxies
+//     set them: Forwarded, X-Forwarded-…, X-Real-IP, X-Client-IP and similar headers.
+//   - Headers that turn the request into another one than the gateway allowed (package
+//     headerkind): the X-HTTP-Method-Override family, X-Original-URL, Upgrade.
+//   - Headers that tell the upstream which files to serve: X-Sendfile-Type, X-Accel-….
+func ForbiddenHeader(name string) bool {
+	name = strings.ToLower(headerkind.Canonical(name))
+	for _, prefix := range [...]string{"proxy-", "x-forwarded-", "x-accel-"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	switch name {
+	case "connection", "keep-alive", "te", "trailer", "transfer-encoding",
+		"host", "expect", "via",
+		"content-length", "content-encoding", "content-type", "accept",
+		"authorization", "cookie", "cookie2", "set-cookie", "set-cookie2",
+		"forwarded", "x-forwarded", "x-real-ip", "x-client-ip", "client-ip", "x-cluster-client-ip", "true-client-ip",
+		"cf-connecting-ip", "fastly-client-ip", "x-host", "x-original-host",
+		"x-sendfile-type":
+		return true
+	}
+	return headerkind.Of(name) != headerkind.Ordinary
 }
