@@ -15,6 +15,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/watch"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/source"
@@ -179,10 +180,13 @@ func (l *Library) provisionLibrary(ctx caddy.Context, server *mcpadapter.Server)
 	if err := k.publish(); err != nil {
 		return err
 	}
-	if k.source == nil && len(l.Folders) == 0 {
-		return nil
+	// Both polls run until the configuration ends.
+	if len(l.Folders) > 0 {
+		go watch.Poll(ctx.Context, folderInterval, k.folderCheck())
 	}
-	go k.watch(ctx.Context) // until the configuration ends
+	if k.source != nil {
+		go watch.Poll(ctx.Context, promptInterval, k.reloadPrompts)
+	}
 	return nil
 }
 
@@ -251,33 +255,21 @@ func (k *libraryWatcher) publish() error {
 	return nil
 }
 
-// watch checks the files for changes until the context ends.
-func (k *libraryWatcher) watch(ctx context.Context) {
-	prompts := time.NewTicker(promptInterval)
-	defer prompts.Stop()
-	folders := time.NewTicker(folderInterval)
-	defer folders.Stop()
-	state := k.library.FolderState()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-prompts.C:
-			k.reloadPrompts(ctx)
-		case <-folders.C:
-			if now := k.library.FolderState(); now != state {
-				state = now
-				k.server.Notify(mcpadapter.ResourcesChanged)
-			}
+// folderCheck returns a function that notifies clients if files were added to or removed from the
+// folders since the last call.
+func (k *libraryWatcher) folderCheck() func(context.Context) {
+	folders := k.library // reading the prompts again does not change its folders
+	state := folders.FolderState()
+	return func(context.Context) {
+		if now := folders.FolderState(); now != state {
+			state = now
+			k.server.Notify(mcpadapter.ResourcesChanged)
 		}
 	}
 }
 
 // reloadPrompts reads the prompts again if they have changed. An error is logged once.
 func (k *libraryWatcher) reloadPrompts(ctx context.Context) {
-	if k.source == nil {
-		return
-	}
 	changed, err := k.readPrompts(ctx)
 	if err == nil && changed {
 		err = k.publish()

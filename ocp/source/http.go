@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/fetch"
 )
 
@@ -85,7 +86,10 @@ func unpack(body []byte, header http.Header, limit int64) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("decompressing: %w", err)
 		}
-		body, err = readAtMost(unzipped, limit, 0)
+		body, err = buffer.ReadLimited(unzipped, limit)
+		if errors.Is(err, buffer.ErrTooLarge) {
+			err = tooLarge(limit)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("decompressing: %w", err)
 		}

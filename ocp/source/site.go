@@ -61,9 +61,6 @@ func (s *Site) fetch(ctx context.Context, site SiteFetch, previous *Snapshot) (*
 	if err != nil {
 		return nil, false, err
 	}
-	limit := s.MaxSize
-	if limit <= 0 {
-		limit = DefaultMaxDocument
-	}
-	return readResponse(fetch.Response{Status: status, Header: answer, Body: body}, s.Location(), limit, asked, previous)
+	response := fetch.Response{Status: status, Header: answer, Body: body}
+	return readResponse(response, s.Location(), sizeLimit(s.MaxSize), asked, previous)
 }

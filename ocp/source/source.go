@@ -5,10 +5,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
-	"time"
 
-	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/watch"
 )
 
 // DefaultMaxDocument is the maximum size of a document file, in bytes after
@@ -38,10 +36,9 @@ type Snapshot struct {
 	Data     []byte // nil if nothing changed or after Keep
 	Location string // base for relative $refs
 
-	hash       [sha256.Size]byte
-	validators validators  // for an HTTP response
-	files      []watchFile // for a file: the file itself, then those it refers to
-	began      time.Time   // for a file: when the Fetch began
+	hash       [sha256.Size]byte // for an HTTP response
+	validators validators        // for an HTTP response
+	state      *watch.State      // for a file
 }
 
 // Keep returns the snapshot without the document's bytes. It also watches the other files
@@ -50,21 +47,18 @@ type Snapshot struct {
 func (s *Snapshot) Keep(files []string) *Snapshot {
 	kept := *s
 	kept.Data = nil
-	if len(s.files) > 0 {
-		kept.files = s.watch(files)
+	if s.state != nil {
+		kept.state = s.state.Follow(files, DefaultMaxDocument)
 	}
 	return &kept
 }
 
 // Files returns the other files that the snapshot watches.
 func (s *Snapshot) Files() []string {
-	paths := make([]string, 0, len(s.files))
-	for i, file := range s.files {
-		if i > 0 {
-			paths = append(paths, file.path)
-		}
+	if s.state == nil {
+		return nil
 	}
-	return paths
+	return s.state.Followed()
 }
 
 // sameContent reports whether the other snapshot has the same bytes.
@@ -72,24 +66,12 @@ func (s *Snapshot) sameContent(other *Snapshot) bool {
 	return other != nil && s.hash == other.hash
 }
 
-// readAtMost reads all of r, at most limit bytes. sizeHint is the expected size; 0
-// means unknown.
-func readAtMost(r io.Reader, limit, sizeHint int64) ([]byte, error) {
-	if limit <= 0 {
-		limit = DefaultMaxDocument
+// sizeLimit returns the limit of a document with the configured limit.
+func sizeLimit(configured int64) int64 {
+	if configured <= 0 {
+		return DefaultMaxDocument
 	}
-	if sizeHint > limit {
-		return nil, tooLarge(limit)
-	}
-	var content buffer.Buffer
-	content.Grow(int(sizeHint) + 1) // one more, so that EOF is found without growing
-	if err := content.ReadAll(r, limit); err != nil {
-		if errors.Is(err, buffer.ErrTooLarge) {
-			return nil, tooLarge(limit)
-		}
-		return nil, err
-	}
-	return content.B, nil
+	return configured
 }
 
 func tooLarge(limit int64) error {

@@ -48,10 +48,7 @@ func NewURL(address string, options URLOptions) (*URL, error) {
 	if u.Host == "" {
 		return nil, fmt.Errorf("the document's URL %s names no host", fetch.Shown(u))
 	}
-	maxSize := options.MaxSize
-	if maxSize <= 0 {
-		maxSize = DefaultMaxDocument
-	}
+	maxSize := sizeLimit(options.MaxSize)
 	timeout := options.Timeout
 	if timeout <= 0 {
 		timeout = defaultFetchTimeout

@@ -9,6 +9,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/watch"
 	"github.com/fairwayhq/fairway/oagent"
 )
 
@@ -38,7 +39,7 @@ func ReadFiles(paths []string) ([]*oagent.Agent, error) {
 }
 
 func readFile(path string) ([]*oagent.Agent, error) {
-	file, err := os.Open(path)
+	file, err := os.Open(path) // a command may get a pipe, which watch.File does not read
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w: check the path; relative paths start at Caddy's working directory", err)
@@ -58,20 +59,25 @@ func readFile(path string) ([]*oagent.Agent, error) {
 	return oagent.ReadAgents(content, path)
 }
 
-// statFiles returns the file info of each file, nil for a missing one.
-func statFiles(paths []string) []os.FileInfo {
-	states := make([]os.FileInfo, len(paths))
-	for i, path := range paths {
-		if state, err := os.Stat(path); err == nil {
-			states[i] = state
-		}
-	}
-	return states
+// fileState is what is known about a file of agent documents.
+type fileState struct {
+	state *watch.State
+	err   string // of the last check
 }
 
-func sameState(a, b os.FileInfo) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
+// updateStates checks the files, and reports whether one has changed since the last check. An error
+// counts as a change when it appears and when it ends.
+func (l *Loader) updateStates() bool {
+	changed := false
+	for i, path := range l.options.Files {
+		known := &l.states[i]
+		_, state, differs, err := watch.File{Path: path, MaxSize: oagent.MaxDocument}.Read(known.state)
+		message := ""
+		if err != nil {
+			state, message = known.state, err.Error()
+		}
+		changed = changed || differs || message != known.err
+		*known = fileState{state, message}
 	}
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+	return changed
 }

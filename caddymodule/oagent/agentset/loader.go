@@ -3,8 +3,6 @@ package agentset
 import (
 	"context"
 	"net/http"
-	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/internal/watch"
 	"github.com/fairwayhq/fairway/oagent"
 )
 
@@ -34,8 +33,8 @@ type Options struct {
 // Loader keeps the current Set of a handler.
 type Loader struct {
 	options Options
-	states  []os.FileInfo // of the files, before they were read; used by Load and then by watch
-	stop    func()        // stops watching the files; nil if they are not watched
+	states  []fileState // of the files, before they were read; used by Load and then by Watch
+	stop    func()      // stops watching the files; nil if they are not watched
 
 	mu      sync.Mutex // held while a Set is built
 	read    []*oagent.Agent
@@ -44,7 +43,8 @@ type Loader struct {
 
 // Load reads the files and returns a Loader. All files must be valid.
 func Load(options Options) (*Loader, error) {
-	l := &Loader{options: options, states: statFiles(options.Files)}
+	l := &Loader{options: options, states: make([]fileState, len(options.Files))}
+	l.updateStates()
 	if err := l.load(); err != nil {
 		return nil, err
 	}
@@ -85,7 +85,11 @@ func (l *Loader) Watch(changed func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		l.watch(ctx, changed)
+		watch.Poll(ctx, interval, func(context.Context) {
+			if l.updateStates() && l.reload() {
+				changed()
+			}
+		})
 	}()
 	l.stop = func() {
 		cancel()
@@ -93,28 +97,15 @@ func (l *Loader) Watch(changed func()) {
 	}
 }
 
-func (l *Loader) watch(ctx context.Context, changed func()) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		now := statFiles(l.options.Files)
-		if slices.EqualFunc(l.states, now, sameState) {
-			continue
-		}
-		l.states = now
-		logger := l.options.Logger.With(zap.Strings("files", l.options.Files))
-		if err := l.load(); err != nil {
-			logger.Error("loading the changed agent documents failed; the previous agents stay in force", zap.Error(err))
-			continue
-		}
-		changed()
-		logger.Info("loaded the changed agent documents", zap.String("agents", l.current.Load().ListAgents()))
+// reload reads the changed files. If they are invalid, the previous agents stay in force.
+func (l *Loader) reload() bool {
+	logger := l.options.Logger.With(zap.Strings("files", l.options.Files))
+	if err := l.load(); err != nil {
+		logger.Error("loading the changed agent documents failed; the previous agents stay in force", zap.Error(err))
+		return false
 	}
+	logger.Info("loaded the changed agent documents", zap.String("agents", l.current.Load().ListAgents()))
+	return true
 }
 
 // Stop ends watching the files.
