@@ -16,6 +16,9 @@ import (
 // maxErrorBody is how many bytes of the API's error response are shown to the model.
 const maxErrorBody = 16 << 10
 
+// A toolRequest is a request of tools/call.
+type toolRequest struct{ *message }
+
 // callTool serves tools/call. A failed call is a result with isError, not a JSON-RPC error, so that
 // the model can read the reason and try again (MCP, Tools, Error Handling). This includes invalid
 // arguments, in every revision. JSON-RPC errors are used only for the following:
@@ -25,55 +28,55 @@ const maxErrorBody = 16 << 10
 //   - a header that contradicts an argument
 //   - a scope that the access token lacks, or a capability that the client lacks (2026-07-28)
 //   - an error that the API returns as a native MCP result
-func (x *exchange) callTool() *jsonrpc.Fault {
-	if x.params.name.Kind() != '"' {
-		tool.RecordCall(x.caller, nil, string(tool.InvalidArguments))
-		return jsonrpc.BadParams("params.name must be a string that names a tool, not %s", wire.KindName(x.params.name.Kind()))
+func (q toolRequest) callTool() *jsonrpc.Fault {
+	if q.params.name.Kind() != '"' {
+		tool.RecordCall(q.caller, nil, string(tool.InvalidArguments))
+		return jsonrpc.BadParams("params.name must be a string that names a tool, not %s", wire.KindName(q.params.name.Kind()))
 	}
-	switch x.params.arguments.Kind() {
+	switch q.params.arguments.Kind() {
 	case 0, 'n', '{':
 	default:
-		tool.RecordCall(x.caller, nil, string(tool.InvalidArguments))
-		return jsonrpc.BadParams("params.arguments must be an object, not %s", wire.KindName(x.params.arguments.Kind()))
+		tool.RecordCall(q.caller, nil, string(tool.InvalidArguments))
+		return jsonrpc.BadParams("params.arguments must be an object, not %s", wire.KindName(q.params.arguments.Kind()))
 	}
-	c, name := x.callableNamed(x.params.name)
+	c, name := q.callableNamed(q.params.name)
 	if c != nil && c.hidden {
-		tool.RecordCall(x.caller, nil, string(tool.UnknownTool))
-		return x.unknownTool(name)
+		tool.RecordCall(q.caller, nil, string(tool.UnknownTool))
+		return q.unknownTool(name)
 	}
 	if c != nil && len(c.headers) > 0 {
-		if f := x.checkParamHeaders(c.headers); f != nil {
-			tool.RecordCall(x.caller, c.tool, string(tool.InvalidArguments))
+		if f := q.checkParamHeaders(c.headers); f != nil {
+			tool.RecordCall(q.caller, c.tool, string(tool.InvalidArguments))
 			return f
 		}
 	}
 	// Clone copies the arguments out of the pooled body: parts of the inner request may refer to
 	// them after the call is over.
-	r, f := x.invoke(invocation{method: "tools/call", target: name, name: name, callable: c, arguments: x.params.arguments.Clone()})
+	r, f := q.invoke(invocation{method: "tools/call", target: name, name: name, callable: c, arguments: q.params.arguments.Clone()})
 	if f != nil {
 		return f
 	}
 	defer r.Release()
 	switch {
 	case r.InputRequired != nil:
-		x.writeInputRequired(r)
+		q.writeInputRequired(r)
 	case r.Failure != nil && r.Failure.Kind == tool.UnknownTool:
-		return x.unknownTool(name)
+		return q.unknownTool(name)
 	case r.Failure != nil:
-		x.answerFailure(r)
+		q.answerFailure(r)
 	case r.Native != nil:
-		x.answerNative(r)
+		q.answerNative(r)
 	default:
-		x.answerSuccess(c, r)
+		q.answerSuccess(c, r)
 	}
 	return nil
 }
 
 // unknownTool returns the fault for a tool name that does not exist. It suggests the most similar
 // name among the tools that the client can see.
-func (x *exchange) unknownTool(name string) *jsonrpc.Fault {
+func (q toolRequest) unknownTool(name string) *jsonrpc.Fault {
 	near := nearest.Name(name, func(yield func(string) bool) {
-		for _, tool := range x.catalog().visible {
+		for _, tool := range q.catalog().visible {
 			if !yield(tool.Name) {
 				return
 			}
@@ -87,45 +90,45 @@ func (x *exchange) unknownTool(name string) *jsonrpc.Fault {
 
 // answerSuccess writes the result of a successful call: the response body as content, and once more
 // as structuredContent if it is JSON that the revision allows there.
-func (x *exchange) answerSuccess(c *callable, r reply) {
+func (q toolRequest) answerSuccess(c *callable, r reply) {
 	form := content.FormOf(r.Result)
 	var output output
 	if c != nil {
-		output = c.output[x.version]
+		output = c.output[q.version]
 	}
 	if output.strict {
 		if err := r.schemaMismatch(form); err != nil {
 			r.Failure = &tool.Failure{Kind: tool.Unreadable, Message: err.Error()}
-			tool.AmendCall(x.caller, string(tool.Unreadable))
-			x.answerFailure(r)
+			tool.AmendCall(q.caller, string(tool.Unreadable))
+			q.answerFailure(r)
 			return
 		}
 	}
-	structured := form == content.JSONForm && output.structures(r.Result.Body, x.version)
-	x.reserve(r.Result, structured)
-	b := x.appendResultHead(x.beginResult(), "complete", r.contextMeta())
+	structured := form == content.JSONForm && output.structures(r.Result.Body, q.version)
+	q.reserve(r.Result, structured)
+	b := q.appendResultHead(q.beginResult(), "complete", r.contextMeta())
 	b = append(b, `"content":[`...)
 	var value []byte
 	if structured {
 		b, value = content.AppendJSON(b, r.Result.Body)
 	} else {
-		b = x.appendContent(b, form, r.Outcome)
+		b = q.appendContent(b, form, r.Outcome)
 	}
-	b = x.appendLinks(b, r.Result)
+	b = q.appendLinks(b, r.Result)
 	b = append(b, ']')
 	before := len(b)
-	b = output.append(b, value, x.version)
+	b = output.append(b, value, q.version)
 	if size := len(b) - before; size > advisedStructure {
-		x.server.noteLargeStructure(r.Tool, size)
+		q.server.noteLargeStructure(r.Tool, size)
 	}
-	x.out.B = append(b, "}}"...)
+	q.out.B = append(b, "}}"...)
 }
 
 // largeBody is the size of a body, in bytes, from which the output buffer is sized for it at once.
 const largeBody = 2 << 10
 
 // reserve makes room for a body as text and, if structured is set, once more as structuredContent.
-func (x *exchange) reserve(r *tool.Result, structured bool) {
+func (q toolRequest) reserve(r *tool.Result, structured bool) {
 	if r == nil || len(r.Body) < largeBody {
 		return
 	}
@@ -133,15 +136,15 @@ func (x *exchange) reserve(r *tool.Result, structured bool) {
 	if structured {
 		size += len(r.Body)
 	}
-	x.out.Grow(size)
+	q.out.Grow(size)
 }
 
 // answerFailure writes the result of a failed call: the failure's message and, if it is text, the
 // body of the API's response. It leaves out HTML, which is meant for browsers. It writes no
 // structuredContent, because clients validate that against the tool's outputSchema, which describes
 // successful results only.
-func (x *exchange) answerFailure(r reply) {
-	b := x.appendResultHead(x.beginResult(), "complete", x.failureMeta(r))
+func (q toolRequest) answerFailure(r reply) {
+	b := q.appendResultHead(q.beginResult(), "complete", q.failureMeta(r))
 	b = append(b, `"content":[`...)
 	b = content.AppendText(b, r.Failure.Message)
 	if r := r.Result; r != nil && r.MediaType() != "text/html" {
@@ -151,22 +154,22 @@ func (x *exchange) answerFailure(r reply) {
 			b = content.AppendText(b, text.Cut(string(r.Body[:min(len(r.Body), maxErrorBody+4)]), maxErrorBody))
 		}
 	}
-	x.out.B = append(b, `],"isError":true}}`...)
+	q.out.B = append(b, `],"isError":true}}`...)
 }
 
 // checkAccess returns a fault if the access token lacks scopes that the tool needs. The
 // WWW-Authenticate challenge lists the missing scopes together with those that the token has, so
 // that the new token allows both (RFC 6750, section 3.1; MCP, Authorization, Runtime Insufficient
 // Scope).
-func (x *exchange) checkAccess(tool *tool.Tool) *jsonrpc.Fault {
-	missing := x.site.Access.Missing(tool, x.tools.SecuritySchemes)
+func (m *message) checkAccess(tool *tool.Tool) *jsonrpc.Fault {
+	missing := m.site.Access.Missing(tool, m.tools.SecuritySchemes)
 	if missing == nil {
 		return nil
 	}
 	f := jsonrpc.Faultf(http.StatusForbidden, jsonrpc.InvalidRequest,
 		"the access token does not allow %s: it lacks %s", tool.Name, strings.Join(missing, ", "))
-	f.Challenge = `Bearer error="insufficient_scope", scope="` + scopeList(x.site.Access.Scopes, missing) + `"`
-	if metadata := x.site.Access.Metadata; metadata != "" {
+	f.Challenge = `Bearer error="insufficient_scope", scope="` + scopeList(m.site.Access.Scopes, missing) + `"`
+	if metadata := m.site.Access.Metadata; metadata != "" {
 		f.Challenge += `, resource_metadata=` + strconv.QuoteToASCII(metadata)
 	}
 	return f

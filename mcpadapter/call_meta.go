@@ -37,16 +37,16 @@ const completeHead = `"resultType":"complete",`
 
 // appendResultHead appends the members that every result starts with, followed by a comma. meta
 // holds further members of the result's _meta, separated by commas, or is nil.
-func (x *exchange) appendResultHead(dst []byte, resultType string, meta []byte) []byte {
-	meta = x.appendLocale(meta)
-	if !x.version.Stateless() {
+func (m *message) appendResultHead(dst []byte, resultType string, meta []byte) []byte {
+	meta = m.appendLocale(meta)
+	if !m.version.Stateless() {
 		if len(meta) == 0 {
 			return dst
 		}
 		dst = append(append(dst, `"_meta":{`...), meta...)
 		return append(dst, "},"...)
 	}
-	complete := x.wholeCatalog().complete
+	complete := m.wholeCatalog().complete
 	if resultType != "complete" {
 		dst = append(append(append(dst, `"resultType":"`...), resultType...), `",`...)
 		complete = bytes.TrimPrefix(complete, []byte(completeHead))
@@ -60,7 +60,7 @@ func (x *exchange) appendResultHead(dst []byte, resultType string, meta []byte) 
 }
 
 // failureMeta returns the members of _meta for a failed call.
-func (x *exchange) failureMeta(r reply) []byte {
+func (m *message) failureMeta(r reply) []byte {
 	meta := r.contextMeta()
 	if len(meta) > 0 {
 		meta = append(meta, ',')
@@ -79,7 +79,7 @@ func (x *exchange) failureMeta(r reply) []byte {
 	}
 	meta = append(meta, '}')
 	if needsLogin(failure, r.Result) {
-		meta = x.appendChallenges(meta, r.Result)
+		meta = m.appendChallenges(meta, r.Result)
 	}
 	return meta
 }
@@ -110,16 +110,16 @@ func problemOf(r *tool.Result) []byte {
 
 // appendChallenges appends the challenges of the API's response. If the API sent none, it appends a
 // challenge that points to the authorization servers of this site, if the site has any.
-func (x *exchange) appendChallenges(meta []byte, r *tool.Result) []byte {
+func (m *message) appendChallenges(meta []byte, r *tool.Result) []byte {
 	var challenges []string
 	if r != nil {
 		challenges = r.Header["Www-Authenticate"]
 	}
 	if len(challenges) == 0 {
-		if x.site.Access == nil || x.site.Access.Metadata == "" {
+		if m.site.Access == nil || m.site.Access.Metadata == "" {
 			return meta
 		}
-		challenges = []string{`Bearer error="invalid_token", resource_metadata=` + strconv.QuoteToASCII(x.site.Access.Metadata)}
+		challenges = []string{`Bearer error="invalid_token", resource_metadata=` + strconv.QuoteToASCII(m.site.Access.Metadata)}
 	}
 	shown := make([]string, min(len(challenges), maxChallenges))
 	for i := range shown {

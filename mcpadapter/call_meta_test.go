@@ -59,8 +59,8 @@ func TestChallengesInMeta(t *testing.T) {
 	serve := func(challenges []string, access *Access) string {
 		unauthorized.Result.Header["Www-Authenticate"] = challenges
 		r := call(revision.V20251125, returning(unauthorized))
-		x := exchange{server: New(Options{}), site: &Site{Access: access}, version: r.version, tools: trains()}
-		meta := x.failureMeta(reply{Reply: elicit.Reply{Outcome: unauthorized}})
+		m := message{server: New(Options{}), site: &Site{Access: access}, version: r.version, tools: trains()}
+		meta := m.failureMeta(reply{Reply: elicit.Reply{Outcome: unauthorized}})
 		return string(wire.MemberOf([]byte("{"+string(meta)+"}"), metaChallenges))
 	}
 	access := &Access{Metadata: "https://a.example/.well-known/oauth-protected-resource"}
@@ -84,7 +84,7 @@ func TestChallengesInMeta(t *testing.T) {
 // challenge, and one that refuses for good does not.
 func TestForbiddenWithAChallengeNeedsALogin(t *testing.T) {
 	const challenge = `Bearer error="insufficient_scope", scope="write"`
-	x := exchange{server: New(Options{}), site: &Site{Access: &Access{Metadata: "https://a.example/.well-known/oauth-protected-resource"}}, version: revision.V20251125, tools: trains()}
+	m := message{server: New(Options{}), site: &Site{Access: &Access{Metadata: "https://a.example/.well-known/oauth-protected-resource"}}, version: revision.V20251125, tools: trains()}
 	for rule, c := range map[string]struct {
 		challenges []string
 		want       bool
@@ -95,7 +95,7 @@ func TestForbiddenWithAChallengeNeedsALogin(t *testing.T) {
 		refused := answered(http.StatusForbidden, "", "")
 		refused.Failure = &tool.Failure{Kind: tool.Refused, Status: http.StatusForbidden, Message: "no"}
 		refused.Result.Header["Www-Authenticate"] = c.challenges
-		meta := "{" + string(x.failureMeta(reply{Reply: elicit.Reply{Outcome: refused}})) + "}"
+		meta := "{" + string(m.failureMeta(reply{Reply: elicit.Reply{Outcome: refused}})) + "}"
 		if got := string(wire.MemberOf([]byte(meta), metaChallenges)); (got != "") != c.want || c.want && !strings.Contains(got, "insufficient_scope") {
 			t.Errorf("%s: %s", rule, got)
 		}

@@ -59,18 +59,18 @@ func argumentHeaders(t *tool.Tool) (headers []argumentHeader) {
 }
 
 // callable returns the tool with that name, or nil if it does not exist.
-func (x *exchange) callable(name string) *callable {
-	return x.wholeCatalog().callables()[name]
+func (m *message) callable(name string) *callable {
+	return m.wholeCatalog().callables()[name]
 }
 
 // callableNamed returns the tool that a JSON string names, and its name. The tool is nil if it does
 // not exist. For a known tool the name is the tool's own string, which saves an allocation.
-func (x *exchange) callableNamed(raw jsontext.Value) (*callable, string) {
+func (m *message) callableNamed(raw jsontext.Value) (*callable, string) {
 	if bytes.IndexByte(raw, '\\') < 0 {
-		if c := x.wholeCatalog().callables()[string(raw[1:len(raw)-1])]; c != nil {
+		if c := m.wholeCatalog().callables()[string(raw[1:len(raw)-1])]; c != nil {
 			return c, c.tool.Name
 		}
 	}
 	name := wire.Text(raw)
-	return x.callable(name), name
+	return m.callable(name), name
 }

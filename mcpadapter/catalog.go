@@ -30,18 +30,18 @@ type catalog struct {
 	digests   func() subscription.Digests
 }
 
-// catalog returns the catalog for the caller and the exchange's Toolset. It is cached until the
+// catalog returns the catalog for the caller and the message's Toolset. It is cached until the
 // document or the Library changes.
-func (x *exchange) catalog() *catalog {
-	if s := x.server; x.site.Access != nil || x.site.Login != nil {
-		return s.lists.catalog(s, x.tools, x.site.Access, x.site.Login)
+func (m *message) catalog() *catalog {
+	if s := m.server; m.site.Access != nil || m.site.Login != nil {
+		return s.lists.catalog(s, m.tools, m.site.Access, m.site.Login)
 	}
-	return x.wholeCatalog()
+	return m.wholeCatalog()
 }
 
 // wholeCatalog returns the unrestricted catalog, for everything that does not depend on the caller.
-func (x *exchange) wholeCatalog() *catalog {
-	return x.server.catalogOf(x.tools)
+func (m *message) wholeCatalog() *catalog {
+	return m.server.catalogOf(m.tools)
 }
 
 // catalogOf returns the unrestricted catalog of a Toolset. It caches one catalog, the latest.

@@ -24,40 +24,43 @@ var (
 	errClosing    = errors.New("the server is shutting down")
 )
 
+// A clientRequest is a request that the server sends to the client while it serves a message.
+type clientRequest struct{ *message }
+
 // canAsk reports whether the server can send the client a request while it serves the client's own
 // request. From 2026-07-28 on this is not possible: the server's requests are part of results
 // instead (MCP 2026-07-28, Multi Round-Trip Requests).
-func (x *exchange) canAsk() bool {
-	return !x.version.Stateless() && x.channel != nil && x.state != nil && !x.batched
+func (q clientRequest) canAsk() bool {
+	return !q.version.Stateless() && q.channel != nil && q.state != nil && !q.batched
 }
 
 // ask sends a request to the client and waits for its result. It gives up if the client's own
 // request is canceled, the connection ends, the server closes, or Options.AskTimeout passes.
-func (x *exchange) ask(method string, params jsontext.Value) (jsontext.Value, error) {
-	if !x.canAsk() {
+func (q clientRequest) ask(method string, params jsontext.Value) (jsontext.Value, error) {
+	if !q.canAsk() {
 		return nil, elicit.ErrCannotAsk
 	}
-	id, answer, forget, ok := x.state.Expect()
+	id, answer, forget, ok := q.state.Expect()
 	if !ok {
 		return nil, elicit.ErrCannotAsk
 	}
 	defer forget()
-	defer x.connection.pause()()
+	defer q.connection.pause()()
 	b := wire.AppendString([]byte(`{"jsonrpc":"2.0","id":`), id)
 	b = wire.AppendString(append(b, `,"method":`...), method)
 	if len(params) > 0 {
 		b = append(append(b, `,"params":`...), params...)
 	}
-	if err := x.channel.Send(append(b, '}')); err != nil {
+	if err := q.channel.Send(append(b, '}')); err != nil {
 		return nil, err
 	}
 	var ended <-chan struct{}
-	if x.connection != nil {
-		ended = x.connection.ended
+	if q.connection != nil {
+		ended = q.connection.ended
 	}
-	timeout := time.NewTimer(x.server.options.AskTimeout)
+	timeout := time.NewTimer(q.server.options.AskTimeout)
 	defer timeout.Stop()
-	alive := time.NewTicker(x.server.options.KeepAlive)
+	alive := time.NewTicker(q.server.options.KeepAlive)
 	defer alive.Stop()
 	for {
 		select {
@@ -66,16 +69,16 @@ func (x *exchange) ask(method string, params jsontext.Value) (jsontext.Value, er
 				return nil, &elicit.ClientError{Failure: a.Failure}
 			}
 			return a.Result, nil
-		case <-x.ctx.Done():
-			return nil, x.cancelAsk(id, context.Cause(x.ctx))
-		case <-x.server.asking.Done():
-			return nil, x.cancelAsk(id, errClosing)
+		case <-q.ctx.Done():
+			return nil, q.cancelAsk(id, context.Cause(q.ctx))
+		case <-q.server.asking.Done():
+			return nil, q.cancelAsk(id, errClosing)
 		case <-ended:
-			return nil, x.cancelAsk(id, errClosing)
+			return nil, q.cancelAsk(id, errClosing)
 		case <-timeout.C:
-			return nil, x.cancelAsk(id, errAskTimeout)
+			return nil, q.cancelAsk(id, errAskTimeout)
 		case <-alive.C:
-			if err := x.keepAlive(); err != nil {
+			if err := q.keepAlive(); err != nil {
 				return nil, err
 			}
 		}
@@ -84,17 +87,17 @@ func (x *exchange) ask(method string, params jsontext.Value) (jsontext.Value, er
 
 // cancelAsk cancels a request to the client, so that the client closes the dialog (MCP 2025-11-25,
 // Lifecycle, Timeouts). It returns reason.
-func (x *exchange) cancelAsk(id string, reason error) error {
+func (q clientRequest) cancelAsk(id string, reason error) error {
 	b := wire.AppendString([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id)
 	b = wire.AppendString(append(b, `,"reason":`...), reason.Error())
-	_ = x.channel.Send(append(b, "}}"...)) // a client that has disconnected shows no dialog
+	_ = q.channel.Send(append(b, "}}"...)) // a client that has disconnected shows no dialog
 	return reason
 }
 
 // keepAlive writes a comment to the event stream of the response, if the response is one. Users may
 // take longer to answer than proxies keep an idle connection open.
-func (x *exchange) keepAlive() error {
-	if stream, ok := x.channel.(*stream.EventStream); ok && x.connection == nil {
+func (q clientRequest) keepAlive() error {
+	if stream, ok := q.channel.(*stream.EventStream); ok && q.connection == nil {
 		return stream.Comment()
 	}
 	return nil

@@ -11,15 +11,18 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 )
 
+// A completionRequest is a request of completion/complete.
+type completionRequest struct{ *message }
+
 // complete serves completion/complete. The values for a prompt's argument or a template's variable
 // come from files or from the document's schemas. Values that start with the typed text come first,
 // then those that contain it.
-func (x *exchange) complete() *jsonrpc.Fault {
-	ref, argument := wire.MemberOf(x.params.raw, "ref"), wire.MemberOf(x.params.raw, "argument")
+func (q completionRequest) complete() *jsonrpc.Fault {
+	ref, argument := wire.MemberOf(q.params.raw, "ref"), wire.MemberOf(q.params.raw, "argument")
 	if ref.Kind() != '{' || argument.Kind() != '{' {
 		return jsonrpc.BadParams("params must have ref and argument, both objects")
 	}
-	if given := wire.MemberOf(x.params.raw, "context"); given.Kind() == '{' {
+	if given := wire.MemberOf(q.params.raw, "context"); given.Kind() == '{' {
 		if _, f := readArguments(wire.MemberOf(given, "arguments"), "params.context.arguments"); f != nil {
 			return f
 		}
@@ -28,22 +31,22 @@ func (x *exchange) complete() *jsonrpc.Fault {
 	if name.Kind() != '"' || value.Kind() != '"' {
 		return jsonrpc.BadParams("params.argument must have name and value, both strings")
 	}
-	all, f := x.proposals(ref, wire.Text(name))
+	all, f := q.proposals(ref, wire.Text(name))
 	if f != nil {
 		return f
 	}
 	values := ranked(all, wire.Text(value))
-	b := x.appendResultHead(x.beginResult(), "complete", nil)
+	b := q.appendResultHead(q.beginResult(), "complete", nil)
 	b = wire.AppendStrings(append(b, `"completion":{"values":`...), values[:min(len(values), maxCompletions)])
 	b = strconv.AppendInt(append(b, `,"total":`...), int64(len(values)), 10)
 	b = append(append(b, `,"hasMore":`...), wire.Boolean(len(values) > maxCompletions)...)
-	x.out.B = append(b, "}}}"...)
+	q.out.B = append(b, "}}}"...)
 	return nil
 }
 
 // Proposals returns all known values of an argument.
-func (x *exchange) proposals(ref jsontext.Value, argument string) ([]string, *jsonrpc.Fault) {
-	s := x.catalog().index()
+func (q completionRequest) proposals(ref jsontext.Value, argument string) ([]string, *jsonrpc.Fault) {
+	s := q.catalog().index()
 	switch kind := wire.Text(wire.MemberOf(ref, "type")); kind {
 	case "ref/prompt":
 		name := wire.Text(wire.MemberOf(ref, "name"))

@@ -192,20 +192,17 @@ func (c *connection) serve(body []byte) {
 	defer buffer.Put(out)
 	tools := c.site.Tools()
 	c.mu.Lock()
-	x := exchange{
-		server:     c.server,
-		site:       c.site,
-		tools:      tools,
-		caller:     c.site.Caller(tools),
-		ctx:        c.ctx,
-		out:        out,
-		channel:    c.out,
-		connection: c,
-		state:      &c.live,
-		version:    c.version,
-		client:     c.capabilities,
-		status:     http.StatusOK,
-	}
+	x := exchange{status: http.StatusOK, message: message{
+		server:  c.server,
+		site:    c.site,
+		tools:   tools,
+		caller:  c.site.Caller(tools),
+		ctx:     c.ctx,
+		out:     out,
+		peer:    peer{channel: c.out, connection: c, state: &c.live},
+		version: c.version,
+		client:  c.capabilities,
+	}}
 	c.mu.Unlock()
 	if limit := c.server.options.MaxBody; int64(len(body)) > limit {
 		x.refuse(admission.TooLarge(limit))

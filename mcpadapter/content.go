@@ -14,31 +14,31 @@ import (
 )
 
 // blocks returns the writer of content blocks that come from the API.
-func (x *exchange) blocks() content.Blocks {
-	return content.Blocks{Version: x.version, Source: resourceURI(x.tools, nil)}
+func (m *message) blocks() content.Blocks {
+	return content.Blocks{Version: m.version, Source: resourceURI(m.tools, nil)}
 }
 
 // appendContent appends the content block of a successful call.
-func (x *exchange) appendContent(dst []byte, f content.Form, outcome tool.Outcome) []byte {
+func (m *message) appendContent(dst []byte, f content.Form, outcome tool.Outcome) []byte {
 	r := outcome.Result
-	if f == content.AudioForm && !x.version.SupportsAudio() {
+	if f == content.AudioForm && !m.version.SupportsAudio() {
 		f = content.BlobForm
 	}
 	switch f {
 	case content.JSONForm, content.TextForm:
 		return content.AppendText(dst, r.Body)
 	case content.ImageForm:
-		return x.appendFilename(appendBytes(append(dst, `{"type":"image","data":`...), r), r)
+		return m.appendFilename(appendBytes(append(dst, `{"type":"image","data":`...), r), r)
 	case content.AudioForm:
-		return x.appendFilename(appendBytes(append(dst, `{"type":"audio","data":`...), r), r)
+		return m.appendFilename(appendBytes(append(dst, `{"type":"audio","data":`...), r), r)
 	case content.BlobForm:
-		uri := resourceURI(x.tools, outcome.Tool)
+		uri := resourceURI(m.tools, outcome.Tool)
 		if name := r.Filename(); name != "" {
 			uri += "/" + url.PathEscape(name)
 		}
 		dst = append(dst, `{"type":"resource","resource":{"uri":`...)
 		dst = wire.AppendString(dst, uri)
-		return x.appendFilename(append(appendBytes(append(dst, `,"blob":`...), r), '}'), r)
+		return m.appendFilename(append(appendBytes(append(dst, `,"blob":`...), r), '}'), r)
 	}
 	return content.AppendText(dst, statusLine(r))
 }
@@ -57,8 +57,8 @@ const metaFilename = "io.github.fairwayhq/filename"
 
 // appendFilename closes a content block. It adds the file name if the revision allows _meta in
 // content blocks.
-func (x *exchange) appendFilename(dst []byte, r *tool.Result) []byte {
-	if name := r.Filename(); name != "" && x.version.SupportsContentMeta() {
+func (m *message) appendFilename(dst []byte, r *tool.Result) []byte {
+	if name := r.Filename(); name != "" && m.version.SupportsContentMeta() {
 		dst = append(dst, `,"_meta":{"`+metaFilename+`":`...)
 		dst = append(wire.AppendString(dst, name), '}')
 	}

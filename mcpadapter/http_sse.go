@@ -29,46 +29,46 @@ func wantsLegacyStream(r *http.Request) bool {
 }
 
 // serveLegacyStream opens the stream of a client and serves its messages until the stream ends.
-func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *jsonrpc.Fault {
-	if !x.server.supports(revision.V20241105) {
+func (h *httpExchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *jsonrpc.Fault {
+	if !h.server.supports(revision.V20241105) {
 		f := jsonrpc.Faultf(http.StatusMethodNotAllowed, jsonrpc.InvalidRequest,
 			"HTTP+SSE of revision 2024-11-05 is not offered here: POST to the endpoint itself")
 		f.Anonymous, f.Allow = true, true
 		return f
 	}
-	stream := stream.NewEventStream(w, x.server.writeWait)
+	stream := stream.NewEventStream(w, h.server.writeWait)
 	defer stream.Close()
-	client := x.clientIdentity()
-	c := x.server.newConnection(r.Context(), x.site, client, stream)
+	client := h.clientIdentity()
+	c := h.server.newConnection(r.Context(), h.site, client, stream)
 	defer c.stop()
-	leave, f := x.server.join(c.watcher, client)
+	leave, f := h.server.join(c.watcher, client)
 	if f != nil {
 		f.Anonymous = true
 		return f
 	}
 	defer leave()
 
-	id := x.server.signer().Issue(revision.V20241105, 0, subscription.Digests{}, x.site.User, time.Now().Add(x.server.options.SessionTTL))
-	opened, err := x.server.signer().Open(id, x.site.User, time.Now())
+	id := h.server.signer().Issue(revision.V20241105, 0, subscription.Digests{}, h.site.User, time.Now().Add(h.server.options.SessionTTL))
+	opened, err := h.server.signer().Open(id, h.site.User, time.Now())
 	if err != nil {
 		return jsonrpc.Faultf(http.StatusInternalServerError, jsonrpc.InternalError, "the stream could not be opened")
 	}
 	defer c.watcher.CloseAt(opened.Expires)()
-	defer c.watcher.CloseAt(x.site.Expires)()
+	defer c.watcher.CloseAt(h.site.Expires)()
 	defer c.wait()
-	remove := x.server.legacy.add(opened.Key, c)
+	remove := h.server.legacy.add(opened.Key, c)
 	defer remove()
 
-	x.setPollIdentity()
-	x.status = 0 // the stream itself is the response
-	target := strings.TrimSuffix(x.site.Base, "/") + "/message?sessionId=" + url.QueryEscape(id)
+	q := newWatchRequest(&h.message)
+	h.status = 0 // the stream itself is the response
+	target := strings.TrimSuffix(h.site.Base, "/") + "/message?sessionId=" + url.QueryEscape(id)
 	if stream.Write("endpoint", "", []byte(target)) != nil {
 		return nil
 	}
-	watch := &subscription.Watch{Host: &x.server.host, Watcher: c.watcher, Out: stream, KeepAlive: stream.Comment, Resources: c.live.Watched, Stamp: x.stamp, Lists: x.newListWatch()}
+	watch := &subscription.Watch{Host: &h.server.host, Watcher: c.watcher, Out: stream, KeepAlive: stream.Comment, Resources: c.live.Watched, Stamp: q.stamp, Lists: q.newListWatch()}
 	end := watch.Run(c.ctx)
 	if end == subscription.ServerClosing {
-		c.drain(x.server.asking.Done())
+		c.drain(h.server.asking.Done())
 	}
 	close(c.ended)
 	remove()
@@ -81,7 +81,7 @@ func (x *exchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *js
 
 // takeLegacyMessage serves a POST of an HTTP+SSE client. It returns 202 at once; the response to the
 // message follows on the stream.
-func (x *exchange) takeLegacyMessage(r *http.Request) *jsonrpc.Fault {
+func (h *httpExchange) takeLegacyMessage(r *http.Request) *jsonrpc.Fault {
 	query := r.URL.Query()
 	id := query.Get("sessionId")
 	if id == "" {
@@ -90,21 +90,21 @@ func (x *exchange) takeLegacyMessage(r *http.Request) *jsonrpc.Fault {
 		return f
 	}
 	var c *connection
-	if opened, err := x.server.states.Resume(x.server.signer(), id, x.site.User, time.Now()); err == nil {
-		c = x.server.legacy.get(opened.Key)
+	if opened, err := h.server.states.Resume(h.server.signer(), id, h.site.User, time.Now()); err == nil {
+		c = h.server.legacy.get(opened.Key)
 	}
 	if c == nil {
 		return noLegacyStream()
 	}
 	body := buffer.Get()
 	defer buffer.Put(body)
-	if f := admission.ReadBody(body, r, x.server.options.MaxBody); f != nil {
+	if f := admission.ReadBody(body, r, h.server.options.MaxBody); f != nil {
 		return f
 	}
 	if !c.receive(r.Context(), bytes.Clone(body.B)) {
 		return noLegacyStream() // the stream is about to close
 	}
-	x.status = http.StatusAccepted
+	h.status = http.StatusAccepted
 	return nil
 }
 

@@ -26,45 +26,45 @@ type reply struct {
 // invoke runs a tool. It checks the access token, adds the client's context, and reports progress. A
 // plain tool is called once. If the tool may need something from the client, package elicit may ask
 // the client and call the tool several times.
-func (x *exchange) invoke(i invocation) (reply, *jsonrpc.Fault) {
-	ctx, own := x.context()
+func (m *message) invoke(i invocation) (reply, *jsonrpc.Fault) {
+	ctx, own := m.context()
 	c := i.callable
 	if c != nil {
-		if f := x.checkAccess(c.tool); f != nil {
-			tool.RecordCall(x.caller, c.tool, string(tool.Unauthorized))
+		if f := m.checkAccess(c.tool); f != nil {
+			tool.RecordCall(m.caller, c.tool, string(tool.Unauthorized))
 			return reply{}, f
 		}
 	}
-	ctx = x.withProgress(ctx)
-	defer func() { x.reporter.Stop(x.ctx.Err() != nil) }()
+	ctx = clientLog{m}.withProgress(ctx)
+	defer func() { m.reporter.Stop(m.ctx.Err() != nil) }()
 	if c == nil || !c.needs.Any() {
-		return reply{Reply: elicit.Reply{Outcome: x.caller.Call(ctx, i.name, i.arguments)}, requestContext: own}, nil
+		return reply{Reply: elicit.Reply{Outcome: m.caller.Call(ctx, i.name, i.arguments)}, requestContext: own}, nil
 	}
-	r, f := x.elicitation(i).Call(ctx, x.caller, c.tool, c.needs)
+	r, f := m.elicitation(i).Call(ctx, m.caller, c.tool, c.needs)
 	return reply{Reply: r, requestContext: own}, f
 }
 
 // elicitation returns the request for a tool that may need something from the client.
-func (x *exchange) elicitation(i invocation) *elicit.Request {
+func (m *message) elicitation(i invocation) *elicit.Request {
 	r := &elicit.Request{
 		Method:    i.method,
 		Target:    i.target,
-		Params:    x.params.raw,
+		Params:    m.params.raw,
 		Arguments: i.arguments,
-		Revision:  x.version,
-		User:      x.site.User,
-		Declared:  x.client,
-		Progress:  x.progressToken() != nil,
-		Sealer:    x.server.sealer,
+		Revision:  m.version,
+		User:      m.site.User,
+		Declared:  m.client,
+		Progress:  clientLog{m}.progressToken() != nil,
+		Sealer:    m.server.sealer,
 	}
-	if x.canAsk() {
-		r.Ask = x.ask
+	if q := (clientRequest{m}); q.canAsk() {
+		r.Ask = q.ask
 	}
 	return r
 }
 
 // writeInputRequired writes a result of the type "input_required".
-func (x *exchange) writeInputRequired(r reply) {
-	b := x.appendResultHead(x.beginResult(), "input_required", nil)
-	x.out.B = append(append(b, r.InputRequired...), "}}"...)
+func (m *message) writeInputRequired(r reply) {
+	b := m.appendResultHead(m.beginResult(), "input_required", nil)
+	m.out.B = append(append(b, r.InputRequired...), "}}"...)
 }

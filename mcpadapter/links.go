@@ -14,7 +14,7 @@ import (
 // appendLinks appends the links of a response to an array of content blocks that is not empty. A
 // link that the client can follow becomes a resource_link, if the revision has that; other links
 // become text.
-func (x *exchange) appendLinks(dst []byte, r *tool.Result) []byte {
+func (m *message) appendLinks(dst []byte, r *tool.Result) []byte {
 	if r == nil {
 		return dst
 	}
@@ -28,16 +28,16 @@ func (x *exchange) appendLinks(dst []byte, r *tool.Result) []byte {
 	}
 	links = append(links, parseLinks(headers)...)
 	for i := range links[:min(len(links), maxLinks)] {
-		dst = x.appendLink(dst, &links[i], len(r.Body) == 0)
+		dst = m.appendLink(dst, &links[i], len(r.Body) == 0)
 	}
 	return dst
 }
 
 // appendLink appends one link. It skips the Location of a response without a body, because
 // statusLine already contains it.
-func (x *exchange) appendLink(dst []byte, l *link, bodiless bool) []byte {
-	uri, name, known := x.resolveLink(l.target)
-	if uri != "" && x.version.SupportsResourceLinks() {
+func (m *message) appendLink(dst []byte, l *link, bodiless bool) []byte {
+	uri, name, known := m.resolveLink(l.target)
+	if uri != "" && m.version.SupportsResourceLinks() {
 		dst = wire.AppendString(append(dst, `,{"type":"resource_link","uri":`...), uri)
 		dst = wire.AppendString(append(dst, `,"name":`...), cmp.Or(name, l.relation))
 		if known && name != "" {
@@ -66,18 +66,18 @@ func (x *exchange) appendLink(dst []byte, l *link, bodiless bool) []byte {
 //   - the URI of the MCP resource for the same GET operation of the API
 //   - else the link itself, if it is an absolute http or https URL
 //   - else "": a relative link refers to the API's own address, which clients may be unable to reach
-func (x *exchange) resolveLink(target string) (uri, name string, known bool) {
+func (m *message) resolveLink(target string) (uri, name string, known bool) {
 	u, err := url.Parse(target)
 	if err != nil || len(target) > maxLinkURL {
 		return "", "", false
 	}
 	absolute := u.Scheme != ""
-	if strings.HasPrefix(u.Path, "/") && (!absolute && u.Host == "" || absolute && x.tools.Origin != "" && u.Scheme+"://"+u.Host == x.tools.Origin) {
+	if strings.HasPrefix(u.Path, "/") && (!absolute && u.Host == "" || absolute && m.tools.Origin != "" && u.Scheme+"://"+u.Host == m.tools.Origin) {
 		path := u.EscapedPath()
 		if u.RawQuery != "" {
 			path += "?" + u.RawQuery
 		}
-		if uri, name, known = x.catalog().index().ResourceAt(path); known {
+		if uri, name, known = m.catalog().index().ResourceAt(path); known {
 			return uri, name, true
 		}
 	}

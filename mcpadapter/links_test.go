@@ -115,7 +115,7 @@ func TestLinksOfAnAnswer(t *testing.T) {
 func TestLinkToAResource(t *testing.T) {
 	tools := stationTools(t)
 	tools.Origin = "https://stations.example.com"
-	x := exchange{server: stocked(t, Options{}), site: &Site{}, tools: tools, version: revision.V20251125}
+	m := message{server: stocked(t, Options{}), site: &Site{}, tools: tools, version: revision.V20251125}
 	for location, want := range map[string]string{
 		"/stations/7": `,{"type":"resource_link","uri":"trains:///stations/7","name":"get_station","description":"location"}`,
 		"https://stations.example.com/stations/7": `,{"type":"resource_link","uri":"trains:///stations/7","name":"get_station","description":"location"}`,
@@ -125,7 +125,7 @@ func TestLinkToAResource(t *testing.T) {
 	} {
 		outcome := answered(http.StatusCreated, "", "")
 		outcome.Result.Header.Set("Location", location)
-		if got := string(x.appendLinks(nil, outcome.Result)); got != want {
+		if got := string(m.appendLinks(nil, outcome.Result)); got != want {
 			t.Errorf("%s: %s", location, got)
 		}
 	}

@@ -28,14 +28,14 @@ const (
 
 // locale returns the API's best language for the locale that the client sent. It returns "" if the
 // client sent none or if no locales are configured.
-func (x *exchange) locale() string {
-	l := x.server.library.Load()
-	if !l.HasLocales() || x.params.meta == nil {
+func (m *message) locale() string {
+	l := m.server.library.Load()
+	if !l.HasLocales() || m.params.meta == nil {
 		return ""
 	}
-	wanted := wire.Text(wire.MemberOf(x.params.meta, metaLocale))
+	wanted := wire.Text(wire.MemberOf(m.params.meta, metaLocale))
 	if wanted == "" {
-		wanted = wire.Text(wire.MemberOf(x.params.meta, metaLegacyLocale))
+		wanted = wire.Text(wire.MemberOf(m.params.meta, metaLegacyLocale))
 	}
 	if wanted == "" {
 		return ""
@@ -45,8 +45,8 @@ func (x *exchange) locale() string {
 
 // appendLocale appends openai/locale, the language of the response, to the members of a result's
 // _meta.
-func (x *exchange) appendLocale(meta []byte) []byte {
-	locale := x.locale()
+func (m *message) appendLocale(meta []byte) []byte {
+	locale := m.locale()
 	if locale == "" {
 		return meta
 	}
@@ -59,20 +59,20 @@ func (x *exchange) appendLocale(meta []byte) []byte {
 // hinted returns a context that adds the client's hints to the headers of the inner request. It
 // overwrites these headers, so values in the client's HTTP request, which are not sanitized, never
 // pass.
-func (x *exchange) hinted(ctx context.Context) context.Context {
-	l := x.server.library.Load()
+func (m *message) hinted(ctx context.Context) context.Context {
+	l := m.server.library.Load()
 	if !l.HasHints() {
 		return ctx
 	}
 	header := make(http.Header)
-	if locale := x.locale(); locale != "" {
+	if locale := m.locale(); locale != "" {
 		header["Accept-Language"] = []string{locale}
 	}
 	if name := l.UserAgentHeader(); name != "" {
-		header[name] = notEmpty(visible(wire.Text(wire.MemberOf(x.params.meta, metaUserAgent)), maxUserAgent))
+		header[name] = notEmpty(visible(wire.Text(wire.MemberOf(m.params.meta, metaUserAgent)), maxUserAgent))
 	}
 	if name := l.LocationHeader(); name != "" {
-		header[name] = notEmpty(locationHeader(wire.MemberOf(x.params.meta, metaUserLocation)))
+		header[name] = notEmpty(locationHeader(wire.MemberOf(m.params.meta, metaUserLocation)))
 	}
 	if len(header) == 0 {
 		return ctx

@@ -32,32 +32,35 @@ func checkLogLevel(level jsontext.Value) *jsonrpc.Fault {
 	}
 }
 
+// A clientLog sends log messages and progress notifications to the client while a message is served.
+type clientLog struct{ *message }
+
 // setLevel serves logging/setLevel.
-func (x *exchange) setLevel() *jsonrpc.Fault {
-	level := stream.LevelOf(wire.Text(wire.MemberOf(x.params.raw, "level")))
+func (l clientLog) setLevel() *jsonrpc.Fault {
+	level := stream.LevelOf(wire.Text(wire.MemberOf(l.params.raw, "level")))
 	if level == 0 {
 		return jsonrpc.BadParams("params.level must be " + levelNames)
 	}
-	if x.state != nil {
-		x.state.SetLogLevel(level)
+	if l.state != nil {
+		l.state.SetLogLevel(level)
 	}
-	x.out.B = append(x.beginResult(), "}}"...)
+	l.out.B = append(l.beginResult(), "}}"...)
 	return nil
 }
 
 // Logs reports whether the client wants log messages of the level. From 2026-07-28 on each request
 // states the level, and without one the client gets no log messages.
-func (x *exchange) Logs(level stream.Level) bool {
-	if x.channel == nil || level == 0 {
+func (l clientLog) Logs(level stream.Level) bool {
+	if l.channel == nil || level == 0 {
 		return false
 	}
-	if x.version.Stateless() {
-		wanted := stream.LevelOf(wire.Text(wire.MemberOf(x.params.meta, metaLogLevel)))
+	if l.version.Stateless() {
+		wanted := stream.LevelOf(wire.Text(wire.MemberOf(l.params.meta, metaLogLevel)))
 		return wanted != 0 && level >= wanted
 	}
 	wanted := defaultLogLevel
-	if x.state != nil {
-		if level := x.state.LogLevel(); level != 0 {
+	if l.state != nil {
+		if level := l.state.LogLevel(); level != 0 {
 			wanted = level
 		}
 	}
@@ -65,8 +68,8 @@ func (x *exchange) Logs(level stream.Level) bool {
 }
 
 // Log sends a log message to the client if the client wants that level. data is JSON.
-func (x *exchange) Log(level stream.Level, logger string, data jsontext.Value) {
-	if !x.Logs(level) {
+func (l clientLog) Log(level stream.Level, logger string, data jsontext.Value) {
+	if !l.Logs(level) {
 		return
 	}
 	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"`), level.String()...)
@@ -75,16 +78,16 @@ func (x *exchange) Log(level stream.Level, logger string, data jsontext.Value) {
 		b = wire.AppendString(append(b, `,"logger":`...), logger)
 	}
 	b = append(append(append(b, `,"data":`...), data...), "}}"...)
-	_ = x.channel.Send(b) // a client that has disconnected needs no log messages
+	_ = l.channel.Send(b) // a client that has disconnected needs no log messages
 }
 
 // progressToken returns the token with which the client requested progress notifications (MCP,
 // Progress). It returns nil if there is none or if they cannot be sent.
-func (x *exchange) progressToken() jsontext.Value {
-	if x.channel == nil || len(x.params.meta) == 0 {
+func (l clientLog) progressToken() jsontext.Value {
+	if l.channel == nil || len(l.params.meta) == 0 {
 		return nil
 	}
-	token := wire.MemberOf(x.params.meta, "progressToken")
+	token := wire.MemberOf(l.params.meta, "progressToken")
 	if kind := token.Kind(); kind != '"' && kind != '0' || len(token) > stream.MaxProgressToken {
 		return nil
 	}
@@ -93,10 +96,10 @@ func (x *exchange) progressToken() jsontext.Value {
 
 // withProgress returns a context whose calls report their events to the client. It returns ctx if the
 // client wants no events or cannot receive them.
-func (x *exchange) withProgress(ctx context.Context) context.Context {
-	if x.channel == nil || x.progressToken() == nil && !x.Logs(stream.LevelEmergency) {
+func (l clientLog) withProgress(ctx context.Context) context.Context {
+	if l.channel == nil || l.progressToken() == nil && !l.Logs(stream.LevelEmergency) {
 		return ctx
 	}
-	x.reporter = stream.NewReporter(x.channel, x, x.progressToken(), x.version.SupportsProgressMessage())
-	return tool.ContextWithListener(ctx, x.reporter.Report)
+	l.reporter = stream.NewReporter(l.channel, l, l.progressToken(), l.version.SupportsProgressMessage())
+	return tool.ContextWithListener(ctx, l.reporter.Report)
 }

@@ -93,7 +93,7 @@ func (x *exchange) open(data []byte) (method string, f *jsonrpc.Fault) {
 // methodName returns the name of a method. For a method that the server knows it does not allocate.
 func methodName(raw jsontext.Value) string {
 	if known, ok := methods[string(raw[1:len(raw)-1])]; ok {
-		return known.method
+		return known.name
 	}
 	return wire.Text(raw)
 }

@@ -201,8 +201,8 @@ func TestBatch(t *testing.T) {
 	t.Run("canceled", func(t *testing.T) {
 		calls := 0
 		ctx, cancel := context.WithCancel(context.Background())
-		x := exchange{server: New(Options{}), site: &Site{}, tools: trains(), ctx: ctx, version: revision.V20250326, out: bufferOf(), caller: callerFunc(
-			func(context.Context, string, []byte) tool.Outcome { calls++; cancel(); return tool.Outcome{} })}
+		x := exchange{message: message{server: New(Options{}), site: &Site{}, tools: trains(), ctx: ctx, version: revision.V20250326, out: bufferOf(), caller: callerFunc(
+			func(context.Context, string, []byte) tool.Outcome { calls++; cancel(); return tool.Outcome{} })}}
 		call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_trip"}}`
 		x.serve([]byte(`[` + call + `,` + call + `]`))
 		if calls != 1 {

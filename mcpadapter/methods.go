@@ -21,45 +21,44 @@ import (
 
 // A method serves the requests with one method name.
 type method struct {
-	serve func(*exchange) *jsonrpc.Fault
+	name  string
 	known func(revision.Revision) bool
-	name  string // parameter that the header Mcp-Name repeats; "" for none
-
-	method string // the name of the method itself
+	named string // parameter that the header Mcp-Name repeats; "" for none
+	serve func(*message) *jsonrpc.Fault
 }
 
 // methods maps the names of the served requests to their handlers. All notifications are accepted,
 // but only notifications/cancelled has an effect.
-var methods map[string]method
+var methods = byName([]method{
+	{"initialize", isStateful, "", func(m *message) *jsonrpc.Fault { return lifecycleRequest{m}.initialize() }},
+	{"ping", isStateful, "", func(m *message) *jsonrpc.Fault { return lifecycleRequest{m}.ping() }},
+	{"server/discover", isStateless, "", func(m *message) *jsonrpc.Fault { return lifecycleRequest{m}.discover() }},
+	{"logging/setLevel", isStateful, "", func(m *message) *jsonrpc.Fault { return clientLog{m}.setLevel() }},
+	{"tools/list", always, "", func(m *message) *jsonrpc.Fault { return toolListRequest{m}.listTools() }},
+	{"tools/call", always, "name", func(m *message) *jsonrpc.Fault { return toolRequest{m}.callTool() }},
+	{"resources/list", always, "", func(m *message) *jsonrpc.Fault { return resourceRequest{m}.listResources() }},
+	{"resources/templates/list", always, "", func(m *message) *jsonrpc.Fault { return resourceRequest{m}.listTemplates() }},
+	{"resources/read", always, "uri", func(m *message) *jsonrpc.Fault { return resourceRequest{m}.readResource() }},
+	{"resources/subscribe", isStateful, "", func(m *message) *jsonrpc.Fault { return watchRequest{message: m}.subscribe() }},
+	{"resources/unsubscribe", isStateful, "", func(m *message) *jsonrpc.Fault { return watchRequest{message: m}.unsubscribe() }},
+	{"subscriptions/listen", isStateless, "", func(m *message) *jsonrpc.Fault { return newWatchRequest(m).listen() }},
+	{"prompts/list", always, "", func(m *message) *jsonrpc.Fault { return promptRequest{m}.listPrompts() }},
+	{"prompts/get", always, "name", func(m *message) *jsonrpc.Fault { return promptRequest{m}.getPrompt() }},
+	{"completion/complete", always, "", func(m *message) *jsonrpc.Fault { return completionRequest{m}.complete() }},
+})
 
-func init() {
-	methods = map[string]method{
-		"initialize":           {serve: (*exchange).initialize, known: isStateful},
-		"ping":                 {serve: (*exchange).ping, known: isStateful},
-		"logging/setLevel":     {serve: (*exchange).setLevel, known: isStateful},
-		"server/discover":      {serve: (*exchange).discover, known: revision.Revision.Stateless},
-		"subscriptions/listen": {serve: (*exchange).listen, known: revision.Revision.Stateless},
-		"tools/list":           {serve: (*exchange).listTools, known: always},
-		"tools/call":           {serve: (*exchange).callTool, known: always, name: "name"},
-
-		"resources/list":           {serve: (*exchange).listResources, known: always},
-		"resources/templates/list": {serve: (*exchange).listTemplates, known: always},
-		"resources/read":           {serve: (*exchange).readResource, known: always, name: "uri"},
-		"resources/subscribe":      {serve: (*exchange).subscribe, known: isStateful},
-		"resources/unsubscribe":    {serve: (*exchange).unsubscribe, known: isStateful},
-		"prompts/list":             {serve: (*exchange).listPrompts, known: always},
-		"prompts/get":              {serve: (*exchange).getPrompt, known: always, name: "name"},
-		"completion/complete":      {serve: (*exchange).complete, known: always},
+func byName(list []method) map[string]method {
+	all := make(map[string]method, len(list))
+	for _, m := range list {
+		all[m.name] = m
 	}
-	for name, m := range methods {
-		m.method = name
-		methods[name] = m
-	}
+	return all
 }
 
 // isStateful reports whether the revision starts with initialize.
-func isStateful(v revision.Revision) bool { return !v.Stateless() }
-func always(revision.Revision) bool       { return true }
+func isStateful(v revision.Revision) bool  { return !v.Stateless() }
+func isStateless(v revision.Revision) bool { return v.Stateless() }
+func always(revision.Revision) bool        { return true }
 
 // dispatch serves a request.
 func (x *exchange) dispatch(name string) {
@@ -78,7 +77,7 @@ func (x *exchange) dispatch(name string) {
 		return
 	}
 	if x.state == nil {
-		x.refuseIf(m.serve(x))
+		x.refuseIf(m.serve(&x.message))
 		return
 	}
 	outer, start := x.ctx, len(x.out.B)
@@ -89,7 +88,7 @@ func (x *exchange) dispatch(name string) {
 	}()
 	x.ctx = running
 	if context.Cause(running) != session.ErrCanceled { // a registered request may be canceled before it is served
-		x.refuseIf(m.serve(x))
+		x.refuseIf(m.serve(&x.message))
 	}
 	if x.canceled = context.Cause(running) == session.ErrCanceled; x.canceled {
 		x.withhold(start)
@@ -110,59 +109,62 @@ func (x *exchange) withhold(start int) {
 }
 
 // beginResult appends the head of the response, up to the members of the result.
-func (x *exchange) beginResult() []byte {
-	b := append(x.out.B, `{"jsonrpc":"2.0","id":`...)
-	b = append(b, x.id...)
+func (m *message) beginResult() []byte {
+	b := append(m.out.B, `{"jsonrpc":"2.0","id":`...)
+	b = append(b, m.id...)
 	return append(b, `,"result":{`...)
 }
 
 // uiExtension identifies MCP Apps in the list of extensions that the server declares.
 const uiExtension = "io.modelcontextprotocol/ui"
 
+// A lifecycleRequest is a request about the server itself: initialize, ping or server/discover.
+type lifecycleRequest struct{ *message }
+
 // initialize serves initialize, which revisions before 2026-07-28 start with (Lifecycle,
 // Initialization). It negotiates the client's revision if the server speaks it, otherwise the newest
 // revision that has initialize.
-func (x *exchange) initialize() *jsonrpc.Fault {
-	if x.params.protocolVersion.Kind() != '"' {
+func (q lifecycleRequest) initialize() *jsonrpc.Fault {
+	if q.params.protocolVersion.Kind() != '"' {
 		return jsonrpc.BadParams("params.protocolVersion must be a string that names a revision, such as %q", revision.NewestStateful)
 	}
-	v := x.server.revisionOf(wire.Text(x.params.protocolVersion))
+	v := q.server.revisionOf(wire.Text(q.params.protocolVersion))
 	if v == revision.Unknown || v.Stateless() {
-		v = x.server.newestStateful()
+		v = q.server.newestStateful()
 	}
 	if v == revision.Unknown {
-		return x.server.unsupportedVersion(wire.Text(x.params.protocolVersion))
+		return q.server.unsupportedVersion(wire.Text(q.params.protocolVersion))
 	}
-	x.beginSession(v, elicit.ReadCapabilities(wire.MemberOf(x.params.raw, "capabilities")))
-	b := wire.AppendString(append(x.beginResult(), `"protocolVersion":`...), v.String())
-	b = x.appendCapabilities(append(b, `,"capabilities":`...), v)
+	q.beginSession(v, elicit.ReadCapabilities(wire.MemberOf(q.params.raw, "capabilities")))
+	b := wire.AppendString(append(q.beginResult(), `"protocolVersion":`...), v.String())
+	b = q.appendCapabilities(append(b, `,"capabilities":`...), v)
 	b = append(b, `,"serverInfo":`...)
-	b = x.server.appendIdentity(b, x.tools, v)
-	b = x.server.appendInstructions(b, x.tools)
-	if meta := x.appendLocale(nil); meta != nil {
+	b = q.server.appendIdentity(b, q.tools, v)
+	b = q.server.appendInstructions(b, q.tools)
+	if meta := q.appendLocale(nil); meta != nil {
 		b = append(append(append(b, `,"_meta":{`...), meta...), '}')
 	}
-	x.out.B = append(b, "}}"...)
+	q.out.B = append(b, "}}"...)
 	return nil
 }
 
 // beginSession stores what initialize negotiated: in the connection, or else in a new session id.
-func (x *exchange) beginSession(v revision.Revision, client elicit.Capabilities) {
-	if x.connection != nil {
-		x.connection.setNegotiated(v, client)
+func (q lifecycleRequest) beginSession(v revision.Revision, client elicit.Capabilities) {
+	if q.connection != nil {
+		q.connection.setNegotiated(v, client)
 		return
 	}
-	x.newSessionID = x.server.signer().Issue(v, client, x.wholeCatalog().digests(), x.site.User, time.Now().Add(x.server.options.SessionTTL))
+	q.newSessionID = q.server.signer().Issue(v, client, q.wholeCatalog().digests(), q.site.User, time.Now().Add(q.server.options.SessionTTL))
 }
 
 // appendCapabilities appends the ServerCapabilities for the revision.
-func (x *exchange) appendCapabilities(dst []byte, v revision.Revision) []byte {
+func (q lifecycleRequest) appendCapabilities(dst []byte, v revision.Revision) []byte {
 	dst = append(dst, `{"tools":{"listChanged":true}`...)
 	dst = append(dst, `,"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true}`...)
 	if v.SupportsCompletion() {
 		dst = append(dst, `,"completions":{}`...)
 	}
-	if v.SupportsExtensions() && x.catalog().index().Pages {
+	if v.SupportsExtensions() && q.catalog().index().Pages {
 		dst = append(dst, `,"extensions":{"`+uiExtension+`":{"mimeTypes":["`+library.AppType+`"]}}`...)
 	}
 	dst = append(dst, `,"logging":{}`...)
@@ -170,30 +172,30 @@ func (x *exchange) appendCapabilities(dst []byte, v revision.Revision) []byte {
 }
 
 // ping serves ping with an empty result.
-func (x *exchange) ping() *jsonrpc.Fault {
-	x.out.B = append(x.beginResult(), "}}"...)
+func (q lifecycleRequest) ping() *jsonrpc.Fault {
+	q.out.B = append(q.beginResult(), "}}"...)
 	return nil
 }
 
 // discover serves server/discover, which takes the place of initialize in 2026-07-28: it returns the
 // supported revisions and the server's capabilities.
-func (x *exchange) discover() *jsonrpc.Fault {
-	b := append(x.beginResult(), `"supportedVersions":`...)
-	b = x.server.appendEnabled(b)
-	b = x.appendCapabilities(append(b, `,"capabilities":`...), x.version)
+func (q lifecycleRequest) discover() *jsonrpc.Fault {
+	b := append(q.beginResult(), `"supportedVersions":`...)
+	b = q.server.appendEnabled(b)
+	b = q.appendCapabilities(append(b, `,"capabilities":`...), q.version)
 	b = append(b, ',')
-	b = x.server.appendFreshness(b)
+	b = q.server.appendFreshness(b)
 	b = append(b, ',')
-	b = x.appendComplete(b)
-	b = x.server.appendInstructions(b, x.tools)
-	x.out.B = append(b, "}}"...)
+	b = q.appendComplete(b)
+	b = q.server.appendInstructions(b, q.tools)
+	q.out.B = append(b, "}}"...)
 	return nil
 }
 
 // appendComplete appends the members of every result in 2026-07-28: resultType, and _meta with
 // serverInfo.
-func (x *exchange) appendComplete(dst []byte) []byte {
-	return append(dst, x.wholeCatalog().complete...)
+func (m *message) appendComplete(dst []byte) []byte {
+	return append(dst, m.wholeCatalog().complete...)
 }
 
 // appendFreshness appends ttlMs and cacheScope: how long clients and proxies may cache a result, and

@@ -13,20 +13,20 @@ import (
 )
 
 // answerNative writes the API's result, converted to the client's revision.
-func (x *exchange) answerNative(r reply) {
-	start := len(x.out.B)
-	b := x.appendResultHead(x.beginResult(), "complete", r.nativeMeta(x.locale() != ""))
-	b, err := x.appendToolResult(b, r.Native)
+func (q toolRequest) answerNative(r reply) {
+	start := len(q.out.B)
+	b := q.appendResultHead(q.beginResult(), "complete", r.nativeMeta(q.locale() != ""))
+	b, err := q.appendToolResult(b, r.Native)
 	if err != nil {
-		x.out.B = b[:start]
+		q.out.B = b[:start]
 		r.Failure = elicit.MalformedNative(r.Tool, err)
-		x.answerFailure(r)
+		q.answerFailure(r)
 		return
 	}
-	if structured := wire.MemberOf(r.Native, "structuredContent"); len(structured) > advisedStructure && x.version.SupportsStructuredContent(structured[0]) {
-		x.server.noteLargeStructure(r.Tool, len(structured))
+	if structured := wire.MemberOf(r.Native, "structuredContent"); len(structured) > advisedStructure && q.version.SupportsStructuredContent(structured[0]) {
+		q.server.noteLargeStructure(r.Tool, len(structured))
 	}
-	x.out.B = append(b, "}}"...)
+	q.out.B = append(b, "}}"...)
 }
 
 // nativeMeta returns the members of the result's _meta: the OCP context and the API's own members.
@@ -50,7 +50,7 @@ const metaServer = "io.modelcontextprotocol/serverInfo"
 
 // appendToolResult appends the members of a CallToolResult. It leaves out members that no revision
 // defines.
-func (x *exchange) appendToolResult(dst []byte, result jsontext.Value) ([]byte, error) {
+func (q toolRequest) appendToolResult(dst []byte, result jsontext.Value) ([]byte, error) {
 	structured, flag := wire.MemberOf(result, "structuredContent"), wire.MemberOf(result, "isError")
 	if kind := flag.Kind(); kind != 0 && kind != 't' && kind != 'f' {
 		return dst, fmt.Errorf("isError must be true or false, not %s", wire.KindName(kind))
@@ -59,7 +59,7 @@ func (x *exchange) appendToolResult(dst []byte, result jsontext.Value) ([]byte, 
 	switch body := wire.MemberOf(result, "content"); {
 	case body.Kind() == '[':
 		var err error
-		if dst, err = x.blocks().AppendBlocks(dst, body); err != nil {
+		if dst, err = q.blocks().AppendBlocks(dst, body); err != nil {
 			return dst, err
 		}
 	case body.Kind() != 0:
@@ -70,11 +70,11 @@ func (x *exchange) appendToolResult(dst []byte, result jsontext.Value) ([]byte, 
 		dst = content.AppendText(dst, []byte(structured))
 	}
 	dst = append(dst, ']')
-	if structured != nil && x.version.SupportsStructuredContent(structured[0]) {
+	if structured != nil && q.version.SupportsStructuredContent(structured[0]) {
 		dst = append(append(dst, `,"structuredContent":`...), structured...)
 	}
 	if flag.Kind() == 't' {
-		tool.AmendCall(x.caller, string(tool.Failed))
+		tool.AmendCall(q.caller, string(tool.Failed))
 		dst = append(dst, `,"isError":true`...)
 	}
 	return dst, nil

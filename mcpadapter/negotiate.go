@@ -98,13 +98,13 @@ func (x *exchange) agreeByHeader(method, header string, sent bool, described met
 
 // agreeWithoutBody checks the revision in the header of a GET or DELETE. Revisions without sessions
 // allow neither method (MCP 2026-07-28, Streamable HTTP, Earlier Streamable HTTP Revisions).
-func (x *exchange) agreeWithoutBody(method string) *jsonrpc.Fault {
+func (h *httpExchange) agreeWithoutBody(method string) *jsonrpc.Fault {
 	var f *jsonrpc.Fault
-	header, sent := headerValue(x.header, versionHeader)
+	header, sent := headerValue(h.header, versionHeader)
 	switch {
-	case sent && !x.server.supports(x.version):
-		f = x.server.unsupportedVersion(header)
-	case x.version.Stateless() || x.server.newestStateful() == revision.Unknown:
+	case sent && !h.server.supports(h.version):
+		f = h.server.unsupportedVersion(header)
+	case h.version.Stateless() || h.server.newestStateful() == revision.Unknown:
 		f = jsonrpc.Faultf(http.StatusMethodNotAllowed, jsonrpc.InvalidRequest,
 			"revision %v has neither sessions nor a stream on GET, so no %s: send subscriptions/listen with POST", revision.V20260728, method)
 		f.Allow = true
@@ -147,9 +147,9 @@ func (x *exchange) checkDescribed(method string, described meta) *jsonrpc.Fault 
 	if f := x.checkRepeated(methodHeader, "method", method); f != nil {
 		return f
 	}
-	if named, ok := methods[method]; ok && named.name != "" {
-		if value := wire.MemberOf(x.params.raw, named.name); value.Kind() == '"' {
-			if f := x.checkRepeated(nameHeader, "params."+named.name, wire.Text(value)); f != nil {
+	if named, ok := methods[method]; ok && named.named != "" {
+		if value := wire.MemberOf(x.params.raw, named.named); value.Kind() == '"' {
+			if f := x.checkRepeated(nameHeader, "params."+named.named, wire.Text(value)); f != nil {
 				return f
 			}
 		}

@@ -74,9 +74,9 @@ func readContext(meta jsontext.Value) *ocp.Incoming {
 
 // context returns the context for the call. It carries the client's user agent and location and the
 // OCP context of _meta, which own returns too. own is nil if _meta has no OCP context.
-func (x *exchange) context() (ctx context.Context, own *ocp.Incoming) {
-	ctx = x.hinted(x.ctx)
-	if own = readContext(x.params.meta); own == nil {
+func (m *message) context() (ctx context.Context, own *ocp.Incoming) {
+	ctx = m.hinted(m.ctx)
+	if own = readContext(m.params.meta); own == nil {
 		return ctx, nil
 	}
 	return ocp.ContextWithIncoming(ctx, own), own

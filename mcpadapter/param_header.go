@@ -23,12 +23,12 @@ const maxSafeInteger = 1<<53 - 1
 // checkParamHeaders checks that headers which repeat arguments have the same values as the
 // arguments. A proxy in front of this server may have decided by the headers. Connections have no
 // headers to check.
-func (x *exchange) checkParamHeaders(headers []argumentHeader) *jsonrpc.Fault {
-	if !x.version.Stateless() || x.header == nil {
+func (q toolRequest) checkParamHeaders(headers []argumentHeader) *jsonrpc.Fault {
+	if !q.version.Stateless() || q.header == nil {
 		return nil
 	}
 	for i := range headers {
-		if f := x.checkParamHeader(&headers[i]); f != nil {
+		if f := q.checkParamHeader(&headers[i]); f != nil {
 			return f
 		}
 	}
@@ -36,10 +36,10 @@ func (x *exchange) checkParamHeaders(headers []argumentHeader) *jsonrpc.Fault {
 }
 
 // checkParamHeader checks one header. It must be absent if the argument is absent or null.
-func (x *exchange) checkParamHeader(h *argumentHeader) *jsonrpc.Fault {
+func (q toolRequest) checkParamHeader(h *argumentHeader) *jsonrpc.Fault {
 	header, argument := h.shown, h.argument
-	value := wire.MemberOf(x.params.arguments, argument)
-	values := x.header[h.header]
+	value := wire.MemberOf(q.params.arguments, argument)
+	values := q.header[h.header]
 	switch value.Kind() {
 	case 0, 'n':
 		if len(values) > 0 {
@@ -55,7 +55,7 @@ func (x *exchange) checkParamHeader(h *argumentHeader) *jsonrpc.Fault {
 	case len(values) > 1:
 		return mismatched("the header %s is sent %d times: send it once, with the value of the argument %s", header, len(values), argument)
 	}
-	sent, _ := headerValue(x.header, h.header)
+	sent, _ := headerValue(q.header, h.header)
 	if !headervalue.IsText(strings.ReplaceAll(sent, "\t", " ")) {
 		return mismatched("the header %s has characters that a header must not have: send its value as =?base64?…?=", header)
 	}

@@ -60,9 +60,9 @@ func TestParamHeaders(t *testing.T) {
 
 // Over a connection there are no headers.
 func TestParamHeadersOverConnection(t *testing.T) {
-	x := exchange{version: revision.V20260728, params: params{arguments: []byte(`{"region":"x"}`)}}
+	m := message{version: revision.V20260728, params: params{arguments: []byte(`{"region":"x"}`)}}
 	tool, _ := build(t, payments, tool.BuildOptions{}).Tool("route")
-	if f := x.checkParamHeaders(argumentHeaders(tool)); f != nil {
+	if f := (toolRequest{&m}).checkParamHeaders(argumentHeaders(tool)); f != nil {
 		t.Error(f.Message)
 	}
 }

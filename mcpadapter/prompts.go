@@ -16,29 +16,32 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
+// A promptRequest is a request to list prompts or get one.
+type promptRequest struct{ *message }
+
 // listPrompts serves prompts/list.
-func (x *exchange) listPrompts() *jsonrpc.Fault {
-	c := x.catalog()
+func (q promptRequest) listPrompts() *jsonrpc.Fault {
+	c := q.catalog()
 	var items []listed
 	for _, p := range c.index().Prompts {
 		if !p.Denied {
 			items = append(items, p)
 		}
 	}
-	return x.listPage(c, "prompts", items)
+	return q.listPage(c, "prompts", items)
 }
 
 // getPrompt serves prompts/get.
-func (x *exchange) getPrompt() *jsonrpc.Fault {
-	if x.params.name.Kind() != '"' {
-		return jsonrpc.BadParams("params.name must be a string that names a prompt, not %s", wire.KindName(x.params.name.Kind()))
+func (q promptRequest) getPrompt() *jsonrpc.Fault {
+	if q.params.name.Kind() != '"' {
+		return jsonrpc.BadParams("params.name must be a string that names a prompt, not %s", wire.KindName(q.params.name.Kind()))
 	}
-	name := wire.Text(x.params.name)
-	p := x.catalog().index().ByName[name]
+	name := wire.Text(q.params.name)
+	p := q.catalog().index().ByName[name]
 	if p == nil {
 		return jsonrpc.BadParams("there is no prompt %q: prompts/list names those there are", text.Cut(name, text.MaxQuoted))
 	}
-	values, f := readArguments(x.params.arguments, "params.arguments")
+	values, f := readArguments(q.params.arguments, "params.arguments")
 	if f != nil {
 		return f
 	}
@@ -46,9 +49,9 @@ func (x *exchange) getPrompt() *jsonrpc.Fault {
 		return jsonrpc.BadParams("%v", err)
 	}
 	if p.Tool != nil {
-		return x.runPrompt(p, values)
+		return q.runPrompt(p, values)
 	}
-	return x.fillPrompt(p, values)
+	return q.fillPrompt(p, values)
 }
 
 // readArguments reads an object of strings. It skips null values.
@@ -78,7 +81,7 @@ func readArguments(raw jsontext.Value, where string) (map[string]string, *jsonrp
 const maxPromptAnswer = 16 << 20
 
 // fillPrompt writes the messages of a Library prompt with the arguments filled in.
-func (x *exchange) fillPrompt(p *library.PromptEntry, values map[string]string) *jsonrpc.Fault {
+func (q promptRequest) fillPrompt(p *library.PromptEntry, values map[string]string) *jsonrpc.Fault {
 	var messages []byte
 	for i := range p.Messages {
 		m := &p.Messages[i]
@@ -92,7 +95,7 @@ func (x *exchange) fillPrompt(p *library.PromptEntry, values map[string]string) 
 		}
 		var answered bool
 		var f *jsonrpc.Fault
-		if messages, answered, f = x.appendPromptContent(messages, &m.Content, p, values); f != nil || answered {
+		if messages, answered, f = q.appendPromptContent(messages, &m.Content, p, values); f != nil || answered {
 			return f
 		}
 		messages = append(messages, '}')
@@ -100,7 +103,7 @@ func (x *exchange) fillPrompt(p *library.PromptEntry, values map[string]string) 
 			return tooLongPrompt(p.Name)
 		}
 	}
-	x.answerPrompt(p.Description, messages)
+	q.answerPrompt(p.Description, messages)
 	return nil
 }
 
@@ -110,51 +113,51 @@ func tooLongPrompt(name string) *jsonrpc.Fault {
 }
 
 // answerPrompt writes a GetPromptResult.
-func (x *exchange) answerPrompt(description string, messages []byte) {
-	b := x.appendResultHead(x.beginResult(), "complete", nil)
+func (q promptRequest) answerPrompt(description string, messages []byte) {
+	b := q.appendResultHead(q.beginResult(), "complete", nil)
 	if description != "" {
 		b = append(wire.AppendString(append(b, `"description":`...), description), ',')
 	}
 	b = append(append(b, `"messages":[`...), messages...)
-	x.out.B = append(b, "]}}"...)
+	q.out.B = append(b, "]}}"...)
 }
 
 // appendPromptContent appends the content of one message in the client's revision. answered is true
 // if the response is already written: a resource made from an operation may need responses from the
 // client first.
-func (x *exchange) appendPromptContent(dst []byte, c *library.PromptContent, p *library.PromptEntry, values map[string]string) (b []byte, answered bool, f *jsonrpc.Fault) {
+func (q promptRequest) appendPromptContent(dst []byte, c *library.PromptContent, p *library.PromptEntry, values map[string]string) (b []byte, answered bool, f *jsonrpc.Fault) {
 	switch c.Type {
 	case "text":
 		return content.AppendText(dst, c.Text.Fill(values)), false, nil
 	case "image":
 		return appendMedia(dst, "image", c), false, nil
 	case "audio":
-		if !x.version.SupportsAudio() {
+		if !q.version.SupportsAudio() {
 			return content.AppendText(dst, "[a sound, "+c.MIMEType+"]"), false, nil
 		}
 		return appendMedia(dst, "audio", c), false, nil
 	case "resource_link":
-		return x.appendPromptLink(dst, c, values), false, nil
+		return q.appendPromptLink(dst, c, values), false, nil
 	}
 	t := library.Target{Entry: &library.Entry{}, URI: c.URI.FillURI(values)}
 	if !c.Inline {
-		return x.embedResource(dst, t.URI, p)
+		return q.embedResource(dst, t.URI, p)
 	}
 	body := c.Data
 	if body == nil {
 		body = []byte(c.Text.Fill(values))
 	}
 	dst = append(dst, `{"type":"resource","resource":`...)
-	return append(library.AppendContentsOf(dst, t, library.TypeOf(c.MIMEType, body), body, x.version), '}'), false, nil
+	return append(library.AppendContentsOf(dst, t, library.TypeOf(c.MIMEType, body), body, q.version), '}'), false, nil
 }
 
-func (x *exchange) appendPromptLink(dst []byte, c *library.PromptContent, values map[string]string) []byte {
+func (q promptRequest) appendPromptLink(dst []byte, c *library.PromptContent, values map[string]string) []byte {
 	uri := c.URI.FillURI(values)
-	if !x.version.SupportsTitles() {
+	if !q.version.SupportsTitles() {
 		return content.AppendText(dst, cmp.Or(c.Name, library.LastPart(uri))+": "+uri)
 	}
 	dst = append(dst, `{"type":"resource_link",`...)
-	dst = library.AppendNamed(dst, cmp.Or(c.Name, library.LastPart(uri)), c.Title, c.Description, x.version)
+	dst = library.AppendNamed(dst, cmp.Or(c.Name, library.LastPart(uri)), c.Title, c.Description, q.version)
 	dst = wire.AppendString(append(dst, `,"uri":`...), uri)
 	if c.MIMEType != "" {
 		dst = wire.AppendString(append(dst, `,"mimeType":`...), c.MIMEType)
@@ -163,31 +166,32 @@ func (x *exchange) appendPromptLink(dst []byte, c *library.PromptContent, values
 }
 
 // embedResource reads a resource and appends it as an embedded resource.
-func (x *exchange) embedResource(dst []byte, uri string, p *library.PromptEntry) (b []byte, answered bool, f *jsonrpc.Fault) {
-	t, ok := x.catalog().index().Find(uri)
+func (q promptRequest) embedResource(dst []byte, uri string, p *library.PromptEntry) (b []byte, answered bool, f *jsonrpc.Fault) {
+	resources := resourceRequest{q.message}
+	t, ok := q.catalog().index().Find(uri)
 	if !ok {
-		return dst, false, asInvalidParams(x.noResource(uri))
+		return dst, false, asInvalidParams(resources.noResource(uri))
 	}
-	r, f := x.openResource(t, "prompts/get", p.Name)
+	r, f := resources.openResource(t, "prompts/get", p.Name)
 	if f != nil {
 		return dst, false, asInvalidParams(f)
 	}
 	defer r.Release()
 	if r.InputRequired != nil {
-		x.writeInputRequired(r.reply)
+		q.writeInputRequired(r.reply)
 		return dst, true, nil
 	}
 	dst = append(dst, `{"type":"resource","resource":`...)
 	if r.Native != nil {
 		if first := firstItem(wire.MemberOf(r.Native, "contents")); first != nil {
 			var err error
-			if dst, err = x.blocks().AppendResourceContents(dst, first); err == nil {
+			if dst, err = q.blocks().AppendResourceContents(dst, first); err == nil {
 				return append(dst, '}'), false, nil
 			}
 		}
-		return dst, false, x.unreadable(uri, "the API's contents cannot be used")
+		return dst, false, resources.unreadable(uri, "the API's contents cannot be used")
 	}
-	if dst, f = x.appendContents(dst, r); f != nil {
+	if dst, f = resources.appendContents(dst, r); f != nil {
 		return dst, false, f
 	}
 	return append(dst, '}'), false, nil
@@ -211,15 +215,15 @@ func firstItem(array jsontext.Value) jsontext.Value {
 
 // runPrompt calls the prompt's operation. A native GetPromptResult is passed on; any other response
 // becomes one message with the role user.
-func (x *exchange) runPrompt(p *library.PromptEntry, values map[string]string) *jsonrpc.Fault {
-	r, f := x.invoke(invocation{method: "prompts/get", target: p.Name, name: p.Tool.Name, callable: x.callable(p.Tool.Name), arguments: p.Call(values)})
+func (q promptRequest) runPrompt(p *library.PromptEntry, values map[string]string) *jsonrpc.Fault {
+	r, f := q.invoke(invocation{method: "prompts/get", target: p.Name, name: p.Tool.Name, callable: q.callable(p.Tool.Name), arguments: p.Call(values)})
 	if f != nil {
 		return f
 	}
 	defer r.Release()
 	switch {
 	case r.InputRequired != nil:
-		x.writeInputRequired(r)
+		q.writeInputRequired(r)
 		return nil
 	case r.Failure != nil && r.Failure.Kind == tool.InvalidArguments:
 		return jsonrpc.BadParams("%s", r.Failure.Message)
@@ -230,16 +234,16 @@ func (x *exchange) runPrompt(p *library.PromptEntry, values map[string]string) *
 		}
 		return f
 	case r.Native != nil:
-		return x.answerNativePrompt(p, r.Native)
+		return q.answerNativePrompt(p, r.Native)
 	}
 	form := content.FormOf(r.Result)
-	messages := x.appendContent([]byte(`{"role":"user","content":`), form, r.Outcome)
-	x.answerPrompt(p.Description, append(messages, '}'))
+	messages := q.appendContent([]byte(`{"role":"user","content":`), form, r.Outcome)
+	q.answerPrompt(p.Description, append(messages, '}'))
 	return nil
 }
 
 // answerNativePrompt writes the messages of a GetPromptResult from the API.
-func (x *exchange) answerNativePrompt(p *library.PromptEntry, native jsontext.Value) *jsonrpc.Fault {
+func (q promptRequest) answerNativePrompt(p *library.PromptEntry, native jsontext.Value) *jsonrpc.Fault {
 	list := wire.MemberOf(native, "messages")
 	if list.Kind() != '[' {
 		return jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the API answered the prompt %s with a result that has no messages", p.Name)
@@ -255,12 +259,12 @@ func (x *exchange) answerNativePrompt(p *library.PromptEntry, native jsontext.Va
 		}
 		messages = append(append(append(messages, `{"role":"`...), role...), `","content":`...)
 		var err error
-		if messages, err = x.blocks().AppendBlock(messages, wire.MemberOf(walk.Value, "content")); err != nil {
+		if messages, err = q.blocks().AppendBlock(messages, wire.MemberOf(walk.Value, "content")); err != nil {
 			return jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the API answered the prompt %s with a message that cannot be used: %v", p.Name, err)
 		}
 		messages = append(messages, '}')
 	}
-	x.answerPrompt(cmp.Or(wire.Text(wire.MemberOf(native, "description")), p.Description), messages)
+	q.answerPrompt(cmp.Or(wire.Text(wire.MemberOf(native, "description")), p.Description), messages)
 	return nil
 }
 

@@ -23,39 +23,42 @@ import (
 // InvalidParams (MCP, Resources, Error Handling).
 const resourceNotFound = -32002
 
+// A resourceRequest is a request to list or read resources.
+type resourceRequest struct{ *message }
+
 // readResource serves resources/read.
-func (x *exchange) readResource() *jsonrpc.Fault {
-	uri, f := x.uri()
+func (q resourceRequest) readResource() *jsonrpc.Fault {
+	uri, f := q.uri()
 	if f != nil {
 		return f
 	}
-	t, ok := x.catalog().index().Find(uri)
+	t, ok := q.catalog().index().Find(uri)
 	if !ok {
-		return x.noResource(uri)
+		return q.noResource(uri)
 	}
-	r, f := x.openResource(t, "resources/read", uri)
+	r, f := q.openResource(t, "resources/read", uri)
 	if f != nil {
 		return f
 	}
 	defer r.Release()
 	if r.InputRequired != nil {
-		x.writeInputRequired(r.reply)
+		q.writeInputRequired(r.reply)
 		return nil
 	}
-	b := x.appendResultHead(x.beginResult(), "complete", nil)
-	if x.version.Stateless() {
-		b = r.appendFreshness(b, x.server)
+	b := q.appendResultHead(q.beginResult(), "complete", nil)
+	if q.version.Stateless() {
+		b = r.appendFreshness(b, q.server)
 	}
-	if b, f = x.appendContents(append(b, `"contents":[`...), r); f != nil {
+	if b, f = q.appendContents(append(b, `"contents":[`...), r); f != nil {
 		return f
 	}
-	x.out.B = append(b, "]}}"...)
+	q.out.B = append(b, "]}}"...)
 	return nil
 }
 
 // URI returns the parameter uri.
-func (x *exchange) uri() (string, *jsonrpc.Fault) {
-	raw := wire.MemberOf(x.params.raw, "uri")
+func (q resourceRequest) uri() (string, *jsonrpc.Fault) {
+	raw := wire.MemberOf(q.params.raw, "uri")
 	if raw.Kind() != '"' {
 		return "", jsonrpc.BadParams("params.uri must be a string that names a resource, not %s", wire.KindName(raw.Kind()))
 	}
@@ -67,10 +70,10 @@ func (x *exchange) uri() (string, *jsonrpc.Fault) {
 }
 
 // noResource returns the fault for a URI without a resource.
-func (x *exchange) noResource(uri string) *jsonrpc.Fault {
+func (q resourceRequest) noResource(uri string) *jsonrpc.Fault {
 	f := jsonrpc.Faultf(http.StatusOK, resourceNotFound,
 		"unknown resource %s; resources/list and resources/templates/list return the available ones", text.Cut(uri, 4*text.MaxQuoted))
-	if x.version.Stateless() {
+	if q.version.Stateless() {
 		f.Code = jsonrpc.InvalidParams
 	}
 	f.Data = append(wire.AppendString([]byte(`{"uri":`), uri), '}')
@@ -86,25 +89,25 @@ type opened struct {
 }
 
 // openResource reads a resource. method and name are those of the client's request (see invocation).
-func (x *exchange) openResource(t library.Target, method, name string) (opened, *jsonrpc.Fault) {
+func (q resourceRequest) openResource(t library.Target, method, name string) (opened, *jsonrpc.Fault) {
 	if t.Tool != nil {
-		return x.openOperation(t, method, name)
+		return q.openOperation(t, method, name)
 	}
 	body, mime, err := t.Read()
 	switch {
 	case err == nil:
 		return opened{Target: t, mime: mime, body: body}, nil
 	case errors.Is(err, library.ErrFileSize):
-		return opened{}, x.unreadable(t.URI, "resource %s %v", text.Cut(t.URI, text.MaxQuoted), err)
+		return opened{}, q.unreadable(t.URI, "resource %s %v", text.Cut(t.URI, text.MaxQuoted), err)
 	case errors.Is(err, fs.ErrNotExist):
-		return opened{}, x.noResource(t.URI)
+		return opened{}, q.noResource(t.URI)
 	}
-	return opened{}, x.unreadable(t.URI, "resource %s cannot be read now", text.Cut(t.URI, text.MaxQuoted))
+	return opened{}, q.unreadable(t.URI, "resource %s cannot be read now", text.Cut(t.URI, text.MaxQuoted))
 }
 
 // openOperation calls the operation of the resource.
-func (x *exchange) openOperation(t library.Target, method, name string) (opened, *jsonrpc.Fault) {
-	r, f := x.invoke(invocation{method: method, target: name, name: t.Tool.Name, callable: x.callable(t.Tool.Name), arguments: t.Call()})
+func (q resourceRequest) openOperation(t library.Target, method, name string) (opened, *jsonrpc.Fault) {
+	r, f := q.invoke(invocation{method: method, target: name, name: t.Tool.Name, callable: q.callable(t.Tool.Name), arguments: t.Call()})
 	if f != nil {
 		return opened{}, f
 	}
@@ -114,26 +117,26 @@ func (x *exchange) openOperation(t library.Target, method, name string) (opened,
 	defer r.Release()
 	switch failure := r.Failure; {
 	case failure.Status == http.StatusNotFound || failure.Status == http.StatusGone:
-		f = x.noResource(t.URI)
+		f = q.noResource(t.URI)
 		f.Message = fmt.Sprintf("there is no resource %s: %s", text.Cut(t.URI, 4*text.MaxQuoted), failure.Message)
 	case failure.Kind == tool.InvalidArguments:
 		f = jsonrpc.BadParams("%s", failure.Message)
 	default:
-		f = x.unreadable(t.URI, "%s", failure.Message)
+		f = q.unreadable(t.URI, "%s", failure.Message)
 	}
-	f.Data = x.failureData(t.URI, r)
+	f.Data = q.failureData(t.URI, r)
 	return opened{}, f
 }
 
 // failureData returns the data of the error: the URI, and the members that a failed tool call has in
 // _meta.
-func (x *exchange) failureData(uri string, r reply) []byte {
+func (q resourceRequest) failureData(uri string, r reply) []byte {
 	data := append(wire.AppendString([]byte(`{"uri":`), uri), ',')
-	return append(append(data, x.failureMeta(r)...), '}')
+	return append(append(data, q.failureMeta(r)...), '}')
 }
 
 // unreadable returns the fault for a resource that exists but cannot be read.
-func (x *exchange) unreadable(uri, format string, args ...any) *jsonrpc.Fault {
+func (q resourceRequest) unreadable(uri, format string, args ...any) *jsonrpc.Fault {
 	f := jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, format, args...)
 	f.Data = append(wire.AppendString([]byte(`{"uri":`), uri), '}')
 	return f
@@ -141,22 +144,22 @@ func (x *exchange) unreadable(uri, format string, args ...any) *jsonrpc.Fault {
 
 // appendContents appends the contents of the resource. There is one item, unless the API returns a
 // native result with several.
-func (x *exchange) appendContents(dst []byte, r opened) ([]byte, *jsonrpc.Fault) {
+func (q resourceRequest) appendContents(dst []byte, r opened) ([]byte, *jsonrpc.Fault) {
 	if r.Target.Tool == nil {
-		return library.AppendContentsOf(dst, r.Target, r.mime, r.body, x.version), nil
+		return library.AppendContentsOf(dst, r.Target, r.mime, r.body, q.version), nil
 	}
 	if r.Native != nil {
-		return x.appendNativeContents(dst, r)
+		return q.appendNativeContents(dst, r)
 	}
 	if r.Result == nil {
-		return library.AppendContentsOf(dst, r.Target, cmp.Or(r.Target.Mime, "text/plain"), nil, x.version), nil
+		return library.AppendContentsOf(dst, r.Target, cmp.Or(r.Target.Mime, "text/plain"), nil, q.version), nil
 	}
 	mime := r.Target.ContentType(r.Result.MediaType(), r.Result.Body)
-	return library.AppendContentsOf(dst, r.Target, mime, r.Result.Body, x.version), nil
+	return library.AppendContentsOf(dst, r.Target, mime, r.Result.Body, q.version), nil
 }
 
 // appendNativeContents appends the contents of a ReadResourceResult from the API.
-func (x *exchange) appendNativeContents(dst []byte, r opened) ([]byte, *jsonrpc.Fault) {
+func (q resourceRequest) appendNativeContents(dst []byte, r opened) ([]byte, *jsonrpc.Fault) {
 	contents := wire.MemberOf(r.Native, "contents")
 	count := 0
 	for walk := wire.Into(contents); walk.Next(); count++ {
@@ -164,12 +167,12 @@ func (x *exchange) appendNativeContents(dst []byte, r opened) ([]byte, *jsonrpc.
 			dst = append(dst, ',')
 		}
 		var err error
-		if dst, err = x.blocks().AppendResourceContents(dst, walk.Value); err != nil {
-			return dst, x.unreadable(r.Target.URI, "the API's contents[%d] cannot be used: %v", count, err)
+		if dst, err = q.blocks().AppendResourceContents(dst, walk.Value); err != nil {
+			return dst, q.unreadable(r.Target.URI, "the API's contents[%d] cannot be used: %v", count, err)
 		}
 	}
 	if contents.Kind() != '[' || count == 0 {
-		return dst, x.unreadable(r.Target.URI, "the API answered with a result that has no contents")
+		return dst, q.unreadable(r.Target.URI, "the API answered with a result that has no contents")
 	}
 	return dst, nil
 }

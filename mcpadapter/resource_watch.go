@@ -12,70 +12,70 @@ import (
 
 // subscribe serves resources/subscribe. From then on the session's streams notify the client when
 // the resource changes (MCP 2025-11-25, Resources, Subscriptions).
-func (x *exchange) subscribe() *jsonrpc.Fault {
-	uri, f := x.uri()
+func (q watchRequest) subscribe() *jsonrpc.Fault {
+	uri, f := resourceRequest{q.message}.uri()
 	if f != nil {
 		return f
 	}
-	if !x.watchable(uri) {
-		return x.noResource(uri)
+	if !q.watchable(uri) {
+		return resourceRequest{q.message}.noResource(uri)
 	}
-	if x.state == nil {
+	if q.state == nil {
 		return jsonrpc.Faultf(http.StatusOK, jsonrpc.InvalidRequest, "a subscription belongs to a session: begin one with initialize and send its Mcp-Session-Id")
 	}
-	if !x.state.Subscribe(uri) {
+	if !q.state.Subscribe(uri) {
 		return jsonrpc.Faultf(http.StatusOK, jsonrpc.InvalidRequest, "you watch %d resources, which is the most: unsubscribe from one first", subscription.MaxWatched)
 	}
-	x.out.B = append(x.beginResult(), "}}"...)
+	q.out.B = append(q.beginResult(), "}}"...)
 	return nil
 }
 
 // unsubscribe serves resources/unsubscribe. An unknown subscription is not an error: another server
 // may have accepted it.
-func (x *exchange) unsubscribe() *jsonrpc.Fault {
-	uri, f := x.uri()
+func (q watchRequest) unsubscribe() *jsonrpc.Fault {
+	uri, f := resourceRequest{q.message}.uri()
 	if f != nil {
 		return f
 	}
-	if x.state != nil {
-		x.state.Unsubscribe(uri)
+	if q.state != nil {
+		q.state.Unsubscribe(uri)
 	}
-	x.out.B = append(x.beginResult(), "}}"...)
+	q.out.B = append(q.beginResult(), "}}"...)
 	return nil
 }
 
 // watchable reports whether a resource with that URI exists and the caller may read it.
-func (x *exchange) watchable(uri string) bool {
-	t, ok := x.catalog().index().Find(uri)
+func (q watchRequest) watchable(uri string) bool {
+	t, ok := q.catalog().index().Find(uri)
 	return ok && !t.Denied
 }
 
-// Version returns the version of a resource, which changes when the resource changes: for a file its
+// stamp returns the version of a resource, which changes when the resource changes: for a file its
 // size and modification time; for an operation the ETag of the response, or else a hash of its body.
 // ok is false if the version is unknown.
-func (x *exchange) stamp(ctx context.Context, uri string) (string, bool) {
-	now := *x // use the current tools; those of the stream may be old
+func (q watchRequest) stamp(ctx context.Context, uri string) (string, bool) {
+	now := *q.message // use the current tools; those of the stream may be old
 	now.ctx, now.params = ctx, params{}
-	now.tools = x.site.Tools()
+	now.tools = q.site.Tools()
 	t, ok := now.catalog().index().Find(uri)
 	switch {
 	case !ok || t.Denied:
 		return "gone", true
 	case t.Tool != nil:
-		if now.caller == nil || now.tools != x.tools {
-			now.caller = x.site.Caller(now.tools)
+		if now.caller == nil || now.tools != q.tools {
+			now.caller = q.site.Caller(now.tools)
 		}
-		key := x.polling
+		key := q.polling
 		key.URI = uri
-		return x.server.polls.Version(ctx, key, func() (string, bool) { return now.operationStamp(t) })
+		return q.server.polls.Version(ctx, key, func() (string, bool) { return watchRequest{message: &now}.operationStamp(t) })
 	}
 	return t.FileStamp()
 }
 
 // operationStamp calls the operation of a resource and returns the version of its response. It
 // returns "gone" if the API responds with 404 or 410.
-func (x *exchange) operationStamp(t library.Target) (string, bool) {
-	outcome := x.caller.Call(x.ctx, t.Tool.Name, t.Call())
+func (q watchRequest) operationStamp(t library.Target) (string, bool) {
+	outcome := q.caller.Call(q.ctx, t.Tool.Name, t.Call())
 	defer outcome.Release()
 	if outcome.Failure != nil {
 		status := outcome.Failure.Status

@@ -39,10 +39,10 @@ func TestStampFollowsTheResource(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(answer))
 	}))
-	x := exchange{server: server, site: &site}
+	q := newWatchRequest(&message{server: server, site: &site})
 	stamp := func(uri string) string {
 		t.Helper()
-		s, ok := x.stamp(t.Context(), uri)
+		s, ok := q.stamp(t.Context(), uri)
 		if !ok {
 			t.Fatalf("%s has no stamp", uri)
 		}
@@ -70,7 +70,7 @@ func TestStampFollowsTheResource(t *testing.T) {
 		t.Error("the entity tag is the same and the stamp is not")
 	}
 	tag, answer = "", ""
-	if _, ok := x.stamp(t.Context(), "notice://today"); ok {
+	if _, ok := q.stamp(t.Context(), "notice://today"); ok {
 		t.Error("an answer that failed has a stamp")
 	}
 	if err := os.Remove(file); err != nil {

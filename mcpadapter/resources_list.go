@@ -14,36 +14,36 @@ import (
 )
 
 // listResources serves resources/list. Files in folders come last, as they currently exist.
-func (x *exchange) listResources() *jsonrpc.Fault {
-	c := x.catalog()
+func (q resourceRequest) listResources() *jsonrpc.Fault {
+	c := q.catalog()
 	all := slices.Concat(c.index().Resources, c.index().FilesInFolders(time.Now()))
-	return x.listItems(c, "resources", all)
+	return q.listItems(c, "resources", all)
 }
 
 // listTemplates serves resources/templates/list.
-func (x *exchange) listTemplates() *jsonrpc.Fault {
-	c := x.catalog()
-	return x.listItems(c, "resourceTemplates", c.index().Templates)
+func (q resourceRequest) listTemplates() *jsonrpc.Fault {
+	c := q.catalog()
+	return q.listItems(c, "resourceTemplates", c.index().Templates)
 }
 
 // listItems writes one page of resources.
-func (x *exchange) listItems(c *catalog, name string, all []*library.Entry) *jsonrpc.Fault {
+func (q resourceRequest) listItems(c *catalog, name string, all []*library.Entry) *jsonrpc.Fault {
 	items := make([]listed, 0, len(all))
 	for _, r := range all {
 		if !r.Denied {
 			items = append(items, r)
 		}
 	}
-	return x.listPage(c, name, items)
+	return q.listPage(c, name, items)
 }
 
 // listPage writes one page of a list. Unlike tools/list, these lists are short or change without a
 // reload, so they are encoded for each request.
-func (x *exchange) listPage(c *catalog, name string, items []listed) *jsonrpc.Fault {
+func (m *message) listPage(c *catalog, name string, items []listed) *jsonrpc.Fault {
 	var encoded []byte
 	ends := make([]int, len(items))
 	for i, item := range items {
-		encoded = append(item.AppendTo(encoded, x.version), ',')
+		encoded = append(item.AppendTo(encoded, m.version), ',')
 		ends[i] = len(encoded)
 	}
 	sum := sha256.New()
@@ -51,11 +51,11 @@ func (x *exchange) listPage(c *catalog, name string, items []listed) *jsonrpc.Fa
 	sum.Write([]byte(name))
 	sum.Write(encoded)
 	stamp := [8]byte(sum.Sum(nil)[:8])
-	size := x.server.options.PageSize
+	size := m.server.options.PageSize
 	if size <= 0 {
 		size = max(len(items), 1)
 	}
-	page, f := x.pageOf(stamp, name)
+	page, f := m.pageOf(stamp, name)
 	if f != nil {
 		return f
 	}
@@ -63,8 +63,8 @@ func (x *exchange) listPage(c *catalog, name string, items []listed) *jsonrpc.Fa
 		return staleList(name)
 	}
 	from, to := page*size, min((page+1)*size, len(items))
-	b := x.beginResult()
-	if x.version.Stateless() {
+	b := m.beginResult()
+	if m.version.Stateless() {
 		b = append(append(b, c.complete...), ',')
 		b = append(append(b, c.fresh...), ',')
 	}
@@ -80,7 +80,7 @@ func (x *exchange) listPage(c *catalog, name string, items []listed) *jsonrpc.Fa
 	if to < len(items) {
 		b = wire.AppendString(append(b, `,"nextCursor":`...), cursorOf(stamp, page+1))
 	}
-	x.out.B = append(b, "}}"...)
+	m.out.B = append(b, "}}"...)
 	return nil
 }
 
@@ -90,15 +90,15 @@ type listed interface {
 }
 
 // pageOf returns the page number of the request's cursor.
-func (x *exchange) pageOf(stamp [8]byte, name string) (int, *jsonrpc.Fault) {
-	switch x.params.cursor.Kind() {
+func (m *message) pageOf(stamp [8]byte, name string) (int, *jsonrpc.Fault) {
+	switch m.params.cursor.Kind() {
 	case 0, 'n':
 		return 0, nil
 	case '"':
 	default:
-		return 0, jsonrpc.BadParams("params.cursor must be a string, not %s", wire.KindName(x.params.cursor.Kind()))
+		return 0, jsonrpc.BadParams("params.cursor must be a string, not %s", wire.KindName(m.params.cursor.Kind()))
 	}
-	cursor := wire.Text(x.params.cursor)
+	cursor := wire.Text(m.params.cursor)
 	if cursor == "" {
 		return 0, nil
 	}

@@ -297,7 +297,7 @@ func TestResourcesAreListedInPages(t *testing.T) {
 
 func TestPathOfTheAPIIsAResource(t *testing.T) {
 	server := stocked(t, Options{})
-	x := exchange{server: server, site: &Site{}, tools: stationTools(t)}
+	m := message{server: server, site: &Site{}, tools: stationTools(t)}
 	for path, want := range map[string]string{
 		"/stations/7":           "trains:///stations/7",
 		"/stations/a%20b":       "trains:///stations/a%20b",
@@ -312,7 +312,7 @@ func TestPathOfTheAPIIsAResource(t *testing.T) {
 		"/nothing":              "",
 		"":                      "",
 	} {
-		if uri, _, ok := x.catalog().index().ResourceAt(path); uri != want || ok != (want != "") {
+		if uri, _, ok := m.catalog().index().ResourceAt(path); uri != want || ok != (want != "") {
 			t.Errorf("%s is %q, %v; want %q", path, uri, ok, want)
 		}
 	}

@@ -8,12 +8,14 @@
 //     the session of its signed id (session.go, internal/session), and reads the body up to a limit.
 //  2. message.go parses the JSON-RPC message. negotiate.go determines the revision and checks the
 //     rules of that revision.
-//  3. methods.go selects the handler. call.go serves tools/call: it finds the tool (callable.go),
-//     passes the arguments to a tool.Caller (invoke.go) and encodes the tool.Outcome (content.go).
-//     Package elicit makes the calls that may need something from the client. tools_list.go serves
-//     tools/list from bytes that are encoded once per toolset (catalog.go). Package library has the
-//     resources, prompts and apps; resources_list.go, resource_read.go and prompts.go serve them.
-//  4. The response is written as application/json. It becomes an event stream (internal/stream) only if
+//  3. methods.go selects the type of the method, such as toolRequest for tools/call. All of them embed
+//     the message that they serve.
+//  4. call.go serves tools/call: it finds the tool (callable.go), passes the arguments to a tool.Caller
+//     (invoke.go) and encodes the tool.Outcome (content.go). Package elicit makes the calls that may
+//     need something from the client. tools_list.go serves tools/list from bytes that are encoded once
+//     per toolset (catalog.go). Package library has the resources, prompts and apps;
+//     resources_list.go, resource_read.go and prompts.go serve them.
+//  5. The response is written as application/json. It becomes an event stream (internal/stream) only if
 //     something must be sent before it: progress, log messages, or a request to the client such
 //     as an elicitation (client_request.go).
 //
@@ -229,158 +231,168 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, site Site) {
 	if site.Base == "" {
 		site.Base = strings.TrimSuffix(r.URL.Path, site.Rest)
 	}
-	x := exchange{
+	h := httpExchange{exchange{status: http.StatusOK, message: message{
 		server:  s,
 		site:    &site,
 		ctx:     r.Context(),
 		header:  r.Header,
 		out:     out,
-		remote:  r.RemoteAddr,
+		peer:    peer{remote: r.RemoteAddr},
 		version: headerRevision(r.Header),
-		status:  http.StatusOK,
-	}
-	if f := x.route(w, r); f != nil {
-		x.refuse(f)
-		x.write(w)
+	}}}
+	if f := h.route(w, r); f != nil {
+		h.refuse(f)
+		h.write(w)
 	}
 }
 
+// An httpExchange serves one HTTP request.
+type httpExchange struct{ exchange }
+
 // route serves the request according to its path and method. If it returns a fault, the caller must
 // write it; otherwise the response is written.
-func (x *exchange) route(w http.ResponseWriter, r *http.Request) *jsonrpc.Fault {
-	if f := x.server.pages.Check(r); f != nil {
+func (h *httpExchange) route(w http.ResponseWriter, r *http.Request) *jsonrpc.Fault {
+	if f := h.server.pages.Check(r); f != nil {
 		return f
 	}
-	x.server.pages.SetCORSHeaders(w.Header(), r)
+	h.server.pages.SetCORSHeaders(w.Header(), r)
 	if f := admission.CheckRequest(r); f != nil {
 		return f
 	}
 	switch {
-	case x.site.Rest == "/sse" && r.Method == http.MethodGet:
-		return x.serveLegacyStream(w, r)
-	case x.site.Rest == "/message" && r.Method == http.MethodPost:
-		return x.answer(w, x.takeLegacyMessage(r))
-	case strings.Trim(x.site.Rest, "/") != "":
-		f := jsonrpc.Faultf(http.StatusNotFound, jsonrpc.InvalidRequest, "there is nothing here for %s: the endpoint is %s", r.Method, x.site.Base)
+	case h.site.Rest == "/sse" && r.Method == http.MethodGet:
+		return h.serveLegacyStream(w, r)
+	case h.site.Rest == "/message" && r.Method == http.MethodPost:
+		return h.answer(w, h.takeLegacyMessage(r))
+	case strings.Trim(h.site.Rest, "/") != "":
+		f := jsonrpc.Faultf(http.StatusNotFound, jsonrpc.InvalidRequest, "there is nothing here for %s: the endpoint is %s", r.Method, h.site.Base)
 		f.Anonymous = true
 		return f
 	}
-	if f := x.resume(); f != nil {
+	if f := h.resume(); f != nil {
 		return f
 	}
-	live, leave := x.server.states.Enter(x.session)
+	live, leave := h.server.states.Enter(h.session)
 	defer leave()
-	x.state = live
+	h.state = live
 	switch {
 	case r.Method == http.MethodPost:
-		return x.servePost(w, r)
+		return h.servePost(w, r)
 	case r.Method == http.MethodGet && wantsLegacyStream(r):
-		return x.serveLegacyStream(w, r)
+		return h.serveLegacyStream(w, r)
 	}
-	if f := x.agreeWithoutBody(r.Method); f != nil {
+	if f := h.agreeWithoutBody(r.Method); f != nil {
 		return f
 	}
 	if r.Method == http.MethodDelete {
-		return x.answer(w, x.endSession())
+		return h.answer(w, h.endSession())
 	}
-	x.tools = x.site.Tools()
-	return x.serveStream(w, r)
+	h.tools = h.site.Tools()
+	return h.serveStream(w, r)
 }
 
-// answer writes the response of the exchange, unless f is not nil. It returns f.
-func (x *exchange) answer(w http.ResponseWriter, f *jsonrpc.Fault) *jsonrpc.Fault {
+// answer writes the response, unless f is not nil. It returns f.
+func (h *httpExchange) answer(w http.ResponseWriter, f *jsonrpc.Fault) *jsonrpc.Fault {
 	if f == nil {
-		x.write(w)
+		h.write(w)
 	}
 	return f
 }
 
 // servePost serves one body. If the client accepts event streams, the first message sent before the
 // response turns the response into a stream.
-func (x *exchange) servePost(w http.ResponseWriter, r *http.Request) *jsonrpc.Fault {
+func (h *httpExchange) servePost(w http.ResponseWriter, r *http.Request) *jsonrpc.Fault {
 	body := buffer.Get()
 	defer buffer.Put(body)
-	if f := admission.ReadBody(body, r, x.server.options.MaxBody); f != nil {
+	if f := admission.ReadBody(body, r, h.server.options.MaxBody); f != nil {
 		return f
 	}
-	x.tools = x.site.Tools()
-	x.caller = x.site.Caller(x.tools)
+	h.tools = h.site.Tools()
+	h.caller = h.site.Caller(h.tools)
 	if !admission.AcceptsStream(r.Header["Accept"]) {
-		x.serve(body.B)
-		x.write(w)
+		h.serve(body.B)
+		h.write(w)
 		return nil
 	}
-	stream := stream.NewEventStream(w, x.server.writeWait)
-	x.channel = stream
+	stream := stream.NewEventStream(w, h.server.writeWait)
+	h.channel = stream
 	defer stream.Close()
-	x.serve(body.B)
+	h.serve(body.B)
 	switch {
-	case x.canceled && !x.batched:
+	case h.canceled && !h.batched:
 		_ = stream.Open() // an empty stream: clients accept nothing else in place of the response to a canceled request
 	case !stream.IsOpen():
-		x.write(w)
-	case len(x.out.B)+len(x.trailer) > 0:
-		_ = stream.Send(append(x.out.B, x.trailer...)) // an error means that the client has disconnected
+		h.write(w)
+	case len(h.out.B)+len(h.trailer) > 0:
+		_ = stream.Send(append(h.out.B, h.trailer...)) // an error means that the client has disconnected
 	}
 	return nil
 }
 
-// An exchange holds the state of serving one body, up to its response.
-type exchange struct {
+// A message is one JSON-RPC message of a client and the response to it. It has what every method needs
+// to serve a request; the types of the methods, such as toolRequest, embed it.
+type message struct {
 	server *Server
 	site   *Site
 	tools  *tool.Toolset
 	caller tool.Caller
 	ctx    context.Context
-	header http.Header // nil if the body came over a connection
+	header http.Header // nil if the message came over a connection
+	peer
 
+	version revision.Revision
+	client  elicit.Capabilities
+	batched bool           // whether the message is part of a batch
+	id      jsontext.Value // nil if the message has none or it cannot be read
+	params  params
+
+	reporter stream.Reporter // forwards progress and log events of a tool call
+
+	out          *buffer.Buffer // for the response
+	trailer      []byte         // pre-encoded bytes that follow out; read-only
+	newSessionID string         // id of the session that initialize has started
+}
+
+// A peer is the client that sent a message, as far as the server knows it.
+type peer struct {
 	channel    stream.Channel   // sends messages other than the response; nil if that is not possible
-	connection *connection      // connection of the body; nil for an HTTP request of its own
+	connection *connection      // connection of the message; nil for an HTTP request of its own
 	session    *session.Session // nil if the request has none
 	state      *session.State   // state of the session or the connection; nil without one
 	remote     string           // address of the client; "" over a connection
+}
 
-	polling library.PollKey // identifies the polls of a stream that watches resources; the URI is set per poll
-
-	version  revision.Revision
-	client   elicit.Capabilities
-	batched  bool           // whether the message is part of a batch
-	id       jsontext.Value // id of the current message; nil if it has none or it cannot be read
-	params   params
-	reporter stream.Reporter // forwards progress and log events of a tool call
-
-	newSessionID string         // id of the session that initialize has started
-	status       int            // HTTP status; 0 if the response is already written
-	fault        *jsonrpc.Fault // the last fault that was written as a response
-
-	canceled bool // the client has canceled the request and expects no response
-	out      *buffer.Buffer
-	trailer  []byte // pre-encoded bytes that follow out; read-only
+// An exchange serves one body, which is a message or a batch, and collects the response.
+type exchange struct {
+	message
+	status   int            // HTTP status; 0 if the response is already written
+	fault    *jsonrpc.Fault // the last fault that was written as a response
+	canceled bool           // the client has canceled the request and expects no response
 }
 
 // write writes the response. Each response gets its own header values, because other handlers may
 // modify them in place.
-func (x *exchange) write(w http.ResponseWriter) {
-	if x.newSessionID != "" {
-		w.Header()[sessionHeader] = []string{x.newSessionID}
+func (h *httpExchange) write(w http.ResponseWriter) {
+	if h.newSessionID != "" {
+		w.Header()[sessionHeader] = []string{h.newSessionID}
 	}
-	if x.fault != nil {
-		x.fault.SetHeader(w.Header())
+	if h.fault != nil {
+		h.fault.SetHeader(w.Header())
 	}
-	size := len(x.out.B) + len(x.trailer)
+	size := len(h.out.B) + len(h.trailer)
 	if size == 0 {
-		w.WriteHeader(x.status)
+		w.WriteHeader(h.status)
 		return
 	}
 	values := []string{"application/json", strconv.Itoa(size)}
 	header := w.Header()
 	header["Content-Type"] = values[:1:1]
 	header["Content-Length"] = values[1:2:2]
-	w.WriteHeader(x.status)
+	w.WriteHeader(h.status)
 
 	// An error means that the client has disconnected, so it is ignored.
-	if _, err := w.Write(x.out.B); err != nil || len(x.trailer) == 0 {
+	if _, err := w.Write(h.out.B); err != nil || len(h.trailer) == 0 {
 		return
 	}
-	_, _ = w.Write(x.trailer)
+	_, _ = w.Write(h.trailer)
 }

@@ -32,40 +32,40 @@ func (s *Server) sealer() *elicit.Sealer { return s.signer().Sealer }
 
 // resume restores the session of the request, if the request has a session id. An invalid or expired
 // id yields 404, after which clients start a new session.
-func (x *exchange) resume() *jsonrpc.Fault {
-	id, present := headerValue(x.header, sessionHeader)
-	if !present || x.version.Stateless() {
+func (h *httpExchange) resume() *jsonrpc.Fault {
+	id, present := headerValue(h.header, sessionHeader)
+	if !present || h.version.Stateless() {
 		return nil
 	}
-	s, err := x.server.states.Resume(x.server.signer(), id, x.site.User, time.Now())
+	s, err := h.server.states.Resume(h.server.signer(), id, h.site.User, time.Now())
 	if err != nil {
 		f := jsonrpc.Faultf(http.StatusNotFound, jsonrpc.SessionNotFound,
 			"the session %v: begin a new one with initialize, without the header Mcp-Session-Id", err)
 		f.Anonymous = true
 		return f
 	}
-	if sent := len(x.header[versionHeader]) > 0; sent && x.version != revision.Unknown && x.version != s.Version {
+	if sent := len(h.header[versionHeader]) > 0; sent && h.version != revision.Unknown && h.version != s.Version {
 		f := jsonrpc.Malformed("the session speaks %v and the header MCP-Protocol-Version says %v: send the header with %v, or begin a new session",
-			s.Version, x.version, s.Version)
+			s.Version, h.version, s.Version)
 		f.Anonymous = true
 		return f
 	}
-	x.session = &s
-	x.client = s.Client
-	if _, sent := x.header[versionHeader]; !sent {
-		x.version = s.Version
+	h.session = &s
+	h.client = s.Client
+	if _, sent := h.header[versionHeader]; !sent {
+		h.version = s.Version
 	}
 	return nil
 }
 
 // endSession serves DELETE, which ends a session.
-func (x *exchange) endSession() *jsonrpc.Fault {
-	if x.session == nil {
+func (h *httpExchange) endSession() *jsonrpc.Fault {
+	if h.session == nil {
 		f := jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.InvalidRequest, "DELETE ends a session: name it in the header Mcp-Session-Id")
 		f.Anonymous = true
 		return f
 	}
-	x.server.states.End(*x.session)
-	x.status = http.StatusNoContent
+	h.server.states.End(*h.session)
+	h.status = http.StatusNoContent
 	return nil
 }

@@ -155,11 +155,11 @@ func TestVersionsAreLimited(t *testing.T) {
 func TestStreamEndsWithItsSession(t *testing.T) {
 	tools := trains()
 	site := siteOf(tools, echo)
-	x := exchange{
+	h := httpExchange{exchange{message: message{
 		server: New(Options{}), site: &site, tools: tools, ctx: t.Context(), version: revision.V20251125, out: bufferOf(),
-		session: &session.Session{Version: revision.V20251125, Expires: time.Now().Add(-time.Second)},
-	}
-	if f := x.serveStream(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/mcp", nil)); f != nil {
+		peer: peer{session: &session.Session{Version: revision.V20251125, Expires: time.Now().Add(-time.Second)}},
+	}}}
+	if f := h.serveStream(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/mcp", nil)); f != nil {
 		t.Errorf("refused: %v", f.Message)
 	}
 	t.Run("HTTP+SSE", func(t *testing.T) {

@@ -28,9 +28,9 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, si
 
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		x := exchange{server: s, site: &site, ctx: ctx, connection: c}
-		x.setPollIdentity()
-		watch := &subscription.Watch{Host: &s.host, Watcher: c.watcher, Out: lines, Resources: c.live.Watched, Stamp: x.stamp}
+		m := message{server: s, site: &site, ctx: ctx, peer: peer{connection: c}}
+		q := newWatchRequest(&m)
+		watch := &subscription.Watch{Host: &s.host, Watcher: c.watcher, Out: lines, Resources: c.live.Watched, Stamp: q.stamp}
 		watch.Run(ctx)
 	})
 	err := s.readLines(ctx, in, c)

@@ -14,38 +14,41 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
+// A toolListRequest is a request of tools/list.
+type toolListRequest struct{ *message }
+
 // listTools serves tools/list: it writes the head of the response, followed by the encoded page.
-func (x *exchange) listTools() *jsonrpc.Fault {
-	c := x.catalog()
-	pages := c.pages[x.version]
-	page, f := x.page(c)
+func (q toolListRequest) listTools() *jsonrpc.Fault {
+	c := q.catalog()
+	pages := c.pages[q.version]
+	page, f := q.page(c)
 	if f != nil {
 		return f
 	}
 	if page >= len(pages()) {
 		return staleCursor()
 	}
-	b := x.beginResult()
-	if x.version.Stateless() {
+	b := q.beginResult()
+	if q.version.Stateless() {
 		b = append(append(b, c.complete...), ',')
 		b = append(append(b, c.fresh...), ',')
 	}
-	x.out.B = b
-	x.trailer = pages()[page]
+	q.out.B = b
+	q.trailer = pages()[page]
 	return nil
 }
 
 // page returns the number of the page for the request's cursor. Some clients send an empty cursor
 // for the first page; cursors of this server are never empty.
-func (x *exchange) page(c *catalog) (int, *jsonrpc.Fault) {
-	switch x.params.cursor.Kind() {
+func (q toolListRequest) page(c *catalog) (int, *jsonrpc.Fault) {
+	switch q.params.cursor.Kind() {
 	case 0, 'n':
 		return 0, nil
 	case '"':
 	default:
-		return 0, jsonrpc.BadParams("params.cursor must be a string, not %s", wire.KindName(x.params.cursor.Kind()))
+		return 0, jsonrpc.BadParams("params.cursor must be a string, not %s", wire.KindName(q.params.cursor.Kind()))
 	}
-	cursor := wire.Text(x.params.cursor)
+	cursor := wire.Text(q.params.cursor)
 	if cursor == "" {
 		return 0, nil
 	}

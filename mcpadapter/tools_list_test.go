@@ -158,11 +158,11 @@ func TestCursorIsBoundToItsList(t *testing.T) {
 func TestListIsEncodedOnce(t *testing.T) {
 	s, tools := New(Options{}), trains()
 	kept := func(tools *tool.Toolset, v revision.Revision) *byte {
-		x := exchange{site: &Site{}, server: s, tools: tools, version: v, out: bufferOf()}
-		if f := x.listTools(); f != nil {
+		m := message{site: &Site{}, server: s, tools: tools, version: v, out: bufferOf()}
+		if f := (toolListRequest{&m}).listTools(); f != nil {
 			t.Fatal(f.Message)
 		}
-		return &x.trailer[0]
+		return &m.trailer[0]
 	}
 	first := kept(tools, revision.V20251125)
 	if first != kept(tools, revision.V20251125) {

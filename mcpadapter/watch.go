@@ -75,16 +75,24 @@ func (s *Server) join(w *subscription.Watcher, client string) (leave func(), f *
 	return s.streams.Join(w, client, s.options.MaxStreams, s.options.MaxClientStreams)
 }
 
-// setPollIdentity sets the identity for polls of the stream.
-func (x *exchange) setPollIdentity() {
-	x.polling = library.PollKey{Client: x.clientIdentity(), Identity: rand.Text()} // unique, so no other stream shares its polls
-	if x.site.Identity != nil {
-		x.polling.Identity = x.site.Identity() + accessKey(x.site.Access)
+// A watchRequest is a request for notifications: a stream, subscriptions/listen, or a subscription to a
+// resource.
+type watchRequest struct {
+	*message
+	polling library.PollKey // identifies the polls of the stream; the URI is set per poll
+}
+
+// newWatchRequest returns a watchRequest that can poll resources.
+func newWatchRequest(m *message) watchRequest {
+	key := library.PollKey{Client: m.clientIdentity(), Identity: rand.Text()} // unique, so no other stream shares its polls
+	if m.site.Identity != nil {
+		key.Identity = m.site.Identity() + accessKey(m.site.Access)
 	}
+	return watchRequest{m, key}
 }
 
 // newListWatch returns the ListWatch for a new stream.
-func (x *exchange) newListWatch() *subscription.ListWatch {
-	current := func() subscription.Digests { return x.server.digests(x.site.Tools()) }
+func (q watchRequest) newListWatch() *subscription.ListWatch {
+	current := func() subscription.Digests { return q.server.digests(q.site.Tools()) }
 	return &subscription.ListWatch{Known: current(), Current: current}
 }
