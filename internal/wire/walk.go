@@ -111,7 +111,7 @@ func (w *Walk) skip(c byte) bool {
 // take removes the next value from the rest.
 func (w *Walk) take(v *jsontext.Value) bool {
 	w.rest = skipSpace(w.rest)
-	n := valueLen(w.rest)
+	n := ValueLen(w.rest)
 	if n == 0 {
 		w.err = ErrMalformed
 		return false
@@ -120,9 +120,10 @@ func (w *Walk) take(v *jsontext.Value) bool {
 	return true
 }
 
-// valueLen returns the length of the JSON value at the beginning of b. It returns 0 if there is
-// no complete value.
-func valueLen(b []byte) int {
+// ValueLen returns the length of the JSON value at the beginning of b, which must not begin with
+// white space. It returns 0 if there is no complete value. It finds the end of the value and checks
+// nothing else.
+func ValueLen(b []byte) int {
 	if len(b) == 0 {
 		return 0
 	}

@@ -1,0 +1,13 @@
+// Package answer makes the responses of tools smaller before a model reads them.
+//
+// There are three steps, and each is used only by tools that ask for it:
+//
+//   - A Query (query.go) is the operator's jq expression. It selects and renames what a JSON
+//     response contains. Only those parts of the response are decoded that the expression can reach
+//     (needs.go, decode.go).
+//   - Fields (fields.go) keeps the members whose names the model has given.
+//   - Cut (cut.go) shortens a response that is larger than a limit and returns the rest as pages.
+//     Package pages keeps them.
+//
+// The package knows nothing of Caddy, tools and protocols. It reads bytes and appends bytes.
+package answer
