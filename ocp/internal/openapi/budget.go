@@ -32,54 +32,61 @@ func (b *budget) take(cost int) bool {
 	return b.left >= 0
 }
 
-// part reports whether the budget allows one more part. If not, the operation becomes
-// unusable.
-func (r *reader) part() bool {
-	return r.take(partCost)
+// A ledger records what the reading of one operation costs and what is wrong with the
+// operation. The readers of its parts share it.
+type ledger struct {
+	budget    *budget
+	operation *Operation
 }
 
-func (r *reader) take(cost int) bool {
-	if r.budget.take(cost) {
+// part reports whether the budget allows one more part. If not, the operation becomes
+// unusable.
+func (l *ledger) part() bool {
+	return l.take(partCost)
+}
+
+func (l *ledger) take(cost int) bool {
+	if l.budget.take(cost) {
 		return true
 	}
-	r.fail("%w", errTooMuch)
+	l.fail("%w", errTooMuch)
 	return false
 }
 
 // text is plainText, counted against the budget.
-func (r *reader) text(n *Node) string {
-	if !r.take(len(n.Raw())) {
+func (l *ledger) text(n *Node) string {
+	if !l.take(len(n.Raw())) {
 		return ""
 	}
 	return plainText(n)
 }
 
 // texts returns a list of texts, counted against the budget.
-func (r *reader) texts(n *Node) []string {
+func (l *ledger) texts(n *Node) []string {
 	cost := len(n.Raw())
 	for _, item := range n.Items() {
 		cost += partCost + len(item.Raw())
 	}
-	if !r.take(cost) {
+	if !l.take(cost) {
 		return nil
 	}
 	return texts(n)
 }
 
 // warn adds a warning to the operation.
-func (r *reader) warn(format string, arguments ...any) {
-	if r.part() {
-		r.Warnings = append(r.Warnings, text.Cut(fmt.Sprintf(format, arguments...), maxMessage))
+func (l *ledger) warn(format string, arguments ...any) {
+	if l.part() {
+		l.operation.Warnings = append(l.operation.Warnings, text.Cut(fmt.Sprintf(format, arguments...), maxMessage))
 	}
 }
 
 // fail makes the operation unusable. The first reason is kept.
-func (r *reader) fail(format string, arguments ...any) {
-	if r.Err != nil {
+func (l *ledger) fail(format string, arguments ...any) {
+	if l.operation.Err != nil {
 		return
 	}
-	r.Err = fmt.Errorf(format, arguments...)
-	if message := r.Err.Error(); len(message) > maxMessage {
-		r.Err = errors.New(text.Cut(message, maxMessage))
+	l.operation.Err = fmt.Errorf(format, arguments...)
+	if message := l.operation.Err.Error(); len(message) > maxMessage {
+		l.operation.Err = errors.New(text.Cut(message, maxMessage))
 	}
 }

@@ -2,15 +2,20 @@ package openapi
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 )
 
-// body reads the request body of OpenAPI 3.
-func (r *reader) body() {
-	place := r.At("requestBody")
+// A contentReader reads the request body and the responses of one operation.
+type contentReader struct {
+	*ledger
+}
+
+// body returns the request body of OpenAPI 3, or nil if there is none.
+func (r contentReader) body(place Place) *Body {
 	if place.Kind() == 0 || place.Kind() == 'n' {
-		return
+		return nil
 	}
 	resolved, err := place.Resolve()
 	if err == nil && resolved.Kind() != '{' {
@@ -18,7 +23,7 @@ func (r *reader) body() {
 	}
 	if err != nil {
 		r.fail("request body: %w", err)
-		return
+		return nil
 	}
 	body := &Body{
 		Required:    flag(resolved.Get("required")),
@@ -27,16 +32,17 @@ func (r *reader) body() {
 	}
 	switch {
 	case len(body.Content) > 0:
-		r.Body = body
+		return body
 	case body.Required:
 		r.fail("request body: it is required and has no media type")
 	default:
 		r.warn("request body: left out, as it has no media type")
 	}
+	return nil
 }
 
 // content reads the media types of a body.
-func (r *reader) content(of string, content Place) []Media {
+func (r contentReader) content(of string, content Place) []Media {
 	if content.Kind() != '{' && content.Kind() != 0 {
 		r.warn("%s: content %v", of, errNoObject(content))
 	}
@@ -60,7 +66,7 @@ func (r *reader) content(of string, content Place) []Media {
 }
 
 // encodings reads how the properties of a form are encoded.
-func (r *reader) encodings(encoding *Node) []Encoding {
+func (r contentReader) encodings(encoding *Node) []Encoding {
 	var all []Encoding
 	for _, m := range encoding.Members() {
 		if !r.part() {
@@ -94,50 +100,60 @@ func (m Media) EncodingOf(property string) (Encoding, bool) {
 	return Encoding{Name: property, Style: "form", Explode: true}, false
 }
 
-// responses reads the responses of OpenAPI 3.
-func (r *reader) responses() {
-	r.eachResponse(func(response Response) Response {
+// responses returns the responses of OpenAPI 3.
+func (r contentReader) responses(list Place) []Response {
+	var all []Response
+	for response := range r.declaredResponses(list) {
 		response.Content = r.content("response "+response.Status, response.At("content"))
-		return response
-	})
+		all = append(all, response)
+	}
+	return all
 }
 
-// eachResponse adds the operation's responses. Complete fills in the rest of each one.
-// Responses that cannot be read are left out.
-func (r *reader) eachResponse(complete func(Response) Response) {
-	list, err := r.At("responses").Resolve()
-	if err == nil && list.Kind() != '{' && list.Kind() != 0 && list.Kind() != 'n' {
-		err = errNoObject(list)
-	}
-	if err != nil {
-		r.warn("responses left out: %v", err)
-		return
-	}
-	for _, m := range list.Members() {
-		if strings.HasPrefix(m.Name, "x-") {
-			continue
-		}
-		if !r.part() {
-			break
-		}
-		status, err := statusOf(m.Name)
-		place := Place{m.Value, list.File}
-		if err == nil {
-			place, err = place.Resolve()
-		}
-		if err == nil && place.Kind() != '{' {
-			err = errNoObject(place)
+// declaredResponses yields the responses without their content. Responses that cannot be
+// read are left out.
+func (r contentReader) declaredResponses(list Place) iter.Seq[Response] {
+	return func(yield func(Response) bool) {
+		list, err := list.Resolve()
+		if err == nil && list.Kind() != '{' && list.Kind() != 0 && list.Kind() != 'n' {
+			err = errNoObject(list)
 		}
 		if err != nil {
-			r.warn("response %s left out: %v", m.Name, err)
-			continue
+			r.warn("responses left out: %v", err)
+			return
 		}
-		r.Responses = append(r.Responses, complete(Response{
-			Status:      status,
-			Description: r.text(place.Get("description")),
-			Place:       place,
-		}))
+		for _, m := range list.Members() {
+			if strings.HasPrefix(m.Name, "x-") {
+				continue
+			}
+			if !r.part() {
+				return
+			}
+			response, err := r.response(m.Name, Place{m.Value, list.File})
+			if err != nil {
+				r.warn("response %s left out: %v", m.Name, err)
+				continue
+			}
+			if !yield(response) {
+				return
+			}
+		}
 	}
+}
+
+// response reads the response with the status that name gives, without its content.
+func (r contentReader) response(name string, place Place) (Response, error) {
+	status, err := statusOf(name)
+	if err == nil {
+		place, err = place.Resolve()
+	}
+	if err == nil && place.Kind() != '{' {
+		err = errNoObject(place)
+	}
+	if err != nil {
+		return Response{}, err
+	}
+	return Response{Status: status, Description: r.text(place.Get("description")), Place: place}, nil
 }
 
 // statusOf returns the status of a response: "200", "2XX" or "default".

@@ -218,23 +218,23 @@ func lostOperation(method, path string, place Place) Operation {
 	}
 }
 
-// A reader reads one operation and collects its warnings and errors.
-type reader struct {
-	document *Document
-	budget   *budget
+// An operationReader reads one operation.
+type operationReader struct {
+	*ledger
 	*Operation
+	document *Document
 }
 
 // operation adds one operation of a path item.
 func (l *lister) operation(method, path string, item, place Place) {
 	d := l.document
 	op := Operation{Method: method, Path: path, BasePath: d.basePath, Security: d.security, Place: place}
-	r := &reader{d, &l.budget, &op}
+	r := &operationReader{&ledger{&l.budget, &op}, &op, d}
 	r.read(item)
 	l.all = append(l.all, op)
 }
 
-func (r *reader) read(item Place) {
+func (r *operationReader) read(item Place) {
 	resolved, err := r.Resolve()
 	if err == nil && resolved.Kind() != '{' {
 		err = errNoObject(resolved)
@@ -245,16 +245,19 @@ func (r *reader) read(item Place) {
 	}
 	r.Place = resolved
 	r.describe(item)
-	declared := r.declared(item.At("parameters"))
+	parameters := parameterReader{r.ledger}
+	contents := contentReader{r.ledger}
+	declared := parameters.declared(item.At("parameters"), r.At("parameters"))
 	if r.File.Version == Swagger20 {
-		r.swaggerParameters(declared)
-		r.swaggerResponses()
+		s := swaggerReader{r.ledger, parameters, contents, r.Place, r.document.root}
+		r.Parameters, r.Body = s.split(declared)
+		r.Responses = s.responses()
 	} else {
-		r.parameters(declared)
-		r.body()
-		r.responses()
+		r.Parameters = parameters.read(declared)
+		r.Body = contents.body(r.At("requestBody"))
+		r.Responses = contents.responses(r.At("responses"))
 	}
-	if err := r.readPath(); err != nil {
+	if err := (&pathParser{ledger: r.ledger, Operation: r.Operation}).read(); err != nil {
 		r.fail("%w", err)
 	}
 	r.secure()
@@ -262,7 +265,7 @@ func (r *reader) read(item Place) {
 }
 
 // describe reads the descriptive fields of the operation.
-func (r *reader) describe(item Place) {
+func (r *operationReader) describe(item Place) {
 	r.ID = r.text(r.Get("operationId"))
 	r.Summary = r.text(r.Get("summary"))
 	r.Description = r.text(r.Get("description"))

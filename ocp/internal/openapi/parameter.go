@@ -43,11 +43,15 @@ func (d declaration) key() key {
 	return key{d.in, d.name}
 }
 
+// A parameterReader reads the parameters of one operation.
+type parameterReader struct {
+	*ledger
+}
+
 // declared returns the parameters of the operation: first those of its path, each
 // replaced by an operation parameter of the same name and location, then the remaining
 // operation parameters. Parameters that cannot be resolved are left out.
-func (r *reader) declared(shared Place) []declaration {
-	list := r.At("parameters")
+func (r parameterReader) declared(shared, list Place) []declaration {
 	switch list.Kind() {
 	case '{':
 		r.warn("parameters must be a list and is an object")
@@ -71,7 +75,7 @@ func (r *reader) declared(shared Place) []declaration {
 }
 
 // declarations reads one list of parameters and rejects duplicates.
-func (r *reader) declarations(list Place) []declaration {
+func (r parameterReader) declarations(list Place) []declaration {
 	if n := max(len(list.Items()), len(list.Members())); n > maxParameters {
 		r.fail("it has %d parameters, and %d are the most", n, maxParameters)
 		return nil
@@ -97,7 +101,7 @@ func (r *reader) declarations(list Place) []declaration {
 	return all
 }
 
-func (r *reader) declaration(place Place) (declaration, error) {
+func (r parameterReader) declaration(place Place) (declaration, error) {
 	d := declaration{required: flag(place.Get("required"))}
 	if !r.part() {
 		return d, errTooMuch
@@ -148,8 +152,9 @@ func isOwnHeader(name string) bool {
 	return false
 }
 
-// parameters reads the parameters of OpenAPI 3.
-func (r *reader) parameters(declared []declaration) {
+// read returns the parameters of OpenAPI 3.
+func (r parameterReader) read(declared []declaration) []Parameter {
+	var all []Parameter
 	for _, d := range declared {
 		p := Parameter{
 			Name:          d.name,
@@ -170,12 +175,13 @@ func (r *reader) parameters(declared []declaration) {
 		} else {
 			p.Style, p.Explode = r.style(d)
 		}
-		r.Parameters = append(r.Parameters, p)
+		all = append(all, p)
 	}
+	return all
 }
 
 // requires reports whether a parameter is required. Path parameters always are.
-func (r *reader) requires(d declaration) bool {
+func (r parameterReader) requires(d declaration) bool {
 	if d.in == "path" && !d.required {
 		r.warn("path parameter %q: not marked as required, taken as such", d.name)
 		return true
@@ -185,7 +191,7 @@ func (r *reader) requires(d declaration) bool {
 
 // style returns the style and explode of a parameter, or the defaults of its
 // location (OpenAPI 3.1, Parameter Object).
-func (r *reader) style(d declaration) (style string, explode bool) {
+func (r parameterReader) style(d declaration) (style string, explode bool) {
 	style = defaultStyle(d.in)
 	if own := d.Get("style"); own != nil {
 		if slices.Contains(stylesOf(d.in), own.Text()) {

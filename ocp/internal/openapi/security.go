@@ -42,7 +42,7 @@ func (d *Document) SecuritySchemes() []SecurityScheme {
 }
 
 // secure reads the operation's own security requirements, if it has any.
-func (r *reader) secure() {
+func (r *operationReader) secure() {
 	own := r.Get("security")
 	if own.Kind() == 0 || own.Kind() == 'n' {
 		return

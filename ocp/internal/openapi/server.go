@@ -8,7 +8,7 @@ import (
 )
 
 // serve reads the servers of the operation or its path, if they have their own.
-func (r *reader) serve(item Place) {
+func (r *operationReader) serve(item Place) {
 	if r.File.Version == Swagger20 {
 		return
 	}

@@ -14,9 +14,19 @@ const (
 // maxKeywords is the maximum number of members of a parameter that become part of its schema.
 const maxKeywords = 100
 
-// swaggerParameters reads the parameters of Swagger 2.0. Those in body and formData become
-// the request body.
-func (r *reader) swaggerParameters(declared []declaration) {
+// A swaggerReader reads the parameters, the body and the responses of an operation of
+// Swagger 2.0.
+type swaggerReader struct {
+	*ledger
+	parameters parameterReader
+	contents   contentReader
+	operation  Place
+	root       Place // of the document
+}
+
+// split returns the parameters, and the request body that the parameters in body and
+// formData make.
+func (r *swaggerReader) split(declared []declaration) (parameters []Parameter, body *Body) {
 	var bodies, fields []declaration
 	for _, d := range declared {
 		switch d.in {
@@ -25,7 +35,7 @@ func (r *reader) swaggerParameters(declared []declaration) {
 		case "formData":
 			fields = append(fields, d)
 		default:
-			r.Parameters = append(r.Parameters, r.swaggerParameter(d))
+			parameters = append(parameters, r.parameter(d))
 		}
 	}
 	if len(bodies) > 1 {
@@ -36,18 +46,19 @@ func (r *reader) swaggerParameters(declared []declaration) {
 		if len(fields) > 0 {
 			r.warn("formData parameters: left out, as there is a body parameter")
 		}
-		r.swaggerBody(bodies[0])
+		body = r.body(bodies[0])
 	case len(fields) > 0:
-		r.swaggerForm(fields)
+		body = r.form(fields)
 	}
+	return parameters, body
 }
 
-func (r *reader) swaggerParameter(d declaration) Parameter {
+func (r *swaggerReader) parameter(d declaration) Parameter {
 	p := Parameter{
 		Name:        d.name,
 		In:          d.in,
 		Description: d.description,
-		Required:    r.requires(d),
+		Required:    r.parameters.requires(d),
 		Schema:      swaggerSchema(d),
 		Object:      d.Place,
 	}
@@ -77,7 +88,7 @@ func schemaMembers(parameter Place) []Member {
 }
 
 // collection returns the style for a collectionFormat. The default is csv.
-func (r *reader) collection(d declaration) (style string, explode bool) {
+func (r *swaggerReader) collection(d declaration) (style string, explode bool) {
 	style = defaultStyle(d.in)
 	if d.Get("type").Text() != "array" {
 		return style, style == "form"
@@ -100,23 +111,24 @@ func (r *reader) collection(d declaration) (style string, explode bool) {
 	return style, false
 }
 
-// swaggerBody creates the request body from a body parameter.
-func (r *reader) swaggerBody(d declaration) {
-	r.Body = &Body{Required: d.required, Description: d.description}
+// body returns the request body that a body parameter describes.
+func (r *swaggerReader) body(d declaration) *Body {
+	body := &Body{Required: d.required, Description: d.description}
 	schema := d.At("schema")
 	if schema.Node == nil && d.Get("type") != nil {
 		schema = swaggerSchema(d)
 	}
 	for _, mediaType := range r.mediaTypes("consumes") {
 		if r.part() {
-			r.Body.Content = append(r.Body.Content, Media{Type: mediaType, Schema: schema})
+			body.Content = append(body.Content, Media{Type: mediaType, Schema: schema})
 		}
 	}
+	return body
 }
 
-// swaggerForm creates the request body from formData parameters: an object with one property
-// per parameter.
-func (r *reader) swaggerForm(fields []declaration) {
+// form returns the request body that formData parameters describe: an object with one
+// property per parameter.
+func (r *swaggerReader) form(fields []declaration) *Body {
 	properties := make([]Member, 0, len(fields))
 	var encoding []Encoding
 	var required []*Node
@@ -136,14 +148,15 @@ func (r *reader) swaggerForm(fields []declaration) {
 	if len(required) > 0 {
 		members = append(members, Member{"required", array(required...)})
 	}
-	r.Body = &Body{Required: len(required) > 0}
+	body := &Body{Required: len(required) > 0}
 	for _, mediaType := range formTypes(r.mediaTypes("consumes"), file) {
-		r.Body.Content = append(r.Body.Content, Media{
+		body.Content = append(body.Content, Media{
 			Type:     mediaType,
-			Schema:   Place{object(members), r.File},
+			Schema:   Place{object(members), r.operation.File},
 			Encoding: encoding,
 		})
 	}
+	return body
 }
 
 // fieldSchema returns the schema of a form property, with its description.
@@ -181,13 +194,13 @@ func formTypes(consumes []string, file bool) []string {
 
 // mediaTypes returns the media types that the operation consumes or produces, or else those
 // of the document. The default is JSON.
-func (r *reader) mediaTypes(name string) []string {
-	list := r.Get(name)
+func (r *swaggerReader) mediaTypes(name string) []string {
+	list := r.operation.Get(name)
 	if list == nil {
-		list = r.File.Root.Get(name)
+		list = r.operation.File.Root.Get(name)
 	}
 	if list == nil {
-		list = r.document.root.Get(name)
+		list = r.root.Get(name)
 	}
 	if types := r.texts(list); len(types) > 0 {
 		return types
@@ -195,20 +208,20 @@ func (r *reader) mediaTypes(name string) []string {
 	return []string{jsonType}
 }
 
-// swaggerResponses reads the responses of Swagger 2.0.
-func (r *reader) swaggerResponses() {
+// responses returns the responses.
+func (r *swaggerReader) responses() []Response {
 	produces := r.mediaTypes("produces")
-	r.eachResponse(func(response Response) Response {
-		schema := response.At("schema")
-		if schema.Node == nil {
-			return response
-		}
-		for _, mediaType := range produces {
-			if !r.part() {
-				break
+	var all []Response
+	for response := range r.contents.declaredResponses(r.operation.At("responses")) {
+		if schema := response.At("schema"); schema.Node != nil {
+			for _, mediaType := range produces {
+				if !r.part() {
+					break
+				}
+				response.Content = append(response.Content, Media{Type: mediaType, Schema: schema})
 			}
-			response.Content = append(response.Content, Media{Type: mediaType, Schema: schema})
 		}
-		return response
-	})
+		all = append(all, response)
+	}
+	return all
 }

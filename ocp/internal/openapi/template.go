@@ -15,35 +15,35 @@ import (
 //     whose value has a parameter ("?q={text}") becomes a query parameter.
 //   - "/trips{?page,limit}" (RFC 6570, section 3.2.8): query parameters.
 type pathParser struct {
-	*reader
+	*ledger
+	*Operation
 	template strings.Builder // the path to send, without the query
 	names    []string        // names of the path parameters, without duplicates
 	nameless int             // number of parameters without a name so far
 }
 
-// readPath sets Template, ConstantQuery and the parameters in the path. It returns an error
+// read sets Template, ConstantQuery and the parameters in the path. It returns an error
 // only if the path cannot be sent.
-func (r *reader) readPath() error {
-	path := r.Path
+func (p *pathParser) read() error {
+	path := p.Path
 	switch {
 	case len(path) > maxPath || strings.Count(path, "{") > maxPathNames:
 		return fmt.Errorf("the path %.50q… has more than %d bytes or %d parameters", path, maxPath, maxPathNames)
 	case strings.IndexByte(path, 0) >= 0:
 		return fmt.Errorf("the path %q has a NUL character, which no request can have", path)
 	}
-	p := &pathParser{reader: r}
 	path, query := splitPath(p.absolute(path))
 	p.readTemplate(path)
 	template, ok := withoutDotSegments(p.template.String())
 	switch {
 	case !ok:
-		return fmt.Errorf("the path %q leads above the API's base path", r.Path)
+		return fmt.Errorf("the path %q leads above the API's base path", p.Path)
 	case template != p.template.String():
-		r.warn("the path has . or .. segments: %s is used", template)
+		p.warn("the path has . or .. segments: %s is used", template)
 	}
-	r.Template = template
+	p.Template = template
 	p.readQuery(query)
-	r.matchTemplate(slices.DeleteFunc(p.names, func(name string) bool { return !strings.Contains(template, "{"+name+"}") }))
+	p.matchTemplate(slices.DeleteFunc(p.names, func(name string) bool { return !strings.Contains(template, "{"+name+"}") }))
 	return nil
 }
 
@@ -266,20 +266,20 @@ func withoutDotSegments(path string) (clean string, ok bool) {
 }
 
 // matchTemplate makes the path parameters match the names in the template.
-func (r *reader) matchTemplate(names []string) {
-	r.Parameters = slices.DeleteFunc(r.Parameters, func(p Parameter) bool {
-		unused := p.In == "path" && !slices.Contains(names, p.Name)
+func (p *pathParser) matchTemplate(names []string) {
+	p.Parameters = slices.DeleteFunc(p.Parameters, func(declared Parameter) bool {
+		unused := declared.In == "path" && !slices.Contains(names, declared.Name)
 		if unused {
-			r.warn("path parameter %q: left out, as the path does not have it", p.Name)
+			p.warn("path parameter %q: left out, as the path does not have it", declared.Name)
 		}
 		return unused
 	})
 	for _, name := range names {
-		if r.has("path", name) {
+		if p.has("path", name) {
 			continue
 		}
-		r.warn("path parameter %q: not declared, taken as required text", name)
-		r.Parameters = append(r.Parameters, textParameter(name, "path", r.File))
+		p.warn("path parameter %q: not declared, taken as required text", name)
+		p.Parameters = append(p.Parameters, textParameter(name, "path", p.File))
 	}
 }
 
@@ -294,8 +294,8 @@ func textParameter(name, in string, file *File) Parameter {
 	}
 }
 
-func (r *reader) has(in, name string) bool {
-	return slices.ContainsFunc(r.Parameters, func(p Parameter) bool {
-		return p.In == in && p.Name == name
+func (p *pathParser) has(in, name string) bool {
+	return slices.ContainsFunc(p.Parameters, func(declared Parameter) bool {
+		return declared.In == in && declared.Name == name
 	})
 }
