@@ -59,7 +59,7 @@ func ReadRequest(t *tool.Tool, r *http.Request, body []byte, credentials ...stri
 	if err != nil {
 		return nil, err
 	}
-	return reader.withUndeclared(), nil
+	return reader.result(), nil
 }
 
 // ReadCall is like ReadRequest and also validates the arguments against the tool's schema,
@@ -70,39 +70,44 @@ func ReadCall(t *tool.Tool, r *http.Request, body []byte) (call *tool.Call, unde
 	if err != nil {
 		return nil, nil, err
 	}
-	if call, err = t.Bind(append(reader.out, '}')); err != nil {
+	if call, err = t.Bind(append(reader.arguments.text, '}')); err != nil {
 		failure, ok := errors.AsType[*tool.Failure](err)
 		if !ok || failure.Kind != tool.InvalidArguments {
 			return nil, nil, err
 		}
 		return nil, nil, &RequestError{Kind: InvalidArgument, Message: failure.Message}
 	}
-	rest := requestReader{out: []byte{'{'}, query: reader.query, properties: reader.properties}
-	if undeclared = rest.withUndeclared(); len(undeclared) == len("{}") {
-		undeclared = nil
+	rest := argumentObject{[]byte{'{'}}
+	reader.undeclared.appendTo(&rest)
+	if len(rest.text) == len("{") {
+		return call, nil, nil
 	}
-	return call, undeclared, nil
+	return call, append(rest.text, '}'), nil
 }
 
-// requestReader is one run of ReadRequest.
-type requestReader struct {
+// target is the tool that a request calls, with the plans to read the request.
+type target struct {
 	tool    *tool.Tool
 	all     []tool.Argument // of tool
 	planned *plan.Plan      // of tool
 	plan    *requestPlan
-	request *http.Request
+}
 
-	out        []byte        // the arguments object, not closed yet
-	query      []style.Pair  // pairs that no argument has taken are undeclared
-	properties []wire.Member // undeclared
+// requestReader is one run of ReadRequest. It reads path, query, headers and cookies; a
+// bodyReader reads the body.
+type requestReader struct {
+	target
+	request    *http.Request
+	arguments  argumentObject
+	undeclared undeclared
 }
 
 func readRequest(t *tool.Tool, request *http.Request, body []byte, credentials ...string) (*requestReader, error) {
 	if t.Plan().Unchecked {
 		return nil, &RequestError{Kind: UnfitValue, Message: "plain requests of " + t.Operation() + " cannot be checked, as its schema is too large: call it as a tool"}
 	}
-	r := &requestReader{tool: t, all: t.All(), planned: t.Plan(), plan: requestPlanOf(t), request: request}
-	r.out = append(make([]byte, 0, 256+len(body)), '{')
+	r := &requestReader{target: target{t, t.All(), t.Plan(), requestPlanOf(t)}, request: request}
+	r.arguments.text = append(make([]byte, 0, 256+len(body)), '{')
 	err := r.readPath(request.URL.EscapedPath())
 	if err == nil {
 		err = r.readQuery(request.URL.RawQuery, credentials)
@@ -114,7 +119,9 @@ func readRequest(t *tool.Tool, request *http.Request, body []byte, credentials .
 		err = r.readCookies()
 	}
 	if err == nil {
-		err = r.readBody(body)
+		b := bodyReader{&r.target, request, &r.arguments, nil}
+		err = b.read(body)
+		r.undeclared.properties = b.undeclared
 	}
 	if err == nil {
 		err = r.checkNames()
@@ -125,21 +132,10 @@ func readRequest(t *tool.Tool, request *http.Request, body []byte, credentials .
 	return r, nil
 }
 
-// begin starts the member of an argument. The caller then appends the value and calls end,
-// which removes the member again if the value is empty.
-func (r *requestReader) begin(name string) (mark, value int) {
-	mark = len(r.out)
-	if mark > 1 {
-		r.out = append(r.out, ',')
-	}
-	r.out = append(wire.AppendString(r.out, name), ':')
-	return mark, len(r.out)
-}
-
-func (r *requestReader) end(mark, value int) {
-	if len(r.out) == value {
-		r.out = r.out[:mark]
-	}
+// result returns the arguments and what the document does not declare.
+func (r *requestReader) result() jsontext.Value {
+	r.undeclared.appendTo(&r.arguments)
+	return append(r.arguments.text, '}')
 }
 
 func (r *requestReader) readPath(path string) error {
@@ -166,12 +162,12 @@ func (r *requestReader) readPath(path string) error {
 			continue
 		}
 		read = append(read, i)
-		mark, value := r.begin(r.all[i].Name)
-		r.out, err = r.planned.Arguments[i].Param.ReadPath(r.out, text, r.plan.shapes[i])
+		mark, value := r.arguments.begin(r.all[i].Name)
+		r.arguments.text, err = r.planned.Arguments[i].Param.ReadPath(r.arguments.text, text, r.plan.shapes[i])
 		if err != nil {
 			return err
 		}
-		r.end(mark, value)
+		r.arguments.end(mark, value)
 	}
 	return nil
 }
@@ -184,10 +180,10 @@ func (r *requestReader) readQuery(query string, credentials []string) error {
 	if err != nil {
 		return err
 	}
-	if err := r.takeConstants(pairs); err != nil {
+	if err := r.fixed().takeConstants(pairs); err != nil {
 		return err
 	}
-	if err := r.takeFilled(pairs, tool.InQuery); err != nil {
+	if err := r.fixed().take(pairs, tool.InQuery); err != nil {
 		return err
 	}
 	if err := r.readPairs(pairs, r.plan.query); err != nil {
@@ -201,17 +197,17 @@ func (r *requestReader) readQuery(query string, credentials []string) error {
 			p.Taken = slices.Contains(credentials, p.Name)
 		}
 	}
-	r.query = pairs
+	r.undeclared.query = pairs
 	return nil
 }
 
 func (r *requestReader) readPairs(pairs []style.Pair, arguments []int) (err error) {
 	for _, i := range arguments {
-		mark, value := r.begin(r.all[i].Name)
-		if r.out, err = r.planned.Arguments[i].Param.ReadPairs(r.out, pairs, r.plan.shapes[i]); err != nil {
+		mark, value := r.arguments.begin(r.all[i].Name)
+		if r.arguments.text, err = r.planned.Arguments[i].Param.ReadPairs(r.arguments.text, pairs, r.plan.shapes[i]); err != nil {
 			return err
 		}
-		r.end(mark, value)
+		r.arguments.end(mark, value)
 	}
 	return nil
 }
@@ -220,16 +216,16 @@ func (r *requestReader) readHeaders() (err error) {
 	if err := checkHeaders(r.request, r.plan); err != nil {
 		return err
 	}
-	if err := r.checkFilledHeaders(); err != nil {
+	if err := r.fixed().checkHeaders(r.request.Header); err != nil {
 		return err
 	}
 	for _, i := range r.plan.headers {
 		a := &r.all[i]
-		mark, value := r.begin(a.Name)
-		if r.out, err = r.planned.Arguments[i].Param.ReadHeader(r.out, r.request.Header[a.WireName], r.plan.shapes[i]); err != nil {
+		mark, value := r.arguments.begin(a.Name)
+		if r.arguments.text, err = r.planned.Arguments[i].Param.ReadHeader(r.arguments.text, r.request.Header[a.WireName], r.plan.shapes[i]); err != nil {
 			return err
 		}
-		r.end(mark, value)
+		r.arguments.end(mark, value)
 	}
 	return nil
 }
@@ -245,37 +241,64 @@ func (r *requestReader) readCookies() error {
 			return err
 		}
 	}
-	if err := r.takeFilled(pairs, tool.InCookie); err != nil {
+	if err := r.fixed().take(pairs, tool.InCookie); err != nil {
 		return err
 	}
 	return r.readPairs(pairs, r.plan.cookies)
 }
 
-// withUndeclared adds what the document does not declare and closes the object.
-func (r *requestReader) withUndeclared() jsontext.Value {
-	r.appendQuery()
-	if len(r.properties) > 0 {
-		r.begin(UndeclaredProperties)
-		r.out = append(r.out, '{')
-		for i, m := range r.properties {
-			if i > 0 {
-				r.out = append(r.out, ',')
-			}
-			r.out = append(wire.AppendString(r.out, m.Name), ':')
-			r.out = append(r.out, m.Value...)
-		}
-		r.out = append(r.out, '}')
+// argumentObject is the JSON object of the arguments while it is written.
+type argumentObject struct {
+	text []byte // not closed yet
+}
+
+// begin starts the member of an argument. The caller then appends the value and calls end,
+// which removes the member again if the value is empty.
+func (a *argumentObject) begin(name string) (mark, value int) {
+	mark = len(a.text)
+	if mark > 1 {
+		a.text = append(a.text, ',')
 	}
-	return append(r.out, '}')
+	a.text = append(wire.AppendString(a.text, name), ':')
+	return mark, len(a.text)
+}
+
+func (a *argumentObject) end(mark, value int) {
+	if len(a.text) == value {
+		a.text = a.text[:mark]
+	}
+}
+
+// undeclared is what a request has and the document does not declare.
+type undeclared struct {
+	query      []style.Pair // those that an argument has taken are declared
+	properties []wire.Member
+}
+
+// appendTo adds the members UndeclaredQuery and UndeclaredProperties, if they are needed.
+func (u *undeclared) appendTo(a *argumentObject) {
+	u.appendQuery(a)
+	if len(u.properties) > 0 {
+		a.begin(UndeclaredProperties)
+		a.text = append(a.text, '{')
+		for i, m := range u.properties {
+			if i > 0 {
+				a.text = append(a.text, ',')
+			}
+			a.text = append(wire.AppendString(a.text, m.Name), ':')
+			a.text = append(a.text, m.Value...)
+		}
+		a.text = append(a.text, '}')
+	}
 }
 
 // appendQuery appends the undeclared query parameters, with all values of a name in a
 // list.
-func (r *requestReader) appendQuery() {
+func (u *undeclared) appendQuery(a *argumentObject) {
 	var names []string
 	values := map[string][][]byte(nil)
-	for i := range r.query {
-		p := &r.query[i]
+	for i := range u.query {
+		p := &u.query[i]
 		if p.Taken {
 			continue
 		}
@@ -290,14 +313,14 @@ func (r *requestReader) appendQuery() {
 	if len(names) == 0 {
 		return
 	}
-	r.begin(UndeclaredQuery)
-	r.out = append(r.out, '{')
+	a.begin(UndeclaredQuery)
+	a.text = append(a.text, '{')
 	for i, name := range names {
 		if i > 0 {
-			r.out = append(r.out, ',')
+			a.text = append(a.text, ',')
 		}
-		r.out = append(wire.AppendString(r.out, name), ":["...)
-		r.out = append(append(r.out, bytes.Join(values[name], []byte{','})...), ']')
+		a.text = append(wire.AppendString(a.text, name), ":["...)
+		a.text = append(append(a.text, bytes.Join(values[name], []byte{','})...), ']')
 	}
-	r.out = append(r.out, '}')
+	a.text = append(a.text, '}')
 }

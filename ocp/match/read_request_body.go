@@ -1,6 +1,7 @@
 package match
 
 import (
+	"net/http"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,7 +15,15 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-func (r *requestReader) readBody(content []byte) error {
+// bodyReader reads the arguments in the body of one request.
+type bodyReader struct {
+	*target
+	request    *http.Request
+	arguments  *argumentObject
+	undeclared []wire.Member
+}
+
+func (r *bodyReader) read(content []byte) error {
 	if len(content) == 0 {
 		return nil
 	}
@@ -28,19 +37,19 @@ func (r *requestReader) readBody(content []byte) error {
 	}
 	encoder := planned.EncoderFor(contentType)
 	if planned.Encoders != nil {
-		r.begin(r.all[planned.TypeArgument].Name)
-		r.out = wire.AppendString(r.out, mediatype.Base(encoder.ContentType()))
+		r.arguments.begin(r.all[planned.TypeArgument].Name)
+		r.arguments.text = wire.AppendString(r.arguments.text, mediatype.Base(encoder.ContentType()))
 	}
 	if planned.Whole >= 0 {
 		a := &r.all[planned.Whole]
-		_, value := r.begin(a.Name)
-		if r.out, err = encoder.ReadValue(r.out, content, contentType, r.plan.shapes[planned.Whole]); err != nil {
+		_, value := r.arguments.begin(a.Name)
+		if r.arguments.text, err = encoder.ReadValue(r.arguments.text, content, contentType, r.plan.shapes[planned.Whole]); err != nil {
 			return err
 		}
-		if err := r.checkOverrides(r.out[value:]); err != nil {
+		if err := r.checkOverrides(r.arguments.text[value:]); err != nil {
 			return err
 		}
-		return r.checkType(planned.Whole, r.out[value:])
+		return r.checkType(planned.Whole, r.arguments.text[value:])
 	}
 	var onStack [16]wire.Member
 	members, err := encoder.ReadObject(onStack[:0], content, contentType, &r.plan.body)
@@ -57,7 +66,7 @@ func (r *requestReader) readBody(content []byte) error {
 
 // contentType returns the Content-Type of the body. It returns an error if the body cannot
 // be read without conversion.
-func (r *requestReader) contentType() (string, error) {
+func (r *bodyReader) contentType() (string, error) {
 	header := r.request.Header
 	for _, coding := range header["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(coding, "identity") {
@@ -74,15 +83,15 @@ func (r *requestReader) contentType() (string, error) {
 }
 
 // readProperty reads a property of the body as an argument or as an undeclared property.
-func (r *requestReader) readProperty(m wire.Member) error {
+func (r *bodyReader) readProperty(m wire.Member) error {
 	if i, declared := r.plan.properties[m.Name]; declared && r.planned.Arguments[i].Filled {
-		return r.checkFilled(i, m.Value)
+		return r.fixed().checkProperty(i, m.Value)
 	} else if declared {
 		if err := r.checkType(i, m.Value); err != nil {
 			return err
 		}
-		r.begin(r.all[i].Name)
-		r.out = append(r.out, m.Value...)
+		r.arguments.begin(r.all[i].Name)
+		r.arguments.text = append(r.arguments.text, m.Value...)
 		return nil
 	}
 	if err := r.checkOverride(m.Name, m.Value); err != nil {
@@ -92,16 +101,16 @@ func (r *requestReader) readProperty(m wire.Member) error {
 		return err
 	}
 	if r.plan.undeclaredMember(r.tool, m.Name) {
-		r.properties = append(r.properties, m)
+		r.undeclared = append(r.undeclared, m)
 		return nil
 	}
-	r.begin(m.Name)
-	r.out = append(r.out, m.Value...)
+	r.arguments.begin(m.Name)
+	r.arguments.text = append(r.arguments.text, m.Value...)
 	return nil
 }
 
 // checkOverrides calls checkOverride for each member of a body that is a single argument.
-func (r *requestReader) checkOverrides(body jsontext.Value) error {
+func (r *bodyReader) checkOverrides(body jsontext.Value) error {
 	if body.Kind() != '{' {
 		return nil
 	}
@@ -118,7 +127,7 @@ func (r *requestReader) checkOverrides(body jsontext.Value) error {
 }
 
 // checkOverride rejects a field that requests a different method.
-func (r *requestReader) checkOverride(name string, value jsontext.Value) error {
+func (r *bodyReader) checkOverride(name string, value jsontext.Value) error {
 	if !isOverride(name) || r.namesMethod(value) {
 		return nil
 	}
@@ -126,14 +135,14 @@ func (r *requestReader) checkOverride(name string, value jsontext.Value) error {
 }
 
 // namesMethod reports whether a method override field names the request's own method.
-func (r *requestReader) namesMethod(value jsontext.Value) bool {
+func (r *bodyReader) namesMethod(value jsontext.Value) bool {
 	text, err := wire.Decode(value)
 	return err == nil && text == any(r.request.Method)
 }
 
 // checkType returns an error if a JSON value has none of the argument's types. Text was
 // converted to one of them when it was read.
-func (r *requestReader) checkType(argument int, value jsontext.Value) error {
+func (r *bodyReader) checkType(argument int, value jsontext.Value) error {
 	a := &r.all[argument]
 	if r.planned.Body.Encoder.Kind() != body.JSON || plan.Fits(value, a.Types()) || value.Kind() == 'n' && r.planned.Arguments[argument].DropNull {
 		return nil
@@ -148,7 +157,7 @@ func (r *requestReader) checkType(argument int, value jsontext.Value) error {
 	}
 }
 
-func (r *requestReader) refuseBody(kind RequestErrorKind, problem string) error {
+func (r *bodyReader) refuseBody(kind RequestErrorKind, problem string) error {
 	return &RequestError{Kind: kind, In: tool.InBody, Message: "the body of " + r.tool.Operation() + " " + problem}
 }
 

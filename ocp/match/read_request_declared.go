@@ -30,33 +30,33 @@ func ReadDeclared(t *tool.Tool, r *http.Request, body []byte, credentials ...str
 	if err := reader.checkDeclared(); err != nil {
 		return nil, err
 	}
-	return reader.withUndeclared(), nil
+	return reader.result(), nil
 }
 
 func (r *requestReader) checkDeclared() error {
-	for i := range r.query {
-		if p := &r.query[i]; !p.Taken {
-			return r.undeclared(tool.InQuery, p.Name)
+	for i := range r.undeclared.query {
+		if p := &r.undeclared.query[i]; !p.Taken {
+			return r.refuseUndeclared(tool.InQuery, p.Name)
 		}
 	}
-	for _, m := range r.properties {
+	for _, m := range r.undeclared.properties {
 		if !r.planned.OpenBody || r.planned.Taken[m.Name] {
-			return r.undeclared(tool.InBody, m.Name)
+			return r.refuseUndeclared(tool.InBody, m.Name)
 		}
 	}
 	if !r.plan.excludes {
 		return nil
 	}
-	arguments, err := wire.Decode(append(slices.Clip(r.out), '}'))
+	arguments, err := wire.Decode(append(slices.Clip(r.arguments.text), '}'))
 	if err != nil {
 		return err
 	}
 	return r.plan.checkExcluded(r.tool, arguments)
 }
 
-// undeclared returns an error for an undeclared name. It suggests the nearest declared
+// refuseUndeclared returns an error for an undeclared name. It suggests the nearest declared
 // one.
-func (r *requestReader) undeclared(in tool.Location, name string) error {
+func (r *requestReader) refuseUndeclared(in tool.Location, name string) error {
 	near := nearest.Name(name, func(yield func(string) bool) {
 		for i := range r.all {
 			if a := &r.all[i]; a.In == in && a.WireName != "" && !yield(a.WireName) {

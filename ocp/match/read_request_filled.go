@@ -1,6 +1,7 @@
 package match
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 
@@ -13,13 +14,21 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// Arguments that the gateway fills are not arguments of callers. A request may contain one
-// only with the value that the gateway sends. Credentials are skipped.
+// fixedValues checks the values that the gateway or the tool's path determines. They are not
+// arguments of callers: a request may contain one only with the value that the gateway
+// sends. Credentials are skipped.
+type fixedValues struct {
+	*target
+}
+
+func (t *target) fixed() fixedValues {
+	return fixedValues{t}
+}
 
 // takeConstants takes the query pairs that the tool's path contains.
-func (r *requestReader) takeConstants(pairs []style.Pair) error {
-	for _, id := range r.planned.Identity {
-		if id.In != style.Query || !id.IsFixed() || r.fills(tool.InQuery, id.Name) {
+func (f fixedValues) takeConstants(pairs []style.Pair) error {
+	for _, id := range f.planned.Identity {
+		if id.In != style.Query || !id.IsFixed() || f.fills(tool.InQuery, id.Name) {
 			continue
 		}
 		var values []string
@@ -30,26 +39,26 @@ func (r *requestReader) takeConstants(pairs []style.Pair) error {
 			}
 		}
 		if len(values) > 0 && !slices.Equal(values, id.Values) {
-			return r.wrongFill(tool.InQuery, id.Name, strings.Join(id.Values, ", "))
+			return f.wrongFill(tool.InQuery, id.Name, strings.Join(id.Values, ", "))
 		}
 	}
 	return nil
 }
 
 // fills reports whether the gateway fills the declared argument with that name.
-func (r *requestReader) fills(in tool.Location, name string) bool {
-	for i := range r.all {
-		if r.planned.Arguments[i].Filled && r.all[i].In == in && r.all[i].WireName == name {
+func (f fixedValues) fills(in tool.Location, name string) bool {
+	for i := range f.all {
+		if f.planned.Arguments[i].Filled && f.all[i].In == in && f.all[i].WireName == name {
 			return true
 		}
 	}
 	return false
 }
 
-// takeFilled takes the query pairs of parameters that the gateway fills.
-func (r *requestReader) takeFilled(pairs []style.Pair, in tool.Location) error {
-	for _, i := range r.plan.filled {
-		a, planned := &r.all[i], &r.planned.Arguments[i]
+// take takes the query pairs of parameters that the gateway fills.
+func (f fixedValues) take(pairs []style.Pair, in tool.Location) error {
+	for _, i := range f.plan.filled {
+		a, planned := &f.all[i], &f.planned.Arguments[i]
 		if a.In != in {
 			continue
 		}
@@ -64,7 +73,7 @@ func (r *requestReader) takeFilled(pairs []style.Pair, in tool.Location) error {
 				continue
 			}
 			if _, value := planned.SentAs(style.In(a.In), a.WireName); found || p.Value != value {
-				return r.wrongFill(in, p.Name, value)
+				return f.wrongFill(in, p.Name, value)
 			}
 			found = true
 		}
@@ -72,32 +81,32 @@ func (r *requestReader) takeFilled(pairs []style.Pair, in tool.Location) error {
 	return nil
 }
 
-// checkFilledHeaders checks the headers that the gateway fills.
-func (r *requestReader) checkFilledHeaders() error {
-	for _, i := range r.plan.filled {
-		a, planned := &r.all[i], &r.planned.Arguments[i]
-		lines := r.request.Header[a.WireName]
+// checkHeaders checks the headers that the gateway fills.
+func (f fixedValues) checkHeaders(header http.Header) error {
+	for _, i := range f.plan.filled {
+		a, planned := &f.all[i], &f.planned.Arguments[i]
+		lines := header[a.WireName]
 		if a.In != tool.InHeader || planned.Fill == nil || len(lines) == 0 {
 			continue
 		}
 		if _, value := planned.SentAs(style.In(a.In), a.WireName); len(lines) > 1 || strings.Trim(lines[0], " \t") != value {
-			return r.wrongFill(tool.InHeader, a.WireName, value)
+			return f.wrongFill(tool.InHeader, a.WireName, value)
 		}
 	}
 	return nil
 }
 
-// checkFilled checks a property of the body that the gateway fills.
-func (r *requestReader) checkFilled(argument int, value jsontext.Value) error {
-	if fill := r.planned.Arguments[argument].Fill; fill != nil && !plan.SameScalar(value, fill) {
-		return r.wrongFill(tool.InBody, r.all[argument].WireName, string(fill))
+// checkProperty checks a property of the body that the gateway fills.
+func (f fixedValues) checkProperty(argument int, value jsontext.Value) error {
+	if fill := f.planned.Arguments[argument].Fill; fill != nil && !plan.SameScalar(value, fill) {
+		return f.wrongFill(tool.InBody, f.all[argument].WireName, string(fill))
 	}
 	return nil
 }
 
-func (r *requestReader) wrongFill(in tool.Location, name, value string) error {
+func (f fixedValues) wrongFill(in tool.Location, name, value string) error {
 	return &RequestError{
 		Kind: UnfitValue, In: in, Name: name,
-		Message: "the " + string(in) + " parameter " + text.Cut(name, validate.MaxProblem) + " of " + r.tool.Operation() + " must be " + text.Cut(value, validate.MaxProblem) + ", and be given once",
+		Message: "the " + string(in) + " parameter " + text.Cut(name, validate.MaxProblem) + " of " + f.tool.Operation() + " must be " + text.Cut(value, validate.MaxProblem) + ", and be given once",
 	}
 }

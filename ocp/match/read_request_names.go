@@ -47,7 +47,7 @@ func CheckNames(c *tool.Call) error {
 
 // checkNames is like CheckNames, for all arguments of a request.
 func (r *requestReader) checkNames() error {
-	for walk := wire.Into(r.out); walk.Next(); { // the object is not closed yet, which ends the loop
+	for walk := wire.Into(r.arguments.text); walk.Next(); { // the object is not closed yet, which ends the loop
 		if !isNested(walk.Value) {
 			continue
 		}
