@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/fairwayhq/fairway/internal/expr"
+	"github.com/fairwayhq/fairway/internal/yamltree"
 	"github.com/fairwayhq/fairway/oagent/assertion"
 )
 
@@ -153,7 +153,7 @@ type uncompiled struct {
 func (r *reader) fault(n *yaml.Node, rule, format string, arguments ...any) {
 	r.faults = append(r.faults, &LintError{
 		Location: r.location,
-		Line:     r.before + n.Line,
+		Line:     n.Line,
 		Column:   n.Column,
 		Rule:     rule,
 		Message:  fmt.Sprintf(format, arguments...),
@@ -163,27 +163,23 @@ func (r *reader) fault(n *yaml.Node, rule, format string, arguments ...any) {
 // read returns the agent, or nil if the document is empty. The agent is valid only if there
 // are no faults.
 func (r *reader) read() *Agent {
-	var document, more yaml.Node
-	decoder := yaml.NewDecoder(bytes.NewReader(r.source))
-	if err := decoder.Decode(&document); err != nil {
-		if !errors.Is(err, io.EOF) {
-			r.faults = append(r.faults, r.syntax(err))
-		}
+	root, err := yamltree.Parse(r.source, yamltree.Options{Aliases: true, Before: r.before})
+	switch {
+	case errors.Is(err, yamltree.ErrEmpty):
 		return nil
-	}
-	// YAML accepts more line breaks than splitDocuments does.
-	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
+	case errors.Is(err, yamltree.ErrSecondDocument): // YAML accepts more line breaks than splitDocuments does
 		r.faults = append(r.faults, &LintError{
 			Location: r.location, Line: r.before + 1,
 			Message: "a second document starts here after a line break other than LF; end each line with LF or CR LF",
 		})
 		return nil
-	}
-	if len(document.Content) != 1 || isNull(document.Content[0]) {
+	case err != nil:
+		r.faults = append(r.faults, r.syntax(err))
+		return nil
+	case yamltree.IsNull(root):
 		return nil
 	}
-	root := document.Content[0]
-	a := &Agent{RetainMemory: true, Source: r.source, Location: r.location, Line: r.before + root.Line}
+	a := &Agent{RetainMemory: true, Source: r.source, Location: r.location, Line: root.Line}
 	sum := sha256.Sum256(r.source)
 	a.Hash = hex.EncodeToString(sum[:])
 	r.agent(a, root)
@@ -195,16 +191,11 @@ func (r *reader) read() *Agent {
 
 // syntax converts an error of the YAML parser to a LintError.
 func (r *reader) syntax(err error) *LintError {
-	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	fault := &LintError{Location: r.location}
-	if rest, ok := strings.CutPrefix(message, "line "); ok {
-		if number, what, ok := strings.Cut(rest, ": "); ok {
-			if line, err := strconv.Atoi(number); err == nil {
-				fault.Line, message = r.before+line, what
-			}
-		}
+	if located, ok := errors.AsType[*yamltree.Error](err); ok {
+		fault.Line, err = located.Line, located.Err
 	}
-	fault.Message = "invalid YAML: " + strings.ReplaceAll(message, "\n", " ")
+	fault.Message = "invalid YAML: " + err.Error()
 	return fault
 }
 
@@ -221,7 +212,7 @@ func (r *reader) compile(a *Agent) {
 			r.fault(p.node, p.rule, "all expressions together exceed the limit of %d bytes", MaxExpressions)
 			return
 		}
-		source := assertion.Source{Expression: p.node.Value, Rule: p.rule, Line: r.before + p.node.Line}
+		source := assertion.Source{Expression: p.node.Value, Rule: p.rule, Line: p.node.Line}
 		if err := p.compile(source, names); err != nil {
 			r.faults = append(r.faults, r.locate(p, err)...)
 		}
@@ -232,11 +223,11 @@ func (r *reader) compile(a *Agent) {
 func (r *reader) locate(p uncompiled, err error) LintErrors {
 	fault, ok := errors.AsType[*expr.CompileError](err)
 	if !ok {
-		return LintErrors{{Location: r.location, Line: r.before + p.node.Line, Column: p.node.Column, Rule: p.rule, Message: err.Error()}}
+		return LintErrors{{Location: r.location, Line: p.node.Line, Column: p.node.Column, Rule: p.rule, Message: err.Error()}}
 	}
 	var faults LintErrors
 	for _, place := range fault.Positions {
-		e := &LintError{Location: r.location, Line: r.before + p.node.Line, Column: p.node.Column, Rule: p.rule, Message: place.Message}
+		e := &LintError{Location: r.location, Line: p.node.Line, Column: p.node.Column, Rule: p.rule, Message: place.Message}
 		switch {
 		case place.Line == 0:
 		case p.node.Style&yaml.LiteralStyle != 0:
@@ -258,7 +249,7 @@ func (r *reader) locate(p uncompiled, err error) LintErrors {
 // position in the expression be mapped to a column of the file.
 func (r *reader) isVerbatim(n *yaml.Node) bool {
 	line := r.source
-	for range n.Line - 1 {
+	for range n.Line - r.before - 1 {
 		_, line, _ = bytes.Cut(line, []byte("\n"))
 	}
 	line, _, _ = bytes.Cut(line, []byte("\n"))

@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/fairwayhq/fairway/internal/yamltree"
 	"github.com/fairwayhq/fairway/oagent/assertion"
 )
 
@@ -35,7 +36,7 @@ type field struct {
 
 // agent reads the whole document (OpenAgentSpec v1, Agent).
 func (r *reader) agent(a *Agent, root *yaml.Node) {
-	if kind := member(root, "kind"); kind != nil && !isNull(kind) && kind.Value != DocumentKind {
+	if kind := yamltree.Member(root, "kind"); kind != nil && !yamltree.IsNull(kind) && kind.Value != DocumentKind {
 		r.fault(kind, "kind", "unsupported kind %.64q; expected %q", kind.Value, DocumentKind)
 		return
 	}
@@ -75,15 +76,15 @@ func (r *reader) capabilities(a *Agent, n *yaml.Node, rule string) {
 			r.fault(key, rule, "line %d already has %s, and both would share one entry of the Engagement; keep one of them", line, reference.Name)
 			return
 		}
-		lines[reference.Name] = r.before + key.Line
+		lines[reference.Name] = key.Line
 		a.index[reference.Name] = len(a.Capabilities)
-		a.Capabilities = append(a.Capabilities, r.capability(reference, value, rule, r.before+key.Line))
+		a.Capabilities = append(a.Capabilities, r.capability(reference, value, rule, key.Line))
 	})
 }
 
 func (r *reader) capability(reference Reference, n *yaml.Node, rule string, line int) Capability {
 	c := Capability{Reference: reference, CollectResults: true, UserIdentity: true, Line: line}
-	if isNull(n) {
+	if yamltree.IsNull(n) {
 		return c
 	}
 	r.mapping(n, rule, []field{
@@ -111,7 +112,7 @@ func (r *reader) restriction(n *yaml.Node, rule string) *Restriction {
 }
 
 func (r *reader) guardrail(n *yaml.Node, rule string) *Guardrail {
-	g := &Guardrail{Line: r.before + n.Line}
+	g := &Guardrail{Line: n.Line}
 	r.mapping(n, rule, []field{
 		{"tool_name", "the tool that the guardrail calls", func(n *yaml.Node, rule string) { g.Tool = r.name(n, rule) }},
 		{"assertion", "what must hold for the tool's output, in CEL", func(n *yaml.Node, rule string) {
@@ -140,7 +141,7 @@ func (r *reader) exposes(a *Agent, n *yaml.Node, rule string) {
 
 // expression reads a CEL expression, which is compiled when all names are known.
 func (r *reader) expression(n *yaml.Node, rule string, compile func(assertion.Source, *assertion.Names) error) {
-	n = resolve(n)
+	n = yamltree.Resolve(n)
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!bool" {
 		plain := *n
 		plain.Value = strconv.FormatBool(r.boolean(n, rule))
@@ -181,11 +182,11 @@ func (r *reader) identifier(n *yaml.Node, rule string) string {
 }
 
 func (r *reader) shortCircuit(n *yaml.Node, rule string) int {
-	n = resolve(n)
+	n = yamltree.Resolve(n)
 	number, err := strconv.Atoi(n.Value)
 	switch {
 	case n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || err != nil:
-		r.fault(n, rule, "expected a whole number, not %s", describeNode(n))
+		r.fault(n, rule, "expected a whole number, not %s", yamltree.Describe(n))
 	case number < 2:
 		r.fault(n, rule, "%d would refuse every call; use 2 or more, or omit short_circuit for no limit", number)
 	case number > MaxShortCircuit:

@@ -1,13 +1,14 @@
 package oagent
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/fairwayhq/fairway/internal/yamltree"
 )
 
 // mapping reads the fields of a mapping. A key whose value is null counts as absent.
@@ -19,12 +20,12 @@ func (r *reader) mapping(n *yaml.Node, rule string, fields []field) {
 			r.fault(key, rule, "unknown key%s; known keys: %s", suggest(key.Value, namesOf(fields)), strings.Join(namesOf(fields), ", "))
 			return
 		}
-		if !isNull(value) {
+		if !yamltree.IsNull(value) {
 			seen[key.Value] = true
 			fields[at].read(value, rule)
 		}
 	})
-	if resolve(n).Kind != yaml.MappingNode {
+	if yamltree.Resolve(n).Kind != yaml.MappingNode {
 		return
 	}
 	for _, f := range fields {
@@ -44,28 +45,26 @@ func namesOf(fields []field) []string {
 
 // each calls entry for each entry of a mapping. It checks that the keys are unique strings.
 func (r *reader) each(n *yaml.Node, rule string, most int, entry func(key, value *yaml.Node, rule string)) {
-	mapping := resolve(n)
+	mapping := yamltree.Resolve(n)
 	if mapping.Kind != yaml.MappingNode {
-		r.fault(n, rule, "expected a mapping of keys to values, not %s", describeNode(mapping))
+		r.fault(n, rule, "expected a mapping of keys to values, not %s", yamltree.Describe(mapping))
 		return
 	}
 	if len(mapping.Content) > 2*most {
 		r.fault(n, rule, "the limit is %d entries", most)
 		return
 	}
-	lines := make(map[string]int)
+	keys := make(yamltree.Keys)
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		key, value := mapping.Content[i], mapping.Content[i+1]
-		if key.Kind != yaml.ScalarNode || key.ShortTag() != "!!str" {
-			r.fault(key, rule, "a key must be a string, not %s; put it in quotes", describeNode(key))
+		path := rule
+		if yamltree.IsString(key) {
+			path = join(rule, key.Value)
+		}
+		if err := keys.Add(key); err != nil {
+			r.fault(key, path, "%v", err)
 			continue
 		}
-		path := join(rule, key.Value)
-		if line, taken := lines[key.Value]; taken {
-			r.fault(key, path, "duplicate key; line %d already has it", line)
-			continue
-		}
-		lines[key.Value] = r.before + key.Line
 		entry(key, value, path)
 	}
 }
@@ -90,12 +89,12 @@ func lastKey(rule string) string {
 
 // text reads a non-empty string.
 func (r *reader) text(n *yaml.Node, rule string, most int) string {
-	n = resolve(n)
+	n = yamltree.Resolve(n)
 	switch {
 	case n.Kind != yaml.ScalarNode:
-		r.fault(n, rule, "expected a string, not %s", describeNode(n))
+		r.fault(n, rule, "expected a string, not %s", yamltree.Describe(n))
 	case n.ShortTag() != "!!str":
-		r.fault(n, rule, "expected a string, not %s; put it in quotes", describeNode(n))
+		r.fault(n, rule, "expected a string, not %s; put it in quotes", yamltree.Describe(n))
 	case strings.TrimSpace(n.Value) == "":
 		r.fault(n, rule, "the value is empty")
 	case len(n.Value) > most:
@@ -106,65 +105,9 @@ func (r *reader) text(n *yaml.Node, rule string, most int) string {
 
 // boolean reads true or false. It also accepts True and False, as Python writes them.
 func (r *reader) boolean(n *yaml.Node, rule string) bool {
-	n = resolve(n)
-	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!bool" {
-		switch n.Value {
-		case "true", "True", "TRUE":
-			return true
-		case "false", "False", "FALSE":
-			return false
-		}
+	value, ok := yamltree.Bool(n)
+	if !ok {
+		r.fault(n, rule, "expected true or false, not %s", yamltree.Describe(yamltree.Resolve(n)))
 	}
-	r.fault(n, rule, "expected true or false, not %s", describeNode(n))
-	return false
-}
-
-// resolve returns the node that an alias refers to. Aliases cannot make a document grow
-// without limit, because the schema limits the depth of reading.
-func resolve(n *yaml.Node) *yaml.Node {
-	if n.Kind == yaml.AliasNode && n.Alias != nil {
-		return n.Alias
-	}
-	return n
-}
-
-func isNull(n *yaml.Node) bool {
-	n = resolve(n)
-	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
-}
-
-// member returns the value of a key of a mapping, or nil if there is none.
-func member(n *yaml.Node, name string) *yaml.Node {
-	if n = resolve(n); n.Kind != yaml.MappingNode {
-		return nil
-	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Kind == yaml.ScalarNode && n.Content[i].Value == name {
-			return resolve(n.Content[i+1])
-		}
-	}
-	return nil
-}
-
-// describeNode returns the kind of a node for messages, with its text if that is short.
-func describeNode(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "a mapping"
-	case yaml.SequenceNode:
-		return "a list"
-	case yaml.AliasNode:
-		return "an alias"
-	}
-	switch n.ShortTag() {
-	case "!!str":
-		return fmt.Sprintf("the string %.64q", n.Value)
-	case "!!null":
-		return "null"
-	case "!!bool":
-		return "the boolean " + n.Value
-	case "!!int", "!!float":
-		return fmt.Sprintf("the number %.64s", n.Value)
-	}
-	return fmt.Sprintf("a value of type %.64s", n.ShortTag())
+	return value
 }

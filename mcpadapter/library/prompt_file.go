@@ -1,6 +1,7 @@
 package library
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/internal/yamltree"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 )
 
@@ -57,7 +59,12 @@ func ReadPrompts(data []byte, read func(path string) ([]byte, error)) ([]Prompt,
 	if len(data) > MaxPromptFile {
 		return nil, fmt.Errorf("the file is larger than %d bytes", MaxPromptFile)
 	}
-	root, err := promptTree(data)
+	options := yamltree.Options{MaxDepth: maxPromptFileDepth}
+	parse := yamltree.Parse
+	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
+		parse = yamltree.ParseJSON
+	}
+	root, err := parse(data, options)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +84,7 @@ func ReadPrompts(data []byte, read func(path string) ([]byte, error)) ([]Prompt,
 		}
 		seen[p.Name] = true
 		prompts = append(prompts, p)
-		return at(n, err)
+		return yamltree.At(n, err)
 	})
 	return prompts, err
 }
@@ -92,26 +99,25 @@ type promptFile struct {
 // is needed, is an error.
 func (f *promptFile) members(n *yaml.Node, readers map[string]func(*yaml.Node) error, needed ...string) error {
 	if n.Kind != yaml.MappingNode {
-		return at(n, fmt.Errorf("a mapping with %s is wanted here", strings.Join(namesOf(readers), ", ")))
+		return yamltree.At(n, fmt.Errorf("expected a mapping with the keys %s, not %s", strings.Join(namesOf(readers), ", "), yamltree.Describe(n)))
 	}
-	seen := make(map[string]bool)
+	seen := make(yamltree.Keys)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
-		read := readers[key.Value]
-		switch {
-		case read == nil:
-			return at(key, fmt.Errorf("%q is not known here; known are %s", text.Cut(key.Value, text.MaxQuoted), strings.Join(namesOf(readers), ", ")))
-		case seen[key.Value]:
-			return at(key, fmt.Errorf("%s is given twice", key.Value))
+		if err := seen.Add(key); err != nil {
+			return yamltree.At(key, err)
 		}
-		seen[key.Value] = true
+		read := readers[key.Value]
+		if read == nil {
+			return yamltree.At(key, fmt.Errorf("unknown key %q; known keys: %s", text.Cut(key.Value, text.MaxQuoted), strings.Join(namesOf(readers), ", ")))
+		}
 		if err := read(value); err != nil {
-			return at(value, err)
+			return yamltree.At(value, err)
 		}
 	}
 	for _, name := range needed {
-		if !seen[name] {
-			return at(n, fmt.Errorf("%s is missing", name))
+		if seen[name] == 0 {
+			return yamltree.At(n, fmt.Errorf("missing required key %s", name))
 		}
 	}
 	return nil
@@ -128,14 +134,14 @@ func namesOf(readers map[string]func(*yaml.Node) error) (names []string) {
 // items passes each item of a list to read.
 func (f *promptFile) items(n *yaml.Node, what string, most int, read func(*yaml.Node) error) error {
 	if n.Kind != yaml.SequenceNode {
-		return at(n, fmt.Errorf("%s must be a list", what))
+		return yamltree.At(n, fmt.Errorf("%s must be a list", what))
 	}
 	if len(n.Content) > most {
-		return at(n, fmt.Errorf("there are more than %d %s", most, what))
+		return yamltree.At(n, fmt.Errorf("there are more than %d %s", most, what))
 	}
 	for _, item := range n.Content {
 		if err := read(item); err != nil {
-			return at(item, err)
+			return yamltree.At(item, err)
 		}
 	}
 	return nil
@@ -146,7 +152,7 @@ func (f *promptFile) items(n *yaml.Node, what string, most int, read func(*yaml.
 func textInto(to *string) func(*yaml.Node) error {
 	return func(n *yaml.Node) error {
 		if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
-			return errors.New("a text is wanted here")
+			return fmt.Errorf("expected a string, not %s", yamltree.Describe(n))
 		}
 		*to = n.Value
 		return nil
@@ -156,12 +162,12 @@ func textInto(to *string) func(*yaml.Node) error {
 func textsInto(to *[]string) func(*yaml.Node) error {
 	return func(n *yaml.Node) error {
 		if n.Kind != yaml.SequenceNode {
-			return errors.New("a list of texts is wanted here")
+			return fmt.Errorf("expected a list of strings, not %s", yamltree.Describe(n))
 		}
 		*to = make([]string, len(n.Content))
 		for i, item := range n.Content {
 			if err := textInto(&(*to)[i])(item); err != nil {
-				return at(item, err)
+				return yamltree.At(item, err)
 			}
 		}
 		return nil
@@ -170,10 +176,12 @@ func textsInto(to *[]string) func(*yaml.Node) error {
 
 func boolInto(to *bool) func(*yaml.Node) error {
 	return func(n *yaml.Node) error {
-		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" {
-			return errors.New("true or false is wanted here")
+		value, ok := yamltree.Bool(n)
+		if !ok {
+			return fmt.Errorf("expected true or false, not %s", yamltree.Describe(n))
 		}
-		return n.Decode(to)
+		*to = value
+		return nil
 	}
 }
 
@@ -265,10 +273,8 @@ func (f *promptFile) content(n *yaml.Node, c *PromptContent) error {
 		c.Type = "text"
 		return templateInto(&c.Text, &isText)(n)
 	}
-	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == "type" {
-			c.Type = n.Content[i+1].Value
-		}
+	if kind := yamltree.Member(n, "type"); kind != nil {
+		c.Type = kind.Value
 	}
 	kind := func(*yaml.Node) error { return nil }
 	switch c.Type {

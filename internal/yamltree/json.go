@@ -1,4 +1,4 @@
-package library
+package yamltree
 
 import (
 	"bytes"
@@ -11,9 +11,10 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// jsonTree parses JSON into the equivalent YAML nodes.
-func jsonTree(data []byte) (*yaml.Node, error) {
-	if err := wire.CheckDepth(data, maxPromptFileDepth); err != nil {
+// ParseJSON reads a text that is one JSON value into the equivalent YAML nodes. YAML parsers do not
+// read all JSON: they do not support surrogate pairs (\ud83d\ude00). MaxDepth is required.
+func ParseJSON(data []byte, options Options) (*yaml.Node, error) {
+	if err := wire.CheckDepth(data, options.MaxDepth); err != nil {
 		return nil, err
 	}
 	t := jsonNodes{data: data, decoder: jsontext.NewDecoder(bytes.NewReader(data))}
@@ -24,9 +25,9 @@ func jsonTree(data []byte) (*yaml.Node, error) {
 		}
 	}
 	if err != nil {
-		return nil, &lineError{t.line(), err}
+		return nil, &Error{options.Before + t.line(), err}
 	}
-	return root, nil
+	return root, options.check(root, 0)
 }
 
 // jsonNodes builds YAML nodes from JSON tokens.
