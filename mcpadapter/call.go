@@ -10,6 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -44,8 +45,8 @@ func (q toolRequest) callTool() *jsonrpc.Fault {
 		tool.RecordCall(q.caller, nil, string(tool.UnknownTool))
 		return q.unknownTool(name)
 	}
-	if c != nil && len(c.headers) > 0 {
-		if f := q.checkParamHeaders(c.headers); f != nil {
+	if c != nil && len(c.headers) > 0 && q.version.Stateless() && q.header != nil {
+		if f := negotiation.CheckArguments(c.headers, q.header, q.params.arguments); f != nil {
 			tool.RecordCall(q.caller, c.tool, string(tool.InvalidArguments))
 			return f
 		}

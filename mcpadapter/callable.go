@@ -2,12 +2,12 @@ package mcpadapter
 
 import (
 	"bytes"
-	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -20,15 +20,8 @@ type callable struct {
 	tool    *tool.Tool
 	hidden  bool                           // whether only prompts and resources may call it
 	needs   elicit.Needs                   // what it may need from the client during a call
-	headers []argumentHeader               // headers that repeat arguments (2026-07-28)
+	headers []negotiation.ArgumentHeader   // headers that repeat arguments (2026-07-28)
 	output  [revision.V20260728 + 1]output // how successful results are encoded, by revision
-}
-
-// An argumentHeader is a header that repeats an argument.
-type argumentHeader struct {
-	header   string // in canonical form
-	shown    string // as in error messages
-	argument string
 }
 
 // callables returns the callables of a Toolset by name.
@@ -37,25 +30,13 @@ func (s *Server) callables(tools *tool.Toolset) map[string]*callable {
 	all, byName := make([]callable, len(list)), make(map[string]*callable, len(list))
 	for i, t := range list {
 		c := &all[i]
-		*c = callable{tool: t, hidden: library.IsHidden(t), needs: elicit.NeedsOf(t), headers: argumentHeaders(t)}
+		*c = callable{tool: t, hidden: library.IsHidden(t), needs: elicit.NeedsOf(t), headers: negotiation.ArgumentHeaders(t)}
 		for v := range c.output {
 			c.output[v] = s.outputOf(t, c.needs, revision.Revision(v))
 		}
 		byName[t.Name] = c
 	}
 	return byName
-}
-
-// argumentHeaders returns the headers that repeat arguments of the tool. Clients do not see
-// non-inferrable arguments, so no header repeats them.
-func argumentHeaders(t *tool.Tool) (headers []argumentHeader) {
-	for i := range t.Arguments {
-		if a := &t.Arguments[i]; a.MCPHeader != "" && !a.NonInferrable {
-			shown := paramHeader + a.MCPHeader
-			headers = append(headers, argumentHeader{http.CanonicalHeaderKey(shown), shown, a.Name})
-		}
-	}
-	return headers
 }
 
 // callable returns the tool with that name, or nil if it does not exist.

@@ -224,25 +224,6 @@ func (c *connection) setNegotiated(v revision.Revision, can elicit.Capabilities)
 	c.watcher.Want(subscription.All)
 }
 
-// agree determines the revision of a message that has no HTTP headers: the one in its _meta, or else
-// the one that initialize has negotiated.
-func (c *connection) agree(x *exchange, method string) *jsonrpc.Fault {
-	described, f := x.readMeta()
-	if f != nil || described.version == nil || method == "initialize" {
-		return f
-	}
-	name := wire.Text(described.version)
-	v := c.server.revisionOf(name)
-	if v == revision.Unknown {
-		return x.server.unsupportedVersion(name)
-	}
-	x.version = v
-	if v.Stateless() {
-		return x.checkMeta(described)
-	}
-	return nil
-}
-
 // cancelRequest serves notifications/cancelled.
 func (x *exchange) cancelRequest() {
 	id := wire.MemberOf(x.params.raw, "requestId")

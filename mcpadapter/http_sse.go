@@ -11,6 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
@@ -25,12 +26,12 @@ import (
 // wantsLegacyStream reports whether a GET of the endpoint comes from an HTTP+SSE client, which sends
 // neither a session id nor a version header.
 func wantsLegacyStream(r *http.Request) bool {
-	return r.Header[sessionHeader] == nil && r.Header[versionHeader] == nil
+	return r.Header[sessionHeader] == nil && r.Header[negotiation.VersionHeader] == nil
 }
 
 // serveLegacyStream opens the stream of a client and serves its messages until the stream ends.
 func (h *httpExchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *jsonrpc.Fault {
-	if !h.server.supports(revision.V20241105) {
+	if !h.server.enabled.Has(revision.V20241105) {
 		f := jsonrpc.Faultf(http.StatusMethodNotAllowed, jsonrpc.InvalidRequest,
 			"HTTP+SSE of revision 2024-11-05 is not offered here: POST to the endpoint itself")
 		f.Anonymous, f.Allow = true, true

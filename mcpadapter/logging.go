@@ -5,9 +5,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -16,22 +16,6 @@ import (
 // 2026-07-28 the server chooses the level for them.
 const defaultLogLevel stream.Level = 2
 
-// levelNames lists the levels for error messages.
-const levelNames = "one of debug, info, notice, warning, error, critical, alert and emergency"
-
-// checkLogLevel returns a fault for an unknown log level (MCP 2026-07-28, Logging, Error Handling).
-// Null counts as absent.
-func checkLogLevel(level jsontext.Value) *jsonrpc.Fault {
-	switch kind := level.Kind(); {
-	case kind == 0, kind == 'n', stream.LevelOf(wire.Text(level)) != 0:
-		return nil
-	case kind == '"':
-		return badMeta(metaLogLevel, levelNames+", not "+text.Cut(string(level), text.MaxQuoted))
-	default:
-		return badMeta(metaLogLevel, levelNames+", not "+wire.KindName(kind))
-	}
-}
-
 // A clientLog sends log messages and progress notifications to the client while a message is served.
 type clientLog struct{ *message }
 
@@ -39,7 +23,7 @@ type clientLog struct{ *message }
 func (l clientLog) setLevel() *jsonrpc.Fault {
 	level := stream.LevelOf(wire.Text(wire.MemberOf(l.params.raw, "level")))
 	if level == 0 {
-		return jsonrpc.BadParams("params.level must be " + levelNames)
+		return jsonrpc.BadParams("params.level must be " + stream.LevelNames)
 	}
 	if l.state != nil {
 		l.state.SetLogLevel(level)
@@ -55,7 +39,7 @@ func (l clientLog) Logs(level stream.Level) bool {
 		return false
 	}
 	if l.version.Stateless() {
-		wanted := stream.LevelOf(wire.Text(wire.MemberOf(l.params.meta, metaLogLevel)))
+		wanted := stream.LevelOf(wire.Text(wire.MemberOf(l.params.meta, negotiation.MetaLogLevel)))
 		return wanted != 0 && level >= wanted
 	}
 	wanted := defaultLogLevel

@@ -12,6 +12,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
@@ -62,6 +63,27 @@ func (x *exchange) serveMessage(data []byte) {
 	default:
 		x.dispatch(method)
 	}
+}
+
+// agree determines the revision of the message and checks the message against the rules of that
+// revision.
+func (x *exchange) agree(method string) *jsonrpc.Fault {
+	if x.batched && method == "initialize" {
+		return jsonrpc.Malformed("initialize must not be part of a batch: send it by itself")
+	}
+	terms := negotiation.Terms{Version: x.version, Client: x.client}
+	message := negotiation.Message{
+		Header: x.header, Method: method, Request: x.id != nil,
+		Params: x.params.raw, Meta: x.params.meta, Named: methods[method].named,
+	}
+	var f *jsonrpc.Fault
+	if x.connection != nil {
+		f = terms.AgreeWithoutHeaders(x.server.enabled, &message)
+	} else {
+		f = terms.Agree(x.server.enabled, &message)
+	}
+	x.version, x.client = terms.Version, terms.Client
+	return f
 }
 
 // open checks the envelope of a message and reads its id and parameters. The returned method is ""

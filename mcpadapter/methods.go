@@ -13,6 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
@@ -128,12 +129,12 @@ func (q lifecycleRequest) initialize() *jsonrpc.Fault {
 	if q.params.protocolVersion.Kind() != '"' {
 		return jsonrpc.BadParams("params.protocolVersion must be a string that names a revision, such as %q", revision.NewestStateful)
 	}
-	v := q.server.revisionOf(wire.Text(q.params.protocolVersion))
+	v := q.server.enabled.Of(wire.Text(q.params.protocolVersion))
 	if v == revision.Unknown || v.Stateless() {
-		v = q.server.newestStateful()
+		v = q.server.enabled.NewestStateful()
 	}
 	if v == revision.Unknown {
-		return q.server.unsupportedVersion(wire.Text(q.params.protocolVersion))
+		return negotiation.Unsupported(q.server.enabled, wire.Text(q.params.protocolVersion))
 	}
 	q.beginSession(v, elicit.ReadCapabilities(wire.MemberOf(q.params.raw, "capabilities")))
 	b := wire.AppendString(append(q.beginResult(), `"protocolVersion":`...), v.String())
@@ -181,7 +182,7 @@ func (q lifecycleRequest) ping() *jsonrpc.Fault {
 // supported revisions and the server's capabilities.
 func (q lifecycleRequest) discover() *jsonrpc.Fault {
 	b := append(q.beginResult(), `"supportedVersions":`...)
-	b = q.server.appendEnabled(b)
+	b = q.server.enabled.AppendTo(b)
 	b = q.appendCapabilities(append(b, `,"capabilities":`...), q.version)
 	b = append(b, ',')
 	b = q.server.appendFreshness(b)

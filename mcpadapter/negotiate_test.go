@@ -100,14 +100,6 @@ func TestHeadersRepeatTheBody(t *testing.T) {
 			}
 		})
 	}
-	for _, header := range []string{methodHeader, nameHeader} {
-		t.Run(header+"/twice", func(t *testing.T) {
-			x := exchange{message: message{header: map[string][]string{header: {"same", "same"}}}}
-			if f := x.checkRepeated(header, "member", "same"); f == nil || !strings.Contains(f.Message, "2 times") {
-				t.Errorf("got %+v, want a fault that says that the header is sent 2 times", f)
-			}
-		})
-	}
 }
 
 func TestMetaIsRequired(t *testing.T) {

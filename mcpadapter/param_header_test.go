@@ -3,6 +3,7 @@ package mcpadapter
 import (
 	"encoding/base64"
 	"maps"
+	"net/http"
 	"testing"
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
@@ -58,11 +59,19 @@ func TestParamHeaders(t *testing.T) {
 	}
 }
 
-// Over a connection there are no headers.
+// Over a connection there are no headers, so none can be missing.
 func TestParamHeadersOverConnection(t *testing.T) {
-	m := message{version: revision.V20260728, params: params{arguments: []byte(`{"region":"x"}`)}}
-	tool, _ := build(t, payments, tool.BuildOptions{}).Tool("route")
-	if f := (toolRequest{&m}).checkParamHeaders(argumentHeaders(tool)); f != nil {
-		t.Error(f.Message)
+	tools := build(t, payments, tool.BuildOptions{})
+	for _, c := range []struct {
+		header http.Header
+		ok     bool
+	}{{nil, true}, {http.Header{}, false}} {
+		m := message{
+			server: New(Options{}), site: &Site{}, tools: tools, caller: echo, ctx: t.Context(), out: bufferOf(), header: c.header,
+			version: revision.V20260728, params: params{name: []byte(`"route"`), arguments: []byte(`{"region":"x"}`)},
+		}
+		if f := (toolRequest{&m}).callTool(); (f == nil) != c.ok {
+			t.Errorf("with the header %v: fault %+v", c.header, f)
+		}
 	}
 }

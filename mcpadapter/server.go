@@ -6,8 +6,8 @@
 //
 //  1. Server.ServeHTTP (server.go) checks the method and the headers (internal/admission), resumes
 //     the session of its signed id (session.go, internal/session), and reads the body up to a limit.
-//  2. message.go parses the JSON-RPC message. negotiate.go determines the revision and checks the
-//     rules of that revision.
+//  2. message.go parses the JSON-RPC message. Package internal/negotiation determines the revision and
+//     checks the rules of that revision.
 //  3. methods.go selects the type of the method, such as toolRequest for tools/call. All of them embed
 //     the message that they serve.
 //  4. call.go serves tools/call: it finds the tool (callable.go), passes the arguments to a tool.Caller
@@ -38,6 +38,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
@@ -154,7 +155,7 @@ type Options struct {
 type Server struct {
 	options Options
 	pages   admission.PageRules
-	enabled []revision.Revision // enabled revisions, newest first
+	enabled revision.Set
 	signer  func() *session.Signer
 	library atomic.Pointer[library.Library] // never nil
 	latest  atomic.Pointer[catalog]
@@ -222,6 +223,9 @@ func orDefault[T int | int64 | time.Duration](option *T, value T) {
 	}
 }
 
+// Versions returns the names of all supported revisions, newest first.
+func Versions() []string { return revision.Enabled(nil).Names() }
+
 // ServeHTTP serves one request to the MCP endpoint or to a path below it. It always writes a
 // response. It returns when the response is written; for a stream, when the stream ends.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, site Site) {
@@ -238,7 +242,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, site Site) {
 		header:  r.Header,
 		out:     out,
 		peer:    peer{remote: r.RemoteAddr},
-		version: headerRevision(r.Header),
+		version: negotiation.OfHeader(r.Header),
 	}}}
 	if f := h.route(w, r); f != nil {
 		h.refuse(f)
@@ -281,7 +285,8 @@ func (h *httpExchange) route(w http.ResponseWriter, r *http.Request) *jsonrpc.Fa
 	case r.Method == http.MethodGet && wantsLegacyStream(r):
 		return h.serveLegacyStream(w, r)
 	}
-	if f := h.agreeWithoutBody(r.Method); f != nil {
+	terms := negotiation.Terms{Version: h.version}
+	if f := terms.CheckBodiless(h.server.enabled, r); f != nil {
 		return f
 	}
 	if r.Method == http.MethodDelete {

@@ -17,8 +17,18 @@ import (
 	"github.com/fairwayhq/fairway/internal/shared"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+const (
+	versionHeader    = negotiation.VersionHeader
+	methodHeader     = negotiation.MethodHeader
+	nameHeader       = negotiation.NameHeader
+	metaVersion      = negotiation.MetaVersion
+	metaCapabilities = negotiation.MetaCapabilities
+	metaLogLevel     = negotiation.MetaLogLevel
 )
 
 var revisions = []revision.Revision{revision.V20241105, revision.V20250326, revision.V20250618, revision.V20251125, revision.V20260728}

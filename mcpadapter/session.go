@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/headervalue"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 )
@@ -33,7 +35,7 @@ func (s *Server) sealer() *elicit.Sealer { return s.signer().Sealer }
 // resume restores the session of the request, if the request has a session id. An invalid or expired
 // id yields 404, after which clients start a new session.
 func (h *httpExchange) resume() *jsonrpc.Fault {
-	id, present := headerValue(h.header, sessionHeader)
+	id, present := headervalue.Get(h.header, sessionHeader)
 	if !present || h.version.Stateless() {
 		return nil
 	}
@@ -44,7 +46,7 @@ func (h *httpExchange) resume() *jsonrpc.Fault {
 		f.Anonymous = true
 		return f
 	}
-	if sent := len(h.header[versionHeader]) > 0; sent && h.version != revision.Unknown && h.version != s.Version {
+	if sent := len(h.header[negotiation.VersionHeader]) > 0; sent && h.version != revision.Unknown && h.version != s.Version {
 		f := jsonrpc.Malformed("the session speaks %v and the header MCP-Protocol-Version says %v: send the header with %v, or begin a new session",
 			s.Version, h.version, s.Version)
 		f.Anonymous = true
@@ -52,7 +54,7 @@ func (h *httpExchange) resume() *jsonrpc.Fault {
 	}
 	h.session = &s
 	h.client = s.Client
-	if _, sent := h.header[versionHeader]; !sent {
+	if _, sent := h.header[negotiation.VersionHeader]; !sent {
 		h.version = s.Version
 	}
 	return nil

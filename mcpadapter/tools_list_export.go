@@ -10,7 +10,7 @@ import (
 // revision with initialize. Each tool is on a line of its own and is written before the next one is
 // encoded.
 func (s *Server) WriteTools(out io.Writer, tools *tool.Toolset) error {
-	c, v := s.newCatalog(tools, nil), s.newestStateful()
+	c, v := s.newCatalog(tools, nil), s.enabled.NewestStateful()
 	b := []byte(`{"tools":[`)
 	for i, tool := range c.visible {
 		if i > 0 {

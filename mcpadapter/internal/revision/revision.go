@@ -3,6 +3,7 @@ package revision
 
 import (
 	"slices"
+	"strings"
 )
 
 // A Revision is a published revision of MCP. Its methods say which features it has, so that no other
@@ -62,22 +63,68 @@ func Of(name string) Revision {
 	return Unknown
 }
 
-// Enabled returns the revisions with these names, newest first. Without names it returns all.
-func Enabled(names []string) (spoken []Revision) {
+// A Set is a list of revisions, newest first.
+type Set []Revision
+
+// Enabled returns the revisions with these names. Without names it returns all.
+func Enabled(names []string) (enabled Set) {
 	for v := V20260728; v > Unknown; v-- {
 		if len(names) == 0 || slices.Contains(names, v.String()) {
-			spoken = append(spoken, v)
+			enabled = append(enabled, v)
 		}
 	}
-	return spoken
+	return enabled
 }
 
-// Versions returns the names of all supported revisions, newest first.
-func Versions() (names []string) {
-	for _, v := range Enabled(nil) {
-		names = append(names, v.String())
+// Has reports whether the set contains the revision.
+func (s Set) Has(v Revision) bool { return slices.Contains(s, v) }
+
+// Of returns the revision with that name if the set contains it, otherwise Unknown.
+func (s Set) Of(name string) Revision {
+	if v := Of(name); s.Has(v) {
+		return v
+	}
+	return Unknown
+}
+
+// NewestStateful returns the newest revision with initialize, or Unknown.
+func (s Set) NewestStateful() Revision {
+	for _, v := range s {
+		if !v.Stateless() {
+			return v
+		}
+	}
+	return Unknown
+}
+
+// Names returns the names of the revisions.
+func (s Set) Names() []string {
+	names := make([]string, len(s))
+	for i, v := range s {
+		names[i] = v.String()
 	}
 	return names
+}
+
+// String lists the revisions for messages.
+func (s Set) String() string {
+	names := s.Names()
+	if last := len(names) - 1; last > 0 {
+		return strings.Join(names[:last], ", ") + " and " + names[last]
+	}
+	return strings.Join(names, "")
+}
+
+// AppendTo appends the names as a JSON array.
+func (s Set) AppendTo(dst []byte) []byte {
+	dst = append(dst, '[')
+	for i, v := range s {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(append(append(dst, '"'), v.String()...), '"')
+	}
+	return append(dst, ']')
 }
 
 // Stateless reports whether each request carries its own revision and capabilities, without a
@@ -106,3 +153,41 @@ func (v Revision) SupportsStructuredContent(kind byte) bool {
 // OmitsUnreadID reports whether an error response omits the id if the id of the request cannot be
 // read. Earlier revisions follow JSON-RPC 2.0, where the id is null.
 func (v Revision) OmitsUnreadID() bool { return v == Unknown || v >= V20251125 }
+
+// SupportsProgressMessage reports whether a progress notification may have a message.
+func (v Revision) SupportsProgressMessage() bool { return v >= V20250326 }
+
+// SupportsAudio reports whether content may be audio.
+func (v Revision) SupportsAudio() bool { return v >= V20250326 }
+
+// SupportsResourceLinks reports whether content may be a resource_link.
+func (v Revision) SupportsResourceLinks() bool { return v >= V20250618 }
+
+// SupportsContentMeta reports whether content blocks may have _meta, and annotations may have
+// lastModified.
+func (v Revision) SupportsContentMeta() bool { return v >= V20250618 }
+
+// SupportsIcons reports whether tools, resources and prompts may have icons.
+func (v Revision) SupportsIcons() bool { return v >= V20251125 }
+
+// SupportsOutputSchema reports whether tools may have an outputSchema.
+func (v Revision) SupportsOutputSchema() bool { return v >= V20250618 }
+
+// RequiresObjectOutput reports whether the type of an outputSchema must be object.
+func (v Revision) RequiresObjectOutput() bool { return v < V20260728 }
+
+// SupportsElicitation reports whether clients may support form elicitation.
+func (v Revision) SupportsElicitation() bool { return v >= V20250618 }
+
+// SupportsRichElicitation reports whether forms may have multiple choices, titled choices and defaults, and
+// whether clients may support URL elicitation.
+func (v Revision) SupportsRichElicitation() bool { return v >= V20251125 }
+
+// SupportsRichSampling reports whether sampling may have tools and messages with several parts.
+func (v Revision) SupportsRichSampling() bool { return v >= V20251125 }
+
+// SupportsCompletion reports whether servers declare the capability completions.
+func (v Revision) SupportsCompletion() bool { return v >= V20250326 }
+
+// SupportsExtensions reports whether servers declare the extensions that they support.
+func (v Revision) SupportsExtensions() bool { return v >= V20260728 }

@@ -5,6 +5,9 @@ type Level uint8
 
 var levelNames = [...]string{"", "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
+// LevelNames lists the levels for error messages.
+const LevelNames = "one of debug, info, notice, warning, error, critical, alert and emergency"
+
 // String returns the name of the level.
 func (l Level) String() string { return levelNames[l] }
 

@@ -1,6 +1,7 @@
-package mcpadapter
+package negotiation
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -11,6 +12,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/headervalue"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // paramHeader starts the names of headers that repeat an argument marked with x-mcp-header (MCP
@@ -20,26 +22,41 @@ const paramHeader = "Mcp-Param-"
 // maxSafeInteger is the largest integer that a float64 represents exactly.
 const maxSafeInteger = 1<<53 - 1
 
-// checkParamHeaders checks that headers which repeat arguments have the same values as the
-// arguments. A proxy in front of this server may have decided by the headers. Connections have no
-// headers to check.
-func (q toolRequest) checkParamHeaders(headers []argumentHeader) *jsonrpc.Fault {
-	if !q.version.Stateless() || q.header == nil {
-		return nil
+// An ArgumentHeader is a header that repeats an argument of a tool call.
+type ArgumentHeader struct {
+	header   string // in canonical form
+	shown    string // as in error messages
+	argument string
+}
+
+// ArgumentHeaders returns the headers that repeat arguments of the tool. Clients do not see
+// non-inferrable arguments, so no header repeats them.
+func ArgumentHeaders(t *tool.Tool) (headers []ArgumentHeader) {
+	for i := range t.Arguments {
+		if a := &t.Arguments[i]; a.MCPHeader != "" && !a.NonInferrable {
+			shown := paramHeader + a.MCPHeader
+			headers = append(headers, ArgumentHeader{http.CanonicalHeaderKey(shown), shown, a.Name})
+		}
 	}
+	return headers
+}
+
+// CheckArguments checks that headers which repeat arguments have the same values as the arguments. A
+// proxy in front of this server may have decided by the headers.
+func CheckArguments(headers []ArgumentHeader, header http.Header, arguments jsontext.Value) *jsonrpc.Fault {
 	for i := range headers {
-		if f := q.checkParamHeader(&headers[i]); f != nil {
+		if f := headers[i].check(header, arguments); f != nil {
 			return f
 		}
 	}
 	return nil
 }
 
-// checkParamHeader checks one header. It must be absent if the argument is absent or null.
-func (q toolRequest) checkParamHeader(h *argumentHeader) *jsonrpc.Fault {
+// check checks the header. It must be absent if the argument is absent or null.
+func (h *ArgumentHeader) check(all http.Header, arguments jsontext.Value) *jsonrpc.Fault {
 	header, argument := h.shown, h.argument
-	value := wire.MemberOf(q.params.arguments, argument)
-	values := q.header[h.header]
+	value := wire.MemberOf(arguments, argument)
+	values := all[h.header]
 	switch value.Kind() {
 	case 0, 'n':
 		if len(values) > 0 {
@@ -55,7 +72,7 @@ func (q toolRequest) checkParamHeader(h *argumentHeader) *jsonrpc.Fault {
 	case len(values) > 1:
 		return mismatched("the header %s is sent %d times: send it once, with the value of the argument %s", header, len(values), argument)
 	}
-	sent, _ := headerValue(q.header, h.header)
+	sent, _ := headervalue.Get(all, h.header)
 	if !headervalue.IsText(strings.ReplaceAll(sent, "\t", " ")) {
 		return mismatched("the header %s has characters that a header must not have: send its value as =?base64?…?=", header)
 	}
