@@ -16,6 +16,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/fairwayhq/fairway/internal/shared"
+	"github.com/fairwayhq/fairway/internal/simplify/simplifytest"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -271,7 +272,7 @@ func checkTools(t *testing.T, tools *tool.Toolset) {
 	}
 	for _, item := range members["items"].([]any) {
 		for _, schema := range []string{"input_schema", "output_schema"} {
-			if where := notFlat(item.(map[string]any)[schema]); where != "" {
+			if where := simplifytest.NotFlat(item.(map[string]any)[schema]); where != "" {
 				t.Errorf("%s of %s has %s", schema, item.(map[string]any)["id"], where)
 			}
 		}

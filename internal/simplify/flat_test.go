@@ -1,15 +1,14 @@
 package simplify_test
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/fairwayhq/fairway/internal/simplify"
+	"github.com/fairwayhq/fairway/internal/simplify/simplifytest"
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
@@ -98,63 +97,12 @@ func TestFlat_room(t *testing.T) {
 		if room >= 200 && (len(input) > room || len(output) == 0) || len(output) > room {
 			t.Errorf("room for %d: an input of %d and an output of %d", room, len(input), len(output))
 		}
-		wantFlat(t, input)
+		simplifytest.WantFlat(t, input)
 		if output != nil {
-			wantFlat(t, output)
+			simplifytest.WantFlat(t, output)
 		}
 		if room == 100 && string(output) != `{"type":"object","properties":{"first":{"type":"object","description":"D0 (details left out)"}}}` {
 			t.Errorf("room for %d: %s", room, output)
 		}
 	}
-}
-
-// wantFlat wants a schema that compiles, without $ref, $defs and definitions.
-func wantFlat(t *testing.T, schema jsontext.Value) {
-	t.Helper()
-	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if where := notFlat(parsed); where != "" {
-		t.Errorf("%s in %.300s", where, schema)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("flat:", parsed); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := compiler.Compile("flat:"); err != nil {
-		t.Errorf("%v: %.300s", err, schema)
-	}
-}
-
-// notFlat returns where a schema has one of the keywords that the standards
-// exclude, "" if nowhere. Names of properties, and values, are no keywords.
-func notFlat(schema any) string {
-	members, _ := schema.(map[string]any)
-	for name, value := range members {
-		switch name {
-		case "$ref", "$defs", "definitions":
-			return name
-		case "const", "enum", "default", "examples", "example":
-			continue
-		case "properties", "patternProperties", "dependentSchemas":
-			for property, schema := range value.(map[string]any) {
-				if where := notFlat(schema); where != "" {
-					return name + "/" + property + "/" + where
-				}
-			}
-			continue
-		}
-		if list, is := value.([]any); is {
-			for i, schema := range list {
-				if where := notFlat(schema); where != "" {
-					return fmt.Sprintf("%s/%d/%s", name, i, where)
-				}
-			}
-		}
-		if where := notFlat(value); where != "" {
-			return name + "/" + where
-		}
-	}
-	return ""
 }

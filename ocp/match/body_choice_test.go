@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/shared"
+	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -73,7 +74,7 @@ func checkSent(t *testing.T, called *tool.Tool, arguments, want string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := requestText(t, request); got != want {
+	if got := testdocs.RequestText(t, request); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if request, err = call.Request(context.Background()); err != nil {

@@ -10,111 +10,9 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
-
-// readable is a document whose requests are read back.
-const readable = `
-openapi: 3.1.0
-info: {title: Trains, version: "1.2"}
-servers: [{url: https://api.example.com/v1/}]
-paths:
-  /trips/{id}:
-    parameters:
-      - {name: id, in: path, required: true, schema: {type: string}}
-    get:
-      operationId: getTrip
-      parameters:
-        - {name: page, in: query, schema: {type: integer}}
-        - {name: price, in: query, schema: {type: number}}
-        - {name: direct, in: query, schema: {type: boolean}}
-        - {name: code, in: query, schema: {type: [integer, string]}}
-        - {name: any, in: query, schema: {}}
-        - {name: fields, in: query, explode: false, schema: {type: array, items: {type: string}}}
-        - {name: class, in: query, schema: {type: array, items: {type: string}}}
-        - {name: "expand[]", in: query, schema: {type: array, items: {type: string}}}
-        - {name: seats, in: query, style: pipeDelimited, explode: false, schema: {type: array, items: {type: integer}}}
-        - {name: filter, in: query, style: deepObject, schema: {type: object, properties: {from: {type: string}, stops: {type: array, items: {type: integer}}}}}
-        - {name: where, in: query, schema: {type: object, properties: {lat: {type: number}, lon: {type: number}}}}
-        - {name: query, in: query, content: {application/json: {schema: {type: object}}}}
-        - {name: trip_id, in: query, schema: {type: string}}
-        - {name: X-Trace-Id, in: header, schema: {type: string}}
-        - {name: X-Tags, in: header, schema: {type: array, items: {type: string}}}
-        - {name: theme, in: cookie, schema: {type: string}}
-        - {name: ids, in: cookie, explode: false, schema: {type: array, items: {type: integer}}}
-      responses: {"200": {description: A trip}}
-    patch:
-      operationId: changeTrip
-      requestBody:
-        required: true
-        content:
-          application/json:
-            schema:
-              type: object
-              required: [note]
-              properties:
-                id: {type: string}
-                note: {type: string}
-                seats: {type: integer, default: 1}
-                window: {type: [boolean, "null"]}
-                created: {type: string, readOnly: true}
-      responses: {"204": {description: Changed}}
-  /labels:
-    post:
-      operationId: addLabel
-      parameters: [{name: tag, in: query, schema: {type: string}}]
-      requestBody:
-        content:
-          application/json:
-            schema: {type: object, properties: {name: {type: string}}, additionalProperties: {type: integer}}
-      responses: {"201": {description: Added}}
-  /search:
-    post:
-      operationId: search
-      requestBody: {content: {application/vnd.trains+json: {schema: {oneOf: [{type: string}, {type: array, items: {type: string}}]}}}}
-      responses: {"200": {description: Found}}
-  /forms:
-    post:
-      operationId: form
-      requestBody:
-        content:
-          application/x-www-form-urlencoded:
-            schema: {type: object, properties: {name: {type: string}, seats: {type: integer}, tags: {type: array, items: {type: string}}, meta: {type: object}}}
-            encoding: {meta: {style: deepObject, explode: true}}
-      responses: {"200": {description: OK}}
-  /uploads:
-    post:
-      operationId: upload
-      requestBody:
-        content:
-          multipart/form-data:
-            schema: {type: object, properties: {name: {type: string}, seats: {type: integer}, file: {type: string, format: binary}, meta: {type: object}}}
-      responses: {"200": {description: OK}}
-  /notes:
-    post:
-      operationId: note
-      requestBody: {content: {text/plain: {schema: {type: string}}}}
-      responses: {"200": {description: OK}}
-  /images:
-    post:
-      operationId: image
-      requestBody: {content: {image/*: {}}}
-      responses: {"200": {description: OK}}
-  /whole/{id}:
-    parameters: [{name: id, in: path, required: true, schema: {type: string}}]
-    put:
-      operationId: whole
-      requestBody: {content: {application/json: {schema: {type: object, properties: {note: {type: string}, price: {type: object, properties: {amount: {type: number}, Unit: {type: string}, unit: {type: string}}}, legs: {type: array, items: {type: object, properties: {to: {type: string}}}}}}}}}
-      responses: {"200": {description: OK}}
-  /free:
-    post:
-      operationId: free
-      requestBody: {content: {application/x-www-form-urlencoded: {}}}
-      responses: {"200": {description: OK}}
-  /range/{from}-{to}:
-    parameters: [{name: from, in: path, required: true, schema: {type: integer}}, {name: to, in: path, required: true, schema: {type: integer}}]
-    get: {operationId: range, responses: {"200": {description: OK}}}
-`
 
 const multipartBody = "--b\r\nContent-Disposition: form-data; name=\"name\"\r\n\r\nx\r\n" +
 	"--b\r\nContent-Disposition: form-data; name=\"seats\"\r\n\r\n3\r\n" +
@@ -141,7 +39,7 @@ func (p plainRequest) build(t *testing.T, tools *tool.Toolset) (*tool.Tool, *htt
 }
 
 func TestReadRequest(t *testing.T) {
-	tools := buildTools(t, readable, tool.BuildOptions{})
+	tools := buildTools(t, testdocs.Readable, tool.BuildOptions{})
 	const asJSON, asForm = "Content-Type: application/json", "Content-Type: application/x-www-form-urlencoded"
 	for _, test := range []plainRequest{
 		{"a path", "GET /v1/trips/7", "", "", `{"id":"7"}`},
@@ -211,7 +109,7 @@ func TestReadRequest(t *testing.T) {
 // TestReadRequestRefuses: what one server may read otherwise than another hides
 // nothing from the code that decides on the arguments.
 func TestReadRequestRefuses(t *testing.T) {
-	tools := buildTools(t, readable, tool.BuildOptions{})
+	tools := buildTools(t, testdocs.Readable, tool.BuildOptions{})
 	const asJSON, asForm = "Content-Type: application/json", "Content-Type: application/x-www-form-urlencoded"
 	const asParts = "Content-Type: multipart/form-data; boundary=b"
 	for _, test := range []plainRequest{
@@ -332,7 +230,7 @@ func TestReadRequestRefuses(t *testing.T) {
 
 // TestReadRequestTrailer: a header behind the body is read by some servers only.
 func TestReadRequestTrailer(t *testing.T) {
-	tools := buildTools(t, readable, tool.BuildOptions{})
+	tools := buildTools(t, testdocs.Readable, tool.BuildOptions{})
 	for name, want := range map[string]RequestErrorKind{"X-Trace-Id": AmbiguousValue, "X_trace_id": AmbiguousValue, "Content-Type": AmbiguousValue, "Etag": ""} {
 		tool, r := plainRequest{request: "GET /v1/trips/7"}.build(t, tools)
 		r.Trailer = http.Header{name: {"a"}}
@@ -349,7 +247,7 @@ func TestReadRequestTrailer(t *testing.T) {
 
 // TestReadCall: what is read is held to the schema as a tool call is.
 func TestReadCall(t *testing.T) {
-	tools := buildTools(t, readable, tool.BuildOptions{})
+	tools := buildTools(t, testdocs.Readable, tool.BuildOptions{})
 	for _, test := range []plainRequest{
 		{"good", "PATCH /v1/trips/7?x=1", "Content-Type: application/json", `{"note":"n","other":1}`, `{"_query":{"x":["1"]},"_body":{"other":1}}`},
 		{"nothing undeclared", "PATCH /v1/trips/7", "Content-Type: application/json", `{"note":"n"}`, ""},
@@ -378,7 +276,7 @@ func TestReadCall(t *testing.T) {
 
 // TestCheckNames: what holds for a plain request holds for a tool's call.
 func TestCheckNames(t *testing.T) {
-	tools := buildTools(t, readable, tool.BuildOptions{})
+	tools := buildTools(t, testdocs.Readable, tool.BuildOptions{})
 	for _, test := range []struct{ tool, arguments, want string }{
 		{"whole", `{"id":"7","price":{"amount":5,"Amount":5000}}`, "ambiguous"},
 		{"whole", `{"id":"7","price":{"Amount":5000}}`, "ambiguous"},
@@ -407,7 +305,7 @@ func TestCheckNames(t *testing.T) {
 }
 
 func FuzzReadRequest(f *testing.F) {
-	tools := buildTools(f, readable, tool.BuildOptions{})
+	tools := buildTools(f, testdocs.Readable, tool.BuildOptions{})
 	for i := range tools.Tools() {
 		f.Add(byte(i), "/v1/trips/7?page=2&filter[a][]=1&fields=a%2Cb", "X; a=b", "application/json", `{"a":[1]}`)
 		f.Add(byte(i), "/v1/forms?a;b=%zz&=&lat=1", "theme=a; ids=1,2", "application/x-www-form-urlencoded", `meta[a][0]=1&tags=x&tags=y`)
@@ -435,7 +333,7 @@ func FuzzReadRequest(f *testing.F) {
 }
 
 func BenchmarkReadRequest(b *testing.B) {
-	tools := buildTools(b, readable, tool.BuildOptions{})
+	tools := buildTools(b, testdocs.Readable, tool.BuildOptions{})
 	routes := NewRoutes(tools)
 	r := httptest.NewRequestWithContext(context.Background(), "GET", "/v1/trips/7?page=2&direct=true", http.NoBody)
 	r.Header = http.Header{"Accept": {"*/*"}, "User-Agent": {"test"}, "Authorization": {"Bearer x"}, "Accept-Encoding": {"gzip"}}
@@ -470,7 +368,7 @@ func BenchmarkReadRequest(b *testing.B) {
 
 // TestReadRequestTogether: the plan of a tool is made once, whichever caller is first.
 func TestReadRequestTogether(t *testing.T) {
-	tools := buildTools(t, readable, tool.BuildOptions{})
+	tools := buildTools(t, testdocs.Readable, tool.BuildOptions{})
 	test := plainRequest{request: "GET /v1/trips/7?filter[stops][0]=1&lat=1&page=2"}
 	tool, r := test.build(t, tools)
 	var running sync.WaitGroup

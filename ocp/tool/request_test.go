@@ -97,7 +97,7 @@ func TestRequest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := requestText(t, r); got != test.want {
+			if got := testdocs.RequestText(t, r); got != test.want {
 				t.Errorf("request\n got %s\nwant %s", got, test.want)
 			}
 		})

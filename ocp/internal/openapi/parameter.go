@@ -154,7 +154,7 @@ func isOwnHeader(name string) bool {
 
 // read returns the parameters of OpenAPI 3.
 func (r parameterReader) read(declared []declaration) []Parameter {
-	var all []Parameter
+	all := make([]Parameter, 0, len(declared))
 	for _, d := range declared {
 		p := Parameter{
 			Name:          d.name,

@@ -1,4 +1,5 @@
-// Package testdocs has small OpenAPI documents for tests.
+// Package testdocs has what the tests of ocp share: small OpenAPI documents, and requests as
+// text.
 package testdocs
 
 // Shop has two operations, getOrder and a slow one.
@@ -8,8 +9,8 @@ const Shop = `{"openapi":"3.0.3","info":{"title":"Shop","version":"1"},"servers"
 		"responses":{"200":{"description":"OK","content":{"application/json":{"schema":{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}}}}}}},
 	"/slow":{"get":{"responses":{"200":{"description":"OK"}}}}}}`
 
-// Trains has operations with parameters in each location and with a body.
-const Trains = `
+// trains is the beginning of Trains and Readable.
+const trains = `
 openapi: 3.1.0
 info: {title: Trains, version: "1.2"}
 servers: [{url: https://api.example.com/v1/}]
@@ -20,7 +21,10 @@ paths:
     get:
       operationId: getTrip
       parameters:
-        - {name: fields, in: query, explode: false, schema: {type: array, items: {type: string}}}
+`
+
+// Trains has operations with parameters in each location and with a body.
+const Trains = trains + `        - {name: fields, in: query, explode: false, schema: {type: array, items: {type: string}}}
         - {name: "filter[class]", in: query, schema: {type: string, enum: [first, second]}}
         - {name: page, in: query, schema: {type: integer, default: 1}}
         - {name: X-Trace-Id, in: header, schema: {type: string}}
@@ -254,4 +258,97 @@ paths:
               required: [grant_type, code]
               properties: {grant_type: {type: string, enum: [code]}, code: {type: string}}
       responses: {}
+`
+
+// Readable has operations whose requests can be read back: with parameters of all types and
+// styles, and bodies of several media types.
+const Readable = trains + `        - {name: page, in: query, schema: {type: integer}}
+        - {name: price, in: query, schema: {type: number}}
+        - {name: direct, in: query, schema: {type: boolean}}
+        - {name: code, in: query, schema: {type: [integer, string]}}
+        - {name: any, in: query, schema: {}}
+        - {name: fields, in: query, explode: false, schema: {type: array, items: {type: string}}}
+        - {name: class, in: query, schema: {type: array, items: {type: string}}}
+        - {name: "expand[]", in: query, schema: {type: array, items: {type: string}}}
+        - {name: seats, in: query, style: pipeDelimited, explode: false, schema: {type: array, items: {type: integer}}}
+        - {name: filter, in: query, style: deepObject, schema: {type: object, properties: {from: {type: string}, stops: {type: array, items: {type: integer}}}}}
+        - {name: where, in: query, schema: {type: object, properties: {lat: {type: number}, lon: {type: number}}}}
+        - {name: query, in: query, content: {application/json: {schema: {type: object}}}}
+        - {name: trip_id, in: query, schema: {type: string}}
+        - {name: X-Trace-Id, in: header, schema: {type: string}}
+        - {name: X-Tags, in: header, schema: {type: array, items: {type: string}}}
+        - {name: theme, in: cookie, schema: {type: string}}
+        - {name: ids, in: cookie, explode: false, schema: {type: array, items: {type: integer}}}
+      responses: {"200": {description: A trip}}
+    patch:
+      operationId: changeTrip
+      requestBody:
+        required: true
+        content:
+          application/json:
+            schema:
+              type: object
+              required: [note]
+              properties:
+                id: {type: string}
+                note: {type: string}
+                seats: {type: integer, default: 1}
+                window: {type: [boolean, "null"]}
+                created: {type: string, readOnly: true}
+      responses: {"204": {description: Changed}}
+  /labels:
+    post:
+      operationId: addLabel
+      parameters: [{name: tag, in: query, schema: {type: string}}]
+      requestBody:
+        content:
+          application/json:
+            schema: {type: object, properties: {name: {type: string}}, additionalProperties: {type: integer}}
+      responses: {"201": {description: Added}}
+  /search:
+    post:
+      operationId: search
+      requestBody: {content: {application/vnd.trains+json: {schema: {oneOf: [{type: string}, {type: array, items: {type: string}}]}}}}
+      responses: {"200": {description: Found}}
+  /forms:
+    post:
+      operationId: form
+      requestBody:
+        content:
+          application/x-www-form-urlencoded:
+            schema: {type: object, properties: {name: {type: string}, seats: {type: integer}, tags: {type: array, items: {type: string}}, meta: {type: object}}}
+            encoding: {meta: {style: deepObject, explode: true}}
+      responses: {"200": {description: OK}}
+  /uploads:
+    post:
+      operationId: upload
+      requestBody:
+        content:
+          multipart/form-data:
+            schema: {type: object, properties: {name: {type: string}, seats: {type: integer}, file: {type: string, format: binary}, meta: {type: object}}}
+      responses: {"200": {description: OK}}
+  /notes:
+    post:
+      operationId: note
+      requestBody: {content: {text/plain: {schema: {type: string}}}}
+      responses: {"200": {description: OK}}
+  /images:
+    post:
+      operationId: image
+      requestBody: {content: {image/*: {}}}
+      responses: {"200": {description: OK}}
+  /whole/{id}:
+    parameters: [{name: id, in: path, required: true, schema: {type: string}}]
+    put:
+      operationId: whole
+      requestBody: {content: {application/json: {schema: {type: object, properties: {note: {type: string}, price: {type: object, properties: {amount: {type: number}, Unit: {type: string}, unit: {type: string}}}, legs: {type: array, items: {type: object, properties: {to: {type: string}}}}}}}}}
+      responses: {"200": {description: OK}}
+  /free:
+    post:
+      operationId: free
+      requestBody: {content: {application/x-www-form-urlencoded: {}}}
+      responses: {"200": {description: OK}}
+  /range/{from}-{to}:
+    parameters: [{name: from, in: path, required: true, schema: {type: integer}}, {name: to, in: path, required: true, schema: {type: integer}}]
+    get: {operationId: range, responses: {"200": {description: OK}}}
 `
