@@ -105,12 +105,7 @@ func (d *decoder) object(n *need) any {
 		return map[string]any{}
 	}
 	members := make(map[string]any, len(n.fields))
-	d.at++
-	for d.more() {
-		d.next()
-		name := d.string()
-		d.next()
-		d.at++ // the colon
+	d.members(func(name string, _ []byte) {
 		of := complete
 		if !n.all {
 			if of = n.fields[name]; of == nil {
@@ -126,7 +121,7 @@ func (d *decoder) object(n *need) any {
 		default:
 			d.skip()
 		}
-	}
+	})
 	return members
 }
 

@@ -1,0 +1,509 @@
+package answer
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/internal/wire"
+)
+
+// BytesPerToken is the average size of a token in English JSON.
+const BytesPerToken = 4
+
+// MinCut is the smallest limit of Cut, in bytes.
+const MinCut = 400
+
+// A Page is a part of a response. Its body has memory of its own.
+type Page struct {
+	Body []byte
+	JSON bool   // Body is one JSON value; otherwise it is text
+	Note string // what it is of the response, such as "20 of 512 items"
+}
+
+// Cut splits a response that is larger than limit bytes into pages of at most limit bytes. It returns
+// nil if the response is not larger. The limit is at least MinCut. JSON that is small enough without
+// its white space becomes one page without a note.
+//
+// The first page of a JSON response is the response itself with something left out, so that it still
+// fits a schema of the response: the largest array is shortened to whole items. If this is not enough,
+// further arrays and the largest strings are shortened, then objects that are used as maps. The other
+// pages have the items that were left out, in an array, and the rest of strings, as text. Text, and JSON
+// of which nothing can be left out, is cut at the ends of lines, or between two characters if a line
+// is too long.
+func Cut(body []byte, isJSON bool, limit int) []Page {
+	limit = max(limit, MinCut)
+	if len(body) <= limit {
+		return nil
+	}
+	if isJSON && wire.Valid(body) {
+		body = compact(body)
+		c := cutter{limit: limit}
+		if len(body) <= limit {
+			return []Page{{Body: body, JSON: true}}
+		}
+		if page, rests := shorten(body, limit); rests != nil {
+			c.add(page, rests, func(path string) string { return path })
+			return c.pages
+		}
+	}
+	c := cutter{limit: limit}
+	c.text(body)
+	return c.pages
+}
+
+// A cutter collects the pages of a response.
+type cutter struct {
+	limit int
+	pages []Page
+}
+
+// A rest is what was left out at one place.
+type rest struct {
+	at    int    // where it was, in the page
+	path  string // of the array, the object or the string
+	kind  byte   // '[', '{' or '"'
+	body  []byte // items or members without brackets, or the text of a string
+	start int    // number of items, members or bytes before it
+	total int    // number of items, members or bytes in all
+}
+
+// describe says how much of the whole the page has.
+func (r *rest) describe() string {
+	unit := "items"
+	switch r.kind {
+	case '{':
+		unit = "members"
+	case '"':
+		unit = "bytes"
+	}
+	return fmt.Sprintf("%d of %d %s%s", r.start, r.total, unit, in(r.path))
+}
+
+// in names a place for a note.
+func in(path string) string {
+	if path == "" {
+		return ""
+	}
+	return " of " + path
+}
+
+// maxPath is the maximum length of a path in a note, in bytes, and maxPlaces how many places a note
+// names.
+const (
+	maxPath   = 200
+	maxPlaces = 3
+)
+
+// compact returns JSON without white space. If there is none, it returns body.
+func compact(body []byte) []byte {
+	var out []byte
+	start := 0 // of what is not yet in out
+	for i := 0; i < len(body); {
+		switch {
+		case body[i] == '"':
+			i += wire.ValueLen(body[i:])
+		case body[i] > ' ':
+			i++
+		default:
+			out = append(out, body[start:i]...)
+			for i < len(body) && body[i] <= ' ' {
+				i++
+			}
+			start = i
+		}
+	}
+	if start == 0 {
+		return body
+	}
+	return append(out, body[start:]...)
+}
+
+// add adds a page, then those of what was left out of it.
+func (c *cutter) add(page []byte, rests []rest, place func(string) string) {
+	places := make([]string, 0, maxPlaces)
+	for i := range rests {
+		r := &rests[i]
+		if r.path = place(r.path); i < maxPlaces {
+			places = append(places, r.describe())
+		}
+	}
+	note := strings.Join(places, ", ")
+	if len(rests) > maxPlaces {
+		note += ", …"
+	}
+	c.pages = append(c.pages, Page{Body: page, JSON: true, Note: note})
+	for i := range rests {
+		switch r := &rests[i]; r.kind {
+		case '"':
+			c.part(r)
+		default:
+			c.elements(r)
+		}
+	}
+}
+
+// elements adds pages of items or members that were left out.
+func (c *cutter) elements(r *rest) {
+	opening, closing, unit := byte('['), byte(']'), "items"
+	if r.kind == '{' {
+		opening, closing, unit = '{', '}', "members"
+	}
+	number := r.start // of the element
+	begin := number   // the first of the page
+	var page []byte
+	finish := func() {
+		if page != nil {
+			c.pages = append(c.pages, Page{
+				Body: append(page, closing), JSON: true,
+				Note: fmt.Sprintf("%s %d to %d of %d%s", unit, begin+1, number, r.total, in(r.path)),
+			})
+		}
+		page, begin = nil, number
+	}
+	d := decoder{data: r.body}
+	for d.at < len(r.body) {
+		start := d.at
+		d.element(r.kind)
+		element := bytes.TrimSpace(r.body[start:d.at])
+		d.delimiter()
+		if len(page)+len(element)+2 > c.limit {
+			finish()
+		}
+		if len(element)+2 > c.limit {
+			c.element(opening, closing, element, r, number)
+			number++
+			begin = number
+			continue
+		}
+		if page == nil {
+			page = append(make([]byte, 0, min(c.limit, len(r.body)-start+2)), opening)
+		} else {
+			page = append(page, ',')
+		}
+		page = append(page, element...)
+		number++
+	}
+	finish()
+}
+
+// element adds pages of one item or member that is too large for a page.
+func (c *cutter) element(opening, closing byte, element []byte, r *rest, number int) {
+	whole := slices.Concat([]byte{opening}, element, []byte{closing})
+	place := func(p string) string { return joinPath(r.path, p) }
+	if opening == '[' {
+		place = func(p string) string {
+			return joinPath(r.path, "["+strconv.Itoa(number)+"]"+strings.TrimPrefix(p, "[0]"))
+		}
+	}
+	if page, rests := shorten(whole, c.limit); rests != nil {
+		c.add(page, rests, place)
+		return
+	}
+	c.part(&rest{path: place("[0]"), body: element, total: len(element)})
+}
+
+// text adds the pages of a text, which notes count in lines if the pages are whole lines.
+func (c *cutter) text(body []byte) {
+	line, lines := 1, bytes.Count(body, []byte("\n"))
+	if !bytes.HasSuffix(body, []byte("\n")) {
+		lines++
+	}
+	for start := 0; start < len(body); {
+		end := textEnd(body, start, c.limit)
+		next := line + bytes.Count(body[start:end], []byte("\n"))
+		note := fmt.Sprintf("bytes %d to %d of %d", start+1, end, len(body))
+		if isLineEnd(body, start) && isLineEnd(body, end) {
+			last := next - 1
+			if end == len(body) {
+				last = lines
+			}
+			note = fmt.Sprintf("lines %d to %d of %d", line, last, lines)
+		}
+		c.pages = append(c.pages, Page{Body: bytes.Clone(body[start:end]), Note: note})
+		start, line = end, next
+	}
+}
+
+// isLineEnd reports whether a line ends before body[at].
+func isLineEnd(body []byte, at int) bool {
+	return at == 0 || at == len(body) || body[at-1] == '\n'
+}
+
+// part adds pages of a text that was left out at a place of a JSON value.
+func (c *cutter) part(r *rest) {
+	for start := 0; start < len(r.body); {
+		end := textEnd(r.body, start, c.limit)
+		c.pages = append(c.pages, Page{
+			Body: bytes.Clone(r.body[start:end]),
+			Note: fmt.Sprintf("bytes %d to %d of %d%s", r.start+start+1, r.start+end, r.total, in(r.path)),
+		})
+		start = end
+	}
+}
+
+// textEnd returns where a page of a text that begins at start ends.
+func textEnd(body []byte, start, limit int) int {
+	if len(body)-start <= limit {
+		return len(body)
+	}
+	end := start + limit
+	if newline := bytes.LastIndexByte(body[start:end], '\n'); newline >= 0 {
+		return start + newline + 1
+	}
+	for end > start+limit-utf8.UTFMax && !utf8.RuneStart(body[end]) {
+		end--
+	}
+	return end
+}
+
+// joinPath joins two paths.
+func joinPath(base, path string) string {
+	if base == "" || path == "" || path[0] == '[' {
+		return text.Cut(base+path, maxPath)
+	}
+	return text.Cut(base+"."+path, maxPath)
+}
+
+// Limits of shorten.
+const (
+	// maxShortened is how many places of a value are shortened.
+	maxShortened = 16
+
+	// minShortened is the share of the excess that a place must have to be shortened.
+	minShortened = 8
+
+	// minString is the size of a string, in bytes of JSON, below which it is not shortened.
+	minString = 128
+)
+
+// shorten returns a copy of value of at most limit bytes, in which items, members and ends of strings
+// are left out, and what was left out, in the order of the value. It returns nil if it finds too little
+// to leave out.
+func shorten(value []byte, limit int) (page []byte, rests []rest) {
+	page = value
+	for len(page) > limit {
+		if len(rests) == maxShortened {
+			return nil, nil
+		}
+		s := survey{decoder: decoder{data: page}}
+		s.value()
+		r, from, to := s.cut(len(page) - limit)
+		if to <= from {
+			return nil, nil
+		}
+		for i := range rests {
+			if rests[i].at >= from {
+				rests[i].at = max(from, rests[i].at-(to-from))
+			}
+		}
+		r.path = pathTo(page, r.at)
+		rests = append(rests, r)
+		page = slices.Concat(page[:from], page[to:])
+	}
+	slices.SortStableFunc(rests, func(a, b rest) int { return a.at - b.at })
+	return page, rests
+}
+
+// A span is a value that can be shortened.
+type span struct{ start, end int }
+
+func (s span) size() int { return s.end - s.start }
+
+// A survey finds the largest array, object and string of a value.
+type survey struct {
+	decoder
+	array, object span // of those with two elements or more
+	string        span
+}
+
+// value surveys the next value.
+func (s *survey) value() {
+	kind, start, largest := s.next(), s.at, &s.array
+	switch kind {
+	case '[':
+	case '{':
+		largest = &s.object
+	case '"':
+		s.skip()
+		larger(&s.string, span{start, s.at})
+		return
+	default:
+		s.skip()
+		return
+	}
+	s.at++
+	count := 0
+	for s.more() {
+		if kind == '{' {
+			s.name()
+		}
+		s.value()
+		count++
+	}
+	if count > 1 {
+		larger(largest, span{start, s.at})
+	}
+}
+
+// larger replaces old if other is larger.
+func larger(old *span, other span) {
+	if other.size() > old.size() {
+		*old = other
+	}
+}
+
+// name skips the name of a member and the colon.
+func (d *decoder) name() {
+	d.skip()
+	d.next()
+	d.at++
+}
+
+// element skips an item of an array or a member of an object.
+func (d *decoder) element(kind byte) {
+	if kind == '{' {
+		d.name()
+	}
+	d.skip()
+}
+
+// delimiter skips the white space and the comma after an element, up to the end of the data.
+func (d *decoder) delimiter() {
+	for d.at < len(d.data) && d.data[d.at] <= ' ' {
+		d.at++
+	}
+	if d.at < len(d.data) && d.data[d.at] == ',' {
+		d.at++
+	}
+}
+
+// cut chooses what to leave out of the value, which is excess bytes too large: the range from, to. The
+// range is empty if there is nothing.
+func (s *survey) cut(excess int) (r rest, from, to int) {
+	switch {
+	case s.array.size() >= s.string.size() && s.array.size()*minShortened >= excess:
+		return s.cutElements('[', s.array, excess)
+	case s.string.size()*minShortened >= excess && s.string.size() > minString:
+		return s.cutString(excess)
+	case s.object.size() > 0:
+		return s.cutElements('{', s.object, excess)
+	}
+	return rest{}, 0, 0
+}
+
+// cutElements leaves out the last elements of an array or object. It keeps at least one.
+func (s *survey) cutElements(kind byte, of span, excess int) (r rest, from, to int) {
+	d := decoder{data: s.data, at: of.start + 1}
+	r = rest{at: of.start, kind: kind}
+	begin := 0 // of what is left out
+	for d.more() {
+		start := d.at
+		d.element(kind)
+		r.total++
+		switch size := d.at - of.start + 1; {
+		case begin > 0:
+		case r.total == 1 || size <= of.size()-excess:
+			r.start, from = r.total, d.at
+		default:
+			begin = start
+		}
+	}
+	to = of.end - 1
+	r.body = s.data[begin:to]
+	return r, from, to
+}
+
+// cutString leaves out the end of the largest string.
+func (s *survey) cutString(excess int) (r rest, from, to int) {
+	of := s.string
+	to = of.end - 1
+	last := of.start + max(of.size()-excess, minString) - 1
+	from = of.start + 1
+	for from < to {
+		n := characterLen(s.data[from:to])
+		if from+n > last {
+			break
+		}
+		from += n
+	}
+	kept := unquoted(s.data[of.start+1 : from])
+	left := unquoted(s.data[from:to])
+	return rest{at: of.start, kind: '"', body: left, start: len(kept), total: len(kept) + len(left)}, from, to
+}
+
+// unquoted returns the text of a part of a JSON string.
+func unquoted(part []byte) []byte {
+	quoted := slices.Concat([]byte{'"'}, part, []byte{'"'})
+	content, err := jsontext.AppendUnquote(nil, quoted)
+	if err != nil {
+		return part
+	}
+	return content
+}
+
+// Lengths of escapes in JSON strings, in bytes.
+const (
+	shortEscape   = len(`\n`)
+	unicodeEscape = len(`\u0000`)
+)
+
+// characterLen returns the length of the first character of the content of a JSON string. A pair of
+// surrogates is one character.
+func characterLen(content []byte) int {
+	if content[0] != '\\' {
+		_, n := utf8.DecodeRune(content)
+		return n
+	}
+	if content[1] != 'u' {
+		return shortEscape
+	}
+	isHigh := (content[2] == 'd' || content[2] == 'D') && strings.IndexByte("89abAB", content[3]) >= 0
+	if isHigh && len(content) >= 2*unicodeEscape && content[unicodeEscape] == '\\' && content[unicodeEscape+1] == 'u' {
+		return 2 * unicodeEscape
+	}
+	return unicodeEscape
+}
+
+// pathTo returns where in a JSON value the value is that begins at the byte at, such as
+// "items[3].labels".
+func pathTo(data []byte, at int) string {
+	d := decoder{data: data, text: string(data)}
+	var path strings.Builder
+	for d.next(); d.at < at; {
+		kind := d.next()
+		d.at++
+		for i := 0; d.more(); i++ {
+			d.next()
+			name := ""
+			if kind == '{' {
+				name = d.string()
+				d.next()
+				d.at++
+				d.next()
+			}
+			start := d.at
+			d.skip()
+			if at >= d.at {
+				continue
+			}
+			d.at = start
+			switch {
+			case kind == '[':
+				fmt.Fprintf(&path, "[%d]", i)
+			case path.Len() > 0:
+				path.WriteString("." + text.Cut(name, text.MaxQuoted))
+			default:
+				path.WriteString(text.Cut(name, text.MaxQuoted))
+			}
+			break
+		}
+	}
+	return path.String()
+}
