@@ -19,6 +19,8 @@ type catalog struct {
 	toolkits   []*toolkit // the loaded ones, the newest version first
 	partial    bool       // some toolkits are not loaded
 	list       []byte
+	defined    []definedTool           // the tools of list, in its order
+	byID       map[string]*definedTool // the same tools
 	listTag    string               // strong entity tag of list
 	keyHeaders []string             // headers in which the APIs take keys, canonical and sorted
 	retryAfter func() time.Duration // see Options.RetryAfter
@@ -57,7 +59,7 @@ func newCatalog(options Options, source []Toolkit) *catalog {
 	}
 	slices.Sort(c.keyHeaders)
 	c.keyHeaders = slices.Compact(c.keyHeaders)
-	c.list = c.appendList(nil, options.Warn)
+	c.buildList(options.Warn)
 	sum := sha256.Sum256(c.list)
 	c.listTag = `"` + hex.EncodeToString(sum[:16]) + `"`
 	c.checkURLs(options)

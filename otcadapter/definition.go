@@ -46,17 +46,19 @@ type listedTool struct {
 	input, value []byte
 }
 
-// appendList appends the response to GET /tools. The definitions under "tools" have the form of
+// buildList encodes the response to GET /tools. The definitions under "tools" have the form of
 // OTC 1.0 (Tool Definition Schema). Those under "items" have the form of OXP. The tools are in
 // the order of the configuration. If several tools have the same id, only the first is listed,
 // and warn is called for the others.
-func (c *catalog) appendList(b []byte, warn func(string)) []byte {
-	b = append(b, `{"$schema":"`+otcStandard.schema+`","tools":[`...)
+func (c *catalog) buildList(warn func(string)) {
+	type span struct{ from, to int } // in b and in items
+	var otc, oxp []span
+	b := []byte(`{"$schema":"` + otcStandard.schema + `","tools":[`)
 	items := []byte(`],"items":[`)
 	inputs, values := c.schemaBudgets()
 	listed := make(map[string]bool)
 	for _, k := range c.toolkits {
-		for _, t := range c.source[k.index].Tools.Tools() {
+		for _, t := range c.source[k.index].Tools.Listed() {
 			id := string(k.appendID(nil, t.Name))
 			if listed[id] {
 				if warn != nil {
@@ -73,11 +75,21 @@ func (c *catalog) appendList(b []byte, warn func(string)) []byte {
 			d.value = appendValueSchema(nil, &t.Answer, values.next())
 			inputs.take(len(d.input))
 			values.take(len(d.value))
+			from, fromItem := len(b), len(items)
 			b = k.appendDefinition(b, &d)
 			items = k.appendItem(items, &d)
+			otc, oxp = append(otc, span{from, len(b)}), append(oxp, span{fromItem, len(items)})
+			c.defined = append(c.defined, definedTool{id: id})
 		}
 	}
-	return append(append(b, items...), "]}"...)
+	before := len(b)
+	c.list = append(append(b, items...), "]}"...)
+	c.byID = make(map[string]*definedTool, len(c.defined))
+	for i := range c.defined {
+		d := &c.defined[i]
+		d.otc, d.oxp = c.list[otc[i].from:otc[i].to], c.list[before+oxp[i].from:before+oxp[i].to]
+		c.byID[d.id] = d
+	}
 }
 
 // schemaBudgets returns the space for the schemas of the list.

@@ -161,10 +161,19 @@ func checkEndpoint(r *http.Request, endpoint string) *fault {
 	return nil
 }
 
-// serveTools responds with the list of tools.
+// serveTools responds with the list of tools, or with a part of it (see listPart).
 func (s *Server) serveTools(w http.ResponseWriter, r *http.Request, c *catalog) {
 	if f := checkList(r); f != nil {
 		s.writeFault(w, f, otcStandard)
+		return
+	}
+	part, whole, f := readListPart(r.URL.RawQuery)
+	if f != nil {
+		s.writeFault(w, f, otcStandard)
+		return
+	}
+	if !whole {
+		s.serveToolsPart(w, c, part)
 		return
 	}
 	header := w.Header()

@@ -47,12 +47,12 @@ func newToolkit(options Options, index int, site Toolkit) *toolkit {
 		version:            options.Version,
 		description:        shortDescription(tools),
 		index:              index,
-		entries:            make(map[string]*entry, len(tools.Tools())),
+		entries:            make(map[string]*entry, len(tools.Listed())),
 		injectsCredentials: site.InjectsCredentials,
 		schemes:            tools.SecuritySchemes,
 		authorizationURLs:  options.AuthorizationURLs,
 	}
-	for _, t := range tools.Tools() {
+	for _, t := range tools.Listed() {
 		k.entries[t.Name] = &entry{t, requirementsOf(t, tools.SecuritySchemes)}
 	}
 	for _, source := range []string{options.Toolkit, tools.Title, tools.Name, "Toolkit"} {

@@ -116,11 +116,7 @@ const maxFound = 10
 
 // writeFound writes the tools that fit a request, best first. The command fails if there are none.
 func writeFound(out io.Writer, format string, toolset *tool.Toolset, request string) (int, error) {
-	index := toolsearch.New(toolsearch.Entries(toolset.Tools()))
-	found := make([]*tool.Tool, 0, maxFound)
-	for _, hit := range index.Search(request, maxFound) {
-		found = append(found, toolset.Tools()[hit.Entry])
-	}
+	found := toolset.Find([]string{request}, maxFound, func(*tool.Tool) bool { return true })
 	if len(found) == 0 {
 		return caddy.ExitCodeFailedStartup, fmt.Errorf("--search %q finds no tool of the document", request)
 	}
@@ -176,6 +172,9 @@ func readTools(flags caddycmd.Flags, format string, stdin io.Reader) (toolset *t
 		options := key.options(location)
 		options.ResponseSchemas = format == formatOCP
 		toolset, err := tool.Build(data, options)
+		if err == nil {
+			toolset.Finder = toolsearch.NewFinder(toolset.Tools())
+		}
 		if err == nil && flags.Bool("lint") {
 			toolset.Warnings = append(toolset.Warnings, mcpadapter.New(mcpadapter.Options{}).Warnings(toolset)...)
 		}
@@ -237,7 +236,7 @@ func writeToolsTable(out io.Writer, toolset *tool.Toolset) error {
 		return err
 	}
 	_, err := fmt.Fprintf(out, "\n%d tools of %d operations (%d excluded), about %d tokens\n",
-		len(toolset.Tools()), toolset.Operations, toolset.Excluded, estimateTokens(toolset))
+		len(toolset.Tools()), toolset.Operations, toolset.Excluded, EstimateTokens(toolset))
 	return err
 }
 

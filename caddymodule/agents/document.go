@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/internal/toolsearch"
 	"github.com/fairwayhq/fairway/ocp/loader"
 	"github.com/fairwayhq/fairway/ocp/source"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -154,6 +155,7 @@ func (k DocumentKey) Build(_ context.Context, data []byte, location string, prev
 	if err != nil {
 		return nil, nil, err
 	}
+	toolset.Finder = toolsearch.NewFinder(toolset.Tools())
 	return toolset, toolset.Files, nil
 }
 
@@ -214,7 +216,7 @@ func (d *Document) Destruct() error {
 func (d *Document) loaded(toolset *tool.Toolset, took time.Duration) {
 	AllMetrics.loaded(d.Key.Name, toolset)
 	logger := d.logger.Load().With(zap.String("toolset", d.Key.Name), zap.String("document", d.Loader.Location()))
-	tokens := estimateTokens(toolset)
+	tokens := EstimateTokens(toolset)
 	logger.Info("loaded toolset",
 		zap.Int("tools", len(toolset.Tools())),
 		zap.Int("operations", toolset.Operations),

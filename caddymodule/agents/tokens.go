@@ -13,8 +13,8 @@ const (
 	toolFraming = 120
 )
 
-// estimateTokens estimates how many tokens of a model's input the list of tools takes.
-func estimateTokens(toolset *tool.Toolset) int {
+// EstimateTokens estimates how many tokens of a model's input the list of tools takes.
+func EstimateTokens(toolset *tool.Toolset) int {
 	total := 0
 	for _, tool := range toolset.Tools() {
 		total += toolTokens(tool)

@@ -19,7 +19,7 @@ paths:
 		if err != nil {
 			t.Fatal(err)
 		}
-		return estimateTokens(tools)
+		return EstimateTokens(tools)
 	}
 	if without, with := tokens(false), tokens(true); with < without+20 {
 		t.Errorf("%d tokens, and %d with the schema of the answer", without, with)

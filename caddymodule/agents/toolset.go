@@ -23,7 +23,6 @@ import (
 const (
 	DefaultTimeout     = 30 * time.Second // for one tool call
 	DefaultMaxResponse = 1 << 20          // bytes of one response
-	DefaultTokenBudget = 25_000           // estimated tokens of the list of tools
 )
 
 // Limits of max_schema, in bytes.
@@ -94,8 +93,19 @@ type ToolsetConfig struct {
 	MaxResponse int64 `json:"max_response,omitempty"`
 
 	// The estimated size of the list of tools, in tokens (bytes of JSON divided by four), above
-	// which a warning is logged. 0 means never. Default: 25000.
+	// which a warning is logged. 0 means never. Default: 0.
 	TokenBudget *int `json:"token_budget,omitempty"`
+
+	// Whether MCP endpoints list tools that search for tools, instead of all tools. "on": always.
+	// "off": never. "auto": if the list of all tools has more than an estimated 25,000 tokens
+	// (bytes of JSON divided by four). An endpoint may set its own value, and a client may choose
+	// with ?tools=all or ?tools=search in the endpoint's URL. Default: auto.
+	Search SearchMode `json:"search,omitempty"`
+
+	// The names of tools that endpoints list in addition to the tools that search. An endpoint
+	// may set its own. A name without a tool is a configuration error; if the document is loaded
+	// later, it is a warning. Default: none.
+	Pins []string `json:"pins,omitempty"`
 
 	// Credentials that the gateway adds to each tool call. Default: none; the API receives what
 	// the caller's own request carries.
@@ -118,7 +128,7 @@ func (c *ToolsetConfig) Empty() bool {
 // optionsSet reports whether any option except the document is set.
 func (c *ToolsetConfig) optionsSet() bool {
 	return c.Refresh != 0 || c.Refs != "" || len(c.Include) > 0 || len(c.Exclude) > 0 || c.Schemas != "" ||
-		c.BasePath != "" || c.MaxDocument != 0 || c.MaxSchema != 0 || c.Timeout != 0 || c.MaxResponse != 0 || c.TokenBudget != nil ||
+		c.BasePath != "" || c.MaxDocument != 0 || c.MaxSchema != 0 || c.Timeout != 0 || c.MaxResponse != 0 || c.TokenBudget != nil || c.Search != "" || len(c.Pins) > 0 ||
 		len(c.Credentials) > 0 || len(c.NonInferrable) > 0
 }
 
@@ -199,7 +209,6 @@ func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 		BasePath:    repl.ReplaceAll(c.BasePath, ""),
 		MaxDocument: c.MaxDocument,
 		MaxSchema:   c.MaxSchema,
-		TokenBudget: DefaultTokenBudget,
 
 		NonInferrable:   c.NonInferrable,
 		ResponseSchemas: c.ResponseSchemas,
@@ -272,6 +281,8 @@ type Toolset struct {
 	Name string
 	*Document
 	Limits         Limits
+	Search         SearchMode      // "" if not configured
+	Pins           []string        // names of tools that are listed even if endpoints search
 	Credentials    Credentials     // added by the gateway; none if callers authenticate themselves
 	filledToolsets *filledToolsets // nil without credentials
 }
@@ -281,6 +292,9 @@ type Toolset struct {
 func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.Logger) (*Toolset, error) {
 	if c.MaxResponse < 0 {
 		return nil, fmt.Errorf("max_response %d is negative: give a size, such as 1MiB", c.MaxResponse)
+	}
+	if err := c.Search.Check(); err != nil {
+		return nil, err
 	}
 	key, err := c.Key(name)
 	if err != nil {
@@ -301,7 +315,13 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 	if err != nil {
 		return nil, err
 	}
-	t := &Toolset{Name: key.Name, Document: d, Limits: c.limits(), Credentials: checked}
+	if tools := d.Loader.Toolset(); tools != nil {
+		if err := CheckPins(c.Pins, tools); err != nil {
+			closeDocument(key)
+			return nil, err
+		}
+	}
+	t := &Toolset{Name: key.Name, Document: d, Limits: c.limits(), Search: c.Search, Pins: c.Pins, Credentials: checked}
 	if len(checked) > 0 {
 		t.filledToolsets = new(filledToolsets)
 	}

@@ -26,11 +26,13 @@ import (
 //	timeout      <duration> | off
 //	max_response <size>
 //	token_budget <tokens> | off
+//	search       auto | on | off
+//	pin          <tools...>
 //	credential   header <name> <value> | query <name> <value> | basic <user> <password>
 //	non_inferrable <arguments...>
 //
 // The value of an operation selector is the name of the operation's tool, its operationId, or
-// its method and path, as in DELETE /trips/{id}. include, exclude, credential and
+// its method and path, as in DELETE /trips/{id}. include, exclude, pin, credential and
 // non_inferrable may be repeated. The other options may be given once.
 func (c *ToolsetConfig) UnmarshalOption(b *directive.Block) (known bool, err error) {
 	switch b.Val() {
@@ -68,6 +70,10 @@ func (c *ToolsetConfig) UnmarshalOption(b *directive.Block) (known bool, err err
 		err = b.Size(&c.MaxResponse)
 	case "token_budget":
 		c.TokenBudget, err = readTokenBudget(b)
+	case "search":
+		err = ReadSearch(b, &c.Search)
+	case "pin":
+		err = b.List(&c.Pins)
 	case "credential":
 		err = ReadCredential(b, &c.Credentials)
 	case "non_inferrable":

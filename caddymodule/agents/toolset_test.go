@@ -57,7 +57,7 @@ func TestKey(t *testing.T) {
 		}
 		return k.String()
 	}
-	budget := DefaultTokenBudget
+	budget := 0
 	base := ToolsetConfig{OpenAPI: "https://a.test/o.json"}
 	for name, c := range map[string]ToolsetConfig{
 		"defaults written out": {OpenAPI: base.OpenAPI, Refresh: caddy.Duration(loader.DefaultRefresh), Schemas: "auto", TokenBudget: &budget},

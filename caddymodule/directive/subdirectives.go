@@ -6,7 +6,7 @@ import "slices"
 var (
 	documentOptions = []string{
 		"openapi", "refresh", "refs", "include", "exclude", "schemas", "base_path", "max_document", "timeout",
-		"max_response", "max_schema", "token_budget", "credential", "non_inferrable",
+		"max_response", "max_schema", "token_budget", "credential", "non_inferrable", "search", "pin",
 	}
 	endpointOptions = append([]string{"path", "toolset", "agent", "allow_anonymous"}, documentOptions...)
 )

@@ -26,6 +26,8 @@ func init() {
 //		origins      <origins...>
 //		hosts        <hosts...>
 //		page_size    <tools>
+//		search       auto | on | off
+//		pin          <tools...>
 //		max_body     <size>
 //
 //		versions           <revisions...>
@@ -93,7 +95,7 @@ func (m *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	b := directive.NewBlock(d)
 	shared := toolcall.EndpointOptions{
 		Path: &m.Path, Toolset: &m.Toolset, Document: &m.Document, Agent: &m.Agent,
-		AllowAnonymous: &m.AllowAnonymous,
+		AllowAnonymous: &m.AllowAnonymous, Search: &m.Search, Pins: &m.Pins,
 	}
 	if err := shared.UnmarshalArguments(b); err != nil {
 		return err

@@ -12,7 +12,9 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/internal/problem"
 	"github.com/fairwayhq/fairway/mcpadapter"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
 
 func init() {
@@ -82,6 +84,15 @@ type Handler struct {
 	// single tool is larger. 0 means as many as fit, because many clients do not request a
 	// second page. Default: 0.
 	PageSize int `json:"page_size,omitempty"`
+
+	// Whether the server lists tools that search for tools, instead of all tools: "auto", "on" or
+	// "off", as in a toolset. Default: as the toolset has it, else auto.
+	Search agents.SearchMode `json:"search,omitempty"`
+
+	// The names of tools that the server lists in addition to the tools that search. A name
+	// without a tool is a configuration error; if the document is loaded later, it is a warning.
+	// Default: as the toolset has it.
+	Pins []string `json:"pins,omitempty"`
 
 	// The largest request body, in bytes. Default: 4 MiB.
 	MaxBody int64 `json:"max_body,omitempty"`
@@ -181,6 +192,11 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 		return err
 	}
 	m.Endpoint.LimitToAgent(m.Agent)
+	m.Endpoint.IgnoreScopes = m.ToolScopes == toolScopesOff
+	m.Endpoint.Hidden = library.IsHidden
+	if err := m.Endpoint.SetSearch(m.Search, m.Pins); err != nil {
+		return err
+	}
 	if !m.AllowAnonymous {
 		m.Endpoint.WarnIfOpen(ctx, len(m.Endpoint.Toolset.Credentials) > 0)
 	}
@@ -260,6 +276,10 @@ func (m *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	if client := stdioClient(r); client != nil {
 		client.serve(m, r, next)
+		return nil
+	}
+	if err := toolcall.CheckListChoice(r); err != nil {
+		problem.Write(w, http.StatusBadRequest, "The query of the endpoint is not valid", err.Error())
 		return nil
 	}
 	tools := m.Endpoint.Tools(r, next)

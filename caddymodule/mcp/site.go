@@ -23,9 +23,7 @@ func (m *Handler) adapterSite(r *http.Request, next caddyhttp.Handler, rest stri
 		User: toolcall.AuthenticatedUser(r),
 	}
 	site.Address, _ = caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
-	if m.ToolScopes != toolScopesOff {
-		site.Access = toolcall.AccessOf(r)
-	}
+	site.Access = m.Endpoint.Access(r)
 	site.Identity = func() string { return apiIdentity(r) }
 	if login, ok := caddyhttp.GetVar(r.Context(), agentauth.VarLogin).(*agentauth.Login); ok {
 		site.Login = (*mcpadapter.Login)(login)

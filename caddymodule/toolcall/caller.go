@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/toolcall/builtin"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -18,17 +19,18 @@ import (
 // its placeholders.
 type caller struct {
 	dispatch
-	tools   *tool.Toolset
-	metrics *agents.CallMetrics
-	calls   *RequestCalls
-	only    RequestCalls        // storage for calls, if they belong to this caller alone
-	Conceal func(string) string // removes the secrets that came with the call from a text; nil if there are none
+	tools    *tool.Toolset
+	endpoint *Endpoint
+	metrics  *agents.CallMetrics
+	calls    *RequestCalls
+	only     RequestCalls        // storage for calls, if they belong to this caller alone
+	Conceal  func(string) string // removes the secrets that came with the call from a text; nil if there are none
 }
 
 // newCaller returns the caller of the request that d dispatches for, and sets the request's
 // {http.tool.*} placeholders and log fields. Calls is nil if the request has no other caller.
-func newCaller(d dispatch, tools *tool.Toolset, m *agents.CallMetrics, calls *RequestCalls) *caller {
-	c := &caller{dispatch: d, tools: tools, metrics: m, calls: calls}
+func newCaller(d dispatch, e *Endpoint, tools *tool.Toolset, calls *RequestCalls) *caller {
+	c := &caller{dispatch: d, endpoint: e, tools: tools, metrics: &e.metrics, calls: calls}
 	if calls == nil {
 		c.calls = &c.only
 	}
@@ -44,8 +46,8 @@ func newCaller(d dispatch, tools *tool.Toolset, m *agents.CallMetrics, calls *Re
 
 // newStreamCaller returns the caller of one message of a stream, whose messages are served
 // concurrently. The stream has no {http.tool.*} placeholders: they describe a single call.
-func newStreamCaller(d dispatch, tools *tool.Toolset, m *agents.CallMetrics, calls *RequestCalls) *caller {
-	return &caller{dispatch: d, tools: tools, metrics: m, calls: calls}
+func newStreamCaller(d dispatch, e *Endpoint, tools *tool.Toolset, calls *RequestCalls) *caller {
+	return &caller{dispatch: d, endpoint: e, tools: tools, metrics: &e.metrics, calls: calls}
 }
 
 // AccessLogFields returns the fields of the request's access log entry, nil if the server
@@ -106,7 +108,20 @@ func (c *caller) execute(ctx context.Context, t string, arguments []byte) (outco
 			outcome = tool.Outcome{Failure: c.panicFailure("the call", p)}
 		}
 	}()
-	return tool.Execute(ctx, c.tools, t, arguments, &c.dispatch)
+	return tool.Execute(ctx, c.tools, t, arguments, c)
+}
+
+// Invoke runs a built-in tool. It sends the calls of all other tools through the handler chain.
+func (c *caller) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	switch call.Tool.Builtin {
+	case "":
+		return c.dispatch.Invoke(ctx, call)
+	case tool.SearchTools:
+		return builtin.Search(c.tools, call, c.endpoint.allowed(c.clientRequest, c.tools)), nil
+	case tool.DescribeTools:
+		return builtin.Describe(c.tools, call, c.endpoint.allowed(c.clientRequest, c.tools)), nil
+	}
+	return nil, &tool.Failure{Kind: tool.InvalidArguments, Message: "this endpoint calls tools by their own names: call the tool itself instead of " + call.Tool.Name}
 }
 
 // outcomeFields returns the fields of the debug log line of a call.
@@ -132,4 +147,5 @@ func outcomeFields(tool, toolset, protocol string, outcome *tool.Outcome) []zap.
 var (
 	_ tool.Caller       = (*caller)(nil)
 	_ tool.CallRecorder = (*caller)(nil)
+	_ tool.Invoker      = (*caller)(nil)
 )

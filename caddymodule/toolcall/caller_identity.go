@@ -31,3 +31,20 @@ func AccessOf(r *http.Request) *tool.Access {
 	metadata, _ := caddyhttp.GetVar(r.Context(), agentauth.VarResourceMetadata).(string)
 	return &tool.Access{Scopes: scopes, Metadata: metadata}
 }
+
+// Access returns what the access token of a request's caller allows at the endpoint. Nil allows
+// everything.
+func (e *Endpoint) Access(r *http.Request) *tool.Access {
+	if e.IgnoreScopes {
+		return nil
+	}
+	return AccessOf(r)
+}
+
+// allowed returns a function that reports whether the caller of a request can see and call a tool.
+func (e *Endpoint) allowed(r *http.Request, tools *tool.Toolset) func(*tool.Tool) bool {
+	access := e.Access(r)
+	return func(t *tool.Tool) bool {
+		return (e.Hidden == nil || !e.Hidden(t)) && access.Missing(t, tools.SecuritySchemes) == nil
+	}
+}

@@ -74,7 +74,7 @@ func BenchmarkDispatch(b *testing.B) {
 		}
 	})
 	b.Run("Call", func(b *testing.B) {
-		c := newCaller(d, tools, &calls, new(RequestCalls))
+		c := newCaller(d, &Endpoint{metrics: calls}, tools, new(RequestCalls))
 		b.ReportAllocs()
 		for b.Loop() {
 			outcome := c.Call(outer.Context(), "getTrip", arguments)
@@ -97,8 +97,10 @@ func BenchmarkDispatch(b *testing.B) {
 			d := newDispatch(next, r, "mcp", of, zap.NewNop())
 			d.repl = nil // the same replacer would grow with every request
 			server.ServeHTTP(w, r, mcpadapter.Site{
-				Tools:  func() *tool.Toolset { return tools },
-				Caller: func(*tool.Toolset) tool.Caller { return newCaller(d, tools, &calls, new(RequestCalls)) },
+				Tools: func() *tool.Toolset { return tools },
+				Caller: func(*tool.Toolset) tool.Caller {
+					return newCaller(d, &Endpoint{metrics: calls}, tools, new(RequestCalls))
+				},
 			})
 			if w.Status != 200 {
 				b.Fatal(w.Status)

@@ -32,6 +32,16 @@ type Endpoint struct {
 	AgentLimit *agents.AgentEndpoint // nil unless Agent is set
 	App        *agents.App
 	Site       agents.Site
+
+	listing listingOptions
+	lists   *listings
+
+	// IgnoreScopes is true if every caller may use all tools, whatever the scopes of its token.
+	IgnoreScopes bool
+
+	// Hidden reports whether clients cannot see and call a tool, although the endpoint may. Nil means
+	// that no tool is hidden.
+	Hidden func(*tool.Tool) bool
 }
 
 // NewEndpoint provisions an endpoint. Reference is the name of a toolset or the address of a
@@ -44,7 +54,7 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ag
 	if err != nil {
 		return nil, err
 	}
-	e := &Endpoint{Protocol: protocol, Path: strings.TrimRight(path, "/"), Logger: ctx.Logger(), App: app.(*agents.App), Site: agents.SiteOf(ctx)}
+	e := &Endpoint{Protocol: protocol, Path: strings.TrimRight(path, "/"), Logger: ctx.Logger(), App: app.(*agents.App), Site: agents.SiteOf(ctx), lists: new(listings)}
 	if e.Toolset, err = ResolveToolset(ctx, e.App, reference, config); err != nil {
 		return nil, err
 	}
@@ -64,6 +74,7 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ag
 // WithToolset returns a copy of the endpoint for a further toolset that is served at the same path.
 func (e *Endpoint) WithToolset(ctx caddy.Context, reference string, config *agents.ToolsetConfig) (*Endpoint, error) {
 	other := *e
+	other.lists = new(listings)
 	var err error
 	if other.Toolset, err = ResolveToolset(ctx, e.App, reference, config); err != nil {
 		return nil, err
@@ -146,14 +157,17 @@ func (e *Endpoint) Tools(r *http.Request, next caddyhttp.Handler) *tool.Toolset 
 	return e.Current(r, next)
 }
 
-// Current returns the endpoint's current tools. An endpoint of an agent serves the tools that
-// the agent may use.
+// Current returns the endpoint's current tools, with its built-in tools. An endpoint of an agent
+// serves the tools that the agent may use.
 func (e *Endpoint) Current(r *http.Request, next caddyhttp.Handler) *tool.Toolset {
 	tools := CurrentTools(e.Toolset, r, next)
-	if e.Agent == "" || tools == nil {
-		return tools
+	if tools == nil {
+		return nil
 	}
-	return e.App.LimitTools(e.Site, e.Agent, e.Toolset, tools)
+	if e.Agent != "" {
+		tools = e.App.LimitTools(e.Site, e.Agent, e.Toolset, tools)
+	}
+	return e.withBuiltins(tools, r)
 }
 
 // LimitToAgent limits the endpoint to the tools that the named agent may use.
@@ -193,13 +207,13 @@ func inSeconds(wait string) string {
 // Caller returns the caller that runs the tool calls of one request and records them in calls. Calls
 // is nil if the request has no other caller.
 func (e *Endpoint) Caller(r *http.Request, next caddyhttp.Handler, tools *tool.Toolset, calls *RequestCalls) *caller {
-	return newCaller(newDispatch(next, r, e.Protocol, e.Toolset, e.Logger), tools, &e.metrics, calls)
+	return newCaller(newDispatch(next, r, e.Protocol, e.Toolset, e.Logger), e, tools, calls)
 }
 
 // StreamCaller returns the caller that runs the tool calls of one message of a stream and
 // records them in calls.
 func (e *Endpoint) StreamCaller(r *http.Request, next caddyhttp.Handler, tools *tool.Toolset, calls *RequestCalls) *caller {
-	return newStreamCaller(newDispatch(next, r, e.Protocol, e.Toolset, e.Logger), tools, &e.metrics, calls)
+	return newStreamCaller(newDispatch(next, r, e.Protocol, e.Toolset, e.Logger), e, tools, calls)
 }
 
 // Errors of an endpoint's path.

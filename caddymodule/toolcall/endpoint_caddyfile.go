@@ -49,6 +49,9 @@ type EndpointOptions struct {
 	Agent    *string // nil if the protocol does not support the option agent
 
 	AllowAnonymous *bool
+
+	Search *agents.SearchMode // nil if the protocol has no search tools
+	Pins   *[]string          // nil if the protocol has no search tools
 }
 
 // UnmarshalArguments reads [<path>] [<toolset or document>]. A protocol that serves several
@@ -122,7 +125,7 @@ func (to EndpointOptions) addToolsets(b *directive.Block, name string, toolsets 
 }
 
 // UnmarshalOption reads the subdirective at which b stands if all protocols have it: path,
-// toolset, agent, allow_anonymous, and the options of a toolset.
+// toolset, agent, allow_anonymous, search, pin, and the options of a toolset.
 func (to EndpointOptions) UnmarshalOption(b *directive.Block) (known bool, err error) {
 	switch b.Val() {
 	case "path":
@@ -144,6 +147,16 @@ func (to EndpointOptions) UnmarshalOption(b *directive.Block) (known bool, err e
 		if to.Agent != nil {
 			return true, b.Text(to.Agent)
 		}
+	case "search":
+		if to.Search == nil {
+			return true, b.Err("search is for mcp endpoints: otc lists tools by page, and clients search with ?query=")
+		}
+		return true, agents.ReadSearch(b, to.Search)
+	case "pin":
+		if to.Pins == nil {
+			return true, b.Err("pin is for mcp endpoints, which can list tools that search")
+		}
+		return true, b.List(to.Pins)
 	}
 	config := *to.Document
 	if config == nil {

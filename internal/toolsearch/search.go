@@ -30,8 +30,9 @@ type weightedTerm struct {
 	weight float64
 }
 
-// Search returns up to limit entries that fit the request, best first.
-func (x *Index) Search(request string, limit int) []Hit {
+// Search returns up to limit entries that fit the request, best first. It returns only entries for
+// which keep returns true; nil keeps all.
+func (x *Index) Search(request string, limit int, keep func(entry int) bool) []Hit {
 	words := splitRequest(request)
 	scores := make([]float64, len(x.entries))
 	covered := map[int32]float64{} // terms of the request, with their weights
@@ -57,7 +58,7 @@ func (x *Index) Search(request string, limit int) []Hit {
 	wanted := readIntent(words)
 	var hits []Hit
 	for i, score := range scores {
-		if score > 0 {
+		if score > 0 && (keep == nil || keep(i)) {
 			hits = append(hits, Hit{i, score * x.factor(&x.entries[i], covered, wanted)})
 		}
 	}

@@ -38,7 +38,7 @@ func TestSearch(t *testing.T) {
 		{"quoted text counts less", `add the book "delete everything"`, "create_book"},
 		{"plural abbreviation", "urls", "listURLs"},
 	} {
-		hits := x.Search(c.request, 3)
+		hits := x.Search(c.request, 3, nil)
 		if len(hits) == 0 {
 			t.Errorf("%s: %q finds nothing, want %s", c.rule, c.request, c.first)
 		} else if got := library[hits[0].Entry].Name; got != c.first {
@@ -62,11 +62,11 @@ func TestSearch_limits(t *testing.T) {
 		{"not text", "\xff\xfe\x00", 5, 0},
 		{"long request", strings.Repeat("book ", 1<<16), 5, 5},
 	} {
-		if got := len(x.Search(c.request, c.limit)); got > c.most {
+		if got := len(x.Search(c.request, c.limit, nil)); got > c.most {
 			t.Errorf("%s: got %d hits, want at most %d", c.rule, got, c.most)
 		}
 	}
-	if hits := toolsearch.New(nil).Search("book", 5); len(hits) != 0 {
+	if hits := toolsearch.New(nil).Search("book", 5, nil); len(hits) != 0 {
 		t.Errorf("no entries: got %d hits, want 0", len(hits))
 	}
 }
@@ -75,7 +75,7 @@ func FuzzSearch(f *testing.F) {
 	x := toolsearch.New(library)
 	f.Add("get rid of \"that\" book #17")
 	f.Fuzz(func(t *testing.T, request string) {
-		for _, hit := range x.Search(request, 3) {
+		for _, hit := range x.Search(request, 3, nil) {
 			if hit.Entry < 0 || hit.Entry >= len(library) || !(hit.Score > 0) {
 				t.Fatalf("hit %+v for %q", hit, request)
 			}
@@ -107,7 +107,7 @@ func TestSearch_recall(t *testing.T) {
 			entries[r.Document] = document(t, r.Document)
 			indexes[r.Document] = toolsearch.New(entries[r.Document])
 		}
-		rank := slices.IndexFunc(indexes[r.Document].Search(r.Request, 5), func(h toolsearch.Hit) bool {
+		rank := slices.IndexFunc(indexes[r.Document].Search(r.Request, 5, nil), func(h toolsearch.Hit) bool {
 			return slices.Contains(r.Tools, entries[r.Document][h.Entry].Name)
 		})
 		if rank == 0 {
@@ -150,7 +150,7 @@ func BenchmarkIndex(b *testing.B) {
 	b.Run("Search", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			x.Search("leave a thank-you note in the conversation of PR 42 pleese", 10)
+			x.Search("leave a thank-you note in the conversation of PR 42 pleese", 10, nil)
 		}
 	})
 }

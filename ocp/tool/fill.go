@@ -56,7 +56,6 @@ func isSendable(param *style.Serializer, value jsontext.Value) bool {
 func (s *Toolset) FilledBy(fills func(*Tool, *Argument) bool) *Toolset {
 	filled := *s
 	filled.tools = slices.Clone(s.tools)
-	filled.byName = make(map[string]*Tool, len(s.tools))
 	sum := sha256.New()
 	sum.Write([]byte(s.Hash))
 	changed := false
@@ -66,12 +65,12 @@ func (s *Toolset) FilledBy(fills func(*Tool, *Argument) bool) *Toolset {
 			changed = true
 			sum.Write([]byte("\x00" + t.Name + "\x00" + strings.Join(names, "\x01")))
 		}
-		filled.byName[t.Name] = filled.tools[i]
 	}
 	if !changed {
 		return s
 	}
 	filled.Hash = hex.EncodeToString(sum.Sum(nil))
+	filled.index()
 	return &filled
 }
 

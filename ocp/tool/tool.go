@@ -27,6 +27,7 @@ type Tool struct {
 	OperationID string // as in the document, or ""
 	Tags        []string
 	Deprecated  bool
+	Builtin     Builtin               // "" for the tools of a document
 	Security    []SecurityRequirement // alternatives; nil if the operation needs none
 	Arguments   []Argument            // path, query, header, cookie, then body, each in document order; without those that the gateway fills
 

@@ -34,8 +34,15 @@ type Toolset struct {
 
 	OCP *APIExtension // how the API uses OCP context; nil if the document does not say
 
-	tools  []*Tool
-	byName map[string]*Tool
+	// Finder finds the document's tools by what they do. Nil means that they cannot be searched.
+	Finder Finder
+
+	tools    []*Tool
+	builtins []*Tool
+	brief    bool     // lists show only the document's tools that shown names
+	shown    []string // see Listing
+	listed   []*Tool  // what lists show; nil if these are tools
+	byName   map[string]*Tool
 }
 
 // NewToolset returns the Toolset of these tools, whose names must be unique.
@@ -47,12 +54,12 @@ func NewToolset(name string, tools []*Tool) *Toolset {
 	return s
 }
 
-// Tools returns the tools in document order. The slice must not be changed.
+// Tools returns the tools of the document, in its order. The slice must not be changed.
 func (s *Toolset) Tools() []*Tool {
 	return s.tools
 }
 
-// Tool returns the tool with that name.
+// Tool returns the tool with that name, which may be a built-in one.
 func (s *Toolset) Tool(name string) (*Tool, bool) {
 	t, ok := s.byName[name]
 	return t, ok
@@ -65,12 +72,11 @@ type Warning struct {
 	Lost      bool // the operation did not become a tool
 }
 
-// Only returns a Toolset with the tools for which keep returns true, in the same order.
-// The tools and the information about the document are shared; the Hash is different.
+// Only returns a Toolset with the document's tools for which keep returns true, in the same
+// order, and with all built-in tools. The tools and the information about the document are shared; the Hash is different.
 func (s *Toolset) Only(keep func(*Tool) bool) *Toolset {
 	narrow := *s
 	narrow.tools = nil
-	narrow.byName = make(map[string]*Tool)
 	sum := sha256.New()
 	sum.Write([]byte(s.Hash))
 	for _, t := range s.tools {
@@ -78,10 +84,10 @@ func (s *Toolset) Only(keep func(*Tool) bool) *Toolset {
 			continue
 		}
 		narrow.tools = append(narrow.tools, t)
-		narrow.byName[t.Name] = t
 		sum.Write([]byte("\x00" + t.Name))
 	}
 	narrow.Hash = hex.EncodeToString(sum.Sum(nil))
 	narrow.SecuritySchemes = maps.Clone(s.SecuritySchemes)
+	narrow.index()
 	return &narrow
 }

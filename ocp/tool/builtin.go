@@ -1,0 +1,217 @@
+package tool
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/naming"
+)
+
+// Builtin is the kind of a tool that the gateway provides itself, in addition to those of the
+// document. It is "" for the tools of a document.
+type Builtin string
+
+// The kinds of built-in tools. CallReadTool and CallWriteTool stand for calls of other tools (see
+// Toolset.Resolve). The Caller runs the others.
+const (
+	SearchTools   Builtin = "search_tools"    // finds tools by what they do
+	DescribeTools Builtin = "describe_tools"  // returns the schemas of tools
+	CallReadTool  Builtin = "call_read_tool"  // calls a tool that only reads
+	CallWriteTool Builtin = "call_write_tool" // calls any tool
+	NextPage      Builtin = "next_page"       // returns the next part of an answer that was cut
+)
+
+// IsCall reports whether a call of such a tool stands for the call of another tool.
+func (b Builtin) IsCall() bool { return b == CallReadTool || b == CallWriteTool }
+
+// Names of the arguments of CallReadTool and CallWriteTool.
+const (
+	CalledTool      = "name"
+	CalledArguments = "arguments"
+)
+
+// With returns a Toolset that also has these built-in tools, which replace tools of the same names.
+// Tools does not include them. Listed does: NextPage after the document's tools, the others before
+// them.
+func (s *Toolset) With(builtins ...*Tool) *Toolset {
+	if len(builtins) == 0 {
+		return s
+	}
+	wide := *s
+	wide.builtins = slices.Concat(s.builtins, builtins)
+	names := make([]string, len(builtins))
+	for i, t := range builtins {
+		names[i] = t.Name
+	}
+	wide.rehash("with", names)
+	wide.index()
+	return &wide
+}
+
+// Listing returns a Toolset whose lists show, of the document's tools, only those with these names,
+// in this order. All tools can still be called. Names without a tool are ignored.
+func (s *Toolset) Listing(names ...string) *Toolset {
+	brief := *s
+	brief.brief, brief.shown = true, names
+	brief.rehash("listing", names)
+	brief.index()
+	return &brief
+}
+
+// Brief reports whether lists show only some of the tools (see Listing).
+func (s *Toolset) Brief() bool { return s.brief }
+
+// Builtins returns the built-in tools. The slice must not be changed.
+func (s *Toolset) Builtins() []*Tool { return s.builtins }
+
+// Listed returns the tools that lists show: the built-in tools, and the document's tools unless
+// Listing has left them out. The slice must not be changed.
+func (s *Toolset) Listed() []*Tool {
+	if s.listed == nil {
+		return s.tools
+	}
+	return s.listed
+}
+
+// rehash makes the Hash depend on a change and the names of its tools.
+func (s *Toolset) rehash(change string, names []string) {
+	sum := sha256.Sum256([]byte(s.Hash + "\x00" + change + "\x00" + strings.Join(names, "\x00")))
+	s.Hash = hex.EncodeToString(sum[:])
+}
+
+// index sets byName and listed.
+func (s *Toolset) index() {
+	s.byName = make(map[string]*Tool, len(s.tools)+len(s.builtins))
+	for _, t := range s.tools {
+		s.byName[t.Name] = t
+	}
+	shown := s.tools
+	if s.brief {
+		shown = nil
+		for _, name := range s.shown {
+			if t := s.byName[name]; t != nil {
+				shown = append(shown, t)
+			}
+		}
+	}
+	if s.listed = nil; len(s.builtins) == 0 && !s.brief {
+		return
+	}
+	var before, after []*Tool
+	for _, t := range s.builtins {
+		s.byName[t.Name] = t
+		if t.Builtin == NextPage {
+			after = append(after, t)
+		} else {
+			before = append(before, t)
+		}
+	}
+	s.listed = append(append(append(make([]*Tool, 0, len(before)+len(shown)+len(after)), before...), shown...), after...)
+}
+
+// A Finder finds tools by what they do.
+type Finder interface {
+	// Find returns the names of up to limit tools that fit the requests, best first. It returns
+	// only names for which keep returns true.
+	Find(requests []string, limit int, keep func(name string) bool) []string
+}
+
+// Find returns up to limit of the document's tools that fit the requests, best first, and only those
+// for which allowed returns true. It returns none if the Toolset has no Finder.
+func (s *Toolset) Find(requests []string, limit int, allowed func(*Tool) bool) []*Tool {
+	if s.Finder == nil {
+		return nil
+	}
+	names := s.Finder.Find(requests, limit, func(name string) bool {
+		t, ok := s.byName[name]
+		return ok && t.Builtin == "" && allowed(t)
+	})
+	found := make([]*Tool, len(names))
+	for i, name := range names {
+		found[i] = s.byName[name]
+	}
+	return found
+}
+
+// maxSimilar is the number of names that an error suggests for an unknown one.
+const maxSimilar = 3
+
+// Similar returns the names of tools that may be meant by an unknown name: the one with the most
+// similar spelling, and those that Find finds. It returns only tools for which allowed returns true.
+func (s *Toolset) Similar(name string, allowed func(*Tool) bool) (similar []string) {
+	near := nearest.Name(name, func(yield func(string) bool) {
+		for _, t := range s.tools {
+			if allowed(t) && !yield(t.Name) {
+				return
+			}
+		}
+	})
+	if near != "" {
+		similar = append(similar, near)
+	}
+	words := strings.NewReplacer("_", " ", "-", " ", ".", " ", "/", " ").Replace(text.Cut(name, 2*naming.MaxLength))
+	for _, t := range s.Find([]string{words}, maxSimilar, allowed) {
+		if t.Name != near && len(similar) < maxSimilar {
+			similar = append(similar, t.Name)
+		}
+	}
+	return similar
+}
+
+// Resolve returns the tool that a call of t runs, and its arguments. For CallReadTool and
+// CallWriteTool these are in arguments. For all other tools they are t and arguments. Errors suggest
+// only tools for which allowed returns true. The result refers to the bytes of arguments.
+func (s *Toolset) Resolve(t *Tool, arguments []byte, allowed func(*Tool) bool) (called *Tool, own []byte, failure *Failure) {
+	if !t.Builtin.IsCall() {
+		return t, arguments, nil
+	}
+	call, err := t.Bind(arguments)
+	if err != nil {
+		return nil, nil, asFailure(err)
+	}
+	name := wire.Text(call.argument(CalledTool))
+	called = s.byName[name]
+	if called == nil || called.Builtin.IsCall() {
+		return nil, nil, s.unknownCalled(name, allowed)
+	}
+	if t.Builtin == CallReadTool && !called.ReadOnly() {
+		return nil, nil, &Failure{Kind: InvalidArguments, Message: fmt.Sprintf("%s can change something, and %s only calls tools of the kind read: call it with %s",
+			called.Name, t.Name, s.nameOf(CallWriteTool))}
+	}
+	return called, call.argument(CalledArguments), nil
+}
+
+// argument returns the value of an argument, nil if it is absent.
+func (c *Call) argument(name string) jsontext.Value {
+	if i, ok := c.Tool.index.position(c.Tool.all, name); ok {
+		return c.values[i]
+	}
+	return nil
+}
+
+// unknownCalled returns the failure of a built-in tool that is to call an unknown one.
+func (s *Toolset) unknownCalled(name string, allowed func(*Tool) bool) *Failure {
+	message := fmt.Sprintf("unknown tool %q", text.Cut(name, 2*naming.MaxLength))
+	if similar := s.Similar(name, allowed); len(similar) > 0 {
+		message += "; similar tools: " + strings.Join(similar, ", ")
+	}
+	return &Failure{Kind: UnknownTool, Message: message + fmt.Sprintf("; find others with %s", s.nameOf(SearchTools))}
+}
+
+// nameOf returns the name of the built-in tool of that kind.
+func (s *Toolset) nameOf(kind Builtin) string {
+	for _, t := range s.builtins {
+		if t.Builtin == kind {
+			return t.Name
+		}
+	}
+	return string(kind)
+}
