@@ -199,7 +199,10 @@ func TestEngagement_lives_from_its_last_call_whatever_is_refused(t *testing.T) {
 func TestReview_of_an_output_gives_one_result_to_parallel_repetitions(t *testing.T) {
 	onStores(t, func(t *testing.T, s store.Store) {
 		a := agent(t, held)
-		nodes := []*oagent.Guard{newGuard(t, oagent.GuardOptions{Store: s}), newGuard(t, oagent.GuardOptions{Store: s})}
+		// The clock stands still, so that all calls are parallel, however slow the machine is.
+		now := time.Now()
+		options := oagent.GuardOptions{Store: s, Now: func() time.Time { return now }}
+		nodes := []*oagent.Guard{newGuard(t, options), newGuard(t, options)}
 		pay := call(a, "pay", `{"amount":5}`)
 		want(t, "held", outcomeOf(t, nodes[0], pay, `{"ok":true}`), engagement.KindReviewPending)
 		decide(t, nodes[0], pending(t, nodes[0]).ID, true)

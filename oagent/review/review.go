@@ -15,8 +15,8 @@ import (
 const releaseShared = 200 * time.Millisecond
 
 // releasedKept is how long the store keeps a shared result. Every call that found the result
-// within releaseShared can still read it.
-const releasedKept = 10 * time.Second
+// within releaseShared can still read it, also on a node that is very slow.
+const releasedKept = time.Minute
 
 // AgentScheme begins the name of a reviewer that is an agent.
 const AgentScheme = "oagent://"
