@@ -17,8 +17,11 @@ import (
 // BytesPerToken is the average size of a token in English JSON.
 const BytesPerToken = 4
 
-// MinCut is the smallest limit of Cut, in bytes.
-const MinCut = 400
+// Limits of the limit of Cut, in bytes. A page of MaxCut with its note fits a value of the store.
+const (
+	MinCut = 400
+	MaxCut = 1_000_000
+)
 
 // A Page is a part of a response. Its body has memory of its own.
 type Page struct {
@@ -28,7 +31,7 @@ type Page struct {
 }
 
 // Cut splits a response that is larger than limit bytes into pages of at most limit bytes. It returns
-// nil if the response is not larger. The limit is at least MinCut. JSON that is small enough without
+// nil if the response is not larger. The limit is between MinCut and MaxCut. JSON that is small enough without
 // its white space becomes one page without a note.
 //
 // The first page of a JSON response is the response itself with something left out, so that it still
@@ -38,7 +41,7 @@ type Page struct {
 // of which nothing can be left out, is cut at the ends of lines, or between two characters if a line
 // is too long.
 func Cut(body []byte, isJSON bool, limit int) []Page {
-	limit = max(limit, MinCut)
+	limit = min(max(limit, MinCut), MaxCut)
 	if len(body) <= limit {
 		return nil
 	}

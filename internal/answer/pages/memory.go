@@ -1,0 +1,126 @@
+package pages
+
+import (
+	"container/list"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/answer"
+)
+
+// memory keeps pages in memory. All sets have the same lifetime, so that their order of age is that of
+// their expiry.
+type memory struct {
+	mu     sync.Mutex
+	sets   map[string]*list.Element // of *set, by id
+	owners map[Owner][]*set         // oldest first
+	all    list.List                // of *set, oldest first
+	size   int                      // of all
+	sweep  *time.Timer              // drops the oldest set when it expires; nil if there is no set
+	closed bool
+}
+
+// A set has the pages of one response.
+type set struct {
+	id      string
+	owner   Owner
+	pages   []answer.Page
+	size    int
+	expires time.Time
+}
+
+// keep adds a set. It drops older sets of the owner, and of all, until the limits hold.
+func (m *memory) keep(s *set) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return
+	}
+	m.dropExpired()
+	owned := s.size
+	for _, other := range m.owners[s.owner] {
+		owned += other.size
+	}
+	for owned > MaxOwner {
+		first := m.owners[s.owner][0]
+		owned -= first.size
+		m.drop(first)
+	}
+	for m.size+s.size > MaxTotal {
+		m.drop(m.all.Front().Value.(*set))
+	}
+	m.sets[s.id] = m.all.PushBack(s)
+	m.owners[s.owner] = append(m.owners[s.owner], s)
+	m.size += s.size
+	if m.sweep == nil {
+		m.sweep = time.AfterFunc(Lifetime, m.sweepExpired)
+	}
+}
+
+// page returns a page and how many its set has.
+func (m *memory) page(owner Owner, id string, number int) (page answer.Page, total int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	element := m.sets[id]
+	if element == nil {
+		return page, 0, ErrUnknown
+	}
+	s := element.Value.(*set)
+	if s.owner != owner || number >= len(s.pages) || !time.Now().Before(s.expires) {
+		return page, 0, ErrUnknown
+	}
+	return s.pages[number], len(s.pages), nil
+}
+
+// drop removes a set.
+func (m *memory) drop(s *set) {
+	m.all.Remove(m.sets[s.id])
+	delete(m.sets, s.id)
+	m.size -= s.size
+	if left := slices.DeleteFunc(m.owners[s.owner], func(other *set) bool { return other == s }); len(left) > 0 {
+		m.owners[s.owner] = left
+	} else {
+		delete(m.owners, s.owner)
+	}
+}
+
+// dropExpired removes the sets that have expired.
+func (m *memory) dropExpired() {
+	now := time.Now()
+	for front := m.all.Front(); front != nil; front = m.all.Front() {
+		s := front.Value.(*set)
+		if now.Before(s.expires) {
+			return
+		}
+		m.drop(s)
+	}
+}
+
+// sweepExpired removes the sets that have expired, and waits for the next one.
+func (m *memory) sweepExpired() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return
+	}
+	m.dropExpired()
+	m.sweep = nil
+	if front := m.all.Front(); front != nil {
+		m.sweep = time.AfterFunc(time.Until(front.Value.(*set).expires), m.sweepExpired)
+	}
+}
+
+// close removes all sets. Later ones are not kept.
+func (m *memory) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	if m.sweep != nil {
+		m.sweep.Stop()
+	}
+	clear(m.sets)
+	clear(m.owners)
+	m.all.Init()
+	m.size = 0
+}

@@ -1,0 +1,150 @@
+// Package pages keeps the pages of large responses for a while, so that the caller who got the first
+// page can read the others without another call of the API.
+//
+// A Keeper keeps them in memory, or, if several nodes share a store, in that store, so that any node
+// can serve them. In memory, the oldest responses are dropped when a limit is reached.
+package pages
+
+import (
+	"container/list"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/answer"
+	"github.com/fairwayhq/fairway/internal/store"
+)
+
+// Limits of what is kept.
+const (
+	// Lifetime is how long pages are kept.
+	Lifetime = 10 * time.Minute
+
+	// MaxOwner is the maximum size of the pages that are kept for one owner, in bytes.
+	MaxOwner = 8 << 20
+
+	// MaxTotal is the maximum size of the pages that a Keeper keeps in memory, in bytes. A shared
+	// store has limits of its own.
+	MaxTotal = 64 << 20
+
+	// pageOverhead is added to the size of each page, so that the number of small pages is limited.
+	pageOverhead = 256
+)
+
+// maxCursor is the maximum length of a cursor that is looked up.
+const maxCursor = 64
+
+// Errors of a Keeper.
+var (
+	// ErrUnknown reports a cursor that does not exist, has expired or belongs to another owner.
+	ErrUnknown = errors.New("the cursor is unknown or has expired")
+
+	// ErrTooLarge reports pages of which not even the first fits the limits.
+	ErrTooLarge = errors.New("the page is too large to be kept")
+)
+
+// An Owner identifies who may read pages: a user or client at an endpoint. It is a hash or a text of
+// bounded length.
+type Owner string
+
+// A Keeper keeps pages. It is safe for concurrent use.
+type Keeper struct {
+	memory memory
+	shared *shared // nil if the pages are kept in memory
+}
+
+// New returns a Keeper that keeps pages in memory.
+func New() *Keeper {
+	return &Keeper{memory: memory{sets: make(map[string]*list.Element), owners: make(map[Owner][]*set)}}
+}
+
+// NewShared returns a Keeper that keeps pages in a store that several nodes share.
+func NewShared(open func(context.Context) (store.Store, error)) *Keeper {
+	k := New()
+	k.shared = &shared{open: open}
+	return k
+}
+
+// Close forgets the pages in memory.
+func (k *Keeper) Close() {
+	k.memory.close()
+}
+
+// Keep keeps pages and returns the cursor of the first of them. If they are larger than MaxOwner, the
+// last ones are dropped: count is how many are kept. It may drop older pages of the same owner, and in
+// memory those of others.
+func (k *Keeper) Keep(ctx context.Context, owner Owner, all []answer.Page) (cursor string, count int, err error) {
+	size := 0
+	for count < len(all) && size+pageSize(&all[count]) <= MaxOwner {
+		size += pageSize(&all[count])
+		count++
+	}
+	if count == 0 {
+		return "", 0, ErrTooLarge
+	}
+	id := newID()
+	if k.shared != nil {
+		err = k.shared.keep(ctx, owner, id, all[:count], size)
+	} else {
+		k.memory.keep(&set{id: id, owner: owner, pages: all[:count], size: size, expires: time.Now().Add(Lifetime)})
+	}
+	return cursorOf(id, 0), count, err
+}
+
+// Page returns the page of a cursor, and the cursor of the page after it, which is "" for the last
+// page. The same cursor returns the same page until it expires. The error is ErrUnknown if the owner
+// has no such page.
+func (k *Keeper) Page(ctx context.Context, owner Owner, cursor string) (page answer.Page, next string, err error) {
+	id, number, ok := parseCursor(cursor)
+	if !ok {
+		return page, "", ErrUnknown
+	}
+	var total int
+	if k.shared != nil {
+		page, total, err = k.shared.page(ctx, owner, id, number)
+	} else {
+		page, total, err = k.memory.page(owner, id, number)
+	}
+	if err == nil && number+1 < total {
+		next = cursorOf(id, number+1)
+	}
+	return page, next, err
+}
+
+// pageSize returns the memory that a page takes, in bytes.
+func pageSize(p *answer.Page) int {
+	return len(p.Body) + len(p.Note) + pageOverhead
+}
+
+// idSize is the size of the random part of a cursor, in bytes. It cannot be guessed.
+const idSize = 16
+
+// newID returns the random part of a new cursor.
+func newID() string {
+	var id [idSize]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(id[:])
+}
+
+// cursorOf returns the cursor of a page.
+func cursorOf(id string, number int) string {
+	return id + "." + strconv.Itoa(number)
+}
+
+// parseCursor splits a cursor. It reports whether the cursor has the form that Keep returns.
+func parseCursor(cursor string) (id string, number int, ok bool) {
+	if len(cursor) > maxCursor {
+		return "", 0, false
+	}
+	id, text, _ := strings.Cut(cursor, ".")
+	raw, err := base64.RawURLEncoding.DecodeString(id)
+	if err != nil || len(raw) != idSize {
+		return "", 0, false
+	}
+	number, err = strconv.Atoi(text)
+	return id, number, err == nil && number >= 0
+}
